@@ -155,9 +155,9 @@ static RengaErrorCode WriteNamed(RengaCheckpoint checkpoint, const char *name, c
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckReady(RengaCheckpoint checkpoint)
+static RengaErrorCode CheckReady(RengaCheckpoint checkpoint, const char *function)
 {
-  RengaCheckPointer(checkpoint);
+  RengaCheckPointerOf(function, checkpoint);
   RengaCheckState(checkpoint, RENGA_STATE_SETUP, "RengaCheckpointSetUp");
   RengaCheck(checkpoint->pipeline && checkpoint->options.directory, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "a checkpoint needs RengaCheckpointSetPipeline and RengaCheckpointSetDirectory");
@@ -234,7 +234,7 @@ static RengaErrorCode WriteStep(RengaCheckpoint checkpoint, char **file)
 @*/
 RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file)
 {
-  RengaCall(CheckReady(checkpoint));
+  RengaCall(CheckReady(checkpoint, __func__));
   RengaCall(WriteStep(checkpoint, file));
   return RENGA_SUCCESS;
 }
@@ -306,7 +306,7 @@ RengaErrorCode RengaCheckpointTry(RengaCheckpoint checkpoint, const char *name, 
   char text[RENGA_CHECKPOINT_MESSAGE], *path = NULL;
   memset(text, 0, sizeof text);
   RengaCheckPointer(wrote);
-  RengaCall(CheckReady(checkpoint));
+  RengaCall(CheckReady(checkpoint, __func__));
   RengaErrorHandler report;
   void *user;
   RengaErrorGetHandler(&report, &user);
@@ -343,7 +343,7 @@ RengaErrorCode RengaCheckpointTry(RengaCheckpoint checkpoint, const char *name, 
 @*/
 RengaErrorCode RengaCheckpointMarkBad(RengaCheckpoint checkpoint)
 {
-  RengaCall(CheckReady(checkpoint));
+  RengaCall(CheckReady(checkpoint, __func__));
   RengaErrorCode code =
       MarkFile(checkpoint, RengaPipelineGetStepNumber(checkpoint->pipeline), RENGA_MARK_BAD);
   checkpoint->unmarked = -1;

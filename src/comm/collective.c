@@ -12,10 +12,10 @@ static RengaErrorCode FinishCollective(RengaComm comm, MPI_Request *request, int
 }
 
 static RengaErrorCode CheckCollective(RengaComm comm, int64_t count, const void *buffer,
-                                      const char *what)
+                                      const char *what, const char *function)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(what);
+  RengaCheckPointerOf(function, comm);
+  RengaCheckPointerOf(function, what);
   RengaCheck(count >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a count of %lld is negative",
              (long long)count);
   RengaCheck(count == 0 || buffer != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
@@ -40,7 +40,7 @@ static RengaErrorCode CheckCollective(RengaComm comm, int64_t count, const void 
 RengaErrorCode RengaCommBarrier(RengaComm comm, const char *what)
 {
   MPI_Request request;
-  RengaCall(CheckCollective(comm, 0, NULL, what));
+  RengaCall(CheckCollective(comm, 0, NULL, what, __func__));
   RengaCallStart(MPI_Ibarrier(comm->hdr.comm, &request));
   RengaCall(FinishCollective(comm, &request, 0, what));
   return RENGA_SUCCESS;
@@ -66,7 +66,7 @@ RengaErrorCode RengaCommBarrier(RengaComm comm, const char *what)
 RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, int root,
                                   const char *what)
 {
-  RengaCall(CheckCollective(comm, (int64_t)bytes, buffer, what));
+  RengaCall(CheckCollective(comm, (int64_t)bytes, buffer, what, __func__));
   RengaCheck(root >= 0 && root < comm->size, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "rank %d is not one of 0 to %d", root, comm->size - 1);
   size_t limit = (size_t)comm->message_limit;
@@ -81,9 +81,9 @@ RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, in
 }
 
 static RengaErrorCode SumInPlace(RengaComm comm, MPI_Datatype type, size_t size, int64_t count,
-                                 void *values, const char *what)
+                                 void *values, const char *what, const char *function)
 {
-  RengaCall(CheckCollective(comm, count, values, what));
+  RengaCall(CheckCollective(comm, count, values, what, function));
   if (comm->size == 1) return RENGA_SUCCESS;
   int64_t limit = comm->message_limit / (int64_t)size;
   for (int64_t at = 0; at < count; at += limit) {
@@ -119,9 +119,9 @@ static RengaErrorCode SumInPlace(RengaComm comm, MPI_Datatype type, size_t size,
 @*/
 RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[], const char *what)
 {
-  RengaCall(CheckCollective(comm, count, values, what));
+  RengaCall(CheckCollective(comm, count, values, what, __func__));
   for (int64_t i = 0; i < count; i++) values[i] += 0.0;
-  RengaCall(SumInPlace(comm, MPI_DOUBLE, sizeof(double), count, values, what));
+  RengaCall(SumInPlace(comm, MPI_DOUBLE, sizeof(double), count, values, what, __func__));
   return RENGA_SUCCESS;
 }
 
@@ -145,7 +145,7 @@ RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[],
 @*/
 RengaErrorCode RengaCommSumInt64(RengaComm comm, int64_t count, int64_t values[], const char *what)
 {
-  RengaCall(SumInPlace(comm, MPI_INT64_T, sizeof(int64_t), count, values, what));
+  RengaCall(SumInPlace(comm, MPI_INT64_T, sizeof(int64_t), count, values, what, __func__));
   return RENGA_SUCCESS;
 }
 
@@ -182,7 +182,7 @@ RengaErrorCode RengaCommSumUnordered(RengaComm comm, RengaDataType type, int64_t
 {
   MPI_Datatype adds;
   RengaCall(FindMPIType(type, &adds));
-  RengaCall(SumInPlace(comm, adds, RengaDataTypeSize(type), count, values, what));
+  RengaCall(SumInPlace(comm, adds, RengaDataTypeSize(type), count, values, what, __func__));
   return RENGA_SUCCESS;
 }
 
@@ -249,7 +249,7 @@ static RengaErrorCode GatherPart(RengaComm comm, const char *mine, size_t at, in
 RengaErrorCode RengaCommGather(RengaComm comm, const void *mine, size_t bytes, void *all, int root,
                                const char *what)
 {
-  RengaCall(CheckCollective(comm, (int64_t)bytes, mine, what));
+  RengaCall(CheckCollective(comm, (int64_t)bytes, mine, what, __func__));
   RengaCheck(root >= -1 && root < comm->size, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "rank %d is not one of 0 to %d, or -1", root, comm->size - 1);
   bool gets = root < 0 || root == comm->rank;

@@ -102,10 +102,10 @@ static RengaErrorCode AdvanceAll(RengaComm comm)
 }
 
 static RengaErrorCode CheckMessage(RengaComm comm, const void *buffer, size_t bytes, int peer,
-                                   int tag, RengaRequest *request)
+                                   int tag, RengaRequest *request, const char *function)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(request);
+  RengaCheckPointerOf(function, comm);
+  RengaCheckPointerOf(function, request);
   RengaCheck(buffer != NULL || bytes == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "a message of %zu bytes has no buffer", bytes);
   RengaCheck(peer >= 0 && peer < comm->size, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
@@ -206,7 +206,7 @@ static RengaErrorCode StartLargest(RengaComm comm, RengaRequest r, int count, in
 RengaErrorCode RengaCommSend(RengaComm comm, const void *buffer, size_t bytes, int to, int tag,
                              RengaRequest *request)
 {
-  RengaCall(CheckMessage(comm, buffer, bytes, to, tag, request));
+  RengaCall(CheckMessage(comm, buffer, bytes, to, tag, request, __func__));
   RengaCall(SendOn(comm, comm->hdr.comm, buffer, bytes, to, tag, request));
   return RENGA_SUCCESS;
 }
@@ -234,7 +234,7 @@ RengaErrorCode RengaCommSend(RengaComm comm, const void *buffer, size_t bytes, i
 RengaErrorCode RengaCommReceive(RengaComm comm, void *buffer, size_t bytes, int from, int tag,
                                 RengaRequest *request)
 {
-  RengaCall(CheckMessage(comm, buffer, bytes, from, tag, request));
+  RengaCall(CheckMessage(comm, buffer, bytes, from, tag, request, __func__));
   RengaCall(ReceiveOn(comm, comm->hdr.comm, false, buffer, bytes, from, tag, request));
   return RENGA_SUCCESS;
 }

@@ -14,12 +14,13 @@ static void SumFree(RengaCommSum *sum)
 }
 
 static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
-                               const RengaCommSumTask *task, RengaCommSum *sum)
+                               const RengaCommSumTask *task, RengaCommSum *sum,
+                               const char *function)
 {
   RengaCommSum made;
-  RengaCheckPointer(comm);
-  RengaCheckPointer(task);
-  RengaCheckPointer(sum);
+  RengaCheckPointerOf(function, comm);
+  RengaCheckPointerOf(function, task);
+  RengaCheckPointerOf(function, sum);
   RengaCall(RengaMalloc(1, &made));
   made->comm = comm;
   made->reduces = reduces;
@@ -61,7 +62,7 @@ static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
 @*/
 RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum)
 {
-  RengaCall(SumBegin(comm, true, true, task, sum));
+  RengaCall(SumBegin(comm, true, true, task, sum, __func__));
   return RENGA_SUCCESS;
 }
 
@@ -86,7 +87,7 @@ RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, R
 RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTask *task,
                                            RengaCommSum *sum)
 {
-  RengaCall(SumBegin(comm, true, false, task, sum));
+  RengaCall(SumBegin(comm, true, false, task, sum, __func__));
   return RENGA_SUCCESS;
 }
 
@@ -110,7 +111,7 @@ RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTas
 RengaErrorCode RengaCommAllGatherBegin(RengaComm comm, const RengaCommSumTask *task,
                                        RengaCommSum *sum)
 {
-  RengaCall(SumBegin(comm, false, true, task, sum));
+  RengaCall(SumBegin(comm, false, true, task, sum, __func__));
   return RENGA_SUCCESS;
 }
 

@@ -172,7 +172,7 @@ int RengaCommGatherPlaces(RengaBlocks blocks, RengaDataType type, size_t *bytes)
 static RengaErrorCode CheckLeaves(RengaComm comm, const RengaCommSumTask *task)
 {
   const int64_t *leaves = task->leaves;
-  RengaCheckPointer(leaves);
+  RengaCheck(leaves, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "the task of a sum has no leaves");
   RengaCheck(task->n_leaves > 0 && leaves[0] == 0 && leaves[comm->size] == task->n_leaves,
              MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "the bounds run from %lld to %lld, not from 0 to the %lld leaves",
@@ -269,7 +269,7 @@ static RengaErrorCode SetUpPlaces(RengaCommSum sum, const RengaCommCarrier *carr
 static RengaErrorCode SetUpBounds(RengaCommSum sum, const struct _RengaBlocks *blocks)
 {
   const int size = sum->comm->size;
-  RengaCheckPointer(blocks);
+  RengaCheck(blocks, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "the task of a sum has no blocks");
   RengaCheck(blocks->ranks == size, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "blocks for %d ranks, and %d add up", blocks->ranks, size);
   RengaCall(RengaMalloc(size + 1, &sum->bounds));

@@ -47,9 +47,9 @@ static RengaErrorCode DataDestroy(void *object)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DataIsNew(RengaData data)
+static RengaErrorCode DataIsNew(RengaData data, const char *function)
 {
-  RengaCheckPointer(data);
+  RengaCheckPointerOf(function, data);
   RengaCall(RengaDataCloseFile(data));
   data->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
@@ -113,7 +113,7 @@ RengaErrorCode RengaDataSetFromOptions(RengaData data)
 {
   const char *value;
   bool given;
-  RengaCall(DataIsNew(data));
+  RengaCall(DataIsNew(data, __func__));
   RengaCall(RengaOptionsSetFromDatabase(data->hdr.prefix, OPTIONS, option_rows, data));
   RengaCall(RengaDataReadHidingOptions_Private(data));
   RengaCall(RengaDataReadLaneOptions_Private(data));
@@ -147,7 +147,7 @@ RengaErrorCode RengaDataSetFromOptions(RengaData data)
 @*/
 RengaErrorCode RengaDataSetFile(RengaData data, const char *file)
 {
-  RengaCall(DataIsNew(data));
+  RengaCall(DataIsNew(data, __func__));
   RengaCheckPointer(file);
   char *copy;
   RengaCall(RengaStringCopy(file, &copy));
@@ -174,7 +174,7 @@ RengaErrorCode RengaDataSetFile(RengaData data, const char *file)
 @*/
 RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file)
 {
-  RengaCall(DataIsNew(data));
+  RengaCall(DataIsNew(data, __func__));
   char *copy = NULL;
   if (file != NULL) RengaCall(RengaStringCopy(file, &copy));
   RengaFree(&data->validation_source);
@@ -205,7 +205,7 @@ RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file)
 @*/
 RengaErrorCode RengaDataSetMasking(RengaData data, double share)
 {
-  RengaCall(DataIsNew(data));
+  RengaCall(DataIsNew(data, __func__));
   RengaCheck(share >= 0 && share < 1, data->hdr.comm, RENGA_ERR_ARGUMENT,
              "a share of %g masked tokens is not at least 0 and less than 1", share);
   data->masking = share;
@@ -285,7 +285,7 @@ static RengaErrorCode CheckSpec(RengaData data, const char *name, const RengaTen
 RengaErrorCode RengaDataSetFields(RengaData data, int count, const char *const names[],
                                   const RengaTensorSpec specs[], const int64_t classes[])
 {
-  RengaCall(DataIsNew(data));
+  RengaCall(DataIsNew(data, __func__));
   RengaCheckPointer(names);
   RengaCheckPointer(specs);
   RengaCheck(count > 0, data->hdr.comm, RENGA_ERR_ARGUMENT, "the network has %d inputs", count);

@@ -248,12 +248,12 @@ RengaErrorCode RengaDataWriterWrite(RengaDataWriter writer, int dataset, int64_t
 }
 
 static RengaErrorCode PutAttribute(RengaDataWriter writer, int dataset, const char *name,
-                                   hid_t type, const void *value)
+                                   hid_t type, const void *value, const char *function)
 {
   char reason[256] = "";
   herr_t written;
-  RengaCheckPointer(writer);
-  RengaCheckPointer(name);
+  RengaCheckPointerOf(function, writer);
+  RengaCheckPointerOf(function, name);
   RengaCheck(dataset >= -1 && dataset < writer->n_datasets, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "%s has %d datasets, number %d, for attribute %s, is not one of them, nor -1, the "
              "file itself",
@@ -291,7 +291,7 @@ static RengaErrorCode PutAttribute(RengaDataWriter writer, int dataset, const ch
 RengaErrorCode RengaDataWriterPutInt(RengaDataWriter writer, int dataset, const char *name,
                                      int64_t value)
 {
-  return PutAttribute(writer, dataset, name, H5T_NATIVE_INT64, &value);
+  return PutAttribute(writer, dataset, name, H5T_NATIVE_INT64, &value, __func__);
 }
 
 /*@
@@ -312,7 +312,7 @@ RengaErrorCode RengaDataWriterPutInt(RengaDataWriter writer, int dataset, const 
 RengaErrorCode RengaDataWriterPutReal(RengaDataWriter writer, int dataset, const char *name,
                                       double value)
 {
-  return PutAttribute(writer, dataset, name, H5T_NATIVE_DOUBLE, &value);
+  return PutAttribute(writer, dataset, name, H5T_NATIVE_DOUBLE, &value, __func__);
 }
 
 /*@
@@ -336,7 +336,7 @@ RengaErrorCode RengaDataWriterPutText(RengaDataWriter writer, int dataset, const
   RengaCheckPointer(value);
   hid_t type = H5Tcopy(H5T_C_S1);
   H5Tset_size(type, strlen(value) + 1);
-  RengaErrorCode code = PutAttribute(writer, dataset, name, type, value);
+  RengaErrorCode code = PutAttribute(writer, dataset, name, type, value, __func__);
   H5Tclose(type);
   return code;
 }

@@ -185,9 +185,9 @@ static RengaErrorCode NeedState(RengaData data)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckHiding(RengaData data)
+static RengaErrorCode CheckHiding(RengaData data, const char *function)
 {
-  RengaCheckPointer(data);
+  RengaCheckPointerOf(function, data);
   RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
   return RENGA_SUCCESS;
 }
@@ -294,7 +294,7 @@ RengaErrorCode RengaDataBeginEpoch(RengaData data, int64_t epoch, int64_t batch,
 {
   uint32_t *key = NULL;
   bool *marked = NULL;
-  RengaCall(CheckHiding(data));
+  RengaCall(CheckHiding(data, __func__));
   RengaCheckPointer(chosen);
   RengaCheck(epoch >= 0 && batch > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "epoch %lld of batches of %lld samples", (long long)epoch, (long long)batch);
@@ -329,7 +329,7 @@ RengaErrorCode RengaDataBeginEpoch(RengaData data, int64_t epoch, int64_t batch,
 @*/
 RengaErrorCode RengaDataGetHidden(RengaData data, int64_t *epoch, int64_t *hidden)
 {
-  RengaCall(CheckHiding(data));
+  RengaCall(CheckHiding(data, __func__));
   RengaCheckPointer(epoch);
   RengaCheckPointer(hidden);
   *epoch = data->hiding.epoch;
@@ -356,7 +356,7 @@ RengaErrorCode RengaDataGetHidden(RengaData data, int64_t *epoch, int64_t *hidde
 RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, int64_t count,
                                   int64_t columns, const double values[])
 {
-  RengaCall(CheckHiding(data));
+  RengaCall(CheckHiding(data, __func__));
   RengaCheckPointer(values);
   RengaCheck(first >= 0 && count >= 0 && first <= TrainingSamples(data) - count && epoch >= 0 &&
                  (columns == 1 || columns == 2),
@@ -392,7 +392,7 @@ RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, 
 @*/
 RengaErrorCode RengaDataGetHidingState(RengaData data, int64_t *samples, float **state)
 {
-  RengaCall(CheckHiding(data));
+  RengaCall(CheckHiding(data, __func__));
   RengaCheckPointer(samples);
   RengaCheckPointer(state);
   RengaCall(NeedState(data));
@@ -419,7 +419,7 @@ RengaErrorCode RengaDataResumeEpoch(RengaData data, int64_t epoch, int64_t batch
 {
   int64_t hidden = 0;
   bool *marked;
-  RengaCall(CheckHiding(data));
+  RengaCall(CheckHiding(data, __func__));
   RengaCall(NeedState(data));
   for (int64_t i = 0; i < TrainingSamples(data); i++) hidden += HiddenRow(data)[i] > 0;
   RengaCheck(batch > 0 && hidden % batch == 0 && hidden < TrainingSamples(data), data->hdr.comm,
@@ -452,7 +452,7 @@ RengaErrorCode RengaDataResumeEpoch(RengaData data, int64_t epoch, int64_t batch
 @*/
 RengaErrorCode RengaDataKeepEpoch(RengaData data)
 {
-  RengaCall(CheckHiding(data));
+  RengaCall(CheckHiding(data, __func__));
   const RengaHidden *hidden = &data->hiding.hidden;
   if (!data->hiding.state) return RENGA_SUCCESS;
   for (int64_t i = 0; i < TrainingSamples(data); i++)

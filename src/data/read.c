@@ -4,9 +4,9 @@
 
 enum { CHUNK = 1024 }; /* samples that are read at once */
 
-static RengaErrorCode CheckPart(RengaData data, RengaDataPart part)
+static RengaErrorCode CheckPart(RengaData data, RengaDataPart part, const char *function)
 {
-  RengaCheckPointer(data);
+  RengaCheckPointerOf(function, data);
   RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
   RengaCheck(part == RENGA_DATA_TRAINING || part == RENGA_DATA_VALIDATION, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "there is no part %d", (int)part);
@@ -32,7 +32,7 @@ static RengaErrorCode CheckPart(RengaData data, RengaDataPart part)
 @*/
 RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *samples)
 {
-  RengaCall(CheckPart(data, part));
+  RengaCall(CheckPart(data, part, __func__));
   RengaCheckPointer(samples);
   *samples = data->part[part].count;
   return RENGA_SUCCESS;
@@ -62,7 +62,7 @@ RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *sa
 RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batch, int64_t step,
                                 int64_t *first, int64_t *count, int64_t *epoch)
 {
-  RengaCall(CheckPart(data, part));
+  RengaCall(CheckPart(data, part, __func__));
   RengaCheckPointer(first);
   RengaCheckPointer(count);
   RengaCheckPointer(epoch);
@@ -135,7 +135,7 @@ static RengaErrorCode ReadChunk(RengaData data, RengaDataPart part, int field, i
 RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int64_t epoch,
                              int64_t first, int64_t count, void *buffer)
 {
-  RengaCall(CheckPart(data, part));
+  RengaCall(CheckPart(data, part, __func__));
   RengaCheck(field >= 0 && field < data->n_fields, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "input %d is not one of 0 to %d", field, data->n_fields - 1);
   RengaCheck(first >= 0 && count >= 0 && first <= data->part[part].count - count && epoch >= 0,

@@ -174,7 +174,7 @@ RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type)
   RengaCheckPointer(type);
   RengaCheck(device->n_blocks == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the type cannot change: %d blocks of the device are in use", device->n_blocks);
-  RengaCall(RengaClassSetType_Private(&devices, device, type));
+  RengaCall(RengaClassSetType_Private(&devices, device, type, __func__));
   if (strcmp(device->options.type, device->hdr.type_name) != 0) {
     RengaFree(&device->options.type);
     RengaCall(RengaStringCopy(device->hdr.type_name, &device->options.type));

@@ -30,10 +30,10 @@ static const char *PartName(const char *name, const char *part, char text[NAME_S
 }
 
 static RengaErrorCode CheckFloatingInput(RengaGraph graph, RengaValue x, const char *layer,
-                                         int least)
+                                         int least, const char *function)
 {
   char text[160];
-  RengaCheckPointer(graph);
+  RengaCheckPointerOf(function, graph);
   RengaCall(RengaGraphCheckValue(graph, x));
   const RengaTensorSpec *spec = RengaGraphSpec(graph, x);
   RengaTensorSpecFormat(spec, sizeof text, text);
@@ -91,7 +91,7 @@ RengaErrorCode RengaGraphAddLinear(RengaGraph graph, const char *name, RengaValu
                                    bool bias, double deviation, RengaValue *y)
 {
   char text[NAME_SIZE];
-  RengaCall(CheckFloatingInput(graph, x, "Linear", 1));
+  RengaCall(CheckFloatingInput(graph, x, "Linear", 1, __func__));
   const RengaTensorSpec *spec = RengaGraphSpec(graph, x);
   int64_t k = spec->dim[spec->ndim - 1];
   RengaCheck(k >= 0 && width > 0, MPI_COMM_SELF, RENGA_ERR_SHAPE,
@@ -252,7 +252,7 @@ static RengaErrorCode AddScaleAndShift(RengaGraph graph, const char *name, Renga
 RengaErrorCode RengaGraphAddLayerNormalization(RengaGraph graph, const char *name, RengaValue x,
                                                double epsilon, RengaValue *y)
 {
-  RengaCall(CheckFloatingInput(graph, x, "LayerNormalization", 1));
+  RengaCall(CheckFloatingInput(graph, x, "LayerNormalization", 1, __func__));
   const RengaTensorSpec *spec = RengaGraphSpec(graph, x);
   RengaValue in[3] = {x};
   RengaCall(AddScaleAndShift(graph, name, spec->type, spec->dim[spec->ndim - 1], &in[1]));
@@ -292,7 +292,7 @@ RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *nam
                                                double epsilon, double momentum, RengaValue *y)
 {
   char text[NAME_SIZE];
-  RengaCall(CheckFloatingInput(graph, x, "BatchNormalization", 2));
+  RengaCall(CheckFloatingInput(graph, x, "BatchNormalization", 2, __func__));
   const RengaTensorSpec *spec = RengaGraphSpec(graph, x);
   RengaTensorSpec channels = {.type = spec->type, .ndim = 1, .dim = {spec->dim[1]}};
   RengaInit one = {.kind = RENGA_INIT_CONSTANT, .a = 1};
@@ -338,7 +338,7 @@ RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, Reng
 {
   char text[NAME_SIZE];
   int64_t strides[RENGA_MAX_DIM], pads[2 * RENGA_MAX_DIM];
-  RengaCall(CheckFloatingInput(graph, x, "Conv", 3));
+  RengaCall(CheckFloatingInput(graph, x, "Conv", 3, __func__));
   const RengaTensorSpec *spec = RengaGraphSpec(graph, x);
   int n = spec->ndim - 2;
   RengaTensorSpec w = {.type = spec->type, .ndim = spec->ndim, .dim = {channels, spec->dim[1]}};
@@ -443,7 +443,7 @@ RengaErrorCode RengaGraphAddAttention(RengaGraph graph, RengaValue q, RengaValue
                                       bool causal, double dropout, RengaValue *y)
 {
   RengaAttributes attributes = {0};
-  RengaCall(CheckFloatingInput(graph, q, "Attention", 2));
+  RengaCall(CheckFloatingInput(graph, q, "Attention", 2, __func__));
   const RengaTensorSpec *spec = RengaGraphSpec(graph, q);
   double width = (double)spec->dim[spec->ndim - 1];
   RengaCheck(width > 0, MPI_COMM_SELF, RENGA_ERR_SHAPE, "attention with heads of width %g", width);
@@ -480,7 +480,7 @@ RengaErrorCode RengaGraphAddCrossEntropy(RengaGraph graph, RengaValue scores, Re
   RengaAttributes attributes = {0};
   char name[NAME_SIZE];
   RengaValue sum = RENGA_VALUE_NONE, count = RENGA_VALUE_NONE;
-  RengaCall(CheckFloatingInput(graph, scores, "CrossEntropy", 1));
+  RengaCall(CheckFloatingInput(graph, scores, "CrossEntropy", 1, __func__));
   RengaCall(RengaAttributesSetInt(&attributes, "ignore_index", ignore_index));
   RengaErrorCode code =
       RengaGraphAddNode(graph, "CrossEntropyCount", NULL, &attributes, 1, &labels, 1, NULL, &count);

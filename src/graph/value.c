@@ -146,12 +146,13 @@ RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValue
 }
 
 static RengaErrorCode AddLeaf(RengaGraph graph, const char *name, const char *otherwise,
-                              RengaValueKind kind, const RengaTensorSpec *spec, RengaValue *value)
+                              RengaValueKind kind, const RengaTensorSpec *spec, RengaValue *value,
+                              const char *function)
 {
   char unique[NAME_SIZE];
-  RengaCheckPointer(graph);
-  RengaCheckPointer(spec);
-  RengaCheckPointer(value);
+  RengaCheckPointerOf(function, graph);
+  RengaCheckPointerOf(function, spec);
+  RengaCheckPointerOf(function, value);
   RengaCheck(graph->hdr.state == RENGA_STATE_NEW, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the graph is set up: nothing can be added to it");
   if (name == NULL) {
@@ -185,24 +186,24 @@ RengaErrorCode RengaGraphAddInput(RengaGraph graph, const char *name, const Reng
                                   RengaValue *value)
 {
   RengaCheckPointer(value);
-  RengaCall(AddLeaf(graph, name, "input", RENGA_VALUE_INPUT, spec, value));
+  RengaCall(AddLeaf(graph, name, "input", RENGA_VALUE_INPUT, spec, value, __func__));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode AddTrained(RengaGraph graph, const char *name, const char *otherwise,
                                  RengaValueKind kind, const RengaTensorSpec *spec,
-                                 const RengaInit *init, RengaValue *value)
+                                 const RengaInit *init, RengaValue *value, const char *function)
 {
   RengaValue made;
-  RengaCheckPointer(spec);
-  RengaCheckPointer(value);
+  RengaCheckPointerOf(function, spec);
+  RengaCheckPointerOf(function, value);
   RengaCheck(RengaDataTypeIsFloating(spec->type), MPI_COMM_SELF, RENGA_ERR_SHAPE,
              "parameter or state \"%s\" is %s, must be floating", name ? name : otherwise,
              RengaDataTypeName(spec->type));
   RengaCheck(RengaGraphBatchDimension(spec) < 0, MPI_COMM_SELF, RENGA_ERR_SHAPE,
              "the shape of parameter or state \"%s\" depends on the batch",
              name ? name : otherwise);
-  RengaCall(AddLeaf(graph, name, otherwise, kind, spec, &made));
+  RengaCall(AddLeaf(graph, name, otherwise, kind, spec, &made, function));
   RengaGraphValue *at = graph->value[made];
   if (init) {
     at->init = *init;
@@ -237,7 +238,8 @@ RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name,
                                       RengaValue *value)
 {
   RengaCheckPointer(graph);
-  RengaCall(AddTrained(graph, name, "parameter", RENGA_VALUE_PARAMETER, spec, init, value));
+  RengaCall(
+      AddTrained(graph, name, "parameter", RENGA_VALUE_PARAMETER, spec, init, value, __func__));
   return RENGA_SUCCESS;
 }
 
@@ -264,7 +266,7 @@ RengaErrorCode RengaGraphAddState(RengaGraph graph, const char *name, const Reng
                                   const RengaInit *init, RengaValue *value)
 {
   RengaCheckPointer(graph);
-  RengaCall(AddTrained(graph, name, "state", RENGA_VALUE_STATE, spec, init, value));
+  RengaCall(AddTrained(graph, name, "state", RENGA_VALUE_STATE, spec, init, value, __func__));
   return RENGA_SUCCESS;
 }
 
@@ -298,7 +300,7 @@ RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name,
   RengaCheckPointer(value);
   RengaCheck(RengaGraphBatchDimension(spec) < 0, MPI_COMM_SELF, RENGA_ERR_SHAPE,
              "the shape of constant \"%s\" depends on the batch", name ? name : "constant");
-  RengaCall(AddLeaf(graph, name, "constant", RENGA_VALUE_CONSTANT, spec, &made));
+  RengaCall(AddLeaf(graph, name, "constant", RENGA_VALUE_CONSTANT, spec, &made, __func__));
   size_t bytes = RengaTensorSpecBytes(spec);
   RengaCall(RengaMalloc(bytes > 0 ? bytes : 1, &copy));
   memcpy(copy, data, bytes);

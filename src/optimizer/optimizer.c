@@ -106,7 +106,7 @@ RengaErrorCode RengaOptimizerCreate(RengaComm comm, RengaOptimizer *optimizer)
 @*/
 RengaErrorCode RengaOptimizerSetType(RengaOptimizer optimizer, const char *type)
 {
-  RengaCall(RengaClassSetType_Private(&optimizers, optimizer, type));
+  RengaCall(RengaClassSetType_Private(&optimizers, optimizer, type, __func__));
   return RENGA_SUCCESS;
 }
 

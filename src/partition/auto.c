@@ -46,9 +46,10 @@ static RengaErrorCode Destroy_Auto(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindAuto(RengaPartition partition, bool exact, Auto **wish)
+static RengaErrorCode FindAuto(RengaPartition partition, bool exact, Auto **wish,
+                               const char *function)
 {
-  RengaCheckPointer(partition);
+  RengaCheckPointerOf(function, partition);
   const char *type = partition->hdr.type_name;
   RengaCheck(!strcmp(type, RENGA_PARTITION_EXACT) ||
                  (!exact && !strcmp(type, RENGA_PARTITION_AUTO)),
@@ -85,7 +86,7 @@ RengaErrorCode RengaPartitionAutoSetMicrobatchSizes(RengaPartition partition, co
   Auto *wish = NULL;
   char *copy = NULL;
   RengaCheckPointer(sizes);
-  RengaCall(FindAuto(partition, false, &wish));
+  RengaCall(FindAuto(partition, false, &wish, __func__));
   RengaCall(RengaStringCopy(sizes, &copy));
   RengaFree(&wish->sizes);
   wish->sizes = copy;
@@ -111,7 +112,7 @@ RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, co
 {
   Auto *wish = NULL;
   RengaCheckPointer(sizes);
-  RengaCall(FindAuto(partition, false, &wish));
+  RengaCall(FindAuto(partition, false, &wish, __func__));
   *sizes = wish->sizes ? wish->sizes : "auto";
   return RENGA_SUCCESS;
 }
@@ -137,7 +138,7 @@ RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, co
 RengaErrorCode RengaPartitionExactSetTimeLimit(RengaPartition partition, double seconds)
 {
   Auto *wish = NULL;
-  RengaCall(FindAuto(partition, true, &wish));
+  RengaCall(FindAuto(partition, true, &wish, __func__));
   RengaCheck(seconds >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "a limit of %g seconds",
              seconds);
   wish->time_limit = seconds;
@@ -163,7 +164,7 @@ RengaErrorCode RengaPartitionExactGetTimeLimit(RengaPartition partition, double 
 {
   Auto *wish = NULL;
   RengaCheckPointer(seconds);
-  RengaCall(FindAuto(partition, true, &wish));
+  RengaCall(FindAuto(partition, true, &wish, __func__));
   *seconds = wish->time_limit;
   return RENGA_SUCCESS;
 }

@@ -259,9 +259,9 @@ static RengaErrorCode View_Even(RengaPartition partition, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindEven(RengaPartition partition, Even **even)
+static RengaErrorCode FindEven(RengaPartition partition, Even **even, const char *function)
 {
-  RengaCheckPointer(partition);
+  RengaCheckPointerOf(function, partition);
   RengaCheck(!strcmp(partition->hdr.type_name, RENGA_PARTITION_EVEN), partition->hdr.comm,
              RENGA_ERR_ORDER, "slack is for a partition of type even, but this one's type is %s",
              partition->hdr.type_name);
@@ -289,7 +289,7 @@ static RengaErrorCode FindEven(RengaPartition partition, Even **even)
 RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack)
 {
   Even *even = NULL;
-  RengaCall(FindEven(partition, &even));
+  RengaCall(FindEven(partition, &even, __func__));
   RengaCheck(slack >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "a slack of %g", slack);
   even->slack = slack;
   return RENGA_SUCCESS;
@@ -314,7 +314,7 @@ RengaErrorCode RengaPartitionEvenGetSlack(RengaPartition partition, double *slac
 {
   Even *even = NULL;
   RengaCheckPointer(slack);
-  RengaCall(FindEven(partition, &even));
+  RengaCall(FindEven(partition, &even, __func__));
   *slack = even->slack;
   return RENGA_SUCCESS;
 }

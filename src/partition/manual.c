@@ -161,9 +161,9 @@ static RengaErrorCode View_Manual(RengaPartition partition, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckManual(RengaPartition partition)
+static RengaErrorCode CheckManual(RengaPartition partition, const char *function)
 {
-  RengaCheckPointer(partition);
+  RengaCheckPointerOf(function, partition);
   RengaCheck(!strcmp(partition->hdr.type_name, RENGA_PARTITION_MANUAL), partition->hdr.comm,
              RENGA_ERR_ORDER, "cuts are for a partition of type manual, but this one's type is %s",
              partition->hdr.type_name);
@@ -192,7 +192,7 @@ static RengaErrorCode CheckManual(RengaPartition partition)
 RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char *cuts)
 {
   RengaCheckPointer(cuts);
-  RengaCall(CheckManual(partition));
+  RengaCall(CheckManual(partition, __func__));
   Manual *manual = partition->data;
   FreeEntries(manual);
   RengaCall(RengaStringCopy(cuts, &manual->text));
@@ -218,7 +218,7 @@ RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char 
 RengaErrorCode RengaPartitionManualGetCuts(RengaPartition partition, const char **cuts)
 {
   RengaCheckPointer(cuts);
-  RengaCall(CheckManual(partition));
+  RengaCall(CheckManual(partition, __func__));
   *cuts = ((const Manual *)partition->data)->text;
   return RENGA_SUCCESS;
 }

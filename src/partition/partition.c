@@ -83,7 +83,7 @@ RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition)
 @*/
 RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type)
 {
-  RengaCall(RengaClassSetType_Private(&partitions, partition, type));
+  RengaCall(RengaClassSetType_Private(&partitions, partition, type, __func__));
   return RENGA_SUCCESS;
 }
 

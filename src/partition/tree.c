@@ -297,9 +297,9 @@ static RengaErrorCode View_Tree(RengaPartition partition, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindTree(RengaPartition partition, Tree **tree)
+static RengaErrorCode FindTree(RengaPartition partition, Tree **tree, const char *function)
 {
-  RengaCheckPointer(partition);
+  RengaCheckPointerOf(function, partition);
   RengaCheck(!strcmp(partition->hdr.type_name, RENGA_PARTITION_TREE), partition->hdr.comm,
              RENGA_ERR_ORDER,
              "a memory weight is for a partition of type tree, but this one's type is %s",
@@ -328,7 +328,7 @@ static RengaErrorCode FindTree(RengaPartition partition, Tree **tree)
 RengaErrorCode RengaPartitionTreeSetMemoryWeight(RengaPartition partition, double weight)
 {
   Tree *tree = NULL;
-  RengaCall(FindTree(partition, &tree));
+  RengaCall(FindTree(partition, &tree, __func__));
   RengaCheck(weight >= 0 && weight <= 1, partition->hdr.comm, RENGA_ERR_ARGUMENT,
              "a memory weight of %g: it must be within 0 and 1", weight);
   tree->memory_weight = weight;
@@ -354,7 +354,7 @@ RengaErrorCode RengaPartitionTreeGetMemoryWeight(RengaPartition partition, doubl
 {
   Tree *tree = NULL;
   RengaCheckPointer(weight);
-  RengaCall(FindTree(partition, &tree));
+  RengaCall(FindTree(partition, &tree, __func__));
   *weight = tree->memory_weight;
   return RENGA_SUCCESS;
 }

@@ -57,7 +57,7 @@ RengaErrorCode RengaPipelineGetDigest(RengaPipeline pipeline, uint64_t *digest)
   RengaHoldings holdings;
   RengaDeparture departure;
   uint64_t sum;
-  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCheckPointer(digest);
   const Persistents *list = &pipeline->rank.persistents;
   RengaCall(RengaHoldingsCreate(pipeline->rank.all, list->count, list->row, NULL, &holdings));

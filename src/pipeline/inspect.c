@@ -83,7 +83,7 @@ static RengaErrorCode BringGradient(RengaPipeline pipeline, const void *here, si
 RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *parameter,
                                         float *buffer)
 {
-  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCheckPointer(parameter);
   const void *here = FindGradient(pipeline, parameter);
   const int rank = RengaCommGetRank(pipeline->rank.all);

@@ -47,7 +47,7 @@ static RengaErrorCode PrepareNamed(RengaPipeline pipeline, NamedTensor *named, b
   const int size = RengaCommGetSize(pipeline->rank.all),
             rank = RengaCommGetRank(pipeline->rank.all);
   const bool has = named->rank == RENGA_TO_ALL || named->rank == rank;
-  RengaCheckPointer(named->name);
+  RengaCheck(named->name, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "the name is a null pointer");
   RengaCheck(named->rank >= RENGA_TO_ALL && named->rank < size, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "%s %s rank %d of %d ranks", named->name, sets ? "from" : "to", named->rank, size);
   RengaCheck(!has || named->buffer, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
@@ -204,7 +204,7 @@ RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *nam
                                          float buffer[])
 {
   NamedTensor named = {.name = name, .rank = to, .buffer = buffer};
-  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCall(Transact(pipeline, &named, false));
   return RENGA_SUCCESS;
 }
@@ -229,7 +229,7 @@ RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *nam
                                          const float buffer[])
 {
   NamedTensor named = {.name = name, .rank = from, .buffer = (float *)(uintptr_t)buffer};
-  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCall(Transact(pipeline, &named, true));
   return RENGA_SUCCESS;
 }
@@ -276,7 +276,7 @@ static RengaErrorCode MakeList(RengaPipeline pipeline)
 RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,
                                            const RengaPipelineParameter **list)
 {
-  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCheckPointer(count);
   RengaCheckPointer(list);
   if (!pipeline->rank.listed) RengaCall(MakeList(pipeline));

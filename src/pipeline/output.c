@@ -16,7 +16,8 @@ static RengaErrorCode FindOutput(RengaPipeline pipeline, Output *output)
 {
   int count, found = 0;
   const RengaValue *all;
-  RengaCheckPointer(output->name);
+  RengaCheck(output->name, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the name of the output is a null pointer");
   RengaCall(RengaGraphGetOutputs(pipeline->graph, &count, &all));
   while (found < count &&
          strcmp(RengaGraphGetValue(pipeline->graph, all[found])->name, output->name) != 0)
@@ -66,7 +67,7 @@ static RengaErrorCode PrepareOutput(RengaPipeline pipeline, Pass *pass, Output *
              size);
   const uint64_t hash = RengaHash(output->name, strlen(output->name), (uint64_t)output->root);
   memcpy(&pass->want[WANT_OUTPUT], &hash, sizeof hash);
-  RengaCheckPointer(pass->batch);
+  RengaCheck(pass->batch, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "the batch is a null pointer");
   Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, output->stage);
   if (chunk) {
     FindRows(pipeline, output->stage, chunk->replica, pass->batch->samples, &first, &last);
@@ -132,10 +133,10 @@ static RengaErrorCode WidenRows(RengaPipeline pipeline, const Pass *pass, const 
 }
 
 static RengaErrorCode RunOutputForward(RengaPipeline pipeline, const RengaBatch *batch,
-                                       Output *output)
+                                       Output *output, const char *function)
 {
   Pass pass = {.kind = PROGRAM_EVALUATION, .call = CALL_FORWARD, .batch = batch};
-  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  RengaCall(RengaPipelineCheckReady_Private(pipeline, function));
   pass.code = PrepareOutput(pipeline, &pass, output);
   RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);
   if (!code) {
@@ -172,7 +173,7 @@ RengaErrorCode RengaPipelineForwardTo(RengaPipeline pipeline, const RengaBatch *
                                       const char *output, int to, void *buffer)
 {
   Output wanted = {.name = output, .root = to, .buffer = buffer};
-  RengaCall(RunOutputForward(pipeline, batch, &wanted));
+  RengaCall(RunOutputForward(pipeline, batch, &wanted, __func__));
   return RENGA_SUCCESS;
 }
 
@@ -196,7 +197,7 @@ RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *ba
                                     const char *output, float *buffer)
 {
   Output wanted = {.name = output, .float32 = true, .buffer = (char *)buffer};
-  RengaCall(RunOutputForward(pipeline, batch, &wanted));
+  RengaCall(RunOutputForward(pipeline, batch, &wanted, __func__));
   return RENGA_SUCCESS;
 }
 
@@ -219,7 +220,7 @@ RengaErrorCode RengaPipelineGetOutputRows(RengaPipeline pipeline, const char *ou
 {
   Output wanted = {.name = output};
   int64_t begin = 0, end = 0;
-  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCheckPointer(first);
   RengaCheckPointer(count);
   RengaCheck(samples > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",

@@ -71,7 +71,7 @@ RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline)
 
 static RengaErrorCode CheckNew(RengaPipeline pipeline, const char *what)
 {
-  RengaCheckPointer(pipeline);
+  RengaCheckPointerOf(what, pipeline);
   RengaCheck(pipeline->hdr.state == RENGA_STATE_NEW, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "%s comes before RengaPipelineSetUp", what);
   return RENGA_SUCCESS;

@@ -248,7 +248,7 @@ RengaErrorCode RengaChunkSizeWorst_Private(Chunk *chunk, ShareTable *table,
 void RengaFreeShares_Private(ShareTable *table);
 RengaErrorCode RengaChunkSize_Private(Chunk *chunk);
 /* together.c */
-RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline, const char *function);
 RengaErrorCode RengaPipelineCheckWhole_Private(RengaPipeline pipeline);
 void RengaPipelineBreak_Private(RengaPipeline pipeline, RengaErrorCode code);
 void RengaPipelineSpoil_Private(RengaPipeline pipeline, RengaErrorCode code);

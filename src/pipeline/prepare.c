@@ -8,7 +8,7 @@
 static RengaErrorCode CheckBatch(RengaPipeline pipeline, const Pass *pass)
 {
   const RengaBatch *batch = pass->batch;
-  RengaCheckPointer(batch);
+  RengaCheck(batch, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "the batch is a null pointer");
   RengaCheck(batch->read != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "the batch has no function that reads it");
   RengaCheck(batch->samples > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",

@@ -101,7 +101,7 @@ RengaErrorCode RengaPipelineGetSampleLosses(RengaPipeline pipeline, int64_t *sam
   RengaCheckPointer(samples);
   RengaCheckPointer(columns);
   RengaCheckPointer(values);
-  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   const SampleLosses *kept = &pipeline->rank.sample_losses;
   const int64_t found = RengaOutlineSampleColumns_Private(&pipeline->outline);
   RengaCheck(found > 0, MPI_COMM_SELF, RENGA_ERR_ORDER,

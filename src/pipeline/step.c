@@ -3,9 +3,9 @@
    agree once more, and the device itself. */
 #include "pipelineimpl.h"
 
-static RengaErrorCode CheckLoss(const double *loss)
+static RengaErrorCode CheckLoss(const double *loss, const char *function)
 {
-  RengaCheckPointer(loss);
+  RengaCheckPointerOf(function, loss);
   return RENGA_SUCCESS;
 }
 
@@ -37,9 +37,11 @@ static RengaErrorCode CheckLoss(const double *loss)
 RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch, double *loss)
 {
   const double begin = MPI_Wtime();
-  Pass pass = {
-      .kind = PROGRAM_TRAINING, .call = CALL_STEP, .batch = batch, .code = CheckLoss(loss)};
-  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  Pass pass = {.kind = PROGRAM_TRAINING,
+               .call = CALL_STEP,
+               .batch = batch,
+               .code = CheckLoss(loss, __func__)};
+  RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);
   if (!code) code = pass.verdict;
   if (!code) RengaPipelineKeepSampleLosses_Private(pipeline, &pass);
@@ -72,9 +74,11 @@ RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch
 @*/
 RengaErrorCode RengaPipelineEvaluate(RengaPipeline pipeline, const RengaBatch *batch, double *loss)
 {
-  Pass pass = {
-      .kind = PROGRAM_EVALUATION, .call = CALL_EVALUATE, .batch = batch, .code = CheckLoss(loss)};
-  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  Pass pass = {.kind = PROGRAM_EVALUATION,
+               .call = CALL_EVALUATE,
+               .batch = batch,
+               .code = CheckLoss(loss, __func__)};
+  RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     pipeline->rank.chunk[c].portion.target = pipeline->rank.chunk[c].loss;
   const RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);

@@ -36,9 +36,9 @@ RengaErrorCode RengaPipelineCheckWhole_Private(RengaPipeline pipeline)
 }
 
 /* Public calls on a pipeline begin here: it is set up, and its messages are in order. */
-RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline)
+RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline, const char *function)
 {
-  RengaCheckPointer(pipeline);
+  RengaCheckPointerOf(function, pipeline);
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
   RengaCall(RengaPipelineCheckWhole_Private(pipeline));
   return RENGA_SUCCESS;

@@ -271,7 +271,7 @@ RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *sett
 @*/
 RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type)
 {
-  RengaCall(RengaClassSetType_Private(&profiles, profile, type));
+  RengaCall(RengaClassSetType_Private(&profiles, profile, type, __func__));
   return RENGA_SUCCESS;
 }
 

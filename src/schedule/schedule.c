@@ -122,7 +122,7 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
 @*/
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
 {
-  RengaCall(RengaClassSetType_Private(&schedules, schedule, type));
+  RengaCall(RengaClassSetType_Private(&schedules, schedule, type, __func__));
   return RENGA_SUCCESS;
 }
 

@@ -60,7 +60,7 @@ void RengaSettingsRelease_Private(RengaSettings settings)
 
 RengaErrorCode RengaSettingsCheckUnused_Private(RengaSettings settings, const char *what)
 {
-  RengaCheckPointer(settings);
+  RengaCheckPointerOf(what, settings);
   RengaCheck(!settings->users, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "%s: these settings are of a pipeline that is set up; make others with "
              "RengaSettingsCreate for another one",

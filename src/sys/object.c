@@ -146,11 +146,12 @@ RengaErrorCode RengaClassRegisterType_Private(const RengaClass *class, const cha
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaClassSetType_Private(const RengaClass *class, void *object, const char *type)
+RengaErrorCode RengaClassSetType_Private(const RengaClass *class, void *object, const char *type,
+                                         const char *function)
 {
   const RengaTypeRow *row = NULL;
-  RengaCheckPointer(object);
-  RengaCheckPointer(type);
+  RengaCheckPointerOf(function, object);
+  RengaCheckPointerOf(function, type);
   const void *rule = class->adopt ? RengaTypeOutside_Private(class->name, type) : NULL;
   if (!rule) RengaCall(RengaTypeFind(class->name, class->types, type, &row));
   if (class->reset) RengaCall(class->reset(object));

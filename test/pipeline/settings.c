@@ -99,6 +99,10 @@ static RengaErrorCode CheckOptions(RengaComm comm)
   Expect(seed == 12);
   TestError(RengaPipelineSetTimeout(pipeline, -1), RENGA_ERR_ARGUMENT, "a timeout of -1 seconds");
   TestError(RengaPipelineSetDataShortBatch(pipeline, 0), RENGA_ERR_ARGUMENT, "a step of 0 samples");
+  TestError(RengaPipelineSetSeed(NULL, 1), RENGA_ERR_ARGUMENT,
+            "RengaPipelineSetSeed: pipeline is a null pointer");
+  TestError(RengaPipelineStep(NULL, NULL, NULL), RENGA_ERR_ARGUMENT,
+            "RengaPipelineStep: pipeline is a null pointer");
   TestError(RengaPipelineSetUp(pipeline), RENGA_ERR_ORDER, "call RengaPipelineSetPlan first");
   RengaCall(RengaPipelineDestroy(&pipeline));
   return RENGA_SUCCESS;

@@ -61,11 +61,14 @@ typedef struct {
 RengaErrorCode RengaClassRegisterType_Private(const RengaClass *class, const char *name,
                                               const void *rule);
 /* Finds the type, ends the one so far, creates the new one; the object is as if it were new. */
-RengaErrorCode RengaClassSetType_Private(const RengaClass *class, void *object, const char *type);
+RengaErrorCode RengaClassSetType_Private(const RengaClass *class, void *object, const char *type,
+                                         const char *function);
 
-#define RengaCheckPointer(pointer)                                                                 \
+#define RengaCheckPointer(pointer) RengaCheckPointerOf(__func__, pointer)
+/* Of what a public function was given, in one that checks it for several. */
+#define RengaCheckPointerOf(function, pointer)                                                     \
   RengaCheck((pointer) != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s: %s is a null pointer",     \
-             __func__, #pointer)
+             function, #pointer)
 /* Of functions that return a value and no code: a null handle is an error for the handler, and
    gives that value. */
 #define RengaCheckHandle(handle, value)                                                            \

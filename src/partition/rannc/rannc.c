@@ -48,9 +48,9 @@ static RengaErrorCode Destroy_Rannc(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindRannc(RengaPartition partition, Rannc **rannc)
+static RengaErrorCode FindRannc(RengaPartition partition, Rannc **rannc, const char *function)
 {
-  RengaCheckPointer(partition);
+  RengaCheckPointerOf(function, partition);
   RengaCheck(!strcmp(partition->hdr.type_name, RENGA_PARTITION_RANNC), partition->hdr.comm,
              RENGA_ERR_ORDER, "blocks are for a partition of type rannc, but this one's type is %s",
              partition->hdr.type_name);
@@ -82,7 +82,7 @@ static RengaErrorCode FindRannc(RengaPartition partition, Rannc **rannc)
 RengaErrorCode RengaPartitionRanncSetBlocks(RengaPartition partition, int blocks)
 {
   Rannc *rannc = NULL;
-  RengaCall(FindRannc(partition, &rannc));
+  RengaCall(FindRannc(partition, &rannc, __func__));
   RengaCheck(blocks >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT,
              "%d blocks: at least 1, or 0 for as many as stages need", blocks);
   rannc->blocks = blocks;
@@ -108,7 +108,7 @@ RengaErrorCode RengaPartitionRanncGetBlocks(RengaPartition partition, int *block
 {
   Rannc *rannc = NULL;
   RengaCheckPointer(blocks);
-  RengaCall(FindRannc(partition, &rannc));
+  RengaCall(FindRannc(partition, &rannc, __func__));
   *blocks = rannc->blocks;
   return RENGA_SUCCESS;
 }
