@@ -1,13 +1,14 @@
 /* Conv and its gradients. Kernels of one pixel, stride 1 on images that are not small are matrix
    products on the images as they lie; all others go to oneDNN. */
 #include "low.h"
+#include "lowproduct.h"
 #include "onednn.h"
-#include "product.h"
 #include "renga/private/op.h"
 #include <string.h>
 
 typedef struct {
   RengaConvolution general; /* NULL: one pixel */
+  RengaCpuLowProduct *low;  /* of an image, where not all is float32; NULL: it is, or general */
   int64_t images, channels, out_channels, pixels;
   RengaCpuTiling tiling;
 } Convolution;
@@ -16,6 +17,7 @@ static RengaErrorCode DestroyConvolution_Cpu(RengaKernel kernel)
 {
   Convolution *s = kernel->data;
   if (s) RengaCall(RengaConvolutionDestroy(&s->general));
+  if (s) RengaCall(RengaCpuLowProductDestroy(&s->low));
   RengaFree(&kernel->data);
   return RENGA_SUCCESS;
 }
@@ -29,6 +31,32 @@ static void AddBias_Cpu(int64_t rows, int64_t n, const float *bias, float *y)
   }
 }
 
+/* y[image] = w x[image], or with w^T: the shape has it. */
+static RengaErrorCode RunLowImages(const RengaKernel kernel, const void *const in[], void *y,
+                                   const void *w, void *workspace)
+{
+  const Convolution *s = kernel->data;
+  const RengaCpuLowShape *shape = &s->low->shape;
+  const int64_t tiles = s->low->tiling.rows * s->low->tiling.columns, pieces = s->images * tiles;
+  const size_t from = (size_t)(shape->k * shape->n) * RengaDataTypeSize(shape->b);
+  const size_t to = (size_t)(shape->m * shape->n) * RengaDataTypeSize(shape->c);
+  int failed = 0;
+#pragma omp parallel for schedule(dynamic)                                                         \
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+  for (int64_t piece = 0; piece < pieces; piece++) {
+    const size_t image = (size_t)(piece / tiles);
+    const int status =
+        RengaCpuLowProductTile(s->low, piece % tiles, w, (const char *)in[0] + image * from, NULL,
+                               (char *)y + image * to, workspace);
+    if (status) {
+#pragma omp atomic write
+      failed = status;
+    }
+  }
+  RengaCheck(failed == 0, MPI_COMM_SELF, RENGA_ERR_LIBRARY, "oneDNN: status %d", failed);
+  return RENGA_SUCCESS;
+}
+
 /* y[image] = w x[image], tile by tile; the bias of an image's channels after its last tile. */
 static RengaErrorCode ConvolutionRun_Cpu(RengaKernel kernel, RengaStream stream,
                                          const RengaKernelContext *context, const void *const in[],
@@ -40,6 +68,10 @@ static RengaErrorCode ConvolutionRun_Cpu(RengaKernel kernel, RengaStream stream,
   const void *bias = kernel->call.n_in > 2 ? in[2] : NULL;
   if (s->general) {
     RengaCall(RengaConvolutionRun(s->general, in[0], in[1], bias, out[0], workspace));
+    return RENGA_SUCCESS;
+  }
+  if (s->low) {
+    RengaCall(RunLowImages(kernel, in, out[0], in[1], workspace));
     return RENGA_SUCCESS;
   }
   int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->images * tiles;
@@ -78,6 +110,10 @@ static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
   const Convolution *s = kernel->data;
   if (s->general) {
     RengaCall(RengaConvolutionRun(s->general, in[0], in[1], NULL, out[0], workspace));
+    return RENGA_SUCCESS;
+  }
+  if (s->low) {
+    RengaCall(RunLowImages(kernel, in, out[0], in[1], workspace));
     return RENGA_SUCCESS;
   }
   int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->images * tiles;
@@ -186,13 +222,34 @@ static void FitPadding(RengaConvolutionShape *shape)
   }
 }
 
-/* All is float32, or not all and float16 is not among it. */
-static bool Fits_Cpu(const RengaOpCall *call)
+static bool HasHalf_Cpu(const RengaOpCall *call)
 {
-  bool half = false;
+  bool half = call->out[0].type == RENGA_FLOAT16;
   for (int i = 0; i < call->n_in; i++)
     half = half || (call->in[i].ndim >= 0 && call->in[i].type == RENGA_FLOAT16);
-  return RengaCpuAllFloats(call, 0) && !half && call->out[0].type != RENGA_FLOAT16;
+  return half;
+}
+
+/* The product of an image, in the types of the call: y = w x, or dx = w^T dy. */
+static RengaErrorCode CreateLowImages(RengaKernel kernel, bool input)
+{
+  Convolution *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+  const RengaCpuLowShape shape = {.trans_a = input,
+                                  .m = input ? s->channels : s->out_channels,
+                                  .n = s->pixels,
+                                  .k = input ? s->out_channels : s->channels,
+                                  .lda = s->channels,
+                                  .ldb = s->pixels,
+                                  .ldc = s->pixels,
+                                  .alpha = 1,
+                                  .a = call->in[1].type,
+                                  .b = call->in[0].type,
+                                  .bias = RENGA_FLOAT32,
+                                  .c = call->out[0].type};
+  RengaCall(RengaCpuLowProductCreate(kernel->device->threads, &shape, &s->low));
+  kernel->workspace = s->low->bytes * (size_t)kernel->device->threads;
+  return RENGA_SUCCESS;
 }
 
 /* The kernel is left to others. */
@@ -210,7 +267,7 @@ static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolution
   const RengaOpCall *call = &kernel->call;
   RengaOpWindow window;
   const bool low = RengaOpCallIsLow_Private(call);
-  if (!Fits_Cpu(call) || x->ndim < 3 || x->ndim > 4) return RENGA_SUCCESS;
+  if (!RengaCpuAllFloats(call, 0) || x->ndim < 3 || x->ndim > 4) return RENGA_SUCCESS;
   if (RengaTensorSpecCount(x) == 0 || RengaTensorSpecCount(y) == 0 || RengaTensorSpecCount(w) == 0)
     return RENGA_SUCCESS;
   RengaCall(RengaOpGetWindow(call, x, w, &window));
@@ -225,11 +282,14 @@ static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolution
   s->channels = shape.channels;
   s->out_channels = shape.out_channels;
   s->pixels = shape.out[0] * shape.out[1];
-  if (!low && OnePixel(&shape)) {
-    bool weight = kind == RENGA_CONVOLUTION_WEIGHT, input = kind == RENGA_CONVOLUTION_INPUT;
+  const bool weight = kind == RENGA_CONVOLUTION_WEIGHT, input = kind == RENGA_CONVOLUTION_INPUT;
+  if (low && OnePixel(&shape) && !weight && !shape.has_bias) {
+    RengaCall(CreateLowImages(kernel, input));
+  } else if (!low && OnePixel(&shape)) {
     s->tiling =
         RengaCpuTile(input ? s->channels : s->out_channels, weight ? s->channels : s->pixels);
   } else {
+    if (HasHalf_Cpu(call)) return ForgetConvolution(kernel); /* oneDNN has no float16 */
     FitPadding(&shape);
     RengaCall(RengaConvolutionCreate(kind, &shape, kernel->device->threads, &s->general));
     if (!s->general) return ForgetConvolution(kernel);
