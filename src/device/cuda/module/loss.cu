@@ -76,19 +76,22 @@ __global__ void CountLabelsKernel(RengaCudaLoss s, const void *labels,
   if (threadIdx.x == 0) *total = (float)mine;
 }
 
-/* dx = factor (exp(x - whole) - [class is label]); dx may be the scores. */
+/* A team takes a label. dx = factor (exp(x - whole) - [class is label]); dx may be the scores. */
+template <bool WIDE>
 __global__ void LossGradKernel(RengaCudaLoss s, const float *gradient, const float *scores,
                                const void *labels, const float *whole_of, const float *weights,
                                float *dx)
 {
-  RENGA_EACH(i, s.outer * s.classes * s.inner)
-  {
-    const int64_t row = i / (s.classes * s.inner) * s.inner + i % s.inner;
-    const int64_t label = IntegerAt(s.wide, labels, row);
-    const float factor = Counts(s, label) ? *gradient * (weights ? weights[label] : 1) : 0;
-    float d = factor != 0 && !s.scored ? factor * expf(scores[i] - whole_of[row]) : 0;
-    if (label == i / s.inner % s.classes) d -= factor;
-    dx[i] = d;
+  const int64_t row = Team<WIDE>::Line();
+  if (row >= s.outer * s.inner) return;
+  const int64_t label = IntegerAt(s.wide, labels, row), first = ScoreAt(s, row, 0);
+  const float factor = Counts(s, label) ? *gradient * (weights ? weights[label] : 1) : 0;
+  const float whole = s.scored ? 0 : whole_of[row];
+  for (int64_t c = Team<WIDE>::Lane(); c < s.classes; c += Team<WIDE>::Lanes()) {
+    const int64_t at = first + c * s.inner;
+    float d = factor != 0 && !s.scored ? factor * expf(scores[at] - whole) : 0;
+    if (label == c) d -= factor;
+    dx[at] = d;
   }
 }
 
@@ -113,14 +116,15 @@ RENGA_CUDA_RUN(RengaCudaCrossEntropy)
 RENGA_CUDA_RUN(RengaCudaCrossEntropyGrad)
 {
   const RengaCudaLoss *s = (const RengaCudaLoss *)shape;
-  const int64_t count = s->outer * s->classes * s->inner;
+  const int64_t rows = s->outer * s->inner;
+  const bool wide = s->classes > MANY_CLASSES;
   (void)context, (void)workspace;
-  if (count == 0) return 0;
-  return RengaCudaSayError("LossGradKernel",
-                           RENGA_LAUNCH(LossGradKernel, BlocksFor(count), THREADS, 0,
-                                        (cudaStream_t)stream, *s, (const float *)in[0],
-                                        (const float *)in[1], in[2], (const float *)in[3],
-                                        (const float *)in[4], (float *)out[0]));
+  if (rows * s->classes == 0) return 0;
+  return RengaCudaSayError(
+      "LossGradKernel", RENGA_LAUNCH((wide ? LossGradKernel<true> : LossGradKernel<false>),
+                                     TeamGrid(wide, rows), TeamBlock(), 0, (cudaStream_t)stream, *s,
+                                     (const float *)in[0], (const float *)in[1], in[2],
+                                     (const float *)in[3], (const float *)in[4], (float *)out[0]));
 }
 
 /* labels are [outer] */
