@@ -63,14 +63,26 @@ RengaErrorCode RengaProfileBenchFree_Private(ProfileBench *bench)
   return RENGA_SUCCESS;
 }
 
-/* Numbers between 0.1 and 0.9: no operator has trouble with them, and none becomes denormal. */
+/* Numbers between 0.1 and 0.9: no operator has trouble with them, and none becomes denormal. Both
+   halves of each have the same bits, so that they are such numbers as bfloat16, too, and numbers
+   between 1 and 2 as float16. */
+static float PoolNumber(float number)
+{
+  uint32_t bits;
+  memcpy(&bits, &number, sizeof bits);
+  bits = (bits >> 16) * 0x10001u;
+  memcpy(&number, &bits, sizeof bits);
+  return number;
+}
+
 static RengaErrorCode FillPool(ProfileBench *bench, char *pool, int64_t bytes)
 {
   enum { BLOCK = 1 << 16 };
   float *block = NULL;
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCall(RengaMalloc(BLOCK, &block));
-  for (int i = 0; i < BLOCK; i++) block[i] = 0.1f + 0.8f * (float)(i * 40503LL % BLOCK) / BLOCK;
+  for (int i = 0; i < BLOCK; i++)
+    block[i] = PoolNumber(0.1f + 0.8f * (float)(i * 40503LL % BLOCK) / BLOCK);
   for (int64_t at = 0; at < bytes && code == RENGA_SUCCESS; at += (int64_t)sizeof(float) * BLOCK) {
     const int64_t left = bytes - at, whole = (int64_t)sizeof(float) * BLOCK;
     code = RengaDeviceCopy(bench->device, NULL, RENGA_HOST_TO_DEVICE, pool + at, block,
@@ -120,7 +132,9 @@ typedef struct {
 /* Pools hold floats; of other types outputs alone, which nobody reads, lie there. */
 static bool IsPooled(const BenchRun *run, int i)
 {
-  return run->call->spec[i].type == RENGA_FLOAT32 || i >= run->op.n_in;
+  const RengaDataType type = run->call->spec[i].type;
+  return type == RENGA_FLOAT32 || type == RENGA_BFLOAT16 || type == RENGA_FLOAT16 ||
+         i >= run->op.n_in;
 }
 
 static RengaErrorCode MakeOwn(ProfileBench *bench, BenchRun *run, int i)
