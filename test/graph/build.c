@@ -3,6 +3,7 @@
    place. */
 #include "../plan/plantest.h"
 #include "renga/private/graph.h"
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -195,6 +196,9 @@ static RengaErrorCode CheckView(RengaComm comm)
     RengaCall(RengaViewerCreate(comm, specification, &viewer));
     RengaCall(RengaGraphView(graph, viewer));
     RengaCall(RengaViewerDestroy(&viewer));
+    close(file);
+    file = open(name, O_RDONLY); /* it is a new one, written whole */
+    TestTrue(file >= 0);
     ssize_t got = read(file, text, sizeof text - 1);
     TestTrue(got > 40 && got < (ssize_t)sizeof text - 1);
     text[got] = 0;

@@ -230,7 +230,9 @@ static RengaErrorCode EventQuery_Far(RengaDevice device, RengaEvent event, bool 
   FarDevice *far = device->data;
   RengaCall(CheckEvent(device, event));
   const int64_t pieces = (int64_t)(DrawDelay_Far(far) % 4);
+  const bool busy = !IsIdle(far);
   if (event->stream) RengaCall(Run_Far(device, event->stream, event->place, pieces));
+  far->idle += busy && IsIdle(far);
   RengaCall(TakeError(far));
   *done = !event->stream || event->stream->done >= event->place;
   return RENGA_SUCCESS;

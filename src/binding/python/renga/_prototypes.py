@@ -20,7 +20,8 @@ typedef struct {
 typedef struct {
   char *name;
   RengaValueKind kind;
-  RengaTensorSpec spec; /* symbolic: -c is c times the batch */
+  RengaTensorSpec spec; /* symbolic: -c is c times the batch; its type is the network's */
+  RengaDataType stored; /* the type that its elements are kept in while the network runs */
   int producer;         /* node, -1 where none */
   int output;           /* which output of the producer */
   bool prepared;        /* depends on no parameter, state or random number: cloned into stages */
