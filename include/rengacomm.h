@@ -120,6 +120,13 @@ typedef struct {
   RengaErrorCode (*take)(void *user);
   void *user;
 } RengaCommCarrier;
+/* Who takes the pieces of a sum instead of an adder that adds them by the tree: elements
+   [at, at + count) of the vector, which are this rank's to keep, of the pieces of all ranks,
+   ascending. What is there may be written over. */
+typedef struct {
+  RengaErrorCode (*take)(void *user, int64_t at, int64_t count, void *const piece[]);
+  void *user;
+} RengaCommFolder;
 /* Sums over all ranks of comm, several at once: all ranks begin them in the same order, and test
    and end them in any. Rank r holds leaves [leaves[r], leaves[r+1]), already summed into pieces.
    What is not said to be this rank's own is the same on all ranks. */
@@ -134,6 +141,7 @@ typedef struct {
   size_t work_bytes;
   RengaCommAdder adder;
   RengaCommCarrier carrier;
+  RengaCommFolder folder; /* of a reduce-scatter: take NULL: none; else there is no result */
 } RengaCommSumTask;
 typedef struct _RengaCommSum *RengaCommSum;
 int RengaCommTreePlaces(int ranks, int rank, int64_t n_leaves, const int64_t leaves[],
@@ -150,6 +158,10 @@ RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTas
    said. */
 RengaErrorCode RengaCommAllGatherBegin(RengaComm comm, const RengaCommSumTask *task,
                                        RengaCommSum *sum);
+/* The same in two parts: all that it allocates, then the beginning. */
+RengaErrorCode RengaCommAllGatherPrepare(RengaComm comm, const RengaCommSumTask *task,
+                                         RengaCommSum *sum);
+RengaErrorCode RengaCommSumStart(RengaCommSum sum);
 RengaErrorCode RengaCommSumTest(RengaCommSum sum, bool *done);
 /* whole: no rank failed in it. what: printed when nothing moves for the timeout. */
 RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole);

@@ -110,6 +110,8 @@ RengaErrorCode RengaGraphAddOutput(RengaGraph graph, RengaValue value); /* kept,
 RengaErrorCode RengaGraphSetLoss(RengaGraph graph, RengaValue value);   /* scalar */
 /* An output [samples, 1 or 2] with the loss of each sample, and its confidence. */
 RengaErrorCode RengaGraphSetSampleLosses(RengaGraph graph, bool wanted);
+/* Norms of their gradients with respect to the scores instead. */
+RengaErrorCode RengaGraphSetSampleNorms(RengaGraph graph, bool wanted);
 RengaErrorCode RengaGraphGetSampleLosses(RengaGraph graph, RengaValue *value); /* NONE: none */
 /* The network ends there, without a loss: to be run forward alone. count 0: at the outputs that it
    has. */

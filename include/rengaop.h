@@ -26,9 +26,10 @@ const char *RengaDataTypeName(RengaDataType type);
 bool RengaDataTypeIsFloating(RengaDataType type);
 /* Exactly, where `to` and `from` may begin at the same place; from: float32, bfloat16, float16. */
 RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *from, float to[]);
-/* Elements of a flat vector that are worked on together, whatever the device: norms are sums over
-   such pieces, so that who owns whole ones finds the same bits. */
+/* Elements of a flat vector that are worked on together, whatever the device: a norm is the sum of
+   its pieces' in their order, so that those who own whole ones find its bits together. */
 #define RENGA_VECTOR_PIECE 16384
+int64_t RengaVectorPieces(int64_t count); /* of a vector of so many elements, the last one short */
 
 #define RENGA_MAX_DIM 8
 /* A shape. In a graph a dimension -c means c times the batch; kernels see concrete ones. */
@@ -49,9 +50,14 @@ void RengaTensorSpecFormat(const RengaTensorSpec *spec, size_t size, char text[]
 
 /* How a network is computed: in which types its tensors are kept. Kernels compute in float32
    whatever the precision, from what they read to what they round in the end. */
-typedef enum { RENGA_PRECISION_FP32, RENGA_PRECISION_BF16, RENGA_PRECISION_FP16 } RengaPrecision;
-#define RENGA_PRECISION_COUNT (RENGA_PRECISION_FP16 + 1)
-const char *RengaPrecisionName(RengaPrecision precision); /* fp32, bf16, fp16 */
+typedef enum {
+  RENGA_PRECISION_FP32,
+  RENGA_PRECISION_BF16,
+  RENGA_PRECISION_FP16,
+  RENGA_PRECISION_TF32 /* of products; tensors are float32 */
+} RengaPrecision;
+#define RENGA_PRECISION_COUNT (RENGA_PRECISION_TF32 + 1)
+const char *RengaPrecisionName(RengaPrecision precision); /* fp32, bf16, fp16, tf32 */
 /* The types of floating-point tensors. States, losses, norms, statistics of a normalization and
    sums over the batch are float32 whatever the precision. */
 typedef struct {

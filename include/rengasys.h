@@ -208,8 +208,8 @@ RengaErrorCode RengaOptionsClearValue(const char *name); /* as if it had never b
 typedef bool (*RengaOptionFilter)(const char *section, const char *name, void *user);
 RengaErrorCode RengaOptionsHelp(FILE *file, RengaOptionFilter wants, void *user);
 RengaErrorCode RengaOptionsWriteAll(FILE *file); /* all rows, as an options file of comments */
-RengaErrorCode RengaAnswerHelp(bool *answered); /* -help, -version: the program ends then */
-RengaErrorCode RengaOptionsView(FILE *file);    /* what the user gave, as an options file */
+RengaErrorCode RengaAnswerHelp(bool *answered);  /* -help, -version: the program ends then */
+RengaErrorCode RengaOptionsView(FILE *file);     /* what the user gave, as an options file */
 /* A file of that form with keys of its own: a table that is not registered. */
 RengaErrorCode RengaOptionsReadTable(MPI_Comm comm, const char *file, int count,
                                      const RengaOptionRow rows[], void *base);
@@ -221,6 +221,7 @@ typedef struct _RengaViewer *RengaViewer;
 RengaErrorCode RengaViewerCreate(RengaComm comm, const char *specification, RengaViewer *viewer);
 RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+RengaErrorCode RengaViewerCheckFile(const char *file); /* may it be written? */
 const char *RengaViewerGetKind(RengaViewer viewer); /* "ascii", "dot", "json", "draw" */
 RengaErrorCode RengaViewerDestroy(RengaViewer *viewer);
 RengaErrorCode RengaPrintf(MPI_Comm comm, const char *format, ...)
@@ -242,6 +243,10 @@ void RengaLogEventBegin(RengaLogEvent event);
 void RengaLogEventEnd(RengaLogEvent event, double flops, int64_t messages, int64_t bytes);
 void RengaLogTrace(const char *track, const char *name, double begin, double end); /* MPI_Wtime */
 bool RengaLogTraceIsOn(void);
+typedef void (*RengaLogTraceListener)(void *user, const char *track, const char *name, double begin,
+                                      double end);
+RengaErrorCode RengaLogTraceSetListener(RengaLogTraceListener hear, void *user); /* NULL: no more */
+RengaErrorCode RengaLogTraceFindZero(MPI_Comm comm, double *zero); /* of all ranks' clocks */
 void RengaLogMemory(const char *category, int64_t forecast_bytes, int64_t measured_bytes);
 RengaErrorCode RengaLogView(MPI_Comm comm, FILE *file);                  /* collective */
 RengaErrorCode RengaLogTraceWrite(MPI_Comm comm, const char *file_name); /* collective */

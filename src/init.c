@@ -26,25 +26,27 @@ static RengaErrorCode RegisterPackages(void)
 }
 
 /* The planner asks the runtime what the stages of its plans take, plan after plan. */
-static RengaErrorCode OpenSession(RengaPlan plan, RengaSettings settings, void **session)
+static RengaErrorCode OpenSession(RengaPlan plan, const RengaForecastRun *run, void **session)
 {
   RengaPipeline pipeline;
   if (*session) return RENGA_SUCCESS;
   RengaCall(RengaPipelineCreate(((struct _p_RengaObject *)plan)->owner, &pipeline));
-  const RengaErrorCode code =
-      settings ? RengaPipelineSetSettings(pipeline, settings) : RENGA_SUCCESS;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (run->settings) code = RengaPipelineSetSettings(pipeline, run->settings);
+  for (int i = 0; i < run->n_short && !code; i++)
+    code = RengaPipelineSetDataShortBatch(pipeline, run->short_batch[i]);
   if (code) RengaPipelineDestroy(&pipeline);
   RengaCall(code);
   *session = pipeline;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ForecastStages(RengaGraph graph, RengaPlan plan, RengaSettings settings,
+static RengaErrorCode ForecastStages(RengaGraph graph, RengaPlan plan, const RengaForecastRun *run,
                                      void **session, RengaForecastMemory memory[])
 {
   const int count = RengaPlanGetStageCount(plan);
   RengaPipelineMemory *stage = NULL;
-  RengaCall(OpenSession(plan, settings, session));
+  RengaCall(OpenSession(plan, run, session));
   RengaCall(RengaPipelineSetPlan(*session, graph, plan));
   RengaCall(RengaMalloc(count, &stage));
   const RengaErrorCode code = RengaPipelineForecastStages(*session, stage);
@@ -72,8 +74,8 @@ static RengaErrorCode EndSession(void **session)
 
 static RengaErrorCode StartRooms(void)
 {
-  static const RengaPartitionCapabilities capabilities = {.unequal_replicas = true,
-                                                          .recompute = true};
+  static const RengaPartitionCapabilities capabilities = {
+      .unequal_replicas = true, .recompute = true, .shard = true};
   static const RengaMemoryForecast forecast = {.stages = ForecastStages, .end = EndSession};
   RengaCall(RegisterPackages());
   RengaCall(RengaPartitionSetForecast_Private(&forecast));

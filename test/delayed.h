@@ -90,5 +90,25 @@ static inline RengaErrorCode BuildGathered(RengaSchedule schedule, int rank, Ren
     }
   }
   RengaCall(AddSum(list, chunk, RENGA_ACTION_UPDATE, -1));
+  for (int c = 0; c < count; c++) {
+    RengaCall(RengaScheduleGetGathers(schedule, chunk[c].stage, &buckets));
+    for (int b = 0; b < buckets; b++)
+      RengaCall(AddSum(list, &chunk[c], RENGA_ACTION_GATHER_PARAMETERS, b));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* By name: backwards of parameters right behind those of inputs, some later, and later in stages in
+   front. */
+static inline RengaErrorCode RegisterDelayed(void)
+{
+  static Delay at_once = {0, 0}, later = {3, 0}, unequal = {0, 1};
+  static const RengaScheduleRule rules[] = {
+      {.name = "at-once", .build = BuildDelayed, .user = &at_once},
+      {.name = "delayed", .build = BuildDelayed, .user = &later},
+      {.name = "unequal", .build = BuildDelayed, .user = &unequal},
+  };
+  for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
+    RengaCall(RengaScheduleRegister(&rules[r]));
   return RENGA_SUCCESS;
 }

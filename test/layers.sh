@@ -18,11 +18,11 @@ find src include -name '*.[ch]' | LC_ALL=C sort | xargs awk -v headers="$headers
 function level(room) { return room in levels ? levels[room] : -1 }
 function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }
 BEGIN {
-  n = split("sys 0 op 1 comm 2 device 2 graph 2 data 2 machine 2 plan 3 persistent 3 optimizer 3 transport 3 " \
+  n = split("sys 0 op 1 comm 2 device 2 graph 2 data 3 machine 2 plan 3 persistent 3 optimizer 3 transport 3 " \
             "schedule 4 settings 5 profile 6 partition 7 pipeline 8 checkpoint 9 app 10 top 11", word, " ")
   for (i = 1; i < n; i += 2) levels[word[i]] = word[i + 1]
   n = split(headers, line, "\n")
-  for (i = 1; i <= n; i++) { split(line[i], pair, " "); owner[pair[1]] = pair[2] }
+  for (i = n; i >= 1; i--) { split(line[i], pair, " "); owner[pair[1]] = pair[2] }  # the lowest room that lists it
 }
 FNR == 1 {
   split(FILENAME, part, "/")

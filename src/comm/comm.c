@@ -1,5 +1,6 @@
 /* Comm: a private duplicate of the user's communicator, its place on the nodes, its groups. */
 #include "commimpl.h"
+#include "renga/private/log.h"
 #include "renga/private/packages.h"
 #include <limits.h>
 #include <string.h>
@@ -14,7 +15,7 @@ enum { OPTION_COUNT = sizeof option_rows / sizeof *option_rows };
 
 /* In the order of RengaCommEvent. */
 static const char *const event_names[RENGA_COMM_EVENT_COUNT] = {
-    "CommSend", "CommReceive", "CommWait", "CommCollective", "CommSumTree"};
+    "CommSend", "CommReceive", "CommWait", "CommCollective", RENGA_LOG_AWAITED, RENGA_LOG_UNDERWAY};
 
 RengaErrorCode RengaCommRegisterPackage(void)
 {

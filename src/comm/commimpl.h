@@ -22,6 +22,7 @@ typedef enum {
   RENGA_COMM_EVENT_WAIT,
   RENGA_COMM_EVENT_COLLECTIVE,
   RENGA_COMM_EVENT_TREE,
+  RENGA_COMM_EVENT_UNDERWAY,
   RENGA_COMM_EVENT_COUNT
 } RengaCommEvent;
 
@@ -38,6 +39,8 @@ typedef struct {
   RengaCommSum first;
   RengaCommDriven *driven;
   int64_t moved; /* messages of sums that arrived or left, and what the driven did */
+  int moving;    /* sums that are not over, */
+  double since;  /* and MPI_Wtime when there was none last */
 } RengaCommSums;
 
 struct _p_RengaComm {

@@ -4,6 +4,7 @@
    are on their way while this one's are added. A rank that failed goes through all its messages
    too, and sends them empty: so none is left under way, and all who lack a part of the sum learn
    of it. Where the carrier queues messages, nobody waits: all rounds are queued at once. */
+#include "renga/private/log.h"
 #include "sum.h"
 
 enum { ADD_MOST = 64 * 1024 }; /* elements added at a time: operands stay in caches */
@@ -193,14 +194,30 @@ static RengaErrorCode AddRange(RengaCommSum sum, int64_t chunk_begin, int64_t at
   return RENGA_SUCCESS;
 }
 
+/* The same elements of all pieces, to who takes them. */
+static RengaErrorCode GivePieces(RengaCommSum sum, int64_t chunk_begin, int64_t at, int64_t count)
+{
+  for (int p = 0; p < sum->n_pieces; p++) {
+    const SumPiece *piece = &sum->pieces[p];
+    char *data = piece->rank == sum->comm->rank ? piece->data + (size_t)chunk_begin * sum->element
+                                                : ReceivedPiece(sum, p, sum->round, chunk_begin);
+    sum->taken[p] = data + (size_t)at * sum->element;
+  }
+  RengaCall(sum->folder.take(sum->folder.user, chunk_begin + at, count, sum->taken));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode AddPieces(RengaCommSum sum, bool *done)
 {
   int64_t begin;
   const int64_t length = SumChunk(sum, sum->comm->rank, sum->round, &begin);
   const int64_t most = IsQueued(sum) ? length : ADD_MOST;
   (void)done;
-  for (int64_t at = 0; at < length && !sum->spoiled; at += most)
-    SumNote(sum, AddRange(sum, begin, at, length - at < most ? length - at : most));
+  for (int64_t at = 0; at < length && !sum->spoiled; at += most) {
+    const int64_t count = length - at < most ? length - at : most;
+    SumNote(sum,
+            sum->folder.take ? GivePieces(sum, begin, at, count) : AddRange(sum, begin, at, count));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -225,7 +242,7 @@ static RengaErrorCode EndBlocks(RengaCommSum sum, bool *done)
 /* Where the only piece of all is this rank's and not in result, it gets there by a message too. */
 static bool SendsToItself(const struct _RengaCommSum *sum)
 {
-  return sum->n_pieces > 0 && sum->home < 0;
+  return sum->n_pieces > 0 && sum->home < 0 && !sum->folder.take;
 }
 
 static RengaErrorCode SendBlock(RengaCommSum sum, bool *done)
@@ -306,9 +323,19 @@ static void QueueAll(RengaCommSum sum)
   sum->round = sum->rounds + SUM_ROUNDS;
 }
 
+/* Messages of the sum begin to move, or are all done. */
+void RengaCommSumMoves(RengaCommSum sum, bool begins)
+{
+  RengaCommSums *sums = sum->comm->sums;
+  if (begins && sums->moving++ == 0) sums->since = MPI_Wtime();
+  if (begins || --sums->moving > 0) return;
+  RengaLogEventAdd_Private(sum->comm->event[RENGA_COMM_EVENT_UNDERWAY], MPI_Wtime() - sums->since,
+                           0);
+}
+
 void RengaCommSumAdvance(RengaCommSum sum)
 {
-  if (sum->busy || sum->stall) return;
+  if (sum->busy || sum->stall || RengaCommSumIsOver(sum)) return;
   sum->busy = true;
   if (IsQueued(sum) && !RengaCommSumIsOver(sum)) QueueAll(sum);
   for (bool done = true; done && !RengaCommSumIsOver(sum);) {
@@ -318,4 +345,5 @@ void RengaCommSumAdvance(RengaCommSum sum)
     if (done && sum->step == 0) sum->round++;
   }
   sum->busy = false;
+  if (RengaCommSumIsOver(sum)) RengaCommSumMoves(sum, false);
 }

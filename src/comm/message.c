@@ -57,6 +57,20 @@ static RengaErrorCode RequestCreate(RengaComm comm, MPI_Comm line, bool receives
   return RENGA_SUCCESS;
 }
 
+/* Memory for so many messages of one part, which then start without any. */
+RengaErrorCode RengaCommReserve_Private(RengaComm comm, int count)
+{
+  for (RengaRequest r = comm->spare; r; r = r->next) count--;
+  for (; count > 0; count--) {
+    RengaRequest r;
+    RengaCall(RengaMalloc(1, &r));
+    r->part = &r->one;
+    r->next = comm->spare;
+    comm->spare = r;
+  }
+  return RENGA_SUCCESS;
+}
+
 static int PartBytes(const struct _RengaRequest *r, int part)
 {
   size_t before = (size_t)part * r->part_bytes, left = r->bytes - before;

@@ -8,14 +8,15 @@ static void SumFree(RengaCommSum *sum)
 {
   RengaFree(&(*sum)->bounds);
   RengaFree(&(*sum)->pieces);
+  RengaFree(&(*sum)->taken);
   RengaFree(&(*sum)->open);
   RengaFree(&(*sum)->requests);
   RengaFree(sum);
 }
 
-static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
-                               const RengaCommSumTask *task, RengaCommSum *sum,
-                               const char *function)
+/* All that the sum needs: nothing is sent. */
+static RengaErrorCode SumMake(RengaComm comm, bool reduces, bool gathers,
+                              const RengaCommSumTask *task, RengaCommSum *sum, const char *function)
 {
   RengaCommSum made;
   RengaCheckPointerOf(function, comm);
@@ -28,9 +29,19 @@ static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
   const RengaErrorCode code = RengaCommSumSetUp(made, task);
   if (code) SumFree(&made);
   RengaCall(code);
-  made->tag = (int)(2 * (comm->begun++ % (comm->tag_limit / 2)));
-  RengaCommSumEnter(made);
-  RengaCommSumAdvance(made);
+  *sum = made;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
+                               const RengaCommSumTask *task, RengaCommSum *sum,
+                               const char *function)
+{
+  RengaCommSum made;
+  RengaCall(SumMake(comm, reduces, gathers, task, &made, function));
+  const RengaErrorCode code = RengaCommSumStart(made);
+  if (code) SumFree(&made);
+  RengaCall(code);
   *sum = made;
   return RENGA_SUCCESS;
 }
@@ -112,6 +123,62 @@ RengaErrorCode RengaCommAllGatherBegin(RengaComm comm, const RengaCommSumTask *t
                                        RengaCommSum *sum)
 {
   RengaCall(SumBegin(comm, false, true, task, sum, __func__));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommAllGatherPrepare - all that an all-gather allocates, before it begins
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+   . task - as of RengaCommAllGatherBegin
+
+   Output:
+   . sum - RengaCommSumStart begins it; RengaCommSumCancel frees it, before that without a message
+
+   Errors: those of RengaCommSumBegin.
+
+   Notes: for who may not fail any more when it is to begin.
+
+   See also: RengaCommSumStart(), RengaCommAllGatherBegin()
+@*/
+RengaErrorCode RengaCommAllGatherPrepare(RengaComm comm, const RengaCommSumTask *task,
+                                         RengaCommSum *sum)
+{
+  RengaCall(SumMake(comm, false, true, task, sum, __func__));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommSumStart - begin a sum that is prepared
+
+   Collective; as RengaCommSumBegin
+
+   Input:
+   . sum - of RengaCommAllGatherPrepare
+
+   Errors: RENGA_ERR_ORDER where it was begun before; those of the carrier of its messages. Nothing
+   has been sent then, and it may be begun again.
+
+   Notes: allocates nothing.
+
+   See also: RengaCommAllGatherPrepare(), RengaCommSumEnd()
+@*/
+RengaErrorCode RengaCommSumStart(RengaCommSum sum)
+{
+  RengaCheckPointer(sum);
+  RengaCheck(!sum->started, MPI_COMM_SELF, RENGA_ERR_ORDER, "the sum was begun before");
+  const RengaCommCarrier *carrier = &sum->carrier;
+  if (carrier->reserve)
+    RengaCall(carrier->reserve(carrier->user, sum->n_places, (size_t)sum->chunk * sum->element));
+  RengaComm comm = sum->comm;
+  sum->started = true;
+  sum->tag = (int)(2 * (comm->begun++ % (comm->tag_limit / 2)));
+  RengaCommSumEnter(sum);
+  RengaCommSumMoves(sum, true);
+  RengaCommSumAdvance(sum);
   return RENGA_SUCCESS;
 }
 
@@ -205,6 +272,8 @@ RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
   RengaCheckPointer(whole);
   *whole = *sum == NULL;
   if (*sum == NULL) return RENGA_SUCCESS;
+  RengaCheck((*sum)->started, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "the sum is prepared only: call RengaCommSumStart");
   const RengaLogEvent event = (*sum)->comm->event[RENGA_COMM_EVENT_TREE];
   RengaLogEventBegin(event);
   RengaErrorCode code = SumWait(*sum, what);
@@ -241,6 +310,7 @@ RengaErrorCode RengaCommSumCancel(RengaCommSum *sum, const char *what)
 {
   RengaCheckPointer(sum);
   RengaCheckPointer(what);
+  if (*sum && !(*sum)->started) SumFree(sum);
   if (*sum == NULL) return RENGA_SUCCESS;
   (*sum)->spoiled = true;
   const RengaErrorCode code = SumWait(*sum, what);

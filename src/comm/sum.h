@@ -17,11 +17,14 @@ struct _RengaCommSum {
   RengaCommSum previous, next; /* in the list of those under way */
   RengaComm comm;
   bool reduces, gathers; /* the halves that it has */
+  bool started;          /* else it is prepared only */
   int tag;               /* of pieces; blocks have the next one */
   RengaDataType type;
   size_t element; /* bytes */
   RengaCommAdder adder;
-  int64_t *bounds; /* [size + 1] of blocks */
+  RengaCommFolder folder; /* takes the pieces, if its function is there */
+  void **taken;           /* [n_pieces] of a range */
+  int64_t *bounds;        /* [size + 1] of blocks */
   int64_t chunk, rounds;
   int n_pieces, first_own, n_own; /* of all ranks; this rank's */
   SumPiece *pieces;
@@ -48,6 +51,7 @@ int RengaCommTreeMerges(int64_t n_leaves, int count, const RengaPartialSum piece
 RengaErrorCode RengaCommSumSetUp(RengaCommSum sum, const RengaCommSumTask *task);
 /* exchange.c: as far as it goes without waiting. Errors stay in the sum. */
 void RengaCommSumAdvance(RengaCommSum sum);
+void RengaCommSumMoves(RengaCommSum sum, bool begins); /* counted for the log */
 bool RengaCommSumIsOver(const struct _RengaCommSum *sum);
 /* carrier.c */
 RengaErrorCode RengaCommSumUseMPI(RengaCommSum sum);

@@ -211,6 +211,7 @@ static RengaErrorCode ChooseHome(RengaCommSum sum)
 {
   const SumPiece *own = sum->pieces + sum->first_own;
   const bool empty = sum->bounds[sum->comm->size] == 0; /* then all may lie in one place */
+  if (sum->folder.take) return RENGA_SUCCESS;
   for (int i = 0; i < sum->n_own; i++) {
     RengaCheck(own[i].data != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "piece %d has no data", i);
     RengaCheck(i == 0 || empty || own[i].data != sum->result, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
@@ -244,6 +245,7 @@ static RengaErrorCode SetUpPieces(RengaCommSum sum, const RengaCommSumTask *task
   RengaCall(CheckLeaves(sum->comm, task));
   sum->n_pieces = CountPieces(sum->comm->size, task->n_leaves, task->leaves, &foreign);
   RengaCall(RengaMalloc(sum->n_pieces, &sum->pieces));
+  if (sum->folder.take) RengaCall(RengaMalloc(sum->n_pieces, &sum->taken));
   RengaCall(ListPieces(sum, task));
   RengaCall(ChooseHome(sum));
   RengaCall(CutWork(sum, foreign, task->work, task->work_bytes));
@@ -259,10 +261,7 @@ static RengaErrorCode SetUpPlaces(RengaCommSum sum, const RengaCommCarrier *carr
     for (int g = 0; g < SUM_GROUPS; at += sum->n_group[g++]) sum->group[r][g] = at;
   RengaCall(RengaMalloc(sum->n_places, &sum->open));
   sum->carrier = *carrier;
-  if (carrier->reserve)
-    RengaCall(carrier->reserve(carrier->user, sum->n_places, (size_t)sum->chunk * sum->element));
-  else
-    RengaCall(RengaCommSumUseMPI(sum));
+  if (!carrier->reserve) RengaCall(RengaCommSumUseMPI(sum));
   return RENGA_SUCCESS;
 }
 
@@ -289,11 +288,14 @@ RengaErrorCode RengaCommSumSetUp(RengaCommSum sum, const RengaCommSumTask *task)
   RengaCheck(sum->element > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "the vectors to add up have no type: %d is none", (int)task->type);
   sum->adder = task->adder;
+  sum->folder = task->folder;
   sum->result = task->result;
   sum->home = -1;
   RengaCall(SetUpBounds(sum, task->blocks));
-  RengaCheck(sum->result != NULL || sum->rounds == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "the sum has no place for its result");
+  RengaCheck(sum->result != NULL || sum->rounds == 0 || sum->folder.take, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "the sum has no place for its result");
+  RengaCheck(!sum->folder.take || (sum->reduces && !sum->gathers), MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "pieces are taken in a reduce-scatter only");
   if (sum->reduces) RengaCall(SetUpPieces(sum, task));
   RengaCall(SetUpPlaces(sum, &task->carrier));
   sum->rounds = (sum->rounds + sum->chunk - 1) / sum->chunk;

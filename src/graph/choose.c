@@ -3,10 +3,10 @@
 #include <fnmatch.h>
 #include <string.h>
 
-enum { PATTERNS_MAX = 64, PATTERN_SIZE = 512 };
+enum { PATTERNS_MAX = 64, PATTERN_SIZE = RENGA_GRAPH_PATTERN };
 
 /* The next pattern of a list that is separated by commas; false at the end. */
-static bool NextPattern(const char **list, char pattern[PATTERN_SIZE])
+bool RengaGraphNextPattern(const char **list, char pattern[PATTERN_SIZE])
 {
   const char *text = *list + strspn(*list, ", ");
   size_t length = strcspn(text, ",");
@@ -20,7 +20,7 @@ static bool FitsChoice(const char *list, uint64_t *fitted, const char *name)
 {
   char pattern[PATTERN_SIZE];
   bool fits = false;
-  for (int i = 0; list && NextPattern(&list, pattern); i++) {
+  for (int i = 0; list && RengaGraphNextPattern(&list, pattern); i++) {
     if (fnmatch(pattern, name, 0) != 0) continue;
     *fitted |= UINT64_C(1) << (i < PATTERNS_MAX ? i : PATTERNS_MAX - 1);
     fits = true;
@@ -46,7 +46,7 @@ static RengaErrorCode CheckAllFit(RengaGraph graph, const char *option, const ch
                                   uint64_t fitted)
 {
   char pattern[PATTERN_SIZE];
-  for (int i = 0; list && NextPattern(&list, pattern); i++)
+  for (int i = 0; list && RengaGraphNextPattern(&list, pattern); i++)
     RengaCheck(i >= PATTERNS_MAX || fitted >> i & 1, graph->hdr.comm, RENGA_ERR_OPTION,
                "%s: \"%s\" fits no parameter of the network", option, pattern);
   return RENGA_SUCCESS;

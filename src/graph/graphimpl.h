@@ -33,7 +33,7 @@ struct _p_RengaGraph {
   RengaPhase phase;                       /* of nodes added now */
   int *readers;    /* while the graph is rewritten: how often each value is read */
   uint64_t digest; /* of a graph that is set up; 0: not worked out since it changed */
-  bool wants_sample_losses;
+  bool wants_sample_losses, wants_gradient_norms; /* norms in place of the losses */
   int sample_losses; /* number among the outputs, once it is set up */
   char mixed[768];   /* why it cannot be cut into micro-batches; empty: that was not found */
   void **scratch;    /* freed with the graph, or by RengaGraphFreeScratch */
@@ -108,6 +108,8 @@ RengaErrorCode RengaGraphChooseStored(RengaGraph graph);
 RengaErrorCode RengaGraphStoreGradients(RengaGraph graph, const RengaGraphNode *forward, int first,
                                         RengaValue dx[]);
 RengaErrorCode RengaGraphChooseTrained(RengaGraph graph);
+enum { RENGA_GRAPH_PATTERN = 512 };
+bool RengaGraphNextPattern(const char **list, char pattern[RENGA_GRAPH_PATTERN]);
 RengaErrorCode RengaGraphCheckShares(RengaGraph graph);
 RengaErrorCode RengaGraphCheckSamples(RengaGraph graph);
 /* ---- sampleloss.c ---- */

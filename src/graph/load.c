@@ -1,5 +1,6 @@
 /* A network by name: a file, or a builder with its sizes. */
 #include "graphimpl.h"
+#include "renga/private/choice.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,19 @@ static RengaErrorCode StoreReal(const RengaGraphBuilder *builder, const RengaOpt
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode StoreText(const RengaGraphBuilder *builder, const RengaOptionRow *row,
+                                const char *text, char *place)
+{
+  RengaCheck(strlen(text) < (size_t)row->high, MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "%s: %s=%.40s… has %zu characters, and may have %d", builder->name, row->name, text,
+             strlen(text), (int)row->high - 1);
+  RengaCheck(!row->choices || RengaIsChoice_Private(text, row->choices), MPI_COMM_SELF,
+             RENGA_ERR_OPTION, "%s: %s=%s is not one of %s", builder->name, row->name, text,
+             row->choices);
+  strcpy(place, text);
+  return RENGA_SUCCESS;
+}
+
 /* Settings are integers, reals, or texts of at most TEXT_SIZE - 1 characters inside the struct. */
 static RengaErrorCode StoreSettings(const RengaGraphBuilder *builder, const RengaOptionRow *row,
                                     const char *text, char *settings)
@@ -52,7 +66,7 @@ static RengaErrorCode StoreSettings(const RengaGraphBuilder *builder, const Reng
   else if (row->kind == RENGA_OPTION_REAL)
     RengaCall(StoreReal(builder, row, text, place));
   else
-    snprintf(place, (size_t)row->high, "%s", text);
+    RengaCall(StoreText(builder, row, text, place));
   return RENGA_SUCCESS;
 }
 

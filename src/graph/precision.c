@@ -17,12 +17,12 @@
 
    Input:
    . graph - the graph, before RengaGraphSetUp
-   . precision - RENGA_PRECISION_FP32, _BF16 or _FP16; the same on all ranks
+   . precision - RENGA_PRECISION_FP32, _BF16, _FP16 or _TF32; the same on all ranks
    . keep - nodes whose tensors and parameters stay float32: patterns of the shell, comma separated
      ("*norm*,lm_head"); NULL: none
 
    Options:
-   . -precision fp32|bf16|fp16, -precision_keep PATTERNS - likewise
+   . -precision fp32|bf16|fp16|tf32, -precision_keep PATTERNS - likewise
 
    Errors: RENGA_ERR_ARGUMENT for a precision that there is not; RENGA_ERR_ORDER after
    RengaGraphSetUp. A pattern that fits no node is an error of RengaGraphSetUp.
@@ -30,7 +30,8 @@
    Notes: kernels compute in float32 and round what they make. Parameters have float32 masters,
    which updates change and checkpoints hold; what is summed over samples, micro-batches and
    replicas, the loss, norms and statistics are float32. A checkpoint made in one precision goes on
-   in any other.
+   in any other. With _TF32 all tensors are float32, and products (MatMul, Linear, Conv and their
+   gradients) round their factors to 10 bits of fraction; only the cuda device runs it.
 
    Source: P. Micikevicius and others, Mixed precision training, ICLR 2018.
 
@@ -78,7 +79,7 @@ RengaErrorCode RengaGraphGetPrecision(RengaGraph graph, RengaPrecision *precisio
          strcmp(RengaPrecisionName((RengaPrecision)p), name) != 0)
     p++;
   RengaCheck(p < RENGA_PRECISION_COUNT, graph->hdr.comm, RENGA_ERR_OPTION,
-             "-precision %s: fp32, bf16 or fp16 are known", name);
+             "-precision %s: fp32, bf16, fp16 or tf32 are known", name);
   *precision = (RengaPrecision)p;
   return RENGA_SUCCESS;
 }
@@ -93,12 +94,13 @@ static RengaErrorCode GetNarrow(RengaGraph graph, RengaDataType *narrow)
   return RENGA_SUCCESS;
 }
 
-/* The nodes that a pattern of the list names become wide. */
-static RengaErrorCode MarkWide(RengaGraph graph, char *list)
+/* The nodes that a pattern of -precision_keep names become wide. */
+static RengaErrorCode MarkWide(RengaGraph graph)
 {
-  char *rest = list;
-  for (char *pattern; (pattern = strsep(&rest, ",")) != NULL;) {
-    bool fits = pattern[0] == '\0';
+  const char *list = graph->options.keep;
+  char pattern[RENGA_GRAPH_PATTERN];
+  while (list && RengaGraphNextPattern(&list, pattern)) {
+    bool fits = false;
     for (int i = 0; i < graph->n_nodes; i++) {
       RengaGraphNode *node = RengaGraphEntryNode(graph, i);
       if (fnmatch(pattern, node->name, 0) == 0) fits = node->wide = true;
@@ -106,17 +108,6 @@ static RengaErrorCode MarkWide(RengaGraph graph, char *list)
     RengaCheck(fits, graph->hdr.comm, RENGA_ERR_OPTION,
                "-precision_keep: \"%s\" fits no node of the network", pattern);
   }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode MarkAllWide(RengaGraph graph)
-{
-  char *list;
-  if (!graph->options.keep) return RENGA_SUCCESS;
-  RengaCall(RengaStringCopy(graph->options.keep, &list));
-  const RengaErrorCode code = MarkWide(graph, list);
-  RengaFree(&list);
-  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -184,13 +175,28 @@ static void StoreParameters(RengaGraph graph, RengaDataType narrow)
   }
 }
 
+/* Products from node first on that know the attribute, but those of nodes that stay wide. */
+static RengaErrorCode MarkTf32(RengaGraph graph, const RengaGraphNode *forward, int first)
+{
+  RengaPrecision precision;
+  RengaCall(RengaGraphGetPrecision(graph, &precision));
+  for (int n = first; n < graph->n_nodes && precision == RENGA_PRECISION_TF32; n++) {
+    RengaGraphNode *node = RengaGraphEntryNode(graph, n);
+    const bool wide = forward ? forward->wide : node->wide;
+    if (!wide && node->op->attributes && strstr(node->op->attributes, "tf32:"))
+      RengaCall(RengaAttributesSetInt(&node->attributes, "tf32", 1));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Of a network in canonical form. */
 RengaErrorCode RengaGraphChooseStored(RengaGraph graph)
 {
   RengaDataType narrow;
   bool *leads;
   RengaCall(GetNarrow(graph, &narrow));
-  RengaCall(MarkAllWide(graph));
+  RengaCall(MarkWide(graph));
+  RengaCall(MarkTf32(graph, NULL, 0));
   for (int v = 0; v < graph->n_values; v++) graph->value[v]->stored = graph->value[v]->spec.type;
   if (narrow == RENGA_FLOAT32) return RENGA_SUCCESS;
   RengaCall(RengaGraphScratch(graph, graph->n_values, &leads));
@@ -275,6 +281,7 @@ RengaErrorCode RengaGraphStoreGradients(RengaGraph graph, const RengaGraphNode *
       graph->value[root]->stored = TypeOfGradient(graph, forward->in[i]);
   }
   StoreViews(graph, first);
+  RengaCall(MarkTf32(graph, forward, first));
   for (int i = 0; i < forward->n_in; i++)
     if (dx[i] >= 0) RengaCall(CastGradient(graph, TypeOfGradient(graph, forward->in[i]), &dx[i]));
   return RENGA_SUCCESS;

@@ -1,7 +1,12 @@
 /* The loss of each sample, beside that of the batch: the sum over the samples that the loss is made
    of, taken sample by sample. Of a cross-entropy it is the mean over the sample's labels that
    count; class weights are left out. Where a sample has one label its confidence follows: the
-   probability of the likeliest class, negative where that is not the label. */
+   probability of the likeliest class, negative where that is not the label.
+
+   In place of the loss the norm of its gradient may be wanted: with respect to what the loss is
+   made of, the scores of a cross-entropy, which bounds that with respect to the parameters up to a
+   factor of all samples alike (Katharopoulos and Fleuret, Not All Samples Are Created Equal: Deep
+   Learning with Importance Sampling, ICML 2018). */
 #include "graphimpl.h"
 #include <string.h>
 
@@ -165,23 +170,33 @@ static RengaErrorCode PutLogarithm(const LabelLoss *loss, RengaValue score, Reng
   return RENGA_SUCCESS;
 }
 
+/* [samples, 1]: how many labels count, at least 1. */
+static RengaErrorCode PutCounted(const LabelLoss *loss, RengaValue *number)
+{
+  RengaValue zero, one, skipped, counted;
+  RengaCall(PutNumber(loss->graph, 0, RENGA_FLOAT32, &zero));
+  RengaCall(PutNumber(loss->graph, 1, RENGA_FLOAT32, &one));
+  RengaCall(PutRows(loss->graph, loss->ignored, &skipped));
+  RengaCall(PutNode(loss->graph, "Where", NULL, 3, (const RengaValue[]){skipped, zero, one}, NULL,
+                    &counted));
+  RengaCall(PutReduced(loss->graph, "ReduceSum", counted, 1, number));
+  RengaCall(PutTwo(loss->graph, "Max", *number, one, number));
+  return RENGA_SUCCESS;
+}
+
 /* [samples, 1]: the mean of [samples, labels] over those that count. */
 static RengaErrorCode PutMean(const LabelLoss *loss, RengaValue rows, RengaValue *mean)
 {
-  RengaValue zero, one, skipped, counted, number;
+  RengaValue zero, skipped, number;
   if (loss->ignored == RENGA_VALUE_NONE) {
     RengaCall(PutReduced(loss->graph, "ReduceMean", rows, 1, mean));
     return RENGA_SUCCESS;
   }
+  RengaCall(PutCounted(loss, &number));
   RengaCall(PutNumber(loss->graph, 0, RENGA_FLOAT32, &zero));
-  RengaCall(PutNumber(loss->graph, 1, RENGA_FLOAT32, &one));
   RengaCall(PutRows(loss->graph, loss->ignored, &skipped));
   RengaCall(PutNode(loss->graph, "Where", NULL, 3, (const RengaValue[]){skipped, zero, rows}, NULL,
                     &rows));
-  RengaCall(PutNode(loss->graph, "Where", NULL, 3, (const RengaValue[]){skipped, zero, one}, NULL,
-                    &counted));
-  RengaCall(PutReduced(loss->graph, "ReduceSum", counted, 1, &number));
-  RengaCall(PutTwo(loss->graph, "Max", number, one, &number));
   RengaCall(PutReduced(loss->graph, "ReduceSum", rows, 1, mean));
   RengaCall(PutTwo(loss->graph, "Div", *mean, number, mean));
   return RENGA_SUCCESS;
@@ -204,15 +219,41 @@ static RengaErrorCode PutConfidence(const LabelLoss *loss, RengaValue picked, Re
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PutLabelLosses(LabelLoss *loss, int64_t ignore, RengaValue *y)
+/* [samples, 1]: the norm of the gradient of the mean over the labels that count. */
+static RengaErrorCode PutNorms(const LabelLoss *loss, const RengaGraphNode *node, int64_t labels,
+                               RengaValue *y)
+{
+  RengaValue one, number, gradient;
+  RengaAttributes attributes = {0};
+  RengaCall(PutNumber(loss->graph, 1, RENGA_FLOAT32, &one));
+  RengaCall(RengaAttributesCopy(&node->attributes, &attributes));
+  RengaCall(PutNode(loss->graph, "CrossEntropyGrad", &attributes, 4,
+                    (const RengaValue[]){one, loss->scores, loss->labels, loss->logsum}, NULL,
+                    &gradient));
+  RengaCall(PutFloat(loss->graph, gradient, &gradient));
+  RengaCall(PutRows(loss->graph, gradient, &gradient));
+  RengaCall(PutReduced(loss->graph, "ReduceL2", gradient, 1, y));
+  if (loss->ignored != RENGA_VALUE_NONE)
+    RengaCall(PutCounted(loss, &number));
+  else
+    RengaCall(PutNumber(loss->graph, (double)labels, RENGA_FLOAT32, &number));
+  RengaCall(PutTwo(loss->graph, "Div", *y, number, y));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PutLabelLosses(LabelLoss *loss, const RengaGraphNode *node, RengaValue *y)
 {
   RengaValue safe, picked, logarithm, rows, confidence;
+  const int64_t ignore = RengaAttributesInt(&node->attributes, "ignore_index", INT64_MIN);
   RengaCall(PutLabels(loss, ignore, &safe));
   RengaCall(PutPicked(loss, safe, &picked));
   RengaCall(PutLogarithm(loss, picked, &logarithm));
   RengaCall(PutOne(loss->graph, "Neg", logarithm, &logarithm));
   RengaCall(PutRows(loss->graph, logarithm, &rows));
-  RengaCall(PutMean(loss, rows, y));
+  if (loss->graph->wants_gradient_norms)
+    RengaCall(PutNorms(loss, node, RengaGraphSpec(loss->graph, rows)->dim[1], y));
+  else
+    RengaCall(PutMean(loss, rows, y));
   if (RengaGraphSpec(loss->graph, rows)->dim[1] != 1) return RENGA_SUCCESS;
   RengaAttributes attributes = {0};
   RengaCall(PutConfidence(loss, picked, &confidence));
@@ -233,6 +274,10 @@ static RengaErrorCode PutClassLosses(RengaGraph graph, const RengaGraphNode *nod
                     .ignored = RENGA_VALUE_NONE,
                     .shape = *scores,
                     .axis = RengaAttributesInt(&node->attributes, "axis", -1)};
+  RengaCheck(!logarithms || !graph->wants_gradient_norms, graph->hdr.comm, RENGA_ERR_SUPPORT,
+             "norms of the gradients of single samples are not supported where the loss takes "
+             "logarithms of probabilities (%s), only scores",
+             node->name);
   RengaCheck(logarithms || node->n_out > 1, graph->hdr.comm, RENGA_ERR_SUPPORT,
              "losses of single samples are not supported where nothing before the cross-entropy is "
              "trained (%s)",
@@ -240,15 +285,20 @@ static RengaErrorCode PutClassLosses(RengaGraph graph, const RengaGraphNode *nod
   if (loss.axis < 0) loss.axis += scores->ndim;
   loss.shape.dim[loss.axis] = 1;
   if (!logarithms) loss.logsum = node->out[1];
-  RengaCall(
-      PutLabelLosses(&loss, RengaAttributesInt(&node->attributes, "ignore_index", INT64_MIN), y));
+  RengaCall(PutLabelLosses(&loss, node, y));
   return RENGA_SUCCESS;
 }
 
 /* The same sum over what each sample has of it. */
 static RengaErrorCode PutSummands(RengaGraph graph, const RengaGraphNode *node, RengaValue *y)
 {
-  RengaValue rows;
+  RengaValue rows, two;
+  const bool norms = graph->wants_gradient_norms;
+  RengaCheck(!norms || strcmp(node->op->name, "ReduceSumSquare") == 0, graph->hdr.comm,
+             RENGA_ERR_SUPPORT,
+             "norms of the gradients of single samples are supported for a cross-entropy and a sum "
+             "of squares; the loss is a %s (%s)",
+             node->op->name, node->name);
   RengaCheck(
       RengaGraphBatchDimension(RengaGraphSpec(graph, node->in[0])) == 0, graph->hdr.comm,
       RENGA_ERR_SUPPORT,
@@ -257,7 +307,10 @@ static RengaErrorCode PutSummands(RengaGraph graph, const RengaGraphNode *node, 
       graph->value[node->in[0]]->name, node->name);
   RengaCall(PutFloat(graph, node->in[0], &rows));
   RengaCall(PutRows(graph, rows, &rows));
-  RengaCall(PutReduced(graph, node->op->name, rows, 1, y));
+  RengaCall(PutReduced(graph, norms ? "ReduceL2" : node->op->name, rows, 1, y));
+  if (!norms) return RENGA_SUCCESS;
+  RengaCall(PutNumber(graph, 2, RENGA_FLOAT32, &two)); /* of squares */
+  RengaCall(PutTwo(graph, "Mul", *y, two, y));
   return RENGA_SUCCESS;
 }
 
@@ -328,7 +381,7 @@ RengaErrorCode RengaGraphAddSampleLosses(RengaGraph graph)
    class weights; that of another sum is the same sum over what the sample has of it. Penalties on
    parameters belong to no sample. RengaPipelineGetSampleLosses has the numbers after a step.
 
-   See also: RengaGraphGetSampleLosses(), RengaGraphSetUp()
+   See also: RengaGraphGetSampleLosses(), RengaGraphSetSampleNorms(), RengaGraphSetUp()
 @*/
 RengaErrorCode RengaGraphSetSampleLosses(RengaGraph graph, bool wanted)
 {
@@ -336,6 +389,34 @@ RengaErrorCode RengaGraphSetSampleLosses(RengaGraph graph, bool wanted)
   RengaCheck(graph->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaGraphSetSampleLosses: the graph is set up already");
   graph->wants_sample_losses = wanted;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetSampleNorms - norms of gradients in place of the losses of the samples
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . graph - not set up yet, with RengaGraphSetSampleLosses
+   . wanted - true: the first column of its output is, of each sample, the norm of the gradient of
+     its loss with respect to what the loss is made of: the scores of a cross-entropy, the summands
+     of a sum of squares
+
+   Errors: RENGA_ERR_ORDER after set-up; set-up refuses other losses with RENGA_ERR_SUPPORT.
+
+   Notes: of a cross-entropy with one label the norm of the probabilities less 1 at the label. No
+   pass is made for it. Source: Katharopoulos and Fleuret, ICML 2018, equation 19: up to a factor it
+   bounds the norm of the gradient with respect to all parameters.
+
+   See also: RengaGraphSetSampleLosses()
+@*/
+RengaErrorCode RengaGraphSetSampleNorms(RengaGraph graph, bool wanted)
+{
+  RengaCheckPointer(graph);
+  RengaCheck(graph->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaGraphSetSampleNorms: the graph is set up already");
+  graph->wants_gradient_norms = wanted;
   return RENGA_SUCCESS;
 }
 

@@ -68,7 +68,7 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    . -graph_view KIND:FILE - show the result
    . -graph_frozen PATTERNS - parameters that are not trained
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
-   . -precision fp32|bf16|fp16 - the types that tensors are kept in
+   . -precision fp32|bf16|fp16|tf32 - the types that tensors are kept in
    . -precision_keep PATTERNS - nodes whose tensors and parameters stay float32
 
    Errors: RENGA_ERR_GRAPH where there is neither an output nor a loss, no node makes the loss,

@@ -181,13 +181,15 @@ static double GradWeightFlops(const RengaOpCall *call)
 
 #define OWN RENGA_OP_INTERNAL
 #define SUM RENGA_OP_PRODUCT
+/* tf32: factors may be rounded to 10 bits of fraction (-precision tf32). */
+#define LINEAR "transB:int=0 tf32:int=0"
 
 const RengaOperator RengaOperatorsMatrix[] = {
-    {"MatMul", 2, 2, 1, 1, SUM, ShapeMatMul, MatMulFlops, "transA:int=0 transB:int=0 alpha:real=1",
-     "NN>N"},
-    {"Linear", 2, 3, 1, 1, OWN | SUM, ShapeLinearLayer, LinearFlops, "transB:int=0", "F>F"},
-    {"LinearGradInput", 2, 2, 1, 1, OWN, LinearGradInput, LinearFlops, "transB:int=0", "F>F"},
-    {"LinearGradWeight", 2, 2, 1, 1, OWN, LinearGradWeight, GradWeightFlops, "transB:int=0", "F>F"},
+    {"MatMul", 2, 2, 1, 1, SUM, ShapeMatMul, MatMulFlops,
+     "transA:int=0 transB:int=0 alpha:real=1 tf32:int=0", "NN>N"},
+    {"Linear", 2, 3, 1, 1, OWN | SUM, ShapeLinearLayer, LinearFlops, LINEAR, "F>F"},
+    {"LinearGradInput", 2, 2, 1, 1, OWN, LinearGradInput, LinearFlops, LINEAR, "F>F"},
+    {"LinearGradWeight", 2, 2, 1, 1, OWN, LinearGradWeight, GradWeightFlops, LINEAR, "F>F"},
     {"Det", 1, 1, 1, 1, 0, ShapeDeterminant, DeterminantFlops, NULL, "F>F"},
     {"DetGrad", 2, 2, 1, 1, OWN, DeterminantGrad, DeterminantFlops, NULL, "F>F"},
     {0},

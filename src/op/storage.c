@@ -10,6 +10,8 @@ static const RengaStorage storages[] = {
                               RENGA_BFLOAT16, RENGA_BFLOAT16},
     [RENGA_PRECISION_FP16] = {RENGA_FLOAT16, RENGA_FLOAT32, RENGA_FLOAT32, RENGA_FLOAT32,
                               RENGA_FLOAT16, RENGA_FLOAT16},
+    [RENGA_PRECISION_TF32] = {RENGA_FLOAT32, RENGA_FLOAT32, RENGA_FLOAT32, RENGA_FLOAT32,
+                              RENGA_FLOAT32, RENGA_FLOAT32},
 };
 
 /*@
@@ -26,7 +28,7 @@ static const RengaStorage storages[] = {
 @*/
 const char *RengaPrecisionName(RengaPrecision precision)
 {
-  static const char *const names[RENGA_PRECISION_COUNT] = {"fp32", "bf16", "fp16"};
+  static const char *const names[RENGA_PRECISION_COUNT] = {"fp32", "bf16", "fp16", "tf32"};
   return (int)precision >= 0 && precision < RENGA_PRECISION_COUNT ? names[precision] : "unknown";
 }
 

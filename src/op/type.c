@@ -1,4 +1,5 @@
 /* Data types and tensor specs. */
+#include "renga/private/low.h"
 #include "renga/private/object.h"
 #include "rengaop.h"
 #include <inttypes.h>
@@ -68,22 +69,6 @@ bool RengaDataTypeIsFloating(RengaDataType type)
          type == RENGA_FLOAT16;
 }
 
-static float FloatOfBits(uint32_t bits)
-{
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-static float WidenHalf(uint32_t half)
-{
-  const uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31u;
-  const uint32_t fraction = half & 1023u;
-  if (exponent == 31) return FloatOfBits(sign | 0x7f800000u | fraction << 13);
-  if (exponent == 0) return (sign ? -0x1p-24f : 0x1p-24f) * (float)fraction;
-  return FloatOfBits(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
 /*@
    RengaDataWiden - floating numbers of at most 32 bits as float32
 
@@ -112,7 +97,7 @@ RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *fro
   for (int64_t i = count - 1; i >= 0 && type != RENGA_FLOAT32; i--) { /* the last first */
     uint16_t bits;
     memcpy(&bits, (const char *)from + (size_t)i * sizeof bits, sizeof bits);
-    to[i] = type == RENGA_FLOAT16 ? WidenHalf(bits) : FloatOfBits((uint32_t)bits << 16);
+    to[i] = type == RENGA_FLOAT16 ? RengaLowFromHalf(bits) : RengaLowFromBrain(bits);
   }
   return RENGA_SUCCESS;
 }
@@ -144,6 +129,25 @@ int64_t RengaTensorSpecCount(const RengaTensorSpec *spec)
     count *= spec->dim[d];
   }
   return count;
+}
+
+/*@
+   RengaVectorPieces - how many pieces a flat vector has
+
+   Not collective
+
+   Input:
+   . count - elements of the vector
+
+   Errors: none.
+
+   Notes: each is of RENGA_VECTOR_PIECE elements, but for the last, which may be short.
+
+   See also: RengaDeviceSumsOfSquares(), RengaBlocksCreate()
+@*/
+int64_t RengaVectorPieces(int64_t count)
+{
+  return count / RENGA_VECTOR_PIECE + (count % RENGA_VECTOR_PIECE > 0);
 }
 
 /*@

@@ -124,6 +124,13 @@ void RengaLogEventEnd(RengaLogEvent event, double flops, int64_t messages, int64
   record->bytes += bytes;
 }
 
+void RengaLogEventAdd_Private(RengaLogEvent event, double seconds, double flops)
+{
+  events.records[event].seconds += seconds;
+  events.records[event].count++;
+  events.records[event].flops += flops;
+}
+
 /*@
    RengaLogMemory - what was forecast and what was used, for -log_view
 

@@ -1,5 +1,6 @@
 /* -log_view: the table of all ranks. */
 #include "renga/private/gather.h"
+#include "renga/private/log.h"
 #include "renga/private/wait.h"
 #include "sys.h"
 #include <string.h>
@@ -28,6 +29,7 @@ static void MergeRecord(EventRow rows[], int *count, const RengaLogRecord *recor
   if (record->seconds > row->longest) row->longest = record->seconds;
   if (record->seconds < row->shortest) row->shortest = record->seconds;
   row->sum.count += record->count;
+  row->sum.seconds += record->seconds;
   row->sum.flops += record->flops;
   row->sum.messages += record->messages;
   row->sum.bytes += record->bytes;
@@ -49,6 +51,25 @@ static void PrintEventRow(FILE *file, const EventRow *row, int ranks, double tot
           messages, bytes);
 }
 
+/* Seconds of all ranks in an event. */
+static double SecondsOf(const EventRow rows[], int count, const char *name)
+{
+  for (int i = 0; i < count; i++)
+    if (strcmp(rows[i].sum.name, name) == 0) return rows[i].sum.seconds;
+  return 0;
+}
+
+/* How much of the sums over replicas went on while ranks computed. */
+static void PrintHidden(FILE *file, const EventRow rows[], int count, int ranks)
+{
+  const double moved = SecondsOf(rows, count, RENGA_LOG_UNDERWAY);
+  const double awaited = SecondsOf(rows, count, RENGA_LOG_AWAITED);
+  const double hidden = awaited < moved ? moved - awaited : 0;
+  if (moved > 0)
+    fprintf(file, "sums over replicas were under way for %.4f s of a rank, %.0f %% of it hidden\n",
+            moved / ranks, 100 * hidden / moved);
+}
+
 static void PrintEvents(FILE *file, const EventRow rows[], int count, int ranks, double total)
 {
   fprintf(file, "%-32s %9s %10s %6s %5s %8s %8s %8s %10s\n", "event", "calls", "time (s)", "ratio",
@@ -57,6 +78,7 @@ static void PrintEvents(FILE *file, const EventRow rows[], int count, int ranks,
     if (rows[i].sum.count > 0) PrintEventRow(file, &rows[i], ranks, total);
   fprintf(file, "calls, time: the rank with the most; ratio: most / least time of ranks;\n"
                 "flop, Gflop/s, messages, bytes: all ranks together\n");
+  PrintHidden(file, rows, count, ranks);
 }
 
 typedef struct {

@@ -1,5 +1,6 @@
 /* The text of an option's value to the value, checked against the row of its table. */
 #include "sys.h"
+#include "renga/private/choice.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -93,13 +94,15 @@ RengaErrorCode RengaParseBytes(const char *text, int64_t *bytes)
   return RENGA_SUCCESS;
 }
 
-/* choices is "a|b|c" */
-static bool IsChoice(const char *text, const char *choices)
+bool RengaIsChoice_Private(const char *text, const char *choices)
 {
-  size_t length = strlen(text);
-  for (const char *at = choices; at != NULL; at = strchr(at, '|'), at = at ? at + 1 : NULL)
-    if (strncmp(at, text, length) == 0 && (at[length] == '|' || at[length] == '\0'))
-      return length > 0;
+  const size_t length = strlen(text);
+  for (const char *at = choices; at != NULL; at = strchr(at, '|'), at = at ? at + 1 : NULL) {
+    const size_t own = strcspn(at, "|");
+    const bool open = own > 0 && at[own - 1] == ':';
+    if (own > 0 && strncmp(at, text, own) == 0 && (open ? length > own : length == own))
+      return true;
+  }
   return false;
 }
 
@@ -185,8 +188,8 @@ bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destina
              kinds[row->kind].wanted);
     return false;
   }
-  if (row->choices && row->kind == RENGA_OPTION_STRING && !IsChoice(text, row->choices) &&
-      !RengaTypeIsChoice(row->name, text)) {
+  if (row->choices && row->kind == RENGA_OPTION_STRING &&
+      !RengaIsChoice_Private(text, row->choices) && !RengaTypeIsChoice(row->name, text)) {
     snprintf(message, RENGA_OPTION_MESSAGE, "-%s %s: not one of %s", row->name, text, row->choices);
     return false;
   }

@@ -373,6 +373,7 @@ RengaErrorCode RengaSysFinish(void)
 {
   RengaLogFinish();
   RengaOptionsFinish();
+  RengaSharedTextsFinish();
   const RengaErrorCode mine = RengaMemoryFinish();
   const RengaErrorCode all =
       RengaErrorAgree(start.comm != MPI_COMM_NULL ? start.comm : start.meeting, mine);

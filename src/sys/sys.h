@@ -63,6 +63,9 @@ void RengaTypePrintChoices(FILE *file, const char *option);
 /* optionparse.c */
 RengaErrorCode RengaOptionsParse(MPI_Comm comm, int *argc, char ***argv, char **problems);
 
+/* shared.c */
+void RengaSharedTextsFinish(void);
+
 /* log.c and trace.c */
 typedef struct {
   char name[40];

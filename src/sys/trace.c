@@ -4,7 +4,7 @@
 #include "sys.h"
 #include <string.h>
 
-enum { NAME = 48, MOST_TRACKS = 64, MOST_NAMES = 4096, MOST_RECORDS = 1 << 22 };
+enum { NAME = 48, MOST_TRACKS = 64, MOST_NAMES = 4096, MOST_RECORDS = 1 << 22, MOST_LISTENERS = 4 };
 
 typedef struct {
   double begin, end;
@@ -21,13 +21,63 @@ static struct {
   int n_tracks, n_names;
 } trace;
 
-RengaErrorCode RengaLogTraceStart(MPI_Comm comm)
+static struct {
+  int count;
+  struct {
+    RengaLogTraceListener hear;
+    void *user;
+  } of[MOST_LISTENERS];
+} listeners;
+
+static void ForgetListener(const void *user)
+{
+  int left = 0;
+  for (int i = 0; i < listeners.count; i++)
+    if (listeners.of[i].user != user) listeners.of[left++] = listeners.of[i];
+  listeners.count = left;
+}
+
+/*@
+   RengaLogTraceSetListener - be told of the bars of the timeline while the work goes on
+
+   Not collective
+
+   Input:
+   . hear - called with each bar of this rank, whether or not -log_trace keeps them, by the thread
+     that does the work; the strings are lent until it returns; NULL: this user is told no more
+   . user - handed to it; of each user the last function that was set is told
+
+   Errors: RENGA_ERR_SUPPORT where four other users are told already.
+
+   Notes: while there is a listener, RengaLogTraceIsOn() is true.
+
+   See also: RengaLogTrace(), RengaLogTraceIsOn()
+@*/
+RengaErrorCode RengaLogTraceSetListener(RengaLogTraceListener hear, void *user)
+{
+  ForgetListener(user);
+  if (!hear) return RENGA_SUCCESS;
+  RengaCheck(listeners.count < MOST_LISTENERS, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "%d listeners are told of the timeline already, which is the most",
+             (int)MOST_LISTENERS);
+  listeners.of[listeners.count].hear = hear;
+  listeners.of[listeners.count++].user = user;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LeaveTogether(MPI_Comm comm, double *when)
 {
   MPI_Request request;
-  RengaCall(RengaErrorAgree(comm, RengaMalloc(MOST_NAMES, &trace.names)));
   RengaCallStart(MPI_Ibarrier(comm, &request));
   RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to start their clocks"));
-  trace.origin = MPI_Wtime();
+  *when = MPI_Wtime();
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaLogTraceStart(MPI_Comm comm)
+{
+  RengaCall(RengaErrorAgree(comm, RengaMalloc(MOST_NAMES, &trace.names)));
+  RengaCall(LeaveTogether(comm, &trace.origin));
   trace.on = true;
   return RENGA_SUCCESS;
 }
@@ -40,7 +90,7 @@ void RengaLogTraceFinish(void)
 }
 
 /*@
-   RengaLogTraceIsOn - whether records are kept
+   RengaLogTraceIsOn - whether bars of the timeline are wanted
 
    Not collective
 
@@ -50,7 +100,7 @@ void RengaLogTraceFinish(void)
 @*/
 bool RengaLogTraceIsOn(void)
 {
-  return trace.on;
+  return trace.on || listeners.count > 0;
 }
 
 /* The place of text in a table of names, adding it; the last place where the table is full. */
@@ -82,13 +132,15 @@ static int Intern(char (*table)[NAME], int *count, int most, const char *text)
 
    Errors: none: where memory runs out the record is counted as lost.
 
-   Notes: nothing is kept without -log_trace. At most four million bars are kept on a rank; the file
-   says how many were not.
+   Notes: nothing is kept without -log_trace, but a listener is told of the bar. At most four
+   million bars are kept on a rank; the file says how many were not.
 
-   See also: RengaLogTraceIsOn(), RengaLogTraceWrite()
+   See also: RengaLogTraceIsOn(), RengaLogTraceSetListener(), RengaLogTraceWrite()
 @*/
 void RengaLogTrace(const char *track, const char *name, double begin, double end)
 {
+  for (int i = 0; i < listeners.count; i++)
+    listeners.of[i].hear(listeners.of[i].user, track, name, begin, end);
   if (!trace.on) return;
   if (trace.count == trace.room) {
     int64_t room = trace.room ? 2 * trace.room : 4096;
@@ -150,8 +202,9 @@ static RengaErrorCode FormatRank(int rank, double origin, Text *text)
   return RENGA_SUCCESS;
 }
 
-/* The clock's zero: ranks of one node share a clock, so they take the origin of its first rank. */
-static RengaErrorCode FindOrigin(MPI_Comm comm, double *origin)
+/* The clock's zero: ranks of one node share a clock, so they take that of its first rank. own: when
+   this rank left a barrier. */
+static RengaErrorCode FindOrigin(MPI_Comm comm, double own, double *origin)
 {
   typedef struct {
     uint64_t node;
@@ -164,7 +217,7 @@ static RengaErrorCode FindOrigin(MPI_Comm comm, double *origin)
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
   RengaCallMPI(MPI_Comm_size(comm, &size));
   RengaCallMPI(MPI_Get_processor_name(node, &length));
-  mine = (Clock){RengaHash(node, strlen(node), 0), trace.origin};
+  mine = (Clock){RengaHash(node, strlen(node), 0), own};
   RengaErrorCode code = RengaErrorAgree(comm, RengaMalloc(size, &all));
   if (code) RengaFree(&all);
   RengaCall(code);
@@ -175,6 +228,31 @@ static RengaErrorCode FindOrigin(MPI_Comm comm, double *origin)
   while (all[first].node != mine.node) first++;
   *origin = all[first].origin;
   RengaFree(&all);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaLogTraceFindZero - a moment that is the same on all ranks, by each rank's own clock
+
+   Collective
+
+   Input:
+   . comm - the ranks
+
+   Output:
+   . zero - of MPI_Wtime: bars less this are on one clock
+
+   Errors: RENGA_ERR_TIMEOUT where a rank does not come.
+
+   Notes: ranks of one node share a clock; between nodes it is as exact as a barrier.
+
+   See also: RengaLogTrace(), RengaLogTraceSetListener()
+@*/
+RengaErrorCode RengaLogTraceFindZero(MPI_Comm comm, double *zero)
+{
+  double own;
+  RengaCall(LeaveTogether(comm, &own));
+  RengaCall(FindOrigin(comm, own, zero));
   return RENGA_SUCCESS;
 }
 
@@ -212,7 +290,7 @@ static RengaErrorCode WriteTraceText(MPI_Comm comm, int rank, FILE *file)
 {
   double origin = 0;
   Text text = {NULL, 0, 0};
-  RengaCall(FindOrigin(comm, &origin));
+  RengaCall(FindOrigin(comm, trace.origin, &origin));
   const RengaErrorCode code = RengaErrorAgree(comm, FormatRank(rank, origin, &text));
   if (code) RengaFree(&text.bytes);
   RengaCall(code);

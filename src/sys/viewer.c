@@ -1,6 +1,7 @@
 /* Viewers: where an object is shown. "kind", "kind:file" or "file"; rank 0 writes. */
 #include "renga/private/object.h"
 #include "renga/private/output.h"
+#include "renga/private/path.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -98,6 +99,31 @@ RengaErrorCode RengaViewerCreate(RengaComm comm, const char *specification, Reng
   if (code != RENGA_SUCCESS) RengaHeaderDestroy(&made);
   RengaCall(code);
   *viewer = made;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaViewerCheckFile - may a file of this name be written, or replaced?
+
+   Not collective
+
+   Input:
+   . file - its name
+
+   Errors: RENGA_ERR_FILE_WRITE where it cannot be, or where a folder, a device or a pipe has the
+   name.
+
+   Notes: for those who write only after hours of work. What is there stays.
+
+   See also: RengaViewerCreate()
+@*/
+RengaErrorCode RengaViewerCheckFile(const char *file)
+{
+  RengaOutput output = {.stream = NULL};
+  RengaCheckPointer(file);
+  RengaCall(RengaPathCheckOutput_Private(file));
+  RengaCall(RengaOutputOpen_Private(file, &output));
+  (void)RengaOutputClose_Private(&output, RENGA_ERR_ORDER); /* not put in place */
   return RENGA_SUCCESS;
 }
 

@@ -32,7 +32,13 @@ static void CheckHalves(RengaComm comm, Sample *s)
     TestTrue(memcmp(result + (size_t)i * size, right + (size_t)i * size, size) == 0);
   }
   const RengaCommSumTask rest = {.blocks = s->task.blocks, .type = s->task.type, .result = result};
-  RengaCallAbort(RengaCommAllGatherBegin(comm, &rest, &s->sum));
+  RengaCallAbort(RengaCommAllGatherPrepare(comm, &rest, &s->sum));
+  TestError(RengaCommSumEnd(&s->sum, "nothing", &whole), RENGA_ERR_ORDER);
+  RengaCallAbort(RengaCommSumCancel(&s->sum, "nothing"));
+  TestTrue(!s->sum);
+  RengaCallAbort(RengaCommAllGatherPrepare(comm, &rest, &s->sum));
+  RengaCallAbort(RengaCommSumStart(s->sum));
+  TestError(RengaCommSumStart(s->sum), RENGA_ERR_ORDER);
   RengaCallAbort(RengaCommSumEnd(&s->sum, "the rest of a sum", &whole));
   TestTrue(whole && SampleIsRight(s));
   RengaFree(&before);

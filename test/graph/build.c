@@ -32,6 +32,7 @@ static RengaErrorCode CheckBuilders(RengaComm comm)
                             layers * block + rest + v * d));
   RengaCall(CheckParameters(comm, "gpt", 124439808)); /* as published for GPT-2 */
   RengaCall(CheckParameters(comm, "mlp:sizes=64-128-128-10", 65 * 128 + 129 * 128 + 129 * 10));
+  RengaCall(CheckParameters(comm, "mlp:sizes=5-7-2,activation=gelu,loss=mse", 6 * 7 + 8 * 2));
   RengaCall(CheckParameters(comm, "resnet:depth=50", 25557032));
   RengaCall(CheckParameters(comm, "resnet:depth=18", 11689512));
   return RENGA_SUCCESS;
@@ -101,6 +102,8 @@ static const struct {
     {"bart", RENGA_ERR_OPTION, "one of bert, gpt, mlp"},
     {"mlp:sizes=7-x", RENGA_ERR_OPTION, "sizes=7-x must be at most 128 widths"},
     {"mlp:sizes=7", RENGA_ERR_OPTION, "two widths or more"},
+    {"mlp:sizes=7-2,loss=mae", RENGA_ERR_OPTION, "loss=mae is not one of cross_entropy|mse"},
+    {"mlp:sizes=7-2,activation=a-name-that-is-too-long", RENGA_ERR_OPTION, "may have 15"},
     {"resnet:depth=19", RENGA_ERR_OPTION, "depth=19 must be 18"},
     {"no_such_file.onnx", RENGA_ERR_FILE_OPEN, "no_such_file.onnx"},
 };

@@ -34,18 +34,42 @@ static RengaErrorCode Print(int argc, char **argv)
   return RENGA_SUCCESS;
 }
 
+static void CountBar(void *user, const char *track, const char *name, double begin, double end)
+{
+  *(int *)user +=
+      strcmp(track, "compute") == 0 && strcmp(name, "forward \"1\"") == 0 && begin <= end;
+}
+
+/* A listener is told of bars whether or not they are kept, until there is none. */
+static RengaErrorCode Listen(void)
+{
+  const double begin = MPI_Wtime();
+  int heard = 0, twice = 0;
+  const bool on = RengaLogTraceIsOn();
+  RengaCall(RengaLogTraceSetListener(CountBar, &heard));
+  RengaCall(RengaLogTraceSetListener(CountBar, &twice));
+  const bool wanted = RengaLogTraceIsOn();
+  RengaLogTrace("compute", "forward \"1\"", begin, MPI_Wtime());
+  RengaCall(RengaLogTraceSetListener(NULL, &heard));
+  if (!on) RengaLogTrace("compute", "forward \"1\"", begin, MPI_Wtime());
+  RengaCall(RengaLogTraceSetListener(NULL, &twice));
+  if (!on) RengaLogTrace("compute", "forward \"1\"", 1, 2);
+  RengaCheck(wanted && heard == 1 && twice == 2 - on && RengaLogTraceIsOn() == on, MPI_COMM_SELF,
+             RENGA_ERR_INTERNAL, "a listener was told of %d bars", heard);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Work(int argc, char **argv)
 {
   RengaLogEvent event;
   char *leak;
-  double begin = MPI_Wtime();
   RengaCall(RengaLogEventRegister("Work", &event));
   RengaLogEventBegin(event);
   RengaLogEventBegin(event);
   RengaLogEventEnd(event, 0, 0, 0);
   RengaLogEventEnd(event, 1e9, 2, 4096);
-  RengaLogTrace("compute", "forward \"1\"", begin, MPI_Wtime());
   RengaLogMemory("parameters", 1 << 20, 1 << 20);
+  RengaCall(Listen());
   RengaCall(Print(argc, argv));
   if (argc > 1 && strcmp(argv[1], "leak") == 0) RengaCall(RengaMalloc(7, &leak));
   if (argc > 1 && strcmp(argv[1], "fail") == 0)

@@ -17,6 +17,9 @@ void RengaCommMoved_Private(RengaComm comm);
 /* All that is under way moves; then a moment's rest. */
 RengaErrorCode RengaCommPause_Private(RengaComm comm, RengaWait *wait);
 
+/* So many messages at once, none longer than the message limit, start without memory. */
+RengaErrorCode RengaCommReserve_Private(RengaComm comm, int count);
+
 /* What -comm_view says, lent; NULL: nothing. */
 const char *RengaCommGetViewWanted_Private(RengaComm comm);
 

@@ -1,11 +1,13 @@
-/* A chain of linear layers with ReLU between them. */
+/* A chain of linear layers with a function between them, to classify or to fit numbers. */
 #include "blocks.h"
 #include <math.h>
+#include <string.h>
 
 enum { MAX_LAYERS = 4096 };
 typedef struct {
   char sizes[256];
   int64_t input, layers, hidden, classes;
+  char activation[16], loss[16];
 } MlpSettings;
 
 #define AT(member) offsetof(MlpSettings, member)
@@ -15,6 +17,10 @@ static const RengaOptionRow rows[] = {
     {"layers", RENGA_OPTION_INT64, "8", AT(layers), NULL, 0, 4000, "hidden layers"},
     {"hidden", RENGA_OPTION_INT64, "2048", AT(hidden), NULL, 1, 1e9, "width of a hidden layer"},
     {"classes", RENGA_OPTION_INT64, "10", AT(classes), NULL, 1, 1e9, "classes"},
+    {"activation", RENGA_OPTION_STRING, "relu", AT(activation), "relu|tanh|gelu", 0, 16,
+     "between the layers"},
+    {"loss", RENGA_OPTION_STRING, "cross_entropy", AT(loss), "cross_entropy|mse", 0, 16,
+     "mse: the mean of the squared differences to the input target, as wide as the last layer"},
 };
 
 static RengaErrorCode ReadSizes(const MlpSettings *s, int *count, int64_t size[])
@@ -55,21 +61,55 @@ static RengaErrorCode AddLayer(RengaGraph graph, int number, int64_t k, int64_t 
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode AddActivation(RengaGraph graph, const char *name, RengaValue *x)
+{
+  const bool relu = strcmp(name, "relu") == 0, tanh = strcmp(name, "tanh") == 0;
+  RengaCall(RengaGraphAddUnary(graph, relu ? "Relu" : tanh ? "Tanh" : "Gelu", *x, x));
+  return RENGA_SUCCESS;
+}
+
+/* The mean of the squared differences, over all numbers of the batch. */
+static RengaErrorCode AddSquares(RengaGraph graph, RengaValue x, RengaValue target,
+                                 RengaValue *loss)
+{
+  RengaAttributes attributes = {0};
+  RengaValue in[2] = {x, target};
+  RengaCall(RengaBlockNode(graph, "Sub", NULL, NULL, 2, in, 1, &in[0]));
+  in[1] = in[0];
+  RengaCall(RengaBlockNode(graph, "Mul", NULL, NULL, 2, in, 1, &in[0]));
+  RengaCall(RengaAttributesSetInt(&attributes, "keepdims", 0));
+  RengaCall(RengaBlockNode(graph, "ReduceMean", "loss", &attributes, 1, in, 1, loss));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddMlpLoss(RengaGraph graph, const char *name, int64_t width, RengaValue x,
+                                 RengaValue *loss)
+{
+  const RengaTensorSpec of_labels = {.type = RENGA_INT64, .ndim = 1, .dim = {-1}};
+  const RengaTensorSpec of_target = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, width}};
+  RengaValue wanted;
+  if (strcmp(name, "mse") == 0) {
+    RengaCall(RengaGraphAddInput(graph, "target", &of_target, &wanted));
+    return AddSquares(graph, x, wanted, loss);
+  }
+  RengaCall(RengaGraphAddInput(graph, "labels", &of_labels, &wanted));
+  return RengaGraphAddCrossEntropy(graph, x, wanted, -100, loss);
+}
+
 static RengaErrorCode BuildMlp(RengaGraph graph, const void *settings)
 {
+  const MlpSettings *s = settings;
   int count;
   int64_t size[MAX_LAYERS + 2];
-  RengaCall(ReadSizes(settings, &count, size));
+  RengaCall(ReadSizes(s, &count, size));
   RengaTensorSpec of_x = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, size[0]}};
-  RengaTensorSpec of_labels = {.type = RENGA_INT64, .ndim = 1, .dim = {-1}};
-  RengaValue x, labels, loss;
+  RengaValue x, loss;
   RengaCall(RengaGraphAddInput(graph, "x", &of_x, &x));
-  RengaCall(RengaGraphAddInput(graph, "labels", &of_labels, &labels));
   for (int i = 0; i + 1 < count; i++) {
-    if (i > 0) RengaCall(RengaGraphAddUnary(graph, "Relu", x, &x));
+    if (i > 0) RengaCall(AddActivation(graph, s->activation, &x));
     RengaCall(AddLayer(graph, i, size[i], size[i + 1], &x));
   }
-  RengaCall(RengaGraphAddCrossEntropy(graph, x, labels, -100, &loss));
+  RengaCall(AddMlpLoss(graph, s->loss, size[count - 1], x, &loss));
   RengaCall(RengaBlockFinish(graph, loss, x));
   return RENGA_SUCCESS;
 }
