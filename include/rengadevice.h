@@ -128,16 +128,26 @@ RengaErrorCode RengaDeviceConvert(RengaDevice device, RengaStream stream, int64_
                                   RengaDataType from, const void *x, RengaDataType to, void *y);
 RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataType type,
                               int64_t count, void *y, const void *x); /* y += x */
-/* sums: of the host, there once the stream was waited for. */
+/* squares: of the host, there once the stream was waited for: RengaVectorPieces() numbers of each
+   vector, one vector after the other. */
 RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, int count,
-                                        const RengaVector x[], double sums[]);
-/* What is updated in one step: all vectors have as many elements. */
+                                        const RengaVector x[], double squares[]);
+/* Rows of a table that an update touches: numbers and their count are the device's. */
+typedef struct {
+  int64_t width;        /* elements of a row; 0: all of the table is updated */
+  const int64_t *index; /* [most] in ascending order, each once; *count of them are there */
+  const int64_t *count;
+  int64_t most;
+} RengaRows;
+/* What is updated in one step: all vectors have as many elements, but for the gradient of rows,
+   [most][width], row i of which is that of row index[i] of parameter and moments. */
 #define RENGA_MOMENTS_MOST 8
 typedef struct {
   RengaVector parameter, gradient, moment[RENGA_MOMENTS_MOST]; /* data NULL: there is none */
   RengaVector value; /* gets the new parameter, rounded to its type: bfloat16, float16 or float32;
                         data NULL: there is none */
   double rate_scale, weight_decay; /* of the learning rate; sgd and adam: L2 */
+  RengaRows rows;                  /* no other element of parameter and moments is touched */
 } RengaParameterUpdate;
 typedef struct {
   double learning_rate, momentum, dampening;

@@ -44,10 +44,13 @@ RengaErrorCode RengaDeviceRegisterPackage(void)
 static RengaErrorCode ResetDevice(void *object)
 {
   RengaDevice device = object;
-  RengaCall(RengaDeviceFreeStaging_Private(device));
-  if (device->ops->destroy) RengaCall(device->ops->destroy(device));
+  RengaErrorCode code = RengaDeviceFreeStaging_Private(device);
+  if (device->reached) RengaKeepFirst_Private(&code, RengaEventDestroy(device, &device->reached));
+  RengaKeepFirst_Private(&code, RengaDeviceFreeSpans_Private(device));
+  if (device->ops->destroy) RengaKeepFirst_Private(&code, device->ops->destroy(device));
   memset(device->ops, 0, sizeof *device->ops);
   device->data = NULL;
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -59,9 +62,10 @@ static RengaErrorCode DestroyDevice(void *object)
   RengaDevice device = object;
   RengaCheck(device->n_blocks == 0, MPI_COMM_SELF, RENGA_ERR_MEMORY,
              "%d blocks (%zu bytes) of the device are not freed", device->n_blocks, device->used);
-  RengaCall(ResetDevice(device));
+  const RengaErrorCode code = ResetDevice(device);
   RengaFree(&device->blocks);
   RengaCall(RengaOptionsFreeStrings(N_OPTIONS, options, &device->options));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -335,6 +339,7 @@ static RengaErrorCode RefuseOptionsOf(const RengaDeviceTypeOptions *options_of, 
    . -device_isa - auto, base, avx2 or avx512: instruction set of the cpu kernels
    . -device_number, -device_cuda_module, -device_cuda_workspace - of type cuda: which GPU, the
      module that drives it, and the memory that its products may work in
+   . -device_graphs - of type cuda: launch the kernels of a part of a program by one call
    . -device_view - show the device once it is set up
    . -device_far_seed, -device_far_kernels - of type far: order of its work, and what computes
 

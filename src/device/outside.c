@@ -182,6 +182,7 @@ RengaErrorCode RengaDeviceAdopt_Private(void *object, const void *rule)
   device->ops->copy = Copy_Outside;
   device->ops->setbytes = SetBytes_Outside;
   if (HasStreams(RuleOf(device))) SetStreams(device);
+  device->alone = HasStreams(RuleOf(device));
   RengaCall(RengaDeviceSetStagedVectors_Private(device));
   return RENGA_SUCCESS;
 }

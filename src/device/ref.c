@@ -1,7 +1,7 @@
 /* The ref device: plain loops, obviously right. Its kernels are in ref/; every other type falls
    back on them. The updates of vectors are the formulas as they are printed, in double. */
 #include "renga/private/ref.h"
-#include "low.h"
+#include "renga/private/low.h"
 #include "renga/private/device.h"
 #include <math.h>
 #include <string.h>
@@ -95,15 +95,16 @@ static RengaErrorCode Add_Ref(RengaDevice device, RengaStream stream, int64_t co
 }
 
 static RengaErrorCode SumsOfSquares_Ref(RengaDevice device, RengaStream stream, int count,
-                                        const RengaVector x[], double sums[])
+                                        const RengaVector x[], double squares[])
 {
   (void)device;
   (void)stream;
   for (int k = 0; k < count; k++) {
     const float *data = x[k].data;
-    double total = 0;
-    for (int64_t i = 0; i < x[k].count; i++) total += (double)data[i] * data[i];
-    sums[k] = total;
+    for (int64_t i = 0; i < x[k].count; i++) {
+      if (i % RENGA_VECTOR_PIECE == 0) *squares++ = 0;
+      squares[-1] += (double)data[i] * data[i];
+    }
   }
   return RENGA_SUCCESS;
 }
@@ -131,6 +132,11 @@ static RengaErrorCode UpdateSgd_Ref(RengaDevice device, RengaStream stream,
 {
   (void)stream;
   for (int k = 0; k < count; k++) {
+    for (int64_t r = 0; updates[k].rows.width && r < *updates[k].rows.count; r++) {
+      const RengaParameterUpdate row = RengaUpdateOfRow_Private(&updates[k], r);
+      UpdateOneSgd(step, scale, &row);
+    }
+    if (updates[k].rows.width) continue;
     UpdateOneSgd(step, scale, &updates[k]);
     RengaCall(StoreValue_Ref(device, &updates[k]));
   }
@@ -167,6 +173,11 @@ static RengaErrorCode UpdateAdam_Ref(RengaDevice device, RengaStream stream,
 {
   (void)stream;
   for (int k = 0; k < count; k++) {
+    for (int64_t r = 0; updates[k].rows.width && r < *updates[k].rows.count; r++) {
+      const RengaParameterUpdate row = RengaUpdateOfRow_Private(&updates[k], r);
+      UpdateOneAdam(step, scale, &row);
+    }
+    if (updates[k].rows.width) continue;
     UpdateOneAdam(step, scale, &updates[k]);
     RengaCall(StoreValue_Ref(device, &updates[k]));
   }
@@ -184,5 +195,6 @@ RengaErrorCode RengaDeviceCreate_Ref(void *object)
   device->ops->sumsofsquares = SumsOfSquares_Ref;
   device->ops->updatesgd = UpdateSgd_Ref;
   device->ops->updateadam = UpdateAdam_Ref;
+  device->ops->sumrows = RengaRefSumRows_Private;
   return RENGA_SUCCESS;
 }

@@ -30,8 +30,8 @@ RengaErrorCode RengaDeviceFreeStaging_Private(RengaDevice device)
   RengaDeviceStaging *staging = &device->staging;
   RengaErrorCode code = RENGA_SUCCESS;
   if (staging->free) code = RengaEventSynchronize(device, staging->free);
-  if (staging->free) RengaCall(RengaEventDestroy(device, &staging->free));
-  RengaCall(RengaDeviceHostFree(device, &staging->memory));
+  if (staging->free) RengaKeepFirst_Private(&code, RengaEventDestroy(device, &staging->free));
+  RengaKeepFirst_Private(&code, RengaDeviceHostFree(device, &staging->memory));
   staging->bytes = 0;
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -133,6 +133,7 @@ RengaErrorCode RengaKernelStage_Private(RengaKernel kernel)
   kernel->data = staged;
   kernel->run = RunStaged;
   kernel->destroy = DestroyStaged;
+  kernel->waits = true;
   kernel->workspace = 0;
   kernel->alias = 0;
   return RENGA_SUCCESS;

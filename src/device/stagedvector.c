@@ -2,7 +2,10 @@
    are copied down and up where the device has its own memory. */
 #include "renga/private/device.h"
 
-enum { PIECE = 1 << 14, MOST_VECTORS = 2 + RENGA_MOMENTS_MOST }; /* elements; of an update */
+enum {
+  PIECE = RENGA_VECTOR_PIECE,
+  MOST_VECTORS = 2 + RENGA_MOMENTS_MOST
+}; /* elements; of an update */
 
 /* Vectors of one length, and where their piece is on the host. */
 typedef struct {
@@ -103,25 +106,27 @@ static RengaErrorCode Add_Staged(RengaDevice device, RengaStream stream, int64_t
 
 /* In the order of the ref device. */
 static RengaErrorCode SumSquares(RengaDevice device, RengaStream stream, const RengaVector *x,
-                                 double *sum)
+                                 double squares[])
 {
   VectorTask task;
-  double total = 0;
   RengaCall(BeginTask(device, x->count, &task));
   AddVector(&task, x->data, false);
-  for (int64_t first = 0; first < x->count; first += PIECE) {
+  for (int64_t first = 0; first < x->count; first += PIECE, squares++) {
     RengaCall(FetchPiece(device, stream, &task, first));
+    *squares = 0;
     for (int64_t i = 0; i < PieceOf(&task, first); i++)
-      total += (double)task.host[0][i] * task.host[0][i];
+      *squares += (double)task.host[0][i] * task.host[0][i];
   }
-  *sum = total;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SumsOfSquares_Staged(RengaDevice device, RengaStream stream, int count,
-                                           const RengaVector x[], double sums[])
+                                           const RengaVector x[], double squares[])
 {
-  for (int k = 0; k < count; k++) RengaCall(SumSquares(device, stream, &x[k], &sums[k]));
+  for (int k = 0; k < count; k++) {
+    RengaCall(SumSquares(device, stream, &x[k], squares));
+    squares += RengaVectorPieces(x[k].count);
+  }
   return RENGA_SUCCESS;
 }
 

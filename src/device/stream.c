@@ -1,5 +1,44 @@
-/* Streams: queues of work on a device. Events: places in them. */
+/* Streams: queues of work on a device. Events: places in them. Where the device works while the
+   host waits it may never end: the host asks until the time limit then, and says so. */
 #include "renga/private/device.h"
+#include "renga/private/wait.h"
+#include <sched.h>
+
+static const double SPIN_SECONDS = 5e-3; /* times are measured by waits */
+
+static void NameDevice(const void *subject, size_t size, char text[])
+{
+  const struct _p_RengaDevice *device = subject;
+  snprintf(text, size, " (of type %s: a kernel that hangs, or messages that nobody sends)",
+           device->hdr.type_name);
+}
+
+static RengaErrorCode AwaitWithinLimit(RengaDevice device, RengaEvent event)
+{
+  RengaWait wait = {.comm = device->hdr.comm,
+                    .what = "the device to end what is queued on it",
+                    .describe = NameDevice,
+                    .subject = device};
+  const double begin = MPI_Wtime();
+  for (;;) {
+    bool done = false;
+    RengaCall(device->ops->eventquery(device, event, &done));
+    if (done) return RENGA_SUCCESS;
+    if (MPI_Wtime() - begin < SPIN_SECONDS)
+      sched_yield();
+    else
+      RengaCall(RengaWaitPause_Private(&wait, 0));
+  }
+}
+
+/* Whoever destroys waits too, before a set-up that failed, or has to be made again. */
+static RengaErrorCode AwaitStream(RengaDevice device, RengaStream stream)
+{
+  if (!device->reached) RengaCall(device->ops->eventcreate(device, &device->reached));
+  RengaCall(device->ops->eventrecord(device, device->reached, stream));
+  RengaCall(AwaitWithinLimit(device, device->reached));
+  return RENGA_SUCCESS;
+}
 
 /*@
    RengaStreamCreate - a queue of work
@@ -34,13 +73,15 @@ RengaErrorCode RengaStreamCreate(RengaDevice device, RengaStream *stream)
    . device - the device
    . stream - NULL: the default stream
 
-   Errors: those of work that ran meanwhile, which a device may find late.
+   Errors: those of work that ran meanwhile, which a device may find late; RENGA_ERR_TIMEOUT where
+   work does not end within -timeout: then memory of the device stays as it is when it is freed.
 
    See also: RengaStreamCreate(), RengaEventSynchronize()
 @*/
 RengaErrorCode RengaStreamSynchronize(RengaDevice device, RengaStream stream)
 {
   RengaCheckPointer(device);
+  if (device->alone) RengaCall(AwaitStream(device, stream));
   RengaCall(device->ops->streamsynchronize(device, stream));
   return RENGA_SUCCESS;
 }
@@ -143,7 +184,7 @@ RengaErrorCode RengaEventWait(RengaDevice device, RengaEvent event, RengaStream 
    . device - the device
    . event - the event; one that was never recorded is done
 
-   Errors: those of work that ran meanwhile.
+   Errors: those of work that ran meanwhile; RENGA_ERR_TIMEOUT as of RengaStreamSynchronize.
 
    See also: RengaEventQuery(), RengaStreamSynchronize()
 @*/
@@ -151,6 +192,7 @@ RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event)
 {
   RengaCheckPointer(device);
   RengaCheckPointer(event);
+  if (device->alone) RengaCall(AwaitWithinLimit(device, event));
   RengaCall(device->ops->eventsynchronize(device, event));
   return RENGA_SUCCESS;
 }

@@ -86,7 +86,7 @@ RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataT
 }
 
 /*@
-   RengaDeviceSumsOfSquares - the squares of the 2-norms of vectors
+   RengaDeviceSumsOfSquares - the sums of squares of the pieces of vectors
 
    Not collective
 
@@ -97,19 +97,23 @@ RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataT
    . x - [count] the vectors; the table is copied
 
    Output:
-   . sums - [count] of the host, there once the stream was waited for: in double, the same for any
-     number of threads
+   . squares - of the host, there once the stream was waited for: RengaVectorPieces() numbers of
+     each vector, one vector after the other, in double, the same for any number of threads
 
    Errors: RENGA_ERR_SUPPORT where a vector is not float32.
+
+   Notes: the square of a vector's 2-norm is the sum of its pieces' in their order. Pieces are
+   counted from where the vector begins: of a part that begins with a whole piece they are the
+   same numbers.
 
    See also: RengaDeviceAdd(), RengaOptimizerGetScale()
 @*/
 RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, int count,
-                                        const RengaVector x[], double sums[])
+                                        const RengaVector x[], double squares[])
 {
   RengaCheckPointer(device);
   for (int i = 0; i < count; i++) RengaCall(CheckType(x[i].type, "a norm"));
-  if (count > 0) RengaCall(device->ops->sumsofsquares(device, stream, count, x, sums));
+  if (count > 0) RengaCall(device->ops->sumsofsquares(device, stream, count, x, squares));
   return RENGA_SUCCESS;
 }
 
@@ -128,7 +132,31 @@ static RengaErrorCode CheckValue(int i, int count, const RengaParameterUpdate *u
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckUpdates(int count, const RengaParameterUpdate updates[])
+/* An update of rows is one of a table that has as many, and writes no values beside it. */
+static RengaErrorCode CheckRows(RengaDevice device, int i, int count,
+                                const RengaParameterUpdate *update)
+{
+  const RengaRows *rows = &update->rows;
+  const int64_t wanted = rows->width ? rows->most * rows->width : update->parameter.count;
+  RengaCheck(update->gradient.count == wanted, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "update %d of %d: %lld elements have a gradient of %lld", i, count, (long long)wanted,
+             (long long)update->gradient.count);
+  if (!rows->width) return RENGA_SUCCESS;
+  RengaCheck(rows->width > 0 && update->parameter.count % rows->width == 0 && rows->count &&
+                 rows->most >= 0 && (rows->index || !rows->most),
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "update %d of %d: %lld rows of %lld elements, of a table of %lld elements", i, count,
+             (long long)rows->most, (long long)rows->width, (long long)update->parameter.count);
+  RengaCheck(!update->value.data, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "update %d of %d: an update of rows writes no values of %s beside them", i, count,
+             NameOfVectorType(update->value.type));
+  RengaCheck(RengaDeviceHasRows_Private(device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "a device of type %s has no updates of rows", device->hdr.type_name);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckUpdates(RengaDevice device, int count,
+                                   const RengaParameterUpdate updates[])
 {
   for (int i = 0; i < count; i++) {
     const RengaParameterUpdate *update = &updates[i];
@@ -138,9 +166,7 @@ static RengaErrorCode CheckUpdates(int count, const RengaParameterUpdate updates
     for (int m = 0; m < RENGA_MOMENTS_MOST; m++)
       if (update->moment[m].data)
         RengaCall(CheckType(update->moment[m].type, "an update by moments"));
-    RengaCheck(update->gradient.count == update->parameter.count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-               "update %d of %d: %lld elements have a gradient of %lld", i, count,
-               (long long)update->parameter.count, (long long)update->gradient.count);
+    RengaCall(CheckRows(device, i, count, update));
   }
   return RENGA_SUCCESS;
 }
@@ -169,8 +195,9 @@ static bool HaveMoments(int count, const RengaParameterUpdate updates[], int mom
      Parameter p -= rate * rate_scale * u; u is g without momentum, v with it, g + m v with
      Nesterov's. Moment 0 is v = m v + (1 - d) g, or v = g in the first step; none where m is 0
 
-   Errors: RENGA_ERR_SUPPORT where a vector is not float32, or a value beside a parameter is neither
-   that nor bfloat16 nor float16.
+   Errors: RENGA_ERR_SUPPORT where a vector is not float32, a value beside a parameter is neither
+   that nor bfloat16 nor float16, or rows are updated on a device that cannot;
+   RENGA_ERR_ARGUMENT for vectors of unequal length.
 
    Notes: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013,
 in the form that has the rate outside the momentum.
@@ -183,7 +210,7 @@ RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
 {
   RengaCheckPointer(device);
   RengaCheckPointer(step);
-  RengaCall(CheckUpdates(count, updates));
+  RengaCall(CheckUpdates(device, count, updates));
   RengaCheck(step->momentum == 0 || HaveMoments(count, updates, 1), MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "momentum is %g and there is no buffer for it", step->momentum);
   if (count > 0) RengaCall(device->ops->updatesgd(device, stream, step, scale, count, updates));
@@ -206,8 +233,9 @@ RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
      p *= 1 - r * decay where decoupled. Moment 0 is m = beta1 m + (1 - beta1) g;
      m' = m / (1 - beta1^step). Moment 1 is v = beta2 v + (1 - beta2) g^2; v' = v / (1 - beta2^step)
 
-   Errors: RENGA_ERR_SUPPORT where a vector is not float32, or a value beside a parameter is neither
-   that nor bfloat16 nor float16.
+   Errors: RENGA_ERR_SUPPORT where a vector is not float32, a value beside a parameter is neither
+   that nor bfloat16 nor float16, or rows are updated on a device that cannot;
+   RENGA_ERR_ARGUMENT for vectors of unequal length.
 
    Notes: Kingma and Ba, Adam, 2015, algorithm 1; Loshchilov and Hutter, Decoupled weight decay
    regularization, 2019.
@@ -222,7 +250,7 @@ RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream,
   RengaCheckPointer(step);
   RengaCheck(step->step >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "step is %lld: the first is 1",
              (long long)step->step);
-  RengaCall(CheckUpdates(count, updates));
+  RengaCall(CheckUpdates(device, count, updates));
   RengaCheck(HaveMoments(count, updates, 2), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "an update of Adam needs two moments");
   if (count > 0) RengaCall(device->ops->updateadam(device, stream, step, scale, count, updates));

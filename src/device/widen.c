@@ -27,6 +27,15 @@ bool RengaOpCallIsLow_Private(const RengaOpCall *call)
   return false;
 }
 
+RengaErrorCode RengaDeviceCheckPrecision_Private(RengaDevice device, RengaPrecision precision)
+{
+  RengaCheck(device->tf32 || precision != RENGA_PRECISION_TF32, device->hdr.comm, RENGA_ERR_SUPPORT,
+             "-precision tf32: the %s device has no such products; use -device_type cuda, or "
+             "-precision fp32 or bf16",
+             device->hdr.type_name);
+  return RENGA_SUCCESS;
+}
+
 void RengaOpCallWiden_Private(const RengaOpCall *call, RengaTensorSpec in[], RengaTensorSpec out[])
 {
   for (int p = 0; p < call->n_in + call->n_out; p++) {

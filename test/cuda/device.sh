@@ -27,6 +27,7 @@ accepts 1 $train -device_type cpu -monitor csv:cpu.csv
 accepts 1 $train $on_cuda -monitor csv:cuda.csv -device_view ascii
 says "operators computed on the GPU"
 says "operators computed on the host, from copies"
+says "16-bit floats between conversions: products of factors of two types"
 near
 grep "parameter digest 0x" out >one.txt || fail "no digest"
 same() {
@@ -51,7 +52,9 @@ for EMU_MODE in async sync; do
   export EMU_MODE
   EMU_ORDER=check timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/operators" </dev/null >out 2>&1 ||
     fail "test/cuda/operators with EMU_MODE=$EMU_MODE"
-  timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/device/low" </dev/null >out 2>&1 ||
-    fail "test/device/low with EMU_MODE=$EMU_MODE"
+  for program in low lowkernels; do
+    timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/device/$program" </dev/null >out 2>&1 ||
+      fail "test/device/$program with EMU_MODE=$EMU_MODE"
+  done
 done
 finish

@@ -8,7 +8,7 @@ if [ -z "${CUDA_EMULATED:-}" ]; then
   echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"
   exit 77
 fi
-limit=30
+limit=120 # of a run; those that have to fail do so within seconds where nothing else runs
 EMU_DEVICES=2
 export EMU_DEVICES EMU_DRIVER EMU_FAIL EMU_MEMORY EMU_NAME EMU_NCCL EMU_OPEN
 data="-data synthetic -data_samples 64 -batch_size 8 -microbatch_size 4"
@@ -22,9 +22,15 @@ errors() {
   [ "$times" -le "$1" ] || fail "says $times errors, not $1"
 }
 
+found="info -device -device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so"
 EMU_DEVICES=0
 refuses 2 "there is no driver" $train $stages
+accepts 2 $found
+says "device cuda: not here: no usable GPU: "
 EMU_DEVICES=2
+accepts 2 $found
+says "device cuda: "
+lacks "not here"
 EMU_DRIVER=old
 refuses 2 "the driver is for CUDA 11.8, older than CUDA" $train $stages
 EMU_DRIVER=
@@ -58,6 +64,16 @@ for transport in nccl staged; do
   refuses 2 "nothing moved for 4 s" $train $stages -comm_transport $transport
   errors 2
 done
+EMU_FAIL=hang:20@1 # while operators are measured, before there is a plan
+refuses 2 "nothing moved for 4 s" $train
+errors 2
+EMU_FAIL=hang:1
+RENGA_OPTIONS="-device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so" \
+  timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/waits" </dev/null >out 2>&1 || fail "test/cuda/waits"
+says "all waits ended"
+EMU_FAIL=
+RENGA_OPTIONS="-device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so" \
+  timeout -k 5 $limit "$mpiexec" -n 2 "$top_builddir/test/cuda/again" </dev/null >out 2>&1 || fail "test/cuda/again"
 EMU_FAIL=nccl:1@1 # while routes are opened: rank 1 cannot tell rank 0 either
 refuses 2 "a message by NCCL" $train $stages -comm_transport nccl
 errors 3
@@ -72,6 +88,20 @@ EMU_FAIL=
 accepts 2 $train $stages
 says "Transport: nccl"
 says "each rank has a device of its own"
+says "its library keeps about 48.0 MiB of rank 0's device, an estimate" # six routes, 2 channels of 4 MiB each
+NCCL_BUFFSIZE=1048576 && export NCCL_BUFFSIZE
+accepts 2 $train -partition_stages 1 -partition_replicas 2 -log_view
+says "its library keeps about 16.0 MiB of rank 0's device, an estimate" # one peer, 16 channels
+grep -q "^NCCL's buffers (estimate) *16.0 MiB *-" out || fail "the log lacks NCCL's buffers"
+unset NCCL_BUFFSIZE
+# Links are measured by the transport of the run, and the file of costs says which.
+XDG_CACHE_HOME=$scratch/costs
+export XDG_CACHE_HOME
+for transport in nccl staged; do
+  accepts 2 $train -graph $mlp -steps 1 -comm_transport $transport
+  grep -a -r -q "link within a node, 2 ranks on 1 nodes, by $transport: latency" "$XDG_CACHE_HOME" || fail "no link by $transport"
+done
+unset XDG_CACHE_HOME
 EMU_DEVICES=1
 accepts 2 $train $stages
 says "Transport: staged"

@@ -164,8 +164,23 @@ static bool IsWrong(const char *fault)
   return false;
 }
 
+/* The graph has the address of what is freed then. */
+static void FreeBehindGraph(void)
+{
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal);
+  RENGA_LAUNCH(Copy, 1, N, 0, first, y, x);
+  cudaStreamEndCapture(first, &graph);
+  cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphLaunch(exec, first);
+  cudaFree(x);
+  cudaGraphLaunch(exec, first);
+}
+
 static void TouchMemory(const char *fault)
 {
+  if (!strcmp(fault, "freed-behind-graph")) FreeBehindGraph();
   if (!strcmp(fault, "host-pointer")) RENGA_LAUNCH(Copy, 1, N, 0, first, host, x);
   if (!strcmp(fault, "behind-the-end")) {
     cudaMalloc((void **)&x, sizeof(float));

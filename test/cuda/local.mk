@@ -12,10 +12,10 @@ cuda_module = src/device/cuda/module/error.eo src/device/cuda/module/runtime.eo 
   src/device/cuda/module/attention.eo src/device/cuda/module/batchnorm.eo src/device/cuda/module/window.eo
 TESTS += %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
 EXTRA_DIST += %D%/transports.sh %D%/failures.sh
-TESTS += %D%/networks.sh
+TESTS += %D%/networks.sh %D%/graphs.sh
 AM_TESTS_ENVIRONMENT += CUDA_EMULATED='$(CUDA_EMULATED)'; export CUDA_EMULATED; \
   CUDA_MISSING='$(CUDA_MISSING)'; export CUDA_MISSING;
-EXTRA_DIST += %D%/README.md %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
+EXTRA_DIST += %D%/graphs.sh %D%/README.md %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
   %D%/emu/cublaslt.cc %D%/emu/device.cc %D%/emu/event.cc %D%/emu/fiber.cc %D%/emu/launch.cc \
   %D%/emu/memory.cc %D%/emu/messages.cc %D%/emu/nccl.cc %D%/emu/product.cc %D%/emu/queue.cc \
   %D%/emu/report.cc
@@ -25,7 +25,7 @@ noinst_HEADERS += $(cuda_emulator_headers) %D%/cudatest.h %D%/kernels.h %D%/long
 SUFFIXES = .cc .cu .eo
 CUDA_CXXFLAGS = -std=c++17 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off -Wall -Wextra -Wshadow
 CUDA_CPPFLAGS = -isystem $(CUDA_DIR)/include -I$(srcdir)/test/cuda/emu -I$(srcdir)/test/cuda \
-  -I$(srcdir)/src/device/cuda
+  -I$(srcdir)/src/device/cuda -I$(srcdir)/include
 .cc.eo:
 	@$(MKDIR_P) $(@D)
 	$(AM_V_GEN)$(CUDA_CXX) $(CUDA_CPPFLAGS) $(CUDA_CXXFLAGS) -c -o $@ $<
@@ -47,7 +47,9 @@ CLEANFILES += $(cuda_module) %D%/renga_cudaemu.so $(cuda_emulator) $(cuda_kernel
 
 if CUDA_EMULATED
 %C%_operators_SOURCES = %D%/operators.c
-cuda_programs = %D%/operators %D%/kernels %D%/streams %D%/products %D%/messages
+%C%_waits_SOURCES = %D%/waits.c
+%C%_again_SOURCES = %D%/again.c
+cuda_programs = %D%/operators %D%/waits %D%/again %D%/kernels %D%/streams %D%/products %D%/messages
 check_PROGRAMS += $(cuda_programs)
 check_SCRIPTS = %D%/faults %D%/renga_cudaemu.so
 CLEANFILES += %D%/faults
@@ -82,7 +84,7 @@ planted-program:
 .PHONY: planted-module planted-program
 
 # The emulated suite alone.
-cuda_tests = %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
-check-cuda: renga $(cuda_programs) $(check_SCRIPTS) test/device/low test/reference/training
+cuda_tests = %D%/graphs.sh %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
+check-cuda: renga $(cuda_programs) $(check_SCRIPTS) test/device/low test/device/lowkernels test/reference/training
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(cuda_tests)'
 .PHONY: check-cuda

@@ -1,5 +1,7 @@
-/* cuBLASLt: row-major y[M, N] = x[M, K] w[N, K]^T + bias, in fp32 and bf16, against loops. */
+/* cuBLASLt: row-major y[M, N] = x[M, K] w[N, K]^T + bias, in fp32, tf32, bf16 and fp16, against
+   loops; and the types that it refuses. */
 #include "cudatest.h"
+#include "renga/private/low.h"
 #include <cublasLt.h>
 #include <math.h>
 #include <stdbool.h>
@@ -10,34 +12,26 @@ static float x[BATCH * M * K], w[BATCH * N * K], bias[N];
 static cublasLtHandle_t handle;
 static void *space;
 
-static uint16_t ToHalf(float value)
+static size_t SizeOf(cudaDataType type)
 {
-  uint32_t bits;
-  memcpy(&bits, &value, 4);
-  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static float FromHalf(uint16_t half)
-{
-  const uint32_t bits = (uint32_t)half << 16;
-  float value;
-  memcpy(&value, &bits, 4);
-  return value;
+  return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
 }
 
 static void *PutAs(cudaDataType type, size_t count, const float from[])
 {
-  uint16_t half[BATCH * N * K];
+  uint16_t low[BATCH * N * K];
   if (type == CUDA_R_32F) return OnDevice(from, count * sizeof(float));
-  for (size_t i = 0; i < count; i++) half[i] = ToHalf(from[i]);
-  return OnDevice(half, count * sizeof *half);
+  for (size_t i = 0; i < count; i++)
+    low[i] = type == CUDA_R_16F ? RengaLowToHalf(from[i]) : RengaLowToBrain(from[i]);
+  return OnDevice(low, count * sizeof *low);
 }
 
 static void GetAs(cudaDataType type, size_t count, const void *from, float to[])
 {
-  uint16_t half[BATCH * M * N];
-  ToHost(type == CUDA_R_32F ? (void *)to : half, from, count * (type == CUDA_R_32F ? 4 : 2));
-  for (size_t i = 0; i < count && type != CUDA_R_32F; i++) to[i] = FromHalf(half[i]);
+  uint16_t low[BATCH * M * N];
+  ToHost(type == CUDA_R_32F ? (void *)to : low, from, count * SizeOf(type));
+  for (size_t i = 0; i < count && type != CUDA_R_32F; i++)
+    to[i] = type == CUDA_R_16F ? RengaLowFromHalf(low[i]) : RengaLowFromBrain(low[i]);
 }
 
 /* Column-major, as cuBLASLt sees it: y^T[N, M] = w[K, N]^T x[K, M]. */
@@ -59,54 +53,67 @@ static void Set(cublasLtMatmulDesc_t op, cublasLtMatmulDescAttributes_t what, co
   CUDA(cublasLtMatmulDescSetAttribute(op, what, value, bytes));
 }
 
-static cublasLtMatmulAlgo_t Choose(cublasLtMatmulDesc_t op, cublasLtMatrixLayout_t lw,
-                                   cublasLtMatrixLayout_t lx, cublasLtMatrixLayout_t ly)
+/* 0, or why there is none. */
+static cublasStatus_t Choose(cublasLtMatmulDesc_t op, cublasLtMatrixLayout_t lw,
+                             cublasLtMatrixLayout_t lx, cublasLtMatrixLayout_t ly,
+                             cublasLtMatmulAlgo_t *algo)
 {
   const uint64_t bytes = SPACE;
   const uint32_t none = CUBLASLT_REDUCTION_SCHEME_NONE;
   cublasLtMatmulPreference_t preference;
   cublasLtMatmulHeuristicResult_t result;
   int found = 0;
+  memset(&result, 0, sizeof result);
   CUDA(cublasLtMatmulPreferenceCreate(&preference));
   CUDA(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                             &bytes, sizeof bytes));
   CUDA(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                             &none, sizeof none));
-  CUDA(cublasLtMatmulAlgoGetHeuristic(handle, op, lw, lx, ly, ly, preference, 1, &result, &found));
-  EXPECT(found == 1);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle, op, lw, lx, ly, ly, preference, 1, &result, &found);
   CUDA(cublasLtMatmulPreferenceDestroy(preference));
-  return result.algo;
+  EXPECT((found == 1) == (status == CUBLAS_STATUS_SUCCESS));
+  *algo = result.algo;
+  return status;
 }
 
 typedef struct {
-  cudaDataType type;
+  cublasComputeType_t compute;
+  cudaDataType x, w, y, bias;
+} Types;
+
+typedef struct {
+  Types type;
   cublasLtEpilogue_t epilogue;
   float beta;
   void *x, *w, *bias, *y;
 } Problem;
 
-static void Multiply(const Problem *p)
+static cublasStatus_t Multiply(const Problem *p)
 {
   cublasLtMatmulDesc_t op;
   cublasLtMatrixLayout_t lx, lw, ly;
+  cublasLtMatmulAlgo_t algo;
   const cublasOperation_t transpose = CUBLAS_OP_T;
-  const int32_t type = p->type;
+  const int32_t type = p->type.bias;
   const float alpha = 1;
-  CUDA(cublasLtMatmulDescCreate(&op, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  CUDA(cublasLtMatmulDescCreate(&op, p->type.compute, CUDA_R_32F));
   Set(op, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, sizeof transpose);
   Set(op, CUBLASLT_MATMUL_DESC_EPILOGUE, &p->epilogue, sizeof p->epilogue);
   Set(op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
   Set(op, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type);
-  MakeLayout(&lw, p->type, K, N);
-  MakeLayout(&lx, p->type, K, M);
-  MakeLayout(&ly, p->type, N, M);
-  const cublasLtMatmulAlgo_t algo = Choose(op, lw, lx, ly);
-  CUDA(cublasLtMatmul(handle, op, &alpha, p->w, lw, p->x, lx, &p->beta, p->y, ly, p->y, ly, &algo,
-                      space, SPACE, NULL));
+  MakeLayout(&lw, p->type.w, K, N);
+  MakeLayout(&lx, p->type.x, K, M);
+  MakeLayout(&ly, p->type.y, N, M);
+  const cublasStatus_t status = Choose(op, lw, lx, ly, &algo);
+  if (status == CUBLAS_STATUS_SUCCESS)
+    CUDA(cublasLtMatmul(handle, op, &alpha, p->w, lw, p->x, lx, &p->beta, p->y, ly, p->y, ly, &algo,
+                        space, SPACE, NULL));
   CUDA(cublasLtMatrixLayoutDestroy(lx));
   CUDA(cublasLtMatrixLayoutDestroy(lw));
   CUDA(cublasLtMatrixLayoutDestroy(ly));
   CUDA(cublasLtMatmulDescDestroy(op));
+  return status;
 }
 
 static double Wanted(const Problem *p, int number, int m, int n)
@@ -120,46 +127,84 @@ static double Wanted(const Problem *p, int number, int m, int n)
   return 0.5 * sum * (1 + tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
 }
 
-static void TestProduct(cudaDataType type, cublasLtEpilogue_t epilogue, float beta)
+/* The factors are rounded, and y. */
+static double ToleranceOf(const Types *type)
+{
+  if (type->x == CUDA_R_16BF) return 2e-2;
+  if (type->x == CUDA_R_16F) return 3e-3;
+  return type->compute == CUBLAS_COMPUTE_32F ? 1e-5 : 3e-3;
+}
+
+static void TestProduct(Types type, cublasLtEpilogue_t epilogue, float beta)
 {
   static float y[BATCH * M * N];
-  const double tolerance = type == CUDA_R_32F ? 1e-5 : 2e-2;
+  double furthest = 0;
   for (int i = 0; i < BATCH * M * N; i++) y[i] = 0.25f;
   Problem p = {.type = type, .epilogue = epilogue, .beta = beta};
-  p.x = PutAs(type, BATCH * M * K, x);
-  p.w = PutAs(type, BATCH * N * K, w);
-  p.bias = PutAs(type, N, bias);
-  p.y = PutAs(type, BATCH * M * N, y);
-  Multiply(&p);
-  GetAs(type, BATCH * M * N, p.y, y);
+  p.x = PutAs(type.x, BATCH * M * K, x);
+  p.w = PutAs(type.w, BATCH * N * K, w);
+  p.bias = PutAs(type.bias, N, bias);
+  p.y = PutAs(type.y, BATCH * M * N, y);
+  EXPECT(Multiply(&p) == CUBLAS_STATUS_SUCCESS);
+  GetAs(type.y, BATCH * M * N, p.y, y);
   for (int b = 0; b < BATCH; b++)
     for (int m = 0; m < M; m++)
       for (int n = 0; n < N; n++) {
         const double want = Wanted(&p, b, m, n);
-        EXPECT(fabs(y[(b * M + m) * N + n] - want) <= tolerance * (1 + fabs(want)));
+        const double off = fabs(y[(b * M + m) * N + n] - want) / (1 + fabs(want));
+        furthest = off > furthest ? off : furthest;
       }
+  EXPECT(furthest <= ToleranceOf(&type));
+  EXPECT(furthest > 1e-5 || type.compute == CUBLAS_COMPUTE_32F); /* tf32 is not fp32 */
   CUDA(cudaFree(p.x));
   CUDA(cudaFree(p.w));
   CUDA(cudaFree(p.bias));
   CUDA(cudaFree(p.y));
 }
 
+/* The library has no sums of float32 from factors of two types, no rounding from float32's factors
+   or to another 16-bit type, no bias of another type than y's, and tf32 of float32 alone. */
+static void TestRefusals(void)
+{
+  static const Types refused[] = {
+      {CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F},
+      {CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16F, CUDA_R_32F, CUDA_R_32F},
+      {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_16BF},
+      {CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16F, CUDA_R_16F},
+      {CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F},
+      {CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF},
+  };
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    Problem p = {.type = refused[i], .epilogue = CUBLASLT_EPILOGUE_BIAS};
+    p.bias = space;
+    EXPECT(Multiply(&p) == CUBLAS_STATUS_NOT_SUPPORTED);
+  }
+}
+
 int main(void)
 {
+  static const Types types[] = {
+      {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F},
+      {CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF},
+      {CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F, CUDA_R_32F},
+      {CUBLAS_COMPUTE_32F, CUDA_R_16F, CUDA_R_16F, CUDA_R_16F, CUDA_R_16F},
+      {CUBLAS_COMPUTE_32F, CUDA_R_16F, CUDA_R_16F, CUDA_R_32F, CUDA_R_32F},
+      {CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F},
+  };
   NeedDevice();
   FillRandom(BATCH * M * K, x);
   FillRandom(BATCH * N * K, w);
   FillRandom(N, bias);
   CUDA(cublasLtCreate(&handle));
   space = OnDevice(NULL, SPACE);
-  for (int half = 0; half < 2; half++) {
-    const cudaDataType type = half ? CUDA_R_16BF : CUDA_R_32F;
-    TestProduct(type, CUBLASLT_EPILOGUE_DEFAULT, 0);
-    TestProduct(type, CUBLASLT_EPILOGUE_DEFAULT, 1);
-    TestProduct(type, CUBLASLT_EPILOGUE_BIAS, 0);
-    TestProduct(type, CUBLASLT_EPILOGUE_RELU_BIAS, 0);
-    TestProduct(type, CUBLASLT_EPILOGUE_GELU_BIAS, 0);
+  for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+    TestProduct(types[t], CUBLASLT_EPILOGUE_DEFAULT, 0);
+    TestProduct(types[t], CUBLASLT_EPILOGUE_DEFAULT, 1);
+    TestProduct(types[t], CUBLASLT_EPILOGUE_BIAS, 0);
+    TestProduct(types[t], CUBLASLT_EPILOGUE_RELU_BIAS, 0);
+    TestProduct(types[t], CUBLASLT_EPILOGUE_GELU_BIAS, 0);
   }
+  TestRefusals();
   CUDA(cudaFree(space));
   CUDA(cublasLtDestroy(handle));
   return 0;

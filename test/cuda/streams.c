@@ -92,7 +92,6 @@ static void TestGraph(void)
   CUDA(KernelFill(compute, COUNT, slot[0].device, 1));
   CUDA(KernelFill(compute, COUNT, slot[1].device, 2));
   CUDA(cudaStreamBeginCapture(compute, cudaStreamCaptureModeThreadLocal));
-  EXPECT(cudaStreamSynchronize(compute) == cudaErrorStreamCaptureUnsupported);
   CUDA(cudaEventRecord(done, compute));
   CUDA(cudaStreamWaitEvent(copies, done, 0));
   CUDA(KernelAdd(copies, COUNT, sum, slot[0].device));
@@ -105,6 +104,39 @@ static void TestGraph(void)
   for (int i = 0; i < LAUNCHES; i++) CUDA(cudaGraphLaunch(exec, compute));
   ExpectSum(5 + LAUNCHES * (1 + 2));
   CUDA(cudaGraphExecDestroy(exec));
+}
+
+static cudaError_t Wait(void)
+{
+  return cudaStreamSynchronize(compute);
+}
+
+static cudaError_t Ask(void)
+{
+  return cudaEventQuery(done);
+}
+
+static cudaError_t Allocate(void)
+{
+  void *memory = NULL;
+  return cudaMalloc(&memory, BYTES);
+}
+
+/* While a capture goes on some calls fail, and it with them. */
+static void TestForbidden(void)
+{
+  static cudaError_t (*const calls[])(void) = {Wait, Ask, Allocate};
+  for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
+    cudaGraph_t graph = NULL;
+    CUDA(cudaStreamBeginCapture(compute, cudaStreamCaptureModeThreadLocal));
+    CUDA(KernelFill(compute, COUNT, sum, 5));
+    EXPECT(calls[c]() == cudaErrorStreamCaptureUnsupported);
+    EXPECT(cudaStreamEndCapture(compute, &graph) == cudaErrorStreamCaptureInvalidated);
+    EXPECT(!graph);
+    (void)cudaGetLastError();
+  }
+  CUDA(KernelFill(compute, COUNT, sum, 6)); /* the stream is as before */
+  ExpectSum(6);
 }
 
 static void TestTimes(void)
@@ -120,6 +152,8 @@ static void TestTimes(void)
   CUDA(cudaEventQuery(to));
   CUDA(cudaEventElapsedTime(&milliseconds, from, to));
   EXPECT(milliseconds >= 0);
+  EXPECT(cudaEventElapsedTime(&milliseconds, from, done) == cudaErrorInvalidResourceHandle);
+  EXPECT(cudaGetLastError() == cudaErrorInvalidResourceHandle);
   CUDA(cudaEventDestroy(from));
   CUDA(cudaEventDestroy(to));
 }
@@ -131,6 +165,7 @@ int main(void)
   TestOverlap();
   TestPageable();
   TestGraph();
+  TestForbidden();
   TestTimes();
   Destroy();
   return 0;

@@ -76,6 +76,7 @@ for EMU_MODE in sync async; do
   finds host-touch "the host touched byte 12 of a block of 256 bytes"
   finds use-after-free "is no memory of the device"
   finds host-after-free "which was freed"
+  finds freed-behind-graph "was freed since it was captured"
   finds many-threads "refused"
   finds much-shared "refused"
   finds much-memory "refused"

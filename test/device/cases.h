@@ -222,6 +222,7 @@ static const Case cases[] = {
     {"Conv", "pads=1,1,1,1", "f3,5,9,7 f6,5,3,3 f6", "1", 0},
     {"ConvGradInput", "pads=1,1,1,1", "f3,6,9,7 f6,5,3,3", "f3,5,9,7", 0},
     {"ConvGradWeight", "pads=1,1,1,1", "f3,5,9,7 f3,6,9,7", "f6,5,3,3", 0},
+    {"ConvGradWeight", "strides=2,2", "f6,7,18,14 f6,11,9,7", "f11,7,2,2", 0},
     {"Conv", "strides=2,2", "f2,16,8,9 f32,16,1,1", "1", 0},
     {"ConvGradInput", "strides=2,2", "f2,32,4,5 f32,16,1,1", "f2,16,8,9", 0},
     {"ConvGradWeight", "strides=2,2", "f2,16,8,9 f2,32,4,5", "f32,16,1,1", 0},

@@ -4,6 +4,7 @@
 #include "../check.h"
 #include "calls.h"
 #include "cases.h"
+#include "guard.h"
 #include "renga/private/device.h"
 #include "rengacomm.h"
 #include <math.h>
@@ -18,12 +19,12 @@ static RengaErrorCode Run(RengaDevice device, const RengaOpCall *op, Call *call,
                           bool *fallback, void *output[])
 {
   RengaKernel kernel = NULL;
-  void *workspace = NULL;
+  char *workspace = NULL;
   const void *in[MOST] = {NULL};
   void *out[MOST] = {NULL}, *own[MOST] = {NULL};
   RengaCall(RengaKernelCreate(device, op, &kernel));
   *fallback = RengaKernelIsFallback(kernel);
-  RengaCall(RengaDeviceMalloc(device, RengaKernelGetWorkspace(kernel), &workspace));
+  RengaCall(NewWorkspace(device, kernel, &workspace));
   for (int i = 0; i < call->n_out; i++) {
     RengaCall(RengaDeviceMalloc(device, RengaTensorSpecBytes(&call->out[i]) + 64, &own[i]));
     out[i] = own[i];
@@ -38,7 +39,7 @@ static RengaErrorCode Run(RengaDevice device, const RengaOpCall *op, Call *call,
     memcpy(output[i], out[i], RengaTensorSpecBytes(&call->out[i]));
     RengaCall(RengaDeviceFree(device, &own[i]));
   }
-  RengaCall(RengaDeviceFree(device, &workspace));
+  RengaCall(FreeWorkspace(device, kernel, workspace));
   RengaCall(RengaKernelDestroy(&kernel));
   return RENGA_SUCCESS;
 }

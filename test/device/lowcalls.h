@@ -2,6 +2,7 @@
    values, outputs must be those of float32, rounded. */
 #pragma once
 #include "../check.h"
+#include "guard.h"
 #include "rengadevice.h"
 #include <math.h>
 
@@ -70,28 +71,6 @@ static inline RengaErrorCode PutTensor(RengaDevice device, const Variant *v, int
   RengaCall(RengaDeviceMalloc(device, bytes, place));
   if (p < v->op.n_in)
     RengaCall(RengaDeviceCopy(device, NULL, RENGA_HOST_TO_DEVICE, *place, v->data[p], bytes));
-  return RENGA_SUCCESS;
-}
-
-/* Workspace of a kernel with a guard behind it that nobody may touch. */
-enum { GUARD_BYTES = 64, GUARD_BYTE = 0x5a };
-static inline RengaErrorCode NewWorkspace(RengaDevice device, RengaKernel kernel, void *workspace)
-{
-  const size_t bytes = RengaKernelGetWorkspace(kernel);
-  char **made = workspace;
-  RengaCall(RengaDeviceMalloc(device, bytes + GUARD_BYTES, made));
-  RengaCall(RengaDeviceSetBytes(device, NULL, *made + bytes, GUARD_BYTE, GUARD_BYTES));
-  return RENGA_SUCCESS;
-}
-
-static inline RengaErrorCode FreeWorkspace(RengaDevice device, RengaKernel kernel, char *workspace)
-{
-  char guard[GUARD_BYTES];
-  RengaCall(RengaDeviceCopy(device, NULL, RENGA_DEVICE_TO_HOST, guard,
-                            workspace + RengaKernelGetWorkspace(kernel), sizeof guard));
-  RengaCall(RengaStreamSynchronize(device, NULL));
-  for (int i = 0; i < GUARD_BYTES; i++) Expect(guard[i] == GUARD_BYTE);
-  RengaCall(RengaDeviceFree(device, &workspace));
   return RENGA_SUCCESS;
 }
 

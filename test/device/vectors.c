@@ -22,13 +22,23 @@ static RengaParameterUpdate UpdateOf(float *const x[], int64_t count, double wei
   return update;
 }
 
+/* The numbers of all pieces, added up. */
+static RengaErrorCode Square(RengaDevice device, const RengaVector *vector, double *sum)
+{
+  double squares[COUNT / RENGA_VECTOR_PIECE + 1];
+  *sum = 0;
+  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, vector, squares));
+  for (int64_t p = 0; p < RengaVectorPieces(vector->count); p++) *sum += squares[p];
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Add(RengaDevice device, int variant, int64_t count, float *const x[],
                           double *sum)
 {
   (void)variant;
   const RengaVector vector = {x[0], RENGA_FLOAT32, count};
   RengaCall(RengaDeviceAdd(device, NULL, RENGA_FLOAT32, count, x[0], x[1]));
-  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, &vector, sum));
+  RengaCall(Square(device, &vector, sum));
   return RENGA_SUCCESS;
 }
 
@@ -100,8 +110,8 @@ static RengaErrorCode CheckTable(RengaDevice one, RengaDevice device, float *con
   const RengaAdamStep adam = {0.02, 0.9, 0.999, 1e-8, true, 3};
   RengaParameterUpdate update[ROWS];
   RengaVector vector[ROWS];
-  double sum[ROWS], own;
-  int64_t at = 0;
+  double square[2 * ROWS], own[2];
+  int64_t at = 0, piece = 0;
   RengaCall(Start(alone));
   RengaCall(Start(together));
   for (int k = 0; k < ROWS; k++) {
@@ -115,15 +125,41 @@ static RengaErrorCode CheckTable(RengaDevice one, RengaDevice device, float *con
     at += count;
     Expect(at <= COUNT);
   }
-  RengaCall(RengaDeviceSumsOfSquares(device, NULL, ROWS, vector, sum));
+  RengaCall(RengaDeviceSumsOfSquares(device, NULL, ROWS, vector, square));
   RengaCall(RengaDeviceUpdateAdam(device, NULL, &adam, 0.5, ROWS, update));
   RengaCall(RengaStreamSynchronize(device, NULL));
   for (int v = 0; v < VECTORS; v++)
     Expect(memcmp(alone[v], together[v], COUNT * sizeof(float)) == 0);
   for (int k = 0; k < ROWS; k++) {
-    RengaCall(RengaDeviceSumsOfSquares(one, NULL, 1, &vector[k], &own));
-    Expect(own == sum[k]);
+    const int64_t pieces = RengaVectorPieces(vector[k].count);
+    RengaCall(RengaDeviceSumsOfSquares(one, NULL, 1, &vector[k], own));
+    for (int64_t p = 0; p < pieces; p++) Expect(own[p] == square[piece + p]);
+    piece += pieces;
   }
+  return RENGA_SUCCESS;
+}
+
+/* Whoever owns whole pieces of a vector finds the bits that they have in it, and what stands behind
+   the numbers of a table stays as it is. */
+static RengaErrorCode CheckPieces(RengaDevice device, float x[])
+{
+  enum { PIECES = COUNT / RENGA_VECTOR_PIECE + 1 };
+  const RengaVector whole = {x, RENGA_FLOAT32, COUNT};
+  double all[PIECES + 1] = {[PIECES] = -1};
+  Expect(RengaVectorPieces(COUNT) == PIECES && RengaVectorPieces(0) == 0);
+  Expect(RengaVectorPieces(RENGA_VECTOR_PIECE) == 1);
+  RengaCall(Start((float *[VECTORS]){x, x, x, x}));
+  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, &whole, all));
+  Expect(all[PIECES] == -1 && all[0] != all[1]);
+  for (int first = 0; first < PIECES; first++)
+    for (int last = first + 1; last <= PIECES; last++) {
+      const int64_t begin = (int64_t)first * RENGA_VECTOR_PIECE,
+                    end = last < PIECES ? (int64_t)last * RENGA_VECTOR_PIECE : COUNT;
+      const RengaVector part = {x + begin, RENGA_FLOAT32, end - begin};
+      double squares[PIECES];
+      RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, &part, squares));
+      Expect(memcmp(squares, all + first, (size_t)(last - first) * sizeof *all) == 0);
+    }
   return RENGA_SUCCESS;
 }
 
@@ -172,6 +208,7 @@ static RengaErrorCode RunTest(void)
   }
   for (int t = 1; t <= THREADS; t++) RengaCall(CheckTable(device[1], device[t], x[0], x[1]));
   RengaCall(CheckTable(device[0], device[0], x[0], x[1]));
+  for (int t = 0; t <= THREADS; t++) RengaCall(CheckPieces(device[t], x[0][0]));
   RengaCall(CheckTypes(device[1], x[0]));
   for (int i = 0; i < 3 * VECTORS; i++) RengaFree(&x[i / VECTORS][i % VECTORS]);
   for (int t = 0; t <= THREADS; t++) RengaCall(RengaDeviceDestroy(&device[t]));

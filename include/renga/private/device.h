@@ -1,7 +1,9 @@
 /* What the types of devices share: the object, the table of a type, and a kernel. */
 #pragma once
 #include "renga/private/fabric.h"
+#include "renga/private/factors.h"
 #include "renga/private/object.h"
+#include "renga/private/recording.h"
 #include "rengadevice.h"
 
 typedef RengaErrorCode (*RengaKernelRunFunction)(RengaKernel kernel, RengaStream stream,
@@ -26,10 +28,70 @@ struct _RengaKernel {
   size_t workspace;                              /* bytes */
   uint64_t alias; /* bit 8 * output + input: output may be that input */
   bool fallback;
+  bool waits;       /* for the stream, when it is queued: it computes on the host */
   RengaKernel wide; /* for float32, between conversions, and freed with this one; NULL: none */
   void *data;
 };
 #define RENGA_KERNEL_ALIAS(output, input) ((uint64_t)1 << (8 * (output) + (input)))
+
+/* Gradients of rows of a table as micro-batches make them: each has a slot with the numbers of the
+   rows that it read, in order, and a gradient for each of these positions. */
+typedef struct {
+  const char *slot;               /* the first one */
+  int64_t stride;                 /* bytes from slot to slot */
+  int64_t gradients, numbers;     /* bytes after the beginning of a slot */
+  int64_t slots, rows, last_rows; /* positions of a slot, and of the last one */
+  int64_t leaf;                   /* slots whose sums are added one after the other */
+  int64_t width, length, padding; /* of a row; rows of the table; the one without a gradient */
+  bool wide;                      /* numbers are int64, else int32 */
+  int64_t *index, *count;         /* [all positions], [1] gets RengaRows */
+  float *sum;                     /* [all positions][width] gets the gradients of these rows */
+  uint64_t *work;                 /* [2][all positions] */
+} RengaRowsTask;
+
+static inline int64_t RengaRowsTaskPositions(const RengaRowsTask *sum)
+{
+  return sum->slots > 0 ? (sum->slots - 1) * sum->rows + sum->last_rows : 0;
+}
+/* A position and the row that it is of, in one number: they sort by row, then by position. */
+enum { RENGA_ROW_SHIFT = 32 };
+static inline uint64_t RengaRowKey(const RengaRowsTask *sum, int64_t position, bool *counts)
+{
+  const char *numbers = sum->slot + position / sum->rows * sum->stride + sum->numbers;
+  const int64_t at = position % sum->rows;
+  int64_t row = sum->wide ? ((const int64_t *)(const void *)numbers)[at]
+                          : ((const int32_t *)(const void *)numbers)[at];
+  if (row < 0) row += sum->length;
+  *counts = row >= 0 && row < sum->length && row != sum->padding;
+  return (uint64_t)row << RENGA_ROW_SHIFT | (uint64_t)position;
+}
+static inline int64_t RengaRowOfKey(uint64_t key)
+{
+  return (int64_t)(key >> RENGA_ROW_SHIFT);
+}
+static inline int64_t RengaPositionOfKey(uint64_t key)
+{
+  return (int64_t)(key & UINT32_MAX);
+}
+static inline const float *RengaRowGradient(const RengaRowsTask *sum, int64_t position)
+{
+  const char *gradients = sum->slot + position / sum->rows * sum->stride + sum->gradients;
+  return (const float *)(const void *)gradients + position % sum->rows * sum->width;
+}
+/* Row r of an update of rows, as an update of all of a shorter parameter. */
+RengaParameterUpdate RengaUpdateOfRow_Private(const RengaParameterUpdate *update, int64_t r);
+/* The device sums and updates rows. */
+bool RengaDeviceHasRows_Private(RengaDevice device);
+/* The gradient of a table from that of positions: that of a micro-batch is the sum over its
+   positions in their order, beginning at 0; those of a leaf are added up in order, those of leaves
+   by the tree of rengacomm.h, and a row that is missing from a sum adds nothing to it. The whole
+   gradient has these bits, and 0 in other rows. square: of the host, the sum of the squares,
+   there once the stream was waited for. Positions and rows are less than 2^31. */
+RengaErrorCode RengaDeviceSumRows_Private(RengaDevice device, RengaStream stream,
+                                          const RengaRowsTask *sum, double *square);
+/* Of the ref device. */
+RengaErrorCode RengaRefSumRows_Private(RengaDevice device, RengaStream stream,
+                                       const RengaRowsTask *sum, double *square);
 
 /* What a device whose memory is not the host's keeps for kernels that compute on the host. */
 typedef struct {
@@ -66,6 +128,12 @@ struct _RengaDeviceOps {
   RengaErrorCode (*eventsynchronize)(RengaDevice device, RengaEvent event);
   RengaErrorCode (*eventquery)(RengaDevice device, RengaEvent event, bool *done);
   RengaErrorCode (*eventdestroy)(RengaDevice device, RengaEvent *event);
+  /* An event that keeps the device's time at which it was reached, and the time between two of
+     them. done: both were reached since they were recorded last. NULL: work is done when a call
+     returns, or the device says no times. */
+  RengaErrorCode (*eventcreatetimed)(RengaDevice device, RengaEvent *event);
+  RengaErrorCode (*eventseconds)(RengaDevice device, RengaEvent from, RengaEvent to, bool *done,
+                                 double *seconds);
   /* One of the types is float32, the other one has 16 bits. */
   RengaErrorCode (*convert)(RengaDevice device, RengaStream stream, int64_t count,
                             RengaDataType from, const void *x, RengaDataType to, void *y);
@@ -73,11 +141,20 @@ struct _RengaDeviceOps {
   RengaErrorCode (*add)(RengaDevice device, RengaStream stream, int64_t count, float y[],
                         const float x[]);
   RengaErrorCode (*sumsofsquares)(RengaDevice device, RengaStream stream, int count,
-                                  const RengaVector x[], double sums[]);
+                                  const RengaVector x[], double squares[]);
   RengaErrorCode (*updatesgd)(RengaDevice device, RengaStream stream, const RengaSgdStep *step,
                               double scale, int count, const RengaParameterUpdate updates[]);
   RengaErrorCode (*updateadam)(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
                                double scale, int count, const RengaParameterUpdate updates[]);
+  /* NULL: the device has no updates of rows */
+  RengaErrorCode (*sumrows)(RengaDevice device, RengaStream stream, const RengaRowsTask *sum,
+                            double *square);
+  /* recording.h; NULL: none */
+  RengaErrorCode (*recordbegin)(RengaDevice device);
+  RengaErrorCode (*recordend)(RengaDevice device, RengaRecording *recording);
+  RengaErrorCode (*replay)(RengaDevice device, RengaRecording recording,
+                           const RengaKernelContext *context);
+  RengaErrorCode (*recordingdestroy)(RengaDevice device, RengaRecording *recording);
   const RengaFabric *fabric; /* NULL: none */
 };
 
@@ -92,18 +169,25 @@ typedef struct {
   bool poison;
 } RengaDeviceOptions;
 
+typedef struct _RengaDeviceSpans RengaDeviceSpans; /* span.h */
+
 struct _p_RengaDevice {
   RENGAHEADER(struct _RengaDeviceOps);
   RengaDeviceOptions options;
   int threads; /* in use, known after RengaDeviceSetUp */
   bool host;
+  bool alone;          /* its work goes on, or hangs, while the host waits: waits have a limit */
+  bool records;        /* recordings are made; known after RengaDeviceSetUp */
+  bool tf32;           /* it has products whose factors are rounded to TF32 */
   const char *kernels; /* which of the type's sets of kernels compute: others make other bits; NULL:
                           it has one; known after RengaDeviceSetUp */
   size_t used, peak;
   int n_blocks, size_blocks;
   RengaDeviceBlock *blocks; /* what is allocated on the device */
   RengaDeviceStaging staging;
-  void *data; /* of the type */
+  RengaEvent reached;      /* of a wait for a stream; NULL: there was none */
+  RengaDeviceSpans *spans; /* NULL: none was begun */
+  void *data;              /* of the type */
 };
 
 /* Cores of this rank: those its binding allows, each shared with the ranks of this node that may
@@ -140,6 +224,8 @@ static inline bool RengaDeviceIsLow(RengaDataType type)
   return type == RENGA_BFLOAT16 || type == RENGA_FLOAT16;
 }
 bool RengaOpCallIsLow_Private(const RengaOpCall *call);
+/* Does the device compute in a precision? Plans may be of any; who runs one asks. */
+RengaErrorCode RengaDeviceCheckPrecision_Private(RengaDevice device, RengaPrecision precision);
 /* Inputs and outputs of a call, with float32 in place of 16-bit floats. */
 void RengaOpCallWiden_Private(const RengaOpCall *call, RengaTensorSpec in[], RengaTensorSpec out[]);
 /* The kernel's own wide one, between conversions. */
@@ -148,6 +234,7 @@ RengaErrorCode RengaKernelWiden_Private(RengaKernel kernel);
 RengaErrorCode RengaKernelStage_Private(RengaKernel kernel);
 RengaErrorCode RengaDeviceNeedStaging_Private(RengaDevice device, size_t bytes);
 RengaErrorCode RengaDeviceFreeStaging_Private(RengaDevice device);
+RengaErrorCode RengaDeviceFreeSpans_Private(RengaDevice device);
 /* Vectors by the formulas of the ref device, on the host. */
 RengaErrorCode RengaDeviceSetStagedVectors_Private(RengaDevice device);
 /* A type from outside. */
@@ -155,3 +242,9 @@ RengaErrorCode RengaDeviceCheckRule_Private(const RengaDeviceRule *rule);
 RengaErrorCode RengaDeviceAdopt_Private(void *device, const void *rule);
 /* The ref kernel of an operator; row NULL where there is none. */
 RengaErrorCode RengaKernelCreate_Ref(RengaKernel kernel, bool *found);
+
+/* factors.c */
+RengaSgdFactors RengaSgdFactorsOf_Private(const RengaSgdStep *step, double scale,
+                                          const RengaParameterUpdate *update);
+RengaAdamFactors RengaAdamFactorsOf_Private(const RengaAdamStep *step, double scale,
+                                            const RengaParameterUpdate *update);

@@ -9,7 +9,8 @@
 typedef struct {
   RengaConvolution general; /* NULL: one pixel */
   RengaCpuLowProduct *low;  /* of an image, where not all is float32; NULL: it is, or general */
-  int64_t images, channels, out_channels, pixels;
+  bool gathers;             /* low: of all images, side by side, instead */
+  int64_t images, channels, out_channels, pixels, width, in_pixels, in_width, stride[2];
   RengaCpuTiling tiling;
 } Convolution;
 
@@ -137,6 +138,55 @@ static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
+/* Row c, image n of [images, rows, plane] goes to row c, column n of [rows, images x pixels]: every
+   stride[0]-th line of it, every stride[1]-th pixel of that. All are of 16 bits. */
+static void GatherPixels(int threads, const Convolution *s, int64_t rows, int64_t plane,
+                         int64_t width, const int64_t stride[2], const uint16_t *from, uint16_t *to)
+{
+  const int64_t lines = s->pixels / s->width;
+#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, rows))
+  for (int64_t c = 0; c < rows; c++)
+    for (int64_t n = 0; n < s->images; n++) {
+      const uint16_t *x = from + (n * rows + c) * plane;
+      uint16_t *y = to + (c * s->images + n) * s->pixels;
+      if (plane == s->pixels) {
+        memcpy(y, x, (size_t)plane * sizeof *y);
+        continue;
+      }
+      for (int64_t i = 0; i < lines; i++)
+        for (int64_t j = 0; j < s->width; j++)
+          y[i * s->width + j] = x[i * stride[0] * width + j * stride[1]];
+    }
+}
+
+/* dw = dy x^T, where both have all images side by side. */
+static RengaErrorCode RunGatheredWeights(const RengaKernel kernel, const void *const in[], float *w,
+                                         void *workspace)
+{
+  const Convolution *s = kernel->data;
+  const int threads = kernel->device->threads;
+  uint16_t *x = (uint16_t *)(void *)((char *)workspace + s->low->bytes * (size_t)threads);
+  uint16_t *dy = x + s->channels * s->low->shape.k;
+  GatherPixels(threads, s, s->channels, s->in_pixels, s->in_width, s->stride, in[0], x);
+  GatherPixels(threads, s, s->out_channels, s->pixels, s->width, s->stride, in[1], dy);
+  RengaCall(RengaCpuLowMultiply(threads, s->low, dy, x, NULL, w, workspace));
+  return RENGA_SUCCESS;
+}
+
+/* dw = sum over images of dy[image] x[image]^T, in order. */
+static RengaErrorCode RunLowWeights(const RengaKernel kernel, const void *const in[], float *w,
+                                    void *workspace)
+{
+  const Convolution *s = kernel->data;
+  const size_t x = (size_t)(s->channels * s->pixels) * RengaDataTypeSize(s->low->shape.b);
+  const size_t dy = (size_t)(s->out_channels * s->pixels) * RengaDataTypeSize(s->low->shape.a);
+  memset(w, 0, (size_t)(s->out_channels * s->channels) * sizeof *w);
+  for (size_t image = 0; image < (size_t)s->images; image++)
+    RengaCall(RengaCpuLowMultiply(kernel->device->threads, s->low, (const char *)in[1] + image * dy,
+                                  (const char *)in[0] + image * x, NULL, w, workspace));
+  return RENGA_SUCCESS;
+}
+
 /* dw = sum over images of dy[image] x[image]^T; each tile adds the images in order. */
 static RengaErrorCode WeightRun_Cpu(RengaKernel kernel, RengaStream stream,
                                     const RengaKernelContext *context, const void *const in[],
@@ -147,6 +197,14 @@ static RengaErrorCode WeightRun_Cpu(RengaKernel kernel, RengaStream stream,
   const Convolution *s = kernel->data;
   if (s->general) {
     RengaCall(RengaConvolutionRun(s->general, in[0], in[1], NULL, out[0], workspace));
+    return RENGA_SUCCESS;
+  }
+  if (s->gathers) {
+    RengaCall(RunGatheredWeights(kernel, in, out[0], workspace));
+    return RENGA_SUCCESS;
+  }
+  if (s->low) {
+    RengaCall(RunLowWeights(kernel, in, out[0], workspace));
     return RENGA_SUCCESS;
   }
   int64_t tiles = s->tiling.rows * s->tiling.columns;
@@ -201,14 +259,33 @@ static RengaConvolutionShape ShapeOf(const RengaOpCall *call, const RengaOpWindo
   return shape;
 }
 
+/* Of a kernel of one pixel without padding each output is of one input. */
 static bool OnePixel(const RengaConvolutionShape *shape)
 {
-  enum { SMALL = 64 };
-  bool one = shape->groups == 1 && shape->out[0] * shape->out[1] >= SMALL;
+  bool one = shape->groups == 1;
   for (int d = 0; d < 2; d++)
-    one = one && shape->kernel[d] == 1 && shape->stride[d] == 1 && shape->before[d] == 0 &&
-          shape->after[d] == 0;
+    one = one && shape->kernel[d] == 1 && shape->before[d] == 0 && shape->after[d] == 0;
   return one;
+}
+
+/* Images of one pixel's kernels that are multiplied as they lie. */
+static bool AsTheyLie(const RengaConvolutionShape *shape)
+{
+  enum { SMALL = 64 };
+  return OnePixel(shape) && shape->stride[0] == 1 && shape->stride[1] == 1 &&
+         shape->out[0] * shape->out[1] >= SMALL;
+}
+
+static void CopyShape(const RengaConvolutionShape *shape, Convolution *s)
+{
+  s->images = shape->images;
+  s->channels = shape->channels;
+  s->out_channels = shape->out_channels;
+  s->pixels = shape->out[0] * shape->out[1];
+  s->width = shape->out[1];
+  s->in_pixels = shape->in[0] * shape->in[1];
+  s->in_width = shape->in[1];
+  for (int d = 0; d < 2; d++) s->stride[d] = shape->stride[d];
 }
 
 /* Output gradients can be narrower than what the window reaches: oneDNN wants the padding that
@@ -252,6 +329,32 @@ static RengaErrorCode CreateLowImages(RengaKernel kernel, bool input)
   return RENGA_SUCCESS;
 }
 
+/* The product of an image that is added to dw, or of all of them. */
+static RengaErrorCode CreateLowWeights(RengaKernel kernel)
+{
+  Convolution *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+  const int64_t k = s->gathers ? s->images * s->pixels : s->pixels;
+  const RengaCpuLowShape shape = {.trans_b = true,
+                                  .adds = !s->gathers,
+                                  .m = s->out_channels,
+                                  .n = s->channels,
+                                  .k = k,
+                                  .lda = k,
+                                  .ldb = k,
+                                  .ldc = s->channels,
+                                  .alpha = 1,
+                                  .a = call->in[1].type,
+                                  .b = call->in[0].type,
+                                  .bias = RENGA_FLOAT32,
+                                  .c = RENGA_FLOAT32};
+  RengaCall(RengaCpuLowProductCreate(kernel->device->threads, &shape, &s->low));
+  kernel->workspace = s->low->bytes * (size_t)kernel->device->threads;
+  if (s->gathers)
+    kernel->workspace += (size_t)((s->channels + s->out_channels) * k) * sizeof(uint16_t);
+  return RENGA_SUCCESS;
+}
+
 /* The kernel is left to others. */
 static RengaErrorCode ForgetConvolution(RengaKernel kernel)
 {
@@ -278,14 +381,15 @@ static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolution
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = DestroyConvolution_Cpu;
-  s->images = shape.images;
-  s->channels = shape.channels;
-  s->out_channels = shape.out_channels;
-  s->pixels = shape.out[0] * shape.out[1];
+  CopyShape(&shape, s);
   const bool weight = kind == RENGA_CONVOLUTION_WEIGHT, input = kind == RENGA_CONVOLUTION_INPUT;
-  if (low && OnePixel(&shape) && !weight && !shape.has_bias) {
+  const bool lie = AsTheyLie(&shape), products = low && !shape.has_bias && OnePixel(&shape);
+  s->gathers = !lie && x->type == RENGA_BFLOAT16 && y->type == RENGA_BFLOAT16;
+  if (products && !weight && lie) {
     RengaCall(CreateLowImages(kernel, input));
-  } else if (!low && OnePixel(&shape)) {
+  } else if (products && weight && w->type == RENGA_FLOAT32 && (lie || s->gathers)) {
+    RengaCall(CreateLowWeights(kernel));
+  } else if (!low && lie) {
     s->tiling =
         RengaCpuTile(input ? s->channels : s->out_channels, weight ? s->channels : s->pixels);
   } else {

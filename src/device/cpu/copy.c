@@ -1,6 +1,7 @@
 /* Strided copies: rows by memcpy where both sides are contiguous, blocks of 32 x 32 where one is
  * turned. */
 #include "copy.h"
+#include "turn.h"
 #include <string.h>
 
 enum { BLOCK = 32 };
@@ -70,16 +71,17 @@ static void CopyRun(int64_t count, size_t size, const char *from, int64_t from_s
 static void TurnBlock_Cpu(int64_t rows, int64_t columns, size_t size, const char *from,
                           int64_t from_stride, char *to, int64_t to_stride)
 {
+  if (size == sizeof(uint16_t)) {
+    RengaCpuTurn16(columns, rows, (const uint16_t *)(const void *)from, from_stride,
+                   (uint16_t *)(void *)to, to_stride);
+    return;
+  }
   for (int64_t start = 0; start < columns; start += BLOCK) {
     int64_t end = RengaCpuSmaller(columns, start + BLOCK);
     for (int64_t i = 0; i < rows; i++) {
       if (size == 4) {
         const int32_t *source = (const int32_t *)from + i;
         int32_t *target = (int32_t *)to + i * to_stride;
-        for (int64_t j = start; j < end; j++) target[j] = source[j * from_stride];
-      } else if (size == 2) {
-        const int16_t *source = (const int16_t *)from + i;
-        int16_t *target = (int16_t *)to + i * to_stride;
         for (int64_t j = start; j < end; j++) target[j] = source[j * from_stride];
       } else {
         for (int64_t j = start; j < end; j++)

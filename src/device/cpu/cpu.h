@@ -40,11 +40,12 @@ typedef struct {
   void (*convert)(int threads, int64_t count, RengaDataType from, const void *x, RengaDataType to,
                   void *y);
   void (*add)(int threads, int64_t count, float y[], const float x[]);
-  void (*sumsofsquares)(int threads, int count, const RengaVector x[], double sums[]);
+  void (*sumsofsquares)(int threads, int count, const RengaVector x[], double squares[]);
   void (*updatesgd)(int threads, const RengaSgdStep *step, double scale, int count,
                     const RengaParameterUpdate updates[]);
   void (*updateadam)(int threads, const RengaAdamStep *step, double scale, int count,
                      const RengaParameterUpdate updates[]);
+  void (*sumrows)(int threads, const RengaRowsTask *sum, double *square);
 } RengaCpuSet;
 extern const RengaCpuSet RengaCpuSet_base;
 extern const RengaCpuSet RengaCpuSet_avx2;
@@ -56,11 +57,13 @@ void RENGA_ISA_NAME(RengaCpuConvert)(int threads, int64_t count, RengaDataType f
                                      RengaDataType to, void *y);
 void RENGA_ISA_NAME(RengaCpuAdd)(int threads, int64_t count, float y[], const float x[]);
 void RENGA_ISA_NAME(RengaCpuSumsOfSquares)(int threads, int count, const RengaVector x[],
-                                           double sums[]);
+                                           double squares[]);
 void RENGA_ISA_NAME(RengaCpuUpdateSgd)(int threads, const RengaSgdStep *step, double scale,
                                        int count, const RengaParameterUpdate updates[]);
 void RENGA_ISA_NAME(RengaCpuUpdateAdam)(int threads, const RengaAdamStep *step, double scale,
                                         int count, const RengaParameterUpdate updates[]);
+
+void RENGA_ISA_NAME(RengaCpuSumRows)(int threads, const RengaRowsTask *sum, double *square);
 
 /* The destroy function of kernels whose data is one block. */
 RengaErrorCode RENGA_ISA_NAME(RengaCpuFreeData)(RengaKernel kernel);

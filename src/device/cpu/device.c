@@ -103,11 +103,11 @@ static RengaErrorCode Add_Cpu(RengaDevice device, RengaStream stream, int64_t co
 }
 
 static RengaErrorCode SumsOfSquares_Cpu(RengaDevice device, RengaStream stream, int count,
-                                        const RengaVector x[], double sums[])
+                                        const RengaVector x[], double squares[])
 {
   (void)stream;
   const RengaCpuSet *set = device->data;
-  set->sumsofsquares(device->threads, count, x, sums);
+  set->sumsofsquares(device->threads, count, x, squares);
   return RENGA_SUCCESS;
 }
 
@@ -131,6 +131,15 @@ static RengaErrorCode UpdateAdam_Cpu(RengaDevice device, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode SumRows_Cpu(RengaDevice device, RengaStream stream, const RengaRowsTask *sum,
+                                  double *square)
+{
+  (void)stream;
+  const RengaCpuSet *set = device->data;
+  set->sumrows(device->threads, sum, square);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaDeviceCreate_Cpu(void *object)
 {
   RengaDevice device = object;
@@ -144,5 +153,6 @@ RengaErrorCode RengaDeviceCreate_Cpu(void *object)
   device->ops->sumsofsquares = SumsOfSquares_Cpu;
   device->ops->updatesgd = UpdateSgd_Cpu;
   device->ops->updateadam = UpdateAdam_Cpu;
+  device->ops->sumrows = SumRows_Cpu;
   return RENGA_SUCCESS;
 }

@@ -26,23 +26,6 @@ static RengaErrorCode CheckStatus_Cpu(int status)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunLow(const Linear_Cpu *s, int threads, const void *const in[],
-                             const void *bias, void *c, void *workspace)
-{
-  const int64_t tiles = s->low->tiling.rows * s->low->tiling.columns;
-  int failed = 0;
-#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(threads, tiles))
-  for (int64_t tile = 0; tile < tiles; tile++) {
-    const int status = RengaCpuLowProductTile(s->low, tile, in[s->a], in[s->b], bias, c, workspace);
-    if (status) {
-#pragma omp atomic write
-      failed = status;
-    }
-  }
-  RengaCall(CheckStatus_Cpu(failed));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode LinearRun_Cpu(RengaKernel kernel, RengaStream stream,
                                     const RengaKernelContext *context, const void *const in[],
                                     void *const out[], void *workspace)
@@ -53,7 +36,8 @@ static RengaErrorCode LinearRun_Cpu(RengaKernel kernel, RengaStream stream,
   const void *bias = kernel->call.n_in > 2 ? in[2] : NULL;
   RengaCpuProduct product = s->product;
   if (s->low) {
-    RengaCall(RunLow(s, kernel->device->threads, in, bias, out[0], workspace));
+    RengaCall(RengaCpuLowMultiply(kernel->device->threads, s->low, in[s->a], in[s->b], bias, out[0],
+                                  workspace));
     return RENGA_SUCCESS;
   }
   product.a = in[s->a];

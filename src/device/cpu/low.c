@@ -1,6 +1,6 @@
 /* Runs of 16-bit numbers, to float32 and back. */
 #include "low.h"
-#include "../low.h"
+#include "renga/private/low.h"
 
 #define WIDEN(name, function)                                                                      \
   static void name(int64_t count, const uint16_t *restrict x, float *restrict y)                   \

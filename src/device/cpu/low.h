@@ -2,8 +2,8 @@
    place, else in a buffer of the thread that stays in its cache. A kernel reads its inputs so, gets
    a place for its output, and writes that once it is there. */
 #pragma once
-#include "../low.h"
 #include "cpu.h"
+#include "renga/private/low.h"
 
 /* Elements of a buffer for elementwise work; a few of them fit on the stack. */
 enum { RENGA_CPU_RUN = 1024 };

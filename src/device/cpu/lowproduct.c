@@ -1,17 +1,42 @@
 /* Products of which some operand has 16 bits. oneDNN's where it has them (bfloat16 by bfloat16 on
-   processors with AVX-512 or more); else block after block is widened into memory of the thread
-   that stays in its cache, for the product of float32. */
+   processors with AVX-512 or more; its fastest, of AMX, want matrices without gaps, so tiles are
+   whole rows, and columns of a are turned into rows first); else block after block is widened into
+   memory of the thread that stays in its cache, for the product of float32. */
 #include "lowproduct.h"
 #include "low.h"
+#include "turn.h"
 #include <string.h>
 
 /* Of a block; a, b and c of one are 1.25 MiB of float32. */
 enum { BLOCK_M = 256, BLOCK_N = 256, BLOCK_K = 512 };
+enum { ALIGNED = 64 }; /* bytes */
 enum { BLOCK_FLOATS = BLOCK_M * BLOCK_K + BLOCK_K * BLOCK_N + BLOCK_M * BLOCK_N };
 
 static int64_t LengthOfLast(int64_t length, int64_t tile, int64_t tiles)
 {
   return length - (tiles - 1) * tile;
+}
+
+/* Nothing lies between the rows of the matrices. */
+static bool IsDense_Cpu(const RengaCpuLowShape *s)
+{
+  return s->lda == (s->trans_a ? s->m : s->k) && s->ldb == (s->trans_b ? s->k : s->n) &&
+         s->ldc == s->n;
+}
+
+static int64_t LengthOfTile(int64_t m)
+{
+  enum { LEAST = 128, MOST = 512, WANTED = 4, UNIT = 16 };
+  int64_t length = RengaCpuPieces(m, WANTED);
+  if (length < LEAST) length = LEAST;
+  if (length > MOST) length = MOST;
+  return (length + UNIT - 1) / UNIT * UNIT;
+}
+
+static RengaCpuTiling TileByRows(int64_t m, int64_t n)
+{
+  const int64_t length = LengthOfTile(m);
+  return (RengaCpuTiling){.m = length, .n = n, .rows = RengaCpuPieces(m, length), .columns = 1};
 }
 
 static RengaErrorCode CreateBrain(int threads, RengaCpuLowProduct *p, bool last_row,
@@ -20,13 +45,14 @@ static RengaErrorCode CreateBrain(int threads, RengaCpuLowProduct *p, bool last_
   const RengaCpuLowShape *s = &p->shape;
   const RengaCpuTiling *t = &p->tiling;
   const RengaBrainShape shape = {
-      .trans_a = s->trans_a,
+      .trans_a = s->trans_a && !p->turns,
       .trans_b = s->trans_b,
       .has_bias = s->has_bias,
+      .adds = s->adds,
       .m = last_row ? LengthOfLast(s->m, t->m, t->rows) : t->m,
       .n = last_column ? LengthOfLast(s->n, t->n, t->columns) : t->n,
       .k = s->k,
-      .lda = s->lda,
+      .lda = p->turns ? s->k : s->lda,
       .ldb = s->ldb,
       .ldc = s->ldc,
       .alpha = s->alpha,
@@ -40,13 +66,23 @@ static RengaErrorCode CreateBrain(int threads, RengaCpuLowProduct *p, bool last_
   return RENGA_SUCCESS;
 }
 
-/* All kinds of tiles, or none: whether oneDNN has a product must not depend on the tile. */
+static size_t BytesTurned(const RengaCpuLowProduct *p)
+{
+  const size_t bytes = (size_t)(p->tiling.m * p->shape.k) * sizeof(uint16_t);
+  return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+/* All kinds of tiles, or none: whether oneDNN has a product must not depend on the tile, and tiles
+   depend on the shape alone. */
 static RengaErrorCode CreateBrains(int threads, RengaCpuLowProduct *p)
 {
   const RengaCpuLowShape *s = &p->shape;
   const bool c_fits = s->c == RENGA_BFLOAT16 || s->c == RENGA_FLOAT32;
   const bool bias_fits =
       !s->has_bias || s->bias == RENGA_FLOAT32 || (s->bias == RENGA_BFLOAT16 && s->c == s->bias);
+  const bool dense = IsDense_Cpu(s);
+  p->tiling = dense ? TileByRows(s->m, s->n) : RengaCpuTile(s->m, s->n);
+  p->turns = dense && s->trans_a;
   bool all = s->a == RENGA_BFLOAT16 && s->b == RENGA_BFLOAT16 && c_fits && bias_fits && s->k > 0;
   for (int row = 0; row < 2 && all; row++)
     for (int column = 0; column < 2 && all; column++) {
@@ -54,7 +90,10 @@ static RengaErrorCode CreateBrains(int threads, RengaCpuLowProduct *p)
       RengaCall(CreateBrain(threads, p, row, column));
       all = p->brain[row][column] != NULL;
     }
+  if (all && p->turns) p->bytes += BytesTurned(p);
   if (all) return RENGA_SUCCESS;
+  p->turns = false;
+  p->tiling = RengaCpuTile(s->m, s->n);
   for (int i = 0; i < 4; i++) RengaCall(RengaBrainProductDestroy(&p->brain[i / 2][i % 2]));
   p->bytes = BLOCK_FLOATS * sizeof(float);
   return RENGA_SUCCESS;
@@ -67,11 +106,8 @@ RengaErrorCode RengaCpuLowProductCreate(int threads, const RengaCpuLowShape *sha
   RengaCall(RengaMalloc(1, &made));
   made->shape = *shape;
   RengaErrorCode code = RENGA_SUCCESS;
-  if (shape->m > 0 && shape->n > 0) {
-    made->tiling = RengaCpuTile(shape->m, shape->n);
-    code = CreateBrains(threads, made);
-  }
-  made->bytes = (made->bytes + 63) / 64 * 64;
+  if (shape->m > 0 && shape->n > 0) code = CreateBrains(threads, made);
+  made->bytes = (made->bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
   if (code) RengaCpuLowProductDestroy(&made);
   RengaCall(code);
   *product = made;
@@ -119,7 +155,7 @@ static void MultiplyBlock(const RengaCpuLowShape *s, int64_t i, int64_t j, int64
   const bool direct = s->c == RENGA_FLOAT32;
   float *to = direct ? (float *)c + i * s->ldc + j : own;
   const int64_t ldc = direct ? s->ldc : n;
-  StartBlock(s, j, m, n, bias, to, ldc);
+  if (!s->adds) StartBlock(s, j, m, n, bias, to, ldc);
   for (int64_t k = 0; k < s->k; k += BLOCK_K) {
     const int64_t here = RengaCpuSmaller(s->k - k, BLOCK_K);
     const LowBlock x = s->trans_a ? ReadLowBlock(s->a, a, k * s->lda + i, s->lda, here, m, buffer)
@@ -158,9 +194,32 @@ int RengaCpuLowProductTile(const RengaCpuLowProduct *p, int64_t tile, const void
                  bias, c, (float *)(void *)own);
     return 0;
   }
+  const uint16_t *rows = (const uint16_t *)a + (s->trans_a ? i : i * s->lda);
+  if (p->turns) {
+    uint16_t *turned = (uint16_t *)(void *)own;
+    RengaCpuTurn16(s->k, RengaCpuSmaller(s->m - i, t->m), rows, s->lda, turned, s->k);
+    own += BytesTurned(p);
+    rows = turned;
+  }
   return RengaBrainProductRun(
-      brain, thread, (const uint16_t *)a + (s->trans_a ? i : i * s->lda),
-      (const uint16_t *)b + (s->trans_b ? j * s->ldb : j),
+      brain, thread, rows, (const uint16_t *)b + (s->trans_b ? j * s->ldb : j),
       s->has_bias ? (const char *)bias + (size_t)j * RengaDataTypeSize(s->bias) : NULL,
       (char *)c + (size_t)(i * s->ldc + j) * RengaDataTypeSize(s->c), own);
+}
+
+RengaErrorCode RengaCpuLowMultiply(int threads, const RengaCpuLowProduct *p, const void *a,
+                                   const void *b, const void *bias, void *c, void *workspace)
+{
+  const int64_t tiles = p->tiling.rows * p->tiling.columns;
+  int failed = 0;
+#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(threads, tiles))
+  for (int64_t tile = 0; tile < tiles; tile++) {
+    const int status = RengaCpuLowProductTile(p, tile, a, b, bias, c, workspace);
+    if (status) {
+#pragma omp atomic write
+      failed = status;
+    }
+  }
+  RengaCheck(failed == 0, MPI_COMM_SELF, RENGA_ERR_LIBRARY, "oneDNN: status %d", failed);
+  return RENGA_SUCCESS;
 }

@@ -39,6 +39,22 @@ static RengaErrorCode DescribeMatrices(const RengaBrainShape *s, dnnl_memory_des
   return RENGA_SUCCESS;
 }
 
+/* How the result is scaled and where it goes. */
+static dnnl_status_t DescribeResult(const RengaBrainShape *s, dnnl_primitive_attr_t attributes)
+{
+  dnnl_status_t status =
+      dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
+  if (status == dnnl_success && s->alpha != 1)
+    status = dnnl_primitive_attr_set_output_scales(attributes, 1, 0, &s->alpha);
+  if (status != dnnl_success || !s->adds) return status;
+  dnnl_post_ops_t sum = NULL;
+  status = dnnl_post_ops_create(&sum);
+  if (status == dnnl_success) status = dnnl_post_ops_append_sum(sum, 1);
+  if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attributes, sum);
+  dnnl_post_ops_destroy(sum);
+  return status;
+}
+
 /* description: NULL where there is none. */
 static RengaErrorCode DescribeProduct(RengaBrainProduct product, const RengaBrainShape *s,
                                       const dnnl_memory_desc_t matrix[],
@@ -50,10 +66,7 @@ static RengaErrorCode DescribeProduct(RengaBrainProduct product, const RengaBrai
   CallDNN(dnnl_matmul_desc_init(&wanted, &matrix[MATRIX_A], &matrix[MATRIX_B],
                                 s->has_bias ? &matrix[MATRIX_BIAS] : NULL, &matrix[MATRIX_C]));
   CallDNN(dnnl_primitive_attr_create(&attributes));
-  dnnl_status_t status =
-      dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
-  if (status == dnnl_success && s->alpha != 1)
-    status = dnnl_primitive_attr_set_output_scales(attributes, 1, 0, &s->alpha);
+  dnnl_status_t status = DescribeResult(s, attributes);
   if (status == dnnl_success)
     status = dnnl_primitive_desc_create(description, &wanted, attributes, product->engine, NULL);
   dnnl_primitive_attr_destroy(attributes);

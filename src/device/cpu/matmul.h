@@ -4,9 +4,9 @@
 
 /* c[m,n] = alpha a b + bias, row-major, summed in float32. a is [m,k], or [k,m] where trans_a; b is
    [k,n], or [n,k] where trans_b; ld: distance of rows as stored. c and bias are bfloat16 or
-   float32. */
+   float32. adds: to what c is, which is float32, and without a bias. */
 typedef struct {
-  bool trans_a, trans_b, has_bias;
+  bool trans_a, trans_b, has_bias, adds;
   int64_t m, n, k, lda, ldb, ldc;
   float alpha;
   RengaDataType c, bias;

@@ -9,7 +9,8 @@
 #include <omp.h>
 #include <string.h>
 
-enum { N_TENSORS = 3, N_MEMORIES = 2 * N_TENSORS + 2, BIAS = 2 * N_TENSORS, SCRATCH };
+enum { THEIRS, MINE, WHOLE, N_SIDES }; /* of a tensor: of what is turned at a time, and all of it */
+enum { N_TENSORS = 3, BIAS = N_SIDES * N_TENSORS, SCRATCH, N_MEMORIES };
 
 /* One tensor of the primitive, as the user has it and as the primitive wants it. A shared one is
    turned before the pieces start, in parts. */
@@ -21,6 +22,7 @@ typedef struct {
   int64_t parts, part_from, part_to; /* bytes from part to part: the user's, the primitive's */
   dnnl_primitive_t reorder;
   dnnl_memory_desc_t reorder_user, reorder_own;
+  bool transposes;      /* images of 16 bits to and from channels last, instead of the primitive */
   size_t bytes, offset; /* of the buffer; one per thread unless shared */
 } DnnTensor;
 
@@ -190,6 +192,8 @@ static RengaErrorCode CreateReorder(RengaConvolution c, DnnTensor *t)
     t->reorder_user.dims[0] = t->reorder_user.padded_dims[0] = 1;
     t->reorder_own.dims[0] = t->reorder_own.padded_dims[0] = 1;
   }
+  t->transposes = RengaDnnHasChannelsLast(&t->user, &t->own);
+  if (t->transposes) return RENGA_SUCCESS;
   const dnnl_memory_desc_t *from = t->output ? &t->reorder_own : &t->reorder_user;
   const dnnl_memory_desc_t *to = t->output ? &t->reorder_user : &t->reorder_own;
   dnnl_primitive_attr_t attributes = NULL;
@@ -280,9 +284,11 @@ static RengaErrorCode CreateMemories(RengaConvolution c)
     dnnl_memory_t *memory = c->memory + thread * N_MEMORIES;
     for (int i = 0; i < N_TENSORS; i++) {
       DnnTensor *t = &c->tensor[i];
-      CallDNN(dnnl_memory_create(&memory[2 * i], t->turned ? &t->reorder_user : &t->user, c->engine,
-                                 DNNL_MEMORY_NONE));
-      CallDNN(dnnl_memory_create(&memory[2 * i + 1], &t->own, c->engine, DNNL_MEMORY_NONE));
+      dnnl_memory_t *side = memory + N_SIDES * i;
+      CallDNN(dnnl_memory_create(&side[WHOLE], &t->own, c->engine, DNNL_MEMORY_NONE));
+      if (!t->turned) continue;
+      CallDNN(dnnl_memory_create(&side[THEIRS], &t->reorder_user, c->engine, DNNL_MEMORY_NONE));
+      CallDNN(dnnl_memory_create(&side[MINE], &t->reorder_own, c->engine, DNNL_MEMORY_NONE));
     }
     CallDNN(dnnl_memory_create(&memory[BIAS], &bias, c->engine, DNNL_MEMORY_NONE));
     CallDNN(dnnl_memory_create(&memory[SCRATCH], &scratch, c->engine, DNNL_MEMORY_NONE));
@@ -374,15 +380,19 @@ static dnnl_status_t ReorderTensor(const struct _RengaConvolution *c, int tensor
                                    void *user, void *own, void *workspace)
 {
   const DnnTensor *t = &c->tensor[tensor];
+  if (t->transposes) {
+    RengaDnnTurnImages(&t->reorder_user, &t->reorder_own, t->output, user, own);
+    return dnnl_success;
+  }
   dnnl_memory_t *memory = c->memory + thread * N_MEMORIES;
-  dnnl_memory_t mine = memory[2 * tensor], theirs = memory[2 * tensor + 1];
-  dnnl_status_t status = dnnl_memory_set_data_handle(mine, user);
-  if (status == dnnl_success) status = dnnl_memory_set_data_handle(theirs, own);
+  dnnl_memory_t theirs = memory[N_SIDES * tensor + THEIRS], mine = memory[N_SIDES * tensor + MINE];
+  dnnl_status_t status = dnnl_memory_set_data_handle(theirs, user);
+  if (status == dnnl_success) status = dnnl_memory_set_data_handle(mine, own);
   if (status == dnnl_success)
     status = dnnl_memory_set_data_handle(memory[SCRATCH], (char *)workspace + c->scratch_offset +
                                                               c->scratch_bytes * (size_t)thread);
-  dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, t->output ? theirs : mine},
-                            {DNNL_ARG_TO, t->output ? mine : theirs},
+  dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, t->output ? mine : theirs},
+                            {DNNL_ARG_TO, t->output ? theirs : mine},
                             {DNNL_ARG_SCRATCHPAD, memory[SCRATCH]}};
   if (status == dnnl_success) status = dnnl_primitive_execute(t->reorder, c->stream, 3, args);
   return status;
@@ -401,8 +411,9 @@ static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int
     void *own = t->turned ? BufferOf(t, thread, workspace) : mine;
     if (t->turned && !t->output && !t->shared)
       status = ReorderTensor(c, i, thread, mine, own, workspace);
-    if (status == dnnl_success) status = dnnl_memory_set_data_handle(memory[2 * i + 1], own);
-    args[i] = (dnnl_exec_arg_t){t->arg, memory[2 * i + 1]};
+    const dnnl_memory_t whole = memory[N_SIDES * i + WHOLE];
+    if (status == dnnl_success) status = dnnl_memory_set_data_handle(whole, own);
+    args[i] = (dnnl_exec_arg_t){t->arg, whole};
   }
   int count = N_TENSORS;
   if (c->shape.has_bias && status == dnnl_success) {

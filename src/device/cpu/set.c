@@ -31,4 +31,5 @@ const RengaCpuSet RENGA_ISA_NAME(RengaCpuSet) = {
     RENGA_ISA_NAME(RengaCpuSumsOfSquares),
     RENGA_ISA_NAME(RengaCpuUpdateSgd),
     RENGA_ISA_NAME(RengaCpuUpdateAdam),
+    RENGA_ISA_NAME(RengaCpuSumRows),
 };

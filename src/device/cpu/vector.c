@@ -26,22 +26,31 @@ static double SquaresOfPiece(int64_t count, const float x[])
   return sum;
 }
 
-/* Groups of 64 pieces, so that the partial sums fit on the stack. */
-static double SquaresOfVector(int threads, const RengaVector *vector)
+/* Pieces [first, last) of all vectors of the table, counted one vector after the other. */
+static void SquaresOfPieces(int count, const RengaVector x[], int64_t first, int64_t last,
+                            double squares[])
 {
-  enum { GROUP = 64 };
-  const float *x = vector->data;
-  double total = 0, part[GROUP];
-  for (int64_t start = 0; start < vector->count; start += (int64_t)GROUP * PIECE) {
-    int64_t here = RengaCpuSmaller(vector->count - start, (int64_t)GROUP * PIECE);
-    int64_t pieces = RengaCpuPieces(here, PIECE);
-#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, pieces))
-    for (int64_t piece = 0; piece < pieces; piece++)
-      part[piece] =
-          SquaresOfPiece(RengaCpuSmaller(here - piece * PIECE, PIECE), x + start + piece * PIECE);
-    for (int64_t piece = 0; piece < pieces; piece++) total += part[piece];
+  int64_t before = 0;
+  for (int k = 0; k < count && before < last; k++) {
+    const float *data = x[k].data;
+    const int64_t end = before + RengaCpuPieces(x[k].count, PIECE);
+    for (int64_t p = first > before ? first : before; p < RengaCpuSmaller(end, last); p++) {
+      const int64_t at = (p - before) * PIECE;
+      squares[p] = SquaresOfPiece(RengaCpuSmaller(x[k].count - at, PIECE), data + at);
+    }
+    before = end;
   }
-  return total;
+}
+
+void RENGA_ISA_NAME(RengaCpuSumsOfSquares)(int threads, int count, const RengaVector x[],
+                                           double squares[])
+{
+  int64_t pieces = 0;
+  for (int k = 0; k < count; k++) pieces += RengaCpuPieces(x[k].count, PIECE);
+  const int shares = RengaCpuThreads(threads, pieces);
+#pragma omp parallel for schedule(static) num_threads(shares) if (shares > 1)
+  for (int t = 0; t < shares; t++)
+    SquaresOfPieces(count, x, pieces * t / shares, pieces * (t + 1) / shares, squares);
 }
 
 enum { SHORT = 4 * PIECE }; /* elements of a vector that one thread takes as a whole */
@@ -59,20 +68,6 @@ static int EndOfShort(int count, int first, const RengaVector *vector, size_t st
     *pieces += RengaCpuPieces(next->count, PIECE);
   }
   return end;
-}
-
-void RENGA_ISA_NAME(RengaCpuSumsOfSquares)(int threads, int count, const RengaVector x[],
-                                           double sums[])
-{
-  for (int first = 0; first < count; first++) {
-    int64_t pieces;
-    const int end = EndOfShort(count, first, x, sizeof *x, &pieces);
-#pragma omp parallel for schedule(static)                                                          \
-    num_threads(RengaCpuThreads(threads, pieces)) if (pieces > 1)
-    for (int k = first; k < end; k++) sums[k] = SquaresOfVector(1, &x[k]);
-    if (end < count) sums[end] = SquaresOfVector(threads, &x[end]);
-    first = end;
-  }
 }
 
 /* Elements [first, first + count) of the value beside a parameter follow it. */
@@ -109,6 +104,36 @@ static void SgdMomentum(float rate, float decay, float scale, float keep, float 
   }
 }
 
+/* momentum: [count] or NULL */
+static void SgdPiece(const RengaSgdFactors *s, int64_t count, float *parameter,
+                     const float *gradient, float *momentum)
+{
+  if (momentum)
+    SgdMomentum(s->rate, s->decay, s->scale, s->keep, s->take, s->a, s->b, count, parameter,
+                gradient, momentum);
+  else
+    SgdPlain(s->rate, s->decay, s->scale, count, parameter, gradient);
+}
+
+/* Threads worth waking for an update of rows. */
+static int ThreadsOfRows(int threads, const RengaRows *rows)
+{
+  return RengaCpuThreads(threads, RengaCpuPieces(*rows->count * rows->width, PIECE));
+}
+
+static void UpdateSgdRows(int threads, const RengaSgdFactors *s, const RengaParameterUpdate *update)
+{
+  const RengaRows *rows = &update->rows;
+  const int64_t width = rows->width;
+  float *parameter = update->parameter.data, *momentum = update->moment[0].data;
+  const float *gradient = update->gradient.data;
+#pragma omp parallel for schedule(static) num_threads(ThreadsOfRows(threads, rows))
+  for (int64_t r = 0; r < *rows->count; r++) {
+    const int64_t at = rows->index[r] * width;
+    SgdPiece(s, width, parameter + at, gradient + r * width, momentum ? momentum + at : NULL);
+  }
+}
+
 /* A vector of the table. */
 static void UpdateSgdVector(int threads, const RengaSgdStep *step, double scale,
                             const RengaParameterUpdate *update)
@@ -116,19 +141,15 @@ static void UpdateSgdVector(int threads, const RengaSgdStep *step, double scale,
   const int64_t count = update->parameter.count, pieces = RengaCpuPieces(count, PIECE);
   float *parameter = update->parameter.data, *momentum = update->moment[0].data;
   const float *gradient = update->gradient.data;
-  const float rate = (float)(step->learning_rate * update->rate_scale);
-  const float decay = (float)update->weight_decay;
-  const float keep = step->first ? 0 : (float)step->momentum;
-  const float take = step->first ? 1 : (float)(1 - step->dampening);
-  const float a = step->nesterov ? 1 : 0, b = step->nesterov ? (float)step->momentum : 1;
+  const RengaSgdFactors s = RengaSgdFactorsOf_Private(step, scale, update);
+  if (update->rows.width) {
+    UpdateSgdRows(threads, &s, update);
+    return;
+  }
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t first = piece * PIECE, here = RengaCpuSmaller(count - first, PIECE);
-    if (momentum)
-      SgdMomentum(rate, decay, (float)scale, keep, take, a, b, here, parameter + first,
-                  gradient + first, momentum + first);
-    else
-      SgdPlain(rate, decay, (float)scale, here, parameter + first, gradient + first);
+    SgdPiece(&s, here, parameter + first, gradient + first, momentum ? momentum + first : NULL);
     StoreValue_Cpu(update, first, here);
   }
 }
@@ -147,11 +168,7 @@ void RENGA_ISA_NAME(RengaCpuUpdateSgd)(int threads, const RengaSgdStep *step, do
   }
 }
 
-typedef struct {
-  float shrink, decay, scale, keep1, take1, keep2, take2, rate, root, epsilon;
-} Adam;
-
-static void AdamPiece(Adam s, int64_t count, float *restrict parameter,
+static void AdamPiece(RengaAdamFactors s, int64_t count, float *restrict parameter,
                       const float *restrict gradient, float *restrict first, float *restrict second)
 {
 #pragma omp simd
@@ -165,34 +182,33 @@ static void AdamPiece(Adam s, int64_t count, float *restrict parameter,
   }
 }
 
-/* What is the same for all elements of a parameter. */
-static Adam AdamOf(const RengaAdamStep *step, double scale, const RengaParameterUpdate *update)
+static void UpdateAdamRows(int threads, const RengaAdamFactors *s,
+                           const RengaParameterUpdate *update)
 {
-  const double correction1 = 1 - pow(step->beta1, (double)step->step);
-  const double correction2 = 1 - pow(step->beta2, (double)step->step);
-  const double rate = step->learning_rate * update->rate_scale, decay = update->weight_decay;
-  return (Adam){
-      .shrink = step->decoupled ? (float)(1 - rate * decay) : 1,
-      .decay = step->decoupled ? 0 : (float)decay,
-      .scale = (float)scale,
-      .keep1 = (float)step->beta1,
-      .take1 = (float)(1 - step->beta1),
-      .keep2 = (float)step->beta2,
-      .take2 = (float)(1 - step->beta2),
-      .rate = (float)(rate / correction1),
-      .root = (float)(1 / sqrt(correction2)),
-      .epsilon = (float)step->epsilon,
-  };
+  const RengaRows *rows = &update->rows;
+  const int64_t width = rows->width;
+  float *parameter = update->parameter.data;
+  float *first = update->moment[0].data, *second = update->moment[1].data;
+  const float *gradient = update->gradient.data;
+#pragma omp parallel for schedule(static) num_threads(ThreadsOfRows(threads, rows))
+  for (int64_t r = 0; r < *rows->count; r++) {
+    const int64_t at = rows->index[r] * width;
+    AdamPiece(*s, width, parameter + at, gradient + r * width, first + at, second + at);
+  }
 }
 
 static void UpdateAdamVector(int threads, const RengaAdamStep *step, double scale,
                              const RengaParameterUpdate *update)
 {
   const int64_t count = update->parameter.count, pieces = RengaCpuPieces(count, PIECE);
-  const Adam s = AdamOf(step, scale, update);
+  const RengaAdamFactors s = RengaAdamFactorsOf_Private(step, scale, update);
   float *parameter = update->parameter.data;
   float *first = update->moment[0].data, *second = update->moment[1].data;
   const float *gradient = update->gradient.data;
+  if (update->rows.width) {
+    UpdateAdamRows(threads, &s, update);
+    return;
+  }
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t start = piece * PIECE, here = RengaCpuSmaller(count - start, PIECE);

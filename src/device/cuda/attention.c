@@ -64,7 +64,7 @@ static RengaErrorCode CreateAttention_Cuda(RengaKernel kernel, int first, int ma
 {
   const RengaOpCall *call = &kernel->call;
   const RengaCudaFamilies *run = &RengaCudaModuleOf_Private(kernel)->run;
-  if (!RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  if (!RengaCudaAllFloats_Private(call)) return RENGA_SUCCESS;
   const RengaCudaAttention s = ShapeOfAttention_Cuda(call, first, mask);
   if (s.heads * s.queries * s.keys == 0 || s.width * s.values == 0 ||
       s.width > RENGA_CUDA_ATTENTION_WIDTH || s.values > RENGA_CUDA_ATTENTION_WIDTH)

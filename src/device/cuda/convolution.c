@@ -14,6 +14,9 @@ typedef struct {
   CudaConvolutionKind kind;
   RengaCudaColumns columns;
   bool direct; /* the images are their columns */
+  bool tf32;   /* see RengaCudaProduct */
+  bool rounds; /* the result is made in the workspace, behind the columns, and rounded from there */
+  RengaDataType factors, result; /* of products */
   int64_t groups, images, per_chunk, channels, out_channels, taps, area, pixels;
   int plans;
   struct {
@@ -50,8 +53,11 @@ static RengaCudaProduct ProductOfImages_Cuda(const CudaConvolution *s, int64_t i
     p.stride_c = column_stride;
     p.batch = images;
   }
-  const bool aligned = s->groups == 1 && s->pixels % 4 == 0;
-  p.alignment = aligned ? 0 : (int)sizeof(float);
+  const int64_t unit = 16 / (int64_t)RengaDataTypeSize(s->factors);
+  p.scattered = s->groups > 1 || s->pixels % unit != 0;
+  p.factors = RengaCudaTypeOf_Private(s->factors);
+  p.result = RengaCudaTypeOf_Private(s->result);
+  p.tf32 = s->tf32;
   return p;
 }
 
@@ -102,26 +108,35 @@ static RengaErrorCode ConvolutionDestroy_Cuda(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-/* The module's kernel about columns. */
+/* The module's kernel about columns; to: of this type. */
 static RengaErrorCode RunColumns_Cuda(RengaDevice device, RengaStream stream, RengaCudaRun run,
-                                      const RengaCudaColumns *columns, const void *from, void *to)
+                                      const RengaCudaColumns *columns, const void *from, void *to,
+                                      RengaDataType type)
 {
-  const void *in[RENGA_CUDA_ARGUMENTS] = {from};
-  void *out[RENGA_CUDA_ARGUMENTS] = {to};
+  const RengaTensorSpec spec = {.type = type};
+  const RengaCudaOperand in[RENGA_CUDA_ARGUMENTS] = {RengaCudaOperand_Private(&spec, from)};
+  const RengaCudaOperand out[RENGA_CUDA_ARGUMENTS] = {RengaCudaOperand_Private(&spec, to)};
   RENGA_CALL_CUDA(device,
                   run(RengaCudaStream_Private(device, stream), columns, NULL, in, out, NULL));
   return RENGA_SUCCESS;
 }
 
+/* Element i of a type. */
+static void *At_Cuda(RengaDataType type, const void *data, int64_t i)
+{
+  return (char *)(uintptr_t)data + (size_t)i * RengaDataTypeSize(type);
+}
+
 /* Products of all groups: a, b and c go on by so much from one to the next. */
 static RengaErrorCode RunGroups_Cuda(RengaKernel kernel, RengaStream stream, void *plan,
-                                     const float *a, int64_t step_a, const float *b, int64_t step_b,
-                                     float *c, int64_t step_c)
+                                     const void *a, int64_t step_a, const void *b, int64_t step_b,
+                                     void *c, int64_t step_c)
 {
   const CudaConvolution *s = kernel->data;
   for (int64_t g = 0; g < s->groups; g++)
-    RengaCall(RengaCudaPlanRun_Private(kernel->device, stream, plan, a + g * step_a, b + g * step_b,
-                                       NULL, c + g * step_c));
+    RengaCall(RengaCudaPlanRun_Private(
+        kernel->device, stream, plan, At_Cuda(s->factors, a, g * step_a),
+        At_Cuda(s->factors, b, g * step_b), NULL, At_Cuda(s->result, c, g * step_c)));
   return RENGA_SUCCESS;
 }
 
@@ -134,15 +149,17 @@ static RengaErrorCode ForwardChunk_Cuda(RengaKernel kernel, RengaStream stream, 
   bool adds;
   columns.first = first;
   columns.images = ChunkAt_Cuda(s, first, &adds);
-  const float *from = s->direct ? (const float *)in[0] + first * s->channels * s->area : workspace;
+  const void *from =
+      s->direct ? At_Cuda(s->factors, in[0], first * s->channels * s->area) : workspace;
   if (!s->direct)
     RengaCall(RunColumns_Cuda(kernel->device, stream,
                               RengaCudaModuleOf_Private(kernel)->run.columns, &columns, in[0],
-                              workspace));
+                              workspace, s->factors));
   const int64_t m = s->out_channels / s->groups, k = s->channels / s->groups * s->taps;
-  RengaCall(RunGroups_Cuda(
-      kernel, stream, PlanMemory_Cuda(s, FindPlan_Cuda(s, columns.images, adds)), in[1], m * k,
-      from, k * s->pixels, (float *)out[0] + first * s->out_channels * s->pixels, m * s->pixels));
+  void *to = At_Cuda(s->result, out[0], first * s->out_channels * s->pixels);
+  RengaCall(RunGroups_Cuda(kernel, stream,
+                           PlanMemory_Cuda(s, FindPlan_Cuda(s, columns.images, adds)), in[1], m * k,
+                           from, k * s->pixels, to, m * s->pixels));
   return RENGA_SUCCESS;
 }
 
@@ -155,16 +172,16 @@ static RengaErrorCode InputChunk_Cuda(RengaKernel kernel, RengaStream stream, in
   bool adds;
   columns.first = first;
   columns.images = ChunkAt_Cuda(s, first, &adds);
-  float *to = s->direct ? (float *)out[0] + first * s->channels * s->area : workspace;
+  void *to = s->direct ? At_Cuda(s->result, out[0], first * s->channels * s->area) : workspace;
   const int64_t m = s->out_channels / s->groups, k = s->channels / s->groups * s->taps;
   RengaCall(RunGroups_Cuda(kernel, stream,
                            PlanMemory_Cuda(s, FindPlan_Cuda(s, columns.images, adds)), in[1], m * k,
-                           (const float *)in[0] + first * s->out_channels * s->pixels,
+                           At_Cuda(s->factors, in[0], first * s->out_channels * s->pixels),
                            m * s->pixels, to, k * s->pixels));
   if (!s->direct)
     RengaCall(RunColumns_Cuda(kernel->device, stream,
                               RengaCudaModuleOf_Private(kernel)->run.columnsgrad, &columns, to,
-                              out[0]));
+                              out[0], kernel->call.out[0].type));
   return RENGA_SUCCESS;
 }
 
@@ -174,7 +191,7 @@ static RengaErrorCode TurnImages_Cuda(RengaKernel kernel, RengaStream stream, in
 {
   const CudaConvolution *s = kernel->data;
   const RengaCudaMove move = {.dimensions = 3,
-                              .size = (int)sizeof(float),
+                              .size = (int)RengaDataTypeSize(s->factors),
                               .count = images * s->out_channels * s->pixels,
                               .from_offset = first * s->out_channels * s->pixels,
                               .extent = {s->out_channels, images, s->pixels},
@@ -196,9 +213,9 @@ static RengaErrorCode WeightChunk_Cuda(RengaKernel kernel, RengaStream stream, i
   columns.first = first;
   columns.images = ChunkAt_Cuda(s, first, &adds);
   columns.joined = true;
-  float *turned = (float *)workspace + s->per_chunk * s->channels * s->taps * s->pixels;
+  void *turned = At_Cuda(s->factors, workspace, s->per_chunk * s->channels * s->taps * s->pixels);
   RengaCall(RunColumns_Cuda(kernel->device, stream, RengaCudaModuleOf_Private(kernel)->run.columns,
-                            &columns, in[0], workspace));
+                            &columns, in[0], workspace, s->factors));
   RengaCall(TurnImages_Cuda(kernel, stream, first, columns.images, in[1], turned));
   const int64_t m = s->out_channels / s->groups, k = s->channels / s->groups * s->taps;
   const int64_t row = columns.images * s->pixels;
@@ -206,6 +223,16 @@ static RengaErrorCode WeightChunk_Cuda(RengaKernel kernel, RengaStream stream, i
                            PlanMemory_Cuda(s, FindPlan_Cuda(s, columns.images, adds)), turned,
                            m * row, workspace, k * row, out[0], m * k));
   return RENGA_SUCCESS;
+}
+
+/* Bytes of the workspace that columns take, with images turned for gradients of weights. */
+static size_t BytesOfColumns_Cuda(const CudaConvolution *s)
+{
+  const bool input = s->kind == CONVOLUTION_INPUT, weight = s->kind == CONVOLUTION_WEIGHT;
+  int64_t numbers = s->direct ? 0 : s->channels * s->taps * s->pixels;
+  if (weight) numbers += s->out_channels * s->pixels;
+  const size_t size = RengaDataTypeSize(input ? s->result : s->factors);
+  return ((size_t)(s->per_chunk * numbers) * size + 63) / 64 * 64;
 }
 
 static RengaErrorCode ConvolutionRun_Cuda(RengaKernel kernel, RengaStream stream,
@@ -218,20 +245,24 @@ static RengaErrorCode ConvolutionRun_Cuda(RengaKernel kernel, RengaStream stream
                                                      [CONVOLUTION_INPUT] = InputChunk_Cuda,
                                                      [CONVOLUTION_WEIGHT] = WeightChunk_Cuda};
   const CudaConvolution *s = kernel->data;
-  const bool has_bias = s->kind == CONVOLUTION_FORWARD && RengaOpCallHasInput(&kernel->call, 2);
+  const RengaOpCall *call = &kernel->call;
+  const bool has_bias = s->kind == CONVOLUTION_FORWARD && RengaOpCallHasInput(call, 2);
+  void *made[] = {s->rounds ? (char *)workspace + BytesOfColumns_Cuda(s) : out[0]};
   (void)context;
   for (int64_t first = 0; first < s->images; first += s->per_chunk)
-    RengaCall(chunks[s->kind](kernel, stream, first, in, out, workspace));
-  if (!has_bias) return RENGA_SUCCESS;
-  RengaCudaColumns all = s->columns;
-  all.images = s->images;
-  all.window.planes = s->out_channels;
-  RengaCall(RunColumns_Cuda(kernel->device, stream, RengaCudaModuleOf_Private(kernel)->run.addbias,
-                            &all, in[2], out[0]));
+    RengaCall(chunks[s->kind](kernel, stream, first, in, made, workspace));
+  const int64_t count = RengaTensorSpecCount(&call->out[0]);
+  const RengaCudaBias shape = {count, s->out_channels, s->pixels};
+  if (has_bias)
+    RengaCall(RengaCudaAddBias_Private(kernel, stream, shape, in[2], made[0], out[0]));
+  else if (s->rounds)
+    RengaCall(RengaDeviceConvert(kernel->device, stream, count, RENGA_FLOAT32, made[0],
+                                 call->out[0].type, out[0]));
   return RENGA_SUCCESS;
 }
 
-/* Images whose columns take at most twice the workspace of products, or one. */
+/* Images whose columns, of float32, would take at most twice the workspace of products, or one: as
+   many in all types, so that sums of gradients have one order. */
 static void CutImages_Cuda(CudaConvolution *s, size_t workspace)
 {
   const int64_t most = (int64_t)(2 * workspace / sizeof(float));
@@ -260,15 +291,47 @@ static void SetConvolution_Cuda(const RengaOpCall *call, const RengaOpWindow *wi
   CutImages_Cuda(s, workspace);
 }
 
+/* Types of its products. Gradients of columns are added up in float32, and so is what a bias or
+   another chunk is added to. false: cuBLASLt has none of these types. */
+static bool SetTypesOfImages_Cuda(const RengaOpCall *call, CudaConvolution *s)
+{
+  const bool adds = s->kind == CONVOLUTION_WEIGHT && s->per_chunk < s->images;
+  const bool biased = s->kind == CONVOLUTION_FORWARD && RengaOpCallHasInput(call, 2);
+  s->factors = call->in[0].type;
+  s->result = call->out[0].type;
+  s->tf32 = RengaOpCallInt(call, "tf32") != 0 && s->factors == RENGA_FLOAT32;
+  s->rounds = (biased || adds) && s->result != RENGA_FLOAT32;
+  if (s->rounds || (s->kind == CONVOLUTION_INPUT && !s->direct)) s->result = RENGA_FLOAT32;
+  s->columns.size = (int)RengaDataTypeSize(s->factors);
+  const RengaTensorSpec result = {.type = s->result};
+  return RengaCudaHasProduct_Private(&call->in[0], &call->in[1], &result) &&
+         RengaCudaAllFloats_Private(call);
+}
+
+static RengaErrorCode MakeConvolution_Cuda(RengaKernel kernel, CudaConvolution *s)
+{
+  const RengaErrorCode code = MakePlans_Cuda(kernel->device, s);
+  if (code) DestroyPlans_Cuda(kernel->device, s);
+  RengaCall(code);
+  kernel->workspace = BytesOfColumns_Cuda(s);
+  if (s->rounds)
+    kernel->workspace += (size_t)RengaTensorSpecCount(&kernel->call.out[0]) * sizeof(float);
+  kernel->data = s;
+  kernel->run = ConvolutionRun_Cuda;
+  kernel->destroy = ConvolutionDestroy_Cuda;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CreateConvolution_Cuda(RengaKernel kernel, CudaConvolutionKind kind,
                                              const RengaTensorSpec *x, const RengaTensorSpec *w,
                                              const RengaTensorSpec *y)
 {
   const RengaOpCall *call = &kernel->call;
   const size_t plan_bytes = RengaCudaPlanBytes_Private(kernel->device);
+  RengaErrorCode code = RENGA_SUCCESS;
   RengaOpWindow window;
   char *memory = NULL;
-  if (!RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32) || x->ndim < 3 || x->ndim > 4 ||
+  if (x->ndim < 3 || x->ndim > 4 ||
       RengaTensorSpecCount(x) * RengaTensorSpecCount(y) * RengaTensorSpecCount(w) == 0)
     return RENGA_SUCCESS;
   RengaCall(RengaOpGetWindow(call, x, w, &window));
@@ -277,18 +340,9 @@ static RengaErrorCode CreateConvolution_Cuda(RengaKernel kernel, CudaConvolution
   s->kind = kind;
   s->plan_bytes = plan_bytes;
   SetConvolution_Cuda(call, &window, x, w, y, RengaCudaWorkspace_Private(kernel->device), s);
-  const RengaErrorCode code = MakePlans_Cuda(kernel->device, s);
-  if (code) {
-    DestroyPlans_Cuda(kernel->device, s);
-    RengaFree(&memory);
-  }
+  if (SetTypesOfImages_Cuda(call, s)) code = MakeConvolution_Cuda(kernel, s);
+  if (!kernel->run) RengaFree(&memory);
   RengaCall(code);
-  const int64_t per_image = s->channels * s->taps * s->pixels +
-                            (kind == CONVOLUTION_WEIGHT ? s->out_channels * s->pixels : 0);
-  if (!s->direct) kernel->workspace = (size_t)(s->per_chunk * per_image) * sizeof(float);
-  kernel->data = s;
-  kernel->run = ConvolutionRun_Cuda;
-  kernel->destroy = ConvolutionDestroy_Cuda;
   return RENGA_SUCCESS;
 }
 

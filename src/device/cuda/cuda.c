@@ -13,6 +13,8 @@ static const RengaOptionRow options[] = {
     {"device_cuda_workspace", RENGA_OPTION_INT, "32", ROW(workspace), NULL, 0, 4096,
      "cuda: MiB of the GPU's memory that products may work in, columns of convolutions in twice as "
      "many; decides bits"},
+    {"device_graphs", RENGA_OPTION_BOOL, "on", ROW(graphs), NULL, 0, 0,
+     "cuda: kernels of a part of a program are recorded as a CUDA graph, and launched by one call"},
     {"device_cuda_module", RENGA_OPTION_STRING, "", ROW(module), NULL, 0, 0,
      "cuda: file of the module; empty: renga/renga_cuda.so beside the library"},
 };
@@ -34,6 +36,7 @@ static RengaErrorCode Duplicate_Cuda(RengaDevice device, RengaDevice copy)
   CudaDevice *to = copy->data;
   to->options.number = from->compute ? from->number : from->options.number;
   to->options.workspace = from->options.workspace;
+  to->options.graphs = from->options.graphs;
   RengaFree(&to->options.module);
   RengaCall(RengaStringCopy(from->options.module, &to->options.module));
   return RENGA_SUCCESS;
@@ -59,6 +62,10 @@ RengaErrorCode RengaCudaFail_Private(RengaDevice device, const char *function, c
   size_t bytes;
   if (cuda->lost) return RENGA_ERR_LIBRARY;
   snprintf(text, sizeof text, "%s", cuda->module->error());
+  if (cuda->records) {
+    RengaCudaRefuseToRecord_Private(cuda);
+    return RENGA_ERR_LIBRARY;
+  }
   cuda->lost = cuda->module->memory(&bytes) != 0; /* a fault spoils what is right, too */
   return RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_LIBRARY, function, file, line,
                          cuda->lost ? "GPU %d failed and answers no more: %s"
@@ -106,6 +113,7 @@ static RengaErrorCode ChooseDevice(RengaDevice device, int local_rank)
   RengaCheck(module->open(number, sizeof cuda->about, cuda->about) == 0, MPI_COMM_SELF,
              RENGA_ERR_SUPPORT, "no usable GPU: %s; use -device_type cpu", module->error());
   cuda->number = number;
+  device->records = cuda->options.graphs;
   RENGA_CALL_CUDA(device, module->streamcreate(&cuda->compute));
   RENGA_CALL_CUDA(device, module->eventcreate(&cuda->parts_free));
   void *fault = NULL;
@@ -175,8 +183,11 @@ static RengaErrorCode ViewKernels(RengaDevice device, RengaViewer viewer, bool o
 static RengaErrorCode View_Cuda(RengaDevice device, RengaViewer viewer)
 {
   RengaCall(RengaViewerPrintf(viewer, "  %s\n", RengaCudaOf_Private(device)->about));
+  RengaCall(RengaViewerPrintf(viewer, "  CUDA graphs: %s\n", device->records ? "on" : "off"));
   RengaCall(ViewKernels(device, viewer, true));
   RengaCall(ViewKernels(device, viewer, false));
+  RengaCall(RengaViewerPrintf(viewer, "  16-bit floats between conversions: products of factors of "
+                                      "two types, moves from one type to another\n"));
   return RENGA_SUCCESS;
 }
 
@@ -186,25 +197,42 @@ static RengaErrorCode Describe_Cuda(RengaDevice device, size_t size, char text[]
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CloseDevice(RengaDevice device)
+static RengaErrorCode ReturnHeld(RengaDevice device, int (*release)(void *), void *held)
 {
-  CudaDevice *cuda = device->data;
-  const RengaCudaModule *module = cuda->module;
-  if (cuda->compute) RENGA_CALL_CUDA(device, module->streamsynchronize(cuda->compute));
-  if (cuda->workspace) RENGA_CALL_CUDA(device, module->release(cuda->workspace));
-  if (cuda->workspace_free) RENGA_CALL_CUDA(device, module->eventdestroy(cuda->workspace_free));
-  if (cuda->fault) RENGA_CALL_CUDA(device, module->hostrelease(cuda->fault));
-  if (cuda->parts) RENGA_CALL_CUDA(device, module->release(cuda->parts));
-  if (cuda->parts_free) RENGA_CALL_CUDA(device, module->eventdestroy(cuda->parts_free));
-  if (cuda->compute) RENGA_CALL_CUDA(device, module->streamdestroy(cuda->compute));
+  if (held) RENGA_CALL_CUDA(device, release(held));
   return RENGA_SUCCESS;
 }
 
+/* All of it, after an error too; work is done. */
+static RengaErrorCode CloseDevice(RengaDevice device)
+{
+  const CudaDevice *cuda = device->data;
+  const RengaCudaModule *module = cuda->module;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (!module) return RENGA_SUCCESS;
+  RengaKeepFirst_Private(&code, RengaEventDestroy(device, &device->reached));
+  RengaKeepFirst_Private(&code, ReturnHeld(device, module->release, cuda->workspace));
+  RengaKeepFirst_Private(&code, ReturnHeld(device, module->eventdestroy, cuda->workspace_free));
+  RengaKeepFirst_Private(&code, ReturnHeld(device, module->release, cuda->moment));
+  RengaKeepFirst_Private(&code, ReturnHeld(device, module->hostrelease, cuda->fault));
+  RengaKeepFirst_Private(&code, ReturnHeld(device, module->release, cuda->parts));
+  RengaKeepFirst_Private(&code, ReturnHeld(device, module->eventdestroy, cuda->parts_free));
+  RengaKeepFirst_Private(&code, ReturnHeld(device, module->streamdestroy, cuda->compute));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* A wait that reaches its limit here leaves all as it is, too. */
 static RengaErrorCode Destroy_Cuda(RengaDevice device)
 {
   CudaDevice *cuda = device->data;
-  const RengaErrorCode code = CloseDevice(device);
-  if (cuda->library) dlclose(cuda->library);
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (cuda->compute && !RengaCudaIsGivenUp_Private(device))
+    code = RengaStreamSynchronize(device, NULL);
+  const bool given_up = RengaCudaIsGivenUp_Private(device);
+  if (!given_up) RengaKeepFirst_Private(&code, CloseDevice(device));
+  RengaFree(&cuda->pinned);
+  if (cuda->library && !given_up) dlclose(cuda->library);
   RengaCall(RengaOptionsFreeStrings(N_OPTIONS, options, &cuda->options));
   RengaFree(&device->data);
   RengaCall(code);
@@ -221,6 +249,8 @@ RengaErrorCode RengaDeviceCreate_Cuda(void *object)
   RengaCall(code);
   device->data = cuda;
   device->host = false;
+  device->alone = true;
+  device->tf32 = true;
   device->ops->setfromoptions = SetFromOptions_Cuda;
   device->ops->duplicate = Duplicate_Cuda;
   device->ops->setup = SetUp_Cuda;
@@ -231,5 +261,6 @@ RengaErrorCode RengaDeviceCreate_Cuda(void *object)
   device->ops->fabric = &RengaCudaFabric_Private;
   RengaCudaSetQueue_Private(device);
   RengaCudaSetVectors_Private(device);
+  RengaCudaSetRecordings_Private(device);
   return RENGA_SUCCESS;
 }

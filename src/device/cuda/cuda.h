@@ -8,8 +8,14 @@
 typedef struct {
   int number;    /* -1: local rank modulo devices */
   int workspace; /* MiB */
+  bool graphs;
   char *module;
 } CudaOptions;
+
+typedef struct {
+  char *at;
+  size_t bytes;
+} CudaPinned;
 
 typedef struct {
   CudaOptions options;
@@ -19,13 +25,18 @@ typedef struct {
   bool lost;     /* after a fault: each call fails */
   void *compute; /* the stream that NULL stands for */
   char about[256];
-  double *parts; /* of the device: partial sums of squares, then the sums of a table */
+  double *parts; /* of the device: sums of squares of pieces */
   size_t parts_bytes;
-  void *parts_free;       /* event behind what used them last */
-  RengaCudaFault *fault;  /* pinned: what a kernel found wrong */
-  void *workspace;        /* of products, from the first one on; options.workspace */
-  void *workspace_stream; /* used it last */
-  void *workspace_free;   /* event */
+  void *parts_free; /* event behind what used them last */
+  int n_pinned;
+  CudaPinned *pinned;      /* [n_pinned] memory of the host that copies do not wait with */
+  RengaCudaFault *fault;   /* pinned: what a kernel found wrong */
+  void *workspace;         /* of products, from the first one on; options.workspace */
+  void *workspace_stream;  /* used it last */
+  void *workspace_free;    /* event */
+  RengaCudaMoment *moment; /* of the device: of the running recording; NULL: there was none */
+  bool records;            /* what is queued now is recorded */
+  char refusal[256];       /* of the first call that failed meanwhile; empty: none did */
 } CudaDevice;
 
 /* call: of the module, which says what is wrong. */
@@ -62,7 +73,28 @@ static inline size_t RengaCudaWorkspace_Private(RengaDevice device)
 }
 
 void RengaCudaSetQueue_Private(RengaDevice device); /* memory, streams, events */
+/* A wait has reached its limit: CUDA gives nothing back before work is done that may never be. */
+bool RengaCudaIsGivenUp_Private(RengaDevice device);
 void RengaCudaSetVectors_Private(RengaDevice device);
+void RengaCudaSetRecordings_Private(RengaDevice device);
+/* What the module says is why nothing is recorded; the end of the recording tells it. */
+void RengaCudaRefuseToRecord_Private(CudaDevice *cuda);
+/* For kernels that are queued, or recorded, now. */
+static inline RengaCudaContext RengaCudaContextOf_Private(RengaDevice device,
+                                                          const RengaKernelContext *context)
+{
+  const CudaDevice *cuda = device->data;
+  RengaCudaContext now = {.seed = context->seed, .training = context->training};
+  if (cuda->records) {
+    now.moment = cuda->moment;
+  } else {
+    now.step = context->step;
+    now.sample = context->sample;
+  }
+  return now;
+}
+/* Products of the module's stream have the workspace from now on. */
+RengaErrorCode RengaCudaTakeWorkspace_Private(RengaDevice device, void *queue);
 
 /* Kernels by operator, each table of a family of operators; the last row's name is NULL. A row
    leaves an operator of types or shapes that it does not take to the host. */
@@ -100,6 +132,25 @@ static inline bool RengaCudaAllOf_Private(const RengaOpCall *call, int first, Re
   return true;
 }
 
+/* Is a tensor absent, or of floats that kernels of the module take? */
+static inline bool RengaCudaIsFloat_Private(const RengaTensorSpec *spec)
+{
+  return spec->ndim < 0 || spec->type == RENGA_FLOAT32 || RengaDeviceIsLow(spec->type);
+}
+
+bool RengaCudaAllFloats_Private(const RengaOpCall *call);
+RengaCudaType RengaCudaTypeOf_Private(RengaDataType type);
+/* The first bytes of a number of a type that the module knows. */
+uint64_t RengaCudaBits_Private(RengaDataType type, double value);
+/* An input or output as the module is told of it. */
+static inline RengaCudaOperand RengaCudaOperand_Private(const RengaTensorSpec *spec,
+                                                        const void *data)
+{
+  return (RengaCudaOperand){(void *)(uintptr_t)data, RengaCudaTypeOf_Private(spec->type)};
+}
+/* Output 0 may be written over this input, where both are of one type. */
+void RengaCudaAllowOver_Private(RengaKernel kernel, int input);
+
 /* Are all inputs and outputs absent, or of the first input's type? */
 static inline bool RengaCudaOneType_Private(const RengaOpCall *call)
 {
@@ -125,9 +176,14 @@ size_t RengaCudaPlanBytes_Private(RengaDevice device);
 RengaErrorCode RengaCudaPlanCreate_Private(RengaDevice device, const RengaCudaProduct *product,
                                            void *plan);
 RengaErrorCode RengaCudaPlanRun_Private(RengaDevice device, RengaStream stream, void *plan,
-                                        const float *a, const float *b, const float *bias,
-                                        float *c);
+                                        const void *a, const void *b, const void *bias, void *c);
 RengaErrorCode RengaCudaPlanDestroy_Private(RengaDevice device, void *plan);
-/* c[m,n] = a b without gaps. */
+/* c[m,n] = a b without gaps, of float32. */
 RengaCudaProduct RengaCudaProductOf_Private(int64_t m, int64_t n, int64_t k, bool trans_a,
                                             bool trans_b);
+/* Does cuBLASLt have products of tensors of these types? */
+bool RengaCudaHasProduct_Private(const RengaTensorSpec *a, const RengaTensorSpec *b,
+                                 const RengaTensorSpec *y);
+/* y = x + bias, the input 2 and the output 0 of the kernel; x is of float32. */
+RengaErrorCode RengaCudaAddBias_Private(RengaKernel kernel, RengaStream stream, RengaCudaBias shape,
+                                        const void *bias, const void *x, void *y);

@@ -1,4 +1,4 @@
-/* Elementwise operators of the cuda device: of one float32 and their gradients, of two numbers that
+/* Elementwise operators of the cuda device: of one float and their gradients, of two numbers that
    broadcast, Where, conversions, and constants. */
 #include "cuda.h"
 #include "renga/private/op.h"
@@ -15,12 +15,10 @@ typedef struct {
   RengaCudaBroadcast shape;
 } CudaBinary;
 
-static RengaCudaType TypeOf_Cuda(RengaDataType type)
+/* As functions are listed: all floats are one type. */
+static RengaCudaType ListedType_Cuda(RengaDataType type)
 {
-  if (type == RENGA_FLOAT32) return RENGA_CUDA_FLOAT32;
-  if (type == RENGA_INT64) return RENGA_CUDA_INT64;
-  if (type == RENGA_INT32) return RENGA_CUDA_INT32;
-  return type == RENGA_BOOL ? RENGA_CUDA_BOOL : RENGA_CUDA_NO_TYPE;
+  return RengaDeviceIsLow(type) ? RENGA_CUDA_FLOAT32 : RengaCudaTypeOf_Private(type);
 }
 
 static RengaErrorCode UnaryRun_Cuda(RengaKernel kernel, RengaStream stream,
@@ -28,13 +26,16 @@ static RengaErrorCode UnaryRun_Cuda(RengaKernel kernel, RengaStream stream,
                                     void *const out[], void *workspace)
 {
   const CudaUnary *s = kernel->data;
-  const bool gradient = kernel->call.n_in == 2;
+  const RengaOpCall *call = &kernel->call;
+  const int x = call->n_in - 1; /* in gradients behind dy */
+  const void *dy = x ? in[0] : NULL;
   (void)context;
   (void)workspace;
   RENGA_CALL_CUDA(kernel->device,
                   module_->each.unary(RengaCudaStream_Private(kernel->device, stream), s->function,
-                                      s->count, gradient ? in[0] : NULL, in[gradient ? 1 : 0],
-                                      out[0], s->a, s->b));
+                                      s->count, RengaCudaOperand_Private(&call->in[0], dy),
+                                      RengaCudaOperand_Private(&call->in[x], in[x]),
+                                      RengaCudaOperand_Private(&call->out[0], out[0]), s->a, s->b));
   return RENGA_SUCCESS;
 }
 
@@ -61,7 +62,7 @@ static RengaErrorCode UnaryCreate_Cuda(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
   const int function = FindUnary_Cuda(kernel);
-  if (function < 0 || !RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  if (function < 0 || !RengaCudaAllFloats_Private(call)) return RENGA_SUCCESS;
   CudaUnary *s;
   RengaCall(RengaMalloc(1, &s));
   *s = (CudaUnary){.function = function, .count = RengaTensorSpecCount(&call->out[0])};
@@ -73,7 +74,7 @@ static RengaErrorCode UnaryCreate_Cuda(RengaKernel kernel)
   kernel->data = s;
   kernel->destroy = RengaCudaFreeData_Private;
   kernel->run = UnaryRun_Cuda;
-  for (int i = 0; i < call->n_in; i++) kernel->alias |= RENGA_KERNEL_ALIAS(0, i);
+  for (int i = 0; i < call->n_in; i++) RengaCudaAllowOver_Private(kernel, i);
   return RENGA_SUCCESS;
 }
 
@@ -119,9 +120,8 @@ static RengaErrorCode CreateBroadcast_Cuda(RengaKernel kernel, RengaKernelRunFun
   s->shape.count = RengaTensorSpecCount(&call->out[0]);
   memcpy(s->shape.extent, call->out[0].dim, sizeof s->shape.extent);
   for (int i = 0; i < call->n_in; i++)
-    if (FindStrides_Cuda(&call->in[i], &call->out[0], s->shape.stride[i]) &&
-        call->in[i].type == call->out[0].type)
-      kernel->alias |= RENGA_KERNEL_ALIAS(0, i);
+    if (FindStrides_Cuda(&call->in[i], &call->out[0], s->shape.stride[i]))
+      RengaCudaAllowOver_Private(kernel, i);
   if (s->shape.count > 0) JoinBroadcast_Cuda(&s->shape, call->n_in);
   kernel->data = s;
   kernel->destroy = RengaCudaFreeData_Private;
@@ -135,11 +135,14 @@ static RengaErrorCode BinaryRun_Cuda(RengaKernel kernel, RengaStream stream,
                                      void *const out[], void *workspace)
 {
   const CudaBinary *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
   (void)context;
   (void)workspace;
   RENGA_CALL_CUDA(kernel->device,
                   module_->each.binary(RengaCudaStream_Private(kernel->device, stream), s->function,
-                                       &s->shape, in[0], in[1], out[0]));
+                                       &s->shape, RengaCudaOperand_Private(&call->in[0], in[0]),
+                                       RengaCudaOperand_Private(&call->in[1], in[1]),
+                                       RengaCudaOperand_Private(&call->out[0], out[0])));
   return RENGA_SUCCESS;
 }
 
@@ -147,10 +150,10 @@ static RengaErrorCode BinaryCreate_Cuda(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
   const RengaCudaModule *module = RengaCudaModuleOf_Private(kernel);
-  if (call->in[0].type != call->in[1].type || RengaOpCallIsLow_Private(call)) return RENGA_SUCCESS;
-  const int function = module->each.findbinary(call->op->name, TypeOf_Cuda(call->in[0].type));
+  const RengaCudaType type = ListedType_Cuda(call->in[0].type);
+  const int function = module->each.findbinary(call->op->name, type);
   CudaBinary *s;
-  if (function < 0) return RENGA_SUCCESS;
+  if (function < 0 || ListedType_Cuda(call->in[1].type) != type) return RENGA_SUCCESS;
   RengaCall(CreateBroadcast_Cuda(kernel, BinaryRun_Cuda, &s));
   s->function = function;
   return RENGA_SUCCESS;
@@ -187,7 +190,9 @@ static RengaErrorCode ConvertRun_Cuda(RengaKernel kernel, RengaStream stream,
   (void)workspace;
   RENGA_CALL_CUDA(kernel->device,
                   module_->each.convert(RengaCudaStream_Private(kernel->device, stream),
-                                        s->function, s->count, in[0], out[0]));
+                                        s->function, s->count,
+                                        RengaCudaOperand_Private(&kernel->call.in[0], in[0]),
+                                        RengaCudaOperand_Private(&kernel->call.out[0], out[0])));
   return RENGA_SUCCESS;
 }
 
@@ -218,32 +223,20 @@ static RengaErrorCode ConvertCreate_Cuda(RengaKernel kernel)
   const RengaOpCall *call = &kernel->call;
   const RengaDataType from = call->in[0].type, to = call->out[0].type;
   const int function = RengaCudaModuleOf_Private(kernel)->each.findconversion(
-      call->op->name, TypeOf_Cuda(from), TypeOf_Cuda(to));
-  if (function < 0 && from == to) RengaCall(CopyCreate_Cuda(kernel));
-  if (function < 0) return RENGA_SUCCESS;
+      call->op->name, ListedType_Cuda(from), ListedType_Cuda(to));
   CudaUnary *s;
+  if (from == to && strcmp(call->op->name, "Cast") == 0) {
+    RengaCall(CopyCreate_Cuda(kernel));
+    return RENGA_SUCCESS;
+  }
+  if (function < 0) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(1, &s));
   *s = (CudaUnary){.function = function, .count = RengaTensorSpecCount(&call->out[0])};
   kernel->data = s;
   kernel->destroy = RengaCudaFreeData_Private;
   kernel->run = ConvertRun_Cuda;
-  if (from == to) kernel->alias = RENGA_KERNEL_ALIAS(0, 0);
+  RengaCudaAllowOver_Private(kernel, 0);
   return RENGA_SUCCESS;
-}
-
-/* The first bytes of a number of this type; false: there are none. */
-static bool BitsOf_Cuda(RengaDataType type, double value, uint64_t *bits)
-{
-  const float real = (float)value;
-  const int64_t integer = (int64_t)value;
-  const int32_t narrow = (int32_t)integer;
-  const bool truth = value != 0;
-  *bits = 0;
-  if (type == RENGA_FLOAT32) memcpy(bits, &real, sizeof real);
-  if (type == RENGA_INT64) memcpy(bits, &integer, sizeof integer);
-  if (type == RENGA_INT32) memcpy(bits, &narrow, sizeof narrow);
-  if (type == RENGA_BOOL) memcpy(bits, &truth, sizeof truth);
-  return TypeOf_Cuda(type) != RENGA_CUDA_NO_TYPE;
 }
 
 static RengaErrorCode ConstantRun_Cuda(RengaKernel kernel, RengaStream stream,
@@ -251,11 +244,10 @@ static RengaErrorCode ConstantRun_Cuda(RengaKernel kernel, RengaStream stream,
                                        void *const out[], void *workspace)
 {
   const RengaTensorSpec *y = &kernel->call.out[0];
-  uint64_t bits;
+  const uint64_t bits = RengaCudaBits_Private(y->type, RengaOpCallReal(&kernel->call, "value"));
   (void)context;
   (void)in;
   (void)workspace;
-  BitsOf_Cuda(y->type, RengaOpCallReal(&kernel->call, "value"), &bits);
   RENGA_CALL_CUDA(kernel->device,
                   module_->each.fill(RengaCudaStream_Private(kernel->device, stream),
                                      (int)RengaDataTypeSize(y->type), bits, RengaTensorSpecCount(y),
@@ -265,7 +257,8 @@ static RengaErrorCode ConstantRun_Cuda(RengaKernel kernel, RengaStream stream,
 
 static RengaErrorCode ConstantCreate_Cuda(RengaKernel kernel)
 {
-  if (TypeOf_Cuda(kernel->call.out[0].type) != RENGA_CUDA_NO_TYPE) kernel->run = ConstantRun_Cuda;
+  if (RengaCudaTypeOf_Private(kernel->call.out[0].type) != RENGA_CUDA_NO_TYPE)
+    kernel->run = ConstantRun_Cuda;
   return RENGA_SUCCESS;
 }
 

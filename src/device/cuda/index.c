@@ -8,8 +8,7 @@ static RengaErrorCode CreateGather_Cuda(RengaKernel kernel, const RengaTensorSpe
   const RengaOpCall *call = &kernel->call;
   const RengaTensorSpec *indices = &call->in[1];
   int axis = 0;
-  if (!RengaCudaIsIndex_Private(indices) || call->in[0].type != call->out[0].type)
-    return RENGA_SUCCESS;
+  if (!RengaCudaIsIndex_Private(indices)) return RENGA_SUCCESS;
   RengaCall(RengaOpAxis(call, "axis", data->ndim, &axis));
   const RengaCudaGather s = {.outer = RengaOpProduct(data, 0, axis),
                              .length = data->dim[axis],
@@ -25,14 +24,15 @@ static RengaErrorCode CreateGather_Cuda(RengaKernel kernel, const RengaTensorSpe
 
 static RengaErrorCode GatherCreate_Cuda(RengaKernel kernel)
 {
-  RengaCall(CreateGather_Cuda(kernel, &kernel->call.in[0],
-                              RengaCudaModuleOf_Private(kernel)->run.gather, "Gather: index"));
+  if (kernel->call.in[0].type == kernel->call.out[0].type)
+    RengaCall(CreateGather_Cuda(kernel, &kernel->call.in[0],
+                                RengaCudaModuleOf_Private(kernel)->run.gather, "Gather: index"));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode GatherGradCreate_Cuda(RengaKernel kernel)
 {
-  if (kernel->call.in[0].type == RENGA_FLOAT32)
+  if (RengaCudaIsFloat_Private(&kernel->call.in[0]))
     RengaCall(CreateGather_Cuda(kernel, &kernel->call.out[0],
                                 RengaCudaModuleOf_Private(kernel)->run.gathergrad,
                                 "GatherGrad: index"));

@@ -7,7 +7,7 @@ static RengaErrorCode CreateSoftmax_Cuda(RengaKernel kernel, RengaCudaLine funct
   const RengaOpCall *call = &kernel->call;
   const RengaTensorSpec *x = &call->in[0];
   int axis = 0;
-  if (!RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  if (!RengaCudaAllFloats_Private(call)) return RENGA_SUCCESS;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
   const RengaCudaRows s = {.function = function,
                            .outer = RengaOpProduct(x, 0, axis),
@@ -15,7 +15,7 @@ static RengaErrorCode CreateSoftmax_Cuda(RengaKernel kernel, RengaCudaLine funct
                            .inner = RengaOpProduct(x, axis + 1, x->ndim)};
   RengaCall(RengaCudaCreateShaped_Private(kernel, RengaCudaModuleOf_Private(kernel)->run.softmax,
                                           sizeof s, &s));
-  for (int i = 0; i < call->n_in; i++) kernel->alias |= RENGA_KERNEL_ALIAS(0, i);
+  for (int i = 0; i < call->n_in; i++) RengaCudaAllowOver_Private(kernel, i);
   return RENGA_SUCCESS;
 }
 
@@ -51,7 +51,7 @@ static RengaErrorCode CreateNorm_Cuda(RengaKernel kernel, int x_input, bool cent
   const RengaTensorSpec *x = &call->in[x_input];
   const RengaCudaFamilies *run = &RengaCudaModuleOf_Private(kernel)->run;
   int axis = 0;
-  if (!RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  if (!RengaCudaAllFloats_Private(call)) return RENGA_SUCCESS;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
   RengaCudaNormalize s = {.rows = RengaOpProduct(x, 0, axis),
                           .n = RengaOpProduct(x, axis, x->ndim),
@@ -97,9 +97,7 @@ static RengaErrorCode CreateLoss_Cuda(RengaKernel kernel, int scores, bool score
   const RengaTensorSpec *x = &call->in[scores], *labels = x + 1;
   const RengaCudaFamilies *run = &RengaCudaModuleOf_Private(kernel)->run;
   int axis = 0;
-  if (x->type != RENGA_FLOAT32 || !RengaCudaIsIndex_Private(labels) ||
-      RengaOpCallIsLow_Private(call))
-    return RENGA_SUCCESS;
+  if (!RengaCudaIsFloat_Private(x) || !RengaCudaIsIndex_Private(labels)) return RENGA_SUCCESS;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
   const RengaCudaLoss s = {.outer = RengaOpProduct(x, 0, axis),
                            .classes = x->dim[axis],
@@ -111,7 +109,7 @@ static RengaErrorCode CreateLoss_Cuda(RengaKernel kernel, int scores, bool score
       RengaCudaCreateShaped_Private(kernel, scores ? run->lossgrad : run->loss, sizeof s, &s));
   RengaCudaCheckInput_Private(kernel, scores + 1, "label", 0, s.classes, s.ignore);
   if (scores)
-    kernel->alias = RENGA_KERNEL_ALIAS(0, 1);
+    RengaCudaAllowOver_Private(kernel, 1);
   else
     kernel->workspace = (size_t)(s.outer * s.inner) * sizeof(double);
   return RENGA_SUCCESS;
@@ -148,8 +146,7 @@ static RengaErrorCode CrossEntropyCountCreate_Cuda(RengaKernel kernel)
   const RengaOpCall *call = &kernel->call;
   const RengaTensorSpec *labels = &call->in[0];
   const bool weighted = RengaOpCallHasInput(call, 1);
-  if (!RengaCudaIsIndex_Private(labels) || (weighted && call->in[1].type != RENGA_FLOAT32) ||
-      RengaOpCallIsLow_Private(call))
+  if (!RengaCudaIsIndex_Private(labels) || (weighted && !RengaCudaIsFloat_Private(&call->in[1])))
     return RENGA_SUCCESS;
   const RengaCudaLoss s = {.outer = RengaTensorSpecCount(labels),
                            .inner = 1,
@@ -167,8 +164,7 @@ static RengaErrorCode CreateDraw_Cuda(RengaKernel kernel, const RengaTensorSpec 
 {
   const RengaOpCall *call = &kernel->call;
   const int batch_dim = (int)RengaOpCallInt(call, "batch_dim");
-  if (!RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32) || call->n_out > 1 || batch_dim < 0 ||
-      batch_dim >= x->ndim)
+  if (!RengaCudaAllFloats_Private(call) || call->n_out > 1 || batch_dim < 0 || batch_dim >= x->ndim)
     return RENGA_SUCCESS;
   const RengaCudaDraw s = {.count = RengaTensorSpecCount(x),
                            .batch = x->dim[batch_dim],
@@ -185,7 +181,7 @@ static RengaErrorCode DropoutCreate_Cuda(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
   RengaCall(CreateDraw_Cuda(kernel, &call->in[0], RengaOpCallReal(call, "ratio")));
-  if (kernel->run) kernel->alias = RENGA_KERNEL_ALIAS(0, 0);
+  if (kernel->run) RengaCudaAllowOver_Private(kernel, 0);
   return RENGA_SUCCESS;
 }
 

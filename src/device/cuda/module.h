@@ -3,6 +3,7 @@
    library. A function's value is 0, or an error that error() says in words. Streams and events are
    CUDA's; all work is queued. */
 #pragma once
+#include "renga/private/factors.h"
 #include "shapes.h"
 #include <stddef.h>
 
@@ -10,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 4, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 7, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
@@ -21,31 +22,31 @@ typedef struct {
   int64_t count;
   int64_t first; /* of its pieces among those of the call */
 } RengaCudaNorm;
-/* v = keep v + take g; p -= rate (a g + b v), with g = scale g + decay p */
 typedef struct {
   float *parameter, *momentum; /* NULL: none */
   const float *gradient;
   int64_t count;
-  float rate, decay, scale, keep, take, a, b;
+  RengaSgdFactors by;
 } RengaCudaSgd;
 typedef struct {
   float *parameter, *first, *second;
   const float *gradient;
   int64_t count;
-  float shrink, decay, scale, keep1, take1, keep2, take2, rate, root, epsilon;
+  RengaAdamFactors by;
 } RengaCudaAdam;
 
 typedef struct {
-  /* Numbers of elementwise functions by name and type of the inputs; -1: there is none. */
+  /* Numbers of elementwise functions by name and type of the inputs, float32 for all floats; -1:
+     there is none. */
   int (*findunary)(const char *name);
   int (*findbinary)(const char *name, RengaCudaType type);
   int (*findconversion)(const char *name, RengaCudaType from, RengaCudaType to);
-  /* y = f(x; a, b), of gradients f(dy, x; a, b); y may be x or dy. */
-  int (*unary)(void *stream, int function, int64_t count, const float *dy, const float *x, float *y,
-               float a, float b);
-  int (*binary)(void *stream, int function, const RengaCudaBroadcast *shape, const void *a,
-                const void *b, void *y);
-  int (*convert)(void *stream, int function, int64_t count, const void *x, void *y);
+  /* y = f(x; a, b), of gradients f(dy, x; a, b); y may be what of them has its type. */
+  int (*unary)(void *stream, int function, int64_t count, RengaCudaOperand dy, RengaCudaOperand x,
+               RengaCudaOperand y, float a, float b);
+  int (*binary)(void *stream, int function, const RengaCudaBroadcast *shape, RengaCudaOperand a,
+                RengaCudaOperand b, RengaCudaOperand y);
+  int (*convert)(void *stream, int function, int64_t count, RengaCudaOperand x, RengaCudaOperand y);
   /* y = condition ? a : b, inputs 0, 1, 2 of the shape; size: bytes of an element */
   int (*choose)(void *stream, int size, const RengaCudaBroadcast *shape,
                 const unsigned char *condition, const void *a, const void *b, void *y);
@@ -57,16 +58,22 @@ typedef struct {
                RengaCudaFault *fault);
 } RengaCudaElementwise;
 
-/* What a kernel may know of the run. */
+/* What a kernel may know of the run. moment: of the device's memory, is added to step and sample
+   when the kernel runs; NULL: nothing is. */
+typedef struct {
+  int64_t step, sample;
+} RengaCudaMoment;
 typedef struct {
   uint64_t seed;
   int64_t step, sample;
   int training;
+  const RengaCudaMoment *moment;
 } RengaCudaContext;
-/* A kernel of one operator. shape: the struct of its family; in, out: RENGA_CUDA_ARGUMENTS pointers
-   of the device, NULL where an argument is absent; workspace: as many bytes as the struct says. */
+/* A kernel of one operator. shape: the struct of its family; in, out: RENGA_CUDA_ARGUMENTS of them;
+   workspace: as many bytes as the struct says. */
 typedef int (*RengaCudaRun)(void *stream, const void *shape, const RengaCudaContext *context,
-                            const void *const in[], void *const out[], void *workspace);
+                            const RengaCudaOperand in[], const RengaCudaOperand out[],
+                            void *workspace);
 
 /* Kernels by family, with the inputs and outputs of the operators. */
 typedef struct {
@@ -102,7 +109,7 @@ typedef struct {
   RengaCudaRun columns;
   /* d columns -> dx */
   RengaCudaRun columnsgrad;
-  /* bias -> y, which it is added to */
+  /* RengaCudaBias; bias, x -> y, which may be x where it has its type */
   RengaCudaRun addbias;
   /* RengaCudaWindow; x -> y, (places) */
   RengaCudaRun maxpool;
@@ -154,14 +161,23 @@ typedef struct {
   int (*eventsynchronize)(void *event);
   int (*eventquery)(void *event, int *done);
   int (*eventdestroy)(void *event);
-  /* y = x; one of the types is RENGA_CUDA_FLOAT32, the other one is not */
-  int (*convert)(void *stream, int64_t count, RengaCudaType from, const void *x, RengaCudaType to,
-                 void *y);
+  int (*eventcreatetimed)(void **event);
+  /* done: both were reached. */
+  int (*eventseconds)(void *from, void *to, int *done, double *seconds);
+  /* What is queued on the stream between the two calls is a graph, and does not run; replay queues
+     all of it. */
+  int (*recordbegin)(void *stream);
+  int (*recordend)(void *stream, void **recording);
+  int (*replay)(void *recording, void *stream);
+  int (*recordingdestroy)(void *recording);
+  /* place: of the device */
+  int (*setmoment)(void *stream, const RengaCudaMoment *moment, RengaCudaMoment *place);
+  /* y = x, floats */
+  int (*convert)(void *stream, int64_t count, RengaCudaOperand x, RengaCudaOperand y);
   /* y += x */
   int (*add)(void *stream, int64_t count, float *y, const float *x);
-  /* parts: of the device, a number for each piece; sums: of the device, one for each row */
-  int (*norms)(void *stream, int count, const RengaCudaNorm rows[], int64_t pieces, double *parts,
-               double *sums);
+  /* parts: of the device, a number for each piece, of which there is one at least */
+  int (*norms)(void *stream, int count, const RengaCudaNorm rows[], int64_t pieces, double *parts);
   int (*sgd)(void *stream, int count, const RengaCudaSgd rows[]);
   int (*adam)(void *stream, int count, const RengaCudaAdam rows[]);
   RengaCudaElementwise each;
@@ -169,8 +185,8 @@ typedef struct {
   /* plan: product_bytes of the host's, 64-byte aligned; made once per shape. workspace: as many
      bytes of the device's memory in each call, and no two calls at the same time. */
   int (*productcreate)(const RengaCudaProduct *product, size_t workspace_bytes, void *plan);
-  int (*productrun)(void *stream, void *plan, const float *a, const float *b, const float *bias,
-                    float *c, void *workspace);
+  int (*productrun)(void *stream, void *plan, const void *a, const void *b, const void *bias,
+                    void *c, void *workspace);
   int (*productdestroy)(void *plan);
   RengaCudaNccl nccl;
 } RengaCudaModule;

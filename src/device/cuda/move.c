@@ -216,11 +216,10 @@ static RengaErrorCode CreatePad_Cuda(RengaKernel kernel, const RengaTensorSpec *
 static RengaErrorCode PadCreate_Cuda(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
-  const float value = (float)RengaOpCallReal(call, "value");
-  uint64_t bits = 0;
-  if (value != 0 && call->in[0].type != RENGA_FLOAT32) return RENGA_SUCCESS;
-  memcpy(&bits, &value, sizeof value);
-  RengaCall(CreatePad_Cuda(kernel, &call->in[0], &call->out[0], false, value != 0 ? bits : 0));
+  const double value = RengaOpCallReal(call, "value");
+  if (value != 0 && !RengaCudaIsFloat_Private(&call->in[0])) return RENGA_SUCCESS;
+  const uint64_t bits = value != 0 ? RengaCudaBits_Private(call->in[0].type, value) : 0;
+  RengaCall(CreatePad_Cuda(kernel, &call->in[0], &call->out[0], false, bits));
   return RENGA_SUCCESS;
 }
 

@@ -4,9 +4,11 @@
 #include <string.h>
 
 /* a, b: numbers of the kernel's inputs. Dimensions of batches that one product cannot go through
-   are gone through here. The plan stands behind. */
+   are gone through here. rounds: the product is made in the workspace, where a bias of another type
+   than y's is added before y is rounded. The plan stands behind. */
 typedef struct {
   int a, b, dimensions;
+  bool rounds;
   int64_t products;
   int64_t extent[RENGA_MAX_DIM], stride_a[RENGA_MAX_DIM], stride_b[RENGA_MAX_DIM], stride_c;
   _Alignas(64) char plan[];
@@ -34,7 +36,7 @@ RengaErrorCode RengaCudaPlanCreate_Private(RengaDevice device, const RengaCudaPr
 }
 
 /* A product on another stream than the last one waits for it: they have one workspace. */
-static RengaErrorCode TakeWorkspace_Cuda(RengaDevice device, void *queue)
+RengaErrorCode RengaCudaTakeWorkspace_Private(RengaDevice device, void *queue)
 {
   CudaDevice *cuda = device->data;
   if (cuda->workspace && cuda->workspace_stream && cuda->workspace_stream != queue) {
@@ -46,10 +48,10 @@ static RengaErrorCode TakeWorkspace_Cuda(RengaDevice device, void *queue)
 }
 
 RengaErrorCode RengaCudaPlanRun_Private(RengaDevice device, RengaStream stream, void *plan,
-                                        const float *a, const float *b, const float *bias, float *c)
+                                        const void *a, const void *b, const void *bias, void *c)
 {
   void *queue = RengaCudaStream_Private(device, stream);
-  RengaCall(TakeWorkspace_Cuda(device, queue));
+  RengaCall(RengaCudaTakeWorkspace_Private(device, queue));
   RENGA_CALL_CUDA(device, module_->productrun(queue, plan, a, b, bias, c,
                                               RengaCudaOf_Private(device)->workspace));
   return RENGA_SUCCESS;
@@ -61,14 +63,38 @@ RengaErrorCode RengaCudaPlanDestroy_Private(RengaDevice device, void *plan)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ProductRun_Cuda(RengaKernel kernel, RengaStream stream,
-                                      const RengaKernelContext *context, const void *const in[],
-                                      void *const out[], void *workspace)
+bool RengaCudaHasProduct_Private(const RengaTensorSpec *a, const RengaTensorSpec *b,
+                                 const RengaTensorSpec *y)
+{
+  return a->type == b->type && RengaCudaIsFloat_Private(a) &&
+         (y->type == a->type || y->type == RENGA_FLOAT32);
+}
+
+RengaErrorCode RengaCudaAddBias_Private(RengaKernel kernel, RengaStream stream, RengaCudaBias shape,
+                                        const void *bias, const void *x, void *y)
+{
+  const RengaOpCall *call = &kernel->call;
+  const RengaTensorSpec wide = {.type = RENGA_FLOAT32};
+  const RengaCudaOperand in[RENGA_CUDA_ARGUMENTS] = {RengaCudaOperand_Private(&call->in[2], bias),
+                                                     RengaCudaOperand_Private(&wide, x)};
+  const RengaCudaOperand out[RENGA_CUDA_ARGUMENTS] = {RengaCudaOperand_Private(&call->out[0], y)};
+  RENGA_CALL_CUDA(kernel->device,
+                  module_->run.addbias(RengaCudaStream_Private(kernel->device, stream), &shape,
+                                       NULL, in, out, NULL));
+  return RENGA_SUCCESS;
+}
+
+/* An element of a tensor without gaps. */
+static void *ElementOf_Cuda(const RengaTensorSpec *spec, const void *data, int64_t i)
+{
+  return (char *)(uintptr_t)data + (size_t)i * RengaDataTypeSize(spec->type);
+}
+
+static RengaErrorCode RunBatches_Cuda(RengaKernel kernel, RengaStream stream,
+                                      const void *const in[], const void *bias, void *out)
 {
   CudaProduct *s = kernel->data;
-  const float *bias = kernel->call.n_in > 2 ? in[2] : NULL;
-  (void)context;
-  (void)workspace;
+  const RengaOpCall *call = &kernel->call;
   for (int64_t p = 0; p < s->products; p++) {
     int64_t rest = p, a = 0, b = 0;
     for (int d = s->dimensions - 1; d >= 0; d--) {
@@ -76,10 +102,27 @@ static RengaErrorCode ProductRun_Cuda(RengaKernel kernel, RengaStream stream,
       b += rest % s->extent[d] * s->stride_b[d];
       rest /= s->extent[d];
     }
-    RengaCall(RengaCudaPlanRun_Private(kernel->device, stream, s->plan, (const float *)in[s->a] + a,
-                                       (const float *)in[s->b] + b, bias,
-                                       (float *)out[0] + p * s->stride_c));
+    RengaCall(RengaCudaPlanRun_Private(kernel->device, stream, s->plan,
+                                       ElementOf_Cuda(&call->in[s->a], in[s->a], a),
+                                       ElementOf_Cuda(&call->in[s->b], in[s->b], b), bias,
+                                       ElementOf_Cuda(&call->out[0], out, p * s->stride_c)));
   }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ProductRun_Cuda(RengaKernel kernel, RengaStream stream,
+                                      const RengaKernelContext *context, const void *const in[],
+                                      void *const out[], void *workspace)
+{
+  const CudaProduct *s = kernel->data;
+  const RengaTensorSpec *y = &kernel->call.out[0];
+  const void *bias = kernel->call.n_in > 2 ? in[2] : NULL;
+  (void)context;
+  RengaCall(
+      RunBatches_Cuda(kernel, stream, in, s->rounds ? NULL : bias, s->rounds ? workspace : out[0]));
+  if (!s->rounds) return RENGA_SUCCESS;
+  const RengaCudaBias shape = {RengaTensorSpecCount(y), y->dim[y->ndim - 1], 1};
+  RengaCall(RengaCudaAddBias_Private(kernel, stream, shape, bias, workspace, out[0]));
   return RENGA_SUCCESS;
 }
 
@@ -91,21 +134,34 @@ static RengaErrorCode ProductDestroy_Cuda(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-/* Leaves the kernel to the host where a dimension is 0. a, b: which inputs the factors are. */
-static RengaErrorCode CreateProduct_Cuda(RengaKernel kernel, const RengaCudaProduct *product, int a,
-                                         int b)
+/* Types of the plan; true: a bias of a type of its own is added later. */
+static bool SetTypes_Cuda(const RengaOpCall *call, int a, RengaCudaProduct *product)
 {
+  const bool rounds = product->bias && call->in[2].type != call->out[0].type;
+  product->factors = RengaCudaTypeOf_Private(call->in[a].type);
+  product->result = rounds ? RENGA_CUDA_FLOAT32 : RengaCudaTypeOf_Private(call->out[0].type);
+  product->tf32 = RengaOpCallInt(call, "tf32") != 0 && product->factors == RENGA_CUDA_FLOAT32;
+  if (rounds) product->bias = false;
+  return rounds;
+}
+
+/* Leaves the kernel to the host where a dimension is 0. a, b: which inputs the factors are. */
+static RengaErrorCode CreateProduct_Cuda(RengaKernel kernel, RengaCudaProduct product, int a, int b)
+{
+  const RengaOpCall *call = &kernel->call;
   char *memory;
-  if (!RengaCudaAllOf_Private(&kernel->call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
-  if (product->m * product->n * product->k * product->batch == 0) return RENGA_SUCCESS;
+  if (!RengaCudaHasProduct_Private(&call->in[a], &call->in[b], &call->out[0])) return RENGA_SUCCESS;
+  if (product.m * product.n * product.k * product.batch == 0) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(sizeof(CudaProduct) + RengaCudaPlanBytes_Private(kernel->device), &memory));
   CudaProduct *s = (CudaProduct *)(void *)memory;
   s->a = a;
   s->b = b;
   s->products = 1;
-  const RengaErrorCode code = RengaCudaPlanCreate_Private(kernel->device, product, s->plan);
+  s->rounds = SetTypes_Cuda(call, a, &product);
+  const RengaErrorCode code = RengaCudaPlanCreate_Private(kernel->device, &product, s->plan);
   if (code) RengaFree(&memory);
   RengaCall(code);
+  if (s->rounds) kernel->workspace = (size_t)RengaTensorSpecCount(&call->out[0]) * sizeof(float);
   kernel->data = s;
   kernel->run = ProductRun_Cuda;
   kernel->destroy = ProductDestroy_Cuda;
@@ -140,7 +196,7 @@ static RengaErrorCode LinearCreate_Cuda(RengaKernel kernel)
       RengaOpProduct(&call->in[0], 0, call->in[0].ndim - 1), LastExtent_Cuda(&call->out[0]),
       LastExtent_Cuda(&call->in[0]), false, RengaOpCallInt(call, "transB") != 0);
   p.bias = call->n_in > 2;
-  RengaCall(CreateProduct_Cuda(kernel, &p, 0, 1));
+  RengaCall(CreateProduct_Cuda(kernel, p, 0, 1));
   return RENGA_SUCCESS;
 }
 
@@ -151,7 +207,7 @@ static RengaErrorCode LinearGradInputCreate_Cuda(RengaKernel kernel)
   const RengaCudaProduct p = RengaCudaProductOf_Private(
       RengaOpProduct(&call->in[0], 0, call->in[0].ndim - 1), LastExtent_Cuda(&call->out[0]),
       LastExtent_Cuda(&call->in[0]), false, RengaOpCallInt(call, "transB") == 0);
-  RengaCall(CreateProduct_Cuda(kernel, &p, 0, 1));
+  RengaCall(CreateProduct_Cuda(kernel, p, 0, 1));
   return RENGA_SUCCESS;
 }
 
@@ -164,7 +220,7 @@ static RengaErrorCode LinearGradWeightCreate_Cuda(RengaKernel kernel)
   const RengaCudaProduct p = RengaCudaProductOf_Private(
       LastExtent_Cuda(&call->in[a]), LastExtent_Cuda(&call->in[b]),
       RengaOpProduct(&call->in[0], 0, call->in[0].ndim - 1), true, false);
-  RengaCall(CreateProduct_Cuda(kernel, &p, a, b));
+  RengaCall(CreateProduct_Cuda(kernel, p, a, b));
   return RENGA_SUCCESS;
 }
 
@@ -216,9 +272,10 @@ static RengaErrorCode MatMulCreate_Cuda(RengaKernel kernel)
     p.stride_b = shape.b_batch[shape.n_batch - 1];
     p.stride_c = shape.m * shape.n;
   }
-  const bool aligned = p.stride_a % 4 == 0 && p.stride_b % 4 == 0 && p.stride_c % 4 == 0;
-  if (shape.n_batch > 1 || !aligned) p.alignment = (int)sizeof(float);
-  RengaCall(CreateProduct_Cuda(kernel, &p, 0, 1));
+  const int64_t unit = 16 / (int64_t)RengaDataTypeSize(call->in[0].type);
+  const bool aligned = p.stride_a % unit == 0 && p.stride_b % unit == 0 && p.stride_c % unit == 0;
+  p.scattered = shape.n_batch > 1 || !aligned;
+  RengaCall(CreateProduct_Cuda(kernel, p, 0, 1));
   if (kernel->run) KeepBatches_Cuda(&shape, kernel->data);
   return RENGA_SUCCESS;
 }

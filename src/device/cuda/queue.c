@@ -1,6 +1,12 @@
 /* Memory, copies, streams and events of the cuda device: the module's. A RengaStream and a
    RengaEvent are CUDA's own. */
 #include "cuda.h"
+#include "renga/private/wait.h"
+
+bool RengaCudaIsGivenUp_Private(RengaDevice device)
+{
+  return RengaWatchIsBroken_Private(device->hdr.comm);
+}
 
 static RengaErrorCode Malloc_Cuda(RengaDevice device, size_t bytes, void **pointer)
 {
@@ -13,22 +19,37 @@ static RengaErrorCode Malloc_Cuda(RengaDevice device, size_t bytes, void **point
 static RengaErrorCode Free_Cuda(RengaDevice device, size_t bytes, void **pointer)
 {
   (void)bytes;
-  RENGA_CALL_CUDA(device, module_->release(*pointer));
+  if (!RengaCudaIsGivenUp_Private(device)) RENGA_CALL_CUDA(device, module_->release(*pointer));
   *pointer = NULL;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode HostMalloc_Cuda(RengaDevice device, size_t bytes, void **pointer)
 {
-  const RengaCudaModule *module = RengaCudaOf_Private(device)->module;
-  RengaCheck(module->hostreserve(bytes, pointer) == 0, MPI_COMM_SELF, RENGA_ERR_MEMORY,
-             "no %zu bytes of pinned memory: %s", bytes, module->error());
+  CudaDevice *cuda = RengaCudaOf_Private(device);
+  RengaCall(RengaRealloc(cuda->n_pinned + 1, &cuda->pinned));
+  RengaCheck(cuda->module->hostreserve(bytes, pointer) == 0, MPI_COMM_SELF, RENGA_ERR_MEMORY,
+             "no %zu bytes of pinned memory: %s", bytes, cuda->module->error());
+  cuda->pinned[cuda->n_pinned++] = (CudaPinned){*pointer, bytes};
   return RENGA_SUCCESS;
+}
+
+/* The place of a block that holds `at`; n_pinned: there is none. */
+static int FindPinned(const CudaDevice *cuda, const char *at)
+{
+  int p = 0;
+  while (p < cuda->n_pinned &&
+         (at < cuda->pinned[p].at || at >= cuda->pinned[p].at + cuda->pinned[p].bytes))
+    p++;
+  return p;
 }
 
 static RengaErrorCode HostFree_Cuda(RengaDevice device, void **pointer)
 {
-  RENGA_CALL_CUDA(device, module_->hostrelease(*pointer));
+  CudaDevice *cuda = RengaCudaOf_Private(device);
+  const int p = FindPinned(cuda, *pointer);
+  if (p < cuda->n_pinned) cuda->pinned[p] = cuda->pinned[--cuda->n_pinned];
+  if (!RengaCudaIsGivenUp_Private(device)) RENGA_CALL_CUDA(device, module_->hostrelease(*pointer));
   *pointer = NULL;
   return RENGA_SUCCESS;
 }
@@ -42,12 +63,21 @@ static RengaErrorCode Capacity_Cuda(RengaDevice device, size_t *bytes)
   return RENGA_SUCCESS;
 }
 
+/* CUDA itself would wait for a copy to other memory of the host, without a limit. */
+static RengaErrorCode AwaitPageable(RengaDevice device, RengaStream stream, const void *to)
+{
+  const CudaDevice *cuda = RengaCudaOf_Private(device);
+  if (FindPinned(cuda, to) == cuda->n_pinned) RengaCall(RengaStreamSynchronize(device, stream));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Copy_Cuda(RengaDevice device, RengaStream stream, RengaCopyKind kind,
                                 void *to, const void *from, size_t bytes)
 {
   RengaCudaCopy way = RENGA_CUDA_WITHIN;
   if (kind == RENGA_HOST_TO_DEVICE) way = RENGA_CUDA_UP;
   if (kind == RENGA_DEVICE_TO_HOST) way = RENGA_CUDA_DOWN;
+  if (kind == RENGA_DEVICE_TO_HOST) RengaCall(AwaitPageable(device, stream, to));
   RENGA_CALL_CUDA(device,
                   module_->copy(RengaCudaStream_Private(device, stream), way, to, from, bytes));
   return RENGA_SUCCESS;
@@ -72,7 +102,7 @@ static RengaErrorCode StreamCreate_Cuda(RengaDevice device, RengaStream *stream)
 static RengaErrorCode TellFault_Cuda(RengaDevice device)
 {
   RengaCudaFault *fault = RengaCudaOf_Private(device)->fault;
-  if (!fault->found) return RENGA_SUCCESS;
+  if (!fault || !fault->found) return RENGA_SUCCESS;
   const RengaCudaFault said = *fault;
   fault->found = 0;
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s %lld at position %lld is outside [0, %lld)",
@@ -88,7 +118,7 @@ static RengaErrorCode StreamSynchronize_Cuda(RengaDevice device, RengaStream str
 
 static RengaErrorCode StreamDestroy_Cuda(RengaDevice device, RengaStream *stream)
 {
-  RENGA_CALL_CUDA(device, module_->streamdestroy(*stream));
+  if (!RengaCudaIsGivenUp_Private(device)) RENGA_CALL_CUDA(device, module_->streamdestroy(*stream));
   *stream = NULL;
   return RENGA_SUCCESS;
 }
@@ -98,6 +128,23 @@ static RengaErrorCode EventCreate_Cuda(RengaDevice device, RengaEvent *event)
   void *made = NULL;
   RENGA_CALL_CUDA(device, module_->eventcreate(&made));
   *event = made;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EventCreateTimed_Cuda(RengaDevice device, RengaEvent *event)
+{
+  void *made = NULL;
+  RENGA_CALL_CUDA(device, module_->eventcreatetimed(&made));
+  *event = made;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EventSeconds_Cuda(RengaDevice device, RengaEvent from, RengaEvent to,
+                                        bool *done, double *seconds)
+{
+  int are_done = 0;
+  RENGA_CALL_CUDA(device, module_->eventseconds(from, to, &are_done, seconds));
+  *done = are_done;
   return RENGA_SUCCESS;
 }
 
@@ -154,4 +201,6 @@ void RengaCudaSetQueue_Private(RengaDevice device)
   device->ops->eventsynchronize = EventSynchronize_Cuda;
   device->ops->eventquery = EventQuery_Cuda;
   device->ops->eventdestroy = EventDestroy_Cuda;
+  device->ops->eventcreatetimed = EventCreateTimed_Cuda;
+  device->ops->eventseconds = EventSeconds_Cuda;
 }

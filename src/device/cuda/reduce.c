@@ -44,7 +44,7 @@ static RengaErrorCode ReduceCreate_Cuda(RengaKernel kernel)
   bool chosen[RENGA_MAX_DIM] = {false};
   RengaCudaReduce s = {.results = 0};
   size_t r = 0;
-  if (!RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32) || RengaTensorSpecCount(&call->in[0]) == 0)
+  if (!RengaCudaAllFloats_Private(call) || RengaTensorSpecCount(&call->in[0]) == 0)
     return RENGA_SUCCESS;
   while (strcmp(reductions[r].name, call->op->name) != 0) r++;
   RengaCall(RengaOpAxes(call, call->in[0].ndim, chosen));

@@ -1,5 +1,6 @@
 /* Kernels of the cuda device that the module has by the shape of an operator. */
 #include "cuda.h"
+#include "renga/private/low.h"
 #include <string.h>
 
 /* What a kernel by shape keeps: the shape stands behind. */
@@ -10,6 +11,49 @@ typedef struct {
   RengaCudaIndices indices;
   _Alignas(16) char shape[];
 } CudaShaped;
+
+RengaCudaType RengaCudaTypeOf_Private(RengaDataType type)
+{
+  static const struct {
+    RengaDataType type;
+    RengaCudaType known;
+  } types[] = {{RENGA_FLOAT32, RENGA_CUDA_FLOAT32}, {RENGA_BFLOAT16, RENGA_CUDA_BFLOAT16},
+               {RENGA_FLOAT16, RENGA_CUDA_FLOAT16}, {RENGA_INT64, RENGA_CUDA_INT64},
+               {RENGA_INT32, RENGA_CUDA_INT32},     {RENGA_BOOL, RENGA_CUDA_BOOL}};
+  for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+    if (types[t].type == type) return types[t].known;
+  return RENGA_CUDA_NO_TYPE;
+}
+
+uint64_t RengaCudaBits_Private(RengaDataType type, double value)
+{
+  uint64_t bits = 0;
+  const float real = (float)value;
+  const int64_t integer = (int64_t)value;
+  const int32_t narrow = (int32_t)integer;
+  const bool truth = value != 0;
+  if (type == RENGA_FLOAT32) memcpy(&bits, &real, sizeof real);
+  if (type == RENGA_BFLOAT16) bits = RengaLowToBrain(real);
+  if (type == RENGA_FLOAT16) bits = RengaLowToHalf(real);
+  if (type == RENGA_INT64) memcpy(&bits, &integer, sizeof integer);
+  if (type == RENGA_INT32) memcpy(&bits, &narrow, sizeof narrow);
+  if (type == RENGA_BOOL) memcpy(&bits, &truth, sizeof truth);
+  return bits;
+}
+
+bool RengaCudaAllFloats_Private(const RengaOpCall *call)
+{
+  bool all = true;
+  for (int i = 0; i < call->n_in; i++) all = all && RengaCudaIsFloat_Private(&call->in[i]);
+  for (int o = 0; o < call->n_out; o++) all = all && RengaCudaIsFloat_Private(&call->out[o]);
+  return all;
+}
+
+void RengaCudaAllowOver_Private(RengaKernel kernel, int input)
+{
+  if (kernel->call.in[input].type == kernel->call.out[0].type)
+    kernel->alias |= RENGA_KERNEL_ALIAS(0, input);
+}
 
 RengaErrorCode RengaCudaFreeData_Private(RengaKernel kernel)
 {
@@ -25,12 +69,14 @@ static RengaErrorCode ShapedRun_Cuda(RengaKernel kernel, RengaStream stream,
   const RengaOpCall *call = &kernel->call;
   RengaDevice device = kernel->device;
   void *queue = RengaCudaStream_Private(device, stream);
-  const RengaCudaContext now = {context->seed, context->step, context->sample, context->training};
-  const void *inputs[RENGA_CUDA_ARGUMENTS] = {NULL};
-  void *outputs[RENGA_CUDA_ARGUMENTS] = {NULL};
+  const RengaCudaContext now = RengaCudaContextOf_Private(device, context);
+  RengaCudaOperand inputs[RENGA_CUDA_ARGUMENTS] = {{NULL, RENGA_CUDA_FLOAT32}};
+  RengaCudaOperand outputs[RENGA_CUDA_ARGUMENTS] = {{NULL, RENGA_CUDA_FLOAT32}};
   for (int i = 0; i < RENGA_CUDA_ARGUMENTS; i++)
-    if (s->input[i] < call->n_in) inputs[i] = in[s->input[i]];
-  for (int o = 0; o < RENGA_CUDA_ARGUMENTS && o < call->n_out; o++) outputs[o] = out[o];
+    if (s->input[i] < call->n_in)
+      inputs[i] = RengaCudaOperand_Private(&call->in[s->input[i]], in[s->input[i]]);
+  for (int o = 0; o < RENGA_CUDA_ARGUMENTS && o < call->n_out; o++)
+    outputs[o] = RengaCudaOperand_Private(&call->out[o], out[o]);
   if (s->checked >= 0)
     RENGA_CALL_CUDA(device, module_->each.check(queue, &s->indices, in[s->checked],
                                                 RengaCudaOf_Private(device)->fault));

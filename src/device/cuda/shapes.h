@@ -15,6 +15,14 @@ typedef enum {
   RENGA_CUDA_NO_TYPE /* that the module knows */
 } RengaCudaType;
 
+/* Memory of the device that a kernel reads or writes, NULL where it is absent. Where a kernel works
+   on floats each operand has a type of its own, float32, bfloat16 or float16: inputs are widened
+   exactly, results of float32 are rounded once, to nearest even. */
+typedef struct {
+  void *data;
+  RengaCudaType type;
+} RengaCudaOperand;
+
 /* y of these extents from inputs with these strides, 0 where one is broadcast. */
 typedef struct {
   int dimensions;
@@ -32,11 +40,14 @@ typedef struct {
 } RengaCudaMove;
 
 /* c[m,n] = alpha a b, or with a bias of n values a b + bias; row-major. a is [m,k], or [k,m] where
-   trans_a; b is [k,n], or [n,k] where trans_b; ld: distance of rows as stored. */
+   trans_a; b is [k,n], or [n,k] where trans_b; ld: distance of rows as stored. Sums are float32's.
+   The types that cuBLASLt has: a and b are of one, c and the bias of that one, or of float32. */
 typedef struct {
   int trans_a, trans_b, bias;
   int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
-  int alignment;     /* in bytes of all pointers; 0: 16 */
+  RengaCudaType factors, result; /* of a and b; of c and the bias */
+  int tf32;                      /* factors, of float32, are rounded to 10 bits of fraction */
+  int scattered;     /* pointers are those of any elements, else multiples of 16 bytes */
   float alpha, beta; /* c = alpha a b + beta c */
 } RengaCudaProduct;
 
@@ -142,10 +153,16 @@ typedef struct {
   int count_pad;
 } RengaCudaWindow;
 
-/* columns[channels, kernel, pixels] of each of some images, or joined [channels, kernel, images,
+/* size: bytes of an element of x and of its columns; gradients of columns are float32.
+   columns[channels, kernel, pixels] of each of some images, or joined [channels, kernel, images,
    pixels]; pixels: of the output. x is [all images, channels, in]. */
 typedef struct {
   RengaCudaWindow window; /* planes: channels of an image */
   int64_t first, images;
-  int joined;
+  int joined, size;
 } RengaCudaColumns;
+
+/* y = x + bias; y is [before, channels, pixels]. */
+typedef struct {
+  int64_t count, channels, pixels;
+} RengaCudaBias;

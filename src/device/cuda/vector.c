@@ -1,18 +1,16 @@
 /* Flat vectors of the cuda device. Tables go to the module in parts that fit into the arguments of
    a kernel; where they are cut changes no bit. */
 #include "cuda.h"
-#include <math.h>
 
 _Static_assert(RENGA_CUDA_PIECE == RENGA_VECTOR_PIECE, "norms have other pieces on the GPU");
 
 static RengaErrorCode Convert_Cuda(RengaDevice device, RengaStream stream, int64_t count,
                                    RengaDataType from, const void *x, RengaDataType to, void *y)
 {
-  static const RengaCudaType types[RENGA_TYPE_COUNT] = {[RENGA_FLOAT32] = RENGA_CUDA_FLOAT32,
-                                                        [RENGA_BFLOAT16] = RENGA_CUDA_BFLOAT16,
-                                                        [RENGA_FLOAT16] = RENGA_CUDA_FLOAT16};
-  RENGA_CALL_CUDA(device, module_->convert(RengaCudaStream_Private(device, stream), count,
-                                           types[from], x, types[to], y));
+  const RengaCudaOperand source = {(void *)(uintptr_t)x, RengaCudaTypeOf_Private(from)};
+  const RengaCudaOperand target = {y, RengaCudaTypeOf_Private(to)};
+  RENGA_CALL_CUDA(device,
+                  module_->convert(RengaCudaStream_Private(device, stream), count, source, target));
   return RENGA_SUCCESS;
 }
 
@@ -60,33 +58,35 @@ static RengaErrorCode NeedParts(RengaDevice device, void *stream, int64_t number
   return RENGA_SUCCESS;
 }
 
-/* Some rows of the table: pieces, then rows, on the device; then a copy to the host. */
+/* Some rows of the table: their pieces on the device, then a copy to the host. */
 static RengaErrorCode FindNorms_Cuda(RengaDevice device, void *stream, int count,
-                                     const RengaVector x[], double sums[])
+                                     const RengaVector x[], double squares[], int64_t *found)
 {
   CudaDevice *cuda = device->data;
   RengaCudaNorm row[RENGA_CUDA_TABLE];
   int64_t pieces = 0;
   for (int i = 0; i < count; i++) {
     row[i] = (RengaCudaNorm){x[i].data, x[i].count, pieces};
-    pieces += (x[i].count + RENGA_CUDA_PIECE - 1) / RENGA_CUDA_PIECE;
+    pieces += RengaVectorPieces(x[i].count);
   }
-  RengaCall(NeedParts(device, stream, pieces + RENGA_CUDA_TABLE));
-  double *found = cuda->parts + pieces;
-  RENGA_CALL_CUDA(device, module_->norms(stream, count, row, pieces, cuda->parts, found));
-  RENGA_CALL_CUDA(
-      device, module_->copy(stream, RENGA_CUDA_DOWN, sums, found, (size_t)count * sizeof *sums));
+  *found = pieces;
+  if (pieces == 0) return RENGA_SUCCESS;
+  RengaCall(NeedParts(device, stream, pieces));
+  RENGA_CALL_CUDA(device, module_->norms(stream, count, row, pieces, cuda->parts));
+  RENGA_CALL_CUDA(device, module_->copy(stream, RENGA_CUDA_DOWN, squares, cuda->parts,
+                                        (size_t)pieces * sizeof *squares));
   RENGA_CALL_CUDA(device, module_->eventrecord(cuda->parts_free, stream));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SumsOfSquares_Cuda(RengaDevice device, RengaStream stream, int count,
-                                         const RengaVector x[], double sums[])
+                                         const RengaVector x[], double squares[])
 {
   void *queue = RengaCudaStream_Private(device, stream);
-  for (int k = 0; k < count; k += RENGA_CUDA_TABLE)
+  int64_t found;
+  for (int k = 0; k < count; k += RENGA_CUDA_TABLE, squares += found)
     RengaCall(FindNorms_Cuda(device, queue, SmallerCount_Cuda(RENGA_CUDA_TABLE, count - k), x + k,
-                             sums + k));
+                             squares, &found));
   return RENGA_SUCCESS;
 }
 
@@ -98,13 +98,7 @@ static RengaCudaSgd SgdRow_Cuda(const RengaSgdStep *step, double scale,
       .momentum = update->moment[0].data,
       .gradient = update->gradient.data,
       .count = update->parameter.count,
-      .rate = (float)(step->learning_rate * update->rate_scale),
-      .decay = (float)update->weight_decay,
-      .scale = (float)scale,
-      .keep = step->first ? 0 : (float)step->momentum,
-      .take = step->first ? 1 : (float)(1 - step->dampening),
-      .a = step->nesterov ? 1 : 0,
-      .b = step->nesterov ? (float)step->momentum : 1,
+      .by = RengaSgdFactorsOf_Private(step, scale, update),
   };
 }
 
@@ -125,25 +119,13 @@ static RengaErrorCode UpdateSgd_Cuda(RengaDevice device, RengaStream stream,
 static RengaCudaAdam AdamRow_Cuda(const RengaAdamStep *step, double scale,
                                   const RengaParameterUpdate *update)
 {
-  const double correction1 = 1 - pow(step->beta1, (double)step->step);
-  const double correction2 = 1 - pow(step->beta2, (double)step->step);
-  const double rate = step->learning_rate * update->rate_scale, decay = update->weight_decay;
   return (RengaCudaAdam){
       .parameter = update->parameter.data,
       .first = update->moment[0].data,
       .second = update->moment[1].data,
       .gradient = update->gradient.data,
       .count = update->parameter.count,
-      .shrink = step->decoupled ? (float)(1 - rate * decay) : 1,
-      .decay = step->decoupled ? 0 : (float)decay,
-      .scale = (float)scale,
-      .keep1 = (float)step->beta1,
-      .take1 = (float)(1 - step->beta1),
-      .keep2 = (float)step->beta2,
-      .take2 = (float)(1 - step->beta2),
-      .rate = (float)(rate / correction1),
-      .root = (float)(1 / sqrt(correction2)),
-      .epsilon = (float)step->epsilon,
+      .by = RengaAdamFactorsOf_Private(step, scale, update),
   };
 }
 

@@ -23,8 +23,7 @@ static RengaErrorCode CreateBatchNorm_Cuda(RengaKernel kernel, const RengaTensor
                                            RengaCudaRun run)
 {
   const RengaOpCall *call = &kernel->call;
-  if (!RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32) || x->ndim < 2 ||
-      RengaTensorSpecCount(x) == 0)
+  if (!RengaCudaAllFloats_Private(call) || x->ndim < 2 || RengaTensorSpecCount(x) == 0)
     return RENGA_SUCCESS;
   const RengaCudaBatchNorm s = {
       .images = x->dim[0],
@@ -35,7 +34,7 @@ static RengaErrorCode CreateBatchNorm_Cuda(RengaKernel kernel, const RengaTensor
   };
   RengaCall(RengaCudaCreateShaped_Private(kernel, run, sizeof s, &s));
   kernel->workspace = 2 * sizeof(double) * (size_t)s.channels;
-  kernel->alias = RENGA_KERNEL_ALIAS(0, 0);
+  RengaCudaAllowOver_Private(kernel, 0);
   return RENGA_SUCCESS;
 }
 
@@ -60,7 +59,7 @@ static RengaErrorCode CreatePool_Cuda(RengaKernel kernel, RengaCudaRun run,
   const RengaOpCall *call = &kernel->call;
   RengaOpWindow window;
   RengaCudaWindow s = {.planes = x->dim[0] * x->dim[1]};
-  if (x->type != RENGA_FLOAT32 || RengaOpCallIsLow_Private(call) || x->ndim < 3 || x->ndim > 4)
+  if (!RengaCudaIsFloat_Private(x) || !RengaCudaIsFloat_Private(y) || x->ndim < 3 || x->ndim > 4)
     return RENGA_SUCCESS;
   RengaCall(RengaOpGetWindow(call, x, NULL, &window));
   RengaCudaSetWindow_Private(&window, x, y, &s);
@@ -79,12 +78,14 @@ static RengaErrorCode MaxPoolCreate_Cuda(RengaKernel kernel)
 static RengaErrorCode MaxPoolGradCreate_Cuda(RengaKernel kernel)
 {
   const RengaTensorSpec *dy = &kernel->call.in[0], *dx = &kernel->call.out[0];
-  if (dy->type != RENGA_FLOAT32 || dx->type != RENGA_FLOAT32) return RENGA_SUCCESS;
+  if (!RengaCudaIsFloat_Private(dy) || !RengaCudaIsFloat_Private(dx)) return RENGA_SUCCESS;
   const RengaCudaWindow s = {.planes = RengaOpProduct(dx, 0, 2),
                              .in = {RengaOpProduct(dx, 2, dx->ndim), 1},
                              .out = {RengaOpProduct(dy, 2, dy->ndim), 1}};
   RengaCall(RengaCudaCreateShaped_Private(
       kernel, RengaCudaModuleOf_Private(kernel)->run.maxpoolgrad, sizeof s, &s));
+  if (RengaDeviceIsLow(dx->type))
+    kernel->workspace = (size_t)RengaTensorSpecCount(dx) * sizeof(float);
   return RENGA_SUCCESS;
 }
 

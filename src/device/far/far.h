@@ -27,6 +27,8 @@ struct _RengaEvent {
   RengaDevice device;
   RengaStream stream; /* NULL: not recorded yet */
   int64_t place;
+  bool timed;  /* it is a piece of work itself, which notes the time */
+  double time; /* MPI_Wtime; 0: not yet */
 };
 
 typedef struct {

@@ -21,8 +21,8 @@ static RengaErrorCode RunInner(RengaDevice device, void *argument)
   }
   RengaCall(RengaFarOpen_Private(device, task->workspace, task->kernel->workspace));
   if (task->workspace) memset(task->workspace, 0xff, task->kernel->workspace);
-  RengaCall(RengaKernelRun(task->kernel, NULL, &task->context, in,
-                           task->pointer + call->n_in, task->workspace));
+  RengaCall(RengaKernelRun(task->kernel, NULL, &task->context, in, task->pointer + call->n_in,
+                           task->workspace));
   return RENGA_SUCCESS;
 }
 

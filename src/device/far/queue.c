@@ -193,10 +193,25 @@ static RengaErrorCode CheckEvent(RengaDevice device, RengaEvent event)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode NoteTime(RengaDevice device, void *argument)
+{
+  RengaEvent *event = argument;
+  (void)device;
+  (*event)->time = MPI_Wtime();
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode EventRecord_Far(RengaDevice device, RengaEvent event, RengaStream stream)
 {
+  RengaEvent *noted;
   RengaCall(CheckEvent(device, event));
   RengaCall(FindStream(device, &stream));
+  if (event->timed) {
+    event->time = 0;
+    RengaCall(RengaFarQueue_Private(device, stream, "A note of the time", NoteTime, sizeof *noted,
+                                    &noted));
+    *noted = event;
+  }
   event->stream = stream;
   event->place = stream->queued;
   return RENGA_SUCCESS;
@@ -238,9 +253,29 @@ static RengaErrorCode EventQuery_Far(RengaDevice device, RengaEvent event, bool 
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode EventCreateTimed_Far(RengaDevice device, RengaEvent *event)
+{
+  RengaCall(EventCreate_Far(device, event));
+  (*event)->timed = true;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EventSeconds_Far(RengaDevice device, RengaEvent from, RengaEvent to,
+                                       bool *done, double *seconds)
+{
+  RengaCall(CheckEvent(device, from));
+  RengaCall(CheckEvent(device, to));
+  *done = from->time > 0 && to->time > 0;
+  *seconds = to->time - from->time;
+  return RENGA_SUCCESS;
+}
+
+/* A note of the time must not come after it. */
 static RengaErrorCode EventDestroy_Far(RengaDevice device, RengaEvent *event)
 {
   RengaCall(CheckEvent(device, *event));
+  if ((*event)->timed && (*event)->stream)
+    RengaCall(Run_Far(device, (*event)->stream, (*event)->place, INT64_MAX));
   RengaFree(event);
   return RENGA_SUCCESS;
 }
@@ -280,4 +315,6 @@ void RengaFarSetQueue_Private(RengaDevice device)
   device->ops->eventsynchronize = EventSynchronize_Far;
   device->ops->eventquery = EventQuery_Far;
   device->ops->eventdestroy = EventDestroy_Far;
+  device->ops->eventcreatetimed = EventCreateTimed_Far;
+  device->ops->eventseconds = EventSeconds_Far;
 }

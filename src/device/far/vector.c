@@ -81,7 +81,7 @@ enum { FAR_ROWS = 256 }; /* of a table that are queued together */
 
 typedef struct {
   int count;
-  double *sums; /* of the host */
+  double *squares; /* of the host */
   RengaVector x[];
 } FarNorms;
 
@@ -91,12 +91,12 @@ static RengaErrorCode RunSumsOfSquares(RengaDevice device, void *argument)
   for (int i = 0; i < task->count; i++)
     RengaCall(OpenVector(device, task->x[i].count, task->x[i].data));
   RengaCall(
-      Inner(device)->ops->sumsofsquares(Inner(device), NULL, task->count, task->x, task->sums));
+      Inner(device)->ops->sumsofsquares(Inner(device), NULL, task->count, task->x, task->squares));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SumsOfSquares_Far(RengaDevice device, RengaStream stream, int count,
-                                        const RengaVector x[], double sums[])
+                                        const RengaVector x[], double squares[])
 {
   for (int i = 0; i < count; i++) RengaCall(CheckVector(device, x[i].count, x[i].data, "A norm"));
   for (int first = 0; first < count; first += FAR_ROWS) {
@@ -105,8 +105,9 @@ static RengaErrorCode SumsOfSquares_Far(RengaDevice device, RengaStream stream, 
     RengaCall(RengaFarQueue_Private(device, stream, "A norm", RunSumsOfSquares,
                                     sizeof *task + (size_t)rows * sizeof *x, &task));
     task->count = rows;
-    task->sums = sums + first;
+    task->squares = squares;
     memcpy(task->x, x + first, (size_t)rows * sizeof *x);
+    for (int i = 0; i < rows; i++) squares += RengaVectorPieces(x[first + i].count);
   }
   return RENGA_SUCCESS;
 }
@@ -124,17 +125,34 @@ static size_t BytesBeside(const RengaParameterUpdate *update)
   return (size_t)update->value.count * RengaDataTypeSize(update->value.type);
 }
 
+static RengaErrorCode CheckRowsOf(RengaDevice device, const RengaRows *rows)
+{
+  RengaCall(RengaFarCheckRange_Private(device, rows->index,
+                                       (size_t)rows->most * sizeof *rows->index, "An update"));
+  RengaCall(RengaFarCheckRange_Private(device, rows->count, sizeof *rows->count, "An update"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OpenRowsOf(RengaDevice device, const RengaRows *rows)
+{
+  if (!rows->width) return RENGA_SUCCESS;
+  RengaCall(RengaFarOpen_Private(device, rows->index, (size_t)rows->most * sizeof *rows->index));
+  RengaCall(RengaFarOpen_Private(device, rows->count, sizeof *rows->count));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckUpdate(RengaDevice device, const RengaParameterUpdate *update)
 {
   const int64_t count = update->parameter.count;
   RengaCall(CheckVector(device, count, update->parameter.data, "An update"));
-  RengaCall(CheckVector(device, count, update->gradient.data, "An update"));
+  RengaCall(CheckVector(device, update->gradient.count, update->gradient.data, "An update"));
   for (int m = 0; m < RENGA_MOMENTS_MOST; m++)
     if (update->moment[m].data)
       RengaCall(CheckVector(device, count, update->moment[m].data, "An update"));
   if (update->value.data)
     RengaCall(
         RengaFarCheckRange_Private(device, update->value.data, BytesBeside(update), "An update"));
+  if (update->rows.width) RengaCall(CheckRowsOf(device, &update->rows));
   return RENGA_SUCCESS;
 }
 
@@ -160,7 +178,8 @@ static RengaErrorCode OpenUpdates(RengaDevice device, const FarUpdates *task)
     const RengaParameterUpdate *update = &task->row[i];
     const int64_t count = update->parameter.count;
     RengaCall(OpenVector(device, count, update->parameter.data));
-    RengaCall(OpenVector(device, count, update->gradient.data));
+    RengaCall(OpenVector(device, update->gradient.count, update->gradient.data));
+    RengaCall(OpenRowsOf(device, &update->rows));
     for (int m = 0; m < RENGA_MOMENTS_MOST; m++)
       RengaCall(OpenVector(device, count, update->moment[m].data));
     RengaCall(RengaFarOpen_Private(device, update->value.data, BytesBeside(update)));
@@ -204,6 +223,47 @@ static RengaErrorCode UpdateAdam_Far(RengaDevice device, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
+typedef struct {
+  RengaRowsTask sum;
+  double *square; /* of the host */
+} FarRowSum;
+
+/* From the first slot to the end of the last. */
+static size_t BytesOfSlots(const RengaRowsTask *sum)
+{
+  return (size_t)(sum->slots * sum->stride);
+}
+
+static RengaErrorCode RunRowSum(RengaDevice device, void *argument)
+{
+  const FarRowSum *task = argument;
+  const RengaRowsTask *sum = &task->sum;
+  const size_t positions = (size_t)RengaRowsTaskPositions(sum);
+  RengaCall(RengaFarOpen_Private(device, sum->slot, BytesOfSlots(sum)));
+  RengaCall(RengaFarOpen_Private(device, sum->index, positions * sizeof *sum->index));
+  RengaCall(RengaFarOpen_Private(device, sum->count, sizeof *sum->count));
+  RengaCall(OpenVector(device, (int64_t)positions * sum->width, sum->sum));
+  RengaCall(RengaFarOpen_Private(device, sum->work, 2 * positions * sizeof *sum->work));
+  RengaCall(Inner(device)->ops->sumrows(Inner(device), NULL, sum, task->square));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SumRows_Far(RengaDevice device, RengaStream stream, const RengaRowsTask *sum,
+                                  double *square)
+{
+  static const char what[] = "A sum of rows";
+  const size_t positions = (size_t)RengaRowsTaskPositions(sum);
+  FarRowSum *task;
+  RengaCall(RengaFarCheckRange_Private(device, sum->slot, BytesOfSlots(sum), what));
+  RengaCall(RengaFarCheckRange_Private(device, sum->index, positions * sizeof *sum->index, what));
+  RengaCall(RengaFarCheckRange_Private(device, sum->count, sizeof *sum->count, what));
+  RengaCall(CheckVector(device, (int64_t)positions * sum->width, sum->sum, what));
+  RengaCall(RengaFarCheckRange_Private(device, sum->work, 2 * positions * sizeof *sum->work, what));
+  RengaCall(RengaFarQueue_Private(device, stream, what, RunRowSum, sizeof *task, &task));
+  *task = (FarRowSum){.sum = *sum, .square = square};
+  return RENGA_SUCCESS;
+}
+
 void RengaFarSetVectors_Private(RengaDevice device)
 {
   device->ops->convert = Convert_Far;
@@ -211,4 +271,5 @@ void RengaFarSetVectors_Private(RengaDevice device)
   device->ops->sumsofsquares = SumsOfSquares_Far;
   device->ops->updatesgd = UpdateSgd_Far;
   device->ops->updateadam = UpdateAdam_Far;
+  device->ops->sumrows = SumRows_Far;
 }

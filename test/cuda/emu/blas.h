@@ -1,4 +1,4 @@
-/* Matrix products of the emulator: column-major, fp32 or bf16, sums in fp32. */
+/* Matrix products of the emulator: column-major, of fp32, bf16 or fp16, sums in fp32. */
 #pragma once
 #include "emu.h"
 #include <cublasLt.h>
@@ -11,6 +11,7 @@ size_t EmuMatrixBytes(const EmuMatrix &matrix); /* from the first to the last el
 
 /* D = epilogue(alpha op(A) op(B) + beta C) */
 struct EmuProduct {
+  cublasComputeType_t compute;
   bool transpose_a, transpose_b;
   EmuMatrix a, b, c, d;
   const void *in_a, *in_b, *in_c;
@@ -21,6 +22,6 @@ struct EmuProduct {
   int64_t aux_leading;
   cudaDataType bias_type, aux_type;
 };
-bool EmuHasType(cudaDataType type);
+bool EmuHasTypes(const EmuProduct &product);
 bool EmuHasEpilogue(cublasLtEpilogue_t epilogue);
 void EmuMultiply(const EmuProduct &product);

@@ -20,6 +20,13 @@ static cudaMemcpyKind KindOf(bool to_device, bool from_device)
 /* The source may change as soon as the call returns. */
 static cudaError_t CopyFromPageable(void *to, const void *from, size_t bytes, cudaStream_t stream)
 {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaError_t code = cudaStreamIsCapturing(stream, &status);
+  if (code) return code;
+  if (status != cudaStreamCaptureStatusNone) { /* a replay would find another source */
+    std::unique_lock<std::mutex> hold(emu_lock);
+    return EmuRefuseCapture();
+  }
   auto staged = std::make_shared<std::string>((const char *)from, bytes);
   return EmuQueue(stream, "a copy from pageable memory of the host", [=] {
     memcpy(to, staged->data(), bytes);
@@ -34,6 +41,8 @@ static cudaError_t CopyFromPinned(void *to, const void *from, size_t bytes, cuda
   const uint64_t hash = Hash(from, bytes);
   const cudaError_t code = cudaStreamIsCapturing(stream, &status);
   if (code) return code;
+  EmuNotePointer(to);
+  EmuNotePointer(from);
   return EmuQueue(stream, "a copy from pinned memory of the host", [=] {
     const EmuSettings &settings = EmuGetSettings();
     if (!settings.sync && settings.delay) usleep(settings.delay / 2);
@@ -56,6 +65,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
   if (is == cudaMemcpyHostToDevice && !EmuIsPinned(from, bytes))
     return CopyFromPageable(to, from, bytes, stream);
   if (is == cudaMemcpyHostToDevice) return CopyFromPinned(to, from, bytes, stream);
+  EmuNotePointer(to);
+  EmuNotePointer(from);
   const cudaError_t code = EmuQueue(stream, "a copy from the device", [=] {
     memmove(to, from, bytes);
     return true;
@@ -75,6 +86,7 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t strea
   if (!bytes) return cudaSuccess;
   EmuStart();
   if (!EmuIsDevice(to, bytes)) return EmuSetError(cudaErrorInvalidValue);
+  EmuNotePointer(to);
   return EmuQueue(stream, "cudaMemsetAsync", [=] {
     memset(to, byte, bytes);
     return true;

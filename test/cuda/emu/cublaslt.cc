@@ -4,6 +4,7 @@
 #include <cstring>
 
 struct Description {
+  cublasComputeType_t compute;
   int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void *bias = nullptr, *aux = nullptr;
@@ -45,6 +46,7 @@ static EmuProduct Describe(const Description *d, cublasLtMatrixLayout_t a, cubla
                            cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t out)
 {
   EmuProduct p = {};
+  p.compute = d->compute;
   p.transpose_a = d->transpose_a != CUBLAS_OP_N;
   p.transpose_b = d->transpose_b != CUBLAS_OP_N;
   p.a = *(const EmuMatrix *)a;
@@ -67,10 +69,9 @@ static cublasStatus_t CheckShapes(const EmuProduct &p)
   const int64_t inner_b = p.transpose_b ? p.b.columns : p.b.rows;
   const int64_t columns = p.transpose_b ? p.b.rows : p.b.columns;
   for (const auto *m : {&p.a, &p.b, &p.c, &p.d}) {
-    if (!EmuHasType(m->type)) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (m->leading < m->rows || m->batch != p.d.batch) return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (!EmuHasEpilogue(p.epilogue)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!EmuHasTypes(p) || !EmuHasEpilogue(p.epilogue)) return CUBLAS_STATUS_NOT_SUPPORTED;
   return inner_a == inner_b && rows == p.d.rows && columns == p.d.columns
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_INVALID_VALUE;
@@ -125,7 +126,9 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *description,
   if (compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32)
     return CUBLAS_STATUS_NOT_SUPPORTED;
   if (scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
-  return Make<Description>(description);
+  const cublasStatus_t status = Make<Description>(description);
+  ((Description *)*description)->compute = compute;
+  return status;
 }
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description)

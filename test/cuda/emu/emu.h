@@ -59,11 +59,13 @@ void EmuNeedDevice(const char *who, const char *what, const void *pointer, size_
 /* queue.cc: one thread plays the device. */
 struct EmuOperation {
   std::string name;
-  std::function<bool()> step; /* called until it returns true */
-  uint64_t number;            /* order of the calls */
+  std::function<bool()> step;         /* called until it returns true */
+  uint64_t number;                    /* order of the calls */
+  std::vector<const void *> pointers; /* of a captured one: memory that must be there still */
 };
 struct EmuGraph {
   std::vector<EmuOperation> operations; /* in the order of the capture */
+  bool invalid = false;                 /* a call that is forbidden meanwhile was made */
 };
 struct CUstream_st {
   std::deque<EmuOperation> queue;
@@ -81,6 +83,10 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
 void EmuWaitStream(std::unique_lock<std::mutex> &hold, const CUstream_st *stream);
 void EmuWaitAll(std::unique_lock<std::mutex> &hold);
 bool EmuIsCapturing(); /* any stream; emu_lock is held */
+/* For calls that no capture bears: an error, and all captures are spoilt. emu_lock is held. */
+cudaError_t EmuRefuseCapture();
+/* The next operation that this thread queues has an argument that points there. */
+void EmuNotePointer(const void *pointer);
 void EmuEndCapture(const std::shared_ptr<EmuGraph> &graph);
 bool EmuIsDeviceThread();
 void EmuSayRunning(const std::string &name);

@@ -118,11 +118,18 @@ template <class T> static inline T __ldg(const T *at)
 }
 #define rsqrtf(x) (1.0f / sqrtf(x))
 
+/* A pointer, or a struct with one of this name. */
+template <class P, class = void> struct EmuHasData : std::false_type {
+};
+template <class P> struct EmuHasData<P, std::void_t<decltype(P::data)>> : std::true_type {
+};
 template <class P>
 static inline void EmuCheckArgument(const char *kernel, int number, const P &value)
 {
   if constexpr (std::is_pointer<P>::value)
     EmuCheckPointer(kernel, number, (const void *)value);
+  else if constexpr (EmuHasData<P>::value)
+    EmuCheckPointer(kernel, number, (const void *)value.data);
   else
     (void)kernel, (void)number, (void)value;
 }

@@ -9,6 +9,7 @@ struct EmuEventState {
 struct CUevent_st {
   std::shared_ptr<EmuEventState> state = std::make_shared<EmuEventState>();
   std::shared_ptr<EmuGraph> capture; /* recorded in it: who waits for the event joins it */
+  bool timed = true;
 };
 struct CUgraph_st {
   std::shared_ptr<EmuGraph> graph;
@@ -19,10 +20,11 @@ struct CUgraphExec_st {
 
 extern "C" {
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
   EmuStart();
   *event = new CUevent_st;
+  (*event)->timed = !(flags & cudaEventDisableTiming);
   return cudaSuccess;
 }
 
@@ -66,7 +68,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     s->capture = event->capture;
     return cudaSuccess;
   }
-  if (s->capture) return EmuSetError(cudaErrorStreamCaptureIsolation);
+  if (s->capture) {
+    s->capture->invalid = true; /* it would wait for what is no part of the graph */
+    return EmuSetError(cudaErrorStreamCaptureIsolation);
+  }
   auto state = event->state;
   const uint64_t number = state->recorded;
   const bool waits = state->done < number; /* in sync mode: for other processes */
@@ -85,13 +90,15 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 {
   std::unique_lock<std::mutex> hold(emu_lock);
   if (EmuFault()) return EmuFault();
-  return event->state->done >= event->state->recorded ? cudaSuccess : cudaErrorNotReady;
+  if (EmuIsCapturing()) return EmuRefuseCapture();
+  return event->state->done >= event->state->recorded ? cudaSuccess
+                                                      : EmuSetError(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
   std::unique_lock<std::mutex> hold(emu_lock);
-  if (event->capture) return EmuSetError(cudaErrorStreamCaptureUnsupported);
+  if (EmuIsCapturing()) return EmuRefuseCapture();
   auto state = event->state;
   const uint64_t number = state->recorded;
   emu_idle.wait(hold, [&] { return state->done >= number || EmuFault(); });
@@ -102,7 +109,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
 {
   std::unique_lock<std::mutex> hold(emu_lock);
   for (const auto *e : {from, to}) {
-    if (e->state->recorded == 0) return EmuSetError(cudaErrorInvalidResourceHandle);
+    if (e->state->recorded == 0 || !e->timed) return EmuSetError(cudaErrorInvalidResourceHandle);
     if (e->state->done < e->state->recorded) return EmuSetError(cudaErrorNotReady);
   }
   *milliseconds = (float)((to->state->time - from->state->time) * 1e3);
@@ -114,7 +121,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
   std::unique_lock<std::mutex> hold(emu_lock);
   CUstream_st *s = EmuFindStream(stream);
   if (!s) return EmuSetError(cudaErrorInvalidResourceHandle);
-  if (!stream || s->capture) return EmuSetError(cudaErrorStreamCaptureUnsupported);
+  if (!stream || s->capture || EmuFails("begin"))
+    return EmuSetError(cudaErrorStreamCaptureUnsupported);
   s->capture = std::make_shared<EmuGraph>();
   return cudaSuccess;
 }
@@ -126,6 +134,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
   if (!s || !s->capture) return EmuSetError(cudaErrorIllegalState);
   auto made = s->capture;
   EmuEndCapture(made);
+  *graph = nullptr;
+  if (made->invalid) return EmuSetError(cudaErrorStreamCaptureInvalidated);
   *graph = new CUgraph_st{made};
   return cudaSuccess;
 }
@@ -157,9 +167,20 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
   return cudaSuccess;
 }
 
+/* Memory that was there when it was captured may be gone. */
+static void CheckMemory(const EmuGraph &graph)
+{
+  for (const auto &operation : graph.operations)
+    for (const void *p : operation.pointers)
+      if (!EmuIsDevice(p, 0) && !EmuIsPinned(p, 1))
+        EmuFail("a graph's %s: the memory at %p was freed since it was captured",
+                operation.name.c_str(), p);
+}
+
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
   auto graph = exec->graph;
+  CheckMemory(*graph);
   auto at = std::make_shared<size_t>(0);
   return EmuQueue(stream, "a graph", [=] {
     for (; *at < graph->operations.size(); ++*at) {

@@ -11,6 +11,7 @@ static uint64_t random_state = 0x9e3779b97f4a7c15ull;
 void EmuCheckPointer(const char *kernel, int number, const void *pointer)
 {
   EmuStart();
+  EmuNotePointer(pointer);
   if (pointer && !EmuIsDevice(pointer, 0) && !EmuIsPinned(pointer, 1))
     EmuFail("kernel %s: argument %d, %p, is no memory of the device", kernel, number, pointer);
 }

@@ -70,6 +70,7 @@ bool EmuIsPinned(const void *pointer, size_t bytes)
 
 void EmuNeedDevice(const char *who, const char *what, const void *pointer, size_t bytes)
 {
+  if (bytes) EmuNotePointer(pointer);
   if (bytes && !EmuIsDevice(pointer, bytes))
     EmuFail("%s: %s at %p is not %zu bytes of device memory", who, what, pointer, bytes);
 }
@@ -145,7 +146,7 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes)
   EmuStart();
   {
     std::unique_lock<std::mutex> hold(emu_lock);
-    if (EmuIsCapturing()) return EmuSetError(cudaErrorStreamCaptureUnsupported);
+    if (EmuIsCapturing()) return EmuRefuseCapture();
   }
   if (EmuFault()) return EmuFault();
   return Allocate(pointer, bytes);
@@ -156,6 +157,7 @@ cudaError_t cudaFree(void *pointer)
   if (!pointer) return cudaSuccess;
   EmuStart();
   std::unique_lock<std::mutex> hold(emu_lock);
+  if (EmuIsCapturing()) return EmuRefuseCapture();
   EmuWaitAll(hold);
   return EmuFreeBlock(pointer);
 }
@@ -187,6 +189,10 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned)
 {
   EmuStart();
+  {
+    std::unique_lock<std::mutex> hold(emu_lock);
+    if (EmuIsCapturing()) return EmuRefuseCapture();
+  }
   *pointer = aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
   if (!*pointer) return EmuSetError(cudaErrorMemoryAllocation);
   memset(*pointer, FILL, bytes);
@@ -198,6 +204,7 @@ cudaError_t cudaFreeHost(void *pointer)
   if (!pointer) return cudaSuccess;
   std::unique_lock<std::mutex> hold(emu_lock);
   if (!pinned.count((char *)pointer)) return EmuSetError(cudaErrorInvalidValue);
+  if (EmuIsCapturing()) return EmuRefuseCapture();
   EmuWaitAll(hold);
   pinned.erase((char *)pointer);
   free(pointer);

@@ -3,12 +3,18 @@
 #include <cmath>
 #include <cstring>
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 typedef std::vector<float> Floats; /* a matrix without gaps */
 
-bool EmuHasType(cudaDataType type)
+/* Those that NVIDIA's documentation lists for sums of float32. */
+bool EmuHasTypes(const EmuProduct &p)
 {
-  return type == CUDA_R_32F || type == CUDA_R_16BF;
+  const bool low = p.a.type == CUDA_R_16BF || p.a.type == CUDA_R_16F;
+  const bool biased = p.bias && p.bias_type != p.d.type;
+  return (low || p.a.type == CUDA_R_32F) && p.b.type == p.a.type && p.c.type == p.d.type &&
+         (p.d.type == p.a.type || p.d.type == CUDA_R_32F) && !biased &&
+         (p.compute == CUBLAS_COMPUTE_32F || p.a.type == CUDA_R_32F);
 }
 
 static size_t SizeOf(cudaDataType type)
@@ -24,7 +30,8 @@ size_t EmuMatrixBytes(const EmuMatrix &m)
 
 static float Load(const void *from, cudaDataType type, int64_t i)
 {
-  return type == CUDA_R_32F ? ((const float *)from)[i]
+  if (type == CUDA_R_32F) return ((const float *)from)[i];
+  return type == CUDA_R_16F ? __half2float(((const __half *)from)[i])
                             : __bfloat162float(((const __nv_bfloat16 *)from)[i]);
 }
 
@@ -32,8 +39,22 @@ static void Store(float x, void *to, cudaDataType type, int64_t i)
 {
   if (type == CUDA_R_32F)
     ((float *)to)[i] = x;
+  else if (type == CUDA_R_16F)
+    ((__half *)to)[i] = __float2half_rn(x);
   else
     ((__nv_bfloat16 *)to)[i] = __float2bfloat16_rn(x);
+}
+
+/* TF32: 10 bits of fraction, to nearest, ties to even. */
+static void RoundToTf32(Floats &x)
+{
+  for (float &v : x) {
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    if ((bits & 0x7f800000) == 0x7f800000) continue;
+    bits = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
+    memcpy(&v, &bits, sizeof bits);
+  }
 }
 
 static Floats LoadMatrix(const void *from, const EmuMatrix &m, int64_t number, bool transpose)
@@ -146,8 +167,12 @@ void EmuMultiply(const EmuProduct &p)
 {
   const int64_t inner = p.transpose_a ? p.a.rows : p.a.columns;
   for (int64_t i = 0; i < p.d.batch; i++) {
-    const Floats a = LoadMatrix(p.in_a, p.a, i, p.transpose_a);
-    const Floats b = LoadMatrix(p.in_b, p.b, i, p.transpose_b);
+    Floats a = LoadMatrix(p.in_a, p.a, i, p.transpose_a);
+    Floats b = LoadMatrix(p.in_b, p.b, i, p.transpose_b);
+    if (p.compute == CUBLAS_COMPUTE_32F_FAST_TF32) {
+      RoundToTf32(a);
+      RoundToTf32(b);
+    }
     Floats y = Multiply(a, b, p.d.rows, p.d.columns, inner);
     const Floats c = p.beta != 0 ? LoadMatrix(p.in_c, p.c, i, false) : Floats();
     for (size_t k = 0; k < y.size(); k++) y[k] = p.alpha * y[k] + (c.empty() ? 0 : p.beta * c[k]);

@@ -152,6 +152,24 @@ bool EmuIsCapturing()
   return std::any_of(streams.begin(), streams.end(), [](auto *s) { return s->capture; });
 }
 
+cudaError_t EmuRefuseCapture()
+{
+  cudaError_t code = cudaSuccess;
+  for (auto *s : streams)
+    if (s->capture) {
+      s->capture->invalid = true;
+      code = cudaErrorStreamCaptureUnsupported;
+    }
+  return EmuSetError(code);
+}
+
+static thread_local std::vector<const void *> noted;
+
+void EmuNotePointer(const void *pointer)
+{
+  if (pointer) noted.push_back(pointer);
+}
+
 void EmuEndCapture(const std::shared_ptr<EmuGraph> &graph)
 {
   for (auto *s : streams)
@@ -161,18 +179,22 @@ void EmuEndCapture(const std::shared_ptr<EmuGraph> &graph)
 cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()> step, bool remote)
 {
   EmuStart();
+  const std::vector<const void *> pointers = std::move(noted);
+  noted.clear();
   if (EmuIsDeviceThread()) EmuFail("%s is called by a host function of a stream", name.c_str());
   if (EmuFault()) return EmuFault();
   std::unique_lock<std::mutex> hold(emu_lock);
   CUstream_st *s = EmuFindStream(stream);
   if (!s) return EmuSetError(cudaErrorInvalidResourceHandle);
   if (s->capture) {
-    s->capture->operations.push_back({name, step, 0});
+    if (s->capture->invalid) return EmuSetError(cudaErrorStreamCaptureInvalidated);
+    if (EmuFails("capture")) return EmuRefuseCapture();
+    s->capture->operations.push_back({name, step, 0, pointers});
     return cudaSuccess;
   }
   if (s == &null_stream && EmuIsCapturing()) return EmuSetError(cudaErrorStreamCaptureImplicit);
   const bool behind = !s->queue.empty(); /* in sync mode: what waits for other processes */
-  s->queue.push_back({name, step, next_number++});
+  s->queue.push_back({name, step, next_number++, {}});
   wake.notify_all();
   if (EmuGetSettings().sync && !remote && !behind) EmuWaitStream(hold, s);
   return cudaSuccess;
@@ -211,7 +233,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
   std::unique_lock<std::mutex> hold(emu_lock);
   const CUstream_st *s = EmuFindStream(stream);
   if (!s) return EmuSetError(cudaErrorInvalidResourceHandle);
-  if (s->capture) return EmuSetError(cudaErrorStreamCaptureUnsupported);
+  if (EmuIsCapturing()) return EmuRefuseCapture();
   EmuWaitStream(hold, s);
   return EmuFault();
 }
@@ -222,14 +244,15 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
   std::unique_lock<std::mutex> hold(emu_lock);
   const CUstream_st *s = EmuFindStream(stream);
   if (!s) return EmuSetError(cudaErrorInvalidResourceHandle);
-  return s->queue.empty() ? EmuFault() : cudaErrorNotReady;
+  if (EmuIsCapturing()) return EmuRefuseCapture();
+  return s->queue.empty() ? EmuFault() : EmuSetError(cudaErrorNotReady);
 }
 
 cudaError_t cudaDeviceSynchronize(void)
 {
   EmuStart();
   std::unique_lock<std::mutex> hold(emu_lock);
-  if (EmuIsCapturing()) return EmuSetError(cudaErrorStreamCaptureUnsupported);
+  if (EmuIsCapturing()) return EmuRefuseCapture();
   EmuWaitAll(hold);
   return EmuFault();
 }

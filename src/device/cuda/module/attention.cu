@@ -13,7 +13,8 @@ struct AttentionHead {
 
 /* What all kernels get of the operator's arguments. */
 struct AttentionCall {
-  const float *q, *k, *v, *mask, *dy, *whole, *delta;
+  RengaCudaOperand q, k, v, mask, dy, whole;
+  const float *delta;
   Randoms randoms;
   int64_t sample;
   int drops;
@@ -36,28 +37,35 @@ static __device__ AttentionHead HeadOf(const RengaCudaAttention &s, int64_t numb
   return head;
 }
 
-/* 32 x 32 elements of x [rows, width] from (row, column) on; 0 where there are none. */
-static __device__ inline void LoadTile(AttentionTile tile, const float *x, int64_t rows,
-                                       int64_t width, int64_t row, int64_t column)
+/* 32 x 32 elements of x, head `number` of [rows, width], from (row, column) on; 0 where there are
+   none. */
+template <class T>
+static __device__ inline void LoadTile(AttentionTile tile, const RengaCudaOperand &x_,
+                                       int64_t number, int64_t rows, int64_t width, int64_t row,
+                                       int64_t column)
 {
+  const Values<T> x(x_);
+  const int64_t first = number * rows * width;
   const int64_t c = column + threadIdx.x;
   for (int t = 0; t < TIMES; t++) {
     const int64_t r = row + threadIdx.y + t * ROWS;
-    tile[threadIdx.y + t * ROWS][threadIdx.x] = r < rows && c < width ? x[r * width + c] : 0;
+    tile[threadIdx.y + t * ROWS][threadIdx.x] =
+        r < rows && c < width ? x[first + r * width + c] : 0;
   }
 }
 
-/* dot[t] of rows first + y + 8 t of a with row second + x of b, over their width. */
-static __device__ inline void DotTiles(const float *a, int64_t rows_a, int64_t first,
-                                       const float *b, int64_t rows_b, int64_t second,
-                                       int64_t width, AttentionTile left, AttentionTile right,
-                                       float dot[TIMES])
+/* dot[t] of rows first + y + 8 t of a with row second + x of b, over their width, in a head. */
+template <class T>
+static __device__ inline void DotTiles(int64_t number, const RengaCudaOperand &a, int64_t rows_a,
+                                       int64_t first, const RengaCudaOperand &b, int64_t rows_b,
+                                       int64_t second, int64_t width, AttentionTile left,
+                                       AttentionTile right, float dot[TIMES])
 {
   for (int t = 0; t < TIMES; t++) dot[t] = 0;
   for (int64_t column = 0; column < width; column += TILE) {
     __syncthreads(); /* the tiles before were read */
-    LoadTile(left, a, rows_a, width, first, column);
-    LoadTile(right, b, rows_b, width, second, column);
+    LoadTile<T>(left, a, number, rows_a, width, first, column);
+    LoadTile<T>(right, b, number, rows_b, width, second, column);
     __syncthreads();
     for (int w = 0; w < TILE; w++)
       for (int t = 0; t < TIMES; t++)
@@ -67,15 +75,16 @@ static __device__ inline void DotTiles(const float *a, int64_t rows_a, int64_t f
 
 /* sum[t][c] += weights[y + 8 t][i] x[i][x + 32 c], over the tile's rows i of x; turned: weights[i]
    [y + 8 t]. */
-static __device__ inline void AddProducts(const AttentionTile weights, bool turned, const float *x,
-                                          int64_t rows, int64_t width, int64_t row,
-                                          AttentionTile right, float sum[TIMES][CHUNKS])
+template <class T>
+static __device__ inline void
+AddProducts(const AttentionTile weights, bool turned, const RengaCudaOperand &x, int64_t number,
+            int64_t rows, int64_t width, int64_t row, AttentionTile right, float sum[TIMES][CHUNKS])
 {
 #pragma unroll
   for (int c = 0; c < CHUNKS; c++) {
     if (c * TILE >= width) break;
     __syncthreads(); /* the tile before was read, the weights are written */
-    LoadTile(right, x, rows, width, row, c * TILE);
+    LoadTile<T>(right, x, number, rows, width, row, c * TILE);
     __syncthreads();
     for (int i = 0; i < TILE; i++)
       for (int t = 0; t < TIMES; t++) {
@@ -85,15 +94,19 @@ static __device__ inline void AddProducts(const AttentionTile weights, bool turn
   }
 }
 
-static __device__ inline void StoreSums(float *y, int64_t rows, int64_t width, int64_t row,
-                                        const float sum[TIMES][CHUNKS], const float factor[TIMES])
+template <class T>
+static __device__ inline void StoreSums(const RengaCudaOperand &y_, int64_t number, int64_t rows,
+                                        int64_t width, int64_t row, const float sum[TIMES][CHUNKS],
+                                        const float factor[TIMES])
 {
+  const Values<T> y(y_);
+  const int64_t first = number * rows * width;
   for (int t = 0; t < TIMES; t++) {
     const int64_t r = row + threadIdx.y + t * ROWS;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
       const int64_t column = c * TILE + threadIdx.x;
-      if (r < rows && column < width) y[r * width + column] = sum[t][c] * factor[t];
+      if (r < rows && column < width) y.Put(first + r * width + column, sum[t][c] * factor[t]);
     }
   }
 }
@@ -104,19 +117,20 @@ static __device__ inline bool IsSeen(const RengaCudaAttention &s, int64_t query,
 }
 
 /* Scores of the tile, -infinity where a query does not see a key. */
-static __device__ inline void FindScores(const RengaCudaAttention &s, const AttentionCall &call,
-                                         const AttentionHead &head, int64_t query, int64_t key,
-                                         AttentionTile left, AttentionTile right,
-                                         float score[TIMES])
+template <class T>
+static __device__ inline void
+FindScores(const RengaCudaAttention &s, const AttentionCall &call, const AttentionHead &head,
+           int64_t query, int64_t key, AttentionTile left, AttentionTile right, float score[TIMES])
 {
-  DotTiles(call.q + head.number * s.queries * s.width, s.queries, query,
-           call.k + head.number * s.keys * s.width, s.keys, key, s.width, left, right, score);
+  const Values<void> mask(call.mask);
+  DotTiles<T>(head.number, call.q, s.queries, query, call.k, s.keys, key, s.width, left, right,
+              score);
   const int64_t j = key + threadIdx.x;
   for (int t = 0; t < TIMES; t++) {
     const int64_t i = query + threadIdx.y + t * ROWS;
     const bool seen = IsSeen(s, i, j);
-    const float *mask = call.mask + head.mask + i * s.mask_row + j * s.mask_column;
-    score[t] = seen ? s.scale * score[t] + (call.mask ? *mask : 0) : -INFINITY;
+    const int64_t at = head.mask + i * s.mask_row + j * s.mask_column;
+    score[t] = seen ? s.scale * score[t] + (mask.data ? mask[at] : 0) : -INFINITY;
   }
 }
 
@@ -129,8 +143,10 @@ static __device__ inline float KeepFactor(const RengaCudaAttention &s, const Att
   return u < s.ratio ? 0 : 1 / (1 - s.ratio);
 }
 
-/* A block takes 32 queries of a head. */
-__global__ void AttentionKernel(RengaCudaAttention s, AttentionCall call, float *y, float *whole_of)
+/* A block takes 32 queries of a head. T, here and below: of all that is 32 x 32. */
+template <class T>
+__global__ void AttentionKernel(RengaCudaAttention s, AttentionCall call, RengaCudaOperand y,
+                                RengaCudaOperand whole_of)
 {
   __shared__ AttentionTile left, right, weights;
   const int64_t blocks = (s.queries + TILE - 1) / TILE, query = blockIdx.x % blocks * TILE;
@@ -139,7 +155,7 @@ __global__ void AttentionKernel(RengaCudaAttention s, AttentionCall call, float 
   float sum[TIMES][CHUNKS] = {{0}}, most[TIMES], whole[TIMES] = {0}, score[TIMES];
   for (int t = 0; t < TIMES; t++) most[t] = -INFINITY;
   for (int64_t key = 0; key < end; key += TILE) {
-    FindScores(s, call, head, query, key, left, right, score);
+    FindScores<T>(s, call, head, query, key, left, right, score);
     for (int t = 0; t < TIMES; t++) {
       const int row = threadIdx.y + t * ROWS;
       const float now = TakeMost::Join(most[t], JoinWarp<TakeMost>(score[t]));
@@ -151,23 +167,24 @@ __global__ void AttentionKernel(RengaCudaAttention s, AttentionCall call, float 
           p > 0 ? p * KeepFactor(s, call, head, query + row, key + threadIdx.x) : p;
       for (int c = 0; c < CHUNKS; c++) sum[t][c] *= faded;
     }
-    AddProducts(weights, false, call.v + head.number * s.keys * s.values, s.keys, s.values, key,
-                right, sum);
+    AddProducts<T>(weights, false, call.v, head.number, s.keys, s.values, key, right, sum);
   }
   float inverse[TIMES];
   for (int t = 0; t < TIMES; t++) {
     const int64_t i = query + threadIdx.y + t * ROWS;
     inverse[t] = whole[t] > 0 ? 1 / whole[t] : 0; /* 0: every key is masked */
-    if (whole_of && threadIdx.x == 0 && i < s.queries)
-      whole_of[head.number * s.queries + i] = ShiftOf(most[t]) + logf(whole[t]);
+    if (whole_of.data && threadIdx.x == 0 && i < s.queries)
+      Values<void>(whole_of).Put(head.number * s.queries + i, ShiftOf(most[t]) + logf(whole[t]));
   }
-  StoreSums(y + head.number * s.queries * s.values, s.queries, s.values, query, sum, inverse);
+  StoreSums<T>(y, head.number, s.queries, s.values, query, sum, inverse);
 }
 
 /* delta[row] = dy . o */
-__global__ void DeltaKernel(int64_t rows, int64_t width, const float *__restrict__ dy,
-                            const float *__restrict__ o, float *__restrict__ delta)
+template <class T>
+__global__ void DeltaKernel(int64_t rows, int64_t width, RengaCudaOperand dy_, RengaCudaOperand o_,
+                            float *__restrict__ delta)
 {
+  const Values<T> dy(dy_), o(o_);
   const int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.y;
   if (row >= rows) return;
   float sum = 0;
@@ -179,14 +196,15 @@ __global__ void DeltaKernel(int64_t rows, int64_t width, const float *__restrict
 
 /* p becomes the probability after dropout, ds the gradient of the score: p (m dp - delta), where m
    is the factor of dropout. */
+template <class T>
 static __device__ inline void FindGradients(const RengaCudaAttention &s, const AttentionCall &call,
                                             const AttentionHead &head, int64_t query, int64_t key,
                                             AttentionTile left, AttentionTile right, float p[TIMES],
                                             float ds[TIMES])
 {
-  FindScores(s, call, head, query, key, left, right, p);
-  DotTiles(call.dy + head.number * s.queries * s.values, s.queries, query,
-           call.v + head.number * s.keys * s.values, s.keys, key, s.values, left, right, ds);
+  FindScores<T>(s, call, head, query, key, left, right, p);
+  DotTiles<T>(head.number, call.dy, s.queries, query, call.v, s.keys, key, s.values, left, right,
+              ds);
   for (int t = 0; t < TIMES; t++) {
     const int64_t i = query + threadIdx.y + t * ROWS, row = head.number * s.queries + i;
     if (p[t] == -INFINITY) {
@@ -194,14 +212,15 @@ static __device__ inline void FindGradients(const RengaCudaAttention &s, const A
       continue;
     }
     const float keep = KeepFactor(s, call, head, i, key + threadIdx.x);
-    p[t] = expf(p[t] - call.whole[row]);
+    p[t] = expf(p[t] - Values<void>(call.whole)[row]);
     ds[t] = p[t] * (ds[t] * keep - call.delta[row]);
     p[t] *= keep;
   }
 }
 
 /* A block takes 32 queries of a head. */
-__global__ void QueryGradKernel(RengaCudaAttention s, AttentionCall call, float *dq)
+template <class T>
+__global__ void QueryGradKernel(RengaCudaAttention s, AttentionCall call, RengaCudaOperand dq)
 {
   __shared__ AttentionTile left, right, weights;
   const int64_t blocks = (s.queries + TILE - 1) / TILE, query = blockIdx.x % blocks * TILE;
@@ -210,16 +229,17 @@ __global__ void QueryGradKernel(RengaCudaAttention s, AttentionCall call, float 
   float sum[TIMES][CHUNKS] = {{0}}, p[TIMES], ds[TIMES], scale[TIMES];
   for (int t = 0; t < TIMES; t++) scale[t] = s.scale;
   for (int64_t key = 0; key < end; key += TILE) {
-    FindGradients(s, call, head, query, key, left, right, p, ds);
+    FindGradients<T>(s, call, head, query, key, left, right, p, ds);
     for (int t = 0; t < TIMES; t++) weights[threadIdx.y + t * ROWS][threadIdx.x] = ds[t];
-    AddProducts(weights, false, call.k + head.number * s.keys * s.width, s.keys, s.width, key,
-                right, sum);
+    AddProducts<T>(weights, false, call.k, head.number, s.keys, s.width, key, right, sum);
   }
-  StoreSums(dq + head.number * s.queries * s.width, s.queries, s.width, query, sum, scale);
+  StoreSums<T>(dq, head.number, s.queries, s.width, query, sum, scale);
 }
 
 /* A block takes 32 keys of a head. */
-__global__ void KeyGradKernel(RengaCudaAttention s, AttentionCall call, float *dk, float *dv)
+template <class T>
+__global__ void KeyGradKernel(RengaCudaAttention s, AttentionCall call, RengaCudaOperand dk,
+                              RengaCudaOperand dv)
 {
   __shared__ AttentionTile left, right, weights, slopes;
   const int64_t blocks = (s.keys + TILE - 1) / TILE, key = blockIdx.x % blocks * TILE;
@@ -229,18 +249,17 @@ __global__ void KeyGradKernel(RengaCudaAttention s, AttentionCall call, float *d
   for (int t = 0; t < TIMES; t++) scale[t] = s.scale;
   for (int t = 0; t < TIMES; t++) one[t] = 1;
   for (int64_t query = s.causal ? key : 0; query < s.queries; query += TILE) {
-    FindGradients(s, call, head, query, key, left, right, p, ds);
+    FindGradients<T>(s, call, head, query, key, left, right, p, ds);
     for (int t = 0; t < TIMES; t++) {
       weights[threadIdx.y + t * ROWS][threadIdx.x] = p[t];
       slopes[threadIdx.y + t * ROWS][threadIdx.x] = ds[t];
     }
-    AddProducts(weights, true, call.dy + head.number * s.queries * s.values, s.queries, s.values,
-                query, right, of_values);
-    AddProducts(slopes, true, call.q + head.number * s.queries * s.width, s.queries, s.width, query,
-                right, of_keys);
+    AddProducts<T>(weights, true, call.dy, head.number, s.queries, s.values, query, right,
+                   of_values);
+    AddProducts<T>(slopes, true, call.q, head.number, s.queries, s.width, query, right, of_keys);
   }
-  StoreSums(dk + head.number * s.keys * s.width, s.keys, s.width, key, of_keys, scale);
-  StoreSums(dv + head.number * s.keys * s.values, s.keys, s.values, key, of_values, one);
+  StoreSums<T>(dk, head.number, s.keys, s.width, key, of_keys, scale);
+  StoreSums<T>(dv, head.number, s.keys, s.values, key, of_values, one);
 }
 
 /* The head at this place among those that share no mask, and at that one among those that do. */
@@ -257,8 +276,9 @@ static __device__ int64_t HeadAt(const RengaCudaAttention &s, int64_t place, int
 }
 
 /* dmask[place, queries, keys]: a block takes a tile of all heads that share a mask, in order. */
+template <class T>
 __global__ void MaskGradKernel(RengaCudaAttention s, AttentionCall call, int64_t shared,
-                               float *dmask)
+                               RengaCudaOperand dmask)
 {
   __shared__ AttentionTile left, right;
   const int64_t across = (s.keys + TILE - 1) / TILE, down = (s.queries + TILE - 1) / TILE;
@@ -267,23 +287,35 @@ __global__ void MaskGradKernel(RengaCudaAttention s, AttentionCall call, int64_t
   float sum[TIMES] = {0}, p[TIMES], ds[TIMES];
   for (int64_t h = 0; h < shared; h++) {
     const AttentionHead head = HeadOf(s, HeadAt(s, place, h), call.sample);
-    FindGradients(s, call, head, query, key, left, right, p, ds);
+    FindGradients<T>(s, call, head, query, key, left, right, p, ds);
     for (int t = 0; t < TIMES; t++) sum[t] += ds[t];
   }
   for (int t = 0; t < TIMES; t++) {
     const int64_t i = query + threadIdx.y + t * ROWS, j = key + threadIdx.x;
-    if (i < s.queries && j < s.keys) dmask[(place * s.queries + i) * s.keys + j] = sum[t];
+    if (i < s.queries && j < s.keys)
+      Values<void>(dmask).Put((place * s.queries + i) * s.keys + j, sum[t]);
   }
 }
 
+typedef void (*AttentionForm)(RengaCudaAttention, AttentionCall, RengaCudaOperand,
+                              RengaCudaOperand);
+static const AttentionForm attentions[VALUE_FORMS] = RENGA_FORMS(AttentionKernel);
+static const AttentionForm key_grads[VALUE_FORMS] = RENGA_FORMS(KeyGradKernel);
+static void (*const query_grads[VALUE_FORMS])(RengaCudaAttention, AttentionCall,
+                                              RengaCudaOperand) = RENGA_FORMS(QueryGradKernel);
+static void (*const mask_grads[VALUE_FORMS])(RengaCudaAttention, AttentionCall, int64_t,
+                                             RengaCudaOperand) = RENGA_FORMS(MaskGradKernel);
+static void (*const deltas[VALUE_FORMS])(int64_t, int64_t, RengaCudaOperand, RengaCudaOperand,
+                                         float *) = RENGA_FORMS(DeltaKernel);
+
 static AttentionCall CallOf(const RengaCudaAttention *s, const RengaCudaContext *context,
-                            const void *const q[], const void *mask)
+                            const RengaCudaOperand q[], RengaCudaOperand mask)
 {
   AttentionCall call = {};
-  call.q = (const float *)q[0];
-  call.k = (const float *)q[1];
-  call.v = (const float *)q[2];
-  call.mask = (const float *)mask;
+  call.q = q[0];
+  call.k = q[1];
+  call.v = q[2];
+  call.mask = mask;
   call.randoms = RandomsOf(context, s->key);
   call.sample = context->sample;
   call.drops = context->training && s->ratio > 0;
@@ -298,16 +330,17 @@ static unsigned TilesOf(const RengaCudaAttention *s, int64_t rows)
 RENGA_CUDA_RUN(RengaCudaAttend)
 {
   const RengaCudaAttention *s = (const RengaCudaAttention *)shape;
+  const int form = FormFor(in[0], in[1], in[2], out[0]);
   (void)workspace;
   return RengaCudaSayError("AttentionKernel",
-                           RENGA_LAUNCH(AttentionKernel, TilesOf(s, s->queries), TeamBlock(), 0,
+                           RENGA_LAUNCH(attentions[form], TilesOf(s, s->queries), TeamBlock(), 0,
                                         (cudaStream_t)stream, *s, CallOf(s, context, in, in[3]),
-                                        (float *)out[0], (float *)out[1]));
+                                        out[0], out[1]));
 }
 
 /* Sums of full [places, queries, keys] along what the mask has once. */
-static int SumMask(void *stream, const RengaCudaAttention *s, int64_t places, const float *full,
-                   void *parts, float *dmask)
+static int SumMask(void *stream, const RengaCudaAttention *s, int64_t places, RengaCudaOperand full,
+                   void *parts, RengaCudaOperand dmask)
 {
   RengaCudaReduce sum = {};
   const int64_t extent[3] = {places, s->queries, s->keys};
@@ -324,46 +357,45 @@ static int SumMask(void *stream, const RengaCudaAttention *s, int64_t places, co
   sum.across = kept[2];
   sum.per_piece = RENGA_CUDA_TERMS_ACROSS;
   sum.pieces = (sum.terms + sum.per_piece - 1) / sum.per_piece;
-  const void *const in[RENGA_CUDA_ARGUMENTS] = {full};
-  void *const out[RENGA_CUDA_ARGUMENTS] = {dmask};
+  const RengaCudaOperand in[RENGA_CUDA_ARGUMENTS] = {full}, out[RENGA_CUDA_ARGUMENTS] = {dmask};
   return RengaCudaReduction(stream, &sum, NULL, in, out, parts);
 }
 
 static int FindMaskGrad(void *stream, const RengaCudaAttention *s, const AttentionCall *call,
-                        float *workspace, float *dmask)
+                        int form, float *workspace, RengaCudaOperand dmask)
 {
   const bool whole = s->mask_row != 0 && s->mask_column != 0;
   const int64_t tiles = ((s->keys + TILE - 1) / TILE) * ((s->queries + TILE - 1) / TILE);
   int64_t places = 1;
   for (int d = 0; d < s->dimensions; d++) places *= s->mask_stride[d] ? s->extent[d] : 1;
-  float *full = whole ? dmask : workspace;
+  const RengaCudaOperand room = {workspace, RENGA_CUDA_FLOAT32}, full = whole ? dmask : room;
   const int code = RengaCudaSayError(
-      "MaskGradKernel", RENGA_LAUNCH(MaskGradKernel, (unsigned)(places * tiles), TeamBlock(), 0,
+      "MaskGradKernel", RENGA_LAUNCH(mask_grads[form], (unsigned)(places * tiles), TeamBlock(), 0,
                                      (cudaStream_t)stream, *s, *call, s->heads / places, full));
   if (code || whole) return code;
   const int64_t count = (places * s->queries * s->keys + 15) / 16 * 16;
-  return SumMask(stream, s, places, full, full + count, dmask);
+  return SumMask(stream, s, places, full, workspace + count, dmask);
 }
 
 /* in: dy, q, k, v, o, log-sum-exp, (mask) */
 RENGA_CUDA_RUN(RengaCudaAttendGrad)
 {
   const RengaCudaAttention *s = (const RengaCudaAttention *)shape;
+  const int form = FormFor(in[0], in[1], in[2], in[3], in[4], out[0], out[1], out[2]);
   const int64_t rows = s->heads * s->queries;
   float *delta = (float *)workspace;
   AttentionCall call = CallOf(s, context, in + 1, in[6]);
-  call.dy = (const float *)in[0];
-  call.whole = (const float *)in[5];
+  call.dy = in[0];
+  call.whole = in[5];
   call.delta = delta;
-  cudaError_t code =
-      RENGA_LAUNCH(DeltaKernel, TeamGrid(false, rows), TeamBlock(), 0, (cudaStream_t)stream, rows,
-                   s->values, call.dy, (const float *)in[4], delta);
-  if (!code && out[0])
-    code = RENGA_LAUNCH(QueryGradKernel, TilesOf(s, s->queries), TeamBlock(), 0,
-                        (cudaStream_t)stream, *s, call, (float *)out[0]);
+  cudaError_t code = RENGA_LAUNCH(deltas[form], TeamGrid(false, rows), TeamBlock(), 0,
+                                  (cudaStream_t)stream, rows, s->values, in[0], in[4], delta);
+  if (!code && out[0].data)
+    code = RENGA_LAUNCH(query_grads[form], TilesOf(s, s->queries), TeamBlock(), 0,
+                        (cudaStream_t)stream, *s, call, out[0]);
   if (!code)
-    code = RENGA_LAUNCH(KeyGradKernel, TilesOf(s, s->keys), TeamBlock(), 0, (cudaStream_t)stream,
-                        *s, call, (float *)out[1], (float *)out[2]);
-  if (code || !out[3]) return RengaCudaSayError("QueryGradKernel", code);
-  return FindMaskGrad(stream, s, &call, delta + (rows + 15) / 16 * 16, (float *)out[3]);
+    code = RENGA_LAUNCH(key_grads[form], TilesOf(s, s->keys), TeamBlock(), 0, (cudaStream_t)stream,
+                        *s, call, out[1], out[2]);
+  if (code || !out[3].data) return RengaCudaSayError("QueryGradKernel", code);
+  return FindMaskGrad(stream, s, &call, form, delta + (rows + 15) / 16 * 16, out[3]);
 }

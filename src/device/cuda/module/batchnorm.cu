@@ -26,14 +26,19 @@ static __device__ inline int64_t PixelOf(const RengaCudaBatchNorm &s, int64_t ch
   return (i / s.pixels * s.channels + channel) * s.pixels + i % s.pixels;
 }
 
-__global__ void StatisticsKernel(RengaCudaBatchNorm s, int batch, const float *x,
-                                 const float *scale, const float *running_mean,
-                                 const float *running_variance, float *means, float *variances,
-                                 Channel *channels)
+/* T, here and below: of x and y, and their gradients. */
+template <class T>
+__global__ void StatisticsKernel(RengaCudaBatchNorm s, int batch, RengaCudaOperand x_,
+                                 RengaCudaOperand scale_, RengaCudaOperand running_mean,
+                                 RengaCudaOperand running_variance, RengaCudaOperand means,
+                                 RengaCudaOperand variances, Channel *channels)
 {
+  const Values<T> x(x_);
+  const Values<void> scale(scale_);
   __shared__ double part[THREADS];
   const int64_t c = blockIdx.x, count = s.images * s.pixels;
-  double mean = running_mean[c], variance = running_variance[c], sum = 0, squares = 0;
+  double mean = Values<void>(running_mean)[c], variance = Values<void>(running_variance)[c];
+  double sum = 0, squares = 0;
   if (batch) {
     for (int64_t i = threadIdx.x; i < count; i += THREADS) sum += x[PixelOf(s, c, i)];
     mean = SumOfThreads(sum, part) / (double)count;
@@ -46,28 +51,39 @@ __global__ void StatisticsKernel(RengaCudaBatchNorm s, int batch, const float *x
   if (threadIdx.x > 0) return;
   channels[c].mean = (float)mean;
   channels[c].a = (float)(scale[c] / sqrt(variance + s.epsilon));
-  if (means) means[c] = (float)mean;
-  if (variances) variances[c] = (float)variance;
+  if (means.data) Values<void>(means).Put(c, (float)mean);
+  if (variances.data) Values<void>(variances).Put(c, (float)variance);
 }
 
 /* y may be x. */
-__global__ void ScaleChannelsKernel(RengaCudaBatchNorm s, const float *x, const float *bias,
-                                    const Channel *channels, float *y)
+template <class T>
+__global__ void ScaleChannelsKernel(RengaCudaBatchNorm s, RengaCudaOperand x_,
+                                    RengaCudaOperand bias, const Channel *channels,
+                                    RengaCudaOperand y_)
 {
-  RENGA_EACH(i, s.images * s.channels * s.pixels)
+  const Values<T> x(x_), y(y_);
+  const int64_t count = s.images * s.channels * s.pixels;
+  RENGA_EACH_FOUR(i, count)
   {
-    const int64_t c = i / s.pixels % s.channels;
-    y[i] = (x[i] - channels[c].mean) * channels[c].a + bias[c];
+    Four<float> v = x.Get(i, count - i);
+    for (int k = 0; k < FOUR; k++) {
+      const int64_t c = (i + k) / s.pixels % s.channels;
+      v.at[k] = (v.at[k] - channels[c].mean) * channels[c].a + Values<void>(bias)[c];
+    }
+    y.Put(i, count - i, v);
   }
 }
 
-__global__ void ChannelGradKernel(RengaCudaBatchNorm s, int batch, const float *dy, const float *x,
-                                  const float *scale, const float *means, const float *variances,
-                                  float *dscale, float *dbias, Channel *channels)
+template <class T>
+__global__ void
+ChannelGradKernel(RengaCudaBatchNorm s, int batch, RengaCudaOperand dy_, RengaCudaOperand x_,
+                  RengaCudaOperand scale, RengaCudaOperand means, RengaCudaOperand variances,
+                  RengaCudaOperand dscale, RengaCudaOperand dbias, Channel *channels)
 {
+  const Values<T> dy(dy_), x(x_);
   __shared__ double part[THREADS];
   const int64_t c = blockIdx.x, count = s.images * s.pixels;
-  const float mean = means[c];
+  const float mean = Values<void>(means)[c];
   double sum = 0, product = 0;
   for (int64_t i = threadIdx.x; i < count; i += THREADS) {
     const int64_t at = PixelOf(s, c, i);
@@ -77,25 +93,45 @@ __global__ void ChannelGradKernel(RengaCudaBatchNorm s, int batch, const float *
   sum = SumOfThreads(sum, part);
   product = SumOfThreads(product, part);
   if (threadIdx.x > 0) return;
-  const double inverse = 1 / sqrt((double)variances[c] + s.epsilon);
-  if (dscale) dscale[c] = (float)(product * inverse);
-  if (dbias) dbias[c] = (float)sum;
+  const double inverse = 1 / sqrt((double)Values<void>(variances)[c] + s.epsilon);
+  if (dscale.data) Values<void>(dscale).Put(c, (float)(product * inverse));
+  if (dbias.data) Values<void>(dbias).Put(c, (float)sum);
   channels[c].mean = mean;
-  channels[c].a = (float)(scale[c] * inverse);
+  channels[c].a = (float)(Values<void>(scale)[c] * inverse);
   channels[c].m = batch ? (float)(sum / (double)count) : 0;
   channels[c].k = batch ? (float)(product * inverse * inverse / (double)count) : 0;
 }
 
 /* dx may be dy. */
-__global__ void PixelGradKernel(RengaCudaBatchNorm s, const float *dy, const float *x,
-                                const Channel *channels, float *dx)
+template <class T>
+__global__ void PixelGradKernel(RengaCudaBatchNorm s, RengaCudaOperand dy_, RengaCudaOperand x_,
+                                const Channel *channels, RengaCudaOperand dx_)
 {
-  RENGA_EACH(i, s.images * s.channels * s.pixels)
+  const Values<T> dy(dy_), x(x_), dx(dx_);
+  const int64_t count = s.images * s.channels * s.pixels;
+  RENGA_EACH_FOUR(i, count)
   {
-    const Channel &c = channels[i / s.pixels % s.channels];
-    dx[i] = c.a * (dy[i] - c.m - (x[i] - c.mean) * c.k);
+    Four<float> d = dy.Get(i, count - i);
+    const Four<float> v = x.Get(i, count - i);
+    for (int k = 0; k < FOUR; k++) {
+      const Channel &c = channels[(i + k) / s.pixels % s.channels];
+      d.at[k] = c.a * (d.at[k] - c.m - (v.at[k] - c.mean) * c.k);
+    }
+    dx.Put(i, count - i, d);
   }
 }
+
+typedef RengaCudaOperand Operand;
+static void (*const statistics[VALUE_FORMS])(RengaCudaBatchNorm, int, Operand, Operand, Operand,
+                                             Operand, Operand, Operand,
+                                             Channel *) = RENGA_FORMS(StatisticsKernel);
+static void (*const scales[VALUE_FORMS])(RengaCudaBatchNorm, Operand, Operand, const Channel *,
+                                         Operand) = RENGA_FORMS(ScaleChannelsKernel);
+static void (*const channel_grads[VALUE_FORMS])(RengaCudaBatchNorm, int, Operand, Operand, Operand,
+                                                Operand, Operand, Operand, Operand,
+                                                Channel *) = RENGA_FORMS(ChannelGradKernel);
+static void (*const pixel_grads[VALUE_FORMS])(RengaCudaBatchNorm, Operand, Operand, const Channel *,
+                                              Operand) = RENGA_FORMS(PixelGradKernel);
 
 /* in: x, scale, bias, running mean, running variance; out: y, batch mean, batch variance */
 RENGA_CUDA_RUN(RengaCudaBatchNormalization)
@@ -103,13 +139,12 @@ RENGA_CUDA_RUN(RengaCudaBatchNormalization)
   const RengaCudaBatchNorm *s = (const RengaCudaBatchNorm *)shape;
   const int64_t count = s->images * s->channels * s->pixels;
   Channel *channels = (Channel *)workspace;
-  cudaError_t code = RENGA_LAUNCH(StatisticsKernel, (unsigned)s->channels, THREADS, 0,
-                                  (cudaStream_t)stream, *s, context->training && s->training,
-                                  (const float *)in[0], (const float *)in[1], (const float *)in[3],
-                                  (const float *)in[4], (float *)out[1], (float *)out[2], channels);
+  cudaError_t code = RENGA_LAUNCH(statistics[FormFor(in[0])], (unsigned)s->channels, THREADS, 0,
+                                  (cudaStream_t)stream, *s, context->training && s->training, in[0],
+                                  in[1], in[3], in[4], out[1], out[2], channels);
   if (!code)
-    code = RENGA_LAUNCH(ScaleChannelsKernel, BlocksFor(count), THREADS, 0, (cudaStream_t)stream, *s,
-                        (const float *)in[0], (const float *)in[2], channels, (float *)out[0]);
+    code = RENGA_LAUNCH(scales[FormFor(in[0], out[0])], BlocksForFours(count), THREADS, 0,
+                        (cudaStream_t)stream, *s, in[0], in[2], channels, out[0]);
   return RengaCudaSayError("StatisticsKernel", code);
 }
 
@@ -120,12 +155,11 @@ RENGA_CUDA_RUN(RengaCudaBatchNormalizationGrad)
   const int64_t count = s->images * s->channels * s->pixels;
   Channel *channels = (Channel *)workspace;
   cudaError_t code =
-      RENGA_LAUNCH(ChannelGradKernel, (unsigned)s->channels, THREADS, 0, (cudaStream_t)stream, *s,
-                   context->training && s->training, (const float *)in[0], (const float *)in[1],
-                   (const float *)in[2], (const float *)in[3], (const float *)in[4],
-                   (float *)out[1], (float *)out[2], channels);
-  if (!code && out[0])
-    code = RENGA_LAUNCH(PixelGradKernel, BlocksFor(count), THREADS, 0, (cudaStream_t)stream, *s,
-                        (const float *)in[0], (const float *)in[1], channels, (float *)out[0]);
+      RENGA_LAUNCH(channel_grads[FormFor(in[0], in[1])], (unsigned)s->channels, THREADS, 0,
+                   (cudaStream_t)stream, *s, context->training && s->training, in[0], in[1], in[2],
+                   in[3], in[4], out[1], out[2], channels);
+  if (!code && out[0].data)
+    code = RENGA_LAUNCH(pixel_grads[FormFor(in[0], in[1], out[0])], BlocksForFours(count), THREADS,
+                        0, (cudaStream_t)stream, *s, in[0], in[1], channels, out[0]);
   return RengaCudaSayError("ChannelGradKernel", code);
 }

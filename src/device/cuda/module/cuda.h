@@ -13,18 +13,17 @@ static inline int RengaCudaSayError(const char *what, cudaError_t code)
   return code ? RengaCudaSay(what, (int)code, cudaGetErrorString(code)) : 0;
 }
 
-int RengaCudaConvert(void *stream, int64_t count, RengaCudaType from, const void *x,
-                     RengaCudaType to, void *y);
+int RengaCudaConvert(void *stream, int64_t count, RengaCudaOperand x, RengaCudaOperand y);
 int RengaCudaAdd(void *stream, int64_t count, float *y, const float *x);
 int RengaCudaNorms(void *stream, int count, const RengaCudaNorm rows[], int64_t pieces,
-                   double *parts, double *sums);
+                   double *parts);
 int RengaCudaUpdateSgd(void *stream, int count, const RengaCudaSgd rows[]);
 int RengaCudaUpdateAdam(void *stream, int count, const RengaCudaAdam rows[]);
 extern const RengaCudaElementwise RengaCudaEach;
 
 #define RENGA_CUDA_RUN(name)                                                                       \
   int name(void *stream, const void *shape, const RengaCudaContext *context,                       \
-           const void *const in[], void *const out[], void *workspace)
+           const RengaCudaOperand in[], const RengaCudaOperand out[], void *workspace)
 RENGA_CUDA_RUN(RengaCudaSoftmax);
 RENGA_CUDA_RUN(RengaCudaNormalization);
 RENGA_CUDA_RUN(RengaCudaNormalizationGrad);
@@ -49,12 +48,13 @@ RENGA_CUDA_RUN(RengaCudaAveragePoolGrad);
 int RengaCudaCheckIndices(void *stream, const RengaCudaIndices *indices, const void *values,
                           RengaCudaFault *fault);
 int RengaCudaMoveElements(void *stream, const RengaCudaMove *shape, const void *from, void *to);
+int RengaCudaSetMoment(void *stream, const RengaCudaMoment *moment, RengaCudaMoment *place);
 int RengaCudaFill(void *stream, int size, uint64_t bits, int64_t count, void *to);
 extern const size_t RengaCudaProductBytes;
 int RengaCudaProductOpen(void); /* once, after a device is chosen */
 int RengaCudaProductCreate(const RengaCudaProduct *product, size_t workspace_bytes, void *plan);
-int RengaCudaProductRun(void *stream, void *plan, const float *a, const float *b, const float *bias,
-                        float *c, void *workspace);
+int RengaCudaProductRun(void *stream, void *plan, const void *a, const void *b, const void *bias,
+                        void *c, void *workspace);
 int RengaCudaProductDestroy(void *plan);
 extern const RengaCudaNccl RengaCudaNcclTable;
 #ifdef __cplusplus

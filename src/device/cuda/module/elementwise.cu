@@ -1,7 +1,8 @@
-/* Elementwise functions: of one float32 and their gradients, of two numbers that broadcast, of a
+/* Elementwise functions: of one float and their gradients, of two numbers that broadcast, of a
    condition and two values, and conversions of types. */
 #include "kernel.h"
 #include <string.h>
+#include <type_traits>
 
 #define ROOT_HALF 0.70710678118654752f
 #define GELU_SCALE 1.5957691216057308f /* 2 sqrt(2 / pi) */
@@ -91,6 +92,7 @@ static __host__ __device__ inline float SwishSlopeOf(float x, float a)
   X(Equal, bool, bool, p == q)
 /* name, type of the input and of the output, expression */
 #define CONVERSIONS(X)                                                                             \
+  X(Cast, float, float, v)                                                                         \
   X(Cast, float, bool, v != 0)                                                                     \
   X(Cast, bool, float, v)                                                                          \
   X(Cast, int64_t, float, v)                                                                       \
@@ -134,14 +136,54 @@ BINARY_FUNCTIONS(DEFINE)
 CONVERSIONS(DEFINE)
 #undef DEFINE
 
+/* What a function's number is in memory: T where it is a float. */
+template <class Number> struct Memory {
+  template <class T> struct Of {
+    Number *data;
+    __device__ explicit Of(const RengaCudaOperand &operand) : data((Number *)operand.data)
+    {
+    }
+    __device__ Number operator[](int64_t i) const
+    {
+      return data[i];
+    }
+    __device__ void Put(int64_t i, Number value) const
+    {
+      data[i] = value;
+    }
+  };
+};
+template <> struct Memory<float> {
+  template <class T> using Of = Values<T>;
+};
+
 /* y may be one of the inputs. */
-template <class F>
-__global__ void UnaryKernel(int64_t count, const float *dy, const float *x, float *y, float a,
-                            float b)
+template <class F, class T>
+__global__ void UnaryKernel(int64_t count, RengaCudaOperand dy_, RengaCudaOperand x_,
+                            RengaCudaOperand y_, float a, float b)
 {
-  const int64_t step = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < count; i += step)
-    y[i] = F::Value(dy ? dy[i] : 0, x[i], a, b);
+  const Values<T> dy(dy_), x(x_), y(y_);
+  RENGA_EACH_FOUR(i, count)
+  {
+    Four<float> v = x.Get(i, count - i), d = {};
+    if (dy.data) d = dy.Get(i, count - i);
+    for (int k = 0; k < FOUR; k++) v.at[k] = F::Value(d.at[k], v.at[k], a, b);
+    y.Put(i, count - i, v);
+  }
+}
+
+/* Of floats none of which is broadcast. */
+template <class F, class T>
+__global__ void FlatKernel(int64_t count, RengaCudaOperand a_, RengaCudaOperand b_,
+                           RengaCudaOperand y_)
+{
+  const Values<T> a(a_), b(b_), y(y_);
+  RENGA_EACH_FOUR(i, count)
+  {
+    Four<float> p = a.Get(i, count - i), q = b.Get(i, count - i);
+    for (int k = 0; k < FOUR; k++) p.at[k] = F::Value(p.at[k], q.at[k]);
+    y.Put(i, count - i, p);
+  }
 }
 
 /* Places of N inputs for element i of the output. */
@@ -159,14 +201,16 @@ static __device__ inline void FindPlaces(const RengaCudaBroadcast &shape, int64_
 }
 
 template <class F, class Index>
-__global__ void BinaryKernel(RengaCudaBroadcast shape, const void *a, const void *b, void *y)
+__global__ void BinaryKernel(RengaCudaBroadcast shape, RengaCudaOperand a_, RengaCudaOperand b_,
+                             RengaCudaOperand y_)
 {
+  const typename Memory<typename F::Input>::template Of<void> a(a_), b(b_);
+  const typename Memory<typename F::Output>::template Of<void> y(y_);
   RENGA_EACH(i, shape.count)
   {
     int64_t at[2];
     FindPlaces<2, Index>(shape, i, at);
-    ((typename F::Output *)y)[i] =
-        F::Value(((const typename F::Input *)a)[at[0]], ((const typename F::Input *)b)[at[1]]);
+    y.Put(i, F::Value(a[at[0]], b[at[1]]));
   }
 }
 
@@ -182,10 +226,12 @@ __global__ void ChooseKernel(RengaCudaBroadcast shape, const unsigned char *cond
   }
 }
 
-template <class F> __global__ void CastKernel(int64_t count, const void *x, void *y)
+template <class F>
+__global__ void CastKernel(int64_t count, RengaCudaOperand x_, RengaCudaOperand y_)
 {
-  RENGA_EACH(i, count)
-  ((typename F::Output *)y)[i] = F::Value(((const typename F::Input *)x)[i]);
+  const typename Memory<typename F::Input>::template Of<void> x(x_);
+  const typename Memory<typename F::Output>::template Of<void> y(y_);
+  RENGA_EACH(i, count) y.Put(i, F::Value(x[i]));
 }
 
 /* Types in C++ and in the table of the module. */
@@ -206,25 +252,48 @@ template <> struct CudaTypeOf<bool> {
   static const RengaCudaType value = RENGA_CUDA_BOOL;
 };
 
-typedef void (*UnaryFunction)(int64_t, const float *, const float *, float *, float, float);
-typedef void (*BinaryFunction)(RengaCudaBroadcast, const void *, const void *, void *);
-typedef void (*ConvertFunction)(int64_t, const void *, void *);
+typedef void (*UnaryFunction)(int64_t, RengaCudaOperand, RengaCudaOperand, RengaCudaOperand, float,
+                              float);
+typedef void (*FlatFunction)(int64_t, RengaCudaOperand, RengaCudaOperand, RengaCudaOperand);
+typedef void (*BinaryFunction)(RengaCudaBroadcast, RengaCudaOperand, RengaCudaOperand,
+                               RengaCudaOperand);
+typedef void (*ConvertFunction)(int64_t, RengaCudaOperand, RengaCudaOperand);
 static const struct {
   const char *name;
-  UnaryFunction kernel;
+  UnaryFunction form[VALUE_FORMS];
 } unary[] = {
-#define ROW(name, expression) {#name, UnaryKernel<name##Of>},
+#define ROW(name, expression) {#name, RENGA_FORMS_OF(UnaryKernel, name##Of)},
     UNARY_FUNCTIONS(ROW)
 #undef ROW
+};
+
+/* Functions of floats whose result is one have forms for operands that are not broadcast. */
+template <class F, bool FLOATS> struct FlatForms {
+  static FlatFunction At(int form)
+  {
+    static const FlatFunction forms[VALUE_FORMS] = RENGA_FORMS_OF(FlatKernel, F);
+    return forms[form];
+  }
+};
+template <class F> struct FlatForms<F, false> {
+  static FlatFunction At(int)
+  {
+    return NULL;
+  }
+};
+template <class F>
+struct FlatFormsOf : FlatForms<F, std::is_same<typename F::Input, float>::value &&
+                                      std::is_same<typename F::Output, float>::value> {
 };
 static const struct {
   const char *name;
   RengaCudaType type;
+  FlatFunction (*flat)(int form);
   BinaryFunction small, large; /* of fewer than 2^31 elements, and of more */
 } binary[] = {
 #define ROW(name, type, result, expression)                                                        \
-  {#name, CudaTypeOf<type>::value, BinaryKernel<name##Of_##type, uint32_t>,                        \
-   BinaryKernel<name##Of_##type, uint64_t>},
+  {#name, CudaTypeOf<type>::value, FlatFormsOf<name##Of_##type>::At,                               \
+   BinaryKernel<name##Of_##type, uint32_t>, BinaryKernel<name##Of_##type, uint64_t>},
     BINARY_FUNCTIONS(ROW)
 #undef ROW
 };
@@ -263,28 +332,42 @@ static int FindConversion(const char *name, RengaCudaType from, RengaCudaType to
   return -1;
 }
 
-static int RunUnary(void *stream, int function, int64_t count, const float *dy, const float *x,
-                    float *y, float a, float b)
+static int RunUnary(void *stream, int function, int64_t count, RengaCudaOperand dy,
+                    RengaCudaOperand x, RengaCudaOperand y, float a, float b)
 {
-  const UnaryFunction kernel = unary[function].kernel;
+  const UnaryFunction kernel = unary[function].form[FormFor(dy, x, y)];
   if (count == 0) return 0;
   return RengaCudaSayError(unary[function].name,
-                           RENGA_LAUNCH(kernel, BlocksFor(count), THREADS, 0, (cudaStream_t)stream,
-                                        count, dy, x, y, a, b));
+                           RENGA_LAUNCH(kernel, BlocksForFours(count), THREADS, 0,
+                                        (cudaStream_t)stream, count, dy, x, y, a, b));
 }
 
-static int RunBinary(void *stream, int function, const RengaCudaBroadcast *shape, const void *a,
-                     const void *b, void *y)
+static bool IsFlat(const RengaCudaBroadcast *shape)
 {
+  return shape->dimensions == 0 ||
+         (shape->dimensions == 1 && shape->stride[0][0] == 1 && shape->stride[1][0] == 1);
+}
+
+static int RunBinary(void *stream, int function, const RengaCudaBroadcast *shape,
+                     RengaCudaOperand a, RengaCudaOperand b, RengaCudaOperand y)
+{
+  const FlatFunction flat =
+      IsFlat(shape) ? binary[function].flat(FormFor(a, b, y)) : (FlatFunction)NULL;
   const BinaryFunction kernel =
       shape->count <= INT32_MAX ? binary[function].small : binary[function].large;
+  cudaError_t code;
   if (shape->count == 0) return 0;
-  return RengaCudaSayError(binary[function].name,
-                           RENGA_LAUNCH(kernel, BlocksFor(shape->count), THREADS, 0,
-                                        (cudaStream_t)stream, *shape, a, b, y));
+  if (flat)
+    code = RENGA_LAUNCH(flat, BlocksForFours(shape->count), THREADS, 0, (cudaStream_t)stream,
+                        shape->count, a, b, y);
+  else
+    code = RENGA_LAUNCH(kernel, BlocksFor(shape->count), THREADS, 0, (cudaStream_t)stream, *shape,
+                        a, b, y);
+  return RengaCudaSayError(binary[function].name, code);
 }
 
-static int RunConversion(void *stream, int function, int64_t count, const void *x, void *y)
+static int RunConversion(void *stream, int function, int64_t count, RengaCudaOperand x,
+                         RengaCudaOperand y)
 {
   const ConvertFunction kernel = conversions[function].kernel;
   if (count == 0) return 0;

@@ -46,14 +46,15 @@ __global__ void GatherKernel(RengaCudaGather s, const void *data_, const void *i
 /* A block per place and 256 columns. The block of the first place with its index adds up the
    gradients of all places with it, in ascending order; those of later ones have nothing to do.
    same: a bit for each of 256 places that are looked at together. */
-__global__ void GatherGradKernel(RengaCudaGather s, int64_t columns, const float *__restrict__ dy,
-                                 const void *indices, float *__restrict__ dx)
+__global__ void GatherGradKernel(RengaCudaGather s, int64_t columns, RengaCudaOperand dy_,
+                                 const void *indices, RengaCudaOperand dx_)
 {
   __shared__ unsigned same[ROWS];
+  const Values<void> dy(dy_), dx(dx_);
   const int64_t place = blockIdx.x / columns % s.count, outer = blockIdx.x / columns / s.count;
   const int64_t column = blockIdx.x % columns * THREADS + threadIdx.x;
   const int64_t mine = RowAt(s, indices, place);
-  const float *from = dy + outer * s.count * s.inner + column;
+  const int64_t from = outer * s.count * s.inner + column;
   float sum = 0;
   for (int64_t start = 0; start < s.count; start += THREADS) {
     const int64_t look = start + threadIdx.x;
@@ -66,11 +67,11 @@ __global__ void GatherGradKernel(RengaCudaGather s, int64_t columns, const float
       for (unsigned bits = same[w]; bits; bits &= bits - 1) {
         const int64_t i = start + w * WARP + __ffs((int)bits) - 1;
         if (i < place) return; /* the whole block */
-        if (column < s.inner) sum += from[i * s.inner];
+        if (column < s.inner) sum += dy[from + i * s.inner];
       }
   }
   if (column < s.inner && mine != s.padding)
-    dx[(outer * s.length + mine) * s.inner + column] = sum;
+    dx.Put((outer * s.length + mine) * s.inner + column, sum);
 }
 
 int RengaCudaCheckIndices(void *stream, const RengaCudaIndices *indices, const void *values,
@@ -95,20 +96,19 @@ RENGA_CUDA_RUN(RengaCudaTakeRows)
   if (count == 0) return 0;
   return RengaCudaSayError("GatherKernel",
                            RENGA_LAUNCH(kernel, BlocksFor(count), THREADS, 0, (cudaStream_t)stream,
-                                        *s, in[0], in[1], out[0]));
+                                        *s, in[0].data, in[1].data, out[0].data));
 }
 
 RENGA_CUDA_RUN(RengaCudaTakeRowsGrad)
 {
   const RengaCudaGather *s = (const RengaCudaGather *)shape;
   const int64_t columns = (s->inner + THREADS - 1) / THREADS;
-  const size_t bytes = (size_t)(s->outer * s->length * s->inner) * sizeof(float);
+  const size_t bytes = (size_t)(s->outer * s->length * s->inner) * SizeOfFloat(out[0].type);
   (void)context, (void)workspace;
   if (bytes == 0) return 0;
-  cudaError_t code = cudaMemsetAsync(out[0], 0, bytes, (cudaStream_t)stream);
+  cudaError_t code = cudaMemsetAsync(out[0].data, 0, bytes, (cudaStream_t)stream);
   if (!code && s->count > 0)
     code = RENGA_LAUNCH(GatherGradKernel, (unsigned)(s->outer * s->count * columns), THREADS, 0,
-                        (cudaStream_t)stream, *s, columns, (const float *)in[0], in[1],
-                        (float *)out[0]);
+                        (cudaStream_t)stream, *s, columns, in[0], in[1].data, out[0]);
   return RengaCudaSayError("GatherGradKernel", code);
 }

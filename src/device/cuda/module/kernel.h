@@ -2,21 +2,33 @@
 #pragma once
 #include "cuda.h"
 #include "../launch.h"
+#include "values.h"
 #include <math.h>
 
 enum { WARP = 32, ROWS = 8, THREADS = WARP * ROWS };
 #define EVERY_LANE 0xffffffffu
 
-/* Blocks of threads that take all of count elements between them. */
+/* Blocks of threads that take all of count elements between them, or with RENGA_EACH_FOUR. */
 static inline unsigned BlocksFor(int64_t count)
 {
   const int64_t blocks = (count + THREADS - 1) / THREADS, most = 8192;
   return (unsigned)(blocks < most ? blocks : most);
 }
 
+static inline unsigned BlocksForFours(int64_t count)
+{
+  return BlocksFor((count + FOUR - 1) / FOUR);
+}
+
 #define RENGA_EACH(i, count)                                                                       \
   for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x,                                 \
                step_ = (int64_t)gridDim.x * blockDim.x;                                            \
+       i < (count); i += step_)
+
+/* The first of four neighbours for each thread in turn. */
+#define RENGA_EACH_FOUR(i, count)                                                                  \
+  for (int64_t i = FOUR * (blockIdx.x * (int64_t)blockDim.x + threadIdx.x),                        \
+               step_ = FOUR * (int64_t)gridDim.x * blockDim.x;                                     \
        i < (count); i += step_)
 
 struct AddUp {
@@ -74,6 +86,10 @@ template <bool WIDE> struct Team {
   }
 };
 
+/* The first of four neighbours for each lane of a team in turn, along a line of n elements. */
+#define RENGA_ALONG(WIDE, i, n)                                                                    \
+  for (int64_t i = FOUR * Team<WIDE>::Lane(); i < (n); i += FOUR * Team<WIDE>::Lanes())
+
 static inline dim3 TeamBlock()
 {
   return dim3(WARP, ROWS);
@@ -99,6 +115,7 @@ static __device__ inline int64_t IntegerAt(int wide, const void *values, int64_t
    step} under a key mixed from the seed and the operator's own. */
 struct Randoms {
   uint32_t key[2], step;
+  const RengaCudaMoment *moment; /* added to step and sample; NULL: nothing is */
 };
 
 static inline Randoms RandomsOf(const RengaCudaContext *context, int64_t key)
@@ -107,7 +124,8 @@ static inline Randoms RandomsOf(const RengaCudaContext *context, int64_t key)
   mix = (mix ^ mix >> 30) * 0xbf58476d1ce4e5b9u;
   mix = (mix ^ mix >> 27) * 0x94d049bb133111ebu;
   mix ^= mix >> 31;
-  Randoms randoms = {{(uint32_t)mix, (uint32_t)(mix >> 32)}, (uint32_t)context->step};
+  Randoms randoms = {
+      {(uint32_t)mix, (uint32_t)(mix >> 32)}, (uint32_t)context->step, context->moment};
   return randoms;
 }
 
@@ -117,6 +135,10 @@ static __device__ inline void DrawFour(const Randoms &randoms, int64_t sample, i
 {
   uint32_t c[4] = {(uint32_t)block, (uint32_t)((uint64_t)block >> 32), (uint32_t)sample,
                    randoms.step};
+  if (randoms.moment) {
+    c[2] += (uint32_t)randoms.moment->sample;
+    c[3] += (uint32_t)randoms.moment->step;
+  }
   uint32_t k0 = randoms.key[0], k1 = randoms.key[1];
   for (int round = 0; round < 10; round++) {
     const uint64_t p0 = (uint64_t)0xd2511f53u * c[0], p1 = (uint64_t)0xcd9e8d57u * c[2];

@@ -15,28 +15,39 @@ static __device__ inline bool Counts(const RengaCudaLoss &s, int64_t label)
   return label != s.ignore && label >= 0 && label < s.classes;
 }
 
-template <bool WIDE>
-__global__ void LossKernel(RengaCudaLoss s, const float *__restrict__ scores, const void *labels,
-                           const float *__restrict__ weights, float *whole_of, double *losses)
+/* T: of the scores. */
+template <bool WIDE, class T>
+__global__ void LossKernel(RengaCudaLoss s, RengaCudaOperand scores_, const void *labels,
+                           RengaCudaOperand weights_, RengaCudaOperand whole_, double *losses)
 {
   RENGA_DYNAMIC_SHARED(float, part);
+  const Values<T> scores(scores_);
+  const Values<void> weights(weights_), whole_of(whole_);
   const int64_t row = Team<WIDE>::Line();
   if (row >= s.outer * s.inner) return;
+  const int64_t first = ScoreAt(s, row, 0);
   float most = -INFINITY, sum = 0, whole = 0;
   if (!s.scored) {
-    for (int64_t c = Team<WIDE>::Lane(); c < s.classes; c += Team<WIDE>::Lanes())
-      most = fmaxf(most, scores[ScoreAt(s, row, c)]);
+    RENGA_ALONG(WIDE, c, s.classes)
+    {
+      const Four<float> v = GetAlong(scores, first, s.inner, c, s.classes, -INFINITY);
+      for (int k = 0; k < FOUR; k++) most = fmaxf(most, v.at[k]);
+    }
     const float shift = ShiftOf(Team<WIDE>::template Together<TakeMost>(most, part));
-    for (int64_t c = Team<WIDE>::Lane(); c < s.classes; c += Team<WIDE>::Lanes())
-      sum += expf(scores[ScoreAt(s, row, c)] - shift);
+    RENGA_ALONG(WIDE, c, s.classes)
+    {
+      const Four<float> v = GetAlong(scores, first, s.inner, c, s.classes, -INFINITY);
+      for (int k = 0; k < FOUR; k++) sum += expf(v.at[k] - shift);
+    }
     whole = shift + logf(Team<WIDE>::template Together<AddUp>(sum, part));
   }
   if (Team<WIDE>::Lane() != 0) return;
   const int64_t label = IntegerAt(s.wide, labels, row);
-  if (whole_of) whole_of[row] = whole;
+  if (whole_of.data) whole_of.Put(row, whole);
   losses[row] = 0;
   if (Counts(s, label))
-    losses[row] = ((double)whole - scores[ScoreAt(s, row, label)]) * (weights ? weights[label] : 1);
+    losses[row] =
+        ((double)whole - scores[ScoreAt(s, row, label)]) * (weights.data ? weights[label] : 1);
 }
 
 /* The sum of a block's threads, for thread 0. */
@@ -51,65 +62,83 @@ static __device__ double SumOfBlock(double mine, double *sum)
   return sum[0];
 }
 
-__global__ void SumLossesKernel(int64_t rows, const double *__restrict__ losses, float *total)
+__global__ void SumLossesKernel(int64_t rows, const double *__restrict__ losses,
+                                RengaCudaOperand total)
 {
   __shared__ double sum[THREADS];
   double mine = 0;
   for (int64_t row = threadIdx.x; row < rows; row += THREADS) mine += losses[row];
   mine = SumOfBlock(mine, sum);
-  if (threadIdx.x == 0) *total = (float)mine;
+  if (threadIdx.x == 0) Values<void>(total).Put(0, (float)mine);
 }
 
-__global__ void CountLabelsKernel(RengaCudaLoss s, const void *labels,
-                                  const float *__restrict__ weights, float *total)
+__global__ void CountLabelsKernel(RengaCudaLoss s, const void *labels, RengaCudaOperand weights_,
+                                  RengaCudaOperand total)
 {
+  const Values<void> weights(weights_);
   __shared__ double sum[THREADS];
   double mine = 0;
   for (int64_t row = threadIdx.x; row < s.outer; row += THREADS) {
     const int64_t label = IntegerAt(s.wide, labels, row);
-    if (weights)
+    if (weights.data)
       mine += Counts(s, label) ? weights[label] : 0;
     else
       mine += label != s.ignore;
   }
   mine = SumOfBlock(mine, sum);
-  if (threadIdx.x == 0) *total = (float)mine;
+  if (threadIdx.x == 0) Values<void>(total).Put(0, (float)mine);
 }
 
-/* A team takes a label. dx = factor (exp(x - whole) - [class is label]); dx may be the scores. */
-template <bool WIDE>
-__global__ void LossGradKernel(RengaCudaLoss s, const float *gradient, const float *scores,
-                               const void *labels, const float *whole_of, const float *weights,
-                               float *dx)
+/* A team takes a label. dx = factor (exp(x - whole) - [class is label]); dx may be the scores. T:
+   of both. */
+template <bool WIDE, class T>
+__global__ void LossGradKernel(RengaCudaLoss s, RengaCudaOperand gradient, RengaCudaOperand scores_,
+                               const void *labels, RengaCudaOperand whole_,
+                               RengaCudaOperand weights_, RengaCudaOperand dx_)
 {
+  const Values<T> scores(scores_), dx(dx_);
+  const Values<void> whole_of(whole_), weights(weights_);
   const int64_t row = Team<WIDE>::Line();
   if (row >= s.outer * s.inner) return;
   const int64_t label = IntegerAt(s.wide, labels, row), first = ScoreAt(s, row, 0);
-  const float factor = Counts(s, label) ? *gradient * (weights ? weights[label] : 1) : 0;
+  float factor = 0;
+  if (Counts(s, label)) factor = Values<void>(gradient)[0] * (weights.data ? weights[label] : 1);
   const float whole = s.scored ? 0 : whole_of[row];
-  for (int64_t c = Team<WIDE>::Lane(); c < s.classes; c += Team<WIDE>::Lanes()) {
-    const int64_t at = first + c * s.inner;
-    float d = factor != 0 && !s.scored ? factor * expf(scores[at] - whole) : 0;
-    if (label == c) d -= factor;
-    dx[at] = d;
+  RENGA_ALONG(WIDE, c, s.classes)
+  {
+    Four<float> d = {};
+    if (factor != 0 && !s.scored) d = GetAlong(scores, first, s.inner, c, s.classes, -INFINITY);
+    for (int k = 0; k < FOUR; k++) {
+      d.at[k] = factor != 0 && !s.scored ? factor * expf(d.at[k] - whole) : 0;
+      if (label == c + k) d.at[k] -= factor;
+    }
+    PutAlong(dx, first, s.inner, c, s.classes, d);
   }
 }
+
+static void (*const losses[2][VALUE_FORMS])(RengaCudaLoss, RengaCudaOperand, const void *,
+                                            RengaCudaOperand, RengaCudaOperand, double *) = {
+    RENGA_FORMS_OF(LossKernel, false), RENGA_FORMS_OF(LossKernel, true)};
+static void (*const gradients[2][VALUE_FORMS])(RengaCudaLoss, RengaCudaOperand, RengaCudaOperand,
+                                               const void *, RengaCudaOperand, RengaCudaOperand,
+                                               RengaCudaOperand) = {
+    RENGA_FORMS_OF(LossGradKernel, false), RENGA_FORMS_OF(LossGradKernel, true)};
 
 RENGA_CUDA_RUN(RengaCudaCrossEntropy)
 {
   const RengaCudaLoss *s = (const RengaCudaLoss *)shape;
+  const RengaCudaOperand absent = {NULL, RENGA_CUDA_FLOAT32};
   const int64_t rows = s->outer * s->inner;
   const bool wide = s->classes > MANY_CLASSES && !s->scored;
   cudaError_t code = cudaSuccess;
   (void)context;
   if (rows > 0)
-    code = RENGA_LAUNCH((wide ? LossKernel<true> : LossKernel<false>), TeamGrid(wide, rows),
-                        TeamBlock(), wide ? ROWS * sizeof(float) : 0, (cudaStream_t)stream, *s,
-                        (const float *)in[0], in[1], (const float *)in[2],
-                        s->scored ? NULL : (float *)out[1], (double *)workspace);
+    code = RENGA_LAUNCH(losses[wide][FormFor(in[0])], TeamGrid(wide, rows), TeamBlock(),
+                        wide ? ROWS * sizeof(float) : 0, (cudaStream_t)stream, *s, in[0],
+                        in[1].data, in[2], s->scored ? absent : out[1], (double *)workspace);
   if (!code)
     code = RENGA_LAUNCH(SumLossesKernel, 1, THREADS, 0, (cudaStream_t)stream, rows,
-                        (const double *)workspace, (float *)out[0]);
+                        (const double *)workspace, out[0]);
   return RengaCudaSayError("LossKernel", code);
 }
 
@@ -120,11 +149,10 @@ RENGA_CUDA_RUN(RengaCudaCrossEntropyGrad)
   const bool wide = s->classes > MANY_CLASSES;
   (void)context, (void)workspace;
   if (rows * s->classes == 0) return 0;
-  return RengaCudaSayError(
-      "LossGradKernel", RENGA_LAUNCH((wide ? LossGradKernel<true> : LossGradKernel<false>),
-                                     TeamGrid(wide, rows), TeamBlock(), 0, (cudaStream_t)stream, *s,
-                                     (const float *)in[0], (const float *)in[1], in[2],
-                                     (const float *)in[3], (const float *)in[4], (float *)out[0]));
+  return RengaCudaSayError("LossGradKernel",
+                           RENGA_LAUNCH(gradients[wide][FormFor(in[1], out[0])],
+                                        TeamGrid(wide, rows), TeamBlock(), 0, (cudaStream_t)stream,
+                                        *s, in[0], in[1], in[2].data, in[3], in[4], out[0]));
 }
 
 /* labels are [outer] */
@@ -133,6 +161,5 @@ RENGA_CUDA_RUN(RengaCudaCountLabels)
   (void)context, (void)workspace;
   return RengaCudaSayError("CountLabelsKernel",
                            RENGA_LAUNCH(CountLabelsKernel, 1, THREADS, 0, (cudaStream_t)stream,
-                                        *(const RengaCudaLoss *)shape, in[0], (const float *)in[1],
-                                        (float *)out[0]));
+                                        *(const RengaCudaLoss *)shape, in[0].data, in[1], out[0]));
 }

@@ -5,61 +5,94 @@
 
 enum { LONG_ROW = 1024 };
 
-template <bool WIDE>
-__global__ void NormKernel(RengaCudaNormalize s, const float *__restrict__ x,
-                           const float *__restrict__ scale, const float *__restrict__ bias,
-                           float *__restrict__ y, float *means, float *inverses)
+/* T: of x and y. */
+template <bool WIDE, class T>
+__global__ void NormKernel(RengaCudaNormalize s, RengaCudaOperand x_, RengaCudaOperand scale_,
+                           RengaCudaOperand bias_, RengaCudaOperand y_, RengaCudaOperand means_,
+                           RengaCudaOperand inverses_)
 {
   RENGA_DYNAMIC_SHARED(float, part);
-  const int64_t row = Team<WIDE>::Line();
+  const Values<T> x(x_), y(y_);
+  const Values<void> scale(scale_), bias(bias_), means(means_), inverses(inverses_);
+  const int64_t row = Team<WIDE>::Line(), first = row * s.n;
   if (row >= s.rows) return;
-  const float *from = x + row * s.n;
   float sum = 0, squares = 0;
-  for (int64_t i = Team<WIDE>::Lane(); i < s.n && s.centred; i += Team<WIDE>::Lanes())
-    sum += from[i];
+  RENGA_ALONG(WIDE, i, s.centred ? s.n : 0)
+  {
+    const Four<float> v = x.Get(first + i, s.n - i);
+    for (int k = 0; k < FOUR; k++) sum += v.at[k];
+  }
   const float mean = Team<WIDE>::template Together<AddUp>(sum, part) / (float)s.n;
-  for (int64_t i = Team<WIDE>::Lane(); i < s.n; i += Team<WIDE>::Lanes())
-    squares += (from[i] - mean) * (from[i] - mean);
+  RENGA_ALONG(WIDE, i, s.n)
+  {
+    const Four<float> v = x.Get(first + i, s.n - i, mean);
+    for (int k = 0; k < FOUR; k++) squares += (v.at[k] - mean) * (v.at[k] - mean);
+  }
   squares = Team<WIDE>::template Together<AddUp>(squares, part);
   const float inverse = 1 / sqrtf(squares / (float)s.n + s.epsilon);
-  for (int64_t i = Team<WIDE>::Lane(); i < s.n; i += Team<WIDE>::Lanes())
-    y[row * s.n + i] = (from[i] - mean) * inverse * scale[i] + (bias ? bias[i] : 0);
-  if (Team<WIDE>::Lane() == 0 && means) means[row] = mean;
-  if (Team<WIDE>::Lane() == 0 && inverses) inverses[row] = inverse;
+  RENGA_ALONG(WIDE, i, s.n)
+  {
+    Four<float> v = x.Get(first + i, s.n - i);
+    const Four<float> factor = scale.Get(i, s.n - i);
+    Four<float> added = {};
+    if (bias.data) added = bias.Get(i, s.n - i);
+    for (int k = 0; k < FOUR; k++)
+      v.at[k] = (v.at[k] - mean) * inverse * factor.at[k] + added.at[k];
+    y.Put(first + i, s.n - i, v);
+  }
+  if (Team<WIDE>::Lane() == 0 && means.data) means.Put(row, mean);
+  if (Team<WIDE>::Lane() == 0 && inverses.data) inverses.Put(row, inverse);
 }
 
-/* With g = dy scale and h = (x - mean) inverse: dx = inverse (g - mean(g) - h mean(g h)). */
-template <bool WIDE>
-__global__ void NormGradKernel(RengaCudaNormalize s, const float *__restrict__ dy,
-                               const float *__restrict__ x, const float *__restrict__ scale,
-                               const float *__restrict__ means, const float *__restrict__ inverses,
-                               float *__restrict__ dx)
+/* With g = dy scale and h = (x - mean) inverse: dx = inverse (g - mean(g) - h mean(g h)). T: of dy,
+   x and dx. */
+template <bool WIDE, class T>
+__global__ void NormGradKernel(RengaCudaNormalize s, RengaCudaOperand dy_, RengaCudaOperand x_,
+                               RengaCudaOperand scale_, RengaCudaOperand means_,
+                               RengaCudaOperand inverses_, RengaCudaOperand dx_)
 {
   RENGA_DYNAMIC_SHARED(float, part);
-  const int64_t row = Team<WIDE>::Line();
+  const Values<T> dy(dy_), x(x_), dx(dx_);
+  const Values<void> scale(scale_), means(means_), inverses(inverses_);
+  const int64_t row = Team<WIDE>::Line(), first = row * s.n;
   if (row >= s.rows) return;
   const float mean = s.centred ? means[row] : 0, inverse = inverses[row];
   float sum = 0, product = 0;
-  for (int64_t i = Team<WIDE>::Lane(); i < s.n; i += Team<WIDE>::Lanes()) {
-    const float g = dy[row * s.n + i] * scale[i];
-    sum += g;
-    product += g * ((x[row * s.n + i] - mean) * inverse);
+  RENGA_ALONG(WIDE, i, s.n)
+  {
+    const Four<float> d = dy.Get(first + i, s.n - i), factor = scale.Get(i, s.n - i);
+    const Four<float> v = x.Get(first + i, s.n - i);
+    for (int k = 0; k < FOUR; k++) {
+      const float g = d.at[k] * factor.at[k];
+      sum += g;
+      product += g * ((v.at[k] - mean) * inverse);
+    }
   }
   sum = Team<WIDE>::template Together<AddUp>(sum, part);
   product = Team<WIDE>::template Together<AddUp>(product, part) / (float)s.n;
   const float mean_g = s.centred ? sum / (float)s.n : 0;
-  for (int64_t i = Team<WIDE>::Lane(); i < s.n; i += Team<WIDE>::Lanes()) {
-    const float h = (x[row * s.n + i] - mean) * inverse;
-    dx[row * s.n + i] = inverse * (dy[row * s.n + i] * scale[i] - mean_g - h * product);
+  RENGA_ALONG(WIDE, i, s.n)
+  {
+    Four<float> d = dy.Get(first + i, s.n - i);
+    const Four<float> v = x.Get(first + i, s.n - i), factor = scale.Get(i, s.n - i);
+    for (int k = 0; k < FOUR; k++) {
+      const float h = (v.at[k] - mean) * inverse;
+      d.at[k] = inverse * (d.at[k] * factor.at[k] - mean_g - h * product);
+    }
+    dx.Put(first + i, s.n - i, d);
   }
 }
 
-/* parts [pieces, 2, n]: a block takes 32 columns of a piece, its 8 warps every eighth row. */
-__global__ void NormPartsKernel(RengaCudaNormalize s, const float *__restrict__ dy,
-                                const float *__restrict__ x, const float *__restrict__ means,
-                                const float *__restrict__ inverses, float *__restrict__ parts)
+/* parts [pieces, 2, n]: a block takes 32 columns of a piece, its 8 warps every eighth row. T: of dy
+   and x. */
+template <class T>
+__global__ void NormPartsKernel(RengaCudaNormalize s, RengaCudaOperand dy_, RengaCudaOperand x_,
+                                RengaCudaOperand means_, RengaCudaOperand inverses_,
+                                float *__restrict__ parts)
 {
   __shared__ float sums[2][ROWS][WARP];
+  const Values<T> dy(dy_), x(x_);
+  const Values<void> means(means_), inverses(inverses_);
   const int64_t blocks = (s.n + WARP - 1) / WARP, piece = blockIdx.x / blocks;
   const int64_t column = blockIdx.x % blocks * WARP + threadIdx.x;
   int64_t end = (piece + 1) * s.rows_per_piece;
@@ -80,18 +113,30 @@ __global__ void NormPartsKernel(RengaCudaNormalize s, const float *__restrict__ 
   parts[(2 * piece + threadIdx.y) * s.n + column] = sum;
 }
 
-__global__ void NormSumsKernel(RengaCudaNormalize s, const float *__restrict__ parts, float *dscale,
-                               float *dbias)
+__global__ void NormSumsKernel(RengaCudaNormalize s, const float *__restrict__ parts,
+                               RengaCudaOperand dscale_, RengaCudaOperand dbias_)
 {
+  const Values<void> dscale(dscale_), dbias(dbias_);
   RENGA_EACH(i, 2 * s.n)
   {
-    float *to = i < s.n ? dscale : dbias;
-    if (!to) continue;
+    const Values<void> &to = i < s.n ? dscale : dbias;
+    if (!to.data) continue;
     float sum = 0;
     for (int64_t p = 0; p < s.pieces; p++) sum += parts[2 * p * s.n + i];
-    to[i < s.n ? i : i - s.n] = sum;
+    to.Put(i < s.n ? i : i - s.n, sum);
   }
 }
+
+typedef void (*NormForm)(RengaCudaNormalize, RengaCudaOperand, RengaCudaOperand, RengaCudaOperand,
+                         RengaCudaOperand, RengaCudaOperand, RengaCudaOperand);
+static const NormForm norms[2][VALUE_FORMS] = {RENGA_FORMS_OF(NormKernel, false),
+                                               RENGA_FORMS_OF(NormKernel, true)};
+static const NormForm gradients[2][VALUE_FORMS] = {RENGA_FORMS_OF(NormGradKernel, false),
+                                                   RENGA_FORMS_OF(NormGradKernel, true)};
+static void (*const part_forms[VALUE_FORMS])(RengaCudaNormalize, RengaCudaOperand, RengaCudaOperand,
+                                             RengaCudaOperand, RengaCudaOperand,
+                                             float *) = RENGA_FORMS(NormPartsKernel);
+static const RengaCudaOperand absent = {NULL, RENGA_CUDA_FLOAT32};
 
 RENGA_CUDA_RUN(RengaCudaNormalization)
 {
@@ -101,33 +146,30 @@ RENGA_CUDA_RUN(RengaCudaNormalization)
   if (s->rows * s->n == 0) return 0;
   return RengaCudaSayError(
       "NormKernel",
-      RENGA_LAUNCH((wide ? NormKernel<true> : NormKernel<false>), TeamGrid(wide, s->rows),
-                   TeamBlock(), wide ? ROWS * sizeof(float) : 0, (cudaStream_t)stream, *s,
-                   (const float *)in[0], (const float *)in[1], (const float *)in[2],
-                   (float *)out[0], s->centred ? (float *)out[1] : NULL,
-                   (float *)out[s->centred ? 2 : 1]));
+      RENGA_LAUNCH(norms[wide][FormFor(in[0], out[0])], TeamGrid(wide, s->rows), TeamBlock(),
+                   wide ? ROWS * sizeof(float) : 0, (cudaStream_t)stream, *s, in[0], in[1], in[2],
+                   out[0], s->centred ? out[1] : absent, out[s->centred ? 2 : 1]));
 }
 
 RENGA_CUDA_RUN(RengaCudaNormalizationGrad)
 {
   const RengaCudaNormalize *s = (const RengaCudaNormalize *)shape;
   const bool wide = s->n > LONG_ROW;
-  const float *dy = (const float *)in[0], *x = (const float *)in[1];
-  const float *means = s->centred ? (const float *)in[3] : NULL;
-  const float *inverses = (const float *)in[s->centred ? 4 : 3];
-  float *dscale = (float *)out[1], *dbias = s->centred ? (float *)out[2] : NULL;
+  const RengaCudaOperand dy = in[0], x = in[1], means = s->centred ? in[3] : absent;
+  const RengaCudaOperand inverses = in[s->centred ? 4 : 3];
+  const RengaCudaOperand dscale = out[1], dbias = s->centred ? out[2] : absent;
   cudaError_t code = cudaSuccess;
   (void)context;
   if (s->rows * s->n > 0)
-    code =
-        RENGA_LAUNCH((wide ? NormGradKernel<true> : NormGradKernel<false>), TeamGrid(wide, s->rows),
-                     TeamBlock(), wide ? ROWS * sizeof(float) : 0, (cudaStream_t)stream, *s, dy, x,
-                     (const float *)in[2], means, inverses, (float *)out[0]);
-  if (code || s->n == 0 || (!dscale && !dbias)) return RengaCudaSayError("NormGradKernel", code);
+    code = RENGA_LAUNCH(gradients[wide][FormFor(dy, x, out[0])], TeamGrid(wide, s->rows),
+                        TeamBlock(), wide ? ROWS * sizeof(float) : 0, (cudaStream_t)stream, *s, dy,
+                        x, in[2], means, inverses, out[0]);
+  if (code || s->n == 0 || (!dscale.data && !dbias.data))
+    return RengaCudaSayError("NormGradKernel", code);
   if (s->pieces > 0)
-    code = RENGA_LAUNCH(NormPartsKernel, (unsigned)(s->pieces * ((s->n + WARP - 1) / WARP)),
-                        TeamBlock(), 0, (cudaStream_t)stream, *s, dy, x, means, inverses,
-                        (float *)workspace);
+    code = RENGA_LAUNCH(part_forms[FormFor(dy, x)],
+                        (unsigned)(s->pieces * ((s->n + WARP - 1) / WARP)), TeamBlock(), 0,
+                        (cudaStream_t)stream, *s, dy, x, means, inverses, (float *)workspace);
   if (!code)
     code = RENGA_LAUNCH(NormSumsKernel, BlocksFor(2 * s->n), THREADS, 0, (cudaStream_t)stream, *s,
                         (const float *)workspace, dscale, dbias);

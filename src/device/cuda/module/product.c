@@ -14,7 +14,7 @@ typedef struct {
 } Plan;
 const size_t RengaCudaProductBytes = sizeof(Plan);
 
-enum { ALIGNMENT = 16 };
+enum { ALIGNMENT = 16, OPERANDS = 4 };
 static cublasLtHandle_t handle;
 
 static int SayStatus(const char *what, cublasStatus_t status)
@@ -28,12 +28,13 @@ int RengaCudaProductOpen(void)
 }
 
 /* cuBLAS is column-major: a row-major matrix is its transpose. */
-static cublasStatus_t CreateLayout(cublasLtMatrixLayout_t *layout, int64_t rows, int64_t columns,
-                                   int64_t leading, int64_t batch, int64_t stride)
+static cublasStatus_t CreateLayout(cublasLtMatrixLayout_t *layout, cudaDataType_t type,
+                                   int64_t rows, int64_t columns, int64_t leading, int64_t batch,
+                                   int64_t stride)
 {
   const int32_t count = (int32_t)batch;
   cublasStatus_t status =
-      cublasLtMatrixLayoutCreate(layout, CUDA_R_32F, (uint64_t)columns, (uint64_t)rows, leading);
+      cublasLtMatrixLayoutCreate(layout, type, (uint64_t)columns, (uint64_t)rows, leading);
   if (!status)
     status = cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
                                               sizeof count);
@@ -43,8 +44,9 @@ static cublasStatus_t CreateLayout(cublasLtMatrixLayout_t *layout, int64_t rows,
   return status;
 }
 
-static cublasStatus_t SetPreference(cublasLtMatmulPreference_t preference, uint32_t alignment,
-                                    size_t workspace_bytes)
+/* alignment: of A, B, C, D */
+static cublasStatus_t SetPreference(cublasLtMatmulPreference_t preference,
+                                    const uint32_t alignment[OPERANDS], size_t workspace_bytes)
 {
   const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
   const uint64_t bytes = workspace_bytes;
@@ -53,22 +55,30 @@ static cublasStatus_t SetPreference(cublasLtMatmulPreference_t preference, uint3
   if (!status)
     status = cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
-  for (int i = 0; i < 4 && !status; i++)
+  for (int i = 0; i < OPERANDS && !status; i++)
     status = cublasLtMatmulPreferenceSetAttribute(
         preference,
         (cublasLtMatmulPreferenceAttributes_t)(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i),
-        &alignment, sizeof alignment);
+        &alignment[i], sizeof alignment[i]);
   return status;
 }
 
-static int ChooseAlgorithm(Plan *plan, int alignment)
+static uint32_t AlignmentOf(const RengaCudaProduct *p, RengaCudaType type)
 {
+  if (!p->scattered) return ALIGNMENT;
+  return type == RENGA_CUDA_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+static int ChooseAlgorithm(Plan *plan, const RengaCudaProduct *p)
+{
+  const uint32_t factors = AlignmentOf(p, p->factors), result = AlignmentOf(p, p->result);
+  const uint32_t alignment[OPERANDS] = {factors, factors, result, result};
   cublasLtMatmulPreference_t preference;
   cublasLtMatmulHeuristicResult_t best;
   int found = 0;
   cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
   if (status) return SayStatus("cublasLtMatmulPreferenceCreate", status);
-  status = SetPreference(preference, (uint32_t)alignment, plan->workspace_bytes);
+  status = SetPreference(preference, alignment, plan->workspace_bytes);
   if (!status)
     status = cublasLtMatmulAlgoGetHeuristic(handle, plan->op, plan->b, plan->a, plan->c, plan->c,
                                             preference, 1, &best, &found);
@@ -78,12 +88,19 @@ static int ChooseAlgorithm(Plan *plan, int alignment)
   return SayStatus("cublasLtMatmulAlgoGetHeuristic", status);
 }
 
+static cudaDataType_t DataTypeOf(RengaCudaType type)
+{
+  if (type == RENGA_CUDA_FLOAT32) return CUDA_R_32F;
+  return type == RENGA_CUDA_BFLOAT16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
 static cublasStatus_t CreateOperation(const RengaCudaProduct *p, cublasLtMatmulDesc_t *op)
 {
   const int32_t first = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const int32_t second = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const uint32_t epilogue = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-  cublasStatus_t status = cublasLtMatmulDescCreate(op, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  const cublasComputeType_t compute = p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  cublasStatus_t status = cublasLtMatmulDescCreate(op, compute, CUDA_R_32F);
   if (!status)
     status = cublasLtMatmulDescSetAttribute(*op, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
   if (!status)
@@ -98,26 +115,27 @@ static cublasStatus_t CreateOperation(const RengaCudaProduct *p, cublasLtMatmulD
 int RengaCudaProductCreate(const RengaCudaProduct *p, size_t workspace_bytes, void *memory)
 {
   Plan *plan = memory;
+  const cudaDataType_t factors = DataTypeOf(p->factors), result = DataTypeOf(p->result);
   memset(plan, 0, sizeof *plan);
   plan->alpha = p->alpha;
   plan->beta = p->beta;
   plan->workspace_bytes = workspace_bytes;
   cublasStatus_t status = CreateOperation(p, &plan->op);
   if (!status)
-    status = CreateLayout(&plan->a, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
-                          p->batch, p->stride_a);
+    status = CreateLayout(&plan->a, factors, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k,
+                          p->lda, p->batch, p->stride_a);
   if (!status)
-    status = CreateLayout(&plan->b, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, p->ldb,
-                          p->batch, p->stride_b);
-  if (!status) status = CreateLayout(&plan->c, p->m, p->n, p->ldc, p->batch, p->stride_c);
+    status = CreateLayout(&plan->b, factors, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n,
+                          p->ldb, p->batch, p->stride_b);
+  if (!status) status = CreateLayout(&plan->c, result, p->m, p->n, p->ldc, p->batch, p->stride_c);
   int code = SayStatus("a plan of cuBLASLt", status);
-  if (!code) code = ChooseAlgorithm(plan, p->alignment ? p->alignment : ALIGNMENT);
+  if (!code) code = ChooseAlgorithm(plan, p);
   if (code) RengaCudaProductDestroy(plan);
   return code;
 }
 
-int RengaCudaProductRun(void *stream, void *memory, const float *a, const float *b,
-                        const float *bias, float *c, void *workspace)
+int RengaCudaProductRun(void *stream, void *memory, const void *a, const void *b, const void *bias,
+                        void *c, void *workspace)
 {
   Plan *plan = memory;
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;

@@ -58,47 +58,49 @@ struct LeastOf : TakeLeast {
 };
 
 static __device__ inline void StoreResult(const RengaCudaReduce &s, int64_t result, int64_t piece,
-                                          double sum, double *parts, float *y)
+                                          double sum, double *parts, RengaCudaOperand y)
 {
   if (s.pieces > 1) {
     parts[result * s.pieces + piece] = sum;
     return;
   }
   if (s.root) sum = sqrt(sum);
-  y[result] = (float)(s.mean ? sum / (double)s.terms : sum);
+  Values<void>(y).Put(result, (float)(s.mean ? sum / (double)s.terms : sum));
 }
 
 /* Terms are neighbours: a warp takes a result's piece. */
-template <class F>
-__global__ void ReduceKernel(RengaCudaReduce s, const float *__restrict__ x, double *parts,
-                             float *y)
+template <class F, class T>
+__global__ void ReduceKernel(RengaCudaReduce s, RengaCudaOperand x_, double *parts,
+                             RengaCudaOperand y)
 {
+  const Values<T> x(x_);
   const int64_t line = (int64_t)blockIdx.x * ROWS + threadIdx.y;
   if (line >= s.results * s.pieces) return;
   const int64_t result = line / s.pieces, piece = line % s.pieces;
-  const float *from = x + PlaceOf(s.n_kept, s.kept, s.kept_stride, result);
+  const int64_t from = PlaceOf(s.n_kept, s.kept, s.kept_stride, result);
   const int64_t last = (piece + 1) * s.per_piece, end = last < s.terms ? last : s.terms;
   double sum = F::Start();
   for (int64_t t = piece * s.per_piece + threadIdx.x; t < end; t += WARP)
-    sum = F::Join(sum, F::Term(from[PlaceOf(s.n_reduced, s.reduced, s.reduced_stride, t)]));
+    sum = F::Join(sum, F::Term(x[from + PlaceOf(s.n_reduced, s.reduced, s.reduced_stride, t)]));
   sum = JoinWarp<F>(sum);
   if (threadIdx.x == 0) StoreResult(s, result, piece, sum, parts, y);
 }
 
 /* Results are neighbours: a block takes a piece of 32 of them, its 8 warps every eighth term. */
-template <class F>
-__global__ void ReduceAcrossKernel(RengaCudaReduce s, const float *__restrict__ x, double *parts,
-                                   float *y)
+template <class F, class T>
+__global__ void ReduceAcrossKernel(RengaCudaReduce s, RengaCudaOperand x_, double *parts,
+                                   RengaCudaOperand y)
 {
+  const Values<T> x(x_);
   RENGA_DYNAMIC_SHARED(double, sums); /* [ROWS, WARP] */
   const int64_t blocks = (s.results + WARP - 1) / WARP, piece = blockIdx.x / blocks;
   const int64_t result = blockIdx.x % blocks * WARP + threadIdx.x;
   const int64_t last = (piece + 1) * s.per_piece, end = last < s.terms ? last : s.terms;
   double sum = F::Start();
   if (result < s.results) {
-    const float *from = x + PlaceOf(s.n_kept, s.kept, s.kept_stride, result);
+    const int64_t from = PlaceOf(s.n_kept, s.kept, s.kept_stride, result);
     for (int64_t t = piece * s.per_piece + threadIdx.y; t < end; t += ROWS)
-      sum = F::Join(sum, F::Term(from[PlaceOf(s.n_reduced, s.reduced, s.reduced_stride, t)]));
+      sum = F::Join(sum, F::Term(x[from + PlaceOf(s.n_reduced, s.reduced, s.reduced_stride, t)]));
   }
   sums[threadIdx.y * WARP + threadIdx.x] = sum;
   __syncthreads();
@@ -109,7 +111,8 @@ __global__ void ReduceAcrossKernel(RengaCudaReduce s, const float *__restrict__ 
 
 /* A warp adds up the pieces of a result. */
 template <class F>
-__global__ void JoinPiecesKernel(RengaCudaReduce s, const double *__restrict__ parts, float *y)
+__global__ void JoinPiecesKernel(RengaCudaReduce s, const double *__restrict__ parts,
+                                 RengaCudaOperand y)
 {
   const int64_t result = (int64_t)blockIdx.x * ROWS + threadIdx.y;
   if (result >= s.results) return;
@@ -121,14 +124,14 @@ __global__ void JoinPiecesKernel(RengaCudaReduce s, const double *__restrict__ p
   if (threadIdx.x == 0) StoreResult(s, result, 0, sum, NULL, y);
 }
 
+typedef void (*ReduceForm)(RengaCudaReduce, RengaCudaOperand, double *, RengaCudaOperand);
 typedef struct {
-  void (*terms)(RengaCudaReduce, const float *, double *, float *);
-  void (*across)(RengaCudaReduce, const float *, double *, float *);
-  void (*pieces)(RengaCudaReduce, const double *, float *);
+  ReduceForm terms[VALUE_FORMS], across[VALUE_FORMS];
+  void (*pieces)(RengaCudaReduce, const double *, RengaCudaOperand);
 } ReduceKernels;
 #define KERNELS(F)                                                                                 \
   {                                                                                                \
-    ReduceKernel<F>, ReduceAcrossKernel<F>, JoinPiecesKernel<F>                                    \
+    RENGA_FORMS_OF(ReduceKernel, F), RENGA_FORMS_OF(ReduceAcrossKernel, F), JoinPiecesKernel<F>    \
   }
 static const ReduceKernels reductions[] = {KERNELS(SumOf), KERNELS(SquaresOf), KERNELS(AbsolutesOf),
                                            KERNELS(MostOf), KERNELS(LeastOf)};
@@ -138,19 +141,19 @@ RENGA_CUDA_RUN(RengaCudaReduction)
 {
   const RengaCudaReduce *s = (const RengaCudaReduce *)shape;
   const ReduceKernels *kernels = &reductions[s->kind];
+  const int form = FormFor(in[0]);
   const int64_t blocks = (s->results + WARP - 1) / WARP;
   cudaError_t code;
   (void)context;
   if (s->across)
-    code = RENGA_LAUNCH(kernels->across, (unsigned)(blocks * s->pieces), TeamBlock(),
-                        THREADS * sizeof(double), (cudaStream_t)stream, *s, (const float *)in[0],
-                        (double *)workspace, (float *)out[0]);
+    code = RENGA_LAUNCH(kernels->across[form], (unsigned)(blocks * s->pieces), TeamBlock(),
+                        THREADS * sizeof(double), (cudaStream_t)stream, *s, in[0],
+                        (double *)workspace, out[0]);
   else
-    code = RENGA_LAUNCH(kernels->terms, TeamGrid(false, s->results * s->pieces), TeamBlock(), 0,
-                        (cudaStream_t)stream, *s, (const float *)in[0], (double *)workspace,
-                        (float *)out[0]);
+    code = RENGA_LAUNCH(kernels->terms[form], TeamGrid(false, s->results * s->pieces), TeamBlock(),
+                        0, (cudaStream_t)stream, *s, in[0], (double *)workspace, out[0]);
   if (!code && s->pieces > 1)
     code = RENGA_LAUNCH(kernels->pieces, TeamGrid(false, s->results), TeamBlock(), 0,
-                        (cudaStream_t)stream, *s, (const double *)workspace, (float *)out[0]);
+                        (cudaStream_t)stream, *s, (const double *)workspace, out[0]);
   return RengaCudaSayError("ReduceKernel", code);
 }

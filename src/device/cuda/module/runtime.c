@@ -106,6 +106,29 @@ static int CreateEvent(void **event)
                            cudaEventCreateWithFlags((cudaEvent_t *)event, cudaEventDisableTiming));
 }
 
+/* Not an error, but the last one for CUDA, which the next launch would find. */
+static int MayBeNotReady(const char *what, cudaError_t code)
+{
+  if (code != cudaErrorNotReady) return RengaCudaSayError(what, code);
+  (void)cudaGetLastError();
+  return 0;
+}
+
+static int CreateTimedEvent(void **event)
+{
+  return RengaCudaSayError("cudaEventCreate",
+                           cudaEventCreateWithFlags((cudaEvent_t *)event, cudaEventDefault));
+}
+
+static int SecondsBetween(void *from, void *to, int *done, double *seconds)
+{
+  float milliseconds = 0;
+  const cudaError_t code = cudaEventElapsedTime(&milliseconds, (cudaEvent_t)from, (cudaEvent_t)to);
+  *done = code == cudaSuccess;
+  *seconds = 1e-3 * (double)milliseconds;
+  return MayBeNotReady("cudaEventElapsedTime", code);
+}
+
 static int RecordEvent(void *event, void *stream)
 {
   return RengaCudaSayError("cudaEventRecord",
@@ -127,12 +150,46 @@ static int QueryEvent(void *event, int *done)
 {
   const cudaError_t code = cudaEventQuery((cudaEvent_t)event);
   *done = code == cudaSuccess;
-  return code == cudaErrorNotReady ? 0 : RengaCudaSayError("cudaEventQuery", code);
+  return MayBeNotReady("cudaEventQuery", code);
 }
 
 static int DestroyEvent(void *event)
 {
   return RengaCudaSayError("cudaEventDestroy", cudaEventDestroy((cudaEvent_t)event));
+}
+
+/* Of this thread alone: other threads of the process may use CUDA meanwhile. */
+static int BeginRecording(void *stream)
+{
+  return RengaCudaSayError(
+      "cudaStreamBeginCapture",
+      cudaStreamBeginCapture((cudaStream_t)stream, cudaStreamCaptureModeThreadLocal));
+}
+
+/* What CUDA says of a capture that it refused, or of a call in one, is not left to the next
+   launch. */
+static int EndRecording(void *stream, void **recording)
+{
+  cudaGraph_t graph = NULL;
+  cudaGraphExec_t made = NULL;
+  cudaError_t code = cudaStreamEndCapture((cudaStream_t)stream, &graph);
+  if (!code) code = cudaGraphInstantiate(&made, graph, 0);
+  if (graph) cudaGraphDestroy(graph);
+  (void)cudaGetLastError();
+  *recording = made;
+  return RengaCudaSayError("a CUDA graph", code);
+}
+
+static int LaunchRecording(void *recording, void *stream)
+{
+  return RengaCudaSayError("cudaGraphLaunch",
+                           cudaGraphLaunch((cudaGraphExec_t)recording, (cudaStream_t)stream));
+}
+
+static int DestroyRecording(void *recording)
+{
+  return RengaCudaSayError("cudaGraphExecDestroy",
+                           cudaGraphExecDestroy((cudaGraphExec_t)recording));
 }
 
 static RengaCudaModule module = {
@@ -156,6 +213,13 @@ static RengaCudaModule module = {
     .eventsynchronize = SynchronizeEvent,
     .eventquery = QueryEvent,
     .eventdestroy = DestroyEvent,
+    .eventcreatetimed = CreateTimedEvent,
+    .eventseconds = SecondsBetween,
+    .recordbegin = BeginRecording,
+    .recordend = EndRecording,
+    .replay = LaunchRecording,
+    .recordingdestroy = DestroyRecording,
+    .setmoment = RengaCudaSetMoment,
     .convert = RengaCudaConvert,
     .add = RengaCudaAdd,
     .norms = RengaCudaNorms,

@@ -1,7 +1,6 @@
 /* Flat vectors: sums of squares in pieces of a fixed size, and updates by tables, which are the
    kernels' arguments. Only + - * / and sqrt, so that a host has the same bits. */
 #include "kernel.h"
-#include "../../low.h"
 
 template <class Row> struct Table {
   Row row[RENGA_CUDA_TABLE];
@@ -22,18 +21,10 @@ template <class Row> static Table<Row> TableOf(int count, const Row rows[])
   return table;
 }
 
-__global__ void ConvertKernel(int64_t count, RengaCudaType from, const void *x, RengaCudaType to,
-                              void *y)
+__global__ void ConvertKernel(int64_t count, RengaCudaOperand x, RengaCudaOperand y)
 {
-  const float *wide = (const float *)x;
-  const uint16_t *low = (const uint16_t *)x;
-  RENGA_EACH(i, count)
-  {
-    if (to == RENGA_CUDA_BFLOAT16) ((uint16_t *)y)[i] = RengaLowToBrain(wide[i]);
-    if (to == RENGA_CUDA_FLOAT16) ((uint16_t *)y)[i] = RengaLowToHalf(wide[i]);
-    if (from == RENGA_CUDA_BFLOAT16) ((float *)y)[i] = RengaLowFromBrain(low[i]);
-    if (from == RENGA_CUDA_FLOAT16) ((float *)y)[i] = RengaLowFromHalf(low[i]);
-  }
+  RENGA_EACH_FOUR(i, count)
+  Values<void>(y).Put(i, count - i, Values<void>(x).Get(i, count - i));
 }
 
 __global__ void AddKernel(int64_t count, float *__restrict__ y, const float *__restrict__ x)
@@ -61,53 +52,42 @@ __global__ void SquaresKernel(Table<RengaCudaNorm> table, int count, double *__r
   if (threadIdx.x == 0) parts[blockIdx.x] = sum[0];
 }
 
-/* Pieces of a row in ascending order. */
-__global__ void SumPiecesKernel(Table<RengaCudaNorm> table, int count, int64_t pieces,
-                                const double *__restrict__ parts, double *__restrict__ sums)
-{
-  const int row = threadIdx.x;
-  if (row >= count) return;
-  const int64_t end = row + 1 < count ? table.row[row + 1].first : pieces;
-  double sum = 0;
-  for (int64_t p = table.row[row].first; p < end; p++) sum += parts[p];
-  sums[row] = sum;
-}
-
 __global__ void SgdKernel(Table<RengaCudaSgd> table)
 {
   const RengaCudaSgd &s = table.row[blockIdx.y];
+  const RengaSgdFactors &by = s.by;
   RENGA_EACH(i, s.count)
   {
-    const float p = s.parameter[i], g = s.scale * s.gradient[i] + s.decay * p;
+    const float p = s.parameter[i], g = by.scale * s.gradient[i] + by.decay * p;
     float v = g;
     if (s.momentum) {
-      v = s.keep * s.momentum[i] + s.take * g;
+      v = by.keep * s.momentum[i] + by.take * g;
       s.momentum[i] = v;
     }
-    s.parameter[i] = p - s.rate * (s.momentum ? s.a * g + s.b * v : g);
+    s.parameter[i] = p - by.rate * (s.momentum ? by.a * g + by.b * v : g);
   }
 }
 
 __global__ void AdamKernel(Table<RengaCudaAdam> table)
 {
   const RengaCudaAdam &s = table.row[blockIdx.y];
+  const RengaAdamFactors &by = s.by;
   RENGA_EACH(i, s.count)
   {
-    const float p = s.parameter[i], g = s.scale * s.gradient[i] + s.decay * p;
-    const float m = s.keep1 * s.first[i] + s.take1 * g;
-    const float v = s.keep2 * s.second[i] + s.take2 * (g * g);
+    const float p = s.parameter[i], g = by.scale * s.gradient[i] + by.decay * p;
+    const float m = by.keep1 * s.first[i] + by.take1 * g;
+    const float v = by.keep2 * s.second[i] + by.take2 * (g * g);
     s.first[i] = m;
     s.second[i] = v;
-    s.parameter[i] = s.shrink * p - s.rate * m / (sqrtf(v) * s.root + s.epsilon);
+    s.parameter[i] = by.shrink * p - by.rate * m / (sqrtf(v) * by.root + by.epsilon);
   }
 }
 
-int RengaCudaConvert(void *stream, int64_t count, RengaCudaType from, const void *x,
-                     RengaCudaType to, void *y)
+int RengaCudaConvert(void *stream, int64_t count, RengaCudaOperand x, RengaCudaOperand y)
 {
   return RengaCudaSayError("ConvertKernel",
-                           RENGA_LAUNCH(ConvertKernel, BlocksFor(count), THREADS, 0,
-                                        (cudaStream_t)stream, count, from, x, to, y));
+                           RENGA_LAUNCH(ConvertKernel, BlocksForFours(count), THREADS, 0,
+                                        (cudaStream_t)stream, count, x, y));
 }
 
 int RengaCudaAdd(void *stream, int64_t count, float *y, const float *x)
@@ -117,17 +97,11 @@ int RengaCudaAdd(void *stream, int64_t count, float *y, const float *x)
 }
 
 int RengaCudaNorms(void *stream, int count, const RengaCudaNorm rows[], int64_t pieces,
-                   double *parts, double *sums)
+                   double *parts)
 {
-  const Table<RengaCudaNorm> table = TableOf(count, rows);
-  cudaError_t code = cudaSuccess;
-  if (pieces > 0)
-    code = RENGA_LAUNCH(SquaresKernel, (unsigned)pieces, THREADS, 0, (cudaStream_t)stream, table,
-                        count, parts);
-  if (!code)
-    code = RENGA_LAUNCH(SumPiecesKernel, 1, RENGA_CUDA_TABLE, 0, (cudaStream_t)stream, table, count,
-                        pieces, parts, sums);
-  return RengaCudaSayError("SquaresKernel", code);
+  return RengaCudaSayError("SquaresKernel",
+                           RENGA_LAUNCH(SquaresKernel, (unsigned)pieces, THREADS, 0,
+                                        (cudaStream_t)stream, TableOf(count, rows), count, parts));
 }
 
 int RengaCudaUpdateSgd(void *stream, int count, const RengaCudaSgd rows[])

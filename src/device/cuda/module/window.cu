@@ -18,9 +18,12 @@ static __device__ inline int64_t PlaceAt(const RengaCudaWindow &w, int d, int64_
   return place >= 0 && place < w.in[d] ? place : -1;
 }
 
-__global__ void ColumnsKernel(RengaCudaColumns s, const float *__restrict__ x,
-                              float *__restrict__ columns)
+/* Bits are copied; those of 0 are 0. */
+template <class Bits>
+__global__ void ColumnsKernel(RengaCudaColumns s, const void *x_, void *columns_)
 {
+  const Bits *x = (const Bits *)x_;
+  Bits *columns = (Bits *)columns_;
   const RengaCudaWindow &w = s.window;
   const int64_t taps = w.kernel[0] * w.kernel[1], pixels = w.out[0] * w.out[1];
   RENGA_EACH(i, s.images * w.planes * taps * pixels)
@@ -31,13 +34,15 @@ __global__ void ColumnsKernel(RengaCudaColumns s, const float *__restrict__ x,
     const int64_t tap = row % taps, plane = (s.first + image) * w.planes + row / taps;
     const int64_t r = PlaceAt(w, 0, pixel / w.out[1], tap / w.kernel[1]);
     const int64_t c = PlaceAt(w, 1, pixel % w.out[1], tap % w.kernel[1]);
-    columns[i] = r >= 0 && c >= 0 ? x[(plane * w.in[0] + r) * w.in[1] + c] : 0;
+    columns[i] = r >= 0 && c >= 0 ? x[(plane * w.in[0] + r) * w.in[1] + c] : (Bits)0;
   }
 }
 
+template <class T>
 __global__ void AddColumnsKernel(RengaCudaColumns s, const float *__restrict__ columns,
-                                 float *__restrict__ dx)
+                                 RengaCudaOperand dx_)
 {
+  const Values<T> dx(dx_);
   const RengaCudaWindow &w = s.window;
   const int64_t taps = w.kernel[0] * w.kernel[1], pixels = w.out[0] * w.out[1];
   const int64_t area = w.in[0] * w.in[1];
@@ -50,46 +55,55 @@ __global__ void AddColumnsKernel(RengaCudaColumns s, const float *__restrict__ c
       const int64_t c = OutputAt(w, 1, i % w.in[1], tap % w.kernel[1]);
       if (r >= 0 && c >= 0) sum += from[tap * pixels + r * w.out[1] + c];
     }
-    dx[s.first * w.planes * area + i] = sum;
+    dx.Put(s.first * w.planes * area + i, sum);
   }
 }
 
-__global__ void AddBiasKernel(int64_t count, int64_t channels, int64_t pixels,
-                              const float *__restrict__ bias, float *__restrict__ y)
+/* y may be x. */
+__global__ void AddBiasKernel(RengaCudaBias s, RengaCudaOperand bias, RengaCudaOperand x,
+                              RengaCudaOperand y)
 {
-  RENGA_EACH(i, count) y[i] += bias[i / pixels % channels];
+  RENGA_EACH_FOUR(i, s.count)
+  {
+    Four<float> v = Values<void>(x).Get(i, s.count - i);
+    for (int k = 0; k < FOUR; k++) v.at[k] += Values<void>(bias)[(i + k) / s.pixels % s.channels];
+    Values<void>(y).Put(i, s.count - i, v);
+  }
 }
 
 /* The first of equal ones stays, and what is not a number. */
-__global__ void MaxPoolKernel(RengaCudaWindow w, const float *__restrict__ x, float *__restrict__ y,
+template <class T>
+__global__ void MaxPoolKernel(RengaCudaWindow w, RengaCudaOperand x_, RengaCudaOperand y_,
                               int64_t *places)
 {
+  const Values<T> x(x_), y(y_);
   const int64_t pixels = w.out[0] * w.out[1];
   RENGA_EACH(i, w.planes * pixels)
   {
-    const float *plane = x + i / pixels * w.in[0] * w.in[1];
+    const int64_t plane = i / pixels * w.in[0] * w.in[1];
     float best = -INFINITY;
     int64_t at = -1;
     for (int64_t tap = 0; tap < w.kernel[0] * w.kernel[1]; tap++) {
       const int64_t r = PlaceAt(w, 0, i % pixels / w.out[1], tap / w.kernel[1]);
       const int64_t c = PlaceAt(w, 1, i % w.out[1], tap % w.kernel[1]);
       if (r < 0 || c < 0) continue;
-      const float v = plane[r * w.in[1] + c];
+      const float v = x[plane + r * w.in[1] + c];
       if (v > best || v != v || at < 0) {
         best = v;
         at = r * w.in[1] + c;
       }
     }
-    y[i] = best;
+    y.Put(i, best);
     if (places) places[i] = at;
   }
 }
 
 /* A block takes a plane, 256 outputs at a time: the first output of a place adds up those of all,
    in ascending order. */
-__global__ void MaxPoolGradKernel(int64_t in, int64_t out, const float *__restrict__ dy,
+__global__ void MaxPoolGradKernel(int64_t in, int64_t out, RengaCudaOperand dy_,
                                   const int64_t *__restrict__ places, float *__restrict__ dx)
 {
+  const Values<void> dy(dy_);
   __shared__ int64_t place[THREADS];
   const int64_t first = blockIdx.x * out;
   for (int64_t start = 0; start < out; start += THREADS) {
@@ -125,40 +139,50 @@ static __device__ inline float ShareOf(const RengaCudaWindow &w, int64_t row, in
   return 1 / (float)count;
 }
 
-__global__ void AveragePoolKernel(RengaCudaWindow w, const float *__restrict__ x,
-                                  float *__restrict__ y)
+template <class T>
+__global__ void AveragePoolKernel(RengaCudaWindow w, RengaCudaOperand x_, RengaCudaOperand y_)
 {
+  const Values<T> x(x_), y(y_);
   const int64_t pixels = w.out[0] * w.out[1];
   RENGA_EACH(i, w.planes * pixels)
   {
-    const float *plane = x + i / pixels * w.in[0] * w.in[1];
+    const int64_t plane = i / pixels * w.in[0] * w.in[1];
     const int64_t row = i % pixels / w.out[1], column = i % w.out[1];
     double sum = 0;
     for (int64_t tap = 0; tap < w.kernel[0] * w.kernel[1]; tap++) {
       const int64_t r = PlaceAt(w, 0, row, tap / w.kernel[1]);
       const int64_t c = PlaceAt(w, 1, column, tap % w.kernel[1]);
-      if (r >= 0 && c >= 0) sum += plane[r * w.in[1] + c];
+      if (r >= 0 && c >= 0) sum += x[plane + r * w.in[1] + c];
     }
-    y[i] = (float)(sum * ShareOf(w, row, column));
+    y.Put(i, (float)(sum * ShareOf(w, row, column)));
   }
 }
 
-__global__ void AveragePoolGradKernel(RengaCudaWindow w, const float *__restrict__ dy,
-                                      float *__restrict__ dx)
+template <class T>
+__global__ void AveragePoolGradKernel(RengaCudaWindow w, RengaCudaOperand dy_, RengaCudaOperand dx_)
 {
+  const Values<T> dy(dy_), dx(dx_);
   const int64_t area = w.in[0] * w.in[1];
   RENGA_EACH(i, w.planes * area)
   {
-    const float *plane = dy + i / area * w.out[0] * w.out[1];
+    const int64_t plane = i / area * w.out[0] * w.out[1];
     float sum = 0;
     for (int64_t tap = 0; tap < w.kernel[0] * w.kernel[1]; tap++) {
       const int64_t r = OutputAt(w, 0, i % area / w.in[1], tap / w.kernel[1]);
       const int64_t c = OutputAt(w, 1, i % w.in[1], tap % w.kernel[1]);
-      if (r >= 0 && c >= 0) sum += plane[r * w.out[1] + c] * ShareOf(w, r, c);
+      if (r >= 0 && c >= 0) sum += dy[plane + r * w.out[1] + c] * ShareOf(w, r, c);
     }
-    dx[i] = sum;
+    dx.Put(i, sum);
   }
 }
+
+static void (*const add_columns[VALUE_FORMS])(RengaCudaColumns, const float *,
+                                              RengaCudaOperand) = RENGA_FORMS(AddColumnsKernel);
+static void (*const max_pools[VALUE_FORMS])(RengaCudaWindow, RengaCudaOperand, RengaCudaOperand,
+                                            int64_t *) = RENGA_FORMS(MaxPoolKernel);
+typedef void (*PoolForm)(RengaCudaWindow, RengaCudaOperand, RengaCudaOperand);
+static const PoolForm average_pools[VALUE_FORMS] = RENGA_FORMS(AveragePoolKernel);
+static const PoolForm average_pool_grads[VALUE_FORMS] = RENGA_FORMS(AveragePoolGradKernel);
 
 RENGA_CUDA_RUN(RengaCudaMakeColumns)
 {
@@ -166,9 +190,11 @@ RENGA_CUDA_RUN(RengaCudaMakeColumns)
   const RengaCudaWindow *w = &s->window;
   const int64_t count = s->images * w->planes * w->kernel[0] * w->kernel[1] * w->out[0] * w->out[1];
   (void)context, (void)workspace;
-  return RengaCudaSayError("ColumnsKernel", RENGA_LAUNCH(ColumnsKernel, BlocksFor(count), THREADS,
-                                                         0, (cudaStream_t)stream, *s,
-                                                         (const float *)in[0], (float *)out[0]));
+  return RengaCudaSayError(
+      "ColumnsKernel",
+      RENGA_LAUNCH((s->size == 2 ? ColumnsKernel<uint16_t> : ColumnsKernel<uint32_t>),
+                   BlocksFor(count), THREADS, 0, (cudaStream_t)stream, *s, (const void *)in[0].data,
+                   out[0].data));
 }
 
 RENGA_CUDA_RUN(RengaCudaAddColumns)
@@ -176,22 +202,19 @@ RENGA_CUDA_RUN(RengaCudaAddColumns)
   const RengaCudaColumns *s = (const RengaCudaColumns *)shape;
   const int64_t count = s->images * s->window.planes * s->window.in[0] * s->window.in[1];
   (void)context, (void)workspace;
-  return RengaCudaSayError("AddColumnsKernel", RENGA_LAUNCH(AddColumnsKernel, BlocksFor(count),
-                                                            THREADS, 0, (cudaStream_t)stream, *s,
-                                                            (const float *)in[0], (float *)out[0]));
+  return RengaCudaSayError("AddColumnsKernel",
+                           RENGA_LAUNCH(add_columns[FormFor(out[0])], BlocksFor(count), THREADS, 0,
+                                        (cudaStream_t)stream, *s, (const float *)in[0].data,
+                                        out[0]));
 }
 
-/* The window's planes are the channels of the output. */
 RENGA_CUDA_RUN(RengaCudaAddBias)
 {
-  const RengaCudaColumns *s = (const RengaCudaColumns *)shape;
-  const int64_t pixels = s->window.out[0] * s->window.out[1];
-  const int64_t count = s->images * s->window.planes * pixels;
+  const RengaCudaBias *s = (const RengaCudaBias *)shape;
   (void)context, (void)workspace;
   return RengaCudaSayError("AddBiasKernel",
-                           RENGA_LAUNCH(AddBiasKernel, BlocksFor(count), THREADS, 0,
-                                        (cudaStream_t)stream, count, s->window.planes, pixels,
-                                        (const float *)in[0], (float *)out[0]));
+                           RENGA_LAUNCH(AddBiasKernel, BlocksForFours(s->count), THREADS, 0,
+                                        (cudaStream_t)stream, *s, in[0], in[1], out[0]));
 }
 
 RENGA_CUDA_RUN(RengaCudaMaxPool)
@@ -201,25 +224,29 @@ RENGA_CUDA_RUN(RengaCudaMaxPool)
   (void)context, (void)workspace;
   if (count == 0) return 0;
   return RengaCudaSayError("MaxPoolKernel",
-                           RENGA_LAUNCH(MaxPoolKernel, BlocksFor(count), THREADS, 0,
-                                        (cudaStream_t)stream, *w, (const float *)in[0],
-                                        (float *)out[0], (int64_t *)out[1]));
+                           RENGA_LAUNCH(max_pools[FormFor(in[0], out[0])], BlocksFor(count),
+                                        THREADS, 0, (cudaStream_t)stream, *w, in[0], out[0],
+                                        (int64_t *)out[1].data));
 }
 
-/* Of the window its planes, and their elements, matter. */
+/* Of the window its planes, and their elements, matter. Sums of 16-bit floats are made in the
+   workspace, and rounded once. */
 RENGA_CUDA_RUN(RengaCudaMaxPoolGrad)
 {
   const RengaCudaWindow *w = (const RengaCudaWindow *)shape;
   const int64_t before = w->in[0] * w->in[1], after = w->out[0] * w->out[1];
-  const size_t bytes = (size_t)(w->planes * before) * sizeof(float);
-  (void)context, (void)workspace;
-  if (bytes == 0) return 0;
-  cudaError_t code = cudaMemsetAsync(out[0], 0, bytes, (cudaStream_t)stream);
+  const int64_t count = w->planes * before;
+  const bool rounds = out[0].type != RENGA_CUDA_FLOAT32;
+  const RengaCudaOperand sums = {rounds ? workspace : out[0].data, RENGA_CUDA_FLOAT32};
+  (void)context;
+  if (count == 0) return 0;
+  cudaError_t code =
+      cudaMemsetAsync(sums.data, 0, (size_t)count * sizeof(float), (cudaStream_t)stream);
   if (!code)
-    code =
-        RENGA_LAUNCH(MaxPoolGradKernel, (unsigned)w->planes, THREADS, 0, (cudaStream_t)stream,
-                     before, after, (const float *)in[0], (const int64_t *)in[1], (float *)out[0]);
-  return RengaCudaSayError("MaxPoolGradKernel", code);
+    code = RENGA_LAUNCH(MaxPoolGradKernel, (unsigned)w->planes, THREADS, 0, (cudaStream_t)stream,
+                        before, after, in[0], (const int64_t *)in[1].data, (float *)sums.data);
+  if (code || !rounds) return RengaCudaSayError("MaxPoolGradKernel", code);
+  return RengaCudaConvert(stream, count, sums, out[0]);
 }
 
 RENGA_CUDA_RUN(RengaCudaAveragePool)
@@ -229,9 +256,8 @@ RENGA_CUDA_RUN(RengaCudaAveragePool)
   (void)context, (void)workspace;
   if (count == 0) return 0;
   return RengaCudaSayError("AveragePoolKernel",
-                           RENGA_LAUNCH(AveragePoolKernel, BlocksFor(count), THREADS, 0,
-                                        (cudaStream_t)stream, *w, (const float *)in[0],
-                                        (float *)out[0]));
+                           RENGA_LAUNCH(average_pools[FormFor(in[0], out[0])], BlocksFor(count),
+                                        THREADS, 0, (cudaStream_t)stream, *w, in[0], out[0]));
 }
 
 RENGA_CUDA_RUN(RengaCudaAveragePoolGrad)
@@ -241,7 +267,7 @@ RENGA_CUDA_RUN(RengaCudaAveragePoolGrad)
   (void)context, (void)workspace;
   if (count == 0) return 0;
   return RengaCudaSayError("AveragePoolGradKernel",
-                           RENGA_LAUNCH(AveragePoolGradKernel, BlocksFor(count), THREADS, 0,
-                                        (cudaStream_t)stream, *w, (const float *)in[0],
-                                        (float *)out[0]));
+                           RENGA_LAUNCH(average_pool_grads[FormFor(in[0], out[0])],
+                                        BlocksFor(count), THREADS, 0, (cudaStream_t)stream, *w,
+                                        in[0], out[0]));
 }

@@ -1,0 +1,103 @@
+#!/bin/sh
+# Parts of programs as CUDA graphs, on the emulated runtime: the same bits with and without, on all layouts,
+# with recomputation, chunks, short batches, evaluations between steps, a resumption, poison, 16 bits and a
+# scale of the loss; and the graphs are used as often as they can be.
+top_builddir=$(cd "${top_builddir:-.}" && pwd)
+. "${0%/*}/../app/common.sh"
+if [ -z "${CUDA_EMULATED:-}" ]; then
+  echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"
+  exit 77
+fi
+EMU_DEVICES=4
+export EMU_DEVICES EMU_SEED EMU_MODE EMU_ORDER
+base="train -data synthetic -data_samples 64 -batch_size 8 -microbatch_size 2 -seed 3 -progress none -parameter_digest
+  -steps 4 -device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so -device_cuda_workspace 1"
+dropout="-graph gpt:layers=2,hidden=16,heads=2,sequence=9,vocabulary=40,dropout=0.1 -optimizer_type adamw"
+
+digest() {
+  grep "parameter digest 0x" out
+}
+
+# replays RANKS: how often graphs were launched, on the rank that launched most.
+replays() {
+  awk '$1 == "Replay" { print $2 }' out
+}
+
+# alike RANKS ARGUMENT...: both ways; graphs are in use.
+alike() {
+  ranks=$1
+  shift
+  accepts "$ranks" $base "$@" -device_graphs off -log_view
+  digest >off.txt || fail "no digest"
+  [ "$(replays)" = 0 ] || [ -z "$(replays)" ] || fail "graphs are used where they are off"
+  accepts "$ranks" $base "$@" -log_view
+  digest | cmp -s off.txt - || fail "other parameters with graphs: $*"
+  [ "$(replays)" -gt 0 ] || fail "no graph is used: $*"
+}
+
+refuses 1 "is for -device_type cuda, but the type is cpu" $base $dropout -device_type cpu -device_graphs on
+
+# One stage, 4 micro-batches a step, one in flight: forward of a slot, and backwards that write one of three
+# buffers of gradients. The first run of each is not a graph.
+alike 1 $dropout
+cp off.txt one.txt
+[ "$(replays)" -ge 24 ] || fail "only $(replays) launches of graphs, of 32 parts"
+for EMU_SEED in 2 3; do
+  alike 1 $dropout
+done
+EMU_SEED=1
+same() {
+  alike "$@"
+  cmp -s one.txt off.txt || fail "another digest than on one rank: $*"
+}
+same 2 $dropout -partition_stages 2 -comm_transport nccl
+same 2 $dropout -partition_stages 2 -comm_transport staged
+same 2 $dropout -partition_stages 1 -partition_replicas 2
+same 2 $dropout -partition_type even -partition_stages 2 -pipeline_chunks 2
+same 2 $dropout -partition_stages 2 -pipeline_schedule gpipe -device_poison
+EMU_MODE=sync EMU_ORDER=check
+same 1 $dropout
+EMU_MODE= EMU_ORDER=
+
+# Recomputation, from a plan in which it is written.
+accepts 2 $base $dropout -partition_stages 2 -steps 1 -plan_save plan.txt
+sed 's/saved keep/saved recompute/' plan.txt >again.txt
+cmp -s plan.txt again.txt && fail "the plan has no line to change"
+same 2 $dropout -plan_load again.txt
+
+# A last batch of 3 samples, validations in between, and a resumption on another layout.
+short="$dropout -data_samples 43 -data_validation 0.2 -eval_every 2 -steps 6"
+alike 1 $short
+cp off.txt one.txt
+accepts 2 $base $short -steps 3 -partition_stages 2 -checkpoint_dir c
+accepts 1 $base $short -steps 6 -resume -checkpoint_dir c
+digest | cmp -s one.txt - || fail "another digest after a resumption"
+
+# Running statistics; 16 bits; a scale of the loss that changes.
+alike 1 -graph resnet:depth=18,width=0.0625,image=16,classes=5 -microbatch_size 4 -optimizer_learning_rate 0.00001
+alike 1 $dropout -precision bf16
+alike 1 $dropout -precision fp16 -precision_loss_scale 16777216
+alike 2 $dropout -precision fp16 -partition_stages 2
+
+# CUDA refuses to record, at once, at a call in a graph, or once some are in use: a warning, and the same bits.
+export EMU_FAIL
+accepts 1 $base $dropout -device_graphs off
+digest >off.txt
+for EMU_FAIL in begin:1 begin:3 capture:1 capture:7 capture:60; do
+  accepts 1 $base $dropout
+  says "GPU 0 records no graphs, and runs without (-device_graphs off): "
+  lacks "error: "
+  digest | cmp -s off.txt - || fail "other parameters where CUDA refuses: $EMU_FAIL"
+done
+EMU_FAIL=capture:7@1
+accepts 2 $base $dropout -partition_stages 2
+says "GPU 1 records no graphs"
+digest | cmp -s off.txt - || fail "other parameters where CUDA refuses one rank"
+EMU_FAIL=
+
+# Relative positions; what fails on the device is said.
+alike 1 -graph t5:layers=2,hidden=16,heads=2,sequence=7,target=5,vocabulary=30,head_width=6,buckets=8,distance=7
+EMU_FAIL=kernel:120 # of those that are launched, or recorded
+refuses 1 "GPU 0 failed and answers no more" $base $dropout
+EMU_FAIL=
+finish
