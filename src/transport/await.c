@@ -3,7 +3,8 @@
 #include "transportimpl.h"
 #include <time.h>
 
-static const double DRAIN_SECONDS = 5; /* for work that may never end */
+static const double DRAIN_SECONDS = 5;    /* for work that may never end */
+static const double SHORT_SECONDS = 5e-3; /* asked for without a pause */
 
 RengaErrorCode RengaTransportAwaitEvent_Private(RengaTransport transport, RengaEvent event,
                                                 const char *what)
@@ -35,7 +36,8 @@ RengaErrorCode RengaTransportAwait_Private(RengaTransport transport, RengaStream
   return RENGA_SUCCESS;
 }
 
-/* Whoever waits here has an error already. */
+/* Whoever waits here has an error already, and says no other. Where work does not end all that it
+   may use stays, as after a wait that reached the limit. */
 void RengaTransportDrain_Private(RengaTransport transport, RengaStream stream)
 {
   const struct timespec pause = {0, 100000};
@@ -43,14 +45,16 @@ void RengaTransportDrain_Private(RengaTransport transport, RengaStream stream)
   bool done = false;
   RengaErrorCode code = RENGA_SUCCESS;
   MPI_Comm mpi;
-  if (RengaObjectGetComm(transport->hdr.owner, &mpi) || !RengaWatchIsBroken_Private(mpi) ||
-      !transport->reached) {
+  if (RengaObjectGetComm(transport->hdr.owner, &mpi) || !transport->reached) {
     RengaStreamSynchronize(transport->device, stream);
     return;
   }
+  const double limit =
+      RengaWatchIsBroken_Private(mpi) ? DRAIN_SECONDS : RengaWatchGetLimit_Private(mpi);
   code = RengaEventRecord(transport->device, transport->reached, stream);
-  while (!code && !done && MPI_Wtime() - begin < DRAIN_SECONDS) {
+  while (!code && !done && (limit == 0 || MPI_Wtime() - begin < limit)) {
     code = RengaEventQuery(transport->device, transport->reached, &done);
-    if (!done) nanosleep(&pause, NULL);
+    if (!done && MPI_Wtime() - begin > SHORT_SECONDS) nanosleep(&pause, NULL);
   }
+  if (!code && !done) RengaWatchBreak_Private(mpi);
 }

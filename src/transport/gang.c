@@ -51,11 +51,26 @@ static RengaErrorCode BeginInGang(void *user, int count, size_t bytes)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode EndGangSpan(RengaDevice device, const Gang *gang, const char *name)
+{
+  RengaCall(RengaSpanEnd_Private(device, gang->track.stream, gang->span, "sum of gradients",
+                                 "Sum by NCCL", 0, name));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TogetherInGang(void *user, bool begin)
 {
   RengaTransport transport = ((const struct _RengaConvoy *)user)->transport;
+  Gang *gang = GangOf(user);
+  RengaDevice device = transport->device;
   const Nccl *nccl = transport->data;
-  RengaCall(begin ? nccl->fabric->begin(transport->device) : nccl->fabric->end(transport->device));
+  if (begin) {
+    RengaCall(RengaSpanBegin_Private(device, gang->track.stream, &gang->span));
+    RengaCall(nccl->fabric->begin(device));
+  } else {
+    RengaCall(nccl->fabric->end(device));
+    RengaCall(EndGangSpan(device, gang, "messages of a round"));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -92,10 +107,13 @@ RengaErrorCode RengaConvoySum_NCCL(RengaConvoy convoy, RengaDataType type, int64
                                    void *values, const char *what)
 {
   const Nccl *nccl = convoy->transport->data;
+  RengaDevice device = convoy->transport->device;
+  Gang *gang = GangOf(convoy);
   (void)what; /* the host does not wait */
   RengaCall(EnterGang(convoy));
-  RengaCall(nccl->fabric->sum(convoy->transport->device, GangOf(convoy)->track.wire, convoy->stream,
-                              type, count, values));
+  RengaCall(RengaSpanBegin_Private(device, convoy->stream, &gang->span));
+  RengaCall(nccl->fabric->sum(device, gang->track.wire, convoy->stream, type, count, values));
+  RengaCall(EndGangSpan(device, gang, "sum"));
   RengaCall(LeaveGang(convoy));
   return RENGA_SUCCESS;
 }

@@ -52,13 +52,30 @@ static RengaErrorCode CheckGoing(RengaTransport transport)
   return RENGA_SUCCESS;
 }
 
+/* A row of the trace for each stream. */
+static RengaErrorCode EndCargoSpan(RengaTransport transport, const Cargo *cargo, RengaSpan span)
+{
+  const Lane *lane = cargo->lane;
+  char track[48], name[48];
+  if (span == RENGA_SPAN_NONE) return RENGA_SUCCESS;
+  snprintf(track, sizeof track, "%s rank %d, message %d",
+           lane->incoming ? "receive from" : "send to", lane->peer, lane->tag);
+  snprintf(name, sizeof name, "%zu bytes", cargo->bytes);
+  RengaCall(RengaSpanEnd_Private(transport->device, lane->track.stream, span, track,
+                                 lane->incoming ? "Receive by NCCL" : "Send by NCCL", 0, name));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode QueueSend(RengaTransport transport, Cargo *cargo)
 {
   const Nccl *nccl = transport->data;
   const Lane *lane = cargo->lane;
+  RengaSpan span;
   RengaCall(RengaEventWait(transport->device, cargo->ready, lane->track.stream));
+  RengaCall(RengaSpanBegin_Private(transport->device, lane->track.stream, &span));
   RengaCall(nccl->fabric->send(transport->device, lane->track.wire, lane->track.stream,
                                cargo->memory, cargo->bytes, 1));
+  RengaCall(EndCargoSpan(transport, cargo, span));
   RengaCall(RengaEventRecord(transport->device, cargo->done, lane->track.stream));
   cargo->queued = true;
   return RENGA_SUCCESS;
@@ -69,10 +86,13 @@ static RengaErrorCode QueueReceive(RengaTransport transport, Cargo *cargo)
 {
   const Nccl *nccl = transport->data;
   const Lane *lane = cargo->lane;
+  RengaSpan span;
   RengaCall(RengaEventWait(transport->device, cargo->ready, lane->track.stream));
   RengaCall(RengaEventWait(transport->device, lane->taken, lane->track.stream));
+  RengaCall(RengaSpanBegin_Private(transport->device, lane->track.stream, &span));
   RengaCall(nccl->fabric->receive(transport->device, lane->track.wire, lane->track.stream,
                                   cargo->memory, cargo->bytes, 0));
+  RengaCall(EndCargoSpan(transport, cargo, span));
   RengaCall(RengaEventRecord(transport->device, cargo->done, lane->track.stream));
   cargo->queued = true;
   return RENGA_SUCCESS;
@@ -243,6 +263,7 @@ RengaErrorCode RengaTransportCreate_NCCL(void *object)
       (struct _RengaTransportOps){.destroy = RengaTransportDestroy_NCCL,
                                   .connect = RengaTransportConnect_NCCL,
                                   .check = RengaTransportCheck_NCCL,
+                                  .buffers = RengaTransportBuffers_NCCL,
                                   .abort = RengaTransportAbort_NCCL,
                                   .parcelcreate = ParcelCreate_NCCL,
                                   .parceldestroy = ParcelDestroy_NCCL,

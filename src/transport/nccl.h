@@ -1,5 +1,6 @@
 /* What the files of transport nccl share. */
 #pragma once
+#include "renga/private/span.h"
 #include "transportimpl.h"
 
 /* A wire, and the stream that its messages alone are queued on. */
@@ -37,8 +38,10 @@ typedef struct Lane {
 /* The ranks of sums, with all convoys of theirs. */
 typedef struct {
   RengaComm comm; /* lent until it is connected, then a name */
+  int ranks;
   Track track;
   RengaEvent ready, done;
+  RengaSpan span; /* of the messages that are put together now */
 } Gang;
 
 typedef struct {
@@ -56,6 +59,7 @@ RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport, int n_routes
                                           const RengaComm group[]);
 RengaErrorCode RengaTransportCheck_NCCL(RengaTransport transport);
 RengaErrorCode RengaTransportAbort_NCCL(RengaTransport transport);
+size_t RengaTransportBuffers_NCCL(RengaTransport transport);
 RengaErrorCode RengaTransportDestroy_NCCL(RengaTransport transport);
 /* gang.c */
 RengaErrorCode RengaConvoyCreate_NCCL(RengaConvoy convoy);

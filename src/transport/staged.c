@@ -7,6 +7,7 @@
    calls, so that messages under one tag do not overtake each other. Whoever waits for anything in
    the transport's comm moves the queue. Copies down and up have a stream each; events order them
    with the default stream, on which all else is computed. */
+#include "renga/private/span.h"
 #include "transportimpl.h"
 
 typedef enum {
@@ -29,6 +30,7 @@ typedef struct Freight {
   RengaEvent ready;  /* in the default stream: the memory is written, or may be */
   RengaEvent copied; /* behind the last copy to or from staging memory; direct: as ready */
   bool copies;       /* which may not be done */
+  bool up;           /* it was from staging memory */
 } Freight;
 
 typedef struct {
@@ -70,15 +72,31 @@ static RengaErrorCode MarkFreight(Freight *freight)
   return RENGA_SUCCESS;
 }
 
+/* A message that came is still to be copied up: its memory is the host's side of that copy, and
+   left alone until it is done. The message was awaited, so that is no long wait. */
+static RengaErrorCode EndCopyUp(Yard *yard, Freight *freight)
+{
+  if (freight->copies && freight->up)
+    RengaCall(RengaTransportAwaitEvent_Private(yard->transport, freight->copied,
+                                               "the device to copy a message from the host"));
+  freight->up = false;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode QueueDown(Yard *yard, Freight *freight)
 {
   RengaDevice device = yard->transport->device;
+  RengaSpan span;
   if (freight->bytes == 0) return RENGA_SUCCESS;
+  RengaCall(EndCopyUp(yard, freight));
   RengaCall(RengaEventRecord(device, freight->ready, NULL));
   RengaCall(RengaEventWait(device, freight->ready, yard->down));
   if (freight->copies) RengaCall(RengaEventWait(device, freight->copied, yard->down));
+  RengaCall(RengaSpanBegin_Private(device, yard->down, &span));
   RengaCall(RengaDeviceCopy(device, yard->down, RENGA_DEVICE_TO_HOST, freight->parcel->staging,
                             freight->memory, freight->bytes));
+  RengaCall(
+      RengaSpanEnd_Private(device, yard->down, span, "copies down", "Copy down", 0, "message"));
   RengaCall(RengaEventRecord(device, freight->copied, yard->down));
   freight->copies = true;
   return RENGA_SUCCESS;
@@ -87,12 +105,15 @@ static RengaErrorCode QueueDown(Yard *yard, Freight *freight)
 static RengaErrorCode QueueUp(Yard *yard, Freight *freight)
 {
   RengaDevice device = yard->transport->device;
+  RengaSpan span;
   if (freight->parcel->received == 0 || yard->transport->direct) return RENGA_SUCCESS;
   RengaCall(RengaEventWait(device, freight->ready, yard->up));
+  RengaCall(RengaSpanBegin_Private(device, yard->up, &span));
   RengaCall(RengaDeviceCopy(device, yard->up, RENGA_HOST_TO_DEVICE, freight->memory,
                             freight->parcel->staging, freight->parcel->received));
+  RengaCall(RengaSpanEnd_Private(device, yard->up, span, "copies up", "Copy up", 0, "message"));
   RengaCall(RengaEventRecord(device, freight->copied, yard->up));
-  freight->copies = true;
+  freight->copies = freight->up = true;
   return RENGA_SUCCESS;
 }
 
@@ -125,7 +146,7 @@ static RengaErrorCode TryToStart(Yard *yard, Freight *freight, bool held[2])
   held[freight->receives] = true;
   if (!done) RengaCall(RengaEventQuery(yard->transport->device, freight->copied, &done));
   if (!done) return RENGA_SUCCESS;
-  freight->copies = false;
+  freight->copies = freight->up = false;
   RengaCall(StartFreight(freight));
   held[freight->receives] = false;
   RengaCommMoved_Private(freight->parcel->comm);

@@ -89,6 +89,11 @@ RengaErrorCode RengaTransportView_Private(RengaTransport transport, RengaViewer 
                               "  memory of device %s %s the host's; %s, staging memory of rank 0: "
                               "%s\n",
                               device, host ? "is" : "is not", transport->reason, staging));
+  const size_t buffers = RengaTransportGetBuffers_Private(transport);
+  if (buffers == 0) return RENGA_SUCCESS;
+  RengaFormatBytes((double)buffers, sizeof staging, staging);
+  RengaCall(RengaViewerPrintf(
+      viewer, "  its library keeps about %s of rank 0's device, an estimate\n", staging));
   return RENGA_SUCCESS;
 }
 
@@ -105,6 +110,16 @@ RengaErrorCode RengaTransportShow_Private(RengaTransport transport, RengaComm ow
   RengaCall(code);
   RengaCall(closed);
   return RENGA_SUCCESS;
+}
+
+const char *RengaTransportGetType_Private(RengaTransport transport)
+{
+  return transport->hdr.type_name;
+}
+
+size_t RengaTransportGetBuffers_Private(RengaTransport transport)
+{
+  return transport->ops->buffers ? transport->ops->buffers(transport) : 0;
 }
 
 size_t RengaTransportGetStaging_Private(RengaTransport transport)

@@ -25,6 +25,8 @@ struct _RengaTransportOps {
   const RengaCommCarrier *carrier; /* of the type; its user is the convoy */
   RengaErrorCode (*sum)(RengaConvoy convoy, RengaDataType type, int64_t count, void *values,
                         const char *what);
+  /* Bytes of the device that its library keeps for messages, an estimate; NULL: none. */
+  size_t (*buffers)(RengaTransport transport);
   const char *does; /* in words */
 };
 

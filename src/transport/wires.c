@@ -5,6 +5,7 @@
    always be opened. A first message follows at once, since NCCL joins two ranks when they first
    send to each other, and waits for both then: later no call waits. */
 #include "nccl.h"
+#include <stdlib.h>
 
 enum { FIRST_BYTES = 16, TAG_KEY = 1 };
 
@@ -55,7 +56,7 @@ static RengaErrorCode MakeGangs(RengaTransport transport, int count, const Renga
   if (count > 0) RengaCall(RengaMalloc(count, &nccl->gang));
   for (int g = 0; g < count; g++) {
     Gang *gang = &nccl->gang[nccl->n_gangs++];
-    *gang = (Gang){.comm = group[g]};
+    *gang = (Gang){.comm = group[g], .ranks = RengaCommGetSize(group[g])};
     RengaCall(FillGang(transport, gang));
   }
   return RENGA_SUCCESS;
@@ -178,6 +179,25 @@ RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport, int n_routes
   if (memory) RengaKeepFirst_Private(&code, RengaDeviceFree(transport->device, &memory));
   RengaCall(code);
   return RENGA_SUCCESS;
+}
+
+/* Of NCCL's communicators: for each peer and each channel (by which blocks of threads send at the
+   same time) a buffer of NCCL_BUFFSIZE, 4 MiB unless it is set (NCCL's documentation of environment
+   variables). Narrow communicators, of routes, have 2 channels; NCCL chooses how many the others
+   have, and 16 stands for it here. What else it keeps is less. */
+size_t RengaTransportBuffers_NCCL(RengaTransport transport)
+{
+  enum { NARROW_CHANNELS = 2, WIDE_CHANNELS = 16, BUFFER = 4 << 20 };
+  const Nccl *nccl = transport->data;
+  const char *text = getenv("NCCL_BUFFSIZE");
+  const long long set = text ? atoll(text) : 0;
+  const size_t buffer = set > 0 ? (size_t)set : BUFFER;
+  size_t buffers = 0;
+  for (int l = 0; l < nccl->n_lanes; l++)
+    if (nccl->lane[l].track.wire) buffers += NARROW_CHANNELS;
+  for (int g = 0; g < nccl->n_gangs; g++)
+    if (nccl->gang[g].track.wire) buffers += WIDE_CHANNELS * (size_t)(nccl->gang[g].ranks - 1);
+  return buffers * buffer;
 }
 
 static RengaErrorCode CheckTrack(RengaTransport transport, const Track *track)

@@ -25,6 +25,8 @@ typedef struct _RengaConvoy *RengaConvoy;
 /* Collective. The device is set up, and lent. type: RENGA_TRANSPORT_..., or NULL: auto. */
 RengaErrorCode RengaTransportCreate_Private(RengaComm comm, RengaDevice device, const char *type,
                                             RengaTransport *transport);
+/* The name of its type, lent. */
+const char *RengaTransportGetType_Private(RengaTransport transport);
 RengaErrorCode RengaTransportView_Private(RengaTransport transport, RengaViewer viewer);
 /* Collective: where -comm_view asks for it; once parcels and convoys are there. */
 RengaErrorCode RengaTransportShow_Private(RengaTransport transport, RengaComm owner);
@@ -50,6 +52,8 @@ void RengaTransportDrain_Private(RengaTransport transport, RengaStream stream);
 RengaErrorCode RengaTransportAbort_Private(RengaTransport transport);
 /* Bytes of host memory that parcels and convoys have now. */
 size_t RengaTransportGetStaging_Private(RengaTransport transport);
+/* Bytes of the device that the library of a transport keeps beside the arena: an estimate. */
+size_t RengaTransportGetBuffers_Private(RengaTransport transport);
 /* All parcels and convoys are destroyed before. */
 RengaErrorCode RengaTransportDestroy_Private(RengaTransport *transport);
 
