@@ -16,9 +16,9 @@ RengaErrorCode RengaDataSetMasking(RengaData data, double share);
 /* true: each epoch's training samples in another order; false: as the files have them. */
 RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle);
 RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle);
-/* Owners of samples, each of which shuffles its own and exchanges a share: -data_lanes. */
-RengaErrorCode RengaDataSetLanes(RengaData data, int64_t lanes, double exchange);
-RengaErrorCode RengaDataGetLanes(RengaData data, int64_t *lanes, double *exchange);
+/* Owners of samples, each of which shuffles its own and exchanges a share: -data_owners. */
+RengaErrorCode RengaDataSetOwners(RengaData data, int64_t owners, double exchange);
+RengaErrorCode RengaDataGetOwners(RengaData data, int64_t *owners, double *exchange);
 /* The training samples that matter least are left out of an epoch: -data_hide -data_importance. */
 RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, const char *importance);
 RengaErrorCode RengaDataGetHiding(RengaData data, double *fraction, const char **importance,
@@ -40,10 +40,25 @@ RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *sa
    epoch's last batch is short where the samples do not divide. */
 RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batch, int64_t step,
                                 int64_t *first, int64_t *count, int64_t *epoch);
-/* The batch that lanes fill; which of them has a sample. */
+/* The batch that owners fill; which of them has a sample. */
 RengaErrorCode RengaDataSetBatch(RengaData data, int64_t batch);
-RengaErrorCode RengaDataFindLane(RengaData data, int64_t epoch, int64_t place, int64_t *lane,
-                                 int64_t *sample);
+RengaErrorCode RengaDataFindOwner(RengaData data, int64_t epoch, int64_t place, int64_t *owner,
+                                  int64_t *sample);
+/* shared, or local, in memory or in a folder. */
+RengaErrorCode RengaDataSetPlacement(RengaData data, const char *placement, const char *cache);
+RengaErrorCode RengaDataGetPlacement(RengaData data, const char **placement, const char **cache);
+/* -data_placement local: each rank holds the samples that it reads, of input f the samples first[f]
+   to last[f] - 1 of each batch; collective, after the batch is set. Then before each step: */
+RengaErrorCode RengaDataPlace(RengaData data, const int64_t first[], const int64_t last[]);
+RengaErrorCode RengaDataBeginStep(RengaData data, int64_t step);
+typedef struct {
+  int64_t held_bytes, buffer_bytes;     /* of samples; of messages on their way */
+  int64_t loaded_samples, loaded_bytes; /* from the files of the set */
+  int64_t sent_samples, sent_bytes;     /* to other ranks */
+  int64_t again_samples;   /* that should have been held: read from the files of the set */
+  int64_t outside_samples; /* of owners that the rank does not hold: the same */
+} RengaDataTraffic;
+RengaErrorCode RengaDataGetTraffic(RengaData data, RengaDataTraffic *traffic);
 /* What an epoch leaves out: samples stand last in its order, in whole batches. */
 typedef struct {
   int64_t epoch, samples; /* samples: of the training part */

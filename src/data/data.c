@@ -24,7 +24,7 @@ RengaErrorCode RengaDataRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Data", OPTIONS, option_rows));
   RengaCall(RengaDataRegisterHiding_Private());
-  RengaCall(RengaDataRegisterLanes_Private());
+  RengaCall(RengaDataRegisterOwners_Private());
   return RENGA_SUCCESS;
 }
 
@@ -38,11 +38,12 @@ static void FreeFields(RengaData data)
 static RengaErrorCode DataDestroy(void *object)
 {
   RengaData data = object;
+  RengaCall(RengaDataEndPlacement_Private(data));
   RengaCall(RengaDataCloseFile(data));
   FreeFields(data);
   RengaFree(&data->validation_source);
   RengaCall(RengaDataEndHiding_Private(data));
-  RengaCall(RengaDataEndLanes_Private(data));
+  RengaCall(RengaDataEndOwners_Private(data));
   RengaCall(RengaOptionsFreeStrings(OPTIONS, option_rows, data));
   return RENGA_SUCCESS;
 }
@@ -50,6 +51,7 @@ static RengaErrorCode DataDestroy(void *object)
 static RengaErrorCode DataIsNew(RengaData data, const char *function)
 {
   RengaCheckPointerOf(function, data);
+  RengaCall(RengaDataEndPlacement_Private(data));
   RengaCall(RengaDataCloseFile(data));
   data->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
@@ -78,7 +80,7 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
   RengaCall(RengaHeaderCreate(comm, "RengaData", sizeof *d, DataDestroy, &d));
   RengaErrorCode code = RengaOptionsSetDefaults(OPTIONS, option_rows, d);
   if (!code) code = RengaDataBeginHiding_Private(d);
-  if (!code) code = RengaDataBeginLanes_Private(d);
+  if (!code) code = RengaDataBeginOwners_Private(d);
   if (code) RengaHeaderDestroy(&d);
   RengaCall(code);
   d->ignored = IGNORED;
@@ -99,13 +101,14 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
      them, or: synthetic
    . -data_samples - samples of -data synthetic (4096)
    . -data_shuffle - true or global: training samples of each epoch in an order drawn from the seed;
-     local and partial:Q: within lanes (RengaDataSetLanes); false: as the files have them (true)
+     local and partial:Q: within owners (RengaDataSetOwners); false: as the files have them (true)
    . -data_validation - share of the samples, from the end, that is kept for validation (0)
    . -data_masking - share of the tokens that the network must find again (0: it finds the next)
+   . -data_placement, -data_cache - see RengaDataPlace
    . -data_hide, -data_importance, -data_hide_... - see RengaDataSetHiding
 
    Errors: RENGA_ERR_OPTION for a bad value, or options that do not go together;
-   RENGA_ERR_SUPPORT for -data_importance gradient_norm.
+   RENGA_ERR_SUPPORT for -data_hide with owners.
 
    See also: RengaDataSetFile(), RengaDataSetUp()
 @*/
@@ -116,7 +119,7 @@ RengaErrorCode RengaDataSetFromOptions(RengaData data)
   RengaCall(DataIsNew(data, __func__));
   RengaCall(RengaOptionsSetFromDatabase(data->hdr.prefix, OPTIONS, option_rows, data));
   RengaCall(RengaDataReadHidingOptions_Private(data));
-  RengaCall(RengaDataReadLaneOptions_Private(data));
+  RengaCall(RengaDataReadOwnerOptions_Private(data));
   RengaCall(RengaOptionsGetString("data_samples", &value, &given));
   RengaCheck(!given || data->source == NULL || strcmp(data->source, SYNTHETIC) == 0, data->hdr.comm,
              RENGA_ERR_OPTION, "-data_samples %s is for -data synthetic; -data is %s", value,
@@ -228,6 +231,7 @@ RengaErrorCode RengaDataSetMasking(RengaData data, double share)
 RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed)
 {
   RengaCheckPointer(data);
+  RengaCall(RengaDataEndPlacement_Private(data));
   data->seed = seed;
   return RENGA_SUCCESS;
 }
@@ -385,6 +389,8 @@ RengaErrorCode RengaDataSetUp(RengaData data)
   RengaCheck(!synthetic || (data->masking == 0 && data->validation_source == NULL), data->hdr.comm,
              RENGA_ERR_OPTION, "made-up samples have no %s",
              data->masking > 0 ? "text whose tokens could be masked" : "validation files");
+  RengaCheck(!synthetic || strcmp(data->owners.placement, "local") != 0, data->hdr.comm,
+             RENGA_ERR_OPTION, "made-up samples lie nowhere: -data_placement local is for files");
   if (synthetic)
     RengaCall(RengaDataCreate_Synthetic(data));
   else
@@ -392,7 +398,7 @@ RengaErrorCode RengaDataSetUp(RengaData data)
   RengaCall(SetUpInTurn(data, counts));
   RengaCall(CompareCounts(data, counts));
   RengaCall(PlaceParts(data, counts));
-  RengaCall(RengaDataSetUpLanes_Private(data));
+  RengaCall(RengaDataSetUpOwners_Private(data));
   data->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
 }
@@ -420,10 +426,10 @@ RengaErrorCode RengaDataView(RengaData data, RengaViewer viewer)
       viewer, "Data: %s, %lld samples for training%s, %lld for validation, seed %llu\n",
       data->source, (long long)data->part[0].count, data->shuffle ? ", shuffled" : "",
       (long long)data->part[1].count, (unsigned long long)data->seed));
-  if (data->lanes.count > 0)
+  if (data->owners.count > 0)
     RengaCall(RengaViewerPrintf(
-        viewer, "  %lld lanes, each of which exchanges %lld samples before an epoch\n",
-        (long long)data->lanes.count, (long long)RengaDataExchanged_Private(data)));
+        viewer, "  %lld owners, each of which exchanges %lld samples before an epoch\n",
+        (long long)data->owners.count, (long long)RengaDataExchanged_Private(data)));
   RengaCall(data->ops->view(data, viewer));
   return RENGA_SUCCESS;
 }

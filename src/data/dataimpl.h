@@ -27,6 +27,9 @@ RengaErrorCode RengaHdf5DatasetGetReal(RengaHdf5Dataset dataset, const char *att
 RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t sample, int64_t first, int64_t rows,
                              void *buffer);
 
+/* These rows will be read soon. */
+void RengaHdf5Expect(RengaHdf5Dataset dataset, int64_t first, int64_t rows);
+
 /* hdf5write.c: names with line ends between them, as an attribute of the file. */
 RengaErrorCode RengaDataWriterPutNames_Private(RengaDataWriter writer, const char *attribute,
                                                int count, char *const names[]);
@@ -91,18 +94,22 @@ RengaErrorCode RengaDataReadHidingOptions_Private(RengaData data);
 void RengaDataForgetLosses_Private(RengaData data);
 RengaErrorCode RengaDataEndHiding_Private(RengaData data);
 
-/* lanes.c */
+/* owners.c */
 typedef struct {
   int64_t count;   /* 0: none */
-  double exchange; /* share of a lane; -1: no lanes */
+  double exchange; /* share of an owner; -1: no owners */
   int64_t batch;   /* that they fill */
-  char *order, *placement, *shuffle;
-} RengaDataLanes;
-RengaErrorCode RengaDataRegisterLanes_Private(void);
-RengaErrorCode RengaDataBeginLanes_Private(RengaData data);
-RengaErrorCode RengaDataReadLaneOptions_Private(RengaData data);
-RengaErrorCode RengaDataSetUpLanes_Private(RengaData data);
-RengaErrorCode RengaDataEndLanes_Private(RengaData data);
+  char *order, *placement, *cache, *shuffle;
+} RengaDataOwners;
+RengaErrorCode RengaDataRegisterOwners_Private(void);
+RengaErrorCode RengaDataBeginOwners_Private(RengaData data);
+RengaErrorCode RengaDataReadOwnerOptions_Private(RengaData data);
+RengaErrorCode RengaDataSetUpOwners_Private(RengaData data);
+RengaErrorCode RengaDataEndOwners_Private(RengaData data);
+/* A sample that changes owners: from a place of one to a place of another. */
+typedef struct {
+  int64_t place, from, from_place;
+} RengaDataMove;
 
 enum { RENGA_DATA_PARTS = 2 };
 
@@ -151,9 +158,11 @@ typedef struct {
 
 struct _RengaDataOps {
   RengaErrorCode (*setup)(RengaData data, int64_t counts[RENGA_DATA_PARTS]);
-  /* count samples, by their numbers in the source, ascending in no order. */
+  /* count samples, by their numbers in the source, ascending in no order. raw: NULL, or what the
+     files have of a sample where that is known, else NULL. */
   RengaErrorCode (*read)(RengaData data, RengaDataPart source, int field, int64_t epoch,
-                         int64_t count, const int64_t samples[], void *buffer);
+                         int64_t count, const int64_t samples[], const char *const raw[],
+                         void *buffer);
   RengaErrorCode (*view)(RengaData data, RengaViewer viewer);
   RengaErrorCode (*digest)(RengaData data, uint64_t *digest); /* by one process */
 };
@@ -175,13 +184,29 @@ struct _p_RengaData {
   bool tokens; /* the files are streams of tokens */
   int64_t sequence, mask, vocabulary_digest;
   RengaDataHiding hiding;
-  RengaDataLanes lanes;
+  RengaDataOwners owners;
+  struct _RengaPlacement *placement; /* NULL: nothing is held */
 };
 
-/* lanes.c: of a set with lanes. */
+/* places.c: of a set with owners. */
+bool RengaDataIsLocal_Private(const struct _p_RengaData *data);
+int64_t RengaDataOwnerSize_Private(const struct _p_RengaData *data, int64_t owner);
 int64_t RengaDataExchanged_Private(const struct _p_RengaData *data);
-int64_t RengaDataOfLanes_Private(const struct _p_RengaData *data, int64_t epoch, int64_t at,
-                                 int64_t *lane);
+int64_t RengaDataOfOwners_Private(const struct _p_RengaData *data, int64_t epoch, int64_t at,
+                                  int64_t *owner);
+void RengaDataPlaceOf_Private(const struct _p_RengaData *data, int64_t epoch, int64_t at,
+                              int64_t *owner, int64_t *place);
+int64_t RengaDataSampleOf_Private(const struct _p_RengaData *data, int64_t epoch, int64_t owner,
+                                  int64_t place);
+RengaDataMove RengaDataMoveTo_Private(const struct _p_RengaData *data, int64_t exchange,
+                                      int64_t owner, int64_t w);
+int64_t RengaDataMovesOn_Private(const struct _p_RengaData *data, int64_t exchange, int64_t owner,
+                                 int64_t w);
+
+/* placement.c: what a rank holds of the training samples. */
+RengaErrorCode RengaDataEndPlacement_Private(RengaData data);
+RengaErrorCode RengaPlacementGet_Private(RengaData data, int field, int64_t epoch, int64_t first,
+                                         int64_t count, int64_t samples[], const char *raw[]);
 
 /* order.c: places of an epoch of the training part. */
 int64_t RengaDataAt_Private(const struct _p_RengaData *data, int64_t epoch, int64_t place);
@@ -196,7 +221,17 @@ RengaErrorCode RengaDataCloseFile(RengaData data);
 /* fileread.c: samples of files, in the type of the input. */
 RengaErrorCode RengaDataReadFile_Private(RengaData data, RengaDataPart source, int field,
                                          int64_t epoch, int64_t count, const int64_t samples[],
-                                         void *buffer);
+                                         const char *const raw[], void *buffer);
+void RengaDataExpectFile_Private(const struct _p_RengaData *data, RengaDataPart source, int field,
+                                 int64_t count, const int64_t samples[]);
+/* Bytes of a training sample in the files, the most of any; 0: it is made up for this input. */
+size_t RengaDataRawBytes_Private(const struct _p_RengaData *data, int field);
+/* Training samples as the files have them, in the files' order; index: in samples. */
+typedef RengaErrorCode (*RengaDataVisitor)(void *user, int64_t index, int64_t sample, size_t bytes,
+                                           const char *raw);
+RengaErrorCode RengaDataVisitFile_Private(RengaData data, int field, int64_t count,
+                                          const int64_t samples[], RengaDataVisitor visit,
+                                          void *user);
 
 /* tokens.c: inputs of a stream of tokens. */
 RengaErrorCode RengaDataAssignRoles_Private(RengaData data);

@@ -16,6 +16,8 @@ typedef struct {
   RengaDataPart source;
   RengaDataType type; /* of the buffer */
   char *buffer;
+  RengaDataVisitor visit; /* NULL, or who gets the samples as they are */
+  void *user;
 } Reading;
 
 static int CompareWanted(const void *a, const void *b)
@@ -35,7 +37,7 @@ static int64_t RunLength(const Wanted wanted[], int64_t count, int64_t most, int
   return n;
 }
 
-static int FileOf(const RengaData data, RengaDataPart source, int64_t sample)
+static int FileOf(const struct _p_RengaData *data, RengaDataPart source, int64_t sample)
 {
   int low = 0, high = data->n_files - 1;
   while (low < high) { /* the last file whose first sample is not behind this one */
@@ -69,20 +71,36 @@ static void NormalizeField(RengaDataType type, int64_t count, const RengaDataCol
       ((double *)values)[i] = ((double *)values)[i] * column->scale + column->offset;
 }
 
+/* A sample as the files have it to its place in the buffer. */
+static RengaErrorCode PlaceSample(const Reading *r, const RengaDataColumn *column, const char *in,
+                                  const Wanted *wanted)
+{
+  const RengaDataType from = RengaHdf5DatasetSpec(column->dataset)->type;
+  const int64_t elements = r->field->elements;
+  char *out = r->buffer + (size_t)wanted->place * (size_t)elements * RengaDataTypeSize(r->type);
+  const int64_t done = RengaDataConvert(from, in, r->type, out, elements);
+  if (done < elements) RengaCall(RaiseUnfit(r, wanted->sample, RengaDataValueAt(from, in, done)));
+  NormalizeField(r->type, elements, column, out);
+  return RENGA_SUCCESS;
+}
+
+static size_t StoredBytes(const RengaDataField *field, const RengaDataColumn *column)
+{
+  const RengaDataType type = RengaHdf5DatasetSpec(column->dataset)->type;
+  return (size_t)field->elements * RengaDataTypeSize(type);
+}
+
 /* Samples of a run from staging memory to their places. */
 static RengaErrorCode PlaceRun(const Reading *r, const RengaDataColumn *column, const char *staging,
                                int64_t count, const Wanted run[])
 {
-  const RengaDataType from = RengaHdf5DatasetSpec(column->dataset)->type;
-  const int64_t elements = r->field->elements;
-  size_t in_bytes = (size_t)elements * RengaDataTypeSize(from);
-  size_t out_bytes = (size_t)elements * RengaDataTypeSize(r->type);
+  const size_t bytes = StoredBytes(r->field, column);
   for (int64_t i = 0; i < count; i++) {
-    const char *in = staging + (size_t)i * in_bytes;
-    char *out = r->buffer + (size_t)run[i].place * out_bytes;
-    int64_t done = RengaDataConvert(from, in, r->type, out, elements);
-    if (done < elements) RengaCall(RaiseUnfit(r, run[i].sample, RengaDataValueAt(from, in, done)));
-    NormalizeField(r->type, elements, column, out);
+    const char *in = staging + (size_t)i * bytes;
+    if (r->visit)
+      RengaCall(r->visit(r->user, run[i].place, run[i].sample, bytes, in));
+    else
+      RengaCall(PlaceSample(r, column, in, &run[i]));
   }
   return RENGA_SUCCESS;
 }
@@ -96,8 +114,7 @@ static RengaErrorCode ReadRun(const Reading *r, int64_t count, const Wanted want
   const RengaDataFile *file = &r->data->files[number];
   const RengaDataColumn *column = &f->column[r->source][number];
   const int64_t first = file->first[r->source], end = first + file->count[r->source];
-  size_t bytes =
-      (size_t)f->elements * RengaDataTypeSize(RengaHdf5DatasetSpec(column->dataset)->type);
+  const size_t bytes = StoredBytes(f, column);
   int64_t most = bytes == 0 || bytes > STAGING ? 1 : (int64_t)(STAGING / bytes);
   *run = RunLength(wanted, count, most, end);
   if ((size_t)*run * bytes > *room) {
@@ -123,13 +140,31 @@ static RengaErrorCode ReadSorted(const Reading *r, int64_t count, const Wanted w
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadStored(const Reading *r, int64_t count, const int64_t samples[])
+/* Those that are known already; the others are listed. */
+static RengaErrorCode PlaceKnown(const Reading *r, int64_t count, const int64_t samples[],
+                                 const char *const raw[], int64_t *left, Wanted wanted[])
+{
+  *left = 0;
+  for (int64_t i = 0; i < count; i++) {
+    const Wanted one = {samples[i], i};
+    if (!raw || !raw[i])
+      wanted[(*left)++] = one;
+    else
+      RengaCall(PlaceSample(r, &r->field->column[r->source][FileOf(r->data, r->source, samples[i])],
+                            raw[i], &one));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadStored(const Reading *r, int64_t count, const int64_t samples[],
+                                 const char *const raw[])
 {
   Wanted *wanted;
+  int64_t left;
   RengaCall(RengaMalloc(count, &wanted));
-  for (int64_t i = 0; i < count; i++) wanted[i] = (Wanted){samples[i], i};
-  qsort(wanted, (size_t)count, sizeof *wanted, CompareWanted);
-  RengaErrorCode code = ReadSorted(r, count, wanted);
+  RengaErrorCode code = PlaceKnown(r, count, samples, raw, &left, wanted);
+  if (!code) qsort(wanted, (size_t)left, sizeof *wanted, CompareWanted);
+  if (!code) code = ReadSorted(r, left, wanted);
   RengaFree(&wanted);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -137,7 +172,7 @@ static RengaErrorCode ReadStored(const Reading *r, int64_t count, const int64_t 
 
 /* Windows of whole numbers first, then what becomes of them in the input's type. */
 static RengaErrorCode FillTokens(const Reading *r, int64_t epoch, int64_t count,
-                                 const int64_t samples[], int64_t tokens[])
+                                 const int64_t samples[], const char *const raw[], int64_t tokens[])
 {
   const RengaDataField *f = r->field;
   Reading whole = *r;
@@ -146,7 +181,7 @@ static RengaErrorCode FillTokens(const Reading *r, int64_t epoch, int64_t count,
   if (f->role == RENGA_ROLE_ATTENTION)
     for (int64_t i = 0; i < count * f->elements; i++) tokens[i] = 1;
   else if (f->role != RENGA_ROLE_SEGMENTS)
-    RengaCall(ReadStored(&whole, count, samples));
+    RengaCall(ReadStored(&whole, count, samples, raw));
   if (r->data->masking > 0)
     RengaDataMaskTokens_Private(r->data, f->role, epoch, count, samples, tokens);
   int64_t done = RengaDataConvert(RENGA_INT64, tokens, r->type, r->buffer, count * f->elements);
@@ -157,18 +192,57 @@ static RengaErrorCode FillTokens(const Reading *r, int64_t epoch, int64_t count,
 
 RengaErrorCode RengaDataReadFile_Private(RengaData data, RengaDataPart source, int field,
                                          int64_t epoch, int64_t count, const int64_t samples[],
-                                         void *buffer)
+                                         const char *const raw[], void *buffer)
 {
   const RengaDataField *f = &data->fields[field];
-  const Reading reading = {data, f, source, f->spec.type, buffer};
+  const Reading reading = {data, f, source, f->spec.type, buffer, NULL, NULL};
   int64_t *tokens;
   if (!data->tokens) {
-    RengaCall(ReadStored(&reading, count, samples));
+    RengaCall(ReadStored(&reading, count, samples, raw));
     return RENGA_SUCCESS;
   }
   RengaCall(RengaMalloc(count * f->elements, &tokens));
-  RengaErrorCode code = FillTokens(&reading, epoch, count, samples, tokens);
+  RengaErrorCode code = FillTokens(&reading, epoch, count, samples, raw, tokens);
   RengaFree(&tokens);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The system reads them while others are computed with. */
+void RengaDataExpectFile_Private(const struct _p_RengaData *data, RengaDataPart source, int field,
+                                 int64_t count, const int64_t samples[])
+{
+  const RengaDataField *f = &data->fields[field];
+  for (int64_t i = 0; i < count; i++) {
+    const int number = FileOf(data, source, samples[i]);
+    const RengaDataFile *file = &data->files[number];
+    const RengaDataColumn *column = &f->column[source][number];
+    if (column->dataset)
+      RengaHdf5Expect(column->dataset, (samples[i] - file->first[source]) * f->rows + f->shift,
+                      f->rows);
+  }
+}
+
+size_t RengaDataRawBytes_Private(const struct _p_RengaData *data, int field)
+{
+  const RengaDataField *f = &data->fields[field];
+  const RengaDataColumn *column = f->column[RENGA_DATA_TRAINING];
+  size_t most = 0;
+  if (f->role == RENGA_ROLE_SEGMENTS || f->role == RENGA_ROLE_ATTENTION) return 0;
+  for (int file = 0; column && file < data->n_files; file++) {
+    const size_t bytes = column[file].dataset ? StoredBytes(f, &column[file]) : 0;
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+RengaErrorCode RengaDataVisitFile_Private(RengaData data, int field, int64_t count,
+                                          const int64_t samples[], RengaDataVisitor visit,
+                                          void *user)
+{
+  const RengaDataPartPlace *place = &data->part[RENGA_DATA_TRAINING];
+  const RengaDataField *f = &data->fields[field];
+  const Reading reading = {data, f, place->source, f->spec.type, NULL, visit, user};
+  RengaCall(ReadStored(&reading, count, samples, NULL));
   return RENGA_SUCCESS;
 }

@@ -2,6 +2,7 @@
    ranks read different samples at different times, so nothing may be collective. */
 #include "hdf5impl.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,9 @@ struct _RengaHdf5Dataset {
   hid_t id, memory_type;
   bool owns_type;
   RengaTensorSpec spec;
+  int file;         /* that holds the numbers, HDF5's own; -1: they lie in no one range of a file */
+  int64_t place;    /* of that range */
+  size_t row_bytes; /* of a row in the file */
   RengaHdf5Origins origins;
 };
 
@@ -325,6 +329,33 @@ static hid_t OpenWithCache(hid_t file, const char *path)
   return id;
 }
 
+/* Where the numbers lie, if they lie there as they are and one behind the other. */
+static void FindRange(RengaHdf5Dataset dataset)
+{
+  void *handle = NULL;
+  H5E_BEGIN_TRY
+  {
+    const hid_t file = H5Iget_file_id(dataset->id), type = H5Dget_type(dataset->id);
+    const haddr_t place = H5Dget_offset(dataset->id);
+    const bool found = H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) >= 0 && handle;
+    dataset->file = found && place != HADDR_UNDEF ? *(int *)handle : -1;
+    dataset->place = (int64_t)place;
+    dataset->row_bytes = H5Tget_size(type);
+    for (int i = 1; i < dataset->spec.ndim; i++) dataset->row_bytes *= (size_t)dataset->spec.dim[i];
+    H5Tclose(type);
+    H5Fclose(file);
+  }
+  H5E_END_TRY
+}
+
+void RengaHdf5Expect(RengaHdf5Dataset dataset, int64_t first, int64_t rows)
+{
+  const size_t bytes = dataset->row_bytes;
+  if (dataset->file < 0) return;
+  posix_fadvise(dataset->file, (off_t)(dataset->place + first * (int64_t)bytes),
+                (off_t)(rows * (int64_t)bytes), POSIX_FADV_WILLNEED); /* advice: no more */
+}
+
 RengaErrorCode RengaHdf5DatasetOpen(RengaHdf5File file, const char *path, RengaHdf5Dataset *dataset)
 {
   char reason[256], name[4096];
@@ -347,6 +378,7 @@ RengaErrorCode RengaHdf5DatasetOpen(RengaHdf5File file, const char *path, RengaH
   RengaCall(RengaStringCopy(name, &d->name));
   RengaCall(FindHdf5Type(d));
   RengaCall(FindShape(d));
+  FindRange(d);
   RengaCall(RengaHdf5OriginsCreate_Private(file->name, id, &d->origins));
   return RENGA_SUCCESS;
 }

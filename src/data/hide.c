@@ -49,19 +49,9 @@ RengaErrorCode RengaDataBeginHiding_Private(RengaData data)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckImportance(RengaData data, const char *importance)
-{
-  RengaCheck(
-      strcmp(importance, "gradient_norm") != 0, data->hdr.comm, RENGA_ERR_SUPPORT,
-      "-data_importance gradient_norm is not supported: it needs the gradient of each sample "
-      "by itself; loss and random are there");
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaDataReadHidingOptions_Private(RengaData data)
 {
   RengaCall(RengaOptionsSetFromDatabase(data->hdr.prefix, HIDING_OPTIONS, hiding_rows, data));
-  RengaCall(CheckImportance(data, data->hiding.importance));
   return RENGA_SUCCESS;
 }
 
@@ -80,6 +70,12 @@ RengaErrorCode RengaDataEndHiding_Private(RengaData data)
   return RENGA_SUCCESS;
 }
 
+static bool IsImportance(const char *word)
+{
+  return strcmp(word, "loss") == 0 || strcmp(word, "gradient_norm") == 0 ||
+         strcmp(word, "random") == 0;
+}
+
 /*@
    RengaDataSetHiding - leave out the training samples that matter least
 
@@ -88,7 +84,7 @@ RengaErrorCode RengaDataEndHiding_Private(RengaData data)
    Input:
    . data - the data set
    . fraction - the most that an epoch leaves out, 0 to 0.9; 0: nothing
-   . importance - loss, or random for comparison
+   . importance - loss, gradient_norm, or random for comparison
 
    Options:
    . -data_hide - the fraction
@@ -101,9 +97,10 @@ RengaErrorCode RengaDataEndHiding_Private(RengaData data)
    . -data_hide_rate - whether whoever trains divides the learning rate by the share that is left
      (true)
 
-   Errors: gradient_norm is not supported.
+   Errors: RENGA_ERR_ARGUMENT for another share or word.
 
-   Notes: nothing is hidden without RengaDataBeginEpoch. Source: KAKURENBO, NeurIPS 2023.
+   Notes: nothing is hidden without RengaDataBeginEpoch. With gradient_norm the numbers that
+   RengaDataPutLosses gets are norms (RengaGraphSetSampleNorms). Source: KAKURENBO, NeurIPS 2023.
 
    See also: RengaDataGetHiding(), RengaDataBeginEpoch()
 @*/
@@ -114,10 +111,8 @@ RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, const char *i
   RengaCheckPointer(importance);
   RengaCheck(fraction >= 0 && fraction <= MOST_HIDDEN, data->hdr.comm, RENGA_ERR_ARGUMENT,
              "a share of %g hidden samples is not in 0 to %g", fraction, MOST_HIDDEN);
-  RengaCall(CheckImportance(data, importance));
-  RengaCheck(strcmp(importance, "loss") == 0 || strcmp(importance, "random") == 0, data->hdr.comm,
-             RENGA_ERR_ARGUMENT, "there is no importance %s; there are loss and random",
-             importance);
+  RengaCheck(IsImportance(importance), data->hdr.comm, RENGA_ERR_ARGUMENT,
+             "there is no importance %s; there are loss, gradient_norm and random", importance);
   RengaCall(RengaStringCopy(importance, &copy));
   RengaFree(&data->hiding.importance);
   data->hiding.importance = copy;

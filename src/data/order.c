@@ -82,7 +82,8 @@ int64_t RengaDataAt_Private(const struct _p_RengaData *data, int64_t epoch, int6
   const RengaHidden *hidden = HiddenOf(data, epoch);
   const int64_t samples = data->part[RENGA_DATA_TRAINING].count;
   const int64_t seen = samples - (hidden ? hidden->count : 0);
-  if (data->lanes.count > 0) return RengaDataOfLanes_Private(data, epoch, place, NULL);
+  int64_t owner;
+  if (data->owners.count > 0) return RengaDataOfOwners_Private(data, epoch, place, &owner);
   if (place >= seen) return FindNthSample(hidden, true, place - seen);
   if (data->shuffle) place = RengaDataShuffle(data->seed, epoch, seen, place);
   return hidden ? FindNthSample(hidden, false, place) : place;

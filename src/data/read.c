@@ -1,8 +1,10 @@
 /* Samples of a data set that is set up: how many, which in a step, and their values. */
 #include "dataimpl.h"
-#include "renga/private/wait.h"
 
-enum { CHUNK = 1024 }; /* samples that are read at once */
+enum {
+  CHUNK = 1024,        /* samples that are read at once */
+  EXPECTED = 16 * 1024 /* bytes of a sample; smaller ones the system reads several at once */
+};
 
 static RengaErrorCode CheckPart(RengaData data, RengaDataPart part, const char *function)
 {
@@ -93,18 +95,51 @@ static RengaErrorCode CheckClasses(RengaData data, const RengaDataField *f, int6
   return RENGA_SUCCESS;
 }
 
+/* Numbers of the samples at places of an epoch's order; raw: what is held of them. */
+static RengaErrorCode FindSamples(RengaData data, RengaDataPart part, int field, int64_t epoch,
+                                  int64_t first, int64_t count, int64_t samples[],
+                                  const char *raw[])
+{
+  const bool held = part == RENGA_DATA_TRAINING && data->placement;
+  if (held) RengaCall(RengaPlacementGet_Private(data, field, epoch, first, count, samples, raw));
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = first + i;
+    if (part == RENGA_DATA_TRAINING) at = held ? samples[i] : RengaDataAt_Private(data, epoch, at);
+    samples[i] = data->part[part].first + at;
+    if (!held) raw[i] = NULL;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Those that stand in the next batch where these stand in theirs: the system reads them meanwhile.
+   */
+static void ExpectChunk(RengaData data, RengaDataPart part, int field, int64_t epoch, int64_t first,
+                        int64_t count)
+{
+  int64_t samples[CHUNK];
+  const int64_t begin = first + data->owners.batch, left = data->part[part].count - begin;
+  const size_t bytes = RengaDataRawBytes_Private(data, field);
+  if (bytes < EXPECTED || data->owners.batch == 0) return;
+  if (count > left) count = left;
+  for (int64_t i = 0; i < count; i++) {
+    const bool trains = part == RENGA_DATA_TRAINING;
+    samples[i] =
+        data->part[part].first + (trains ? RengaDataAt_Private(data, epoch, begin + i) : begin + i);
+  }
+  RengaDataExpectFile_Private(data, data->part[part].source, field, count, samples);
+}
+
 /* At most CHUNK samples. */
 static RengaErrorCode ReadChunk(RengaData data, RengaDataPart part, int field, int64_t epoch,
                                 int64_t first, int64_t count, void *buffer)
 {
-  const RengaDataPartPlace *place = &data->part[part];
   int64_t samples[CHUNK];
-  for (int64_t i = 0; i < count; i++) {
-    int64_t at = first + i;
-    if (part == RENGA_DATA_TRAINING) at = RengaDataAt_Private(data, epoch, at);
-    samples[i] = place->first + at;
-  }
-  RengaCall(data->ops->read(data, place->source, field, epoch, count, samples, buffer));
+  const char *raw[CHUNK];
+  RengaCall(FindSamples(data, part, field, epoch, first, count, samples, raw));
+  if (part == RENGA_DATA_VALIDATION || !data->placement)
+    ExpectChunk(data, part, field, epoch, first, count);
+  RengaCall(
+      data->ops->read(data, data->part[part].source, field, epoch, count, samples, raw, buffer));
   RengaCall(CheckClasses(data, &data->fields[field], count, samples, buffer));
   return RENGA_SUCCESS;
 }
@@ -173,39 +208,5 @@ RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes)
   RengaCheckPointer(classes);
   RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
   *classes = data->vocabulary;
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaDataGetDigest - a number that tells two data sets apart
-
-   Collective; rank 0 reads
-
-   Input:
-   . data - set up
-
-   Output:
-   . digest - of counts, shapes and types, and of up to 16 samples of each input, as they are
-     stored; not of file names, order, masking or seed
-
-   Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_TIMEOUT where a rank does not come;
-   RENGA_ERR_LIBRARY from MPI.
-
-   See also: RengaDataSetUp()
-@*/
-RengaErrorCode RengaDataGetDigest(RengaData data, uint64_t *digest)
-{
-  int rank;
-  RengaErrorCode code = RENGA_SUCCESS;
-  RengaCheckPointer(data);
-  RengaCheckPointer(digest);
-  RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
-  uint64_t found = 0;
-  RengaCallMPI(MPI_Comm_rank(data->hdr.comm, &rank));
-  if (rank == 0) code = data->ops->digest(data, &found);
-  RengaCall(RengaErrorAgree(data->hdr.comm, code));
-  RengaCall(RengaBroadcast_Private(data->hdr.comm, &found, sizeof found,
-                                   "rank 0 to read some samples of the data set"));
-  *digest = found;
   return RENGA_SUCCESS;
 }

@@ -51,12 +51,14 @@ static RengaErrorCode FillIntegers(RengaData data, int field, int64_t sample, vo
 }
 
 static RengaErrorCode ReadSynthetic(RengaData data, RengaDataPart source, int field, int64_t epoch,
-                                    int64_t count, const int64_t samples[], void *buffer)
+                                    int64_t count, const int64_t samples[], const char *const raw[],
+                                    void *buffer)
 {
   const RengaDataField *f = &data->fields[field];
   size_t bytes = (size_t)f->elements * RengaDataTypeSize(f->spec.type);
   (void)source;
   (void)epoch;
+  (void)raw;
   for (int64_t i = 0; i < count; i++) {
     char *out = (char *)buffer + (size_t)i * bytes;
     if (RengaDataIsInteger(f->spec.type)) {

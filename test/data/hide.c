@@ -206,8 +206,9 @@ static RengaErrorCode CheckSettings(RengaComm comm)
   RengaCall(CheckSteps(data, 3, chosen.hidden));
   ExpectError(RengaDataSetHiding(data, 1, "loss"), RENGA_ERR_ARGUMENT,
               OnFirst(comm, "is not in 0 to 0.9"));
-  ExpectError(RengaDataSetHiding(data, 0.1, "gradient_norm"), RENGA_ERR_SUPPORT,
-              OnFirst(comm, "gradient_norm is not supported"));
+  RengaCall(RengaDataSetHiding(data, 0.1, "gradient_norm"));
+  RengaCall(RengaDataGetHiding(data, &fraction, &importance, &adapts));
+  Expect(strcmp(importance, "gradient_norm") == 0);
   ExpectError(RengaDataSetHiding(data, 0.1, "size"), RENGA_ERR_ARGUMENT,
               OnFirst(comm, "no importance size"));
   ExpectError(RengaDataPutLosses(data, 3, SAMPLES - 1, 2, 1, (double[]){0, 0}), RENGA_ERR_ARGUMENT,
