@@ -7,6 +7,13 @@ RENGA_BEGIN_DECLS
 typedef struct _p_RengaSchedule *RengaSchedule;
 #define RENGA_SCHEDULE_GPIPE "gpipe"
 #define RENGA_SCHEDULE_1F1B "1f1b"
+#define RENGA_SCHEDULE_INTERLEAVED "interleaved"
+#define RENGA_SCHEDULE_ZB_H1 "zb-h1"
+#define RENGA_SCHEDULE_ZB_H2 "zb-h2"
+#define RENGA_SCHEDULE_ZB_V "zb-v"
+#define RENGA_SCHEDULE_DUALPIPE_V "dualpipe-v"
+#define RENGA_SCHEDULE_AUTO "auto"
+#define RENGA_SCHEDULE_FILE "file:"    /* and the name of a file of RengaScheduleSave() */
 enum { RENGA_SCHEDULE_GRADIENTS = 2 }; /* of a message, that a rank has room for at a time */
 typedef enum {
   RENGA_ACTION_FORWARD,
@@ -19,14 +26,15 @@ typedef enum {
   RENGA_ACTION_REDUCE,
   RENGA_ACTION_GATHER,
   RENGA_ACTION_UPDATE,
-  RENGA_ACTION_KINDS, /* how many there are */
+  RENGA_ACTION_GATHER_PARAMETERS, /* behind an update: each replica gives what it alone changed */
+  RENGA_ACTION_KINDS,             /* how many there are */
 } RengaActionKind;
 const char *RengaActionName(RengaActionKind kind);
 typedef struct {
   RengaActionKind kind;
   int stage, replica;
   int message;        /* of send and receive: row of the message table, else -1 */
-  int bucket;         /* of reduce and gather: of the stage's gradients, else -1 */
+  int bucket;         /* of reduce and gathers: of the stage's gradients, else -1 */
   int64_t microbatch; /* number in the step, over all replicas; -1 at its end */
 } RengaAction;
 /* A stage of a rank, with the micro-batches that the rank has of it. */
@@ -65,7 +73,7 @@ RengaErrorCode RengaScheduleGetChunks(RengaSchedule schedule, int rank, int *cou
 RengaErrorCode RengaActionListAdd(RengaActionList list, RengaActionKind kind, int stage,
                                   int64_t microbatch); /* with its messages */
 RengaErrorCode RengaActionListAddAction(RengaActionList list, const RengaAction *action);
-RengaErrorCode RengaActionListEnd(RengaActionList list); /* reduce and update */
+RengaErrorCode RengaActionListEnd(RengaActionList list); /* reduce, update, gather parameters */
 /* A whole list of which only is said how far forwards run ahead: the rank of the stage, which has
    count micro-batches of it, does forwards[i] of them before backward i, from i + 1 to count, and
    no fewer than before the backward that comes first. replicas: [stages]. */
@@ -77,6 +85,10 @@ RengaErrorCode RengaActionListFill(RengaActionList list, RengaScheduleForwards f
 RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule);
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type);
 RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type);
+/* Stages of each rank where nothing else is said, and whether they lie as a wave: rank r of p has
+   stages r, 2p-1-r, 2p+r, …; else r, r + p, … NULL: 1f1b. */
+RengaErrorCode RengaScheduleShareLists(RengaComm comm, const char *type); /* of type file: */
+RengaErrorCode RengaScheduleFindPlacement(const char *type, int *chunks, bool *wave);
 /* 1f1b: micro-batches begun early for each stage that follows, so that messages are hidden. */
 RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager);
 RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager);
@@ -96,14 +108,23 @@ RengaErrorCode RengaScheduleSetRanks(RengaSchedule schedule, const int rank[]);
 /* Parts of its gradients that a stage sums one by one over its replicas; 1 after SetShape. */
 RengaErrorCode RengaScheduleSetBuckets(RengaSchedule schedule, int stage, int buckets);
 RengaErrorCode RengaScheduleGetBuckets(RengaSchedule schedule, int stage, int *buckets);
+/* Of these the first ones whose parameters each replica updates a block of, so that they are
+   gathered after the update; 0 after SetShape. */
+RengaErrorCode RengaScheduleSetGathers(RengaSchedule schedule, int stage, int buckets);
+RengaErrorCode RengaScheduleGetGathers(RengaSchedule schedule, int stage, int *buckets);
 /* Shape and recomputation of a plan. */
 RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int64_t microbatches,
                                     int n_messages, const RengaMessage messages[],
                                     bool forward_only);
+/* [stages] and [messages] seconds, by which auto chooses; copied. SetPlan takes the plan's. */
+RengaErrorCode RengaScheduleSetSeconds(RengaSchedule schedule, const double forward[],
+                                       const double input[], const double weight[],
+                                       const double message[]);
 /* Builds all lists and proves them: every message has its match in order, nothing deadlocks where
    receives and sums block and sends do not, every micro-batch runs once per stage, forward before
    backward, backward of inputs before that of weights; gradients are summed after the last
-   backward, parameters change after the last sum, nothing is used after it is freed. Each rank
+   backward, parameters change after the last sum and are gathered after that, nothing is used after
+   it is freed. Each rank
    works through its micro-batches in one order that all ranks agree on: ascending where all stages
    have the same number of replicas. */
 RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule);
@@ -137,7 +158,24 @@ RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
 RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forward[],
                                      const double backward[], const double message[],
                                      double *makespan, double *bubble);
-RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer); /* ascii timeline */
+RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer); /* ascii, draw */
+/* What a rank did from begin to end; a sum until it was there. */
+typedef struct {
+  RengaAction action;
+  double begin, end; /* seconds, on one clock for all ranks */
+} RengaScheduleBar;
+/* A step that is drawn. */
+typedef struct {
+  RengaPlan plan; /* whose seconds and bytes count; NULL: a forward takes 1, a backward 2 */
+  int64_t count;
+  const RengaScheduleBar *bar;          /* [count] of a step that was run; 0: none was */
+  double simulated, measured, replayed; /* seconds, which are filled in; 0: not known */
+} RengaScheduleStep;
+RengaErrorCode RengaScheduleDraw(RengaSchedule schedule, RengaScheduleStep *step,
+                                 RengaViewer viewer);
+/* -schedule_view */
+RengaErrorCode RengaScheduleViewFromOptions(RengaSchedule schedule);
+RengaErrorCode RengaScheduleSave(RengaSchedule schedule, const char *file); /* see type file: */
 RengaErrorCode RengaScheduleDestroy(RengaSchedule *schedule);
 
 RENGA_END_DECLS

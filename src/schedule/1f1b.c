@@ -68,7 +68,7 @@ static int64_t Crowd(RengaSchedule schedule, int stage, int64_t span)
   return most;
 }
 
-static RengaErrorCode WarmUp_1F1B(RengaSchedule schedule, int64_t warm_up[])
+RengaErrorCode RengaScheduleWarmUp_Private(RengaSchedule schedule, int64_t warm_up[])
 {
   const int last = schedule->stages - 1;
   const bool equal = RengaScheduleIsEqual_Private(schedule);
@@ -86,7 +86,7 @@ static RengaErrorCode WarmUp_1F1B(RengaSchedule schedule, int64_t warm_up[])
 
 RengaErrorCode RengaScheduleCreate_1F1B(void *schedule)
 {
-  ((RengaSchedule)schedule)->ops[0] =
-      (struct _RengaScheduleOps){.warm_up = WarmUp_1F1B, .build = RengaScheduleFillWarmUp_Private};
+  ((RengaSchedule)schedule)->ops[0] = (struct _RengaScheduleOps){
+      .warm_up = RengaScheduleWarmUp_Private, .build = RengaScheduleFillWarmUp_Private};
   return RENGA_SUCCESS;
 }

@@ -12,6 +12,7 @@ static const char *const action_names[] = {
     [RENGA_ACTION_REDUCE] = "reduce",
     [RENGA_ACTION_GATHER] = "gather",
     [RENGA_ACTION_UPDATE] = "update",
+    [RENGA_ACTION_GATHER_PARAMETERS] = "gather parameters",
 };
 
 /*@
@@ -30,6 +31,13 @@ const char *RengaActionName(RengaActionKind kind)
 {
   size_t count = sizeof action_names / sizeof action_names[0];
   return (size_t)kind < count ? action_names[kind] : "unknown action";
+}
+
+RengaSumKind RengaScheduleSumOf_Private(RengaActionKind kind)
+{
+  if (kind == RENGA_ACTION_REDUCE) return RENGA_SUM_REDUCE;
+  if (kind == RENGA_ACTION_GATHER) return RENGA_SUM_GATHER;
+  return kind == RENGA_ACTION_GATHER_PARAMETERS ? RENGA_SUM_PARAMETERS : RENGA_SUM_KINDS;
 }
 
 void RengaScheduleDescribe_Private(RengaSchedule schedule, const RengaAction *action, size_t size,

@@ -92,6 +92,9 @@ void RengaScheduleFreeLists_Private(RengaSchedule schedule)
   RengaFree(&schedule->lag);
   RengaFree(&schedule->row_start);
   RengaFree(&schedule->row);
+  RengaPatternFree_Private(&schedule->pattern);
+  if (schedule->chosen) RengaScheduleFreeLists_Private(schedule->chosen);
+  RengaFree(&schedule->chosen); /* its shape is this one's */
   RengaScheduleFreeOrder_Private(schedule);
 }
 

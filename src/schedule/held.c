@@ -58,8 +58,7 @@ RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64
 
    Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not.
 
-   Notes: gpipe and 1f1b have whole backwards. The lists of a type from outside are built and
-   proved.
+   Notes: gpipe and 1f1b have whole backwards. The lists of other types are built and proved.
 
    See also: RengaScheduleGetInFlight()
 @*/

@@ -53,6 +53,13 @@ void RengaActionListAppendSums_Private(RengaActionList list, const RengaSchedule
   for (int b = 0; b < buckets; b++) PutAction(list, RENGA_ACTION_REDUCE, chunk, -1, -1, b);
 }
 
+static void PutGathers(RengaActionList list, const RengaScheduleChunk *chunk)
+{
+  const int buckets = list->schedule->gathers[chunk->stage];
+  for (int b = 0; b < buckets; b++)
+    PutAction(list, RENGA_ACTION_GATHER_PARAMETERS, chunk, -1, -1, b);
+}
+
 static RengaErrorCode GrowList(RengaActionList list, int64_t more)
 {
   if (list->n_actions + more <= list->capacity) return RENGA_SUCCESS;
@@ -74,7 +81,7 @@ RengaErrorCode RengaActionListReserve_Private(RengaActionList list)
   int64_t actions = 1;
   for (int c = 0; c < list->n_chunks; c++) {
     const RengaScheduleChunk *chunk = &list->chunk[c];
-    actions += list->schedule->buckets[chunk->stage];
+    actions += list->schedule->buckets[chunk->stage] + list->schedule->gathers[chunk->stage];
     actions += chunk->count * (COMPUTATIONS + CountListMessages(list->schedule, chunk->stage));
   }
   RengaCall(GrowList(list, actions));
@@ -157,18 +164,25 @@ static bool HasSums(const RengaActionList list, int stage)
    Errors: none beyond bad arguments.
 
    Notes: gradients of the rank's stages are summed over their replicas, bucket by bucket, then
-   parameters change. A stage of which the list has sums already gets no other.
+   parameters change, then those are gathered of which replicas have changed a share each: of the
+   first stage first, as the next step needs them. A stage of which the list has sums already gets
+   no other.
 
    See also: RengaActionListAdd(), RengaActionListFill()
 @*/
 RengaErrorCode RengaActionListEnd(RengaActionList list)
 {
+  int64_t more = 1;
   RengaCheckPointer(list);
   for (int c = 0; c < list->n_chunks; c++) {
     const int stage = list->chunk[c].stage;
-    RengaCall(GrowList(list, list->schedule->buckets[stage] + 1));
-    if (!HasSums(list, stage)) RengaActionListAppendSums_Private(list, &list->chunk[c]);
+    more += list->schedule->buckets[stage] + list->schedule->gathers[stage];
   }
+  RengaCall(GrowList(list, more));
+  for (int c = 0; c < list->n_chunks; c++)
+    if (!HasSums(list, list->chunk[c].stage))
+      RengaActionListAppendSums_Private(list, &list->chunk[c]);
   PutAction(list, RENGA_ACTION_UPDATE, &list->chunk[0], -1, -1, -1);
+  for (int c = 0; c < list->n_chunks; c++) PutGathers(list, &list->chunk[c]);
   return RENGA_SUCCESS;
 }

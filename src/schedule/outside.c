@@ -1,5 +1,6 @@
 /* Schedules from outside: a function that a program registered fills the lists. */
 #include "scheduleimpl.h"
+#include "renga/private/schedule.h"
 
 static RengaErrorCode BuildOutside(RengaSchedule schedule, int rank, RengaActionList list)
 {
@@ -13,4 +14,9 @@ RengaErrorCode RengaScheduleAdopt_Private(void *object, const void *rule)
   schedule->ops[0] = (struct _RengaScheduleOps){.build = BuildOutside};
   schedule->rule = rule;
   return RENGA_SUCCESS;
+}
+
+bool RengaScheduleIsOutside_Private(const char *type)
+{
+  return RengaTypeOutside_Private("RengaSchedule", type) != NULL;
 }

@@ -17,10 +17,8 @@ enum {
    of weights. */
 enum { COUNT_FORWARD, COUNT_INPUT, COUNT_WEIGHT, COUNTS };
 
-/* How far a replica is with a sum over all of them, and with its second half where a list has that
-   apart. */
+/* How far a replica is with what all of them do with a bucket. */
 typedef enum { SUM_AHEAD, SUM_WAITED_FOR, SUM_DONE } SumState;
-typedef enum { SUM_REDUCE, SUM_GATHER, SUM_HALVES } SumHalf;
 
 typedef struct {
   RengaSchedule schedule;
@@ -30,13 +28,13 @@ typedef struct {
   int64_t (*count)[COUNTS];    /* [chunk] */
   int64_t *recomputed;         /* [chunk] micro-batch whose activations are there, or NOTHING */
   int64_t *in_flight;          /* [stage] the most so far */
-  int64_t *lag;             /* [stage] the most gradients of inputs without those of parameters */
-  unsigned char *fact;      /* [stage][micro-batch] */
-  int *first_bucket;        /* [stage + 1] */
-  int *summing[SUM_HALVES]; /* [bucket] replicas that came to it */
-  int most_replicas;        /* of a stage */
-  unsigned char *sum[SUM_HALVES];   /* [bucket][most_replicas] SumState */
-  int64_t *first_pair;              /* [message] */
+  int64_t *lag;        /* [stage] the most gradients of inputs without those of parameters */
+  unsigned char *fact; /* [stage][micro-batch] */
+  int *first_bucket;   /* [stage + 1] */
+  int *summing[RENGA_SUM_KINDS];       /* [bucket] replicas that came to it */
+  int most_replicas;                   /* of a stage */
+  unsigned char *sum[RENGA_SUM_KINDS]; /* [bucket][most_replicas] SumState */
+  int64_t *first_pair;                 /* [message] */
   int64_t *queue;                   /* [message][place] micro-batch sent, each pair in its places */
   int64_t *sent, *received;         /* [pair] how many */
   int64_t *row_sent, *row_received; /* [message] how many */
@@ -67,7 +65,9 @@ RengaErrorCode RengaProofCompute_Private(Proof *proof, const RengaScheduleChunk 
                                          const RengaAction *action, bool *waits);
 RengaErrorCode RengaProofCountInFlight_Private(Proof *proof, const RengaScheduleChunk *chunk,
                                                int64_t held);
-/* sums.c: a sum over replicas or its second half; the end of the step. */
+/* sums.c: a sum over replicas or its second half, a gather of parameters; the end of the step. */
 RengaErrorCode RengaProofSum_Private(Proof *proof, const RengaScheduleChunk *chunk,
                                      const RengaAction *action, bool *waits);
 RengaErrorCode RengaProofUpdate_Private(Proof *proof, const RengaScheduleChunk *chunk);
+/* All that is gathered after the update is. */
+RengaErrorCode RengaProofGathered_Private(const Proof *proof, const RengaScheduleChunk *chunk);

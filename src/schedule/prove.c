@@ -32,9 +32,9 @@ static RengaErrorCode AllocateProofSums(Proof *proof)
     if (schedule->replicas[s] > proof->most_replicas) proof->most_replicas = schedule->replicas[s];
   }
   const int64_t buckets = proof->first_bucket[schedule->stages];
-  for (int half = 0; half < SUM_HALVES; half++) {
-    RengaCall(RengaMalloc(buckets, &proof->summing[half]));
-    RengaCall(RengaMalloc(buckets * proof->most_replicas, &proof->sum[half]));
+  for (int kind = 0; kind < RENGA_SUM_KINDS; kind++) {
+    RengaCall(RengaMalloc(buckets, &proof->summing[kind]));
+    RengaCall(RengaMalloc(buckets * proof->most_replicas, &proof->sum[kind]));
   }
   return RENGA_SUCCESS;
 }
@@ -70,9 +70,9 @@ static void FreeProof(Proof *proof)
   RengaFree(&proof->lag);
   RengaFree(&proof->fact);
   RengaFree(&proof->first_bucket);
-  for (int half = 0; half < SUM_HALVES; half++) {
-    RengaFree(&proof->summing[half]);
-    RengaFree(&proof->sum[half]);
+  for (int kind = 0; kind < RENGA_SUM_KINDS; kind++) {
+    RengaFree(&proof->summing[kind]);
+    RengaFree(&proof->sum[kind]);
   }
   RengaFree(&proof->first_pair);
   RengaFree(&proof->sent);
@@ -185,7 +185,8 @@ static RengaErrorCode CheckAction(const Proof *proof, const RengaScheduleChunk *
           "there is no such micro-batch");
   Require(!moves || (action->message >= 0 && action->message < proof->schedule->n_messages),
           "there is no such message");
-  Require(!proof->updated[chunk->rank], "it comes after the update");
+  Require(!proof->updated[chunk->rank] || action->kind == RENGA_ACTION_GATHER_PARAMETERS,
+          "it comes after the update");
   return RENGA_SUCCESS;
 }
 
@@ -204,6 +205,7 @@ static RengaErrorCode ProveStep(Proof *proof, int rank, bool *waits)
     return Receive(proof, chunk, action, waits);
   case RENGA_ACTION_REDUCE:
   case RENGA_ACTION_GATHER:
+  case RENGA_ACTION_GATHER_PARAMETERS:
     return RengaProofSum_Private(proof, chunk, action, waits);
   case RENGA_ACTION_UPDATE:
     return RengaProofUpdate_Private(proof, chunk);
@@ -225,6 +227,7 @@ static RengaErrorCode CheckAllDone(const Proof *proof)
     Require(proof->count[c][COUNT_FORWARD] == chunk->count,
             "the list has no forward of some micro-batch");
     Require(forward_only || proof->updated[chunk->rank], "the list has no update");
+    RengaCall(RengaProofGathered_Private(proof, chunk));
   }
   for (int row = 0; row < schedule->n_messages; row++) {
     const RengaMessage *message = &schedule->message[row];
@@ -261,7 +264,7 @@ static RengaErrorCode RefuseWaiting(const Proof *proof, int rank)
   const RengaAction *action = &list->action[proof->next[rank]];
   const char *why = "it waits for ever: what it writes over is not taken before by the stage that "
                     "it was sent to; let that stage come earlier, or have fewer chunks per rank";
-  if (action->kind == RENGA_ACTION_REDUCE || action->kind == RENGA_ACTION_GATHER)
+  if (RengaScheduleSumOf_Private(action->kind) != RENGA_SUM_KINDS)
     why = "it waits for ever: another replica does not come to this sum";
   if (action->kind == RENGA_ACTION_RECEIVE) why = "it waits for ever: nothing sends this message";
   return RengaProofRefuse_Private(proof, ChunkOfAction(list, action), why);

@@ -7,14 +7,28 @@ enum { EAGER_MOST = 1 << 20 };
 
 static const RengaOptionRow rows[] = {
     {"pipeline_schedule", RENGA_OPTION_STRING, RENGA_SCHEDULE_1F1B, RENGA_OPTION_NO_OFFSET,
-     "gpipe|1f1b", 0, 0, "order of forward and backward: gpipe keeps all micro-batches, 1f1b few"},
+     "gpipe|1f1b|interleaved|zb-h1|zb-h2|zb-v|dualpipe-v|auto|file:", 0, 0,
+     "order of forward and backward: gpipe keeps all micro-batches, 1f1b few; zb- fill waits with "
+     "gradients of parameters; auto takes the shortest; file:FILE replays lists"},
+    {"schedule_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "show the schedule of a step: ascii[:FILE]; draw[:FILE], a picture (SVG) of it in time, of "
+     "renga train with a step that was run; file:FILE saves its lists, for -pipeline_schedule"},
     {"pipeline_eager", RENGA_OPTION_REAL, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, EAGER_MOST,
-     "micro-batches that a stage of 1f1b begins early, for each stage after it"},
+     "micro-batches that a stage of 1f1b begins early, or that a rank of auto may hold more, for "
+     "each "
+     "stage after it"},
 };
 
 static const RengaTypeRow types[] = {
     {RENGA_SCHEDULE_GPIPE, RengaScheduleCreate_GPipe, NULL},
     {RENGA_SCHEDULE_1F1B, RengaScheduleCreate_1F1B, NULL},
+    {RENGA_SCHEDULE_INTERLEAVED, RengaScheduleCreate_Interleaved, NULL},
+    {RENGA_SCHEDULE_ZB_H1, RengaScheduleCreate_ZBH1, NULL},
+    {RENGA_SCHEDULE_ZB_H2, RengaScheduleCreate_ZBH2, NULL},
+    {RENGA_SCHEDULE_ZB_V, RengaScheduleCreate_ZBV, NULL},
+    {RENGA_SCHEDULE_DUALPIPE_V, RengaScheduleCreate_DualPipeV, NULL},
+    {RENGA_SCHEDULE_AUTO, RengaScheduleCreate_Auto, NULL},
+    {RENGA_SCHEDULE_FILE, RengaScheduleCreate_File, NULL},
     {NULL, NULL, NULL},
 };
 
@@ -112,7 +126,8 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
 
    Input:
    . schedule - the schedule
-   . type - gpipe, 1f1b, or one of RengaScheduleRegister()
+   . type - gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe-v, auto, file: with the name of a
+     file of RengaScheduleSave(), or one of RengaScheduleRegister()
 
    Errors: RENGA_ERR_SUPPORT for a type that there is not.
 
@@ -122,7 +137,10 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
 @*/
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
 {
-  RengaCall(RengaClassSetType_Private(&schedules, schedule, type, __func__));
+  const bool file = type && !strncmp(type, RENGA_SCHEDULE_FILE, strlen(RENGA_SCHEDULE_FILE));
+  RengaCall(
+      RengaClassSetType_Private(&schedules, schedule, file ? RENGA_SCHEDULE_FILE : type, __func__));
+  if (file) RengaCall(RengaHeaderSetTypeName(schedule, type));
   return RENGA_SUCCESS;
 }
 
@@ -155,15 +173,16 @@ RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
    Not collective (the same on all ranks)
 
    Input:
-   . schedule - of type 1f1b
+   . schedule - of type 1f1b, or auto, which may then hold as many more on each rank as a first
+     stage begins early
    . eager - for each stage that follows, so that of p stages stage s warms up with p-s-1 + eager
      (p-s-1) forwards, rounded up; 0: as few as keep the pipeline full where messages take no time
 
    Options:
    . -pipeline_eager - the same
 
-   Errors: RENGA_ERR_ORDER for a type other than 1f1b; RENGA_ERR_ARGUMENT for a number that is
-   out of range.
+   Errors: RENGA_ERR_ORDER for a type other than 1f1b and auto; RENGA_ERR_ARGUMENT for a number that
+   is out of range.
 
    Notes: a stage's gradient comes back after the work and the messages of all stages that follow.
    Where a message takes c seconds and a micro-batch w seconds of work, 2 c / w hides a part of
@@ -178,10 +197,13 @@ RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager)
   RengaCheck(eager >= 0 && eager <= EAGER_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "%g micro-batches begun early for each stage: at least 0, at most %d", eager,
              (int)EAGER_MOST);
-  RengaCheck(eager <= 0 || !strcmp(schedule->hdr.type_name, RENGA_SCHEDULE_1F1B), MPI_COMM_SELF,
-             RENGA_ERR_ORDER,
-             "micro-batches are begun early by a schedule of type 1f1b, but this one's type is %s",
-             schedule->hdr.type_name);
+  RengaCheck(
+      eager <= 0 || !strcmp(schedule->hdr.type_name, RENGA_SCHEDULE_1F1B) ||
+          !strcmp(schedule->hdr.type_name, RENGA_SCHEDULE_AUTO),
+      MPI_COMM_SELF, RENGA_ERR_ORDER,
+      "micro-batches are begun early by a schedule of type 1f1b or auto, but this one's type "
+      "is %s",
+      schedule->hdr.type_name);
   RengaScheduleFreeLists_Private(schedule);
   schedule->eager = eager;
   schedule->hdr.state = RENGA_STATE_NEW;
@@ -220,7 +242,7 @@ RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager)
    . schedule - the schedule
 
    Options:
-   . -pipeline_schedule - gpipe, 1f1b, or one of RengaScheduleRegister()
+   . -pipeline_schedule - a type of RengaScheduleSetType()
    . -pipeline_eager - see RengaScheduleSetEager()
 
    Errors: RENGA_ERR_OPTION for a bad value; RENGA_ERR_SUPPORT for a type that there is not.
@@ -235,6 +257,7 @@ RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule)
   RengaCheckPointer(schedule);
   RengaCall(RengaOptionsGetString("pipeline_schedule", &type, &given));
   RengaCall(RengaOptionsGetReal("pipeline_eager", &eager, &eager_given));
+  if (given) RengaCall(RengaScheduleShareLists(schedule->hdr.owner, type));
   if (given || eager_given)
     RengaCall(RengaScheduleSetType(schedule, given ? type : RENGA_SCHEDULE_1F1B));
   if (eager_given) RengaCall(RengaScheduleSetEager(schedule, eager));

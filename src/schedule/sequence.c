@@ -8,7 +8,7 @@ typedef struct {
   int64_t *next;     /* [rank] place in its list */
   bool *sent;        /* [message][micro-batch] */
   int *first_bucket; /* [stage + 1] */
-  int *come;         /* [bucket][2] replicas that came to its sum, and to its gather */
+  int *come;         /* [bucket][RENGA_SUM_KINDS] replicas that came to it */
   int *open;         /* [stage] sums that some replica came to, and not all */
 } Ordering;
 
@@ -20,7 +20,8 @@ static RengaErrorCode AllocateOrdering(Ordering *ordering)
   RengaCall(RengaMalloc(schedule->stages + 1, &ordering->first_bucket));
   for (int s = 0; s < schedule->stages; s++)
     ordering->first_bucket[s + 1] = ordering->first_bucket[s] + schedule->buckets[s];
-  RengaCall(RengaMalloc(2 * ordering->first_bucket[schedule->stages], &ordering->come));
+  RengaCall(
+      RengaMalloc(RENGA_SUM_KINDS * ordering->first_bucket[schedule->stages], &ordering->come));
   RengaCall(RengaMalloc(schedule->stages, &ordering->open));
   return RENGA_SUCCESS;
 }
@@ -34,12 +35,16 @@ static void FreeOrdering(Ordering *ordering)
   RengaFree(&ordering->open);
 }
 
-/* True for the last replica. */
-static bool ComeToSum(Ordering *ordering, int stage, int64_t place)
+/* True for the last replica. Nothing of the list waits for a gather of parameters. */
+static bool ComeToSum(Ordering *ordering, const RengaAction *action, int64_t *place)
 {
-  if (ordering->come[place]++ == 0) ordering->open[stage]++;
-  if (ordering->come[place] < ordering->schedule->replicas[stage]) return false;
-  ordering->open[stage]--;
+  const RengaSumKind kind = RengaScheduleSumOf_Private(action->kind);
+  const int stage = action->stage, all = ordering->schedule->replicas[stage];
+  const int counts = kind != RENGA_SUM_PARAMETERS;
+  *place = RENGA_SUM_KINDS * (ordering->first_bucket[stage] + action->bucket) + (int)kind;
+  if (ordering->come[*place]++ == 0) ordering->open[stage] += counts;
+  if (ordering->come[*place] < all) return false;
+  ordering->open[stage] -= counts;
   return true;
 }
 
@@ -67,9 +72,8 @@ static bool TakeNext(Ordering *ordering, int rank, RengaSequenceRow *row)
     break;
   case RENGA_ACTION_REDUCE:
   case RENGA_ACTION_GATHER:
-    row->place = 2 * (ordering->first_bucket[action->stage] + action->bucket) +
-                 (action->kind == RENGA_ACTION_GATHER);
-    row->last = ComeToSum(ordering, action->stage, row->place);
+  case RENGA_ACTION_GATHER_PARAMETERS:
+    row->last = ComeToSum(ordering, action, &row->place);
     break;
   case RENGA_ACTION_UPDATE:
     if (!SumsAreBegun(ordering, rank)) return false;

@@ -1,6 +1,5 @@
 /* The shape of a schedule: stages, replicas, ranks, micro-batches, messages. */
 #include "scheduleimpl.h"
-#include "renga/private/plan.h"
 
 static RengaErrorCode CheckMessages(int stages, int n_messages, const RengaMessage messages[])
 {
@@ -23,7 +22,9 @@ void RengaScheduleFreeShape_Private(RengaSchedule schedule)
   RengaFree(&schedule->first_seat);
   RengaFree(&schedule->rank);
   RengaFree(&schedule->buckets);
+  RengaFree(&schedule->gathers);
   RengaFree(&schedule->recompute);
+  RengaFree(&schedule->seconds);
 }
 
 /* After an error the schedule has no shape. */
@@ -32,6 +33,7 @@ static RengaErrorCode CopyReplicas(RengaSchedule schedule, const int replicas[])
   RengaCall(RengaMalloc(schedule->stages, &schedule->replicas));
   RengaCall(RengaMalloc(schedule->stages + 1, &schedule->first_seat));
   RengaCall(RengaMalloc(schedule->stages, &schedule->buckets));
+  RengaCall(RengaMalloc(schedule->stages, &schedule->gathers));
   RengaCall(RengaMalloc(schedule->stages, &schedule->recompute));
   for (int s = 0; s < schedule->stages; s++) {
     schedule->replicas[s] = replicas ? replicas[s] : 1;
@@ -78,7 +80,7 @@ RengaErrorCode RengaScheduleCheckStage_Private(RengaSchedule schedule, int stage
    are not.
 
    Notes: after this call no stage recomputes, leaves have one micro-batch, each replica of a stage
-   has a rank of its own, and its gradients are one bucket.
+   has a rank of its own, and its gradients are one bucket, after which nothing is gathered.
 
    See also: RengaScheduleGetShape(), RengaScheduleSetPlan()
 @*/
@@ -205,7 +207,7 @@ RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool
    Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not, or
    less than one bucket.
 
-   See also: RengaScheduleGetBuckets()
+   See also: RengaScheduleGetBuckets(), RengaScheduleSetGathers()
 @*/
 RengaErrorCode RengaScheduleSetBuckets(RengaSchedule schedule, int stage, int buckets)
 {
@@ -216,6 +218,7 @@ RengaErrorCode RengaScheduleSetBuckets(RengaSchedule schedule, int stage, int bu
              "stage %d has %d buckets of gradients", stage, buckets);
   RengaScheduleFreeLists_Private(schedule);
   schedule->buckets[stage] = buckets;
+  if (schedule->gathers[stage] > buckets) schedule->gathers[stage] = buckets;
   schedule->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
 }
@@ -243,6 +246,62 @@ RengaErrorCode RengaScheduleGetBuckets(RengaSchedule schedule, int stage, int *b
   RengaCall(RengaScheduleCheckShape_Private(schedule));
   RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
   *buckets = schedule->buckets[stage];
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleSetGathers - parameters of how many buckets the replicas of a stage give each other
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape and its buckets
+   . stage - which stage
+   . buckets - the first so many of the stage's: each replica updates its block of their parameters
+     alone, and the others get it by an action behind the update; 0: each updates all
+
+   Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not, or
+   more buckets than it has.
+
+   See also: RengaScheduleGetGathers(), RengaScheduleSetBuckets()
+@*/
+RengaErrorCode RengaScheduleSetGathers(RengaSchedule schedule, int stage, int buckets)
+{
+  RengaCheckPointer(schedule);
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
+  RengaCheck(buckets >= 0 && buckets <= schedule->buckets[stage], MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "parameters of %d of the %d buckets of stage %d are gathered", buckets,
+             schedule->buckets[stage], stage);
+  RengaScheduleFreeLists_Private(schedule);
+  schedule->gathers[stage] = buckets;
+  schedule->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleGetGathers - parameters of how many buckets are gathered after the update
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape
+   . stage - which stage
+
+   Output:
+   . buckets - see RengaScheduleSetGathers()
+
+   Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not.
+
+   See also: RengaScheduleSetGathers()
+@*/
+RengaErrorCode RengaScheduleGetGathers(RengaSchedule schedule, int stage, int *buckets)
+{
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(buckets);
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
+  *buckets = schedule->gathers[stage];
   return RENGA_SUCCESS;
 }
 
@@ -300,62 +359,5 @@ RengaErrorCode RengaScheduleSetRanks(RengaSchedule schedule, const int rank[])
   for (int seat = 0; seat < schedule->seats; seat++) schedule->rank[seat] = rank[seat];
   schedule->ranks = ranks;
   schedule->hdr.state = RENGA_STATE_NEW;
-  return RENGA_SUCCESS;
-}
-
-/* Stages s, s + p, s + 2p, … are of the same ranks; they are numbered by stage, then replica. */
-static RengaErrorCode SetChunks(RengaSchedule schedule, int chunks)
-{
-  const int across = schedule->stages / chunks;
-  int *rank;
-  if (chunks == 1) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(schedule->seats, &rank));
-  for (int s = 0; s < schedule->stages; s++)
-    for (int r = 0; r < schedule->replicas[s]; r++)
-      rank[schedule->first_seat[s] + r] = schedule->first_seat[s % across] + r;
-  const RengaErrorCode code = RengaScheduleSetRanks(schedule, rank);
-  RengaFree(&rank);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaScheduleSetPlan - stages, replicas, ranks, leaves and recomputation of a plan
-
-   Not collective
-
-   Input:
-   . schedule - the schedule
-   . plan - the plan
-   . microbatches - of one step, over all replicas; see RengaPlanMicrobatches()
-   . n_messages - rows of the message table
-   . messages - the table, of RengaPlanGetMessages(); borrowed until the schedule is destroyed
-   . forward_only - no backward: evaluation
-
-   Errors: RENGA_ERR_SUPPORT for a field of a stage's shape that schedules do not know; what
-   RengaScheduleSetShape says.
-
-   See also: RengaScheduleSetShape(), RengaPlanGetMessages()
-@*/
-RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int64_t microbatches,
-                                    int n_messages, const RengaMessage messages[],
-                                    bool forward_only)
-{
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(plan);
-  const int stages = RengaPlanGetStageCount(plan);
-  int *replicas;
-  RengaCall(RengaPlanCheckRunnable_Private(plan));
-  RengaCall(RengaMalloc(stages + 1, &replicas));
-  for (int s = 0; s < stages; s++) replicas[s] = RengaPlanGetStage(plan, s)->shape.replicas;
-  const RengaErrorCode code = RengaScheduleSetShape(schedule, stages, replicas, microbatches,
-                                                    n_messages, messages, forward_only);
-  RengaFree(&replicas);
-  RengaCall(code);
-  RengaCall(SetChunks(schedule, RengaPlanGetStage(plan, 0)->shape.chunks));
-  RengaCall(RengaScheduleSetLeaf(schedule, RengaPlanGetLeaf(plan)));
-  for (int s = 0; s < stages; s++)
-    RengaCall(RengaScheduleSetRecompute(
-        schedule, s, RengaPlanGetStage(plan, s)->shape.saved == RENGA_SAVED_RECOMPUTE));
   return RENGA_SUCCESS;
 }

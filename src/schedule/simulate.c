@@ -2,26 +2,43 @@
    action after another; a receive waits until its message has arrived, sends cost the sender
    nothing, and messages of one rank to another go side by side or queue; sums over replicas begin
    when the last replica comes to them, one after the other on each rank, which computes meanwhile;
-   an update waits for those of its rank. */
+   an update waits for those of its rank; gathers of parameters follow it as other sums do, and the
+   step is over when they are. */
 #include "scheduleimpl.h"
+#include <math.h>
 
 typedef struct {
   RengaSchedule schedule;
   const RengaScheduleClock *clock;
   double *now, *busy; /* [rank] */
   double *arrival;    /* [message][micro-batch] */
-  double *begin;      /* [bucket][2] when the last replica came to its sum, and to its gather */
+  double *begin;      /* [bucket][RENGA_SUM_KINDS] when the last replica came to it */
   double *summed;     /* [rank] when the last of its sums ends */
   double *link;       /* [rank][rank] when the last message arrives; NULL: none queues */
+  double *sent;       /* [message][micro-batch] when it left; NULL: nobody visits */
 } Simulation;
+
+static void Visit(const Simulation *simulation, int rank, const RengaAction *action, double begin,
+                  double end)
+{
+  const RengaScheduleClock *clock = simulation->clock;
+  if (clock->visit) clock->visit(clock->user, rank, action, begin, end);
+}
 
 static void SimulateWork(Simulation *simulation, const RengaSequenceRow *row, const double *seconds)
 {
-  const RengaScheduleClock *clock = simulation->clock;
   const double begin = simulation->now[row->rank], length = seconds[row->stage];
   simulation->now[row->rank] = begin + length;
   simulation->busy[row->rank] += length;
-  if (clock->visit) clock->visit(clock->user, row->rank, row->action, begin, begin + length);
+  Visit(simulation, row->rank, row->action, begin, begin + length);
+}
+
+static void SimulateReceive(Simulation *simulation, const RengaSequenceRow *row)
+{
+  double *now = &simulation->now[row->rank];
+  if (simulation->arrival[row->place] > *now) *now = simulation->arrival[row->place];
+  if (simulation->sent)
+    Visit(simulation, row->rank, row->action, simulation->sent[row->place], *now);
 }
 
 static int RankOfSeat(RengaSchedule schedule, int stage, int64_t microbatch)
@@ -45,13 +62,19 @@ static double Transfer(const Simulation *simulation, const RengaSequenceRow *row
 }
 
 /* The ranks of a stage do one sum after the other; it begins when all are there and free. */
-static void RunSum(Simulation *simulation, int stage, double begin, double seconds)
+static void RunSum(Simulation *simulation, const RengaAction *last, double begin, double seconds)
 {
   RengaSchedule schedule = simulation->schedule;
+  const int stage = last->stage;
   const int *rank = schedule->rank + schedule->first_seat[stage];
   for (int r = 0; r < schedule->replicas[stage]; r++)
     if (simulation->summed[rank[r]] > begin) begin = simulation->summed[rank[r]];
-  for (int r = 0; r < schedule->replicas[stage]; r++) simulation->summed[rank[r]] = begin + seconds;
+  for (int r = 0; r < schedule->replicas[stage]; r++) {
+    RengaAction own = *last;
+    own.replica = r;
+    simulation->summed[rank[r]] = begin + seconds;
+    Visit(simulation, rank[r], &own, begin, begin + seconds);
+  }
 }
 
 /* All replicas sum the buckets of a stage in one order, as the proof has shown, and gather those
@@ -61,7 +84,7 @@ static void SimulateSum(Simulation *simulation, const RengaSequenceRow *row, con
   const double now = simulation->now[row->rank];
   double *begin = &simulation->begin[row->place];
   if (now > *begin) *begin = now;
-  if (row->last) RunSum(simulation, row->stage, *begin, seconds ? seconds[row->stage] : 0);
+  if (row->last) RunSum(simulation, row->action, *begin, seconds ? seconds[row->stage] : 0);
 }
 
 static void SimulateRow(Simulation *simulation, const RengaSequenceRow *row)
@@ -70,13 +93,15 @@ static void SimulateRow(Simulation *simulation, const RengaSequenceRow *row)
   double *now = &simulation->now[row->rank];
   switch (row->kind) {
   case RENGA_ACTION_RECEIVE:
-    if (simulation->arrival[row->place] > *now) *now = simulation->arrival[row->place];
+    SimulateReceive(simulation, row);
     break;
   case RENGA_ACTION_SEND:
+    if (simulation->sent) simulation->sent[row->place] = *now;
     simulation->arrival[row->place] = Transfer(simulation, row);
     break;
   case RENGA_ACTION_REDUCE:
   case RENGA_ACTION_GATHER:
+  case RENGA_ACTION_GATHER_PARAMETERS:
     SimulateSum(simulation, row, seconds);
     break;
   case RENGA_ACTION_UPDATE:
@@ -93,16 +118,18 @@ static RengaErrorCode AllocateSimulation(Simulation *simulation, double **block)
 {
   RengaSchedule schedule = simulation->schedule;
   const int64_t n = schedule->n_messages * schedule->microbatches, ranks = schedule->ranks;
-  const bool queue = simulation->clock->durations.queue;
-  int64_t halves = 0;
-  for (int s = 0; s < schedule->stages; s++) halves += 2 * schedule->buckets[s];
-  RengaCall(RengaMalloc(3 * ranks + n + halves + (queue ? ranks * ranks : 0), block));
+  const bool queue = simulation->clock->durations.queue, visited = simulation->clock->visit;
+  int64_t sums = 0;
+  for (int s = 0; s < schedule->stages; s++) sums += RENGA_SUM_KINDS * schedule->buckets[s];
+  const int64_t links = queue ? ranks * ranks : 0;
+  RengaCall(RengaMalloc(3 * ranks + n + sums + links + (visited ? n : 0), block));
   simulation->now = *block;
   simulation->busy = simulation->now + ranks;
   simulation->summed = simulation->busy + ranks;
   simulation->arrival = simulation->summed + ranks;
   simulation->begin = simulation->arrival + n;
-  if (queue) simulation->link = simulation->begin + halves;
+  if (queue) simulation->link = simulation->begin + sums;
+  if (visited) simulation->sent = simulation->begin + sums + links;
   return RENGA_SUCCESS;
 }
 
@@ -117,7 +144,7 @@ RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaSche
     SimulateRow(&simulation, &schedule->sequence[i]);
   *makespan = *busy = 0;
   for (int r = 0; r < schedule->ranks; r++) {
-    if (simulation.now[r] > *makespan) *makespan = simulation.now[r];
+    *makespan = fmax(*makespan, fmax(simulation.now[r], simulation.summed[r]));
     *busy += simulation.busy[r];
   }
   RengaFree(&block);
@@ -133,16 +160,18 @@ RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaSche
    . schedule - the schedule, set up
    . durations - seconds of each kind: of a micro-batch on one replica of the stage, of the sum of
      one bucket (where it is gathered by itself: of each half), of the update of a rank (that of the
-     action's stage); seconds until a message arrives; whether messages of one rank to another queue
+     action's stage), of the gather of one bucket's parameters; seconds until a message arrives;
+     whether messages of one rank to another queue
 
    Output:
-   . makespan - seconds until the last rank is done with its list
+   . makespan - seconds until the last rank is done with its list, and parameters are gathered
    . bubble - share of all ranks' time in which they wait, 0 … 1
 
    Errors: RENGA_ERR_ORDER before RengaScheduleSetUp.
 
    Notes: sums run beside what ranks compute, one after the other on each rank, from when the last
-   replica came to them; an update waits for those of its rank.
+   replica came to them; an update waits for those of its rank. Gathers of parameters run behind the
+   update, as long as they take: what the next step hides of them is not taken off.
 
    See also: RengaScheduleSimulate()
 @*/

@@ -3,6 +3,7 @@
    Of a rank's several stages every other one has small letters. Of replicas that all do the same
    the first is shown. */
 #include "scheduleimpl.h"
+#include "rengacomm.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ static bool HasSmallLetters(RengaSchedule schedule, int rank, int stage)
 static void DrawSchedule(void *user, int rank, const RengaAction *action, double begin, double end)
 {
   ScheduleDrawing *drawing = user;
+  if (!letters[action->kind]) return;
   const bool small = HasSmallLetters(drawing->schedule, rank, action->stage);
   const int letter = small ? tolower(letters[action->kind]) : letters[action->kind];
   for (int column = (int)begin; column < (int)end && column < MAX_COLUMNS; column++) {
@@ -115,12 +117,14 @@ static RengaErrorCode ViewDrawing(RengaSchedule schedule, RengaViewer viewer,
 
    Input:
    . schedule - the schedule, set up
-   . viewer - of kind ascii
+   . viewer - of kind ascii; or draw, for what RengaScheduleDraw() says
 
-   Errors: RENGA_ERR_ORDER before RengaScheduleSetUp; RENGA_ERR_SUPPORT for a viewer that is not
-   ascii; RENGA_ERR_FILE_WRITE where the file does not take it.
+   Errors: RENGA_ERR_ORDER before RengaScheduleSetUp; RENGA_ERR_SUPPORT for a viewer of another
+   kind; RENGA_ERR_FILE_WRITE where the file does not take it.
 
-   See also: RengaScheduleGetActions(), RengaViewerCreate()
+   Notes: a forward takes one unit of time, a backward two.
+
+   See also: RengaScheduleDraw(), RengaScheduleGetActions(), RengaViewerCreate()
 @*/
 RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer)
 {
@@ -128,11 +132,59 @@ RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer)
   RengaCheckPointer(schedule);
   RengaCheckPointer(viewer);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
+  if (!strcmp(RengaViewerGetKind(viewer), "draw")) {
+    RengaCall(RengaScheduleDraw(schedule, NULL, viewer));
+    return RENGA_SUCCESS;
+  }
   RengaCheck(!strcmp(RengaViewerGetKind(viewer), "ascii"), schedule->hdr.comm, RENGA_ERR_SUPPORT,
-             "a schedule is shown as ascii, not as %s", RengaViewerGetKind(viewer));
+             "a schedule is shown as ascii or draw, not as %s", RengaViewerGetKind(viewer));
   RengaCall(RengaMalloc((int64_t)schedule->ranks * WIDTH, &drawing.text));
   RengaErrorCode code = ViewDrawing(schedule, viewer, &drawing);
   RengaFree(&drawing.text);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ViewScheduleAs(RengaSchedule schedule, const char *view)
+{
+  RengaViewer viewer = NULL;
+  RengaCall(RengaViewerCreate(schedule->hdr.owner, view, &viewer));
+  const RengaErrorCode code = RengaScheduleView(schedule, viewer);
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleViewFromOptions - draw and save a schedule as the user asked
+
+   Collective
+
+   Input:
+   . schedule - the schedule, set up
+
+   Options:
+   . -schedule_view - ascii[:FILE], draw[:FILE], or file:FILE for RengaScheduleSave()
+
+   Errors: RENGA_ERR_FILE_OPEN or RENGA_ERR_FILE_WRITE where a file cannot be written; what
+   RengaScheduleSave() says, on all ranks.
+
+   See also: RengaScheduleView(), RengaScheduleSave()
+@*/
+RengaErrorCode RengaScheduleViewFromOptions(RengaSchedule schedule)
+{
+  const char *view = NULL;
+  bool given = false;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCheckPointer(schedule);
+  RengaCall(RengaOptionsGetString("schedule_view", &view, &given));
+  if (!given || !view) return RENGA_SUCCESS;
+  const size_t length = strlen(RENGA_SCHEDULE_FILE);
+  if (strncmp(view, RENGA_SCHEDULE_FILE, length)) {
+    RengaCall(ViewScheduleAs(schedule, view));
+    return RENGA_SUCCESS;
+  }
+  if (RengaCommGetRank(schedule->hdr.owner) == 0) code = RengaScheduleSave(schedule, view + length);
+  RengaCall(RengaErrorAgree(schedule->hdr.comm, code));
   return RENGA_SUCCESS;
 }

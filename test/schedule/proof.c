@@ -211,6 +211,70 @@ static void CheckBuckets(RengaSchedule schedule)
   Refused(&list, 2, "(unknown action): the pipeline has no such action");
 }
 
+/* Seconds of a step in which only the ends of stage 1 take time. */
+static double SimulateEnd(RengaSchedule schedule)
+{
+  const double sums[STAGES] = {0, 3, 0}, updates[STAGES] = {0, 5, 0}, gathers[STAGES] = {0, 7, 0};
+  const RengaScheduleDurations durations = {
+      .seconds = {[RENGA_ACTION_REDUCE] = sums,
+                  [RENGA_ACTION_UPDATE] = updates,
+                  [RENGA_ACTION_GATHER_PARAMETERS] = gathers}};
+  double makespan, bubble;
+  RengaCallAbort(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble));
+  return makespan;
+}
+
+/* Parameters that replicas have shares of are gathered behind the update, once, by all of them, and
+   take time there. Of three buckets two are. */
+static void CheckGathers(RengaSchedule schedule)
+{
+  const int replicas[STAGES] = {1, 2, 1};
+  int buckets;
+  List list;
+  RengaCallAbort(
+      RengaScheduleSetShape(schedule, STAGES, replicas, MICROBATCHES, 4, messages, false));
+  RengaCallAbort(RengaScheduleSetBuckets(schedule, 1, 3));
+  TestError(RengaScheduleSetGathers(schedule, 1, 4), RENGA_ERR_ARGUMENT,
+            "parameters of 4 of the 3 buckets of stage 1 are gathered");
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  TestTrue(SimulateEnd(schedule) == 3 * 3 + 5);
+  RengaCallAbort(RengaScheduleSetGathers(schedule, 1, 2));
+  RengaCallAbort(RengaScheduleGetGathers(schedule, 1, &buckets));
+  TestTrue(buckets == 2);
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  TestTrue(SimulateEnd(schedule) == 3 * 3 + 5 + 2 * 7);
+  Take(schedule, 1, &list);
+  const int64_t first = Find(&list, RENGA_ACTION_GATHER_PARAMETERS, 0);
+  TestTrue(first == list.count - 2 && list.action[first - 1].kind == RENGA_ACTION_UPDATE);
+  list.action[first + 1].bucket = 0;
+  Refused(&list, 1, "(gather parameters of bucket 0): it was done before");
+  list.action[first + 1].bucket = 2;
+  Refused(&list, 1, "(gather parameters of bucket 2): every replica updates all of its parameters");
+  list.action[first + 1].bucket = 3;
+  Refused(&list, 1, "(gather parameters of bucket 3): the stage has no such bucket");
+  Take(schedule, 1, &list);
+  Move(&list, first + 1, first);
+  Refused(&list, 1, "(gather parameters of bucket 1): it waits for ever: another replica does not");
+  Take(schedule, 1, &list);
+  Move(&list, first, first - 1);
+  Refused(&list, 1, "(gather parameters of bucket 0): it comes before the update");
+  Take(schedule, 1, &list);
+  list.action[first + 1].kind = RENGA_ACTION_UPDATE;
+  Refused(&list, 1, "(update of bucket 1): it comes after the update");
+}
+
+/* One that is gathered by no replica. */
+static void CheckUngathered(RengaSchedule schedule)
+{
+  List list;
+  RengaCallAbort(RengaScheduleSetShape(schedule, STAGES, NULL, MICROBATCHES, 4, messages, false));
+  RengaCallAbort(RengaScheduleSetGathers(schedule, 2, 1));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  Take(schedule, 2, &list);
+  Remove(&list, Find(&list, RENGA_ACTION_GATHER_PARAMETERS, 0));
+  Refused(&list, 2, "the list does not gather the parameters of some bucket");
+}
+
 static void CheckView(RengaComm comm, RengaSchedule schedule)
 {
   char file_name[] = "schedule-view-XXXXXX", specification[64], text[4096];
@@ -254,6 +318,8 @@ int main(int argc, char **argv)
   CheckForwardOnly(schedule);
   CheckRoom(schedule);
   CheckBuckets(schedule);
+  CheckGathers(schedule);
+  CheckUngathered(schedule);
   RengaCallAbort(RengaScheduleDestroy(&schedule));
   RengaCallAbort(RengaCommDestroy(&comm));
   RengaCallAbort(RengaFinalize());

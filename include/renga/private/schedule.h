@@ -1,0 +1,11 @@
+/* Types of schedules as the planner sees them. */
+#pragma once
+#include "rengaschedule.h"
+
+/* A program registered it: what it does is not known before it is asked. */
+bool RengaScheduleIsOutside_Private(const char *type);
+/* Adds the text of a type file:F to the hash; of a file that cannot be read, and of other types,
+   nothing. */
+void RengaScheduleHashLists_Private(const char *type, uint64_t *hash);
+/* What the plan says of its stages' seconds, or of their FLOPs, is what auto goes by. */
+RengaErrorCode RengaScheduleTakeSeconds_Private(RengaSchedule schedule, RengaPlan plan);

@@ -1,0 +1,235 @@
+/* A step in time, as bars: simulated from what its actions take, or taken from a step that was
+   run. */
+#include "renga/private/plan.h"
+#include "scheduleimpl.h"
+#include <math.h>
+
+enum { KINDS = RENGA_ACTION_KINDS };
+
+bool RengaActionIsWork_Private(RengaActionKind kind)
+{
+  return kind <= RENGA_ACTION_RECOMPUTE || kind == RENGA_ACTION_UPDATE;
+}
+
+void RengaTimelineFree_Private(RengaTimeline *timeline)
+{
+  RengaFree(&timeline->bar);
+}
+
+/* What moves on under the next step is not waited for. */
+static void JudgeTimeline(RengaSchedule schedule, RengaTimeline *timeline)
+{
+  double busy = 0;
+  timeline->makespan = 0;
+  for (int64_t i = 0; i < timeline->count; i++) {
+    const RengaScheduleBar *bar = &timeline->bar[i];
+    if (RengaActionIsWork_Private(bar->action.kind)) busy += bar->end - bar->begin;
+    if (bar->action.kind != RENGA_ACTION_GATHER_PARAMETERS)
+      timeline->makespan = fmax(timeline->makespan, bar->end);
+  }
+  timeline->bubble = timeline->makespan > 0 ? 1 - busy / (schedule->ranks * timeline->makespan) : 0;
+}
+
+static void AddSimulatedBar(void *user, int rank, const RengaAction *action, double begin,
+                            double end)
+{
+  RengaTimeline *timeline = user;
+  (void)rank; /* the action's stage and replica say it */
+  timeline->bar[timeline->count++] = (RengaScheduleBar){*action, begin, end};
+}
+
+RengaErrorCode RengaTimelineSimulate_Private(RengaSchedule schedule,
+                                             const RengaStepSeconds *seconds,
+                                             RengaTimeline *timeline)
+{
+  const RengaScheduleClock clock = {
+      .durations = seconds->durations, .visit = AddSimulatedBar, .user = timeline};
+  double makespan, busy;
+  *timeline = (RengaTimeline){0};
+  RengaCall(RengaScheduleMakeSequence_Private(schedule));
+  RengaCall(RengaMalloc(schedule->n_sequence + 1, &timeline->bar)); /* an action is visited once */
+  const RengaErrorCode code = RengaScheduleTime_Private(schedule, &clock, &makespan, &busy);
+  if (code) RengaTimelineFree_Private(timeline);
+  RengaCall(code);
+  JudgeTimeline(schedule, timeline);
+  return RENGA_SUCCESS;
+}
+
+/* A bar of an action that the schedule may have. */
+static RengaErrorCode CheckBar(RengaSchedule schedule, const RengaScheduleBar *bar)
+{
+  const RengaAction *action = &bar->action;
+  const bool place = action->stage >= 0 && action->stage < schedule->stages &&
+                     action->replica >= 0 && action->replica < schedule->replicas[action->stage];
+  const bool message = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
+  RengaCheck((size_t)action->kind < KINDS && place && action->microbatch < schedule->microbatches,
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "a bar of stage %d, replica %d, micro-batch %lld, which the schedule has not",
+             action->stage, action->replica, (long long)action->microbatch);
+  RengaCheck(!message || (action->message >= 0 && action->message < schedule->n_messages &&
+                          action->microbatch >= 0),
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a bar of message %d of %d", action->message,
+             schedule->n_messages);
+  RengaCheck(isfinite(bar->begin) && isfinite(bar->end) && bar->begin <= bar->end, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "a bar from %g to %g", bar->begin, bar->end);
+  return RENGA_SUCCESS;
+}
+
+/* A message is under way from its send until it is taken. sent: [message][micro-batch] */
+static void JoinMessages(RengaSchedule schedule, RengaTimeline *timeline, double sent[])
+{
+  int64_t left = 0;
+  for (int64_t i = 0; i < timeline->count; i++) {
+    const RengaScheduleBar *bar = &timeline->bar[i];
+    const int64_t place = bar->action.message * schedule->microbatches + bar->action.microbatch;
+    if (bar->action.kind == RENGA_ACTION_SEND) sent[place] = bar->begin + 1;
+  }
+  for (int64_t i = 0; i < timeline->count; i++) {
+    RengaScheduleBar bar = timeline->bar[i];
+    const int64_t place = bar.action.message * schedule->microbatches + bar.action.microbatch;
+    if (bar.action.kind == RENGA_ACTION_SEND) continue;
+    if (bar.action.kind == RENGA_ACTION_RECEIVE && sent[place] > 0)
+      bar.begin = fmin(sent[place] - 1, bar.end); /* clocks of two nodes may differ */
+    timeline->bar[left++] = bar;
+  }
+  timeline->count = left;
+}
+
+RengaErrorCode RengaTimelineTake_Private(RengaSchedule schedule, int64_t count,
+                                         const RengaScheduleBar bars[], RengaTimeline *timeline)
+{
+  double first = HUGE_VAL;
+  *timeline = (RengaTimeline){0};
+  for (int64_t i = 0; i < count; i++) {
+    RengaCall(CheckBar(schedule, &bars[i]));
+    first = fmin(first, bars[i].begin);
+  }
+  double *sent;
+  RengaCall(RengaMalloc(schedule->n_messages * schedule->microbatches + 1, &sent));
+  const RengaErrorCode code = RengaMalloc(count + 1, &timeline->bar);
+  if (code) RengaFree(&sent);
+  RengaCall(code);
+  for (int64_t i = 0; i < count; i++)
+    timeline->bar[i] =
+        (RengaScheduleBar){bars[i].action, bars[i].begin - first, bars[i].end - first};
+  timeline->count = count;
+  JoinMessages(schedule, timeline, sent);
+  RengaFree(&sent);
+  JudgeTimeline(schedule, timeline);
+  return RENGA_SUCCESS;
+}
+
+/* A row of [stages] for each kind of action, then one of [messages]; durations look at them. */
+static RengaErrorCode AllocateSeconds(RengaSchedule schedule, RengaStepSeconds *seconds)
+{
+  const int p = schedule->stages;
+  *seconds = (RengaStepSeconds){0};
+  RengaCall(RengaMalloc(KINDS * p + schedule->n_messages + 1, &seconds->block));
+  for (int k = 0; k < KINDS; k++) seconds->durations.seconds[k] = seconds->block + k * p;
+  seconds->durations.message = seconds->block + KINDS * p;
+  return RENGA_SUCCESS;
+}
+
+static double *SecondsRow(RengaSchedule schedule, const RengaStepSeconds *seconds,
+                          RengaActionKind kind)
+{
+  return seconds->block + (int)kind * schedule->stages;
+}
+
+/* The update of a rank counts for its first stage: of all that it has. */
+static void AddUpdate(RengaSchedule schedule, RengaStepSeconds *seconds, int stage, double update)
+{
+  const int rank = schedule->rank[schedule->first_seat[stage]];
+  SecondsRow(schedule, seconds, RENGA_ACTION_UPDATE)[schedule->list[rank].chunk[0].stage] += update;
+}
+
+static void TakePlannedStage(RengaSchedule schedule, const RengaPlanStage *stage, int s,
+                             RengaStepSeconds *seconds)
+{
+  const double both = stage->backward_seconds - stage->again_seconds;
+  SecondsRow(schedule, seconds, RENGA_ACTION_FORWARD)[s] = stage->forward_seconds;
+  SecondsRow(schedule, seconds, RENGA_ACTION_RECOMPUTE)[s] = stage->again_seconds;
+  SecondsRow(schedule, seconds, RENGA_ACTION_BACKWARD)[s] = both;
+  SecondsRow(schedule, seconds, RENGA_ACTION_BACKWARD_INPUT)[s] = both - stage->weight_seconds;
+  SecondsRow(schedule, seconds, RENGA_ACTION_BACKWARD_WEIGHT)[s] = stage->weight_seconds;
+  SecondsRow(schedule, seconds, RENGA_ACTION_REDUCE)[s] =
+      stage->reduce_seconds / schedule->buckets[s];
+  AddUpdate(schedule, seconds, s, stage->update_seconds);
+}
+
+/* A backward takes two forwards, half of it for gradients of parameters. */
+static void TakeUnits(RengaSchedule schedule, int s, double forward, RengaStepSeconds *seconds)
+{
+  SecondsRow(schedule, seconds, RENGA_ACTION_FORWARD)[s] = forward;
+  SecondsRow(schedule, seconds, RENGA_ACTION_RECOMPUTE)[s] = forward;
+  SecondsRow(schedule, seconds, RENGA_ACTION_BACKWARD)[s] = 2 * forward;
+  SecondsRow(schedule, seconds, RENGA_ACTION_BACKWARD_INPUT)[s] = forward;
+  SecondsRow(schedule, seconds, RENGA_ACTION_BACKWARD_WEIGHT)[s] = forward;
+}
+
+RengaErrorCode RengaStepSecondsOfPlan_Private(RengaSchedule schedule, RengaPlan plan,
+                                              RengaStepSeconds *seconds)
+{
+  const double *message = NULL;
+  bool weighed = plan != NULL;
+  RengaCall(AllocateSeconds(schedule, seconds));
+  seconds->known = plan != NULL;
+  for (int s = 0; plan && s < schedule->stages; s++) {
+    const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
+    seconds->known = seconds->known && stage->forward_seconds > 0;
+    weighed = weighed && stage->forward_flops > 0;
+  }
+  for (int s = 0; s < schedule->stages; s++) {
+    const RengaPlanStage *stage = plan ? RengaPlanGetStage(plan, s) : NULL;
+    if (seconds->known)
+      TakePlannedStage(schedule, stage, s, seconds);
+    else
+      TakeUnits(schedule, s, weighed ? stage->forward_flops : 1, seconds);
+  }
+  const int known = plan ? RengaPlanGetMessageSeconds_Private(plan, &message) : 0;
+  for (int m = 0; known == schedule->n_messages && m < known; m++)
+    seconds->block[KINDS * schedule->stages + m] = message[m];
+  return RENGA_SUCCESS;
+}
+
+/* Of a sum the replica that comes last waits least: what it takes is what the sum takes. */
+static void MeanOfSums(RengaSchedule schedule, int64_t count, const RengaScheduleBar bars[],
+                       RengaActionKind kind, double row[])
+{
+  for (int s = 0; s < schedule->stages; s++)
+    for (int b = 0; b < schedule->buckets[s]; b++) {
+      double least = HUGE_VAL;
+      for (int64_t i = 0; i < count; i++) {
+        const RengaAction *action = &bars[i].action;
+        if (action->kind == kind && action->stage == s && action->bucket == b)
+          least = fmin(least, bars[i].end - bars[i].begin);
+      }
+      if (isfinite(least)) row[s] += least / schedule->buckets[s];
+    }
+}
+
+RengaErrorCode RengaStepSecondsOfBars_Private(RengaSchedule schedule, int64_t count,
+                                              const RengaScheduleBar bars[],
+                                              RengaStepSeconds *seconds)
+{
+  int64_t *met = NULL; /* [KINDS][stages] bars */
+  RengaCall(RengaMalloc(KINDS * schedule->stages, &met));
+  const RengaErrorCode code = AllocateSeconds(schedule, seconds);
+  for (int64_t i = 0; i < count && !code; i++) {
+    const RengaAction *action = &bars[i].action;
+    if (!RengaActionIsWork_Private(action->kind)) continue;
+    seconds->block[(int)action->kind * schedule->stages + action->stage] +=
+        bars[i].end - bars[i].begin;
+    met[(int)action->kind * schedule->stages + action->stage]++;
+  }
+  for (int k = 0; k < KINDS * schedule->stages && !code; k++)
+    if (met[k]) seconds->block[k] /= (double)met[k];
+  RengaFree(&met);
+  RengaCall(code);
+  MeanOfSums(schedule, count, bars, RENGA_ACTION_REDUCE,
+             SecondsRow(schedule, seconds, RENGA_ACTION_REDUCE));
+  MeanOfSums(schedule, count, bars, RENGA_ACTION_GATHER,
+             SecondsRow(schedule, seconds, RENGA_ACTION_GATHER));
+  seconds->known = true;
+  return RENGA_SUCCESS;
+}

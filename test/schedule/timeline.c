@@ -1,0 +1,105 @@
+/* TEST ranks: 1 */
+/* A step that was run, drawn beside its simulation: bars as simulated give the same step in
+   all three ways, messages that are slow show in the measured one alone, and bars that are none of
+   the schedule's are refused. */
+#include "../plan/plantest.h"
+#include <math.h>
+
+enum { STAGES = 2, MICROBATCHES = 3, MOST = 64 };
+
+static const RengaMessage messages[] = {{"h", 0, 1, false, 8}, {"h", 1, 0, true, 8}};
+
+/* GPipe of two stages, a forward of 1 s and a backward of 2 s; messages take `delay`. */
+static int64_t FillBars(RengaSchedule schedule, double delay, RengaScheduleBar bar[])
+{
+  int64_t count = 0;
+  for (int s = 0; s < STAGES; s++) {
+    const RengaAction *action;
+    int64_t n, forward = 0, backward = 0;
+    RengaCallAbort(RengaScheduleGetActions(schedule, s, 0, &n, &action));
+    const double first = s ? 1 + delay : 0;
+    const double back = s ? first + MICROBATCHES : 1 + delay + MICROBATCHES + 2 + delay;
+    for (int64_t a = 0; a < n; a++) {
+      double begin = 0, end = 0;
+      if (action[a].kind == RENGA_ACTION_FORWARD) {
+        begin = first + (double)forward++;
+        end = begin + 1;
+      } else if (action[a].kind == RENGA_ACTION_BACKWARD) {
+        begin = back + 2 * (double)backward++;
+        end = begin + 2;
+      } else if (action[a].kind == RENGA_ACTION_SEND) {
+        begin = end = s ? back + 2 * (double)backward : (double)forward;
+      } else if (action[a].kind == RENGA_ACTION_RECEIVE) {
+        begin = end = s ? first + (double)forward : back + 2 * (double)backward;
+      } else {
+        continue;
+      }
+      bar[count++] = (RengaScheduleBar){action[a], 100 + begin, 100 + end};
+    }
+  }
+  return count;
+}
+
+static void Draw(RengaComm comm, RengaSchedule schedule, RengaScheduleStep *step)
+{
+  RengaViewer viewer;
+  RengaCallAbort(RengaViewerCreate(comm, "draw:/dev/null", &viewer));
+  RengaCallAbort(RengaScheduleDraw(schedule, step, viewer));
+  RengaCallAbort(RengaViewerDestroy(&viewer));
+}
+
+static void CheckSteps(RengaComm comm, RengaSchedule schedule)
+{
+  RengaScheduleBar bar[MOST];
+  RengaScheduleStep step = {.count = FillBars(schedule, 0, bar), .bar = bar};
+  const double makespan = 3 * (MICROBATCHES + STAGES - 1);
+  Draw(comm, schedule, &step);
+  TestTrue(step.simulated == 0); /* nobody says what a step takes */
+  TestTrue(fabs(step.measured - makespan) < 1e-9 && fabs(step.replayed - makespan) < 1e-9);
+  step.count = FillBars(schedule, 0.5, bar);
+  Draw(comm, schedule, &step);
+  TestTrue(fabs(step.measured - makespan - 1) < 1e-9 && fabs(step.replayed - makespan) < 1e-9);
+  step.count = 0;
+  Draw(comm, schedule, &step);
+  TestTrue(step.measured == 0 && step.replayed == 0);
+}
+
+static void CheckRefusals(RengaComm comm, RengaSchedule schedule)
+{
+  RengaScheduleBar bar[MOST];
+  RengaScheduleStep step = {.count = FillBars(schedule, 0, bar), .bar = bar};
+  RengaViewer viewer, ascii;
+  RengaCallAbort(RengaViewerCreate(comm, "draw:/dev/null", &viewer));
+  RengaCallAbort(RengaViewerCreate(comm, "ascii:/dev/null", &ascii));
+  TestError(RengaScheduleDraw(schedule, &step, ascii), RENGA_ERR_SUPPORT,
+            "a step is drawn by a viewer of kind draw, not ascii");
+  bar[1].action.stage = STAGES;
+  TestError(RengaScheduleDraw(schedule, &step, viewer), RENGA_ERR_ARGUMENT, "a bar of stage 2");
+  bar[1].action.stage = 0;
+  bar[2].end = bar[2].begin - 1;
+  TestError(RengaScheduleDraw(schedule, &step, viewer), RENGA_ERR_ARGUMENT, "a bar from ");
+  step.count = -1;
+  TestError(RengaScheduleDraw(schedule, &step, viewer), RENGA_ERR_ARGUMENT, "-1 bars");
+  RengaCallAbort(RengaViewerDestroy(&ascii));
+  RengaCallAbort(RengaViewerDestroy(&viewer));
+}
+
+int main(int argc, char **argv)
+{
+  RengaComm comm;
+  RengaSchedule schedule;
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCallAbort(RengaScheduleCreate(comm, &schedule));
+  RengaCallAbort(RengaScheduleSetType(schedule, RENGA_SCHEDULE_GPIPE));
+  RengaCallAbort(RengaScheduleSetShape(schedule, STAGES, NULL, MICROBATCHES, 2, messages, false));
+  TestError(RengaScheduleDraw(schedule, NULL, (RengaViewer)comm), RENGA_ERR_ORDER,
+            "RengaScheduleSetUp");
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  CheckSteps(comm, schedule);
+  CheckRefusals(comm, schedule);
+  RengaCallAbort(RengaScheduleDestroy(&schedule));
+  RengaCallAbort(RengaCommDestroy(&comm));
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
