@@ -17,6 +17,7 @@ typedef struct {
   double launch; /* seconds that each kernel costs besides its work */
   /* matrix_rate of other types; 0: not known, and costs of such products are refused */
   double matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16;
+  double matrix_rate_tf32; /* of float32 whose factors are rounded (-precision tf32) */
 } RengaMachineDevice;
 
 /* Devices that share a level (0: a node, 1: the nodes of a switch, …) talk over its links. */

@@ -38,6 +38,9 @@ RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages); /*
 /* Seconds to read a sample of an input from the data set of that name; 0 at first. */
 RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char *input,
                                             const char *data, double seconds);
+RengaErrorCode RengaPartitionAddDataPass(RengaPartition partition, int64_t samples);
+RengaErrorCode RengaPartitionGetDataPasses(RengaPartition partition, int *count,
+                                           const int64_t **samples);
 RengaErrorCode RengaPartitionGetReadSeconds(RengaPartition partition, const char *input,
                                             double *seconds);
 RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas); /* 0: choose */

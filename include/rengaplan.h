@@ -16,10 +16,13 @@ typedef enum {
   RENGA_SHARD_GRADIENTS, /* and what is above */
   RENGA_SHARD_PARAMETERS /* and what is above */
 } RengaShard;
+const char *
+RengaShardName(RengaShard shard); /* none, optimizer, gradients, parameters; NULL: none of
+                                                 these */
 /* What becomes of the tensors of forward that backward needs. */
 typedef enum {
   RENGA_SAVED_KEEP,
-  RENGA_SAVED_RECOMPUTE, /* backward runs the stage's forward again */
+  RENGA_SAVED_RECOMPUTE, /* backward runs the stage's forward again, but for what is kept */
   RENGA_SAVED_OFFLOAD    /* they wait in the host's memory */
 } RengaSaved;
 /* How a stage is computed. A plan may say more than the runtime can: RengaPlanCheck() refuses what
@@ -48,6 +51,10 @@ typedef struct {
   RengaPlanMemory parts;                    /* of this memory */
   double forward_seconds, backward_seconds; /* predicted, of one micro-batch, recomputation
                                                within backward; 0: not known */
+  double again_seconds, weight_seconds;     /* of a backward: recomputation, gradients of
+                                               parameters */
+  double reduce_seconds, update_seconds;    /* of a step: the sum of its gradients over replicas,
+                                               its update */
 } RengaPlanStage;
 /* Where a rank has work: which replica of a stage, and which of the replica's ranks. */
 typedef struct {
@@ -66,6 +73,13 @@ RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
 RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbatch);
 RengaErrorCode RengaPlanSetRanks(RengaPlan plan,
                                  const int ranks[]); /* [stage][replica][sequence][tensor] */
+/* Where ranks have several stages: rank r of p has stages r, 2p-1-r, 2p+r, …, not r, r + p, … */
+RengaErrorCode RengaPlanSetWave(RengaPlan plan);
+int RengaPlanGetFirstStage(RengaPlan plan, int stage); /* of those of the same ranks */
+/* Values that a stage which recomputes keeps all the same: names of the network. */
+RengaErrorCode RengaPlanSetKept(RengaPlan plan, int stage, int count, const char *const names[]);
+RengaErrorCode RengaPlanGetKept(RengaPlan plan, int stage, int *count,
+                                const char *const **names); /* lent */
 RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan,
                                           int ranks); /* names the idle ones; 0: not known */
 RengaErrorCode RengaPlanGetAvailableRanks(RengaPlan plan, int *ranks);

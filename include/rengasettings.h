@@ -24,9 +24,36 @@ RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, const char **re
 /* Parts of a stage's gradients, each summed over the replicas by itself; 1 at first. */
 RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets);
 RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets);
+/* Bytes of such a part, where that says how many there are; 0: SetBuckets does. */
+RengaErrorCode RengaSettingsSetBucketSize(RengaSettings settings, int64_t bytes);
+RengaErrorCode RengaSettingsGetBucketSize(RengaSettings settings, int64_t *bytes);
+/* Whether sums and gathers over replicas go on while ranks compute; true at first. */
+RengaErrorCode RengaSettingsSetOverlap(RengaSettings settings, bool overlap);
+RengaErrorCode RengaSettingsGetOverlap(RengaSettings settings, bool *overlap);
 /* Stages that each rank computes; 0: as the plan says, or one where it is made. */
 RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks);
 RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks);
+/* What replicas have a share of: RengaShardName(), or RENGA_SHARDING_AUTO: as the plan says, and
+   the planner chooses it. */
+#define RENGA_SHARDING_AUTO "auto"
+RengaErrorCode RengaSettingsSetShard(RengaSettings settings, const char *shard);
+RengaErrorCode RengaSettingsGetShard(RengaSettings settings, const char **shard); /* lent */
+/* Whether stages keep what backward reads (RENGA_RECOMPUTE_NONE), run all of forward again
+   (RENGA_RECOMPUTE_FULL), or do as the plan says, and the planner chooses
+   (RENGA_RECOMPUTE_AUTO). */
+#define RENGA_RECOMPUTE_AUTO "auto"
+#define RENGA_RECOMPUTE_NONE "none"
+#define RENGA_RECOMPUTE_FULL "full"
+RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, const char *recompute);
+RengaErrorCode RengaSettingsGetRecompute(RengaSettings settings, const char **recompute); /* lent */
+/* What waits in the memory of the host, of a device that has its own: nothing, the moments of the
+   optimizer, tensors that forward saves, or both. */
+#define RENGA_OFFLOAD_NONE "none"
+#define RENGA_OFFLOAD_OPTIMIZER "optimizer"
+#define RENGA_OFFLOAD_SAVED "saved" /* what backward reads of forward */
+#define RENGA_OFFLOAD_ALL "all"
+RengaErrorCode RengaSettingsSetOffload(RengaSettings settings, const char *offload);
+RengaErrorCode RengaSettingsGetOffload(RengaSettings settings, const char **offload); /* lent */
 /* RENGA_TRANSPORT_... of rengacomm.h; NULL: what fits the device. Results do not depend on it. */
 RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *type);
 RengaErrorCode RengaSettingsGetTransport(RengaSettings settings, const char **type); /* lent */

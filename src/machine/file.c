@@ -26,6 +26,8 @@ static const RengaOptionRow rows[] = {
            "the same of bfloat16 values; 0: not known"),
     NUMBER("matrix_rate_float16", matrix_rate_float16, "0", 0, 1e18,
            "the same of float16 values; 0: not known"),
+    NUMBER("matrix_rate_tf32", matrix_rate_tf32, "0", 0, 1e18,
+           "the same of float32 values in -precision tf32; 0: not known"),
     NUMBER("vector_rate", vector_rate, NULL, 1e6, 1e18, "peak FLOP/s of a device in all else"),
     NUMBER("memory_bandwidth", memory_bandwidth, NULL, 1e6, 1e15, "peak bytes/s of its memory"),
     NUMBER("matrix_efficiency", matrix_efficiency, NULL, 0.001, 1,
@@ -80,6 +82,7 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
                                          .matrix_rate_float64 = file->matrix_rate_float64,
                                          .matrix_rate_bfloat16 = file->matrix_rate_bfloat16,
                                          .matrix_rate_float16 = file->matrix_rate_float16,
+                                         .matrix_rate_tf32 = file->matrix_rate_tf32,
                                          .vector_rate = file->vector_rate,
                                          .memory_bandwidth = file->memory_bandwidth,
                                          .matrix_efficiency = file->matrix_efficiency,
@@ -198,9 +201,9 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    matrix_efficiency, vector_efficiency, bandwidth_efficiency (shares that are reached), launch
    (seconds), node_latency, node_bandwidth, cluster_latency, cluster_bandwidth (seconds, bytes/s)
    and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth; where they
-   are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16. A missing or unknown
-   key and a value out of all bounds are errors. What RengaMachineSetNodes() and
-   RengaMachineSetMemory() ask for is kept.
+   are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16,
+   matrix_rate_tf32. A missing or unknown key and a value out of all bounds are errors. What
+   RengaMachineSetNodes() and RengaMachineSetMemory() ask for is kept.
 
    See also: RengaMachineSetFromOptions(), RengaMachineSetNodes()
 @*/

@@ -10,7 +10,7 @@ typedef struct {
   char *name;
   int64_t nodes, devices, memory, switch_nodes;
   double matrix_rate, vector_rate, memory_bandwidth;
-  double matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16;
+  double matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
   double matrix_efficiency, vector_efficiency, bandwidth_efficiency, launch;
   double latency[MACHINE_LEVELS], bandwidth[MACHINE_LEVELS]; /* node, switch, cluster */
 } MachineFile;

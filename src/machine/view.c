@@ -9,7 +9,8 @@ static RengaErrorCode ViewRates(const RengaMachineDevice *device, RengaViewer vi
     double rate;
   } rates[] = {{"float64", device->matrix_rate_float64},
                {"bfloat16", device->matrix_rate_bfloat16},
-               {"float16", device->matrix_rate_float16}};
+               {"float16", device->matrix_rate_float16},
+               {"tf32", device->matrix_rate_tf32}};
   for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
     if (rates[i].rate > 0)
       RengaCall(RengaViewerPrintf(viewer, "  products of %s: %.4g TFLOP/s\n", rates[i].type,

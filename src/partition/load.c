@@ -93,16 +93,21 @@ static RengaErrorCode ForecastLoaded(RengaPartition partition, RengaPlan plan)
   const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
   const int count = RengaPlanGetStageCount(plan);
   RengaForecastMemory *memory = NULL;
-  RengaSettings settings;
+  RengaForecastRun run = {0};
+  int64_t *samples = NULL, batch, microbatch;
   RengaDevice device;
   void *session = NULL;
   if (!forecast) return RENGA_SUCCESS;
-  RengaCall(RengaPartitionGetSettings(partition, &settings));
-  RengaCall(RengaSettingsGetDevice(settings, &device));
+  RengaCall(RengaPartitionGetSettings(partition, &run.settings));
+  RengaCall(RengaSettingsGetDevice(run.settings, &device));
   RengaCall(RengaDeviceSetUp(device));
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   RengaCall(RengaMalloc(count, &memory));
-  RengaErrorCode code = forecast->stages(partition->graph, plan, settings, &session, memory);
+  RengaErrorCode code = RengaPartitionListShort_Private(partition, batch, &run.n_short, &samples);
+  run.short_batch = samples;
+  if (!code) code = forecast->stages(partition->graph, plan, &run, &session, memory);
   forecast->end(&session);
+  RengaFree(&samples);
   for (int s = 0; s < count && !code; s++) {
     const RengaPlanMemory parts = {.parameters = memory[s].parameters,
                                    .gradients = memory[s].gradients,

@@ -21,6 +21,7 @@ static RengaErrorCode DestroyPartition(void *object)
   RengaCall(RengaHeaderReplace(&partition->graph, NULL));
   RengaFree(&partition->load);
   RengaPartitionFreeReadings_Private(partition);
+  RengaFree(&partition->pass);
   RengaCall(RengaPartitionFreeOptions_Private(partition));
   return RENGA_SUCCESS;
 }

@@ -44,8 +44,10 @@ struct _p_RengaPartition {
   char *leaves; /* to choose from; NULL: leaf */
   int n_readings;
   PartitionReading *reading;
-  char *load; /* a plan's file, instead of all this */
-  void *data; /* of the type, freed with it */
+  int n_passes;
+  int64_t *pass; /* samples of each pass over data */
+  char *load;    /* a plan's file, instead of all this */
+  void *data;    /* of the type, freed with it */
 };
 
 /* object.c: a partition without a type, to be given one by a RengaPartitionCreate_; the end of its
@@ -61,6 +63,11 @@ RengaErrorCode RengaPartitionCheckOptions_Private(RengaPartition partition);
 RengaErrorCode RengaPartitionCheckLoadAlone_Private(RengaPartition partition);
 
 void RengaPartitionFreeReadings_Private(RengaPartition partition); /* reading.c */
+
+/* passes.c: samples of the batches that passes end with, none where they end with a whole one;
+   RengaFree. */
+RengaErrorCode RengaPartitionListShort_Private(RengaPartition partition, int64_t batch, int *count,
+                                               int64_t **samples);
 
 /* given.c: settings, machine and profile. */
 RengaErrorCode RengaPartitionTakeGiven_Private(RengaPartition partition);

@@ -2,7 +2,9 @@
    then the type's plan, or its cuts, or the plan of a file. */
 #include "partitionimpl.h"
 #include "search/search.h"
+#include "renga/private/settings.h"
 #include "rengacomm.h"
+#include "rengaschedule.h"
 
 enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 8 };
 
@@ -10,11 +12,29 @@ enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 8 };
 static RengaErrorCode FindChunks(RengaPartition partition, int *chunks)
 {
   RengaSettings settings = NULL;
+  const char *schedule = NULL;
   *chunks = 1;
   if (!partition->settings && !partition->own.settings) return RENGA_SUCCESS;
   RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaCall(RengaSettingsGetSchedule(settings, &schedule));
+  RengaCall(RengaScheduleShareLists(partition->hdr.owner, schedule));
   RengaCall(RengaSettingsGetChunks(settings, chunks));
   if (*chunks == 0) *chunks = 1;
+  return RENGA_SUCCESS;
+}
+
+/* Where the schedule of the settings, if there is one, wants the stages of a rank. */
+static RengaErrorCode PlaceStages(RengaPartition partition, RengaPlan plan)
+{
+  RengaSettings settings = NULL;
+  const char *schedule = NULL;
+  int chunks;
+  bool wave;
+  if (!partition->settings && !partition->own.settings) return RENGA_SUCCESS;
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaCall(RengaSettingsGetSchedule(settings, &schedule));
+  RengaCall(RengaScheduleFindPlacement(schedule, &chunks, &wave));
+  if (wave) RengaCall(RengaPlanSetWave(plan));
   return RENGA_SUCCESS;
 }
 
@@ -59,6 +79,28 @@ static RengaErrorCode CheckReplicas(RengaPartition partition, int64_t batch, int
              "parts, and each replica needs one: ask for fewer replicas, a larger -batch_size or "
              "a smaller -microbatch_size",
              partition->replicas, (long long)batch, (long long)least, (long long)leaves);
+  return RENGA_SUCCESS;
+}
+
+/* Nothing, where nothing was said of it. */
+static RengaErrorCode FindShard(RengaPartition partition, RengaShard *shard)
+{
+  RengaSettings settings;
+  *shard = RENGA_SHARD_NOTHING;
+  if (!partition->settings && !partition->own.settings) return RENGA_SUCCESS;
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaSettingsFindShard_Private(settings, shard);
+  return RENGA_SUCCESS;
+}
+
+/* All is kept, where nothing was said of it. */
+static RengaErrorCode FindSavedPolicy(RengaPartition partition, RengaSaved *saved)
+{
+  RengaSettings settings;
+  *saved = RENGA_SAVED_KEEP;
+  if (!partition->settings && !partition->own.settings) return RENGA_SUCCESS;
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaSettingsFindSaved_Private(settings, saved);
   return RENGA_SUCCESS;
 }
 
@@ -129,7 +171,11 @@ static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t bat
   int chunks = 0, count = 0, replicas = 0;
   RengaPrecision precision;
   RengaPlanStage *stages = NULL;
+  RengaShard shard;
+  RengaSaved saved;
   RengaCall(RengaGraphGetPrecision(partition->graph, &precision));
+  RengaCall(FindShard(partition, &shard));
+  RengaCall(FindSavedPolicy(partition, &saved));
   RengaCall(FindChunks(partition, &chunks));
   RengaCall(ChooseLayout(partition, ranks, CountLeaves(partition, batch, microbatch), chunks,
                          &count, &replicas));
@@ -140,10 +186,13 @@ static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t bat
     stages[s].shape = RengaStageShapePlain(replicas);
     stages[s].shape.chunks = chunks;
     stages[s].shape.precision = precision;
+    stages[s].shape.shard = shard;
+    stages[s].shape.saved = saved;
   }
   if (!code) code = RengaPlanSetStages(plan, partition->graph, count, stages);
   RengaFree(&stages);
   RengaCall(code);
+  if (chunks > 1) RengaCall(PlaceStages(partition, plan));
   RengaCall(RengaPlanSetBatch(plan, batch, microbatch));
   if (partition->leaf) RengaCall(RengaPlanSetLeaf(plan, partition->leaf));
   return RENGA_SUCCESS;
@@ -163,8 +212,8 @@ static void AdviseChunks(RengaPartition partition, int64_t microbatch, size_t si
              partition->microbatch ? "" : " (an eighth of the batch, as none is given)");
 }
 
-/* Several chunks per rank with costs: what the cuts take is predicted as that of a plan that is
-   there already. */
+/* Several chunks per rank, or shared gradients, with costs: what the cuts take is predicted as that
+   of a plan that is there already. */
 static RengaErrorCode PredictChunks(RengaPartition partition, int ranks, int64_t batch,
                                     int64_t microbatch, RengaPlan plan)
 {
@@ -181,9 +230,14 @@ static RengaErrorCode PredictChunks(RengaPartition partition, int ranks, int64_t
   return RENGA_SUCCESS;
 }
 
-/* Types that search do not choose stages for ranks of several. */
-static RengaErrorCode CheckWishedChunks(RengaPartition partition, int chunks)
+/* Types that search do not choose stages for ranks of several, nor share gradients. */
+static RengaErrorCode CheckWishedChunks(RengaPartition partition, int chunks, RengaShard shard)
 {
+  RengaCheck(shard < RENGA_SHARD_GRADIENTS || !partition->ops->plan, partition->hdr.comm,
+             RENGA_ERR_SUPPORT,
+             "-pipeline_shard %s is not supported by -partition_type %s, which does not know what "
+             "it takes: give -partition_type even, tree or manual",
+             RengaShardName(shard), partition->hdr.type_name);
   RengaCheck(chunks == 1 || !partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
              "-pipeline_chunks %d: %d stages per rank are not supported by -partition_type %s: "
              "give -partition_type even, tree or manual",
@@ -202,10 +256,12 @@ static RengaErrorCode PredictCuts(RengaPartition partition, int ranks, int64_t b
   const RengaSearchWish wish = {
       .finder = {.find = RengaSearchCutsFind_Private, .context = partition}};
   int stages = 0, chunks = 0;
+  RengaShard shard;
+  RengaCall(FindShard(partition, &shard));
   RengaCall(FindChunks(partition, &chunks));
   RengaCall(FindStages(partition, chunks, &stages));
   RengaCall(CheckWishes(partition, ranks, stages, partition->replicas));
-  if (chunks > 1)
+  if (chunks > 1 || shard >= RENGA_SHARD_GRADIENTS)
     RengaCall(PredictChunks(partition, ranks, batch, microbatch, plan));
   else
     RengaCall(RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan));
@@ -217,8 +273,10 @@ static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan pl
   int64_t batch, microbatch;
   int chunks;
   RengaMachine machine;
+  RengaShard shard;
   RengaCall(FindChunks(partition, &chunks));
-  RengaCall(CheckWishedChunks(partition, chunks));
+  RengaCall(FindShard(partition, &shard));
+  RengaCall(CheckWishedChunks(partition, chunks, shard));
   RengaCall(FindBatchSizes(partition, &batch, &microbatch));
   RengaCall(RengaPlanCheckMicrobatches_Private(partition->hdr.comm, batch, microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
@@ -269,9 +327,12 @@ RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan)
   RengaCheck(partition->graph, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaPartition has no graph: call RengaPartitionSetGraph first");
   int ranks = partition->ranks ? partition->ranks : RengaCommGetSize(partition->hdr.owner);
-  RengaCall(RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &made)));
-  RengaErrorCode code = partition->load ? RengaPartitionLoad_Private(partition, ranks, made)
-                                        : MakePlan(partition, ranks, made);
+  RengaErrorCode code =
+      RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &made));
+  if (code && made) RengaPlanDestroy(&made); /* others have none */
+  RengaCall(code);
+  code = partition->load ? RengaPartitionLoad_Private(partition, ranks, made)
+                         : MakePlan(partition, ranks, made);
   if (!code && RengaPlanGetLeaf(made) > 1) code = RengaPlanCheck(made, partition->graph, 0);
   if (!code) code = RengaPlanSetAvailableRanks(made, ranks);
   if (!code) code = RengaPlanSetMemoryLimit(made, partition->memory);

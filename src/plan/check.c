@@ -126,14 +126,17 @@ static RengaErrorCode CheckDistinct(RengaPlan plan, int count, const int ranks[]
 static RengaErrorCode CheckChunkRanks(RengaPlan plan, const int ranks[])
 {
   const int ring = plan->count / plan->stage[0].shape.chunks;
-  for (int s = ring; s < plan->count; s++)
+  const bool wave = RengaPlanIsWave_Private(plan, ranks);
+  for (int s = ring; s < plan->count; s++) {
+    const int first = wave ? RengaPlanFirstOf_Private(plan, true, s) : s - ring;
     for (int r = 0; r < plan->offset[s + 1] - plan->offset[s]; r++)
-      RengaCheck(ranks[plan->offset[s] + r] == ranks[plan->offset[s - ring] + r], plan->hdr.comm,
+      RengaCheck(ranks[plan->offset[s] + r] == ranks[plan->offset[first] + r], plan->hdr.comm,
                  RENGA_ERR_PLAN,
                  "stage %d has rank %d where stage %d has rank %d: with %d chunks per rank both "
                  "have the same ranks in the same order",
-                 s, ranks[plan->offset[s] + r], s - ring, ranks[plan->offset[s - ring] + r],
+                 s, ranks[plan->offset[s] + r], first, ranks[plan->offset[first] + r],
                  plan->stage[0].shape.chunks);
+  }
   return RENGA_SUCCESS;
 }
 
@@ -236,6 +239,7 @@ RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
   RengaCall(RengaPlanCheckStages_Private(plan, plan->n_nodes, plan->count, plan->stage));
   RengaCall(RengaPlanCheckWork_Private(plan, graph, plan->count, plan->stage));
   RengaCall(RengaPlanCheckRunnable_Private(plan));
+  RengaCall(RengaPlanCheckKept_Private(plan, graph));
   RengaCall(CheckPrecision(plan, graph));
   RengaCall(RengaPlanCheckRanks_Private(plan, plan->rank, ranks));
   RengaCall(RengaPlanCheckLeaves_Private(plan));

@@ -123,7 +123,7 @@ static bool SameStage(RengaPlan a, RengaPlan b, int s)
   const RengaPlanStage *x = &a->stage[s], *y = &b->stage[s];
   return x->first == y->first && x->last == y->last && RengaStageShapeEqual(&x->shape, &y->shape) &&
          x->forward_seconds == y->forward_seconds && x->backward_seconds == y->backward_seconds &&
-         x->memory == y->memory && SameRanks(a, b, s);
+         x->memory == y->memory && SameRanks(a, b, s) && RengaPlanKeepsTheSame_Private(a, s, b, s);
 }
 
 /* The fields that differ. */
@@ -152,6 +152,9 @@ static RengaErrorCode CompareStage(RengaPlan a, RengaPlan b, int s, RengaViewer 
     RengaCall(RengaViewerPrintf(viewer, "    %-18s %s -> %s\n", "first node", a->first_name[s],
                                 b->first_name[s]));
   RengaCall(CompareShapes(&x->shape, &y->shape, viewer));
+  if (!RengaPlanKeepsTheSame_Private(a, s, b, s))
+    RengaCall(CompareWhole(viewer, "  values kept", RengaPlanCountKept_Private(a, s),
+                           RengaPlanCountKept_Private(b, s)));
   RengaCall(CompareRanks(a, b, s, viewer));
   RengaCall(CompareReal(viewer, "  forward", x->forward_seconds, y->forward_seconds, false));
   RengaCall(CompareReal(viewer, "  backward", x->backward_seconds, y->backward_seconds, false));

@@ -51,7 +51,7 @@ double RengaPlanGetShare_Private(RengaPlan plan, int stage)
 double RengaPlanGetBusy_Private(RengaPlan plan, int stage)
 {
   const int replicas = plan->stage[stage].shape.replicas;
-  const int across = plan->count / plan->stage[0].shape.chunks;
+  const int first = RengaPlanGetFirstStage(plan, stage);
   const int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch);
   int64_t most = 0;
   double seconds = 0;
@@ -60,8 +60,9 @@ double RengaPlanGetBusy_Private(RengaPlan plan, int stage)
                         RengaPlanLeafBound(microbatches, plan->leaf, replicas, r);
     if (own > most) most = own;
   }
-  for (int s = stage % across; s < plan->count; s += across)
-    seconds += plan->stage[s].forward_seconds + plan->stage[s].backward_seconds;
+  for (int s = first; s < plan->count; s++)
+    if (RengaPlanGetFirstStage(plan, s) == first)
+      seconds += plan->stage[s].forward_seconds + plan->stage[s].backward_seconds;
   return (double)most * seconds;
 }
 

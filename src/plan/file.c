@@ -56,6 +56,11 @@ static void WriteStage(RengaPlan plan, FILE *file, int s)
   fprintf(file, "\n");
   fprintf(file, "  ranks");
   WritePlanRanks(file, plan->offset[s + 1] - plan->offset[s], plan->rank + plan->offset[s]);
+  for (int k = 0; k < RengaPlanCountKept_Private(plan, s); k++) {
+    fprintf(file, "  keeps ");
+    WriteLine(file, plan->kept[s].name[k]);
+    fprintf(file, "\n");
+  }
 }
 
 static void WritePlanText(RengaPlan plan, FILE *file)

@@ -39,6 +39,14 @@ static Json *ShapeToJson(const RengaStageShape *shape)
   return row;
 }
 
+static Json *KeptToJson(RengaPlan plan, int s)
+{
+  Json *row = json_object_new_array();
+  for (int k = 0; k < plan->kept[s].count; k++)
+    json_object_array_add(row, json_object_new_string(plan->kept[s].name[k]));
+  return row;
+}
+
 static Json *StageToJson(RengaPlan plan, int s)
 {
   const RengaPlanStage *stage = &plan->stage[s];
@@ -56,6 +64,8 @@ static Json *StageToJson(RengaPlan plan, int s)
   json_object_object_add(row, "ranks", ranks);
   json_object_object_add(row, "recompute",
                          json_object_new_boolean(stage->shape.saved == RENGA_SAVED_RECOMPUTE));
+  if (RengaPlanCountKept_Private(plan, s))
+    json_object_object_add(row, "keeps", KeptToJson(plan, s));
   if (RengaPlanHasShapes_Private(plan))
     json_object_object_add(row, "shape", ShapeToJson(&stage->shape));
   if (RengaPlanKnowsSeconds_Private(plan)) {

@@ -103,6 +103,38 @@ int RengaPlanGetRankCount(RengaPlan plan)
   return plan->count ? plan->offset[plan->count / plan->stage[0].shape.chunks] : 0;
 }
 
+int RengaPlanFirstOf_Private(RengaPlan plan, bool wave, int stage)
+{
+  const int across = plan->count / plan->stage[0].shape.chunks, first = stage % across;
+  return wave && stage / across % 2 ? across - 1 - first : first;
+}
+
+bool RengaPlanIsWave_Private(RengaPlan plan, const int ranks[])
+{
+  const int chunks = plan->stage[0].shape.chunks, across = plan->count / chunks;
+  return chunks > 1 && across > 1 && ranks[plan->offset[across]] == ranks[plan->offset[across - 1]];
+}
+
+/*@
+   RengaPlanGetFirstStage - the first stage that the ranks of a stage have
+
+   Not collective
+
+   Input:
+   . plan - the plan, with its stages
+   . stage - number of the stage; -1 is returned where there is no such stage
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaPlanSetRanks(), RengaPlanSetWave()
+@*/
+int RengaPlanGetFirstStage(RengaPlan plan, int stage)
+{
+  RengaCheckHandle(plan, -1);
+  if (stage < 0 || stage >= plan->count) return -1;
+  return RengaPlanFirstOf_Private(plan, plan->wave, stage);
+}
+
 /*@
    RengaPlanGetDeviceMemory - what a device of a stage will need in all
 
@@ -127,9 +159,10 @@ RengaErrorCode RengaPlanGetDeviceMemory(RengaPlan plan, int stage, int64_t *byte
   RengaCheckPointer(bytes);
   RengaCheck(stage >= 0 && stage < plan->count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "stage %d of a plan with %d stages", stage, plan->count);
-  const int across = plan->count / plan->stage[0].shape.chunks;
+  const int first = RengaPlanGetFirstStage(plan, stage);
   *bytes = 0;
-  for (int s = stage % across; s < plan->count; s += across) {
+  for (int s = first; s < plan->count; s++) {
+    if (RengaPlanGetFirstStage(plan, s) != first) continue;
     if (plan->stage[s].memory == 0) return RENGA_SUCCESS;
     sum += plan->stage[s].memory;
   }

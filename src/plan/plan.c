@@ -30,12 +30,14 @@ static RengaErrorCode DestroyPlan(void *object)
 {
   RengaPlan plan = object;
   FreeNames(plan);
+  RengaPlanFreeKept_Private(plan);
   RengaFree(&plan->stage);
   RengaFree(&plan->offset);
   RengaFree(&plan->rank);
   RengaFree(&plan->schedule);
   RengaFree(&plan->machine);
   RengaFree(&plan->costs);
+  RengaFree(&plan->message_seconds);
   for (int r = 0; r < 2 * plan->n_reasons; r++) RengaFree(&plan->reason[r]);
   RengaFree(&plan->reason);
   return RENGA_SUCCESS;
@@ -45,6 +47,7 @@ RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nod
                                       const RengaPlanStage stages[])
 {
   FreeNames(plan);
+  RengaPlanFreeKept_Private(plan);
   plan->count = 0;
   RengaCall(RengaRealloc(count, &plan->stage));
   RengaCall(RengaRealloc(count + 1, &plan->offset));
@@ -59,6 +62,8 @@ RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nod
   plan->digest = digest;
   RengaCall(RengaRealloc(plan->offset[count], &plan->rank));
   for (int r = 0; r < plan->offset[count]; r++) plan->rank[r] = r % RengaPlanGetRankCount(plan);
+  plan->wave = false;
+  plan->n_message_seconds = 0;
   plan->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
 }
@@ -173,7 +178,7 @@ RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbat
    or named twice; the plan stays as it was.
 
    Notes: a rank has one place; where shapes have chunks, stages s, s + p, s + 2p, … have the same
-   ranks.
+   ranks, or, as RengaPlanSetWave() says it, s, 2p-1-s, 2p+s, …
 
    See also: RengaPlanGetRank(), RengaPlanSetAvailableRanks()
 @*/
@@ -184,6 +189,41 @@ RengaErrorCode RengaPlanSetRanks(RengaPlan plan, const int ranks[])
   RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
   RengaCall(RengaPlanCheckRanks_Private(plan, ranks, plan->available));
   for (int r = 0; r < plan->offset[plan->count]; r++) plan->rank[r] = ranks[r];
+  plan->wave = RengaPlanIsWave_Private(plan, ranks);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanSetWave - let the stages of each rank lie as a wave, which turns at both ends
+
+   Collective
+
+   Input:
+   . plan - the plan, with its stages, of which each rank has several
+
+   Errors: RENGA_ERR_ORDER before RengaPlanSetStages; RENGA_ERR_PLAN where stages that would come
+   together have other shapes.
+
+   Notes: the ranks become 0, 1, … in order of the first p stages, then replica; of p ranks each,
+   those of stage r have stages 2p-1-r, 2p+r, … too. Where nothing is said they have r + p, r + 2p,
+   … RengaPlanSetRanks() with ranks that lie so does the same.
+
+   See also: RengaPlanSetRanks(), RengaPlanGetFirstStage()
+@*/
+RengaErrorCode RengaPlanSetWave(RengaPlan plan)
+{
+  int *ranks = NULL;
+  RengaCheckPointer(plan);
+  RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
+  RengaCall(RengaMalloc(plan->offset[plan->count], &ranks));
+  for (int s = 0; s < plan->count; s++) {
+    const int first = RengaPlanFirstOf_Private(plan, true, s);
+    for (int r = 0; r < plan->offset[s + 1] - plan->offset[s]; r++)
+      ranks[plan->offset[s] + r] = plan->offset[first] + r;
+  }
+  const RengaErrorCode code = RengaPlanSetRanks(plan, ranks);
+  RengaFree(&ranks);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -229,6 +269,27 @@ RengaErrorCode RengaPlanGetAvailableRanks(RengaPlan plan, int *ranks)
   RengaCheckPointer(ranks);
   *ranks = plan->available;
   return RENGA_SUCCESS;
+}
+
+void RengaPlanSetSeconds_Private(RengaPlan plan, int stage, double forward, double backward)
+{
+  plan->stage[stage].forward_seconds = forward;
+  plan->stage[stage].backward_seconds = backward;
+}
+
+RengaErrorCode RengaPlanSetMessageSeconds_Private(RengaPlan plan, int count, const double seconds[])
+{
+  plan->n_message_seconds = 0;
+  RengaCall(RengaRealloc(count + 1, &plan->message_seconds));
+  for (int m = 0; m < count; m++) plan->message_seconds[m] = seconds[m];
+  plan->n_message_seconds = count;
+  return RENGA_SUCCESS;
+}
+
+int RengaPlanGetMessageSeconds_Private(RengaPlan plan, const double **seconds)
+{
+  *seconds = plan->message_seconds;
+  return plan->n_message_seconds;
 }
 
 /*@

@@ -6,13 +6,21 @@
 /* Versions that are read, and the one that is written. */
 enum { RENGA_PLAN_FILE_OLDEST = 3, RENGA_PLAN_FILE_VERSION = 4 };
 
+/* Of a stage, sorted. */
+typedef struct {
+  int count;
+  char **name;
+} RengaPlanKept;
+
 struct _p_RengaPlan {
   struct _p_RengaObject hdr;
   int count;             /* stages */
   RengaPlanStage *stage; /* [count] */
   char **first_name;     /* [count] name of each stage's first node */
+  RengaPlanKept *kept;   /* [count] NULL: no stage that recomputes keeps any */
   int *offset;           /* [count + 1] place of each stage's first rank in rank[] */
   int *rank;             /* [stage][replica][sequence][tensor] */
+  bool wave;             /* see RengaPlanSetWave() */
   int n_nodes;           /* of the graph */
   uint64_t digest;       /* of the graph */
   int64_t batch, microbatch, leaf, memory_limit;
@@ -22,6 +30,8 @@ struct _p_RengaPlan {
   char *machine, *costs; /* that it was planned for, and where they came from; NULL: not known */
   int64_t device_memory; /* of that machine; 0: not known */
   RengaPlanPrediction prediction;
+  int n_message_seconds; /* 0: not known */
+  double *message_seconds;
   int n_reasons;
   char **reason; /* [2 n_reasons] topic, sentence, … */
 };
@@ -35,6 +45,10 @@ RengaErrorCode RengaPlanCheckWork_Private(RengaPlan plan, RengaGraph graph, int 
 /* Errors of the plan's ranks: negative, twice, at or above the limit (limit 0: none), other ranks
    than of the stage that has the chunk before. */
 RengaErrorCode RengaPlanCheckRanks_Private(RengaPlan plan, const int ranks[], int limit);
+/* The first stage of the ranks of a stage, lying as a wave or in a round; whether these ranks lie
+   as a wave. */
+int RengaPlanFirstOf_Private(RengaPlan plan, bool wave, int stage);
+bool RengaPlanIsWave_Private(RengaPlan plan, const int ranks[]);
 /* Ranks of a stage; too many for a plan: above RENGA_PLAN_RANKS_MOST. */
 enum { RENGA_PLAN_RANKS_MOST = 1 << 24 };
 int64_t RengaPlanCountRanks_Private(const RengaStageShape *shape);
@@ -53,6 +67,14 @@ void RengaPlanFormatShapeField_Private(const RengaStageShape *shape, int field, 
 bool RengaPlanSetShapeField_Private(RengaStageShape *shape, int field, const char *word);
 /* Errors of a shape that no runtime could execute. */
 RengaErrorCode RengaPlanCheckShape_Private(RengaPlan plan, int stage, const RengaStageShape *shape);
+/* kept.c */
+void RengaPlanFreeKept_Private(RengaPlan plan);
+int RengaPlanCountKept_Private(RengaPlan plan, int stage);
+bool RengaPlanKeepsTheSame_Private(RengaPlan plan, int stage, RengaPlan other, int of_other);
+/* Errors of names that are not of values that the stage makes. */
+RengaErrorCode RengaPlanCheckKept_Private(RengaPlan plan, RengaGraph graph);
+/* text.c: all ranks get the text that rank 0 reads, ended by a zero; the caller frees it. */
+RengaErrorCode RengaPlanShareText_Private(RengaPlan plan, const char *file, char **text);
 /* What stages hold and send, and their names. */
 RengaErrorCode RengaPlanFill_Private(RengaPlan plan, RengaGraph graph);
 

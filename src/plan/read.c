@@ -1,48 +1,12 @@
 /* A plan from its text file: words and numbers in a fixed order; whatever else the file holds is an
    error that names its line. */
 #include "planimpl.h"
-#include "rengacomm.h"
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The whole file, ended by a zero; *text is RengaFree'd by the caller. */
-static RengaErrorCode ReadPlanText(const char *file_name, int64_t *size, char **text)
-{
-  FILE *file = fopen(file_name, "r");
-  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "cannot read the plan %s: %s", file_name,
-             strerror(errno));
-  size_t capacity = 1 << 16, used = 0, got = 0;
-  RengaErrorCode code = RengaMalloc(capacity, text);
-  while (!code && (got = fread(*text + used, 1, capacity - used - 1, file)) > 0) {
-    used += got;
-    if (used + 1 == capacity) code = RengaRealloc(capacity *= 2, text);
-  }
-  const bool whole = !ferror(file);
-  fclose(file);
-  RengaCall(code);
-  RengaCheck(whole, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "cannot read the plan %s", file_name);
-  (*text)[used] = 0;
-  *size = (int64_t)used + 1;
-  return RENGA_SUCCESS;
-}
-
-/* All ranks get the text that rank 0 reads. */
-static RengaErrorCode SharePlanText(RengaPlan plan, const char *file, char **text)
-{
-  int64_t size = 0;
-  RengaComm comm = plan->hdr.owner;
-  RengaErrorCode code = RENGA_SUCCESS;
-  if (RengaCommGetRank(comm) == 0) code = ReadPlanText(file, &size, text);
-  RengaCall(RengaErrorAgree(plan->hdr.comm, code));
-  RengaCall(RengaCommBroadcast(comm, &size, sizeof size, 0, "size of the plan's file"));
-  if (RengaCommGetRank(comm) != 0) RengaCall(RengaMalloc(size, text));
-  RengaCall(RengaCommBroadcast(comm, *text, (size_t)size, 0, "the plan's file"));
-  return RENGA_SUCCESS;
-}
 
 typedef struct {
   RengaPlan plan;
@@ -55,6 +19,8 @@ typedef struct {
   RengaPlanStage *stage;
   const char **name;                      /* [n_stages] of first nodes, in the text */
   int n_stages, n_places, n_ranks, *rank; /* no ranks: in order */
+  int n_kept, *kept_by;                   /* names that stages keep, and which stages do */
+  const char **kept;
   int64_t batch, microbatch, leaf;
 } PlanReader;
 
@@ -294,6 +260,34 @@ static RengaErrorCode ParseFirst(PlanReader *reader, int s)
   return RENGA_SUCCESS;
 }
 
+/* One line for each value that the stage keeps. */
+static RengaErrorCode ParseKept(PlanReader *reader, int s)
+{
+  char *line = NextLine(reader);
+  CheckFormat(line && TakePlanWord(&line, "keeps"), reader, "expected: keeps VALUE");
+  line += strspn(line, " \t");
+  line[strcspn(line, "\r")] = 0;
+  const int n = reader->n_kept;
+  if ((n & (n - 1)) == 0) {
+    RengaCall(RengaRealloc(2 * n + 1, &reader->kept));
+    RengaCall(RengaRealloc(2 * n + 1, &reader->kept_by));
+  }
+  reader->kept[n] = line;
+  reader->kept_by[reader->n_kept++] = s;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode StoreKept(PlanReader *reader)
+{
+  for (int first = 0, last; first < reader->n_kept; first = last) {
+    for (last = first; last < reader->n_kept && reader->kept_by[last] == reader->kept_by[first];)
+      last++;
+    RengaCall(
+        RengaPlanSetKept(reader->plan, reader->kept_by[first], last - first, reader->kept + first));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ParseSize(PlanReader *reader, RengaPlanStage *stage)
 {
   char *line = NextLine(reader);
@@ -379,6 +373,7 @@ static RengaErrorCode ParseStage(PlanReader *reader, int s, RengaPlanStage *stag
     CheckFormat(ParseMemory(NextLine(reader), stage), reader,
                 "expected: memory BYTES parts, then 7 numbers");
   if (NextIs(reader, "ranks")) RengaCall(ParseRanks(reader, places));
+  while (NextIs(reader, "keeps")) RengaCall(ParseKept(reader, s));
   return RENGA_SUCCESS;
 }
 
@@ -406,6 +401,8 @@ static RengaErrorCode ParseStages(PlanReader *reader, RengaGraph graph)
   for (int s = 0; s < reader->n_stages; s++) RengaCall(ParseStage(reader, s, &reader->stage[s]));
   RengaCall(graph ? RengaPlanSetStages(reader->plan, graph, reader->n_stages, reader->stage)
                   : StoreStages(reader));
+  RengaCall(StoreKept(reader));
+  if (graph) RengaCall(RengaPlanCheckKept_Private(reader->plan, graph));
   CheckFormat(!reader->n_ranks || reader->n_ranks == reader->n_places, reader,
               "some stages have a line of ranks before this, and others have none");
   if (reader->n_ranks) RengaCall(RengaPlanSetRanks(reader->plan, reader->rank));
@@ -482,7 +479,7 @@ RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file)
   char *text = NULL;
   RengaCheckPointer(plan);
   RengaCheckPointer(file);
-  RengaCall(SharePlanText(plan, file, &text));
+  RengaCall(RengaPlanShareText_Private(plan, file, &text));
   PlanReader reader = {.file = file, .rest = text};
   RengaErrorCode code = RengaPlanCreate(plan->hdr.owner, &reader.plan);
   if (!code) code = Parse(&reader, graph);
@@ -491,6 +488,8 @@ RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file)
   RengaFree(&reader.rank);
   RengaFree(&reader.stage);
   RengaFree(&reader.name);
+  RengaFree(&reader.kept);
+  RengaFree(&reader.kept_by);
   RengaFree(&text);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -4,9 +4,30 @@
 #include <limits.h>
 #include <string.h>
 
-static const char *const shards[] = {"nothing", "optimizer", "gradients", "parameters", NULL};
+static const char *const shards[] = {"none", "optimizer", "gradients", "parameters", NULL};
 static const char *const policies[] = {"keep", "recompute", "offload", NULL};
-static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL}; /* RengaPrecisionName */
+/* Words of RengaPrecisionName. */
+static const char *const precisions[] = {"fp32", "bf16", "fp16", "tf32", NULL};
+
+/*@
+   RengaShardName - what replicas have a share of, in a word
+
+   Not collective
+
+   Input:
+   . shard - none, optimizer (masters and moments), gradients or parameters; NULL is returned for
+     what is none of these
+
+   Errors: none.
+
+   Notes: the words of -pipeline_shard, and of plans.
+
+   See also: RengaSettingsSetShard(), RengaStageShapeFormat()
+@*/
+const char *RengaShardName(RengaShard shard)
+{
+  return (unsigned)shard <= RENGA_SHARD_PARAMETERS ? shards[shard] : NULL;
+}
 
 /* A field is a number of at least 1, or one of the words. */
 static const struct {
@@ -18,9 +39,9 @@ static const struct {
     {"replicas", NULL, "%s replicas", "are", INT_MAX},
     {"tensor", NULL, "%s tensor ranks", "are", 1},
     {"sequence", NULL, "%s sequence ranks", "are", 1},
-    {"shard", shards, "sharding of %s over replicas", "is", RENGA_SHARD_NOTHING},
-    {"saved", policies, "policy %s of saved tensors", "is", RENGA_SAVED_RECOMPUTE},
-    {"precision", precisions, "precision %s", "is", RENGA_PRECISION_FP16},
+    {"shard", shards, "sharding of %s over replicas", "is", RENGA_SHARD_PARAMETERS},
+    {"saved", policies, "policy %s of saved tensors", "is", RENGA_SAVED_OFFLOAD},
+    {"precision", precisions, "precision %s", "is", RENGA_PRECISION_TF32},
     {"chunks", NULL, "%s chunks per rank", "are", INT_MAX},
 };
 
@@ -85,11 +106,18 @@ void RengaPlanFormatShapeField_Private(const RengaStageShape *shape, int field, 
     snprintf(text, size, "%d", value);
 }
 
+/* What the first files of version 4 say where nothing is sharded. */
+static const char *NewWord(int field, const char *word)
+{
+  return fields[field].words == shards && !strcmp(word, "nothing") ? shards[0] : word;
+}
+
 /* false: the word is none of the field's. */
 bool RengaPlanSetShapeField_Private(RengaStageShape *shape, int field, const char *word)
 {
   int value[RENGA_PLAN_SHAPE_FIELDS], taken = 0;
   GetShapeFields(shape, value);
+  word = NewWord(field, word);
   if (fields[field].words) {
     const int count = CountWords(field);
     for (value[field] = 0; value[field] < count; value[field]++)

@@ -35,7 +35,11 @@ static void FormatFlops(RengaPlan plan, int s, char text[CELL])
 
 static void FormatRecompute(RengaPlan plan, int s, char text[CELL])
 {
-  snprintf(text, CELL, "%s", plan->stage[s].shape.saved == RENGA_SAVED_RECOMPUTE ? "yes" : "no");
+  const bool recomputes = plan->stage[s].shape.saved == RENGA_SAVED_RECOMPUTE;
+  snprintf(text, CELL, "%s",
+           !recomputes                           ? "no"
+           : RengaPlanCountKept_Private(plan, s) ? "in part"
+                                                 : "yes");
 }
 
 static void FormatForward(RengaPlan plan, int s, char text[CELL])

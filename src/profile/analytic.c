@@ -3,6 +3,7 @@
    the time to launch a kernel. */
 #include "profileimpl.h"
 #include "rengaplan.h"
+#include <string.h>
 
 static RengaErrorCode GetDevice(RengaProfile profile, const RengaMachineDevice **device)
 {
@@ -12,32 +13,39 @@ static RengaErrorCode GetDevice(RengaProfile profile, const RengaMachineDevice *
   return RENGA_SUCCESS;
 }
 
-/* Of products of values of a type; 0: the machine does not say. Integers have the rate of float32,
-   as machine files know no other. */
-static double MatrixRate(const RengaMachineDevice *device, RengaDataType type)
+/* What its factors are rounded to, or their type. */
+static const char *NameOfFactors(const RengaOpCall *call)
 {
+  const bool tf32 = call->in[0].type == RENGA_FLOAT32 && RengaOpCallInt(call, "tf32");
+  return tf32 ? "tf32" : RengaDataTypeName(call->in[0].type);
+}
+
+/* Of products; 0: the machine does not say. Integers have the rate of float32, as machine files
+   know no other. */
+static double MatrixRate(const RengaMachineDevice *device, const RengaOpCall *call)
+{
+  const RengaDataType type = call->in[0].type;
   if (type == RENGA_FLOAT64) return device->matrix_rate_float64;
   if (type == RENGA_BFLOAT16) return device->matrix_rate_bfloat16;
   if (type == RENGA_FLOAT16) return device->matrix_rate_float16;
-  return device->matrix_rate;
+  return strcmp(NameOfFactors(call), "tf32") == 0 ? device->matrix_rate_tf32 : device->matrix_rate;
 }
 
 static RengaErrorCode CheckRate(RengaProfile profile, const RengaMachineDevice *device,
                                 const RengaOpCall *call)
 {
-  const RengaDataType type = call->in[0].type;
-  RengaCheck(!RengaProfileIsMatrix_Private(call) || MatrixRate(device, type) > 0, profile->hdr.comm,
+  RengaCheck(!RengaProfileIsMatrix_Private(call) || MatrixRate(device, call) > 0, profile->hdr.comm,
              RENGA_ERR_SUPPORT,
              "the network has a %s of %s values, and machine %s does not say at which rate it "
              "computes them: give it a matrix_rate_%s",
-             call->op->name, RengaDataTypeName(type), device->name, RengaDataTypeName(type));
+             call->op->name, NameOfFactors(call), device->name, NameOfFactors(call));
   return RENGA_SUCCESS;
 }
 
 static double Seconds(const RengaMachineDevice *device, const RengaOpCall *call)
 {
   const double rate = RengaProfileIsMatrix_Private(call)
-                          ? MatrixRate(device, call->in[0].type) * device->matrix_efficiency
+                          ? MatrixRate(device, call) * device->matrix_efficiency
                           : device->vector_rate * device->vector_efficiency;
   const double work = RengaOperatorFlops(call) / rate;
   const double traffic =

@@ -19,44 +19,90 @@ static double Least(int count, const double values[])
   return least;
 }
 
+/* One end of a link: memory of the device, and what carries its messages. */
+typedef struct {
+  RengaTransport transport;
+  RengaParcel out, in;
+  char *memory;
+  int rank, other;
+} LinkEnd;
+
+/* A message in one direction; the host does not wait where the device sends by itself. */
+static RengaErrorCode SendOnce(LinkEnd *end, size_t bytes, bool sends)
+{
+  if (sends) {
+    RengaCall(RengaParcelSend_Private(end->out, end->memory, bytes, end->other, TAG));
+    RengaCall(RengaParcelWait_Private(end->out, what));
+  } else {
+    RengaCall(RengaParcelReceive_Private(end->in, end->memory, bytes, end->other, TAG));
+    RengaCall(RengaParcelWait_Private(end->in, what));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* rank 0 and its partner send a message forth and back: half of the time. */
-static RengaErrorCode PingPong(RengaComm comm, int partner, char *buffer, size_t bytes, int pings,
-                               double *seconds)
+static RengaErrorCode PingPong(LinkEnd *end, size_t bytes, int pings, double *seconds)
 {
   double value[PINGS];
-  const int rank = RengaCommGetRank(comm), other = rank == 0 ? partner : 0;
   for (int p = 0; p < pings; p++) {
     const double begin = MPI_Wtime();
-    for (int turn = 0; turn < 2; turn++) {
-      RengaRequest request = NULL;
-      if ((turn == 0) == (rank == 0))
-        RengaCall(RengaCommSend(comm, buffer, bytes, other, TAG, &request));
-      else
-        RengaCall(RengaCommReceive(comm, buffer, bytes, other, TAG, &request));
-      RengaCall(RengaCommWait(comm, &request, what));
-    }
+    for (int turn = 0; turn < 2; turn++)
+      RengaCall(SendOnce(end, bytes, (turn == 0) == (end->rank == 0)));
+    RengaCall(RengaTransportAwait_Private(end->transport, NULL, what));
     value[p] = (MPI_Wtime() - begin) / 2;
   }
   *seconds = Least(pings, value);
   return RENGA_SUCCESS;
 }
 
-/* Of the link from rank 0 to partner, on all ranks. */
-static RengaErrorCode MeasureLink(RengaComm comm, int partner, RengaMachineLevel *level)
+static RengaErrorCode OpenEnd(RengaComm comm, RengaDevice device, LinkEnd *end)
+{
+  RengaCall(RengaDeviceMalloc(device, LARGE, &end->memory));
+  RengaCall(RengaDeviceSetBytes(device, NULL, end->memory, 0, LARGE));
+  RengaCall(RengaParcelCreate_Private(end->transport, comm, LARGE, &end->out));
+  RengaCall(RengaParcelCreate_Private(end->transport, comm, LARGE, &end->in));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CloseEnd(RengaDevice device, LinkEnd *end)
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (end->out) code = RengaParcelDestroy_Private(&end->out);
+  if (end->in) RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&end->in));
+  if (end->memory) RengaKeepFirst_Private(&code, RengaDeviceFree(device, &end->memory));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* What one rank may lack the memory for, and what its link fails at, all agree on. */
+static RengaErrorCode TimeMessages(RengaComm comm, RengaDevice device, LinkEnd *end,
+                                   double seconds[2])
+{
+  const bool on_link = end->other >= 0;
+  MPI_Comm ranks;
+  RengaCall(RengaObjectGetComm(comm, &ranks));
+  RengaErrorCode code =
+      RengaErrorAgree(ranks, on_link ? OpenEnd(comm, device, end) : RENGA_SUCCESS);
+  if (!code && on_link) code = PingPong(end, 8, PINGS, &seconds[0]);
+  if (!code && on_link) code = PingPong(end, LARGE, LARGE_PINGS, &seconds[1]);
+  if (on_link) RengaKeepFirst_Private(&code, CloseEnd(device, end));
+  RengaCall(RengaErrorAgree(ranks, code));
+  return RENGA_SUCCESS;
+}
+
+/* Of the link from rank 0 to partner, on all ranks, by the transport that moves tensors. */
+static RengaErrorCode MeasureLink(RengaComm comm, RengaDevice device, RengaTransport transport,
+                                  int partner, RengaMachineLevel *level)
 {
   const int rank = RengaCommGetRank(comm);
+  const RengaRoute route[2] = {{0, partner, TAG}, {partner, 0, TAG}};
+  LinkEnd end = {.transport = transport, .rank = rank, .other = -1};
   double seconds[2] = {0, 0};
-  char *buffer = NULL;
-  RengaErrorCode code = RENGA_SUCCESS;
+  if (rank == 0) end.other = partner;
+  if (rank == partner) end.other = 0;
   RengaCall(RengaCommBarrier(comm, what));
-  if (rank == 0 || rank == partner) {
-    RengaCall(RengaMalloc(LARGE, &buffer));
-    code = PingPong(comm, partner, buffer, 8, PINGS, &seconds[0]);
-    if (code == RENGA_SUCCESS)
-      code = PingPong(comm, partner, buffer, LARGE, LARGE_PINGS, &seconds[1]);
-    RengaFree(&buffer);
-  }
-  RengaCall(code);
+  RengaCall(RengaTransportConnect_Private(transport, 2, route, 0, NULL));
+  RengaCall(TimeMessages(comm, device, &end, seconds));
   RengaCall(RengaCommBroadcast(comm, seconds, sizeof seconds, 0, what));
   level->latency = seconds[0];
   level->bandwidth = LARGE / fmax(seconds[1] - seconds[0], 1e-9);
@@ -195,13 +241,13 @@ static double ReduceBandwidth(double seconds, int replicas, double latency, doub
   return 2 * (replicas - 1) * piece / fmax(rest, 0.05 * seconds);
 }
 
-static RengaErrorCode MeasureLevel(RengaComm group, RengaProfile profile, int partner,
-                                   double memory, RengaMachineLevel *level)
+static RengaErrorCode MeasureLevel(RengaComm group, RengaProfile profile, RengaTransport transport,
+                                   int partner, double memory, RengaMachineLevel *level)
 {
   RengaComm comm = profile->hdr.owner;
   const int replicas = RengaCommGetSize(group);
   double seconds;
-  RengaCall(MeasureLink(comm, partner, level));
+  RengaCall(MeasureLink(comm, RengaMeasuredDevice_Private(profile), transport, partner, level));
   RengaCall(MeasureSum(group, profile, &seconds));
   RengaCall(RengaCommBroadcast(comm, &seconds, sizeof seconds, 0, what));
   int count = replicas;
@@ -210,27 +256,38 @@ static RengaErrorCode MeasureLevel(RengaComm group, RengaProfile profile, int pa
   return RENGA_SUCCESS;
 }
 
+/* ", by nccl": links have other numbers by another transport; MPI from the host's memory is not
+   named. */
+static void NameTransport(RengaProfile profile, RengaTransport transport, size_t size, char text[])
+{
+  text[0] = '\0';
+  if (!RengaDeviceIsHost(RengaMeasuredDevice_Private(profile)))
+    snprintf(text, size, ", by %s", RengaTransportGetType_Private(transport));
+}
+
 /* A level's three numbers, from the rows or measured. */
-static RengaErrorCode FindLevel(RengaProfile profile, const LinkLayout *layout, bool within,
-                                double memory, RengaMachineLevel *level)
+static RengaErrorCode FindLinkNumbers(RengaProfile profile, const LinkLayout *layout,
+                                      RengaTransport transport, bool within, double memory,
+                                      RengaMachineLevel *level)
 {
   Measured *measured = profile->data;
   RengaComm comm = profile->hdr.owner, group = comm;
-  char name[3][128];
+  char name[3][160], by[32];
   static const char *const quantity[] = {"latency", "seconds per byte",
                                          "seconds per byte of a sum"};
   double value[3];
   bool known = true;
+  NameTransport(profile, transport, sizeof by, by);
   for (int q = 0; q < 3; q++) {
-    snprintf(name[q], sizeof name[q], "link %s, %d ranks on %d nodes: %s",
-             within ? "within a node" : "between nodes", RengaCommGetSize(comm), layout->nodes,
+    snprintf(name[q], sizeof name[q], "link %s, %d ranks on %d nodes%s: %s",
+             within ? "within a node" : "between nodes", RengaCommGetSize(comm), layout->nodes, by,
              quantity[q]);
     known = RengaProfileRowsFind_Private(&measured->rows, name[q], &value[q]) && known;
   }
   if (!known) {
     if (within) RengaCall(RengaCommSplit(comm, layout->node, layout->local_rank, &group));
-    RengaErrorCode code =
-        MeasureLevel(group, profile, within ? layout->neighbour : layout->away, memory, level);
+    RengaErrorCode code = MeasureLevel(group, profile, transport,
+                                       within ? layout->neighbour : layout->away, memory, level);
     const RengaErrorCode freed = within ? RengaCommDestroy(&group) : RENGA_SUCCESS;
     RengaCall(code ? code : freed);
     const double found[3] = {level->latency, 1 / level->bandwidth, 1 / level->reduce_bandwidth};
@@ -243,6 +300,21 @@ static RengaErrorCode FindLevel(RengaProfile profile, const LinkLayout *layout, 
   level->latency = value[0];
   level->bandwidth = 1 / value[1];
   level->reduce_bandwidth = 1 / value[2];
+  return RENGA_SUCCESS;
+}
+
+/* By the transport that a run on these devices has. Collective. */
+static RengaErrorCode FindLevel(RengaProfile profile, const LinkLayout *layout, bool within,
+                                double memory, RengaMachineLevel *level)
+{
+  const char *type = NULL;
+  RengaTransport transport = NULL;
+  if (profile->settings) RengaCall(RengaSettingsGetTransport(profile->settings, &type));
+  RengaCall(RengaTransportCreate_Private(profile->hdr.owner, RengaMeasuredDevice_Private(profile),
+                                         type, &transport));
+  RengaErrorCode code = FindLinkNumbers(profile, layout, transport, within, memory, level);
+  RengaKeepFirst_Private(&code, RengaTransportDestroy_Private(&transport));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 /* What all that measures needs: a device, the file of what is known, and which ranks measure. */
 #include "measured.h"
+#include "renga/private/device.h"
 #include <sched.h>
 #include <string.h>
 
@@ -17,8 +18,11 @@ static RengaErrorCode MakeDevice(RengaProfile profile)
   if (profile->device || measured->made) return RENGA_SUCCESS;
   RengaSettings settings;
   RengaDevice device;
+  RengaPrecision precision;
   RengaCall(RengaProfileNeedSettings_Private(profile, &settings));
   RengaCall(RengaSettingsGetDevice(settings, &device));
+  RengaCall(RengaGraphGetPrecision(profile->graph, &precision));
+  RengaCall(RengaDeviceCheckPrecision_Private(device, precision));
   RengaCall(RengaDeviceDuplicate(device, &measured->made));
   RengaCall(RengaDeviceSetUp(measured->made));
   return RENGA_SUCCESS;

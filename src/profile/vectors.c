@@ -47,9 +47,9 @@ static RengaErrorCode RunAccumulate(const VectorKind *kind, RengaDevice device,
 static RengaErrorCode RunNorm(const VectorKind *kind, RengaDevice device,
                               const RengaVector vector[])
 {
-  double sum;
+  double squares[CHUNK / RENGA_VECTOR_PIECE];
   (void)kind;
-  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, vector, &sum));
+  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, vector, squares));
   RengaCall(RengaStreamSynchronize(device, NULL));
   return RENGA_SUCCESS;
 }

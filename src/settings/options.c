@@ -1,5 +1,6 @@
 /* The settings of a run: their options, and what others make of them. */
 #include "renga/private/device.h"
+#include "renga/private/schedule.h"
 #include "renga/private/settings.h"
 #include <string.h>
 
@@ -13,12 +14,17 @@
 
    Options:
    . -seed - of first values, dropout and shuffles
-   . -pipeline_schedule - gpipe or 1f1b
+   . -pipeline_schedule - order of forwards and backwards; see RengaScheduleSetType()
    . -pipeline_eager - micro-batches that 1f1b begins early, for each stage that follows
    . -pipeline_timeout - as -timeout: seconds without progress after which a run ends, 0: never
    . -pipeline_reduction - ordered or unordered
    . -pipeline_buckets - parts of a stage's gradients, each summed over the replicas by itself
+   . -pipeline_bucket_size - bytes of each such part, which says how many there are
+   . -pipeline_overlap - whether sums and gathers over the replicas go on while ranks compute
    . -pipeline_chunks - stages that each rank computes
+   . -pipeline_shard - what replicas have a share of: none, optimizer, gradients, parameters or auto
+   . -pipeline_offload - what waits in the memory of the host: none, optimizer, saved, all
+   . -pipeline_recompute - whether stages run forward again before backward: none, full or auto
    . -comm_transport - how tensors travel between ranks: auto, mpi, mpi_device, staged or nccl
 
    Errors: RENGA_ERR_OPTION for a bad value, or options that do not go together; RENGA_ERR_ORDER
@@ -37,13 +43,26 @@ RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings)
   RengaCheck(!settings->users, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaSettingsSetFromOptions comes before RengaPipelineSetUp");
   RengaCall(RengaSettingsReadRows_Private(settings));
+  RengaCall(RengaSettingsSetOffload(settings, settings->offload));
   RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, &given));
   RengaCall(RengaOptionsGetReal("pipeline_eager", &eager, &eager_given));
-  RengaCheck(!given || !eager_given || strcmp(schedule, RENGA_SCHEDULE_1F1B) == 0,
+  RengaCheck(!given || !eager_given || strcmp(schedule, RENGA_SCHEDULE_1F1B) == 0 ||
+                 strcmp(schedule, RENGA_SCHEDULE_AUTO) == 0,
              settings->hdr.comm, RENGA_ERR_OPTION,
              "-pipeline_eager %g begins micro-batches of -pipeline_schedule 1f1b early, but "
              "-pipeline_schedule is %s: leave one of the two out",
              eager, schedule);
+  RengaCheck(!RengaSettingsOffloadsSaved_Private(settings) ||
+                 !strcmp(settings->recompute, RENGA_RECOMPUTE_AUTO),
+             settings->hdr.comm, RENGA_ERR_OPTION,
+             "-pipeline_offload %s lets saved tensors wait on the host, and -pipeline_recompute %s "
+             "says something else of them: leave one of the two out",
+             settings->offload, settings->recompute);
+  RengaCheck(settings->buckets == 0 || settings->bucket_size == 0, settings->hdr.comm,
+             RENGA_ERR_OPTION,
+             "-pipeline_buckets %d says how many buckets there are, and -pipeline_bucket_size %lld "
+             "how large they are: leave one of the two out",
+             settings->buckets, (long long)settings->bucket_size);
   if (settings->timeout >= 0) RengaCall(RengaSettingsSetTimeout(settings, settings->timeout));
   if (given) RengaCall(RengaSettingsSetSchedule(settings, schedule));
   if (eager_given) RengaCall(RengaSettingsSetEager(settings, eager));
@@ -88,7 +107,8 @@ static uint64_t AddText(const char *text, uint64_t hash)
    . settings - the settings; their device is set up by this
 
    Output:
-   . hash - of device, moments and groups of the optimizer, reduction, buckets and schedule
+   . hash - of device, moments, groups and rows of the optimizer, reduction, buckets and schedule,
+     with the text of its file
 
    Errors: RENGA_ERR_TIMEOUT where a rank does not come; RENGA_ERR_LIBRARY from MPI.
 
@@ -97,18 +117,22 @@ static uint64_t AddText(const char *text, uint64_t hash)
 RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
 {
   int moments = 0;
-  const char *const *names, *groups;
+  const char *const *names, *groups, *sparse;
   RengaCheckPointer(settings);
   RengaCheckPointer(hash);
   RengaCall(RengaDeviceSetUp(settings->device));
   RengaCall(RengaOptimizerGetMoments(settings->optimizer, &moments, &names));
   RengaCall(RengaOptimizerGetGroups(settings->optimizer, &groups));
-  const double number[4] = {(double)moments, (double)settings->device->threads, settings->eager,
-                            (double)settings->buckets};
+  RengaCall(RengaOptimizerGetSparse(settings->optimizer, &sparse));
+  const double number[5] = {(double)moments, (double)settings->device->threads, settings->eager,
+                            (double)settings->buckets, (double)settings->bucket_size};
   uint64_t made = RengaHash(number, sizeof number, 0);
   made = AddText(groups, made);
+  made = AddText(sparse, made);
   made = AddText(settings->reduction, made);
+  made = AddText(settings->offload, made);
   made = AddText(settings->schedule, made);
+  RengaScheduleHashLists_Private(settings->schedule, &made);
   made = AddText(settings->device->options.type, made);
   made = AddText(settings->device->options.isa, made);
   *hash = made;
@@ -130,7 +154,8 @@ RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
 @*/
 RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer)
 {
-  char eager[48] = "", chunks[32] = "", buckets[32] = "", bound[32] = "as plan and machine say";
+  char eager[48] = "", chunks[32] = "", buckets[48] = "", bound[32] = "as plan and machine say";
+  char shard[48] = "", recompute[32] = "", offload[32] = "";
   const char *device;
   double timeout;
   RengaCheckPointer(settings);
@@ -140,15 +165,28 @@ RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer)
   if (settings->chunks)
     snprintf(chunks, sizeof chunks, ", %d stage%s per rank", settings->chunks,
              settings->chunks == 1 ? "" : "s");
-  if (settings->buckets > 1) snprintf(buckets, sizeof buckets, " in %d buckets", settings->buckets);
+  if (strcmp(settings->shard, RENGA_SHARDING_AUTO) != 0)
+    snprintf(shard, sizeof shard, ", sharded over replicas: %s", settings->shard);
+  if (strcmp(settings->recompute, RENGA_RECOMPUTE_AUTO) != 0)
+    snprintf(recompute, sizeof recompute, ", recomputation: %s", settings->recompute);
+  if (strcmp(settings->offload, RENGA_OFFLOAD_NONE) != 0)
+    snprintf(offload, sizeof offload, ", offloaded: %s", settings->offload);
+  if (settings->buckets > 0) snprintf(buckets, sizeof buckets, " in %d buckets", settings->buckets);
+  if (settings->bucket_size) {
+    char size[16];
+    RengaFormatBytes((double)settings->bucket_size, sizeof size, size);
+    snprintf(buckets, sizeof buckets, " in buckets of %s", size);
+  }
   if (settings->memory_bound) RengaFormatBytes((double)settings->memory_bound, sizeof bound, bound);
   RengaCall(RengaDeviceGetType(settings->device, &device));
   RengaCall(RengaViewerPrintf(
       viewer,
-      "Settings: device %s, %s reduction%s, schedule %s%s%s, seed %lld, timeout %g s, memory of a "
+      "Settings: device %s, %s reduction%s%s, schedule %s%s%s%s%s%s, seed %lld, "
+      "timeout %g s, memory of a "
       "device: %s\n",
-      device, settings->reduction, buckets, settings->schedule ? settings->schedule : "of the plan",
-      eager, chunks, (long long)settings->seed, timeout, bound));
+      device, settings->reduction, buckets, settings->overlap ? "" : " without overlap",
+      settings->schedule ? settings->schedule : "of the plan", eager, chunks, shard, recompute,
+      offload, (long long)settings->seed, timeout, bound));
   RengaCall(RengaOptimizerView(settings->optimizer, viewer));
   return RENGA_SUCCESS;
 }

@@ -10,8 +10,8 @@
 
    Input:
    . settings - the settings
-   . type - gpipe or 1f1b, with no micro-batch begun early; NULL: the plan's, and types auto, exact
-     and rannc choose it
+   . type - of RengaScheduleSetType(), with no micro-batch begun early; NULL: the plan's, and types
+     auto, exact and rannc choose gpipe or 1f1b
 
    Options:
    . -pipeline_schedule - the same
@@ -75,7 +75,8 @@ RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **typ
 RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager)
 {
   RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetEager"));
-  RengaCheck(eager < 0 || !settings->schedule || !strcmp(settings->schedule, RENGA_SCHEDULE_1F1B),
+  RengaCheck(eager < 0 || !settings->schedule || !strcmp(settings->schedule, RENGA_SCHEDULE_1F1B) ||
+                 !strcmp(settings->schedule, RENGA_SCHEDULE_AUTO),
              MPI_COMM_SELF, RENGA_ERR_ORDER,
              "%g micro-batches begun early are for schedule 1f1b, but the schedule is %s", eager,
              settings->schedule);
@@ -171,7 +172,8 @@ RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, const char **re
 
    Input:
    . settings - the settings
-   . buckets - 1 to 1000 parts of the gradients of each stage, of whole parameters
+   . buckets - 1 to 1000 parts of the gradients of each stage, of whole parameters; 0: of 4 MiB each
+     or more, 16 parts at most, where several replicas add up
 
    Options:
    . -pipeline_buckets - the same
@@ -187,8 +189,8 @@ RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, const char **re
 RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets)
 {
   RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetBuckets"));
-  RengaCheck(buckets >= 1 && buckets <= RENGA_BUCKETS_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "gradients in %d buckets: 1 to %d are possible", buckets, RENGA_BUCKETS_MOST);
+  RengaCheck(buckets >= 0 && buckets <= RENGA_BUCKETS_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "gradients in %d buckets: 0 to %d are possible", buckets, RENGA_BUCKETS_MOST);
   settings->buckets = buckets;
   return RENGA_SUCCESS;
 }
@@ -202,7 +204,7 @@ RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets)
    . settings - the settings
 
    Output:
-   . buckets - parts of the gradients of each stage
+   . buckets - parts of the gradients of each stage; 0: by their size
 
    Errors: none beyond bad arguments.
 
@@ -255,7 +257,7 @@ RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks)
    . settings - the settings
 
    Output:
-   . chunks - 0: nothing was said
+   . chunks - 0: nothing was said, and the schedule that is set has one stage for each rank
 
    Errors: none beyond bad arguments.
 
@@ -265,8 +267,89 @@ RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
 {
   RengaCheckPointer(settings);
   RengaCheckPointer(chunks);
-  *chunks = settings->chunks;
+  bool wave;
+  int own;
+  RengaCall(RengaScheduleFindPlacement(settings->schedule, &own, &wave));
+  *chunks = settings->chunks || own == 1 ? settings->chunks : own;
   return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsSetShard - what the replicas of a stage have a share of, instead of all of it
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . shard - none; optimizer: masters and moments, which each replica updates of its share of the
+     parameters; gradients, parameters: these too; RENGA_SHARDING_AUTO: as the plan says
+
+   Options:
+   . -pipeline_shard - the same
+
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
+   RENGA_ERR_ARGUMENT for another word.
+
+   Notes: plans are made so, and those that are loaded must be so. With RENGA_SHARDING_AUTO a search
+   shards the optimizer where nothing fits otherwise, or where memory is short and it is faster so,
+   and types that do not search shard nothing. Results do not depend on it. With gradients replicas
+   take micro-batches in turn, in all stages alike, and where no other number of buckets is given
+   there are 8; types that search refuse it. With parameters they ask each other for what they
+   read. Paper: Rajbhandari et al., ZeRO, 2020.
+
+   See also: RengaSettingsGetShard()
+@*/
+RengaErrorCode RengaSettingsSetShard(RengaSettings settings, const char *shard)
+{
+  bool known = shard && !strcmp(shard, RENGA_SHARDING_AUTO);
+  char *copy = NULL;
+  RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetShard"));
+  RengaCheckPointer(shard);
+  for (int s = 0; RengaShardName((RengaShard)s); s++)
+    known = known || !strcmp(shard, RengaShardName((RengaShard)s));
+  RengaCheck(known, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "replicas may have a share of none, optimizer, gradients or parameters, or auto, not "
+             "of %s",
+             shard);
+  RengaCall(RengaStringCopy(shard, &copy));
+  RengaFree(&settings->shard);
+  settings->shard = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetShard - what the replicas of a stage have a share of
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . shard - as of RengaSettingsSetShard(); lent
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetShard()
+@*/
+RengaErrorCode RengaSettingsGetShard(RengaSettings settings, const char **shard)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(shard);
+  *shard = settings->shard;
+  return RENGA_SUCCESS;
+}
+
+/* false: nothing was said. */
+bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard)
+{
+  *shard = RENGA_SHARD_NOTHING;
+  for (int s = 0; RengaShardName((RengaShard)s); s++) {
+    if (strcmp(settings->shard, RengaShardName((RengaShard)s)) != 0) continue;
+    *shard = (RengaShard)s;
+    return true;
+  }
+  return false;
 }
 
 /*@

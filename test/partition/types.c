@@ -147,6 +147,23 @@ static RengaErrorCode FirstForward(const World *world, double read_seconds, doub
   return RENGA_SUCCESS;
 }
 
+/* Memory with the last batch of a pass is looked at in test/app/shortbatch.sh. */
+static RengaErrorCode CheckPasses(RengaPartition partition)
+{
+  int count, rank;
+  const int64_t *samples;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  RengaCall(RengaPartitionGetDataPasses(partition, &count, &samples));
+  Expect(count == 0);
+  ExpectError(RengaPartitionAddDataPass(partition, 0), RENGA_ERR_ARGUMENT,
+              rank ? "" : "a pass over 0 samples");
+  RengaCall(RengaPartitionAddDataPass(partition, 44));
+  RengaCall(RengaPartitionAddDataPass(partition, 7));
+  RengaCall(RengaPartitionGetDataPasses(partition, &count, &samples));
+  Expect(count == 2 && samples[0] == 44 && samples[1] == 7);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckReading(const World *world)
 {
   const int rank = RengaCommGetRank(world->comm);
@@ -169,6 +186,7 @@ static RengaErrorCode CheckReading(const World *world)
   RengaCall(RengaPartitionSetReadSeconds(partition, "tokens", "others", 3));
   RengaCall(RengaPartitionGetReadSeconds(partition, "tokens", &seconds));
   Expect(seconds == 3);
+  RengaCall(CheckPasses(partition));
   RengaCall(RengaPartitionDestroy(&partition));
   return RENGA_SUCCESS;
 }

@@ -25,10 +25,18 @@ static RengaPlan MakePlan(RengaComm comm, RengaGraph graph)
        .memory = 28,
        .parts = {1, 2, 3, 4, 5, 6, 7}},
   };
+  const char *const kept[] = {
+      RengaGraphGetValue(graph, RengaGraphGetNode(graph, two - 1)->out[0])->name,
+      RengaGraphGetValue(graph, RengaGraphGetNode(graph, one)->out[0])->name};
   const RengaPlanPrediction prediction = {1.0 / 3, 0.1, 0.2, 0.3, 0.25, 0.125};
   RengaPlan plan;
   RengaCallAbort(RengaPlanCreate(comm, &plan));
   RengaCallAbort(RengaPlanSetStages(plan, graph, 3, stages));
+  const char *const missing[] = {kept[0], NULL};
+  TestError(RengaPlanSetKept(plan, 1, -1, kept), RENGA_ERR_ARGUMENT, "stage 1 keeps -1 values");
+  TestError(RengaPlanSetKept(plan, 1, 2, NULL), RENGA_ERR_ARGUMENT, "names");
+  TestError(RengaPlanSetKept(plan, 1, 2, missing), RENGA_ERR_ARGUMENT, "and 1 is NULL");
+  RengaCallAbort(RengaPlanSetKept(plan, 1, 2, kept));
   RengaCallAbort(RengaPlanSetRanks(plan, ranks));
   RengaCallAbort(RengaPlanSetBatch(plan, 20, 4));
   RengaCallAbort(RengaPlanSetLeaf(plan, 2));
@@ -53,6 +61,18 @@ static void CheckStage(RengaPlan plan, RengaPlan read, int s)
     TestTrue(RengaPlanGetRank(plan, s, r) == RengaPlanGetRank(read, s, r));
 }
 
+static void CheckKept(RengaPlan plan, RengaPlan read)
+{
+  const char *const *a, *const *b;
+  int count, number;
+  for (int s = 0; s < 3; s++) {
+    RengaCallAbort(RengaPlanGetKept(plan, s, &number, &a));
+    RengaCallAbort(RengaPlanGetKept(read, s, &count, &b));
+    TestTrue(count == number && count == (s == 1 ? 2 : 0));
+    for (int k = 0; k < count; k++) TestTrue(!strcmp(a[k], b[k]));
+  }
+}
+
 static void CheckEqual(RengaPlan plan, RengaPlan read)
 {
   RengaPlanPrediction a, b;
@@ -61,6 +81,7 @@ static void CheckEqual(RengaPlan plan, RengaPlan read)
   int64_t memory;
   TestTrue(RengaPlanGetStageCount(read) == 3 && RengaPlanGetRankCount(read) == 6);
   for (int s = 0; s < 3; s++) CheckStage(plan, read, s);
+  CheckKept(plan, read);
   TestTrue(RengaPlanGetLeaf(read) == 2);
   RengaCallAbort(RengaPlanGetPrediction(plan, &a));
   RengaCallAbort(RengaPlanGetPrediction(read, &b));
@@ -182,6 +203,9 @@ static void CheckMessages(RengaGraph graph, RengaPlan plan)
       {"ranks 4-6", "ranks 4-6 9", "more ranks than the shape", RENGA_ERR_FILE_FORMAT},
       {"ranks 4-6", "ranks 4 5 1", "uses rank 1 twice", RENGA_ERR_PLAN},
       {"saved recompute", "saved twice", "not the line of the next stage", RENGA_ERR_FILE_FORMAT},
+      {"saved recompute", "saved keep", "but it does not recompute", RENGA_ERR_PLAN},
+      {"keeps ", "keeps no", "but the network has no such value", RENGA_ERR_PLAN},
+      {"keeps ", "keep ", "", RENGA_ERR_FILE_FORMAT},
       {"schedule 1f1b", "schedule", "expected: schedule TYPE", RENGA_ERR_FILE_FORMAT},
       {" eager 0.", " eager -0.", "expected: schedule TYPE", RENGA_ERR_FILE_FORMAT},
       {"costs measured", "costs", "expected: costs TYPE memory BYTES", RENGA_ERR_FILE_FORMAT},

@@ -17,14 +17,6 @@ static const struct {
     {{2, 1, 3, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_FP32, 1},
      "2 replicas, sequence 3",
      "stage 1: 3 sequence ranks are not supported yet; sequence in its shape must be 1"},
-    {{2, 1, 1, RENGA_SHARD_GRADIENTS, RENGA_SAVED_KEEP, RENGA_PRECISION_FP32, 1},
-     "2 replicas, shard gradients",
-     "stage 1: sharding of gradients over replicas is not supported yet; shard in its shape must "
-     "be nothing"},
-    {{2, 1, 1, RENGA_SHARD_NOTHING, RENGA_SAVED_OFFLOAD, RENGA_PRECISION_FP32, 1},
-     "2 replicas, saved offload",
-     "stage 1: policy offload of saved tensors is not supported yet; saved in its shape must be "
-     "keep or recompute"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -54,23 +46,24 @@ static void CheckWords(void)
 /* What precisions keep tensors in; 2 moments. */
 static void CheckStorage(void)
 {
-  static const int64_t bytes[] = {4 + 8, 2 + 4 + 8, 2 + 4 + 8};
+  static const int64_t bytes[] = {4 + 8, 2 + 4 + 8, 2 + 4 + 8, 4 + 8};
   RengaStorage storage;
   int64_t counted;
-  for (int p = RENGA_PRECISION_FP32; p <= RENGA_PRECISION_FP16; p++) {
+  for (int p = RENGA_PRECISION_FP32; p < RENGA_PRECISION_COUNT; p++) {
+    const int value = p == RENGA_PRECISION_BF16 || p == RENGA_PRECISION_FP16 ? 2 : 0;
     RengaCallAbort(RengaPrecisionGetStorage((RengaPrecision)p, &storage));
     RengaCallAbort(RengaStorageCountParameterBytes(&storage, 2, &counted));
     TestTrue(counted == bytes[p] && storage.master == RENGA_FLOAT32);
     RengaCallAbort(RengaStorageCountUpdateBytes(&storage, 2, &counted));
-    TestTrue(counted == (p == RENGA_PRECISION_FP32 ? 0 : 2) + 2 * (4 + 8) + 4);
+    TestTrue(counted == value + 2 * (4 + 8) + 4);
     RengaCallAbort(RengaStorageCountUpdateBytes(&storage, 0, &counted));
-    TestTrue(counted == (p == RENGA_PRECISION_FP32 ? 0 : 2) + 2 * 4 + 4);
+    TestTrue(counted == value + 2 * 4 + 4);
     TestTrue(storage.gradient == RENGA_FLOAT32 && storage.moment == RENGA_FLOAT32);
     TestTrue(storage.value == storage.message && storage.value == storage.saved);
   }
-  TestTrue(storage.value == RENGA_FLOAT16);
-  TestError(RengaPrecisionGetStorage((RengaPrecision)3, &storage), RENGA_ERR_ARGUMENT,
-            "precision 3 is none: 0 (fp32) to 2 are");
+  TestTrue(storage.value == RENGA_FLOAT32);
+  TestError(RengaPrecisionGetStorage((RengaPrecision)4, &storage), RENGA_ERR_ARGUMENT,
+            "precision 4 is none: 0 (fp32) to 3 are");
   TestError(RengaStorageCountParameterBytes(&storage, -1, &counted), RENGA_ERR_ARGUMENT,
             "-1 moments of each element");
   TestError(RengaStorageCountUpdateBytes(&storage, -1, &counted), RENGA_ERR_ARGUMENT,
@@ -112,7 +105,7 @@ static void CheckNoShapes(RengaComm comm, RengaGraph graph)
   shape.precision = (RengaPrecision)7;
   FillTwo(graph, &shape, stages);
   TestError(RengaPlanSetStages(plan, graph, 2, stages), RENGA_ERR_PLAN,
-            "stage 1 has precision 7: fp32, bf16 or fp16 is needed");
+            "stage 1 has precision 7: fp32, bf16, fp16 or tf32 is needed");
   RengaCallAbort(RengaPlanCheck(plan, graph, 0));
   shape.precision = RENGA_PRECISION_BF16;
   FillTwo(graph, &shape, stages);

@@ -148,9 +148,10 @@ static RengaErrorCode TestLong(void)
   return RENGA_SUCCESS;
 }
 
-/* Products of matrices of a type, at the rate of that type, which is asked for where it is
-   missing. */
-static RengaErrorCode TestType(RengaDataType type, const char *key, double rate)
+/* Products of matrices of a type, at the rate of that type, which is asked for where it is missing;
+   in -precision tf32 those of float32 have a rate of their own. */
+static RengaErrorCode TestType(RengaDataType type, RengaPrecision precision, const char *key,
+                               double rate)
 {
   const RengaTensorSpec spec = {.type = type, .ndim = 3, .dim = {-1, 64, 64}};
   RengaMachineDevice device = {.name = "typed",
@@ -171,7 +172,9 @@ static RengaErrorCode TestType(RengaDataType type, const char *key, double rate)
   if (type == RENGA_FLOAT64) device.matrix_rate_float64 = rate;
   if (type == RENGA_BFLOAT16) device.matrix_rate_bfloat16 = rate;
   if (type == RENGA_FLOAT16) device.matrix_rate_float16 = rate;
+  if (precision == RENGA_PRECISION_TF32) device.matrix_rate_tf32 = rate;
   RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphSetPrecision(graph, precision, NULL));
   RengaCall(RengaGraphAddInput(graph, "a", &spec, &a));
   const RengaTensorSpec weights = {.type = type, .ndim = 2, .dim = {64, 64}};
   RengaCall(RengaGraphAddParameter(graph, "b", &weights, NULL, &b));
@@ -200,10 +203,12 @@ static RengaErrorCode TestType(RengaDataType type, const char *key, double rate)
 
 static RengaErrorCode TestTypes(void)
 {
-  RengaCall(TestType(RENGA_FLOAT32, "", 8e9));
-  RengaCall(TestType(RENGA_FLOAT64, "", 3e9));
-  RengaCall(TestType(RENGA_FLOAT64, "machine typed does not say", 0));
-  RengaCall(TestType(RENGA_FLOAT64, "give it a matrix_rate_float64", 0));
+  RengaCall(TestType(RENGA_FLOAT32, RENGA_PRECISION_FP32, "", 8e9));
+  RengaCall(TestType(RENGA_FLOAT64, RENGA_PRECISION_FP32, "", 3e9));
+  RengaCall(TestType(RENGA_FLOAT32, RENGA_PRECISION_TF32, "", 64e9));
+  RengaCall(TestType(RENGA_FLOAT32, RENGA_PRECISION_TF32, "give it a matrix_rate_tf32", 0));
+  RengaCall(TestType(RENGA_FLOAT64, RENGA_PRECISION_FP32, "machine typed does not say", 0));
+  RengaCall(TestType(RENGA_FLOAT64, RENGA_PRECISION_FP32, "give it a matrix_rate_float64", 0));
   return RENGA_SUCCESS;
 }
 

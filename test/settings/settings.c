@@ -2,6 +2,7 @@
 /* Each setting is what was set last, by the program or by an option; equal settings have equal
    hashes and others have others; what a pipeline is set up with cannot change. */
 #include "../pipeline/run.h"
+#include <unistd.h>
 
 static RengaErrorCode CheckDefaults(RengaSettings settings)
 {
@@ -10,6 +11,7 @@ static RengaErrorCode CheckDefaults(RengaSettings settings)
   uint64_t seed;
   int64_t bound;
   int buckets;
+  bool overlap;
   RengaCall(RengaSettingsGetBuckets(settings, &buckets));
   RengaCall(RengaSettingsGetSchedule(settings, &schedule));
   RengaCall(RengaSettingsGetEager(settings, &eager));
@@ -18,7 +20,10 @@ static RengaErrorCode CheckDefaults(RengaSettings settings)
   RengaCall(RengaSettingsGetTimeout(settings, &timeout));
   RengaCall(RengaSettingsGetMemoryBound(settings, &bound));
   Expect(!schedule && eager < 0 && !strcmp(reduction, RENGA_REDUCTION_ORDERED));
-  Expect(seed == 0 && timeout == 300 && bound == 0 && buckets == 1);
+  Expect(seed == 0 && timeout == 300 && bound == 0 && buckets == 0);
+  RengaCall(RengaSettingsGetBucketSize(settings, &bound));
+  RengaCall(RengaSettingsGetOverlap(settings, &overlap));
+  Expect(bound == 0 && overlap);
   return RENGA_SUCCESS;
 }
 
@@ -27,10 +32,19 @@ static RengaErrorCode CheckSetters(RengaSettings settings)
   const char *schedule, *reduction;
   double eager, timeout;
   uint64_t seed;
-  int64_t bound;
+  int64_t bound, size;
   int buckets;
+  bool overlap;
+  RengaCall(RengaSettingsSetBucketSize(settings, 3000));
+  ExpectError(RengaSettingsSetBucketSize(settings, -1), RENGA_ERR_ARGUMENT, "buckets of -1 bytes");
+  RengaCall(RengaSettingsGetBucketSize(settings, &size));
+  RengaCall(RengaSettingsSetBucketSize(settings, 0));
+  RengaCall(RengaSettingsSetOverlap(settings, false));
+  RengaCall(RengaSettingsGetOverlap(settings, &overlap));
+  Expect(size == 3000 && !overlap);
   RengaCall(RengaSettingsSetBuckets(settings, 3));
-  ExpectError(RengaSettingsSetBuckets(settings, 0), RENGA_ERR_ARGUMENT, "in 0 buckets: 1 to 1000");
+  ExpectError(RengaSettingsSetBuckets(settings, -1), RENGA_ERR_ARGUMENT,
+              "in -1 buckets: 0 to 1000");
   RengaCall(RengaSettingsGetBuckets(settings, &buckets));
   RengaCall(RengaSettingsSetEager(settings, 0.5));
   RengaCall(RengaSettingsGetSchedule(settings, &schedule));
@@ -64,17 +78,46 @@ static RengaErrorCode CheckOptions(RengaSettings settings)
 {
   const char *schedule, *reduction;
   uint64_t seed;
-  int buckets;
+  int buckets, rank;
+  bool overlap;
   RengaCall(RengaOptionsSetValue("seed", "12"));
   RengaCall(RengaOptionsSetValue("pipeline_buckets", "5"));
   RengaCall(RengaOptionsSetValue("pipeline_schedule", "gpipe"));
+  RengaCall(RengaOptionsSetValue("pipeline_overlap", "on"));
+  RengaCall(RengaOptionsSetValue("pipeline_bucket_size", "4KiB"));
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  ExpectError(RengaSettingsSetFromOptions(settings), RENGA_ERR_OPTION,
+              rank > 0 ? "" : "-pipeline_buckets 5 says how many buckets there are");
+  RengaCall(RengaOptionsSetValue("pipeline_bucket_size", "0"));
   RengaCall(RengaSettingsSetFromOptions(settings));
   RengaCall(RengaSettingsGetSeed(settings, &seed));
   RengaCall(RengaSettingsGetSchedule(settings, &schedule));
   RengaCall(RengaSettingsGetReduction(settings, &reduction));
   RengaCall(RengaSettingsGetBuckets(settings, &buckets));
+  RengaCall(RengaSettingsGetOverlap(settings, &overlap));
+  Expect(overlap);
   Expect(seed == 12 && buckets == 5 && !strcmp(schedule, RENGA_SCHEDULE_GPIPE));
   Expect(!strcmp(reduction, RENGA_REDUCTION_UNORDERED));
+  return RENGA_SUCCESS;
+}
+
+/* A schedule file that is written anew is another schedule. */
+static RengaErrorCode CheckFileHash(RengaSettings settings)
+{
+  uint64_t hash[3];
+  char type[64];
+  snprintf(type, sizeof type, "file:lists.%d.txt", (int)getpid());
+  const char *name = type + strlen("file:");
+  RengaCall(RengaSettingsSetSchedule(settings, type));
+  for (int i = 0; i < 3; i++) {
+    FILE *file = fopen(name, "w");
+    Expect(file != NULL);
+    fputs(i == 1 ? "forward 0 0\nbackward 0 0\n" : "forward 0 0\n", file);
+    fclose(file);
+    RengaCall(RengaSettingsGetHash(settings, &hash[i]));
+  }
+  unlink(name);
+  Expect(hash[0] != hash[1] && hash[0] == hash[2]);
   return RENGA_SUCCESS;
 }
 
@@ -97,9 +140,14 @@ static RengaErrorCode CheckHash(RengaComm comm)
   RengaCall(RengaSettingsGetHash(other, &second));
   Expect(first != second);
   RengaCall(RengaSettingsSetBuckets(other, 1));
+  RengaCall(RengaSettingsSetBucketSize(other, 4096));
+  RengaCall(RengaSettingsGetHash(other, &second));
+  Expect(first != second);
+  RengaCall(RengaSettingsSetBucketSize(other, 0));
   RengaCall(RengaSettingsSetReduction(other, RENGA_REDUCTION_UNORDERED));
   RengaCall(RengaSettingsGetHash(other, &second));
   Expect(first != second);
+  RengaCall(CheckFileHash(other));
   RengaCall(RengaSettingsDestroy(&settings));
   RengaCall(RengaSettingsDestroy(&other));
   return RENGA_SUCCESS;

@@ -9,18 +9,24 @@
 typedef struct {
   int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs, total;
 } RengaForecastMemory;
+/* What plans of a session have in common beside the network. */
+typedef struct {
+  RengaSettings settings; /* of the run; NULL: the usual ones */
+  int n_short;
+  const int64_t *short_batch; /* [n_short] samples of batches that come beside the plan's */
+} RengaForecastRun;
 /* Not collective; allocates nothing on a device. The plan has its stages, batch and schedule
-   (NULL: the runtime's default); memory: [stages]. settings: of the run, NULL: the usual ones, the
-   same for all plans of a session. *session is NULL at first: what plans of one
+   (NULL: the runtime's default); memory: [stages]. *session is NULL at first: what plans of one
    graph have in common is kept there, until end frees it. */
 typedef struct {
-  RengaErrorCode (*stages)(RengaGraph graph, RengaPlan plan, RengaSettings settings, void **session,
-                           RengaForecastMemory memory[]);
+  RengaErrorCode (*stages)(RengaGraph graph, RengaPlan plan, const RengaForecastRun *run,
+                           void **session, RengaForecastMemory memory[]);
   RengaErrorCode (*end)(void **session);
 } RengaMemoryForecast;
 typedef struct {
   bool unequal_replicas; /* neighbouring stages may have any numbers of replicas */
   bool recompute;        /* whole stages, from what came in */
+  bool shard;            /* the optimizer over the replicas of a stage */
 } RengaPartitionCapabilities;
 /* NULL takes the forecast away. */
 RengaErrorCode RengaPartitionSetForecast_Private(const RengaMemoryForecast *forecast);

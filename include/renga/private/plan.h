@@ -7,6 +7,13 @@
    which takes a look at every node. Each stage has work. */
 RengaErrorCode RengaPlanSetCuts_Private(RengaPlan plan, RengaGraph graph, int count,
                                         const RengaPlanStage stages[]);
+/* Of a micro-batch on one replica of a stage, which schedules may go by. */
+void RengaPlanSetSeconds_Private(RengaPlan plan, int stage, double forward, double backward);
+/* Seconds until a message arrives, in the order of RengaPlanGetMessages(): copied, lent; count 0:
+   not known. */
+RengaErrorCode RengaPlanSetMessageSeconds_Private(RengaPlan plan, int count,
+                                                  const double seconds[]);
+int RengaPlanGetMessageSeconds_Private(RengaPlan plan, const double **seconds);
 /* The one place that says which shapes the runtime can execute: an error names the stage and the
    field that it cannot. */
 RengaErrorCode RengaPlanCheckRunnable_Private(RengaPlan plan);
@@ -15,3 +22,5 @@ RengaErrorCode RengaPlanCheckRunnable_Private(RengaPlan plan);
 enum { RENGA_PLAN_MICROBATCHES_MOST = 1 << 20 };
 RengaErrorCode RengaPlanCheckMicrobatches_Private(MPI_Comm comm, int64_t samples,
                                                   int64_t microbatch);
+/* A value that a stage which recomputes keeps all the same. */
+bool RengaPlanIsKept_Private(RengaPlan plan, int stage, const char *name);

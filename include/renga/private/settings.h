@@ -2,9 +2,11 @@
    setters. */
 #pragma once
 #include "renga/private/object.h"
+#include "rengaplan.h"
 #include "rengasettings.h"
 
 enum { RENGA_BUCKETS_MOST = 1000, RENGA_CHUNKS_MOST = 1000 };
+enum { RENGA_BUCKETS_FOLDED = 8 }; /* where replicas share gradients and nothing was said */
 
 struct _p_RengaSettings {
   struct _p_RengaObject hdr;
@@ -13,12 +15,17 @@ struct _p_RengaSettings {
   int64_t seed, memory_bound;
   double timeout; /* of -pipeline_timeout; negative: not given */
   char *reduction;
-  int buckets;     /* of a stage's gradients */
-  int chunks;      /* stages of a rank; 0: nothing was said */
-  char *schedule;  /* NULL: not said */
-  double eager;    /* negative: not said */
-  char *transport; /* NULL: not said */
-  int users;       /* pipelines that are set up with these: nothing may change under them */
+  int buckets;         /* of a stage's gradients; 0: by their size */
+  int64_t bucket_size; /* bytes; 0: so many as buckets says */
+  bool overlap;        /* sums and gathers go on while ranks compute */
+  int chunks;          /* stages of a rank; 0: nothing was said */
+  char *shard;         /* "auto": nothing was said; else RengaShardName() */
+  char *recompute;     /* "auto": nothing was said; else none or full */
+  char *offload;       /* none, optimizer, saved or all */
+  char *schedule;      /* NULL: not said */
+  double eager;        /* negative: not said */
+  char *transport;     /* NULL: not said */
+  int users;           /* pipelines that are set up with these: nothing may change under them */
 };
 
 /* What a pipeline that is set up holds on to. */
@@ -26,6 +33,19 @@ void RengaSettingsHold_Private(RengaSettings settings);
 void RengaSettingsRelease_Private(RengaSettings settings);
 /* An error of the function `what` where a pipeline holds on to the settings. */
 RengaErrorCode RengaSettingsCheckUnused_Private(RengaSettings settings, const char *what);
+/* tables: NULL where nothing is updated by rows; else, to be freed, [values of the network] 1 + the
+   node that gathers rows of a table that is, or 0. */
+RengaErrorCode RengaSettingsFindTables_Private(RengaSettings settings, RengaGraph graph,
+                                               int64_t batch, int **tables);
+/* Positions that such a node reads of so many samples. */
+int64_t RengaTablePositions_Private(RengaGraph graph, const RengaGraphNode *gather,
+                                    int64_t samples);
 bool RengaSettingsIsOrdered_Private(RengaSettings settings);
+/* What is to be sharded; false: nothing was said of it. */
+bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard);
+/* What stages are to do with saved tensors: keep all, or recompute all; false: nothing was said. */
+bool RengaSettingsFindSaved_Private(RengaSettings settings, RengaSaved *saved);
+bool RengaSettingsOffloadsMoments_Private(RengaSettings settings);
+bool RengaSettingsOffloadsSaved_Private(RengaSettings settings);
 RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings);
 RengaErrorCode RengaSettingsReadRows_Private(RengaSettings settings); /* of the data base */

@@ -6,6 +6,7 @@
    with little sent between them, and the slowest forward and backward in place of the pipeline. */
 #include "rannc.h"
 #include "../search/search.h"
+#include <math.h>
 
 enum {
   BLOCKS = 32,           /* as in RaNNC, where stages may have any replicas */
@@ -29,6 +30,7 @@ typedef struct {
   int64_t waves;                     /* micro-batches of a pipeline */
   int n_options, *devices_of;        /* in each pipeline */
   const SearchCandidate **candidate; /* [n_options] of the model */
+  double beat;                       /* seconds; 0: any step will do */
 } Pipelines;
 
 /* All replicas of a stage work at once: a wave takes a stage that part of a micro-batch's seconds
@@ -142,6 +144,23 @@ static RengaErrorCode Uncoarsen(Pipelines *pipelines, RanncTask *task, RanncStag
   return RENGA_SUCCESS;
 }
 
+/* Of all options. */
+static double LeastShareOf(const Pipelines *pipelines)
+{
+  double least = 1;
+  for (int o = 0; o < pipelines->n_options; o++)
+    least = fmin(least, (double)pipelines->candidate[o]->rounds / (double)pipelines->waves);
+  return least;
+}
+
+/* The step to look below; 0: any. */
+static double KnownStep(const Pipelines *pipelines, const SearchLayout *best)
+{
+  const double beat = pipelines->beat;
+  if (best->step <= 0) return coarse * beat;
+  return coarse * (beat > 0 ? fmin(beat, best->step) : best->step);
+}
+
 /* The best pipelines of blocks of at most this number. */
 static RengaErrorCode TryBlocks(Pipelines *pipelines, const RanncChain *chain, int blocks,
                                 SearchLayout *best)
@@ -165,7 +184,8 @@ static RengaErrorCode TryBlocks(Pipelines *pipelines, const RanncChain *chain, i
                     .cost = CostOfStaging,
                     .context = pipelines,
                     .work = pipelines->work,
-                    .known = coarse * best->step};
+                    .share = LeastShareOf(pipelines),
+                    .known = KnownStep(pipelines, best)};
   RengaErrorCode code = RengaRanncStages_Private(&task, &staging);
   if (!code && staging.count) code = Uncoarsen(pipelines, &task, &staging, best);
   RengaRanncStagingFree_Private(&staging);
@@ -226,6 +246,7 @@ static RengaErrorCode TryAll(const SearchModel *model, int blocks, const ModelSu
   RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->devices_of));
   for (int o = 0; o < model->n_candidates; o++) {
     pipelines->pipelines = model->candidate[o].devices;
+    if (CandidateWithin(model, pipelines->pipelines) != &model->candidate[o]) continue;
     RengaCall(TryPipelines(pipelines, &chain, blocks, best));
   }
   return RENGA_SUCCESS;
@@ -235,8 +256,7 @@ RengaErrorCode RengaRanncFind_Private(const void *context, const SearchTask *tas
                                       const SearchModel *model, SearchLayout *best)
 {
   ModelSums sums = {0};
-  Pipelines pipelines = {.model = model};
-  (void)task;
+  Pipelines pipelines = {.model = model, .beat = task->beat};
   RengaErrorCode code = SumUp(model, &sums);
   if (!code) code = TryAll(model, *(const int *)context, &sums, &pipelines, best);
   RengaFree(&pipelines.begin);

@@ -44,6 +44,7 @@ typedef struct {
   const void *context;
   const double *work; /* [blocks + 1], NULL: not known; device-seconds of a micro-batch that */
                       /* what is before each block takes at the least */
+  double share;       /* of it, the least that counts as a stage's seconds of a micro-batch */
   double known;       /* seconds; 0, or: only faster pipelines are sought */
   const RanncStaging *near; /* NULL, or: as many stages with its options, each of which begins */
   int reach;                /* no more than so many blocks from where its own does */

@@ -15,6 +15,7 @@
 /* The slowest of stages [this one, last]; next: the label of the stages after this one. */
 typedef struct {
   RanncCost most;
+  double sum; /* of their forwards and backwards */
   int end, option, next;
 } StagingLabel;
 
@@ -71,11 +72,15 @@ static StagingRange OptionsOfStages(const RanncTask *task, int stages)
   return (StagingRange){option, option};
 }
 
-/* No pipeline with this end has a shorter step: each stage works in as many steps as there are
-   micro-batches. */
-static double Bound(const StagingProgram *program, const RanncCost *most)
+/* No pipeline with this end, which begins at the block, has a shorter step by RaNNC's estimate: the
+   slowest stage works in as many steps as there are micro-batches, and each other one has a step
+   before or after these in which nothing else is known to work. */
+static double Bound(const StagingProgram *program, const StagingLabel *label, int block)
 {
-  return (double)program->task->microbatches * (most->forward + most->backward) + most->reduce;
+  const RanncTask *task = program->task;
+  const double before = task->work ? task->share * task->work[block] : 0;
+  return (double)(task->microbatches - 1) * (label->most.forward + label->most.backward) +
+         label->sum + before + label->most.reduce;
 }
 
 /* The step that pipelines must be faster than. */
@@ -123,9 +128,9 @@ static RengaErrorCode StoreFront(StagingProgram *program, Front *front)
   return RENGA_SUCCESS;
 }
 
-/* The stage that ends before block `end` on an option, before every way to go on. */
-static RengaErrorCode ExtendFront(StagingProgram *program, int stages, int devices, int end,
-                                  int option)
+/* The stage from a block to block `end` on an option, before every way to go on. */
+static RengaErrorCode ExtendFront(StagingProgram *program, int stages, int devices, int block,
+                                  int end, int option)
 {
   const RanncTask *task = program->task;
   const RanncCost *cost = &program->cost[(int64_t)end * task->n_options + option];
@@ -135,10 +140,11 @@ static RengaErrorCode ExtendFront(StagingProgram *program, int stages, int devic
     const StagingLabel label = {.most = {fmax(cost->forward, most->forward),
                                          fmax(cost->backward, most->backward),
                                          fmax(cost->reduce, most->reduce)},
+                                .sum = program->label[l].sum + cost->forward + cost->backward,
                                 .end = end,
                                 .option = option,
                                 .next = l};
-    if (Bound(program, &label.most) >= Limit(program)) continue;
+    if (Bound(program, &label, block) >= Limit(program)) continue;
     RengaCall(AddLabel(program, &label));
   }
   return RENGA_SUCCESS;
@@ -188,7 +194,7 @@ static void FinishStaging(StagingProgram *program, int stages, const Front *fron
 {
   if (program->task->given && stages != program->task->stages) return;
   for (int l = front->first; l < front->first + front->count; l++) {
-    if (Bound(program, &program->label[l].most) >= Limit(program)) continue;
+    if (Bound(program, &program->label[l], 0) >= Limit(program)) continue;
     TraceStaging(program, l, stages, &program->trial);
     KeepLabel(program);
   }
@@ -201,7 +207,7 @@ static RengaErrorCode MakeState(StagingProgram *program, int stages, int block, 
   for (int end = ends.last; end >= ends.first && end > block; end--)
     for (int o = options.first; o <= options.last && task->replicas[o] <= devices; o++)
       if (program->fits[(int64_t)end * task->n_options + o])
-        RengaCall(ExtendFront(program, stages, devices, end, o));
+        RengaCall(ExtendFront(program, stages, devices, block, end, o));
   Front *front = FrontOf(program, stages, block, devices);
   RengaCall(StoreFront(program, front));
   if (front->count) program->reached[RowOf(program, stages, block)] = true;

@@ -13,9 +13,24 @@ static void TakeMemory(const RengaForecastMemory *memory, RengaPlanStage *stage)
                                    .inputs = memory->inputs};
 }
 
+static RengaErrorCode TakeSeconds(const Solution *solution, int s, RengaPlanStage *stage)
+{
+  const SearchLayout *layout = &solution->layout;
+  const SearchCost cost =
+      RengaSearchCostOf_Private(&solution->model, &layout->stage[s], layout->count - s);
+  stage->forward_seconds = cost.forward;
+  stage->backward_seconds = cost.backward;
+  stage->again_seconds = cost.again;
+  stage->weight_seconds = cost.weight;
+  stage->update_seconds = cost.update;
+  if (solution->task->machine)
+    RengaCall(RengaSearchReduceSeconds_Private(solution->task, &solution->model, &layout->stage[s],
+                                               solution->plan, s, false, &stage->reduce_seconds));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
 {
-  const SearchModel *model = &solution->model;
   const SearchLayout *layout = &solution->layout;
   answer->n_stages = layout->count;
   answer->n_ranks = 0;
@@ -25,14 +40,31 @@ static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
   RengaCall(RengaMalloc(answer->n_stages, &answer->stage));
   RengaCall(RengaMalloc(answer->n_ranks, &answer->rank));
   for (int s = 0, place = 0; s < layout->count; s++) {
-    const SearchStage *stage = &layout->stage[s];
-    const SearchCost cost = RengaSearchCostOf_Private(model, stage, layout->count - s);
     answer->stage[s] = *RengaPlanGetStage(solution->plan, s);
     RengaSearchListRanks_Private(solution->plan, s, answer->rank + place);
     place += RengaSearchShapeDevices_Private(&answer->stage[s].shape);
-    answer->stage[s].forward_seconds = cost.forward;
-    answer->stage[s].backward_seconds = cost.backward;
+    RengaCall(TakeSeconds(solution, s, &answer->stage[s]));
     TakeMemory(&solution->memory[s], &answer->stage[s]);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeAllKept(const Solution *solution, SearchAnswer *answer)
+{
+  const SearchLayout *layout = &solution->layout;
+  const RengaValue *value;
+  int count;
+  answer->n_kept = 0;
+  RengaCall(RengaMalloc(layout->count + 1, &answer->kept_first));
+  for (int s = 0; s < layout->count; s++) {
+    RengaSearchGetKept_Private(solution->chain, &layout->stage[s], &count, &value);
+    answer->kept_first[s + 1] = answer->kept_first[s] + count;
+  }
+  answer->n_kept = answer->kept_first[layout->count];
+  RengaCall(RengaMalloc(answer->n_kept + 1, &answer->kept));
+  for (int s = 0; s < layout->count; s++) {
+    RengaSearchGetKept_Private(solution->chain, &layout->stage[s], &count, &value);
+    for (int k = 0; k < count; k++) answer->kept[answer->kept_first[s] + k] = value[k];
   }
   return RENGA_SUCCESS;
 }
@@ -44,10 +76,15 @@ RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswe
   answer->leaf = solution->layout.leaf;
   answer->schedule = solution->model.schedule;
   RengaCall(TakeStages(solution, answer));
+  RengaCall(RengaSearchMessageSeconds_Private(task, &solution->model, &solution->layout,
+                                              solution->plan, &answer->n_messages,
+                                              &answer->message));
+  RengaCall(TakeAllKept(solution, answer));
   RengaCall(RengaSearchPredict_Private(task, &solution->model, &solution->layout, solution->plan,
                                        &answer->prediction));
   answer->prediction.bound = solution->bound;
   RengaCall(RengaSolutionExplain_Private(solution, answer));
+  RengaCall(RengaSolutionExplainShards_Private(solution, answer));
   return RENGA_SUCCESS;
 }
 
@@ -55,5 +92,8 @@ void RengaSearchAnswerFree_Private(SearchAnswer *answer)
 {
   RengaFree(&answer->stage);
   RengaFree(&answer->rank);
+  RengaFree(&answer->message);
   RengaFree(&answer->reason);
+  RengaFree(&answer->kept);
+  RengaFree(&answer->kept_first);
 }

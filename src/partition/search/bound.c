@@ -17,7 +17,8 @@
    Time. A micro-batch's trip is its forward on the stage, the longest path of forwards behind the
    stage's last node and of gradients back to it, its backward. With the leads before and after (see
    search.h) a step takes no less than
-     all work of the rank; a recomputation is one more forward;
+     all work of the rank; a recomputation is one more forward, or what must be freed at its
+     cheapest (rates.c);
      the first trip, and then what the list still has after it;
      what the list has before the last trip, and then that one;
      trips that follow each other, one for each depth of micro-batches, and the rank's work for the
@@ -25,6 +26,7 @@
    where depth is the most that memory allows, not the schedule's own: it may begin early. */
 #include "search.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PROBES = 40, PROBES_FEW = 12, WORK_WANTED = 3 << 14, WORK_MOST = 1 << 20, STEPS_MOST = 64 };
@@ -77,6 +79,32 @@ static double LeastDepth(const SearchModel *model, const SearchCandidate *candid
   return model->schedule.gpipe ? rounds : fmin(rounds, 1 + (devices_behind + most - 1) / most);
 }
 
+typedef struct {
+  int begin, end;
+  double received;
+} StagePlace;
+
+/* Of a stage that keeps what there is room for: the more micro-batches in flight, the less. Some of
+   from least to deepest are; a range of these has the seconds of its most and what its fewest run
+   again. */
+static double MixedSeconds(const SearchModel *model, const SearchCandidate *candidate,
+                           const StagePlace *at, const SearchPace *pace, double least,
+                           double deepest, double enough)
+{
+  const double rounds = (double)candidate->rounds;
+  double seconds = HUGE_VAL;
+  for (double few = least, many; few <= deepest; few = many + 1) {
+    many = fmin(deepest, floor(1.5 * few));
+    const double bytes =
+        RengaSearchNotKept_Private(model, candidate, at->begin, at->end, at->received, few);
+    const double again =
+        RengaSearchAgainAtLeast_Private(model, candidate, at->begin, at->end, bytes);
+    seconds = fmin(seconds, PipelineSeconds(pace, rounds, many, again));
+    if (seconds <= enough) break;
+  }
+  return seconds;
+}
+
 double RengaSearchPipelineAtLeast_Private(const SearchModel *model,
                                           const SearchCandidate *candidate, int begin, int end,
                                           int devices_behind, double received,
@@ -84,14 +112,20 @@ double RengaSearchPipelineAtLeast_Private(const SearchModel *model,
 {
   const double least = LeastDepth(model, candidate, devices_behind);
   const double rounds = (double)candidate->rounds;
-  double seconds = HUGE_VAL;
+  const StagePlace at = {begin, end, received};
+  double seconds = HUGE_VAL, before = 0; /* in flight under the policy before */
   for (int p = 0; p < model->policies.count; p++) {
     const RengaSaved saved = model->policies.saved[p];
     const double deepest =
         RengaSearchDeepest_Private(model, candidate, saved, begin, end, received);
     if (deepest < least) continue;
     const double again = RengaSearchAgain_Private(saved, pace->forward);
-    seconds = fmin(seconds, PipelineSeconds(pace, rounds, deepest, again));
+    const bool mixed = model->policies.mixed && saved == RENGA_SAVED_RECOMPUTE;
+    const double own =
+        mixed ? MixedSeconds(model, candidate, &at, pace, fmax(least, before + 1), deepest, enough)
+              : PipelineSeconds(pace, rounds, deepest, again);
+    seconds = fmin(seconds, own);
+    before = deepest;
     if (seconds <= enough || deepest >= rounds) break; /* other policies win nothing */
   }
   return seconds;
@@ -242,39 +276,68 @@ static void LowerRow(const SearchCandidate *candidate, SearchCandidate *row)
   const SearchBytes *bytes = &candidate->bytes;
   if (candidate->most_replicas > row->most_replicas) row->most_replicas = candidate->most_replicas;
   if (candidate->rounds < row->rounds) row->rounds = candidate->rounds;
+  if (candidate->updaters > row->updaters) row->updaters = candidate->updaters;
   if (candidate->least_buffers < row->least_buffers) row->least_buffers = candidate->least_buffers;
   row->bytes.parameter = fmin(row->bytes.parameter, bytes->parameter);
   row->bytes.gradient = fmin(row->bytes.gradient, bytes->gradient);
   row->bytes.saved = fmin(row->bytes.saved, bytes->saved);
   row->bytes.message = fmin(row->bytes.message, bytes->message);
+  row->bytes.value = fmin(row->bytes.value, bytes->value);
   row->reduce_latency = fmin(row->reduce_latency, candidate->reduce_latency);
   row->reduce_rate = fmin(row->reduce_rate, candidate->reduce_rate);
+  row->gather_latency = fmin(row->gather_latency, candidate->gather_latency);
+  row->gather_rate = fmin(row->gather_rate, candidate->gather_rate);
+}
+
+/* Equal stages may share different things, so that one row stands for all of their replicas. */
+static bool IsOfGroup(const SearchModel *model, const SearchCandidate *candidate, bool shares)
+{
+  return !model->unequal || (candidate->updaters > 1) == shares;
 }
 
 /* Few rows that are no worse than those they stand for. Those of a row have the same rounds, or
-   replicas that differ by a factor at the most. */
-static int GroupBy(const SearchModel *model, double factor, SearchCandidate group[])
+   replicas that differ by a factor at the most. shares: rows whose replicas update a share each. */
+static int GroupBy(const SearchModel *model, double factor, bool shares, SearchCandidate group[])
 {
+  SearchCandidate *row = NULL;
   int n = 0;
-  for (int i = 0; i < model->n_candidates;) {
-    SearchCandidate *row = &group[n++];
-    *row = model->candidate[i];
-    for (i++; i < model->n_candidates; i++) {
-      const SearchCandidate *candidate = &model->candidate[i];
-      if (candidate->rounds != row->rounds && candidate->devices > factor * row->devices) break;
+  for (int i = 0; i < model->n_candidates; i++) {
+    const SearchCandidate *candidate = &model->candidate[i];
+    if (!IsOfGroup(model, candidate, shares)) continue;
+    if (!row || (candidate->rounds != row->rounds && candidate->devices > factor * row->devices)) {
+      row = &group[n++];
+      *row = *candidate;
+    } else {
       LowerRow(candidate, row);
     }
   }
   return n;
 }
 
+static int CompareRowDevices(const void *a, const void *b)
+{
+  const SearchCandidate *x = a, *y = b;
+  if (x->devices != y->devices) return x->devices - y->devices;
+  return x->updaters - y->updaters;
+}
+
+/* Of both kinds, by their devices. */
+static int GroupBoth(const SearchModel *model, double factor, SearchCandidate group[])
+{
+  const int n = GroupBy(model, factor, false, group);
+  if (!model->unequal) return n;
+  const int both = n + GroupBy(model, factor, true, group + n);
+  if (both > n) qsort(group, (size_t)both, sizeof *group, CompareRowDevices);
+  return both;
+}
+
 /* As many rows as there is time for. */
 static int GroupCandidates(const SearchModel *model, SearchCandidate group[])
 {
   double factor = 1;
-  int n = GroupBy(model, factor, group);
-  while (model->unequal && n > 1 && (int64_t)n * model->devices > WORK_MOST)
-    n = GroupBy(model, factor *= 1.01, group);
+  int n = GroupBoth(model, factor, group);
+  while (model->unequal && n > 2 && (int64_t)n * model->devices > WORK_MOST)
+    n = GroupBoth(model, factor *= 1.01, group);
   return n;
 }
 

@@ -61,6 +61,11 @@ static void SetLinks(const SearchModel *model, SearchCandidate *candidate)
   candidate->reduce_rate =
       (RengaMachineReduceSeconds(machine, level, replicas, bytes) - candidate->reduce_latency) /
       bytes;
+  if (candidate->updaters == 1) return;
+  candidate->gather_latency = candidate->reduce_latency * SEARCH_GATHER;
+  candidate->gather_rate = candidate->reduce_rate * SEARCH_GATHER;
+  candidate->reduce_latency -= candidate->gather_latency;
+  candidate->reduce_rate -= candidate->gather_rate;
 }
 
 static int64_t Leaves(int64_t microbatches, int64_t leaf)
@@ -115,6 +120,8 @@ RengaErrorCode RengaSearchFindBytes_Private(RengaPrecision own, RengaPrecision p
   RengaCall(RengaPrecisionGetStorage(precision, &storage));
   RengaCall(RengaStorageCountParameterBytes(&storage, moments, &parameter));
   *bytes = (SearchBytes){.parameter = (double)parameter,
+                         .shared = (double)parameter - (double)RengaDataTypeSize(storage.value),
+                         .value = (double)RengaDataTypeSize(storage.value),
                          .gradient = (double)RengaDataTypeSize(storage.gradient),
                          .state = (double)RengaDataTypeSize(RENGA_FLOAT32),
                          .saved = ShareOf(storage.saved, network.saved),
@@ -138,27 +145,72 @@ bool RengaSearchNextPolicy_Private(const SearchModel *model, RengaSaved *saved)
   return true;
 }
 
+/* Replicas that have a share of masters, moments and the update each. What tied parameters take
+   more is left to the runtime to say. */
+static int CountUpdaters(const RengaStageShape *shape)
+{
+  return shape->shard >= RENGA_SHARD_OPTIMIZER ? shape->replicas : 1;
+}
+
+static SearchBytes BytesOfShape(const SearchModel *model, const RengaStageShape *shape)
+{
+  SearchBytes bytes = model->listing.bytes[shape->precision];
+  bytes.parameter -= bytes.shared * (1 - 1.0 / CountUpdaters(shape));
+  if (shape->shard >= RENGA_SHARD_PARAMETERS)
+    bytes.parameter -= bytes.value * (1 - 1.0 / CountUpdaters(shape));
+  return bytes;
+}
+
+static int LargerCount(int a, int b)
+{
+  return a > b ? a : b;
+}
+
+/* Partial sums of the gradients: the most of all batches. A short batch that has no work for some
+   replicas says nothing of how few do. */
+static void CountSumBuffers(const SearchModel *model, SearchCandidate *candidate)
+{
+  const int64_t leaf = model->leaf;
+  const int replicas = candidate->shape.replicas;
+  candidate->buffers = candidate->least_buffers = 1;
+  if (candidate->shape.shard >= RENGA_SHARD_GRADIENTS && replicas > 1) {
+    candidate->least_buffers = 0; /* a share of them, and what has not left yet */
+    return;
+  }
+  for (int b = -1; b < model->listing.n_short && !model->listing.unordered; b++) {
+    const int64_t m =
+        b < 0 ? model->microbatches
+              : (model->listing.short_batch[b] + model->microbatch - 1) / model->microbatch;
+    const int64_t leaves = Leaves(m, leaf);
+    candidate->buffers = LargerCount(candidate->buffers, Buffers(leaves, leaf > 1, replicas));
+    if (leaves >= replicas)
+      candidate->least_buffers =
+          LargerCount(candidate->least_buffers, LeastBuffers(m, leaf, replicas));
+  }
+}
+
 static SearchCandidate MakeCandidate(const SearchModel *model, const RengaStageShape *shape)
 {
   const int64_t m = model->microbatches, leaf = model->leaf;
   const int replicas = shape->replicas;
-  const bool one = model->unordered;
-  return (SearchCandidate){.shape = *shape,
-                           .devices = RengaSearchShapeDevices_Private(shape),
-                           .most_replicas = replicas,
-                           .rounds = Rounds(m, leaf, replicas),
-                           .buffers = one ? 1 : Buffers(Leaves(m, leaf), leaf > 1, replicas),
-                           .least_buffers = one ? 1 : LeastBuffers(m, leaf, replicas),
-                           .bytes = model->listing.bytes[shape->precision]};
+  SearchCandidate candidate = {.shape = *shape,
+                               .devices = RengaSearchShapeDevices_Private(shape),
+                               .most_replicas = replicas,
+                               .rounds = Rounds(m, leaf, replicas),
+                               .updaters = CountUpdaters(shape),
+                               .bytes = BytesOfShape(model, shape)};
+  CountSumBuffers(model, &candidate);
+  return candidate;
 }
 
-/* Messages and reductions need not be compared: with fewer devices neighbours and replicas lie no
-   farther apart. */
+/* Messages, reductions and gathers need not be compared: with fewer devices neighbours and replicas
+   lie no farther apart. But where only one of both gathers the other has less to do. */
 bool RengaSearchDominates_Private(const SearchCandidate *one, const SearchCandidate *other)
 {
   const SearchBytes *a = &one->bytes, *b = &other->bytes;
   return one->devices <= other->devices && one->shape.replicas <= other->shape.replicas &&
          one->rounds <= other->rounds && one->buffers <= other->buffers &&
+         one->updaters >= other->updaters && (one->updaters == 1 || other->updaters > 1) &&
          a->parameter <= b->parameter && a->gradient <= b->gradient && a->saved <= b->saved &&
          a->message <= b->message;
 }
@@ -195,17 +247,30 @@ RengaErrorCode RengaSearchAddCandidate_Private(SearchModel *model, const RengaSt
   return RENGA_SUCCESS;
 }
 
-/* The one place that says what varies: replicas; all else is plain. Shapes come by their devices,
-   ascending. */
+/* Of a number of replicas with each level of sharding. */
+static RengaErrorCode ListShards(SearchModel *model, int replicas)
+{
+  const SearchShards shards = model->listing.shards;
+  RengaStageShape shape = RengaStageShapePlain(replicas);
+  shape.precision = model->listing.precision;
+  shape.shard = shards.least;
+  RengaCall(RengaSearchAddCandidate_Private(model, &shape));
+  for (; replicas > 1 && shape.shard < shards.most;) {
+    shape.shard++;
+    RengaCall(RengaSearchAddCandidate_Private(model, &shape));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The one place that says what varies: replicas, and what they have a share of; all else is plain.
+   Shapes come by their devices, ascending. */
 static RengaErrorCode ListShapes(SearchModel *model)
 {
   const int64_t leaves = Leaves(model->microbatches, model->leaf);
   const int most = (int)(leaves < model->devices ? leaves : model->devices);
   for (int replicas = 1; replicas <= most; replicas++) {
-    RengaStageShape shape = RengaStageShapePlain(replicas);
-    shape.precision = model->listing.precision;
     if (model->replicas && replicas != model->replicas) continue;
-    RengaCall(RengaSearchAddCandidate_Private(model, &shape));
+    RengaCall(ListShards(model, replicas));
   }
   return RENGA_SUCCESS;
 }

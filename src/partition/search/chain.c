@@ -20,29 +20,6 @@ struct SearchStore {
   Stored row[STORED_MOST];
 };
 
-static bool CrossesCuts(const RengaGraphValue *value)
-{
-  return value->kind == RENGA_VALUE_ACTIVATION && !value->prepared && value->producer >= 0;
-}
-
-static double BytesOf(const RengaGraphValue *value, int64_t microbatch)
-{
-  const RengaTensorSpec spec = RengaGraphStoredAt(value, microbatch);
-  return (double)RengaTensorSpecBytes(&spec);
-}
-
-/* A reshape lies in the memory of what it reshapes. */
-static RengaValue RootOfValue(RengaGraph graph, RengaValue value)
-{
-  for (;;) {
-    const RengaGraphValue *view = RengaGraphGetValue(graph, value);
-    if (!CrossesCuts(view)) return value;
-    const RengaGraphNode *node = RengaGraphGetNode(graph, view->producer);
-    if (strcmp(node->op->name, "Reshape")) return value;
-    value = node->in[0];
-  }
-}
-
 static RengaErrorCode MarkSaved(RengaGraph all, const int place[], SearchChain *chain)
 {
   for (int n = 0; n < RengaGraphGetNodeCount(all); n++) {
@@ -54,7 +31,7 @@ static RengaErrorCode MarkSaved(RengaGraph all, const int place[], SearchChain *
         continue;
       const RengaValue whole = RengaGraphFindValue(chain->graph, in->name);
       if (whole < 0) continue;
-      const RengaValue root = RootOfValue(chain->graph, whole);
+      const RengaValue root = RengaSearchRootOf_Private(chain->graph, whole);
       chain->saved[root] = true;
       if (place[node->id] < chain->reader[root]) chain->reader[root] = place[node->id];
     }
@@ -72,6 +49,28 @@ static RengaErrorCode FindChainPlaces(const SearchChain *chain, int **place)
   return RENGA_SUCCESS;
 }
 
+/* What gradients of parameters take of the backward of each place, as their FLOPs are. */
+static RengaErrorCode WeighParameters(RengaGraph all, const int place[], SearchChain *chain)
+{
+  double *whole;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaMalloc(chain->count + 1, &whole));
+  for (int n = 0; n < RengaGraphGetNodeCount(all) && !code; n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(all, n);
+    const int c = node->phase == RENGA_PHASE_FORWARD ? chain->count : place[node->id];
+    double flops = 0;
+    if (c == chain->count) continue;
+    code = RengaGraphGetNodeFlops(all, n, 1, &flops);
+    whole[c] += flops;
+    if (node->phase == RENGA_PHASE_BACKWARD_WEIGHT) chain->weight[c] += flops;
+  }
+  for (int c = 0; c < chain->count; c++)
+    if (whole[c] > 0) chain->weight[c] /= whole[c];
+  RengaFree(&whole);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* Without a loss there is no backward: nothing is kept. */
 static RengaErrorCode FindSaved(SearchChain *chain)
 {
@@ -85,6 +84,7 @@ static RengaErrorCode FindSaved(SearchChain *chain)
   RengaErrorCode code = RengaGraphDifferentiate(all, 0, NULL, NULL, 0, NULL, NULL);
   if (!code) code = FindChainPlaces(chain, &place);
   if (!code) code = MarkSaved(all, place, chain);
+  if (!code) code = WeighParameters(all, place, chain);
   RengaFree(&place);
   RengaGraphDestroy(&all);
   RengaCall(code);
@@ -96,9 +96,10 @@ static RengaErrorCode AddChainUse(SearchChain *chain, RengaValue v, int place)
   const RengaGraphValue *value = RengaGraphGetValue(chain->graph, v);
   const bool trained = value->kind == RENGA_VALUE_PARAMETER && !value->frozen;
   const int before = chain->last[v];
-  const double elements = value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE
-                              ? BytesOf(value, 1) / (double)RengaDataTypeSize(value->stored)
-                              : 0;
+  const double elements =
+      value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE
+          ? RengaSearchBytesOf_Private(value, 1) / (double)RengaDataTypeSize(value->stored)
+          : 0;
   chain->last[v] = place;
   if (elements <= 0 || before == place) return RENGA_SUCCESS;
   if (!trained) {
@@ -138,8 +139,10 @@ RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *cha
   RengaCall(RengaMalloc(n_nodes + 1, &chain->node));
   RengaCall(RengaMalloc(n_nodes + 1, &chain->elements));
   RengaCall(RengaMalloc(n_nodes + 1, &chain->states));
+  RengaCall(RengaMalloc(n_nodes + 1, &chain->weight));
   RengaCall(RengaMalloc(1, &chain->store));
   RengaCall(RengaSearchSchedulesCreate_Private(&chain->schedules));
+  RengaCall(RengaSearchKeptCreate_Private(graph, &chain->kept));
   RengaCall(RengaMalloc(n_values + 1, &chain->saved));
   RengaCall(RengaMalloc(n_values + 1, &chain->last));
   RengaCall(RengaMalloc(n_values + 1, &chain->reader));
@@ -156,9 +159,11 @@ void RengaSearchChainFree_Private(SearchChain *chain)
   }
   RengaFree(&chain->store);
   RengaSearchSchedulesFree_Private(&chain->schedules);
+  RengaSearchKeptFree_Private(&chain->kept);
   RengaFree(&chain->node);
   RengaFree(&chain->elements);
   RengaFree(&chain->states);
+  RengaFree(&chain->weight);
   RengaFree(&chain->saved);
   RengaFree(&chain->last);
   RengaFree(&chain->reader);
@@ -173,7 +178,7 @@ static void WeighValue(const SearchChain *chain, int v, int place, double bytes,
   if (last > place) {
     model->cut[place + 1] += bytes;
     model->cut[last + 1] -= bytes;
-    if (!chain->saved[RootOfValue(chain->graph, v)]) {
+    if (!chain->saved[RengaSearchRootOf_Private(chain->graph, v)]) {
       model->unsaved[place + 1] += bytes;
       model->unsaved[last + 1] -= bytes;
     }
@@ -194,7 +199,8 @@ static void WeighNode(const SearchChain *chain, int place, int64_t microbatch, S
   const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[place]);
   for (int o = 0; o < node->n_out; o++) {
     if (node->out[o] < 0) continue;
-    const double bytes = BytesOf(RengaGraphGetValue(chain->graph, node->out[o]), microbatch);
+    const double bytes =
+        RengaSearchBytesOf_Private(RengaGraphGetValue(chain->graph, node->out[o]), microbatch);
     WeighValue(chain, node->out[o], place, bytes, model);
     if (chain->last[node->out[o]] > place) model->sent[place + 1] += bytes;
     model->temporary[place] += bytes;
@@ -203,11 +209,13 @@ static void WeighNode(const SearchChain *chain, int place, int64_t microbatch, S
     if (node->in[i] < 0) continue;
     const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
     if (value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE) continue;
-    const double bytes = BytesOf(value, microbatch);
-    if (CrossesCuts(value)) model->temporary[place] += value->differentiable ? bytes : 0;
-    if (!CrossesCuts(value) && chain->last[node->in[i]] == place) model->inputs[place + 1] += bytes;
+    const double bytes = RengaSearchBytesOf_Private(value, microbatch);
+    if (RengaSearchCrossesCuts_Private(value))
+      model->temporary[place] += value->differentiable ? bytes : 0;
+    if (!RengaSearchCrossesCuts_Private(value) && chain->last[node->in[i]] == place)
+      model->inputs[place + 1] += bytes;
     if (IsRepeated(node, i)) continue;
-    if (CrossesCuts(value)) model->received[place] += bytes;
+    if (RengaSearchCrossesCuts_Private(value)) model->received[place] += bytes;
     if (value->kind == RENGA_VALUE_INPUT && chain->last[node->in[i]] == place)
       model->fields[place + 1] += bytes;
   }
@@ -224,7 +232,8 @@ static void MarkReturned(const SearchChain *chain, const RengaProfileCost costs[
     for (int i = 0; i < node->n_in && returned[c]; i++) {
       if (node->in[i] < 0) continue;
       const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
-      if (CrossesCuts(value) && value->differentiable) returned[place[value->producer]] = true;
+      if (RengaSearchCrossesCuts_Private(value) && value->differentiable)
+        returned[place[value->producer]] = true;
     }
   }
 }
@@ -238,7 +247,7 @@ static void FindPaths(const SearchChain *chain, const RengaProfileCost costs[], 
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] < 0) continue;
       const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
-      if (!CrossesCuts(value)) continue;
+      if (!RengaSearchCrossesCuts_Private(value)) continue;
       const int from = place[value->producer];
       const RengaProfileCost *cost = &costs[value->producer];
       path[2 * c] = fmax(path[2 * c], path[2 * from] + cost->forward);
@@ -258,7 +267,7 @@ static void FindPathsBehind(const SearchChain *chain, const RengaProfileCost cos
     for (int i = 0; i < node->n_in && returned[c]; i++) {
       if (node->in[i] < 0) continue;
       const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
-      if (!CrossesCuts(value) || !value->differentiable) continue;
+      if (!RengaSearchCrossesCuts_Private(value) || !value->differentiable) continue;
       double *before = &path[place[value->producer]];
       *before = fmax(*before, path[c] + cost->forward + cost->backward);
     }
@@ -325,6 +334,7 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
   for (int c = 0; c < count; c++) {
     model->forward[c + 1] = model->forward[c] + costs[chain->node[c]].forward;
     model->backward[c + 1] = model->backward[c] + costs[chain->node[c]].backward;
+    model->weight[c + 1] = model->weight[c] + chain->weight[c] * costs[chain->node[c]].backward;
     WeighNode(chain, c, microbatch, model);
   }
   AddUp(count, model->cut);
@@ -343,6 +353,7 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
   }
   RengaSearchModelFinish_Private(model);
   RengaCall(FindLeads(chain, costs, model));
+  RengaCall(RengaSearchFillRates_Private(chain, microbatch, costs, model));
   model->n_ties = chain->n_ties;
   model->tie = chain->tie;
   return RENGA_SUCCESS;
@@ -378,10 +389,15 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   model->memory = task->memory;
   model->microbatch = task->size[size];
   model->schedule = task->schedule;
-  RengaSearchSetPolicies_Private(can.recompute, model);
+  RengaSearchSetPolicies_Private(can.recompute && !task->fixes_saved, model);
+  model->policies.mixed = can.recompute && !task->fixes_saved;
+  if (task->fixes_saved) model->policies.saved[0] = task->saved;
   model->unequal = can.unequal_replicas && !spread && !task->wanted.equal;
   model->listing.every = task->wanted.every;
-  model->unordered = task->unordered;
+  model->listing.shards = task->shards;
+  model->listing.unordered = task->unordered;
+  model->listing.n_short = task->run.n_short;
+  model->listing.short_batch = task->run.short_batch;
   model->stages = task->wanted.stages;
   model->replicas = task->wanted.replicas;
   model->moments = task->moments;

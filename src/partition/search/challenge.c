@@ -142,6 +142,7 @@ static RengaErrorCode ChallengeType(Solution *solution, const SearchFinder *riva
   bool other_fits = false;
   task.finder = *rival;
   task.n_rivals = 0;
+  if (*fits) task.beat = solution->step;
   if (RengaSearchIsLarge_Private(&task, solution->chain)) {
     if (rival->quick) RengaCall(Challenge(solution, &task, fits));
     return RENGA_SUCCESS;

@@ -1,6 +1,9 @@
 /* From a partition to the search's task and from its answer to a plan, on all ranks: costs are
    found together, rank 0 plans, all get the answer. */
 #include "../partitionimpl.h"
+#include "renga/private/optimizer.h"
+#include "renga/private/plan.h"
+#include "renga/private/settings.h"
 #include "rengacomm.h"
 #include "rengaschedule.h"
 #include "search.h"
@@ -23,6 +26,7 @@ typedef struct {
   int n_rows, n_first; /* sizes of micro-batches, each with a leaf */
   int64_t size[ROWS_MOST], leaf[ROWS_MOST];
   RengaProfileCost *costs[ROWS_MOST]; /* rows of the same size have the same */
+  int64_t *short_batch;
 } Collected;
 
 /* Numbers without repetition. */
@@ -253,6 +257,15 @@ static RengaErrorCode SetUpDevice(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
+/* Where nobody fixed the level those of the runtime are open, unless the optimizer is not ours. */
+static void TakeShards(RengaSettings settings, bool outside, SearchShards *shards)
+{
+  RengaShard wanted = RENGA_SHARD_NOTHING;
+  const bool fixed = RengaSettingsFindShard_Private(settings, &wanted);
+  const bool open = !fixed && !outside && RengaSearchCapabilities_Private().shard;
+  *shards = (SearchShards){.least = wanted, .most = open ? RENGA_SHARD_OPTIMIZER : wanted};
+}
+
 /* Of the settings all that decides memory and time. */
 static RengaErrorCode TakeTaskSettings(RengaPartition partition, SearchTask *task)
 {
@@ -260,18 +273,34 @@ static RengaErrorCode TakeTaskSettings(RengaPartition partition, SearchTask *tas
   const char *const *names;
   const char *schedule, *reduction;
   double eager;
-  RengaCall(RengaPartitionGetSettings(partition, &task->settings));
-  RengaCall(RengaSettingsGetOptimizer(task->settings, &optimizer));
+  RengaSettings settings;
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
   RengaCall(RengaOptimizerGetMoments(optimizer, &task->moments, &names));
-  RengaCall(RengaSettingsGetReduction(task->settings, &reduction));
+  if (RengaSettingsOffloadsMoments_Private(settings)) task->moments = 0; /* of the device */
+  RengaCall(RengaSettingsGetReduction(settings, &reduction));
+  task->run.settings = settings;
+  TakeShards(settings, RengaOptimizerIsOutside_Private(optimizer), &task->shards);
+  task->fixes_saved = RengaSettingsFindSaved_Private(settings, &task->saved);
   task->unordered = strcmp(reduction, RENGA_REDUCTION_UNORDERED) == 0;
-  RengaCall(RengaSettingsGetSchedule(task->settings, &schedule));
-  RengaCall(RengaSettingsGetEager(task->settings, &eager));
+  RengaCall(RengaSettingsGetSchedule(settings, &schedule));
+  RengaCall(RengaSettingsGetEager(settings, &eager));
   RengaCall(RengaSearchCheckSchedule_Private(schedule));
-  task->schedule = (SearchSchedule){.gpipe = schedule && !strcmp(schedule, RENGA_SCHEDULE_GPIPE),
-                                    .eager = eager > 0 ? eager : 0};
+  task->schedule = RengaSearchScheduleNamed_Private(schedule, eager);
   task->any_schedule = !schedule;
   return RENGA_SUCCESS;
+}
+
+/* Those that stages of the plan have. */
+static SearchShards ShardsOf(RengaPlan plan)
+{
+  SearchShards shards = {.least = RENGA_SHARD_PARAMETERS, .most = RENGA_SHARD_NOTHING};
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
+    const RengaShard own = RengaPlanGetStage(plan, s)->shape.shard;
+    if (own < shards.least) shards.least = own;
+    if (own > shards.most) shards.most = own;
+  }
+  return shards;
 }
 
 static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *wish, int ranks,
@@ -291,15 +320,21 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   RengaCall(FindTaskRates(partition, collected, task));
   RengaCall(RengaProfileGetMachine(collected->from.profile, &task->machine));
   RengaCall(TakeTaskSettings(partition, task));
+  RengaCall(RengaPartitionListShort_Private(partition, batch, &task->run.n_short,
+                                            &collected->short_batch));
+  task->run.short_batch = collected->short_batch;
   task->graph = partition->graph;
   task->ranks = ranks;
   task->given = wish->given;
+  if (task->given) RengaCall(RengaSearchTakeSchedule_Private(task->given, task));
   task->wanted.stages = wish->given ? 0 : partition->stages;
   task->wanted.replicas = wish->given ? 0 : partition->replicas;
   task->batch = batch;
   task->exact = wish->exact;
   task->time_limit = wish->time_limit;
   task->finder = wish->finder;
+  if (wish->finder.find) task->shards.most = task->shards.least;
+  if (wish->given) task->shards = ShardsOf(wish->given);
   task->n_sizes = collected->n_rows;
   task->n_first = collected->n_first;
   task->size = collected->size;
@@ -311,6 +346,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
 static RengaErrorCode FreeCollected(RengaPartition partition, Collected *collected)
 {
   FreeCosts(collected);
+  RengaFree(&collected->short_batch);
   RengaCall(RengaPartitionFreeCosts_Private(partition, &collected->from));
   return RENGA_SUCCESS;
 }
@@ -319,7 +355,10 @@ static RengaErrorCode AllocateAnswer(SearchAnswer *answer)
 {
   RengaCall(RengaMalloc(answer->n_stages, &answer->stage));
   RengaCall(RengaMalloc(answer->n_ranks, &answer->rank));
+  RengaCall(RengaMalloc(answer->n_messages + 1, &answer->message));
   RengaCall(RengaMalloc(answer->n_reasons, &answer->reason));
+  RengaCall(RengaMalloc(answer->n_kept + 1, &answer->kept));
+  RengaCall(RengaMalloc(answer->n_stages + 1, &answer->kept_first));
   return RENGA_SUCCESS;
 }
 
@@ -333,14 +372,24 @@ static RengaErrorCode ShareAnswer(RengaComm comm, SearchAnswer *answer)
   RengaCall(RengaCommBroadcast(comm, answer, sizeof *answer, 0, what));
   answer->stage = mine.stage;
   answer->rank = mine.rank;
+  answer->message = mine.message;
   answer->reason = mine.reason;
+  answer->kept = mine.kept;
+  answer->kept_first = mine.kept_first;
   RengaCall(RengaErrorAgree(ranks, root ? RENGA_SUCCESS : AllocateAnswer(answer)));
   RengaCall(RengaCommBroadcast(comm, answer->stage,
                                (size_t)answer->n_stages * sizeof *answer->stage, 0, what));
   RengaCall(RengaCommBroadcast(comm, answer->rank, (size_t)answer->n_ranks * sizeof *answer->rank,
                                0, what));
+  RengaCall(RengaCommBroadcast(comm, answer->message,
+                               (size_t)answer->n_messages * sizeof *answer->message, 0, what));
   RengaCall(RengaCommBroadcast(comm, answer->reason,
                                (size_t)answer->n_reasons * sizeof *answer->reason, 0, what));
+  RengaCall(RengaCommBroadcast(comm, answer->kept, (size_t)answer->n_kept * sizeof *answer->kept, 0,
+                               what));
+  RengaCall(RengaCommBroadcast(comm, answer->kept_first,
+                               (size_t)(answer->n_stages + 1) * sizeof *answer->kept_first, 0,
+                               what));
   return RENGA_SUCCESS;
 }
 
@@ -348,11 +397,16 @@ static RengaErrorCode FillPlanFromAnswer(RengaPartition partition, int64_t batch
                                          const SearchAnswer *answer, RengaPlan plan)
 {
   RengaCall(RengaPlanSetStages(plan, partition->graph, answer->n_stages, answer->stage));
+  for (int s = 0; s < answer->n_stages; s++)
+    RengaCall(RengaSearchSetKept_Private(partition->graph, plan, s,
+                                         answer->kept_first[s + 1] - answer->kept_first[s],
+                                         answer->kept + answer->kept_first[s]));
   RengaCall(RengaPlanSetRanks(plan, answer->rank));
   RengaCall(RengaPlanSetBatch(plan, batch, answer->microbatch));
   RengaCall(RengaPlanSetLeaf(plan, answer->leaf));
   RengaCall(RengaSearchSetSchedule_Private(&answer->schedule, plan));
   RengaCall(RengaPlanSetPrediction(plan, &answer->prediction));
+  RengaCall(RengaPlanSetMessageSeconds_Private(plan, answer->n_messages, answer->message));
   for (int r = 0; r < answer->n_reasons; r++)
     RengaCall(RengaPlanAddReason(plan, answer->reason[r].topic, answer->reason[r].sentence));
   return RENGA_SUCCESS;
@@ -405,6 +459,7 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
     code = RengaErrorAgree(partition->hdr.comm,
                            SolveOnFirst(comm, collected.from.profile, &task, &answer));
   if (!code) code = ShareAnswer(comm, &answer);
+  if (answer.schedule.type) answer.schedule.type = task.schedule.type; /* this rank's own */
   if (!code) code = FillPlanFromAnswer(partition, batch, &answer, plan);
   if (!code) code = NameOrigin(collected.from.profile, plan);
   RengaSearchAnswerFree_Private(&answer);

@@ -105,7 +105,8 @@ static RengaErrorCode TakeLayout(const GreedyCover *cover, int first, SearchLayo
   SearchLayout layout = {.count = suffix->stages};
   RengaCall(RengaMalloc(layout.count, &layout.stage));
   for (int s = 0, begin = 0; s < layout.count; s++) {
-    layout.stage[s] = (SearchStage){begin, suffix->end, suffix->candidate->shape};
+    layout.stage[s] =
+        (SearchStage){.begin = begin, .end = suffix->end, .shape = suffix->candidate->shape};
     begin = suffix->end;
     suffix = cover->suffix + (int64_t)begin * FRONT_MOST + suffix->next;
   }

@@ -101,8 +101,9 @@ static RengaErrorCode TakeEqual(EqualSearch *equal, const CutPair *pair, SearchL
   RengaCall(RengaMalloc(pair->stages, &layout.stage));
   for (int s = 0; s < pair->stages; s++)
     layout.stage[s] =
-        (SearchStage){equal->cut[s], s + 1 < pair->stages ? equal->cut[s + 1] : equal->model->count,
-                      pair->candidate->shape};
+        (SearchStage){.begin = equal->cut[s],
+                      .end = s + 1 < pair->stages ? equal->cut[s + 1] : equal->model->count,
+                      .shape = pair->candidate->shape};
   RengaCall(RengaSearchTake_Private(equal->model, &layout, best));
   return RENGA_SUCCESS;
 }

@@ -102,7 +102,7 @@ static RengaErrorCode TryBetter(const SearchTask *task, const SearchChain *chain
   double step = HUGE_VAL;
   RengaCall(TryOther(task, chain, layout, other, NULL));
   RengaCall(RengaSearchLayoutCopy_Private(layout, &own));
-  if (task->memory <= 0) RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, &own);
+  if (task->memory <= 0) RengaSearchTakeFirstPolicy_Private(model, &own);
   const RengaErrorCode code = SimulateOn(task, chain, model, &own, &step);
   RengaSearchLayoutFree_Private(&own);
   RengaCall(code);
@@ -420,10 +420,20 @@ static void NameWish(const char *what, int wish, size_t size, char text[])
 
 /* The plans that the bound is one of. What type exact covers is shown whether or not anybody asks
    why. */
-static RengaErrorCode ExplainProof(const SearchTask *task, bool proved, double bound,
+static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solution,
                                    SearchAnswer *answer)
 {
+  const char *shards = solution->shards_too ? "with or without a sharded optimizer, "
+                       : task->shards.least ? "with a sharded optimizer, "
+                                            : "";
   char sizes[128] = "", leaves[96] = "", stages[24], replicas[24];
+  if (task->schedule.type) {
+    RengaCall(SayReason(answer, "proof",
+                        "under schedule %s no lower bound is known: those of the search are of "
+                        "whole backwards, gpipe's and 1f1b's",
+                        task->schedule.type));
+    return RENGA_SUCCESS;
+  }
   NameNumbers(task->n_sizes, task->size, sizeof sizes, sizes);
   NameNumbers(task->n_sizes, task->leaf, sizeof leaves, leaves);
   NameWish("stages", task->wanted.stages, sizeof stages, stages);
@@ -431,11 +441,11 @@ static RengaErrorCode ExplainProof(const SearchTask *task, bool proved, double b
   RengaCall(SayReason(
       answer, task->exact ? "covered" : "proof",
       "no plan has a faster step than %.4g s, in micro-batches of %s and leaves of %s: %s "
-      "that are intervals of the nodes' order, with %s, any ranks and recomputation, %s%s",
-      bound, sizes, leaves, stages, replicas,
+      "that are intervals of the nodes' order, with %s, any ranks and recomputation, %s%s%s",
+      solution->bound, sizes, leaves, stages, replicas, shards,
       task->any_schedule ? "under gpipe and 1f1b with any number begun early"
                          : "under the schedule that is asked for",
-      proved ? "; every one that may be faster was simulated" : ""));
+      solution->proved ? "; every one that may be faster was simulated" : ""));
   return RENGA_SUCCESS;
 }
 
@@ -447,11 +457,12 @@ static RengaErrorCode ExplainChunks(const SearchLayout *layout, SearchAnswer *an
                 "each rank computes %d of the %d stages, %d after another; plans of several stages "
                 "per rank are simulated, but not searched, and no lower bound is known of them",
                 layout->chunks, layout->count, RengaSearchAcross_Private(layout)));
-  RengaCall(
-      SayReason(answer, "order",
-                "each stage keeps the order that it would have alone, so that less waiting is "
-                "saved than by an interleaved order; cuts are even in single stages, not in the "
-                "sums of a rank's"));
+  if (!layout->schedule.type)
+    RengaCall(
+        SayReason(answer, "order",
+                  "each stage keeps the order that it would have alone, so that less waiting is "
+                  "saved than by an interleaved order; cuts are even in single stages, not in the "
+                  "sums of a rank's"));
   return RENGA_SUCCESS;
 }
 
@@ -473,6 +484,6 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
   RengaCall(ExplainConvex(task, chain, model, layout, answer));
   RengaCall(ExplainGradients(model, layout, answer));
   RengaCall(ExplainChoice(task, answer));
-  RengaCall(ExplainProof(task, solution->proved, solution->bound, answer));
+  RengaCall(ExplainProof(task, solution, answer));
   return RENGA_SUCCESS;
 }

@@ -151,11 +151,18 @@ static int ReplicasAt(const Climb *climb, int s)
   return climb->now.stage[s].shape.replicas;
 }
 
+/* One replica has nothing to share. */
+static void ChangeReplicas(const Climb *climb, int replicas, RengaStageShape *shape)
+{
+  shape->replicas = replicas;
+  if (replicas == 1) shape->shard = climb->trial.model.listing.shards.least;
+}
+
 /* climb->next with so many replicas of a stage more; false: no stage may have as many. */
 static bool AddReplicaChanges(Climb *climb, int s, int more)
 {
   RengaStageShape *shape = &climb->next.stage[s].shape;
-  shape->replicas = ReplicasAt(climb, s) + more;
+  ChangeReplicas(climb, ReplicasAt(climb, s) + more, shape);
   return RengaSearchMayHave_Private(&climb->trial.model, shape);
 }
 
@@ -207,7 +214,7 @@ static RengaErrorCode PartStage(Climb *climb, int s, int second, bool *faster)
 {
   const SearchLayout *now = &climb->now;
   RengaStageShape part = now->stage[s].shape;
-  part.replicas = second;
+  ChangeReplicas(climb, second, &part);
   if (!RengaSearchMayHave_Private(&climb->trial.model, &part)) return RENGA_SUCCESS;
   CopyLayoutStages(now, &climb->next);
   if (!AddReplicaChanges(climb, s, -second)) return RENGA_SUCCESS;
@@ -232,6 +239,25 @@ static RengaErrorCode ChangeStages(Climb *climb, bool *faster)
   return RENGA_SUCCESS;
 }
 
+/* A stage that shares more, or less. */
+static RengaErrorCode ChangeShards(Climb *climb, bool *faster)
+{
+  const SearchShards shards = climb->trial.model.listing.shards;
+  for (int s = 0; s < climb->now.count && MayGoOn(climb); s++)
+    for (int level = shards.least; level <= (int)shards.most && shards.least < shards.most;
+         level++) {
+      bool moved = false;
+      CopyLayoutStages(&climb->now, &climb->next);
+      RengaStageShape *shape = &climb->next.stage[s].shape;
+      if ((int)shape->shard == level) continue;
+      shape->shard = (RengaShard)level;
+      if (!RengaSearchMayHave_Private(&climb->trial.model, shape)) continue;
+      RengaCall(TryNext(climb, &moved));
+      *faster = *faster || moved;
+    }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunClimb(Climb *climb, bool cuts_alone)
 {
   bool faster = true;
@@ -239,6 +265,7 @@ static RengaErrorCode RunClimb(Climb *climb, bool cuts_alone)
     faster = false;
     RengaCall(MoveTogether(climb, 1, &faster));
     if (!faster) RengaCall(MoveTogether(climb, 2, &faster));
+    if (!faster && !cuts_alone) RengaCall(ChangeShards(climb, &faster));
     if (!faster && !cuts_alone) RengaCall(GiveReplicas(climb, &faster));
     if (!faster && !cuts_alone) RengaCall(ChangeStages(climb, &faster));
   }

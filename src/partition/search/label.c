@@ -93,7 +93,8 @@ static RengaErrorCode Complete(SearchLabels *labels, const SearchLabel *label)
   SearchLayout layout = {.count = label->depth};
   RengaCall(RengaMalloc(label->depth, &layout.stage));
   for (int s = 0; s < layout.count; s++) {
-    layout.stage[s] = (SearchStage){label->begin, label->end, label->candidate->shape};
+    layout.stage[s] =
+        (SearchStage){.begin = label->begin, .end = label->end, .shape = label->candidate->shape};
     if (label->next >= 0) label = &labels->label[label->next];
   }
   RengaSearchLayoutKeep_Private(labels->model, &layout, labels->best);

@@ -38,7 +38,15 @@ bool RengaSearchIsEqual_Private(const SearchLayout *layout)
 
 void RengaSearchSetSaved_Private(RengaSaved saved, SearchLayout *layout)
 {
-  for (int s = 0; s < layout->count; s++) layout->stage[s].shape.saved = saved;
+  for (int s = 0; s < layout->count; s++) {
+    layout->stage[s].shape.saved = saved;
+    layout->stage[s].kept = (SearchKept){0};
+  }
+}
+
+void RengaSearchTakeFirstPolicy_Private(const SearchModel *model, SearchLayout *layout)
+{
+  RengaSearchSetSaved_Private(model->policies.saved[0], layout);
 }
 
 static bool IsWanted(const SearchModel *model, const SearchLayout *layout)

@@ -1,6 +1,7 @@
 /* A plan that is there already, as of a file: what a step of it takes and needs is worked out as if
    the searches had found it. */
 #include "solution.h"
+#include "renga/private/plan.h"
 #include "rengaschedule.h"
 #include <math.h>
 #include <string.h>
@@ -13,15 +14,15 @@ static int PlaceAfter(const SearchModel *model, int node)
   return place;
 }
 
-/* The settings of the run decide its schedule, else the plan does. */
-static RengaErrorCode TakePlanSchedule(RengaPlan plan, SearchTask *task)
+RengaErrorCode RengaSearchTakeSchedule_Private(RengaPlan plan, SearchTask *task)
 {
   const char *type;
   if (!task->any_schedule) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetSchedule(plan, &type));
   RengaCall(RengaSearchCheckSchedule_Private(type));
-  task->schedule.gpipe = type && strcmp(type, RENGA_SCHEDULE_GPIPE) == 0;
-  RengaCall(RengaPlanGetEager(plan, &task->schedule.eager));
+  double eager = 0;
+  RengaCall(RengaPlanGetEager(plan, &eager));
+  task->schedule = RengaSearchScheduleNamed_Private(type, eager);
   return RENGA_SUCCESS;
 }
 
@@ -29,13 +30,13 @@ static RengaErrorCode TakePlanSchedule(RengaPlan plan, SearchTask *task)
 static RengaErrorCode FillLayout(RengaPlan plan, const SearchModel *model, SearchLayout *layout)
 {
   const int count = RengaPlanGetStageCount(plan);
+  const int working = model->candidate[model->n_candidates - 1].shape.replicas;
   RengaCall(RengaMalloc(count, &layout->stage));
   layout->count = count;
   layout->chunks = RengaPlanGetStage(plan, 0)->shape.chunks;
   for (int s = 0; s < count; s++) {
     const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
-    const int most =
-        model->n_candidates < stage->shape.replicas ? model->n_candidates : stage->shape.replicas;
+    const int most = working < stage->shape.replicas ? working : stage->shape.replicas;
     layout->stage[s] = (SearchStage){.begin = s ? PlaceAfter(model, stage->first) : 0,
                                      .end = PlaceAfter(model, stage->last),
                                      .shape = stage->shape};
@@ -44,6 +45,16 @@ static RengaErrorCode FillLayout(RengaPlan plan, const SearchModel *model, Searc
   RengaSearchEvaluate_Private(model, layout);
   for (int s = 0; s < count; s++)
     layout->stage[s].shape.saved = RengaPlanGetStage(plan, s)->shape.saved;
+  return RENGA_SUCCESS;
+}
+
+/* What its stages keep, and make again, at the layout's micro-batch. */
+static RengaErrorCode TakePlanKept(const SearchTask *task, const SearchChain *chain,
+                                   const SearchModel *model, SearchLayout *layout)
+{
+  const RengaProfileCost *costs = task->costs[RengaSearchRowOf_Private(task, layout)];
+  for (int s = 0; s < layout->count; s++)
+    RengaCall(RengaSearchTakeKept_Private(chain, costs, model, task->given, s, &layout->stage[s]));
   return RENGA_SUCCESS;
 }
 
@@ -63,6 +74,12 @@ static RengaErrorCode CopyPlanStages(RengaGraph graph, RengaPlan from, RengaPlan
     n += RengaSearchShapeDevices_Private(&own->shape);
   }
   if (!code) code = RengaPlanSetStages(to, graph, count, stage);
+  for (int s = 0; s < count && !code; s++) {
+    const char *const *name;
+    int kept;
+    code = RengaPlanGetKept(from, s, &kept, &name);
+    if (!code && kept) code = RengaPlanSetKept(to, s, kept, name);
+  }
   if (!code) code = RengaPlanSetRanks(to, rank);
   RengaFree(&stage);
   RengaFree(&rank);
@@ -86,6 +103,17 @@ RengaErrorCode RengaSearchCopyPlan_Private(RengaGraph graph, RengaPlan from, Ren
   return RENGA_SUCCESS;
 }
 
+/* Schedules may go by them. */
+static void SetStageSeconds(Solution *solution)
+{
+  const SearchLayout *layout = &solution->layout;
+  for (int s = 0; s < layout->count; s++) {
+    const SearchCost cost =
+        RengaSearchCostOf_Private(&solution->model, &layout->stage[s], layout->count - s);
+    RengaPlanSetSeconds_Private(solution->plan, s, cost.forward, cost.backward);
+  }
+}
+
 /* solution->task has the plan's own micro-batch and leaf as its first row. */
 RengaErrorCode RengaSolutionTake_Private(Solution *solution)
 {
@@ -94,12 +122,15 @@ RengaErrorCode RengaSolutionTake_Private(Solution *solution)
   RengaPlanPrediction prediction;
   task.memory = 0; /* what recomputes is decided */
   task.wanted.every = true;
-  RengaCall(TakePlanSchedule(task.given, &task));
+  RengaCall(RengaSearchTakeSchedule_Private(task.given, &task));
   RengaCall(RengaSearchModelOf_Private(&task, solution->chain, 0, false, &solution->model));
   RengaCall(FillLayout(task.given, &solution->model, layout));
+  layout->schedule = task.schedule;
+  RengaCall(TakePlanKept(&task, solution->chain, &solution->model, layout));
   RengaCall(RengaPlanCreate(task.self, &solution->plan));
   RengaCall(RengaSearchCopyPlan_Private(task.graph, task.given, solution->plan));
   RengaCall(RengaSearchSetSchedule_Private(&task.schedule, solution->plan));
+  SetStageSeconds(solution);
   RengaCall(RengaMalloc(layout->count, &solution->memory));
   RengaCall(RengaSearchMemory_Private(&task, &solution->model, layout, solution->plan,
                                       solution->memory, &solution->most));

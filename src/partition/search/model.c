@@ -11,16 +11,18 @@ static int LevelsOfCount(int count)
   return levels;
 }
 
-enum { SUMS = 14 };
+enum { SUMS = 16 + SEARCH_CLASSES };
 
 /* The arrays of count + 1 places. */
 static void ListModelSums(SearchModel *model, double **sums[SUMS])
 {
-  double **const all[SUMS] = {&model->forward,  &model->backward, &model->elements, &model->states,
-                              &model->saved,    &model->inputs,   &model->cut,      &model->unsaved,
-                              &model->lead,     &model->tail,     &model->read,     &model->fields,
-                              &model->received, &model->sent};
+  double **const all[SUMS] = {
+      &model->forward,  &model->backward, &model->elements, &model->states,
+      &model->saved,    &model->inputs,   &model->cut,      &model->unsaved,
+      &model->lead,     &model->tail,     &model->read,     &model->fields,
+      &model->received, &model->sent,     &model->weight,   &model->listing.rates.across};
   memcpy(sums, all, sizeof all);
+  for (int k = 0; k < SEARCH_CLASSES; k++) sums[SUMS - 1 - k] = &model->listing.rates.bytes[k];
 }
 
 SearchModel RengaSearchModelSettings_Private(const SearchModel *model)
@@ -120,7 +122,8 @@ double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchCandi
 }
 
 /* Micro-batches that a stage with so many stages from it to the last holds. */
-static double Slots(const SearchModel *model, const SearchCandidate *candidate, int depth)
+double RengaSearchSlots_Private(const SearchModel *model, const SearchCandidate *candidate,
+                                int depth)
 {
   const double rounds = (double)candidate->rounds;
   const int64_t early =
@@ -151,7 +154,7 @@ static double UnsavedBytes(const SearchModel *model, const SearchCandidate *cand
 double RengaSearchStageBytes_Private(const SearchModel *model, const SearchCandidate *candidate,
                                      RengaSaved saved, int begin, int end, int depth)
 {
-  const double slots = Slots(model, candidate, depth);
+  const double slots = RengaSearchSlots_Private(model, candidate, depth);
   return UnsavedBytes(model, candidate, begin, end, slots) +
          SavedBytes(model, candidate, saved, begin, end, slots);
 }
@@ -166,12 +169,30 @@ static double ReduceSeconds(const SearchModel *model, const SearchCandidate *can
   return candidate->shape.replicas == 1 || reduce < 0 ? 0 : reduce;
 }
 
+/* Of the values that replicas updated a share of each, what is left when the first micro-batch of
+   the next step has come through the stages before. */
+static double GatherSeconds(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                            double elements)
+{
+  return LargerOf(0, candidate->gather_latency +
+                         candidate->gather_rate * candidate->bytes.value * elements -
+                         model->forward[begin]);
+}
+
+static double UpdateSeconds(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                            int end)
+{
+  const double held = RengaSearchHeld_Private(model, begin, end);
+  const double update = model->update_rate * held / candidate->updaters;
+  return candidate->updaters == 1 ? update : update + GatherSeconds(model, candidate, begin, held);
+}
+
 double RengaSearchLeastEnd_Private(const SearchModel *model, const SearchCandidate *candidate,
                                    int begin, int end)
 {
   const double elements = model->elements[end] - model->elements[begin];
   return ReduceSeconds(model, candidate, begin, elements) +
-         model->update_rate * RengaSearchHeld_Private(model, begin, end);
+         UpdateSeconds(model, candidate, begin, end);
 }
 
 double RengaSearchLeastShare_Private(const SearchModel *model, const SearchCandidate *candidate,
@@ -181,14 +202,14 @@ double RengaSearchLeastShare_Private(const SearchModel *model, const SearchCandi
   const double work = model->forward[end] - model->forward[begin] + model->backward[end] -
                       model->backward[begin] + model->accumulate_rate * elements;
   return (double)(candidate->rounds - 1) * work + ReduceSeconds(model, candidate, begin, elements) +
-         model->update_rate * RengaSearchHeld_Private(model, begin, end);
+         UpdateSeconds(model, candidate, begin, end);
 }
 
 /* The first policy that fits; false: none does. */
 static bool ChoosePolicy(const SearchModel *model, const SearchCandidate *candidate, int begin,
                          int end, int depth, SearchCost *cost)
 {
-  const double slots = Slots(model, candidate, depth);
+  const double slots = RengaSearchSlots_Private(model, candidate, depth);
   const double least = UnsavedBytes(model, candidate, begin, end, slots);
   if (model->memory > 0 && least > model->memory) return false;
   for (int p = 0; p < model->policies.count; p++) {
@@ -199,15 +220,15 @@ static bool ChoosePolicy(const SearchModel *model, const SearchCandidate *candid
   return false;
 }
 
-/* Seconds under the policy of the cost. */
+/* Seconds, with what the cost says of those that are run again. */
 static void FillSeconds(const SearchModel *model, const SearchCandidate *candidate, int begin,
                         int end, SearchCost *cost)
 {
   const double elements = model->elements[end] - model->elements[begin];
   cost->forward = model->forward[end] - model->forward[begin];
-  cost->again = RengaSearchAgain_Private(cost->saved, cost->forward);
   cost->backward = model->backward[end] - model->backward[begin] +
                    model->accumulate_rate * elements + cost->again;
+  cost->weight = model->weight[end] - model->weight[begin] + model->accumulate_rate * elements;
   cost->delay = end < model->count
                     ? candidate->message_latency +
                           candidate->message_rate * (candidate->bytes.message * model->cut[end])
@@ -215,13 +236,14 @@ static void FillSeconds(const SearchModel *model, const SearchCandidate *candida
   cost->rounds =
       (double)(candidate->rounds - 1) * LargerOf(cost->forward + cost->backward, cost->delay);
   cost->reduce = ReduceSeconds(model, candidate, begin, elements);
-  cost->update = model->update_rate * RengaSearchHeld_Private(model, begin, end);
+  cost->update = UpdateSeconds(model, candidate, begin, end);
 }
 
 bool RengaSearchStageCost_Private(const SearchModel *model, const SearchCandidate *candidate,
                                   int begin, int end, int depth, SearchCost *cost)
 {
   if (!ChoosePolicy(model, candidate, begin, end, depth, cost)) return false;
+  cost->again = RengaSearchAgain_Private(cost->saved, model->forward[end] - model->forward[begin]);
   FillSeconds(model, candidate, begin, end, cost);
   return true;
 }
@@ -230,8 +252,13 @@ SearchCost RengaSearchCostOf_Private(const SearchModel *model, const SearchStage
 {
   const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &stage->shape);
   SearchCost cost = {.saved = stage->shape.saved};
-  cost.memory =
-      RengaSearchStageBytes_Private(model, &candidate, cost.saved, stage->begin, stage->end, depth);
+  cost.memory = RengaSearchStageBytes_Private(model, &candidate, cost.saved, stage->begin,
+                                              stage->end, depth) +
+                (RengaSearchSlots_Private(model, &candidate, depth) - 1) * stage->kept.bytes;
+  cost.again = stage->kept.set
+                   ? stage->kept.again
+                   : RengaSearchAgain_Private(cost.saved, model->forward[stage->end] -
+                                                              model->forward[stage->begin]);
   FillSeconds(model, &candidate, stage->begin, stage->end, &cost);
   return cost;
 }
@@ -261,6 +288,7 @@ static bool SumRank(const SearchModel *model, SearchLayout *layout, int first, S
                                       layout->count - s, &cost))
       return false;
     stage->shape.saved = cost.saved;
+    stage->kept = (SearchKept){0};
     layout->fill += cost.forward + cost.backward + 2 * cost.delay;
     sum->rounds += cost.rounds;
     sum->reduce += cost.reduce;

@@ -18,6 +18,13 @@
 /* Of a chain of at most SEARCH_SHORT places more is tried, of one of more than SEARCH_LONG less. */
 enum { SEARCH_BUFFERS_MOST = 64, SEARCH_LEVELS_MOST = 8, SEARCH_SHORT = 64, SEARCH_LONG = 5000 };
 
+/* What a stage that recomputes keeps all the same. */
+typedef struct {
+  int set;      /* its number in the chain's; 0: it keeps none; -1: which is not known yet */
+  double again; /* seconds of a micro-batch that are run again nevertheless */
+  double bytes; /* that are kept, of a micro-batch */
+} SearchKept;
+
 /* A parameter's two uses that follow each other, at places of the chain: held once by a stage that
    has both. */
 typedef struct {
@@ -34,8 +41,10 @@ typedef struct {
   int *reader;      /* [values] first place whose backward reads it, count: none */
   double *elements; /* [count + 1] of parameters, by use, before each place */
   double *states;   /* [count + 1] elements of states */
+  double *weight;   /* [count] of a place's backward the share that makes gradients of parameters */
   int n_ties;
   SearchTie *tie;
+  struct SearchKeptSets *kept;       /* sets of values that stages keep */
   struct SearchStore *store;         /* models that were filled; NULL: none is kept */
   struct SearchSchedules *schedules; /* that were set up; NULL: none is kept */
 } SearchChain;
@@ -45,6 +54,9 @@ typedef struct {
    the bytes of the model's sums, which are of the types that the network's precision has. */
 typedef struct {
   double parameter, gradient;
+  double
+      shared; /* of those of a parameter: what replicas may have a share of, masters and moments */
+  double value; /* of those of a parameter: what the network computes with */
   double state; /* float32 at every precision */
   double saved, message;
 } SearchBytes;
@@ -59,19 +71,39 @@ typedef struct {
   int most_replicas;                  /* of the shapes that it dominates */
   int64_t rounds;                     /* micro-batches of the busiest replica */
   int buffers, least_buffers;         /* of gradients; in any order, with any shape it dominates */
-  SearchBytes bytes;                  /* at its precision */
+  SearchBytes bytes;                  /* at its precision, of a replica */
+  int updaters;                       /* replicas that have a share of the update each */
   double reduce_latency, reduce_rate; /* seconds, seconds per byte */
+  double gather_latency, gather_rate; /* of values that each replica updated a share of; 0: none */
   double message_latency, message_rate; /* between this stage and the next */
 } SearchCandidate;
 
 /* GPipe has all micro-batches in flight, 1F1B as many as stages from it to the last, and so many
-   begun early for each stage that follows. */
+   begun early for each stage that follows; any other type the number that its lists say. */
 typedef struct {
   bool gpipe;
   double eager;
+  const char *type; /* another than these two, which is asked for; lent; NULL: one of them */
 } SearchSchedule;
 
-/* What a model's candidates are made from. */
+/* Saved bytes by what it takes to make them again, ascending. */
+enum { SEARCH_CLASSES = 8 };
+typedef struct {
+  double rate[SEARCH_CLASSES];   /* seconds of a byte, at the least */
+  double *bytes[SEARCH_CLASSES]; /* [count + 1] made before each place */
+  double *across; /* [count + 1] seconds of places before, that makers behind have in their rates */
+} SearchRates;
+
+/* Of the seconds of a sum over replicas, which is a scatter and a gather. Who updates a share has
+   the sum of that share alone, and the gather is one of updated values. */
+#define SEARCH_GATHER 0.5
+
+/* Levels of sharding that stages may have, from one to the other; one replica has the least. */
+typedef struct {
+  RengaShard least, most;
+} SearchShards;
+
+/* What a model's candidates, and the seconds of their policies, are made from. */
 typedef struct {
   RengaMachine machine; /* of the links; NULL: messages and reductions cost nothing */
   int n_levels;
@@ -79,8 +111,13 @@ typedef struct {
   bool spread;                          /* replicas lie on different groups of it */
   bool every;                           /* shape is listed, also where another dominates it */
   RengaPrecision precision;             /* of the network */
+  SearchShards shards;                  /* what replicas may have a share of */
   SearchBytes bytes[SEARCH_PRECISIONS]; /* by precision */
-  int widest;                           /* most devices of a replica of those that are listed */
+  bool unordered;                       /* gradients are added in one buffer */
+  int n_short;
+  const int64_t *short_batch; /* [n_short] samples of batches that come beside the step's */
+  int widest;                 /* most devices of a replica of those that are listed */
+  SearchRates rates;
 } SearchListing;
 
 /* Policies of saved tensors, the fastest first: each takes less memory than the one before. */
@@ -88,6 +125,7 @@ enum { SEARCH_POLICIES_MOST = 3 };
 typedef struct {
   int count;
   RengaSaved saved[SEARCH_POLICIES_MOST];
+  bool mixed; /* stages that recompute may keep what there is room for */
 } SearchPolicies;
 
 typedef struct {
@@ -100,13 +138,13 @@ typedef struct {
   SearchSchedule schedule;                    /* that memory is for */
   SearchPolicies policies;                    /* that stages may have */
   bool unequal;                               /* stages may have different numbers of replicas */
-  bool unordered;                             /* gradients are added in one buffer */
   int stages, replicas;                       /* wanted; 0: any */
   int moments;                                /* of the optimizer */
   bool quick;                                 /* with less effort: to explain */
   bool lent;                                  /* all arrays but candidate are the chain's */
   double update_rate, accumulate_rate;        /* seconds per element */
-  double *forward, *backward;                 /* [count + 1] seconds before each place */
+  double *forward, *backward, *weight;        /* [count + 1] seconds before each place; weight: of
+                                                 backward, for gradients of parameters */
   double *elements, *states, *saved, *inputs; /* [count + 1] elements and bytes before each place */
   double *lead, *tail;                        /* [count + 1] see RengaSearchBound_Private */
   double *read;     /* [count + 1] saved bytes by the place that reads them first in backward */
@@ -127,6 +165,7 @@ typedef struct {
 typedef struct {
   double forward, backward; /* seconds of a micro-batch */
   double again;             /* of backward: what the policy of saved tensors adds */
+  double weight;            /* of backward: for gradients of parameters */
   double rounds;            /* seconds of all but one micro-batch */
   double delay;             /* of its message to the next stage, one direction */
   double reduce, update;    /* seconds after the last backward, after all have reduced */
@@ -144,6 +183,7 @@ static inline double RengaSearchAgain_Private(RengaSaved saved, double forward)
 typedef struct {
   int begin, end;
   RengaStageShape shape;
+  SearchKept kept; /* of a stage that recomputes, at the micro-batch of its layout */
 } SearchStage;
 
 /* Devices of a replica of a stage, and of all. */
@@ -180,6 +220,39 @@ RengaPartitionCapabilities RengaSearchCapabilities_Private(void);
 /* ---- chain.c ---- */
 RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *chain);
 void RengaSearchChainFree_Private(SearchChain *chain);
+
+/* ---- values.c ---- */
+/* A node of the chain makes it. */
+bool RengaSearchCrossesCuts_Private(const RengaGraphValue *value);
+/* The value whose memory it lies in: a reshape has none of its own. */
+RengaValue RengaSearchRootOf_Private(RengaGraph graph, RengaValue value);
+double RengaSearchBytesOf_Private(const RengaGraphValue *value, int64_t microbatch);
+
+/* ---- rates.c ---- */
+RengaErrorCode RengaSearchFillRates_Private(const SearchChain *chain, int64_t microbatch,
+                                            const RengaProfileCost costs[], SearchModel *model);
+/* Seconds that a stage runs again, at the least, where it cannot keep so many bytes of a
+   micro-batch. */
+double RengaSearchAgainAtLeast_Private(const SearchModel *model, const SearchCandidate *candidate,
+                                       int begin, int end, double bytes);
+
+/* ---- kept.c ---- */
+RengaErrorCode RengaSearchKeptCreate_Private(RengaGraph graph, struct SearchKeptSets **sets);
+void RengaSearchKeptFree_Private(struct SearchKeptSets **sets);
+/* What a stage that recomputes keeps all the same, so that it makes the least again: of a
+   micro-batch in flight but one it takes its bytes, for which there are so many in all. */
+RengaErrorCode RengaSearchChooseKept_Private(const SearchChain *chain,
+                                             const RengaProfileCost costs[],
+                                             const SearchModel *model, int64_t slots, double budget,
+                                             SearchStage *stage);
+/* As stage s of a plan has it. */
+RengaErrorCode RengaSearchTakeKept_Private(const SearchChain *chain, const RengaProfileCost costs[],
+                                           const SearchModel *model, RengaPlan plan, int s,
+                                           SearchStage *stage);
+void RengaSearchGetKept_Private(const SearchChain *chain, const SearchStage *stage, int *count,
+                                const RengaValue **value); /* lent */
+RengaErrorCode RengaSearchSetKept_Private(RengaGraph graph, RengaPlan plan, int s, int count,
+                                          const RengaValue value[]);
 
 /* ---- model.c, chain.c ---- */
 /* All that a model says but its places: no arrays, ties or candidates. */
@@ -225,6 +298,9 @@ bool RengaSearchStageCost_Private(const SearchModel *model, const SearchCandidat
                                   int begin, int end, int depth, SearchCost *cost);
 double RengaSearchStageBytes_Private(const SearchModel *model, const SearchCandidate *candidate,
                                      RengaSaved saved, int begin, int end, int depth);
+/* Micro-batches that a stage with so many stages from it to the last holds. */
+double RengaSearchSlots_Private(const SearchModel *model, const SearchCandidate *candidate,
+                                int depth);
 /* Of a stage as its shape is, be there memory for it or not. */
 SearchCost RengaSearchCostOf_Private(const SearchModel *model, const SearchStage *stage, int depth);
 /* No stage with these places has less memory, or a smaller sum of rounds, reduction and update.
@@ -248,6 +324,8 @@ int RengaSearchDevices_Private(const SearchLayout *layout);
 bool RengaSearchIsEqual_Private(const SearchLayout *layout);
 /* One policy of saved tensors for all stages. */
 void RengaSearchSetSaved_Private(RengaSaved saved, SearchLayout *layout);
+/* The first of the model's, whatever memory there is. */
+void RengaSearchTakeFirstPolicy_Private(const SearchModel *model, SearchLayout *layout);
 RengaErrorCode RengaSearchLayoutCopy_Private(const SearchLayout *from, SearchLayout *to);
 void RengaSearchLayoutFree_Private(SearchLayout *layout);
 /* Takes the layout over if it is valid and faster; frees it otherwise. */
@@ -304,6 +382,9 @@ RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **ca
    memory, with so many bytes received for each; 0: not even what does not depend on them fits. */
 double RengaSearchDeepest_Private(const SearchModel *model, const SearchCandidate *candidate,
                                   RengaSaved saved, int begin, int end, double received);
+/* Bytes of a micro-batch that a stage with so many of them in flight cannot keep. */
+double RengaSearchNotKept_Private(const SearchModel *model, const SearchCandidate *candidate,
+                                  int begin, int end, double received, double depth);
 /* Seconds of the stage's reduction and update. */
 double RengaSearchLeastEnd_Private(const SearchModel *model, const SearchCandidate *candidate,
                                    int begin, int end);

@@ -211,6 +211,7 @@ static RengaErrorCode GenerateFor(Portfolio *portfolio, const SearchTask *task)
     bool fits = false;
     rival.finder = task->rival[r];
     rival.n_rivals = 0;
+    if (isfinite(portfolio->trial.best->simulated)) rival.beat = portfolio->trial.best->simulated;
     rival.wanted.every = false;
     RengaErrorCode code = RengaSolutionFit_Private(&other, &fits);
     if (!code && fits) code = Offer(portfolio, &other.layout);
@@ -220,20 +221,34 @@ static RengaErrorCode GenerateFor(Portfolio *portfolio, const SearchTask *task)
   return RENGA_SUCCESS;
 }
 
+/* Of all stages that take less than the step no one needs more than half of the memory. */
+static bool IsAmpleFor(const SearchModel *model, const SearchCandidate *candidate, double memory,
+                       double step)
+{
+  for (int end = 1, begin = 0; end <= model->count; end++) {
+    while (begin < end && RengaSearchStageAtLeast_Private(model, candidate, begin, end, 0) >= step)
+      begin++;
+    if (begin < end &&
+        2 * RengaSearchStageBytes_Private(model, candidate, RENGA_SAVED_KEEP, begin, end, 1) >
+            memory)
+      return false;
+  }
+  return true;
+}
+
 RengaErrorCode RengaSearchIsAmple_Private(const SearchTask *task, const SearchChain *chain,
-                                          bool *ample)
+                                          double step, bool *ample)
 {
   SearchTask all = *task;
   SearchModel model = {0};
   all.memory = 0;
   all.schedule.gpipe = true;
   all.wanted.stages = all.wanted.replicas = 0;
+  all.wanted.every = true;
   RengaCall(RengaSearchModelOf_Private(&all, chain, 0, false, &model));
   *ample = true;
-  for (int o = 0; o < model.n_candidates && task->memory > 0; o++)
-    *ample = *ample && 2 * RengaSearchStageBytes_Private(&model, &model.candidate[o],
-                                                         RENGA_SAVED_KEEP, 0, model.count, 1) <=
-                           task->memory;
+  for (int o = 0; o < model.n_candidates && task->memory > 0 && *ample; o++)
+    *ample = IsAmpleFor(&model, &model.candidate[o], task->memory, step);
   RengaSearchModelFree_Private(&model);
   return RENGA_SUCCESS;
 }
@@ -241,7 +256,7 @@ RengaErrorCode RengaSearchIsAmple_Private(const SearchTask *task, const SearchCh
 /* Without a bound on memory the schedule does not matter to the ways of looking. */
 static RengaErrorCode GenerateAll(Portfolio *portfolio, const StageCounts *numbers)
 {
-  static const SearchSchedule schedules[] = {{false, 0}, {false, 1}, {true, 0}};
+  static const SearchSchedule schedules[] = {{false, 0, NULL}, {false, 1, NULL}, {true, 0, NULL}};
   SearchTask task = *portfolio->task;
   task.wanted.stages = numbers->stages;
   task.wanted.replicas = numbers->replicas;
@@ -345,7 +360,7 @@ RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const Search
 {
   Portfolio portfolio = {.task = task, .chain = chain};
   RengaCall(RengaSearchHasGroups_Private(task, &portfolio.groups));
-  RengaCall(RengaSearchIsAmple_Private(task, chain, &portfolio.ample));
+  RengaCall(RengaSearchIsAmple_Private(task, chain, best->simulated, &portfolio.ample));
   RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &portfolio.trial);
   portfolio.trial.eager_most = EAGER_MOST;
   if (!code) code = RunPortfolio(&portfolio, bound);

@@ -6,7 +6,7 @@
    first. The bound rises to what is proved. */
 RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const SearchChain *chain,
                                             SearchLayout *best, double *bound);
-/* A device holds the whole network with all micro-batches in flight, and as much again; of a task
-   of one row. */
+/* A device holds any stage of a plan that is faster than the step with all micro-batches in flight,
+   and as much again; HUGE_VAL: the whole network. Of a task of one row. */
 RengaErrorCode RengaSearchIsAmple_Private(const SearchTask *task, const SearchChain *chain,
-                                          bool *ample);
+                                          double step, bool *ample);

@@ -23,6 +23,23 @@ static void PlaceRanks(const SearchLayout *layout, int ranks[])
   }
 }
 
+/* Of plans whose schedule goes by them. */
+static RengaErrorCode FillStageSeconds(const SearchTask *task, const SearchChain *chain,
+                                       const SearchLayout *layout, RengaPlanStage stages[])
+{
+  SearchModel model;
+  if (!layout->schedule.type || strcmp(layout->schedule.type, RENGA_SCHEDULE_AUTO))
+    return RENGA_SUCCESS;
+  RengaCall(RengaSearchModelFor_Private(task, chain, layout, &model));
+  for (int s = 0; s < layout->count; s++) {
+    const SearchCost cost = RengaSearchCostOf_Private(&model, &layout->stage[s], layout->count - s);
+    stages[s].forward_seconds = cost.forward;
+    stages[s].backward_seconds = cost.backward;
+  }
+  RengaSearchModelFree_Private(&model);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode FillPlanFromLayout(const SearchTask *task, const SearchChain *chain,
                                          const SearchLayout *layout, RengaPlanStage stages[],
                                          int ranks[], RengaPlan plan)
@@ -35,8 +52,15 @@ static RengaErrorCode FillPlanFromLayout(const SearchTask *task, const SearchCha
                                                        : RengaGraphGetNodeCount(task->graph),
                          .shape = stage->shape};
   }
+  RengaCall(FillStageSeconds(task, chain, layout, stages));
   PlaceRanks(layout, ranks);
   RengaCall(RengaPlanSetCuts_Private(plan, task->graph, layout->count, stages));
+  for (int s = 0; s < layout->count; s++) {
+    const RengaValue *value;
+    int count;
+    RengaSearchGetKept_Private(chain, &layout->stage[s], &count, &value);
+    RengaCall(RengaSearchSetKept_Private(task->graph, plan, s, count, value));
+  }
   RengaCall(RengaPlanSetRanks(plan, ranks));
   RengaCall(RengaPlanSetBatch(plan, task->batch, layout->microbatch));
   RengaCall(RengaPlanSetLeaf(plan, layout->leaf));
@@ -127,16 +151,21 @@ static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLay
                                        const double sums[], double *makespan, double *bubble)
 {
   double *forward = NULL;
-  RengaCall(RengaMalloc(2 * layout->count, &forward));
+  RengaCall(RengaMalloc(5 * layout->count, &forward));
   for (int s = 0; s < layout->count; s++) {
     const SearchCost cost = RengaSearchCostOf_Private(model, &layout->stage[s], layout->count - s);
     forward[s] = cost.forward;
     forward[layout->count + s] = cost.backward - cost.again;
+    forward[2 * layout->count + s] = cost.backward - cost.again - cost.weight;
+    forward[3 * layout->count + s] = cost.weight;
+    forward[4 * layout->count + s] = cost.again;
   }
   const RengaScheduleDurations durations = {
       .seconds = {[RENGA_ACTION_FORWARD] = forward,
-                  [RENGA_ACTION_RECOMPUTE] = forward,
+                  [RENGA_ACTION_RECOMPUTE] = forward + 4 * layout->count,
                   [RENGA_ACTION_BACKWARD] = forward + layout->count,
+                  [RENGA_ACTION_BACKWARD_INPUT] = forward + 2 * layout->count,
+                  [RENGA_ACTION_BACKWARD_WEIGHT] = forward + 3 * layout->count,
                   [RENGA_ACTION_REDUCE] = sums},
       .message = seconds};
   RengaErrorCode code = RengaScheduleSimulateWith(schedule, &durations, makespan, bubble);
@@ -174,9 +203,9 @@ static RengaErrorCode FindMessageSeconds(const SearchTask *task, RengaPlan plan,
 }
 
 /* Of one stage's gradients over its replicas. */
-static RengaErrorCode FindReduceSeconds(const SearchTask *task, const SearchModel *model,
-                                        const SearchStage *stage, RengaPlan plan, int s,
-                                        bool nearest, double *seconds)
+RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const SearchModel *model,
+                                                const SearchStage *stage, RengaPlan plan, int s,
+                                                bool nearest, double *seconds)
 {
   const int replicas = stage->shape.replicas;
   const double elements = model->elements[stage->end] - model->elements[stage->begin];
@@ -189,6 +218,9 @@ static RengaErrorCode FindReduceSeconds(const SearchTask *task, const SearchMode
   else
     RengaCall(LevelOfStage(task->machine, plan, s, &level));
   *seconds = RengaMachineReduceSeconds(task->machine, level, replicas, bytes);
+  if (stage->shape.shard >= RENGA_SHARD_OPTIMIZER) *seconds *= 1 - SEARCH_GATHER;
+  if (stage->shape.shard >= RENGA_SHARD_GRADIENTS) /* those of each round of micro-batches */
+    *seconds *= ceil((double)model->microbatches / replicas);
   return RENGA_SUCCESS;
 }
 
@@ -198,7 +230,8 @@ static RengaErrorCode FindAllSums(const SearchTask *task, const SearchModel *mod
                                   double seconds[])
 {
   for (int s = 0; s < layout->count && task->machine; s++)
-    RengaCall(FindReduceSeconds(task, model, &layout->stage[s], plan, s, nearest, &seconds[s]));
+    RengaCall(RengaSearchReduceSeconds_Private(task, model, &layout->stage[s], plan, s, nearest,
+                                               &seconds[s]));
   return RENGA_SUCCESS;
 }
 
@@ -281,7 +314,7 @@ static RengaErrorCode PredictReduce(const SearchTask *task, const SearchModel *m
   for (int s = 0; s < layout->count && task->machine; s++) {
     const SearchStage *stage = &layout->stage[s];
     double seconds;
-    RengaCall(FindReduceSeconds(task, model, stage, plan, s, nearest, &seconds));
+    RengaCall(RengaSearchReduceSeconds_Private(task, model, stage, plan, s, nearest, &seconds));
     *most = fmax(*most, seconds - model->backward[stage->begin]);
   }
   return RENGA_SUCCESS;
@@ -378,8 +411,26 @@ RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchMo
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaSearchMessageSeconds_Private(const SearchTask *task, const SearchModel *model,
+                                                 const SearchLayout *layout, RengaPlan plan,
+                                                 int *count, double **seconds)
+{
+  RengaMessage *messages = NULL;
+  int n = 0;
+  *count = 0;
+  if (!RengaSearchMaySimulate_Private(model, layout, 0)) return RENGA_SUCCESS;
+  RengaCall(RengaPlanGetMessages(plan, task->graph, &n, &messages));
+  RengaErrorCode code = RengaMalloc(n + 1, seconds);
+  if (!code) code = FindMessageSeconds(task, plan, false, n, messages, *seconds);
+  RengaFree(&messages);
+  if (code) RengaFree(seconds);
+  RengaCall(code);
+  *count = n;
+  return RENGA_SUCCESS;
+}
+
 /* Micro-batches that a stage holds under 1F1B: as many as stages from it to the last; between
-   stages of different replicas what the schedule says, which is more. */
+   stages of different replicas, and under other types, what the schedule says. */
 static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *model,
                                  const SearchLayout *layout, RengaPlan plan, int64_t depth[])
 {
@@ -387,7 +438,7 @@ static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *mode
   const char *type;
   double eager = 0;
   for (int s = 0; s < layout->count; s++) depth[s] = layout->count - s;
-  if (RengaSearchIsEqual_Private(layout)) return RENGA_SUCCESS;
+  if (RengaSearchIsEqual_Private(layout) && !layout->schedule.type) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetSchedule(plan, &type));
   RengaCall(RengaPlanGetEager(plan, &eager));
   RengaCall(RengaScheduleCreate(task->self, &schedule));
@@ -398,6 +449,20 @@ static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *mode
     code = RengaScheduleGetInFlight(schedule, s, &depth[s]);
   RengaScheduleDestroy(&schedule);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchFindSlots_Private(const SearchTask *task, const SearchModel *model,
+                                            const SearchLayout *layout, RengaPlan plan,
+                                            int64_t slots[])
+{
+  RengaCall(FindDepths(task, model, layout, plan, slots));
+  if (!RengaSearchIsEqual_Private(layout) || layout->schedule.type) return RENGA_SUCCESS;
+  for (int s = 0; s < layout->count; s++) {
+    const SearchCandidate candidate =
+        RengaSearchCandidateOf_Private(model, &layout->stage[s].shape);
+    slots[s] = (int64_t)RengaSearchSlots_Private(model, &candidate, (int)slots[s]);
+  }
   return RENGA_SUCCESS;
 }
 
@@ -419,11 +484,11 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
   for (int s = 0; s < layout->count && !code; s++)
     memory[s] = (RengaForecastMemory){.total = (int64_t)estimate[s]};
   if (!code && forecast && task->session)
-    code = forecast->stages(task->graph, plan, task->settings, task->session, memory);
+    code = forecast->stages(task->graph, plan, &task->run, task->session, memory);
   for (int first = 0; first < RengaSearchAcross_Private(layout) && !code; first++) {
     double sum = 0;
-    for (int s = first; s < layout->count; s += RengaSearchAcross_Private(layout))
-      sum += (double)memory[s].total;
+    for (int s = first; s < layout->count; s++)
+      if (RengaPlanGetFirstStage(plan, s) == first) sum += (double)memory[s].total;
     *most = fmax(*most, sum);
   }
   RengaFree(&depth);

@@ -1,6 +1,7 @@
 /* Schedules that were set up and proved, kept for the next layout: their lists depend on replicas,
    micro-batches, which stages send to which, and not on where the stages are cut. */
 #include "search.h"
+#include "renga/private/schedule.h"
 #include <string.h>
 
 enum { KEPT_MOST = 4096, ACTIONS_MOST = 4000000 };
@@ -31,7 +32,7 @@ static uint64_t HashShape(const SearchModel *model, const SearchLayout *layout, 
   uint64_t hash = 1469598103934665603u, bits;
   memcpy(&bits, &eager, sizeof bits);
   Mix(&hash, bits);
-  Mix(&hash, (uint64_t)type[0]);
+  for (const char *letter = type; *letter; letter++) Mix(&hash, (uint64_t)*letter);
   Mix(&hash, (uint64_t)model->microbatches);
   Mix(&hash, (uint64_t)model->leaf);
   for (int s = 0; s < layout->count; s++)
@@ -74,21 +75,28 @@ void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules)
 
 RengaErrorCode RengaSearchSetSchedule_Private(const SearchSchedule *schedule, RengaPlan plan)
 {
-  RengaCall(
-      RengaPlanSetSchedule(plan, schedule->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
+  const char *type = schedule->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B;
+  RengaCall(RengaPlanSetSchedule(plan, schedule->type ? schedule->type : type));
   RengaCall(RengaPlanSetEager(plan, schedule->eager));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSearchCheckSchedule_Private(const char *type)
 {
-  RengaCheck(!type || !strcmp(type, RENGA_SCHEDULE_GPIPE) || !strcmp(type, RENGA_SCHEDULE_1F1B),
-             MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+  RengaCheck(!type || !RengaScheduleIsOutside_Private(type), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "what a step by schedule %s takes cannot be predicted: cut by -partition_type even, "
              "tree or manual, with stages or replicas given, and without costs of a machine, or "
              "plan for -pipeline_schedule " RENGA_SCHEDULE_GPIPE " or " RENGA_SCHEDULE_1F1B,
              type);
   return RENGA_SUCCESS;
+}
+
+SearchSchedule RengaSearchScheduleNamed_Private(const char *type, double eager)
+{
+  const bool gpipe = type && !strcmp(type, RENGA_SCHEDULE_GPIPE);
+  const bool known = !type || gpipe || !strcmp(type, RENGA_SCHEDULE_1F1B);
+  return (SearchSchedule){
+      .gpipe = gpipe, .eager = eager > 0 ? eager : 0, .type = known ? NULL : type};
 }
 
 /* Replicas of equal stages go their own ways until their gradients are summed: the one with the
@@ -118,8 +126,9 @@ RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const Searc
   RengaCall(RengaScheduleSetShape(schedule, layout->count, NULL, LaneOf(model, layout), n_messages,
                                   messages, false));
   for (int s = 0; s < layout->count; s++)
-    RengaCall(RengaScheduleSetRecompute(schedule, s,
-                                        layout->stage[s].shape.saved == RENGA_SAVED_RECOMPUTE));
+    RengaCall(
+        RengaScheduleSetRecompute(schedule, s, layout->stage[s].shape.saved != RENGA_SAVED_KEEP));
+  RengaCall(RengaScheduleTakeSeconds_Private(schedule, plan));
   return RENGA_SUCCESS;
 }
 
@@ -174,7 +183,7 @@ RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const Searc
   double eager = 0;
   RengaCall(RengaPlanGetSchedule(draft->plan, &type));
   RengaCall(RengaPlanGetEager(draft->plan, &eager));
-  *lent = schedules != NULL;
+  *lent = schedules != NULL && strcmp(type, RENGA_SCHEDULE_AUTO); /* it goes by seconds */
   if (*lent) {
     const uint64_t hash = HashShape(model, layout, n, draft->messages, type, eager);
     KeptSchedule *kept = FindKept(schedules, hash);

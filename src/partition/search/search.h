@@ -41,8 +41,11 @@ struct SearchTask {
   int ranks, moments;
   SearchWanted wanted;
   int64_t batch;
-  double memory;  /* bytes of a device; 0: no bound */
-  bool unordered; /* gradients are added in one buffer */
+  double memory;       /* bytes of a device; 0: no bound */
+  bool unordered;      /* gradients are added in one buffer */
+  SearchShards shards; /* that stages may have; more than the least where memory wants it */
+  bool fixes_saved;    /* else stages recompute what there is no room for */
+  RengaSaved saved;    /* of all stages, where it is fixed */
   bool exact;
   SearchSchedule schedule; /* of the first plans */
   bool any_schedule;       /* another one is taken where it is faster */
@@ -56,9 +59,10 @@ struct SearchTask {
   int n_first;                     /* sizes after these only where none of these fits */
   bool chooses_size, chooses_leaf; /* nobody fixed it */
   SearchFinder finder;
-  RengaPlan given;        /* evaluated as it is, instead of any search; NULL: none */
-  RengaSettings settings; /* of the run, for forecasts; NULL: the usual ones */
-  void **session;         /* of the runtime's forecasts; NULL: none is asked for */
+  double beat;          /* seconds of a step that is known, a slower one is of no use; 0: none */
+  RengaPlan given;      /* evaluated as it is, instead of any search; NULL: none */
+  RengaForecastRun run; /* for forecasts; its short batches count for the models too */
+  void **session;       /* of the runtime's forecasts; NULL: none is asked for */
   int n_rivals;
   SearchFinder rival[SEARCH_RIVALS_MOST]; /* of other types; the answer is not worse than theirs */
 };
@@ -71,16 +75,24 @@ typedef struct {
 typedef struct {
   RengaPlanPrediction prediction;
   int64_t microbatch, leaf;
-  int n_stages, n_ranks, n_reasons;
+  int n_stages, n_ranks, n_reasons, n_kept;
   SearchSchedule schedule;
+  int n_messages; /* of which the seconds are known */
   RengaPlanStage *stage;
   int *rank;
+  double *message; /* [n_messages] seconds */
   SearchReason *reason;
+  RengaValue *kept; /* [n_kept] that stages which recompute keep */
+  int *kept_first;  /* [n_stages + 1] where those of each stage begin */
 } SearchAnswer;
 
 /* Not collective: one process plans for all. */
 RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *answer);
 void RengaSearchAnswerFree_Private(SearchAnswer *answer);
+
+/* ---- tables.c ---- */
+/* Once the chain is there: what is updated by rows has no gradient in it. */
+RengaErrorCode RengaSearchSpareTables_Private(const SearchTask *task, SearchChain *chain);
 
 /* ---- chain.c ---- */
 /* The model of a size of the task, with its candidates. */
@@ -196,6 +208,8 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
                                             RengaPlan plan);
 
 /* ---- loaded.c ---- */
+/* The settings of the run decide its schedule, else the plan does, which lends its name. */
+RengaErrorCode RengaSearchTakeSchedule_Private(RengaPlan plan, SearchTask *task);
 /* Stages, ranks, batch, leaf and schedule of a plan, without times and bytes. */
 RengaErrorCode RengaSearchCopyPlan_Private(RengaGraph graph, RengaPlan from, RengaPlan to);
 
@@ -269,10 +283,30 @@ RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const Sea
                                                bool nearest, double *step);
 /* Seconds of the pipeline under the best schedule and with messages that take no time. */
 double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout);
+/* What the drawing of a step goes by: of a stage's sum over its replicas, and of each message, in
+   the order of RengaPlanGetMessages(); count 0: there are too many. The caller frees them. */
+RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const SearchModel *model,
+                                                const SearchStage *stage, RengaPlan plan, int s,
+                                                bool nearest, double *seconds);
+RengaErrorCode RengaSearchMessageSeconds_Private(const SearchTask *task, const SearchModel *model,
+                                                 const SearchLayout *layout, RengaPlan plan,
+                                                 int *count, double **seconds);
 /* Memory of each stage, by the runtime's forecast where there is one; *most: the largest. */
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
                                          const SearchLayout *layout, RengaPlan plan,
                                          RengaForecastMemory memory[], double *most);
+
+/* Micro-batches that each stage holds. */
+RengaErrorCode RengaSearchFindSlots_Private(const SearchTask *task, const SearchModel *model,
+                                            const SearchLayout *layout, RengaPlan plan,
+                                            int64_t slots[]);
+
+/* ---- mixed.c ---- */
+/* Of a layout's plan and memory, stages that recompute all: each keeps what there is room for. The
+   plan is replaced. Nothing is done where the model has no such policy. */
+RengaErrorCode RengaSearchMix_Private(const SearchTask *task, const SearchChain *chain,
+                                      const SearchModel *model, SearchLayout *layout,
+                                      RengaPlan *plan, RengaForecastMemory memory[], double *most);
 
 /* ---- floor.c ---- */
 /* The same of the pipeline alone; seconds: of the messages, sorted by where they leave. */
@@ -297,6 +331,8 @@ RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const Searc
                                              RengaSchedule *schedule, bool *lent);
 /* What a step by a schedule of the program takes is not known. NULL: any. */
 RengaErrorCode RengaSearchCheckSchedule_Private(const char *type);
+/* NULL: 1f1b. The name is lent. */
+SearchSchedule RengaSearchScheduleNamed_Private(const char *type, double eager);
 /* Micro-batches that each stage holds under it. */
 RengaErrorCode RengaSearchInFlight_Private(const SearchTask *task, const SearchModel *model,
                                            const SearchLayout *layout, const SearchDraft *draft,

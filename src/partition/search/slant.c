@@ -14,6 +14,7 @@ static const double precision = 1e-5;
 
 typedef struct {
   const SearchModel *model;
+  const SearchCandidate *candidate;
   double share;
   int window; /* places looked at for a cut that fewer bytes cross */
   int stages, count;
@@ -23,7 +24,7 @@ typedef struct {
 static bool FitsSlant(const Slant *slant, int begin, int end, double bound)
 {
   const SearchModel *model = slant->model;
-  const SearchCandidate *candidate = model->candidate;
+  const SearchCandidate *candidate = slant->candidate;
   SearchCost cost;
   if (slant->share * RengaSearchWorkBefore_Private(model, begin) +
           (double)candidate->rounds * (RengaSearchWorkBefore_Private(model, end) -
@@ -85,9 +86,10 @@ static RengaErrorCode TakeSlanted(const Slant *slant, SearchLayout *best)
   RengaCall(RengaMalloc(slant->count, &layout.stage));
   for (int s = 0; s < slant->count; s++) {
     const int place = slant->count - 1 - s;
-    layout.stage[s] = (SearchStage){slant->first[place],
-                                    place > 0 ? slant->first[place - 1] : slant->model->count,
-                                    slant->model->candidate[0].shape};
+    layout.stage[s] =
+        (SearchStage){.begin = slant->first[place],
+                      .end = place > 0 ? slant->first[place - 1] : slant->model->count,
+                      .shape = slant->candidate->shape};
   }
   RengaSearchLayoutKeep_Private(slant->model, &layout, best);
   return RENGA_SUCCESS;
@@ -117,9 +119,13 @@ RengaErrorCode RengaSearchSlant_Private(const void *context, const SearchTask *t
   const SearchSlant *how = context;
   Slant slant = {.model = model, .share = how->share, .window = how->window, .stages = how->stages};
   (void)task;
-  if (model->n_candidates != 1) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(slant.stages, &slant.first));
-  const RengaErrorCode code = SlantSearch(&slant, best);
+  if (!model->replicas) return RENGA_SUCCESS;
+  RengaErrorCode code = RengaMalloc(slant.stages, &slant.first);
+  for (int o = 0; o < model->n_candidates && !code; o++) {
+    slant.candidate = &model->candidate[o];
+    slant.count = 0;
+    code = SlantSearch(&slant, best);
+  }
   RengaFree(&slant.first);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -80,7 +80,8 @@ static RengaErrorCode DropRecomputation(Solution *solution)
   RengaCall(RengaMalloc(layout->count, &was));
   for (int s = 0; s < layout->count; s++) {
     was[s] = layout->stage[s].shape.saved;
-    layout->stage[s].shape.saved = RENGA_SAVED_KEEP;
+    layout->stage[s].shape.saved = solution->model.policies.saved[0];
+    layout->stage[s].kept = (SearchKept){0};
   }
   RengaErrorCode code = Replan(solution);
   for (int s = 0; s < layout->count && !code; s++)
@@ -89,6 +90,16 @@ static RengaErrorCode DropRecomputation(Solution *solution)
   RengaFree(&was);
   RengaCall(code);
   if (SavesMemory(layout)) RengaCall(Replan(solution));
+  return RENGA_SUCCESS;
+}
+
+/* Stages recompute only where they must, and then only what they must. */
+static RengaErrorCode SettleSaved(Solution *solution)
+{
+  RengaCall(DropRecomputation(solution));
+  RengaCall(RengaSearchMix_Private(solution->task, solution->chain, &solution->model,
+                                   &solution->layout, &solution->plan, solution->memory,
+                                   &solution->most));
   return RENGA_SUCCESS;
 }
 
@@ -126,7 +137,7 @@ static RengaErrorCode TakeFastestSchedule(Solution *solution, Solution *other)
   if (!other->plan || (!close && !SavesMemory(layout))) return RENGA_SUCCESS;
   RengaCall(FindMemory(other));
   if (!RengaSolutionFits_Private(other)) return RENGA_SUCCESS;
-  RengaCall(DropRecomputation(other));
+  RengaCall(SettleSaved(other));
   RengaCall(FindStep(other));
   if (other->step >= (1 - SCHEDULE_GAIN) * solution->step) return RENGA_SUCCESS;
   const Solution old = *solution;
@@ -136,7 +147,8 @@ static RengaErrorCode TakeFastestSchedule(Solution *solution, Solution *other)
 }
 
 const SearchSchedule RengaSearchScheduleList[SEARCH_SCHEDULES] = {
-    {false, 0}, {false, 0.25}, {false, 0.5}, {false, 1}, {false, 2}, {true, 0}};
+    {false, 0, NULL}, {false, 0.25, NULL}, {false, 0.5, NULL},
+    {false, 1, NULL}, {false, 2, NULL},    {true, 0, NULL}};
 
 /* Other schedules are open, and messages leave something to gain by them. Those of a long chain
    that recomputes are left alone: to weigh one takes seconds, and it holds more micro-batches, for
@@ -214,7 +226,7 @@ RengaErrorCode RengaSolutionTry_Private(const SearchTask *task, Solution *soluti
 
 RengaErrorCode RengaSolutionSettle_Private(Solution *solution)
 {
-  RengaCall(DropRecomputation(solution));
+  RengaCall(SettleSaved(solution));
   RengaCall(FindStep(solution));
   RengaCall(ChooseSchedule(solution));
   return RENGA_SUCCESS;

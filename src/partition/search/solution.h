@@ -9,6 +9,7 @@ typedef struct {
   SearchLayout layout;
   bool proved;                 /* none that the task allows is faster */
   double bound;                /* seconds: no plan is faster */
+  bool shards_too;             /* nor one that shards the optimizer, beside those that do not */
   RengaPlan plan;              /* NULL: not weighed */
   RengaForecastMemory *memory; /* of each stage */
   double most;                 /* bytes of a device */
@@ -59,3 +60,9 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
 
 /* ---- answer.c ---- */
 RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswer *answer);
+
+/* ---- shards.c ---- */
+/* Of a plan that fits: stages share no more than they have to. */
+RengaErrorCode RengaSolutionShareLess_Private(Solution *solution);
+/* What a share on each replica saves, where the planner chose it. */
+RengaErrorCode RengaSolutionExplainShards_Private(const Solution *solution, SearchAnswer *answer);

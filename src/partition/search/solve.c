@@ -126,21 +126,45 @@ static bool IsFirstLeaf(const SearchTask *task, int row)
   return true;
 }
 
-/* Larger leaves have fewer buffers of gradients and no other merit, with which other plans fit. Of
-   small problems they are left alone only where every plan does. */
-static RengaErrorCode MemoryMatters(const Solution *solution, bool *matters)
+/* Some stage recomputes, or a device is nearly full. */
+static bool IsMemoryShort(const Solution *solution)
 {
   const double memory = solution->task->memory;
-  bool ample = true, recomputes = false;
+  bool recomputes = false;
   for (int s = 0; s < solution->layout.count; s++)
     recomputes = recomputes || solution->layout.stage[s].shape.saved != RENGA_SAVED_KEEP;
-  *matters = memory > 0 && (recomputes || solution->most > memory_matters * memory);
-  if (!RengaSearchIsSmall_Private(solution->task, solution->chain)) return RENGA_SUCCESS;
-  for (int row = 0; row < solution->task->n_sizes && ample; row++) {
+  return memory > 0 && (recomputes || solution->most > memory_matters * memory);
+}
+
+/* In each row of the task. */
+static RengaErrorCode IsAmpleInAll(const Solution *solution, double step, bool *ample)
+{
+  *ample = true;
+  for (int row = 0; row < solution->task->n_sizes && *ample; row++) {
     const SearchTask task = TaskOfRow(solution->task, row);
-    RengaCall(RengaSearchIsAmple_Private(&task, solution->chain, &ample));
+    RengaCall(RengaSearchIsAmple_Private(&task, solution->chain, step, ample));
   }
-  *matters = *matters || !ample;
+  return RENGA_SUCCESS;
+}
+
+/* Larger leaves have fewer buffers of gradients and no other merit, with which other plans fit:
+   only those with a bound below *most are looked at. Of small problems they are left alone where
+   every plan fits; where every faster one does, they are looked at for a better bound on all, which
+   is the smallest of all rows. */
+static RengaErrorCode LimitLeaves(const Solution *solution, const double bound[], double *most)
+{
+  const SearchTask *task = solution->task;
+  bool every = false, faster = false;
+  *most = solution->step;
+  if (IsMemoryShort(solution)) return RENGA_SUCCESS;
+  *most = 0;
+  if (!RengaSearchIsSmall_Private(task, solution->chain)) return RENGA_SUCCESS;
+  RengaCall(IsAmpleInAll(solution, HUGE_VAL, &every));
+  if (every) return RENGA_SUCCESS;
+  RengaCall(IsAmpleInAll(solution, solution->step, &faster));
+  *most = solution->step;
+  for (int row = 0; row < task->n_sizes && faster; row++)
+    if (IsFirstLeaf(task, row)) *most = fmin(*most, bound[row]);
   return RENGA_SUCCESS;
 }
 
@@ -154,14 +178,14 @@ static int NextRow(int count, const double bound[], const bool done[])
 }
 
 /* Rows one after the other, those with the smallest bounds first, and each whose bound leaves it a
-   chance. */
-static RengaErrorCode FitEach(Solution *solution, bool leaves, double bound[], bool done[],
-                              bool *fits)
+   chance: it is below the step, and below most. */
+static RengaErrorCode FitEach(Solution *solution, bool leaves, double most, double bound[],
+                              bool done[], bool *fits)
 {
   const SearchTask *task = solution->task;
   for (int row; (row = NextRow(task->n_sizes, bound, done)) >= 0;) {
     done[row] = true;
-    if (*fits && bound[row] >= solution->step * (1 - 1e-9)) continue;
+    if (*fits && bound[row] >= fmin(most, solution->step * (1 - 1e-9))) continue;
     if (!leaves && !IsFirstLeaf(task, row)) continue;
     RengaCall(FitRow(solution, row, &bound[row], fits));
   }
@@ -179,13 +203,11 @@ static RengaErrorCode FitRows(Solution *solution, double bound[], bool *fits)
     return RENGA_SUCCESS;
   }
   RengaCall(RengaMalloc(task->n_sizes, &done));
-  bool leaves = true;
-  RengaErrorCode code = FitEach(solution, false, bound, done, fits);
-  if (!code && *fits) code = MemoryMatters(solution, &leaves);
-  if (!code && leaves) {
-    for (int r = 0; r < task->n_sizes; r++) done[r] = IsFirstLeaf(task, r);
-    code = FitEach(solution, true, bound, done, fits);
-  }
+  double most = HUGE_VAL;
+  RengaErrorCode code = FitEach(solution, false, most, bound, done, fits);
+  if (!code && *fits) code = LimitLeaves(solution, bound, &most);
+  for (int r = 0; r < task->n_sizes; r++) done[r] = IsFirstLeaf(task, r);
+  if (!code) code = FitEach(solution, true, most, bound, done, fits);
   RengaFree(&done);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -217,27 +239,80 @@ static RengaErrorCode FindProvedBound(Solution *solution, double bound[])
   return RENGA_SUCCESS;
 }
 
-/* Rows on which results depend, and which nobody asked for, are looked at only where nothing fits
-   in those of the task. */
-static RengaErrorCode FitAll(Solution *solution, const SearchTask *all, double bound[])
+/* What is looked for, first in the rows of the task and then in those on which results depend and
+   which nobody asked for, where nothing fits in the others. */
+typedef struct {
+  SearchTask first, all;
+} RowsWanted;
+
+static RengaErrorCode LookInRows(Solution *solution, const RowsWanted *wanted, double bound[],
+                                 bool *fits)
 {
-  bool fits = false;
-  RengaCall(FitRows(solution, bound, &fits));
-  if (!fits && all->n_sizes > solution->task->n_sizes) {
-    solution->task = all;
-    RengaCall(FitRows(solution, bound, &fits));
+  *fits = false;
+  solution->task = &wanted->first;
+  RengaCall(FitRows(solution, bound, fits));
+  if (!*fits && wanted->all.n_sizes > wanted->first.n_sizes) {
+    solution->task = &wanted->all;
+    RengaCall(FitRows(solution, bound, fits));
   }
-  if (!fits) RengaCall(SqueezeSolution(solution, &fits));
-  if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
-  RengaCall(FindProvedBound(solution, bound));
+  if (!*fits) RengaCall(SqueezeSolution(solution, fits));
+  if (*fits) RengaCall(FindProvedBound(solution, bound));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Fit(Solution *solution, const SearchTask *all)
+/* The faster of both, under a bound on the plans of either; where neither fits, what is refused is
+   what needs less. */
+static void TakeSharded(Solution *solution, bool *fits, const double bound[], Solution *sharded,
+                        bool sharded_fits)
+{
+  const SearchTask *task = sharded->task;
+  const bool taken = sharded_fits ? !*fits || sharded->step < solution->step : !*fits;
+  double least = *fits ? solution->bound : HUGE_VAL;
+  for (int r = 0; !*fits && r < solution->task->n_sizes; r++) least = fmin(least, bound[r]);
+  if (sharded_fits) least = fmin(least, sharded->bound);
+  RengaSolutionTakeFaster_Private(solution, *fits, sharded, sharded_fits);
+  if (taken) solution->task = task;
+  *fits = *fits || sharded_fits;
+  solution->bound = fmin(least, solution->step);
+  solution->proved = least >= solution->step * (1 - 1e-9);
+  solution->shards_too = true;
+}
+
+/* Stages may share more where nothing fits otherwise, or memory is short. */
+static RengaErrorCode ShardWhereShort(Solution *solution, const RowsWanted *sharded,
+                                      const double bound[], bool *fits)
+{
+  Solution other = {.chain = solution->chain};
+  double *other_bound = NULL;
+  bool other_fits = false;
+  if (sharded->all.shards.least == sharded->all.shards.most || sharded->all.memory <= 0)
+    return RENGA_SUCCESS;
+  if (*fits && !IsMemoryShort(solution)) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(sharded->all.n_sizes, &other_bound));
+  const RengaErrorCode code = LookInRows(&other, sharded, other_bound, &other_fits);
+  RengaFree(&other_bound);
+  if (code) RengaSolutionFree_Private(&other);
+  RengaCall(code);
+  TakeSharded(solution, fits, bound, &other, other_fits);
+  return RENGA_SUCCESS;
+}
+
+/* wanted: with the least shards that stages may have; then with any of them. */
+static RengaErrorCode FitAll(Solution *solution, const RowsWanted wanted[2], double bound[])
+{
+  bool fits;
+  RengaCall(LookInRows(solution, &wanted[0], bound, &fits));
+  RengaCall(ShardWhereShort(solution, &wanted[1], bound, &fits));
+  if (fits) RengaCall(RengaSolutionShareLess_Private(solution));
+  if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Fit(Solution *solution, const RowsWanted wanted[2])
 {
   double *bound = NULL;
-  RengaCall(RengaMalloc(all->n_sizes, &bound));
-  const RengaErrorCode code = FitAll(solution, all, bound);
+  RengaCall(RengaMalloc(wanted->all.n_sizes, &bound));
+  const RengaErrorCode code = FitAll(solution, wanted, bound);
   RengaFree(&bound);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -247,7 +322,8 @@ static RengaErrorCode TakeGiven(Solution *solution)
 {
   RengaCall(RengaSolutionTake_Private(solution));
   double bound = HUGE_VAL;
-  if (solution->layout.chunks > 1) { /* the bound is of plans of one stage per rank */
+  if (solution->layout.chunks > 1 || solution->model.schedule.type) {
+    /* The bound is of plans of one stage per rank, with whole backwards. */
     solution->bound = 0;
     return RENGA_SUCCESS;
   }
@@ -257,20 +333,30 @@ static RengaErrorCode TakeGiven(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+static RowsWanted RowsWantedOf(const SearchTask *task, RengaShard most)
+{
+  RowsWanted wanted = {.first = *task, .all = *task};
+  wanted.first.shards.most = wanted.all.shards.most = most;
+  wanted.first.n_sizes = task->n_first;
+  return wanted;
+}
+
 RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *answer)
 {
   const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
   void *session = NULL;
-  SearchTask own = *task, first;
+  SearchTask own = *task;
   SearchChain chain = {0};
-  Solution solution = {.task = &first, .chain = &chain};
   own.session = &session;
   if (task->exact && task->time_limit > 0) own.until = MPI_Wtime() + task->time_limit;
-  first = own;
-  first.n_sizes = own.n_first;
+  const RengaShard first = task->given ? own.shards.most : own.shards.least;
+  const RowsWanted wanted[2] = {RowsWantedOf(&own, first), RowsWantedOf(&own, own.shards.most)};
+  Solution solution = {.task = &wanted->first, .chain = &chain};
   *answer = (SearchAnswer){0};
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
-  if (!code) code = task->given ? TakeGiven(&solution) : Fit(&solution, &own);
+  if (!code) code = RengaSearchSpareTables_Private(task, &chain);
+  if (!code) code = task->given ? TakeGiven(&solution) : Fit(&solution, wanted);
+  if (task->schedule.type) solution.bound = 0; /* it is of whole backwards */
   if (!code) code = RengaSolutionAnswer_Private(&solution, answer);
   RengaSolutionFree_Private(&solution);
   if (forecast) forecast->end(&session);

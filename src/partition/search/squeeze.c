@@ -97,8 +97,9 @@ static RengaErrorCode TakeSqueezed(SearchModel *model, const SearchCandidate *ca
   RengaErrorCode code = RengaMalloc(layout->count, &layout->stage);
   for (int s = 0; s < layout->count && !code; s++) {
     const int back = layout->count - 1 - s;
-    layout->stage[s] =
-        (SearchStage){first[back], back ? first[back - 1] : model->count, candidate->shape};
+    layout->stage[s] = (SearchStage){.begin = first[back],
+                                     .end = back ? first[back - 1] : model->count,
+                                     .shape = candidate->shape};
   }
   RengaFree(&first);
   RengaCall(code);

@@ -4,8 +4,8 @@
    A layout on a placement is left alone where what it takes at the least (floor.c) is no less than
    the best, and a schedule where the stages that must recompute make it so. A layout is first taken
    to recompute nothing, which is never slower; the runtime is asked for its memory only if it is
-   then faster than the best, and the stages that do not fit recompute. What a stage needs does not
-   depend on what others recompute, so that fewer never do. */
+   then faster than the best, and the stages that do not fit recompute, but for what they have room
+   for. What a stage needs does not depend on what others recompute, so that fewer never do. */
 #include "search.h"
 #include "rengaschedule.h"
 #include <math.h>
@@ -92,19 +92,40 @@ static RengaErrorCode FitMemory(const SearchTrial *trial, SearchLayout *layout, 
   return RENGA_SUCCESS;
 }
 
+/* Stages that recompute keep what there is room for; *fits: all have room for what they must. */
+static RengaErrorCode MixStages(const SearchTrial *trial, SearchLayout *layout, bool *fits)
+{
+  const SearchTask *task = trial->task;
+  RengaForecastMemory *memory = NULL;
+  RengaPlan plan = NULL;
+  double most = 0;
+  RengaCall(RengaMalloc(layout->count, &memory));
+  RengaErrorCode code = RengaSearchPlan_Private(task, trial->chain, layout, &plan);
+  if (!code) code = RengaSearchMemory_Private(task, &trial->model, layout, plan, memory, &most);
+  *fits = !code && most <= task->memory;
+  if (*fits)
+    code = RengaSearchMix_Private(task, trial->chain, &trial->model, layout, &plan, memory, &most);
+  *fits = *fits && most <= task->memory;
+  if (plan) RengaPlanDestroy(&plan);
+  RengaFree(&memory);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* The step with what has to recompute; HUGE_VAL: it does not fit. */
 static RengaErrorCode PredictRecomputing(const SearchTrial *trial, SearchLayout *layout,
                                          double *step)
 {
   SearchDraft draft;
-  bool changed = false, fits = false;
+  bool fits = false;
+  *step = HUGE_VAL;
+  RengaCall(MixStages(trial, layout, &fits));
+  if (!fits) return RENGA_SUCCESS;
   RengaCall(
       RengaSearchDraftCreate_Private(trial->task, trial->chain, &trial->model, layout, &draft));
-  RengaErrorCode code = PredictStep(trial, layout, &draft, false, step);
-  if (!code && IsFaster(trial, *step)) code = FitMemory(trial, layout, draft.plan, &changed, &fits);
+  const RengaErrorCode code = PredictStep(trial, layout, &draft, false, step);
   RengaSearchDraftFree_Private(&draft);
   RengaCall(code);
-  if (!fits || changed) *step = HUGE_VAL;
   return RENGA_SUCCESS;
 }
 
@@ -136,6 +157,12 @@ static bool MarkForced(const SearchTrial *trial, SearchLayout *layout, const int
     while (RengaSearchDeepest_Private(model, &candidate, stage->shape.saved, stage->begin,
                                       stage->end, received) < depth)
       if (!RengaSearchNextPolicy_Private(model, &stage->shape.saved)) return false;
+    if (!model->policies.mixed || stage->shape.saved != RENGA_SAVED_RECOMPUTE) continue;
+    const double bytes =
+        RengaSearchNotKept_Private(model, &candidate, stage->begin, stage->end, received, depth);
+    stage->kept.set = -1;
+    stage->kept.again =
+        RengaSearchAgainAtLeast_Private(model, &candidate, stage->begin, stage->end, bytes);
   }
   return true;
 }
@@ -154,7 +181,7 @@ static RengaErrorCode PredictForced(const SearchTrial *trial, SearchLayout *layo
   if (!code) fits = MarkForced(trial, layout, in_flight);
   if (!code && fits) code = PredictStep(trial, layout, draft, nearest, step);
   if (!fits) *step = HUGE_VAL;
-  RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, layout);
+  RengaSearchTakeFirstPolicy_Private(&trial->model, layout);
   RengaFree(&in_flight);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -180,7 +207,7 @@ static RengaErrorCode TrySchedule(SearchTrial *trial, SearchLayout *layout,
     layout->rank = NULL;
   }
   if (!code && fits && IsFaster(trial, layout->simulated)) code = TakeTrial(trial, layout, rank);
-  RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, layout);
+  RengaSearchTakeFirstPolicy_Private(&trial->model, layout);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -285,7 +312,7 @@ static RengaErrorCode TryPlaces(SearchTrial *trial, SearchLayout *layout, const 
 RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout)
 {
   SearchDraft draft;
-  RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, layout);
+  RengaSearchTakeFirstPolicy_Private(&trial->model, layout);
   if (!RengaSearchEvaluate_Private(&trial->model, layout)) return RENGA_SUCCESS;
   if (!IsFaster(trial, LeastOf(&trial->bounded, layout))) return RENGA_SUCCESS;
   RengaCall(

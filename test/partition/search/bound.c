@@ -40,19 +40,21 @@ typedef struct {
 
 static SearchTask MakeTask(Case *one, int ranks, int64_t *size, int64_t *leaf)
 {
-  SearchTask task = {.self = one->comm,
-                     .graph = one->graph,
-                     .machine = Random() < 0.7 ? one->machine : NULL,
-                     .ranks = ranks,
-                     .moments = 2,
-                     .schedule.gpipe = Random() < 0.2,
-                     .n_sizes = 1,
-                     .size = size,
-                     .leaf = leaf,
-                     .costs = &one->cost,
-                     .unordered = one->unordered,
-                     .settings = one->settings,
-                     .session = &one->session};
+  SearchTask task = {
+      .self = one->comm,
+      .graph = one->graph,
+      .machine = Random() < 0.7 ? one->machine : NULL,
+      .ranks = ranks,
+      .moments = 2,
+      .schedule.gpipe = Random() < 0.2,
+      .n_sizes = 1,
+      .size = size,
+      .leaf = leaf,
+      .costs = &one->cost,
+      .unordered = one->unordered,
+      .shards = {.most = Random() < 0.3 ? RENGA_SHARD_OPTIMIZER : RENGA_SHARD_NOTHING},
+      .run.settings = one->settings,
+      .session = &one->session};
   *size = 1 + RandomBelow(3);
   *leaf = 1 + RandomBelow(2) * RandomBelow(5);
   task.batch = *size * (1 + RandomBelow(24));
@@ -89,27 +91,36 @@ static void MakeLayout(const SearchModel *model, int most, SearchLayout *layout)
     stage->end = begin = stages > 1 && length < left ? begin + length : model->count;
     if (!equal) replicas = 1 + RandomBelow(most);
     stage->shape = RengaStageShapePlain(replicas);
+    stage->shape.shard = replicas > 1 && (begin + layout->count) % 2 ? model->listing.shards.most
+                                                                     : model->listing.shards.least;
     if (Random() < 0.4) stage->shape.saved = RENGA_SAVED_RECOMPUTE;
   }
 }
 
 static int n_unlisted; /* shapes that were weighed without a row */
 
-/* One row for each number, so that any can be asked for. */
+enum { ROWS_MOST = 2 * REPLICAS_MOST };
+
+/* Rows of each number, so that any can be asked for. */
 static void AllCandidates(SearchModel *model, RengaMachine machine, SearchCandidate rows[])
 {
   SearchModel one = *model;
   one.candidate = NULL;
   const int64_t leaves = (model->microbatches + model->leaf - 1) / model->leaf;
+  model->n_candidates = 0;
   for (int r = 1; r <= REPLICAS_MOST && r <= leaves; r++) {
     one.replicas = r;
     one.devices = r;
     RengaCallAbort(RengaSearchModelCandidates_Private(machine, false, &one));
-    rows[r - 1] = one.candidate[0];
-    model->n_candidates = r;
+    for (int o = 0; o < one.n_candidates; o++) rows[model->n_candidates++] = one.candidate[o];
   }
   RengaFree(&one.candidate);
   model->candidate = rows;
+}
+
+static int MostReplicas(const SearchModel *model)
+{
+  return model->candidate[model->n_candidates - 1].shape.replicas;
 }
 
 /* A shape costs the same whether a model lists it or not. */
@@ -120,9 +131,12 @@ static void CheckUnlisted(const SearchModel *model, RengaMachine machine)
   RengaCallAbort(RengaSearchModelCandidates_Private(machine, false, &few));
   one.listing.every = true;
   RengaCallAbort(RengaSearchModelCandidates_Private(machine, false, &one));
-  for (int r = 1; r <= one.n_candidates; r++) {
-    const SearchStage stage = {0, model->count, RengaStageShapePlain(r)};
-    const RengaStageShape absent = RengaStageShapePlain(r + one.n_candidates);
+  const int most = MostReplicas(&one);
+  for (int r = 1; r <= most; r++) {
+    SearchStage stage = {.end = model->count, .shape = RengaStageShapePlain(r)};
+    RengaStageShape absent = RengaStageShapePlain(r + most);
+    stage.shape.shard = r > 1 ? model->listing.shards.most : model->listing.shards.least;
+    absent.shard = stage.shape.shard;
     TestTrue(RengaSearchMayHave_Private(&one, &stage.shape));
     TestTrue(!RengaSearchMayHave_Private(&one, &absent));
     const SearchCost a = RengaSearchCostOf_Private(&one, &stage, 1);
@@ -141,6 +155,25 @@ static double LeastHeld(const SearchModel *model, const SearchLayout *layout, in
   int behind = 0;
   for (int t = s + 1; t < layout->count; t++) behind += layout->stage[t].shape.replicas;
   return fmin((double)candidate.rounds, 1 + ceil((double)behind / candidate.shape.replicas));
+}
+
+static int n_again; /* stages that the bound has run something again */
+
+/* What the bound thinks is run again is. */
+static void CheckAgain(const SearchModel *bounded, const SearchCandidate *candidate,
+                       const SearchStage *stage, double held)
+{
+  const double received = bounded->received[stage->begin];
+  const double bytes =
+      RengaSearchNotKept_Private(bounded, candidate, stage->begin, stage->end, received, held);
+  const double least =
+      RengaSearchAgainAtLeast_Private(bounded, candidate, stage->begin, stage->end, bytes);
+  const double again = RengaSearchCostOf_Private(bounded, stage, 1).again;
+  if (least > again * (1 + 1e-9) + 1e-15)
+    fprintf(stderr, "places %d to %d, recompute %d, set %d: %g again, at least %g\n", stage->begin,
+            stage->end, stage->shape.saved == RENGA_SAVED_RECOMPUTE, stage->kept.set, again, least);
+  TestTrue(least <= again * (1 + 1e-9) + 1e-15);
+  n_again += least > 0.3 * again && again > 0;
 }
 
 static void CheckDepths(Case *one, const SearchTask *task, const SearchModel *model,
@@ -169,6 +202,7 @@ static void CheckDepths(Case *one, const SearchTask *task, const SearchModel *mo
               layout->count, stage->begin, stage->end, stage->shape.saved == RENGA_SAVED_RECOMPUTE,
               stage->shape.replicas, (long long)held, deepest);
     TestTrue(deepest >= (double)held && (double)held >= LeastHeld(model, layout, s));
+    CheckAgain(&bounded, &candidate, stage, (double)held);
     one->deepest += held > 1 && deepest < 1.5 * (double)held;
   }
   RengaCallAbort(RengaScheduleDestroy(&schedule));
@@ -183,6 +217,7 @@ static void CheckBound(Case *one, const SearchTask *task, const SearchLayout *la
   bounded.memory = memory;
   RengaCallAbort(RengaSearchModelOf_Private(&bounded, &one->chain, 0, false, &model));
   RengaSearchSetPolicies_Private(true, &model);
+  model.policies.mixed = true;
   model.unequal = true;
   RengaCallAbort(RengaSearchBound_Private(&model, layout->count, &bound));
   if (bound > step * (1 + 1e-9))
@@ -221,6 +256,7 @@ static void CheckSlants(const SearchTask *task, SearchModel *model)
   SearchModel single = *model;
   single.candidate = (SearchCandidate *)candidate;
   single.n_candidates = 1;
+  single.replicas = candidate->shape.replicas;
   single.devices = STAGES_MOST * REPLICAS_MOST;
   for (int i = 0; i < 2; i++) {
     const SearchSlant how = {.share = share[i], .stages = STAGES_MOST};
@@ -233,12 +269,28 @@ static void CheckSlants(const SearchTask *task, SearchModel *model)
   for (int i = 0; i < 2; i++) RengaSearchLayoutFree_Private(&layout[i]);
 }
 
+/* Stages that recompute keep some, as if there were so much room. The chain lends models of older
+   costs. */
+static void MixSaved(Case *one, const SearchModel *model, SearchLayout *layout)
+{
+  for (int c = 0; c < model->count; c++)
+    one->cost[model->node[c]].forward = model->forward[c + 1] - model->forward[c];
+  for (int s = 0; s < layout->count; s++) {
+    SearchStage *stage = &layout->stage[s];
+    const int slots = 1 + RandomBelow(6);
+    const double all = model->saved[stage->end] - model->saved[stage->begin];
+    if (stage->shape.saved == RENGA_SAVED_KEEP || Random() < 0.3) continue;
+    RengaCallAbort(RengaSearchChooseKept_Private(&one->chain, one->cost, model, slots,
+                                                 1.2 * Random() * (slots - 1) * all, stage));
+  }
+}
+
 static void CheckCase(Case *one)
 {
   int64_t size, leaf;
   SearchTask task = MakeTask(one, STAGES_MOST * REPLICAS_MOST, &size, &leaf);
   SearchModel model;
-  SearchCandidate rows[REPLICAS_MOST];
+  SearchCandidate rows[ROWS_MOST];
   SearchStage stages[STAGES_MOST];
   SearchLayout layout = {.stage = stages};
   RengaForecastMemory memory[STAGES_MOST];
@@ -251,11 +303,12 @@ static void CheckCase(Case *one)
   AllCandidates(&model, task.machine, rows);
   CheckUnlisted(&model, task.machine);
   CheckSlants(&task, &model);
-  MakeLayout(&model, model.n_candidates, &layout);
+  MakeLayout(&model, MostReplicas(&model), &layout);
   RengaSaved saved[STAGES_MOST];
   for (int s = 0; s < layout.count; s++) saved[s] = stages[s].shape.saved;
   TestTrue(RengaSearchEvaluate_Private(&model, &layout));
   for (int s = 0; s < layout.count; s++) stages[s].shape.saved = saved[s];
+  MixSaved(one, &model, &layout);
   RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &layout, &plan));
   RengaCallAbort(RengaSearchMemory_Private(&task, &model, &layout, plan, memory, &most));
   RengaCallAbort(RengaSearchPredict_Private(&task, &model, &layout, plan, &prediction));
@@ -317,8 +370,9 @@ int main(int argc, char **argv)
   }
   RengaCallAbort(RengaMachineDestroy(&one.machine));
   RengaCallAbort(RengaCommDestroy(&one.comm));
-  TestTrue(n_unlisted > 0);
-  if (getenv("TEST_VERBOSE")) printf("least %g, %d of depth\n", one.gap, one.deepest);
+  TestTrue(n_unlisted > 0 && (UnlessSlow(0, 1) || n_again > 0));
+  if (getenv("TEST_VERBOSE"))
+    printf("least %g, %d of depth, %d again\n", one.gap, one.deepest, n_again);
   RengaCallAbort(RengaFinalize());
   return 0;
 }

@@ -78,7 +78,7 @@ static double Seconds(Case *one, bool gpipe, double eager, int n_ranks, int rank
     RengaPlan plan;
     double most;
     RengaSearchEvaluate_Private(&one->model, &layout);
-    layout.schedule = (SearchSchedule){gpipe, eager};
+    layout.schedule = (SearchSchedule){.gpipe = gpipe, .eager = eager};
     for (int s = 0; s < one->count; s++) stages[s].shape.saved = one->stage[s].shape.saved;
     RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &layout, &plan));
     RengaCallAbort(RengaSearchPredict_Private(&task, &one->model, &layout, plan, &prediction));
@@ -107,7 +107,7 @@ static double Nearest(Case *one, bool gpipe, double eager)
   RengaPlanPrediction prediction;
   memcpy(stages, one->stage, sizeof stages);
   RengaSearchEvaluate_Private(&one->model, &layout);
-  layout.schedule = (SearchSchedule){gpipe, eager};
+  layout.schedule = (SearchSchedule){.gpipe = gpipe, .eager = eager};
   for (int s = 0; s < one->count; s++) stages[s].shape.saved = RENGA_SAVED_KEEP;
   RengaCallAbort(RengaSearchDraftCreate_Private(&task, &one->chain, &one->model, &layout, &draft));
   RengaCallAbort(

@@ -165,7 +165,8 @@ static void TryAll(const SearchModel *model, SearchLayout *layout, Simulated *si
       if (!model->unequal && layout->count &&
           model->candidate[o].shape.replicas != layout->stage[0].shape.replicas)
         continue;
-      layout->stage[layout->count++] = (SearchStage){begin, end, model->candidate[o].shape};
+      layout->stage[layout->count++] =
+          (SearchStage){.begin = begin, .end = end, .shape = model->candidate[o].shape};
       TryAll(model, layout, simulated, least);
       layout->count--;
     }

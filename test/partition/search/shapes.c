@@ -46,7 +46,7 @@ static void FreeShapes(Shapes *one)
 
 static SearchStage StageOf(const Shapes *one, RengaPrecision precision, RengaSaved saved)
 {
-  SearchStage stage = {0, one->model.count, RengaStageShapePlain(1)};
+  SearchStage stage = {.end = one->model.count, .shape = RengaStageShapePlain(1)};
   stage.shape.precision = precision;
   stage.shape.saved = saved;
   return stage;
@@ -139,8 +139,9 @@ static void AddShapes(SearchModel *model)
 static void CheckTensor(Shapes *one)
 {
   const int half = one->model.count / 2;
-  SearchStage stages[] = {{0, half, RengaStageShapePlain(2)},
-                          {half, one->model.count, RengaStageShapePlain(2)}};
+  SearchStage stages[] = {
+      {.end = half, .shape = RengaStageShapePlain(2)},
+      {.begin = half, .end = one->model.count, .shape = RengaStageShapePlain(2)}};
   SearchLayout layout = {.microbatch = SAMPLES, .leaf = 1, .spread = true, .count = 2};
   const int wanted[] = {0, 1, 3, 4, 2, 5};
   int rank[6];

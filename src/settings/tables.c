@@ -1,0 +1,72 @@
+/* Tables that are updated by rows: parameters that one node gathers rows of and nothing else reads,
+   where the rows of a batch with their numbers are fewer bytes than the table
+   (RengaOptimizerSetSparse). Network, settings and batch decide it: it is so in any plan. */
+#include "renga/private/settings.h"
+#include <string.h>
+
+enum { TABLE_ROWS_MOST = INT32_MAX };
+
+int64_t RengaTablePositions_Private(RengaGraph graph, const RengaGraphNode *gather, int64_t samples)
+{
+  const RengaTensorSpec spec =
+      RengaTensorSpecAt(&RengaGraphGetValue(graph, gather->in[1])->spec, samples);
+  return RengaTensorSpecCount(&spec);
+}
+
+/* The node reads rows of its first input, a parameter that is trained. */
+static bool GathersTableRows(RengaGraph graph, const RengaGraphNode *node)
+{
+  if (strcmp(node->op->name, "Gather") != 0) return false;
+  const RengaGraphValue *table = RengaGraphGetValue(graph, node->in[0]);
+  const RengaDataType type = RengaGraphGetValue(graph, node->in[1])->spec.type;
+  const int64_t axis = RengaAttributesInt(&node->attributes, "axis", 0);
+  return table->kind == RENGA_VALUE_PARAMETER && !table->frozen &&
+         (axis == 0 || axis + table->spec.ndim == 0) &&
+         (type == RENGA_INT64 || type == RENGA_INT32) && table->stored == RENGA_FLOAT32;
+}
+
+static bool IsWorthRows(RengaGraph graph, const RengaGraphNode *gather, int64_t batch)
+{
+  const RengaTensorSpec *table = &RengaGraphGetValue(graph, gather->in[0])->spec;
+  const RengaDataType type = RengaGraphGetValue(graph, gather->in[1])->spec.type;
+  const int64_t count = RengaTensorSpecCount(table);
+  const int64_t positions = RengaTablePositions_Private(graph, gather, batch);
+  const int64_t size = (int64_t)RengaDataTypeSize(RENGA_FLOAT32);
+  if (count == 0 || positions > TABLE_ROWS_MOST || table->dim[0] > TABLE_ROWS_MOST) return false;
+  const int64_t row = count / table->dim[0] * size + (int64_t)RengaDataTypeSize(type);
+  return positions * row < count * size;
+}
+
+/* uses: [values] zero. */
+static void CountTableUses(RengaGraph graph, int uses[])
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    for (int i = 0; i < node->n_in; i++)
+      if (node->in[i] != RENGA_VALUE_NONE) uses[node->in[i]]++;
+  }
+}
+
+RengaErrorCode RengaSettingsFindTables_Private(RengaSettings settings, RengaGraph graph,
+                                               int64_t batch, int **tables)
+{
+  const int n_values = RengaGraphGetValueCount(graph);
+  const char *mode;
+  int *uses = NULL, *made = NULL;
+  *tables = NULL;
+  RengaCall(RengaOptimizerGetSparse(settings->optimizer, &mode));
+  if (strcmp(mode, RENGA_SPARSE_LAZY) != 0) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(n_values + 1, &made));
+  RengaErrorCode code = RengaMalloc(n_values + 1, &uses);
+  if (!code) CountTableUses(graph, uses);
+  for (int n = 0; n < RengaGraphGetNodeCount(graph) && !code; n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    if (GathersTableRows(graph, node) && uses[node->in[0]] == 1 && IsWorthRows(graph, node, batch))
+      made[node->in[0]] = 1 + n;
+  }
+  RengaFree(&uses);
+  if (code) RengaFree(&made);
+  RengaCall(code);
+  *tables = made;
+  return RENGA_SUCCESS;
+}
