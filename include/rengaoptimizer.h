@@ -37,7 +37,7 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer);
    -optimizer_beta2 -optimizer_epsilon -optimizer_weight_decay -optimizer_clip_norm
    -optimizer_schedule constant|linear|cosine -optimizer_warmup_steps -optimizer_total_steps
    -optimizer_final_ratio -optimizer_groups "PATTERN:key=value,...;..." (shell patterns on names;
-   keys learning_rate_scale, weight_decay, frozen) */
+   keys learning_rate_scale, weight_decay, frozen) -optimizer_sparse off|lazy */
 RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double rate);
 RengaErrorCode RengaOptimizerGetBaseLearningRate(RengaOptimizer optimizer, double *rate);
 /* The program's own: rate is given as base and schedule make it, and set. */
@@ -62,6 +62,11 @@ RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *s
                                          int64_t warmup_steps, double final_ratio);
 RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **schedule,
                                          int64_t *warmup_steps, double *final_ratio);
+/* Updates of rows alone, of tables that are read by rows: off or lazy. */
+#define RENGA_SPARSE_OFF "off"
+#define RENGA_SPARSE_LAZY "lazy"
+RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, const char *sparse);
+RengaErrorCode RengaOptimizerGetSparse(RengaOptimizer optimizer, const char **sparse); /* lent */
 RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *groups);
 RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **groups); /* lent */
 /* One type's own settings; an error where the type is another. */

@@ -26,6 +26,7 @@ typedef struct {
   void *data;           /* on the device, row-major: the part, nothing else */
   bool owner;           /* this rank writes it to checkpoints */
   bool state;           /* not trained: running statistics */
+  bool host;            /* data lies in the host's memory, once the device's work is done */
 } RengaPersistent;
 int64_t RengaPersistentGetBytes(const RengaPersistent *persistent); /* of the part */
 

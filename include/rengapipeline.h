@@ -3,6 +3,7 @@
 #include "rengadata.h"
 #include "rengapersistent.h"
 #include "rengaplan.h"
+#include "rengaschedule.h"
 #include "rengasettings.h"
 
 RENGA_BEGIN_DECLS
@@ -14,6 +15,8 @@ RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, Re
 RengaErrorCode RengaPipelineSetSettings(RengaPipeline pipeline, RengaSettings settings);
 RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *settings); /* lent */
 RengaErrorCode RengaPipelineSetSchedule(RengaPipeline pipeline, const char *type);
+/* The lists of a step of a whole batch, lent until the pipeline is reset or destroyed. */
+RengaErrorCode RengaPipelineGetStepSchedule(RengaPipeline pipeline, RengaSchedule *schedule);
 RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed);
 RengaErrorCode RengaPipelineGetSeed(RengaPipeline pipeline, uint64_t *seed);
 RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline,
@@ -84,10 +87,16 @@ RengaErrorCode RengaPipelineGetMonitor(RengaPipeline pipeline, RengaPipelineMoni
 /* Of a network with RengaGraphSetSampleLosses: [samples, columns] of the last step; lent. */
 RengaErrorCode RengaPipelineGetSampleLosses(RengaPipeline pipeline, int64_t *samples,
                                             int64_t *columns, const double **values);
+/* What a rank reads of each input: samples first[f] to last[f] - 1 of a whole batch. */
+RengaErrorCode RengaPipelineGetReads(RengaPipeline pipeline, int fields, int64_t first[],
+                                     int64_t last[]);
 RengaErrorCode RengaPipelineGetGradientNorm(RengaPipeline pipeline, double *norm);
 /* Collective: the gradient of the last step's batch, whole, to rank 0 (for tests and diagnosis). */
 RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *parameter,
                                         float *buffer);
+
+/* Of -optimizer_sparse: rows of a parameter that a step reads, and updates alone; 0: all of it. */
+RengaErrorCode RengaPipelineGetRows(RengaPipeline pipeline, const char *parameter, int64_t *rows);
 
 /* Tensors that live across steps: parameters "NAME", optimizer moments "NAME:first_moment", states;
    those of this rank's stages. */

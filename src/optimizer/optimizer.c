@@ -196,6 +196,7 @@ RengaErrorCode RengaOptimizerSetUp(RengaOptimizer optimizer)
   RengaCheck(!optimizer->nesterov || optimizer->momentum > 0, optimizer->hdr.comm, RENGA_ERR_OPTION,
              "Nesterov's update needs a momentum: set -optimizer_momentum");
   RengaCall(RengaOptimizerCheckSchedule(optimizer));
+  RengaCall(RengaOptimizerCheckSparse(optimizer));
   RengaCall(RengaOptimizerParseGroups(optimizer));
   optimizer->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;

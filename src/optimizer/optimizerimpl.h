@@ -30,7 +30,7 @@ struct _p_RengaOptimizer {
   const RengaOptimizerRule *rule; /* of a type from outside; else NULL */
   double learning_rate, weight_decay, clip_norm, final_ratio;
   bool weight_decay_given; /* else the type's */
-  char *schedule, *type_option, *groups_text;
+  char *schedule, *type_option, *groups_text, *sparse;
   int64_t warmup_steps;
   int64_t total_steps, total_steps_option; /* of the program; of the user, 0: not given */
   double momentum;                         /* sgd */
@@ -56,6 +56,8 @@ void RengaOptimizerFreeGroups(RengaOptimizer optimizer);
 /* schedule.c */
 int64_t RengaOptimizerTotalSteps(RengaOptimizer optimizer);
 RengaErrorCode RengaOptimizerCheckSchedule(RengaOptimizer optimizer);
+/* sparse.c */
+RengaErrorCode RengaOptimizerCheckSparse(RengaOptimizer optimizer);
 /* sgd.c, adam.c */
 RengaErrorCode RengaOptimizerCreate_SGD(void *object);
 RengaErrorCode RengaOptimizerCreate_Adam(void *object);

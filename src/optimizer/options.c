@@ -27,6 +27,8 @@ static const RengaOptionRow general_rows[] = {
      "share of the learning rate that is left after all steps"},
     {"optimizer_groups", RENGA_OPTION_STRING, NULL, AT(groups_text), NULL, 0, 0,
      "PATTERN:key=value,...;... with keys learning_rate_scale, weight_decay, frozen"},
+    {"optimizer_sparse", RENGA_OPTION_STRING, RENGA_SPARSE_OFF, AT(sparse), "off|lazy", 0, 0,
+     "lazy: tables that are read by rows are updated by these rows alone"},
 };
 static const RengaOptionRow sgd_rows[] = {
     {"optimizer_momentum", RENGA_OPTION_REAL, "0", AT(momentum), NULL, 0, BELOW_ONE,
@@ -405,6 +407,10 @@ RengaErrorCode RengaOptimizerView(RengaOptimizer optimizer, RengaViewer viewer)
   RengaCall(RengaViewerPrintf(viewer, "  weight decay %g\n", optimizer->weight_decay));
   if (optimizer->clip_norm > 0)
     RengaCall(RengaViewerPrintf(viewer, "  gradients clipped to norm %g\n", optimizer->clip_norm));
+  if (strcmp(optimizer->sparse, RENGA_SPARSE_OFF) != 0)
+    RengaCall(RengaViewerPrintf(viewer,
+                                "  tables that are read by rows are updated by these rows: %s\n",
+                                optimizer->sparse));
   if (optimizer->groups_text != NULL)
     RengaCall(RengaViewerPrintf(viewer, "  groups %s\n", optimizer->groups_text));
   return RENGA_SUCCESS;

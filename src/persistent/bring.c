@@ -46,9 +46,12 @@ static int FindMainOwner(const Bringer *bringer, const BroughtBlock *block, int6
   return rank;
 }
 
-static RengaErrorCode CopyDown(const Bringer *bringer, char *to, const char *from, size_t bytes)
+/* host: it lies there, and the device may be at work with it. */
+static RengaErrorCode CopyDown(const Bringer *bringer, bool host, char *to, const char *from,
+                               size_t bytes)
 {
-  if (!bringer->device) {
+  if (bringer->device && host) RengaCall(RengaStreamSynchronize(bringer->device, NULL));
+  if (!bringer->device || host) {
     memcpy(to, from, bytes);
     return RENGA_SUCCESS;
   }
@@ -67,7 +70,8 @@ static const char *FindElements(Bringer *bringer, const BroughtBlock *block,
       (const char *)row->mine->data + (size_t)RengaRunsBefore(&runs, block->first) * block->size;
   if (!bringer->device) return from;
   if (!bringer->code)
-    bringer->code = CopyDown(bringer, bringer->part, from, (size_t)count * block->size);
+    bringer->code =
+        CopyDown(bringer, row->mine->host, bringer->part, from, (size_t)count * block->size);
   return bringer->part;
 }
 

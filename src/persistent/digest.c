@@ -21,9 +21,10 @@ static uint64_t SeedOfTensor(const char *name)
   return RengaHash(name, strlen(name), 0);
 }
 
-static RengaErrorCode HashBytes(Digester *digester, const char *from, size_t bytes)
+static RengaErrorCode HashBytes(Digester *digester, bool host, const char *from, size_t bytes)
 {
-  if (!digester->device) {
+  if (digester->device && host) RengaCall(RengaStreamSynchronize(digester->device, NULL));
+  if (!digester->device || host) {
     RengaHasherAdd(digester->hasher, from, bytes);
     return RENGA_SUCCESS;
   }
@@ -48,10 +49,11 @@ static RengaErrorCode HashPart(Digester *digester, const RengaPersistent *persis
   const char *data = persistent->data;
   RengaHasherRestart(digester->hasher, SeedOfTensor(persistent->name));
   if (RengaRectangleEqual(spec, part, &persistent->part))
-    RengaCall(HashBytes(digester, data, (size_t)RengaPersistentGetBytes(persistent)));
+    RengaCall(
+        HashBytes(digester, persistent->host, data, (size_t)RengaPersistentGetBytes(persistent)));
   else
     for (int64_t r = 0; r < runs.count; r++)
-      RengaCall(HashBytes(digester,
+      RengaCall(HashBytes(digester, persistent->host,
                           data + (size_t)RengaRunsBefore(&all, RengaRunsAt(&runs, r)) * size,
                           (size_t)runs.length * size));
   *hash = RengaHasherGet(digester->hasher);

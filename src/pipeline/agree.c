@@ -22,7 +22,16 @@ static void AddAgreedText(SettingList *list, const char *name, const char *text)
   AddAgreedSetting(list, name, text, strlen(text));
 }
 
-/* Stages as intervals of nodes, their shapes, and the ranks that run them. */
+static uint64_t HashKept(RengaPlan plan, int stage, uint64_t hash)
+{
+  const char *const *name = NULL;
+  int count = 0;
+  if (RengaPlanGetKept(plan, stage, &count, &name)) return hash;
+  for (int k = 0; k < count; k++) hash = RengaHash(name[k], strlen(name[k]) + 1, hash);
+  return hash;
+}
+
+/* Stages as intervals of nodes, their shapes, what they keep, and the ranks that run them. */
 static uint64_t HashStages(RengaPipeline pipeline)
 {
   uint64_t hash = 0;
@@ -32,7 +41,7 @@ static uint64_t HashStages(RengaPipeline pipeline)
     const int row[] = {stage->first,      stage->last,           shape->replicas,
                        shape->tensor,     shape->sequence,       (int)shape->shard,
                        (int)shape->saved, (int)shape->precision, shape->chunks};
-    hash = RengaHash(row, sizeof row, hash);
+    hash = HashKept(pipeline->plan, s, RengaHash(row, sizeof row, hash));
     for (int r = 0; r < stage->shape.replicas; r++) {
       const int rank = RengaPlanGetRank(pipeline->plan, s, r);
       hash = RengaHash(&rank, sizeof rank, hash);
@@ -114,6 +123,11 @@ static RengaErrorCode AddOptions(RengaPipeline pipeline, SettingList *list)
   AddAgreedText(list, "reduction (-pipeline_reduction)", pipeline->settings->reduction);
   AddAgreedSetting(list, "buckets (-pipeline_buckets)", &pipeline->settings->buckets,
                    sizeof pipeline->settings->buckets);
+  AddAgreedSetting(list, "size of buckets (-pipeline_bucket_size)",
+                   &pipeline->settings->bucket_size, sizeof pipeline->settings->bucket_size);
+  AddAgreedSetting(list, "overlap (-pipeline_overlap)", &pipeline->settings->overlap,
+                   sizeof pipeline->settings->overlap);
+  AddAgreedText(list, "offload (-pipeline_offload)", pipeline->settings->offload);
   AddAgreedText(list, "-on_nonfinite", pipeline->on_nonfinite);
   AddAgreedText(list, "device type", device);
   AddAgreedText(list, "instruction set of kernels (-device_isa; auto: the best of each processor)",

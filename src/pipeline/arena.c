@@ -111,19 +111,43 @@ static RengaErrorCode GiveTables(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+/* Masters of sharded parameters; values, where they are not the same; the window. */
+static void GiveShares(Chunk *chunk, char **next)
+{
+  const int64_t own = chunk->gradients.own;
+  const bool fetches = RengaChunkFetches_Private(chunk);
+  const bool masters = RengaChunkHasMasters_Private(chunk);
+  if (!fetches && !masters) return;
+  chunk->at.masters = Take(next, RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, own));
+  if (!fetches) return;
+  chunk->at.shares =
+      masters ? Take(next, RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, own)) : chunk->at.masters;
+  chunk->at.window = Take(next, chunk->sizes.window_bytes);
+}
+
+static int64_t BuffersBytes(const Chunk *chunk)
+{
+  return chunk->gradients.n_buffers *
+         RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->sizes.gradient_count);
+}
+
 /* The chunk's part of the arena, from *next on. */
 static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
 {
   GradientVector *gradients = &chunk->gradients;
   const RengaPipelineMemory *memory = &chunk->memory;
-  const int64_t bytes =
-      gradients->n_buffers *
-      RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->sizes.gradient_count);
+  const bool folds = gradients->fold.on;
+  const int64_t folded = gradients->n_buffers *
+                         RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, gradients->fold.count);
+  const int64_t bytes = folds ? chunk->sizes.local_bytes : BuffersBytes(chunk);
   chunk->at.persistent = Take(next, chunk->sizes.persistent_bytes);
   chunk->at.folded = Take(next, chunk->sizes.folded_bytes);
+  GiveShares(chunk, next);
   gradients->base = Take(next, bytes);
+  if (folds) gradients->fold.base = Take(next, folded);
   gradients->work = Take(next, (int64_t)gradients->work_bytes);
   chunk->at.tied = Take(next, chunk->sizes.tied_bytes);
+  char *rows = Take(next, chunk->sizes.row_bytes);
   chunk->at.moments = Take(next, memory->optimizer);
   chunk->at.saved = Take(next, memory->saved + memory->temporary);
   chunk->at.inputs = Take(next, memory->inputs);
@@ -133,8 +157,13 @@ static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
   RengaCall(RengaChunkMakeParcels_Private(chunk));
   RengaCall(RengaChunkSetUpTied_Private(chunk));
   RengaCall(RengaChunkSetUpBuckets_Private(chunk));
+  RengaCall(RengaChunkOrderBuckets_Private(chunk));
+  RengaCall(RengaChunkSetUpFetches_Private(chunk));
+  RengaCall(RengaChunkSetUpRows_Private(chunk, rows));
   RengaCall(RengaChunkSetUpInputs_Private(chunk));
+  RengaCall(RengaChunkTakeOffload_Private(chunk));
   RengaCall(RengaChunkSetUpUpdates_Private(chunk));
+  RengaCall(RengaChunkSetUpOffload_Private(chunk));
   return RENGA_SUCCESS;
 }
 
@@ -157,8 +186,14 @@ static RengaErrorCode LogArena(RengaPipeline pipeline)
   ListCategories(memory, bytes);
   for (int c = 0; c < N_CATEGORIES; c++) RengaLogMemory(categories[c].name, bytes[c], bytes[c]);
   RengaLogMemory("device", memory->forecast, memory->measured);
+  int64_t offloaded = 0;
+  for (int c = 0; c < pipeline->rank.n_chunks; c++)
+    offloaded += RengaChunkOffloadedBytes_Private(&pipeline->rank.chunk[c]);
+  if (offloaded > 0) RengaLogMemory("offloaded, on the host", offloaded, offloaded);
   const int64_t staging = (int64_t)RengaTransportGetStaging_Private(pipeline->rank.transport);
   if (staging > 0) RengaLogMemory("staging, of the host", staging, staging);
+  const int64_t buffers = (int64_t)RengaTransportGetBuffers_Private(pipeline->rank.transport);
+  if (buffers > 0) RengaLogMemory("NCCL's buffers (estimate)", buffers, -1);
   return RENGA_SUCCESS;
 }
 

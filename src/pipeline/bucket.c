@@ -23,10 +23,11 @@ static int64_t GradientBytes(const Chunk *chunk, int64_t count)
   return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count);
 }
 
-/* Work memory of one bucket, the same for all. */
-static size_t WorkOfBucket(Chunk *chunk)
+/* Work memory of one bucket, the same for all; of those that are folded two have some at a time. */
+size_t RengaChunkWorkOfBucket_Private(const Chunk *chunk)
 {
-  return chunk->gradients.work_bytes / (size_t)chunk->gradients.n_buckets;
+  const GradientVector *gradients = &chunk->gradients;
+  return gradients->work_bytes / (size_t)(gradients->fold.on ? 2 : gradients->n_buckets);
 }
 
 /* The next parameter whose gradients begin at `wanted` or behind it. */
@@ -37,9 +38,9 @@ static int FindParameterAt(Chunk *chunk, int64_t wanted)
   return p;
 }
 
-/* begin: [n_parameters + 1] room for where the parts of the bucket begin, counted from its own
-   begin. */
-static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
+/* Of a stage that shards nothing. begin: [n_parameters + 1] room for where the parts of the bucket
+   begin, counted from its own begin. */
+static RengaErrorCode SetUpPlainBucket(Chunk *chunk, int b, int64_t begin[])
 {
   GradientBucket *bucket = &chunk->gradients.bucket[b];
   const int64_t count = chunk->sizes.gradient_count, buckets = chunk->gradients.n_buckets;
@@ -49,23 +50,51 @@ static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
   bucket->first = first < chunk->n_parameters ? chunk->parameter[first].gradient : count;
   const int64_t end = last < chunk->n_parameters ? chunk->parameter[last].gradient : count;
   bucket->count = end - bucket->first;
-  bucket->work = chunk->gradients.work + (size_t)b * WorkOfBucket(chunk);
   for (int p = first; p < last; p++)
-    if (chunk->parameter[p].trained) begin[parts++] = chunk->parameter[p].gradient - bucket->first;
+    if (chunk->parameter[p].trained && !chunk->parameter[p].sparse)
+      begin[parts++] = chunk->parameter[p].gradient - bucket->first;
   if (parts == 0) begin[parts++] = 0;
   begin[parts] = bucket->count;
   RengaCall(RengaBlocksCreate(chunk->replicas, parts, begin, &bucket->blocks));
   return RENGA_SUCCESS;
 }
 
+/* Where others are sharded: parameters that are not, and further uses. All replicas get all of
+   it. */
+static RengaErrorCode SetUpWholeBucket(Chunk *chunk)
+{
+  GradientBucket *bucket = &chunk->gradients.bucket[chunk->gradients.n_shared];
+  const int64_t begin[2] = {0, chunk->sizes.whole_gradient};
+  bucket->count = begin[1];
+  bucket->own = chunk->gradients.own;
+  RengaCall(RengaBlocksCreate(chunk->replicas, 1, begin, &bucket->blocks));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetUpBlocks(Chunk *chunk, int b, int64_t begin[])
+{
+  const int shared = chunk->gradients.n_shared;
+  BucketKind *kind = &chunk->gradients.bucket[b].kind;
+  if (b < shared)
+    *kind = BUCKET_SHARED;
+  else
+    *kind = shared > 0 ? BUCKET_WHOLE : BUCKET_PLAIN;
+  if (*kind == BUCKET_PLAIN) RengaCall(SetUpPlainBucket(chunk, b, begin));
+  if (*kind == BUCKET_WHOLE) RengaCall(SetUpWholeBucket(chunk));
+  if (*kind == BUCKET_SHARED) RengaCall(RengaChunkMakeShares_Private(chunk, b));
+  return RENGA_SUCCESS;
+}
+
 /* Messages of a sum of so many micro-batches, and bytes of the longest. */
 static int CountMessages(Chunk *chunk, int64_t microbatches, size_t *bytes)
 {
-  const int64_t leaves = RengaOutlineLeaves_Private(chunk->outline, microbatches);
+  const bool folds = chunk->gradients.fold.on; /* a piece of each replica */
+  const int64_t leaves =
+      folds ? chunk->replicas : RengaOutlineLeaves_Private(chunk->outline, microbatches);
   int64_t *bounds = chunk->gradients.leaf_bounds;
   for (int r = 0; r <= chunk->replicas; r++) bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
-  return RengaCommTreePlaces(chunk->replicas, chunk->replica, leaves, bounds, WorkOfBucket(chunk),
-                             bytes);
+  return RengaCommTreePlaces(chunk->replicas, chunk->replica, leaves, bounds,
+                             RengaChunkWorkOfBucket_Private(chunk), bytes);
 }
 
 /* The most messages of a sum, or of its second half alone, and bytes of the longest, of all
@@ -91,6 +120,8 @@ static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
   int places = 1;
   if (chunk->replicas == 1 || bucket->count == 0) return RENGA_SUCCESS;
   if (!ordered && room > UNORDERED_MOST) room = UNORDERED_MOST;
+  if (!ordered && bucket->kind == BUCKET_SHARED)
+    places = RengaCommGatherPlaces(bucket->blocks, chunk->storage.value, &room);
   if (ordered) places = CountMostMessages(chunk, bucket, &room);
   RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank.transport, chunk->group, places, room,
                                       &bucket->convoy));
@@ -117,11 +148,24 @@ static bool BucketFits(Chunk *chunk, const GradientBucket *bucket, int64_t micro
 bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches)
 {
   const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
-  for (int b = 0; ordered && b < chunk->gradients.n_buckets; b++) {
+  for (int b = 0; ordered && !chunk->gradients.fold.on && b < chunk->gradients.n_buckets; b++) {
     const GradientBucket *bucket = &chunk->gradients.bucket[b];
     if (bucket->convoy && !BucketFits(chunk, bucket, microbatches)) return false;
   }
   return true;
+}
+
+static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
+{
+  GradientBucket *bucket = &chunk->gradients.bucket[b];
+  bucket->chunk = chunk;
+  if (chunk->gradients.fold.on) /* work memory is given in turn */
+    bucket->local = chunk->gradients.fold.place[b];
+  else
+    bucket->work = chunk->gradients.work + (size_t)b * RengaChunkWorkOfBucket_Private(chunk);
+  RengaCall(SetUpBlocks(chunk, b, begin));
+  RengaCall(MakeConvoy(chunk, bucket));
+  return RENGA_SUCCESS;
 }
 
 /* After the work memory is there. The same on all replicas. */
@@ -131,10 +175,7 @@ RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk)
   RengaCall(RengaMalloc(chunk->gradients.n_buckets, &chunk->gradients.bucket));
   RengaCall(RengaMalloc(chunk->n_parameters + 2, &begin));
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int b = 0; b < chunk->gradients.n_buckets && !code; b++) {
-    code = SetUpBucket(chunk, b, begin);
-    if (!code) code = MakeConvoy(chunk, &chunk->gradients.bucket[b]);
-  }
+  for (int b = 0; b < chunk->gradients.n_buckets && !code; b++) code = SetUpBucket(chunk, b, begin);
   RengaFree(&begin);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -147,10 +188,13 @@ RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk)
   for (int b = 0; chunk->gradients.bucket && b < chunk->gradients.n_buckets; b++) {
     GradientBucket *bucket = &chunk->gradients.bucket[b];
     RengaCommSumCancel(&bucket->sum, "ranks to give up the sum of their gradients");
+    RengaCommSumCancel(&bucket->prepared, "ranks to give up a gather");
+    RengaCommSumCancel(&bucket->gather, "ranks to give up the gather of their parameters");
     RengaKeepFirst_Private(&code, RengaConvoyDestroy_Private(&bucket->convoy));
     RengaKeepFirst_Private(&code, RengaBlocksDestroy(&bucket->blocks));
   }
   RengaFree(&chunk->gradients.bucket);
+  RengaFree(&chunk->gradients.sequence);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -169,16 +213,22 @@ static bool IsSummed(const Chunk *chunk, const GradientBucket *bucket)
   return chunk->replicas > 1 && bucket->count > 0;
 }
 
-/* One of comm's beginnings of a sum, or of half of it. */
-typedef RengaErrorCode (*SumStart)(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
-
 /* A sum that found no memory has sent nothing, and is begun once more. */
+RengaErrorCode RengaChunkStartTask_Private(Chunk *chunk, Pass *pass, GradientBucket *bucket,
+                                           const RengaCommSumTask *task, SumStart start)
+{
+  RengaErrorCode code;
+  int attempt = 0;
+  do code = start(chunk->group, task, &bucket->sum);
+  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket, SumStart start)
 {
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
   const int64_t begin = GradientBytes(chunk, bucket->first);
-  RengaErrorCode code;
-  int attempt = 0;
   for (int p = 0; p < chunk->gradients.n_pieces; p++) {
     piece[p] = chunk->gradients.piece[p];
     piece[p].data = (char *)piece[p].data + begin;
@@ -191,12 +241,10 @@ static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket,
                                  .pieces = piece,
                                  .result = chunk->gradients.sum + begin,
                                  .work = bucket->work,
-                                 .work_bytes = WorkOfBucket(chunk),
+                                 .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
                                  .adder = RengaConvoyGetAdder_Private(bucket->convoy),
                                  .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
-  do code = start(chunk->group, &task, &bucket->sum);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
+  RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, &task, start));
   return RENGA_SUCCESS;
 }
 
@@ -233,7 +281,8 @@ static RengaErrorCode BeginReduce(Chunk *chunk, Pass *pass, GradientBucket *buck
     RengaCall(AddUnordered(chunk, bucket));
   else
     RengaCall(StartSum(chunk, pass, bucket,
-                       bucket->apart ? RengaCommReduceScatterBegin : RengaCommSumBegin));
+                       bucket->apart || bucket->kind == BUCKET_SHARED ? RengaCommReduceScatterBegin
+                                                                      : RengaCommSumBegin));
   return RENGA_SUCCESS;
 }
 
@@ -280,6 +329,7 @@ RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int numb
   GradientBucket *bucket = &chunk->gradients.bucket[number];
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_GATHER);
   if (!IsSummed(chunk, bucket) || !bucket->sum) return RENGA_SUCCESS; /* it is whole */
+  if (bucket->kind == BUCKET_SHARED || chunk->gradients.fold.on) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = GatherBlocks(chunk, pass, number);
   RengaLogEventEnd(event, 0, 1, GradientBytes(chunk, bucket->count));
@@ -287,13 +337,15 @@ RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int numb
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode EndBucket(Chunk *chunk, Pass *pass, int number)
+/* The update comes, or there is no overlap. */
+RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int number)
 {
   GradientBucket *bucket = &chunk->gradients.bucket[number];
   const RengaLogEvent event =
       RengaPipelineEvent_Private(bucket->apart ? EVENT_GATHER : EVENT_REDUCE);
+  if (!bucket->sum) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
-  const RengaErrorCode code = bucket->sum ? WaitForSum(chunk, pass, bucket) : RENGA_SUCCESS;
+  const RengaErrorCode code = WaitForSum(chunk, pass, bucket);
   RengaLogEventEnd(event, 0, 0, 0);
   RengaCall(code);
   TraceBucket(chunk, number,
@@ -305,6 +357,8 @@ static RengaErrorCode EndBucket(Chunk *chunk, Pass *pass, int number)
 RengaErrorCode RengaChunkEndBuckets_Private(Chunk *chunk, Pass *pass)
 {
   for (int b = 0; b < chunk->gradients.n_buckets; b++)
-    if (IsSummed(chunk, &chunk->gradients.bucket[b])) RengaCall(EndBucket(chunk, pass, b));
+    if (IsSummed(chunk, &chunk->gradients.bucket[b]))
+      RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
+  RengaCall(RengaChunkEndRows_Private(chunk, pass));
   return RENGA_SUCCESS;
 }

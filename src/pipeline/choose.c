@@ -15,6 +15,10 @@ static int WantedOfTraining(const Chunk *chunk, int count, RengaValue values[])
   count = AddWanted(count, values, chunk->sample_losses);
   for (int u = 0; u < chunk->uses.count; u++)
     if (chunk->uses.place[u] >= 0) count = AddWanted(count, values, chunk->uses.row[u].gradient);
+  for (int l = 0; l < chunk->gradients.rows.count; l++) {
+    count = AddWanted(count, values, chunk->gradients.rows.row[l].gradients);
+    count = AddWanted(count, values, chunk->gradients.rows.row[l].numbers);
+  }
   for (int u = 0; u < chunk->states.n_updates; u++)
     count = AddWanted(count, values, chunk->states.update[u].batch_value);
   return count;

@@ -162,7 +162,7 @@ RengaErrorCode RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk
                    .device = outline->settings->device,
                    .stage = stage,
                    .replicas = row->shape.replicas,
-                   .recompute = row->shape.saved == RENGA_SAVED_RECOMPUTE && outline->has_loss,
+                   .recompute = row->shape.saved != RENGA_SAVED_KEEP && outline->has_loss,
                    .loss = RENGA_VALUE_NONE,
                    .seed.value = RENGA_VALUE_NONE,
                    .sample_losses = RENGA_VALUE_NONE,
@@ -201,15 +201,23 @@ static void FreeLists(Chunk *chunk)
   RengaFree(&chunk->updates.gradient);
   RengaFree(&chunk->updates.number);
   RengaFree(&chunk->updates.update);
+  RengaFree(&chunk->updates.place);
+  RengaFree(&chunk->updates.split);
+  RengaFree(&chunk->updates.split_square);
+  RengaFree(&chunk->sizes.part);
+  RengaChunkFreeFold_Private(chunk);
 }
 
 /* However far it came; the arena is the rank's. */
 RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
 {
-  RengaErrorCode code = RengaChunkFreeBuckets_Private(chunk);
+  RengaErrorCode code = RengaChunkFreeFetches_Private(chunk);
+  RengaKeepFirst_Private(&code, RengaChunkFreeBuckets_Private(chunk));
+  RengaKeepFirst_Private(&code, RengaChunkFreeRows_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreeInputs_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreeParcels_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreeTied_Private(chunk));
+  RengaKeepFirst_Private(&code, RengaChunkFreeOffload_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreePrograms_Private(chunk));
   if (chunk->portion.results.memory)
     RengaKeepFirst_Private(&code,

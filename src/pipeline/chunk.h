@@ -2,7 +2,7 @@
    holds. A rank may have several; forecasts make chunks that no rank has. */
 #pragma once
 #include "program.h"
-#include "renga/private/saved.h"
+#include "renga/private/line.h"
 #include "renga/private/settings.h"
 #include "renga/private/transport.h"
 #include "rengacomm.h"
@@ -13,6 +13,7 @@ typedef struct {
   int64_t microbatches; /* of the step */
   bool forward_only;
   RengaSchedule schedule;
+  int64_t *turn; /* [micro-batches] their numbers in the batch (turns.c); NULL: their own */
 } ScheduleRow;
 
 /* The same on all ranks, and known without them. */
@@ -21,9 +22,9 @@ typedef struct {
   RengaGraph graph; /* the network */
   RengaPlan plan;
   RengaSettings settings;
-  RengaSavedRule saved; /* policy NULL: none */
   int stages;
   int64_t microbatch, leaf; /* samples, micro-batches */
+  int *buckets;             /* [stages] of gradients, of which shards make one more (shard.c) */
   int n_batches;
   int64_t *batch; /* [n_batches] samples of each batch that may come; the first is the plan's */
   bool has_loss;
@@ -32,11 +33,20 @@ typedef struct {
   RengaMessage *message;
   int n_schedules;
   ScheduleRow *schedule; /* those that were asked for */
+  bool lazy;             /* -optimizer_sparse, as memory was laid out by it */
+  int *tables; /* [values of the network] 1 + node that gathers rows (rows.c), or 0; or NULL */
 } Outline;
 
 static inline int64_t RengaOutlineLeaves_Private(const Outline *outline, int64_t microbatches)
 {
   return (microbatches + outline->leaf - 1) / outline->leaf;
+}
+
+/* Replicas of the stage give each other the gradients of each micro-batch (fold.c). */
+static inline bool RengaOutlineFolds_Private(const Outline *outline, int stage)
+{
+  const RengaStageShape *shape = &RengaPlanGetStage(outline->plan, stage)->shape;
+  return shape->shard >= RENGA_SHARD_GRADIENTS && shape->replicas > 1 && outline->has_loss;
 }
 
 /* A row of the message table that this chunk sends or receives. */
@@ -68,16 +78,20 @@ typedef enum {
   ROLE_MOMENT    /* + number of the moment */
 } ParameterRole;
 
-/* A parameter of this chunk. Places are elements: what is at one place in the vectors of values,
-   masters and moments, and at another in a gradient buffer, where the uses of the parameter follow
-   each other, each padded to `stride`. */
+/* A parameter of this chunk. Places are elements (parameter.c): what is at one place in the vectors
+   of values, masters and moments, and at another in a gradient buffer, where its first use begins;
+   further uses follow each other elsewhere, each padded to `stride`. */
 typedef struct {
   RengaValue value, whole; /* in the chunk's graph, in the network */
   const char *name;
   int64_t count, stride;
-  int64_t place, gradient;
-  int n_uses;   /* in this chunk */
-  bool trained; /* not frozen, and some stage has a gradient for it */
+  int64_t place, gradient, further;
+  bool sparse;      /* its gradient is a list of rows (rows.c), and has no place in a buffer */
+  bool sharded;     /* each replica updates a share of it (shard.c) */
+  int64_t from, to; /* elements that this replica updates */
+  int64_t own;      /* of a share: where it is among all shares of this replica */
+  int n_uses;       /* in this chunk */
+  bool trained;     /* not frozen, and some stage has a gradient for it */
   bool owner;
   int number; /* among all parameters of the network: the canonical order */
 } Parameter;
@@ -115,29 +129,136 @@ typedef struct {
      temporary tensors in another way */
   int64_t slot_bytes[2], sent_bytes[2], kept_bytes[2], temporary_bytes[2];
   int64_t adding_bytes; /* temporary, of training that adds gradients to others */
-  int64_t gradient_count, parameter_count; /* elements of a gradient buffer, of a role */
+  int64_t gradient_count, parameter_count; /* elements of a gradient buffer, of all values */
+  int64_t window_bytes; /* of values, where replicas have a share of the parameters (window.c) */
+  int64_t local_bytes;  /* of a micro-batch's gradients, where they are folded (local.c) */
+  int64_t whole_gradient, whole_count; /* of these, of parameters that are not sharded */
+  int n_parts;                         /* parameters that are sharded */
+  int64_t *part;                       /* [n_parts + 1] where each begins behind the whole ones */
   int64_t tied_bytes;
+  int64_t row_slot_bytes, row_bytes; /* of lists of rows: a slot; all slots and sums */
   int n_moments;
 } ChunkSizes;
 
 /* Where the chunk's parts of the arena begin. */
 typedef struct {
-  char *persistent, *folded, *moments, *saved, *inputs, *tied;
+  char *persistent, *folded, *moments, *saved, *inputs, *tied; /* moments: or their windows */
+  char *masters; /* of sharded parameters, where they are not the values */
+  char *shares;  /* this replica's values of sharded parameters, where it has no others, */
+  char *window;  /* but for what lies here for a while */
+  char *away;    /* on the host: [slots] of saved tensors; NULL: they are not offloaded */
 } ChunkBases;
+
+/* Who gets the sum of a bucket, and updates its parameters. */
+typedef enum {
+  BUCKET_PLAIN,  /* all replicas, of a stage that shards nothing */
+  BUCKET_SHARED, /* each replica its block */
+  BUCKET_WHOLE,  /* all replicas, beside shared ones: of what is not sharded; the last */
+} BucketKind;
 
 /* A range of the gradient vector, of whole parameters, that is summed over the replicas by
    itself. */
 typedef struct {
+  BucketKind kind;
   int64_t first, count; /* elements of a gradient buffer */
   RengaBlocks blocks;   /* which replica adds up which of them */
   char *work;
-  RengaConvoy convoy; /* of its sum's messages; NULL: one replica */
-  int places;         /* messages that the convoy was made for, */
-  size_t room;        /* of so many bytes */
-  RengaCommSum sum;   /* under way, or NULL */
-  bool apart;         /* the running pass gathers it by an action of its own */
-  double began;       /* MPI_Wtime of its last action */
+  RengaConvoy convoy;            /* of its sum's messages; NULL: one replica */
+  int places;                    /* messages that the convoy was made for, */
+  size_t room;                   /* of so many bytes */
+  RengaCommSum sum;              /* under way, or NULL */
+  RengaCommSum gather, prepared; /* of a shared one's values: under way; the next one's; or NULL */
+  int64_t own;                   /* elements of this replica's blocks of the buckets before */
+  bool apart;                    /* the running pass gathers it by an action of its own */
+  double began, gathering;       /* MPI_Wtime of its last action, of its gather's begin */
+  int64_t local;                 /* bytes in the memory of a micro-batch's gradients (local.c) */
+  struct _p_Chunk *chunk;        /* lent, of a fold: */
+  int64_t round;                 /* that is under way */
 } GradientBucket;
+
+/* A table whose gradient is a list of rows (rows.c). */
+typedef struct {
+  int parameter;                 /* number among the chunk's */
+  RengaValue gradients, numbers; /* in the chunk's graph: what GatherGrad would add up */
+  int64_t width, length;         /* of a row; rows of the table */
+  int64_t padding;               /* the row that gets no gradient; -1: none */
+  int64_t rows, last_rows;       /* positions of a micro-batch, and of the last one of the pass */
+  bool wide;                     /* numbers are int64, else int32 */
+  int64_t gradients_at, numbers_at;   /* bytes in a slot */
+  int64_t index_at, count_at, sum_at; /* bytes behind the first slot */
+  int64_t *index, *count;             /* of the device: the rows of the step, */
+  float *sum;                         /* and their gradients */
+} RowList;
+
+/* All of the chunk, and where they are in a step. */
+typedef struct {
+  int count;
+  RowList *row;
+  int64_t slots, used; /* micro-batches: that there is memory for, of the running step */
+  char *base;
+  int64_t work_at;
+  RengaBlocks blocks;  /* which replica has which slots of the running step */
+  RengaConvoy convoy;  /* NULL: one replica */
+  int places;          /* messages that the convoy was made for, */
+  size_t room;         /* of so many bytes */
+  RengaCommSum gather; /* under way, or NULL */
+  bool begun;          /* of this step: the slots are being gathered */
+  double *square;      /* [count] of the host */
+} RowLists;
+
+/* A bucket of parameters in the window: not there, asked for, there. */
+typedef enum { BUCKET_AWAY, BUCKET_COMES, BUCKET_HERE } BucketState;
+
+/* Between this replica and another: its block of a bucket, and this one's for it. */
+typedef struct {
+  RengaParcel block, answer;
+  int64_t number; /* of the bucket, as it is sent */
+  RengaRequest question;
+} Fetch;
+
+/* A replica that may ask. */
+typedef struct {
+  int64_t question;
+  RengaRequest request, farewell;
+  bool asked, done; /* a question has come; it asks no more in this pass */
+} Asker;
+
+/* Values of parameters that come from other replicas for a while (window.c, fetch.c). */
+typedef struct {
+  RengaCommDriven driven; /* first: its address is that of the window */
+  struct _p_Chunk *chunk; /* lent */
+  int64_t *place;         /* [buckets] bytes in the window */
+  BucketState *state;     /* [buckets] */
+  Fetch *fetch;           /* [buckets][replicas] */
+  Asker *asker;           /* [replicas] */
+  bool open, busy;        /* others may ask; answers are being given */
+} ParameterWindow;
+
+/* Two buffers of the tree that become one: y += x. */
+typedef struct {
+  char *y;
+  const char *x;
+} GradientMerge;
+
+/* A step of the tree over all micro-batches: a partial sum that is added to another, or copied.
+   Each lies in a buffer, or, below 0, where the gradients of a micro-batch of the round do. */
+typedef struct {
+  int y, x;
+  bool adds;
+} FoldStep;
+
+/* Gradients that replicas give, micro-batch by micro-batch, to who answers for them (fold.c). */
+typedef struct {
+  bool on;
+  int64_t *place;    /* [buckets] bytes in the memory of a micro-batch's gradients (local.c) */
+  char *base;        /* [n_buffers of the chunk][count] elements */
+  int64_t count;     /* of this replica's blocks of all buckets */
+  FoldStep *step;    /* of the running pass */
+  int64_t *first;    /* [rounds + 1] the steps of each */
+  int64_t round;     /* of the running pass, whose sums begin next */
+  int64_t n_started; /* sums of the running pass */
+  int user[2];       /* the bucket that a part of the work memory was given to last; -1: none */
+} GradientFold;
 
 /* The gradient vector of a chunk: buffers of the fixed tree, and what the running step made of
    them. */
@@ -153,7 +274,17 @@ typedef struct {
   char *work;             /* of that sum, in equal shares of the buckets */
   size_t work_bytes;
   int n_buckets;
-  GradientBucket *bucket;
+  int n_shared;           /* of these: the first ones */
+  int n_gathering;        /* of these: gathers under way */
+  GradientBucket *bucket; /* [n_buckets] */
+  int *sequence;          /* [n_buckets] in which their sums begin, where backward begins them */
+  int n_begun;            /* of these, by the running pass */
+  bool early;             /* the last backward runs, and begins them */
+  int n_merges;
+  GradientMerge merge[RENGA_COMM_TREE_PIECES]; /* that follow it, done bucket by bucket then */
+  int64_t own;   /* elements of sharded parameters that this replica updates */
+  RowLists rows; /* of tables that are not in the vector */
+  GradientFold fold;
 } GradientVector;
 
 /* Memory of the host that copies from and to the device are queued with: nothing here is looked at,
@@ -181,14 +312,46 @@ typedef struct {
   RengaEvent *used;   /* [slots] behind the last kernel that reads it */
 } InputRing;
 
+/* A parameter whose pieces several replicas square: they bring them together. */
+typedef struct {
+  int number;            /* of the parameter among all of the network */
+  int64_t first, pieces; /* place and number of its pieces among those of all split parameters */
+  bool adds;             /* this replica adds them up */
+} SplitNorm;
+
+/* Moments on the host (offload.c); empty where the device has them. */
+typedef struct {
+  int number; /* of an update */
+  int64_t from, count;
+} OffloadRow;
+typedef struct {
+  int64_t first, count; /* elements of each moment */
+  int rows, n_rows;     /* the first one, and how many */
+} OffloadRange;
+typedef struct {
+  char *host;     /* the moments, one after the other */
+  int64_t window; /* elements of a window */
+  bool other;     /* there are two windows */
+  int n_ranges, n_rows, most_rows;
+  OffloadRange *range;
+  OffloadRow *row;
+  RengaParameterUpdate *update; /* [most_rows] of the range that is queued */
+  RengaEvent arrived[2], updated[2], back;
+} OffloadedMoments;
+
 /* The vectors that a step squares and updates, each in one call. Places of gradients are those of
    the running step. */
 typedef struct {
-  int n_norms, n_updates;
+  int n_norms, n_updates, n_splits;
   RengaVector *gradient;        /* [n_norms] of trained parameters that this rank owns */
   int *number;                  /* [n_norms] of the parameter among all of the network */
-  double *square;               /* [n_norms] of the host */
+  int64_t *place;               /* [n_norms] of its first piece in split_square; -1: all are here */
+  SplitNorm *split;             /* [n_splits] */
+  int64_t n_pieces;             /* of all split parameters */
+  double *split_square;         /* [n_pieces] */
+  double *square;               /* of the host: of the pieces of all these */
   RengaParameterUpdate *update; /* [n_updates] of trained parameters */
+  OffloadedMoments offload;
 } UpdateTable;
 
 /* What a chunk has to do with the running pass; empty between passes. Below, i is a place in its
@@ -212,14 +375,20 @@ typedef struct {
   float number;     /* the device's while a step is under way */
 } LossSeed;
 
+/* Messages of one tied parameter. */
 typedef struct {
+  int count, most;     /* under way, at the most */
+  RengaParcel *parcel; /* [most] */
+} TiedExchange;
+
+typedef struct _p_Chunk {
   RengaPipeline pipeline; /* lent; NULL in a forecast */
   Outline *outline;       /* lent */
   RengaDevice device;     /* lent by the settings */
   int stage, replica, replicas;
   RengaStorage storage; /* by the precision of the stage's shape */
-  bool recompute;       /* forward is run again before each backward */
-  RengaComm group;      /* the replicas of the stage */
+  bool recompute;  /* what backward reads comes again before each: of one micro-batch at a time */
+  RengaComm group; /* the replicas of the stage */
   RengaGraph sub;
   RengaValue loss; /* in sub; NONE where it is not here */
   LossSeed seed;
@@ -243,12 +412,43 @@ typedef struct {
   char **base;           /* [REGION_MESSAGE + messages] of the running action */
   const void **argument; /* [kernels.largest] */
   GradientVector gradients;
+  ParameterWindow window;
   UpdateTable updates;
   InputRing inputs;
-  int n_exchanges, most_exchanges; /* messages of one tied parameter: under way, at the most */
-  RengaParcel *exchange;           /* [most_exchanges] */
+  TiedExchange exchange;
   Portion portion;
 } Chunk;
+
+/* Replicas have a share of the optimizer each. */
+static inline bool RengaChunkIsSharded_Private(const Chunk *chunk)
+{
+  return RengaPlanGetStage(chunk->outline->plan, chunk->stage)->shape.shard >=
+         RENGA_SHARD_OPTIMIZER;
+}
+
+/* Replicas have a share of the gradients, too: none has all of those of the step. */
+static inline bool RengaChunkFolds_Private(const Chunk *chunk)
+{
+  return RengaOutlineFolds_Private(chunk->outline, chunk->stage);
+}
+
+/* Replicas have a share of the parameters, too. */
+static inline bool RengaOutlineFetches_Private(const Outline *outline, int stage)
+{
+  return RengaOutlineFolds_Private(outline, stage) &&
+         RengaPlanGetStage(outline->plan, stage)->shape.shard >= RENGA_SHARD_PARAMETERS;
+}
+static inline bool RengaChunkFetches_Private(const Chunk *chunk)
+{
+  return RengaOutlineFetches_Private(chunk->outline, chunk->stage);
+}
+
+/* What backward reads comes from the host's memory, to which forward's copy of it went. */
+static inline bool RengaChunkKeepsAway_Private(const Chunk *chunk)
+{
+  return chunk->recompute &&
+         RengaPlanGetStage(chunk->outline->plan, chunk->stage)->shape.saved == RENGA_SAVED_OFFLOAD;
+}
 
 /* Masters are memory of their own. */
 static inline bool RengaChunkHasMasters_Private(const Chunk *chunk)

@@ -59,6 +59,7 @@ RengaErrorCode RengaPipelineGetDigest(RengaPipeline pipeline, uint64_t *digest)
   uint64_t sum;
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCheckPointer(digest);
+  RengaCall(RengaPipelineAwaitValues_Private(pipeline));
   const Persistents *list = &pipeline->rank.persistents;
   RengaCall(RengaHoldingsCreate(pipeline->rank.all, list->count, list->row, NULL, &holdings));
   RengaErrorCode code =

@@ -10,7 +10,7 @@
 typedef struct {
   uint64_t hash;
   int64_t count, *key; /* [count] */
-  ChunkSizes sizes;
+  ChunkSizes sizes;    /* its list of parts is lent to the chunks that ask */
 } KnownStage;
 
 /* Of one network under one set of settings, whatever the plan. */
@@ -30,7 +30,10 @@ enum { SLOTS_FIRST = 256 };
 static RengaErrorCode DestroyForecasts(void *object)
 {
   Forecasts forecasts = object;
-  for (int k = 0; k < forecasts->n_known; k++) RengaFree(&forecasts->known[k].key);
+  for (int k = 0; k < forecasts->n_known; k++) {
+    RengaFree(&forecasts->known[k].key);
+    RengaFree(&forecasts->known[k].sizes.part);
+  }
   RengaFree(&forecasts->known);
   RengaFree(&forecasts->slot);
   RengaFree(&forecasts->key.number);
@@ -101,7 +104,10 @@ static RengaErrorCode CompileStage(Outline *outline, int stage, int64_t lag, Chu
   chunk.lag = lag;
   RengaErrorCode code = RengaChunkSetUp_Private(&chunk);
   if (!code) code = RengaChunkSizeStage_Private(&chunk);
-  if (!code) *sizes = chunk.sizes;
+  if (!code) {
+    *sizes = chunk.sizes;
+    chunk.sizes.part = NULL;
+  }
   const RengaErrorCode freed = RengaChunkFree_Private(&chunk);
   RengaCall(code ? code : freed);
   return RENGA_SUCCESS;
@@ -185,17 +191,6 @@ static RengaErrorCode Ask(RengaPipeline pipeline, int first, int last, RengaPipe
   if (!code) code = AskStages(&outline, pipeline->forecasts, first, last, memory);
   const RengaErrorCode freed = RengaOutlineFree_Private(&outline);
   RengaCall(code ? code : freed);
-  return RENGA_SUCCESS;
-}
-
-/* What was forecast by another rule is forgotten. */
-RengaErrorCode RengaPipelineSetSavedRule_Private(RengaPipeline pipeline, RengaSavedRule rule)
-{
-  RengaCheckPointer(pipeline);
-  RengaCheck(pipeline->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
-             "policies of saved tensors are said before RengaPipelineSetUp");
-  if (pipeline->forecasts) RengaCall(RengaHeaderDestroy(&pipeline->forecasts));
-  pipeline->saved = rule;
   return RENGA_SUCCESS;
 }
 

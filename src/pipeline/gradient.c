@@ -18,9 +18,9 @@ static char *BufferOfLevel(Chunk *chunk, int number)
 /* Before the first backward of a step. */
 RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk)
 {
-  chunk->gradients.valid = chunk->gradients.settled = false;
-  chunk->gradients.n_pieces = 0;
-  for (int b = 0; b < chunk->gradients.n_buffers; b++)
+  chunk->gradients.valid = chunk->gradients.settled = chunk->gradients.early = false;
+  chunk->gradients.n_pieces = chunk->gradients.n_begun = chunk->gradients.n_merges = 0;
+  for (int b = 0; b < chunk->gradients.n_buffers && !chunk->gradients.fold.on; b++)
     chunk->gradients.piece[b] = (RengaPartialSum){.data = BufferOfLevel(chunk, b)};
   chunk->gradients.sum = BufferOfLevel(chunk, 0);
   if (!RengaSettingsIsOrdered_Private(chunk->outline->settings))
@@ -41,8 +41,8 @@ RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, i
                                                bool *adds)
 {
   char *gradients = chunk->gradients.sum;
-  *adds = true;
-  if (RengaSettingsIsOrdered_Private(chunk->outline->settings)) {
+  *adds = !chunk->gradients.fold.on;
+  if (*adds && RengaSettingsIsOrdered_Private(chunk->outline->settings)) {
     const bool alone = number % chunk->outline->leaf == 0 && EndsLeaf(chunk, pass, number);
     RengaCall(RengaCommTreeTake(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
                                 number / chunk->outline->leaf, alone, &chunk->gradients.n_pieces,
@@ -56,17 +56,19 @@ RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, i
 /* After the backward of micro-batch number. */
 RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, int64_t number)
 {
+  if (chunk->gradients.early || chunk->gradients.fold.on)
+    return RENGA_SUCCESS; /* bucket by bucket, before */
   if (!RengaSettingsIsOrdered_Private(chunk->outline->settings) || !EndsLeaf(chunk, pass, number))
     return RENGA_SUCCESS;
-  const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_ACCUMULATE);
+  RengaSpan span;
   const RengaCommAdder adder = {.begin = RengaChunkAdd_Private, .user = chunk};
-  RengaLogEventBegin(event);
+  RengaCall(RengaPipelineBeginTimed_Private(chunk->pipeline, EVENT_ACCUMULATE, &span));
   const RengaErrorCode code =
       RengaCommTreeClose(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
                          chunk->gradients.taken, &chunk->gradients.n_pieces, chunk->gradients.piece,
                          chunk->storage.gradient, chunk->sizes.gradient_count, &adder);
-  RengaLogEventEnd(event, 0, 0, 0);
-  RengaCall(code);
+  RengaCall(RengaPipelineEndTimed_Private(chunk->pipeline, EVENT_ACCUMULATE, span, 0, "accumulate",
+                                          code));
   return RENGA_SUCCESS;
 }
 
@@ -99,12 +101,67 @@ static RengaErrorCode SettlePieces(Chunk *chunk, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
+/* The adder that remembers what would be added. */
+static RengaErrorCode RememberMerge(void *user, RengaDataType type, int64_t count, void *y,
+                                    const void *x)
+{
+  GradientVector *gradients = user;
+  (void)type, (void)count;
+  gradients->merge[gradients->n_merges++] = (GradientMerge){y, x};
+  return RENGA_SUCCESS;
+}
+
+/* Before the last backward where that begins the sums: the pieces are what they will be after it,
+   and what has to be added for that is done bucket by bucket. */
+RengaErrorCode RengaChunkCloseEarly_Private(Chunk *chunk, const Pass *pass)
+{
+  GradientVector *gradients = &chunk->gradients;
+  const RengaCommAdder adder = {.begin = RememberMerge, .user = gradients};
+  RengaCall(RengaChunkAwaitValues_Private(chunk));
+  RengaCall(RengaCommTreeClose(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
+                               gradients->taken, &gradients->n_pieces, gradients->piece,
+                               chunk->storage.gradient, chunk->sizes.gradient_count, &adder));
+  RengaCall(SettlePieces(chunk, pass));
+  gradients->settled = gradients->early = true;
+  return RENGA_SUCCESS;
+}
+
+/* Gathers of the step before have the messages of a bucket's sum, and a replica without a
+   micro-batch has read no parameter. */
+static RengaErrorCode EndOldGathers(Chunk *chunk, Pass *pass)
+{
+  const RengaErrorCode code = RengaChunkAwaitValues_Private(chunk);
+  if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
+  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, code));
+  return RENGA_SUCCESS;
+}
+
+/* Rows of tables come after what backward may have begun, in the order of all replicas. */
+static RengaErrorCode BeginBucketSum(Chunk *chunk, Pass *pass, int bucket)
+{
+  const bool early = RengaChunkIsEarly_Private(chunk);
+  if (early) RengaCall(RengaChunkBeginRest_Private(chunk, pass));
+  RengaCall(RengaChunkBeginRows_Private(chunk, pass));
+  if (!early) RengaCall(RengaChunkBeginBucket_Private(chunk, pass, bucket));
+  return RENGA_SUCCESS;
+}
+
 /* After the last backward, bucket by bucket: what is begun becomes the whole batch's, use by use.
-   Fails only where messages are left under way. */
+   Without overlap it ends here, but for one that is gathered by itself. Fails only where messages
+   are left under way. */
 RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass, int bucket)
 {
+  const bool ends = !chunk->outline->settings->overlap;
+  RengaCall(EndOldGathers(chunk, pass));
+  if (chunk->gradients.fold.on) {
+    RengaCall(RengaChunkEndRounds_Private(chunk, pass));
+    return RENGA_SUCCESS;
+  }
   if (!chunk->gradients.settled) RengaCall(SettlePieces(chunk, pass));
   chunk->gradients.settled = true;
-  RengaCall(RengaChunkBeginBucket_Private(chunk, pass, bucket));
+  chunk->gradients.early = false;
+  RengaCall(BeginBucketSum(chunk, pass, bucket));
+  if (ends && !chunk->gradients.bucket[bucket].apart)
+    RengaCall(RengaChunkEndBucket_Private(chunk, pass, bucket));
   return RENGA_SUCCESS;
 }

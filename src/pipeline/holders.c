@@ -71,34 +71,6 @@ RengaErrorCode RengaChunkIsTrained_Private(const Chunk *chunk, int number, bool 
   return RENGA_SUCCESS;
 }
 
-/* Gradients of one parameter's uses follow each other in a buffer. */
-static RengaErrorCode PlaceUses(Chunk *chunk)
-{
-  int64_t *next; /* by value: the place of its next use, and its stride; place -1: not trained */
-  RengaCall(RengaMalloc(2 * (int64_t)RengaGraphGetValueCount(chunk->sub) + 1, &next));
-  for (int p = 0; p < chunk->n_parameters; p++) {
-    Parameter *parameter = &chunk->parameter[p];
-    parameter->place = chunk->sizes.parameter_count;
-    chunk->sizes.parameter_count += RengaChunkRoom_Private(chunk, parameter->count);
-    const RengaErrorCode code = RengaChunkIsTrained_Private(chunk, p, &parameter->trained);
-    if (code) RengaFree(&next);
-    RengaCall(code);
-    parameter->gradient = chunk->sizes.gradient_count;
-    next[2 * parameter->value] = parameter->trained ? parameter->gradient : -1;
-    next[2 * parameter->value + 1] = parameter->stride;
-    if (!parameter->trained) continue;
-    chunk->sizes.gradient_count +=
-        parameter->stride * (parameter->n_uses > 1 ? parameter->n_uses : 1);
-  }
-  for (int u = 0; u < chunk->uses.count; u++) {
-    int64_t *place = &next[2 * chunk->uses.row[u].parameter];
-    chunk->uses.place[u] = place[0];
-    if (place[0] >= 0) place[0] += place[1];
-  }
-  RengaFree(&next);
-  return RENGA_SUCCESS;
-}
-
 /* A state that is updated in two stages would need statistics from both. */
 static RengaErrorCode CheckStates(Chunk *chunk)
 {
@@ -175,7 +147,9 @@ RengaErrorCode RengaChunkSetUpHolders_Private(Chunk *chunk)
   RengaFree(&index);
   RengaFree(&shares);
   RengaCall(code);
-  RengaCall(PlaceUses(chunk));
+  for (int p = 0; p < chunk->n_parameters; p++)
+    RengaCall(RengaChunkIsTrained_Private(chunk, p, &chunk->parameter[p].trained));
+  RengaCall(RengaChunkPlaceParameters_Private(chunk));
   RengaCall(ChooseOwners(chunk));
   RengaCall(CheckStates(chunk));
   return RENGA_SUCCESS;

@@ -59,10 +59,11 @@ static RengaErrorCode ReadInputField(Chunk *chunk, const Pass *pass, const Field
 static RengaErrorCode ReadAllFields(Chunk *chunk, const Pass *pass, const Program *program,
                                     int64_t number, char *to)
 {
+  const int64_t first = RengaPassTurn_Private(pass, number) * chunk->outline->microbatch;
   for (int f = 0; f < chunk->n_fields; f++)
     if (program->reads[f])
-      RengaCall(ReadInputField(chunk, pass, &chunk->field[f], number * chunk->outline->microbatch,
-                               program->samples, to + chunk->field[f].offset));
+      RengaCall(ReadInputField(chunk, pass, &chunk->field[f], first, program->samples,
+                               to + chunk->field[f].offset));
   return RENGA_SUCCESS;
 }
 
@@ -73,7 +74,9 @@ static RengaErrorCode CopyInstance(Chunk *chunk, const Program *program, int64_t
   const RengaStream stream = chunk->pipeline->rank.copies;
   const int64_t bytes = chunk->sizes.input_bytes;
   char *to = chunk->at.inputs + slot * bytes;
+  RengaSpan span;
   RengaCall(RengaEventWait(chunk->device, ring->used[slot], stream));
+  RengaCall(RengaSpanBegin_Private(chunk->device, stream, &span));
   if (RengaDeviceGetPoison(chunk->device))
     RengaCall(RengaDeviceSetBytes(chunk->device, stream, to, 0xff, (size_t)bytes));
   for (int f = 0; f < chunk->n_fields; f++) {
@@ -83,6 +86,8 @@ static RengaErrorCode CopyInstance(Chunk *chunk, const Program *program, int64_t
                                 ring->host + slot * bytes + field->offset,
                                 RengaTensorSpecBytes(&program->spec[field->value])));
   }
+  RengaCall(
+      RengaSpanEnd_Private(chunk->device, stream, span, "inputs", "Copy of inputs", 0, "inputs"));
   RengaCall(RengaEventRecord(chunk->device, ring->copied[slot], stream));
   RengaCall(RengaEventWait(chunk->device, ring->copied[slot], NULL));
   return RENGA_SUCCESS;

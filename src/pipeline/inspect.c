@@ -24,31 +24,48 @@ RengaErrorCode RengaPipelineTransfer_Private(RengaPipeline pipeline, void *buffe
   return RENGA_SUCCESS;
 }
 
-/* Where this rank has the gradient of a parameter that it answers for; NULL: nowhere. Sums of
-   gradients are float32 in every precision, as the caller gets them. */
-static const void *FindGradient(RengaPipeline pipeline, const char *name)
+/* What a rank has of a gradient that it answers for: a range of the flat vector, or all of it as a
+   list of rows. */
+typedef struct {
+  int64_t first, count;
+} GradientPart;
+typedef struct {
+  const char *data;       /* NULL: this rank has nothing of it, or rows */
+  const Chunk *chunk;     /* whose table it is */
+  const Parameter *table; /* NULL: it is no list of rows */
+} GradientHere;
+
+/* Sums of gradients are float32 in every precision, as the caller gets them. */
+static GradientHere FindGradient(RengaPipeline pipeline, const char *name, GradientPart *part)
 {
   for (int c = 0; c < pipeline->rank.n_chunks; c++) {
     const Chunk *chunk = &pipeline->rank.chunk[c];
     for (int p = 0; p < chunk->n_parameters && chunk->gradients.valid; p++) {
       const Parameter *row = &chunk->parameter[p];
-      if (row->owner && row->trained && strcmp(row->name, name) == 0)
-        return RengaChunkVectorOf_Private(chunk, row, ROLE_GRADIENT).data;
+      if (!row->trained || !(row->owner || row->sharded) || strcmp(row->name, name) != 0) continue;
+      const RengaVector share = RengaChunkShareOf_Private(chunk, row, ROLE_GRADIENT);
+      *part = (GradientPart){.first = row->from, .count = share.count};
+      if (row->sparse) return (GradientHere){.chunk = chunk, .table = row};
+      return (GradientHere){.data = share.data};
     }
   }
-  return NULL;
+  return (GradientHere){0};
 }
 
-static RengaErrorCode FetchGradient(RengaPipeline pipeline, const void *here, size_t bytes,
+static RengaErrorCode FetchGradient(RengaPipeline pipeline, const GradientHere *here, size_t bytes,
                                     void *to)
 {
-  RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, to, here, bytes));
+  if (here->table) {
+    RengaCall(RengaChunkSpreadRows_Private(here->chunk, here->table, to));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, to, here->data, bytes));
   RengaCall(RengaPipelineAwaitDevice_Private(pipeline));
   return RENGA_SUCCESS;
 }
 
 /* Collective: from the rank that has it to the buffer of rank 0, by way of the host. */
-static RengaErrorCode BringGradient(RengaPipeline pipeline, const void *here, size_t bytes,
+static RengaErrorCode BringGradient(RengaPipeline pipeline, const GradientHere *here, size_t bytes,
                                     int from, void *buffer)
 {
   const int rank = RengaCommGetRank(pipeline->rank.all);
@@ -63,6 +80,23 @@ static RengaErrorCode BringGradient(RengaPipeline pipeline, const void *here, si
         RengaPipelineTransfer_Private(pipeline, to, bytes, from, 0, "rank 0 to receive a gradient");
   RengaFree(&copy);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* all: [ranks] what each has; found: some rank has something. */
+static RengaErrorCode BringParts(RengaPipeline pipeline, const GradientHere *here,
+                                 const GradientPart *mine, GradientPart all[], float *buffer,
+                                 bool *found)
+{
+  *found = false;
+  RengaCall(RengaCommGather(pipeline->rank.all, mine, sizeof *mine, all, -1,
+                            "all ranks to find a gradient"));
+  for (int r = 0; r < RengaCommGetSize(pipeline->rank.all); r++) {
+    if (all[r].count == 0) continue;
+    *found = true;
+    RengaCall(BringGradient(pipeline, here, (size_t)all[r].count * sizeof *buffer, r,
+                            buffer ? buffer + all[r].first : NULL));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -85,16 +119,20 @@ RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *para
 {
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCheckPointer(parameter);
-  const void *here = FindGradient(pipeline, parameter);
+  GradientPart mine = {0}, *all = NULL;
+  const GradientHere here = FindGradient(pipeline, parameter, &mine);
   const int rank = RengaCommGetRank(pipeline->rank.all);
-  int64_t owner = here ? rank + 1 : 0;
-  RengaCall(RengaCommSumInt64(pipeline->rank.all, 1, &owner, "all ranks to find a gradient"));
-  RengaCheck(owner > 0, pipeline->hdr.comm, RENGA_ERR_ARGUMENT,
+  bool found = false;
+  RengaErrorCode code =
+      RengaErrorAgree(pipeline->hdr.comm, RengaMalloc(RengaCommGetSize(pipeline->rank.all), &all));
+  if (!code) code = BringParts(pipeline, &here, &mine, all, buffer, &found);
+  RengaFree(&all);
+  RengaCall(code);
+  RengaCheck(found, pipeline->hdr.comm, RENGA_ERR_ARGUMENT,
              "there is no gradient of %s: no such parameter, frozen, or no step yet", parameter);
   const RengaValue whole = RengaGraphFindValue(pipeline->graph, parameter);
-  const size_t bytes = RengaTensorSpecBytes(&RengaGraphGetValue(pipeline->graph, whole)->spec);
-  RengaCall(BringGradient(pipeline, here, bytes, (int)owner - 1, buffer));
-  for (size_t i = 0; rank == 0 && i < bytes / sizeof *buffer; i++)
+  const int64_t count = RengaTensorSpecCount(&RengaGraphGetValue(pipeline->graph, whole)->spec);
+  for (int64_t i = 0; rank == 0 && i < count; i++)
     buffer[i] = (float)((double)buffer[i] / pipeline->rank.scaled);
   return RENGA_SUCCESS;
 }

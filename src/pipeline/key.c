@@ -58,7 +58,7 @@ static RengaErrorCode HashValue(const Outline *outline, RengaValue v, RengaValue
                             value->kind,
                             value->prepared,
                             value->differentiable,
-                            frozen,
+                            frozen + 2 * (outline->tables && outline->tables[v]),
                             v == loss,
                             value->producer >= 0 && IsOutput(outline->graph, v),
                             value->spec.type,
@@ -182,16 +182,21 @@ static RengaErrorCode PushMessage(const Outline *outline, int m, const RengaPlan
   return RENGA_SUCCESS;
 }
 
-/* Policies of saved tensors that more is said of than the stage's shape does. */
-static RengaErrorCode PushPolicies(const Chunk *chunk, int n, StageKey *key)
+/* What becomes of what each node makes, where the stage's shape does not say it all. */
+static RengaErrorCode PushPolicies(const Chunk *chunk, const RengaPlanStage *row, StageKey *key)
 {
-  const RengaSavedRule *rule = &chunk->outline->saved;
-  const RengaGraphNode *node = RengaGraphGetNode(chunk->outline->graph, n);
-  for (int o = 0; o < node->n_out && rule->policy; o++)
-    if (node->out[o] != RENGA_VALUE_NONE)
-      RengaCall(PushNumber(
-          key, rule->policy(rule->user, chunk->stage,
-                            RengaGraphGetValue(chunk->outline->graph, node->out[o])->name)));
+  RengaGraph graph = chunk->outline->graph;
+  const char *const *names;
+  int kept;
+  RengaCall(RengaPlanGetKept(chunk->outline->plan, chunk->stage, &kept, &names));
+  RengaCall(PushNumber(key, kept));
+  for (int n = row->first; n < row->last && kept; n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    for (int o = 0; o < node->n_out; o++)
+      if (node->out[o] != RENGA_VALUE_NONE)
+        RengaCall(PushNumber(key, RengaChunkGetPolicy_Private(
+                                      chunk, RengaGraphGetValue(graph, node->out[o])->name)));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -206,13 +211,14 @@ RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *clas
   RengaCall(RengaGraphGetLoss(outline->graph, &loss));
   key->count = 0;
   RengaCall(PushNumber(key, row->shape.saved));
+  RengaCall(PushNumber(key, 2 * (int64_t)row->shape.shard + RengaChunkFolds_Private(chunk)));
   RengaCall(PushNumber(key, chunk->lag > 0));
   RengaCall(PushNumber(key, outline->microbatch));
   RengaCall(PushNumber(key, outline->leaf));
   for (int i = 0; i < outline->n_batches; i++) RengaCall(PushNumber(key, outline->batch[i]));
   RengaCall(PushNumber(key, row->last - row->first));
   for (int n = row->first; n < row->last; n++) RengaCall(PushNode(outline, classes, n, loss, key));
-  for (int n = row->first; n < row->last; n++) RengaCall(PushPolicies(chunk, n, key));
+  RengaCall(PushPolicies(chunk, row, key));
   for (int i = 0; i < n_own; i++) RengaCall(PushMessage(outline, own[i], row, chunk->stage, key));
   return RENGA_SUCCESS;
 }

@@ -41,6 +41,21 @@ static RengaErrorCode Claim(Layout *layout, RengaValue value, Place to, int64_t 
   return RENGA_SUCCESS;
 }
 
+/* The gradients of rows lie in their slot if they may; the numbers of the rows are copied there. */
+static RengaErrorCode ClaimRows(Layout *layout)
+{
+  const RowLists *rows = &layout->chunk->gradients.rows;
+  for (int l = 0; l < rows->count; l++) {
+    const RowList *list = &rows->row[l];
+    const Place gradients = {REGION_ROWS, list->gradients_at};
+    const Place numbers = {REGION_ROWS, list->numbers_at};
+    RengaCall(
+        Claim(layout, list->gradients, gradients, LayoutBytes(layout, list->gradients), false));
+    RengaCall(Claim(layout, list->numbers, numbers, LayoutBytes(layout, list->numbers), true));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ClaimGradients(Layout *layout)
 {
   const Chunk *chunk = layout->chunk;
@@ -58,6 +73,7 @@ static RengaErrorCode ClaimGradients(Layout *layout)
                       RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->uses.place[u])};
     RengaCall(Claim(layout, value, to, LayoutBytes(layout, value), layout->program->adds));
   }
+  RengaCall(ClaimRows(layout));
   return RENGA_SUCCESS;
 }
 

@@ -1,8 +1,10 @@
-librenga_la_SOURCES += %D%/agree.c %D%/arena.c %D%/bucket.c %D%/choose.c %D%/chunk.c %D%/differentiate.c %D%/digest.c \
+librenga_la_SOURCES += %D%/agree.c %D%/arena.c %D%/bucket.c %D%/choose.c %D%/chunk.c %D%/differentiate.c %D%/digest.c %D%/early.c \
   %D%/emit.c %D%/event.c %D%/forecasts.c %D%/gradient.c %D%/holders.c %D%/input.c %D%/inspect.c %D%/kernel.c \
-  %D%/key.c %D%/layout.c %D%/link.c %D%/lossscale.c %D%/named.c %D%/outcome.c %D%/outline.c %D%/output.c %D%/pass.c \
+  %D%/key.c %D%/layout.c %D%/link.c %D%/lossscale.c %D%/named.c %D%/outcome.c %D%/outline.c %D%/output.c %D%/parameter.c %D%/pass.c \
   %D%/persistent.c %D%/pipeline.c %D%/place.c %D%/prepare.c %D%/program.c %D%/prologue.c %D%/rank.c \
-  %D%/result.c %D%/role.c %D%/route.c %D%/run.c %D%/samplelosses.c %D%/saved.c %D%/schedules.c %D%/setup.c %D%/sizes.c %D%/state.c %D%/step.c %D%/tied.c %D%/together.c \
-  %D%/update.c %D%/updates.c %D%/view.c
-noinst_HEADERS += %D%/chunk.h %D%/forecasts.h %D%/layout.h %D%/pipelineimpl.h %D%/program.h
-noinst_HEADERS += include/renga/private/saved.h
+  %D%/reads.c %D%/result.c %D%/role.c %D%/route.c %D%/run.c %D%/samplelosses.c %D%/saved.c %D%/schedules.c %D%/setup.c %D%/shard.c %D%/sizes.c %D%/state.c %D%/step.c %D%/tied.c %D%/together.c \
+  %D%/offload.c %D%/update.c %D%/updates.c %D%/values.c %D%/view.c
+noinst_HEADERS += %D%/chunk.h %D%/forecasts.h %D%/layout.h %D%/pipelineimpl.h %D%/program.h %D%/turns.h
+librenga_la_SOURCES += %D%/instruction.c %D%/recording.c
+librenga_la_SOURCES += %D%/rows.c %D%/rowsums.c
+librenga_la_SOURCES += %D%/fetch.c %D%/fold.c %D%/local.c %D%/turns.c %D%/window.c

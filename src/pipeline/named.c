@@ -148,6 +148,11 @@ static RengaErrorCode SetPart(RengaPipeline pipeline, const NamedTensor *named,
   for (int64_t r = 0; r < runs.count; r++)
     memcpy(named->part + (size_t)r * bytes, named->copy + (size_t)RengaRunsAt(&runs, r) * size,
            bytes);
+  if (row->host) {
+    RengaCall(RengaPipelineAwaitDevice_Private(pipeline));
+    memcpy(row->data, named->part, (size_t)RengaPersistentGetBytes(row));
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE, row->data, named->part,
                             (size_t)RengaPersistentGetBytes(row)));
   RengaCall(RengaPipelineAwaitDevice_Private(pipeline));
@@ -205,6 +210,7 @@ RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *nam
 {
   NamedTensor named = {.name = name, .rank = to, .buffer = buffer};
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
+  RengaCall(RengaPipelineAwaitValues_Private(pipeline));
   RengaCall(Transact(pipeline, &named, false));
   return RENGA_SUCCESS;
 }
@@ -230,6 +236,7 @@ RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *nam
 {
   NamedTensor named = {.name = name, .rank = from, .buffer = (float *)(uintptr_t)buffer};
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
+  RengaCall(RengaPipelineAwaitValues_Private(pipeline));
   RengaCall(Transact(pipeline, &named, true));
   return RENGA_SUCCESS;
 }

@@ -1,6 +1,9 @@
 /* What network and plan say of a run, the same on all ranks: nothing of it needs a rank. */
 #include "pipelineimpl.h"
 
+/* Where nothing is said of buckets. Each has work memory of its own, of a piece or two. */
+enum { BUCKET_SIZE = 4 << 20, BUCKETS_ENOUGH = 16 };
+
 /* The plan's batch, then those that were announced. */
 static RengaErrorCode ListBatches(RengaPipeline pipeline, Outline *outline)
 {
@@ -11,11 +14,91 @@ static RengaErrorCode ListBatches(RengaPipeline pipeline, Outline *outline)
   return RENGA_SUCCESS;
 }
 
+/* What a stage reads of parameters. */
+typedef struct {
+  int64_t elements, parameters;
+} StageReading;
+
+/* of: [stages] zeros. reader: [values] zeros, then one more than the stage that read it last. */
+static void CountStageReadings(const Outline *outline, int reader[], StageReading of[])
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(outline->graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(outline->graph, n);
+    const int stage = RengaPlanStageOfNode(outline->plan, n);
+    for (int i = 0; i < node->n_in; i++) {
+      if (node->in[i] < 0 || reader[node->in[i]] == stage + 1) continue;
+      const RengaGraphValue *value = RengaGraphGetValue(outline->graph, node->in[i]);
+      reader[node->in[i]] = stage + 1;
+      if (value->kind != RENGA_VALUE_PARAMETER) continue;
+      of[stage].elements += RengaTensorSpecCount(&value->spec);
+      of[stage].parameters++;
+    }
+  }
+}
+
+static int64_t LesserOf(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+static int CountBucketsOf(const Outline *outline, const StageReading *reading)
+{
+  const int64_t given = outline->settings->bucket_size, size = given ? given : BUCKET_SIZE;
+  const int64_t bytes = reading->elements * (int64_t)RengaDataTypeSize(RENGA_FLOAT32);
+  const int64_t wanted = LesserOf((bytes + size - 1) / size, reading->parameters);
+  const int64_t most = given ? RENGA_BUCKETS_MOST : BUCKETS_ENOUGH;
+  return wanted > 1 ? (int)LesserOf(wanted, most) : 1;
+}
+
+/* Of gradients whose sums begin inside the last backward: parts of a size that hides most. */
+static bool IsCutBySize(const Outline *outline, int stage)
+{
+  const RengaSettings settings = outline->settings;
+  if (settings->bucket_size > 0) return true;
+  return settings->buckets == 0 && settings->overlap && RengaSettingsIsOrdered_Private(settings) &&
+         RengaPlanGetStage(outline->plan, stage)->shape.replicas > 1;
+}
+
+/* Where gradients are folded (fold.c) and nothing was said one bucket would hold all of them. */
+static int FewestBuckets(const Outline *outline, int stage)
+{
+  const RengaSettings settings = outline->settings;
+  const RengaShard shard = RengaPlanGetStage(outline->plan, stage)->shape.shard;
+  if (settings->buckets > 0) return settings->buckets;
+  return shard >= RENGA_SHARD_GRADIENTS && settings->bucket_size == 0 ? RENGA_BUCKETS_FOLDED : 1;
+}
+
+/* As many as the settings say, or of the size that they say, or of one of Renga's: no more than
+   there are parameters, which buckets have as a whole. */
+static RengaErrorCode CountOutlineBuckets(Outline *outline)
+{
+  bool cut = false;
+  int *reader;
+  StageReading *of = NULL;
+  RengaCall(RengaMalloc(outline->stages + 1, &outline->buckets));
+  for (int s = 0; s < outline->stages; s++) {
+    outline->buckets[s] = FewestBuckets(outline, s);
+    cut = cut || IsCutBySize(outline, s);
+  }
+  if (!cut) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(outline->graph) + 1, &reader));
+  const RengaErrorCode code = RengaMalloc(outline->stages + 1, &of);
+  if (!code) CountStageReadings(outline, reader, of);
+  for (int s = 0; s < outline->stages && !code; s++)
+    if (IsCutBySize(outline, s) && CountBucketsOf(outline, &of[s]) > FewestBuckets(outline, s))
+      outline->buckets[s] = CountBucketsOf(outline, &of[s]);
+  RengaFree(&of);
+  RengaFree(&reader);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ReadOutline(RengaPipeline pipeline, Outline *outline)
 {
   RengaValue loss;
   outline->stages = RengaPlanGetStageCount(pipeline->plan);
   outline->leaf = RengaPlanGetLeaf(pipeline->plan);
+  RengaCall(CountOutlineBuckets(outline));
   RengaCall(ListBatches(pipeline, outline));
   RengaCall(RengaGraphGetLoss(pipeline->graph, &loss));
   outline->has_loss = loss != RENGA_VALUE_NONE;
@@ -23,6 +106,7 @@ static RengaErrorCode ReadOutline(RengaPipeline pipeline, Outline *outline)
     outline->n_parameters += RengaGraphGetValue(pipeline->graph, v)->kind == RENGA_VALUE_PARAMETER;
   RengaCall(RengaPlanGetMessages(pipeline->plan, pipeline->graph, &outline->n_messages,
                                  &outline->message));
+  RengaCall(RengaOutlineMarkRows_Private(outline));
   return RENGA_SUCCESS;
 }
 
@@ -32,8 +116,7 @@ RengaErrorCode RengaOutlineRead_Private(RengaPipeline pipeline, Outline *outline
   Outline made = {.owner = pipeline->hdr.owner,
                   .graph = pipeline->graph,
                   .plan = pipeline->plan,
-                  .settings = pipeline->settings,
-                  .saved = pipeline->saved};
+                  .settings = pipeline->settings};
   const RengaErrorCode code = ReadOutline(pipeline, &made);
   if (code) RengaOutlineFree_Private(&made);
   RengaCall(code);
@@ -44,11 +127,15 @@ RengaErrorCode RengaOutlineRead_Private(RengaPipeline pipeline, Outline *outline
 RengaErrorCode RengaOutlineFree_Private(Outline *outline)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int s = 0; s < outline->n_schedules; s++)
+  for (int s = 0; s < outline->n_schedules; s++) {
     RengaKeepFirst_Private(&code, RengaScheduleDestroy(&outline->schedule[s].schedule));
+    RengaFree(&outline->schedule[s].turn);
+  }
   RengaFree(&outline->schedule);
   RengaFree(&outline->message);
   RengaFree(&outline->batch);
+  RengaFree(&outline->tables);
+  RengaFree(&outline->buckets);
   *outline = (Outline){0};
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -1,15 +1,49 @@
 /* A pass from its preparation to its last sum. */
 #include "pipelineimpl.h"
 
-/* What the device must have besides inputs: parameters rounded from masters, where these may have
-   been written by others than updates, and the scale of the loss. */
+/* Parameters rounded from masters, which may have been written by others than updates. The pass may
+   still be refused: what all ranks know alike stays. Fails only where messages are left under
+   way. */
+static RengaErrorCode RoundParameters(RengaPipeline pipeline, Pass *pass)
+{
+  Rank *rank = &pipeline->rank;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaPipelineEndOwnGathers_Private(pipeline, pass));
+  for (int c = 0; c < rank->n_chunks && !code; c++)
+    code = RengaChunkRoundValues_Private(&rank->chunk[c]);
+  if (!code) rank->rewritten = false;
+  for (int c = 0; c < rank->n_chunks; c++)
+    if (RengaChunkSharesMasters_Private(&rank->chunk[c]))
+      RengaCall(RengaChunkGatherValues_Private(&rank->chunk[c]));
+  for (int c = 0; c < rank->n_chunks && !code; c++) /* of the step itself */
+    code = RengaChunkPrepareGathers_Private(&rank->chunk[c]);
+  RengaCall(RengaPipelineNote_Private(pipeline, pass, code));
+  return RENGA_SUCCESS;
+}
+
+/* Where replicas share masters all of them round, if one has to: whether one has, the agreement
+   says. */
+static RengaErrorCode AskWhoWrote(RengaPipeline pipeline, Pass *pass, bool *written)
+{
+  const Rank *rank = &pipeline->rank;
+  bool shared = false;
+  for (int c = 0; c < rank->n_chunks; c++)
+    shared = shared || RengaChunkSharesMasters_Private(&rank->chunk[c]);
+  *written = rank->rewritten;
+  if (!shared) return RENGA_SUCCESS;
+  RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
+  *written = !pass->refused && rank->together.agree[3] > 0;
+  return RENGA_SUCCESS;
+}
+
+/* What the device must have besides inputs: parameters, and the scale of the loss. */
 static RengaErrorCode GiveNumbers(RengaPipeline pipeline, Pass *pass)
 {
   Rank *rank = &pipeline->rank;
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int c = 0; c < rank->n_chunks && rank->rewritten && !code; c++)
-    code = RengaChunkRoundValues_Private(&rank->chunk[c]);
-  if (!code) rank->rewritten = false;
+  bool written;
+  RengaCall(AskWhoWrote(pipeline, pass, &written));
+  if (written) RengaCall(RoundParameters(pipeline, pass));
   for (int c = 0; c < rank->n_chunks && pass->training && !code; c++)
     code = RengaChunkQueueSeed_Private(&rank->chunk[c]);
   RengaCall(RengaPipelineNote_Private(pipeline, pass, code));

@@ -70,6 +70,10 @@ static RengaErrorCode ClearChunk(const Chunk *chunk)
   if (chunk->memory.optimizer > 0)
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at.moments, 0,
                                   (size_t)chunk->memory.optimizer));
+  if (chunk->gradients.own > 0 && chunk->at.masters)
+    RengaCall(RengaDeviceSetBytes(
+        chunk->device, NULL, chunk->at.masters, 0,
+        (size_t)RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, chunk->gradients.own)));
   RengaCall(FillConstants(chunk));
   return RENGA_SUCCESS;
 }
@@ -87,26 +91,50 @@ static RengaErrorCode AppendPersistent(Persistents *list, const char *name, cons
   return RENGA_SUCCESS;
 }
 
+/* The parts of the whole that a replica has of a parameter in a role, which its vector has one
+   after the other. */
+static RengaErrorCode CutParts(const Chunk *chunk, const Parameter *parameter, ParameterRole role,
+                               const RengaTensorSpec *spec, int *count, RengaRectangle part[])
+{
+  *count = 1;
+  if (RengaChunkHoldsShare_Private(chunk, parameter, role))
+    RengaCall(RengaRectanglesOfRange(spec, parameter->from, parameter->to - parameter->from, count,
+                                     part));
+  else
+    RengaCall(RengaRectangleWhole(spec, part));
+  return RENGA_SUCCESS;
+}
+
 /* What lives across steps of a parameter is its master, and the moments: a rank has the whole of
-   each parameter of its stages. */
+   each parameter of its stages, or its replica's share, which no other rank has. */
 static RengaErrorCode AppendRole(Rank *rank, const Chunk *chunk, const Parameter *parameter,
                                  ParameterRole role)
 {
+  RengaRectangle part[RENGA_RANGE_RECTANGLES];
+  int count;
   const RengaVector vector = RengaChunkVectorOf_Private(chunk, parameter, role);
   RengaPersistent row = {.spec = RengaGraphGetValue(chunk->sub, parameter->value)->spec,
                          .data = vector.data,
-                         .owner = parameter->owner};
+                         .host = role >= ROLE_MOMENT && chunk->updates.offload.host,
+                         .owner = parameter->owner ||
+                                  RengaChunkHoldsShare_Private(chunk, parameter, role)};
   row.spec.type = vector.type;
-  RengaCall(RengaRectangleWhole(&row.spec, &row.part));
-  RengaCall(AppendPersistent(&rank->persistents, parameter->name,
-                             role < ROLE_MOMENT ? NULL : rank->moment[role - ROLE_MOMENT], row));
+  RengaCall(CutParts(chunk, parameter, role, &row.spec, &count, part));
+  for (int i = 0; i < count; i++) {
+    row.part = part[i];
+    RengaCall(AppendPersistent(&rank->persistents, parameter->name,
+                               role < ROLE_MOMENT ? NULL : rank->moment[role - ROLE_MOMENT], row));
+    row.data = (char *)row.data + RengaPersistentGetBytes(&row);
+  }
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode ListParameter(Rank *rank, const Chunk *chunk, const Parameter *parameter)
 {
+  const int before = rank->persistents.count;
   RengaCall(AppendRole(rank, chunk, parameter, ROLE_MASTER));
-  RengaCall(FillHeldPart(chunk, &rank->persistents.row[rank->persistents.count - 1]));
+  for (int t = before; t < rank->persistents.count; t++)
+    RengaCall(FillHeldPart(chunk, &rank->persistents.row[t]));
   for (int m = 0; m < rank->n_moments; m++)
     RengaCall(AppendRole(rank, chunk, parameter, (ParameterRole)(ROLE_MOMENT + m)));
   return RENGA_SUCCESS;
@@ -143,8 +171,12 @@ static RengaErrorCode ListState(Rank *rank, const Chunk *chunk, int s)
 static RengaErrorCode ListAllPersistents(Rank *rank)
 {
   int count = 0;
-  for (int c = 0; c < rank->n_chunks; c++)
-    count += rank->chunk[c].n_parameters * (1 + rank->n_moments) + rank->chunk[c].states.count;
+  for (int c = 0; c < rank->n_chunks; c++) {
+    count += rank->chunk[c].states.count;
+    for (int p = 0; p < rank->chunk[c].n_parameters; p++)
+      count += (1 + rank->n_moments) *
+               (rank->chunk[c].parameter[p].sharded ? RENGA_RANGE_RECTANGLES : 1);
+  }
   RengaCall(RengaMalloc(count + 1, &rank->persistents.row));
   for (int c = 0; c < rank->n_chunks; c++)
     for (int p = 0; p < rank->chunk[c].n_parameters; p++)
@@ -175,18 +207,24 @@ RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline)
    . count - number of tensors; 0 on an idle rank
    . tensors - parameters, moments ("NAME:first_moment") and states of this rank's stage, lent
 
-   Notes: over all ranks each element of a name has one owner, which writes it to checkpoints. Who
-   writes to data does so on all ranks that hold it, before the next step or evaluation, and asks
-   for the list again when it writes again: parameters that are kept in 16 bits are then rounded
-   from what is written here.
+   Errors: RENGA_ERR_ORDER before set-up, and after an error that left the pipeline broken; where
+   parameters of a sharded stage do not come, what ends their gather: the pipeline can only be
+   destroyed then.
+
+   Notes: after a step of a sharded stage it waits for parameters that other replicas have updated,
+   which come while those are in a call of Renga: all of them ask, or call something collective.
+   Of a sharded stage a rank has parts of tensors, each a row of the list. Over all ranks
+   each element of a name has one owner, which writes it to checkpoints. Who writes to data does so
+   on all ranks that hold it, before the next step or evaluation, and asks for the list again when
+   it writes again: parameters that are kept in 16 bits are then rounded from what is written here.
 @*/
 RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
                                            const RengaPersistent **tensors)
 {
-  RengaCheckPointer(pipeline);
+  RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCheckPointer(count);
   RengaCheckPointer(tensors);
-  RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
+  RengaCall(RengaPipelineEndShares_Private(pipeline));
   pipeline->rank.rewritten = true;
   *count = pipeline->rank.persistents.count;
   *tensors = pipeline->rank.persistents.row;

@@ -149,7 +149,7 @@ RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *s
 
    Input:
    . pipeline - the pipeline
-   . type - "1f1b" or "gpipe"; NULL: that of the plan
+   . type - of RengaScheduleSetType(); NULL: that of the plan
 
    Notes: RengaSettingsSetSchedule() of its settings.
 @*/

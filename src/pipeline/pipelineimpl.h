@@ -1,19 +1,28 @@
-/* What the files of the pipeline's room share: the rank and its passes. doc/design.md, sections 8
-   to 10, is the map. */
+/* What files of the pipeline's room share: the rank and its passes (doc/design.md, 8 to 10). */
 #pragma once
 #include "chunk.h"
 #include "renga/private/object.h"
+#include "renga/private/span.h"
 
 /* What all ranks must want alike to make a pass together. */
 typedef enum { CALL_STEP, CALL_EVALUATE, CALL_FORWARD } PipelineCall;
-enum { WANT_CALL, WANT_STEP, WANT_SAMPLES, WANT_RATE, WANT_SETTINGS, WANT_OUTPUT, WANT_COUNT };
+enum {
+  WANT_CALL,
+  WANT_STEP,
+  WANT_SAMPLES,
+  WANT_RATE,
+  WANT_SETTINGS,
+  WANT_SCALE,
+  WANT_OUTPUT,
+  WANT_COUNT
+};
 
 /* What a rank says of a pass that failed. */
 typedef struct {
   int64_t code, told; /* its own first error; whether it sent notices */
+  int64_t torn;       /* whether its parameters are not those of one step */
   int64_t want[WANT_COUNT];
 } Standing;
-
 /* How ranks fail together. */
 typedef struct {
   RengaComm side;        /* all ranks: notices of errors */
@@ -24,7 +33,6 @@ typedef struct {
   bool left;             /* messages were: MPI may still write */
   int64_t agree[4];      /* of an agreement, which a time limit leaves under way */
 } Togetherness;
-
 /* Tensors of this rank that live across steps. */
 typedef struct {
   int count;
@@ -54,6 +62,8 @@ typedef struct {
   bool seeded;    /* reverse mode begins with a scale of the loss */
   double scaled;  /* the scale that the last step's gradients have */
   bool rewritten; /* by others than updates, maybe: values are to be rounded from masters */
+  bool gathering; /* the last step left gathers under way, on some ranks: the same on all */
+  bool torn;      /* a gather has failed: some parameters are not those of the last step */
   Togetherness together;
   SampleLosses sample_losses;
   uint64_t checked; /* hash of what a step may find changed since the last one */
@@ -71,7 +81,6 @@ struct _p_RengaPipeline {
   RengaSettings settings;
   RengaDevice device;       /* lent by the settings */
   RengaOptimizer optimizer; /* lent by the settings */
-  RengaSavedRule saved;     /* policy NULL: the shapes of the plan's stages say it */
   char *on_nonfinite;
   double loss_scale; /* of networks in fp16 (lossscale.c) */
   int64_t loss_scale_steps;
@@ -118,12 +127,14 @@ typedef struct {
   const RengaAction *action;
   const RengaBatch *batch;
   int64_t microbatches; /* of the batch */
+  const int64_t *turn;  /* [microbatches] which of the batch each is (turns.c); NULL: as numbered */
   bool training;
   double *loss;          /* [microbatches] shares, in values; NULL: not wanted */
   double *sample_losses; /* [samples][columns] in values, of a step; NULL: not wanted */
   /* of a step, by its last action: loss, norm, and whether it may change anything */
   RengaPipelineStepInfo info;
   RengaErrorCode verdict;
+  bool changes; /* parameters were to change: what follows the update is done */
 } Pass;
 
 /* Known once the values are summed: some rank has failed. */
@@ -132,11 +143,19 @@ static inline bool RengaPassHasFailed_Private(const Pass *pass)
   return pass->values[pass->n_values - 1] > 0;
 }
 
+/* Where micro-batch number stands in the batch: what its samples, its results and its place in sums
+   follow from. */
+static inline int64_t RengaPassTurn_Private(const Pass *pass, int64_t number)
+{
+  return pass->turn ? pass->turn[number] : number;
+}
+
 /* Samples of micro-batch number. */
 static inline int64_t RengaPassSamples_Private(RengaPipeline pipeline, const Pass *pass,
                                                int64_t number)
 {
-  const int64_t size = pipeline->outline.microbatch, left = pass->batch->samples - number * size;
+  const int64_t size = pipeline->outline.microbatch;
+  const int64_t left = pass->batch->samples - RengaPassTurn_Private(pass, number) * size;
   return left < size ? left : size;
 }
 
@@ -152,6 +171,7 @@ typedef enum {
   EVENT_SETUP,
   EVENT_PROLOGUE,
   EVENT_READ,
+  EVENT_REPLAY,
   EVENT_FORWARD,
   EVENT_RECOMPUTE,
   EVENT_BACKWARD,
@@ -170,6 +190,12 @@ typedef enum {
 /* event.c */
 RengaErrorCode RengaPipelineRegisterEvents_Private(void);
 RengaLogEvent RengaPipelineEvent_Private(PipelineEvent event);
+RengaErrorCode RengaPipelineBeginTimed_Private(RengaPipeline pipeline, PipelineEvent event,
+                                               RengaSpan *span);
+RengaErrorCode RengaPipelineEndTimed_Private(RengaPipeline pipeline, PipelineEvent event,
+                                             RengaSpan span, double flops, const char *name,
+                                             RengaErrorCode code);
+const char *RengaPipelineTrack_Private(RengaPipeline pipeline);
 /* place.c: offsets by lifetime */
 typedef struct {
   int64_t bytes, offset;
@@ -190,12 +216,67 @@ void RengaChunkRange_Private(const Chunk *chunk, int64_t microbatches, int64_t *
                              int64_t *last);
 RengaErrorCode RengaChunkCountTreeBuffers_Private(const Chunk *chunk, int64_t microbatches,
                                                   int *buffers);
+RengaErrorCode RengaOutlineGetTurns_Private(Outline *outline, int64_t microbatches,
+                                            const int64_t **turn);
 /* differentiate.c */
 RengaErrorCode RengaOutlineDifferentiate_Private(const Outline *outline, int stage, RengaGraph sub,
                                                  Link link[]);
 /* holders.c */
 RengaErrorCode RengaChunkSetUpHolders_Private(Chunk *chunk);
 RengaErrorCode RengaChunkIsTrained_Private(const Chunk *chunk, int parameter, bool *trained);
+/* parameter.c */
+RengaErrorCode RengaChunkPlaceParameters_Private(Chunk *chunk);
+/* shard.c: own is [replicas] elements of the chunk's sharded parameters that each updates */
+typedef struct {
+  int all, shared; /* the shared ones are the first */
+} BucketCounts;
+BucketCounts RengaOutlineCountBuckets_Private(const Outline *outline, int stage);
+RengaErrorCode RengaChunkCountShares_Private(const Chunk *chunk, int64_t own[]);
+RengaErrorCode RengaChunkMakeShares_Private(Chunk *chunk, int bucket);
+RengaErrorCode RengaChunkCountFold_Private(const Chunk *chunk, const int64_t own[], int64_t *count);
+void RengaChunkRangeOfBucket_Private(const Chunk *chunk, int bucket, int64_t *first,
+                                     int64_t *count);
+/* values.c */
+RengaErrorCode RengaChunkPrepareGathers_Private(Chunk *chunk);
+RengaErrorCode RengaChunkBeginGather_Private(Chunk *chunk, const Pass *pass, int bucket);
+RengaErrorCode RengaChunkAwaitOperands_Private(Chunk *chunk, const Instruction *row);
+RengaErrorCode RengaChunkAwaitValues_Private(Chunk *chunk);
+RengaErrorCode RengaChunkGatherValues_Private(Chunk *chunk);
+RengaErrorCode RengaPipelineAwaitShares_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineEndShares_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineAwaitValues_Private(RengaPipeline pipeline);
+/* shard.c */
+bool RengaChunkSharesMasters_Private(const Chunk *chunk);
+/* offload.c */
+bool RengaChunkOffloadsMoments_Private(const Chunk *chunk);
+int64_t RengaChunkMomentBytes_Private(const Chunk *chunk, int64_t own);
+int64_t RengaChunkOffloadedBytes_Private(const Chunk *chunk);
+RengaErrorCode RengaChunkTakeOffload_Private(Chunk *chunk);
+RengaErrorCode RengaChunkSetUpOffload_Private(Chunk *chunk);
+RengaErrorCode RengaChunkQueueOffloaded_Private(Chunk *chunk, double scale);
+RengaErrorCode RengaChunkFreeOffload_Private(Chunk *chunk);
+/* what forward has saved of the micro-batch in place i: from the slot to the host, and back */
+RengaErrorCode RengaChunkSendAway_Private(Chunk *chunk, int64_t i);
+RengaErrorCode RengaChunkFetch_Private(Chunk *chunk, int64_t i);
+/* rows.c */
+RengaErrorCode RengaOutlineMarkRows_Private(Outline *outline);
+RengaErrorCode RengaPipelineCheckRows_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineCheckLazy_Private(RengaPipeline pipeline);
+RengaErrorCode RengaChunkFindRows_Private(Chunk *chunk);
+void RengaChunkPlaceRows_Private(Chunk *chunk);
+RengaErrorCode RengaChunkSetUpRows_Private(Chunk *chunk, char *base);
+RengaErrorCode RengaChunkPrepareRows_Private(Chunk *chunk, int64_t microbatches, int64_t samples);
+RengaErrorCode RengaChunkFreeRows_Private(Chunk *chunk);
+/* rowsums.c */
+RengaErrorCode RengaChunkTakeRows_Private(Chunk *chunk, const RengaAction *action);
+RengaErrorCode RengaChunkBeginRows_Private(Chunk *chunk, Pass *pass);
+RengaErrorCode RengaChunkEndRows_Private(Chunk *chunk, Pass *pass);
+RengaErrorCode RengaChunkQueueRowSums_Private(Chunk *chunk);
+void RengaChunkKeepRowSquares_Private(const Chunk *chunk, double squares[]);
+void RengaChunkDescribeRows_Private(const Chunk *chunk, const Parameter *parameter,
+                                    RengaParameterUpdate *update);
+RengaErrorCode RengaChunkSpreadRows_Private(const Chunk *chunk, const Parameter *parameter,
+                                            float gradient[]);
 /* kernel.c */
 RengaErrorCode RengaChunkGetKernel_Private(Chunk *chunk, const RengaGraphNode *node,
                                            const RengaTensorSpec spec[], int *number);
@@ -219,18 +300,25 @@ RengaErrorCode RengaChunkQueueSeed_Private(Chunk *chunk);
 bool RengaLossScaleOverflows_Private(RengaPipeline pipeline, const RengaPipelineStepInfo *info);
 void RengaLossScaleHalve_Private(RengaPipeline pipeline);
 void RengaLossScaleCount_Private(RengaPipeline pipeline);
+bool RengaChunkIsWide_Private(const Chunk *chunk, const Parameter *parameter);
 Place RengaChunkPlaceOf_Private(const Chunk *chunk, const Parameter *parameter);
 RengaErrorCode RengaChunkRoundValues_Private(const Chunk *chunk);
 RengaVector RengaChunkVectorOf_Private(const Chunk *chunk, const Parameter *parameter,
                                        ParameterRole role);
-/* saved.c: what becomes of a tensor that forward makes and backward reads */
-RengaErrorCode RengaChunkGetPolicy_Private(const Chunk *chunk, RengaValue value,
-                                           RengaSaved *policy);
+RengaVector RengaChunkShareOf_Private(const Chunk *chunk, const Parameter *parameter,
+                                      ParameterRole role);
+char *RengaChunkValuesAt_Private(const Chunk *chunk, int64_t place);
+bool RengaChunkHoldsShare_Private(const Chunk *chunk, const Parameter *parameter,
+                                  ParameterRole role);
+/* saved.c: what becomes of a tensor of the network that forward makes and backward reads */
+RengaSaved RengaChunkGetPolicy_Private(const Chunk *chunk, const char *name);
 /* sizes.c: the most micro-batches and gradient buffers of a replica, of all batches that may
    come */
 typedef struct {
   int64_t most_local;
   int n_buffers;
+  int64_t own;    /* elements of sharded parameters that it updates */
+  int64_t folded; /* elements of its blocks of gradients, where they are folded */
 } ReplicaShare;
 typedef struct {
   int replicas, count;
@@ -240,6 +328,7 @@ typedef struct {
   int count;
   ReplicaShares *row;
 } ShareTable;
+int64_t RengaChunkShareBytes_Private(const Chunk *chunk, int64_t own);
 int64_t RengaChunkKeptBytes_Private(const Chunk *chunk, bool training);
 RengaErrorCode RengaChunkCountLag_Private(Chunk *chunk); /* before it is compiled */
 RengaErrorCode RengaChunkSizeStage_Private(Chunk *chunk);
@@ -265,6 +354,7 @@ int64_t RengaChunkTiedBytes_Private(const Chunk *chunk);
 RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline, Pass *pass);
 RengaErrorCode RengaChunkSetUpTied_Private(Chunk *chunk);
 bool RengaChunkExchanges_Private(const Chunk *chunk, int from, int to);
+bool RengaChunkIsTied_Private(const Chunk *chunk, const Parameter *parameter);
 RengaErrorCode RengaChunkFreeTied_Private(Chunk *chunk);
 /* rank.c: back to what the pipeline was before set-up */
 RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline);
@@ -288,10 +378,15 @@ RengaErrorCode RengaChunkFinishLinks_Private(Chunk *chunk, Pass *pass);
 RengaErrorCode RengaChunkMakeParcels_Private(Chunk *chunk); /* the rings are known */
 RengaErrorCode RengaChunkFreeParcels_Private(Chunk *chunk);
 /* bucket.c */
+typedef RengaErrorCode (*SumStart)(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
+size_t RengaChunkWorkOfBucket_Private(const Chunk *chunk);
+RengaErrorCode RengaChunkStartTask_Private(Chunk *chunk, Pass *pass, GradientBucket *bucket,
+                                           const RengaCommSumTask *task, SumStart start);
 RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk);
 bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches);
 RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int bucket);
 RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int bucket);
+RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int bucket);
 RengaErrorCode RengaChunkEndBuckets_Private(Chunk *chunk, Pass *pass);
 RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk);
 /* gradient.c */
@@ -302,21 +397,56 @@ RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, 
 RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t count, void *y,
                                      const void *x);
 RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass, int bucket);
+RengaErrorCode RengaChunkCloseEarly_Private(Chunk *chunk, const Pass *pass);
+/* local.c */
+RengaErrorCode RengaChunkPlaceLocal_Private(Chunk *chunk);
+RengaErrorCode RengaChunkMoveLocal_Private(Chunk *chunk, Program *program);
+/* fold.c */
+RengaErrorCode RengaChunkCountFolds_Private(const Chunk *chunk, int64_t microbatches, int *buffers);
+RengaErrorCode RengaChunkPrepareFold_Private(Chunk *chunk, const Pass *pass);
+RengaErrorCode RengaChunkFoldRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
+                                          int rows);
+RengaErrorCode RengaChunkEndRound_Private(Chunk *chunk, Pass *pass);
+RengaErrorCode RengaChunkEndRounds_Private(Chunk *chunk, Pass *pass);
+RengaErrorCode RengaChunkGatherFolded_Private(Chunk *chunk, Pass *pass);
+void RengaChunkFreeFold_Private(Chunk *chunk);
+/* window.c */
+RengaErrorCode RengaChunkPlaceWindow_Private(Chunk *chunk);
+RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program);
+/* fetch.c */
+RengaErrorCode RengaChunkSetUpFetches_Private(Chunk *chunk);
+RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk);
+void RengaChunkOpenFetches_Private(Chunk *chunk);
+RengaErrorCode RengaChunkFetchRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
+                                           int row);
+RengaErrorCode RengaChunkCloseFetches_Private(Chunk *chunk, Pass *pass);
+/* early.c */
+Sequence *RengaChunkGradientPart_Private(const Chunk *chunk, Program *program);
+RengaErrorCode RengaChunkFindEnds_Private(const Chunk *chunk, Program *program);
+RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk);
+bool RengaChunkIsEarly_Private(const Chunk *chunk);
+bool RengaChunkBeginsSums_Private(const Chunk *chunk, const RengaAction *action);
+RengaErrorCode RengaChunkPassRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
+                                          int rows);
+RengaErrorCode RengaChunkBeginRest_Private(Chunk *chunk, Pass *pass);
 /* state.c */
 RengaErrorCode RengaChunkQueueStatistics_Private(Chunk *chunk, const Program *program, int64_t row);
 RengaErrorCode RengaChunkQueueStates_Private(Chunk *chunk);
-void RengaChunkKeepStatistics_Private(Chunk *chunk);
+void RengaChunkKeepStatistics_Private(Chunk *chunk, const Pass *pass);
 RengaErrorCode RengaChunkSumStatistics_Private(Chunk *chunk, const Pass *pass);
 RengaErrorCode RengaChunkUpdateStates_Private(Chunk *chunk, const Pass *pass);
 /* updates.c: after the memory is there; after a change of groups */
 RengaErrorCode RengaChunkSetUpUpdates_Private(Chunk *chunk);
 RengaErrorCode RengaChunkTakeGroups_Private(Chunk *chunk);
 RengaErrorCode RengaChunkQueueSquares_Private(Chunk *chunk);
-void RengaChunkKeepSquares_Private(const Chunk *chunk, double squares[]);
+void RengaChunkKeepSquares_Private(Chunk *chunk, double squares[]);
+RengaErrorCode RengaChunkSumSplitNorms_Private(Chunk *chunk, double squares[]);
 RengaErrorCode RengaChunkQueueUpdates_Private(Chunk *chunk, double scale);
 /* update.c */
 RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass);
 RengaErrorCode RengaPipelineAwaitUpdate_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineEndOwnGathers_Private(RengaPipeline pipeline, Pass *pass);
+RengaErrorCode RengaPipelineEndGathers_Private(RengaPipeline pipeline, Pass *pass);
 /* prologue.c */
 RengaErrorCode RengaChunkRunPrologue_Private(Chunk *chunk, Pass *pass);
 /* input.c */
@@ -341,6 +471,13 @@ RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *prog
 void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i);
 RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number);
 RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass);
+/* instruction.c */
+RengaErrorCode RengaChunkRunInstruction_Private(Chunk *chunk, const Instruction *row,
+                                                const RengaKernelContext *context);
+/* recording.c */
+RengaErrorCode RengaChunkReplay_Private(Chunk *chunk, Sequence *sequence,
+                                        const RengaKernelContext *context, bool *done);
+RengaErrorCode RengaChunkForgetRecordings_Private(const Chunk *chunk, Sequence *sequence);
 /* samplelosses.c */
 int64_t RengaOutlineSampleColumns_Private(const Outline *outline);
 RengaErrorCode RengaChunkFindSampleLosses_Private(Chunk *chunk);

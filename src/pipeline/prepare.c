@@ -67,6 +67,7 @@ static RengaErrorCode CheckTrained(const Chunk *chunk)
 static RengaErrorCode CheckLayout(RengaPipeline pipeline)
 {
   if (pipeline->rank.n_chunks > 0) RengaCall(CheckMoments(pipeline));
+  RengaCall(RengaPipelineCheckLazy_Private(pipeline));
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaCall(CheckTrained(&pipeline->rank.chunk[c]));
   return RENGA_SUCCESS;
@@ -88,6 +89,7 @@ static RengaErrorCode PrepareOptimizer(RengaPipeline pipeline, Pass *pass)
   RengaCall(RengaOptimizerFixLearningRate_Private(pipeline->optimizer, pipeline->step, &rate));
   memcpy(&pass->want[WANT_RATE], &rate, sizeof rate);
   memcpy(&pass->want[WANT_SETTINGS], &hash, sizeof hash);
+  pass->want[WANT_SCALE] = (int64_t)RengaLossScaleOf_Private(pipeline);
   return RENGA_SUCCESS;
 }
 
@@ -123,8 +125,9 @@ static void MarkGathers(RengaPipeline pipeline, const Pass *pass)
     const RengaAction *action = &pass->action[a];
     if (action->kind != RENGA_ACTION_GATHER) continue;
     const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
-    chunk->gradients.bucket[action->bucket].apart =
-        RengaSettingsIsOrdered_Private(pipeline->settings);
+    GradientBucket *bucket = &chunk->gradients.bucket[action->bucket];
+    bucket->apart = RengaSettingsIsOrdered_Private(pipeline->settings) &&
+                    bucket->kind != BUCKET_SHARED && !chunk->gradients.fold.on;
   }
 }
 
@@ -157,7 +160,9 @@ static RengaErrorCode PrepareSize(Chunk *chunk, const Pass *pass, int64_t number
   RengaCall(
       RengaChunkGetProgram_Private(chunk, pass->kind, samples, chunk->portion.target, &program));
   *uses_sums = program->uses_sums;
+  if (pass->training) RengaCall(RengaChunkFindEnds_Private(chunk, program));
   if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, samples, &program));
+  if (adds) RengaCall(RengaChunkFindEnds_Private(chunk, program));
   if (*uses_sums)
     RengaCall(
         RengaChunkGetProgram_Private(chunk, PROGRAM_PROLOGUE, samples, RENGA_VALUE_NONE, &program));
@@ -170,10 +175,13 @@ static RengaErrorCode PreparePrograms(Chunk *chunk, const Pass *pass)
   Portion *portion = &chunk->portion;
   const int64_t count = portion->last - portion->first;
   const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
-  const bool adds = pass->training && count > 1 && ordered;
+  const bool adds = pass->training && count > 1 && ordered && !RengaChunkFolds_Private(chunk);
   bool uses_sums;
   if (count > 0) RengaCall(PrepareSize(chunk, pass, portion->first, adds, &uses_sums));
   if (count > 1) RengaCall(PrepareSize(chunk, pass, portion->last - 1, adds, &uses_sums));
+  for (int64_t n = portion->first; pass->turn && n < portion->last; n++)
+    if (pass->turn[n] == pass->microbatches - 1)
+      RengaCall(PrepareSize(chunk, pass, n, adds, &uses_sums));
   RengaCall(PrepareSize(chunk, pass, 0, false, &uses_sums));
   if (!uses_sums) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(chunk->n_sums * pass->microbatches, &portion->share));
@@ -221,7 +229,10 @@ static RengaErrorCode PrepareChunk(Chunk *chunk, const Pass *pass)
   RengaCall(PrepareResults(chunk, losses, pass->training && elements > 0));
   if (!pass->training) return RENGA_SUCCESS;
   if (elements > 0) RengaCall(RengaMalloc(pass->microbatches * elements, &portion->statistics));
+  RengaCall(RengaChunkPrepareGathers_Private(chunk));
+  RengaCall(RengaChunkPrepareRows_Private(chunk, pass->microbatches, pass->batch->samples));
   RengaCall(RengaChunkBeginGradients_Private(chunk));
+  RengaCall(RengaChunkPrepareFold_Private(chunk, pass));
   return RENGA_SUCCESS;
 }
 
@@ -246,6 +257,8 @@ RengaErrorCode RengaPipelinePrepare_Private(RengaPipeline pipeline, Pass *pass)
   RengaCall(RengaMalloc(pass->n_values, &pass->values));
   if (pass->n_values - 1 > before && pass->training) pass->sample_losses = pass->values + before;
   if (pass->call != CALL_FORWARD) pass->loss = pass->values;
+  if (pass->training)
+    RengaCall(RengaOutlineGetTurns_Private(&pipeline->outline, pass->microbatches, &pass->turn));
   RengaCall(PrepareActions(pipeline, pass));
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaCall(PrepareChunk(&pipeline->rank.chunk[c], pass));

@@ -56,24 +56,32 @@ static RengaErrorCode Compile(Layout *layout)
   return RENGA_SUCCESS;
 }
 
-static void DestroyProgram(Program **program)
+static RengaErrorCode DestroyProgram(const Chunk *chunk, Program **program)
 {
+  RengaErrorCode code = RENGA_SUCCESS;
   for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {
     Sequence *sequence = &(*program)->part[part];
+    RengaKeepFirst_Private(&code, RengaChunkForgetRecordings_Private(chunk, sequence));
     for (int i = 0; i < sequence->count; i++) RengaFree(&sequence->row[i].place);
     RengaFree(&sequence->row);
+    RengaFree(&sequence->ends);
+    RengaFree(&sequence->starts);
+    RengaFree(&sequence->reads);
   }
   RengaFree(&(*program)->spec);
   RengaFree(&(*program)->place);
   RengaFree(&(*program)->reads);
   RengaFree(program);
+  RengaCall(code);
+  return RENGA_SUCCESS;
 }
 
 /* Also kernels and what they are called with. */
 RengaErrorCode RengaChunkFreePrograms_Private(Chunk *chunk)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int p = 0; p < chunk->programs.count; p++) DestroyProgram(&chunk->programs.row[p]);
+  for (int p = 0; p < chunk->programs.count; p++)
+    RengaKeepFirst_Private(&code, DestroyProgram(chunk, &chunk->programs.row[p]));
   for (int k = 0; k < chunk->kernels.count; k++) {
     RengaKeepFirst_Private(&code, RengaKernelDestroy(&chunk->kernels.row[k].kernel));
     RengaFree(&chunk->kernels.row[k].spec);
@@ -130,8 +138,10 @@ static RengaErrorCode CreateProgram(Chunk *chunk, ProgramKind kind, bool adds, i
                    .n_values = RengaGraphGetValueCount(chunk->sub)};
   RengaErrorCode code = Compile(&layout);
   FreeLayout(&layout);
+  if (code == RENGA_SUCCESS) code = RengaChunkMoveLocal_Private(chunk, made);
+  if (code == RENGA_SUCCESS) code = RengaChunkMoveWindow_Private(chunk, made);
   if (code == RENGA_SUCCESS) code = AddProgram(chunk, made);
-  if (code) DestroyProgram(&made);
+  if (code) DestroyProgram(chunk, &made);
   RengaCall(code);
   *program = made;
   return RENGA_SUCCESS;

@@ -1,5 +1,6 @@
 /* A chunk compiled: where tensors lie, kernels, and the instructions of its programs. */
 #pragma once
+#include "renga/private/recording.h"
 #include "rengadevice.h"
 #include "rengagraph.h"
 
@@ -20,6 +21,8 @@ enum {
   REGION_KEPT,       /* this micro-batch's slot of what such a stage keeps all the same */
   REGION_TEMPORARY,
   REGION_INPUTS,  /* this micro-batch's slot */
+  REGION_ROWS,    /* this micro-batch's slot of rows of tables */
+  REGION_WINDOW,  /* values of parameters of which each replica has a share */
   REGION_MESSAGE, /* + row of the message table: this micro-batch's instance */
 };
 typedef struct {
@@ -42,10 +45,33 @@ typedef struct {
   int64_t bytes;      /* of copy, add and zero */
   RengaDataType type; /* of its elements; of zeros: bytes */
 } Instruction;
+/* A part with the addresses that it has under these bases. */
+typedef struct {
+  char **base; /* [n_regions] */
+  uint64_t seed;
+  bool training;
+  RengaRecording recording; /* NULL: it was run once */
+} RecordedPart;
+typedef struct {
+  bool known, recordable;
+  int n_regions, *region; /* that the part has places in */
+  int count;
+  RecordedPart *row;
+} RecordedParts;
+/* Where a part reads parameters of a bucket that others have: it asks for them, it reads them
+   first, and does no more (window.c); -1: it does not read them. */
+typedef struct {
+  int ask, first, end;
+} BucketReads;
 typedef struct {
   int count;
   Instruction *row;
   double flops;
+  int *ends; /* [buckets] rows until the last that touches its gradients (early.c); or NULL */
+  BucketReads *reads; /* [buckets] or NULL: no parameters that others have */
+  int *
+      starts; /* [buckets] the first row that does, where gradients are folded (local.c); or NULL */
+  RecordedParts recorded; /* recording.c */
 } Sequence;
 
 /* A stage compiled for one micro-batch size. Backward has all gradients, or those of parameters

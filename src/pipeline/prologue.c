@@ -13,6 +13,16 @@ static RengaErrorCode QueueShare(Chunk *chunk, const Program *program, int s, in
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CountShares(Chunk *chunk, Pass *pass, Program *program,
+                                  const RengaKernelContext *context)
+{
+  RengaSpan span;
+  RengaCall(RengaSpanBegin_Private(chunk->device, NULL, &span));
+  RengaCall(RengaChunkRunPart_Private(chunk, pass, program, PART_FORWARD, context));
+  RengaCall(RengaSpanEnd_Private(chunk->device, NULL, span, "compute", NULL, 0, "prologue"));
+  return RENGA_SUCCESS;
+}
+
 /* Shares of this replica's micro-batches. */
 static RengaErrorCode QueueShares(Chunk *chunk, Pass *pass)
 {
@@ -24,7 +34,7 @@ static RengaErrorCode QueueShares(Chunk *chunk, Pass *pass)
     RengaCall(RengaChunkGetProgram_Private(chunk, PROGRAM_PROLOGUE, context.samples,
                                            RENGA_VALUE_NONE, &program));
     RengaCall(RengaChunkReadFields_Private(chunk, pass, program, i, number));
-    RengaCall(RengaChunkRunPart_Private(chunk, pass, program, PART_FORWARD, &context));
+    RengaCall(CountShares(chunk, pass, program, &context));
     RengaCall(RengaChunkReleaseInputs_Private(chunk, i));
     for (int s = 0; s < chunk->n_sums && !pass->failed; s++)
       RengaCall(QueueShare(chunk, program, s, i));
@@ -40,7 +50,7 @@ static RengaErrorCode TakeShares(Chunk *chunk, Pass *pass)
   RengaCall(RengaPipelineAwaitDevice_Private(chunk->pipeline));
   for (int s = 0; s < chunk->n_sums && !pass->failed; s++)
     for (int64_t i = 0; i < local; i++)
-      portion->share[s * pass->microbatches + portion->first + i] =
+      portion->share[s * pass->microbatches + RengaPassTurn_Private(pass, portion->first + i)] =
           (double)portion->taken.share[s * local + i];
   return RENGA_SUCCESS;
 }
@@ -94,7 +104,7 @@ RengaErrorCode RengaChunkRunPrologue_Private(Chunk *chunk, Pass *pass)
   RengaErrorCode code = FindSumShares(chunk, pass);
   if (!code) code = AddShares(chunk, pass);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_PROLOGUE), 0, 0, 0);
-  RengaLogTrace("compute", "prologue", begin, MPI_Wtime());
+  RengaLogTrace(RengaPipelineTrack_Private(chunk->pipeline), "prologue", begin, MPI_Wtime());
   RengaCall(code);
   return RENGA_SUCCESS;
 }

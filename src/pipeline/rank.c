@@ -26,6 +26,18 @@ static void FreeTables(Rank *rank)
   RengaFree(&rank->chunk);
 }
 
+/* The times of the last update come after the wait for it. Where work may go on for ever nobody
+   looks. */
+static RengaErrorCode EndAllWork(RengaPipeline pipeline)
+{
+  const bool whole = !RengaWatchIsBroken_Private(pipeline->hdr.comm);
+  RengaErrorCode code = whole ? RengaSpansMark_Private(pipeline->device) : RENGA_SUCCESS;
+  RengaPipelineEndWork_Private(pipeline);
+  if (whole && !code) code = RengaSpansTake_Private(pipeline->device);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* All that set-up made, also where it ended half way. Memory that MPI may still write is kept, also
    where a new time limit has begun since. */
 RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline)
@@ -33,7 +45,7 @@ RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline)
   Rank *rank = &pipeline->rank;
   RengaErrorCode code = RENGA_SUCCESS;
   if (rank->together.left) RengaWatchBreak_Private(pipeline->hdr.comm);
-  if (rank->arena) RengaPipelineEndWork_Private(pipeline);
+  if (rank->arena) RengaKeepFirst_Private(&code, EndAllWork(pipeline));
   for (int c = 0; c < rank->n_chunks; c++)
     RengaKeepFirst_Private(&code, RengaChunkFree_Private(&rank->chunk[c]));
   if (rank->updated)

@@ -35,7 +35,8 @@ static void KeepLosses(const Chunk *chunk, Pass *pass)
   const Portion *portion = &chunk->portion;
   if (!pass->loss || chunk->loss == RENGA_VALUE_NONE) return;
   for (int64_t number = portion->first; number < portion->last; number++)
-    pass->loss[number] = (double)portion->taken.loss[number - portion->first];
+    pass->loss[RengaPassTurn_Private(pass, number)] =
+        (double)portion->taken.loss[number - portion->first];
 }
 
 static void DescribeWork(RengaPipeline pipeline, size_t size, char what[])
@@ -60,18 +61,27 @@ RengaErrorCode RengaPipelineAwaitEvent_Private(RengaPipeline pipeline, RengaEven
   return RENGA_SUCCESS;
 }
 
+/* The times of the log come with the wait. */
+static RengaErrorCode AwaitAndTakeTimes(RengaPipeline pipeline)
+{
+  RengaCall(RengaSpansMark_Private(pipeline->device));
+  RengaCall(RengaPipelineAwaitDevice_Private(pipeline));
+  RengaCall(RengaSpansTake_Private(pipeline->device));
+  return RENGA_SUCCESS;
+}
+
 /* All work of this rank is done: here a training step waits for the device, as all ranks know loss
    and norm before any parameter changes. Errors that it found late are noted, and results are where
    the sums look for them. Fails only where others cannot be told of an error. */
 RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pass)
 {
   Rank *rank = &pipeline->rank;
-  RengaCall(RengaPipelineNote_Private(pipeline, pass, RengaPipelineAwaitDevice_Private(pipeline)));
+  RengaCall(RengaPipelineNote_Private(pipeline, pass, AwaitAndTakeTimes(pipeline)));
   pass->taken = true;
   for (int c = 0; c < rank->n_chunks && !pass->failed; c++) {
     KeepLosses(&rank->chunk[c], pass);
     RengaChunkKeepSampleLosses_Private(&rank->chunk[c], pass);
-    RengaChunkKeepStatistics_Private(&rank->chunk[c]);
+    RengaChunkKeepStatistics_Private(&rank->chunk[c], pass);
   }
   return RENGA_SUCCESS;
 }

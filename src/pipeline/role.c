@@ -42,59 +42,141 @@ int64_t RengaChunkRoleBytes_Private(const Chunk *chunk, ParameterRole role, int6
   return count * (int64_t)RengaDataTypeSize(TypeOfRole(&chunk->storage, role));
 }
 
-/* Masters follow the values, where they are not the same memory. */
+/* Elements of the values that lie here through steps, but for shares. */
+static int64_t CountValues(const Chunk *chunk)
+{
+  const ChunkSizes *sizes = &chunk->sizes;
+  return RengaChunkFetches_Private(chunk) ? sizes->whole_count : sizes->parameter_count;
+}
+
+/* Masters of parameters that are not sharded follow the values, where they are not the same
+   memory. */
 static int64_t MasterOffset(const Chunk *chunk)
 {
   if (!RengaChunkHasMasters_Private(chunk)) return 0;
-  return RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->sizes.parameter_count);
+  return RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, CountValues(chunk));
 }
 
-/* Of all values and masters, with which REGION_PERSISTENT begins. */
+/* Of all values and these masters, with which REGION_PERSISTENT begins. */
 int64_t RengaChunkParameterBytes_Private(const Chunk *chunk)
 {
-  return MasterOffset(chunk) +
-         RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, chunk->sizes.parameter_count);
+  const ChunkSizes *sizes = &chunk->sizes;
+  return MasterOffset(chunk) + RengaChunkRoleBytes_Private(chunk, ROLE_MASTER,
+                                                           RengaChunkHasMasters_Private(chunk)
+                                                               ? sizes->whole_count
+                                                               : CountValues(chunk));
+}
+
+/* Kernels read the master, where values are of another type. */
+bool RengaChunkIsWide_Private(const Chunk *chunk, const Parameter *parameter)
+{
+  return RengaGraphGetValue(chunk->sub, parameter->value)->stored != chunk->storage.value;
 }
 
 /* Where kernels read a parameter: in 32 bits that is its master. */
 Place RengaChunkPlaceOf_Private(const Chunk *chunk, const Parameter *parameter)
 {
-  const bool wide =
-      RengaGraphGetValue(chunk->sub, parameter->value)->stored != chunk->storage.value;
+  const bool wide = RengaChunkIsWide_Private(chunk, parameter);
   const ParameterRole role = wide ? ROLE_MASTER : ROLE_VALUE;
+  if (parameter->sharded && RengaChunkFetches_Private(chunk))
+    return (Place){REGION_WINDOW,
+                   RengaChunkRoleBytes_Private(chunk, ROLE_VALUE,
+                                               parameter->place - chunk->sizes.whole_count)};
   const int64_t offset = RengaChunkRoleBytes_Private(chunk, role, parameter->place);
   return (Place){REGION_PERSISTENT, offset + (wide ? MasterOffset(chunk) : 0)};
 }
 
-/* After masters were written from outside: values are the same numbers, rounded. */
-RengaErrorCode RengaChunkRoundValues_Private(const Chunk *chunk)
+char *RengaChunkValuesAt_Private(const Chunk *chunk, int64_t place)
 {
-  if (!RengaChunkHasMasters_Private(chunk)) return RENGA_SUCCESS;
-  RengaCall(RengaDeviceConvert(chunk->device, NULL, chunk->sizes.parameter_count,
-                               chunk->storage.master, chunk->at.persistent + MasterOffset(chunk),
-                               chunk->storage.value, chunk->at.persistent));
+  return chunk->at.persistent + RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, place);
+}
+
+static RengaErrorCode RoundRange(const Chunk *chunk, int64_t count, const char *masters,
+                                 char *values)
+{
+  RengaCall(RengaDeviceConvert(chunk->device, NULL, count, chunk->storage.master, masters,
+                               chunk->storage.value, values));
   return RENGA_SUCCESS;
 }
 
-/* The begin of a role's vector; NULL for gradients before there are any. */
-static char *BaseOfRole(const Chunk *chunk, ParameterRole role)
+/* After masters were written from outside: values are the same numbers, rounded. Of sharded
+   parameters each replica has some. */
+RengaErrorCode RengaChunkRoundValues_Private(const Chunk *chunk)
 {
-  if (role == ROLE_VALUE) return chunk->at.persistent;
-  if (role == ROLE_MASTER) return chunk->at.persistent + MasterOffset(chunk);
-  if (role == ROLE_GRADIENT) return chunk->gradients.sum;
-  return chunk->at.moments +
-         RengaChunkRoleBytes_Private(chunk, role, chunk->sizes.parameter_count) *
-             (int64_t)(role - ROLE_MOMENT);
+  if (!RengaChunkHasMasters_Private(chunk)) return RENGA_SUCCESS;
+  RengaCall(RoundRange(chunk, chunk->sizes.whole_count, chunk->at.persistent + MasterOffset(chunk),
+                       chunk->at.persistent));
+  for (int p = 0; p < chunk->n_parameters; p++) {
+    const Parameter *parameter = &chunk->parameter[p];
+    if (!parameter->sharded || parameter->from >= parameter->to) continue;
+    RengaCall(RoundRange(chunk, parameter->to - parameter->from,
+                         RengaChunkShareOf_Private(chunk, parameter, ROLE_MASTER).data,
+                         RengaChunkShareOf_Private(chunk, parameter, ROLE_VALUE).data));
+  }
+  return RENGA_SUCCESS;
 }
 
-/* A parameter in a role; its gradient is that of its first use, which in the end is the sum of
-   all. */
+/* This replica has no more of the parameter in the role than it updates. */
+bool RengaChunkHoldsShare_Private(const Chunk *chunk, const Parameter *parameter,
+                                  ParameterRole role)
+{
+  if (!parameter->sharded) return false;
+  if (role == ROLE_GRADIENT) return chunk->gradients.fold.on;
+  return role >= ROLE_MOMENT || RengaChunkFetches_Private(chunk) ||
+         (role == ROLE_MASTER && RengaChunkHasMasters_Private(chunk));
+}
+
+/* Among moments: of those that are not sharded, then of this replica's shares. */
+static int64_t PlaceInMoment(const Chunk *chunk, const Parameter *parameter)
+{
+  return parameter->sharded ? chunk->sizes.whole_count + parameter->own : parameter->place;
+}
+
+/* Where what this rank has of the parameter begins; NULL for gradients before there are any. */
+static char *BeginInRole(const Chunk *chunk, const Parameter *parameter, ParameterRole role)
+{
+  int64_t place = parameter->place;
+  char *base = chunk->at.persistent;
+  if (role == ROLE_MASTER) base += MasterOffset(chunk);
+  if (role == ROLE_MASTER && RengaChunkHoldsShare_Private(chunk, parameter, role)) {
+    base = chunk->at.masters;
+    place = parameter->own;
+  } else if (role == ROLE_VALUE && RengaChunkHoldsShare_Private(chunk, parameter, role)) {
+    base = chunk->at.shares;
+    place = parameter->own;
+  } else if (role == ROLE_GRADIENT && RengaChunkHoldsShare_Private(chunk, parameter, role)) {
+    base = chunk->gradients.fold.base;
+    place = parameter->own;
+  } else if (role == ROLE_GRADIENT) {
+    base = chunk->gradients.sum;
+    place = parameter->gradient;
+  } else if (role >= ROLE_MOMENT) {
+    base = chunk->updates.offload.host ? chunk->updates.offload.host : chunk->at.moments;
+    place = PlaceInMoment(chunk, parameter) +
+            (chunk->sizes.whole_count + chunk->gradients.own) * (int64_t)(role - ROLE_MOMENT);
+  }
+  return base ? base + RengaChunkRoleBytes_Private(chunk, role, place) : NULL;
+}
+
+/* What this rank has of a parameter in a role; its gradient is that of its first use, which in the
+   end is the sum of all. */
 RengaVector RengaChunkVectorOf_Private(const Chunk *chunk, const Parameter *parameter,
                                        ParameterRole role)
 {
-  const int64_t place = role == ROLE_GRADIENT ? parameter->gradient : parameter->place;
-  char *base = BaseOfRole(chunk, role);
-  return (RengaVector){.data = base ? base + RengaChunkRoleBytes_Private(chunk, role, place) : NULL,
+  const bool share = RengaChunkHoldsShare_Private(chunk, parameter, role);
+  return (RengaVector){.data = BeginInRole(chunk, parameter, role),
                        .type = TypeOfRole(&chunk->storage, role),
-                       .count = parameter->count};
+                       .count = share ? parameter->to - parameter->from : parameter->count};
+}
+
+/* What this rank updates of it. */
+RengaVector RengaChunkShareOf_Private(const Chunk *chunk, const Parameter *parameter,
+                                      ParameterRole role)
+{
+  RengaVector vector = RengaChunkVectorOf_Private(chunk, parameter, role);
+  if (RengaChunkHoldsShare_Private(chunk, parameter, role)) return vector;
+  if (vector.data)
+    vector.data = (char *)vector.data + RengaChunkRoleBytes_Private(chunk, role, parameter->from);
+  vector.count = parameter->to - parameter->from;
+  return vector;
 }

@@ -2,71 +2,89 @@
 #include "pipelineimpl.h"
 #include "renga/private/device.h"
 #include "renga/private/log.h"
+#include <string.h>
 
 RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number)
 {
   return (RengaKernelContext){.seed = (uint64_t)chunk->outline->settings->seed,
                               .step = chunk->pipeline->step,
-                              .sample = number * chunk->outline->microbatch,
+                              .sample =
+                                  RengaPassTurn_Private(pass, number) * chunk->outline->microbatch,
                               .samples = RengaPassSamples_Private(chunk->pipeline, pass, number),
                               .training = pass->training};
 }
 
-static RengaErrorCode RunKernel(Chunk *chunk, const Instruction *row,
-                                const RengaKernelContext *context)
-{
-  const void **in = chunk->argument;
-  void **out = (void **)(chunk->argument + row->n_in);
-  for (int i = 0; i < row->n_in; i++) in[i] = RengaChunkAt_Private(chunk, row->place[i]);
-  for (int o = 0; o < row->n_out; o++)
-    out[o] = RengaChunkAt_Private(chunk, row->place[row->n_in + o]);
-  RengaCall(RengaKernelRun(row->kernel, NULL, context, in, out,
-                           RengaChunkAt_Private(chunk, row->workspace)));
-  return RENGA_SUCCESS;
-}
-
+/* Where parameters are still on their way: those that the instruction reads are awaited. */
 static RengaErrorCode RunInstruction(Chunk *chunk, const Instruction *row,
                                      const RengaKernelContext *context)
 {
-  if (row->kind == INSTRUCTION_KERNEL) {
-    RengaCall(RunKernel(chunk, row, context));
-    return RENGA_SUCCESS;
-  }
-  const void *from = RengaChunkAt_Private(chunk, row->place[0]);
-  void *to = RengaChunkAt_Private(chunk, row->place[1]);
-  if (row->kind == INSTRUCTION_COPY)
-    RengaCall(
-        RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, to, from, (size_t)row->bytes));
-  else if (row->kind == INSTRUCTION_ZERO)
-    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, to, 0, (size_t)row->bytes));
-  else
-    RengaCall(RengaDeviceAdd(chunk->device, NULL, row->type,
-                             row->bytes / (int64_t)RengaDataTypeSize(row->type), to, from));
+  if (chunk->gradients.n_gathering > 0) RengaCall(RengaChunkAwaitOperands_Private(chunk, row));
+  RengaCall(RengaChunkRunInstruction_Private(chunk, row, context));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunSequence(Chunk *chunk, Pass *pass, const Sequence *sequence,
+static RengaErrorCode RunSequence(Chunk *chunk, Pass *pass, Sequence *sequence,
                                   const RengaKernelContext *context)
 {
+  bool done = false;
+  if (RengaDeviceRecords_Private(chunk->device)) RengaCall(RengaChunkAwaitValues_Private(chunk));
+  RengaCall(RengaChunkPassRows_Private(chunk, pass, sequence, 0));
+  if (!RengaPipelineHears_Private(chunk->pipeline, pass, false))
+    RengaCall(RengaChunkReplay_Private(chunk, sequence, context, &done));
+  if (done) {
+    RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
+    return RENGA_SUCCESS;
+  }
   for (int i = 0; i < sequence->count && !RengaPipelineHears_Private(chunk->pipeline, pass, false);
        i++) {
+    RengaCall(RengaChunkFetchRows_Private(chunk, pass, sequence, i));
     RengaCall(RunInstruction(chunk, &sequence->row[i], context));
+    RengaCall(RengaChunkPassRows_Private(chunk, pass, sequence, i + 1));
     RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
   }
   return RENGA_SUCCESS;
 }
 
+/* A device that works later and does not say when: the log's times are those of the work because
+   the host waits for it. */
+static RengaErrorCode AwaitForLog(RengaPipeline pipeline)
+{
+  if (RengaLogIsWanted_Private() && !RengaDeviceHasSpans_Private(pipeline->device))
+    RengaCall(RengaPipelineAwaitDevice_Private(pipeline));
+  return RENGA_SUCCESS;
+}
+
 /* Run one part of a program; the bases are set. Messages move between the kernels, signals wait.
-   Ends early when another rank has failed. Under the log it waits, so that times are those of the
-   work. */
+   Ends early when another rank has failed. */
 RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *program,
                                          ProgramPart part, const RengaKernelContext *context)
 {
   RengaDeviceHoldSignals_Private();
   RengaErrorCode code = RunSequence(chunk, pass, &program->part[part], context);
   RengaDeviceReleaseSignals_Private();
-  if (!code && RengaLogIsWanted_Private()) code = RengaPipelineAwaitDevice_Private(chunk->pipeline);
+  if (!code) code = AwaitForLog(chunk->pipeline);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* "forward 3" */
+static void NameAction(const RengaAction *action, size_t size, char name[])
+{
+  snprintf(name, size, "%s %lld", RengaActionName(action->kind), (long long)action->microbatch);
+}
+
+/* The same for the log. */
+static RengaErrorCode RunTimedPart(Chunk *chunk, Pass *pass, Program *program, ProgramPart part,
+                                   PipelineEvent event, const RengaAction *action)
+{
+  const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, action->microbatch);
+  char name[48];
+  RengaSpan span;
+  NameAction(action, sizeof name, name);
+  RengaCall(RengaPipelineBeginTimed_Private(chunk->pipeline, event, &span));
+  const RengaErrorCode code = RengaChunkRunPart_Private(chunk, pass, program, part, &context);
+  RengaCall(RengaPipelineEndTimed_Private(chunk->pipeline, event, span, program->part[part].flops,
+                                          name, code));
   return RENGA_SUCCESS;
 }
 
@@ -79,6 +97,7 @@ void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i)
   const int64_t own = sent + chunk->sizes.kept_bytes[training];
   base[REGION_PERSISTENT] = chunk->at.persistent;
   base[REGION_FOLDED] = chunk->at.folded;
+  base[REGION_WINDOW] = chunk->at.window;
   base[REGION_SENT] = chunk->at.saved + slot * own;
   base[REGION_KEPT] = base[REGION_SENT] + sent;
   base[REGION_SAVED] = chunk->at.saved + (chunk->recompute ? chunk->slots * own : slot * saved);
@@ -126,7 +145,7 @@ static RengaErrorCode Poison(Chunk *chunk, bool training, bool adds, const Renga
   }
   if (action->kind == RENGA_ACTION_FORWARD && !chunk->inputs.host)
     RengaCall(Fill(chunk, chunk->base[REGION_INPUTS], chunk->sizes.input_bytes));
-  if (!makes && !adds)
+  if (!makes && !adds && !chunk->gradients.fold.on) /* bucket by bucket there */
     RengaCall(Fill(chunk, chunk->base[REGION_GRADIENTS],
                    RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->sizes.gradient_count)));
   return RENGA_SUCCESS;
@@ -136,16 +155,12 @@ static RengaErrorCode Forward(Chunk *chunk, Pass *pass, const RengaAction *actio
 {
   Program *program;
   const int64_t number = action->microbatch;
-  const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, number);
   RengaCall(Poison(chunk, pass->training, false, action));
   RengaCall(TakeProgram(chunk, pass, number, &program));
   RengaCall(RengaChunkReadFields_Private(chunk, pass, program, i, number));
-  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_FORWARD));
-  const RengaErrorCode code =
-      RengaChunkRunPart_Private(chunk, pass, program, PART_FORWARD, &context);
-  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_FORWARD), program->part[PART_FORWARD].flops, 0,
-                   0);
-  RengaCall(code);
+  RengaCall(RunTimedPart(chunk, pass, program, PART_FORWARD, EVENT_FORWARD, action));
+  if (pass->training && RengaChunkKeepsAway_Private(chunk))
+    RengaCall(RengaChunkSendAway_Private(chunk, i));
   RengaCall(RengaChunkQueueResults_Private(chunk, pass, program, i));
   if (!pass->training) RengaCall(RengaChunkReleaseInputs_Private(chunk, i));
   return RENGA_SUCCESS;
@@ -156,33 +171,21 @@ static RengaErrorCode Forward(Chunk *chunk, Pass *pass, const RengaAction *actio
 static void SetRecomputedBases(Chunk *chunk, int64_t i)
 {
   RengaChunkSetBases_Private(chunk, true, i);
-  if (chunk->recompute)
+  if (chunk->recompute && !RengaChunkKeepsAway_Private(chunk))
     chunk->base[REGION_SENT] = chunk->base[REGION_SAVED] + chunk->sizes.slot_bytes[true];
 }
 
 static RengaErrorCode Recompute(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
 {
   Program *program;
-  const int64_t number = action->microbatch;
-  const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, number);
   SetRecomputedBases(chunk, i);
+  if (RengaChunkKeepsAway_Private(chunk)) {
+    RengaCall(RengaChunkFetch_Private(chunk, i));
+    return RENGA_SUCCESS;
+  }
   RengaCall(Poison(chunk, true, false, action));
-  RengaCall(TakeProgram(chunk, pass, number, &program));
-  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_RECOMPUTE));
-  const RengaErrorCode code = RengaChunkRunPart_Private(chunk, pass, program, PART_AGAIN, &context);
-  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_RECOMPUTE), program->part[PART_AGAIN].flops, 0,
-                   0);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode RunGradients(Chunk *chunk, Pass *pass, Program *program, ProgramPart part,
-                                   const RengaKernelContext *context)
-{
-  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_BACKWARD));
-  const RengaErrorCode code = RengaChunkRunPart_Private(chunk, pass, program, part, context);
-  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_BACKWARD), program->part[part].flops, 0, 0);
-  RengaCall(code);
+  RengaCall(TakeProgram(chunk, pass, action->microbatch, &program));
+  RengaCall(RunTimedPart(chunk, pass, program, PART_AGAIN, EVENT_RECOMPUTE, action));
   return RENGA_SUCCESS;
 }
 
@@ -191,10 +194,10 @@ static RengaErrorCode RunGradients(Chunk *chunk, Pass *pass, Program *program, P
 static RengaErrorCode BackwardInput(Chunk *chunk, Pass *pass, const RengaAction *action)
 {
   Program *program;
-  const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, action->microbatch);
+  RengaCall(RengaChunkTakeRows_Private(chunk, action));
   RengaCall(Poison(chunk, pass->training, true, action));
   RengaCall(TakeProgram(chunk, pass, action->microbatch, &program));
-  RengaCall(RunGradients(chunk, pass, program, PART_BACKWARD, &context));
+  RengaCall(RunTimedPart(chunk, pass, program, PART_BACKWARD, EVENT_BACKWARD, action));
   return RENGA_SUCCESS;
 }
 
@@ -204,14 +207,17 @@ static RengaErrorCode Backward(Chunk *chunk, Pass *pass, const RengaAction *acti
   Program *program;
   bool adds;
   const int64_t number = action->microbatch;
-  const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, number);
   RengaCall(RengaChunkTakeGradients_Private(chunk, pass, number, &adds));
+  RengaCall(RengaChunkTakeRows_Private(chunk, action));
   RengaCall(Poison(chunk, pass->training, adds, action));
   RengaCall(TakeProgram(chunk, pass, number, &program));
-  if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, context.samples, &program));
+  if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, program->samples, &program));
+  if (!chunk->gradients.fold.on && RengaChunkBeginsSums_Private(chunk, action))
+    RengaCall(RengaChunkCloseEarly_Private(chunk, pass));
   if (action->kind == RENGA_ACTION_BACKWARD)
-    RengaCall(RunGradients(chunk, pass, program, PART_BACKWARD, &context));
-  if (chunk->lag > 0) RengaCall(RunGradients(chunk, pass, program, PART_WEIGHT, &context));
+    RengaCall(RunTimedPart(chunk, pass, program, PART_BACKWARD, EVENT_BACKWARD, action));
+  if (chunk->lag > 0)
+    RengaCall(RunTimedPart(chunk, pass, program, PART_WEIGHT, EVENT_BACKWARD, action));
   RengaCall(RengaChunkReleaseInputs_Private(chunk, i));
   if (!pass->failed) RengaCall(RengaChunkCloseGradients_Private(chunk, pass, number));
   return RENGA_SUCCESS;
@@ -222,6 +228,8 @@ static RengaErrorCode PostAll(RengaPipeline pipeline, Pass *pass)
 {
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, false));
   if (!pass->settled || pass->refused) return RENGA_SUCCESS;
+  for (int c = 0; c < pipeline->rank.n_chunks; c++)
+    RengaChunkOpenFetches_Private(&pipeline->rank.chunk[c]);
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaCall(RengaChunkPostReceives_Private(&pipeline->rank.chunk[c], pass));
   return RENGA_SUCCESS;
@@ -250,6 +258,7 @@ static RengaErrorCode RunBackward(Chunk *chunk, Pass *pass, const RengaAction *a
                                         input ? BackwardInput(chunk, pass, action)
                                               : Backward(chunk, pass, action, i)));
   if (input) return RENGA_SUCCESS; /* what it read is wanted again */
+  if (chunk->gradients.fold.on) RengaCall(RengaChunkEndRound_Private(chunk, pass));
   chunk->portion.backward_done++;
   RengaCall(PostAll(chunk->pipeline, pass));
   return RENGA_SUCCESS;
@@ -266,6 +275,8 @@ static RengaErrorCode FinishLinks(RengaPipeline pipeline, Pass *pass)
 {
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaCall(RengaChunkFinishLinks_Private(&pipeline->rank.chunk[c], pass));
+  for (int c = 0; c < pipeline->rank.n_chunks; c++)
+    RengaCall(RengaChunkCloseFetches_Private(&pipeline->rank.chunk[c], pass));
   return RENGA_SUCCESS;
 }
 
@@ -293,6 +304,17 @@ static RengaErrorCode RunMicrobatch(Chunk *chunk, Pass *pass, const RengaAction 
   }
 }
 
+/* Behind the update, where it was made. An error is one of the update. */
+static RengaErrorCode GatherParameters(Chunk *chunk, Pass *pass, int bucket)
+{
+  if (!pass->changes) return RENGA_SUCCESS;
+  const RengaErrorCode code = RengaChunkBeginGather_Private(chunk, pass, bucket);
+  if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
+  if (code && !pass->verdict) pass->verdict = code;
+  if (code) RengaPipelineSpoil_Private(chunk->pipeline, code);
+  return RENGA_SUCCESS;
+}
+
 /* Fails only where messages are left under way; other errors are noted in the pass. */
 static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
 {
@@ -301,6 +323,8 @@ static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaA
   case RENGA_ACTION_UPDATE:
     RengaCall(FinishLinks(pipeline, pass));
     return RengaPipelineRunUpdate_Private(pipeline, pass);
+  case RENGA_ACTION_GATHER_PARAMETERS:
+    return GatherParameters(chunk, pass, action->bucket);
   case RENGA_ACTION_REDUCE:
     return RengaChunkReduceGradients_Private(chunk, pass, action->bucket);
   case RENGA_ACTION_GATHER:
@@ -315,17 +339,23 @@ static void Trace(RengaPipeline pipeline, const RengaAction *action, double begi
   char name[160];
   const bool message = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
   if (!RengaLogTraceIsOn() || action->microbatch < 0) return;
-  snprintf(name, sizeof name, "%s %lld%s%s", RengaActionName(action->kind),
-           (long long)action->microbatch, message ? " " : "",
-           message ? pipeline->outline.message[action->message].value : "");
-  RengaLogTrace(message ? "communication" : "compute", name, begin, MPI_Wtime());
+  NameAction(action, sizeof name, name);
+  const size_t length = strlen(name);
+  if (message)
+    snprintf(name + length, sizeof name - length, " %s",
+             pipeline->outline.message[action->message].value);
+  RengaLogTrace(message ? "communication" : RengaPipelineTrack_Private(pipeline), name, begin,
+                MPI_Wtime());
 }
 
-/* Before an action that sends, or waits for what others send. */
+/* Before an action that sends, or waits for what others send; the last backward may begin sums. */
 static RengaErrorCode SettleBefore(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
 {
   const bool message = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
-  if (!message && action->microbatch >= 0) return RENGA_SUCCESS;
+  const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
+  if (!message && action->microbatch >= 0 && !RengaChunkBeginsSums_Private(chunk, action) &&
+      !chunk->window.fetch)
+    return RENGA_SUCCESS;
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
   RengaCall(PostAll(pipeline, pass));
   return RENGA_SUCCESS;
@@ -343,6 +373,8 @@ RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass)
     Trace(pipeline, &pass->action[a], begin);
   }
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
-  if (!pass->refused && !pass->training) RengaCall(FinishLinks(pipeline, pass));
+  if (pass->refused || pass->training) return RENGA_SUCCESS;
+  RengaCall(FinishLinks(pipeline, pass));
+  RengaCall(RengaPipelineEndGathers_Private(pipeline, pass));
   return RENGA_SUCCESS;
 }

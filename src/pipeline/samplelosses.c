@@ -26,8 +26,8 @@ RengaErrorCode RengaChunkFindSampleLosses_Private(Chunk *chunk)
 
 static double *SampleLossesAt(const Chunk *chunk, const Pass *pass, int64_t number)
 {
-  return pass->sample_losses +
-         number * chunk->outline->microbatch * RengaOutlineSampleColumns_Private(chunk->outline);
+  return pass->sample_losses + RengaPassTurn_Private(pass, number) * chunk->outline->microbatch *
+                                   RengaOutlineSampleColumns_Private(chunk->outline);
 }
 
 /* Of micro-batch number: floats into the first half of their places; the host does not look at them

@@ -1,24 +1,18 @@
 /* What becomes of the tensors of forward that backward needs: one function says it for each of
    them. A stage that recomputes may keep some all the same; before a backward it makes the others
-   again, and runs no node that leads to nothing but what it keeps or sends. */
+   again, and runs no node that leads to nothing but what it keeps or sends. A stage that offloads
+   has them in the host's memory, each micro-batch in a slot of its own there; the device has one
+   slot, to which they come before their backward (offload.c). */
 #include "layout.h"
+#include "renga/private/plan.h"
 
-/* The shape of the stage says it, unless the pipeline has a rule of its own. */
-RengaErrorCode RengaChunkGetPolicy_Private(const Chunk *chunk, RengaValue value, RengaSaved *policy)
+/* The plan says it: the stage's shape, and what the stage keeps by name. */
+RengaSaved RengaChunkGetPolicy_Private(const Chunk *chunk, const char *name)
 {
-  const RengaSavedRule *rule = &chunk->outline->saved;
-  const char *name = RengaGraphGetValue(chunk->sub, value)->name;
-  *policy = chunk->recompute ? RENGA_SAVED_RECOMPUTE : RENGA_SAVED_KEEP;
-  if (!rule->policy) return RENGA_SUCCESS;
-  *policy = rule->policy(rule->user, chunk->stage, name);
-  RengaCheck(*policy == RENGA_SAVED_KEEP || *policy == RENGA_SAVED_RECOMPUTE, MPI_COMM_SELF,
-             RENGA_ERR_SUPPORT, "stage %d: policy offload of the saved tensor %s is not supported",
-             chunk->stage, name);
-  RengaCheck(*policy == RENGA_SAVED_KEEP || chunk->recompute, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "stage %d keeps its saved tensors: to recompute %s, recompute must be the policy of "
-             "the stage's shape",
-             chunk->stage, name);
-  return RENGA_SUCCESS;
+  if (!chunk->recompute) return RENGA_SAVED_KEEP;
+  if (RengaChunkKeepsAway_Private(chunk)) return RENGA_SAVED_OFFLOAD;
+  return RengaPlanIsKept_Private(chunk->outline->plan, chunk->stage, name) ? RENGA_SAVED_KEEP
+                                                                           : RENGA_SAVED_RECOMPUTE;
 }
 
 /* read: [values] of forward, by nodes of backward, or moved there. */
@@ -35,27 +29,19 @@ static void MarkRead(const Layout *layout, bool read[])
       read[layout->move[m].value] = true;
 }
 
-static RengaErrorCode MarkEach(Layout *layout, const bool read[])
-{
-  for (RengaValue v = 0; v < layout->n_values; v++) {
-    RengaSaved policy;
-    if (!read[v]) continue;
-    RengaCall(RengaChunkGetPolicy_Private(layout->chunk, v, &policy));
-    layout->storage[v].kept = layout->chunk->recompute && policy == RENGA_SAVED_KEEP;
-  }
-  return RENGA_SUCCESS;
-}
-
 /* Before values are joined; of training. */
 RengaErrorCode RengaLayoutMarkKept_Private(Layout *layout)
 {
+  const Chunk *chunk = layout->chunk;
   bool *read;
-  if (!layout->chunk->outline->saved.policy) return RENGA_SUCCESS;
+  if (!chunk->recompute) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->n_values + 1, &read));
   MarkRead(layout, read);
-  const RengaErrorCode code = MarkEach(layout, read);
+  for (RengaValue v = 0; v < layout->n_values; v++)
+    layout->storage[v].kept =
+        read[v] && RengaChunkGetPolicy_Private(chunk, RengaGraphGetValue(chunk->sub, v)->name) ==
+                       RENGA_SAVED_KEEP;
   RengaFree(&read);
-  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -72,7 +58,8 @@ static bool IsThere(const Layout *layout, RengaValue value)
 RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout)
 {
   bool *wanted;
-  if (layout->program->kind != PROGRAM_TRAINING || !layout->chunk->recompute) return RENGA_SUCCESS;
+  const bool again = layout->chunk->recompute && !RengaChunkKeepsAway_Private(layout->chunk);
+  if (layout->program->kind != PROGRAM_TRAINING || !again) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->n_values + 1, &wanted));
   MarkRead(layout, wanted);
   for (int n = layout->n_nodes - 1; n >= 0; n--) {

@@ -1,6 +1,6 @@
 /* Schedules: one for each number of micro-batches that occurs, forward only or not, and what a
    chunk has to do in them. */
-#include "pipelineimpl.h"
+#include "turns.h"
 
 static RengaErrorCode MakeSchedule(Outline *outline, int64_t microbatches, bool forward_only,
                                    RengaSchedule schedule)
@@ -14,8 +14,13 @@ static RengaErrorCode MakeSchedule(Outline *outline, int64_t microbatches, bool 
   RengaCall(RengaSettingsApplySchedule(outline->settings, schedule));
   RengaCall(RengaScheduleSetPlan(schedule, outline->plan, microbatches, outline->n_messages,
                                  outline->message, forward_only));
-  for (int s = 0; s < outline->stages; s++)
-    RengaCall(RengaScheduleSetBuckets(schedule, s, outline->settings->buckets));
+  if (!forward_only) RengaCall(RengaOutlineCheckTurns_Private(outline, microbatches, schedule));
+  for (int s = 0; s < outline->stages; s++) {
+    const BucketCounts counts = RengaOutlineCountBuckets_Private(outline, s);
+    RengaCall(RengaScheduleSetBuckets(schedule, s, counts.all));
+    const bool fetches = RengaOutlineFetches_Private(outline, s); /* as they are needed */
+    RengaCall(RengaScheduleSetGathers(schedule, s, fetches ? 0 : counts.shared));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -40,12 +45,55 @@ RengaErrorCode RengaOutlineGetShape_Private(Outline *outline, int64_t microbatch
   return RENGA_SUCCESS;
 }
 
-/* The same with its lists, proved. */
+/* Which micro-batch of the batch each number of a step of so many is (turns.c); lent. NULL: each
+   stands where its number says. */
+RengaErrorCode RengaOutlineGetTurns_Private(Outline *outline, int64_t microbatches,
+                                            const int64_t **turn)
+{
+  RengaSchedule schedule;
+  RengaCall(RengaOutlineGetShape_Private(outline, microbatches, false, &schedule));
+  ScheduleRow *row = outline->schedule;
+  while (row->schedule != schedule) row++;
+  if (!row->turn) RengaCall(RengaOutlineDealOut_Private(outline, microbatches, &row->turn));
+  *turn = row->turn;
+  return RENGA_SUCCESS;
+}
+
+/* The schedule with its lists, proved. */
 RengaErrorCode RengaOutlineGetSchedule_Private(Outline *outline, int64_t microbatches,
                                                bool forward_only, RengaSchedule *schedule)
 {
   RengaCall(RengaOutlineGetShape_Private(outline, microbatches, forward_only, schedule));
   RengaCall(RengaScheduleSetUp(*schedule));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineGetStepSchedule - the lists of a step of a whole batch
+
+   Collective
+
+   Input:
+   . pipeline - the pipeline, set up
+
+   Output:
+   . schedule - lent: it is gone after RengaPipelineReset() and RengaPipelineDestroy()
+
+   Errors: RENGA_ERR_ORDER before RengaPipelineSetUp().
+
+   See also: RengaScheduleGetActions(), RengaScheduleDraw()
+@*/
+RengaErrorCode RengaPipelineGetStepSchedule(RengaPipeline pipeline, RengaSchedule *schedule)
+{
+  int64_t batch, microbatch;
+  RengaCheckPointer(pipeline);
+  RengaCheckPointer(schedule);
+  RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
+  RengaCall(RengaPlanGetBatch(pipeline->outline.plan, &batch, &microbatch));
+  const int64_t microbatches = RengaPlanMicrobatches(pipeline->outline.plan, batch);
+  const RengaErrorCode code =
+      RengaOutlineGetSchedule_Private(&pipeline->outline, microbatches, false, schedule);
+  RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
   return RENGA_SUCCESS;
 }
 
@@ -91,6 +139,10 @@ RengaErrorCode RengaChunkCountTreeBuffers_Private(const Chunk *chunk, int64_t mi
   *buffers = 1;
   if (!RengaSettingsIsOrdered_Private(outline->settings) || !outline->has_loss)
     return RENGA_SUCCESS;
+  if (RengaChunkFolds_Private(chunk)) {
+    RengaCall(RengaChunkCountFolds_Private(chunk, microbatches, buffers));
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaOutlineGetShape_Private(outline, microbatches, false, &schedule));
   RengaCall(RengaScheduleGetOrder(schedule, chunk->stage, chunk->replica, &count, &order));
   RengaCall(RengaCommTreeBuffersInOrder(microbatches, outline->leaf, count, order, buffers));

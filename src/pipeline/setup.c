@@ -1,6 +1,8 @@
 /* Set-up: the ranks agree on what they run, split into groups, and each makes its stage ready. All
    that it makes is forgotten again where it fails. */
 #include "pipelineimpl.h"
+#include "renga/private/device.h"
+#include "renga/private/optimizer.h"
 #include "renga/private/plan.h"
 #include <string.h>
 
@@ -52,6 +54,140 @@ static RengaErrorCode CheckChunks(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* Replicas that share gradients take micro-batches in turn, in all stages alike (turns.c), and add
+   them up in order. */
+static RengaErrorCode CheckFolds(RengaPipeline pipeline, int s)
+{
+  const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, s)->shape;
+  const RengaSettings settings = pipeline->settings;
+  const char *name = RengaShardName(shape->shard), *sparse;
+  for (int t = 0; t < RengaPlanGetStageCount(pipeline->plan); t++) {
+    const RengaStageShape *other = &RengaPlanGetStage(pipeline->plan, t)->shape;
+    RengaCheck(other->replicas == shape->replicas && other->shard >= RENGA_SHARD_GRADIENTS,
+               pipeline->hdr.comm, RENGA_ERR_SUPPORT,
+               "stage %d has %d replicas and shards %s, stage %d has %d and shards %s: where one "
+               "stage shards gradients all must, with as many replicas (-pipeline_shard optimizer "
+               "needs neither)",
+               s, shape->replicas, name, t, other->replicas, RengaShardName(other->shard));
+  }
+  RengaCheck(RengaSettingsIsOrdered_Private(settings), pipeline->hdr.comm, RENGA_ERR_SUPPORT,
+             "-pipeline_shard %s adds gradients in order: it does not go with -pipeline_reduction "
+             "unordered; use -pipeline_shard optimizer",
+             name);
+  RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
+  RengaCheck(strcmp(sparse, RENGA_SPARSE_LAZY) != 0, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
+             "-pipeline_shard %s does not go with -optimizer_sparse lazy yet: use -pipeline_shard "
+             "optimizer",
+             name);
+  return RENGA_SUCCESS;
+}
+
+/* What settings and plan say of shards. A rule of the program may need all of a parameter. */
+static RengaErrorCode CheckSharding(RengaPipeline pipeline)
+{
+  RengaShard wanted;
+  const bool said = RengaSettingsFindShard_Private(pipeline->settings, &wanted);
+  const char *type;
+  RengaCall(RengaOptimizerGetType(pipeline->optimizer, &type));
+  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
+    const RengaShard shard = RengaPlanGetStage(pipeline->plan, s)->shape.shard;
+    RengaCheck(!said || shard == wanted, pipeline->hdr.comm, RENGA_ERR_PLAN,
+               "the settings ask for -pipeline_shard %s, but stage %d of the plan shards %s: make "
+               "the plan with these settings, or leave the option out",
+               RengaShardName(wanted), s, RengaShardName(shard));
+    RengaCheck(shard == RENGA_SHARD_NOTHING ||
+                   !RengaOptimizerIsOutside_Private(pipeline->optimizer),
+               pipeline->hdr.comm, RENGA_ERR_SUPPORT,
+               "stage %d shards the optimizer (-pipeline_shard %s), and it is not known whether "
+               "the program's own rule %s may update parts of parameters: use -pipeline_shard none",
+               s, RengaShardName(shard), type);
+    if (shard >= RENGA_SHARD_GRADIENTS && RengaPlanGetStage(pipeline->plan, s)->shape.replicas > 1)
+      RengaCall(CheckFolds(pipeline, s));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckOffloadedTensors(RengaPipeline pipeline)
+{
+  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++)
+    RengaCheck(RengaPlanGetStage(pipeline->plan, s)->shape.saved == RENGA_SAVED_OFFLOAD,
+               pipeline->hdr.comm, RENGA_ERR_PLAN,
+               "the settings ask for -pipeline_offload %s, but stage %d of the plan offloads no "
+               "saved tensors: make the plan with these settings, or leave the option out",
+               pipeline->settings->offload, s);
+  return RENGA_SUCCESS;
+}
+
+/* What settings and plan say of recomputation. */
+static RengaErrorCode CheckRecomputation(RengaPipeline pipeline)
+{
+  const char *const *names;
+  RengaSaved wanted;
+  int kept;
+  if (!RengaSettingsFindSaved_Private(pipeline->settings, &wanted)) return RENGA_SUCCESS;
+  if (wanted == RENGA_SAVED_OFFLOAD) return CheckOffloadedTensors(pipeline);
+  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
+    const RengaSaved saved = RengaPlanGetStage(pipeline->plan, s)->shape.saved;
+    RengaCall(RengaPlanGetKept(pipeline->plan, s, &kept, &names));
+    RengaCheck(saved == wanted && !kept, pipeline->hdr.comm, RENGA_ERR_PLAN,
+               "the settings ask for -pipeline_recompute %s, but stage %d of the plan recomputes "
+               "%s: make the plan with these settings, or leave the option out",
+               pipeline->settings->recompute, s,
+               saved != RENGA_SAVED_RECOMPUTE ? "nothing"
+               : kept                         ? "a part"
+                                              : "all");
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckOffloadedMoments(RengaPipeline pipeline)
+{
+  MPI_Comm comm = pipeline->hdr.comm;
+  const char *const *names, *sparse, *optimizer;
+  int moments = 0;
+  if (!RengaSettingsOffloadsMoments_Private(pipeline->settings)) return RENGA_SUCCESS;
+  RengaCall(RengaOptimizerGetType(pipeline->optimizer, &optimizer));
+  RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &moments, &names));
+  RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
+  RengaCheck(moments > 0, comm, RENGA_ERR_SUPPORT,
+             "-pipeline_offload optimizer: %s as it is set has no moments that could be offloaded: "
+             "leave the option out",
+             optimizer);
+  RengaCheck(!RengaOptimizerIsOutside_Private(pipeline->optimizer), comm, RENGA_ERR_SUPPORT,
+             "-pipeline_offload optimizer: it is not known whether the program's own rule %s may "
+             "update parts of parameters: leave the option out",
+             optimizer);
+  RengaCheck(strcmp(sparse, RENGA_SPARSE_LAZY) != 0, comm, RENGA_ERR_SUPPORT,
+             "-pipeline_offload optimizer does not go with -optimizer_sparse lazy, whose rows are "
+             "updated on the device: leave one of the two out");
+  return RENGA_SUCCESS;
+}
+
+/* ranks 0: the device may be that of another machine. */
+static RengaErrorCode CheckOffload(RengaPipeline pipeline, int ranks)
+{
+  bool offloads = strcmp(pipeline->settings->offload, RENGA_OFFLOAD_NONE) != 0, folds = false;
+  const char *type;
+  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
+    const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, s)->shape;
+    offloads = offloads || shape->saved == RENGA_SAVED_OFFLOAD;
+    folds = folds || shape->shard > RENGA_SHARD_OPTIMIZER;
+  }
+  RengaCheck(!offloads || !folds, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
+             "offloading (-pipeline_offload %s, or as the plan says) does not go with "
+             "-pipeline_shard gradients or parameters: leave one of the two out",
+             pipeline->settings->offload);
+  RengaCall(RengaDeviceGetType(pipeline->device, &type));
+  RengaCheck(
+      !offloads || !ranks || !RengaDeviceIsHost(pipeline->device), pipeline->hdr.comm,
+      RENGA_ERR_SUPPORT,
+      "offloading (-pipeline_offload %s, or as the plan says): the memory of device %s is the "
+      "host's already: leave it out",
+      pipeline->settings->offload, type);
+  RengaCall(CheckOffloadedMoments(pipeline));
+  return RENGA_SUCCESS;
+}
+
 /* ranks 0: however many there will be, to forecast what they take; the optimizer, whose number of
    steps need not be known then, is not set up. */
 RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks)
@@ -60,6 +196,10 @@ RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks
              "the pipeline has no plan: call RengaPipelineSetPlan first");
   RengaCall(RengaPlanCheck(pipeline->plan, pipeline->graph, ranks));
   RengaCall(CheckChunks(pipeline));
+  RengaCall(CheckSharding(pipeline));
+  RengaCall(RengaPipelineCheckRows_Private(pipeline));
+  RengaCall(CheckRecomputation(pipeline));
+  RengaCall(CheckOffload(pipeline, ranks));
   RengaCall(CheckShortBatches(pipeline));
   if (ranks) RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
   RengaCall(RengaPipelineCheckGroups_Private(pipeline));
@@ -68,7 +208,10 @@ RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks
 
 static RengaErrorCode CheckParts(RengaPipeline pipeline)
 {
+  RengaPrecision precision;
   RengaCall(RengaPipelineCheckParts_Private(pipeline, RengaCommGetSize(pipeline->hdr.owner)));
+  RengaCall(RengaGraphGetPrecision(pipeline->graph, &precision));
+  RengaCall(RengaDeviceCheckPrecision_Private(pipeline->device, precision));
   return RENGA_SUCCESS;
 }
 
@@ -148,6 +291,24 @@ static RengaErrorCode MakeGroups(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* Backward writes over gradients that have left: not while it is replayed, or messages queued. */
+static RengaErrorCode CheckFoldTransport(RengaPipeline pipeline)
+{
+  const char *type = RengaTransportGetType_Private(pipeline->rank.transport);
+  for (int s = 0; s < pipeline->outline.stages; s++) {
+    if (!RengaOutlineFolds_Private(&pipeline->outline, s)) continue;
+    RengaCheck(strcmp(type, RENGA_TRANSPORT_NCCL) != 0, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
+               "stage %d shards gradients, which -comm_transport nccl does not carry yet: use "
+               "-comm_transport staged, or -pipeline_shard optimizer",
+               s);
+    RengaCheck(!RengaDeviceRecords_Private(pipeline->device), pipeline->hdr.comm, RENGA_ERR_SUPPORT,
+               "stage %d shards gradients, which does not go with recorded kernels yet: use "
+               "-device_graphs off, or -pipeline_shard optimizer",
+               s);
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Collective; what it takes of the device for a moment it gives back before the memory is made. */
 static RengaErrorCode ConnectRanks(RengaPipeline pipeline)
 {
@@ -155,6 +316,7 @@ static RengaErrorCode ConnectRanks(RengaPipeline pipeline)
   RengaCall(RengaTransportCreate_Private(rank->all, pipeline->device, pipeline->settings->transport,
                                          &rank->transport));
   RengaCall(RengaPipelineConnect_Private(pipeline));
+  RengaCall(CheckFoldTransport(pipeline));
   return RENGA_SUCCESS;
 }
 
@@ -186,19 +348,25 @@ static RengaErrorCode ShowTransport(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* The schedule's lists, where they are in a file. */
+static RengaErrorCode ShareLists(RengaPipeline pipeline)
+{
+  const char *planned, *type;
+  RengaCall(RengaPlanGetSchedule(pipeline->plan, &planned));
+  RengaCall(RengaSettingsGetSchedule(pipeline->settings, &type));
+  RengaCall(RengaScheduleShareLists(pipeline->rank.all, type ? type : planned));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunPhases(RengaPipeline pipeline)
 {
-  static RengaErrorCode (*const phase[])(RengaPipeline) = {CheckParts,
-                                                           RengaPipelineSetUpDevice_Private,
-                                                           MakeRanks,
-                                                           MakeOutline,
-                                                           RengaPipelineCheckAgreement_Private,
-                                                           MakeChunks,
-                                                           MakeGroups,
-                                                           ConnectRanks,
-                                                           MakeMemory,
-                                                           MakeValues,
-                                                           ShowTransport};
+  static RengaErrorCode (*const phase[])(RengaPipeline) = {
+      CheckParts,   RengaPipelineSetUpDevice_Private,
+      MakeRanks,    ShareLists,
+      MakeOutline,  RengaPipelineCheckAgreement_Private,
+      MakeChunks,   MakeGroups,
+      ConnectRanks, MakeMemory,
+      MakeValues,   ShowTransport};
   for (size_t p = 0; p < sizeof phase / sizeof phase[0]; p++) {
     const RengaErrorCode mine = phase[p](pipeline);
     const RengaErrorCode all = RengaErrorAgree(pipeline->hdr.comm, mine);

@@ -5,7 +5,8 @@
 /* Whether some replica may add the gradients of a micro-batch to those of another. */
 static bool MayAdd(Chunk *chunk)
 {
-  if (!chunk->outline->has_loss || !RengaSettingsIsOrdered_Private(chunk->outline->settings))
+  if (!chunk->outline->has_loss || !RengaSettingsIsOrdered_Private(chunk->outline->settings) ||
+      RengaChunkFolds_Private(chunk))
     return false;
   for (int i = 0; i < chunk->outline->n_batches; i++)
     if (chunk->outline->batch[i] > chunk->outline->microbatch) return true;
@@ -63,21 +64,33 @@ static RengaErrorCode CompileAll(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+/* Of two sums at a time, to which each replica gives the gradients of a micro-batch. */
+static void CountFoldWork(Chunk *chunk, int64_t count, int64_t bounds[])
+{
+  for (int r = 0; r <= chunk->replicas; r++) bounds[r] = r;
+  chunk->gradients.work_bytes =
+      2 * (size_t)RengaAlign_Private((int64_t)RengaCommTreeWork(
+              chunk->replicas, chunk->replicas, bounds, chunk->storage.gradient, count));
+}
+
 /* Work memory of the sums over the replicas, the same on each of them and for each bucket: the most
    of all batches. */
 static RengaErrorCode CountWork(Chunk *chunk)
 {
   const int replicas = chunk->replicas;
-  const int64_t buckets = chunk->outline->settings->buckets;
+  const BucketCounts counts = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage);
+  const int64_t buckets = counts.all;
   const int64_t count = (chunk->sizes.gradient_count + buckets - 1) / buckets;
   const RengaDataType type = chunk->storage.gradient;
   int64_t *bounds;
-  chunk->gradients.n_buckets = (int)buckets;
+  chunk->gradients.n_buckets = counts.all;
+  chunk->gradients.n_shared = counts.shared;
   chunk->gradients.work_bytes = 0;
   if (replicas == 1 || !RengaSettingsIsOrdered_Private(chunk->outline->settings))
     return RENGA_SUCCESS;
   RengaCall(RengaMalloc(replicas + 1, &bounds));
-  for (int i = 0; i < chunk->outline->n_batches; i++) {
+  if (RengaChunkFolds_Private(chunk)) CountFoldWork(chunk, count, bounds);
+  for (int i = 0; i < chunk->outline->n_batches && !RengaChunkFolds_Private(chunk); i++) {
     const int64_t leaves = RengaOutlineLeaves_Private(
         chunk->outline, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]));
     for (int r = 0; r <= replicas; r++) bounds[r] = RengaPlanBound(leaves, replicas, r);
@@ -135,7 +148,7 @@ static RengaErrorCode CountSlots(Chunk *chunk)
 /* Micro-batches of this replica, and its buffers of the tree: the most of all batches. */
 static RengaErrorCode CountShare(Chunk *chunk, ReplicaShare *share)
 {
-  *share = (ReplicaShare){1, 1};
+  *share = (ReplicaShare){.most_local = 1, .n_buffers = 1};
   for (int i = 0; i < chunk->outline->n_batches; i++) {
     const int64_t all = RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]);
     int64_t first, last;
@@ -253,17 +266,31 @@ static void ShareMemory(Chunk *chunk, const ReplicaShare *share, RengaPipelineMe
   memory->temporary = most - memory->saved;
 }
 
+/* Of masters and values of sharded parameters, of which a replica has a share, and of the window.
+   */
+int64_t RengaChunkShareBytes_Private(const Chunk *chunk, int64_t own)
+{
+  const bool fetches = RengaChunkFetches_Private(chunk);
+  const bool masters = RengaChunkHasMasters_Private(chunk);
+  int64_t bytes = fetches ? chunk->sizes.window_bytes : 0;
+  if (fetches || masters) bytes += RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, own);
+  if (fetches && masters) bytes += RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, own);
+  return bytes;
+}
+
 /* All memory of one replica. */
 static void SizeReplica(Chunk *chunk, const ReplicaShare *share, RengaPipelineMemory *memory)
 {
-  const int64_t buffer =
-      RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->sizes.gradient_count);
+  const bool folds = RengaChunkFolds_Private(chunk);
+  const int64_t buffer = RengaChunkRoleBytes_Private(
+      chunk, ROLE_GRADIENT, folds ? share->folded : chunk->sizes.gradient_count);
   *memory = (RengaPipelineMemory){0};
   memory->parameters = chunk->sizes.persistent_bytes + chunk->sizes.folded_bytes;
-  memory->gradients =
-      share->n_buffers * buffer + (int64_t)chunk->gradients.work_bytes + chunk->sizes.tied_bytes;
-  memory->optimizer = chunk->sizes.n_moments *
-                      RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT, chunk->sizes.parameter_count);
+  memory->parameters += RengaChunkShareBytes_Private(chunk, share->own);
+  memory->gradients = share->n_buffers * buffer + (folds ? chunk->sizes.local_bytes : 0) +
+                      (int64_t)chunk->gradients.work_bytes + chunk->sizes.tied_bytes +
+                      chunk->sizes.row_bytes;
+  memory->optimizer = RengaChunkMomentBytes_Private(chunk, share->own);
   ShareMemory(chunk, share, memory);
   for (int backward = 0; backward < 2; backward++)
     memory->messages +=
@@ -279,7 +306,10 @@ RengaErrorCode RengaChunkSizeStage_Private(Chunk *chunk)
 {
   const char *const *moments;
   RengaCall(PlaceGiven(chunk));
+  RengaChunkPlaceRows_Private(chunk);
   RengaCall(CompileAll(chunk));
+  RengaCall(RengaChunkPlaceLocal_Private(chunk));
+  RengaCall(RengaChunkPlaceWindow_Private(chunk));
   CountLinkBytes(chunk);
   RengaCall(RengaOptimizerGetMoments(chunk->outline->settings->optimizer, &chunk->sizes.n_moments,
                                      &moments));
@@ -301,6 +331,21 @@ static RengaErrorCode ProveSchedules(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+/* Of sharded parameters. */
+static RengaErrorCode CountOwn(Chunk *chunk, ReplicaShare *share)
+{
+  int64_t *own;
+  RengaCall(RengaMalloc(chunk->replicas, &own));
+  RengaErrorCode code = RengaChunkCountShares_Private(chunk, own);
+  share->own = chunk->gradients.own = own[chunk->replica];
+  if (!code) code = RengaChunkCountFold_Private(chunk, own, &share->folded);
+  chunk->gradients.fold.on = RengaChunkFolds_Private(chunk);
+  chunk->gradients.fold.count = share->folded;
+  RengaFree(&own);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* Fills all sizes and memory.forecast of this rank's stage and replica. */
 RengaErrorCode RengaChunkSize_Private(Chunk *chunk)
 {
@@ -311,6 +356,7 @@ RengaErrorCode RengaChunkSize_Private(Chunk *chunk)
   RengaCall(CountSlots(chunk));
   RengaCall(CountWork(chunk));
   RengaCall(CountShare(chunk, &share));
+  RengaCall(CountOwn(chunk, &share));
   chunk->gradients.n_buffers = share.n_buffers;
   SetRings(chunk, share.most_local);
   SizeReplica(chunk, &share, &chunk->memory);
@@ -362,6 +408,33 @@ void RengaFreeShares_Private(ShareTable *table)
   RengaFree(&table->row);
 }
 
+/* Shares of sharded parameters differ by a few pieces: each replica is looked at. */
+static RengaErrorCode SizeWorstShare(Chunk *chunk, const int64_t own[], RengaPipelineMemory *worst)
+{
+  for (int r = 0; r < chunk->replicas; r++) {
+    ReplicaShare share;
+    RengaPipelineMemory memory;
+    chunk->replica = r;
+    RengaCall(CountShare(chunk, &share));
+    share.own = own[r];
+    RengaCall(RengaChunkCountFold_Private(chunk, own, &share.folded));
+    SizeReplica(chunk, &share, &memory);
+    if (memory.forecast > worst->forecast) *worst = memory;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SizeWorstSharded(Chunk *chunk, RengaPipelineMemory *worst)
+{
+  int64_t *own;
+  RengaCall(RengaMalloc(chunk->replicas, &own));
+  RengaErrorCode code = RengaChunkCountShares_Private(chunk, own);
+  if (!code) code = SizeWorstShare(chunk, own, worst);
+  RengaFree(&own);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* The replica that needs most of a chunk whose own sizes are there; table: of its outline. */
 RengaErrorCode RengaChunkSizeWorst_Private(Chunk *chunk, ShareTable *table,
                                            RengaPipelineMemory *worst)
@@ -370,6 +443,10 @@ RengaErrorCode RengaChunkSizeWorst_Private(Chunk *chunk, ShareTable *table,
   *worst = (RengaPipelineMemory){0};
   RengaCall(CountSlots(chunk));
   RengaCall(CountWork(chunk));
+  if (chunk->sizes.n_parts > 0 || RengaChunkFolds_Private(chunk)) {
+    RengaCall(SizeWorstSharded(chunk, worst));
+    return RENGA_SUCCESS;
+  }
   RengaCall(FindShares(chunk, table, &shares));
   for (int i = 0; i < shares->count; i++) {
     RengaPipelineMemory memory;

@@ -56,13 +56,16 @@ RengaErrorCode RengaChunkQueueStates_Private(Chunk *chunk)
 }
 
 /* Those of this replica's micro-batches, once they have come. */
-void RengaChunkKeepStatistics_Private(Chunk *chunk)
+void RengaChunkKeepStatistics_Private(Chunk *chunk, const Pass *pass)
 {
   const Portion *portion = &chunk->portion;
-  const int64_t count = (portion->last - portion->first) * chunk->states.elements;
+  const int64_t elements = chunk->states.elements;
+  const float *from = portion->taken.statistics;
   if (!portion->statistics) return;
-  double *to = portion->statistics + portion->first * chunk->states.elements;
-  for (int64_t i = 0; i < count; i++) to[i] = (double)portion->taken.statistics[i];
+  for (int64_t number = portion->first; number < portion->last; number++, from += elements) {
+    double *to = portion->statistics + RengaPassTurn_Private(pass, number) * elements;
+    for (int64_t i = 0; i < elements; i++) to[i] = (double)from[i];
+  }
 }
 
 static void ApplyStatistics(Chunk *chunk, const Pass *pass, int u, const double batch[])

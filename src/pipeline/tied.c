@@ -32,7 +32,8 @@ static int64_t UseBytes(const Chunk *chunk, const Parameter *parameter, int64_t 
   return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, uses * parameter->stride);
 }
 
-static bool IsShared(Chunk *chunk, const Parameter *parameter)
+/* Other stages use the parameter, too. */
+bool RengaChunkIsTied_Private(const Chunk *chunk, const Parameter *parameter)
 {
   for (int s = 0; s < chunk->outline->stages; s++)
     if (s != chunk->stage && UsesIn(chunk, parameter, s) >= 0) return true;
@@ -89,13 +90,13 @@ RengaErrorCode RengaChunkSetUpTied_Private(Chunk *chunk)
     int64_t bytes;
     const int count = CountExchange(chunk, &chunk->parameter[p], &bytes);
     if (count == 0 || !chunk->parameter[p].trained) continue;
-    if (count > chunk->most_exchanges) chunk->most_exchanges = count;
+    if (count > chunk->exchange.most) chunk->exchange.most = count;
     if (bytes > room) room = bytes;
   }
-  RengaCall(RengaMalloc(chunk->most_exchanges, &chunk->exchange));
-  for (int i = 0; i < chunk->most_exchanges; i++)
-    RengaCall(
-        RengaParcelCreate_Private(rank->transport, rank->all, (size_t)room, &chunk->exchange[i]));
+  RengaCall(RengaMalloc(chunk->exchange.most, &chunk->exchange.parcel));
+  for (int i = 0; i < chunk->exchange.most; i++)
+    RengaCall(RengaParcelCreate_Private(rank->transport, rank->all, (size_t)room,
+                                        &chunk->exchange.parcel[i]));
   return RENGA_SUCCESS;
 }
 
@@ -103,42 +104,47 @@ RengaErrorCode RengaChunkSetUpTied_Private(Chunk *chunk)
 RengaErrorCode RengaChunkFreeTied_Private(Chunk *chunk)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int i = 0; chunk->exchange && i < chunk->most_exchanges; i++)
-    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&chunk->exchange[i]));
-  RengaFree(&chunk->exchange);
+  for (int i = 0; chunk->exchange.parcel && i < chunk->exchange.most; i++)
+    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&chunk->exchange.parcel[i]));
+  RengaFree(&chunk->exchange.parcel);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Add(Chunk *chunk, const Parameter *parameter, char **sum, char *use)
+static RengaErrorCode Add(Chunk *chunk, int64_t count, char **sum, char *use)
 {
   if (!*sum)
     *sum = use;
   else
-    RengaCall(
-        RengaDeviceAdd(chunk->device, NULL, chunk->storage.gradient, parameter->count, *sum, use));
+    RengaCall(RengaDeviceAdd(chunk->device, NULL, chunk->storage.gradient, count, *sum, use));
   return RENGA_SUCCESS;
+}
+
+/* Use u of this stage: what this replica updates of it. */
+static char *OwnUse(const Chunk *chunk, const Parameter *parameter, int64_t u)
+{
+  const int64_t place = parameter->further + (u - 1) * parameter->stride + parameter->from;
+  if (u == 0) return RengaChunkShareOf_Private(chunk, parameter, ROLE_GRADIENT).data;
+  return chunk->gradients.sum + RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, place);
 }
 
 /* Uses of all stages in order; those of other stages lie in tied_work, by stage. */
 static RengaErrorCode AddUses(Chunk *chunk, const Parameter *parameter)
 {
-  const RengaVector gradient = RengaChunkVectorOf_Private(chunk, parameter, ROLE_GRADIENT);
-  const int64_t use = UseBytes(chunk, parameter, 1);
-  char *own = gradient.data, *other = chunk->at.tied, *sum = NULL;
+  const int64_t count = parameter->to - parameter->from;
+  char *own = OwnUse(chunk, parameter, 0), *other = chunk->at.tied, *sum = NULL;
   for (int s = 0; s < chunk->outline->stages; s++)
     for (int64_t u = 0; u < UsesIn(chunk, parameter, s); u++) {
       if (s == chunk->stage) {
-        RengaCall(Add(chunk, parameter, &sum, own + u * use));
+        RengaCall(Add(chunk, count, &sum, OwnUse(chunk, parameter, u)));
       } else {
-        RengaCall(Add(chunk, parameter, &sum, other));
-        other += use;
+        RengaCall(Add(chunk, count, &sum, other));
+        other += UseBytes(chunk, parameter, 1);
       }
     }
   if (sum && sum != own)
-    RengaCall(RengaDeviceCopy(
-        chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, own, sum,
-        (size_t)RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, parameter->count)));
+    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, own, sum,
+                              (size_t)RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count)));
   return RENGA_SUCCESS;
 }
 
@@ -153,11 +159,11 @@ static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *param
     RengaErrorCode code;
     int attempt = 0;
     do
-      code = RengaParcelSend_Private(chunk->exchange[chunk->n_exchanges], own, bytes,
+      code = RengaParcelSend_Private(chunk->exchange.parcel[chunk->exchange.count], own, bytes,
                                      RengaPlanGetRank(chunk->outline->plan, stage, r), tag);
     while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
     RengaCall(code);
-    chunk->n_exchanges++;
+    chunk->exchange.count++;
   }
   return RENGA_SUCCESS;
 }
@@ -171,10 +177,12 @@ static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *paramet
   const int tag = chunk->outline->n_messages; /* of all parameters, which follow each other */
   RengaErrorCode code;
   int attempt = 0;
-  do code = RengaParcelReceive_Private(chunk->exchange[chunk->n_exchanges], to, bytes, peer, tag);
+  do
+    code = RengaParcelReceive_Private(chunk->exchange.parcel[chunk->exchange.count], to, bytes,
+                                      peer, tag);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
-  chunk->n_exchanges++;
+  chunk->exchange.count++;
   return RENGA_SUCCESS;
 }
 
@@ -222,10 +230,10 @@ static RengaErrorCode WaitAll(Chunk *chunk, Pass *pass, const Parameter *paramet
            "use it in step %lld",
            RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
            parameter->name, (long long)chunk->pipeline->step);
-  for (int i = 0; i < chunk->n_exchanges; i++) {
+  for (int i = 0; i < chunk->exchange.count; i++) {
     RengaErrorCode code;
     int attempt = 0;
-    do code = RengaParcelWait_Private(chunk->exchange[i], what);
+    do code = RengaParcelWait_Private(chunk->exchange.parcel[i], what);
     while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
     RengaCall(code);
   }
@@ -235,7 +243,7 @@ static RengaErrorCode WaitAll(Chunk *chunk, Pass *pass, const Parameter *paramet
 static RengaErrorCode Exchange(RengaPipeline pipeline, Pass *pass, int number)
 {
   Rank *rank = &pipeline->rank;
-  for (int c = 0; c < rank->n_chunks; c++) rank->chunk[c].n_exchanges = 0;
+  for (int c = 0; c < rank->n_chunks; c++) rank->chunk[c].exchange.count = 0;
   RengaCall(PostReceives(pipeline, pass, number));
   for (int c = 0; c < rank->n_chunks; c++) {
     const Parameter *parameter = FindTrained(&rank->chunk[c], number);
@@ -267,7 +275,7 @@ static RengaErrorCode SumUses(RengaPipeline pipeline, Pass *pass, int number)
     Chunk *chunk = &pipeline->rank.chunk[c];
     const Parameter *parameter = FindTrained(chunk, number);
     if (!parameter) continue;
-    shared = shared || IsShared(chunk, parameter);
+    shared = shared || RengaChunkIsTied_Private(chunk, parameter);
     several = several || parameter->n_uses > 1;
     bytes = RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, parameter->count);
   }

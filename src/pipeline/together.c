@@ -141,7 +141,8 @@ RengaErrorCode RengaPipelineAskAll_Private(RengaPipeline pipeline, Pass *pass)
   agree[0] = pass->code;
   memcpy(&agree[1], &hash, sizeof hash);
   agree[2] = ~agree[1];
-  do code = RengaCommStartLargest(pipeline->rank.all, 3, agree, &pass->agreement);
+  agree[3] = pipeline->rank.rewritten;
+  do code = RengaCommStartLargest(pipeline->rank.all, 4, agree, &pass->agreement);
   while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -214,6 +215,9 @@ static void DescribeWant(int want, int64_t value, size_t size, char text[])
   case WANT_SETTINGS:
     snprintf(text, size, "other settings of the optimizer or another -on_nonfinite");
     break;
+  case WANT_SCALE:
+    snprintf(text, size, "a loss scale of %lld", (long long)value);
+    break;
   default:
     snprintf(text, size, "another output, or to another rank");
   }
@@ -236,10 +240,28 @@ static RengaErrorCode RaiseDifference(RengaPipeline pipeline, const char *name)
   RengaRaise(pipeline->hdr.comm, RENGA_ERR_INTERNAL, "%s was refused by no rank", name);
 }
 
+/* A rank lacks what others have updated: nobody goes on. */
+static RengaErrorCode CheckTorn(RengaPipeline pipeline, const Pass *pass, const char *name)
+{
+  const Standing *standing = pipeline->rank.together.standing;
+  for (int r = 0; r < RengaCommGetSize(pipeline->rank.all); r++) {
+    if (!standing[r].torn) continue;
+    RengaErrorCode code = (RengaErrorCode)standing[r].code;
+    if (!code) code = RENGA_ERR_LIBRARY; /* it found nothing else wrong: another refused the pass */
+    RengaPipelineSpoil_Private(pipeline, code);
+    if (pass->code) RengaCall(code);
+    RengaRaise(pipeline->hdr.comm, code,
+               "rank %d did not get all parameters that other replicas updated, as %s shows: the "
+               "pipeline cannot go on, destroy it",
+               r, name);
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Collective: all ranks fail with the error of the first rank that found one. */
 RengaErrorCode RengaPipelineFailTogether_Private(RengaPipeline pipeline, const Pass *pass)
 {
-  Standing mine = {.code = pass->code, .told = pass->told};
+  Standing mine = {.code = pass->code, .told = pass->told, .torn = pipeline->rank.torn};
   char name[64];
   NamePass(pipeline, pass, sizeof name, name);
   memcpy(mine.want, pass->want, sizeof mine.want);
@@ -249,6 +271,7 @@ RengaErrorCode RengaPipelineFailTogether_Private(RengaPipeline pipeline, const P
   if (!code) code = EndNotices(pipeline);
   if (code) RengaPipelineBreak_Private(pipeline, code);
   RengaCall(code);
+  RengaCall(CheckTorn(pipeline, pass, name));
   for (int r = 0; r < RengaCommGetSize(pipeline->rank.all); r++) {
     code = (RengaErrorCode)pipeline->rank.together.standing[r].code;
     if (!code) continue;

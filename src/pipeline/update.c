@@ -9,26 +9,27 @@
 static RengaErrorCode QueueNorms(RengaPipeline pipeline, Pass *pass)
 {
   RengaErrorCode code = RENGA_SUCCESS;
+  RengaSpan span;
   if (pass->failed || pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
-  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_NORM));
+  RengaCall(RengaPipelineBeginTimed_Private(pipeline, EVENT_NORM, &span));
   for (int c = 0; c < pipeline->rank.n_chunks && !code; c++)
     code = RengaChunkQueueStates_Private(&pipeline->rank.chunk[c]);
   for (int c = 0; c < pipeline->rank.n_chunks && !code; c++)
     code = RengaChunkQueueSquares_Private(&pipeline->rank.chunk[c]);
-  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_NORM), 0, 0, 0);
-  RengaCall(code);
+  RengaCall(RengaPipelineEndTimed_Private(pipeline, EVENT_NORM, span, 0, "norm", code));
   return RENGA_SUCCESS;
 }
 
 /* The host goes on while the device changes parameters: what comes next is queued behind that.
-   Under the log it waits, so that times are those of the work. */
+   Under the log it waits where the device does not time its work itself. */
 static RengaErrorCode MarkUpdate(RengaPipeline pipeline)
 {
   Rank *rank = &pipeline->rank;
   if (!rank->updated) return RENGA_SUCCESS;
   RengaCall(RengaEventRecord(pipeline->device, rank->updated, NULL));
   rank->updating = true;
-  if (RengaLogIsWanted_Private()) RengaCall(RengaPipelineAwaitUpdate_Private(pipeline));
+  if (RengaLogIsWanted_Private() && !RengaDeviceHasSpans_Private(pipeline->device))
+    RengaCall(RengaPipelineAwaitUpdate_Private(pipeline));
   return RENGA_SUCCESS;
 }
 
@@ -58,14 +59,15 @@ static RengaErrorCode UpdateAll(RengaPipeline pipeline, const Pass *pass, double
 static RengaErrorCode UpdateRank(RengaPipeline pipeline, const Pass *pass, double norm)
 {
   double scale = 1;
+  RengaSpan span;
   const double begin = MPI_Wtime();
   if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
   RengaCall(RengaOptimizerGetScale(pipeline->optimizer, norm, &scale));
   scale /= RengaLossScaleOf_Private(pipeline);
-  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_UPDATE));
-  const RengaErrorCode code = UpdateAll(pipeline, pass, scale);
-  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_UPDATE), 0, 0, 0);
-  RengaLogTrace("compute", "update", begin, MPI_Wtime());
+  RengaCall(RengaPipelineBeginTimed_Private(pipeline, EVENT_UPDATE, &span));
+  RengaErrorCode code = UpdateAll(pipeline, pass, scale);
+  code = RengaPipelineEndTimed_Private(pipeline, EVENT_UPDATE, span, 0, "update", code);
+  RengaLogTrace(RengaPipelineTrack_Private(pipeline), "update", begin, MPI_Wtime());
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -81,6 +83,39 @@ static RengaErrorCode UpdateTogether(RengaPipeline pipeline, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
+/* In a pass: what the step before left under way on this rank is over. Fails only where messages
+   stay under way. */
+RengaErrorCode RengaPipelineEndOwnGathers_Private(RengaPipeline pipeline, Pass *pass)
+{
+  RengaErrorCode code = RengaPipelineAwaitShares_Private(pipeline);
+  if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
+  if (pipeline->rank.torn && !code) code = RENGA_ERR_LIBRARY;
+  RengaCall(RengaPipelineNote_Private(pipeline, pass, code));
+  return RENGA_SUCCESS;
+}
+
+/* The same in a pass that no rank refuses any more: all ranks know that nothing is under way. */
+RengaErrorCode RengaPipelineEndGathers_Private(RengaPipeline pipeline, Pass *pass)
+{
+  Rank *rank = &pipeline->rank;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaPipelineEndOwnGathers_Private(pipeline, pass));
+  if (rank->gathering && !rank->torn) code = MarkUpdate(pipeline);
+  rank->gathering = false;
+  RengaCall(RengaPipelineNote_Private(pipeline, pass, code));
+  return RENGA_SUCCESS;
+}
+
+/* Some stage has replicas that change a share of their parameters each. */
+static bool Gathers(const Outline *outline)
+{
+  for (int s = 0; s < outline->stages; s++)
+    if (RengaOutlineCountBuckets_Private(outline, s).shared > 0 &&
+        !RengaOutlineFetches_Private(outline, s))
+      return true;
+  return false;
+}
+
 /* Gradients and statistics of the whole batch, and their norms; then what all ranks say of the
    pass. */
 static RengaErrorCode SumUpAll(RengaPipeline pipeline, Pass *pass)
@@ -88,12 +123,16 @@ static RengaErrorCode SumUpAll(RengaPipeline pipeline, Pass *pass)
   Rank *rank = &pipeline->rank;
   for (int c = 0; c < rank->n_chunks; c++)
     RengaCall(RengaChunkEndBuckets_Private(&rank->chunk[c], pass));
+  for (int c = 0; c < rank->n_chunks; c++)
+    RengaCall(RengaChunkGatherFolded_Private(&rank->chunk[c], pass));
   RengaCall(RengaPipelineExchangeTied_Private(pipeline, pass));
   RengaCall(RengaPipelineAwaitUpdate_Private(pipeline));
   RengaCall(RengaPipelineNote_Private(pipeline, pass, QueueNorms(pipeline, pass)));
   RengaCall(RengaPipelineTakeResults_Private(pipeline, pass));
   for (int c = 0; c < rank->n_chunks && !pass->failed; c++)
     RengaChunkKeepSquares_Private(&rank->chunk[c], pass->values + pass->microbatches);
+  for (int c = 0; c < rank->n_chunks; c++)
+    RengaCall(RengaChunkSumSplitNorms_Private(&rank->chunk[c], pass->values + pass->microbatches));
   for (int c = 0; c < rank->n_chunks; c++)
     RengaCall(RengaChunkSumStatistics_Private(&rank->chunk[c], pass));
   RengaCall(RengaPipelineSumValues_Private(pipeline, pass));
@@ -118,14 +157,17 @@ static RengaErrorCode JudgeStep(RengaPipeline pipeline, const Pass *pass,
   return RENGA_SUCCESS;
 }
 
-/* The last action of a step, of ranks without a stage too. Where the pass has failed, or the step
+/* The end of a step, of ranks without a stage too. Where the pass has failed, or the step
    is not finite, nothing changes. Fails where messages are left under way. */
 RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass)
 {
+  RengaCall(RengaPipelineEndGathers_Private(pipeline, pass));
   RengaCall(SumUpAll(pipeline, pass));
   if (RengaPassHasFailed_Private(pass)) return RENGA_SUCCESS;
   pass->verdict = JudgeStep(pipeline, pass, &pass->info);
   if (pass->verdict || !pass->info.finite) return RENGA_SUCCESS;
+  pass->changes = true;
+  pipeline->rank.gathering = Gathers(&pipeline->outline);
   pass->verdict = UpdateTogether(pipeline, pass);
   if (pass->verdict == RENGA_ERR_TIMEOUT) RengaCall(pass->verdict);
   if (pass->verdict) RengaPipelineSpoil_Private(pipeline, pass->verdict);

@@ -2,8 +2,8 @@
 /* Several stages on each rank, with the bits of one stage on one rank: tied parameters of two
    stages of a rank, values that are sent within it, states, dropout, recomputation, several buckets
    and replicas, short batches, lists of the program's own whose gradients of parameters come last,
-   or whose sums are gathered by themselves. The memory forecast is what is used, and none of it is
-   read before it is set. */
+   or whose sums are gathered by themselves, and types that fill waits. The memory forecast is what
+   is used, and none of it is read before it is set. */
 #include "../delayed.h"
 #include "run.h"
 
@@ -21,12 +21,17 @@ static const struct {
   unsigned recompute;
   const char *schedule;
 } layouts[] = {
-    {1, 2, 1, 0, "1f1b"},     {1, 3, 1, 2, "gpipe"},    {2, 2, 1, 0, "1f1b"},
-    {2, 2, 1, 5, "gpipe"},    {2, 3, 1, 0, "1f1b"},     {1, 2, 2, 1, "1f1b"},
-    {2, 2, 2, 0, "1f1b"},     {2, 2, 2, 15, "1f1b"},    {1, 4, 4, 0, "gpipe"},
-    {4, 2, 1, 3, "1f1b"},     {1, 3, 1, 0, "breadth"},  {2, 2, 1, 0, "breadth"},
-    {2, 3, 1, 0, "breadth"},  {2, 2, 2, 0, "breadth"},  {1, 2, 2, 0, "gathered"},
-    {1, 1, 2, 1, "gathered"}, {1, 1, 4, 0, "gathered"}, {2, 2, 2, 0, "gathered"},
+    {1, 2, 1, 0, "1f1b"},        {1, 3, 1, 2, "gpipe"},       {2, 2, 1, 0, "1f1b"},
+    {2, 2, 1, 5, "gpipe"},       {2, 3, 1, 0, "1f1b"},        {1, 2, 2, 1, "1f1b"},
+    {2, 2, 2, 0, "1f1b"},        {2, 2, 2, 15, "1f1b"},       {1, 4, 4, 0, "gpipe"},
+    {4, 2, 1, 3, "1f1b"},        {1, 3, 1, 0, "breadth"},     {2, 2, 1, 0, "breadth"},
+    {2, 3, 1, 0, "breadth"},     {2, 2, 2, 0, "breadth"},     {1, 2, 2, 0, "gathered"},
+    {1, 1, 2, 1, "gathered"},    {1, 1, 4, 0, "gathered"},    {2, 2, 2, 0, "gathered"},
+    {2, 2, 1, 0, "interleaved"}, {2, 3, 2, 5, "interleaved"}, {4, 2, 1, 0, "interleaved"},
+    {1, 2, 1, 0, "zb-v"},        {2, 2, 1, 0, "zb-v"},        {2, 2, 2, 3, "zb-v"},
+    {4, 2, 1, 0, "zb-v"},        {1, 2, 2, 0, "dualpipe-v"},  {2, 2, 1, 4, "dualpipe-v"},
+    {2, 2, 2, 0, "dualpipe-v"},  {4, 2, 1, 0, "dualpipe-v"},  {2, 2, 1, 0, "auto"},
+    {2, 1, 2, 1, "auto"},        {4, 1, 1, 0, "auto"},
 };
 enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
@@ -85,8 +90,8 @@ static RengaErrorCode CheckCopies(RengaComm comm)
   RengaCall(RengaPipelineGetPersistents(pipeline, &count, &list));
   for (int t = 0; t < count; t++)
     if (strcmp(list[t].name, "shared") == 0 && copies++ == 1)
-      RengaCall(RunCopy(pipeline, RENGA_HOST_TO_DEVICE, (float *)list[t].data + 3, &wrong,
-                        sizeof wrong));
+      RengaCall(
+          RunCopy(pipeline, RENGA_HOST_TO_DEVICE, (float *)list[t].data + 3, &wrong, sizeof wrong));
   if (RengaCommGetSize(comm) == 1) {
     Expect(copies > 2);
     ExpectError(RengaPipelineGetDigest(pipeline, &after), RENGA_ERR_INTERNAL,

@@ -15,12 +15,12 @@ enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
 
 static RengaErrorCode CheckHalves(RengaComm comm, Run run, const Result *expected)
 {
-  static const char *const schedules[] = {"at-once", "delayed", "unequal"};
-  for (int s = 0; s < 3; s++) {
+  static const char *const schedules[] = {"at-once", "delayed", "unequal", "zb-h1", "zb-h2"};
+  for (int s = 0; s < 5; s++) {
     Result result;
     run.schedule = schedules[s];
     run.poison = s != 1;
-    run.recompute = s == 0 ? 1 : 0;
+    run.recompute = s == 0 || s == 4 ? 1 : 0;
     RengaCall(RunAll(comm, &run, &result));
     RengaCall(RunCompare(&run, expected, &result));
   }
@@ -60,14 +60,7 @@ static RengaErrorCode RunTest(void)
 
 int main(int argc, char **argv)
 {
-  static Delay at_once = {0, 0}, later = {3, 0}, unequal = {0, 1};
-  static const RengaScheduleRule rules[] = {
-      {.name = "at-once", .build = BuildDelayed, .user = &at_once},
-      {.name = "delayed", .build = BuildDelayed, .user = &later},
-      {.name = "unequal", .build = BuildDelayed, .user = &unequal},
-  };
-  for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
-    RengaCallAbort(RengaScheduleRegister(&rules[r]));
+  RengaCallAbort(RegisterDelayed());
   RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
   RengaCallAbort(RunTest());
   RengaCallAbort(RengaFinalize());

@@ -15,7 +15,8 @@ typedef struct {
   const char *device, *schedule, *reduction, *optimizer;
   int stages, replicas;
   const int *unequal;                       /* [stages] replicas, or NULL: all the same */
-  unsigned recompute;                       /* bit s: stage s */
+  unsigned recompute, shard;                /* bit s: stage s; shard: its optimizer, */
+  RengaShard level;                         /* or, where it is given, this */
   int64_t batch, microbatch, leaf, classes; /* leaf 0: 1 */
   int steps;
   const int64_t *samples; /* [steps] */
@@ -23,8 +24,11 @@ typedef struct {
   double clip_norm;
   const char *groups; /* of the optimizer */
   bool poison;
-  int buckets; /* of gradients; 0: as settings begin */
-  int chunks;  /* stages of each rank; 0: one */
+  int buckets;         /* of gradients; 0: as settings begin */
+  int64_t bucket_size; /* bytes; 0: as buckets says */
+  bool in_place;       /* sums do not go on while ranks compute */
+  int chunks;          /* stages of each rank; 0: one */
+  const char *sparse;  /* of the optimizer; NULL: off */
 } Run;
 
 typedef struct {
@@ -32,6 +36,14 @@ typedef struct {
   uint64_t digest, outputs; /* outputs: on rank 0, of a forward pass alone */
   RengaPipelineMemory memory;
 } Result;
+
+/* Ranks of all stages. */
+static inline int RunCountRanks(int stages, const int replicas[])
+{
+  int ranks = 0;
+  for (int s = 0; s < stages; s++) ranks += replicas[s];
+  return ranks;
+}
 
 typedef struct {
   RengaGraph graph;
@@ -139,6 +151,8 @@ static inline RengaErrorCode RunPlan(RengaComm comm, const Run *run, RengaGraph 
                                      RengaPlan *plan)
 {
   RengaPlanStage stage[16] = {{0}};
+  RengaPrecision precision;
+  RengaCall(RengaGraphGetPrecision(graph, &precision));
   const int nodes = RengaGraphGetNodeCount(graph);
   for (int s = 0; s < run->stages; s++) {
     stage[s].first = s == 0 ? 0 : run->cuts ? run->cuts[s - 1] : nodes * s / run->stages;
@@ -146,11 +160,17 @@ static inline RengaErrorCode RunPlan(RengaComm comm, const Run *run, RengaGraph 
                     : run->cuts          ? run->cuts[s]
                                          : nodes * (s + 1) / run->stages;
     stage[s].shape = RengaStageShapePlain(run->unequal ? run->unequal[s] : run->replicas);
+    stage[s].shape.precision = precision;
     if (run->recompute >> s & 1) stage[s].shape.saved = RENGA_SAVED_RECOMPUTE;
+    if (run->shard >> s & 1) stage[s].shape.shard = run->level ? run->level : RENGA_SHARD_OPTIMIZER;
     if (run->chunks) stage[s].shape.chunks = run->chunks;
   }
   RengaCall(RengaPlanCreate(comm, plan));
   RengaCall(RengaPlanSetStages(*plan, graph, run->stages, stage));
+  int chunks;
+  bool wave;
+  RengaCall(RengaScheduleFindPlacement(run->schedule, &chunks, &wave));
+  if (wave) RengaCall(RengaPlanSetWave(*plan));
   RengaCall(RengaPlanSetBatch(*plan, run->batch, run->microbatch));
   RengaCall(RengaPlanSetLeaf(*plan, run->leaf > 0 ? run->leaf : 1));
   return RENGA_SUCCESS;
@@ -188,10 +208,13 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
   RengaCall(RengaOptimizerSetLearningRate(optimizer, 0.01));
   if (run->clip_norm > 0) RengaCall(RengaOptimizerSetClipNorm(optimizer, run->clip_norm));
   if (run->groups) RengaCall(RengaOptimizerSetGroups(optimizer, run->groups));
+  if (run->sparse) RengaCall(RengaOptimizerSetSparse(optimizer, run->sparse));
   if (run->schedule) RengaCall(RengaPipelineSetSchedule(*pipeline, run->schedule));
   if (run->reduction) RengaCall(RengaPipelineSetReduction(*pipeline, run->reduction));
   RengaCall(RengaPipelineGetSettings(*pipeline, &settings));
   if (run->buckets) RengaCall(RengaSettingsSetBuckets(settings, run->buckets));
+  RengaCall(RengaSettingsSetBucketSize(settings, run->bucket_size));
+  RengaCall(RengaSettingsSetOverlap(settings, !run->in_place));
   RengaCall(RengaOptionsGetString("comm_transport", &transport, &given));
   if (given) RengaCall(RengaSettingsSetTransport(settings, transport));
   RengaCall(RengaPipelineSetTimeout(*pipeline, 60));
@@ -201,11 +224,12 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
 }
 
 /* What the stages of a rank take together. */
-static inline void RunAddForecasts(int stages, int chunks, int stage,
-                                   const RengaPipelineMemory forecast[], RengaPipelineMemory *sum)
+static inline void RunAddForecasts(RengaPlan plan, int stage, const RengaPipelineMemory forecast[],
+                                   RengaPipelineMemory *sum)
 {
   *sum = (RengaPipelineMemory){0};
-  for (int s = stage % (stages / chunks); s < stages; s += stages / chunks) {
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
+    if (RengaPlanGetFirstStage(plan, s) != RengaPlanGetFirstStage(plan, stage)) continue;
     sum->forecast += forecast[s].forecast;
     sum->saved += forecast[s].saved;
     sum->parameters += forecast[s].parameters;
@@ -233,7 +257,7 @@ static inline RengaErrorCode RunCheckForecast(RengaComm comm, RengaPlan plan,
       const RengaPipelineMemory *other = &all[RengaPlanGetRank(plan, s, r)];
       if (other->forecast > worst->forecast) worst = other;
     }
-    RunAddForecasts(stages, RengaPlanGetStage(plan, s)->shape.chunks, s, forecast, &wanted);
+    RunAddForecasts(plan, s, forecast, &wanted);
     Expect(worst->forecast == wanted.forecast && worst->saved == wanted.saved);
     Expect(worst->parameters == wanted.parameters && worst->inputs == wanted.inputs);
     Expect(worst->gradients == wanted.gradients && worst->optimizer == wanted.optimizer);
@@ -317,7 +341,7 @@ static inline RengaErrorCode RunAlone(RengaComm self, const Run *run, Result *re
   Run alone = *run;
   alone.stages = alone.replicas = 1;
   alone.unequal = NULL;
-  alone.recompute = 0;
+  alone.recompute = alone.shard = 0;
   alone.chunks = 0;
   RengaCall(RunAll(self, &alone, result));
   for (int i = 0; i < run->steps; i++) Expect(isfinite(result->loss[i]) && result->norm[i] > 0);
@@ -327,11 +351,12 @@ static inline RengaErrorCode RunAlone(RengaComm self, const Run *run, Result *re
 static inline RengaErrorCode RunCompare(const Run *run, const Result *a, const Result *b)
 {
   char what[256];
-  snprintf(what, sizeof what,
-           "%s on %s, %d stages x %d replicas%s, %d per rank, recompute %x, leaf %lld, %s",
-           run->graph, run->device, run->stages, run->unequal ? run->unequal[0] : run->replicas,
-           run->unequal ? " of stage 0" : "", run->chunks ? run->chunks : 1, run->recompute,
-           (long long)run->leaf, run->schedule);
+  snprintf(
+      what, sizeof what,
+      "%s on %s, %d stages x %d replicas%s, %d per rank, recompute %x, shard %x, leaf %lld, %s",
+      run->graph, run->device, run->stages, run->unequal ? run->unequal[0] : run->replicas,
+      run->unequal ? " of stage 0" : "", run->chunks ? run->chunks : 1, run->recompute, run->shard,
+      (long long)run->leaf, run->schedule);
   for (int i = 0; i < run->steps; i++)
     RengaCheck(a->loss[i] == b->loss[i] && a->norm[i] == b->norm[i], MPI_COMM_SELF,
                RENGA_ERR_INTERNAL, "%s: step %d has loss %.17g and norm %.17g, not %.17g and %.17g",

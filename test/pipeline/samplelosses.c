@@ -15,12 +15,16 @@ static const struct {
     {"skip", 4, 2},
     {"gpt:layers=2,hidden=16,heads=2,sequence=6,vocabulary=11", 11, 1},
     {"ncf:users=9,items=9,factors=4,layers=16-8-4", 9, 1},
+    {"mlp:sizes=6-16-2", 2, 2},
 };
 
-static RengaErrorCode MakeGraph(RengaComm comm, const char *what, bool asks, RengaGraph *graph)
+typedef enum { NOTHING, LOSSES, NORMS } Asks;
+
+static RengaErrorCode MakeGraph(RengaComm comm, const char *what, Asks asks, RengaGraph *graph)
 {
   RengaCall(RengaGraphCreate(comm, graph));
-  RengaCall(RengaGraphSetSampleLosses(*graph, asks));
+  RengaCall(RengaGraphSetSampleLosses(*graph, asks != NOTHING));
+  RengaCall(RengaGraphSetSampleNorms(*graph, asks == NORMS));
   if (strcmp(what, "skip") == 0)
     RengaCall(RunSkip(*graph));
   else
@@ -48,7 +52,7 @@ static RengaErrorCode EvaluateFirst(RengaGraph graph, RengaPipeline pipeline,
 }
 
 static RengaErrorCode StepSaid(RengaPipeline pipeline, RengaGraph graph, Source *source, int step,
-                               bool asks, Said *said)
+                               Asks asks, Said *said)
 {
   const RengaBatch batch = {samples[step], RunRead, source};
   const double *values;
@@ -65,7 +69,7 @@ static RengaErrorCode StepSaid(RengaPipeline pipeline, RengaGraph graph, Source 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunSaid(RengaComm comm, int n, int stages, int replicas, bool asks,
+static RengaErrorCode RunSaid(RengaComm comm, int n, int stages, int replicas, Asks asks,
                               Said *said)
 {
   const Run run = {.graph = networks[n].graph,
@@ -115,26 +119,51 @@ static RengaErrorCode CheckSaid(RengaComm self, RengaComm comm, int n)
 {
   static Said expected, found;
   const int ranks = RengaCommGetSize(comm);
-  RengaCall(RunSaid(self, n, 1, 1, true, &expected));
+  RengaCall(RunSaid(self, n, 1, 1, LOSSES, &expected));
   Expect(expected.columns == networks[n].columns);
   if (expected.columns == 2 || strncmp(networks[n].graph, "ncf", 3) == 0)
     RengaCall(CheckMean(&expected, expected.columns == 2));
-  RengaCall(RunSaid(self, n, 1, 1, false, &found));
+  RengaCall(RunSaid(self, n, 1, 1, NOTHING, &found));
   Expect(found.digest == expected.digest); /* asking changes nothing */
   for (int stages = 1; stages <= ranks; stages++)
     for (int replicas = 1; stages * replicas <= ranks; replicas++) {
-      RengaCall(RunSaid(comm, n, stages, replicas, true, &found));
+      RengaCall(RunSaid(comm, n, stages, replicas, LOSSES, &found));
       Expect(memcmp(&found, &expected, sizeof found) == 0);
     }
   return RENGA_SUCCESS;
 }
 
+/* Of two classes the gradient of the scores is p - 1 and 1 - p, where p = exp(-loss). */
+static RengaErrorCode CheckNorms(RengaComm self, RengaComm comm, int n)
+{
+  static Said losses, norms, found;
+  const int ranks = RengaCommGetSize(comm);
+  RengaCall(RunSaid(self, n, 1, 1, LOSSES, &losses));
+  RengaCall(RunSaid(self, n, 1, 1, NORMS, &norms));
+  Expect(losses.digest == norms.digest && losses.columns == norms.columns);
+  for (int s = 0; s < STEPS; s++)
+    for (int64_t i = 0; i < samples[s]; i++) {
+      const double loss = losses.value[s][i * losses.columns];
+      const double norm = norms.value[s][i * losses.columns];
+      if (networks[n].classes == 2) Expect(fabs(norm - sqrt(2) * (1 - exp(-loss))) < 1e-5);
+      Expect(norm < sqrt(2) && (norm > 0.01 || loss == 0));
+      for (int64_t c = 1; c < losses.columns; c++)
+        Expect(losses.value[s][i * losses.columns + c] == norms.value[s][i * losses.columns + c]);
+    }
+  for (int stages = 1; stages <= ranks; stages++) {
+    RengaCall(RunSaid(comm, n, stages, ranks / stages, NORMS, &found));
+    Expect(memcmp(&found, &norms, sizeof found) == 0);
+  }
+  return RENGA_SUCCESS;
+}
+
 /* A network whose loss is made by the function. */
-static RengaErrorCode Refused(RengaComm comm, const char *what, const char *sentence)
+static RengaErrorCode Refused(RengaComm comm, const char *what, Asks asks, const char *sentence)
 {
   RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphSetSampleLosses(graph, true));
+  RengaCall(RengaGraphSetSampleNorms(graph, asks == NORMS));
   RengaCall(RengaGraphLoad(graph, what));
   ExpectError(RengaGraphSetUp(graph), RENGA_ERR_SUPPORT, sentence);
   RengaCall(RengaGraphDestroy(&graph));
@@ -146,11 +175,14 @@ static RengaErrorCode CheckRefusals(RengaComm self)
   RengaGraph graph;
   RengaValue value;
   RengaCall(Refused(self, "bert:layers=1,hidden=8,heads=2,sequence=4,vocabulary=11,next_sentence=1",
-                    "a loss of 2 sums over the samples"));
-  RengaCall(MakeGraph(self, "skip", false, &graph));
+                    LOSSES, "a loss of 2 sums over the samples"));
+  RengaCall(Refused(self, "ncf:users=9,items=9,factors=4,layers=16-8-4", NORMS,
+                    "supported for a cross-entropy and a sum of squares; the loss is a ReduceSum"));
+  RengaCall(MakeGraph(self, "skip", NOTHING, &graph));
   RengaCall(RengaGraphGetSampleLosses(graph, &value));
   Expect(value == RENGA_VALUE_NONE);
   ExpectError(RengaGraphSetSampleLosses(graph, true), RENGA_ERR_ORDER, "set up already");
+  ExpectError(RengaGraphSetSampleNorms(graph, true), RENGA_ERR_ORDER, "set up already");
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
@@ -172,7 +204,7 @@ static RengaErrorCode CheckOrder(RengaComm self)
     RengaPipeline pipeline;
     const double *values;
     int64_t count, columns;
-    RengaCall(MakeGraph(self, "skip", asks, &graph));
+    RengaCall(MakeGraph(self, "skip", asks ? LOSSES : NOTHING, &graph));
     RengaCall(RunPlan(self, &run, graph, &plan));
     RengaCall(RunPipeline(self, &run, graph, plan, &pipeline));
     ExpectError(RengaPipelineGetSampleLosses(pipeline, &count, &columns, &values), RENGA_ERR_ORDER,
@@ -191,6 +223,8 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &self));
   for (size_t n = 0; n < sizeof networks / sizeof networks[0]; n++)
     RengaCall(CheckSaid(self, comm, (int)n));
+  for (size_t n = 0; n < sizeof networks / sizeof networks[0]; n++)
+    if (strncmp(networks[n].graph, "ncf", 3) != 0) RengaCall(CheckNorms(self, comm, (int)n));
   RengaCall(CheckRefusals(self));
   RengaCall(CheckOrder(self));
   RengaCall(RengaCommDestroy(&self));

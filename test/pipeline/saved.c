@@ -4,7 +4,6 @@
    forecast, and is not made again; a tensor is not read before it is set. What cannot be is refused
    by name. */
 #include "../check.h"
-#include "renga/private/saved.h"
 #include "run.h"
 
 static const int64_t samples[] = {12, 12, 5};
@@ -16,18 +15,21 @@ static const Run networks[] = {
 enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
 
 /* Every n-th name by its hash; 1: all, 0: none. */
-static RengaSaved KeepSome(void *user, int stage, const char *value)
+static RengaErrorCode KeepSome(RengaGraph graph, RengaPlan plan, int stage, uint64_t n)
 {
-  const uint64_t n = *(const uint64_t *)user;
-  (void)stage;
-  return n > 0 && RengaHash(value, strlen(value), 3) % n == 0 ? RENGA_SAVED_KEEP
-                                                              : RENGA_SAVED_RECOMPUTE;
-}
-
-static RengaSaved Offload(void *user, int stage, const char *value)
-{
-  (void)user, (void)stage, (void)value;
-  return RENGA_SAVED_OFFLOAD;
+  const RengaPlanStage *row = RengaPlanGetStage(plan, stage);
+  const char **names;
+  int count = 0;
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &names));
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(graph) && n > 0; v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(graph, v);
+    if (value->producer >= row->first && value->producer < row->last && !value->prepared &&
+        RengaHash(value->name, strlen(value->name), 3) % n == 0)
+      names[count++] = value->name;
+  }
+  RengaCall(RengaPlanSetKept(plan, stage, count, names));
+  RengaFree(&names);
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode RunKeeping(RengaComm comm, const Run *run, uint64_t n, Result *result)
@@ -41,8 +43,7 @@ static RengaErrorCode RunKeeping(RengaComm comm, const Run *run, uint64_t n, Res
   RengaCall(RunPlan(comm, run, graph, &plan));
   RengaCall(RunConfigure(comm, run, graph, plan, &pipeline));
   RengaCall(RengaPipelineForecastStages(pipeline, forecast)); /* by the shapes */
-  RengaCall(RengaPipelineSetSavedRule_Private(pipeline,
-                                              (RengaSavedRule){.policy = KeepSome, .user = &n}));
+  for (int s = 0; s < run->stages; s++) RengaCall(KeepSome(graph, plan, s, n));
   RengaCall(RengaPipelineForecastStages(pipeline, forecast));
   RengaCall(RengaPipelineSetUp(pipeline));
   RengaCall(RunCheckForecast(comm, plan, forecast, pipeline));
@@ -83,25 +84,29 @@ static RengaErrorCode CheckNetwork(RengaComm self, RengaComm comm, Run run)
 
 static RengaErrorCode CheckRefused(RengaComm comm)
 {
-  static uint64_t none = 0;
+  static const char *const twice[] = {"in.y", "in.y"}, *const none[] = {"nothing"};
   Run run = networks[0];
-  RengaPipelineMemory memory[2];
   RengaGraph graph;
   RengaPlan plan;
-  RengaPipeline pipeline;
-  run.batch = run.microbatch = 2;
-  run.stages = run.replicas = 1;
   RengaCall(RunBuild(comm, &run, &graph));
+  const char *const first[] = {
+      RengaGraphGetValue(graph, RengaGraphGetNode(graph, 0)->out[0])->name};
+  run.batch = run.microbatch = 2;
+  run.stages = 2;
+  run.replicas = 1;
+  run.recompute = 2;
   RengaCall(RunPlan(comm, &run, graph, &plan));
-  RengaCall(RunConfigure(comm, &run, graph, plan, &pipeline));
-  RengaCall(RengaPipelineSetSavedRule_Private(pipeline, (RengaSavedRule){.policy = Offload}));
-  ExpectError(RengaPipelineForecastStages(pipeline, memory), RENGA_ERR_SUPPORT,
-              "stage 0: policy offload of the saved tensor");
-  RengaCall(RengaPipelineSetSavedRule_Private(pipeline,
-                                              (RengaSavedRule){.policy = KeepSome, .user = &none}));
-  ExpectError(RengaPipelineForecastStages(pipeline, memory), RENGA_ERR_SUPPORT,
-              "stage 0 keeps its saved tensors: to recompute");
-  RengaCall(RengaPipelineDestroy(&pipeline));
+  ExpectError(RengaPlanSetKept(plan, 2, 1, none), RENGA_ERR_ARGUMENT, "stage 2 of a plan with 2");
+  ExpectError(RengaPlanSetKept(plan, 0, 1, none), RENGA_ERR_PLAN,
+              "stage 0 keeps nothing, but it does not recompute");
+  ExpectError(RengaPlanSetKept(plan, 1, 2, twice), RENGA_ERR_PLAN, "stage 1 keeps in.y twice");
+  RengaCall(RengaPlanSetKept(plan, 1, 1, none));
+  ExpectError(RengaPlanCheck(plan, graph, 0), RENGA_ERR_PLAN,
+              "stage 1 keeps nothing, but the network has no such value");
+  RengaCall(RengaPlanSetKept(plan, 1, 1, first));
+  ExpectError(RengaPlanCheck(plan, graph, 0), RENGA_ERR_PLAN, "stage 1 keeps", "does not make");
+  RengaCall(RengaPlanSetKept(plan, 1, 0, NULL));
+  RengaCall(RengaPlanCheck(plan, graph, 0));
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;

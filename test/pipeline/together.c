@@ -27,16 +27,28 @@ static RengaErrorCode Read(void *user, int field, int64_t first, int64_t count, 
   return RunRead(&parts->source, field, first, count, buffer);
 }
 
-static RengaErrorCode Make(RengaComm comm, const Run *run, Parts *parts)
+static RengaErrorCode MakeIn(RengaComm comm, const Run *run, RengaPrecision precision, Parts *parts)
 {
   *parts = (Parts){.comm = comm, .fails_at = -1};
   parts->rank = RengaCommGetRank(comm);
   parts->size = RengaCommGetSize(comm);
-  RengaCall(RunGraph(comm, run->graph, &parts->graph));
+  RengaCall(RengaGraphCreate(comm, &parts->graph));
+  if (strcmp(run->graph, "skip") == 0)
+    RengaCall(RunSkip(parts->graph));
+  else
+    RengaCall(RengaGraphLoad(parts->graph, run->graph));
+  RengaCall(RengaGraphSetPrecision(parts->graph, precision, NULL));
+  RengaCall(RengaGraphSetUp(parts->graph));
   RengaCall(RunPlan(comm, run, parts->graph, &parts->plan));
   RengaCall(RunConfigure(comm, run, parts->graph, parts->plan, &parts->pipeline));
   RengaCall(RengaPipelineSetUp(parts->pipeline));
   parts->source = (Source){.graph = parts->graph, .classes = run->classes};
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Make(RengaComm comm, const Run *run, Parts *parts)
+{
+  RengaCall(MakeIn(comm, run, RENGA_PRECISION_FP32, parts));
   return RENGA_SUCCESS;
 }
 
@@ -211,6 +223,13 @@ static RengaErrorCode CheckDifferent(RengaComm comm, const Run *run)
   TestError(RengaPipelineStep(parts.pipeline, &right, &loss), RENGA_ERR_ARGUMENT,
             root ? "has other settings of the optimizer" : "");
   RengaCall(RengaOptimizerSetClipNorm(optimizer, 1));
+  RengaCall(RengaPipelineStep(parts.pipeline, &right, &loss));
+  RengaCall(Free(&parts));
+  RengaCall(MakeIn(comm, run, RENGA_PRECISION_FP16, &parts));
+  RengaCall(RengaPipelineSetLossScale(parts.pipeline, last ? 64 : 128, 0));
+  TestError(RengaPipelineStep(parts.pipeline, &right, &loss), RENGA_ERR_ARGUMENT,
+            root ? "has a loss scale of 64, rank 0 has a loss scale of 128" : "");
+  RengaCall(RengaPipelineSetLossScale(parts.pipeline, 64, 0));
   RengaCall(RengaPipelineStep(parts.pipeline, &right, &loss));
   RengaCall(Free(&parts));
   return RENGA_SUCCESS;

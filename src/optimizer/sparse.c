@@ -1,0 +1,78 @@
+/* Optimizer: whether tables that are read by rows are updated by rows. */
+#include "optimizerimpl.h"
+#include <string.h>
+
+/*@
+   RengaOptimizerSetSparse - whether tables of which rows are gathered are updated by rows
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+   . sparse - off: each step updates all rows of all parameters. lazy: of a parameter that one
+     Gather reads rows of, and nothing else, a step has gradients of these rows alone and updates
+     these rows alone, where they are fewer bytes than the table
+
+   Options:
+   . -optimizer_sparse - the same
+
+   Errors: RENGA_ERR_ARGUMENT for another word.
+
+   Notes: with sgd without momentum and weight decay parameters are the same to the bit (the norm is
+   added up in another order, which only a clip_norm feels). With others they are not: moments of a
+   row stay as they are in steps that do not read it, and so does the row, whatever its decay;
+   corrections of Adam's moments count all steps. A row that is read gets the update that it gets in
+   a whole table. That is the rule of PyTorch's SparseAdam, whose epsilon is added before the second
+   moment is corrected. Which parameters it is follows from network and batch, so that results do
+   not depend on the layout. Networks in fp32 or tf32 on devices ref, cpu and far have it.
+
+   See also: RengaOptimizerGetSparse(), RengaPipelineView()
+@*/
+RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, const char *sparse)
+{
+  char *copy;
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(sparse);
+  RengaCheck(strcmp(sparse, RENGA_SPARSE_OFF) == 0 || strcmp(sparse, RENGA_SPARSE_LAZY) == 0,
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rows of tables are updated off or lazy, not %s",
+             sparse);
+  RengaCall(RengaStringCopy(sparse, &copy));
+  RengaFree(&optimizer->sparse);
+  optimizer->sparse = copy;
+  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerGetSparse - whether tables of which rows are gathered are updated by rows
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+
+   Output:
+   . sparse - off or lazy; lent
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptimizerSetSparse()
+@*/
+RengaErrorCode RengaOptimizerGetSparse(RengaOptimizer optimizer, const char **sparse)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(sparse);
+  *sparse = optimizer->sparse;
+  return RENGA_SUCCESS;
+}
+
+/* A rule from outside may look at more than rows. */
+RengaErrorCode RengaOptimizerCheckSparse(RengaOptimizer optimizer)
+{
+  RengaCheck(!optimizer->rule || strcmp(optimizer->sparse, RENGA_SPARSE_OFF) == 0,
+             optimizer->hdr.comm, RENGA_ERR_SUPPORT,
+             "-optimizer_sparse %s is for sgd, adam and adamw; %s is a rule of the program, and it "
+             "is not known whether it may update rows of a parameter: use -optimizer_sparse off",
+             optimizer->sparse, optimizer->hdr.type_name);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,352 @@
+/* Folds: with RENGA_SHARD_GRADIENTS no replica has all gradients of a step, not even for a while.
+
+   After the backward of each micro-batch every replica sends each block of its gradients to who
+   answers for it, bucket by bucket, as soon as backward is done with the bucket. Who answers adds
+   the micro-batches of all replicas by the tree, in the order of the batch, as one rank does that
+   has all of them: replicas work on neighbours (turns.c), a *round* is what they work on at the
+   same time. So what lasts through the step is, of each replica, its share of one rank's buffers,
+   and beside it the gradients of the running micro-batch that have not left yet (local.c).
+
+   All replicas begin the sums of a round in the order in which one program ends its buckets. Two
+   are under way at once; who is ahead waits where it would write over what has not left. A replica
+   with fewer micro-batches than others takes part in their rounds behind its last backward. What is
+   not sharded is given to all in the end. */
+#include "pipelineimpl.h"
+
+enum { SUMS_AT_ONCE = 2 };
+
+static int64_t FoldBytes(const Chunk *chunk, int64_t count)
+{
+  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count);
+}
+
+void RengaChunkFreeFold_Private(Chunk *chunk)
+{
+  RengaFree(&chunk->gradients.fold.place);
+  RengaFree(&chunk->gradients.fold.step);
+  RengaFree(&chunk->gradients.fold.first);
+}
+
+/* Micro-batches of a replica; first: its first number. */
+static int64_t CountOfReplica(const Chunk *chunk, int64_t microbatches, int replica, int64_t *first)
+{
+  const int64_t leaf = chunk->outline->leaf;
+  *first = RengaPlanLeafBound(microbatches, leaf, chunk->replicas, replica);
+  return RengaPlanLeafBound(microbatches, leaf, chunk->replicas, replica + 1) - *first;
+}
+
+/* Replicas that have a micro-batch in a round. */
+static int CountGivers(const Chunk *chunk, int64_t microbatches, int64_t round)
+{
+  int64_t first;
+  int count = 0;
+  for (int r = 0; r < chunk->replicas; r++)
+    count += CountOfReplica(chunk, microbatches, r, &first) > round;
+  return count;
+}
+
+/* The additions of a step as they are found. What a partial sum lies in is a number: a buffer, or
+   below 0 the gradients of a micro-batch of the round, -1 the first. */
+typedef struct {
+  FoldStep *step; /* NULL: they are only counted */
+  int64_t n_steps;
+  int n_buffers; /* the most at once */
+  bool taken[RENGA_COMM_TREE_PIECES];
+  int n_pieces;
+  RengaPartialSum *piece; /* [replicas + RENGA_COMM_TREE_PIECES] */
+} Folding;
+
+static void *PointerOf(int number)
+{
+  return (void *)((intptr_t)number * 2 + 1);
+}
+
+static int NumberOf(const void *pointer)
+{
+  return (int)(((intptr_t)pointer - 1) / 2);
+}
+
+static void ListStep(Folding *folding, int y, int x, bool adds)
+{
+  if (folding->step) folding->step[folding->n_steps] = (FoldStep){.y = y, .x = x, .adds = adds};
+  folding->n_steps++;
+}
+
+static RengaErrorCode ListAddition(void *user, RengaDataType type, int64_t count, void *y,
+                                   const void *x)
+{
+  Folding *folding = user;
+  (void)type, (void)count;
+  ListStep(folding, NumberOf(y), NumberOf(x), true);
+  if (NumberOf(x) >= 0) folding->taken[NumberOf(x)] = false;
+  return RENGA_SUCCESS;
+}
+
+/* The gradients of the micro-batch that stands at `at` in the batch, number `own` of its round. */
+static RengaErrorCode FoldMicrobatch(const Chunk *chunk, int64_t microbatches, int64_t at, int own,
+                                     Folding *folding)
+{
+  const int64_t leaf = chunk->outline->leaf;
+  const int64_t leaves = RengaOutlineLeaves_Private(chunk->outline, microbatches);
+  const bool ends = (at + 1) % leaf == 0 || at + 1 == microbatches;
+  const RengaCommAdder list = {.begin = ListAddition, .user = folding};
+  RengaPartialSum *piece = folding->piece;
+  bool adds;
+  int place;
+  piece[folding->n_pieces].data = PointerOf(-1 - own);
+  RengaCall(RengaCommTreeTake(leaves, at / leaf, ends && at % leaf == 0, &folding->n_pieces, piece,
+                              &place, &adds));
+  if (adds) ListStep(folding, NumberOf(piece[place].data), -1 - own, true);
+  if (ends)
+    RengaCall(
+        RengaCommTreeClose(leaves, place, &folding->n_pieces, piece, RENGA_FLOAT32, 1, &list));
+  return RENGA_SUCCESS;
+}
+
+/* What is left of a round goes to buffers that are free. */
+static void KeepPieces(Folding *folding)
+{
+  for (int p = 0; p < folding->n_pieces; p++) {
+    const int number = NumberOf(folding->piece[p].data);
+    int buffer = 0;
+    if (number >= 0) continue;
+    while (folding->taken[buffer]) buffer++;
+    folding->taken[buffer] = true;
+    if (buffer + 1 > folding->n_buffers) folding->n_buffers = buffer + 1;
+    folding->piece[p].data = PointerOf(buffer);
+    ListStep(folding, buffer, number, false);
+  }
+}
+
+/* first: [micro-batches + 1] of each round its first step, or NULL. */
+static RengaErrorCode FoldBatch(const Chunk *chunk, int64_t microbatches, Folding *folding,
+                                int64_t first[])
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaMalloc(chunk->replicas + RENGA_COMM_TREE_PIECES, &folding->piece));
+  for (int64_t at = 0, round = 0; at < microbatches && !code; round++) {
+    const int givers = CountGivers(chunk, microbatches, round);
+    if (first) first[round] = folding->n_steps;
+    for (int own = 0; own < givers && !code; own++)
+      code = FoldMicrobatch(chunk, microbatches, at++, own, folding);
+    KeepPieces(folding);
+    if (first) first[round + 1] = folding->n_steps;
+  }
+  const bool one = folding->n_pieces == 1;
+  const int sum = NumberOf(folding->piece[0].data);
+  RengaFree(&folding->piece);
+  RengaCall(code);
+  RengaCheck(one && sum == 0, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "%d sums of gradients are left of one, the first in buffer %d", folding->n_pieces,
+             sum);
+  return RENGA_SUCCESS;
+}
+
+/* Partial sums that a replica keeps between rounds: the most of a step. */
+RengaErrorCode RengaChunkCountFolds_Private(const Chunk *chunk, int64_t microbatches, int *buffers)
+{
+  Folding folding = {0};
+  RengaCall(FoldBatch(chunk, microbatches, &folding, NULL));
+  *buffers = folding.n_buffers;
+  return RENGA_SUCCESS;
+}
+
+/* Before a step: the same on all replicas. */
+RengaErrorCode RengaChunkPrepareFold_Private(Chunk *chunk, const Pass *pass)
+{
+  GradientFold *fold = &chunk->gradients.fold;
+  if (!fold->on) return RENGA_SUCCESS;
+  RengaCall(RengaRealloc(3 * pass->microbatches + 1, &fold->step)); /* taken, merged, kept */
+  RengaCall(RengaRealloc(pass->microbatches + 1, &fold->first));
+  Folding folding = {.step = fold->step};
+  RengaCall(FoldBatch(chunk, pass->microbatches, &folding, fold->first));
+  fold->round = fold->n_started = 0;
+  for (int w = 0; w < SUMS_AT_ONCE; w++) fold->user[w] = -1;
+  return RENGA_SUCCESS;
+}
+
+static char *PartialSumAt(const GradientBucket *bucket, int number, int64_t place,
+                          void *const piece[])
+{
+  const Chunk *chunk = bucket->chunk;
+  const GradientFold *fold = &chunk->gradients.fold;
+  return number < 0 ? piece[-1 - number]
+                    : fold->base + FoldBytes(chunk, number * fold->count + place);
+}
+
+/* Elements of a bucket, which this replica answers for, of all micro-batches of a round. */
+static RengaErrorCode TakeGradients(void *user, int64_t at, int64_t count, void *const piece[])
+{
+  const GradientBucket *bucket = user;
+  const Chunk *chunk = bucket->chunk;
+  const GradientFold *fold = &chunk->gradients.fold;
+  int64_t begin, end;
+  RengaBlocksGetRange(bucket->blocks, chunk->replica, &begin, &end);
+  const int64_t place = bucket->own + at - begin;
+  for (int64_t s = fold->first[bucket->round]; s < fold->first[bucket->round + 1]; s++) {
+    const FoldStep *step = &fold->step[s];
+    char *y = PartialSumAt(bucket, step->y, place, piece);
+    const char *x = PartialSumAt(bucket, step->x, place, piece);
+    if (step->adds)
+      RengaCall(RengaDeviceAdd(chunk->device, NULL, chunk->storage.gradient, count, y, x));
+    else
+      RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, y, x,
+                                (size_t)FoldBytes(chunk, count)));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Of the round that is there: who has a micro-batch gives its gradients of the bucket. */
+static RengaErrorCode StartFold(Chunk *chunk, Pass *pass, GradientBucket *bucket)
+{
+  GradientVector *gradients = &chunk->gradients;
+  int64_t *leaves = gradients->leaf_bounds;
+  const RengaPartialSum piece = {.count = 1, .data = gradients->base + bucket->local};
+  leaves[0] = 0;
+  for (int r = 0; r < chunk->replicas; r++) {
+    int64_t first;
+    leaves[r + 1] =
+        leaves[r] + (CountOfReplica(chunk, pass->microbatches, r, &first) > gradients->fold.round);
+  }
+  bucket->round = gradients->fold.round;
+  const RengaCommSumTask task = {.blocks = bucket->blocks,
+                                 .type = chunk->storage.gradient,
+                                 .n_leaves = leaves[chunk->replicas],
+                                 .leaves = leaves,
+                                 .pieces = &piece,
+                                 .work = bucket->work,
+                                 .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
+                                 .adder = RengaConvoyGetAdder_Private(bucket->convoy),
+                                 .carrier = RengaConvoyGetCarrier_Private(bucket->convoy),
+                                 .folder = {.take = TakeGradients, .user = bucket}};
+  RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, &task, RengaCommReduceScatterBegin));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BeginFold(Chunk *chunk, Pass *pass, GradientBucket *bucket)
+{
+  const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
+  bucket->began = MPI_Wtime();
+  if (bucket->count == 0) return RENGA_SUCCESS;
+  RengaLogEventBegin(event);
+  const RengaErrorCode code = StartFold(chunk, pass, bucket);
+  RengaLogEventEnd(event, 0, 1, FoldBytes(chunk, bucket->count));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Parameters of the step before may be on their way in the messages of a bucket. */
+static RengaErrorCode EndGathersBefore(Chunk *chunk, Pass *pass)
+{
+  if (chunk->gradients.n_gathering == 0) return RENGA_SUCCESS;
+  const RengaErrorCode code = RengaChunkAwaitValues_Private(chunk);
+  if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
+  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, code));
+  return RENGA_SUCCESS;
+}
+
+/* The next sum of the round, with the work memory of the last but one. */
+static RengaErrorCode BeginNext(Chunk *chunk, Pass *pass)
+{
+  GradientVector *gradients = &chunk->gradients;
+  GradientFold *fold = &gradients->fold;
+  const int b = gradients->sequence[gradients->n_begun];
+  const int part = (int)(fold->n_started % SUMS_AT_ONCE);
+  RengaCall(EndGathersBefore(chunk, pass));
+  if (fold->user[part] >= 0) RengaCall(RengaChunkEndBucket_Private(chunk, pass, fold->user[part]));
+  RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
+  gradients->bucket[b].work =
+      gradients->work + (size_t)part * RengaChunkWorkOfBucket_Private(chunk);
+  RengaCall(BeginFold(chunk, pass, &gradients->bucket[b]));
+  fold->user[part] = b;
+  fold->n_started++;
+  gradients->n_begun++;
+  return RENGA_SUCCESS;
+}
+
+static bool LieTogether(const Chunk *chunk, const GradientBucket *a, const GradientBucket *b)
+{
+  return a->local < b->local + FoldBytes(chunk, b->count) &&
+         b->local < a->local + FoldBytes(chunk, a->count);
+}
+
+/* Before backward writes gradients of a bucket: what lay there has left. */
+static RengaErrorCode FreeLocal(Chunk *chunk, Pass *pass, int number)
+{
+  const GradientVector *gradients = &chunk->gradients;
+  const GradientBucket *bucket = &gradients->bucket[number];
+  for (int b = 0; b < gradients->n_buckets; b++)
+    if (LieTogether(chunk, bucket, &gradients->bucket[b]))
+      RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
+  if (RengaDeviceGetPoison(chunk->device) && bucket->count > 0)
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, gradients->base + bucket->local, 0xff,
+                                  (size_t)FoldBytes(chunk, bucket->count)));
+  return RENGA_SUCCESS;
+}
+
+/* While a backward runs: so many rows of its part are done. */
+RengaErrorCode RengaChunkFoldRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
+                                          int rows)
+{
+  GradientVector *gradients = &chunk->gradients;
+  if (!sequence->starts) return RENGA_SUCCESS;
+  while (gradients->n_begun < gradients->n_buckets &&
+         sequence->ends[gradients->sequence[gradients->n_begun]] <= rows)
+    RengaCall(BeginNext(chunk, pass));
+  for (int b = 0; b < gradients->n_buckets; b++)
+    if (sequence->starts[b] == rows && sequence->ends[b] > rows)
+      RengaCall(FreeLocal(chunk, pass, b));
+  return RENGA_SUCCESS;
+}
+
+/* Behind the backward of a micro-batch: all sums of its round have begun. Fails only where messages
+   are left under way. */
+RengaErrorCode RengaChunkEndRound_Private(Chunk *chunk, Pass *pass)
+{
+  GradientVector *gradients = &chunk->gradients;
+  while (gradients->n_begun < gradients->n_buckets) RengaCall(BeginNext(chunk, pass));
+  gradients->n_begun = 0;
+  gradients->fold.round++;
+  for (int b = 0; b < gradients->n_buckets && !chunk->outline->settings->overlap; b++)
+    RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
+  return RENGA_SUCCESS;
+}
+
+/* Behind the last backward: the rounds of replicas that have more of them. */
+RengaErrorCode RengaChunkEndRounds_Private(Chunk *chunk, Pass *pass)
+{
+  while (CountGivers(chunk, pass->microbatches, chunk->gradients.fold.round) > 0)
+    RengaCall(RengaChunkEndRound_Private(chunk, pass));
+  return RENGA_SUCCESS;
+}
+
+/* This replica's block of the sum to where the others' are awaited. */
+static RengaErrorCode PlaceWholeBlock(Chunk *chunk, const GradientBucket *bucket)
+{
+  const GradientVector *gradients = &chunk->gradients;
+  int64_t begin, end;
+  RengaBlocksGetRange(bucket->blocks, chunk->replica, &begin, &end);
+  if (begin == end) return RENGA_SUCCESS;
+  RengaCall(RengaDeviceCopy(
+      chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, gradients->sum + FoldBytes(chunk, begin),
+      gradients->fold.base + FoldBytes(chunk, bucket->own), (size_t)FoldBytes(chunk, end - begin)));
+  return RENGA_SUCCESS;
+}
+
+/* Before the update, once all sums have ended: all replicas get what is not sharded. Fails only
+   where messages are left under way. */
+RengaErrorCode RengaChunkGatherFolded_Private(Chunk *chunk, Pass *pass)
+{
+  GradientVector *gradients = &chunk->gradients;
+  GradientBucket *bucket = &gradients->bucket[gradients->n_shared];
+  if (!gradients->fold.on || bucket->count == 0) return RENGA_SUCCESS;
+  const RengaCommSumTask task = {.blocks = bucket->blocks,
+                                 .type = chunk->storage.gradient,
+                                 .result = gradients->sum,
+                                 .adder = RengaConvoyGetAdder_Private(bucket->convoy),
+                                 .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
+  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, PlaceWholeBlock(chunk, bucket)));
+  RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, &task, RengaCommAllGatherBegin));
+  RengaCall(RengaChunkEndBucket_Private(chunk, pass, gradients->n_shared));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,97 @@
+/* Where parameters lie in the vectors of their roles, and their uses in a gradient buffer.
+
+   Parameters that each replica updates follow each other in the order of the network: in the
+   vectors of values, masters and moments, and with all their uses in a gradient buffer. Behind them
+   come the sharded ones (shard.c), whose first uses lie in a gradient buffer as the parameters do
+   among the values, so that a block of the one is a block of the other; further uses lie with those
+   of the others.
+
+       values     whole parameters             | sharded parameters
+       gradients  whole, each with all its uses | further uses of sharded ones | their first uses */
+#include "pipelineimpl.h"
+
+/* Each replica needs all of what kernels read as a master, and of gradients that go to other
+   stages. */
+static bool MayShard(const Chunk *chunk, const Parameter *parameter)
+{
+  return RengaChunkIsSharded_Private(chunk) && parameter->trained && !parameter->sparse &&
+         !RengaChunkIsTied_Private(chunk, parameter) && !RengaChunkIsWide_Private(chunk, parameter);
+}
+
+static void PlaceWhole(Chunk *chunk, Parameter *parameter)
+{
+  ChunkSizes *sizes = &chunk->sizes;
+  const int uses = parameter->n_uses > 1 ? parameter->n_uses : 1;
+  parameter->place = sizes->parameter_count;
+  parameter->to = parameter->count;
+  parameter->gradient = sizes->gradient_count;
+  parameter->further = parameter->gradient + parameter->stride;
+  sizes->parameter_count += RengaChunkRoom_Private(chunk, parameter->count);
+  if (parameter->trained && !parameter->sparse) sizes->gradient_count += parameter->stride * uses;
+}
+
+static void PlaceFurtherUses(Chunk *chunk, Parameter *parameter)
+{
+  parameter->further = chunk->sizes.gradient_count;
+  if (parameter->n_uses > 1)
+    chunk->sizes.gradient_count += parameter->stride * (parameter->n_uses - 1);
+}
+
+static void PlaceSharded(Chunk *chunk, Parameter *parameter)
+{
+  ChunkSizes *sizes = &chunk->sizes;
+  const int64_t room = RengaChunkRoom_Private(chunk, parameter->count);
+  sizes->part[sizes->n_parts++] = sizes->parameter_count - sizes->whole_count;
+  parameter->place = sizes->parameter_count;
+  parameter->gradient = sizes->gradient_count;
+  sizes->parameter_count += room;
+  sizes->gradient_count += room;
+}
+
+static void PlaceAllParameters(Chunk *chunk)
+{
+  ChunkSizes *sizes = &chunk->sizes;
+  for (int p = 0; p < chunk->n_parameters; p++)
+    if (!chunk->parameter[p].sharded) PlaceWhole(chunk, &chunk->parameter[p]);
+  for (int p = 0; p < chunk->n_parameters; p++)
+    if (chunk->parameter[p].sharded) PlaceFurtherUses(chunk, &chunk->parameter[p]);
+  sizes->whole_count = sizes->parameter_count;
+  sizes->whole_gradient = sizes->gradient_count;
+  for (int p = 0; p < chunk->n_parameters; p++)
+    if (chunk->parameter[p].sharded) PlaceSharded(chunk, &chunk->parameter[p]);
+  sizes->part[sizes->n_parts] = sizes->parameter_count - sizes->whole_count;
+}
+
+/* known: [values] 1 + the parameter that it is, where it is trained; seen: [parameters] uses so
+   far. */
+static void PlaceUses(Chunk *chunk, int known[], int seen[])
+{
+  for (int p = 0; p < chunk->n_parameters; p++)
+    if (chunk->parameter[p].trained && !chunk->parameter[p].sparse)
+      known[chunk->parameter[p].value] = 1 + p;
+  for (int u = 0; u < chunk->uses.count; u++) {
+    const int p = known[chunk->uses.row[u].parameter] - 1;
+    chunk->uses.place[u] = -1;
+    if (p < 0) continue;
+    const Parameter *parameter = &chunk->parameter[p];
+    chunk->uses.place[u] =
+        seen[p] == 0 ? parameter->gradient : parameter->further + (seen[p] - 1) * parameter->stride;
+    seen[p]++;
+  }
+}
+
+/* Once it is known which are trained. */
+RengaErrorCode RengaChunkPlaceParameters_Private(Chunk *chunk)
+{
+  const int n_values = RengaGraphGetValueCount(chunk->sub);
+  int *known;
+  RengaCall(RengaChunkFindRows_Private(chunk));
+  for (int p = 0; p < chunk->n_parameters; p++)
+    chunk->parameter[p].sharded = MayShard(chunk, &chunk->parameter[p]);
+  RengaCall(RengaMalloc(chunk->n_parameters + 1, &chunk->sizes.part));
+  PlaceAllParameters(chunk);
+  RengaCall(RengaMalloc((int64_t)n_values + chunk->n_parameters + 1, &known));
+  PlaceUses(chunk, known, known + n_values);
+  RengaFree(&known);
+  return RENGA_SUCCESS;
+}
