@@ -7,12 +7,23 @@ RENGA_BEGIN_DECLS
 typedef struct _p_RengaCheckpoint *RengaCheckpoint;
 RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint);
 RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipeline pipeline);
+/* What is written and read in place of the pipeline's tensors: collective, called for each file;
+   the list is lent. Those whose names begin with RENGA_CHECKPOINT_OWN need not be in a file, and
+   only who lists them sees them. */
+#define RENGA_CHECKPOINT_OWN "renga:"
+typedef RengaErrorCode (*RengaCheckpointTensors)(void *user, int *count,
+                                                 const RengaPersistent **tensors);
+RengaErrorCode RengaCheckpointSetTensors(RengaCheckpoint checkpoint, RengaCheckpointTensors tensors,
+                                         void *user);
 RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const char *directory);
 RengaErrorCode RengaCheckpointGetDirectory(RengaCheckpoint checkpoint, const char **directory);
 /* true: files may hold more than the network, as when it is only evaluated. */
 RengaErrorCode RengaCheckpointSetSubset(RengaCheckpoint checkpoint, bool subset);
 RengaErrorCode RengaCheckpointSetSignals(RengaCheckpoint checkpoint, bool signals);
 RengaErrorCode RengaCheckpointGetSignals(RengaCheckpoint checkpoint, bool *signals);
+/* true: training goes on while a file of RengaCheckpointStep is written. */
+RengaErrorCode RengaCheckpointSetAsync(RengaCheckpoint checkpoint, bool async);
+RengaErrorCode RengaCheckpointGetAsync(RengaCheckpoint checkpoint, bool *async);
 RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint);
 /* -checkpoint_dir, -checkpoint_every 100 (steps) or 30min, -checkpoint_keep */
 /* Collective: is the directory writable? Catches signals. */
@@ -31,6 +42,7 @@ RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file);
 /* Collective: a file that cannot be written is a warning. name "best": best.h5, which stays. */
 RengaErrorCode RengaCheckpointTry(RengaCheckpoint checkpoint, const char *name, bool *wrote);
 RengaErrorCode RengaCheckpointGetMissing(RengaCheckpoint checkpoint, bool *missing);
+RengaErrorCode RengaCheckpointGetWritten(RengaCheckpoint checkpoint, int64_t *step); /* -1: none */
 /* Collective, after a step that was not finite. */
 RengaErrorCode RengaCheckpointMarkBad(RengaCheckpoint checkpoint);
 RengaErrorCode RengaCheckpointRollBack(RengaCheckpoint checkpoint, bool *found, int64_t *from);

@@ -36,7 +36,7 @@ RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipel
    Options:
    . -checkpoint_dir - the same
 
-   Errors: none beyond bad arguments.
+   Errors: RENGA_ERR_ORDER while a file is being written (RengaCheckpointSetAsync).
 
    See also: RengaCheckpointGetDirectory(), RengaCheckpointSetUp()
 @*/
@@ -44,6 +44,10 @@ RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const cha
 {
   char *copy;
   RengaCheckPointer(checkpoint);
+  RengaCheck(checkpoint->pending.step < 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "the checkpoint of step %lld is being written to %s: set another directory after a "
+             "RengaCheckpointStep has said that it is there",
+             (long long)checkpoint->pending.step, checkpoint->options.directory);
   RengaCall(RengaStringCopy(directory, &copy));
   RengaFree(&checkpoint->options.directory);
   checkpoint->options.directory = copy;
@@ -262,6 +266,8 @@ RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint)
 {
   RengaCheckPointer(checkpoint);
   const char *directory = checkpoint->options.directory;
+  bool done;
+  RengaCall(RengaCheckpointFinish_Private(checkpoint, &done));
   RengaCheckpointLockDestroy(&checkpoint->lock);
   if (directory) {
     RengaCall(RengaCheckpointDirectoryProbe(checkpoint->hdr.owner, directory));

@@ -87,6 +87,13 @@ RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count,
   return RENGA_SUCCESS;
 }
 
+void RengaCheckpointOldFree_Private(RengaCheckpointOld *old)
+{
+  for (int i = 0; i < old->count; i++) RengaFree(&old->path[i]);
+  RengaFree(&old->path);
+  old->count = 0;
+}
+
 /* "step_000000100.h5.0123456789abcdef.tmp" */
 static bool IsTemporaryFile(const char *name)
 {

@@ -4,7 +4,7 @@
 #include "checkpointimpl.h"
 #include <string.h>
 
-#define EXTRA_PREFIX "renga:"
+#define EXTRA_PREFIX RENGA_CHECKPOINT_OWN
 
 bool RengaCheckpointIsExtra_Private(const char *name)
 {
@@ -32,10 +32,15 @@ static RengaErrorCode MakeTensorList(RengaCheckpoint checkpoint, const RengaChec
                                      int *count, RengaPersistent **tensors)
 {
   const RengaPersistent *own;
-  int n;
-  RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &n, &own));
-  RengaCall(RengaMalloc(n + checkpoint->n_extras + 1, tensors));
-  if (n > 0) memcpy(*tensors, own, (size_t)n * sizeof **tensors);
+  int given, n = 0;
+  if (checkpoint->tensors)
+    RengaCall(checkpoint->tensors(checkpoint->tensors_user, &given, &own));
+  else
+    RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &given, &own));
+  RengaCall(RengaMalloc(given + checkpoint->n_extras + 1, tensors));
+  for (int i = 0; i < given; i++)
+    if (!RengaCheckpointIsExtra_Private(own[i].name) || FitsTable(table, &own[i]))
+      (*tensors)[n++] = own[i];
   for (int i = 0; i < checkpoint->n_extras; i++)
     if (FitsTable(table, &checkpoint->extra[i])) (*tensors)[n++] = checkpoint->extra[i];
   *count = n;
@@ -54,6 +59,35 @@ RengaErrorCode RengaCheckpointListTensors_Private(RengaCheckpoint checkpoint,
   if (code) RengaFree(&all);
   RengaCall(code);
   *tensors = all;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointSetTensors - what is written and read in place of the pipeline's tensors
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . checkpoint - the checkpoint; its pipeline still says step, device and loss scale
+   . tensors - called on all ranks for each file that is written or read; NULL: the pipeline's
+   . user - for it
+
+   Errors: none beyond bad arguments.
+
+   Notes: for programs that train several pipelines. Over all ranks each element of a name has one
+   owner, as RengaPipelineGetPersistents says. A list may have tensors whose names begin with
+   RENGA_CHECKPOINT_OWN: files without them are read all the same, and who does not list them does
+   not see them. An error of tensors on one rank must be one on all of them, or leave no rank
+   waiting.
+
+   See also: RengaCheckpointAddTensor(), RengaPipelineGetPersistents()
+@*/
+RengaErrorCode RengaCheckpointSetTensors(RengaCheckpoint checkpoint, RengaCheckpointTensors tensors,
+                                         void *user)
+{
+  RengaCheckPointer(checkpoint);
+  checkpoint->tensors = tensors;
+  checkpoint->tensors_user = user;
   return RENGA_SUCCESS;
 }
 

@@ -43,6 +43,7 @@ typedef struct {
   int64_t step, file_bytes, index_offset;
   int64_t time; /* on rank 0 only, as run: see the head */
   uint64_t run;
+  RengaCheckpointMarkKind mark; /* that it is written with, on rank 0 */
   int64_t block;    /* bytes of a tensor that have one hash; 0: each tensor has one, as in older
                        files */
   int64_t n_hashes; /* known once all entries are there: RengaCheckpointTableCountHashes */
@@ -51,6 +52,13 @@ typedef struct {
   RengaCheckpointEntry *entries;
   RengaCheckpointAttribute *attributes;
 } RengaCheckpointTable;
+
+/* Files to be deleted. */
+typedef struct {
+  int count;
+  char **path; /* [count] */
+} RengaCheckpointOld;
+void RengaCheckpointOldFree_Private(RengaCheckpointOld *old); /* directory.c */
 
 /* table.c */
 RengaErrorCode RengaCheckpointTableAdd(RengaCheckpointTable *table, const char *name,
@@ -115,6 +123,32 @@ void RengaTransferDestroy(RengaTransfer *transfer);
 RengaErrorCode RengaCheckpointFileWrite(RengaComm comm, RengaDevice device, const char *path,
                                         int count, const RengaPersistent tensors[],
                                         RengaCheckpointTable *table);
+
+/* aside.c: the same by a thread of each rank, while the tensors change. Buffers for what is copied
+   aside stay from file to file. */
+typedef struct _RengaAside *RengaAside;
+RengaErrorCode RengaAsideCreate(RengaAside *aside);
+/* Buffers for so many bytes, once: else the first file makes them as it needs them. */
+RengaErrorCode RengaAsidePrepare(RengaAside aside, int64_t bytes);
+/* Collective: the tensors are copied, and a thread begins to write them. table as of
+   RengaCheckpointFileWrite; it is emptied. */
+RengaErrorCode RengaAsideBegin(RengaAside aside, RengaComm comm, RengaDevice device,
+                               const char *path, int count, const RengaPersistent tensors[],
+                               RengaCheckpointTable *table);
+bool RengaAsideIsBusy(RengaAside aside); /* the thread of this rank is at work */
+int64_t RengaAsideBytes(RengaAside aside);
+double RengaAsideSeconds(RengaAside aside); /* that the thread of this rank has written */
+/* Collective, after RengaAsideBegin, best once no rank is busy: checksums are brought together,
+   and a thread of rank 0 gives the file its name, marked so, then deletes the files of old, which
+   is emptied. */
+RengaErrorCode RengaAsidePublish(RengaAside aside, RengaCheckpointMarkKind mark,
+                                 RengaCheckpointOld *old);
+/* Collective, after RengaAsidePublish: the file is there. */
+RengaErrorCode RengaAsideEnd(RengaAside aside);
+/* What is under way, if anything is. Its thread is waited for as long as for a message; after that
+   what it uses stays. */
+void RengaAsideGiveUp(RengaAside aside);
+void RengaAsideDestroy(RengaAside *aside);
 
 /* read.c. Collective: the table of a file. *whole false, and a message on all ranks, for a damaged
    one. */

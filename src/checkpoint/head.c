@@ -86,6 +86,30 @@ static void FillIndex(const RengaCheckpointTable *table, IndexRow rows[])
   }
 }
 
+typedef struct {
+  char text[40];
+  int64_t step;
+  uint64_t head_hash, hash; /* of the file's head; of the bytes above */
+} HeadMark;
+static const char *const mark_texts[] = {"", "Renga mark: good\n",
+                                         "Renga mark: not finite after\n"};
+
+static void MakeMark(const RengaCheckpointHead *head, RengaCheckpointMarkKind kind, HeadMark *mark)
+{
+  memset(mark, 0, sizeof *mark);
+  strcpy(mark->text, mark_texts[kind]);
+  mark->step = head->step;
+  mark->head_hash = head->head_hash;
+  mark->hash = RengaHash(mark, offsetof(HeadMark, hash), 0);
+}
+
+static int PutMark(int file, const RengaCheckpointHead *head, RengaCheckpointMarkKind kind)
+{
+  HeadMark mark;
+  MakeMark(head, kind, &mark);
+  return RengaWriteAt(file, RENGA_CHECKPOINT_MARK, sizeof mark, &mark);
+}
+
 /* The index, then the head that vouches for all but the tensors. */
 bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
                               char message[RENGA_CHECKPOINT_MESSAGE])
@@ -113,6 +137,7 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
   if (!reason && !good) reason = errno ? errno : EIO;
   head.head_hash = RengaHash(&head, offsetof(RengaCheckpointHead, head_hash), 0);
   if (!reason) reason = RengaWriteAt(file, 0, sizeof head, &head);
+  if (!reason && table->mark != RENGA_MARK_NONE) reason = PutMark(file, &head, table->mark);
   if (reason) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", strerror(reason));
   RengaFree(&rows);
   return reason == 0;
@@ -189,34 +214,13 @@ RengaErrorCode RengaCheckpointHeadCheck(const char *path, RengaCheckpointHead *h
   return RENGA_SUCCESS;
 }
 
-typedef struct {
-  char text[40];
-  int64_t step;
-  uint64_t head_hash, hash; /* of the file's head; of the bytes above */
-} HeadMark;
-static const char *const mark_texts[] = {"", "Renga mark: good\n",
-                                         "Renga mark: not finite after\n"};
-
-static void MakeMark(const RengaCheckpointHead *head, RengaCheckpointMarkKind kind, HeadMark *mark)
-{
-  memset(mark, 0, sizeof *mark);
-  strcpy(mark->text, mark_texts[kind]);
-  mark->step = head->step;
-  mark->head_hash = head->head_hash;
-  mark->hash = RengaHash(mark, offsetof(HeadMark, hash), 0);
-}
-
 int RengaCheckpointMarkWrite(const char *path, RengaCheckpointMarkKind kind)
 {
   RengaCheckpointHead head;
-  HeadMark mark;
   int file = open(path, O_RDWR | O_CLOEXEC);
   int reason = file < 0 ? errno : 0;
   if (reason == 0 && ReadHead(file, &head) != NULL) reason = EINVAL;
-  if (reason == 0) {
-    MakeMark(&head, kind, &mark);
-    reason = RengaWriteAt(file, RENGA_CHECKPOINT_MARK, sizeof mark, &mark);
-  }
+  if (reason == 0) reason = PutMark(file, &head, kind);
   if (reason == 0 && RengaWritten(fdatasync(file)) != 0 && errno != EINVAL) reason = errno;
   if (file >= 0) close(file);
   return reason;

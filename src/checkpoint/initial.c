@@ -148,7 +148,7 @@ static RengaErrorCode UseInitialFile(RengaCheckpoint checkpoint, const char *pat
                                      bool *whole, char message[RENGA_CHECKPOINT_MESSAGE])
 {
   RengaCheckpointTable table = {0};
-  const RengaLogEvent event = RengaCheckpointEvent_Private(false);
+  const RengaLogEvent event = RengaCheckpointEvent_Private(RENGA_CHECKPOINT_READ);
   if (use->network) RengaLogEventBegin(event);
   const RengaErrorCode code = OpenInitial(checkpoint, path, use, &table, whole, message);
   if (use->network) RengaLogEventEnd(event, 0, 0, !code && *whole ? table.file_bytes : 0);

@@ -1,4 +1,4 @@
 librenga_la_SOURCES += %D%/table.c %D%/layout.c %D%/head.c %D%/transfer.c %D%/write.c %D%/read.c \
   %D%/directory.c %D%/signals.c %D%/options.c %D%/checkpoint.c \
-  %D%/lock.c %D%/extra.c %D%/save.c %D%/scale.c %D%/resume.c %D%/initial.c %D%/view.c
-noinst_HEADERS += %D%/file.h %D%/checkpointimpl.h %D%/lock.h
+  %D%/lock.c %D%/extra.c %D%/save.c %D%/contents.c %D%/event.c %D%/keep.c %D%/aside.c %D%/background.c %D%/scale.c %D%/resume.c %D%/initial.c %D%/view.c
+noinst_HEADERS += %D%/file.h %D%/checkpointimpl.h %D%/lock.h %D%/writer.h

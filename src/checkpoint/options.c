@@ -14,6 +14,8 @@ static const RengaOptionRow rows[] = {
      "write one so often: 100 (steps), 30s, 30min, 2h; 0: only when asked and at the end"},
     {"checkpoint_keep", RENGA_OPTION_INT, "3", AT(keep), NULL, 1, 1000000000,
      "keep so many of the newest checkpoints, and the newest that a finite step followed"},
+    {"checkpoint_async", RENGA_OPTION_BOOL, "false", AT(async), NULL, 0, 0,
+     "copy what is to be written, and train on while threads write it; takes as much host memory"},
     {"checkpoint_signals", RENGA_OPTION_BOOL, "false", AT(signals), NULL, 0, 0,
      "SIGUSR1 asks for a checkpoint; SIGTERM, SIGINT and SIGHUP for one and the end (renga train: "
      "true)"},
@@ -26,18 +28,10 @@ static const RengaOptionRow rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-static RengaLogEvent events[2]; /* reading, writing */
-
-RengaLogEvent RengaCheckpointEvent_Private(bool writes)
-{
-  return events[writes];
-}
-
 RengaErrorCode RengaCheckpointRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Checkpoint", ROWS, rows));
-  RengaCall(RengaLogEventRegister("Checkpoint read", &events[false]));
-  RengaCall(RengaLogEventRegister("Checkpoint write", &events[true]));
+  RengaCall(RengaCheckpointRegisterEvents_Private());
   return RENGA_SUCCESS;
 }
 
@@ -82,6 +76,7 @@ RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text
    . -checkpoint_dir - folder of checkpoints
    . -checkpoint_every - 100 (steps), 30s, 30min, 2h; 0: only when asked and at the end
    . -checkpoint_keep - so many of the newest
+   . -checkpoint_async - train on while they are written
 
    Errors: RENGA_ERR_OPTION for a bad value.
 
@@ -91,6 +86,8 @@ RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint)
 {
   RengaCheckPointer(checkpoint);
   MPI_Comm comm = checkpoint->hdr.comm;
+  bool done;
+  RengaCall(RengaCheckpointFinish_Private(checkpoint, &done)); /* in its directory */
   RengaCall(RengaOptionsSetFromDatabase(checkpoint->hdr.prefix, ROWS, rows, checkpoint));
   RengaCall(RengaCheckpointParseEvery_Private(
       comm, checkpoint->options.every, &checkpoint->every_steps, &checkpoint->every_seconds));
@@ -101,12 +98,16 @@ RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint)
 static RengaErrorCode DestroyCheckpoint(void *object)
 {
   RengaCheckpoint checkpoint = object;
+  bool done;
+  RengaErrorCode code = RengaCheckpointFinish_Private(checkpoint, &done);
+  RengaAsideDestroy(&checkpoint->pending.aside);
   if (checkpoint->catches_signals) RengaCheckpointReleaseSignals_Private();
   RengaCheckpointLockDestroy(&checkpoint->lock);
   RengaCheckpointFreeExtras_Private(checkpoint);
   RengaCheckpointTableFree(&checkpoint->attributes);
   RengaCheckpointTableFree(&checkpoint->found);
-  RengaCall(RengaOptionsFreeStrings(ROWS, rows, checkpoint));
+  RengaKeepFirst_Private(&code, RengaOptionsFreeStrings(ROWS, rows, checkpoint));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -131,7 +132,7 @@ RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint
   RengaCheckPointer(comm);
   RengaCheckPointer(checkpoint);
   RengaCall(RengaHeaderCreate(comm, "RengaCheckpoint", sizeof *made, DestroyCheckpoint, &made));
-  made->last_step = made->unmarked = -1;
+  made->last_step = made->unmarked = made->pending.step = -1;
   RengaErrorCode code = RengaOptionsSetDefaults(ROWS, rows, made);
   if (!code)
     code = RengaCheckpointParseEvery_Private(made->hdr.comm, made->options.every,
@@ -150,7 +151,10 @@ RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint
    Output:
    . checkpoint - set to NULL
 
-   Errors: none beyond bad arguments.
+   Errors: RENGA_ERR_TIMEOUT where a file is under way and a rank does not come.
+
+   Notes: a file that is being written (RengaCheckpointSetAsync) is waited for; that it cannot be
+   written is a warning.
 
    See also: RengaCheckpointCreate()
 @*/

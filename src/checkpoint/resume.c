@@ -48,7 +48,7 @@ static RengaErrorCode TryFile(RengaCheckpoint checkpoint, const char *path, bool
                               char message[RENGA_CHECKPOINT_MESSAGE])
 {
   RengaCheckpointTable table = {0};
-  const RengaLogEvent event = RengaCheckpointEvent_Private(false);
+  const RengaLogEvent event = RengaCheckpointEvent_Private(RENGA_CHECKPOINT_READ);
   RengaLogEventBegin(event);
   RengaErrorCode code = ReadCheckpoint(checkpoint, path, &table, whole, message);
   RengaLogEventEnd(event, 0, 0, code == RENGA_SUCCESS && *whole ? table.file_bytes : 0);
@@ -79,12 +79,13 @@ static RengaErrorCode TryFile(RengaCheckpoint checkpoint, const char *path, bool
 @*/
 RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file)
 {
-  bool whole;
+  bool whole, done;
   char message[RENGA_CHECKPOINT_MESSAGE] = "";
   RengaCheckPointer(checkpoint);
   RengaCheckPointer(file);
   RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaCheckpointRead: call RengaCheckpointSetPipeline first");
+  RengaCall(RengaCheckpointFinish_Private(checkpoint, &done));
   RengaCall(TryFile(checkpoint, file, &whole, message));
   RengaCheck(whole, checkpoint->hdr.comm, RENGA_ERR_FILE_FORMAT, "checkpoint %s: %s", file,
              message);
@@ -98,9 +99,10 @@ RengaErrorCode RengaCheckpointListShared_Private(RengaCheckpoint checkpoint, con
   static const char what[] = "the list of checkpoints";
   RengaComm comm = checkpoint->hdr.owner;
   RengaErrorCode code = RENGA_SUCCESS;
-  bool root = RengaCommGetRank(comm) == 0;
+  bool root = RengaCommGetRank(comm) == 0, done;
   *count = 0;
   *files = NULL;
+  RengaCall(RengaCheckpointFinish_Private(checkpoint, &done));
   if (root) code = RengaCheckpointDirectoryList(directory, count, files);
   RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code));
   RengaCall(RengaCommBroadcast(comm, count, sizeof *count, 0, what));

@@ -1,156 +1,36 @@
-/* Writing: when, what is kept, what is done where a file cannot be written, and what is known of a
-   file once a step has followed it. */
+/* Writing: when, and what is known of a file once a step has followed it. */
 #include "checkpointimpl.h"
 #include "renga/private/quiet.h"
 #include "renga/private/wait.h"
-#include <stdlib.h>
-#include <string.h>
-#include <sys/statvfs.h>
-#include <time.h>
-#include <unistd.h>
 
-/* The options of this run, as a file of options. */
-static RengaErrorCode SetOptionsText(RengaCheckpointTable *table)
+static RengaErrorCode WriteAtOnce(RengaCheckpoint checkpoint, RengaCheckpointContents *contents)
 {
-  char *text = NULL;
-  size_t size = 0;
-  FILE *stream = open_memstream(&text, &size);
-  RengaCheck(stream != NULL, MPI_COMM_SELF, RENGA_ERR_MEMORY, "no room for the options");
-  RengaErrorCode code = RengaOptionsView(stream);
-  fclose(stream);
-  if (code == RENGA_SUCCESS) code = RengaCheckpointTableSetAttribute(table, "options", text);
-  free(text); /* of open_memstream */
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* How many of the newest files of this run stay, and the newest regular one that a finite step has
-   followed. */
-static RengaErrorCode DeleteOld(RengaCheckpoint checkpoint, int count,
-                                const RengaCheckpointFileInfo files[])
-{
-  int kept = 0;
-  bool good = false;
-  for (int i = 0; i < count; i++) {
-    char *path;
-    if (files[i].run != checkpoint->run) continue;
-    const bool found = !good && files[i].mark == RENGA_MARK_GOOD &&
-                       RengaCheckpointIsRegular_Private(checkpoint, files[i].step);
-    const bool stays = found || kept < checkpoint->options.keep;
-    good = good || found;
-    kept++;
-    if (stays) continue;
-    RengaCall(RengaCheckpointDirectoryPath(checkpoint->options.directory, files[i].step, &path));
-    unlink(path);
-    RengaFree(&path);
-  }
-  return RENGA_SUCCESS;
-}
-
-/* Files of this run, with those that it went on from. Files of other runs are not touched. */
-static RengaErrorCode Prune(RengaCheckpoint checkpoint)
-{
-  int count;
-  RengaCheckpointFileInfo *files;
-  RengaCall(RengaCheckpointDirectoryList(checkpoint->options.directory, &count, &files));
-  RengaErrorCode code = DeleteOld(checkpoint, count, files);
-  RengaFree(&files);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static int64_t Nanoseconds(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* Rank 0: run and time of the head; the time is never before that of a file that is there, so that
-   a clock that was set back does not make an old file the newest. */
-static RengaErrorCode StampTable(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
-{
-  int count;
-  RengaCheckpointFileInfo *files;
-  RengaCall(RengaCheckpointDirectoryList(checkpoint->options.directory, &count, &files));
-  table->time = Nanoseconds();
-  if (count > 0 && files[0].time >= table->time) table->time = files[0].time + 1;
-  RengaFree(&files);
-  if (checkpoint->run == 0) {
-    const int64_t seed[] = {table->time, (int64_t)getpid(), (int64_t)gethostid()};
-    checkpoint->run = RengaHash(seed, sizeof seed, 1) | 1;
-  }
-  table->run = checkpoint->run;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode FillTable(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
-{
-  table->step = RengaPipelineGetStepNumber(checkpoint->pipeline);
-  for (int i = 0; i < checkpoint->attributes.n_attributes; i++) {
-    const RengaCheckpointAttribute *attribute = &checkpoint->attributes.attributes[i];
-    RengaCall(RengaCheckpointTableSetAttribute(table, attribute->name, attribute->value));
-  }
-  RengaCall(RengaCheckpointKeepScale_Private(checkpoint, table));
-  RengaCall(SetOptionsText(table));
-  if (RengaCommGetRank(checkpoint->hdr.owner) == 0) RengaCall(StampTable(checkpoint, table));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode WriteFile(RengaCheckpoint checkpoint, const char *path,
-                                RengaCheckpointTable *table)
-{
-  const RengaLogEvent event = RengaCheckpointEvent_Private(true);
-  RengaDevice device;
-  RengaPersistent *tensors = NULL;
-  int count = 0;
-  int64_t bytes = 0;
-  double begin = MPI_Wtime();
-  RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &device));
-  RengaCall(RengaCheckpointListTensors_Private(checkpoint, NULL, &count, &tensors));
-  for (int i = 0; i < count; i++)
-    if (tensors[i].owner) bytes += RengaPersistentGetBytes(&tensors[i]);
+  const RengaLogEvent event = RengaCheckpointEvent_Private(RENGA_CHECKPOINT_WRITE);
+  const double begin = MPI_Wtime();
   RengaLogEventBegin(event);
-  RengaErrorCode code =
-      RengaCheckpointFileWrite(checkpoint->hdr.owner, device, path, count, tensors, table);
-  RengaLogEventEnd(event, 0, 0, bytes);
+  const RengaErrorCode code =
+      RengaCheckpointFileWrite(checkpoint->hdr.owner, contents->device, contents->path,
+                               contents->count, contents->tensors, &contents->table);
+  RengaLogEventEnd(event, 0, 0, contents->bytes);
   RengaLogTrace("checkpoint", "write", begin, MPI_Wtime());
-  RengaFree(&tensors);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* Rank 0, before anything is written: the directory is still ours, so is a file of that name. */
-static RengaErrorCode CheckOwner(RengaCheckpoint checkpoint, const char *path)
-{
-  RengaCheckpointHead head = {.run = 0};
-  RengaCall(RengaCheckpointLockCheck(checkpoint->lock));
-  bool mine = !RengaCheckpointHeadRead(path, &head) || head.run == checkpoint->run;
-  RengaCheck(
-      mine, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
-      "%s is of another run and is not replaced: give this run a -checkpoint_dir of its own, "
-      "or go on from that one with -resume",
-      path);
-  return RENGA_SUCCESS;
-}
-
-/* path NULL: not made. */
+/* path: where it was written. */
 static RengaErrorCode WriteNamed(RengaCheckpoint checkpoint, const char *name, char **path)
 {
-  RengaCheckpointTable table = {0};
-  const char *directory = checkpoint->options.directory;
-  bool root = RengaCommGetRank(checkpoint->hdr.owner) == 0;
-  double begin = MPI_Wtime();
-  RengaErrorCode code = FillTable(checkpoint, &table);
-  if (code == RENGA_SUCCESS)
-    code = name ? RengaCheckpointDirectoryNamed(directory, name, path)
-                : RengaCheckpointDirectoryPath(directory, table.step, path);
-  if (code == RENGA_SUCCESS && root) code = CheckOwner(checkpoint, *path);
-  code = RengaErrorAgree(checkpoint->hdr.comm, code);
-  if (code == RENGA_SUCCESS) code = WriteFile(checkpoint, *path, &table);
-  RengaCheckpointTableFree(&table);
+  RengaCheckpointContents contents = {.count = 0};
+  const double begin = MPI_Wtime();
+  RengaErrorCode code = RengaCheckpointContentsMake_Private(checkpoint, name, &contents);
+  if (!code) code = WriteAtOnce(checkpoint, &contents);
+  if (!code) {
+    *path = contents.path;
+    contents.path = NULL;
+  }
+  RengaCheckpointContentsFree_Private(&contents);
   RengaCall(code);
-  double seconds = MPI_Wtime() - begin;
+  const double seconds = MPI_Wtime() - begin;
   if (seconds > checkpoint->write_seconds) checkpoint->write_seconds = seconds;
   return RENGA_SUCCESS;
 }
@@ -178,16 +58,29 @@ static RengaErrorCode MarkFile(RengaCheckpoint checkpoint, int64_t step,
   return RENGA_SUCCESS;
 }
 
-/* The file that the steps since went on from, where the last of them was finite. */
-static RengaErrorCode MarkGood(RengaCheckpoint checkpoint, int64_t step)
+/* What this rank knows of the last step: nothing where its pipeline has made none. */
+enum { STEP_WAS_FINITE = 1, STEP_WAS_NOT = 2 };
+static int64_t JudgeLastStep(RengaCheckpoint checkpoint)
 {
   RengaPipelineStepInfo info = {.finite = false};
   RengaQuiet quiet; /* a program may have set the number of a step that it did not make */
-  if (checkpoint->unmarked < 0 || step <= checkpoint->unmarked) return RENGA_SUCCESS;
   RengaQuietBegin_Private(&quiet);
   const RengaErrorCode code = RengaPipelineGetLastStep(checkpoint->pipeline, &info);
   RengaQuietEnd_Private(&quiet);
-  if (code != RENGA_SUCCESS || !info.finite) return RENGA_SUCCESS; /* skipped */
+  if (code != RENGA_SUCCESS) return 0;
+  return info.finite ? STEP_WAS_FINITE : STEP_WAS_NOT;
+}
+
+/* The file that the steps since went on from, where the last of them was finite. Ranks may have
+   pipelines of their own. */
+static RengaErrorCode MarkGood(RengaCheckpoint checkpoint, int64_t step)
+{
+  if (checkpoint->unmarked < 0 || step <= checkpoint->unmarked) return RENGA_SUCCESS;
+  int64_t known = JudgeLastStep(checkpoint);
+  RengaCall(RengaReduceInt64_Private(checkpoint->hdr.comm, MPI_BOR, &known,
+                                     "all ranks to say whether a step was finite"));
+  if (known != STEP_WAS_FINITE) return RENGA_SUCCESS; /* skipped */
+  if (RengaCheckpointMarkPending_Private(checkpoint, checkpoint->unmarked)) return RENGA_SUCCESS;
   RengaCall(RengaErrorAgree(checkpoint->hdr.comm,
                             MarkFile(checkpoint, checkpoint->unmarked, RENGA_MARK_GOOD)));
   checkpoint->unmarked = -1;
@@ -201,7 +94,7 @@ static RengaErrorCode WriteStep(RengaCheckpoint checkpoint, char **file)
   RengaCall(MarkGood(checkpoint, RengaPipelineGetStepNumber(checkpoint->pipeline)));
   RengaErrorCode code = WriteNamed(checkpoint, NULL, &path);
   if (code == RENGA_SUCCESS && RengaCommGetRank(checkpoint->hdr.owner) == 0)
-    code = Prune(checkpoint);
+    code = RengaCheckpointDeleteOld_Private(checkpoint);
   code = RengaErrorAgree(checkpoint->hdr.comm, code);
   if (code == RENGA_SUCCESS && file)
     *file = path;
@@ -234,51 +127,23 @@ static RengaErrorCode WriteStep(RengaCheckpoint checkpoint, char **file)
 @*/
 RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file)
 {
+  bool done;
   RengaCall(CheckReady(checkpoint, __func__));
+  RengaCall(RengaCheckpointFinish_Private(checkpoint, &done));
   RengaCall(WriteStep(checkpoint, file));
   return RENGA_SUCCESS;
 }
 
-/* The sentence of the first rank that has one, on rank 0. */
-static RengaErrorCode ShareReason(RengaCheckpoint checkpoint, char text[RENGA_CHECKPOINT_MESSAGE])
+/* user: the name, or NULL. */
+static RengaErrorCode WriteByName(RengaCheckpoint checkpoint, void *user)
 {
-  RengaComm comm = checkpoint->hdr.owner;
-  const int size = RengaCommGetSize(comm);
-  char *all = NULL;
-  RengaErrorCode code = RengaErrorAgree(checkpoint->hdr.comm,
-                                        RengaMalloc((size_t)size * RENGA_CHECKPOINT_MESSAGE, &all));
-  if (!code)
-    code = RengaCommGather(comm, text, RENGA_CHECKPOINT_MESSAGE, all, -1,
-                           "why a checkpoint is not written");
-  for (int r = 0; r < size && code == RENGA_SUCCESS; r++)
-    if (all[(size_t)r * RENGA_CHECKPOINT_MESSAGE]) {
-      memcpy(text, all + (size_t)r * RENGA_CHECKPOINT_MESSAGE, RENGA_CHECKPOINT_MESSAGE);
-      break;
-    }
-  RengaFree(&all);
+  const char *name = user;
+  char *path = NULL;
+  const RengaErrorCode code =
+      name ? WriteNamed(checkpoint, name, &path) : WriteStep(checkpoint, NULL);
+  RengaFree(&path);
   RengaCall(code);
   return RENGA_SUCCESS;
-}
-
-static RengaErrorCode WarnOfFailure(RengaCheckpoint checkpoint, char *text)
-{
-  char kept[64] = "no older one is there";
-  RengaCall(ShareReason(checkpoint, text));
-  if (checkpoint->last_step >= 0)
-    snprintf(kept, sizeof kept, "that of step %lld is kept", (long long)checkpoint->last_step);
-  RengaWarning(checkpoint->hdr.comm, "a checkpoint is not written: %s; %s, and training goes on",
-               text, kept);
-  checkpoint->last_time = MPI_Wtime(); /* the next try when the next one is due */
-  return RENGA_SUCCESS;
-}
-
-/* Instead of printing: the sentence, on the rank that reports. */
-static void KeepSentence(const RengaErrorReport *report, void *user)
-{
-  if (report->code == RENGA_SUCCESS)
-    RengaErrorPrint(report, NULL);
-  else if (report->depth == 0)
-    snprintf(user, RENGA_CHECKPOINT_MESSAGE, "%s", report->message);
 }
 
 /*@
@@ -303,24 +168,12 @@ static void KeepSentence(const RengaErrorReport *report, void *user)
 @*/
 RengaErrorCode RengaCheckpointTry(RengaCheckpoint checkpoint, const char *name, bool *wrote)
 {
-  char text[RENGA_CHECKPOINT_MESSAGE], *path = NULL;
-  memset(text, 0, sizeof text);
+  bool done;
   RengaCheckPointer(wrote);
   RengaCall(CheckReady(checkpoint, __func__));
-  RengaErrorHandler report;
-  void *user;
-  RengaErrorGetHandler(&report, &user);
-  RengaErrorSetHandler(KeepSentence, text);
-  RengaErrorCode code = name ? WriteNamed(checkpoint, name, &path) : WriteStep(checkpoint, NULL);
-  RengaErrorSetHandler(report, user);
-  RengaFree(&path);
-  *wrote = code == RENGA_SUCCESS;
-  if (code == RENGA_ERR_FILE_WRITE) {
-    RengaCall(WarnOfFailure(checkpoint, text));
-    return RENGA_SUCCESS;
-  }
-  RengaCheck(code == RENGA_SUCCESS || !text[0], MPI_COMM_SELF, code, "%s", text);
-  RengaCall(code);
+  RengaCall(RengaCheckpointFinish_Private(checkpoint, &done));
+  RengaCall(
+      RengaCheckpointAttempt_Private(checkpoint, WriteByName, (void *)(uintptr_t)name, wrote));
   return RENGA_SUCCESS;
 }
 
@@ -343,54 +196,13 @@ RengaErrorCode RengaCheckpointTry(RengaCheckpoint checkpoint, const char *name, 
 @*/
 RengaErrorCode RengaCheckpointMarkBad(RengaCheckpoint checkpoint)
 {
+  bool done;
   RengaCall(CheckReady(checkpoint, __func__));
+  RengaCall(RengaCheckpointFinish_Private(checkpoint, &done));
   RengaErrorCode code =
       MarkFile(checkpoint, RengaPipelineGetStepNumber(checkpoint->pipeline), RENGA_MARK_BAD);
   checkpoint->unmarked = -1;
   RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code)); /* nobody leaves before it is done */
-  return RENGA_SUCCESS;
-}
-
-/* Rank 0: is there room for files of so many bytes, those that are kept and one more? */
-static RengaErrorCode WarnOfRoom(RengaCheckpoint checkpoint, int64_t bytes)
-{
-  struct statvfs space;
-  int count;
-  if (statvfs(checkpoint->options.directory, &space) != 0) return RENGA_SUCCESS;
-  RengaCheckpointFileInfo *files;
-  RengaCall(RengaCheckpointDirectoryList(checkpoint->options.directory, &count, &files));
-  int kept = 0;
-  for (int i = 0; i < count; i++) kept += files[i].run == checkpoint->run;
-  RengaFree(&files);
-  const double room = (double)space.f_bavail * (double)space.f_frsize / (double)bytes + kept;
-  char size[16];
-  RengaFormatBytes((double)bytes, sizeof size, size);
-  if (room < checkpoint->options.keep + 1)
-    RengaWarning(checkpoint->hdr.comm,
-                 "%s has room for %d checkpoints of %s; -checkpoint_keep %d takes %d while one is "
-                 "written",
-                 checkpoint->options.directory, (int)room, size, checkpoint->options.keep,
-                 checkpoint->options.keep + 1);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LookForRoom(RengaCheckpoint checkpoint)
-{
-  RengaPersistent *tensors = NULL;
-  int count = 0;
-  int64_t bytes = 0;
-  RengaErrorCode code = RENGA_SUCCESS;
-  if (checkpoint->looked_for_room) return RENGA_SUCCESS;
-  checkpoint->looked_for_room = true;
-  RengaCall(RengaCheckpointListTensors_Private(checkpoint, NULL, &count, &tensors));
-  for (int i = 0; i < count; i++)
-    if (tensors[i].owner) bytes += RengaPersistentGetBytes(&tensors[i]);
-  RengaFree(&tensors);
-  RengaCall(RengaCommSumInt64(checkpoint->hdr.owner, 1, &bytes, "the size of a checkpoint"));
-  checkpoint->bytes = bytes;
-  if (RengaCommGetRank(checkpoint->hdr.owner) == 0 && bytes > 0)
-    code = WarnOfRoom(checkpoint, bytes);
-  RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code));
   return RENGA_SUCCESS;
 }
 
@@ -407,7 +219,8 @@ static bool TimeIsUp(RengaCheckpoint checkpoint)
   return now + 1.5 * checkpoint->step_seconds + 2 * write + 1 > checkpoint->end_time;
 }
 
-/* What any rank was asked for, and whether rank 0's clock says that it is time. */
+/* What any rank was asked for, whether rank 0's clock says that it is time, and whether a rank
+   still writes. */
 static RengaErrorCode AgreeOnAsked(RengaCheckpoint checkpoint, int *asked)
 {
   int64_t mine = RengaCheckpointTakeSignals_Private();
@@ -416,21 +229,48 @@ static RengaErrorCode AgreeOnAsked(RengaCheckpoint checkpoint, int *asked)
       MPI_Wtime() - checkpoint->last_time >= checkpoint->every_seconds)
     mine |= RENGA_ASKED_TO_WRITE;
   if (root && TimeIsUp(checkpoint)) mine |= RENGA_ASKED_BY_TIME;
+  if (RengaCheckpointIsBusy_Private(checkpoint)) mine |= RENGA_STILL_WRITES;
   RengaCall(RengaReduceInt64_Private(checkpoint->hdr.comm, MPI_BOR, &mine,
                                      "all ranks to say whether a checkpoint is wanted"));
   *asked = (int)mine;
   return RENGA_SUCCESS;
 }
 
+/* A file under way: its next part where all ranks are ready, all of it where another one is due.
+   done: it is there. */
+static RengaErrorCode GoOnWriting(RengaCheckpoint checkpoint, bool due, bool busy, bool *done)
+{
+  if (checkpoint->pending.step < 0) return RENGA_SUCCESS;
+  if (due)
+    RengaCall(RengaCheckpointFinish_Private(checkpoint, done));
+  else if (!busy)
+    RengaCall(RengaCheckpointGoOn_Private(checkpoint, done));
+  return RENGA_SUCCESS;
+}
+
+/* Whoever is about to leave writes at once. */
 static RengaErrorCode WriteIfDue(RengaCheckpoint checkpoint, int asked, bool *wrote)
 {
   const int64_t step = RengaPipelineGetStepNumber(checkpoint->pipeline);
-  bool due = checkpoint->every_steps > 0 && step % checkpoint->every_steps == 0;
-  RengaCall(LookForRoom(checkpoint));
+  const bool due = (asked & RENGA_ASKED) != 0 ||
+                   (checkpoint->every_steps > 0 && step % checkpoint->every_steps == 0);
+  const bool leaves = (asked & (RENGA_ASKED_TO_STOP | RENGA_ASKED_BY_TIME)) != 0;
+  const bool pending = checkpoint->pending.step >= 0;
+  bool begun = false, now = false;
+  RengaCall(RengaCheckpointLookForRoom_Private(checkpoint));
+  if (checkpoint->options.async) RengaCall(RengaCheckpointPrepare_Private(checkpoint));
   RengaCall(MarkGood(checkpoint, step));
-  if ((asked || due) && step != checkpoint->last_step)
-    RengaCall(RengaCheckpointTry(checkpoint, NULL, wrote));
-  checkpoint->missing = (asked || due) && step != checkpoint->last_step;
+  RengaCall(GoOnWriting(checkpoint, leaves || (due && step != checkpoint->pending.step),
+                        (asked & RENGA_STILL_WRITES) != 0, wrote));
+  checkpoint->missing = pending && checkpoint->pending.step < 0 && !*wrote;
+  if (!due || step == checkpoint->last_step || step == checkpoint->pending.step)
+    return RENGA_SUCCESS;
+  if (checkpoint->options.async && !leaves)
+    RengaCall(RengaCheckpointBegin_Private(checkpoint, &begun));
+  else
+    RengaCall(RengaCheckpointTry(checkpoint, NULL, &now));
+  *wrote = *wrote || now;
+  checkpoint->missing = !begun && !now;
   return RENGA_SUCCESS;
 }
 
@@ -443,7 +283,7 @@ static RengaErrorCode WriteIfDue(RengaCheckpoint checkpoint, int asked, bool *wr
    . checkpoint - set up; without a directory nothing is written
 
    Output:
-   . wrote - a file was written
+   . wrote - a file was written, of the step that RengaCheckpointGetWritten tells
    . stop - SIGTERM, SIGINT or SIGHUP came, or the time is up that RengaCheckpointSetTimeLimit gave:
      leave the loop
 
@@ -454,7 +294,8 @@ static RengaErrorCode WriteIfDue(RengaCheckpoint checkpoint, int asked, bool *wr
    cannot be written is a warning, and the next one is tried when it is due; whether what was asked
    for last is on the disk is said by RengaCheckpointGetMissing.
 
-   See also: RengaCheckpointTry(), RengaCheckpointSetSignals(), RengaCheckpointSetTimeLimit()
+   See also: RengaCheckpointTry(), RengaCheckpointSetAsync(), RengaCheckpointSetSignals(),
+   RengaCheckpointSetTimeLimit()
 @*/
 RengaErrorCode RengaCheckpointStep(RengaCheckpoint checkpoint, bool *wrote, bool *stop)
 {

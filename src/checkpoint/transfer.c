@@ -96,11 +96,11 @@ static RengaErrorCode KeepPart(RengaTransfer transfer, const RengaPersistent *pe
   const int64_t count =
       PickPart(persistent, first / size, (first + bytes) / size, transfer->staging);
   if (count == 0) return RENGA_SUCCESS;
-  if (transfer->device)
+  if (transfer->device && !persistent->host)
     RengaCall(
         CopyBlock(transfer, RENGA_HOST_TO_DEVICE, to, transfer->staging, (size_t)(count * size)));
   else
-    memcpy(to, transfer->staging, (size_t)(count * size));
+    memcpy(to, transfer->staging, (size_t)(count * size)); /* no step is under way */
   return RENGA_SUCCESS;
 }
 

@@ -2,35 +2,24 @@
    brought together from the parts that ranks own and written into the reserved places, rank 0 adds
    checksums and renames. Collective HDF5 would hang
    on a full disk; this does not, and is faster. */
-#include "file.h"
+#include "writer.h"
 #include "renga/private/fault.h"
 #include "renga/private/image.h"
 #include "renga/private/wait.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-/* A write under way. */
-typedef struct {
-  RengaComm comm;
-  MPI_Comm ranks; /* of comm */
-  RengaDevice device;
-  const char *path;
-  char *temporary; /* on the same file system, renamed at the end */
-  RengaHoldings holdings;
-  const RengaCheckpointTable *table; /* of the same tensors in the same order; on all ranks */
-  int file;                          /* -1: not opened yet */
-} CheckpointWriter;
-
-/* The file on the disk: every byte it will have is reserved, and names and shapes stand in it. A
+/* The file on the disk, with names and shapes in it. Where every byte it will have is reserved a
    full disk is found here, before anybody writes. */
-static RengaErrorCode ReserveSpace(CheckpointWriter *writer, const RengaImage *image, int64_t bytes)
+static RengaErrorCode MakeTemporary(RengaCheckpointWriter *writer, const RengaImage *image,
+                                    int64_t bytes)
 {
   int file = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  int reason = file < 0 ? errno : RengaWritten(0) ? EIO : posix_fallocate(file, 0, bytes);
+  int reason = file < 0 ? errno : RengaWritten(0) ? EIO : 0;
+  if (reason == 0 && writer->reserve) reason = posix_fallocate(file, 0, bytes);
   if (reason == 0) reason = RengaImageCopy(image, file, 0, NULL);
   if (file >= 0 && close(file) != 0 && reason == 0) reason = errno;
   char size[16];
@@ -52,7 +41,7 @@ static int64_t MostTensorBytes(const RengaCheckpointTable *table)
   return bytes;
 }
 
-static RengaErrorCode MakeLayout(CheckpointWriter *writer, RengaImage *image,
+static RengaErrorCode MakeLayout(RengaCheckpointWriter *writer, RengaImage *image,
                                  RengaCheckpointTable *table)
 {
   char message[RENGA_CHECKPOINT_MESSAGE] = "";
@@ -62,11 +51,11 @@ static RengaErrorCode MakeLayout(CheckpointWriter *writer, RengaImage *image,
   RengaCheck(RengaCheckpointLayoutCreate(image->path, table, message), MPI_COMM_SELF,
              RENGA_ERR_FILE_WRITE, "%s: %s", writer->path, message);
   table->file_bytes = RengaImageBytes(image);
-  RengaCall(ReserveSpace(writer, image, table->file_bytes));
+  RengaCall(MakeTemporary(writer, image, table->file_bytes));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode LayOutFile(CheckpointWriter *writer, RengaCheckpointTable *table)
+static RengaErrorCode LayOutFile(RengaCheckpointWriter *writer, RengaCheckpointTable *table)
 {
   RengaImage image = {.descriptor = -1};
   table->block = RENGA_HOLDINGS_BLOCK;
@@ -77,7 +66,7 @@ static RengaErrorCode LayOutFile(CheckpointWriter *writer, RengaCheckpointTable 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode OpenTemporary(CheckpointWriter *writer)
+static RengaErrorCode OpenTemporary(RengaCheckpointWriter *writer)
 {
   if (writer->file >= 0) return RENGA_SUCCESS;
   writer->file = open(writer->temporary, O_WRONLY | O_CLOEXEC);
@@ -91,7 +80,7 @@ static RengaErrorCode OpenTemporary(CheckpointWriter *writer)
 static RengaErrorCode WriteBlock(void *user, int tensor, int64_t first, int64_t bytes,
                                  const void *data)
 {
-  CheckpointWriter *writer = user;
+  RengaCheckpointWriter *writer = user;
   const RengaCheckpointEntry *entry = &writer->table->entries[tensor];
   RengaCall(OpenTemporary(writer));
   const int reason = RengaTransferWrite(writer->file, entry->offset + first, bytes, data);
@@ -102,7 +91,7 @@ static RengaErrorCode WriteBlock(void *user, int tensor, int64_t first, int64_t 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteTensors(CheckpointWriter *writer)
+static RengaErrorCode WriteTensors(RengaCheckpointWriter *writer)
 {
   const RengaBringing bringing = {
       .taker = RENGA_TAKER_OF_BLOCK, .take = WriteBlock, .user = writer};
@@ -116,8 +105,7 @@ static RengaErrorCode WriteTensors(CheckpointWriter *writer)
   return RENGA_SUCCESS;
 }
 
-/* Each block was written by one rank. */
-static RengaErrorCode ShareHashes(CheckpointWriter *writer)
+RengaErrorCode RengaCheckpointWriterShareHashes_Private(RengaCheckpointWriter *writer)
 {
   int64_t *hashes;
   const int64_t count = writer->table->n_hashes;
@@ -133,46 +121,49 @@ static RengaErrorCode ShareHashes(CheckpointWriter *writer)
   return RENGA_SUCCESS;
 }
 
-/* Rank 0: checksums and head, all on the disk, then the name. */
-static RengaErrorCode PublishCheckpoint(CheckpointWriter *writer, const RengaCheckpointTable *table)
+RengaErrorCode RengaCheckpointWriterEnd_Private(RengaCheckpointWriter *writer)
 {
-  char message[RENGA_CHECKPOINT_MESSAGE] = "", *directory;
-  int file = open(writer->temporary, O_RDWR | O_CLOEXEC);
+  char message[RENGA_CHECKPOINT_MESSAGE] = "";
+  const int file = open(writer->temporary, O_RDWR | O_CLOEXEC);
   bool good = file >= 0;
   if (!good) snprintf(message, sizeof message, "%s", strerror(errno));
-  good = good && RengaCheckpointHeadWrite(file, table, message);
-  if (good && (RengaWritten(fsync(file)) != 0 ||
-               RengaWritten(rename(writer->temporary, writer->path)) != 0)) {
-    snprintf(message, sizeof message, "%s", strerror(errno));
-    good = false;
-  }
+  good = good && RengaCheckpointHeadWrite(file, writer->table, message);
   if (file >= 0) close(file);
   RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", writer->path, message);
-  RengaCall(RengaStringCopy(writer->path, &directory));
-  int reason = RengaCheckpointDirectorySync(dirname(directory));
-  RengaFree(&directory);
-  RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "directory of %s: %s", writer->path,
-             strerror(reason));
   return RENGA_SUCCESS;
 }
 
-/* shared: a table for the ranks that have none; rank 0's own is table. */
-static RengaErrorCode WriteSteps(CheckpointWriter *writer, RengaCheckpointTable *table,
-                                 RengaCheckpointTable *shared)
+bool RengaCheckpointWriterName_Private(const RengaCheckpointWriter *writer,
+                                       char message[RENGA_CHECKPOINT_MESSAGE])
 {
-  const bool root = RengaCommGetRank(writer->comm) == 0;
-  const MPI_Comm ranks = writer->ranks;
-  writer->table = root ? table : shared;
-  RengaCall(RengaErrorAgree(ranks, root ? LayOutFile(writer, table) : RENGA_SUCCESS));
-  RengaCall(RengaCheckpointTableBroadcast(writer->comm, root ? table : shared));
-  RengaCall(RengaErrorAgree(ranks, WriteTensors(writer)));
-  RengaCall(ShareHashes(writer));
-  RengaCall(RengaErrorAgree(ranks, root ? PublishCheckpoint(writer, table) : RENGA_SUCCESS));
+  const char *slash = strrchr(writer->path, '/');
+  char directory[4096] = ".";
+  if (slash)
+    snprintf(directory, sizeof directory, "%.*s", (int)(slash - writer->path), writer->path);
+  const int file = open(writer->temporary, O_RDWR | O_CLOEXEC);
+  bool good = file >= 0 && RengaWritten(fsync(file)) == 0 &&
+              RengaWritten(rename(writer->temporary, writer->path)) == 0;
+  if (!good) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s: %s", writer->path, strerror(errno));
+  if (file >= 0) close(file);
+  if (!good) return false;
+  const int reason = RengaCheckpointDirectorySync(slash == writer->path ? "/" : directory);
+  if (reason)
+    snprintf(message, RENGA_CHECKPOINT_MESSAGE, "directory of %s: %s", writer->path,
+             strerror(reason));
+  return reason == 0;
+}
+
+static RengaErrorCode PublishCheckpoint(RengaCheckpointWriter *writer)
+{
+  char message[RENGA_CHECKPOINT_MESSAGE] = "";
+  RengaCall(RengaCheckpointWriterEnd_Private(writer));
+  RengaCheck(RengaCheckpointWriterName_Private(writer, message), MPI_COMM_SELF,
+             RENGA_ERR_FILE_WRITE, "%s", message);
   return RENGA_SUCCESS;
 }
 
 /* A name that no other run, alive or dead, has: rank 0's, to all. */
-static RengaErrorCode NameTemporary(CheckpointWriter *writer)
+static RengaErrorCode NameTemporary(RengaCheckpointWriter *writer)
 {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -184,20 +175,48 @@ static RengaErrorCode NameTemporary(CheckpointWriter *writer)
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaCheckpointWriterBegin_Private(RengaCheckpointWriter *writer, int count,
+                                                  const RengaPersistent tensors[])
+{
+  const bool root = RengaCommGetRank(writer->comm) == 0;
+  writer->file = -1;
+  if (!root) writer->table = &writer->shared;
+  RengaCall(RengaObjectGetComm(writer->comm, &writer->ranks));
+  RengaCall(RengaErrorAgree(writer->ranks, NameTemporary(writer)));
+  RengaCall(RengaHoldingsCreate(writer->comm, count, tensors, NULL, &writer->holdings));
+  RengaCall(
+      RengaErrorAgree(writer->ranks, root ? LayOutFile(writer, writer->table) : RENGA_SUCCESS));
+  RengaCall(RengaCheckpointTableBroadcast(writer->comm, writer->table));
+  return RENGA_SUCCESS;
+}
+
+void RengaCheckpointWriterFree_Private(RengaCheckpointWriter *writer, bool failed)
+{
+  if (failed && writer->temporary && RengaCommGetRank(writer->comm) == 0) unlink(writer->temporary);
+  RengaHoldingsFree(&writer->holdings);
+  RengaCheckpointTableFree(&writer->shared);
+  RengaFree(&writer->temporary);
+}
+
+static RengaErrorCode WriteSteps(RengaCheckpointWriter *writer, int count,
+                                 const RengaPersistent tensors[])
+{
+  const bool root = RengaCommGetRank(writer->comm) == 0;
+  RengaCall(RengaCheckpointWriterBegin_Private(writer, count, tensors));
+  RengaCall(RengaErrorAgree(writer->ranks, WriteTensors(writer)));
+  RengaCall(RengaCheckpointWriterShareHashes_Private(writer));
+  RengaCall(RengaErrorAgree(writer->ranks, root ? PublishCheckpoint(writer) : RENGA_SUCCESS));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaCheckpointFileWrite(RengaComm comm, RengaDevice device, const char *path,
                                         int count, const RengaPersistent tensors[],
                                         RengaCheckpointTable *table)
 {
-  CheckpointWriter writer = {.comm = comm, .device = device, .path = path, .file = -1};
-  RengaCheckpointTable shared = {0};
-  RengaCall(RengaObjectGetComm(comm, &writer.ranks));
-  RengaErrorCode code = RengaErrorAgree(writer.ranks, NameTemporary(&writer));
-  if (!code) code = RengaHoldingsCreate(comm, count, tensors, NULL, &writer.holdings);
-  if (!code) code = WriteSteps(&writer, table, &shared);
-  if (code && writer.temporary && RengaCommGetRank(comm) == 0) unlink(writer.temporary);
-  RengaHoldingsFree(&writer.holdings);
-  RengaCheckpointTableFree(&shared);
-  RengaFree(&writer.temporary);
+  RengaCheckpointWriter writer = {
+      .comm = comm, .device = device, .path = path, .reserve = true, .table = table};
+  const RengaErrorCode code = WriteSteps(&writer, count, tensors);
+  RengaCheckpointWriterFree_Private(&writer, code != RENGA_SUCCESS);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -19,10 +19,12 @@ dd if=/dev/zero of="$folder/disk/ballast" bs=1k >/dev/null 2>&1
 rm -f "$folder/disk/ballast"
 used=$(du -k "$folder/disk" | cut -f 1)
 dd if=/dev/zero of="$folder/disk/ballast" bs=1k count=$((16384 - used - 3000)) 2>/dev/null
-run write "$folder/disk" -stages 3 -step 2
-code=$?
-[ $code -ne 0 ] && [ $code -ne 124 ] || fail "exit code $code on a full disk"
-[ "$(grep -c 'No space left on device' "$folder/out")" -eq 1 ] || fail 'it is not said, once, why'
+for manner in '-step 2' '-step 1000 -checkpoint_every 1000 -beside'; do
+  run write "$folder/disk" -stages 3 $manner
+  code=$?
+  [ $code -ne 0 ] && [ $code -ne 124 ] || fail "exit code $code on a full disk"
+  [ "$(grep -c 'No space left on device' "$folder/out")" -eq 1 ] || fail 'it is not said, once, why'
+done
 rm "$folder/disk/ballast"
 [ "$(ls "$folder/disk")" = step_000000001.h5 ] || fail "left: $(ls -A "$folder/disk")"
 run resume "$folder/disk" -stages 2 || fail 'the one before cannot be read'

@@ -112,6 +112,60 @@ static RengaErrorCode CheckExtraErrors(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* A list of the program's: the tensors of a pipeline, and one that each rank has a number of. */
+typedef struct {
+  RengaPipeline pipeline;
+  int rank, ranks, calls;
+  float own;
+  RengaPersistent list[64];
+} TestList;
+
+static RengaErrorCode GiveList(void *user, int *count, const RengaPersistent **tensors)
+{
+  TestList *list = user;
+  const RengaPersistent *rows;
+  RengaCall(RengaPipelineGetPersistents(list->pipeline, count, &rows));
+  Expect(*count < (int)(sizeof list->list / sizeof list->list[0]));
+  memcpy(list->list, rows, (size_t)*count * sizeof *rows);
+  list->list[(*count)++] =
+      (RengaPersistent){.name = RENGA_CHECKPOINT_OWN "each",
+                        .spec = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {list->ranks}},
+                        .part = {.start = {list->rank}, .extent = {1}},
+                        .data = &list->own,
+                        .owner = true};
+  *tensors = list->list;
+  list->calls++;
+  return RENGA_SUCCESS;
+}
+
+/* written, wanted: with the list. What the file lacks stays as it was. */
+static RengaErrorCode CheckList(RengaComm comm, bool written, bool wanted)
+{
+  ExtraRun run;
+  const int rank = RengaCommGetRank(comm);
+  TestList list = {.rank = rank, .ranks = RengaCommGetSize(comm), .own = (float)rank + 3};
+  int64_t step;
+  bool found;
+  RengaCall(RemoveExtra(comm, "list"));
+  for (int pass = 0; pass < 2; pass++) {
+    RengaCall(MakeExtraRun(comm, "list", &run));
+    list.pipeline = run.pipeline;
+    if (pass ? wanted : written)
+      RengaCall(RengaCheckpointSetTensors(run.checkpoint, GiveList, &list));
+    if (pass == 0) {
+      RengaCall(RengaCheckpointWrite(run.checkpoint, NULL));
+      list.own = -1;
+    } else {
+      RengaCall(RengaCheckpointResume(run.checkpoint, &found, &step));
+      Expect(found && list.own == (written && wanted ? (float)rank + 3 : -1));
+      Expect((list.calls > 0) == (written || wanted));
+    }
+    RengaCall(EndExtraRun(&run));
+  }
+  RengaCall(RemoveExtra(comm, "list"));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaComm comm;
@@ -120,6 +174,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckExtra(comm, "written", EXTRA_COUNT, 0));
   RengaCall(CheckExtra(comm, "wanted", 0, EXTRA_COUNT));
   RengaCall(CheckExtra(comm, "others", EXTRA_COUNT, EXTRA_COUNT - 1));
+  for (int kind = 0; kind < 4; kind++) RengaCall(CheckList(comm, kind % 2, kind / 2));
   RengaCall(CheckExtraErrors(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static struct {
@@ -16,7 +17,10 @@ static struct {
 
 static const RengaOptionRow rows[] = {
     {"fault_call", RENGA_OPTION_STRING, "none", RENGA_OPTION_NO_OFFSET,
-     "none|pwrite|fsync|rename|renamed|limit", 0, 0, "what kills the rank; limit: file size"},
+     "none|pwrite|fsync|rename|renamed|limit|time", 0, 0,
+     "what kills the rank; limit: file size; time: after so many microseconds"},
+    {"beside", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "written while steps go on"},
     {"fault_rank", RENGA_OPTION_INT64, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 0, "which rank"},
     {"fault_number", RENGA_OPTION_INT64, "1", RENGA_OPTION_NO_OFFSET, NULL, 0, 0, "which call"},
     {"stages", RENGA_OPTION_INT64, "1", RENGA_OPTION_NO_OFFSET, NULL, 0, 0, "of the layout"},
@@ -62,17 +66,47 @@ static void LimitFileSize(void)
   setrlimit(RLIMIT_FSIZE, &limit);
 }
 
+static void DieLater(void)
+{
+  const struct itimerval when = {{0, 0}, {fault.number / 1000000, fault.number % 1000000}};
+  signal(SIGALRM, SIG_DFL);
+  setitimer(ITIMER_REAL, &when, NULL);
+}
+
+/* Steps with other values until the file is there, or cannot be. */
+static RengaErrorCode WriteBeside(RengaCheckpoint checkpoint)
+{
+  bool wrote = false, missing = false, stop;
+  RengaCall(RengaCheckpointSetAsync(checkpoint, true));
+  while (!wrote && !missing) {
+    RengaCall(RengaCheckpointStep(checkpoint, &wrote, &stop));
+    RengaCall(RengaCheckpointGetMissing(checkpoint, &missing));
+    standin.step++;
+    for (int i = 0; i < standin.mine.count; i++)
+      memset((void *)(uintptr_t)standin.mine.tensors[i].data, (int)standin.step,
+             RengaTensorSpecBytes(&standin.mine.tensors[i].spec));
+    usleep(1000);
+  }
+  Expect(wrote);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Write(RengaComm comm, const char *directory, int stages, int64_t step)
 {
   RengaCheckpoint checkpoint;
-  bool found;
+  bool found, beside;
   int64_t before;
+  RengaCall(RengaOptionsGetBool("beside", &beside, NULL));
   RengaCall(StandinCreate(comm, stages, true, directory, &checkpoint));
   RengaCall(RengaCheckpointResume(checkpoint, &found, &before)); /* of the same run */
   standin.step = step;
   fault.armed = RengaCommGetRank(comm) == fault.rank;
   if (fault.armed && strcmp(fault.call, "limit") == 0) LimitFileSize();
-  RengaCall(RengaCheckpointWrite(checkpoint, NULL));
+  if (fault.armed && strcmp(fault.call, "time") == 0) DieLater();
+  if (beside)
+    RengaCall(WriteBeside(checkpoint));
+  else
+    RengaCall(RengaCheckpointWrite(checkpoint, NULL));
   RengaCall(StandinDestroy(&checkpoint));
   return RENGA_SUCCESS;
 }

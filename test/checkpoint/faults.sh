@@ -55,6 +55,71 @@ for rank in 0 1; do
   [ "$(ls "$folder/run")" = step_000000001.h5 ] || complain 'something is left'
 done
 
+# The same beside training, at chosen moments and at RENGA_TEST_KILLS random ones.
+beside() { # RANKS STEP ARGUMENTS...
+  n=$1 step=$2
+  shift 2
+  run "$n" write "$folder/run" -step "$step" -checkpoint_every 1000 -beside "$@"
+}
+number=1
+random() { # LIMIT: $drawn is 0 ... LIMIT - 1
+  number=$(((number * 1103515245 + 12345) % 2147483648))
+  drawn=$((number / 65536 % $1))
+}
+choose() {
+  random 2
+  rank=$drawn
+  random 4
+  case $drawn in
+  0 | 1) call=time most=60000 ;;
+  2) call=pwrite most=24 ;;
+  3) call=fsync most=3 ;;
+  esac
+  random $most
+  moment=$((drawn + 1))
+}
+kills() {
+  echo '0 pwrite 9
+1 pwrite 4
+1 fsync 1
+0 rename 1
+0 renamed 1'
+  for i in $(seq "${RENGA_TEST_KILLS:-5}"); do
+    choose
+    echo "$rank $call $moment"
+  done
+}
+kills >"$folder/kills"
+while read -r rank call moment; do
+  rm -rf "$folder/run"
+  run 2 write "$folder/run" -stages 2 -step 1
+  succeeds
+  beside 2 1000 -stages 2 -fault_rank "$rank" -fault_call "$call" -fault_number "$moment"
+  [ $code -ne 124 ] || complain 'hangs'
+  [ $code -eq 0 ] && found='step 1000' || found='step 1'
+  run 3 resume "$folder/run" -stages 3
+  succeeds
+  says "$found" # of step 1000 too where that has its name
+  beside 2 2000 -stages 1 # what the kill left is no hindrance
+  succeeds
+  run 1 resume "$folder/run"
+  succeeds
+  says 'step 2000'
+  [ -z "$(ls "$folder/run" | grep tmp)" ] || complain 'an unfinished file is left'
+done <"$folder/kills"
+
+# A limit on the size of files, which threads meet too: a warning on one rank, the old file.
+for rank in 0 1; do
+  rm -rf "$folder/run"
+  run 3 write "$folder/run" -stages 3 -step 1
+  beside 3 1000 -stages 3 -fault_rank $rank -fault_call limit
+  fails
+  says 'a checkpoint is not written' 'File too large' 'that of step 1 is kept, and training goes on'
+  run 3 resume "$folder/run" -stages 1
+  says 'step 1'
+  [ "$(ls "$folder/run")" = step_000000001.h5 ] || complain 'something is left'
+done
+
 # Damage: the one before it is taken, with a warning; where all are damaged, an error.
 rm -rf "$folder/run"
 run 2 write "$folder/run" -step 1

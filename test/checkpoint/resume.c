@@ -16,13 +16,17 @@ static const Run networks[] = {
     {.graph = "gpt:layers=2,hidden=16,heads=2,sequence=6,vocabulary=11,dropout=0.1",
      .classes = 11,
      .optimizer = "adam"},
+    {.graph = "mlp:sizes=6-300-80-5",
+     .classes = 5,
+     .optimizer = "adamw"}, /* a matrix of two pieces */
 };
 
 static const struct {
   int stages, replicas[4];
-  unsigned recompute;
-} layouts[] = {{1, {1}, 0},       {2, {2, 2}, 0}, {2, {1, 3}, 1},       {3, {1, 1, 1}, 0},
-               {3, {2, 1, 1}, 6}, {1, {4}, 1},    {4, {1, 1, 1, 1}, 0}, {1, {3}, 0}};
+  unsigned recompute, shard;
+} layouts[] = {{1, {1}, 0, 0},       {2, {2, 2}, 0, 0}, {2, {1, 3}, 1, 3}, {3, {1, 1, 1}, 0, 0},
+               {3, {2, 1, 1}, 6, 1}, {1, {4}, 1, 0},    {1, {4}, 0, 1},    {4, {1, 1, 1, 1}, 0, 0},
+               {1, {3}, 0, 1},       {2, {2, 2}, 0, 2}};
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
 /* A pipeline on a layout, steps [first, last), a checkpoint read before or written after. */
@@ -39,6 +43,7 @@ static RengaErrorCode Part(RengaComm comm, const Run *network, int layout, int f
   run.stages = layouts[layout].stages;
   run.unequal = layouts[layout].replicas;
   run.recompute = layouts[layout].recompute;
+  run.shard = layouts[layout].shard;
   run.batch = 8;
   run.microbatch = 2;
   run.steps = STEPS;
