@@ -23,6 +23,10 @@ RengaErrorCode AppGenerate(const App *app);
 RengaErrorCode AppEval(const App *app);
 RengaErrorCode AppPredict(const App *app);
 RengaErrorCode AppOptions(const App *app);
+RengaErrorCode AppWatch(const App *app);
+
+/* devices.c: what computes here, for renga info. Collective. */
+RengaErrorCode AppPrintDevices(const App *app);
 
 /* parameters.c: a table of what is trained, for renga info. */
 RengaErrorCode AppPrintParameters(MPI_Comm printer, RengaGraph graph);
@@ -48,26 +52,50 @@ RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpo
                              const char **value);
 
 /* The partition of the options; batch and replicas where the user gives none, 0: chosen. */
-RengaErrorCode AppHasChunks(bool *several); /* -pipeline_chunks is more than 1 */
+RengaErrorCode AppHasChunks(RengaComm comm,
+                            bool *several); /* collective: -pipeline_chunks is more than 1 */
 RengaErrorCode AppMakePartition(RengaComm comm, RengaGraph graph, int64_t batch, int replicas,
                                 RengaPartition *partition);
 
 /* nodes.c: a plan for the machine of -machine_file with so many nodes (0: the file's), by type auto
    unless an option says another. An error is returned, not passed on. */
 RengaErrorCode AppPlanMachine(RengaComm comm, RengaGraph graph, int64_t nodes, RengaPlan *plan);
-/* A plan for one number of nodes, in a table of several. */
+/* A plan in a table of several: for one number of nodes, or one value of an option. */
 typedef struct {
-  int64_t nodes, devices, microbatches, memory;
+  char name[24]; /* of the row: the number, or the value */
+  double place;  /* of the row along the picture */
+  int64_t nodes, devices, batch, microbatches, memory;
   bool fits;
   int used, recomputed;    /* devices, stages */
-  double rate, efficiency; /* samples/s; of a device, beside the fewest nodes that fit */
+  double rate, efficiency; /* samples/s; of a device, beside the first, or the best, that fits */
   RengaPlanPrediction prediction;
   char shape[32], refusal[512]; /* refusal: of what does not fit */
-} AppNodesRow;
+} AppPlanRow;
 RengaErrorCode AppPlanNodes(RengaComm comm, RengaGraph graph, RengaMachine machine);
-/* curve.c */
-RengaErrorCode AppDrawNodes(RengaViewer viewer, const char *machine, int count,
-                            const AppNodesRow rows[]);
+/* -plan_sweep: for the values of an option. */
+RengaErrorCode AppPlanSweep(RengaComm comm, RengaGraph graph, RengaMachine machine,
+                            const char *sweep);
+/* curve.c: along: what the rows differ in; ideal: with a line of what every device as good as those
+   of the first row would give. */
+typedef struct {
+  const char *title, *along;
+  bool ideal;
+} AppCurve;
+RengaErrorCode AppDrawRows(RengaViewer viewer, const AppCurve *curve, int count,
+                           const AppPlanRow rows[]);
+
+/* budget.c: what -plan_tokens or -plan_samples take. */
+typedef struct {
+  double samples;    /* 0: not asked */
+  double per_sample; /* tokens; 0: samples are counted */
+} AppBudget;
+RengaErrorCode AppReadBudget(RengaComm comm, RengaGraph graph, AppBudget *budget);
+/* Seconds of all its steps, the last of which may be short; steps: their number. */
+double AppTrainingTime(const AppBudget *budget, int64_t batch, double step, double *steps);
+void AppFormatDays(double seconds, size_t size, char text[]); /* "12.3 days" */
+/* A sentence; nodes 0: the plan's devices are counted. */
+RengaErrorCode AppPrintBudget(RengaComm comm, const AppBudget *budget, RengaPlan plan,
+                              int64_t nodes);
 
 /* fields.c: the inputs of a network, as one sample of a data set has them. */
 typedef struct {
@@ -83,6 +111,8 @@ void AppFreeFields(AppFields *fields);
 
 /* reading.c: what reading the fields takes, for the planner. */
 RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, RengaData data);
+/* What the memory of plans depends on: the samples of training and of evaluation, 0: none. */
+RengaErrorCode AppAddPasses(RengaPartition partition, RengaData data, int64_t eval_samples);
 
 /* accuracy.c: how often the likeliest class is the label. */
 typedef struct {
@@ -184,6 +214,13 @@ RengaErrorCode AppHidingEvaluate(AppHiding *hiding, RengaPipeline pipeline,
 RengaErrorCode AppHidingKeep(AppHiding *hiding, RengaPipeline pipeline, const AppWindow *window);
 void AppHidingFree(AppHiding *hiding);
 
+/* placement.c: each rank holds the samples that it reads (-data_placement local). Collective.
+   begin: where in a batch those of the rank's first and last pipeline begin, 0 where it has one. */
+RengaErrorCode AppPlaceData(RengaPipeline pipeline, const int64_t begin[2], RengaData data,
+                            const AppFields *fields);
+/* What ranks hold, and what was sent. */
+RengaErrorCode AppPrintTraffic(RengaComm comm, RengaData data, struct _AppMonitor *monitor);
+
 /* origin.c: what a checkpoint tells about its run; a table of what differs when one is read, which
    -resume_strict makes an error. */
 typedef struct {
@@ -191,7 +228,7 @@ typedef struct {
   RengaData data;
   RengaPlan plan;
   RengaOptimizer optimizer;
-  int64_t seed, steps;
+  int64_t seed, steps, batch;
 } AppOrigin;
 RengaErrorCode AppSetOrigin(RengaCheckpoint checkpoint, const AppOrigin *origin);
 RengaErrorCode AppCompareOrigin(RengaComm comm, RengaCheckpoint checkpoint,
@@ -209,45 +246,94 @@ RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subse
 RengaErrorCode AppReadParameters(RengaComm comm, RengaPipeline pipeline, const char *path,
                                  bool partial, bool subset, RengaCheckpointInitial *initial);
 
+/* directory.c: of -checkpoint_dir; NULL: there is none. Collective. */
+RengaErrorCode AppFindDirectory(RengaComm comm, const char **directory, bool *resume);
+
 /* timelimit.c: collective; seconds from now, 0: none. */
 RengaErrorCode AppFindTimeLimit(RengaComm comm, double *seconds);
 
-/* monitor.c: progress on standard output, and a file with a row per step. */
+/* monitor.c: progress on standard output, and the places of -monitor. */
 typedef struct _AppMonitor *AppMonitor;
+/* The run does steps first … steps-1. */
+typedef struct {
+  int64_t first, steps, tokens; /* tokens: per sample, 0 where there are none */
+  RengaPlan plan;               /* lent, as the pipeline is, until the run begins */
+  RengaPipeline pipeline;
+} AppRun;
 typedef struct {
   int64_t step; /* 0-based: this many steps were done before */
   double loss, learning_rate, gradient_norm, seconds;
-  int64_t samples;
+  int64_t samples, skipped; /* skipped: steps so far that were not finite */
 } AppRow;
-/* The run does steps first … steps-1. tokens: per sample, 0 where there are none. */
-RengaErrorCode AppMonitorCreate(RengaComm comm, int64_t first, int64_t steps, int64_t tokens,
-                                AppMonitor *monitor);
+/* How rows of a CSV file begin. */
+#define APP_ROWS_HEADER                                                                            \
+  "step,loss,learning_rate,gradient_norm,samples_per_second,seconds,validation_loss,perplexity"
+typedef struct {
+  double loss, perplexity, accuracy; /* perplexity 0, accuracy (0 … 1) -1: there is none */
+  int64_t done, samples;             /* steps before it; samples that it is the mean of */
+} AppValidation;
+/* Collective, before any work: can all places be written, and are they none of another run? */
+RengaErrorCode AppMonitorCreate(RengaComm comm, AppMonitor *monitor);
+/* Collective, before the first step. */
+RengaErrorCode AppMonitorBegin(AppMonitor monitor, const AppRun *run);
+/* On every rank, around each step. */
+RengaErrorCode AppMonitorBeginStep(AppMonitor monitor);
 RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row);
 /* Between batches of a validation: so many of its samples are done. As often as lines of steps. */
 void AppMonitorValidating(AppMonitor monitor, int64_t done, int64_t samples, int64_t batches);
-/* Of the step before: into its row. perplexity 0: the loss is not one of tokens. */
-RengaErrorCode AppMonitorValidation(AppMonitor monitor, double loss, double perplexity);
-/* Collective, before any work: can the file be written, and is it none of another run? */
-RengaErrorCode AppMonitorCheck(RengaComm comm);
+/* After a step: a line, and its numbers beside those of the step. */
+RengaErrorCode AppMonitorValidation(AppMonitor monitor, const AppValidation *validation);
 RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* a line of its own, past the bar */
-/* Collective; an error where rows are missing. goes_on: the run, later, so that it is a warning. */
+/* origin.c: which checkpoint is on the disk now. */
+RengaErrorCode AppSayWritten(RengaCheckpoint checkpoint, AppMonitor monitor);
+/* Collective; an error where numbers are missing. goes_on: the run, later, so that it is a
+   warning. */
 RengaErrorCode AppMonitorDestroy(AppMonitor *monitor, bool goes_on);
+
+/* ranks.c: "idle", "stage 1, replica 0", "stages 0, 2, replica 0". */
+RengaErrorCode AppDescribeRank(RengaPlan plan, int rank, size_t size, char what[]);
 
 /* summary.c: a line about the run that begins; a table of memory over the ranks (collective). */
 RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan);
 /* Collective: as -plan_view, -plan_explain and -plan_save say; names the files that it wrote. */
 RengaErrorCode AppViewPlan(RengaComm comm, RengaPlan plan);
-/* Collective: the forecasts of a pipeline that is set up, into its plan. */
+/* Collective: the forecasts of a pipeline that is set up, into its plan; says which tables are
+   updated by rows. */
 RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
+/* Collective: copies of -checkpoint_async fit beside it (copies.c). */
+RengaErrorCode AppCheckCopies(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
+/* After a step's error: a file under way is ended, and one that led to a step that was not finite
+   is marked. Collective where all ranks have the error; else, by its code, nothing is done. */
+void AppEndCheckpoints(RengaPipeline pipeline, int64_t step, RengaErrorCode code,
+                       RengaCheckpoint *checkpoint);
 RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
 /* Collective: with -parameter_digest. */
 RengaErrorCode AppPrintDigest(RengaPipeline pipeline, AppMonitor monitor);
+
+/* timeline.c: -schedule_view. Collective, before any work: may its file be written? view NULL: it
+   is not given. */
+RengaErrorCode AppReadScheduleView(RengaComm comm, const char **view, bool *drawn);
+/* Collective: one picture. */
+RengaErrorCode AppDrawSchedule(RengaComm comm, RengaSchedule schedule, const char *view,
+                               RengaScheduleStep *step);
+/* Collective, of a pipeline that is set up: what of it is no drawing. */
+RengaErrorCode AppViewSchedule(RengaComm comm, RengaPipeline pipeline);
+/* Of a run, whose steps are kept to be drawn at its end; NULL: none is asked for. */
+typedef struct _AppTimeline *AppTimeline;
+RengaErrorCode AppTimelineCreate(RengaComm comm, AppTimeline *timeline);
+RengaErrorCode AppTimelineBeginStep(AppTimeline timeline);
+/* whole: of as many samples as the batch has, and it counted. */
+RengaErrorCode AppTimelineEndStep(AppTimeline timeline, bool whole, int64_t step, double seconds);
+RengaErrorCode AppTimelineDraw(AppTimeline timeline, RengaPipeline pipeline, RengaPlan plan,
+                               AppMonitor monitor); /* collective */
+void AppTimelineDestroy(AppTimeline *timeline);
 
 /* share.c: seconds of a step as they were and as the plan predicts them, and what ranks that share
    cores take at the least. Collective. */
 RengaErrorCode AppPrintSpeed(RengaComm comm, RengaPlan plan, RengaPipeline pipeline,
                              AppMonitor monitor, double seconds);
 
-/* terminal.c: does what this process prints end on a terminal, perhaps through mpiexec? */
-bool AppTerminal(int *columns);
+/* terminal.c: does what this process prints end on a terminal, perhaps through mpiexec? output: 1
+   is the standard output, 2 the standard error. */
+bool AppTerminal(int output, int *columns);

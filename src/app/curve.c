@@ -1,5 +1,6 @@
-/* Samples per second over devices, as a picture (SVG) of two logarithmic axes, with what every
-   device as good as those of the fewest nodes would give. */
+/* Samples per second over devices, or over values of an option, as a picture (SVG) of two
+   logarithmic axes; over devices with what every device as good as those of the fewest nodes would
+   give. */
 #include "app.h"
 #include <math.h>
 
@@ -24,20 +25,29 @@ static double PlaceY(const Axes *axes, double rate)
   return BOTTOM - (BOTTOM - TOP) * (log2(rate) - axes->low_y) / (axes->high_y - axes->low_y);
 }
 
-static const AppNodesRow *FindFirstPoint(int count, const AppNodesRow rows[])
+/* 0, by which an option says that Renga chooses, has no place on a logarithmic axis. */
+static bool HasPlace(const AppPlanRow *row)
 {
-  const AppNodesRow *first = NULL;
+  return row->place > 0;
+}
+
+static const AppPlanRow *FindFirstPoint(int count, const AppPlanRow rows[])
+{
+  const AppPlanRow *first = NULL;
   for (int i = 0; i < count; i++)
-    if (rows[i].fits && (!first || rows[i].devices < first->devices)) first = &rows[i];
+    if (rows[i].fits && HasPlace(&rows[i]) && (!first || rows[i].place < first->place))
+      first = &rows[i];
   return first;
 }
 
-static void FindAxes(int count, const AppNodesRow rows[], const AppNodesRow *first, Axes *axes)
+static void FindAxes(const AppCurve *curve, int count, const AppPlanRow rows[],
+                     const AppPlanRow *first, Axes *axes)
 {
   *axes = (Axes){HUGE_VAL, -HUGE_VAL, HUGE_VAL, -HUGE_VAL};
   for (int i = 0; i < count; i++) {
-    const double x = log2((double)rows[i].devices);
-    const double ideal = log2(first->rate) + x - log2((double)first->devices);
+    if (!HasPlace(&rows[i])) continue;
+    const double x = log2(rows[i].place);
+    const double ideal = log2(first->rate) + (curve->ideal ? x - log2(first->place) : 0);
     axes->low_x = fmin(axes->low_x, x);
     axes->high_x = fmax(axes->high_x, x);
     axes->high_y = fmax(axes->high_y, ideal);
@@ -49,7 +59,7 @@ static void FindAxes(int count, const AppNodesRow rows[], const AppNodesRow *fir
   axes->high_y = fmax(axes->low_y + 1, ceil(axes->high_y + 0.1));
 }
 
-static RengaErrorCode DrawAxes(RengaViewer viewer, const Axes *axes)
+static RengaErrorCode DrawAxes(RengaViewer viewer, const AppCurve *curve, const Axes *axes)
 {
   const int step = 1 + (int)((axes->high_y - axes->low_y) / 8);
   for (double y = axes->low_y; y <= axes->high_y; y += step)
@@ -60,31 +70,30 @@ static RengaErrorCode DrawAxes(RengaViewer viewer, const Axes *axes)
                                 PlaceY(axes, exp2(y)) + 4, exp2(y)));
   RengaCall(RengaViewerPrintf(
       viewer,
-      "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">devices "
-      "(logarithmic)</text>\n"
-      "<text x=\"%.1f\" y=\"%.1f\">samples/s (logarithmic); dashed: as many per device "
-      "as on the fewest that fit</text>\n",
-      (LEFT + RIGHT) / 2, BOTTOM + 62, LEFT, TOP - 14));
+      "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s (logarithmic)</text>\n"
+      "<text x=\"%.1f\" y=\"%.1f\">samples/s (logarithmic)%s</text>\n",
+      (LEFT + RIGHT) / 2, BOTTOM + 62, curve->along, LEFT, TOP - 14,
+      curve->ideal ? "; dashed: as many per device as on the fewest that fit" : ""));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DrawIdeal(RengaViewer viewer, const Axes *axes, const AppNodesRow *first)
+static RengaErrorCode DrawIdeal(RengaViewer viewer, const Axes *axes, const AppPlanRow *first)
 {
-  const double last = exp2(axes->high_x), rate = first->rate * last / (double)first->devices;
+  const double last = exp2(axes->high_x), rate = first->rate * last / first->place;
   RengaCall(RengaViewerPrintf(viewer,
                               "<path d=\"M%.1f %.1fL%.1f %.1f\" stroke=\"#999999\" "
                               "stroke-dasharray=\"5 4\"/>\n",
-                              PlaceX(axes, (double)first->devices), PlaceY(axes, first->rate),
+                              PlaceX(axes, first->place), PlaceY(axes, first->rate),
                               PlaceX(axes, last), PlaceY(axes, rate)));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DrawRow(RengaViewer viewer, const Axes *axes, const AppNodesRow *row)
+static RengaErrorCode DrawRow(RengaViewer viewer, const Axes *axes, const AppPlanRow *row)
 {
-  const double x = PlaceX(axes, (double)row->devices);
+  const double x = PlaceX(axes, row->place);
   RengaCall(RengaViewerPrintf(viewer,
-                              "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%lld</text>\n", x,
-                              BOTTOM + 20, (long long)row->devices));
+                              "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.4g</text>\n", x,
+                              BOTTOM + 20, row->place));
   if (!row->fits) {
     RengaCall(RengaViewerPrintf(
         viewer,
@@ -103,37 +112,38 @@ static RengaErrorCode DrawRow(RengaViewer viewer, const Axes *axes, const AppNod
 }
 
 static RengaErrorCode DrawCurve(RengaViewer viewer, const Axes *axes, int count,
-                                const AppNodesRow rows[])
+                                const AppPlanRow rows[])
 {
   const char *command = "M";
   RengaCall(RengaViewerPrintf(viewer, "<path fill=\"none\" stroke=\"#4477aa\" d=\""));
   for (int i = 0; i < count; i++) {
-    if (!rows[i].fits) continue;
-    RengaCall(RengaViewerPrintf(viewer, "%s%.1f %.1f", command,
-                                PlaceX(axes, (double)rows[i].devices), PlaceY(axes, rows[i].rate)));
+    if (!rows[i].fits || !HasPlace(&rows[i])) continue;
+    RengaCall(RengaViewerPrintf(viewer, "%s%.1f %.1f", command, PlaceX(axes, rows[i].place),
+                                PlaceY(axes, rows[i].rate)));
     command = "L";
   }
   RengaCall(RengaViewerPrintf(viewer, "\" stroke-width=\"1.5\"/>\n"));
-  for (int i = 0; i < count; i++) RengaCall(DrawRow(viewer, axes, &rows[i]));
+  for (int i = 0; i < count; i++)
+    if (HasPlace(&rows[i])) RengaCall(DrawRow(viewer, axes, &rows[i]));
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppDrawNodes(RengaViewer viewer, const char *machine, int count,
-                            const AppNodesRow rows[])
+RengaErrorCode AppDrawRows(RengaViewer viewer, const AppCurve *curve, int count,
+                           const AppPlanRow rows[])
 {
   Axes axes;
-  const AppNodesRow *first = FindFirstPoint(count, rows);
+  const AppPlanRow *first = FindFirstPoint(count, rows);
   RengaCall(RengaViewerPrintf(
       viewer,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"820\" height=\"530\" "
       "viewBox=\"0 0 820 530\" font-family=\"sans-serif\" font-size=\"12\">\n"
       "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
-      "<text x=\"%.1f\" y=\"30\" font-size=\"16\" font-weight=\"bold\">%s on %s nodes</text>\n",
-      LEFT, first ? "predicted throughput" : "no number of devices fits", machine));
+      "<text x=\"%.1f\" y=\"30\" font-size=\"16\" font-weight=\"bold\">%s on %s</text>\n",
+      LEFT, first ? "predicted throughput" : "nothing fits", curve->title));
   if (first) {
-    FindAxes(count, rows, first, &axes);
-    RengaCall(DrawAxes(viewer, &axes));
-    RengaCall(DrawIdeal(viewer, &axes, first));
+    FindAxes(curve, count, rows, first, &axes);
+    RengaCall(DrawAxes(viewer, curve, &axes));
+    if (curve->ideal) RengaCall(DrawIdeal(viewer, &axes, first));
     RengaCall(DrawCurve(viewer, &axes, count, rows));
   }
   RengaCall(RengaViewerPrintf(viewer, "</svg>\n"));

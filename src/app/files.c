@@ -22,8 +22,8 @@ static const struct {
     {"vocabulary_file", "vocabulary_save", false},
 };
 static const char *const outputs[] = {
-    "plan_save",  "profile_save", "vocabulary_save", "log_trace", "monitor",
-    "graph_view", "plan_view",    "profile_view",    "log_view",  "device_view"};
+    "plan_save", "profile_save", "vocabulary_save", "log_trace",   "monitor",      "graph_view",
+    "plan_view", "profile_view", "log_view",        "device_view", "schedule_view"};
 enum {
   N_INPUTS = sizeof inputs / sizeof inputs[0],
   N_OUTPUTS = sizeof outputs / sizeof outputs[0]

@@ -5,24 +5,27 @@
 
 #define HIDING_TENSOR "data_hide"
 
-static RengaErrorCode ReadHiding(bool *hides, bool *by_loss)
+/* by_loss: what a step finds out decides. */
+static RengaErrorCode ReadHiding(bool *hides, bool *by_loss, bool *by_norm)
 {
   const char *importance;
   double fraction;
   RengaCall(RengaOptionsGetReal("data_hide", &fraction, NULL));
   RengaCall(RengaOptionsGetString("data_importance", &importance, NULL));
   *hides = fraction > 0;
-  *by_loss = *hides && strcmp(importance, "loss") == 0;
+  *by_norm = *hides && strcmp(importance, "gradient_norm") == 0;
+  *by_loss = *by_norm || (*hides && strcmp(importance, "loss") == 0);
   return RENGA_SUCCESS;
 }
 
 /* Before the network is set up. */
 static RengaErrorCode AskForLosses(RengaGraph graph, const char *outputs)
 {
-  bool hides, by_loss;
+  bool hides, by_loss, by_norm;
   (void)outputs;
-  RengaCall(ReadHiding(&hides, &by_loss));
+  RengaCall(ReadHiding(&hides, &by_loss, &by_norm));
   if (by_loss) RengaCall(RengaGraphSetSampleLosses(graph, true));
+  if (by_norm) RengaCall(RengaGraphSetSampleNorms(graph, true));
   return RENGA_SUCCESS;
 }
 
@@ -47,7 +50,7 @@ static RengaErrorCode CheckHidingOptions(MPI_Comm printer, const AppHiding *hidi
   if (hiding->on && hiding->columns < 2)
     RengaCall(RefuseUnused(printer, "data_hide_confidence",
                            "it needs a network with one label for each sample, and "
-                           "-data_importance loss"));
+                           "-data_importance loss or gradient_norm"));
   return RENGA_SUCCESS;
 }
 
@@ -76,11 +79,11 @@ RengaErrorCode AppHidingCreate(RengaComm comm, RengaGraph graph, RengaOptimizer 
                                int64_t batch, int64_t steps, AppHiding *hiding)
 {
   MPI_Comm printer;
-  bool by_loss, adapts;
+  bool by_loss, by_norm, adapts;
   double fraction;
   const char *importance;
   RengaCall(RengaObjectGetComm(comm, &printer));
-  RengaCall(ReadHiding(&hiding->on, &by_loss));
+  RengaCall(ReadHiding(&hiding->on, &by_loss, &by_norm));
   hiding->batch = batch;
   RengaCall(FindLosses(hiding, graph));
   RengaCall(CheckHidingOptions(printer, hiding));

@@ -1,4 +1,4 @@
-/* renga info: what a network or a checkpoint holds. */
+/* renga info: what a network or a checkpoint holds, and what computes. */
 #include "app.h"
 #include <stdlib.h>
 #include <string.h>
@@ -150,13 +150,15 @@ static RengaErrorCode InfoOfCheckpoint(const App *app, const char *file)
 RengaErrorCode AppInfo(const App *app)
 {
   const char *graph, *checkpoint;
-  bool graph_given = false, checkpoint_given = false;
+  bool graph_given = false, checkpoint_given = false, devices = false;
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(app->comm, &printer));
   RengaCall(RengaOptionsGetString("graph", &graph, &graph_given));
   RengaCall(RengaOptionsGetString("checkpoint", &checkpoint, &checkpoint_given));
-  RengaCheck(graph_given || checkpoint_given, printer, RENGA_ERR_OPTION,
-             "renga info: of what? say -graph NETWORK or -checkpoint FILE");
+  RengaCall(RengaOptionsGetBool("device", &devices, NULL));
+  RengaCheck(graph_given || checkpoint_given || devices, printer, RENGA_ERR_OPTION,
+             "renga info: of what? say -graph NETWORK, -checkpoint FILE or -device");
+  if (devices) RengaCall(AppPrintDevices(app));
   if (checkpoint_given) RengaCall(InfoOfCheckpoint(app, checkpoint));
   if (graph_given) RengaCall(InfoOfGraph(app, printer));
   return RENGA_SUCCESS;

@@ -1,6 +1,18 @@
 bin_PROGRAMS += renga
-renga_SOURCES = %D%/main.c %D%/network.c %D%/fields.c %D%/monitor.c %D%/summary.c %D%/terminal.c %D%/timelimit.c \
-  %D%/train.c %D%/initial.c %D%/samples.c %D%/forward.c %D%/eval.c %D%/predict.c %D%/origin.c %D%/info.c %D%/parameters.c %D%/plan.c %D%/nodes.c %D%/options.c %D%/curve.c %D%/profile.c \
-  %D%/data.c %D%/generate.c %D%/accuracy.c %D%/reading.c %D%/share.c %D%/files.c %D%/hiding.c
-renga_LDADD = $(OUTSIDE_LDADD)
-noinst_HEADERS += %D%/app.h
+renga_SOURCES = %D%/main.c %D%/network.c %D%/fields.c %D%/monitor.c %D%/sinks.c %D%/row.c %D%/rows.c %D%/tensorboard.c %D%/summary.c %D%/terminal.c %D%/timelimit.c \
+  %D%/train.c %D%/timeline.c %D%/copies.c %D%/directory.c %D%/initial.c %D%/samples.c %D%/forward.c %D%/eval.c %D%/predict.c %D%/origin.c %D%/info.c %D%/devices.c %D%/parameters.c %D%/plan.c %D%/nodes.c %D%/options.c %D%/budget.c %D%/curve.c %D%/profile.c \
+  %D%/data.c %D%/generate.c %D%/accuracy.c %D%/reading.c %D%/share.c %D%/files.c %D%/hiding.c %D%/placement.c %D%/learners.c %D%/learnerfiles.c %D%/mean.c %D%/gossip.c
+renga_LDADD = $(OUTSIDE_LDADD) $(JSON_C_LIBS)
+noinst_HEADERS += %D%/app.h %D%/learners.h %D%/mean.h %D%/monitor.h %D%/http.h %D%/server.h %D%/status.h %D%/points.h %D%/report.h %D%/view.h
+
+renga_SOURCES += %D%/ranks.c %D%/http.c %D%/server.c %D%/request.c %D%/listen.c %D%/status.c %D%/points.c %D%/report.c
+renga_SOURCES += %D%/watch.c %D%/view.c %D%/runfile.c %D%/runpage.c %D%/fetch.c
+
+# The page of -monitor http, line by line as strings of C: compilers need take no string that is longer.
+nodist_renga_SOURCES = %D%/watchpage.h
+BUILT_SOURCES += %D%/watchpage.h
+CLEANFILES += %D%/watchpage.h
+EXTRA_DIST += share/renga/watch.html
+renga_CPPFLAGS = $(AM_CPPFLAGS) -I%D%
+%D%/watchpage.h: share/renga/watch.html
+	$(AM_V_GEN)$(MKDIR_P) %D% && sed -e 's/[\\"]/\\&/g' -e 's/^/"/' -e 's/$$/\\n",/' $< >$@

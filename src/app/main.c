@@ -7,7 +7,7 @@
 
 static const char help[] =
     "usage: mpiexec -n RANKS renga train -graph NETWORK -data FILE [options]\n"
-    "       renga info -graph NETWORK | -checkpoint FILE\n"
+    "       renga info -graph NETWORK | -checkpoint FILE | -device\n"
     "       renga plan -graph NETWORK [options]\n"
     "       mpiexec -n RANKS renga profile -graph NETWORK [options]\n"
     "       renga data KIND FILES OUT [options]\n"
@@ -16,9 +16,10 @@ static const char help[] =
     "       mpiexec -n RANKS renga predict OUT -graph NETWORK -data FILE -initial CHECKPOINT "
     "[options]\n"
     "       renga options FILE\n"
+    "       renga watch FOLDER|FILE|HOST:PORT\n"
     "\n"
     "  train     train on all ranks: pipeline stages x replicas\n"
-    "  info      what a network or a checkpoint holds\n"
+    "  info      what a network or a checkpoint holds, and what computes here\n"
     "  plan      who would compute what, without running\n"
     "  profile   what each operator of a network costs, on this machine or another\n"
     "  data      make a data set:\n"
@@ -33,6 +34,7 @@ static const char help[] =
     "  eval      the loss of a trained network over a data set\n"
     "  predict   the outputs of a trained network for a data set, as an HDF5 file\n"
     "  options   write a file of all options, as comments, for -options_file\n"
+    "  watch     follow a running training, by the file of -monitor csv or the page of http\n"
     "\n"
     "NETWORK is an ONNX file or a built-in network with its sizes, such as\n"
     "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=256, bert:..., mlp:..., ncf:...,\n"
@@ -57,8 +59,8 @@ typedef struct {
 static const Command commands[] = {
     {"train", AppTrain, "renga train -graph NETWORK -data FILE [options]", 0, 0,
      RUNNING PLANNING "|Data|Checkpoint|", false},
-    {"info", AppInfo, "renga info -graph NETWORK, or renga info -checkpoint FILE|FOLDER", 0, 0,
-     "|Graph|", false},
+    {"info", AppInfo, "renga info -graph NETWORK, -checkpoint FILE|FOLDER, or -device", 0, 0,
+     "|Graph|Device|", false},
     {"plan", AppPlan, "renga plan -graph NETWORK [options], or renga plan -plan_diff FILE FILE", 0,
      1, PLANNING, false},
     {"profile", AppProfile, "renga profile -graph NETWORK [options]", 0, 0,
@@ -72,6 +74,7 @@ static const Command commands[] = {
      "renga predict OUT -graph NETWORK -data FILE -initial CHECKPOINT [options]", 1, 1,
      RUNNING_FORWARD, true},
     {"options", AppOptions, "renga options FILE", 1, 1, "", true},
+    {"watch", AppWatch, "renga watch FOLDER|FILE|HOST:PORT [options]", 1, 1, "", false},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -81,15 +84,30 @@ enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
   }
 static const RengaOptionRow rows[] = {
     ROW("steps", INT64, "100", NULL, 0, 1e15,
-        "train: number of the last step, those before a resume included"),
-    ROW("monitor", STRING, NULL, NULL, 0, 0, "train: csv:FILE, a row per step; eval: a row"),
+        "train: number of the last step, those before a resume included; watch: of the run, where "
+        "only its rows are known"),
+    ROW("monitor", STRING, NULL, NULL, 0, 0,
+        "train: csv:FILE, a row per step, tensorboard:DIR, http:PORT or http:HOST:PORT, a page, or "
+        "several with commas; eval: csv:FILE"),
+    ROW("monitor_token", STRING, NULL, NULL, 0, 0,
+        "train, watch: what requests to the page of -monitor http must have; made at random where "
+        "other machines reach it"),
+    ROW("watch_every", REAL, "1", NULL, 0.1, 3600, "watch: seconds between two looks at the run"),
+    ROW("watch_once", BOOL, "false", NULL, 0, 0, "watch: look once and end"),
     ROW("monitor_every", INT64, "0", NULL, 0, 1e15,
         "train: steps, or batches of a validation, per line of progress; 0: at most a line per "
         "second"),
     ROW("progress", STRING, "auto", "auto|bar|lines|none", 0, 0,
-        "train: how progress is shown; auto: a bar on a terminal, lines elsewhere"),
+        "train: how progress is shown; auto: a bar on a terminal, be it that of the errors, and "
+        "lines "
+        "on an output that is none"),
     ROW("eval", STRING, NULL, NULL, 0, 0,
         "train, eval, predict: HDF5 files of the validation part, with commas and patterns"),
+    ROW("data_parallel", STRING, "sync", NULL, 0, 0,
+        "train: sync, gradients are added in each step; local:K, learners train apart and average "
+        "every K steps; gossip:K, they do so by pairs"),
+    ROW("data_learners", INT64, "0", NULL, 0, 1 << 16,
+        "train: copies of the network that train apart, for -data_parallel local and gossip"),
     ROW("eval_every", INT64, "0", NULL, 0, 1e15,
         "train: steps between losses of the validation part; 0: only at the end"),
     ROW("eval_samples", INT64, "0", NULL, 0, 1e15,
@@ -109,10 +127,17 @@ static const RengaOptionRow rows[] = {
         "train: print a checksum of all parameters and moments that no layout changes"),
     ROW("checkpoint", STRING, NULL, NULL, 0, 0,
         "info, generate: the checkpoint's file, or a folder: its newest"),
+    ROW("device", BOOL, "false", NULL, 0, 0,
+        "info: say what computes here: the processor, and a GPU or why there is none"),
     ROW("info_parameters", BOOL, "false", NULL, 0, 0,
         "info: list what is trained, tied, frozen and constant, one line each"),
     ROW("plan_diff", STRING, NULL, NULL, 0, 0,
         "plan: this plan's file, and after it that of another, to be compared"),
+    ROW("plan_tokens", REAL, "0", NULL, 0, 1e18,
+        "plan: tokens of a whole training, for the time and the node-hours that it takes"),
+    ROW("plan_samples", REAL, "0", NULL, 0, 1e18, "plan: the same in samples"),
+    ROW("plan_sweep", STRING, NULL, NULL, 0, 0,
+        "plan on a machine: a table for OPTION:VALUE,VALUE,..., as batch_size:512,1024"),
     ROW("vocabulary_file", STRING, NULL, NULL, 0, 0,
         "data text, pairs: a vocabulary that was kept, a data set with one, or a tokenizer.json; "
         "generate: the same"),
@@ -132,16 +157,20 @@ enum { N_ROWS = sizeof rows / sizeof rows[0] };
 static const struct {
   const char *option, *commands;
 } used_by[] = {
-    {"steps", "train"},
+    {"steps", "train watch"},
     {"resume", "train"},
     {"initial", "train eval predict"},
     {"initial_partial", "train eval predict"},
     {"monitor", "train eval"},
+    {"monitor_token", "train watch"},
+    {"watch_every", "watch"},
+    {"watch_once", "watch"},
     {"monitor_every", "train"},
     {"progress", "train"},
     {"eval_every", "train"},
     {"eval_samples", "train eval"},
     {"parameter_digest", "train"},
+    {"device", "info"},
     {"info_parameters", "info"},
     {"keep_best", "train"},
     {"early_stop", "train"},
@@ -150,6 +179,9 @@ static const struct {
     {"rollback_limit", "train"},
     {"checkpoint", "info generate"},
     {"plan_diff", "plan"},
+    {"plan_tokens", "plan"},
+    {"plan_samples", "plan"},
+    {"plan_sweep", "plan"},
     {"prompt", "generate"},
     {"tokens", "generate"},
     {"temperature", "generate"},
@@ -159,11 +191,15 @@ static const struct {
     {"seed", "train generate data eval predict"},
     {"checkpoint_dir", "train"},
     {"checkpoint_every", "train"},
+    {"checkpoint_async", "train"},
     {"data", "train eval predict"},
     {"data_shuffle", "train"},
-    {"data_lanes", "train"},
-    {"data_lanes_order", "train"},
+    {"data_owners", "train"},
+    {"data_owners_order", "train"},
     {"data_placement", "train"},
+    {"data_cache", "train"},
+    {"data_parallel", "train"},
+    {"data_learners", "train"},
     {"data_hide", "train"},
     {"data_importance", "train"},
     {"data_hide_confidence", "train"},
@@ -177,6 +213,7 @@ static const struct {
     {"profile_save", "profile"},
     {"profile_samples", "profile"},
     {"profile_view", "profile"},
+    {"schedule_view", "plan train"},
 };
 
 /* Two names of whose parameters are used: which one a command has. */
@@ -205,8 +242,8 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   const char *names[N_COMMANDS], *closest;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCheck(argc > 1, printer, RENGA_ERR_OPTION,
-             "renga needs a command: train, info, plan, profile, data, generate, eval, predict "
-             "or options; renga -help says more");
+             "renga needs a command: train, info, plan, profile, data, generate, eval, predict, "
+             "options or watch; renga -help says more");
   for (int c = 0; c < N_COMMANDS; c++) {
     names[c] = commands[c].name;
     if (!strcmp(argv[1], names[c])) *command = &commands[c];
@@ -214,7 +251,7 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   closest = RengaClosestName(argv[1], N_COMMANDS, names);
   RengaCheck(*command, printer, RENGA_ERR_OPTION,
              "renga has no command %s%s%s%s; it has train, info, plan, profile, data, generate, "
-             "eval, predict, options",
+             "eval, predict, options, watch",
              argv[1], closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
   return RENGA_SUCCESS;
 }

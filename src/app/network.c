@@ -138,10 +138,17 @@ RengaErrorCode AppLoadTrained(RengaComm comm, RengaGraph *graph)
 }
 
 /* Several stages per rank are asked for: types that search do not make such plans. */
-RengaErrorCode AppHasChunks(bool *several)
+RengaErrorCode AppHasChunks(RengaComm comm, bool *several)
 {
   int64_t chunks = 0;
+  const char *schedule = NULL;
+  int own = 0;
+  bool wave;
   RengaCall(RengaOptionsGetInt64("pipeline_chunks", &chunks, NULL));
+  RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, NULL));
+  RengaCall(RengaScheduleShareLists(comm, schedule));
+  RengaCall(RengaScheduleFindPlacement(schedule, &own, &wave));
+  if (chunks == 0) chunks = own;
   *several = chunks > 1;
   return RENGA_SUCCESS;
 }
@@ -152,7 +159,7 @@ static RengaErrorCode IsOpen(RengaComm comm, bool *open)
   bool several;
   static const char *const names[] = {"partition_type", "partition_stages", "partition_replicas",
                                       "partition_cuts", "plan_load"};
-  RengaCall(AppHasChunks(&several));
+  RengaCall(AppHasChunks(comm, &several));
   *open = RengaCommGetSize(comm) > 1 && !several;
   for (size_t i = 0; i < sizeof names / sizeof names[0] && *open; i++) {
     const char *text;

@@ -7,8 +7,10 @@
 
 /* Options whose values decide the numbers. */
 static const char *const options[] = {"data_shuffle",
-                                      "data_lanes",
-                                      "data_lanes_order",
+                                      "data_owners",
+                                      "data_owners_order",
+                                      "data_parallel",
+                                      "data_learners",
                                       "data_hide",
                                       "data_importance",
                                       "data_hide_confidence",
@@ -94,8 +96,8 @@ static RengaErrorCode FindSettings(const AppOrigin *origin, Settings *settings)
 {
   char text[64];
   uint64_t digest;
-  int64_t batch, microbatch;
-  RengaCall(RengaPlanGetBatch(origin->plan, &batch, &microbatch));
+  int64_t share, microbatch;
+  RengaCall(RengaPlanGetBatch(origin->plan, &share, &microbatch));
   RengaCall(RengaDataGetDigest(origin->data, &digest));
   settings->count = 0;
   snprintf(text, sizeof text, "%016" PRIx64, RengaGraphGetDigest(origin->graph));
@@ -103,7 +105,7 @@ static RengaErrorCode FindSettings(const AppOrigin *origin, Settings *settings)
   snprintf(text, sizeof text, "%016" PRIx64, digest);
   AddSetting(settings, "data_digest", text);
   AddNumber(settings, "seed", origin->seed);
-  AddNumber(settings, "batch_size", batch);
+  AddNumber(settings, "batch_size", origin->batch);
   AddNumber(settings, "microbatch_size", microbatch);
   AddNumber(settings, "reduction_leaf", RengaPlanGetLeaf(origin->plan));
   RengaCall(AddTotalSteps(settings, origin->steps));
@@ -216,5 +218,13 @@ RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
     RengaCall(RengaCheckpointGetAttribute(checkpoint, chosen[i], &was));
     if (was && !given) RengaCall(RengaOptionsSetValue(chosen[i], was));
   }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppSayWritten(RengaCheckpoint checkpoint, AppMonitor monitor)
+{
+  int64_t step;
+  RengaCall(RengaCheckpointGetWritten(checkpoint, &step));
+  RengaCall(AppMonitorSay(monitor, "checkpoint after step %lld\n", (long long)step));
   return RENGA_SUCCESS;
 }

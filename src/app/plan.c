@@ -20,18 +20,24 @@ static RengaErrorCode OpenLayout(const App *app, RengaPartition partition, bool 
   return RENGA_SUCCESS;
 }
 
-/* Bubble if time goes as FLOPs and a backward takes two forwards. */
+/* Bubble if time goes as FLOPs and a backward takes two forwards, one of them for gradients of
+   parameters. */
 static RengaErrorCode PrintSchedule(MPI_Comm printer, RengaPlan plan, RengaSchedule schedule)
 {
   int p = RengaPlanGetStageCount(plan);
   double *time = NULL, makespan = 0, bubble = 0;
   const char *type;
   RengaCall(RengaMalloc(2 * p, &time));
+  const RengaScheduleDurations durations = {.seconds = {[RENGA_ACTION_FORWARD] = time,
+                                                        [RENGA_ACTION_RECOMPUTE] = time,
+                                                        [RENGA_ACTION_BACKWARD] = time + p,
+                                                        [RENGA_ACTION_BACKWARD_INPUT] = time,
+                                                        [RENGA_ACTION_BACKWARD_WEIGHT] = time}};
   for (int s = 0; s < p; s++) {
     time[s] = RengaPlanGetStage(plan, s)->forward_flops;
     time[p + s] = 2 * time[s];
   }
-  RengaErrorCode code = RengaScheduleSimulate(schedule, time, time + p, NULL, &makespan, &bubble);
+  const RengaErrorCode code = RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble);
   RengaFree(&time);
   RengaCall(code);
   RengaCall(RengaScheduleGetType(schedule, &type));
@@ -59,24 +65,50 @@ static RengaErrorCode PrintMessages(MPI_Comm printer, int count, const RengaMess
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PrintRun(const App *app, RengaGraph graph, RengaPlan plan)
+/* The plan's own, where the options say nothing. */
+static RengaErrorCode SetUpSchedule(RengaPlan plan, int count, const RengaMessage messages[],
+                                    RengaSchedule schedule)
+{
+  const char *type;
+  double eager = 0;
+  int64_t batch, microbatch;
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
+  RengaCall(RengaPlanGetSchedule(plan, &type));
+  RengaCall(RengaPlanGetEager(plan, &eager));
+  if (type) RengaCall(RengaScheduleSetType(schedule, type));
+  if (type && eager > 0) RengaCall(RengaScheduleSetEager(schedule, eager));
+  RengaCall(RengaScheduleSetFromOptions(schedule));
+  RengaCall(RengaScheduleSetPlan(schedule, plan, RengaPlanMicrobatches(plan, batch), count,
+                                 messages, false));
+  RengaCall(RengaScheduleSetUp(schedule));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ViewPlanSchedule(const App *app, RengaPlan plan, RengaSchedule schedule)
+{
+  RengaScheduleStep step = {.plan = plan};
+  const char *view;
+  bool drawn;
+  RengaCall(AppReadScheduleView(app->comm, &view, &drawn));
+  RengaCall(drawn ? AppDrawSchedule(app->comm, schedule, view, &step)
+                  : RengaScheduleViewFromOptions(schedule));
+  return RENGA_SUCCESS;
+}
+
+/* print: what is not said of a plan without a prediction; else as -schedule_view asks. */
+static RengaErrorCode ShowSchedule(const App *app, RengaGraph graph, RengaPlan plan, bool print)
 {
   MPI_Comm printer;
   RengaSchedule schedule = NULL;
   RengaMessage *messages = NULL;
   int count = 0;
-  int64_t batch, microbatch;
   RengaCall(RengaObjectGetComm(app->comm, &printer));
-  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   RengaCall(RengaPlanGetMessages(plan, graph, &count, &messages));
-  RengaErrorCode code = PrintMessages(printer, count, messages);
+  RengaErrorCode code = print ? PrintMessages(printer, count, messages) : RENGA_SUCCESS;
   if (!code) code = RengaScheduleCreate(app->comm, &schedule);
-  if (!code) code = RengaScheduleSetFromOptions(schedule);
+  if (!code) code = RengaErrorAgree(printer, SetUpSchedule(plan, count, messages, schedule));
   if (!code)
-    code = RengaScheduleSetPlan(schedule, plan, RengaPlanMicrobatches(plan, batch), count, messages,
-                                false);
-  if (!code) code = RengaScheduleSetUp(schedule);
-  if (!code) code = PrintSchedule(printer, plan, schedule);
+    code = print ? PrintSchedule(printer, plan, schedule) : ViewPlanSchedule(app, plan, schedule);
   if (schedule) RengaCall(RengaScheduleDestroy(&schedule));
   RengaFree(&messages);
   RengaCall(code);
@@ -121,22 +153,33 @@ static RengaErrorCode ForecastMemory(const App *app, RengaGraph graph, RengaPlan
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan)
+/* On standard output, with what the options ask beside the plan; nodes 0: of no machine. */
+static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan, int64_t nodes)
 {
   RengaViewer viewer = NULL;
   RengaPlanPrediction prediction;
-  const char *view;
-  bool given = false;
-  RengaCall(RengaOptionsGetString("plan_view", &view, &given));
-  RengaCall(ForecastMemory(app, graph, plan));
-  RengaCall(AppViewPlan(app->comm, plan));
-  if (given) return RENGA_SUCCESS;
+  AppBudget budget;
+  RengaCall(AppReadBudget(app->comm, graph, &budget));
   RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
   const RengaErrorCode code = RengaPlanView(plan, viewer);
   RengaCall(RengaViewerDestroy(&viewer));
   RengaCall(code);
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
-  if (prediction.step <= 0) RengaCall(PrintRun(app, graph, plan));
+  if (prediction.step <= 0) RengaCall(ShowSchedule(app, graph, plan, true));
+  RengaCall(AppPrintBudget(app->comm, &budget, plan, nodes));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan, int64_t nodes)
+{
+  const char *view;
+  bool given = false, drawn = false;
+  RengaCall(RengaOptionsGetString("plan_view", &view, &given));
+  RengaCall(ForecastMemory(app, graph, plan));
+  RengaCall(AppViewPlan(app->comm, plan));
+  if (!given) RengaCall(PrintPlan(app, graph, plan, nodes));
+  RengaCall(RengaOptionsGetString("schedule_view", &view, &drawn));
+  if (drawn) RengaCall(ShowSchedule(app, graph, plan, false));
   return RENGA_SUCCESS;
 }
 
@@ -185,19 +228,30 @@ static RengaErrorCode FindFiles(const App *app, const char **file, bool *given)
   return RENGA_SUCCESS;
 }
 
-/* On the machine that the options name: one plan, or a table for several numbers of its nodes. */
+/* On the machine that the options name: one plan, or a table for several numbers of its nodes, or
+   values of an option. */
 static RengaErrorCode PlanMachine(const App *app, RengaGraph graph)
 {
   RengaMachine machine = NULL;
   RengaPlan plan = NULL;
   const int64_t *nodes;
+  const char *sweep;
+  int64_t devices = 0, per_node = 1;
   int count = 0;
+  bool swept;
+  RengaCall(RengaOptionsGetString("plan_sweep", &sweep, &swept));
   RengaCall(RengaMachineCreate(app->comm, &machine));
   RengaErrorCode code = RengaMachineSetFromOptions(machine);
   if (!code) code = RengaMachineGetNodeCounts(machine, &count, &nodes);
-  if (!code && count > 1) code = AppPlanNodes(app->comm, graph, machine);
-  if (!code && count <= 1) code = AppPlanMachine(app->comm, graph, 0, &plan);
-  if (!code && plan) code = ShowPlan(app, graph, plan);
+  if (!code) code = RengaMachineGetDeviceCount(machine, &devices);
+  if (!code) code = RengaMachineGetDevicesPerNode(machine, &per_node);
+  if (!code && swept)
+    code = AppPlanSweep(app->comm, graph, machine, sweep);
+  else if (!code && count > 1)
+    code = AppPlanNodes(app->comm, graph, machine);
+  else if (!code)
+    code = AppPlanMachine(app->comm, graph, 0, &plan);
+  if (!code && plan) code = ShowPlan(app, graph, plan, devices / per_node);
   if (plan) RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaMachineDestroy(&machine));
   RengaCall(code);
@@ -215,7 +269,7 @@ static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
   if (!code) code = RengaPartitionSetFromOptions(partition);
   if (!code) code = RengaPartitionSolve(partition, &plan);
   if (!code && open) code = RengaPlanSetAvailableRanks(plan, 0);
-  if (!code) code = ShowPlan(app, graph, plan);
+  if (!code) code = ShowPlan(app, graph, plan, 0);
   if (plan) RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaPartitionDestroy(&partition));
   RengaCall(code);
@@ -225,9 +279,15 @@ static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
 static RengaErrorCode MakeOwnPlan(const App *app)
 {
   RengaGraph graph = NULL;
-  const char *file;
-  bool machine = false;
+  MPI_Comm printer;
+  const char *file, *sweep, *view;
+  bool machine = false, swept = false, drawn;
+  RengaCall(RengaObjectGetComm(app->comm, &printer));
   RengaCall(RengaOptionsGetString("machine_file", &file, &machine));
+  RengaCall(RengaOptionsGetString("plan_sweep", &sweep, &swept));
+  RengaCall(AppReadScheduleView(app->comm, &view, &drawn)); /* a file that cannot be written */
+  RengaCheck(machine || !swept, printer, RENGA_ERR_OPTION,
+             "-plan_sweep %s is for a machine: give -machine_file", sweep);
   RengaCall(AppLoadGraph(app->comm, NULL, &graph));
   const RengaErrorCode code = machine ? PlanMachine(app, graph) : PlanRanks(app, graph);
   RengaCall(RengaGraphDestroy(&graph));

@@ -1,5 +1,6 @@
-/* What reading the data set takes, for the planner: a few samples of each input, read again and
-   again. They lie in the file cache then, as those of a data set that fits into it do. */
+/* What the planner is told of the data set: its samples, and what reading it takes. For that a few
+   samples of each input are read again and again: they lie in the file cache then, as those of a
+   data set that fits into it do. */
 #include "app.h"
 
 enum { SAMPLES = 16, ROUNDS = 5 };
@@ -36,5 +37,18 @@ RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, 
     RengaFree(&buffer);
     RengaCall(code);
   }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppAddPasses(RengaPartition partition, RengaData data, int64_t eval_samples)
+{
+  int64_t samples = 0;
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(partition, &printer));
+  RengaCall(RengaDataGetCount(data, RENGA_DATA_TRAINING, &samples));
+  RengaCheck(samples > 0, printer, RENGA_ERR_FILE_FORMAT,
+             "the data set has no samples to train with");
+  RengaCall(RengaPartitionAddDataPass(partition, samples));
+  if (eval_samples > 0) RengaCall(RengaPartitionAddDataPass(partition, eval_samples));
   return RENGA_SUCCESS;
 }

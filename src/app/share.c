@@ -33,10 +33,10 @@ static RengaErrorCode FindLoad(RengaComm comm, RengaPlan plan, RengaDevice devic
   const int64_t all = RengaPlanMicrobatches(plan, batch);
   const int64_t mine = RengaPlanBound(all, row->shape.replicas, replica + 1) -
                        RengaPlanBound(all, row->shape.replicas, replica);
-  const int across = stages / row->shape.chunks; /* that the rank's stages are apart */
   double seconds = 0;
-  for (int s = stage; s < stages; s += across) {
+  for (int s = stage; s < stages; s++) {
     const RengaPlanStage *own = RengaPlanGetStage(plan, s);
+    if (RengaPlanGetFirstStage(plan, s) != RengaPlanGetFirstStage(plan, stage)) continue;
     seconds += own->forward_seconds + own->backward_seconds;
   }
   load->seconds = (double)mine * seconds + prediction.update;

@@ -96,26 +96,10 @@ typedef struct {
   int64_t forecast, measured, resident;
 } Memory;
 
-/* "idle", "stage 1, replica 0", "stages 0, 2, replica 0". */
-static RengaErrorCode DescribeRank(RengaPlan plan, int rank, size_t size, char what[])
-{
-  RengaPlanPlace place[2];
-  int count;
-  RengaCall(RengaPlanFindPlaces(plan, rank, 2, place, &count));
-  if (count == 0)
-    snprintf(what, size, "idle");
-  else if (count == 1)
-    snprintf(what, size, "stage %d, replica %d", place[0].stage, place[0].replica);
-  else
-    snprintf(what, size, "stages %d, %d%s, replica %d", place[0].stage, place[1].stage,
-             count > 2 ? ", …" : "", place[0].replica);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode PrintRank(MPI_Comm printer, RengaPlan plan, int rank, const Memory *memory)
 {
   char forecast[32], measured[32], resident[32], what[64];
-  RengaCall(DescribeRank(plan, rank, sizeof what, what));
+  RengaCall(AppDescribeRank(plan, rank, sizeof what, what));
   RengaFormatBytes((double)memory->forecast, sizeof forecast, forecast);
   RengaFormatBytes((double)memory->measured, sizeof measured, measured);
   RengaFormatBytes((double)memory->resident, sizeof resident, resident);
@@ -166,9 +150,29 @@ static RengaErrorCode SetForecasts(RengaPlan plan, RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* "mf.user.weight is updated by the rows that a step reads: up to 1024 of 138493" */
+static RengaErrorCode PrintTablesByRows(RengaComm comm, RengaPipeline pipeline)
+{
+  const RengaPipelineParameter *list;
+  int count;
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaPipelineListParameters(pipeline, &count, &list));
+  for (int p = 0; p < count; p++) {
+    int64_t rows = 0;
+    if (!list[p].state) RengaCall(RengaPipelineGetRows(pipeline, list[p].name, &rows));
+    if (rows > 0)
+      RengaCall(RengaPrintf(printer,
+                            "%s is updated by the rows that a step reads: up to %lld of %lld\n",
+                            list[p].name, (long long)rows, (long long)list[p].spec.dim[0]));
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline)
 {
   Memory *all = NULL;
+  RengaCall(PrintTablesByRows(comm, pipeline));
   if (RengaPlanGetStage(plan, 0)->shape.chunks > 1) {
     RengaCall(SetForecasts(plan, pipeline));
     return RENGA_SUCCESS;

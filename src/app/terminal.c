@@ -1,5 +1,5 @@
-/* Does standard output end on a terminal? Under mpiexec it is a pipe, so the launcher is asked: the
-   first ancestor that is one, through /proc. */
+/* Does what this process prints end on a terminal? Under mpiexec it is a pipe, so the launcher is
+   asked: the first ancestor that is one, through /proc. */
 #include "app.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -32,14 +32,15 @@ static bool IsLauncher(const char *name)
   return false;
 }
 
-/* The standard output of the launcher, opened to ask its size; -1 where it is no terminal. */
-static int OpenLaunchersOutput(void)
+/* The output of the launcher with that number, opened to ask its size; -1 where it is no terminal.
+ */
+static int OpenLaunchersOutput(int output)
 {
   char name[64], file_name[64];
   for (int process = (int)getppid(), parent = 0, steps = 0; process > 1 && steps < 8; steps++) {
     if (!ReadProcess(process, sizeof name, name, &parent)) return -1;
     if (IsLauncher(name)) {
-      snprintf(file_name, sizeof file_name, "/proc/%d/fd/1", process);
+      snprintf(file_name, sizeof file_name, "/proc/%d/fd/%d", process, output);
       int file = open(file_name, O_WRONLY | O_NOCTTY | O_NONBLOCK);
       if (file >= 0 && isatty(file)) return file;
       if (file >= 0) close(file);
@@ -56,14 +57,14 @@ static int ColumnsOf(int file)
   return ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-bool AppTerminal(int *columns)
+bool AppTerminal(int output, int *columns)
 {
   *columns = 80;
-  if (isatty(STDOUT_FILENO)) {
-    *columns = ColumnsOf(STDOUT_FILENO);
+  if (isatty(output)) {
+    *columns = ColumnsOf(output);
     return true;
   }
-  int file = OpenLaunchersOutput();
+  int file = OpenLaunchersOutput(output);
   if (file < 0) return false;
   *columns = ColumnsOf(file);
   close(file);

@@ -1,5 +1,5 @@
 /* renga train: network, data, plan, pipeline, checkpoint; then steps. */
-#include "app.h"
+#include "learners.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +13,14 @@ typedef struct {
   AppHiding hiding;
   RengaData data;
   RengaPlan plan;
-  RengaPipeline pipeline;
+  AppLearners learners;
+  RengaPipeline pipeline;     /* lent: the first of this rank's learners */
   RengaOptimizer optimizer;   /* lent by the pipeline */
   RengaCheckpoint checkpoint; /* NULL without -checkpoint_dir and -time_limit */
   AppMonitor monitor;
-  int64_t seed, steps, batch;       /* steps: number of the last one */
+  AppTimeline timeline;             /* NULL: it is not drawn */
+  int64_t seed, steps;              /* steps: number of the last one */
+  int64_t batch;                    /* samples that the pipeline takes at once */
   int64_t eval_every, eval_samples; /* eval_samples: of the validation part, 0: there are none */
   int64_t step;                     /* done so far, those before a resume included */
   int64_t timed_steps;              /* without the first, which warms up */
@@ -28,8 +31,7 @@ typedef struct {
   double best;                  /* the least validation loss, HUGE_VAL: there was none */
   int64_t best_step, validated; /* after which steps; validated -1: none */
   int *exit_code;               /* of the program */
-  bool stopped;                 /* asked to leave early, or the time is up */
-  bool unsaved;                 /* the last checkpoint could not be written */
+  bool stopped, unsaved; /* asked to leave, or the time is up; the last checkpoint is missing */
 } Training;
 
 /* What validations decide needs validations. */
@@ -52,61 +54,57 @@ static RengaErrorCode CheckValidation(Training *training)
 
 static RengaErrorCode SetUpData(Training *training)
 {
-  const AppFields *fields = &training->fields;
   int64_t validation = 0, wanted = 0;
   RengaCall(AppFindFields(training->comm, training->graph, &training->fields));
-  RengaCall(AppOpenData(training->comm, fields, false, &training->data));
+  RengaCall(AppOpenData(training->comm, &training->fields, false, &training->data));
   RengaCall(RengaDataGetCount(training->data, RENGA_DATA_VALIDATION, &validation));
   RengaCall(RengaOptionsGetInt64("eval_samples", &wanted, NULL));
   training->eval_samples = wanted && wanted < validation ? wanted : validation;
   RengaCall(CheckValidation(training));
   if (training->eval_samples > 0)
-    RengaCall(AppAccuracyCreate(training->graph, fields, &training->accuracy));
+    RengaCall(AppAccuracyCreate(training->graph, &training->fields, &training->accuracy));
   return RENGA_SUCCESS;
 }
 
-/* The sizes of batches that will occur besides the whole one. */
-static RengaErrorCode AnnounceShortBatches(Training *training)
+static RengaErrorCode PlanLearner(Training *training)
 {
-  int64_t samples = 0;
-  RengaCall(RengaDataGetCount(training->data, RENGA_DATA_TRAINING, &samples));
-  RengaCheck(samples > 0, training->printer, RENGA_ERR_FILE_FORMAT,
-             "the data set has no samples to train with");
-  if (samples % training->batch)
-    RengaCall(RengaPipelineSetDataShortBatch(training->pipeline, samples % training->batch));
-  if (training->eval_samples % training->batch)
-    RengaCall(RengaPipelineSetDataShortBatch(training->pipeline,
-                                             training->eval_samples % training->batch));
+  RengaPartition partition = NULL;
+  RengaSettings settings;
+  int64_t microbatch;
+  RengaCall(RengaPipelineGetSettings(training->pipeline, &settings));
+  RengaCall(AppMakePartition(training->comm, training->graph, 0, 0, &partition));
+  RengaCall(AppLearnersSetPartition(&training->learners, partition));
+  RengaCall(RengaPartitionSetSettings(partition, settings));
+  RengaCall(AppSetReading(partition, &training->fields, training->data));
+  RengaCall(
+      AppLearnersAddPasses(&training->learners, partition, training->data, training->eval_samples));
+  RengaCall(RengaPartitionSolve(partition, &training->plan));
+  RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(RengaPlanGetBatch(training->plan, &training->batch, &microbatch));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SetUpPipeline(Training *training)
 {
-  RengaPartition partition = NULL;
-  RengaSettings settings;
-  int64_t microbatch = 0;
-  RengaCall(RengaPipelineCreate(training->comm, &training->pipeline));
-  RengaCall(RengaPipelineSetSeed(training->pipeline, (uint64_t)training->seed));
-  RengaCall(RengaPipelineSetFromOptions(training->pipeline));
+  AppLearners *learners = &training->learners;
+  RengaCall(AppLearnersCreate(training->comm, training->seed, training->steps, learners));
+  training->pipeline = learners->pipeline[0];
   RengaCall(RengaPipelineGetOptimizer(training->pipeline, &training->optimizer));
-  RengaCall(RengaOptimizerSetTotalSteps(training->optimizer, training->steps));
-  RengaCall(RengaPipelineGetSettings(training->pipeline, &settings));
-  RengaCall(AppMakePartition(training->comm, training->graph, 0, 0, &partition));
-  RengaCall(RengaPartitionSetSettings(partition, settings));
-  RengaCall(AppSetReading(partition, &training->fields, training->data));
-  RengaCall(RengaPartitionSolve(partition, &training->plan));
-  RengaCall(RengaPartitionDestroy(&partition));
-  RengaCall(RengaPlanGetBatch(training->plan, &training->batch, &microbatch));
-  RengaCall(AppPrintStart(training->comm, training->graph, training->plan));
-  RengaCall(RengaPipelineSetPlan(training->pipeline, training->graph, training->plan));
-  RengaCall(AnnounceShortBatches(training));
-  RengaCall(RengaDataSetBatch(training->data, training->batch));
+  RengaCall(PlanLearner(training));
+  if (learners->group == 0)
+    RengaCall(AppPrintStart(learners->ranks, training->graph, training->plan));
+  RengaCall(AppLearnersPrint(learners));
+  RengaCall(RengaDataSetBatch(training->data, training->batch * learners->count));
   training->hiding.data = training->data;
   RengaCall(AppHidingCreate(training->comm, training->graph, training->optimizer, training->batch,
                             training->steps, &training->hiding));
-  RengaCall(RengaPipelineSetUp(training->pipeline));
-  RengaCall(AppSetPlanMemory(training->comm, training->plan, training->pipeline));
+  RengaCall(AppLearnersSetUp(learners, training->graph, training->plan, training->data,
+                             training->eval_samples));
+  RengaCall(AppLearnersPlaceData(learners, training->data, &training->fields));
+  RengaCall(AppSetPlanMemory(learners->ranks, training->plan, training->pipeline));
+  RengaCall(AppCheckCopies(training->comm, training->plan, training->pipeline));
   RengaCall(AppViewPlan(training->comm, training->plan));
+  if (!learners->apart) RengaCall(AppViewSchedule(training->comm, training->pipeline));
   return RENGA_SUCCESS;
 }
 
@@ -129,11 +127,10 @@ static RengaErrorCode TakeBestState(Training *training)
 /* A job's script gives the same command when it goes on. */
 static RengaErrorCode TakeInitialState(Training *training)
 {
-  RengaCheckpointInitial initial;
   const char *path;
   RengaCall(RengaOptionsGetString("initial", &path, NULL));
   if (!training->goes_on)
-    RengaCall(AppReadInitial(training->comm, training->pipeline, false, &initial));
+    RengaCall(AppLearnersReadInitial(&training->learners));
   else if (path)
     RengaCall(RengaPrintf(training->printer,
                           "-initial %s is not read: the run goes on from its own checkpoint\n",
@@ -143,13 +140,15 @@ static RengaErrorCode TakeInitialState(Training *training)
 
 static RengaErrorCode ResumeTraining(Training *training)
 {
-  const AppOrigin origin = {training->graph,     training->data, training->plan,
-                            training->optimizer, training->seed, training->steps};
+  const AppOrigin origin = {training->graph,         training->data, training->plan,
+                            training->optimizer,     training->seed, training->steps,
+                            training->learners.batch};
   bool found = false, resume;
   if (training->checkpoint == NULL) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointSetPipeline(training->checkpoint, training->pipeline));
   if (!training->saves) return RENGA_SUCCESS;
   RengaCall(AppSetOrigin(training->checkpoint, &origin));
+  RengaCall(AppLearnersSetCheckpoint(&training->learners, training->checkpoint));
   RengaCall(AppHidingAddState(&training->hiding, training->checkpoint));
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
   if (!resume) return RENGA_SUCCESS;
@@ -160,6 +159,7 @@ static RengaErrorCode ResumeTraining(Training *training)
     return RENGA_SUCCESS;
   }
   training->goes_on = true;
+  RengaCall(AppLearnersSetStep(&training->learners, training->step));
   RengaCall(AppCompareOrigin(training->comm, training->checkpoint, &origin));
   RengaCall(TakeBestState(training));
   RengaCall(
@@ -191,21 +191,10 @@ static RengaErrorCode OpenDirectory(Training *training, bool resume)
 /* Early: a wrong option or a directory that cannot be written is found before any work. */
 static RengaErrorCode SetUpCheckpoint(Training *training)
 {
-  const char *directory, *every, *manner;
-  bool resume, every_given, best;
+  const char *directory;
+  bool resume;
   double seconds;
-  RengaCall(RengaOptionsGetString("checkpoint_dir", &directory, NULL));
-  RengaCall(RengaOptionsGetString("checkpoint_every", &every, &every_given));
-  RengaCall(RengaOptionsGetString("on_nonfinite", &manner, NULL));
-  RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
-  RengaCall(RengaOptionsGetBool("keep_best", &best, NULL));
-  const char *needs = resume                            ? "resume"
-                      : best                            ? "keep_best"
-                      : every_given                     ? "checkpoint_every"
-                      : strcmp(manner, "rollback") == 0 ? "on_nonfinite rollback"
-                                                        : NULL;
-  RengaCheck(directory || !needs, training->printer, RENGA_ERR_OPTION,
-             "-%s needs -checkpoint_dir: where are the checkpoints?", needs);
+  RengaCall(AppFindDirectory(training->comm, &directory, &resume));
   RengaCall(AppFindTimeLimit(training->comm, &seconds));
   if (!directory && seconds == 0) return RENGA_SUCCESS;
   if (!directory)
@@ -227,7 +216,8 @@ static RengaErrorCode SetUpTraining(Training *training)
   RengaCall(RengaOptionsGetInt64("seed", &training->seed, NULL));
   RengaCall(RengaOptionsGetInt64("steps", &training->steps, NULL));
   RengaCall(RengaOptionsGetInt64("eval_every", &training->eval_every, NULL));
-  RengaCall(AppMonitorCheck(training->comm));
+  RengaCall(AppTimelineCreate(training->comm, &training->timeline));
+  RengaCall(AppMonitorCreate(training->comm, &training->monitor));
   RengaCall(SetUpCheckpoint(training));
   if (!training->goes_on) RengaCall(AppPeekInitial(training->comm));
   RengaCall(AppLoadTrained(training->comm, &training->graph));
@@ -235,23 +225,19 @@ static RengaErrorCode SetUpTraining(Training *training)
   RengaCall(SetUpPipeline(training));
   RengaCall(ResumeTraining(training));
   RengaCall(TakeInitialState(training));
-  RengaCall(AppMonitorCreate(training->comm, training->step, training->steps,
-                             AppTokensPerSample(&training->fields), &training->monitor));
+  const AppRun run = {training->step, training->steps, AppTokensPerSample(&training->fields),
+                      training->plan, training->pipeline};
+  RengaCall(AppMonitorBegin(training->monitor, &run));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SayValidation(Training *training, double loss)
 {
-  char accuracy[64] = "", perplexity[64] = "";
-  const double value = AppPerplexity(&training->fields, &training->accuracy, loss);
+  AppValidation found = {loss, AppPerplexity(&training->fields, &training->accuracy, loss), -1,
+                         training->step, training->eval_samples};
   if (training->accuracy.counted > 0)
-    snprintf(accuracy, sizeof accuracy, " accuracy %.2f %%",
-             100 * training->accuracy.right / training->accuracy.counted);
-  if (value > 0) snprintf(perplexity, sizeof perplexity, " perplexity %.5g", value);
-  RengaCall(AppMonitorSay(
-      training->monitor, "validation loss %.6g%s%s after step %lld (%lld samples)\n", loss,
-      perplexity, accuracy, (long long)training->step, (long long)training->eval_samples));
-  RengaCall(AppMonitorValidation(training->monitor, loss, value));
+    found.accuracy = training->accuracy.right / training->accuracy.counted;
+  RengaCall(AppMonitorValidation(training->monitor, &found));
   return RENGA_SUCCESS;
 }
 
@@ -304,38 +290,32 @@ static RengaErrorCode UseValidation(Training *training, double loss)
 /* Mean over the samples of the validation part, batch by batch. */
 static RengaErrorCode Validate(Training *training)
 {
-  const AppLosses losses = {training->comm,      training->data,  training->pipeline,
-                            &training->accuracy, training->batch, training->monitor};
+  const AppLosses losses = {training->learners.ranks, training->data,  training->pipeline,
+                            &training->accuracy,      training->batch, training->monitor};
   double sum = 0;
+  RengaCall(AppLearnersShowMean(&training->learners));
   AppAccuracyBegin(&training->accuracy);
   RengaCall(AppAddLosses(&losses, RENGA_DATA_VALIDATION, training->eval_samples, &sum));
+  RengaCall(AppLearnersHideMean(&training->learners));
   training->validated = training->step;
   if (training->eval_samples > 0)
     RengaCall(UseValidation(training, sum / (double)training->eval_samples));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RecordStep(Training *training, double loss, int64_t samples, double seconds)
+static RengaErrorCode RecordStep(Training *training, AppRow *row)
 {
-  AppRow row = {.step = training->step, .loss = loss, .seconds = seconds, .samples = samples};
-  RengaCall(RengaOptimizerGetLearningRate(training->optimizer, row.step, &row.learning_rate));
-  RengaCall(RengaPipelineGetGradientNorm(training->pipeline, &row.gradient_norm));
-  RengaCall(AppMonitorStep(training->monitor, &row));
+  RengaCall(RengaOptimizerGetLearningRate(training->optimizer, row->step, &row->learning_rate));
+  RengaCall(AppMonitorStep(training->monitor, row));
   return RENGA_SUCCESS;
 }
 
-/* A step that was not finite ends the run; the checkpoint that it went on from must not be resumed
-   for ever. */
 static RengaErrorCode AfterFailure(Training *training, RengaErrorCode code)
 {
-  RengaPipelineStepInfo info;
-  int64_t count = 0;
-  if (code != RENGA_ERR_NUMERIC || !training->saves) return code;
-  if (RengaPipelineGetNonfiniteCount(training->pipeline, &count) != RENGA_SUCCESS || count == 0)
-    return code; /* other numbers were wrong */
-  if (RengaPipelineGetLastStep(training->pipeline, &info) == RENGA_SUCCESS && !info.finite &&
-      info.step == training->step)
-    RengaCheckpointMarkBad(training->checkpoint);
+  if (code && training->saves && !training->learners.apart)
+    AppEndCheckpoints(training->pipeline, training->step, code, &training->checkpoint);
+  if (code && training->saves && training->learners.apart)
+    AppLearnersEndCheckpoints(&training->learners, training->step, code, &training->checkpoint);
   return code;
 }
 
@@ -374,23 +354,29 @@ static RengaErrorCode StepOverHidden(Training *training, const RengaBatch *batch
 static RengaErrorCode TrainStep(Training *training)
 {
   AppWindow window = {.data = training->data, .part = RENGA_DATA_TRAINING};
-  int64_t count;
-  double loss, begin = MPI_Wtime();
+  AppRow row = {.step = training->step};
+  const double begin = MPI_Wtime();
   RengaCall(AppHidingBeginStep(&training->hiding, training->monitor, training->step));
-  RengaCall(RengaDataGetStep(training->data, RENGA_DATA_TRAINING, training->batch, training->step,
-                             &window.first, &count, &window.epoch));
-  RengaBatch batch = {.samples = count, .read = AppReadWindow, .user = &window};
+  RengaCall(RengaDataBeginStep(training->data, training->step));
+  RengaCall(RengaDataGetStep(training->data, RENGA_DATA_TRAINING, training->learners.batch,
+                             training->step, &window.first, &row.samples, &window.epoch));
+  RengaCall(AppMonitorBeginStep(training->monitor));
+  RengaBatch batch = {.samples = row.samples, .read = AppReadWindow, .user = &window};
   if (AppHidingHides(&training->hiding, &window)) return StepOverHidden(training, &batch);
-  RengaErrorCode code = RengaPipelineStep(training->pipeline, &batch, &loss);
-  RengaCall(AfterFailure(training, code));
-  RengaPipelineStepInfo info;
-  RengaCall(RengaPipelineGetLastStep(training->pipeline, &info));
-  double seconds = MPI_Wtime() - begin;
-  RengaCall(RecordStep(training, loss, count, seconds));
+  RengaCall(AppTimelineBeginStep(training->timeline));
+  RengaCall(AfterFailure(training, AppLearnersStep(&training->learners, &window, &row)));
+  RengaPipelineStepInfo info = {.finite = true};
+  if (!training->learners.apart) RengaCall(RengaPipelineGetLastStep(training->pipeline, &info));
+  RengaCall(AppLearnersExchange(&training->learners, training->step + 1));
+  row.seconds = MPI_Wtime() - begin;
+  RengaCall(AppTimelineEndStep(training->timeline,
+                               info.finite && row.samples == training->learners.batch,
+                               training->step, row.seconds));
+  RengaCall(RecordStep(training, &row));
   RengaCall(AppHidingKeep(&training->hiding, training->pipeline, &window));
   if (!info.finite && !info.counts) RengaCall(RollBack(training));
   training->timed_steps++;
-  training->timed_seconds += seconds;
+  training->timed_seconds += row.seconds;
   training->step++;
   return RENGA_SUCCESS;
 }
@@ -402,9 +388,7 @@ static RengaErrorCode BetweenSteps(Training *training)
   if (training->step == training->steps) return RENGA_SUCCESS; /* the end does both */
   if (training->checkpoint)
     RengaCall(RengaCheckpointStep(training->checkpoint, &wrote, &training->stopped));
-  if (wrote)
-    RengaCall(AppMonitorSay(training->monitor, "checkpoint after step %lld\n",
-                            (long long)training->step));
+  if (wrote) RengaCall(AppSayWritten(training->checkpoint, training->monitor));
   if (training->eval_every && training->step % training->eval_every == 0 && !training->stopped)
     RengaCall(Validate(training));
   return RENGA_SUCCESS;
@@ -452,6 +436,24 @@ static RengaErrorCode WriteLast(Training *training)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode PrintEnd(Training *training)
+{
+  const double seconds = training->timed_seconds / (double)training->timed_steps;
+  if (training->timed_steps > 0 && training->learners.apart)
+    RengaCall(AppMonitorSay(training->monitor, "%.4g s per step\n", seconds));
+  else if (training->timed_steps > 0)
+    RengaCall(AppPrintSpeed(training->comm, training->plan, training->pipeline, training->monitor,
+                            seconds));
+  if (training->learners.group == 0)
+    RengaCall(AppPrintMemory(training->learners.ranks, training->plan, training->pipeline));
+  RengaCall(
+      AppTimelineDraw(training->timeline, training->pipeline, training->plan, training->monitor));
+  RengaCall(AppPrintTraffic(training->comm, training->data, training->monitor));
+  RengaCall(AppLearnersShowMean(&training->learners));
+  RengaCall(AppPrintDigest(training->pipeline, training->monitor));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode FinishTraining(Training *training, int64_t first)
 {
   bool early = training->stopped && training->step < training->steps;
@@ -460,22 +462,19 @@ static RengaErrorCode FinishTraining(Training *training, int64_t first)
   else if (training->validated != training->step)
     RengaCall(Validate(training));
   if (training->saves && training->step > first && !early) RengaCall(WriteLast(training));
-  if (training->timed_steps > 0)
-    RengaCall(AppPrintSpeed(training->comm, training->plan, training->pipeline, training->monitor,
-                            training->timed_seconds / (double)training->timed_steps));
-  RengaCall(AppPrintMemory(training->comm, training->plan, training->pipeline));
-  RengaCall(AppPrintDigest(training->pipeline, training->monitor));
+  RengaCall(PrintEnd(training));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode DestroyTraining(Training *training)
 {
   if (training->checkpoint) RengaCall(RengaCheckpointDestroy(&training->checkpoint));
-  RengaCall(RengaPipelineDestroy(&training->pipeline));
+  RengaCall(AppLearnersDestroy(&training->learners));
   RengaCall(RengaPlanDestroy(&training->plan));
   RengaCall(RengaDataDestroy(&training->data));
   AppAccuracyDestroy(&training->accuracy);
   AppHidingFree(&training->hiding);
+  AppTimelineDestroy(&training->timeline);
   AppFreeFields(&training->fields);
   RengaCall(RengaGraphDestroy(&training->graph));
   RengaCall(AppMonitorDestroy(&training->monitor, *training->exit_code != 0));

@@ -39,6 +39,11 @@ says "trained, several uses "
 accepts 1 info -graph $gpt -info_parameters -graph_frozen '*' -graph_trained 'wpe*'
 says "  trained                  wpe"
 says "  frozen                   blocks.0.ln1.weight"
+accepts 1 info -device
+says "device cpu: "
+says "  instruction set "
+accepts 2 info -device -device_type cuda -device_cuda_module "$PWD/none.so"
+says "device cuda: not here: "
 accepts 1 plan -graph $gpt -partition_stages 3 -partition_replicas 2 -batch_size 64
 says "plan: 3 stages x 2 replicas; steps of 64 samples in 8 micro-batches of 8"
 says "schedule 1f1b"

@@ -27,12 +27,12 @@ says "made.txt was made for v100, not for dgx-a100: what it takes there is worke
 says "but here this plan takes"
 refuses 1 "but a device may use" $machine -plan_load lie.txt -machine_memory 100KiB
 
-# The file of doc/plans.md.
-sed -n '/^    renga-plan 4$/,/^    end$/{s/^    //;p;/^end$/q}' "$top_srcdir/doc/plans.md" >hand.txt
+# The file of doc/formats.md.
+sed -n '/^renga-plan 4$/,/^end$/{p;/^end$/q}' "$top_srcdir/doc/formats.md" >hand.txt
 [ "$(wc -l <hand.txt)" -eq 6 ] || fail "not the six lines of the example"
 hand="plan -graph gpt:layers=2,hidden=16,heads=2,sequence=16,vocabulary=256 -plan_load hand.txt"
 accepts 1 $hand -machine_file v100
-sed -n '/which begin$/,/^(/{/^    /{s/^    //;p}}' "$top_srcdir/doc/plans.md" >shown.txt
+sed -n '/^The answer begins$/,/^where/{/^plan: /p;/^  /p}' "$top_srcdir/doc/formats.md" >shown.txt
 [ "$(wc -l <shown.txt)" -eq 3 ] || fail "not the three lines of the answer"
 while read -r line; do says "$line"; done <shown.txt
 says "plan: 2 stages of 2 to 3 replicas; steps of 32 samples in 16 micro-batches of 2"

@@ -54,8 +54,23 @@ accepts 2 $byte -data_hide 0.4 -steps 14 -data_hide_schedule constant
 says "epoch 2 hides 16 of 40 samples (40 %)"
 refuses 2 "-data_hide_confidence 0.5: it needs a network with one label for each sample" \
   $byte -data_hide 0.4 -steps 12 -data_hide_confidence 0.5
-refuses 2 "-data_importance gradient_norm is not supported" $train -data_hide 0.3 \
-  -data_importance gradient_norm
+
+# By the norm of the gradient: other samples than by the loss, the same ones on any layout.
+norm="$train $hide -data_hide_confidence 0 -steps 60 -data_importance"
+accepts 1 $norm loss
+expected=$(digest)
+accepts 1 $norm gradient_norm
+[ "$(digest)" != "$expected" ] || fail "norms choose what losses do"
+expected=$(digest)
+accepts 3 $norm gradient_norm -partition_stages 3
+[ "$(digest)" = "$expected" ] || fail "another digest of norms on three stages"
+accepts 2 $norm gradient_norm -partition_replicas 2
+[ "$(digest)" = "$expected" ] || fail "another digest of norms on two replicas"
+accepts 2 $byte -data_hide 0.4 -steps 14 -data_hide_schedule constant -data_importance gradient_norm
+says "epoch 2 hides 16 of 40 samples (40 %)"
+refuses 2 "the loss is a ReduceSum" train -data synthetic -batch_size 8 -microbatch_size 2 \
+  -graph ncf:users=9,items=9,factors=4,layers=16-8-4 -data_hide 0.2 -data_importance gradient_norm
+
 refuses 2 "-data_hide_warmup 2: nothing is hidden without -data_hide" $train -data_hide_warmup 2
 refuses 2 "-data_hide" $train -data_hide 1
 refuses 1 "tensor data_hide of the program lies in the host's memory, and checkpoints of a device that has its own do not take it: use -device_type cpu" \

@@ -32,11 +32,34 @@ accepts 1 $machine -machine_nodes 1,2,4 -plan_view draw:nodes.svg
 says "efficiency"
 [ "$(grep -c '%' out)" -eq 3 ] || fail "not three rows"
 says "wrote nodes.svg"
+accepts 1 $machine -machine_nodes 1,2 -plan_tokens 1e9
+grep -q "training  *node-hours" out || fail "no cost"
+accepts 1 $machine -machine_nodes 2 -plan_samples 6400
+says "6.40 k samples: 200 steps take"
+says "node-hours on 2 nodes"
+accepts 1 $machine -machine_nodes 1 -plan_sweep batch_size:8,16,64 -plan_samples 6400 -plan_view draw:sweep.svg
+says "of best"
+[ "$(grep -c '100.0 %' out)" -eq 1 ] || fail "not one best row"
+says "wrote sweep.svg"
+# 0: Renga chooses, and the row is in the table only; one sample takes as long as a step.
+accepts 1 $machine -machine_nodes 1 -plan_sweep partition_stages:0,1,2 -plan_samples 1 -plan_view draw:chosen.svg
+[ "$(grep -c ' % ' out)" -eq 3 ] || fail "not three rows"
+[ "$(grep -c '<circle' chosen.svg)" -eq 2 ] || fail "not two points"
+grep -q -i -e nan -e inf chosen.svg && fail "a point without a place"
+awk '/ % / {for (i = 6; i < NF; i++) if ($i ~ /^[mu]?s$/) time[++n] = $(i - 1) $i} END {exit !(n == 6 && time[1] == time[2])}' out ||
+  fail "a training of one step takes another time"
+refuses 1 "is for one number of nodes, -machine_nodes has 2" $machine -machine_nodes 1,2 -plan_sweep batch_size:8,16
+refuses 1 "-plan_sweep batchsize:8: write OPTION:VALUE" $machine -plan_sweep batchsize:8
+refuses 1 "is for a machine: give -machine_file" plan -graph $mlp -plan_sweep batch_size:8,16
+refuses 1 "-plan_save s.txt is for one plan" $machine -machine_nodes 1 -plan_sweep batch_size:8,16 -plan_save s.txt
+refuses 1 "none empty, please" $machine -plan_sweep batch_size:8,,9
+refuses 1 "give one of them" $machine -plan_tokens 1e9 -plan_samples 10
+refuses 1 "give -plan_samples" plan -graph mlp:sizes=4-8-3 -machine_file v100 -batch_size 8 -plan_tokens 1e9
 accepts 1 $machine -plan_view draw:plan.svg -plan_save drawn.txt
 says "wrote plan.svg"
 says "wrote drawn.txt"
 if command -v xmllint >/dev/null; then
-  xmllint --noout nodes.svg plan.svg || fail "not well-formed"
+  xmllint --noout nodes.svg plan.svg sweep.svg || fail "not well-formed"
 fi
 grep -q "</svg>" nodes.svg || fail "no picture of the nodes"
 grep -q "</svg>" plan.svg || fail "no picture of the plan"
@@ -59,7 +82,7 @@ accepts 1 $deep -partition_ranks "${enough:-none}"
 accepts 1 $deep -machine_memory 12MiB -machine_nodes 1,8,16
 says "does not fit"
 says "1 node: the network does not fit on 8 devices"
-says "and on no fewer"
+says "; none of the fewer that were tried does"
 says "16 nodes instead of 8: "
 fewest=$(sed -n 's/^it fits on \([0-9]*\) nodes.*/\1/p' out)
 [ "${fewest:-0}" -gt 1 ] || fail "not the fewest nodes"

@@ -104,4 +104,20 @@ refuses 2 "precision bf16, but the network's is fp32" train -graph gpt:layers=8,
   -steps 1 -plan_load narrow.txt
 refuses 1 "fits no node of the network" $train -precision bf16 -precision_keep 'nothing*'
 refuses 1 "precision" $train -precision bf8
+
+# Products of tf32 are the cuda device's (test/cuda/networks.sh); machines have a rate of them, or none.
+refuses 2 "the cpu device has no such products; use -device_type cuda, or -precision fp32 or bf16" $train -precision tf32 -steps 1
+large="plan -graph gpt:layers=8,hidden=1024,heads=8,sequence=512 -machine_nodes 1 -batch_size 64"
+for precision in fp32 tf32 bf16; do
+  accepts 1 $large -machine_file dgx-a100 -precision $precision -plan_view json:$precision.json
+done
+python3 - <<'P' >out 2>&1 || fail "steps of plans by precision"
+import json
+plans = [json.load(open(name + ".json")) for name in ("fp32", "tf32", "bf16")]
+fp32, tf32, bf16 = (plan["predicted"]["step"] for plan in plans)
+print(fp32, tf32, bf16)
+assert len({plan["graph"] for plan in plans}) == 1
+assert bf16 < tf32 < 0.5 * fp32
+P
+refuses 1 "give it a matrix_rate_tf32" $large -machine_file v100 -precision tf32
 finish

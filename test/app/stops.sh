@@ -1,6 +1,7 @@
 #!/bin/sh
-# Where a rank is stopped the run ends soon after -timeout and names it; a run that is asked to leave by
-# a signal to mpiexec writes a whole checkpoint and ends with 143. RENGA_STOPS=60 RENGA_TERMS=20: more.
+# Where a rank is stopped the run ends soon after -timeout and names it, beside replicas that share the
+# optimizer too; where one is killed the run ends; a run that is asked to leave by a signal to mpiexec
+# writes a whole checkpoint and ends with 143. RENGA_STOPS=60 RENGA_KILLS=60 RENGA_TERMS=20: more.
 . "${0%/*}/common.sh"
 pause=$(($$ % 1000))
 train="train -graph $mlp -data synthetic -batch_size 8 -steps 100000000 -progress none"
@@ -31,10 +32,18 @@ process_of() {
   done
 }
 
+# layout NUMBER: $ranks and its options in $layout; each second one shares the optimizer
+layout() {
+  ranks=$(($1 / 2 % 3 + 2))
+  layout="-partition_stages $((ranks == 3 ? 3 : 2))"
+  [ $(($1 % 2)) -eq 0 ] || layout="-partition_stages $((ranks / 4 + 1)) -partition_replicas $((ranks == 3 ? 3 : 2))
+    -pipeline_shard optimizer -pipeline_buckets 3"
+}
+
 i=0
-while [ $i -lt "${RENGA_STOPS:-4}" ]; do
-  ranks=$((i % 3 + 2))
-  start $ranks -checkpoint_every 1 -pipeline_timeout 4 -partition_stages "$((ranks == 3 ? 3 : 2))"
+while [ $i -lt "${RENGA_STOPS:-6}" ]; do
+  layout $i
+  start $ranks -checkpoint_every 1 -pipeline_timeout 4 $layout
   victim=$((i % ranks))
   kill -STOP $(process_of $victim)
   begin=$(date +%s)
@@ -45,6 +54,23 @@ while [ $i -lt "${RENGA_STOPS:-4}" ]; do
   [ $seconds -le 14 ] || fail "stop $i: ended after $seconds s"
   grep -Eq "no sign of rank $victim \(|no sign of rank ([0-9]+, )*$victim[ ,]" out ||
     fail "stop $i of rank $victim: $(grep error out)"
+  i=$((i + 1))
+done
+
+# MPI or mpiexec finds the dead rank; what was written is whole.
+i=0
+while [ $i -lt "${RENGA_KILLS:-3}" ]; do
+  layout $((2 * i + 1))
+  start $ranks -checkpoint_every 50 -pipeline_timeout 4 $layout
+  kill -KILL $(process_of $((i % ranks)))
+  begin=$(date +%s)
+  wait $launcher
+  code=$?
+  seconds=$(($(date +%s) - begin))
+  [ $code -ne 0 ] || fail "kill $i: exit code 0"
+  [ $seconds -le 14 ] || fail "kill $i: ended after $seconds s"
+  accepts 1 train -graph $mlp -data synthetic -batch_size 8 -steps 1 -progress none -checkpoint_dir c -resume
+  says "goes on after step"
   i=$((i + 1))
 done
 

@@ -1,0 +1,64 @@
+/* renga info -device: what computes on this machine, and why another device does not. */
+#include "app.h"
+
+/* chosen: by the options, whose type it is. */
+static RengaErrorCode MakeDevice_App(const App *app, const char *type, bool chosen,
+                                     RengaDevice *device)
+{
+  RengaCall(RengaDeviceCreate(app->comm, device));
+  if (chosen)
+    RengaCall(RengaDeviceSetFromOptions(*device));
+  else
+    RengaCall(RengaDeviceSetType(*device, type));
+  RengaCall(RengaDeviceSetUp(*device));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ShowDevice_App(RengaDevice device, RengaViewer viewer)
+{
+  char text[1024];
+  RengaCall(RengaDeviceDescribe(device, sizeof text, text));
+  RengaCall(RengaViewerPrintf(viewer, "%s\n", text));
+  RengaCall(RengaDeviceView(device, viewer));
+  return RENGA_SUCCESS;
+}
+
+/* A device that is not there is no error of this command: its sentence is the answer. */
+static RengaErrorCode TryDevice(const App *app, const char *type, bool chosen, RengaViewer viewer)
+{
+  RengaDevice device = NULL;
+  RengaErrorHandler report;
+  void *user;
+  MPI_Comm comm;
+  RengaCall(RengaObjectGetComm(app->comm, &comm));
+  RengaErrorGetHandler(&report, &user);
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  const RengaErrorCode mine = MakeDevice_App(app, type, chosen, &device);
+  RengaErrorSetHandler(report, user);
+  const RengaErrorCode found = RengaErrorAgree(comm, mine);
+  RengaErrorCode code =
+      found ? RengaViewerPrintf(viewer, "device %s: not here: %s\n", type,
+                                mine ? RengaErrorGetMessage() : RengaErrorText(found))
+            : ShowDevice_App(device, viewer);
+  if (device) RengaCall(RengaDeviceDestroy(&device));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The processor's and the GPU's; of another -device_type, that one alone. */
+RengaErrorCode AppPrintDevices(const App *app)
+{
+  static const char *const types[] = {RENGA_DEVICE_CPU, RENGA_DEVICE_CUDA};
+  const char *wanted;
+  bool given = false;
+  RengaViewer viewer = NULL;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaOptionsGetString("device_type", &wanted, &given));
+  RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
+  if (given) code = TryDevice(app, wanted, true, viewer);
+  for (size_t t = 0; t < sizeof types / sizeof *types && !given && !code; t++)
+    code = TryDevice(app, types[t], false, viewer);
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,26 @@
+/* The folder of -checkpoint_dir, and the options that need one. */
+#include "app.h"
+#include <string.h>
+
+RengaErrorCode AppFindDirectory(RengaComm comm, const char **directory, bool *resume)
+{
+  const char *every, *manner;
+  bool every_given, async_given, best;
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetString("checkpoint_dir", directory, NULL));
+  RengaCall(RengaOptionsGetString("checkpoint_every", &every, &every_given));
+  RengaCall(RengaOptionsGetString("on_nonfinite", &manner, NULL));
+  RengaCall(RengaOptionsGetBool("checkpoint_async", &async_given, NULL));
+  RengaCall(RengaOptionsGetBool("resume", resume, NULL));
+  RengaCall(RengaOptionsGetBool("keep_best", &best, NULL));
+  const char *needs = *resume                           ? "resume"
+                      : best                            ? "keep_best"
+                      : every_given                     ? "checkpoint_every"
+                      : async_given                     ? "checkpoint_async"
+                      : strcmp(manner, "rollback") == 0 ? "on_nonfinite rollback"
+                                                        : NULL;
+  RengaCheck(*directory || !needs, printer, RENGA_ERR_OPTION,
+             "-%s needs -checkpoint_dir: where are the checkpoints?", needs);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,118 @@
+/* Checkpoints of learners: under the names of the network the mean of all, with the moments of
+   learner 0, so that any command reads them; besides, all that the learners need to go on. */
+#include "mean.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The newest file, if there is one that the run will go on from, is of as many learners. */
+static RengaErrorCode CheckLearnersBefore(const AppLearners *learners, RengaCheckpoint checkpoint)
+{
+  const char *was;
+  bool resume, found;
+  int64_t step;
+  MPI_Comm printer;
+  RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
+  if (!resume) return RENGA_SUCCESS;
+  RengaCall(RengaObjectGetComm(learners->all, &printer));
+  RengaCall(RengaCheckpointPeek(checkpoint, &found, &step));
+  if (!found) return RENGA_SUCCESS;
+  RengaCall(RengaCheckpointGetAttribute(checkpoint, "learners", &was));
+  const int before = was ? atoi(was) : 1;
+  RengaCheck(before == learners->count, printer, RENGA_ERR_OPTION,
+             "the run that wrote the checkpoint had %d learner%s, this one has %d: -resume goes on "
+             "with as many (-data_learners); -initial begins with the mean of them",
+             before, before == 1 ? "" : "s", learners->count);
+  return RENGA_SUCCESS;
+}
+
+/* Other commands read the mean alone. */
+RengaErrorCode AppLearnersReadInitial(AppLearners *learners)
+{
+  RengaCheckpointInitial initial;
+  MPI_Comm printer;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaObjectGetComm(learners->all, &printer));
+  if (learners->group == 0)
+    code = AppReadInitial(learners->ranks, learners->pipeline[0], false, &initial);
+  RengaCall(RengaErrorAgree(printer, code));
+  RengaCall(AppLearnersSpread(learners));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AppendListed(AppMean mean, const RengaPersistent *row, int learner)
+{
+  char name[512];
+  const char *prefix = learner < 0 ? "" : RENGA_CHECKPOINT_OWN "learner";
+  char *copy;
+  if (learner < 0)
+    snprintf(name, sizeof name, "%s", row->name);
+  else
+    snprintf(name, sizeof name, "%s%d:%s", prefix, learner, row->name);
+  RengaCall(RengaStringCopy(name, &copy));
+  mean->listed[mean->n_listed] = *row;
+  mean->listed[mean->n_listed++].name = copy;
+  return RENGA_SUCCESS;
+}
+
+/* The first group: the mean, and the moments of learner 0. */
+static RengaErrorCode ListMean(AppMean mean)
+{
+  for (int t = 0; t < mean->count; t++) {
+    RengaPersistent row = mean->row[0][t];
+    if (mean->taken[t]) row.data = mean->values + mean->begin[t];
+    RengaCall(AppendListed(mean, &row, -1));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ListLearner(AppMean mean, int l)
+{
+  const int number = mean->learners->first + l;
+  for (int t = 0; t < mean->count; t++)
+    if (mean->taken[t] || number > 0) RengaCall(AppendListed(mean, &mean->row[l][t], number));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ListAllTensors(AppMean mean)
+{
+  RengaCall(RengaMalloc((int64_t)mean->count * (mean->learners->own + 1) + 1, &mean->listed));
+  if (mean->learners->group == 0) RengaCall(ListMean(mean));
+  for (int l = 0; l < mean->learners->own; l++) RengaCall(ListLearner(mean, l));
+  return RENGA_SUCCESS;
+}
+
+/* Before a file is written the mean is that of now. */
+static RengaErrorCode GiveTensors(void *user, int *count, const RengaPersistent **tensors)
+{
+  AppMean mean = user;
+  RengaCall(AppMeanMake(mean));
+  *count = mean->n_listed;
+  *tensors = mean->listed;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppLearnersSetCheckpoint(AppLearners *learners, RengaCheckpoint checkpoint)
+{
+  char text[16];
+  MPI_Comm printer;
+  RengaCall(CheckLearnersBefore(learners, checkpoint));
+  if (!learners->apart) return RENGA_SUCCESS;
+  RengaCall(RengaObjectGetComm(learners->all, &printer));
+  snprintf(text, sizeof text, "%d", learners->count);
+  RengaCall(RengaCheckpointSetAttribute(checkpoint, "learners", text));
+  RengaCall(RengaErrorAgree(printer, ListAllTensors(learners->mean)));
+  RengaCall(RengaCheckpointSetTensors(checkpoint, GiveTensors, learners->mean));
+  return RENGA_SUCCESS;
+}
+
+void AppLearnersEndCheckpoints(AppLearners *learners, int64_t step, RengaErrorCode code,
+                               RengaCheckpoint *checkpoint)
+{
+  if (code == RENGA_ERR_TIMEOUT || code == RENGA_ERR_LIBRARY || code == RENGA_ERR_INTERNAL ||
+      code == RENGA_ERR_MEMORY)
+    return;
+  if (code == RENGA_ERR_NUMERIC && learners->nonfinite > 0 &&
+      AppLearnersSetStep(learners, step) == RENGA_SUCCESS)
+    RengaCheckpointMarkBad(*checkpoint);
+  RengaCheckpointDestroy(checkpoint);
+}

@@ -1,0 +1,89 @@
+#!/bin/sh
+# Checkpoints that are written while training goes on: the same parameters, files and rows as those
+# written at once, sharded, in 16 bits, interrupted; kill -9 at any moment loses nothing that was said to
+# be there. RENGA_KILLS=100: more kills.
+. "${0%/*}/common.sh"
+train="train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -parameter_digest -progress none"
+
+refuses 1 "-checkpoint_async needs -checkpoint_dir" $train -steps 2 -checkpoint_async
+
+# Copies count: what the plan takes fits alone, not with them.
+wide="train -graph mlp:sizes=40-500-70-5 -data synthetic -batch_size 8 -microbatch_size 1 -steps 2 -checkpoint_dir m -progress none"
+accepts 1 $wide -partition_memory 1600KiB
+rm -rf m
+refuses 1 "more than -partition_memory 1.56 MiB; give" $wide -partition_memory 1600KiB -checkpoint_async
+accepts 1 $wide -partition_memory 3MiB -checkpoint_async -checkpoint_every 1 -log_view
+says "checkpoint, copied aside"
+rm -rf m
+
+# hashes FOLDER: of the tensors of all files, as renga info lists them
+hashes() {
+  for file in "$1"/*.h5; do
+    "$renga" info -checkpoint "$file" | grep -E '^  /|step [0-9]+,' | sed 's/^checkpoint [^:]*//'
+  done
+}
+for manner in '' '-pipeline_shard optimizer' '-precision bf16'; do
+  for beside in '' -checkpoint_async; do
+    accepts 2 $train -steps 12 -partition_replicas 2 $manner -checkpoint_dir c$beside -checkpoint_every 5 $beside
+    grep 'parameter digest' out >digest$beside
+    hashes c$beside >list$beside
+  done
+  cmp digest digest-checkpoint_async || fail "other parameters with -checkpoint_async $manner"
+  [ "$(grep -c 'step 5,\|step 10,\|step 12,' list-checkpoint_async)" -eq 3 ] || fail "files are missing $manner"
+  cmp list list-checkpoint_async || fail "other files with -checkpoint_async $manner"
+  accepts 4 $train -steps 16 -partition_replicas 2 -partition_stages 2 $manner -checkpoint_dir c-checkpoint_async \
+    -checkpoint_async -checkpoint_every 2 -resume -log_view
+  grep 'parameter digest' out >resumed
+  grep -q 'Checkpoint stall' out && grep -q 'Checkpoint write' out || fail "-log_view does not say how long it took"
+  accepts 1 $train -steps 16 $manner -checkpoint_dir c -resume
+  grep 'parameter digest' out | cmp - resumed || fail "a resumed run has other parameters $manner"
+  rm -rf c c-checkpoint_async
+done
+
+# A run that a bad sample ends leaves the files that it would have left otherwise: here label 201 is no class.
+awk 'BEGIN { print "a,b,kind"; for (i = 0; i < 404; i++) printf "%d,%d,k%03d\n", i % 7, (i * i) % 11, i % 202 }' >table.csv
+accepts 1 data csv table.csv table.h5 -data_label kind
+LC_ALL=C sed 's/\xc9\x00\x00\x00\x00\x00\x00\x00/\xc9\x01\x00\x00\x00\x00\x00\x00/' table.h5 >wrong.h5
+for beside in '' -checkpoint_async; do
+  refuses 2 "457 is none of the 202 classes" train -graph mlp:sizes=2-8-202 -data wrong.h5 -batch_size 8 -steps 100 \
+    -partition_replicas 2 -checkpoint_dir w$beside -checkpoint_every 1 -progress none $beside
+  ls w$beside >list$beside
+done
+cmp list list-checkpoint_async || fail "an error loses a file with -checkpoint_async"
+[ "$(grep -c 'h5$' list)" -eq 3 ] || fail "not the files of three steps"
+
+# Kills: a file that was said to be there is there, and the run goes on from one no older.
+i=0
+pause=$(($$ % 1000))
+while [ $i -lt "${RENGA_KILLS:-4}" ]; do
+  rm -rf k
+  "$mpiexec" -n 2 "$renga" $train -steps 100000000 -checkpoint_dir k -checkpoint_every 1 -checkpoint_keep 2 \
+    -checkpoint_async -partition_stages 2 </dev/null >killed 2>&1 &
+  launcher=$!
+  tries=0
+  until ls k/*.h5 >/dev/null 2>&1; do
+    tries=$((tries + 1))
+    [ $tries -le $((10 * limit)) ] || { fail "no checkpoint: $(tail -n 3 killed)"; break; }
+    sleep 0.1
+  done
+  pause=$(((pause * 7919 + 104729) % 1000))
+  sleep "$(printf '0.%03d' $((pause / 4)))"
+  for process in /proc/[0-9]*; do
+    [ "$(readlink "$process/cwd")" = "$PWD" ] || continue
+    tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -qx "PMI_RANK=$((i % 2))" && kill -9 "${process#/proc/}"
+  done
+  wait $launcher
+  said=$(sed -n 's/^checkpoint after step //p' killed | tail -n 1)
+  accepts 1 $train -steps $((${said:-0} + 1)) -checkpoint_dir k -resume
+  there=$(sed -n 's/^goes on after step //p' out)
+  [ "${there:-0}" -ge "${said:-0}" ] || fail "kill $i: step $said was written, and the run goes on after ${there:-none}"
+  lacks "damaged"
+  i=$((i + 1))
+done
+# Its parameters are those of a run that nobody killed.
+steps=$((${there:-0} + 4))
+accepts 2 $train -steps $steps -checkpoint_dir k -resume -checkpoint_async -checkpoint_every 1 -partition_stages 2
+digest=$(grep 'parameter digest 0x' out)
+accepts 1 $train -steps $steps
+says "$digest"
+finish

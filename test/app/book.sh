@@ -1,0 +1,140 @@
+#!/bin/sh
+# The book: what its pages name is there, its commands run, and where Sphinx is here it is made without a warning.
+top=$(cd "$top_srcdir" && pwd)
+build=$(cd "$top_builddir" && pwd)
+command -v python3 >/dev/null || { echo "no python3"; exit 77; }
+[ -z "$SANITIZERS" ] || { echo "sanitizers would say nothing new of these commands"; exit 77; }
+scratch=$(mktemp -d) || exit 99
+trap 'rm -rf "$scratch"' EXIT
+export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+status=0
+
+# Links, options, functions, commands that nothing runs.
+python3 "$top/doc/book/check.py" "$top" "$build/renga" || status=1
+
+# A page with one mistake of each kind is refused for each of them.
+mkdir -p "$scratch/wrong/doc" "$scratch/wrong/include" "$scratch/wrong/src" "$scratch/wrong/examples" "$scratch/wrong/share/renga/machines"
+cat >"$scratch/wrong/doc/page.md" <<'TXT'
+# One heading
+[here](nowhere.md), [there](#another-heading), `-partition_stage`, `RengaPipelineStop()`, `renga train -stepz 3`
+
+```
+renga info -graph mlp:sizes=4-3
+```
+TXT
+touch "$scratch/wrong/README.md" "$scratch/wrong/examples/README.md"
+python3 "$top/doc/book/check.py" "$scratch/wrong" "$build/renga" >"$scratch/out" && { echo "a page with mistakes is taken"; status=1; }
+for mistake in "nowhere.md leads nowhere" "no heading #another-heading" "no option -partition_stage" "no header has RengaPipelineStop" \
+  "no option -stepz" "a command that no test runs"; do
+  grep -q -e "$mistake" "$scratch/out" || { echo "not found: $mistake"; cat "$scratch/out"; status=1; }
+done
+
+# What is missing is said in one sentence.
+python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import book; book.MODULES = {"no_such_module": "python3-no-such"}; book.refuse_missing("html")' \
+  "$top/doc/book" >"$scratch/out" 2>&1 && { echo "the book is made of what is not there"; status=1; }
+[ "$(cat "$scratch/out")" = "the book needs packages that are not here: apt-get install python3-no-such" ] || { cat "$scratch/out"; status=1; }
+
+# Without its packages the book says so; with them it is made, and no warning is left.
+MPIEXEC=${MPIEXEC:-mpiexec} timeout 300 python3 "$top/doc/book/book.py" "$top" "$build" html >"$scratch/out" 2>&1
+code=$?
+if grep -q 'the book needs packages that are not here: apt-get install ' "$scratch/out"; then
+  [ "$(wc -l <"$scratch/out")" -eq 1 ] && [ $code -ne 0 ] || { cat "$scratch/out"; status=1; }
+  echo "no Sphinx: the book is not made"
+elif [ $code -ne 0 ] || [ ! -s "$build/doc/book/html/index.html" ]; then
+  echo "the book is not made:"
+  cat "$scratch/out"
+  status=1
+else
+  # Every option, every public function and every type has its place in it.
+  "$build/renga" train -help | sed -n 's/^  -\([a-z0-9_]*\) .*/option-\1/p' | tr _ - >"$scratch/names"
+  sed -n -e 's|/\*.*||' -e 's/^[A-Za-z].*[ *]\(Renga[A-Za-z]*\)(.*/\1/p' "$top"/include/renga*.h | grep -v '^#' | tr '[:upper:]' '[:lower:]' |
+    sed 's/^/function-/' >>"$scratch/names"
+  sed -n 's/^} \(Renga[A-Za-z]*\);.*/\1/p' "$top"/include/renga*.h | tr '[:upper:]' '[:lower:]' | sed 's/^/function-/' >>"$scratch/names"
+  cat "$build"/doc/book/html/options.html "$build"/doc/book/html/functions-*.html | grep -o 'id="[a-z0-9_-]*"' | sort -u >"$scratch/ids"
+  [ "$(wc -l <"$scratch/names")" -gt 500 ] || { echo "few options and functions"; status=1; }
+  while read -r name; do
+    grep -qxF "id=\"$name\"" "$scratch/ids" || { echo "the book lacks $name"; status=1; }
+  done <"$scratch/names"
+  # Who searches finds the answers to questions that readers have.
+  python=python3
+  python3 -c 'import sphinx' 2>/dev/null || python=/usr/bin/python3
+  $python "$top/doc/book/search.py" "$build/doc/book/html/searchindex.js" "$top/doc/book/questions.txt" || status=1
+fi
+
+# What stands in for programs and packages that the commands use.
+bin=$scratch/bin
+mkdir "$bin"
+cp "$top/test/app/book/renga" "$top/test/app/book/mpiexec" "$bin"
+cp "$bin/mpiexec" "$bin/srun"
+chmod +x "$bin"/*
+for name in apt-get sudo pip; do printf '#!/bin/sh\n:\n' >"$bin/$name"; chmod +x "$bin/$name"; done
+cat >"$bin/bible" <<'TXT'
+#!/bin/sh
+for verse in 1 2 3 4 5 6 7 8 9; do for chapter in 1 2 3 4 5 6 7 8 9; do
+  echo "$chapter Genesis $chapter:$verse In the beginning God created the heaven and the earth, and verse $verse of chapter $chapter."
+done; done
+TXT
+cat >"$bin/diatheke" <<'TXT'
+#!/bin/sh
+for verse in 1 2 3 4 5 6 7 8 9; do for chapter in 1 2 3 4 5 6 7 8 9; do
+  echo "Genesis $chapter:$verse: En el principio crio Dios los cielos y la tierra, y el verso $verse de $chapter."
+done; done
+TXT
+cat >"$bin/pkg-config" <<TXT
+#!/bin/sh
+echo "-I$top/include -L$build/.libs -lrenga -Wl,-rpath,$build/.libs" \$(/usr/bin/pkg-config --cflags --libs mpich 2>/dev/null)
+TXT
+chmod +x "$bin"/*
+
+command -v c++ >/dev/null || { printf '#!/bin/sh\necho no C++ compiler\nprintf ":\\n" >handles; chmod +x handles\n' >"$bin/c++"; chmod +x "$bin/c++"; }
+
+# Files that the pages take as given.
+given() {
+  python3 - "$top" <<'PY'
+import gzip, shutil, struct, sys
+top = sys.argv[1]
+shutil.copy(top + "/test/reference/networks/mlp_export.onnx", "net.onnx")
+columns = [f"c{i}" for i in range(20)]
+with open("table.csv", "w") as table:
+    print(",".join(columns + ["class"]), file=table)
+    for row in range(256):
+        print(",".join(str((row * 37 + i * 11) % 101 / 101) for i in range(20)) + f",{row % 7}", file=table)
+def idx(name, *shape):
+    count = 1
+    for extent in shape: count *= extent
+    data = bytes(i % 251 for i in range(count)) if len(shape) > 1 else bytes(i % 10 for i in range(count))
+    with gzip.open(name, "wb") as file:
+        file.write(bytes([0, 0, 8, len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + data)
+for part, samples in (("train", 128), ("t10k", 16)):
+    idx(f"{part}-images-idx3-ubyte.gz", samples, 28, 28)
+    idx(f"{part}-labels-idx1-ubyte.gz", samples)
+PY
+  "$build/renga" data csv table.csv train.h5 -data_label class >log 2>&1 || { cat log; return 1; }
+  cp "$top"/tutorials/*.c .
+  mkdir quickstart-run && "$bin/bible" >text.txt &&
+    "$build/renga" data text text.txt quickstart-run/bible.h5 -sequence 128 -data_validation 0.05 >log 2>&1 || { cat log; return 1; }
+}
+
+# A Python with NumPy, if there is one, for the programs in it.
+python=python3
+for candidate in python3 /usr/bin/python3; do "$candidate" -c 'import numpy' 2>/dev/null && python=$candidate && break; done
+
+# Each page's commands in a folder of their own, in their order.
+limit=200
+for page in "$top"/doc/*.md "$top/README.md"; do
+  name=$(basename "$page" .md)
+  $python "$top/doc/book/commands.py" "$page" >"$scratch/$name.bash" || { status=1; continue; }
+  grep -q '^echo .==' "$scratch/$name.bash" || continue
+  mkdir "$scratch/$name" && cd "$scratch/$name" || exit 99
+  given || { echo "$name: the files that it takes as given cannot be made"; exit 1; }
+  sed -i "s|/usr/share/datasets/fashion-mnist|$scratch/$name|g" "$scratch/$name.bash"
+  began=$(date +%s)
+  HOME=$scratch PATH=$bin:$PATH RENGA_PROGRAM=$build/renga MPIEXEC=${MPIEXEC:-mpiexec} SLURM_NTASKS=4 SLURM_CPUS_PER_TASK=1 \
+    PBS_O_WORKDIR=$scratch/$name PYTHONPATH=$top/src/binding/python RENGA_LIBRARY=$build/.libs/librenga.so \
+    timeout -k 5 $limit bash "$scratch/$name.bash" >"$scratch/out" 2>&1 </dev/null
+  code=$?
+  echo "$name: $(grep -c '^echo .==' "$scratch/$name.bash") blocks of commands, $(($(date +%s) - began)) s"
+  [ $code -eq 0 ] || { echo "$name: exit code $code"; tail -n 25 "$scratch/out"; status=1; }
+  cd "$scratch" || exit 99
+done
+exit $status

@@ -1,0 +1,65 @@
+#!/bin/sh
+# Schedules by name: plans are predicted and shown for each, runs have the bits of one rank and the
+# memory that was foretold, lists are saved, edited and replayed; what a schedule cannot do is refused.
+. "${0%/*}/common.sh"
+train="train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 1 -steps 3 -parameter_digest -progress none"
+plan="plan -graph $gpt -machine_file laptop -batch_size 8 -microbatch_size 1"
+
+accepts 1 $train
+digest=$(grep "parameter digest 0x" out)
+for schedule in zb-h1 zb-h2 auto interleaved zb-v dualpipe-v; do
+  accepts 2 $train -partition_type even -partition_stages 2 -pipeline_schedule $schedule
+  says "$digest"
+  accepts 1 $plan -partition_ranks 4 -partition_stages 2 -partition_replicas 2 -pipeline_schedule $schedule \
+    -plan_explain -plan_save $schedule.txt
+  says "schedule $schedule"
+  says "no lower bound is known"
+  lacks "lower bound: no plan takes less"
+  step=$(grep predicted: out)
+  accepts 1 $plan -plan_load $schedule.txt
+  says "$step"
+  accepts 4 $train -plan_load $schedule.txt
+  says "$digest"
+done
+says "4 stages x 2 replicas on 4 ranks, 2 stages on each"
+
+# Lists from a file, and the file with two actions in the other order.
+accepts 1 $plan -partition_ranks 2 -partition_stages 2 -pipeline_schedule zb-v -schedule_view file:lists.txt
+grep -q "^ranks 2 stages 4 microbatches 8 wave$" lists.txt || fail "the file of lists has another head"
+accepts 1 $plan -partition_ranks 2 -partition_stages 2 -pipeline_schedule zb-v -schedule_view
+says "schedule zb-v: 4 stages, 8 micro-batches"
+accepts 2 $train -partition_stages 2 -pipeline_schedule file:lists.txt
+says "4 stages x 1 replica on 2 ranks, 2 stages on each"
+says "$digest"
+awk '/^backward-weight/ && !held { held = $0; next } { print } held && !done { print held; done = 1 }' \
+  lists.txt >edited.txt
+cmp -s lists.txt edited.txt && fail "nothing was edited"
+accepts 2 $train -partition_stages 2 -pipeline_schedule file:edited.txt
+says "$digest"
+sed 's/^forward 1 0$/backward 1 0/' lists.txt >wrong.txt
+# Rank 0 reads the file for all, so that one rank says what is wrong.
+once() {
+  [ "$(grep -c "$1" out)" -eq 1 ] || fail "does not say \"$1\" once"
+}
+refuses 2 "the backward of stage 1 and micro-batch 0 is there whole, and in halves" $train -partition_stages 2 -pipeline_schedule file:wrong.txt
+once "there whole, and in halves"
+mkfifo pipe
+for name in pipe . /dev/zero; do
+  refuses 2 "cannot read the schedule $name: it is not there, or no regular file" $train -partition_stages 2 \
+    -pipeline_schedule file:$name
+  once "cannot read the schedule"
+done
+refuses 2 "cannot read the schedule none.txt" $train -partition_stages 2 -pipeline_schedule file:none.txt
+refuses 2 "is of 8 micro-batches, but a replica has 16" $train -batch_size 16 -partition_stages 2 \
+  -pipeline_schedule file:lists.txt
+once "is of 8 micro-batches"
+
+refuses 2 "schedule zb-h1 has one stage on each rank, but a rank has stages 0 and 2" \
+  $train -partition_stages 2 -pipeline_chunks 2 -pipeline_schedule zb-h1
+refuses 2 "schedule zb-v has 2 stages on each rank, but here are 3: give -pipeline_chunks 2" \
+  $train -partition_stages 2 -pipeline_chunks 3 -pipeline_schedule zb-v
+accepts 1 $plan -partition_ranks 2 -partition_stages 2 -pipeline_chunks 2 -plan_save round.txt
+refuses 2 "schedule zb-v has stages 0 and 3 on one rank, but here these are stages 0 and 2" \
+  $train -plan_load round.txt -pipeline_schedule zb-v
+refuses 2 "-pipeline_schedule file:: not one of gpipe" $train -pipeline_schedule file:
+finish

@@ -1,0 +1,95 @@
+#!/bin/sh
+# A share of the optimizer on each replica: the same parameters as without, on any layout and from any
+# checkpoint to any; less memory, as planned; what is not supported is refused by name.
+. "${0%/*}/common.sh"
+wide="mlp:sizes=40-500-70-5"
+train="train -graph $wide -data synthetic -batch_size 8 -microbatch_size 1 -parameter_digest -progress none
+  -optimizer_type adamw -optimizer_clip_norm 0.5"
+plan="plan -graph $wide -machine_file laptop -batch_size 8 -microbatch_size 1"
+
+accepts 1 $train -steps 4 -checkpoint_dir one
+digest=$(grep "parameter digest 0x" out)
+bits=$digest
+accepts 2 $train -steps 4 -partition_replicas 2 -pipeline_shard optimizer
+says "$digest"
+accepts 2 $train -steps 2 -partition_replicas 2 -pipeline_shard optimizer -pipeline_buckets 2 -checkpoint_dir two
+accepts 4 $train -steps 4 -partition_stages 2 -partition_replicas 2 -pipeline_shard optimizer -checkpoint_dir two -resume
+says "$digest"
+# Sums while ranks compute, and in place; buckets of a size: the same, and the log says what was hidden.
+accepts 2 $train -steps 4 -partition_replicas 2 -pipeline_shard optimizer -pipeline_overlap off -pipeline_bucket_size 20KiB
+says "$digest"
+accepts 2 $train -steps 4 -partition_replicas 2 -pipeline_shard optimizer -pipeline_bucket_size 20KiB -log_view
+says "$digest"
+says "sums over replicas were under way for"
+refuses 2 "leave one of the two out" $train -partition_replicas 2 -pipeline_buckets 2 -pipeline_bucket_size 20KiB
+# Gradients, too: from any checkpoint to any.
+even="-partition_type even -pipeline_shard gradients"
+accepts 2 $train -steps 4 $even -partition_replicas 2
+says "$digest"
+accepts 2 $train -steps 2 $even -partition_replicas 2 -pipeline_bucket_size 20KiB -checkpoint_dir three
+accepts 4 $train -steps 4 $even -partition_stages 2 -partition_replicas 2 -checkpoint_dir three -resume
+says "$digest"
+even="-partition_type even -pipeline_shard parameters"
+accepts 2 $train -steps 4 $even -partition_replicas 2 -log_view
+says "$digest"
+accepts 2 $train -steps 2 $even -partition_replicas 2 -pipeline_overlap off -checkpoint_dir four -checkpoint_async
+accepts 4 $train -steps 4 $even -partition_stages 2 -partition_replicas 2 -checkpoint_dir four -resume
+says "$digest"
+refuses 2 "-pipeline_shard parameters adds gradients in order" $train $even -partition_replicas 2 -pipeline_reduction unordered
+refuses 1 "-pipeline_shard gradients is not supported by -partition_type auto" $plan -partition_ranks 2 -pipeline_shard gradients
+accepts 1 $plan -partition_ranks 2 $even -partition_stages 1 -partition_replicas 2 -plan_save folded.txt
+accepts 2 $train -steps 4 -plan_load folded.txt
+says "$digest"
+accepts 3 $train -steps 6 -partition_replicas 3 -pipeline_shard optimizer -checkpoint_dir one -resume
+digest=$(grep "parameter digest 0x" out)
+accepts 1 $train -steps 6 -checkpoint_dir two -resume
+says "$digest"
+accepts 2 $train -precision bf16 -steps 4 -partition_replicas 2
+digest=$(grep "parameter digest 0x" out)
+accepts 2 $train -precision bf16 -steps 4 -partition_replicas 2 -pipeline_shard optimizer
+says "$digest"
+
+# Plans: by file, with less memory; and no other plan than was asked for.
+accepts 1 $plan -partition_ranks 2 -partition_replicas 2 -pipeline_shard optimizer -plan_save p.txt
+grep -q "shard optimizer" p.txt || fail "the file of the plan does not say what is sharded"
+accepts 1 $plan -plan_load p.txt -pipeline_shard optimizer
+accepts 2 $train -steps 4 -plan_load p.txt
+# Where a stage shards and another does not, the bound is that of plans that may shard.
+mixed="plan -graph $wide -machine_file laptop"
+accepts 1 $mixed -batch_size 8 -microbatch_size 1 -partition_stages 2 -partition_replicas 2 -pipeline_shard optimizer -plan_save both.txt
+accepts 1 $mixed -plan_load both.txt
+both=$(sed -n 's/.*no plan takes less than \([0-9.]*\) us.*/\1/p' out)
+sed '/^stage 0/s/ shard optimizer / shard none /' both.txt >mixed.txt
+accepts 1 $mixed -plan_load mixed.txt
+own=$(sed -n 's/.*no plan takes less than \([0-9.]*\) us.*/\1/p' out)
+awk "BEGIN {exit !($own > 0.8 * $both && $own <= $both)}" || fail "a bound of $own us, of plans that all shard $both us"
+accepts 2 $train -steps 4 -partition_type even -partition_replicas 2 -pipeline_shard optimizer -partition_memory 1400KiB
+# The planner shards what does not fit otherwise, and says what that saves; where there is room it does not.
+short="$plan -partition_ranks 2 -partition_stages 1 -partition_memory 1100KiB -plan_explain"
+accepts 1 $short -pipeline_shard none
+says "1 stage x 1 replica"
+lacks "replicas share"
+accepts 1 $short
+says "1 stage x 2 replicas"
+says "replicas share masters and moments of the optimizer: stage 0 needs 1.06 MiB of a device, and would need 1.21 MiB without"
+says "with or without a sharded optimizer"
+# A stage that has room without a share, and is not slower, has none.
+some="$plan -partition_ranks 4 -partition_stages 2 -partition_replicas 2 -reduction_leaf 1 -partition_memory 950KiB"
+accepts 1 $some -plan_explain -plan_save some.txt
+says "in 1 of 2 stages replicas share masters and moments of the optimizer: stage 1 needs"
+[ "$(grep -c "shard optimizer" some.txt)" = 1 ] || fail "not one stage of the plan shards"
+accepts 4 $train -steps 4 -plan_load some.txt
+says "$bits"
+accepts 1 $plan -partition_ranks 2 -partition_stages 1 -plan_explain
+lacks "replicas share"
+refuses 2 "-partition_memory" $train -steps 4 -partition_type even -partition_replicas 2 -pipeline_shard none -partition_memory 1400KiB
+refuses 2 "the settings ask for -pipeline_shard none, but stage 0 of the plan shards optimizer" \
+  $train -steps 4 -plan_load p.txt -pipeline_shard none
+refuses 1 "-pipeline_shard" $train -pipeline_shard states
+# Replicas whose lists are not alike could wait for each other in a circle.
+odd="train -graph $gpt -data synthetic -batch_size 4 -microbatch_size 1 -steps 2 -partition_type even -partition_replicas 3 -partition_stages 1"
+for level in gradients parameters; do
+  refuses 3 "are not as many for each of 3 replicas" $odd -pipeline_shard $level -pipeline_schedule zb-v
+  accepts 3 $odd -pipeline_shard $level -pipeline_schedule zb-h1
+done
+finish

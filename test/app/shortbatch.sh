@@ -1,0 +1,27 @@
+#!/bin/sh
+# The last batch of an epoch is short, and its gradients may need more buffers than those of a whole
+# one: plans are of the memory that all batches of a run need, and so is what a refusal names.
+. "${0%/*}/common.sh"
+run="train -graph mlp:sizes=40-500-70-5 -data synthetic -data_samples 44 -steps 4 -batch_size 16 -progress none
+  -machine_file laptop -profile_type analytic"
+train="$run -microbatch_size 2 -partition_type auto -partition_replicas 2"
+
+# Without shards and with leaves of one micro-batch nothing can be saved: what would do does.
+whole="$train -pipeline_shard none -reduction_leaf 1"
+refuses 2 "the network does not fit on 2 devices" $whole -partition_memory 1000K
+enough=$(sed -n 's/.*: \([0-9.]*\) \([KMG]\)iB per device would do.*/\1\2/p' out | head -1)
+[ -n "$enough" ] || fail "does not say what would do"
+accepts 2 $whole -partition_memory "${enough}iB"
+
+# Whole batches alone would fit: the gradients of the last one would not.
+refuses 2 "the network does not fit on 2 devices" $whole -partition_memory 1500K
+accepts 2 $whole -data_samples 48 -partition_memory 1500K
+# What is left open is chosen so that it fits.
+accepts 2 $train -partition_memory 1500K
+accepts 2 $train -data_samples 60 -data_validation 0.25 -partition_memory 1500K
+
+# A plan from a file is judged with them too.
+accepts 2 $whole -plan_save p.txt -steps 1
+accepts 2 $run -data_samples 48 -plan_load p.txt -partition_memory 1500K
+refuses 2 "p.txt" $run -plan_load p.txt -partition_memory 1500K
+finish

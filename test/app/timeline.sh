@@ -1,0 +1,80 @@
+#!/bin/sh
+# Drawings of steps: all actions of small layouts, simulated, and beside it as they were run.
+. "${0%/*}/common.sh"
+plan="plan -graph $gpt -machine_file laptop -batch_size 8 -microbatch_size 1"
+train="train -graph $gpt -data synthetic -batch_size 4 -microbatch_size 1 -steps 4 -progress none"
+python=$(command -v python3) || exit 77
+
+# drawn KEY=VALUE...: the file f.svg has it.
+drawn() {
+  "$python" "$top_srcdir/test/app/timeline.py" f.svg "$@" >out 2>&1 || fail "the drawing of $layout"
+}
+
+# simulated LAYOUT KEY=VALUE...
+simulated() {
+  layout=$1
+  shift
+  # shellcheck disable=SC2086
+  accepts 1 $plan -schedule_view draw:f.svg $layout
+  drawn "$@"
+}
+
+two="-partition_ranks 2 -partition_stages 2 -partition_type even"
+simulated "$two -pipeline_schedule gpipe" ranks=2 forward=16 backward=16 message=32 update=2
+simulated "$two -pipeline_schedule 1f1b" ranks=2 forward=16 backward=16 message=32 update=2
+simulated "$two -pipeline_schedule zb-h1" ranks=2 forward=16 backward_of_inputs=16 of_weights=16 message=32 update=2
+simulated "$two -pipeline_schedule zb-v" ranks=2 forward=32 backward_of_inputs=32 of_weights='*' message='*' update=2
+simulated "$two -pipeline_schedule interleaved" ranks=2 forward=32 backward=32 message='*' update=2
+simulated "$two -pipeline_recompute full" ranks=2 forward=16 backward=16 recomputation=16 message=32 update=2
+simulated "-partition_ranks 4 -partition_stages 2 -partition_replicas 2 -partition_type even" \
+  ranks=4 forward=16 backward=16 message=32 update=4 sum_of_gradients=4
+simulated "-partition_ranks 1 -partition_stages 1" ranks=1 forward=8 backward=8 update=1
+plan="plan -graph $gpt -batch_size 8 -microbatch_size 1" # without costs
+simulated "-partition_type even -partition_stages 2" ranks=2 forward=16 backward=16 message='*'
+grep -q "as if time went as FLOPs" f.svg || fail "does not say that time has no unit"
+
+# ran RANKS LAYOUT KEY=VALUE...: a run of four micro-batches; half of the bars of each kind are simulated.
+ran() {
+  ranks=$1
+  layout=$2
+  shift 2
+  # shellcheck disable=SC2086
+  accepts $ranks $train -schedule_view draw:f.svg $layout
+  says "f.svg shows step"
+  drawn parts=2 ranks=$ranks "$@"
+}
+
+even="-partition_type even"
+ran 1 "-partition_stages 1" forward=8 backward=8 update=2
+ran 2 "$even -partition_stages 2" forward=16 backward=16 message='*' update=4
+ran 2 "$even -partition_stages 2 -pipeline_schedule zb-h1" \
+  forward=16 backward_of_inputs=16 of_weights=16 message='*' update=4
+ran 2 "$even -partition_stages 2 -pipeline_schedule interleaved -pipeline_recompute full" \
+  forward=32 backward=32 recomputation=32 message='*' update=4
+ran 2 "$even -partition_stages 1 -partition_replicas 2 -pipeline_buckets 2 -monitor http:0 -log_trace trace.json" \
+  forward=8 backward=8 sum_of_gradients=8 update=4
+ran 2 "$even -partition_stages 1 -partition_replicas 2 -pipeline_shard optimizer" \
+  forward=8 backward=8 sum_of_gradients='*' update=4
+
+# A short batch is not the step that is drawn; no step at all leaves the simulated one.
+accepts 2 $train $even -partition_stages 2 -steps 0 -schedule_view draw:f.svg
+layout="no step"
+drawn ranks=2 forward=8 backward=8 message='*'
+accepts 2 $train $even -partition_stages 2 -steps 1 -schedule_view
+says "schedule 1f1b: 2 stages, 4 micro-batches"
+accepts 2 $train $even -partition_stages 2 -steps 1 -schedule_view file:lists.txt
+grep -q "^ranks 2 stages 2 microbatches 4 round$" lists.txt || fail "renga train saves no lists"
+
+# What cannot be written, or is none of these, is refused before any work.
+echo kept >kept.svg
+refuses 2 "no-such-folder/f.svg: No such file or directory" $train -schedule_view draw:no-such-folder/f.svg
+lacks "step"
+mkdir folder
+refuses 2 "folder is a folder, not a file that can be replaced" $train -schedule_view draw:folder
+lacks "stages"
+refuses 2 "-schedule_view picture: write ascii, ascii:FILE, draw:FILE or file:FILE" $train -schedule_view picture
+refuses 1 "-schedule_view file: which file? write file:FILE" $plan -schedule_view file
+refuses 1 "no-such-folder/f.svg: No such file or directory" $plan -schedule_view draw:no-such-folder/f.svg
+refuses 1 "is read by this command" train -graph $gpt -data kept.svg -steps 1 -schedule_view draw:kept.svg
+grep -q "^kept$" kept.svg || fail "a refused command has replaced a file"
+finish
