@@ -42,7 +42,7 @@ code=$?
 [ $code -ne 0 ] && [ $code -ne 124 ] && grep -q "a bug of rank 1" "$folder/out" ||
   { echo "an exception of one rank: exit code $code"; cat "$folder/out"; status=1; }
 
-# mpi4py, where it was built with Renga's MPI.
+# mpi4py, where it was built with Renga's MPI; and what stands in for it, since Debian's was not.
 if "$python" -c 'import mpi4py' 2>/dev/null; then
   timeout 60 "${MPIEXEC:-mpiexec}" -n 4 "$python" "$top/test/binding/mpi.py" >"$folder/out" 2>&1 ||
     { cat "$folder/out"; status=1; }
@@ -50,6 +50,13 @@ if "$python" -c 'import mpi4py' 2>/dev/null; then
 else
   echo "skipped: no mpi4py here"
 fi
+for version in "" "Open MPI v4.1.4"; do
+  PYTHONPATH=$top/test/binding/standin:$PYTHONPATH MPI_VERSION_SAID=$version timeout 60 "${MPIEXEC:-mpiexec}" -n 4 "$python" \
+    "$top/test/binding/mpi.py" >"$folder/out" 2>&1 || { cat "$folder/out"; status=1; }
+  wanted="^mpi4py 4 ranks"
+  [ -z "$version" ] || wanted="skipped: mpi4py uses another MPI than Renga: Open MPI v4.1.4 and "
+  grep -q "$wanted" "$folder/out" || { echo "communicators of mpi4py, $version:"; cat "$folder/out"; status=1; }
+done
 
 # Modules of torch, on 1, 2 and 4 ranks with the same bits; the network with BatchNormalization is not for 4.
 if "$python" -c 'import torch, onnxscript; assert int(torch.__version__.split(".")[1]) >= 9' 2>/dev/null; then
@@ -62,6 +69,15 @@ if "$python" -c 'import torch, onnxscript; assert int(torch.__version__.split(".
   done
 else
   echo "skipped: no torch 2.9 and onnxscript here"
+fi
+
+# Optimizers of torch.optim.
+if "$python" -c 'import torch, onnxscript; assert int(torch.__version__.split(".")[1]) >= 9' 2>/dev/null; then
+  for ranks in 1 2 4; do
+    timeout 300 "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$top/test/binding/optimizers.py" >"$folder/optimizers$ranks" 2>&1 &&
+      cmp -s "$folder/optimizers1" "$folder/optimizers$ranks" ||
+      { echo "optimizers.py on $ranks ranks:"; cat "$folder/optimizers1" "$folder/optimizers$ranks"; status=1; }
+  done
 fi
 
 # A source distribution, installed into a folder.

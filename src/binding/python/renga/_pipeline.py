@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -79,8 +79,13 @@ class Pipeline(Handle):
             if made is not None:
                 made.close()
 
+    @property
+    def optimizer(self) -> ctypes.c_void_p:
+        """The library's optimizer, lent."""
+        return ctypes.c_void_p(c.get(library.RengaPipelineGetOptimizer, self))
+
     def _find_moments(self) -> List[str]:
-        optimizer = ctypes.c_void_p(c.get(library.RengaPipelineGetOptimizer, self))
+        optimizer = self.optimizer
         count, names = ctypes.c_int(), ctypes.c_void_p()
         library.RengaOptimizerGetMoments(optimizer, ctypes.byref(count), ctypes.byref(names))
         array = ctypes.cast(names, ctypes.POINTER(ctypes.c_char_p))
@@ -88,10 +93,13 @@ class Pipeline(Handle):
 
     # One call on a batch.
 
-    def _prepare(self, batch: Any, samples: Optional[int], choice: int = 0) -> int:
+    def _prepare(self, batch: Any, samples: Optional[int], choice: int = 0,
+                 before: Optional[Callable[[], None]] = None) -> int:
         error: Optional[Error] = None
         count = 0
         try:
+            if before is not None:
+                before()
             count = self._fields.take(batch, samples)
         except Error as refused:
             error = refused
@@ -115,13 +123,16 @@ class Pipeline(Handle):
         finally:
             self._fields.forget()
 
-    def step(self, batch: Any, *, samples: Optional[int] = None) -> float:
+    def step(self, batch: Any, *, samples: Optional[int] = None,
+             before: Optional[Callable[[], None]] = None) -> float:
         """Train with one batch; the loss before the update, the same bits on every rank. Collective.
 
-        samples: of the batch, where this rank has no array that says it.
+        samples: of the batch, where this rank has no array that says it. before: called first; a
+        renga.Error that it raises on one rank is raised on all.
         """
         loss = ctypes.c_double()
-        self._run(library.RengaPipelineStep, self._prepare(batch, samples), ctypes.byref(loss))
+        count = self._prepare(batch, samples, before=before)
+        self._run(library.RengaPipelineStep, count, ctypes.byref(loss))
         return loss.value
 
     def evaluate(self, batch: Any, *, samples: Optional[int] = None) -> float:

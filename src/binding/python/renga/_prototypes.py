@@ -179,6 +179,7 @@ RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *nam
                                          const float buffer[]);
 RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,
                                            const RengaPipelineParameter **list);
+RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double rate);
 RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
                                         const char *const **names);
 RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint);

@@ -15,6 +15,7 @@ import numpy as np
 
 from ._graph import Graph
 from ._library import Error
+from ._optimizer import find as find_optimizer
 from ._pipeline import Pipeline, as_array
 from ._runtime import communicator
 
@@ -181,6 +182,14 @@ def _write(module: Any, loss: Any, call: _Call, file: str) -> None:
     program.save(file)
 
 
+def _first_cause(error: BaseException) -> str:
+    """A line of what the exporter's error came from: the error itself is a page."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
 def export(module: Any, file: Any, loss: Optional[Callable[..., Any]] = None, example: Any = None,
            *, targets: Optional[Targets] = None) -> List[str]:
     """Write a module of torch and its loss as an ONNX file that Renga trains; the names of its
@@ -191,7 +200,7 @@ def export(module: Any, file: Any, loss: Optional[Callable[..., Any]] = None, ex
     except Error:
         raise
     except Exception as error:
-        raise Error(f"torch could not export the module: {type(error).__name__}: {error}",
+        raise Error(f"torch could not export the module: {_first_cause(error)}",
                     "LIBRARY") from error
     return call.names
 
@@ -212,7 +221,9 @@ class Module:
     batch size, unless batch_size is given. Parameters that do not require a gradient are frozen;
     ``torch.no_grad()`` within forward is not seen by the exporter. comm: the ranks. directory:
     where the exported file is put, a folder that all ranks see; needed on several nodes. The file
-    is kept there; without it, it is removed by ``close``. given: options, as of Pipeline.
+    is kept there; without it, it is removed by ``close``. given: options, as of Pipeline; optimizer
+    may also be a torch.optim.SGD, Adam or AdamW of the module's parameters, whose settings and
+    groups are taken, and whose learning rates count at each step: schedulers of torch change them.
 
     A batch is the whole batch on each rank: give each rank's DataLoader the same seed.
     BatchNormalization has the statistics of a micro-batch: with microbatch_size as batch_size they
@@ -230,11 +241,16 @@ class Module:
         try:
             with self.comm.together():
                 self._call = _read_example(module, loss, example, targets)
+                self._optimizer = find_optimizer(given, module)
             given.setdefault("batch_size", len(self._call.tensors[0]))
             self.file = self._export(loss, example, targets, directory)
             self.graph = Graph(self.file, self.comm, whole_batch=whole_batch)
-            self.pipeline = Pipeline(self.graph, seed=seed, **given)
             self._names = self._find_names()
+            with self.comm.together():
+                if self._optimizer is not None:
+                    given.update(self._optimizer.options(self._by_tensor()))
+            self.pipeline = Pipeline(self.graph, seed=seed, **given)
+            self._load_moments()
         except BaseException:
             self.close()
             raise
@@ -260,14 +276,32 @@ class Module:
 
     def _find_names(self) -> Dict[str, str]:
         """Torch's names to the network's: a tensor with several names has one of them there."""
-        assert self.pipeline is not None
-        there = set(self.pipeline.parameters)
+        assert self.graph is not None
+        there = {**self.graph.parameters, **self.graph.states}
         by_tensor: Dict[int, str] = {}
         tensors = self.module.state_dict(keep_vars=True)
         for name, tensor in tensors.items():
             if name in there:
                 by_tensor[id(tensor)] = name
         return {n: by_tensor[id(t)] for n, t in tensors.items() if id(t) in by_tensor}
+
+    def _by_tensor(self) -> Dict[int, str]:
+        """The network's names of the module's tensors, by their id."""
+        tensors = self.module.state_dict(keep_vars=True)
+        return {id(tensors[name]): there for name, there in self._names.items()}
+
+    def _load_moments(self) -> None:
+        """An optimizer of torch that has done steps goes on with its moments."""
+        if self._optimizer is None:
+            return
+        with self.comm.together():
+            state = self._optimizer.state(self._by_tensor())
+        if self.comm.agree(None, len(state))[0]:
+            self._pipeline.load_state_dict(state, strict=False, root=0)
+
+    def _follow(self) -> None:
+        if self._optimizer is not None:
+            self._optimizer.follow(self._pipeline.optimizer)
 
     def _batch(self, batch: Tuple[Any, ...]) -> Any:
         only = batch[0] if len(batch) == 1 else batch
@@ -285,7 +319,7 @@ class Module:
     def step(self, *batch: Any) -> float:
         """Train with a batch, ``step(batch)`` or ``step(x, y)``; the loss before the update.
         Collective."""
-        return self._pipeline.step(self._batch(batch))
+        return self._pipeline.step(self._batch(batch), before=self._follow)
 
     def evaluate(self, *batch: Any) -> float:
         """The loss of a batch, as in ``module.eval()``; nothing changes. Collective."""
@@ -331,8 +365,12 @@ class Module:
         self._pipeline.load_state_dict(values, strict=False)
 
     def update(self) -> Any:
-        """Copy parameters and buffers into the module of torch; the module. Collective."""
+        """Copy parameters and buffers into the module of torch, and moments into its optimizer; the
+        module. Collective."""
         self.module.load_state_dict(self.state_dict())
+        if self._optimizer is not None:
+            self._optimizer.take_state(self._by_tensor(),
+                                       self._pipeline.state_dict(optimizer=True))
         return self.module
 
     @property

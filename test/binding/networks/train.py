@@ -1,0 +1,137 @@
+"""Networks of torch through renga.Module beside torch: five steps of SGD and of AdamW each.
+
+usage: mpiexec -n RANKS python3 train.py FOLDER [small|libraries|LIBRARY|NAME …]
+
+A line for each network: its name, the largest difference of the losses from torch's and the digest for each optimizer, or the
+sentence that refuses it. FOLDER keeps torch's losses and exported files for runs on other numbers of ranks, which need not
+make them again. Exit code 1 where a loss differs by more than 1e-4 (with BatchNormalization 1e-3), or where a network that is
+to be refused is not.
+"""
+import json
+import os
+import re
+import shutil
+import sys
+import warnings
+
+import common
+import libraries
+import small
+import torch
+
+import renga
+from renga import _torch
+
+STEPS = 5
+folder, wanted = sys.argv[1], sys.argv[2:] or ["small", "libraries"]
+world = renga.Comm()
+
+
+def export_once(module, file, *rest, **more):
+    """renga.export, or a copy of what it wrote in a run on other ranks."""
+    kept = os.path.join(folder, current.replace(" ", "-") + ".onnx")
+    if not os.path.exists(kept):
+        exporter(module, kept, *rest, **more)
+    shutil.copy(kept, file)
+
+
+exporter, _torch.export = _torch.export, export_once
+
+
+def build(network):
+    torch.manual_seed(1)
+    return network.make().train()
+
+
+def make_batches(network):
+    torch.manual_seed(2)
+    return [network.batch(network.samples) for _ in range(STEPS)]
+
+
+def make_optimizer(kind, net, rate):
+    parameters = [p for p in net.parameters() if p.requires_grad]
+    return torch.optim.SGD(parameters, rate) if kind == "sgd" else torch.optim.AdamW(parameters, rate / 10)
+
+
+def train_in_torch(network, kind):
+    net = build(network)
+    optimizer, losses = make_optimizer(kind, net, network.rate), []
+    for batch in make_batches(network):
+        optimizer.zero_grad()
+        loss = _torch._loss_of(net(**batch), torch) if network.loss is None else network.loss(net(batch[0]), batch[1])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def losses_of_torch(network, kind):
+    """On rank 0; others need none. What torch has against it is raised on all ranks."""
+    kept = os.path.join(folder, f"{network.name} {kind}.json".replace(" ", "-"))
+    with world.together():
+        if world.rank == 0 and not os.path.exists(kept):
+            try:
+                losses = train_in_torch(network, kind)
+            except Exception as error:
+                raise renga.Error(f"torch does not train it: {type(error).__name__}: {error}") from error
+            with open(kept, "w") as file:
+                json.dump(losses, file)
+    if world.rank > 0:
+        return None
+    with open(kept) as file:
+        return json.load(file)
+
+
+def layout(network):
+    """A batch of BatchNormalization is one micro-batch, so that there are stages alone."""
+    if network.whole:
+        return {"partition_stages": world.size, "partition_replicas": 1, "microbatch_size": network.samples}
+    stages = min(world.size, 2)
+    return {"partition_stages": stages, "partition_replicas": world.size // stages, "microbatch_size": 2}
+
+
+def train_in_renga(network, kind):
+    net, batches = build(network), make_batches(network)
+    rate = network.rate if kind == "sgd" else network.rate / 10
+    model = renga.Module(net, network.loss, batches[0], optimizer=kind, lr=rate, **layout(network))
+    losses = [model.step(batch) for batch in batches]
+    digest = model.pipeline.digest
+    model.close()
+    return losses, digest
+
+
+def try_network(network):
+    """What is printed of it, and whether it is as wanted."""
+    try:
+        build(network)
+    except Exception as error:  # whatever the library has against it
+        return f"cannot be built: {type(error).__name__}: {error}", False
+    words, good = [], not network.refused
+    for kind in ("sgd", "adamw"):
+        try:
+            reference = losses_of_torch(network, kind)
+            losses, digest = train_in_renga(network, kind)
+        except renga.Error as error:
+            sentence = re.sub(r"/\S*module\.onnx: ", "", " ".join(str(error).split()))
+            return f"refused: {sentence}", bool(network.refused) and network.refused in sentence
+        if reference is None:
+            continue
+        worst = max(abs(a - b) / max(1.0, abs(b)) for a, b in zip(losses, reference))
+        words.append(f"{kind} {worst:.0e} {digest:016x}")
+        good = good and worst <= (1e-3 if network.whole else 1e-4)
+    return " ".join(words), good
+
+
+warnings.filterwarnings("ignore")
+torch.set_num_threads(1)
+failures = 0
+for network in small.NETWORKS + libraries.find():
+    current = network.name
+    group = "small" if network in small.NETWORKS else "libraries"
+    if not {group, network.name, network.name.split()[0]} & set(wanted):
+        continue
+    text, good = try_network(network)
+    failures += not good
+    if world.rank == 0:
+        print(network.name + ":", text, "" if good else "WRONG", flush=True)
+sys.exit(failures > 0)
