@@ -1,5 +1,7 @@
 /* Rate of writing a checkpoint, beside a raw sequential write of as many bytes by one process.
-   Both end on the disk (fsync); pairs are taken in turn, and the median ratio is what counts.
+   Both end on the disk (fsync); pairs are taken in turn, and the median ratio is what counts. Then
+   a checkpoint by threads, while this one counts on as training would: how long they write, and how
+   long it stands still for them.
 
    mpiexec -n 4 test/bench/checkpoint -bench_bytes 1GiB -bench_pairs 7 -bench_dir . */
 #include "../../src/checkpoint/file.h"
@@ -7,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static const RengaOptionRow rows[] = {
@@ -23,7 +26,7 @@ typedef struct {
   char path[1024];
   int count; /* of this rank's tensors */
   RengaPersistent *tensors;
-  int64_t bytes; /* of all ranks */
+  int64_t bytes, mine; /* of all ranks, of this one */
 } Bench;
 
 /* As a program would write one block of memory: 1 MiB at a time, then fsync. */
@@ -73,6 +76,55 @@ static RengaErrorCode ReadCheckpoint(const Bench *bench, double *seconds)
   return RENGA_SUCCESS;
 }
 
+/* A step of training: a tenth of a second. */
+static void Compute(void)
+{
+  volatile double sum = 0;
+  for (double begin = MPI_Wtime(); MPI_Wtime() - begin < 0.1;)
+    for (int i = 0; i < 10000; i++) sum = sum + i;
+}
+
+/* Steps until no thread is at work. */
+static RengaErrorCode ComputeBeside(const Bench *bench, RengaAside aside)
+{
+  for (int64_t busy = 1; busy > 0;) {
+    Compute();
+    busy = RengaAsideIsBusy(aside);
+    RengaCall(RengaCommSumInt64(bench->comm, 1, &busy, "the step"));
+  }
+  return RENGA_SUCCESS;
+}
+
+static double ThreadSeconds(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* times: of this rank's thread; of this thread, for which training stands still; of its core. */
+static RengaErrorCode WriteBeside(const Bench *bench, RengaAside aside, double times[3])
+{
+  RengaCheckpointTable table = {.step = 1};
+  RengaCheckpointOld old = {.count = 0};
+  RengaCall(RengaCommBarrier(bench->comm, "the next"));
+  double begin = MPI_Wtime(), used = ThreadSeconds();
+  RengaCall(
+      RengaAsideBegin(aside, bench->comm, NULL, bench->path, bench->count, bench->tensors, &table));
+  times[1] = MPI_Wtime() - begin;
+  times[2] = ThreadSeconds() - used;
+  RengaCall(ComputeBeside(bench, aside));
+  begin = MPI_Wtime();
+  used = ThreadSeconds();
+  RengaCall(RengaAsidePublish(aside, RENGA_MARK_GOOD, &old));
+  times[1] += MPI_Wtime() - begin;
+  times[2] += ThreadSeconds() - used;
+  RengaCall(ComputeBeside(bench, aside));
+  times[0] = RengaAsideSeconds(aside);
+  RengaCall(RengaAsideEnd(aside));
+  return RENGA_SUCCESS;
+}
+
 static int CompareNumbers(const void *a, const void *b)
 {
   double x = *(const double *)a, y = *(const double *)b;
@@ -114,6 +166,33 @@ static RengaErrorCode Measure(const Bench *bench, int pairs)
   return RENGA_SUCCESS;
 }
 
+/* Of the rank on which it took longest. */
+static RengaErrorCode MeasureBeside(const Bench *bench, int pairs)
+{
+  RengaAside aside;
+  MPI_Comm ranks;
+  double *times[3];
+  for (int t = 0; t < 3; t++) RengaCall(RengaMalloc(pairs, &times[t]));
+  RengaCall(RengaAsideCreate(&aside));
+  RengaCall(RengaAsidePrepare(aside, bench->mine));
+  for (int i = 0; i < 10; i++) Compute();
+  RengaCall(RengaObjectGetComm(bench->comm, &ranks));
+  for (int i = 0; i < pairs; i++) {
+    double mine[3], most[3];
+    RengaCall(WriteBeside(bench, aside, mine));
+    RengaCallMPI(MPI_Allreduce(mine, most, 3, MPI_DOUBLE, MPI_MAX, ranks));
+    for (int t = 0; t < 3; t++) times[t][i] = most[t];
+    if (RengaCommGetRank(bench->comm) == 0) unlink(bench->path);
+  }
+  RengaAsideDestroy(&aside);
+  const double written = Median(pairs, times[0]), stall = Median(pairs, times[1]);
+  RengaCall(RengaPrintf(ranks,
+                        "by threads: %.3f s; stall %.4f s, %.1f %%, of them %.4f s of its core\n",
+                        written, stall, 100 * stall / written, Median(pairs, times[2])));
+  for (int t = 0; t < 3; t++) RengaFree(&times[t]);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode MakeTensors(Bench *bench, int64_t count, char (**names)[24])
 {
   int rank = RengaCommGetRank(bench->comm), size = RengaCommGetSize(bench->comm);
@@ -127,6 +206,7 @@ static RengaErrorCode MakeTensors(Bench *bench, int64_t count, char (**names)[24
     tensor->spec = (RengaTensorSpec){RENGA_FLOAT32, 1, {elements}};
     tensor->owner = true;
     float *data;
+    bench->mine += elements * (int64_t)sizeof *data;
     RengaCall(RengaMalloc(elements, &data));
     for (int64_t e = 0; e < elements; e++) data[e] = (float)(e ^ i);
     tensor->data = data;
@@ -152,6 +232,7 @@ static RengaErrorCode Run(int argc, char **argv)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &bench.comm));
   RengaCall(MakeTensors(&bench, count, &names));
   RengaCall(Measure(&bench, (int)pairs));
+  RengaCall(MeasureBeside(&bench, (int)pairs));
   for (int i = 0; i < bench.count; i++) RengaFree(&bench.tensors[i].data);
   RengaFree(&bench.tensors);
   RengaFree(&names);

@@ -213,7 +213,7 @@ static RengaErrorCode RunVectors(RengaDevice device)
 {
   enum { COUNT = 1 << 25 };
   float *x[4] = {NULL};
-  double sum = 0;
+  static double squares[COUNT / RENGA_VECTOR_PIECE];
   const RengaAdamStep adam = {1e-3, 0.9, 0.999, 1e-8, true, 3};
   for (int i = 0; i < 4; i++) RengaCall(RengaMalloc(COUNT, &x[i]));
   const RengaParameterUpdate update = {
@@ -230,7 +230,7 @@ static RengaErrorCode RunVectors(RengaDevice device)
   RengaCall(RengaDeviceAdd(device, NULL, RENGA_FLOAT32, COUNT, x[0], x[1]));
   double add_seconds = Processor() - start;
   start = Processor();
-  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, &update.parameter, &sum));
+  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, &update.parameter, squares));
   double sum_seconds = Processor() - start;
   for (int i = 0; i < 4; i++) RengaFree(&x[i]);
   RengaCall(RengaPrintf(

@@ -1,4 +1,4 @@
-EXTRA_DIST += %D%/peer.py %D%/planners.py %D%/prediction.py %D%/scale.py %D%/steps.py
+EXTRA_DIST += %D%/images.py %D%/namespaces.sh %D%/slowdisk.sh %D%/peer.py %D%/peer_parallel.py %D%/planners.py %D%/prediction.py %D%/python_step.py %D%/rows.py %D%/scale.py %D%/steps.py %D%/timelines.py
 
 # Built by `make test/bench/kernels`; doc/performance.md says what it prints.
 EXTRA_PROGRAMS += %D%/kernels
@@ -11,3 +11,7 @@ EXTRA_PROGRAMS += %D%/checkpoint
 EXTRA_PROGRAMS += %D%/partition
 %C%_partition_SOURCES = %D%/partition.c test/partition/graphs.c test/partition/profiles.c
 %C%_partition_LDADD = $(LDADD) $(JSON_C_LIBS)
+
+# Built by `make test/bench/densify`.
+EXTRA_PROGRAMS += %D%/densify
+%C%_densify_SOURCES = %D%/densify.c

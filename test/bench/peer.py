@@ -19,6 +19,7 @@ parser.add_argument("--microbatches", type=int, default=1, help="gradients are a
 parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
 parser.add_argument("--dtype", default="fp32", choices=["fp32", "bf16"], help="bf16: by autocast")
 parser.add_argument("--compile", action="store_true", help="with torch.compile")
+parser.add_argument("--plain", action="store_true", help="without fused Adam and channels-last images")
 arguments = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(arguments.threads)
 os.environ.pop("OPENBLAS_CORETYPE", None)
@@ -229,7 +230,10 @@ def batch(network, count):
     if network == "mlp":
         return torch.randn(count, 784), torch.randint(10, (count,))
     pixels = 64 if network == "resnet50_64" else 224
-    return torch.randn(count, 3, pixels, pixels), torch.randint(1000, (count,))
+    images = torch.randn(count, 3, pixels, pixels)
+    if not arguments.plain:
+        images = images.to(memory_format=torch.channels_last)
+    return images, torch.randint(1000, (count,))
 
 
 def network(name):
@@ -254,7 +258,11 @@ def wait():
 
 torch.manual_seed(0)
 model = network(arguments.network).to(arguments.device)
-optimizer = torch.optim.Adam(model.parameters(), 1e-4)
+if isinstance(model, ResNet50) and not arguments.plain:
+    model = model.to(memory_format=torch.channels_last)
+# Fused Adam is in PyTorch 2.4 and later on CPUs.
+fused = {} if arguments.plain or torch.__version__ < "2.4" else {"fused": True}
+optimizer = torch.optim.Adam(model.parameters(), 1e-4, **fused)
 batches = [tuple(x.to(arguments.device) for x in batch(arguments.network, arguments.batch)) for _ in range(arguments.microbatches)]
 if arguments.compile:
     model = torch.compile(model)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Step times of Renga beside PyTorch's, in turn in one run, and of two stages beside one rank.
+"""Step times of Renga beside PyTorch's, in turn in one run, of two stages and two replicas beside one rank, and of two ranks
+beside PyTorch's pipelines and replicas.
 
-    steps.py [--renga PATH] [--python PATH] [--pairs 5] [--steps 3] [case ...]
+    steps.py [--renga PATH] [--python PATH] [--pairs 5] [--steps 3] [--precision bf16] [--compile] [case ...]
 
 Prints a table row per case: medians over the pairs and the median ratio of throughput (above 1: Renga is faster).
-PyTorch is what the given python has. Run it on a quiet machine.
+PyTorch is what the given python has, in its fastest form: fused Adam, channels-last images, autocast for bf16. Run it on a
+quiet machine.
 """
 import argparse
 import csv
@@ -21,6 +23,9 @@ parser.add_argument("--python", default="/usr/bin/python3")
 parser.add_argument("--mpiexec", default="mpiexec")
 parser.add_argument("--pairs", type=int, default=5)
 parser.add_argument("--steps", type=int, default=3)
+parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
+parser.add_argument("--compile", action="store_true", help="PyTorch with torch.compile")
+parser.add_argument("--threads", type=int, default=1, help="of each program")
 parser.add_argument("cases", nargs="*")
 arguments = parser.parse_args()
 
@@ -34,14 +39,24 @@ CASES = {  # name: network, batch, micro-batch, peer's network, its micro-batche
     "ncf": ("ncf:users=6040,items=3706", 1024, 1024, "ncf", 1),
     "mlp": ("mlp:sizes=784-2048-2048-2048-2048-2048-2048-2048-2048-10", 128, 128, "mlp", 1),
 }
-STAGES = {  # name: network, batch, micro-batch
-    "gpt_stages": (GPT.replace("sequence=256", "sequence=128").replace("50257", "8192"), 8, 1),
-    "mlp_stages": ("mlp:sizes=784-2048-2048-2048-2048-2048-2048-2048-2048-10", 256, 32),
+SMALL = GPT.replace("sequence=256", "sequence=128").replace("50257", "8192")
+STAGES = {  # name: network, batch, micro-batch, options of two ranks
+    "gpt_stages": (SMALL, 8, 1, ["-partition_stages", "2"]),
+    "gpt_stages_auto": (SMALL, 8, 1, ["-partition_stages", "2", "-pipeline_chunks", "2", "-pipeline_schedule", "auto"]),
+    "gpt_replicas": (SMALL, 8, 4, ["-partition_stages", "1", "-partition_replicas", "2"]),
+    "mlp_stages": ("mlp:sizes=784-2048-2048-2048-2048-2048-2048-2048-2048-10", 256, 32, ["-partition_stages", "2"]),
+}
+PARALLEL = {  # name: mode of peer_parallel.py, micro-batch, options of two ranks
+    "pp_1f1b": ("1f1b", 1, ["-partition_stages", "2"]),
+    "pp_interleaved": ("interleaved", 1, ["-partition_stages", "2", "-pipeline_chunks", "2", "-pipeline_schedule", "interleaved"]),
+    "pp_zbv": ("zbv", 1, ["-partition_stages", "2", "-pipeline_schedule", "zb-v"]),
+    "ddp": ("ddp", 4, ["-partition_stages", "1", "-partition_replicas", "2"]),
+    "fsdp": ("fsdp", 4, ["-partition_stages", "1", "-partition_replicas", "2", "-pipeline_shard", "parameters"]),
 }
 
 
-def run(command, threads=1):
-    environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+def run(command):
+    environment = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads))
     environment.pop("OPENBLAS_CORETYPE", None)
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
@@ -51,15 +66,23 @@ def renga(network, batch, microbatch, ranks=1, options=()):
         monitor = os.path.join(folder, "m.csv")
         run([arguments.mpiexec, "-n", str(ranks), arguments.renga, "train", "-graph", network, "-data", "synthetic",
              "-batch_size", str(batch), "-microbatch_size", str(microbatch), "-steps", str(arguments.steps + 1),
-             "-optimizer_type", "adam", "-optimizer_learning_rate", "1e-4", "-device_threads", "1",
-             "-monitor", "csv:" + monitor, *options])
+             "-optimizer_type", "adam", "-optimizer_learning_rate", "1e-4", "-device_threads",
+             str(arguments.threads), "-precision", arguments.precision, "-monitor", "csv:" + monitor, *options])
         with open(monitor) as file:
             return statistics.median(float(row["seconds"]) for row in list(csv.DictReader(file))[1:])
 
 
 def peer(network, batch, microbatches):
     lines = run([arguments.python, os.path.join(here, "peer.py"), network, "--batch", str(batch), "--steps",
-                 str(arguments.steps), "--microbatches", str(microbatches)])
+                 str(arguments.steps), "--microbatches", str(microbatches), "--dtype", arguments.precision, "--threads",
+                 str(arguments.threads)] + ["--compile"] * arguments.compile)
+    return statistics.median(float(line) for line in lines.split())
+
+
+def parallel(mode, batch, microbatch):
+    lines = run([arguments.python, "-m", "torch.distributed.run", "--nproc-per-node", "2",
+                 os.path.join(here, "peer_parallel.py"), mode, "--batch", str(batch), "--microbatches", str(batch // microbatch),
+                 "--steps", str(arguments.steps)])
     return statistics.median(float(line) for line in lines.split())
 
 
@@ -77,16 +100,21 @@ def report(name, what, first, second):
 
 version = run([arguments.python, "-c", "import torch; print(torch.__version__)"]).strip()
 print("| case | Renga ms | other ms | median ratio of throughput | other |\n|---|---|---|---|---|")
-wanted = arguments.cases or list(CASES) + list(STAGES)
+wanted = arguments.cases or list(CASES) + list(STAGES) + list(PARALLEL)
 for name in wanted:
     if name in CASES:
         network, size, micro, other, count = CASES[name]
-        report(name, "PyTorch %s, one thread each" % version, lambda: renga(network, size, micro),
+        what = "PyTorch %s%s, %s, threads each: %d" % (version, " compiled" * arguments.compile, arguments.precision,
+                                                       arguments.threads)
+        report(name, what, lambda: renga(network, size, micro),
                lambda: peer(other, size // count, count))
     elif name in STAGES:
-        network, size, micro = STAGES[name]
-        report(name, "one rank, one thread; Renga: two stages, %d micro-batches" % (size // micro),
-               lambda: renga(network, size, micro, 2, ["-partition_stages", "2"]),
-               lambda: renga(network, size, micro))
+        network, size, micro, options = STAGES[name]
+        report(name, "one rank, one thread; Renga: two ranks, %d micro-batches" % (size // micro),
+               lambda: renga(network, size, micro, 2, options), lambda: renga(network, size, micro))
+    elif name in PARALLEL:
+        mode, micro, options = PARALLEL[name]
+        report(name, "PyTorch %s %s on two ranks, one thread each" % (version, mode),
+               lambda: renga(SMALL, 8, micro, 2, options), lambda: parallel(mode, 8, micro))
     else:
-        sys.exit("no case %s; there are %s" % (name, ", ".join(list(CASES) + list(STAGES))))
+        sys.exit("no case %s; there are %s" % (name, ", ".join(list(CASES) + list(STAGES) + list(PARALLEL))))
