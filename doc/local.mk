@@ -1,5 +1,6 @@
-EXTRA_DIST += %D%/manpages.sh %D%/clusters.md %D%/design.md %D%/languages.md %D%/networks.md %D%/performance.md %D%/plans.md %D%/python.md %D%/planning-time.svg %D%/renga.svg \
-  %D%/training.md %D%/training.svg %D%/curves.sh
+EXTRA_DIST += %D%/manpages.sh %D%/index.md %D%/first-hour.md %D%/concepts.md %D%/glossary.md %D%/data.md %D%/precision.md %D%/errors.md %D%/formats.md %D%/linking.md %D%/tutorials.md \
+  %D%/clusters.md %D%/design.md %D%/languages.md %D%/networks.md %D%/performance.md %D%/plans.md %D%/python.md %D%/planning-time.svg %D%/renga.svg \
+  %D%/training.md %D%/watching.md %D%/training.svg %D%/curves.sh
 dist_man_MANS += %D%/renga.1
 
 # One man page for each public function, made from the comment above it.
@@ -16,3 +17,18 @@ uninstall-hook:
 	for page in %D%/man3/*.3; do rm -f $(DESTDIR)$(mandir)/man3/`basename $$page`; done
 clean-local:
 	rm -rf %D%/man3 $(man3_stamp)
+
+# The book, by packages that nothing else needs: each target says which are missing. HTML: python3-sphinx and python3-myst-parser;
+# PDF: weasyprint too.
+book_tools = %D%/book/book.py %D%/book/check.py %D%/book/commands.py %D%/book/markdown.py %D%/book/pictures.py \
+  %D%/book/reference.py %D%/book/search.py %D%/book/questions.txt %D%/book/conf.py %D%/book/book.css
+EXTRA_DIST += $(book_tools)
+make_book = MPIEXEC='$(MPIEXEC)' python3 $(srcdir)/%D%/book/book.py $(srcdir) .
+book: renga $(man3_stamp)
+	$(make_book) html
+book-pdf: renga $(man3_stamp)
+	$(make_book) pdf
+clean-local: clean-book
+clean-book:
+	rm -rf %D%/book
+.PHONY: book book-pdf clean-book

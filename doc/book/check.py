@@ -1,0 +1,102 @@
+"""Checks what the pages of the book name: links lead somewhere, options and functions are there, commands are run by a test.
+
+usage: check.py SOURCE RENGA
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+from markdown import pages_of
+from reference import COMMANDS
+
+GENERATED = {"options.md", "functions.md", "operators.md"}
+LAUNCH = re.compile(r"^\s*(?:\$ )?(?:renga|mpiexec|srun|mpirun) [a-z-]")
+RUN = ("sh", "bash")
+# Options of programs that are not renga: of examples, tutorials, measurements, launchers and compilers.
+OTHERS = re.compile(r"^(?:bench|finetune|surrogate|sweep)_")
+
+
+def known_options(renga):
+    known = set()
+    for command in COMMANDS:
+        text = subprocess.run([renga, command, "-help"], capture_output=True, text=True, check=True).stdout
+        known |= set(re.findall(r"^  -([a-z0-9_]+) ", text, re.M))
+    return known
+
+
+def machine_options(source):
+    """Machine files have options of their own."""
+    text = "".join(path.read_text() for path in (source / "share" / "renga" / "machines").iterdir())
+    return set(re.findall(r"^-([a-z0-9_]+) ", text, re.M))
+
+
+def known_names(source):
+    """All words of the headers, of the public ones and of those inside."""
+    words = set()
+    for folder in ("include", "src"):
+        for header in (source / folder).rglob("*.h"):
+            words |= set(re.findall(r"\bRenga\w+", header.read_text()))
+    return words
+
+
+def check_links(page, pages):
+    """pages: by name. A link leads to a page and a heading of it, or to a file of the tree."""
+    for number, target in page.links():
+        if re.match(r"^[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = page.path.parent / name if name else page.path
+        if path.name in GENERATED or path.name.startswith("picture-"):
+            continue
+        if not path.exists():
+            yield number, f"the link {target} leads nowhere"
+        elif page.path.parent.name == "doc" and path.suffix == ".md" and path.parent != page.path.parent:
+            yield number, f"the book has no page {name}"
+        elif anchor and path.name in pages and anchor not in pages[path.name].anchors():
+            yield number, f"{path.name} has no heading #{anchor}"
+
+
+def check_options(page, known):
+    for number, text in page.code():
+        for name in re.findall(r"(?<![\w.\-/=])-([a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b(?!_)", text):
+            if name not in known and not OTHERS.match(name):
+                yield number, f"there is no option -{name}"
+        if LAUNCH.match(text) and "renga" in text:
+            command = re.search(r"\brenga (\w+) (.*)", text)
+            for name in re.findall(r"(?:^|\s)-([a-z]{4,})\b", command[2] if command else ""):
+                if name not in known and name not in ("help", "version"):
+                    yield number, f"renga has no option -{name}"
+
+
+def check_names(page, names):
+    for number, text in page.code():
+        for name, more in re.findall(r"\b(Renga[A-Z]\w*)(…|\.\.\.)?", text):
+            there = any(other.startswith(name) for other in names) if more else name in names
+            if not there:
+                yield number, f"no header has {name}"
+
+
+def check_blocks(page):
+    for block in page.blocks:
+        if block.language not in RUN and any(LAUNCH.match(line) for line in block.lines):
+            yield block.line, "a command that no test runs: mark its block as sh"
+
+
+def main():
+    source, renga = pathlib.Path(sys.argv[1]), sys.argv[2]
+    all_pages = pages_of(source)
+    pages, names = {page.path.name: page for page in all_pages}, known_names(source)
+    options = known_options(renga) | machine_options(source)
+    wrong = 0
+    for page in all_pages:
+        complaints = [*check_links(page, pages), *check_options(page, options), *check_names(page, names), *check_blocks(page)]
+        for number, text in complaints:
+            print(f"{page.path.relative_to(source)}:{number}: {text}")
+        wrong += len(complaints)
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()
