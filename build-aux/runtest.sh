@@ -1,12 +1,13 @@
 #!/bin/sh
 # Run one test. A program runs once for each number of ranks in its source's line "/* TEST ranks: 1 2 4 */"
 # (default 1); a script runs as it is. Each run is bounded in time: "timeout: SECONDS" in that line, 120 else.
-# Measured costs are kept in a cache of the test's own.
+# Measured costs are kept in a cache of the test's own. The last line of the log says how long it took.
 test=$1
 shift
+began=$(date +%s)
 XDG_CACHE_HOME=$(mktemp -d) || exit 99
 export XDG_CACHE_HOME
-trap 'rm -rf "$XDG_CACHE_HOME"' EXIT
+trap 'rm -rf "$XDG_CACHE_HOME"; echo "took $(($(date +%s) - began)) s"' EXIT
 case $test in
 *.sh)
   timeout -k 5 "${RENGA_TEST_TIMEOUT:-600}" sh "$test" "$@"

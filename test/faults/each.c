@@ -160,6 +160,7 @@ static RengaErrorCode RunAll(bool disturbed)
 static RengaErrorCode RunTest(void)
 {
   setvbuf(stdout, NULL, _IOLBF, 0);
+  RengaCall(RengaOptionsSetValue("checkpoint_every", "1"));
   RengaCall(RunAll(false));
   RengaCall(RunAll(true));
   return RENGA_SUCCESS;

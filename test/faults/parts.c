@@ -76,17 +76,29 @@ static RengaErrorCode UndoGraph(State *s)
   return RENGA_SUCCESS;
 }
 
+/* RENGA_FAULT_SHARD: what the replicas of one stage have a share of. */
+static RengaErrorCode ChooseLayout(State *s, RengaSettings settings)
+{
+  const int size = RengaCommGetSize(s->comm);
+  if (getenv("RENGA_FAULT_SHARD")) {
+    RengaCall(RengaSettingsSetShard(settings, getenv("RENGA_FAULT_SHARD")));
+    RengaCall(RengaPartitionSetReplicas(s->partition, size));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaSettingsSetChunks(settings, size == 1 ? 2 : 1));
+  RengaCall(RengaPartitionSetStages(s->partition, size));
+  return RENGA_SUCCESS;
+}
+
 /* One rank has two stages. */
 static RengaErrorCode DoPlan(State *s)
 {
-  const int size = RengaCommGetSize(s->comm);
   RengaSettings settings;
   Together(s, RengaPartitionCreate(s->comm, &s->partition));
   Together(s, RengaPartitionSetGraph(s->partition, s->graph));
   Together(s, RengaPartitionSetBatch(s->partition, BATCH, MICROBATCH));
   Together(s, RengaPartitionGetSettings(s->partition, &settings));
-  Together(s, RengaSettingsSetChunks(settings, size == 1 ? 2 : 1));
-  Together(s, RengaPartitionSetStages(s->partition, size));
+  Together(s, ChooseLayout(s, settings));
   Together(s, RengaPartitionSolve(s->partition, &s->plan));
   return RENGA_SUCCESS;
 }
@@ -187,6 +199,7 @@ static RengaErrorCode DoPipeline(State *s)
   Together(s, RengaPipelineCreate(s->comm, &s->pipeline));
   RengaCall(RengaPipelineGetSettings(s->pipeline, &settings));
   Together(s, RengaSettingsSetFromOptions(settings));
+  if (getenv("RENGA_FAULT_SHARD")) Together(s, RengaSettingsSetBuckets(settings, 3));
   Together(s, RengaPipelineSetPlan(s->pipeline, s->graph, s->plan));
   RengaCall(RengaPipelineGetOptimizer(s->pipeline, &optimizer));
   RengaCall(RengaOptimizerSetClipNorm(optimizer, 1));
@@ -288,6 +301,20 @@ static RengaErrorCode UndoCheckpoint(State *s)
   return RENGA_SUCCESS;
 }
 
+/* Begun by a step, and waited for by the next call. */
+static RengaErrorCode DoBeside(State *s)
+{
+  bool wrote, stop, found;
+  int64_t step;
+  RengaCall(OpenCheckpoint(s, directory, &s->checkpoint));
+  Together(s, RengaCheckpointSetAsync(s->checkpoint, true));
+  Together(s, RengaCheckpointSetFromOptions(s->checkpoint));
+  RengaCall(RengaCheckpointSetUp(s->checkpoint));
+  RengaCall(RengaCheckpointStep(s->checkpoint, &wrote, &stop));
+  RengaCall(RengaCheckpointGetNewest(s->checkpoint, &found, &step));
+  return RENGA_SUCCESS;
+}
+
 /* A disk that fails is no error: the result says what was written. */
 static RengaErrorCode DoTry(State *s)
 {
@@ -378,6 +405,7 @@ const Part parts[] = {
     {"pipeline", DoPipeline, UndoPipeline, MakeBase, 0},
     {"step", DoStep, UndoStep, MakeBase, PART_KEEPS | PART_STEPS},
     {"digest", DoDigest, NULL, NULL, PART_KEEPS},
+    {"beside", DoBeside, UndoCheckpoint, UndoCheckpoint, PART_KEEPS | PART_WARNS},
     {"checkpoint", DoCheckpoint, UndoCheckpoint, CloseCheckpoint, PART_KEEPS},
     {"try", DoTry, UndoTry, UndoTry, PART_KEEPS | PART_WARNS},
     {"second step", DoStep, UndoStep, NULL, PART_KEEPS | PART_STEPS},
