@@ -1,5 +1,7 @@
-op_tests = %D%/attributes %D%/table
+op_tests = %D%/attributes %D%/split %D%/table
 check_PROGRAMS += $(op_tests)
 %C%_attributes_SOURCES = %D%/attributes.c
+%C%_split_SOURCES = %D%/split.c
 %C%_table_SOURCES = %D%/table.c
+noinst_HEADERS += %D%/splitcases.h
 TESTS += $(op_tests)
