@@ -57,6 +57,7 @@ typedef struct {
   RengaStream copies; /* of inputs, where device memory is not the host's; else NULL */
   RengaEvent updated; /* behind the last update, where there is that stream; else NULL */
   bool updating;      /* nobody has waited for it yet */
+  bool records;       /* the device of some rank did at set-up: the same on all */
   RengaPipelineMemory memory;
   Persistents persistents;
   bool seeded;    /* reverse mode begins with a scale of the loss */

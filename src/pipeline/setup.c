@@ -291,6 +291,16 @@ static RengaErrorCode MakeGroups(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* One rank may have been refused recordings before, by its device. */
+static RengaErrorCode AgreeOnRecordings(RengaPipeline pipeline)
+{
+  int64_t records = RengaDeviceRecords_Private(pipeline->device);
+  RengaCall(RengaReduceInt64_Private(pipeline->hdr.comm, MPI_MAX, &records,
+                                     "all ranks to say whether their devices record kernels"));
+  pipeline->rank.records = records != 0;
+  return RENGA_SUCCESS;
+}
+
 /* Backward writes over gradients that have left: not while it is replayed, or messages queued. */
 static RengaErrorCode CheckFoldTransport(RengaPipeline pipeline)
 {
@@ -301,7 +311,7 @@ static RengaErrorCode CheckFoldTransport(RengaPipeline pipeline)
                "stage %d shards gradients, which -comm_transport nccl does not carry yet: use "
                "-comm_transport staged, or -pipeline_shard optimizer",
                s);
-    RengaCheck(!RengaDeviceRecords_Private(pipeline->device), pipeline->hdr.comm, RENGA_ERR_SUPPORT,
+    RengaCheck(!pipeline->rank.records, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
                "stage %d shards gradients, which does not go with recorded kernels yet: use "
                "-device_graphs off, or -pipeline_shard optimizer",
                s);
@@ -316,6 +326,7 @@ static RengaErrorCode ConnectRanks(RengaPipeline pipeline)
   RengaCall(RengaTransportCreate_Private(rank->all, pipeline->device, pipeline->settings->transport,
                                          &rank->transport));
   RengaCall(RengaPipelineConnect_Private(pipeline));
+  RengaCall(AgreeOnRecordings(pipeline));
   RengaCall(CheckFoldTransport(pipeline));
   return RENGA_SUCCESS;
 }

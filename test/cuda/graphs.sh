@@ -93,6 +93,12 @@ EMU_FAIL=capture:7@1
 accepts 2 $base $dropout -partition_stages 2
 says "GPU 1 records no graphs"
 digest | cmp -s off.txt - || fail "other parameters where CUDA refuses one rank"
+# Replicas whose devices differ in it begin their sums in one order still.
+for transport in staged nccl; do
+  accepts 2 $base $dropout -partition_stages 1 -partition_replicas 2 -pipeline_buckets 3 -comm_transport $transport
+  says "GPU 1 records no graphs"
+  digest | cmp -s off.txt - || fail "other parameters where CUDA refuses one replica: $transport"
+done
 EMU_FAIL=
 
 # Relative positions; what fails on the device is said.
