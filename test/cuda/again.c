@@ -1,5 +1,6 @@
 /* A device that is not set up when it is destroyed, because a set-up failed on one rank or a setter
-   came after it, gives back all that it has. failures.sh runs it on two ranks. */
+   came after it, gives back all that it has; and one that has no memory left works on. failures.sh
+   runs it on two ranks. */
 #include "../check.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
@@ -16,6 +17,15 @@ static RengaErrorCode MakeDevice(RengaComm comm, int number, RengaDevice *device
   return RENGA_SUCCESS;
 }
 
+/* What was refused, and told, spoils nothing that comes after it. */
+static RengaErrorCode CheckTooMuch(RengaDevice device)
+{
+  void *none = NULL;
+  ExpectError(RengaDeviceMalloc(device, (size_t)1 << 40, &none), RENGA_ERR_MEMORY, "has no");
+  Expect(none == NULL);
+  return RENGA_SUCCESS;
+}
+
 /* left: bytes of the GPU's memory once it is set up */
 static RengaErrorCode UseDevice(RengaComm comm, size_t *left)
 {
@@ -25,6 +35,7 @@ static RengaErrorCode UseDevice(RengaComm comm, size_t *left)
   RengaCall(MakeDevice(comm, RengaCommGetRank(comm), &device));
   RengaCall(RengaDeviceSetUp(device));
   RengaCall(RengaDeviceGetMemory(device, left, NULL, NULL));
+  RengaCall(CheckTooMuch(device));
   RengaCall(RengaDeviceMalloc(device, COUNT * sizeof *x, &x));
   Expect(RengaVectorPieces(COUNT) <= PIECES);
   RengaCall(RengaDeviceSetBytes(device, NULL, x, 0, COUNT * sizeof *x));

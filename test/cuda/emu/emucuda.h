@@ -144,7 +144,7 @@ static inline cudaError_t EmuLaunchTyped(const char *name, void (*kernel)(P...),
                    [kernel, arguments] { std::apply(kernel, arguments); });
 }
 #define RENGA_LAUNCH(kernel, grid, block, shared, stream, ...)                                     \
-  EmuLaunchTyped(#kernel, kernel, grid, block, shared, stream, __VA_ARGS__)
+  (EmuLaunchTyped(#kernel, kernel, grid, block, shared, stream, __VA_ARGS__), cudaPeekAtLastError())
 #define RENGA_DYNAMIC_SHARED(type, name) type *name = (type *)EmuDynamicShared()
 
 /* The shared variables of all files of a program or module are one section. */

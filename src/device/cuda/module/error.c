@@ -7,6 +7,7 @@ static _Thread_local char message[256];
 int RengaCudaSay(const char *what, int code, const char *text)
 {
   if (code) snprintf(message, sizeof message, "%s: %s", what, text);
+  if (code) (void)cudaGetLastError(); /* it is told: the next launch does not find it */
   return code;
 }
 
