@@ -14,6 +14,17 @@ static RengaErrorCode Queue(RengaDevice device, float *x)
   return RENGA_SUCCESS;
 }
 
+/* More memory for the pieces than those that are queued have. */
+static RengaErrorCode CheckNorms(RengaComm comm, RengaDevice device, float *x, double *pinned)
+{
+  const RengaVector vector[2] = {{x, RENGA_FLOAT32, COUNT}, {x + COUNT, RENGA_FLOAT32, COUNT}};
+  RengaCall(RengaCommSetTimeout(comm, 0.5));
+  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, vector, pinned));
+  ExpectError(RengaDeviceSumsOfSquares(device, NULL, 2, vector, pinned), RENGA_ERR_TIMEOUT, words,
+              "nothing moved for");
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckWaits(RengaComm comm, RengaDevice device, float *x)
 {
   float host[COUNT];
@@ -35,7 +46,8 @@ static RengaErrorCode RunTest(void)
 {
   RengaComm comm;
   RengaDevice device;
-  float *x, *pinned;
+  float *x;
+  double *pinned;
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &comm));
   RengaCall(RengaDeviceCreate(comm, &device));
   RengaCall(RengaDeviceSetFromOptions(device));
@@ -46,6 +58,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaDeviceSetBytes(device, NULL, x, 0, 2 * COUNT * sizeof *x));
   RengaCall(RengaStreamSynchronize(device, NULL));
   RengaCall(CheckWaits(comm, device, x));
+  RengaCall(CheckNorms(comm, device, x, pinned));
   RengaCall(RengaDeviceHostFree(device, &pinned));
   RengaCall(RengaDeviceFree(device, &x));
   RengaCall(RengaDeviceDestroy(&device));

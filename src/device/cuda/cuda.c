@@ -114,6 +114,9 @@ static RengaErrorCode ChooseDevice(RengaDevice device, int local_rank)
              RENGA_ERR_SUPPORT, "no usable GPU: %s; use -device_type cpu", module->error());
   cuda->number = number;
   device->records = cuda->options.graphs;
+  void *moment = NULL;
+  if (device->records) RENGA_CALL_CUDA(device, module->reserve(sizeof *cuda->moment, &moment));
+  cuda->moment = moment;
   RENGA_CALL_CUDA(device, module->streamcreate(&cuda->compute));
   RENGA_CALL_CUDA(device, module->eventcreate(&cuda->parts_free));
   void *fault = NULL;

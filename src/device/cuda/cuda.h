@@ -34,7 +34,7 @@ typedef struct {
   void *workspace;         /* of products, from the first one on; options.workspace */
   void *workspace_stream;  /* used it last */
   void *workspace_free;    /* event */
-  RengaCudaMoment *moment; /* of the device: of the running recording; NULL: there was none */
+  RengaCudaMoment *moment; /* of the device: of the running recording; NULL: it records none */
   bool records;            /* what is queued now is recorded */
   char refusal[256];       /* of the first call that failed meanwhile; empty: none did */
 } CudaDevice;

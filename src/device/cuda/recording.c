@@ -11,13 +11,8 @@ void RengaCudaRefuseToRecord_Private(CudaDevice *cuda)
 static RengaErrorCode RecordBegin_Cuda(RengaDevice device)
 {
   CudaDevice *cuda = device->data;
-  void *made = NULL;
   cuda->records = true;
   cuda->refusal[0] = '\0';
-  if (!cuda->moment) {
-    RENGA_CALL_CUDA(device, module_->reserve(sizeof *cuda->moment, &made));
-    cuda->moment = made;
-  }
   RengaCall(RengaCudaTakeWorkspace_Private(device, cuda->compute));
   RENGA_CALL_CUDA(device, module_->recordbegin(cuda->compute));
   return RENGA_SUCCESS;

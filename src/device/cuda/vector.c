@@ -45,7 +45,7 @@ static RengaErrorCode NeedParts(RengaDevice device, void *stream, int64_t number
   CudaDevice *cuda = device->data;
   const size_t bytes = (size_t)numbers * sizeof(double);
   if (bytes > cuda->parts_bytes) {
-    RENGA_CALL_CUDA(device, module_->eventsynchronize(cuda->parts_free));
+    RengaCall(RengaEventSynchronize(device, cuda->parts_free));
     RENGA_CALL_CUDA(device, cuda->parts ? module_->release(cuda->parts) : 0);
     cuda->parts = NULL;
     cuda->parts_bytes = 0;
@@ -58,35 +58,52 @@ static RengaErrorCode NeedParts(RengaDevice device, void *stream, int64_t number
   return RENGA_SUCCESS;
 }
 
+static int RowsFrom(int count, int first)
+{
+  return SmallerCount_Cuda(RENGA_CUDA_TABLE, count - first);
+}
+
+/* The pieces of so many rows. */
+static int64_t CountPieces_Cuda(int count, const RengaVector x[])
+{
+  int64_t pieces = 0;
+  for (int i = 0; i < count; i++) pieces += RengaVectorPieces(x[i].count);
+  return pieces;
+}
+
 /* Some rows of the table: their pieces on the device, then a copy to the host. */
 static RengaErrorCode FindNorms_Cuda(RengaDevice device, void *stream, int count,
-                                     const RengaVector x[], double squares[], int64_t *found)
+                                     const RengaVector x[], double squares[])
 {
   CudaDevice *cuda = device->data;
   RengaCudaNorm row[RENGA_CUDA_TABLE];
-  int64_t pieces = 0;
-  for (int i = 0; i < count; i++) {
-    row[i] = (RengaCudaNorm){x[i].data, x[i].count, pieces};
-    pieces += RengaVectorPieces(x[i].count);
-  }
-  *found = pieces;
+  const int64_t pieces = CountPieces_Cuda(count, x);
   if (pieces == 0) return RENGA_SUCCESS;
-  RengaCall(NeedParts(device, stream, pieces));
+  for (int i = 0; i < count; i++)
+    row[i] = (RengaCudaNorm){x[i].data, x[i].count, CountPieces_Cuda(i, x)};
   RENGA_CALL_CUDA(device, module_->norms(stream, count, row, pieces, cuda->parts));
   RENGA_CALL_CUDA(device, module_->copy(stream, RENGA_CUDA_DOWN, squares, cuda->parts,
                                         (size_t)pieces * sizeof *squares));
-  RENGA_CALL_CUDA(device, module_->eventrecord(cuda->parts_free, stream));
   return RENGA_SUCCESS;
 }
 
+/* The largest part of the table says what memory all need: later it is not taken anew. */
 static RengaErrorCode SumsOfSquares_Cuda(RengaDevice device, RengaStream stream, int count,
                                          const RengaVector x[], double squares[])
 {
   void *queue = RengaCudaStream_Private(device, stream);
-  int64_t found;
-  for (int k = 0; k < count; k += RENGA_CUDA_TABLE, squares += found)
-    RengaCall(FindNorms_Cuda(device, queue, SmallerCount_Cuda(RENGA_CUDA_TABLE, count - k), x + k,
-                             squares, &found));
+  int64_t most = 0;
+  for (int k = 0; k < count; k += RENGA_CUDA_TABLE) {
+    const int64_t pieces = CountPieces_Cuda(RowsFrom(count, k), x + k);
+    if (pieces > most) most = pieces;
+  }
+  if (most == 0) return RENGA_SUCCESS;
+  RengaCall(NeedParts(device, queue, most));
+  for (int k = 0; k < count; k += RENGA_CUDA_TABLE) {
+    RengaCall(FindNorms_Cuda(device, queue, RowsFrom(count, k), x + k, squares));
+    squares += CountPieces_Cuda(RowsFrom(count, k), x + k);
+  }
+  RENGA_CALL_CUDA(device, module_->eventrecord(RengaCudaOf_Private(device)->parts_free, queue));
   return RENGA_SUCCESS;
 }
 
@@ -108,7 +125,7 @@ static RengaErrorCode UpdateSgd_Cuda(RengaDevice device, RengaStream stream,
 {
   RengaCudaSgd row[RENGA_CUDA_TABLE];
   for (int k = 0; k < count; k += RENGA_CUDA_TABLE) {
-    const int here = SmallerCount_Cuda(RENGA_CUDA_TABLE, count - k);
+    const int here = RowsFrom(count, k);
     for (int i = 0; i < here; i++) row[i] = SgdRow_Cuda(step, scale, &updates[k + i]);
     RENGA_CALL_CUDA(device, module_->sgd(RengaCudaStream_Private(device, stream), here, row));
   }
@@ -135,7 +152,7 @@ static RengaErrorCode UpdateAdam_Cuda(RengaDevice device, RengaStream stream,
 {
   RengaCudaAdam row[RENGA_CUDA_TABLE];
   for (int k = 0; k < count; k += RENGA_CUDA_TABLE) {
-    const int here = SmallerCount_Cuda(RENGA_CUDA_TABLE, count - k);
+    const int here = RowsFrom(count, k);
     for (int i = 0; i < here; i++) row[i] = AdamRow_Cuda(step, scale, &updates[k + i]);
     RENGA_CALL_CUDA(device, module_->adam(RengaCudaStream_Private(device, stream), here, row));
   }
