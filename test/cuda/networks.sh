@@ -56,6 +56,16 @@ for precision in fp32 bf16; do
   unset EMU_DEVICES EMU_SEED
 done
 
+# Shares of gradients and of parameters, and what lies in the host's memory: moments, saved tensors.
+train="train $run -steps 3 -graph gpt:layers=2,hidden=16,heads=2,sequence=9,vocabulary=40,dropout=0.1 -optimizer_type adamw"
+accepts 1 $train $on_cuda
+grep "parameter digest 0x" out >one.txt || fail "no digest"
+replicas="-device_graphs off -partition_type even -pipeline_buckets 3"
+same 3 $train $on_cuda $replicas -partition_replicas 3 -pipeline_shard gradients -device_poison
+same 4 $train $on_cuda $replicas -partition_stages 2 -partition_replicas 2 -pipeline_shard parameters
+same 1 $train $on_cuda -pipeline_offload all
+same 2 $train $on_cuda -partition_stages 2 -pipeline_offload saved -device_poison
+
 pairs=layers=2,hidden=16,heads=2,sequence=7,target=5,vocabulary=30
 network mlp:sizes=8-16-16-4
 network resnet:depth=18,width=0.0625,image=64,classes=5 -optimizer_learning_rate 0.00001 -microbatch_size 4

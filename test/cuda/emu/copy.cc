@@ -1,7 +1,24 @@
 /* Copies: from pageable memory at once, from and to pinned memory as late as can be. */
 #include "emu.h"
 #include <cstring>
+#include <list>
 #include <unistd.h>
+
+/* Pinned memory that copies from the device, queued and not done, are going to write. */
+struct Target {
+  const char *begin, *end;
+};
+static std::mutex targets_lock;
+static std::list<Target> targets;
+
+static bool IsTarget(const void *from, size_t bytes)
+{
+  const char *begin = (const char *)from;
+  std::unique_lock<std::mutex> hold(targets_lock);
+  for (const Target &t : targets)
+    if (t.begin < begin + bytes && begin < t.end) return true;
+  return false;
+}
 
 static uint64_t Hash(const void *data, size_t bytes)
 {
@@ -34,11 +51,13 @@ static cudaError_t CopyFromPageable(void *to, const void *from, size_t bytes, cu
   });
 }
 
-/* A replayed graph may find another source than the captured one. */
+/* A replayed graph may find another source than the captured one, and the device may write it, in
+   the order of its streams. */
 static cudaError_t CopyFromPinned(void *to, const void *from, size_t bytes, cudaStream_t stream)
 {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  const uint64_t hash = Hash(from, bytes);
+  const bool changes = IsTarget(from, bytes); /* before the device may be done with it */
+  const uint64_t hash = changes ? 0 : Hash(from, bytes);
   const cudaError_t code = cudaStreamIsCapturing(stream, &status);
   if (code) return code;
   EmuNotePointer(to);
@@ -46,11 +65,28 @@ static cudaError_t CopyFromPinned(void *to, const void *from, size_t bytes, cuda
   return EmuQueue(stream, "a copy from pinned memory of the host", [=] {
     const EmuSettings &settings = EmuGetSettings();
     if (!settings.sync && settings.delay) usleep(settings.delay / 2);
-    if (status == cudaStreamCaptureStatusNone && Hash(from, bytes) != hash)
+    if (status == cudaStreamCaptureStatusNone && !changes && Hash(from, bytes) != hash)
       EmuFail("the host changed the source %p of a copy before it was copied", from);
     memcpy(to, from, bytes);
     return true;
   });
+}
+
+/* To pinned memory; not while the stream is captured. */
+static cudaError_t CopyToPinned(void *to, const void *from, size_t bytes, cudaStream_t stream)
+{
+  std::unique_lock<std::mutex> hold(targets_lock);
+  const auto target = targets.insert(targets.end(), {(const char *)to, (const char *)to + bytes});
+  hold.unlock();
+  const cudaError_t code = EmuQueue(stream, "a copy from the device", [=] {
+    memmove(to, from, bytes);
+    std::unique_lock<std::mutex> written(targets_lock);
+    targets.erase(target);
+    return true;
+  });
+  hold.lock();
+  if (code) targets.erase(target);
+  return code;
 }
 
 extern "C" {
@@ -67,6 +103,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
   if (is == cudaMemcpyHostToDevice) return CopyFromPinned(to, from, bytes, stream);
   EmuNotePointer(to);
   EmuNotePointer(from);
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (is == cudaMemcpyDeviceToHost && EmuIsPinned(to, bytes) &&
+      !cudaStreamIsCapturing(stream, &status) && status == cudaStreamCaptureStatusNone)
+    return CopyToPinned(to, from, bytes, stream);
   const cudaError_t code = EmuQueue(stream, "a copy from the device", [=] {
     memmove(to, from, bytes);
     return true;
