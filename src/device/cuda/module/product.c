@@ -83,7 +83,7 @@ static int ChooseAlgorithm(Plan *plan, const RengaCudaProduct *p)
     status = cublasLtMatmulAlgoGetHeuristic(handle, plan->op, plan->b, plan->a, plan->c, plan->c,
                                             preference, 1, &best, &found);
   cublasLtMatmulPreferenceDestroy(preference);
-  if (!status && !found) status = CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!status) status = found ? best.state : CUBLAS_STATUS_NOT_SUPPORTED;
   if (!status) plan->algo = best.algo;
   return SayStatus("cublasLtMatmulAlgoGetHeuristic", status);
 }
