@@ -121,20 +121,19 @@ static RengaErrorCode FindNodeKernel(Layout *layout, const RengaGraphNode *node,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CountAndFind(Layout *layout)
+static RengaErrorCode FindKernels(Layout *layout)
 {
   for (int n = 0; n < layout->n_nodes; n++) {
     layout->kernel[n] = -1;
     if (layout->part[n] == PART_NONE) continue;
     const RengaGraphNode *node = LayoutNode(layout, n);
-    layout->position[n] = layout->length[layout->part[n]]++;
     if (node->op->flags & RENGA_OP_RESHAPE) continue;
     RengaCall(FindNodeKernel(layout, node, &layout->kernel[n]));
   }
   return RENGA_SUCCESS;
 }
 
-/* Fills needed, part, position and kernel. */
+/* Fills needed, part and kernel. */
 RengaErrorCode RengaLayoutChoose_Private(Layout *layout)
 {
   int count;
@@ -148,6 +147,6 @@ RengaErrorCode RengaLayoutChoose_Private(Layout *layout)
   for (int n = 0; n < layout->n_nodes; n++)
     layout->constant[n] = DependsOnStageConstants(layout, LayoutNode(layout, n));
   RengaCall(MarkNeeded(layout));
-  RengaCall(CountAndFind(layout));
+  RengaCall(FindKernels(layout));
   return RENGA_SUCCESS;
 }

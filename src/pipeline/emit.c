@@ -34,8 +34,9 @@ static RengaErrorCode AppendMove(Sequence *sequence, InstructionKind kind, Renga
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode EmitMove(Layout *layout, Sequence *sequence, const Move *move)
+static RengaErrorCode EmitMove(Layout *layout, ProgramPart part, const Move *move)
 {
+  Sequence *sequence = &layout->program->part[part];
   const bool adds = layout->program->adds;
   if (adds && move->value == RENGA_VALUE_NONE) return RENGA_SUCCESS; /* nothing to add */
   InstructionKind kind = INSTRUCTION_COPY;
@@ -45,7 +46,8 @@ static RengaErrorCode EmitMove(Layout *layout, Sequence *sequence, const Move *m
     kind = INSTRUCTION_ADD;
   const RengaDataType type =
       kind == INSTRUCTION_ZERO ? RENGA_UINT8 : layout->program->spec[move->value].type;
-  RengaCall(AppendMove(sequence, kind, type, PlaceOf(layout, move->value), move->to, move->bytes));
+  const Place from = PlaceOf(layout, LayoutRead(layout, part, move->value));
+  RengaCall(AppendMove(sequence, kind, type, from, move->to, move->bytes));
   return RENGA_SUCCESS;
 }
 
@@ -77,50 +79,43 @@ static RengaErrorCode EmitLateMoves(Layout *layout)
   for (int m = 0; m < layout->n_moves; m++) {
     const ProgramPart part = RengaLayoutFills_Private(layout, layout->move[m].to);
     if (LayoutPartOf(layout, layout->move[m].value) != part)
-      RengaCall(EmitMove(layout, &layout->program->part[part], &layout->move[m]));
+      RengaCall(EmitMove(layout, part, &layout->move[m]));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode EmitKernel(Layout *layout, Sequence *sequence, const RengaGraphNode *node,
-                                 int n)
+static RengaErrorCode EmitKernel(Layout *layout, Sequence *sequence, const Step *step)
 {
-  const KernelRow *row = &layout->chunk->kernels.row[layout->kernel[n]];
+  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  const KernelRow *row = &layout->chunk->kernels.row[layout->kernel[step->node]];
   const Instruction instruction = {.kind = INSTRUCTION_KERNEL,
                                    .kernel = row->kernel,
                                    .n_in = node->n_in,
                                    .n_out = node->n_out,
-                                   .workspace = layout->workspace[n]};
+                                   .workspace = step->workspace};
   Place *place;
   RengaCall(AppendInstruction(sequence, instruction, &place));
-  for (int i = 0; i < node->n_in; i++) place[i] = PlaceOf(layout, node->in[i]);
-  for (int o = 0; o < node->n_out; o++) place[node->n_in + o] = PlaceOf(layout, node->out[o]);
+  for (int i = 0; i < node->n_in; i++) place[i] = PlaceOf(layout, LayoutIn(layout, step, i));
+  for (int o = 0; o < node->n_out; o++)
+    place[node->n_in + o] = PlaceOf(layout, LayoutOut(layout, step, o));
   sequence->flops += row->flops;
   return RENGA_SUCCESS;
 }
 
-/* The node alone, in a part that runs it. */
-static RengaErrorCode EmitAlone(Layout *layout, Sequence *sequence, int n)
+static RengaErrorCode EmitStep(Layout *layout, const MovesOf *moves, const Step *step)
 {
-  const RengaGraphNode *node = LayoutNode(layout, n);
-  if (layout->kernel[n] >= 0)
-    RengaCall(EmitKernel(layout, sequence, node, n));
-  else if (!layout->view[n])
+  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  Sequence *sequence = &layout->program->part[step->runs];
+  if (layout->kernel[step->node] >= 0)
+    RengaCall(EmitKernel(layout, sequence, step));
+  else if (!step->view)
     RengaCall(AppendMove(sequence, INSTRUCTION_COPY, layout->program->spec[node->out[0]].type,
-                         PlaceOf(layout, node->in[0]), PlaceOf(layout, node->out[0]),
+                         PlaceOf(layout, LayoutIn(layout, step, 0)),
+                         PlaceOf(layout, LayoutOut(layout, step, 0)),
                          LayoutBytes(layout, node->out[0])));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode EmitNode(Layout *layout, const MovesOf *moves, int n)
-{
-  const RengaGraphNode *node = LayoutNode(layout, n);
-  Sequence *sequence = &layout->program->part[layout->part[n]];
-  RengaCall(EmitAlone(layout, sequence, n));
-  if (layout->again[n]) RengaCall(EmitAlone(layout, &layout->program->part[PART_AGAIN], n));
-  for (int o = 0; o < node->n_out; o++)
+  for (int o = 0; o < node->n_out && !step->again; o++)
     for (int m = node->out[o] < 0 ? -1 : moves->first[node->out[o]]; m >= 0; m = moves->next[m])
-      RengaCall(EmitMove(layout, sequence, &layout->move[m]));
+      RengaCall(EmitMove(layout, step->part, &layout->move[m]));
   return RENGA_SUCCESS;
 }
 
@@ -129,8 +124,8 @@ RengaErrorCode RengaLayoutEmit_Private(Layout *layout)
 {
   MovesOf moves = {0};
   RengaErrorCode code = SortMoves(layout, &moves);
-  for (int n = 0; n < layout->n_nodes && !code; n++)
-    if (layout->part[n] != PART_NONE) code = EmitNode(layout, &moves, n);
+  for (int s = 0; s < layout->n_steps && !code; s++)
+    code = EmitStep(layout, &moves, &layout->step[s]);
   if (!code) code = EmitLateMoves(layout);
   RengaFree(&moves.first);
   RengaFree(&moves.next);

@@ -30,7 +30,7 @@ RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk)
 }
 
 /* Micro-batch number is the last of its leaf. */
-static bool EndsLeaf(Chunk *chunk, const Pass *pass, int64_t number)
+static bool EndsLeaf(const Chunk *chunk, const Pass *pass, int64_t number)
 {
   return (number + 1) % chunk->outline->leaf == 0 || number + 1 == pass->microbatches;
 }
@@ -50,6 +50,24 @@ RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, i
     gradients = chunk->gradients.piece[chunk->gradients.taken].data;
   }
   chunk->base[REGION_GRADIENTS] = gradients;
+  return RENGA_SUCCESS;
+}
+
+/* Whether the backward of micro-batch number, the next of the stage, will add its gradients: what
+   is made again for it is made before it takes them. */
+RengaErrorCode RengaChunkWillAdd_Private(const Chunk *chunk, const Pass *pass, int64_t number,
+                                         bool *adds)
+{
+  const GradientVector *gradients = &chunk->gradients;
+  const int64_t leaves = RengaOutlineLeaves_Private(chunk->outline, pass->microbatches);
+  RengaPartialSum piece[RENGA_COMM_TREE_PIECES + 1];
+  int count = gradients->n_pieces, at;
+  *adds = !gradients->fold.on;
+  if (!*adds || !RengaSettingsIsOrdered_Private(chunk->outline->settings)) return RENGA_SUCCESS;
+  for (int p = 0; p <= count && p < gradients->n_buffers; p++) piece[p] = gradients->piece[p];
+  const bool alone = number % chunk->outline->leaf == 0 && EndsLeaf(chunk, pass, number);
+  RengaCall(
+      RengaCommTreeTake(leaves, number / chunk->outline->leaf, alone, &count, piece, &at, adds));
   return RENGA_SUCCESS;
 }
 

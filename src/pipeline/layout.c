@@ -23,10 +23,13 @@ ProgramPart RengaLayoutFills_Private(const Layout *layout, Place to)
   return to.region == REGION_GRADIENTS && layout->chunk->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
 }
 
-/* Positions of backward, then those of the gradients of parameters. */
+/* Positions of what is made again before backward, those of backward, then those of the gradients
+   of parameters. */
 static int LaterAt(const Layout *layout, ProgramPart part, int position)
 {
-  return part == PART_WEIGHT ? layout->length[PART_BACKWARD] + 1 + position : position;
+  for (ProgramPart before = PART_AGAIN; before < part; before++)
+    position += layout->length[before] + 1;
+  return position;
 }
 
 /* A gradient lies where it is awaited, or is moved there. */
@@ -97,7 +100,7 @@ static bool MayView(const Layout *layout, RengaValue in, RengaValue out, Program
   const RengaValue root = LayoutRoot(layout, in);
   if (LayoutIsGiven(layout, root)) return !to->own && !Claimed(to);
   if (to->own && from->home != part) return false;
-  return !Claimed(to) || (!Claimed(from) && from->home == part && !from->saved);
+  return !Claimed(to) || (!Claimed(from) && from->home == part && !from->saved && !from->again);
 }
 
 static void Join(Layout *layout, RengaValue root, RengaValue value)
@@ -140,17 +143,28 @@ static void MakeAt(Layout *layout, RengaValue value, ProgramPart part, int posit
   storage->bytes = RengaAlign_Private(LayoutBytes(layout, value));
 }
 
-static void MakeStorages(Layout *layout)
+static void MakeOutput(Layout *layout, const Step *step, int o)
 {
-  for (int n = 0; n < layout->n_nodes; n++) {
-    const ProgramPart part = layout->part[n];
-    if (part == PART_NONE) continue;
-    const RengaGraphNode *node = LayoutNode(layout, n);
-    for (int o = 0; o < node->n_out; o++)
-      if (node->out[o] != RENGA_VALUE_NONE) MakeAt(layout, node->out[o], part, layout->position[n]);
-    layout->view[n] = layout->kernel[n] < 0 && MayView(layout, node->in[0], node->out[0], part);
-    if (layout->view[n]) Join(layout, LayoutRoot(layout, node->in[0]), node->out[0]);
-    for (int i = 0; i < node->n_in; i++) UseAt(layout, node->in[i], part, layout->position[n]);
+  const RengaValue value = LayoutOut(layout, step, o);
+  if (value == RENGA_VALUE_NONE) return;
+  MakeAt(layout, value, step->part, step->position);
+  layout->storage[value].again = step->again;
+}
+
+/* Of the steps from the first on. */
+static void MakeStorages(Layout *layout, int first)
+{
+  for (int s = first; s < layout->n_steps; s++) {
+    Step *step = &layout->step[s];
+    const RengaGraphNode *node = LayoutNode(layout, step->node);
+    for (int o = 0; o < node->n_out; o++) MakeOutput(layout, step, o);
+    if (layout->kernel[step->node] < 0) {
+      const RengaValue in = LayoutIn(layout, step, 0), out = LayoutOut(layout, step, 0);
+      step->view = MayView(layout, in, out, step->part);
+      if (step->view) Join(layout, LayoutRoot(layout, in), out);
+    }
+    for (int i = 0; i < node->n_in; i++)
+      UseAt(layout, LayoutIn(layout, step, i), step->part, step->position);
   }
 }
 
@@ -171,18 +185,18 @@ static RengaErrorCode KeepToEnd(Layout *layout)
   for (int m = 0; m < layout->n_moves; m++) {
     const ProgramPart part = RengaLayoutFills_Private(layout, layout->move[m].to);
     if (LayoutPartOf(layout, layout->move[m].value) != part)
-      UseAt(layout, layout->move[m].value, part, layout->length[part]);
+      UseAt(layout, LayoutRead(layout, part, layout->move[m].value), part, layout->length[part]);
   }
   return RENGA_SUCCESS;
 }
 
 /* All inputs of the node that share the storage must allow it. */
-static bool AllAllow(const Layout *layout, const RengaGraphNode *node, int n, int o,
-                     RengaValue root)
+static bool AllAllow(const Layout *layout, const Step *step, int o, RengaValue root)
 {
-  const RengaKernel kernel = layout->chunk->kernels.row[layout->kernel[n]].kernel;
+  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  const RengaKernel kernel = layout->chunk->kernels.row[layout->kernel[step->node]].kernel;
   for (int i = 0; i < node->n_in; i++)
-    if (node->in[i] != RENGA_VALUE_NONE && LayoutRoot(layout, node->in[i]) == root &&
+    if (node->in[i] != RENGA_VALUE_NONE && LayoutRoot(layout, LayoutIn(layout, step, i)) == root &&
         !RengaKernelMayAlias(kernel, o, i))
       return false;
   return true;
@@ -190,36 +204,35 @@ static bool AllAllow(const Layout *layout, const RengaGraphNode *node, int n, in
 
 /* Nobody reads the storage after this node. In backward that may be what forward has saved, if it
    is not on its way to another stage. */
-static bool DiesAt(const Layout *layout, const Storage *storage, int n)
+static bool DiesAt(const Layout *layout, const Storage *storage, const Step *step)
 {
   if (storage->own || Claimed(storage) || storage->home == PART_CONSTANT) return false;
-  if (storage->kept && storage->home == layout->part[n]) return false; /* it stays as it is */
-  if (storage->home == layout->part[n])
-    return !storage->saved && storage->last == layout->position[n];
-  return storage->saved && storage->later == LaterAt(layout, layout->part[n], layout->position[n]);
+  if (storage->kept && storage->home == step->part) return false; /* it stays as it is */
+  if (storage->home == step->part) return !storage->saved && storage->last == step->position;
+  return storage->saved && storage->later == LaterAt(layout, step->part, step->position);
 }
 
-static bool MayRunInPlace(const Layout *layout, const RengaGraphNode *node, int n, int o, int i)
+static bool MayRunInPlace(const Layout *layout, const Step *step, int o, int i)
 {
-  if (node->in[i] == RENGA_VALUE_NONE || node->out[o] == RENGA_VALUE_NONE) return false;
-  const RengaValue from = LayoutRoot(layout, node->in[i]);
-  const RengaValue to = LayoutRoot(layout, node->out[o]);
-  if (from == to || to != node->out[o] || LayoutIsGiven(layout, from)) return false;
+  const RengaValue in = LayoutIn(layout, step, i), out = LayoutOut(layout, step, o);
+  if (in == RENGA_VALUE_NONE || out == RENGA_VALUE_NONE) return false;
+  const RengaValue from = LayoutRoot(layout, in), to = LayoutRoot(layout, out);
+  if (from == to || to != out || LayoutIsGiven(layout, from)) return false;
   const Storage *input = &layout->storage[from], *output = &layout->storage[to];
-  if (!DiesAt(layout, input, n) || input->bytes != output->bytes) return false;
-  if ((input->saved && Claimed(output)) || output->kept) return false;
-  return AllAllow(layout, node, n, o, from);
+  if (!DiesAt(layout, input, step) || input->bytes != output->bytes) return false;
+  if (((input->saved || input->again) && Claimed(output)) || output->kept) return false;
+  return AllAllow(layout, step, o, from);
 }
 
 static void RunInPlace(Layout *layout)
 {
-  for (int n = 0; n < layout->n_nodes; n++) {
-    if (layout->part[n] == PART_NONE || layout->kernel[n] < 0) continue;
-    const RengaGraphNode *node = LayoutNode(layout, n);
-    for (int o = 0; o < node->n_out; o++)
+  for (int s = 0; s < layout->n_steps; s++) {
+    const Step *step = &layout->step[s];
+    const RengaGraphNode *node = LayoutNode(layout, step->node);
+    for (int o = 0; o < node->n_out && layout->kernel[step->node] >= 0; o++)
       for (int i = 0; i < node->n_in; i++)
-        if (MayRunInPlace(layout, node, n, o, i)) {
-          Join(layout, LayoutRoot(layout, node->in[i]), node->out[o]);
+        if (MayRunInPlace(layout, step, o, i)) {
+          Join(layout, LayoutRoot(layout, LayoutIn(layout, step, i)), LayoutOut(layout, step, o));
           break;
         }
   }
@@ -236,7 +249,7 @@ static bool IsRoot(const Layout *layout, RengaValue value)
 static void PlaceLasting(Layout *layout)
 {
   Program *program = layout->program;
-  for (RengaValue v = 0; v < layout->n_values; v++) {
+  for (RengaValue v = 0; v < 2 * layout->n_values; v++) {
     if (!IsRoot(layout, v)) continue;
     const Storage *storage = &layout->storage[v];
     if (Claimed(storage)) {
@@ -264,24 +277,26 @@ static bool IsTemporary(const Layout *layout, RengaValue value, ProgramPart part
          !Claimed(storage) && !storage->saved;
 }
 
-static int64_t Workspace(const Layout *layout, int n, ProgramPart part)
+static int64_t Workspace(const Layout *layout, const Step *step, ProgramPart part)
 {
-  if (layout->part[n] != part || layout->kernel[n] < 0) return 0;
+  const int kernel = layout->kernel[step->node];
+  if (step->part != part || kernel < 0) return 0;
   return RengaAlign_Private(
-      (int64_t)RengaKernelGetWorkspace(layout->chunk->kernels.row[layout->kernel[n]].kernel));
+      (int64_t)RengaKernelGetWorkspace(layout->chunk->kernels.row[kernel].kernel));
 }
 
 static int ListLifetimes(const Layout *layout, ProgramPart part, Lifetime row[])
 {
   int count = 0;
-  for (RengaValue v = 0; v < layout->n_values; v++)
+  for (RengaValue v = 0; v < 2 * layout->n_values; v++)
     if (IsTemporary(layout, v, part)) {
       const Storage *storage = &layout->storage[v];
       row[count++] = (Lifetime){storage->bytes, 0, storage->first, storage->last};
     }
-  for (int n = 0; n < layout->n_nodes; n++) {
-    const int64_t bytes = Workspace(layout, n, part);
-    if (bytes > 0) row[count++] = (Lifetime){bytes, 0, layout->position[n], layout->position[n]};
+  for (int s = 0; s < layout->n_steps; s++) {
+    const Step *step = &layout->step[s];
+    const int64_t bytes = Workspace(layout, step, part);
+    if (bytes > 0) row[count++] = (Lifetime){bytes, 0, step->position, step->position};
   }
   return count;
 }
@@ -289,19 +304,19 @@ static int ListLifetimes(const Layout *layout, ProgramPart part, Lifetime row[])
 static void TakeOffsets(Layout *layout, ProgramPart part, const Lifetime row[])
 {
   int at = 0;
-  for (RengaValue v = 0; v < layout->n_values; v++)
+  for (RengaValue v = 0; v < 2 * layout->n_values; v++)
     if (IsTemporary(layout, v, part))
       layout->program->place[v] = (Place){REGION_TEMPORARY, row[at++].offset};
-  for (int n = 0; n < layout->n_nodes; n++)
-    if (Workspace(layout, n, part) > 0)
-      layout->workspace[n] = (Place){REGION_TEMPORARY, row[at++].offset};
+  for (int s = 0; s < layout->n_steps; s++)
+    if (Workspace(layout, &layout->step[s], part) > 0)
+      layout->step[s].workspace = (Place){REGION_TEMPORARY, row[at++].offset};
 }
 
 static RengaErrorCode PlaceTemporary(Layout *layout, ProgramPart part)
 {
   Lifetime *row;
   int64_t bytes = 0;
-  RengaCall(RengaMalloc(layout->n_values + layout->n_nodes + 1, &row));
+  RengaCall(RengaMalloc(2 * (layout->n_values + layout->n_nodes) + 1, &row));
   const int count = ListLifetimes(layout, part, row);
   const RengaErrorCode code = RengaPlaceLifetimes_Private(count, row, &bytes);
   if (code == RENGA_SUCCESS) TakeOffsets(layout, part, row);
@@ -313,26 +328,30 @@ static RengaErrorCode PlaceTemporary(Layout *layout, ProgramPart part)
 
 static void PlaceViews(Layout *layout)
 {
-  for (RengaValue v = 0; v < layout->n_values; v++) {
+  for (RengaValue v = 0; v < 2 * layout->n_values; v++) {
     const RengaValue root = LayoutRoot(layout, v);
     layout->program->place[v] = LayoutIsGiven(layout, root) ? layout->chunk->value_place[root]
                                                             : layout->program->place[root];
   }
 }
 
-/* Fills the places of all values, the workspaces, the moves and the sizes. */
+/* Fills the steps, the places of all values, the workspaces, the moves and the sizes. */
 RengaErrorCode RengaLayoutPlace_Private(Layout *layout)
 {
-  for (RengaValue v = 0; v < layout->n_values; v++) {
+  for (RengaValue v = 0; v < 2 * layout->n_values; v++) {
     layout->parent[v] = v;
     layout->storage[v] = (Storage){.claim.region = REGION_ABSENT, .home = PART_NONE};
     layout->program->place[v].region = REGION_ABSENT;
   }
-  for (int n = 0; n < layout->n_nodes; n++) layout->workspace[n].region = REGION_ABSENT;
   if (layout->program->kind != PROGRAM_PROLOGUE) MarkSent(layout);
   if (layout->program->kind == PROGRAM_TRAINING) RengaCall(RengaLayoutMarkKept_Private(layout));
   if (layout->program->kind == PROGRAM_TRAINING) RengaCall(ClaimGradients(layout));
-  MakeStorages(layout);
+  RengaLayoutListForward_Private(layout);
+  MakeStorages(layout, 0);
+  const int before = layout->n_steps;
+  RengaCall(RengaLayoutChooseAgain_Private(layout));
+  RengaCall(RengaLayoutListBackward_Private(layout));
+  MakeStorages(layout, before);
   RengaCall(KeepToEnd(layout));
   RunInPlace(layout);
   PlaceLasting(layout);

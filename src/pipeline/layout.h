@@ -16,11 +16,23 @@ typedef struct {
   bool saved;  /* needed after its part: by a later one, or by a send */
   bool own;    /* must not be a view of what the program does not make */
   bool kept;   /* a stage that recomputes does not make it again */
+  bool again;  /* it is what such a stage makes again: a claim would come too late */
   ProgramPart home;
   int first, last; /* positions in the home part */
   int later;       /* of what a later part uses: position of the last use there, see LaterAt */
   int64_t bytes;
 } Storage;
+
+/* A node that is run, in order. What a stage makes again is a node's second step. */
+typedef struct {
+  int node;
+  bool again;
+  ProgramPart part; /* in which its outputs live; it has a position there */
+  ProgramPart runs; /* that part, or before it AGAIN */
+  int position;
+  bool view; /* a reshape whose output is its input's memory */
+  Place workspace;
+} Step;
 
 typedef struct {
   Chunk *chunk;
@@ -29,14 +41,14 @@ typedef struct {
   bool *constant;         /* [nodes] depends on constants only */
   bool *needed;           /* [values] */
   ProgramPart *part;      /* [nodes] */
-  int *position;          /* [nodes] in its part */
-  int length[PART_COUNT]; /* nodes of each part */
+  int length[PART_COUNT]; /* steps of each part */
   int *kernel;            /* [nodes] number, -1: none */
-  bool *view;             /* [nodes] a reshape whose output is its input's memory */
-  bool *again;            /* [nodes] of forward: run again before backward */
-  RengaValue *parent;     /* [values] towards the root */
-  Storage *storage;       /* [values] of roots */
-  Place *workspace;       /* [nodes] */
+  bool *again;            /* [nodes] of forward: run again for backward */
+  bool *copied;           /* [values] of forward: backward reads the copy that is made again */
+  int n_steps;
+  Step *step;         /* [2 * nodes] */
+  RengaValue *parent; /* [values, then their copies] towards the root */
+  Storage *storage;   /* [values, then their copies] of roots */
   int n_moves;
   Move *move;
 } Layout;
@@ -47,7 +59,7 @@ static inline const RengaGraphNode *LayoutNode(const Layout *layout, int node)
 }
 static inline int64_t LayoutBytes(const Layout *layout, RengaValue value)
 {
-  return (int64_t)RengaTensorSpecBytes(&layout->program->spec[value]);
+  return (int64_t)RengaTensorSpecBytes(&layout->program->spec[value % layout->n_values]);
 }
 static inline RengaValue LayoutRoot(const Layout *layout, RengaValue value)
 {
@@ -57,7 +69,22 @@ static inline RengaValue LayoutRoot(const Layout *layout, RengaValue value)
 /* Not made by the program. */
 static inline bool LayoutIsGiven(const Layout *layout, RengaValue value)
 {
-  return layout->chunk->value_place[value].region != REGION_ABSENT;
+  return value < layout->n_values && layout->chunk->value_place[value].region != REGION_ABSENT;
+}
+/* What a part reads as the value: behind forward that may be a copy. */
+static inline RengaValue LayoutRead(const Layout *layout, ProgramPart part, RengaValue value)
+{
+  const bool copy = part > PART_FORWARD && value != RENGA_VALUE_NONE && layout->copied[value];
+  return copy ? value + layout->n_values : value;
+}
+static inline RengaValue LayoutIn(const Layout *layout, const Step *step, int i)
+{
+  return LayoutRead(layout, step->part, LayoutNode(layout, step->node)->in[i]);
+}
+static inline RengaValue LayoutOut(const Layout *layout, const Step *step, int o)
+{
+  const RengaValue value = LayoutNode(layout, step->node)->out[o];
+  return step->again && value != RENGA_VALUE_NONE ? value + layout->n_values : value;
 }
 /* The part that makes a value; NONE for what is given, and for no value. */
 static inline ProgramPart LayoutPartOf(const Layout *layout, RengaValue value)
@@ -68,12 +95,15 @@ static inline ProgramPart LayoutPartOf(const Layout *layout, RengaValue value)
 }
 /* The values that the program must make, each once or more; count is set, values may be NULL. */
 RengaErrorCode RengaLayoutWanted_Private(const Layout *layout, int *count, RengaValue values[]);
-RengaErrorCode RengaLayoutChoose_Private(Layout *layout); /* needed, part, position, kernel */
-RengaErrorCode
-RengaLayoutPlace_Private(Layout *layout); /* program->place, sizes, workspace, moves */
-/* saved.c: what is kept of forward, before places are; what is made again, after them. */
+RengaErrorCode RengaLayoutChoose_Private(Layout *layout); /* needed, part, kernel */
+RengaErrorCode RengaLayoutPlace_Private(Layout *layout);  /* steps, program->place, sizes, moves */
+/* saved.c: what is kept of forward; once it is known where forward's values lie, what is made
+   again. */
 RengaErrorCode RengaLayoutMarkKept_Private(Layout *layout);
 RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout);
+/* again.c */
+void RengaLayoutListForward_Private(Layout *layout);
+RengaErrorCode RengaLayoutListBackward_Private(Layout *layout);
 RengaErrorCode RengaLayoutEmit_Private(Layout *layout); /* the instructions */
 /* The part that fills a place outside: gradients of parameters come last. */
 ProgramPart RengaLayoutFills_Private(const Layout *layout, Place to);

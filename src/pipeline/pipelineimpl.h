@@ -394,6 +394,8 @@ RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk);
 RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk);
 RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, int64_t number,
                                                bool *adds);
+RengaErrorCode RengaChunkWillAdd_Private(const Chunk *chunk, const Pass *pass, int64_t number,
+                                         bool *adds);
 RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, int64_t number);
 RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t count, void *y,
                                      const void *x);

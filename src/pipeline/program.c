@@ -8,13 +8,12 @@ static RengaErrorCode FreeLayout(Layout *layout)
   RengaFree(&layout->constant);
   RengaFree(&layout->needed);
   RengaFree(&layout->part);
-  RengaFree(&layout->position);
   RengaFree(&layout->kernel);
-  RengaFree(&layout->view);
   RengaFree(&layout->again);
+  RengaFree(&layout->copied);
+  RengaFree(&layout->step);
   RengaFree(&layout->parent);
   RengaFree(&layout->storage);
-  RengaFree(&layout->workspace);
   RengaFree(&layout->move);
   return RENGA_SUCCESS;
 }
@@ -25,15 +24,14 @@ static RengaErrorCode AllocateLayout(Layout *layout)
   RengaCall(RengaMalloc(nodes, &layout->constant));
   RengaCall(RengaMalloc(values, &layout->needed));
   RengaCall(RengaMalloc(nodes, &layout->part));
-  RengaCall(RengaMalloc(nodes, &layout->position));
   RengaCall(RengaMalloc(nodes, &layout->kernel));
-  RengaCall(RengaMalloc(nodes, &layout->view));
   RengaCall(RengaMalloc(nodes, &layout->again));
-  RengaCall(RengaMalloc(values, &layout->parent));
-  RengaCall(RengaMalloc(values, &layout->storage));
-  RengaCall(RengaMalloc(nodes, &layout->workspace));
+  RengaCall(RengaMalloc(values, &layout->copied));
+  RengaCall(RengaMalloc(2 * nodes, &layout->step));
+  RengaCall(RengaMalloc(2 * values, &layout->parent));
+  RengaCall(RengaMalloc(2 * values, &layout->storage));
   RengaCall(RengaMalloc(values, &layout->program->spec));
-  RengaCall(RengaMalloc(values, &layout->program->place));
+  RengaCall(RengaMalloc(2 * values, &layout->program->place));
   RengaCall(RengaMalloc(layout->chunk->n_fields + 1, &layout->program->reads));
   return RENGA_SUCCESS;
 }
@@ -47,7 +45,6 @@ static RengaErrorCode Compile(Layout *layout)
     program->spec[v] = RengaGraphStoredAt(RengaGraphGetValue(chunk->sub, v), program->samples);
   RengaCall(RengaLayoutChoose_Private(layout));
   RengaCall(RengaLayoutPlace_Private(layout));
-  RengaCall(RengaLayoutChooseAgain_Private(layout));
   RengaCall(RengaLayoutEmit_Private(layout));
   for (int f = 0; f < chunk->n_fields; f++)
     program->reads[f] = layout->needed[chunk->field[f].value];
@@ -178,20 +175,28 @@ RengaErrorCode RengaChunkGetProgram_Private(Chunk *chunk, ProgramKind kind, int6
   return RENGA_SUCCESS;
 }
 
-/* Gradients of parameters decide no place of what forward makes. */
+static bool IsSamePlace(const Program *a, const Program *b, RengaValue value)
+{
+  return a->place[value].region == b->place[value].region &&
+         (a->place[value].region == REGION_ABSENT ||
+          a->place[value].offset == b->place[value].offset);
+}
+
+/* Gradients of parameters decide no place of what forward makes, nor of what is made again for a
+   backward in two parts. */
 static RengaErrorCode CheckForward(Chunk *chunk, const Program *a, const Program *b)
 {
   bool same = a->saved_bytes == b->saved_bytes && a->sent_bytes == b->sent_bytes &&
               a->kept_bytes == b->kept_bytes && a->folded_bytes == b->folded_bytes;
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++) {
+  const int values = RengaGraphGetValueCount(chunk->sub);
+  for (RengaValue v = 0; v < values; v++) {
     const int producer = RengaGraphGetValue(chunk->sub, v)->producer;
     const RengaPhase phase =
         producer < 0 ? RENGA_PHASE_FORWARD : RengaGraphGetNode(chunk->sub, producer)->phase;
     if (phase == RENGA_PHASE_BACKWARD_WEIGHT || (phase != RENGA_PHASE_FORWARD && chunk->lag == 0))
       continue;
-    same = same && a->place[v].region == b->place[v].region;
-    same =
-        same && (a->place[v].region == REGION_ABSENT || a->place[v].offset == b->place[v].offset);
+    same = same && IsSamePlace(a, b, v);
+    if (chunk->lag > 0) same = same && IsSamePlace(a, b, values + v);
   }
   RengaCheck(same, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: forward lies elsewhere where gradients are added", chunk->stage);

@@ -16,7 +16,7 @@ enum {
   REGION_PERSISTENT, /* parameters, states, constants, sums over the batch */
   REGION_FOLDED,     /* what depends on constants and the micro-batch's size only */
   REGION_GRADIENTS,  /* the buffer that this micro-batch's gradients are written or added to */
-  REGION_SAVED,      /* this micro-batch's slot; the only one where the stage recomputes */
+  REGION_SAVED,      /* this micro-batch's slot; the only one where the stage offloads */
   REGION_SENT,       /* this micro-batch's slot of what is sent, where the stage recomputes */
   REGION_KEPT,       /* this micro-batch's slot of what such a stage keeps all the same */
   REGION_TEMPORARY,
@@ -81,9 +81,9 @@ typedef enum {
   PART_NONE = -1,
   PART_CONSTANT,
   PART_FORWARD,
+  PART_AGAIN, /* what backward needs first of what is not kept: where the stage recomputes */
   PART_BACKWARD,
   PART_WEIGHT,
-  PART_AGAIN, /* of forward what backward needs and is not kept: where the stage recomputes */
   PART_COUNT
 } ProgramPart;
 typedef struct {
@@ -93,7 +93,7 @@ typedef struct {
    there */
   RengaValue target;     /* of evaluation: a value that is wanted besides what is sent, or NONE */
   RengaTensorSpec *spec; /* [values] concrete */
-  Place *place;          /* [values] */
+  Place *place;          /* [values]; then of their copies that are made again */
   bool *reads;           /* [fields] whether the chunk's field is needed */
   bool uses_sums;        /* some sum over the batch is needed */
   Sequence part[PART_COUNT];

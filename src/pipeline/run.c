@@ -130,18 +130,26 @@ static RengaErrorCode Fill(Chunk *chunk, char *base, int64_t bytes)
   return RENGA_SUCCESS;
 }
 
+/* A recomputation leaves temporary tensors to the backward that follows it. */
+static bool MakesAgain(const Chunk *chunk)
+{
+  return chunk->recompute && !RengaChunkKeepsAway_Private(chunk);
+}
+
 /* With -device_poison: what an action must set before it reads it. adds: gradients of parameters
    are not among it. */
 static RengaErrorCode Poison(Chunk *chunk, bool training, bool adds, const RengaAction *action)
 {
   const bool makes = action->kind == RENGA_ACTION_FORWARD || action->kind == RENGA_ACTION_RECOMPUTE;
   if (!RengaDeviceGetPoison(chunk->device)) return RENGA_SUCCESS;
-  RengaCall(Fill(chunk, chunk->base[REGION_TEMPORARY], chunk->sizes.temporary_bytes[training]));
+  if (makes || !MakesAgain(chunk))
+    RengaCall(Fill(chunk, chunk->base[REGION_TEMPORARY], chunk->sizes.temporary_bytes[training]));
   if (makes) {
     RengaCall(Fill(chunk, chunk->base[REGION_SAVED], chunk->sizes.slot_bytes[training]));
+  }
+  if (action->kind == RENGA_ACTION_FORWARD) {
     RengaCall(Fill(chunk, chunk->base[REGION_SENT], chunk->sizes.sent_bytes[training]));
-    if (action->kind == RENGA_ACTION_FORWARD)
-      RengaCall(Fill(chunk, chunk->base[REGION_KEPT], chunk->sizes.kept_bytes[training]));
+    RengaCall(Fill(chunk, chunk->base[REGION_KEPT], chunk->sizes.kept_bytes[training]));
   }
   if (action->kind == RENGA_ACTION_FORWARD && !chunk->inputs.host)
     RengaCall(Fill(chunk, chunk->base[REGION_INPUTS], chunk->sizes.input_bytes));
@@ -166,25 +174,21 @@ static RengaErrorCode Forward(Chunk *chunk, Pass *pass, const RengaAction *actio
   return RENGA_SUCCESS;
 }
 
-/* What backward needs is made again, into the slot that all micro-batches share. What was sent may
-   still be on its way: it is made elsewhere, behind that slot. */
-static void SetRecomputedBases(Chunk *chunk, int64_t i)
-{
-  RengaChunkSetBases_Private(chunk, true, i);
-  if (chunk->recompute && !RengaChunkKeepsAway_Private(chunk))
-    chunk->base[REGION_SENT] = chunk->base[REGION_SAVED] + chunk->sizes.slot_bytes[true];
-}
-
+/* What backward needs first is made again, where that backward has it: whether gradients will be
+   added decides places there. */
 static RengaErrorCode Recompute(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
 {
   Program *program;
-  SetRecomputedBases(chunk, i);
+  bool adds;
+  RengaChunkSetBases_Private(chunk, true, i);
   if (RengaChunkKeepsAway_Private(chunk)) {
     RengaCall(RengaChunkFetch_Private(chunk, i));
     return RENGA_SUCCESS;
   }
+  RengaCall(RengaChunkWillAdd_Private(chunk, pass, action->microbatch, &adds));
   RengaCall(Poison(chunk, true, false, action));
   RengaCall(TakeProgram(chunk, pass, action->microbatch, &program));
+  if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, program->samples, &program));
   RengaCall(RunTimedPart(chunk, pass, program, PART_AGAIN, EVENT_RECOMPUTE, action));
   return RENGA_SUCCESS;
 }
@@ -252,7 +256,7 @@ static RengaErrorCode RunBackward(Chunk *chunk, Pass *pass, const RengaAction *a
   const bool input = action->kind == RENGA_ACTION_BACKWARD_INPUT;
   if (action->kind != RENGA_ACTION_BACKWARD_WEIGHT)
     RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, true));
-  SetRecomputedBases(chunk, i);
+  RengaChunkSetBases_Private(chunk, true, i);
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
                                         input ? BackwardInput(chunk, pass, action)

@@ -1,6 +1,7 @@
 /* What becomes of the tensors of forward that backward needs: one function says it for each of
-   them. A stage that recomputes may keep some all the same; before a backward it makes the others
-   again, and runs no node that leads to nothing but what it keeps or sends. A stage that offloads
+   them. A stage that recomputes may keep some all the same; for a backward it makes the others
+   again, each when it is needed (again.c), and runs no node that leads to nothing but what it keeps
+   or sends. A stage that offloads
    has them in the host's memory, each micro-batch in a slot of its own there; the device has one
    slot, to which they come before their backward (offload.c). */
 #include "layout.h"
@@ -53,8 +54,7 @@ static bool IsThere(const Layout *layout, RengaValue value)
   return LayoutIsGiven(layout, root) || layout->storage[root].kept;
 }
 
-/* From what backward reads back to what is there. Where values share memory in place, all that
-   wrote there before is run again too: it leads to what is read. */
+/* From what backward reads back to what is there. */
 RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout)
 {
   bool *wanted;
@@ -71,6 +71,9 @@ RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout)
         layout->again[n] = true;
     for (int i = 0; layout->again[n] && i < node->n_in; i++)
       if (node->in[i] != RENGA_VALUE_NONE) wanted[node->in[i]] = true;
+    for (int o = 0; layout->again[n] && o < node->n_out; o++)
+      if (node->out[o] != RENGA_VALUE_NONE)
+        layout->copied[node->out[o]] = !IsThere(layout, node->out[o]);
   }
   RengaFree(&wanted);
   return RENGA_SUCCESS;

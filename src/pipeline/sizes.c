@@ -242,12 +242,13 @@ static RengaErrorCode PlaceGiven(Chunk *chunk)
 }
 
 /* A slot for each micro-batch in flight; where the stage recomputes, that holds what is sent and
-   what is kept all the same, and one slot with all else that backward needs is shared. */
+   what is kept all the same. One slot is shared, of what comes back from the host or is made again
+   for a backward in two parts. */
 int64_t RengaChunkKeptBytes_Private(const Chunk *chunk, bool training)
 {
   const int64_t saved = chunk->sizes.slot_bytes[training], sent = chunk->sizes.sent_bytes[training];
   const int64_t kept = chunk->sizes.kept_bytes[training];
-  return chunk->recompute ? chunk->slots * (sent + kept) + saved + sent : chunk->slots * saved;
+  return chunk->recompute ? chunk->slots * (sent + kept) + saved : chunk->slots * saved;
 }
 
 /* Training has its slots, then its temporary tensors; evaluation cuts the same memory elsewhere. A

@@ -1,7 +1,7 @@
 check_PROGRAMS += %D%/again %D%/chunks %D%/far %D%/forecast %D%/gradient %D%/groups %D%/halves %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
-  %D%/refuse %D%/replicas %D%/saved %D%/settings %D%/stall %D%/storage %D%/together
+  %D%/refuse %D%/replicas %D%/saved %D%/segments %D%/settings %D%/stall %D%/storage %D%/together
 TESTS += %D%/again %D%/chunks %D%/far %D%/forecast %D%/gradient %D%/groups %D%/halves %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
-  %D%/refuse %D%/replicas %D%/saved %D%/settings %D%/stall.sh %D%/storage %D%/together
+  %D%/refuse %D%/replicas %D%/saved %D%/segments %D%/settings %D%/stall.sh %D%/storage %D%/together
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
 check_PROGRAMS += %D%/rows
@@ -24,6 +24,7 @@ TESTS += %D%/rows
 %C%_stall_SOURCES = %D%/stall.c
 %C%_storage_SOURCES = %D%/storage.c
 %C%_saved_SOURCES = %D%/saved.c
+%C%_segments_SOURCES = %D%/segments.c
 %C%_settings_SOURCES = %D%/settings.c
 %C%_together_SOURCES = %D%/together.c
 %C%_again_SOURCES = %D%/again.c

@@ -10,9 +10,9 @@
    behind it, for 1F1B warms up until each of these has had one, or all of its own: depth (with
    different replicas that is what the lanes of src/schedule/order.c make; the test looks for
    exceptions). That many times it holds what
-   backward reads of forward, or with recomputation once, and what the stage's first node received;
-   besides parameters, moments, and the buffers of gradients that no order of its micro-batches can
-   do without (least.c).
+   backward reads of forward, or with recomputation a part of it, however small, and what the
+   stage's first node received; besides parameters, moments, and the buffers of gradients that no
+   order of its micro-batches can do without (least.c).
 
    Time. A micro-batch's trip is its forward on the stage, the longest path of forwards behind the
    stage's last node and of gradients back to it, its backward. With the leads before and after (see

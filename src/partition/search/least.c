@@ -30,23 +30,22 @@ double RengaSearchDeepest_Private(const SearchModel *model, const SearchCandidat
   if (model->memory <= 0) return rounds;
   const double sent = bytes->message * (keeps ? 0 : model->sent[end]);
   const double each = bytes->message * received + model->fields[end] - model->fields[begin] + sent;
-  const double once = keeps ? 0 : model->policies.mixed ? fmax(0, kept - sent) : kept;
-  const double left = model->memory - FixedBytes(model, candidate, begin, end) - once;
+  const double left = model->memory - FixedBytes(model, candidate, begin, end);
   if (left < 0) return 0;
   const double most = each + (keeps ? kept : 0);
   return most * rounds <= left ? rounds : floor(left / most);
 }
 
-/* All of it lies in one slot that is shared; what is kept takes the same in each of the others.
-   What is sent and kept lies in one place, so that what is sent is not counted. */
+/* What is kept takes its bytes for each micro-batch in flight. What is made again dies as soon as
+   it is read, so that it is not counted; nor is what is sent: that and what is kept lie in one
+   place. */
 double RengaSearchNotKept_Private(const SearchModel *model, const SearchCandidate *candidate,
                                   int begin, int end, double received, double depth)
 {
   const SearchBytes *bytes = &candidate->bytes;
   const double kept = bytes->saved * KeptBytes(model, begin, end);
   const double each = bytes->message * received + model->fields[end] - model->fields[begin];
-  const double left =
-      model->memory - FixedBytes(model, candidate, begin, end) - kept - depth * each;
-  if (model->memory <= 0 || depth <= 1) return 0;
-  return fmax(0, kept - fmax(0, left) / (depth - 1));
+  const double left = model->memory - FixedBytes(model, candidate, begin, end) - depth * each;
+  if (model->memory <= 0 || depth < 1) return 0;
+  return fmax(0, kept - fmax(0, left) / depth);
 }
