@@ -4,6 +4,8 @@
 #include "../check.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
+#include <stdlib.h>
+#include <string.h>
 
 enum { COUNT = 100000, PIECES = 8 /* at least */ };
 
@@ -73,6 +75,8 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   Expect(RengaCommGetSize(comm) == 2);
   RengaCall(CheckSetters(comm));
+  const char *loading = getenv("CUDA_MODULE_LOADING"); /* no kernel while messages wait for it */
+  Expect(loading && strcmp(loading, "EAGER") == 0);
   RengaCall(CheckSetUp(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
