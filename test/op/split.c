@@ -4,6 +4,7 @@
    what lanes make is put together. To the last bit where outputs are split, close where they are
    sums. */
 #include "renga/private/dropout.h"
+#include "renga/private/fault.h"
 #include "renga/private/ref.h"
 #include "renga/private/split.h"
 #include "splitcases.h"
@@ -408,9 +409,38 @@ static RengaErrorCode CheckHeads(void)
   return RENGA_SUCCESS;
 }
 
+/* Each allocation of a rule fails, in its turn: an error, and nothing is left. */
+static RengaErrorCode CheckFaults(void)
+{
+  RengaTensorSpec in[3] = {
+      {RENGA_FLOAT32, 2, {2, 8}}, {RENGA_FLOAT32, 2, {8, 3}}, {RENGA_FLOAT32, 1, {3}}};
+  RengaTensorSpec out[1] = {{.ndim = -1}};
+  RengaOpCall call = {RengaOperatorFind("Linear"), NULL, 3, 1, in, out};
+  RengaSplitWays ways;
+  RengaErrorCode code;
+  size_t bytes, peak;
+  int64_t before, after, n = 0;
+  RengaCall(RengaOperatorInfer(&call));
+  RengaMemoryGetUsage(&bytes, &peak, &before);
+  do {
+    FILE *file;
+    const int saved = BeginErrors(&file);
+    RengaFaultSet(RENGA_FAULT_ALLOCATION, ++n);
+    code = RengaSplitWaysGet(&call, &ways);
+    RengaFaultSet(RENGA_FAULT_ALLOCATION, 0);
+    EndErrors(file, saved);
+    if (code == RENGA_SUCCESS) RengaSplitWaysFree(&ways);
+    RengaMemoryGetUsage(&bytes, &peak, &after);
+    Expect(after == before);
+  } while (code != RENGA_SUCCESS);
+  Expect(n > 5);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaCall(CheckHeads());
+  RengaCall(CheckFaults());
   for (int o = 0; o < RengaOperatorCount(); o++) {
     const RengaOperator *op = RengaOperatorAt(o);
     if (!RengaSplitHasRule(op))

@@ -1,6 +1,7 @@
 /* In which ways nodes are computed, against all choices of small random graphs; layers that repeat;
    what is not looked at to the end keeps a true bound; what cannot be is said. */
 #include "../check.h"
+#include "renga/private/fault.h"
 #include "renga/private/width.h"
 #include <math.h>
 
@@ -203,6 +204,39 @@ static RengaErrorCode CheckLayers(void)
   return RENGA_SUCCESS;
 }
 
+/* Each allocation fails, in its turn: an error, and nothing is left. */
+static RengaErrorCode CheckFaults(void)
+{
+  Small graph;
+  RengaWidthResult result;
+  size_t bytes, peak;
+  int64_t before, after;
+  do {
+    MakeSmall(&graph);
+    RengaCall(RengaWidthSolve(&graph.problem, &result));
+    RengaWidthFreeResult(&result);
+  } while (result.points < 20);
+  RengaMemoryGetUsage(&bytes, &peak, &before);
+  for (int limit = 2; limit < 1000; limit += 900) {
+    graph.problem.state_limit = limit;
+    int64_t n = 0;
+    RengaErrorCode code;
+    do {
+      FILE *file;
+      const int saved = BeginErrors(&file);
+      RengaFaultSet(RENGA_FAULT_ALLOCATION, ++n);
+      code = RengaWidthSolve(&graph.problem, &result);
+      RengaFaultSet(RENGA_FAULT_ALLOCATION, 0);
+      EndErrors(file, saved);
+      if (code == RENGA_SUCCESS) RengaWidthFreeResult(&result);
+      RengaMemoryGetUsage(&bytes, &peak, &after);
+      Expect(after == before);
+    } while (code != RENGA_SUCCESS);
+    Expect(n > 20);
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   int feasible = 0, fronts = 0;
@@ -210,6 +244,7 @@ static RengaErrorCode RunTest(void)
     RengaCall(CheckSmall(&feasible, &fronts));
   Expect(feasible > UnlessSlow(400, 40) && fronts > UnlessSlow(50, 5));
   RengaCall(CheckLayers());
+  RengaCall(CheckFaults());
   return RENGA_SUCCESS;
 }
 

@@ -20,6 +20,12 @@ typedef struct {
   int *table;    /* open addresses; NO_STATE: free */
 } StateSet;
 
+/* To sort by. */
+typedef struct {
+  int state;
+  double gone;
+} Reached;
+
 typedef struct {
   WidthSearch *search;
   const RengaWidthProblem *problem;
@@ -30,6 +36,9 @@ typedef struct {
   StateSet now, next;
   uint32_t *have; /* [values] of the state that is gone on from */
   uint32_t *work; /* [values] a key */
+  double *gone;   /* [states of the next place] least seconds to reach it */
+  int *kept;      /* [states of the next place] its new number; NO_STATE: it is left out */
+  Reached *reached;
 } PlaceSearch;
 
 static RengaErrorCode ClearSet(StateSet *set, int live)
@@ -154,11 +163,6 @@ static RengaErrorCode LeaveState(PlaceSearch *places, int node, int state, const
   return RENGA_SUCCESS;
 }
 
-typedef struct {
-  int state;
-  double gone;
-} Reached;
-
 static int CompareReached(const void *a, const void *b)
 {
   const Reached *x = a, *y = b;
@@ -166,16 +170,17 @@ static int CompareReached(const void *a, const void *b)
   return (x->state > y->state) - (x->state < y->state);
 }
 
-/* Of too many states those that are reached in the fewest seconds stay. kept: new numbers. */
-static RengaErrorCode DropFarStates(PlaceSearch *places, int limit, const double gone[], int kept[])
+/* Of too many states those that are reached in the fewest seconds stay. */
+static RengaErrorCode DropFarStates(PlaceSearch *places, int limit)
 {
+  int *kept = places->kept;
   StateSet *set = &places->next;
-  Reached *reached = NULL;
   const int count = set->count, live = set->live;
   for (int s = 0; s < count; s++) kept[s] = count <= limit ? s : NO_STATE;
   if (count <= limit) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(count, &reached));
-  for (int s = 0; s < count; s++) reached[s] = (Reached){s, gone[s]};
+  RengaCall(RengaRealloc(count, &places->reached));
+  Reached *reached = places->reached;
+  for (int s = 0; s < count; s++) reached[s] = (Reached){s, places->gone[s]};
   qsort(reached, (size_t)count, sizeof *reached, CompareReached);
   for (int s = 0; s < limit; s++) kept[reached[s].state] = 0;
   set->count = 0;
@@ -188,7 +193,6 @@ static RengaErrorCode DropFarStates(PlaceSearch *places, int limit, const double
     set->count++;
   }
   places->search->cut = true;
-  RengaFree(&reached);
   return RENGA_SUCCESS;
 }
 
@@ -197,16 +201,16 @@ static RengaErrorCode NumberStates(PlaceSearch *places, int node, int limit)
 {
   WidthSearch *search = places->search;
   const int base = search->first_state[node + 1], count = places->next.count;
-  double *gone = NULL;
-  int *kept = NULL;
-  RengaCall(RengaMalloc(count + 1, &gone));
-  RengaCall(RengaMalloc(count + 1, &kept));
+  RengaCall(RengaRealloc(count + 1, &places->gone));
+  RengaCall(RengaRealloc(count + 1, &places->kept));
+  double *gone = places->gone;
+  const int *kept = places->kept;
   for (int s = 0; s < count; s++) gone[s] = HUGE_VAL;
   for (int64_t a = search->first_arc[node]; a < search->n_arcs; a++) {
     const WidthArc *arc = &search->arc[a];
     gone[arc->to] = fmin(gone[arc->to], search->gone[arc->from] + arc->seconds);
   }
-  RengaCall(DropFarStates(places, limit, gone, kept));
+  RengaCall(DropFarStates(places, limit));
   int64_t end = search->first_arc[node];
   for (int64_t a = end; a < search->n_arcs; a++) {
     WidthArc arc = search->arc[a];
@@ -219,8 +223,6 @@ static RengaErrorCode NumberStates(PlaceSearch *places, int node, int limit)
   RengaCall(RengaRealloc(search->n_states, &search->gone));
   for (int s = 0; s < count; s++)
     if (kept[s] != NO_STATE) search->gone[base + kept[s]] = gone[s];
-  RengaFree(&gone);
-  RengaFree(&kept);
   return RENGA_SUCCESS;
 }
 
@@ -294,6 +296,9 @@ RengaErrorCode RengaWidthFindPlaces_Private(WidthSearch *search, int state_limit
   RengaFree(&places.live);
   RengaFree(&places.have);
   RengaFree(&places.work);
+  RengaFree(&places.gone);
+  RengaFree(&places.kept);
+  RengaFree(&places.reached);
   RengaFree(&places.now.key);
   RengaFree(&places.now.table);
   RengaFree(&places.next.key);

@@ -88,9 +88,9 @@ RengaErrorCode RengaWidthEvaluate(const RengaWidthProblem *problem, const int wa
   double sum = 0;
   int64_t kept = 0;
   RengaCall(CheckWidthProblem(problem));
-  RengaCall(RengaMalloc(problem->values + 1, &made));
-  RengaCall(RengaMalloc(problem->values + 1, &had));
-  for (int n = 0; n < problem->nodes && sum >= 0; n++) {
+  RengaErrorCode code = RengaMalloc(problem->values + 1, &made);
+  if (!code) code = RengaMalloc(problem->values + 1, &had);
+  for (int n = 0; n < problem->nodes && sum >= 0 && !code; n++) {
     const int w = problem->first_way[n] + way[n];
     const double more = SecondsOfWay(problem, n, w, made, had);
     sum = more < 0 ? -1 : sum + more;
@@ -98,6 +98,7 @@ RengaErrorCode RengaWidthEvaluate(const RengaWidthProblem *problem, const int wa
   }
   RengaFree(&made);
   RengaFree(&had);
+  RengaCall(code);
   *seconds = sum;
   *bytes = kept;
   return RENGA_SUCCESS;
