@@ -19,6 +19,8 @@ says "$digest"
 accepts 2 $train $adam -steps 2 -partition_replicas 2 -checkpoint_dir two
 accepts 3 $train $adam -steps 4 -partition_stages 1 -partition_replicas 3 -pipeline_shard optimizer -checkpoint_dir two -resume
 says "$digest"
+refuses 1 "optimizer_sparse         was lazy, is off" $train -optimizer_type adam -optimizer_clip_norm 0.5 -steps 5 \
+  -checkpoint_dir two -resume -resume_strict
 accepts 1 $train -optimizer_type sgd -steps 4
 grep "parameter digest 0x" out >whole
 accepts 1 $train -optimizer_type sgd -steps 4 -optimizer_sparse lazy
