@@ -257,13 +257,17 @@ static RengaErrorCode DrawPlan(RengaComm comm, RengaPlan plan, char **text)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FillRankFacts(RengaComm comm, const AppRun *run, AppRankFacts *mine)
+/* Of learners that train apart each group of ranks has the plan's places for itself. */
+static RengaErrorCode FillRankFacts(const AppRun *run, AppRankFacts *mine)
 {
   char node[MPI_MAX_PROCESSOR_NAME] = "";
-  int length;
+  int length, rank;
+  MPI_Comm group;
+  RengaCall(RengaObjectGetComm(run->pipeline, &group));
+  RengaCallMPI(MPI_Comm_rank(group, &rank));
   RengaCallMPI(MPI_Get_processor_name(node, &length));
   snprintf(mine->node, sizeof mine->node, "%.60s", node);
-  RengaCall(AppDescribeRank(run->plan, RengaCommGetRank(comm), sizeof mine->place, mine->place));
+  RengaCall(AppDescribeRank(run->plan, rank, sizeof mine->place, mine->place));
   RengaCall(RengaPipelineGetMemory(run->pipeline, &mine->memory));
   return RENGA_SUCCESS;
 }
@@ -273,7 +277,7 @@ static RengaErrorCode GatherRankFacts(RengaComm comm, MPI_Comm ranks, const AppR
                                       AppRankFacts **all)
 {
   AppRankFacts mine = {.node = ""};
-  RengaErrorCode code = FillRankFacts(comm, run, &mine);
+  RengaErrorCode code = FillRankFacts(run, &mine);
   if (!code) code = RengaMalloc(RengaCommGetSize(comm), all);
   RengaCall(RengaErrorAgree(ranks, code));
   RengaCall(RengaCommGather(comm, &mine, sizeof mine, *all, 0, "what the page shows of all ranks"));

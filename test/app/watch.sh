@@ -118,10 +118,20 @@ else
 fi
 
 # Another job has a page of its own, and cannot have this one's port.
-begin second.log 1 $endless -monitor http:0
+begin second.log 2 $endless -data_parallel local:5 -data_learners 2 -monitor http:0
 second=$job
 page port second.log
-[ "$(cat out)" != "$port" ] || fail "two jobs on one port"
+second_port=$(cat out)
+[ "$second_port" != "$port" ] || fail "two jobs on one port"
+
+# Learners that train apart: each group of ranks computes the plan.
+for try in $(seq 300); do
+  accepts 1 watch "127.0.0.1:$second_port" -watch_once
+  ! grep -q "^    1  " out || break
+  sleep 0.1
+done
+says "    0  stage 0, replica 0 "
+says "    1  stage 0, replica 0 "
 refuses 2 "-monitor http:$port: port $port of 127.0.0.1 is in use by another program" $endless -monitor http:$port
 refuses 1 "\"eighty\" is no port" $train -monitor http:eighty
 refuses 1 "\"70000\" is no port" $train -monitor http:70000
