@@ -185,6 +185,9 @@ RengaErrorCode AppForwardOpen(RengaComm comm, bool needs_loss, const char *outpu
 RengaErrorCode AppForwardSetUp(AppForward *forward);
 RengaErrorCode AppForwardDestroy(AppForward *forward);
 
+/* unused.c: an error where an option is given that nothing of this run looks at. */
+RengaErrorCode AppRefuseUnused(MPI_Comm printer, const char *name, const char *why);
+
 /* hiding.c: the samples that matter least are left out (-data_hide). */
 extern const AppEnds AppHidingEnds; /* asks the network for the losses of its samples */
 typedef struct {

@@ -31,26 +31,16 @@ static RengaErrorCode AskForLosses(RengaGraph graph, const char *outputs)
 
 const AppEnds AppHidingEnds = {AskForLosses, NULL};
 
-/* An option that nothing would look at. */
-static RengaErrorCode RefuseUnused(MPI_Comm printer, const char *name, const char *why)
-{
-  const char *value;
-  bool given;
-  RengaCall(RengaOptionsGetString(name, &value, &given));
-  RengaCheck(!given, printer, RENGA_ERR_OPTION, "-%s %s: %s", name, value, why);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode CheckHidingOptions(MPI_Comm printer, const AppHiding *hiding)
 {
   static const char *const all[] = {"data_importance", "data_hide_confidence", "data_hide_warmup",
                                     "data_hide_schedule", "data_hide_rate"};
   for (size_t i = 0; i < sizeof all / sizeof all[0] && !hiding->on; i++)
-    RengaCall(RefuseUnused(printer, all[i], "nothing is hidden without -data_hide"));
+    RengaCall(AppRefuseUnused(printer, all[i], "nothing is hidden without -data_hide"));
   if (hiding->on && hiding->columns < 2)
-    RengaCall(RefuseUnused(printer, "data_hide_confidence",
-                           "it needs a network with one label for each sample, and "
-                           "-data_importance loss or gradient_norm"));
+    RengaCall(AppRefuseUnused(printer, "data_hide_confidence",
+                              "it needs a network with one label for each sample, and "
+                              "-data_importance loss or gradient_norm"));
   return RENGA_SUCCESS;
 }
 

@@ -38,27 +38,40 @@ static void ListKinds(size_t size, char text[])
                              kinds[k]->kind, kinds[k]->place);
 }
 
+/* The last one: two to one place would write into each other. */
+static RengaErrorCode CheckLastSink(MPI_Comm comm, const AppSinks *sinks)
+{
+  const int last = sinks->count - 1;
+  for (int i = 0; i < last; i++) {
+    if (sinks->of[i].kind != sinks->of[last].kind) continue;
+    RengaCheck(sinks->of[i].kind != &AppHttpKind, comm, RENGA_ERR_OPTION,
+               "-monitor http:%s: a run has one page", sinks->of[last].where);
+    RengaCheck(strcmp(sinks->of[i].where, sinks->of[last].where) != 0, comm, RENGA_ERR_OPTION,
+               "-monitor %s:%s stands there twice", sinks->of[i].kind->kind, sinks->of[i].where);
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode AddSink(MPI_Comm comm, AppSinks *sinks, const char *text, size_t length)
 {
   char known[256];
   const AppMonitorKind *kind = FindMonitorKind(text);
-  void *other;
   const size_t before = kind ? strlen(kind->kind) + 1 : 0;
   ListKinds(sizeof known, known);
   RengaCheck(kind && length > before, comm, RENGA_ERR_OPTION,
              "-monitor %s: write %s, or several of them with commas between", text, known);
   RengaCheck(sinks->count < MOST, comm, RENGA_ERR_OPTION, "-monitor: more than %d places", MOST);
   sinks->of[sinks->count].kind = kind;
-  RengaCheck(kind != &AppHttpKind || !AppSinksFind(sinks, kind, &other), comm, RENGA_ERR_OPTION,
-             "-monitor %s: a run has one page", text);
   RengaCall(RengaStringCopy(text + before, &sinks->of[sinks->count].where));
   sinks->of[sinks->count++].where[length - before] = '\0';
+  RengaCall(CheckLastSink(comm, sinks));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode AppSinksCreate(MPI_Comm comm, AppSinks *sinks)
 {
   const char *text;
+  void *page;
   *sinks = (AppSinks){0};
   RengaCall(RengaOptionsGetString("monitor", &text, NULL));
   while (text) {
@@ -66,6 +79,8 @@ RengaErrorCode AppSinksCreate(MPI_Comm comm, AppSinks *sinks)
     RengaCall(AddSink(comm, sinks, text, length));
     text = text[length] ? text + length + 1 : NULL;
   }
+  if (!AppSinksFind(sinks, &AppHttpKind, &page))
+    RengaCall(AppRefuseUnused(comm, "monitor_token", "only -monitor http has a page"));
   return RENGA_SUCCESS;
 }
 

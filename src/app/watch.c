@@ -16,10 +16,13 @@ typedef struct {
 static RengaErrorCode OpenPlace(RunWatch *watch, const char *place)
 {
   struct stat found;
-  if (stat(place, &found) == 0)
+  if (stat(place, &found) == 0) {
+    RengaCall(AppRefuseUnused(MPI_COMM_SELF, "monitor_token", "files of rows need none"));
     RengaCall(AppRunFileOpen(place, &watch->file));
-  else
+  } else {
+    RengaCall(AppRefuseUnused(MPI_COMM_SELF, "steps", "the page of a run says how many it does"));
     RengaCall(AppRunPageOpen(place, &watch->page));
+  }
   return RENGA_SUCCESS;
 }
 

@@ -136,6 +136,10 @@ refuses 2 "-monitor http:$port: port $port of 127.0.0.1 is in use by another pro
 refuses 1 "\"eighty\" is no port" $train -monitor http:eighty
 refuses 1 "\"70000\" is no port" $train -monitor http:70000
 refuses 1 "a run has one page" $train -monitor http:0,http:0
+refuses 2 "-monitor csv:a.csv stands there twice" $train -monitor csv:a.csv,tensorboard:a.csv,csv:a.csv
+refuses 2 "-monitor_token abcdefgh: only -monitor http has a page" $train -monitor_token abcdefgh -monitor csv:a.csv
+refuses 1 "-monitor_token abcdefgh: files of rows need none" watch first.csv -monitor_token abcdefgh
+refuses 1 "-steps 5: the page of a run says how many it does" watch "127.0.0.1:$port" -steps 5
 refuses 1 "at least 8 letters" $train -monitor http:0 -monitor_token "a b c d e f g"
 kill -TERM $second
 wait $second
