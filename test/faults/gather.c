@@ -137,7 +137,7 @@ static RengaErrorCode TryLevel(int tries)
 static RengaErrorCode RunTest(void)
 {
   for (level = RENGA_SHARD_OPTIMIZER; level <= RENGA_SHARD_PARAMETERS; level++)
-    RengaCall(TryLevel(level == RENGA_SHARD_OPTIMIZER ? 7 : 5));
+    RengaCall(TryLevel(UnlessSlow(4, 1)));
   return RENGA_SUCCESS;
 }
 
