@@ -4,6 +4,7 @@
    when the last replica comes to them, one after the other on each rank, which computes meanwhile;
    an update waits for those of its rank; gathers of parameters follow it as other sums do, and the
    step is over when they are. */
+#include "renga/private/schedule.h"
 #include "scheduleimpl.h"
 #include <math.h>
 
@@ -14,6 +15,7 @@ typedef struct {
   double *arrival;    /* [message][micro-batch] */
   double *begin;      /* [bucket][RENGA_SUM_KINDS] when the last replica came to it */
   double *summed;     /* [rank] when the last of its sums ends */
+  double worked;      /* when the last rank is done with its own work */
   double *link;       /* [rank][rank] when the last message arrives; NULL: none queues */
   double *sent;       /* [message][micro-batch] when it left; NULL: nobody visits */
 } Simulation;
@@ -30,6 +32,7 @@ static void SimulateWork(Simulation *simulation, const RengaSequenceRow *row, co
   const double begin = simulation->now[row->rank], length = seconds[row->stage];
   simulation->now[row->rank] = begin + length;
   simulation->busy[row->rank] += length;
+  if (begin + length > simulation->worked) simulation->worked = begin + length;
   Visit(simulation, row->rank, row->action, begin, begin + length);
 }
 
@@ -133,8 +136,8 @@ static RengaErrorCode AllocateSimulation(Simulation *simulation, double **block)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaScheduleClock *clock,
-                                         double *makespan, double *busy)
+static RengaErrorCode RunSimulation(RengaSchedule schedule, const RengaScheduleClock *clock,
+                                    double *makespan, double *busy, double *worked)
 {
   Simulation simulation = {.schedule = schedule, .clock = clock};
   double *block = NULL;
@@ -147,7 +150,26 @@ RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaSche
     *makespan = fmax(*makespan, fmax(simulation.now[r], simulation.summed[r]));
     *busy += simulation.busy[r];
   }
+  *worked = simulation.worked;
   RengaFree(&block);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaScheduleClock *clock,
+                                         double *makespan, double *busy)
+{
+  double worked;
+  RengaCall(RunSimulation(schedule, clock, makespan, busy, &worked));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaScheduleSimulateSums_Private(RengaSchedule schedule,
+                                                 const RengaScheduleDurations *durations,
+                                                 double *work, double *makespan)
+{
+  const RengaScheduleClock clock = {.durations = *durations};
+  double busy;
+  RengaCall(RunSimulation(schedule, &clock, makespan, &busy, work));
   return RENGA_SUCCESS;
 }
 

@@ -66,7 +66,7 @@ plans $mlp -partition_type exact
 proved=$seconds
 says "proved best of the plans searched"
 says "in micro-batches of 3 and leaves of 2: any stages that are intervals of the nodes' order"
-says "1f1b with any number begun early; every one that may be faster was simulated"
+says "zb-h1 and zb-h2; every one that may be faster was simulated"
 for eager in 0 0.5 1 2 3 5 9; do
   no_faster "$proved" $mlp -partition_type exact -pipeline_eager $eager
 done

@@ -7,5 +7,10 @@ bool RengaScheduleIsOutside_Private(const char *type);
 /* Adds the text of a type file:F to the hash; of a file that cannot be read, and of other types,
    nothing. */
 void RengaScheduleHashLists_Private(const char *type, uint64_t *hash);
+/* As RengaScheduleSimulateWith(), of a schedule that is set up; work: seconds until the last rank
+   is done with its own work, be its sums there or not. */
+RengaErrorCode RengaScheduleSimulateSums_Private(RengaSchedule schedule,
+                                                 const RengaScheduleDurations *durations,
+                                                 double *work, double *makespan);
 /* What the plan says of its stages' seconds, or of their FLOPs, is what auto goes by. */
 RengaErrorCode RengaScheduleTakeSeconds_Private(RengaSchedule schedule, RengaPlan plan);

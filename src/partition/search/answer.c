@@ -75,6 +75,8 @@ RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswe
   answer->microbatch = solution->layout.microbatch;
   answer->leaf = solution->layout.leaf;
   answer->schedule = solution->model.schedule;
+  if (answer->schedule.type && task->any_schedule && !task->given)
+    snprintf(answer->type, sizeof answer->type, "%s", answer->schedule.type);
   RengaCall(TakeStages(solution, answer));
   RengaCall(RengaSearchMessageSeconds_Private(task, &solution->model, &solution->layout,
                                               solution->plan, &answer->n_messages,

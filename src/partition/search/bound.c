@@ -23,7 +23,14 @@
      what the list has before the last trip, and then that one;
      trips that follow each other, one for each depth of micro-batches, and the rank's work for the
      micro-batches between;
-   where depth is the most that memory allows, not the schedule's own: it may begin early. */
+   where depth is the most that memory allows, not the schedule's own: it may begin early.
+
+   Backwards in two parts (zb-h1, zb-h2; SearchHalves) come in the same order as whole ones, and so
+   do gradients of parameters after those of inputs. Leads, trips and tails then have gradients of
+   inputs alone. Those of parameters of all micro-batches but depth are done before the last forward
+   and before the last gradient of inputs; or, where the list ends with them, nothing goes back
+   after it, and only the forwards before the stage's first count beside its own work. Stages that
+   recompute do whole backwards. */
 #include "search.h"
 #include <math.h>
 #include <stdlib.h>
@@ -46,21 +53,35 @@ static double Most(double a, double b)
   return a > b ? a : b;
 }
 
-/* Seconds from the first forward of the step to its last gradient; again: of a recomputation. */
+/* Until the list ends with gradients of parameters that nobody waits for. b: of inputs. */
+static double WeightsAtLast(const SearchPace *pace, double rounds, double rest, double b)
+{
+  const double f = pace->forward, w = pace->weight, others = rounds - 1;
+  const double trip = f + b + pace->tail;
+  double most = rounds * (f + b + w);
+  most = Most(most, trip + rest * f + others * b + rounds * w);
+  most = Most(most, trip + others * f + rest * (b + w) + w);
+  return pace->early + most;
+}
+
+/* Seconds from the first forward of the step to its last gradient; again: of a recomputation, with
+   which backwards are whole. */
 static double PipelineSeconds(const SearchPace *pace, double rounds, double depth, double again)
 {
-  const double f = pace->forward, b = pace->backward + again, both = f + b;
-  const double trip = pace->forward + pace->backward + pace->tail;
+  const double w = again > 0 ? 0 : pace->weight;
+  const double f = pace->forward, b = pace->input + pace->weight - w + again, both = f + b;
+  const double trip = f + b - again + pace->tail;
   const double rest = Most(0, rounds - depth), others = rounds - 1;
-  double most = rounds * both;
-  most = Most(most, trip + rest * f + others * b);
-  most = Most(most, trip + others * f + rest * b);
+  double most = rounds * both + rest * w;
+  most = Most(most, trip + rest * (f + w) + others * b);
+  most = Most(most, trip + others * f + rest * (b + w));
   const double trips = floor(others / depth);
   if (trips >= 1) {
     const double longer = trip - depth * both;
     most = Most(most, trip + others * both + (longer > 0 ? trips : 1) * longer);
   }
-  return pace->lead + most;
+  most += pace->lead;
+  return w > 0 ? Most(most, WeightsAtLast(pace, rounds, rest, b)) : most;
 }
 
 static double WorkBefore(const SearchModel *model, int place)
@@ -133,10 +154,21 @@ double RengaSearchPipelineAtLeast_Private(const SearchModel *model,
 
 SearchPace RengaSearchPace_Private(const SearchModel *model, int begin, int end)
 {
-  return (SearchPace){.lead = model->lead[begin],
-                      .forward = model->forward[end] - model->forward[begin],
-                      .backward = WorkBefore(model, end) - WorkBefore(model, begin),
-                      .tail = model->tail[end]};
+  const double forward = model->forward[end] - model->forward[begin];
+  const double input =
+      model->backward[end] - model->backward[begin] - model->weight[end] + model->weight[begin];
+  if (!model->halves.open)
+    return (SearchPace){.early = model->paths.lead[begin],
+                        .lead = model->paths.lead[begin],
+                        .forward = forward,
+                        .input = WorkBefore(model, end) - WorkBefore(model, begin),
+                        .tail = model->paths.tail[end]};
+  return (SearchPace){.early = model->halves.early[begin],
+                      .lead = model->halves.lead[begin],
+                      .forward = forward,
+                      .input = input,
+                      .weight = WorkBefore(model, end) - WorkBefore(model, begin) - input,
+                      .tail = model->halves.tail[end]};
 }
 
 /* With reduction and update, whatever the stages around it are. */
@@ -381,7 +413,8 @@ static double LargestBound(BoundProof *proof, int n_candidates, const SearchCand
 static double SimpleBound(const SearchModel *model)
 {
   const double work = RengaSearchWork_Private(model);
-  return fmax(model->longest, work * (double)model->microbatches / model->devices);
+  const double longest = model->halves.open ? model->halves.longest : model->paths.longest;
+  return fmax(longest, work * (double)model->microbatches / model->devices);
 }
 
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds)

@@ -238,60 +238,101 @@ static void MarkReturned(const SearchChain *chain, const RengaProfileCost costs[
   }
 }
 
-/* Longest paths to each place, of forwards and of gradients: path[2 * c], path[2 * c + 1]. */
-static void FindPaths(const SearchChain *chain, const RengaProfileCost costs[], const int place[],
-                      const bool returned[], double path[])
+/* Seconds of a place's backward that gradients further back wait for. */
+static double BackSeconds(const SearchChain *chain, const RengaProfileCost costs[], bool input,
+                          int place)
 {
+  const double backward = costs[chain->node[place]].backward;
+  return input ? backward * (1 - chain->weight[place]) : backward;
+}
+
+/* What paths are made of. */
+typedef struct {
+  const SearchChain *chain;
+  const RengaProfileCost *costs; /* by node */
+  const int *place;              /* of each node */
+  const bool *returned;          /* [places] */
+  bool input;                    /* gradients of parameters are not on the paths */
+} PathSearch;
+
+/* Longest paths to each place, of forwards and of gradients: path[2 * c], path[2 * c + 1]. */
+static void FindPaths(const PathSearch *search, double path[])
+{
+  const SearchChain *chain = search->chain;
   for (int c = 0; c < chain->count; c++) {
     const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[c]);
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] < 0) continue;
       const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
       if (!RengaSearchCrossesCuts_Private(value)) continue;
-      const int from = place[value->producer];
-      const RengaProfileCost *cost = &costs[value->producer];
-      path[2 * c] = fmax(path[2 * c], path[2 * from] + cost->forward);
-      if (returned[c] && value->differentiable)
-        path[2 * c + 1] = fmax(path[2 * c + 1], path[2 * from + 1] + cost->backward);
+      const int from = search->place[value->producer];
+      const double back = BackSeconds(chain, search->costs, search->input, from);
+      path[2 * c] = fmax(path[2 * c], path[2 * from] + search->costs[value->producer].forward);
+      if (search->returned[c] && value->differentiable)
+        path[2 * c + 1] = fmax(path[2 * c + 1], path[2 * from + 1] + back);
     }
   }
+}
+
+static double PathCost(const PathSearch *search, int place)
+{
+  return search->costs[search->chain->node[place]].forward +
+         BackSeconds(search->chain, search->costs, search->input, place);
 }
 
 /* Longest paths from each place, of forwards and back of gradients: path[c]. */
-static void FindPathsBehind(const SearchChain *chain, const RengaProfileCost costs[],
-                            const int place[], const bool returned[], double path[])
+static void FindPathsBehind(const PathSearch *search, double path[])
 {
+  const SearchChain *chain = search->chain;
   for (int c = chain->count - 1; c >= 0; c--) {
     const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[c]);
-    const RengaProfileCost *cost = &costs[chain->node[c]];
-    for (int i = 0; i < node->n_in && returned[c]; i++) {
+    for (int i = 0; i < node->n_in && search->returned[c]; i++) {
       if (node->in[i] < 0) continue;
       const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
       if (!RengaSearchCrossesCuts_Private(value) || !value->differentiable) continue;
-      double *before = &path[place[value->producer]];
-      *before = fmax(*before, path[c] + cost->forward + cost->backward);
+      double *before = &path[search->place[value->producer]];
+      *before = fmax(*before, path[c] + PathCost(search, c));
     }
   }
 }
 
-static double Cost(const SearchChain *chain, const RengaProfileCost costs[], int place)
-{
-  return costs[chain->node[place]].forward + costs[chain->node[place]].backward;
-}
-
 /* path: [3 * count] of forwards and gradients before each place, then of both behind each. */
-static void SetLeads(const SearchChain *chain, const RengaProfileCost costs[], const double path[],
-                     SearchModel *model)
+static void SetLeads(const PathSearch *search, const double path[], SearchModel *model)
 {
-  const int count = chain->count;
+  const int count = search->chain->count;
   const double *behind = path + (int64_t)2 * count;
+  double *lead = search->input ? model->halves.lead : model->paths.lead;
+  double *tail = search->input ? model->halves.tail : model->paths.tail;
+  double *longest = search->input ? &model->halves.longest : &model->paths.longest;
   for (int c = 0; c < count; c++) {
-    const double lead = path[2 * c] + path[2 * c + 1];
-    model->longest = fmax(model->longest, lead + Cost(chain, costs, c));
-    model->lead[c] = c ? fmin(lead, model->lead[c - 1] + Cost(chain, costs, c - 1)) : lead;
+    const double own = path[2 * c] + path[2 * c + 1];
+    *longest = fmax(*longest, own + PathCost(search, c));
+    lead[c] = c ? fmin(own, lead[c - 1] + PathCost(search, c - 1)) : own;
   }
   for (int end = count - 1; end > 0; end--)
-    model->tail[end] = fmin(behind[end - 1], model->tail[end + 1] + Cost(chain, costs, end));
+    tail[end] = fmin(behind[end - 1], tail[end + 1] + PathCost(search, end));
+}
+
+/* Before a first forward alone. */
+static void SetEarly(const PathSearch *search, const double path[], SearchModel *model)
+{
+  for (int c = 0; c < search->chain->count; c++) {
+    const double before = c ? search->costs[search->chain->node[c - 1]].forward : 0;
+    model->halves.early[c] = c ? fmin(path[2 * c], model->halves.early[c - 1] + before) : path[0];
+  }
+}
+
+/* path: [6 * count], zero */
+static void SetAllLeads(PathSearch *search, double path[], SearchModel *model)
+{
+  const int64_t count = search->chain->count;
+  for (int input = 0; input < 2; input++, path += 3 * count) {
+    search->input = input;
+    FindPaths(search, path);
+    FindPathsBehind(search, path + 2 * count);
+    SetLeads(search, path, model);
+  }
+  SetEarly(search, path - 3 * count, model);
 }
 
 static RengaErrorCode FindLeads(const SearchChain *chain, const RengaProfileCost costs[],
@@ -302,12 +343,11 @@ static RengaErrorCode FindLeads(const SearchChain *chain, const RengaProfileCost
   double *path = NULL;
   RengaErrorCode code = FindChainPlaces(chain, &place);
   if (!code) code = RengaMalloc(chain->count + 1, &returned);
-  if (!code) code = RengaMalloc((int64_t)3 * chain->count + 1, &path);
+  if (!code) code = RengaMalloc((int64_t)6 * chain->count + 1, &path);
   if (!code) {
+    PathSearch search = {.chain = chain, .costs = costs, .place = place, .returned = returned};
     MarkReturned(chain, costs, place, returned);
-    FindPaths(chain, costs, place, returned, path);
-    FindPathsBehind(chain, costs, place, returned, path + (int64_t)2 * chain->count);
-    SetLeads(chain, costs, path, model);
+    SetAllLeads(&search, path, model);
   }
   RengaFree(&path);
   RengaFree(&returned);
@@ -389,6 +429,8 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   model->memory = task->memory;
   model->microbatch = task->size[size];
   model->schedule = task->schedule;
+  model->halves.open =
+      (task->any_schedule && !task->whole) || RengaSearchIsHalved_Private(&task->schedule);
   RengaSearchSetPolicies_Private(can.recompute && !task->fixes_saved, model);
   model->policies.mixed = can.recompute && !task->fixes_saved;
   if (task->fixes_saved) model->policies.saved[0] = task->saved;

@@ -157,11 +157,12 @@ static RengaErrorCode ChallengeType(Solution *solution, const SearchFinder *riva
 /* What the search ranks by its model is ranked by simulation at last. */
 RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits)
 {
-  for (int r = 0; r < solution->task->n_rivals && solution->chain->count <= CHAIN_CUT; r++)
+  const int rivals = solution->task->halves_only ? 0 : solution->task->n_rivals;
+  for (int r = 0; r < rivals && solution->chain->count <= CHAIN_CUT; r++)
     RengaCall(ChallengeType(solution, &solution->task->rival[r], fits));
   if (!*fits || solution->task->finder.find) return RENGA_SUCCESS;
-  RengaCall(ChallengeNeighbours(solution));
+  if (!solution->task->halves_only) RengaCall(ChallengeNeighbours(solution));
   RengaCall(ChallengeCuts(solution));
-  RengaCall(ChallengeSlants(solution));
+  if (!solution->task->halves_only) RengaCall(ChallengeSlants(solution));
   return RENGA_SUCCESS;
 }

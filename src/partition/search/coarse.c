@@ -96,7 +96,8 @@ RengaErrorCode RengaSearchCoarse_Private(const SearchModel *model, SearchLayout 
   SearchModel coarse = RengaSearchModelSettings_Private(model);
   int *place = NULL, count = 0;
   RengaCall(ChoosePlaces(model, &count, &place));
-  coarse.longest = model->longest;
+  coarse.paths.longest = model->paths.longest;
+  coarse.halves.longest = model->halves.longest;
   RengaErrorCode code = RengaSearchModelAllocate_Private(count, &coarse);
   if (!code) code = FillCoarse(model, place, &coarse);
   if (!code) code = SearchCoarse(model, place, &coarse, best);

@@ -459,7 +459,8 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
     code = RengaErrorAgree(partition->hdr.comm,
                            SolveOnFirst(comm, collected.from.profile, &task, &answer));
   if (!code) code = ShareAnswer(comm, &answer);
-  if (answer.schedule.type) answer.schedule.type = task.schedule.type; /* this rank's own */
+  if (answer.schedule.type) /* this rank's own */
+    answer.schedule.type = answer.type[0] ? answer.type : task.schedule.type;
   if (!code) code = FillPlanFromAnswer(partition, batch, &answer, plan);
   if (!code) code = NameOrigin(collected.from.profile, plan);
   RengaSearchAnswerFree_Private(&answer);

@@ -418,6 +418,16 @@ static void NameWish(const char *what, int wish, size_t size, char text[])
     snprintf(text, size, "any %s", what);
 }
 
+/* Under which a plan was looked for. */
+static const char *SchedulesOf(const SearchTask *task)
+{
+  if (!task->any_schedule) return "under the schedule that is asked for";
+  return task->whole
+             ? "under gpipe and 1f1b with any number begun early (so large a problem is tried "
+               "with zb-h1 and zb-h2 after the search alone)"
+             : "under gpipe, 1f1b with any number begun early, zb-h1 and zb-h2";
+}
+
 /* The plans that the bound is one of. What type exact covers is shown whether or not anybody asks
    why. */
 static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solution,
@@ -427,10 +437,10 @@ static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solut
                        : task->shards.least ? "with a sharded optimizer, "
                                             : "";
   char sizes[128] = "", leaves[96] = "", stages[24], replicas[24];
-  if (task->schedule.type) {
+  if (!RengaSearchIsBounded_Private(&task->schedule)) {
     RengaCall(SayReason(answer, "proof",
                         "under schedule %s no lower bound is known: those of the search are of "
-                        "whole backwards, gpipe's and 1f1b's",
+                        "gpipe, 1f1b, zb-h1 and zb-h2",
                         task->schedule.type));
     return RENGA_SUCCESS;
   }
@@ -442,9 +452,7 @@ static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solut
       answer, task->exact ? "covered" : "proof",
       "no plan has a faster step than %.4g s, in micro-batches of %s and leaves of %s: %s "
       "that are intervals of the nodes' order, with %s, any ranks and recomputation, %s%s%s",
-      solution->bound, sizes, leaves, stages, replicas, shards,
-      task->any_schedule ? "under gpipe and 1f1b with any number begun early"
-                         : "under the schedule that is asked for",
+      solution->bound, sizes, leaves, stages, replicas, shards, SchedulesOf(task),
       solution->proved ? "; every one that may be faster was simulated" : ""));
   return RENGA_SUCCESS;
 }

@@ -175,7 +175,7 @@ RengaErrorCode RengaSolutionFit_Private(Solution *solution, bool *fits)
 {
   *fits = false;
   RengaCall(FitAny(solution, fits));
-  if (!*fits || IsLong(solution)) return RENGA_SUCCESS;
+  if (!*fits || IsLong(solution) || solution->task->halves_only) return RENGA_SUCCESS;
   RengaCall(RefineSolution(solution));
   RengaCall(CompareEqual(solution));
   return RENGA_SUCCESS;

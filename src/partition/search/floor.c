@@ -28,7 +28,7 @@ static void FindWork(const SearchModel *model, const SearchLayout *layout, Searc
 {
   for (int s = 0; s < layout->count; s++) {
     pace[s] = RengaSearchPace_Private(model, layout->stage[s].begin, layout->stage[s].end);
-    pace[s].lead = pace[s].tail = 0;
+    pace[s].early = pace[s].lead = pace[s].tail = 0;
   }
 }
 
@@ -40,10 +40,13 @@ static void FindFloorLeads(const Floor *floor, int stages, double after[])
     const SearchPace *from = &floor->pace[message->from], *to = &floor->pace[message->to];
     double *reached = message->backward ? &after[message->from] : &floor->pace[message->to].lead;
     const double seconds =
-        message->backward ? to->backward + after[message->to] : from->forward + from->lead;
+        message->backward ? to->input + after[message->to] : from->forward + from->lead;
     *reached = fmax(*reached, seconds + floor->seconds[m]);
   }
-  for (int s = 0; s < stages; s++) floor->pace[s].lead += after[s];
+  for (int s = 0; s < stages; s++) {
+    floor->pace[s].early = floor->pace[s].lead;
+    floor->pace[s].lead += after[s];
+  }
 }
 
 static void FindTails(const Floor *floor)
@@ -54,8 +57,7 @@ static void FindTails(const Floor *floor)
     SearchPace *from = &floor->pace[message->from];
     const double back = message->backward ? -1 : SecondsBack(floor, message);
     if (back >= 0)
-      from->tail =
-          fmax(from->tail, floor->seconds[m] + to->forward + to->tail + to->backward + back);
+      from->tail = fmax(from->tail, floor->seconds[m] + to->forward + to->tail + to->input + back);
   }
 }
 
@@ -93,4 +95,20 @@ RengaErrorCode RengaSearchFloor_Private(const SearchModel *bounded, const Search
   RengaFree(&floor.pace);
   RengaCall(code);
   return RENGA_SUCCESS;
+}
+
+/* No schedule takes less: a stage does all its work after the first forwards of what comes before
+   it and before their last backwards. */
+double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout,
+                                        bool halves)
+{
+  double least = 0;
+  for (int s = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &stage->shape);
+    const SearchCost cost = RengaSearchCostOf_Private(model, stage, layout->count - s);
+    const double work = (double)candidate.rounds * (cost.forward + cost.backward);
+    least = fmax(least, work + (halves ? model->halves.early : model->paths.lead)[stage->begin]);
+  }
+  return least;
 }

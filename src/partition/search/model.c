@@ -11,16 +11,17 @@ static int LevelsOfCount(int count)
   return levels;
 }
 
-enum { SUMS = 16 + SEARCH_CLASSES };
+enum { SUMS = 19 + SEARCH_CLASSES };
 
 /* The arrays of count + 1 places. */
 static void ListModelSums(SearchModel *model, double **sums[SUMS])
 {
   double **const all[SUMS] = {
-      &model->forward,  &model->backward, &model->elements, &model->states,
-      &model->saved,    &model->inputs,   &model->cut,      &model->unsaved,
-      &model->lead,     &model->tail,     &model->read,     &model->fields,
-      &model->received, &model->sent,     &model->weight,   &model->listing.rates.across};
+      &model->forward,      &model->backward,    &model->elements,   &model->states,
+      &model->saved,        &model->inputs,      &model->cut,        &model->unsaved,
+      &model->paths.lead,   &model->paths.tail,  &model->read,       &model->fields,
+      &model->received,     &model->sent,        &model->weight,     &model->listing.rates.across,
+      &model->halves.early, &model->halves.lead, &model->halves.tail};
   memcpy(sums, all, sizeof all);
   for (int k = 0; k < SEARCH_CLASSES; k++) sums[SUMS - 1 - k] = &model->listing.rates.bytes[k];
 }
@@ -36,7 +37,7 @@ SearchModel RengaSearchModelSettings_Private(const SearchModel *model)
   settings.tie = NULL;
   settings.candidate = NULL;
   settings.count = settings.n_ties = settings.n_candidates = 0;
-  settings.longest = 0;
+  settings.paths.longest = settings.halves.longest = 0;
   settings.lent = false;
   return settings;
 }

@@ -120,6 +120,20 @@ typedef struct {
   SearchRates rates;
 } SearchListing;
 
+/* Of a micro-batch, for bounds. */
+typedef struct {
+  double *lead, *tail; /* [count + 1] see RengaSearchBound_Private */
+  double longest;      /* seconds of the longest path, forward and backward */
+} SearchPaths;
+
+/* The same where backwards may be in two parts, and nobody waits for gradients of parameters. */
+typedef struct {
+  bool open;           /* such schedules are among those that bounds are of */
+  double *early;       /* [count + 1] of the longest path of forwards to the place */
+  double *lead, *tail; /* [count + 1] with gradients of inputs alone */
+  double longest;
+} SearchHalves;
+
 /* Policies of saved tensors, the fastest first: each takes less memory than the one before. */
 enum { SEARCH_POLICIES_MOST = 3 };
 typedef struct {
@@ -146,18 +160,18 @@ typedef struct {
   double *forward, *backward, *weight;        /* [count + 1] seconds before each place; weight: of
                                                  backward, for gradients of parameters */
   double *elements, *states, *saved, *inputs; /* [count + 1] elements and bytes before each place */
-  double *lead, *tail;                        /* [count + 1] see RengaSearchBound_Private */
+  SearchPaths paths;
   double *read;     /* [count + 1] saved bytes by the place that reads them first in backward */
   double *fields;   /* [count + 1] of inputs, those of the data set alone */
   double *received; /* [count + 1] bytes of activations that the place reads */
   double *sent;     /* [count + 1] that the place before makes for later ones, or one behind it */
-  double longest;   /* seconds of the longest path of a micro-batch, forward and backward */
   double *cut, *unsaved; /* [count + 1] bytes over a cut; those of them backward does not keep */
   double *temporary;     /* [levels][count] largest of 2^level places from here on */
   int *level;            /* [count + 1] largest power of two in so many places */
   int n_ties;
   const SearchTie *tie;
   SearchListing listing;
+  SearchHalves halves;
   int n_candidates;
   SearchCandidate *candidate; /* of the shapes to be tried, by their devices, ascending */
 } SearchModel;
@@ -342,7 +356,8 @@ RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *l
 
 /* ---- bound.c ---- */
 /* Proved: no layout of at least `stages` stages that fits into the memory has a faster step, if its
-   lists begin forwards and do forward and backward in turn (1F1B, early or not, and GPipe);
+   lists begin forwards and do forward and backward in turn (1F1B, early or not, and GPipe; where
+   model->halves is open ZB-H1 and ZB-H2);
    HUGE_VAL: none fits.
 
    The first forward on a rank of a stage waits for the longest path of forwards that leads from
@@ -357,9 +372,11 @@ RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *l
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds);
 /* Of one micro-batch on a rank of a stage, in seconds. */
 typedef struct {
-  double lead;              /* before the first forward, and after the last backward */
-  double forward, backward; /* without recomputation */
-  double tail;              /* between forward and backward */
+  double early;   /* before the first forward, and nothing later that only some lists wait for */
+  double lead;    /* before the first forward, and after the last gradient of inputs */
+  double forward; /* without recomputation, as the rest */
+  double input, weight; /* of backward: weight need not be done before gradients go back */
+  double tail;          /* between forward and backward */
 } SearchPace;
 /* Whatever the stages around it are. */
 SearchPace RengaSearchPace_Private(const SearchModel *model, int begin, int end);

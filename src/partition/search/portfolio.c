@@ -5,7 +5,7 @@
    Whether a layout is found depends mostly on these numbers, so that a plan which is found with an
    option more is mostly found without it too. This is no proof: the first search of a task under an
    option is not among those of the task without it, memory is estimated for the task's own schedule
-   and three others only, many rounds are tried under few schedules, and the exhaustive part ends at
+   and five others only, many rounds are tried under few schedules, and the exhaustive part ends at
    BRANCH_WORK. */
 #include "portfolio.h"
 #include <math.h>
@@ -24,6 +24,7 @@ enum {
 typedef struct {
   int stages, replicas;
   double bound; /* no plan of them is faster */
+  double whole; /* nor one with whole backwards */
 } StageCounts;
 
 typedef struct {
@@ -253,7 +254,8 @@ RengaErrorCode RengaSearchIsAmple_Private(const SearchTask *task, const SearchCh
   return RENGA_SUCCESS;
 }
 
-/* Without a bound on memory the schedule does not matter to the ways of looking. */
+/* Without a bound on memory the schedule does not matter to the ways of looking; nor does that of
+   others where only backwards in two parts may be faster. */
 static RengaErrorCode GenerateAll(Portfolio *portfolio, const StageCounts *numbers)
 {
   static const SearchSchedule schedules[] = {{false, 0, NULL}, {false, 1, NULL}, {true, 0, NULL}};
@@ -264,9 +266,15 @@ static RengaErrorCode GenerateAll(Portfolio *portfolio, const StageCounts *numbe
   if (portfolio->ample) task.memory = 0;
   RengaCall(GenerateFor(portfolio, &task));
   task.any_schedule = false;
-  for (size_t i = 0; i < sizeof schedules / sizeof schedules[0] && task.memory > 0; i++) {
+  const size_t all = sizeof schedules / sizeof schedules[0];
+  const bool whole = numbers->whole < portfolio->trial.best->simulated * (1 - 1e-9);
+  for (size_t i = 0; i < (whole ? all : 0) && task.memory > 0; i++) {
     task.schedule = schedules[i];
     RengaCall(GenerateFor(portfolio, &task));
+  }
+  for (int i = SEARCH_WHOLE; i < SEARCH_SCHEDULES && task.memory > 0; i++) {
+    task.schedule = RengaSearchScheduleList[i]; /* they hold more of what the others find too */
+    if (portfolio->task->any_schedule) RengaCall(Generate(portfolio, &task, false));
   }
   return RENGA_SUCCESS;
 }
@@ -295,6 +303,8 @@ static RengaErrorCode ListNumbers(Portfolio *portfolio)
       StageCounts *numbers = &portfolio->numbers[portfolio->n_numbers++];
       *numbers = (StageCounts){.stages = s, .replicas = r};
       RengaCall(RengaSearchBoundOf_Private(&own, portfolio->chain, 0, &numbers->bound));
+      own.whole = true;
+      RengaCall(RengaSearchBoundOf_Private(&own, portfolio->chain, 0, &numbers->whole));
     }
   qsort(portfolio->numbers, (size_t)portfolio->n_numbers, sizeof *portfolio->numbers,
         CompareStageCounts);

@@ -2,6 +2,7 @@
    the runtime says of its memory. */
 #include "search.h"
 #include "renga/private/plan.h"
+#include "renga/private/schedule.h"
 #include "rengaschedule.h"
 #include <math.h>
 #include <stdlib.h>
@@ -145,10 +146,11 @@ static RengaErrorCode NearestLevel(RengaMachine machine, int devices, int *level
   return RENGA_SUCCESS;
 }
 
-/* sums: [stages] seconds of the sum of a stage's gradients; NULL: none */
+/* sums: [stages] seconds of the sum of a stage's gradients; NULL: none. work: until the last rank
+   is done with its own; makespan: and with its sums. */
 static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLayout *layout,
                                        RengaSchedule schedule, const double seconds[],
-                                       const double sums[], double *makespan, double *bubble)
+                                       const double sums[], double *work, double *makespan)
 {
   double *forward = NULL;
   RengaCall(RengaMalloc(5 * layout->count, &forward));
@@ -168,7 +170,8 @@ static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLay
                   [RENGA_ACTION_BACKWARD_WEIGHT] = forward + 3 * layout->count,
                   [RENGA_ACTION_REDUCE] = sums},
       .message = seconds};
-  RengaErrorCode code = RengaScheduleSimulateWith(schedule, &durations, makespan, bubble);
+  const RengaErrorCode code =
+      RengaScheduleSimulateSums_Private(schedule, &durations, work, makespan);
   RengaFree(&forward);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -176,14 +179,14 @@ static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLay
 
 static RengaErrorCode RunSchedule(const SearchTask *task, const SearchModel *model,
                                   const SearchLayout *layout, const SearchDraft *draft,
-                                  const double seconds[], const double sums[], double *makespan,
-                                  double *bubble)
+                                  const double seconds[], const double sums[], double *work,
+                                  double *makespan)
 {
   RengaSchedule schedule = NULL;
   bool lent = false;
   RengaCall(RengaSearchScheduleOf_Private(task, model, layout, draft, &schedule, &lent));
   const RengaErrorCode code =
-      SimulateSchedule(model, layout, schedule, seconds, sums, makespan, bubble);
+      SimulateSchedule(model, layout, schedule, seconds, sums, work, makespan);
   if (!lent) RengaScheduleDestroy(&schedule);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -235,17 +238,19 @@ static RengaErrorCode FindAllSums(const SearchTask *task, const SearchModel *mod
   return RENGA_SUCCESS;
 }
 
-/* What the sums of gradients add to the step: a rank sums those of each of its stages while it
-   computes others. seconds: of messages. */
+/* The pipeline, and what the sums of gradients add to it: a rank sums those of each of its stages
+   while it computes others; with backwards in two parts all ranks end about together, and nothing
+   hides the sums. seconds: of messages. */
 static RengaErrorCode SimulateSums(const SearchTask *task, const SearchModel *model,
                                    const SearchLayout *layout, const SearchDraft *draft,
                                    bool nearest, const double seconds[],
                                    RengaPlanPrediction *prediction)
 {
-  double *sums = NULL, makespan = prediction->pipeline, bubble;
+  double *sums = NULL, makespan = 0;
   RengaCall(RengaMalloc(layout->count, &sums));
   RengaErrorCode code = FindAllSums(task, model, layout, draft->plan, nearest, sums);
-  if (!code) code = RunSchedule(task, model, layout, draft, seconds, sums, &makespan, &bubble);
+  if (!code)
+    code = RunSchedule(task, model, layout, draft, seconds, sums, &prediction->pipeline, &makespan);
   RengaFree(&sums);
   RengaCall(code);
   prediction->reduce = makespan - prediction->pipeline;
@@ -268,29 +273,15 @@ static RengaErrorCode PredictPipeline(const SearchTask *task, const SearchModel 
   if (!draft->messages || !RengaSearchMaySimulate_Private(model, layout, n)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(n + 1, &seconds));
   RengaErrorCode code = FindMessageSeconds(task, draft->plan, nearest, n, draft->messages, seconds);
-  if (!code)
-    code = RunSchedule(task, model, layout, draft, seconds, NULL, &prediction->pipeline,
-                       &prediction->bubble);
-  if (!code && layout->chunks > 1)
+  const bool sums = layout->chunks > 1 || RengaSearchIsHalved_Private(&layout->schedule);
+  double makespan = 0;
+  if (!code && sums)
     code = SimulateSums(task, model, layout, draft, nearest, seconds, prediction);
+  else if (!code)
+    code = RunSchedule(task, model, layout, draft, seconds, NULL, &prediction->pipeline, &makespan);
   RengaFree(&seconds);
   RengaCall(code);
   return RENGA_SUCCESS;
-}
-
-/* No schedule takes less: a stage does all its work after the first forwards of what comes before
-   it and before their last backwards. */
-double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout)
-{
-  double least = 0;
-  for (int s = 0; s < layout->count; s++) {
-    const SearchStage *stage = &layout->stage[s];
-    const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &stage->shape);
-    const SearchCost cost = RengaSearchCostOf_Private(model, stage, layout->count - s);
-    least = fmax(least, model->lead[stage->begin] +
-                            (double)candidate.rounds * (cost.forward + cost.backward));
-  }
-  return least;
 }
 
 static double BusyShare(const SearchModel *model, const SearchLayout *layout, double pipeline)
@@ -373,8 +364,11 @@ RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const Sea
   *prediction = (RengaPlanPrediction){.update = layout->update};
   RengaCall(PredictPipeline(task, model, layout, draft, nearest, prediction));
   prediction->bubble = 1 - BusyShare(model, layout, prediction->pipeline);
-  if (layout->chunks <= 1)
-    RengaCall(PredictReduce(task, model, layout, draft->plan, nearest, &prediction->reduce));
+  if (layout->chunks <= 1) {
+    double reduce;
+    RengaCall(PredictReduce(task, model, layout, draft->plan, nearest, &reduce));
+    prediction->reduce = fmax(prediction->reduce, reduce);
+  }
   prediction->step = prediction->pipeline + prediction->reduce + prediction->update;
   return RENGA_SUCCESS;
 }

@@ -99,6 +99,17 @@ SearchSchedule RengaSearchScheduleNamed_Private(const char *type, double eager)
       .gpipe = gpipe, .eager = eager > 0 ? eager : 0, .type = known ? NULL : type};
 }
 
+bool RengaSearchIsHalved_Private(const SearchSchedule *schedule)
+{
+  return schedule->type && (!strcmp(schedule->type, RENGA_SCHEDULE_ZB_H1) ||
+                            !strcmp(schedule->type, RENGA_SCHEDULE_ZB_H2));
+}
+
+bool RengaSearchIsBounded_Private(const SearchSchedule *schedule)
+{
+  return !schedule->type || RengaSearchIsHalved_Private(schedule);
+}
+
 /* Replicas of equal stages go their own ways until their gradients are summed: the one with the
    most micro-batches stands for all. */
 static int64_t LaneOf(const SearchModel *model, const SearchLayout *layout)
@@ -118,17 +129,17 @@ RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const Searc
                                            int n_messages, const RengaMessage messages[],
                                            RengaPlan plan, RengaSchedule schedule)
 {
-  if (!RengaSearchIsEqual_Private(layout) || layout->chunks > 1) {
+  const bool whole = !RengaSearchIsEqual_Private(layout) || layout->chunks > 1;
+  if (whole)
     RengaCall(
         RengaScheduleSetPlan(schedule, plan, model->microbatches, n_messages, messages, false));
-    return RENGA_SUCCESS;
-  }
-  RengaCall(RengaScheduleSetShape(schedule, layout->count, NULL, LaneOf(model, layout), n_messages,
-                                  messages, false));
+  else
+    RengaCall(RengaScheduleSetShape(schedule, layout->count, NULL, LaneOf(model, layout),
+                                    n_messages, messages, false));
   for (int s = 0; s < layout->count; s++)
     RengaCall(
         RengaScheduleSetRecompute(schedule, s, layout->stage[s].shape.saved != RENGA_SAVED_KEEP));
-  RengaCall(RengaScheduleTakeSeconds_Private(schedule, plan));
+  if (!whole) RengaCall(RengaScheduleTakeSeconds_Private(schedule, plan));
   return RENGA_SUCCESS;
 }
 

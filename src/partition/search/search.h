@@ -49,6 +49,8 @@ struct SearchTask {
   bool exact;
   SearchSchedule schedule; /* of the first plans */
   bool any_schedule;       /* another one is taken where it is faster */
+  bool whole;              /* of these only one with whole backwards */
+  bool halves_only;        /* no other than one with backwards in two parts beats what is known */
   bool thorough;           /* all layouts are looked at, as far as time goes */
   double time_limit;       /* of exact, seconds; 0: none */
   double until;            /* on the clock, from the limit; 0: any time */
@@ -77,7 +79,8 @@ typedef struct {
   int64_t microbatch, leaf;
   int n_stages, n_ranks, n_reasons, n_kept;
   SearchSchedule schedule;
-  int n_messages; /* of which the seconds are known */
+  char type[SEARCH_TOPIC]; /* of the schedule where the search chose it; empty: the task's own */
+  int n_messages;          /* of which the seconds are known */
   RengaPlanStage *stage;
   int *rank;
   double *message; /* [n_messages] seconds */
@@ -138,8 +141,9 @@ RengaErrorCode RengaSearchSlant_Private(const void *context, const SearchTask *t
 bool RengaSearchSlantTry_Private(int number, bool few, const SearchSlant *best, SearchSlant *how);
 
 /* ---- solution.c ---- */
-enum { SEARCH_SCHEDULES = 6 };
-/* The schedules that are tried, and that a proof is of; plain 1F1B is the first. */
+enum { SEARCH_SCHEDULES = 8, SEARCH_WHOLE = 6 };
+/* The schedules that are tried, and that a proof is of; plain 1F1B is the first, those with
+   backwards in two parts come after SEARCH_WHOLE others. */
 extern const SearchSchedule RengaSearchScheduleList[SEARCH_SCHEDULES];
 
 /* ---- places.c ---- */
@@ -281,8 +285,6 @@ RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const Sea
 RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
                                                const SearchLayout *layout, const SearchDraft *draft,
                                                bool nearest, double *step);
-/* Seconds of the pipeline under the best schedule and with messages that take no time. */
-double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout);
 /* What the drawing of a step goes by: of a stage's sum over its replicas, and of each message, in
    the order of RengaPlanGetMessages(); count 0: there are too many. The caller frees them. */
 RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const SearchModel *model,
@@ -314,6 +316,11 @@ RengaErrorCode RengaSearchFloor_Private(const SearchModel *bounded, const Search
                                         int n_messages, const RengaMessage messages[],
                                         const double seconds[], double *pipeline);
 
+/* Seconds of the pipeline under the best schedule, or (halves) the best with backwards in two
+   parts, and with messages that take no time. */
+double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout,
+                                        bool halves);
+
 /* ---- schedules.c ---- */
 RengaErrorCode RengaSearchSetSchedule_Private(const SearchSchedule *schedule, RengaPlan plan);
 RengaErrorCode RengaSearchSchedulesCreate_Private(struct SearchSchedules **schedules);
@@ -333,6 +340,10 @@ RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const Searc
 RengaErrorCode RengaSearchCheckSchedule_Private(const char *type);
 /* NULL: 1f1b. The name is lent. */
 SearchSchedule RengaSearchScheduleNamed_Private(const char *type, double eager);
+/* Backwards are in two parts, and each stage has a rank of its own. */
+bool RengaSearchIsHalved_Private(const SearchSchedule *schedule);
+/* The lower bound holds under it, where each stage has a rank of its own. */
+bool RengaSearchIsBounded_Private(const SearchSchedule *schedule);
 /* Micro-batches that each stage holds under it. */
 RengaErrorCode RengaSearchInFlight_Private(const SearchTask *task, const SearchModel *model,
                                            const SearchLayout *layout, const SearchDraft *draft,

@@ -146,34 +146,59 @@ static RengaErrorCode TakeFastestSchedule(Solution *solution, Solution *other)
   return RENGA_SUCCESS;
 }
 
-const SearchSchedule RengaSearchScheduleList[SEARCH_SCHEDULES] = {
-    {false, 0, NULL}, {false, 0.25, NULL}, {false, 0.5, NULL},
-    {false, 1, NULL}, {false, 2, NULL},    {true, 0, NULL}};
+const SearchSchedule RengaSearchScheduleList[SEARCH_SCHEDULES] = {{false, 0, NULL},
+                                                                  {false, 0.25, NULL},
+                                                                  {false, 0.5, NULL},
+                                                                  {false, 1, NULL},
+                                                                  {false, 2, NULL},
+                                                                  {true, 0, NULL},
+                                                                  {false, 0, RENGA_SCHEDULE_ZB_H1},
+                                                                  {false, 0, RENGA_SCHEDULE_ZB_H2}};
 
-/* Other schedules are open, and messages leave something to gain by them. Those of a long chain
-   that recomputes are left alone: to weigh one takes seconds, and it holds more micro-batches, for
-   which more stages would recompute. */
-static bool MayReschedule(const Solution *solution)
+/* Schedule number i is open, and messages, or waiting, leave something to gain by it. Those of a
+   long chain that recomputes are left alone: to weigh one takes seconds, and it holds more
+   micro-batches, for which more stages would recompute. */
+static bool MayReschedule(const Solution *solution, int i)
 {
+  const bool halves = i >= SEARCH_WHOLE;
   const SearchLayout *layout = &solution->layout;
   if (solution->chain->count > SEARCH_LONG && SavesMemory(layout)) return false;
   if (!solution->task->any_schedule || layout->count == 1) return false;
+  if (halves && !solution->model.halves.open) return false;
   if (!RengaSearchMaySimulate_Private(&solution->model, layout, 0)) return false;
-  const double least = RengaSearchLeastPipeline_Private(&solution->model, layout);
+  const double least = RengaSearchLeastPipeline_Private(&solution->model, layout, halves);
   return solution->pipeline - least > SCHEDULE_GAIN * solution->step;
 }
 
-/* Results are the same under any schedule, so that the fastest that fits is taken. */
+/* Results are the same under any schedule, so that the fastest that fits is taken. What backwards
+   in two parts win is mostly more than others can, which then need not be simulated. */
 static RengaErrorCode ChooseSchedule(Solution *solution)
 {
-  if (!MayReschedule(solution)) return RENGA_SUCCESS;
-  for (int i = 1; i < SEARCH_SCHEDULES; i++) {
+  for (int i = SEARCH_SCHEDULES - 1; i > 0; i--) {
+    if (!MayReschedule(solution, i)) continue;
     Solution other = RengaSolutionBeside_Private(solution);
     RengaErrorCode code = Reschedule(solution, &RengaSearchScheduleList[i], &other);
     if (!code) code = TakeFastestSchedule(solution, &other);
     RengaSolutionFree_Private(&other);
     RengaCall(code);
   }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionHalve_Private(Solution *solution, bool *taken)
+{
+  const double before = solution->step;
+  solution->model.halves.open = true;
+  for (int i = SEARCH_WHOLE; i < SEARCH_SCHEDULES; i++) {
+    if (!MayReschedule(solution, i)) continue;
+    Solution other = RengaSolutionBeside_Private(solution);
+    RengaErrorCode code = Reschedule(solution, &RengaSearchScheduleList[i], &other);
+    if (!code) code = TakeFastestSchedule(solution, &other);
+    RengaSolutionFree_Private(&other);
+    RengaCall(code);
+    solution->model.halves.open = true;
+  }
+  *taken = solution->step < before;
   return RENGA_SUCCESS;
 }
 
@@ -205,7 +230,8 @@ static RengaErrorCode IsSolutionHopeless(Solution *solution, bool *hopeless)
   if (SavesMemory(layout)) return RENGA_SUCCESS;
   RengaCall(FindStep(solution));
   double step = solution->step;
-  for (int i = 1; i < SEARCH_SCHEDULES && step >= solution->beat && MayReschedule(solution); i++) {
+  for (int i = SEARCH_SCHEDULES - 1; i > 0 && step >= solution->beat; i--) {
+    if (!MayReschedule(solution, i)) continue;
     Solution other = RengaSolutionBeside_Private(solution);
     const RengaErrorCode code = Reschedule(solution, &RengaSearchScheduleList[i], &other);
     if (other.plan && other.step < step) step = other.step;

@@ -36,6 +36,9 @@ bool RengaSolutionFits_Private(const Solution *solution);
    the fastest schedule that fits is taken. */
 RengaErrorCode RengaSolutionSettle_Private(Solution *solution);
 
+/* The same stages with backwards in two parts, where they are faster and fit. */
+RengaErrorCode RengaSolutionHalve_Private(Solution *solution, bool *taken);
+
 /* ---- fit.c ---- */
 /* The best layout that fits, of the task's searches or of its type; without what challenges it. */
 RengaErrorCode RengaSolutionFit_Private(Solution *solution, bool *fits);

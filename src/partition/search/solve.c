@@ -11,6 +11,9 @@ enum {
   EAGER_FEW = 1
 };
 static const double memory_matters = 0.8; /* share of a device's memory from which on */
+/* Of the best step up to which a row in which only backwards in two parts may be faster is gone on
+   with. */
+static const double near_best = 1.02;
 
 /* A simulated layout instead of what was found. */
 static RengaErrorCode TakeImproved(Solution *solution, const SearchLayout *best)
@@ -88,7 +91,8 @@ static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, double
   Solution one = {.task = task, .chain = solution->chain};
   bool one_fits = false;
   RengaErrorCode code = FindBest(&one, &one_fits);
-  if (!code && one_fits && bound) code = GoOn(&one, bound);
+  const bool far = task->halves_only && *fits && one.step > near_best * solution->step;
+  if (!code && one_fits && bound && !far) code = GoOn(&one, bound);
   RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
   RengaCall(code);
   *fits = *fits || one_fits;
@@ -112,9 +116,24 @@ static RengaErrorCode FitExactly(Solution *solution, const SearchTask *task, dou
   return RENGA_SUCCESS;
 }
 
+/* What is known is no slower than the bound on schedules with whole backwards. */
+static RengaErrorCode IsForHalvesOnly(const SearchTask *task, const SearchChain *chain, double step,
+                                      bool *only)
+{
+  SearchTask whole = *task;
+  double bound = 0;
+  *only = false;
+  if (!task->any_schedule || task->whole) return RENGA_SUCCESS;
+  whole.whole = true;
+  RengaCall(RengaSearchBoundOf_Private(&whole, chain, 0, &bound));
+  *only = bound >= step * (1 - 1e-9);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode FitRow(Solution *solution, int row, double *bound, bool *fits)
 {
-  const SearchTask task = TaskOfRow(solution->task, row);
+  SearchTask task = TaskOfRow(solution->task, row);
+  if (*fits) RengaCall(IsForHalvesOnly(&task, solution->chain, solution->step, &task.halves_only));
   RengaCall(FitExactly(solution, &task, bound, fits));
   return RENGA_SUCCESS;
 }
@@ -322,8 +341,7 @@ static RengaErrorCode TakeGiven(Solution *solution)
 {
   RengaCall(RengaSolutionTake_Private(solution));
   double bound = HUGE_VAL;
-  if (solution->layout.chunks > 1 || solution->model.schedule.type) {
-    /* The bound is of plans of one stage per rank, with whole backwards. */
+  if (solution->layout.chunks > 1 || !RengaSearchIsBounded_Private(&solution->model.schedule)) {
     solution->bound = 0;
     return RENGA_SUCCESS;
   }
@@ -341,6 +359,44 @@ static RowsWanted RowsWantedOf(const SearchTask *task, RengaShard most)
   return wanted;
 }
 
+/* In a large problem what was found is tried with backwards in two parts, which the search did
+   without; where they are faster the bound is of them too. */
+static RengaErrorCode HalveAtLast(Solution *solution, SearchTask *all)
+{
+  bool taken = false;
+  double least = HUGE_VAL;
+  if (!solution->task->whole || solution->task->given) return RENGA_SUCCESS;
+  RengaCall(RengaSolutionHalve_Private(solution, &taken));
+  if (!taken) return RENGA_SUCCESS;
+  *all = *solution->task;
+  all->whole = false;
+  solution->task = all;
+  for (int r = 0; r < all->n_sizes; r++) {
+    double bound = HUGE_VAL;
+    RengaCall(RengaSearchBoundOf_Private(all, solution->chain, r, &bound));
+    least = fmin(least, bound);
+  }
+  solution->bound = fmin(least, solution->step);
+  solution->proved = least >= solution->step * (1 - 1e-9);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, SearchAnswer *answer)
+{
+  SearchTask all;
+  task->whole = task->any_schedule && !task->given && RengaSearchIsLarge_Private(task, chain);
+  const RengaShard first = task->given ? task->shards.most : task->shards.least;
+  const RowsWanted wanted[2] = {RowsWantedOf(task, first), RowsWantedOf(task, task->shards.most)};
+  Solution solution = {.task = &wanted->first, .chain = chain};
+  RengaErrorCode code = task->given ? TakeGiven(&solution) : Fit(&solution, wanted);
+  if (!code) code = HalveAtLast(&solution, &all);
+  if (!RengaSearchIsBounded_Private(&task->schedule)) solution.bound = 0;
+  if (!code) code = RengaSolutionAnswer_Private(&solution, answer);
+  RengaSolutionFree_Private(&solution);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *answer)
 {
   const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
@@ -349,16 +405,10 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   SearchChain chain = {0};
   own.session = &session;
   if (task->exact && task->time_limit > 0) own.until = MPI_Wtime() + task->time_limit;
-  const RengaShard first = task->given ? own.shards.most : own.shards.least;
-  const RowsWanted wanted[2] = {RowsWantedOf(&own, first), RowsWantedOf(&own, own.shards.most)};
-  Solution solution = {.task = &wanted->first, .chain = &chain};
   *answer = (SearchAnswer){0};
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
   if (!code) code = RengaSearchSpareTables_Private(task, &chain);
-  if (!code) code = task->given ? TakeGiven(&solution) : Fit(&solution, wanted);
-  if (task->schedule.type) solution.bound = 0; /* it is of whole backwards */
-  if (!code) code = RengaSolutionAnswer_Private(&solution, answer);
-  RengaSolutionFree_Private(&solution);
+  if (!code) code = SolveOn(&chain, &own, answer);
   if (forecast) forecast->end(&session);
   RengaSearchChainFree_Private(&chain);
   if (code) RengaSearchAnswerFree_Private(answer);

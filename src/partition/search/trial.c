@@ -228,14 +228,37 @@ static double NextEager(double eager, int stages, int64_t rounds)
   return shorter > least + 1e-6 ? shorter : next;
 }
 
-/* The schedules of a long step are a few. */
-static RengaErrorCode TryFewSchedules(SearchTrial *trial, SearchLayout *layout,
-                                      const SearchDraft *draft, const int rank[])
+/* Those of the list from one to before another. */
+static RengaErrorCode TryOfList(SearchTrial *trial, SearchLayout *layout, const SearchDraft *draft,
+                                const int rank[], int from, int to)
 {
-  for (int i = 0; i < SEARCH_SCHEDULES; i++) {
+  for (int i = from; i < to; i++) {
     layout->schedule = RengaSearchScheduleList[i];
     RengaCall(TrySchedule(trial, layout, draft, rank));
   }
+  return RENGA_SUCCESS;
+}
+
+/* With whole backwards, for each of which gradients wait. */
+static RengaErrorCode WholeMayBeFaster(const SearchTrial *trial, const SearchLayout *layout,
+                                       const SearchDraft *draft, bool nearest, bool *may)
+{
+  SearchModel whole = trial->bounded;
+  double least = 0;
+  whole.halves.open = false;
+  RengaCall(RengaSearchDraftAtLeast_Private(trial->task, &whole, layout, draft, nearest, &least));
+  *may = IsFaster(trial, least);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryEager(SearchTrial *trial, SearchLayout *layout, const SearchDraft *draft,
+                               const int rank[], int64_t rounds)
+{
+  layout->schedule = (SearchSchedule){0};
+  for (; layout->schedule.eager < HUGE_VAL;
+       layout->schedule.eager = NextEager(layout->schedule.eager, layout->count, rounds))
+    RengaCall(TrySchedule(trial, layout, draft, rank));
+  RengaCall(TryOfList(trial, layout, draft, rank, SEARCH_WHOLE - 1, SEARCH_WHOLE));
   return RENGA_SUCCESS;
 }
 
@@ -243,27 +266,28 @@ static RengaErrorCode TrySchedules(SearchTrial *trial, SearchLayout *layout,
                                    const SearchDraft *draft, const int rank[])
 {
   int64_t rounds = 0;
+  bool may = false;
   for (int s = 0; s < layout->count; s++) {
     const int64_t own =
         RengaSearchCandidateOf_Private(&trial->model, &layout->stage[s].shape).rounds;
     if (own > rounds) rounds = own;
   }
-  if (!trial->task->any_schedule || layout->count == 1 || rounds == 1) {
+  if (!trial->task->any_schedule || layout->count == 1) {
     layout->schedule = trial->task->schedule;
     RengaCall(TrySchedule(trial, layout, draft, rank));
     return RENGA_SUCCESS;
   }
-  if (trial->eager_most > 0 && (layout->count - 1) * rounds > trial->eager_most) {
-    RengaCall(TryFewSchedules(trial, layout, draft, rank));
-    return RENGA_SUCCESS;
-  }
-  layout->schedule.gpipe = false;
-  for (layout->schedule.eager = 0; layout->schedule.eager < HUGE_VAL;
-       layout->schedule.eager = NextEager(layout->schedule.eager, layout->count, rounds))
-    RengaCall(TrySchedule(trial, layout, draft, rank));
-  layout->schedule.gpipe = true;
-  layout->schedule.eager = 0;
-  RengaCall(TrySchedule(trial, layout, draft, rank));
+  if (trial->bounded.halves.open)
+    RengaCall(TryOfList(trial, layout, draft, rank, SEARCH_WHOLE,
+                        rounds == 1 ? SEARCH_WHOLE + 1 : SEARCH_SCHEDULES));
+  RengaCall(WholeMayBeFaster(trial, layout, draft, !rank, &may));
+  if (!may) return RENGA_SUCCESS;
+  if (rounds == 1) /* they come in one order */
+    RengaCall(TryOfList(trial, layout, draft, rank, 0, 1));
+  else if (trial->eager_most > 0 && (layout->count - 1) * rounds > trial->eager_most)
+    RengaCall(TryOfList(trial, layout, draft, rank, 0, SEARCH_WHOLE)); /* of a long step a few */
+  else
+    RengaCall(TryEager(trial, layout, draft, rank, rounds));
   return RENGA_SUCCESS;
 }
 

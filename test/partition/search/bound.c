@@ -59,6 +59,10 @@ static SearchTask MakeTask(Case *one, int ranks, int64_t *size, int64_t *leaf)
   *leaf = 1 + RandomBelow(2) * RandomBelow(5);
   task.batch = *size * (1 + RandomBelow(24));
   task.schedule.eager = task.schedule.gpipe || Random() < 0.4 ? 0 : 3 * Random();
+  if (Random() < 0.5) {
+    task.schedule = RengaSearchScheduleList[SEARCH_WHOLE + RandomBelow(2)];
+    task.any_schedule = Random() < 0.5;
+  }
   task.update_rate = Random() < 0.5 ? 0 : 1e-6;
   task.accumulate_rate = Random() < 0.5 ? 0 : 1e-7;
   return task;
@@ -183,8 +187,8 @@ static void CheckDepths(Case *one, const SearchTask *task, const SearchModel *mo
   RengaSchedule schedule;
   SearchModel bounded = *model;
   RengaCallAbort(RengaScheduleCreate(one->comm, &schedule));
-  RengaCallAbort(RengaScheduleSetType(schedule, task->schedule.gpipe ? RENGA_SCHEDULE_GPIPE
-                                                                     : RENGA_SCHEDULE_1F1B));
+  const char *type = task->schedule.gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B;
+  RengaCallAbort(RengaScheduleSetType(schedule, task->schedule.type ? task->schedule.type : type));
   if (task->schedule.eager > 0)
     RengaCallAbort(RengaScheduleSetEager(schedule, task->schedule.eager));
   RengaCallAbort(RengaScheduleSetPlan(schedule, plan, model->microbatches, 0, NULL, false));

@@ -17,6 +17,10 @@ static const char *const networks[] = {
 };
 enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
 
+static const SearchSchedule others[] = {
+    {.eager = 0}, {.gpipe = true}, {.type = RENGA_SCHEDULE_ZB_H1}, {.type = RENGA_SCHEDULE_ZB_H2}};
+enum { N_OTHERS = sizeof others / sizeof others[0] };
+
 typedef struct {
   RengaComm comm;
   RengaMachine machine;
@@ -62,9 +66,20 @@ static void MakeTask(Case *one)
   }
 }
 
+/* Of stages that recompute, which fit: what there is room for is kept. */
+static double MixedSeconds(Case *one, SearchLayout *layout, RengaPlan *plan,
+                           RengaForecastMemory memory[], double most)
+{
+  RengaPlanPrediction prediction;
+  RengaCallAbort(
+      RengaSearchMix_Private(&one->task, &one->chain, &one->model, layout, plan, memory, &most));
+  RengaCallAbort(RengaSearchPredict_Private(&one->task, &one->model, layout, *plan, &prediction));
+  return prediction.step;
+}
+
 /* Seconds of the layout on those devices with what it has to recompute; HUGE_VAL: it does not
    fit. */
-static double Seconds(Case *one, bool gpipe, double eager, int n_ranks, int rank[])
+static double Seconds(Case *one, const SearchSchedule *schedule, int n_ranks, int rank[])
 {
   SearchStage stages[STAGES_MOST];
   SearchLayout layout = {.count = one->count, .stage = stages, .n_ranks = n_ranks, .rank = rank};
@@ -78,16 +93,17 @@ static double Seconds(Case *one, bool gpipe, double eager, int n_ranks, int rank
     RengaPlan plan;
     double most;
     RengaSearchEvaluate_Private(&one->model, &layout);
-    layout.schedule = (SearchSchedule){.gpipe = gpipe, .eager = eager};
+    layout.schedule = *schedule;
     for (int s = 0; s < one->count; s++) stages[s].shape.saved = one->stage[s].shape.saved;
     RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &layout, &plan));
     RengaCallAbort(RengaSearchPredict_Private(&task, &one->model, &layout, plan, &prediction));
-    if (prediction.step < one->least) /* the runtime takes long */
+    const bool may = again > 0 || prediction.step < one->least;
+    if (may) /* the runtime takes long */
       RengaCallAbort(RengaSearchMemory_Private(&task, &one->model, &layout, plan, memory, &most));
+    fits = may && (task.memory <= 0 || most <= task.memory);
+    if (fits) seconds = MixedSeconds(one, &layout, &plan, memory, most);
     RengaCallAbort(RengaPlanDestroy(&plan));
-    if (prediction.step >= one->least) break;
-    fits = task.memory <= 0 || most <= task.memory;
-    if (fits) seconds = prediction.step;
+    if (!may) break;
     one->unfit = again > 0 && !fits;
     for (int s = 0; s < one->count; s++)
       if (task.memory > 0 && (double)memory[s].total > task.memory)
@@ -98,7 +114,7 @@ static double Seconds(Case *one, bool gpipe, double eager, int n_ranks, int rank
 }
 
 /* Seconds without recomputation if all devices lay side by side: no choice of them takes less. */
-static double Nearest(Case *one, bool gpipe, double eager)
+static double Nearest(Case *one, const SearchSchedule *schedule)
 {
   SearchStage stages[STAGES_MOST];
   SearchLayout layout = {.count = one->count, .stage = stages};
@@ -107,7 +123,7 @@ static double Nearest(Case *one, bool gpipe, double eager)
   RengaPlanPrediction prediction;
   memcpy(stages, one->stage, sizeof stages);
   RengaSearchEvaluate_Private(&one->model, &layout);
-  layout.schedule = (SearchSchedule){.gpipe = gpipe, .eager = eager};
+  layout.schedule = *schedule;
   for (int s = 0; s < one->count; s++) stages[s].shape.saved = RENGA_SAVED_KEEP;
   RengaCallAbort(RengaSearchDraftCreate_Private(&task, &one->chain, &one->model, &layout, &draft));
   RengaCallAbort(
@@ -117,25 +133,25 @@ static double Nearest(Case *one, bool gpipe, double eager)
 }
 
 /* On every choice of devices for the ranks from one on. */
-static void TryPlaces(Case *one, bool gpipe, double eager, int n_ranks, int from, int rank[])
+static void TryPlaces(Case *one, const SearchSchedule *schedule, int n_ranks, int from, int rank[])
 {
   if (from == n_ranks) {
-    one->least = fmin(one->least, Seconds(one, gpipe, eager, n_ranks, rank));
+    one->least = fmin(one->least, Seconds(one, schedule, n_ranks, rank));
     return;
   }
   for (int device = 0; device < one->task.ranks && !one->unfit; device++) {
     bool taken = false;
     for (int r = 0; r < from; r++) taken = taken || rank[r] == device;
     rank[from] = device;
-    if (!taken) TryPlaces(one, gpipe, eager, n_ranks, from + 1, rank);
+    if (!taken) TryPlaces(one, schedule, n_ranks, from + 1, rank);
   }
 }
 
-static void TrySchedule(Case *one, bool gpipe, double eager, int n_ranks)
+static void TrySchedule(Case *one, const SearchSchedule *schedule, int n_ranks)
 {
   int rank[STAGES_MOST + 1];
   one->unfit = false;
-  if (Nearest(one, gpipe, eager) < one->least) TryPlaces(one, gpipe, eager, n_ranks, 0, rank);
+  if (Nearest(one, schedule) < one->least) TryPlaces(one, schedule, n_ranks, 0, rank);
 }
 
 /* Every number begun early for each stage that follows that is a fraction of them. */
@@ -146,9 +162,8 @@ static void TryLayout(Case *one)
   for (int s = 0; s < one->count; s++) n_ranks += one->stage[s].shape.replicas;
   for (int following = 1; following < one->count; following++)
     for (int early = 0; early <= following * microbatches; early++)
-      TrySchedule(one, false, (double)early / following, n_ranks);
-  TrySchedule(one, false, 0, n_ranks);
-  TrySchedule(one, true, 0, n_ranks);
+      TrySchedule(one, &(SearchSchedule){.eager = (double)early / following}, n_ranks);
+  for (int i = 0; i < N_OTHERS; i++) TrySchedule(one, &others[i], n_ranks);
 }
 
 static void TryAll(Case *one, int begin, int left)

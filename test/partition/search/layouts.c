@@ -56,15 +56,15 @@ static void FillModel(SearchModel *model, SearchTie *tie)
   }
   for (int c = 0; c < count; c++) model->temporary[c] = 300 * Random();
   RengaSearchModelFinish_Private(model);
-  for (int c = 0; c < count; c++) model->lead[c] = model->forward[c] + model->backward[c];
+  for (int c = 0; c < count; c++) model->paths.lead[c] = model->forward[c] + model->backward[c];
   for (int c = 0; c <= count; c++) {
-    model->tail[c] =
+    model->paths.tail[c] =
         model->forward[count] + model->backward[count] - model->forward[c] - model->backward[c];
     model->read[c] = model->saved[c];
     model->fields[c] = model->inputs[c];
   }
   for (int c = 1; c < count; c++) model->received[c] = 0.5 * model->cut[c];
-  model->longest = model->forward[count] + model->backward[count];
+  model->paths.longest = model->forward[count] + model->backward[count];
   if (count > 2 && Random() < 0.3) {
     const int before = RandomBelow(count - 1), after = before + 1 + RandomBelow(count - before - 1);
     *tie = (SearchTie){before, after,

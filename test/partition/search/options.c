@@ -216,6 +216,10 @@ static void CompareSchedules(Problem *one, double own)
   task.schedule.eager = 0;
   task.schedule.gpipe = true;
   Compare(one, "gpipe", 1, own, Step(&task, NULL));
+  for (int i = SEARCH_WHOLE; i < SEARCH_SCHEDULES; i++) {
+    task.schedule = RengaSearchScheduleList[i];
+    Compare(one, task.schedule.type, i, own, Step(&task, NULL));
+  }
 }
 
 static void CompareLayouts(Problem *one, double own)
