@@ -73,22 +73,32 @@ static int64_t BytesOfBucket(const Chunk *chunk, int b)
   return GradientBytesOf(chunk, count);
 }
 
-/* Two buckets that a program touches at the same time lie in different places, and what lies where
-   another will has left in the order of the first program. */
+/* Where the buckets end in the first program that trains; NULL: there is none. */
+static const int *FirstEnds(const Chunk *chunk)
+{
+  for (int p = 0; p < chunk->programs.count; p++)
+    if (chunk->programs.row[p]->kind == PROGRAM_TRAINING)
+      return RengaChunkGradientPart_Private(chunk, chunk->programs.row[p])->ends;
+  return NULL;
+}
+
+/* Two buckets that a program touches at the same time lie in different places, and buckets leave
+   in the order of the first program: in another one, a third bucket might hold back one whose
+   memory is written again. */
 static RengaErrorCode CheckApart(Chunk *chunk, const Sequence *sequence, int a, int b)
 {
   const int64_t *place = chunk->gradients.fold.place;
-  const int *ends = RengaChunkGradientPart_Private(chunk, chunk->programs.row[0])->ends;
+  const int *ends = FirstEnds(chunk);
   const bool turned = ends && (ends[a] < ends[b]) != (sequence->ends[a] < sequence->ends[b]);
-  const bool meet = turned || (sequence->starts[a] < sequence->ends[b] &&
-                               sequence->starts[b] < sequence->ends[a]);
+  const bool meet =
+      sequence->starts[a] < sequence->ends[b] && sequence->starts[b] < sequence->ends[a];
   const bool overlap = place[a] < place[b] + BytesOfBucket(chunk, b) &&
                        place[b] < place[a] + BytesOfBucket(chunk, a);
   RengaCheck(
-      !meet || !overlap, MPI_COMM_SELF, RENGA_ERR_MEMORY,
+      !turned && (!meet || !overlap), MPI_COMM_SELF, RENGA_ERR_MEMORY,
       "stage %d: backward of micro-batches of this size makes the gradients of buckets %d and "
-      "%d at once, for which no memory was taken at set-up: announce the size with "
-      "RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
+      "%d at once or in another order, for which no memory was taken at set-up: announce the "
+      "size with RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
       chunk->stage, a, b);
   return RENGA_SUCCESS;
 }
