@@ -187,6 +187,8 @@ RengaErrorCode AppForwardDestroy(AppForward *forward);
 
 /* unused.c: an error where an option is given that nothing of this run looks at. */
 RengaErrorCode AppRefuseUnused(MPI_Comm printer, const char *name, const char *why);
+/* every, samples: of -eval_every, of the validation part. */
+RengaErrorCode AppCheckValidation(MPI_Comm printer, int64_t every, int64_t samples);
 
 /* hiding.c: the samples that matter least are left out (-data_hide). */
 extern const AppEnds AppHidingEnds; /* asks the network for the losses of its samples */

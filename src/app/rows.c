@@ -11,8 +11,9 @@ typedef struct {
   char *file_name;
   FILE *file;             /* NULL: it is not open yet, or could not be written */
   int64_t first, missing; /* missing: rows that the file did not take */
-  AppRow row;             /* the last one, and where it stands */
+  int64_t step;           /* of the last row; where it stands, and its columns of training */
   long row_at;
+  char columns[256];
 } Rows;
 
 /* Of the steps before first, that many have rows; the steps that samples are hidden from have
@@ -30,9 +31,22 @@ static RengaErrorCode SayGap(const Rows *rows, int64_t count, int64_t absent)
   return RENGA_SUCCESS;
 }
 
+/* Of the last step before first: a validation may yet come to it. */
+static void RememberRow(Rows *rows, const char *line, long at)
+{
+  size_t letters = 0;
+  for (int commas = 0; line[letters] && (line[letters] != ',' || ++commas < 6);) letters++;
+  if (strtoll(line, NULL, 10) != rows->first - 1 || !line[letters] ||
+      letters >= sizeof rows->columns)
+    return;
+  snprintf(rows->columns, sizeof rows->columns, "%.*s", (int)letters, line);
+  rows->step = rows->first - 1;
+  rows->row_at = at;
+}
+
 /* Keep the header and the rows of steps before first, so that a resumed run goes on where its
    checkpoint was. */
-static RengaErrorCode KeepRows(const Rows *rows)
+static RengaErrorCode KeepRows(Rows *rows)
 {
   FILE *file = fopen(rows->file_name, "r+");
   char *line = NULL;
@@ -43,6 +57,7 @@ static RengaErrorCode KeepRows(const Rows *rows)
   const bool begun = getline(&line, &size, file) > 0; /* else it is empty, as OpenRows makes it */
   const bool known = !begun || !strncmp(line, csv_header, sizeof csv_header - 1);
   while (begun && known) {
+    if (count >= 0) RememberRow(rows, line, keep);
     keep = ftell(file);
     if (count++ >= 0 && strtoll(line, NULL, 10) == absent) absent++;
     if (getline(&line, &size, file) <= 0 || strtoll(line, NULL, 10) >= rows->first) break;
@@ -108,7 +123,7 @@ static RengaErrorCode OpenRows(const char *where, void **sink)
 static void GiveUpRows(Rows *rows)
 {
   RengaWarning(MPI_COMM_SELF, "-monitor csv:%s: %s; rows from step %lld on are not written",
-               rows->file_name, strerror(errno), (long long)rows->row.step);
+               rows->file_name, strerror(errno), (long long)rows->step);
   fclose(rows->file);
   rows->file = NULL;
   rows->missing = 1;
@@ -120,18 +135,18 @@ static void GiveUpRows(Rows *rows)
 /* The last row, again where it stands already. validation: "" or its two columns. */
 static void WriteStepRow(Rows *rows, const char *validation)
 {
-  const AppRow *row = &rows->row;
   bool good = fseek(rows->file, rows->row_at, SEEK_SET) == 0 &&
-              fprintf(rows->file, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g,%s\n", (long long)row->step,
-                      row->loss, row->learning_rate, row->gradient_norm, AppRowRate(row),
-                      row->seconds, *validation ? validation : ",") > 0;
+              fprintf(rows->file, "%s,%s\n", rows->columns, *validation ? validation : ",") > 0;
   if (!good || fflush(rows->file) != 0) GiveUpRows(rows);
 }
 
 static void AddRow(void *sink, const AppRow *row)
 {
   Rows *rows = sink;
-  rows->row = *row;
+  rows->step = row->step;
+  snprintf(rows->columns, sizeof rows->columns, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g",
+           (long long)row->step, row->loss, row->learning_rate, row->gradient_norm, AppRowRate(row),
+           row->seconds);
   if (!rows->file) {
     rows->missing++;
     return;

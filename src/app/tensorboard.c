@@ -227,6 +227,7 @@ static void AddValidationEvent(void *sink, const AppValidation *validation)
   int count = 0;
   EventScalar scalars[3];
   if (!events->file) return;
+  events->step = validation->done - 1;
   scalars[count++] = (EventScalar){"validation/loss", validation->loss};
   if (validation->perplexity > 0)
     scalars[count++] = (EventScalar){"validation/perplexity", validation->perplexity};

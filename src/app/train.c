@@ -34,24 +34,6 @@ typedef struct {
   bool stopped, unsaved; /* asked to leave, or the time is up; the last checkpoint is missing */
 } Training;
 
-/* What validations decide needs validations. */
-static RengaErrorCode CheckValidation(Training *training)
-{
-  int64_t patience;
-  bool best;
-  RengaCall(RengaOptionsGetInt64("early_stop", &patience, NULL));
-  RengaCall(RengaOptionsGetBool("keep_best", &best, NULL));
-  RengaCheck(!patience || training->eval_every, training->printer, RENGA_ERR_OPTION,
-             "-early_stop %lld counts validations during the run: -eval_every says how often",
-             (long long)patience);
-  RengaCheck((!patience && !best) || training->eval_samples > 0, training->printer,
-             RENGA_ERR_OPTION,
-             "-%s needs validations, but the data have no validation part: -data_validation or "
-             "-eval gives one",
-             best ? "keep_best" : "early_stop");
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode SetUpData(Training *training)
 {
   int64_t validation = 0, wanted = 0;
@@ -60,7 +42,7 @@ static RengaErrorCode SetUpData(Training *training)
   RengaCall(RengaDataGetCount(training->data, RENGA_DATA_VALIDATION, &validation));
   RengaCall(RengaOptionsGetInt64("eval_samples", &wanted, NULL));
   training->eval_samples = wanted && wanted < validation ? wanted : validation;
-  RengaCall(CheckValidation(training));
+  RengaCall(AppCheckValidation(training->printer, training->eval_every, training->eval_samples));
   if (training->eval_samples > 0)
     RengaCall(AppAccuracyCreate(training->graph, &training->fields, &training->accuracy));
   return RENGA_SUCCESS;
@@ -394,9 +376,20 @@ static RengaErrorCode BetweenSteps(Training *training)
   return RENGA_SUCCESS;
 }
 
+/* A checkpoint is written before the validation of its step, which a run that left then owes. */
+static RengaErrorCode ValidateOwed(Training *training)
+{
+  if (training->goes_on && training->eval_every && training->step > 0 &&
+      training->step < training->steps && training->step % training->eval_every == 0 &&
+      training->validated != training->step)
+    RengaCall(Validate(training));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunSteps(Training *training)
 {
   int64_t first = training->step;
+  RengaCall(ValidateOwed(training));
   RengaCall(StopEarly(training));
   if (first >= training->steps)
     RengaCall(AppMonitorSay(training->monitor, "nothing to do: step %lld of %lld is reached\n",

@@ -91,6 +91,23 @@ done
 says "nothing to do: step 3 of 3 is reached"
 accepts 2 $language -steps 5 -eval_every 1 -checkpoint_dir h -resume
 says "goes on after step 3"
+
+# A run that left between a checkpoint and the validation of its step owes it: rows, early stop and parameters are those of a
+# run that did not.
+owes="train -graph $mlp -data synthetic -data_samples 103 -data_validation 0.2 -batch_size 8 -microbatch_size 2 -progress none
+  -steps 200 -eval_every 4 -early_stop 2 -optimizer_learning_rate 0.05 -parameter_digest -checkpoint_every 4"
+accepts 1 $owes -checkpoint_dir whole -checkpoint_keep 100 -monitor csv:whole.csv
+says "early stop: no loss below 1.44903, of step 12, in 2 validations"
+digest=$(grep "parameter digest 0x" out)
+mkdir owes
+cp whole/step_000000012.h5 owes
+sed -n '1,12p;13s/,[^,]*,$/,,/p' whole.csv >owes.csv
+accepts 2 $owes -checkpoint_dir owes -resume -monitor csv:owes.csv
+says "after step 12 "
+says "$digest"
+for rows in whole owes; do cut -d, -f1-4,7,8 $rows.csv >$rows.cut; done
+cmp -s whole.cut owes.cut || fail "other rows after the resume"
+
 accepts 2 train -graph $gpt -data text.h5 -batch_size 8 -microbatch_size 4 -eval_samples 30 -steps 1 \
   -progress lines -monitor_every 2
 says "validating, 16 of 30 samples"
