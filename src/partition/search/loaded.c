@@ -26,6 +26,24 @@ RengaErrorCode RengaSearchTakeSchedule_Private(RengaPlan plan, SearchTask *task)
   return RENGA_SUCCESS;
 }
 
+/* The layout lies where the plan does, unless some of its replicas stay idle or ranks have several
+   stages. */
+static RengaErrorCode TakePlanRanks(RengaPlan plan, SearchLayout *layout)
+{
+  const int n = RengaSearchDevices_Private(layout);
+  if (layout->chunks > 1) return RENGA_SUCCESS;
+  for (int s = 0; s < layout->count; s++)
+    if (RengaPlanGetStage(plan, s)->shape.replicas != layout->stage[s].shape.replicas)
+      return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(n, &layout->rank));
+  layout->n_ranks = n;
+  for (int s = 0, place = 0; s < layout->count; s++) {
+    RengaSearchListRanks_Private(plan, s, layout->rank + place);
+    place += RengaSearchShapeDevices_Private(&layout->stage[s].shape);
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Options are all numbers of replicas that have work; others of the plan stay idle. */
 static RengaErrorCode FillLayout(RengaPlan plan, const SearchModel *model, SearchLayout *layout)
 {
@@ -45,6 +63,7 @@ static RengaErrorCode FillLayout(RengaPlan plan, const SearchModel *model, Searc
   RengaSearchEvaluate_Private(model, layout);
   for (int s = 0; s < count; s++)
     layout->stage[s].shape.saved = RengaPlanGetStage(plan, s)->shape.saved;
+  RengaCall(TakePlanRanks(plan, layout));
   return RENGA_SUCCESS;
 }
 
