@@ -81,13 +81,19 @@ static void PutView(FILE *file, const AppView *view)
   PutRanks(file, view);
 }
 
+/* A letter that steers a terminal: of ASCII, or the second byte of U+0080 to U+009F in UTF-8. */
+static bool Steers(const char *line, int at)
+{
+  const unsigned char letter = (unsigned char)line[at];
+  if (letter < ' ' || letter == 127) return true;
+  return at > 0 && (unsigned char)line[at - 1] == 0xc2 && letter >= 0x80 && letter < 0xa0;
+}
+
 /* What came from elsewhere must not steer the terminal. */
 static void PrintCut(const char *line, int length, int columns)
 {
-  for (int i = 0; i < length && (columns <= 0 || i < columns - 1); i++) {
-    const unsigned char letter = (unsigned char)line[i];
-    putchar(letter < ' ' || letter == 127 ? '?' : letter);
-  }
+  for (int i = 0; i < length && (columns <= 0 || i < columns - 1); i++)
+    putchar(Steers(line, i) ? '?' : line[i]);
 }
 
 void AppViewDraw(const AppView *view, int columns, int *lines)

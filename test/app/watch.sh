@@ -177,6 +177,25 @@ says "vocabulary=256: "
 kill -TERM $job
 wait $job
 
+# A page that is none of Renga's steers no terminal.
+python3 - "$renga" >out 2>&1 <<'PY' || fail "what a page says steers the terminal"
+import http.server, json, subprocess, sys, threading
+name = "a\u001b[2Jb\u009b2Jc\u00e9\u2026"
+state = {"format": 1, "network": name, "ranks": [{"place": name, "node": name}]}
+
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(state).encode())
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Page)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+shown = subprocess.run([sys.argv[1], "watch", "127.0.0.1:%d" % server.server_port, "-watch_once"], timeout=60, stdout=subprocess.PIPE).stdout
+print(shown)
+assert shown.count(b"a?[2Jb\xc2?2Jc\xc3\xa9\xe2\x80\xa6") == 3 and b"\x1b" not in shown and b"\xc2\x9b" not in shown
+PY
+
 # Whoever looks, the bits are the same.
 accepts 2 $train -steps 40 -partition_stages 2 -parameter_digest
 grep digest out >plain
