@@ -1,13 +1,16 @@
-EXTRA_DIST += %D%/manpages.sh %D%/index.md %D%/first-hour.md %D%/concepts.md %D%/glossary.md %D%/data.md %D%/precision.md %D%/errors.md %D%/formats.md %D%/linking.md %D%/tutorials.md \
+EXTRA_DIST += %D%/manpages.sh %D%/typepages.sh %D%/examples.sh %D%/index.md %D%/first-hour.md %D%/concepts.md %D%/glossary.md %D%/data.md %D%/precision.md %D%/errors.md %D%/formats.md %D%/linking.md %D%/tutorials.md \
   %D%/clusters.md %D%/design.md %D%/languages.md %D%/networks.md %D%/performance.md %D%/plans.md %D%/python.md %D%/planning-time.svg %D%/renga.svg \
   %D%/training.md %D%/watching.md %D%/training.svg %D%/curves.sh
 dist_man_MANS += %D%/renga.1
 
-# One man page for each public function, made from the comment above it.
+# One man page for each public function, made from the comment above it, with a statement of a program that calls it; and one for
+# each public type and macro, made from the comment in its header.
 man3_stamp = %D%/man3.stamp
-$(man3_stamp): $(librenga_la_SOURCES) %D%/manpages.sh
-	$(AM_V_GEN)$(MKDIR_P) %D%/man3 && cd $(srcdir) && \
-	  $(SHELL) doc/manpages.sh $(abs_top_builddir)/%D%/man3 $(PACKAGE_VERSION) `echo '$(librenga_la_SOURCES)' | tr ' ' '\n' | grep '\.c$$'`
+$(man3_stamp): $(librenga_la_SOURCES) $(include_HEADERS) %D%/manpages.sh %D%/typepages.sh %D%/examples.sh
+	$(AM_V_GEN)rm -rf %D%/man3 && $(MKDIR_P) %D%/man3 && cd $(srcdir) && \
+	  $(SHELL) doc/manpages.sh $(abs_top_builddir)/%D%/man3 $(PACKAGE_VERSION) `echo '$(librenga_la_SOURCES)' | tr ' ' '\n' | grep '\.c$$'` && \
+	  $(SHELL) doc/examples.sh $(abs_top_builddir)/%D%/man3 && \
+	  $(SHELL) doc/typepages.sh $(abs_top_builddir)/%D%/man3 $(PACKAGE_VERSION) include/renga*.h
 	@touch $@
 all-local: $(man3_stamp)
 install-data-hook: $(man3_stamp)

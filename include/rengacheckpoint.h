@@ -4,6 +4,7 @@
 
 RENGA_BEGIN_DECLS
 
+/* A writer and reader of checkpoints: one HDF5 file has the whole network, whatever the layout. */
 typedef struct _p_RengaCheckpoint *RengaCheckpoint;
 RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint);
 RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipeline pipeline);
@@ -59,13 +60,14 @@ RengaErrorCode RengaCheckpointPeek(RengaCheckpoint checkpoint, bool *found, int6
 /* Collective: the same, not read. */
 RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found, int64_t *step);
 RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file); /* collective */
-/* Collective: parameters and states of another run's file, or of the newest in a directory; no
-   moments, no step. */
+/* What RengaCheckpointReadInitial found in another run's file. */
 typedef struct {
   int64_t step;       /* of the file */
   int taken, network; /* tensors: taken from the file, there are in the network */
 } RengaCheckpointInitial;
-/* partial: those that are on one side only, or of other shapes, are a warning, not an error. */
+/* Collective: parameters and states of another run's file, or of the newest in a directory; no
+   moments, no step. partial: those that are on one side only, or of other shapes, are a
+   warning, not an error. */
 RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char *path,
                                           bool partial, RengaCheckpointInitial *initial);
 /* Collective: the attributes of that file alone. */

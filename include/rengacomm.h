@@ -143,6 +143,7 @@ typedef struct {
   RengaCommCarrier carrier;
   RengaCommFolder folder; /* of a reduce-scatter: take NULL: none; else there is no result */
 } RengaCommSumTask;
+/* A sum that goes on, from RengaCommSumBegin to RengaCommSumEnd or RengaCommSumCancel. */
 typedef struct _RengaCommSum *RengaCommSum;
 int RengaCommTreePlaces(int ranks, int rank, int64_t n_leaves, const int64_t leaves[],
                         size_t work_bytes, size_t *bytes);

@@ -4,6 +4,7 @@
 
 RENGA_BEGIN_DECLS
 
+/* A data set: the samples of training and of validation, from files or made up. */
 typedef struct _p_RengaData *RengaData;
 RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data);
 /* -data FILE.h5,…|synthetic -data_samples -data_shuffle -data_validation -data_masking */
@@ -34,6 +35,7 @@ RengaErrorCode RengaDataSetFields(RengaData data, int count, const char *const n
 RengaErrorCode RengaDataSetUp(RengaData data);
 RengaErrorCode RengaDataView(RengaData data, RengaViewer viewer);
 RengaErrorCode RengaDataDestroy(RengaData *data);
+/* The part of a data set that is meant: the samples that train, or those that only test. */
 typedef enum { RENGA_DATA_TRAINING, RENGA_DATA_VALIDATION } RengaDataPart;
 RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *samples);
 /* Samples per step of at most batch: step s (0-based) of an endless sequence of shuffled epochs; an
@@ -51,6 +53,7 @@ RengaErrorCode RengaDataGetPlacement(RengaData data, const char **placement, con
    to last[f] - 1 of each batch; collective, after the batch is set. Then before each step: */
 RengaErrorCode RengaDataPlace(RengaData data, const int64_t first[], const int64_t last[]);
 RengaErrorCode RengaDataBeginStep(RengaData data, int64_t step);
+/* What this rank holds of a data set whose placement is local, and what it moved so far. */
 typedef struct {
   int64_t held_bytes, buffer_bytes;     /* of samples; of messages on their way */
   int64_t loaded_samples, loaded_bytes; /* from the files of the set */
@@ -116,13 +119,14 @@ RengaErrorCode RengaDataWriteImages(RengaComm comm, int n_folders, const char *c
 
 /* A vocabulary of tokens for text: byte pairs. It has no options; any rank may have one. */
 typedef struct _p_RengaVocabulary *RengaVocabulary;
+/* The tokens that every vocabulary begins with; those of pairs of bytes follow. */
 enum {
-  RENGA_TOKEN_PADDING, /* after a text that is shorter than its sample */
-  RENGA_TOKEN_BEGIN,
-  RENGA_TOKEN_END,
-  RENGA_TOKEN_MASK,
-  RENGA_TOKEN_BYTE, /* token of byte b: RENGA_TOKEN_BYTE + b */
-  RENGA_TOKEN_PAIR = RENGA_TOKEN_BYTE + 256
+  RENGA_TOKEN_PADDING,                      /* after a text that is shorter than its sample */
+  RENGA_TOKEN_BEGIN,                        /* before a text */
+  RENGA_TOKEN_END,                          /* after a text */
+  RENGA_TOKEN_MASK,                         /* in place of a token that is to be predicted */
+  RENGA_TOKEN_BYTE,                         /* token of byte b: RENGA_TOKEN_BYTE + b */
+  RENGA_TOKEN_PAIR = RENGA_TOKEN_BYTE + 256 /* the first of the tokens that are pairs */
 };
 RengaErrorCode RengaVocabularyTrain(int n_files, const char *const files[], int64_t kinds,
                                     RengaVocabulary *vocabulary);

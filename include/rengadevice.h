@@ -4,14 +4,19 @@
 
 RENGA_BEGIN_DECLS
 
+/* What computes for a rank: its memory, its streams and its kernels. */
 typedef struct _p_RengaDevice *RengaDevice;
+/* A queue of a device's work, which is done in the order in which it was put there. */
 typedef struct _RengaStream *RengaStream;
+/* A place in a stream that another stream or the program may wait for. */
 typedef struct _RengaEvent *RengaEvent;
+/* One operator made ready for fixed shapes on a device. */
 typedef struct _RengaKernel *RengaKernel;
-#define RENGA_DEVICE_REF "ref"
-#define RENGA_DEVICE_CPU "cpu"
-#define RENGA_DEVICE_CUDA "cuda"
-#define RENGA_DEVICE_FAR "far" /* for tests: memory and time of its own */
+/* Types of devices, for RengaDeviceSetType and -device_type. */
+#define RENGA_DEVICE_REF "ref"   /* plain loops, which the other types are compared with */
+#define RENGA_DEVICE_CPU "cpu"   /* the cores of this rank, with vector instructions */
+#define RENGA_DEVICE_CUDA "cuda" /* a GPU of NVIDIA */
+#define RENGA_DEVICE_FAR "far"   /* for tests: memory and time of its own */
 
 RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device);
 RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type);
@@ -149,10 +154,12 @@ typedef struct {
   double rate_scale, weight_decay; /* of the learning rate; sgd and adam: L2 */
   RengaRows rows;                  /* no other element of parameter and moments is touched */
 } RengaParameterUpdate;
+/* The numbers of one step of stochastic gradient descent. */
 typedef struct {
   double learning_rate, momentum, dampening;
   bool nesterov, first; /* first: momentum = gradient */
 } RengaSgdStep;
+/* The numbers of one step of Adam or AdamW. */
 typedef struct {
   double learning_rate, beta1, beta2, epsilon;
   bool decoupled; /* adamw */

@@ -4,10 +4,13 @@
 
 RENGA_BEGIN_DECLS
 
+/* A network: values, and the nodes that make them, in one fixed order. */
 typedef struct _p_RengaGraph *RengaGraph;
+/* The number of a value in its graph. */
 typedef int RengaValue;
-#define RENGA_VALUE_NONE (-1)
+#define RENGA_VALUE_NONE (-1) /* in place of a value: there is none */
 
+/* What a value of a graph is. */
 typedef enum {
   RENGA_VALUE_INPUT,      /* from the data set, or (boundary) from another stage */
   RENGA_VALUE_PARAMETER,  /* float32, trained */
@@ -18,11 +21,12 @@ typedef enum {
 
 /* How a parameter or state gets its first values: drawn by name and seed, or read from a file. */
 typedef enum {
-  RENGA_INIT_CONSTANT,
-  RENGA_INIT_NORMAL,
-  RENGA_INIT_UNIFORM,
-  RENGA_INIT_FILE
+  RENGA_INIT_CONSTANT, /* one number */
+  RENGA_INIT_NORMAL,   /* drawn from a normal distribution */
+  RENGA_INIT_UNIFORM,  /* drawn from an interval */
+  RENGA_INIT_FILE      /* read from a file */
 } RengaInitKind;
+/* The first values of one parameter or state. */
 typedef struct {
   RengaInitKind kind;
   double a, b;           /* constant a; normal mean a deviation b; uniform in [a, b) */
@@ -48,11 +52,13 @@ typedef struct {
   void *data; /* of a constant, owned */
 } RengaGraphValue;
 
+/* The part of a step that a node belongs to. */
 typedef enum {
-  RENGA_PHASE_FORWARD,
-  RENGA_PHASE_BACKWARD_INPUT,
-  RENGA_PHASE_BACKWARD_WEIGHT
+  RENGA_PHASE_FORWARD,        /* the network itself */
+  RENGA_PHASE_BACKWARD_INPUT, /* gradients of what arrives, which go on to earlier stages */
+  RENGA_PHASE_BACKWARD_WEIGHT /* gradients of parameters, which no other stage waits for */
 } RengaPhase;
+/* One use of an operator in a graph: a view that the graph lends until it changes. */
 typedef struct {
   char *name;
   const RengaOperator *op;
@@ -157,6 +163,7 @@ RengaErrorCode RengaGraphGetSeed(RengaGraph graph, RengaValue *seed);  /* NONE: 
 RengaErrorCode RengaGraphGetLoss(RengaGraph graph, RengaValue *value); /* NONE: there is none */
 /* The batch size that a file was exported with: a default; 0 where the file leaves it open. */
 RengaErrorCode RengaGraphGetFileBatch(RengaGraph graph, int64_t *batch);
+/* How large a network is, all nodes together. */
 typedef struct {
   int64_t parameters;      /* elements */
   double forward_flops;    /* per sample */

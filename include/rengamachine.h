@@ -4,6 +4,7 @@
 
 RENGA_BEGIN_DECLS
 
+/* The computer that a plan is for: its devices and the links between them. */
 typedef struct _p_RengaMachine *RengaMachine;
 
 /* One device: what a machine file says of it. Peak rates times efficiencies are what is reached. */

@@ -4,6 +4,7 @@
 
 RENGA_BEGIN_DECLS
 
+/* The types of elements: name of the constant, name in texts, bytes of an element. */
 #define RENGA_TYPE_MAP(X)                                                                          \
   X(FLOAT32, "float32", 4)                                                                         \
   X(FLOAT64, "float64", 8)                                                                         \
@@ -19,6 +20,8 @@ RENGA_BEGIN_DECLS
   X(UINT64, "uint64", 8)                                                                           \
   X(BOOL, "bool", 1)
 #define RENGA_TYPE_ENUM(name, text, size) RENGA_##name,
+/* The type of the elements of a tensor: RENGA_FLOAT32 and so on, one for each row of
+   RENGA_TYPE_MAP. */
 typedef enum { RENGA_TYPE_MAP(RENGA_TYPE_ENUM) RENGA_TYPE_COUNT } RengaDataType;
 #undef RENGA_TYPE_ENUM
 size_t RengaDataTypeSize(RengaDataType type);
@@ -31,7 +34,7 @@ RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *fro
 #define RENGA_VECTOR_PIECE 16384
 int64_t RengaVectorPieces(int64_t count); /* of a vector of so many elements, the last one short */
 
-#define RENGA_MAX_DIM 8
+#define RENGA_MAX_DIM 8 /* dimensions of a tensor at most */
 /* A shape. In a graph a dimension -c means c times the batch; kernels see concrete ones. */
 typedef struct {
   RengaDataType type;
@@ -51,12 +54,12 @@ void RengaTensorSpecFormat(const RengaTensorSpec *spec, size_t size, char text[]
 /* How a network is computed: in which types its tensors are kept. Kernels compute in float32
    whatever the precision, from what they read to what they round in the end. */
 typedef enum {
-  RENGA_PRECISION_FP32,
-  RENGA_PRECISION_BF16,
-  RENGA_PRECISION_FP16,
-  RENGA_PRECISION_TF32 /* of products; tensors are float32 */
+  RENGA_PRECISION_FP32, /* all tensors are float32 */
+  RENGA_PRECISION_BF16, /* activations, and parameters as kernels read them, are bfloat16 */
+  RENGA_PRECISION_FP16, /* the same are float16 */
+  RENGA_PRECISION_TF32  /* of products; tensors are float32 */
 } RengaPrecision;
-#define RENGA_PRECISION_COUNT (RENGA_PRECISION_TF32 + 1)
+#define RENGA_PRECISION_COUNT (RENGA_PRECISION_TF32 + 1)  /* how many there are */
 const char *RengaPrecisionName(RengaPrecision precision); /* fp32, bf16, fp16, tf32 */
 /* The types of floating-point tensors. States, losses, norms, statistics of a normalization and
    sums over the batch are float32 whatever the precision. */
@@ -77,7 +80,7 @@ RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int 
 RengaErrorCode RengaStorageCountUpdateBytes(const RengaStorage *storage, int moments,
                                             int64_t *bytes);
 
-/* Attributes: a short list of named values, owned. */
+/* What the value of an attribute is: an integer, a real number, a text, or a list of numbers. */
 typedef enum {
   RENGA_ATTRIBUTE_INT,
   RENGA_ATTRIBUTE_REAL,
@@ -85,14 +88,16 @@ typedef enum {
   RENGA_ATTRIBUTE_INTS,
   RENGA_ATTRIBUTE_REALS
 } RengaAttributeKind;
+/* A named value that a node gives its operator. */
 typedef struct {
-  char *name;
+  char *name; /* owned, as the arrays are */
   RengaAttributeKind kind;
   int count; /* of ints or reals */
   int64_t *ints;
   double *reals;
   char *string;
 } RengaAttribute;
+/* Attributes: a short list of named values, owned. */
 typedef struct {
   int count;
   RengaAttribute *row;
@@ -129,6 +134,7 @@ typedef struct {
   RengaTensorSpec *out;
 } RengaOpCall;
 
+/* Flags of an operator, which are added up: what planner and runtime may rely on. */
 enum {
   RENGA_OP_ELEMENTWISE = 1, /* output element i needs only element i of the (equal-shaped) inputs */
   RENGA_OP_OUTPUT_GIVEN = 2, /* the output shape is part of the node: Reshape, Expand, gradients */
@@ -138,10 +144,11 @@ enum {
   RENGA_OP_BATCH_SUM = 32,   /* a sum over micro-batches and replicas, done by the runtime */
   RENGA_OP_PRODUCT = 64,     /* sums of products, which take most of a network's time */
 };
+/* A row of the table of operators. */
 struct RengaOperator {
   const char *name;
-  int min_in, max_in, min_out, max_out; /* max -1: any number */
-  unsigned flags;
+  int min_in, max_in, min_out, max_out;       /* max -1: any number */
+  unsigned flags;                             /* RENGA_OP_... */
   RengaErrorCode (*shape)(RengaOpCall *call); /* fills or checks out[] */
   double (*flops)(const RengaOpCall *call);   /* NULL: one per output element */
   /* "axis:int=-1 epsilon:real=1e-5 pads:ints": names allowed and defaults */

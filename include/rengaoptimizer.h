@@ -4,10 +4,12 @@
 
 RENGA_BEGIN_DECLS
 
+/* What makes new parameters of gradients, with its settings. */
 typedef struct _p_RengaOptimizer *RengaOptimizer;
-#define RENGA_OPTIMIZER_SGD "sgd"
-#define RENGA_OPTIMIZER_ADAM "adam"
-#define RENGA_OPTIMIZER_ADAMW "adamw"
+/* Types of optimizers, for RengaOptimizerSetType and -optimizer_type. */
+#define RENGA_OPTIMIZER_SGD "sgd"     /* gradient descent, with momentum where that is not 0 */
+#define RENGA_OPTIMIZER_ADAM "adam"   /* Adam, whose weight decay is added to the gradient */
+#define RENGA_OPTIMIZER_ADAMW "adamw" /* Adam, whose weight decay is apart from the gradient */
 
 /* One parameter in one step, as a rule of update sees it. */
 typedef struct {

@@ -6,13 +6,15 @@
 
 RENGA_BEGIN_DECLS
 
+/* The planner: a network, a machine and bounds, of which RengaPartitionSolve makes a plan. */
 typedef struct _p_RengaPartition *RengaPartition;
-#define RENGA_PARTITION_MANUAL "manual"
-#define RENGA_PARTITION_EVEN "even"
-#define RENGA_PARTITION_TREE "tree"
-#define RENGA_PARTITION_RANNC "rannc"
-#define RENGA_PARTITION_AUTO "auto"
-#define RENGA_PARTITION_EXACT "exact"
+/* Ways to cut a network, for RengaPartitionSetType and -partition_type. */
+#define RENGA_PARTITION_MANUAL "manual" /* where the user says */
+#define RENGA_PARTITION_EVEN "even"     /* into stages of about equal work */
+#define RENGA_PARTITION_TREE "tree"     /* along the subtrees of the network */
+#define RENGA_PARTITION_RANNC "rannc"   /* as RaNNC does: blocks, then stages of blocks */
+#define RENGA_PARTITION_AUTO "auto"     /* the fastest plan that a search over layouts finds */
+#define RENGA_PARTITION_EXACT "exact"   /* the same, searched until it is proved or time is up */
 
 /* A type from outside. cut fills first[1 … stages - 1], the node with which each stage begins;
    first[0] is 0. */

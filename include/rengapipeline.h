@@ -8,6 +8,7 @@
 
 RENGA_BEGIN_DECLS
 
+/* A network that trains by a plan: the stages of this rank, their parameters and their memory. */
 typedef struct _p_RengaPipeline *RengaPipeline;
 RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline);
 RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, RengaPlan plan);
@@ -108,6 +109,7 @@ RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *nam
                                          float buffer[]);
 RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *name, int from,
                                          const float buffer[]);
+/* One parameter or state of the network, whichever rank has it. */
 typedef struct {
   const char *name;
   RengaTensorSpec spec; /* whole logical shape */
@@ -116,6 +118,7 @@ typedef struct {
 /* Lent: all of the network. */
 RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,
                                            const RengaPipelineParameter **list);
+/* What the memory of this rank's device is for, in bytes, as planned and as used. */
 typedef struct {
   int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs; /* bytes */
   int64_t forecast,

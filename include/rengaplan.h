@@ -4,6 +4,7 @@
 
 RENGA_BEGIN_DECLS
 
+/* Which ranks compute which part of a network, in which way and how fast that should be. */
 typedef struct _p_RengaPlan *RengaPlan;
 /* What the memory of a device is for, in bytes; all 0: not known. */
 typedef struct {
@@ -41,6 +42,7 @@ RengaStageShape RengaStageShapePlain(int replicas);
 bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *other);
 /* "2 replicas, saved recompute": replicas, and what is not plain. */
 RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[]);
+/* A stage of a plan, and what is predicted of it. */
 typedef struct {
   int first, last; /* nodes [first, last) of the graph's order */
   RengaStageShape shape;

@@ -7,10 +7,12 @@
 
 RENGA_BEGIN_DECLS
 
+/* What each node of a network costs on a device, in seconds. */
 typedef struct _p_RengaProfile *RengaProfile;
-#define RENGA_PROFILE_MEASURED "measured"
-#define RENGA_PROFILE_ANALYTIC "analytic"
-#define RENGA_PROFILE_FILE "file"
+/* Where costs come from, for RengaProfileSetType and -profile_type. */
+#define RENGA_PROFILE_MEASURED "measured" /* each kernel is run and timed */
+#define RENGA_PROFILE_ANALYTIC "analytic" /* worked out from the rates of a machine file */
+#define RENGA_PROFILE_FILE "file"         /* read from a file of RengaProfileSave */
 
 /* Of one node on one micro-batch. backward: all gradients that training needs of it. Prepared
    nodes cost nothing here: they are computed once and kept. */

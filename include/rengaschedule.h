@@ -4,32 +4,37 @@
 
 RENGA_BEGIN_DECLS
 
+/* The actions of one step, a list for each rank. */
 typedef struct _p_RengaSchedule *RengaSchedule;
-#define RENGA_SCHEDULE_GPIPE "gpipe"
-#define RENGA_SCHEDULE_1F1B "1f1b"
-#define RENGA_SCHEDULE_INTERLEAVED "interleaved"
-#define RENGA_SCHEDULE_ZB_H1 "zb-h1"
-#define RENGA_SCHEDULE_ZB_H2 "zb-h2"
-#define RENGA_SCHEDULE_ZB_V "zb-v"
-#define RENGA_SCHEDULE_DUALPIPE_V "dualpipe-v"
-#define RENGA_SCHEDULE_AUTO "auto"
-#define RENGA_SCHEDULE_FILE "file:"    /* and the name of a file of RengaScheduleSave() */
-enum { RENGA_SCHEDULE_GRADIENTS = 2 }; /* of a message, that a rank has room for at a time */
+/* Types of schedules, for RengaScheduleSetType and -pipeline_schedule. */
+#define RENGA_SCHEDULE_GPIPE "gpipe"             /* all forwards, then all backwards */
+#define RENGA_SCHEDULE_1F1B "1f1b"               /* a forward and a backward by turns */
+#define RENGA_SCHEDULE_INTERLEAVED "interleaved" /* the same, with several stages on each rank */
+#define RENGA_SCHEDULE_ZB_H1 "zb-h1" /* gradients of parameters where a rank would wait */
+#define RENGA_SCHEDULE_ZB_H2 "zb-h2" /* the same, with more micro-batches in flight */
+#define RENGA_SCHEDULE_ZB_V "zb-v"   /* the same, with two stages on each rank, as a wave */
+#define RENGA_SCHEDULE_DUALPIPE_V "dualpipe-v" /* as zb-v, gradients of parameters at the end */
+#define RENGA_SCHEDULE_AUTO "auto"  /* the shortest of these that fit, and of greedy lists */
+#define RENGA_SCHEDULE_FILE "file:" /* and the name of a file of RengaScheduleSave() */
+/* Gradients of one message that a rank has room for at a time. */
+enum { RENGA_SCHEDULE_GRADIENTS = 2 };
+/* What a rank may do in a step. */
 typedef enum {
-  RENGA_ACTION_FORWARD,
-  RENGA_ACTION_BACKWARD,
-  RENGA_ACTION_BACKWARD_INPUT,
-  RENGA_ACTION_BACKWARD_WEIGHT,
-  RENGA_ACTION_RECOMPUTE,
-  RENGA_ACTION_SEND,
-  RENGA_ACTION_RECEIVE,
-  RENGA_ACTION_REDUCE,
-  RENGA_ACTION_GATHER,
-  RENGA_ACTION_UPDATE,
+  RENGA_ACTION_FORWARD,           /* a stage's forward of a micro-batch */
+  RENGA_ACTION_BACKWARD,          /* its whole backward */
+  RENGA_ACTION_BACKWARD_INPUT,    /* the half of it that makes the gradients sent back */
+  RENGA_ACTION_BACKWARD_WEIGHT,   /* the other half: gradients of parameters */
+  RENGA_ACTION_RECOMPUTE,         /* forward once more, for a backward that follows */
+  RENGA_ACTION_SEND,              /* a message to another stage */
+  RENGA_ACTION_RECEIVE,           /* a message from another stage */
+  RENGA_ACTION_REDUCE,            /* the sum of a bucket of gradients over the replicas */
+  RENGA_ACTION_GATHER,            /* the whole of such a sum, of which replicas have blocks */
+  RENGA_ACTION_UPDATE,            /* the optimizer changes the parameters */
   RENGA_ACTION_GATHER_PARAMETERS, /* behind an update: each replica gives what it alone changed */
   RENGA_ACTION_KINDS,             /* how many there are */
 } RengaActionKind;
 const char *RengaActionName(RengaActionKind kind);
+/* One entry of a rank's list. */
 typedef struct {
   RengaActionKind kind;
   int stage, replica;
@@ -55,9 +60,10 @@ typedef struct {
 RengaErrorCode RengaPlanGetMessages(RengaPlan plan, RengaGraph graph, int *count,
                                     RengaMessage **messages); /* RengaFree */
 
+/* The list of a rank while a rule fills it. */
+typedef struct _p_RengaActionList *RengaActionList;
 /* A type is a function that fills the list of a rank, which may have several stages. It is asked
    for lists of training only. */
-typedef struct _p_RengaActionList *RengaActionList;
 typedef struct {
   const char *name;
   RengaErrorCode (*build)(RengaSchedule schedule, int rank, RengaActionList list, void *user);

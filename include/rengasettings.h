@@ -7,6 +7,7 @@
 
 RENGA_BEGIN_DECLS
 
+/* What decides results, time and memory of a run beside its network, plan and data. */
 typedef struct _p_RengaSettings *RengaSettings;
 #define RENGA_REDUCTION_ORDERED "ordered"     /* the same bits on any layout */
 #define RENGA_REDUCTION_UNORDERED "unordered" /* one buffer, and MPI's own sum */

@@ -24,6 +24,7 @@
 
 RENGA_BEGIN_DECLS
 
+/* The version of these headers, as numbers and as a text. */
 #define RENGA_VERSION_MAJOR 0
 #define RENGA_VERSION_MINOR 1
 #define RENGA_VERSION_PATCH 0
@@ -35,7 +36,8 @@ RENGA_BEGIN_DECLS
     (RENGA_VERSION_MINOR > (minor) ||                                                              \
      (RENGA_VERSION_MINOR == (minor) && RENGA_VERSION_PATCH >= (patch)))))
 
-/* ---- errors: codes are listed once, here ---- */
+/* ---- errors ---- */
+/* The codes of errors, listed once: name of the constant, and what it says. */
 #define RENGA_ERROR_MAP(X)                                                                         \
   X(MEMORY, "memory")                                                                              \
   X(SUPPORT, "not supported")                                                                      \
@@ -54,6 +56,8 @@ RENGA_BEGIN_DECLS
   X(INTERNAL, "internal error")
 
 #define RENGA_ERROR_ENUM(name, text) RENGA_ERR_##name,
+/* What nearly every function returns: RENGA_SUCCESS, or RENGA_ERR_MEMORY and so on, one for each
+   row of RENGA_ERROR_MAP. */
 typedef enum {
   RENGA_SUCCESS = 0,
   RENGA_ERROR_MAP(RENGA_ERROR_ENUM) RENGA_ERR_COUNT
@@ -73,6 +77,7 @@ typedef struct {
   const char *function, *file;
   int line;
 } RengaErrorReport;
+/* A function of the program's own that is told of every error and warning. */
 typedef void (*RengaErrorHandler)(const RengaErrorReport *report, void *user);
 void RengaErrorSetHandler(RengaErrorHandler report, void *user); /* NULL: RengaErrorPrint */
 void RengaErrorGetHandler(RengaErrorHandler *report, void **user);
@@ -108,14 +113,17 @@ void RengaErrorAbort(RengaErrorCode code); /* end of main: MPI_Abort */
     }                                                                                              \
   } while (0)
 
-/* comm says who prints: its rank 0. Use a larger communicator than MPI_COMM_SELF only where all its
+/* Fail with this code and sentence. comm says who prints: its rank 0.
+   Use a larger communicator than MPI_COMM_SELF only where all its
    ranks surely fail together. */
 #define RengaRaise(comm, code, ...)                                                                \
   return RengaErrorRaise(comm, code, __func__, __FILE__, __LINE__, __VA_ARGS__), (code)
+/* Fail with this code and sentence unless the condition holds. */
 #define RengaCheck(condition, comm, code, ...)                                                     \
   do {                                                                                             \
     if (!(condition)) RengaRaise(comm, code, __VA_ARGS__);                                         \
   } while (0)
+/* Fail with RENGA_ERR_LIBRARY, and the words of MPI, where a call of MPI fails. */
 #define RengaCallMPI(call)                                                                         \
   do {                                                                                             \
     int renga_mpi_ = (call);                                                                       \
@@ -150,16 +158,22 @@ RengaErrorCode RengaMemoryGrow(size_t count, size_t size, const char *function, 
 void RengaMemoryFree(void *pointer_to_pointer); /* sets the pointer to NULL; NULL is allowed */
 void RengaMemoryGetUsage(size_t *bytes, size_t *peak_bytes, int64_t *blocks);
 size_t RengaMemoryResident(void); /* resident bytes of this process; 0 where unknown */
+/* Memory for so many elements of what *pointer points to, all bits zero. */
 #define RengaMalloc(count, pointer)                                                                \
   RengaMemoryAllocate((size_t)(count), sizeof **(pointer), __func__, __FILE__, __LINE__, pointer)
+/* The same memory for another number of elements; new ones are zero. */
 #define RengaRealloc(count, pointer)                                                               \
   RengaMemoryGrow((size_t)(count), sizeof **(pointer), __func__, __FILE__, __LINE__, pointer)
+/* Give memory back: takes the address of the pointer, which becomes NULL. */
 #define RengaFree(pointer) RengaMemoryFree(pointer)
 RengaErrorCode RengaStringCopy(const char *text, char **copy); /* RengaFree(&copy) */
 
 /* ---- objects ---- */
+/* What all objects begin with: communicator, name, prefix of options. */
 typedef struct _p_RengaObject *RengaObject;
+/* Processes that work together: Renga's own duplicate of a communicator, and what it knows. */
 typedef struct _p_RengaComm *RengaComm;
+/* How far an object is: it may still be changed, it is set up, it has its result. */
 typedef enum { RENGA_STATE_NEW, RENGA_STATE_SETUP, RENGA_STATE_SOLVED } RengaState;
 /* Lent: Renga's private duplicate. */
 RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm);
@@ -167,6 +181,7 @@ RengaErrorCode RengaObjectSetName(void *object, const char *name);
 RengaErrorCode RengaObjectSetOptionsPrefix(void *object, const char *prefix);
 
 /* ---- options: rows of tables, all known after RengaInitialize ---- */
+/* The type of an option's value, and of the member that it goes to. */
 typedef enum {
   RENGA_OPTION_BOOL,   /* bool */
   RENGA_OPTION_INT,    /* int */
@@ -177,6 +192,7 @@ typedef enum {
 } RengaOptionKind;
 /* The offset of a row that the program reads with RengaOptionsGet... */
 #define RENGA_OPTION_NO_OFFSET ((size_t)-1)
+/* One option: its name, its type, its default, where its value goes, and its help. */
 typedef struct {
   const char *name; /* without the dash */
   RengaOptionKind kind;
@@ -216,13 +232,14 @@ RengaErrorCode RengaOptionsReadTable(MPI_Comm comm, const char *file, int count,
 RengaErrorCode RengaParseBytes(const char *text, int64_t *bytes);
 const char *RengaClosestName(const char *name, int count, const char *const names[]);
 
-/* ---- viewers: "kind:file", on rank 0 of the communicator ---- */
+/* ---- viewers ---- */
+/* Where a text or picture goes: "kind:file", on rank 0 of the communicator. */
 typedef struct _RengaViewer *RengaViewer;
 RengaErrorCode RengaViewerCreate(RengaComm comm, const char *specification, RengaViewer *viewer);
 RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 RengaErrorCode RengaViewerCheckFile(const char *file); /* may it be written? */
-const char *RengaViewerGetKind(RengaViewer viewer); /* "ascii", "dot", "json", "draw" */
+const char *RengaViewerGetKind(RengaViewer viewer);    /* "ascii", "dot", "json", "draw" */
 RengaErrorCode RengaViewerDestroy(RengaViewer *viewer);
 RengaErrorCode RengaPrintf(MPI_Comm comm, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* standard output of rank 0 of comm */
@@ -237,12 +254,14 @@ void RengaRandomNormal(uint64_t seed, uint64_t stream, uint64_t first, int64_t c
 uint64_t RengaHash(const void *bytes, size_t count, uint64_t seed); /* XXH64 */
 
 /* ---- log: events with count, time, flops, messages, bytes; a Chrome trace ---- */
+/* The number of an event of the log. */
 typedef int RengaLogEvent;
 RengaErrorCode RengaLogEventRegister(const char *name, RengaLogEvent *event);
 void RengaLogEventBegin(RengaLogEvent event);
 void RengaLogEventEnd(RengaLogEvent event, double flops, int64_t messages, int64_t bytes);
 void RengaLogTrace(const char *track, const char *name, double begin, double end); /* MPI_Wtime */
 bool RengaLogTraceIsOn(void);
+/* A function that hears of each bar of the trace when it ends; begin, end: of MPI_Wtime. */
 typedef void (*RengaLogTraceListener)(void *user, const char *track, const char *name, double begin,
                                       double end);
 RengaErrorCode RengaLogTraceSetListener(RengaLogTraceListener hear, void *user); /* NULL: no more */

@@ -121,6 +121,11 @@ page && /@\*\// {
 }
 END { exit bad }' || status=1
 
+# Each type, macro and constant of the headers has a comment that says what it is, of which its page is made, and each public function
+# is called by a program whose statement its page shows.
+sh doc/typepages.sh -check include/renga*.h || status=1
+sh doc/examples.sh -check || status=1
+
 # Parameters in manual pages begin with a point; doc/manpages.sh knows no other sign.
 find src include -name '*.[ch]' | LC_ALL=C sort | xargs awk '
 /^\/\*@/ { page = 1 }

@@ -90,10 +90,13 @@ def unroff(text):
 def function_entry(path):
     """A manual page of section 3, as doc/manpages.sh writes them, as Markdown."""
     out, name, literal, section, wants_term = [], path.stem, False, "", False
-    for line in path.read_text().splitlines():
-        if line.startswith(".TH") or line.startswith("#include"):
+    page = path.read_text()
+    of_type = page.startswith('.\\"')  # whose description says all that its name line does
+    for line in page.splitlines():
+        if line.startswith((".TH", '.\\"', "#include")):
             continue
         if line.startswith(".SH "):
+            wants_term = False
             section = line[4:].capitalize()
             if section not in ("Name", "Synopsis", "Description"):
                 out += ["", f"**{section}**", ""]
@@ -113,8 +116,9 @@ def function_entry(path):
             out.append(f": {mark(unroff(line))}")
             wants_term = False
         elif section == "Name":
-            what = unroff(line).partition(" - ")[2]
-            out += [f"(function-{name.lower()})=", f"## {name}", "", plain(what[:1].upper() + what[1:]) + "."]
+            names, _, what = unroff(line).partition(" - ")
+            out += [f"(function-{other.lower()})=" for other in names.split(", ")]
+            out += [f"## {plain(names)}", ""] + ([] if of_type else [plain(what[:1].upper() + what[1:]) + "."])
         elif literal:
             out.append(unroff(line))
         elif section == "See also":
@@ -139,48 +143,36 @@ def header_of(source):
     return found
 
 
-COMMENT = r"((?:^/\*(?:(?!\*/).)*\*/\n)?)"
-DEFINITIONS = [re.compile(COMMENT + text, re.M | re.S) for text in (
-    r"(^typedef struct _p_\w+ \*(\w+);[^\n]*)",
-    r"(^typedef (?:struct|enum)\b[^;{]*\{(?:[^\n{}]*|.*?^)\} (\w+);[^\n]*)",
-    r"(^struct (\w+) \{.*?^\};)",
-    r"(^typedef [^;{}]*\(\*(\w+)\)\([^;{}]*\);)",
-    r"(^#define (Renga\w+)\((?:[^\n]*\\\n)*[^\n]*)")]
-
-
-def comment_text(comment):
-    """What a comment of C says, as one paragraph."""
-    return plain(" ".join(comment.strip().removeprefix("/*").removesuffix("*/").split()))
-
-
-def types_of(header, pages):
-    """Types and macros of a header, as they stand there, each under its name; not those that have a manual page."""
-    text, out = header.read_text(), []
-    found = [match for kind in DEFINITIONS for match in kind.finditer(text) if match[3] not in pages]
-    for match in sorted(found, key=lambda match: match.start()):
-        comment, code, name = match.groups()
-        head = [f"(function-{name.lower()})=", f"## {name}", ""]
-        out += head + ([comment_text(comment), ""] if comment else []) + ["```c", code, "```", ""]
-    return "\n".join(out)
+def types_of(build):
+    """The manual pages of types and macros, as doc/typepages.sh writes them, by header; their first line names it."""
+    found = {}
+    for path in (build / "doc" / "man3").glob("*.3"):
+        first = path.read_text().partition("\n")[0]
+        if first.startswith('.\\" '):
+            found.setdefault(first[4:], []).append(path)
+    return found
 
 
 def functions_pages(source, build, pages):
-    headers, members = header_of(source), {}
+    headers, members, types = header_of(source), {}, types_of(build)
     for path in (build / "doc" / "man3").glob("*.3"):
-        if path.stem in headers:  # others are the library's own
+        if path.stem in headers and path not in types.get(headers[path.stem], []):  # others are the library's own
             members.setdefault(headers[path.stem], []).append(path)
     order = list(headers)
     index = ["# Each function", "",
-             "These pages are written from the headers and from the manual pages above the functions in the C sources; `man RengaPipelineStep`",
-             "shows the same where Renga is installed. A function that is *collective* is called by all ranks of the",
+             "These pages are written from the comments in the headers and from the manual pages above the functions in the C sources;",
+             "`man RengaPipelineStep` and `man RengaTensorSpec` show the same where Renga is installed. The examples are statements of",
+             "programs that the tests compile and run; each names its program. A function that is *collective* is called by all ranks of the",
              "communicator. Every function returns an error code unless its prototype says otherwise; null pointers are",
              "refused with `RENGA_ERR_ARGUMENT`, and a call that makes something may fail with `RENGA_ERR_MEMORY`.", "",
              "```{toctree}", ":maxdepth: 1"]
     for header in sorted(members):
         name = "functions-" + header.removesuffix(".h")
         index.append(name)
-        named = {path.stem for path in members[header]}
-        text = [f"# Types and functions of {header}", "", types_of(source / "include" / header, named)]
+        lines = (source / "include" / header).read_text()
+        text = [f"# Types and functions of {header}", ""]
+        text += [function_entry(path) for path in
+                 sorted(types.get(header, []), key=lambda path: re.search(rf"\b{path.stem}\b", lines).start())]
         text += [function_entry(path) for path in
                  sorted(members[header], key=lambda path: order.index(path.stem))]
         (pages / (name + ".md")).write_text("\n".join(text))

@@ -29,6 +29,35 @@ for mistake in "nowhere.md leads nowhere" "no heading #another-heading" "no opti
   grep -q -e "$mistake" "$scratch/out" || { echo "not found: $mistake"; cat "$scratch/out"; status=1; }
 done
 
+# What a header does not explain is named, and what it does is told on the page, with the members and who takes it.
+cat >"$scratch/wrong/include/renga.h" <<'TXT'
+typedef struct _p_RengaThing *RengaThing;
+
+/* How large a thing is. */
+typedef struct {
+  double width; /* metres */
+} RengaSize;
+int RengaThingMeasure(RengaThing thing, RengaSize *size);
+TXT
+(cd "$scratch/wrong" && sh "$top/doc/typepages.sh" -check include/renga.h) >"$scratch/out" && { echo "a type without a comment is taken"; status=1; }
+[ "$(cat "$scratch/out")" = "include/renga.h:1: RengaThing: no comment says what it is" ] || { cat "$scratch/out"; status=1; }
+mkdir "$scratch/man" "$scratch/wrong/tutorials" "$scratch/wrong/test" "$scratch/wrong/test/link"
+sh "$top/doc/typepages.sh" "$scratch/man" 1 "$scratch/wrong/include/renga.h"
+for line in 'RengaSize \\- How large a thing is' '.I double width' 'Metres.' 'RengaThingMeasure().'; do
+  grep -qx -e "$line" "$scratch/man/RengaSize.3" || { echo "RengaSize.3 lacks $line"; cat "$scratch/man/RengaSize.3"; status=1; }
+done
+
+# A function that nothing calls is named; of one that is called the page shows the statement.
+uncalled="include/renga.h: RengaThingMeasure: no tutorial, example, test or command calls it"
+(cd "$scratch/wrong" && sh "$top/doc/examples.sh" -check) >"$scratch/out" && { echo "a function that nothing calls is taken"; status=1; }
+[ "$(cat "$scratch/out")" = "$uncalled" ] || { cat "$scratch/out"; status=1; }
+printf '{\n  Check(RengaThingMeasure(thing,\n                          &size));\n}\n' >"$scratch/wrong/test/measure.c"
+printf '.SH NAME\nRengaThingMeasure\n' >"$scratch/man/RengaThingMeasure.3"
+(cd "$scratch/wrong" && sh "$top/doc/examples.sh" "$scratch/man") || { echo "no example is found"; status=1; }
+for line in 'In test/measure.c:' 'Check(RengaThingMeasure(thing,' ' *&size));'; do
+  grep -qx -e "$line" "$scratch/man/RengaThingMeasure.3" || { echo "no line $line"; cat "$scratch/man/RengaThingMeasure.3"; status=1; }
+done
+
 # What is missing is said in one sentence.
 python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import book; book.MODULES = {"no_such_module": "python3-no-such"}; book.refuse_missing("html")' \
   "$top/doc/book" >"$scratch/out" 2>&1 && { echo "the book is made of what is not there"; status=1; }

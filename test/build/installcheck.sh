@@ -14,7 +14,8 @@ done_with() { echo "installcheck: $*"; }
 run() { OMP_NUM_THREADS=1 timeout 100 "$MPIEXEC" -n 2 "$@"; }
 
 "$bindir/renga" -version
-[ -s "$mandir/man3/RengaPipelineStep.3" ]
+# The pages of a function, a type, an error and a constant.
+for page in RengaPipelineStep RengaTensorSpec RENGA_ERR_MEMORY RENGA_SCHEDULE_1F1B; do [ -s "$mandir/man3/$page.3" ]; done
 # shellcheck disable=SC2046
 $CC -std=c11 -o "$folder/tutorial" "$source/tutorials/ex4.c" $($PKG_CONFIG --cflags --libs renga) -Wl,-rpath,"$libdir" -lm
 run "$folder/tutorial" -partition_stages 2

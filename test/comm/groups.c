@@ -91,17 +91,33 @@ static void CheckView(RengaComm comm)
   remove(name + 6);
 }
 
+/* The number that Fortran has for a communicator makes the same group of ranks. */
+static void CheckFortran(void)
+{
+  RengaComm comm;
+  int rank, size;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  RengaCallAbort(RengaCommCreateFortran(MPI_Comm_c2f(MPI_COMM_WORLD), &comm));
+  TestTrue(RengaCommGetRank(comm) == rank && RengaCommGetSize(comm) == size);
+  RengaCallAbort(RengaCommDestroy(&comm));
+}
+
 int main(int argc, char **argv)
 {
   RengaComm comm;
+  MPI_Init(&argc, &argv);
+  RengaCallAbort(RengaSetWorldFortran(MPI_Comm_c2f(MPI_COMM_WORLD)));
   RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
   RengaCallAbort(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCallAbort(RengaCommSetFromOptions(comm));
   CheckNode(comm);
   CheckGroups(comm);
+  CheckFortran();
   CheckUser();
   CheckView(comm);
   RengaCallAbort(RengaCommDestroy(&comm));
   RengaCallAbort(RengaFinalize());
+  MPI_Finalize();
   return 0;
 }

@@ -186,6 +186,22 @@ static RengaErrorCode CheckUpdateBytes(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* What is asked for is shown as it was set. */
+static RengaErrorCode CheckView(RengaComm comm, RengaPartition partition)
+{
+  RengaViewer viewer;
+  char line[200];
+  RengaCall(RengaViewerCreate(comm, "ascii:wishes-test.txt", &viewer));
+  RengaCall(RengaPartitionView(partition, viewer));
+  RengaCall(RengaViewerDestroy(&viewer));
+  FILE *file = fopen("wishes-test.txt", "r");
+  Expect(file && fgets(line, sizeof line, file));
+  Expect(strstr(line, "stages 2, replicas 1, ranks 7"));
+  fclose(file);
+  remove("wishes-test.txt");
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaComm comm;
@@ -193,6 +209,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(RengaPartitionCreate(comm, &partition));
   RengaCall(CheckNumbers(partition));
+  RengaCall(CheckView(comm, partition));
   RengaCall(CheckObjects(comm, partition));
   RengaCall(RengaPartitionDestroy(&partition));
   RengaCall(CheckKept(comm));

@@ -69,12 +69,16 @@ static RengaErrorCode Skip(RengaComm comm, int stages, int replicas, uint64_t *d
   Source source = {.classes = base.classes};
   const RengaBatch batch = {6, Read, &source};
   RengaPipelineStepInfo info;
+  RengaPipelineMonitor monitor;
+  void *context;
   uint64_t before, after;
   int64_t count;
   double loss;
   RengaCall(Make(comm, stages, replicas, "skip", &parts));
   source.graph = parts.graph;
   RengaCall(RengaPipelineSetMonitor(parts.pipeline, Watch, &parts));
+  RengaCall(RengaPipelineGetMonitor(parts.pipeline, &monitor, &context));
+  Expect(monitor == Watch && context == &parts);
   TestError(RengaPipelineGetLastStep(parts.pipeline, &info), RENGA_ERR_ORDER, "no step yet");
   for (source.step = 0; source.step < STEPS; source.step++) {
     RengaCall(RengaPipelineGetDigest(parts.pipeline, &before));
