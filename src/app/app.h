@@ -306,8 +306,6 @@ RengaErrorCode AppViewPlan(RengaComm comm, RengaPlan plan);
 /* Collective: the forecasts of a pipeline that is set up, into its plan; says which tables are
    updated by rows. */
 RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
-/* Collective: copies of -checkpoint_async fit beside it (copies.c). */
-RengaErrorCode AppCheckCopies(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
 /* After a step's error: a file under way is ended, and one that led to a step that was not finite
    is marked. Collective where all ranks have the error; else, by its code, nothing is done. */
 void AppEndCheckpoints(RengaPipeline pipeline, int64_t step, RengaErrorCode code,

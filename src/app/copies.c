@@ -1,48 +1,53 @@
 /* Checkpoints that are written while training goes on: memory for them beside that of the plan, and
    their end where a step fails. */
-#include "app.h"
+#include "mean.h"
 
-/* The parts of tensors that this rank writes. */
-static RengaErrorCode CountOwnBytes(RengaPipeline pipeline, int64_t *bytes)
+/* The parts of tensors that this rank writes: of its learners, and in the first group of the mean.
+ */
+static RengaErrorCode CountOwnBytes(const AppLearners *learners, int64_t *bytes)
 {
   const RengaPersistent *tensor;
   int count;
   *bytes = 0;
-  RengaCall(RengaPipelineGetPersistents(pipeline, &count, &tensor));
-  for (int i = 0; i < count; i++)
-    if (tensor[i].owner) *bytes += RengaPersistentGetBytes(&tensor[i]);
+  RengaCall(RengaPipelineGetPersistents(learners->pipeline[0], &count, &tensor));
+  for (int i = 0; i < count; i++) {
+    const bool mean = learners->apart && learners->group == 0 && learners->mean->taken[i];
+    if (tensor[i].owner) *bytes += (learners->own + mean) * RengaPersistentGetBytes(&tensor[i]);
+  }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckOwnCopies(RengaPlan plan, RengaPipeline pipeline)
+static RengaErrorCode CheckOwnCopies(const AppLearners *learners, RengaPlan plan)
 {
   char copies[16], taken[16], given[16], needed[16];
   RengaPipelineMemory memory;
   int64_t bytes, limit;
-  RengaCall(RengaPlanGetMemoryLimit(plan, &limit));
-  RengaCall(RengaPipelineGetMemory(pipeline, &memory));
-  RengaCall(CountOwnBytes(pipeline, &bytes));
+  RengaCall(RengaPlanGetMemoryLimit(plan, &limit)); /* of one learner */
+  RengaCall(RengaPipelineGetMemory(learners->pipeline[0], &memory));
+  RengaCall(CountOwnBytes(learners, &bytes));
+  const int64_t own = memory.forecast * learners->own;
+  limit *= learners->own;
   RengaFormatBytes((double)bytes, sizeof copies, copies);
-  RengaFormatBytes((double)memory.forecast, sizeof taken, taken);
+  RengaFormatBytes((double)own, sizeof taken, taken);
   RengaFormatBytes((double)limit, sizeof given, given);
-  RengaFormatBytes((double)(bytes + memory.forecast), sizeof needed, needed);
-  RengaCheck(limit <= 0 || bytes + memory.forecast <= limit, MPI_COMM_SELF, RENGA_ERR_MEMORY,
+  RengaFormatBytes((double)(bytes + own), sizeof needed, needed);
+  RengaCheck(limit <= 0 || bytes + own <= limit, MPI_COMM_SELF, RENGA_ERR_MEMORY,
              "-checkpoint_async copies %s to memory of the host, of which the plan takes %s: that "
              "is more than -partition_memory %s; give %s, or write checkpoints at once",
              copies, taken, given, needed);
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppCheckCopies(RengaComm comm, RengaPlan plan, RengaPipeline pipeline)
+RengaErrorCode AppCheckCopies(const AppLearners *learners, RengaPlan plan)
 {
   MPI_Comm ranks;
   RengaDevice device;
   bool async;
   RengaCall(RengaOptionsGetBool("checkpoint_async", &async, NULL));
-  RengaCall(RengaPipelineGetDevice(pipeline, &device));
+  RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   if (!async || !RengaDeviceIsHost(device)) return RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(comm, &ranks));
-  RengaCall(RengaErrorAgree(ranks, CheckOwnCopies(plan, pipeline)));
+  RengaCall(RengaObjectGetComm(learners->all, &ranks));
+  RengaCall(RengaErrorAgree(ranks, CheckOwnCopies(learners, plan)));
   return RENGA_SUCCESS;
 }
 

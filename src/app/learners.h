@@ -55,6 +55,8 @@ RengaErrorCode AppLearnersExchange(AppLearners *learners, int64_t step);
 /* The first learner of each group gets the parameters of the mean, and has its own back. */
 RengaErrorCode AppLearnersShowMean(AppLearners *learners);
 RengaErrorCode AppLearnersHideMean(AppLearners *learners);
+/* copies.c: those of -checkpoint_async fit beside what the learners of this rank take. */
+RengaErrorCode AppCheckCopies(const AppLearners *learners, RengaPlan plan);
 /* learnerfiles.c: all learners are in its files; those that it holds are as many. */
 RengaErrorCode AppLearnersSetCheckpoint(AppLearners *learners, RengaCheckpoint checkpoint);
 /* As AppEndCheckpoints, after AppLearnersStep, which fails on all ranks. */

@@ -84,7 +84,7 @@ static RengaErrorCode SetUpPipeline(Training *training)
                              training->eval_samples));
   RengaCall(AppLearnersPlaceData(learners, training->data, &training->fields));
   RengaCall(AppSetPlanMemory(learners->ranks, training->plan, training->pipeline));
-  RengaCall(AppCheckCopies(training->comm, training->plan, training->pipeline));
+  RengaCall(AppCheckCopies(learners, training->plan));
   RengaCall(AppViewPlan(training->comm, training->plan));
   if (!learners->apart) RengaCall(AppViewSchedule(training->comm, training->pipeline));
   return RENGA_SUCCESS;

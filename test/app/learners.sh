@@ -49,6 +49,13 @@ accepts 2 $train -data_parallel local:3 -data_learners 2 -steps 3 -initial c-loc
 refuses 2 "had 4 learners, this one has 1" $train -steps 30 -checkpoint_dir c-local:3 -resume
 refuses 2 "had 4 learners, this one has 2" $train -steps 30 -checkpoint_dir c-local:3 -resume -data_parallel local:3 -data_learners 2
 
+# Copies of -checkpoint_async are those of all learners of a rank, and of the mean.
+async="$train -data_parallel local:3 -data_learners 2 -steps 5 -checkpoint_async"
+refuses 1 "copies 13.2 KiB to memory of the host, of which the plan takes 19.0 KiB: that is more than -partition_memory 31.0 KiB; give 32.2 KiB" \
+  $async -partition_memory 31KiB -checkpoint_dir copies
+accepts 1 $async -partition_memory 33KiB -checkpoint_dir copies -checkpoint_every 2 -log_view
+grep -q "copied aside  *13.2 KiB  *13.2 KiB" out || fail "copies take something else"
+
 # Plain sgd: a mean of steps is a step of means.
 plain="train -graph $mlp -data synthetic -data_samples 104 -batch_size 8 -microbatch_size 2 -progress none
   -optimizer_type sgd -optimizer_momentum 0 -optimizer_learning_rate 0.1 -steps 30"
