@@ -52,8 +52,9 @@ def collect(source, out):
     pages = out / "doc"
     shutil.rmtree(pages, ignore_errors=True)
     pages.mkdir(parents=True)
-    for page in sorted((source / "doc").glob("*.md")) + sorted((source / "doc").glob("*.svg")):
-        shutil.copy(page, pages)
+    for kind in ("*.md", "*.svg", "*.png"):
+        for page in sorted((source / "doc").glob(kind)):
+            shutil.copy(page, pages)
     for name in ("conf.py", "book.css"):
         shutil.copy(source / "doc" / "book" / name, pages)
     for name in ("README.md", "LICENSE", "CHANGELOG.md", "examples", "tutorials", "share", "src", "test"):
