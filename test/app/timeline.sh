@@ -26,7 +26,7 @@ simulated "$two -pipeline_schedule zb-h1" ranks=2 forward=16 backward_of_inputs=
 simulated "$two -pipeline_schedule zb-v" ranks=2 forward=32 backward_of_inputs=32 of_weights='*' message='*' update=2
 simulated "$two -pipeline_schedule interleaved" ranks=2 forward=32 backward=32 message='*' update=2
 simulated "$two -pipeline_recompute full" ranks=2 forward=16 backward=16 recomputation=16 message=32 update=2
-simulated "-partition_ranks 4 -partition_stages 2 -partition_replicas 2 -partition_type even" \
+simulated "-partition_ranks 4 -partition_stages 2 -partition_replicas 2 -partition_type even -pipeline_schedule 1f1b" \
   ranks=4 forward=16 backward=16 message=32 update=4 sum_of_gradients=4
 simulated "-partition_ranks 1 -partition_stages 1" ranks=1 forward=8 backward=8 update=1
 plan="plan -graph $gpt -batch_size 8 -microbatch_size 1" # without costs
