@@ -212,15 +212,27 @@ static RengaErrorCode TakeKeptChoice(const SearchChain *chain, const KeptStage *
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ChooseKept(const SearchChain *chain, int64_t slots, double budget,
-                                 KeptStage *own, SearchStage *stage)
+/* What is kept in any case takes none of the budget. */
+static void FillKeptPrices(const SearchChain *chain, int64_t slots, const SearchKept *base,
+                           KeptStage *own)
 {
-  RengaKeepResult result;
+  const KeptSet *set = base->set > 0 ? &chain->kept->row[base->set - 1] : NULL;
   for (int n = 0; n < own->problem.values; n++) {
     const bool free = own->read[n] && own->sent[n];
-    own->price[n] = own->read[n] ? (slots - 1) * own->bytes[n] : -1;
+    own->price[n] = own->read[n] ? slots * own->bytes[n] : -1;
     if (free) own->price[n] = 0;
   }
+  for (int k = 0; set && k < set->count; k++) {
+    const int n = KeptNumberOf(chain, set->value[k]);
+    if (n >= 0 && own->read[n]) own->price[n] = 0;
+  }
+}
+
+static RengaErrorCode ChooseKept(const SearchChain *chain, int64_t slots, double budget,
+                                 const SearchKept *base, KeptStage *own, SearchStage *stage)
+{
+  RengaKeepResult result;
+  FillKeptPrices(chain, slots, base, own);
   own->problem.bound = budget > 0 ? (int64_t)budget : 0;
   RengaCall(RengaKeepSolve(&own->problem, &result));
   memcpy(own->keep, result.keep, (size_t)own->problem.values * sizeof *own->keep);
@@ -232,11 +244,58 @@ static RengaErrorCode ChooseKept(const SearchChain *chain, int64_t slots, double
 RengaErrorCode RengaSearchChooseKept_Private(const SearchChain *chain,
                                              const RengaProfileCost costs[],
                                              const SearchModel *model, int64_t slots, double budget,
-                                             SearchStage *stage)
+                                             const SearchKept *base, SearchStage *stage)
 {
   KeptStage own = {0};
   RengaErrorCode code = MakeKeptStage(chain, costs, model, stage, &own);
-  if (!code) code = ChooseKept(chain, slots, budget, &own, stage);
+  if (!code) code = ChooseKept(chain, slots, budget, base, &own, stage);
+  LeaveKeptStage(chain, stage);
+  FreeKeptStage(&own);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The place with the fewest bytes over it of those that are nearest to part number of so many; end:
+   there is none. */
+static int NarrowPlace(const SearchModel *model, const SearchStage *stage, int parts, int number)
+{
+  const double first = model->saved[stage->begin], all = model->saved[stage->end] - first;
+  const double target = first + all * number / parts, reach = all / (2 * parts);
+  int best = stage->end;
+  for (int c = stage->begin + 1; c < stage->end; c++) {
+    const double away = fabs(model->saved[c] - target);
+    if (away > reach) continue;
+    if (best < stage->end &&
+        (model->cut[c] > model->cut[best] ||
+         (model->cut[c] == model->cut[best] && away >= fabs(model->saved[best] - target))))
+      continue;
+    best = c;
+  }
+  return best;
+}
+
+/* What the stage makes before the place and needs behind it. */
+static void KeepOver(const SearchChain *chain, const SearchStage *stage, int place, KeptStage *own)
+{
+  for (int c = stage->begin; c < place; c++) {
+    const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[c]);
+    for (int o = 0; o < node->n_out; o++) {
+      const int n = KeptNumberOf(chain, node->out[o]);
+      if (n >= 0 && own->read[n] && chain->last[node->out[o]] >= place) own->keep[n] = true;
+    }
+  }
+}
+
+RengaErrorCode RengaSearchCutKept_Private(const SearchChain *chain, const RengaProfileCost costs[],
+                                          const SearchModel *model, int parts, SearchStage *stage)
+{
+  KeptStage own = {0};
+  RengaErrorCode code = MakeKeptStage(chain, costs, model, stage, &own);
+  for (int k = 1; k < parts && !code; k++) {
+    const int place = NarrowPlace(model, stage, parts, k);
+    if (place < stage->end) KeepOver(chain, stage, place, &own);
+  }
+  if (!code) code = TakeKeptChoice(chain, &own, stage);
   LeaveKeptStage(chain, stage);
   FreeKeptStage(&own);
   RengaCall(code);

@@ -110,6 +110,22 @@ static double ReduceWork(const SearchCandidate *candidate, double bytes)
   return replicas == 1 ? 0 : SmallerOf(most, 2.0 * (replicas - 1) * chunk);
 }
 
+/* The most parts of which a stage that recomputes is taken to have one at a time. */
+enum { PARTS_MOST = 16 };
+
+static double AllSaved(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                       int end)
+{
+  return candidate->bytes.saved * (model->saved[end] - model->saved[begin]);
+}
+
+/* Of what backward needs, what all stages have at least once. */
+static double SavedOnce(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                        int end)
+{
+  return AllSaved(model, candidate, begin, end) / (model->policies.mixed ? PARTS_MOST : 1);
+}
+
 double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchCandidate *candidate,
                                      int begin, int end)
 {
@@ -118,8 +134,8 @@ double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchCandi
   return bytes->parameter * RengaSearchHeld_Private(model, begin, end) +
          bytes->state * (model->states[end] - model->states[begin]) +
          gradient * candidate->buffers + ReduceWork(candidate, gradient) +
-         bytes->saved * model->saved[end] - bytes->saved * model->saved[begin] +
-         model->inputs[end] - model->inputs[begin] + LargestTemporary(model, begin, end);
+         SavedOnce(model, candidate, begin, end) + model->inputs[end] - model->inputs[begin] +
+         LargestTemporary(model, begin, end);
 }
 
 /* Micro-batches that a stage with so many stages from it to the last holds. */
@@ -132,12 +148,19 @@ double RengaSearchSlots_Private(const SearchModel *model, const SearchCandidate 
   return model->schedule.gpipe ? rounds : SmallerOf(rounds, (double)(depth + early));
 }
 
-/* What backward needs of each of them but one, of which all stages keep it. */
+/* What backward needs, beyond what all stages have. One that recomputes keeps, of each micro-batch,
+   what lies between its parts, taken to be as wide as the stage's ends, and has one part at a
+   time. */
 static double SavedBytes(const SearchModel *model, const SearchCandidate *candidate,
                          RengaSaved saved, int begin, int end, double slots)
 {
-  if (saved != RENGA_SAVED_KEEP) return 0;
-  return (slots - 1) * (candidate->bytes.saved * (model->saved[end] - model->saved[begin]));
+  const double all = AllSaved(model, candidate, begin, end);
+  const double narrow = candidate->bytes.saved * LargerOf(model->cut[begin], model->cut[end]);
+  double least = saved == RENGA_SAVED_KEEP ? slots * all : all;
+  for (int parts = 2; parts <= PARTS_MOST && saved != RENGA_SAVED_KEEP && model->policies.mixed;
+       parts *= 2)
+    least = SmallerOf(least, all / parts + slots * (parts - 1) * narrow);
+  return least - SavedOnce(model, candidate, begin, end);
 }
 
 /* Whatever becomes of saved tensors. */

@@ -253,12 +253,16 @@ double RengaSearchAgainAtLeast_Private(const SearchModel *model, const SearchCan
 /* ---- kept.c ---- */
 RengaErrorCode RengaSearchKeptCreate_Private(RengaGraph graph, struct SearchKeptSets **sets);
 void RengaSearchKeptFree_Private(struct SearchKeptSets **sets);
-/* What a stage that recomputes keeps all the same, so that it makes the least again: of a
-   micro-batch in flight but one it takes its bytes, for which there are so many in all. */
+/* What a stage that recomputes keeps all the same, so that it makes the least again: of each
+   micro-batch in flight it takes its bytes, for which there are so many in all; base takes none. */
 RengaErrorCode RengaSearchChooseKept_Private(const SearchChain *chain,
                                              const RengaProfileCost costs[],
                                              const SearchModel *model, int64_t slots, double budget,
-                                             SearchStage *stage);
+                                             const SearchKept *base, SearchStage *stage);
+/* It keeps what crosses narrow places that cut it into so many parts of about equal saved bytes:
+   one of them is made again at a time. */
+RengaErrorCode RengaSearchCutKept_Private(const SearchChain *chain, const RengaProfileCost costs[],
+                                          const SearchModel *model, int parts, SearchStage *stage);
 /* As stage s of a plan has it. */
 RengaErrorCode RengaSearchTakeKept_Private(const SearchChain *chain, const RengaProfileCost costs[],
                                            const SearchModel *model, RengaPlan plan, int s,

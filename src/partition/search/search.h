@@ -304,7 +304,8 @@ RengaErrorCode RengaSearchFindSlots_Private(const SearchTask *task, const Search
                                             int64_t slots[]);
 
 /* ---- mixed.c ---- */
-/* Of a layout's plan and memory, stages that recompute all: each keeps what there is room for. The
+/* Of a layout's plan and memory, stages that recompute all: each keeps what there is room for; one
+   that does not fit so keeps what has it make a part of itself again at a time. The
    plan is replaced. Nothing is done where the model has no such policy. */
 RengaErrorCode RengaSearchMix_Private(const SearchTask *task, const SearchChain *chain,
                                       const SearchModel *model, SearchLayout *layout,

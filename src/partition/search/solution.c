@@ -20,6 +20,22 @@ static RengaErrorCode FindMemory(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode MixSolution(Solution *solution)
+{
+  RengaCall(RengaSearchMix_Private(solution->task, solution->chain, &solution->model,
+                                   &solution->layout, &solution->plan, solution->memory,
+                                   &solution->most));
+  return RENGA_SUCCESS;
+}
+
+/* Where it does not fit, stages that recompute make a part of themselves again at a time. */
+static RengaErrorCode FindLeastMemory(Solution *solution)
+{
+  RengaCall(FindMemory(solution));
+  if (!RengaSolutionFits_Private(solution)) RengaCall(MixSolution(solution));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode MakeSolutionPlan(const SearchTask *task, Solution *solution)
 {
   SearchLayout *layout = &solution->layout;
@@ -32,7 +48,7 @@ static RengaErrorCode MakeSolutionPlan(const SearchTask *task, Solution *solutio
 RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solution)
 {
   RengaCall(MakeSolutionPlan(task, solution));
-  RengaCall(FindMemory(solution));
+  RengaCall(FindLeastMemory(solution));
   return RENGA_SUCCESS;
 }
 
@@ -97,9 +113,7 @@ static RengaErrorCode DropRecomputation(Solution *solution)
 static RengaErrorCode SettleSaved(Solution *solution)
 {
   RengaCall(DropRecomputation(solution));
-  RengaCall(RengaSearchMix_Private(solution->task, solution->chain, &solution->model,
-                                   &solution->layout, &solution->plan, solution->memory,
-                                   &solution->most));
+  RengaCall(MixSolution(solution));
   return RENGA_SUCCESS;
 }
 
@@ -135,7 +149,7 @@ static RengaErrorCode TakeFastestSchedule(Solution *solution, Solution *other)
   const SearchLayout *layout = &other->layout;
   const bool close = other->step < (1 - SCHEDULE_GAIN) * solution->step;
   if (!other->plan || (!close && !SavesMemory(layout))) return RENGA_SUCCESS;
-  RengaCall(FindMemory(other));
+  RengaCall(FindLeastMemory(other));
   if (!RengaSolutionFits_Private(other)) return RENGA_SUCCESS;
   RengaCall(SettleSaved(other));
   RengaCall(FindStep(other));
@@ -246,7 +260,7 @@ RengaErrorCode RengaSolutionTry_Private(const SearchTask *task, Solution *soluti
 {
   RengaCall(MakeSolutionPlan(task, solution));
   RengaCall(IsSolutionHopeless(solution, &solution->hopeless));
-  if (!solution->hopeless) RengaCall(FindMemory(solution));
+  if (!solution->hopeless) RengaCall(FindLeastMemory(solution));
   return RENGA_SUCCESS;
 }
 

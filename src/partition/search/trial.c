@@ -102,10 +102,9 @@ static RengaErrorCode MixStages(const SearchTrial *trial, SearchLayout *layout, 
   RengaCall(RengaMalloc(layout->count, &memory));
   RengaErrorCode code = RengaSearchPlan_Private(task, trial->chain, layout, &plan);
   if (!code) code = RengaSearchMemory_Private(task, &trial->model, layout, plan, memory, &most);
-  *fits = !code && most <= task->memory;
-  if (*fits)
+  if (!code)
     code = RengaSearchMix_Private(task, trial->chain, &trial->model, layout, &plan, memory, &most);
-  *fits = *fits && most <= task->memory;
+  *fits = !code && most <= task->memory;
   if (plan) RengaPlanDestroy(&plan);
   RengaFree(&memory);
   RengaCall(code);

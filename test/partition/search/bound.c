@@ -273,8 +273,8 @@ static void CheckSlants(const SearchTask *task, SearchModel *model)
   for (int i = 0; i < 2; i++) RengaSearchLayoutFree_Private(&layout[i]);
 }
 
-/* Stages that recompute keep some, as if there were so much room. The chain lends models of older
-   costs. */
+/* Stages that recompute keep some, as if there were so much room, or what cuts them into parts, or
+   both. The chain lends models of older costs. */
 static void MixSaved(Case *one, const SearchModel *model, SearchLayout *layout)
 {
   for (int c = 0; c < model->count; c++)
@@ -284,8 +284,13 @@ static void MixSaved(Case *one, const SearchModel *model, SearchLayout *layout)
     const int slots = 1 + RandomBelow(6);
     const double all = model->saved[stage->end] - model->saved[stage->begin];
     if (stage->shape.saved == RENGA_SAVED_KEEP || Random() < 0.3) continue;
+    if (Random() < 0.5)
+      RengaCallAbort(RengaSearchCutKept_Private(&one->chain, one->cost, model, 2 + RandomBelow(7),
+                                                stage));
+    const SearchKept base = stage->kept;
+    if (base.set && Random() < 0.5) continue;
     RengaCallAbort(RengaSearchChooseKept_Private(&one->chain, one->cost, model, slots,
-                                                 1.2 * Random() * (slots - 1) * all, stage));
+                                                 1.2 * Random() * slots * all, &base, stage));
   }
 }
 

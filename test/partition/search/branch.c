@@ -66,13 +66,13 @@ static void MakeTask(Case *one)
   }
 }
 
-/* Of stages that recompute, which fit: what there is room for is kept. */
+/* Of stages that recompute, what there is room for is kept, and what they must. */
 static double MixedSeconds(Case *one, SearchLayout *layout, RengaPlan *plan,
-                           RengaForecastMemory memory[], double most)
+                           RengaForecastMemory memory[], double *most)
 {
   RengaPlanPrediction prediction;
   RengaCallAbort(
-      RengaSearchMix_Private(&one->task, &one->chain, &one->model, layout, plan, memory, &most));
+      RengaSearchMix_Private(&one->task, &one->chain, &one->model, layout, plan, memory, most));
   RengaCallAbort(RengaSearchPredict_Private(&one->task, &one->model, layout, *plan, &prediction));
   return prediction.step;
 }
@@ -91,7 +91,7 @@ static double Seconds(Case *one, const SearchSchedule *schedule, int n_ranks, in
     RengaForecastMemory memory[STAGES_MOST];
     RengaPlanPrediction prediction;
     RengaPlan plan;
-    double most;
+    double most = 0;
     RengaSearchEvaluate_Private(&one->model, &layout);
     layout.schedule = *schedule;
     for (int s = 0; s < one->count; s++) stages[s].shape.saved = one->stage[s].shape.saved;
@@ -100,8 +100,9 @@ static double Seconds(Case *one, const SearchSchedule *schedule, int n_ranks, in
     const bool may = again > 0 || prediction.step < one->least;
     if (may) /* the runtime takes long */
       RengaCallAbort(RengaSearchMemory_Private(&task, &one->model, &layout, plan, memory, &most));
+    const double mixed = may ? MixedSeconds(one, &layout, &plan, memory, &most) : 0;
     fits = may && (task.memory <= 0 || most <= task.memory);
-    if (fits) seconds = MixedSeconds(one, &layout, &plan, memory, most);
+    if (fits) seconds = mixed;
     RengaCallAbort(RengaPlanDestroy(&plan));
     if (!may) break;
     one->unfit = again > 0 && !fits;
