@@ -11,9 +11,7 @@
    are under way at once; who is ahead waits where it would write over what has not left. A replica
    with fewer micro-batches than others takes part in their rounds behind its last backward. What is
    not sharded is given to all in the end. */
-#include "pipelineimpl.h"
-
-enum { SUMS_AT_ONCE = 2 };
+#include "turns.h"
 
 static int64_t FoldBytes(const Chunk *chunk, int64_t count)
 {
@@ -161,7 +159,7 @@ RengaErrorCode RengaChunkPrepareFold_Private(Chunk *chunk, const Pass *pass)
   Folding folding = {.step = fold->step};
   RengaCall(FoldBatch(chunk, pass->microbatches, &folding, fold->first));
   fold->round = fold->n_started = 0;
-  for (int w = 0; w < SUMS_AT_ONCE; w++) fold->user[w] = -1;
+  for (int w = 0; w < RENGA_SUMS_AT_ONCE; w++) fold->user[w] = -1;
   return RENGA_SUCCESS;
 }
 
@@ -251,7 +249,7 @@ static RengaErrorCode BeginNext(Chunk *chunk, Pass *pass)
   GradientVector *gradients = &chunk->gradients;
   GradientFold *fold = &gradients->fold;
   const int b = gradients->sequence[gradients->n_begun];
-  const int part = (int)(fold->n_started % SUMS_AT_ONCE);
+  const int part = (int)(fold->n_started % RENGA_SUMS_AT_ONCE);
   RengaCall(EndGathersBefore(chunk, pass));
   if (fold->user[part] >= 0) RengaCall(RengaChunkEndBucket_Private(chunk, pass, fold->user[part]));
   RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));

@@ -14,12 +14,12 @@ static RengaErrorCode MakeSchedule(Outline *outline, int64_t microbatches, bool 
   RengaCall(RengaSettingsApplySchedule(outline->settings, schedule));
   RengaCall(RengaScheduleSetPlan(schedule, outline->plan, microbatches, outline->n_messages,
                                  outline->message, forward_only));
-  if (!forward_only) RengaCall(RengaOutlineCheckTurns_Private(outline, microbatches, schedule));
   for (int s = 0; s < outline->stages; s++) {
     const BucketCounts counts = RengaOutlineCountBuckets_Private(outline, s);
     RengaCall(RengaScheduleSetBuckets(schedule, s, counts.all));
     const bool fetches = RengaOutlineFetches_Private(outline, s); /* as they are needed */
     RengaCall(RengaScheduleSetGathers(schedule, s, fetches ? 0 : counts.shared));
+    RengaCall(RengaScheduleSetFold_Private(schedule, s, RengaOutlineFoldOf_Private(outline, s)));
   }
   return RENGA_SUCCESS;
 }

@@ -8,7 +8,6 @@
    a micro-batch stands in the batch; the list of a rank, its messages and its memory from its
    number. */
 #include "turns.h"
-#include <string.h>
 
 /* Some stage has replicas that fold their gradients; all of its stages do then (setup.c). */
 static int FoldingReplicas(const Outline *outline)
@@ -38,39 +37,13 @@ RengaErrorCode RengaOutlineDealOut_Private(const Outline *outline, int64_t micro
   return RENGA_SUCCESS;
 }
 
-static bool HaveAlike(const Outline *outline, int64_t microbatches, int replicas)
+/* How replicas of a stage wait for each other (fold.c): a bucket's sum begins when the last but one
+   before it has ended, which it does when all have begun it. So the third bucket of a round waits
+   for the first one's, and without overlap each round ends before the rank goes on. Sums of no more
+   than two buckets wait for those of the round before. */
+RengaScheduleFold RengaOutlineFoldOf_Private(const Outline *outline, int stage)
 {
-  const int64_t first = RengaPlanLeafBound(microbatches, outline->leaf, replicas, 1);
-  bool alike = true;
-  for (int r = 1; r < replicas; r++)
-    alike = alike && RengaPlanLeafBound(microbatches, outline->leaf, replicas, r + 1) -
-                             RengaPlanLeafBound(microbatches, outline->leaf, replicas, r) ==
-                         first;
-  return alike;
-}
-
-/* Replicas wait for each other after each backward. Where they have as many micro-batches their
-   lists are alike; where not, lists of one stage that go through them in order cannot wait in a
-   circle. Of others that is not known: ranks of two stages did. */
-RengaErrorCode RengaOutlineCheckTurns_Private(const Outline *outline, int64_t microbatches,
-                                              RengaSchedule schedule)
-{
-  static const char *const in_order[] = {RENGA_SCHEDULE_GPIPE, RENGA_SCHEDULE_1F1B,
-                                         RENGA_SCHEDULE_ZB_H1, RENGA_SCHEDULE_ZB_H2};
-  const int replicas = FoldingReplicas(outline);
-  const char *type;
-  bool safe = false;
-  if (replicas <= 1 || HaveAlike(outline, microbatches, replicas)) return RENGA_SUCCESS;
-  RengaCall(RengaScheduleGetType(schedule, &type));
-  for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++)
-    safe = safe || strcmp(type, in_order[i]) == 0;
-  safe = safe && RengaPlanGetStage(outline->plan, 0)->shape.chunks == 1;
-  RengaCheck(safe, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "%lld micro-batches in leaves of %lld are not as many for each of %d replicas, which "
-             "-pipeline_shard gradients and parameters need with schedule %s and %d stages per "
-             "rank: use 1f1b with one, other -batch_size or -microbatch_size, or "
-             "-pipeline_shard optimizer",
-             (long long)microbatches, (long long)outline->leaf, replicas, type,
-             RengaPlanGetStage(outline->plan, 0)->shape.chunks);
-  return RENGA_SUCCESS;
+  if (!RengaOutlineFolds_Private(outline, stage)) return RENGA_FOLD_NOTHING;
+  const bool two = RengaOutlineCountBuckets_Private(outline, stage).all <= RENGA_SUMS_AT_ONCE;
+  return two && outline->settings->overlap ? RENGA_FOLD_FOLLOWS : RENGA_FOLD_MEETS;
 }

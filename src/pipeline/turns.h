@@ -1,8 +1,10 @@
 /* Which micro-batch of the batch each number of a step is (turns.c). */
 #pragma once
 #include "pipelineimpl.h"
+#include "renga/private/schedule.h"
 
-RengaErrorCode RengaOutlineCheckTurns_Private(const Outline *outline, int64_t microbatches,
-                                              RengaSchedule schedule);
+enum { RENGA_SUMS_AT_ONCE = 2 }; /* of a stage that folds gradients, under way */
+
+RengaScheduleFold RengaOutlineFoldOf_Private(const Outline *outline, int stage);
 RengaErrorCode RengaOutlineDealOut_Private(const Outline *outline, int64_t microbatches,
                                            int64_t **turn);

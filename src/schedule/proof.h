@@ -26,6 +26,8 @@ typedef struct {
   int64_t *next;               /* [rank] place in its list */
   bool *updated;               /* [rank] */
   int64_t (*count)[COUNTS];    /* [chunk] */
+  RengaScheduleRound *round;   /* [chunk] */
+  bool moved;                  /* some rank went on since this was last asked */
   int64_t *recomputed;         /* [chunk] micro-batch whose activations are there, or NOTHING */
   int64_t *in_flight;          /* [stage] the most so far */
   int64_t *lag;        /* [stage] the most gradients of inputs without those of parameters */

@@ -1,10 +1,10 @@
-/* Proof of the lists by executing them in the abstract: receives and sums over replicas block,
-   sends do not, and messages of one row of the table between two replicas arrive in the order in
-   which they were sent. Where ranks have several stages the lists are executed once more, in the
-   room that they were seen to need, and an action waits until what it writes over is taken: a rank
-   may be waiting for itself. A rank runs until it would wait; when no rank can go on, either all
-   are done or the first that waits does so for ever. What an action needs, makes and frees is one
-   table (facts.c). */
+/* Proof of the lists by executing them in the abstract: receives and sums over replicas block, and
+   backwards where replicas fold gradients (rounds.c), sends do not, and messages of one row of the
+   table between two replicas arrive in the order in which they were sent. Where ranks have several
+   stages the lists are executed once more, in the room that they were seen to need, and an action
+   waits until what it writes over is taken: a rank may be waiting for itself. A rank runs until it
+   would wait; when no rank can go on, either all are done or the first that waits does so for
+   ever. What an action needs, makes and frees is one table (facts.c). */
 #include "proof.h"
 #include <string.h>
 
@@ -46,6 +46,7 @@ static RengaErrorCode AllocateProof(Proof *proof)
   RengaCall(RengaMalloc(schedule->ranks, &proof->next));
   RengaCall(RengaMalloc(schedule->ranks, &proof->updated));
   RengaCall(RengaMalloc(schedule->seats, &proof->count));
+  RengaCall(RengaMalloc(schedule->seats, &proof->round));
   RengaCall(RengaMalloc(schedule->seats, &proof->recomputed));
   for (int c = 0; c < schedule->seats; c++) proof->recomputed[c] = NOTHING;
   RengaCall(RengaMalloc(p, &proof->in_flight));
@@ -65,6 +66,7 @@ static void FreeProof(Proof *proof)
   RengaFree(&proof->next);
   RengaFree(&proof->updated);
   RengaFree(&proof->count);
+  RengaFree(&proof->round);
   RengaFree(&proof->recomputed);
   RengaFree(&proof->in_flight);
   RengaFree(&proof->lag);
@@ -264,22 +266,29 @@ static RengaErrorCode RefuseWaiting(const Proof *proof, int rank)
   const RengaAction *action = &list->action[proof->next[rank]];
   const char *why = "it waits for ever: what it writes over is not taken before by the stage that "
                     "it was sent to; let that stage come earlier, or have fewer chunks per rank";
+  const RengaScheduleChunk *chunk = ChunkOfAction(list, action);
+  const RengaScheduleRound *round = &proof->round[chunk - proof->schedule->chunk];
+  if (RengaProofComputes_Private(action) && round->begun > round->ended)
+    why =
+        "it waits for ever: another replica does not come to the gradients of this round; use 1f1b "
+        "with one stage per rank, a -batch_size or -microbatch_size of as many micro-batches for "
+        "each replica, or -pipeline_shard optimizer";
   if (RengaScheduleSumOf_Private(action->kind) != RENGA_SUM_KINDS)
     why = "it waits for ever: another replica does not come to this sum";
   if (action->kind == RENGA_ACTION_RECEIVE) why = "it waits for ever: nothing sends this message";
-  return RengaProofRefuse_Private(proof, ChunkOfAction(list, action), why);
+  return RengaProofRefuse_Private(proof, chunk, why);
 }
 
 static RengaErrorCode RunProof(Proof *proof)
 {
   RengaSchedule schedule = proof->schedule;
-  for (bool moved = true; moved;) {
-    moved = false;
+  for (proof->moved = true; proof->moved;) {
+    proof->moved = false;
     for (int r = schedule->ranks - 1; r >= 0; r--) {
       bool waits = false;
       while (!waits && proof->next[r] < schedule->list[r].n_actions) {
         RengaCall(ProveStep(proof, r, &waits));
-        if (!waits) proof->next[r]++, moved = true;
+        if (!waits) proof->next[r]++, proof->moved = true;
       }
     }
   }

@@ -1,6 +1,7 @@
 /* What the files of the schedule's room share. */
 #pragma once
 #include "renga/private/object.h"
+#include "renga/private/schedule.h"
 #include "rengaschedule.h"
 
 /* The list of a rank. */
@@ -57,6 +58,7 @@ struct _p_RengaSchedule {
   int *rank;                            /* [seats] whose list it is */
   int *buckets;                         /* [stages] */
   int *gathers;                         /* [stages] of these, gathered after the update */
+  RengaScheduleFold *fold;              /* [stages] */
   bool *recompute;                      /* [stages] */
   int64_t microbatches, leaf;           /* of the step; of those that a replica has together */
   bool forward_only;
@@ -172,6 +174,17 @@ RengaErrorCode RengaScheduleFilePlaces_Private(const char *type, int *chunks, bo
 /* prove.c: executes the lists in the abstract, fills in_flight[]. An error names stage and
    action. */
 RengaErrorCode RengaScheduleProve_Private(RengaSchedule schedule);
+
+/* rounds.c: how far a replica is with those of a stage that folds; [chunk]. */
+typedef struct {
+  int64_t begun, ended;
+} RengaScheduleRound;
+/* An action of the stage is a round. */
+bool RengaScheduleFolds_Private(RengaSchedule schedule, int stage, RengaActionKind kind);
+bool RengaScheduleTakeRound_Private(RengaSchedule schedule, const RengaScheduleChunk *chunk,
+                                    RengaScheduleRound round[]);
+bool RengaScheduleTakeRounds_Private(RengaSchedule schedule, const RengaScheduleChunk *chunk,
+                                     RengaScheduleRound round[], bool *moved);
 
 /* sequence.c: fills sequence[], if it is not there. */
 RengaErrorCode RengaScheduleMakeSequence_Private(RengaSchedule schedule);

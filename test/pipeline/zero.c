@@ -4,6 +4,7 @@
    leaves of one and several, replicas without a micro-batch, tied parameters, dropout, statistics
    of batches, several stages and schedules. What they take is what was forecast, and what the
    formula of doc/design.md says. */
+#include "renga/private/quiet.h"
 #include "run.h"
 
 static const int64_t samples[] = {7, 7, 3, 1};
@@ -104,6 +105,63 @@ static RengaErrorCode CheckChunks(RengaComm self, RengaComm comm, RengaShard lev
   RengaCall(RunAlone(self, &run, &expected));
   RengaCall(RunAll(comm, &run, &result));
   RengaCall(RunCompare(&run, &expected, &result));
+  return RENGA_SUCCESS;
+}
+
+/* What the proof lets pass ends, and the bits are those of one rank. ran: false where the proof
+   refuses it, which it does on all ranks. */
+static RengaErrorCode CheckProved(RengaComm self, RengaComm comm, const Run *run, bool *ran)
+{
+  RengaGraph graph;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  RengaQuiet quiet;
+  Result expected, result;
+  memset(&result, 0, sizeof result);
+  RengaCall(RunBuild(comm, run, &graph));
+  RengaCall(RunPlan(comm, run, graph, &plan));
+  RengaCall(RunConfigure(comm, run, graph, plan, &pipeline));
+  RengaQuietBegin_Private(&quiet);
+  const RengaErrorCode code = RengaPipelineSetUp(pipeline);
+  RengaQuietEnd_Private(&quiet);
+  Expect(code == RENGA_SUCCESS || code == RENGA_ERR_PLAN);
+  *ran = code == RENGA_SUCCESS;
+  if (*ran) {
+    Run alone = *run;
+    alone.schedule = RENGA_SCHEDULE_1F1B;
+    RengaCall(RunAlone(self, &alone, &expected));
+    RengaCall(RunSteps(run, graph, pipeline, &result));
+    RengaCall(RunCompare(run, &expected, &result));
+  }
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* Several stages per rank, and replicas that have not as many micro-batches: 1f1b runs. */
+static RengaErrorCode CheckUneven(RengaComm self, RengaComm comm, RengaShard level)
+{
+  static const char *const types[] = {"1f1b", "interleaved", "gpipe", "zb-v"};
+  static const int64_t odd[][2] = {{5, 5}, {7, 7}};
+  int runs = 0;
+  for (int t = 0; t < 4; t++)
+    for (int b = 0; b < 2; b++) {
+      bool ran = false;
+      Run run = Begin(&networks[0], 0, level);
+      run.batch = odd[b][0];
+      run.samples = odd[b];
+      run.steps = 2;
+      run.microbatch = 1;
+      run.stages = RengaCommGetSize(comm);
+      run.chunks = 2;
+      run.buckets = 1 + b;
+      run.schedule = types[t];
+      RengaCall(CheckProved(self, comm, &run, &ran));
+      Expect(ran || t > 0);
+      runs += ran;
+    }
+  Expect(runs > 2 && runs < 8);
   return RENGA_SUCCESS;
 }
 
@@ -225,6 +283,7 @@ static RengaErrorCode RunTest(void)
   for (RengaShard level = RENGA_SHARD_GRADIENTS; level <= RENGA_SHARD_PARAMETERS; level++) {
     for (int n = 0; n < N_NETWORKS; n++) RengaCall(CheckNetwork(self, comm, &networks[n], level));
     if (RengaCommGetSize(comm) == 4) RengaCall(CheckChunks(self, comm, level));
+    RengaCall(CheckUneven(self, comm, level));
   }
   RengaCall(CheckGradients(comm, RengaCommGetSize(comm)));
   RengaCall(CheckParameters(comm, RengaCommGetSize(comm)));

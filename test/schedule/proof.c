@@ -1,6 +1,7 @@
 /* TEST ranks: 1 */
 /* A list with a mistake is refused with stage, action and micro-batch, and the old one stays. */
 #include "../plan/plantest.h"
+#include "renga/private/schedule.h"
 
 enum { STAGES = 3, MICROBATCHES = 4, MOST_ACTIONS = 64 };
 
@@ -13,13 +14,18 @@ typedef struct {
   RengaAction action[MOST_ACTIONS + 1];
 } List;
 
-static void Take(RengaSchedule schedule, int stage, List *list)
+static void TakeOf(RengaSchedule schedule, int stage, int replica, List *list)
 {
   const RengaAction *actions;
   list->schedule = schedule;
-  RengaCallAbort(RengaScheduleGetActions(schedule, stage, 0, &list->count, &actions));
+  RengaCallAbort(RengaScheduleGetActions(schedule, stage, replica, &list->count, &actions));
   TestTrue(list->count <= MOST_ACTIONS);
   memcpy(list->action, actions, sizeof actions[0] * (size_t)list->count);
+}
+
+static void Take(RengaSchedule schedule, int stage, List *list)
+{
+  TakeOf(schedule, stage, 0, list);
 }
 
 /* Place of the n-th action of a kind. */
@@ -275,6 +281,33 @@ static void CheckUngathered(RengaSchedule schedule)
   Refused(&list, 2, "the list does not gather the parameters of some bucket");
 }
 
+/* Two ranks have two stages each and fold gradients: one does the first backward of stage 0 before
+   the second of stage 1, the other one the other way round, and each waits where the other has not
+   come. Without folds, or where a round has one behind it, nobody waits. */
+static void CheckRounds(RengaSchedule schedule)
+{
+  static const int replicas[] = {2, 2}, rank[] = {0, 1, 0, 1};
+  for (int fold = RENGA_FOLD_NOTHING; fold <= RENGA_FOLD_MEETS; fold++) {
+    List list;
+    RengaCallAbort(RengaScheduleSetShape(schedule, 2, replicas, 4, 2, messages, false));
+    RengaCallAbort(RengaScheduleSetRanks(schedule, rank));
+    for (int s = 0; s < 2; s++)
+      RengaCallAbort(RengaScheduleSetFold_Private(schedule, s, (RengaScheduleFold)fold));
+    RengaCallAbort(RengaScheduleSetUp(schedule));
+    TakeOf(schedule, 0, 1, &list);
+    const int64_t second = Find(&list, RENGA_ACTION_BACKWARD, 1);
+    TestTrue(list.action[second].stage == 0 && list.action[second + 1].stage == 1);
+    Move(&list, second, second + 1);
+    if (fold == RENGA_FOLD_MEETS)
+      TestError(
+          RengaScheduleSetActions(schedule, 0, 1, list.count, list.action), RENGA_ERR_PLAN,
+          "stage 0, replica 0, action 11 (backward, micro-batch 0): it waits for ever: another "
+          "replica does not come to the gradients of this round");
+    else
+      RengaCallAbort(RengaScheduleSetActions(schedule, 0, 1, list.count, list.action));
+  }
+}
+
 static void CheckView(RengaComm comm, RengaSchedule schedule)
 {
   char file_name[] = "schedule-view-XXXXXX", specification[64], text[4096];
@@ -320,6 +353,7 @@ int main(int argc, char **argv)
   CheckBuckets(schedule);
   CheckGathers(schedule);
   CheckUngathered(schedule);
+  CheckRounds(schedule);
   RengaCallAbort(RengaScheduleDestroy(&schedule));
   RengaCallAbort(RengaCommDestroy(&comm));
   RengaCallAbort(RengaFinalize());

@@ -12,5 +12,15 @@ void RengaScheduleHashLists_Private(const char *type, uint64_t *hash);
 RengaErrorCode RengaScheduleSimulateSums_Private(RengaSchedule schedule,
                                                  const RengaScheduleDurations *durations,
                                                  double *work, double *makespan);
+/* What replicas of a stage that give each other the gradients of each micro-batch wait for: the
+   n-th backward of each, or its part of weights, is round n. */
+typedef enum {
+  RENGA_FOLD_NOTHING, /* they sum when all backwards are done */
+  RENGA_FOLD_FOLLOWS, /* a round ends when all replicas have ended the one before */
+  RENGA_FOLD_MEETS,   /* a round ends when all replicas have begun it */
+} RengaScheduleFold;
+/* Behind RengaScheduleSetPlan; the proof counts in what is waited for. */
+RengaErrorCode RengaScheduleSetFold_Private(RengaSchedule schedule, int stage,
+                                            RengaScheduleFold fold);
 /* What the plan says of its stages' seconds, or of their FLOPs, is what auto goes by. */
 RengaErrorCode RengaScheduleTakeSeconds_Private(RengaSchedule schedule, RengaPlan plan);
