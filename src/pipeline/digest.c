@@ -51,6 +51,8 @@ static RengaErrorCode SayDeparture(RengaPipeline pipeline, const RengaDeparture 
 
    Errors: RENGA_ERR_INTERNAL where copies of a tensor (on replicas, or on stages that share it) are
    not the same; the message names a rank that departs, and the tensor.
+
+   See also: RengaPipelineGetParameter(), RengaPipelineGetPersistents(), RengaCheckpointWrite()
 @*/
 RengaErrorCode RengaPipelineGetDigest(RengaPipeline pipeline, uint64_t *digest)
 {

@@ -207,8 +207,14 @@ static RengaErrorCode Ask(RengaPipeline pipeline, int first, int last, RengaPipe
    . memory - bytes by category on the replica that needs most; what RengaPipelineSetUp will take
      there, to the byte, with the same number of threads; measured is 0
 
+   Errors: RENGA_ERR_ORDER without a plan; RENGA_ERR_ARGUMENT for a stage that the plan does not
+   have; RENGA_ERR_PLAN or RENGA_ERR_SUPPORT for a plan that RengaPipelineSetUp would refuse. The
+   bound of memory is not checked: a stage that does not fit is forecast, too.
+
    Notes: the set-up of the stage itself is run, but for its memory, so that no parameter is made:
    stages of any size are forecast on any machine. The device is set up by it.
+
+   See also: RengaPipelineForecastStages(), RengaPipelineForecast(), RengaPipelineGetMemory()
 @*/
 RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
                                           RengaPipelineMemory *memory)
@@ -237,9 +243,13 @@ RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
    Output:
    . memory - [stages of the plan] as of RengaPipelineForecastStage()
 
+   Errors: as of RengaPipelineForecastStage().
+
    Notes: stages that are alike but for their place in the network are compiled once. They are
    remembered with the pipeline, also when it is given another plan of the same network, until its
    settings are others.
+
+   See also: RengaPipelineForecastStage(), RengaPipelineForecast(), RengaPipelineGetMemory()
 @*/
 RengaErrorCode RengaPipelineForecastStages(RengaPipeline pipeline, RengaPipelineMemory memory[])
 {
@@ -263,6 +273,11 @@ RengaErrorCode RengaPipelineForecastStages(RengaPipeline pipeline, RengaPipeline
 
    Output:
    . memory - as of RengaPipelineForecastStage()
+
+   Errors: as of RengaPipelineForecastStage(); RENGA_ERR_OPTION for options that
+   RengaPipelineSetFromOptions() does not take.
+
+   See also: RengaPipelineForecastStage(), RengaPipelineForecastStages(), RengaPipelineGetMemory()
 @*/
 RengaErrorCode RengaPipelineForecast(RengaGraph graph, RengaPlan plan, int stage,
                                      RengaPipelineMemory *memory)

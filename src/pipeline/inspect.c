@@ -112,7 +112,13 @@ static RengaErrorCode BringParts(RengaPipeline pipeline, const GradientHere *her
    Output:
    . buffer - on rank 0: the whole gradient, before clipping
 
+   Errors: RENGA_ERR_ORDER before set-up, or for a pipeline that can only be destroyed
+   (RengaPipelineStep); RENGA_ERR_ARGUMENT on all ranks where there is no gradient: no such
+   parameter, a frozen one, or no step yet; RENGA_ERR_TIMEOUT where a rank does not come.
+
    Notes: for tests and diagnosis.
+
+   See also: RengaPipelineGetGradientNorm(), RengaPipelineGetParameter(), RengaPipelineStep()
 @*/
 RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *parameter,
                                         float *buffer)
@@ -147,6 +153,10 @@ RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *para
 
    Output:
    . norm - Euclidean, over all parameters; 0 before the first step
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPipelineGetGradient(), RengaPipelineGetLastStep(), RengaOptimizerSetClipNorm()
 @*/
 RengaErrorCode RengaPipelineGetGradientNorm(RengaPipeline pipeline, double *norm)
 {
@@ -163,6 +173,10 @@ RengaErrorCode RengaPipelineGetGradientNorm(RengaPipeline pipeline, double *norm
 
    Input:
    . pipeline - the pipeline
+
+   Errors: none; -1 for a null pointer.
+
+   See also: RengaPipelineSetStepNumber(), RengaPipelineGetLastStep()
 @*/
 int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline)
 {
@@ -178,6 +192,10 @@ int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline)
    Input:
    . pipeline - the pipeline
    . step - steps done so far; random numbers and learning rates follow from it
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number.
+
+   See also: RengaPipelineGetStepNumber(), RengaCheckpointRead()
 @*/
 RengaErrorCode RengaPipelineSetStepNumber(RengaPipeline pipeline, int64_t step)
 {
@@ -197,6 +215,10 @@ RengaErrorCode RengaPipelineSetStepNumber(RengaPipeline pipeline, int64_t step)
 
    Output:
    . memory - bytes: forecast before anything was allocated, and what the device used at the most
+
+   Errors: RENGA_ERR_ORDER before set-up.
+
+   See also: RengaPipelineForecastStage(), RengaDeviceGetMemory(), RengaPipelineView()
 @*/
 RengaErrorCode RengaPipelineGetMemory(RengaPipeline pipeline, RengaPipelineMemory *memory)
 {

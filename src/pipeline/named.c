@@ -204,6 +204,9 @@ static RengaErrorCode Transact(RengaPipeline pipeline, NamedTensor *named, bool 
 
    Errors: RENGA_ERR_ARGUMENT on all ranks where there is no such tensor, or where ranks ask for
    different ones.
+
+   See also: RengaPipelineSetParameter(), RengaPipelineListParameters(),
+   RengaPipelineGetPersistents()
 @*/
 RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *name, int to,
                                          float buffer[])
@@ -230,6 +233,8 @@ RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *nam
    Errors: as of RengaPipelineGetParameter; nothing has changed then.
 
    Notes: all ranks that hold the tensor get the values. Moments stay as they are.
+
+   See also: RengaPipelineGetParameter(), RengaPipelineListParameters(), RengaCheckpointRead()
 @*/
 RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *name, int from,
                                          const float buffer[])
@@ -279,6 +284,11 @@ static RengaErrorCode MakeList(RengaPipeline pipeline)
    . count - their number, over all stages
    . list - names, logical shapes, and whether they are frozen, in the order of the network; lent
      until the pipeline is reset or destroyed
+
+   Errors: RENGA_ERR_ORDER before set-up, or for a pipeline that can only be destroyed
+   (RengaPipelineStep); RENGA_ERR_OPTION where the optimizer's groups cannot be read.
+
+   See also: RengaPipelineGetParameter(), RengaPipelineSetParameter()
 @*/
 RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,
                                            const RengaPipelineParameter **list)

@@ -69,6 +69,8 @@ RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineS
    Options:
    . -on_nonfinite - the same
 
+   Errors: RENGA_ERR_ARGUMENT for another word; the message names the closest.
+
    Notes: in no case is any parameter, moment or state changed.
 
    stop (the default): the step is an error (RENGA_ERR_NUMERIC) on all ranks and does not count.
@@ -81,6 +83,9 @@ RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineS
    rollback: the step says so, succeeds, and does not count. It is for callers that keep
    checkpoints: where RengaPipelineGetLastStep says that it was not finite they go back to one.
    Made again with the same data it will be the same.
+
+   See also: RengaPipelineGetOnNonfinite(), RengaPipelineGetNonfiniteCount(),
+   RengaPipelineGetLastStep(), RengaCheckpointRollBack()
 @*/
 RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, const char *manner)
 {
@@ -106,6 +111,10 @@ RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, const char *m
 
    Output:
    . manner - lent: "stop", "skip" or "rollback"
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPipelineSetOnNonfinite()
 @*/
 RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, const char **manner)
 {
@@ -125,6 +134,10 @@ RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, const char **
 
    Output:
    . count - since it was created, whatever RengaPipelineSetOnNonfinite made of them
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPipelineSetOnNonfinite(), RengaPipelineGetLastStep()
 @*/
 RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *count)
 {
@@ -145,6 +158,10 @@ RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *c
    Output:
    . info - number, samples, loss, norm, learning rate, seconds; whether it was finite and counts.
      All but the seconds are the same on every rank
+
+   Errors: RENGA_ERR_ORDER before the first step.
+
+   See also: RengaPipelineStep(), RengaPipelineSetMonitor(), RengaPipelineGetNonfiniteCount()
 @*/
 RengaErrorCode RengaPipelineGetLastStep(RengaPipeline pipeline, RengaPipelineStepInfo *info)
 {
@@ -166,6 +183,10 @@ RengaErrorCode RengaPipelineGetLastStep(RengaPipeline pipeline, RengaPipelineSte
    . monitor - called on every rank after each RengaPipelineStep that was no error, also after one
      that was not finite; NULL: none. It may look at the pipeline, all ranks alike, but make no step
    . context - handed to it; must live as long as the monitor is set
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPipelineGetMonitor(), RengaPipelineGetLastStep()
 @*/
 RengaErrorCode RengaPipelineSetMonitor(RengaPipeline pipeline, RengaPipelineMonitor monitor,
                                        void *context)
@@ -187,6 +208,10 @@ RengaErrorCode RengaPipelineSetMonitor(RengaPipeline pipeline, RengaPipelineMoni
    Output:
    . monitor - as set; NULL: none
    . context - as set
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPipelineSetMonitor()
 @*/
 RengaErrorCode RengaPipelineGetMonitor(RengaPipeline pipeline, RengaPipelineMonitor *monitor,
                                        void **context)

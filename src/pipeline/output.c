@@ -168,6 +168,9 @@ static RengaErrorCode RunOutputForward(RengaPipeline pipeline, const RengaBatch 
 
    Errors: as of RengaPipelineStep; a rank without a buffer, or with another output or rank to bring
    it to, is an error on all ranks.
+
+   See also: RengaPipelineForward(), RengaPipelineGetOutputRows(), RengaPipelineEvaluate(),
+   RengaGraphAddOutput()
 @*/
 RengaErrorCode RengaPipelineForwardTo(RengaPipeline pipeline, const RengaBatch *batch,
                                       const char *output, int to, void *buffer)
@@ -192,6 +195,8 @@ RengaErrorCode RengaPipelineForwardTo(RengaPipeline pipeline, const RengaBatch *
    . buffer - on rank 0: the output of all samples in order; not looked at on other ranks
 
    Errors: as of RengaPipelineForwardTo.
+
+   See also: RengaPipelineForwardTo(), RengaPipelineEvaluate()
 @*/
 RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *batch,
                                     const char *output, float *buffer)
@@ -214,6 +219,12 @@ RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *ba
    Output:
    . first - the first of them in the batch
    . count - how many; 0 on ranks that do not make the output
+
+   Errors: RENGA_ERR_ORDER before set-up, or for a pipeline that can only be destroyed
+   (RengaPipelineStep); RENGA_ERR_ARGUMENT for an output that the network does not have, or no
+   samples; RENGA_ERR_SUPPORT for an output that is not made of rows of samples in their order.
+
+   See also: RengaPipelineForwardTo()
 @*/
 RengaErrorCode RengaPipelineGetOutputRows(RengaPipeline pipeline, const char *output,
                                           int64_t samples, int64_t *first, int64_t *count)

@@ -53,6 +53,11 @@ static void TakePipelineSettings(RengaPipeline pipeline, RengaSettings settings)
 
    Output:
    . pipeline - the pipeline; RengaPipelineDestroy frees it
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPipelineSetFromOptions(), RengaPipelineSetPlan(), RengaPipelineSetUp(),
+   RengaPipelineDestroy()
 @*/
 RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline)
 {
@@ -86,6 +91,11 @@ static RengaErrorCode CheckNew(RengaPipeline pipeline, const char *what)
    . pipeline - the pipeline
    . graph - the network, set up; the pipeline keeps a reference
    . plan - of this graph; the pipeline keeps a reference
+
+   Errors: RENGA_ERR_ORDER after RengaPipelineSetUp. Whether the plan is of this graph is found
+   there.
+
+   See also: RengaPartitionSolve(), RengaPlanLoad(), RengaPipelineSetUp(), RengaPipelineReset()
 @*/
 RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, RengaPlan plan)
 {
@@ -111,7 +121,11 @@ RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, Re
    . settings - in place of its own; the pipeline keeps a reference. They may not change while it is
      set up
 
+   Errors: RENGA_ERR_ORDER after RengaPipelineSetUp.
+
    Notes: pipelines that share settings share a device: RengaPipelineGetMemory() measures both.
+
+   See also: RengaPipelineGetSettings(), RengaSettingsCreate()
 @*/
 RengaErrorCode RengaPipelineSetSettings(RengaPipeline pipeline, RengaSettings settings)
 {
@@ -133,6 +147,10 @@ RengaErrorCode RengaPipelineSetSettings(RengaPipeline pipeline, RengaSettings se
 
    Output:
    . settings - give them to RengaPartitionSetSettings() to have a plan made for them
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPipelineSetSettings(), RengaPartitionSetSettings()
 @*/
 RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *settings)
 {
@@ -151,7 +169,12 @@ RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *s
    . pipeline - the pipeline
    . type - of RengaScheduleSetType(); NULL: that of the plan
 
+   Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
+   that is set up. A schedule that there is not is refused by RengaPipelineSetUp.
+
    Notes: RengaSettingsSetSchedule() of its settings.
+
+   See also: RengaSettingsSetSchedule(), RengaScheduleSetType(), RengaPlanSetSchedule()
 @*/
 RengaErrorCode RengaPipelineSetSchedule(RengaPipeline pipeline, const char *type)
 {
@@ -169,7 +192,12 @@ RengaErrorCode RengaPipelineSetSchedule(RengaPipeline pipeline, const char *type
    . pipeline - the pipeline
    . seed - any number, the same on all ranks
 
+   Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
+   that is set up.
+
    Notes: RengaSettingsSetSeed() of its settings.
+
+   See also: RengaPipelineGetSeed(), RengaSettingsSetSeed()
 @*/
 RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed)
 {
@@ -187,7 +215,12 @@ RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed)
    . pipeline - the pipeline
    . reduction - "ordered": the same bits on any layout; "unordered": one buffer and MPI's own sum
 
+   Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
+   that is set up; RENGA_ERR_ARGUMENT for a reduction that there is not.
+
    Notes: RengaSettingsSetReduction() of its settings.
+
+   See also: RengaSettingsSetReduction()
 @*/
 RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline, const char *reduction)
 {
@@ -205,7 +238,12 @@ RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline, const char *red
    . pipeline - the pipeline
    . seconds - 0: for ever
 
+   Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
+   that is set up; RENGA_ERR_ARGUMENT for a negative time.
+
    Notes: RengaSettingsSetTimeout() of its settings.
+
+   See also: RengaSettingsSetTimeout()
 @*/
 RengaErrorCode RengaPipelineSetTimeout(RengaPipeline pipeline, double seconds)
 {
@@ -223,7 +261,12 @@ RengaErrorCode RengaPipelineSetTimeout(RengaPipeline pipeline, double seconds)
    . pipeline - the pipeline
    . bytes - the bound; 0: that of the plan (-partition_memory)
 
+   Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
+   that is set up; RENGA_ERR_ARGUMENT for a negative number.
+
    Notes: RengaSettingsSetMemoryBound() of its settings.
+
+   See also: RengaSettingsSetMemoryBound(), RengaPipelineGetMemory(), RengaPlanSetMemory()
 @*/
 RengaErrorCode RengaPipelineSetMemoryBound(RengaPipeline pipeline, int64_t bytes)
 {
@@ -245,6 +288,8 @@ RengaErrorCode RengaPipelineSetMemoryBound(RengaPipeline pipeline, int64_t bytes
    more than 1048576 micro-batches with RENGA_ERR_PLAN.
 
    Notes: programs and memory for announced sizes are made at set-up.
+
+   See also: RengaPipelineStep(), RengaPipelineSetUp()
 @*/
 RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline, int64_t samples)
 {
@@ -268,6 +313,11 @@ RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline, int64_t sa
 
    Options:
    . -on_nonfinite - stop, skip or rollback, see RengaPipelineSetOnNonfinite()
+
+   Errors: RENGA_ERR_OPTION for a bad value, or options that do not go together; RENGA_ERR_ORDER
+   after RengaPipelineSetUp, or where the settings are of another pipeline that is set up.
+
+   See also: RengaSettingsSetFromOptions(), RengaPipelineSetOnNonfinite()
 @*/
 RengaErrorCode RengaPipelineSetFromOptions(RengaPipeline pipeline)
 {
@@ -289,6 +339,10 @@ RengaErrorCode RengaPipelineSetFromOptions(RengaPipeline pipeline)
 
    Output:
    . seed - as set, or of -seed
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPipelineSetSeed()
 @*/
 RengaErrorCode RengaPipelineGetSeed(RengaPipeline pipeline, uint64_t *seed)
 {
@@ -308,6 +362,10 @@ RengaErrorCode RengaPipelineGetSeed(RengaPipeline pipeline, uint64_t *seed)
 
    Output:
    . device - may be configured before RengaPipelineSetUp
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPipelineGetOptimizer(), RengaSettingsGetDevice()
 @*/
 RengaErrorCode RengaPipelineGetDevice(RengaPipeline pipeline, RengaDevice *device)
 {
@@ -327,6 +385,10 @@ RengaErrorCode RengaPipelineGetDevice(RengaPipeline pipeline, RengaDevice *devic
 
    Output:
    . optimizer - may be configured before RengaPipelineSetUp
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPipelineGetDevice(), RengaSettingsGetOptimizer()
 @*/
 RengaErrorCode RengaPipelineGetOptimizer(RengaPipeline pipeline, RengaOptimizer *optimizer)
 {
@@ -343,6 +405,11 @@ RengaErrorCode RengaPipelineGetOptimizer(RengaPipeline pipeline, RengaOptimizer 
 
    Input:
    . pipeline - the pipeline; set to NULL
+
+   Errors: none for a pipeline that is NULL; else the first that a device, MPI or a kept object
+   reports. The handle is NULL in any case.
+
+   See also: RengaPipelineCreate(), RengaPipelineReset()
 @*/
 RengaErrorCode RengaPipelineDestroy(RengaPipeline *pipeline)
 {

@@ -90,10 +90,16 @@ void RengaPipelineKeepSampleLosses_Private(RengaPipeline pipeline, Pass *pass)
    . values - [samples, columns], the same bits on every rank and in every layout; lent until the
      next step
 
+   Errors: RENGA_ERR_ORDER before set-up, or for a pipeline that can only be destroyed
+   (RengaPipelineStep), where the network has no losses of single samples, or before the first step.
+
    Notes: of the forward that the step made, before its update; a sample that is left out of the
    loss altogether has 0. The numbers come with those of the loss: a step sends no message more. The
    output of an evaluation, whose name RengaGraphGetSampleLosses leads to, is had by
    RengaPipelineForwardTo.
+
+   See also: RengaGraphSetSampleLosses(), RengaGraphGetSampleLosses(), RengaPipelineStep(),
+   RengaPipelineForwardTo()
 @*/
 RengaErrorCode RengaPipelineGetSampleLosses(RengaPipeline pipeline, int64_t *samples,
                                             int64_t *columns, const double **values)

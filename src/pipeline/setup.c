@@ -394,13 +394,19 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
    Input:
    . pipeline - the pipeline, with its plan
 
-   Errors: an error on one rank is an error on all. Ranks that differ in anything on which results
-   depend (network, plan, schedule, seed, settings of the optimizer, ...) are named. After an error
-   the pipeline is as before: its settings may be changed, and it may be set up.
+   Errors: RENGA_ERR_ORDER without a plan; RENGA_ERR_PLAN for a plan that is not of this network,
+   these ranks or these settings, and where ranks differ in anything on which results depend
+   (network, plan, schedule, seed, settings of the optimizer, ...): they are named;
+   RENGA_ERR_SUPPORT for settings that do not go together; RENGA_ERR_MEMORY where the stage needs
+   more than the plan's bound, or than there is. An error on one rank is an error on all. After an
+   error the pipeline is as before: its settings may be changed, and it may be set up.
 
    Notes: all memory of the device is forecast, checked against the plan's bound
    (-partition_memory), and taken here. The first values of the parameters follow from their names
    and the seed, or are read from the network's file; RengaPipelineSetParameter gives others.
+
+   See also: RengaPipelineCreate(), RengaPipelineSetPlan(), RengaPipelineReset(),
+   RengaPipelineForecastStage()
 @*/
 RengaErrorCode RengaPipelineSetUp(RengaPipeline pipeline)
 {
@@ -429,6 +435,8 @@ RengaErrorCode RengaPipelineSetUp(RengaPipeline pipeline)
    Notes: parameters, moments and states are lost: take them with RengaPipelineGetParameter or a
    checkpoint before. Then all settings may be changed, and RengaPipelineSetUp makes the pipeline
    anew.
+
+   See also: RengaPipelineSetUp(), RengaPipelineDestroy()
 @*/
 RengaErrorCode RengaPipelineReset(RengaPipeline pipeline)
 {

@@ -82,6 +82,11 @@ static void FillViewRows(RengaPipeline pipeline, int each, PipelineRow rows[])
    Input:
    . pipeline - the pipeline, set up
    . viewer - where to; rank 0 writes
+
+   Errors: RENGA_ERR_ORDER before set-up; RENGA_ERR_TIMEOUT where a rank does not come;
+   RENGA_ERR_FILE_WRITE where the file does not take it.
+
+   See also: RengaPipelineGetMemory(), RengaPlanView(), RengaViewerCreate()
 @*/
 RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer)
 {
