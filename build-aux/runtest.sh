@@ -1,6 +1,6 @@
 #!/bin/sh
 # Run one test. A program runs once for each number of ranks in its source's line "/* TEST ranks: 1 2 4 */"
-# (default 1); a script runs as it is. Each run is bounded in time: "timeout: SECONDS" in that line, 120 else.
+# (default 1); a script runs as it is. Each run is bounded in time: "timeout: SECONDS" in that line, 300 else.
 # Measured costs are kept in a cache of the test's own. The last line of the log says how long it took.
 test=$1
 shift
@@ -10,7 +10,7 @@ export XDG_CACHE_HOME
 trap 'rm -rf "$XDG_CACHE_HOME"; echo "took $(($(date +%s) - began)) s"' EXIT
 case $test in
 *.sh)
-  timeout -k 5 "${RENGA_TEST_TIMEOUT:-600}" sh "$test" "$@"
+  timeout -k 5 "${RENGA_TEST_TIMEOUT:-900}" sh "$test" "$@"
   exit
   ;;
 esac
@@ -19,7 +19,7 @@ source=$srcdir/$name.c
 line=$(sed -n 's|^/\* TEST \(.*\)\*/.*|\1|p' "$source" | head -n 1)
 ranks=$(printf '%s\n' "$line" | sed -n 's/.*ranks: *\([0-9 ]*\).*/\1/p')
 limit=$(printf '%s\n' "$line" | sed -n 's/.*timeout: *\([0-9]*\).*/\1/p')
-limit=${RENGA_TEST_TIMEOUT:-${limit:-120}}
+limit=${RENGA_TEST_TIMEOUT:-${limit:-300}}
 [ -n "$SANITIZERS" ] && limit=$((limit * 4))
 for n in ${ranks:-1}; do
   threads=$(($(nproc) / n))

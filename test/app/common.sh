@@ -7,8 +7,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
 export OMP_NUM_THREADS=1
-limit=60
-[ -z "${SANITIZERS:-}" ] || limit=240
+limit=150
+[ -z "${SANITIZERS:-}" ] || limit=400
 failures=0
 mlp="mlp:sizes=8-16-16-4"
 gpt="gpt:layers=2,hidden=16,heads=2,sequence=16,vocabulary=256"

@@ -1,4 +1,4 @@
-/* TEST ranks: 1 3 timeout: 200 */
+/* TEST ranks: 1 3 */
 /* Samples of owners: every one once in each epoch, for any number of owners, share and size; owners
    give and get equally many; each batch takes as many of each owner; one that exchanges nothing
    keeps its samples; the order is one of the seed, whoever reads it; what cannot be is refused. */

@@ -1,4 +1,4 @@
-/* TEST ranks: 1 3 timeout: 200 */
+/* TEST ranks: 1 3 */
 /* Samples that ranks hold: for any number of owners, share and layout they are those of the files,
    also where steps do not follow each other, or MPI refuses a message; what travels is counted, and
    as much as must; memory is bounded; files of a cache are used again, and refused, each by its

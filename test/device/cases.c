@@ -1,4 +1,4 @@
-/* TEST ranks: 1 timeout: 100 */
+/* TEST ranks: 1 */
 /* Worked examples of operators, from the files of cases/, on every device. A file holds blocks:
 
      op MatMul transB=1           operator and attributes

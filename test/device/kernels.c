@@ -1,4 +1,4 @@
-/* TEST ranks: 1 timeout: 120 */
+/* TEST ranks: 1 */
 /* Every cpu kernel against the ref one, on each instruction set of this machine; the same bits with
    one, two and three threads, and in place where the kernel says it may. */
 #include "../check.h"

@@ -1,4 +1,4 @@
-/* TEST ranks: 1 timeout: 240 */
+/* TEST ranks: 1 */
 /* Every case of the kernels with 16-bit floats in all places, and in some: the result is that of
    float32 on the same values, rounded; the same bits with one and three threads, and in place where
    the kernel says it may. With -device_type cuda on that device alone (test/cuda/device.sh); on the

@@ -1,4 +1,4 @@
-/* TEST ranks: 1 timeout: 120 */
+/* TEST ranks: 1 */
 /* Signals that the program handles on the stack of its threads, thousands in a second, do no harm
    to what kernels compute, nor to the heap. */
 #include "../check.h"

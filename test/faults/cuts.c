@@ -1,4 +1,4 @@
-/* TEST ranks: 1 timeout: 120 */
+/* TEST ranks: 1 */
 /* Each allocation of the exact solvers fails, in its turn: they end with an error and leave no
    memory behind. */
 #include "../check.h"

@@ -1,4 +1,4 @@
-/* TEST ranks: 1 timeout: 120 */
+/* TEST ranks: 1 */
 /* Networks that are built by size have the parameters, operations and activations that the papers'
    formulas give, written out here by themselves; known totals; the largest are built in no time and
    without their parameters. */

@@ -1,4 +1,4 @@
-/* TEST ranks: 1 3 timeout: 60 */
+/* TEST ranks: 1 3 */
 /* Files that are wrong: each is an error on all ranks that says what and where, without a crash, a
    hang or a leak; and files that end too early. Random changes of right files are mutations.c. */
 #include "../check.h"

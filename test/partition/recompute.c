@@ -1,4 +1,4 @@
-/* TEST ranks: 1 timeout: 120 */
+/* TEST ranks: 1 */
 /* Stages recompute only where they must: none that the runtime says fits without, so none with one
    micro-batch in flight. */
 #include "../check.h"

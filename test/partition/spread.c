@@ -1,4 +1,4 @@
-/* TEST ranks: 1 timeout: 120 */
+/* TEST ranks: 1 */
 /* Virtual stages of small random graphs beside every assignment of items to devices: none is below
    the bound, none is better by memory or messages than what a result says of itself. */
 #include "cutstest.h"

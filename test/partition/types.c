@@ -1,4 +1,4 @@
-/* TEST ranks: 1 3 timeout: 120 */
+/* TEST ranks: 1 3 */
 /* Types side by side on one machine that is not this one: each gives a plan that holds together,
    within memory and not below the bound; auto is not slower than the others; none depends on the
    number of planning ranks; types that only cut take the best number of stages. */

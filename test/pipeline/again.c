@@ -1,4 +1,4 @@
-/* TEST ranks: 1 2 4 timeout: 200 */
+/* TEST ranks: 1 2 4 */
 /* A pipeline is set up after set-ups that were refused (for memory, another plan, settings that
    differ), and after a reset: each time with the bits of one that was set up at once. Settings that
    decide the bits are compared on all ranks, one by one. */

@@ -1,4 +1,4 @@
-/* TEST ranks: 1 3 timeout: 120 */
+/* TEST ranks: 1 3 */
 /* Gradients of parameters by finite differences of the loss, in one stage and in three; both
    ways to add gradients agree; the output of a forward run agrees with the loss. */
 #include "run.h"

@@ -1,4 +1,4 @@
-/* TEST ranks: 1 4 timeout: 200 */
+/* TEST ranks: 1 4 */
 /* Parameters, moments and states by name from and to any rank; outputs to any rank, to all, or left
    where they are; a copy that departs is named; the learning rate changes between steps. */
 #include "../plan/plantest.h"

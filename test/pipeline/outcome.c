@@ -1,4 +1,4 @@
-/* TEST ranks: 1 4 timeout: 120 */
+/* TEST ranks: 1 4 */
 /* Steps that are not finite stop, are skipped, or are left to the caller; the monitor sees every
    step; a skipped step is the same on any layout. */
 #include "../plan/plantest.h"

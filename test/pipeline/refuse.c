@@ -1,4 +1,4 @@
-/* TEST ranks: 1 4 timeout: 120 */
+/* TEST ranks: 1 4 */
 /* What a pipeline refuses, on all ranks alike: memory over the bound, another plan on one rank,
    a loss that is not finite (parameters are kept), batches that were not planned for, calls out
    of order. */

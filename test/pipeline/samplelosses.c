@@ -1,4 +1,4 @@
-/* TEST ranks: 1 4 timeout: 200 */
+/* TEST ranks: 1 4 */
 /* Losses of single samples: the same bits in every layout and in an evaluation of the same
    parameters; their mean is the loss of the batch; asking for them changes no parameter; losses
    that have none are refused by name. */

@@ -1,4 +1,4 @@
-/* TEST ranks: 1 4 timeout: 120 */
+/* TEST ranks: 1 4 */
 /* Settings are kept, options override them, the view shows every rank; each tensor has one
    owner; steps go on from the number that is set. */
 #include "../plan/plantest.h"

@@ -1,4 +1,4 @@
-/* TEST ranks: 1 timeout: 120 */
+/* TEST ranks: 1 */
 /* No plan beats the lower bound: random cuts, replicas, recomputation and schedules of networks of
    many kinds, simulated with their lists and messages, under the memory that the runtime says they
    take; a stage never holds more micro-batches than the bound thinks it can, or fewer than it

@@ -1,4 +1,4 @@
-/* TEST ranks: 1 timeout: 120 */
+/* TEST ranks: 1 */
 /* The search that proves its plan finds the fastest of all layouts, numbers of micro-batches begun
    early, and placements on the machine, of small networks, under bounds on memory that make stages
    recompute; all are simulated here. TEST_CASES: how many of each network. */
