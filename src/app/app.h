@@ -60,26 +60,36 @@ RengaErrorCode AppMakePartition(RengaComm comm, RengaGraph graph, int64_t batch,
 /* nodes.c: a plan for the machine of -machine_file with so many nodes (0: the file's), by type auto
    unless an option says another. An error is returned, not passed on. */
 RengaErrorCode AppPlanMachine(RengaComm comm, RengaGraph graph, int64_t nodes, RengaPlan *plan);
-/* A plan in a table of several: for one number of nodes, or one value of an option. */
+/* The same, as far as options are read: is one refused? */
+RengaErrorCode AppCheckMachinePlanning(RengaComm comm);
+/* A plan in a table of several: for one number of nodes, or values of options. */
+enum { APP_SWEPT = 4, APP_SWEPT_VALUE = 64 };
 typedef struct {
-  char name[24]; /* of the row: the number, or the value */
-  double place;  /* of the row along the picture */
+  char value[APP_SWEPT][APP_SWEPT_VALUE]; /* of what the rows differ in */
+  double place;                           /* of the row along the picture; 0: none */
+  int curve;                              /* of the picture, from 0 */
   int64_t nodes, devices, batch, microbatches, memory;
   bool fits;
   int used, recomputed;    /* devices, stages */
   double rate, efficiency; /* samples/s; of a device, beside the first, or the best, that fits */
+  double flops, peak;      /* FLOP/s of a device: of the network; of the machine, 0: not known */
   RengaPlanPrediction prediction;
-  char shape[32], refusal[512]; /* refusal: of what does not fit */
+  RengaErrorCode code; /* of what was not planned, and its sentence */
+  char shape[32], refusal[512];
 } AppPlanRow;
+/* Collective: a plan is made, for so many nodes (0: as the options say). An error of the planning
+   is the row's. */
+RengaErrorCode AppMakePlanRow(RengaComm comm, RengaGraph graph, int64_t nodes, AppPlanRow *row);
 RengaErrorCode AppPlanNodes(RengaComm comm, RengaGraph graph, RengaMachine machine);
-/* -plan_sweep: for the values of an option. */
-RengaErrorCode AppPlanSweep(RengaComm comm, RengaGraph graph, RengaMachine machine,
-                            const char *sweep);
-/* curve.c: along: what the rows differ in; ideal: with a line of what every device as good as those
-   of the first row would give. */
+/* sweep.c: -plan_sweep, for the values of options. */
+RengaErrorCode AppPlanSweep(const App *app);
+/* curve.c: along: what the rows of a curve differ in; words: by values that are no numbers; ideal:
+   with a line of what every device as good as those of the first row would give. */
 typedef struct {
   const char *title, *along;
-  bool ideal;
+  bool ideal, words;
+  int n_curves;
+  char (*names)[256]; /* [n_curves] of the curves, where there are several */
 } AppCurve;
 RengaErrorCode AppDrawRows(RengaViewer viewer, const AppCurve *curve, int count,
                            const AppPlanRow rows[]);
@@ -87,15 +97,34 @@ RengaErrorCode AppDrawRows(RengaViewer viewer, const AppCurve *curve, int count,
 /* budget.c: what -plan_tokens or -plan_samples take. */
 typedef struct {
   double samples;    /* 0: not asked */
-  double per_sample; /* tokens; 0: samples are counted */
+  double per_sample; /* tokens; 0: a sample has none */
+  bool tokens;       /* they are counted, not samples */
 } AppBudget;
 RengaErrorCode AppReadBudget(RengaComm comm, RengaGraph graph, AppBudget *budget);
 /* Seconds of all its steps, the last of which may be short; steps: their number. */
 double AppTrainingTime(const AppBudget *budget, int64_t batch, double step, double *steps);
-void AppFormatDays(double seconds, size_t size, char text[]); /* "12.3 days" */
-/* A sentence; nodes 0: the plan's devices are counted. */
+void AppFormatDays(double seconds, size_t size, char text[]);  /* "12.3 days" */
+void AppFormatHours(double seconds, size_t size, char text[]); /* "295:12", minutes rounded up */
+/* A sentence; nodes 0: the plan's devices are counted, else all of so many nodes. */
 RengaErrorCode AppPrintBudget(RengaComm comm, const AppBudget *budget, RengaPlan plan,
-                              int64_t nodes);
+                              int64_t nodes, int64_t devices);
+
+/* plantable.c: rows of plans. */
+typedef struct {
+  const char *subject; /* plans for what */
+  int n_along;
+  const char *along[APP_SWEPT]; /* what the rows differ in */
+  const char *compared;         /* title of the column of efficiencies */
+  AppBudget budget;
+  int count;
+  AppPlanRow *rows;
+} AppPlanTable;
+RengaErrorCode AppRefuseOfOnePlan(RengaComm comm); /* options for one plan, before it is long */
+/* view: of -plan_view, NULL where it is not given; the viewer shows the table, not the picture. */
+RengaErrorCode AppOpenPlanTable(RengaComm comm, const char **view, RengaViewer *viewer);
+RengaErrorCode AppPrintPlanTable(RengaViewer viewer, const AppPlanTable *table);
+RengaErrorCode AppDrawPlanTable(RengaComm comm, const char *view, const AppCurve *curve,
+                                const AppPlanTable *table);
 
 /* fields.c: the inputs of a network, as one sample of a data set has them. */
 typedef struct {

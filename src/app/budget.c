@@ -13,17 +13,18 @@ static int64_t CountSampleTokens(const AppFields *fields)
   return most;
 }
 
-static RengaErrorCode FindBudgetTokens(RengaComm comm, RengaGraph graph, AppBudget *budget)
+/* 0 where no input is [batch, sequence] of tokens. */
+static RengaErrorCode FindSampleTokens(RengaComm comm, RengaGraph graph, double *tokens)
 {
-  MPI_Comm printer;
   AppFields fields;
-  RengaCall(RengaObjectGetComm(comm, &printer));
-  RengaCall(AppFindFields(comm, graph, &fields));
-  budget->per_sample = (double)CountSampleTokens(&fields);
+  *tokens = 0;
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  const RengaErrorCode code = AppFindFields(comm, graph, &fields);
+  RengaErrorSetHandler(NULL, NULL);
+  if (code)
+    return RENGA_SUCCESS; /* no network that a data set goes with: its tokens are not known */
+  *tokens = (double)CountSampleTokens(&fields);
   AppFreeFields(&fields);
-  RengaCheck(budget->per_sample > 0, printer, RENGA_ERR_OPTION,
-             "-plan_tokens: no input of the network is [batch, sequence] of tokens; give "
-             "-plan_samples");
   return RENGA_SUCCESS;
 }
 
@@ -37,10 +38,13 @@ RengaErrorCode AppReadBudget(RengaComm comm, RengaGraph graph, AppBudget *budget
   RengaCall(RengaOptionsGetReal("plan_samples", &samples, NULL));
   RengaCheck(tokens == 0 || samples == 0, printer, RENGA_ERR_OPTION,
              "-plan_tokens %g and -plan_samples %g: give one of them", tokens, samples);
+  RengaCall(FindSampleTokens(comm, graph, &budget->per_sample));
   budget->samples = samples;
-  if (tokens == 0) return RENGA_SUCCESS;
-  RengaCall(FindBudgetTokens(comm, graph, budget));
-  budget->samples = tokens / budget->per_sample;
+  budget->tokens = tokens > 0;
+  RengaCheck(!budget->tokens || budget->per_sample > 0, printer, RENGA_ERR_OPTION,
+             "-plan_tokens: no input of the network is [batch, sequence] of tokens; give "
+             "-plan_samples");
+  if (budget->tokens) budget->samples = tokens / budget->per_sample;
   return RENGA_SUCCESS;
 }
 
@@ -60,13 +64,30 @@ void AppFormatDays(double seconds, size_t size, char text[])
     snprintf(text, size, "%.3g days", seconds / 86400);
 }
 
+void AppFormatHours(double seconds, size_t size, char text[])
+{
+  const double minutes = ceil(seconds / 60);
+  snprintf(text, size, "%.0f:%02.0f", floor(minutes / 60), fmod(minutes, 60));
+}
+
+static RengaErrorCode PrintBudgetHours(MPI_Comm printer, double hours, const char *what,
+                                       int64_t count)
+{
+  char text[32];
+  RengaFormatCount(hours * (double)count, sizeof text, text);
+  RengaCall(RengaPrintf(printer, ", %s %s-hours on %lld %s%s", text, what, (long long)count, what,
+                        count == 1 ? "" : "s"));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppPrintBudget(RengaComm comm, const AppBudget *budget, RengaPlan plan,
-                              int64_t nodes)
+                              int64_t nodes, int64_t devices)
 {
   MPI_Comm printer;
   RengaPlanPrediction prediction;
-  int64_t batch, microbatch, used = nodes ? nodes : RengaPlanGetRankCount(plan);
-  char all[32], time[32], hours[32];
+  int64_t batch, microbatch;
+  char all[32], time[32], days[32];
+  double steps;
   if (budget->samples <= 0) return RENGA_SUCCESS;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
@@ -74,15 +95,15 @@ RengaErrorCode AppPrintBudget(RengaComm comm, const AppBudget *budget, RengaPlan
   RengaCheck(prediction.step > 0, printer, RENGA_ERR_OPTION,
              "-plan_tokens, -plan_samples: the plan has no predicted step; give -machine_file, or "
              "-partition_type auto, which measures");
-  const double unit = budget->per_sample > 0 ? budget->per_sample : 1;
-  double steps;
   const double seconds = AppTrainingTime(budget, batch, prediction.step, &steps);
-  RengaFormatCount(budget->samples * unit, sizeof all, all);
-  RengaFormatCount(seconds / 3600 * (double)used, sizeof hours, hours);
-  AppFormatDays(seconds, sizeof time, time);
-  RengaCall(RengaPrintf(printer, "  %s %s: %.0f steps take %s, %s %s-hours on %lld %s%s\n", all,
-                        budget->per_sample > 0 ? "tokens" : "samples", steps, time, hours,
-                        nodes ? "node" : "device", (long long)used, nodes ? "node" : "device",
-                        used == 1 ? "" : "s"));
+  RengaFormatCount(budget->samples * (budget->tokens ? budget->per_sample : 1), sizeof all, all);
+  AppFormatHours(seconds, sizeof time, time);
+  AppFormatDays(seconds, sizeof days, days);
+  RengaCall(RengaPrintf(printer, "  %s %s: %.0f steps take %s hours (%s)", all,
+                        budget->tokens ? "tokens" : "samples", steps, time, days));
+  if (nodes) RengaCall(PrintBudgetHours(printer, seconds / 3600, "node", nodes));
+  RengaCall(PrintBudgetHours(printer, seconds / 3600, "device",
+                             nodes ? devices : RengaPlanGetRankCount(plan)));
+  RengaCall(RengaPrintf(printer, "\n"));
   return RENGA_SUCCESS;
 }

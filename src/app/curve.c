@@ -3,6 +3,7 @@
    give. */
 #include "app.h"
 #include <math.h>
+#include <string.h>
 
 #define LEFT 90.0
 #define RIGHT 760.0
@@ -12,6 +13,18 @@
 typedef struct {
   double low_x, high_x, low_y, high_y; /* logarithms of base 2 */
 } Axes;
+
+static const char *const colours[] = {"#4477aa", "#cc6677", "#228833", "#aa8822",
+                                      "#66aacc", "#aa3377", "#777777", "#000000"};
+enum { N_COLOURS = sizeof colours / sizeof colours[0] };
+
+/* Of names of the user: what would be markup is a blank. */
+static const char *WithoutMarkup(char text[])
+{
+  for (char *at = text; *at; at++)
+    if (strchr("<>&\"'", *at) || (unsigned char)*at < ' ') *at = ' ';
+  return text;
+}
 
 static double PlaceX(const Axes *axes, double devices)
 {
@@ -70,10 +83,10 @@ static RengaErrorCode DrawAxes(RengaViewer viewer, const AppCurve *curve, const 
                                 PlaceY(axes, exp2(y)) + 4, exp2(y)));
   RengaCall(RengaViewerPrintf(
       viewer,
-      "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s (logarithmic)</text>\n"
+      "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s%s</text>\n"
       "<text x=\"%.1f\" y=\"%.1f\">samples/s (logarithmic)%s</text>\n",
-      (LEFT + RIGHT) / 2, BOTTOM + 62, curve->along, LEFT, TOP - 14,
-      curve->ideal ? "; dashed: as many per device as on the fewest that fit" : ""));
+      (LEFT + RIGHT) / 2, BOTTOM + 62, curve->along, curve->words ? "" : " (logarithmic)", LEFT,
+      TOP - 14, curve->ideal ? "; dashed: as many per device as on the fewest that fit" : ""));
   return RENGA_SUCCESS;
 }
 
@@ -88,43 +101,61 @@ static RengaErrorCode DrawIdeal(RengaViewer viewer, const Axes *axes, const AppP
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DrawRow(RengaViewer viewer, const Axes *axes, const AppPlanRow *row)
+/* Below the axis, of a picture with one curve: its layout, or that there is none. */
+static RengaErrorCode DrawShape(RengaViewer viewer, double x, const AppPlanRow *row)
 {
-  const double x = PlaceX(axes, row->place);
-  RengaCall(RengaViewerPrintf(viewer,
-                              "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.4g</text>\n", x,
-                              BOTTOM + 20, row->place));
-  if (!row->fits) {
-    RengaCall(RengaViewerPrintf(
-        viewer,
-        "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"#bb0000\">no room</text>\n", x,
-        BOTTOM + 38));
-    return RENGA_SUCCESS;
-  }
   RengaCall(RengaViewerPrintf(
-      viewer,
-      "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"#555555\">%s</text>\n"
-      "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"#4477aa\"/>\n"
-      "<text x=\"%.1f\" y=\"%.1f\" fill=\"#4477aa\">%.4g (%.0f %%)</text>\n",
-      x, BOTTOM + 38, row->shape, x, PlaceY(axes, row->rate), x + 7, PlaceY(axes, row->rate) + 14,
-      row->rate, 100 * row->efficiency));
+      viewer, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\">%s</text>\n", x,
+      BOTTOM + 38, row->fits ? "#555555" : "#bb0000", row->fits ? row->shape : "no room"));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DrawCurve(RengaViewer viewer, const Axes *axes, int count,
-                                const AppPlanRow rows[])
+static RengaErrorCode DrawRow(RengaViewer viewer, const AppCurve *curve, const Axes *axes,
+                              const AppPlanRow *row)
 {
-  const char *command = "M";
-  RengaCall(RengaViewerPrintf(viewer, "<path fill=\"none\" stroke=\"#4477aa\" d=\""));
+  const double x = PlaceX(axes, row->place), y = row->fits ? PlaceY(axes, row->rate) : 0;
+  const bool single = curve->n_curves == 1;
+  char label[APP_SWEPT_VALUE];
+  if (curve->words)
+    snprintf(label, sizeof label, "%s", row->value[0]);
+  else
+    snprintf(label, sizeof label, "%.4g", row->place);
+  if (row->curve == 0)
+    RengaCall(RengaViewerPrintf(viewer,
+                                "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x,
+                                BOTTOM + 20, WithoutMarkup(label)));
+  if (single) RengaCall(DrawShape(viewer, x, row));
+  if (!row->fits) return RENGA_SUCCESS;
+  RengaCall(RengaViewerPrintf(viewer,
+                              "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"><title>%s: "
+                              "%.4g samples/s</title></circle>\n",
+                              x, y, colours[row->curve % N_COLOURS], row->shape, row->rate));
+  if (single)
+    RengaCall(RengaViewerPrintf(
+        viewer, "<text x=\"%.1f\" y=\"%.1f\" fill=\"#4477aa\">%.4g (%.0f %%)</text>\n", x + 7,
+        y + 14, row->rate, 100 * row->efficiency));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DrawCurve(RengaViewer viewer, const AppCurve *curve, int which,
+                                const Axes *axes, int count, const AppPlanRow rows[])
+{
+  const char *colour = colours[which % N_COLOURS], *command = "M";
+  RengaCall(RengaViewerPrintf(viewer, "<path fill=\"none\" stroke=\"%s\" d=\"", colour));
   for (int i = 0; i < count; i++) {
-    if (!rows[i].fits || !HasPlace(&rows[i])) continue;
+    if (rows[i].curve != which || !rows[i].fits || !HasPlace(&rows[i])) continue;
     RengaCall(RengaViewerPrintf(viewer, "%s%.1f %.1f", command, PlaceX(axes, rows[i].place),
                                 PlaceY(axes, rows[i].rate)));
     command = "L";
   }
   RengaCall(RengaViewerPrintf(viewer, "\" stroke-width=\"1.5\"/>\n"));
   for (int i = 0; i < count; i++)
-    if (HasPlace(&rows[i])) RengaCall(DrawRow(viewer, axes, &rows[i]));
+    if (rows[i].curve == which && HasPlace(&rows[i]))
+      RengaCall(DrawRow(viewer, curve, axes, &rows[i]));
+  if (curve->n_curves > 1)
+    RengaCall(RengaViewerPrintf(viewer, "<text x=\"%.1f\" y=\"%.1f\" fill=\"%s\">%s</text>\n", LEFT,
+                                BOTTOM + 86 + 16.0 * which, colour,
+                                WithoutMarkup(curve->names[which])));
   return RENGA_SUCCESS;
 }
 
@@ -133,18 +164,20 @@ RengaErrorCode AppDrawRows(RengaViewer viewer, const AppCurve *curve, int count,
 {
   Axes axes;
   const AppPlanRow *first = FindFirstPoint(count, rows);
+  const int height = 530 + (curve->n_curves > 1 ? 16 * curve->n_curves : 0);
   RengaCall(RengaViewerPrintf(
       viewer,
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"820\" height=\"530\" "
-      "viewBox=\"0 0 820 530\" font-family=\"sans-serif\" font-size=\"12\">\n"
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"820\" height=\"%d\" "
+      "viewBox=\"0 0 820 %d\" font-family=\"sans-serif\" font-size=\"12\">\n"
       "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
       "<text x=\"%.1f\" y=\"30\" font-size=\"16\" font-weight=\"bold\">%s on %s</text>\n",
-      LEFT, first ? "predicted throughput" : "nothing fits", curve->title));
+      height, height, LEFT, first ? "predicted throughput" : "nothing fits", curve->title));
   if (first) {
     FindAxes(curve, count, rows, first, &axes);
     RengaCall(DrawAxes(viewer, curve, &axes));
     if (curve->ideal) RengaCall(DrawIdeal(viewer, &axes, first));
-    RengaCall(DrawCurve(viewer, &axes, count, rows));
+    for (int c = 0; c < curve->n_curves; c++)
+      RengaCall(DrawCurve(viewer, curve, c, &axes, count, rows));
   }
   RengaCall(RengaViewerPrintf(viewer, "</svg>\n"));
   return RENGA_SUCCESS;

@@ -62,7 +62,7 @@ static const Command commands[] = {
     {"info", AppInfo, "renga info -graph NETWORK, -checkpoint FILE|FOLDER, or -device", 0, 0,
      "|Graph|Device|", false},
     {"plan", AppPlan, "renga plan -graph NETWORK [options], or renga plan -plan_diff FILE FILE", 0,
-     1, PLANNING, false},
+     APP_SWEPT - 1, PLANNING, false},
     {"profile", AppProfile, "renga profile -graph NETWORK [options]", 0, 0,
      "|Graph|Device|Communication|Machine|Profile|Optimizer|", false},
     {"data", AppData, "renga data KIND FILES OUT [options]", 1, 1000, "|Making data sets|", true},
@@ -134,10 +134,11 @@ static const RengaOptionRow rows[] = {
     ROW("plan_diff", STRING, NULL, NULL, 0, 0,
         "plan: this plan's file, and after it that of another, to be compared"),
     ROW("plan_tokens", REAL, "0", NULL, 0, 1e18,
-        "plan: tokens of a whole training, for the time and the node-hours that it takes"),
+        "plan: tokens of a whole training, for its steps, time, node-hours and device-hours"),
     ROW("plan_samples", REAL, "0", NULL, 0, 1e18, "plan: the same in samples"),
     ROW("plan_sweep", STRING, NULL, NULL, 0, 0,
-        "plan on a machine: a table for OPTION:VALUE,VALUE,..., as batch_size:512,1024"),
+        "plan on a machine: a table for OPTION:VALUE,VALUE,..., as batch_size:512,1024; several, "
+        "with spaces between them, for all combinations"),
     ROW("vocabulary_file", STRING, NULL, NULL, 0, 0,
         "data text, pairs: a vocabulary that was kept, a data set with one, or a tokenizer.json; "
         "generate: the same"),

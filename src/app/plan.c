@@ -154,7 +154,8 @@ static RengaErrorCode ForecastMemory(const App *app, RengaGraph graph, RengaPlan
 }
 
 /* On standard output, with what the options ask beside the plan; nodes 0: of no machine. */
-static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan, int64_t nodes)
+static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan, int64_t nodes,
+                                int64_t devices)
 {
   RengaViewer viewer = NULL;
   RengaPlanPrediction prediction;
@@ -166,18 +167,19 @@ static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan
   RengaCall(code);
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   if (prediction.step <= 0) RengaCall(ShowSchedule(app, graph, plan, true));
-  RengaCall(AppPrintBudget(app->comm, &budget, plan, nodes));
+  RengaCall(AppPrintBudget(app->comm, &budget, plan, nodes, devices));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan, int64_t nodes)
+static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan, int64_t nodes,
+                               int64_t devices)
 {
   const char *view;
   bool given = false, drawn = false;
   RengaCall(RengaOptionsGetString("plan_view", &view, &given));
   RengaCall(ForecastMemory(app, graph, plan));
   RengaCall(AppViewPlan(app->comm, plan));
-  if (!given) RengaCall(PrintPlan(app, graph, plan, nodes));
+  if (!given) RengaCall(PrintPlan(app, graph, plan, nodes, devices));
   RengaCall(RengaOptionsGetString("schedule_view", &view, &drawn));
   if (drawn) RengaCall(ShowSchedule(app, graph, plan, false));
   return RENGA_SUCCESS;
@@ -216,42 +218,39 @@ static RengaErrorCode CompareWithPlan(const App *app, const char *file, const ch
 }
 
 /* Whether plans are to be compared instead of made. */
-static RengaErrorCode FindFiles(const App *app, const char **file, bool *given)
+static RengaErrorCode FindFiles(const App *app, bool swept, const char **file, bool *given)
 {
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(app->comm, &printer));
   RengaCall(RengaOptionsGetString("plan_diff", file, given));
-  RengaCheck(!*given || app->n_words == 1, printer, RENGA_ERR_OPTION,
+  RengaCheck(!*given || !swept, printer, RENGA_ERR_OPTION,
+             "-plan_diff compares plans, and -plan_sweep makes some: give one of them");
+  RengaCheck(!*given || app->n_words >= 1, printer, RENGA_ERR_OPTION,
              "-plan_diff %s needs the file of another plan after it", *file);
-  RengaCheck(*given || app->n_words == 0, printer, RENGA_ERR_OPTION,
-             "renga plan: what is \"%s\" for? (options begin with a dash)", app->words[0]);
+  RengaCheck(swept || app->n_words <= (*given ? 1 : 0), printer, RENGA_ERR_OPTION,
+             "renga plan: what is \"%s\" for? (options begin with a dash)",
+             app->words[*given ? 1 : 0]);
   return RENGA_SUCCESS;
 }
 
-/* On the machine that the options name: one plan, or a table for several numbers of its nodes, or
-   values of an option. */
+/* On the machine that the options name: one plan, or a table for several numbers of its nodes. */
 static RengaErrorCode PlanMachine(const App *app, RengaGraph graph)
 {
   RengaMachine machine = NULL;
   RengaPlan plan = NULL;
   const int64_t *nodes;
-  const char *sweep;
   int64_t devices = 0, per_node = 1;
   int count = 0;
-  bool swept;
-  RengaCall(RengaOptionsGetString("plan_sweep", &sweep, &swept));
   RengaCall(RengaMachineCreate(app->comm, &machine));
   RengaErrorCode code = RengaMachineSetFromOptions(machine);
   if (!code) code = RengaMachineGetNodeCounts(machine, &count, &nodes);
   if (!code) code = RengaMachineGetDeviceCount(machine, &devices);
   if (!code) code = RengaMachineGetDevicesPerNode(machine, &per_node);
-  if (!code && swept)
-    code = AppPlanSweep(app->comm, graph, machine, sweep);
-  else if (!code && count > 1)
+  if (!code && count > 1)
     code = AppPlanNodes(app->comm, graph, machine);
   else if (!code)
     code = AppPlanMachine(app->comm, graph, 0, &plan);
-  if (!code && plan) code = ShowPlan(app, graph, plan, devices / per_node);
+  if (!code && plan) code = ShowPlan(app, graph, plan, devices / per_node, devices);
   if (plan) RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaMachineDestroy(&machine));
   RengaCall(code);
@@ -269,7 +268,7 @@ static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
   if (!code) code = RengaPartitionSetFromOptions(partition);
   if (!code) code = RengaPartitionSolve(partition, &plan);
   if (!code && open) code = RengaPlanSetAvailableRanks(plan, 0);
-  if (!code) code = ShowPlan(app, graph, plan, 0);
+  if (!code) code = ShowPlan(app, graph, plan, 0, 0);
   if (plan) RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaPartitionDestroy(&partition));
   RengaCall(code);
@@ -279,15 +278,10 @@ static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
 static RengaErrorCode MakeOwnPlan(const App *app)
 {
   RengaGraph graph = NULL;
-  MPI_Comm printer;
-  const char *file, *sweep, *view;
-  bool machine = false, swept = false, drawn;
-  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  const char *file, *view;
+  bool machine = false, drawn;
   RengaCall(RengaOptionsGetString("machine_file", &file, &machine));
-  RengaCall(RengaOptionsGetString("plan_sweep", &sweep, &swept));
   RengaCall(AppReadScheduleView(app->comm, &view, &drawn)); /* a file that cannot be written */
-  RengaCheck(machine || !swept, printer, RENGA_ERR_OPTION,
-             "-plan_sweep %s is for a machine: give -machine_file", sweep);
   RengaCall(AppLoadGraph(app->comm, NULL, &graph));
   const RengaErrorCode code = machine ? PlanMachine(app, graph) : PlanRanks(app, graph);
   RengaCall(RengaGraphDestroy(&graph));
@@ -297,9 +291,13 @@ static RengaErrorCode MakeOwnPlan(const App *app)
 
 RengaErrorCode AppPlan(const App *app)
 {
-  const char *file = NULL;
-  bool compare = false;
-  RengaCall(FindFiles(app, &file, &compare));
-  RengaCall(compare ? CompareWithPlan(app, file, app->words[0]) : MakeOwnPlan(app));
+  const char *file = NULL, *sweep;
+  bool compare = false, swept = false;
+  RengaCall(RengaOptionsGetString("plan_sweep", &sweep, &swept));
+  RengaCall(FindFiles(app, swept, &file, &compare));
+  if (compare)
+    RengaCall(CompareWithPlan(app, file, app->words[0]));
+  else
+    RengaCall(swept ? AppPlanSweep(app) : MakeOwnPlan(app));
   return RENGA_SUCCESS;
 }

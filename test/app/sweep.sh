@@ -1,0 +1,88 @@
+#!/bin/sh
+# renga plan -plan_tokens: steps, walltime, node-hours and device-hours agree. -plan_sweep: plans for
+# values of one option and of several, as a table and a picture; what is refused before anything is planned.
+. "${0%/*}/common.sh"
+
+machine="plan -graph $gpt -machine_file v100 -batch_size 32"
+
+# 16 tokens per sample, 512 per step. The step is printed with three digits.
+accepts 1 $machine -machine_nodes 2 -plan_tokens 300e9
+says "300 G tokens: 585937500 steps take "
+says " on 2 nodes, "
+says " device-hours on 16 devices"
+awk '/predicted:/ { step = $2 * ($3 == "us" ? 1e-6 : $3 == "ms" ? 1e-3 : 1) }
+  /tokens: / {
+    for (i = 1; i < NF; i++) {
+      if ($i == "take") { split($(i + 1), time, ":"); hours = time[1] + time[2] / 60 }
+      if ($i == "steps") steps = $(i - 1)
+      if ($i == "node-hours") nodes = $(i - 1)
+    }
+    days = $0; sub(/.*[(]/, "", days); sub(/ days.*/, "", days)
+    good = hours > 1 && near(hours, steps * step / 3600) && near(hours, 24 * days) && near(nodes, 2 * hours)
+  }
+  function near(a, b) { return a > 0.99 * b && a < 1.01 * b }
+  END { exit !good }' out || fail "steps, time and node-hours do not agree"
+
+# row NUMBER: the columns of a row of the table; a unit is with its number, and % is left out.
+row() {
+  sed -n "/^ .*[0-9] x [0-9]/p" out | sed -n "$1p" | sed -e 's/ \([KMGT]*iB\) / \1 /' -e 's/ x /x/g' -e 's/ %//g' -e 's/\([0-9]\) \([um]*s\|days\|hours\|[KMGT]*i*B\) /\1\2 /g'
+}
+accepts 1 $machine -machine_nodes 1,2,4 -plan_tokens 300e9
+[ "$(row '1,$' | wc -l)" -eq 3 ] || fail "not three rows"
+row '1,$' | awk '{
+    nodes = $1; split($(NF - 3), time, ":"); hours = time[1] + time[2] / 60; tokens = $10
+    good = $(NF - 4) == 585937500 && near($(NF - 1), nodes * hours) && near($NF, 8 * nodes * hours) &&
+      near(hours, 300e9 / tokens / 3600) && near(tokens, 16 * $9)
+    bad += !good
+  }
+  function near(a, b) { return a > 0.99 * b && a < 1.01 * b }
+  END { exit bad || NR != 3 }' || fail "the table's numbers do not agree"
+refuses 1 "give -plan_samples" plan -graph $mlp -machine_file v100 -batch_size 8 -plan_tokens 1e9
+accepts 1 plan -graph $mlp -machine_file v100 -machine_nodes 1,2 -batch_size 8 -plan_samples 1e9
+lacks "tokens/s"
+
+# Two options: all combinations. A row is what the plan itself says.
+accepts 1 $machine -machine_nodes 1 -plan_sweep batch_size:8,16,64 microbatch_size:1,2 -plan_view draw:grid.svg
+[ "$(row '1,$' | wc -l)" -eq 6 ] || fail "not six rows"
+[ "$(row '1,$' | awk '{ printf "%s/%s ", $1, $2 }')" = "8/1 8/2 16/1 16/2 64/1 64/2 " ] || fail "other values"
+says "most samples per second: batch_size "
+[ "$(grep -c '<circle' grid.svg)" -eq 6 ] || fail "not six points"
+[ "$(grep -c '<path fill="none"' grid.svg)" -eq 2 ] || fail "not two curves"
+grep -q '>microbatch_size 2<' grid.svg || fail "a curve without a name"
+if command -v xmllint >/dev/null; then xmllint --noout grid.svg || fail "not well-formed"; fi
+step=$(sed -n 's/^ *16  *2  .*iB  *\([0-9.]* [um]*s\) .*/\1/p' out)
+accepts 1 $machine -machine_nodes 1 -batch_size 16 -microbatch_size 2
+says "predicted: ${step:-none} per step"
+mv grid.svg words.svg
+accepts 1 $machine -machine_nodes 1 -plan_sweep "batch_size:8,16,64  microbatch_size:1,2" -plan_view draw:grid.svg
+cmp -s grid.svg words.svg || fail "another table in one word than in two"
+
+# Words in place of numbers; several numbers of nodes beside them; what a machine cannot do is a row.
+accepts 1 $machine -machine_file dgx-a100 -machine_nodes 1 -plan_sweep precision:fp32,bf16 -plan_view draw:words.svg
+[ "$(row '1,$' | wc -l)" -eq 2 ] || fail "not two rows"
+[ "$(grep -c '<circle' words.svg)" -eq 2 ] || fail "not two points"
+grep -q '>bf16<' words.svg || fail "a place without its word"
+row 1 | awk '{ exit !($7 != "") }' || fail "no memory"
+[ "$(row 1 | awk '{ print $7 }')" != "$(row 2 | awk '{ print $7 }')" ] || fail "the network was not read anew"
+accepts 1 $machine -machine_nodes 1,2 -plan_sweep precision:fp32,bf16
+[ "$(row '1,$' | wc -l)" -eq 2 ] || fail "not two rows of fp32"
+[ "$(grep -c '^ .*is refused$' out)" -eq 2 ] || fail "not two rows of bf16"
+says "precision bf16, machine_nodes 2: "
+says "matrix_rate_bfloat16"
+accepts 2 $machine -plan_sweep machine_file:v100,mdx-cpu
+says "plans for several machines"
+accepts 1 $machine -machine_nodes 1 -plan_sweep partition_stages:1,200
+says "partition_stages 200: 200 stages, but the network has only"
+
+refuses 2 "did you mean batch_size?" $machine -plan_sweep batchsize:8
+refuses 1 "-batch_size x: not a whole number" $machine -plan_sweep batch_size:8,x
+refuses 1 "-plan_sweep, machine_nodes 0: -machine_nodes 0" $machine -plan_sweep machine_nodes:1,0
+refuses 1 "there is no machine \"nosuch\"" $machine -plan_sweep machine_file:v100,nosuch
+refuses 1 "at most 64 values, none empty" $machine -plan_sweep "batch_size:$(seq -s, 1 2000)"
+refuses 1 "more than 64 plans" $machine -plan_sweep "batch_size:$(seq -s, 1 30)" microbatch_size:1,2,4
+refuses 1 "none empty, please" $machine -plan_sweep batch_size:
+refuses 1 "-plan_sweep is empty" $machine -plan_sweep ""
+refuses 1 "has batch_size twice" $machine -plan_sweep batch_size:8,16 batch_size:1
+refuses 1 "-plan_sweep foo: write OPTION:VALUE" $machine -plan_sweep batch_size:8,16 foo
+refuses 1 "give one of them" $machine -plan_sweep batch_size:8,16 -plan_diff a b
+finish
