@@ -59,7 +59,7 @@ RengaErrorCode RengaCommGather(RengaComm comm, const void *mine, size_t bytes, v
    A rank accumulates its contiguous leaves into the maximal tree nodes inside its range. */
 typedef struct {
   int64_t first, count; /* the leaves under this tree node */
-  void *data;
+  void *data;           /* their sum */
 } RengaPartialSum;
 #define RENGA_COMM_TREE_PIECES 128 /* no rank ever holds more */
 /* Who adds: whoever owns the memory that the vectors are in. begin: y += x, which may be done
@@ -67,7 +67,7 @@ typedef struct {
 typedef struct {
   RengaErrorCode (*begin)(void *user, RengaDataType type, int64_t count, void *y, const void *x);
   RengaErrorCode (*test)(void *user, bool *done);
-  void *user;
+  void *user; /* handed to both */
 } RengaCommAdder;
 /* How many partial sums a rank with leaves [first, last) of n_leaves may hold at once: buffers
    needed. chains: leaves are made of several summands, one after the other. */
@@ -118,30 +118,30 @@ typedef struct {
   RengaErrorCode (*test)(void *user, int place, bool *done, size_t *bytes);
   RengaErrorCode (*together)(void *user, bool begin);
   RengaErrorCode (*take)(void *user);
-  void *user;
+  void *user; /* handed to each of them */
 } RengaCommCarrier;
 /* Who takes the pieces of a sum instead of an adder that adds them by the tree: elements
    [at, at + count) of the vector, which are this rank's to keep, of the pieces of all ranks,
    ascending. What is there may be written over. */
 typedef struct {
   RengaErrorCode (*take)(void *user, int64_t at, int64_t count, void *const piece[]);
-  void *user;
+  void *user; /* handed to it */
 } RengaCommFolder;
 /* Sums over all ranks of comm, several at once: all ranks begin them in the same order, and test
    and end them in any. Rank r holds leaves [leaves[r], leaves[r+1]), already summed into pieces.
    What is not said to be this rank's own is the same on all ranks. */
 typedef struct {
-  RengaBlocks blocks; /* who adds up which elements of the vectors */
-  RengaDataType type; /* any that the adder knows */
-  int64_t n_leaves;
+  RengaBlocks blocks;            /* who adds up which elements of the vectors */
+  RengaDataType type;            /* any that the adder knows */
+  int64_t n_leaves;              /* over all ranks */
   const int64_t *leaves;         /* [size + 1] */
   const RengaPartialSum *pieces; /* this rank's, as RengaCommTreePieces says */
   void *result;                  /* this rank's; may be pieces[0].data */
   void *work;                    /* this rank's, 64-byte aligned */
-  size_t work_bytes;
-  RengaCommAdder adder;
-  RengaCommCarrier carrier;
-  RengaCommFolder folder; /* of a reduce-scatter: take NULL: none; else there is no result */
+  size_t work_bytes;             /* bytes of it */
+  RengaCommAdder adder;          /* who adds the vectors */
+  RengaCommCarrier carrier;      /* who carries them */
+  RengaCommFolder folder;        /* of a reduce-scatter: take NULL: none; else there is no result */
 } RengaCommSumTask;
 /* A sum that goes on, from RengaCommSumBegin to RengaCommSumEnd or RengaCommSumCancel. */
 typedef struct _RengaCommSum *RengaCommSum;

@@ -66,8 +66,8 @@ RengaErrorCode RengaEventDestroy(RengaDevice device, RengaEvent *event);
 
 /* What a kernel may know of the run: enough to draw the same random numbers on any layout. */
 typedef struct {
-  uint64_t seed;
-  int64_t step;
+  uint64_t seed;   /* of the run */
+  int64_t step;    /* number of the step, from 0 */
   int64_t sample;  /* number of the micro-batch's first sample in the step's global batch */
   int64_t samples; /* in this micro-batch */
   bool training;   /* false: Dropout is the identity, BatchNormalization uses running statistics */
@@ -76,17 +76,17 @@ typedef struct {
    shapes; in, out: one pointer for each. It may allocate nothing that it keeps, and its result may
    depend on nothing but these. */
 typedef struct {
-  const char *op;
+  const char *op; /* name of the operator */
   RengaErrorCode (*run)(const RengaOpCall *call, const RengaKernelContext *context,
                         const void *const in[], void *const out[], void *user);
-  void *user;
+  void *user; /* handed to run */
 } RengaKernelRule;
 /* A type of device from outside: its memory, and as much as it has of the rest. Work that is queued
    later than its call returns needs all nine functions of streams and events; stream NULL is the
    default one. struct _RengaStream and struct _RengaEvent are then the program's own. */
 typedef struct {
-  const char *name;
-  bool host; /* the host may use its pointers */
+  const char *name; /* of the type, as -device_type takes it */
+  bool host;        /* the host may use its pointers */
   RengaErrorCode (*malloc)(size_t bytes, void **pointer, void *user); /* 64-byte aligned */
   RengaErrorCode (*free)(size_t bytes, void **pointer, void *user);
   RengaErrorCode (*copy)(RengaStream stream, RengaCopyKind kind, void *to, const void *from,
@@ -107,7 +107,7 @@ typedef struct {
   RengaErrorCode (*compute)(RengaStream stream, const RengaOpCall *call,
                             const RengaKernelContext *context, const void *const in[],
                             void *const out[], void *user);
-  void *user;
+  void *user; /* handed to each of them */
 } RengaDeviceRule;
 RengaErrorCode RengaDeviceRegister(const RengaDeviceRule *rule);
 RengaErrorCode RengaKernelRegister(const RengaKernelRule *rule);
@@ -124,9 +124,9 @@ RengaErrorCode RengaKernelDestroy(RengaKernel *kernel);
    are refused, but for values beside parameters and conversions. Work is queued; tables are copied.
    A result depends neither on the number of threads nor on what else comes in the same call. */
 typedef struct {
-  void *data;
-  RengaDataType type;
-  int64_t count;
+  void *data;         /* first element, in the device's memory */
+  RengaDataType type; /* of the elements */
+  int64_t count;      /* number of elements */
 } RengaVector;
 /* y = x, rounded to nearest even. float32 to and from bfloat16 and float16, or of one type. */
 RengaErrorCode RengaDeviceConvert(RengaDevice device, RengaStream stream, int64_t count,
@@ -141,8 +141,8 @@ RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, 
 typedef struct {
   int64_t width;        /* elements of a row; 0: all of the table is updated */
   const int64_t *index; /* [most] in ascending order, each once; *count of them are there */
-  const int64_t *count;
-  int64_t most;
+  const int64_t *count; /* how many rows are touched */
+  int64_t most;         /* how many there may be at most */
 } RengaRows;
 /* What is updated in one step: all vectors have as many elements, but for the gradient of rows,
    [most][width], row i of which is that of row index[i] of parameter and moments. */
@@ -156,14 +156,14 @@ typedef struct {
 } RengaParameterUpdate;
 /* The numbers of one step of stochastic gradient descent. */
 typedef struct {
-  double learning_rate, momentum, dampening;
-  bool nesterov, first; /* first: momentum = gradient */
+  double learning_rate, momentum, dampening; /* of this step */
+  bool nesterov, first;                      /* first: momentum = gradient */
 } RengaSgdStep;
 /* The numbers of one step of Adam or AdamW. */
 typedef struct {
-  double learning_rate, beta1, beta2, epsilon;
-  bool decoupled; /* adamw */
-  int64_t step;   /* 1, 2, … for the bias corrections */
+  double learning_rate, beta1, beta2, epsilon; /* of this step */
+  bool decoupled;                              /* adamw */
+  int64_t step;                                /* 1, 2, … for the bias corrections */
 } RengaAdamStep;
 /* A gradient is read as scale * gradient[i]. */
 RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,

@@ -28,7 +28,7 @@ typedef enum {
 } RengaInitKind;
 /* The first values of one parameter or state. */
 typedef struct {
-  RengaInitKind kind;
+  RengaInitKind kind;    /* which of the members below count */
   double a, b;           /* constant a; normal mean a deviation b; uniform in [a, b) */
   char *file;            /* RENGA_INIT_FILE: raw little-endian data, owned */
   int64_t offset, bytes; /* in file; bytes 0: from offset to what the shape needs */
@@ -38,8 +38,8 @@ typedef struct {
 
 /* Read-only views, lent by the graph until it changes. */
 typedef struct {
-  char *name;
-  RengaValueKind kind;
+  char *name;           /* in the network */
+  RengaValueKind kind;  /* where it comes from */
   RengaTensorSpec spec; /* symbolic: -c is c times the batch; its type is the network's */
   RengaDataType stored; /* the type that its elements are kept in while the network runs */
   int producer;         /* node, -1 where none */
@@ -48,8 +48,8 @@ typedef struct {
   bool differentiable;  /* floating and depends on a parameter that is not frozen */
   bool frozen;          /* a parameter that is not updated */
   bool in_order;        /* in the dimension of the batch one sample follows another, once through */
-  RengaInit init;
-  void *data; /* of a constant, owned */
+  RengaInit init;       /* first values of a parameter or state */
+  void *data;           /* of a constant, owned */
 } RengaGraphValue;
 
 /* The part of a step that a node belongs to. */
@@ -60,12 +60,12 @@ typedef enum {
 } RengaPhase;
 /* One use of an operator in a graph: a view that the graph lends until it changes. */
 typedef struct {
-  char *name;
-  const RengaOperator *op;
-  RengaAttributes attributes;
-  int n_in, n_out;
-  RengaValue *in, *out; /* RENGA_VALUE_NONE where absent */
-  RengaPhase phase;
+  char *name;                 /* in the network */
+  const RengaOperator *op;    /* what it computes */
+  RengaAttributes attributes; /* settings of the operator */
+  int n_in, n_out;            /* numbers of inputs and outputs */
+  RengaValue *in, *out;       /* RENGA_VALUE_NONE where absent */
+  RengaPhase phase;           /* the part of a step */
   int id; /* position in the whole network, in subgraphs too; of a gradient: its forward node's */
   bool wide; /* -precision_keep names it: what it makes is kept as the network says */
 } RengaGraphNode;
@@ -196,7 +196,7 @@ typedef struct {
 /* The gradient of an operator from outside is another one. Its inputs are the operator's inputs,
    its outputs, their gradients; its outputs are the gradients of the floating inputs. */
 typedef struct {
-  const char *op, *gradient;
+  const char *op, *gradient; /* names of the operator and of that of its gradient */
 } RengaGradientRule;
 RengaErrorCode RengaGradientRegister(const RengaGradientRule *rule);
 RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const RengaValue seeds[],

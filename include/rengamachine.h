@@ -9,7 +9,7 @@ typedef struct _p_RengaMachine *RengaMachine;
 
 /* One device: what a machine file says of it. Peak rates times efficiencies are what is reached. */
 typedef struct {
-  const char *name;
+  const char *name;        /* as the machine file has it */
   int64_t memory;          /* bytes that a rank may use */
   double matrix_rate;      /* FLOP/s of matrix products and convolutions, float32 */
   double vector_rate;      /* FLOP/s of everything else */
@@ -23,7 +23,7 @@ typedef struct {
 
 /* Devices that share a level (0: a node, 1: the nodes of a switch, …) talk over its links. */
 typedef struct {
-  const char *name;
+  const char *name;        /* of the level, as the machine file has it */
   int64_t devices;         /* of a group of this level, all below included */
   double latency;          /* seconds */
   double bandwidth;        /* bytes/s of one device to another of the group, one direction */

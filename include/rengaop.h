@@ -37,9 +37,9 @@ int64_t RengaVectorPieces(int64_t count); /* of a vector of so many elements, th
 #define RENGA_MAX_DIM 8 /* dimensions of a tensor at most */
 /* A shape. In a graph a dimension -c means c times the batch; kernels see concrete ones. */
 typedef struct {
-  RengaDataType type;
-  int ndim; /* -1: an optional input that is absent */
-  int64_t dim[RENGA_MAX_DIM];
+  RengaDataType type;         /* of the elements */
+  int ndim;                   /* -1: an optional input that is absent */
+  int64_t dim[RENGA_MAX_DIM]; /* extents, of which ndim count */
 } RengaTensorSpec;
 int64_t RengaTensorSpecCount(const RengaTensorSpec *spec); /* elements of a concrete shape */
 size_t RengaTensorSpecBytes(const RengaTensorSpec *spec);
@@ -90,17 +90,17 @@ typedef enum {
 } RengaAttributeKind;
 /* A named value that a node gives its operator. */
 typedef struct {
-  char *name; /* owned, as the arrays are */
-  RengaAttributeKind kind;
-  int count; /* of ints or reals */
-  int64_t *ints;
-  double *reals;
-  char *string;
+  char *name;              /* owned, as the arrays are */
+  RengaAttributeKind kind; /* which of the members below counts */
+  int count;               /* of ints or reals */
+  int64_t *ints;           /* of whole numbers */
+  double *reals;           /* of real numbers */
+  char *string;            /* of a text */
 } RengaAttribute;
 /* Attributes: a short list of named values, owned. */
 typedef struct {
-  int count;
-  RengaAttribute *row;
+  int count;           /* number of rows */
+  RengaAttribute *row; /* [count] */
 } RengaAttributes;
 RengaErrorCode RengaAttributesSetInt(RengaAttributes *attributes, const char *name, int64_t value);
 RengaErrorCode RengaAttributesSetInts(RengaAttributes *attributes, const char *name, int count,
@@ -127,11 +127,11 @@ typedef struct RengaOperator RengaOperator;
 /* One use of an operator, all shapes concrete. An operator marked RENGA_OP_OUTPUT_GIVEN takes
    out[i].dim from the caller and only checks them; the others fill out[]. */
 typedef struct {
-  const RengaOperator *op;
-  const RengaAttributes *attributes;
-  int n_in, n_out;
-  const RengaTensorSpec *in;
-  RengaTensorSpec *out;
+  const RengaOperator *op;           /* which operator */
+  const RengaAttributes *attributes; /* its settings */
+  int n_in, n_out;                   /* numbers of inputs and outputs */
+  const RengaTensorSpec *in;         /* [n_in] */
+  RengaTensorSpec *out;              /* [n_out] */
 } RengaOpCall;
 
 /* Flags of an operator, which are added up: what planner and runtime may rely on. */
@@ -146,7 +146,7 @@ enum {
 };
 /* A row of the table of operators. */
 struct RengaOperator {
-  const char *name;
+  const char *name;                           /* as ONNX has it, if it does */
   int min_in, max_in, min_out, max_out;       /* max -1: any number */
   unsigned flags;                             /* RENGA_OP_... */
   RengaErrorCode (*shape)(RengaOpCall *call); /* fills or checks out[] */

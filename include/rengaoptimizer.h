@@ -17,17 +17,17 @@ typedef struct {
   double scale;                       /* the gradient is to be multiplied by it: clipping */
   int64_t step;                       /* 0-based */
   int64_t count;                      /* elements of parameter, gradient and each moment */
-  float *parameter;
-  const float *gradient;
-  float *const *moment; /* [moments], zero before the first step */
+  float *parameter;                   /* updated in place */
+  const float *gradient;              /* before it is scaled */
+  float *const *moment;               /* [moments], zero before the first step */
 } RengaOptimizerTask;
 /* A type from outside. moment_names: of what is kept for each element, as checkpoints call it. */
 typedef struct {
-  const char *name;
-  int n_moments;
-  const char *const *moment_names;
+  const char *name;                /* of the type */
+  int n_moments;                   /* numbers kept for each element */
+  const char *const *moment_names; /* [n_moments] */
   RengaErrorCode (*update)(const RengaOptimizerTask *task, void *user);
-  void *user;
+  void *user; /* handed to update */
 } RengaOptimizerRule;
 RengaErrorCode RengaOptimizerRegister(const RengaOptimizerRule *rule);
 

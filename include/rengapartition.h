@@ -19,9 +19,9 @@ typedef struct _p_RengaPartition *RengaPartition;
 /* A type from outside. cut fills first[1 … stages - 1], the node with which each stage begins;
    first[0] is 0. */
 typedef struct {
-  const char *name;
+  const char *name; /* of the type, as -partition_type takes it */
   RengaErrorCode (*cut)(RengaGraph graph, int stages, int first[], void *user);
-  void *user;
+  void *user; /* handed to cut */
 } RengaPartitionRule;
 RengaErrorCode RengaPartitionRegister(const RengaPartitionRule *rule);
 

@@ -8,7 +8,7 @@ RENGA_BEGIN_DECLS
 
 /* Elements start[d] to start[d] + extent[d] - 1 in each dimension d of a tensor. */
 typedef struct {
-  int64_t start[RENGA_MAX_DIM], extent[RENGA_MAX_DIM];
+  int64_t start[RENGA_MAX_DIM], extent[RENGA_MAX_DIM]; /* one for each dimension */
 } RengaRectangle;
 RengaErrorCode RengaRectangleWhole(const RengaTensorSpec *spec, RengaRectangle *whole);
 int64_t RengaRectangleCount(const RengaTensorSpec *spec, const RengaRectangle *rectangle);

@@ -42,7 +42,7 @@ RengaErrorCode RengaPipelineDestroy(RengaPipeline *pipeline);
 typedef struct {
   int64_t samples; /* in this step, over all replicas */
   RengaErrorCode (*read)(void *user, int field, int64_t first, int64_t count, void *buffer);
-  void *user;
+  void *user; /* handed to read */
 } RengaBatch;
 /* Collective. loss is the mean over the whole batch, the same bits on every rank. */
 RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch, double *loss);
@@ -111,7 +111,7 @@ RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *nam
                                          const float buffer[]);
 /* One parameter or state of the network, whichever rank has it. */
 typedef struct {
-  const char *name;
+  const char *name;     /* in the network, lent */
   RengaTensorSpec spec; /* whole logical shape */
   bool frozen, state;   /* state: not trained, running statistics */
 } RengaPipelineParameter;

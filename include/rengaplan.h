@@ -29,12 +29,12 @@ typedef enum {
 /* How a stage is computed. A plan may say more than the runtime can: RengaPlanCheck() refuses what
    cannot be run, by its name. */
 typedef struct {
-  int replicas; /* stages may have different numbers of them */
-  int tensor;   /* ranks of a replica among which its tensors are split */
-  int sequence; /* ranks of a replica among which its sequences are split */
-  RengaShard shard;
-  RengaSaved saved;
-  RengaPrecision precision;
+  int replicas;             /* stages may have different numbers of them */
+  int tensor;               /* ranks of a replica among which its tensors are split */
+  int sequence;             /* ranks of a replica among which its sequences are split */
+  RengaShard shard;         /* what its replicas have a share of */
+  RengaSaved saved;         /* what becomes of saved tensors */
+  RengaPrecision precision; /* in which it is computed */
   int chunks; /* stages that each of its ranks computes: of p x chunks stages 0, p, 2p, … */
 } RengaStageShape;
 /* So many replicas of one rank, nothing shared, all saved tensors kept, fp32, a stage per rank. */
@@ -44,8 +44,8 @@ bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *oth
 RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[]);
 /* A stage of a plan, and what is predicted of it. */
 typedef struct {
-  int first, last; /* nodes [first, last) of the graph's order */
-  RengaStageShape shape;
+  int first, last;                          /* nodes [first, last) of the graph's order */
+  RengaStageShape shape;                    /* how it is computed */
   double forward_flops;                     /* per sample */
   double receives, sends;                   /* bytes of activations per sample, forward */
   int64_t parameters;                       /* elements */
@@ -60,7 +60,7 @@ typedef struct {
 } RengaPlanStage;
 /* Where a rank has work: which replica of a stage, and which of the replica's ranks. */
 typedef struct {
-  int stage, replica, sequence, tensor;
+  int stage, replica, sequence, tensor; /* numbers, each from 0 */
 } RengaPlanPlace;
 /* What the planner expects of a step, in seconds; 0: not known. */
 typedef struct {

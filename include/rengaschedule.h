@@ -36,24 +36,24 @@ typedef enum {
 const char *RengaActionName(RengaActionKind kind);
 /* One entry of a rank's list. */
 typedef struct {
-  RengaActionKind kind;
-  int stage, replica;
-  int message;        /* of send and receive: row of the message table, else -1 */
-  int bucket;         /* of reduce and gathers: of the stage's gradients, else -1 */
-  int64_t microbatch; /* number in the step, over all replicas; -1 at its end */
+  RengaActionKind kind; /* what is done */
+  int stage, replica;   /* of whom */
+  int message;          /* of send and receive: row of the message table, else -1 */
+  int bucket;           /* of reduce and gathers: of the stage's gradients, else -1 */
+  int64_t microbatch;   /* number in the step, over all replicas; -1 at its end */
 } RengaAction;
 /* A stage of a rank, with the micro-batches that the rank has of it. */
 typedef struct {
-  int rank, stage, replica;
-  int64_t first, count; /* their numbers in the step are first … first + count - 1 */
-  const int64_t *order; /* [count] as the rank works through them, forward and backward; lent */
+  int rank, stage, replica; /* whose and which */
+  int64_t first, count;     /* their numbers in the step are first … first + count - 1 */
+  const int64_t *order;     /* [count] as the rank works through them, forward and backward; lent */
 } RengaScheduleChunk;
 /* What crosses between stages for every micro-batch: an activation forward, its gradient back. */
 typedef struct {
   const char *value; /* lent: name in the graph */
   int from, to;      /* stages */
-  bool backward;
-  int64_t bytes; /* of one whole micro-batch */
+  bool backward;     /* a gradient, not an activation */
+  int64_t bytes;     /* of one whole micro-batch */
 } RengaMessage;
 /* The table of a graph under a plan: an activation goes from its stage to each stage that uses it;
    its gradient goes back along the chain of those stages, last to first, then to the producer. */
@@ -65,9 +65,9 @@ typedef struct _p_RengaActionList *RengaActionList;
 /* A type is a function that fills the list of a rank, which may have several stages. It is asked
    for lists of training only. */
 typedef struct {
-  const char *name;
+  const char *name; /* of the type */
   RengaErrorCode (*build)(RengaSchedule schedule, int rank, RengaActionList list, void *user);
-  void *user;
+  void *user; /* handed to build */
 } RengaScheduleRule;
 RengaErrorCode RengaScheduleRegister(const RengaScheduleRule *rule);
 /* For such functions: what SetShape was told, the stages of a rank, and actions behind those that
@@ -151,9 +151,9 @@ RengaErrorCode RengaScheduleGetLag(RengaSchedule schedule, int stage, int64_t *m
 /* What the actions of a kind take, [stages] seconds each (NULL: no time), what messages take,
    [messages] seconds (NULL: none), and whether messages of one rank to another queue. */
 typedef struct {
-  const double *seconds[RENGA_ACTION_KINDS];
-  const double *message;
-  bool queue;
+  const double *seconds[RENGA_ACTION_KINDS]; /* [stages] of each kind */
+  const double *message;                     /* [messages] */
+  bool queue;                                /* one message to a rank after the other */
 } RengaScheduleDurations;
 /* Makespan, and the idle share of all ranks, when they do their lists. */
 RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
@@ -167,13 +167,13 @@ RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forwar
 RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer); /* ascii, draw */
 /* What a rank did from begin to end; a sum until it was there. */
 typedef struct {
-  RengaAction action;
-  double begin, end; /* seconds, on one clock for all ranks */
+  RengaAction action; /* what was done */
+  double begin, end;  /* seconds, on one clock for all ranks */
 } RengaScheduleBar;
 /* A step that is drawn. */
 typedef struct {
   RengaPlan plan; /* whose seconds and bytes count; NULL: a forward takes 1, a backward 2 */
-  int64_t count;
+  int64_t count;  /* number of bars */
   const RengaScheduleBar *bar;          /* [count] of a step that was run; 0: none was */
   double simulated, measured, replayed; /* seconds, which are filled in; 0: not known */
 } RengaScheduleStep;

@@ -71,11 +71,11 @@ RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *f
 /* What a handler is told: an error where it is found (depth 0), each caller that passes it on
    (depth 1, 2 ...), or a warning (code RENGA_SUCCESS). Strings are lent until it returns. */
 typedef struct {
-  RengaErrorCode code;
-  int depth, rank;     /* in MPI_COMM_WORLD */
-  const char *message; /* the sentence, at every depth */
-  const char *function, *file;
-  int line;
+  RengaErrorCode code;         /* RENGA_SUCCESS: a warning */
+  int depth, rank;             /* in MPI_COMM_WORLD */
+  const char *message;         /* the sentence, at every depth */
+  const char *function, *file; /* where it was found or passed on */
+  int line;                    /* in that file */
 } RengaErrorReport;
 /* A function of the program's own that is told of every error and warning. */
 typedef void (*RengaErrorHandler)(const RengaErrorReport *report, void *user);
@@ -194,13 +194,13 @@ typedef enum {
 #define RENGA_OPTION_NO_OFFSET ((size_t)-1)
 /* One option: its name, its type, its default, where its value goes, and its help. */
 typedef struct {
-  const char *name; /* without the dash */
-  RengaOptionKind kind;
-  const char *value;   /* default */
-  size_t offset;       /* destination in the owner's struct */
-  const char *choices; /* "sgd|adam|adamw", or NULL */
-  double low, high;    /* allowed range of numbers where low < high */
-  const char *help;    /* one line, with the unit */
+  const char *name;     /* without the dash */
+  RengaOptionKind kind; /* type of the value */
+  const char *value;    /* default */
+  size_t offset;        /* destination in the owner's struct */
+  const char *choices;  /* "sgd|adam|adamw", or NULL */
+  double low, high;     /* allowed range of numbers where low < high */
+  const char *help;     /* one line, with the unit */
 } RengaOptionRow;
 RengaErrorCode RengaOptionsRegister(const char *section, int count, const RengaOptionRow rows[]);
 /* Every row is then also known as -PREFIXname. Before RengaInitialize. */
