@@ -24,16 +24,16 @@ static RengaErrorCode CheckLoss(const double *loss, const char *function)
    Errors: RENGA_ERR_ORDER before set-up, where the network has no loss, or for a pipeline that can
    only be destroyed; RENGA_ERR_ARGUMENT for a batch without samples or without a function that
    reads it, for a number of samples that needs more memory than was taken at set-up
-   (RengaPipelineSetDataShortBatch), and where a rank calls with other samples, at another step,
-   with another learning rate or other settings of the optimizer than rank 0: it is named;
-   RENGA_ERR_NUMERIC for a loss or gradient that is not finite (RengaPipelineSetOnNonfinite);
-   RENGA_ERR_TIMEOUT where nothing moves for as long as RengaPipelineSetTimeout says; and what the
-   function that reads the batch returns. A step that fails on one rank fails on all of them, with
-   the same code. No parameter, moment, state or number of steps has changed then, no message is
-   under way, and the next step may be made, or this one once more. After RENGA_ERR_TIMEOUT the
-   pipeline can only be destroyed. So it is where the update itself fails: by a rule of the program
-   (RengaOptimizerRegister) on all ranks, with the same code; by a device's fault on that rank
-   alone, and the others wait for it in their next call.
+   (RengaPipelineSetDataShortBatch; RENGA_ERR_MEMORY where it is its gradients that have no place),
+   and where a rank calls with other samples, at another step, with another learning rate or other
+   settings of the optimizer than rank 0: it is named; RENGA_ERR_NUMERIC for a loss or gradient that
+   is not finite (RengaPipelineSetOnNonfinite); RENGA_ERR_TIMEOUT where nothing moves for as long as
+   RengaPipelineSetTimeout says; and what the function that reads the batch returns. A step that
+   fails on one rank fails on all of them, with the same code. No parameter, moment, state or number
+   of steps has changed then, no message is under way, and the next step may be made, or this one
+   once more. After RENGA_ERR_TIMEOUT the pipeline can only be destroyed. So it is where the update
+   itself fails: by a rule of the program (RengaOptimizerRegister) on all ranks, with the same code;
+   by a device's fault on that rank alone, and the others wait for it in their next call.
 
    Notes: a loss or gradient that is not finite is an error on all ranks, before parameters change,
    or what RengaPipelineSetOnNonfinite says. Settings of the optimizer may be changed between steps,
