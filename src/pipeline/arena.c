@@ -8,7 +8,7 @@ static const struct {
     {"parameters", "more stages"},
     {"gradients", "a larger -reduction_leaf, more stages, or -pipeline_reduction unordered"},
     {"optimizer", "more stages, or an optimizer with fewer moments"},
-    {"saved", "a smaller -microbatch_size, more stages, or -pipeline_schedule 1f1b"},
+    {"saved", "a smaller -microbatch_size, more stages, or recomputation (-partition_type auto)"},
     {"temporary", "a smaller -microbatch_size"},
     {"messages", "a smaller -microbatch_size, or other cuts"},
     {"inputs", "a smaller -microbatch_size"},

@@ -149,7 +149,7 @@ python=python3
 for candidate in python3 /usr/bin/python3; do "$candidate" -c 'import numpy' 2>/dev/null && python=$candidate && break; done
 
 # Each page's commands in a folder of their own, in their order.
-limit=200
+limit=600
 for page in "$top"/doc/*.md "$top/README.md"; do
   name=$(basename "$page" .md)
   $python "$top/doc/book/commands.py" "$page" >"$scratch/$name.bash" || { status=1; continue; }
