@@ -114,8 +114,8 @@ change vector.c '/eventwait(cuda->parts_free, stream)/d' &&
   in_library vector "expected: fabs" EMU_SEED=1 EMU_SEED=2 EMU_SEED=3 EMU_SEED=4 \
     EMU_SEED=5 EMU_SEED=6 EMU_SEED=7 EMU_SEED=8 EMU_SEED=9 EMU_SEED=10 EMU_SEED=11 EMU_SEED=12
 fault="work memory that is free before it was read"
-change vector.c '/eventrecord(cuda->parts_free, stream)/d
-/double \*found = /a RENGA_CALL_CUDA(device, module_->eventrecord(cuda->parts_free, stream));' &&
+change vector.c '/eventrecord(RengaCudaOf_Private(device)->parts_free, queue)/d
+/RengaCall(NeedParts(device, queue, most));/a RENGA_CALL_CUDA(device, module_->eventrecord(RengaCudaOf_Private(device)->parts_free, queue));' &&
   in_library vector "expected: fabs" EMU_SEED=1 EMU_SEED=2 EMU_SEED=3 EMU_SEED=4 \
     EMU_SEED=5 EMU_SEED=6 EMU_SEED=7 EMU_SEED=8 EMU_SEED=9 EMU_SEED=10 EMU_SEED=11 EMU_SEED=12
 fault="a label outside that nobody is told of"
