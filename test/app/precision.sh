@@ -120,4 +120,14 @@ assert len({plan["graph"] for plan in plans}) == 1
 assert bf16 < tf32 < 0.5 * fp32
 P
 refuses 1 "give it a matrix_rate_tf32" $large -machine_file v100 -precision tf32
+# Weights of a kernel that stand on the padding alone, as those of 3 x 3 on one pixel: their gradients are zeros, whatever
+# lay in the memory that kernels work in.
+pixel="train -graph resnet:depth=18,classes=4,image=16 -data synthetic -batch_size 3 -microbatch_size 3 -steps 1
+  -optimizer_type sgd -precision bf16 -parameter_digest -progress none"
+accepts 1 $pixel
+digest=$(grep "parameter digest 0x" out)
+accepts 1 $pixel -device_poison
+says "$digest"
+accepts 1 $pixel -pipeline_schedule zb-h1
+says "$digest"
 finish

@@ -411,9 +411,8 @@ static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int
     void *own = t->turned ? BufferOf(t, thread, workspace) : mine;
     if (t->turned && !t->output && !t->shared)
       status = ReorderTensor(c, i, thread, mine, own, workspace);
-    const dnnl_memory_t whole = memory[N_SIDES * i + WHOLE];
-    if (status == dnnl_success) status = dnnl_memory_set_data_handle(whole, own);
-    args[i] = (dnnl_exec_arg_t){t->arg, whole};
+    args[i] = (dnnl_exec_arg_t){t->arg, memory[N_SIDES * i + WHOLE]};
+    if (status == dnnl_success) status = dnnl_memory_set_data_handle(args[i].memory, own);
   }
   int count = N_TENSORS;
   if (c->shape.has_bias && status == dnnl_success) {
@@ -423,6 +422,7 @@ static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int
   void *scratch = (char *)workspace + c->scratch_offset + c->scratch_bytes * (size_t)thread;
   if (status == dnnl_success) status = dnnl_memory_set_data_handle(memory[SCRATCH], scratch);
   args[count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, memory[SCRATCH]};
+  if (c->shape.clears) memset(scratch, 0, c->scratch_bytes);
   if (status == dnnl_success) status = dnnl_primitive_execute(c->primitive, c->stream, count, args);
   const DnnTensor *last = &c->tensor[N_TENSORS - 1];
   if (last->turned && status == dnnl_success)

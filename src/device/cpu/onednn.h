@@ -15,6 +15,7 @@ typedef struct {
   int64_t images, groups, channels, out_channels;
   int64_t in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2];
   bool has_bias;
+  bool clears;                 /* the scratch memory begins with zeros */
   RengaDataType x, w, y, bias; /* float32 or bfloat16 */
 } RengaConvolutionShape;
 
