@@ -65,7 +65,7 @@ static RengaErrorCode SortMoves(const Layout *layout, MovesOf *moves)
   for (int v = 0; v < count; v++) moves->first[v] = -1;
   for (int m = layout->n_moves - 1; m >= 0; m--) {
     const RengaValue value = layout->move[m].value;
-    if (LayoutPartOf(layout, value) != RengaLayoutFills_Private(layout, layout->move[m].to))
+    if (LayoutPartOf(layout, value) != RengaLayoutFills_Private(layout, value, layout->move[m].to))
       continue;
     moves->next[m] = moves->first[value];
     moves->first[value] = m;
@@ -77,9 +77,9 @@ static RengaErrorCode SortMoves(const Layout *layout, MovesOf *moves)
 static RengaErrorCode EmitLateMoves(Layout *layout)
 {
   for (int m = 0; m < layout->n_moves; m++) {
-    const ProgramPart part = RengaLayoutFills_Private(layout, layout->move[m].to);
-    if (LayoutPartOf(layout, layout->move[m].value) != part)
-      RengaCall(EmitMove(layout, part, &layout->move[m]));
+    const Move *move = &layout->move[m];
+    const ProgramPart part = RengaLayoutFills_Private(layout, move->value, move->to);
+    if (LayoutPartOf(layout, move->value) != part) RengaCall(EmitMove(layout, part, move));
   }
   return RENGA_SUCCESS;
 }

@@ -18,9 +18,12 @@ static RengaErrorCode AddMove(Layout *layout, RengaValue value, Place to, int64_
   return RENGA_SUCCESS;
 }
 
-ProgramPart RengaLayoutFills_Private(const Layout *layout, Place to)
+/* A gradient of rows is there as soon as it is made, so that its part fills the slot. */
+ProgramPart RengaLayoutFills_Private(const Layout *layout, RengaValue value, Place to)
 {
-  return to.region == REGION_GRADIENTS && layout->chunk->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
+  const bool last = to.region == REGION_GRADIENTS ||
+                    (to.region == REGION_ROWS && LayoutPartOf(layout, value) == PART_WEIGHT);
+  return last && layout->chunk->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
 }
 
 /* Positions of what is made again before backward, those of backward, then those of the gradients
@@ -35,7 +38,7 @@ static int LaterAt(const Layout *layout, ProgramPart part, int position)
 /* A gradient lies where it is awaited, or is moved there. */
 static RengaErrorCode Claim(Layout *layout, RengaValue value, Place to, int64_t bytes, bool move)
 {
-  if (move || LayoutPartOf(layout, value) != RengaLayoutFills_Private(layout, to) ||
+  if (move || LayoutPartOf(layout, value) != RengaLayoutFills_Private(layout, value, to) ||
       Claimed(&layout->storage[value])) {
     RengaCall(AddMove(layout, value, to, bytes));
   } else {
@@ -183,9 +186,10 @@ static RengaErrorCode KeepToEnd(Layout *layout)
   RengaFree(&wanted);
   RengaCall(code);
   for (int m = 0; m < layout->n_moves; m++) {
-    const ProgramPart part = RengaLayoutFills_Private(layout, layout->move[m].to);
-    if (LayoutPartOf(layout, layout->move[m].value) != part)
-      UseAt(layout, LayoutRead(layout, part, layout->move[m].value), part, layout->length[part]);
+    const Move *move = &layout->move[m];
+    const ProgramPart part = RengaLayoutFills_Private(layout, move->value, move->to);
+    if (LayoutPartOf(layout, move->value) != part)
+      UseAt(layout, LayoutRead(layout, part, move->value), part, layout->length[part]);
   }
   return RENGA_SUCCESS;
 }

@@ -105,5 +105,5 @@ RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout);
 void RengaLayoutListForward_Private(Layout *layout);
 RengaErrorCode RengaLayoutListBackward_Private(Layout *layout);
 RengaErrorCode RengaLayoutEmit_Private(Layout *layout); /* the instructions */
-/* The part that fills a place outside: gradients of parameters come last. */
-ProgramPart RengaLayoutFills_Private(const Layout *layout, Place to);
+/* The part that fills a place outside with the value: gradients of parameters come last. */
+ProgramPart RengaLayoutFills_Private(const Layout *layout, RengaValue value, Place to);

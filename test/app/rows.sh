@@ -26,6 +26,17 @@ grep "parameter digest 0x" out >whole
 accepts 1 $train -optimizer_type sgd -steps 4 -optimizer_sparse lazy
 says "$(cat whole)"
 
+# A table that is read by constant numbers, for all samples alike: backwards in two parts make its rows in the second.
+t5="train -graph t5:layers=1,hidden=16,heads=2,head_width=8,sequence=3,target=5,vocabulary=20 -data synthetic -batch_size 6
+  -microbatch_size 2 -parameter_digest -progress none -steps 2 -optimizer_sparse lazy"
+accepts 1 $t5 -pipeline_schedule 1f1b
+digest=$(grep "parameter digest 0x" out)
+says "encoder.distances.weight is updated by the rows that a step reads"
+accepts 1 $t5 -pipeline_schedule zb-h1
+says "$digest"
+accepts 2 $t5 -partition_stages 2 -pipeline_schedule zb-h2
+says "$digest"
+
 # Bytes of gradients of a plan, and its bound in its own unit.
 gradients() {
   sed -n '/^ *stage  *parameters  *gradients/,$p' out | sed -n 2p | awk '{print $4, $5}'
