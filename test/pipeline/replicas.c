@@ -49,7 +49,8 @@ static RengaErrorCode CheckNetwork(RengaComm self, RengaComm comm, Run run)
   return RENGA_SUCCESS;
 }
 
-/* Eight micro-batches in flight: recomputing, the stage keeps what it receives. */
+/* Eight micro-batches in flight: recomputing, the stage keeps what it receives, and makes the rest
+   again when backward needs it. */
 static RengaErrorCode CheckMemory(RengaComm self)
 {
   static const int64_t whole[] = {16};
@@ -68,7 +69,7 @@ static RengaErrorCode CheckMemory(RengaComm self)
   run.recompute = 1;
   RengaCall(RunAll(self, &run, &again));
   RengaCall(RunCompare(&run, &keeps, &again));
-  Expect(8 * again.memory.saved == keeps.memory.saved);
+  Expect(8 * again.memory.saved <= keeps.memory.saved);
   Expect(again.memory.forecast < keeps.memory.forecast);
   return RENGA_SUCCESS;
 }
