@@ -229,15 +229,14 @@ static RengaErrorCode MakeSweptRow(Sweep *sweep, int i)
    stand at equal distances. 0, by which an option says that Renga chooses, has no place. */
 static void PlaceSweep(Sweep *sweep, bool *words)
 {
-  const int per_value = sweep->table.count / sweep->option[0].count;
-  int64_t number[SWEEP_MOST];
+  int64_t number[SWEEP_MOST] = {0};
   *words = false;
   RengaErrorSetHandler(RengaErrorIgnore, NULL);
   for (int v = 0; v < sweep->option[0].count; v++)
     *words = RengaParseBytes(sweep->option[0].value[v], &number[v]) != RENGA_SUCCESS || *words;
   RengaErrorSetHandler(NULL, NULL);
   for (int i = 0; i < sweep->table.count; i++) {
-    const int v = i / per_value;
+    const int v = (int)((int64_t)i * sweep->option[0].count / sweep->table.count);
     sweep->table.rows[i].place =
         *words ? (double)((int64_t)1 << (v < 62 ? v : 62)) : (double)number[v];
   }

@@ -42,7 +42,8 @@ static void FollowRest(const WidthSearch *search, bool fewest, WidthPath *path)
   path->seconds = 0;
   path->bytes = 0;
   for (int n = 0; n < p->nodes; n++) {
-    const WidthArc *best = NULL;
+    /* One of a node's arcs leaves each state from which there is a rest. */
+    const WidthArc *best = &search->arc[search->first_arc[n]];
     double cost = HUGE_VAL;
     for (int64_t a = search->first_arc[n]; a < search->first_arc[n + 1]; a++) {
       const WidthArc *arc = &search->arc[a];
