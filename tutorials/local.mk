@@ -1,5 +1,5 @@
 # Tutorials are built and run as tests.
-tutorials = %D%/ex1 %D%/ex2 %D%/ex3 %D%/ex4 %D%/ex5 %D%/ex6
+tutorials = %D%/ex1 %D%/ex2 %D%/ex3 %D%/ex4 %D%/ex5 %D%/ex6 %D%/ex7 %D%/ex8 %D%/ex9
 check_PROGRAMS += $(tutorials)
 TESTS += $(tutorials)
 %C%_ex1_SOURCES = %D%/ex1.c
@@ -14,3 +14,9 @@ TESTS += $(tutorials)
 %C%_ex5_LDADD = $(OUTSIDE_LDADD)
 %C%_ex6_SOURCES = %D%/ex6.c
 %C%_ex6_LDADD = $(OUTSIDE_LDADD) -lm
+%C%_ex7_SOURCES = %D%/ex7.c
+%C%_ex7_LDADD = $(OUTSIDE_LDADD)
+%C%_ex8_SOURCES = %D%/ex8.c
+%C%_ex8_LDADD = $(OUTSIDE_LDADD)
+%C%_ex9_SOURCES = %D%/ex9.c
+%C%_ex9_LDADD = $(OUTSIDE_LDADD)
