@@ -300,6 +300,40 @@ static RengaErrorCode CheckBadSets(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* An array of NumPy, as numpy.save writes it: [3, 2] of float32. */
+static RengaErrorCode WriteArray(const char *name, const float values[6])
+{
+  FILE *file = fopen(name, "wb");
+  Expect(file != NULL);
+  fprintf(file, "\x93NUMPY\x01%c%c%c%-69s\n", 0, 70, 0,
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }");
+  Expect(fwrite(values, sizeof(float), 6, file) == 6 && fclose(file) == 0);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckNumPy(RengaComm comm)
+{
+  static const char *const names[] = {"arrays-of-numpy"}, *const files[] = {"arrays-of-numpy.npy"};
+  const float values[] = {1, -2, 0.5f, 4, 1e-30f, 6};
+  const RengaTensorSpec spec = Spec(RENGA_FLOAT32, 1, 2, 0);
+  RengaData data;
+  float read[4];
+  if (RengaCommGetRank(comm) == 0) RengaCall(WriteArray(files[0], values));
+  RengaCall(RengaDataWriteNpy(comm, 1, files, file_name));
+  RengaCall(OpenData(comm, file_name, 1, names, &spec, NULL, &data));
+  RengaCall(RengaOptionsSetValue("data_shuffle", "false"));
+  RengaCall(RengaDataSetFromOptions(data));
+  RengaCall(RengaDataSetUp(data));
+  RengaCall(RengaDataRead(data, RENGA_DATA_TRAINING, 0, 0, 1, 2, read));
+  for (int i = 0; i < 4; i++) Expect(read[i] == values[i + 2]);
+  RengaCall(RengaDataDestroy(&data));
+  RengaCall(RengaCommBarrier(comm, "all to close the file"));
+  if (RengaCommGetRank(comm) == 0) remove(files[0]);
+  ExpectError(RengaDataWriteNpy(comm, 0, files, file_name), RENGA_ERR_ARGUMENT,
+              RengaCommGetRank(comm) ? "" : "a data set of 0 arrays");
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaComm comm;
@@ -314,6 +348,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckBadFiles(comm));
   RengaCall(CheckBadValues(comm));
   RengaCall(CheckBadSets(comm));
+  RengaCall(CheckNumPy(comm));
   RengaCall(RengaCommBarrier(comm, "all to close the file"));
   if (RengaCommGetRank(comm) == 0) remove(name);
   RengaCall(RengaCommDestroy(&comm));

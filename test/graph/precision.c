@@ -110,6 +110,25 @@ static RengaErrorCode CheckKept(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* In fp16 reverse mode begins with an input, the scale of the loss; otherwise with 1. */
+static RengaErrorCode CheckSeed(RengaComm comm, RengaPrecision precision)
+{
+  RengaGraph graph;
+  RengaValue seed;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, "mlp:sizes=8-8-4"));
+  RengaCall(RengaGraphSetPrecision(graph, precision, NULL));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
+  RengaCall(RengaGraphGetSeed(graph, &seed));
+  TestTrue((seed != RENGA_VALUE_NONE) == (precision == RENGA_PRECISION_FP16));
+  if (seed != RENGA_VALUE_NONE)
+    TestTrue(RengaGraphGetValue(graph, seed)->kind == RENGA_VALUE_INPUT &&
+             RengaGraphGetValue(graph, seed)->spec.ndim == 0);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckAll(void)
 {
   static const char *const networks[] = {"gpt:layers=2,hidden=16,heads=2,sequence=8,vocabulary=32",
@@ -130,6 +149,8 @@ static RengaErrorCode CheckAll(void)
     RengaCall(RengaGraphDestroy(&graph));
   }
   RengaCall(CheckKept(comm));
+  RengaCall(CheckSeed(comm, RENGA_PRECISION_FP16));
+  RengaCall(CheckSeed(comm, RENGA_PRECISION_BF16));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

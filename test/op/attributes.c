@@ -48,8 +48,12 @@ static RengaErrorCode CheckCopies(void)
   RengaCall(Fill(&a));
   RengaCall(RengaAttributesCopy(&a, &b));
   TestTrue(RengaAttributesEqual(&a, &b) && RengaAttributesEqual(&empty, NULL));
+  const uint64_t hash = RengaAttributesHash(&a, NULL, 1),
+                 but_axis = RengaAttributesHash(&a, "axis", 1);
+  TestTrue(RengaAttributesHash(&b, NULL, 1) == hash && RengaAttributesHash(&b, NULL, 2) != hash);
   RengaCall(RengaAttributesRemove(&b, "axis"));
   TestTrue(!RengaAttributesEqual(&a, &b) && !RengaAttributesEqual(&a, NULL));
+  TestTrue(RengaAttributesHash(&b, NULL, 1) == but_axis && but_axis != hash);
   RengaCall(RengaAttributesSetInt(&b, "axis", -2)); /* now in another order */
   TestTrue(RengaAttributesEqual(&a, &b));
   RengaCall(RengaAttributesSetString(&b, "mode", "wrap"));

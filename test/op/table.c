@@ -27,6 +27,21 @@ static void CheckTypes(void)
   TestTrue(RengaDataTypeIsFloating(RENGA_FLOAT16) && !RengaDataTypeIsFloating(RENGA_BOOL));
 }
 
+/* Each of 16 bits is a float32, whatever it is: the least, the largest, none at all. */
+static void CheckWidening(void)
+{
+  const uint16_t half[] = {0x3E00, 0xC000, 0x0001, 0x7BFF, 0xFC00},
+                 brain[] = {0x3FC0, 0xC000, 0x0001};
+  float wide[5];
+  TestTrue(RengaDataWiden(RENGA_FLOAT16, 5, half, wide) == RENGA_SUCCESS);
+  TestTrue(wide[0] == 1.5f && wide[1] == -2 && wide[2] == 0x1p-24f && wide[3] == 65504);
+  TestTrue(wide[4] == -INFINITY);
+  memcpy(wide, brain, sizeof brain); /* where they are */
+  TestTrue(RengaDataWiden(RENGA_BFLOAT16, 3, wide, wide) == RENGA_SUCCESS);
+  TestTrue(wide[0] == 1.5f && wide[1] == -2 && wide[2] == 0x1p-133f);
+  TestError(RengaDataWiden(RENGA_INT64, 1, wide, wide), RENGA_ERR_SUPPORT, "int64");
+}
+
 static void CheckSpecs(void)
 {
   char text[64];
@@ -94,6 +109,7 @@ int main(int argc, char **argv)
   TestTrue(!RengaOperatorFind("Nonsense"));
   for (int i = 0; i < RengaOperatorCount(); i++) CheckRow(i);
   CheckTypes();
+  CheckWidening();
   CheckSpecs();
   CheckCosts();
   CheckHuge();

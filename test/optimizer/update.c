@@ -71,6 +71,39 @@ static RengaErrorCode CheckCase(RengaComm comm, RengaDevice device, int c, float
   return RENGA_SUCCESS;
 }
 
+/* Two parameters in one call have the bits that each has in a call of its own. */
+static RengaErrorCode CheckTogether(RengaComm comm, RengaDevice device, int c, float *const b[])
+{
+  enum { HALF = COUNT / 2 };
+  RengaOptimizer optimizer;
+  RengaParameterUpdate update[2];
+  const char *const *names;
+  int moments;
+  float alone[PARAMETERS];
+  RengaCall(MakeOptimizer(comm, c, &optimizer));
+  RengaCall(RengaOptimizerGetMoments(optimizer, &moments, &names));
+  for (int i = 0; i < COUNT; i++) b[0][i] = start[i % PARAMETERS];
+  MakeGradient(b[0], b[1]);
+  for (int m = 2; m < 4; m++) memset(b[m], 0, sizeof(float) * COUNT);
+  RengaCall(RengaOptimizerUpdate(optimizer, device, NULL, "layer.weight", 0, 0.5, PARAMETERS, b[0],
+                                 b[1], b + 2));
+  memcpy(alone, b[0], sizeof alone);
+  memcpy(b[0], start, sizeof alone);
+  for (int m = 2; m < 4; m++) memset(b[m], 0, sizeof(float) * COUNT);
+  for (int u = 0; u < 2; u++) {
+    update[u] = (RengaParameterUpdate){.rate_scale = 1, .weight_decay = cases[c].weight_decay};
+    update[u].parameter = (RengaVector){b[0] + u * HALF, RENGA_FLOAT32, u ? COUNT - HALF : HALF};
+    update[u].gradient = (RengaVector){b[1] + u * HALF, RENGA_FLOAT32, u ? COUNT - HALF : HALF};
+    for (int m = 0; m < moments; m++)
+      update[u].moment[m] =
+          (RengaVector){b[2 + m] + u * HALF, RENGA_FLOAT32, u ? COUNT - HALF : HALF};
+  }
+  RengaCall(RengaOptimizerUpdateAll(optimizer, device, NULL, 0, 0.5, 2, update));
+  for (int i = 0; i < COUNT; i++) Expect(b[0][i] == alone[i % PARAMETERS]);
+  RengaCall(RengaOptimizerDestroy(&optimizer));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckDevice(RengaComm comm, const char *type)
 {
   RengaDevice device;
@@ -82,6 +115,7 @@ static RengaErrorCode CheckDevice(RengaComm comm, const char *type)
   for (int i = 0; i < 4; i++)
     RengaCall(RengaDeviceMalloc(device, COUNT * sizeof(float), &buffers[i]));
   for (int c = 0; c < CASES; c++) RengaCall(CheckCase(comm, device, c, buffers));
+  for (int c = 0; c < CASES; c++) RengaCall(CheckTogether(comm, device, c, buffers));
   for (int i = 0; i < 4; i++) RengaCall(RengaDeviceFree(device, &buffers[i]));
   RengaCall(RengaDeviceDestroy(&device));
   return RENGA_SUCCESS;
