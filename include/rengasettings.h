@@ -66,8 +66,6 @@ RengaErrorCode RengaSettingsGetTimeout(RengaSettings settings, double *seconds);
 RengaErrorCode RengaSettingsSetMemoryBound(RengaSettings settings, int64_t bytes);
 RengaErrorCode RengaSettingsGetMemoryBound(RengaSettings settings, int64_t *bytes);
 RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings);
-/* The type and the micro-batches begun early that are set, into a schedule. */
-RengaErrorCode RengaSettingsApplySchedule(RengaSettings settings, RengaSchedule schedule);
 /* Of all that decides the memory of a stage: equal settings have equal hashes. */
 RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash);
 RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer);

@@ -5,13 +5,15 @@
 static RengaErrorCode MakeSchedule(Outline *outline, int64_t microbatches, bool forward_only,
                                    RengaSchedule schedule)
 {
+  const RengaSettings settings = outline->settings; /* what is set goes before what is planned */
   const char *planned;
   double eager = 0;
   RengaCall(RengaPlanGetSchedule(outline->plan, &planned));
   RengaCall(RengaPlanGetEager(outline->plan, &eager));
   if (planned) RengaCall(RengaScheduleSetType(schedule, planned));
   if (planned && eager > 0) RengaCall(RengaScheduleSetEager(schedule, eager));
-  RengaCall(RengaSettingsApplySchedule(outline->settings, schedule));
+  if (settings->schedule) RengaCall(RengaScheduleSetType(schedule, settings->schedule));
+  if (settings->eager >= 0) RengaCall(RengaScheduleSetEager(schedule, settings->eager));
   RengaCall(RengaScheduleSetPlan(schedule, outline->plan, microbatches, outline->n_messages,
                                  outline->message, forward_only));
   for (int s = 0; s < outline->stages; s++) {

@@ -71,28 +71,6 @@ RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsApplySchedule - give a schedule the type that is set
-
-   Not collective
-
-   Input:
-   . settings - the settings
-   . schedule - keeps its own type, such as the plan's, where none is set
-
-   Errors: RENGA_ERR_SUPPORT for a schedule that there is not.
-
-   See also: RengaSettingsSetSchedule(), RengaScheduleSetType()
-@*/
-RengaErrorCode RengaSettingsApplySchedule(RengaSettings settings, RengaSchedule schedule)
-{
-  RengaCheckPointer(settings);
-  RengaCheckPointer(schedule);
-  if (settings->schedule) RengaCall(RengaScheduleSetType(schedule, settings->schedule));
-  if (settings->eager >= 0) RengaCall(RengaScheduleSetEager(schedule, settings->eager));
-  return RENGA_SUCCESS;
-}
-
 static uint64_t AddText(const char *text, uint64_t hash)
 {
   return text ? RengaHash(text, strlen(text) + 1, hash) : RengaHash("", 1, hash);
