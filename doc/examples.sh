@@ -1,11 +1,14 @@
 #!/bin/sh
-# Add to the man page of each function the statement of a program that calls it: a program that is compiled and run by the tests, so
-# that what the page shows is true. The first program that has a call is taken, so those that are to be read come first.
+# Add to the man page of each function the statement of a program that calls it: a program that is compiled and run by "make check", so
+# that what the page shows is true. The first program that has a call is taken, so those that are to be read come first. The library
+# and its commands do not count, nor do measurements, the emulated CUDA runtime and what waits for a GPU.
 # usage: examples.sh OUTPUT_FOLDER      run in the folder of the sources; changes the pages that are there
 #        examples.sh -check             names the public functions that no program calls
 set -eu
-programs=$(for folder in tutorials examples test/link test src; do find "$folder" -name '*.c' -o -name '*.cpp' -o -name '*.cc' | LC_ALL=C sort; done |
-  awk '!seen[$0]++')
+programs=$(for folder in tutorials examples test/link test; do
+  find "$folder" \( -path test/bench -o -path test/cuda -o -path test/gpu \) -prune -o \
+    \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.cc' \) -print | LC_ALL=C sort
+done | awk '!seen[$0]++')
 # Those that most programs call: their pages show the lines around the call, too.
 most_used='RengaInitialize RengaFinalize RengaCommCreate RengaGraphCreate RengaGraphSetFromOptions RengaGraphSetUp RengaGraphAddInput
   RengaGraphAddParameter RengaGraphAddNode RengaGraphAddLinear RengaGraphAddCrossEntropy RengaGraphSetLoss RengaPartitionCreate
@@ -35,13 +38,14 @@ function excerpt(name, at,   first, last, open, i, more, least, text) {
   found[name] = "In " program ":\n.PP\n.nf\n"
   body[name] = text
 }
-function search(   i, rest, name) {
+function search(   i, rest, name, called) {
   for (i = 1; i <= count; i++) {
     if (line[i] !~ /^ / || line[i] ~ /^ *(\*|\/\*|\/\/)/) continue
     rest = line[i]; gsub(/"[^"]*"/, "", rest); sub(/\/\*.*/, "", rest)
-    while (match(rest, /Renga[A-Za-z0-9]+\(/)) {
-      name = substr(rest, RSTART, RLENGTH - 1); rest = substr(rest, RSTART + RLENGTH)
-      if (!(name in found)) excerpt(name, i)
+    while (match(rest, /Renga[A-Za-z0-9]+[(,)]/)) { # called, or handed on as a function to call
+      name = substr(rest, RSTART, RLENGTH - 1); called = substr(rest, RSTART + RLENGTH - 1, 1) == "("
+      rest = substr(rest, RSTART + RLENGTH - 1)
+      if (!(name in found) && (called || name in public)) excerpt(name, i)
     }
   }
 }
@@ -81,7 +85,7 @@ END {
   for (name in by_macro) if (!(name in found) && by_macro[name] in found) { found[name] = found[by_macro[name]]; body[name] = body[by_macro[name]] }
   for (name in public) {
     if (out != "-check") { if (name in found) add(name) }
-    else if (!(name in found)) { printf "%s: %s: no tutorial, example, test or command calls it\n", public[name], name; bad = 1 }
+    else if (!(name in found)) { printf "%s: %s: no tutorial, example or test calls it\n", public[name], name; bad = 1 }
   }
   exit bad
 }' include/renga*.h $programs

@@ -48,15 +48,32 @@ for line in 'RengaSize \\- How large a thing is' '.I double width' 'Metres.' 'Re
 done
 
 # A function that nothing calls is named; of one that is called the page shows the statement.
-uncalled="include/renga.h: RengaThingMeasure: no tutorial, example, test or command calls it"
+uncalled="include/renga.h: RengaThingMeasure: no tutorial, example or test calls it"
 (cd "$scratch/wrong" && sh "$top/doc/examples.sh" -check) >"$scratch/out" && { echo "a function that nothing calls is taken"; status=1; }
 [ "$(cat "$scratch/out")" = "$uncalled" ] || { cat "$scratch/out"; status=1; }
-printf '{\n  Check(RengaThingMeasure(thing,\n                          &size));\n}\n' >"$scratch/wrong/test/measure.c"
+call='{\n  Check(RengaThingMeasure(thing,\n                          &size));\n}\n'
+mkdir "$scratch/wrong/test/bench" # neither the library nor what only measures is an example
+for file in src/thing.c test/bench/measure.c; do printf "$call" >"$scratch/wrong/$file"; done
+(cd "$scratch/wrong" && sh "$top/doc/examples.sh" -check) >"$scratch/out" && { echo "a call that no test makes is an example"; status=1; }
+printf "$call" >"$scratch/wrong/test/measure.c"
 printf '.SH NAME\nRengaThingMeasure\n' >"$scratch/man/RengaThingMeasure.3"
 (cd "$scratch/wrong" && sh "$top/doc/examples.sh" "$scratch/man") || { echo "no example is found"; status=1; }
 for line in 'In test/measure.c:' 'Check(RengaThingMeasure(thing,' ' *&size));'; do
   grep -qx -e "$line" "$scratch/man/RengaThingMeasure.3" || { echo "no line $line"; cat "$scratch/man/RengaThingMeasure.3"; status=1; }
 done
+
+# The page of each public function says its errors, shows a call that a test makes, and where to read on.
+sed -n -e 's|/\*.*||' -e '/^typedef/d' -e 's/^[A-Za-z].*[ *]\(Renga[A-Za-z0-9]*\)(.*/\1/p' "$top"/include/renga*.h | sort -u >"$scratch/functions"
+[ "$(wc -l <"$scratch/functions")" -gt 500 ] || { echo "few public functions"; status=1; }
+while read -r name; do
+  page=$build/doc/man3/$name.3
+  for heading in ERRORS EXAMPLES 'SEE ALSO'; do
+    grep -qsx ".SH $heading" "$page" || { echo "the page of $name has no $heading"; status=1; }
+  done
+  program=$(sed -n '/^\.SH EXAMPLES$/{n;s/^In \(.*\):$/\1/p;}' "$page")
+  case $program in test/bench/* | test/cuda/* | test/gpu/*) false ;; tutorials/* | examples/* | test/*) [ -e "$top/$program" ] ;; *) false ;; esac ||
+    { echo "the example of $name is in $program, which no test runs"; status=1; }
+done <"$scratch/functions"
 
 # What is missing is said in one sentence.
 python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import book; book.MODULES = {"no_such_module": "python3-no-such"}; book.refuse_missing("html")' \
