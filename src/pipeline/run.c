@@ -1,6 +1,7 @@
 /* The loop over the actions of a rank: what a schedule says is what is run, all of it. */
 #include "pipelineimpl.h"
 #include "renga/private/device.h"
+#include "renga/private/fault.h"
 #include "renga/private/log.h"
 #include <string.h>
 
@@ -370,11 +371,13 @@ RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass)
 {
   RengaCall(PostAll(pipeline, pass));
   for (int64_t a = 0; a < pass->n_actions && !pass->refused; a++) {
+    const RengaAction *action = &pass->action[a];
     const double begin = MPI_Wtime();
-    if (!pass->settled) RengaCall(SettleBefore(pipeline, pass, &pass->action[a]));
+    if (!pass->settled) RengaCall(SettleBefore(pipeline, pass, action));
     if (pass->refused) break;
-    RengaCall(RunAction(pipeline, pass, &pass->action[a]));
-    Trace(pipeline, &pass->action[a], begin);
+    RengaFaultMeetAction(RengaActionName(action->kind), action->stage, action->microbatch);
+    RengaCall(RunAction(pipeline, pass, action));
+    Trace(pipeline, action, begin);
   }
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
   if (pass->refused || pass->training) return RENGA_SUCCESS;

@@ -334,7 +334,7 @@ RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
   RengaErrorCode code = RENGA_SUCCESS;
   start.help = help;
   RengaCallMPI(MPI_Comm_rank(start.comm, &rank));
-  RengaFaultReadEnvironment(rank);
+  RengaCall(RengaErrorAgree(start.comm, RengaFaultReadEnvironment(rank)));
   RengaCall(RengaOptionsParse(start.comm, argc, argv, &problems));
   RengaCall(RengaOptionsGetBool("error_trace", &shows_trace, NULL));
   RengaErrorShowTrace(shows_trace);
@@ -363,6 +363,7 @@ RengaErrorCode RengaSysReport(void)
   RengaCheck(start.comm != MPI_COMM_NULL, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaFinalize comes after RengaInitialize");
   RengaCall(RengaOptionsGetBool("log_view", &view, NULL));
+  RengaFaultReport();
   if (view) RengaCall(RengaLogView(start.comm, stdout));
   RengaCall(RengaOptionsGetString("log_trace", &trace, NULL));
   if (trace) RengaCall(RengaLogTraceWrite(start.comm, trace));

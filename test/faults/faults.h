@@ -38,8 +38,8 @@ extern const int n_parts;
 RengaErrorCode RemoveFiles(void);
 RengaErrorCode UndoAll(State *state);
 
-/* The kinds of fault.h, and one that needs no help of the library. */
-enum { FAULT_READ = RENGA_FAULT_KINDS, KINDS };
+/* The failures of fault.h, and one that needs no help of the library. */
+enum { FAULT_READ = RENGA_FAULT_FAILURES, KINDS };
 extern const char *const kind_names[KINDS];
 void SetFault(int kind, int64_t n);
 int64_t CountFaults(int kind);

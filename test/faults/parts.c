@@ -17,7 +17,7 @@ static int64_t reads, read_due;
 
 void SetFault(int kind, int64_t n)
 {
-  if (kind < RENGA_FAULT_KINDS) RengaFaultSet((RengaFaultKind)kind, n);
+  if (kind < RENGA_FAULT_FAILURES) RengaFaultSet((RengaFaultKind)kind, n);
   if (kind != FAULT_READ) return;
   reads = 0;
   read_due = n;

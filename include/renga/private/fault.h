@@ -1,6 +1,8 @@
 /* Failures on purpose, for tests: the n-th event of a kind fails once, so that for every n each way
-   out is taken. Costs one branch that is never taken where no test asked for it. */
+   out is taken; or the process ends or stands still before the n-th action of its pipelines, which
+   the other ranks must notice. Costs one branch that is never taken where no test asked for it. */
 #pragma once
+#include "rengasys.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,6 +12,9 @@ typedef enum {
   RENGA_FAULT_ALLOCATION, /* RengaMalloc, RengaRealloc */
   RENGA_FAULT_MESSAGE,    /* the start of a message or of a collective: RengaCallStart */
   RENGA_FAULT_FILE,       /* a call that writes to a file, of HDF5 or of the system */
+  RENGA_FAULT_FAILURES,   /* how many kinds are failures, with which a process goes on */
+  RENGA_FAULT_KILL = RENGA_FAULT_FAILURES, /* before an action: SIGKILL to itself */
+  RENGA_FAULT_STOP,                        /* before an action: SIGSTOP to itself */
   RENGA_FAULT_KINDS
 } RengaFaultKind;
 
@@ -18,8 +23,10 @@ void RengaFaultSet(RengaFaultKind kind, int64_t n);
 /* Events since RengaFaultSet. */
 int64_t RengaFaultGetCount(RengaFaultKind kind);
 /* RENGA_FAULT=KIND:N in the environment of a program does what RengaFaultSet does: allocation:17;
-   allocation:17:1 on rank 1 only. */
-void RengaFaultReadEnvironment(int rank);
+   allocation:17:1 on rank 1 only. With N = 0 none fails, and RengaFaultReport says how many there
+   were on this rank. */
+RengaErrorCode RengaFaultReadEnvironment(int rank);
+void RengaFaultReport(void);
 
 extern atomic_bool RengaFaultsAreCounted;
 bool RengaFaultCount(RengaFaultKind kind);
@@ -28,6 +35,14 @@ static inline bool RengaFaultIsDue(RengaFaultKind kind)
 {
   return atomic_load_explicit(&RengaFaultsAreCounted, memory_order_relaxed) &&
          RengaFaultCount(kind);
+}
+
+/* Before each action of a pipeline's list, in words for people. Comes back after SIGCONT. */
+void RengaFaultMeet(const char *action, int stage, int64_t microbatch);
+static inline void RengaFaultMeetAction(const char *action, int stage, int64_t microbatch)
+{
+  if (atomic_load_explicit(&RengaFaultsAreCounted, memory_order_relaxed))
+    RengaFaultMeet(action, stage, microbatch);
 }
 
 /* -1, and errno says EIO. */

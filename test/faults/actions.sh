@@ -1,0 +1,137 @@
+#!/bin/sh
+# A rank is killed, or stops, before an action of its list, on layouts of 2 and 4 ranks: mpiexec ends with
+# an error soon; where a rank stopped the others name it; no process stays; what was said to be written
+# is whole, and a run that goes on from there has the parameters of one that nobody disturbed.
+# RENGA_FAULT_TRIES: kills and stops of each layout, 0: at every action (minutes). RENGA_FAULT_LAYOUTS="0 3": these
+# alone. RENGA_FAULT_JOBS: runs at a time.
+. "${0%/*}/../app/common.sh"
+tries=${RENGA_FAULT_TRIES:-1}
+jobs=${RENGA_FAULT_JOBS:-5}
+steps=2
+train="train -graph $gpt -data synthetic -batch_size 4 -microbatch_size 1 -parameter_digest -progress none
+  -checkpoint_dir c -checkpoint_every 1 -checkpoint_keep 2 -pipeline_timeout 4"
+
+# layout NUMBER: $ranks and $options; 1 behind the last
+layout() {
+  two="-partition_type even -partition_stages 2" both="-partition_type even -partition_stages 2 -partition_replicas 2"
+  case $1 in
+  0) ranks=2 options="$two" ;;
+  1) ranks=2 options="$two -pipeline_schedule zb-h1 -checkpoint_async" ;;
+  2) ranks=2 options="$two -pipeline_schedule interleaved" ;;
+  3) ranks=2 options="-partition_replicas 2 -pipeline_buckets 3 -checkpoint_async" ;;
+  4) ranks=2 options="-partition_replicas 2 -pipeline_buckets 3 -pipeline_shard optimizer" ;;
+  5) ranks=2 options="-partition_type even -partition_replicas 2 -pipeline_shard parameters -checkpoint_async" ;;
+  6) ranks=4 options="$both -pipeline_buckets 2 -pipeline_shard optimizer -checkpoint_async" ;;
+  7) ranks=4 options="$both -pipeline_shard parameters" ;;
+  8) ranks=4 options="$both -pipeline_schedule zb-h1 -pipeline_buckets 2" ;;
+  9) ranks=4 options="$both -pipeline_schedule interleaved -checkpoint_async" ;;
+  *) return 1 ;;
+  esac
+}
+
+wrong() {
+  echo "$fault on $ranks ranks, $options: $*" >>failed
+}
+
+# Those that the launcher left behind run in the folder of their run.
+stayed() {
+  for process in /proc/[0-9]*; do
+    [ "$(readlink "$process/cwd")" = "$PWD" ] && tr '\0' ' ' 2>/dev/null <"$process/cmdline" | grep "renga train"
+  done
+}
+
+goes_on() {
+  said=$(sed -n 's/^checkpoint after step //p' out | tail -n 1)
+  timeout -k 5 $limit "$mpiexec" -n 1 "$renga" $train -steps $((steps + 1)) -resume </dev/null >again 2>&1 ||
+    wrong "the run does not go on: exit code $?"
+  there=$(sed -n 's/^goes on after step //p' again)
+  [ "${there:-0}" -ge "${said:-0}" ] || wrong "step $said was written, and the run goes on after ${there:-none}"
+  grep -q damaged again && wrong "a checkpoint is damaged"
+  grep -q -F -x "$digest" again || wrong "other parameters than without"
+}
+
+# try FOLDER KIND RANK NUMBER: in a process of its own
+try() {
+  mkdir "$1" && cd "$1" || exit 1
+  fault=$2:$4:$3
+  begin=$(date +%s)
+  RENGA_FAULT=$fault timeout -k 5 $limit "$mpiexec" -n "$ranks" "$renga" $train -steps $steps $options </dev/null >out 2>&1
+  code=$?
+  seconds=$(($(date +%s) - begin))
+  [ $code -ne 0 ] && [ $code -ne 124 ] && [ $code -ne 137 ] || wrong "exit code $code"
+  [ $seconds -le 14 ] || wrong "ended after $seconds s"
+  grep -q "RENGA_FAULT: rank $3 [a-z ]* before" out || wrong "does not say where"
+  [ "$2" = kill ] || grep -Eq "no sign of rank ([0-9]+, )*$3[ ,]" out || wrong "does not name rank $3"
+  [ -z "$(stayed)" ] || wrong "stayed: $(stayed)"
+  goes_on
+  [ ! -f failed ] || cat out again >>failed
+}
+
+# place POSITION: $rank and $number of the action, counted through the lists of all ranks in turn
+place() {
+  rank=0 number=$(($1 + 1))
+  for count in $counts; do
+    [ $number -gt "$count" ] || return 0
+    number=$((number - count)) rank=$((rank + 1))
+  done
+}
+
+# How many actions each rank comes to.
+count_actions() {
+  mkdir "count$1" && cd "count$1" || exit 1
+  RENGA_FAULT=kill:0 timeout -k 5 $limit "$mpiexec" -n $ranks "$renga" $train -steps $steps $options </dev/null >../out 2>&1 ||
+    fail "exit code $?: $options"
+  cd ..
+  counts=$(sed -n 's/^.*RENGA_FAULT: rank \([0-9]*\) came to \([0-9]*\) events of kind kill$/\1 \2/p' out | sort -n | cut -d' ' -f2)
+  total=0
+  for count in $counts; do total=$((total + count)); done
+  [ "$(echo "$counts" | wc -w)" -eq $ranks ] && [ $total -gt 0 ] || fail "not the actions of $ranks ranks: $options"
+}
+
+running=0
+later() {
+  (try "$@") &
+  running=$((running + 1))
+  [ $running -lt "$jobs" ] || { wait; running=0; }
+}
+
+# What is no fault is not passed over.
+for wrong_fault in "kil:3" "kill" "kill:x" "kill:3:" "stop:-1" "message:3:1x"; do
+  export RENGA_FAULT="$wrong_fault"
+  refuses 2 "RENGA_FAULT=$wrong_fault: " train -graph $mlp -data synthetic -batch_size 4 -steps 1
+done
+unset RENGA_FAULT
+
+accepts 1 $train -steps $((steps + 1))
+digest=$(grep "parameter digest 0x" out)
+l=0
+while layout $l; do
+  case " ${RENGA_FAULT_LAYOUTS:-$l} " in
+  *" $l "*)
+    count_actions $l
+    most=$tries
+    [ "$most" -gt 0 ] && [ "$most" -le $total ] || most=$total
+    t=0
+    while [ $t -lt "$most" ]; do
+      for kind in kill stop; do
+        shift=$((l * 7919 + total / 3))
+        [ $kind = kill ] || shift=$((l * 104729 + total / 2))
+        [ "$most" -lt $total ] || shift=0
+        place $(((t * total / most + shift) % total))
+        later "l$l-$kind-$rank-$number" $kind $rank $number
+      done
+      t=$((t + 1))
+    done
+    ;;
+  esac
+  l=$((l + 1))
+done
+wait
+cat l*/out | sed -n 's/^.*RENGA_FAULT: rank [0-9]* \([a-z ]* before [a-z-]*\).*/\1/p' | sort | uniq -c
+for failed in l*/failed; do
+  [ -f "$failed" ] || continue
+  cat "$failed"
+  failures=$((failures + 1))
+done
+echo "$failures of $(ls -d l*/ | wc -l) runs with a fault went wrong"
+finish
