@@ -7,6 +7,9 @@
 enum { ABORT_SECONDS = 8 };
 /* How long a rank that ends waits for the others: a quiet one lets one that reports go first. */
 static const double REPORTER_WAITS = 1, QUIET_RANK_WAITS = 3;
+/* mpiexec may drop what it has not read yet. After a time limit others are about to reach theirs
+   and to say what they see: from both ends of a link that is cut one learns that it is the link. */
+static const struct timespec forwarded = {0, 50000000}, forwarded_late = {1, 0};
 
 /*@
    RengaErrorAbort - end every rank of the job with a non-zero exit code
@@ -20,7 +23,8 @@ static const double REPORTER_WAITS = 1, QUIET_RANK_WAITS = 3;
 
    Notes: does not return. Where all processes come here within a second, they end without noise, by
    MPI_Finalize; otherwise MPI_Abort ends the processes of RengaSetWorld. A rank that did not report
-   its error lets the one that does go first. MPI may hang where the network is cut: the process
+   its error lets the one that does go first, and one whose time is up gives the others a second to
+   say so too. MPI may hang where the network is cut: the process
    ends after 8 s at the latest.
 
    See also: RengaErrorAgree(), RengaErrorRaise()
@@ -32,9 +36,8 @@ void RengaErrorAbort(RengaErrorCode code)
   fflush(NULL);
   if (RengaSysHasMPI()) {
     const double patience = RengaErrorIsReported() ? REPORTER_WAITS : QUIET_RANK_WAITS;
-    const struct timespec forwarded = {0, 50000000}; /* mpiexec may drop what it has not read yet */
-    const bool together = code != RENGA_ERR_TIMEOUT && RengaSysMeet(patience);
-    nanosleep(&forwarded, NULL);
+    const bool late = code == RENGA_ERR_TIMEOUT, together = !late && RengaSysMeet(patience);
+    nanosleep(late ? &forwarded_late : &forwarded, NULL);
     if (together)
       MPI_Finalize();
     else

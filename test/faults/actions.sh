@@ -33,11 +33,19 @@ wrong() {
   echo "$fault on $ranks ranks, $options: $*" >>failed
 }
 
-# Those that the launcher left behind run in the folder of their run.
-stayed() {
-  for process in /proc/[0-9]*; do
-    [ "$(readlink "$process/cwd")" = "$PWD" ] && tr '\0' ' ' 2>/dev/null <"$process/cmdline" | grep "renga train"
+# Those that the launcher left behind run in the folder of their run. It may end while the system still
+# takes away what it has killed.
+running() {
+  for process in $(ls -l /proc/[0-9]*/cwd 2>/dev/null | sed -n "s|.* \(/proc/[0-9]*\)/cwd -> $PWD\$|\1|p"); do
+    tr '\0' ' ' 2>/dev/null <"$process/cmdline" | grep "renga train"
   done
+}
+stayed() {
+  for look in 1 2 3 4 5 6 7 8 9 10; do
+    [ -n "$(running)" ] || return
+    sleep 0.5
+  done
+  running
 }
 
 goes_on() {
@@ -62,7 +70,8 @@ try() {
   [ $seconds -le 14 ] || wrong "ended after $seconds s"
   grep -q "RENGA_FAULT: rank $3 [a-z ]* before" out || wrong "does not say where"
   [ "$2" = kill ] || grep -Eq "no sign of rank ([0-9]+, )*$3[ ,]" out || wrong "does not name rank $3"
-  [ -z "$(stayed)" ] || wrong "stayed: $(stayed)"
+  left=$(stayed)
+  [ -z "$left" ] || wrong "stayed: $left"
   goes_on
   [ ! -f failed ] || cat out again >>failed
 }
@@ -88,11 +97,11 @@ count_actions() {
   [ "$(echo "$counts" | wc -w)" -eq $ranks ] && [ $total -gt 0 ] || fail "not the actions of $ranks ranks: $options"
 }
 
-running=0
+begun=0
 later() {
   (try "$@") &
-  running=$((running + 1))
-  [ $running -lt "$jobs" ] || { wait; running=0; }
+  begun=$((begun + 1))
+  [ $((begun % jobs)) -ne 0 ] || wait
 }
 
 # What is no fault is not passed over.

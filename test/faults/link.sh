@@ -1,0 +1,172 @@
+#!/bin/sh
+# Two replicas in two network namespaces, as on two nodes, and the link between them is cut in the middle of a
+# sum of gradients that is under way: both ends say so within the time limit and end, and the run goes on
+# from its last checkpoint. First the network of the data alone is cut, then also that of the launcher. A link that
+# comes back in time changes nothing; where a rank or all of a node dies the other node's ranks end.
+# Needs root; skipped where namespaces cannot be made.
+. "${0%/*}/../app/common.sh"
+name=renga$$
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+[ "$(id -u)" -eq 0 ] || skip "network namespaces need root"
+for tool in ip tc unshare; do command -v $tool >/dev/null || skip "there is no $tool"; done
+"$mpiexec" --version 2>/dev/null | grep -q HYDRA || skip "the launcher is not MPICH's"
+
+down() {
+  for i in 1 2 0; do
+    for process in $(ip netns pids $name-$i 2>/dev/null); do kill -9 "$process"; done
+    ip netns del $name-$i 2>/dev/null
+  done
+  rm -rf "$scratch"
+}
+trap down EXIT
+trap 'exit 1' HUP INT TERM
+
+# Node 0 has the launcher and two switches: of the launcher (10.79.0.x, eth0) and of the data (10.79.1.x, eth1).
+up() {
+  ip netns add $name-0 && ip -n $name-0 link set lo up || return 1
+  for network in 0 1; do
+    ip -n $name-0 link add switch$network type bridge && ip -n $name-0 link set switch$network up || return 1
+  done
+  ip -n $name-0 addr add 10.79.0.254/24 dev switch0
+  for i in 1 2; do
+    ip netns add $name-$i && ip -n $name-$i link set lo up || return 1
+    for network in 0 1; do
+      ip -n $name-0 link add port$network-$i type veth peer name eth$network netns $name-$i || return 1
+      ip -n $name-0 link set port$network-$i master switch$network up
+      ip -n $name-$i addr add 10.79.$network.$i/24 dev eth$network
+      ip -n $name-$i link set eth$network up
+    done
+    ip netns exec $name-$i tc qdisc add dev eth1 root tbf rate 8mbit burst 32kb latency 200ms || return 1
+  done
+}
+up >up.log 2>&1 || skip "no network namespaces here: $(tail -n 1 up.log)"
+
+cat >launch <<LAUNCH
+#!/bin/sh
+# As ssh: launch [-option ...] HOST COMMAND
+while [ "\${1#-}" != "\$1" ]; do shift; done
+number=\${1##*.}
+shift
+exec ip netns exec "$name-\$number" unshare --uts --ipc --mount sh -c \\
+  "hostname node\$number; mount -t tmpfs -o size=256m tmpfs /dev/shm; exec \$*"
+LAUNCH
+cat >node <<'NODE'
+#!/bin/sh
+# What a rank says is kept on its node.
+exec "$@" >"out$PMI_RANK" 2>&1
+NODE
+chmod +x launch node
+
+train="train -graph mlp:sizes=40-500-500-5 -data synthetic -batch_size 8 -microbatch_size 2 -parameter_digest -progress none"
+
+# until_true SECONDS COMMAND...
+until_true() {
+  tries=$(($1 * 20))
+  shift
+  until "$@"; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || return 1
+    sleep 0.05
+  done
+}
+bytes() {
+  ip netns exec $name-0 cat /sys/class/net/port1-1/statistics/rx_bytes
+}
+has_written() { grep -q "checkpoint after step 2" out0; }
+has_sent() { [ "$(bytes)" -gt "$1" ]; }
+are_gone() { [ -z "$(ip netns pids $name-1)$(ip netns pids $name-2)" ]; }
+# ports NETWORKS SETTING: of node 2, at the switches
+ports() {
+  for n in $1; do ip -n $name-0 link set "port$n-2" $2; done
+}
+
+# start STEPS TIMEOUT OPTIONS...: until the third step's sum has sent a seventh of its bytes
+start() {
+  steps=$1 timeout=$2
+  shift 2
+  options=$*
+  rm -rf c out out0 out1
+  : >out0 >out1
+  # Its exit code is in the file code.
+  (
+    UCX_TLS=tcp,self UCX_NET_DEVICES=eth1 ip netns exec $name-0 timeout -k 5 $limit "$mpiexec" -launcher ssh \
+      -launcher-exec "$PWD/launch" -iface switch0 -hosts 10.79.0.1:1,10.79.0.2:1 -n 2 "$PWD/node" "$renga" $train \
+      -steps "$steps" -partition_stages 1 -partition_replicas 2 -pipeline_buckets 4 -pipeline_timeout "$timeout" -checkpoint_dir c \
+      -checkpoint_every 1 "$@" </dev/null >out 2>&1
+    echo $? >code
+  ) &
+  launcher=$!
+  until_true $limit has_written && until_true $limit has_sent $(($(bytes) + 150000)) ||
+    wrong "does not come to the third step"
+}
+
+wrong() {
+  cat out0 out1 >>out
+  fail "$*: $options"
+}
+
+# ends SECONDS: all processes on both nodes, and the launcher
+ends() {
+  begin=$(date +%s)
+  until_true $limit are_gone || wrong "processes stay: $(ip netns pids $name-1) $(ip netns pids $name-2)"
+  wait $launcher
+  seconds=$(($(date +%s) - begin))
+  [ $seconds -le "$1" ] || wrong "ended after $seconds s"
+}
+
+# On node 1, where it can be seen that the run that had the folder is dead.
+goes_on() {
+  for n in 0 1; do ports $n "master switch$n"; done
+  timeout -k 5 $limit unshare --uts sh -c 'hostname node1; exec "$@"' sh "$renga" $train -steps 3 -checkpoint_dir c -resume </dev/null >out 2>&1 ||
+    fail "the run does not go on: exit code $?"
+  says "goes on after step 2"
+  says "$digest"
+}
+
+# cut NETWORKS OPTIONS...: node 2 is taken off these networks
+cut() {
+  networks=$1
+  shift
+  start 1000 4 "$@"
+  ports "$networks" nomaster
+  ends 16
+  [ "$(cat code)" -ne 0 ] || wrong "exit code 0"
+  for i in 0 1; do
+    grep -Eq "nothing moved for .* (adds up gradients with|asks) the other replicas .*in step 2 .*; no sign of rank $((1 - i)) " out$i ||
+      wrong "rank $i does not say what it waits for"
+  done
+  goes_on
+}
+
+accepts 1 $train -steps 3
+digest=$(grep "parameter digest 0x" out)
+cut 1
+cut 1 -partition_type even -pipeline_shard parameters
+cut "1 0" -pipeline_shard optimizer
+
+# A link that comes back before the time limit costs nothing but time.
+start 3 60
+ports 1 nomaster
+sleep 2
+ports 1 "master switch1"
+ends 60
+[ "$(cat code)" -eq 0 ] || wrong "exit code $(cat code)"
+grep -q -F -x "$digest" out0 || wrong "other parameters where the link was away for a while"
+
+# All processes of a node die.
+start 1000 4
+for process in $(ip netns pids $name-2); do kill -9 "$process"; done
+ends 16
+[ "$(cat code)" -ne 0 ] || wrong "exit code 0"
+goes_on
+
+# A rank dies on one node: mpiexec ends those of the other, too.
+export RENGA_FAULT=kill:30:1
+start 1000 4
+unset RENGA_FAULT
+ends 16
+[ "$(cat code)" -ne 0 ] || wrong "exit code 0"
+finish
