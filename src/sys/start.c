@@ -6,8 +6,10 @@
 #include "watch.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -171,6 +173,15 @@ static RengaErrorCode Duplicate(MPI_Comm world, MPI_Comm *duplicate)
   return RENGA_SUCCESS;
 }
 
+/* Where MPICH's mpiexec has started this process, it is killed when the part of mpiexec that runs
+   the ranks of this node is gone. That one may end without having killed all of them; a rank that
+   is stopped would stay for ever then, and mpiexec, which waits until nobody holds its pipes. */
+static void DieWithLauncher(void)
+{
+  if (getenv("MPI_LOCALNRANKS") && getenv("PMI_FD"))
+    prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
+}
+
 RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
 {
   int started = 0, level;
@@ -179,6 +190,7 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
   if (argc && argv) FindLimit(*argc, *argv);
   RengaCallMPI(MPI_Initialized(&started));
   if (!started) {
+    DieWithLauncher();
     RengaGuardAllow(true);
     RengaGuardBegin_Private("MPI_Init");
     RengaCallMPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level));

@@ -33,13 +33,13 @@ wrong() {
   echo "$fault on $ranks ranks, $options: $*" >>failed
 }
 
-# Those that the launcher left behind run in the folder of their run. It may end while the system still
-# takes away what it has killed.
+# The ranks of a run are known by its folder: their numbers and commands.
 running() {
-  for process in $(ls -l /proc/[0-9]*/cwd 2>/dev/null | sed -n "s|.* \(/proc/[0-9]*\)/cwd -> $PWD\$|\1|p"); do
-    tr '\0' ' ' 2>/dev/null <"$process/cmdline" | grep "renga train"
+  for process in $(ls -l /proc/[0-9]*/cwd 2>/dev/null | sed -n "s|.* /proc/\([0-9]*\)/cwd -> $PWD\$|\1|p"); do
+    tr '\0' ' ' 2>/dev/null <"/proc/$process/cmdline" | awk -v process="$process" '/^[^ ]*renga train/ { print process, $0 }'
   done
 }
+# The launcher may end while the system still takes away what it has killed.
 stayed() {
   for look in 1 2 3 4 5 6 7 8 9 10; do
     [ -n "$(running)" ] || return
@@ -105,7 +105,7 @@ later() {
 }
 
 # What is no fault is not passed over.
-for wrong_fault in "kil:3" "kill" "kill:x" "kill:3:" "stop:-1" "message:3:1x"; do
+for wrong_fault in "kil:3" "kill:x" "stop:-1:1" "message:3:"; do
   export RENGA_FAULT="$wrong_fault"
   refuses 2 "RENGA_FAULT=$wrong_fault: " train -graph $mlp -data synthetic -batch_size 4 -steps 1
 done
@@ -113,6 +113,39 @@ unset RENGA_FAULT
 
 accepts 1 $train -steps $((steps + 1))
 digest=$(grep "parameter digest 0x" out)
+# meanwhile COMMAND: done to a run of which rank 2 has stopped
+meanwhile() {
+  layout 6
+  mkdir "$1" && cd "$1" || exit 1
+  {
+    looks=$((5 * limit))
+    until grep -q "RENGA_FAULT: rank 2 stops" out 2>/dev/null || [ $looks -eq 0 ]; do sleep 0.2; looks=$((looks - 1)); done
+    sleep 0.5
+    "$@"
+  } &
+  RENGA_FAULT=stop:20:2 timeout -k 5 $limit "$mpiexec" -n $ranks "$renga" $train -steps $((steps + 1)) $options -timeout 60 </dev/null >out 2>&1
+  code=$?
+  wait
+  says "RENGA_FAULT: rank 2 stops"
+}
+wake() { kill -CONT $(running | cut -d' ' -f1); }
+# The launcher's process that has started the ranks.
+orphan() { kill -KILL $(sed 's/.*) [A-Za-z] \([0-9]*\) .*/\1/' "/proc/$(running | sed -n '1s/ .*//p')/stat"); }
+
+# A rank that stops, and goes on before the time limit, changes nothing. Where the launcher's process on a node
+# dies no rank of the node stays, and the launcher ends.
+train=${train% -pipeline_timeout 4}
+meanwhile wake
+[ $code -eq 0 ] || fail "a rank that goes on: exit code $code"
+says "$digest"
+cd ..
+meanwhile orphan
+[ $code -ne 0 ] && [ $code -ne 124 ] && [ $code -ne 137 ] || fail "a launcher that dies: exit code $code"
+left=$(stayed)
+[ -z "$left" ] || fail "a launcher that dies leaves $left"
+cd ..
+train="$train -pipeline_timeout 4"
+
 l=0
 while layout $l; do
   case " ${RENGA_FAULT_LAYOUTS:-$l} " in
