@@ -2,7 +2,7 @@
 # Make man pages (section 3) of the types, macros and constants of the public headers, from the comments above and behind them.
 # A name that has a page already, of a function, is left as it is.
 # usage: typepages.sh OUTPUT_FOLDER VERSION HEADER...       makes the pages
-#        typepages.sh -check HEADER...                      names what has no comment
+#        typepages.sh -check HEADER...                      names what has no comment, members of structs too
 set -eu
 if [ "$1" = -check ]; then
   check=1 out= version=
@@ -73,7 +73,7 @@ function item(   name, code) {
 }
 
 # Members and enumerators, each with the comment above or behind it.
-function members(code, file,   row, count, i, line, comment, above, declared, first) {
+function members(code, file, at,   row, count, i, line, comment, above, declared, first) {
   count = split(code, row, "\n"); first = 1; above = ""; declared = ""; comment = ""; open = 0
   for (i = 1; i <= count; i++) {
     line = row[i]
@@ -93,6 +93,7 @@ function members(code, file,   row, count, i, line, comment, above, declared, fi
     above = ""
     sub(/[;,]$/, "", declared)
     if (declared == "") continue
+    if (check) { if (comment == "" && code !~ /enum/) { printf "include/%s: %s: no comment says what %s is\n", heads[at], names[at], declared; bad = 1 } declared = ""; continue }
     if (first) print ".SH " (code ~ /enum/ ? "VALUES" : "MEMBERS") > file
     first = 0
     if (declared ~ /_MAP\(/) rows(declared, file)
@@ -147,7 +148,7 @@ function page(at,   file, i, all, code, text, also, seen) {
   if (text == "") text = tails[at]
   printf ".\\\" %s\n.TH %s 3 \"\" \"Renga %s\" \"Renga\"\n.SH NAME\n%s \\- %s\n", heads[at], names[at], version, all, escape(short(text)) > file
   printf ".SH SYNOPSIS\n.nf\n#include <renga.h>\n%s\n.fi\n.SH DESCRIPTION\n%s\n", escape(code), escape(sentence(text)) > file
-  if (kinds[at] == "enum" || kinds[at] == "struct") members(code, file)
+  if (kinds[at] == "enum" || kinds[at] == "struct") members(code, file, at)
   if (several) for (i = at; i <= n && group[i] == at; i++) if (tails[i] != "") {
     if (i == at) print ".SH VALUES" > file
     term(names[i], tails[i], file)
@@ -167,7 +168,7 @@ function page(at,   file, i, all, code, text, also, seen) {
 END {
   for (i = 1; i <= n; i++) {
     if (names[i] == "" || names[i] in gone || names[i] ~ /_$/) continue
-    if (check) { if (notes[i] == "" && tails[i] == "") { printf "include/%s:%d: %s: no comment says what it is\n", heads[i], lines[i], names[i]; bad = 1 } }
+    if (check) { if (notes[i] == "" && tails[i] == "") { printf "include/%s:%d: %s: no comment says what it is\n", heads[i], lines[i], names[i]; bad = 1 } if (kinds[i] == "struct") members(codes[i], "", i) }
     else if (group[i] == i) page(i)
   }
   exit bad

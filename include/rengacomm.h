@@ -65,9 +65,10 @@ typedef struct {
 /* Who adds: whoever owns the memory that the vectors are in. begin: y += x, which may be done
    later, but in the order of these calls; test: is all done that was begun? NULL: begin does it. */
 typedef struct {
+  /* y += x, of count elements, now or later. */
   RengaErrorCode (*begin)(void *user, RengaDataType type, int64_t count, void *y, const void *x);
-  RengaErrorCode (*test)(void *user, bool *done);
-  void *user; /* handed to both */
+  RengaErrorCode (*test)(void *user, bool *done); /* is all done that was begun? */
+  void *user;                                     /* handed to both */
 } RengaCommAdder;
 /* How many partial sums a rank with leaves [first, last) of n_leaves may hold at once: buffers
    needed. chains: leaves are made of several summands, one after the other. */
@@ -112,18 +113,23 @@ RengaErrorCode RengaBlocksDestroy(RengaBlocks *blocks);
    all that a sum begins between together(true) and together(false) runs at once, behind what was
    queued before; none is empty. take: what is queued from now on finds the result. */
 typedef struct {
+  /* Makes room for places, before a sum begins. */
   RengaErrorCode (*reserve)(void *user, int count, size_t bytes);
+  /* Starts a message to a rank. */
   RengaErrorCode (*send)(void *user, int place, const void *from, size_t bytes, int to, int tag);
+  /* Starts to receive one of at most room bytes. */
   RengaErrorCode (*receive)(void *user, int place, void *to, size_t room, int from, int tag);
+  /* Is the message of the place done? At once; the place is free then. */
   RengaErrorCode (*test)(void *user, int place, bool *done, size_t *bytes);
-  RengaErrorCode (*together)(void *user, bool begin);
-  RengaErrorCode (*take)(void *user);
-  void *user; /* handed to each of them */
+  RengaErrorCode (*together)(void *user, bool begin); /* messages until the end run at once */
+  RengaErrorCode (*take)(void *user);                 /* what is queued now finds the result */
+  void *user;                                         /* handed to each of them */
 } RengaCommCarrier;
 /* Who takes the pieces of a sum instead of an adder that adds them by the tree: elements
    [at, at + count) of the vector, which are this rank's to keep, of the pieces of all ranks,
    ascending. What is there may be written over. */
 typedef struct {
+  /* piece: of all ranks, each of count elements. */
   RengaErrorCode (*take)(void *user, int64_t at, int64_t count, void *const piece[]);
   void *user; /* handed to it */
 } RengaCommFolder;

@@ -77,6 +77,7 @@ typedef struct {
    depend on nothing but these. */
 typedef struct {
   const char *op; /* name of the operator */
+  /* Fills the outputs of one call. */
   RengaErrorCode (*run)(const RengaOpCall *call, const RengaKernelContext *context,
                         const void *const in[], void *const out[], void *user);
   void *user; /* handed to run */
@@ -88,22 +89,28 @@ typedef struct {
   const char *name; /* of the type, as -device_type takes it */
   bool host;        /* the host may use its pointers */
   RengaErrorCode (*malloc)(size_t bytes, void **pointer, void *user); /* 64-byte aligned */
-  RengaErrorCode (*free)(size_t bytes, void **pointer, void *user);
+  RengaErrorCode (*free)(size_t bytes, void **pointer, void *user);   /* as many as malloc gave */
+  /* bytes from one place to another: to and from are of the device or the host, as kind says. */
   RengaErrorCode (*copy)(RengaStream stream, RengaCopyKind kind, void *to, const void *from,
                          size_t bytes, void *user);
+  /* Each of the bytes becomes byte; they are the device's. */
   RengaErrorCode (*setbytes)(RengaStream stream, void *to, int byte, size_t bytes, void *user);
-  RengaErrorCode (*streamcreate)(RengaStream *stream, void *user);
-  RengaErrorCode (*streamsynchronize)(RengaStream stream, void *user);
-  RengaErrorCode (*streamdestroy)(RengaStream *stream, void *user);
-  RengaErrorCode (*eventcreate)(RengaEvent *event, void *user);
+  RengaErrorCode (*streamcreate)(RengaStream *stream, void *user);     /* a queue, empty */
+  RengaErrorCode (*streamsynchronize)(RengaStream stream, void *user); /* returns when it is */
+  RengaErrorCode (*streamdestroy)(RengaStream *stream, void *user);    /* an empty one */
+  RengaErrorCode (*eventcreate)(RengaEvent *event, void *user);        /* in no stream yet */
+  /* Puts it behind the work that is in the stream now. */
   RengaErrorCode (*eventrecord)(RengaEvent event, RengaStream stream, void *user);
+  /* Work put into the stream from now on is begun after the event; returns at once. */
   RengaErrorCode (*eventwait)(RengaEvent event, RengaStream stream, void *user);
+  /* Returns when the work before the event is done. */
   RengaErrorCode (*eventsynchronize)(RengaEvent event, void *user);
-  RengaErrorCode (*eventquery)(RengaEvent event, bool *done, void *user);
-  RengaErrorCode (*eventdestroy)(RengaEvent *event, void *user);
-  /* Operators that it computes itself; both NULL: none. Each floating tensor of a call may have a
-     type of its own. */
+  RengaErrorCode (*eventquery)(RengaEvent event, bool *done, void *user); /* is it? At once */
+  RengaErrorCode (*eventdestroy)(RengaEvent *event, void *user);          /* nobody waits for it */
+  /* Operators that it computes itself; both this and compute NULL: none. Each floating tensor of a
+     call may have a type of its own. */
   bool (*knows)(const RengaOpCall *call, void *user);
+  /* Computes such a call; in, out: a pointer for each tensor. The work may be queued. */
   RengaErrorCode (*compute)(RengaStream stream, const RengaOpCall *call,
                             const RengaKernelContext *context, const void *const in[],
                             void *const out[], void *user);

@@ -190,8 +190,9 @@ RengaErrorCode RengaGraphGetSubgraph(RengaGraph graph, int first, int last, Reng
    wanted: values whose gradient is to be found (boundary inputs).
    Parameters: one gradient per use, never added up here; a use is (node id, input number). */
 typedef struct {
-  RengaValue parameter, gradient;
-  int node_id, input;
+  RengaValue parameter; /* that is read */
+  RengaValue gradient;  /* of this reading alone */
+  int node_id, input;   /* who reads it, and as which of its inputs */
 } RengaParameterUse;
 /* The gradient of an operator from outside is another one. Its inputs are the operator's inputs,
    its outputs, their gradients; its outputs are the gradients of the floating inputs. */
@@ -208,8 +209,10 @@ RengaErrorCode RengaGraphGetParameterUses(RengaGraph graph, int *count,
 /* Statistics that update a state after each micro-batch, in micro-batch order:
    state = keep * state + (1 - keep) * factor * batch_value. */
 typedef struct {
-  RengaValue state, batch_value;
-  double keep, factor;
+  RengaValue state;       /* what is updated, a running mean for instance */
+  RengaValue batch_value; /* the same of the micro-batch alone */
+  double keep;            /* share of the state that stays */
+  double factor;          /* of the batch value: 1, since ONNX keeps the biased variance */
 } RengaStateUpdate;
 RengaErrorCode RengaGraphGetStateUpdates(RengaGraph graph, int *count,
                                          const RengaStateUpdate **updates); /* lent */

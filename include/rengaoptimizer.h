@@ -26,8 +26,8 @@ typedef struct {
   const char *name;                /* of the type */
   int n_moments;                   /* numbers kept for each element */
   const char *const *moment_names; /* [n_moments] */
-  RengaErrorCode (*update)(const RengaOptimizerTask *task, void *user);
-  void *user; /* handed to update */
+  RengaErrorCode (*update)(const RengaOptimizerTask *task, void *user); /* of one parameter */
+  void *user;                                                           /* handed to update */
 } RengaOptimizerRule;
 RengaErrorCode RengaOptimizerRegister(const RengaOptimizerRule *rule);
 

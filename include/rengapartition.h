@@ -20,8 +20,8 @@ typedef struct _p_RengaPartition *RengaPartition;
    first[0] is 0. */
 typedef struct {
   const char *name; /* of the type, as -partition_type takes it */
-  RengaErrorCode (*cut)(RengaGraph graph, int stages, int first[], void *user);
-  void *user; /* handed to cut */
+  RengaErrorCode (*cut)(RengaGraph graph, int stages, int first[], void *user); /* fills first */
+  void *user;                                                                   /* handed to cut */
 } RengaPartitionRule;
 RengaErrorCode RengaPartitionRegister(const RengaPartitionRule *rule);
 

@@ -41,6 +41,7 @@ RengaErrorCode RengaPipelineDestroy(RengaPipeline *pipeline);
    samples [first, first+count) of the step's batch. Called only on ranks that need the field. */
 typedef struct {
   int64_t samples; /* in this step, over all replicas */
+  /* Fills the buffer with so many samples of one input. */
   RengaErrorCode (*read)(void *user, int field, int64_t first, int64_t count, void *buffer);
   void *user; /* handed to read */
 } RengaBatch;

@@ -8,7 +8,7 @@ RENGA_BEGIN_DECLS
 typedef struct _p_RengaPlan *RengaPlan;
 /* What the memory of a device is for, in bytes; all 0: not known. */
 typedef struct {
-  int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs;
+  int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs; /* bytes */
 } RengaPlanMemory;
 /* What replicas have a share of each, instead of all of it. */
 typedef enum {

@@ -66,6 +66,7 @@ typedef struct _p_RengaActionList *RengaActionList;
    for lists of training only. */
 typedef struct {
   const char *name; /* of the type */
+  /* Fills the list of one rank by RengaActionListAdd() and its like. */
   RengaErrorCode (*build)(RengaSchedule schedule, int rank, RengaActionList list, void *user);
   void *user; /* handed to build */
 } RengaScheduleRule;
