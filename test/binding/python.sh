@@ -25,6 +25,27 @@ for ranks in 2 4; do
   cmp -s "$folder/out1" "$folder/out$ranks" || { echo "$ranks ranks print something else:"; head -n 20 "$folder/out1" "$folder/out$ranks"; status=1; }
 done
 
+# The program of README.md, as it stands there, with NumPy alone: each rank prints the same plan, loss and values, on any number of ranks.
+"$python" - "$top" >"$folder/readme.py" <<'PY' || status=1
+import sys
+sys.path.insert(0, sys.argv[1] + "/doc/book")
+from markdown import Page
+programs = [block.text for block in Page(sys.argv[1] + "/README.md").blocks if block.language == "python"]
+assert len(programs) == 1 and len(programs[0].splitlines()) <= 10, "one program of at most ten lines is wanted in README.md"
+print("import os, sys\nsys.stdout = open(f'{sys.argv[1]}/{os.getpid()}', 'w')")
+print(programs[0] + 'print("README:", repr(loss), hash(b"".join(state[name].tobytes() for name in sorted(state))))')
+PY
+for ranks in 1 2 4; do
+  mkdir "$folder/readme$ranks"
+  PYTHONHASHSEED=1 timeout 100 "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$folder/readme.py" "$folder/readme$ranks" >"$folder/out" 2>&1 ||
+    { echo "README.md on $ranks ranks:"; cat "$folder/out"; status=1; }
+  [ "$(cat "$folder/readme$ranks"/* | grep -c '^README: ')" -eq $ranks ] && grep -q '^plan: ' "$folder/readme$ranks"/* ||
+    { echo "README.md on $ranks ranks: not each prints its loss and a plan"; status=1; }
+  for out in "$folder/readme$ranks"/*; do
+    cmp "$folder"/readme1/* "$out" || { echo "README.md on $ranks ranks prints something else:"; cat "$out"; status=1; }
+  done
+done
+
 # The example.
 timeout 60 "${MPIEXEC:-mpiexec}" -n 2 "$python" "$top/examples/train.py" -partition_stages 2 >"$folder/out" 2>&1
 grep -q '9[0-9]\.[0-9] % right, 2 ranks' "$folder/out" || { echo "examples/train.py:"; cat "$folder/out"; status=1; }
