@@ -1,6 +1,6 @@
 #!/bin/sh
 # Networks of torch through renga.Module beside torch, on 1, 2 and 4 ranks with the same bits: those of RaNNC's own tests in
-# kind, or with RENGA_NETWORKS=libraries those of transformers, torchvision and timm (half an hour). Skipped where there is no torch.
+# kind, or with RENGA_NETWORKS=libraries those of transformers, torchvision and timm (ten minutes). Skipped where there is no torch.
 # Arguments: names of networks.
 top=$(cd "${top_srcdir:-$(dirname "$0")/../..}" && pwd)
 build=$(cd "${top_builddir:-$top/build}" && pwd)
@@ -13,7 +13,7 @@ done
 [ -n "$python" ] || { echo "skipped: no python3 with torch 2.9 and onnxscript here"; exit 77; }
 folder=$(mktemp -d) || exit 99
 trap 'rm -rf "$folder"' EXIT
-export PYTHONDONTWRITEBYTECODE=1 RENGA_LIBRARY="$build/.libs/librenga.so" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+export PYTHONDONTWRITEBYTECODE=1 TRANSFORMERS_VERBOSITY=error RENGA_LIBRARY="$build/.libs/librenga.so" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTHONPATH=$top/src/binding/python
 export PYTHONPATH
 [ $# -gt 0 ] || set -- ${RENGA_NETWORKS:-small}
