@@ -12,7 +12,7 @@ from markdown import pages_of
 from reference import COMMANDS
 
 GENERATED = {"options.md", "functions.md", "operators.md"}
-LAUNCH = re.compile(r"^\s*(?:\$ )?(?:renga|mpiexec|srun|mpirun) [a-z-]")
+LAUNCH = re.compile(r"^\s*(?:\$ )?(?:renga|mpiexec|srun|mpirun|mpi\w+\.mpich|cc|c\+\+|python3?|pip|cmake) [a-z-]")
 RUN = ("sh", "bash")
 # Options of programs that are not renga: of examples, tutorials, measurements, launchers and compilers.
 OTHERS = re.compile(r"^(?:bench|finetune|surrogate|sweep)_")
@@ -78,10 +78,36 @@ def check_names(page, names):
                 yield number, f"no header has {name}"
 
 
-def check_blocks(page):
+def stands_in(lines, path):
+    """Are these all lines of a part of the file, but for how far they are indented and for empty ones?"""
+    wanted, there = ([line.strip() for line in text if line.strip()] for text in (lines, path.read_text().splitlines()))
+    first = (at for at, line in enumerate(there) if line == wanted[0])
+    return any(there[at:at + len(wanted)] == wanted for at in first)
+
+
+def check_program(source, page, block):
+    """A program is run, or is written to a file that a later command of the page uses, or is a part of a file of the tree."""
+    info = block.info
+    if info == ["python", "run"]:
+        return None
+    if len(info) == 3 and info[1] == "of":
+        path = source / info[2]
+        parts = "\n".join(block.lines).split("\n\n")
+        return None if path.exists() and all(stands_in(part.splitlines(), path) for part in parts) else f"{info[2]} has no such lines"
+    if len(info) == 2:
+        later = [other for other in page.blocks if other.line > block.line and other.language in RUN]
+        return None if any(info[1] in other.text for other in later) else f"no command of the page uses {info[1]}"
+    return f"a program that no test runs: mark its block as {info[0]} run, or as {info[0]} of a FILE that is tested"
+
+
+def check_blocks(source, page):
     for block in page.blocks:
         if block.language not in RUN and any(LAUNCH.match(line) for line in block.lines):
             yield block.line, "a command that no test runs: mark its block as sh"
+        if block.language not in (*RUN, "", "text") and not block.language.startswith("{"):
+            complaint = check_program(source, page, block)
+            if complaint:
+                yield block.line, complaint
 
 
 def main():
@@ -91,7 +117,7 @@ def main():
     options = known_options(renga) | machine_options(source)
     wrong = 0
     for page in all_pages:
-        complaints = [*check_links(page, pages), *check_options(page, options), *check_names(page, names), *check_blocks(page)]
+        complaints = [*check_links(page, pages), *check_options(page, options), *check_names(page, names), *check_blocks(source, page)]
         for number, text in complaints:
             print(f"{page.path.relative_to(source)}:{number}: {text}")
         wrong += len(complaints)

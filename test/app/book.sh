@@ -21,11 +21,23 @@ cat >"$scratch/wrong/doc/page.md" <<'TXT'
 ```
 renga info -graph mlp:sizes=4-3
 ```
+
+```python
+print(1)
+```
+
+```c alone.c
+int main(void) { return 0; }
+```
+
+```c of README.md
+int main(void) { return 1; }
+```
 TXT
 touch "$scratch/wrong/README.md" "$scratch/wrong/examples/README.md"
 python3 "$top/doc/book/check.py" "$scratch/wrong" "$build/renga" >"$scratch/out" && { echo "a page with mistakes is taken"; status=1; }
 for mistake in "nowhere.md leads nowhere" "no heading #another-heading" "no option -partition_stage" "no header has RengaPipelineStop" \
-  "no option -stepz" "a command that no test runs"; do
+  "no option -stepz" "a command that no test runs" "mark its block as python run" "no command of the page uses alone.c" "README.md has no such lines"; do
   grep -q -e "$mistake" "$scratch/out" || { echo "not found: $mistake"; cat "$scratch/out"; status=1; }
 done
 
@@ -36,11 +48,13 @@ typedef struct _p_RengaThing *RengaThing;
 /* How large a thing is. */
 typedef struct {
   double width; /* metres */
+  double depth, height;
 } RengaSize;
 int RengaThingMeasure(RengaThing thing, RengaSize *size);
 TXT
 (cd "$scratch/wrong" && sh "$top/doc/typepages.sh" -check include/renga.h) >"$scratch/out" && { echo "a type without a comment is taken"; status=1; }
-[ "$(cat "$scratch/out")" = "include/renga.h:1: RengaThing: no comment says what it is" ] || { cat "$scratch/out"; status=1; }
+printf 'include/renga.h:1: RengaThing: no comment says what it is\ninclude/renga.h: RengaSize: no comment says what double depth, height is\n' |
+  cmp -s - "$scratch/out" || { cat "$scratch/out"; status=1; }
 mkdir "$scratch/man" "$scratch/wrong/tutorials" "$scratch/wrong/test" "$scratch/wrong/test/link"
 sh "$top/doc/typepages.sh" "$scratch/man" 1 "$scratch/wrong/include/renga.h"
 for line in 'RengaSize \\- How large a thing is' '.I double width' 'Metres.' 'RengaThingMeasure().'; do
@@ -126,12 +140,20 @@ for verse in 1 2 3 4 5 6 7 8 9; do for chapter in 1 2 3 4 5 6 7 8 9; do
   echo "Genesis $chapter:$verse: En el principio crio Dios los cielos y la tierra, y el verso $verse de $chapter."
 done; done
 TXT
+archive=$build/src/binding/fortran/librenga_fortran.a
 cat >"$bin/pkg-config" <<TXT
 #!/bin/sh
+case "\$*" in *renga-fortran*) echo "-I$build/src/binding/fortran $archive" ;; esac
 echo "-I$top/include -L$build/.libs -lrenga -Wl,-rpath,$build/.libs" \$(/usr/bin/pkg-config --cflags --libs mpich 2>/dev/null)
 TXT
 chmod +x "$bin"/*
 
+# Where a compiler is not here, nothing is compiled.
+if ! { [ -e "$archive" ] && command -v mpifort.mpich >/dev/null; }; then
+  echo "no module of Fortran: its program is not run"
+  printf '#!/bin/sh\nprintf ":\\n" >heat; chmod +x heat\n' >"$bin/mpifort.mpich"
+  chmod +x "$bin/mpifort.mpich"
+fi
 command -v c++ >/dev/null || { printf '#!/bin/sh\necho no C++ compiler\nprintf ":\\n" >handles; chmod +x handles\n' >"$bin/c++"; chmod +x "$bin/c++"; }
 
 # Files that the pages take as given.
@@ -156,20 +178,20 @@ for part, samples in (("train", 128), ("t10k", 16)):
     idx(f"{part}-labels-idx1-ubyte.gz", samples)
 PY
   "$build/renga" data csv table.csv train.h5 -data_label class >log 2>&1 || { cat log; return 1; }
-  cp "$top"/tutorials/*.c .
+  cp "$top"/tutorials/*.c "$top/examples/heat.f90" .
   mkdir quickstart-run && "$bin/bible" >text.txt &&
     "$build/renga" data text text.txt quickstart-run/bible.h5 -sequence 128 -data_validation 0.05 >log 2>&1 || { cat log; return 1; }
 }
 
 # A Python with NumPy, if there is one, for the programs in it.
 python=python3
-for candidate in python3 /usr/bin/python3; do "$candidate" -c 'import numpy' 2>/dev/null && python=$candidate && break; done
+for candidate in "${RENGA_PYTHON:-python3}" /usr/bin/python3; do "$candidate" -c 'import numpy' 2>/dev/null && python=$candidate && break; done
 
 # Each page's commands in a folder of their own, in their order.
 limit=600
 for page in "$top"/doc/*.md "$top/README.md"; do
   name=$(basename "$page" .md)
-  $python "$top/doc/book/commands.py" "$page" >"$scratch/$name.bash" || { status=1; continue; }
+  PYTHONPATH=$top/src/binding/python $python "$top/doc/book/commands.py" "$page" >"$scratch/$name.bash" || { status=1; continue; }
   grep -q '^echo .==' "$scratch/$name.bash" || continue
   mkdir "$scratch/$name" && cd "$scratch/$name" || exit 99
   given || { echo "$name: the files that it takes as given cannot be made"; exit 1; }
@@ -180,6 +202,7 @@ for page in "$top"/doc/*.md "$top/README.md"; do
     timeout -k 5 $limit bash "$scratch/$name.bash" >"$scratch/out" 2>&1 </dev/null
   code=$?
   echo "$name: $(grep -c '^echo .==' "$scratch/$name.bash") blocks of commands, $(($(date +%s) - began)) s"
+  grep '^-- ' "$scratch/out"
   [ $code -eq 0 ] || { echo "$name: exit code $code"; tail -n 25 "$scratch/out"; status=1; }
   cd "$scratch" || exit 99
 done

@@ -50,7 +50,10 @@ fi
 
 command -v cmake >/dev/null || exit 0
 quietly() { "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }; }
-quietly env -u CC cmake -S "$source/test/link/cmake" -B "$folder/cmake" -DCMAKE_PREFIX_PATH="${libdir%/lib*}" \
+mkdir "$folder/project"
+cp "$source"/test/link/cmake/* "$folder/project"
+sed -n '/^```c train\.c$/,/^```$/{/^```/!p;}' "$source/doc/linking.md" >"$folder/project/train.c"
+quietly env -u CC cmake -S "$folder/project" -B "$folder/cmake" -DCMAKE_PREFIX_PATH="${libdir%/lib*}" \
   -DTRAIN="$(cd "$source" && pwd)/test/link/train.cpp"
 quietly cmake --build "$folder/cmake"
 for program in train train_pc; do run "$folder/cmake/$program"; done
