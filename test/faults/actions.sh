@@ -67,7 +67,7 @@ try() {
   code=$?
   seconds=$(($(date +%s) - begin))
   [ $code -ne 0 ] && [ $code -ne 124 ] && [ $code -ne 137 ] || wrong "exit code $code"
-  [ $seconds -le 14 ] || wrong "ended after $seconds s"
+  [ $seconds -le 60 ] || wrong "ended after $seconds s"
   grep -q "RENGA_FAULT: rank $3 [a-z ]* before" out || wrong "does not say where"
   [ "$2" = kill ] || grep -Eq "no sign of rank ([0-9]+, )*$3[ ,]" out || wrong "does not name rank $3"
   left=$(stayed)

@@ -132,7 +132,7 @@ cut() {
   shift
   start 1000 4 "$@"
   ports "$networks" nomaster
-  ends 16
+  ends 60
   [ "$(cat code)" -ne 0 ] || wrong "exit code 0"
   for i in 0 1; do
     grep -Eq "nothing moved for .* (adds up gradients with|asks) the other replicas .*in step 2 .*; no sign of rank $((1 - i)) " out$i ||
@@ -159,7 +159,7 @@ grep -q -F -x "$digest" out0 || wrong "other parameters where the link was away 
 # All processes of a node die.
 start 1000 4
 for process in $(ip netns pids $name-2); do kill -9 "$process"; done
-ends 16
+ends 60
 [ "$(cat code)" -ne 0 ] || wrong "exit code 0"
 goes_on
 
@@ -167,6 +167,6 @@ goes_on
 export RENGA_FAULT=kill:30:1
 start 1000 4
 unset RENGA_FAULT
-ends 16
+ends 60
 [ "$(cat code)" -ne 0 ] || wrong "exit code 0"
 finish
