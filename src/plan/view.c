@@ -176,7 +176,15 @@ static RengaErrorCode ViewIdle(RengaPlan plan, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
-/* The bound is bisected to a millionth. */
+static RengaErrorCode ViewReasons(RengaPlan plan, RengaViewer viewer, const char *topic)
+{
+  for (int r = 0; r < plan->n_reasons; r++)
+    if (!strcmp(plan->reason[2 * r], topic))
+      RengaCall(RengaViewerPrintf(viewer, "  %s: %s\n", topic, plan->reason[2 * r + 1]));
+  return RENGA_SUCCESS;
+}
+
+/* The bound is bisected to a millionth. What it leaves out is said with it. */
 static RengaErrorCode ViewBound(RengaPlan plan, RengaViewer viewer)
 {
   const RengaPlanPrediction *p = &plan->prediction;
@@ -187,6 +195,7 @@ static RengaErrorCode ViewBound(RengaPlan plan, RengaViewer viewer)
       viewer, "  lower bound: no plan takes less than %s; gap %.2f %%%s\n", bound,
       100 * (p->step / p->bound - 1),
       p->step <= p->bound * (1 + 2e-6) ? ": proved best of the plans searched" : ""));
+  RengaCall(ViewReasons(plan, viewer, "left out"));
   return RENGA_SUCCESS;
 }
 
@@ -248,11 +257,8 @@ static RengaErrorCode ViewHead(RengaPlan plan, RengaViewer viewer)
    why. */
 static RengaErrorCode ViewChosen(RengaPlan plan, RengaViewer viewer)
 {
-  static const char *const topics[] = {RENGA_PLAN_CHOSEN, "covered"};
-  for (size_t t = 0; t < sizeof topics / sizeof topics[0]; t++)
-    for (int r = 0; r < plan->n_reasons; r++)
-      if (!strcmp(plan->reason[2 * r], topics[t]))
-        RengaCall(RengaViewerPrintf(viewer, "  %s: %s\n", topics[t], plan->reason[2 * r + 1]));
+  RengaCall(ViewReasons(plan, viewer, RENGA_PLAN_CHOSEN));
+  RengaCall(ViewReasons(plan, viewer, "covered"));
   return RENGA_SUCCESS;
 }
 
@@ -354,8 +360,9 @@ RengaErrorCode RengaPlanExplain(RengaPlan plan, RengaViewer viewer)
   RengaCall(RengaViewerPrintf(viewer, "why this plan%s\n",
                               plan->n_reasons ? "" : ": its planner left no reasons"));
   for (int r = 0; r < plan->n_reasons; r++)
-    RengaCall(
-        RengaViewerPrintf(viewer, "  %s: %s\n", plan->reason[2 * r], plan->reason[2 * r + 1]));
+    if (strcmp(plan->reason[2 * r], "left out"))
+      RengaCall(
+          RengaViewerPrintf(viewer, "  %s: %s\n", plan->reason[2 * r], plan->reason[2 * r + 1]));
   RengaCall(ViewPrediction(plan, viewer));
   return RENGA_SUCCESS;
 }

@@ -24,6 +24,8 @@ says '"machine":"v100"'
 says '"costs":"analytic"'
 accepts 1 $machine -partition_type exact -partition_ranks 3
 says "proved best of the plans searched"
+says "left out: plans of several stages per rank (-pipeline_chunks), and of replicas that share the optimizer"
+[ "$(grep -c "left out: " out)" -eq 1 ] || fail "what the bound leaves out is not said once"
 cp out first
 accepts 3 $machine -partition_type exact -partition_ranks 3
 cmp -s first out || fail "three planning ranks make another plan than one"
@@ -76,6 +78,13 @@ deep="plan -pipeline_schedule 1f1b -graph gpt:layers=12,hidden=128,heads=4,seque
 refuses 1 "per device would do" $deep -partition_ranks 2
 enough=$(sed -n 's/.* and \([0-9]*\) devices with this memory would do.*/\1/p' out)
 accepts 1 $deep -partition_ranks "${enough:-none}"
+
+# The next-best kind of plan fits, too.
+short="$machine -partition_ranks 4 -reduction_leaf 1 -pipeline_schedule 1f1b -machine_memory 400KiB"
+accepts 1 $short -plan_explain
+other=$(sed -n 's/.*runner-up: .*(\([0-9]*\) stages* x \([0-9]*\)): .*/-partition_stages \1 -partition_replicas \2/p' out)
+[ -n "$other" ] || fail "no runner-up"
+accepts 1 $short $other
 
 # In a table: the fewest nodes, also of those between, and what twice the nodes give.
 accepts 1 $deep -machine_memory 12MiB -machine_nodes 1,8,16

@@ -3,25 +3,9 @@
 #include "solution.h"
 #include "rengagraph.h"
 #include <math.h>
-#include <stdarg.h>
 
-enum { CHAIN_LONG = 20000, LEAF_MOST = 64 };
+enum { CHAIN_LONG = 20000, LEAF_MOST = 64, FITTING_FEW = 4 };
 static const double LEAF_ROUNDS = 1.05; /* of a larger leaf that is proposed */
-
-static RengaErrorCode SayReason(SearchAnswer *answer, const char *topic, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static RengaErrorCode SayReason(SearchAnswer *answer, const char *topic, const char *format, ...)
-{
-  va_list arguments;
-  RengaCall(RengaRealloc(answer->n_reasons + 1, &answer->reason));
-  SearchReason *reason = &answer->reason[answer->n_reasons++];
-  snprintf(reason->topic, sizeof reason->topic, "%s", topic);
-  va_start(arguments, format);
-  vsnprintf(reason->sentence, sizeof reason->sentence, format, arguments);
-  va_end(arguments);
-  return RENGA_SUCCESS;
-}
 
 static void Name(const SearchModel *model, const SearchLayout *layout, size_t size, char text[])
 {
@@ -64,14 +48,20 @@ typedef struct {
   double step;
 } Other;
 
-/* Seconds of a step of the layout on the task's machine. */
+/* Seconds of a step of the layout on the task's machine. most: bytes of its fullest device, as the
+   runtime forecasts them; NULL: not asked for. */
 static RengaErrorCode SimulateOn(const SearchTask *task, const SearchChain *chain,
-                                 const SearchModel *model, const SearchLayout *layout, double *step)
+                                 const SearchModel *model, const SearchLayout *layout, double *step,
+                                 double *most)
 {
   RengaPlan plan = NULL;
   RengaPlanPrediction prediction;
+  RengaForecastMemory *memory = NULL;
   RengaCall(RengaSearchPlan_Private(task, chain, layout, &plan));
-  const RengaErrorCode code = RengaSearchPredict_Private(task, model, layout, plan, &prediction);
+  RengaErrorCode code = RengaSearchPredict_Private(task, model, layout, plan, &prediction);
+  if (!code && most) code = RengaMalloc(layout->count, &memory);
+  if (!code && most) code = RengaSearchMemory_Private(task, model, layout, plan, memory, most);
+  RengaFree(&memory);
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(code);
   *step = prediction.step;
@@ -79,14 +69,14 @@ static RengaErrorCode SimulateOn(const SearchTask *task, const SearchChain *chai
 }
 
 static RengaErrorCode TryOther(const SearchTask *task, const SearchChain *chain,
-                               const SearchLayout *layout, Other *other, int *kind)
+                               const SearchLayout *layout, Other *other, int *kind, double *most)
 {
   SearchModel model = {0};
   SearchLayout found = {0};
   RengaErrorCode code = SearchAgain(task, chain, layout, &model, &found);
   other->step = HUGE_VAL;
   if (!code && found.count) Name(&model, &found, sizeof other->name, other->name);
-  if (!code && found.count) code = SimulateOn(task, chain, &model, &found, &other->step);
+  if (!code && found.count) code = SimulateOn(task, chain, &model, &found, &other->step, most);
   if (!code && kind) *kind = found.count ? KindOfLimit(&found) : KIND_COUNT;
   RengaSearchLayoutFree_Private(&found);
   RengaSearchModelFree_Private(&model);
@@ -100,15 +90,33 @@ static RengaErrorCode TryBetter(const SearchTask *task, const SearchChain *chain
 {
   SearchLayout own = {0};
   double step = HUGE_VAL;
-  RengaCall(TryOther(task, chain, layout, other, NULL));
+  RengaCall(TryOther(task, chain, layout, other, NULL, NULL));
   RengaCall(RengaSearchLayoutCopy_Private(layout, &own));
   if (task->memory <= 0) RengaSearchTakeFirstPolicy_Private(model, &own);
-  const RengaErrorCode code = SimulateOn(task, chain, model, &own, &step);
+  const RengaErrorCode code = SimulateOn(task, chain, model, &own, &step, NULL);
   RengaSearchLayoutFree_Private(&own);
   RengaCall(code);
   if (step > other->step) return RENGA_SUCCESS;
   other->step = step;
   snprintf(other->name, sizeof other->name, "this plan");
+  return RENGA_SUCCESS;
+}
+
+/* The best that the runtime lets pass: the bound on estimates is made stricter until what is found
+   fits; KIND_COUNT: nothing was found to. */
+static RengaErrorCode TryFitting(const SearchTask *task, const SearchChain *chain,
+                                 const SearchLayout *layout, Other *other, int *kind)
+{
+  SearchTask strict = *task;
+  const bool asks = task->memory > 0 && chain->count <= CHAIN_LONG;
+  double most = 0;
+  for (int round = 0; round < FITTING_FEW; round++) {
+    RengaCall(TryOther(&strict, chain, layout, other, kind, asks ? &most : NULL));
+    if (!asks || isinf(other->step) || most <= task->memory) return RENGA_SUCCESS;
+    strict.memory *= fmin(0.999, fmax(0.5, task->memory / most));
+  }
+  other->step = HUGE_VAL;
+  *kind = KIND_COUNT;
   return RENGA_SUCCESS;
 }
 
@@ -129,15 +137,16 @@ static RengaErrorCode ExplainRunnerUp(const SearchTask *task, const SearchChain 
       continue;
     if (kind == KIND_ONE_STAGE) other_task.wanted.stages = 1;
     if (kind == KIND_ONE_REPLICA) other_task.wanted.replicas = 1;
-    RengaCall(TryOther(&other_task, chain, layout, &other, &found));
+    RengaCall(TryFitting(&other_task, chain, layout, &other, &found));
     if (found != own && other.step < best.step) best = other, best_kind = found;
   }
   if (best_kind == KIND_COUNT)
-    RengaCall(SayReason(answer, "runner-up", "no other kind of plan fits"));
+    RengaCall(
+        RengaSolutionSay_Private(answer, "runner-up", "no other kind of plan was found to fit"));
   else
-    RengaCall(SayReason(answer, "runner-up", "%s (%s): %.4g s per step, %.1f %% slower",
-                        names[best_kind], best.name, best.step,
-                        100 * (best.step / answer->prediction.step - 1)));
+    RengaCall(RengaSolutionSay_Private(
+        answer, "runner-up", "%s (%s): %.4g s per step, %.1f %% slower", names[best_kind],
+        best.name, best.step, 100 * (best.step / answer->prediction.step - 1)));
   return RENGA_SUCCESS;
 }
 
@@ -160,7 +169,7 @@ static RengaErrorCode ExplainRounds(const SearchChain *chain, const SearchModel 
         model->forward[c + 1] - model->forward[c] + model->backward[c + 1] - model->backward[c];
     if (own > node) node = own, largest = c;
   }
-  RengaCall(SayReason(
+  RengaCall(RengaSolutionSay_Private(
       answer, "limit",
       "the %s of stage %d, %.1f %% over the average of the stages, set%s the pace; its "
       "largest node is %s with %.4g s per micro-batch",
@@ -180,18 +189,18 @@ static RengaErrorCode ExplainLimit(const SearchTask *task, const SearchChain *ch
   if (task->memory > 0 && (double)answer->stage[fullest].memory > 0.9 * task->memory) {
     RengaFormatBytes((double)answer->stage[fullest].memory, sizeof bytes, bytes);
     RengaFormatBytes(task->memory, sizeof bound, bound);
-    RengaCall(SayReason(answer, "limit", "memory: stage %d takes %s of the %s of a device", fullest,
-                        bytes, bound));
+    RengaCall(RengaSolutionSay_Private(
+        answer, "limit", "memory: stage %d takes %s of the %s of a device", fullest, bytes, bound));
   } else if (layout->reduce > layout->rounds) {
-    RengaCall(SayReason(answer, "limit",
-                        "the sum of gradients over replicas takes %.4g s of %.4g s per step",
-                        layout->reduce, layout->step));
+    RengaCall(RengaSolutionSay_Private(
+        answer, "limit", "the sum of gradients over replicas takes %.4g s of %.4g s per step",
+        layout->reduce, layout->step));
   } else if (layout->rounds < 0.5 * layout->fill) {
-    RengaCall(
-        SayReason(answer, "limit",
-                  "too few micro-batches: %lld are %.4g s until each device has had its first, "
-                  "and %.4g s for all others; a larger batch keeps the devices busier",
-                  (long long)model->microbatches, layout->fill, layout->rounds));
+    RengaCall(RengaSolutionSay_Private(
+        answer, "limit",
+        "too few micro-batches: %lld are %.4g s until each device has had its first, "
+        "and %.4g s for all others; a larger batch keeps the devices busier",
+        (long long)model->microbatches, layout->fill, layout->rounds));
   } else {
     RengaCall(ExplainRounds(chain, model, layout, answer));
   }
@@ -233,9 +242,9 @@ static RengaErrorCode ExplainLinks(const SearchTask *task, const SearchChain *ch
   const RengaErrorCode code = TryBetter(&linked, chain, model, layout, &other);
   RengaCall(RengaMachineDestroy(&linked.machine));
   RengaCall(code);
-  RengaCall(SayReason(answer, "links",
-                      "with twice the bandwidth %s would take %.4g s per step, %.1f %% less",
-                      other.name, other.step, 100 * (1 - other.step / answer->prediction.step)));
+  RengaCall(RengaSolutionSay_Private(
+      answer, "links", "with twice the bandwidth %s would take %.4g s per step, %.1f %% less",
+      other.name, other.step, 100 * (1 - other.step / answer->prediction.step)));
   return RENGA_SUCCESS;
 }
 
@@ -246,13 +255,14 @@ static RengaErrorCode ExplainBatch(const SearchTask *task, const SearchChain *ch
   SearchTask twice = *task;
   Other other;
   twice.batch *= 2;
-  RengaCall(TryOther(&twice, chain, layout, &other, NULL));
+  RengaCall(TryOther(&twice, chain, layout, &other, NULL, NULL));
   const double more = 2 * answer->prediction.step / other.step - 1;
   if (more <= 0) return RENGA_SUCCESS;
-  RengaCall(SayReason(answer, "batch",
-                      "with twice the micro-batches per step %s would take %.4g s, %.1f %% more "
-                      "samples per second",
-                      other.name, other.step, 100 * more));
+  RengaCall(RengaSolutionSay_Private(
+      answer, "batch",
+      "with twice the micro-batches per step %s would take %.4g s, %.1f %% more "
+      "samples per second",
+      other.name, other.step, 100 * more));
   return RENGA_SUCCESS;
 }
 
@@ -266,9 +276,9 @@ static RengaErrorCode ExplainMachine(const SearchTask *task, const SearchChain *
     SearchTask free_task = *task;
     free_task.memory = 0;
     RengaCall(TryBetter(&free_task, chain, model, layout, &other));
-    RengaCall(SayReason(answer, "memory",
-                        "with any memory %s would take %.4g s per step, %.1f %% less", other.name,
-                        other.step, fmax(0, 100 * (1 - other.step / step))));
+    RengaCall(RengaSolutionSay_Private(
+        answer, "memory", "with any memory %s would take %.4g s per step, %.1f %% less", other.name,
+        other.step, fmax(0, 100 * (1 - other.step / step))));
   }
   RengaCall(ExplainLinks(task, chain, model, layout, answer));
   RengaCall(ExplainBatch(task, chain, layout, answer));
@@ -293,14 +303,15 @@ static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *cha
       continue;
     all.wanted.stages = p;
     all.wanted.replicas = task->ranks / p;
-    RengaCall(TryOther(&all, chain, layout, &other, NULL));
+    RengaCall(TryOther(&all, chain, layout, &other, NULL, NULL));
     if (other.step < best.step) best = other;
   }
   if (isinf(best.step))
-    RengaCall(SayReason(answer, "idle", "%d of %d devices stay idle: no plan found uses all",
-                        task->ranks - used, task->ranks));
+    RengaCall(RengaSolutionSay_Private(answer, "idle",
+                                       "%d of %d devices stay idle: no plan found uses all",
+                                       task->ranks - used, task->ranks));
   else
-    RengaCall(SayReason(
+    RengaCall(RengaSolutionSay_Private(
         answer, "idle",
         "%d of %d devices stay idle: all of them (%s) would take %.4g s per step, %.1f %% "
         "more",
@@ -321,17 +332,18 @@ static RengaErrorCode ExplainConvex(const SearchTask *task, const SearchChain *c
            task->memory > 0 ? "; of the memory, parameters, gradients and moments" : "");
   if (!convex.proved) snprintf(rest, sizeof rest, "; proved: none below %.4g s", convex.bound);
   if (convex.stages)
-    RengaCall(SayReason(
+    RengaCall(RengaSolutionSay_Private(
         answer, "convex stages",
         "%d of them%s would have a bottleneck of %.4g s, %.2g %% below this plan's %.4g s "
         "(%s)%s; what else a step takes is not looked at",
         convex.stages, convex.intervals ? "" : ", no intervals of the order of nodes,",
         convex.least, 100 * (1 - convex.least / convex.own), convex.own, what, rest));
   else
-    RengaCall(SayReason(answer, "convex stages",
-                        "no others, as many at most and in any order of the nodes, %s a smaller "
-                        "bottleneck than this plan's %.4g s (%s)%s",
-                        convex.proved ? "have" : "are known to have", convex.own, what, rest));
+    RengaCall(RengaSolutionSay_Private(
+        answer, "convex stages",
+        "no others, as many at most and in any order of the nodes, %s a smaller "
+        "bottleneck than this plan's %.4g s (%s)%s",
+        convex.proved ? "have" : "are known to have", convex.own, what, rest));
   return RENGA_SUCCESS;
 }
 
@@ -366,11 +378,11 @@ static RengaErrorCode ExplainGradients(const SearchModel *model, const SearchLay
   RengaFormatBytes((double)stage->memory, sizeof all, all);
   RengaFormatBytes((double)stage->parts.gradients - (own.buffers - best.buffers) * buffer,
                    sizeof less, less);
-  RengaCall(
-      SayReason(answer, "gradients",
-                "sums of gradients hold %s of %s of stage %d, in %d buffers; -reduction_leaf %lld "
-                "holds %s, in %d, and other bits are the price",
-                held, all, fullest, own.buffers, (long long)leaf, less, best.buffers));
+  RengaCall(RengaSolutionSay_Private(
+      answer, "gradients",
+      "sums of gradients hold %s of %s of stage %d, in %d buffers; -reduction_leaf %lld "
+      "holds %s, in %d, and other bits are the price",
+      held, all, fullest, own.buffers, (long long)leaf, less, best.buffers));
   return RENGA_SUCCESS;
 }
 
@@ -392,85 +404,26 @@ static RengaErrorCode ExplainChoice(const SearchTask *task, SearchAnswer *answer
   if (task->chooses_leaf)
     snprintf(options + n, sizeof options - (size_t)n, "-reduction_leaf %lld",
              (long long)answer->leaf);
-  RengaCall(SayReason(answer, RENGA_PLAN_CHOSEN, "%s%s, on which the bits of results depend; %s %s",
-                      size, leaf, options,
-                      task->chooses_size && task->chooses_leaf ? "fix them" : "fixes it"));
-  return RENGA_SUCCESS;
-}
-
-static void NameNumbers(int count, const int64_t numbers[], size_t size, char text[])
-{
-  size_t used = 0;
-  for (int i = 0; i < count && used + 24 < size; i++) {
-    bool seen = false;
-    for (int j = 0; j < i; j++) seen = seen || numbers[j] == numbers[i];
-    if (!seen)
-      used += (size_t)snprintf(text + used, size - used, "%s%lld", used ? ", " : "",
-                               (long long)numbers[i]);
-  }
-}
-
-static void NameWish(const char *what, int wish, size_t size, char text[])
-{
-  if (wish)
-    snprintf(text, size, "%d %s", wish, what);
-  else
-    snprintf(text, size, "any %s", what);
-}
-
-/* Under which a plan was looked for. */
-static const char *SchedulesOf(const SearchTask *task)
-{
-  if (!task->any_schedule) return "under the schedule that is asked for";
-  return task->whole
-             ? "under gpipe and 1f1b with any number begun early (so large a problem is tried "
-               "with zb-h1 and zb-h2 after the search alone)"
-             : "under gpipe, 1f1b with any number begun early, zb-h1 and zb-h2";
-}
-
-/* The plans that the bound is one of. What type exact covers is shown whether or not anybody asks
-   why. */
-static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solution,
-                                   SearchAnswer *answer)
-{
-  const char *shards = solution->shards_too ? "with or without a sharded optimizer, "
-                       : task->shards.least ? "with a sharded optimizer, "
-                                            : "";
-  char sizes[128] = "", leaves[96] = "", stages[24], replicas[24];
-  if (!RengaSearchIsBounded_Private(&task->schedule)) {
-    RengaCall(SayReason(answer, "proof",
-                        "under schedule %s no lower bound is known: those of the search are of "
-                        "gpipe, 1f1b, zb-h1 and zb-h2",
-                        task->schedule.type));
-    return RENGA_SUCCESS;
-  }
-  NameNumbers(task->n_sizes, task->size, sizeof sizes, sizes);
-  NameNumbers(task->n_sizes, task->leaf, sizeof leaves, leaves);
-  NameWish("stages", task->wanted.stages, sizeof stages, stages);
-  NameWish("replicas", task->wanted.replicas, sizeof replicas, replicas);
-  RengaCall(SayReason(
-      answer, task->exact ? "covered" : "proof",
-      "no plan has a faster step than %.4g s, in micro-batches of %s and leaves of %s: %s "
-      "that are intervals of the nodes' order, with %s, any ranks and recomputation, %s%s%s",
-      solution->bound, sizes, leaves, stages, replicas, shards, SchedulesOf(task),
-      solution->proved ? "; every one that may be faster was simulated" : ""));
+  RengaCall(RengaSolutionSay_Private(
+      answer, RENGA_PLAN_CHOSEN, "%s%s, on which the bits of results depend; %s %s", size, leaf,
+      options, task->chooses_size && task->chooses_leaf ? "fix them" : "fixes it"));
   return RENGA_SUCCESS;
 }
 
 /* Other plans that are searched have one stage per rank, and no bound holds. */
 static RengaErrorCode ExplainChunks(const SearchLayout *layout, SearchAnswer *answer)
 {
-  RengaCall(
-      SayReason(answer, "chunks",
-                "each rank computes %d of the %d stages, %d after another; plans of several stages "
-                "per rank are simulated, but not searched, and no lower bound is known of them",
-                layout->chunks, layout->count, RengaSearchAcross_Private(layout)));
+  RengaCall(RengaSolutionSay_Private(
+      answer, "chunks",
+      "each rank computes %d of the %d stages, %d after another; plans of several stages "
+      "per rank are simulated, but not searched, and no lower bound is known of them",
+      layout->chunks, layout->count, RengaSearchAcross_Private(layout)));
   if (!layout->schedule.type)
-    RengaCall(
-        SayReason(answer, "order",
-                  "each stage keeps the order that it would have alone, so that less waiting is "
-                  "saved than by an interleaved order; cuts are even in single stages, not in the "
-                  "sums of a rank's"));
+    RengaCall(RengaSolutionSay_Private(
+        answer, "order",
+        "each stage keeps the order that it would have alone, so that less waiting is "
+        "saved than by an interleaved order; cuts are even in single stages, not in the "
+        "sums of a rank's"));
   return RENGA_SUCCESS;
 }
 
@@ -492,6 +445,6 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
   RengaCall(ExplainConvex(task, chain, model, layout, answer));
   RengaCall(ExplainGradients(model, layout, answer));
   RengaCall(ExplainChoice(task, answer));
-  RengaCall(ExplainProof(task, solution, answer));
+  RengaCall(RengaSolutionExplainProof_Private(solution, answer));
   return RENGA_SUCCESS;
 }

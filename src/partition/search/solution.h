@@ -10,6 +10,7 @@ typedef struct {
   bool proved;                 /* none that the task allows is faster */
   double bound;                /* seconds: no plan is faster */
   bool shards_too;             /* nor one that shards the optimizer, beside those that do not */
+  bool leaves_shards;          /* they may have one, and the bound is of plans without */
   RengaPlan plan;              /* NULL: not weighed */
   RengaForecastMemory *memory; /* of each stage */
   double most;                 /* bytes of a device */
@@ -57,6 +58,11 @@ RengaErrorCode RengaSolutionTake_Private(Solution *solution);
 
 /* ---- challenge.c ---- */
 RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits);
+
+/* ---- proof.c ---- */
+RengaErrorCode RengaSolutionSay_Private(SearchAnswer *answer, const char *topic, const char *format,
+                                        ...) __attribute__((format(printf, 3, 4)));
+RengaErrorCode RengaSolutionExplainProof_Private(const Solution *solution, SearchAnswer *answer);
 
 /* ---- explain.c ---- */
 RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnswer *answer);

@@ -391,6 +391,8 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, Search
   RengaErrorCode code = task->given ? TakeGiven(&solution) : Fit(&solution, wanted);
   if (!code) code = HalveAtLast(&solution, &all);
   if (!RengaSearchIsBounded_Private(&task->schedule)) solution.bound = 0;
+  solution.leaves_shards = task->given ? task->shards.most == RENGA_SHARD_NOTHING
+                                       : first < task->shards.most && !solution.shards_too;
   if (!code) code = RengaSolutionAnswer_Private(&solution, answer);
   RengaSolutionFree_Private(&solution);
   RengaCall(code);

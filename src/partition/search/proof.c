@@ -1,0 +1,99 @@
+/* What a plan's lower bound is one of, and which plans it leaves out. */
+#include "solution.h"
+#include <stdarg.h>
+
+RengaErrorCode RengaSolutionSay_Private(SearchAnswer *answer, const char *topic, const char *format,
+                                        ...)
+{
+  va_list arguments;
+  RengaCall(RengaRealloc(answer->n_reasons + 1, &answer->reason));
+  SearchReason *reason = &answer->reason[answer->n_reasons++];
+  snprintf(reason->topic, sizeof reason->topic, "%s", topic);
+  va_start(arguments, format);
+  vsnprintf(reason->sentence, sizeof reason->sentence, format, arguments);
+  va_end(arguments);
+  return RENGA_SUCCESS;
+}
+
+static void NameNumbers(int count, const int64_t numbers[], size_t size, char text[])
+{
+  size_t used = 0;
+  for (int i = 0; i < count && used + 24 < size; i++) {
+    bool seen = false;
+    for (int j = 0; j < i; j++) seen = seen || numbers[j] == numbers[i];
+    if (!seen)
+      used += (size_t)snprintf(text + used, size - used, "%s%lld", used ? ", " : "",
+                               (long long)numbers[i]);
+  }
+}
+
+static void NameWish(const char *what, int wish, size_t size, char text[])
+{
+  if (wish)
+    snprintf(text, size, "%d %s", wish, what);
+  else
+    snprintf(text, size, "any %s", what);
+}
+
+/* Under which a plan was looked for. */
+static const char *SchedulesOf(const SearchTask *task)
+{
+  if (!task->any_schedule) return "under the schedule that is asked for";
+  return task->whole
+             ? "under gpipe and 1f1b with any number begun early (so large a problem is tried "
+               "with zb-h1 and zb-h2 after the search alone)"
+             : "under gpipe, 1f1b with any number begun early, zb-h1 and zb-h2";
+}
+
+/* The plans that the bound is one of. What type exact covers is shown whether or not anybody asks
+   why. */
+static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solution,
+                                   SearchAnswer *answer)
+{
+  const char *shards = solution->shards_too ? "with or without a sharded optimizer, "
+                       : task->shards.least ? "with a sharded optimizer, "
+                                            : "";
+  char sizes[128] = "", leaves[96] = "", stages[24], replicas[24];
+  if (!RengaSearchIsBounded_Private(&task->schedule)) {
+    RengaCall(RengaSolutionSay_Private(
+        answer, "proof",
+        "under schedule %s no lower bound is known: those of the search are of "
+        "gpipe, 1f1b, zb-h1 and zb-h2",
+        task->schedule.type));
+    return RENGA_SUCCESS;
+  }
+  NameNumbers(task->n_sizes, task->size, sizeof sizes, sizes);
+  NameNumbers(task->n_sizes, task->leaf, sizeof leaves, leaves);
+  NameWish("stages", task->wanted.stages, sizeof stages, stages);
+  NameWish("replicas", task->wanted.replicas, sizeof replicas, replicas);
+  RengaCall(RengaSolutionSay_Private(
+      answer, task->exact ? "covered" : "proof",
+      "no plan has a faster step than %.4g s, in micro-batches of %s and leaves of %s: %s "
+      "that are intervals of the nodes' order, with %s, any ranks and recomputation, %s%s%s",
+      solution->bound, sizes, leaves, stages, replicas, shards, SchedulesOf(task),
+      solution->proved ? "; every one that may be faster was simulated" : ""));
+  return RENGA_SUCCESS;
+}
+
+/* What is known and not in the space of the bound, so that a plan of it may be faster. */
+static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *answer)
+{
+  const SearchTask *task = solution->task;
+  if (solution->bound <= 0 || task->ranks == 1) return RENGA_SUCCESS;
+  RengaCall(RengaSolutionSay_Private(
+      answer, "left out", "plans of several stages per rank (-pipeline_chunks)%s",
+      solution->leaves_shards && task->wanted.replicas != 1
+          ? ", and of replicas that share the optimizer (-pipeline_shard "
+            "optimizer), which are looked at where memory is short"
+          : ""));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionExplainProof_Private(const Solution *solution, SearchAnswer *answer)
+{
+  SearchTask task = *solution->task;
+  task.schedule = answer->schedule;
+  RengaCall(ExplainProof(&task, solution, answer));
+  RengaCall(ExplainLeftOut(solution, answer));
+  return RENGA_SUCCESS;
+}
