@@ -222,6 +222,9 @@ RengaErrorCode RengaDataCloseFile(RengaData data);
 RengaErrorCode RengaDataReadFile_Private(RengaData data, RengaDataPart source, int field,
                                          int64_t epoch, int64_t count, const int64_t samples[],
                                          const char *const raw[], void *buffer);
+/* The file that has it; *sample: its number there from now on. */
+const char *RengaDataFileName_Private(const struct _p_RengaData *data, RengaDataPart source,
+                                      int64_t *sample);
 void RengaDataExpectFile_Private(const struct _p_RengaData *data, RengaDataPart source, int field,
                                  int64_t count, const int64_t samples[]);
 /* Bytes of a training sample in the files, the most of any; 0: it is made up for this input. */

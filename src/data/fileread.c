@@ -51,10 +51,20 @@ static int FileOf(const struct _p_RengaData *data, RengaDataPart source, int64_t
   return low;
 }
 
+const char *RengaDataFileName_Private(const struct _p_RengaData *data, RengaDataPart source,
+                                      int64_t *sample)
+{
+  if (data->n_files == 0) return data->source;
+  const RengaDataFile *file = &data->files[FileOf(data, source, *sample)];
+  *sample -= file->first[source];
+  return file->name;
+}
+
 static RengaErrorCode RaiseUnfit(const Reading *r, int64_t sample, double value)
 {
-  RengaRaise(MPI_COMM_SELF, RENGA_ERR_NUMERIC,
-             "sample %lld of the data for input %s: %.17g does not fit into %s", (long long)sample,
+  const char *file = RengaDataFileName_Private(r->data, r->source, &sample);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "sample %lld of %s, input %s: %.17g does not fit into %s", (long long)sample, file,
              r->field->name, value, RengaDataTypeName(r->type));
 }
 

@@ -82,17 +82,19 @@ RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batc
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckClasses(RengaData data, const RengaDataField *f, int64_t count,
-                                   const int64_t samples[], const void *values)
+static RengaErrorCode CheckClasses(RengaData data, RengaDataPart source, const RengaDataField *f,
+                                   int64_t count, const int64_t samples[], const void *values)
 {
   if (f->classes == 0 || f->elements == 0) return RENGA_SUCCESS;
-  int64_t n = count * f->elements;
-  int64_t at = RengaDataFindOutside(f->spec.type, values, n, f->classes, data->ignored);
-  RengaCheck(at == n, MPI_COMM_SELF, RENGA_ERR_NUMERIC,
-             "sample %lld of data set %s, input %s: %.0f is none of the %lld classes",
-             (long long)samples[at / f->elements], data->source, f->name,
-             RengaDataValueAt(f->spec.type, values, at), (long long)f->classes);
-  return RENGA_SUCCESS;
+  const int64_t n = count * f->elements;
+  const int64_t at = RengaDataFindOutside(f->spec.type, values, n, f->classes, data->ignored);
+  if (at == n) return RENGA_SUCCESS;
+  int64_t sample = samples[at / f->elements];
+  const char *file = RengaDataFileName_Private(data, source, &sample);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "sample %lld of %s, input %s: %.0f is none of the %lld classes, 0 to %lld",
+             (long long)sample, file, f->name, RengaDataValueAt(f->spec.type, values, at),
+             (long long)f->classes, (long long)f->classes - 1);
 }
 
 /* Numbers of the samples at places of an epoch's order; raw: what is held of them. */
@@ -138,9 +140,9 @@ static RengaErrorCode ReadChunk(RengaData data, RengaDataPart part, int field, i
   RengaCall(FindSamples(data, part, field, epoch, first, count, samples, raw));
   if (part == RENGA_DATA_VALIDATION || !data->placement)
     ExpectChunk(data, part, field, epoch, first, count);
-  RengaCall(
-      data->ops->read(data, data->part[part].source, field, epoch, count, samples, raw, buffer));
-  RengaCall(CheckClasses(data, &data->fields[field], count, samples, buffer));
+  const RengaDataPart source = data->part[part].source;
+  RengaCall(data->ops->read(data, source, field, epoch, count, samples, raw, buffer));
+  RengaCall(CheckClasses(data, source, &data->fields[field], count, samples, buffer));
   return RENGA_SUCCESS;
 }
 
@@ -160,10 +162,11 @@ static RengaErrorCode ReadChunk(RengaData data, RengaDataPart part, int field, i
    . buffer - count samples, in the type of the input
 
    Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_ARGUMENT for a field or samples that
-   there are not; RENGA_ERR_NUMERIC for a class that the field does not have.
+   there are not; RENGA_ERR_FILE_FORMAT for a class that the field does not have, or a number that
+   the input's type cannot hold.
 
-   Notes: the same whoever reads it. A class out of range, or a number that the input's type cannot
-   hold, is an error that names sample, input and value.
+   Notes: the same whoever reads it. An error of a sample names its file, its number there, the
+   input and the value.
 
    See also: RengaDataGetStep(), RengaDataSetFields()
 @*/

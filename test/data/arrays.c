@@ -264,11 +264,11 @@ static RengaErrorCode CheckBadValues(RengaComm comm)
   RengaData data;
   int64_t labels[7];
   RengaCall(OpenData(comm, file_name, 2, names, specs, classes, &data));
-  ExpectError(RengaDataRead(data, RENGA_DATA_TRAINING, 1, 0, 0, 7, labels), RENGA_ERR_NUMERIC,
-              "sample 6", "labels: 6 is none of the 6 classes");
+  ExpectError(RengaDataRead(data, RENGA_DATA_TRAINING, 1, 0, 0, 7, labels), RENGA_ERR_FILE_FORMAT,
+              "sample 6 of", "labels: 6 is none of the 6 classes");
   RengaCall(RengaDataSetIgnored(data, 6));
-  ExpectError(RengaDataRead(data, RENGA_DATA_TRAINING, 1, 0, 0, 7, labels), RENGA_ERR_NUMERIC,
-              "sample 3", "labels: -100 is none of the 6 classes");
+  ExpectError(RengaDataRead(data, RENGA_DATA_TRAINING, 1, 0, 0, 7, labels), RENGA_ERR_FILE_FORMAT,
+              "sample 3 of", "labels: -100 is none of the 6 classes");
   ExpectError(RengaDataRead(data, RENGA_DATA_TRAINING, 1, 0, 5, 3, labels), RENGA_ERR_ARGUMENT,
               "5 to 7 of 7");
   ExpectError(RengaDataRead(data, RENGA_DATA_TRAINING, 2, 0, 0, 1, labels), RENGA_ERR_ARGUMENT,
@@ -276,8 +276,8 @@ static RengaErrorCode CheckBadValues(RengaComm comm)
   RengaCall(RengaDataDestroy(&data));
   specs[1] = Spec(RENGA_UINT8, 0, 0, 0);
   RengaCall(OpenData(comm, file_name, 2, names, specs, NULL, &data));
-  ExpectError(RengaDataRead(data, RENGA_DATA_TRAINING, 1, 0, 0, 7, labels), RENGA_ERR_NUMERIC,
-              "sample 3", "labels: -100 does not fit into uint8");
+  ExpectError(RengaDataRead(data, RENGA_DATA_TRAINING, 1, 0, 0, 7, labels), RENGA_ERR_FILE_FORMAT,
+              "sample 3 of", "labels: -100 does not fit into uint8");
   RengaCall(RengaDataDestroy(&data));
   return RENGA_SUCCESS;
 }
