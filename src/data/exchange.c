@@ -278,11 +278,15 @@ RengaErrorCode RengaExchangeEnd_Private(RengaData data)
   return RENGA_SUCCESS;
 }
 
+/* The most ranks that hold an owner in common hold the first owner of one of them: there are far
+   fewer ranks than owners. */
 static int MostHolders(RengaData data, int field)
 {
+  const struct _RengaPlacement *p = data->placement;
   int most = 0;
-  for (int64_t owner = 0; owner < data->owners.count; owner++) {
-    const int holders = HoldersOfOwner(data, field, owner);
+  for (int r = 0; r < p->ranks; r++) {
+    const RengaDataRange range = RengaPlacementRange(p, data->n_fields, r, field);
+    const int holders = range.first < range.last ? HoldersOfOwner(data, field, range.first) : 0;
     if (holders > most) most = holders;
   }
   return most;
