@@ -8,6 +8,9 @@ scratch=$(mktemp -d) || exit 99
 trap 'rm -rf "$scratch"' EXIT
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 status=0
+mpiexec=$(command -v "${MPIEXEC:-mpiexec}") || { echo "no ${MPIEXEC:-mpiexec}"; exit 77; }
+MPIEXEC=$mpiexec
+export MPIEXEC
 
 # Links, options, functions, commands that nothing runs.
 python3 "$top/doc/book/check.py" "$top" "$build/renga" || status=1
@@ -95,7 +98,7 @@ python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import book; book.MODUL
 [ "$(cat "$scratch/out")" = "the book needs packages that are not here: apt-get install python3-no-such" ] || { cat "$scratch/out"; status=1; }
 
 # Without its packages the book says so; with them it is made, and no warning is left.
-MPIEXEC=${MPIEXEC:-mpiexec} timeout 300 python3 "$top/doc/book/book.py" "$top" "$build" html >"$scratch/out" 2>&1
+timeout 300 python3 "$top/doc/book/book.py" "$top" "$build" html >"$scratch/out" 2>&1
 code=$?
 if grep -q 'the book needs packages that are not here: apt-get install ' "$scratch/out"; then
   [ "$(wc -l <"$scratch/out")" -eq 1 ] && [ $code -ne 0 ] || { cat "$scratch/out"; status=1; }
@@ -127,6 +130,8 @@ mkdir "$bin"
 cp "$top/test/app/book/renga" "$top/test/app/book/mpiexec" "$bin"
 cp "$bin/mpiexec" "$bin/srun"
 chmod +x "$bin"/*
+PATH=$bin:$PATH MPIEXEC=mpiexec timeout 10 "$bin/mpiexec" -n 1 true >"$scratch/out" 2>&1
+[ $? -eq 2 ] || { echo "the launcher that stands in takes itself for the true one"; status=1; }
 for name in apt-get sudo pip; do printf '#!/bin/sh\n:\n' >"$bin/$name"; chmod +x "$bin/$name"; done
 cat >"$bin/bible" <<'TXT'
 #!/bin/sh
@@ -197,7 +202,7 @@ for page in "$top"/doc/*.md "$top/README.md"; do
   given || { echo "$name: the files that it takes as given cannot be made"; exit 1; }
   sed -i "s|/usr/share/datasets/fashion-mnist|$scratch/$name|g" "$scratch/$name.bash"
   began=$(date +%s)
-  HOME=$scratch PATH=$bin:$PATH RENGA_PROGRAM=$build/renga MPIEXEC=${MPIEXEC:-mpiexec} SLURM_NTASKS=4 SLURM_CPUS_PER_TASK=1 \
+  HOME=$scratch PATH=$bin:$PATH RENGA_PROGRAM=$build/renga SLURM_NTASKS=4 SLURM_CPUS_PER_TASK=1 \
     PBS_O_WORKDIR=$scratch/$name PYTHONPATH=$top/src/binding/python RENGA_LIBRARY=$build/.libs/librenga.so \
     timeout -k 5 $limit bash "$scratch/$name.bash" >"$scratch/out" 2>&1 </dev/null
   code=$?
