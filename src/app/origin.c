@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Options whose values decide the numbers. */
 static const char *const options[] = {"data_shuffle",
@@ -147,6 +148,19 @@ static bool SameValue(const char *a, const char *b)
   return end_a != a && end_b != b && !*end_a && !*end_b && x == y && strlen(a) < 16;
 }
 
+/* The word that a setting's value means: some are written in several ways. */
+static const char *FindMeaning(const char *name, const char *value)
+{
+  static const char *const words[][3] = {
+      {"data_shuffle", "global", "true"}, {"data_shuffle", "yes", "true"},
+      {"data_shuffle", "on", "true"},     {"data_shuffle", "1", "true"},
+      {"data_shuffle", "no", "false"},    {"data_shuffle", "off", "false"},
+      {"data_shuffle", "0", "false"}};
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    if (strcmp(words[i][0], name) == 0 && strcasecmp(words[i][1], value) == 0) return words[i][2];
+  return value;
+}
+
 /* Checkpoints without a version hold 0 where the weight decay was adamw's default. */
 static bool CouldBeDefault(const Setting *is, const char *was, const char *type)
 {
@@ -163,7 +177,8 @@ static RengaErrorCode SettingDiffers(RengaCheckpoint checkpoint, const Setting *
   RengaCall(RengaCheckpointGetAttribute(checkpoint, "settings_version", &version));
   RengaCall(RengaCheckpointGetAttribute(checkpoint, "optimizer_type", &type));
   RengaCall(RengaCheckpointGetAttribute(checkpoint, is->name, was));
-  *differs = *was && !SameValue(*was, is->value) && (version || !CouldBeDefault(is, *was, type));
+  *differs = *was && !SameValue(FindMeaning(is->name, *was), FindMeaning(is->name, is->value)) &&
+             (version || !CouldBeDefault(is, *was, type));
   return RENGA_SUCCESS;
 }
 

@@ -57,6 +57,13 @@ done
 refuses 2 "-resume_strict: the run that wrote the checkpoint had other settings:" $train -steps 9 \
   -checkpoint_dir d -resume -resume_strict
 
+# One order of the samples has several names.
+accepts 1 $train -steps 3 -checkpoint_dir same
+for same in "-data_shuffle global" -data_shuffle "-data_shuffle Yes"; do
+  accepts 1 $train -steps 3 -checkpoint_dir same -resume -resume_strict $same
+done
+refuses 1 "data_shuffle             was true, is off" $train -steps 3 -checkpoint_dir same -resume -resume_strict -data_shuffle off
+
 # The weight decay that is the default of adamw is known as what it is.
 accepts 1 info -checkpoint d/step_000000003.h5
 grep -q "optimizer_weight_decay  *0.01$" out || fail "the weight decay of adamw"
