@@ -34,6 +34,8 @@ RengaErrorCode AppPrintParameters(MPI_Comm printer, RengaGraph graph);
 /* files.c: no file is read and written. writes_last: the last word names what is written, those
    before it are read. Collective. */
 RengaErrorCode AppCheckFiles(const App *app, bool writes_last);
+/* A file that a command makes is not there yet, or -overwrite is given. Collective. */
+RengaErrorCode AppCheckNewFile(RengaComm comm, const char *file);
 
 /* data.c: the options of renga data, which other commands refuse. */
 RengaErrorCode AppDataRegister(void);

@@ -332,6 +332,7 @@ RengaErrorCode AppData(const App *app)
              "renga data %s: what is \"%s\" for? usage: renga data %s", kinds[kind].name,
              app->words[kinds[kind].words[1]], kinds[kind].usage);
   RengaCall(CheckOptions(kind, printer));
+  RengaCall(AppCheckNewFile(app->comm, app->words[app->n_words - 1]));
   RengaCall(kinds[kind].make(app, printer));
   return RENGA_SUCCESS;
 }

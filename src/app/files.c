@@ -4,6 +4,7 @@
 #include "app.h"
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const struct {
   const char *option, *same_form; /* the output that may take its place */
@@ -98,6 +99,21 @@ RengaErrorCode AppCheckFiles(const App *app, bool writes_last)
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(app->comm, &printer));
   if (RengaCommGetRank(app->comm) == 0) code = CheckAll(app, writes_last);
+  RengaCall(RengaErrorAgree(printer, code));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppCheckNewFile(RengaComm comm, const char *file)
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  MPI_Comm printer;
+  bool overwrite;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetBool("overwrite", &overwrite, NULL));
+  if (RengaCommGetRank(comm) == 0 && !overwrite && access(file, F_OK) == 0)
+    code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, __func__, __FILE__, __LINE__,
+                           "%s is there already: -overwrite replaces it, when the new one is whole",
+                           file);
   RengaCall(RengaErrorAgree(printer, code));
   return RENGA_SUCCESS;
 }

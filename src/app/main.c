@@ -150,7 +150,8 @@ static const RengaOptionRow rows[] = {
         "generate: the output with the scores (logits); predict: outputs, with commas (all)"),
     ROW("part", STRING, "auto", "auto|validation|training|all", 0, 0,
         "eval, predict: which samples; auto: predict all, eval those for validation if there are"),
-    ROW("overwrite", BOOL, "false", NULL, 0, 0, "predict: OUT is replaced if it is there"),
+    ROW("overwrite", BOOL, "false", NULL, 0, 0,
+        "data, predict: OUT is replaced if it is there"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -188,7 +189,7 @@ static const struct {
     {"temperature", "generate"},
     {"output", "generate predict"},
     {"part", "eval predict"},
-    {"overwrite", "predict"},
+    {"overwrite", "predict data"},
     {"seed", "train generate data eval predict"},
     {"checkpoint_dir", "train"},
     {"checkpoint_every", "train"},

@@ -2,7 +2,6 @@
    is written batch by batch. */
 #include "app.h"
 #include <string.h>
-#include <unistd.h>
 
 typedef struct {
   const char *name;     /* lent by the graph */
@@ -20,21 +19,6 @@ typedef struct {
   RengaDataWriter writer; /* rank 0 */
   char *buffer;           /* rank 0: of a batch of the largest output */
 } Prediction;
-
-/* Before any work. */
-static RengaErrorCode CheckFileIsNew(const Prediction *prediction)
-{
-  RengaErrorCode code = RENGA_SUCCESS;
-  bool overwrite;
-  RengaCall(RengaOptionsGetBool("overwrite", &overwrite, NULL));
-  if (RengaCommGetRank(prediction->forward.comm) == 0 && !overwrite &&
-      access(prediction->file, F_OK) == 0)
-    code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, __func__, __FILE__, __LINE__,
-                           "%s is there already: -overwrite replaces it, when the new one is whole",
-                           prediction->file);
-  RengaCall(RengaErrorAgree(prediction->forward.printer, code));
-  return RENGA_SUCCESS;
-}
 
 static RengaErrorCode DescribeOutputs(Prediction *prediction)
 {
@@ -166,7 +150,7 @@ RengaErrorCode AppPredict(const App *app)
   forward->comm = app->comm;
   RengaCall(RengaObjectGetComm(app->comm, &forward->printer));
   RengaCall(RengaOptionsGetString("output", &outputs, NULL));
-  RengaCall(CheckFileIsNew(&prediction));
+  RengaCall(AppCheckNewFile(app->comm, prediction.file));
   RengaCall(AppForwardOpen(app->comm, false, outputs, forward));
   RengaCall(DescribeOutputs(&prediction));
   RengaCall(AppForwardSetUp(forward));

@@ -85,6 +85,9 @@ refuses 1 "renga generate needs a network with an input [batch, sequence] of tok
 # Data of another shape than the network's.
 seq 2000 >text.txt
 accepts 1 data text text.txt text.h5 -sequence 12
+refuses 2 "text.h5 is there already: -overwrite replaces it" data text text.txt text.h5 -sequence 16
+[ $code -eq 10 ] || fail "exit code $code of a data set that is there"
+accepts 1 data text text.txt text.h5 -sequence 12 -overwrite
 refuses 2 "text.h5" train -graph $gpt -data text.h5 -steps 1
 refuses 2 "text.h5" $train -data text.h5
 
