@@ -330,8 +330,10 @@ RengaErrorCode AppMonitorDestroy(AppMonitor *monitor, bool goes_on);
 /* ranks.c: "idle", "stage 1, replica 0", "stages 0, 2, replica 0". */
 RengaErrorCode AppDescribeRank(RengaPlan plan, int rank, size_t size, char what[]);
 
-/* summary.c: a line about the run that begins; a table of memory over the ranks (collective). */
-RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan);
+/* summary.c: a line about the run that begins, with the schedule of a pipeline that trains (NULL:
+   it does not); a table of memory over the ranks (collective). */
+RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
+                             RengaPipeline pipeline);
 /* Collective: as -plan_view, -plan_explain and -plan_save say; names the files that it wrote. */
 RengaErrorCode AppViewPlan(RengaComm comm, RengaPlan plan);
 /* Collective: the forecasts of a pipeline that is set up, into its plan; says which tables are

@@ -153,7 +153,7 @@ RengaErrorCode AppForwardSetUp(AppForward *forward)
   RengaCall(RengaPipelineGetOptimizer(forward->pipeline, &optimizer));
   RengaCall(RengaOptimizerSetType(optimizer, RENGA_OPTIMIZER_SGD)); /* it has no moments */
   RengaCall(PlanForward(forward));
-  RengaCall(AppPrintStart(forward->comm, forward->graph, forward->plan));
+  RengaCall(AppPrintStart(forward->comm, forward->graph, forward->plan, NULL));
   RengaCall(RengaPipelineSetPlan(forward->pipeline, forward->graph, forward->plan));
   for (int p = 0; p <= RENGA_DATA_VALIDATION; p++)
     if (forward->samples[p] % forward->batch)

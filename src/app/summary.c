@@ -35,12 +35,34 @@ static RengaErrorCode PrintChosen(MPI_Comm printer, RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan)
+/* "; schedule 1f1b, eager 0.5" of what trains in several stages: what is set goes before what is
+   planned. */
+static RengaErrorCode NameSchedule(RengaPlan plan, RengaPipeline pipeline, size_t size, char text[])
+{
+  RengaSettings settings;
+  const char *type, *planned;
+  double eager, planned_eager;
+  text[0] = '\0';
+  if (!pipeline || RengaPlanGetStageCount(plan) < 2) return RENGA_SUCCESS;
+  RengaCall(RengaPipelineGetSettings(pipeline, &settings));
+  RengaCall(RengaSettingsGetSchedule(settings, &type));
+  RengaCall(RengaSettingsGetEager(settings, &eager));
+  RengaCall(RengaPlanGetSchedule(plan, &planned));
+  RengaCall(RengaPlanGetEager(plan, &planned_eager));
+  if (!type) type = planned ? planned : RENGA_SCHEDULE_1F1B;
+  if (eager < 0) eager = planned_eager;
+  snprintf(text, size, "; schedule %s", type);
+  if (eager > 0) snprintf(text + strlen(text), size - strlen(text), ", eager %g", eager);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
+                             RengaPipeline pipeline)
 {
   MPI_Comm printer;
   RengaGraphTotals totals;
   const char *name;
-  char parameters[32], fewest[32] = "", chunks[48] = "";
+  char parameters[32], fewest[32] = "", chunks[48] = "", schedule[320];
   int stages = RengaPlanGetStageCount(plan), least, replicas, recomputing;
   int ranks = RengaPlanGetRankCount(plan);
   int idle = RengaCommGetSize(comm) - ranks;
@@ -54,13 +76,14 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan)
                         RengaGraphGetNodeCount(graph)));
   CountPlanReplicas(plan, &least, &replicas, &recomputing);
   NameChunks(plan, sizeof chunks, chunks);
+  RengaCall(NameSchedule(plan, pipeline, sizeof schedule, schedule));
   if (least < replicas) snprintf(fewest, sizeof fewest, "%d to ", least);
   RengaCall(RengaPrintf(printer,
                         "%d stage%s x %s%d replica%s on %d rank%s%s; steps of %lld samples in "
-                        "micro-batches of %lld\n",
+                        "micro-batches of %lld%s\n",
                         stages, stages == 1 ? "" : "s", fewest, replicas, replicas == 1 ? "" : "s",
                         ranks, ranks == 1 ? "" : "s", chunks, (long long)batch,
-                        (long long)microbatch));
+                        (long long)microbatch, schedule));
   if (recomputing > 0)
     RengaCall(RengaPrintf(printer, "%d of %d stages %s forward again before backward\n",
                           recomputing, stages, recomputing == 1 ? "runs" : "run"));

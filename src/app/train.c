@@ -74,7 +74,7 @@ static RengaErrorCode SetUpPipeline(Training *training)
   RengaCall(RengaPipelineGetOptimizer(training->pipeline, &training->optimizer));
   RengaCall(PlanLearner(training));
   if (learners->group == 0)
-    RengaCall(AppPrintStart(learners->ranks, training->graph, training->plan));
+    RengaCall(AppPrintStart(learners->ranks, training->graph, training->plan, training->pipeline));
   RengaCall(AppLearnersPrint(learners));
   RengaCall(RengaDataSetBatch(training->data, training->batch * learners->count));
   training->hiding.data = training->data;

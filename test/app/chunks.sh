@@ -12,7 +12,7 @@ says "3 stages x 1 replica on 1 rank, 3 stages on each"
 says "stages 0, 1, …, replica 0"
 says "$digest"
 accepts 2 $train -steps 2 -pipeline_chunks 2 -pipeline_buckets 2 -checkpoint_dir two
-says "4 stages x 1 replica on 2 ranks, 2 stages on each"
+says "4 stages x 1 replica on 2 ranks, 2 stages on each; steps of 8 samples in micro-batches of 1; schedule 1f1b"
 accepts 4 $train -steps 4 -partition_stages 2 -pipeline_chunks 2 -checkpoint_dir two -resume
 says "4 stages x 2 replicas on 4 ranks"
 says "$digest"
