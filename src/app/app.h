@@ -142,6 +142,9 @@ void AppFreeFields(AppFields *fields);
 
 /* reading.c: what reading the fields takes, for the planner. */
 RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, RengaData data);
+/* As the last batch of an epoch is short where no whole one is left, so is one that is larger than
+   the data set. */
+RengaErrorCode AppSayLargeBatch(MPI_Comm printer, RengaData data, int64_t batch);
 /* What the memory of plans depends on: the samples of training and of evaluation, 0: none. */
 RengaErrorCode AppAddPasses(RengaPartition partition, RengaData data, int64_t eval_samples);
 

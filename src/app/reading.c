@@ -52,3 +52,15 @@ RengaErrorCode AppAddPasses(RengaPartition partition, RengaData data, int64_t ev
   if (eval_samples > 0) RengaCall(RengaPartitionAddDataPass(partition, eval_samples));
   return RENGA_SUCCESS;
 }
+
+RengaErrorCode AppSayLargeBatch(MPI_Comm printer, RengaData data, int64_t batch)
+{
+  int64_t samples = 0;
+  RengaCall(RengaDataGetCount(data, RENGA_DATA_TRAINING, &samples));
+  if (batch > samples)
+    RengaWarning(printer,
+                 "a batch of %lld samples is larger than the data set, of which %lld are for "
+                 "training: each step takes these, and is an epoch",
+                 (long long)batch, (long long)samples);
+  return RENGA_SUCCESS;
+}

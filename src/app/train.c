@@ -75,6 +75,7 @@ static RengaErrorCode SetUpPipeline(Training *training)
   RengaCall(PlanLearner(training));
   if (learners->group == 0)
     RengaCall(AppPrintStart(learners->ranks, training->graph, training->plan, training->pipeline));
+  RengaCall(AppSayLargeBatch(training->printer, training->data, training->batch * learners->count));
   RengaCall(AppLearnersPrint(learners));
   RengaCall(RengaDataSetBatch(training->data, training->batch * learners->count));
   training->hiding.data = training->data;

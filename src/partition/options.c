@@ -33,7 +33,9 @@ static const RengaOptionRow rows[] = {
     {"partition_memory", RENGA_OPTION_BYTES, "0", offsetof(struct _p_RengaPartition, memory), NULL,
      0, 0, "bytes that each device may use; a plan over it is refused; 0: no bound"},
     {"batch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, batch), NULL, 0,
-     1e12, "samples per step over all replicas; 0: the network file's, or else 32"},
+     1e12,
+     "samples per step over all replicas, at most those of the data set; 0: the network file's, or "
+     "else 32"},
     {"microbatch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, microbatch),
      NULL, 0, 1e12,
      "samples per micro-batch; 0: auto and exact choose it, else an eighth of the batch"},

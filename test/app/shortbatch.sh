@@ -24,4 +24,9 @@ accepts 2 $train -data_samples 60 -data_validation 0.25 -partition_memory 1500K
 accepts 2 $whole -plan_save p.txt -steps 1
 accepts 2 $run -data_samples 48 -plan_load p.txt -partition_memory 1500K
 refuses 2 "p.txt" $run -plan_load p.txt -partition_memory 1500K
+# A batch that is larger than the data set is said to be.
+accepts 2 train -graph $mlp -data synthetic -data_samples 5 -batch_size 8 -steps 1 -progress none
+says "a batch of 8 samples is larger than the data set, of which 5 are for training: each step takes these, and is an epoch"
+accepts 2 train -graph $mlp -data synthetic -data_samples 8 -batch_size 8 -steps 1 -progress none
+! grep -q "larger than the data set" out || fail "a batch that is the data set is called larger"
 finish
