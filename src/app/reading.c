@@ -21,7 +21,7 @@ static RengaErrorCode TimeField(RengaData data, int field, int64_t count, void *
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, RengaData data)
+static RengaErrorCode TimeFields(RengaPartition partition, const AppFields *fields, RengaData data)
 {
   int64_t count = 0;
   const char *name;
@@ -37,6 +37,15 @@ RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, 
     RengaFree(&buffer);
     RengaCall(code);
   }
+  return RENGA_SUCCESS;
+}
+
+/* One that cannot read leaves none waiting for it. */
+RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, RengaData data)
+{
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(partition, &printer));
+  RengaCall(RengaErrorAgree(printer, TimeFields(partition, fields, data)));
   return RENGA_SUCCESS;
 }
 

@@ -67,10 +67,12 @@ static RengaErrorCode FindCoreShare(RengaComm comm, RengaPlan plan, RengaDevice 
   Load mine, *all = NULL;
   const int size = RengaCommGetSize(comm);
   *share = (CoreShare){0};
-  RengaCall(FindLoad(comm, plan, device, &mine));
-  RengaCall(RengaMalloc(size, &all));
-  const RengaErrorCode code =
-      RengaCommGather(comm, &mine, sizeof mine, all, -1, "the threads of all ranks");
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaErrorCode code = FindLoad(comm, plan, device, &mine);
+  if (!code) code = RengaMalloc(size, &all);
+  code = RengaErrorAgree(printer, code); /* before any of them waits for the others */
+  if (!code) code = RengaCommGather(comm, &mine, sizeof mine, all, -1, "the threads of all ranks");
   if (!code) FindFullest(size, all, share);
   RengaFree(&all);
   RengaCall(code);

@@ -152,11 +152,16 @@ static RengaErrorCode PrintRanks(MPI_Comm printer, RengaPlan plan, int size, con
 /* Of all ranks, to all ranks; RengaFree(all). */
 static RengaErrorCode GatherMemory(RengaComm comm, RengaPipeline pipeline, Memory **all)
 {
-  RengaPipelineMemory memory;
-  RengaCall(RengaPipelineGetMemory(pipeline, &memory));
-  Memory mine = {memory.forecast, memory.measured, (int64_t)RengaMemoryResident()};
-  RengaCall(RengaMalloc(RengaCommGetSize(comm), all));
-  RengaCall(RengaCommGather(comm, &mine, sizeof mine, *all, -1, "the memory of all ranks"));
+  RengaPipelineMemory memory = {0};
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaErrorCode code = RengaPipelineGetMemory(pipeline, &memory);
+  const Memory mine = {memory.forecast, memory.measured, (int64_t)RengaMemoryResident()};
+  if (!code) code = RengaMalloc(RengaCommGetSize(comm), all);
+  code = RengaErrorAgree(printer, code); /* before any of them waits for the others */
+  if (!code) code = RengaCommGather(comm, &mine, sizeof mine, *all, -1, "the memory of all ranks");
+  if (code) RengaFree(all);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -197,7 +202,9 @@ RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pi
   Memory *all = NULL;
   RengaCall(PrintTablesByRows(comm, pipeline));
   if (RengaPlanGetStage(plan, 0)->shape.chunks > 1) {
-    RengaCall(SetForecasts(plan, pipeline));
+    MPI_Comm printer;
+    RengaCall(RengaObjectGetComm(comm, &printer));
+    RengaCall(RengaErrorAgree(printer, SetForecasts(plan, pipeline)));
     return RENGA_SUCCESS;
   }
   RengaCall(GatherMemory(comm, pipeline, &all));
