@@ -39,6 +39,7 @@ static const char *const options[] = {"data_shuffle",
                                       "on_nonfinite",
                                       "graph_trained",
                                       "graph_frozen",
+                                      "graph_lanes",
                                       "precision",
                                       "precision_keep"};
 enum { OPTIONS = sizeof options / sizeof options[0], FOUND = 7, VALUE = 512 };
@@ -222,7 +223,7 @@ static RengaErrorCode ChoicesHold(RengaCheckpoint checkpoint, bool *hold)
 /* What was chosen for the user stays: it decides the bits. */
 RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
 {
-  static const char *const chosen[] = {"microbatch_size", "reduction_leaf"};
+  static const char *const chosen[] = {"microbatch_size", "reduction_leaf", "graph_lanes"};
   int64_t step;
   bool found;
   RengaCall(RengaCheckpointPeek(checkpoint, &found, &step));

@@ -56,6 +56,16 @@ static RengaErrorCode NameSchedule(RengaPlan plan, RengaPipeline pipeline, size_
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode PrintLanes(MPI_Comm printer)
+{
+  int64_t lanes;
+  RengaCall(RengaOptionsGetInt64("graph_lanes", &lanes, NULL));
+  if (lanes > 1)
+    RengaCall(RengaPrintf(printer, "computed in %lld lanes, which decide bits: -graph_lanes\n",
+                          (long long)lanes));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
                              RengaPipeline pipeline)
 {
@@ -74,6 +84,7 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
   RengaFormatCount((double)totals.parameters, sizeof parameters, parameters);
   RengaCall(RengaPrintf(printer, "%s: %s parameters in %d nodes\n", name, parameters,
                         RengaGraphGetNodeCount(graph)));
+  RengaCall(PrintLanes(printer));
   CountPlanReplicas(plan, &least, &replicas, &recomputing);
   NameChunks(plan, sizeof chunks, chunks);
   RengaCall(NameSchedule(plan, pipeline, sizeof schedule, schedule));

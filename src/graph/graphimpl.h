@@ -6,6 +6,7 @@
 typedef struct {
   char *graph, *view, *frozen, *trained, *dimension, *batch_inputs, *precision, *keep;
   int64_t whole_batch; /* samples; 0: the batch is cut into micro-batches */
+  int64_t lanes;       /* that the network is computed in; 0, 1: it is not split */
 } RengaGraphOptions;
 
 /* A node, and what only the graph itself needs to know of it. */
@@ -27,6 +28,7 @@ struct _p_RengaGraph {
   RengaParameterUse *use;
   RengaStateUpdate *update;
   int64_t file_batch;
+  int in_lanes, lane_sums; /* nodes that lanes compute, and those of them whose terms are added */
   uint64_t fitted_trained, fitted_frozen; /* which patterns have fitted a name, by bit */
   int64_t place;                          /* of nodes added now; -1: the end */
   int id;                                 /* of nodes added now; -1: their position */
@@ -34,9 +36,9 @@ struct _p_RengaGraph {
   int *readers;    /* while the graph is rewritten: how often each value is read */
   uint64_t digest; /* of a graph that is set up; 0: not worked out since it changed */
   bool wants_sample_losses, wants_gradient_norms; /* norms in place of the losses */
-  int sample_losses; /* number among the outputs, once it is set up */
-  char mixed[768];   /* why it cannot be cut into micro-batches; empty: that was not found */
-  void **scratch;    /* freed with the graph, or by RengaGraphFreeScratch */
+  int sample_losses;                              /* number among the outputs, once it is set up */
+  char mixed[768]; /* why it cannot be cut into micro-batches; empty: that was not found */
+  void **scratch;  /* freed with the graph, or by RengaGraphFreeScratch */
 };
 
 /* ---- value.c, node.c: the lists ---- */
@@ -98,6 +100,7 @@ void RengaGraphKillNode(RengaGraph graph, int node); /* needs counted readers */
 RengaErrorCode RengaGraphSimplify(RengaGraph graph);
 RengaErrorCode RengaGraphFuse(RengaGraph graph);
 RengaErrorCode RengaGraphRewriteMeans(RengaGraph graph);
+RengaErrorCode RengaGraphSplitLanes(RengaGraph graph); /* -graph_lanes: lanes.c */
 RengaErrorCode RengaGraphCompleteOutputs(RengaGraph graph);
 RengaErrorCode RengaGraphSortNodes(RengaGraph graph);
 RengaErrorCode RengaGraphCompactValues(RengaGraph graph);

@@ -19,6 +19,9 @@ static const RengaOptionRow rows[] = {
     {"graph_whole_batch", RENGA_OPTION_INT64, "0", AT(whole_batch), NULL, 0, 1 << 20,
      "samples of a batch that is never cut, for losses across samples: one micro-batch, one "
      "replica"},
+    {"graph_lanes", RENGA_OPTION_INT64, "1", AT(lanes), NULL, 1, 1024,
+     "lanes that hidden columns and heads are dealt out to, whose sums are added in fixed order: "
+     "decides bits"},
     {"graph_batch_inputs", RENGA_OPTION_STRING, NULL, AT(batch_inputs), NULL, 0, 0,
      "the inputs of a file that hold samples, and which dimension counts them: "
      "NAME[:dimension],..."},
@@ -275,6 +278,12 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
     text += length + (text[length] == ',');
   }
   *size = found;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphSetLanes_Private(RengaGraph graph, int64_t lanes)
+{
+  graph->options.lanes = lanes;
   return RENGA_SUCCESS;
 }
 

@@ -29,19 +29,15 @@ static RengaErrorCode CheckNotEmpty(RengaGraph graph)
 
 /* Sorting after each step that removes or adds nodes keeps the order topological. */
 static RengaErrorCode (*const steps[])(RengaGraph graph) = {
-    CheckNotEmpty,           SeparateOutputs,
-    RengaGraphRemoveDead,    RengaGraphSortNodes,
-    RengaGraphSimplify,      RengaGraphSortNodes,
-    RengaGraphFuse,          RengaGraphSortNodes,
-    RengaGraphSimplify,      RengaGraphRemoveDead,
-    RengaGraphSortNodes,     RengaGraphRewriteMeans,
-    RengaGraphSortNodes,     RengaGraphSimplify,
-    RengaGraphSortNodes,     RengaGraphChooseTrained,
-    RengaGraphMarkValues,    RengaGraphCheckSamples,
-    RengaGraphCheckShares,   RengaGraphCompleteOutputs,
-    RengaGraphSortNodes,     RengaGraphAddSampleLosses,
-    RengaGraphCompactValues, RengaGraphMarkValues,
-    RengaGraphSetKeys,       RengaGraphFindUpdates,
+    CheckNotEmpty,           SeparateOutputs,           RengaGraphRemoveDead,
+    RengaGraphSortNodes,     RengaGraphSimplify,        RengaGraphSortNodes,
+    RengaGraphFuse,          RengaGraphSortNodes,       RengaGraphSimplify,
+    RengaGraphRemoveDead,    RengaGraphSortNodes,       RengaGraphRewriteMeans,
+    RengaGraphSortNodes,     RengaGraphSimplify,        RengaGraphSortNodes,
+    RengaGraphChooseTrained, RengaGraphMarkValues,      RengaGraphCheckSamples,
+    RengaGraphCheckShares,   RengaGraphSplitLanes,      RengaGraphCompleteOutputs,
+    RengaGraphSortNodes,     RengaGraphAddSampleLosses, RengaGraphCompactValues,
+    RengaGraphMarkValues,    RengaGraphSetKeys,         RengaGraphFindUpdates,
     RengaGraphChooseStored,
 };
 
@@ -67,6 +63,7 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    Options:
    . -graph_view KIND:FILE - show the result
    . -graph_frozen PATTERNS - parameters that are not trained
+   . -graph_lanes L - the network is computed in L lanes, the same on any layout
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
    . -precision fp32|bf16|fp16|tf32 - the types that tensors are kept in
    . -precision_keep PATTERNS - nodes whose tensors and parameters stay float32

@@ -66,6 +66,16 @@ static RengaErrorCode ViewValueLine(RengaGraph graph, RengaViewer viewer, const 
   return RENGA_SUCCESS;
 }
 
+/* Which nodes: by the names NODE.lane0, NODE.lane1, … of drawings and lists. */
+static RengaErrorCode ViewLanes(RengaGraph graph, RengaViewer viewer)
+{
+  RengaCall(RengaViewerPrintf(viewer,
+                              "  lanes                  %lld, of %d nodes of the network, %d of "
+                              "them summed\n",
+                              (long long)graph->options.lanes, graph->in_lanes, graph->lane_sums));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ViewAscii(RengaGraph graph, RengaViewer viewer)
 {
   RengaGraphTotals totals;
@@ -87,6 +97,7 @@ static RengaErrorCode ViewAscii(RengaGraph graph, RengaViewer viewer)
   if (graph->options.whole_batch > 0)
     RengaCall(RengaViewerPrintf(viewer, "  batch, never cut       %lld\n",
                                 (long long)graph->options.whole_batch));
+  if (graph->options.lanes > 1) RengaCall(ViewLanes(graph, viewer));
   for (int i = 0; i < graph->n_values; i++)
     if (graph->value[i]->kind == RENGA_VALUE_INPUT)
       RengaCall(ViewValueLine(graph, viewer, "input", i));

@@ -1,11 +1,12 @@
-check_PROGRAMS += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ties
+check_PROGRAMS += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ties %D%/lanes
 %C%_build_SOURCES = %D%/build.c
 %C%_formulas_SOURCES = %D%/formulas.c
 %C%_gradient_SOURCES = %D%/gradient.c %D%/execute.c
+%C%_lanes_SOURCES = %D%/lanes.c %D%/execute.c
 %C%_stage_SOURCES = %D%/stage.c %D%/execute.c
 %C%_setup_SOURCES = %D%/setup.c %D%/execute.c
 %C%_ties_SOURCES = %D%/ties.c %D%/execute.c
-TESTS += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ties
+TESTS += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ties %D%/lanes
 noinst_HEADERS += %D%/execute.h %D%/expression.h %D%/gradientcases.h
 check_PROGRAMS += %D%/precision
 TESTS += %D%/precision

@@ -3,12 +3,14 @@
    on several layouts, whose losses and parameters are bit-equal. Gradients of the first batch,
    gathered from the stages, are PyTorch's too. Arguments: files to try instead of all. With
    RENGA_TEST_FULL set and 12 ranks: every layout of 1 to 4 stages and 1 to 3 replicas.
+   A network of each family is trained in lanes, too (-graph_lanes), against the same losses.
    Units of ReLU after BatchNormalization turn on and off by a last bit, which the BLAS of another
    processor makes otherwise, and then losses part: such networks are compared closely in their
    first steps, then roughly, and with RENGA_TEST_OTHER_ROUNDING set (other compiler flags than the
    usual) in their first steps only. Layouts are compared in all of them. */
 #include "../check.h"
 #include "reference.h"
+#include "renga/private/graph.h"
 #include "rengacomm.h"
 #include "rengapipeline.h"
 #include <math.h>
@@ -289,7 +291,7 @@ static RengaErrorCode CheckLayouts(Run *run)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckFile(RengaComm comm, const Row *row)
+static RengaErrorCode CheckFile(RengaComm comm, const Row *row, int lanes)
 {
   static const char *const optimizers[] = {RENGA_OPTIMIZER_SGD, RENGA_OPTIMIZER_ADAMW};
   char path[2048];
@@ -298,6 +300,7 @@ static RengaErrorCode CheckFile(RengaComm comm, const Row *row)
   ReferenceNetwork(row->set, row->file, sizeof path, path);
   RengaCall(RengaGraphCreate(comm, &run.graph));
   RengaCall(RengaGraphLoad(run.graph, path));
+  RengaCall(RengaGraphSetLanes_Private(run.graph, lanes));
   RengaCall(RengaGraphSetUp(run.graph));
   RengaCall(ReferenceOpen(row->set, row->reference, &run.reference));
   RengaCall(ReferenceReal(&run.reference, "batch", &batch));
@@ -311,6 +314,15 @@ static RengaErrorCode CheckFile(RengaComm comm, const Row *row)
   return RENGA_SUCCESS;
 }
 
+/* Lanes in which a network is computed once more: some are uneven, and heads are the fewest. */
+static int LanesOf(const Row *row)
+{
+  static const char *const files[] = {"gpt_export", "bert_export", "t5_export", "mlp_export"};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    if (strcmp(files[i], row->file) == 0) return strcmp(row->file, "mlp_export") == 0 ? 3 : 2;
+  return 1;
+}
+
 static RengaErrorCode CheckAll(int argc, char **argv)
 {
   RengaComm comm;
@@ -319,7 +331,9 @@ static RengaErrorCode CheckAll(int argc, char **argv)
   for (int row = 0; row < N_ROWS; row++) {
     bool wanted = argc == 1;
     for (int i = 1; i < argc; i++) wanted |= strstr(rows[row].file, argv[i]) != NULL;
-    if (wanted && ReferenceIsThere(rows[row].set)) RengaCall(CheckFile(comm, &rows[row]));
+    if (!wanted || !ReferenceIsThere(rows[row].set)) continue;
+    RengaCall(CheckFile(comm, &rows[row], 1));
+    if (LanesOf(&rows[row]) > 1) RengaCall(CheckFile(comm, &rows[row], LanesOf(&rows[row])));
   }
   RengaCall(RengaCommDestroy(&comm));
   RengaCall(RengaFinalize());

@@ -1,0 +1,202 @@
+/* The nodes of lanes. Parameters stay whole: what lanes have of one are the outputs of a Split, so
+   that its gradient is one Concat, and initial values, checkpoints and norms know of no lanes. */
+#include "lanes.h"
+#include "renga/private/op.h"
+#include <string.h>
+
+enum { LANE_NAME = 512 };
+
+typedef struct {
+  RengaLanes *pass;
+  RengaValue **part; /* by value: those of its lanes, where they were made */
+} LaneMaker;
+
+/* 16 bits are for what products read; partial sums and biases stay in 32. */
+static RengaErrorCode KeepWide(RengaGraph graph)
+{
+  RengaPrecision precision;
+  RengaCall(RengaGraphGetPrecision(graph, &precision));
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide =
+      precision == RENGA_PRECISION_BF16 || precision == RENGA_PRECISION_FP16;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode InsertView(RengaGraph graph, const char *wanted, const RengaTensorSpec *spec,
+                                 RengaValue *value)
+{
+  char name[LANE_NAME];
+  RengaValue view = RENGA_VALUE_NONE;
+  RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
+  RengaCall(RengaGraphInsertNode(graph, "Reshape", name, NULL, 1, value, 1, spec, &view));
+  *value = view;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode InsertSplit(LaneMaker *maker, const char *wanted, RengaValue value, int axis,
+                                  const RengaSplit *split, int64_t units, RengaValue part[])
+{
+  const int lanes = maker->pass->lanes;
+  RengaGraph graph = maker->pass->graph;
+  RengaAttributes attributes = {0};
+  int64_t *extent, first;
+  char name[LANE_NAME];
+  RengaCall(RengaGraphScratch(graph, lanes, &extent));
+  for (int l = 0; l < lanes; l++) {
+    RengaLaneUnits(units, l, lanes, &first, &extent[l]);
+    extent[l] *= split->unit;
+    part[l] = RENGA_VALUE_NONE;
+  }
+  RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
+  RengaErrorCode code = RengaAttributesSetInt(&attributes, "axis", axis);
+  if (!code) code = RengaAttributesSetInts(&attributes, "split", lanes, extent);
+  if (!code)
+    code = RengaGraphInsertNode(graph, "Split", name, &attributes, 1, &value, lanes, NULL, part);
+  RengaAttributesFree(&attributes);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The parts of a whole value. Units that are interleaved get a dimension of their own. */
+static RengaErrorCode Cut(LaneMaker *maker, RengaValue value, const RengaSplit *split,
+                          RengaValue part[])
+{
+  RengaGraph graph = maker->pass->graph;
+  const RengaTensorSpec whole = *RengaGraphSpec(graph, value);
+  const int64_t units = RengaSplitUnits(&whole, split);
+  const bool views = split->repeat > 1;
+  const bool bias = graph->value[value]->kind == RENGA_VALUE_PARAMETER && whole.ndim < 2;
+  char wanted[LANE_NAME];
+  snprintf(wanted, sizeof wanted, "%.400s.lanes", graph->value[value]->name);
+  if (views) {
+    RengaTensorSpec apart = whole;
+    apart.ndim++;
+    for (int d = whole.ndim; d > split->dim; d--) apart.dim[d] = whole.dim[d - 1];
+    apart.dim[split->dim] = split->repeat;
+    apart.dim[split->dim + 1] = units * split->unit;
+    RengaCall(InsertView(graph, wanted, &apart, &value));
+  }
+  RengaCall(InsertSplit(maker, wanted, value, split->dim + views, split, units, part));
+  if (bias) RengaCall(KeepWide(graph));
+  for (int l = 0; l < maker->pass->lanes && views; l++) {
+    const RengaTensorSpec spec = RengaSplitSpec(&whole, split, l, maker->pass->lanes);
+    RengaCall(InsertView(graph, wanted, &spec, &part[l]));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* in[l * n_in + i]: input i of lane l */
+static RengaErrorCode FindInputs(LaneMaker *maker, const RengaGraphNode *node,
+                                 const RengaSplitWay *way, RengaValue in[])
+{
+  RengaLanes *pass = maker->pass;
+  const int lanes = pass->lanes;
+  RengaValue *cut;
+  RengaCall(RengaGraphScratch(pass->graph, lanes, &cut));
+  for (int i = 0; i < node->n_in; i++) {
+    const RengaValue value = node->in[i];
+    const RengaSplitKind kind = value < 0 ? RENGA_SPLIT_WHOLE : way->in[i].kind;
+    const RengaValue *part = NULL;
+    if (kind == RENGA_SPLIT_ALONG) {
+      part = maker->part[value];
+      if (!part) RengaCall(Cut(maker, value, &way->in[i], cut));
+      if (!part) part = cut;
+    }
+    for (int l = 0; l < lanes; l++)
+      in[l * node->n_in + i] = part                               ? part[l]
+                               : kind == RENGA_SPLIT_SUM && l > 0 ? RENGA_VALUE_NONE
+                                                                  : value;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode InsertLane(LaneMaker *maker, const RengaGraphNode *node,
+                                 const RengaSplitWay *way, int lane, const RengaValue in[],
+                                 RengaValue out[])
+{
+  RengaGraph graph = maker->pass->graph;
+  RengaTensorSpec *in_spec, *out_spec;
+  RengaAttributes attributes = {0};
+  RengaOpCall whole, call;
+  char wanted[LANE_NAME], name[LANE_NAME];
+  RengaCall(RengaGraphScratch(graph, node->n_in + 1, &in_spec));
+  RengaCall(RengaGraphScratch(graph, node->n_out + 1, &out_spec));
+  snprintf(wanted, sizeof wanted, "%.400s.lane%d", node->name, lane);
+  RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
+  RengaCall(RengaGraphMakeCall(graph, node, RENGA_OP_SOME_BATCH, &whole));
+  RengaErrorCode code =
+      RengaSplitCall(&whole, way, lane, maker->pass->lanes, in_spec, out_spec, &attributes, &call);
+  for (int o = 0; o < node->n_out; o++) {
+    out_spec[o] =
+        RengaSplitSpec(RengaGraphSpec(graph, node->out[o]), &way->out[o], lane, maker->pass->lanes);
+    out[o] = RENGA_VALUE_NONE;
+  }
+  if (!code)
+    code = RengaGraphInsertNode(graph, node->op->name, name, &attributes, node->n_in, in,
+                                node->n_out, out_spec, out);
+  RengaAttributesFree(&attributes);
+  RengaGraphFreeCall(&whole);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Lanes [first, first + n) of the fixed tree: the left half is a power of two. The root makes the
+   value that the node has made. */
+static RengaErrorCode AddLaneTerms(RengaGraph graph, const RengaGraphNode *node,
+                                   const RengaValue term[], int first, int n, bool root,
+                                   RengaValue *sum)
+{
+  char wanted[LANE_NAME], name[LANE_NAME];
+  RengaValue pair[2];
+  int half = 1;
+  *sum = term[first];
+  if (n == 1) return RENGA_SUCCESS;
+  while (2 * half < n) half *= 2;
+  RengaCall(AddLaneTerms(graph, node, term, first, half, false, &pair[0]));
+  RengaCall(AddLaneTerms(graph, node, term, first + half, n - half, false, &pair[1]));
+  snprintf(wanted, sizeof wanted, "%.400s.lanes%d-%d", node->name, first, first + n - 1);
+  RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
+  *sum = root ? node->out[0] : RENGA_VALUE_NONE;
+  RengaCall(
+      RengaGraphInsertNode(graph, "Add", root ? node->name : name, NULL, 2, pair, 1, NULL, sum));
+  if (!root) RengaCall(KeepWide(graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
+{
+  RengaLanes *pass = maker->pass;
+  RengaGraph graph = pass->graph;
+  const int lanes = pass->lanes;
+  const RengaLaneNode *lane = &pass->node[at];
+  const RengaGraphNode *node = RengaGraphEntryNode(graph, at);
+  RengaValue *in, *out, sum;
+  RengaCall(RengaGraphScratch(graph, lanes * node->n_in + 1, &in));
+  RengaCall(RengaGraphScratch(graph, lanes * node->n_out + 1, &out));
+  graph->place = graph->entry[at]->place;
+  RengaCall(FindInputs(maker, node, &lane->way, in));
+  for (int l = 0; l < lanes; l++) {
+    RengaCall(InsertLane(maker, node, &lane->way, l, in + l * node->n_in, out + l * node->n_out));
+    if (lane->sums) RengaCall(KeepWide(graph));
+  }
+  for (int o = 0; o < node->n_out && !lane->sums; o++) {
+    RengaValue *part;
+    RengaCall(RengaGraphScratch(graph, lanes, &part));
+    for (int l = 0; l < lanes; l++) part[l] = out[l * node->n_out + o];
+    maker->part[node->out[o]] = part;
+  }
+  if (lane->sums) RengaCall(AddLaneTerms(graph, node, out, 0, lanes, true, &sum));
+  graph->in_lanes++;
+  graph->lane_sums += lane->sums;
+  graph->entry[at]->dead = true;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphMakeLanes(RengaLanes *pass)
+{
+  LaneMaker maker = {.pass = pass};
+  RengaCall(RengaGraphScratch(pass->graph, pass->n_values, &maker.part));
+  for (int i = 0; i < pass->n_nodes; i++)
+    if (pass->node[i].chosen) RengaCall(ReplaceNode(&maker, i));
+  pass->graph->place = -1;
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,264 @@
+/* Which nodes are computed in lanes: chains from products that are split by columns, through what
+   keeps their columns or heads apart, to a product that is split by rows, whose terms are added up.
+
+   A chain is found from its end. What the last product reads is wanted in units of its inner
+   dimension, the finest that the nodes before it can be dealt out in: columns of a hidden layer,
+   heads of an attention. Where the rules of a node have no such way, and in front of parameters, a
+   value is whole and is cut. A value of a chain that is read elsewhere too is whole. Chains without
+   a product by columns would only cut and add, and stay whole. */
+#include "lanes.h"
+#include "renga/private/op.h"
+#include <string.h>
+
+/* What is found of one chain before it is taken. */
+typedef struct {
+  RengaLanes *pass;
+  int last;         /* node */
+  const int *first; /* [n_values + 1] where the readers of a value begin in reader */
+  const int *reader;
+  bool *kept;           /* by value: it is read as a whole, by the caller or elsewhere */
+  int n_nodes, *node;   /* of the chain */
+  int n_values, *value; /* that lanes have parts of */
+  int n_whole, *whole;  /* that this chain has found to be read elsewhere */
+} LaneChain;
+
+static bool IsAlong(const RengaSplit *split)
+{
+  return split->kind == RENGA_SPLIT_ALONG;
+}
+
+/* No batch is dealt out, and what is interleaved is cut by a view of one dimension more. */
+static bool MayCut(RengaGraph graph, RengaValue value, const RengaSplit *split)
+{
+  const RengaTensorSpec *spec = RengaGraphSpec(graph, value);
+  return spec->dim[split->dim] > 0 && (split->repeat == 1 || spec->ndim < RENGA_MAX_DIM);
+}
+
+static bool WayFits(const LaneChain *chain, const RengaGraphNode *node, const RengaSplitWay *way,
+                    bool sums)
+{
+  if (way->need != RENGA_LANE_ALONE) return false;
+  for (int o = 0; o < node->n_out; o++) {
+    if (way->out[o].kind != (sums ? RENGA_SPLIT_SUM : RENGA_SPLIT_ALONG)) return false;
+    if (!sums && !MayCut(chain->pass->graph, node->out[o], &way->out[o])) return false;
+  }
+  for (int i = 0; i < node->n_in; i++) {
+    if (node->in[i] < 0) continue;
+    if (way->in[i].kind == RENGA_SPLIT_SUM && !(sums && i == 2)) return false;
+    if (IsAlong(&way->in[i]) && !MayCut(chain->pass->graph, node->in[i], &way->in[i])) return false;
+  }
+  return true;
+}
+
+/* The way in which the tensor (inputs first, then outputs) is split as wanted; units 0: none. */
+static RengaErrorCode TakeLaneWay(const LaneChain *chain, int at, int tensor,
+                                  const RengaSplit *wanted, bool sums, RengaSplitWay *taken)
+{
+  const RengaGraphNode *node = RengaGraphEntryNode(chain->pass->graph, at);
+  RengaSplitWays ways = {0};
+  RengaOpCall call;
+  RengaErrorCode code = RengaGraphMakeCall(chain->pass->graph, node, RENGA_OP_SOME_BATCH, &call);
+  if (!code) code = RengaSplitWaysGet(&call, &ways);
+  *taken = (RengaSplitWay){.units = 0};
+  for (int w = 0; w < ways.count && !code && !taken->in; w++) {
+    RengaSplitWay *way = &ways.way[w];
+    const RengaSplit *own = &way->in[tensor];
+    if (!IsAlong(own) || own->dim != wanted->dim || !WayFits(chain, node, way, sums)) continue;
+    if (wanted->repeat % own->repeat || wanted->unit % own->unit) continue;
+    const int64_t repeat = wanted->repeat / own->repeat, unit = wanted->unit / own->unit;
+    if (way->units % (repeat * unit)) continue;
+    code = RengaSplitWayRefine(way, &call, repeat, unit);
+    *taken = *way;
+    way->in = NULL;
+  }
+  RengaSplitWaysFree(&ways);
+  RengaGraphFreeCall(&call);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static void ReadWhole(LaneChain *chain, RengaValue value)
+{
+  if (chain->kept[value]) return;
+  chain->kept[value] = true;
+  chain->whole[chain->n_whole++] = value;
+}
+
+/* Lanes want their parts of a value: its node, and those before it, join the chain. */
+static RengaErrorCode JoinLaneChain(LaneChain *chain, RengaValue value, const RengaSplit *wanted)
+{
+  RengaLanes *pass = chain->pass;
+  const int at = pass->graph->value[value]->producer;
+  RengaSplitWay way;
+  if (IsAlong(&pass->state[value])) {
+    if (!RengaSplitEqual(&pass->state[value], wanted)) ReadWhole(chain, value);
+    return RENGA_SUCCESS;
+  }
+  if (at < 0 || chain->kept[value] || pass->node[at].chosen) return RENGA_SUCCESS;
+  const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, at);
+  RengaCall(
+      TakeLaneWay(chain, at, node->n_in + pass->graph->value[value]->output, wanted, false, &way));
+  if (!way.in) return RENGA_SUCCESS;
+  pass->node[at] = (RengaLaneNode){.way = way, .chosen = true};
+  chain->node[chain->n_nodes++] = at;
+  for (int o = 0; o < node->n_out; o++) {
+    pass->state[node->out[o]] = way.out[o];
+    chain->value[chain->n_values++] = node->out[o];
+  }
+  for (int i = 0; i < node->n_in; i++)
+    if (node->in[i] >= 0 && IsAlong(&way.in[i]))
+      RengaCall(JoinLaneChain(chain, node->in[i], &way.in[i]));
+  return RENGA_SUCCESS;
+}
+
+static void LeaveChain(LaneChain *chain)
+{
+  RengaLanes *pass = chain->pass;
+  for (int i = 0; i < chain->n_nodes; i++) {
+    RengaFree(&pass->node[chain->node[i]].way.in);
+    pass->node[chain->node[i]] = (RengaLaneNode){.chosen = false};
+  }
+  for (int i = 0; i < chain->n_values; i++)
+    pass->state[chain->value[i]] = (RengaSplit){RENGA_SPLIT_WHOLE, 0, 1, 1};
+  chain->n_nodes = chain->n_values = 0;
+}
+
+/* All readers of a value have the same parts of it. */
+static bool IsReadInParts(const LaneChain *chain, RengaValue value)
+{
+  RengaLanes *pass = chain->pass;
+  for (int r = chain->first[value]; r < chain->first[value + 1]; r++) {
+    const RengaLaneNode *lane = &pass->node[chain->reader[r]];
+    const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, chain->reader[r]);
+    for (int i = 0; i < node->n_in; i++)
+      if (node->in[i] == value &&
+          (!lane->chosen || !RengaSplitEqual(&lane->way.in[i], &pass->state[value])))
+        return false;
+  }
+  return true;
+}
+
+/* The chain whose last product has its input in units of so many elements. */
+static RengaErrorCode FollowLaneChain(LaneChain *chain, int64_t unit)
+{
+  RengaLanes *pass = chain->pass;
+  const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, chain->last);
+  const int dim = RengaGraphSpec(pass->graph, node->in[0])->ndim - 1;
+  int found;
+  do {
+    RengaSplitWay way;
+    found = chain->n_whole;
+    LeaveChain(chain);
+    RengaCall(TakeLaneWay(chain, chain->last, 0, &(RengaSplit){RENGA_SPLIT_ALONG, dim, 1, unit},
+                          true, &way));
+    if (!way.in) return RENGA_SUCCESS;
+    pass->node[chain->last] = (RengaLaneNode){.way = way, .chosen = true, .sums = true};
+    chain->node[chain->n_nodes++] = chain->last;
+    RengaCall(JoinLaneChain(chain, node->in[0], &way.in[0]));
+    for (int i = 0; i < chain->n_values; i++)
+      if (!IsReadInParts(chain, chain->value[i])) ReadWhole(chain, chain->value[i]);
+  } while (chain->n_whole > found);
+  return RENGA_SUCCESS;
+}
+
+/* A product of a whole input with columns of a parameter. */
+static bool HasColumns(const LaneChain *chain)
+{
+  RengaGraph graph = chain->pass->graph;
+  for (int i = 1; i < chain->n_nodes; i++) {
+    const RengaGraphNode *node = RengaGraphEntryNode(graph, chain->node[i]);
+    const RengaSplitWay *way = &chain->pass->node[chain->node[i]].way;
+    if (strcmp(node->op->name, "Linear") == 0 && !IsAlong(&way->in[0]) && IsAlong(&way->in[1]) &&
+        graph->value[node->in[1]]->kind == RENGA_VALUE_PARAMETER)
+      return true;
+  }
+  return false;
+}
+
+static RengaErrorCode CheckUnits(const LaneChain *chain)
+{
+  const RengaGraphNode *node = RengaGraphEntryNode(chain->pass->graph, chain->last);
+  const int64_t units = chain->pass->node[chain->last].way.units;
+  RengaCheck(units >= chain->pass->lanes, chain->pass->graph->hdr.comm, RENGA_ERR_OPTION,
+             "-graph_lanes %d: what node \"%s\" adds up has %lld heads or columns, which are too "
+             "few; at most -graph_lanes %lld fits it",
+             chain->pass->lanes, node->name, (long long)units, (long long)units);
+  return RENGA_SUCCESS;
+}
+
+/* Ends a chain at the product, in the finest units in which there is one. */
+static RengaErrorCode TryLast(LaneChain *chain, int at)
+{
+  RengaGraph graph = chain->pass->graph;
+  const RengaGraphNode *node = RengaGraphEntryNode(graph, at);
+  const RengaTensorSpec *x = RengaGraphSpec(graph, node->in[0]);
+  const int64_t inner = x->dim[x->ndim - 1];
+  bool found = false;
+  if (chain->pass->node[at].chosen || graph->value[node->in[1]]->kind != RENGA_VALUE_PARAMETER)
+    return RENGA_SUCCESS;
+  chain->last = at;
+  for (int64_t unit = 1; unit <= inner / 2 && !found; unit++) {
+    if (inner % unit) continue;
+    RengaCall(FollowLaneChain(chain, unit));
+    found = HasColumns(chain);
+    if (!found) LeaveChain(chain);
+    while (chain->n_whole > 0) chain->kept[chain->whole[--chain->n_whole]] = false;
+  }
+  if (found) RengaCall(CheckUnits(chain));
+  chain->n_nodes = chain->n_values = 0;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ListReaders(LaneChain *chain)
+{
+  RengaGraph graph = chain->pass->graph;
+  int *first, *reader, inputs = 0;
+  for (int i = 0; i < graph->n_nodes; i++) inputs += graph->entry[i]->node.n_in;
+  RengaCall(RengaGraphScratch(graph, graph->n_values + 2, &first));
+  RengaCall(RengaGraphScratch(graph, inputs + 1, &reader));
+  for (int i = 0; i < graph->n_nodes; i++)
+    for (int j = 0; j < graph->entry[i]->node.n_in; j++)
+      if (graph->entry[i]->node.in[j] >= 0) first[graph->entry[i]->node.in[j] + 2]++;
+  for (int v = 0; v < graph->n_values; v++) first[v + 2] += first[v + 1];
+  for (int i = 0; i < graph->n_nodes; i++)
+    for (int j = 0; j < graph->entry[i]->node.n_in; j++)
+      if (graph->entry[i]->node.in[j] >= 0) reader[first[graph->entry[i]->node.in[j] + 1]++] = i;
+  chain->first = first;
+  chain->reader = reader;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindChains(RengaLanes *pass)
+{
+  RengaGraph graph = pass->graph;
+  LaneChain chain = {.pass = pass};
+  RengaCall(ListReaders(&chain));
+  RengaCall(RengaGraphScratch(graph, graph->n_values, &chain.kept));
+  RengaCall(RengaGraphScratch(graph, graph->n_values, &chain.value));
+  RengaCall(RengaGraphScratch(graph, graph->n_values, &chain.whole));
+  RengaCall(RengaGraphScratch(graph, graph->n_nodes, &chain.node));
+  for (int o = 0; o < graph->n_outputs; o++) chain.kept[graph->output[o]] = true;
+  if (graph->loss >= 0) chain.kept[graph->loss] = true;
+  for (int i = 0; i < graph->n_nodes; i++)
+    if (strcmp(graph->entry[i]->node.op->name, "Linear") == 0) RengaCall(TryLast(&chain, i));
+  return RENGA_SUCCESS;
+}
+
+/* -graph_lanes: nodes that are computed in lanes are replaced by those of the lanes. */
+RengaErrorCode RengaGraphSplitLanes(RengaGraph graph)
+{
+  RengaLanes pass = {.graph = graph, .lanes = (int)graph->options.lanes};
+  if (pass.lanes < 2) return RENGA_SUCCESS;
+  pass.n_nodes = graph->n_nodes;
+  pass.n_values = graph->n_values;
+  RengaCall(RengaGraphScratch(graph, pass.n_nodes, &pass.node));
+  RengaCall(RengaGraphScratch(graph, pass.n_values, &pass.state));
+  for (int v = 0; v < pass.n_values; v++) pass.state[v] = (RengaSplit){RENGA_SPLIT_WHOLE, 0, 1, 1};
+  RengaErrorCode code = FindChains(&pass);
+  if (!code) code = RengaGraphMakeLanes(&pass);
+  for (int i = 0; i < pass.n_nodes; i++) RengaFree(&pass.node[i].way.in);
+  RengaCall(code);
+  RengaCall(RengaGraphSortNodes(graph));
+  RengaCall(RengaGraphMarkValues(graph));
+  return RENGA_SUCCESS;
+}

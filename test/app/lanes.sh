@@ -1,0 +1,68 @@
+#!/bin/sh
+# Networks in lanes: other bits than whole, near its losses, the same ones on every layout; what is
+# printed, kept by -resume, and refused.
+. "${0%/*}/common.sh"
+heads="gpt:layers=2,hidden=20,heads=5,sequence=8,vocabulary=61"
+pairs="t5:layers=1,hidden=12,heads=3,head_width=4,intermediate=17,sequence=8,vocabulary=61,gated=1,buckets=8"
+cloze="bert:layers=1,hidden=12,heads=3,intermediate=17,sequence=8,vocabulary=61,next_sentence=1"
+small="-data synthetic -batch_size 8 -microbatch_size 2 -parameter_digest -progress none -steps 20"
+
+# near A B: losses of the last steps of two tables, within 1e-4.
+near() {
+  a=$(tail -n 1 "$1" | cut -d, -f2)
+  b=$(tail -n 1 "$2" | cut -d, -f2)
+  awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(d < 1e-4 && d > -1e-4) }' || fail "$a is not near $b: $1 $2"
+}
+
+# lanes NETWORK: in 1, 2 and 3 lanes, uneven ones too; in 3 on other layouts.
+lanes() {
+  seen=
+  rm -f [123].csv
+  for number in 1 2 3; do
+    accepts 1 train -graph "$1" $small -graph_lanes $number -monitor csv:$number.csv
+    digest=$(grep "parameter digest 0x" out)
+    case $seen in *"$digest"*) fail "$number lanes have other lanes' bits" ;; esac
+    seen="$seen $digest"
+    near 1.csv $number.csv
+  done
+  accepts 2 train -graph "$1" $small -graph_lanes 3 -partition_stages 2
+  says "$digest"
+  accepts 2 train -graph "$1" $small -graph_lanes 3 -partition_replicas 2
+  says "$digest"
+  for shard in optimizer gradients parameters; do
+    accepts 4 train -graph "$1" $small -graph_lanes 3 -partition_stages 2 -partition_replicas 2 -partition_type even \
+      -pipeline_shard $shard
+    says "$digest"
+  done
+}
+lanes "$pairs"
+lanes "$cloze"
+lanes mlp:sizes=9-17-15-13-5
+lanes "$heads"
+says "computed in 3 lanes"
+accepts 1 train -graph "$heads" $small
+lacks "lanes"
+
+accepts 2 train -graph "$heads" $small -graph_lanes 3 -precision bf16 -partition_stages 2 -monitor csv:narrow.csv
+narrow=$(grep "parameter digest 0x" out)
+accepts 1 train -graph "$heads" $small -graph_lanes 3 -precision bf16
+says "$narrow"
+
+# Attention that drops out is whole, hidden layers are not: numbers are drawn as they always were.
+accepts 1 train -graph "$heads,dropout=0.2" $small -graph_lanes 3 -graph_view ascii
+says "3, of 6 nodes of the network, 2 of them summed"
+accepts 1 plan -graph "$heads" -graph_lanes 3 -graph_view ascii -batch_size 8 -machine_file laptop -partition_ranks 2
+says "3, of 28 nodes of the network, 4 of them summed"
+
+# A checkpoint holds the network, not its lanes: they are kept, or others are taken and told.
+accepts 1 train -graph "$heads" $small -steps 12 -graph_lanes 3 -checkpoint_dir kept
+cp -r kept other
+accepts 2 train -graph "$heads" $small -checkpoint_dir kept -resume -partition_replicas 2
+says "$digest"
+accepts 1 train -graph "$heads" $small -checkpoint_dir other -resume -graph_lanes 2
+says "graph_lanes              was 3, is 2"
+
+refuses 2 "at most -graph_lanes 5 fits it" train -graph "$heads" $small -graph_lanes 6
+refuses 1 "-graph_lanes 0: must be from 1 to 1024" train -graph "$heads" $small -graph_lanes 0
+refuses 1 "-graph_lanes some: not a whole number" train -graph "$heads" $small -graph_lanes some
+finish

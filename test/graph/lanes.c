@@ -1,0 +1,169 @@
+/* TEST ranks: 1 */
+/* -graph_lanes: what is split, what stays whole; losses and gradients are those of the network. */
+#include "../plan/plantest.h"
+#include "execute.h"
+#include "renga/private/graph.h"
+#include <math.h>
+
+enum { BATCH = 3 };
+static const RengaTensorSpec rows = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, 12}};
+
+static void CheckShape(RengaGraph graph, const char *name, int64_t first, int64_t second)
+{
+  const RengaValue value = RengaGraphFindValue(graph, name);
+  if (value < 0) fprintf(stderr, "there is no %s\n", name);
+  TestTrue(value >= 0);
+  const RengaTensorSpec *spec = &RengaGraphGetValue(graph, value)->spec;
+  TestTrue(spec->ndim == 2 && spec->dim[0] == first && spec->dim[1] == second);
+}
+
+static int CountOperator(RengaGraph graph, const char *op)
+{
+  int count = 0;
+  for (int i = 0; i < RengaGraphGetNodeCount(graph); i++)
+    count += strcmp(RengaGraphGetNode(graph, i)->op->name, op) == 0;
+  return count;
+}
+
+/* Runs forward and reverse mode; the gradients are left in execute. */
+static RengaErrorCode Open(RengaComm comm, RengaDevice device, const char *what, int lanes,
+                           Execute *execute)
+{
+  RengaGraph graph;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, what));
+  RengaCall(RengaGraphSetLanes_Private(graph, lanes));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
+  RengaCall(ExecuteCreate(graph, device, BATCH, 5, execute));
+  for (int v = 0; v < RengaGraphGetValueCount(graph); v++)
+    for (int64_t i = 0; RengaGraphGetValue(graph, v)->kind == RENGA_VALUE_INPUT &&
+                        i < ExecuteCountElements(execute, v);
+         i++)
+      ExecuteSet(execute, v, i, (double)((i * 7 + 3) % 11));
+  RengaCall(ExecuteRun(execute, false));
+  return RENGA_SUCCESS;
+}
+
+/* Element i of the gradient of a parameter, all uses together. */
+static double Gradient(const Execute *execute, const char *name, int64_t i)
+{
+  const RengaParameterUse *use;
+  int count;
+  double sum = 0;
+  RengaCallAbort(RengaGraphGetParameterUses(execute->graph, &count, &use));
+  for (int u = 0; u < count; u++)
+    if (strcmp(RengaGraphGetValue(execute->graph, use[u].parameter)->name, name) == 0)
+      sum += ExecuteGet(execute, use[u].gradient, i);
+  return sum;
+}
+
+static RengaErrorCode CheckNetwork(RengaComm comm, RengaDevice device, const char *what, int lanes)
+{
+  Execute whole, split;
+  RengaValue loss[2];
+  RengaCall(Open(comm, device, what, 1, &whole));
+  RengaCall(Open(comm, device, what, lanes, &split));
+  RengaCall(RengaGraphGetLoss(whole.graph, &loss[0]));
+  RengaCall(RengaGraphGetLoss(split.graph, &loss[1]));
+  TestTrue(RengaGraphGetNodeCount(split.graph) > RengaGraphGetNodeCount(whole.graph));
+  TestTrue(RengaGraphGetDigest(split.graph) != RengaGraphGetDigest(whole.graph));
+  TestTrue(fabs(ExecuteGet(&whole, loss[0], 0) - ExecuteGet(&split, loss[1], 0)) < 1e-5);
+  for (int v = 0; v < RengaGraphGetValueCount(whole.graph); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(whole.graph, v);
+    const RengaValue same = RengaGraphFindValue(split.graph, value->name);
+    if (value->kind != RENGA_VALUE_PARAMETER) continue;
+    TestTrue(same >= 0 && ExecuteCountElements(&split, same) == ExecuteCountElements(&whole, v));
+    for (int64_t i = 0; i < ExecuteCountElements(&whole, v); i++) {
+      const double a = Gradient(&whole, value->name, i), b = Gradient(&split, value->name, i);
+      TestTrue(fabs(a - b) < 1e-4 * (1 + fabs(a)));
+      TestTrue(ExecuteGet(&whole, v, i) == ExecuteGet(&split, same, i));
+    }
+  }
+  RengaGraph graphs[2] = {whole.graph, split.graph};
+  RengaCall(ExecuteDestroy(&whole));
+  RengaCall(ExecuteDestroy(&split));
+  for (int i = 0; i < 2; i++) RengaCall(RengaGraphDestroy(&graphs[i]));
+  return RENGA_SUCCESS;
+}
+
+/* Five heads of four in three lanes: 1, 2, 2; columns of queries, keys and values of a lane. */
+static RengaErrorCode CheckUneven(RengaComm comm)
+{
+  RengaGraph graph;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, "gpt:layers=1,hidden=20,heads=5,sequence=4,vocabulary=11"));
+  RengaCall(RengaGraphSetLanes_Private(graph, 3));
+  RengaCall(RengaGraphSetUp(graph));
+  TestTrue(CountOperator(graph, "Attention") == 3);
+  for (int i = 0; i < RengaGraphGetNodeCount(graph); i++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, i);
+    if (strcmp(node->name, "blocks.0.qkv.lane0") == 0 ||
+        strcmp(node->name, "blocks.0.qkv.lane2") == 0)
+      CheckShape(graph, RengaGraphGetValue(graph, node->in[1])->name,
+                 strcmp(node->name, "blocks.0.qkv.lane0") == 0 ? 3 * 4 : 3 * 8, 20);
+    if (strcmp(node->name, "blocks.0.proj.lane0") == 0) TestTrue(node->n_in == 3);
+    if (strcmp(node->name, "blocks.0.proj.lane1") == 0) TestTrue(node->n_in == 2);
+  }
+  const RengaValue sum = RengaGraphFindValue(graph, "blocks.0.proj");
+  const RengaGraphNode *add = RengaGraphGetNode(graph, RengaGraphGetValue(graph, sum)->producer);
+  TestTrue(strcmp(add->op->name, "Add") == 0);
+  TestTrue(strcmp(RengaGraphGetValue(graph, add->in[0])->name, "blocks.0.proj.lanes0-1") == 0);
+  TestTrue(strcmp(RengaGraphGetValue(graph, add->in[1])->name, "blocks.0.proj.lane2") == 0);
+  RengaCall(RengaGraphDestroy(&graph));
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, "gpt:layers=1,hidden=20,heads=5,sequence=4,vocabulary=11"));
+  RengaCall(RengaGraphSetLanes_Private(graph, 6));
+  TestError(RengaGraphSetUp(graph), RENGA_ERR_OPTION,
+            "-graph_lanes 6: what node \"blocks.0.proj\" adds up has 5 heads or columns");
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* Two layers; what is between them may be read elsewhere, or be a softmax of all columns. */
+static RengaErrorCode CheckChain(RengaComm comm, const char *op, bool reads, int expected)
+{
+  RengaGraph graph;
+  RengaValue x, y, z;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphAddInput(graph, "x", &rows, &x));
+  RengaCall(RengaGraphAddLinear(graph, "first", x, 7, true, 0.1, &y));
+  RengaCall(RengaGraphAddUnary(graph, op, y, &y));
+  RengaCall(RengaGraphAddLinear(graph, "second", y, 4, true, 0.1, &z));
+  RengaCall(RengaGraphAddOutput(graph, z));
+  if (reads) RengaCall(RengaGraphAddOutput(graph, y));
+  RengaCall(RengaGraphSetLanes_Private(graph, 2));
+  RengaCall(RengaGraphSetUp(graph));
+  TestTrue(CountOperator(graph, "Linear") == expected);
+  TestTrue(CountOperator(graph, "Split") == (expected == 4 ? 3 : 0));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(void)
+{
+  RengaComm comm;
+  RengaDevice device;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(RengaDeviceCreate(comm, &device));
+  RengaCall(RengaDeviceSetType(device, RENGA_DEVICE_REF));
+  RengaCall(RengaDeviceSetUp(device));
+  for (int lanes = 2; lanes <= 4; lanes++) {
+    RengaCall(CheckNetwork(comm, device, "gpt:layers=1,hidden=20,heads=5,sequence=4,vocabulary=11",
+                           lanes));
+    RengaCall(CheckNetwork(comm, device,
+                           "t5:layers=1,hidden=10,heads=5,head_width=2,intermediate=7,sequence=5,"
+                           "vocabulary=11,gated=1,buckets=4,distance=5",
+                           lanes));
+    RengaCall(CheckNetwork(comm, device, "mlp:sizes=5-9-7-8-11", lanes));
+  }
+  RengaCall(CheckUneven(comm));
+  RengaCall(CheckChain(comm, "Relu", false, 4));
+  RengaCall(CheckChain(comm, "Relu", true, 2));
+  RengaCall(CheckChain(comm, "Softmax", false, 2));
+  RengaCall(RengaDeviceDestroy(&device));
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+
+TEST_MAIN(RunTest)
