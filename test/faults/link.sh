@@ -13,6 +13,7 @@ skip() {
 [ "$(id -u)" -eq 0 ] || skip "network namespaces need root"
 for tool in ip tc unshare; do command -v $tool >/dev/null || skip "there is no $tool"; done
 "$mpiexec" --version 2>/dev/null | grep -q HYDRA || skip "the launcher is not MPICH's"
+[ -z "${RENGA_TEST_SLOW:-}" ] || skip "limits of a few seconds are no measure for slow programs"
 
 down() {
   for i in 1 2 0; do
@@ -108,13 +109,10 @@ wrong() {
   fail "$*: $options"
 }
 
-# ends SECONDS: all processes on both nodes, and the launcher
+# All processes on both nodes, and the launcher.
 ends() {
-  begin=$(date +%s)
   until_true $limit are_gone || wrong "processes stay: $(ip netns pids $name-1) $(ip netns pids $name-2)"
   wait $launcher
-  seconds=$(($(date +%s) - begin))
-  [ $seconds -le "$1" ] || wrong "ended after $seconds s"
 }
 
 # On node 1, where it can be seen that the run that had the folder is dead.
@@ -132,7 +130,7 @@ cut() {
   shift
   start 1000 4 "$@"
   ports "$networks" nomaster
-  ends 60
+  ends
   [ "$(cat code)" -ne 0 ] || wrong "exit code 0"
   for i in 0 1; do
     grep -Eq "nothing moved for .* (adds up gradients with|asks) the other replicas .*in step 2 .*; no sign of rank $((1 - i)) " out$i ||
@@ -141,6 +139,9 @@ cut() {
   goes_on
 }
 
+ip netns exec $name-0 timeout -k 5 60 "$mpiexec" -launcher ssh -launcher-exec "$PWD/launch" -iface switch0 \
+  -hosts 10.79.0.1:1,10.79.0.2:1 -n 2 hostname >started 2>&1 </dev/null || skip "no ranks on two nodes here: $(tail -n 1 started)"
+grep -q node1 started && grep -q node2 started || skip "no ranks on two nodes here"
 accepts 1 $train -steps 3
 digest=$(grep "parameter digest 0x" out)
 cut 1
@@ -152,14 +153,14 @@ start 3 60
 ports 1 nomaster
 sleep 2
 ports 1 "master switch1"
-ends 60
+ends
 [ "$(cat code)" -eq 0 ] || wrong "exit code $(cat code)"
 grep -q -F -x "$digest" out0 || wrong "other parameters where the link was away for a while"
 
 # All processes of a node die.
 start 1000 4
 for process in $(ip netns pids $name-2); do kill -9 "$process"; done
-ends 60
+ends
 [ "$(cat code)" -ne 0 ] || wrong "exit code 0"
 goes_on
 
@@ -167,6 +168,6 @@ goes_on
 export RENGA_FAULT=kill:30:1
 start 1000 4
 unset RENGA_FAULT
-ends 60
+ends
 [ "$(cat code)" -ne 0 ] || wrong "exit code 0"
 finish
