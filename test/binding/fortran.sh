@@ -1,5 +1,5 @@
 #!/bin/sh
-# The module of Fortran: its interfaces, calls and errors, and the example, on 1, 2 and 4 ranks with the same bits. Skipped
+# The module of Fortran: its interfaces, calls and errors, and the example, on 1, 2 and 4 ranks with the bits of a program in C. Skipped
 # where configure found no compiler.
 top=$(cd "$top_srcdir" && pwd)
 build=$(cd "$top_builddir" && pwd)
@@ -44,6 +44,12 @@ for ranks in 1 2 4; do
       { echo "$program on $ranks ranks:"; cat "$folder/${program}1" "$folder/$program$ranks"; status=1; }
   done
 done
+# The same training by the functions of C.
+# shellcheck disable=SC2086
+${MPICC:-mpicc} -std=c11 -Wall -Wextra -Werror $CFLAGS -I"$top/include" -o "$folder/inc" "$top/test/binding/calls.c" -L"$build/.libs" -lrenga -lm \
+  -Wl,-rpath,"$build/.libs" || exit 1
+timeout 60 "${MPIEXEC:-mpiexec}" -n 1 "$folder/inc" >"$folder/inc1" 2>&1 || { cat "$folder/inc1"; status=1; }
+grep -q -F -x "$(grep '^after three steps' "$folder/calls1")" "$folder/inc1" || { cat "$folder/calls1" "$folder/inc1"; status=1; }
 grep -q '^digest' "$folder/calls1" && grep -q 'off by  *1[0-9]\.' "$folder/heat1" || { cat "$folder/heat1"; status=1; }
 
 # Without ierror an error ends all ranks, with Renga's sentence.
