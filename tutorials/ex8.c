@@ -27,7 +27,7 @@ static RengaErrorCode Read(void *user, int field, int64_t first, int64_t count, 
     const int64_t sample = first + i;
     for (int k = 0; k < width && field == 0; k++)
       ((float *)buffer)[width * i + k] =
-          sinf((float)(sample % classes * (k + 1)) + 0.01f * (float)i);
+          sinf((float)(sample % classes * (k + 1)) + 0.01f * (float)sample);
     if (field == 1) ((int64_t *)buffer)[i] = sample % classes;
   }
   return RENGA_SUCCESS;

@@ -223,12 +223,14 @@ static RengaErrorCode ChoicesHold(RengaCheckpoint checkpoint, bool *hold)
 /* What was chosen for the user stays: it decides the bits. */
 RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
 {
-  static const char *const chosen[] = {"microbatch_size", "reduction_leaf", "graph_lanes"};
+  static const char *const chosen[] = {"graph_lanes", "microbatch_size", "reduction_leaf"};
   int64_t step;
-  bool found;
+  bool found, hold = false;
   RengaCall(RengaCheckpointPeek(checkpoint, &found, &step));
-  if (found) RengaCall(ChoicesHold(checkpoint, &found));
-  for (size_t i = 0; found && i < sizeof chosen / sizeof chosen[0]; i++) {
+  if (found) RengaCall(ChoicesHold(checkpoint, &hold));
+  /* Lanes go with any batch. */
+  const size_t count = !found ? 0 : hold ? sizeof chosen / sizeof chosen[0] : 1;
+  for (size_t i = 0; i < count; i++) {
     const char *was, *value;
     bool given;
     RengaCall(RengaOptionsGetString(chosen[i], &value, &given));

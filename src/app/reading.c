@@ -69,7 +69,8 @@ RengaErrorCode AppSayLargeBatch(MPI_Comm printer, RengaData data, int64_t batch)
   if (batch > samples)
     RengaWarning(printer,
                  "a batch of %lld samples is larger than the data set, of which %lld are for "
-                 "training: each step takes these, and is an epoch",
+                 "training: each step takes these, and is an epoch; give a smaller -batch_size or "
+                 "more samples",
                  (long long)batch, (long long)samples);
   return RENGA_SUCCESS;
 }

@@ -61,7 +61,7 @@ static RengaErrorCode PrintLanes(MPI_Comm printer)
   int64_t lanes;
   RengaCall(RengaOptionsGetInt64("graph_lanes", &lanes, NULL));
   if (lanes > 1)
-    RengaCall(RengaPrintf(printer, "computed in %lld lanes, which decide bits: -graph_lanes\n",
+    RengaCall(RengaPrintf(printer, "%lld lanes at most, which decide bits (-graph_lanes)\n",
                           (long long)lanes));
   return RENGA_SUCCESS;
 }

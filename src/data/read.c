@@ -91,10 +91,12 @@ static RengaErrorCode CheckClasses(RengaData data, RengaDataPart source, const R
   if (at == n) return RENGA_SUCCESS;
   int64_t sample = samples[at / f->elements];
   const char *file = RengaDataFileName_Private(data, source, &sample);
-  RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-             "sample %lld of %s, input %s: %.0f is none of the %lld classes, 0 to %lld",
-             (long long)sample, file, f->name, RengaDataValueAt(f->spec.type, values, at),
-             (long long)f->classes, (long long)f->classes - 1);
+  RengaRaise(
+      MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+      "sample %lld of %s, input %s: %.0f is none of the %lld classes, 0 to %lld: correct the "
+      "data, or give the network more classes",
+      (long long)sample, file, f->name, RengaDataValueAt(f->spec.type, values, at),
+      (long long)f->classes, (long long)f->classes - 1);
 }
 
 /* Numbers of the samples at places of an epoch's order; raw: what is held of them. */

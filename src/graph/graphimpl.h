@@ -29,12 +29,13 @@ struct _p_RengaGraph {
   RengaStateUpdate *update;
   int64_t file_batch;
   int in_lanes, lane_sums; /* nodes that lanes compute, and those of them whose terms are added */
-  uint64_t fitted_trained, fitted_frozen; /* which patterns have fitted a name, by bit */
-  int64_t place;                          /* of nodes added now; -1: the end */
-  int id;                                 /* of nodes added now; -1: their position */
-  RengaPhase phase;                       /* of nodes added now */
-  int *readers;    /* while the graph is rewritten: how often each value is read */
-  uint64_t digest; /* of a graph that is set up; 0: not worked out since it changed */
+  /* which patterns have fitted a name, by bit */
+  uint64_t fitted_trained, fitted_frozen, fitted_keep;
+  int64_t place;    /* of nodes added now; -1: the end */
+  int id;           /* of nodes added now; -1: their position */
+  RengaPhase phase; /* of nodes added now */
+  int *readers;     /* while the graph is rewritten: how often each value is read */
+  uint64_t digest;  /* of a graph that is set up; 0: not worked out since it changed */
   bool wants_sample_losses, wants_gradient_norms; /* norms in place of the losses */
   int sample_losses;                              /* number among the outputs, once it is set up */
   char mixed[768]; /* why it cannot be cut into micro-batches; empty: that was not found */
@@ -107,6 +108,7 @@ RengaErrorCode RengaGraphCompactValues(RengaGraph graph);
 RengaErrorCode RengaGraphMarkValues(RengaGraph graph); /* prepared, differentiable, frozen */
 RengaErrorCode RengaGraphSetKeys(RengaGraph graph);
 /* ---- precision.c: stored types ---- */
+RengaErrorCode RengaGraphMarkWide(RengaGraph graph);
 RengaErrorCode RengaGraphChooseStored(RengaGraph graph);
 RengaErrorCode RengaGraphStoreGradients(RengaGraph graph, const RengaGraphNode *forward, int first,
                                         RengaValue dx[]);

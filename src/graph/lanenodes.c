@@ -9,6 +9,7 @@ enum { LANE_NAME = 512 };
 typedef struct {
   RengaLanes *pass;
   RengaValue **part; /* by value: those of its lanes, where they were made */
+  bool wide;         /* -precision_keep names the node whose lanes are made */
 } LaneMaker;
 
 /* 16 bits are for what products read; partial sums and biases stay in 32. */
@@ -53,6 +54,7 @@ static RengaErrorCode InsertSplit(LaneMaker *maker, const char *wanted, RengaVal
     code = RengaGraphInsertNode(graph, "Split", name, &attributes, 1, &value, lanes, NULL, part);
   RengaAttributesFree(&attributes);
   RengaCall(code);
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = maker->wide;
   return RENGA_SUCCESS;
 }
 
@@ -136,6 +138,7 @@ static RengaErrorCode InsertLane(LaneMaker *maker, const RengaGraphNode *node,
   RengaAttributesFree(&attributes);
   RengaGraphFreeCall(&whole);
   RengaCall(code);
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = maker->wide;
   return RENGA_SUCCESS;
 }
 
@@ -158,6 +161,7 @@ static RengaErrorCode AddLaneTerms(RengaGraph graph, const RengaGraphNode *node,
   *sum = root ? node->out[0] : RENGA_VALUE_NONE;
   RengaCall(
       RengaGraphInsertNode(graph, "Add", root ? node->name : name, NULL, 2, pair, 1, NULL, sum));
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = node->wide;
   if (!root) RengaCall(KeepWide(graph));
   return RENGA_SUCCESS;
 }
@@ -173,6 +177,7 @@ static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
   RengaCall(RengaGraphScratch(graph, lanes * node->n_in + 1, &in));
   RengaCall(RengaGraphScratch(graph, lanes * node->n_out + 1, &out));
   graph->place = graph->entry[at]->place;
+  maker->wide = node->wide;
   RengaCall(FindInputs(maker, node, &lane->way, in));
   for (int l = 0; l < lanes; l++) {
     RengaCall(InsertLane(maker, node, &lane->way, l, in + l * node->n_in, out + l * node->n_out));

@@ -27,10 +27,12 @@ static bool IsAlong(const RengaSplit *split)
   return split->kind == RENGA_SPLIT_ALONG;
 }
 
-/* No batch is dealt out, and what is interleaved is cut by a view of one dimension more. */
+/* No batch is dealt out, nor a state, which one node writes; what is interleaved is cut by a view
+   of one dimension more. */
 static bool MayCut(RengaGraph graph, RengaValue value, const RengaSplit *split)
 {
   const RengaTensorSpec *spec = RengaGraphSpec(graph, value);
+  if (graph->value[value]->kind == RENGA_VALUE_STATE) return false;
   return spec->dim[split->dim] > 0 && (split->repeat == 1 || spec->ndim < RENGA_MAX_DIM);
 }
 
@@ -84,6 +86,14 @@ static void ReadWhole(LaneChain *chain, RengaValue value)
   chain->whole[chain->n_whole++] = value;
 }
 
+/* Some output of the node is read as a whole. */
+static bool IsKept(const LaneChain *chain, const RengaGraphNode *node)
+{
+  for (int o = 0; o < node->n_out; o++)
+    if (node->out[o] >= 0 && chain->kept[node->out[o]]) return true;
+  return false;
+}
+
 /* Lanes want their parts of a value: its node, and those before it, join the chain. */
 static RengaErrorCode JoinLaneChain(LaneChain *chain, RengaValue value, const RengaSplit *wanted)
 {
@@ -94,8 +104,8 @@ static RengaErrorCode JoinLaneChain(LaneChain *chain, RengaValue value, const Re
     if (!RengaSplitEqual(&pass->state[value], wanted)) ReadWhole(chain, value);
     return RENGA_SUCCESS;
   }
-  if (at < 0 || chain->kept[value] || pass->node[at].chosen) return RENGA_SUCCESS;
-  const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, at);
+  const RengaGraphNode *node = at < 0 ? NULL : RengaGraphEntryNode(pass->graph, at);
+  if (!node || IsKept(chain, node) || pass->node[at].chosen) return RENGA_SUCCESS;
   RengaCall(
       TakeLaneWay(chain, at, node->n_in + pass->graph->value[value]->output, wanted, false, &way));
   if (!way.in) return RENGA_SUCCESS;
@@ -249,6 +259,9 @@ RengaErrorCode RengaGraphSplitLanes(RengaGraph graph)
 {
   RengaLanes pass = {.graph = graph, .lanes = (int)graph->options.lanes};
   if (pass.lanes < 2) return RENGA_SUCCESS;
+  RengaCall(RengaGraphSortNodes(graph));
+  RengaCall(RengaGraphSetKeys(graph)); /* the lanes of a node have its own */
+  RengaCall(RengaGraphMarkWide(graph));
   pass.n_nodes = graph->n_nodes;
   pass.n_values = graph->n_values;
   RengaCall(RengaGraphScratch(graph, pass.n_nodes, &pass.node));
@@ -258,6 +271,12 @@ RengaErrorCode RengaGraphSplitLanes(RengaGraph graph)
   if (!code) code = RengaGraphMakeLanes(&pass);
   for (int i = 0; i < pass.n_nodes; i++) RengaFree(&pass.node[i].way.in);
   RengaCall(code);
+  if (graph->in_lanes == 0)
+    RengaWarning(
+        graph->hdr.comm,
+        "-graph_lanes %d: the network has no heads or hidden columns between two products, "
+        "so that nothing of it is computed in lanes",
+        pass.lanes);
   RengaCall(RengaGraphSortNodes(graph));
   RengaCall(RengaGraphMarkValues(graph));
   return RENGA_SUCCESS;

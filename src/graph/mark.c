@@ -90,6 +90,7 @@ static RengaErrorCode SetKey(RengaGraph graph, RengaGraphNode *node, int64_t key
 RengaErrorCode RengaGraphSetKeys(RengaGraph graph)
 {
   int64_t key = 0;
+  if (graph->in_lanes > 0) return RENGA_SUCCESS; /* they were set before there were lanes */
   for (int i = 0; i < graph->n_nodes; i++) {
     RengaGraphNode *node = RengaGraphEntryNode(graph, i);
     if (node->op->flags & RENGA_OP_RANDOM) RengaCall(SetKey(graph, node, key++));

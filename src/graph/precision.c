@@ -94,19 +94,22 @@ static RengaErrorCode GetNarrow(RengaGraph graph, RengaDataType *narrow)
   return RENGA_SUCCESS;
 }
 
-/* The nodes that a pattern of -precision_keep names become wide. */
-static RengaErrorCode MarkWide(RengaGraph graph)
+/* The nodes that a pattern of -precision_keep names become wide. Where lanes follow it is done
+   before, with the names that the network has, and again for nodes that are made later. */
+RengaErrorCode RengaGraphMarkWide(RengaGraph graph)
 {
   const char *list = graph->options.keep;
   char pattern[RENGA_GRAPH_PATTERN];
-  while (list && RengaGraphNextPattern(&list, pattern)) {
-    bool fits = false;
+  for (int p = 0; list && RengaGraphNextPattern(&list, pattern); p++) {
+    const uint64_t bit = UINT64_C(1) << (p < 63 ? p : 63);
+    bool fits = graph->fitted_keep & bit;
     for (int i = 0; i < graph->n_nodes; i++) {
       RengaGraphNode *node = RengaGraphEntryNode(graph, i);
       if (fnmatch(pattern, node->name, 0) == 0) fits = node->wide = true;
     }
     RengaCheck(fits, graph->hdr.comm, RENGA_ERR_OPTION,
                "-precision_keep: \"%s\" fits no node of the network", pattern);
+    graph->fitted_keep |= bit;
   }
   return RENGA_SUCCESS;
 }
@@ -195,7 +198,7 @@ RengaErrorCode RengaGraphChooseStored(RengaGraph graph)
   RengaDataType narrow;
   bool *leads;
   RengaCall(GetNarrow(graph, &narrow));
-  RengaCall(MarkWide(graph));
+  RengaCall(RengaGraphMarkWide(graph));
   RengaCall(MarkTf32(graph, NULL, 0));
   for (int v = 0; v < graph->n_values; v++) graph->value[v]->stored = graph->value[v]->spec.type;
   if (narrow == RENGA_FLOAT32) return RENGA_SUCCESS;

@@ -70,13 +70,16 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
 
    Errors: RENGA_ERR_GRAPH where there is neither an output nor a loss, no node makes the loss,
    or a node mixes the samples of the batch; RENGA_ERR_SUPPORT for losses of samples that the
-   network does not have; RENGA_ERR_FILE_OPEN where -graph_view names a file that cannot be
+   network does not have; RENGA_ERR_OPTION for more lanes than a node has heads or columns, or a
+   pattern that fits nothing; RENGA_ERR_FILE_OPEN where -graph_view names a file that cannot be
    written.
 
    Notes: nodes and values that neither the loss nor an output needs are removed, duplicates are
    made one, patterns are fused, means over the batch become sums divided by a BatchSum. Values are
-   renumbered: find them by name. Refused are networks that would mix the samples of a batch, and
-   those whose loss in a micro-batch is not a share of the loss of the batch.
+   renumbered: find them by name. Instead of a node that is computed in lanes there are NODE.lane0,
+   NODE.lane1, …, and where these are added up NODE is their sum. Refused are networks that would
+   mix the samples of a batch, and those whose loss in a micro-batch is not a share of the loss of
+   the batch.
 
    See also: RengaGraphLoad(), RengaGraphAddNode(), RengaGraphDifferentiate()
 @*/

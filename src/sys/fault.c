@@ -52,7 +52,7 @@ static void EndHere(int signal, const char *action, int stage, int64_t microbatc
     length += snprintf(text + used, room, " %lld of stage %d\n", (long long)microbatch, stage);
   else
     length += snprintf(text + used, room, stage >= 0 ? " of stage %d\n" : "\n", stage);
-  if (write(STDERR_FILENO, text, (size_t)length) >= 0) usleep(50000); /* the launcher reads it */
+  if (write(STDERR_FILENO, text, (size_t)length) >= 0) usleep(500000); /* the launcher reads it */
   kill(getpid(), signal);
 }
 
@@ -84,7 +84,7 @@ static RengaErrorCode ReadFault(const char *text, RengaFaultKind kind, const cha
 RengaErrorCode RengaFaultReadEnvironment(int rank)
 {
   const char *text = getenv("RENGA_FAULT");
-  if (!text) return RENGA_SUCCESS;
+  if (!text || !*text) return RENGA_SUCCESS;
   for (int k = 0; k < RENGA_FAULT_KINDS; k++) {
     const size_t length = strlen(fault_names[k]);
     if (strncmp(fault_names[k], text, length) != 0 || text[length] != ':') continue;

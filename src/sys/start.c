@@ -173,12 +173,19 @@ static RengaErrorCode Duplicate(MPI_Comm world, MPI_Comm *duplicate)
   return RENGA_SUCCESS;
 }
 
-/* Where MPICH's mpiexec has started this process, it is killed when the part of mpiexec that runs
-   the ranks of this node is gone. That one may end without having killed all of them; a rank that
-   is stopped would stay for ever then, and mpiexec, which waits until nobody holds its pipes. */
+/* Where MPICH's mpiexec has started this process, not a script around it, it is killed when the
+   part of mpiexec that runs the ranks of this node is gone. That one may end without having killed
+   all of them; a rank that is stopped would stay for ever then, and mpiexec, which waits until
+   nobody holds its pipes. */
 static void DieWithLauncher(void)
 {
-  if (getenv("MPI_LOCALNRANKS") && getenv("PMI_FD"))
+  char path[64], name[32] = "";
+  snprintf(path, sizeof path, "/proc/%ld/comm", (long)getppid());
+  FILE *file = fopen(path, "r");
+  if (!file) return;
+  if (!fgets(name, sizeof name, file)) name[0] = '\0';
+  fclose(file);
+  if (strcmp(name, "hydra_pmi_proxy\n") == 0)
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
 }
 

@@ -6,11 +6,12 @@
 # alone. RENGA_FAULT_JOBS: runs at a time.
 . "${0%/*}/../app/common.sh"
 [ -z "${RENGA_TEST_SLOW:-}" ] || { echo "skipped: limits of a few seconds are no measure for slow programs"; exit 77; }
+"$mpiexec" --version 2>/dev/null | grep -q HYDRA || { echo "skipped: the launcher is not MPICH's"; exit 77; }
 tries=${RENGA_FAULT_TRIES:-1}
 jobs=${RENGA_FAULT_JOBS:-5}
 steps=2
 train="train -graph $gpt -data synthetic -batch_size 4 -microbatch_size 1 -parameter_digest -progress none
-  -checkpoint_dir c -checkpoint_every 1 -checkpoint_keep 2 -pipeline_timeout 4"
+  -checkpoint_dir c -checkpoint_every 1 -checkpoint_keep 2 -pipeline_timeout 8"
 
 # layout NUMBER: $ranks and $options; 1 behind the last
 layout() {
@@ -36,7 +37,7 @@ wrong() {
 
 # The ranks of a run are known by its folder: their numbers and commands.
 running() {
-  for process in $(ls -l /proc/[0-9]*/cwd 2>/dev/null | sed -n "s|.* /proc/\([0-9]*\)/cwd -> $PWD\$|\1|p"); do
+  for process in $(ls -l /proc/[0-9]*/cwd 2>/dev/null | sed -n "s|.* /proc/\([0-9]*\)/cwd -> $(pwd -P)\$|\1|p"); do
     tr '\0' ' ' 2>/dev/null <"/proc/$process/cmdline" | awk -v process="$process" '/^[^ ]*renga train/ { print process, $0 }'
   done
 }
@@ -86,7 +87,7 @@ place() {
 # How many actions each rank comes to.
 count_actions() {
   mkdir "count$1" && cd "count$1" || exit 1
-  RENGA_FAULT=kill:0 timeout -k 5 $limit "$mpiexec" -n $ranks "$renga" $train -steps $steps $options </dev/null >../out 2>&1 ||
+  RENGA_FAULT=kill:0 timeout -k 5 $limit "$mpiexec" -n $ranks "$renga" ${train% -pipeline_timeout 8} -steps $steps $options </dev/null >../out 2>&1 ||
     fail "exit code $?: $options"
   cd ..
   counts=$(sed -n 's/^.*RENGA_FAULT: rank \([0-9]*\) came to \([0-9]*\) events of kind kill$/\1 \2/p' out | sort -n | cut -d' ' -f2)
@@ -132,7 +133,7 @@ orphan() { kill -KILL $(sed 's/.*) [A-Za-z] \([0-9]*\) .*/\1/' "/proc/$(running 
 
 # A rank that stops, and goes on before the time limit, changes nothing. Where the launcher's process on a node
 # dies no rank of the node stays, and the launcher ends.
-train=${train% -pipeline_timeout 4}
+train=${train% -pipeline_timeout 8}
 meanwhile wake
 [ $code -eq 0 ] || fail "a rank that goes on: exit code $code"
 says "$digest"
@@ -142,7 +143,7 @@ meanwhile orphan
 left=$(stayed)
 [ -z "$left" ] || fail "a launcher that dies leaves $left"
 cd ..
-train="$train -pipeline_timeout 4"
+train="$train -pipeline_timeout 8"
 
 l=0
 while layout $l; do

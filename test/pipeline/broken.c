@@ -147,7 +147,5 @@ int main(int argc, char **argv)
 {
   RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
   RengaCallAbort(RunTest());
-  MPI_Barrier(MPI_COMM_WORLD);
-  fflush(stdout);
-  _exit(0); /* MPI keeps the messages that were given up, and waits for them at its end */
+  LeaveWithoutMPI();
 }
