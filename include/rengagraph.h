@@ -68,6 +68,7 @@ typedef struct {
   RengaPhase phase;           /* the part of a step */
   int id; /* position in the whole network, in subgraphs too; of a gradient: its forward node's */
   bool wide; /* -precision_keep names it: what it makes is kept as the network says */
+  int lane;  /* 1 + the lane (-graph_lanes) that it computes alone, or is the gradient of; else 0 */
 } RengaGraphNode;
 
 RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph);

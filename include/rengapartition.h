@@ -46,6 +46,7 @@ RengaErrorCode RengaPartitionGetDataPasses(RengaPartition partition, int *count,
 RengaErrorCode RengaPartitionGetReadSeconds(RengaPartition partition, const char *input,
                                             double *seconds);
 RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas); /* 0: choose */
+RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor); /* 0: 1 */
 RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks); /* default: of comm */
 RengaErrorCode RengaPartitionSetMemory(RengaPartition partition,
                                        int64_t bytes); /* per device; 0: no bound */
@@ -59,6 +60,7 @@ RengaErrorCode RengaPartitionGetLeaves(RengaPartition partition, const char **le
 RengaErrorCode RengaPartitionGetGraph(RengaPartition partition, RengaGraph *graph); /* lent */
 RengaErrorCode RengaPartitionGetStages(RengaPartition partition, int *stages);
 RengaErrorCode RengaPartitionGetReplicas(RengaPartition partition, int *replicas);
+RengaErrorCode RengaPartitionGetTensor(RengaPartition partition, int *tensor);
 RengaErrorCode RengaPartitionGetRanks(RengaPartition partition, int *ranks);
 RengaErrorCode RengaPartitionGetMemory(RengaPartition partition, int64_t *bytes);
 RengaErrorCode RengaPartitionGetBatch(RengaPartition partition, int64_t *batch,

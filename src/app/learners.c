@@ -60,6 +60,7 @@ static RengaErrorCode RefuseOptions(MPI_Comm printer)
   } rows[] = {{"data_hide", "0"},
               {"on_nonfinite", "stop"},
               {"optimizer_sparse", "off"},
+              {"partition_tensor", "1"},
               {"pipeline_offload", "none"},
               {"pipeline_shard", "none"},
               {"precision", "fp32"},

@@ -158,7 +158,7 @@ static RengaErrorCode IsOpen(RengaComm comm, bool *open)
 {
   bool several;
   static const char *const names[] = {"partition_type", "partition_stages", "partition_replicas",
-                                      "partition_cuts", "plan_load"};
+                                      "partition_cuts", "partition_tensor", "plan_load"};
   RengaCall(AppHasChunks(comm, &several));
   *open = RengaCommGetSize(comm) > 1 && !several;
   for (size_t i = 0; i < sizeof names / sizeof names[0] && *open; i++) {

@@ -8,6 +8,9 @@ RengaErrorCode AppDescribeRank(RengaPlan plan, int rank, size_t size, char what[
   RengaCall(RengaPlanFindPlaces(plan, rank, 2, place, &count));
   if (count == 0)
     snprintf(what, size, "idle");
+  else if (RengaPlanGetStage(plan, place[0].stage)->shape.tensor > 1)
+    snprintf(what, size, "stage %d, replica %d, tensor rank %d", place[0].stage, place[0].replica,
+             place[0].tensor);
   else if (count == 1)
     snprintf(what, size, "stage %d, replica %d", place[0].stage, place[0].replica);
   else

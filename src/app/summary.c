@@ -17,6 +17,13 @@ static void CountPlanReplicas(RengaPlan plan, int *least, int *most, int *recomp
   }
 }
 
+/* Nothing, where each replica is one rank. */
+static void NameTensorRanks(RengaPlan plan, size_t size, char text[])
+{
+  const int tensor = RengaPlanGetStage(plan, 0)->shape.tensor;
+  if (tensor > 1) snprintf(text, size, " x %d tensor ranks", tensor);
+}
+
 /* ", 2 stages on each" where ranks have several. */
 static void NameChunks(RengaPlan plan, size_t size, char text[])
 {
@@ -72,10 +79,9 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
   MPI_Comm printer;
   RengaGraphTotals totals;
   const char *name;
-  char parameters[32], fewest[32] = "", chunks[48] = "", schedule[320];
+  char parameters[32], fewest[32] = "", tensor[48] = "", chunks[48] = "", schedule[320];
   int stages = RengaPlanGetStageCount(plan), least, replicas, recomputing;
-  int ranks = RengaPlanGetRankCount(plan);
-  int idle = RengaCommGetSize(comm) - ranks;
+  int ranks = RengaPlanGetRankCount(plan), idle = RengaCommGetSize(comm) - ranks;
   int64_t batch, microbatch;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(RengaGraphGetTotals(graph, &totals));
@@ -88,12 +94,13 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
   CountPlanReplicas(plan, &least, &replicas, &recomputing);
   NameChunks(plan, sizeof chunks, chunks);
   RengaCall(NameSchedule(plan, pipeline, sizeof schedule, schedule));
+  NameTensorRanks(plan, sizeof tensor, tensor);
   if (least < replicas) snprintf(fewest, sizeof fewest, "%d to ", least);
   RengaCall(RengaPrintf(printer,
-                        "%d stage%s x %s%d replica%s on %d rank%s%s; steps of %lld samples in "
+                        "%d stage%s x %s%d replica%s%s on %d rank%s%s; steps of %lld samples in "
                         "micro-batches of %lld%s\n",
                         stages, stages == 1 ? "" : "s", fewest, replicas, replicas == 1 ? "" : "s",
-                        ranks, ranks == 1 ? "" : "s", chunks, (long long)batch,
+                        tensor, ranks, ranks == 1 ? "" : "s", chunks, (long long)batch,
                         (long long)microbatch, schedule));
   if (recomputing > 0)
     RengaCall(RengaPrintf(printer, "%d of %d stages %s forward again before backward\n",
@@ -222,8 +229,11 @@ RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pi
   RengaErrorCode code = RENGA_SUCCESS;
   for (int s = 0; s < RengaPlanGetStageCount(plan) && !code; s++) {
     int64_t most = 0;
-    for (int r = 0; r < RengaPlanGetStage(plan, s)->shape.replicas; r++) {
-      int64_t bytes = all[RengaPlanGetRank(plan, s, r)].forecast;
+    const RengaStageShape *shape = &RengaPlanGetStage(plan, s)->shape;
+    for (int i = 0; i < shape->replicas * shape->tensor; i++) {
+      const RengaPlanPlace place = {
+          .stage = s, .replica = i / shape->tensor, .tensor = i % shape->tensor};
+      const int64_t bytes = all[RengaPlanGetRankAt(plan, &place)].forecast;
       if (bytes > most) most = bytes;
     }
     code = RengaPlanSetMemory(plan, s, most);

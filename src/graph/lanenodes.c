@@ -139,6 +139,7 @@ static RengaErrorCode InsertLane(LaneMaker *maker, const RengaGraphNode *node,
   RengaGraphFreeCall(&whole);
   RengaCall(code);
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = maker->wide;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = 1 + lane;
   return RENGA_SUCCESS;
 }
 

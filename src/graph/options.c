@@ -287,6 +287,13 @@ RengaErrorCode RengaGraphSetLanes_Private(RengaGraph graph, int64_t lanes)
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaGraphGetLanes_Private(RengaGraph graph, int *lanes, int *nodes)
+{
+  *lanes = graph->options.lanes > 1 ? (int)graph->options.lanes : 1;
+  *nodes = graph->in_lanes;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch)
 {
   graph->file_batch = batch;

@@ -119,12 +119,13 @@ static RengaErrorCode AddSeeds(ReverseWalk *walk, int n_seeds, const RengaValue 
   return RENGA_SUCCESS;
 }
 
-/* Made of values of one stored type, and kept in it. */
-static RengaErrorCode InsertLike(RengaGraph graph, const char *op, int n_in, const RengaValue in[],
-                                 RengaValue *out)
+/* Made of values of one stored type, and kept in it; lane: as of the node. */
+static RengaErrorCode InsertLike(RengaGraph graph, const char *op, int lane, int n_in,
+                                 const RengaValue in[], RengaValue *out)
 {
   RengaCall(RengaGraphInsertNode(graph, op, NULL, NULL, n_in, in, 1, NULL, out));
   graph->value[*out]->stored = graph->value[in[0]]->stored;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = lane;
   return RENGA_SUCCESS;
 }
 
@@ -138,13 +139,20 @@ static RengaErrorCode AddParameterUse(ReverseWalk *walk, const RengaGraphNode *n
     fresh = graph->use[i].gradient != gradient; /* uses of a node follow each other */
   if (!fresh) {                                 /* each use has a tensor of its own */
     RengaValue copy = RENGA_VALUE_NONE;
-    RengaCall(InsertLike(graph, "Identity", 1, &gradient, &copy));
+    RengaCall(InsertLike(graph, "Identity", node->lane, 1, &gradient, &copy));
     gradient = copy;
   }
   if ((graph->n_uses & (graph->n_uses - 1)) == 0) /* room for twice as many */
     RengaCall(RengaRealloc(graph->n_uses ? 2 * graph->n_uses : 1, &graph->use));
   graph->use[graph->n_uses++] = (RengaParameterUse){node->in[input], gradient, node->id, input};
   return RENGA_SUCCESS;
+}
+
+/* As of the node that makes the value: what a lane makes only that lane reads. */
+static int LaneOfMaker(RengaGraph graph, RengaValue value)
+{
+  const int producer = graph->value[value]->producer;
+  return producer < 0 ? 0 : graph->entry[producer]->node.lane;
 }
 
 static RengaErrorCode AccumulateGradient(ReverseWalk *walk, const RengaGraphNode *node, int input,
@@ -163,7 +171,7 @@ static RengaErrorCode AccumulateGradient(ReverseWalk *walk, const RengaGraphNode
     return RENGA_SUCCESS;
   }
   RengaValue in[2] = {walk->gradient[value], dx};
-  RengaCall(InsertLike(graph, "Add", 2, in, &sum));
+  RengaCall(InsertLike(graph, "Add", LaneOfMaker(graph, value), 2, in, &sum));
   walk->gradient[value] = sum;
   return RENGA_SUCCESS;
 }
@@ -194,6 +202,7 @@ static RengaErrorCode VisitReverseNode(ReverseWalk *walk, int at)
   graph->id = node->id;
   RengaCall(row->rule(&reverse));
   RengaCall(RengaGraphStoreGradients(graph, node, first, dx));
+  for (int i = first; i < graph->n_nodes; i++) RengaGraphEntryNode(graph, i)->lane = node->lane;
   for (int i = 0; i < node->n_in; i++) {
     if (!wanted[i]) continue;
     if (dx[i] < 0)
@@ -244,7 +253,7 @@ static RengaErrorCode ReturnWanted(ReverseWalk *walk, int n_wanted, const RengaV
   for (int i = 0; i < n_wanted; i++) {
     RengaValue *gradient = &walk->gradient[wanted[i]], copy = RENGA_VALUE_NONE;
     if (*gradient >= 0 && graph->value[*gradient]->producer < 0) {
-      RengaCall(InsertLike(graph, "Identity", 1, gradient, &copy));
+      RengaCall(InsertLike(graph, "Identity", 0, 1, gradient, &copy));
       *gradient = copy;
     }
     wanted_gradients[i] = *gradient;

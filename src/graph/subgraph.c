@@ -101,6 +101,7 @@ static RengaErrorCode CopyGraphNode(GraphCut *cut, int at)
   RengaCall(RengaGraphInsertNode(part, node->op->name, node->name, &node->attributes, node->n_in,
                                  in, node->n_out, specs, out));
   RengaGraphEntryNode(part, part->n_nodes - 1)->wide = node->wide;
+  RengaGraphEntryNode(part, part->n_nodes - 1)->lane = node->lane;
   return RENGA_SUCCESS;
 }
 

@@ -71,6 +71,29 @@ RengaErrorCode RengaPartitionGetReplicas(RengaPartition partition, int *replicas
 }
 
 /*@
+   RengaPartitionGetTensor - number of ranks that compute a replica of a stage together
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . tensor - 0: 1
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetTensor()
+@*/
+RengaErrorCode RengaPartitionGetTensor(RengaPartition partition, int *tensor)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(tensor);
+  *tensor = partition->tensor;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaPartitionGetRanks - how many ranks to plan for
 
    Not collective

@@ -28,6 +28,10 @@ static const RengaOptionRow rows[] = {
      "where replicas are given"},
     {"partition_replicas", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, replicas),
      NULL, 0, 1e6, "copies of each stage; 0: ranks / stages"},
+    {"partition_tensor", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, tensor), NULL, 0,
+     1e6,
+     "ranks that compute a replica of a stage together, each some of the lanes of -graph_lanes; "
+     "0: 1"},
     {"partition_ranks", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, ranks), NULL, 0,
      1e6, "ranks to plan for; 0: those of this run"},
     {"partition_memory", RENGA_OPTION_BYTES, "0", offsetof(struct _p_RengaPartition, memory), NULL,
@@ -81,7 +85,8 @@ RengaErrorCode RengaPartitionFreeOptions_Private(RengaPartition partition)
 RengaErrorCode RengaPartitionCheckLoadAlone_Private(RengaPartition partition)
 {
   const char *const names[] = {"partition_type",     "partition_cuts",   "partition_stages",
-                               "partition_replicas", "partition_leaves", "pipeline_chunks"};
+                               "partition_replicas", "partition_tensor", "partition_leaves",
+                               "pipeline_chunks"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     const char *text;
     bool given = false;

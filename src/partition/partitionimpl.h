@@ -39,7 +39,7 @@ struct _p_RengaPartition {
   RengaMachine machine;
   RengaProfile profile;
   PartitionOwn own;
-  int stages, replicas, ranks;
+  int stages, replicas, tensor, ranks; /* tensor 0: 1 */
   int64_t memory, batch, microbatch, leaf;
   char *leaves; /* to choose from; NULL: leaf */
   int n_readings;

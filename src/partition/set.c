@@ -71,6 +71,35 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
 }
 
 /*@
+   RengaPartitionSetTensor - number of ranks that compute a replica of a stage together
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . tensor - at least 1, at most the lanes of the network; 0: 1
+
+   Options:
+   . -partition_tensor - the number
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_PLAN where
+   stages x replicas x tensor ranks are not the ranks, and RENGA_ERR_SUPPORT for types that search,
+   and where costs are known.
+
+   Notes: each of these ranks runs the nodes of consecutive lanes (-graph_lanes), and all of them
+   the nodes outside of lanes. Losses and weights are those of one rank with as many lanes.
+
+   See also: RengaPartitionGetTensor(), RengaPartitionSetReplicas()
+@*/
+RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(tensor >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "%d tensor ranks", tensor);
+  partition->tensor = tensor;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaPartitionSetRanks - how many ranks to plan for
 
    Collective

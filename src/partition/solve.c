@@ -121,6 +121,57 @@ static RengaErrorCode FindStages(RengaPartition partition, int chunks, int *stag
   return RENGA_SUCCESS;
 }
 
+/* Ranks that compute a replica of a stage together. */
+static int TensorRanksOf(RengaPartition partition)
+{
+  return partition->tensor > 1 ? partition->tensor : 1;
+}
+
+/* The tensor ranks are given, not chosen, and what they take is not predicted. */
+static RengaErrorCode CheckTensorWish(RengaPartition partition, bool costs)
+{
+  const int tensor = TensorRanksOf(partition);
+  RengaCheck(tensor == 1 || !partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
+             "-partition_tensor %d is not supported by -partition_type %s, which does not know "
+             "what it takes: give -partition_type even, tree or manual",
+             tensor, partition->hdr.type_name);
+  RengaCheck(tensor == 1 || !costs, partition->hdr.comm, RENGA_ERR_SUPPORT,
+             "-partition_tensor %d: what tensor ranks take is not predicted yet: leave "
+             "-machine_file and -profile_type out",
+             tensor);
+  return RENGA_SUCCESS;
+}
+
+/* So many ranks make groups of tensor ranks: all of them, where there are such groups. */
+static RengaErrorCode FindGroups(RengaPartition partition, int ranks, int *groups)
+{
+  const int tensor = TensorRanksOf(partition);
+  const int64_t stages = partition->stages ? partition->stages : 1;
+  const int64_t replicas = partition->replicas ? partition->replicas : 1;
+  *groups = ranks / tensor;
+  RengaCheck(tensor == 1 || (ranks % tensor == 0 && *groups % (stages * replicas) == 0),
+             partition->hdr.comm, RENGA_ERR_PLAN,
+             "-partition_tensor %d with %lld stages x %lld replicas needs %lld ranks%s, but there "
+             "are %d: ranks are stages x replicas x tensor ranks",
+             tensor, (long long)stages, (long long)replicas,
+             (long long)(stages * replicas * tensor),
+             partition->stages && partition->replicas ? "" : " or a multiple of them", ranks);
+  return RENGA_SUCCESS;
+}
+
+/* No rank is left over where there are tensor ranks. */
+static RengaErrorCode CheckTensorGroups(RengaPartition partition, int ranks, int stages,
+                                        int replicas)
+{
+  const int tensor = TensorRanksOf(partition);
+  RengaCheck(tensor == 1 || (int64_t)stages * replicas * tensor == ranks, partition->hdr.comm,
+             RENGA_ERR_PLAN,
+             "%d stages x %d replicas x %d tensor ranks (-partition_tensor) are %lld ranks, but "
+             "there are %d: start as many, or ask for other stages or replicas",
+             stages, replicas, tensor, (long long)stages * replicas * tensor, ranks);
+  return RENGA_SUCCESS;
+}
+
 /* The number of stages and replicas that are not given, and whether all fits. Where replicas are
    not given, those that would have no micro-batch are left out. Chunks are for pipelines: all ranks
    follow each other where nothing else is said. */
@@ -168,7 +219,7 @@ static RengaErrorCode ExplainCuts(int chunks, RengaPlan plan)
 static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t batch,
                                 int64_t microbatch, RengaPlan plan)
 {
-  int chunks = 0, count = 0, replicas = 0;
+  int chunks = 0, count = 0, replicas = 0, groups = 0;
   RengaPrecision precision;
   RengaPlanStage *stages = NULL;
   RengaShard shard;
@@ -177,13 +228,16 @@ static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t bat
   RengaCall(FindShard(partition, &shard));
   RengaCall(FindSavedPolicy(partition, &saved));
   RengaCall(FindChunks(partition, &chunks));
-  RengaCall(ChooseLayout(partition, ranks, CountLeaves(partition, batch, microbatch), chunks,
+  RengaCall(FindGroups(partition, ranks, &groups));
+  RengaCall(ChooseLayout(partition, groups, CountLeaves(partition, batch, microbatch), chunks,
                          &count, &replicas));
+  RengaCall(CheckTensorGroups(partition, ranks, count, replicas));
   count *= chunks;
   RengaCall(RengaMalloc(count, &stages));
   RengaErrorCode code = partition->ops->solve(partition, count, stages);
   for (int s = 0; s < count; s++) {
     stages[s].shape = RengaStageShapePlain(replicas);
+    stages[s].shape.tensor = TensorRanksOf(partition);
     stages[s].shape.chunks = chunks;
     stages[s].shape.precision = precision;
     stages[s].shape.shard = shard;
@@ -280,6 +334,7 @@ static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan pl
   RengaCall(FindBatchSizes(partition, &batch, &microbatch));
   RengaCall(RengaPlanCheckMicrobatches_Private(partition->hdr.comm, batch, microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
+  RengaCall(CheckTensorWish(partition, machine || partition->profile));
   if (partition->ops->plan || machine || partition->profile)
     RengaCall(CheckReplicas(partition, batch, microbatch));
   if (partition->ops->plan) {

@@ -28,11 +28,14 @@ static void AddStep(Layout *layout, int n, ProgramPart part, ProgramPart runs, b
 }
 
 /* What depends on constants, and forward. */
-void RengaLayoutListForward_Private(Layout *layout)
+RengaErrorCode RengaLayoutListForward_Private(Layout *layout)
 {
+  const bool several = layout->chunk->tensor.size > 1;
   for (int n = 0; n < layout->n_nodes; n++)
-    if (layout->part[n] == PART_CONSTANT || layout->part[n] == PART_FORWARD)
+    if (layout->part[n] == PART_CONSTANT || (layout->part[n] == PART_FORWARD && !several))
       AddStep(layout, n, layout->part[n], layout->part[n], false);
+  if (several) RengaCall(RengaLayoutListTensor_Private(layout, PART_FORWARD));
+  return RENGA_SUCCESS;
 }
 
 /* The makers of what the node reads that are still to be run again. */
@@ -111,6 +114,11 @@ static void ListBackward(Listing *listing)
 RengaErrorCode RengaLayoutListBackward_Private(Layout *layout)
 {
   Listing listing = {.layout = layout};
+  if (layout->chunk->tensor.size > 1) { /* nothing is made again there */
+    RengaCall(RengaLayoutListTensor_Private(layout, PART_BACKWARD));
+    RengaCall(RengaLayoutListTensor_Private(layout, PART_WEIGHT));
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaMalloc(layout->n_nodes + 1, &listing.done));
   const RengaErrorCode code = RengaMalloc(layout->n_nodes + 1, &listing.node);
   if (!code) ListBackward(&listing);

@@ -125,7 +125,7 @@ static RengaErrorCode FindKernels(Layout *layout)
 {
   for (int n = 0; n < layout->n_nodes; n++) {
     layout->kernel[n] = -1;
-    if (layout->part[n] == PART_NONE) continue;
+    if (layout->part[n] == PART_NONE || LayoutIsElsewhere(layout, n)) continue;
     const RengaGraphNode *node = LayoutNode(layout, n);
     if (node->op->flags & RENGA_OP_RESHAPE) continue;
     RengaCall(FindNodeKernel(layout, node, &layout->kernel[n]));

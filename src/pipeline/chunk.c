@@ -1,5 +1,6 @@
 /* A chunk: its part of the network, differentiated; what it reads, holds and adds up. */
 #include "pipelineimpl.h"
+#include "renga/private/graph.h"
 
 /* The number of a field among the network's inputs; false for what another stage makes. */
 static bool IsData(Chunk *chunk, const RengaGraphValue *value, int *field)
@@ -158,6 +159,7 @@ static RengaErrorCode MakeGraph(Chunk *chunk)
 RengaErrorCode RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk)
 {
   const RengaPlanStage *row = RengaPlanGetStage(outline->plan, stage);
+  int nodes;
   *chunk = (Chunk){.outline = outline,
                    .device = outline->settings->device,
                    .stage = stage,
@@ -167,6 +169,8 @@ RengaErrorCode RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk
                    .seed.value = RENGA_VALUE_NONE,
                    .sample_losses = RENGA_VALUE_NONE,
                    .portion.target = RENGA_VALUE_NONE};
+  chunk->tensor.size = row->shape.tensor;
+  RengaCall(RengaGraphGetLanes_Private(outline->graph, &chunk->tensor.lanes, &nodes));
   RengaCall(RengaPrecisionGetStorage(row->shape.precision, &chunk->storage));
   return RENGA_SUCCESS;
 }
@@ -196,6 +200,7 @@ static void FreeLists(Chunk *chunk)
   RengaFree(&chunk->holds);
   RengaFree(&chunk->value_place);
   RengaFree(&chunk->base);
+  RengaFree(&chunk->tensor.request);
   RengaFree(&chunk->gradients.piece);
   RengaFree(&chunk->gradients.leaf_bounds);
   RengaFree(&chunk->updates.gradient);
@@ -228,6 +233,7 @@ RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
     RengaKeepFirst_Private(&code, RengaDeviceHostFree(chunk->device, &chunk->updates.square));
   FreeLists(chunk);
   if (chunk->sub) RengaKeepFirst_Private(&code, RengaGraphDestroy(&chunk->sub));
+  if (chunk->tensor.comm) RengaKeepFirst_Private(&code, RengaCommDestroy(&chunk->tensor.comm));
   if (chunk->group) RengaKeepFirst_Private(&code, RengaCommDestroy(&chunk->group));
   RengaCall(code);
   return RENGA_SUCCESS;

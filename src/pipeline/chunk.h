@@ -375,6 +375,17 @@ typedef struct {
   float number;     /* the device's while a step is under way */
 } LossSeed;
 
+/* The ranks that compute one replica of a stage together, each its lanes (tensor.c, exchange.c). */
+typedef struct {
+  int rank, size;
+  int lanes;             /* of the network; rank r has [r L/size, (r + 1) L/size) of them */
+  RengaComm comm;        /* of these ranks; NULL where there is one */
+  int most;              /* messages of an exchange, at the most */
+  RengaRequest *request; /* [most] */
+  int done;              /* exchanges of the running action */
+  RengaErrorCode lost;   /* messages of one were left under way */
+} TensorGroup;
+
 /* Messages of one tied parameter. */
 typedef struct {
   int count, most;     /* under way, at the most */
@@ -386,6 +397,7 @@ typedef struct _p_Chunk {
   Outline *outline;       /* lent */
   RengaDevice device;     /* lent by the settings */
   int stage, replica, replicas;
+  TensorGroup tensor;
   RengaStorage storage; /* by the precision of the stage's shape */
   bool recompute;  /* what backward reads comes again before each: of one micro-batch at a time */
   RengaComm group; /* the replicas of the stage */
@@ -418,6 +430,19 @@ typedef struct _p_Chunk {
   TiedExchange exchange;
   Portion portion;
 } Chunk;
+
+/* The rank of another stage that has the same lanes. */
+static inline int RengaChunkPeer_Private(const Chunk *chunk, int stage, int replica)
+{
+  const RengaPlanPlace place = {.stage = stage, .replica = replica, .tensor = chunk->tensor.rank};
+  return RengaPlanGetRankAt(chunk->outline->plan, &place);
+}
+
+/* Of the ranks that compute the same, this one says what it has found and writes checkpoints. */
+static inline bool RengaChunkSpeaks_Private(const Chunk *chunk)
+{
+  return chunk->tensor.rank == 0;
+}
 
 /* Replicas have a share of the optimizer each. */
 static inline bool RengaChunkIsSharded_Private(const Chunk *chunk)

@@ -102,6 +102,60 @@ static RengaErrorCode EmitKernel(Layout *layout, Sequence *sequence, const Step 
   return RENGA_SUCCESS;
 }
 
+/* exchanged: only what the tensor group exchanges, or only the rest. */
+static RengaErrorCode EmitMovesOf(Layout *layout, const MovesOf *moves, const Step *step,
+                                  bool exchanged)
+{
+  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  for (int o = 0; o < node->n_out && !step->again; o++) {
+    const RengaValue value = node->out[o];
+    if (value == RENGA_VALUE_NONE || layout->exchanged[value] != exchanged) continue;
+    for (int m = moves->first[value]; m >= 0; m = moves->next[m])
+      RengaCall(EmitMove(layout, step->part, &layout->move[m]));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The values that the steps [first, last) exchange. place, term: NULL, or to be filled. */
+static int ListTerms(const Layout *layout, int first, int last, Place place[], LaneTerm term[])
+{
+  int count = 0;
+  for (int s = first; s < last; s++) {
+    const int n = layout->step[s].node;
+    const RengaGraphNode *node = LayoutNode(layout, n);
+    for (int o = 0; o < node->n_out; o++) {
+      const RengaValue value = node->out[o];
+      if (value == RENGA_VALUE_NONE || !layout->exchanged[value]) continue;
+      if (place) place[count] = PlaceOf(layout, value);
+      if (term) term[count] = (LaneTerm){LayoutOwner(layout, n), LayoutBytes(layout, value)};
+      count++;
+    }
+  }
+  return count;
+}
+
+/* One exchange, of all steps from the first on that have its position; next: the step behind it. */
+static RengaErrorCode EmitExchange(Layout *layout, const MovesOf *moves, int first, int *next)
+{
+  const Step *step = &layout->step[first];
+  Sequence *sequence = &layout->program->part[step->runs];
+  int last = first;
+  while (last < layout->n_steps && layout->step[last].exchange &&
+         layout->step[last].part == step->part && layout->step[last].position == step->position)
+    last++;
+  const Instruction instruction = {.kind = INSTRUCTION_EXCHANGE,
+                                   .n_out = ListTerms(layout, first, last, NULL, NULL),
+                                   .workspace.region = REGION_ABSENT};
+  Place *place;
+  RengaCall(AppendInstruction(sequence, instruction, &place));
+  LaneTerm **term = &sequence->row[sequence->count - 1].term;
+  RengaCall(RengaMalloc(instruction.n_out + 1, term));
+  ListTerms(layout, first, last, place, *term);
+  for (int s = first; s < last; s++) RengaCall(EmitMovesOf(layout, moves, &layout->step[s], true));
+  *next = last;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode EmitStep(Layout *layout, const MovesOf *moves, const Step *step)
 {
   const RengaGraphNode *node = LayoutNode(layout, step->node);
@@ -113,9 +167,7 @@ static RengaErrorCode EmitStep(Layout *layout, const MovesOf *moves, const Step 
                          PlaceOf(layout, LayoutIn(layout, step, 0)),
                          PlaceOf(layout, LayoutOut(layout, step, 0)),
                          LayoutBytes(layout, node->out[0])));
-  for (int o = 0; o < node->n_out && !step->again; o++)
-    for (int m = node->out[o] < 0 ? -1 : moves->first[node->out[o]]; m >= 0; m = moves->next[m])
-      RengaCall(EmitMove(layout, step->part, &layout->move[m]));
+  RengaCall(EmitMovesOf(layout, moves, step, false));
   return RENGA_SUCCESS;
 }
 
@@ -124,8 +176,11 @@ RengaErrorCode RengaLayoutEmit_Private(Layout *layout)
 {
   MovesOf moves = {0};
   RengaErrorCode code = SortMoves(layout, &moves);
-  for (int s = 0; s < layout->n_steps && !code; s++)
-    code = EmitStep(layout, &moves, &layout->step[s]);
+  for (int s = 0, next; s < layout->n_steps && !code; s = next) {
+    next = s + 1;
+    code = layout->step[s].exchange ? EmitExchange(layout, &moves, s, &next)
+                                    : EmitStep(layout, &moves, &layout->step[s]);
+  }
   if (!code) code = EmitLateMoves(layout);
   RengaFree(&moves.first);
   RengaFree(&moves.next);

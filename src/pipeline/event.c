@@ -10,6 +10,7 @@ static const char *const event_names[EVENT_COUNT] = {[EVENT_SETUP] = "Pipeline s
                                                      [EVENT_BACKWARD] = "Backward",
                                                      [EVENT_SEND] = "Send",
                                                      [EVENT_RECEIVE] = "Receive",
+                                                     [EVENT_EXCHANGE] = "Exchange",
                                                      [EVENT_ACCUMULATE] = "Accumulate",
                                                      [EVENT_REDUCE] = "Reduce",
                                                      [EVENT_GATHER] = "Gather",

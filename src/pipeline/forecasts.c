@@ -97,11 +97,13 @@ static RengaErrorCode GrowKnown(Forecasts forecasts)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CompileStage(Outline *outline, int stage, int64_t lag, ChunkSizes *sizes)
+/* The same stage as of a chunk that has only its key. */
+static RengaErrorCode CompileStage(const Chunk *asked, ChunkSizes *sizes)
 {
   Chunk chunk;
-  RengaCall(RengaChunkBegin_Private(outline, stage, &chunk));
-  chunk.lag = lag;
+  RengaCall(RengaChunkBegin_Private(asked->outline, asked->stage, &chunk));
+  chunk.lag = asked->lag;
+  chunk.tensor.rank = asked->tensor.rank;
   RengaErrorCode code = RengaChunkSetUp_Private(&chunk);
   if (!code) code = RengaChunkSizeStage_Private(&chunk);
   if (!code) {
@@ -122,7 +124,7 @@ static RengaErrorCode FindSizes(Forecasts forecasts, Chunk *chunk)
   RengaCall(GrowKnown(forecasts));
   int *slot = FindKnown(forecasts, made.hash, key);
   if (!*slot) {
-    RengaCall(CompileStage(chunk->outline, chunk->stage, chunk->lag, &made.sizes));
+    RengaCall(CompileStage(chunk, &made.sizes));
     RengaCall(RengaRealloc(forecasts->n_known + 1, &forecasts->known));
     RengaCall(RengaMalloc(key->count, &made.key));
     memcpy(made.key, key->number, bytes);
@@ -154,16 +156,33 @@ static RengaErrorCode SortMessages(const Outline *outline, MessagesOf *of)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AskStage(Outline *outline, Forecasts forecasts, const MessagesOf *of,
-                               int stage, ShareTable *shares, RengaPipelineMemory *memory)
+static RengaErrorCode AskRank(Outline *outline, Forecasts forecasts, const MessagesOf *of,
+                              const RengaPlanPlace *place, ShareTable *shares,
+                              RengaPipelineMemory *memory)
 {
+  const int stage = place->stage;
   const int *own = of->own + of->start[stage], n_own = of->start[stage + 1] - of->start[stage];
   Chunk chunk;
   RengaCall(RengaChunkBegin_Private(outline, stage, &chunk));
+  chunk.tensor.rank = place->tensor;
   RengaCall(RengaChunkCountLag_Private(&chunk));
   RengaCall(RengaKeyMake_Private(&chunk, &forecasts->classes, n_own, own, &forecasts->key));
   RengaCall(FindSizes(forecasts, &chunk));
   RengaCall(RengaChunkSizeWorst_Private(&chunk, shares, memory));
+  return RENGA_SUCCESS;
+}
+
+/* Of the tensor rank that needs most: lanes need not be equal. */
+static RengaErrorCode AskStage(Outline *outline, Forecasts forecasts, const MessagesOf *of,
+                               int stage, ShareTable *shares, RengaPipelineMemory *memory)
+{
+  const int size = RengaPlanGetStage(outline->plan, stage)->shape.tensor;
+  RengaPipelineMemory own;
+  for (int t = 0; t < size; t++) {
+    const RengaPlanPlace place = {.stage = stage, .tensor = t};
+    RengaCall(AskRank(outline, forecasts, of, &place, shares, &own));
+    if (t == 0 || own.forecast > memory->forecast) *memory = own;
+  }
   return RENGA_SUCCESS;
 }
 

@@ -50,7 +50,7 @@ static RengaErrorCode ChooseOwners(Chunk *chunk)
     Parameter *parameter = &chunk->parameter[p];
     if (!IsHeldFirstHere(chunk, p)) continue;
     load[heap[0]] += parameter->count;
-    parameter->owner = heap[0] == chunk->replica;
+    parameter->owner = heap[0] == chunk->replica && RengaChunkSpeaks_Private(chunk);
     SiftDown(chunk->replicas, heap, load);
   }
   RengaFree(&heap);

@@ -74,7 +74,8 @@ static RengaErrorCode ClassifyNode(const Outline *outline, int n, RengaValue los
                                    StageClasses *classes)
 {
   const RengaGraphNode *node = RengaGraphGetNode(outline->graph, n);
-  const uint64_t form = (uint64_t)node->n_in * 2 + node->wide;
+  const uint64_t lane = (uint64_t)node->lane << 32;
+  const uint64_t form = (lane + (uint64_t)node->n_in) * 2 + node->wide;
   uint64_t hash = HashAttributes(node, HashText(node->op->name, form));
   for (int i = 0; i < node->n_in + node->n_out; i++)
     RengaCall(
@@ -213,6 +214,8 @@ RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *clas
   RengaCall(PushNumber(key, row->shape.saved));
   RengaCall(PushNumber(key, 2 * (int64_t)row->shape.shard + RengaChunkFolds_Private(chunk)));
   RengaCall(PushNumber(key, chunk->lag > 0));
+  RengaCall(PushNumber(key, chunk->tensor.size));
+  RengaCall(PushNumber(key, chunk->tensor.rank));
   RengaCall(PushNumber(key, outline->microbatch));
   RengaCall(PushNumber(key, outline->leaf));
   for (int i = 0; i < outline->n_batches; i++) RengaCall(PushNumber(key, outline->batch[i]));

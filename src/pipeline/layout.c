@@ -154,12 +154,31 @@ static void MakeOutput(Layout *layout, const Step *step, int o)
   layout->storage[value].again = step->again;
 }
 
+/* What comes from another rank of the tensor group is made by the exchange; what goes there is read
+   by it. */
+static void MakeExchanged(Layout *layout, const Step *step)
+{
+  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  for (int o = 0; o < node->n_out; o++) {
+    const RengaValue value = node->out[o];
+    if (value == RENGA_VALUE_NONE || !layout->exchanged[value]) continue;
+    if (LayoutIsElsewhere(layout, step->node))
+      MakeAt(layout, value, step->part, step->position);
+    else
+      UseAt(layout, value, step->part, step->position);
+  }
+}
+
 /* Of the steps from the first on. */
 static void MakeStorages(Layout *layout, int first)
 {
   for (int s = first; s < layout->n_steps; s++) {
     Step *step = &layout->step[s];
     const RengaGraphNode *node = LayoutNode(layout, step->node);
+    if (step->exchange) {
+      MakeExchanged(layout, step);
+      continue;
+    }
     for (int o = 0; o < node->n_out; o++) MakeOutput(layout, step, o);
     if (layout->kernel[step->node] < 0) {
       const RengaValue in = LayoutIn(layout, step, 0), out = LayoutOut(layout, step, 0);
@@ -233,7 +252,7 @@ static void RunInPlace(Layout *layout)
   for (int s = 0; s < layout->n_steps; s++) {
     const Step *step = &layout->step[s];
     const RengaGraphNode *node = LayoutNode(layout, step->node);
-    for (int o = 0; o < node->n_out && layout->kernel[step->node] >= 0; o++)
+    for (int o = 0; o < node->n_out && layout->kernel[step->node] >= 0 && !step->exchange; o++)
       for (int i = 0; i < node->n_in; i++)
         if (MayRunInPlace(layout, step, o, i)) {
           Join(layout, LayoutRoot(layout, LayoutIn(layout, step, i)), LayoutOut(layout, step, o));
@@ -284,7 +303,7 @@ static bool IsTemporary(const Layout *layout, RengaValue value, ProgramPart part
 static int64_t Workspace(const Layout *layout, const Step *step, ProgramPart part)
 {
   const int kernel = layout->kernel[step->node];
-  if (step->part != part || kernel < 0) return 0;
+  if (step->part != part || kernel < 0 || step->exchange) return 0;
   return RengaAlign_Private(
       (int64_t)RengaKernelGetWorkspace(layout->chunk->kernels.row[kernel].kernel));
 }
@@ -350,7 +369,7 @@ RengaErrorCode RengaLayoutPlace_Private(Layout *layout)
   if (layout->program->kind != PROGRAM_PROLOGUE) MarkSent(layout);
   if (layout->program->kind == PROGRAM_TRAINING) RengaCall(RengaLayoutMarkKept_Private(layout));
   if (layout->program->kind == PROGRAM_TRAINING) RengaCall(ClaimGradients(layout));
-  RengaLayoutListForward_Private(layout);
+  RengaCall(RengaLayoutListForward_Private(layout));
   MakeStorages(layout, 0);
   const int before = layout->n_steps;
   RengaCall(RengaLayoutChooseAgain_Private(layout));

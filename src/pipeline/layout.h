@@ -30,7 +30,9 @@ typedef struct {
   ProgramPart part; /* in which its outputs live; it has a position there */
   ProgramPart runs; /* that part, or before it AGAIN */
   int position;
-  bool view; /* a reshape whose output is its input's memory */
+  bool view;     /* a reshape whose output is its input's memory */
+  bool exchange; /* the node has run, here or on another rank of the tensor group: the group gets
+                    what others need of it; those of one exchange have one position */
   Place workspace;
 } Step;
 
@@ -45,6 +47,7 @@ typedef struct {
   int *kernel;            /* [nodes] number, -1: none */
   bool *again;            /* [nodes] of forward: run again for backward */
   bool *copied;           /* [values] of forward: backward reads the copy that is made again */
+  bool *exchanged;        /* [values] made by a lane, and needed by the tensor group */
   int n_steps;
   Step *step;         /* [2 * nodes] */
   RengaValue *parent; /* [values, then their copies] towards the root */
@@ -102,8 +105,30 @@ RengaErrorCode RengaLayoutPlace_Private(Layout *layout);  /* steps, program->pla
 RengaErrorCode RengaLayoutMarkKept_Private(Layout *layout);
 RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout);
 /* again.c */
-void RengaLayoutListForward_Private(Layout *layout);
+RengaErrorCode RengaLayoutListForward_Private(Layout *layout);
 RengaErrorCode RengaLayoutListBackward_Private(Layout *layout);
 RengaErrorCode RengaLayoutEmit_Private(Layout *layout); /* the instructions */
+/* tensor.c: of a stage that several tensor ranks compute. RENGA_TENSOR_ALL: each of them runs the
+   node. */
+enum { RENGA_TENSOR_ALL = -1 };
+/* The tensor rank that runs a node alone. What is worked out once, or for the prologue, all do. */
+static inline int LayoutOwner(const Layout *layout, int node)
+{
+  const TensorGroup *tensor = &layout->chunk->tensor;
+  const int lane = LayoutNode(layout, node)->lane - 1;
+  if (tensor->size == 1 || lane < 0 || layout->constant[node] ||
+      layout->program->kind == PROGRAM_PROLOGUE)
+    return RENGA_TENSOR_ALL;
+  int rank = (int)((int64_t)lane * tensor->size / tensor->lanes);
+  while ((int64_t)(rank + 1) * tensor->lanes / tensor->size <= lane) rank++;
+  return rank;
+}
+static inline bool LayoutIsElsewhere(const Layout *layout, int node)
+{
+  const int owner = LayoutOwner(layout, node);
+  return owner != RENGA_TENSOR_ALL && owner != layout->chunk->tensor.rank;
+}
+RengaErrorCode RengaLayoutFindExchanged_Private(Layout *layout);                /* exchanged */
+RengaErrorCode RengaLayoutListTensor_Private(Layout *layout, ProgramPart part); /* steps */
 /* The part that fills a place outside with the value: gradients of parameters come last. */
 ProgramPart RengaLayoutFills_Private(const Layout *layout, RengaValue value, Place to);

@@ -68,7 +68,7 @@ static int PeerOf(Chunk *chunk, const Pass *pass, const Link *link, int64_t i)
   int replica = (int)((double)number / (double)m * replicas);
   while (RengaPlanLeafBound(m, leaf, replicas, replica) > number) replica--;
   while (RengaPlanLeafBound(m, leaf, replicas, replica + 1) <= number) replica++;
-  return RengaPlanGetRank(chunk->outline->plan, link->other, replica);
+  return RengaChunkPeer_Private(chunk, link->other, replica);
 }
 
 static size_t MessageBytes(Chunk *chunk, const Pass *pass, const Link *link, int64_t i)

@@ -69,9 +69,9 @@ static RengaErrorCode PrepareOutput(RengaPipeline pipeline, Pass *pass, Output *
   memcpy(&pass->want[WANT_OUTPUT], &hash, sizeof hash);
   RengaCheck(pass->batch, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "the batch is a null pointer");
   Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, output->stage);
-  if (chunk) {
+  if (chunk) chunk->portion.target = RengaGraphFindValue(chunk->sub, output->name);
+  if (chunk && RengaChunkSpeaks_Private(chunk)) {
     FindRows(pipeline, output->stage, chunk->replica, pass->batch->samples, &first, &last);
-    chunk->portion.target = RengaGraphFindValue(chunk->sub, output->name);
     if (output->root != RENGA_TO_NONE)
       RengaCall(RengaMalloc((size_t)(last - first) * output->row_bytes + 1, &output->rows));
     chunk->portion.output = output->root == RENGA_TO_NONE ? output->buffer : output->rows;
@@ -238,7 +238,8 @@ RengaErrorCode RengaPipelineGetOutputRows(RengaPipeline pipeline, const char *ou
              (long long)samples);
   RengaCall(FindOutput(pipeline, &wanted));
   const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, wanted.stage);
-  if (chunk) FindRows(pipeline, wanted.stage, chunk->replica, samples, &begin, &end);
+  if (chunk && RengaChunkSpeaks_Private(chunk))
+    FindRows(pipeline, wanted.stage, chunk->replica, samples, &begin, &end);
   *first = begin;
   *count = end - begin;
   return RENGA_SUCCESS;

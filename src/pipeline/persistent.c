@@ -150,7 +150,7 @@ static bool OwnsState(const Chunk *chunk, RengaValue whole)
     for (int i = 0; i < node->n_in; i++)
       if (node->in[i] == whole) first = RengaPlanStageOfNode(outline->plan, n);
   }
-  return first == chunk->stage && chunk->replica == 0;
+  return first == chunk->stage && chunk->replica == 0 && RengaChunkSpeaks_Private(chunk);
 }
 
 static RengaErrorCode ListState(Rank *rank, const Chunk *chunk, int s)

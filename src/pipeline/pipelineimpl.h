@@ -178,6 +178,7 @@ typedef enum {
   EVENT_BACKWARD,
   EVENT_SEND,
   EVENT_RECEIVE,
+  EVENT_EXCHANGE,
   EVENT_ACCUMULATE,
   EVENT_REDUCE,
   EVENT_GATHER,
@@ -187,8 +188,7 @@ typedef enum {
   EVENT_COUNT
 } PipelineEvent;
 
-/* Functions by file. */
-/* event.c */
+/* Functions by file: event.c */
 RengaErrorCode RengaPipelineRegisterEvents_Private(void);
 RengaLogEvent RengaPipelineEvent_Private(PipelineEvent event);
 RengaErrorCode RengaPipelineBeginTimed_Private(RengaPipeline pipeline, PipelineEvent event,

@@ -11,6 +11,7 @@ static RengaErrorCode FreeLayout(Layout *layout)
   RengaFree(&layout->kernel);
   RengaFree(&layout->again);
   RengaFree(&layout->copied);
+  RengaFree(&layout->exchanged);
   RengaFree(&layout->step);
   RengaFree(&layout->parent);
   RengaFree(&layout->storage);
@@ -27,6 +28,7 @@ static RengaErrorCode AllocateLayout(Layout *layout)
   RengaCall(RengaMalloc(nodes, &layout->kernel));
   RengaCall(RengaMalloc(nodes, &layout->again));
   RengaCall(RengaMalloc(values, &layout->copied));
+  RengaCall(RengaMalloc(values, &layout->exchanged));
   RengaCall(RengaMalloc(2 * nodes, &layout->step));
   RengaCall(RengaMalloc(2 * values, &layout->parent));
   RengaCall(RengaMalloc(2 * values, &layout->storage));
@@ -44,6 +46,7 @@ static RengaErrorCode Compile(Layout *layout)
   for (RengaValue v = 0; v < layout->n_values; v++)
     program->spec[v] = RengaGraphStoredAt(RengaGraphGetValue(chunk->sub, v), program->samples);
   RengaCall(RengaLayoutChoose_Private(layout));
+  RengaCall(RengaLayoutFindExchanged_Private(layout));
   RengaCall(RengaLayoutPlace_Private(layout));
   RengaCall(RengaLayoutEmit_Private(layout));
   for (int f = 0; f < chunk->n_fields; f++)
@@ -60,6 +63,7 @@ static RengaErrorCode DestroyProgram(const Chunk *chunk, Program **program)
     Sequence *sequence = &(*program)->part[part];
     RengaKeepFirst_Private(&code, RengaChunkForgetRecordings_Private(chunk, sequence));
     for (int i = 0; i < sequence->count; i++) RengaFree(&sequence->row[i].place);
+    for (int i = 0; i < sequence->count; i++) RengaFree(&sequence->row[i].term);
     RengaFree(&sequence->row);
     RengaFree(&sequence->ends);
     RengaFree(&sequence->starts);
@@ -110,12 +114,27 @@ static RengaErrorCode CheckProgramFits(Chunk *chunk, const Program *program)
   return RENGA_SUCCESS;
 }
 
+/* For the exchanges of a program that was made: before a step, as it allocates. */
+static RengaErrorCode MakeExchangeRequests(Chunk *chunk, const Program *program)
+{
+  TensorGroup *tensor = &chunk->tensor;
+  for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++)
+    for (int i = 0; i < program->part[part].count; i++) {
+      const Instruction *row = &program->part[part].row[i];
+      const int most = row->n_out * (tensor->size - 1);
+      if (row->kind == INSTRUCTION_EXCHANGE && most > tensor->most) tensor->most = most;
+    }
+  if (tensor->most > 0) RengaCall(RengaRealloc(tensor->most, &tensor->request));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode AddProgram(Chunk *chunk, Program *program)
 {
   RengaCall(CheckProgramFits(chunk, program));
   if (chunk->programs.count % 8 == 0)
     RengaCall(RengaRealloc(chunk->programs.count + 8, &chunk->programs.row));
   RengaCall(RengaRealloc(chunk->kernels.largest + 1, &chunk->argument));
+  RengaCall(MakeExchangeRequests(chunk, program));
   chunk->programs.row[chunk->programs.count++] = program;
   return RENGA_SUCCESS;
 }

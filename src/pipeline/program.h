@@ -34,8 +34,14 @@ typedef enum {
   INSTRUCTION_KERNEL,
   INSTRUCTION_COPY,
   INSTRUCTION_ADD,
-  INSTRUCTION_ZERO
+  INSTRUCTION_ZERO,
+  INSTRUCTION_EXCHANGE /* what lanes made goes to all ranks of the tensor group (exchange.c) */
 } InstructionKind;
+/* What one rank of a tensor group gives to the others. */
+typedef struct {
+  int from; /* rank of the group */
+  int64_t bytes;
+} LaneTerm;
 typedef struct {
   InstructionKind kind;
   RengaKernel kernel; /* lent by the table of kernels */
@@ -44,6 +50,7 @@ typedef struct {
   Place workspace;
   int64_t bytes;      /* of copy, add and zero */
   RengaDataType type; /* of its elements; of zeros: bytes */
+  LaneTerm *term;     /* [n_out] of an exchange; else NULL */
 } Instruction;
 /* A part with the addresses that it has under these bases. */
 typedef struct {

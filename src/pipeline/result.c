@@ -33,7 +33,7 @@ RengaErrorCode RengaChunkQueueResults_Private(Chunk *chunk, const Pass *pass,
 static void KeepLosses(const Chunk *chunk, Pass *pass)
 {
   const Portion *portion = &chunk->portion;
-  if (!pass->loss || chunk->loss == RENGA_VALUE_NONE) return;
+  if (!pass->loss || chunk->loss == RENGA_VALUE_NONE || !RengaChunkSpeaks_Private(chunk)) return;
   for (int64_t number = portion->first; number < portion->last; number++)
     pass->loss[RengaPassTurn_Private(pass, number)] =
         (double)portion->taken.loss[number - portion->first];

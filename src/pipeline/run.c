@@ -1,4 +1,5 @@
 /* The loop over the actions of a rank: what a schedule says is what is run, all of it. */
+#include "exchange.h"
 #include "pipelineimpl.h"
 #include "renga/private/device.h"
 #include "renga/private/fault.h"
@@ -24,6 +25,14 @@ static RengaErrorCode RunInstruction(Chunk *chunk, const Instruction *row,
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode RunRow(Chunk *chunk, Pass *pass, const Instruction *row,
+                             const RengaKernelContext *context)
+{
+  RengaCall(row->kind == INSTRUCTION_EXCHANGE ? RengaChunkExchange_Private(chunk, pass, row)
+                                              : RunInstruction(chunk, row, context));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunSequence(Chunk *chunk, Pass *pass, Sequence *sequence,
                                   const RengaKernelContext *context)
 {
@@ -36,10 +45,11 @@ static RengaErrorCode RunSequence(Chunk *chunk, Pass *pass, Sequence *sequence,
     RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
     return RENGA_SUCCESS;
   }
-  for (int i = 0; i < sequence->count && !RengaPipelineHears_Private(chunk->pipeline, pass, false);
+  for (int i = 0; i < sequence->count && !pass->refused &&
+                  !RengaPipelineHears_Private(chunk->pipeline, pass, false);
        i++) {
     RengaCall(RengaChunkFetchRows_Private(chunk, pass, sequence, i));
-    RengaCall(RunInstruction(chunk, &sequence->row[i], context));
+    RengaCall(RunRow(chunk, pass, &sequence->row[i], context));
     RengaCall(RengaChunkPassRows_Private(chunk, pass, sequence, i + 1));
     RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
   }
@@ -247,6 +257,8 @@ static RengaErrorCode RunForward(Chunk *chunk, Pass *pass, const RengaAction *ac
   RengaChunkSetBases_Private(chunk, pass->training, i);
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, Forward(chunk, pass, action, i)));
+  RengaCall(
+      RengaChunkEndExchanges_Private(chunk, pass, PART_FORWARD, PART_FORWARD, action->microbatch));
   chunk->portion.forward_done++;
   RengaCall(PostAll(chunk->pipeline, pass));
   return RENGA_SUCCESS;
@@ -255,13 +267,16 @@ static RengaErrorCode RunForward(Chunk *chunk, Pass *pass, const RengaAction *ac
 static RengaErrorCode RunBackward(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
 {
   const bool input = action->kind == RENGA_ACTION_BACKWARD_INPUT;
-  if (action->kind != RENGA_ACTION_BACKWARD_WEIGHT)
-    RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, true));
+  const bool weight = action->kind == RENGA_ACTION_BACKWARD_WEIGHT;
+  if (!weight) RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, true));
   RengaChunkSetBases_Private(chunk, true, i);
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
                                         input ? BackwardInput(chunk, pass, action)
                                               : Backward(chunk, pass, action, i)));
+  RengaCall(RengaChunkEndExchanges_Private(chunk, pass, weight ? PART_WEIGHT : PART_BACKWARD,
+                                           input ? PART_BACKWARD : PART_WEIGHT,
+                                           action->microbatch));
   if (input) return RENGA_SUCCESS; /* what it read is wanted again */
   if (chunk->gradients.fold.on) RengaCall(RengaChunkEndRound_Private(chunk, pass));
   chunk->portion.backward_done++;

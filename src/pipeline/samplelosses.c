@@ -36,7 +36,8 @@ RengaErrorCode RengaChunkQueueSampleLosses_Private(Chunk *chunk, const Pass *pas
                                                    const Program *program, int64_t number)
 {
   const RengaValue value = chunk->sample_losses;
-  if (!pass->sample_losses || value == RENGA_VALUE_NONE) return RENGA_SUCCESS;
+  if (!pass->sample_losses || value == RENGA_VALUE_NONE || !RengaChunkSpeaks_Private(chunk))
+    return RENGA_SUCCESS;
   RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST,
                             SampleLossesAt(chunk, pass, number),
                             RengaChunkAt_Private(chunk, program->place[value]),
@@ -59,7 +60,9 @@ void RengaChunkKeepSampleLosses_Private(const Chunk *chunk, const Pass *pass)
 {
   const Portion *portion = &chunk->portion;
   const int64_t columns = RengaOutlineSampleColumns_Private(chunk->outline);
-  if (!pass->sample_losses || chunk->sample_losses == RENGA_VALUE_NONE) return;
+  if (!pass->sample_losses || chunk->sample_losses == RENGA_VALUE_NONE ||
+      !RengaChunkSpeaks_Private(chunk))
+    return;
   for (int64_t number = portion->first; number < portion->last; number++)
     Widen(RengaPassSamples_Private(chunk->pipeline, pass, number) * columns,
           SampleLossesAt(chunk, pass, number));

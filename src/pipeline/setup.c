@@ -1,5 +1,6 @@
 /* Set-up: the ranks agree on what they run, split into groups, and each makes its stage ready. All
    that it makes is forgotten again where it fails. */
+#include "exchange.h"
 #include "pipelineimpl.h"
 #include "renga/private/device.h"
 #include "renga/private/optimizer.h"
@@ -200,6 +201,7 @@ RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks
   RengaCall(RengaPipelineCheckRows_Private(pipeline));
   RengaCall(CheckRecomputation(pipeline));
   RengaCall(CheckOffload(pipeline, ranks));
+  RengaCall(RengaPipelineCheckTensor_Private(pipeline));
   RengaCall(CheckShortBatches(pipeline));
   if (ranks) RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
   RengaCall(RengaPipelineCheckGroups_Private(pipeline));
@@ -248,6 +250,7 @@ static RengaErrorCode MakeChunk(RengaPipeline pipeline, const RengaPlanPlace *pl
   RengaCall(RengaChunkBegin_Private(&pipeline->outline, place->stage, chunk));
   chunk->pipeline = pipeline;
   chunk->replica = place->replica;
+  chunk->tensor.rank = place->tensor;
   RengaCall(RengaChunkSetUp_Private(chunk));
   return RENGA_SUCCESS;
 }
@@ -273,8 +276,8 @@ static RengaErrorCode MakeChunks(RengaPipeline pipeline)
 static RengaErrorCode MakeGroup(RengaPipeline pipeline, Chunk *chunk)
 {
   RengaComm group = NULL;
-  RengaCall(RengaCommSplit(pipeline->rank.all, chunk ? chunk->stage : -1,
-                           chunk ? chunk->replica : 0, &group));
+  const int color = chunk ? chunk->stage * chunk->tensor.size + chunk->tensor.rank : -1;
+  RengaCall(RengaCommSplit(pipeline->rank.all, color, chunk ? chunk->replica : 0, &group));
   if (chunk) chunk->group = group;
   return RENGA_SUCCESS;
 }
@@ -288,6 +291,7 @@ static RengaErrorCode MakeGroups(RengaPipeline pipeline)
   for (int c = 0; c < rounds; c++)
     RengaCall(RengaErrorAgree(pipeline->hdr.comm,
                               MakeGroup(pipeline, c < rank->n_chunks ? &rank->chunk[c] : NULL)));
+  RengaCall(RengaPipelineMakeTensorGroup_Private(pipeline));
   return RENGA_SUCCESS;
 }
 

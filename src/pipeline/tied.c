@@ -160,7 +160,7 @@ static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *param
     int attempt = 0;
     do
       code = RengaParcelSend_Private(chunk->exchange.parcel[chunk->exchange.count], own, bytes,
-                                     RengaPlanGetRank(chunk->outline->plan, stage, r), tag);
+                                     RengaChunkPeer_Private(chunk, stage, r), tag);
     while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
     RengaCall(code);
     chunk->exchange.count++;
@@ -172,7 +172,7 @@ static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *paramet
 {
   char *to = chunk->at.tied + UseBytes(chunk, parameter, UsesElsewhere(chunk, parameter, stage));
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
-  const int peer = RengaPlanGetRank(chunk->outline->plan, stage, chunk->replica % others);
+  const int peer = RengaChunkPeer_Private(chunk, stage, chunk->replica % others);
   const size_t bytes = (size_t)UseBytes(chunk, parameter, UsesIn(chunk, parameter, stage));
   const int tag = chunk->outline->n_messages; /* of all parameters, which follow each other */
   RengaErrorCode code;

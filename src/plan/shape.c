@@ -37,7 +37,7 @@ static const struct {
   int most;                 /* that the runtime can execute: a number, or that of the last word */
 } fields[RENGA_PLAN_SHAPE_FIELDS] = {
     {"replicas", NULL, "%s replicas", "are", INT_MAX},
-    {"tensor", NULL, "%s tensor ranks", "are", 1},
+    {"tensor", NULL, "%s tensor ranks", "are", INT_MAX},
     {"sequence", NULL, "%s sequence ranks", "are", 1},
     {"shard", shards, "sharding of %s over replicas", "is", RENGA_SHARD_PARAMETERS},
     {"saved", policies, "policy %s of saved tensors", "is", RENGA_SAVED_OFFLOAD},

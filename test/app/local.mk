@@ -5,8 +5,8 @@ app_tests = %D%/chunks.sh %D%/commands.sh %D%/forward.sh %D%/given.sh %D%/initia
   %D%/rivals.sh %D%/rollback.sh %D%/runs.sh %D%/signals.sh %D%/stops.sh %D%/whole.sh
 TESTS += $(app_tests)
 EXTRA_DIST += %D%/common.sh $(app_tests)
-TESTS += %D%/lanes.sh
-EXTRA_DIST += %D%/lanes.sh
+TESTS += %D%/lanes.sh %D%/tensor.sh
+EXTRA_DIST += %D%/lanes.sh %D%/tensor.sh
 TESTS += %D%/hiding.sh
 EXTRA_DIST += %D%/hiding.sh
 TESTS += %D%/async.sh

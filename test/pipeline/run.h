@@ -29,6 +29,7 @@ typedef struct {
   bool in_place;       /* sums do not go on while ranks compute */
   int chunks;          /* stages of each rank; 0: one */
   const char *sparse;  /* of the optimizer; NULL: off */
+  int tensor;          /* ranks of a replica, and lanes of the network; 0: one */
 } Run;
 
 typedef struct {
@@ -164,6 +165,7 @@ static inline RengaErrorCode RunPlan(RengaComm comm, const Run *run, RengaGraph 
     if (run->recompute >> s & 1) stage[s].shape.saved = RENGA_SAVED_RECOMPUTE;
     if (run->shard >> s & 1) stage[s].shape.shard = run->level ? run->level : RENGA_SHARD_OPTIMIZER;
     if (run->chunks) stage[s].shape.chunks = run->chunks;
+    if (run->tensor) stage[s].shape.tensor = run->tensor;
   }
   RengaCall(RengaPlanCreate(comm, plan));
   RengaCall(RengaPlanSetStages(*plan, graph, run->stages, stage));

@@ -4,6 +4,7 @@
    ask for different things. What follows has the bits of a run in which nothing failed. */
 #include "../plan/plantest.h"
 #include "run.h"
+#include "renga/private/graph.h"
 
 enum { STEPS = 3, BATCH = 6 };
 static const int64_t samples[] = {BATCH};
@@ -38,6 +39,7 @@ static RengaErrorCode MakeIn(RengaComm comm, const Run *run, RengaPrecision prec
   else
     RengaCall(RengaGraphLoad(parts->graph, run->graph));
   RengaCall(RengaGraphSetPrecision(parts->graph, precision, NULL));
+  if (run->tensor) RengaCall(RengaGraphSetLanes_Private(parts->graph, run->tensor));
   RengaCall(RengaGraphSetUp(parts->graph));
   RengaCall(RunPlan(comm, run, parts->graph, &parts->plan));
   RengaCall(RunConfigure(comm, run, parts->graph, parts->plan, &parts->pipeline));
@@ -245,6 +247,16 @@ static RengaErrorCode CheckChunks(RengaComm comm, Run run)
   return RENGA_SUCCESS;
 }
 
+/* Two ranks compute a stage together: who fails goes through its exchanges. */
+static RengaErrorCode CheckTensor(RengaComm comm, Run run)
+{
+  if (run.stages * run.replicas < 2) return RENGA_SUCCESS;
+  run.stages /= 2;
+  run.tensor = 2;
+  RengaCall(CheckRun(comm, &run));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   static const struct {
@@ -273,6 +285,7 @@ static RengaErrorCode RunTest(void)
       if (n == 0) run.recompute = 1;
       RengaCall(CheckRun(comm, &run));
       if (n == 1 && stages == size) RengaCall(CheckChunks(comm, run));
+      if (n == 1 && stages == size) RengaCall(CheckTensor(comm, run));
       if (n > 0) continue;
       RengaCall(CheckMissing(comm, &run, 0));
       RengaCall(CheckMissing(comm, &run, size - 1));

@@ -193,6 +193,28 @@ static void CheckManual(RengaComm comm, RengaGraph graph)
   CheckCutsError(comm, graph, 3, one->name, "the cuts make 2 stages, but 3 stages are asked for");
 }
 
+/* Two of 4 ranks for each place: one of two stages, or of two replicas. */
+static void CheckTensor(RengaComm comm, RengaGraph graph)
+{
+  RengaPlan plan = NULL;
+  int tensor = 0;
+  for (int stages = 1; stages <= 2; stages++) {
+    RengaPartition partition = New(comm, graph, RENGA_PARTITION_EVEN, stages, 0);
+    RengaCallAbort(RengaPartitionSetTensor(partition, 2));
+    RengaCallAbort(RengaPartitionGetTensor(partition, &tensor));
+    TestTrue(tensor == 2);
+    RengaCallAbort(RengaPartitionSolve(partition, &plan));
+    const RengaPlanPlace place = {.stage = stages - 1, .replica = 2 - stages, .tensor = 1};
+    TestTrue(RengaPlanGetStage(plan, 0)->shape.tensor == 2 && RengaPlanGetRankCount(plan) == 4);
+    TestTrue(RengaPlanGetRankAt(plan, &place) == 3);
+    RengaCallAbort(RengaPlanDestroy(&plan));
+    RengaCallAbort(RengaPartitionSetTensor(partition, 3));
+    TestError(RengaPartitionSolve(partition, &plan), RENGA_ERR_PLAN, "but there are 4");
+    TestError(RengaPartitionSetTensor(partition, -1), RENGA_ERR_ARGUMENT, "-1 tensor ranks");
+    RengaCallAbort(RengaPartitionDestroy(&partition));
+  }
+}
+
 static void CheckSetters(RengaComm comm, RengaGraph graph)
 {
   const char *type;
@@ -237,6 +259,7 @@ int main(int argc, char **argv)
   CheckLayoutError(comm, graph, 0, 5, "5 replicas need at least 5 ranks, but there are 4");
   CheckLayoutError(comm, graph, 500, 0, "500 stages, but the network has only");
   CheckManual(comm, graph);
+  CheckTensor(comm, graph);
   CheckSetters(comm, graph);
   for (double slack = 0; slack < 0.2; slack += 0.05) {
     CheckEven(comm, "mlp:sizes=7-31-5-64-64-3-100-10", slack);

@@ -11,9 +11,6 @@ static const struct {
   RengaStageShape shape;
   const char *printed, *refused;
 } rows[] = {
-    {{2, 4, 1, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_FP32, 1},
-     "2 replicas, tensor 4",
-     "stage 1: 4 tensor ranks are not supported yet; tensor in its shape must be 1"},
     {{2, 1, 3, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_FP32, 1},
      "2 replicas, sequence 3",
      "stage 1: 3 sequence ranks are not supported yet; sequence in its shape must be 1"},

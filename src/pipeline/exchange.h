@@ -1,0 +1,9 @@
+/* Ranks that compute a stage together: their set-up (group.c) and their messages (exchange.c). */
+#pragma once
+#include "pipelineimpl.h"
+
+RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineMakeTensorGroup_Private(RengaPipeline pipeline); /* collective */
+RengaErrorCode RengaChunkExchange_Private(Chunk *chunk, Pass *pass, const Instruction *row);
+RengaErrorCode RengaChunkEndExchanges_Private(Chunk *chunk, Pass *pass, ProgramPart first,
+                                              ProgramPart last, int64_t number);

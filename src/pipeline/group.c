@@ -1,0 +1,69 @@
+/* Tensor groups: what goes with them, and their communicators. */
+#include "exchange.h"
+#include "pipelineimpl.h"
+#include "renga/private/graph.h"
+#include <string.h>
+
+/* What tensor ranks do not go with yet, by its name; NULL: nothing. */
+static RengaErrorCode NameAgainstTensor(RengaPipeline pipeline, const RengaStageShape *shape,
+                                        const char **name)
+{
+  const char *sparse;
+  RengaPrecision precision;
+  RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
+  RengaCall(RengaGraphGetPrecision(pipeline->graph, &precision));
+  *name = NULL;
+  if (shape->shard != RENGA_SHARD_NOTHING) *name = "-pipeline_shard";
+  if (shape->chunks > 1) *name = "several stages per rank (-pipeline_chunks)";
+  if (shape->saved == RENGA_SAVED_RECOMPUTE) *name = "-pipeline_recompute";
+  if (shape->saved == RENGA_SAVED_OFFLOAD) *name = "-pipeline_offload";
+  if (RengaSettingsOffloadsMoments_Private(pipeline->settings)) *name = "-pipeline_offload";
+  if (precision != RENGA_PRECISION_FP32) *name = "a -precision other than fp32";
+  if (strcmp(sparse, RENGA_SPARSE_LAZY) == 0) *name = "-optimizer_sparse lazy";
+  if (!RengaSettingsIsOrdered_Private(pipeline->settings)) *name = "-pipeline_reduction unordered";
+  if (!RengaDeviceIsHost(pipeline->device)) *name = "a device whose memory is not the host's";
+  return RENGA_SUCCESS;
+}
+
+/* What settings, network and plan say of tensor ranks. */
+RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline)
+{
+  MPI_Comm comm = pipeline->hdr.comm;
+  const int size = RengaPlanGetStage(pipeline->plan, 0)->shape.tensor;
+  int lanes, nodes;
+  RengaCall(RengaGraphGetLanes_Private(pipeline->graph, &lanes, &nodes));
+  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
+    const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, s)->shape;
+    const char *name;
+    RengaCheck(shape->tensor == size, comm, RENGA_ERR_SUPPORT,
+               "stage %d has %d tensor ranks, but stage 0 has %d: all stages must have as many", s,
+               shape->tensor, size);
+    RengaCall(NameAgainstTensor(pipeline, shape, &name));
+    RengaCheck(size == 1 || !name, comm, RENGA_ERR_SUPPORT,
+               "%d tensor ranks (-partition_tensor) do not go with %s yet", size, name);
+  }
+  RengaCheck(size <= lanes, comm, RENGA_ERR_OPTION,
+             "%d tensor ranks (-partition_tensor) share out the lanes of the network, of which "
+             "there %s %d: give -graph_lanes %d or more",
+             size, lanes == 1 ? "is" : "are", lanes, size);
+  RengaCheck(size == 1 || nodes > 0, comm, RENGA_ERR_SUPPORT,
+             "%d tensor ranks (-partition_tensor), but nothing of the network is computed in "
+             "lanes: use stages or replicas",
+             size);
+  return RENGA_SUCCESS;
+}
+
+/* Collective: the ranks that compute a replica of a stage together. */
+RengaErrorCode RengaPipelineMakeTensorGroup_Private(RengaPipeline pipeline)
+{
+  Chunk *chunk = pipeline->rank.chunk;
+  const int size = RengaPlanGetStage(pipeline->plan, 0)->shape.tensor;
+  RengaComm comm = NULL;
+  if (size == 1) return RENGA_SUCCESS;
+  RengaCall(
+      RengaCommSplit(pipeline->rank.all,
+                     chunk ? RengaPlanGetRank(pipeline->plan, chunk->stage, chunk->replica) : -1,
+                     chunk ? chunk->tensor.rank : 0, &comm));
+  if (chunk) chunk->tensor.comm = comm;
+  return RENGA_SUCCESS;
+}

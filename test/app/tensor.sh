@@ -1,0 +1,88 @@
+#!/bin/sh
+# Tensor ranks: the bits of one rank with as many lanes on every layout, uneven lanes too; forecast memory is
+# measured memory; runs that go on elsewhere; ranks that fail; what is refused.
+. "${0%/*}/common.sh"
+heads="gpt:layers=2,hidden=20,heads=5,sequence=8,vocabulary=61"
+pairs="t5:layers=1,hidden=12,heads=3,head_width=4,intermediate=17,sequence=8,vocabulary=61,gated=1,buckets=8"
+cloze="bert:layers=1,hidden=12,heads=3,intermediate=17,sequence=8,vocabulary=61,next_sentence=1"
+small="-data synthetic -batch_size 8 -microbatch_size 2 -parameter_digest -progress none -steps 3 -optimizer_clip_norm 0.5"
+
+# fits: what the last run took of each rank is what was forecast.
+fits() {
+  awk '/, tensor rank [0-9]/ { ranks++; if ($(NF - 5) != $(NF - 3)) bad = 1 } END { exit bad || !ranks }' out || fail "measured memory is not what was forecast"
+}
+
+# ranks NETWORK: on one rank in 3 lanes, then on layouts with 2 and 3 tensor ranks.
+ranks() {
+  rm -f *.csv
+  accepts 1 train -graph "$1" $small -graph_lanes 3 -monitor csv:one.csv
+  digest=$(grep "parameter digest 0x" out)
+  number=0
+  for layout in "2 -partition_tensor 2" "3 -partition_tensor 3" "4 -partition_tensor 2 -partition_stages 2" \
+    "4 -partition_tensor 2 -partition_replicas 2"; do
+    accepts ${layout%% *} train -graph "$1" $small -graph_lanes 3 ${layout#* } -monitor csv:$number.csv
+    says "$digest"
+    fits
+    [ "$(cut -d, -f1-2 one.csv)" = "$(cut -d, -f1-2 $number.csv)" ] || fail "other losses"
+    number=$((number + 1))
+  done
+}
+ranks "$pairs"
+ranks "$cloze"
+ranks mlp:sizes=9-17-15-13-5
+ranks "$heads"
+accepts 8 train -graph "$heads" $small -graph_lanes 3 -partition_tensor 2 -partition_stages 2 -partition_replicas 2
+says "$digest"
+says "2 stages x 2 replicas x 2 tensor ranks on 8 ranks"
+accepts 4 train -graph "$heads" $small -graph_lanes 3 -partition_tensor 2 -partition_stages 2 -pipeline_schedule zb-h1
+says "$digest"
+accepts 4 train -graph "$heads,dropout=0.1" $small -graph_lanes 3 -partition_tensor 2 -partition_stages 2
+dropped=$(grep "parameter digest 0x" out)
+accepts 1 train -graph "$heads,dropout=0.1" $small -graph_lanes 3
+says "$dropped"
+
+# Evaluation, outputs, and a run that goes on elsewhere, there and back.
+accepts 1 train -graph "$heads" $small -graph_lanes 3 -steps 6 -eval_every 3 -data_validation 0.2
+digest=$(grep "parameter digest 0x" out)
+valued=$(grep "validation" out)
+accepts 2 train -graph "$heads" $small -graph_lanes 3 -steps 6 -eval_every 3 -data_validation 0.2 -partition_tensor 2
+says "$digest"
+[ -n "$valued" ] && [ "$(grep "validation" out)" = "$valued" ] || fail "other evaluations than $valued"
+accepts 1 train -graph "$heads" $small -graph_lanes 3 -steps 6
+digest=$(grep "parameter digest 0x" out)
+accepts 2 train -graph "$heads" $small -graph_lanes 3 -steps 2 -checkpoint_dir c -partition_tensor 2
+accepts 2 train -graph "$heads" $small -steps 4 -checkpoint_dir c -resume -partition_replicas 2
+accepts 4 train -graph "$heads" $small -steps 6 -checkpoint_dir c -resume -partition_stages 2 -partition_tensor 2
+says "$digest"
+
+# A plan's file has them.
+accepts 4 train -graph "$heads" $small -graph_lanes 3 -steps 6 -partition_stages 2 -partition_tensor 2 -plan_save plan.txt
+accepts 4 train -graph "$heads" $small -graph_lanes 3 -steps 6 -plan_load plan.txt
+says "$digest"
+
+# A message that fails is sent again; for want of memory on one rank all end, soon.
+for fault in message:500:0 message:801:1 allocation:12000:1 allocation:13500:1; do
+  RENGA_FAULT=$fault timeout -k 5 $limit "$mpiexec" -n 2 "$renga" train -graph "$heads" $small -steps 6 -graph_lanes 3 \
+    -partition_tensor 2 -pipeline_timeout 20 </dev/null >out 2>&1
+  code=$?
+  [ $code -ne 124 ] && [ $code -ne 137 ] || fail "$fault did not end"
+  case $fault in message*) says "$digest" ;; *) [ $code -ne 0 ] || fail "$fault was not noticed" ;; esac
+done
+
+tensor="train -graph $heads $small -graph_lanes 3 -partition_tensor"
+refuses 2 "give -graph_lanes 2 or more" train -graph "$heads" $small -partition_tensor 2
+refuses 4 "of which there are 3: give -graph_lanes 4 or more" $tensor 4
+refuses 3 "needs 2 ranks or a multiple of them, but there are 3" $tensor 2
+refuses 4 "2 stages x 2 replicas needs 8 ranks, but there are 4" $tensor 2 -partition_stages 2 -partition_replicas 2
+refuses 2 "is not supported by -partition_type auto" $tensor 2 -partition_type auto
+refuses 2 "is not predicted yet" $tensor 2 -machine_file laptop
+refuses 4 "do not go with -pipeline_shard yet" $tensor 2 -partition_replicas 2 -pipeline_shard optimizer
+refuses 2 "do not go with -pipeline_recompute yet" $tensor 2 -pipeline_recompute full
+refuses 2 "do not go with a -precision other than fp32 yet" $tensor 2 -precision bf16
+refuses 2 "do not go with -pipeline_reduction unordered yet" $tensor 2 -pipeline_reduction unordered
+refuses 2 "do not go with -optimizer_sparse lazy yet" $tensor 2 -optimizer_sparse lazy
+refuses 2 "do not go with a device whose memory is not the host's yet" $tensor 2 -device_type far
+refuses 4 "do not go with several stages per rank (-pipeline_chunks) yet" $tensor 2 -pipeline_chunks 2
+refuses 4 "-partition_tensor 2 together with -data_parallel local:2 is not supported" $tensor 2 -data_parallel local:2 -data_learners 2
+refuses 2 "nothing of the network is computed in lanes" train -graph mlp:sizes=9-5 $small -graph_lanes 3 -partition_tensor 2
+finish
