@@ -150,11 +150,19 @@ RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64
 /* Of those in flight, with gradients of inputs and not of parameters; 0: backwards are whole. */
 RengaErrorCode RengaScheduleGetLag(RengaSchedule schedule, int stage, int64_t *microbatches);
 /* What the actions of a kind take, [stages] seconds each (NULL: no time), what messages take,
-   [messages] seconds (NULL: none), and whether messages of one rank to another queue. */
+   [messages] seconds (NULL: none), whether messages of one rank to another queue, and what replicas
+   give each other within an action. */
 typedef struct {
   const double *seconds[RENGA_ACTION_KINDS]; /* [stages] of each kind */
   const double *message;                     /* [messages] */
   bool queue;                                /* one message to a rank after the other */
+  /* [stages] until a replica has the parameters that an action of the kind reads and that others
+     have (NULL: none), and those of its first forward, which finds none there (NULL: as others) */
+  const double *fetch[RENGA_ACTION_KINDS], *first;
+  const double *fold; /* [stages] until replicas have added a micro-batch's gradients; NULL: they
+                         do so after the last one, by the sums of the list */
+  const int *parts;   /* [stages] that fetches and folds come in, one after the other; NULL: one */
+  bool apart; /* fetches and folds go on while the rank computes; else it does them itself */
 } RengaScheduleDurations;
 /* Makespan, and the idle share of all ranks, when they do their lists. */
 RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,

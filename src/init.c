@@ -1,4 +1,5 @@
 /* The front door of the library: rooms register their options, then the command line is read. */
+#include "renga/private/fetches.h"
 #include "renga/private/forecast.h"
 #include "renga/private/object.h"
 #include "renga/private/packages.h"
@@ -41,24 +42,33 @@ static RengaErrorCode OpenSession(RengaPlan plan, const RengaForecastRun *run, v
   return RENGA_SUCCESS;
 }
 
+static RengaForecastMemory TakeForecast(const RengaPipelineMemory *stage,
+                                        const RengaForecastExchange *exchange)
+{
+  return (RengaForecastMemory){.parameters = stage->parameters,
+                               .gradients = stage->gradients,
+                               .optimizer = stage->optimizer,
+                               .saved = stage->saved,
+                               .temporary = stage->temporary,
+                               .messages = stage->messages,
+                               .inputs = stage->inputs,
+                               .total = stage->forecast,
+                               .exchange = *exchange};
+}
+
 static RengaErrorCode ForecastStages(RengaGraph graph, RengaPlan plan, const RengaForecastRun *run,
                                      void **session, RengaForecastMemory memory[])
 {
   const int count = RengaPlanGetStageCount(plan);
   RengaPipelineMemory *stage = NULL;
+  RengaForecastExchange *exchange = NULL;
   RengaCall(OpenSession(plan, run, session));
   RengaCall(RengaPipelineSetPlan(*session, graph, plan));
-  RengaCall(RengaMalloc(count, &stage));
-  const RengaErrorCode code = RengaPipelineForecastStages(*session, stage);
-  for (int s = 0; s < count && !code; s++)
-    memory[s] = (RengaForecastMemory){.parameters = stage[s].parameters,
-                                      .gradients = stage[s].gradients,
-                                      .optimizer = stage[s].optimizer,
-                                      .saved = stage[s].saved,
-                                      .temporary = stage[s].temporary,
-                                      .messages = stage[s].messages,
-                                      .inputs = stage[s].inputs,
-                                      .total = stage[s].forecast};
+  RengaErrorCode code = RengaMalloc(count, &stage);
+  if (!code) code = RengaMalloc(count, &exchange);
+  if (!code) code = RengaPipelineForecastExchanges_Private(*session, stage, exchange);
+  for (int s = 0; s < count && !code; s++) memory[s] = TakeForecast(&stage[s], &exchange[s]);
+  RengaFree(&exchange);
   RengaFree(&stage);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -131,7 +131,9 @@ typedef struct {
   int64_t adding_bytes; /* temporary, of training that adds gradients to others */
   int64_t gradient_count, parameter_count; /* elements of a gradient buffer, of all values */
   int64_t window_bytes; /* of values, where replicas have a share of the parameters (window.c) */
-  int64_t local_bytes;  /* of a micro-batch's gradients, where they are folded (local.c) */
+  int64_t first_bytes;  /* that the first forward of a step asks the others for */
+  int64_t fetched_bytes[PART_COUNT]; /* and parts of a micro-batch */
+  int64_t local_bytes; /* of a micro-batch's gradients, where they are folded (local.c) */
   int64_t whole_gradient, whole_count; /* of these, of parameters that are not sharded */
   int n_parts;                         /* parameters that are sharded */
   int64_t *part;                       /* [n_parts + 1] where each begins behind the whole ones */

@@ -5,6 +5,7 @@
    all replicas, slots and buffers follows from their sizes. */
 #include "forecasts.h"
 #include "pipelineimpl.h"
+#include "renga/private/fetches.h"
 #include <string.h>
 
 typedef struct {
@@ -156,9 +157,10 @@ static RengaErrorCode SortMessages(const Outline *outline, MessagesOf *of)
   return RENGA_SUCCESS;
 }
 
+/* exchange: of the rank; or NULL */
 static RengaErrorCode AskRank(Outline *outline, Forecasts forecasts, const MessagesOf *of,
                               const RengaPlanPlace *place, ShareTable *shares,
-                              RengaPipelineMemory *memory)
+                              RengaPipelineMemory *memory, RengaForecastExchange *exchange)
 {
   const int stage = place->stage;
   const int *own = of->own + of->start[stage], n_own = of->start[stage + 1] - of->start[stage];
@@ -169,32 +171,42 @@ static RengaErrorCode AskRank(Outline *outline, Forecasts forecasts, const Messa
   RengaCall(RengaKeyMake_Private(&chunk, &forecasts->classes, n_own, own, &forecasts->key));
   RengaCall(FindSizes(forecasts, &chunk));
   RengaCall(RengaChunkSizeWorst_Private(&chunk, shares, memory));
+  if (!exchange) return RENGA_SUCCESS;
+  *exchange =
+      (RengaForecastExchange){.buckets = RengaOutlineCountBuckets_Private(outline, stage).shared,
+                              .first = chunk.sizes.first_bytes,
+      .forward = chunk.sizes.fetched_bytes[PART_FORWARD],
+                              .again = chunk.sizes.fetched_bytes[PART_AGAIN],
+                              .backward = chunk.sizes.fetched_bytes[PART_BACKWARD],
+                              .weight = chunk.sizes.fetched_bytes[PART_WEIGHT]};
   return RENGA_SUCCESS;
 }
 
 /* Of the tensor rank that needs most: lanes need not be equal. */
 static RengaErrorCode AskStage(Outline *outline, Forecasts forecasts, const MessagesOf *of,
-                               int stage, ShareTable *shares, RengaPipelineMemory *memory)
+                               int stage, ShareTable *shares, RengaPipelineMemory *memory,
+                               RengaForecastExchange *exchange)
 {
   const int size = RengaPlanGetStage(outline->plan, stage)->shape.tensor;
   RengaPipelineMemory own;
   for (int t = 0; t < size; t++) {
     const RengaPlanPlace place = {.stage = stage, .tensor = t};
-    RengaCall(AskRank(outline, forecasts, of, &place, shares, &own));
+    RengaCall(AskRank(outline, forecasts, of, &place, shares, &own, exchange));
     if (t == 0 || own.forecast > memory->forecast) *memory = own;
   }
   return RENGA_SUCCESS;
 }
 
-/* memory: [last - first] of stages [first, last) of the outline. */
+/* memory: [last - first] of stages [first, last) of the outline, as exchange, which may be NULL. */
 static RengaErrorCode AskStages(Outline *outline, Forecasts forecasts, int first, int last,
-                                RengaPipelineMemory memory[])
+                                RengaPipelineMemory memory[], RengaForecastExchange exchange[])
 {
   MessagesOf of = {0};
   ShareTable shares = {0};
   RengaErrorCode code = SortMessages(outline, &of);
   for (int s = first; s < last && !code; s++)
-    code = AskStage(outline, forecasts, &of, s, &shares, &memory[s - first]);
+    code = AskStage(outline, forecasts, &of, s, &shares, &memory[s - first],
+                    exchange ? &exchange[s - first] : NULL);
   RengaFreeShares_Private(&shares);
   RengaFree(&of.start);
   RengaFree(&of.own);
@@ -202,12 +214,13 @@ static RengaErrorCode AskStages(Outline *outline, Forecasts forecasts, int first
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Ask(RengaPipeline pipeline, int first, int last, RengaPipelineMemory memory[])
+static RengaErrorCode Ask(RengaPipeline pipeline, int first, int last, RengaPipelineMemory memory[],
+                          RengaForecastExchange exchange[])
 {
   Outline outline;
   RengaCall(RengaOutlineRead_Private(pipeline, &outline));
   RengaErrorCode code = FindForecasts(&outline, &pipeline->forecasts);
-  if (!code) code = AskStages(&outline, pipeline->forecasts, first, last, memory);
+  if (!code) code = AskStages(&outline, pipeline->forecasts, first, last, memory, exchange);
   const RengaErrorCode freed = RengaOutlineFree_Private(&outline);
   RengaCall(code ? code : freed);
   return RENGA_SUCCESS;
@@ -246,7 +259,7 @@ RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
   RengaCheck(stage >= 0 && stage < RengaPlanGetStageCount(pipeline->plan), MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "stage %d of a plan of %d stages", stage,
              RengaPlanGetStageCount(pipeline->plan));
-  RengaCall(Ask(pipeline, stage, stage + 1, &worst));
+  RengaCall(Ask(pipeline, stage, stage + 1, &worst, NULL));
   *memory = worst;
   return RENGA_SUCCESS;
 }
@@ -276,7 +289,18 @@ RengaErrorCode RengaPipelineForecastStages(RengaPipeline pipeline, RengaPipeline
   RengaCheckPointer(memory);
   RengaCall(RengaPipelineCheckParts_Private(pipeline, 0));
   RengaCall(RengaPipelineSetUpDevice_Private(pipeline));
-  RengaCall(Ask(pipeline, 0, RengaPlanGetStageCount(pipeline->plan), memory));
+  RengaCall(Ask(pipeline, 0, RengaPlanGetStageCount(pipeline->plan), memory, NULL));
+  return RENGA_SUCCESS;
+}
+
+/* The same, with what replicas give each other for a micro-batch; exchange: [stages] */
+RengaErrorCode RengaPipelineForecastExchanges_Private(RengaPipeline pipeline,
+                                                      RengaPipelineMemory memory[],
+                                                      RengaForecastExchange exchange[])
+{
+  RengaCall(RengaPipelineCheckParts_Private(pipeline, 0));
+  RengaCall(RengaPipelineSetUpDevice_Private(pipeline));
+  RengaCall(Ask(pipeline, 0, RengaPlanGetStageCount(pipeline->plan), memory, exchange));
   return RENGA_SUCCESS;
 }
 

@@ -8,3 +8,4 @@ noinst_HEADERS += %D%/chunk.h %D%/exchange.h %D%/forecasts.h %D%/layout.h %D%/pi
 librenga_la_SOURCES += %D%/instruction.c %D%/recording.c
 librenga_la_SOURCES += %D%/rows.c %D%/rowsums.c
 librenga_la_SOURCES += %D%/exchange.c %D%/fetch.c %D%/fold.c %D%/group.c %D%/local.c %D%/tensor.c %D%/turns.c %D%/window.c
+noinst_HEADERS += include/renga/private/fetches.h

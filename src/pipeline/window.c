@@ -167,6 +167,37 @@ static void PlaceBuckets(Chunk *chunk, bool placed[])
   }
 }
 
+/* As a part asks for buckets, one after the other: what lies where they come is there no more. */
+static int64_t CountFetchesOfPart(const Chunk *chunk, const Sequence *sequence, bool here[])
+{
+  int64_t all = 0, begin, bytes;
+  for (int row = 0; sequence->reads && row < sequence->count; row++)
+    for (int b = 0; b < SharedBuckets(chunk); b++) {
+      if (here[b] || (sequence->reads[b].ask != row && sequence->reads[b].first != row)) continue;
+      for (int other = 0; other < SharedBuckets(chunk); other++)
+        here[other] = here[other] && !Collide(chunk, b, other);
+      RangeInWindow(chunk, b, &begin, &bytes);
+      here[b] = true;
+      all += bytes;
+    }
+  return all;
+}
+
+/* Of the first forward of a step, and of a whole micro-batch behind others: parts follow each other
+   in the order of their numbers. */
+static void CountFetches(Chunk *chunk, bool here[])
+{
+  const Program *program = NULL;
+  for (int p = 0; p < chunk->programs.count && !program; p++)
+    if (chunk->programs.row[p]->kind == PROGRAM_TRAINING) program = chunk->programs.row[p];
+  for (int b = 0; b < SharedBuckets(chunk); b++) here[b] = false;
+  for (int turn = 0; program && turn < 2; turn++)
+    for (ProgramPart part = PART_FORWARD; part < PART_COUNT; part++) {
+      chunk->sizes.fetched_bytes[part] = CountFetchesOfPart(chunk, &program->part[part], here);
+      if (turn + part == PART_FORWARD) chunk->sizes.first_bytes = chunk->sizes.fetched_bytes[part];
+    }
+}
+
 /* Once all programs of set-up are compiled. */
 RengaErrorCode RengaChunkPlaceWindow_Private(Chunk *chunk)
 {
@@ -177,6 +208,7 @@ RengaErrorCode RengaChunkPlaceWindow_Private(Chunk *chunk)
   RengaCall(RengaMalloc(SharedBuckets(chunk) + 1, &placed));
   const RengaErrorCode code = RengaMalloc(SharedBuckets(chunk) + 1, &chunk->window.place);
   if (!code) PlaceBuckets(chunk, placed);
+  if (!code) CountFetches(chunk, placed);
   RengaFree(&placed);
   RengaCall(code);
   for (int p = 0; p < chunk->programs.count; p++)

@@ -3,7 +3,11 @@
    nothing, and messages of one rank to another go side by side or queue; sums over replicas begin
    when the last replica comes to them, one after the other on each rank, which computes meanwhile;
    an update waits for those of its rank; gathers of parameters follow it as other sums do, and the
-   step is over when they are. */
+   step is over when they are. What replicas that share parameters and gradients give each other
+   within an action goes in parts along the track of the rank's sums: a part's parameters are asked
+   for when the part before is begun, its gradients leave when it is computed, two parts at a time.
+   Where nobody moves them but the rank itself they are its work. All replicas of a stage are taken
+   to be as far. */
 #include "renga/private/schedule.h"
 #include "scheduleimpl.h"
 #include <math.h>
@@ -27,13 +31,67 @@ static void Visit(const Simulation *simulation, int rank, const RengaAction *act
   if (clock->visit) clock->visit(clock->user, rank, action, begin, end);
 }
 
+/* What replicas give each other within an action. */
+typedef struct {
+  double fetch, fold; /* seconds */
+  int parts;
+} Exchanged;
+
+static bool IsFirst(const Simulation *simulation, const RengaSequenceRow *row)
+{
+  const RengaAction *action = row->action;
+  return simulation->clock->durations.first && row->kind == RENGA_ACTION_FORWARD &&
+         RengaScheduleChunk_Private(simulation->schedule, row->stage, action->replica)->order[0] ==
+             action->microbatch;
+}
+
+static Exchanged ExchangedIn(const Simulation *simulation, const RengaSequenceRow *row)
+{
+  const RengaScheduleDurations *durations = &simulation->clock->durations;
+  const double *fetch = IsFirst(simulation, row) ? durations->first : durations->fetch[row->kind];
+  const bool folds = durations->fold && (row->kind == RENGA_ACTION_BACKWARD ||
+                                         row->kind == RENGA_ACTION_BACKWARD_WEIGHT);
+  return (Exchanged){.fetch = fetch ? fetch[row->stage] : 0,
+                     .fold = folds ? durations->fold[row->stage] : 0,
+                     .parts = durations->parts ? durations->parts[row->stage] : 1};
+}
+
+/* One more on the track of a rank's sums; returns when it ends. */
+static double RunOnTrack(double *track, double begin, double seconds)
+{
+  *track = (*track > begin ? *track : begin) + seconds;
+  return *track;
+}
+
+/* When an action that takes so long by itself ends. */
+static double EndOfParts(const Exchanged *exchanged, double begin, double length, double *track)
+{
+  const double fetch = exchanged->fetch / exchanged->parts,
+               fold = exchanged->fold / exchanged->parts;
+  double now = begin, come = fetch > 0 ? RunOnTrack(track, begin, fetch) : begin;
+  double left[2] = {begin, begin}; /* when the last two folds end */
+  for (int k = 0; k < exchanged->parts; k++) {
+    if (come > now) now = come;
+    if (fetch > 0 && k + 1 < exchanged->parts) come = RunOnTrack(track, now, fetch);
+    now += length / exchanged->parts;
+    if (fold <= 0) continue;
+    if (left[k % 2] > now) now = left[k % 2];
+    left[k % 2] = RunOnTrack(track, now, fold);
+  }
+  return now;
+}
+
 static void SimulateWork(Simulation *simulation, const RengaSequenceRow *row, const double *seconds)
 {
   const double begin = simulation->now[row->rank], length = seconds[row->stage];
-  simulation->now[row->rank] = begin + length;
+  const Exchanged exchanged = ExchangedIn(simulation, row);
+  double end = begin + length + exchanged.fetch + exchanged.fold;
+  if (simulation->clock->durations.apart && exchanged.fetch + exchanged.fold > 0)
+    end = EndOfParts(&exchanged, begin, length, &simulation->summed[row->rank]);
+  simulation->now[row->rank] = end;
   simulation->busy[row->rank] += length;
-  if (begin + length > simulation->worked) simulation->worked = begin + length;
-  Visit(simulation, row->rank, row->action, begin, begin + length);
+  if (end > simulation->worked) simulation->worked = end;
+  Visit(simulation, row->rank, row->action, begin, end);
 }
 
 static void SimulateReceive(Simulation *simulation, const RengaSequenceRow *row)
@@ -183,7 +241,7 @@ RengaErrorCode RengaScheduleSimulateSums_Private(RengaSchedule schedule,
    . durations - seconds of each kind: of a micro-batch on one replica of the stage, of the sum of
      one bucket (where it is gathered by itself: of each half), of the update of a rank (that of the
      action's stage), of the gather of one bucket's parameters; seconds until a message arrives;
-     whether messages of one rank to another queue
+     whether messages of one rank to another queue; what replicas give each other within actions
 
    Output:
    . makespan - seconds until the last rank is done with its list, and parameters are gathered
@@ -193,7 +251,10 @@ RengaErrorCode RengaScheduleSimulateSums_Private(RengaSchedule schedule,
 
    Notes: sums run beside what ranks compute, one after the other on each rank, from when the last
    replica came to them; an update waits for those of its rank. Gathers of parameters run behind the
-   update, as long as they take: what the next step hides of them is not taken off.
+   update, as long as they take: what the next step hides of them is not taken off. Of an action
+   with K parts that computes for c seconds and fetches for g the rank waits for g/K, and where g is
+   longer than c for (g - c) (K - 1)/K beside; of what it folds one part is left at its end where
+   that takes no longer than the computing, and the next action or the update may wait for it.
 
    See also: RengaScheduleSimulate()
 @*/

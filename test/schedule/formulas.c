@@ -132,6 +132,46 @@ static void CheckEager(RengaComm comm)
   RengaCallAbort(RengaScheduleDestroy(&schedule));
 }
 
+/* What replicas give each other within actions: by the rank itself it adds to its work; apart, all
+   but one part of a fetch is hidden while it is shorter than the computing, and of folds all but
+   the last part. */
+static void CheckExchanges(RengaComm comm)
+{
+  enum { MICROBATCHES = 3 };
+  const double forward[] = {4}, backward[] = {8}, fetch[] = {2}, long_fetch[] = {6}, fold[] = {4};
+  const int parts[] = {4};
+  double makespan, bubble;
+  RengaSchedule schedule;
+  RengaScheduleDurations durations = {
+      .seconds = {[RENGA_ACTION_FORWARD] = forward, [RENGA_ACTION_BACKWARD] = backward},
+      .fetch = {[RENGA_ACTION_FORWARD] = fetch, [RENGA_ACTION_BACKWARD] = fetch},
+      .fold = fold,
+      .parts = parts};
+  RengaCallAbort(RengaScheduleCreate(comm, &schedule));
+  RengaCallAbort(RengaScheduleSetShape(schedule, 1, NULL, MICROBATCHES, 0, NULL, false));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  RengaCallAbort(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble));
+  TestTrue(fabs(makespan - MICROBATCHES * (12 + 2 + 2 + 4)) < 1e-12);
+  TestTrue(fabs(bubble - 8.0 / 20) < 1e-12);
+  durations.apart = true;
+  durations.fold = NULL;
+  RengaCallAbort(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble));
+  TestTrue(fabs(makespan - MICROBATCHES * (12 + 0.5 + 0.5)) < 1e-12);
+  durations.fetch[RENGA_ACTION_FORWARD] = long_fetch;
+  RengaCallAbort(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble));
+  TestTrue(fabs(makespan - MICROBATCHES * (12 + 1.5 + (6 - 4) * 0.75 + 0.5)) < 1e-12);
+  durations.fetch[RENGA_ACTION_FORWARD] = fetch;
+  durations.first = long_fetch;
+  RengaCallAbort(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble));
+  TestTrue(fabs(makespan - (MICROBATCHES * (12 + 0.5 + 0.5) + 1 + (6 - 4) * 0.75)) < 1e-12);
+  durations.fetch[RENGA_ACTION_FORWARD] = durations.fetch[RENGA_ACTION_BACKWARD] = NULL;
+  durations.first = NULL;
+  durations.fold = fold;
+  RengaCallAbort(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble));
+  TestTrue(fabs(makespan - (MICROBATCHES * 12 + 1)) < 1e-12);
+  RengaCallAbort(RengaScheduleDestroy(&schedule));
+}
+
 int main(int argc, char **argv)
 {
   const char *const types[] = {RENGA_SCHEDULE_GPIPE, RENGA_SCHEDULE_1F1B};
@@ -145,6 +185,7 @@ int main(int argc, char **argv)
           CheckShape(comm, types[t], p, m, forward_only);
   CheckMessageTimes(comm);
   CheckEager(comm);
+  CheckExchanges(comm);
   TestTrue(!strcmp(RengaActionName(RENGA_ACTION_BACKWARD_INPUT), "backward input"));
   RengaCallAbort(RengaCommDestroy(&comm));
   RengaCallAbort(RengaFinalize());

@@ -5,9 +5,17 @@
 #include "rengaplan.h"
 #include "rengasettings.h"
 
+/* What a replica asks the others for in the parts of a micro-batch's program, where they share
+   parameters: bytes of values, first of all in the first forward of a step; and in how many buckets
+   they and their gradients go. */
+typedef struct {
+  int buckets; /* 0: nothing is shared */
+  int64_t first, forward, again, backward, weight;
+} RengaForecastExchange;
 /* Bytes of one device of a stage, by category; total is what the runtime would allocate. */
 typedef struct {
   int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs, total;
+  RengaForecastExchange exchange;
 } RengaForecastMemory;
 /* What plans of a session have in common beside the network. */
 typedef struct {

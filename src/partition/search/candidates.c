@@ -66,6 +66,11 @@ static void SetLinks(const SearchModel *model, SearchCandidate *candidate)
   candidate->gather_rate = candidate->reduce_rate * SEARCH_GATHER;
   candidate->reduce_latency -= candidate->gather_latency;
   candidate->reduce_rate -= candidate->gather_rate;
+  /* What goes with each micro-batch is simulated. */
+  if (candidate->shape.shard >= RENGA_SHARD_GRADIENTS)
+    candidate->reduce_latency = candidate->reduce_rate = 0;
+  if (candidate->shape.shard >= RENGA_SHARD_PARAMETERS)
+    candidate->gather_latency = candidate->gather_rate = 0;
 }
 
 static int64_t Leaves(int64_t microbatches, int64_t leaf)

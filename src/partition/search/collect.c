@@ -291,6 +291,19 @@ static RengaErrorCode TakeTaskSettings(RengaPartition partition, SearchTask *tas
   return RENGA_SUCCESS;
 }
 
+/* Where costs are of ranks whose device is the host: messages move while a rank looks at them. */
+static RengaErrorCode FindWhoMoves(RengaPartition partition, RengaProfile profile, SearchTask *task)
+{
+  const char *type;
+  RengaSettings settings;
+  RengaDevice device;
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaCall(RengaSettingsGetDevice(settings, &device));
+  RengaCall(RengaProfileGetType(profile, &type));
+  task->by_ranks = !strcmp(type, RENGA_PROFILE_MEASURED) && RengaDeviceIsHost(device);
+  return RENGA_SUCCESS;
+}
+
 /* Those that stages of the plan have. */
 static SearchShards ShardsOf(RengaPlan plan)
 {
@@ -320,6 +333,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   RengaCall(FindTaskRates(partition, collected, task));
   RengaCall(RengaProfileGetMachine(collected->from.profile, &task->machine));
   RengaCall(TakeTaskSettings(partition, task));
+  RengaCall(FindWhoMoves(partition, collected->from.profile, task));
   RengaCall(RengaPartitionListShort_Private(partition, batch, &task->run.n_short,
                                             &collected->short_batch));
   task->run.short_batch = collected->short_batch;

@@ -197,7 +197,8 @@ static inline double RengaSearchAgain_Private(RengaSaved saved, double forward)
 typedef struct {
   int begin, end;
   RengaStageShape shape;
-  SearchKept kept; /* of a stage that recomputes, at the micro-batch of its layout */
+  SearchKept kept;                /* of a stage that recomputes, at the micro-batch of its layout */
+  RengaForecastExchange exchange; /* of one whose replicas share gradients, likewise */
 } SearchStage;
 
 /* Devices of a replica of a stage, and of all. */

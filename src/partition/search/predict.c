@@ -100,57 +100,19 @@ void RengaSearchListRanks_Private(RengaPlan plan, int s, int rank[])
   }
 }
 
-/* The ranks of a stage; the caller frees them. */
-static RengaErrorCode RanksOfStage(RengaPlan plan, int s, int **rank)
-{
-  const int replicas = RengaPlanGetStage(plan, s)->shape.replicas;
-  RengaCall(RengaMalloc(replicas, rank));
-  for (int r = 0; r < replicas; r++) (*rank)[r] = RengaPlanGetRank(plan, s, r);
-  return RENGA_SUCCESS;
-}
+/* What a step is simulated from beside the layout. */
+typedef struct {
+  const double *messages;  /* [messages] seconds */
+  const double *sums;      /* [stages] of the sum of a stage's gradients; NULL: none */
+  const double *exchanges; /* of a micro-batch (exchanges.c); NULL: none */
+  const int *parts;        /* [stages] of these */
+  bool apart;              /* they go on while ranks compute */
+} StepParts;
 
-/* The widest level between replicas of two stages that work on the same micro-batch. */
-static RengaErrorCode LevelBetween(RengaMachine machine, RengaPlan plan, int a, int b, int *level)
-{
-  int *from = NULL, *to = NULL;
-  RengaErrorCode code = RanksOfStage(plan, a, &from);
-  if (!code) code = RanksOfStage(plan, b, &to);
-  if (!code)
-    *level = RengaSearchLevelBetween_Private(machine, RengaPlanGetStage(plan, a)->shape.replicas,
-                                             from, RengaPlanGetStage(plan, b)->shape.replicas, to);
-  RengaFree(&from);
-  RengaFree(&to);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LevelOfStage(RengaMachine machine, RengaPlan plan, int s, int *level)
-{
-  int *rank = NULL;
-  const RengaErrorCode code = RanksOfStage(plan, s, &rank);
-  if (!code)
-    *level =
-        RengaSearchLevelWithin_Private(machine, RengaPlanGetStage(plan, s)->shape.replicas, rank);
-  RengaFree(&rank);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* The lowest level whose groups hold so many devices. */
-static RengaErrorCode NearestLevel(RengaMachine machine, int devices, int *level)
-{
-  const RengaMachineLevel *levels;
-  int count = 0;
-  RengaCall(RengaMachineGetLevels(machine, &count, &levels));
-  for (*level = 0; *level < count - 1 && levels[*level].devices < devices;) ++*level;
-  return RENGA_SUCCESS;
-}
-
-/* sums: [stages] seconds of the sum of a stage's gradients; NULL: none. work: until the last rank
-   is done with its own; makespan: and with its sums. */
+/* work: until the last rank is done with its own; makespan: and with its sums. */
 static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLayout *layout,
-                                       RengaSchedule schedule, const double seconds[],
-                                       const double sums[], double *work, double *makespan)
+                                       RengaSchedule schedule, const StepParts *step, double *work,
+                                       double *makespan)
 {
   double *forward = NULL;
   RengaCall(RengaMalloc(5 * layout->count, &forward));
@@ -162,14 +124,16 @@ static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLay
     forward[3 * layout->count + s] = cost.weight;
     forward[4 * layout->count + s] = cost.again;
   }
-  const RengaScheduleDurations durations = {
+  RengaScheduleDurations durations = {
       .seconds = {[RENGA_ACTION_FORWARD] = forward,
                   [RENGA_ACTION_RECOMPUTE] = forward + 4 * layout->count,
                   [RENGA_ACTION_BACKWARD] = forward + layout->count,
                   [RENGA_ACTION_BACKWARD_INPUT] = forward + 2 * layout->count,
                   [RENGA_ACTION_BACKWARD_WEIGHT] = forward + 3 * layout->count,
-                  [RENGA_ACTION_REDUCE] = sums},
-      .message = seconds};
+                  [RENGA_ACTION_REDUCE] = step->sums},
+      .message = step->messages};
+  if (step->exchanges)
+    RengaSearchSetExchanges_Private(layout, step->exchanges, step->parts, step->apart, &durations);
   const RengaErrorCode code =
       RengaScheduleSimulateSums_Private(schedule, &durations, work, makespan);
   RengaFree(&forward);
@@ -179,14 +143,12 @@ static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLay
 
 static RengaErrorCode RunSchedule(const SearchTask *task, const SearchModel *model,
                                   const SearchLayout *layout, const SearchDraft *draft,
-                                  const double seconds[], const double sums[], double *work,
-                                  double *makespan)
+                                  const StepParts *step, double *work, double *makespan)
 {
   RengaSchedule schedule = NULL;
   bool lent = false;
   RengaCall(RengaSearchScheduleOf_Private(task, model, layout, draft, &schedule, &lent));
-  const RengaErrorCode code =
-      SimulateSchedule(model, layout, schedule, seconds, sums, work, makespan);
+  const RengaErrorCode code = SimulateSchedule(model, layout, schedule, step, work, makespan);
   if (!lent) RengaScheduleDestroy(&schedule);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -199,7 +161,8 @@ static RengaErrorCode FindMessageSeconds(const SearchTask *task, RengaPlan plan,
   for (int i = 0; i < n_messages && task->machine; i++) {
     int level = 0;
     if (!nearest)
-      RengaCall(LevelBetween(task->machine, plan, messages[i].from, messages[i].to, &level));
+      RengaCall(
+          RengaSearchLevelOfMessage_Private(task, plan, messages[i].from, messages[i].to, &level));
     seconds[i] = RengaMachineMessageSeconds(task->machine, level, (double)messages[i].bytes);
   }
   return RENGA_SUCCESS;
@@ -216,10 +179,7 @@ RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const Se
   int level = 0;
   *seconds = 0;
   if (replicas == 1) return RENGA_SUCCESS;
-  if (nearest)
-    RengaCall(NearestLevel(task->machine, replicas, &level));
-  else
-    RengaCall(LevelOfStage(task->machine, plan, s, &level));
+  RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
   *seconds = RengaMachineReduceSeconds(task->machine, level, replicas, bytes);
   if (stage->shape.shard >= RENGA_SHARD_OPTIMIZER) *seconds *= 1 - SEARCH_GATHER;
   if (stage->shape.shard >= RENGA_SHARD_GRADIENTS) /* those of each round of micro-batches */
@@ -227,30 +187,49 @@ RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const Se
   return RENGA_SUCCESS;
 }
 
-/* seconds: [stages]; 0 without a machine */
+/* seconds: [stages]; 0 without a machine, and of stages whose sums go with each micro-batch */
 static RengaErrorCode FindAllSums(const SearchTask *task, const SearchModel *model,
                                   const SearchLayout *layout, RengaPlan plan, bool nearest,
                                   double seconds[])
 {
   for (int s = 0; s < layout->count && task->machine; s++)
-    RengaCall(RengaSearchReduceSeconds_Private(task, model, &layout->stage[s], plan, s, nearest,
-                                               &seconds[s]));
+    if (!RengaSearchFoldsStage_Private(&layout->stage[s]))
+      RengaCall(RengaSearchReduceSeconds_Private(task, model, &layout->stage[s], plan, s, nearest,
+                                                 &seconds[s]));
   return RENGA_SUCCESS;
+}
+
+/* Ranks end about together, or have several stages, so that nothing hides all of the sums. */
+static bool SumsAreSimulated(const SearchTask *task, const SearchLayout *layout)
+{
+  return layout->chunks > 1 || RengaSearchIsHalved_Private(&layout->schedule) ||
+         RengaSearchFolds_Private(task, layout);
 }
 
 /* The pipeline, and what the sums of gradients add to it: a rank sums those of each of its stages
    while it computes others; with backwards in two parts all ranks end about together, and nothing
-   hides the sums. seconds: of messages. */
+   hides the sums; replicas that share gradients add them with each micro-batch. step: with its
+   messages. */
 static RengaErrorCode SimulateSums(const SearchTask *task, const SearchModel *model,
                                    const SearchLayout *layout, const SearchDraft *draft,
-                                   bool nearest, const double seconds[],
-                                   RengaPlanPrediction *prediction)
+                                   bool nearest, StepParts *step, RengaPlanPrediction *prediction)
 {
+  const int count = layout->count;
   double *sums = NULL, makespan = 0;
-  RengaCall(RengaMalloc(layout->count, &sums));
-  RengaErrorCode code = FindAllSums(task, model, layout, draft->plan, nearest, sums);
-  if (!code)
-    code = RunSchedule(task, model, layout, draft, seconds, sums, &prediction->pipeline, &makespan);
+  int *parts = NULL;
+  RengaErrorCode code = RengaMalloc((1 + SEARCH_EXCHANGES) * count, &sums);
+  if (!code) code = RengaMalloc(count, &parts);
+  if (!code) code = FindAllSums(task, model, layout, draft->plan, nearest, sums);
+  if (!code && RengaSearchFolds_Private(task, layout)) {
+    code = RengaSearchFindExchanges_Private(task, model, layout, draft->plan, nearest, sums + count,
+                                            parts);
+    step->exchanges = sums + count;
+    step->parts = parts;
+    step->apart = !task->by_ranks;
+  }
+  step->sums = sums;
+  if (!code) code = RunSchedule(task, model, layout, draft, step, &prediction->pipeline, &makespan);
+  RengaFree(&parts);
   RengaFree(&sums);
   RengaCall(code);
   prediction->reduce = makespan - prediction->pipeline;
@@ -270,15 +249,19 @@ static RengaErrorCode PredictPipeline(const SearchTask *task, const SearchModel 
              "a step of %lld micro-batches with %d stages per rank takes too long to simulate: "
              "give a larger -microbatch_size",
              (long long)model->microbatches, layout->chunks);
-  if (!draft->messages || !RengaSearchMaySimulate_Private(model, layout, n)) return RENGA_SUCCESS;
+  if (!draft->messages || !RengaSearchMaySimulate_Private(model, layout, n)) {
+    RengaCall(RengaSearchAddExchanges_Private(task, model, layout, draft->plan, nearest,
+                                              &prediction->pipeline));
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaMalloc(n + 1, &seconds));
   RengaErrorCode code = FindMessageSeconds(task, draft->plan, nearest, n, draft->messages, seconds);
-  const bool sums = layout->chunks > 1 || RengaSearchIsHalved_Private(&layout->schedule);
+  StepParts step = {.messages = seconds};
   double makespan = 0;
-  if (!code && sums)
-    code = SimulateSums(task, model, layout, draft, nearest, seconds, prediction);
+  if (!code && SumsAreSimulated(task, layout))
+    code = SimulateSums(task, model, layout, draft, nearest, &step, prediction);
   else if (!code)
-    code = RunSchedule(task, model, layout, draft, seconds, NULL, &prediction->pipeline, &makespan);
+    code = RunSchedule(task, model, layout, draft, &step, &prediction->pipeline, &makespan);
   RengaFree(&seconds);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -305,6 +288,7 @@ static RengaErrorCode PredictReduce(const SearchTask *task, const SearchModel *m
   for (int s = 0; s < layout->count && task->machine; s++) {
     const SearchStage *stage = &layout->stage[s];
     double seconds;
+    if (RengaSearchFoldsStage_Private(stage)) continue;
     RengaCall(RengaSearchReduceSeconds_Private(task, model, stage, plan, s, nearest, &seconds));
     *most = fmax(*most, seconds - model->backward[stage->begin]);
   }

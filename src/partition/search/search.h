@@ -43,6 +43,7 @@ struct SearchTask {
   int64_t batch;
   double memory;       /* bytes of a device; 0: no bound */
   bool unordered;      /* gradients are added in one buffer */
+  bool by_ranks;       /* ranks move themselves what replicas give each other: nothing hides it */
   SearchShards shards; /* that stages may have; more than the least where memory wants it */
   bool fixes_saved;    /* else stages recompute what there is no room for */
   RengaSaved saved;    /* of all stages, where it is fixed */
@@ -263,6 +264,38 @@ void RengaSearchListRanks_Private(RengaPlan plan, int stage, int rank[]);
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
                                           const SearchLayout *layout, RengaPlan plan,
                                           RengaPlanPrediction *prediction);
+/* ---- levels.c ---- */
+/* The widest level between replicas of two stages that work on the same micro-batch. */
+RengaErrorCode RengaSearchLevelOfMessage_Private(const SearchTask *task, RengaPlan plan, int a,
+                                                 int b, int *level);
+/* The widest level between the replicas of a stage; nearest: if they lay side by side. */
+RengaErrorCode RengaSearchLevelOfStage_Private(const SearchTask *task, RengaPlan plan, int s,
+                                               bool nearest, int *level);
+/* ---- exchanges.c ---- */
+/* Replicas of the stage, or of some stage, add their gradients with each micro-batch. */
+bool RengaSearchFoldsStage_Private(const SearchStage *stage);
+bool RengaSearchFolds_Private(const SearchTask *task, const SearchLayout *layout);
+/* Seconds of a micro-batch, by what they are for and by stage; how many parts they come in. */
+enum {
+  SEARCH_FETCH_FIRST,
+  SEARCH_FETCH_FORWARD,
+  SEARCH_FETCH_AGAIN,
+  SEARCH_FETCH_BACKWARD,
+  SEARCH_FETCH_WEIGHT,
+  SEARCH_FOLD,
+  SEARCH_EXCHANGES
+};
+RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const SearchModel *model,
+                                                const SearchLayout *layout, RengaPlan plan,
+                                                bool nearest, double seconds[], int parts[]);
+void RengaSearchSetExchanges_Private(const SearchLayout *layout, const double seconds[],
+                                     const int parts[], bool apart,
+                                     RengaScheduleDurations *durations);
+/* To what is not simulated: of the stage that takes longest for them, and nothing hides them. */
+RengaErrorCode RengaSearchAddExchanges_Private(const SearchTask *task, const SearchModel *model,
+                                               const SearchLayout *layout, RengaPlan plan,
+                                               bool nearest, double *pipeline);
+/* ---- predict.c ---- */
 /* A layout as a plan, with its messages, so that a step under each schedule and on each placement
    is soon found: the plan says which. */
 typedef struct {

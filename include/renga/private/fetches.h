@@ -1,0 +1,9 @@
+/* What the replicas of a plan's stages give each other, for who predicts a step of it. */
+#pragma once
+#include "renga/private/forecast.h"
+#include "rengapipeline.h"
+
+/* As RengaPipelineForecastStages(); exchange: [stages] */
+RengaErrorCode RengaPipelineForecastExchanges_Private(RengaPipeline pipeline,
+                                                      RengaPipelineMemory memory[],
+                                                      RengaForecastExchange exchange[]);

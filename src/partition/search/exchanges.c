@@ -1,0 +1,94 @@
+/* What the replicas of a stage that share gradients give each other with each micro-batch: its
+   gradients, in a reduce-scatter; where they share parameters the values that it reads, in gathers
+   of which the runtime says the bytes. */
+#include "search.h"
+#include <math.h>
+
+void RengaSearchSetExchanges_Private(const SearchLayout *layout, const double seconds[],
+                                     const int parts[], bool apart,
+                                     RengaScheduleDurations *durations)
+{
+  const double *row = seconds;
+  const int count = layout->count;
+  durations->first = row + SEARCH_FETCH_FIRST * count;
+  durations->fetch[RENGA_ACTION_FORWARD] = row + SEARCH_FETCH_FORWARD * count;
+  durations->fetch[RENGA_ACTION_RECOMPUTE] = row + SEARCH_FETCH_AGAIN * count;
+  durations->fetch[RENGA_ACTION_BACKWARD] = row + SEARCH_FETCH_BACKWARD * count;
+  durations->fetch[RENGA_ACTION_BACKWARD_INPUT] = row + SEARCH_FETCH_BACKWARD * count;
+  durations->fetch[RENGA_ACTION_BACKWARD_WEIGHT] = row + SEARCH_FETCH_WEIGHT * count;
+  durations->fold = row + SEARCH_FOLD * count;
+  durations->parts = parts;
+  durations->apart = apart;
+}
+
+bool RengaSearchFoldsStage_Private(const SearchStage *stage)
+{
+  return stage->shape.shard >= RENGA_SHARD_GRADIENTS && stage->shape.replicas > 1;
+}
+
+bool RengaSearchFolds_Private(const SearchTask *task, const SearchLayout *layout)
+{
+  for (int s = 0; s < layout->count; s++)
+    if (task->machine && RengaSearchFoldsStage_Private(&layout->stage[s])) return true;
+  return false;
+}
+
+/* Half of a sum over replicas, of so many bytes in so many parts. */
+static double HalfSum(const SearchTask *task, int level, int replicas, double bytes, int parts)
+{
+  const double whole = RengaMachineReduceSeconds(task->machine, level, replicas, bytes);
+  const double more = (parts - 1) * RengaMachineReduceSeconds(task->machine, level, replicas, 0);
+  return bytes > 0 ? SEARCH_GATHER * (whole + more) : 0;
+}
+
+/* seconds: [SEARCH_EXCHANGES][stages], zero; parts: [stages] */
+RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const SearchModel *model,
+                                                const SearchLayout *layout, RengaPlan plan,
+                                                bool nearest, double seconds[], int parts[])
+{
+  const int count = layout->count;
+  for (int s = 0; s < count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    const RengaForecastExchange *exchange = &stage->exchange;
+    const double elements = model->elements[stage->end] - model->elements[stage->begin];
+    const double bytes[SEARCH_EXCHANGES] = {
+        [SEARCH_FETCH_FIRST] = (double)exchange->first,
+        [SEARCH_FETCH_FORWARD] = (double)exchange->forward,
+        [SEARCH_FETCH_AGAIN] = (double)exchange->again,
+        [SEARCH_FETCH_BACKWARD] = (double)exchange->backward,
+        [SEARCH_FETCH_WEIGHT] = (double)exchange->weight,
+        [SEARCH_FOLD] = model->listing.bytes[stage->shape.precision].gradient * elements};
+    int level = 0;
+    parts[s] = exchange->buckets > 0 ? exchange->buckets : 1;
+    if (!RengaSearchFoldsStage_Private(stage)) continue;
+    RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
+    for (int e = 0; e < SEARCH_EXCHANGES; e++)
+      seconds[e * count + s] = HalfSum(task, level, stage->shape.replicas, bytes[e], parts[s]);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* To what is not simulated: of the stage that takes longest for them, and nothing hides them. */
+RengaErrorCode RengaSearchAddExchanges_Private(const SearchTask *task, const SearchModel *model,
+                                               const SearchLayout *layout, RengaPlan plan,
+                                               bool nearest, double *pipeline)
+{
+  const int count = layout->count;
+  double *seconds = NULL, most = 0;
+  int *parts = NULL;
+  if (!RengaSearchFolds_Private(task, layout)) return RENGA_SUCCESS;
+  RengaErrorCode code = RengaMalloc(SEARCH_EXCHANGES * count, &seconds);
+  if (!code) code = RengaMalloc(count, &parts);
+  if (!code)
+    code = RengaSearchFindExchanges_Private(task, model, layout, plan, nearest, seconds, parts);
+  for (int s = 0; s < count && !code; s++) {
+    double all = 0;
+    for (int e = SEARCH_FETCH_FORWARD; e < SEARCH_EXCHANGES; e++) all += seconds[e * count + s];
+    most = fmax(most, all * ceil((double)model->microbatches / layout->stage[s].shape.replicas));
+  }
+  RengaFree(&parts);
+  RengaFree(&seconds);
+  RengaCall(code);
+  *pipeline += most;
+  return RENGA_SUCCESS;
+}
