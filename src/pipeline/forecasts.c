@@ -175,7 +175,7 @@ static RengaErrorCode AskRank(Outline *outline, Forecasts forecasts, const Messa
   *exchange =
       (RengaForecastExchange){.buckets = RengaOutlineCountBuckets_Private(outline, stage).shared,
                               .first = chunk.sizes.first_bytes,
-      .forward = chunk.sizes.fetched_bytes[PART_FORWARD],
+                              .forward = chunk.sizes.fetched_bytes[PART_FORWARD],
                               .again = chunk.sizes.fetched_bytes[PART_AGAIN],
                               .backward = chunk.sizes.fetched_bytes[PART_BACKWARD],
                               .weight = chunk.sizes.fetched_bytes[PART_WEIGHT]};
