@@ -22,66 +22,75 @@ static RengaErrorCode KeepWide(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode InsertView(RengaGraph graph, const char *wanted, const RengaTensorSpec *spec,
-                                 RengaValue *value)
+/* Pieces of a value, `repeat` times one for each lane: piece[r * lanes + l]. */
+static RengaErrorCode InsertSplit(LaneMaker *maker, const char *wanted, RengaValue value,
+                                  const RengaSplit *split, RengaValue piece[])
 {
-  char name[LANE_NAME];
-  RengaValue view = RENGA_VALUE_NONE;
-  RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
-  RengaCall(RengaGraphInsertNode(graph, "Reshape", name, NULL, 1, value, 1, spec, &view));
-  *value = view;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode InsertSplit(LaneMaker *maker, const char *wanted, RengaValue value, int axis,
-                                  const RengaSplit *split, int64_t units, RengaValue part[])
-{
-  const int lanes = maker->pass->lanes;
+  const int lanes = maker->pass->lanes, count = (int)split->repeat * lanes;
   RengaGraph graph = maker->pass->graph;
+  const int64_t units = RengaSplitUnits(RengaGraphSpec(graph, value), split);
   RengaAttributes attributes = {0};
   int64_t *extent, first;
   char name[LANE_NAME];
-  RengaCall(RengaGraphScratch(graph, lanes, &extent));
-  for (int l = 0; l < lanes; l++) {
-    RengaLaneUnits(units, l, lanes, &first, &extent[l]);
-    extent[l] *= split->unit;
-    part[l] = RENGA_VALUE_NONE;
+  RengaCall(RengaGraphScratch(graph, count, &extent));
+  for (int p = 0; p < count; p++) {
+    RengaLaneUnits(units, p % lanes, lanes, &first, &extent[p]);
+    extent[p] *= split->unit;
+    piece[p] = RENGA_VALUE_NONE;
   }
   RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
-  RengaErrorCode code = RengaAttributesSetInt(&attributes, "axis", axis);
-  if (!code) code = RengaAttributesSetInts(&attributes, "split", lanes, extent);
+  RengaErrorCode code = RengaAttributesSetInt(&attributes, "axis", split->dim);
+  if (!code) code = RengaAttributesSetInts(&attributes, "split", count, extent);
   if (!code)
-    code = RengaGraphInsertNode(graph, "Split", name, &attributes, 1, &value, lanes, NULL, part);
+    code = RengaGraphInsertNode(graph, "Split", name, &attributes, 1, &value, count, NULL, piece);
   RengaAttributesFree(&attributes);
   RengaCall(code);
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = maker->wide;
   return RENGA_SUCCESS;
 }
 
-/* The parts of a whole value. Units that are interleaved get a dimension of their own. */
+/* A lane puts its pieces together. */
+static RengaErrorCode JoinPieces(LaneMaker *maker, const char *wanted, const RengaSplit *split,
+                                 int lane, const RengaValue piece[], RengaValue *part)
+{
+  const int lanes = maker->pass->lanes, count = (int)split->repeat;
+  RengaGraph graph = maker->pass->graph;
+  RengaAttributes attributes = {0};
+  RengaValue *in;
+  char name[LANE_NAME];
+  RengaCall(RengaGraphScratch(graph, count, &in));
+  for (int r = 0; r < count; r++) in[r] = piece[r * lanes + lane];
+  RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
+  RengaErrorCode code = RengaAttributesSetInt(&attributes, "axis", split->dim);
+  *part = RENGA_VALUE_NONE;
+  if (!code)
+    code = RengaGraphInsertNode(graph, "Concat", name, &attributes, count, in, 1, NULL, part);
+  RengaAttributesFree(&attributes);
+  RengaCall(code);
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = maker->wide;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = 1 + lane;
+  return RENGA_SUCCESS;
+}
+
+/* The parts of a whole value; of interleaved units a lane has several pieces. */
 static RengaErrorCode Cut(LaneMaker *maker, RengaValue value, const RengaSplit *split,
                           RengaValue part[])
 {
   RengaGraph graph = maker->pass->graph;
-  const RengaTensorSpec whole = *RengaGraphSpec(graph, value);
-  const int64_t units = RengaSplitUnits(&whole, split);
-  const bool views = split->repeat > 1;
-  const bool bias = graph->value[value]->kind == RENGA_VALUE_PARAMETER && whole.ndim < 2;
+  const int lanes = maker->pass->lanes;
+  const bool bias =
+      graph->value[value]->kind == RENGA_VALUE_PARAMETER && RengaGraphSpec(graph, value)->ndim < 2;
+  RengaValue *piece;
   char wanted[LANE_NAME];
   snprintf(wanted, sizeof wanted, "%.400s.lanes", graph->value[value]->name);
-  if (views) {
-    RengaTensorSpec apart = whole;
-    apart.ndim++;
-    for (int d = whole.ndim; d > split->dim; d--) apart.dim[d] = whole.dim[d - 1];
-    apart.dim[split->dim] = split->repeat;
-    apart.dim[split->dim + 1] = units * split->unit;
-    RengaCall(InsertView(graph, wanted, &apart, &value));
-  }
-  RengaCall(InsertSplit(maker, wanted, value, split->dim + views, split, units, part));
+  RengaCall(RengaGraphScratch(graph, split->repeat * lanes, &piece));
+  RengaCall(InsertSplit(maker, wanted, value, split, piece));
   if (bias) RengaCall(KeepWide(graph));
-  for (int l = 0; l < maker->pass->lanes && views; l++) {
-    const RengaTensorSpec spec = RengaSplitSpec(&whole, split, l, maker->pass->lanes);
-    RengaCall(InsertView(graph, wanted, &spec, &part[l]));
+  for (int l = 0; l < lanes; l++) {
+    part[l] = piece[l];
+    if (split->repeat == 1) continue;
+    RengaCall(JoinPieces(maker, wanted, split, l, piece, &part[l]));
+    if (bias) RengaCall(KeepWide(graph));
   }
   return RENGA_SUCCESS;
 }

@@ -27,13 +27,12 @@ static bool IsAlong(const RengaSplit *split)
   return split->kind == RENGA_SPLIT_ALONG;
 }
 
-/* No batch is dealt out, nor a state, which one node writes; what is interleaved is cut by a view
-   of one dimension more. */
+/* No batch is dealt out, nor a state, which one node writes. */
 static bool MayCut(RengaGraph graph, RengaValue value, const RengaSplit *split)
 {
   const RengaTensorSpec *spec = RengaGraphSpec(graph, value);
   if (graph->value[value]->kind == RENGA_VALUE_STATE) return false;
-  return spec->dim[split->dim] > 0 && (split->repeat == 1 || spec->ndim < RENGA_MAX_DIM);
+  return spec->dim[split->dim] > 0;
 }
 
 static bool WayFits(const LaneChain *chain, const RengaGraphNode *node, const RengaSplitWay *way,

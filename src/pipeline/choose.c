@@ -14,7 +14,8 @@ static int WantedOfTraining(const Chunk *chunk, int count, RengaValue values[])
   count = AddWanted(count, values, chunk->loss);
   count = AddWanted(count, values, chunk->sample_losses);
   for (int u = 0; u < chunk->uses.count; u++)
-    if (chunk->uses.place[u] >= 0) count = AddWanted(count, values, chunk->uses.row[u].gradient);
+    if (chunk->uses.place[u] != USE_UNWANTED)
+      count = AddWanted(count, values, chunk->uses.row[u].gradient);
   for (int l = 0; l < chunk->gradients.rows.count; l++) {
     count = AddWanted(count, values, chunk->gradients.rows.row[l].gradients);
     count = AddWanted(count, values, chunk->gradients.rows.row[l].numbers);
@@ -65,8 +66,10 @@ static bool DependsOnStageConstants(const Layout *layout, const RengaGraphNode *
   return true;
 }
 
+/* What makes parts of a parameter does not run. */
 static bool NodeIsNeeded(const Layout *layout, const RengaGraphNode *node)
 {
+  if (node->n_in == 1 && node->in[0] >= 0 && layout->chunk->uses.cut[node->in[0]]) return false;
   for (int o = 0; o < node->n_out; o++)
     if (node->out[o] != RENGA_VALUE_NONE && layout->needed[node->out[o]]) return true;
   return false;

@@ -1,5 +1,5 @@
 /* A chunk: its part of the network, differentiated; what it reads, holds and adds up. */
-#include "pipelineimpl.h"
+#include "parts.h"
 #include "renga/private/graph.h"
 
 /* The number of a field among the network's inputs; false for what another stage makes. */
@@ -55,8 +55,8 @@ static RengaErrorCode CheckHeld(const RengaGraphValue *value)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddParameter(Chunk *chunk, RengaValue value, RengaValue whole, int n_uses,
-                                   int number)
+static RengaErrorCode AddParameter(Chunk *chunk, RengaValue value, RengaValue whole,
+                                   const RengaRectangle *part, int n_uses, int number)
 {
   const RengaGraphValue *view = RengaGraphGetValue(chunk->sub, value);
   const int64_t count = RengaTensorSpecCount(&view->spec);
@@ -64,6 +64,7 @@ static RengaErrorCode AddParameter(Chunk *chunk, RengaValue value, RengaValue wh
   chunk->parameter[chunk->n_parameters++] = (Parameter){
       .value = value,
       .whole = whole,
+      .part = *part,
       .name = RengaGraphGetValue(chunk->outline->graph, whole)->name,
       .count = count,
       .stride = RengaChunkStride_Private(chunk, count),
@@ -93,22 +94,54 @@ static RengaErrorCode FindHeld(Chunk *chunk, int here[])
   return RENGA_SUCCESS;
 }
 
+/* Those that lanes of this rank read. */
+static RengaErrorCode AddPartsOf(Chunk *chunk, RengaValue whole, const RengaGraphNode *split,
+                                 const int uses[], int number)
+{
+  for (int o = 0; o < split->n_out; o++) {
+    RengaValue value;
+    RengaRectangle part;
+    RengaCall(RengaChunkGetPart_Private(chunk, split, o, &value, &part));
+    if (chunk->uses.rank[value] == chunk->tensor.rank)
+      RengaCall(AddParameter(chunk, value, whole, &part, uses[value], number + o));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddWholeOf(Chunk *chunk, RengaValue own, RengaValue whole, const int uses[],
+                                 int number)
+{
+  RengaRectangle part;
+  RengaCall(RengaRectangleWhole(&RengaGraphGetValue(chunk->sub, own)->spec, &part));
+  RengaCall(AddParameter(chunk, own, whole, &part, uses[own], number));
+  return RENGA_SUCCESS;
+}
+
+/* Parameters and parts of the network, each of which has a number. */
+static int CountNumbers(const Chunk *chunk, RengaValue whole)
+{
+  const RengaGraphNode *split = RengaOutlinePartsOf_Private(chunk->outline, whole);
+  if (RengaGraphGetValue(chunk->outline->graph, whole)->kind != RENGA_VALUE_PARAMETER) return 0;
+  return split ? split->n_out : 1;
+}
+
 /* uses: [values of the stage] of each parameter. */
 static RengaErrorCode AddHeld(Chunk *chunk, const int here[], const int uses[])
 {
   const int n_values = RengaGraphGetValueCount(chunk->outline->graph);
   int number = 0, held = 0;
   for (RengaValue whole = 0; whole < n_values; whole++)
-    held += here[whole] &&
-            RengaGraphGetValue(chunk->outline->graph, whole)->kind == RENGA_VALUE_PARAMETER;
+    if (here[whole]) held += CountNumbers(chunk, whole);
   RengaCall(RengaRealloc(held + 1, &chunk->parameter));
   for (RengaValue whole = 0; whole < n_values; whole++) {
     const RengaValueKind kind = RengaGraphGetValue(chunk->outline->graph, whole)->kind;
     const RengaValue own = here[whole] - 1;
+    const RengaGraphNode *split = RengaOutlinePartsOf_Private(chunk->outline, whole);
     if (own >= 0 && kind == RENGA_VALUE_PARAMETER)
-      RengaCall(AddParameter(chunk, own, whole, uses[own], number));
+      RengaCall(split ? AddPartsOf(chunk, whole, split, uses, number)
+                      : AddWholeOf(chunk, own, whole, uses, number));
     if (own >= 0 && kind == RENGA_VALUE_STATE) RengaCall(AddState(chunk, own));
-    number += kind == RENGA_VALUE_PARAMETER;
+    number += CountNumbers(chunk, whole);
   }
   return RENGA_SUCCESS;
 }
@@ -141,6 +174,8 @@ static RengaErrorCode MakeGraph(Chunk *chunk)
   const Outline *outline = chunk->outline;
   const RengaPlanStage *row = RengaPlanGetStage(outline->plan, chunk->stage);
   ChunkStates *states = &chunk->states;
+  const RengaParameterUse *use = NULL;
+  int uses = 0;
   RengaCall(RengaMalloc(outline->n_messages + 1, &chunk->link));
   RengaCall(RengaGraphGetSubgraph(outline->graph, row->first, row->last, &chunk->sub));
   if (outline->has_loss)
@@ -149,9 +184,9 @@ static RengaErrorCode MakeGraph(Chunk *chunk)
   RengaCall(RengaGraphGetSeed(chunk->sub, &chunk->seed.value));
   RengaCall(RengaChunkFindSampleLosses_Private(chunk));
   RengaCall(RengaGraphGetStateUpdates(chunk->sub, &states->n_updates, &states->update));
-  if (outline->has_loss)
-    RengaCall(RengaGraphGetParameterUses(chunk->sub, &chunk->uses.count, &chunk->uses.row));
-  RengaCall(RengaMalloc(chunk->uses.count + 1, &chunk->uses.place));
+  if (outline->has_loss) RengaCall(RengaGraphGetParameterUses(chunk->sub, &uses, &use));
+  RengaCall(RengaChunkMarkParts_Private(chunk));
+  RengaCall(RengaChunkListUses_Private(chunk, uses, use));
   return RENGA_SUCCESS;
 }
 
@@ -194,7 +229,10 @@ static void FreeLists(Chunk *chunk)
   RengaFree(&chunk->field);
   RengaFree(&chunk->parameter);
   RengaFree(&chunk->sum);
+  RengaFree(&chunk->uses.row);
   RengaFree(&chunk->uses.place);
+  RengaFree(&chunk->uses.cut);
+  RengaFree(&chunk->uses.rank);
   RengaFree(&chunk->states.value);
   RengaFree(&chunk->states.offset);
   RengaFree(&chunk->holds);

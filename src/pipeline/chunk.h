@@ -28,7 +28,8 @@ typedef struct {
   int n_batches;
   int64_t *batch; /* [n_batches] samples of each batch that may come; the first is the plan's */
   bool has_loss;
-  int n_parameters; /* of the network */
+  int n_parameters; /* of the network, and parts of such (parts.c) */
+  int *parts;       /* [values of the network] 1 + node that makes its parts; 0: it is whole */
   int n_messages;
   RengaMessage *message;
   int n_schedules;
@@ -83,7 +84,8 @@ typedef enum {
    further uses follow each other elsewhere, each padded to `stride`. */
 typedef struct {
   RengaValue value, whole; /* in the chunk's graph, in the network */
-  const char *name;
+  const char *name;        /* in the network */
+  RengaRectangle part;     /* of it, that this is */
   int64_t count, stride;
   int64_t place, gradient, further;
   bool sparse;      /* its gradient is a list of rows (rows.c), and has no place in a buffer */
@@ -97,10 +99,13 @@ typedef struct {
 } Parameter;
 
 /* Uses of parameters that have a gradient. */
+enum { USE_UNWANTED = -1, USE_ELSEWHERE = -2 /* another rank of the tensor group has the part */ };
 typedef struct {
   int count;
-  const RengaParameterUse *row; /* lent by the chunk's graph */
-  int64_t *place;               /* [count] element of a gradient buffer; -1: not wanted */
+  RengaParameterUse *row; /* [count] in the order of their nodes */
+  int64_t *place;         /* [count] element of a gradient buffer, or one of the above */
+  bool *cut;              /* [values of sub] parameters that are there in parts (parts.c) */
+  int *rank;              /* [values of sub] of the tensor group, that has it: of parts */
 } ParameterUses;
 
 /* A scalar that is summed over the whole batch before the first forward. */
@@ -387,6 +392,13 @@ typedef struct {
   int done;              /* exchanges of the running action */
   RengaErrorCode lost;   /* messages of one were left under way */
 } TensorGroup;
+
+static inline int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane)
+{
+  int rank = (int)((int64_t)lane * tensor->size / tensor->lanes);
+  while ((int64_t)(rank + 1) * tensor->lanes / tensor->size <= lane) rank++;
+  return rank;
+}
 
 /* Messages of one tied parameter. */
 typedef struct {

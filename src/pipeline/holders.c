@@ -50,7 +50,8 @@ static RengaErrorCode ChooseOwners(Chunk *chunk)
     Parameter *parameter = &chunk->parameter[p];
     if (!IsHeldFirstHere(chunk, p)) continue;
     load[heap[0]] += parameter->count;
-    parameter->owner = heap[0] == chunk->replica && RengaChunkSpeaks_Private(chunk);
+    parameter->owner = heap[0] == chunk->replica &&
+                       (RengaChunkSpeaks_Private(chunk) || chunk->outline->parts[parameter->whole]);
     SiftDown(chunk->replicas, heap, load);
   }
   RengaFree(&heap);
@@ -127,7 +128,8 @@ static RengaErrorCode CountHolders(Chunk *chunk, int stage, const int index[])
 static RengaErrorCode FindHolders(Chunk *chunk, int index[], bool shares[])
 {
   for (int v = 0; v < RengaGraphGetValueCount(chunk->outline->graph); v++) index[v] = -1;
-  for (int p = 0; p < chunk->n_parameters; p++) index[chunk->parameter[p].whole] = p;
+  for (int p = 0; p < chunk->n_parameters; p++) /* parts have no holders elsewhere */
+    if (!chunk->outline->parts[chunk->parameter[p].whole]) index[chunk->parameter[p].whole] = p;
   MarkHolders(chunk, index, shares);
   for (int p = 0; p < chunk->n_parameters; p++)
     *StageHolds(chunk, p, chunk->stage) = 1 + chunk->parameter[p].n_uses;

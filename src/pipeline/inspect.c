@@ -1,5 +1,6 @@
 /* What the outside may see of a run: gradients, norm, step number, memory. */
-#include "pipelineimpl.h"
+#include "parts.h"
+#include "renga/private/holdings.h"
 #include <string.h>
 
 /* Tags after those of messages and tied parameters. */
@@ -100,6 +101,90 @@ static RengaErrorCode BringParts(RengaPipeline pipeline, const GradientHere *her
   return RENGA_SUCCESS;
 }
 
+/* Collective: of a parameter that is whole. */
+static RengaErrorCode BringWhole(RengaPipeline pipeline, const char *parameter, float *buffer,
+                                 bool *found)
+{
+  GradientPart mine = {0}, *all = NULL;
+  const GradientHere here = FindGradient(pipeline, parameter, &mine);
+  RengaErrorCode code =
+      RengaErrorAgree(pipeline->hdr.comm, RengaMalloc(RengaCommGetSize(pipeline->rank.all), &all));
+  if (!code) code = BringParts(pipeline, &here, &mine, all, buffer, found);
+  RengaFree(&all);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* What this rank has of the gradient of a parameter in parts, and answers for. */
+static RengaErrorCode ListGradientParts(RengaPipeline pipeline, RengaValue whole,
+                                        RengaPersistent row[], int *count)
+{
+  *count = 0;
+  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
+    const Chunk *chunk = &pipeline->rank.chunk[c];
+    for (int p = 0; p < chunk->n_parameters && chunk->gradients.valid; p++) {
+      const Parameter *parameter = &chunk->parameter[p];
+      RengaRectangle part[RENGA_RANGE_RECTANGLES];
+      int parts;
+      const bool share = parameter->sharded;
+      if (parameter->whole != whole || !parameter->trained || !(parameter->owner || share))
+        continue;
+      char *data = RengaChunkShareOf_Private(chunk, parameter, ROLE_GRADIENT).data;
+      RengaCall(RengaChunkCutParts_Private(chunk, parameter, share ? ROLE_MOMENT : ROLE_GRADIENT,
+                                           &parts, part));
+      for (int i = 0; i < parts; i++) {
+        row[*count] = (RengaPersistent){.name = parameter->name,
+                                        .spec = RengaGraphGetValue(pipeline->graph, whole)->spec,
+                                        .part = part[i],
+                                        .data = data,
+                                        .owner = true};
+        data += RengaPersistentGetBytes(&row[(*count)++]);
+      }
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeGradientBlock(void *user, int tensor, int64_t first, int64_t bytes,
+                                        const void *data)
+{
+  (void)tensor;
+  memcpy((char *)user + first, data, (size_t)bytes);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BringRows(RengaPipeline pipeline, int count, const RengaPersistent row[],
+                                float *buffer, bool *found)
+{
+  const RengaBringing bringing = {.taker = 0, .take = TakeGradientBlock, .user = buffer};
+  RengaHoldings holdings;
+  bool lost = false;
+  RengaCall(RengaHoldingsCreate(pipeline->rank.all, count, row, NULL, &holdings));
+  *found = holdings.n_tensors > 0;
+  const RengaErrorCode code = RengaErrorAgree(
+      pipeline->hdr.comm, RengaHoldingsBring(&holdings, pipeline->device, &bringing, &lost));
+  RengaHoldingsFree(&holdings);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Collective. */
+static RengaErrorCode BringGradientOfParts(RengaPipeline pipeline, RengaValue whole, float *buffer,
+                                           bool *found)
+{
+  int most = 0, count = 0;
+  RengaPersistent *row = NULL;
+  for (int c = 0; c < pipeline->rank.n_chunks; c++)
+    most += pipeline->rank.chunk[c].n_parameters * RENGA_RANGE_RECTANGLES;
+  RengaErrorCode code = RengaMalloc(most + 1, &row);
+  if (!code) code = ListGradientParts(pipeline, whole, row, &count);
+  code = RengaErrorAgree(pipeline->hdr.comm, code);
+  if (!code) code = BringRows(pipeline, count, row, buffer, found);
+  RengaFree(&row);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaPipelineGetGradient - the gradient of the last step's batch with respect to a parameter
 
@@ -125,18 +210,14 @@ RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *para
 {
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCheckPointer(parameter);
-  GradientPart mine = {0}, *all = NULL;
-  const GradientHere here = FindGradient(pipeline, parameter, &mine);
   const int rank = RengaCommGetRank(pipeline->rank.all);
+  const RengaValue whole = RengaGraphFindValue(pipeline->graph, parameter);
   bool found = false;
-  RengaErrorCode code =
-      RengaErrorAgree(pipeline->hdr.comm, RengaMalloc(RengaCommGetSize(pipeline->rank.all), &all));
-  if (!code) code = BringParts(pipeline, &here, &mine, all, buffer, &found);
-  RengaFree(&all);
-  RengaCall(code);
+  RengaCall(whole >= 0 && pipeline->outline.parts[whole]
+                ? BringGradientOfParts(pipeline, whole, buffer, &found)
+                : BringWhole(pipeline, parameter, buffer, &found));
   RengaCheck(found, pipeline->hdr.comm, RENGA_ERR_ARGUMENT,
              "there is no gradient of %s: no such parameter, frozen, or no step yet", parameter);
-  const RengaValue whole = RengaGraphFindValue(pipeline->graph, parameter);
   const int64_t count = RengaTensorSpecCount(&RengaGraphGetValue(pipeline->graph, whole)->spec);
   for (int64_t i = 0; rank == 0 && i < count; i++)
     buffer[i] = (float)((double)buffer[i] / pipeline->rank.scaled);

@@ -119,9 +119,7 @@ static inline int LayoutOwner(const Layout *layout, int node)
   if (tensor->size == 1 || lane < 0 || layout->constant[node] ||
       layout->program->kind == PROGRAM_PROLOGUE)
     return RENGA_TENSOR_ALL;
-  int rank = (int)((int64_t)lane * tensor->size / tensor->lanes);
-  while ((int64_t)(rank + 1) * tensor->lanes / tensor->size <= lane) rank++;
-  return rank;
+  return RengaTensorRankOf_Private(tensor, lane);
 }
 static inline bool LayoutIsElsewhere(const Layout *layout, int node)
 {

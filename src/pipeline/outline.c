@@ -1,5 +1,5 @@
 /* What network and plan say of a run, the same on all ranks: nothing of it needs a rank. */
-#include "pipelineimpl.h"
+#include "parts.h"
 
 /* Where nothing is said of buckets. Each has work memory of its own, of a piece or two. */
 enum { BUCKET_SIZE = 4 << 20, BUCKETS_ENOUGH = 16 };
@@ -102,8 +102,7 @@ static RengaErrorCode ReadOutline(RengaPipeline pipeline, Outline *outline)
   RengaCall(ListBatches(pipeline, outline));
   RengaCall(RengaGraphGetLoss(pipeline->graph, &loss));
   outline->has_loss = loss != RENGA_VALUE_NONE;
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(pipeline->graph); v++)
-    outline->n_parameters += RengaGraphGetValue(pipeline->graph, v)->kind == RENGA_VALUE_PARAMETER;
+  RengaCall(RengaOutlineFindParts_Private(outline));
   RengaCall(RengaPlanGetMessages(pipeline->plan, pipeline->graph, &outline->n_messages,
                                  &outline->message));
   RengaCall(RengaOutlineMarkRows_Private(outline));
@@ -135,6 +134,7 @@ RengaErrorCode RengaOutlineFree_Private(Outline *outline)
   RengaFree(&outline->message);
   RengaFree(&outline->batch);
   RengaFree(&outline->tables);
+  RengaFree(&outline->parts);
   RengaFree(&outline->buckets);
   *outline = (Outline){0};
   RengaCall(code);

@@ -71,7 +71,8 @@ static void PlaceUses(Chunk *chunk, int known[], int seen[])
       known[chunk->parameter[p].value] = 1 + p;
   for (int u = 0; u < chunk->uses.count; u++) {
     const int p = known[chunk->uses.row[u].parameter] - 1;
-    chunk->uses.place[u] = -1;
+    const bool part = chunk->uses.rank[chunk->uses.row[u].parameter] != chunk->tensor.rank;
+    chunk->uses.place[u] = part ? USE_ELSEWHERE : USE_UNWANTED;
     if (p < 0) continue;
     const Parameter *parameter = &chunk->parameter[p];
     chunk->uses.place[u] =

@@ -1,5 +1,5 @@
 /* Tensors that live across steps: their first values and their list. */
-#include "pipelineimpl.h"
+#include "parts.h"
 #include "renga/private/rectangle.h"
 #include <string.h>
 
@@ -93,15 +93,17 @@ static RengaErrorCode AppendPersistent(Persistents *list, const char *name, cons
 
 /* The parts of the whole that a replica has of a parameter in a role, which its vector has one
    after the other. */
-static RengaErrorCode CutParts(const Chunk *chunk, const Parameter *parameter, ParameterRole role,
-                               const RengaTensorSpec *spec, int *count, RengaRectangle part[])
+RengaErrorCode RengaChunkCutParts_Private(const Chunk *chunk, const Parameter *parameter,
+                                          ParameterRole role, int *count, RengaRectangle part[])
 {
+  const RengaTensorSpec *spec = &RengaGraphGetValue(chunk->sub, parameter->value)->spec;
   *count = 1;
-  if (RengaChunkHoldsShare_Private(chunk, parameter, role))
-    RengaCall(RengaRectanglesOfRange(spec, parameter->from, parameter->to - parameter->from, count,
-                                     part));
-  else
-    RengaCall(RengaRectangleWhole(spec, part));
+  part[0] = parameter->part;
+  if (!RengaChunkHoldsShare_Private(chunk, parameter, role)) return RENGA_SUCCESS;
+  RengaCall(
+      RengaRectanglesOfRange(spec, parameter->from, parameter->to - parameter->from, count, part));
+  for (int i = 0; i < *count; i++)
+    for (int d = 0; d < spec->ndim; d++) part[i].start[d] += parameter->part.start[d];
   return RENGA_SUCCESS;
 }
 
@@ -113,13 +115,13 @@ static RengaErrorCode AppendRole(Rank *rank, const Chunk *chunk, const Parameter
   RengaRectangle part[RENGA_RANGE_RECTANGLES];
   int count;
   const RengaVector vector = RengaChunkVectorOf_Private(chunk, parameter, role);
-  RengaPersistent row = {.spec = RengaGraphGetValue(chunk->sub, parameter->value)->spec,
+  RengaPersistent row = {.spec = RengaGraphGetValue(chunk->outline->graph, parameter->whole)->spec,
                          .data = vector.data,
                          .host = role >= ROLE_MOMENT && chunk->updates.offload.host,
                          .owner = parameter->owner ||
                                   RengaChunkHoldsShare_Private(chunk, parameter, role)};
   row.spec.type = vector.type;
-  RengaCall(CutParts(chunk, parameter, role, &row.spec, &count, part));
+  RengaCall(RengaChunkCutParts_Private(chunk, parameter, role, &count, part));
   for (int i = 0; i < count; i++) {
     row.part = part[i];
     RengaCall(AppendPersistent(&rank->persistents, parameter->name,

@@ -16,17 +16,32 @@ static void ExchangeValue(Layout *layout, RengaValue value, int reader)
   if (owner != RENGA_TENSOR_ALL && owner != reader) layout->exchanged[value] = true;
 }
 
+/* The gradient of a part stays where the part is. own: [values] zeros. */
+static void MarkGradientsOfParts(const Chunk *chunk, bool own[])
+{
+  for (int u = 0; u < chunk->uses.count; u++) {
+    const RengaParameterUse *use = &chunk->uses.row[u];
+    own[use->gradient] =
+        RengaGraphGetValue(chunk->sub, use->parameter)->kind != RENGA_VALUE_PARAMETER;
+  }
+}
+
 /* Once it is known which nodes run in which part. */
 RengaErrorCode RengaLayoutFindExchanged_Private(Layout *layout)
 {
   int count;
-  RengaValue *wanted;
+  RengaValue *wanted = NULL;
+  bool *own;
   if (layout->chunk->tensor.size == 1) return RENGA_SUCCESS;
   RengaCall(RengaLayoutWanted_Private(layout, &count, NULL));
-  RengaCall(RengaMalloc(count + 1, &wanted));
-  const RengaErrorCode code = RengaLayoutWanted_Private(layout, &count, wanted);
-  for (int i = 0; i < count && !code; i++) ExchangeValue(layout, wanted[i], RENGA_TENSOR_ALL);
+  RengaCall(RengaMalloc(layout->n_values + 1, &own));
+  MarkGradientsOfParts(layout->chunk, own);
+  RengaErrorCode code = RengaMalloc(count + 1, &wanted);
+  if (!code) code = RengaLayoutWanted_Private(layout, &count, wanted);
+  for (int i = 0; i < count && !code; i++)
+    if (!own[wanted[i]]) ExchangeValue(layout, wanted[i], RENGA_TENSOR_ALL);
   RengaFree(&wanted);
+  RengaFree(&own);
   RengaCall(code);
   for (int n = 0; n < layout->n_nodes; n++) {
     const RengaGraphNode *node = LayoutNode(layout, n);

@@ -51,7 +51,8 @@ says "$digest"
 accepts 1 train -graph "$heads" $small -graph_lanes 3 -steps 6
 digest=$(grep "parameter digest 0x" out)
 accepts 2 train -graph "$heads" $small -graph_lanes 3 -steps 2 -checkpoint_dir c -partition_tensor 2
-accepts 2 train -graph "$heads" $small -steps 4 -checkpoint_dir c -resume -partition_replicas 2
+accepts 2 train -graph "$heads" $small -steps 3 -checkpoint_dir c -resume -partition_replicas 2 -pipeline_shard optimizer
+accepts 2 train -graph "$heads" $small -steps 4 -checkpoint_dir c -resume -partition_type even -partition_replicas 2 -pipeline_shard parameters
 accepts 4 train -graph "$heads" $small -steps 6 -checkpoint_dir c -resume -partition_stages 2 -partition_tensor 2
 says "$digest"
 

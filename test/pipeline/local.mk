@@ -4,9 +4,10 @@ TESTS += %D%/again %D%/chunks %D%/far %D%/forecast %D%/gradient %D%/groups %D%/h
   %D%/refuse %D%/replicas %D%/saved %D%/segments %D%/settings %D%/stall.sh %D%/storage %D%/together
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
-check_PROGRAMS += %D%/rows
-TESTS += %D%/rows
+check_PROGRAMS += %D%/rows %D%/tensor
+TESTS += %D%/rows %D%/tensor
 %C%_rows_SOURCES = %D%/rows.c
+%C%_tensor_SOURCES = %D%/tensor.c
 %C%_chunks_SOURCES = %D%/chunks.c
 %C%_far_SOURCES = %D%/far.c
 %C%_forecast_SOURCES = %D%/forecast.c
