@@ -62,7 +62,8 @@ void RengaFaultMeet(const char *action, int stage, int64_t microbatch)
   if (RengaFaultCount(RENGA_FAULT_STOP)) EndHere(SIGSTOP, action, stage, microbatch);
 }
 
-static RengaErrorCode ReadFault(const char *text, RengaFaultKind kind, const char *number, int rank)
+static RengaErrorCode ReadFault(const char *text, RengaFaultKind kind, const char *number, int rank,
+                                int ranks)
 {
   char *end = NULL, *last = NULL;
   errno = 0;
@@ -74,6 +75,9 @@ static RengaErrorCode ReadFault(const char *text, RengaFaultKind kind, const cha
              "RENGA_FAULT=%s: behind %s: a number, 0 to count, and a rank where only one is meant, "
              "as in %s:17:1",
              text, fault_names[kind], fault_names[kind]);
+  RengaCheck(only >= 0 && only < ranks, MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "RENGA_FAULT=%s: there is no rank %lld: give one of 0 to %d, or none for all of them",
+             text, only, ranks - 1);
   fault_asked.rank = rank;
   fault_asked.reports = n == 0 && only == rank;
   fault_asked.kind = kind;
@@ -81,14 +85,14 @@ static RengaErrorCode ReadFault(const char *text, RengaFaultKind kind, const cha
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaFaultReadEnvironment(int rank)
+RengaErrorCode RengaFaultReadEnvironment(int rank, int ranks)
 {
   const char *text = getenv("RENGA_FAULT");
   if (!text || !*text) return RENGA_SUCCESS;
   for (int k = 0; k < RENGA_FAULT_KINDS; k++) {
     const size_t length = strlen(fault_names[k]);
     if (strncmp(fault_names[k], text, length) != 0 || text[length] != ':') continue;
-    RengaCall(ReadFault(text, (RengaFaultKind)k, text + length + 1, rank));
+    RengaCall(ReadFault(text, (RengaFaultKind)k, text + length + 1, rank, ranks));
     return RENGA_SUCCESS;
   }
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_OPTION,

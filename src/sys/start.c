@@ -349,11 +349,12 @@ RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
   char *problems = NULL;
   bool view, logs, shows_trace;
   const char *trace;
-  int rank;
+  int rank, ranks;
   RengaErrorCode code = RENGA_SUCCESS;
   start.help = help;
   RengaCallMPI(MPI_Comm_rank(start.comm, &rank));
-  RengaCall(RengaErrorAgree(start.comm, RengaFaultReadEnvironment(rank)));
+  RengaCallMPI(MPI_Comm_size(start.comm, &ranks));
+  RengaCall(RengaErrorAgree(start.comm, RengaFaultReadEnvironment(rank, ranks)));
   RengaCall(RengaOptionsParse(start.comm, argc, argv, &problems));
   RengaCall(RengaOptionsGetBool("error_trace", &shows_trace, NULL));
   RengaErrorShowTrace(shows_trace);

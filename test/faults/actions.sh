@@ -27,6 +27,7 @@ layout() {
   7) ranks=4 options="$both -pipeline_shard parameters" ;;
   8) ranks=4 options="$both -pipeline_schedule zb-h1 -pipeline_buckets 2" ;;
   9) ranks=4 options="$both -pipeline_schedule interleaved -checkpoint_async" ;;
+  10) ranks=2 options="$two -pipeline_recompute full -pipeline_schedule gpipe" ;;
   *) return 1 ;;
   esac
 }
@@ -104,7 +105,7 @@ later() {
 }
 
 # What is no fault is not passed over.
-for wrong_fault in "kil:3" "kill:x" "stop:-1:1" "message:3:"; do
+for wrong_fault in "kil:3" "kill:x" "stop:-1:1" "message:3:" "kill:5:99" "stop:5:2" "kill:5:-1"; do
   export RENGA_FAULT="$wrong_fault"
   refuses 2 "RENGA_FAULT=$wrong_fault: " train -graph $mlp -data synthetic -batch_size 4 -steps 1
 done

@@ -23,9 +23,9 @@ void RengaFaultSet(RengaFaultKind kind, int64_t n);
 /* Events since RengaFaultSet. */
 int64_t RengaFaultGetCount(RengaFaultKind kind);
 /* RENGA_FAULT=KIND:N in the environment of a program does what RengaFaultSet does: allocation:17;
-   allocation:17:1 on rank 1 only. With N = 0 none fails, and RengaFaultReport says how many there
-   were on this rank. */
-RengaErrorCode RengaFaultReadEnvironment(int rank);
+   allocation:17:1 on rank 1 of so many only. With N = 0 none fails, and RengaFaultReport says how
+   many there were on this rank. */
+RengaErrorCode RengaFaultReadEnvironment(int rank, int ranks);
 void RengaFaultReport(void);
 
 extern atomic_bool RengaFaultsAreCounted;
