@@ -182,19 +182,22 @@ RengaErrorCode RengaPartitionTakeGiven_Private(RengaPartition partition)
 }
 
 /* A rank of a plain computer with nothing else known: only what is compared counts. */
-static RengaErrorCode DescribePlain(RengaMachine machine, int ranks)
+static RengaErrorCode DescribePlain(RengaMachine machine, int ranks, bool any_type)
 {
-  const RengaMachineDevice device = {.name = "plain rank",
-                                     .memory = (int64_t)1 << 50,
-                                     .matrix_rate = 64e9,
-                                     .vector_rate = 8e9,
-                                     .memory_bandwidth = 10e9,
-                                     .matrix_efficiency = 0.8,
-                                     .vector_efficiency = 0.5,
-                                     .bandwidth_efficiency = 0.8,
-                                     .launch = 1e-6};
+  RengaMachineDevice device = {.name = "plain rank",
+                               .memory = (int64_t)1 << 50,
+                               .matrix_rate = 64e9,
+                               .vector_rate = 8e9,
+                               .memory_bandwidth = 10e9,
+                               .matrix_efficiency = 0.8,
+                               .vector_efficiency = 0.5,
+                               .bandwidth_efficiency = 0.8,
+                               .launch = 1e-6};
   const RengaMachineLevel level = {
       .name = "node", .devices = ranks, .latency = 2e-6, .bandwidth = 4e9};
+  if (any_type)
+    device.matrix_rate_float64 = device.matrix_rate_bfloat16 = device.matrix_rate_float16 =
+        device.matrix_rate_tf32 = device.matrix_rate;
   RengaCall(RengaMachineSetDevice(machine, &device));
   RengaCall(RengaMachineSetLevels(machine, 1, &level));
   return RENGA_SUCCESS;
@@ -207,13 +210,13 @@ static RengaErrorCode ChooseProfile(RengaPartition partition, int ranks, Partiti
   const char *type = RENGA_PROFILE_MEASURED;
   RengaProfile own = partition->own.profile;
   RengaMachine machine;
-  const bool here = ranks <= RengaCommGetSize(partition->hdr.owner);
+  const bool here = !partition->own.plain && ranks <= RengaCommGetSize(partition->hdr.owner);
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   if (own) RengaCall(RengaProfileGetType(own, &type));
-  const bool model = !machine && !here && !partition->own.type_given;
+  const bool model = !machine && !here && (partition->own.plain || !partition->own.type_given);
   if (!machine && (!here || strcmp(type, RENGA_PROFILE_MEASURED) != 0)) {
     RengaCall(RengaMachineCreate(partition->hdr.owner, &costs->plain));
-    RengaCall(DescribePlain(costs->plain, ranks));
+    RengaCall(DescribePlain(costs->plain, ranks, partition->own.plain));
     machine = costs->plain;
   }
   costs->profile = own;

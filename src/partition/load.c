@@ -88,7 +88,7 @@ static RengaErrorCode HasCosts(RengaPartition partition, RengaPlan file, bool *c
 }
 
 /* Without costs: the memory alone. */
-static RengaErrorCode ForecastLoaded(RengaPartition partition, RengaPlan plan)
+RengaErrorCode RengaPartitionForecast_Private(RengaPartition partition, RengaPlan plan)
 {
   const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
   const int count = RengaPlanGetStageCount(plan);
@@ -137,7 +137,7 @@ static RengaErrorCode JudgeFile(RengaPartition partition, int ranks, RengaPlan f
     RengaCall(RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan));
   } else {
     RengaCall(RengaSearchCopyPlan_Private(partition->graph, file, plan));
-    RengaCall(ForecastLoaded(partition, plan));
+    RengaCall(RengaPartitionForecast_Private(partition, plan));
   }
   RengaCall(RengaPartitionCheckMemory_Private(partition, partition->load,
                                               "plan again for this machine", plan));

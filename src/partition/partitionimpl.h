@@ -29,6 +29,7 @@ typedef struct {
   RengaMachine machine;   /* NULL: none is named */
   RengaProfile profile;   /* NULL: the options were not read */
   bool type_given;        /* of the profile, by an option */
+  bool plain;             /* costs are of ranks that nothing is known of */
 } PartitionOwn;
 
 struct _p_RengaPartition {
@@ -103,3 +104,5 @@ RengaErrorCode RengaPartitionAdopt_Private(void *partition, const void *rule);
 
 /* load.c: the plan of -plan_load, checked. */
 RengaErrorCode RengaPartitionLoad_Private(RengaPartition partition, int ranks, RengaPlan plan);
+/* What the stages of a plan take, as the runtime says. */
+RengaErrorCode RengaPartitionForecast_Private(RengaPartition partition, RengaPlan plan);

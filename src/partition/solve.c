@@ -2,6 +2,7 @@
    then the type's plan, or its cuts, or the plan of a file. */
 #include "partitionimpl.h"
 #include "search/search.h"
+#include "renga/private/schedule.h"
 #include "renga/private/settings.h"
 #include "rengacomm.h"
 #include "rengaschedule.h"
@@ -266,21 +267,28 @@ static void AdviseChunks(RengaPartition partition, int64_t microbatch, size_t si
              partition->microbatch ? "" : " (an eighth of the batch, as none is given)");
 }
 
-/* Several chunks per rank, or shared gradients, with costs: what the cuts take is predicted as that
-   of a plan that is there already. */
+/* What the cuts take, and what their stages make again, as of a plan that is there already. */
+static RengaErrorCode WeighSettled(RengaPartition partition, int ranks, int64_t batch,
+                                   int64_t microbatch, RengaPlan plan)
+{
+  RengaPlan cut = NULL;
+  RengaCall(RengaPlanCreate(partition->hdr.owner, &cut));
+  RengaErrorCode code = CutStages(partition, ranks, batch, microbatch, cut);
+  const RengaSearchWish wish = {.given = cut, .spares = true};
+  if (!code) code = RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan);
+  RengaPlanDestroy(&cut);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Several chunks per rank, or shared gradients, with costs. */
 static RengaErrorCode PredictChunks(RengaPartition partition, int ranks, int64_t batch,
                                     int64_t microbatch, RengaPlan plan)
 {
-  RengaPlan cut = NULL;
   char advice[128];
   AdviseChunks(partition, microbatch, sizeof advice, advice);
-  RengaCall(RengaPlanCreate(partition->hdr.owner, &cut));
-  RengaErrorCode code = CutStages(partition, ranks, batch, microbatch, cut);
-  const RengaSearchWish wish = {.given = cut};
-  if (!code) code = RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan);
-  if (!code) code = RengaPartitionCheckMemory_Private(partition, "the plan", advice, plan);
-  RengaPlanDestroy(&cut);
-  RengaCall(code);
+  RengaCall(WeighSettled(partition, ranks, batch, microbatch, plan));
+  RengaCall(RengaPartitionCheckMemory_Private(partition, "the plan", advice, plan));
   return RENGA_SUCCESS;
 }
 
@@ -322,6 +330,78 @@ static RengaErrorCode PredictCuts(RengaPartition partition, int ranks, int64_t b
   return RENGA_SUCCESS;
 }
 
+/* The memory of the fullest rank of a plan that was forecast. */
+static RengaErrorCode FindMostOfRank(RengaPlan plan, double *most)
+{
+  *most = 0;
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
+    int64_t bytes = 0;
+    RengaCall(RengaPlanGetDeviceMemory(plan, s, &bytes));
+    if ((double)bytes > *most) *most = (double)bytes;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Stages of the cuts are to recompute, or do not fit and may. */
+static RengaErrorCode MustSpare(RengaPartition partition, RengaPlan cut, bool *must)
+{
+  RengaSaved saved;
+  RengaSettings settings;
+  const char *schedule;
+  double memory = 0, most = 0;
+  *must = false;
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  const bool fixed = RengaSettingsFindSaved_Private(settings, &saved);
+  RengaCall(RengaPartitionMemoryBound_Private(partition, &memory));
+  RengaCall(RengaSettingsGetSchedule(settings, &schedule));
+  if (schedule && RengaScheduleIsOutside_Private(schedule)) return RENGA_SUCCESS;
+  *must = fixed && saved == RENGA_SAVED_RECOMPUTE;
+  if (fixed || memory <= 0) return RENGA_SUCCESS;
+  RengaCall(RengaPartitionForecast_Private(partition, cut));
+  RengaCall(FindMostOfRank(cut, &most));
+  *must = most > memory;
+  return RENGA_SUCCESS;
+}
+
+/* The cuts with what their stages make again, by the work of plain ranks: nothing is measured for
+   it. Where that does not fit either the plan stays, and who runs it says so. */
+static RengaErrorCode SpareByWork(RengaPartition partition, int ranks, int64_t batch,
+                                  int64_t microbatch, RengaPlan plan)
+{
+  RengaPlan made = NULL;
+  double memory = 0, most = 0;
+  RengaCall(RengaPlanCreate(partition->hdr.owner, &made));
+  partition->own.plain = true;
+  RengaErrorCode code = WeighSettled(partition, ranks, batch, microbatch, made);
+  partition->own.plain = false;
+  if (!code) code = RengaPartitionMemoryBound_Private(partition, &memory);
+  if (!code) code = FindMostOfRank(made, &most);
+  if (!code && (memory <= 0 || most <= memory))
+    code = RengaSearchCopyPlan_Private(partition->graph, made, plan);
+  RengaPlanDestroy(&made);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Without costs. */
+static RengaErrorCode CutAlone(RengaPartition partition, int ranks, int64_t batch,
+                               int64_t microbatch, int chunks, RengaPlan plan)
+{
+  bool must = false;
+  RengaCheck(!partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
+             "-partition_leaves %s: type %s does not know which is faster without costs: give "
+             "-reduction_leaf, or -machine_file",
+             partition->leaves, partition->hdr.type_name);
+  RengaCall(CutStages(partition, ranks, batch, microbatch, plan));
+  RengaCall(RengaErrorAgree(partition->hdr.comm, MustSpare(partition, plan, &must)));
+  if (must) {
+    RengaCall(SpareByWork(partition, ranks, batch, microbatch, plan));
+    if (chunks > 1) RengaCall(PlaceStages(partition, plan));
+  }
+  RengaCall(ExplainCuts(chunks, plan));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan plan)
 {
   int64_t batch, microbatch;
@@ -343,12 +423,7 @@ static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan pl
   } else if (machine || partition->profile) { /* else a plan that only cuts has no prediction */
     RengaCall(PredictCuts(partition, ranks, batch, microbatch, plan));
   } else {
-    RengaCheck(!partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
-               "-partition_leaves %s: type %s does not know which is faster without costs: give "
-               "-reduction_leaf, or -machine_file",
-               partition->leaves, partition->hdr.type_name);
-    RengaCall(CutStages(partition, ranks, batch, microbatch, plan));
-    RengaCall(ExplainCuts(chunks, plan));
+    RengaCall(CutAlone(partition, ranks, batch, microbatch, chunks, plan));
   }
   return RENGA_SUCCESS;
 }

@@ -122,21 +122,16 @@ static RengaErrorCode CheckOffloadedTensors(RengaPipeline pipeline)
 /* What settings and plan say of recomputation. */
 static RengaErrorCode CheckRecomputation(RengaPipeline pipeline)
 {
-  const char *const *names;
   RengaSaved wanted;
-  int kept;
   if (!RengaSettingsFindSaved_Private(pipeline->settings, &wanted)) return RENGA_SUCCESS;
   if (wanted == RENGA_SAVED_OFFLOAD) return CheckOffloadedTensors(pipeline);
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
     const RengaSaved saved = RengaPlanGetStage(pipeline->plan, s)->shape.saved;
-    RengaCall(RengaPlanGetKept(pipeline->plan, s, &kept, &names));
-    RengaCheck(saved == wanted && !kept, pipeline->hdr.comm, RENGA_ERR_PLAN,
-               "the settings ask for -pipeline_recompute %s, but stage %d of the plan recomputes "
-               "%s: make the plan with these settings, or leave the option out",
+    RengaCheck(saved == wanted, pipeline->hdr.comm, RENGA_ERR_PLAN,
+               "the settings ask for -pipeline_recompute %s, but stage %d of the plan %s: make the "
+               "plan with these settings, or leave the option out",
                pipeline->settings->recompute, s,
-               saved != RENGA_SAVED_RECOMPUTE ? "nothing"
-               : kept                         ? "a part"
-                                              : "all");
+               saved == RENGA_SAVED_RECOMPUTE ? "recomputes" : "recomputes nothing");
   }
   return RENGA_SUCCESS;
 }

@@ -10,7 +10,8 @@
    Input:
    . settings - the settings
    . recompute - RENGA_RECOMPUTE_NONE: stages keep all that backward reads; RENGA_RECOMPUTE_FULL:
-     they keep nothing of it and run all of forward again; RENGA_RECOMPUTE_AUTO: as the plan says
+     they keep what lies between their segments, which run forward again one at a time;
+     RENGA_RECOMPUTE_AUTO: as the plan says
 
    Options:
    . -pipeline_recompute - the same
@@ -18,9 +19,11 @@
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
    RENGA_ERR_ARGUMENT for another word.
 
-   Notes: plans are made so, and those that are loaded must be so. With RENGA_RECOMPUTE_AUTO the
-   planner lets stages keep all where that fits; where it does not, a stage keeps what spares most
-   seconds of the bytes that there are, and makes the rest again. Results do not depend on it.
+   Notes: plans are made so, and those that are loaded must be so, whatever stages that recompute
+   keep beside. Segments are as many as need the least memory, about the square root of a stage's
+   layers. With RENGA_RECOMPUTE_AUTO the planner lets stages keep all where that fits; where it does
+   not, a stage keeps what spares most seconds of the bytes that there are, and makes the rest
+   again. Results do not depend on it.
 
    See also: RengaSettingsGetRecompute(), RengaPlanSetKept()
 @*/

@@ -41,7 +41,7 @@ accepts 2 $train -steps 4 -partition_type even -partition_stages 2 -pipeline_rec
 says "$digest"
 
 refuses 2 "the settings ask for -pipeline_recompute none, but stage" $train -steps 4 -plan_load part.txt -pipeline_recompute none
-refuses 2 "the settings ask for -pipeline_recompute full, but stage" $train -steps 4 -plan_load part.txt -pipeline_recompute full
+refuses 2 "the settings ask for -pipeline_recompute full, but stage 0 of the plan recomputes nothing" $train -steps 4 -plan_load keep.txt -pipeline_recompute full
 refuses 1 "the network does not fit" $plan -pipeline_recompute none -partition_memory $half
 refuses 1 "-pipeline_recompute" $plan -pipeline_recompute most
 sed 's/  keeps blocks/  keeps block/' part.txt >wrong.txt

@@ -22,7 +22,42 @@ for devices in 2 4; do
   says "$digest"
 done
 
-# All made again at once takes more than a part at a time.
+as_forecast() { awk '$1 == "device" && NF == 7 { met = $2 == $4 && $3 == $5 } END { exit !met }' out || fail "not the memory that was forecast"; }
+
+# All that is made again is so in segments: about the square root of the layers, with costs and without, where ranks have
+# several stages, too, and under any schedule.
 accepts 1 $plan -partition_ranks 2 -partition_stages 2 -pipeline_recompute full -plan_save full.txt
-[ "$(memory full.txt)" -gt $quarter ] || fail "all that is made again takes no more than a part of it"
+says "in part"
+sed "/^  keeps/d" full.txt >once.txt
+accepts 1 plan -graph $graph -machine_file laptop -plan_load once.txt -plan_save again.txt
+[ $((3 * $(memory full.txt))) -lt $((2 * $(memory again.txt))) ] || fail "segments take more than two thirds of a stage at once"
+for stages in "-partition_stages 1" "-partition_stages 2" "-partition_stages 2 -pipeline_schedule gpipe" \
+  "-partition_stages 2 -pipeline_schedule interleaved"; do
+  ranks=2
+  [ "$stages" != "-partition_stages 1" ] || ranks=1
+  accepts $ranks $train -partition_type even $stages -pipeline_recompute full -log_view
+  says "$digest"
+  as_forecast
+done
+
+# Replicas that share parameters, too, with costs and without: what a stage keeps follows from the memory.
+size="-graph gpt:layers=8,hidden=32,heads=2,sequence=512,vocabulary=40 -batch_size 8 -microbatch_size 2 -reduction_leaf 1"
+plan="plan $size -machine_file laptop -partition_type even -pipeline_schedule 1f1b"
+train="train $size -data synthetic -parameter_digest -progress none -steps 1 -device_threads 1"
+accepts 1 $plan -partition_ranks 1 -pipeline_recompute none -plan_save one.txt
+quarter=$(($(memory one.txt) / 4))
+accepts 1 $train -plan_load one.txt
+digest=$(grep "parameter digest 0x" out)
+shares="-partition_stages 1 -partition_replicas 2 -pipeline_shard parameters"
+within="-partition_memory $quarter"
+refuses 1 "a device may use" $plan -partition_ranks 2 $shares $within -pipeline_recompute none
+accepts 1 $plan -partition_ranks 2 $shares $within -plan_save shared.txt
+says "in part"
+[ "$(memory shared.txt)" -le $quarter ] || fail "a plan of replicas takes more than there is"
+for ways in "-plan_load shared.txt" "$shares -partition_type even" "$shares -partition_type even -pipeline_recompute full"; do
+  accepts 2 $train $ways $within -log_view
+  says "$digest"
+  as_forecast
+done
+refuses 2 "-partition_memory" $train $shares $within -partition_type even -pipeline_recompute none
 finish

@@ -432,7 +432,8 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   model->halves.open =
       (task->any_schedule && !task->whole) || RengaSearchIsHalved_Private(&task->schedule);
   RengaSearchSetPolicies_Private(can.recompute && !task->fixes_saved, model);
-  model->policies.mixed = can.recompute && !task->fixes_saved;
+  model->policies.mixed =
+      can.recompute && (!task->fixes_saved || task->saved == RENGA_SAVED_RECOMPUTE);
   if (task->fixes_saved) model->policies.saved[0] = task->saved;
   model->unequal = can.unequal_replicas && !spread && !task->wanted.equal;
   model->listing.every = task->wanted.every;

@@ -340,6 +340,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   task->graph = partition->graph;
   task->ranks = ranks;
   task->given = wish->given;
+  task->spares = wish->spares;
   if (task->given) RengaCall(RengaSearchTakeSchedule_Private(task->given, task));
   task->wanted.stages = wish->given ? 0 : partition->stages;
   task->wanted.replicas = wish->given ? 0 : partition->replicas;

@@ -153,6 +153,7 @@ RengaErrorCode RengaSolutionTake_Private(Solution *solution)
   RengaCall(RengaMalloc(layout->count, &solution->memory));
   RengaCall(RengaSearchMemory_Private(&task, &solution->model, layout, solution->plan,
                                       solution->memory, &solution->most));
+  if (task.spares) RengaCall(RengaSolutionSpare_Private(solution));
   for (int s = 0; s < layout->count; s++) layout->stage[s].exchange = solution->memory[s].exchange;
   RengaCall(
       RengaSearchPredict_Private(&task, &solution->model, layout, solution->plan, &prediction));

@@ -160,6 +160,10 @@ RengaErrorCode RengaSearchMix_Private(const SearchTask *task, const SearchChain 
 {
   Mixing mixing = {.task = task, .chain = chain, .model = model, .layout = layout};
   bool mixes = false;
+  if (RengaSearchSegments_Private(task)) {
+    RengaCall(RengaSearchSegment_Private(task, chain, model, layout, *plan, memory, most));
+    return RENGA_SUCCESS;
+  }
   for (int s = 0; s < layout->count; s++) mixes = mixes || Mixes(&layout->stage[s]);
   if (!mixes || !model->policies.mixed || task->memory <= 0 || layout->chunks > 1)
     return RENGA_SUCCESS;

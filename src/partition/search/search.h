@@ -64,6 +64,7 @@ struct SearchTask {
   SearchFinder finder;
   double beat;          /* seconds of a step that is known, a slower one is of no use; 0: none */
   RengaPlan given;      /* evaluated as it is, instead of any search; NULL: none */
+  bool spares;          /* but its stages may recompute what there is no room for */
   RengaForecastRun run; /* for forecasts; its short batches count for the models too */
   void **session;       /* of the runtime's forecasts; NULL: none is asked for */
   int n_rivals;
@@ -206,6 +207,7 @@ typedef struct {
   double time_limit; /* seconds */
   SearchFinder finder;
   RengaPlan given; /* evaluated as it is, instead of any search; NULL: none */
+  bool spares;     /* but its stages may recompute what there is no room for */
 } RengaSearchWish;
 /* Collective: fills the plan. */
 RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const RengaSearchWish *wish,
@@ -343,6 +345,16 @@ RengaErrorCode RengaSearchFindSlots_Private(const SearchTask *task, const Search
 RengaErrorCode RengaSearchMix_Private(const SearchTask *task, const SearchChain *chain,
                                       const SearchModel *model, SearchLayout *layout,
                                       RengaPlan *plan, RengaForecastMemory memory[], double *most);
+
+/* ---- segments.c ---- */
+/* Stages of the task are to recompute all. */
+bool RengaSearchSegments_Private(const SearchTask *task);
+/* Of a layout's plan and memory: they are cut into as many parts, made again one at a time, as need
+   the least memory. */
+RengaErrorCode RengaSearchSegment_Private(const SearchTask *task, const SearchChain *chain,
+                                          const SearchModel *model, SearchLayout *layout,
+                                          RengaPlan plan, RengaForecastMemory memory[],
+                                          double *most);
 
 /* ---- floor.c ---- */
 /* The same of the pipeline alone; seconds: of the messages, sorted by where they leave. */

@@ -117,6 +117,20 @@ static RengaErrorCode SettleSaved(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaSolutionSpare_Private(Solution *solution)
+{
+  const SearchTask *task = solution->task;
+  const bool open = !task->fixes_saved && solution->layout.chunks <= 1;
+  if (RengaSearchSegments_Private(task)) RengaCall(MixSolution(solution));
+  if (!open || RengaSolutionFits_Private(solution)) return RENGA_SUCCESS;
+  for (int s = 0; s < solution->layout.count; s++)
+    if ((double)solution->memory[s].total > task->memory)
+      solution->layout.stage[s].shape.saved = RENGA_SAVED_RECOMPUTE;
+  RengaCall(Replan(solution));
+  RengaCall(MixSolution(solution));
+  return RENGA_SUCCESS;
+}
+
 Solution RengaSolutionBeside_Private(const Solution *solution)
 {
   return (Solution){.task = solution->task,

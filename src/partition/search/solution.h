@@ -40,6 +40,10 @@ RengaErrorCode RengaSolutionSettle_Private(Solution *solution);
 /* The same stages with backwards in two parts, where they are faster and fit. */
 RengaErrorCode RengaSolutionHalve_Private(Solution *solution, bool *taken);
 
+/* Of a given plan: stages that do not fit recompute, and keep what there is room for; those that
+   are to recompute all have as many parts as need least. */
+RengaErrorCode RengaSolutionSpare_Private(Solution *solution);
+
 /* ---- fit.c ---- */
 /* The best layout that fits, of the task's searches or of its type; without what challenges it. */
 RengaErrorCode RengaSolutionFit_Private(Solution *solution, bool *fits);
