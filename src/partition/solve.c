@@ -355,6 +355,7 @@ static RengaErrorCode MustSpare(RengaPartition partition, RengaPlan cut, bool *m
   RengaCall(RengaPartitionMemoryBound_Private(partition, &memory));
   RengaCall(RengaSettingsGetSchedule(settings, &schedule));
   if (schedule && RengaScheduleIsOutside_Private(schedule)) return RENGA_SUCCESS;
+  if (TensorRanksOf(partition) > 1) return RENGA_SUCCESS; /* they do not recompute yet */
   *must = fixed && saved == RENGA_SAVED_RECOMPUTE;
   if (fixed || memory <= 0) return RENGA_SUCCESS;
   RengaCall(RengaPartitionForecast_Private(partition, cut));
@@ -414,13 +415,13 @@ static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan pl
   RengaCall(FindBatchSizes(partition, &batch, &microbatch));
   RengaCall(RengaPlanCheckMicrobatches_Private(partition->hdr.comm, batch, microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
-  RengaCall(CheckTensorWish(partition, machine || partition->profile));
-  if (partition->ops->plan || machine || partition->profile)
-    RengaCall(CheckReplicas(partition, batch, microbatch));
+  const bool costs = machine || partition->profile || partition->own.type_given;
+  RengaCall(CheckTensorWish(partition, costs));
+  if (partition->ops->plan || costs) RengaCall(CheckReplicas(partition, batch, microbatch));
   if (partition->ops->plan) {
     RengaCall(CheckWishes(partition, ranks, partition->stages, partition->replicas));
     RengaCall(partition->ops->plan(partition, ranks, batch, microbatch, plan));
-  } else if (machine || partition->profile) { /* else a plan that only cuts has no prediction */
+  } else if (costs) { /* else a plan that only cuts has no prediction */
     RengaCall(PredictCuts(partition, ranks, batch, microbatch, plan));
   } else {
     RengaCall(CutAlone(partition, ranks, batch, microbatch, chunks, plan));

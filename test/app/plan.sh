@@ -158,6 +158,11 @@ refuses 1 "needs 8 ranks but there are 4" $machine -plan_load two.txt -partition
 refuses 1 "was made for another network" plan -graph $mlp -plan_load two.txt
 refuses 1 "but a device may use" $machine -plan_load two.txt -machine_memory 1KiB
 
+# Types that only cut predict what their cuts take where costs are asked for without a machine, too.
+accepts 1 plan -graph $gpt -batch_size 8 -microbatch_size 2 -partition_type even -partition_ranks 2 -partition_stages 2 -profile_type analytic
+says "predicted: "
+lacks "made without costs"
+
 # A run whose ranks have more threads than there are cores says that it takes longer than predicted.
 accepts 3 train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -steps 3 -progress none \
   -partition_type auto -partition_replicas 1 -partition_stages 3 -profile_type analytic
