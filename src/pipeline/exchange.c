@@ -101,7 +101,7 @@ RengaErrorCode RengaChunkEndExchanges_Private(Chunk *chunk, Pass *pass, ProgramP
   if (chunk->tensor.size == 1) return RENGA_SUCCESS;
   RengaCall(chunk->tensor.lost);
   if (!pass->failed || pass->refused) return RENGA_SUCCESS;
-  chunk->base[REGION_GRADIENTS] = chunk->gradients.base; /* none may have been taken */
+  chunk->base[REGION_GRADIENTS] = chunk->gradients.sum; /* none may have been taken */
   RengaCall(
       RengaChunkGetProgram_Private(chunk, pass->kind, samples, chunk->portion.target, &program));
   int at = 0;

@@ -9,16 +9,12 @@ static RengaErrorCode NameAgainstTensor(RengaPipeline pipeline, const RengaStage
                                         const char **name)
 {
   const char *sparse;
-  RengaPrecision precision;
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
-  RengaCall(RengaGraphGetPrecision(pipeline->graph, &precision));
   *name = NULL;
-  if (shape->shard != RENGA_SHARD_NOTHING) *name = "-pipeline_shard";
   if (shape->chunks > 1) *name = "several stages per rank (-pipeline_chunks)";
   if (shape->saved == RENGA_SAVED_RECOMPUTE) *name = "-pipeline_recompute";
   if (shape->saved == RENGA_SAVED_OFFLOAD) *name = "-pipeline_offload";
   if (RengaSettingsOffloadsMoments_Private(pipeline->settings)) *name = "-pipeline_offload";
-  if (precision != RENGA_PRECISION_FP32) *name = "a -precision other than fp32";
   if (strcmp(sparse, RENGA_SPARSE_LAZY) == 0) *name = "-optimizer_sparse lazy";
   if (!RengaSettingsIsOrdered_Private(pipeline->settings)) *name = "-pipeline_reduction unordered";
   if (!RengaDeviceIsHost(pipeline->device)) *name = "a device whose memory is not the host's";

@@ -11,11 +11,14 @@
 #include "pipelineimpl.h"
 
 /* Each replica needs all of what kernels read as a master, and of gradients that go to other
-   stages. */
+   stages. Where tensor ranks have copies of a parameter these are whole: shares of one would not be
+   those of another. */
 static bool MayShard(const Chunk *chunk, const Parameter *parameter)
 {
-  return RengaChunkIsSharded_Private(chunk) && parameter->trained && !parameter->sparse &&
-         !RengaChunkIsTied_Private(chunk, parameter) && !RengaChunkIsWide_Private(chunk, parameter);
+  const bool copied = chunk->tensor.size > 1 && !chunk->outline->parts[parameter->whole];
+  return !copied && RengaChunkIsSharded_Private(chunk) && parameter->trained &&
+         !parameter->sparse && !RengaChunkIsTied_Private(chunk, parameter) &&
+         !RengaChunkIsWide_Private(chunk, parameter);
 }
 
 static void PlaceWhole(Chunk *chunk, Parameter *parameter)

@@ -36,6 +36,18 @@ says "$digest"
 says "2 stages x 2 replicas x 2 tensor ranks on 8 ranks"
 accepts 4 train -graph "$heads" $small -graph_lanes 3 -partition_tensor 2 -partition_stages 2 -pipeline_schedule zb-h1
 says "$digest"
+for shard in optimizer gradients parameters; do
+  accepts 4 train -graph "$heads" $small -graph_lanes 3 -partition_tensor 2 -partition_replicas 2 -pipeline_shard $shard
+  says "$digest"
+  fits
+done
+for precision in bf16 fp16; do
+  accepts 1 train -graph "$heads" $small -graph_lanes 3 -precision $precision
+  narrow=$(grep "parameter digest 0x" out)
+  accepts 4 train -graph "$heads" $small -graph_lanes 3 -precision $precision -partition_tensor 2 -partition_replicas 2
+  says "$narrow"
+  fits
+done
 accepts 4 train -graph "$heads,dropout=0.1" $small -graph_lanes 3 -partition_tensor 2 -partition_stages 2
 dropped=$(grep "parameter digest 0x" out)
 accepts 1 train -graph "$heads,dropout=0.1" $small -graph_lanes 3
@@ -53,6 +65,7 @@ digest=$(grep "parameter digest 0x" out)
 accepts 2 train -graph "$heads" $small -graph_lanes 3 -steps 2 -checkpoint_dir c -partition_tensor 2
 accepts 2 train -graph "$heads" $small -steps 3 -checkpoint_dir c -resume -partition_replicas 2 -pipeline_shard optimizer
 accepts 2 train -graph "$heads" $small -steps 4 -checkpoint_dir c -resume -partition_type even -partition_replicas 2 -pipeline_shard parameters
+accepts 4 train -graph "$heads" $small -steps 5 -checkpoint_dir c -resume -partition_tensor 2 -partition_replicas 2 -pipeline_shard optimizer
 accepts 4 train -graph "$heads" $small -steps 6 -checkpoint_dir c -resume -partition_stages 2 -partition_tensor 2
 says "$digest"
 
@@ -77,9 +90,7 @@ refuses 3 "needs 2 ranks or a multiple of them, but there are 3" $tensor 2
 refuses 4 "2 stages x 2 replicas needs 8 ranks, but there are 4" $tensor 2 -partition_stages 2 -partition_replicas 2
 refuses 2 "is not supported by -partition_type auto" $tensor 2 -partition_type auto
 refuses 2 "is not predicted yet" $tensor 2 -machine_file laptop
-refuses 4 "do not go with -pipeline_shard yet" $tensor 2 -partition_replicas 2 -pipeline_shard optimizer
 refuses 2 "do not go with -pipeline_recompute yet" $tensor 2 -pipeline_recompute full
-refuses 2 "do not go with a -precision other than fp32 yet" $tensor 2 -precision bf16
 refuses 2 "do not go with -pipeline_reduction unordered yet" $tensor 2 -pipeline_reduction unordered
 refuses 2 "do not go with -optimizer_sparse lazy yet" $tensor 2 -optimizer_sparse lazy
 refuses 2 "do not go with a device whose memory is not the host's yet" $tensor 2 -device_type far
