@@ -19,6 +19,9 @@ typedef struct {
   /* matrix_rate of other types; 0: not known, and costs of such products are refused */
   double matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16;
   double matrix_rate_tf32; /* of float32 whose factors are rounded (-precision tf32) */
+  double matrix_half; /* FLOP of a product that reaches half of what large ones do; 0: all alike */
+  double attention_passes; /* how often a forward of attention reads or writes all its scores; 0:
+                              kernels are fused, and scores never lie in memory */
 } RengaMachineDevice;
 
 /* Devices that share a level (0: a node, 1: the nodes of a switch, …) talk over its links. */

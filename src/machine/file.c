@@ -36,6 +36,10 @@ static const RengaOptionRow rows[] = {
            "share of vector_rate that is reached"),
     NUMBER("bandwidth_efficiency", bandwidth_efficiency, NULL, 0.001, 1,
            "share of memory_bandwidth that is reached"),
+    NUMBER("matrix_half", matrix_half, "0", 0, 1e18,
+           "FLOP of a product that reaches half of matrix_efficiency; 0: all reach it"),
+    NUMBER("attention_passes", attention_passes, "0", 0, 1000,
+           "how often a forward of attention reads or writes all its scores; 0: fused kernels"),
     NUMBER("launch", launch, NULL, 0, 1, "seconds that a kernel costs besides its work"),
     NUMBER("node_latency", latency[0], NULL, 0, 10, "seconds of a message within a node"),
     NUMBER("node_bandwidth", bandwidth[0], NULL, 1e3, 1e15,
@@ -88,7 +92,9 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
                                          .matrix_efficiency = file->matrix_efficiency,
                                          .vector_efficiency = file->vector_efficiency,
                                          .bandwidth_efficiency = file->bandwidth_efficiency,
-                                         .launch = file->launch};
+                                         .launch = file->launch,
+                                         .matrix_half = file->matrix_half,
+                                         .attention_passes = file->attention_passes};
   RengaCall(RengaStringCopy(file->name, &machine->device_name));
   machine->device.name = machine->device_name;
   machine->n_levels = 0;
@@ -202,8 +208,10 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    (seconds), node_latency, node_bandwidth, cluster_latency, cluster_bandwidth (seconds, bytes/s)
    and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth; where they
    are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16,
-   matrix_rate_tf32. A missing or unknown key and a value out of all bounds are errors. What
-   RengaMachineSetNodes() and RengaMachineSetMemory() ask for is kept.
+   matrix_rate_tf32; matrix_half, where large products reach more than small ones; and
+   attention_passes, where kernels of attention are not fused. A missing or unknown key and a value
+   out of all bounds are errors. What RengaMachineSetNodes() and RengaMachineSetMemory() ask for is
+   kept.
 
    See also: RengaMachineSetFromOptions(), RengaMachineSetNodes()
 @*/

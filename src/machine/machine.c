@@ -240,7 +240,8 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
                  device->matrix_efficiency > 0 && device->vector_efficiency > 0 &&
                  device->bandwidth_efficiency > 0 && device->launch >= 0 && device->memory > 0 &&
                  device->matrix_rate_float64 >= 0 && device->matrix_rate_bfloat16 >= 0 &&
-                 device->matrix_rate_float16 >= 0 && device->matrix_rate_tf32 >= 0,
+                 device->matrix_rate_float16 >= 0 && device->matrix_rate_tf32 >= 0 &&
+                 device->matrix_half >= 0 && device->attention_passes >= 0,
              machine->hdr.comm, RENGA_ERR_ARGUMENT,
              "a device's memory, rates and efficiencies must be positive");
   RengaCall(RengaStringCopy(device->name ? device->name : "device", &name));

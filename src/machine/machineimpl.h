@@ -12,6 +12,7 @@ typedef struct {
   double matrix_rate, vector_rate, memory_bandwidth;
   double matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
   double matrix_efficiency, vector_efficiency, bandwidth_efficiency, launch;
+  double attention_passes, matrix_half;
   double latency[MACHINE_LEVELS], bandwidth[MACHINE_LEVELS]; /* node, switch, cluster */
 } MachineFile;
 

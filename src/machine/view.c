@@ -55,6 +55,9 @@ RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
       100 * device->matrix_efficiency, 1e-12 * device->vector_rate, 100 * device->vector_efficiency,
       1e6 * device->launch));
   RengaCall(ViewRates(device, viewer));
+  if (device->attention_passes > 0)
+    RengaCall(RengaViewerPrintf(viewer, "  attention: its scores pass through memory %.3g times\n",
+                                device->attention_passes));
   for (int l = 0; l < machine->n_levels; l++) {
     RengaFormatBytes(machine->level[l].bandwidth, sizeof bandwidth, bandwidth);
     RengaCall(RengaViewerPrintf(viewer, "  %s: %lld devices, %.3g us, %s/s from one to another\n",

@@ -2,6 +2,7 @@
    (Williams, Waterman, Patterson: "Roofline", CACM 52, 2009), each at the rate that is reached, and
    the time to launch a kernel. */
 #include "profileimpl.h"
+#include "renga/private/cost.h"
 #include "rengaplan.h"
 #include <string.h>
 
@@ -42,15 +43,44 @@ static RengaErrorCode CheckRate(RengaProfile profile, const RengaMachineDevice *
   return RENGA_SUCCESS;
 }
 
-static double Seconds(const RengaMachineDevice *device, const RengaOpCall *call)
+/* Scores of an attention, [rows of queries, rows of keys]; 0: the call is none. */
+static double CountScores(const RengaOpCall *call)
 {
-  const double rate = RengaProfileIsMatrix_Private(call)
-                          ? MatrixRate(device, call) * device->matrix_efficiency
-                          : device->vector_rate * device->vector_efficiency;
-  const double work = RengaOperatorFlops(call) / rate;
-  const double traffic =
-      RengaProfileBytes_Private(call) / (device->memory_bandwidth * device->bandwidth_efficiency);
-  return (work > traffic ? work : traffic) + device->launch;
+  const bool backward = strcmp(call->op->name, "AttentionGrad") == 0;
+  if (!backward && strcmp(call->op->name, "Attention") != 0) return 0;
+  const RengaTensorSpec *q = &call->in[backward ? 1 : 0], *k = q + 1;
+  double rows = 1;
+  for (int d = 0; d < q->ndim - 1; d++) rows *= (double)q->dim[d];
+  return rows * (double)k->dim[k->ndim - 2];
+}
+
+/* Kernels that are not fused go through all scores, one after the other. Backward has those of
+   forward, which fused ones make again by one product of its five, and goes through them once
+   more. */
+static void AddPasses(const RengaMachineDevice *device, const RengaOpCall *call, double *work,
+                      double *passes)
+{
+  const double scores = CountScores(call);
+  const bool backward = strcmp(call->op->name, "AttentionGrad") == 0;
+  *passes = 0;
+  if (device->attention_passes <= 0 || scores <= 0) return;
+  *passes = (device->attention_passes + (backward ? 1 : 0)) * scores *
+            (double)RengaDataTypeSize(call->in[0].type);
+  if (backward) *work *= 4.0 / 5.0;
+}
+
+double RengaCostSeconds_Private(const RengaMachineDevice *device, const RengaOpCall *call)
+{
+  if (call->op->flags & RENGA_OP_RESHAPE) return 0;
+  const bool matrix = RengaProfileIsMatrix_Private(call);
+  const double rate = matrix ? MatrixRate(device, call) * device->matrix_efficiency
+                             : device->vector_rate * device->vector_efficiency;
+  const double bandwidth = device->memory_bandwidth * device->bandwidth_efficiency;
+  /* F FLOP take (F + half) / rate: their share of the efficiency is F / (F + half) */
+  double work = (RengaOperatorFlops(call) + (matrix ? device->matrix_half : 0)) / rate, passes;
+  const double traffic = RengaProfileBytes_Private(call) / bandwidth;
+  AddPasses(device, call, &work, &passes);
+  return (work > traffic ? work : traffic) + passes / bandwidth + device->launch;
 }
 
 static RengaErrorCode Price(RengaProfile profile, int first)
@@ -60,7 +90,7 @@ static RengaErrorCode Price(RengaProfile profile, int first)
   for (int c = first; c < profile->n_calls; c++) {
     const RengaOpCall call = RengaProfileOpCall_Private(&profile->call[c]);
     RengaCall(CheckRate(profile, device, &call));
-    profile->call[c].seconds = Seconds(device, &call);
+    profile->call[c].seconds = RengaCostSeconds_Private(device, &call);
   }
   return RENGA_SUCCESS;
 }
