@@ -1,0 +1,339 @@
+/* The fastest of the layouts that a user leaves open, and its plan. */
+#include "layout.h"
+#include "../partitionimpl.h"
+#include "rengaoptimizer.h"
+#include <string.h>
+
+static const int64_t tensor_microbatches[] = {1, 2, 4, 8, 16};
+enum { CHUNKS_MOST = 8, TURNS = 6 };
+
+/* What is the same for all layouts that are compared. */
+typedef struct {
+  TensorPrediction made; /* the layout that is looked at */
+  TensorPrediction best; /* of those that fit; memory 0: none yet */
+  int64_t over;          /* bytes by which the last layout that was looked at does not fit */
+  int64_t least;         /* bytes of the device that one was nearest to fit on; 0: none yet */
+  bool *saved;
+  RengaProfileCost *cost;
+  int64_t costed; /* samples of these costs */
+  RengaTensorLayout wish;
+  int64_t devices, memory, tried;
+} TensorSearch;
+
+static RengaErrorCode FindTensorCosts(TensorSearch *search)
+{
+  const int64_t samples = search->made.layout.microbatch;
+  if (search->costed == samples) return RENGA_SUCCESS;
+  RengaCall(RengaProfileGetCosts(search->made.profile, samples, search->cost));
+  search->costed = samples;
+  return RENGA_SUCCESS;
+}
+
+/* The first rank keeps most micro-batches. */
+static double MostFlight(const TensorPrediction *made)
+{
+  const int p = made->layout.stages, v = made->layout.chunks;
+  const double flight = v == 1 ? p : p + (p - 1.0) / v;
+  return flight < (double)made->rounds ? flight : (double)made->rounds;
+}
+
+static int64_t ResidentBytes(const TensorPrediction *made)
+{
+  const RengaStorage *storage = &made->storage;
+  const int64_t value = (int64_t)RengaDataTypeSize(storage->value);
+  const int64_t master =
+      storage->master == storage->value ? 0 : (int64_t)RengaDataTypeSize(storage->master);
+  const int64_t moments = made->moments * (int64_t)RengaDataTypeSize(storage->moment);
+  const int64_t shares = made->shard ? made->layout.replicas : 1;
+  return value + (int64_t)RengaDataTypeSize(storage->gradient) + (master + moments) / shares;
+}
+
+static RengaErrorCode ChooseCosts(TensorSearch *search, int64_t bound, bool *fits)
+{
+  TensorPrediction *made = &search->made;
+  const int p = made->layout.stages;
+  const TensorStage stage = {.graph = made->graph,
+                             .profile = made->profile,
+                             .machine = made->machine,
+                             .repeat = made->repeat,
+                             .saved = search->saved,
+                             .cost = search->cost,
+                             .ranks = made->layout.tensor,
+                             .layers = (made->repeat.count + p - 1) / p,
+                             .samples = made->layout.microbatch,
+                             .rounds = made->rounds,
+                             .flight = MostFlight(made),
+                             .resident = ResidentBytes(made),
+                             .bound = bound,
+                             .recompute = made->layout.recompute,
+                             .split = made->layout.split};
+  RengaCall(RengaTensorChoose_Private(&stage, fits, &made->costs));
+  return RENGA_SUCCESS;
+}
+
+static void NoteLeast(TensorSearch *search, int64_t bytes)
+{
+  if (bytes > 0 && (search->least == 0 || bytes < search->least)) search->least = bytes;
+}
+
+/* No schedule is shorter than the work of its busiest rank. */
+static double BusiestSeconds(const TensorPrediction *made)
+{
+  const TensorPart *part = made->costs.part;
+  const double layers = (double)made->repeat.count / made->layout.stages;
+  return (double)made->rounds * layers * (part[TENSOR_LAYER].forward + part[TENSOR_LAYER].backward);
+}
+
+static RengaErrorCode TryChunks(TensorSearch *search, int chunks)
+{
+  TensorPrediction *made = &search->made;
+  made->layout.chunks = chunks;
+  made->chunks = made->layout.stages * chunks;
+  made->schedule = chunks > 1 ? RENGA_SCHEDULE_INTERLEAVED : RENGA_SCHEDULE_1F1B;
+  if (search->best.memory && BusiestSeconds(made) >= search->best.seconds.step)
+    return RENGA_SUCCESS;
+  RengaCall(RengaTensorSimulate_Private(made));
+  search->tried++;
+  NoteLeast(search, made->memory);
+  search->over = made->memory - search->memory;
+  if (search->over > 0) return RENGA_SUCCESS;
+  if (!search->best.memory || made->seconds.step < search->best.seconds.step) search->best = *made;
+  return RENGA_SUCCESS;
+}
+
+/* With several on each rank layers and micro-batches must come out even. */
+static RengaErrorCode TryAllChunks(TensorSearch *search)
+{
+  const TensorPrediction *made = &search->made;
+  const int p = made->layout.stages, layers = made->repeat.count;
+  if (search->wish.chunks) {
+    RengaCall(TryChunks(search, search->wish.chunks));
+    return RENGA_SUCCESS;
+  }
+  for (int v = 1; v <= CHUNKS_MOST; v++) {
+    const bool even = p > 1 && layers % (p * v) == 0 && made->rounds % p == 0;
+    if (v == 1 || even) RengaCall(TryChunks(search, v));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The bound is of the choice's own bytes: what a node works with comes on top. */
+static RengaErrorCode TryRecompute(TensorSearch *search, RengaTensorRecompute recompute)
+{
+  TensorPrediction *made = &search->made;
+  bool fits = false;
+  made->layout.recompute = recompute;
+  made->layout.chunks = search->wish.chunks ? search->wish.chunks : 1;
+  int64_t bound = search->memory;
+  for (int turn = 0; turn < TURNS; turn++) {
+    RengaCall(ChooseCosts(search, bound, &fits));
+    if (!fits) NoteLeast(search, made->costs.least);
+    if (!fits) return RENGA_SUCCESS;
+    search->over = 0;
+    RengaCall(TryAllChunks(search));
+    if (search->over <= 0) break;
+    bound -= search->over + search->memory / 50;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryMicrobatch(TensorSearch *search, int64_t samples)
+{
+  TensorPrediction *made = &search->made;
+  const int64_t group = samples * made->layout.replicas;
+  const RengaTensorRecompute wish = search->wish.recompute;
+  if (made->layout.batch % group) return RENGA_SUCCESS;
+  made->layout.microbatch = samples;
+  made->rounds = made->layout.batch / group;
+  RengaCall(FindTensorCosts(search));
+  for (int r = RENGA_TENSOR_RECOMPUTE_NONE; r <= RENGA_TENSOR_RECOMPUTE_FULL; r++)
+    if (wish == RENGA_TENSOR_RECOMPUTE_AUTO || r == (int)wish)
+      RengaCall(TryRecompute(search, (RengaTensorRecompute)r));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryStages(TensorSearch *search, int stages)
+{
+  TensorPrediction *made = &search->made;
+  const int64_t group = (int64_t)stages * made->layout.tensor;
+  const int64_t replicas = search->wish.replicas ? search->wish.replicas : search->devices / group;
+  if (replicas < 1 || replicas * group > search->devices || made->layout.batch < replicas)
+    return RENGA_SUCCESS;
+  made->layout.stages = stages;
+  made->layout.replicas = (int)replicas;
+  if (search->wish.microbatch) {
+    RengaCall(TryMicrobatch(search, search->wish.microbatch));
+    return RENGA_SUCCESS;
+  }
+  for (size_t i = 0; i < sizeof tensor_microbatches / sizeof *tensor_microbatches; i++)
+    RengaCall(TryMicrobatch(search, tensor_microbatches[i]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryAllStages(TensorSearch *search)
+{
+  const int layers = search->made.repeat.count;
+  if (search->wish.stages) {
+    RengaCall(TryStages(search, search->wish.stages));
+    return RENGA_SUCCESS;
+  }
+  for (int p = 1; p <= layers || p == 1; p++)
+    if (p == 1 || layers % p == 0) RengaCall(TryStages(search, p));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckTensorLayout(const TensorSearch *search)
+{
+  const TensorPrediction *made = &search->made;
+  const RengaTensorLayout *wish = &search->wish;
+  const int64_t asked = (int64_t)(wish->stages ? wish->stages : 1) *
+                        (wish->replicas ? wish->replicas : 1) * wish->tensor;
+  const int64_t group = wish->microbatch * (wish->replicas ? wish->replicas : 1);
+  const int chunks = (wish->stages ? wish->stages : 1) * (wish->chunks ? wish->chunks : 1);
+  RengaCheck(asked <= search->devices, made->printer, RENGA_ERR_PLAN,
+             "%d stages x %d replicas x %d tensor ranks need %lld devices, but the machine has "
+             "%lld: give more -machine_nodes",
+             wish->stages, wish->replicas, wish->tensor, (long long)asked,
+             (long long)search->devices);
+  RengaCheck(chunks <= made->repeat.count || chunks == 1, made->printer, RENGA_ERR_PLAN,
+             "%d parts of the pipeline, but the network has %d layers that are alike, and tensor "
+             "ranks are predicted for whole layers: ask for fewer stages or chunks",
+             chunks, made->repeat.count);
+  RengaCheck(group == 0 || wish->batch % group == 0, made->printer, RENGA_ERR_PLAN,
+             "a batch of %lld is no whole number of micro-batches of %lld on %d replicas",
+             (long long)wish->batch, (long long)wish->microbatch, wish->replicas);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadStorage(RengaPartition partition, TensorPrediction *made)
+{
+  RengaSettings settings;
+  RengaOptimizer optimizer;
+  const char *shard;
+  const char *const *names;
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
+  RengaCall(RengaOptimizerGetMoments(optimizer, &made->moments, &names));
+  RengaCall(RengaSettingsGetShard(settings, &shard));
+  made->shard = shard && strcmp(shard, RengaShardName(RENGA_SHARD_OPTIMIZER)) == 0;
+  RengaCheck(!shard || made->shard || !strcmp(shard, "auto") ||
+                 !strcmp(shard, RengaShardName(RENGA_SHARD_NOTHING)),
+             made->printer, RENGA_ERR_SUPPORT,
+             "replicas that share their %s are not predicted with tensor ranks: give "
+             "-pipeline_shard optimizer, or none",
+             shard);
+  RengaCall(RengaGraphGetPrecision(made->graph, &made->precision));
+  RengaCall(RengaPrecisionGetStorage(made->precision, &made->storage));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BeginSearch(RengaPartition partition, const RengaTensorLayout *layout,
+                                  TensorSearch *search)
+{
+  TensorPrediction *made = &search->made;
+  const RengaMachineDevice *device;
+  *search = (TensorSearch){.wish = *layout};
+  made->layout = *layout;
+  RengaCall(RengaPartitionGetGraph(partition, &made->graph));
+  RengaCall(RengaObjectGetComm(partition, &made->printer));
+  RengaCall(RengaPartitionGetMachine(partition, &made->machine));
+  RengaCall(RengaPartitionGetProfile(partition, &made->profile));
+  RengaCheck(made->graph && made->machine && made->profile, made->printer, RENGA_ERR_ORDER,
+             "a prediction with tensor ranks needs a network, a machine and analytic costs: give "
+             "-graph and -machine_file");
+  RengaCheck(layout->tensor >= 1 && layout->batch >= 1 && layout->stages >= 0 &&
+                 layout->replicas >= 0 && layout->chunks >= 0 && layout->microbatch >= 0,
+             made->printer, RENGA_ERR_ARGUMENT,
+             "a layout of %d stages, %d replicas, %d tensor ranks and a batch of %lld",
+             layout->stages, layout->replicas, layout->tensor, (long long)layout->batch);
+  RengaCall(ReadStorage(partition, made));
+  RengaCall(RengaMachineGetDeviceCount(made->machine, &search->devices));
+  RengaCall(RengaMachineGetDevice(made->machine, &device));
+  search->memory = device->memory;
+  RengaCall(RengaTensorFindRepeat_Private(made->graph, &made->repeat));
+  RengaCall(CheckTensorLayout(search));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunSearch(TensorSearch *search)
+{
+  RengaGraph graph = search->made.graph;
+  RengaCall(RengaProfileSetGraph(search->made.profile, graph));
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &search->saved));
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph) + 1, &search->cost));
+  RengaCall(RengaTensorFindSaved_Private(graph, search->saved));
+  RengaCall(TryAllStages(search));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckSomeFits(const TensorSearch *search)
+{
+  char needs[32], has[32];
+  RengaFormatBytes((double)search->least, sizeof needs, needs);
+  RengaFormatBytes((double)search->memory, sizeof has, has);
+  RengaCheck(search->least > 0, search->made.printer, RENGA_ERR_PLAN,
+             "no layout with %d tensor ranks cuts the batch of %lld into whole micro-batches: give "
+             "another -batch_size, -partition_replicas or -microbatch_size",
+             search->wish.tensor, (long long)search->wish.batch);
+  RengaCheck(search->best.memory > 0, search->made.printer, RENGA_ERR_PLAN,
+             "no layout with %d tensor ranks fits: the nearest takes %s of a device's %s; give "
+             "more stages, full recomputation or more -machine_nodes",
+             search->wish.tensor, needs, has);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeBestPlan(const TensorSearch *search, RengaComm comm, RengaPlan *plan)
+{
+  RengaCall(RengaPlanCreate(comm, plan));
+  const RengaErrorCode code = RengaTensorMakePlan_Private(&search->best, search->made.graph, *plan);
+  if (code) RengaCall(RengaPlanDestroy(plan));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionPredictTensor - what a layout whose ranks share tensors would take
+
+   Collective
+
+   Input:
+   . partition - with a network, a machine, and a profile of analytic costs
+   . layout - tensor ranks and the batch; what is 0 in it is chosen
+
+   Output:
+   . layout - with the fastest of what fits where it was 0
+   . plan - its stages, memory and seconds, to be freed by the caller
+
+   Options:
+   . -plan_tensor - of renga plan, which calls this
+
+   Errors: RENGA_ERR_ORDER without network, machine or profile; RENGA_ERR_ARGUMENT for numbers that
+   make no sense; RENGA_ERR_PLAN for a layout that the machine, the layers or the batch do not
+   allow, and where none fits in memory; RENGA_ERR_SUPPORT where replicas share more than the
+   optimizer.
+
+   Notes: the plan is a prediction: no run takes one with several tensor ranks, and
+   RengaPlanCheck() says so. Which values are split is found from the operators' rules, with least
+   seconds in the memory there is (src/partition/tensor). All layers do alike, and one of them is
+   looked at for all. Gradients are counted once, as with -reduction_leaf of all micro-batches.
+
+   See also: RengaPartitionSolve(), RengaPlanView()
+@*/
+RengaErrorCode RengaPartitionPredictTensor(RengaPartition partition, RengaTensorLayout *layout,
+                                           RengaPlan *plan)
+{
+  TensorSearch search;
+  RengaCheckPointer(partition);
+  RengaCheckPointer(layout);
+  RengaCheckPointer(plan);
+  RengaCall(BeginSearch(partition, layout, &search));
+  const RengaComm comm = search.made.comm = partition->hdr.owner;
+  RengaErrorCode code = RunSearch(&search);
+  if (!code) code = CheckSomeFits(&search);
+  if (!code) code = MakeBestPlan(&search, comm, plan);
+  if (!code) *layout = search.best.layout;
+  RengaFree(&search.saved);
+  RengaFree(&search.cost);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
