@@ -257,6 +257,19 @@ static RengaErrorCode PlanMachine(const App *app, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
+/* The same with ranks that share tensors. */
+static RengaErrorCode PlanTensor(const App *app, RengaGraph graph)
+{
+  RengaPlan plan = NULL;
+  int64_t nodes, devices;
+  RengaCall(AppPlanTensor(app->comm, graph, &plan, &nodes, &devices));
+  if (!plan) return RENGA_SUCCESS;
+  const RengaErrorCode code = ShowPlan(app, graph, plan, nodes, devices);
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
 {
   RengaPartition partition = NULL;
@@ -275,15 +288,30 @@ static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
+/* -plan_tensor, which is for a machine. */
+static RengaErrorCode FindTensor(const App *app, bool machine, bool *given)
+{
+  MPI_Comm printer;
+  const char *text;
+  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  RengaCall(RengaOptionsGetString("plan_tensor", &text, given));
+  RengaCheck(!*given || machine, printer, RENGA_ERR_OPTION,
+             "-plan_tensor %s predicts for a machine: give -machine_file", text);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode MakeOwnPlan(const App *app)
 {
   RengaGraph graph = NULL;
   const char *file, *view;
-  bool machine = false, drawn;
+  bool machine = false, drawn, tensor = false;
   RengaCall(RengaOptionsGetString("machine_file", &file, &machine));
+  RengaCall(FindTensor(app, machine, &tensor));
   RengaCall(AppReadScheduleView(app->comm, &view, &drawn)); /* a file that cannot be written */
   RengaCall(AppLoadGraph(app->comm, NULL, &graph));
-  const RengaErrorCode code = machine ? PlanMachine(app, graph) : PlanRanks(app, graph);
+  const RengaErrorCode code = tensor    ? PlanTensor(app, graph)
+                              : machine ? PlanMachine(app, graph)
+                                        : PlanRanks(app, graph);
   RengaCall(RengaGraphDestroy(&graph));
   RengaCall(code);
   return RENGA_SUCCESS;

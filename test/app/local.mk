@@ -5,6 +5,8 @@ app_tests = %D%/chunks.sh %D%/commands.sh %D%/forward.sh %D%/given.sh %D%/initia
   %D%/rivals.sh %D%/rollback.sh %D%/runs.sh %D%/signals.sh %D%/stops.sh %D%/whole.sh
 TESTS += $(app_tests)
 EXTRA_DIST += %D%/common.sh $(app_tests)
+TESTS += %D%/published.sh
+EXTRA_DIST += %D%/published.sh %D%/published.tsv
 TESTS += %D%/lanes.sh %D%/tensor.sh
 EXTRA_DIST += %D%/lanes.sh %D%/tensor.sh
 TESTS += %D%/hiding.sh

@@ -1,0 +1,181 @@
+/* renga plan -plan_tensor: what ranks that share tensors would take, for one number of them or
+   several. */
+#include "app.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { TENSOR_COUNTS = 16, USUAL_BATCH = 32 };
+
+typedef struct {
+  RengaMachine machine;
+  RengaProfile profile;
+  RengaPartition partition;
+  RengaSettings settings;
+} TensorPlanning;
+
+static RengaErrorCode SetUpTensorPlanning(RengaComm comm, RengaGraph graph, TensorPlanning *own)
+{
+  int64_t devices;
+  RengaCall(RengaMachineCreate(comm, &own->machine));
+  RengaCall(RengaMachineSetFromOptions(own->machine));
+  RengaCall(RengaMachineGetDeviceCount(own->machine, &devices));
+  RengaCall(RengaProfileCreate(comm, &own->profile));
+  RengaCall(RengaProfileSetMachine(own->profile, own->machine));
+  RengaCall(RengaProfileSetType(own->profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaSettingsCreate(comm, &own->settings));
+  RengaCall(RengaSettingsSetFromOptions(own->settings));
+  RengaCall(RengaPartitionCreate(comm, &own->partition));
+  RengaCall(RengaPartitionSetGraph(own->partition, graph));
+  RengaCall(RengaPartitionSetSettings(own->partition, own->settings));
+  RengaCall(RengaProfileSetSettings(own->profile, own->settings));
+  RengaCall(RengaPartitionSetMachine(own->partition, own->machine));
+  RengaCall(RengaPartitionSetProfile(own->partition, own->profile));
+  RengaCall(RengaPartitionSetRanks(own->partition, (int)devices));
+  RengaCall(RengaPartitionSetFromOptions(own->partition));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EndTensorPlanning(TensorPlanning *own)
+{
+  if (own->partition) RengaCall(RengaPartitionDestroy(&own->partition));
+  if (own->settings) RengaCall(RengaSettingsDestroy(&own->settings));
+  if (own->profile) RengaCall(RengaProfileDestroy(&own->profile));
+  if (own->machine) RengaCall(RengaMachineDestroy(&own->machine));
+  return RENGA_SUCCESS;
+}
+
+/* What the options leave open is 0. */
+static RengaErrorCode ReadTensorLayout(const TensorPlanning *own, RengaTensorLayout *layout)
+{
+  static const char *const names[] = {"auto", "none", "selective", "full"};
+  static const char *const splits[] = {"auto", "parameters", "features"};
+  const char *text;
+  *layout = (RengaTensorLayout){.tensor = 1};
+  RengaCall(RengaPartitionGetStages(own->partition, &layout->stages));
+  RengaCall(RengaPartitionGetReplicas(own->partition, &layout->replicas));
+  RengaCall(RengaPartitionGetBatch(own->partition, &layout->batch, &layout->microbatch));
+  RengaCall(RengaSettingsGetChunks(own->settings, &layout->chunks));
+  RengaCall(RengaOptionsGetString("plan_tensor_split", &text, NULL));
+  for (int i = 0; i < (int)(sizeof splits / sizeof *splits); i++)
+    if (!strcmp(text, splits[i])) layout->split = (RengaTensorSplit)i;
+  RengaCall(RengaOptionsGetString("plan_recompute", &text, NULL));
+  for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+    if (!strcmp(text, names[i])) layout->recompute = (RengaTensorRecompute)i;
+  if (layout->batch == 0) layout->batch = USUAL_BATCH;
+  return RENGA_SUCCESS;
+}
+
+/* "1,2,4,8" */
+static RengaErrorCode ReadTensorCounts(MPI_Comm printer, const char *text, int *count, int tensor[])
+{
+  *count = 0;
+  for (const char *at = text; *at;) {
+    char *end;
+    const long long ranks = strtoll(at, &end, 10);
+    RengaCheck(end != at && (*end == ',' || *end == 0) && ranks > 0 && ranks <= 1024, printer,
+               RENGA_ERR_OPTION,
+               "-plan_tensor %s: write how many ranks share a tensor, or several numbers: 1,2,4,8",
+               text);
+    RengaCheck(*count < TENSOR_COUNTS, printer, RENGA_ERR_OPTION,
+               "-plan_tensor %s: more than %d numbers", text, TENSOR_COUNTS);
+    tensor[(*count)++] = (int)ranks;
+    at = end + (*end == ',');
+  }
+  RengaCheck(*count > 0, printer, RENGA_ERR_OPTION,
+             "-plan_tensor is empty: write how many ranks share a tensor");
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SayLayout(MPI_Comm printer, const RengaTensorLayout *layout)
+{
+  static const char *const recomputed[] = {"", "nothing", "attention", "all of each layer"};
+  RengaCall(RengaPrintf(printer,
+                        "  predicted for %d stages x %d replicas x %d tensor ranks, %d part%s on "
+                        "each, micro-batches of %lld, backward makes again: %s\n"
+                        "  this is a prediction: no run takes a plan with tensor ranks yet\n",
+                        layout->stages, layout->replicas, layout->tensor, layout->chunks,
+                        layout->chunks == 1 ? "" : "s", (long long)layout->microbatch,
+                        recomputed[layout->recompute]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PlanOneTensor(MPI_Comm printer, const TensorPlanning *own, int tensor,
+                                    RengaPlan *plan)
+{
+  RengaTensorLayout layout;
+  RengaCall(ReadTensorLayout(own, &layout));
+  layout.tensor = tensor;
+  RengaCall(RengaPartitionPredictTensor(own->partition, &layout, plan));
+  RengaCall(SayLayout(printer, &layout));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PrintTensorRow(MPI_Comm printer, const RengaTensorLayout *layout,
+                                     RengaPlan plan)
+{
+  RengaPlanPrediction prediction;
+  char step[24], memory[24], shape[48];
+  static const char *const recomputed[] = {"", "none", "selective", "full"};
+  int64_t most = 0, bytes;
+  RengaCall(RengaPlanGetPrediction(plan, &prediction));
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
+    RengaCall(RengaPlanGetDeviceMemory(plan, s, &bytes));
+    if (bytes > most) most = bytes;
+  }
+  RengaFormatSeconds(prediction.step, sizeof step, step);
+  RengaFormatBytes((double)most, sizeof memory, memory);
+  snprintf(shape, sizeof shape, "%d x %d x %d", layout->stages, layout->replicas, layout->tensor);
+  RengaCall(RengaPrintf(printer, "  %6d  %-16s  %6d  %11lld  %10s  %9s  %8s  %9.4g\n",
+                        layout->tensor, shape, layout->chunks, (long long)layout->microbatch,
+                        recomputed[layout->recompute], memory, step,
+                        (double)layout->batch / prediction.step));
+  return RENGA_SUCCESS;
+}
+
+/* A number that does not fit has a row with what is missing. */
+static RengaErrorCode CompareTensors(MPI_Comm printer, const TensorPlanning *own, int count,
+                                     const int tensor[])
+{
+  RengaCall(RengaPrintf(printer, "  %6s  %-16s  %6s  %11s  %10s  %9s  %8s  %9s\n", "tensor",
+                        "stages x rep x t", "chunks", "micro-batch", "recomputed", "memory", "step",
+                        "samples/s"));
+  for (int i = 0; i < count; i++) {
+    RengaTensorLayout layout;
+    RengaPlan plan = NULL;
+    RengaCall(ReadTensorLayout(own, &layout));
+    layout.tensor = tensor[i];
+    RengaErrorSetHandler(RengaErrorIgnore, NULL);
+    RengaErrorCode code = RengaPartitionPredictTensor(own->partition, &layout, &plan);
+    RengaErrorSetHandler(NULL, NULL);
+    if (code) {
+      RengaCall(RengaPrintf(printer, "  %6d  does not fit\n", tensor[i]));
+      continue;
+    }
+    code = PrintTensorRow(printer, &layout, plan);
+    RengaCall(RengaPlanDestroy(&plan));
+    RengaCall(code);
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppPlanTensor(RengaComm comm, RengaGraph graph, RengaPlan *plan, int64_t *nodes,
+                             int64_t *devices)
+{
+  TensorPlanning own = {NULL, NULL, NULL, NULL};
+  MPI_Comm printer;
+  const char *text;
+  int count, tensor[TENSOR_COUNTS];
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetString("plan_tensor", &text, NULL));
+  RengaCall(ReadTensorCounts(printer, text, &count, tensor));
+  if (count > 1) RengaCall(AppRefuseOfOnePlan(comm));
+  RengaErrorCode code = SetUpTensorPlanning(comm, graph, &own);
+  if (!code) code = RengaMachineGetNodes(own.machine, nodes);
+  if (!code) code = RengaMachineGetDeviceCount(own.machine, devices);
+  if (!code)
+    code = count > 1 ? CompareTensors(printer, &own, count, tensor)
+                     : PlanOneTensor(printer, &own, tensor[0], plan);
+  RengaCall(EndTensorPlanning(&own));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
