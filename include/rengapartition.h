@@ -113,7 +113,7 @@ typedef struct {
   RengaTensorRecompute recompute; /* the same in all layers */
   RengaTensorSplit split;         /* what the tensor ranks may do */
 } RengaTensorLayout;
-/* A plan for prediction only: no run takes one with tensor ranks. */
+/* A plan for prediction only: no run parts what it says is parted. */
 RengaErrorCode RengaPartitionPredictTensor(RengaPartition partition, RengaTensorLayout *layout,
                                            RengaPlan *plan);
 

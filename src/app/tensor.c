@@ -89,13 +89,14 @@ static RengaErrorCode ReadTensorCounts(MPI_Comm printer, const char *text, int *
 static RengaErrorCode SayLayout(MPI_Comm printer, const RengaTensorLayout *layout)
 {
   static const char *const recomputed[] = {"", "nothing", "attention", "all of each layer"};
-  RengaCall(RengaPrintf(printer,
-                        "  predicted for %d stages x %d replicas x %d tensor ranks, %d part%s on "
-                        "each, micro-batches of %lld, backward makes again: %s\n"
-                        "  this is a prediction: no run takes a plan with tensor ranks yet\n",
-                        layout->stages, layout->replicas, layout->tensor, layout->chunks,
-                        layout->chunks == 1 ? "" : "s", (long long)layout->microbatch,
-                        recomputed[layout->recompute]));
+  RengaCall(
+      RengaPrintf(printer,
+                  "  predicted for %d stages x %d replicas x %d tensor ranks, %d part%s on "
+                  "each, micro-batches of %lld, backward makes again: %s\n"
+                  "  this is a prediction: no run splits parameters yet\n",
+                  layout->stages, layout->replicas, layout->tensor, layout->chunks,
+                  layout->chunks == 1 ? "" : "s", (long long)layout->microbatch,
+                  recomputed[layout->recompute]));
   return RENGA_SUCCESS;
 }
 

@@ -70,10 +70,12 @@ refuses 1 "need 16 devices, but the machine has 8" $gpt1 -machine_file selene -m
 refuses 1 "-plan_save p is for one plan" $gpt1 -machine_file selene -plan_tensor 1,2 -precision bf16 -plan_save p
 # A plan with tensor ranks is kept, shown, and not run; several numbers are a table, with what training takes.
 accepts 1 $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 2 -precision bf16 -plan_save p -plan_explain -plan_tokens 1e9
-says "no run takes a plan with tensor ranks yet"
+says "no run splits parameters yet"
 says "blocks.1.qkv.weight"
 says "1.00 G tokens: "
-refuses 2 "tensor ranks" train -graph $gpt -data synthetic -batch_size 8 -steps 1 -plan_load p
+accepts 1 $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 2 -partition_stages 1 -partition_replicas 1 -plan_save p2
+refuses 2 "share out the lanes of the network, of which there is 1" train -graph $gpt -data synthetic -batch_size 8 -steps 1 -plan_load p2
+refuses 1 "leave -graph_lanes 2 out" $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 2 -graph_lanes 2
 accepts 1 $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 1,2,4 -precision bf16
 [ "$(grep -c '^ *[124]  ' out)" -eq 3 ] || fail "not three rows"
 finish

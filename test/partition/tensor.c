@@ -2,7 +2,7 @@
 /* Predictions with ranks that share tensors, on built GPTs. Where each device has room for its
    share of the parameters alone the choice is Megatron's: columns, heads, rows. Repeated layers are
    looked at once, and cost as if all were; one rank costs what the profile says; what cannot be is
-   refused, and so is the plan where it is to be run. */
+   refused. */
 #include "../check.h"
 #include "rengapartition.h"
 #include "rengacomm.h"
@@ -175,7 +175,7 @@ static RengaErrorCode ExpectRefusal(Setting *own, RengaTensorLayout layout, Reng
   return RENGA_SUCCESS;
 }
 
-/* The network's four layers in two stages of two chunks; what is open is chosen; nobody runs it. */
+/* The network's four layers in two stages of two chunks; what is open is chosen. */
 static RengaErrorCode TestLayouts(void)
 {
   Setting own;
@@ -194,16 +194,13 @@ static RengaErrorCode TestLayouts(void)
                             .split = RENGA_TENSOR_SPLIT_FEATURES},
                     bad;
   RengaPlanPrediction prediction;
-  FILE *file;
   RengaCall(Begin(&own, "gpt:layers=4,hidden=256,heads=4,sequence=128,vocabulary=1000",
                   (int64_t)64 << 20, 0));
   RengaCall(RengaPartitionPredictTensor(own.partition, &layout, &plan));
   Expect(RengaPlanGetStageCount(plan) == 4 && RengaPlanGetRankCount(plan) == 16);
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   Expect(prediction.reduce > 0 && prediction.step > prediction.pipeline);
-  const int saved = BeginErrors(&file);
-  const RengaErrorCode code = RengaPlanCheck(plan, own.graph, 64);
-  Expect(strstr(EndErrors(file, saved), "tensor ranks") && code);
+  Expect(RengaPlanGetStage(plan, 3)->shape.tensor == 4);
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaPartitionPredictTensor(own.partition, &open, &plan));
   Expect(open.stages && open.replicas && open.chunks && open.microbatch && open.recompute);

@@ -1,6 +1,7 @@
 /* The fastest of the layouts that a user leaves open, and its plan. */
 #include "layout.h"
 #include "../partitionimpl.h"
+#include "renga/private/graph.h"
 #include "rengaoptimizer.h"
 #include <string.h>
 
@@ -246,6 +247,12 @@ static RengaErrorCode BeginSearch(RengaPartition partition, const RengaTensorLay
              made->printer, RENGA_ERR_ARGUMENT,
              "a layout of %d stages, %d replicas, %d tensor ranks and a batch of %lld",
              layout->stages, layout->replicas, layout->tensor, (long long)layout->batch);
+  int lanes, in_lanes;
+  RengaCall(RengaGraphGetLanes_Private(made->graph, &lanes, &in_lanes));
+  RengaCheck(lanes == 1, made->printer, RENGA_ERR_SUPPORT,
+             "a prediction with tensor ranks splits the network by itself: leave -graph_lanes %d "
+             "out",
+             lanes);
   RengaCall(ReadStorage(partition, made));
   RengaCall(RengaMachineGetDeviceCount(made->machine, &search->devices));
   RengaCall(RengaMachineGetDevice(made->machine, &device));
@@ -310,12 +317,13 @@ static RengaErrorCode MakeBestPlan(const TensorSearch *search, RengaComm comm, R
    Errors: RENGA_ERR_ORDER without network, machine or profile; RENGA_ERR_ARGUMENT for numbers that
    make no sense; RENGA_ERR_PLAN for a layout that the machine, the layers or the batch do not
    allow, and where none fits in memory; RENGA_ERR_SUPPORT where replicas share more than the
-   optimizer.
+   optimizer, and for a network in lanes.
 
-   Notes: the plan is a prediction: no run takes one with several tensor ranks, and
-   RengaPlanCheck() says so. Which values are split is found from the operators' rules, with least
-   seconds in the memory there is (src/partition/tensor). All layers do alike, and one of them is
-   looked at for all. Gradients are counted once, as with -reduction_leaf of all micro-batches.
+   Notes: the plan is a prediction: a run shares out lanes of the network over tensor ranks
+   (RengaPartitionSetTensor()), with all parameters on each, and takes no plan of parts. Which
+   values are split is found from the operators' rules, with least seconds in the memory there is
+   (src/partition/tensor). All layers do alike, and one of them is looked at for all. Gradients are
+   counted once, as with -reduction_leaf of all micro-batches.
 
    See also: RengaPartitionSolve(), RengaPlanView()
 @*/
