@@ -113,7 +113,7 @@ typedef struct {
   RengaTensorRecompute recompute; /* the same in all layers */
   RengaTensorSplit split;         /* what the tensor ranks may do */
 } RengaTensorLayout;
-/* A plan for prediction only: no run parts what it says is parted. */
+/* A plan for prediction only: runs share out lanes, and take no such plan. */
 RengaErrorCode RengaPartitionPredictTensor(RengaPartition partition, RengaTensorLayout *layout,
                                            RengaPlan *plan);
 

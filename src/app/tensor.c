@@ -93,7 +93,7 @@ static RengaErrorCode SayLayout(MPI_Comm printer, const RengaTensorLayout *layou
       RengaPrintf(printer,
                   "  predicted for %d stages x %d replicas x %d tensor ranks, %d part%s on "
                   "each, micro-batches of %lld, backward makes again: %s\n"
-                  "  this is a prediction: no run splits parameters yet\n",
+                  "  this is a prediction, which no run takes: runs split by -partition_tensor\n",
                   layout->stages, layout->replicas, layout->tensor, layout->chunks,
                   layout->chunks == 1 ? "" : "s", (long long)layout->microbatch,
                   recomputed[layout->recompute]));

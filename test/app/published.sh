@@ -70,7 +70,7 @@ refuses 1 "need 16 devices, but the machine has 8" $gpt1 -machine_file selene -m
 refuses 1 "-plan_save p is for one plan" $gpt1 -machine_file selene -plan_tensor 1,2 -precision bf16 -plan_save p
 # A plan with tensor ranks is kept, shown, and not run; several numbers are a table, with what training takes.
 accepts 1 $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 2 -precision bf16 -plan_save p -plan_explain -plan_tokens 1e9
-says "no run splits parameters yet"
+says "this is a prediction, which no run takes"
 says "blocks.1.qkv.weight"
 says "1.00 G tokens: "
 accepts 1 $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 2 -partition_stages 1 -partition_replicas 1 -plan_save p2

@@ -320,10 +320,10 @@ static RengaErrorCode MakeBestPlan(const TensorSearch *search, RengaComm comm, R
    optimizer, and for a network in lanes.
 
    Notes: the plan is a prediction: a run shares out lanes of the network over tensor ranks
-   (RengaPartitionSetTensor()), with all parameters on each, and takes no plan of parts. Which
-   values are split is found from the operators' rules, with least seconds in the memory there is
-   (src/partition/tensor). All layers do alike, and one of them is looked at for all. Gradients are
-   counted once, as with -reduction_leaf of all micro-batches.
+   (RengaPartitionSetTensor()), and takes no such plan. Which values are split is found from the
+   operators' rules, with least seconds in the memory there is (src/partition/tensor). All layers do
+   alike, and one of them is looked at for all. Gradients are counted once, as with -reduction_leaf
+   of all micro-batches.
 
    See also: RengaPartitionSolve(), RengaPlanView()
 @*/
