@@ -11,13 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBES = 24, STAGES_FEW = 16, WORK_PER_ACTION = 4 };
+enum { PROBES = 24, STAGES_FEW = 16, WORK_PER_ACTION = 4, TRIED_FIRST = 256 };
 /* Share of the best step up to which other orders are gone on from, in short chains and others. */
 static const double near_short = 1.15, near_long = 1.04;
 
+/* A layout that was on trial: none of it is faster than the best was afterwards. */
+typedef struct {
+  uint64_t hash; /* 0: free */
+  double step;
+} Tried;
+
 typedef struct {
   SearchTrial trial;
-  int64_t work;     /* that is left */
+  int64_t work; /* that is left */
+  int n_tried, n_slots;
+  Tried *tried;     /* [n_slots] open addressing by hash */
   SearchLayout now; /* the best of the trial; room for a stage more each */
   SearchLayout next;
 } Climb;
@@ -40,6 +48,56 @@ static void CopyLayoutStages(const SearchLayout *from, SearchLayout *to)
   memcpy(to->stage, from->stage, (size_t)from->count * sizeof *to->stage);
 }
 
+static uint64_t HashTried(const SearchLayout *layout)
+{
+  uint64_t hash = 0;
+  for (int s = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    const int64_t cut[] = {stage->begin, stage->end};
+    hash = RengaHash(cut, sizeof cut, hash);
+    hash = RengaHash(&stage->shape, sizeof stage->shape, hash);
+  }
+  return hash ? hash : 1;
+}
+
+/* Where the layout is among those that were tried, or where it goes. */
+static Tried *FindTried(const Climb *climb, uint64_t hash)
+{
+  for (uint64_t at = hash;; at++) {
+    Tried *tried = &climb->tried[at % (uint64_t)climb->n_slots];
+    if (!tried->hash || tried->hash == hash) return tried;
+  }
+}
+
+static RengaErrorCode GrowTried(Climb *climb)
+{
+  const Climb old = *climb;
+  if (2 * climb->n_tried < climb->n_slots) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(4 * old.n_slots + TRIED_FIRST, &climb->tried));
+  climb->n_slots = 4 * old.n_slots + TRIED_FIRST;
+  for (int i = 0; i < old.n_slots; i++)
+    if (old.tried[i].hash) *FindTried(climb, old.tried[i].hash) = old.tried[i];
+  Tried *tried = old.tried;
+  RengaFree(&tried);
+  return RENGA_SUCCESS;
+}
+
+/* Moves come back to layouts that were tried: such a one is tried again only if the best is slower
+   now, as that of another order may be. */
+static RengaErrorCode TryOnce(Climb *climb)
+{
+  const SearchLayout *best = climb->trial.best;
+  RengaSearchTakeFirstPolicy_Private(&climb->trial.model, &climb->next);
+  const uint64_t hash = HashTried(&climb->next);
+  RengaCall(GrowTried(climb));
+  Tried *tried = FindTried(climb, hash);
+  if (tried->hash && best->simulated <= tried->step) return RENGA_SUCCESS;
+  RengaCall(RengaSearchTry_Private(&climb->trial, &climb->next));
+  if (!tried->hash) climb->n_tried++;
+  *tried = (Tried){.hash = hash, .step = best->simulated};
+  return RENGA_SUCCESS;
+}
+
 /* climb->next on trial; *faster: it is where the climb is now. */
 static RengaErrorCode TryNext(Climb *climb, bool *faster)
 {
@@ -48,7 +106,7 @@ static RengaErrorCode TryNext(Climb *climb, bool *faster)
   *faster = false;
   if (!MayGoOn(climb)) return RENGA_SUCCESS;
   climb->work -= WorkOf(climb, climb->next.count);
-  RengaCall(RengaSearchTry_Private(&climb->trial, &climb->next));
+  RengaCall(TryOnce(climb));
   if (best->simulated >= before) return RENGA_SUCCESS;
   *faster = true;
   CopyLayoutStages(best, &climb->now);
@@ -394,10 +452,12 @@ RengaErrorCode RengaSearchImprove_Private(const SearchTask *task, const SearchCh
   RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &climb.trial);
   climb.trial.eager_most = eager_most;
   climb.trial.simply = !small;
+  climb.trial.climbs = true;
   if (!code) code = Improve(&climb, small);
   RengaSearchTrialFree_Private(&climb.trial);
   RengaFree(&climb.now.stage);
   RengaFree(&climb.next.stage);
+  RengaFree(&climb.tried);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

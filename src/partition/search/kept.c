@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, CHOICES_FIRST = 256 };
 
 typedef struct {
   int count;
@@ -17,11 +17,28 @@ typedef struct {
   RengaValue *value;
 } KeptSet;
 
-/* Set number n is row n - 1. */
+/* What a choice depends on; without gaps, as it is compared byte by byte. */
+typedef struct {
+  const RengaProfileCost *costs; /* those of the micro-batch */
+  double share;                  /* bytes of a saved element */
+  int64_t microbatch, slots, bound;
+  int begin, end, base, zero;
+} ChoiceKey;
+
+typedef struct {
+  bool used;
+  ChoiceKey key;
+  SearchKept kept;
+} KnownChoice;
+
+/* Set number n is row n - 1. The search asks for the same stages again and again, under schedules
+   and beside others that leave them the same room: what was chosen is known. */
 struct SearchKeptSets {
   int count;
   KeptSet *row;
   int *local; /* [values] number in the stage that is looked at, -1: not in it */
+  int n_known, n_slots;
+  KnownChoice *known; /* [n_slots] open addressing */
 };
 
 typedef struct {
@@ -49,6 +66,7 @@ void RengaSearchKeptFree_Private(struct SearchKeptSets **sets)
 {
   for (int i = 0; *sets && i < (*sets)->count; i++) RengaFree(&(*sets)->row[i].value);
   if (*sets) RengaFree(&(*sets)->row);
+  if (*sets) RengaFree(&(*sets)->known);
   if (*sets) RengaFree(&(*sets)->local);
   RengaFree(sets);
 }
@@ -241,10 +259,31 @@ static RengaErrorCode ChooseKept(const SearchChain *chain, int64_t slots, double
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchChooseKept_Private(const SearchChain *chain,
-                                             const RengaProfileCost costs[],
-                                             const SearchModel *model, int64_t slots, double budget,
-                                             const SearchKept *base, SearchStage *stage)
+/* Where the choice is among those that are known, or where it goes. */
+static KnownChoice *FindChoice(const struct SearchKeptSets *sets, const ChoiceKey *key)
+{
+  for (uint64_t at = RengaHash(key, sizeof *key, 0);; at++) {
+    KnownChoice *known = &sets->known[at % (uint64_t)sets->n_slots];
+    if (!known->used || !memcmp(&known->key, key, sizeof *key)) return known;
+  }
+}
+
+static RengaErrorCode GrowChoices(struct SearchKeptSets *sets)
+{
+  const struct SearchKeptSets old = *sets;
+  if (2 * sets->n_known < sets->n_slots) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(4 * old.n_slots + CHOICES_FIRST, &sets->known));
+  sets->n_slots = 4 * old.n_slots + CHOICES_FIRST;
+  for (int i = 0; i < old.n_slots; i++)
+    if (old.known[i].used) *FindChoice(sets, &old.known[i].key) = old.known[i];
+  KnownChoice *known = old.known;
+  RengaFree(&known);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ChooseAnew(const SearchChain *chain, const RengaProfileCost costs[],
+                                 const SearchModel *model, int64_t slots, double budget,
+                                 const SearchKept *base, SearchStage *stage)
 {
   KeptStage own = {0};
   RengaErrorCode code = MakeKeptStage(chain, costs, model, stage, &own);
@@ -252,6 +291,30 @@ RengaErrorCode RengaSearchChooseKept_Private(const SearchChain *chain,
   LeaveKeptStage(chain, stage);
   FreeKeptStage(&own);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchChooseKept_Private(const SearchChain *chain,
+                                             const RengaProfileCost costs[],
+                                             const SearchModel *model, int64_t slots, double budget,
+                                             const SearchKept *base, SearchStage *stage)
+{
+  const ChoiceKey key = {.costs = costs,
+                         .share = model->listing.bytes[stage->shape.precision].saved,
+                         .microbatch = model->microbatch,
+                         .slots = slots,
+                         .bound = budget > 0 ? (int64_t)budget : 0,
+                         .begin = stage->begin,
+                         .end = stage->end,
+                         .base = base->set};
+  RengaCall(GrowChoices(chain->kept));
+  KnownChoice *known = FindChoice(chain->kept, &key);
+  if (!known->used) {
+    RengaCall(ChooseAnew(chain, costs, model, slots, budget, base, stage));
+    *known = (KnownChoice){.used = true, .key = key, .kept = stage->kept};
+    chain->kept->n_known++;
+  }
+  stage->kept = known->kept;
   return RENGA_SUCCESS;
 }
 

@@ -144,6 +144,20 @@ static RengaErrorCode MixAll(const Mixing *mixing, RengaPlan *plan, RengaForecas
   return RENGA_SUCCESS;
 }
 
+/* All bytes that are not of stages' saved and temporary tensors, and those of what recomputes saves
+   in any case, are as they are: at best all else holds what is kept, beside temporary tensors that
+   a stage has in any case. */
+static RengaErrorCode FindRoomAtBest(const Mixing *mixing, RengaPlan plan,
+                                     const RengaForecastMemory memory[], const double temporary[])
+{
+  RengaCall(RengaSearchFindSlots_Private(mixing->task, mixing->model, mixing->layout, plan,
+                                         mixing->slots));
+  for (int s = 0; s < mixing->layout->count; s++)
+    mixing->room[s] = mixing->task->memory - (double)(memory[s].total - memory[s].temporary) -
+                      (temporary ? temporary[s] : 0);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode AllocateMixing(int count, Mixing *mixing)
 {
   RengaCall(RengaMalloc(count, &mixing->slots));
@@ -154,26 +168,50 @@ static RengaErrorCode AllocateMixing(int count, Mixing *mixing)
   return RENGA_SUCCESS;
 }
 
+static void FreeMixing(Mixing *mixing)
+{
+  RengaFree(&mixing->slots);
+  RengaFree(&mixing->room);
+  RengaFree(&mixing->least);
+  RengaFree(&mixing->base);
+  RengaFree(&mixing->good);
+}
+
+static bool MayMix(const SearchTask *task, const SearchModel *model, const SearchLayout *layout)
+{
+  bool mixes = false;
+  for (int s = 0; s < layout->count; s++) mixes = mixes || Mixes(&layout->stage[s]);
+  return mixes && model->policies.mixed && task->memory > 0 && layout->chunks <= 1;
+}
+
+RengaErrorCode RengaSearchMixAtBest_Private(const SearchTask *task, const SearchChain *chain,
+                                            const SearchModel *model, SearchLayout *layout,
+                                            RengaPlan plan, const RengaForecastMemory memory[],
+                                            const double temporary[])
+{
+  Mixing mixing = {.task = task, .chain = chain, .model = model, .layout = layout};
+  if (!MayMix(task, model, layout)) return RENGA_SUCCESS;
+  RengaErrorCode code = AllocateMixing(layout->count, &mixing);
+  if (!code) code = FindRoomAtBest(&mixing, plan, memory, temporary);
+  if (!code) code = ChooseAll(&mixing);
+  FreeMixing(&mixing);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchMix_Private(const SearchTask *task, const SearchChain *chain,
                                       const SearchModel *model, SearchLayout *layout,
                                       RengaPlan *plan, RengaForecastMemory memory[], double *most)
 {
   Mixing mixing = {.task = task, .chain = chain, .model = model, .layout = layout};
-  bool mixes = false;
   if (RengaSearchSegments_Private(task)) {
     RengaCall(RengaSearchSegment_Private(task, chain, model, layout, *plan, memory, most));
     return RENGA_SUCCESS;
   }
-  for (int s = 0; s < layout->count; s++) mixes = mixes || Mixes(&layout->stage[s]);
-  if (!mixes || !model->policies.mixed || task->memory <= 0 || layout->chunks > 1)
-    return RENGA_SUCCESS;
+  if (!MayMix(task, model, layout)) return RENGA_SUCCESS;
   RengaErrorCode code = AllocateMixing(layout->count, &mixing);
   if (!code) code = MixAll(&mixing, plan, memory, most);
-  RengaFree(&mixing.slots);
-  RengaFree(&mixing.room);
-  RengaFree(&mixing.least);
-  RengaFree(&mixing.base);
-  RengaFree(&mixing.good);
+  FreeMixing(&mixing);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -7,6 +7,15 @@
 enum { KEPT_MOST = 4096, ACTIONS_MOST = 4000000 };
 static const double actions_most = 2e6; /* of a step that is simulated */
 
+const SearchSchedule RengaSearchScheduleList[SEARCH_SCHEDULES] = {{false, 0, NULL},
+                                                                  {false, 0.25, NULL},
+                                                                  {false, 0.5, NULL},
+                                                                  {false, 1, NULL},
+                                                                  {false, 2, NULL},
+                                                                  {true, 0, NULL},
+                                                                  {false, 0, RENGA_SCHEDULE_ZB_H1},
+                                                                  {false, 0, RENGA_SCHEDULE_ZB_H2}};
+
 typedef struct {
   uint64_t hash;
   RengaSchedule schedule;

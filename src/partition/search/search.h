@@ -142,12 +142,6 @@ RengaErrorCode RengaSearchSlant_Private(const void *context, const SearchTask *t
 /* What to try next, one thing after the other around the best so far; false: no more. */
 bool RengaSearchSlantTry_Private(int number, bool few, const SearchSlant *best, SearchSlant *how);
 
-/* ---- solution.c ---- */
-enum { SEARCH_SCHEDULES = 8, SEARCH_WHOLE = 6 };
-/* The schedules that are tried, and that a proof is of; plain 1F1B is the first, those with
-   backwards in two parts come after SEARCH_WHOLE others. */
-extern const SearchSchedule RengaSearchScheduleList[SEARCH_SCHEDULES];
-
 /* ---- places.c ---- */
 /* The widest level between replicas that work on the same micro-batch; of a stage's replicas. */
 int RengaSearchLevelBetween_Private(RengaMachine machine, int m, const int from[], int n,
@@ -180,6 +174,7 @@ typedef struct {
   SearchModel bounded; /* with it, for bounds */
   SearchLayout *best;  /* the fastest so far; its step is all that is needed of it */
   double least;       /* seconds that a placement that was not tried may take; HUGE_VAL: all were */
+  bool climbs;        /* nothing is proved by what it leaves alone */
   bool simply;        /* stages are placed one after the other, or replicas, and in no other way */
   int64_t eager_most; /* stages times rounds with more of which only a few schedules are tried; 0:
                          all are */
@@ -315,6 +310,12 @@ void RengaSearchDraftFree_Private(SearchDraft *draft);
 RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const SearchModel *model,
                                                const SearchLayout *layout, const SearchDraft *draft,
                                                bool nearest, RengaPlanPrediction *prediction);
+/* Seconds of a layout in which no stage recomputes, under the draft's schedule: where that is less
+   than the best's, those with the stages that cannot do without recomputing, and no more of it than
+   they must; HUGE_VAL: one does not fit. However it is settled, it is no faster (trial.c). */
+RengaErrorCode RengaSearchPredictForced_Private(const SearchTrial *trial, SearchLayout *layout,
+                                                const SearchDraft *draft, bool nearest,
+                                                double *step);
 /* No schedule of the draft's layout is faster on its placement, or (nearest) on any; bounded: the
    model with the memory that there is. HUGE_VAL: it does not fit. */
 RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
@@ -346,6 +347,14 @@ RengaErrorCode RengaSearchMix_Private(const SearchTask *task, const SearchChain 
                                       const SearchModel *model, SearchLayout *layout,
                                       RengaPlan *plan, RengaForecastMemory memory[], double *most);
 
+/* Of the same, what each stage keeps at best, before the runtime is asked what it takes: no set
+   that fits spares more seconds. temporary: [stages] bytes that it has of temporary tensors in any
+   case; NULL: none. */
+RengaErrorCode RengaSearchMixAtBest_Private(const SearchTask *task, const SearchChain *chain,
+                                            const SearchModel *model, SearchLayout *layout,
+                                            RengaPlan plan, const RengaForecastMemory memory[],
+                                            const double temporary[]);
+
 /* ---- segments.c ---- */
 /* Stages of the task are to recompute all. */
 bool RengaSearchSegments_Private(const SearchTask *task);
@@ -368,6 +377,10 @@ double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLa
                                         bool halves);
 
 /* ---- schedules.c ---- */
+enum { SEARCH_SCHEDULES = 8, SEARCH_WHOLE = 6 };
+/* The schedules that are tried, and that a proof is of; plain 1F1B is the first, those with
+   backwards in two parts come after SEARCH_WHOLE others. */
+extern const SearchSchedule RengaSearchScheduleList[SEARCH_SCHEDULES];
 RengaErrorCode RengaSearchSetSchedule_Private(const SearchSchedule *schedule, RengaPlan plan);
 RengaErrorCode RengaSearchSchedulesCreate_Private(struct SearchSchedules **schedules);
 void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules);

@@ -157,31 +157,67 @@ static RengaErrorCode Reschedule(const Solution *solution, const SearchSchedule 
   return RENGA_SUCCESS;
 }
 
+static bool IsFasterThan(double step, const Solution *solution)
+{
+  return step < (1 - SCHEDULE_GAIN) * solution->step;
+}
+
+/* The other one as it is at best: recomputing is only what cannot be helped. */
+static RengaErrorCode FindLeastStep(const Solution *solution, const Solution *other, double *step)
+{
+  SearchLayout layout = {0}, best = {.simulated = solution->step};
+  SearchTrial trial = {.task = other->task,
+                       .chain = other->chain,
+                       .model = other->model,
+                       .bounded = other->model,
+                       .best = &best};
+  SearchDraft draft;
+  trial.model.memory = 0;
+  trial.bounded.memory = other->task->memory;
+  RengaCall(RengaSearchLayoutCopy_Private(&other->layout, &layout));
+  RengaSearchTakeFirstPolicy_Private(&trial.model, &layout);
+  RengaSearchEvaluate_Private(&trial.model, &layout);
+  RengaErrorCode code =
+      RengaSearchDraftCreate_Private(trial.task, trial.chain, &trial.model, &layout, &draft);
+  if (!code) {
+    code = RengaSearchPredictForced_Private(&trial, &layout, &draft, false, step);
+    RengaSearchDraftFree_Private(&draft);
+  }
+  RengaSearchLayoutFree_Private(&layout);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* To settle what recomputes takes long: it is done where it may lead to what is faster. Where all
+   has to recompute how much of it is not known before. */
+static RengaErrorCode MaySettleFaster(const Solution *solution, const Solution *other, bool *may)
+{
+  double least = other->step;
+  *may = false;
+  if (!other->plan) return RENGA_SUCCESS;
+  if (SavesMemory(&other->layout) && other->task->fixes_saved) least = 0;
+  if (SavesMemory(&other->layout) && !other->task->fixes_saved)
+    RengaCall(FindLeastStep(solution, other, &least));
+  *may = IsFasterThan(least, solution);
+  return RENGA_SUCCESS;
+}
+
 /* The other one where it is faster by what its memory, and caches, are worth. */
 static RengaErrorCode TakeFastestSchedule(Solution *solution, Solution *other)
 {
-  const SearchLayout *layout = &other->layout;
-  const bool close = other->step < (1 - SCHEDULE_GAIN) * solution->step;
-  if (!other->plan || (!close && !SavesMemory(layout))) return RENGA_SUCCESS;
+  bool may = false;
+  RengaCall(MaySettleFaster(solution, other, &may));
+  if (!may) return RENGA_SUCCESS;
   RengaCall(FindLeastMemory(other));
   if (!RengaSolutionFits_Private(other)) return RENGA_SUCCESS;
   RengaCall(SettleSaved(other));
   RengaCall(FindStep(other));
-  if (other->step >= (1 - SCHEDULE_GAIN) * solution->step) return RENGA_SUCCESS;
+  if (!IsFasterThan(other->step, solution)) return RENGA_SUCCESS;
   const Solution old = *solution;
   *solution = *other;
   *other = old;
   return RENGA_SUCCESS;
 }
-
-const SearchSchedule RengaSearchScheduleList[SEARCH_SCHEDULES] = {{false, 0, NULL},
-                                                                  {false, 0.25, NULL},
-                                                                  {false, 0.5, NULL},
-                                                                  {false, 1, NULL},
-                                                                  {false, 2, NULL},
-                                                                  {true, 0, NULL},
-                                                                  {false, 0, RENGA_SCHEDULE_ZB_H1},
-                                                                  {false, 0, RENGA_SCHEDULE_ZB_H2}};
 
 /* Schedule number i is open, and messages, or waiting, leave something to gain by it. Those of a
    long chain that recomputes are left alone: to weigh one takes seconds, and it holds more

@@ -69,9 +69,10 @@ static RengaErrorCode PredictStep(const SearchTrial *trial, const SearchLayout *
   return RENGA_SUCCESS;
 }
 
-/* Stages that do not fit take the next policy of saved tensors. *fits: all have one. */
+/* Stages that do not fit take the next policy of saved tensors. *fits: all have one. temporary:
+   [stages] bytes of those that keep all. */
 static RengaErrorCode FitMemory(const SearchTrial *trial, SearchLayout *layout, RengaPlan plan,
-                                bool *changed, bool *fits)
+                                double temporary[], bool *changed, bool *fits)
 {
   RengaForecastMemory *memory = NULL;
   double most;
@@ -82,6 +83,7 @@ static RengaErrorCode FitMemory(const SearchTrial *trial, SearchLayout *layout, 
   const RengaErrorCode code =
       RengaSearchMemory_Private(trial->task, &trial->model, layout, plan, memory, &most);
   for (int s = 0; s < layout->count && !code; s++) {
+    temporary[s] = (double)memory[s].temporary;
     if ((double)memory[s].total <= trial->task->memory) continue;
     const bool may = RengaSearchNextPolicy_Private(&trial->model, &layout->stage[s].shape.saved);
     *changed = *changed || may;
@@ -92,38 +94,69 @@ static RengaErrorCode FitMemory(const SearchTrial *trial, SearchLayout *layout, 
   return RENGA_SUCCESS;
 }
 
-/* Stages that recompute keep what there is room for; *fits: all have room for what they must. */
-static RengaErrorCode MixStages(const SearchTrial *trial, SearchLayout *layout, bool *fits)
+/* Of stages that recompute all, in memory: whether they may be faster with what there is room for
+   at best. In a climb, which proves nothing, a stage that recomputes has no fewer temporary tensors
+   than one that keeps all. */
+static RengaErrorCode MixesMayBeFaster(const SearchTrial *trial, SearchLayout *layout,
+                                       const SearchDraft *draft, const RengaForecastMemory memory[],
+                                       const double temporary[], bool *may)
+{
+  double step = 0;
+  RengaCall(RengaSearchMixAtBest_Private(trial->task, trial->chain, &trial->model, layout,
+                                         draft->plan, memory, trial->climbs ? temporary : NULL));
+  RengaCall(PredictStep(trial, layout, draft, false, &step));
+  for (int s = 0; s < layout->count; s++) layout->stage[s].kept = (SearchKept){0};
+  *may = IsFaster(trial, step);
+  return RENGA_SUCCESS;
+}
+
+/* Stages that recompute keep what there is room for; *fits: all have room for what they must, and
+   the layout may be faster. */
+static RengaErrorCode MixStages(const SearchTrial *trial, SearchLayout *layout, SearchDraft *draft,
+                                const double temporary[], bool *fits)
 {
   const SearchTask *task = trial->task;
   RengaForecastMemory *memory = NULL;
-  RengaPlan plan = NULL;
   double most = 0;
+  *fits = false;
   RengaCall(RengaMalloc(layout->count, &memory));
-  RengaErrorCode code = RengaSearchPlan_Private(task, trial->chain, layout, &plan);
-  if (!code) code = RengaSearchMemory_Private(task, &trial->model, layout, plan, memory, &most);
-  if (!code)
-    code = RengaSearchMix_Private(task, trial->chain, &trial->model, layout, &plan, memory, &most);
-  *fits = !code && most <= task->memory;
-  if (plan) RengaPlanDestroy(&plan);
+  RengaErrorCode code =
+      RengaSearchMemory_Private(task, &trial->model, layout, draft->plan, memory, &most);
+  if (!code) code = MixesMayBeFaster(trial, layout, draft, memory, temporary, fits);
+  if (!code && *fits) {
+    code = RengaSearchMix_Private(task, trial->chain, &trial->model, layout, &draft->plan, memory,
+                                  &most);
+    *fits = !code && most <= task->memory;
+  }
   RengaFree(&memory);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* The step with what has to recompute; HUGE_VAL: it does not fit. */
-static RengaErrorCode PredictRecomputing(const SearchTrial *trial, SearchLayout *layout,
-                                         double *step)
+static RengaErrorCode PredictMixed(const SearchTrial *trial, const SearchLayout *layout,
+                                   double *step)
 {
   SearchDraft draft;
-  bool fits = false;
-  *step = HUGE_VAL;
-  RengaCall(MixStages(trial, layout, &fits));
-  if (!fits) return RENGA_SUCCESS;
   RengaCall(
       RengaSearchDraftCreate_Private(trial->task, trial->chain, &trial->model, layout, &draft));
   const RengaErrorCode code = PredictStep(trial, layout, &draft, false, step);
   RengaSearchDraftFree_Private(&draft);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The step with what has to recompute; HUGE_VAL: it does not fit, or is not faster. */
+static RengaErrorCode PredictRecomputing(const SearchTrial *trial, SearchLayout *layout,
+                                         const double temporary[], double *step)
+{
+  SearchDraft draft;
+  bool fits = false;
+  *step = HUGE_VAL;
+  RengaCall(
+      RengaSearchDraftCreate_Private(trial->task, trial->chain, &trial->model, layout, &draft));
+  RengaErrorCode code = MixStages(trial, layout, &draft, temporary, &fits);
+  RengaSearchDraftFree_Private(&draft); /* its messages are of the plan that was mixed */
+  if (!code && fits) code = PredictMixed(trial, layout, step);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -166,9 +199,9 @@ static bool MarkForced(const SearchTrial *trial, SearchLayout *layout, const int
   return true;
 }
 
-/* Seconds where those recompute that must; HUGE_VAL: it does not fit. */
-static RengaErrorCode PredictForced(const SearchTrial *trial, SearchLayout *layout,
-                                    const SearchDraft *draft, bool nearest, double *step)
+RengaErrorCode RengaSearchPredictForced_Private(const SearchTrial *trial, SearchLayout *layout,
+                                                const SearchDraft *draft, bool nearest,
+                                                double *step)
 {
   int64_t *in_flight = NULL;
   bool fits = true;
@@ -186,26 +219,39 @@ static RengaErrorCode PredictForced(const SearchTrial *trial, SearchLayout *layo
   return RENGA_SUCCESS;
 }
 
+/* What may be faster by what it has to recompute, on ranks that are tried. */
+static RengaErrorCode TryToFit(const SearchTrial *trial, SearchLayout *layout,
+                               const SearchDraft *draft, const int rank[], double temporary[])
+{
+  bool changed = false, fits = false;
+  RengaCall(FitMemory(trial, layout, draft->plan, temporary, &changed, &fits));
+  if (!fits) return RENGA_SUCCESS;
+  if (changed) {
+    layout->rank = (int *)rank; /* lent for the plan that is made of it */
+    layout->n_ranks = trial->places.ranks;
+    const RengaErrorCode code = PredictRecomputing(trial, layout, temporary, &layout->simulated);
+    layout->rank = NULL;
+    RengaCall(code);
+  }
+  if (IsFaster(trial, layout->simulated)) RengaCall(TakeTrial(trial, layout, rank));
+  return RENGA_SUCCESS;
+}
+
 /* Under one schedule on one placement; rank NULL: as if all stages lay side by side, for those that
    are not tried. */
 static RengaErrorCode TrySchedule(SearchTrial *trial, SearchLayout *layout,
                                   const SearchDraft *draft, const int rank[])
 {
-  bool changed = false, fits = false;
-  RengaCall(PredictForced(trial, layout, draft, !rank, &layout->simulated));
+  double *temporary = NULL;
+  RengaCall(RengaSearchPredictForced_Private(trial, layout, draft, !rank, &layout->simulated));
   if (!IsFaster(trial, layout->simulated)) return RENGA_SUCCESS;
   if (!rank) {
     trial->least = fmin(trial->least, layout->simulated);
     return RENGA_SUCCESS;
   }
-  RengaErrorCode code = FitMemory(trial, layout, draft->plan, &changed, &fits);
-  if (!code && changed && fits) {
-    layout->rank = (int *)rank; /* lent for the plan that is made of it */
-    layout->n_ranks = trial->places.ranks;
-    code = PredictRecomputing(trial, layout, &layout->simulated);
-    layout->rank = NULL;
-  }
-  if (!code && fits && IsFaster(trial, layout->simulated)) code = TakeTrial(trial, layout, rank);
+  RengaCall(RengaMalloc(layout->count, &temporary));
+  const RengaErrorCode code = TryToFit(trial, layout, draft, rank, temporary);
+  RengaFree(&temporary);
   RengaSearchTakeFirstPolicy_Private(&trial->model, layout);
   RengaCall(code);
   return RENGA_SUCCESS;
