@@ -71,11 +71,14 @@ static RengaErrorCode TestShipped(void)
     RengaCall(RengaMachineGetNodes(machine, &nodes));
     Expect(strcmp(name, entry->d_name) == 0 && devices == nodes * per_node);
     Expect(RengaMachineMessageSeconds(machine, 0, 1e6) > 0);
+    const bool old_kernels = strcmp(name, "selene") == 0;
+    Expect((device->matrix_half > 0) == old_kernels);
+    Expect((device->attention_passes > 0) == old_kernels);
     RengaCall(RengaMachineDestroy(&machine));
     count++;
   }
   closedir(list);
-  Expect(count == 8);
+  Expect(count == 9);
   return RENGA_SUCCESS;
 }
 
