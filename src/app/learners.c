@@ -225,13 +225,17 @@ static RengaErrorCode SetUpOwn(AppLearners *learners, RengaGraph graph, RengaPla
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckDevice(const AppLearners *learners)
+/* Of the plan and its device. */
+static RengaErrorCode CheckLearnersPlan(const AppLearners *learners, RengaPlan plan)
 {
   RengaDevice device;
-  const char *type;
+  const char *type, *manner;
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(learners->all, &printer));
   RengaCall(RengaOptionsGetString("device_type", &type, NULL));
+  RengaCall(RengaOptionsGetString("data_parallel", &manner, NULL));
+  RengaCheck(RengaPlanGetStage(plan, 0)->shape.tensor == 1, printer, RENGA_ERR_SUPPORT,
+             "a plan with tensor ranks together with -data_parallel %s is not supported", manner);
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   RengaCheck(RengaDeviceIsHost(device), printer, RENGA_ERR_SUPPORT,
              "-data_parallel local and gossip are not supported for -device_type %s, which has "
@@ -248,7 +252,7 @@ RengaErrorCode AppLearnersSetUp(AppLearners *learners, RengaGraph graph, RengaPl
   RengaCall(RengaObjectGetComm(learners->all, &printer));
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   learners->batch = batch * learners->count;
-  if (learners->apart) RengaCall(CheckDevice(learners));
+  if (learners->apart) RengaCall(CheckLearnersPlan(learners, plan));
   RengaCall(RengaErrorAgree(printer, SetUpOwn(learners, graph, plan, data, eval_samples)));
   if (!learners->apart) return RENGA_SUCCESS;
   RengaCall(RengaErrorAgree(printer, AppMeanCreate(learners, &learners->mean)));

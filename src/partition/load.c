@@ -123,6 +123,20 @@ RengaErrorCode RengaPartitionForecast_Private(RengaPartition partition, RengaPla
   return RENGA_SUCCESS;
 }
 
+/* What tensor ranks take is not predicted. */
+static RengaErrorCode CheckTensorCosts(RengaPartition partition, RengaPlan file, bool costs)
+{
+  for (int s = 0; s < RengaPlanGetStageCount(file); s++) {
+    const int tensor = RengaPlanGetStage(file, s)->shape.tensor;
+    RengaCheck(
+        tensor == 1 || !costs, partition->hdr.comm, RENGA_ERR_SUPPORT,
+        "%s has %d tensor ranks for stage %d, and what they take is not predicted yet: leave "
+        "-machine_file and -profile_type out",
+        partition->load, tensor, s);
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode JudgeFile(RengaPartition partition, int ranks, RengaPlan file, RengaPlan plan)
 {
   const RengaSearchWish wish = {.given = file};
@@ -130,6 +144,7 @@ static RengaErrorCode JudgeFile(RengaPartition partition, int ranks, RengaPlan f
   int64_t batch, microbatch;
   bool costs = false;
   RengaCall(HasCosts(partition, file, &costs));
+  RengaCall(CheckTensorCosts(partition, file, costs));
   RengaCall(RengaPlanGetBatch(file, &batch, &microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   if (!machine && !partition->profile) ranks = RengaPlanGetRankCount(file);

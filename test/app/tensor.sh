@@ -74,6 +74,11 @@ accepts 4 train -graph "$heads" $small -graph_lanes 3 -steps 6 -partition_stages
 accepts 4 train -graph "$heads" $small -graph_lanes 3 -steps 6 -plan_load plan.txt
 says "$digest"
 
+refuses 1 "plan.txt has 2 tensor ranks for stage 0, and what they take is not predicted yet" plan -graph "$heads" -graph_lanes 3 \
+  -plan_load plan.txt -machine_file laptop
+refuses 8 "a plan with tensor ranks together with -data_parallel local:2 is not supported" train -graph "$heads" $small -graph_lanes 3 \
+  -plan_load plan.txt -data_parallel local:2 -data_learners 2
+
 # A message that fails is sent again; for want of memory on one rank all end, soon.
 for fault in message:500:0 message:801:1 allocation:12000:1 allocation:13500:1; do
   RENGA_FAULT=$fault timeout -k 5 $limit "$mpiexec" -n 2 "$renga" train -graph "$heads" $small -steps 6 -graph_lanes 3 \
