@@ -78,12 +78,14 @@ typedef struct {
   int scored; /* the scores are logarithms of probabilities: no log-sum-exp is taken */
 } RengaCudaLoss;
 
-/* data is [outer, length, inner], indices [count], the result [outer, count, inner]. */
+/* data is [outer, length, inner], indices [count], the result [outer, count, inner]. Workspace of
+   the gradient: two int32 for each of length; count is at most RENGA_CUDA_PLACES. */
 typedef struct {
   int64_t outer, length, inner, count;
   int64_t padding; /* the index that gives no gradient; -1: none */
   int size, wide;  /* bytes of an element; indices are int64, else int32 */
 } RengaCudaGather;
+enum { RENGA_CUDA_PLACES = 0x7f000000 };
 
 /* Numbers that must be in [low, high) or be ignore. */
 typedef struct {

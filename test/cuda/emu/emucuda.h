@@ -99,6 +99,12 @@ template <class T> static inline T atomicMax(T *at, T value)
   if (value > old) *at = value;
   return old;
 }
+template <class T> static inline T atomicMin(T *at, T value)
+{
+  const T old = *at;
+  if (value < old) *at = value;
+  return old;
+}
 template <class T> static inline T atomicCAS(T *at, T expected, T value)
 {
   const T old = *at;

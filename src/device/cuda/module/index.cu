@@ -43,35 +43,47 @@ __global__ void GatherKernel(RengaCudaGather s, const void *data_, const void *i
   }
 }
 
-/* A block per place and 256 columns. The block of the first place with its index adds up the
-   gradients of all places with it, in ascending order; those of later ones have nothing to do.
-   same: a bit for each of 256 places that are looked at together. */
-__global__ void GatherGradKernel(RengaCudaGather s, int64_t columns, RengaCudaOperand dy_,
-                                 const void *indices, RengaCudaOperand dx_)
+/* Of each row that indices name: its first place, and how many it has. */
+__global__ void FindPlacesKernel(RengaCudaGather s, const void *indices, int *first, int *places)
+{
+  RENGA_EACH(i, s.count)
+  {
+    const int64_t row = RowAt(s, indices, i);
+    atomicMin(&first[row], (int)i);
+    atomicAdd(&places[row], 1);
+  }
+}
+
+/* A block per place. That of the first place with its index adds up the gradients of all places
+   with it, in ascending order, 256 columns at a time; those of later ones have nothing to do. same:
+   a bit for each of 256 places that are looked at together. */
+__global__ void GatherGradKernel(RengaCudaGather s, RengaCudaOperand dy_, const void *indices,
+                                 const int *first, const int *places, RengaCudaOperand dx_)
 {
   __shared__ unsigned same[ROWS];
   const Values<void> dy(dy_), dx(dx_);
-  const int64_t place = blockIdx.x / columns % s.count, outer = blockIdx.x / columns / s.count;
-  const int64_t column = blockIdx.x % columns * THREADS + threadIdx.x;
-  const int64_t mine = RowAt(s, indices, place);
-  const int64_t from = outer * s.count * s.inner + column;
-  float sum = 0;
-  for (int64_t start = 0; start < s.count; start += THREADS) {
-    const int64_t look = start + threadIdx.x;
-    const unsigned found =
-        __ballot_sync(EVERY_LANE, look < s.count && RowAt(s, indices, look) == mine);
-    __syncthreads(); /* the bits before were read */
-    if (threadIdx.x % WARP == 0) same[threadIdx.x / WARP] = found;
-    __syncthreads();
-    for (int w = 0; w < ROWS; w++)
-      for (unsigned bits = same[w]; bits; bits &= bits - 1) {
-        const int64_t i = start + w * WARP + __ffs((int)bits) - 1;
-        if (i < place) return; /* the whole block */
-        if (column < s.inner) sum += dy[from + i * s.inner];
-      }
+  const int64_t place = blockIdx.x % s.count, outer = blockIdx.x / s.count;
+  const int64_t mine = RowAt(s, indices, place), warp = threadIdx.x / WARP;
+  if (first[mine] != place || mine == s.padding) return; /* the whole block */
+  for (int64_t column = threadIdx.x; column - threadIdx.x < s.inner; column += THREADS) {
+    const int64_t from = outer * s.count * s.inner + column;
+    float sum = column < s.inner ? dy[from + place * s.inner] : 0;
+    int left = places[mine] - 1;
+    for (int64_t start = place + 1; left > 0; start += THREADS) {
+      const int64_t look = start + threadIdx.x;
+      const unsigned found =
+          __ballot_sync(EVERY_LANE, look < s.count && RowAt(s, indices, look) == mine);
+      __syncthreads(); /* the bits before were read */
+      if (threadIdx.x % WARP == 0) same[warp] = found;
+      __syncthreads();
+      for (int w = 0; w < ROWS; w++)
+        for (unsigned bits = same[w]; bits; bits &= bits - 1, left--) {
+          const int64_t i = start + w * WARP + __ffs((int)bits) - 1;
+          if (column < s.inner) sum += dy[from + i * s.inner];
+        }
+    }
+    if (column < s.inner) dx.Put((outer * s.length + mine) * s.inner + column, sum);
   }
-  if (column < s.inner && mine != s.padding)
-    dx.Put((outer * s.length + mine) * s.inner + column, sum);
 }
 
 int RengaCudaCheckIndices(void *stream, const RengaCudaIndices *indices, const void *values,
@@ -102,13 +114,21 @@ RENGA_CUDA_RUN(RengaCudaTakeRows)
 RENGA_CUDA_RUN(RengaCudaTakeRowsGrad)
 {
   const RengaCudaGather *s = (const RengaCudaGather *)shape;
-  const int64_t columns = (s->inner + THREADS - 1) / THREADS;
+  cudaStream_t queue = (cudaStream_t)stream;
   const size_t bytes = (size_t)(s->outer * s->length * s->inner) * SizeOfFloat(out[0].type);
-  (void)context, (void)workspace;
+  const size_t table = (size_t)s->length * sizeof(int);
+  int *first = (int *)workspace, *places = first + s->length;
+  (void)context;
   if (bytes == 0) return 0;
-  cudaError_t code = cudaMemsetAsync(out[0].data, 0, bytes, (cudaStream_t)stream);
-  if (!code && s->count > 0)
-    code = RENGA_LAUNCH(GatherGradKernel, (unsigned)(s->outer * s->count * columns), THREADS, 0,
-                        (cudaStream_t)stream, *s, columns, in[0], in[1].data, out[0]);
+  cudaError_t code = cudaMemsetAsync(out[0].data, 0, bytes, queue);
+  if (code || s->count == 0) return RengaCudaSayError("GatherGradKernel", code);
+  code = cudaMemsetAsync(first, 0x7f, table, queue); /* behind every place */
+  if (!code) code = cudaMemsetAsync(places, 0, table, queue);
+  if (!code)
+    code = RENGA_LAUNCH(FindPlacesKernel, BlocksFor(s->count), THREADS, 0, queue, *s, in[1].data,
+                        first, places);
+  if (!code)
+    code = RENGA_LAUNCH(GatherGradKernel, (unsigned)(s->outer * s->count), THREADS, 0, queue, *s,
+                        in[0], in[1].data, first, places, out[0]);
   return RengaCudaSayError("GatherGradKernel", code);
 }
