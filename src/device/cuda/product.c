@@ -4,8 +4,8 @@
 #include <string.h>
 
 /* a, b: numbers of the kernel's inputs. Dimensions of batches that one product cannot go through
-   are gone through here. rounds: the product is made in the workspace, where a bias of another type
-   than y's is added before y is rounded. The plan stands behind. */
+   are gone through here. rounds: a bias of another type than y's is
+   converted to it, in the workspace: cuBLASLt takes no other. The plan stands behind. */
 typedef struct {
   int a, b, dimensions;
   bool rounds;
@@ -115,14 +115,18 @@ static RengaErrorCode ProductRun_Cuda(RengaKernel kernel, RengaStream stream,
                                       void *const out[], void *workspace)
 {
   const CudaProduct *s = kernel->data;
-  const RengaTensorSpec *y = &kernel->call.out[0];
-  const void *bias = kernel->call.n_in > 2 ? in[2] : NULL;
+  const RengaOpCall *call = &kernel->call;
+  const void *bias = call->n_in > 2 ? in[2] : NULL;
   (void)context;
-  RengaCall(
-      RunBatches_Cuda(kernel, stream, in, s->rounds ? NULL : bias, s->rounds ? workspace : out[0]));
-  if (!s->rounds) return RENGA_SUCCESS;
-  const RengaCudaBias shape = {RengaTensorSpecCount(y), y->dim[y->ndim - 1], 1};
-  RengaCall(RengaCudaAddBias_Private(kernel, stream, shape, bias, workspace, out[0]));
+  if (s->rounds) {
+    const RengaCudaOperand to = RengaCudaOperand_Private(&call->out[0], workspace);
+    RENGA_CALL_CUDA(kernel->device,
+                    module_->convert(RengaCudaStream_Private(kernel->device, stream),
+                                     RengaTensorSpecCount(&call->in[2]),
+                                     RengaCudaOperand_Private(&call->in[2], bias), to));
+    bias = workspace;
+  }
+  RengaCall(RunBatches_Cuda(kernel, stream, in, bias, out[0]));
   return RENGA_SUCCESS;
 }
 
@@ -134,15 +138,11 @@ static RengaErrorCode ProductDestroy_Cuda(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-/* Types of the plan; true: a bias of a type of its own is added later. */
-static bool SetTypes_Cuda(const RengaOpCall *call, int a, RengaCudaProduct *product)
+static void SetTypes_Cuda(const RengaOpCall *call, int a, RengaCudaProduct *product)
 {
-  const bool rounds = product->bias && call->in[2].type != call->out[0].type;
   product->factors = RengaCudaTypeOf_Private(call->in[a].type);
-  product->result = rounds ? RENGA_CUDA_FLOAT32 : RengaCudaTypeOf_Private(call->out[0].type);
+  product->result = RengaCudaTypeOf_Private(call->out[0].type);
   product->tf32 = RengaOpCallInt(call, "tf32") != 0 && product->factors == RENGA_CUDA_FLOAT32;
-  if (rounds) product->bias = false;
-  return rounds;
 }
 
 /* Leaves the kernel to the host where a dimension is 0. a, b: which inputs the factors are. */
@@ -157,11 +157,14 @@ static RengaErrorCode CreateProduct_Cuda(RengaKernel kernel, RengaCudaProduct pr
   s->a = a;
   s->b = b;
   s->products = 1;
-  s->rounds = SetTypes_Cuda(call, a, &product);
+  s->rounds = product.bias && call->in[2].type != call->out[0].type;
+  SetTypes_Cuda(call, a, &product);
   const RengaErrorCode code = RengaCudaPlanCreate_Private(kernel->device, &product, s->plan);
   if (code) RengaFree(&memory);
   RengaCall(code);
-  if (s->rounds) kernel->workspace = (size_t)RengaTensorSpecCount(&call->out[0]) * sizeof(float);
+  if (s->rounds)
+    kernel->workspace =
+        (size_t)RengaTensorSpecCount(&call->in[2]) * RengaDataTypeSize(call->out[0].type);
   kernel->data = s;
   kernel->run = ProductRun_Cuda;
   kernel->destroy = ProductDestroy_Cuda;

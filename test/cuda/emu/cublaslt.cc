@@ -215,6 +215,19 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
+/* All algorithms are of one family. */
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    void *value, size_t bytes, size_t *written)
+{
+  const int32_t family = 0;
+  if (attribute != CUBLASLT_ALGO_CONFIG_ID || bytes != sizeof family)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  memcpy(value, &family, sizeof family);
+  *written = sizeof family;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
