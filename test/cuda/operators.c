@@ -113,7 +113,8 @@ static RengaErrorCode CheckCase(RengaDevice cuda, int number, const Case *c, con
 static RengaErrorCode CheckLow(RengaDevice ref, RengaDevice cuda, int number, const Case *c,
                                const RengaOpCall *op, const Call *call)
 {
-  const double tolerance = c->tolerance > 0 ? c->tolerance : 1e-5;
+  const double rounding = RoundingOnCuda(c->op, RENGA_BFLOAT16);
+  const double tolerance = (c->tolerance > 0 ? c->tolerance : 1e-5) + rounding;
   Variant wide, low;
   RengaKernel kernel = NULL;
   RengaCall(

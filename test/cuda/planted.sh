@@ -95,11 +95,17 @@ change module/softmax.cu '/if (line >= s.outer \* s.inner) return;/d' &&
 fault="a loss that is not set where the label is ignored"
 change module/loss.cu '/losses\[row\] = 0;/d' && in_module loss "differs from ref" "$check"
 fault="a gradient that is not cleared"
-change module/index.cu 's/cudaMemsetAsync(out\[0\].data, 0, bytes, (cudaStream_t)stream)/cudaSuccess/' &&
+change module/index.cu 's/cudaMemsetAsync(out\[0\].data, 0, bytes, queue)/cudaSuccess/' &&
   in_module index "differs from ref" "$check"
 fault="a tile of keys that is left out"
 change module/attention.cu 's/key < end; key += TILE/key + TILE < end; key += TILE/' &&
   in_module attention "differs from ref" "$check"
+fault="the last keys of 16-bit attention that are left out"
+change module/tensorattention.cu 's/key < end; key += N/key + N < end; key += N/' &&
+  in_module tensorattention "differs from ref" "$check"
+fault="a tile of 16-bit attention that is written before all have read it"
+change module/tensorattention.cu 's|__syncthreads(); /\* this tile is there, and the one before was read \*/||' &&
+  in_module tensorattention "$order" "$check"
 
 fault="the host looks at an input"
 change shaped.c 's|^  if (s->checked >= 0)$|  if (in[0] \&\& *(const volatile char *)in[0] == 1) return RENGA_SUCCESS;\n&|' &&
@@ -121,5 +127,5 @@ change vector.c '/eventrecord(RengaCudaOf_Private(device)->parts_free, queue)/d
 fault="a label outside that nobody is told of"
 change queue.c 's/if (!fault || !fault->found) return/if (fault) return/' && in_library queue "expected" EMU_MODE=sync
 
-[ $count -eq 15 ] || { echo "FAILED: $count faults of 15 were tried"; failures=$((failures + 1)); }
+[ $count -eq 17 ] || { echo "FAILED: $count faults of 17 were tried"; failures=$((failures + 1)); }
 [ $failures -eq 0 ]

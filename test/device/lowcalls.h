@@ -107,6 +107,16 @@ static inline double UnitOf(RengaDataType type, double value)
   return 0;
 }
 
+/* What roundings on the way may add to an error on the cuda device, as a part of the largest value:
+   attention on tensor cores rounds probabilities and gradients of scores before they are
+   multiplied, cuBLASLt takes the bias in the type of the result. */
+static inline double RoundingOnCuda(const char *op, RengaDataType type)
+{
+  const bool attention = strncmp(op, "Attention", strlen("Attention")) == 0;
+  if (!attention && strcmp(op, "Linear") != 0) return 0;
+  return ldexp(1, type == RENGA_BFLOAT16 ? -8 : -11);
+}
+
 /* The first element of output o that is further from float32's than a unit in the last place of its
    type, and the part that tolerance is of the largest value; -1: none. */
 static inline int64_t FindFar(RengaDevice host, const Variant *wide, const Variant *low, int o,

@@ -2,40 +2,10 @@
    keys in ascending order (Dao et al., FlashAttention, 2022), and the gradient computes the
    probabilities again from the log-sum-exp. Each sum has one owner: a block for the gradient of its
    queries, another one for that of its keys and values. */
-#include "kernel.h"
+#include "attention.h"
 
 enum { TILE = WARP, TIMES = TILE / ROWS, CHUNKS = RENGA_CUDA_ATTENTION_WIDTH / TILE };
 typedef float AttentionTile[TILE][TILE + 1];
-
-struct AttentionHead {
-  int64_t number, mask, sample, element; /* element: of its first probability in the sample */
-};
-
-/* What all kernels get of the operator's arguments. */
-struct AttentionCall {
-  RengaCudaOperand q, k, v, mask, dy, whole;
-  const float *delta;
-  Randoms randoms;
-  int64_t sample;
-  int drops;
-};
-
-static __device__ AttentionHead HeadOf(const RengaCudaAttention &s, int64_t number, int64_t sample)
-{
-  AttentionHead head = {number, 0, sample, 0};
-  int64_t places = 1, rest = number;
-  for (int d = s.dimensions - 1; d >= 0; d--) {
-    const int64_t index = rest % s.extent[d];
-    rest /= s.extent[d];
-    head.mask += index * s.mask_stride[d];
-    const bool batch = d == s.batch_dimension;
-    head.element += (batch ? index % s.batch_factor : index) * places;
-    places *= batch ? s.batch_factor : s.extent[d];
-    if (batch) head.sample += index / s.batch_factor;
-  }
-  head.element *= s.queries * s.keys;
-  return head;
-}
 
 /* 32 x 32 elements of x, head `number` of [rows, width], from (row, column) on; 0 where there are
    none. */
@@ -111,11 +81,6 @@ static __device__ inline void StoreSums(const RengaCudaOperand &y_, int64_t numb
   }
 }
 
-static __device__ inline bool IsSeen(const RengaCudaAttention &s, int64_t query, int64_t key)
-{
-  return query < s.queries && key < s.keys && (!s.causal || key <= query);
-}
-
 /* Scores of the tile, -infinity where a query does not see a key. */
 template <class T>
 static __device__ inline void
@@ -128,19 +93,10 @@ FindScores(const RengaCudaAttention &s, const AttentionCall &call, const Attenti
   const int64_t j = key + threadIdx.x;
   for (int t = 0; t < TIMES; t++) {
     const int64_t i = query + threadIdx.y + t * ROWS;
-    const bool seen = IsSeen(s, i, j);
+    const bool seen = SeesKey(s, i, j);
     const int64_t at = head.mask + i * s.mask_row + j * s.mask_column;
     score[t] = seen ? s.scale * score[t] + (mask.data ? mask[at] : 0) : -INFINITY;
   }
-}
-
-/* 0 or 1 / (1 - ratio) */
-static __device__ inline float KeepFactor(const RengaCudaAttention &s, const AttentionCall &call,
-                                          const AttentionHead &head, int64_t i, int64_t j)
-{
-  if (!call.drops) return 1;
-  const float u = DrawElement(call.randoms, head.sample, head.element + i * s.keys + j);
-  return u < s.ratio ? 0 : 1 / (1 - s.ratio);
 }
 
 /* A block takes 32 queries of a head. T, here and below: of all that is 32 x 32. */
@@ -308,20 +264,6 @@ static void (*const mask_grads[VALUE_FORMS])(RengaCudaAttention, AttentionCall, 
 static void (*const deltas[VALUE_FORMS])(int64_t, int64_t, RengaCudaOperand, RengaCudaOperand,
                                          float *) = RENGA_FORMS(DeltaKernel);
 
-static AttentionCall CallOf(const RengaCudaAttention *s, const RengaCudaContext *context,
-                            const RengaCudaOperand q[], RengaCudaOperand mask)
-{
-  AttentionCall call = {};
-  call.q = q[0];
-  call.k = q[1];
-  call.v = q[2];
-  call.mask = mask;
-  call.randoms = RandomsOf(context, s->key);
-  call.sample = context->sample;
-  call.drops = context->training && s->ratio > 0;
-  return call;
-}
-
 static unsigned TilesOf(const RengaCudaAttention *s, int64_t rows)
 {
   return (unsigned)(s->heads * ((rows + TILE - 1) / TILE));
@@ -331,11 +273,15 @@ RENGA_CUDA_RUN(RengaCudaAttend)
 {
   const RengaCudaAttention *s = (const RengaCudaAttention *)shape;
   const int form = FormFor(in[0], in[1], in[2], out[0]);
+  const AttentionCall call = CallOf(s, context, in, in[3]);
+  cudaStream_t queue = (cudaStream_t)stream;
   (void)workspace;
+  if (RengaCudaHasTensorAttention(s, form))
+    return RengaCudaSayError("TensorAttentionKernel",
+                             RengaCudaTensorAttend(queue, s, &call, form, out[0], out[1]));
   return RengaCudaSayError("AttentionKernel",
                            RENGA_LAUNCH(attentions[form], TilesOf(s, s->queries), TeamBlock(), 0,
-                                        (cudaStream_t)stream, *s, CallOf(s, context, in, in[3]),
-                                        out[0], out[1]));
+                                        queue, *s, call, out[0], out[1]));
 }
 
 /* Sums of full [places, queries, keys] along what the mask has once. */
@@ -390,10 +336,13 @@ RENGA_CUDA_RUN(RengaCudaAttendGrad)
   call.delta = delta;
   cudaError_t code = RENGA_LAUNCH(deltas[form], TeamGrid(false, rows), TeamBlock(), 0,
                                   (cudaStream_t)stream, rows, s->values, in[0], in[4], delta);
-  if (!code && out[0].data)
+  const bool tensor = RengaCudaHasTensorAttention(s, form);
+  if (!code && tensor)
+    code = RengaCudaTensorAttendGrad((cudaStream_t)stream, s, &call, form, out[0], out[1], out[2]);
+  if (!code && !tensor && out[0].data)
     code = RENGA_LAUNCH(query_grads[form], TilesOf(s, s->queries), TeamBlock(), 0,
                         (cudaStream_t)stream, *s, call, out[0]);
-  if (!code)
+  if (!code && !tensor)
     code = RENGA_LAUNCH(key_grads[form], TilesOf(s, s->keys), TeamBlock(), 0, (cudaStream_t)stream,
                         *s, call, out[1], out[2]);
   if (code || !out[3].data) return RengaCudaSayError("QueryGradKernel", code);

@@ -32,6 +32,8 @@ static int CountGpus(int *devices)
   return RengaCudaSayError("cudaGetDeviceCount", code);
 }
 
+int RengaCudaCapability;
+
 static int OpenDevice(int device, size_t size, char text[])
 {
   struct cudaDeviceProp properties;
@@ -43,6 +45,7 @@ static int OpenDevice(int device, size_t size, char text[])
   if (code) return RengaCudaSayError("cudaSetDevice", code);
   snprintf(text, size, "%s, %d multiprocessors, sm_%d%d, driver %d, CUDA %d", properties.name,
            properties.multiProcessorCount, properties.major, properties.minor, driver, runtime);
+  RengaCudaCapability = properties.major;
   return RengaCudaProductOpen();
 }
 

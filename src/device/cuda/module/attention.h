@@ -1,0 +1,71 @@
+/* What the kernels of attention share: those of any floats, and those of 16-bit ones on tensor
+   cores. */
+#pragma once
+#include "kernel.h"
+
+struct AttentionHead {
+  int64_t number, mask, sample, element; /* element: of its first probability in the sample */
+};
+
+/* What all kernels get of the operator's arguments. */
+struct AttentionCall {
+  RengaCudaOperand q, k, v, mask, dy, whole;
+  const float *delta;
+  Randoms randoms;
+  int64_t sample;
+  int drops;
+};
+
+static __device__ AttentionHead HeadOf(const RengaCudaAttention &s, int64_t number, int64_t sample)
+{
+  AttentionHead head = {number, 0, sample, 0};
+  int64_t places = 1, rest = number;
+  for (int d = s.dimensions - 1; d >= 0; d--) {
+    const int64_t index = rest % s.extent[d];
+    rest /= s.extent[d];
+    head.mask += index * s.mask_stride[d];
+    const bool batch = d == s.batch_dimension;
+    head.element += (batch ? index % s.batch_factor : index) * places;
+    places *= batch ? s.batch_factor : s.extent[d];
+    if (batch) head.sample += index / s.batch_factor;
+  }
+  head.element *= s.queries * s.keys;
+  return head;
+}
+
+static __device__ inline bool SeesKey(const RengaCudaAttention &s, int64_t query, int64_t key)
+{
+  return query < s.queries && key < s.keys && (!s.causal || key <= query);
+}
+
+/* 0 or 1 / (1 - ratio) */
+static __device__ inline float KeepFactor(const RengaCudaAttention &s, const AttentionCall &call,
+                                          const AttentionHead &head, int64_t i, int64_t j)
+{
+  if (!call.drops) return 1;
+  const float u = DrawElement(call.randoms, head.sample, head.element + i * s.keys + j);
+  return u < s.ratio ? 0 : 1 / (1 - s.ratio);
+}
+
+static inline AttentionCall CallOf(const RengaCudaAttention *s, const RengaCudaContext *context,
+                                   const RengaCudaOperand q[], RengaCudaOperand mask)
+{
+  AttentionCall call = {};
+  call.q = q[0];
+  call.k = q[1];
+  call.v = q[2];
+  call.mask = mask;
+  call.randoms = RandomsOf(context, s->key);
+  call.sample = context->sample;
+  call.drops = context->training && s->ratio > 0;
+  return call;
+}
+
+/* Does the GPU have tensor cores for a call of these types and widths? */
+bool RengaCudaHasTensorAttention(const RengaCudaAttention *s, int form);
+cudaError_t RengaCudaTensorAttend(cudaStream_t stream, const RengaCudaAttention *s,
+                                  const AttentionCall *call, int form, RengaCudaOperand y,
+                                  RengaCudaOperand whole_of);
+cudaError_t RengaCudaTensorAttendGrad(cudaStream_t stream, const RengaCudaAttention *s,
+                                      const AttentionCall *call, int form, RengaCudaOperand dq,
+                                      RengaCudaOperand dk, RengaCudaOperand dv);
