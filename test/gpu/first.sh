@@ -1,19 +1,22 @@
 #!/bin/sh
-# The first run on a GPU: builds the module for the card, runs the cuda device's tests with NVIDIA's
+# A run on a GPU: builds the module for the card, runs the cuda device's tests with NVIDIA's
 # libraries, compares runs with those of the cpu device, times networks, and writes one report.
 #
-#   test/gpu/first.sh BUILD [REPORT]    BUILD: a folder where Renga is configured and built, with nvcc
+#   test/gpu/first.sh BUILD [REPORT]    BUILD: a folder where Renga is configured and built, with nvcc; or one
+#                                       that holds what was built elsewhere: renga, test/cuda/operators,
+#                                       test/device/low, src/device/cuda/renga_cuda.so
 #   test/gpu/first.sh BUILD -emulated   the same on the emulated runtime of test/cuda, with small networks
 #                                       and no times: a test of this script
 #
-# It goes on after a failure; its last line counts what passed and failed. PyTorch is timed beside where
-# the python of PYTHON (python3) has it.
+# It goes on after a failure; its last line counts what passed and failed. Up to JOBS tests (4) run at a time.
+# PyTorch is timed beside where the python of PYTHON (python3) has it. TIMES: names of the networks to be
+# timed, in which * and ? stand for any characters (all of them), as TIMES='GPT-2 1*'.
 set -u
 if [ $# -eq 0 ] && [ -n "${top_builddir:-}" ]; then # of make check
   [ -n "${CUDA_EMULATED:-}" ] || { echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"; exit 77; }
   set -- "$top_builddir" -emulated
 fi
-[ $# -ge 1 ] || { sed -n '5,8s/^# *//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '5,9s/^# *//p' "$0" >&2; exit 2; }
 top=$(cd "${0%/*}/../.." && pwd)
 build=$(cd "$1" && pwd) || exit 2
 emulated=
@@ -28,25 +31,41 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 export OMP_NUM_THREADS=1
-passed=0
-failed=0
-limit=600
+limit=${LIMIT:-600}
+jobs=${JOBS:-4}
+[ -z "$emulated" ] || jobs=1
+started=0
 
 write() { printf '%s\n' "$@" >>"$report"; }
 
-# check NAME COMMAND...: one row of the report.
-check() {
-  name=$1
-  shift
-  if timeout -k 5 $limit "$@" >out 2>&1 </dev/null; then
-    passed=$((passed + 1))
-    write "| $name | passed |"
-  else
-    code=$?
-    failed=$((failed + 1))
-    write "| $name | FAILED ($code): $(tail -n 3 out | tr '\n|' '  ' | cut -c1-300) |"
-  fi
+# run NAME COMMAND...: one row of the report, from a folder of its own; beside the others of its group.
+run() {
+  started=$((started + 1))
+  [ $((started % jobs)) -ne 0 ] || wait
+  mkdir "$folder/$started"
+  (
+    cd "$folder/$started" || exit 1
+    name=$1
+    shift
+    from=$(date +%s)
+    if "$@" >out 2>&1 </dev/null; then
+      echo "| $name | passed in $(($(date +%s) - from)) s |" >row
+    else
+      echo "| $name | FAILED ($?): $(tail -n 3 out | tr '\n|' '  ' | cut -c1-300) |" >row
+    fi
+  ) &
 }
+
+# rows: those of all that run was given.
+rows() {
+  wait
+  for i in $(seq $started); do cat "$folder/$i/row"; done >rows
+  cat rows >>"$report"
+  passed=$(grep -c '| passed in' rows)
+  failed=$((started - passed))
+}
+
+bounded() { timeout -k 5 $limit "$@"; }
 
 # --- the machine and the module
 [ -n "$emulated" ] || : >"$report" || exit 1
@@ -58,18 +77,19 @@ else
   nvidia-smi >/dev/null 2>&1 || { echo "there is no usable GPU: nvidia-smi says so" >&2; exit 1; }
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
   write '```' "$(nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap --format=csv)" '```'
-  make -C "$build" cuda-module CUDA_GENCODE="-gencode arch=compute_$capability,code=sm_$capability" >build.log 2>&1 ||
-    { tail -n 20 build.log >&2; exit 1; }
   module=$build/src/device/cuda/renga_cuda.so
+  if [ -f "$build/Makefile" ]; then
+    make -C "$build" cuda-module test/cuda/operators test/device/low \
+      CUDA_GENCODE="-gencode arch=compute_$capability,code=sm_$capability" >build.log 2>&1 || { tail -n 20 build.log >&2; exit 1; }
+  fi
 fi
-[ -n "$emulated" ] || make -C "$build" test/cuda/operators test/device/low >build.log 2>&1 || { tail -n 20 build.log >&2; exit 1; }
 cuda="-device_type cuda -device_cuda_module $module"
 [ -z "$emulated" ] || cuda="$cuda -device_cuda_workspace 1"
 
 # --- correctness
 write "" "## Tests" "| test | |" "|---|---|"
-check "operators against ref" env RENGA_OPTIONS="$cuda" "$mpiexec" -n 1 "$build/test/cuda/operators"
-check "16-bit floats" env RENGA_OPTIONS="$cuda" "$mpiexec" -n 1 "$build/test/device/low"
+run "operators against ref" bounded env RENGA_OPTIONS="$cuda" "$mpiexec" -n 1 "$build/test/cuda/operators"
+run "16-bit floats" bounded env RENGA_OPTIONS="$cuda" "$mpiexec" -n 1 "$build/test/device/low"
 
 # train FILE RANKS OPTION...: losses into FILE.csv, the digest into FILE.digest.
 train() {
@@ -117,18 +137,6 @@ crossing() {
 }
 
 gpt=gpt:layers=2,hidden=32,heads=2,sequence=16,vocabulary=256
-# run NAME FUNCTION ARGUMENT...: as check, of a function.
-run() {
-  name=$1
-  shift
-  if "$@" >out 2>&1; then
-    passed=$((passed + 1))
-    write "| $name | passed |"
-  else
-    failed=$((failed + 1))
-    write "| $name | FAILED: $(tail -n 3 out | tr '\n|' '  ' | cut -c1-300) |"
-  fi
-}
 run "mlp fp32: cpu's losses, layouts" network mlp:sizes=8-32-32-4 1e-5
 run "gpt fp32: cpu's losses, layouts" network $gpt 1e-4
 run "gpt bf16: cpu's losses, layouts" network $gpt 1e-2 -precision bf16
@@ -136,8 +144,11 @@ run "gpt fp16: cpu's losses, layouts" network $gpt 1e-2 -precision fp16
 run "gpt: cuda, cpu, cuda" crossing $gpt
 if [ -z "$emulated" ]; then
   run "bert fp32: cpu's losses, layouts" network bert:layers=2,hidden=32,heads=2,sequence=16,vocabulary=128 1e-4
-  run "resnet fp32: cpu's losses, layouts" network resnet:depth=18,image=32,classes=10 1e-3
+  # Statistics of few numbers, and steps, make differences of the last bit large ones.
+  run "resnet fp32: cpu's losses, layouts" network resnet:depth=18,image=32,classes=10 1e-3 -batch_size 32 \
+    -microbatch_size 16 -steps 2
 fi
+rows
 
 # --- times
 # seconds NETWORK BATCH MICROBATCH OPTION...: median of the last steps.
@@ -155,6 +166,7 @@ seconds() {
 
 # row NAME NETWORK BATCH MICROBATCH PEER PEERBATCH
 row() {
+  case $1 in ${TIMES:-*}) ;; *) return ;; esac
   for precision in fp32 bf16; do
     time=$(seconds "$2" "$3" "$4" -precision $precision) || time="FAILED: $time"
     flops=$("$renga" info -graph "$2" 2>/dev/null | awk '/forward FLOPs/ { print $3, $4; exit }')
