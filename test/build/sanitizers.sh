@@ -2,7 +2,7 @@
 # All tests under the address and undefined-behaviour sanitizers, some of them with fewer cases.
 # The emulated CUDA has closed memory and stacks of its own, which the sanitizers take for faults.
 . "${0%/*}/common.sh"
-configure_in sanitizers --enable-sanitizers --disable-shared --without-cuda CFLAGS='-O1 -g'
+configure_in sanitizers --enable-sanitizers --disable-shared --without-cuda CFLAGS='-O1 -g1'
 make -s -j"$jobs"
 export RENGA_TEST_OTHER_ROUNDING=1 RENGA_TEST_SLOW=1
 export HWLOC_PLUGINS_PATH="$scratch/none" # what hwloc's plugins open leaks
