@@ -247,10 +247,15 @@ static RengaErrorCode CheckChunks(RengaComm comm, Run run)
   return RENGA_SUCCESS;
 }
 
-/* Two ranks compute a stage together: who fails goes through its exchanges. */
+/* Two ranks compute a stage together: who fails goes through its exchanges. Refused on devices that
+   have memory of their own, as of RENGA_OPTIONS. */
 static RengaErrorCode CheckTensor(RengaComm comm, Run run)
 {
-  if (run.stages * run.replicas < 2) return RENGA_SUCCESS;
+  const char *type = NULL;
+  bool given = false;
+  RengaCall(RengaOptionsGetString("device_type", &type, &given));
+  const bool far = given && strcmp(type, RENGA_DEVICE_FAR) == 0;
+  if (run.stages * run.replicas < 2 || far) return RENGA_SUCCESS;
   run.stages /= 2;
   run.tensor = 2;
   RengaCall(CheckRun(comm, &run));
