@@ -384,48 +384,64 @@ static RengaErrorCode SpareByWork(RengaPartition partition, int ranks, int64_t b
   return RENGA_SUCCESS;
 }
 
-/* Without costs. */
-static RengaErrorCode CutAlone(RengaPartition partition, int ranks, int64_t batch,
-                               int64_t microbatch, int chunks, RengaPlan plan)
+/* What is asked for, as each rank finds it by itself. */
+typedef struct {
+  int chunks;
+  RengaShard shard;
+  int64_t batch, microbatch;
+  bool costs; /* or else a plan that only cuts has no prediction */
+} SolveWish;
+
+static RengaErrorCode FindSolveWish(RengaPartition partition, int ranks, SolveWish *wish)
 {
-  bool must = false;
+  RengaMachine machine;
+  RengaCall(FindChunks(partition, &wish->chunks));
+  RengaCall(FindShard(partition, &wish->shard));
+  RengaCall(CheckWishedChunks(partition, wish->chunks, wish->shard));
+  RengaCall(FindBatchSizes(partition, &wish->batch, &wish->microbatch));
+  RengaCall(RengaPlanCheckMicrobatches_Private(partition->hdr.comm, wish->batch, wish->microbatch));
+  RengaCall(RengaPartitionGetMachine(partition, &machine));
+  wish->costs = machine || partition->profile || partition->own.type_given;
+  RengaCall(CheckTensorWish(partition, wish->costs));
+  if (partition->ops->plan || wish->costs)
+    RengaCall(CheckReplicas(partition, wish->batch, wish->microbatch));
+  if (partition->ops->plan)
+    RengaCall(CheckWishes(partition, ranks, partition->stages, partition->replicas));
+  return RENGA_SUCCESS;
+}
+
+/* Without costs. spares: its stages are to recompute, or do not fit and may. */
+static RengaErrorCode CutAlone(RengaPartition partition, int ranks, const SolveWish *wish,
+                               RengaPlan plan, bool *spares)
+{
   RengaCheck(!partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
              "-partition_leaves %s: type %s does not know which is faster without costs: give "
              "-reduction_leaf, or -machine_file",
              partition->leaves, partition->hdr.type_name);
-  RengaCall(CutStages(partition, ranks, batch, microbatch, plan));
-  RengaCall(RengaErrorAgree(partition->hdr.comm, MustSpare(partition, plan, &must)));
-  if (must) {
-    RengaCall(SpareByWork(partition, ranks, batch, microbatch, plan));
-    if (chunks > 1) RengaCall(PlaceStages(partition, plan));
-  }
-  RengaCall(ExplainCuts(chunks, plan));
+  RengaCall(CutStages(partition, ranks, wish->batch, wish->microbatch, plan));
+  RengaCall(MustSpare(partition, plan, spares));
   return RENGA_SUCCESS;
 }
 
+/* Ranks go on together to what they do together. */
 static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan plan)
 {
-  int64_t batch, microbatch;
-  int chunks;
-  RengaMachine machine;
-  RengaShard shard;
-  RengaCall(FindChunks(partition, &chunks));
-  RengaCall(FindShard(partition, &shard));
-  RengaCall(CheckWishedChunks(partition, chunks, shard));
-  RengaCall(FindBatchSizes(partition, &batch, &microbatch));
-  RengaCall(RengaPlanCheckMicrobatches_Private(partition->hdr.comm, batch, microbatch));
-  RengaCall(RengaPartitionGetMachine(partition, &machine));
-  const bool costs = machine || partition->profile || partition->own.type_given;
-  RengaCall(CheckTensorWish(partition, costs));
-  if (partition->ops->plan || costs) RengaCall(CheckReplicas(partition, batch, microbatch));
-  if (partition->ops->plan) {
-    RengaCall(CheckWishes(partition, ranks, partition->stages, partition->replicas));
-    RengaCall(partition->ops->plan(partition, ranks, batch, microbatch, plan));
-  } else if (costs) { /* else a plan that only cuts has no prediction */
-    RengaCall(PredictCuts(partition, ranks, batch, microbatch, plan));
-  } else {
-    RengaCall(CutAlone(partition, ranks, batch, microbatch, chunks, plan));
+  SolveWish wish = {0};
+  bool spares = false;
+  RengaErrorCode code = FindSolveWish(partition, ranks, &wish);
+  const bool alone = !partition->ops->plan && !wish.costs;
+  if (!code && alone) code = CutAlone(partition, ranks, &wish, plan, &spares);
+  RengaCall(RengaErrorAgree(partition->hdr.comm, code));
+  if (partition->ops->plan)
+    RengaCall(partition->ops->plan(partition, ranks, wish.batch, wish.microbatch, plan));
+  else if (wish.costs)
+    RengaCall(PredictCuts(partition, ranks, wish.batch, wish.microbatch, plan));
+  if (!alone) return RENGA_SUCCESS;
+  if (spares) {
+    RengaCall(SpareByWork(partition, ranks, wish.batch, wish.microbatch, plan));
+    if (wish.chunks > 1) RengaCall(PlaceStages(partition, plan));
   }
+  RengaCall(ExplainCuts(wish.chunks, plan));
   return RENGA_SUCCESS;
 }
 
