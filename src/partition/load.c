@@ -130,8 +130,8 @@ static RengaErrorCode CheckTensorCosts(RengaPartition partition, RengaPlan file,
     const int tensor = RengaPlanGetStage(file, s)->shape.tensor;
     RengaCheck(
         tensor == 1 || !costs, partition->hdr.comm, RENGA_ERR_SUPPORT,
-        "%s has %d tensor ranks for stage %d, and what they take is not predicted yet: leave "
-        "-machine_file and -profile_type out",
+        "%s has %d tensor ranks for stage %d, and what they take in a run is not predicted yet: "
+        "give no costs (-machine_file, -profile_type), and no plan that -plan_tensor predicted",
         partition->load, tensor, s);
   }
   return RENGA_SUCCESS;
