@@ -2,6 +2,8 @@
 #include "exchange.h"
 #include "pipelineimpl.h"
 #include "renga/private/graph.h"
+#include "renga/private/line.h"
+#include "renga/private/wait.h"
 #include <string.h>
 
 /* What tensor ranks do not go with yet, by its name; NULL: nothing. */
@@ -49,6 +51,43 @@ RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* What exchanges there are, in their order, and who gives what in them. */
+static uint64_t HashExchanges(const Chunk *chunk)
+{
+  uint64_t hash = 0;
+  for (int p = 0; p < chunk->programs.count; p++)
+    for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {
+      const Sequence *sequence = &chunk->programs.row[p]->part[part];
+      for (int i = 0; i < sequence->count; i++) {
+        const Instruction *row = &sequence->row[i];
+        if (row->kind != INSTRUCTION_EXCHANGE) continue;
+        const int64_t place[] = {p, part, row->n_out};
+        hash = RengaHash(place, sizeof place, hash);
+        for (int t = 0; t < row->n_out; t++) {
+          const int64_t term[] = {row->term[t].from, row->term[t].bytes};
+          hash = RengaHash(term, sizeof term, hash);
+        }
+      }
+    }
+  return hash;
+}
+
+/* Messages are told apart by their places in an exchange alone. */
+static RengaErrorCode CheckExchanges(const Chunk *chunk)
+{
+  static const char what[] = "the tensor group to compare its exchanges";
+  const int64_t mine = (int64_t)(HashExchanges(chunk) >> 1);
+  int64_t least = -mine, most = mine;
+  MPI_Comm group;
+  RengaCall(RengaObjectGetComm(chunk->tensor.comm, &group));
+  RengaCall(RengaReduceInt64_Private(group, MPI_MAX, &least, what));
+  RengaCall(RengaReduceInt64_Private(group, MPI_MAX, &most, what));
+  RengaCheck(-least == most, group, RENGA_ERR_INTERNAL,
+             "the tensor ranks of stage %d, replica %d do not have the same exchanges",
+             chunk->stage, chunk->replica);
+  return RENGA_SUCCESS;
+}
+
 /* Collective: the ranks that compute a replica of a stage together. */
 RengaErrorCode RengaPipelineMakeTensorGroup_Private(RengaPipeline pipeline)
 {
@@ -56,10 +95,13 @@ RengaErrorCode RengaPipelineMakeTensorGroup_Private(RengaPipeline pipeline)
   const int size = RengaPlanGetStage(pipeline->plan, 0)->shape.tensor;
   RengaComm comm = NULL;
   if (size == 1) return RENGA_SUCCESS;
-  RengaCall(
+  RengaErrorCode code =
       RengaCommSplit(pipeline->rank.all,
                      chunk ? RengaPlanGetRank(pipeline->plan, chunk->stage, chunk->replica) : -1,
-                     chunk ? chunk->tensor.rank : 0, &comm));
+                     chunk ? chunk->tensor.rank : 0, &comm);
   if (chunk) chunk->tensor.comm = comm;
+  if (!code && chunk) code = RengaCommReserve_Private(comm, chunk->tensor.most);
+  RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
+  if (chunk) RengaCall(CheckExchanges(chunk));
   return RENGA_SUCCESS;
 }

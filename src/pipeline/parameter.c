@@ -65,6 +65,13 @@ static void PlaceAllParameters(Chunk *chunk)
   sizes->part[sizes->n_parts] = sizes->parameter_count - sizes->whole_count;
 }
 
+/* A part of a parameter that another rank of the tensor group has. */
+static bool IsElsewhere(const Chunk *chunk, RengaValue parameter)
+{
+  return RengaGraphGetValue(chunk->sub, parameter)->kind != RENGA_VALUE_PARAMETER &&
+         chunk->uses.rank[parameter] != chunk->tensor.rank;
+}
+
 /* known: [values] 1 + the parameter that it is, where it is trained; seen: [parameters] uses so
    far. */
 static void PlaceUses(Chunk *chunk, int known[], int seen[])
@@ -74,8 +81,8 @@ static void PlaceUses(Chunk *chunk, int known[], int seen[])
       known[chunk->parameter[p].value] = 1 + p;
   for (int u = 0; u < chunk->uses.count; u++) {
     const int p = known[chunk->uses.row[u].parameter] - 1;
-    const bool part = chunk->uses.rank[chunk->uses.row[u].parameter] != chunk->tensor.rank;
-    chunk->uses.place[u] = part ? USE_ELSEWHERE : USE_UNWANTED;
+    chunk->uses.place[u] =
+        IsElsewhere(chunk, chunk->uses.row[u].parameter) ? USE_ELSEWHERE : USE_UNWANTED;
     if (p < 0) continue;
     const Parameter *parameter = &chunk->parameter[p];
     chunk->uses.place[u] =

@@ -2,6 +2,7 @@
    a kernel, every value a place. Programs are made at set-up for all sizes that will occur, and
    later for others as long as they fit what was allocated. */
 #include "layout.h"
+#include "renga/private/line.h"
 
 static RengaErrorCode FreeLayout(Layout *layout)
 {
@@ -125,6 +126,7 @@ static RengaErrorCode MakeExchangeRequests(Chunk *chunk, const Program *program)
       if (row->kind == INSTRUCTION_EXCHANGE && most > tensor->most) tensor->most = most;
     }
   if (tensor->most > 0) RengaCall(RengaRealloc(tensor->most, &tensor->request));
+  if (tensor->comm) RengaCall(RengaCommReserve_Private(tensor->comm, tensor->most));
   return RENGA_SUCCESS;
 }
 

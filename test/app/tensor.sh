@@ -48,6 +48,16 @@ for precision in bf16 fp16; do
   says "$narrow"
   fits
 done
+# What the optimizer leaves as it is: biases, that lanes read or nobody in lanes; all but the last layer; whole parameters of lanes.
+for frozen in "*bias:frozen=yes" "blocks*:frozen=yes;w*:frozen=yes" "*weight:frozen=yes"; do
+  for precision in fp32 bf16; do
+    accepts 1 train -graph "$heads" $small -graph_lanes 3 -optimizer_groups "$frozen" -precision $precision
+    still=$(grep "parameter digest 0x" out)
+    accepts 2 train -graph "$heads" $small -graph_lanes 3 -optimizer_groups "$frozen" -precision $precision -partition_tensor 2
+    says "$still"
+    fits
+  done
+done
 accepts 4 train -graph "$heads,dropout=0.1" $small -graph_lanes 3 -partition_tensor 2 -partition_stages 2
 dropped=$(grep "parameter digest 0x" out)
 accepts 1 train -graph "$heads,dropout=0.1" $small -graph_lanes 3
@@ -74,7 +84,7 @@ accepts 4 train -graph "$heads" $small -graph_lanes 3 -steps 6 -partition_stages
 accepts 4 train -graph "$heads" $small -graph_lanes 3 -steps 6 -plan_load plan.txt
 says "$digest"
 
-refuses 1 "plan.txt has 2 tensor ranks for stage 0, and what they take is not predicted yet" plan -graph "$heads" -graph_lanes 3 \
+refuses 1 "plan.txt has 2 tensor ranks for stage 0, and what they take in a run is not predicted yet" plan -graph "$heads" -graph_lanes 3 \
   -plan_load plan.txt -machine_file laptop
 refuses 8 "a plan with tensor ranks together with -data_parallel local:2 is not supported" train -graph "$heads" $small -graph_lanes 3 \
   -plan_load plan.txt -data_parallel local:2 -data_learners 2
