@@ -25,11 +25,18 @@ static RengaErrorCode RunInstruction(Chunk *chunk, const Instruction *row,
   return RENGA_SUCCESS;
 }
 
+/* Signals come through while others are waited for. */
 static RengaErrorCode RunRow(Chunk *chunk, Pass *pass, const Instruction *row,
                              const RengaKernelContext *context)
 {
-  RengaCall(row->kind == INSTRUCTION_EXCHANGE ? RengaChunkExchange_Private(chunk, pass, row)
-                                              : RunInstruction(chunk, row, context));
+  if (row->kind != INSTRUCTION_EXCHANGE) {
+    RengaCall(RunInstruction(chunk, row, context));
+    return RENGA_SUCCESS;
+  }
+  RengaDeviceReleaseSignals_Private();
+  const RengaErrorCode code = RengaChunkExchange_Private(chunk, pass, row);
+  RengaDeviceHoldSignals_Private();
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
