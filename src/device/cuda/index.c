@@ -33,15 +33,16 @@ static RengaErrorCode GatherCreate_Cuda(RengaKernel kernel)
 static RengaErrorCode GatherGradCreate_Cuda(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
-  if (!RengaCudaIsFloat_Private(&call->in[0]) ||
-      RengaTensorSpecCount(&call->in[1]) > RENGA_CUDA_PLACES)
+  int axis = 0;
+  if (!RengaCudaIsFloat_Private(&call->in[0])) return RENGA_SUCCESS;
+  RengaCall(RengaOpAxis(call, "axis", call->out[0].ndim, &axis));
+  if (RengaOpProduct(&call->out[0], 0, axis) * RengaTensorSpecCount(&call->in[1]) >
+      RENGA_CUDA_PLACES)
     return RENGA_SUCCESS;
   RengaCall(CreateGather_Cuda(kernel, &call->out[0],
                               RengaCudaModuleOf_Private(kernel)->run.gathergrad,
                               "GatherGrad: index"));
   if (!kernel->run) return RENGA_SUCCESS;
-  int axis = 0;
-  RengaCall(RengaOpAxis(call, "axis", call->out[0].ndim, &axis));
   kernel->workspace = 2 * (size_t)call->out[0].dim[axis] * sizeof(int32_t);
   return RENGA_SUCCESS;
 }

@@ -79,7 +79,7 @@ typedef struct {
 } RengaCudaLoss;
 
 /* data is [outer, length, inner], indices [count], the result [outer, count, inner]. Workspace of
-   the gradient: two int32 for each of length; count is at most RENGA_CUDA_PLACES. */
+   the gradient: two int32 for each of length; outer count is at most RENGA_CUDA_PLACES. */
 typedef struct {
   int64_t outer, length, inner, count;
   int64_t padding; /* the index that gives no gradient; -1: none */

@@ -286,8 +286,9 @@ __global__ void __launch_bounds__(WARP *WARPS)
 }
 
 /* p: scores of own and other rows, ds: dot products of output gradients and values. They become the
-   probability after dropout and the gradient of the score, p (m dp - delta), where m is the factor
-   of dropout. whole, delta: of queries, for each half of the own rows, or each of the others. */
+   probability after dropout and the gradient of the dot product, scale p (m dp - delta), where m is
+   the factor of dropout. whole, delta: of queries, for each half of the own rows, or each of the
+   others. */
 template <int N, bool KEYS>
 static __device__ inline void FindGradients(const RengaCudaAttention &s, const AttentionCall &call,
                                             const AttentionHead &head, int64_t mine, int64_t other,
@@ -304,7 +305,7 @@ static __device__ inline void FindGradients(const RengaCudaAttention &s, const A
           call.drops ? KeepFactor(s, call, head, KEYS ? column : row, KEYS ? row : column) : 1;
       const bool seen = p[c][e] > -INFINITY;
       const float weight = seen ? exp2f(p[c][e] - whole[query] * LOG2_E) : 0;
-      ds[c][e] = seen ? weight * (ds[c][e] * keep - delta[query]) : 0;
+      ds[c][e] = seen ? s.scale * weight * (ds[c][e] * keep - delta[query]) : 0;
       p[c][e] = weight * keep;
     }
 }
@@ -371,8 +372,8 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS)
     if (KEYS) AddRows<T, WIDE, N>(of_values, p, others[side][1]);
     AddRows<T, WIDE, N>(sum, ds, others[side][0]);
   }
-  const float scale[2] = {s.scale, s.scale}, one[2] = {1, 1};
-  StoreRows<T, WIDE>(dx, head.number, n_own, s.width, mine, sum, scale);
+  const float one[2] = {1, 1};
+  StoreRows<T, WIDE>(dx, head.number, n_own, s.width, mine, sum, one);
   if (KEYS) StoreRows<T, WIDE>(dv, head.number, n_own, s.values, mine, of_values, one);
 }
 
