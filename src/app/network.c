@@ -1,5 +1,6 @@
 /* The network that the user names, and its plan. */
 #include "app.h"
+#include <stdlib.h>
 #include <string.h>
 
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
@@ -165,7 +166,7 @@ static RengaErrorCode IsOpen(RengaComm comm, bool *open)
     const char *text;
     bool given = false;
     RengaCall(RengaOptionsGetString(names[i], &text, &given));
-    *open = !given;
+    *open = !given || (strcmp(names[i], "partition_tensor") == 0 && atoi(text) <= 1);
   }
   return RENGA_SUCCESS;
 }
