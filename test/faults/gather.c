@@ -76,14 +76,21 @@ static RengaErrorCode MakeSteps(Sharded *made)
   return RENGA_SUCCESS;
 }
 
+/* Alone, or behind others who gave up at the same moment: "no sign of rank 0, 2 (stopped". */
+static bool IsNamed(int rank, const char *errors)
+{
+  char alone[32], behind[32];
+  snprintf(alone, sizeof alone, "rank %d", rank);
+  snprintf(behind, sizeof behind, ", %d (", rank);
+  return strstr(errors, alone) || strstr(errors, behind);
+}
+
 /* What this rank says of it; and that all have ended. */
 static RengaErrorCode Judge(int rank, int last, RengaErrorCode code, const char *errors)
 {
-  char name[32];
   int64_t failed = code != RENGA_SUCCESS;
-  snprintf(name, sizeof name, "rank %d", last);
   const bool says = rank == last                ? strstr(errors, "MPI_I") != NULL
-                    : code == RENGA_ERR_TIMEOUT ? strstr(errors, name) != NULL
+                    : code == RENGA_ERR_TIMEOUT ? IsNamed(last, errors)
                                                 : true;
   RengaCallMPI(MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD));
   if (!says || failed != last + 1)
