@@ -357,7 +357,11 @@ static RengaErrorCode CopyAttributeRow(const RengaAttribute *row, RengaAttribute
 RengaErrorCode RengaAttributesCopy(const RengaAttributes *from, RengaAttributes *to)
 {
   RengaAttributes copy = {0};
-  for (int i = 0; from && i < from->count; i++) RengaCall(CopyAttributeRow(&from->row[i], &copy));
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int i = 0; from && i < from->count && !code; i++)
+    code = CopyAttributeRow(&from->row[i], &copy);
+  if (code) RengaAttributesFree(&copy);
+  RengaCall(code);
   *to = copy;
   return RENGA_SUCCESS;
 }

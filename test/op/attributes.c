@@ -1,6 +1,7 @@
 /* TEST ranks: 1 */
 /* Lists of attributes: set, replace, remove, copy, compare; defaults from the operator's row. */
 #include "../plan/plantest.h"
+#include "renga/private/fault.h"
 #include <math.h>
 
 static RengaErrorCode Fill(RengaAttributes *attributes)
@@ -39,6 +40,32 @@ static RengaErrorCode CheckValues(void)
   TestTrue(RengaAttributesInt(&attributes, "axis", 0) == -2);
   RengaCall(RengaAttributesFree(&attributes));
   TestTrue(attributes.count == 0);
+  return RENGA_SUCCESS;
+}
+
+/* Of a copy that fails nothing is left. */
+static RengaErrorCode CheckFailingCopies(void)
+{
+  RengaAttributes a = {0}, b = {0};
+  RengaErrorCode code = RENGA_ERR_MEMORY;
+  int64_t failed = 0;
+  RengaCall(Fill(&a));
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  for (int64_t n = 1; code && n < 100; n++) {
+    char left[200];
+    const unsigned mark = RengaMemoryGetMark();
+    RengaFaultSet(RENGA_FAULT_ALLOCATION, n);
+    code = RengaAttributesCopy(&a, &b);
+    RengaFaultSet(RENGA_FAULT_ALLOCATION, 0);
+    if (!code) break;
+    TestTrue(code == RENGA_ERR_MEMORY && b.count == 0);
+    TestTrue(RengaMemoryListSince(mark, sizeof left, left) == 0);
+    failed++;
+  }
+  RengaErrorSetHandler(NULL, NULL);
+  TestTrue(failed > 2 && RengaAttributesEqual(&a, &b));
+  RengaCall(RengaAttributesFree(&a));
+  RengaCall(RengaAttributesFree(&b));
   return RENGA_SUCCESS;
 }
 
@@ -89,6 +116,7 @@ int main(int argc, char **argv)
   RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
   RengaCallAbort(CheckValues());
   RengaCallAbort(CheckCopies());
+  RengaCallAbort(CheckFailingCopies());
   RengaCallAbort(CheckDefaults());
   RengaCallAbort(RengaFinalize());
   return 0;
