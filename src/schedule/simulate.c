@@ -231,6 +231,31 @@ RengaErrorCode RengaScheduleSimulateSums_Private(RengaSchedule schedule,
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckSeconds(const char *what, int count, const double seconds[])
+{
+  for (int i = 0; seconds && i < count; i++)
+    RengaCheck(seconds[i] >= 0 && seconds[i] < 1e300, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+               "%s: %g seconds at place %d, which must be 0 or more", what, seconds[i], i);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckDurations(RengaSchedule schedule,
+                                     const RengaScheduleDurations *durations)
+{
+  const int stages = schedule->stages;
+  for (int k = 0; k < RENGA_ACTION_KINDS; k++) {
+    RengaCall(CheckSeconds(RengaActionName((RengaActionKind)k), stages, durations->seconds[k]));
+    RengaCall(CheckSeconds("fetch", stages, durations->fetch[k]));
+  }
+  RengaCall(CheckSeconds("first fetch", stages, durations->first));
+  RengaCall(CheckSeconds("fold", stages, durations->fold));
+  RengaCall(CheckSeconds("message", schedule->n_messages, durations->message));
+  for (int s = 0; durations->parts && s < stages; s++)
+    RengaCheck(durations->parts[s] >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+               "stage %d fetches and folds in %d parts: at least 1", s, durations->parts[s]);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaScheduleSimulateWith - how long a step takes, from the time of each kind of action
 
@@ -247,7 +272,8 @@ RengaErrorCode RengaScheduleSimulateSums_Private(RengaSchedule schedule,
    . makespan - seconds until the last rank is done with its list, and parameters are gathered
    . bubble - share of all ranks' time in which they wait, 0 … 1
 
-   Errors: RENGA_ERR_ORDER before RengaScheduleSetUp.
+   Errors: RENGA_ERR_ORDER before RengaScheduleSetUp; RENGA_ERR_ARGUMENT for seconds that are
+   negative or not finite, and for parts that are not at least 1.
 
    Notes: sums run beside what ranks compute, one after the other on each rank, from when the last
    replica came to them; an update waits for those of its rank. Gathers of parameters run behind the
@@ -268,6 +294,7 @@ RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
   RengaCheckPointer(makespan);
   RengaCheckPointer(bubble);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
+  RengaCall(CheckDurations(schedule, durations));
   const RengaScheduleClock clock = {.durations = *durations};
   RengaCall(RengaScheduleTime_Private(schedule, &clock, makespan, &busy));
   *bubble = *makespan > 0 ? 1 - busy / (schedule->ranks * *makespan) : 0;
@@ -289,7 +316,8 @@ RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
    . makespan - seconds until the last rank is done with its micro-batches
    . bubble - share of all ranks' time in which they wait, 0 … 1
 
-   Errors: backwards in two parts: RengaScheduleSimulateWith() takes the seconds of each.
+   Errors: backwards in two parts: RengaScheduleSimulateWith() takes the seconds of each; seconds
+   that are negative or not finite.
 
    Notes: a stage that recomputes does a second forward before each backward. For equal stages and
    no cost of messages the bubble of gpipe and 1f1b is (p-1)/(m+p-1).

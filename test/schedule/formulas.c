@@ -138,8 +138,9 @@ static void CheckEager(RengaComm comm)
 static void CheckExchanges(RengaComm comm)
 {
   enum { MICROBATCHES = 3 };
-  const double forward[] = {4}, backward[] = {8}, fetch[] = {2}, long_fetch[] = {6}, fold[] = {4};
-  const int parts[] = {4};
+  const double forward[] = {4}, backward[] = {8}, fetch[] = {2}, long_fetch[] = {6}, fold[] = {4},
+               less[] = {-1};
+  const int parts[] = {4}, no_parts[] = {0};
   double makespan, bubble;
   RengaSchedule schedule;
   RengaScheduleDurations durations = {
@@ -169,6 +170,17 @@ static void CheckExchanges(RengaComm comm)
   durations.fold = fold;
   RengaCallAbort(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble));
   TestTrue(fabs(makespan - (MICROBATCHES * 12 + 1)) < 1e-12);
+  durations.parts = no_parts;
+  TestError(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble), RENGA_ERR_ARGUMENT,
+            "stage 0 fetches and folds in 0 parts");
+  durations.parts = parts;
+  durations.fold = less;
+  TestError(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble), RENGA_ERR_ARGUMENT,
+            "fold: -1 seconds at place 0");
+  durations.fold = NULL;
+  durations.fetch[RENGA_ACTION_BACKWARD] = less;
+  TestError(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble), RENGA_ERR_ARGUMENT,
+            "fetch: -1 seconds at place 0");
   RengaCallAbort(RengaScheduleDestroy(&schedule));
 }
 
