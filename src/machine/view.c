@@ -55,6 +55,10 @@ RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
       100 * device->matrix_efficiency, 1e-12 * device->vector_rate, 100 * device->vector_efficiency,
       1e6 * device->launch));
   RengaCall(ViewRates(device, viewer));
+  if (device->matrix_half > 0)
+    RengaCall(RengaViewerPrintf(viewer,
+                                "  products of %.4g GFLOP reach half of what large ones do\n",
+                                1e-9 * device->matrix_half));
   if (device->attention_passes > 0)
     RengaCall(RengaViewerPrintf(viewer, "  attention: its scores pass through memory %.3g times\n",
                                 device->attention_passes));

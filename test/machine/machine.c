@@ -13,6 +13,7 @@ static const char good[] =
     "# a machine of two nodes under each of two switches\n"
     "-name small -nodes 4 -devices 4 -memory 8GiB\n"
     "-matrix_rate 1e12 -vector_rate 1e11 -memory_bandwidth 1e11 -matrix_rate_bfloat16 3e12\n"
+    "-matrix_half 2.5e9\n"
     "-matrix_efficiency 0.5 -vector_efficiency 0.5 -bandwidth_efficiency 0.5 -launch 1e-6\n"
     "-node_latency 1e-6 -node_bandwidth 1e10\n"
     "-switch_nodes 2 -switch_latency 2e-6 -switch_bandwidth 1e9\n"
@@ -124,6 +125,7 @@ static RengaErrorCode TestLevels(void)
   RengaCall(RengaViewerDestroy(&viewer));
   RengaCall(ReadWhole("machine-test.txt", &text));
   Expect(strstr(text, "products of bfloat16: 3 TFLOP/s") && !strstr(text, "float64"));
+  Expect(strstr(text, "products of 2.5 GFLOP reach half of what large ones do"));
   RengaFree(&text);
   RengaCall(RengaMachineSetNodes(machine, 100));
   RengaCall(RengaMachineGetLevels(machine, &count, &level));
