@@ -128,7 +128,7 @@ static RengaErrorCode SimulatePipeline(TensorPrediction *made)
   RengaErrorCode code = FillTimes(made, &times);
   if (!code) code = RengaScheduleCreate(made->comm, &schedule);
   if (!code) code = SimulateTimes(made, &times, schedule);
-  if (schedule) RengaCall(RengaScheduleDestroy(&schedule));
+  if (schedule) RengaScheduleDestroy(&schedule);
   RengaFree(&times.message);
   RengaFree(&times.message_seconds);
   RengaFree(&times.forward);
