@@ -221,6 +221,8 @@ static RengaErrorCode TestLayouts(void)
   RengaCall(Begin(&own, "gpt:layers=4,hidden=256,heads=4,sequence=128,vocabulary=1000",
                   (int64_t)2 << 20, 0));
   RengaCall(ExpectRefusal(&own, layout, RENGA_ERR_PLAN, "fits: the nearest takes"));
+  RengaCall(RengaPartitionSetMemory(own.partition, 1 << 20));
+  RengaCall(ExpectRefusal(&own, layout, RENGA_ERR_PLAN, "of a device's 1.00 MiB"));
   RengaCall(End(&own));
   return RENGA_SUCCESS;
 }

@@ -232,7 +232,7 @@ static RengaErrorCode BeginSearch(RengaPartition partition, const RengaTensorLay
                                   TensorSearch *search)
 {
   TensorPrediction *made = &search->made;
-  const RengaMachineDevice *device;
+  double memory;
   *search = (TensorSearch){.wish = *layout};
   made->layout = *layout;
   RengaCall(RengaPartitionGetGraph(partition, &made->graph));
@@ -255,8 +255,8 @@ static RengaErrorCode BeginSearch(RengaPartition partition, const RengaTensorLay
              lanes);
   RengaCall(ReadStorage(partition, made));
   RengaCall(RengaMachineGetDeviceCount(made->machine, &search->devices));
-  RengaCall(RengaMachineGetDevice(made->machine, &device));
-  search->memory = device->memory;
+  RengaCall(RengaPartitionMemoryBound_Private(partition, &memory));
+  search->memory = (int64_t)memory;
   RengaCall(RengaTensorFindRepeat_Private(made->graph, &made->repeat));
   RengaCall(CheckTensorLayout(search));
   return RENGA_SUCCESS;
@@ -322,8 +322,9 @@ static RengaErrorCode MakeBestPlan(const TensorSearch *search, RengaComm comm, R
    Notes: the plan is a prediction: a run shares out lanes of the network over tensor ranks
    (RengaPartitionSetTensor()), and takes no such plan. Which values are split is found from the
    operators' rules, with least seconds in the memory there is (src/partition/tensor). All layers do
-   alike, and one of them is looked at for all. Gradients are counted once, as with -reduction_leaf
-   of all micro-batches.
+   alike, and one of them is looked at for all. What a device may use is the bound of
+   RengaPartitionSetMemory(), or else the machine's. Gradients are counted once, as with
+   -reduction_leaf of all micro-batches.
 
    See also: RengaPartitionSolve(), RengaPlanView()
 @*/
