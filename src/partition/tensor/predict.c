@@ -7,12 +7,13 @@
 
 static const int64_t tensor_microbatches[] = {1, 2, 4, 8, 16};
 enum { CHUNKS_MOST = 8, TURNS = 6 };
+#define NONE_TRIED INT64_MAX
 
 /* What is the same for all layouts that are compared. */
 typedef struct {
   TensorPrediction made; /* the layout that is looked at */
   TensorPrediction best; /* of those that fit; memory 0: none yet */
-  int64_t over;          /* bytes by which the last layout that was looked at does not fit */
+  int64_t over;          /* bytes by which the smallest of a turn does not fit, or NONE_TRIED */
   int64_t least;         /* bytes of the device that one was nearest to fit on; 0: none yet */
   bool *saved;
   RengaProfileCost *cost;
@@ -96,8 +97,9 @@ static RengaErrorCode TryChunks(TensorSearch *search, int chunks)
   RengaCall(RengaTensorSimulate_Private(made));
   search->tried++;
   NoteLeast(search, made->memory);
-  search->over = made->memory - search->memory;
-  if (search->over > 0) return RENGA_SUCCESS;
+  const int64_t over = made->memory - search->memory;
+  if (over < search->over) search->over = over;
+  if (over > 0) return RENGA_SUCCESS;
   if (!search->best.memory || made->seconds.step < search->best.seconds.step) search->best = *made;
   return RENGA_SUCCESS;
 }
@@ -130,9 +132,9 @@ static RengaErrorCode TryRecompute(TensorSearch *search, RengaTensorRecompute re
     RengaCall(ChooseCosts(search, bound, &fits));
     if (!fits) NoteLeast(search, made->costs.least);
     if (!fits) return RENGA_SUCCESS;
-    search->over = 0;
+    search->over = NONE_TRIED;
     RengaCall(TryAllChunks(search));
-    if (search->over <= 0) break;
+    if (search->over <= 0 || search->over == NONE_TRIED) break;
     bound -= search->over + search->memory / 50;
   }
   return RENGA_SUCCESS;
