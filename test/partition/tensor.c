@@ -175,6 +175,32 @@ static RengaErrorCode ExpectRefusal(Setting *own, RengaTensorLayout layout, Reng
   return RENGA_SUCCESS;
 }
 
+/* Of the machine of TestLayouts; its four layers go in two stages of two chunks. */
+static RengaErrorCode TestOddLayouts(Setting *own, const RengaTensorLayout *layout)
+{
+  RengaPlan plan = NULL;
+  RengaTensorLayout open = {.tensor = 2, .chunks = 2, .batch = 128, .microbatch = 1}, bad;
+  RengaCall(RengaPartitionPredictTensor(own->partition, &open, &plan));
+  Expect(open.stages == 2 && open.chunks == 2);
+  RengaCall(RengaPlanDestroy(&plan));
+  bad = open;
+  bad.stages = 0;
+  bad.replicas = 32;
+  RengaCall(ExpectRefusal(own, bad, RENGA_ERR_PLAN, "has 2 chunks on each of several stages"));
+  bad = *layout;
+  bad.stages = 1;
+  RengaCall(ExpectRefusal(own, bad, RENGA_ERR_ARGUMENT, "a pipeline that has one stage only"));
+  bad = *layout;
+  bad.recompute = (RengaTensorRecompute)4;
+  RengaCall(ExpectRefusal(own, bad, RENGA_ERR_ARGUMENT, "4 is no kind of recomputation"));
+  bad = *layout;
+  bad.split = (RengaTensorSplit)7;
+  RengaCall(ExpectRefusal(own, bad, RENGA_ERR_ARGUMENT, "7 is no kind of split"));
+  bad = (RengaTensorLayout){.tensor = 1, .batch = 3, .replicas = 2};
+  RengaCall(ExpectRefusal(own, bad, RENGA_ERR_PLAN, "cuts the batch of 3 into whole"));
+  return RENGA_SUCCESS;
+}
+
 /* The network's four layers in two stages of two chunks; what is open is chosen. */
 static RengaErrorCode TestLayouts(void)
 {
@@ -207,16 +233,18 @@ static RengaErrorCode TestLayouts(void)
   RengaCall(RengaPlanDestroy(&plan));
   bad = layout;
   bad.tensor = 32;
-  RengaCall(ExpectRefusal(&own, bad, RENGA_ERR_PLAN, "need 128 devices, but the machine has 64"));
+  RengaCall(
+      ExpectRefusal(&own, bad, RENGA_ERR_ARGUMENT, "need 128 devices, but the machine has 64"));
   bad = layout;
   bad.stages = 4;
-  RengaCall(ExpectRefusal(&own, bad, RENGA_ERR_PLAN, "has 4 layers that are alike"));
+  RengaCall(ExpectRefusal(&own, bad, RENGA_ERR_ARGUMENT, "has 4 layers that are alike"));
   bad = layout;
   bad.microbatch = 3;
-  RengaCall(ExpectRefusal(&own, bad, RENGA_ERR_PLAN, "no whole number of micro-batches of 3"));
+  RengaCall(ExpectRefusal(&own, bad, RENGA_ERR_ARGUMENT, "no whole number of micro-batches of 3"));
   bad = layout;
   bad.batch = 0;
   RengaCall(ExpectRefusal(&own, bad, RENGA_ERR_ARGUMENT, "a batch of 0"));
+  RengaCall(TestOddLayouts(&own, &layout));
   RengaCall(End(&own));
   RengaCall(Begin(&own, "gpt:layers=4,hidden=256,heads=4,sequence=128,vocabulary=1000",
                   (int64_t)2 << 20, 0));

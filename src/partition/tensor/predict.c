@@ -15,6 +15,7 @@ typedef struct {
   TensorPrediction best; /* of those that fit; memory 0: none yet */
   int64_t over;          /* bytes by which the smallest of a turn does not fit, or NONE_TRIED */
   int64_t least;         /* bytes of the device that one was nearest to fit on; 0: none yet */
+  bool shaped, cut;      /* some stages take the chunks; and some the batch, in micro-batches */
   bool *saved;
   RengaProfileCost *cost;
   int64_t costed; /* samples of these costs */
@@ -148,6 +149,7 @@ static RengaErrorCode TryMicrobatch(TensorSearch *search, int64_t samples)
   if (made->layout.batch % group) return RENGA_SUCCESS;
   made->layout.microbatch = samples;
   made->rounds = made->layout.batch / group;
+  search->cut = true;
   RengaCall(FindTensorCosts(search));
   for (int r = RENGA_TENSOR_RECOMPUTE_NONE; r <= RENGA_TENSOR_RECOMPUTE_FULL; r++)
     if (wish == RENGA_TENSOR_RECOMPUTE_AUTO || r == (int)wish)
@@ -155,13 +157,22 @@ static RengaErrorCode TryMicrobatch(TensorSearch *search, int64_t samples)
   return RENGA_SUCCESS;
 }
 
+/* Parts of a pipeline have a layer each; ranks with several of them are at least two. */
+static bool TakesChunks(const TensorSearch *search, int stages)
+{
+  const int chunks = search->wish.chunks;
+  return chunks <= 1 || (stages > 1 && (int64_t)stages * chunks <= search->made.repeat.count);
+}
+
 static RengaErrorCode TryStages(TensorSearch *search, int stages)
 {
   TensorPrediction *made = &search->made;
   const int64_t group = (int64_t)stages * made->layout.tensor;
   const int64_t replicas = search->wish.replicas ? search->wish.replicas : search->devices / group;
-  if (replicas < 1 || replicas * group > search->devices || made->layout.batch < replicas)
-    return RENGA_SUCCESS;
+  if (replicas < 1 || replicas * group > search->devices) return RENGA_SUCCESS;
+  if (!TakesChunks(search, stages)) return RENGA_SUCCESS;
+  search->shaped = true;
+  if (made->layout.batch < replicas) return RENGA_SUCCESS;
   made->layout.stages = stages;
   made->layout.replicas = (int)replicas;
   if (search->wish.microbatch) {
@@ -185,26 +196,31 @@ static RengaErrorCode TryAllStages(TensorSearch *search)
   return RENGA_SUCCESS;
 }
 
+/* What goes with no number of tensor ranks, or with none on this machine. */
 static RengaErrorCode CheckTensorLayout(const TensorSearch *search)
 {
   const TensorPrediction *made = &search->made;
   const RengaTensorLayout *wish = &search->wish;
-  const int64_t asked = (int64_t)(wish->stages ? wish->stages : 1) *
-                        (wish->replicas ? wish->replicas : 1) * wish->tensor;
-  const int64_t group = wish->microbatch * (wish->replicas ? wish->replicas : 1);
-  const int chunks = (wish->stages ? wish->stages : 1) * (wish->chunks ? wish->chunks : 1);
-  RengaCheck(asked <= search->devices, made->printer, RENGA_ERR_PLAN,
+  const int stages = wish->stages ? wish->stages : 1,
+            replicas = wish->replicas ? wish->replicas : 1;
+  const int64_t asked = (int64_t)stages * replicas * wish->tensor;
+  const int64_t group = wish->microbatch * replicas;
+  const int64_t chunks = (int64_t)stages * (wish->chunks ? wish->chunks : 1);
+  RengaCheck(asked <= search->devices, made->printer, RENGA_ERR_ARGUMENT,
              "%d stages x %d replicas x %d tensor ranks need %lld devices, but the machine has "
              "%lld: give more -machine_nodes",
-             wish->stages, wish->replicas, wish->tensor, (long long)asked,
-             (long long)search->devices);
-  RengaCheck(chunks <= made->repeat.count || chunks == 1, made->printer, RENGA_ERR_PLAN,
-             "%d parts of the pipeline, but the network has %d layers that are alike, and tensor "
+             stages, replicas, wish->tensor, (long long)asked, (long long)search->devices);
+  RengaCheck(chunks <= made->repeat.count || chunks == 1, made->printer, RENGA_ERR_ARGUMENT,
+             "%lld parts of the pipeline, but the network has %d layers that are alike, and tensor "
              "ranks are predicted for whole layers: ask for fewer stages or chunks",
-             chunks, made->repeat.count);
-  RengaCheck(group == 0 || wish->batch % group == 0, made->printer, RENGA_ERR_PLAN,
+             (long long)chunks, made->repeat.count);
+  RengaCheck(wish->stages != 1 || wish->chunks <= 1, made->printer, RENGA_ERR_ARGUMENT,
+             "%d chunks on each rank of a pipeline that has one stage only: ask for more stages, "
+             "or for 1 chunk",
+             wish->chunks);
+  RengaCheck(group == 0 || wish->batch % group == 0, made->printer, RENGA_ERR_ARGUMENT,
              "a batch of %lld is no whole number of micro-batches of %lld on %d replicas",
-             (long long)wish->batch, (long long)wish->microbatch, wish->replicas);
+             (long long)wish->batch, (long long)wish->microbatch, replicas);
   return RENGA_SUCCESS;
 }
 
@@ -230,6 +246,22 @@ static RengaErrorCode ReadStorage(RengaPartition partition, TensorPrediction *ma
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckTensorNumbers(MPI_Comm printer, const RengaTensorLayout *layout)
+{
+  RengaCheck(layout->tensor >= 1 && layout->batch >= 1 && layout->stages >= 0 &&
+                 layout->replicas >= 0 && layout->chunks >= 0 && layout->microbatch >= 0,
+             printer, RENGA_ERR_ARGUMENT,
+             "a layout of %d stages, %d replicas, %d tensor ranks and a batch of %lld",
+             layout->stages, layout->replicas, layout->tensor, (long long)layout->batch);
+  RengaCheck((unsigned)layout->recompute <= RENGA_TENSOR_RECOMPUTE_FULL, printer,
+             RENGA_ERR_ARGUMENT, "%d is no kind of recomputation: 0 (auto) to %d (full)",
+             (int)layout->recompute, (int)RENGA_TENSOR_RECOMPUTE_FULL);
+  RengaCheck((unsigned)layout->split <= RENGA_TENSOR_SPLIT_FEATURES, printer, RENGA_ERR_ARGUMENT,
+             "%d is no kind of split: 0 (auto) to %d (features)", (int)layout->split,
+             (int)RENGA_TENSOR_SPLIT_FEATURES);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode BeginSearch(RengaPartition partition, const RengaTensorLayout *layout,
                                   TensorSearch *search)
 {
@@ -244,11 +276,7 @@ static RengaErrorCode BeginSearch(RengaPartition partition, const RengaTensorLay
   RengaCheck(made->graph && made->machine && made->profile, made->printer, RENGA_ERR_ORDER,
              "a prediction with tensor ranks needs a network, a machine and analytic costs: give "
              "-graph and -machine_file");
-  RengaCheck(layout->tensor >= 1 && layout->batch >= 1 && layout->stages >= 0 &&
-                 layout->replicas >= 0 && layout->chunks >= 0 && layout->microbatch >= 0,
-             made->printer, RENGA_ERR_ARGUMENT,
-             "a layout of %d stages, %d replicas, %d tensor ranks and a batch of %lld",
-             layout->stages, layout->replicas, layout->tensor, (long long)layout->batch);
+  RengaCall(CheckTensorNumbers(made->printer, layout));
   int lanes, in_lanes;
   RengaCall(RengaGraphGetLanes_Private(made->graph, &lanes, &in_lanes));
   RengaCheck(lanes == 1, made->printer, RENGA_ERR_SUPPORT,
@@ -277,17 +305,22 @@ static RengaErrorCode RunSearch(TensorSearch *search)
 
 static RengaErrorCode CheckSomeFits(const TensorSearch *search)
 {
-  char needs[32], has[32];
-  RengaFormatBytes((double)search->least, sizeof needs, needs);
+  const RengaTensorLayout *wish = &search->wish;
+  char needs[32] = "more", has[32];
+  if (search->least > 0) RengaFormatBytes((double)search->least, sizeof needs, needs);
   RengaFormatBytes((double)search->memory, sizeof has, has);
-  RengaCheck(search->least > 0, search->made.printer, RENGA_ERR_PLAN,
+  RengaCheck(search->shaped, search->made.printer, RENGA_ERR_PLAN,
+             "no layout with %d tensor ranks has %d chunks on each of several stages: the network "
+             "has %d layers that are alike, and the machine %lld devices; ask for fewer chunks",
+             wish->tensor, wish->chunks, search->made.repeat.count, (long long)search->devices);
+  RengaCheck(search->cut, search->made.printer, RENGA_ERR_PLAN,
              "no layout with %d tensor ranks cuts the batch of %lld into whole micro-batches: give "
              "another -batch_size, -partition_replicas or -microbatch_size",
-             search->wish.tensor, (long long)search->wish.batch);
+             wish->tensor, (long long)wish->batch);
   RengaCheck(search->best.memory > 0, search->made.printer, RENGA_ERR_PLAN,
              "no layout with %d tensor ranks fits: the nearest takes %s of a device's %s; give "
              "more stages, full recomputation or more -machine_nodes",
-             search->wish.tensor, needs, has);
+             wish->tensor, needs, has);
   return RENGA_SUCCESS;
 }
 
@@ -295,7 +328,7 @@ static RengaErrorCode MakeBestPlan(const TensorSearch *search, RengaComm comm, R
 {
   RengaCall(RengaPlanCreate(comm, plan));
   const RengaErrorCode code = RengaTensorMakePlan_Private(&search->best, search->made.graph, *plan);
-  if (code) RengaCall(RengaPlanDestroy(plan));
+  if (code) RengaPlanDestroy(plan);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -317,8 +350,9 @@ static RengaErrorCode MakeBestPlan(const TensorSearch *search, RengaComm comm, R
    . -plan_tensor - of renga plan, which calls this
 
    Errors: RENGA_ERR_ORDER without network, machine or profile; RENGA_ERR_ARGUMENT for numbers that
-   make no sense; RENGA_ERR_PLAN for a layout that the machine, the layers or the batch do not
-   allow, and where none fits in memory; RENGA_ERR_SUPPORT where replicas share more than the
+   make no sense, and for what is asked of a machine, layers or a batch that do not allow it;
+   RENGA_ERR_PLAN where what is open has no answer: no layout fits in memory, takes the chunks, or
+   cuts the batch into whole micro-batches; RENGA_ERR_SUPPORT where replicas share more than the
    optimizer, and for a network in lanes.
 
    Notes: the plan is a prediction: a run shares out lanes of the network over tensor ranks
