@@ -265,7 +265,7 @@ static RengaErrorCode PlanTensor(const App *app, RengaGraph graph)
   RengaCall(AppPlanTensor(app->comm, graph, &plan, &nodes, &devices));
   if (!plan) return RENGA_SUCCESS;
   const RengaErrorCode code = ShowPlan(app, graph, plan, nodes, devices);
-  RengaCall(RengaPlanDestroy(&plan));
+  RengaPlanDestroy(&plan);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -288,25 +288,12 @@ static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-/* -plan_tensor, which is for a machine. */
-static RengaErrorCode FindTensor(const App *app, bool machine, bool *given)
-{
-  MPI_Comm printer;
-  const char *text;
-  RengaCall(RengaObjectGetComm(app->comm, &printer));
-  RengaCall(RengaOptionsGetString("plan_tensor", &text, given));
-  RengaCheck(!*given || machine, printer, RENGA_ERR_OPTION,
-             "-plan_tensor %s predicts for a machine: give -machine_file", text);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode MakeOwnPlan(const App *app)
+static RengaErrorCode MakeOwnPlan(const App *app, bool tensor)
 {
   RengaGraph graph = NULL;
   const char *file, *view;
-  bool machine = false, drawn, tensor = false;
+  bool machine = false, drawn;
   RengaCall(RengaOptionsGetString("machine_file", &file, &machine));
-  RengaCall(FindTensor(app, machine, &tensor));
   RengaCall(AppReadScheduleView(app->comm, &view, &drawn)); /* a file that cannot be written */
   RengaCall(AppLoadGraph(app->comm, NULL, &graph));
   const RengaErrorCode code = tensor    ? PlanTensor(app, graph)
@@ -320,12 +307,13 @@ static RengaErrorCode MakeOwnPlan(const App *app)
 RengaErrorCode AppPlan(const App *app)
 {
   const char *file = NULL, *sweep;
-  bool compare = false, swept = false;
+  bool compare = false, swept = false, tensor = false;
+  RengaCall(AppFindPlanTensor(app->comm, &tensor));
   RengaCall(RengaOptionsGetString("plan_sweep", &sweep, &swept));
   RengaCall(FindFiles(app, swept, &file, &compare));
   if (compare)
     RengaCall(CompareWithPlan(app, file, app->words[0]));
   else
-    RengaCall(swept ? AppPlanSweep(app) : MakeOwnPlan(app));
+    RengaCall(swept ? AppPlanSweep(app) : MakeOwnPlan(app, tensor));
   return RENGA_SUCCESS;
 }

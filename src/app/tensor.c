@@ -6,6 +6,32 @@
 
 enum { TENSOR_COUNTS = 16, USUAL_BATCH = 32 };
 
+/* Options that say something else of a plan than -plan_tensor does, and what to do. */
+static const struct {
+  const char *option, *advice;
+} excluded[] = {
+    {"plan_load", "a plan from a file has its tensor ranks: leave one of the two out"},
+    {"plan_diff", "it compares plans that are there: leave one of the two out"},
+    {"plan_sweep", "give several numbers as -plan_tensor 1,2,4 instead"},
+    {"partition_tensor", "it is for runs: leave one of the two out"},
+    {"partition_type", "layers are dealt out evenly: leave it out"},
+    {"partition_cuts", "layers are dealt out evenly: leave it out"},
+    {"partition_ranks", "the machine says how many there are: give -machine_nodes"},
+    {"partition_microbatch_sizes", "give -microbatch_size, or leave it out"},
+    {"partition_leaves", "gradients are counted once: leave it out"},
+    {"reduction_leaf", "gradients are counted once: leave it out"},
+    {"pipeline_recompute", "give -plan_recompute"},
+    {"pipeline_offload", "nothing waits on the host: leave it out"},
+    {"pipeline_eager", "no micro-batch begins early: leave it out"},
+};
+/* Options of -plan_tensor, and those of other plans. */
+static const struct {
+  const char *option, *advice;
+} tensor_only[] = {
+    {"plan_recompute", "give it too, or -pipeline_recompute for a plan without tensor ranks"},
+    {"plan_tensor_split", "give it too, or leave this out"},
+};
+
 typedef struct {
   RengaMachine machine;
   RengaProfile profile;
@@ -13,11 +39,69 @@ typedef struct {
   RengaSettings settings;
 } TensorPlanning;
 
+/* 1f1b of one part on each rank, interleaved of several: another one is not predicted. */
+static RengaErrorCode CheckTensorSchedule(MPI_Comm printer, const char *counts)
+{
+  const char *schedule;
+  int64_t chunks;
+  bool given;
+  RengaCall(RengaOptionsGetInt64("pipeline_chunks", &chunks, NULL));
+  RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, &given));
+  const char *predicted = chunks > 1 ? RENGA_SCHEDULE_INTERLEAVED : RENGA_SCHEDULE_1F1B;
+  RengaCheck(!given || (chunks > 0 && !strcmp(schedule, predicted)), printer, RENGA_ERR_OPTION,
+             "-plan_tensor %s predicts " RENGA_SCHEDULE_1F1B
+             " with -pipeline_chunks 1, " RENGA_SCHEDULE_INTERLEAVED
+             " with more, and not -pipeline_schedule %s: leave it out, and give -pipeline_chunks",
+             counts, schedule);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppFindPlanTensor(RengaComm comm, bool *given)
+{
+  MPI_Comm printer;
+  const char *counts, *text, *machine;
+  bool other;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetString("plan_tensor", &counts, given));
+  for (size_t i = 0; i < sizeof tensor_only / sizeof *tensor_only && !*given; i++) {
+    RengaCall(RengaOptionsGetString(tensor_only[i].option, &text, &other));
+    RengaCheck(!other, printer, RENGA_ERR_OPTION, "-%s %s goes with -plan_tensor only: %s",
+               tensor_only[i].option, text, tensor_only[i].advice);
+  }
+  if (!*given) return RENGA_SUCCESS;
+  RengaCall(RengaOptionsGetString("machine_file", &machine, &other));
+  RengaCheck(other, printer, RENGA_ERR_OPTION,
+             "-plan_tensor %s predicts for a machine: give -machine_file", counts);
+  for (size_t i = 0; i < sizeof excluded / sizeof *excluded; i++) {
+    RengaCall(RengaOptionsGetString(excluded[i].option, &text, &other));
+    RengaCheck(!other, printer, RENGA_ERR_OPTION, "-%s %s does not go with -plan_tensor %s: %s",
+               excluded[i].option, text, counts, excluded[i].advice);
+  }
+  RengaCall(CheckTensorSchedule(printer, counts));
+  return RENGA_SUCCESS;
+}
+
+/* One number of nodes: what is compared are numbers of tensor ranks. */
+static RengaErrorCode CheckTensorNodes(MPI_Comm printer, RengaMachine machine)
+{
+  const int64_t *nodes;
+  const char *text;
+  int count;
+  RengaCall(RengaMachineGetNodeCounts(machine, &count, &nodes));
+  RengaCall(RengaOptionsGetString("machine_nodes", &text, NULL));
+  RengaCheck(count <= 1, printer, RENGA_ERR_OPTION,
+             "-machine_nodes %s does not go with -plan_tensor: give one number of nodes", text);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode SetUpTensorPlanning(RengaComm comm, RengaGraph graph, TensorPlanning *own)
 {
+  MPI_Comm printer;
   int64_t devices;
+  RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(RengaMachineCreate(comm, &own->machine));
   RengaCall(RengaMachineSetFromOptions(own->machine));
+  RengaCall(CheckTensorNodes(printer, own->machine));
   RengaCall(RengaMachineGetDeviceCount(own->machine, &devices));
   RengaCall(RengaProfileCreate(comm, &own->profile));
   RengaCall(RengaProfileSetMachine(own->profile, own->machine));
@@ -35,12 +119,19 @@ static RengaErrorCode SetUpTensorPlanning(RengaComm comm, RengaGraph graph, Tens
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode EndTensorPlanning(TensorPlanning *own)
+static void KeepFirstError(RengaErrorCode freed, RengaErrorCode *code)
 {
-  if (own->partition) RengaCall(RengaPartitionDestroy(&own->partition));
-  if (own->settings) RengaCall(RengaSettingsDestroy(&own->settings));
-  if (own->profile) RengaCall(RengaProfileDestroy(&own->profile));
-  if (own->machine) RengaCall(RengaMachineDestroy(&own->machine));
+  if (!*code) *code = freed;
+}
+
+/* All is freed, whatever the planning has come to. */
+static RengaErrorCode EndTensorPlanning(TensorPlanning *own, RengaErrorCode code)
+{
+  if (own->partition) KeepFirstError(RengaPartitionDestroy(&own->partition), &code);
+  if (own->settings) KeepFirstError(RengaSettingsDestroy(&own->settings), &code);
+  if (own->profile) KeepFirstError(RengaProfileDestroy(&own->profile), &code);
+  if (own->machine) KeepFirstError(RengaMachineDestroy(&own->machine), &code);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -133,29 +224,35 @@ static RengaErrorCode PrintTensorRow(MPI_Comm printer, const RengaTensorLayout *
   return RENGA_SUCCESS;
 }
 
-/* A number that does not fit has a row with what is missing. */
+/* A number for which there is no plan has a row that says why; another error ends the program. */
+static RengaErrorCode CompareOneTensor(MPI_Comm printer, const TensorPlanning *own, int tensor)
+{
+  RengaTensorLayout layout;
+  RengaPlan plan = NULL;
+  RengaCall(ReadTensorLayout(own, &layout));
+  layout.tensor = tensor;
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  RengaErrorCode code = RengaPartitionPredictTensor(own->partition, &layout, &plan);
+  RengaErrorSetHandler(NULL, NULL);
+  RengaCheck(!code || code == RENGA_ERR_PLAN, printer, code, "-plan_tensor %d: %s", tensor,
+             RengaErrorGetMessage());
+  if (code) {
+    RengaCall(RengaPrintf(printer, "  %6d  %s\n", tensor, RengaErrorGetMessage()));
+    return RENGA_SUCCESS;
+  }
+  code = PrintTensorRow(printer, &layout, plan);
+  KeepFirstError(RengaPlanDestroy(&plan), &code);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CompareTensors(MPI_Comm printer, const TensorPlanning *own, int count,
                                      const int tensor[])
 {
   RengaCall(RengaPrintf(printer, "  %6s  %-16s  %6s  %11s  %10s  %9s  %8s  %9s\n", "tensor",
                         "stages x rep x t", "chunks", "micro-batch", "recomputed", "memory", "step",
                         "samples/s"));
-  for (int i = 0; i < count; i++) {
-    RengaTensorLayout layout;
-    RengaPlan plan = NULL;
-    RengaCall(ReadTensorLayout(own, &layout));
-    layout.tensor = tensor[i];
-    RengaErrorSetHandler(RengaErrorIgnore, NULL);
-    RengaErrorCode code = RengaPartitionPredictTensor(own->partition, &layout, &plan);
-    RengaErrorSetHandler(NULL, NULL);
-    if (code) {
-      RengaCall(RengaPrintf(printer, "  %6d  does not fit\n", tensor[i]));
-      continue;
-    }
-    code = PrintTensorRow(printer, &layout, plan);
-    RengaCall(RengaPlanDestroy(&plan));
-    RengaCall(code);
-  }
+  for (int i = 0; i < count; i++) RengaCall(CompareOneTensor(printer, own, tensor[i]));
   return RENGA_SUCCESS;
 }
 
@@ -176,7 +273,6 @@ RengaErrorCode AppPlanTensor(RengaComm comm, RengaGraph graph, RengaPlan *plan, 
   if (!code)
     code = count > 1 ? CompareTensors(printer, &own, count, tensor)
                      : PlanOneTensor(printer, &own, tensor[0], plan);
-  RengaCall(EndTensorPlanning(&own));
-  RengaCall(code);
+  RengaCall(EndTensorPlanning(&own, code));
   return RENGA_SUCCESS;
 }

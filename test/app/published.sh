@@ -78,4 +78,21 @@ refuses 2 "and no plan that -plan_tensor predicted" train -graph $gpt -data synt
 refuses 1 "leave -graph_lanes 2 out" $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 2 -graph_lanes 2
 accepts 1 $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 1,2,4 -precision bf16
 [ "$(grep -c '^ *[124]  ' out)" -eq 3 ] || fail "not three rows"
+# A row says why there is no plan; what no row can have is an error.
+tensor="$gpt1 -machine_file selene -machine_nodes 1 -precision bf16 -plan_tensor"
+accepts 1 $tensor 1,8 -partition_stages 1 -partition_replicas 1 -partition_memory 200000
+grep -q '^ *1  no layout with 1 tensor ranks fits' out || fail "a row does not say why"
+refuses 1 "-plan_tensor 16: 1 stages x 1 replicas x 16 tensor ranks need 16 devices" $tensor 1,16
+refuses 1 "leave -graph_lanes 2 out" $tensor 1,2 -graph_lanes 2
+refuses 1 "is no whole number of micro-batches of 3" $tensor 1,2 -microbatch_size 3
+# What says something else of a plan.
+for option in "pipeline_recompute full" "pipeline_eager 1" "partition_type auto" "partition_tensor 2" "plan_load p" "partition_ranks 4"; do
+  refuses 1 "-$option does not go with -plan_tensor 2: " $tensor 2 -$option
+done
+refuses 1 "give several numbers as -plan_tensor 1,2,4 instead" $tensor 2 -plan_sweep batch_size:8,16
+refuses 1 "-machine_nodes 1,2 does not go with -plan_tensor" $gpt1 -machine_file selene -machine_nodes 1,2 -plan_tensor 2
+refuses 1 "and not -pipeline_schedule zb-h1" $tensor 2 -pipeline_schedule zb-h1
+accepts 1 $tensor 2 -pipeline_schedule 1f1b -pipeline_chunks 1
+refuses 1 "-plan_recompute full goes with -plan_tensor only" $gpt1 -machine_file selene -plan_recompute full
+refuses 1 "-plan_tensor_split features goes with -plan_tensor only" $gpt1 -plan_tensor_split features
 finish
