@@ -145,11 +145,13 @@ RengaErrorCode RengaLayoutListTensor_Private(Layout *layout, ProgramPart part)
   int *nodes = NULL;
   RengaCall(RengaMalloc(layout->n_values + 1, &listing.waits));
   const RengaErrorCode code = RengaMalloc(2 * layout->n_nodes + 1, &nodes);
-  listing.terms = nodes;
-  listing.late = nodes ? nodes + layout->n_nodes : NULL;
-  for (int n = 0; n < layout->n_nodes && !code; n++)
-    if (layout->part[n] == part) ListTensorNode(&listing, n);
-  if (!code) ListExchange(&listing);
+  if (nodes) {
+    listing.terms = nodes;
+    listing.late = nodes + layout->n_nodes;
+    for (int n = 0; n < layout->n_nodes; n++)
+      if (layout->part[n] == part) ListTensorNode(&listing, n);
+    ListExchange(&listing);
+  }
   RengaFree(&nodes);
   RengaFree(&listing.waits);
   RengaCall(code);

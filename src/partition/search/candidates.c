@@ -223,7 +223,7 @@ bool RengaSearchDominates_Private(const SearchCandidate *one, const SearchCandid
 /* The last one that dominates it, NULL: none does. */
 static SearchCandidate *FindDominating(SearchModel *model, const SearchCandidate *own)
 {
-  for (int c = model->n_candidates - 1; c >= 0; c--)
+  for (int c = model->candidate ? model->n_candidates - 1 : -1; c >= 0; c--)
     if (RengaSearchDominates_Private(&model->candidate[c], own)) return &model->candidate[c];
   return NULL;
 }
@@ -244,7 +244,8 @@ RengaErrorCode RengaSearchAddCandidate_Private(SearchModel *model, const RengaSt
     StandFor(&own, better);
     return RENGA_SUCCESS;
   }
-  if (!(n & (n - 1))) RengaCall(RengaRealloc(2 * n + 1, &model->candidate));
+  if (!model->candidate || !(n & (n - 1)))
+    RengaCall(RengaRealloc(2 * n + 1, &model->candidate));
   if (model->listing.machine) SetLinks(model, &own);
   model->candidate[model->n_candidates++] = own;
   if (own.devices / shape->replicas > model->listing.widest)

@@ -78,6 +78,7 @@ static RengaErrorCode WriteNodeRow(RowWriter *writer, const TensorCall *made,
   int states[TENSOR_ARITY];
   for (int t = 0; t < tensors; t++) {
     const RengaValue v = RengaTensorValueAt_Private(stage, made->node, t);
+    states[t] = -1;
     if (v < 0) continue;
     states[t] = RengaTensorFindSplit_Private(&p->table.state[v], &split[t]);
     if (states[t] < 0) return RENGA_SUCCESS; /* there are too many states for this one */
@@ -92,7 +93,7 @@ static RengaErrorCode WriteNodeRow(RowWriter *writer, const TensorCall *made,
   RengaCall(RengaTensorPriceWay_Private(stage, made, way, &row.seconds));
   RengaCall(AddTensorRow(writer, &row));
   for (int t = 0; t < tensors; t++)
-    if (RengaTensorValueAt_Private(stage, made->node, t) >= 0) p->need[p->n_needs++] = states[t];
+    if (states[t] >= 0) p->need[p->n_needs++] = states[t];
   return RENGA_SUCCESS;
 }
 
