@@ -67,12 +67,13 @@ static RengaErrorCode RefuseOptions(MPI_Comm printer)
               {"schedule_view", "none"}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const char *value, *manner;
-    bool given;
+    bool given, tensor;
+    RengaCall(AppHasTensorRanks(&tensor));
     RengaCall(RengaOptionsGetString("data_parallel", &manner, NULL));
     RengaCall(RengaOptionsGetString(rows[i].option, &value, &given));
     if (!value) value = "";
     const bool low = strcmp(rows[i].option, "precision") == 0 && strcmp(value, "fp16") != 0;
-    const bool one = strcmp(rows[i].option, "partition_tensor") == 0 && atoi(value) <= 1;
+    const bool one = strcmp(rows[i].option, "partition_tensor") == 0 && !tensor;
     const bool plain = one || strcmp(value, rows[i].plain) == 0;
     RengaCheck(!given || low || plain, printer, RENGA_ERR_SUPPORT,
                "-%s %s together with -data_parallel %s is not supported", rows[i].option, value,

@@ -1,6 +1,5 @@
 /* The network that the user names, and its plan. */
 #include "app.h"
-#include <stdlib.h>
 #include <string.h>
 
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
@@ -154,19 +153,29 @@ RengaErrorCode AppHasChunks(RengaComm comm, bool *several)
   return RENGA_SUCCESS;
 }
 
+/* 0 and 1 say nothing. */
+RengaErrorCode AppHasTensorRanks(bool *several)
+{
+  int64_t ranks = 0;
+  RengaCall(RengaOptionsGetInt64("partition_tensor", &ranks, NULL));
+  *several = ranks > 1;
+  return RENGA_SUCCESS;
+}
+
 /* Nobody says how to share out the network among several ranks. */
 static RengaErrorCode IsOpen(RengaComm comm, bool *open)
 {
-  bool several;
+  bool several, tensor;
   static const char *const names[] = {"partition_type", "partition_stages", "partition_replicas",
-                                      "partition_cuts", "partition_tensor", "plan_load"};
+                                      "partition_cuts", "plan_load"};
   RengaCall(AppHasChunks(comm, &several));
-  *open = RengaCommGetSize(comm) > 1 && !several;
+  RengaCall(AppHasTensorRanks(&tensor));
+  *open = RengaCommGetSize(comm) > 1 && !several && !tensor;
   for (size_t i = 0; i < sizeof names / sizeof names[0] && *open; i++) {
     const char *text;
     bool given = false;
     RengaCall(RengaOptionsGetString(names[i], &text, &given));
-    *open = !given || (strcmp(names[i], "partition_tensor") == 0 && atoi(text) <= 1);
+    *open = !given;
   }
   return RENGA_SUCCESS;
 }
