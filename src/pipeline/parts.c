@@ -11,7 +11,8 @@
 typedef struct {
   int *readers; /* [values] inputs of nodes */
   int *last;    /* [values] 1 + the last node that reads it */
-  bool *plain;  /* [values] some reader is in no lane, or of another stage than the maker */
+  int *lane;    /* [values] of the readers; 0: there is none yet */
+  bool *plain;  /* [values] a reader is in no lane, or in another lane or stage than others */
 } PartReaders;
 
 static void CountPartReaders(const Outline *outline, const PartReaders *of)
@@ -26,12 +27,14 @@ static void CountPartReaders(const Outline *outline, const PartReaders *of)
       of->last[v] = 1 + n;
       of->plain[v] =
           of->plain[v] || node->lane == 0 || maker < 0 ||
+          (of->lane[v] && of->lane[v] != node->lane) ||
           RengaPlanStageOfNode(outline->plan, n) != RengaPlanStageOfNode(outline->plan, maker);
+      of->lane[v] = node->lane;
     }
   }
 }
 
-/* All outputs of the node are read by lanes of its stage, and by nothing else. */
+/* Each output of the node is read by one lane of its stage, and by nothing else. */
 static bool MakesParts(const Outline *outline, const PartReaders *of, const RengaGraphNode *node)
 {
   int count;
@@ -69,8 +72,9 @@ RengaErrorCode RengaOutlineFindParts_Private(Outline *outline)
   const int n_values = RengaGraphGetValueCount(outline->graph) + 1;
   PartReaders of = {0};
   RengaCall(RengaMalloc(n_values, &outline->parts));
-  RengaCall(RengaMalloc(2 * n_values, &of.readers));
+  RengaCall(RengaMalloc(3 * n_values, &of.readers));
   of.last = of.readers + n_values;
+  of.lane = of.last + n_values;
   RengaErrorCode code = RengaMalloc(n_values, &of.plain);
   if (!code) CountPartReaders(outline, &of);
   if (!code) code = MarkPartsOf(outline, &of);
