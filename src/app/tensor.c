@@ -23,6 +23,11 @@ static const struct {
     {"pipeline_recompute", "give -plan_recompute"},
     {"pipeline_offload", "nothing waits on the host: leave it out"},
     {"pipeline_eager", "no micro-batch begins early: leave it out"},
+    {"pipeline_reduction", "gradients are counted once: leave it out"},
+    {"pipeline_buckets", "gradients are summed behind the pipeline: leave it out"},
+    {"pipeline_bucket_size", "gradients are summed behind the pipeline: leave it out"},
+    {"pipeline_overlap", "gradients are summed behind the pipeline: leave it out"},
+    {"partition_even_slack", "layers are dealt out evenly: leave it out"},
 };
 /* Options of -plan_tensor, and those of other plans. */
 static const struct {

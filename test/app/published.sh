@@ -86,7 +86,8 @@ refuses 1 "-plan_tensor 16: 1 stages x 1 replicas x 16 tensor ranks need 16 devi
 refuses 1 "leave -graph_lanes 2 out" $tensor 1,2 -graph_lanes 2
 refuses 1 "is no whole number of micro-batches of 3" $tensor 1,2 -microbatch_size 3
 # What says something else of a plan.
-for option in "pipeline_recompute full" "pipeline_eager 1" "partition_type auto" "partition_tensor 2" "plan_load p" "partition_ranks 4"; do
+for option in "pipeline_recompute full" "pipeline_eager 1" "partition_type auto" "partition_tensor 2" "plan_load p" "partition_ranks 4" \
+  "pipeline_reduction unordered" "pipeline_buckets 2" "pipeline_bucket_size 1MiB" "pipeline_overlap off" "partition_even_slack 0.1"; do
   refuses 1 "-$option does not go with -plan_tensor 2: " $tensor 2 -$option
 done
 refuses 1 "give several numbers as -plan_tensor 1,2,4 instead" $tensor 2 -plan_sweep batch_size:8,16
