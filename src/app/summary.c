@@ -63,12 +63,19 @@ static RengaErrorCode NameSchedule(RengaPlan plan, RengaPipeline pipeline, size_
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PrintLanes(MPI_Comm printer)
+static RengaErrorCode PrintLanes(MPI_Comm printer, RengaGraph graph)
 {
   int64_t lanes;
+  int in_lanes = 0;
   RengaCall(RengaOptionsGetInt64("graph_lanes", &lanes, NULL));
-  if (lanes > 1)
+  if (lanes <= 1) return RENGA_SUCCESS;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++)
+    in_lanes += RengaGraphGetNode(graph, n)->lane > 0;
+  if (in_lanes)
     RengaCall(RengaPrintf(printer, "%lld lanes at most, which decide bits (-graph_lanes)\n",
+                          (long long)lanes));
+  else
+    RengaCall(RengaPrintf(printer, "nothing of it is computed in lanes (-graph_lanes %lld)\n",
                           (long long)lanes));
   return RENGA_SUCCESS;
 }
@@ -90,7 +97,7 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
   RengaFormatCount((double)totals.parameters, sizeof parameters, parameters);
   RengaCall(RengaPrintf(printer, "%s: %s parameters in %d nodes\n", name, parameters,
                         RengaGraphGetNodeCount(graph)));
-  RengaCall(PrintLanes(printer));
+  RengaCall(PrintLanes(printer, graph));
   CountPlanReplicas(plan, &least, &replicas, &recomputing);
   NameChunks(plan, sizeof chunks, chunks);
   RengaCall(NameSchedule(plan, pipeline, sizeof schedule, schedule));

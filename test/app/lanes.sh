@@ -42,6 +42,8 @@ lanes "$heads"
 says "3 lanes at most"
 accepts 1 train -graph "$heads" $small
 lacks "lanes"
+accepts 1 train -graph mlp:sizes=9-5 $small -graph_lanes 3
+says "nothing of it is computed in lanes (-graph_lanes 3)"
 
 accepts 2 train -graph "$heads" $small -graph_lanes 3 -precision bf16 -partition_stages 2 -monitor csv:narrow.csv
 narrow=$(grep "parameter digest 0x" out)
