@@ -110,9 +110,10 @@ static RengaErrorCode RefuseCuts(const SearchTask *task, const SearchChain *chai
   NameEnough(own, sizeof memory, memory);
   RengaFormatBytes(1.005 * least, sizeof other, other);
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
-             "as this type cuts it the network does not fit on %d devices of %s each in "
+             "as this type cuts it the network does not fit on %d device%s of %s each in "
              "micro-batches of %lld sample%s: %s; type auto needs %s",
-             task->ranks, bound, (long long)task->size[0], task->size[0] == 1 ? "" : "s", memory,
+             task->ranks, task->ranks == 1 ? "" : "s", bound, (long long)task->size[0],
+             task->size[0] == 1 ? "" : "s", memory,
              least > 0 ? other : "more too");
 }
 
@@ -142,7 +143,8 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchCha
   else
     snprintf(devices, sizeof devices, "no number of devices with this memory was found to do");
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
-             "the network does not fit on %d devices of %s each in micro-batches of %lld sample%s: "
-             "%s, and %s",
-             task->ranks, bound, (long long)size, size == 1 ? "" : "s", memory, devices);
+             "the network does not fit on %d device%s of %s each in micro-batches of %lld "
+             "sample%s: %s, and %s",
+             task->ranks, task->ranks == 1 ? "" : "s", bound, (long long)size,
+             size == 1 ? "" : "s", memory, devices);
 }
