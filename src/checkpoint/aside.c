@@ -32,6 +32,7 @@ struct _RengaAside {
   RengaCheckpointTable table; /* rank 0: of the writer */
   char *path;
   bool root;                 /* rank 0 */
+  int threads;               /* that copy */
   int n_blocks, most_blocks; /* of this file, there is room for */
   AsideBlock *block;         /* [most_blocks] */
   int n_pools;
@@ -142,6 +143,19 @@ static RengaErrorCode TakeAsideRoom(RengaAside aside, int64_t bytes, char **data
   return RENGA_SUCCESS;
 }
 
+/* A thread alone does not use all of the memory's bandwidth. */
+static void CopyBlock(int threads, int64_t bytes, const char *from, char *to)
+{
+  enum { PIECE = 256 << 10 };
+  const int64_t pieces = (bytes + PIECE - 1) / PIECE;
+  const int most = pieces < threads ? (int)pieces : threads;
+#pragma omp parallel for num_threads(most) if (most > 1) schedule(static)
+  for (int64_t p = 0; p < pieces; p++) {
+    const int64_t first = p * PIECE, rest = bytes - first;
+    memcpy(to + first, from + first, (size_t)(rest < PIECE ? rest : PIECE));
+  }
+}
+
 static RengaErrorCode KeepBlock(void *user, int tensor, int64_t first, int64_t bytes,
                                 const void *data)
 {
@@ -154,7 +168,7 @@ static RengaErrorCode KeepBlock(void *user, int tensor, int64_t first, int64_t b
     aside->most_blocks = 2 * aside->most_blocks + 16;
   }
   RengaCall(TakeAsideRoom(aside, bytes, &copy));
-  if (bytes > 0) memcpy(copy, data, (size_t)bytes);
+  CopyBlock(aside->threads, bytes, data, copy);
   aside->block[aside->n_blocks++] = (AsideBlock){.tensor = tensor,
                                                  .offset = entry->offset + first,
                                                  .bytes = bytes,
@@ -299,6 +313,9 @@ RengaErrorCode RengaAsideBegin(RengaAside aside, RengaComm comm, RengaDevice dev
   aside->root = RengaCommGetRank(comm) == 0;
   aside->message[0] = '\0';
   aside->seconds = 0;
+  aside->threads = 1;
+  if (!code && device)
+    code = RengaErrorAgree(ranks, RengaDeviceGetThreads(device, &aside->threads));
   if (!code) code = CopyAside(aside, count, tensors);
   if (code) ClearAside(aside, true);
   RengaCall(code);

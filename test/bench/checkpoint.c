@@ -23,6 +23,7 @@ static const RengaOptionRow rows[] = {
 
 typedef struct {
   RengaComm comm;
+  RengaDevice device;
   char path[1024];
   int count; /* of this rank's tensors */
   RengaPersistent *tensors;
@@ -109,8 +110,8 @@ static RengaErrorCode WriteBeside(const Bench *bench, RengaAside aside, double t
   RengaCheckpointOld old = {.count = 0};
   RengaCall(RengaCommBarrier(bench->comm, "the next"));
   double begin = MPI_Wtime(), used = ThreadSeconds();
-  RengaCall(
-      RengaAsideBegin(aside, bench->comm, NULL, bench->path, bench->count, bench->tensors, &table));
+  RengaCall(RengaAsideBegin(aside, bench->comm, bench->device, bench->path, bench->count,
+                            bench->tensors, &table));
   times[1] = MPI_Wtime() - begin;
   times[2] = ThreadSeconds() - used;
   RengaCall(ComputeBeside(bench, aside));
@@ -230,12 +231,16 @@ static RengaErrorCode Run(int argc, char **argv)
   RengaCall(RengaOptionsGetString("bench_dir", &directory, NULL));
   snprintf(bench.path, sizeof bench.path, "%s/bench-checkpoint.h5", directory);
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &bench.comm));
+  RengaCall(RengaDeviceCreate(bench.comm, &bench.device));
+  RengaCall(RengaDeviceSetFromOptions(bench.device));
+  RengaCall(RengaDeviceSetUp(bench.device));
   RengaCall(MakeTensors(&bench, count, &names));
   RengaCall(Measure(&bench, (int)pairs));
   RengaCall(MeasureBeside(&bench, (int)pairs));
   for (int i = 0; i < bench.count; i++) RengaFree(&bench.tensors[i].data);
   RengaFree(&bench.tensors);
   RengaFree(&names);
+  RengaCall(RengaDeviceDestroy(&bench.device));
   RengaCall(RengaCommDestroy(&bench.comm));
   RengaCall(RengaFinalize());
   return RENGA_SUCCESS;
