@@ -37,8 +37,8 @@ static const char help[] =
     "  watch     follow a running training, by the file of -monitor csv or the page of http\n"
     "\n"
     "NETWORK is an ONNX file or a built-in network with its sizes, such as\n"
-    "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=256, bert:..., mlp:..., ncf:...,\n"
-    "resnet:depth=18, t5:..., transformer:....\n"
+    "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=256, bert:..., llama:..., mlp:...,\n"
+    "ncf:..., resnet:depth=18, t5:..., transformer:....\n"
     "\n"
     "renga COMMAND -help lists the options of a command, renga -version says which Renga this "
     "is.\n";

@@ -129,8 +129,8 @@ typedef struct {
   const RengaOptionRow *settings;
   RengaErrorCode (*build)(RengaGraph graph, const void *settings);
 } RengaGraphBuilder;
-extern const RengaGraphBuilder RengaGraphBuilderBert, RengaGraphBuilderGpt, RengaGraphBuilderMlp,
-    RengaGraphBuilderNcf, RengaGraphBuilderResnet, RengaGraphBuilderT5,
+extern const RengaGraphBuilder RengaGraphBuilderBert, RengaGraphBuilderGpt, RengaGraphBuilderLlama,
+    RengaGraphBuilderMlp, RengaGraphBuilderNcf, RengaGraphBuilderResnet, RengaGraphBuilderT5,
     RengaGraphBuilderTransformer;
 
 /* ---- reverse mode ---- */

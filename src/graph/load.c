@@ -13,9 +13,9 @@ static const struct {
 enum { N_READERS = sizeof readers / sizeof readers[0] };
 
 static const RengaGraphBuilder *const builders[] = {
-    &RengaGraphBuilderBert,        &RengaGraphBuilderGpt,    &RengaGraphBuilderMlp,
-    &RengaGraphBuilderNcf,         &RengaGraphBuilderResnet, &RengaGraphBuilderT5,
-    &RengaGraphBuilderTransformer,
+    &RengaGraphBuilderBert, &RengaGraphBuilderGpt,    &RengaGraphBuilderLlama,
+    &RengaGraphBuilderMlp,  &RengaGraphBuilderNcf,    &RengaGraphBuilderResnet,
+    &RengaGraphBuilderT5,   &RengaGraphBuilderTransformer,
 };
 enum { N_BUILDERS = sizeof builders / sizeof builders[0], MAX_SETTINGS = 32, TEXT_SIZE = 512 };
 
@@ -163,7 +163,8 @@ static bool EndsWith(const char *text, const char *suffix)
    heads, intermediate, sequence, vocabulary, segments, padding, next_sentence, prenorm, dropout,
    deviation;
    inputs tokens, segments, attention_mask, labels, next_sentence. gpt: layers, hidden, heads,
-   sequence, vocabulary, dropout, tied; inputs tokens, labels. mlp: sizes=784-2048-10, or input,
+   sequence, vocabulary, dropout, tied; inputs tokens, labels. llama: layers, hidden, heads,
+   groups, intermediate, sequence, vocabulary, tied, base; inputs tokens, labels. mlp: sizes=784-2048-10, or input,
    layers, hidden, classes; inputs x, labels. ncf: users, items, factors, layers=256-256-128-64;
    inputs user, item, label. resnet: depth (18, 34, 50, 101, 152), width, classes, image, channels;
    inputs image, labels. t5: layers, hidden, heads, head_width, intermediate, sequence, target,

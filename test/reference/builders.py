@@ -75,8 +75,8 @@ class Network:
         w = self.p[name + ".weight"]
         return F.layer_norm(x, w.shape, w, self.p[name + ".bias"], epsilon)
 
-    def rms(self, name, x):
-        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * self.p[name + ".weight"]
+    def rms(self, name, x, epsilon=1e-6):
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + epsilon) * self.p[name + ".weight"]
 
     def heads(self, x, count):
         return x.reshape(x.shape[0], x.shape[1], count, -1).transpose(1, 2)
@@ -155,6 +155,40 @@ class Gpt(Network):
             x = self.block(f"blocks.{i}.", x)
         table = p["wte.weight" if self.number("tied", 1) else "head.weight"]
         scores = self.norm("lnf", x, 1e-5) @ table.T
+        return F.cross_entropy(scores.flatten(0, 1), d["labels"].flatten())
+
+
+class Llama(Network):
+    def turn(self, x):
+        """Pairs of a head as complex numbers, turned by the angles of their places."""
+        half = x.shape[-1] // 2
+        base = self.number("base", 10000)
+        places = torch.arange(x.shape[2], dtype=torch.float64)[:, None]
+        angle = places * base ** (-torch.arange(half, dtype=torch.float64) / half)
+        z = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.ones_like(angle), angle)
+        return torch.cat([z.real, z.imag], -1)
+
+    def block(self, at, x):
+        heads = int(self.number("heads"))
+        groups = int(self.number("groups", heads))
+        y = self.rms(at + "ln1", x, 1e-5)
+        q = self.turn(self.heads(self.linear(at + "q", y), heads))
+        k = self.turn(self.heads(self.linear(at + "k", y), groups))
+        v = self.heads(self.linear(at + "v", y), groups)
+        k, v = (part.repeat_interleave(heads // groups, 1) for part in (k, v))
+        y = self.attend(q, k, v, causal(x.shape[1]), 1 / math.sqrt(q.shape[-1]))
+        x = x + self.linear(at + "proj", y)
+        y = self.rms(at + "ln2", x, 1e-5)
+        y = F.silu(self.linear(at + "gate", y)) * self.linear(at + "fc", y)
+        return x + self.linear(at + "out", y)
+
+    def loss(self, d):
+        p = self.p
+        x = p["wte.weight"][d["tokens"]]
+        for i in range(int(self.number("layers"))):
+            x = self.block(f"blocks.{i}.", x)
+        table = p["wte.weight" if self.number("tied") else "head.weight"]
+        scores = self.rms("lnf", x, 1e-5) @ table.T
         return F.cross_entropy(scores.flatten(0, 1), d["labels"].flatten())
 
 
@@ -310,6 +344,7 @@ class Ncf(Network):
 FAMILIES = {
     "bert": Bert,
     "gpt": Gpt,
+    "llama": Llama,
     "ncf": Ncf,
     "resnet": Resnet,
     "t5": T5,

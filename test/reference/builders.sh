@@ -35,6 +35,8 @@ same t5:$pairs,gated=1,tied=0,padding=0 pairs.h5
 same ncf:users=40,items=30,factors=8,layers=16-12-6 ratings.h5
 same gpt:layers=2,hidden=32,heads=4,sequence=12,vocabulary=50 text.h5
 same gpt:layers=2,hidden=32,heads=2,sequence=12,vocabulary=50,tied=0 text.h5
+same llama:layers=2,hidden=32,heads=4,groups=2,intermediate=44,sequence=12,vocabulary=50,base=500 text.h5
+same llama:layers=2,hidden=32,heads=2,intermediate=44,sequence=12,vocabulary=50,tied=1 text.h5
 same resnet:depth=18,width=0.125,image=64,classes=7 images.h5 0.001
 same resnet:depth=50,width=0.125,image=64,classes=7 images.h5 0.000002
 # No word of the list has a blank.
