@@ -3,7 +3,7 @@
 
    A chain is found from its end. What the last product reads is wanted in units of its inner
    dimension, the finest that the nodes before it can be dealt out in: columns of a hidden layer,
-   heads of an attention. Where the rules of a node have no such way, and in front of parameters, a
+   heads of an attention, or those that share keys and values. Where the rules of a node have no such way, and in front of parameters, a
    value is whole and is cut. A value of a chain that is read elsewhere too is whole. Chains without
    a product by columns would only cut and add, and stay whole. */
 #include "lanes.h"
@@ -170,18 +170,18 @@ static RengaErrorCode FollowLaneChain(LaneChain *chain, int64_t unit)
   return RENGA_SUCCESS;
 }
 
-/* A product of a whole input with columns of a parameter. */
-static bool HasColumns(const LaneChain *chain)
+/* Products of a whole input with columns of a parameter. */
+static int CountColumns(const LaneChain *chain)
 {
   RengaGraph graph = chain->pass->graph;
+  int count = 0;
   for (int i = 1; i < chain->n_nodes; i++) {
     const RengaGraphNode *node = RengaGraphEntryNode(graph, chain->node[i]);
     const RengaSplitWay *way = &chain->pass->node[chain->node[i]].way;
-    if (strcmp(node->op->name, "Linear") == 0 && !IsAlong(&way->in[0]) && IsAlong(&way->in[1]) &&
-        graph->value[node->in[1]]->kind == RENGA_VALUE_PARAMETER)
-      return true;
+    count += strcmp(node->op->name, "Linear") == 0 && !IsAlong(&way->in[0]) &&
+             IsAlong(&way->in[1]) && graph->value[node->in[1]]->kind == RENGA_VALUE_PARAMETER;
   }
-  return false;
+  return count;
 }
 
 static RengaErrorCode CheckUnits(const LaneChain *chain)
@@ -195,25 +195,39 @@ static RengaErrorCode CheckUnits(const LaneChain *chain)
   return RENGA_SUCCESS;
 }
 
-/* Ends a chain at the product, in the finest units in which there is one. */
+/* Units in which the product ends a chain, 0: there is none. The finest, unless coarser ones, enough
+   for all lanes, have more products by columns: groups of heads that share their keys. */
+static RengaErrorCode FindLaneUnit(LaneChain *chain, int64_t inner, int64_t *best)
+{
+  int most = 0;
+  *best = 0;
+  for (int64_t unit = 1; unit <= inner / 2; unit++) {
+    if (inner % unit || (most > 0 && inner / unit < chain->pass->lanes)) continue;
+    RengaCall(FollowLaneChain(chain, unit));
+    const int columns = CountColumns(chain);
+    if (columns > most) *best = unit;
+    if (columns > most) most = columns;
+    LeaveChain(chain);
+    while (chain->n_whole > 0) chain->kept[chain->whole[--chain->n_whole]] = false;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Ends a chain at the product, where there is one. */
 static RengaErrorCode TryLast(LaneChain *chain, int at)
 {
   RengaGraph graph = chain->pass->graph;
   const RengaGraphNode *node = RengaGraphEntryNode(graph, at);
   const RengaTensorSpec *x = RengaGraphSpec(graph, node->in[0]);
-  const int64_t inner = x->dim[x->ndim - 1];
-  bool found = false;
+  int64_t unit;
   if (chain->pass->node[at].chosen || graph->value[node->in[1]]->kind != RENGA_VALUE_PARAMETER)
     return RENGA_SUCCESS;
   chain->last = at;
-  for (int64_t unit = 1; unit <= inner / 2 && !found; unit++) {
-    if (inner % unit) continue;
-    RengaCall(FollowLaneChain(chain, unit));
-    found = HasColumns(chain);
-    if (!found) LeaveChain(chain);
-    while (chain->n_whole > 0) chain->kept[chain->whole[--chain->n_whole]] = false;
-  }
-  if (found) RengaCall(CheckUnits(chain));
+  RengaCall(FindLaneUnit(chain, x->dim[x->ndim - 1], &unit));
+  if (!unit) return RENGA_SUCCESS;
+  RengaCall(FollowLaneChain(chain, unit));
+  while (chain->n_whole > 0) chain->kept[chain->whole[--chain->n_whole]] = false;
+  RengaCall(CheckUnits(chain));
   chain->n_nodes = chain->n_values = 0;
   return RENGA_SUCCESS;
 }

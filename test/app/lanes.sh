@@ -42,6 +42,12 @@ lanes "$heads"
 says "3 lanes at most"
 accepts 1 train -graph "$heads" $small
 lacks "lanes"
+# Heads that share keys stay together where there are as many groups as lanes; else what they share is whole.
+shared="llama:layers=1,hidden=24,heads=6,groups=3,intermediate=17,sequence=8,vocabulary=61"
+accepts 1 info -graph "$shared" -graph_lanes 3 -graph_view ascii
+says "lanes                  3, of 36 nodes of the network, 2 of them summed"
+accepts 1 info -graph "$shared" -graph_lanes 6 -graph_view ascii
+says "lanes                  6, of 18 nodes of the network, 2 of them summed"
 accepts 1 train -graph mlp:sizes=9-5 $small -graph_lanes 3
 says "nothing of it is computed in lanes (-graph_lanes 3)"
 

@@ -4,6 +4,7 @@
 . "${0%/*}/common.sh"
 heads="gpt:layers=2,hidden=20,heads=5,sequence=8,vocabulary=61"
 pairs="t5:layers=1,hidden=12,heads=3,head_width=4,intermediate=17,sequence=8,vocabulary=61,gated=1,buckets=8"
+grouped="llama:layers=1,hidden=24,heads=6,groups=3,intermediate=17,sequence=8,vocabulary=61"
 cloze="bert:layers=1,hidden=12,heads=3,intermediate=17,sequence=8,vocabulary=61,next_sentence=1"
 small="-data synthetic -batch_size 8 -microbatch_size 2 -parameter_digest -progress none -steps 3 -optimizer_clip_norm 0.5"
 
@@ -29,6 +30,7 @@ ranks() {
 }
 ranks "$pairs"
 ranks "$cloze"
+ranks "$grouped"
 ranks mlp:sizes=9-17-15-13-5
 ranks "$heads"
 accepts 8 train -graph "$heads" $small -graph_lanes 3 -partition_tensor 2 -partition_stages 2 -partition_replicas 2
