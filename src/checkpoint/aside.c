@@ -144,7 +144,7 @@ static RengaErrorCode TakeAsideRoom(RengaAside aside, int64_t bytes, char **data
 }
 
 /* A thread alone does not use all of the memory's bandwidth. */
-static void CopyBlock(int threads, int64_t bytes, const char *from, char *to)
+static void CopyByThreads(int threads, int64_t bytes, const char *from, char *to)
 {
   enum { PIECE = 256 << 10 };
   const int64_t pieces = (bytes + PIECE - 1) / PIECE;
@@ -168,7 +168,7 @@ static RengaErrorCode KeepBlock(void *user, int tensor, int64_t first, int64_t b
     aside->most_blocks = 2 * aside->most_blocks + 16;
   }
   RengaCall(TakeAsideRoom(aside, bytes, &copy));
-  CopyBlock(aside->threads, bytes, data, copy);
+  CopyByThreads(aside->threads, bytes, data, copy);
   aside->block[aside->n_blocks++] = (AsideBlock){.tensor = tensor,
                                                  .offset = entry->offset + first,
                                                  .bytes = bytes,

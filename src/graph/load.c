@@ -70,7 +70,7 @@ static RengaErrorCode StoreSettings(const RengaGraphBuilder *builder, const Reng
   return RENGA_SUCCESS;
 }
 
-/* "bert, gpt, mlp" */
+/* "bert, gpt, llama" */
 static void JoinNames(int count, const char *const names[], char list[TEXT_SIZE])
 {
   list[0] = '\0';
@@ -161,18 +161,17 @@ static bool EndsWith(const char *text, const char *suffix)
 
    Notes: the builders, their settings and the inputs of their networks: bert: layers, hidden,
    heads, intermediate, sequence, vocabulary, segments, padding, next_sentence, prenorm, dropout,
-   deviation;
-   inputs tokens, segments, attention_mask, labels, next_sentence. gpt: layers, hidden, heads,
-   sequence, vocabulary, dropout, tied; inputs tokens, labels. llama: layers, hidden, heads,
-   groups, intermediate, sequence, vocabulary, tied, base; inputs tokens, labels. mlp: sizes=784-2048-10, or input,
-   layers, hidden, classes; inputs x, labels. ncf: users, items, factors, layers=256-256-128-64;
-   inputs user, item, label. resnet: depth (18, 34, 50, 101, 152), width, classes, image, channels;
-   inputs image, labels. t5: layers, hidden, heads, head_width, intermediate, sequence, target,
-   vocabulary, buckets, distance, gated, tied, padding, dropout; inputs source, target, labels.
-   transformer: layers, hidden, heads, intermediate, sequence, target, vocabulary, tied, padding,
-   prenorm, dropout, smoothing; inputs source, target, labels. Labels of -100 do not count; with
-   padding=1 token 0 of a source is not attended to, and a target is what the decoder reads: the
-   labels, one place later.
+   deviation; inputs tokens, segments, attention_mask, labels, next_sentence. gpt: layers, hidden,
+   heads, sequence, vocabulary, dropout, tied; inputs tokens, labels. llama: layers, hidden, heads,
+   groups, intermediate, sequence, vocabulary, tied, base; inputs tokens, labels. mlp:
+   sizes=784-2048-10, or input, layers, hidden, classes; inputs x, labels. ncf: users, items,
+   factors, layers=256-256-128-64; inputs user, item, label. resnet: depth (18, 34, 50, 101, 152),
+   width, classes, image, channels; inputs image, labels. t5: layers, hidden, heads, head_width,
+   intermediate, sequence, target, vocabulary, buckets, distance, gated, tied, padding, dropout;
+   inputs source, target, labels. transformer: layers, hidden, heads, intermediate, sequence,
+   target, vocabulary, tied, padding, prenorm, dropout, smoothing; inputs source, target, labels.
+   Labels of -100 do not count; with padding=1 token 0 of a source is not attended to, and a target
+   is what the decoder reads: the labels, one place later.
 
    See also: RengaGraphSetFromOptions(), RengaGraphSetUp()
 @*/

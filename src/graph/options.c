@@ -7,7 +7,8 @@
 #define AT(member) offsetof(RengaGraphOptions, member)
 static const RengaOptionRow rows[] = {
     {"graph", RENGA_OPTION_STRING, NULL, AT(graph), NULL, 0, 0,
-     "network: FILE.onnx, or bert, gpt, mlp, ncf, resnet, t5, transformer with :key=value,..."},
+     "network: FILE.onnx, or bert, gpt, llama, mlp, ncf, resnet, t5, transformer with "
+     ":key=value,..."},
     {"graph_view", RENGA_OPTION_STRING, NULL, AT(view), NULL, 0, 0,
      "show the network once it is set up: ascii, dot:FILE or json:FILE"},
     {"graph_frozen", RENGA_OPTION_STRING, NULL, AT(frozen), NULL, 0, 0,

@@ -99,7 +99,7 @@ static const struct {
     {"transformer:hidden=10,heads=4", RENGA_ERR_OPTION, "no multiple of heads=4"},
     {"transformer:smoothing=1", RENGA_ERR_OPTION, "smoothing=1 must be a number from 0 to 0.999"},
     {"transformers", RENGA_ERR_OPTION, "did you mean transformer?"},
-    {"bart", RENGA_ERR_OPTION, "one of bert, gpt, mlp"},
+    {"bart", RENGA_ERR_OPTION, "one of bert, gpt, llama, mlp"},
     {"mlp:sizes=7-x", RENGA_ERR_OPTION, "sizes=7-x must be at most 128 widths"},
     {"mlp:sizes=7", RENGA_ERR_OPTION, "two widths or more"},
     {"mlp:sizes=7-2,loss=mae", RENGA_ERR_OPTION, "loss=mae is not one of cross_entropy|mse"},
