@@ -3,9 +3,10 @@
 
    A chain is found from its end. What the last product reads is wanted in units of its inner
    dimension, the finest that the nodes before it can be dealt out in: columns of a hidden layer,
-   heads of an attention, or those that share keys and values. Where the rules of a node have no such way, and in front of parameters, a
-   value is whole and is cut. A value of a chain that is read elsewhere too is whole. Chains without
-   a product by columns would only cut and add, and stay whole. */
+   heads of an attention, or those that share keys and values. Where the rules of a node have no
+   such way, and in front of parameters, a value is whole and is cut. A value of a chain that is
+   read elsewhere too is whole. Chains without a product by columns would only cut and add, and
+   stay whole. */
 #include "lanes.h"
 #include "renga/private/op.h"
 #include <string.h>
@@ -195,8 +196,8 @@ static RengaErrorCode CheckUnits(const LaneChain *chain)
   return RENGA_SUCCESS;
 }
 
-/* Units in which the product ends a chain, 0: there is none. The finest, unless coarser ones, enough
-   for all lanes, have more products by columns: groups of heads that share their keys. */
+/* Units in which the product ends a chain, 0: there is none. The finest, unless coarser ones,
+   enough for all lanes, have more products by columns: groups of heads that share their keys. */
 static RengaErrorCode FindLaneUnit(LaneChain *chain, int64_t inner, int64_t *best)
 {
   int most = 0;
