@@ -3,6 +3,7 @@
 #pragma once
 #include "program.h"
 #include "renga/private/line.h"
+#include "renga/private/plan.h"
 #include "renga/private/settings.h"
 #include "renga/private/transport.h"
 #include "rengacomm.h"
@@ -395,9 +396,7 @@ typedef struct {
 
 static inline int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane)
 {
-  int rank = (int)((int64_t)lane * tensor->size / tensor->lanes);
-  while ((int64_t)(rank + 1) * tensor->lanes / tensor->size <= lane) rank++;
-  return rank;
+  return RengaPlanTensorRankOfLane_Private(tensor->lanes, tensor->size, lane);
 }
 
 /* Messages of one tied parameter. */

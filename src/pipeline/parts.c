@@ -1,86 +1,22 @@
-/* Parameters in parts. What lanes have of a parameter are outputs of a Split of it (-graph_lanes).
-   Where nobody else reads it, and lanes are of the same stage, each of these is a tensor of its own
-   in the chunk, with its place in the whole: values, gradient, moments, norm. So neither the Split
-   nor the Concat of its gradients is run, and a rank has no more of the parameter than its lanes
+/* Parameters in parts (RengaPlanFindParts_Private). Each part is a tensor of its own in the chunk,
+   with its place in the whole: values, gradient, moments, norm. So neither the Split that makes them
+   nor the Concat of their gradients is run, and a rank has no more of the parameter than its lanes
    read. Initial values, checkpoints, digests and names are those of the whole. */
 #include "parts.h"
 #include "renga/private/graph.h"
 #include <string.h>
 
-/* What the network's nodes say of its values. */
-typedef struct {
-  int *readers; /* [values] inputs of nodes */
-  int *last;    /* [values] 1 + the last node that reads it */
-  int *lane;    /* [values] of the readers; 0: there is none yet */
-  bool *plain;  /* [values] a reader is in no lane, or in another lane or stage than others */
-} PartReaders;
-
-static void CountPartReaders(const Outline *outline, const PartReaders *of)
-{
-  for (int n = 0; n < RengaGraphGetNodeCount(outline->graph); n++) {
-    const RengaGraphNode *node = RengaGraphGetNode(outline->graph, n);
-    for (int i = 0; i < node->n_in; i++) {
-      const RengaValue v = node->in[i];
-      if (v == RENGA_VALUE_NONE) continue;
-      const int maker = RengaGraphGetValue(outline->graph, v)->producer;
-      of->readers[v]++;
-      of->last[v] = 1 + n;
-      of->plain[v] =
-          of->plain[v] || node->lane == 0 || maker < 0 ||
-          (of->lane[v] && of->lane[v] != node->lane) ||
-          RengaPlanStageOfNode(outline->plan, n) != RengaPlanStageOfNode(outline->plan, maker);
-      of->lane[v] = node->lane;
-    }
-  }
-}
-
-/* Each output of the node is read by one lane of its stage, and by nothing else. */
-static bool MakesParts(const Outline *outline, const PartReaders *of, const RengaGraphNode *node)
-{
-  int count;
-  const RengaValue *output;
-  if (strcmp(node->op->name, "Split") != 0 || node->lane) return false;
-  if (RengaGraphGetOutputs(outline->graph, &count, &output)) return false;
-  for (int o = 0; o < node->n_out; o++) {
-    const RengaValue v = node->out[o];
-    if (v == RENGA_VALUE_NONE || of->readers[v] == 0 || of->plain[v]) return false;
-    for (int i = 0; i < count; i++)
-      if (output[i] == v) return false;
-  }
-  return true;
-}
-
-static RengaErrorCode MarkPartsOf(Outline *outline, const PartReaders *of)
-{
-  RengaPrecision precision;
-  RengaCall(RengaGraphGetPrecision(outline->graph, &precision));
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(outline->graph); v++) {
-    if (RengaGraphGetValue(outline->graph, v)->kind != RENGA_VALUE_PARAMETER) continue;
-    outline->n_parameters++;
-    if (of->readers[v] != 1 || precision != RENGA_PRECISION_FP32) continue;
-    const RengaGraphNode *node = RengaGraphGetNode(outline->graph, of->last[v] - 1);
-    if (!MakesParts(outline, of, node)) continue;
-    outline->parts[v] = of->last[v];
-    outline->n_parameters += node->n_out - 1;
-  }
-  return RENGA_SUCCESS;
-}
-
 /* Fills parts, and n_parameters, which counts each part. */
 RengaErrorCode RengaOutlineFindParts_Private(Outline *outline)
 {
-  const int n_values = RengaGraphGetValueCount(outline->graph) + 1;
-  PartReaders of = {0};
-  RengaCall(RengaMalloc(n_values, &outline->parts));
-  RengaCall(RengaMalloc(3 * n_values, &of.readers));
-  of.last = of.readers + n_values;
-  of.lane = of.last + n_values;
-  RengaErrorCode code = RengaMalloc(n_values, &of.plain);
-  if (!code) CountPartReaders(outline, &of);
-  if (!code) code = MarkPartsOf(outline, &of);
-  RengaFree(&of.readers);
-  RengaFree(&of.plain);
-  RengaCall(code);
+  RengaGraph graph = outline->graph;
+  const int n_values = RengaGraphGetValueCount(graph);
+  RengaCall(RengaMalloc(n_values + 1, &outline->parts));
+  RengaCall(RengaPlanFindParts_Private(outline->plan, graph, outline->parts));
+  for (RengaValue v = 0; v < n_values; v++)
+    if (RengaGraphGetValue(graph, v)->kind == RENGA_VALUE_PARAMETER)
+      outline->n_parameters +=
+          outline->parts[v] ? RengaGraphGetNode(graph, outline->parts[v] - 1)->n_out : 1;
   return RENGA_SUCCESS;
 }
 

@@ -1,0 +1,89 @@
+/* Which parameters are there in parts. What lanes have of a parameter are outputs of a Split of it
+   (-graph_lanes). Where nobody else reads it, and each is read by one lane of the same stage, it is
+   a part: the runtime has it as a tensor of its own and runs neither the Split nor the Concat of its
+   gradients, and predictions count neither. */
+#include "planimpl.h"
+#include <string.h>
+
+/* What the network's nodes say of its values. */
+typedef struct {
+  RengaGraph graph;
+  RengaPlan plan; /* NULL: one stage has all */
+  int *readers;   /* [values] inputs of nodes */
+  int *last;      /* [values] 1 + the last node that reads it */
+  int *lane;      /* [values] of the readers; 0: there is none yet */
+  bool *plain;    /* [values] a reader is in no lane, or in another lane or stage than others */
+} PartReaders;
+
+static bool AreOfOneStage(const PartReaders *of, int a, int b)
+{
+  return !of->plan || RengaPlanStageOfNode(of->plan, a) == RengaPlanStageOfNode(of->plan, b);
+}
+
+static void CountPartReaders(const PartReaders *of)
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(of->graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(of->graph, n);
+    for (int i = 0; i < node->n_in; i++) {
+      const RengaValue v = node->in[i];
+      if (v == RENGA_VALUE_NONE) continue;
+      const int maker = RengaGraphGetValue(of->graph, v)->producer;
+      of->readers[v]++;
+      of->last[v] = 1 + n;
+      of->plain[v] = of->plain[v] || node->lane == 0 || maker < 0 ||
+                     (of->lane[v] && of->lane[v] != node->lane) || !AreOfOneStage(of, n, maker);
+      of->lane[v] = node->lane;
+    }
+  }
+}
+
+/* Each output of the node is read by one lane of its stage, and by nothing else. */
+static bool MakesParts(const PartReaders *of, const RengaGraphNode *node)
+{
+  int count;
+  const RengaValue *output;
+  if (strcmp(node->op->name, "Split") != 0 || node->lane) return false;
+  if (RengaGraphGetOutputs(of->graph, &count, &output)) return false;
+  for (int o = 0; o < node->n_out; o++) {
+    const RengaValue v = node->out[o];
+    if (v == RENGA_VALUE_NONE || of->readers[v] == 0 || of->plain[v]) return false;
+    for (int i = 0; i < count; i++)
+      if (output[i] == v) return false;
+  }
+  return true;
+}
+
+static RengaErrorCode MarkPartsOf(const PartReaders *of, int parts[])
+{
+  RengaPrecision precision;
+  RengaCall(RengaGraphGetPrecision(of->graph, &precision));
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(of->graph); v++) {
+    if (RengaGraphGetValue(of->graph, v)->kind != RENGA_VALUE_PARAMETER) continue;
+    if (of->readers[v] != 1 || precision != RENGA_PRECISION_FP32) continue;
+    if (MakesParts(of, RengaGraphGetNode(of->graph, of->last[v] - 1))) parts[v] = of->last[v];
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPlanFindParts_Private(RengaPlan plan, RengaGraph graph, int parts[])
+{
+  const int n_values = RengaGraphGetValueCount(graph) + 1;
+  PartReaders of = {.graph = graph, .plan = plan};
+  RengaCall(RengaMalloc(3 * n_values, &of.readers));
+  of.last = of.readers + n_values;
+  of.lane = of.last + n_values;
+  RengaErrorCode code = RengaMalloc(n_values, &of.plain);
+  if (!code) CountPartReaders(&of);
+  if (!code) code = MarkPartsOf(&of, parts);
+  RengaFree(&of.readers);
+  RengaFree(&of.plain);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+int RengaPlanTensorRankOfLane_Private(int lanes, int tensor, int lane)
+{
+  int rank = (int)((int64_t)lane * tensor / lanes);
+  while ((int64_t)(rank + 1) * lanes / tensor <= lane) rank++;
+  return rank;
+}
