@@ -123,20 +123,6 @@ RengaErrorCode RengaPartitionForecast_Private(RengaPartition partition, RengaPla
   return RENGA_SUCCESS;
 }
 
-/* What tensor ranks take is not predicted. */
-static RengaErrorCode CheckTensorCosts(RengaPartition partition, RengaPlan file, bool costs)
-{
-  for (int s = 0; s < RengaPlanGetStageCount(file); s++) {
-    const int tensor = RengaPlanGetStage(file, s)->shape.tensor;
-    RengaCheck(
-        tensor == 1 || !costs, partition->hdr.comm, RENGA_ERR_SUPPORT,
-        "%s has %d tensor ranks for stage %d, and what they take in a run is not predicted yet: "
-        "give no costs (-machine_file, -profile_type), and no plan that -plan_tensor predicted",
-        partition->load, tensor, s);
-  }
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode JudgeFile(RengaPartition partition, int ranks, RengaPlan file, RengaPlan plan)
 {
   const RengaSearchWish wish = {.given = file};
@@ -144,7 +130,6 @@ static RengaErrorCode JudgeFile(RengaPartition partition, int ranks, RengaPlan f
   int64_t batch, microbatch;
   bool costs = false;
   RengaCall(HasCosts(partition, file, &costs));
-  RengaCall(CheckTensorCosts(partition, file, costs));
   RengaCall(RengaPlanGetBatch(file, &batch, &microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   if (!machine && !partition->profile) ranks = RengaPlanGetRankCount(file);

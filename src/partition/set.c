@@ -83,8 +83,7 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
    . -partition_tensor - the number
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_PLAN where
-   stages x replicas x tensor ranks are not the ranks, and RENGA_ERR_SUPPORT for types that search,
-   and where costs are known.
+   stages x replicas x tensor ranks are not the ranks, and RENGA_ERR_SUPPORT for types that search.
 
    Notes: each of these ranks runs the nodes of consecutive lanes (-graph_lanes), and all of them
    the nodes outside of lanes. Losses and weights are those of one rank with as many lanes.

@@ -128,18 +128,18 @@ static int TensorRanksOf(RengaPartition partition)
   return partition->tensor > 1 ? partition->tensor : 1;
 }
 
-/* The tensor ranks are given, not chosen, and what they take is not predicted. */
-static RengaErrorCode CheckTensorWish(RengaPartition partition, bool costs)
+/* The tensor ranks are given, not chosen. */
+static RengaErrorCode CheckTensorWish(RengaPartition partition)
 {
   const int tensor = TensorRanksOf(partition);
+  RengaCheck(tensor == 1 || !partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
+             "-partition_leaves %s: with %d tensor ranks (-partition_tensor) the leaf is not "
+             "chosen: give -reduction_leaf",
+             partition->leaves, tensor);
   RengaCheck(tensor == 1 || !partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "-partition_tensor %d is not supported by -partition_type %s, which does not know "
-             "what it takes: give -partition_type even, tree or manual",
+             "-partition_tensor %d is not supported by -partition_type %s, which does not choose "
+             "among such plans: give -partition_type even, tree or manual",
              tensor, partition->hdr.type_name);
-  RengaCheck(tensor == 1 || !costs, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "-partition_tensor %d: what tensor ranks take is not predicted yet: leave "
-             "-machine_file and -profile_type out",
-             tensor);
   return RENGA_SUCCESS;
 }
 
@@ -274,16 +274,16 @@ static RengaErrorCode WeighSettled(RengaPartition partition, int ranks, int64_t 
   RengaPlan cut = NULL;
   RengaCall(RengaPlanCreate(partition->hdr.owner, &cut));
   RengaErrorCode code = CutStages(partition, ranks, batch, microbatch, cut);
-  const RengaSearchWish wish = {.given = cut, .spares = true};
+  const RengaSearchWish wish = {.given = cut, .spares = TensorRanksOf(partition) == 1};
   if (!code) code = RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan);
   RengaPlanDestroy(&cut);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* Several chunks per rank, or shared gradients, with costs. */
-static RengaErrorCode PredictChunks(RengaPartition partition, int ranks, int64_t batch,
-                                    int64_t microbatch, RengaPlan plan)
+/* Several chunks per rank, shared gradients, or tensor ranks, with costs. */
+static RengaErrorCode PredictSettled(RengaPartition partition, int ranks, int64_t batch,
+                                     int64_t microbatch, RengaPlan plan)
 {
   char advice[128];
   AdviseChunks(partition, microbatch, sizeof advice, advice);
@@ -323,8 +323,8 @@ static RengaErrorCode PredictCuts(RengaPartition partition, int ranks, int64_t b
   RengaCall(FindChunks(partition, &chunks));
   RengaCall(FindStages(partition, chunks, &stages));
   RengaCall(CheckWishes(partition, ranks, stages, partition->replicas));
-  if (chunks > 1 || shard >= RENGA_SHARD_GRADIENTS)
-    RengaCall(PredictChunks(partition, ranks, batch, microbatch, plan));
+  if (chunks > 1 || shard >= RENGA_SHARD_GRADIENTS || TensorRanksOf(partition) > 1)
+    RengaCall(PredictSettled(partition, ranks, batch, microbatch, plan));
   else
     RengaCall(RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan));
   return RENGA_SUCCESS;
@@ -402,7 +402,7 @@ static RengaErrorCode FindSolveWish(RengaPartition partition, int ranks, SolveWi
   RengaCall(RengaPlanCheckMicrobatches_Private(partition->hdr.comm, wish->batch, wish->microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   wish->costs = machine || partition->profile || partition->own.type_given;
-  RengaCall(CheckTensorWish(partition, wish->costs));
+  RengaCall(CheckTensorWish(partition));
   if (partition->ops->plan || wish->costs)
     RengaCall(CheckReplicas(partition, wish->batch, wish->microbatch));
   if (partition->ops->plan)

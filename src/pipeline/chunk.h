@@ -2,8 +2,8 @@
    holds. A rank may have several; forecasts make chunks that no rank has. */
 #pragma once
 #include "program.h"
+#include "renga/private/forecast.h"
 #include "renga/private/line.h"
-#include "renga/private/plan.h"
 #include "renga/private/settings.h"
 #include "renga/private/transport.h"
 #include "rengacomm.h"
@@ -139,6 +139,7 @@ typedef struct {
   int64_t window_bytes; /* of values, where replicas have a share of the parameters (window.c) */
   int64_t first_bytes;  /* that the first forward of a step asks the others for */
   int64_t fetched_bytes[PART_COUNT]; /* and parts of a micro-batch */
+  RengaForecastTerms terms[PART_COUNT]; /* that tensor ranks exchange in parts of a micro-batch */
   int64_t local_bytes; /* of a micro-batch's gradients, where they are folded (local.c) */
   int64_t whole_gradient, whole_count; /* of these, of parameters that are not sharded */
   int n_parts;                         /* parameters that are sharded */
@@ -394,10 +395,7 @@ typedef struct {
   RengaErrorCode lost;   /* messages of one were left under way */
 } TensorGroup;
 
-static inline int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane)
-{
-  return RengaPlanTensorRankOfLane_Private(tensor->lanes, tensor->size, lane);
-}
+int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane); /* group.c */
 
 /* Messages of one tied parameter. */
 typedef struct {

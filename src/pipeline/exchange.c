@@ -114,3 +114,34 @@ RengaErrorCode RengaChunkEndExchanges_Private(Chunk *chunk, Pass *pass, ProgramP
   chunk->tensor.done = 0;
   return RENGA_SUCCESS;
 }
+
+/* Bytes that the rank of the group which sends or gets most of an exchange sends or gets. */
+static int64_t MostOfTerms(const TensorGroup *tensor, const Instruction *row)
+{
+  const int64_t all = BytesOfTerms(row);
+  int64_t most = 0;
+  for (int rank = 0; rank < tensor->size; rank++) {
+    int64_t own = 0;
+    for (int t = 0; t < row->n_out; t++)
+      if (row->term[t].from == rank) own += row->term[t].bytes;
+    if (own * (tensor->size - 1) > most) most = own * (tensor->size - 1);
+    if (all - own > most) most = all - own;
+  }
+  return most;
+}
+
+/* Once all programs of set-up are compiled: the exchanges of a micro-batch in training, by the
+   first program; they are the same on all ranks of the group. */
+void RengaChunkCountExchanges_Private(Chunk *chunk)
+{
+  const Program *program = NULL;
+  for (int p = 0; p < chunk->programs.count && !program; p++)
+    if (chunk->programs.row[p]->kind == PROGRAM_TRAINING) program = chunk->programs.row[p];
+  for (ProgramPart part = PART_FORWARD; program && part < PART_COUNT; part++)
+    for (int i = 0; i < program->part[part].count; i++) {
+      const Instruction *row = &program->part[part].row[i];
+      if (row->kind != INSTRUCTION_EXCHANGE) continue;
+      chunk->sizes.terms[part].count++;
+      chunk->sizes.terms[part].bytes += MostOfTerms(&chunk->tensor, row);
+    }
+}

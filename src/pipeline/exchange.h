@@ -5,5 +5,6 @@
 RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineMakeTensorGroup_Private(RengaPipeline pipeline); /* collective */
 RengaErrorCode RengaChunkExchange_Private(Chunk *chunk, Pass *pass, const Instruction *row);
+void RengaChunkCountExchanges_Private(Chunk *chunk);
 RengaErrorCode RengaChunkEndExchanges_Private(Chunk *chunk, Pass *pass, ProgramPart first,
                                               ProgramPart last, int64_t number);

@@ -178,7 +178,10 @@ static RengaErrorCode AskRank(Outline *outline, Forecasts forecasts, const Messa
                               .forward = chunk.sizes.fetched_bytes[PART_FORWARD],
                               .again = chunk.sizes.fetched_bytes[PART_AGAIN],
                               .backward = chunk.sizes.fetched_bytes[PART_BACKWARD],
-                              .weight = chunk.sizes.fetched_bytes[PART_WEIGHT]};
+                              .weight = chunk.sizes.fetched_bytes[PART_WEIGHT],
+                              .lanes = {.forward = chunk.sizes.terms[PART_FORWARD],
+                                        .backward = chunk.sizes.terms[PART_BACKWARD],
+                                        .weight = chunk.sizes.terms[PART_WEIGHT]}};
   return RENGA_SUCCESS;
 }
 

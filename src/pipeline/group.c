@@ -3,8 +3,14 @@
 #include "pipelineimpl.h"
 #include "renga/private/graph.h"
 #include "renga/private/line.h"
+#include "renga/private/plan.h"
 #include "renga/private/wait.h"
 #include <string.h>
+
+int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane)
+{
+  return RengaPlanTensorRankOfLane_Private(tensor->lanes, tensor->size, lane);
+}
 
 /* What tensor ranks do not go with yet, by its name; NULL: nothing. */
 static RengaErrorCode NameAgainstTensor(RengaPipeline pipeline, const RengaStageShape *shape,

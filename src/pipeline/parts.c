@@ -1,9 +1,10 @@
 /* Parameters in parts (RengaPlanFindParts_Private). Each part is a tensor of its own in the chunk,
-   with its place in the whole: values, gradient, moments, norm. So neither the Split that makes them
-   nor the Concat of their gradients is run, and a rank has no more of the parameter than its lanes
-   read. Initial values, checkpoints, digests and names are those of the whole. */
+   with its place in the whole: values, gradient, moments, norm. So neither the Split that makes
+   them nor the Concat of their gradients is run, and a rank has no more of the parameter than its
+   lanes read. Initial values, checkpoints, digests and names are those of the whole. */
 #include "parts.h"
 #include "renga/private/graph.h"
+#include "renga/private/plan.h"
 #include <string.h>
 
 /* Fills parts, and n_parameters, which counts each part. */

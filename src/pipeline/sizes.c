@@ -1,6 +1,6 @@
 /* Programs, places and sizes of all that a chunk keeps in memory. Set-up takes what is worked out
    here; a forecast for others (forecasts.c) runs the same code for any stage and takes nothing. */
-#include "pipelineimpl.h"
+#include "exchange.h"
 
 /* Whether some replica may add the gradients of a micro-batch to those of another. */
 static bool MayAdd(Chunk *chunk)
@@ -309,6 +309,7 @@ RengaErrorCode RengaChunkSizeStage_Private(Chunk *chunk)
   RengaCall(PlaceGiven(chunk));
   RengaChunkPlaceRows_Private(chunk);
   RengaCall(CompileAll(chunk));
+  RengaChunkCountExchanges_Private(chunk);
   RengaCall(RengaChunkPlaceLocal_Private(chunk));
   RengaCall(RengaChunkPlaceWindow_Private(chunk));
   CountLinkBytes(chunk);

@@ -1,7 +1,7 @@
 /* Which parameters are there in parts. What lanes have of a parameter are outputs of a Split of it
    (-graph_lanes). Where nobody else reads it, and each is read by one lane of the same stage, it is
-   a part: the runtime has it as a tensor of its own and runs neither the Split nor the Concat of its
-   gradients, and predictions count neither. */
+   a part: the runtime has it as a tensor of its own and runs neither the Split nor the Concat of
+   its gradients, and predictions count neither. */
 #include "planimpl.h"
 #include <string.h>
 

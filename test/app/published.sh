@@ -74,7 +74,7 @@ says "this is a prediction, which no run takes"
 says "blocks.1.qkv.weight"
 says "1.00 G tokens: "
 accepts 1 $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 2 -partition_stages 1 -partition_replicas 1 -plan_save p2
-refuses 2 "and no plan that -plan_tensor predicted" train -graph $gpt -data synthetic -batch_size 8 -steps 1 -plan_load p2
+refuses 2 "of which there is 1: give -graph_lanes 2 or more" train -graph $gpt -data synthetic -batch_size 8 -steps 1 -plan_load p2
 refuses 1 "leave -graph_lanes 2 out" $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 2 -graph_lanes 2
 accepts 1 $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 1,2,4 -precision bf16
 [ "$(grep -c '^ *[124]  ' out)" -eq 3 ] || fail "not three rows"

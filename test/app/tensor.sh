@@ -86,8 +86,24 @@ accepts 4 train -graph "$heads" $small -graph_lanes 3 -steps 6 -partition_stages
 accepts 4 train -graph "$heads" $small -graph_lanes 3 -steps 6 -plan_load plan.txt
 says "$digest"
 
-refuses 1 "plan.txt has 2 tensor ranks for stage 0, and what they take in a run is not predicted yet" plan -graph "$heads" -graph_lanes 3 \
-  -plan_load plan.txt -machine_file laptop
+
+# What such plans take is predicted where costs are known, by the plan and by its file alike; measured costs change no bit.
+planned="-graph $heads -graph_lanes 3 -batch_size 8 -microbatch_size 2 -machine_file laptop"
+accepts 1 plan $planned -partition_type even -partition_ranks 4 -partition_stages 2 -partition_tensor 2 -plan_explain
+says "tensor ranks: 2 of them compute each replica of a stage; in stage 0 they take "
+lacks "lower bound: "
+predicted=$(grep "predicted: " out | head -n 1)
+accepts 1 plan $planned -plan_load plan.txt
+says "$predicted"
+refuses 1 "of which there are 3: give -graph_lanes 4 or more" plan $planned -partition_type even -partition_ranks 4 -partition_tensor 4
+refuses 1 "the plan: stage 0 needs" plan $planned -partition_type even -partition_ranks 2 -partition_tensor 2 -partition_memory 100KiB
+refuses 1 "with 2 tensor ranks (-partition_tensor) the leaf is not chosen: give -reduction_leaf" plan $planned -partition_type even \
+  -partition_ranks 2 -partition_tensor 2 -partition_leaves auto
+accepts 2 train -graph "$heads" $small -graph_lanes 3 -steps 6 -partition_type tree -partition_tensor 2 -profile_type measured
+says "$digest"
+says "per step: measured is "
+fits
+
 refuses 8 "a plan with tensor ranks together with -data_parallel local:2 is not supported" train -graph "$heads" $small -graph_lanes 3 \
   -plan_load plan.txt -data_parallel local:2 -data_learners 2
 
@@ -106,7 +122,6 @@ refuses 4 "of which there are 3: give -graph_lanes 4 or more" $tensor 4
 refuses 3 "needs 2 ranks or a multiple of them, but there are 3" $tensor 2
 refuses 4 "2 stages x 2 replicas needs 8 ranks, but there are 4" $tensor 2 -partition_stages 2 -partition_replicas 2
 refuses 2 "is not supported by -partition_type auto" $tensor 2 -partition_type auto
-refuses 2 "is not predicted yet" $tensor 2 -machine_file laptop
 refuses 2 "do not go with -pipeline_recompute yet" $tensor 2 -pipeline_recompute full
 refuses 2 "do not go with -pipeline_reduction unordered yet" $tensor 2 -pipeline_reduction unordered
 refuses 2 "do not go with -optimizer_sparse lazy yet" $tensor 2 -optimizer_sparse lazy

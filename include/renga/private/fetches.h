@@ -1,4 +1,5 @@
-/* What the replicas of a plan's stages give each other, for who predicts a step of it. */
+/* What the replicas of a plan's stages, and their tensor ranks, give each other, for who predicts a
+   step of it. */
 #pragma once
 #include "renga/private/forecast.h"
 #include "rengapipeline.h"

@@ -9,8 +9,16 @@
    parameters: bytes of values, first of all in the first forward of a step; and in how many buckets
    they and their gradients go. */
 typedef struct {
+  int64_t count, bytes;
+} RengaForecastTerms;
+typedef struct {
   int buckets; /* 0: nothing is shared */
   int64_t first, forward, again, backward, weight;
+  /* What tensor ranks of a replica give each other in a micro-batch: exchanges, and bytes that the
+     rank which sends or gets most of each sends or gets; no kernel runs meanwhile. */
+  struct {
+    RengaForecastTerms forward, backward, weight;
+  } lanes;
 } RengaForecastExchange;
 /* Bytes of one device of a stage, by category; total is what the runtime would allocate. */
 typedef struct {

@@ -434,6 +434,10 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
   const SearchModel *model = &solution->model;
   const SearchLayout *layout = &solution->layout;
   task->schedule = answer->schedule;
+  if (task->lanes.ranks > 1) {
+    RengaCall(RengaSolutionExplainLanes_Private(solution, answer));
+    return RENGA_SUCCESS;
+  }
   if (layout->chunks > 1) {
     RengaCall(ExplainChunks(layout, answer));
     return RENGA_SUCCESS;

@@ -1,12 +1,30 @@
 /* Levels of the machine whose links the stages of a plan use. */
 #include "search.h"
 
-/* The ranks of a stage; the caller frees them. */
-static RengaErrorCode RanksOfStage(RengaPlan plan, int s, int **rank)
+/* Of the replicas of a stage those with this number among their tensor ranks, which have to do with
+   each other alone; the caller frees them. */
+static RengaErrorCode RanksOfStage(RengaPlan plan, int s, int tensor, int **rank)
 {
   const int replicas = RengaPlanGetStage(plan, s)->shape.replicas;
   RengaCall(RengaMalloc(replicas, rank));
-  for (int r = 0; r < replicas; r++) (*rank)[r] = RengaPlanGetRank(plan, s, r);
+  for (int r = 0; r < replicas; r++)
+    (*rank)[r] =
+        RengaPlanGetRankAt(plan, &(RengaPlanPlace){.stage = s, .replica = r, .tensor = tensor});
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LevelBetweenStages(RengaMachine machine, RengaPlan plan, int a, int b,
+                                         int tensor, int *level)
+{
+  int *from = NULL, *to = NULL;
+  RengaErrorCode code = RanksOfStage(plan, a, tensor, &from);
+  if (!code) code = RanksOfStage(plan, b, tensor, &to);
+  if (!code)
+    *level = RengaSearchLevelBetween_Private(machine, RengaPlanGetStage(plan, a)->shape.replicas,
+                                             from, RengaPlanGetStage(plan, b)->shape.replicas, to);
+  RengaFree(&from);
+  RengaFree(&to);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -14,28 +32,27 @@ static RengaErrorCode RanksOfStage(RengaPlan plan, int s, int **rank)
 RengaErrorCode RengaSearchLevelOfMessage_Private(const SearchTask *task, RengaPlan plan, int a,
                                                  int b, int *level)
 {
-  int *from = NULL, *to = NULL;
-  RengaErrorCode code = RanksOfStage(plan, a, &from);
-  if (!code) code = RanksOfStage(plan, b, &to);
-  if (!code)
-    *level =
-        RengaSearchLevelBetween_Private(task->machine, RengaPlanGetStage(plan, a)->shape.replicas,
-                                        from, RengaPlanGetStage(plan, b)->shape.replicas, to);
-  RengaFree(&from);
-  RengaFree(&to);
-  RengaCall(code);
+  *level = 0;
+  for (int t = 0; t < RengaPlanGetStage(plan, a)->shape.tensor; t++) {
+    int own = 0;
+    RengaCall(LevelBetweenStages(task->machine, plan, a, b, t, &own));
+    if (own > *level) *level = own;
+  }
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode WidestOfStage(RengaMachine machine, RengaPlan plan, int s, int *level)
 {
-  int *rank = NULL;
-  const RengaErrorCode code = RanksOfStage(plan, s, &rank);
-  if (!code)
-    *level =
-        RengaSearchLevelWithin_Private(machine, RengaPlanGetStage(plan, s)->shape.replicas, rank);
-  RengaFree(&rank);
-  RengaCall(code);
+  const RengaStageShape *shape = &RengaPlanGetStage(plan, s)->shape;
+  *level = 0;
+  for (int t = 0; t < shape->tensor; t++) {
+    int *rank = NULL;
+    const RengaErrorCode code = RanksOfStage(plan, s, t, &rank);
+    const int own = code ? 0 : RengaSearchLevelWithin_Private(machine, shape->replicas, rank);
+    if (own > *level) *level = own;
+    RengaFree(&rank);
+    RengaCall(code);
+  }
   return RENGA_SUCCESS;
 }
 

@@ -273,7 +273,8 @@ static double BusyShare(const SearchModel *model, const SearchLayout *layout, do
   double busy = 0;
   for (int s = 0; s < layout->count; s++) {
     const SearchCost cost = RengaSearchCostOf_Private(model, &layout->stage[s], layout->count - s);
-    busy += (double)model->microbatches * (cost.forward + cost.backward);
+    busy += (double)model->microbatches * (cost.forward + cost.backward) *
+            layout->stage[s].shape.tensor;
   }
   return pipeline > 0 ? fmin(1, busy / (devices * pipeline)) : 1;
 }

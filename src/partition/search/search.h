@@ -28,6 +28,15 @@ typedef struct {
   bool quick; /* on large problems too */
 } SearchFinder;
 enum { SEARCH_RIVALS_MOST = 3 };
+/* Of a given plan's tensor ranks, in the stage whose ranks give each other most (lanes.c). */
+typedef struct {
+  int ranks, stage; /* ranks 0: there is one */
+  double seconds;   /* that exchanges of a micro-batch take */
+  double work;      /* that a rank computes for it, */
+  double whole;     /* of these in no lane */
+  int64_t count;    /* of exchanges */
+  double bytes;     /* over the busiest link */
+} SearchLanes;
 /* Which layouts a task is for. */
 typedef struct {
   int stages, replicas; /* so many; 0: any */
@@ -64,6 +73,7 @@ struct SearchTask {
   SearchFinder finder;
   double beat;          /* seconds of a step that is known, a slower one is of no use; 0: none */
   RengaPlan given;      /* evaluated as it is, instead of any search; NULL: none */
+  SearchLanes lanes;    /* of its tensor ranks */
   bool spares;          /* but its stages may recompute what there is no room for */
   RengaForecastRun run; /* for forecasts; its short batches count for the models too */
   void **session;       /* of the runtime's forecasts; NULL: none is asked for */
@@ -98,6 +108,10 @@ void RengaSearchAnswerFree_Private(SearchAnswer *answer);
 /* ---- tables.c ---- */
 /* Once the chain is there: what is updated by rows has no gradient in it. */
 RengaErrorCode RengaSearchSpareTables_Private(const SearchTask *task, SearchChain *chain);
+
+/* ---- lanes.c ---- */
+/* Once the chain is there: costs, and elements of parameters, of the ranks that have lanes. */
+RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chain);
 
 /* ---- chain.c ---- */
 /* The model of a size of the task, with its candidates. */

@@ -71,6 +71,9 @@ RengaErrorCode RengaSolutionExplainProof_Private(const Solution *solution, Searc
 /* ---- explain.c ---- */
 RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnswer *answer);
 
+/* ---- lanes.c ---- */
+RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, SearchAnswer *answer);
+
 /* ---- answer.c ---- */
 RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswer *answer);
 

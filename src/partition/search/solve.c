@@ -341,7 +341,8 @@ static RengaErrorCode TakeGiven(Solution *solution)
 {
   RengaCall(RengaSolutionTake_Private(solution));
   double bound = HUGE_VAL;
-  if (solution->layout.chunks > 1 || !RengaSearchIsBounded_Private(&solution->model.schedule)) {
+  if (solution->layout.chunks > 1 || solution->task->lanes.ranks > 1 ||
+      !RengaSearchIsBounded_Private(&solution->model.schedule)) {
     solution->bound = 0;
     return RENGA_SUCCESS;
   }
@@ -410,6 +411,7 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   *answer = (SearchAnswer){0};
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
   if (!code) code = RengaSearchSpareTables_Private(task, &chain);
+  if (!code) code = RengaSearchShareLanes_Private(&own, &chain);
   if (!code) code = SolveOn(&chain, &own, answer);
   if (forecast) forecast->end(&session);
   RengaSearchChainFree_Private(&chain);

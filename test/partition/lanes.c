@@ -1,0 +1,191 @@
+/* TEST ranks: 1 */
+/* What a plan with tensor ranks takes, against numbers by hand: of the rank with most lanes its
+   nodes and those in no lane, exchanges by latency and bytes, its own parts of parameters. */
+#include "../check.h"
+#include "renga/private/graph.h"
+#include "rengacomm.h"
+#include "rengapartition.h"
+#include <math.h>
+#include <string.h>
+
+enum { BATCH = 24, MICROBATCH = 3, MICROBATCHES = 8, ELEMENTS = 492 };
+static const double latency = 1e-5, bandwidth = 1e9, far_latency = 1e-3, far_bandwidth = 1e8;
+
+typedef struct {
+  RengaComm comm;
+  RengaMachine machine;
+  RengaProfile profile;
+  RengaGraph graph;
+  RengaPartition partition;
+} Setting;
+
+/* Nodes of two devices. */
+static RengaErrorCode MakeMachine(Setting *own)
+{
+  const RengaMachineDevice device = {.name = "device",
+                                     .memory = (int64_t)1 << 30,
+                                     .matrix_rate = 1e9,
+                                     .vector_rate = 1e9,
+                                     .memory_bandwidth = 1e9,
+                                     .matrix_efficiency = 1,
+                                     .vector_efficiency = 1,
+                                     .bandwidth_efficiency = 1,
+                                     .launch = 1e-6};
+  const RengaMachineLevel levels[] = {
+      {.name = "node", .devices = 2, .latency = latency, .bandwidth = bandwidth},
+      {.name = "cluster", .devices = 64, .latency = far_latency, .bandwidth = far_bandwidth}};
+  RengaCall(RengaMachineCreate(own->comm, &own->machine));
+  RengaCall(RengaMachineSetDevice(own->machine, &device));
+  RengaCall(RengaMachineSetLevels(own->machine, 2, levels));
+  return RENGA_SUCCESS;
+}
+
+/* Two chains: 8-16-8 and 8-16-4. */
+static RengaErrorCode Begin(Setting *own, int lanes, int tensor, int stages)
+{
+  RengaCall(RengaCommCreate(MPI_COMM_SELF, &own->comm));
+  RengaCall(MakeMachine(own));
+  RengaCall(RengaGraphCreate(own->comm, &own->graph));
+  RengaCall(RengaGraphLoad(own->graph, "mlp:sizes=8-16-8-16-4"));
+  RengaCall(RengaGraphSetLanes_Private(own->graph, lanes));
+  RengaCall(RengaGraphSetUp(own->graph));
+  RengaCall(RengaProfileCreate(own->comm, &own->profile));
+  RengaCall(RengaProfileSetMachine(own->profile, own->machine));
+  RengaCall(RengaProfileSetType(own->profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaPartitionCreate(own->comm, &own->partition));
+  RengaCall(RengaPartitionSetGraph(own->partition, own->graph));
+  RengaCall(RengaPartitionSetMachine(own->partition, own->machine));
+  RengaCall(RengaPartitionSetProfile(own->partition, own->profile));
+  RengaCall(RengaPartitionSetBatch(own->partition, BATCH, MICROBATCH));
+  RengaCall(RengaPartitionSetTensor(own->partition, tensor));
+  RengaCall(RengaPartitionSetStages(own->partition, stages));
+  RengaCall(RengaPartitionSetRanks(own->partition, stages * tensor));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode End(Setting *own)
+{
+  RengaCall(RengaPartitionDestroy(&own->partition));
+  RengaCall(RengaProfileDestroy(&own->profile));
+  RengaCall(RengaGraphDestroy(&own->graph));
+  RengaCall(RengaMachineDestroy(&own->machine));
+  RengaCall(RengaCommDestroy(&own->comm));
+  return RENGA_SUCCESS;
+}
+
+static bool IsClose(double a, double b)
+{
+  return fabs(a - b) <= 1e-9 * fabs(b);
+}
+
+/* Seconds of the nodes that the rank with lanes [first, end) runs, forward and backward; parts of
+   parameters are not made. */
+static RengaErrorCode AddNodes(const Setting *own, int first, int end, double seconds[2])
+{
+  const int n_nodes = RengaGraphGetNodeCount(own->graph);
+  RengaProfileCost *costs = NULL;
+  RengaCall(RengaMalloc(n_nodes, &costs));
+  const RengaErrorCode code = RengaProfileGetCosts(own->profile, MICROBATCH, costs);
+  seconds[0] = seconds[1] = 0;
+  for (int n = 0; n < n_nodes && !code; n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(own->graph, n);
+    if (!strcmp(node->op->name, "Split")) continue;
+    if (node->lane && (node->lane - 1 < first || node->lane > end)) continue;
+    seconds[0] += costs[n].forward;
+    seconds[1] += costs[n].backward;
+  }
+  RengaFree(&costs);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The fullest of two tensor ranks has lanes [first, end), and with them `units` of the 16 hidden
+   columns of each chain. In each micro-batch there are two exchanges forward, of the terms of sums,
+   each with 8 or 4 elements of a sample; and two backward, first of the gradient of what lies
+   between the chains, with that of the last bias, then of the other bias. Lane 0 alone has biases
+   of sums: so of two equal ranks the first is the fullest. */
+static RengaErrorCode CheckOneStage(int lanes, int first, int end, int units)
+{
+  Setting own;
+  RengaPlan plan = NULL;
+  RengaPlanPrediction prediction;
+  double seconds[2], add, update;
+  const double terms = end - first; /* of a sum, that the fullest rank gives the other */
+  const double all[] = {terms * MICROBATCH * (8 + 4) * 4,
+                        terms * MICROBATCH * 8 * 4 + (first ? 0 : 4 * 4) + 8 * 4};
+  const double held = (8 + 1 + 8) * units + 8 + (8 + 1 + 4) * units + 4;
+  RengaCall(Begin(&own, lanes, 2, 1));
+  RengaCall(RengaPartitionSolve(own.partition, &plan));
+  const RengaPlanStage *stage = RengaPlanGetStage(plan, 0);
+  RengaCall(AddNodes(&own, first, end, seconds));
+  RengaCall(RengaProfileGetAccumulateSeconds(own.profile, ELEMENTS, &add));
+  RengaCall(RengaProfileGetUpdateSeconds(own.profile, ELEMENTS, &update));
+  add *= held / ELEMENTS; /* as all other plans are taken to add and update */
+  update *= held / ELEMENTS;
+  Expect(stage->shape.tensor == 2);
+  Expect(IsClose(stage->forward_seconds, seconds[0] + 2 * latency + all[0] / bandwidth));
+  Expect(IsClose(stage->backward_seconds, seconds[1] + 2 * latency + all[1] / bandwidth + add));
+  RengaCall(RengaPlanGetPrediction(plan, &prediction));
+  Expect(IsClose(prediction.pipeline,
+                 MICROBATCHES * (stage->forward_seconds + stage->backward_seconds)));
+  Expect(IsClose(prediction.update, update));
+  Expect(prediction.reduce == 0 && prediction.bound == 0 && fabs(prediction.bubble) < 1e-9);
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(End(&own));
+  return RENGA_SUCCESS;
+}
+
+/* A group of two ranks has one node, one of four has two: the widest of their links counts. */
+static RengaErrorCode CheckLevels(void)
+{
+  static const int tensor[] = {2, 4};
+  double forward[2];
+  for (int i = 0; i < 2; i++) {
+    Setting own;
+    RengaPlan plan = NULL;
+    double seconds[2];
+    /* two lanes' terms to one rank, or one lane's to three */
+    const double bytes = (i ? 3 : 2) * MICROBATCH * (8 + 4) * 4;
+    RengaCall(Begin(&own, 4, tensor[i], 1));
+    RengaCall(RengaPartitionSolve(own.partition, &plan));
+    RengaCall(AddNodes(&own, 0, i ? 1 : 2, seconds));
+    forward[i] = RengaPlanGetStage(plan, 0)->forward_seconds - seconds[0];
+    Expect(IsClose(forward[i],
+                   2 * (i ? far_latency : latency) + bytes / (i ? far_bandwidth : bandwidth)));
+    RengaCall(RengaPlanDestroy(&plan));
+    RengaCall(End(&own));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Of two stages on two nodes: a message goes from each tensor rank to its own, and all wait for
+   it. */
+static RengaErrorCode CheckTwoStages(void)
+{
+  Setting own;
+  RengaPlan plan = NULL;
+  RengaPlanPrediction prediction;
+  double work = 0;
+  RengaCall(Begin(&own, 2, 2, 2));
+  RengaCall(RengaPartitionSolve(own.partition, &plan));
+  RengaCall(RengaPlanGetPrediction(plan, &prediction));
+  for (int s = 0; s < 2; s++) {
+    const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
+    work = fmax(work, stage->forward_seconds + stage->backward_seconds);
+  }
+  Expect(prediction.pipeline >= MICROBATCHES * work + 2 * far_latency);
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(End(&own));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(void)
+{
+  RengaCall(CheckOneStage(2, 0, 1, 8));
+  RengaCall(CheckOneStage(3, 1, 3, 11)); /* lanes of 5, 5 and 6 columns */
+  RengaCall(CheckLevels());
+  RengaCall(CheckTwoStages());
+  return RENGA_SUCCESS;
+}
+
+TEST_MAIN(RunTest)
