@@ -120,6 +120,26 @@ static RengaErrorCode CheckUneven(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Six heads of queries in pairs, each with a head of keys and values: two or three lanes have
+   pairs, with the columns of their keys; in four lanes all keys are whole. */
+static RengaErrorCode CheckShared(RengaComm comm)
+{
+  for (int lanes = 2; lanes <= 4; lanes++) {
+    RengaGraph graph;
+    RengaCall(RengaGraphCreate(comm, &graph));
+    RengaCall(RengaGraphLoad(graph, "llama:layers=1,hidden=24,heads=6,groups=3,"
+                                    "intermediate=9,sequence=4,vocabulary=11"));
+    RengaCall(RengaGraphSetLanes_Private(graph, lanes));
+    RengaCall(RengaGraphSetUp(graph));
+    TestTrue(CountOperator(graph, "Attention") == lanes);
+    const bool whole = lanes == 4;
+    TestTrue(CountOperator(graph, "Linear") == 7 * lanes - (whole ? 2 * (lanes - 1) : 0) + 1);
+    TestTrue(CountOperator(graph, "Expand") == (whole ? 2 : 2 * lanes));
+    RengaCall(RengaGraphDestroy(&graph));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Two layers; what is between them may be read elsewhere, or be a softmax of all columns. */
 static RengaErrorCode CheckChain(RengaComm comm, const char *op, bool reads, int expected)
 {
@@ -155,9 +175,14 @@ static RengaErrorCode RunTest(void)
                            "t5:layers=1,hidden=10,heads=5,head_width=2,intermediate=7,sequence=5,"
                            "vocabulary=11,gated=1,buckets=4,distance=5",
                            lanes));
+    RengaCall(CheckNetwork(comm, device,
+                           "llama:layers=1,hidden=12,heads=6,groups=3,intermediate=7,"
+                           "sequence=5,vocabulary=11",
+                           lanes));
     RengaCall(CheckNetwork(comm, device, "mlp:sizes=5-9-7-8-11", lanes));
   }
   RengaCall(CheckUneven(comm));
+  RengaCall(CheckShared(comm));
   RengaCall(CheckChain(comm, "Relu", false, 4));
   RengaCall(CheckChain(comm, "Relu", true, 2));
   RengaCall(CheckChain(comm, "Softmax", false, 2));
