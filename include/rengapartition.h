@@ -16,6 +16,9 @@ typedef struct _p_RengaPartition *RengaPartition;
 #define RENGA_PARTITION_AUTO "auto"     /* the fastest plan that a search over layouts finds */
 #define RENGA_PARTITION_EXACT "exact"   /* the same, searched until it is proved or time is up */
 
+/* For RengaPartitionSetTensor: types that search choose the number. */
+#define RENGA_PARTITION_TENSOR_AUTO (-1)
+
 /* A type from outside. cut fills first[1 … stages - 1], the node with which each stage begins;
    first[0] is 0. */
 typedef struct {

@@ -73,7 +73,8 @@ static RengaErrorCode RefuseOptions(MPI_Comm printer)
     RengaCall(RengaOptionsGetString(rows[i].option, &value, &given));
     if (!value) value = "";
     const bool low = strcmp(rows[i].option, "precision") == 0 && strcmp(value, "fp16") != 0;
-    const bool one = strcmp(rows[i].option, "partition_tensor") == 0 && !tensor;
+    const bool one = strcmp(rows[i].option, "partition_tensor") == 0 && !tensor &&
+                     strcmp(value, "auto") != 0;
     const bool plain = one || strcmp(value, rows[i].plain) == 0;
     RengaCheck(!given || low || plain, printer, RENGA_ERR_SUPPORT,
                "-%s %s together with -data_parallel %s is not supported", rows[i].option, value,

@@ -1,5 +1,6 @@
 /* The network that the user names, and its plan. */
 #include "app.h"
+#include <stdlib.h>
 #include <string.h>
 
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
@@ -153,12 +154,12 @@ RengaErrorCode AppHasChunks(RengaComm comm, bool *several)
   return RENGA_SUCCESS;
 }
 
-/* 0 and 1 say nothing. */
+/* 0 and 1 say nothing, and auto is a type's to choose. */
 RengaErrorCode AppHasTensorRanks(bool *several)
 {
-  int64_t ranks = 0;
-  RengaCall(RengaOptionsGetInt64("partition_tensor", &ranks, NULL));
-  *several = ranks > 1;
+  const char *ranks;
+  RengaCall(RengaOptionsGetString("partition_tensor", &ranks, NULL));
+  *several = strtol(ranks, NULL, 10) > 1;
   return RENGA_SUCCESS;
 }
 

@@ -79,7 +79,7 @@ RengaErrorCode RengaPartitionGetReplicas(RengaPartition partition, int *replicas
    . partition - the partition
 
    Output:
-   . tensor - 0: 1
+   . tensor - 0: 1; RENGA_PARTITION_TENSOR_AUTO: chosen
 
    Errors: none beyond bad arguments.
 

@@ -269,6 +269,18 @@ RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, doubl
   return RENGA_SUCCESS;
 }
 
+/* The memory of the fullest rank of a plan that was forecast. */
+RengaErrorCode RengaPartitionMostOfRank_Private(RengaPlan plan, double *most)
+{
+  *most = 0;
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
+    int64_t bytes = 0;
+    RengaCall(RengaPlanGetDeviceMemory(plan, s, &bytes));
+    if ((double)bytes > *most) *most = (double)bytes;
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaPartitionCheckMemory_Private(RengaPartition partition, const char *what,
                                                  const char *advice, RengaPlan plan)
 {

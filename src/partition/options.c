@@ -1,6 +1,7 @@
 /* Options of the partition, of all its types. */
 #include "partitionimpl.h"
 #include "renga/private/packages.h"
+#include <stdlib.h>
 #include <string.h>
 
 static const RengaOptionRow rows[] = {
@@ -28,10 +29,9 @@ static const RengaOptionRow rows[] = {
      "where replicas are given"},
     {"partition_replicas", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, replicas),
      NULL, 0, 1e6, "copies of each stage; 0: ranks / stages"},
-    {"partition_tensor", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, tensor), NULL, 0,
-     1e6,
+    {"partition_tensor", RENGA_OPTION_STRING, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "ranks that compute a replica of a stage together, each some of the lanes of -graph_lanes; "
-     "0: 1"},
+     "0: 1; auto, of types that search: 1, or more where that is faster or alone fits"},
     {"partition_ranks", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, ranks), NULL, 0,
      1e6, "ranks to plan for; 0: those of this run"},
     {"partition_memory", RENGA_OPTION_BYTES, "0", offsetof(struct _p_RengaPartition, memory), NULL,
@@ -52,7 +52,7 @@ static const RengaOptionRow rows[] = {
      "types that know costs: leaves of which the fastest that fits is taken: 1,4,16, or auto, "
      "which is the default"},
 };
-enum { N_ROWS = sizeof rows / sizeof rows[0] };
+enum { N_ROWS = sizeof rows / sizeof rows[0], TENSOR_MOST = 1000000 };
 
 /* Options of one type: to give one to another type is a mistake. */
 static const struct {
@@ -69,9 +69,29 @@ RengaErrorCode RengaPartitionRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
+/* A number, or a word. */
+static RengaErrorCode ReadTensorOption(RengaPartition partition)
+{
+  const char *text;
+  bool given = false;
+  char *end;
+  RengaCall(RengaOptionsGetString("partition_tensor", &text, &given));
+  if (!given) return RENGA_SUCCESS;
+  const long ranks = strtol(text, &end, 10);
+  const bool chosen = strcmp(text, "auto") == 0;
+  RengaCheck(chosen || (end != text && !*end && ranks >= 0 && ranks <= TENSOR_MOST),
+             partition->hdr.comm, RENGA_ERR_OPTION,
+             "-partition_tensor %s: write how many ranks compute a replica of a stage together, at "
+             "most %d, or auto",
+             text, (int)TENSOR_MOST);
+  partition->tensor = chosen ? RENGA_PARTITION_TENSOR_AUTO : (int)ranks;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaPartitionReadOptions_Private(RengaPartition partition)
 {
   RengaCall(RengaOptionsSetFromDatabase(partition->hdr.prefix, N_ROWS, rows, partition));
+  RengaCall(ReadTensorOption(partition));
   return RENGA_SUCCESS;
 }
 

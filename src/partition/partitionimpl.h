@@ -40,7 +40,7 @@ struct _p_RengaPartition {
   RengaMachine machine;
   RengaProfile profile;
   PartitionOwn own;
-  int stages, replicas, tensor, ranks; /* tensor 0: 1 */
+  int stages, replicas, tensor, ranks; /* tensor 0: 1; RENGA_PARTITION_TENSOR_AUTO: chosen */
   int64_t memory, batch, microbatch, leaf;
   char *leaves; /* to choose from; NULL: leaf */
   int n_readings;
@@ -84,6 +84,8 @@ RengaErrorCode RengaPartitionFindCosts_Private(RengaPartition partition, int ran
 RengaErrorCode RengaPartitionFreeCosts_Private(RengaPartition partition, PartitionCosts *costs);
 /* Bytes that a device may use; 0: no bound. */
 RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, double *memory);
+/* Bytes of the fullest device of a plan that was forecast. */
+RengaErrorCode RengaPartitionMostOfRank_Private(RengaPlan plan, double *most);
 /* An error where a device of the plan needs more; what: the plan's name; advice: what to do. */
 RengaErrorCode RengaPartitionCheckMemory_Private(RengaPartition partition, const char *what,
                                                  const char *advice, RengaPlan plan);
@@ -102,6 +104,18 @@ RengaErrorCode RengaPartitionCreate_Exact(void *partition);
 /* outside.c: the type of a rule that a program registered. */
 RengaErrorCode RengaPartitionAdopt_Private(void *partition, const void *rule);
 
+/* groups.c: how many ranks compute a replica of a stage together, where it is said; errors of what
+   cannot be chosen or done; the groups that ranks make; an error where some are left over. */
+int RengaPartitionTensorRanks_Private(RengaPartition partition);
+RengaErrorCode RengaPartitionCheckTensor_Private(RengaPartition partition);
+RengaErrorCode RengaPartitionFindGroups_Private(RengaPartition partition, int ranks, int *groups);
+RengaErrorCode RengaPartitionCheckGroups_Private(RengaPartition partition, int ranks, int stages,
+                                                 int replicas);
+/* degrees.c: collective; instead of *plan, which is freed, the best of those of a type that
+   searches and of plans with tensor ranks. */
+RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int ranks,
+                                                  int64_t batch, int64_t microbatch,
+                                                  RengaPlan *plan);
 /* load.c: the plan of -plan_load, checked. */
 RengaErrorCode RengaPartitionLoad_Private(RengaPartition partition, int ranks, RengaPlan plan);
 /* What the stages of a plan take, as the runtime says. */

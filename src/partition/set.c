@@ -77,13 +77,15 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
 
    Input:
    . partition - the partition
-   . tensor - at least 1, at most the lanes of the network; 0: 1
+   . tensor - at least 1, at most the lanes of the network; 0: 1; RENGA_PARTITION_TENSOR_AUTO: types
+     that search compare their plan with even ones of 2 and more, and take the fastest that fits
 
    Options:
-   . -partition_tensor - the number
+   . -partition_tensor - the number, or auto
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_PLAN where
-   stages x replicas x tensor ranks are not the ranks, and RENGA_ERR_SUPPORT for types that search.
+   stages x replicas x tensor ranks are not the ranks, and RENGA_ERR_SUPPORT for types that search
+   where a number is set, and for others where it is to be chosen.
 
    Notes: each of these ranks runs the nodes of consecutive lanes (-graph_lanes), and all of them
    the nodes outside of lanes. Losses and weights are those of one rank with as many lanes.
@@ -93,7 +95,8 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
 RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor)
 {
   RengaCheckPointer(partition);
-  RengaCheck(tensor >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "%d tensor ranks", tensor);
+  RengaCheck(tensor >= 0 || tensor == RENGA_PARTITION_TENSOR_AUTO, partition->hdr.comm,
+             RENGA_ERR_ARGUMENT, "%d tensor ranks", tensor);
   partition->tensor = tensor;
   return RENGA_SUCCESS;
 }

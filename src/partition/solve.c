@@ -122,57 +122,6 @@ static RengaErrorCode FindStages(RengaPartition partition, int chunks, int *stag
   return RENGA_SUCCESS;
 }
 
-/* Ranks that compute a replica of a stage together. */
-static int TensorRanksOf(RengaPartition partition)
-{
-  return partition->tensor > 1 ? partition->tensor : 1;
-}
-
-/* The tensor ranks are given, not chosen. */
-static RengaErrorCode CheckTensorWish(RengaPartition partition)
-{
-  const int tensor = TensorRanksOf(partition);
-  RengaCheck(tensor == 1 || !partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_leaves %s: with %d tensor ranks (-partition_tensor) the leaf is not "
-             "chosen: give -reduction_leaf",
-             partition->leaves, tensor);
-  RengaCheck(tensor == 1 || !partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "-partition_tensor %d is not supported by -partition_type %s, which does not choose "
-             "among such plans: give -partition_type even, tree or manual",
-             tensor, partition->hdr.type_name);
-  return RENGA_SUCCESS;
-}
-
-/* So many ranks make groups of tensor ranks: all of them, where there are such groups. */
-static RengaErrorCode FindGroups(RengaPartition partition, int ranks, int *groups)
-{
-  const int tensor = TensorRanksOf(partition);
-  const int64_t stages = partition->stages ? partition->stages : 1;
-  const int64_t replicas = partition->replicas ? partition->replicas : 1;
-  *groups = ranks / tensor;
-  RengaCheck(tensor == 1 || (ranks % tensor == 0 && *groups % (stages * replicas) == 0),
-             partition->hdr.comm, RENGA_ERR_PLAN,
-             "-partition_tensor %d with %lld stages x %lld replicas needs %lld ranks%s, but there "
-             "are %d: ranks are stages x replicas x tensor ranks",
-             tensor, (long long)stages, (long long)replicas,
-             (long long)(stages * replicas * tensor),
-             partition->stages && partition->replicas ? "" : " or a multiple of them", ranks);
-  return RENGA_SUCCESS;
-}
-
-/* No rank is left over where there are tensor ranks. */
-static RengaErrorCode CheckTensorGroups(RengaPartition partition, int ranks, int stages,
-                                        int replicas)
-{
-  const int tensor = TensorRanksOf(partition);
-  RengaCheck(tensor == 1 || (int64_t)stages * replicas * tensor == ranks, partition->hdr.comm,
-             RENGA_ERR_PLAN,
-             "%d stages x %d replicas x %d tensor ranks (-partition_tensor) are %lld ranks, but "
-             "there are %d: start as many, or ask for other stages or replicas",
-             stages, replicas, tensor, (long long)stages * replicas * tensor, ranks);
-  return RENGA_SUCCESS;
-}
-
 /* The number of stages and replicas that are not given, and whether all fits. Where replicas are
    not given, those that would have no micro-batch are left out. Chunks are for pipelines: all ranks
    follow each other where nothing else is said. */
@@ -229,16 +178,16 @@ static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t bat
   RengaCall(FindShard(partition, &shard));
   RengaCall(FindSavedPolicy(partition, &saved));
   RengaCall(FindChunks(partition, &chunks));
-  RengaCall(FindGroups(partition, ranks, &groups));
+  RengaCall(RengaPartitionFindGroups_Private(partition, ranks, &groups));
   RengaCall(ChooseLayout(partition, groups, CountLeaves(partition, batch, microbatch), chunks,
                          &count, &replicas));
-  RengaCall(CheckTensorGroups(partition, ranks, count, replicas));
+  RengaCall(RengaPartitionCheckGroups_Private(partition, ranks, count, replicas));
   count *= chunks;
   RengaCall(RengaMalloc(count, &stages));
   RengaErrorCode code = partition->ops->solve(partition, count, stages);
   for (int s = 0; s < count; s++) {
     stages[s].shape = RengaStageShapePlain(replicas);
-    stages[s].shape.tensor = TensorRanksOf(partition);
+    stages[s].shape.tensor = RengaPartitionTensorRanks_Private(partition);
     stages[s].shape.chunks = chunks;
     stages[s].shape.precision = precision;
     stages[s].shape.shard = shard;
@@ -274,7 +223,8 @@ static RengaErrorCode WeighSettled(RengaPartition partition, int ranks, int64_t 
   RengaPlan cut = NULL;
   RengaCall(RengaPlanCreate(partition->hdr.owner, &cut));
   RengaErrorCode code = CutStages(partition, ranks, batch, microbatch, cut);
-  const RengaSearchWish wish = {.given = cut, .spares = TensorRanksOf(partition) == 1};
+  const RengaSearchWish wish = {.given = cut,
+                                .spares = RengaPartitionTensorRanks_Private(partition) == 1};
   if (!code) code = RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan);
   RengaPlanDestroy(&cut);
   RengaCall(code);
@@ -323,22 +273,11 @@ static RengaErrorCode PredictCuts(RengaPartition partition, int ranks, int64_t b
   RengaCall(FindChunks(partition, &chunks));
   RengaCall(FindStages(partition, chunks, &stages));
   RengaCall(CheckWishes(partition, ranks, stages, partition->replicas));
-  if (chunks > 1 || shard >= RENGA_SHARD_GRADIENTS || TensorRanksOf(partition) > 1)
+  if (chunks > 1 || shard >= RENGA_SHARD_GRADIENTS ||
+      RengaPartitionTensorRanks_Private(partition) > 1)
     RengaCall(PredictSettled(partition, ranks, batch, microbatch, plan));
   else
     RengaCall(RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan));
-  return RENGA_SUCCESS;
-}
-
-/* The memory of the fullest rank of a plan that was forecast. */
-static RengaErrorCode FindMostOfRank(RengaPlan plan, double *most)
-{
-  *most = 0;
-  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
-    int64_t bytes = 0;
-    RengaCall(RengaPlanGetDeviceMemory(plan, s, &bytes));
-    if ((double)bytes > *most) *most = (double)bytes;
-  }
   return RENGA_SUCCESS;
 }
 
@@ -355,11 +294,12 @@ static RengaErrorCode MustSpare(RengaPartition partition, RengaPlan cut, bool *m
   RengaCall(RengaPartitionMemoryBound_Private(partition, &memory));
   RengaCall(RengaSettingsGetSchedule(settings, &schedule));
   if (schedule && RengaScheduleIsOutside_Private(schedule)) return RENGA_SUCCESS;
-  if (TensorRanksOf(partition) > 1) return RENGA_SUCCESS; /* they do not recompute yet */
+  if (RengaPartitionTensorRanks_Private(partition) > 1)
+    return RENGA_SUCCESS; /* they do not recompute yet */
   *must = fixed && saved == RENGA_SAVED_RECOMPUTE;
   if (fixed || memory <= 0) return RENGA_SUCCESS;
   RengaCall(RengaPartitionForecast_Private(partition, cut));
-  RengaCall(FindMostOfRank(cut, &most));
+  RengaCall(RengaPartitionMostOfRank_Private(cut, &most));
   *must = most > memory;
   return RENGA_SUCCESS;
 }
@@ -376,7 +316,7 @@ static RengaErrorCode SpareByWork(RengaPartition partition, int ranks, int64_t b
   RengaErrorCode code = WeighSettled(partition, ranks, batch, microbatch, made);
   partition->own.plain = false;
   if (!code) code = RengaPartitionMemoryBound_Private(partition, &memory);
-  if (!code) code = FindMostOfRank(made, &most);
+  if (!code) code = RengaPartitionMostOfRank_Private(made, &most);
   if (!code && (memory <= 0 || most <= memory))
     code = RengaSearchCopyPlan_Private(partition->graph, made, plan);
   RengaPlanDestroy(&made);
@@ -402,7 +342,7 @@ static RengaErrorCode FindSolveWish(RengaPartition partition, int ranks, SolveWi
   RengaCall(RengaPlanCheckMicrobatches_Private(partition->hdr.comm, wish->batch, wish->microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   wish->costs = machine || partition->profile || partition->own.type_given;
-  RengaCall(CheckTensorWish(partition));
+  RengaCall(RengaPartitionCheckTensor_Private(partition));
   if (partition->ops->plan || wish->costs)
     RengaCall(CheckReplicas(partition, wish->batch, wish->microbatch));
   if (partition->ops->plan)
@@ -424,15 +364,19 @@ static RengaErrorCode CutAlone(RengaPartition partition, int ranks, const SolveW
 }
 
 /* Ranks go on together to what they do together. */
-static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan plan)
+static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan *made)
 {
+  RengaPlan plan = *made; /* but for chosen tensor ranks */
   SolveWish wish = {0};
   bool spares = false;
   RengaErrorCode code = FindSolveWish(partition, ranks, &wish);
   const bool alone = !partition->ops->plan && !wish.costs;
   if (!code && alone) code = CutAlone(partition, ranks, &wish, plan, &spares);
   RengaCall(RengaErrorAgree(partition->hdr.comm, code));
-  if (partition->ops->plan)
+  if (partition->tensor == RENGA_PARTITION_TENSOR_AUTO)
+    RengaCall(
+        RengaPartitionChooseTensor_Private(partition, ranks, wish.batch, wish.microbatch, made));
+  else if (partition->ops->plan)
     RengaCall(partition->ops->plan(partition, ranks, wish.batch, wish.microbatch, plan));
   else if (wish.costs)
     RengaCall(PredictCuts(partition, ranks, wish.batch, wish.microbatch, plan));
@@ -479,7 +423,7 @@ RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan)
   if (code && made) RengaPlanDestroy(&made); /* others have none */
   RengaCall(code);
   code = partition->load ? RengaPartitionLoad_Private(partition, ranks, made)
-                         : MakePlan(partition, ranks, made);
+                         : MakePlan(partition, ranks, &made);
   if (!code && RengaPlanGetLeaf(made) > 1) code = RengaPlanCheck(made, partition->graph, 0);
   if (!code) code = RengaPlanSetAvailableRanks(made, ranks);
   if (!code) code = RengaPlanSetMemoryLimit(made, partition->memory);

@@ -107,6 +107,26 @@ fits
 refuses 8 "a plan with tensor ranks together with -data_parallel local:2 is not supported" train -graph "$heads" $small -graph_lanes 3 \
   -plan_load plan.txt -data_parallel local:2 -data_learners 2
 
+# The number is chosen where that is asked for, and what is refused is not chosen; the bits are those of one rank.
+whole="$small -batch_size 8 -microbatch_size 8 -graph_lanes 3"
+accepts 1 train -graph "$heads" $whole
+one=$(grep "parameter digest 0x" out)
+accepts 2 train -graph "$heads" $whole -partition_tensor auto -machine_file laptop
+says "$one"
+says "1 stage x 1 replica x 2 tensor ranks on 2 ranks"
+fits
+chosen="plan -graph $heads -machine_file laptop -batch_size 8 -microbatch_size 8 -partition_ranks 2 -plan_explain -partition_tensor auto"
+accepts 1 $chosen -graph_lanes 3
+grep -q "tensor degrees: 1: .*; 2: .* (1 stage x 1 x 2 ranks)" out || fail "what was compared is not said"
+accepts 1 $chosen -graph_lanes 3 -pipeline_recompute full
+says "; 2: none (2 tensor ranks (-partition_tensor) do not go with -pipeline_recompute yet)"
+says "lower bound: "
+refuses 1 "of which there is 1: give -graph_lanes, or leave it out" $chosen
+refuses 1 "-partition_tensor auto is not supported by -partition_type even" $chosen -graph_lanes 3 -partition_type even
+refuses 1 "write how many ranks compute a replica of a stage together" $chosen -graph_lanes 3 -partition_tensor some
+refuses 2 "-partition_tensor auto together with -data_parallel local:2 is not supported" train -graph "$heads" $small -graph_lanes 3 \
+  -partition_tensor auto -data_parallel local:2 -data_learners 2
+
 # A message that fails is sent again; for want of memory on one rank all end, soon.
 for fault in message:500:0 message:801:1 allocation:12000:1 allocation:13500:1; do
   RENGA_FAULT=$fault timeout -k 5 $limit "$mpiexec" -n 2 "$renga" train -graph "$heads" $small -steps 6 -graph_lanes 3 \

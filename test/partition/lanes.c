@@ -179,12 +179,63 @@ static RengaErrorCode CheckTwoStages(void)
   return RENGA_SUCCESS;
 }
 
+/* One micro-batch on two ranks, which replicas cannot share and stages cannot overlap: two tensor
+   ranks are faster where links are, one where they are not, and two where one is too large. */
+static RengaErrorCode Choose(const char *type, int tensor, double link, int64_t memory,
+                             RengaPlan *plan)
+{
+  Setting own;
+  const RengaMachineLevel level = {
+      .name = "node", .devices = 2, .latency = link, .bandwidth = 1 / link};
+  RengaCall(Begin(&own, 2, 1, 1));
+  RengaCall(RengaPartitionSetTensor(own.partition, tensor));
+  RengaCall(RengaMachineSetLevels(own.machine, 1, &level));
+  RengaCall(RengaPartitionSetType(own.partition, type));
+  RengaCall(RengaPartitionSetBatch(own.partition, MICROBATCH, MICROBATCH));
+  RengaCall(RengaPartitionSetRanks(own.partition, 2));
+  RengaCall(RengaPartitionSetMemory(own.partition, memory));
+  const RengaErrorCode code = RengaPartitionSolve(own.partition, plan);
+  RengaCall(End(&own));
+  return code;
+}
+
+static RengaErrorCode ExpectChoice(double link, int64_t memory, int tensor, const char *said)
+{
+  RengaPlan plan = NULL;
+  const char *topic = "", *sentence;
+  RengaCall(Choose(RENGA_PARTITION_AUTO, RENGA_PARTITION_TENSOR_AUTO, link, memory, &plan));
+  Expect(RengaPlanGetStage(plan, 0)->shape.tensor == tensor);
+  for (int r = 0; topic && strcmp(topic, "tensor degrees"); r++)
+    RengaCall(RengaPlanGetReason(plan, r, &topic, &sentence));
+  RengaCheck(topic && strstr(sentence, said), MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "no \"%s\" in \"%s\"", said, topic ? sentence : "");
+  RengaCall(RengaPlanDestroy(&plan));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckChoice(void)
+{
+  RengaPlan plan = NULL;
+  RengaCall(ExpectChoice(1e-9, 0, 2, "2: "));
+  RengaCall(ExpectChoice(1e-4, 0, 1, " us (1 stage, 1 rank); 2: "));
+  RengaCall(Choose(RENGA_PARTITION_EVEN, 2, 1e-4, 0, &plan));
+  const int64_t memory = RengaPlanGetStage(plan, 0)->memory;
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(ExpectChoice(1e-4, memory, 2, "1: none (the network does not fit"));
+  ExpectError(Choose(RENGA_PARTITION_AUTO, RENGA_PARTITION_TENSOR_AUTO, 1e-4, memory - 64, &plan),
+              RENGA_ERR_MEMORY, "the smallest has 2, and needs ");
+  ExpectError(Choose(RENGA_PARTITION_EVEN, RENGA_PARTITION_TENSOR_AUTO, 1e-4, 0, &plan),
+              RENGA_ERR_SUPPORT, "-partition_tensor auto is not supported by -partition_type even");
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaCall(CheckOneStage(2, 0, 1, 8));
   RengaCall(CheckOneStage(3, 1, 3, 11)); /* lanes of 5, 5 and 6 columns */
   RengaCall(CheckLevels());
   RengaCall(CheckTwoStages());
+  RengaCall(CheckChoice());
   return RENGA_SUCCESS;
 }
 

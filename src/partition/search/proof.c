@@ -1,4 +1,5 @@
 /* What a plan's lower bound is one of, and which plans it leaves out. */
+#include "renga/private/graph.h"
 #include "solution.h"
 #include <stdarg.h>
 
@@ -79,9 +80,12 @@ static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solut
 static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *answer)
 {
   const SearchTask *task = solution->task;
+  int lanes, nodes;
   if (solution->bound <= 0 || task->ranks == 1) return RENGA_SUCCESS;
+  RengaCall(RengaGraphGetLanes_Private(task->graph, &lanes, &nodes));
   RengaCall(RengaSolutionSay_Private(
-      answer, "left out", "plans of several stages per rank (-pipeline_chunks)%s",
+      answer, "left out", "plans of several stages per rank (-pipeline_chunks)%s%s",
+      nodes > 0 ? ", and of several tensor ranks for each replica (-partition_tensor)" : "",
       solution->leaves_shards && task->wanted.replicas != 1
           ? ", and of replicas that share the optimizer (-pipeline_shard "
             "optimizer), which are looked at where memory is short"

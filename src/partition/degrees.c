@@ -1,0 +1,342 @@
+/* -partition_tensor auto: what the type finds with one rank for each replica of a stage, beside
+   even plans of groups of 2 and more tensor ranks, in the same micro-batches and leaves, so that
+   the choice changes no bit. The fastest that fits is taken. Numbers of tensor ranks are those that
+   divide the ranks, as all of them have work, up to the lanes. */
+#include "partitionimpl.h"
+#include "renga/private/graph.h"
+#include "renga/private/quiet.h"
+#include "renga/private/settings.h"
+#include "search/search.h"
+#include <math.h>
+#include <string.h>
+
+enum { DEGREE_TEXT = 480 };
+
+/* The best of one number of tensor ranks. */
+typedef struct {
+  int tensor;
+  RengaPlan plan;        /* NULL: none fits */
+  double step;           /* seconds */
+  double least;          /* bytes that a device needs of those that do not fit; HUGE_VAL: none */
+  char why[DEGREE_TEXT]; /* there is no plan; empty: it does not fit */
+} Degree;
+
+/* What all have in common. */
+typedef struct {
+  RengaPartition partition;
+  int ranks, lanes;
+  int64_t batch, microbatch, leaf;
+  double memory; /* bytes of a device; 0: no bound */
+} DegreeTask;
+
+/* stages x replicas x tensor ranks, as type even cuts. */
+static RengaErrorCode FillDegreePlan(const DegreeTask *task, int tensor, int stages, int replicas,
+                                     RengaPlanStage stage[], RengaPlan plan)
+{
+  RengaPartition partition = task->partition;
+  RengaSettings settings;
+  RengaStageShape shape = RengaStageShapePlain(replicas);
+  shape.tensor = tensor;
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaCall(RengaGraphGetPrecision(partition->graph, &shape.precision));
+  RengaSettingsFindShard_Private(settings, &shape.shard);
+  RengaSettingsFindSaved_Private(settings, &shape.saved);
+  RengaCall(RengaPartitionCutEvenly_Private(partition, stages, stage));
+  for (int s = 0; s < stages; s++) stage[s].shape = shape;
+  RengaCall(RengaPlanSetStages(plan, partition->graph, stages, stage));
+  RengaCall(RengaPlanSetBatch(plan, task->batch, task->microbatch));
+  RengaCall(RengaPlanSetLeaf(plan, task->leaf));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CutDegreePlan(const DegreeTask *task, int tensor, int stages, int replicas,
+                                    RengaPlan plan)
+{
+  RengaPlanStage *stage = NULL;
+  RengaCall(RengaMalloc(stages, &stage));
+  const RengaErrorCode code = FillDegreePlan(task, tensor, stages, replicas, stage, plan);
+  RengaFree(&stage);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* With what a step takes. */
+static RengaErrorCode WeighDegreePlan(const DegreeTask *task, int tensor, int stages, int replicas,
+                                      RengaPlan made)
+{
+  MPI_Comm comm = task->partition->hdr.comm;
+  RengaPlan cut = NULL;
+  RengaErrorCode code = RengaPlanCreate(task->partition->hdr.owner, &cut);
+  if (!code) code = CutDegreePlan(task, tensor, stages, replicas, cut);
+  code = RengaErrorAgree(comm, code);
+  const RengaSearchWish wish = {.given = cut};
+  if (!code)
+    code = RengaSearchPartition_Private(task->partition, &wish, task->ranks, task->batch,
+                                        task->microbatch, made);
+  if (cut) RengaPlanDestroy(&cut);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* What cannot be is no error here, but the reason why there is no plan; others go on. */
+static RengaErrorCode TakeRefusal(const DegreeTask *task, RengaErrorCode code, Degree *degree)
+{
+  const bool fails = code == RENGA_ERR_PLAN || code == RENGA_ERR_MEMORY;
+  const bool refused = code == RENGA_ERR_SUPPORT || code == RENGA_ERR_OPTION;
+  snprintf(degree->why, sizeof degree->why, "%s", RengaErrorGetMessage());
+  RengaCheck(fails || (refused && degree->tensor > 1), task->partition->hdr.comm, code, "%s",
+             degree->why);
+  return RENGA_SUCCESS;
+}
+
+/* The faster of the degree's plan and this one, which it takes or frees. */
+static RengaErrorCode TakeDegreePlan(const DegreeTask *task, RengaPlan *made, Degree *degree)
+{
+  RengaPlanPrediction prediction;
+  double most = 0;
+  RengaCall(RengaPlanGetPrediction(*made, &prediction));
+  RengaCall(RengaPartitionMostOfRank_Private(*made, &most));
+  const bool fits = task->memory <= 0 || most <= task->memory;
+  if (!fits) degree->least = fmin(degree->least, most);
+  if (!fits || (degree->plan && prediction.step >= degree->step)) return RENGA_SUCCESS;
+  if (degree->plan) RengaCall(RengaPlanDestroy(&degree->plan));
+  degree->plan = *made;
+  degree->step = prediction.step;
+  *made = NULL;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryDegreeLayout(const DegreeTask *task, int stages, int replicas,
+                                      Degree *degree)
+{
+  RengaQuiet quiet;
+  RengaPlan made = NULL;
+  RengaCall(RengaErrorAgree(task->partition->hdr.comm,
+                            RengaPlanCreate(task->partition->hdr.owner, &made)));
+  RengaQuietBegin_Private(&quiet);
+  RengaErrorCode code = WeighDegreePlan(task, degree->tensor, stages, replicas, made);
+  RengaQuietEnd_Private(&quiet);
+  code = code ? TakeRefusal(task, code, degree) : TakeDegreePlan(task, &made, degree);
+  if (made) RengaPlanDestroy(&made);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* All numbers of stages that are powers of two, as far as wishes go. */
+static RengaErrorCode TryDegree(const DegreeTask *task, int tensor, Degree *degree)
+{
+  RengaPartition partition = task->partition;
+  const int groups = task->ranks / tensor, n_nodes = RengaGraphGetNodeCount(partition->graph);
+  const int64_t microbatches = (task->batch + task->microbatch - 1) / task->microbatch;
+  const int64_t leaves = (microbatches + task->leaf - 1) / task->leaf;
+  *degree = (Degree){.tensor = tensor, .least = HUGE_VAL};
+  snprintf(degree->why, sizeof degree->why, "no such layout has work for all ranks");
+  for (int stages = 1; stages <= groups && stages <= n_nodes; stages *= 2) {
+    const int replicas = groups / stages;
+    if (groups % stages || replicas > leaves ||
+        (partition->stages && partition->stages != stages) ||
+        (partition->replicas && partition->replicas != replicas))
+      continue;
+    degree->why[0] = '\0';
+    RengaCall(TryDegreeLayout(task, stages, replicas, degree));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The type's own plan. */
+static RengaErrorCode TryOneRank(const DegreeTask *task, Degree *degree)
+{
+  RengaPartition partition = task->partition;
+  RengaPlanPrediction prediction;
+  RengaQuiet quiet;
+  *degree = (Degree){.tensor = 1, .least = HUGE_VAL};
+  RengaCall(
+      RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &degree->plan)));
+  RengaQuietBegin_Private(&quiet);
+  RengaErrorCode code =
+      partition->ops->plan(partition, task->ranks, task->batch, task->microbatch, degree->plan);
+  RengaQuietEnd_Private(&quiet);
+  if (!code) code = RengaPlanGetPrediction(degree->plan, &prediction);
+  if (!code) degree->step = prediction.step;
+  if (!code) return RENGA_SUCCESS;
+  RengaPlanDestroy(&degree->plan);
+  RengaCall(TakeRefusal(task, code, degree));
+  return RENGA_SUCCESS;
+}
+
+static void NameLayout(RengaPlan plan, size_t size, char text[])
+{
+  const int stages = RengaPlanGetStageCount(plan);
+  const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
+  const char *several = stages > 1 ? "s" : "";
+  if (shape->tensor > 1)
+    snprintf(text, size, "%d stage%s x %d x %d ranks", stages, several, shape->replicas,
+             shape->tensor);
+  else
+    snprintf(text, size, "%d stage%s, %d rank%s", stages, several, RengaPlanGetRankCount(plan),
+             RengaPlanGetRankCount(plan) > 1 ? "s" : "");
+}
+
+static void SayDegree(const DegreeTask *task, const Degree *degree, size_t size, char text[])
+{
+  char number[32], bound[32], layout[64];
+  const size_t used = strlen(text);
+  snprintf(text + used, size - used, "%s%d: ", used ? "; " : "", degree->tensor);
+  const size_t at = strlen(text);
+  if (degree->plan) {
+    NameLayout(degree->plan, sizeof layout, layout);
+    RengaFormatSeconds(degree->step, sizeof number, number);
+    snprintf(text + at, size - at, "%s (%s)", number, layout);
+  } else if (isfinite(degree->least)) {
+    RengaFormatBytes(degree->least, sizeof number, number);
+    RengaFormatBytes(task->memory, sizeof bound, bound);
+    snprintf(text + at, size - at, "does not fit (%s of the %s of a device)", number, bound);
+  } else {
+    snprintf(text + at, size - at, "none (%.200s)", degree->why);
+  }
+}
+
+/* What the choice goes by, and ends with. */
+typedef struct {
+  Degree best;
+  double least; /* bytes that a device needs of those with tensor ranks that do not fit */
+  int smallest; /* their tensor ranks; 0: there are none */
+  char text[4 * DEGREE_TEXT];
+} DegreeChoice;
+
+static void TakeDegree(const DegreeTask *task, Degree *degree, DegreeChoice *choice)
+{
+  SayDegree(task, degree, sizeof choice->text, choice->text);
+  if (!degree->plan && degree->least < choice->least) {
+    choice->least = degree->least;
+    choice->smallest = degree->tensor;
+  }
+  if (!degree->plan) return;
+  if (!choice->best.plan || degree->step < choice->best.step) {
+    const Degree slower = choice->best;
+    choice->best = *degree;
+    *degree = slower;
+  }
+  if (degree->plan) RengaPlanDestroy(&degree->plan);
+}
+
+static RengaErrorCode TryDegrees(const DegreeTask *task, DegreeChoice *choice)
+{
+  const int most = task->lanes < task->ranks ? task->lanes : task->ranks;
+  for (int tensor = 2; tensor <= most; tensor++) {
+    Degree degree;
+    if (task->ranks % tensor) continue;
+    const RengaErrorCode code = TryDegree(task, tensor, &degree);
+    if (code && degree.plan) RengaPlanDestroy(&degree.plan);
+    RengaCall(code);
+    TakeDegree(task, &degree, choice);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Micro-batches that nobody asked for are made smaller until something fits. */
+static RengaErrorCode TryWithoutOne(DegreeTask *task, DegreeChoice *choice)
+{
+  const size_t used = strlen(choice->text);
+  if (task->partition->leaves) return RENGA_SUCCESS; /* of which a search takes one */
+  do {
+    choice->text[used] = '\0';
+    RengaCall(TryDegrees(task, choice));
+    if (choice->best.plan || task->partition->microbatch || task->microbatch == 1) break;
+    task->microbatch = (task->microbatch + 1) / 2;
+  } while (true);
+  return RENGA_SUCCESS;
+}
+
+/* What decides the bits of results is never chosen without a word. */
+static RengaErrorCode SaySize(const DegreeTask *task, RengaPlan plan)
+{
+  char sentence[160];
+  if (task->partition->microbatch) return RENGA_SUCCESS;
+  snprintf(sentence, sizeof sentence,
+           "micro-batches of %lld sample%s, on which the bits of results depend; -microbatch_size "
+           "%lld fixes it",
+           (long long)task->microbatch, task->microbatch == 1 ? "" : "s",
+           (long long)task->microbatch);
+  RengaCall(RengaPlanAddReason(plan, RENGA_PLAN_CHOSEN, sentence));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeChosen(RengaPlan from, char **sentence)
+{
+  const char *topic = "", *text;
+  for (int r = 0; topic; r++) {
+    RengaCall(RengaPlanGetReason(from, r, &topic, &text));
+    if (!topic || strcmp(topic, RENGA_PLAN_CHOSEN)) continue;
+    RengaCall(RengaStringCopy(text, sentence));
+    return RENGA_SUCCESS;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* In the micro-batches and leaves of the type's own plan. */
+static RengaErrorCode TryBesideOne(DegreeTask *task, DegreeChoice *choice)
+{
+  char *chosen = NULL;
+  RengaCall(RengaPlanGetBatch(choice->best.plan, &task->batch, &task->microbatch));
+  task->leaf = RengaPlanGetLeaf(choice->best.plan);
+  RengaCall(TakeChosen(choice->best.plan, &chosen));
+  RengaErrorCode code = TryDegrees(task, choice);
+  if (!code && chosen && choice->best.tensor > 1)
+    code = RengaPlanAddReason(choice->best.plan, RENGA_PLAN_CHOSEN, chosen);
+  RengaFree(&chosen);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RefuseDegrees(const DegreeTask *task, const char *why,
+                                    const DegreeChoice *choice)
+{
+  char bytes[32];
+  RengaFormatBytes(choice->least, sizeof bytes, bytes);
+  RengaCheck(choice->smallest == 0, task->partition->hdr.comm, RENGA_ERR_MEMORY,
+             "%s; of the plans with tensor ranks (-partition_tensor) the smallest has %d, and "
+             "needs %s of a device",
+             why, choice->smallest, bytes);
+  RengaCheck(choice->smallest, task->partition->hdr.comm, RENGA_ERR_MEMORY, "%s", why);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ChooseDegree(DegreeTask *task, DegreeChoice *choice)
+{
+  Degree one;
+  char why[DEGREE_TEXT];
+  RengaCall(TryOneRank(task, &one));
+  snprintf(why, sizeof why, "%s", one.why);
+  const bool fits = one.plan;
+  TakeDegree(task, &one, choice);
+  if (fits)
+    RengaCall(TryBesideOne(task, choice));
+  else
+    RengaCall(TryWithoutOne(task, choice));
+  if (!choice->best.plan) RengaCall(RefuseDegrees(task, why, choice));
+  if (!fits) RengaCall(SaySize(task, choice->best.plan));
+  RengaCall(RengaPlanAddReason(choice->best.plan, "tensor degrees", choice->text));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int ranks,
+                                                  int64_t batch, int64_t microbatch,
+                                                  RengaPlan *plan)
+{
+  DegreeTask task = {.partition = partition,
+                     .ranks = ranks,
+                     .batch = batch,
+                     .microbatch = microbatch,
+                     .leaf = partition->leaf ? partition->leaf : 1};
+  DegreeChoice choice = {.least = HUGE_VAL};
+  int nodes;
+  RengaCall(RengaGraphGetLanes_Private(partition->graph, &task.lanes, &nodes));
+  RengaCall(RengaPartitionMemoryBound_Private(partition, &task.memory));
+  const RengaErrorCode code = ChooseDegree(&task, &choice);
+  if (code && choice.best.plan) RengaPlanDestroy(&choice.best.plan);
+  RengaCall(code);
+  RengaCall(RengaPlanDestroy(plan));
+  *plan = choice.best.plan;
+  return RENGA_SUCCESS;
+}
