@@ -17,7 +17,7 @@ static const struct {
     {"pipeline_schedule", false}, {"pipeline_eager", false},     {"pipeline_chunks", false},
     {"pipeline_shard", false},    {"pipeline_recompute", false}, {"pipeline_offload", false},
     {"pipeline_overlap", false},  {"pipeline_reduction", false}, {"pipeline_buckets", false},
-    {"optimizer_type", false},    {"optimizer_sparse", false},
+    {"optimizer_type", false},    {"optimizer_sparse", false},   {"partition_tensor", false},
 };
 enum { N_SWEEPABLE = sizeof sweepable / sizeof sweepable[0] };
 

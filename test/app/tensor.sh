@@ -122,6 +122,8 @@ accepts 1 $chosen -graph_lanes 3 -pipeline_recompute full
 says "; 2: none (2 tensor ranks (-partition_tensor) do not go with -pipeline_recompute yet)"
 says "lower bound: "
 refuses 1 "of which there is 1: give -graph_lanes, or leave it out" $chosen
+accepts 1 plan $planned -partition_type even -partition_ranks 6 -plan_sweep partition_tensor:1,2,3
+[ "$(grep -c '^ *[123]  ' out)" -eq 3 ] || fail "not three rows"
 refuses 1 "-partition_tensor auto is not supported by -partition_type even" $chosen -graph_lanes 3 -partition_type even
 refuses 1 "write how many ranks compute a replica of a stage together" $chosen -graph_lanes 3 -partition_tensor some
 refuses 2 "-partition_tensor auto together with -data_parallel local:2 is not supported" train -graph "$heads" $small -graph_lanes 3 \
