@@ -234,8 +234,9 @@ RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
    RENGA_ERR_ARGUMENT for a number that is out of range.
 
    Notes: a partition of type even, tree or manual, or of RengaPartitionRegister(), makes plans of
-   so many chunks, where nothing is said of one; types auto, exact and rannc refuse more. A pipeline
-   refuses a plan of another number. Results do not depend on it.
+   so many chunks, where nothing is said of one; types auto, exact and rannc refuse more than 1.
+   With 0 auto and exact take several where that is clearly faster. A pipeline refuses a plan of
+   another number than is said. Results do not depend on it.
 
    See also: RengaSettingsGetChunks()
 @*/

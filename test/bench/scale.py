@@ -43,9 +43,9 @@ def row(renga, nodes, devices):
     stages, predicted = made["stages"], made["predicted"]
     replicas = sorted({stage["replicas"] for stage in stages})
     shape = f"{len(stages)} × {'–'.join(str(r) for r in sorted({replicas[0], replicas[-1]}))}"
-    gap = 100 * (predicted["step"] / predicted["bound"] - 1)
+    gap = f"{100 * predicted['gap']:.1f} %" if "gap" in predicted else "none"
     count = made["nodes"]
-    print(f"| {count:,} | {devices:,} | {shape} | {gap:.1f} % | {seconds:.2g} | {memory:.0f} |",
+    print(f"| {count:,} | {devices:,} | {shape} | {gap} | {seconds:.2g} | {memory:.0f} |",
           flush=True)
     return count, seconds
 

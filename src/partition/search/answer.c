@@ -84,7 +84,7 @@ RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswe
   RengaCall(TakeAllKept(solution, answer));
   RengaCall(RengaSearchPredict_Private(task, &solution->model, &solution->layout, solution->plan,
                                        &answer->prediction));
-  answer->prediction.bound = solution->bound;
+  answer->prediction.bound = solution->chunks.taken ? 0 : solution->bound; /* one of others */
   RengaCall(RengaSolutionExplain_Private(solution, answer));
   RengaCall(RengaSolutionExplainShards_Private(solution, answer));
   return RENGA_SUCCESS;

@@ -273,6 +273,7 @@ static RengaErrorCode TakeTaskSettings(RengaPartition partition, SearchTask *tas
   const char *const *names;
   const char *schedule, *reduction;
   double eager;
+  int chunks;
   RengaSettings settings;
   RengaCall(RengaPartitionGetSettings(partition, &settings));
   RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
@@ -288,6 +289,8 @@ static RengaErrorCode TakeTaskSettings(RengaPartition partition, SearchTask *tas
   RengaCall(RengaSearchCheckSchedule_Private(schedule));
   task->schedule = RengaSearchScheduleNamed_Private(schedule, eager);
   task->any_schedule = !schedule;
+  RengaCall(RengaSettingsGetChunks(settings, &chunks));
+  task->may_chunk = !chunks;
   return RENGA_SUCCESS;
 }
 

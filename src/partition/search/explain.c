@@ -410,13 +410,13 @@ static RengaErrorCode ExplainChoice(const SearchTask *task, SearchAnswer *answer
   return RENGA_SUCCESS;
 }
 
-/* Other plans that are searched have one stage per rank, and no bound holds. */
-static RengaErrorCode ExplainChunks(const SearchLayout *layout, SearchAnswer *answer)
+/* Those that are given, of which no bound holds. */
+static RengaErrorCode ExplainGivenChunks(const SearchLayout *layout, SearchAnswer *answer)
 {
   RengaCall(RengaSolutionSay_Private(
       answer, "chunks",
-      "each rank computes %d of the %d stages, %d after another; plans of several stages "
-      "per rank are simulated, but not searched, and no lower bound is known of them",
+      "each rank computes %d of the %d stages, %d after another; such a plan is simulated as it "
+      "is given, and no lower bound is known of it",
       layout->chunks, layout->count, RengaSearchAcross_Private(layout)));
   if (!layout->schedule.type)
     RengaCall(RengaSolutionSay_Private(
@@ -424,6 +424,33 @@ static RengaErrorCode ExplainChunks(const SearchLayout *layout, SearchAnswer *an
         "each stage keeps the order that it would have alone, so that less waiting is "
         "saved than by an interleaved order; cuts are even in single stages, not in the "
         "sums of a rank's"));
+  return RENGA_SUCCESS;
+}
+
+/* What they are worth. The bound is of other plans, which it says. */
+static RengaErrorCode ExplainTakenChunks(const Solution *solution, SearchAnswer *answer)
+{
+  const SearchLayout *layout = &solution->layout;
+  const SolutionChunks *chunks = &solution->chunks;
+  RengaCall(RengaSolutionSay_Private(
+      answer, "chunks",
+      "each of %d ranks computes %d of the %d stages under %s: %.1f %% less than the %.4g s per "
+      "step of the best plan found with one stage per rank; of plans of several, %d of equal work "
+      "under " SOLUTION_CHUNK_KINDS
+      " were simulated, others are not looked at, and no lower bound is known",
+      RengaSearchDevices_Private(layout), layout->chunks, layout->count, layout->schedule.type,
+      100 * (1 - solution->step / chunks->without), chunks->without, chunks->tried));
+  RengaCall(ExplainChoice(solution->task, answer));
+  RengaCall(RengaSolutionExplainProof_Private(solution, answer));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ExplainChunks(const Solution *solution, SearchAnswer *answer)
+{
+  if (solution->chunks.taken)
+    RengaCall(ExplainTakenChunks(solution, answer));
+  else
+    RengaCall(ExplainGivenChunks(&solution->layout, answer));
   return RENGA_SUCCESS;
 }
 
@@ -439,7 +466,7 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
     return RENGA_SUCCESS;
   }
   if (layout->chunks > 1) {
-    RengaCall(ExplainChunks(layout, answer));
+    RengaCall(ExplainChunks(solution, answer));
     return RENGA_SUCCESS;
   }
   RengaCall(ExplainLimit(task, chain, model, layout, answer));

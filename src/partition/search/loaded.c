@@ -52,6 +52,8 @@ static RengaErrorCode FillLayout(RengaPlan plan, const SearchModel *model, Searc
   RengaCall(RengaMalloc(count, &layout->stage));
   layout->count = count;
   layout->chunks = RengaPlanGetStage(plan, 0)->shape.chunks;
+  const int across = RengaSearchAcross_Private(layout);
+  layout->wave = layout->chunks > 1 && across > 1 && RengaPlanGetFirstStage(plan, across) != 0;
   for (int s = 0; s < count; s++) {
     const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
     const int most = working < stage->shape.replicas ? working : stage->shape.replicas;

@@ -292,6 +292,13 @@ int RengaSearchAcross_Private(const SearchLayout *layout)
   return layout->chunks > 1 ? layout->count / layout->chunks : layout->count;
 }
 
+int RengaSearchStageOf_Private(const SearchLayout *layout, int first, int chunk)
+{
+  const int across = RengaSearchAcross_Private(layout);
+  const bool back = layout->wave && chunk % 2;
+  return chunk * across + (back ? across - 1 - first : first);
+}
+
 int RengaSearchDevices_Private(const SearchLayout *layout)
 {
   int devices = 0;
@@ -304,7 +311,8 @@ int RengaSearchDevices_Private(const SearchLayout *layout)
 static bool SumRank(const SearchModel *model, SearchLayout *layout, int first, SearchCost *sum)
 {
   *sum = (SearchCost){0};
-  for (int s = first; s < layout->count; s += RengaSearchAcross_Private(layout)) {
+  for (int c = 0; c == 0 || c < layout->chunks; c++) {
+    const int s = RengaSearchStageOf_Private(layout, first, c);
     SearchStage *stage = &layout->stage[s];
     const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &stage->shape);
     SearchCost cost;

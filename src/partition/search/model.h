@@ -222,11 +222,15 @@ typedef struct {
   double simulated;                          /* seconds of the step; 0: not known */
   int n_ranks;
   int *rank;  /* [n_ranks] of each replica of each stage; NULL: stage after stage, or spread */
-  int chunks; /* of a plan that is given: stages of each rank; 0: one */
+  int chunks; /* stages of each rank; 0: one */
+  bool wave;  /* that lie as a wave, which turns at both ends */
 } SearchLayout;
 
-/* Ranks that follow each other: of stages s, s + across, s + 2 across, … they are the same. */
+/* Ranks that follow each other: of stages s, s + across, s + 2 across, … they are the same; of a
+   wave of s, 2 across - 1 - s, 2 across + s, … */
 int RengaSearchAcross_Private(const SearchLayout *layout);
+/* The stage number `chunk` of the ranks that have stage `first`. */
+int RengaSearchStageOf_Private(const SearchLayout *layout, int first, int chunk);
 
 /* ---- forecast.c ---- */
 const RengaMemoryForecast *RengaSearchForecast_Private(void); /* NULL: none is installed */

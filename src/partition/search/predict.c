@@ -24,6 +24,15 @@ static void PlaceRanks(const SearchLayout *layout, int ranks[])
   }
 }
 
+/* Of all replicas of all stages, be they on the same ranks or not. */
+static int PlacesOfStages(const SearchLayout *layout)
+{
+  int places = 0;
+  for (int s = 0; s < layout->count; s++)
+    places += RengaSearchShapeDevices_Private(&layout->stage[s].shape);
+  return places;
+}
+
 /* Of plans whose schedule goes by them. */
 static RengaErrorCode FillStageSeconds(const SearchTask *task, const SearchChain *chain,
                                        const SearchLayout *layout, RengaPlanStage stages[])
@@ -77,7 +86,7 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
   RengaPlan made = NULL;
   RengaCall(RengaPlanCreate(task->self, &made));
   RengaErrorCode code = RengaMalloc(layout->count, &stages);
-  if (!code) code = RengaMalloc(RengaSearchDevices_Private(layout), &ranks);
+  if (!code) code = RengaMalloc(PlacesOfStages(layout), &ranks);
   if (!code) code = FillPlanFromLayout(task, chain, layout, stages, ranks, made);
   RengaFree(&stages);
   RengaFree(&ranks);

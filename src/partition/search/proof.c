@@ -69,25 +69,45 @@ static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solut
   NameWish("replicas", task->wanted.replicas, sizeof replicas, replicas);
   RengaCall(RengaSolutionSay_Private(
       answer, task->exact ? "covered" : "proof",
-      "no plan has a faster step than %.4g s, in micro-batches of %s and leaves of %s: %s "
+      "no plan%s has a faster step than %.4g s, in micro-batches of %s and leaves of %s: %s "
       "that are intervals of the nodes' order, with %s, any ranks and recomputation, %s%s%s",
-      solution->bound, sizes, leaves, stages, replicas, shards, SchedulesOf(task),
+      solution->chunks.taken ? " with one stage per rank" : "", solution->bound, sizes, leaves,
+      stages, replicas, shards, SchedulesOf(task),
       solution->proved ? "; every one that may be faster was simulated" : ""));
   return RENGA_SUCCESS;
+}
+
+/* How far plans of several stages for each rank were looked at. */
+static void NameChunksLeft(const SolutionChunks *chunks, size_t size, char text[])
+{
+  static const char kinds[] = SOLUTION_CHUNK_KINDS;
+  if (!chunks->looked)
+    snprintf(text, size, " (-pipeline_chunks)");
+  else if (chunks->tried)
+    snprintf(text, size,
+             ", of which %d of equal work under %s were simulated: none that was found to fit is "
+             "more than 1 %% faster",
+             chunks->tried, kinds);
+  else
+    snprintf(text, size,
+             ", of which none of equal work under %s promised to fit and be more than 1 %% faster",
+             kinds);
 }
 
 /* What is known and not in the space of the bound, so that a plan of it may be faster. */
 static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *answer)
 {
   const SearchTask *task = solution->task;
+  char chunks[224];
   int lanes, nodes;
   if (solution->bound <= 0 || task->ranks == 1) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetLanes_Private(task->graph, &lanes, &nodes));
+  NameChunksLeft(&solution->chunks, sizeof chunks, chunks);
   RengaCall(RengaSolutionSay_Private(
-      answer, "left out", "plans of several stages per rank (-pipeline_chunks)%s%s",
-      nodes > 0 ? ", and of several tensor ranks for each replica (-partition_tensor)" : "",
+      answer, "left out", "plans of several stages per rank%s%s%s", chunks,
+      nodes > 0 ? ", plans of several tensor ranks for each replica (-partition_tensor)" : "",
       solution->leaves_shards && task->wanted.replicas != 1
-          ? ", and of replicas that share the optimizer (-pipeline_shard "
+          ? ", and plans of replicas that share the optimizer (-pipeline_shard "
             "optimizer), which are looked at where memory is short"
           : ""));
   return RENGA_SUCCESS;
@@ -96,8 +116,8 @@ static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *ans
 RengaErrorCode RengaSolutionExplainProof_Private(const Solution *solution, SearchAnswer *answer)
 {
   SearchTask task = *solution->task;
-  task.schedule = answer->schedule;
+  if (!solution->chunks.taken) task.schedule = answer->schedule;
   RengaCall(ExplainProof(&task, solution, answer));
-  RengaCall(ExplainLeftOut(solution, answer));
+  if (!solution->chunks.taken) RengaCall(ExplainLeftOut(solution, answer));
   return RENGA_SUCCESS;
 }

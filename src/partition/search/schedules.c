@@ -44,6 +44,7 @@ static uint64_t HashShape(const SearchModel *model, const SearchLayout *layout, 
   for (const char *letter = type; *letter; letter++) Mix(&hash, (uint64_t)*letter);
   Mix(&hash, (uint64_t)model->microbatches);
   Mix(&hash, (uint64_t)model->leaf);
+  Mix(&hash, (uint64_t)layout->chunks << 1 ^ (uint64_t)layout->wave);
   for (int s = 0; s < layout->count; s++)
     Mix(&hash,
         (uint64_t)layout->stage[s].shape.replicas << 1 ^ (uint64_t)layout->stage[s].shape.saved);

@@ -59,6 +59,7 @@ struct SearchTask {
   bool exact;
   SearchSchedule schedule; /* of the first plans */
   bool any_schedule;       /* another one is taken where it is faster */
+  bool may_chunk;          /* and ranks may have several stages, of which nobody said a number */
   bool whole;              /* of these only one with whole backwards */
   bool halves_only;        /* no other than one with backwards in two parts beats what is known */
   bool thorough;           /* all layouts are looked at, as far as time goes */
@@ -170,6 +171,16 @@ typedef struct {
 /* simply: stage after stage and replica after replica alone. */
 RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, bool simply, int count,
                                          const int replicas[], SearchPlaces *places);
+
+/* ---- deal.c ---- */
+/* Of a micro-batch, in seconds. */
+typedef struct {
+  double busiest;          /* all stages of the rank that has most to do */
+  double longest, forward; /* the longest stage, and the longest forward of one */
+} SearchDealt;
+SearchDealt RengaSearchDealt_Private(const SearchModel *model, const SearchLayout *layout);
+/* Cuts the layout's stages, of one shape, so that its ranks have as much to do. */
+RengaErrorCode RengaSearchDeal_Private(const SearchModel *model, SearchLayout *layout);
 
 /* ---- branch.c ---- */
 /* Simulates every layout of a task of one row whose bound is below the best's step, as far as time

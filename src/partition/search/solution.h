@@ -2,15 +2,24 @@
 #pragma once
 #include "search.h"
 
+/* Plans of several stages for each rank, beside the solution. */
+#define SOLUTION_CHUNK_KINDS "zb-v, dualpipe-v and interleaved, where nothing is made again,"
+typedef struct {
+  bool looked, taken; /* for them; one of them is the solution, the bound is of the others */
+  int tried;          /* simulated */
+  double without;     /* seconds of the fastest plan with one stage for each rank */
+} SolutionChunks;
+
 typedef struct {
   const SearchTask *task;
   const SearchChain *chain;
   SearchModel model; /* of the layout */
   SearchLayout layout;
-  bool proved;                 /* none that the task allows is faster */
-  double bound;                /* seconds: no plan is faster */
-  bool shards_too;             /* nor one that shards the optimizer, beside those that do not */
-  bool leaves_shards;          /* they may have one, and the bound is of plans without */
+  bool proved;        /* none that the task allows is faster */
+  double bound;       /* seconds: no plan is faster */
+  bool shards_too;    /* nor one that shards the optimizer, beside those that do not */
+  bool leaves_shards; /* they may have one, and the bound is of plans without */
+  SolutionChunks chunks;
   RengaPlan plan;              /* NULL: not weighed */
   RengaForecastMemory *memory; /* of each stage */
   double most;                 /* bytes of a device */
@@ -62,6 +71,11 @@ RengaErrorCode RengaSolutionTake_Private(Solution *solution);
 
 /* ---- challenge.c ---- */
 RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits);
+
+/* ---- chunks.c ---- */
+/* Of a solution with its step and bound: a plan of several stages for each rank, where one fits and
+   is clearly faster. */
+RengaErrorCode RengaSolutionChunk_Private(Solution *solution);
 
 /* ---- proof.c ---- */
 RengaErrorCode RengaSolutionSay_Private(SearchAnswer *answer, const char *topic, const char *format,

@@ -392,6 +392,7 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, Search
   RengaErrorCode code = task->given ? TakeGiven(&solution) : Fit(&solution, wanted);
   if (!code) code = HalveAtLast(&solution, &all);
   if (!RengaSearchIsBounded_Private(&task->schedule)) solution.bound = 0;
+  if (!code) code = RengaSolutionChunk_Private(&solution);
   solution.leaves_shards = task->given ? task->shards.most == RENGA_SHARD_NOTHING
                                        : first < task->shards.most && !solution.shards_too;
   if (!code) code = RengaSolutionAnswer_Private(&solution, answer);

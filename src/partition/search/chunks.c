@@ -1,0 +1,346 @@
+/* Plans of several stages for each rank, beside what was found: stages of equal replicas, cut so
+   that all ranks have as much to do, under the types of schedules that are made for them. With
+   fewer micro-batches than a pipeline has stages ranks wait least under these.
+
+   They are listed by an estimate, and the few that promise most are simulated. Stages keep all that
+   backward reads, and no lower bound is known of such plans. */
+#include "solution.h"
+#include "renga/private/quiet.h"
+#include "rengaschedule.h"
+#include <math.h>
+
+enum { CHUNK_TRIALS = 12, CHUNK_FORECASTS = 4, CHUNK_MOST = 4, CHUNK_ACROSS_ALL = 32 };
+static const double chunk_gain = 0.01;       /* share of the step that makes them worth it */
+static const double chunk_actions = 1e6;     /* about, of all that are simulated */
+static const double chunk_saved_least = 0.8; /* share of what ranks save on the average */
+
+typedef struct {
+  const char *type;
+  int chunks;
+  bool wave;
+  double forwards; /* of the stages of each other rank, for which ranks wait in a step; */
+  double works;    /* the same, of forwards with their backwards */
+} ChunkKind;
+
+static const ChunkKind chunk_kinds[] = {{RENGA_SCHEDULE_ZB_V, 2, true, 0.5, 0},
+                                        {RENGA_SCHEDULE_DUALPIPE_V, 2, true, 0.5, 0},
+                                        {RENGA_SCHEDULE_INTERLEAVED, 2, false, 0, 0.5},
+                                        {RENGA_SCHEDULE_INTERLEAVED, CHUNK_MOST, false, 0, 0.25}};
+
+typedef struct {
+  int row, across, replicas; /* of the task; ranks one after the other; of each stage */
+  bool spread;               /* replica after replica lies on the ranks, not stage after stage */
+  const ChunkKind *kind;
+  double estimate; /* seconds of a step, about and mostly too few */
+} ChunkTrial;
+
+/* Those with the smallest estimates, in their order. */
+typedef struct {
+  int count;
+  ChunkTrial row[CHUNK_TRIALS];
+} ChunkTrials;
+
+static void AddTrial(ChunkTrials *trials, const ChunkTrial *trial)
+{
+  int at = trials->count;
+  while (at > 0 && trials->row[at - 1].estimate > trial->estimate) at--;
+  if (at == CHUNK_TRIALS) return;
+  const int last = trials->count < CHUNK_TRIALS ? trials->count++ : CHUNK_TRIALS - 1;
+  for (int i = last; i > at; i--) trials->row[i] = trials->row[i - 1];
+  trials->row[at] = *trial;
+}
+
+/* Stages are of one shape, that of the stages that were found. */
+static RengaStageShape ShapeOfChunks(const Solution *solution, const ChunkTrial *trial)
+{
+  RengaStageShape shape = RengaStageShapePlain(trial->replicas);
+  shape.chunks = trial->kind->chunks;
+  shape.precision = solution->layout.stage[0].shape.precision;
+  shape.shard = solution->task->shards.least;
+  for (int s = 0; s < solution->layout.count && trial->replicas > 1; s++)
+    if (solution->layout.stage[s].shape.shard > shape.shard)
+      shape.shard = solution->layout.stage[s].shape.shard;
+  return shape;
+}
+
+/* What a step takes: the work of the busiest rank for all its micro-batches, what a pipeline waits
+   with stages as long as the longest, or one micro-batch's way there and back; latencies, and what
+   comes behind. */
+static double EstimateChunks(const SearchModel *model, const SearchCandidate *candidate,
+                             const ChunkTrial *trial, const SearchDealt *pace)
+{
+  const ChunkKind *kind = trial->kind;
+  const double elements = model->elements[model->count] / trial->across;
+  const double hops = trial->across * kind->chunks - 1;
+  const double waits = (trial->across - 1) * kind->chunks *
+                       (kind->forwards * pace->forward + kind->works * pace->longest);
+  const double path = RengaSearchWork_Private(model) - model->weight[model->count];
+  double step = fmax(path, (double)candidate->rounds * pace->busiest + waits) +
+                2 * hops * candidate->message_latency;
+  if (trial->replicas > 1)
+    step += candidate->reduce_latency +
+            candidate->reduce_rate * candidate->bytes.gradient * elements / kind->chunks;
+  return step + model->update_rate * elements / candidate->updaters;
+}
+
+/* What a rank holds on the average, or a little less, is no more than there is. */
+static bool MayFitChunks(const SearchModel *model, const SearchCandidate *candidate, double memory,
+                         const ChunkTrial *trial)
+{
+  const double elements = model->elements[model->count], p = trial->across;
+  const double held = fmin((double)candidate->rounds, p);
+  const double bytes =
+      (candidate->bytes.parameter + candidate->bytes.gradient * candidate->least_buffers) *
+          elements +
+      held * candidate->bytes.saved * model->saved[model->count];
+  return memory <= 0 || chunk_saved_least * bytes / p <= memory;
+}
+
+/* The trial's stages, as they are cut best. */
+static RengaErrorCode CutChunks(const Solution *solution, const SearchModel *model,
+                                const ChunkTrial *trial, SearchLayout *layout)
+{
+  const int count = trial->across * trial->kind->chunks;
+  RengaSearchLayoutFree_Private(layout);
+  RengaCall(RengaMalloc(count, &layout->stage));
+  layout->count = count;
+  layout->chunks = trial->kind->chunks;
+  layout->wave = trial->kind->wave;
+  for (int s = 0; s < count; s++)
+    layout->stage[s] = (SearchStage){.shape = ShapeOfChunks(solution, trial)};
+  RengaCall(RengaSearchDeal_Private(model, layout));
+  return RENGA_SUCCESS;
+}
+
+/* However it is cut. */
+static SearchDealt PaceAtBest(const SearchModel *model, const ChunkTrial *trial)
+{
+  const double p = trial->across, stages = p * trial->kind->chunks;
+  SearchDealt pace = {.longest = RengaSearchWork_Private(model) / stages,
+                      .forward = model->forward[model->count] / stages};
+  for (int c = 0; c < model->count; c++) {
+    pace.longest = fmax(pace.longest, RengaSearchWorkBefore_Private(model, c + 1) -
+                                          RengaSearchWorkBefore_Private(model, c));
+    pace.forward = fmax(pace.forward, model->forward[c + 1] - model->forward[c]);
+  }
+  pace.busiest = fmax(pace.longest, RengaSearchWork_Private(model) / p);
+  return pace;
+}
+
+/* Added where it promises enough, first by any cuts, then by its own, which are made where those
+   of the kind before lie otherwise. */
+static RengaErrorCode ListChunkKind(const Solution *solution, const SearchModel *model,
+                                    SearchLayout *layout, ChunkTrial *trial, ChunkTrials *trials)
+{
+  const double most = (1 - chunk_gain) * solution->step;
+  const RengaStageShape shape = ShapeOfChunks(solution, trial);
+  const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &shape);
+  SearchDealt pace = PaceAtBest(model, trial);
+  if (EstimateChunks(model, &candidate, trial, &pace) >= most) return RENGA_SUCCESS;
+  if (!MayFitChunks(model, &candidate, solution->task->memory, trial)) return RENGA_SUCCESS;
+  if (layout->chunks != trial->kind->chunks || layout->wave != trial->kind->wave)
+    RengaCall(CutChunks(solution, model, trial, layout));
+  pace = RengaSearchDealt_Private(model, layout);
+  trial->estimate = EstimateChunks(model, &candidate, trial, &pace);
+  if (trial->estimate < most) AddTrial(trials, trial);
+  return RENGA_SUCCESS;
+}
+
+/* All kinds of so many ranks one after the other. */
+static RengaErrorCode ListChunkKinds(const Solution *solution, const SearchModel *model,
+                                     ChunkTrial *trial, ChunkTrials *trials)
+{
+  SearchLayout layout = {0};
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (size_t k = 0; k < sizeof chunk_kinds / sizeof chunk_kinds[0] && !code; k++) {
+    trial->kind = &chunk_kinds[k];
+    if (trial->across * trial->kind->chunks <= model->count)
+      code = ListChunkKind(solution, model, &layout, trial, trials);
+  }
+  RengaSearchLayoutFree_Private(&layout);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Of many ranks those that divide them. As many replicas as there are ranks for, and as have
+   micro-batches. */
+static RengaErrorCode ListOfModel(const Solution *solution, const SearchModel *model,
+                                  ChunkTrial *trial, ChunkTrials *trials)
+{
+  const int ranks = solution->task->ranks, wanted = solution->task->wanted.replicas;
+  const int64_t leaves = (model->microbatches + model->leaf - 1) / model->leaf;
+  for (trial->across = 2; trial->across <= ranks; trial->across++) {
+    const int most = ranks / trial->across;
+    if (trial->across > CHUNK_ACROSS_ALL && ranks % trial->across) continue;
+    trial->replicas = wanted ? wanted : most < leaves ? most : (int)leaves;
+    if (trial->replicas > most) break;
+    if (trial->replicas > 1 || !trial->spread)
+      RengaCall(ListChunkKinds(solution, model, trial, trials));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ListOfRow(const Solution *solution, int row, bool spread, ChunkTrials *trials)
+{
+  SearchModel model;
+  ChunkTrial trial = {.row = row, .spread = spread};
+  RengaCall(RengaSearchModelOf_Private(solution->task, solution->chain, row, spread, &model));
+  const RengaErrorCode code = ListOfModel(solution, &model, &trial, trials);
+  RengaSearchModelFree_Private(&model);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Micro-batches up to twice and down to half of those that were found, with their leaf. */
+static RengaErrorCode ListTrials(const Solution *solution, ChunkTrials *trials)
+{
+  const SearchTask *task = solution->task;
+  const SearchLayout *layout = &solution->layout;
+  bool groups = false;
+  RengaCall(RengaSearchHasGroups_Private(task, &groups));
+  for (int row = 0; row < task->n_sizes; row++) {
+    if (task->leaf[row] != layout->leaf || 2 * task->size[row] < layout->microbatch ||
+        task->size[row] > 2 * layout->microbatch)
+      continue;
+    RengaCall(ListOfRow(solution, row, false, trials));
+    if (groups) RengaCall(ListOfRow(solution, row, true, trials));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Ranks of all replicas of all stages; those of a rank's stages are the same. */
+static RengaErrorCode PlaceChunks(const ChunkTrial *trial, SearchLayout *layout)
+{
+  const int p = trial->across, r = trial->replicas;
+  RengaCall(RengaMalloc(layout->count * r, &layout->rank));
+  layout->n_ranks = layout->count * r;
+  for (int first = 0; first < p; first++)
+    for (int c = 0; c < layout->chunks; c++)
+      for (int k = 0; k < r; k++)
+        layout->rank[RengaSearchStageOf_Private(layout, first, c) * r + k] =
+            trial->spread ? k * p + first : first * r + k;
+  return RENGA_SUCCESS;
+}
+
+/* The trial's model, layout and plan. */
+static RengaErrorCode DraftChunks(const Solution *solution, const ChunkTrial *trial,
+                                  Solution *other)
+{
+  SearchTask task = *solution->task;
+  SearchLayout *layout = &other->layout;
+  task.memory = 0; /* stages keep all */
+  task.schedule = (SearchSchedule){.type = trial->kind->type};
+  RengaCall(RengaSearchModelOf_Private(&task, other->chain, trial->row, false, &other->model));
+  RengaCall(CutChunks(solution, &other->model, trial, layout));
+  RengaCall(PlaceChunks(trial, layout));
+  RengaSearchEvaluate_Private(&other->model, layout);
+  RengaCall(RengaSearchPlan_Private(&task, other->chain, layout, &other->plan));
+  return RENGA_SUCCESS;
+}
+
+/* made: false where the type has no lists of this shape. */
+static RengaErrorCode SimulateChunks(Solution *other, bool *made)
+{
+  RengaPlanPrediction prediction;
+  RengaQuiet quiet;
+  RengaQuietBegin_Private(&quiet);
+  const RengaErrorCode code = RengaSearchPredict_Private(other->task, &other->model, &other->layout,
+                                                         other->plan, &prediction);
+  RengaQuietEnd_Private(&quiet);
+  *made = code == RENGA_SUCCESS;
+  RengaCheck(*made || code == RENGA_ERR_PLAN, MPI_COMM_SELF, code,
+             "a step of several stages for each rank could not be simulated");
+  if (!*made) return RENGA_SUCCESS;
+  other->step = prediction.step;
+  other->pipeline = prediction.pipeline;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ForecastChunks(Solution *other)
+{
+  const SearchLayout *layout = &other->layout;
+  RengaCall(RengaMalloc(layout->count, &other->memory));
+  RengaCall(RengaSearchMemory_Private(other->task, &other->model, layout, other->plan,
+                                      other->memory, &other->most));
+  return RENGA_SUCCESS;
+}
+
+/* The other becomes the best, if it is faster than seconds and fits; it is freed if not. */
+static RengaErrorCode TryChunkTrial(const Solution *solution, const ChunkTrial *trial,
+                                    double seconds, int *forecasts, Solution *best)
+{
+  Solution other = {.task = solution->task, .chain = solution->chain};
+  bool made = false, better = false;
+  RengaErrorCode code = DraftChunks(solution, trial, &other);
+  if (!code) code = SimulateChunks(&other, &made);
+  if (!code && made && other.step<seconds && * forecasts> 0) {
+    (*forecasts)--;
+    code = ForecastChunks(&other);
+    better = !code && RengaSolutionFits_Private(&other);
+  }
+  if (better) {
+    RengaSolutionFree_Private(best);
+    *best = other;
+  } else {
+    RengaSolutionFree_Private(&other);
+  }
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static double ActionsOf(const SearchTask *task, const ChunkTrial *trial)
+{
+  const int64_t size = task->size[trial->row];
+  const double stages = trial->across * trial->kind->chunks;
+  return (double)((task->batch + size - 1) / size) * 6 * stages;
+}
+
+static RengaErrorCode TryChunkTrials(const Solution *solution, const ChunkTrials *trials,
+                                     int *tried, Solution *best)
+{
+  double left = chunk_actions;
+  int forecasts = CHUNK_FORECASTS;
+  for (int i = 0; i < trials->count; i++) {
+    const ChunkTrial *trial = &trials->row[i];
+    const double actions = ActionsOf(solution->task, trial);
+    const double seconds = best->plan ? best->step : (1 - chunk_gain) * solution->step;
+    if (trial->estimate >= seconds) break;
+    if (actions > left) continue;
+    left -= actions;
+    (*tried)++;
+    RengaCall(TryChunkTrial(solution, trial, seconds, &forecasts, best));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* What recomputes is not chosen for several stages of a rank, nor is the number of stages that the
+   user gives that of the plan. */
+static bool MayHaveChunks(const SearchTask *task)
+{
+  return task->may_chunk && task->lanes.ranks <= 1 && task->any_schedule && !task->given &&
+         !task->finder.find && task->ranks > 1 && !task->wanted.stages &&
+         (!task->fixes_saved || task->saved == RENGA_SAVED_KEEP) &&
+         task->shards.least < RENGA_SHARD_GRADIENTS;
+}
+
+RengaErrorCode RengaSolutionChunk_Private(Solution *solution)
+{
+  ChunkTrials trials = {0};
+  Solution best = {0};
+  SolutionChunks chunks = {.looked = true, .without = solution->step};
+  if (!MayHaveChunks(solution->task)) return RENGA_SUCCESS;
+  RengaCall(ListTrials(solution, &trials));
+  const RengaErrorCode code = TryChunkTrials(solution, &trials, &chunks.tried, &best);
+  if (code) RengaSolutionFree_Private(&best);
+  RengaCall(code);
+  chunks.taken = best.plan != NULL;
+  if (chunks.taken) {
+    best.bound = solution->bound;
+    best.proved = solution->proved;
+    best.shards_too = solution->shards_too;
+    RengaSolutionFree_Private(solution);
+    *solution = best;
+  }
+  solution->chunks = chunks;
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,79 @@
+#!/bin/sh
+# The planner takes several stages for each rank where that is clearly faster, says by how much, and leaves it alone
+# where a number is given or it may not; such a plan is kept, simulated alike, and run with the bits of one rank.
+. "${0%/*}/common.sh"
+
+few="gpt:layers=8,hidden=32,heads=2,sequence=16,vocabulary=64"
+machine="-machine_file v100 -machine_nodes 1"
+numbers="-batch_size 4 -microbatch_size 1 -reduction_leaf 1"
+plan="plan -graph $few $machine $numbers -partition_ranks 4 -partition_replicas 1"
+
+# seconds FILE: of the step of a kept plan.
+seconds() {
+  sed -n 's/^predicted \([^ ]*\) .*/\1/p' "$1"
+}
+
+# clearly SHARE LESS MORE: LESS is below SHARE of MORE.
+clearly() {
+  awk -v share="$1" -v less="$2" -v more="$3" 'BEGIN { exit !(less + 0 > 0 && less < share * more) }'
+}
+
+accepts 1 $plan -plan_explain -plan_save chunks.txt
+says "8 stages x 1 replica, 2 stages per rank; steps of 4 samples in 4 micro-batches of 1; schedule zb-v"
+says "chunks: each of 4 ranks computes 2 of the 8 stages under zb-v: "
+says "proof: no plan with one stage per rank has a faster step than "
+says " were simulated, others are not looked at, and no lower bound is known"
+lacks "left out"
+lacks "lower bound: no plan"
+lacks "gap"
+predicted=$(grep predicted: out)
+accepts 1 $plan -pipeline_chunks 1 -plan_save one.txt
+lacks "stages per rank;"
+says "left out: plans of several stages per rank (-pipeline_chunks)"
+clearly 0.99 "$(seconds chunks.txt)" "$(seconds one.txt)" || fail "not 1 % faster than one stage per rank"
+
+# The same plan given, from its file and by its cuts; on other ranks that plan; by exact, too.
+accepts 1 plan -graph $few $machine $numbers -plan_load chunks.txt -plan_save again.txt
+says "$predicted"
+cuts=$(awk '$1 == "stage" { printf "%s%d", n++ ? "," : "", $5 - $4 }' chunks.txt)
+accepts 1 $plan -partition_type manual -partition_cuts "$cuts" -partition_stages 4 -pipeline_schedule zb-v
+says "$predicted"
+cp chunks.txt mine.txt
+accepts 3 $plan -plan_save chunks.txt
+cmp -s chunks.txt mine.txt || fail "three planning ranks make another plan than one"
+accepts 1 $plan -partition_type exact -partition_exact_time_limit 3
+says "$predicted"
+says "covered: no plan with one stage per rank has a faster step than "
+
+# What the user says is kept.
+for option in "-partition_stages 4" "-pipeline_schedule 1f1b" "-pipeline_recompute full" "-pipeline_eager 1" \
+  "-partition_type rannc"; do
+  accepts 1 $plan $option
+  lacks "stages per rank;"
+done
+accepts 1 $plan -pipeline_recompute none
+says "2 stages per rank;"
+# With many micro-batches they win little, and one stage on all ranks has no pipeline.
+accepts 1 $plan -batch_size 64
+says "left out: plans of several stages per rank, of which "
+lacks "stages per rank;"
+# A bound on memory holds for the plan as the runtime forecasts it.
+accepts 1 $plan -partition_memory 1200KiB -plan_save tight.txt
+clearly 1.0000001 "$(seconds chunks.txt)" "$(seconds tight.txt)" || fail "faster in less memory"
+
+# Runs have the bits of one rank, with this plan's machine, with measured costs, and with replicas.
+train="train -graph $few -data synthetic $numbers -steps 3 -parameter_digest -progress none"
+accepts 1 $train
+digest=$(grep "parameter digest 0x" out)
+accepts 4 $train $machine -partition_type auto -partition_replicas 1
+says "8 stages x 1 replica on 4 ranks, 2 stages on each; steps of 4 samples in micro-batches of 1; schedule zb-v"
+says "$digest"
+accepts 4 $train -plan_load chunks.txt
+says "2 stages on each"
+says "$digest"
+accepts 2 $train -partition_type auto -partition_replicas 1
+says "$digest"
+accepts 4 $train $machine -partition_type auto -partition_replicas 2 -pipeline_shard optimizer
+says "4 stages x 2 replicas on 4 ranks, 2 stages on each; steps of 4 samples in micro-batches of 1; schedule zb-v"
+says "$digest"
+finish
