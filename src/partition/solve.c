@@ -6,6 +6,7 @@
 #include "renga/private/settings.h"
 #include "rengacomm.h"
 #include "rengaschedule.h"
+#include <string.h>
 
 enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 8 };
 
@@ -242,14 +243,17 @@ static RengaErrorCode PredictSettled(RengaPartition partition, int ranks, int64_
   return RENGA_SUCCESS;
 }
 
-/* Types that search do not choose stages for ranks of several, nor share gradients. */
+/* Types that search do not choose stages for ranks of several, nor, but for those of this room,
+   share gradients. */
 static RengaErrorCode CheckWishedChunks(RengaPartition partition, int chunks, RengaShard shard)
 {
-  RengaCheck(shard < RENGA_SHARD_GRADIENTS || !partition->ops->plan, partition->hdr.comm,
-             RENGA_ERR_SUPPORT,
+  const char *type = partition->hdr.type_name;
+  const bool knows = !partition->ops->plan || !strcmp(type, RENGA_PARTITION_AUTO) ||
+                     !strcmp(type, RENGA_PARTITION_EXACT);
+  RengaCheck(shard < RENGA_SHARD_GRADIENTS || knows, partition->hdr.comm, RENGA_ERR_SUPPORT,
              "-pipeline_shard %s is not supported by -partition_type %s, which does not know what "
-             "it takes: give -partition_type even, tree or manual",
-             RengaShardName(shard), partition->hdr.type_name);
+             "it takes: give -partition_type auto, exact, even, tree or manual",
+             RengaShardName(shard), type);
   RengaCheck(chunks == 1 || !partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
              "-pipeline_chunks %d: %d stages per rank are not supported by -partition_type %s: "
              "give -partition_type even, tree or manual",

@@ -6,6 +6,10 @@
 #include <math.h>
 #include <string.h>
 
+/* Of stages that share gradients, by estimate: buckets, and those of them whose gradients have not
+   left yet, or whose values are there. */
+enum { BUCKETS = 8, BUCKETS_HELD = 3 };
+
 /* The lowest level whose groups hold so many devices side by side. */
 static int LevelOf(int count, const RengaMachineLevel levels[], int64_t devices)
 {
@@ -45,6 +49,18 @@ static LinkLine AverageMessage(RengaMachine machine, int count, const RengaMachi
   return sum;
 }
 
+/* Sums, and gathers of parameters, go with each micro-batch, for forward and for backward. */
+static void SetExchangeLinks(SearchCandidate *candidate)
+{
+  candidate->exchange_latency = BUCKETS * candidate->reduce_latency;
+  candidate->exchange_rate = candidate->reduce_rate * candidate->bytes.gradient;
+  candidate->reduce_latency = candidate->reduce_rate = 0;
+  if (candidate->shape.shard < RENGA_SHARD_PARAMETERS) return;
+  candidate->exchange_latency += 2 * BUCKETS * candidate->gather_latency;
+  candidate->exchange_rate += 2 * candidate->gather_rate * candidate->bytes.value;
+  candidate->gather_latency = candidate->gather_rate = 0;
+}
+
 static void SetLinks(const SearchModel *model, SearchCandidate *candidate)
 {
   RengaMachine machine = model->listing.machine;
@@ -66,11 +82,7 @@ static void SetLinks(const SearchModel *model, SearchCandidate *candidate)
   candidate->gather_rate = candidate->reduce_rate * SEARCH_GATHER;
   candidate->reduce_latency -= candidate->gather_latency;
   candidate->reduce_rate -= candidate->gather_rate;
-  /* What goes with each micro-batch is simulated. */
-  if (candidate->shape.shard >= RENGA_SHARD_GRADIENTS)
-    candidate->reduce_latency = candidate->reduce_rate = 0;
-  if (candidate->shape.shard >= RENGA_SHARD_PARAMETERS)
-    candidate->gather_latency = candidate->gather_rate = 0;
+  if (candidate->shape.shard >= RENGA_SHARD_GRADIENTS) SetExchangeLinks(candidate);
 }
 
 static int64_t Leaves(int64_t microbatches, int64_t leaf)
@@ -194,6 +206,21 @@ static void CountSumBuffers(const SearchModel *model, SearchCandidate *candidate
   }
 }
 
+/* Of replicas that share gradients a share of the partial sums that are left between rounds, beside
+   buckets on their way. */
+static double SumBytes(const SearchModel *model, const SearchCandidate *candidate)
+{
+  const SearchBytes *bytes = &candidate->bytes;
+  const int replicas = candidate->shape.replicas;
+  if (candidate->shape.shard < RENGA_SHARD_GRADIENTS || replicas == 1)
+    return bytes->gradient * candidate->buffers;
+  const int64_t rounds = (Leaves(model->microbatches, model->leaf) + replicas - 1) / replicas;
+  const int sums = RengaCommTreeBuffers(rounds, model->leaf > 1, 0, rounds);
+  const double held = (double)BUCKETS_HELD / BUCKETS;
+  const double values = candidate->shape.shard >= RENGA_SHARD_PARAMETERS ? bytes->value : 0;
+  return bytes->gradient * ((double)sums / replicas + held) + values * held;
+}
+
 static SearchCandidate MakeCandidate(const SearchModel *model, const RengaStageShape *shape)
 {
   const int64_t m = model->microbatches, leaf = model->leaf;
@@ -205,17 +232,27 @@ static SearchCandidate MakeCandidate(const SearchModel *model, const RengaStageS
                                .updaters = CountUpdaters(shape),
                                .bytes = BytesOfShape(model, shape)};
   CountSumBuffers(model, &candidate);
+  candidate.sums = SumBytes(model, &candidate);
   return candidate;
 }
 
+/* What goes between replicas with each micro-batch; it is none for one. */
+static int ExchangesOf(const SearchCandidate *candidate)
+{
+  const int level = (int)candidate->shape.shard - (int)RENGA_SHARD_OPTIMIZER;
+  return candidate->shape.replicas == 1 || level < 0 ? 0 : level;
+}
+
 /* Messages, reductions and gathers need not be compared: with fewer devices neighbours and replicas
-   lie no farther apart. But where only one of both gathers the other has less to do. */
+   lie no farther apart. But where only one of both gathers, or exchanges more with each
+   micro-batch, the other has less to do. */
 bool RengaSearchDominates_Private(const SearchCandidate *one, const SearchCandidate *other)
 {
   const SearchBytes *a = &one->bytes, *b = &other->bytes;
   return one->devices <= other->devices && one->shape.replicas <= other->shape.replicas &&
          one->rounds <= other->rounds && one->buffers <= other->buffers &&
          one->updaters >= other->updaters && (one->updaters == 1 || other->updaters > 1) &&
+         ExchangesOf(one) <= ExchangesOf(other) && one->sums <= other->sums &&
          a->parameter <= b->parameter && a->gradient <= b->gradient && a->saved <= b->saved &&
          a->message <= b->message;
 }
@@ -244,8 +281,7 @@ RengaErrorCode RengaSearchAddCandidate_Private(SearchModel *model, const RengaSt
     StandFor(&own, better);
     return RENGA_SUCCESS;
   }
-  if (!model->candidate || !(n & (n - 1)))
-    RengaCall(RengaRealloc(2 * n + 1, &model->candidate));
+  if (!model->candidate || !(n & (n - 1))) RengaCall(RengaRealloc(2 * n + 1, &model->candidate));
   if (model->listing.machine) SetLinks(model, &own);
   model->candidate[model->n_candidates++] = own;
   if (own.devices / shape->replicas > model->listing.widest)
@@ -274,7 +310,7 @@ static RengaErrorCode ListShapes(SearchModel *model)
 {
   const int64_t leaves = Leaves(model->microbatches, model->leaf);
   const int most = (int)(leaves < model->devices ? leaves : model->devices);
-  for (int replicas = 1; replicas <= most; replicas++) {
+  for (int replicas = model->listing.several ? 2 : 1; replicas <= most; replicas++) {
     if (model->replicas && replicas != model->replicas) continue;
     RengaCall(ListShards(model, replicas));
   }

@@ -437,6 +437,8 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   if (task->fixes_saved) model->policies.saved[0] = task->saved;
   model->unequal = can.unequal_replicas && !spread && !task->wanted.equal;
   model->listing.every = task->wanted.every;
+  model->listing.several = task->wanted.several;
+  model->listing.by_ranks = task->by_ranks;
   model->listing.shards = task->shards;
   model->listing.unordered = task->unordered;
   model->listing.n_short = task->run.n_short;

@@ -338,6 +338,7 @@ RengaErrorCode RengaSolutionChunk_Private(Solution *solution)
     best.bound = solution->bound;
     best.proved = solution->proved;
     best.shards_too = solution->shards_too;
+    best.tried_folds = solution->tried_folds;
     RengaSolutionFree_Private(solution);
     *solution = best;
   }

@@ -291,6 +291,7 @@ static RengaErrorCode TakeTaskSettings(RengaPartition partition, SearchTask *tas
   task->any_schedule = !schedule;
   RengaCall(RengaSettingsGetChunks(settings, &chunks));
   task->may_chunk = !chunks;
+  RengaCall(RengaSearchMayFold_Private(task, settings, &task->folds));
   return RENGA_SUCCESS;
 }
 
@@ -352,7 +353,9 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   task->time_limit = wish->time_limit;
   task->finder = wish->finder;
   if (wish->finder.find) task->shards.most = task->shards.least;
+  if (wish->finder.find || ranks == 1 || task->wanted.replicas == 1) task->folds = false;
   if (wish->given) task->shards = ShardsOf(wish->given);
+  task->wanted.equal = !wish->given && task->shards.least >= RENGA_SHARD_GRADIENTS;
   task->n_sizes = collected->n_rows;
   task->n_first = collected->n_first;
   task->size = collected->size;

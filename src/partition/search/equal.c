@@ -73,8 +73,8 @@ static bool MayHold(const EqualSearch *equal, const SearchCandidate *candidate, 
   const double elements = model->elements[end];
   const double work =
       model->forward[end] + model->backward[end] + model->accumulate_rate * elements;
-  const double bytes = candidate->bytes.gradient * candidate->buffers * elements +
-                       candidate->bytes.parameter * (elements - equal->tied);
+  const double bytes =
+      candidate->sums * elements + candidate->bytes.parameter * (elements - equal->tied);
   if ((double)(candidate->rounds - 1) * work > 1.0000001 * stages * share) return false;
   return model->memory <= 0 || bytes <= stages * model->memory;
 }

@@ -33,6 +33,22 @@ bool RengaSearchFolds_Private(const SearchTask *task, const SearchLayout *layout
   return false;
 }
 
+/* Of stages of which nobody was asked. */
+enum { NOT_ASKED = -1 };
+
+void RengaSearchTakeExchanges_Private(const RengaForecastMemory memory[], SearchLayout *layout)
+{
+  for (int s = 0; s < layout->count; s++) {
+    SearchStage *stage = &layout->stage[s];
+    stage->exchange = (RengaForecastExchange){0};
+    if (!RengaSearchFoldsStage_Private(stage)) continue;
+    if (memory)
+      stage->exchange = memory[s].exchange;
+    else
+      stage->exchange.buckets = NOT_ASKED;
+  }
+}
+
 /* Half of a sum over replicas, of so many bytes in so many parts. */
 static double HalfSum(const SearchTask *task, int level, int replicas, double bytes, int parts)
 {
@@ -60,7 +76,7 @@ RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const Se
         [SEARCH_FOLD] = model->listing.bytes[stage->shape.precision].gradient * elements};
     int level = 0;
     parts[s] = exchange->buckets > 0 ? exchange->buckets : 1;
-    if (!RengaSearchFoldsStage_Private(stage)) continue;
+    if (!RengaSearchFoldsStage_Private(stage) || exchange->buckets == NOT_ASKED) continue;
     RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
     for (int e = 0; e < SEARCH_EXCHANGES; e++)
       seconds[e * count + s] = HalfSum(task, level, stage->shape.replicas, bytes[e], parts[s]);
@@ -91,4 +107,13 @@ RengaErrorCode RengaSearchAddExchanges_Private(const SearchTask *task, const Sea
   RengaCall(code);
   *pipeline += most;
   return RENGA_SUCCESS;
+}
+
+bool RengaSearchMustAskExchanges_Private(const SearchTask *task, const SearchLayout *layout)
+{
+  if (!RengaSearchFolds_Private(task, layout)) return false;
+  for (int s = 0; s < layout->count; s++)
+    if (RengaSearchFoldsStage_Private(&layout->stage[s]) && layout->stage[s].exchange.buckets <= 0)
+      return true;
+  return false;
 }

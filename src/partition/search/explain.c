@@ -465,6 +465,7 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
     RengaCall(RengaSolutionExplainLanes_Private(solution, answer));
     return RENGA_SUCCESS;
   }
+  if (solution->folds_too) *task = RengaSearchOpenTask_Private(task);
   if (layout->chunks > 1) {
     RengaCall(ExplainChunks(solution, answer));
     return RENGA_SUCCESS;

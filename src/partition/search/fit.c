@@ -120,11 +120,13 @@ static RengaErrorCode CompareEqual(Solution *solution)
 
 /* Estimates err differently with the replicas: one strict bound for all may leave nothing, where
    each number by itself is brought to fit. More replicas take more memory: the first that do not
-   fit are the last. */
+   fit are the last, unless they share gradients. */
 RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits)
 {
+  const int ranks = solution->task->ranks;
+  const bool all = solution->task->shards.most >= RENGA_SHARD_GRADIENTS;
   bool one_fits = true;
-  for (int replicas = 1; replicas <= solution->task->ranks && one_fits; replicas *= 2) {
+  for (int replicas = 1; replicas <= ranks && (one_fits || all); replicas *= 2) {
     SearchTask task = *solution->task;
     Solution one = {.task = &task, .chain = solution->chain};
     task.wanted.replicas = replicas;
@@ -166,7 +168,7 @@ static RengaErrorCode FitAny(Solution *solution, bool *fits)
 {
   RengaCall(IsLong(solution) ? FitLong(solution, fits)
                              : RengaSolutionTryFit_Private(solution, fits));
-  if (!*fits && !solution->task->wanted.replicas)
+  if (!*fits && !solution->hopeless && !solution->task->wanted.replicas)
     RengaCall(RengaSolutionFitReplicas_Private(solution, fits));
   return RENGA_SUCCESS;
 }

@@ -156,7 +156,7 @@ RengaErrorCode RengaSolutionTake_Private(Solution *solution)
   RengaCall(RengaSearchMemory_Private(&task, &solution->model, layout, solution->plan,
                                       solution->memory, &solution->most));
   if (task.spares) RengaCall(RengaSolutionSpare_Private(solution));
-  for (int s = 0; s < layout->count; s++) layout->stage[s].exchange = solution->memory[s].exchange;
+  RengaSearchTakeExchanges_Private(solution->memory, layout);
   RengaCall(
       RengaSearchPredict_Private(&task, &solution->model, layout, solution->plan, &prediction));
   solution->step = prediction.step;

@@ -133,9 +133,9 @@ double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchCandi
   const double gradient = bytes->gradient * (model->elements[end] - model->elements[begin]);
   return bytes->parameter * RengaSearchHeld_Private(model, begin, end) +
          bytes->state * (model->states[end] - model->states[begin]) +
-         gradient * candidate->buffers + ReduceWork(candidate, gradient) +
-         SavedOnce(model, candidate, begin, end) + model->inputs[end] - model->inputs[begin] +
-         LargestTemporary(model, begin, end);
+         candidate->sums * (model->elements[end] - model->elements[begin]) +
+         ReduceWork(candidate, gradient) + SavedOnce(model, candidate, begin, end) +
+         model->inputs[end] - model->inputs[begin] + LargestTemporary(model, begin, end);
 }
 
 /* Micro-batches that a stage with so many stages from it to the last holds. */
@@ -244,6 +244,16 @@ static bool ChoosePolicy(const SearchModel *model, const SearchCandidate *candid
   return false;
 }
 
+/* Of what replicas give each other with each micro-batch, what their work does not hide: with the
+   rounds it grows with the interval, as they do. */
+static double UnhiddenExchange(const SearchModel *model, const SearchCandidate *candidate,
+                               const SearchCost *cost, double elements)
+{
+  const double each = candidate->exchange_latency + candidate->exchange_rate * elements;
+  const double hidden = model->listing.by_ranks ? 0 : cost->forward + cost->backward;
+  return each > hidden ? (double)(candidate->rounds - 1) * (each - hidden) : 0;
+}
+
 /* Seconds, with what the cost says of those that are run again. */
 static void FillSeconds(const SearchModel *model, const SearchCandidate *candidate, int begin,
                         int end, SearchCost *cost)
@@ -260,6 +270,8 @@ static void FillSeconds(const SearchModel *model, const SearchCandidate *candida
   cost->rounds =
       (double)(candidate->rounds - 1) * LargerOf(cost->forward + cost->backward, cost->delay);
   cost->reduce = ReduceSeconds(model, candidate, begin, elements);
+  if (candidate->exchange_rate > 0)
+    cost->reduce += UnhiddenExchange(model, candidate, cost, elements);
   cost->update = UpdateSeconds(model, candidate, begin, end);
 }
 

@@ -71,11 +71,13 @@ typedef struct {
   int most_replicas;                  /* of the shapes that it dominates */
   int64_t rounds;                     /* micro-batches of the busiest replica */
   int buffers, least_buffers;         /* of gradients; in any order, with any shape it dominates */
+  double sums; /* bytes of an element that sums of gradients, and values of others, are taken for */
   SearchBytes bytes;                  /* at its precision, of a replica */
   int updaters;                       /* replicas that have a share of the update each */
   double reduce_latency, reduce_rate; /* seconds, seconds per byte */
   double gather_latency, gather_rate; /* of values that each replica updated a share of; 0: none */
-  double message_latency, message_rate; /* between this stage and the next */
+  double exchange_latency, exchange_rate; /* with each micro-batch: seconds, and of an element */
+  double message_latency, message_rate;   /* between this stage and the next */
 } SearchCandidate;
 
 /* GPipe has all micro-batches in flight, 1F1B as many as stages from it to the last, and so many
@@ -110,6 +112,8 @@ typedef struct {
   const RengaMachineLevel *levels;      /* its own */
   bool spread;                          /* replicas lie on different groups of it */
   bool every;                           /* shape is listed, also where another dominates it */
+  bool several;                         /* replicas has each stage, not one */
+  bool by_ranks;                        /* nothing hides what replicas give each other */
   RengaPrecision precision;             /* of the network */
   SearchShards shards;                  /* what replicas may have a share of */
   SearchBytes bytes[SEARCH_PRECISIONS]; /* by precision */

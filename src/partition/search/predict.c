@@ -386,9 +386,9 @@ RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const Sea
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
-                                          const SearchLayout *layout, RengaPlan plan,
-                                          RengaPlanPrediction *prediction)
+RengaErrorCode RengaSearchPredictKnown_Private(const SearchTask *task, const SearchModel *model,
+                                               const SearchLayout *layout, RengaPlan plan,
+                                               RengaPlanPrediction *prediction)
 {
   SearchDraft draft = {.plan = plan};
   RengaErrorCode code = RENGA_SUCCESS;

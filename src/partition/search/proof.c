@@ -46,14 +46,43 @@ static const char *SchedulesOf(const SearchTask *task)
              : "under gpipe, 1f1b with any number begun early, zb-h1 and zb-h2";
 }
 
+/* What replicas may have a share of in these. */
+static const char *ShardsOfBound(const SearchTask *task, const Solution *solution)
+{
+  static const char *const words[] = {
+      [RENGA_SHARD_NOTHING] = "",
+      [RENGA_SHARD_OPTIMIZER] = "with a sharded optimizer, ",
+      [RENGA_SHARD_GRADIENTS] = "with sharded gradients and optimizer, ",
+      [RENGA_SHARD_PARAMETERS] = "with sharded parameters, gradients and optimizer, "};
+  if (solution->folds_too)
+    return "with or without a sharded optimizer, or, with equal replicas, sharded gradients or "
+           "parameters, ";
+  return solution->shards_too ? "with or without a sharded optimizer, " : words[task->shards.least];
+}
+
+/* Of replicas, where nobody said what they share. */
+static const char *ShardsLeftOut(const SearchTask *task, const Solution *solution)
+{
+  if (task->wanted.replicas == 1) return "";
+  if (solution->leaves_shards)
+    return task->folds
+               ? ", and plans of replicas that share the optimizer, gradients or parameters "
+                 "(-pipeline_shard), which are looked at where memory is short"
+               : ", and plans of replicas that share the optimizer (-pipeline_shard "
+                 "optimizer), which are looked at where memory is short";
+  if (solution->tried_folds && !solution->folds_too)
+    return ", and plans of replicas that share gradients or parameters (-pipeline_shard), of which "
+           "none "
+           "was found that is faster";
+  return "";
+}
+
 /* The plans that the bound is one of. What type exact covers is shown whether or not anybody asks
    why. */
 static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solution,
                                    SearchAnswer *answer)
 {
-  const char *shards = solution->shards_too ? "with or without a sharded optimizer, "
-                       : task->shards.least ? "with a sharded optimizer, "
-                                            : "";
+  const char *shards = ShardsOfBound(task, solution);
   char sizes[128] = "", leaves[96] = "", stages[24], replicas[24];
   if (!RengaSearchIsBounded_Private(&task->schedule)) {
     RengaCall(RengaSolutionSay_Private(
@@ -106,10 +135,7 @@ static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *ans
   RengaCall(RengaSolutionSay_Private(
       answer, "left out", "plans of several stages per rank%s%s%s", chunks,
       nodes > 0 ? ", plans of several tensor ranks for each replica (-partition_tensor)" : "",
-      solution->leaves_shards && task->wanted.replicas != 1
-          ? ", and plans of replicas that share the optimizer (-pipeline_shard "
-            "optimizer), which are looked at where memory is short"
-          : ""));
+      ShardsLeftOut(task, solution)));
   return RENGA_SUCCESS;
 }
 

@@ -126,7 +126,33 @@ static RengaErrorCode RefuseLayout(const SearchTask *task, const SearchChain *ch
              (long long)((task->batch + task->size[0] - 1) / task->size[0]));
 }
 
-RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain)
+/* What is less than what is known; 0: there is none. */
+static void TakeLess(double need, int devices, double *least, int *fewest)
+{
+  if (need > 0 && (*least <= 0 || need < *least)) *least = need;
+  if (devices && (!*fewest || devices < *fewest)) *fewest = devices;
+}
+
+/* Of either task, with each level of the other, of which estimates do not say which needs less. */
+static RengaErrorCode FindLeastNeed(const SearchTask *task, const SearchTask *other,
+                                    const SearchChain *chain, double *least, int *fewest)
+{
+  RengaCall(FindNeed(task, chain, task->ranks, least));
+  RengaCall(FindDevices(task, chain, fewest));
+  for (int level = RENGA_SHARD_GRADIENTS; other && level <= RENGA_SHARD_PARAMETERS; level++) {
+    SearchTask own = *other;
+    double need = 0;
+    int devices = 0;
+    own.shards = (SearchShards){.least = (RengaShard)level, .most = (RengaShard)level};
+    RengaCall(FindNeed(&own, chain, own.ranks, &need));
+    RengaCall(FindDevices(&own, chain, &devices));
+    TakeLess(need, devices, least, fewest);
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTask *other,
+                                         const SearchChain *chain)
 {
   char bound[32], memory[96], devices[96];
   const int64_t size = task->size[task->n_sizes - 1];
@@ -134,8 +160,7 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchCha
   int needed = 0;
   if (task->memory <= 0) RengaCall(RefuseLayout(task, chain));
   if (task->finder.find) RengaCall(RefuseCuts(task, chain));
-  RengaCall(FindNeed(task, chain, task->ranks, &enough));
-  RengaCall(FindDevices(task, chain, &needed));
+  RengaCall(FindLeastNeed(task, other, chain, &enough, &needed));
   RengaFormatBytes(task->memory, sizeof bound, bound);
   NameEnough(enough, sizeof memory, memory);
   if (needed)

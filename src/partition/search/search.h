@@ -42,6 +42,7 @@ typedef struct {
   int stages, replicas; /* so many; 0: any */
   bool equal;           /* all stages have the same replicas */
   bool every;           /* shape that a stage may have, not only those that no other dominates */
+  bool several;         /* replicas has each stage, not one */
 } SearchWanted;
 struct SearchTask {
   RengaComm self; /* of this process alone; borrowed, as all here */
@@ -54,6 +55,7 @@ struct SearchTask {
   bool unordered;      /* gradients are added in one buffer */
   bool by_ranks;       /* ranks move themselves what replicas give each other: nothing hides it */
   SearchShards shards; /* that stages may have; more than the least where memory wants it */
+  bool folds;          /* equal replicas may also share gradients and parameters (zero.c) */
   bool fixes_saved;    /* else stages recompute what there is no room for */
   RengaSaved saved;    /* of all stages, where it is fixed */
   bool exact;
@@ -220,6 +222,12 @@ RengaErrorCode RengaSearchImprove_Private(const SearchTask *task, const SearchCh
                                           bool small, int64_t eager_most, int64_t work,
                                           SearchLayout *best);
 
+/* ---- zero.c ---- */
+/* Replicas may share gradients and parameters under these settings, and nobody said what to
+   share. */
+RengaErrorCode RengaSearchMayFold_Private(const SearchTask *task, RengaSettings settings,
+                                          bool *may);
+
 /* ---- collect.c ---- */
 typedef struct {
   char *sizes; /* of micro-batches: default, auto or a list; NULL: auto, fewer of large problems */
@@ -282,7 +290,13 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
                                        const SearchLayout *layout, RengaPlan *plan);
 /* [devices of the stage] those of its replicas, sequences and tensors. */
 void RengaSearchListRanks_Private(RengaPlan plan, int stage, int rank[]);
-/* Seconds by simulation where that is quick, on the links between the plan's ranks. */
+/* Seconds by simulation where that is quick, on the links between the plan's ranks, of a layout
+   whose exchanges are known. */
+RengaErrorCode RengaSearchPredictKnown_Private(const SearchTask *task, const SearchModel *model,
+                                          const SearchLayout *layout, RengaPlan plan,
+                                          RengaPlanPrediction *prediction);
+/* ---- ask.c ---- */
+/* The same of any. */
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
                                           const SearchLayout *layout, RengaPlan plan,
                                           RengaPlanPrediction *prediction);
@@ -307,6 +321,11 @@ enum {
   SEARCH_FOLD,
   SEARCH_EXCHANGES
 };
+/* As the runtime says, beside the memory; NULL: it was not asked, and they are taken to cost
+   nothing. */
+void RengaSearchTakeExchanges_Private(const RengaForecastMemory memory[], SearchLayout *layout);
+/* Of some stage they are not known yet. */
+bool RengaSearchMustAskExchanges_Private(const SearchTask *task, const SearchLayout *layout);
 RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const SearchModel *model,
                                                 const SearchLayout *layout, RengaPlan plan,
                                                 bool nearest, double seconds[], int parts[]);
@@ -434,8 +453,10 @@ RengaErrorCode RengaSearchInFlight_Private(const SearchTask *task, const SearchM
                                            int64_t in_flight[]);
 
 /* ---- refuse.c ---- */
-/* The error that nothing fits, with the memory and the devices that would do. */
-RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain);
+/* The error that nothing fits, with the memory and the devices that would do, of a plan of either
+   task; other: NULL: there is none. */
+RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTask *other,
+                                         const SearchChain *chain);
 
 /* ---- squeeze.c ---- */
 /* The layout on so many devices that needs the least memory by estimate, in the last of the sizes

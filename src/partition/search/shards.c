@@ -60,7 +60,6 @@ static RengaErrorCode TakeSharingLess(Solution *solution, Solution *other)
   if (!RengaSolutionFits_Private(other)) return RENGA_SUCCESS;
   other->step = solution->step;
   other->pipeline = solution->pipeline;
-  other->shards_too = solution->shards_too;
   *solution = *other;
   *other = old;
   return RENGA_SUCCESS;
@@ -84,16 +83,31 @@ RengaErrorCode RengaSolutionShareLess_Private(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+/* Stages whose replicas share as much. */
+static int CountSharingAs(const SearchLayout *layout, RengaShard shard)
+{
+  int count = 0;
+  for (int s = 0; s < layout->count; s++) count += layout->stage[s].shape.shard == shard;
+  return count;
+}
+
 static RengaErrorCode SayShards(const Solution *solution, const RengaForecastMemory without[],
                                 SearchAnswer *answer)
 {
-  const int sharing = CountSharing(&solution->layout), count = solution->layout.count;
+  static const char *const words[] = {
+      [RENGA_SHARD_NOTHING] = "nothing",
+      [RENGA_SHARD_OPTIMIZER] = "masters and moments of the optimizer",
+      [RENGA_SHARD_GRADIENTS] = "gradients, masters and moments",
+      [RENGA_SHARD_PARAMETERS] = "parameters, gradients, masters and moments"};
+  const int count = solution->layout.count;
   char own[32], other[32], some[48] = "";
   int best = 0; /* the stage that saves most */
   for (int s = 0; s < count; s++)
     if (without[s].total - solution->memory[s].total >
         without[best].total - solution->memory[best].total)
       best = s;
+  const RengaShard shard = solution->layout.stage[best].shape.shard;
+  const int sharing = CountSharingAs(&solution->layout, shard);
   RengaFormatBytes((double)solution->memory[best].total, sizeof own, own);
   RengaFormatBytes((double)without[best].total, sizeof other, other);
   if (sharing < count) snprintf(some, sizeof some, "in %d of %d stages ", sharing, count);
@@ -101,9 +115,9 @@ static RengaErrorCode SayShards(const Solution *solution, const RengaForecastMem
   SearchReason *reason = &answer->reason[answer->n_reasons++];
   snprintf(reason->topic, sizeof reason->topic, "shards");
   snprintf(reason->sentence, sizeof reason->sentence,
-           "%sreplicas share masters and moments of the optimizer: stage %d needs %s of a device, "
-           "and would need %s without (-pipeline_shard none)",
-           some, best, own, other);
+           "%sreplicas share %s: stage %d needs %s of a device, and would need %s without "
+           "(-pipeline_shard none)",
+           some, words[shard], best, own, other);
   return RENGA_SUCCESS;
 }
 

@@ -17,6 +17,7 @@ static RengaErrorCode FindMemory(Solution *solution)
   RengaCall(RengaMalloc(solution->layout.count, &solution->memory));
   RengaCall(RengaSearchMemory_Private(solution->task, &solution->model, &solution->layout,
                                       solution->plan, solution->memory, &solution->most));
+  RengaSearchTakeExchanges_Private(solution->memory, &solution->layout);
   return RENGA_SUCCESS;
 }
 
@@ -25,6 +26,7 @@ static RengaErrorCode MixSolution(Solution *solution)
   RengaCall(RengaSearchMix_Private(solution->task, solution->chain, &solution->model,
                                    &solution->layout, &solution->plan, solution->memory,
                                    &solution->most));
+  RengaSearchTakeExchanges_Private(solution->memory, &solution->layout);
   return RENGA_SUCCESS;
 }
 
@@ -137,6 +139,9 @@ Solution RengaSolutionBeside_Private(const Solution *solution)
                     .chain = solution->chain,
                     .allowed = solution->allowed,
                     .wanted = solution->wanted,
+                    .shards_too = solution->shards_too,
+                    .folds_too = solution->folds_too,
+                    .tried_folds = solution->tried_folds,
                     .proved = solution->proved,
                     .bound = solution->bound};
 }

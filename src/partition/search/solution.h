@@ -18,6 +18,8 @@ typedef struct {
   bool proved;        /* none that the task allows is faster */
   double bound;       /* seconds: no plan is faster */
   bool shards_too;    /* nor one that shards the optimizer, beside those that do not */
+  bool folds_too;     /* nor one that shares gradients or parameters */
+  bool tried_folds;   /* these were looked for */
   bool leaves_shards; /* they may have one, and the bound is of plans without */
   SolutionChunks chunks;
   RengaPlan plan;              /* NULL: not weighed */
@@ -90,6 +92,19 @@ RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, Searc
 
 /* ---- answer.c ---- */
 RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswer *answer);
+
+/* ---- zero.c ---- */
+/* The same layouts with equal replicas that share one or the other. */
+SearchTask RengaSearchFoldingTask_Private(const SearchTask *task);
+/* And of such a task what it was made of. */
+SearchTask RengaSearchOpenTask_Private(const SearchTask *folding);
+/* No plan of any row of a task is faster. */
+RengaErrorCode RengaSolutionLeastBound_Private(const SearchTask *task, const SearchChain *chain,
+                                               double *least);
+/* What was found for such a task, where it is faster or nothing else fits; then the bound is of
+   either. The other is freed. */
+RengaErrorCode RengaSolutionTakeFolding_Private(Solution *solution, bool *fits, Solution *other,
+                                                bool other_fits);
 
 /* ---- shards.c ---- */
 /* Of a plan that fits: stages share no more than they have to. */

@@ -88,10 +88,12 @@ static RengaErrorCode GoOn(Solution *solution, double *bound)
 /* Where there is a bound what is found is gone on from. */
 static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, double *bound, bool *fits)
 {
-  Solution one = {.task = task, .chain = solution->chain};
+  const bool known = task->beat > 0 && !RengaSearchIsSmall_Private(task, solution->chain);
+  Solution one = {.task = task, .chain = solution->chain, .beat = known ? task->beat : 0};
   bool one_fits = false;
   RengaErrorCode code = FindBest(&one, &one_fits);
-  const bool far = task->halves_only && *fits && one.step > near_best * solution->step;
+  const bool far = (task->halves_only && *fits && one.step > near_best * solution->step) ||
+                   (known && one.step > near_best * task->beat);
   if (!code && one_fits && bound && !far) code = GoOn(&one, bound);
   RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
   RengaCall(code);
@@ -204,6 +206,7 @@ static RengaErrorCode FitEach(Solution *solution, bool leaves, double most, doub
   const SearchTask *task = solution->task;
   for (int row; (row = NextRow(task->n_sizes, bound, done)) >= 0;) {
     done[row] = true;
+    if (task->beat > 0 && bound[row] >= task->beat * (1 - 1e-9)) continue;
     if (*fits && bound[row] >= fmin(most, solution->step * (1 - 1e-9))) continue;
     if (!leaves && !IsFirstLeaf(task, row)) continue;
     RengaCall(FitRow(solution, row, &bound[row], fits));
@@ -267,14 +270,15 @@ typedef struct {
 static RengaErrorCode LookInRows(Solution *solution, const RowsWanted *wanted, double bound[],
                                  bool *fits)
 {
+  const bool known = wanted->all.beat > 0; /* a plan that fits */
   *fits = false;
   solution->task = &wanted->first;
   RengaCall(FitRows(solution, bound, fits));
-  if (!*fits && wanted->all.n_sizes > wanted->first.n_sizes) {
+  if (!*fits && !known && wanted->all.n_sizes > wanted->first.n_sizes) {
     solution->task = &wanted->all;
     RengaCall(FitRows(solution, bound, fits));
   }
-  if (!*fits) RengaCall(SqueezeSolution(solution, fits));
+  if (!*fits && !known) RengaCall(SqueezeSolution(solution, fits));
   if (*fits) RengaCall(FindProvedBound(solution, bound));
   return RENGA_SUCCESS;
 }
@@ -316,18 +320,60 @@ static RengaErrorCode ShardWhereShort(Solution *solution, const RowsWanted *shar
   return RENGA_SUCCESS;
 }
 
-/* wanted: with the least shards that stages may have; then with any of them. */
-static RengaErrorCode FitAll(Solution *solution, const RowsWanted wanted[2], double bound[])
+/* Where nothing fits by estimate of either level each is looked at by itself: estimates do not say
+   which takes less. */
+static RengaErrorCode LookInFolding(Solution *solution, RowsWanted *folding, double bound[],
+                                    bool *fits)
+{
+  const SearchShards both = folding->all.shards;
+  RengaCall(LookInRows(solution, folding, bound, fits));
+  for (int level = both.least; level <= (int)both.most && !*fits && !(folding->all.beat > 0);
+       level++) {
+    RengaSolutionFree_Private(solution);
+    folding->first.shards.least = folding->first.shards.most = (RengaShard)level;
+    folding->all.shards = folding->first.shards;
+    RengaCall(LookInRows(solution, folding, bound, fits));
+    folding->all.shards = folding->first.shards = both;
+    if (*fits)
+      RengaCall(RengaSolutionLeastBound_Private(solution->task, solution->chain, &solution->bound));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Then also gradients and parameters. */
+static RengaErrorCode FoldWhereShort(Solution *solution, RowsWanted *folding, bool *fits)
+{
+  Solution other = {.chain = solution->chain};
+  double *bound = NULL;
+  bool other_fits = false;
+  if (!folding->all.folds || folding->all.memory <= 0) return RENGA_SUCCESS;
+  if (*fits && !IsMemoryShort(solution)) return RENGA_SUCCESS;
+  folding->first.beat = folding->all.beat = *fits ? solution->step : 0;
+  RengaCall(RengaMalloc(folding->all.n_sizes, &bound));
+  RengaErrorCode code = LookInFolding(&other, folding, bound, &other_fits);
+  RengaFree(&bound);
+  if (!code) code = RengaSolutionTakeFolding_Private(solution, fits, &other, other_fits);
+  if (code) RengaSolutionFree_Private(&other);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* wanted: with the least shards that stages may have; then with any of the optimizer; then with
+   those of gradients and parameters. */
+static RengaErrorCode FitAll(Solution *solution, RowsWanted wanted[3], double bound[])
 {
   bool fits;
   RengaCall(LookInRows(solution, &wanted[0], bound, &fits));
   RengaCall(ShardWhereShort(solution, &wanted[1], bound, &fits));
+  RengaCall(FoldWhereShort(solution, &wanted[2], &fits));
   if (fits) RengaCall(RengaSolutionShareLess_Private(solution));
-  if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
+  if (!fits)
+    RengaCall(RengaSearchRefuse_Private(solution->task, wanted[2].all.folds ? &wanted[2].all : NULL,
+                                        solution->chain));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Fit(Solution *solution, const RowsWanted wanted[2])
+static RengaErrorCode Fit(Solution *solution, RowsWanted wanted[3])
 {
   double *bound = NULL;
   RengaCall(RengaMalloc(wanted->all.n_sizes, &bound));
@@ -352,6 +398,14 @@ static RengaErrorCode TakeGiven(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+static RowsWanted FoldingRowsOf(const SearchTask *task)
+{
+  RowsWanted wanted = {.all = RengaSearchFoldingTask_Private(task)};
+  wanted.first = wanted.all;
+  wanted.first.n_sizes = task->n_first;
+  return wanted;
+}
+
 static RowsWanted RowsWantedOf(const SearchTask *task, RengaShard most)
 {
   RowsWanted wanted = {.first = *task, .all = *task};
@@ -365,18 +419,18 @@ static RowsWanted RowsWantedOf(const SearchTask *task, RengaShard most)
 static RengaErrorCode HalveAtLast(Solution *solution, SearchTask *all)
 {
   bool taken = false;
-  double least = HUGE_VAL;
+  double least = HUGE_VAL, other = HUGE_VAL;
   if (!solution->task->whole || solution->task->given) return RENGA_SUCCESS;
   RengaCall(RengaSolutionHalve_Private(solution, &taken));
   if (!taken) return RENGA_SUCCESS;
   *all = *solution->task;
   all->whole = false;
   solution->task = all;
-  for (int r = 0; r < all->n_sizes; r++) {
-    double bound = HUGE_VAL;
-    RengaCall(RengaSearchBoundOf_Private(all, solution->chain, r, &bound));
-    least = fmin(least, bound);
-  }
+  const SearchTask open = RengaSearchOpenTask_Private(all);
+  RengaCall(RengaSolutionLeastBound_Private(all, solution->chain, &least));
+  if (solution->folds_too)
+    RengaCall(RengaSolutionLeastBound_Private(&open, solution->chain, &other));
+  least = fmin(least, other);
   solution->bound = fmin(least, solution->step);
   solution->proved = least >= solution->step * (1 - 1e-9);
   return RENGA_SUCCESS;
@@ -387,7 +441,8 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, Search
   SearchTask all;
   task->whole = task->any_schedule && !task->given && RengaSearchIsLarge_Private(task, chain);
   const RengaShard first = task->given ? task->shards.most : task->shards.least;
-  const RowsWanted wanted[2] = {RowsWantedOf(task, first), RowsWantedOf(task, task->shards.most)};
+  RowsWanted wanted[] = {RowsWantedOf(task, first), RowsWantedOf(task, task->shards.most),
+                         FoldingRowsOf(task)};
   Solution solution = {.task = &wanted->first, .chain = chain};
   RengaErrorCode code = task->given ? TakeGiven(&solution) : Fit(&solution, wanted);
   if (!code) code = HalveAtLast(&solution, &all);

@@ -70,7 +70,7 @@ static RengaErrorCode PredictStep(const SearchTrial *trial, const SearchLayout *
 }
 
 /* Stages that do not fit take the next policy of saved tensors. *fits: all have one. temporary:
-   [stages] bytes of those that keep all. */
+   [stages] bytes of those that keep all. What replicas give each other is known from then on. */
 static RengaErrorCode FitMemory(const SearchTrial *trial, SearchLayout *layout, RengaPlan plan,
                                 double temporary[], bool *changed, bool *fits)
 {
@@ -78,17 +78,19 @@ static RengaErrorCode FitMemory(const SearchTrial *trial, SearchLayout *layout, 
   double most;
   *changed = false;
   *fits = true;
-  if (trial->task->memory <= 0) return RENGA_SUCCESS;
+  if (trial->task->memory <= 0 && !RengaSearchFolds_Private(trial->task, layout))
+    return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->count, &memory));
   const RengaErrorCode code =
       RengaSearchMemory_Private(trial->task, &trial->model, layout, plan, memory, &most);
   for (int s = 0; s < layout->count && !code; s++) {
     temporary[s] = (double)memory[s].temporary;
-    if ((double)memory[s].total <= trial->task->memory) continue;
+    if (trial->task->memory <= 0 || (double)memory[s].total <= trial->task->memory) continue;
     const bool may = RengaSearchNextPolicy_Private(&trial->model, &layout->stage[s].shape.saved);
     *changed = *changed || may;
     *fits = *fits && may;
   }
+  if (!code) RengaSearchTakeExchanges_Private(memory, layout);
   RengaFree(&memory);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -122,11 +124,13 @@ static RengaErrorCode MixStages(const SearchTrial *trial, SearchLayout *layout, 
   RengaCall(RengaMalloc(layout->count, &memory));
   RengaErrorCode code =
       RengaSearchMemory_Private(task, &trial->model, layout, draft->plan, memory, &most);
+  if (!code) RengaSearchTakeExchanges_Private(memory, layout);
   if (!code) code = MixesMayBeFaster(trial, layout, draft, memory, temporary, fits);
   if (!code && *fits) {
     code = RengaSearchMix_Private(task, trial->chain, &trial->model, layout, &draft->plan, memory,
                                   &most);
     *fits = !code && most <= task->memory;
+    if (*fits) RengaSearchTakeExchanges_Private(memory, layout);
   }
   RengaFree(&memory);
   RengaCall(code);
@@ -232,6 +236,8 @@ static RengaErrorCode TryToFit(const SearchTrial *trial, SearchLayout *layout,
     const RengaErrorCode code = PredictRecomputing(trial, layout, temporary, &layout->simulated);
     layout->rank = NULL;
     RengaCall(code);
+  } else if (RengaSearchFolds_Private(trial->task, layout)) {
+    RengaCall(PredictStep(trial, layout, draft, false, &layout->simulated));
   }
   if (IsFaster(trial, layout->simulated)) RengaCall(TakeTrial(trial, layout, rank));
   return RENGA_SUCCESS;
@@ -252,6 +258,7 @@ static RengaErrorCode TrySchedule(SearchTrial *trial, SearchLayout *layout,
   RengaCall(RengaMalloc(layout->count, &temporary));
   const RengaErrorCode code = TryToFit(trial, layout, draft, rank, temporary);
   RengaFree(&temporary);
+  RengaSearchTakeExchanges_Private(NULL, layout);
   RengaSearchTakeFirstPolicy_Private(&trial->model, layout);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -382,6 +389,7 @@ RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout)
 {
   SearchDraft draft;
   RengaSearchTakeFirstPolicy_Private(&trial->model, layout);
+  RengaSearchTakeExchanges_Private(NULL, layout);
   if (!RengaSearchEvaluate_Private(&trial->model, layout)) return RENGA_SUCCESS;
   if (!IsFaster(trial, LeastOf(&trial->bounded, layout))) return RENGA_SUCCESS;
   RengaCall(

@@ -55,6 +55,8 @@ static SearchTask MakeTask(Case *one, int ranks, int64_t *size, int64_t *leaf)
       .shards = {.most = Random() < 0.3 ? RENGA_SHARD_OPTIMIZER : RENGA_SHARD_NOTHING},
       .run.settings = one->settings,
       .session = &one->session};
+  if (!one->unordered && Random() < 0.2)
+    task.shards = (SearchShards){RENGA_SHARD_GRADIENTS, RENGA_SHARD_PARAMETERS};
   *size = 1 + RandomBelow(3);
   *leaf = 1 + RandomBelow(2) * RandomBelow(5);
   task.batch = *size * (1 + RandomBelow(24));
@@ -84,7 +86,7 @@ static void MakeCosts(Case *one)
 /* Every number of replicas has a row, as long as its links are of no account. */
 static void MakeLayout(const SearchModel *model, int most, SearchLayout *layout)
 {
-  const bool equal = Random() < 0.4;
+  const bool equal = Random() < 0.4 || model->listing.shards.least >= RENGA_SHARD_GRADIENTS;
   const int wanted = 1 + RandomBelow(STAGES_MOST);
   layout->count = 0;
   for (int begin = 0, replicas = 1 + RandomBelow(most); begin < model->count;) {

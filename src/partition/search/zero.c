@@ -1,0 +1,78 @@
+/* Replicas that share gradients, or parameters too (ZeRO 2 and 3): each stage has as many of them,
+   and their gradients, and values, travel with each micro-batch. That is slower where memory is not
+   short, so that such layouts are a search of their own, after the others, for what fits where
+   those do not or is faster than what they found. */
+#include "solution.h"
+#include "rengadevice.h"
+#include "renga/private/settings.h"
+#include "rengacomm.h"
+#include <math.h>
+#include <string.h>
+
+/* What the pipeline refuses together with them is left alone. A device that is not the host may
+   record kernels, or use its own transport. */
+RengaErrorCode RengaSearchMayFold_Private(const SearchTask *task, RengaSettings settings, bool *may)
+{
+  const char *sparse, *transport;
+  RengaOptimizer optimizer;
+  RengaDevice device;
+  RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
+  RengaCall(RengaOptimizerGetSparse(optimizer, &sparse));
+  RengaCall(RengaSettingsGetTransport(settings, &transport));
+  RengaCall(RengaSettingsGetDevice(settings, &device));
+  *may = task->shards.least == RENGA_SHARD_NOTHING && task->shards.most == RENGA_SHARD_OPTIMIZER &&
+         !task->unordered && strcmp(sparse, RENGA_SPARSE_LAZY) != 0 &&
+         strcmp(transport, RENGA_TRANSPORT_NCCL) != 0 && RengaDeviceIsHost(device) &&
+         (!task->fixes_saved || task->saved != RENGA_SAVED_OFFLOAD) &&
+         !RengaSettingsOffloadsMoments_Private(settings);
+  return RENGA_SUCCESS;
+}
+
+SearchTask RengaSearchFoldingTask_Private(const SearchTask *task)
+{
+  SearchTask folding = *task;
+  folding.shards = (SearchShards){.least = RENGA_SHARD_GRADIENTS, .most = RENGA_SHARD_PARAMETERS};
+  folding.wanted.equal = folding.wanted.several = true;
+  return folding;
+}
+
+SearchTask RengaSearchOpenTask_Private(const SearchTask *folding)
+{
+  SearchTask task = *folding;
+  task.shards = (SearchShards){.least = RENGA_SHARD_NOTHING, .most = RENGA_SHARD_OPTIMIZER};
+  task.wanted.equal = task.wanted.several = false;
+  return task;
+}
+
+RengaErrorCode RengaSolutionLeastBound_Private(const SearchTask *task, const SearchChain *chain,
+                                               double *least)
+{
+  *least = HUGE_VAL;
+  for (int r = 0; r < task->n_sizes; r++) {
+    double bound = HUGE_VAL;
+    RengaCall(RengaSearchBoundOf_Private(task, chain, r, &bound));
+    *least = fmin(*least, bound);
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionTakeFolding_Private(Solution *solution, bool *fits, Solution *other,
+                                                bool other_fits)
+{
+  const SearchTask *task = other->task;
+  double least = solution->bound;
+  solution->tried_folds = true;
+  if (!other_fits || (*fits && other->step >= solution->step)) {
+    RengaSolutionFree_Private(other);
+    return RENGA_SUCCESS;
+  }
+  if (!*fits) RengaCall(RengaSolutionLeastBound_Private(solution->task, solution->chain, &least));
+  least = fmin(least, other->bound);
+  RengaSolutionTakeFaster_Private(solution, *fits, other, true);
+  solution->task = task;
+  *fits = true;
+  solution->bound = fmin(least, solution->step);
+  solution->proved = least >= solution->step * (1 - 1e-9);
+  solution->shards_too = solution->folds_too = true;
+  return RENGA_SUCCESS;
+}
