@@ -147,6 +147,7 @@ static RengaErrorCode TakeAsideRoom(RengaAside aside, int64_t bytes, char **data
 static void CopyByThreads(int threads, int64_t bytes, const char *from, char *to)
 {
   enum { PIECE = 256 << 10 };
+  if (bytes == 0) return;
   const int64_t pieces = (bytes + PIECE - 1) / PIECE;
   const int most = pieces < threads ? (int)pieces : threads;
 #pragma omp parallel for num_threads(most) if (most > 1) schedule(static)
@@ -305,7 +306,10 @@ RengaErrorCode RengaAsideBegin(RengaAside aside, RengaComm comm, RengaDevice dev
   MPI_Comm ranks;
   RengaCall(RengaObjectGetComm(comm, &ranks));
   RengaCall(RengaErrorAgree(ranks, EndBefore(aside)));
-  RengaErrorCode code = RengaErrorAgree(ranks, RengaStringCopy(path, &aside->path));
+  aside->threads = 1;
+  RengaErrorCode code = RengaStringCopy(path, &aside->path);
+  if (!code && device) code = RengaDeviceGetThreads(device, &aside->threads);
+  code = RengaErrorAgree(ranks, code);
   aside->table = *table;
   *table = (RengaCheckpointTable){0};
   aside->writer = (RengaCheckpointWriter){
@@ -313,9 +317,6 @@ RengaErrorCode RengaAsideBegin(RengaAside aside, RengaComm comm, RengaDevice dev
   aside->root = RengaCommGetRank(comm) == 0;
   aside->message[0] = '\0';
   aside->seconds = 0;
-  aside->threads = 1;
-  if (!code && device)
-    code = RengaErrorAgree(ranks, RengaDeviceGetThreads(device, &aside->threads));
   if (!code) code = CopyAside(aside, count, tensors);
   if (code) ClearAside(aside, true);
   RengaCall(code);

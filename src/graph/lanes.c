@@ -196,14 +196,14 @@ static RengaErrorCode CheckUnits(const LaneChain *chain)
   return RENGA_SUCCESS;
 }
 
-/* Units in which the product ends a chain, 0: there is none. The finest, unless coarser ones,
-   enough for all lanes, have more products by columns: groups of heads that share their keys. */
+/* Units in which the product ends a chain, 0: there is none. The finest, unless coarser ones, as
+   many for each lane, have more products by columns: groups of heads that share their keys. */
 static RengaErrorCode FindLaneUnit(LaneChain *chain, int64_t inner, int64_t *best)
 {
   int most = 0;
   *best = 0;
   for (int64_t unit = 1; unit <= inner / 2; unit++) {
-    if (inner % unit || (most > 0 && inner / unit < chain->pass->lanes)) continue;
+    if (inner % unit || (most > 0 && inner / unit % chain->pass->lanes)) continue;
     RengaCall(FollowLaneChain(chain, unit));
     const int columns = CountColumns(chain);
     if (columns > most) *best = unit;

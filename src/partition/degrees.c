@@ -7,6 +7,7 @@
 #include "renga/private/quiet.h"
 #include "renga/private/settings.h"
 #include "search/search.h"
+#include "rengacomm.h"
 #include <math.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ typedef struct {
   RengaPlan plan;        /* NULL: none fits */
   double step;           /* seconds */
   double least;          /* bytes that a device needs of those that do not fit; HUGE_VAL: none */
-  char why[DEGREE_TEXT]; /* there is no plan; empty: it does not fit */
+  RengaErrorCode code;   /* there is no plan for it, and for: */
+  char why[DEGREE_TEXT]; /* empty: it does not fit */
 } Degree;
 
 /* What all have in common. */
@@ -26,6 +28,7 @@ typedef struct {
   RengaPartition partition;
   int ranks, lanes;
   int64_t batch, microbatch, leaf;
+  bool sizes;    /* of micro-batches are given to choose from */
   double memory; /* bytes of a device; 0: no bound */
 } DegreeTask;
 
@@ -78,12 +81,26 @@ static RengaErrorCode WeighDegreePlan(const DegreeTask *task, int tensor, int st
   return RENGA_SUCCESS;
 }
 
+/* Of an error on all ranks the sentence of the first that has found it. */
+static RengaErrorCode ShareRefusal(const DegreeTask *task, char why[DEGREE_TEXT])
+{
+  const RengaComm comm = task->partition->hdr.owner;
+  const int size = RengaCommGetSize(comm);
+  int first = RengaErrorIsReported() ? RengaCommGetRank(comm) : size;
+  snprintf(why, DEGREE_TEXT, "%s", RengaErrorGetMessage());
+  RengaCallMPI(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, task->partition->hdr.comm));
+  if (first == size) return RENGA_SUCCESS;
+  RengaCall(RengaCommBroadcast(comm, why, DEGREE_TEXT, first, "why there is no plan"));
+  return RENGA_SUCCESS;
+}
+
 /* What cannot be is no error here, but the reason why there is no plan; others go on. */
 static RengaErrorCode TakeRefusal(const DegreeTask *task, RengaErrorCode code, Degree *degree)
 {
   const bool fails = code == RENGA_ERR_PLAN || code == RENGA_ERR_MEMORY;
   const bool refused = code == RENGA_ERR_SUPPORT || code == RENGA_ERR_OPTION;
-  snprintf(degree->why, sizeof degree->why, "%s", RengaErrorGetMessage());
+  degree->code = code;
+  RengaCall(ShareRefusal(task, degree->why));
   RengaCheck(fails || (refused && degree->tensor > 1), task->partition->hdr.comm, code, "%s",
              degree->why);
   return RENGA_SUCCESS;
@@ -106,13 +123,22 @@ static RengaErrorCode TakeDegreePlan(const DegreeTask *task, RengaPlan *made, De
   return RENGA_SUCCESS;
 }
 
+/* Others may have none. */
+static RengaErrorCode CreateOnAll(const DegreeTask *task, RengaPlan *plan)
+{
+  const RengaErrorCode code =
+      RengaErrorAgree(task->partition->hdr.comm, RengaPlanCreate(task->partition->hdr.owner, plan));
+  if (code && *plan) RengaPlanDestroy(plan);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TryDegreeLayout(const DegreeTask *task, int stages, int replicas,
                                       Degree *degree)
 {
   RengaQuiet quiet;
   RengaPlan made = NULL;
-  RengaCall(RengaErrorAgree(task->partition->hdr.comm,
-                            RengaPlanCreate(task->partition->hdr.owner, &made)));
+  RengaCall(CreateOnAll(task, &made));
   RengaQuietBegin_Private(&quiet);
   RengaErrorCode code = WeighDegreePlan(task, degree->tensor, stages, replicas, made);
   RengaQuietEnd_Private(&quiet);
@@ -122,7 +148,7 @@ static RengaErrorCode TryDegreeLayout(const DegreeTask *task, int stages, int re
   return RENGA_SUCCESS;
 }
 
-/* All numbers of stages that are powers of two, as far as wishes go. */
+/* All numbers of stages, as far as wishes go. */
 static RengaErrorCode TryDegree(const DegreeTask *task, int tensor, Degree *degree)
 {
   RengaPartition partition = task->partition;
@@ -130,8 +156,9 @@ static RengaErrorCode TryDegree(const DegreeTask *task, int tensor, Degree *degr
   const int64_t microbatches = (task->batch + task->microbatch - 1) / task->microbatch;
   const int64_t leaves = (microbatches + task->leaf - 1) / task->leaf;
   *degree = (Degree){.tensor = tensor, .least = HUGE_VAL};
-  snprintf(degree->why, sizeof degree->why, "no such layout has work for all ranks");
-  for (int stages = 1; stages <= groups && stages <= n_nodes; stages *= 2) {
+  snprintf(degree->why, sizeof degree->why, "no layout%s has work for all ranks",
+           partition->stages || partition->replicas ? " as is wanted" : "");
+  for (int stages = 1; stages <= groups && stages <= n_nodes; stages++) {
     const int replicas = groups / stages;
     if (groups % stages || replicas > leaves ||
         (partition->stages && partition->stages != stages) ||
@@ -150,8 +177,7 @@ static RengaErrorCode TryOneRank(const DegreeTask *task, Degree *degree)
   RengaPlanPrediction prediction;
   RengaQuiet quiet;
   *degree = (Degree){.tensor = 1, .least = HUGE_VAL};
-  RengaCall(
-      RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &degree->plan)));
+  RengaCall(CreateOnAll(task, &degree->plan));
   RengaQuietBegin_Private(&quiet);
   RengaErrorCode code =
       partition->ops->plan(partition, task->ranks, task->batch, task->microbatch, degree->plan);
@@ -238,7 +264,7 @@ static RengaErrorCode TryDegrees(const DegreeTask *task, DegreeChoice *choice)
 static RengaErrorCode TryWithoutOne(DegreeTask *task, DegreeChoice *choice)
 {
   const size_t used = strlen(choice->text);
-  if (task->partition->leaves) return RENGA_SUCCESS; /* of which a search takes one */
+  if (task->partition->leaves || task->sizes) return RENGA_SUCCESS; /* a search takes one of them */
   do {
     choice->text[used] = '\0';
     RengaCall(TryDegrees(task, choice));
@@ -251,13 +277,13 @@ static RengaErrorCode TryWithoutOne(DegreeTask *task, DegreeChoice *choice)
 /* What decides the bits of results is never chosen without a word. */
 static RengaErrorCode SaySize(const DegreeTask *task, RengaPlan plan)
 {
-  char sentence[160];
-  if (task->partition->microbatch) return RENGA_SUCCESS;
+  char sentence[200];
+  if (task->partition->microbatch && task->partition->leaf) return RENGA_SUCCESS;
   snprintf(sentence, sizeof sentence,
-           "micro-batches of %lld sample%s, on which the bits of results depend; -microbatch_size "
-           "%lld fixes it",
-           (long long)task->microbatch, task->microbatch == 1 ? "" : "s",
-           (long long)task->microbatch);
+           "micro-batches of %lld sample%s and leaves of %lld, on which the bits of results "
+           "depend; -microbatch_size %lld -reduction_leaf %lld fix them",
+           (long long)task->microbatch, task->microbatch == 1 ? "" : "s", (long long)task->leaf,
+           (long long)task->microbatch, (long long)task->leaf);
   RengaCall(RengaPlanAddReason(plan, RENGA_PLAN_CHOSEN, sentence));
   return RENGA_SUCCESS;
 }
@@ -289,34 +315,48 @@ static RengaErrorCode TryBesideOne(DegreeTask *task, DegreeChoice *choice)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RefuseDegrees(const DegreeTask *task, const char *why,
+static RengaErrorCode RefuseDegrees(const DegreeTask *task, const Degree *one,
                                     const DegreeChoice *choice)
 {
+  MPI_Comm comm = task->partition->hdr.comm;
   char bytes[32];
   RengaFormatBytes(choice->least, sizeof bytes, bytes);
-  RengaCheck(choice->smallest == 0, task->partition->hdr.comm, RENGA_ERR_MEMORY,
+  RengaCheck(choice->smallest == 0, comm, RENGA_ERR_MEMORY,
              "%s; of the plans with tensor ranks (-partition_tensor) the smallest has %d, and "
              "needs %s of a device",
-             why, choice->smallest, bytes);
-  RengaCheck(choice->smallest, task->partition->hdr.comm, RENGA_ERR_MEMORY, "%s", why);
-  return RENGA_SUCCESS;
+             one->why, choice->smallest, bytes);
+  RengaCheck(!task->partition->leaves && !task->sizes, comm, one->code,
+             "%s; plans with tensor ranks (-partition_tensor auto) were not looked at, for which "
+             "%s is not chosen: give %s",
+             one->why, task->sizes ? "a micro-batch of -partition_microbatch_sizes" : "a leaf",
+             task->sizes ? "-microbatch_size" : "-reduction_leaf");
+  RengaRaise(comm, one->code, "%s", one->why);
 }
 
 static RengaErrorCode ChooseDegree(DegreeTask *task, DegreeChoice *choice)
 {
   Degree one;
-  char why[DEGREE_TEXT];
   RengaCall(TryOneRank(task, &one));
-  snprintf(why, sizeof why, "%s", one.why);
   const bool fits = one.plan;
   TakeDegree(task, &one, choice);
   if (fits)
     RengaCall(TryBesideOne(task, choice));
   else
     RengaCall(TryWithoutOne(task, choice));
-  if (!choice->best.plan) RengaCall(RefuseDegrees(task, why, choice));
+  if (!choice->best.plan) RengaCall(RefuseDegrees(task, &one, choice));
   if (!fits) RengaCall(SaySize(task, choice->best.plan));
   RengaCall(RengaPlanAddReason(choice->best.plan, "tensor degrees", choice->text));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AreSizesGiven(RengaPartition partition, bool *given)
+{
+  const char *sizes, *type = partition->hdr.type_name;
+  *given = false;
+  if (strcmp(type, RENGA_PARTITION_AUTO) && strcmp(type, RENGA_PARTITION_EXACT))
+    return RENGA_SUCCESS;
+  RengaCall(RengaPartitionAutoGetMicrobatchSizes(partition, &sizes));
+  *given = !partition->microbatch && strcmp(sizes, "auto") && strcmp(sizes, "default");
   return RENGA_SUCCESS;
 }
 
@@ -333,6 +373,7 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
   int nodes;
   RengaCall(RengaGraphGetLanes_Private(partition->graph, &task.lanes, &nodes));
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task.memory));
+  RengaCall(AreSizesGiven(partition, &task.sizes));
   const RengaErrorCode code = ChooseDegree(&task, &choice);
   if (code && choice.best.plan) RengaPlanDestroy(&choice.best.plan);
   RengaCall(code);

@@ -29,9 +29,11 @@ static const RengaOptionRow rows[] = {
      "where replicas are given"},
     {"partition_replicas", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, replicas),
      NULL, 0, 1e6, "copies of each stage; 0: ranks / stages"},
-    {"partition_tensor", RENGA_OPTION_STRING, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+    {"partition_tensor", RENGA_OPTION_STRING, "0",
+     offsetof(struct _p_RengaPartition, tensor_text), NULL, 0, 0,
      "ranks that compute a replica of a stage together, each some of the lanes of -graph_lanes; "
-     "0: 1; auto, of types that search: 1, or more where that is faster or alone fits"},
+     "0: 1; auto, of types that search: 1, or more in even stages under the usual schedule, where "
+     "that is faster or alone fits"},
     {"partition_ranks", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, ranks), NULL, 0,
      1e6, "ranks to plan for; 0: those of this run"},
     {"partition_memory", RENGA_OPTION_BYTES, "0", offsetof(struct _p_RengaPartition, memory), NULL,
@@ -72,11 +74,9 @@ RengaErrorCode RengaPartitionRegisterPackage(void)
 /* A number, or a word. */
 static RengaErrorCode ReadTensorOption(RengaPartition partition)
 {
-  const char *text;
-  bool given = false;
+  const char *text = partition->tensor_text;
   char *end;
-  RengaCall(RengaOptionsGetString("partition_tensor", &text, &given));
-  if (!given) return RENGA_SUCCESS;
+  if (!text) return RENGA_SUCCESS;
   const long ranks = strtol(text, &end, 10);
   const bool chosen = strcmp(text, "auto") == 0;
   RengaCheck(chosen || (end != text && !*end && ranks >= 0 && ranks <= TENSOR_MOST),

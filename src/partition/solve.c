@@ -203,18 +203,18 @@ static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t bat
   return RENGA_SUCCESS;
 }
 
-/* What to do about a plan of chunks that does not fit: no search looks for another one. */
-static void AdviseChunks(RengaPartition partition, int64_t microbatch, size_t size, char text[])
+/* What to do about a plan that is settled and does not fit: no search looks for another one. */
+static void AdviseSettled(RengaPartition partition, int64_t microbatch, size_t size, char text[])
 {
+  const char *more = RengaPartitionTensorRanks_Private(partition) > 1
+                         ? "more ranks for -partition_tensor or -partition_stages"
+                         : "more -partition_stages";
   if (microbatch == 1)
-    snprintf(text, size,
-             "micro-batches of one sample are as small as can be: more "
-             "-partition_stages need less");
+    snprintf(text, size, "micro-batches of one sample are as small as can be: %s need less", more);
   else
-    snprintf(text, size,
-             "a smaller -microbatch_size than %lld%s or more -partition_stages need less",
+    snprintf(text, size, "a smaller -microbatch_size than %lld%s or %s need less",
              (long long)microbatch,
-             partition->microbatch ? "" : " (an eighth of the batch, as none is given)");
+             partition->microbatch ? "" : " (an eighth of the batch, as none is given)", more);
 }
 
 /* What the cuts take, and what their stages make again, as of a plan that is there already. */
@@ -236,8 +236,8 @@ static RengaErrorCode WeighSettled(RengaPartition partition, int ranks, int64_t 
 static RengaErrorCode PredictSettled(RengaPartition partition, int ranks, int64_t batch,
                                      int64_t microbatch, RengaPlan plan)
 {
-  char advice[128];
-  AdviseChunks(partition, microbatch, sizeof advice, advice);
+  char advice[160];
+  AdviseSettled(partition, microbatch, sizeof advice, advice);
   RengaCall(WeighSettled(partition, ranks, batch, microbatch, plan));
   RengaCall(RengaPartitionCheckMemory_Private(partition, "the plan", advice, plan));
   return RENGA_SUCCESS;

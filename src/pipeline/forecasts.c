@@ -194,8 +194,11 @@ static RengaErrorCode AskStage(Outline *outline, Forecasts forecasts, const Mess
   RengaPipelineMemory own;
   for (int t = 0; t < size; t++) {
     const RengaPlanPlace place = {.stage = stage, .tensor = t};
-    RengaCall(AskRank(outline, forecasts, of, &place, shares, &own, exchange));
-    if (t == 0 || own.forecast > memory->forecast) *memory = own;
+    RengaForecastExchange given;
+    RengaCall(AskRank(outline, forecasts, of, &place, shares, &own, exchange ? &given : NULL));
+    const bool most = t == 0 || own.forecast > memory->forecast;
+    if (most) *memory = own;
+    if (most && exchange) *exchange = given;
   }
   return RENGA_SUCCESS;
 }

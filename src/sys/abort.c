@@ -1,4 +1,5 @@
 /* The end of all ranks after an error. */
+#include "renga/private/quiet.h"
 #include "sys.h"
 #include <stdio.h>
 #include <stdlib.h>

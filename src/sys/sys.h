@@ -10,7 +10,6 @@ int RengaSysRank(void);       /* in MPI_COMM_WORLD; 0 without MPI */
 
 /* error.c */
 bool RengaSysHasMPI(void);                   /* MPI was started, and has not ended */
-bool RengaErrorIsReported(void);             /* by this rank, the error at hand */
 void RengaErrorSilence(RengaErrorCode code); /* the error at hand is reported by another rank */
 void RengaErrorShowTrace(bool show);         /* -error_trace */
 

@@ -11,6 +11,9 @@ typedef struct {
 void RengaQuietBegin_Private(RengaQuiet *quiet);
 void RengaQuietEnd_Private(const RengaQuiet *quiet);
 
+/* The error at hand is one that this rank tells, or would but for quiet; not of another rank. */
+bool RengaErrorIsReported(void);
+
 /* Errors that this rank has found so far: a program's function that returns a code, and found none
    by RengaRaise, has told nobody. */
 int64_t RengaErrorCount_Private(void);

@@ -17,8 +17,8 @@ static const RengaOptionRow rows[] = {
      "attention heads; 0: hidden / 128"},
     {"groups", RENGA_OPTION_INT64, "0", AT(groups), NULL, 0, 1e6,
      "heads of keys and values; 0: as many as of queries"},
-    {"intermediate", RENGA_OPTION_INT64, "11008", AT(intermediate), NULL, 1, 1e8,
-     "width inside a block"},
+    {"intermediate", RENGA_OPTION_INT64, "0", AT(intermediate), NULL, 0, 1e8,
+     "width inside a block; 0: 8/3 hidden, rounded up to a multiple of 256"},
     {"sequence", RENGA_OPTION_INT64, "2048", AT(sequence), NULL, 1, 1e8, "tokens per sample"},
     {"vocabulary", RENGA_OPTION_INT64, "32000", AT(vocabulary), NULL, 1, 1e9, "different tokens"},
     {"tied", RENGA_OPTION_INT64, "0", AT(tied), NULL, 0, 1,
@@ -203,6 +203,7 @@ static RengaErrorCode BuildLlama(RengaGraph graph, const void *settings)
   RengaValue tokens, labels, scores, loss;
   if (s->heads == 0) s->heads = s->hidden / 128 > 0 ? s->hidden / 128 : 1;
   if (s->groups == 0) s->groups = s->heads;
+  if (s->intermediate == 0) s->intermediate = (8 * s->hidden / 3 + 255) / 256 * 256;
   RengaCall(CheckLlama(s));
   RengaCall(RengaBlockIntegers(graph, "tokens", s->sequence, &tokens));
   RengaCall(RengaBlockIntegers(graph, "labels", s->sequence, &labels));

@@ -14,7 +14,7 @@ typedef struct {
   SearchChain *chain;
   int lanes, tensor, stages;
   int *parts;   /* [values] RengaPlanFindParts_Private */
-  int *reader;  /* [values] 1 + the lane that reads it first; 0: none does */
+  int *reader;  /* [values] the lane that reads it first, from 1 on; 0: none does */
   int *fullest; /* [stages] tensor rank with the most work in lanes */
 } LaneShares;
 
@@ -252,10 +252,11 @@ RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, Searc
   RengaCall(RengaSolutionSay_Private(
       answer, "tensor ranks",
       "%d of them compute each replica of a stage; in stage %d they take %s to give each other "
-      "what lanes have made, in %lld exchanges of a micro-batch with %s, and %s to compute, "
-      "%.3g %% of it in no lane and so on each of them; plans with tensor ranks are simulated, but "
-      "not searched, and no lower bound is known of them",
-      lanes->ranks, lanes->stage, seconds, (long long)lanes->count, bytes, work,
+      "what lanes have made, in %lld exchange%s of a micro-batch with %s, and %s to compute, "
+      "%.3g %% of it in no lane and so on each of them; their stages are not searched, and no "
+      "lower bound is known of them",
+      lanes->ranks, lanes->stage, seconds, (long long)lanes->count, lanes->count == 1 ? "" : "s",
+      bytes, work,
       lanes->work > 0 ? 100 * lanes->whole / lanes->work : 0));
   return RENGA_SUCCESS;
 }
