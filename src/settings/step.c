@@ -291,12 +291,12 @@ RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
    RENGA_ERR_ARGUMENT for another word.
 
-   Notes: plans are made so, and those that are loaded must be so. With RENGA_SHARDING_AUTO a search
-   shards the optimizer where nothing fits otherwise, or where memory is short and it is faster so,
-   and types that do not search shard nothing. Results do not depend on it. With gradients replicas
-   take micro-batches in turn, in all stages alike, and where no other number of buckets is given
-   there are 8; types that search refuse it. With parameters they ask each other for what they
-   read. Paper: Rajbhandari et al., ZeRO, 2020.
+   Notes: plans are made so, and those that are loaded must be so. With RENGA_SHARDING_AUTO a
+   search shards the optimizer, or gradients and parameters too, where nothing fits otherwise, or
+   where memory is short and it is faster so, and types that do not search shard nothing. Results
+   do not depend on it. With gradients replicas take micro-batches in turn, in all stages alike,
+   and where no other number of buckets is given there are 8; type rannc refuses it. With
+   parameters they ask each other for what they read. Paper: Rajbhandari et al., ZeRO, 2020.
 
    See also: RengaSettingsGetShard()
 @*/

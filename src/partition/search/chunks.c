@@ -127,6 +127,18 @@ static SearchDealt PaceAtBest(const SearchModel *model, const ChunkTrial *trial)
   return pace;
 }
 
+static bool IsTimeOver(const SearchTask *task)
+{
+  return task->until > 0 && MPI_Wtime() > task->until;
+}
+
+static double ActionsOf(const SearchTask *task, const ChunkTrial *trial)
+{
+  const int64_t size = task->size[trial->row];
+  const double stages = trial->across * trial->kind->chunks;
+  return (double)((task->batch + size - 1) / size) * 6 * stages;
+}
+
 /* Added where it promises enough, first by any cuts, then by its own, which are made where those
    of the kind before lie otherwise. */
 static RengaErrorCode ListChunkKind(const Solution *solution, const SearchModel *model,
@@ -138,6 +150,7 @@ static RengaErrorCode ListChunkKind(const Solution *solution, const SearchModel 
   SearchDealt pace = PaceAtBest(model, trial);
   if (EstimateChunks(model, &candidate, trial, &pace) >= most) return RENGA_SUCCESS;
   if (!MayFitChunks(model, &candidate, solution->task->memory, trial)) return RENGA_SUCCESS;
+  if (ActionsOf(solution->task, trial) > chunk_actions) return RENGA_SUCCESS;
   if (layout->chunks != trial->kind->chunks || layout->wave != trial->kind->wave)
     RengaCall(CutChunks(solution, model, trial, layout));
   pace = RengaSearchDealt_Private(model, layout);
@@ -169,7 +182,7 @@ static RengaErrorCode ListOfModel(const Solution *solution, const SearchModel *m
 {
   const int ranks = solution->task->ranks, wanted = solution->task->wanted.replicas;
   const int64_t leaves = (model->microbatches + model->leaf - 1) / model->leaf;
-  for (trial->across = 2; trial->across <= ranks; trial->across++) {
+  for (trial->across = 2; trial->across <= ranks && !IsTimeOver(solution->task); trial->across++) {
     const int most = ranks / trial->across;
     if (trial->across > CHUNK_ACROSS_ALL && ranks % trial->across) continue;
     trial->replicas = wanted ? wanted : most < leaves ? most : (int)leaves;
@@ -238,23 +251,11 @@ static RengaErrorCode DraftChunks(const Solution *solution, const ChunkTrial *tr
   return RENGA_SUCCESS;
 }
 
-/* made: false where the type has no lists of this shape. */
-static RengaErrorCode SimulateChunks(Solution *other, bool *made)
-{
-  RengaPlanPrediction prediction;
-  RengaQuiet quiet;
-  RengaQuietBegin_Private(&quiet);
-  const RengaErrorCode code = RengaSearchPredict_Private(other->task, &other->model, &other->layout,
-                                                         other->plan, &prediction);
-  RengaQuietEnd_Private(&quiet);
-  *made = code == RENGA_SUCCESS;
-  RengaCheck(*made || code == RENGA_ERR_PLAN, MPI_COMM_SELF, code,
-             "a step of several stages for each rank could not be simulated");
-  if (!*made) return RENGA_SUCCESS;
-  other->step = prediction.step;
-  other->pipeline = prediction.pipeline;
-  return RENGA_SUCCESS;
-}
+/* How far the trials have come. */
+typedef struct {
+  double seconds; /* of a step, that others must be below */
+  int simulated, forecasts;
+} ChunkProgress;
 
 static RengaErrorCode ForecastChunks(Solution *other)
 {
@@ -265,22 +266,51 @@ static RengaErrorCode ForecastChunks(Solution *other)
   return RENGA_SUCCESS;
 }
 
-/* The other becomes the best, if it is faster than seconds and fits; it is freed if not. */
+static RengaErrorCode JudgeChunks(const Solution *solution, const ChunkTrial *trial,
+                                  ChunkProgress *progress, Solution *other, bool *better)
+{
+  RengaPlanPrediction prediction;
+  RengaCall(DraftChunks(solution, trial, other));
+  RengaCall(RengaSearchPredict_Private(other->task, &other->model, &other->layout, other->plan,
+                                       &prediction));
+  progress->simulated++;
+  other->step = prediction.step;
+  other->pipeline = prediction.pipeline;
+  if (other->step >= progress->seconds) return RENGA_SUCCESS;
+  progress->forecasts++;
+  RengaCall(ForecastChunks(other));
+  *better = RengaSolutionFits_Private(other);
+  return RENGA_SUCCESS;
+}
+
+/* Where the type has no lists of this shape, or what runs it does not support it, the trial is none
+   and no error. */
+static RengaErrorCode JudgeQuietly(const Solution *solution, const ChunkTrial *trial,
+                                   ChunkProgress *progress, Solution *other, bool *better)
+{
+  char message[512];
+  RengaQuiet quiet;
+  *better = false;
+  RengaQuietBegin_Private(&quiet);
+  const RengaErrorCode code = JudgeChunks(solution, trial, progress, other, better);
+  RengaQuietEnd_Private(&quiet);
+  if (code == RENGA_ERR_PLAN || code == RENGA_ERR_SUPPORT) return RENGA_SUCCESS;
+  if (code) snprintf(message, sizeof message, "%s", RengaErrorGetMessage());
+  RengaCheck(!code, MPI_COMM_SELF, code, "%s", message);
+  return RENGA_SUCCESS;
+}
+
+/* What the trial makes becomes the best, if it is faster and fits. */
 static RengaErrorCode TryChunkTrial(const Solution *solution, const ChunkTrial *trial,
-                                    double seconds, int *forecasts, Solution *best)
+                                    ChunkProgress *progress, Solution *best)
 {
   Solution other = {.task = solution->task, .chain = solution->chain};
-  bool made = false, better = false;
-  RengaErrorCode code = DraftChunks(solution, trial, &other);
-  if (!code) code = SimulateChunks(&other, &made);
-  if (!code && made && other.step<seconds && * forecasts> 0) {
-    (*forecasts)--;
-    code = ForecastChunks(&other);
-    better = !code && RengaSolutionFits_Private(&other);
-  }
+  bool better = false;
+  const RengaErrorCode code = JudgeQuietly(solution, trial, progress, &other, &better);
   if (better) {
     RengaSolutionFree_Private(best);
     *best = other;
+    progress->seconds = other.step;
   } else {
     RengaSolutionFree_Private(&other);
   }
@@ -288,28 +318,20 @@ static RengaErrorCode TryChunkTrial(const Solution *solution, const ChunkTrial *
   return RENGA_SUCCESS;
 }
 
-static double ActionsOf(const SearchTask *task, const ChunkTrial *trial)
-{
-  const int64_t size = task->size[trial->row];
-  const double stages = trial->across * trial->kind->chunks;
-  return (double)((task->batch + size - 1) / size) * 6 * stages;
-}
-
 static RengaErrorCode TryChunkTrials(const Solution *solution, const ChunkTrials *trials,
-                                     int *tried, Solution *best)
+                                     int *simulated, Solution *best)
 {
+  ChunkProgress progress = {.seconds = (1 - chunk_gain) * solution->step};
   double left = chunk_actions;
-  int forecasts = CHUNK_FORECASTS;
-  for (int i = 0; i < trials->count; i++) {
+  for (int i = 0; i < trials->count && progress.forecasts < CHUNK_FORECASTS; i++) {
     const ChunkTrial *trial = &trials->row[i];
     const double actions = ActionsOf(solution->task, trial);
-    const double seconds = best->plan ? best->step : (1 - chunk_gain) * solution->step;
-    if (trial->estimate >= seconds) break;
+    if (trial->estimate >= progress.seconds || IsTimeOver(solution->task)) break;
     if (actions > left) continue;
     left -= actions;
-    (*tried)++;
-    RengaCall(TryChunkTrial(solution, trial, seconds, &forecasts, best));
+    RengaCall(TryChunkTrial(solution, trial, &progress, best));
   }
+  *simulated = progress.simulated;
   return RENGA_SUCCESS;
 }
 
@@ -323,12 +345,19 @@ static bool MayHaveChunks(const SearchTask *task)
          task->shards.least < RENGA_SHARD_GRADIENTS;
 }
 
+/* The step that was found; an estimate of one is not compared with those of trials. */
+static bool IsSimulated(const Solution *solution)
+{
+  return RengaSearchMaySimulate_Private(&solution->model, &solution->layout,
+                                        2 * (solution->layout.count - 1));
+}
+
 RengaErrorCode RengaSolutionChunk_Private(Solution *solution)
 {
   ChunkTrials trials = {0};
   Solution best = {0};
   SolutionChunks chunks = {.looked = true, .without = solution->step};
-  if (!MayHaveChunks(solution->task)) return RENGA_SUCCESS;
+  if (!MayHaveChunks(solution->task) || !IsSimulated(solution)) return RENGA_SUCCESS;
   RengaCall(ListTrials(solution, &trials));
   const RengaErrorCode code = TryChunkTrials(solution, &trials, &chunks.tried, &best);
   if (code) RengaSolutionFree_Private(&best);

@@ -93,6 +93,7 @@ static void LevelShares(const SearchModel *model, const SearchLayout *layout, do
   const int across = RengaSearchAcross_Private(layout);
   const double all = RengaSearchWork_Private(model);
   double sum = 0;
+  if (all <= 0) return;
   for (int first = 0; first < across; first++) {
     const double factor = fmin(2, sqrt(all / across / WorkOfRank(model, layout, first)));
     for (int c = 0; c < layout->chunks; c++) {

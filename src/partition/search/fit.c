@@ -126,7 +126,9 @@ RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits)
   const int ranks = solution->task->ranks;
   const bool all = solution->task->shards.most >= RENGA_SHARD_GRADIENTS;
   bool one_fits = true;
-  for (int replicas = 1; replicas <= ranks && (one_fits || all); replicas *= 2) {
+  for (int replicas = 1; replicas <= ranks && (one_fits || all); replicas++) {
+    const bool power = !(replicas & (replicas - 1));
+    if (!power && !(all && ranks % replicas == 0)) continue;
     SearchTask task = *solution->task;
     Solution one = {.task = &task, .chain = solution->chain};
     task.wanted.replicas = replicas;

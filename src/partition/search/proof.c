@@ -52,8 +52,8 @@ static const char *ShardsOfBound(const SearchTask *task, const Solution *solutio
   static const char *const words[] = {
       [RENGA_SHARD_NOTHING] = "",
       [RENGA_SHARD_OPTIMIZER] = "with a sharded optimizer, ",
-      [RENGA_SHARD_GRADIENTS] = "with sharded gradients and optimizer, ",
-      [RENGA_SHARD_PARAMETERS] = "with sharded parameters, gradients and optimizer, "};
+      [RENGA_SHARD_GRADIENTS] = "with sharded gradients and optimizer on equal replicas, ",
+      [RENGA_SHARD_PARAMETERS] = "with sharded parameters and all else on equal replicas, "};
   if (solution->folds_too)
     return "with or without a sharded optimizer, or, with equal replicas, sharded gradients or "
            "parameters, ";
@@ -70,10 +70,12 @@ static const char *ShardsLeftOut(const SearchTask *task, const Solution *solutio
                  "(-pipeline_shard), which are looked at where memory is short"
                : ", and plans of replicas that share the optimizer (-pipeline_shard "
                  "optimizer), which are looked at where memory is short";
+  if (task->folds && !solution->tried_folds && !solution->folds_too)
+    return ", and plans of replicas that share gradients or parameters (-pipeline_shard), which "
+           "are looked at where memory is short with a sharded optimizer, too";
   if (solution->tried_folds && !solution->folds_too)
     return ", and plans of replicas that share gradients or parameters (-pipeline_shard), of which "
-           "none "
-           "was found that is faster";
+           "none was found that is faster";
   return "";
 }
 
@@ -119,7 +121,8 @@ static void NameChunksLeft(const SolutionChunks *chunks, size_t size, char text[
              chunks->tried, kinds);
   else
     snprintf(text, size,
-             ", of which none of equal work under %s promised to fit and be more than 1 %% faster",
+             ", of which none of equal work under %s promised, as far as was looked, to fit and be "
+             "more than 1 %% faster",
              kinds);
 }
 
@@ -127,7 +130,7 @@ static void NameChunksLeft(const SolutionChunks *chunks, size_t size, char text[
 static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *answer)
 {
   const SearchTask *task = solution->task;
-  char chunks[224];
+  char chunks[256];
   int lanes, nodes;
   if (solution->bound <= 0 || task->ranks == 1) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetLanes_Private(task->graph, &lanes, &nodes));

@@ -84,7 +84,7 @@ struct SearchTask {
   SearchFinder rival[SEARCH_RIVALS_MOST]; /* of other types; the answer is not worse than theirs */
 };
 
-enum { SEARCH_TOPIC = 24, SEARCH_SENTENCE = 488 };
+enum { SEARCH_TOPIC = 24, SEARCH_SENTENCE = 680 };
 typedef struct {
   char topic[SEARCH_TOPIC], sentence[SEARCH_SENTENCE];
 } SearchReason;

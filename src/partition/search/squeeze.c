@@ -80,11 +80,13 @@ static bool BisectMemory(SearchModel *model, const SearchCandidate *candidate, i
   return true;
 }
 
-/* Powers of two are enough: more replicas take less only where they have fewer micro-batches. */
-static bool IsLooked(const SearchModel *model, const SearchCandidate *candidate)
+/* Powers of two are enough, as more replicas take less only where they have fewer micro-batches;
+   unless they share gradients. */
+static bool IsLooked(const SearchModel *model, const SearchCandidate *candidate, int ranks)
 {
   const int replicas = candidate->shape.replicas;
-  return model->replicas || !(replicas & (replicas - 1));
+  const bool shares = candidate->shape.shard >= RENGA_SHARD_GRADIENTS;
+  return model->replicas || !(replicas & (replicas - 1)) || (shares && ranks % replicas == 0);
 }
 
 static RengaErrorCode TakeSqueezed(SearchModel *model, const SearchCandidate *candidate, int most,
@@ -117,7 +119,7 @@ static RengaErrorCode SqueezeRow(const SearchTask *task, const SearchChain *chai
   for (int o = 0; o < model.n_candidates && model.count; o++) {
     const SearchCandidate *candidate = &model.candidate[o];
     const int most = MostSqueezedStages(&model, candidate, task->ranks);
-    if (!IsLooked(&model, candidate)) continue;
+    if (!IsLooked(&model, candidate, task->ranks)) continue;
     if (isinf(*allowed))
       *allowed = 2 * RengaSearchStageBytes_Private(&model, candidate, RENGA_SAVED_KEEP, 0,
                                                    model.count, model.count);

@@ -62,7 +62,8 @@ RengaErrorCode RengaSolutionTakeFolding_Private(Solution *solution, bool *fits, 
   const SearchTask *task = other->task;
   double least = solution->bound;
   solution->tried_folds = true;
-  if (!other_fits || (*fits && other->step >= solution->step)) {
+  const bool unknown = !task->machine; /* what they give each other takes */
+  if (!other_fits || (*fits && (unknown || other->step >= solution->step))) {
     RengaSolutionFree_Private(other);
     return RENGA_SUCCESS;
   }
