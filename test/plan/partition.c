@@ -210,7 +210,7 @@ static void CheckTensor(RengaComm comm, RengaGraph graph)
     RengaCallAbort(RengaPlanDestroy(&plan));
     RengaCallAbort(RengaPartitionSetTensor(partition, 3));
     TestError(RengaPartitionSolve(partition, &plan), RENGA_ERR_PLAN, "but there are 4");
-    TestError(RengaPartitionSetTensor(partition, -1), RENGA_ERR_ARGUMENT, "-1 tensor ranks");
+    TestError(RengaPartitionSetTensor(partition, -2), RENGA_ERR_ARGUMENT, "-2 tensor ranks");
     RengaCallAbort(RengaPartitionDestroy(&partition));
   }
 }
