@@ -10,7 +10,6 @@
 #include <math.h>
 
 enum { CHUNK_TRIALS = 12, CHUNK_FORECASTS = 4, CHUNK_MOST = 4, CHUNK_ACROSS_ALL = 32 };
-static const double chunk_gain = 0.01;       /* share of the step that makes them worth it */
 static const double chunk_actions = 1e6;     /* about, of all that are simulated */
 static const double chunk_saved_least = 0.8; /* share of what ranks save on the average */
 
@@ -144,7 +143,7 @@ static double ActionsOf(const SearchTask *task, const ChunkTrial *trial)
 static RengaErrorCode ListChunkKind(const Solution *solution, const SearchModel *model,
                                     SearchLayout *layout, ChunkTrial *trial, ChunkTrials *trials)
 {
-  const double most = (1 - chunk_gain) * solution->step;
+  const double most = (1 - solution->task->chunk_gain) * solution->step;
   const RengaStageShape shape = ShapeOfChunks(solution, trial);
   const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &shape);
   SearchDealt pace = PaceAtBest(model, trial);
@@ -321,7 +320,7 @@ static RengaErrorCode TryChunkTrial(const Solution *solution, const ChunkTrial *
 static RengaErrorCode TryChunkTrials(const Solution *solution, const ChunkTrials *trials,
                                      int *simulated, Solution *best)
 {
-  ChunkProgress progress = {.seconds = (1 - chunk_gain) * solution->step};
+  ChunkProgress progress = {.seconds = (1 - solution->task->chunk_gain) * solution->step};
   double left = chunk_actions;
   for (int i = 0; i < trials->count && progress.forecasts < CHUNK_FORECASTS; i++) {
     const ChunkTrial *trial = &trials->row[i];
@@ -339,7 +338,7 @@ static RengaErrorCode TryChunkTrials(const Solution *solution, const ChunkTrials
    user gives that of the plan. */
 static bool MayHaveChunks(const SearchTask *task)
 {
-  return task->may_chunk && task->lanes.ranks <= 1 && task->any_schedule && !task->given &&
+  return task->chunk_gain > 0 && task->lanes.ranks <= 1 && task->any_schedule && !task->given &&
          !task->finder.find && task->ranks > 1 && !task->wanted.stages &&
          (!task->fixes_saved || task->saved == RENGA_SAVED_KEEP) &&
          task->shards.least < RENGA_SHARD_GRADIENTS;

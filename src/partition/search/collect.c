@@ -267,6 +267,10 @@ static void TakeShards(RengaSettings settings, bool outside, SearchShards *shard
 }
 
 /* Of the settings all that decides memory and time. */
+/* What a step must be less for several stages for each rank; of measured costs, with which
+   predictions are a few percent off, differently for different kinds of plans. */
+static const double chunk_gain = 0.01, chunk_gain_measured = 0.05;
+
 static RengaErrorCode TakeTaskSettings(RengaPartition partition, SearchTask *task)
 {
   RengaOptimizer optimizer;
@@ -290,7 +294,7 @@ static RengaErrorCode TakeTaskSettings(RengaPartition partition, SearchTask *tas
   task->schedule = RengaSearchScheduleNamed_Private(schedule, eager);
   task->any_schedule = !schedule;
   RengaCall(RengaSettingsGetChunks(settings, &chunks));
-  task->may_chunk = !chunks;
+  task->chunk_gain = chunks ? 0 : chunk_gain;
   RengaCall(RengaSearchMayFold_Private(task, settings, &task->folds));
   return RENGA_SUCCESS;
 }
@@ -337,6 +341,8 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   RengaCall(FindTaskRates(partition, collected, task));
   RengaCall(RengaProfileGetMachine(collected->from.profile, &task->machine));
   RengaCall(TakeTaskSettings(partition, task));
+  if (task->chunk_gain > 0 && IsMeasured(collected->from.profile))
+    task->chunk_gain = chunk_gain_measured;
   RengaCall(FindWhoMoves(partition, collected->from.profile, task));
   RengaCall(RengaPartitionListShort_Private(partition, batch, &task->run.n_short,
                                             &collected->short_batch));

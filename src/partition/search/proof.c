@@ -109,7 +109,7 @@ static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solut
 }
 
 /* How far plans of several stages for each rank were looked at. */
-static void NameChunksLeft(const SolutionChunks *chunks, size_t size, char text[])
+static void NameChunksLeft(const SolutionChunks *chunks, double gain, size_t size, char text[])
 {
   static const char kinds[] = SOLUTION_CHUNK_KINDS;
   if (!chunks->looked)
@@ -117,13 +117,13 @@ static void NameChunksLeft(const SolutionChunks *chunks, size_t size, char text[
   else if (chunks->tried)
     snprintf(text, size,
              ", of which %d of equal work under %s were simulated: none that was found to fit is "
-             "more than 1 %% faster",
-             chunks->tried, kinds);
+             "more than %g %% faster",
+             chunks->tried, kinds, 100 * gain);
   else
     snprintf(text, size,
              ", of which none of equal work under %s promised, as far as was looked, to fit and be "
-             "more than 1 %% faster",
-             kinds);
+             "more than %g %% faster",
+             kinds, 100 * gain);
 }
 
 /* What is known and not in the space of the bound, so that a plan of it may be faster. */
@@ -134,7 +134,7 @@ static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *ans
   int lanes, nodes;
   if (solution->bound <= 0 || task->ranks == 1) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetLanes_Private(task->graph, &lanes, &nodes));
-  NameChunksLeft(&solution->chunks, sizeof chunks, chunks);
+  NameChunksLeft(&solution->chunks, task->chunk_gain, sizeof chunks, chunks);
   RengaCall(RengaSolutionSay_Private(
       answer, "left out", "plans of several stages per rank%s%s%s", chunks,
       nodes > 0 ? ", plans of several tensor ranks for each replica (-partition_tensor)" : "",

@@ -61,7 +61,8 @@ struct SearchTask {
   bool exact;
   SearchSchedule schedule; /* of the first plans */
   bool any_schedule;       /* another one is taken where it is faster */
-  bool may_chunk;          /* and ranks may have several stages, of which nobody said a number */
+  double chunk_gain; /* share of a step that several stages for each rank must save; 0: a number of
+                        them was given */
   bool whole;              /* of these only one with whole backwards */
   bool halves_only;        /* no other than one with backwards in two parts beats what is known */
   bool thorough;           /* all layouts are looked at, as far as time goes */
