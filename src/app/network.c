@@ -138,7 +138,7 @@ RengaErrorCode AppLoadTrained(RengaComm comm, RengaGraph *graph)
   return RENGA_SUCCESS;
 }
 
-/* Several stages per rank are asked for: types that search do not make such plans. */
+/* Several stages per rank are asked for: types that search choose one by themselves. */
 RengaErrorCode AppHasChunks(RengaComm comm, bool *several)
 {
   int64_t chunks = 0;

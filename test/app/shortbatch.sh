@@ -29,4 +29,9 @@ accepts 2 train -graph $mlp -data synthetic -data_samples 5 -batch_size 8 -steps
 says "a batch of 8 samples is larger than the data set, of which 5 are for training: each step takes these, and is an epoch"
 accepts 2 train -graph $mlp -data synthetic -data_samples 8 -batch_size 8 -steps 1 -progress none
 ! grep -q "larger than the data set" out || fail "a batch that is the data set is called larger"
+# Where sizes of micro-batches are chosen, what would do is that of the smallest.
+small="plan -graph gpt:layers=2,hidden=20,heads=5,sequence=8,vocabulary=61 -machine_file laptop -partition_ranks 4 -batch_size 8 -partition_memory"
+refuses 1 "in micro-batches of 1 sample: " $small 20000
+enough=$(sed -n 's/.*: \([0-9.]*\) \([KMG]\)iB per device would do.*/\1\2/p' out | head -1)
+accepts 1 $small "$enough"
 finish

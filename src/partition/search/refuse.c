@@ -51,7 +51,8 @@ static RengaErrorCode EstimateDevices(const SearchTask *task, const SearchChain 
                                       int *devices)
 {
   SearchModel model = {0};
-  RengaCall(RengaSearchModelOf_Private(task, chain, task->n_sizes - 1, false, &model));
+  RengaCall(RengaSearchModelOf_Private(task, chain, RengaSearchSmallestRow_Private(task), false,
+                                       &model));
   *devices = RengaSearchDevicesNeeded_Private(&model);
   if (*devices <= task->ranks) *devices = task->ranks + 1;
   RengaSearchModelFree_Private(&model);
@@ -155,7 +156,7 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTas
                                          const SearchChain *chain)
 {
   char bound[32], memory[96], devices[96];
-  const int64_t size = task->size[task->n_sizes - 1];
+  const int64_t size = task->size[RengaSearchSmallestRow_Private(task)];
   double enough = 0;
   int needed = 0;
   if (task->memory <= 0) RengaCall(RefuseLayout(task, chain));

@@ -136,17 +136,24 @@ static RengaErrorCode SqueezeRow(const SearchTask *task, const SearchChain *chai
   return RENGA_SUCCESS;
 }
 
-/* The smallest micro-batches come last. */
+int RengaSearchSmallestRow_Private(const SearchTask *task)
+{
+  int smallest = 0;
+  for (int row = 1; row < task->n_sizes; row++)
+    if (task->size[row] < task->size[smallest]) smallest = row;
+  return smallest;
+}
+
 RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchChain *chain,
                                           int devices, SearchLayout *layout, double *allowed)
 {
   SearchTask wide = *task;
-  const int last = task->n_sizes - 1;
+  const int64_t smallest = task->size[RengaSearchSmallestRow_Private(task)];
   wide.ranks = devices;
   *layout = (SearchLayout){0};
   *allowed = HUGE_VAL;
-  for (int row = 0; row <= last; row++)
-    if (task->size[row] == task->size[last])
+  for (int row = 0; row < task->n_sizes; row++)
+    if (task->size[row] == smallest)
       RengaCall(SqueezeRow(&wide, chain, row, layout, allowed));
   return RENGA_SUCCESS;
 }
