@@ -1,26 +1,15 @@
 /* TEST ranks: 1 */
 /* What a plan with tensor ranks takes, against numbers by hand: of the rank with most lanes its
    nodes and those in no lane, exchanges by latency and bytes, its own parts of parameters. */
-#include "../check.h"
-#include "renga/private/graph.h"
-#include "rengacomm.h"
-#include "rengapartition.h"
+#include "setting.h"
 #include <math.h>
 #include <string.h>
 
 enum { BATCH = 24, MICROBATCH = 3, MICROBATCHES = 8, ELEMENTS = 492 };
 static const double latency = 1e-5, bandwidth = 1e9, far_latency = 1e-3, far_bandwidth = 1e8;
 
-typedef struct {
-  RengaComm comm;
-  RengaMachine machine;
-  RengaProfile profile;
-  RengaGraph graph;
-  RengaPartition partition;
-} Setting;
-
-/* Nodes of two devices. */
-static RengaErrorCode MakeMachine(Setting *own)
+/* Two chains, 8-16-8 and 8-16-4, on nodes of two devices. */
+static RengaErrorCode Begin(Setting *own, int lanes, int tensor, int stages)
 {
   const RengaMachineDevice device = {.name = "device",
                                      .memory = (int64_t)1 << 30,
@@ -34,42 +23,11 @@ static RengaErrorCode MakeMachine(Setting *own)
   const RengaMachineLevel levels[] = {
       {.name = "node", .devices = 2, .latency = latency, .bandwidth = bandwidth},
       {.name = "cluster", .devices = 64, .latency = far_latency, .bandwidth = far_bandwidth}};
-  RengaCall(RengaMachineCreate(own->comm, &own->machine));
-  RengaCall(RengaMachineSetDevice(own->machine, &device));
-  RengaCall(RengaMachineSetLevels(own->machine, 2, levels));
-  return RENGA_SUCCESS;
-}
-
-/* Two chains: 8-16-8 and 8-16-4. */
-static RengaErrorCode Begin(Setting *own, int lanes, int tensor, int stages)
-{
-  RengaCall(RengaCommCreate(MPI_COMM_SELF, &own->comm));
-  RengaCall(MakeMachine(own));
-  RengaCall(RengaGraphCreate(own->comm, &own->graph));
-  RengaCall(RengaGraphLoad(own->graph, "mlp:sizes=8-16-8-16-4"));
-  RengaCall(RengaGraphSetLanes_Private(own->graph, lanes));
-  RengaCall(RengaGraphSetUp(own->graph));
-  RengaCall(RengaProfileCreate(own->comm, &own->profile));
-  RengaCall(RengaProfileSetMachine(own->profile, own->machine));
-  RengaCall(RengaProfileSetType(own->profile, RENGA_PROFILE_ANALYTIC));
-  RengaCall(RengaPartitionCreate(own->comm, &own->partition));
-  RengaCall(RengaPartitionSetGraph(own->partition, own->graph));
-  RengaCall(RengaPartitionSetMachine(own->partition, own->machine));
-  RengaCall(RengaPartitionSetProfile(own->partition, own->profile));
+  RengaCall(BeginSetting(own, &device, levels, "mlp:sizes=8-16-8-16-4", lanes));
   RengaCall(RengaPartitionSetBatch(own->partition, BATCH, MICROBATCH));
   RengaCall(RengaPartitionSetTensor(own->partition, tensor));
   RengaCall(RengaPartitionSetStages(own->partition, stages));
   RengaCall(RengaPartitionSetRanks(own->partition, stages * tensor));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode End(Setting *own)
-{
-  RengaCall(RengaPartitionDestroy(&own->partition));
-  RengaCall(RengaProfileDestroy(&own->profile));
-  RengaCall(RengaGraphDestroy(&own->graph));
-  RengaCall(RengaMachineDestroy(&own->machine));
-  RengaCall(RengaCommDestroy(&own->comm));
   return RENGA_SUCCESS;
 }
 
@@ -131,7 +89,7 @@ static RengaErrorCode CheckOneStage(int lanes, int first, int end, int units)
   Expect(IsClose(prediction.update, update));
   Expect(prediction.reduce == 0 && prediction.bound == 0 && fabs(prediction.bubble) < 1e-9);
   RengaCall(RengaPlanDestroy(&plan));
-  RengaCall(End(&own));
+  RengaCall(EndSetting(&own));
   return RENGA_SUCCESS;
 }
 
@@ -153,7 +111,7 @@ static RengaErrorCode CheckLevels(void)
     Expect(IsClose(forward[i],
                    2 * (i ? far_latency : latency) + bytes / (i ? far_bandwidth : bandwidth)));
     RengaCall(RengaPlanDestroy(&plan));
-    RengaCall(End(&own));
+    RengaCall(EndSetting(&own));
   }
   return RENGA_SUCCESS;
 }
@@ -175,7 +133,7 @@ static RengaErrorCode CheckTwoStages(void)
   }
   Expect(prediction.pipeline >= MICROBATCHES * work + 2 * far_latency);
   RengaCall(RengaPlanDestroy(&plan));
-  RengaCall(End(&own));
+  RengaCall(EndSetting(&own));
   return RENGA_SUCCESS;
 }
 
@@ -195,7 +153,7 @@ static RengaErrorCode Choose(const char *type, int tensor, double link, int64_t 
   RengaCall(RengaPartitionSetRanks(own.partition, 2));
   RengaCall(RengaPartitionSetMemory(own.partition, memory));
   const RengaErrorCode code = RengaPartitionSolve(own.partition, plan);
-  RengaCall(End(&own));
+  RengaCall(EndSetting(&own));
   return code;
 }
 

@@ -2,7 +2,7 @@
 partition_tests = %D%/brute %D%/bruteshard %D%/spread %D%/dnnpartitioning %D%/piper %D%/pipedream %D%/keep %D%/tensor %D%/lanes %D%/width
 check_PROGRAMS += $(partition_tests)
 TESTS += $(partition_tests)
-noinst_HEADERS += %D%/graphs.h %D%/cutstest.h
+noinst_HEADERS += %D%/graphs.h %D%/cutstest.h %D%/setting.h
 %C%_dnnpartitioning_SOURCES = %D%/dnnpartitioning.c %D%/graphs.c
 %C%_dnnpartitioning_LDADD = $(LDADD) $(JSON_C_LIBS)
 %C%_piper_SOURCES = %D%/piper.c %D%/graphs.c

@@ -3,21 +3,11 @@
    share of the parameters alone the choice is Megatron's: columns, heads, rows. Repeated layers are
    looked at once, and cost as if all were; one rank costs what the profile says; what cannot be is
    refused. */
-#include "../check.h"
-#include "rengapartition.h"
-#include "rengacomm.h"
+#include "setting.h"
 #include <math.h>
 
-typedef struct {
-  RengaComm comm;
-  RengaMachine machine;
-  RengaProfile profile;
-  RengaGraph graph;
-  RengaPartition partition;
-} Setting;
-
 /* About nodes of 8 H100. */
-static RengaErrorCode MakeMachine(Setting *own, int64_t memory, double passes)
+static RengaErrorCode Begin(Setting *own, const char *network, int64_t memory, double passes)
 {
   const RengaMachineDevice device = {.name = "about-h100",
                                      .memory = memory,
@@ -32,36 +22,7 @@ static RengaErrorCode MakeMachine(Setting *own, int64_t memory, double passes)
   const RengaMachineLevel levels[] = {
       {.name = "node", .devices = 8, .latency = 1e-5, .bandwidth = 300e9},
       {.name = "cluster", .devices = 64, .latency = 1e-5, .bandwidth = 40e9}};
-  RengaCall(RengaMachineCreate(own->comm, &own->machine));
-  RengaCall(RengaMachineSetDevice(own->machine, &device));
-  RengaCall(RengaMachineSetLevels(own->machine, 2, levels));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Begin(Setting *own, const char *network, int64_t memory, double passes)
-{
-  RengaCall(RengaCommCreate(MPI_COMM_SELF, &own->comm));
-  RengaCall(MakeMachine(own, memory, passes));
-  RengaCall(RengaGraphCreate(own->comm, &own->graph));
-  RengaCall(RengaGraphLoad(own->graph, network));
-  RengaCall(RengaGraphSetUp(own->graph));
-  RengaCall(RengaProfileCreate(own->comm, &own->profile));
-  RengaCall(RengaProfileSetMachine(own->profile, own->machine));
-  RengaCall(RengaProfileSetType(own->profile, RENGA_PROFILE_ANALYTIC));
-  RengaCall(RengaPartitionCreate(own->comm, &own->partition));
-  RengaCall(RengaPartitionSetGraph(own->partition, own->graph));
-  RengaCall(RengaPartitionSetMachine(own->partition, own->machine));
-  RengaCall(RengaPartitionSetProfile(own->partition, own->profile));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode End(Setting *own)
-{
-  RengaCall(RengaPartitionDestroy(&own->partition));
-  RengaCall(RengaProfileDestroy(&own->profile));
-  RengaCall(RengaGraphDestroy(&own->graph));
-  RengaCall(RengaMachineDestroy(&own->machine));
-  RengaCall(RengaCommDestroy(&own->comm));
+  RengaCall(BeginSetting(own, &device, levels, network, 1));
   return RENGA_SUCCESS;
 }
 
@@ -86,7 +47,7 @@ static RengaErrorCode Predict(const char *network, int64_t memory, int tensor,
   Expect(topic && !strcmp(topic, "tensor"));
   if (reason) strcpy(reason, sentence);
   RengaCall(RengaPlanDestroy(&plan));
-  RengaCall(End(&own));
+  RengaCall(EndSetting(&own));
   return RENGA_SUCCESS;
 }
 
@@ -149,7 +110,7 @@ static RengaErrorCode TestOneRank(void)
       attention += costs[n].forward;
   }
   RengaFree(&costs);
-  RengaCall(End(&own));
+  RengaCall(EndSetting(&own));
   RengaCall(Predict(network, (int64_t)1 << 40, 1, RENGA_TENSOR_RECOMPUTE_NONE, &none, NULL));
   RengaCall(
       Predict(network, (int64_t)1 << 40, 1, RENGA_TENSOR_RECOMPUTE_SELECTIVE, &selective, NULL));
@@ -245,13 +206,13 @@ static RengaErrorCode TestLayouts(void)
   bad.batch = 0;
   RengaCall(ExpectRefusal(&own, bad, RENGA_ERR_ARGUMENT, "a batch of 0"));
   RengaCall(TestOddLayouts(&own, &layout));
-  RengaCall(End(&own));
+  RengaCall(EndSetting(&own));
   RengaCall(Begin(&own, "gpt:layers=4,hidden=256,heads=4,sequence=128,vocabulary=1000",
                   (int64_t)2 << 20, 0));
   RengaCall(ExpectRefusal(&own, layout, RENGA_ERR_PLAN, "fits: the nearest takes"));
   RengaCall(RengaPartitionSetMemory(own.partition, 1 << 20));
   RengaCall(ExpectRefusal(&own, layout, RENGA_ERR_PLAN, "of a device's 1.00 MiB"));
-  RengaCall(End(&own));
+  RengaCall(EndSetting(&own));
   return RENGA_SUCCESS;
 }
 
