@@ -40,6 +40,7 @@ static const char *const options[] = {"data_shuffle",
                                       "graph_trained",
                                       "graph_frozen",
                                       "graph_lanes",
+                                      "partition_split",
                                       "precision",
                                       "precision_keep"};
 enum { OPTIONS = sizeof options / sizeof options[0], FOUND = 7, VALUE = 512 };
@@ -223,19 +224,21 @@ static RengaErrorCode ChoicesHold(RengaCheckpoint checkpoint, bool *hold)
 /* What was chosen for the user stays: it decides the bits. */
 RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
 {
-  static const char *const chosen[] = {"graph_lanes", "microbatch_size", "reduction_leaf"};
+  static const char *const chosen[] = {"graph_lanes", "partition_split", "microbatch_size",
+                                       "reduction_leaf"};
+  enum { OF_LANES = 2 };
   int64_t step;
   bool found, hold = false;
   RengaCall(RengaCheckpointPeek(checkpoint, &found, &step));
   if (found) RengaCall(ChoicesHold(checkpoint, &hold));
   /* Lanes go with any batch. */
-  const size_t count = !found ? 0 : hold ? sizeof chosen / sizeof chosen[0] : 1;
+  const size_t count = !found ? 0 : hold ? sizeof chosen / sizeof chosen[0] : OF_LANES;
   for (size_t i = 0; i < count; i++) {
     const char *was, *value;
     bool given;
     RengaCall(RengaOptionsGetString(chosen[i], &value, &given));
     RengaCall(RengaCheckpointGetAttribute(checkpoint, chosen[i], &was));
-    if (was && !given) RengaCall(RengaOptionsSetValue(chosen[i], was));
+    if (was && !given && strcmp(was, "none") != 0) RengaCall(RengaOptionsSetValue(chosen[i], was));
   }
   return RENGA_SUCCESS;
 }

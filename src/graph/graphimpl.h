@@ -4,7 +4,7 @@
 #include "renga/private/object.h"
 
 typedef struct {
-  char *graph, *view, *frozen, *trained, *dimension, *batch_inputs, *precision, *keep;
+  char *graph, *view, *frozen, *trained, *dimension, *batch_inputs, *precision, *keep, *split;
   int64_t whole_batch; /* samples; 0: the batch is cut into micro-batches */
   int64_t lanes;       /* that the network is computed in; 0, 1: it is not split */
 } RengaGraphOptions;

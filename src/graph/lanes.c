@@ -59,9 +59,10 @@ static RengaErrorCode TakeLaneWay(const LaneChain *chain, int at, int tensor,
   const RengaGraphNode *node = RengaGraphEntryNode(chain->pass->graph, at);
   RengaSplitWays ways = {0};
   RengaOpCall call;
+  *taken = (RengaSplitWay){.units = 0};
+  if (!RengaLaneAllows(chain->pass->wish[at], sums)) return RENGA_SUCCESS;
   RengaErrorCode code = RengaGraphMakeCall(chain->pass->graph, node, RENGA_OP_SOME_BATCH, &call);
   if (!code) code = RengaSplitWaysGet(&call, &ways);
-  *taken = (RengaSplitWay){.units = 0};
   for (int w = 0; w < ways.count && !code && !taken->in; w++) {
     RengaSplitWay *way = &ways.way[w];
     const RengaSplit *own = &way->in[tensor];
@@ -272,7 +273,7 @@ static RengaErrorCode FindChains(RengaLanes *pass)
 RengaErrorCode RengaGraphSplitLanes(RengaGraph graph)
 {
   RengaLanes pass = {.graph = graph, .lanes = (int)graph->options.lanes};
-  if (pass.lanes < 2) return RENGA_SUCCESS;
+  if (pass.lanes < 2 && !graph->options.split) return RENGA_SUCCESS;
   RengaCall(RengaGraphSortNodes(graph));
   RengaCall(RengaGraphSetKeys(graph)); /* the lanes of a node have its own */
   RengaCall(RengaGraphMarkWide(graph));
@@ -281,7 +282,10 @@ RengaErrorCode RengaGraphSplitLanes(RengaGraph graph)
   RengaCall(RengaGraphScratch(graph, pass.n_nodes, &pass.node));
   RengaCall(RengaGraphScratch(graph, pass.n_values, &pass.state));
   for (int v = 0; v < pass.n_values; v++) pass.state[v] = (RengaSplit){RENGA_SPLIT_WHOLE, 0, 1, 1};
+  RengaCall(RengaGraphReadLaneWishes(&pass));
+  if (pass.lanes < 2) return RengaGraphCheckLaneWishes(&pass);
   RengaErrorCode code = FindChains(&pass);
+  if (!code) code = RengaGraphCheckLaneWishes(&pass);
   if (!code) code = RengaGraphMakeLanes(&pass);
   for (int i = 0; i < pass.n_nodes; i++) RengaFree(&pass.node[i].way.in);
   RengaCall(code);

@@ -1,4 +1,5 @@
-/* Lanes: which nodes are computed in lanes (lanes.c), and the nodes that do so (lanenodes.c). */
+/* Lanes: which nodes are computed in lanes (lanes.c), by wish (lanewish.c) too, and the nodes that
+   do so (lanenodes.c). */
 #pragma once
 #include "graphimpl.h"
 #include "renga/private/split.h"
@@ -8,11 +9,24 @@ typedef struct {
   bool chosen, sums; /* sums: what lanes make is added up */
 } RengaLaneNode;
 
+/* What -partition_split says of a node: not in lanes, in lanes, as a product by columns or rows. */
+typedef enum {
+  RENGA_LANE_FREE,
+  RENGA_LANE_WHOLE,
+  RENGA_LANE_ANYHOW,
+  RENGA_LANE_COLUMNS,
+  RENGA_LANE_ROWS
+} RengaLaneWish;
+
 typedef struct {
   RengaGraph graph;
   int lanes, n_nodes, n_values; /* as they were before lanes */
   RengaLaneNode *node;          /* [n_nodes] */
+  RengaLaneWish *wish;          /* [n_nodes] */
   RengaSplit *state;            /* [n_values] how lanes have it */
 } RengaLanes;
 
 RengaErrorCode RengaGraphMakeLanes(RengaLanes *pass);
+RengaErrorCode RengaGraphReadLaneWishes(RengaLanes *pass);
+RengaErrorCode RengaGraphCheckLaneWishes(const RengaLanes *pass);
+bool RengaLaneAllows(RengaLaneWish wish, bool sums);

@@ -23,6 +23,9 @@ static const RengaOptionRow rows[] = {
     {"graph_lanes", RENGA_OPTION_INT64, "1", AT(lanes), NULL, 1, 1024,
      "lanes that hidden columns and heads are dealt out to, whose sums are added in fixed order: "
      "decides bits"},
+    {"partition_split", RENGA_OPTION_STRING, NULL, AT(split), NULL, 0, 0,
+     "how lanes have nodes: PATTERN:HOW,... where HOW is whole, lanes, columns or rows; the first "
+     "pattern of the shell that fits a node decides"},
     {"graph_batch_inputs", RENGA_OPTION_STRING, NULL, AT(batch_inputs), NULL, 0, 0,
      "the inputs of a file that hold samples, and which dimension counts them: "
      "NAME[:dimension],..."},

@@ -64,15 +64,17 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    . -graph_view KIND:FILE - show the result
    . -graph_frozen PATTERNS - parameters that are not trained
    . -graph_lanes L - the network is computed in L lanes, the same on any layout
+   . -partition_split PATTERN:HOW,... - nodes that lanes have in a certain manner: whole, lanes (in
+     some manner), columns, rows
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
    . -precision fp32|bf16|fp16|tf32 - the types that tensors are kept in
    . -precision_keep PATTERNS - nodes whose tensors and parameters stay float32
 
    Errors: RENGA_ERR_GRAPH where there is neither an output nor a loss, no node makes the loss,
    or a node mixes the samples of the batch; RENGA_ERR_SUPPORT for losses of samples that the
-   network does not have; RENGA_ERR_OPTION for more lanes than a node has heads or columns, or a
-   pattern that fits nothing; RENGA_ERR_FILE_OPEN where -graph_view names a file that cannot be
-   written.
+   network does not have; RENGA_ERR_OPTION for more lanes than a node has heads or columns, a
+   pattern that fits nothing, or nodes that lanes cannot have as asked; RENGA_ERR_FILE_OPEN where
+   -graph_view names a file that cannot be written.
 
    Notes: nodes and values that neither the loss nor an output needs are removed, duplicates are
    made one, patterns are fused, means over the batch become sums divided by a BatchSum. Values are

@@ -81,6 +81,26 @@ lacks "graph_lanes   "
 accepts 1 train -graph "$heads" $small -checkpoint_dir other -resume -graph_lanes 2
 says "graph_lanes              was 3, is 2"
 
+# -partition_split: what it names is whole, or is in lanes as asked; kept by -resume.
+accepts 1 train -graph "$heads" $small -graph_lanes 3 -partition_split 'blocks.0.*:whole,blocks.*.qkv:columns,blocks.*.out:rows' \
+  -graph_view ascii -steps 12 -checkpoint_dir split
+says "3, of 14 nodes of the network, 2 of them summed"
+accepts 2 train -graph "$heads" $small -checkpoint_dir split -resume -graph_view ascii -partition_stages 2
+says "3, of 14 nodes of the network, 2 of them summed"
+split=$(grep "parameter digest 0x" out)
+accepts 1 train -graph "$heads" $small -graph_lanes 3 -partition_split 'blocks.0.*:whole'
+says "$split"
+accepts 1 train -graph "$heads" $small
+whole=$(grep "parameter digest 0x" out)
+accepts 1 train -graph "$heads" $small -partition_split '*:whole'
+says "$whole"
+refuses 2 'node "blocks.0.qkv" (Linear) cannot be computed in lanes so (rows)' train -graph "$heads" $small -graph_lanes 3 \
+  -partition_split 'blocks.?.qkv:rows'
+refuses 1 'node "blocks.0.qkv" is to be computed in lanes (columns), but the network has one: give -graph_lanes 2 or more' \
+  train -graph "$heads" $small -partition_split 'blocks.?.qkv:columns'
+refuses 1 '"blocks.7.*" fits no node of the network' train -graph "$heads" $small -graph_lanes 3 -partition_split 'blocks.7.*:whole'
+refuses 1 '"blocks.0.qkv:heads" is no PATTERN:HOW' train -graph "$heads" $small -graph_lanes 3 -partition_split blocks.0.qkv:heads
+
 refuses 2 "at most -graph_lanes 5 fits it" train -graph "$heads" $small -graph_lanes 6
 refuses 1 "-graph_lanes 0: must be from 1 to 1024" train -graph "$heads" $small -graph_lanes 0
 refuses 1 "-graph_lanes some: not a whole number" train -graph "$heads" $small -graph_lanes some
