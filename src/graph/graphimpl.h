@@ -29,6 +29,11 @@ struct _p_RengaGraph {
   RengaStateUpdate *update;
   int64_t file_batch;
   int in_lanes, lane_sums; /* nodes that lanes compute, and those of them whose terms are added */
+  struct {
+    int chains;
+    int64_t units; /* heads or columns of the first of them */
+    char name[128];
+  } few; /* chains that stay whole, as lanes are more than their units */
   /* which patterns have fitted a name, by bit */
   uint64_t fitted_trained, fitted_frozen, fitted_keep;
   int64_t place;    /* of nodes added now; -1: the end */

@@ -186,15 +186,16 @@ static int CountColumns(const LaneChain *chain)
   return count;
 }
 
-static RengaErrorCode CheckUnits(const LaneChain *chain)
+/* A chain of fewer heads or columns than lanes stays whole. */
+static void LeaveFew(LaneChain *chain)
 {
-  const RengaGraphNode *node = RengaGraphEntryNode(chain->pass->graph, chain->last);
-  const int64_t units = chain->pass->node[chain->last].way.units;
-  RengaCheck(units >= chain->pass->lanes, chain->pass->graph->hdr.comm, RENGA_ERR_OPTION,
-             "-graph_lanes %d: what node \"%s\" adds up has %lld heads or columns, which are too "
-             "few; at most -graph_lanes %lld fits it",
-             chain->pass->lanes, node->name, (long long)units, (long long)units);
-  return RENGA_SUCCESS;
+  RengaGraph graph = chain->pass->graph;
+  const char *name = RengaGraphEntryNode(graph, chain->last)->name;
+  if (graph->few.chains++ == 0) {
+    graph->few.units = chain->pass->node[chain->last].way.units;
+    snprintf(graph->few.name, sizeof graph->few.name, "%s", name);
+  }
+  LeaveChain(chain);
 }
 
 /* Units in which the product ends a chain, 0: there is none. The finest, unless coarser ones, as
@@ -229,7 +230,7 @@ static RengaErrorCode TryLast(LaneChain *chain, int at)
   if (!unit) return RENGA_SUCCESS;
   RengaCall(FollowLaneChain(chain, unit));
   while (chain->n_whole > 0) chain->kept[chain->whole[--chain->n_whole]] = false;
-  RengaCall(CheckUnits(chain));
+  if (chain->pass->node[at].way.units < chain->pass->lanes) LeaveFew(chain);
   chain->n_nodes = chain->n_values = 0;
   return RENGA_SUCCESS;
 }
@@ -269,6 +270,22 @@ static RengaErrorCode FindChains(RengaLanes *pass)
   return RENGA_SUCCESS;
 }
 
+static void WarnOfWhole(RengaGraph graph)
+{
+  const int lanes = (int)graph->options.lanes, chains = graph->few.chains;
+  if (chains > 0)
+    RengaWarning(graph->hdr.comm,
+                 "-graph_lanes %d: %d %s with what leads to %s, for fewer heads or columns "
+                 "than lanes: node \"%s\" adds up %lld",
+                 lanes, chains, chains == 1 ? "product stays whole" : "products stay whole",
+                 chains == 1 ? "it" : "them", graph->few.name, (long long)graph->few.units);
+  if (graph->in_lanes == 0)
+    RengaWarning(graph->hdr.comm,
+                 "-graph_lanes %d: the network has no %sheads or hidden columns between two "
+                 "products, so that nothing of it is computed in lanes",
+                 lanes, chains > 0 ? "more " : "");
+}
+
 /* -graph_lanes: nodes that are computed in lanes are replaced by those of the lanes. */
 RengaErrorCode RengaGraphSplitLanes(RengaGraph graph)
 {
@@ -289,12 +306,7 @@ RengaErrorCode RengaGraphSplitLanes(RengaGraph graph)
   if (!code) code = RengaGraphMakeLanes(&pass);
   for (int i = 0; i < pass.n_nodes; i++) RengaFree(&pass.node[i].way.in);
   RengaCall(code);
-  if (graph->in_lanes == 0)
-    RengaWarning(
-        graph->hdr.comm,
-        "-graph_lanes %d: the network has no heads or hidden columns between two products, "
-        "so that nothing of it is computed in lanes",
-        pass.lanes);
+  WarnOfWhole(graph);
   RengaCall(RengaGraphSortNodes(graph));
   RengaCall(RengaGraphMarkValues(graph));
   return RENGA_SUCCESS;

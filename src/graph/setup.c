@@ -72,9 +72,8 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
 
    Errors: RENGA_ERR_GRAPH where there is neither an output nor a loss, no node makes the loss,
    or a node mixes the samples of the batch; RENGA_ERR_SUPPORT for losses of samples that the
-   network does not have; RENGA_ERR_OPTION for more lanes than a node has heads or columns, a
-   pattern that fits nothing, or nodes that lanes cannot have as asked; RENGA_ERR_FILE_OPEN where
-   -graph_view names a file that cannot be written.
+   network does not have; RENGA_ERR_OPTION for a pattern that fits nothing, or nodes that lanes
+   cannot have as asked; RENGA_ERR_FILE_OPEN where -graph_view names a file that cannot be written.
 
    Notes: nodes and values that neither the loss nor an output needs are removed, duplicates are
    made one, patterns are fused, means over the batch become sums divided by a BatchSum. Values are

@@ -73,6 +73,11 @@ static RengaErrorCode ViewLanes(RengaGraph graph, RengaViewer viewer)
                               "  lanes                  %lld, of %d nodes of the network, %d of "
                               "them summed\n",
                               (long long)graph->options.lanes, graph->in_lanes, graph->lane_sums));
+  if (graph->few.chains > 0)
+    RengaCall(RengaViewerPrintf(viewer,
+                                "  fewer units than lanes %d of the sums stay whole: \"%s\" has "
+                                "%lld\n",
+                                graph->few.chains, graph->few.name, (long long)graph->few.units));
   return RENGA_SUCCESS;
 }
 

@@ -111,11 +111,21 @@ static RengaErrorCode CheckUneven(RengaComm comm)
   TestTrue(strcmp(RengaGraphGetValue(graph, add->in[0])->name, "blocks.0.proj.lanes0-1") == 0);
   TestTrue(strcmp(RengaGraphGetValue(graph, add->in[1])->name, "blocks.0.proj.lane2") == 0);
   RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* Six lanes of a network with five heads: attention is whole, the hidden layer is not. */
+static RengaErrorCode CheckFew(RengaComm comm)
+{
+  RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphLoad(graph, "gpt:layers=1,hidden=20,heads=5,sequence=4,vocabulary=11"));
   RengaCall(RengaGraphSetLanes_Private(graph, 6));
-  TestError(RengaGraphSetUp(graph), RENGA_ERR_OPTION,
-            "-graph_lanes 6: what node \"blocks.0.proj\" adds up has 5 heads or columns");
+  RengaCall(RengaGraphSetUp(graph));
+  TestTrue(CountOperator(graph, "Attention") == 1);
+  TestTrue(RengaGraphFindValue(graph, "blocks.0.proj.lane0") == RENGA_VALUE_NONE);
+  TestTrue(CountOperator(graph, "Gelu") == 6);
+  TestTrue(RengaGraphFindValue(graph, "blocks.0.out.lane5") != RENGA_VALUE_NONE);
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
@@ -183,6 +193,7 @@ static RengaErrorCode RunTest(void)
     RengaCall(CheckNetwork(comm, device, "mlp:sizes=5-9-7-8-11", lanes));
   }
   RengaCall(CheckUneven(comm));
+  RengaCall(CheckFew(comm));
   RengaCall(CheckShared(comm));
   RengaCall(CheckChain(comm, "Relu", false, 4));
   RengaCall(CheckChain(comm, "Relu", true, 2));
