@@ -104,6 +104,20 @@ static RengaErrorCode ReadEitherWay(RengaComm comm, const AppEnds *ends, int64_t
   return code;
 }
 
+/* What the graph has chosen is told, and kept in checkpoints, as if it were given. */
+static RengaErrorCode KeepLanes(RengaGraph graph)
+{
+  const char *text;
+  char number[16];
+  int lanes, nodes;
+  RengaCall(RengaOptionsGetString("graph_lanes", &text, NULL));
+  if (strcmp(text, "auto") != 0) return RENGA_SUCCESS;
+  RengaCall(RengaGraphGetLanes(graph, &lanes, &nodes));
+  snprintf(number, sizeof number, "%d", lanes);
+  RengaCall(RengaOptionsSetValue("graph_lanes", number));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *graph)
 {
   const char *name;
@@ -119,6 +133,7 @@ RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *gra
     RengaCall(ReadEitherWay(comm, ends, batch, graph));
   else
     RengaCall(ReadGraph(comm, ends, 0, graph));
+  RengaCall(KeepLanes(*graph));
   return RENGA_SUCCESS;
 }
 

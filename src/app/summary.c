@@ -65,18 +65,16 @@ static RengaErrorCode NameSchedule(RengaPlan plan, RengaPipeline pipeline, size_
 
 static RengaErrorCode PrintLanes(MPI_Comm printer, RengaGraph graph)
 {
-  int64_t lanes;
-  int in_lanes = 0;
-  RengaCall(RengaOptionsGetInt64("graph_lanes", &lanes, NULL));
+  int lanes, nodes, in_lanes = 0;
+  RengaCall(RengaGraphGetLanes(graph, &lanes, &nodes));
   if (lanes <= 1) return RENGA_SUCCESS;
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++)
     in_lanes += RengaGraphGetNode(graph, n)->lane > 0;
   if (in_lanes)
-    RengaCall(RengaPrintf(printer, "%lld lanes at most, which decide bits (-graph_lanes)\n",
-                          (long long)lanes));
+    RengaCall(RengaPrintf(printer, "%d lanes at most, which decide bits (-graph_lanes)\n", lanes));
   else
-    RengaCall(RengaPrintf(printer, "nothing of it is computed in lanes (-graph_lanes %lld)\n",
-                          (long long)lanes));
+    RengaCall(
+        RengaPrintf(printer, "nothing of it is computed in lanes (-graph_lanes %d)\n", lanes));
   return RENGA_SUCCESS;
 }
 

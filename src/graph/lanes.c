@@ -270,6 +270,30 @@ static RengaErrorCode FindChains(RengaLanes *pass)
   return RENGA_SUCCESS;
 }
 
+static void ForgetChains(RengaLanes *pass)
+{
+  for (int i = 0; i < pass->n_nodes; i++) {
+    RengaFree(&pass->node[i].way.in);
+    pass->node[i] = (RengaLaneNode){.chosen = false};
+  }
+  for (int v = 0; v < pass->n_values; v++)
+    pass->state[v] = (RengaSplit){RENGA_SPLIT_WHOLE, 0, 1, 1};
+  memset(&pass->graph->few, 0, sizeof pass->graph->few);
+}
+
+/* Where the number of lanes is to be chosen, half of them while a chain has fewer heads. */
+static RengaErrorCode FindFittingChains(RengaLanes *pass)
+{
+  RengaGraph graph = pass->graph;
+  RengaCall(FindChains(pass));
+  while (graph->options.lanes_at_most && graph->few.chains > 0 && pass->lanes > 2) {
+    ForgetChains(pass);
+    graph->options.lanes = pass->lanes /= 2;
+    RengaCall(FindChains(pass));
+  }
+  return RENGA_SUCCESS;
+}
+
 static void WarnOfWhole(RengaGraph graph)
 {
   const int lanes = (int)graph->options.lanes, chains = graph->few.chains;
@@ -298,10 +322,10 @@ RengaErrorCode RengaGraphSplitLanes(RengaGraph graph)
   pass.n_values = graph->n_values;
   RengaCall(RengaGraphScratch(graph, pass.n_nodes, &pass.node));
   RengaCall(RengaGraphScratch(graph, pass.n_values, &pass.state));
-  for (int v = 0; v < pass.n_values; v++) pass.state[v] = (RengaSplit){RENGA_SPLIT_WHOLE, 0, 1, 1};
+  ForgetChains(&pass);
   RengaCall(RengaGraphReadLaneWishes(&pass));
   if (pass.lanes < 2) return RengaGraphCheckLaneWishes(&pass);
-  RengaErrorCode code = FindChains(&pass);
+  RengaErrorCode code = FindFittingChains(&pass);
   if (!code) code = RengaGraphCheckLaneWishes(&pass);
   if (!code) code = RengaGraphMakeLanes(&pass);
   for (int i = 0; i < pass.n_nodes; i++) RengaFree(&pass.node[i].way.in);

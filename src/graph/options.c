@@ -20,9 +20,9 @@ static const RengaOptionRow rows[] = {
     {"graph_whole_batch", RENGA_OPTION_INT64, "0", AT(whole_batch), NULL, 0, 1 << 20,
      "samples of a batch that is never cut, for losses across samples: one micro-batch, one "
      "replica"},
-    {"graph_lanes", RENGA_OPTION_INT64, "1", AT(lanes), NULL, 1, 1024,
+    {"graph_lanes", RENGA_OPTION_STRING, "auto", AT(lanes_text), NULL, 0, 0,
      "lanes that hidden columns and heads are dealt out to, whose sums are added in fixed order: "
-     "decides bits"},
+     "decides bits; auto: one for each rank of -partition_tensor"},
     {"partition_split", RENGA_OPTION_STRING, NULL, AT(split), NULL, 0, 0,
      "how lanes have nodes: PATTERN:HOW,... where HOW is whole, lanes, columns or rows; the first "
      "pattern of the shell that fits a node decides"},
@@ -36,7 +36,7 @@ static const RengaOptionRow rows[] = {
      "nodes whose tensors and parameters stay in 32 bits, and products exact: patterns of the "
      "shell, comma separated"},
 };
-enum { N_ROWS = sizeof rows / sizeof rows[0] };
+enum { N_ROWS = sizeof rows / sizeof rows[0], LANES_MOST = 1024, LANES_CHOSEN = 8 };
 
 RengaErrorCode RengaGraphRegisterPackage(void)
 {
@@ -44,9 +44,46 @@ RengaErrorCode RengaGraphRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
+/* As many lanes as tensor ranks; where these are chosen, as many as there may be of them. */
+static RengaErrorCode CountTensorRanks(RengaGraph graph, int64_t *lanes, bool *at_most)
+{
+  const char *prefix = graph->hdr.prefix ? graph->hdr.prefix : "", *ranks, *machine;
+  char name[128];
+  bool planned, counted;
+  snprintf(name, sizeof name, "%spartition_tensor", prefix);
+  RengaCall(RengaOptionsGetString(name, &ranks, NULL));
+  RengaCall(RengaOptionsGetString("machine_file", &machine, &planned));
+  RengaCall(RengaOptionsGetString("partition_ranks", &machine, &counted));
+  int most = LANES_CHOSEN;
+  if (!planned && !counted) MPI_Comm_size(graph->hdr.comm, &most);
+  *at_most = ranks && strcmp(ranks, "auto") == 0;
+  *lanes = !*at_most && ranks ? strtoll(ranks, NULL, 10) : 1;
+  while (*at_most && 2 * *lanes <= most && *lanes < LANES_CHOSEN) *lanes *= 2;
+  if (*lanes < 1) *lanes = 1;
+  return RENGA_SUCCESS;
+}
+
+/* A number, or a word. */
+static RengaErrorCode ReadLanes(RengaGraph graph)
+{
+  const char *text = graph->options.lanes_text;
+  char *end;
+  if (!text && graph->options.lanes > 0) return RENGA_SUCCESS; /* the program's */
+  const bool chosen = !text || strcmp(text, "auto") == 0;
+  const long long lanes = chosen ? 0 : strtoll(text, &end, 10);
+  RengaCheck(chosen || (end != text && !*end && lanes >= 1 && lanes <= LANES_MOST), graph->hdr.comm,
+             RENGA_ERR_OPTION, "-graph_lanes %s: write a whole number from 1 to %d, or auto", text,
+             LANES_MOST);
+  graph->options.lanes = lanes;
+  if (chosen)
+    RengaCall(CountTensorRanks(graph, &graph->options.lanes, &graph->options.lanes_at_most));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaGraphReadOptions(RengaGraph graph)
 {
   RengaCall(RengaOptionsSetFromDatabase(graph->hdr.prefix, N_ROWS, rows, &graph->options));
+  RengaCall(ReadLanes(graph));
   return RENGA_SUCCESS;
 }
 
@@ -285,16 +322,62 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaGraphSetLanes_Private(RengaGraph graph, int64_t lanes)
+/*@
+   RengaGraphSetLanes - compute a network in lanes, whatever ranks it runs on
+
+   Not collective
+
+   Input:
+   . graph - the graph, before RengaGraphSetUp
+   . lanes - that heads and hidden columns are dealt out to, 1 to 1024; 1: it is not split
+
+   Options:
+   . -graph_lanes L|auto - likewise; auto, the default: as many as -partition_tensor has ranks
+
+   Errors: RENGA_ERR_ARGUMENT for a number outside of its range; RENGA_ERR_ORDER after
+   RengaGraphSetUp.
+
+   Notes: what lanes make is added up in a fixed order, so that losses and parameters have the bits
+   of this number of lanes on any layout. Tensor ranks share out the lanes. With -partition_tensor
+   auto, auto is the greatest power of two that is no more than 8, the ranks, and the heads and
+   columns of each part of the network that lanes have.
+
+   See also: RengaGraphGetLanes(), RengaPartitionSetTensor()
+@*/
+RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes)
 {
+  RengaCheckPointer(graph);
+  RengaCheck(lanes >= 1 && lanes <= LANES_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%d lanes: must be from 1 to %d", lanes, LANES_MOST);
+  RengaCheck(graph->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaGraphSetLanes: call it before RengaGraphSetUp");
   graph->options.lanes = lanes;
+  graph->options.lanes_at_most = false;
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaGraphGetLanes_Private(RengaGraph graph, int *lanes, int *nodes)
+/*@
+   RengaGraphGetLanes - the lanes that a network is computed in
+
+   Not collective
+
+   Input:
+   . graph - the graph, after RengaGraphSetUp
+
+   Output:
+   . lanes - 1: it is not split
+   . nodes - of the network before it was split, how many are computed in lanes; or NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphSetLanes()
+@*/
+RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
 {
+  RengaCheckPointer(graph);
+  RengaCheckPointer(lanes);
   *lanes = graph->options.lanes > 1 ? (int)graph->options.lanes : 1;
-  *nodes = graph->in_lanes;
+  if (nodes) *nodes = graph->in_lanes;
   return RENGA_SUCCESS;
 }
 

@@ -63,7 +63,7 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    Options:
    . -graph_view KIND:FILE - show the result
    . -graph_frozen PATTERNS - parameters that are not trained
-   . -graph_lanes L - the network is computed in L lanes, the same on any layout
+   . -graph_lanes L|auto - the network is computed in L lanes, the same on any layout
    . -partition_split PATTERN:HOW,... - nodes that lanes have in a certain manner: whole, lanes (in
      some manner), columns, rows
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says

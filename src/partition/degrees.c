@@ -371,7 +371,7 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
                      .leaf = partition->leaf ? partition->leaf : 1};
   DegreeChoice choice = {.least = HUGE_VAL};
   int nodes;
-  RengaCall(RengaGraphGetLanes_Private(partition->graph, &task.lanes, &nodes));
+  RengaCall(RengaGraphGetLanes(partition->graph, &task.lanes, &nodes));
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task.memory));
   RengaCall(AreSizesGiven(partition, &task.sizes));
   const RengaErrorCode code = ChooseDegree(&task, &choice);

@@ -12,7 +12,7 @@ int RengaPartitionTensorRanks_Private(RengaPartition partition)
 static RengaErrorCode CheckChosenTensor(RengaPartition partition)
 {
   int lanes, nodes;
-  RengaCall(RengaGraphGetLanes_Private(partition->graph, &lanes, &nodes));
+  RengaCall(RengaGraphGetLanes(partition->graph, &lanes, &nodes));
   RengaCheck(partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
              "-partition_tensor auto is not supported by -partition_type %s, which chooses no "
              "layout: give -partition_type auto, or the number of tensor ranks",

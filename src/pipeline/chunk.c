@@ -205,7 +205,7 @@ RengaErrorCode RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk
                    .sample_losses = RENGA_VALUE_NONE,
                    .portion.target = RENGA_VALUE_NONE};
   chunk->tensor.size = row->shape.tensor;
-  RengaCall(RengaGraphGetLanes_Private(outline->graph, &chunk->tensor.lanes, &nodes));
+  RengaCall(RengaGraphGetLanes(outline->graph, &chunk->tensor.lanes, &nodes));
   RengaCall(RengaPrecisionGetStorage(row->shape.precision, &chunk->storage));
   return RENGA_SUCCESS;
 }

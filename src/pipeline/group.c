@@ -35,7 +35,7 @@ RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline)
   MPI_Comm comm = pipeline->hdr.comm;
   const int size = RengaPlanGetStage(pipeline->plan, 0)->shape.tensor;
   int lanes, nodes;
-  RengaCall(RengaGraphGetLanes_Private(pipeline->graph, &lanes, &nodes));
+  RengaCall(RengaGraphGetLanes(pipeline->graph, &lanes, &nodes));
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
     const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, s)->shape;
     const char *name;

@@ -111,6 +111,6 @@ accepts 2 train -graph "$heads" $small -graph_lanes 6 -partition_tensor 2
 says "$digest"
 accepts 1 train -graph "$heads" $small -graph_lanes 90
 says "no more heads or hidden columns between two products, so that nothing of it is computed in lanes"
-refuses 1 "-graph_lanes 0: must be from 1 to 1024" train -graph "$heads" $small -graph_lanes 0
-refuses 1 "-graph_lanes some: not a whole number" train -graph "$heads" $small -graph_lanes some
+refuses 1 "-graph_lanes 0: write a whole number from 1 to 1024, or auto" train -graph "$heads" $small -graph_lanes 0
+refuses 1 "-graph_lanes some: write a whole number from 1 to 1024, or auto" train -graph "$heads" $small -graph_lanes some
 finish

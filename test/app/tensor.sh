@@ -121,7 +121,10 @@ grep -q "tensor degrees: 1: .*; 2: .* (1 stage x 1 x 2 ranks)" out || fail "what
 accepts 1 $chosen -graph_lanes 3 -pipeline_recompute full
 says "; 2: none (2 tensor ranks (-partition_tensor) do not go with -pipeline_recompute yet)"
 says "lower bound: "
-refuses 1 "of which there is 1: give -graph_lanes, or leave it out" $chosen
+refuses 1 "of which there is 1: give -graph_lanes, or leave it out" $chosen -graph_lanes 1
+# Without a number of lanes there are as many as tensor ranks; of those to choose, as many as every chain has heads for.
+accepts 1 $chosen -graph_view ascii
+says "lanes                  4, of 28 nodes of the network"
 accepts 1 plan $planned -partition_type even -partition_ranks 6 -plan_sweep partition_tensor:1,2,3
 [ "$(grep -c '^ *[123]  ' out)" -eq 3 ] || fail "not three rows"
 refuses 1 "-partition_tensor auto is not supported by -partition_type even" $chosen -graph_lanes 3 -partition_type even
@@ -139,7 +142,16 @@ for fault in message:500:0 message:801:1 allocation:12000:1 allocation:13500:1; 
 done
 
 tensor="train -graph $heads $small -graph_lanes 3 -partition_tensor"
-refuses 2 "give -graph_lanes 2 or more" train -graph "$heads" $small -partition_tensor 2
+accepts 2 train -graph "$heads" $small -partition_tensor 2 -steps 6 -checkpoint_dir two
+digest=$(grep "parameter digest 0x" out)
+says "2 lanes at most, which decide bits"
+accepts 1 train -graph "$heads" $small -graph_lanes 2 -steps 6
+says "$digest"
+accepts 1 train -graph "$heads" $small -steps 8 -checkpoint_dir two -resume
+says "2 lanes at most, which decide bits"
+accepts 1 train -graph "$heads" $small -steps 2 -checkpoint_dir one
+refuses 2 "of which there is 1: give -graph_lanes 2 or more" train -graph "$heads" $small -partition_tensor 2 -checkpoint_dir one -resume
+refuses 2 "of which there is 1: give -graph_lanes 2 or more" train -graph "$heads" $small -partition_tensor 2 -graph_lanes 1
 refuses 4 "of which there are 3: give -graph_lanes 4 or more" $tensor 4
 refuses 3 "needs 2 ranks or a multiple of them, but there are 3" $tensor 2
 refuses 4 "2 stages x 2 replicas needs 8 ranks, but there are 4" $tensor 2 -partition_stages 2 -partition_replicas 2

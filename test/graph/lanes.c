@@ -32,7 +32,7 @@ static RengaErrorCode Open(RengaComm comm, RengaDevice device, const char *what,
   RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphLoad(graph, what));
-  RengaCall(RengaGraphSetLanes_Private(graph, lanes));
+  RengaCall(RengaGraphSetLanes(graph, lanes));
   RengaCall(RengaGraphSetUp(graph));
   RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
   RengaCall(ExecuteCreate(graph, device, BATCH, 5, execute));
@@ -93,7 +93,7 @@ static RengaErrorCode CheckUneven(RengaComm comm)
   RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphLoad(graph, "gpt:layers=1,hidden=20,heads=5,sequence=4,vocabulary=11"));
-  RengaCall(RengaGraphSetLanes_Private(graph, 3));
+  RengaCall(RengaGraphSetLanes(graph, 3));
   RengaCall(RengaGraphSetUp(graph));
   TestTrue(CountOperator(graph, "Attention") == 3);
   for (int i = 0; i < RengaGraphGetNodeCount(graph); i++) {
@@ -120,8 +120,13 @@ static RengaErrorCode CheckFew(RengaComm comm)
   RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphLoad(graph, "gpt:layers=1,hidden=20,heads=5,sequence=4,vocabulary=11"));
-  RengaCall(RengaGraphSetLanes_Private(graph, 6));
+  TestError(RengaGraphSetLanes(graph, 0), RENGA_ERR_ARGUMENT, "0 lanes: must be from 1 to 1024");
+  RengaCall(RengaGraphSetLanes(graph, 6));
   RengaCall(RengaGraphSetUp(graph));
+  int lanes, nodes;
+  RengaCall(RengaGraphGetLanes(graph, &lanes, &nodes));
+  TestTrue(lanes == 6 && nodes > 0);
+  TestError(RengaGraphSetLanes(graph, 2), RENGA_ERR_ORDER, "call it before RengaGraphSetUp");
   TestTrue(CountOperator(graph, "Attention") == 1);
   TestTrue(RengaGraphFindValue(graph, "blocks.0.proj.lane0") == RENGA_VALUE_NONE);
   TestTrue(CountOperator(graph, "Gelu") == 6);
@@ -140,7 +145,7 @@ static RengaErrorCode CheckShared(RengaComm comm)
     RengaCall(RengaGraphCreate(comm, &graph));
     RengaCall(RengaGraphLoad(graph, "llama:layers=1,hidden=24,heads=6,groups=3,"
                                     "intermediate=9,sequence=4,vocabulary=11"));
-    RengaCall(RengaGraphSetLanes_Private(graph, lanes));
+    RengaCall(RengaGraphSetLanes(graph, lanes));
     RengaCall(RengaGraphSetUp(graph));
     TestTrue(CountOperator(graph, "Attention") == lanes);
     const bool whole = lanes != 3;
@@ -163,7 +168,7 @@ static RengaErrorCode CheckChain(RengaComm comm, const char *op, bool reads, int
   RengaCall(RengaGraphAddLinear(graph, "second", y, 4, true, 0.1, &z));
   RengaCall(RengaGraphAddOutput(graph, z));
   if (reads) RengaCall(RengaGraphAddOutput(graph, y));
-  RengaCall(RengaGraphSetLanes_Private(graph, 2));
+  RengaCall(RengaGraphSetLanes(graph, 2));
   RengaCall(RengaGraphSetUp(graph));
   TestTrue(CountOperator(graph, "Linear") == expected);
   TestTrue(CountOperator(graph, "Split") == (expected == 4 ? 3 : 0));

@@ -23,7 +23,7 @@ static inline RengaErrorCode BeginSetting(Setting *own, const RengaMachineDevice
   RengaCall(RengaMachineSetLevels(own->machine, 2, levels));
   RengaCall(RengaGraphCreate(own->comm, &own->graph));
   RengaCall(RengaGraphLoad(own->graph, network));
-  RengaCall(RengaGraphSetLanes_Private(own->graph, lanes));
+  RengaCall(RengaGraphSetLanes(own->graph, lanes));
   RengaCall(RengaGraphSetUp(own->graph));
   RengaCall(RengaProfileCreate(own->comm, &own->profile));
   RengaCall(RengaProfileSetMachine(own->profile, own->machine));

@@ -18,7 +18,7 @@ static RengaErrorCode MakeSide(RengaComm comm, const Run *run, Side *side)
 {
   RengaCall(RengaGraphCreate(comm, &side->graph));
   RengaCall(RengaGraphLoad(side->graph, run->graph));
-  RengaCall(RengaGraphSetLanes_Private(side->graph, LANES));
+  RengaCall(RengaGraphSetLanes(side->graph, LANES));
   RengaCall(RengaGraphSetUp(side->graph));
   RengaCall(RunPlan(comm, run, side->graph, &side->plan));
   RengaCall(RunConfigure(comm, run, side->graph, side->plan, &side->pipeline));

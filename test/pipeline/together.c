@@ -39,7 +39,7 @@ static RengaErrorCode MakeIn(RengaComm comm, const Run *run, RengaPrecision prec
   else
     RengaCall(RengaGraphLoad(parts->graph, run->graph));
   RengaCall(RengaGraphSetPrecision(parts->graph, precision, NULL));
-  if (run->tensor) RengaCall(RengaGraphSetLanes_Private(parts->graph, run->tensor));
+  if (run->tensor) RengaCall(RengaGraphSetLanes(parts->graph, run->tensor));
   RengaCall(RengaGraphSetUp(parts->graph));
   RengaCall(RunPlan(comm, run, parts->graph, &parts->plan));
   RengaCall(RunConfigure(comm, run, parts->graph, parts->plan, &parts->pipeline));

@@ -300,7 +300,7 @@ static RengaErrorCode CheckFile(RengaComm comm, const Row *row, int lanes)
   ReferenceNetwork(row->set, row->file, sizeof path, path);
   RengaCall(RengaGraphCreate(comm, &run.graph));
   RengaCall(RengaGraphLoad(run.graph, path));
-  RengaCall(RengaGraphSetLanes_Private(run.graph, lanes));
+  RengaCall(RengaGraphSetLanes(run.graph, lanes));
   RengaCall(RengaGraphSetUp(run.graph));
   RengaCall(ReferenceOpen(row->set, row->reference, &run.reference));
   RengaCall(ReferenceReal(&run.reference, "batch", &batch));

@@ -13,10 +13,6 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
 RengaErrorCode RengaGraphRaiseMixed_Private(RengaGraph graph, RengaErrorCode code,
                                             const char *function, const char *file, int line,
                                             const char *why);
-/* -graph_lanes, before RengaGraphSetUp: the network is computed in so many lanes. */
-RengaErrorCode RengaGraphSetLanes_Private(RengaGraph graph, int64_t lanes);
-/* lanes: 1 or more; nodes: how many of the network are computed in them. After RengaGraphSetUp. */
-RengaErrorCode RengaGraphGetLanes_Private(RengaGraph graph, int *lanes, int *nodes);
 /* Gives an activation another name, which no other value has: a file's outputs keep theirs. */
 RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value, const char *name);
 /* A prepared node is cloned into each stage that needs it, and counts nowhere. */

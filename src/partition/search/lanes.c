@@ -226,7 +226,7 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
 {
   LaneShares shares = {.task = task, .chain = chain};
   int nodes;
-  RengaCall(RengaGraphGetLanes_Private(task->graph, &shares.lanes, &nodes));
+  RengaCall(RengaGraphGetLanes(task->graph, &shares.lanes, &nodes));
   if (task->given) {
     shares.stages = RengaPlanGetStageCount(task->given);
     shares.tensor = RengaPlanGetStage(task->given, 0)->shape.tensor;
@@ -256,7 +256,6 @@ RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, Searc
       "%.3g %% of it in no lane and so on each of them; their stages are not searched, and no "
       "lower bound is known of them",
       lanes->ranks, lanes->stage, seconds, (long long)lanes->count, lanes->count == 1 ? "" : "s",
-      bytes, work,
-      lanes->work > 0 ? 100 * lanes->whole / lanes->work : 0));
+      bytes, work, lanes->work > 0 ? 100 * lanes->whole / lanes->work : 0));
   return RENGA_SUCCESS;
 }

@@ -133,7 +133,7 @@ static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *ans
   char chunks[256];
   int lanes, nodes;
   if (solution->bound <= 0 || task->ranks == 1) return RENGA_SUCCESS;
-  RengaCall(RengaGraphGetLanes_Private(task->graph, &lanes, &nodes));
+  RengaCall(RengaGraphGetLanes(task->graph, &lanes, &nodes));
   NameChunksLeft(&solution->chunks, task->chunk_gain, sizeof chunks, chunks);
   RengaCall(RengaSolutionSay_Private(
       answer, "left out", "plans of several stages per rank%s%s%s", chunks,

@@ -278,7 +278,7 @@ static RengaErrorCode BeginSearch(RengaPartition partition, const RengaTensorLay
              "-graph and -machine_file");
   RengaCall(CheckTensorNumbers(made->printer, layout));
   int lanes, in_lanes;
-  RengaCall(RengaGraphGetLanes_Private(made->graph, &lanes, &in_lanes));
+  RengaCall(RengaGraphGetLanes(made->graph, &lanes, &in_lanes));
   RengaCheck(lanes == 1, made->printer, RENGA_ERR_SUPPORT,
              "a prediction with tensor ranks splits the network by itself: leave -graph_lanes %d "
              "out",
