@@ -361,7 +361,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   if (wish->finder.find) task->shards.most = task->shards.least;
   if (wish->finder.find || ranks == 1 || task->wanted.replicas == 1) task->folds = false;
   if (wish->given) task->shards = ShardsOf(wish->given);
-  task->wanted.equal = !wish->given && task->shards.least >= RENGA_SHARD_GRADIENTS;
+  task->wanted.equal = task->shards.least >= RENGA_SHARD_GRADIENTS;
   task->n_sizes = collected->n_rows;
   task->n_first = collected->n_first;
   task->size = collected->size;
