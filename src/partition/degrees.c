@@ -72,7 +72,7 @@ static RengaErrorCode WeighDegreePlan(const DegreeTask *task, int tensor, int st
   RengaErrorCode code = RengaPlanCreate(task->partition->hdr.owner, &cut);
   if (!code) code = CutDegreePlan(task, tensor, stages, replicas, cut);
   code = RengaErrorAgree(comm, code);
-  const RengaSearchWish wish = {.given = cut};
+  const RengaSearchWish wish = {.given = cut, .spares = true};
   if (!code)
     code = RengaSearchPartition_Private(task->partition, &wish, task->ranks, task->batch,
                                         task->microbatch, made);

@@ -224,8 +224,7 @@ static RengaErrorCode WeighSettled(RengaPartition partition, int ranks, int64_t 
   RengaPlan cut = NULL;
   RengaCall(RengaPlanCreate(partition->hdr.owner, &cut));
   RengaErrorCode code = CutStages(partition, ranks, batch, microbatch, cut);
-  const RengaSearchWish wish = {.given = cut,
-                                .spares = RengaPartitionTensorRanks_Private(partition) == 1};
+  const RengaSearchWish wish = {.given = cut, .spares = true};
   if (!code) code = RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan);
   RengaPlanDestroy(&cut);
   RengaCall(code);
@@ -298,8 +297,6 @@ static RengaErrorCode MustSpare(RengaPartition partition, RengaPlan cut, bool *m
   RengaCall(RengaPartitionMemoryBound_Private(partition, &memory));
   RengaCall(RengaSettingsGetSchedule(settings, &schedule));
   if (schedule && RengaScheduleIsOutside_Private(schedule)) return RENGA_SUCCESS;
-  if (RengaPartitionTensorRanks_Private(partition) > 1)
-    return RENGA_SUCCESS; /* they do not recompute yet */
   *must = fixed && saved == RENGA_SAVED_RECOMPUTE;
   if (fixed || memory <= 0) return RENGA_SUCCESS;
   RengaCall(RengaPartitionForecast_Private(partition, cut));

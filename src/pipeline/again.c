@@ -30,11 +30,10 @@ static void AddStep(Layout *layout, int n, ProgramPart part, ProgramPart runs, b
 /* What depends on constants, and forward. */
 RengaErrorCode RengaLayoutListForward_Private(Layout *layout)
 {
-  const bool several = layout->chunk->tensor.size > 1;
   for (int n = 0; n < layout->n_nodes; n++)
-    if (layout->part[n] == PART_CONSTANT || (layout->part[n] == PART_FORWARD && !several))
+    if (layout->part[n] == PART_CONSTANT || layout->part[n] == PART_FORWARD)
       AddStep(layout, n, layout->part[n], layout->part[n], false);
-  if (several) RengaCall(RengaLayoutListTensor_Private(layout, PART_FORWARD));
+  RengaCall(RengaLayoutShareSteps_Private(layout, 0));
   return RENGA_SUCCESS;
 }
 
@@ -114,16 +113,13 @@ static void ListBackward(Listing *listing)
 RengaErrorCode RengaLayoutListBackward_Private(Layout *layout)
 {
   Listing listing = {.layout = layout};
-  if (layout->chunk->tensor.size > 1) { /* nothing is made again there */
-    RengaCall(RengaLayoutListTensor_Private(layout, PART_BACKWARD));
-    RengaCall(RengaLayoutListTensor_Private(layout, PART_WEIGHT));
-    return RENGA_SUCCESS;
-  }
+  const int before = layout->n_steps;
   RengaCall(RengaMalloc(layout->n_nodes + 1, &listing.done));
   const RengaErrorCode code = RengaMalloc(layout->n_nodes + 1, &listing.node);
   if (!code) ListBackward(&listing);
   RengaFree(&listing.done);
   RengaFree(&listing.node);
   RengaCall(code);
+  RengaCall(RengaLayoutShareSteps_Private(layout, before));
   return RENGA_SUCCESS;
 }

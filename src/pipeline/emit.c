@@ -65,8 +65,7 @@ static RengaErrorCode SortMoves(const Layout *layout, MovesOf *moves)
   for (int v = 0; v < count; v++) moves->first[v] = -1;
   for (int m = layout->n_moves - 1; m >= 0; m--) {
     const RengaValue value = layout->move[m].value;
-    if (LayoutPartOf(layout, value) != RengaLayoutFills_Private(layout, value, layout->move[m].to))
-      continue;
+    if (LayoutPartOf(layout, value) != LayoutFills(layout, value, layout->move[m].to)) continue;
     moves->next[m] = moves->first[value];
     moves->first[value] = m;
   }
@@ -78,7 +77,7 @@ static RengaErrorCode EmitLateMoves(Layout *layout)
 {
   for (int m = 0; m < layout->n_moves; m++) {
     const Move *move = &layout->move[m];
-    const ProgramPart part = RengaLayoutFills_Private(layout, move->value, move->to);
+    const ProgramPart part = LayoutFills(layout, move->value, move->to);
     if (LayoutPartOf(layout, move->value) != part) RengaCall(EmitMove(layout, part, move));
   }
   return RENGA_SUCCESS;
@@ -122,9 +121,8 @@ static int ListTerms(const Layout *layout, int first, int last, Place place[], L
   int count = 0;
   for (int s = first; s < last; s++) {
     const int n = layout->step[s].node;
-    const RengaGraphNode *node = LayoutNode(layout, n);
-    for (int o = 0; o < node->n_out; o++) {
-      const RengaValue value = node->out[o];
+    for (int o = 0; o < LayoutNode(layout, n)->n_out; o++) {
+      const RengaValue value = LayoutOut(layout, &layout->step[s], o);
       if (value == RENGA_VALUE_NONE || !layout->exchanged[value]) continue;
       if (place) place[count] = PlaceOf(layout, value);
       if (term) term[count] = (LaneTerm){LayoutOwner(layout, n), LayoutBytes(layout, value)};

@@ -180,6 +180,7 @@ static RengaErrorCode AskRank(Outline *outline, Forecasts forecasts, const Messa
                               .backward = chunk.sizes.fetched_bytes[PART_BACKWARD],
                               .weight = chunk.sizes.fetched_bytes[PART_WEIGHT],
                               .lanes = {.forward = chunk.sizes.terms[PART_FORWARD],
+                                        .again = chunk.sizes.terms[PART_AGAIN],
                                         .backward = chunk.sizes.terms[PART_BACKWARD],
                                         .weight = chunk.sizes.terms[PART_WEIGHT]}};
   return RENGA_SUCCESS;

@@ -20,7 +20,6 @@ static RengaErrorCode NameAgainstTensor(RengaPipeline pipeline, const RengaStage
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
   *name = NULL;
   if (shape->chunks > 1) *name = "several stages per rank (-pipeline_chunks)";
-  if (shape->saved == RENGA_SAVED_RECOMPUTE) *name = "-pipeline_recompute";
   if (shape->saved == RENGA_SAVED_OFFLOAD) *name = "-pipeline_offload";
   if (RengaSettingsOffloadsMoments_Private(pipeline->settings)) *name = "-pipeline_offload";
   if (strcmp(sparse, RENGA_SPARSE_LAZY) == 0) *name = "-optimizer_sparse lazy";

@@ -18,14 +18,6 @@ static RengaErrorCode AddMove(Layout *layout, RengaValue value, Place to, int64_
   return RENGA_SUCCESS;
 }
 
-/* A gradient of rows is there as soon as it is made, so that its part fills the slot. */
-ProgramPart RengaLayoutFills_Private(const Layout *layout, RengaValue value, Place to)
-{
-  const bool last = to.region == REGION_GRADIENTS ||
-                    (to.region == REGION_ROWS && LayoutPartOf(layout, value) == PART_WEIGHT);
-  return last && layout->chunk->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
-}
-
 /* Positions of what is made again before backward, those of backward, then those of the gradients
    of parameters. */
 static int LaterAt(const Layout *layout, ProgramPart part, int position)
@@ -38,7 +30,7 @@ static int LaterAt(const Layout *layout, ProgramPart part, int position)
 /* A gradient lies where it is awaited, or is moved there. */
 static RengaErrorCode Claim(Layout *layout, RengaValue value, Place to, int64_t bytes, bool move)
 {
-  if (move || LayoutPartOf(layout, value) != RengaLayoutFills_Private(layout, value, to) ||
+  if (move || LayoutPartOf(layout, value) != LayoutFills(layout, value, to) ||
       Claimed(&layout->storage[value])) {
     RengaCall(AddMove(layout, value, to, bytes));
   } else {
@@ -160,10 +152,10 @@ static void MakeExchanged(Layout *layout, const Step *step)
 {
   const RengaGraphNode *node = LayoutNode(layout, step->node);
   for (int o = 0; o < node->n_out; o++) {
-    const RengaValue value = node->out[o];
+    const RengaValue value = LayoutOut(layout, step, o);
     if (value == RENGA_VALUE_NONE || !layout->exchanged[value]) continue;
     if (LayoutIsElsewhere(layout, step->node))
-      MakeAt(layout, value, step->part, step->position);
+      MakeOutput(layout, step, o);
     else
       UseAt(layout, value, step->part, step->position);
   }
@@ -206,7 +198,7 @@ static RengaErrorCode KeepToEnd(Layout *layout)
   RengaCall(code);
   for (int m = 0; m < layout->n_moves; m++) {
     const Move *move = &layout->move[m];
-    const ProgramPart part = RengaLayoutFills_Private(layout, move->value, move->to);
+    const ProgramPart part = LayoutFills(layout, move->value, move->to);
     if (LayoutPartOf(layout, move->value) != part)
       UseAt(layout, LayoutRead(layout, part, move->value), part, layout->length[part]);
   }
@@ -361,6 +353,7 @@ static void PlaceViews(Layout *layout)
 /* Fills the steps, the places of all values, the workspaces, the moves and the sizes. */
 RengaErrorCode RengaLayoutPlace_Private(Layout *layout)
 {
+  const bool several = layout->chunk->tensor.size > 1;
   for (RengaValue v = 0; v < 2 * layout->n_values; v++) {
     layout->parent[v] = v;
     layout->storage[v] = (Storage){.claim.region = REGION_ABSENT, .home = PART_NONE};
@@ -369,10 +362,11 @@ RengaErrorCode RengaLayoutPlace_Private(Layout *layout)
   if (layout->program->kind != PROGRAM_PROLOGUE) MarkSent(layout);
   if (layout->program->kind == PROGRAM_TRAINING) RengaCall(RengaLayoutMarkKept_Private(layout));
   if (layout->program->kind == PROGRAM_TRAINING) RengaCall(ClaimGradients(layout));
+  if (several) RengaCall(RengaLayoutFindExchanged_Private(layout));
   RengaCall(RengaLayoutListForward_Private(layout));
   MakeStorages(layout, 0);
   const int before = layout->n_steps;
-  RengaCall(RengaLayoutChooseAgain_Private(layout));
+  if (!several) RengaCall(RengaLayoutChooseAgain_Private(layout));
   RengaCall(RengaLayoutListBackward_Private(layout));
   MakeStorages(layout, before);
   RengaCall(KeepToEnd(layout));

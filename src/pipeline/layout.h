@@ -47,9 +47,10 @@ typedef struct {
   int *kernel;            /* [nodes] number, -1: none */
   bool *again;            /* [nodes] of forward: run again for backward */
   bool *copied;           /* [values] of forward: backward reads the copy that is made again */
-  bool *exchanged;        /* [values] made by a lane, and needed by the tensor group */
+  bool *exchanged;        /* [values, then their copies] made by a lane, and needed by the tensor
+                             group */
   int n_steps;
-  Step *step;         /* [2 * nodes] */
+  Step *step;         /* [4 * nodes] each twice, and the exchanges of these */
   RengaValue *parent; /* [values, then their copies] towards the root */
   Storage *storage;   /* [values, then their copies] of roots */
   int n_moves;
@@ -96,6 +97,14 @@ static inline ProgramPart LayoutPartOf(const Layout *layout, RengaValue value)
   const int producer = RengaGraphGetValue(layout->chunk->sub, value)->producer;
   return producer < 0 || LayoutIsGiven(layout, value) ? PART_NONE : layout->part[producer];
 }
+/* The part that fills a place outside with the value: gradients of parameters come last. A gradient
+   of rows is there as soon as it is made, so that its part fills the slot. */
+static inline ProgramPart LayoutFills(const Layout *layout, RengaValue value, Place to)
+{
+  const bool last = to.region == REGION_GRADIENTS ||
+                    (to.region == REGION_ROWS && LayoutPartOf(layout, value) == PART_WEIGHT);
+  return last && layout->chunk->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
+}
 /* The values that the program must make, each once or more; count is set, values may be NULL. */
 RengaErrorCode RengaLayoutWanted_Private(const Layout *layout, int *count, RengaValue values[]);
 RengaErrorCode RengaLayoutChoose_Private(Layout *layout); /* needed, part, kernel */
@@ -126,7 +135,5 @@ static inline bool LayoutIsElsewhere(const Layout *layout, int node)
   const int owner = LayoutOwner(layout, node);
   return owner != RENGA_TENSOR_ALL && owner != layout->chunk->tensor.rank;
 }
-RengaErrorCode RengaLayoutFindExchanged_Private(Layout *layout);                /* exchanged */
-RengaErrorCode RengaLayoutListTensor_Private(Layout *layout, ProgramPart part); /* steps */
-/* The part that fills a place outside with the value: gradients of parameters come last. */
-ProgramPart RengaLayoutFills_Private(const Layout *layout, RengaValue value, Place to);
+RengaErrorCode RengaLayoutFindExchanged_Private(Layout *layout);         /* again, exchanged */
+RengaErrorCode RengaLayoutShareSteps_Private(Layout *layout, int first); /* those from it on */

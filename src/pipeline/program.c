@@ -29,8 +29,8 @@ static RengaErrorCode AllocateLayout(Layout *layout)
   RengaCall(RengaMalloc(nodes, &layout->kernel));
   RengaCall(RengaMalloc(nodes, &layout->again));
   RengaCall(RengaMalloc(values, &layout->copied));
-  RengaCall(RengaMalloc(values, &layout->exchanged));
-  RengaCall(RengaMalloc(2 * nodes, &layout->step));
+  RengaCall(RengaMalloc(2 * values, &layout->exchanged));
+  RengaCall(RengaMalloc(4 * nodes, &layout->step));
   RengaCall(RengaMalloc(2 * values, &layout->parent));
   RengaCall(RengaMalloc(2 * values, &layout->storage));
   RengaCall(RengaMalloc(values, &layout->program->spec));
@@ -47,7 +47,6 @@ static RengaErrorCode Compile(Layout *layout)
   for (RengaValue v = 0; v < layout->n_values; v++)
     program->spec[v] = RengaGraphStoredAt(RengaGraphGetValue(chunk->sub, v), program->samples);
   RengaCall(RengaLayoutChoose_Private(layout));
-  RengaCall(RengaLayoutFindExchanged_Private(layout));
   RengaCall(RengaLayoutPlace_Private(layout));
   RengaCall(RengaLayoutEmit_Private(layout));
   for (int f = 0; f < chunk->n_fields; f++)

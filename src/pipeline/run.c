@@ -198,7 +198,6 @@ static RengaErrorCode Recompute(Chunk *chunk, Pass *pass, const RengaAction *act
 {
   Program *program;
   bool adds;
-  RengaChunkSetBases_Private(chunk, true, i);
   if (RengaChunkKeepsAway_Private(chunk)) {
     RengaCall(RengaChunkFetch_Private(chunk, i));
     return RENGA_SUCCESS;
@@ -271,6 +270,16 @@ static RengaErrorCode RunForward(Chunk *chunk, Pass *pass, const RengaAction *ac
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode RunRecompute(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
+{
+  RengaChunkSetBases_Private(chunk, true, i);
+  if (!pass->failed)
+    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, Recompute(chunk, pass, action, i)));
+  RengaCall(
+      RengaChunkEndExchanges_Private(chunk, pass, PART_AGAIN, PART_AGAIN, action->microbatch));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunBackward(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
 {
   const bool input = action->kind == RENGA_ACTION_BACKWARD_INPUT;
@@ -315,8 +324,7 @@ static RengaErrorCode RunMicrobatch(Chunk *chunk, Pass *pass, const RengaAction 
   case RENGA_ACTION_FORWARD:
     return RunForward(chunk, pass, action, i);
   case RENGA_ACTION_RECOMPUTE:
-    if (pass->failed) return RENGA_SUCCESS;
-    return RengaPipelineNote_Private(chunk->pipeline, pass, Recompute(chunk, pass, action, i));
+    return RunRecompute(chunk, pass, action, i);
   case RENGA_ACTION_BACKWARD:
   case RENGA_ACTION_BACKWARD_INPUT:
   case RENGA_ACTION_BACKWARD_WEIGHT:

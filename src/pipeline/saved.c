@@ -30,6 +30,18 @@ static void MarkRead(const Layout *layout, bool read[])
       read[layout->move[m].value] = true;
 }
 
+/* What is kept lies in the memory of what it was reshaped from. That is known by itself once values
+   are joined, but ranks of a tensor group join those of their own lanes alone. */
+static void KeepBehindReshapes(Layout *layout)
+{
+  for (int n = layout->n_nodes - 1; n >= 0; n--) {
+    const RengaGraphNode *node = LayoutNode(layout, n);
+    if (layout->part[n] != PART_FORWARD || !(node->op->flags & RENGA_OP_RESHAPE)) continue;
+    if (layout->storage[node->out[0]].kept && LayoutPartOf(layout, node->in[0]) == PART_FORWARD)
+      layout->storage[node->in[0]].kept = true;
+  }
+}
+
 /* Before values are joined; of training. */
 RengaErrorCode RengaLayoutMarkKept_Private(Layout *layout)
 {
@@ -42,6 +54,7 @@ RengaErrorCode RengaLayoutMarkKept_Private(Layout *layout)
     layout->storage[v].kept =
         read[v] && RengaChunkGetPolicy_Private(chunk, RengaGraphGetValue(chunk->sub, v)->name) ==
                        RENGA_SAVED_KEEP;
+  if (chunk->tensor.size > 1) KeepBehindReshapes(layout);
   RengaFree(&read);
   return RENGA_SUCCESS;
 }
@@ -54,7 +67,8 @@ static bool IsThere(const Layout *layout, RengaValue value)
   return LayoutIsGiven(layout, root) || layout->storage[root].kept;
 }
 
-/* From what backward reads back to what is there. */
+/* From what backward reads back to what is there. Where a tensor group computes the stage all nodes
+   are looked at, so that its ranks choose alike. */
 RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout)
 {
   bool *wanted;

@@ -4,16 +4,28 @@
    have read, gradients of parameters. So each adds up the terms in the order of one rank.
 
    Nodes that wait for an exchange are put off until a lane needs what they make, so that one
-   exchange takes the terms of all lanes, which the ranks have made at the same time. */
+   exchange takes the terms of all lanes, which the ranks have made at the same time. What a stage
+   that recomputes makes again (again.c) is exchanged again, where another lane, or a node in none,
+   reads what a lane has made. */
 #include "layout.h"
+#include <string.h>
 
+/* value: or the copy of one. */
 static void ExchangeValue(Layout *layout, RengaValue value, int reader)
 {
   if (value == RENGA_VALUE_NONE || LayoutIsGiven(layout, value)) return;
-  const int maker = RengaGraphGetValue(layout->chunk->sub, value)->producer;
+  const int maker = RengaGraphGetValue(layout->chunk->sub, value % layout->n_values)->producer;
   if (maker < 0 || layout->part[maker] == PART_NONE) return;
   const int owner = LayoutOwner(layout, maker);
   if (owner != RENGA_TENSOR_ALL && owner != reader) layout->exchanged[value] = true;
+}
+
+/* What a node reads, in the part. */
+static void ExchangeInputs(Layout *layout, int n, ProgramPart part)
+{
+  const RengaGraphNode *node = LayoutNode(layout, n);
+  for (int i = 0; i < node->n_in; i++)
+    ExchangeValue(layout, LayoutRead(layout, part, node->in[i]), LayoutOwner(layout, n));
 }
 
 /* The gradient of a part stays where the part is. own: [values] zeros. */
@@ -26,133 +38,166 @@ static void MarkGradientsOfParts(const Chunk *chunk, bool own[])
   }
 }
 
-/* Once it is known which nodes run in which part. */
+/* What is wanted outside; a move may read what is made again. */
+static void ExchangeWanted(Layout *layout, int count, const RengaValue wanted[], const bool own[])
+{
+  for (int i = 0; i < count; i++)
+    if (!own[wanted[i]]) ExchangeValue(layout, wanted[i], RENGA_TENSOR_ALL);
+  for (int m = 0; m < layout->n_moves; m++) {
+    const Move *move = &layout->move[m];
+    if (move->value == RENGA_VALUE_NONE || own[move->value]) continue;
+    const ProgramPart part = LayoutFills(layout, move->value, move->to);
+    ExchangeValue(layout, LayoutRead(layout, part, move->value), RENGA_TENSOR_ALL);
+  }
+}
+
+/* Once it is known which nodes run in which part, and what is moved. What is made again is chosen
+   before values are joined, which ranks do in other ways, so that all choose alike. */
 RengaErrorCode RengaLayoutFindExchanged_Private(Layout *layout)
 {
   int count;
   RengaValue *wanted = NULL;
   bool *own;
-  if (layout->chunk->tensor.size == 1) return RENGA_SUCCESS;
+  RengaCall(RengaLayoutChooseAgain_Private(layout));
   RengaCall(RengaLayoutWanted_Private(layout, &count, NULL));
   RengaCall(RengaMalloc(layout->n_values + 1, &own));
   MarkGradientsOfParts(layout->chunk, own);
   RengaErrorCode code = RengaMalloc(count + 1, &wanted);
   if (!code) code = RengaLayoutWanted_Private(layout, &count, wanted);
-  for (int i = 0; i < count && !code; i++)
-    if (!own[wanted[i]]) ExchangeValue(layout, wanted[i], RENGA_TENSOR_ALL);
+  if (!code) ExchangeWanted(layout, count, wanted, own);
   RengaFree(&wanted);
   RengaFree(&own);
   RengaCall(code);
   for (int n = 0; n < layout->n_nodes; n++) {
-    const RengaGraphNode *node = LayoutNode(layout, n);
-    if (layout->part[n] == PART_NONE) continue;
-    for (int i = 0; i < node->n_in; i++) ExchangeValue(layout, node->in[i], LayoutOwner(layout, n));
+    if (layout->part[n] != PART_NONE) ExchangeInputs(layout, n, layout->part[n]);
+    if (layout->again[n]) ExchangeInputs(layout, n, PART_BACKWARD);
   }
   return RENGA_SUCCESS;
 }
 
-/* While the steps of a part are listed. */
+/* While the steps that run in one part are shared out. */
 typedef struct {
   Layout *layout;
-  ProgramPart part;
-  bool *waits; /* [values] of an exchange that is to come, or made of such values */
+  bool *waits; /* [values, then their copies] of an exchange that is to come, or made of such */
   int n_terms, n_late;
-  int *terms; /* [nodes] whose values the next exchange takes */
-  int *late;  /* [nodes] that are put off until then */
+  Step *terms; /* whose values the next exchange takes */
+  Step *late;  /* that are put off until then */
 } TensorListing;
 
-static void AddTensorStep(const TensorListing *listing, int n, bool exchange)
+static void AddTensorStep(const TensorListing *listing, const Step *one, bool exchange)
 {
   Layout *layout = listing->layout;
-  layout->step[layout->n_steps++] = (Step){.node = n,
-                                           .part = listing->part,
-                                           .runs = listing->part,
-                                           .position = layout->length[listing->part],
-                                           .exchange = exchange,
-                                           .workspace.region = REGION_ABSENT};
-  if (!exchange) layout->length[listing->part]++;
+  Step *step = &layout->step[layout->n_steps++];
+  *step = *one;
+  step->exchange = exchange;
+  step->position = layout->length[one->part];
+  if (!exchange) layout->length[one->part]++;
 }
 
-static void MarkWaiting(const TensorListing *listing, int n, bool all)
+static void MarkWaiting(const TensorListing *listing, const Step *step, bool all)
 {
-  const RengaGraphNode *node = LayoutNode(listing->layout, n);
-  for (int o = 0; o < node->n_out; o++)
-    if (node->out[o] != RENGA_VALUE_NONE)
-      listing->waits[node->out[o]] = all || listing->layout->exchanged[node->out[o]];
+  const Layout *layout = listing->layout;
+  for (int o = 0; o < LayoutNode(layout, step->node)->n_out; o++) {
+    const RengaValue value = LayoutOut(layout, step, o);
+    if (value != RENGA_VALUE_NONE) listing->waits[value] = all || layout->exchanged[value];
+  }
 }
 
-static void MarkThere(const TensorListing *listing, int n)
+static void MarkThere(const TensorListing *listing, const Step *step)
 {
-  const RengaGraphNode *node = LayoutNode(listing->layout, n);
-  for (int o = 0; o < node->n_out; o++)
-    if (node->out[o] != RENGA_VALUE_NONE) listing->waits[node->out[o]] = false;
+  for (int o = 0; o < LayoutNode(listing->layout, step->node)->n_out; o++) {
+    const RengaValue value = LayoutOut(listing->layout, step, o);
+    if (value != RENGA_VALUE_NONE) listing->waits[value] = false;
+  }
 }
 
 /* The exchange, and what was put off. */
 static void ListExchange(TensorListing *listing)
 {
   for (int i = 0; i < listing->n_terms; i++) {
-    AddTensorStep(listing, listing->terms[i], true);
-    MarkThere(listing, listing->terms[i]);
+    AddTensorStep(listing, &listing->terms[i], true);
+    MarkThere(listing, &listing->terms[i]);
   }
-  if (listing->n_terms > 0) listing->layout->length[listing->part]++;
+  if (listing->n_terms > 0) listing->layout->length[listing->terms[0].part]++;
   for (int i = 0; i < listing->n_late; i++) {
-    AddTensorStep(listing, listing->late[i], false);
-    MarkThere(listing, listing->late[i]);
+    AddTensorStep(listing, &listing->late[i], false);
+    MarkThere(listing, &listing->late[i]);
   }
   listing->n_terms = listing->n_late = 0;
 }
 
-static bool HasTerm(const Layout *layout, const RengaGraphNode *node)
+static bool HasTerm(const Layout *layout, const Step *step)
 {
-  for (int o = 0; o < node->n_out; o++)
-    if (node->out[o] != RENGA_VALUE_NONE && layout->exchanged[node->out[o]]) return true;
+  for (int o = 0; o < LayoutNode(layout, step->node)->n_out; o++) {
+    const RengaValue value = LayoutOut(layout, step, o);
+    if (value != RENGA_VALUE_NONE && layout->exchanged[value]) return true;
+  }
   return false;
 }
 
 /* A rank has what it made itself. */
 static bool WaitsForTerm(const TensorListing *listing, RengaValue value, int reader)
 {
+  const Layout *layout = listing->layout;
   if (value == RENGA_VALUE_NONE || !listing->waits[value]) return false;
-  const int maker = RengaGraphGetValue(listing->layout->chunk->sub, value)->producer;
-  return reader == RENGA_TENSOR_ALL || LayoutOwner(listing->layout, maker) != reader;
+  const int maker = RengaGraphGetValue(layout->chunk->sub, value % layout->n_values)->producer;
+  return reader == RENGA_TENSOR_ALL || LayoutOwner(layout, maker) != reader;
 }
 
 /* All ranks of the group come to the same exchanges: nothing here depends on which one this is, but
    for the steps of lanes that others have. */
-static void ListTensorNode(TensorListing *listing, int n)
+static void ListTensorStep(TensorListing *listing, const Step *step)
 {
   Layout *layout = listing->layout;
-  const RengaGraphNode *node = LayoutNode(layout, n);
-  const int owner = LayoutOwner(layout, n);
+  const int owner = LayoutOwner(layout, step->node);
   bool waits = false;
-  for (int i = 0; i < node->n_in; i++) waits = waits || WaitsForTerm(listing, node->in[i], owner);
+  for (int i = 0; i < LayoutNode(layout, step->node)->n_in; i++)
+    waits = waits || WaitsForTerm(listing, LayoutIn(layout, step, i), owner);
   if (waits && owner == RENGA_TENSOR_ALL) {
-    listing->late[listing->n_late++] = n;
-    MarkWaiting(listing, n, true);
+    listing->late[listing->n_late++] = *step;
+    MarkWaiting(listing, step, true);
     return;
   }
   if (waits) ListExchange(listing);
-  if (!LayoutIsElsewhere(layout, n)) AddTensorStep(listing, n, false);
-  if (!HasTerm(layout, node)) return;
-  listing->terms[listing->n_terms++] = n;
-  MarkWaiting(listing, n, false);
+  if (!LayoutIsElsewhere(layout, step->node)) AddTensorStep(listing, step, false);
+  if (!HasTerm(layout, step)) return;
+  listing->terms[listing->n_terms++] = *step;
+  MarkWaiting(listing, step, false);
 }
 
-RengaErrorCode RengaLayoutListTensor_Private(Layout *layout, ProgramPart part)
+/* Part by part, as each is an action of the rank's list, or one of a few that follow each other.
+   What is worked out once all ranks do. */
+static void ListShares(TensorListing *listing, int count, const Step one[])
 {
-  TensorListing listing = {.layout = layout, .part = part};
-  int *nodes = NULL;
-  RengaCall(RengaMalloc(layout->n_values + 1, &listing.waits));
-  const RengaErrorCode code = RengaMalloc(2 * layout->n_nodes + 1, &nodes);
-  if (nodes) {
-    listing.terms = nodes;
-    listing.late = nodes + layout->n_nodes;
-    for (int n = 0; n < layout->n_nodes; n++)
-      if (layout->part[n] == part) ListTensorNode(&listing, n);
-    ListExchange(&listing);
+  Layout *layout = listing->layout;
+  for (int s = 0; s < count; s++)
+    if (one[s].part != PART_CONSTANT) layout->length[one[s].part] = 0;
+  for (int s = 0; s < count; s++)
+    if (one[s].part == PART_CONSTANT) layout->step[layout->n_steps++] = one[s];
+  for (ProgramPart runs = PART_FORWARD; runs < PART_COUNT; runs++) {
+    for (int s = 0; s < count; s++)
+      if (one[s].runs == runs) ListTensorStep(listing, &one[s]);
+    ListExchange(listing);
   }
-  RengaFree(&nodes);
+}
+
+/* The steps from the first on are those of one rank; they become this rank's, with exchanges. */
+RengaErrorCode RengaLayoutShareSteps_Private(Layout *layout, int first)
+{
+  TensorListing listing = {.layout = layout};
+  const int count = layout->n_steps - first;
+  Step *one = NULL;
+  if (layout->chunk->tensor.size == 1) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(2 * layout->n_values + 1, &listing.waits));
+  const RengaErrorCode code = RengaMalloc(3 * count + 1, &one);
+  if (!code) {
+    memcpy(one, layout->step + first, (size_t)count * sizeof *one);
+    listing.terms = one + count;
+    listing.late = one + 2 * (int64_t)count;
+    layout->n_steps = first;
+    ListShares(&listing, count, one);
+  }
+  RengaFree(&one);
   RengaFree(&listing.waits);
   RengaCall(code);
   return RENGA_SUCCESS;

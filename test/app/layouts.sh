@@ -1,6 +1,6 @@
 #!/bin/sh
 # Networks in lanes have the bits and losses of one rank on layouts of stages, replicas, their shares and tensor
-# ranks, with three schedules and any cuts, and take the memory that was forecast.
+# ranks, with three schedules, any cuts and recomputation, and take the memory that was forecast.
 #
 #   layouts.sh [EVERY [FOLDER]]   from a build: each EVERYth layout of each network; 1: all, which takes hours
 #
@@ -33,10 +33,11 @@ layouts() {
   done
 }
 
-# turn STAGES NODES: schedule and cuts of this number.
+# turn STAGES NODES: schedule, recomputation and cuts of this number.
 turn() {
   case $((number / every % 3)) in 0) order=1f1b ;; 1) order=gpipe ;; 2) order=zb-h1 ;; esac
   echo "-pipeline_schedule $order"
+  [ $((number / every / 3 % 2)) -eq 0 ] || echo "-pipeline_recompute full"
   first=$((1 + number * 131 % ($2 / 2)))
   second=$((first + 1 + number * 31 % ($2 - first - 1)))
   case $1$((number % 2)) in

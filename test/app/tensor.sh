@@ -118,8 +118,8 @@ fits
 chosen="plan -graph $heads -machine_file laptop -batch_size 8 -microbatch_size 8 -partition_ranks 2 -plan_explain -partition_tensor auto"
 accepts 1 $chosen -graph_lanes 3
 grep -q "tensor degrees: 1: .*; 2: .* (1 stage x 1 x 2 ranks)" out || fail "what was compared is not said"
-accepts 1 $chosen -graph_lanes 3 -pipeline_recompute full
-says "; 2: none (2 tensor ranks (-partition_tensor) do not go with -pipeline_recompute yet)"
+accepts 1 $chosen -graph_lanes 3 -pipeline_reduction unordered
+says "; 2: none (2 tensor ranks (-partition_tensor) do not go with -pipeline_reduction unordered yet)"
 says "lower bound: "
 refuses 1 "of which there is 1: give -graph_lanes, or leave it out" $chosen -graph_lanes 1
 # Without a number of lanes there are as many as tensor ranks; of those to choose, as many as every chain has heads for.
@@ -132,6 +132,16 @@ refuses 1 "write how many ranks compute a replica of a stage together" $chosen -
 refuses 2 "-partition_tensor auto together with -data_parallel local:2 is not supported" train -graph "$heads" $small -graph_lanes 3 \
   -partition_tensor auto -data_parallel local:2 -data_learners 2
 
+# What there is no room for is made again, with the exchanges that lead to it.
+accepts 1 train -graph "$heads" $small -graph_lanes 3 -steps 6
+says "$digest"
+for bound in 250KiB 240KiB; do
+  accepts 2 train -graph "$heads" $small -graph_lanes 3 -steps 6 -partition_tensor 2 -partition_memory $bound
+  says "$digest"
+  fits
+  says "1 of 1 stages runs forward again before backward"
+done
+
 # A message that fails is sent again; for want of memory on one rank all end, soon.
 for fault in message:500:0 message:801:1 allocation:12000:1 allocation:13500:1; do
   RENGA_FAULT=$fault timeout -k 5 $limit "$mpiexec" -n 2 "$renga" train -graph "$heads" $small -steps 6 -graph_lanes 3 \
@@ -139,6 +149,13 @@ for fault in message:500:0 message:801:1 allocation:12000:1 allocation:13500:1; 
   code=$?
   [ $code -ne 124 ] && [ $code -ne 137 ] || fail "$fault did not end"
   case $fault in message*) says "$digest" ;; *) [ $code -ne 0 ] || fail "$fault was not noticed" ;; esac
+done
+for fault in message:600:1 message:907:0 allocation:21700:1; do
+  RENGA_FAULT=$fault timeout -k 5 $limit "$mpiexec" -n 4 "$renga" train -graph "$heads" $small -steps 6 -graph_lanes 3 \
+    -partition_tensor 2 -partition_stages 2 -pipeline_recompute full -pipeline_timeout 20 </dev/null >out 2>&1
+  code=$?
+  [ $code -ne 124 ] && [ $code -ne 137 ] || fail "$fault did not end"
+  case $fault in message*) says "$digest" ;; esac
 done
 
 tensor="train -graph $heads $small -graph_lanes 3 -partition_tensor"
@@ -156,7 +173,6 @@ refuses 4 "of which there are 3: give -graph_lanes 4 or more" $tensor 4
 refuses 3 "needs 2 ranks or a multiple of them, but there are 3" $tensor 2
 refuses 4 "2 stages x 2 replicas needs 8 ranks, but there are 4" $tensor 2 -partition_stages 2 -partition_replicas 2
 refuses 2 "is not supported by -partition_type auto" $tensor 2 -partition_type auto
-refuses 2 "do not go with -pipeline_recompute yet" $tensor 2 -pipeline_recompute full
 refuses 2 "do not go with -pipeline_reduction unordered yet" $tensor 2 -pipeline_reduction unordered
 refuses 2 "do not go with -optimizer_sparse lazy yet" $tensor 2 -optimizer_sparse lazy
 refuses 2 "do not go with a device whose memory is not the host's yet" $tensor 2 -device_type far

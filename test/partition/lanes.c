@@ -180,10 +180,37 @@ static RengaErrorCode CheckChoice(void)
   const int64_t memory = RengaPlanGetStage(plan, 0)->memory;
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(ExpectChoice(1e-4, memory, 2, "1: none (the network does not fit"));
-  ExpectError(Choose(RENGA_PARTITION_AUTO, RENGA_PARTITION_TENSOR_AUTO, 1e-4, memory - 64, &plan),
+  ExpectError(Choose(RENGA_PARTITION_AUTO, RENGA_PARTITION_TENSOR_AUTO, 1e-4, memory / 2, &plan),
               RENGA_ERR_MEMORY, "the smallest has 2, and needs ");
   ExpectError(Choose(RENGA_PARTITION_EVEN, RENGA_PARTITION_TENSOR_AUTO, 1e-4, 0, &plan),
               RENGA_ERR_SUPPORT, "-partition_tensor auto is not supported by -partition_type even");
+  return RENGA_SUCCESS;
+}
+
+/* What does not fit by a little makes again what comes of no exchange; who is told to makes all. */
+static RengaErrorCode CheckAgain(void)
+{
+  const double link = 1e-2; /* beside which work is nothing */
+  Setting own;
+  RengaSettings settings;
+  RengaPlan plan = NULL;
+  RengaCall(Choose(RENGA_PARTITION_EVEN, 2, link, 0, &plan));
+  const int64_t memory = RengaPlanGetStage(plan, 0)->memory;
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(Choose(RENGA_PARTITION_EVEN, 2, link, memory - 64, &plan));
+  const RengaPlanStage *stage = RengaPlanGetStage(plan, 0);
+  Expect(stage->shape.saved == RENGA_SAVED_RECOMPUTE && stage->memory <= memory - 64);
+  Expect(stage->again_seconds > 0 && stage->again_seconds < link);
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(Begin(&own, 2, 2, 1));
+  RengaCall(RengaPartitionGetSettings(own.partition, &settings));
+  RengaCall(RengaSettingsSetRecompute(settings, RENGA_RECOMPUTE_FULL));
+  RengaCall(RengaPartitionSolve(own.partition, &plan));
+  stage = RengaPlanGetStage(plan, 0);
+  Expect(stage->shape.saved == RENGA_SAVED_RECOMPUTE);
+  Expect(stage->again_seconds > 2 * latency && stage->again_seconds <= stage->forward_seconds);
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(EndSetting(&own));
   return RENGA_SUCCESS;
 }
 
@@ -194,6 +221,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckLevels());
   RengaCall(CheckTwoStages());
   RengaCall(CheckChoice());
+  RengaCall(CheckAgain());
   return RENGA_SUCCESS;
 }
 

@@ -17,7 +17,7 @@ typedef struct {
   /* What tensor ranks of a replica give each other in a micro-batch: exchanges, and bytes that the
      rank which sends or gets most of each sends or gets; no kernel runs meanwhile. */
   struct {
-    RengaForecastTerms forward, backward, weight;
+    RengaForecastTerms forward, again, backward, weight;
   } lanes;
 } RengaForecastExchange;
 /* Bytes of one device of a stage, by category; total is what the runtime would allocate. */

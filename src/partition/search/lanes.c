@@ -2,8 +2,10 @@
    run. Of a given plan with tensor ranks (-partition_tensor) each stage has the costs of its rank
    with the most work in lanes: that of its lanes, of all nodes in no lane, and what the ranks of
    its replicas give each other, of which the runtime says how much. Nothing else is done meanwhile,
-   so that it is work: it stands in the costs of the first node of the stage. Of parameters in parts
-   a rank holds, adds up and updates its own. */
+   so that it is work. That of forward stands in equal shares in the costs of the nodes in no lane
+   that read what lanes make, so that those which are run again have it again; that of backward in
+   the costs of the first node of the stage. Of parameters in parts a rank holds, adds up and
+   updates its own. */
 #include "renga/private/graph.h"
 #include "renga/private/plan.h"
 #include "solution.h"
@@ -171,6 +173,32 @@ static void NoteExchanges(const LaneShares *shares, int s, double seconds,
                                            exchange->lanes.weight.bytes)};
 }
 
+/* In no lane, and of the stage, from which something of a lane comes. */
+static bool JoinsLanes(const LaneShares *shares, int s, int n)
+{
+  const RengaGraphNode *node = RengaGraphGetNode(shares->task->graph, n);
+  if (node->lane || RengaPlanStageOfNode(shares->task->given, n) != s) return false;
+  for (int i = 0; i < node->n_in; i++) {
+    const int maker = node->in[i] == RENGA_VALUE_NONE
+                          ? -1
+                          : RengaGraphGetValue(shares->task->graph, node->in[i])->producer;
+    if (maker >= 0 && RengaGraphGetNode(shares->task->graph, maker)->lane) return true;
+  }
+  return false;
+}
+
+/* first: the first node of the stage. */
+static void AddForward(const LaneShares *shares, int s, int first, double seconds)
+{
+  const SearchChain *chain = shares->chain;
+  int count = 0;
+  for (int c = 0; c < chain->count; c++) count += JoinsLanes(shares, s, chain->node[c]);
+  if (count == 0) CostOf(shares, first)->forward += seconds;
+  for (int c = 0; c < chain->count && count > 0; c++)
+    if (JoinsLanes(shares, s, chain->node[c]))
+      CostOf(shares, chain->node[c])->forward += seconds / count;
+}
+
 static RengaErrorCode AddExchangesOf(const LaneShares *shares, int s,
                                      const RengaForecastExchange *exchange)
 {
@@ -188,7 +216,7 @@ static RengaErrorCode AddExchangesOf(const LaneShares *shares, int s,
   RengaProfileCost *cost = CostOf(shares, shares->chain->node[place]);
   double *share = &shares->chain->weight[place];
   const double own = *share * cost->backward + weight;
-  cost->forward += forward;
+  AddForward(shares, s, shares->chain->node[place], forward);
   cost->backward += backward + weight;
   if (cost->backward > 0) *share = own / cost->backward;
   return RENGA_SUCCESS;
