@@ -50,6 +50,8 @@ typedef struct {
   bool in_order;        /* in the dimension of the batch one sample follows another, once through */
   RengaInit init;       /* first values of a parameter or state */
   void *data;           /* of a constant, owned */
+  RengaValue whole;     /* of a state that a lane has: the state that it is a part of; else NONE */
+  int64_t first;        /* and the element of that with which it begins */
 } RengaGraphValue;
 
 /* The part of a step that a node belongs to. */

@@ -24,7 +24,7 @@ static bool IsNamed(const RengaGraphValue *value)
 static int FindParameterGroup(const ParameterTable *table, RengaValue v)
 {
   const RengaGraphValue *value = RengaGraphGetValue(table->graph, v);
-  if (value->kind == RENGA_VALUE_STATE) return STATES;
+  if (value->kind == RENGA_VALUE_STATE) return value->whole == RENGA_VALUE_NONE ? STATES : -1;
   if (value->kind == RENGA_VALUE_CONSTANT)
     return IsNamed(value) && RengaDataTypeIsFloating(value->spec.type) ? CONSTANTS : -1;
   if (value->kind != RENGA_VALUE_PARAMETER) return -1;

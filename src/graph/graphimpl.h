@@ -53,6 +53,9 @@ struct _p_RengaGraph {
 RengaErrorCode RengaGraphCheckValue(RengaGraph graph, RengaValue value);
 RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValueKind kind,
                                   const RengaTensorSpec *spec, RengaValue *value);
+/* Elements [first, first + count) of a state of one dimension, as a state of their own. */
+RengaErrorCode RengaGraphAddStatePart(RengaGraph graph, const char *name, RengaValue whole,
+                                      int64_t first, int64_t count, RengaValue *part);
 RengaErrorCode RengaGraphUniqueName(RengaGraph graph, const char *wanted, size_t size, char name[]);
 RengaErrorCode RengaGraphRebuildNames(RengaGraph graph);
 void RengaGraphFreeValue(RengaGraphValue **value);

@@ -95,6 +95,35 @@ static RengaErrorCode Cut(LaneMaker *maker, RengaValue value, const RengaSplit *
   return RENGA_SUCCESS;
 }
 
+/* Parts of a state, which lanes write, are states. */
+static RengaErrorCode CutState(LaneMaker *maker, RengaValue value, const RengaSplit *split,
+                               RengaValue part[])
+{
+  RengaGraph graph = maker->pass->graph;
+  const int lanes = maker->pass->lanes;
+  const int64_t units = RengaSplitUnits(RengaGraphSpec(graph, value), split);
+  char wanted[LANE_NAME], name[LANE_NAME];
+  for (int l = 0; l < lanes; l++) {
+    int64_t first, count;
+    RengaLaneUnits(units, l, lanes, &first, &count);
+    snprintf(wanted, sizeof wanted, "%.400s.lane%d", graph->value[value]->name, l);
+    RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
+    RengaCall(RengaGraphAddStatePart(graph, name, value, first * split->unit, count * split->unit,
+                                     &part[l]));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CutValue(LaneMaker *maker, RengaValue value, const RengaSplit *split,
+                               RengaValue part[])
+{
+  if (maker->pass->graph->value[value]->kind == RENGA_VALUE_STATE)
+    RengaCall(CutState(maker, value, split, part));
+  else
+    RengaCall(Cut(maker, value, split, part));
+  return RENGA_SUCCESS;
+}
+
 /* in[l * n_in + i]: input i of lane l */
 static RengaErrorCode FindInputs(LaneMaker *maker, const RengaGraphNode *node,
                                  const RengaSplitWay *way, RengaValue in[])
@@ -109,7 +138,7 @@ static RengaErrorCode FindInputs(LaneMaker *maker, const RengaGraphNode *node,
     const RengaValue *part = NULL;
     if (kind == RENGA_SPLIT_ALONG) {
       part = maker->part[value];
-      if (!part) RengaCall(Cut(maker, value, &way->in[i], cut));
+      if (!part) RengaCall(CutValue(maker, value, &way->in[i], cut));
       if (!part) part = cut;
     }
     for (int l = 0; l < lanes; l++)

@@ -28,12 +28,22 @@ static bool IsAlong(const RengaSplit *split)
   return split->kind == RENGA_SPLIT_ALONG;
 }
 
-/* No batch is dealt out, nor a state, which one node writes. */
-static bool MayCut(RengaGraph graph, RengaValue value, const RengaSplit *split)
+/* Parts of a state are states of their own, of the one node that reads it. */
+static bool MayCutState(const LaneChain *chain, RengaValue state, const RengaSplit *split)
 {
-  const RengaTensorSpec *spec = RengaGraphSpec(graph, value);
-  if (graph->value[value]->kind == RENGA_VALUE_STATE) return false;
-  return spec->dim[split->dim] > 0;
+  const RengaGraphValue *value = chain->pass->graph->value[state];
+  return value->spec.ndim == 1 && split->repeat == 1 &&
+         chain->first[state + 1] - chain->first[state] == 1 &&
+         (value->init.kind == RENGA_INIT_CONSTANT || value->init.kind == RENGA_INIT_FILE);
+}
+
+/* No batch is dealt out. */
+static bool MayCut(const LaneChain *chain, RengaValue value, const RengaSplit *split)
+{
+  RengaGraph graph = chain->pass->graph;
+  if (graph->value[value]->kind == RENGA_VALUE_STATE && !MayCutState(chain, value, split))
+    return false;
+  return RengaGraphSpec(graph, value)->dim[split->dim] > 0;
 }
 
 static bool WayFits(const LaneChain *chain, const RengaGraphNode *node, const RengaSplitWay *way,
@@ -42,12 +52,12 @@ static bool WayFits(const LaneChain *chain, const RengaGraphNode *node, const Re
   if (way->need != RENGA_LANE_ALONE) return false;
   for (int o = 0; o < node->n_out; o++) {
     if (way->out[o].kind != (sums ? RENGA_SPLIT_SUM : RENGA_SPLIT_ALONG)) return false;
-    if (!sums && !MayCut(chain->pass->graph, node->out[o], &way->out[o])) return false;
+    if (!sums && !MayCut(chain, node->out[o], &way->out[o])) return false;
   }
   for (int i = 0; i < node->n_in; i++) {
     if (node->in[i] < 0) continue;
     if (way->in[i].kind == RENGA_SPLIT_SUM && !(sums && i == 2)) return false;
-    if (IsAlong(&way->in[i]) && !MayCut(chain->pass->graph, node->in[i], &way->in[i])) return false;
+    if (IsAlong(&way->in[i]) && !MayCut(chain, node->in[i], &way->in[i])) return false;
   }
   return true;
 }
@@ -149,12 +159,19 @@ static bool IsReadInParts(const LaneChain *chain, RengaValue value)
   return true;
 }
 
+/* The dimension of its input that a product adds up; -1: it is none that ends chains. */
+static int InnerDimension(RengaGraph graph, const RengaGraphNode *node)
+{
+  if (strcmp(node->op->name, "Linear") == 0) return RengaGraphSpec(graph, node->in[0])->ndim - 1;
+  return strncmp(node->op->name, "Conv", 4) == 0 ? 1 : -1;
+}
+
 /* The chain whose last product has its input in units of so many elements. */
 static RengaErrorCode FollowLaneChain(LaneChain *chain, int64_t unit)
 {
   RengaLanes *pass = chain->pass;
   const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, chain->last);
-  const int dim = RengaGraphSpec(pass->graph, node->in[0])->ndim - 1;
+  const int dim = InnerDimension(pass->graph, node);
   int found;
   do {
     RengaSplitWay way;
@@ -180,8 +197,8 @@ static int CountColumns(const LaneChain *chain)
   for (int i = 1; i < chain->n_nodes; i++) {
     const RengaGraphNode *node = RengaGraphEntryNode(graph, chain->node[i]);
     const RengaSplitWay *way = &chain->pass->node[chain->node[i]].way;
-    count += strcmp(node->op->name, "Linear") == 0 && !IsAlong(&way->in[0]) &&
-             IsAlong(&way->in[1]) && graph->value[node->in[1]]->kind == RENGA_VALUE_PARAMETER;
+    count += InnerDimension(graph, node) >= 0 && !IsAlong(&way->in[0]) && IsAlong(&way->in[1]) &&
+             graph->value[node->in[1]]->kind == RENGA_VALUE_PARAMETER;
   }
   return count;
 }
@@ -226,7 +243,7 @@ static RengaErrorCode TryLast(LaneChain *chain, int at)
   if (chain->pass->node[at].chosen || graph->value[node->in[1]]->kind != RENGA_VALUE_PARAMETER)
     return RENGA_SUCCESS;
   chain->last = at;
-  RengaCall(FindLaneUnit(chain, x->dim[x->ndim - 1], &unit));
+  RengaCall(FindLaneUnit(chain, x->dim[InnerDimension(graph, node)], &unit));
   if (!unit) return RENGA_SUCCESS;
   RengaCall(FollowLaneChain(chain, unit));
   while (chain->n_whole > 0) chain->kept[chain->whole[--chain->n_whole]] = false;
@@ -266,7 +283,7 @@ static RengaErrorCode FindChains(RengaLanes *pass)
   for (int o = 0; o < graph->n_outputs; o++) chain.kept[graph->output[o]] = true;
   if (graph->loss >= 0) chain.kept[graph->loss] = true;
   for (int i = 0; i < graph->n_nodes; i++)
-    if (strcmp(graph->entry[i]->node.op->name, "Linear") == 0) RengaCall(TryLast(&chain, i));
+    if (InnerDimension(graph, &graph->entry[i]->node) >= 0) RengaCall(TryLast(&chain, i));
   return RENGA_SUCCESS;
 }
 

@@ -115,6 +115,9 @@ RengaErrorCode RengaGraphCompactValues(RengaGraph graph)
   int *number, kept = 0;
   RengaCall(RengaGraphCountReaders(graph));
   RengaCall(RengaGraphScratch(graph, graph->n_values, &number));
+  for (int i = 0; i < graph->n_values; i++) /* a state is kept for its parts */
+    if (graph->readers[i] > 0 && graph->value[i]->whole >= 0)
+      graph->readers[graph->value[i]->whole]++;
   for (int i = 0; i < graph->n_values; i++) {
     bool keep = graph->readers[i] > 0 || graph->value[i]->producer >= 0;
     number[i] = keep ? kept : RENGA_VALUE_NONE;
@@ -124,6 +127,7 @@ RengaErrorCode RengaGraphCompactValues(RengaGraph graph)
       RengaGraphFreeValue(&graph->value[i]);
   }
   graph->n_values = kept;
+  for (int i = 0; i < kept; i++) Renumber(number, 1, &graph->value[i]->whole);
   for (int i = 0; i < graph->n_nodes; i++) {
     RengaGraphNode *node = RengaGraphEntryNode(graph, i);
     Renumber(number, node->n_in, node->in);

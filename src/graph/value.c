@@ -134,6 +134,7 @@ RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValue
   made->spec = *spec;
   made->stored = spec->type;
   made->producer = -1;
+  made->whole = RENGA_VALUE_NONE;
   RengaErrorCode code = RengaStringCopy(name, &made->name);
   if (code != RENGA_SUCCESS) RengaFree(&made);
   RengaCall(code);
@@ -142,6 +143,25 @@ RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValue
   if (2 * graph->n_values > graph->n_slots) RengaCall(RengaGraphRebuildNames(graph));
   *FindNameSlot(graph, name) = graph->n_values;
   *value = graph->n_values - 1;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphAddStatePart(RengaGraph graph, const char *name, RengaValue whole,
+                                      int64_t first, int64_t count, RengaValue *part)
+{
+  RengaTensorSpec spec = *RengaGraphSpec(graph, whole);
+  spec.dim[0] = count;
+  RengaCall(RengaGraphNewValue(graph, name, RENGA_VALUE_STATE, &spec, part));
+  const RengaInit *init = &graph->value[whole]->init;
+  RengaGraphValue *made = graph->value[*part];
+  made->whole = whole;
+  made->first = first;
+  made->init = *init;
+  made->init.file = NULL;
+  made->init.bytes = 0;
+  if (init->kind != RENGA_INIT_FILE) return RENGA_SUCCESS;
+  made->init.offset += first * (int64_t)RengaDataTypeSize(init->type);
+  RengaCall(RengaStringCopy(init->file, &made->init.file));
   return RENGA_SUCCESS;
 }
 

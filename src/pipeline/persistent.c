@@ -155,16 +155,21 @@ static bool OwnsState(const Chunk *chunk, RengaValue whole)
   return first == chunk->stage && chunk->replica == 0 && RengaChunkSpeaks_Private(chunk);
 }
 
+/* What a lane has of a state is a part of it. */
 static RengaErrorCode ListState(Rank *rank, const Chunk *chunk, int s)
 {
-  const RengaGraphValue *state = RengaGraphGetValue(chunk->sub, chunk->states.value[s]);
-  const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, state->name);
-  RengaPersistent row = {.spec = state->spec,
-                         .data = chunk->at.persistent + chunk->states.offset[s],
-                         .owner = OwnsState(chunk, whole),
+  RengaGraph graph = chunk->outline->graph;
+  const char *name = RengaGraphGetValue(chunk->sub, chunk->states.value[s])->name;
+  const RengaValue number = RengaGraphFindValue(graph, name);
+  const RengaGraphValue *state = RengaGraphGetValue(graph, number), *whole = state;
+  RengaPersistent row = {.data = chunk->at.persistent + chunk->states.offset[s],
+                         .owner = OwnsState(chunk, number),
                          .state = true};
-  RengaCall(RengaRectangleWhole(&row.spec, &row.part));
-  RengaCall(AppendPersistent(&rank->persistents, state->name, NULL, row));
+  if (state->whole != RENGA_VALUE_NONE) whole = RengaGraphGetValue(graph, state->whole);
+  row.spec = whole->spec;
+  RengaCall(RengaRectangleWhole(&state->spec, &row.part));
+  if (whole != state) row.part.start[0] = state->first;
+  RengaCall(AppendPersistent(&rank->persistents, whole->name, NULL, row));
   RengaCall(FillHeldPart(chunk, &rank->persistents.row[rank->persistents.count - 1]));
   return RENGA_SUCCESS;
 }

@@ -70,6 +70,24 @@ for number in 1 3; do
 done
 awk -F, 'NR == FNR { a = $2; next } { b = $2 } END { d = a - b; exit !(d < 2e-2 && d > -2e-2) }' keep1.csv keep3.csv || fail "kept nodes in lanes"
 
+# Convolutions and their statistics, on layouts, cut between lanes of one node too; checkpoints have whole statistics.
+images="resnet:depth=18,width=0.125,image=16,classes=7"
+accepts 1 train -graph "$images" $small -steps 4 -graph_lanes 3 -graph_view ascii -checkpoint_dir images
+says "lanes                  3, of 32 nodes of the network, 8 of them summed"
+images_digest=$(grep "parameter digest 0x" out)
+accepts 4 train -graph "$images" $small -steps 4 -graph_lanes 3 -partition_stages 2 -partition_tensor 2 \
+  -partition_type manual -partition_cuts 24,160
+says "$images_digest"
+accepts 4 train -graph "$images" $small -steps 4 -graph_lanes 3 -partition_replicas 2 -partition_tensor 2 -pipeline_shard gradients
+says "$images_digest"
+for number in 1 3; do
+  accepts 1 eval -graph "$images" -data synthetic -data_samples 64 -batch_size 8 -graph_lanes $number -initial images
+  says "102 of 102 parameters and states are those of images"
+  grep "^loss " out | cut -c 1-11 >eval$number
+done
+cmp eval1 eval3 || fail "statistics in lanes are other ones"
+says "over 64 samples"
+
 # A checkpoint holds the network, not its lanes: they are kept, or others are taken and told.
 accepts 1 train -graph "$heads" $small -steps 12 -graph_lanes 3 -checkpoint_dir kept
 cp -r kept other

@@ -25,13 +25,36 @@ static int CountOperator(RengaGraph graph, const char *op)
   return count;
 }
 
+/* Columns of a convolution, statistics of channels and each channel by itself lead to rows of
+   another; then channels, pooled, to rows of a layer. */
+static RengaErrorCode AddImages(RengaGraph graph)
+{
+  const RengaTensorSpec images = {.type = RENGA_FLOAT32, .ndim = 4, .dim = {-1, 3, 6, 6}};
+  const RengaTensorSpec classes = {.type = RENGA_INT64, .ndim = 1, .dim = {-1}};
+  RengaValue x, labels;
+  RengaCall(RengaGraphAddInput(graph, "x", &images, &x));
+  RengaCall(RengaGraphAddInput(graph, "labels", &classes, &labels));
+  RengaCall(RengaGraphAddConvolution(graph, "c1", x, 6, 3, 1, 1, true, &x));
+  RengaCall(RengaGraphAddBatchNormalization(graph, "b1", x, 1e-5, 0.9, &x));
+  RengaCall(RengaGraphAddUnary(graph, "Relu", x, &x));
+  RengaCall(RengaGraphAddConvolution(graph, "c2", x, 5, 3, 1, 1, true, &x));
+  RengaCall(RengaGraphAddUnary(graph, "Relu", x, &x));
+  RengaCall(RengaGraphAddConvolution(graph, "c3", x, 7, 3, 2, 1, false, &x));
+  RengaCall(RengaGraphAddUnary(graph, "Relu", x, &x));
+  RengaCall(RengaGraphAddReshape(graph, x, 2, (const int64_t[]){-1, 7 * 3 * 3}, &x));
+  RengaCall(RengaGraphAddLinear(graph, "fc", x, 11, true, 0.1, &x));
+  RengaCall(RengaGraphAddCrossEntropy(graph, x, labels, -100, &x));
+  RengaCall(RengaGraphSetLoss(graph, x));
+  return RENGA_SUCCESS;
+}
+
 /* Runs forward and reverse mode; the gradients are left in execute. */
 static RengaErrorCode Open(RengaComm comm, RengaDevice device, const char *what, int lanes,
                            Execute *execute)
 {
   RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
-  RengaCall(RengaGraphLoad(graph, what));
+  RengaCall(strcmp(what, "images") == 0 ? AddImages(graph) : RengaGraphLoad(graph, what));
   RengaCall(RengaGraphSetLanes(graph, lanes));
   RengaCall(RengaGraphSetUp(graph));
   RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
@@ -156,6 +179,35 @@ static RengaErrorCode CheckShared(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Convolutions: three lanes have the channels between two of them, and those before a layer; of
+   the states of channels in lanes each lane has one of its own. */
+static RengaErrorCode CheckImages(RengaComm comm)
+{
+  RengaGraph graph;
+  const RengaStateUpdate *update;
+  int updates;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(AddImages(graph));
+  RengaCall(RengaGraphSetLanes(graph, 3));
+  RengaCall(RengaGraphSetUp(graph));
+  TestTrue(CountOperator(graph, "Conv") == 9);
+  TestTrue(CountOperator(graph, "BatchNormalization") == 3);
+  TestTrue(CountOperator(graph, "Linear") == 3);
+  RengaCall(RengaGraphGetStateUpdates(graph, &updates, &update));
+  TestTrue(updates == 6);
+  for (int u = 0; u < updates; u++) {
+    const RengaGraphValue *part = RengaGraphGetValue(graph, update[u].state);
+    float values[2];
+    const RengaGraphValue *whole = RengaGraphGetValue(graph, part->whole);
+    TestTrue(part->spec.dim[0] == 2 && part->first == u / 2 * 2 && whole->spec.dim[0] == 6);
+    TestTrue(strncmp(part->name, whole->name, strlen(whole->name)) == 0);
+    RengaCall(RengaGraphInitializeValue(graph, update[u].state, 1, 0, 2, values));
+    TestTrue(values[1] == (strstr(whole->name, "var") ? 1 : 0));
+  }
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 /* Two layers; what is between them may be read elsewhere, or be a softmax of all columns. */
 static RengaErrorCode CheckChain(RengaComm comm, const char *op, bool reads, int expected)
 {
@@ -196,10 +248,12 @@ static RengaErrorCode RunTest(void)
                            "sequence=5,vocabulary=11",
                            lanes));
     RengaCall(CheckNetwork(comm, device, "mlp:sizes=5-9-7-8-11", lanes));
+    RengaCall(CheckNetwork(comm, device, "images", lanes));
   }
   RengaCall(CheckUneven(comm));
   RengaCall(CheckFew(comm));
   RengaCall(CheckShared(comm));
+  RengaCall(CheckImages(comm));
   RengaCall(CheckChain(comm, "Relu", false, 4));
   RengaCall(CheckChain(comm, "Relu", true, 2));
   RengaCall(CheckChain(comm, "Softmax", false, 2));

@@ -65,7 +65,8 @@ class Graph(Handle):
     def _values(self, kind: int) -> Dict[str, Tensor]:
         rows = (library.RengaGraphGetValue(self, v).contents
                 for v in range(library.RengaGraphGetValueCount(self)))
-        return {row.name.decode(): tensor_of(row.spec) for row in rows if row.kind == kind}
+        return {row.name.decode(): tensor_of(row.spec) for row in rows
+                if row.kind == kind and row.whole < 0}
 
     @property
     def inputs(self) -> Dict[str, Tensor]:

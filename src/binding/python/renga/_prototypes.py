@@ -30,6 +30,8 @@ typedef struct {
   bool in_order;        /* in the dimension of the batch one sample follows another, once through */
   RengaInit init;
   void *data; /* of a constant, owned */
+  RengaValue whole;     /* of a state that a lane has: the state that it is a part of; else NONE */
+  int64_t first;        /* and the element of that with which it begins */
 } RengaGraphValue;
 typedef struct {
   int64_t parameters;      /* elements */
