@@ -333,6 +333,7 @@ RengaErrorCode RengaGraphSplitLanes(RengaGraph graph)
   RengaLanes pass = {.graph = graph, .lanes = (int)graph->options.lanes};
   if (pass.lanes < 2 && !graph->options.split) return RENGA_SUCCESS;
   RengaCall(RengaGraphSortNodes(graph));
+  if (pass.lanes > 1) RengaCall(RengaGraphMergeSlices(graph));
   RengaCall(RengaGraphSetKeys(graph)); /* the lanes of a node have its own */
   RengaCall(RengaGraphMarkWide(graph));
   pass.n_nodes = graph->n_nodes;

@@ -26,6 +26,7 @@ typedef struct {
   RengaSplit *state;            /* [n_values] how lanes have it */
 } RengaLanes;
 
+RengaErrorCode RengaGraphMergeSlices(RengaGraph graph);
 RengaErrorCode RengaGraphMakeLanes(RengaLanes *pass);
 RengaErrorCode RengaGraphReadLaneWishes(RengaLanes *pass);
 RengaErrorCode RengaGraphCheckLaneWishes(const RengaLanes *pass);

@@ -208,6 +208,42 @@ static RengaErrorCode CheckImages(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode AddSlice(RengaGraph graph, RengaValue x, int64_t from, int64_t to,
+                               RengaValue *y)
+{
+  RengaAttributes attributes = {0};
+  RengaCall(RengaAttributesSetInts(&attributes, "starts", 1, &from));
+  RengaCall(RengaAttributesSetInts(&attributes, "ends", 1, &to));
+  RengaCall(RengaAttributesSetInts(&attributes, "axes", 1, (const int64_t[]){1}));
+  RengaCall(RengaGraphAddNode(graph, "Slice", NULL, &attributes, 1, &x, 1, NULL, y));
+  RengaAttributesFree(&attributes);
+  return RENGA_SUCCESS;
+}
+
+/* Columns of a gate and of what it lets through, cut by slices: the halves are one Split, with
+   columns in lanes, unless something is missing or too much. */
+static RengaErrorCode CheckSlices(RengaComm comm, int64_t from, int64_t to, int lanes, int expected)
+{
+  RengaGraph graph;
+  RengaValue x, a, b;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphAddInput(graph, "x", &rows, &x));
+  RengaCall(RengaGraphAddLinear(graph, "first", x, 14, true, 0.1, &x));
+  RengaCall(AddSlice(graph, x, 0, 7, &a));
+  RengaCall(AddSlice(graph, x, from, to, &b));
+  RengaCall(RengaGraphAddUnary(graph, "Sigmoid", a, &a));
+  RengaCall(
+      RengaGraphAddNode(graph, "Mul", NULL, NULL, 2, (const RengaValue[]){a, b}, 1, NULL, &x));
+  RengaCall(RengaGraphAddLinear(graph, "second", x, 4, true, 0.1, &x));
+  RengaCall(RengaGraphAddOutput(graph, x));
+  RengaCall(RengaGraphSetLanes(graph, lanes));
+  RengaCall(RengaGraphSetUp(graph));
+  TestTrue(CountOperator(graph, "Linear") == expected);
+  TestTrue(CountOperator(graph, "Slice") == (expected == 6 ? 0 : 2));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 /* Two layers; what is between them may be read elsewhere, or be a softmax of all columns. */
 static RengaErrorCode CheckChain(RengaComm comm, const char *op, bool reads, int expected)
 {
@@ -254,6 +290,10 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckFew(comm));
   RengaCall(CheckShared(comm));
   RengaCall(CheckImages(comm));
+  RengaCall(CheckSlices(comm, 7, 14, 3, 6));
+  RengaCall(CheckSlices(comm, 7, INT64_MAX, 3, 6));
+  RengaCall(CheckSlices(comm, 6, 13, 3, 2));
+  RengaCall(CheckSlices(comm, 7, 14, 1, 2));
   RengaCall(CheckChain(comm, "Relu", false, 4));
   RengaCall(CheckChain(comm, "Relu", true, 2));
   RengaCall(CheckChain(comm, "Softmax", false, 2));
