@@ -14,7 +14,7 @@
 /* What is found of one chain before it is taken. */
 typedef struct {
   RengaLanes *pass;
-  int last;         /* node */
+  int last, dim;    /* node that ends it, and the dimension that this adds up */
   const int *first; /* [n_values + 1] where the readers of a value begin in reader */
   const int *reader;
   bool *kept;           /* by value: it is read as a whole, by the caller or elsewhere */
@@ -159,11 +159,33 @@ static bool IsReadInParts(const LaneChain *chain, RengaValue value)
   return true;
 }
 
-/* The dimension of its input that a product adds up; -1: it is none that ends chains. */
-static int InnerDimension(RengaGraph graph, const RengaGraphNode *node)
+/* Layers: products with a parameter that have columns and add up rows. */
+static bool IsLayer(const RengaGraphNode *node)
 {
-  if (strcmp(node->op->name, "Linear") == 0) return RengaGraphSpec(graph, node->in[0])->ndim - 1;
-  return strncmp(node->op->name, "Conv", 4) == 0 ? 1 : -1;
+  return strcmp(node->op->name, "Linear") == 0 || strncmp(node->op->name, "Conv", 4) == 0;
+}
+
+/* What else adds up dimensions of its input. It ends chains of experts alone. */
+static bool AddsExperts(const RengaGraphNode *node)
+{
+  return strcmp(node->op->name, "ReduceSum") == 0 || strcmp(node->op->name, "MatMul") == 0;
+}
+
+/* The first dimension of its first input that the node adds up in lanes; -1: there is none. */
+static RengaErrorCode FindInnerDimension(RengaGraph graph, const RengaGraphNode *node, int *dim)
+{
+  RengaSplitWays ways = {0};
+  RengaOpCall call;
+  *dim = -1;
+  RengaCall(RengaGraphMakeCall(graph, node, RENGA_OP_SOME_BATCH, &call));
+  const RengaErrorCode code = RengaSplitWaysGet(&call, &ways);
+  for (int w = 0; w < ways.count && !code && *dim < 0; w++)
+    if (IsAlong(&ways.way[w].in[0]) && ways.way[w].out[0].kind == RENGA_SPLIT_SUM)
+      *dim = ways.way[w].in[0].dim;
+  RengaSplitWaysFree(&ways);
+  RengaGraphFreeCall(&call);
+  RengaCall(code);
+  return RENGA_SUCCESS;
 }
 
 /* The chain whose last product has its input in units of so many elements. */
@@ -171,34 +193,47 @@ static RengaErrorCode FollowLaneChain(LaneChain *chain, int64_t unit)
 {
   RengaLanes *pass = chain->pass;
   const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, chain->last);
-  const int dim = InnerDimension(pass->graph, node);
   int found;
   do {
     RengaSplitWay way;
     found = chain->n_whole;
     LeaveChain(chain);
-    RengaCall(TakeLaneWay(chain, chain->last, 0, &(RengaSplit){RENGA_SPLIT_ALONG, dim, 1, unit},
-                          true, &way));
+    RengaCall(TakeLaneWay(chain, chain->last, 0,
+                          &(RengaSplit){RENGA_SPLIT_ALONG, chain->dim, 1, unit}, true, &way));
     if (!way.in) return RENGA_SUCCESS;
     pass->node[chain->last] = (RengaLaneNode){.way = way, .chosen = true, .sums = true};
     chain->node[chain->n_nodes++] = chain->last;
-    RengaCall(JoinLaneChain(chain, node->in[0], &way.in[0]));
+    for (int i = 0; i < node->n_in && i < 2; i++)
+      if (IsAlong(&way.in[i])) RengaCall(JoinLaneChain(chain, node->in[i], &way.in[i]));
     for (int i = 0; i < chain->n_values; i++)
       if (!IsReadInParts(chain, chain->value[i])) ReadWhole(chain, chain->value[i]);
   } while (chain->n_whole > found);
   return RENGA_SUCCESS;
 }
 
-/* Products of a whole input with columns of a parameter. */
+/* A product of experts, of which the parameter has one after the other. */
+static bool IsByExperts(RengaGraph graph, const RengaGraphNode *node, const RengaSplitWay *way)
+{
+  if (strcmp(node->op->name, "MatMul") != 0) return false;
+  for (int i = 0; i < 2; i++)
+    if (graph->value[node->in[i]]->kind == RENGA_VALUE_PARAMETER && IsAlong(&way->in[i]) &&
+        way->in[i].dim < RengaGraphSpec(graph, node->in[i])->ndim - 2)
+      return true;
+  return false;
+}
+
+/* Products of a whole input with columns of a parameter; or those of experts. */
 static int CountColumns(const LaneChain *chain)
 {
   RengaGraph graph = chain->pass->graph;
   int count = 0;
+  const bool experts = AddsExperts(RengaGraphEntryNode(graph, chain->last));
   for (int i = 1; i < chain->n_nodes; i++) {
     const RengaGraphNode *node = RengaGraphEntryNode(graph, chain->node[i]);
     const RengaSplitWay *way = &chain->pass->node[chain->node[i]].way;
-    count += InnerDimension(graph, node) >= 0 && !IsAlong(&way->in[0]) && IsAlong(&way->in[1]) &&
-             graph->value[node->in[1]]->kind == RENGA_VALUE_PARAMETER;
+    count += experts ? IsByExperts(graph, node, way)
+                     : IsLayer(node) && !IsAlong(&way->in[0]) && IsAlong(&way->in[1]) &&
+                           graph->value[node->in[1]]->kind == RENGA_VALUE_PARAMETER;
   }
   return count;
 }
@@ -240,10 +275,13 @@ static RengaErrorCode TryLast(LaneChain *chain, int at)
   const RengaGraphNode *node = RengaGraphEntryNode(graph, at);
   const RengaTensorSpec *x = RengaGraphSpec(graph, node->in[0]);
   int64_t unit;
-  if (chain->pass->node[at].chosen || graph->value[node->in[1]]->kind != RENGA_VALUE_PARAMETER)
+  if (chain->pass->node[at].chosen || !(IsLayer(node) || AddsExperts(node))) return RENGA_SUCCESS;
+  if (IsLayer(node) && graph->value[node->in[1]]->kind != RENGA_VALUE_PARAMETER)
     return RENGA_SUCCESS;
   chain->last = at;
-  RengaCall(FindLaneUnit(chain, x->dim[InnerDimension(graph, node)], &unit));
+  RengaCall(FindInnerDimension(graph, node, &chain->dim));
+  if (chain->dim < 0) return RENGA_SUCCESS;
+  RengaCall(FindLaneUnit(chain, x->dim[chain->dim], &unit));
   if (!unit) return RENGA_SUCCESS;
   RengaCall(FollowLaneChain(chain, unit));
   while (chain->n_whole > 0) chain->kept[chain->whole[--chain->n_whole]] = false;
@@ -282,8 +320,7 @@ static RengaErrorCode FindChains(RengaLanes *pass)
   RengaCall(RengaGraphScratch(graph, graph->n_nodes, &chain.node));
   for (int o = 0; o < graph->n_outputs; o++) chain.kept[graph->output[o]] = true;
   if (graph->loss >= 0) chain.kept[graph->loss] = true;
-  for (int i = 0; i < graph->n_nodes; i++)
-    if (InnerDimension(graph, &graph->entry[i]->node) >= 0) RengaCall(TryLast(&chain, i));
+  for (int i = 0; i < graph->n_nodes; i++) RengaCall(TryLast(&chain, i));
   return RENGA_SUCCESS;
 }
 
@@ -316,14 +353,14 @@ static void WarnOfWhole(RengaGraph graph)
   const int lanes = (int)graph->options.lanes, chains = graph->few.chains;
   if (chains > 0)
     RengaWarning(graph->hdr.comm,
-                 "-graph_lanes %d: %d %s with what leads to %s, for fewer heads or columns "
-                 "than lanes: node \"%s\" adds up %lld",
+                 "-graph_lanes %d: %d %s with what leads to %s, for fewer heads, columns "
+                 "or experts than lanes: node \"%s\" adds up %lld",
                  lanes, chains, chains == 1 ? "product stays whole" : "products stay whole",
                  chains == 1 ? "it" : "them", graph->few.name, (long long)graph->few.units);
   if (graph->in_lanes == 0)
     RengaWarning(graph->hdr.comm,
-                 "-graph_lanes %d: the network has no %sheads or hidden columns between two "
-                 "products, so that nothing of it is computed in lanes",
+                 "-graph_lanes %d: the network has no %sheads, hidden columns or experts "
+                 "between two products, so that nothing of it is computed in lanes",
                  lanes, chains > 0 ? "more " : "");
 }
 

@@ -121,14 +121,14 @@ refuses 1 '"blocks.0.qkv:heads" is no PATTERN:HOW' train -graph "$heads" $small 
 
 # Five heads stay whole in six lanes, hidden layers do not; in 90 nothing is left. One rank and two say the same.
 accepts 1 train -graph "$heads" $small -graph_lanes 6 -graph_view ascii
-says "2 products stay whole with what leads to them, for fewer heads or columns than lanes: node \"blocks.0.proj\" adds up 5"
+says "2 products stay whole with what leads to them, for fewer heads, columns or experts than lanes: node \"blocks.0.proj\" adds up 5"
 says "lanes                  6, of 6 nodes of the network, 2 of them summed"
 says "fewer units than lanes 2 of the sums stay whole: \"blocks.0.proj\" has 5"
 digest=$(grep "parameter digest 0x" out)
 accepts 2 train -graph "$heads" $small -graph_lanes 6 -partition_tensor 2
 says "$digest"
 accepts 1 train -graph "$heads" $small -graph_lanes 90
-says "no more heads or hidden columns between two products, so that nothing of it is computed in lanes"
+says "no more heads, hidden columns or experts between two products, so that nothing of it is computed in lanes"
 refuses 1 "-graph_lanes 0: write a whole number from 1 to 1024, or auto" train -graph "$heads" $small -graph_lanes 0
 refuses 1 "-graph_lanes some: write a whole number from 1 to 1024, or auto" train -graph "$heads" $small -graph_lanes some
 finish

@@ -48,13 +48,63 @@ static RengaErrorCode AddImages(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
+/* Experts of which one parameter has all: a product for each, their hidden columns, and a product
+   back; each counts as much as a gate says, and all are added up: by a sum, or by a product. */
+static RengaErrorCode AddExperts(RengaGraph graph, bool product)
+{
+  enum { EXPERTS = 5, WIDTH = 4, HIDDEN = 3 };
+  const RengaTensorSpec classes = {.type = RENGA_INT64, .ndim = 1, .dim = {-1}};
+  const RengaTensorSpec wide = {.type = RENGA_FLOAT32, .ndim = 3, .dim = {EXPERTS, WIDTH, HIDDEN}};
+  const RengaTensorSpec back = {.type = RENGA_FLOAT32, .ndim = 3, .dim = {EXPERTS, HIDDEN, WIDTH}};
+  const RengaInit drawn = {.kind = RENGA_INIT_NORMAL, .b = 0.5};
+  RengaAttributes attributes = {0};
+  RengaValue x, labels, gate, w, y;
+  RengaCall(RengaGraphAddInput(graph, "x", &rows, &x));
+  RengaCall(RengaGraphAddInput(graph, "labels", &classes, &labels));
+  RengaCall(RengaGraphAddLinear(graph, "embed", x, WIDTH, true, 0.3, &x));
+  RengaCall(RengaGraphAddLinear(graph, "gate", x, EXPERTS, true, 0.3, &gate));
+  RengaCall(RengaGraphAddUnary(graph, "Softmax", gate, &gate));
+  RengaCall(RengaGraphAddReshape(graph, x, 3, (const int64_t[]){-1, 1, WIDTH}, &y));
+  RengaCall(RengaGraphAddReshape(graph, y, 4, (const int64_t[]){-1, 1, 1, WIDTH}, &y));
+  RengaCall(RengaGraphAddParameter(graph, "wide", &wide, &drawn, &w));
+  RengaCall(RengaGraphAddMatMul(graph, y, w, &y));
+  RengaCall(RengaGraphAddUnary(graph, "Tanh", y, &y));
+  RengaCall(RengaGraphAddParameter(graph, "back", &back, &drawn, &w));
+  RengaCall(RengaGraphAddMatMul(graph, y, w, &y));
+  RengaCall(RengaGraphAddReshape(graph, y, 3, (const int64_t[]){-1, EXPERTS, WIDTH}, &y));
+  if (product) {
+    RengaCall(RengaGraphAddReshape(graph, gate, 3, (const int64_t[]){-1, 1, EXPERTS}, &gate));
+    RengaCall(RengaGraphAddMatMul(graph, gate, y, &y));
+    RengaCall(RengaGraphAddReshape(graph, y, 2, (const int64_t[]){-1, WIDTH}, &y));
+  } else {
+    RengaCall(RengaGraphAddReshape(graph, gate, 3, (const int64_t[]){-1, EXPERTS, 1}, &gate));
+    RengaCall(
+        RengaGraphAddNode(graph, "Mul", NULL, NULL, 2, (const RengaValue[]){gate, y}, 1, NULL, &y));
+    RengaCall(RengaAttributesSetInts(&attributes, "axes", 1, (const int64_t[]){1}));
+    RengaCall(RengaAttributesSetInt(&attributes, "keepdims", 0));
+    RengaCall(RengaGraphAddNode(graph, "ReduceSum", NULL, &attributes, 1, (const RengaValue[]){y},
+                                1, NULL, &y));
+    RengaAttributesFree(&attributes);
+  }
+  RengaCall(RengaGraphAddAdd(graph, x, y, &x));
+  RengaCall(RengaGraphAddLinear(graph, "fc", x, 11, true, 0.1, &x));
+  RengaCall(RengaGraphAddCrossEntropy(graph, x, labels, -100, &x));
+  RengaCall(RengaGraphSetLoss(graph, x));
+  return RENGA_SUCCESS;
+}
+
 /* Runs forward and reverse mode; the gradients are left in execute. */
 static RengaErrorCode Open(RengaComm comm, RengaDevice device, const char *what, int lanes,
                            Execute *execute)
 {
   RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
-  RengaCall(strcmp(what, "images") == 0 ? AddImages(graph) : RengaGraphLoad(graph, what));
+  if (strcmp(what, "images") == 0)
+    RengaCall(AddImages(graph));
+  else if (strncmp(what, "experts", 7) == 0)
+    RengaCall(AddExperts(graph, what[7] != 0));
+  else
+    RengaCall(RengaGraphLoad(graph, what));
   RengaCall(RengaGraphSetLanes(graph, lanes));
   RengaCall(RengaGraphSetUp(graph));
   RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
@@ -208,6 +258,22 @@ static RengaErrorCode CheckImages(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Three lanes have products of their experts; six lanes of five experts have none. */
+static RengaErrorCode CheckExperts(RengaComm comm, bool product, int lanes)
+{
+  RengaGraph graph;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(AddExperts(graph, product));
+  RengaCall(RengaGraphSetLanes(graph, lanes));
+  RengaCall(RengaGraphSetUp(graph));
+  const int each = lanes > 5 ? 1 : lanes;
+  TestTrue(CountOperator(graph, "Tanh") == each);
+  TestTrue(CountOperator(graph, "MatMul") == (product ? 3 : 2) * each);
+  TestTrue(CountOperator(graph, "Linear") == 3);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode AddSlice(RengaGraph graph, RengaValue x, int64_t from, int64_t to,
                                RengaValue *y)
 {
@@ -285,11 +351,17 @@ static RengaErrorCode RunTest(void)
                            lanes));
     RengaCall(CheckNetwork(comm, device, "mlp:sizes=5-9-7-8-11", lanes));
     RengaCall(CheckNetwork(comm, device, "images", lanes));
+    RengaCall(CheckNetwork(comm, device, "experts", lanes));
+    RengaCall(CheckNetwork(comm, device, "experts by a product", lanes));
   }
   RengaCall(CheckUneven(comm));
   RengaCall(CheckFew(comm));
   RengaCall(CheckShared(comm));
   RengaCall(CheckImages(comm));
+  for (int product = 0; product < 2; product++) {
+    RengaCall(CheckExperts(comm, product, 3));
+    RengaCall(CheckExperts(comm, product, 6));
+  }
   RengaCall(CheckSlices(comm, 7, 14, 3, 6));
   RengaCall(CheckSlices(comm, 7, INT64_MAX, 3, 6));
   RengaCall(CheckSlices(comm, 6, 13, 3, 2));
