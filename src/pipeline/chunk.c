@@ -271,7 +271,6 @@ RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
     RengaKeepFirst_Private(&code, RengaDeviceHostFree(chunk->device, &chunk->updates.square));
   FreeLists(chunk);
   if (chunk->sub) RengaKeepFirst_Private(&code, RengaGraphDestroy(&chunk->sub));
-  if (chunk->tensor.comm) RengaKeepFirst_Private(&code, RengaCommDestroy(&chunk->tensor.comm));
   if (chunk->group) RengaKeepFirst_Private(&code, RengaCommDestroy(&chunk->group));
   RengaCall(code);
   return RENGA_SUCCESS;

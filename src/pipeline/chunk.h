@@ -138,7 +138,7 @@ typedef struct {
   int64_t gradient_count, parameter_count; /* elements of a gradient buffer, of all values */
   int64_t window_bytes; /* of values, where replicas have a share of the parameters (window.c) */
   int64_t first_bytes;  /* that the first forward of a step asks the others for */
-  int64_t fetched_bytes[PART_COUNT]; /* and parts of a micro-batch */
+  int64_t fetched_bytes[PART_COUNT];    /* and parts of a micro-batch */
   RengaForecastTerms terms[PART_COUNT]; /* that tensor ranks exchange in parts of a micro-batch */
   int64_t local_bytes; /* of a micro-batch's gradients, where they are folded (local.c) */
   int64_t whole_gradient, whole_count; /* of these, of parameters that are not sharded */
@@ -388,7 +388,7 @@ typedef struct {
 typedef struct {
   int rank, size;
   int lanes;             /* of the network; rank r has [r L/size, (r + 1) L/size) of them */
-  RengaComm comm;        /* of these ranks; NULL where there is one */
+  RengaComm comm;        /* of these ranks, lent by this one; NULL where there is one */
   int most;              /* messages of an exchange, at the most */
   RengaRequest *request; /* [most] */
   int done;              /* exchanges of the running action */

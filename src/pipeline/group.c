@@ -19,7 +19,6 @@ static RengaErrorCode NameAgainstTensor(RengaPipeline pipeline, const RengaStage
   const char *sparse;
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
   *name = NULL;
-  if (shape->chunks > 1) *name = "several stages per rank (-pipeline_chunks)";
   if (shape->saved == RENGA_SAVED_OFFLOAD) *name = "-pipeline_offload";
   if (RengaSettingsOffloadsMoments_Private(pipeline->settings)) *name = "-pipeline_offload";
   if (strcmp(sparse, RENGA_SPARSE_LAZY) == 0) *name = "-optimizer_sparse lazy";
@@ -93,20 +92,28 @@ static RengaErrorCode CheckExchanges(const Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-/* Collective: the ranks that compute a replica of a stage together. */
+/* All stages of a rank have the same tensor group, which makes its exchanges in the order of its
+   list. */
+static RengaErrorCode LendTensorGroup(Rank *rank)
+{
+  for (int c = 0; c < rank->n_chunks; c++) {
+    rank->chunk[c].tensor.comm = rank->tensor;
+    RengaCall(RengaCommReserve_Private(rank->tensor, rank->chunk[c].tensor.most));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Collective: the ranks that compute replicas of the same stages together. */
 RengaErrorCode RengaPipelineMakeTensorGroup_Private(RengaPipeline pipeline)
 {
-  Chunk *chunk = pipeline->rank.chunk;
-  const int size = RengaPlanGetStage(pipeline->plan, 0)->shape.tensor;
-  RengaComm comm = NULL;
-  if (size == 1) return RENGA_SUCCESS;
-  RengaErrorCode code =
-      RengaCommSplit(pipeline->rank.all,
-                     chunk ? RengaPlanGetRank(pipeline->plan, chunk->stage, chunk->replica) : -1,
-                     chunk ? chunk->tensor.rank : 0, &comm);
-  if (chunk) chunk->tensor.comm = comm;
-  if (!code && chunk) code = RengaCommReserve_Private(comm, chunk->tensor.most);
+  Rank *rank = &pipeline->rank;
+  const Chunk *first = rank->n_chunks > 0 ? rank->chunk : NULL;
+  if (RengaPlanGetStage(pipeline->plan, 0)->shape.tensor == 1) return RENGA_SUCCESS;
+  RengaErrorCode code = RengaCommSplit(
+      rank->all, first ? RengaPlanGetRank(pipeline->plan, first->stage, first->replica) : -1,
+      first ? first->tensor.rank : 0, &rank->tensor);
+  if (!code) code = LendTensorGroup(rank);
   RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
-  if (chunk) RengaCall(CheckExchanges(chunk));
+  for (int c = 0; c < rank->n_chunks; c++) RengaCall(CheckExchanges(&rank->chunk[c]));
   return RENGA_SUCCESS;
 }

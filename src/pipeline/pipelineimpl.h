@@ -47,7 +47,7 @@ typedef struct {
 
 /* All that set-up makes for this rank, and that is forgotten together. */
 typedef struct {
-  RengaComm all; /* all ranks */
+  RengaComm all, tensor; /* all ranks; those of the tensor group, NULL: this one is alone */
   RengaTransport transport;
   int n_chunks; /* 0: an idle rank */
   Chunk *chunk; /* [n_chunks] */

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Networks in lanes have the bits and losses of one rank on layouts of stages, replicas, their shares and tensor
-# ranks, with three schedules, any cuts and recomputation, and take the memory that was forecast.
+# ranks, with six schedules, any cuts, several stages per rank and recomputation, and take the memory that was forecast.
 #
 #   layouts.sh [EVERY [FOLDER]]   from a build: each EVERYth layout of each network; 1: all, which takes hours
 #
@@ -33,11 +33,17 @@ layouts() {
   done
 }
 
-# turn STAGES NODES: schedule, recomputation and cuts of this number.
+# turn STAGES NODES: schedule, recomputation, and cuts or several stages per rank of this number.
 turn() {
-  case $((number / every % 3)) in 0) order=1f1b ;; 1) order=gpipe ;; 2) order=zb-h1 ;; esac
+  turn=$((number / every))
+  [ $((turn / 3 % 2)) -eq 0 ] || echo "-pipeline_recompute full"
+  if [ $((turn % 5)) -eq 2 ]; then
+    case $((turn / 5 % 4)) in 0) order=interleaved ;; 1) order=zb-v ;; 2) order=dualpipe-v ;; 3) order=1f1b ;; esac
+    echo "-pipeline_schedule $order -pipeline_chunks 2 -partition_type even"
+    return
+  fi
+  case $((turn % 3)) in 0) order=1f1b ;; 1) order=gpipe ;; 2) order=zb-h1 ;; esac
   echo "-pipeline_schedule $order"
-  [ $((number / every / 3 % 2)) -eq 0 ] || echo "-pipeline_recompute full"
   first=$((1 + number * 131 % ($2 / 2)))
   second=$((first + 1 + number * 31 % ($2 - first - 1)))
   case $1$((number % 2)) in
@@ -48,7 +54,7 @@ turn() {
 
 # What the last run took of each rank is what was forecast.
 fits() {
-  awk '/stage [0-9]+, replica [0-9]/ { ranks++; if ($(NF - 5) != $(NF - 3) || $(NF - 4) != $(NF - 2)) bad = 1 }
+  awk '/stages? [0-9].*, replica [0-9]/ { ranks++; if ($(NF - 5) != $(NF - 3) || $(NF - 4) != $(NF - 2)) bad = 1 }
     END { exit bad || !ranks }' out || fail "measured memory is not what was forecast: $*"
 }
 
