@@ -65,9 +65,12 @@ typedef struct {
   int ranks;
 } Choice;
 
-/* Costs of each size would be measured: of a few alone. */
+/* Costs of each size would be measured: of a few alone. One of them has a micro-batch for each
+   device, if every one has a replica: fewer are no faster with one stage. */
 static void ListMeasured(const Choice *choice, SizeList *first)
 {
+  const int64_t each = (choice->batch + choice->ranks - 1) / choice->ranks;
+  if (each > choice->microbatch) AddSize(first, each);
   for (int parts = 1; parts <= 4; parts *= 2)
     AddSize(first, (choice->microbatch + parts - 1) / parts);
 }
