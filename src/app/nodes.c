@@ -14,7 +14,7 @@ static RengaErrorCode SetUpMachinePlanning(RengaComm comm, RengaGraph graph, int
                                            MachinePlanning *planning)
 {
   int64_t devices = 0;
-  bool several, tensor;
+  bool several;
   RengaCall(RengaMachineCreate(comm, &planning->machine));
   RengaCall(RengaMachineSetFromOptions(planning->machine));
   if (nodes) RengaCall(RengaMachineSetNodes(planning->machine, nodes));
@@ -28,9 +28,7 @@ static RengaErrorCode SetUpMachinePlanning(RengaComm comm, RengaGraph graph, int
   RengaCall(RengaPartitionSetMachine(planning->partition, planning->machine));
   RengaCall(RengaPartitionSetProfile(planning->partition, planning->profile));
   RengaCall(AppHasChunks(comm, &several));
-  RengaCall(AppHasTensorRanks(&tensor));
-  if (!several && !tensor)
-    RengaCall(RengaPartitionSetType(planning->partition, RENGA_PARTITION_AUTO));
+  if (!several) RengaCall(RengaPartitionSetType(planning->partition, RENGA_PARTITION_AUTO));
   RengaCall(RengaPartitionSetRanks(planning->partition, (int)devices));
   RengaCall(RengaPartitionSetFromOptions(planning->partition));
   return RENGA_SUCCESS;

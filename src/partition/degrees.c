@@ -1,7 +1,8 @@
 /* -partition_tensor auto: what the type finds with one rank for each replica of a stage, beside
-   even plans of groups of 2 and more tensor ranks, in the same micro-batches and leaves, so that
-   the choice changes no bit. The fastest that fits is taken. Numbers of tensor ranks are those that
-   divide the ranks, as all of them have work, up to the lanes. */
+   what it finds with groups of 2 and more tensor ranks. A type that does not look for these is
+   beside even plans of them, in the micro-batches and leaves of its own plan. The fastest that fits
+   is taken. Numbers of tensor ranks are those that divide the ranks, up to the lanes, in groups
+   that do not leave a node, unless the links between nodes are nearly as good. */
 #include "partitionimpl.h"
 #include "renga/private/graph.h"
 #include "renga/private/quiet.h"
@@ -12,6 +13,7 @@
 #include <string.h>
 
 enum { DEGREE_TEXT = 480 };
+static const double links_alike = 0.5; /* share of the bandwidth within a node from which on */
 
 /* The best of one number of tensor ranks. */
 typedef struct {
@@ -30,6 +32,8 @@ typedef struct {
   int64_t batch, microbatch, leaf;
   bool sizes;    /* of micro-batches are given to choose from */
   double memory; /* bytes of a device; 0: no bound */
+  bool searches; /* the type looks for plans with tensor ranks */
+  int64_t node;  /* ranks whose links a group may use */
 } DegreeTask;
 
 /* stages x replicas x tensor ranks, as type even cuts. */
@@ -148,8 +152,37 @@ static RengaErrorCode TryDegreeLayout(const DegreeTask *task, int stages, int re
   return RENGA_SUCCESS;
 }
 
+/* The type's own plan. */
+static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan plan)
+{
+  RengaPartition partition = task->partition;
+  RengaQuiet quiet;
+  const int wish = partition->tensor;
+  RengaQuietBegin_Private(&quiet);
+  if (task->searches) partition->tensor = tensor;
+  const RengaErrorCode code =
+      partition->ops->plan(partition, task->ranks, task->batch, task->microbatch, plan);
+  partition->tensor = wish;
+  RengaQuietEnd_Private(&quiet);
+  return code;
+}
+
+static RengaErrorCode SearchDegree(const DegreeTask *task, int tensor, Degree *degree)
+{
+  RengaPlanPrediction prediction;
+  *degree = (Degree){.tensor = tensor, .least = HUGE_VAL};
+  RengaCall(CreateOnAll(task, &degree->plan));
+  RengaErrorCode code = SolveDegree(task, tensor, degree->plan);
+  if (!code) code = RengaPlanGetPrediction(degree->plan, &prediction);
+  if (!code) degree->step = prediction.step;
+  if (!code) return RENGA_SUCCESS;
+  RengaPlanDestroy(&degree->plan);
+  RengaCall(TakeRefusal(task, code, degree));
+  return RENGA_SUCCESS;
+}
+
 /* All numbers of stages, as far as wishes go. */
-static RengaErrorCode TryDegree(const DegreeTask *task, int tensor, Degree *degree)
+static RengaErrorCode TryEvenDegree(const DegreeTask *task, int tensor, Degree *degree)
 {
   RengaPartition partition = task->partition;
   const int groups = task->ranks / tensor, n_nodes = RengaGraphGetNodeCount(partition->graph);
@@ -170,42 +203,25 @@ static RengaErrorCode TryDegree(const DegreeTask *task, int tensor, Degree *degr
   return RENGA_SUCCESS;
 }
 
-/* The type's own plan. */
-static RengaErrorCode TryOneRank(const DegreeTask *task, Degree *degree)
-{
-  RengaPartition partition = task->partition;
-  RengaPlanPrediction prediction;
-  RengaQuiet quiet;
-  *degree = (Degree){.tensor = 1, .least = HUGE_VAL};
-  RengaCall(CreateOnAll(task, &degree->plan));
-  RengaQuietBegin_Private(&quiet);
-  RengaErrorCode code =
-      partition->ops->plan(partition, task->ranks, task->batch, task->microbatch, degree->plan);
-  RengaQuietEnd_Private(&quiet);
-  if (!code) code = RengaPlanGetPrediction(degree->plan, &prediction);
-  if (!code) degree->step = prediction.step;
-  if (!code) return RENGA_SUCCESS;
-  RengaPlanDestroy(&degree->plan);
-  RengaCall(TakeRefusal(task, code, degree));
-  return RENGA_SUCCESS;
-}
-
 static void NameLayout(RengaPlan plan, size_t size, char text[])
 {
   const int stages = RengaPlanGetStageCount(plan);
   const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
   const char *several = stages > 1 ? "s" : "";
-  if (shape->tensor > 1)
-    snprintf(text, size, "%d stage%s x %d x %d ranks", stages, several, shape->replicas,
-             shape->tensor);
-  else
-    snprintf(text, size, "%d stage%s, %d rank%s", stages, several, RengaPlanGetRankCount(plan),
-             RengaPlanGetRankCount(plan) > 1 ? "s" : "");
+  int64_t batch = 0, microbatch = 0;
+  RengaPlanGetBatch(plan, &batch, &microbatch);
+  const int n =
+      shape->tensor > 1
+          ? snprintf(text, size, "%d stage%s, %d ranks in groups of %d", stages, several,
+                     RengaPlanGetRankCount(plan), shape->tensor)
+          : snprintf(text, size, "%d stage%s, %d rank%s", stages, several,
+                     RengaPlanGetRankCount(plan), RengaPlanGetRankCount(plan) > 1 ? "s" : "");
+  snprintf(text + n, size - (size_t)n, ", micro-batches of %lld", (long long)microbatch);
 }
 
 static void SayDegree(const DegreeTask *task, const Degree *degree, size_t size, char text[])
 {
-  char number[32], bound[32], layout[64];
+  char number[32], bound[32], layout[96];
   const size_t used = strlen(text);
   snprintf(text + used, size - used, "%s%d: ", used ? "; " : "", degree->tensor);
   const size_t at = strlen(text);
@@ -228,11 +244,14 @@ typedef struct {
   double least; /* bytes that a device needs of those with tensor ranks that do not fit */
   int smallest; /* their tensor ranks; 0: there are none */
   char text[4 * DEGREE_TEXT];
+  char why[DEGREE_TEXT]; /* the last of them has no plan */
 } DegreeChoice;
 
 static void TakeDegree(const DegreeTask *task, Degree *degree, DegreeChoice *choice)
 {
   SayDegree(task, degree, sizeof choice->text, choice->text);
+  if (!degree->plan && degree->tensor > 1)
+    snprintf(choice->why, sizeof choice->why, "%s", degree->why);
   if (!degree->plan && degree->least < choice->least) {
     choice->least = degree->least;
     choice->smallest = degree->tensor;
@@ -252,7 +271,14 @@ static RengaErrorCode TryDegrees(const DegreeTask *task, DegreeChoice *choice)
   for (int tensor = 2; tensor <= most; tensor++) {
     Degree degree;
     if (task->ranks % tensor) continue;
-    const RengaErrorCode code = TryDegree(task, tensor, &degree);
+    if (tensor > task->node) {
+      const size_t used = strlen(choice->text);
+      snprintf(choice->text + used, sizeof choice->text - used,
+               "; %d and more: not looked at, as a group would not be in one node", tensor);
+      break;
+    }
+    const RengaErrorCode code =
+        task->searches ? SearchDegree(task, tensor, &degree) : TryEvenDegree(task, tensor, &degree);
     if (code && degree.plan) RengaPlanDestroy(&degree.plan);
     RengaCall(code);
     TakeDegree(task, &degree, choice);
@@ -320,6 +346,9 @@ static RengaErrorCode RefuseDegrees(const DegreeTask *task, const Degree *one,
 {
   MPI_Comm comm = task->partition->hdr.comm;
   char bytes[32];
+  RengaCheck(!task->searches || !choice->why[0], comm, one->code,
+             "%s; nor is there a plan with tensor ranks (-partition_tensor auto): %s", one->why,
+             choice->why);
   RengaFormatBytes(choice->least, sizeof bytes, bytes);
   RengaCheck(choice->smallest == 0, comm, RENGA_ERR_MEMORY,
              "%s; of the plans with tensor ranks (-partition_tensor) the smallest has %d, and "
@@ -336,15 +365,17 @@ static RengaErrorCode RefuseDegrees(const DegreeTask *task, const Degree *one,
 static RengaErrorCode ChooseDegree(DegreeTask *task, DegreeChoice *choice)
 {
   Degree one;
-  RengaCall(TryOneRank(task, &one));
+  RengaCall(SearchDegree(task, 1, &one));
   const bool fits = one.plan;
   TakeDegree(task, &one, choice);
-  if (fits)
+  if (task->searches)
+    RengaCall(TryDegrees(task, choice));
+  else if (fits)
     RengaCall(TryBesideOne(task, choice));
   else
     RengaCall(TryWithoutOne(task, choice));
   if (!choice->best.plan) RengaCall(RefuseDegrees(task, &one, choice));
-  if (!fits) RengaCall(SaySize(task, choice->best.plan));
+  if (!fits && !task->searches) RengaCall(SaySize(task, choice->best.plan));
   RengaCall(RengaPlanAddReason(choice->best.plan, "tensor degrees", choice->text));
   return RENGA_SUCCESS;
 }
@@ -360,6 +391,24 @@ static RengaErrorCode AreSizesGiven(RengaPartition partition, bool *given)
   return RENGA_SUCCESS;
 }
 
+/* Links that are no slower than half of those within a node are as good. */
+static RengaErrorCode FindNodeOfGroup(DegreeTask *task)
+{
+  RengaMachine machine;
+  const RengaMachineLevel *levels;
+  int count = 0, level = 0;
+  task->node = task->ranks;
+  RengaCall(RengaPartitionGetMachine(task->partition, &machine));
+  if (!machine) return RENGA_SUCCESS;
+  RengaCall(RengaMachineGetLevels(machine, &count, &levels));
+  while (level < count - 1 &&
+         (levels[level].devices < 2 ||
+          levels[level + 1].bandwidth >= links_alike * levels[level].bandwidth))
+    level++;
+  if (count) task->node = levels[level].devices;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int ranks,
                                                   int64_t batch, int64_t microbatch,
                                                   RengaPlan *plan)
@@ -368,11 +417,13 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
                      .ranks = ranks,
                      .batch = batch,
                      .microbatch = microbatch,
-                     .leaf = partition->leaf ? partition->leaf : 1};
+                     .leaf = partition->leaf ? partition->leaf : 1,
+                     .searches = RengaPartitionSearchesTensor_Private(partition)};
   DegreeChoice choice = {.least = HUGE_VAL};
   int nodes;
   RengaCall(RengaGraphGetLanes(partition->graph, &task.lanes, &nodes));
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task.memory));
+  RengaCall(FindNodeOfGroup(&task));
   RengaCall(AreSizesGiven(partition, &task.sizes));
   const RengaErrorCode code = ChooseDegree(&task, &choice);
   if (code && choice.best.plan) RengaPlanDestroy(&choice.best.plan);

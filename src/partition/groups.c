@@ -1,11 +1,19 @@
 /* Groups of tensor ranks (-partition_tensor): what is asked for, and whether ranks make them. */
 #include "partitionimpl.h"
 #include "renga/private/graph.h"
+#include <string.h>
 
 /* Ranks that compute a replica of a stage together. */
 int RengaPartitionTensorRanks_Private(RengaPartition partition)
 {
   return partition->tensor > 1 ? partition->tensor : 1;
+}
+
+/* The type looks for plans with a given number of them. */
+bool RengaPartitionSearchesTensor_Private(RengaPartition partition)
+{
+  const char *type = partition->hdr.type_name;
+  return !strcmp(type, RENGA_PARTITION_AUTO) || !strcmp(type, RENGA_PARTITION_EXACT);
 }
 
 /* The tensor ranks are chosen beside what a type that searches finds. */
@@ -30,13 +38,15 @@ RengaErrorCode RengaPartitionCheckTensor_Private(RengaPartition partition)
 {
   const int tensor = RengaPartitionTensorRanks_Private(partition);
   if (partition->tensor == RENGA_PARTITION_TENSOR_AUTO) RengaCall(CheckChosenTensor(partition));
-  RengaCheck(tensor == 1 || !partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
+  const bool searches = RengaPartitionSearchesTensor_Private(partition);
+  RengaCheck(tensor == 1 || !partition->leaves || searches, partition->hdr.comm, RENGA_ERR_OPTION,
              "-partition_leaves %s: with %d tensor ranks (-partition_tensor) the leaf is not "
              "chosen: give -reduction_leaf",
              partition->leaves, tensor);
-  RengaCheck(tensor == 1 || !partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
+  RengaCheck(tensor == 1 || !partition->ops->plan || searches, partition->hdr.comm,
+             RENGA_ERR_SUPPORT,
              "-partition_tensor %d is not supported by -partition_type %s, which does not choose "
-             "among such plans: give -partition_type even, tree or manual",
+             "among such plans: give -partition_type auto, exact, even, tree or manual",
              tensor, partition->hdr.type_name);
   return RENGA_SUCCESS;
 }
@@ -48,6 +58,8 @@ RengaErrorCode RengaPartitionFindGroups_Private(RengaPartition partition, int ra
   const int64_t stages = partition->stages ? partition->stages : 1;
   const int64_t replicas = partition->replicas ? partition->replicas : 1;
   *groups = ranks / tensor;
+  if (tensor > 1 && ranks % tensor == 0 && RengaPartitionSearchesTensor_Private(partition))
+    return RENGA_SUCCESS; /* it says itself that there is no layout */
   RengaCheck(tensor == 1 || (ranks % tensor == 0 && *groups % (stages * replicas) == 0),
              partition->hdr.comm, RENGA_ERR_PLAN,
              "-partition_tensor %d with %lld stages x %lld replicas needs %lld ranks%s, but there "

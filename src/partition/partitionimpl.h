@@ -108,6 +108,7 @@ RengaErrorCode RengaPartitionAdopt_Private(void *partition, const void *rule);
 /* groups.c: how many ranks compute a replica of a stage together, where it is said; errors of what
    cannot be chosen or done; the groups that ranks make; an error where some are left over. */
 int RengaPartitionTensorRanks_Private(RengaPartition partition);
+bool RengaPartitionSearchesTensor_Private(RengaPartition partition);
 RengaErrorCode RengaPartitionCheckTensor_Private(RengaPartition partition);
 RengaErrorCode RengaPartitionFindGroups_Private(RengaPartition partition, int ranks, int *groups);
 RengaErrorCode RengaPartitionCheckGroups_Private(RengaPartition partition, int ranks, int stages,

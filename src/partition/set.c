@@ -77,15 +77,16 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
 
    Input:
    . partition - the partition
-   . tensor - at least 1, at most the lanes of the network; 0: 1; RENGA_PARTITION_TENSOR_AUTO: types
-     that search compare their plan with even ones of 2 and more, and take the fastest that fits
+   . tensor - at least 1, at most the lanes of the network; 0: 1;
+     RENGA_PARTITION_TENSOR_AUTO: of the plans that a type that searches finds with 1, 2 and more
+     the fastest that fits is taken
 
    Options:
    . -partition_tensor - the number, or auto
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_PLAN where
-   stages x replicas x tensor ranks are not the ranks, and RENGA_ERR_SUPPORT for types that search
-   where a number is set, and for others where it is to be chosen.
+   stages x replicas x tensor ranks are not the ranks, and RENGA_ERR_SUPPORT for type rannc where a
+   number is set, and for types that do not search where it is to be chosen.
 
    Notes: each of these ranks runs the nodes of consecutive lanes (-graph_lanes), and all of them
    the nodes outside of lanes. Losses and weights are those of one rank with as many lanes.

@@ -111,16 +111,36 @@ refuses 8 "a plan with tensor ranks together with -data_parallel local:2 is not 
 whole="$small -batch_size 8 -microbatch_size 8 -graph_lanes 3"
 accepts 1 train -graph "$heads" $whole
 one=$(grep "parameter digest 0x" out)
+four=
 accepts 2 train -graph "$heads" $whole -partition_tensor auto -machine_file laptop
 says "$one"
 says "1 stage x 1 replica x 2 tensor ranks on 2 ranks"
 fits
 chosen="plan -graph $heads -machine_file laptop -batch_size 8 -microbatch_size 8 -partition_ranks 2 -plan_explain -partition_tensor auto"
 accepts 1 $chosen -graph_lanes 3
-grep -q "tensor degrees: 1: .*; 2: .* (1 stage x 1 x 2 ranks)" out || fail "what was compared is not said"
+grep -q "tensor degrees: 1: .*; 2: .* (1 stage, 2 ranks in groups of 2, micro-batches of 8)" out || fail "what was compared is not said"
 accepts 1 $chosen -graph_lanes 3 -pipeline_reduction unordered
 says "; 2: none (2 tensor ranks (-partition_tensor) do not go with -pipeline_reduction unordered yet)"
 says "lower bound: "
+# Given, plans with them are looked for; what is found runs with the bits of one rank in its micro-batches, on uneven stages too.
+searched="-machine_file laptop -partition_type auto"
+for layout in "4 2" "6 2" "3 3"; do
+  accepts ${layout% *} train -graph "$heads" $whole -microbatch_size 4 $searched -partition_tensor ${layout#* }
+  found=$(grep "parameter digest 0x" out)
+  says " x ${layout#* } tensor ranks on ${layout% *} ranks"
+  fits
+  [ -n "$four" ] || accepts 1 train -graph "$heads" $whole -microbatch_size 4
+  : "${four:=$(grep "parameter digest 0x" out)}"
+  [ "$found" = "$four" ] || fail "other bits: $found, not $four"
+done
+accepts 4 train -graph "$heads" $small $searched -graph_lanes 3 -partition_tensor 2 -pipeline_shard optimizer -steps 6
+says "$digest"
+fits
+refuses 4 "2 tensor ranks (-partition_tensor) do not go with -pipeline_reduction unordered yet" train -graph "$heads" $whole $searched \
+  -partition_tensor 2 -pipeline_reduction unordered
+accepts 1 plan $planned -partition_ranks 6 -plan_sweep partition_tensor:1,2,3
+[ "$(grep -c '^ *[123]  .* us ' out)" -eq 3 ] || fail "not three plans that were searched"
+refuses 1 "with 2 tensor ranks for each replica in micro-batches of 2 samples: " plan $planned -partition_ranks 2 -partition_tensor 2 -partition_memory 100KiB
 refuses 1 "of which there is 1: give -graph_lanes, or leave it out" $chosen -graph_lanes 1
 # Without a number of lanes there are as many as tensor ranks; of those to choose, as many as every chain has heads for.
 accepts 1 $chosen -graph_view ascii
@@ -186,7 +206,7 @@ refuses 2 "of which there is 1: give -graph_lanes 2 or more" train -graph "$head
 refuses 4 "of which there are 3: give -graph_lanes 4 or more" $tensor 4
 refuses 3 "needs 2 ranks or a multiple of them, but there are 3" $tensor 2
 refuses 4 "2 stages x 2 replicas needs 8 ranks, but there are 4" $tensor 2 -partition_stages 2 -partition_replicas 2
-refuses 2 "is not supported by -partition_type auto" $tensor 2 -partition_type auto
+refuses 2 "is not supported by -partition_type rannc" $tensor 2 -partition_type rannc -machine_file laptop
 refuses 2 "do not go with -pipeline_reduction unordered yet" $tensor 2 -pipeline_reduction unordered
 refuses 2 "do not go with -optimizer_sparse lazy yet" $tensor 2 -optimizer_sparse lazy
 refuses 2 "do not go with a device whose memory is not the host's yet" $tensor 2 -device_type far

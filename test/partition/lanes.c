@@ -175,13 +175,13 @@ static RengaErrorCode CheckChoice(void)
 {
   RengaPlan plan = NULL;
   RengaCall(ExpectChoice(1e-9, 0, 2, "2: "));
-  RengaCall(ExpectChoice(1e-4, 0, 1, " us (1 stage, 1 rank); 2: "));
+  RengaCall(ExpectChoice(1e-4, 0, 1, " us (1 stage, 1 rank, micro-batches of 3); 2: "));
   RengaCall(Choose(RENGA_PARTITION_EVEN, 2, 1e-4, 0, &plan));
   const int64_t memory = RengaPlanGetStage(plan, 0)->memory;
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(ExpectChoice(1e-4, memory, 2, "1: none (the network does not fit"));
   ExpectError(Choose(RENGA_PARTITION_AUTO, RENGA_PARTITION_TENSOR_AUTO, 1e-4, memory / 2, &plan),
-              RENGA_ERR_MEMORY, "the smallest has 2, and needs ");
+              RENGA_ERR_MEMORY, "nor is there a plan with tensor ranks (-partition_tensor auto): ");
   ExpectError(Choose(RENGA_PARTITION_EVEN, RENGA_PARTITION_TENSOR_AUTO, 1e-4, 0, &plan),
               RENGA_ERR_SUPPORT, "-partition_tensor auto is not supported by -partition_type even");
   return RENGA_SUCCESS;

@@ -1,5 +1,6 @@
 /* What was found as the answer: stages with their seconds and bytes, prediction, reasons. */
 #include "solution.h"
+#include "rengacomm.h"
 
 static void TakeMemory(const RengaForecastMemory *memory, RengaPlanStage *stage)
 {
@@ -87,6 +88,48 @@ RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswe
   answer->prediction.bound = solution->chunks.taken ? 0 : solution->bound; /* one of others */
   RengaCall(RengaSolutionExplain_Private(solution, answer));
   RengaCall(RengaSolutionExplainShards_Private(solution, answer));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AllocateAnswer(SearchAnswer *answer)
+{
+  RengaCall(RengaMalloc(answer->n_stages, &answer->stage));
+  RengaCall(RengaMalloc(answer->n_ranks, &answer->rank));
+  RengaCall(RengaMalloc(answer->n_messages + 1, &answer->message));
+  RengaCall(RengaMalloc(answer->n_reasons, &answer->reason));
+  RengaCall(RengaMalloc(answer->n_kept + 1, &answer->kept));
+  RengaCall(RengaMalloc(answer->n_stages + 1, &answer->kept_first));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchShareAnswer_Private(RengaComm comm, SearchAnswer *answer)
+{
+  static const char what[] = "the plan of rank 0";
+  const bool root = RengaCommGetRank(comm) == 0;
+  SearchAnswer mine = *answer;
+  MPI_Comm ranks;
+  RengaCall(RengaObjectGetComm(comm, &ranks));
+  RengaCall(RengaCommBroadcast(comm, answer, sizeof *answer, 0, what));
+  answer->stage = mine.stage;
+  answer->rank = mine.rank;
+  answer->message = mine.message;
+  answer->reason = mine.reason;
+  answer->kept = mine.kept;
+  answer->kept_first = mine.kept_first;
+  RengaCall(RengaErrorAgree(ranks, root ? RENGA_SUCCESS : AllocateAnswer(answer)));
+  RengaCall(RengaCommBroadcast(comm, answer->stage,
+                               (size_t)answer->n_stages * sizeof *answer->stage, 0, what));
+  RengaCall(RengaCommBroadcast(comm, answer->rank, (size_t)answer->n_ranks * sizeof *answer->rank,
+                               0, what));
+  RengaCall(RengaCommBroadcast(comm, answer->message,
+                               (size_t)answer->n_messages * sizeof *answer->message, 0, what));
+  RengaCall(RengaCommBroadcast(comm, answer->reason,
+                               (size_t)answer->n_reasons * sizeof *answer->reason, 0, what));
+  RengaCall(RengaCommBroadcast(comm, answer->kept, (size_t)answer->n_kept * sizeof *answer->kept, 0,
+                               what));
+  RengaCall(RengaCommBroadcast(comm, answer->kept_first,
+                               (size_t)(answer->n_stages + 1) * sizeof *answer->kept_first, 0,
+                               what));
   return RENGA_SUCCESS;
 }
 

@@ -67,12 +67,14 @@ static void SetLinks(const SearchModel *model, SearchCandidate *candidate)
   const RengaMachineLevel *levels = model->listing.levels;
   const double bytes = 64 << 20;
   const int count = model->listing.n_levels, replicas = candidate->shape.replicas;
-  const LinkLine message =
-      AverageMessage(machine, count, levels, model->listing.spread ? 1 : replicas);
+  const int unit = RengaSearchUnit_Private(model);
+  const int distance = model->listing.spread ? 1 : replicas;
+  const LinkLine message = AverageMessage(machine, count, levels, (double)distance * unit);
   candidate->message_latency = message.latency;
   candidate->message_rate = message.rate;
   if (replicas == 1) return;
-  const int level = LevelOf(count, levels, model->listing.spread ? model->devices : replicas);
+  const int within = model->listing.spread ? model->devices : replicas;
+  const int level = LevelOf(count, levels, (int64_t)within * unit);
   candidate->reduce_latency = RengaMachineReduceSeconds(machine, level, replicas, 0);
   candidate->reduce_rate =
       (RengaMachineReduceSeconds(machine, level, replicas, bytes) - candidate->reduce_latency) /
@@ -226,7 +228,8 @@ static SearchCandidate MakeCandidate(const SearchModel *model, const RengaStageS
   const int64_t m = model->microbatches, leaf = model->leaf;
   const int replicas = shape->replicas;
   SearchCandidate candidate = {.shape = *shape,
-                               .devices = RengaSearchShapeDevices_Private(shape),
+                               .devices = RengaSearchShapeDevices_Private(shape) /
+                                          RengaSearchUnit_Private(model),
                                .most_replicas = replicas,
                                .rounds = Rounds(m, leaf, replicas),
                                .updaters = CountUpdaters(shape),
@@ -294,6 +297,7 @@ static RengaErrorCode ListShards(SearchModel *model, int replicas)
 {
   const SearchShards shards = model->listing.shards;
   RengaStageShape shape = RengaStageShapePlain(replicas);
+  shape.tensor = RengaSearchUnit_Private(model);
   shape.precision = model->listing.precision;
   shape.shard = shards.least;
   RengaCall(RengaSearchAddCandidate_Private(model, &shape));
@@ -344,7 +348,7 @@ static bool IsOfShape(const SearchCandidate *candidate, const RengaStageShape *s
 /* NULL: it is not listed. Where all numbers of replicas are listed the first look finds it. */
 static const SearchCandidate *FindCandidate(const SearchModel *model, const RengaStageShape *shape)
 {
-  const int devices = RengaSearchShapeDevices_Private(shape);
+  const int devices = RengaSearchShapeDevices_Private(shape) / RengaSearchUnit_Private(model);
   int low = 0, high = model->n_candidates;
   if (devices < 1) return NULL;
   if (devices <= high && IsOfShape(&model->candidate[devices - 1], shape))

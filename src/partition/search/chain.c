@@ -167,6 +167,7 @@ void RengaSearchChainFree_Private(SearchChain *chain)
   RengaFree(&chain->saved);
   RengaFree(&chain->last);
   RengaFree(&chain->reader);
+  RengaFree(&chain->others);
   RengaFree(&chain->tie);
 }
 
@@ -175,6 +176,7 @@ void RengaSearchChainFree_Private(SearchChain *chain)
 static void WeighValue(const SearchChain *chain, int v, int place, double bytes, SearchModel *model)
 {
   const int last = chain->last[v];
+  const bool others = chain->others && chain->others[place];
   if (last > place) {
     model->cut[place + 1] += bytes;
     model->cut[last + 1] -= bytes;
@@ -183,6 +185,7 @@ static void WeighValue(const SearchChain *chain, int v, int place, double bytes,
       model->unsaved[last + 1] -= bytes;
     }
   }
+  if (others) return;
   if (chain->saved[v]) model->saved[place + 1] += bytes;
   if (chain->reader[v] < chain->count) model->read[chain->reader[v] + 1] += bytes;
 }
@@ -197,20 +200,21 @@ static bool IsRepeated(const RengaGraphNode *node, int input)
 static void WeighNode(const SearchChain *chain, int place, int64_t microbatch, SearchModel *model)
 {
   const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[place]);
+  const bool others = chain->others && chain->others[place];
   for (int o = 0; o < node->n_out; o++) {
     if (node->out[o] < 0) continue;
     const double bytes =
         RengaSearchBytesOf_Private(RengaGraphGetValue(chain->graph, node->out[o]), microbatch);
     WeighValue(chain, node->out[o], place, bytes, model);
     if (chain->last[node->out[o]] > place) model->sent[place + 1] += bytes;
-    model->temporary[place] += bytes;
+    if (!others) model->temporary[place] += bytes;
   }
   for (int i = 0; i < node->n_in; i++) {
     if (node->in[i] < 0) continue;
     const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
     if (value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE) continue;
     const double bytes = RengaSearchBytesOf_Private(value, microbatch);
-    if (RengaSearchCrossesCuts_Private(value))
+    if (RengaSearchCrossesCuts_Private(value) && !others)
       model->temporary[place] += value->differentiable ? bytes : 0;
     if (!RengaSearchCrossesCuts_Private(value) && chain->last[node->in[i]] == place)
       model->inputs[place + 1] += bytes;
@@ -439,6 +443,7 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   model->listing.every = task->wanted.every;
   model->listing.several = task->wanted.several;
   model->listing.by_ranks = task->by_ranks;
+  model->listing.tensor = task->tensor;
   model->listing.shards = task->shards;
   model->listing.unordered = task->unordered;
   model->listing.n_short = task->run.n_short;

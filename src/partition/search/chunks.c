@@ -53,6 +53,7 @@ static void AddTrial(ChunkTrials *trials, const ChunkTrial *trial)
 static RengaStageShape ShapeOfChunks(const Solution *solution, const ChunkTrial *trial)
 {
   RengaStageShape shape = RengaStageShapePlain(trial->replicas);
+  shape.tensor = RengaSearchUnit_Private(&solution->model);
   shape.chunks = trial->kind->chunks;
   shape.precision = solution->layout.stage[0].shape.precision;
   shape.shard = solution->task->shards.least;
@@ -221,16 +222,16 @@ static RengaErrorCode ListTrials(const Solution *solution, ChunkTrials *trials)
 }
 
 /* Ranks of all replicas of all stages; those of a rank's stages are the same. */
-static RengaErrorCode PlaceChunks(const ChunkTrial *trial, SearchLayout *layout)
+static RengaErrorCode PlaceChunks(const ChunkTrial *trial, int unit, SearchLayout *layout)
 {
   const int p = trial->across, r = trial->replicas;
-  RengaCall(RengaMalloc(layout->count * r, &layout->rank));
-  layout->n_ranks = layout->count * r;
+  RengaCall(RengaMalloc(layout->count * r * unit, &layout->rank));
+  layout->n_ranks = layout->count * r * unit;
   for (int first = 0; first < p; first++)
     for (int c = 0; c < layout->chunks; c++)
-      for (int k = 0; k < r; k++)
-        layout->rank[RengaSearchStageOf_Private(layout, first, c) * r + k] =
-            trial->spread ? k * p + first : first * r + k;
+      for (int k = 0; k < r * unit; k++)
+        layout->rank[RengaSearchStageOf_Private(layout, first, c) * r * unit + k] =
+            (trial->spread ? k / unit * p + first : first * r + k / unit) * unit + k % unit;
   return RENGA_SUCCESS;
 }
 
@@ -244,7 +245,7 @@ static RengaErrorCode DraftChunks(const Solution *solution, const ChunkTrial *tr
   task.schedule = (SearchSchedule){.type = trial->kind->type};
   RengaCall(RengaSearchModelOf_Private(&task, other->chain, trial->row, false, &other->model));
   RengaCall(CutChunks(solution, &other->model, trial, layout));
-  RengaCall(PlaceChunks(trial, layout));
+  RengaCall(PlaceChunks(trial, RengaSearchUnit_Private(&other->model), layout));
   RengaSearchEvaluate_Private(&other->model, layout);
   RengaCall(RengaSearchPlan_Private(&task, other->chain, layout, &other->plan));
   return RENGA_SUCCESS;
@@ -338,6 +339,7 @@ static RengaErrorCode TryChunkTrials(const Solution *solution, const ChunkTrials
    user gives that of the plan. */
 static bool MayHaveChunks(const SearchTask *task)
 {
+  if (task->tensor > 1 && !RengaSearchCapabilities_Private().tensor_chunks) return false;
   return task->chunk_gain > 0 && task->lanes.ranks <= 1 && task->any_schedule && !task->given &&
          !task->finder.find && task->ranks > 1 && !task->wanted.stages &&
          (!task->fixes_saved || task->saved == RENGA_SAVED_KEEP) &&

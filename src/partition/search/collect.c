@@ -327,11 +327,39 @@ static SearchShards ShardsOf(RengaPlan plan)
   return shards;
 }
 
-static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *wish, int ranks,
+/* Of given plans the stages say how many tensor ranks there are. */
+bool RengaSearchSeeksTensor_Private(RengaPartition partition, const RengaSearchWish *wish)
+{
+  return RengaPartitionTensorRanks_Private(partition) > 1 && !wish->given && !wish->finder.find;
+}
+
+/* Which layouts are wanted, and who looks for them. */
+static void TakeWish(RengaPartition partition, const RengaSearchWish *wish, SearchTask *task)
+{
+  task->given = wish->given;
+  task->searched = wish->searched;
+  task->spares = wish->spares;
+  task->wanted.stages = wish->given ? 0 : partition->stages;
+  task->wanted.replicas = wish->given ? 0 : partition->replicas;
+  task->exact = wish->exact;
+  task->time_limit = wish->time_limit;
+  task->finder = wish->finder;
+  if (wish->finder.find) task->shards.most = task->shards.least;
+  if (wish->finder.find || task->ranks == 1 || task->wanted.replicas == 1) task->folds = false;
+  if (wish->given) task->shards = ShardsOf(wish->given);
+  task->wanted.equal = task->shards.least >= RENGA_SHARD_GRADIENTS;
+}
+
+static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *wish, int all,
                                int64_t batch, int64_t microbatch, Collected *collected,
                                SearchTask *task)
 {
-  RengaCall(RengaPartitionFindCosts_Private(partition, ranks, &collected->from));
+  int ranks = all;
+  RengaCall(RengaPartitionFindCosts_Private(partition, all, &collected->from));
+  if (RengaSearchSeeksTensor_Private(partition, wish)) {
+    task->tensor = RengaPartitionTensorRanks_Private(partition);
+    RengaCall(RengaPartitionFindGroups_Private(partition, all, &ranks));
+  }
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task->memory));
   if (wish->given) {
     collected->size[0] = microbatch;
@@ -352,24 +380,14 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   task->run.short_batch = collected->short_batch;
   task->graph = partition->graph;
   task->ranks = ranks;
-  task->given = wish->given;
-  task->spares = wish->spares;
-  if (task->given) RengaCall(RengaSearchTakeSchedule_Private(task->given, task));
-  task->wanted.stages = wish->given ? 0 : partition->stages;
-  task->wanted.replicas = wish->given ? 0 : partition->replicas;
-  task->batch = batch;
-  task->exact = wish->exact;
-  task->time_limit = wish->time_limit;
-  task->finder = wish->finder;
-  if (wish->finder.find) task->shards.most = task->shards.least;
-  if (wish->finder.find || ranks == 1 || task->wanted.replicas == 1) task->folds = false;
-  if (wish->given) task->shards = ShardsOf(wish->given);
-  task->wanted.equal = task->shards.least >= RENGA_SHARD_GRADIENTS;
+  TakeWish(partition, wish, task);
   task->n_sizes = collected->n_rows;
   task->n_first = collected->n_first;
   task->size = collected->size;
   task->leaf = collected->leaf;
   task->costs = collected->costs;
+  task->batch = batch;
+  if (task->given) RengaCall(RengaSearchTakeSchedule_Private(task->given, task));
   return RENGA_SUCCESS;
 }
 
@@ -378,48 +396,6 @@ static RengaErrorCode FreeCollected(RengaPartition partition, Collected *collect
   FreeCosts(collected);
   RengaFree(&collected->short_batch);
   RengaCall(RengaPartitionFreeCosts_Private(partition, &collected->from));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AllocateAnswer(SearchAnswer *answer)
-{
-  RengaCall(RengaMalloc(answer->n_stages, &answer->stage));
-  RengaCall(RengaMalloc(answer->n_ranks, &answer->rank));
-  RengaCall(RengaMalloc(answer->n_messages + 1, &answer->message));
-  RengaCall(RengaMalloc(answer->n_reasons, &answer->reason));
-  RengaCall(RengaMalloc(answer->n_kept + 1, &answer->kept));
-  RengaCall(RengaMalloc(answer->n_stages + 1, &answer->kept_first));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ShareAnswer(RengaComm comm, SearchAnswer *answer)
-{
-  static const char what[] = "the plan of rank 0";
-  const bool root = RengaCommGetRank(comm) == 0;
-  SearchAnswer mine = *answer;
-  MPI_Comm ranks;
-  RengaCall(RengaObjectGetComm(comm, &ranks));
-  RengaCall(RengaCommBroadcast(comm, answer, sizeof *answer, 0, what));
-  answer->stage = mine.stage;
-  answer->rank = mine.rank;
-  answer->message = mine.message;
-  answer->reason = mine.reason;
-  answer->kept = mine.kept;
-  answer->kept_first = mine.kept_first;
-  RengaCall(RengaErrorAgree(ranks, root ? RENGA_SUCCESS : AllocateAnswer(answer)));
-  RengaCall(RengaCommBroadcast(comm, answer->stage,
-                               (size_t)answer->n_stages * sizeof *answer->stage, 0, what));
-  RengaCall(RengaCommBroadcast(comm, answer->rank, (size_t)answer->n_ranks * sizeof *answer->rank,
-                               0, what));
-  RengaCall(RengaCommBroadcast(comm, answer->message,
-                               (size_t)answer->n_messages * sizeof *answer->message, 0, what));
-  RengaCall(RengaCommBroadcast(comm, answer->reason,
-                               (size_t)answer->n_reasons * sizeof *answer->reason, 0, what));
-  RengaCall(RengaCommBroadcast(comm, answer->kept, (size_t)answer->n_kept * sizeof *answer->kept, 0,
-                               what));
-  RengaCall(RengaCommBroadcast(comm, answer->kept_first,
-                               (size_t)(answer->n_stages + 1) * sizeof *answer->kept_first, 0,
-                               what));
   return RENGA_SUCCESS;
 }
 
@@ -473,9 +449,9 @@ static RengaErrorCode SolveOnFirst(RengaComm comm, RengaProfile profile, SearchT
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const RengaSearchWish *wish,
-                                            int ranks, int64_t batch, int64_t microbatch,
-                                            RengaPlan plan)
+RengaErrorCode RengaSearchPlanOnce_Private(RengaPartition partition, const RengaSearchWish *wish,
+                                           int ranks, int64_t batch, int64_t microbatch,
+                                           RengaPlan plan)
 {
   RengaComm comm = partition->hdr.owner;
   Collected collected = {0};
@@ -488,7 +464,7 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
   if (!code)
     code = RengaErrorAgree(partition->hdr.comm,
                            SolveOnFirst(comm, collected.from.profile, &task, &answer));
-  if (!code) code = ShareAnswer(comm, &answer);
+  if (!code) code = RengaSearchShareAnswer_Private(comm, &answer);
   if (answer.schedule.type) /* this rank's own */
     answer.schedule.type = answer.type[0] ? answer.type : task.schedule.type;
   if (!code) code = FillPlanFromAnswer(partition, batch, &answer, plan);

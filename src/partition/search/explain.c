@@ -466,6 +466,11 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
     return RENGA_SUCCESS;
   }
   if (solution->folds_too) *task = RengaSearchOpenTask_Private(task);
+  if (task->tensor > 1 && layout->chunks <= 1) { /* costs are estimates until a plan is there */
+    RengaCall(ExplainChoice(task, answer));
+    RengaCall(RengaSolutionExplainProof_Private(solution, answer));
+    return RENGA_SUCCESS;
+  }
   if (layout->chunks > 1) {
     RengaCall(ExplainChunks(solution, answer));
     return RENGA_SUCCESS;

@@ -226,7 +226,9 @@ static bool AddReplicaChanges(Climb *climb, int s, int more)
 
 static bool HasDevices(const Climb *climb)
 {
-  return RengaSearchDevices_Private(&climb->next) <= climb->trial.model.devices;
+  const SearchModel *model = &climb->trial.model;
+  return RengaSearchDevices_Private(&climb->next) <=
+         model->devices * RengaSearchUnit_Private(model);
 }
 
 /* A replica from one stage to another; to -1: to none, from -1: from the idle ones. */

@@ -263,6 +263,7 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
   RengaErrorCode code = RengaPlanFindParts_Private(task->given, task->graph, shares.parts);
   if (!code) LeaveCopiesOut(&shares);
   if (!code && shares.tensor > 1) code = ShareAmongRanks(&shares);
+  if (!code && task->tensor > 1) code = RengaSearchShareTerms_Private(task, chain, shares.parts);
   RengaFree(&shares.parts);
   RengaFree(&shares.reader);
   RengaFree(&shares.fullest);
@@ -281,9 +282,12 @@ RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, Searc
       answer, "tensor ranks",
       "%d of them compute each replica of a stage; in stage %d they take %s to give each other "
       "what lanes have made, in %lld exchange%s of a micro-batch with %s, and %s to compute, "
-      "%.3g %% of it in no lane and so on each of them; their stages are not searched, and no "
-      "lower bound is known of them",
+      "%.3g %% of it in no lane and so on each of them%s",
       lanes->ranks, lanes->stage, seconds, (long long)lanes->count, lanes->count == 1 ? "" : "s",
-      bytes, work, lanes->work > 0 ? 100 * lanes->whole / lanes->work : 0));
+      bytes, work,
+      lanes->work > 0 ? 100 * lanes->whole / lanes->work : 0,
+      solution->task->searched ? ""
+                               : "; their stages are not searched, and no lower bound is known of "
+                                 "them"));
   return RENGA_SUCCESS;
 }

@@ -69,9 +69,9 @@ static RengaErrorCode NearestLevel(RengaMachine machine, int devices, int *level
 RengaErrorCode RengaSearchLevelOfStage_Private(const SearchTask *task, RengaPlan plan, int s,
                                                bool nearest, int *level)
 {
-  const int replicas = RengaPlanGetStage(plan, s)->shape.replicas;
+  const RengaStageShape *shape = &RengaPlanGetStage(plan, s)->shape;
   if (nearest)
-    RengaCall(NearestLevel(task->machine, replicas, level));
+    RengaCall(NearestLevel(task->machine, shape->replicas * shape->tensor, level));
   else
     RengaCall(WidestOfStage(task->machine, plan, s, level));
   return RENGA_SUCCESS;

@@ -356,7 +356,7 @@ bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout)
     layout->update = fmax(layout->update, cost.update);
   }
   layout->step = layout->fill + layout->rounds + layout->reduce + layout->update;
-  return RengaSearchDevices_Private(layout) <= model->devices;
+  return RengaSearchDevices_Private(layout) <= model->devices * RengaSearchUnit_Private(model);
 }
 
 double RengaSearchWorkBefore_Private(const SearchModel *model, int place)

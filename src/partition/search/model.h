@@ -39,6 +39,7 @@ typedef struct {
   bool *saved;      /* [values] backward reads it */
   int *last;        /* [values] place of the last use, -1: none */
   int *reader;      /* [values] first place whose backward reads it, count: none */
+  bool *others;     /* [count] places that other tensor ranks compute; NULL: there are none */
   double *elements; /* [count + 1] of parameters, by use, before each place */
   double *states;   /* [count + 1] elements of states */
   double *weight;   /* [count] of a place's backward the share that makes gradients of parameters */
@@ -108,6 +109,7 @@ typedef struct {
 /* What a model's candidates, and the seconds of their policies, are made from. */
 typedef struct {
   RengaMachine machine; /* of the links; NULL: messages and reductions cost nothing */
+  int tensor;           /* ranks of the machine that make a device of the model; 0: one */
   int n_levels;
   const RengaMachineLevel *levels;      /* its own */
   bool spread;                          /* replicas lie on different groups of it */
@@ -205,7 +207,13 @@ typedef struct {
   RengaForecastExchange exchange; /* of one whose replicas share gradients, likewise */
 } SearchStage;
 
-/* Devices of a replica of a stage, and of all. */
+/* Ranks of the machine that make one of the devices that a model counts: a tensor group. */
+static inline int RengaSearchUnit_Private(const SearchModel *model)
+{
+  return model->listing.tensor > 1 ? model->listing.tensor : 1;
+}
+
+/* Ranks of a replica of a stage, and of all. */
 static inline int RengaSearchReplicaDevices_Private(const RengaStageShape *shape)
 {
   return shape->tensor * shape->sequence;

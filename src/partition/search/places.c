@@ -13,6 +13,8 @@ typedef struct {
   const int *replicas;
   int *first; /* [count + 1] rank of the layout */
   int n_groups, group, devices;
+  int unit; /* ranks of the machine that lie side by side as one device */
+  int *at;  /* [ranks] the first of them */
   int n_levels;
   const RengaMachineLevel *levels;
   int *used;    /* [n_groups] devices that have a replica */
@@ -50,12 +52,14 @@ int RengaSearchLevelWithin_Private(RengaMachine machine, int n, const int rank[]
 static void FindLevels(const Placing *placing, int value[])
 {
   int n = 0;
+  for (int r = 0; r < placing->first[placing->count]; r++)
+    placing->at[r] = placing->rank[r] * placing->unit;
   for (int a = 0; a < placing->count; a++) {
-    const int *own = placing->rank + placing->first[a], m = placing->replicas[a];
+    const int *own = placing->at + placing->first[a], m = placing->replicas[a];
     value[n++] = RengaSearchLevelWithin_Private(placing->machine, m, own);
     for (int b = a + 1; b < placing->count; b++)
       value[n++] = RengaSearchLevelBetween_Private(placing->machine, m, own, placing->replicas[b],
-                                                   placing->rank + placing->first[b]);
+                                                   placing->at + placing->first[b]);
   }
 }
 
@@ -103,7 +107,7 @@ static int Capacity(const Placing *placing, int group)
 /* Devices that are used in the group of a level that has a lowest group, and all that it has. */
 static void CountIn(const Placing *placing, int level, int group, int *used, int *all)
 {
-  const int64_t size = placing->levels[level].devices / placing->group;
+  const int64_t size = placing->levels[level].devices / placing->unit / placing->group;
   const int64_t begin = size > 0 ? group / size * size : group;
   *used = *all = 0;
   for (int64_t g = begin; g < begin + (size > 0 ? size : 1) && g < placing->n_groups; g++) {
@@ -116,7 +120,8 @@ static void CountIn(const Placing *placing, int level, int group, int *used, int
 static bool IsAlike(const Placing *placing, int a, int b)
 {
   const int x = a * placing->group, y = b * placing->group;
-  const int level = RengaMachineLevelOf(placing->machine, x, y);
+  const int level =
+      RengaMachineLevelOf(placing->machine, (int64_t)x * placing->unit, (int64_t)y * placing->unit);
   int used[2], all[2];
   if (level == 0) return false;
   CountIn(placing, level - 1, a, &used[0], &all[0]);
@@ -170,6 +175,7 @@ static RengaErrorCode AllocatePlacing(Placing *placing)
   placing->n_values = placing->count * (placing->count + 1) / 2;
   RengaCall(RengaMalloc(placing->n_groups + 1, &placing->used));
   RengaCall(RengaMalloc(ranks + 1, &placing->rank));
+  RengaCall(RengaMalloc(ranks + 1, &placing->at));
   RengaCall(RengaMalloc((int64_t)(KEPT_MOST + 1) * placing->n_values, &placing->value));
   RengaCall(RengaMalloc((int64_t)KEPT_MOST * ranks, &placing->places->rank));
   return RENGA_SUCCESS;
@@ -189,23 +195,47 @@ static RengaErrorCode FindRankPlaces(Placing *placing, bool simply)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, bool simply, int count,
+/* Each device becomes the ranks of its tensor group. */
+static RengaErrorCode PlaceUnits(const Placing *placing)
+{
+  SearchPlaces *places = placing->places;
+  const int64_t n = (int64_t)places->count * places->ranks, unit = placing->unit;
+  int *rank = NULL;
+  if (unit == 1) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(n * unit, &rank));
+  for (int64_t r = 0; r < n * unit; r++)
+    rank[r] = places->rank[r / unit] * placing->unit + (int)(r % unit);
+  RengaFree(&places->rank);
+  places->rank = rank;
+  places->ranks *= placing->unit;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchPlaces_Private(const SearchTask *task, bool simply, int count,
                                          const int replicas[], SearchPlaces *places)
 {
-  Placing placing = {.machine = machine, .count = count, .replicas = replicas, .places = places};
+  Placing placing = {.machine = task->machine,
+                     .count = count,
+                     .replicas = replicas,
+                     .places = places,
+                     .unit = task->tensor > 1 ? task->tensor : 1};
   *places = (SearchPlaces){.all = true};
-  placing.devices = placing.group = devices;
-  if (machine) RengaCall(RengaMachineGetLevels(machine, &placing.n_levels, &placing.levels));
-  if (placing.n_levels > 1 && placing.levels[0].devices < devices)
-    placing.group = (int)placing.levels[0].devices;
-  placing.n_groups = (devices + placing.group - 1) / placing.group;
+  placing.devices = placing.group = task->ranks;
+  if (task->machine)
+    RengaCall(RengaMachineGetLevels(task->machine, &placing.n_levels, &placing.levels));
+  if (placing.n_levels > 1 && placing.levels[0].devices < (int64_t)task->ranks * placing.unit)
+    placing.group = (int)placing.levels[0].devices / placing.unit;
+  if (placing.group < 1) placing.group = 1;
+  placing.n_groups = (task->ranks + placing.group - 1) / placing.group;
   RengaCall(RengaMalloc(count + 1, &placing.first));
   for (int s = 0; s < count; s++) placing.first[s + 1] = placing.first[s] + replicas[s];
   places->ranks = placing.first[count];
-  const RengaErrorCode code = FindRankPlaces(&placing, simply);
+  RengaErrorCode code = FindRankPlaces(&placing, simply);
+  if (!code) code = PlaceUnits(&placing);
   RengaFree(&placing.first);
   RengaFree(&placing.used);
   RengaFree(&placing.rank);
+  RengaFree(&placing.at);
   RengaFree(&placing.value);
   if (code) RengaFree(&places->rank);
   RengaCall(code);

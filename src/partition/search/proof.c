@@ -79,6 +79,29 @@ static const char *ShardsLeftOut(const SearchTask *task, const Solution *solutio
   return "";
 }
 
+/* Of plans with tensor ranks, whose costs are those of a rank, and memory an estimate. */
+static RengaErrorCode ExplainTensorProof(const SearchTask *task, const Solution *solution,
+                                         const char *sizes, const char *leaves,
+                                         SearchAnswer *answer)
+{
+  char stages[24], replicas[24];
+  NameWish("stages", task->wanted.stages, sizeof stages, stages);
+  NameWish("replicas", task->wanted.replicas, sizeof replicas, replicas);
+  if (solution->bound > 0)
+    RengaCall(RengaSolutionSay_Private(
+        answer, task->exact ? "covered" : "proof",
+        "no plan%s with %d tensor ranks side by side for each replica has a faster step than %.4g "
+        "s, whatever exchanges take and the memory is, in micro-batches of %s and leaves of %s: %s "
+        "that are intervals of the nodes' order, with %s, %s%s",
+        solution->chunks.taken ? " with one stage per rank" : "", task->tensor, solution->bound,
+        sizes, leaves, stages, replicas, ShardsOfBound(task, solution), SchedulesOf(task)));
+  else
+    RengaCall(RengaSolutionSay_Private(
+        answer, "proof", "no lower bound is known of plans with %d tensor ranks for each replica%s",
+        task->tensor, solution->folds_too ? " that share gradients or parameters" : ""));
+  return RENGA_SUCCESS;
+}
+
 /* The plans that the bound is one of. What type exact covers is shown whether or not anybody asks
    why. */
 static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solution,
@@ -96,6 +119,10 @@ static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solut
   }
   NameNumbers(task->n_sizes, task->size, sizeof sizes, sizes);
   NameNumbers(task->n_sizes, task->leaf, sizeof leaves, leaves);
+  if (task->tensor > 1) {
+    RengaCall(ExplainTensorProof(task, solution, sizes, leaves, answer));
+    return RENGA_SUCCESS;
+  }
   NameWish("stages", task->wanted.stages, sizeof stages, stages);
   NameWish("replicas", task->wanted.replicas, sizeof replicas, replicas);
   RengaCall(RengaSolutionSay_Private(
@@ -126,19 +153,25 @@ static void NameChunksLeft(const SolutionChunks *chunks, double gain, size_t siz
              kinds, 100 * gain);
 }
 
+static const char *TensorLeftOut(const SearchTask *task, int nodes)
+{
+  if (task->tensor > 1)
+    return ", plans of other numbers of tensor ranks (-partition_tensor auto looks at them)";
+  return nodes > 0 ? ", plans of several tensor ranks for each replica (-partition_tensor)" : "";
+}
+
 /* What is known and not in the space of the bound, so that a plan of it may be faster. */
 static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *answer)
 {
   const SearchTask *task = solution->task;
   char chunks[256];
   int lanes, nodes;
-  if (solution->bound <= 0 || task->ranks == 1) return RENGA_SUCCESS;
+  if (solution->bound <= 0 || (task->ranks == 1 && task->tensor <= 1)) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetLanes(task->graph, &lanes, &nodes));
   NameChunksLeft(&solution->chunks, task->chunk_gain, sizeof chunks, chunks);
-  RengaCall(RengaSolutionSay_Private(
-      answer, "left out", "plans of several stages per rank%s%s%s", chunks,
-      nodes > 0 ? ", plans of several tensor ranks for each replica (-partition_tensor)" : "",
-      ShardsLeftOut(task, solution)));
+  RengaCall(RengaSolutionSay_Private(answer, "left out", "plans of several stages per rank%s%s%s",
+                                     chunks, TensorLeftOut(task, nodes),
+                                     ShardsLeftOut(task, solution)));
   return RENGA_SUCCESS;
 }
 

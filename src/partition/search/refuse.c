@@ -121,9 +121,10 @@ static RengaErrorCode RefuseCuts(const SearchTask *task, const SearchChain *chai
 static RengaErrorCode RefuseLayout(const SearchTask *task, const SearchChain *chain)
 {
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_PLAN,
-             "no layout of %d stages and %d replicas (0: any) on %d ranks has work for each: the "
+             "no layout of %d stages and %d replicas (0: any) on %d %sranks has work for each: the "
              "network has %d nodes that depend on parameters, the step %lld micro-batches",
-             task->wanted.stages, task->wanted.replicas, task->ranks, chain->count,
+             task->wanted.stages, task->wanted.replicas, task->ranks,
+             task->tensor > 1 ? "groups of tensor " : "", chain->count,
              (long long)((task->batch + task->size[0] - 1) / task->size[0]));
 }
 
@@ -155,22 +156,24 @@ static RengaErrorCode FindLeastNeed(const SearchTask *task, const SearchTask *ot
 RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTask *other,
                                          const SearchChain *chain)
 {
-  char bound[32], memory[96], devices[96];
+  char bound[32], memory[96], devices[96], tensor[48] = "";
   const int64_t size = task->size[RengaSearchSmallestRow_Private(task)];
+  const int unit = task->tensor > 1 ? task->tensor : 1, ranks = task->ranks * unit;
   double enough = 0;
   int needed = 0;
+  if (unit > 1) snprintf(tensor, sizeof tensor, " with %d tensor ranks for each replica", unit);
   if (task->memory <= 0) RengaCall(RefuseLayout(task, chain));
   if (task->finder.find) RengaCall(RefuseCuts(task, chain));
   RengaCall(FindLeastNeed(task, other, chain, &enough, &needed));
   RengaFormatBytes(task->memory, sizeof bound, bound);
   NameEnough(enough, sizeof memory, memory);
   if (needed)
-    snprintf(devices, sizeof devices, "%d devices with this memory would do", needed);
+    snprintf(devices, sizeof devices, "%d devices with this memory would do", needed * unit);
   else
     snprintf(devices, sizeof devices, "no number of devices with this memory was found to do");
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
-             "the network does not fit on %d device%s of %s each in micro-batches of %lld "
+             "the network does not fit on %d device%s of %s each%s in micro-batches of %lld "
              "sample%s: %s, and %s",
-             task->ranks, task->ranks == 1 ? "" : "s", bound, (long long)size,
-             size == 1 ? "" : "s", memory, devices);
+             ranks, ranks == 1 ? "" : "s", bound, tensor, (long long)size, size == 1 ? "" : "s",
+             memory, devices);
 }

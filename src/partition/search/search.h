@@ -49,6 +49,8 @@ struct SearchTask {
   RengaGraph graph;
   RengaMachine machine; /* NULL: messages and reductions cost nothing */
   int ranks, moments;
+  int tensor; /* each rank stands for a group of so many tensor ranks; 0: it is one */
+  bool bare;  /* these give each other nothing, for a bound on what they take */
   SearchWanted wanted;
   int64_t batch;
   double memory;       /* bytes of a device; 0: no bound */
@@ -72,12 +74,14 @@ struct SearchTask {
   int n_sizes;                     /* micro-batches to be tried */
   const int64_t *size, *leaf;      /* [n_sizes] samples, micro-batches */
   RengaProfileCost *const *costs;  /* [n_sizes][nodes] */
+  RengaProfileCost *const *whole_costs; /* the same before they are those of tensor ranks; NULL */
   int n_first;                     /* sizes after these only where none of these fits */
   bool chooses_size, chooses_leaf; /* nobody fixed it */
   SearchFinder finder;
   double beat;          /* seconds of a step that is known, a slower one is of no use; 0: none */
   RengaPlan given;      /* evaluated as it is, instead of any search; NULL: none */
   SearchLanes lanes;    /* of its tensor ranks */
+  bool searched;        /* it was found by a search, which says what it is the best of */
   bool spares;          /* but its stages may recompute what there is no room for */
   RengaForecastRun run; /* for forecasts; its short batches count for the models too */
   void **session;       /* of the runtime's forecasts; NULL: none is asked for */
@@ -108,6 +112,8 @@ typedef struct {
 /* Not collective: one process plans for all. */
 RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *answer);
 void RengaSearchAnswerFree_Private(SearchAnswer *answer);
+/* Collective: that of the first rank. */
+RengaErrorCode RengaSearchShareAnswer_Private(RengaComm comm, SearchAnswer *answer);
 
 /* ---- tables.c ---- */
 /* Once the chain is there: what is updated by rows has no gradient in it. */
@@ -116,6 +122,11 @@ RengaErrorCode RengaSearchSpareTables_Private(const SearchTask *task, SearchChai
 /* ---- lanes.c ---- */
 /* Once the chain is there: costs, and elements of parameters, of the ranks that have lanes. */
 RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chain);
+
+/* ---- terms.c ---- */
+/* The same of a search for plans with tensor ranks; parts: RengaPlanFindParts_Private. */
+RengaErrorCode RengaSearchShareTerms_Private(SearchTask *task, SearchChain *chain,
+                                             const int parts[]);
 
 /* ---- chain.c ---- */
 /* The model of a size of the task, with its candidates. */
@@ -172,7 +183,7 @@ typedef struct {
   bool all;  /* no other way is faster; if not, stage after stage and replica after replica */
 } SearchPlaces;
 /* simply: stage after stage and replica after replica alone. */
-RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, bool simply, int count,
+RengaErrorCode RengaSearchPlaces_Private(const SearchTask *task, bool simply, int count,
                                          const int replicas[], SearchPlaces *places);
 
 /* ---- deal.c ---- */
@@ -236,8 +247,17 @@ typedef struct {
   double time_limit; /* seconds */
   SearchFinder finder;
   RengaPlan given; /* evaluated as it is, instead of any search; NULL: none */
+  bool searched;   /* it was found by one */
   bool spares;     /* but its stages may recompute what there is no room for */
 } RengaSearchWish;
+/* Plans with tensor ranks are looked for. */
+bool RengaSearchSeeksTensor_Private(RengaPartition partition, const RengaSearchWish *wish);
+/* Collective: fills the plan, of tensor ranks that are looked for with an estimate. */
+RengaErrorCode RengaSearchPlanOnce_Private(RengaPartition partition, const RengaSearchWish *wish,
+                                           int ranks, int64_t batch, int64_t microbatch,
+                                           RengaPlan plan);
+
+/* ---- regive.c ---- */
 /* Collective: fills the plan. */
 RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const RengaSearchWish *wish,
                                             int ranks, int64_t batch, int64_t microbatch,

@@ -90,6 +90,15 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
 /* ---- lanes.c ---- */
 RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, SearchAnswer *answer);
 
+/* ---- bare.c ---- */
+/* Copies of the costs of a task, for a bound; the caller frees them while the task has its own. */
+RengaErrorCode RengaSearchKeepCosts_Private(const SearchTask *task, RengaProfileCost ***kept);
+void RengaSearchFreeCosts_Private(const SearchTask *task, RengaProfileCost ***kept);
+/* The solution's bound becomes one of plans with tensor ranks; 0: none is known. most: that
+   replicas may share of the plans that were looked at. */
+RengaErrorCode RengaSolutionBoundBare_Private(Solution *solution, RengaProfileCost *const *costs,
+                                              RengaShard most);
+
 /* ---- answer.c ---- */
 RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswer *answer);
 

@@ -446,6 +446,8 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, Search
   Solution solution = {.task = &wanted->first, .chain = chain};
   RengaErrorCode code = task->given ? TakeGiven(&solution) : Fit(&solution, wanted);
   if (!code) code = HalveAtLast(&solution, &all);
+  if (!code && task->tensor > 1)
+    code = RengaSolutionBoundBare_Private(&solution, task->whole_costs, task->shards.most);
   if (!RengaSearchIsBounded_Private(&task->schedule)) solution.bound = 0;
   if (!code) code = RengaSolutionChunk_Private(&solution);
   solution.leaves_shards = task->given ? task->shards.most == RENGA_SHARD_NOTHING
@@ -465,12 +467,16 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   own.session = &session;
   if (task->exact && task->time_limit > 0) own.until = MPI_Wtime() + task->time_limit;
   *answer = (SearchAnswer){0};
+  RengaProfileCost **costs = NULL;
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
+  if (!code && task->tensor > 1) code = RengaSearchKeepCosts_Private(task, &costs);
+  own.whole_costs = costs;
   if (!code) code = RengaSearchSpareTables_Private(task, &chain);
   if (!code) code = RengaSearchShareLanes_Private(&own, &chain);
   if (!code) code = SolveOn(&chain, &own, answer);
   if (forecast) forecast->end(&session);
   RengaSearchChainFree_Private(&chain);
+  RengaSearchFreeCosts_Private(task, &costs);
   if (code) RengaSearchAnswerFree_Private(answer);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -52,8 +52,8 @@ static RengaErrorCode FindTrialPlaces(SearchTrial *trial, const SearchLayout *la
   RengaFree(&trial->places.rank);
   trial->replicas = replicas;
   trial->count = layout->count;
-  RengaCall(RengaSearchPlaces_Private(trial->task->machine, trial->task->ranks, trial->simply,
-                                      trial->count, replicas, &trial->places));
+  RengaCall(RengaSearchPlaces_Private(trial->task, trial->simply, trial->count, replicas,
+                                      &trial->places));
   return RENGA_SUCCESS;
 }
 

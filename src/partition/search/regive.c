@@ -1,0 +1,50 @@
+/* Plans with tensor ranks are looked for with estimates of what these give each other. What is
+   found is predicted once more, as a plan that is given, for which the runtime says it. */
+#include "../partitionimpl.h"
+#include "search.h"
+#include <math.h>
+
+/* What the search says of what it found, beside what the plan takes. */
+static RengaErrorCode TakeWhatSearchSays(RengaPlan found, RengaPlan plan)
+{
+  RengaPlanPrediction prediction, estimate;
+  const char *topic = "", *text;
+  RengaCall(RengaPlanGetPrediction(plan, &prediction));
+  RengaCall(RengaPlanGetPrediction(found, &estimate));
+  prediction.bound = fmin(estimate.bound, prediction.step);
+  RengaCall(RengaPlanSetPrediction(plan, &prediction));
+  for (int r = 0; topic; r++) {
+    RengaCall(RengaPlanGetReason(found, r, &topic, &text));
+    if (topic) RengaCall(RengaPlanAddReason(plan, topic, text));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* A search for plans with tensor ranks estimates what these give each other: of what it found the
+   runtime says it. */
+static RengaErrorCode PlanWithTensor(RengaPartition partition, const RengaSearchWish *wish,
+                                     int ranks, int64_t batch, int64_t microbatch, RengaPlan plan)
+{
+  RengaPlan found = NULL;
+  RengaErrorCode code =
+      RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &found));
+  if (!code) code = RengaSearchPlanOnce_Private(partition, wish, ranks, batch, microbatch, found);
+  if (!code) code = RengaPlanGetBatch(found, &batch, &microbatch);
+  const RengaSearchWish given = {.given = found, .searched = true};
+  if (!code) code = RengaSearchPlanOnce_Private(partition, &given, ranks, batch, microbatch, plan);
+  if (!code) code = TakeWhatSearchSays(found, plan);
+  if (found) RengaPlanDestroy(&found);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const RengaSearchWish *wish,
+                                            int ranks, int64_t batch, int64_t microbatch,
+                                            RengaPlan plan)
+{
+  if (RengaSearchSeeksTensor_Private(partition, wish))
+    RengaCall(PlanWithTensor(partition, wish, ranks, batch, microbatch, plan));
+  else
+    RengaCall(RengaSearchPlanOnce_Private(partition, wish, ranks, batch, microbatch, plan));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,237 @@
+/* Costs of a search for plans with tensor ranks, before there are stages. All stages are taken to
+   have the costs of the rank with the most work in lanes in the whole network: nodes of others'
+   lanes cost nothing and make nothing that is kept, and of parameters in parts it holds its own.
+   What ranks give each other is taken node by node, so that any interval has a sum: a value of a
+   lane that a node in no lane reads goes to the others, once forward; so does the gradient of what
+   a lane reads and no lane has made, back. Exchanges have the terms of all lanes of a rank: the
+   latency is counted with its first one. Of a bound on all such plans ranks give each other
+   nothing, and hold the parts of the one that has least. */
+#include "search.h"
+#include "renga/private/graph.h"
+#include "renga/private/plan.h"
+
+typedef struct {
+  SearchTask *task;
+  SearchChain *chain;
+  const int *parts; /* [values] RengaPlanFindParts_Private */
+  int lanes, own, level;
+  int *reader;   /* [values] the lane that reads it first, from 1 on; 0: none does */
+  bool *wholly;  /* [values] a node in no lane reads it */
+  bool *counted; /* [values] its exchange of the first lane */
+  double *rank;  /* [tensor ranks] work, or elements */
+} LaneTerms;
+
+static int RankOfNode(const LaneTerms *terms, const RengaGraphNode *node)
+{
+  return RengaPlanTensorRankOfLane_Private(terms->lanes, terms->task->tensor, node->lane - 1);
+}
+
+static bool IsOfOtherRank(const LaneTerms *terms, const RengaGraphNode *node)
+{
+  return node->lane && RankOfNode(terms, node) != terms->own;
+}
+
+/* The rank computes the first of its lanes with it. */
+static bool IsInFirstLane(const LaneTerms *terms, const RengaGraphNode *node)
+{
+  return node->lane == 1 || RengaPlanTensorRankOfLane_Private(terms->lanes, terms->task->tensor,
+                                                              node->lane - 2) != terms->own;
+}
+
+/* Rows of the same size have the same costs. */
+static bool IsFirstOfSize(const SearchTask *task, int row)
+{
+  for (int r = 0; r < row; r++)
+    if (task->costs[r] == task->costs[row]) return false;
+  return true;
+}
+
+static void FindBusiestRank(LaneTerms *terms)
+{
+  RengaGraph graph = terms->task->graph;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    const RengaProfileCost *cost = &terms->task->costs[0][n];
+    if (node->lane) terms->rank[RankOfNode(terms, node)] += cost->forward + cost->backward;
+  }
+  for (int t = 1; t < terms->task->tensor; t++)
+    if (terms->rank[t] > terms->rank[terms->own]) terms->own = t;
+}
+
+static void LeaveOtherRanksOut(const LaneTerms *terms)
+{
+  const SearchTask *task = terms->task;
+  for (int row = 0; row < task->n_sizes; row++)
+    for (int n = 0; n < RengaGraphGetNodeCount(task->graph); n++)
+      if (IsOfOtherRank(terms, RengaGraphGetNode(task->graph, n)))
+        task->costs[row][n].forward = task->costs[row][n].backward = 0;
+  for (int c = 0; c < terms->chain->count; c++)
+    terms->chain->others[c] =
+        IsOfOtherRank(terms, RengaGraphGetNode(task->graph, terms->chain->node[c]));
+}
+
+static void FindWhoReads(const LaneTerms *terms)
+{
+  RengaGraph graph = terms->task->graph;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    for (int i = 0; i < node->n_in; i++) {
+      if (node->in[i] == RENGA_VALUE_NONE) continue;
+      if (!terms->reader[node->in[i]]) terms->reader[node->in[i]] = node->lane;
+      terms->wholly[node->in[i]] = terms->wholly[node->in[i]] || !node->lane;
+    }
+  }
+}
+
+/* Elements of the parts that the rank does not have, or (of a bound) the one with the fewest. */
+static double ElementsElsewhere(const LaneTerms *terms, const RengaGraphNode *split)
+{
+  const SearchTask *task = terms->task;
+  double all = 0, own = 0;
+  for (int t = 0; t < task->tensor; t++) terms->rank[t] = 0;
+  for (int o = 0; o < split->n_out; o++) {
+    const int lane = terms->reader[split->out[o]] - 1;
+    const double elements =
+        (double)RengaTensorSpecCount(&RengaGraphGetValue(task->graph, split->out[o])->spec);
+    terms->rank[RengaPlanTensorRankOfLane_Private(terms->lanes, task->tensor, lane)] += elements;
+    all += elements;
+  }
+  own = terms->rank[terms->own];
+  for (int t = 0; t < task->tensor && task->bare; t++)
+    if (terms->rank[t] < own) own = terms->rank[t];
+  return all - own;
+}
+
+/* Elements of parameters stand at the place of the node that reads them, here the Split. */
+static void LeaveOtherPartsOut(const LaneTerms *terms)
+{
+  SearchChain *chain = terms->chain;
+  double *less[2] = {chain->elements, chain->states}, sum[2] = {0, 0};
+  for (int c = 0; c < chain->count; c++) {
+    const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[c]);
+    for (int i = 0; i < node->n_in; i++) {
+      const RengaValue v = node->in[i];
+      if (v == RENGA_VALUE_NONE || !terms->parts[v] || chain->last[v] != c) continue;
+      sum[RengaGraphGetValue(chain->graph, v)->frozen] += ElementsElsewhere(terms, node);
+    }
+    for (int k = 0; k < 2; k++) less[k][c + 1] -= sum[k];
+  }
+}
+
+static double SecondsOfTerm(const LaneTerms *terms, double bytes, bool first)
+{
+  RengaMachine machine = terms->task->machine;
+  const double latency = RengaMachineMessageSeconds(machine, terms->level, 0);
+  const double to_all = (terms->task->tensor - 1) * bytes;
+  return RengaMachineMessageSeconds(machine, terms->level, to_all) - (first ? 0 : latency);
+}
+
+/* Of what the node makes, all that others need. */
+static double SecondsForward(const LaneTerms *terms, const RengaGraphNode *node, int64_t microbatch)
+{
+  double seconds = 0;
+  for (int o = 0; o < node->n_out; o++) {
+    const RengaValue v = node->out[o];
+    if (v == RENGA_VALUE_NONE || !terms->wholly[v]) continue;
+    const double bytes =
+        RengaSearchBytesOf_Private(RengaGraphGetValue(terms->task->graph, v), microbatch);
+    seconds += SecondsOfTerm(terms, bytes, IsInFirstLane(terms, node));
+  }
+  return seconds;
+}
+
+/* A lane's share of the gradient of a value has to be given to the others. */
+static bool GoesBack(const LaneTerms *terms, const RengaGraphValue *value)
+{
+  const bool parameter = value->kind == RENGA_VALUE_PARAMETER;
+  if (parameter ? value->frozen : !value->differentiable) return false;
+  if (value->producer < 0) return parameter;
+  const RengaGraphNode *maker = RengaGraphGetNode(terms->task->graph, value->producer);
+  if (maker->lane) return false;
+  for (int i = 0; i < maker->n_in; i++)
+    if (maker->in[i] != RENGA_VALUE_NONE && terms->parts[maker->in[i]] == maker->id + 1)
+      return false; /* a part */
+  return true;
+}
+
+/* weight: of them those of gradients of parameters. */
+static double SecondsBackward(const LaneTerms *terms, const RengaGraphNode *node,
+                              int64_t microbatch, double *weight)
+{
+  double seconds = 0;
+  for (int i = 0; i < node->n_in; i++) {
+    const RengaValue v = node->in[i];
+    if (v == RENGA_VALUE_NONE) continue;
+    const RengaGraphValue *value = RengaGraphGetValue(terms->task->graph, v);
+    if (!GoesBack(terms, value)) continue;
+    const bool first = IsInFirstLane(terms, node) && !terms->counted[v];
+    const double own = SecondsOfTerm(terms, RengaSearchBytesOf_Private(value, microbatch), first);
+    terms->counted[v] = terms->counted[v] || first;
+    seconds += own;
+    if (value->kind == RENGA_VALUE_PARAMETER) *weight += own;
+  }
+  return seconds;
+}
+
+static void AddTermsOf(const LaneTerms *terms, int row, int place)
+{
+  SearchTask *task = terms->task;
+  const int n = terms->chain->node[place];
+  const RengaGraphNode *node = RengaGraphGetNode(task->graph, n);
+  RengaProfileCost *cost = &task->costs[row][n];
+  double weight = 0, *share = &terms->chain->weight[place];
+  if (!node->lane || IsOfOtherRank(terms, node)) return;
+  const double before = cost->backward;
+  cost->forward += SecondsForward(terms, node, task->size[row]);
+  cost->backward += SecondsBackward(terms, node, task->size[row], &weight);
+  if (row == 0 && cost->backward > 0) *share = (*share * before + weight) / cost->backward;
+}
+
+static RengaErrorCode AddTerms(LaneTerms *terms)
+{
+  const SearchTask *task = terms->task;
+  const RengaMachineLevel *levels;
+  int count = 0;
+  if (!task->machine || task->bare) return RENGA_SUCCESS;
+  RengaCall(RengaMachineGetLevels(task->machine, &count, &levels));
+  while (terms->level < count - 1 && levels[terms->level].devices < task->tensor) terms->level++;
+  for (int row = 0; row < task->n_sizes; row++) {
+    if (!IsFirstOfSize(task, row)) continue;
+    for (int v = 0; v < RengaGraphGetValueCount(task->graph); v++) terms->counted[v] = false;
+    for (int c = 0; c < terms->chain->count; c++) AddTermsOf(terms, row, c);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AllocateTerms(LaneTerms *terms)
+{
+  const int n_values = RengaGraphGetValueCount(terms->task->graph);
+  RengaCall(RengaMalloc(n_values + 1, &terms->reader));
+  RengaCall(RengaMalloc(n_values + 1, &terms->wholly));
+  RengaCall(RengaMalloc(n_values + 1, &terms->counted));
+  RengaCall(RengaMalloc(terms->task->tensor, &terms->rank));
+  if (!terms->chain->others) RengaCall(RengaMalloc(terms->chain->count + 1, &terms->chain->others));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchShareTerms_Private(SearchTask *task, SearchChain *chain,
+                                             const int parts[])
+{
+  LaneTerms terms = {.task = task, .chain = chain, .parts = parts};
+  int nodes;
+  RengaCall(RengaGraphGetLanes(task->graph, &terms.lanes, &nodes));
+  RengaErrorCode code = AllocateTerms(&terms);
+  if (!code) {
+    FindBusiestRank(&terms);
+    LeaveOtherRanksOut(&terms);
+    FindWhoReads(&terms);
+    LeaveOtherPartsOut(&terms);
+    code = AddTerms(&terms);
+  }
+  RengaFree(&terms.reader);
+  RengaFree(&terms.wholly);
+  RengaFree(&terms.counted);
+  RengaFree(&terms.rank);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
