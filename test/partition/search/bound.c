@@ -91,6 +91,7 @@ static void MakeLayout(const SearchModel *model, int most, SearchLayout *layout)
   layout->count = 0;
   for (int begin = 0, replicas = 1 + RandomBelow(most); begin < model->count;) {
     SearchStage *stage = &layout->stage[layout->count++];
+    *stage = (SearchStage){0};
     const int left = model->count - begin, stages = wanted - layout->count + 1;
     const int length = 1 + RandomBelow(2 * left / stages);
     stage->begin = begin;
@@ -322,6 +323,7 @@ static void CheckCase(Case *one)
   MixSaved(one, &model, &layout);
   RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &layout, &plan));
   RengaCallAbort(RengaSearchMemory_Private(&task, &model, &layout, plan, memory, &most));
+  RengaSearchTakeExchanges_Private(memory, &layout);
   RengaCallAbort(RengaSearchPredict_Private(&task, &model, &layout, plan, &prediction));
   CheckDepths(one, &task, &model, &layout, memory, plan);
   task.ranks = RengaSearchDevices_Private(&layout);
