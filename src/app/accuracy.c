@@ -19,11 +19,27 @@ static int FieldOf(RengaGraph graph, const AppFields *fields, RengaValue value)
   return -1;
 }
 
-/* Scores must be rows of the batch, and have one label for each row of classes. */
-static bool DescribeAccuracy(RengaGraph graph, const RengaGraphNode *node, const AppFields *fields,
-                             AppAccuracy *accuracy)
+/* The scores that a node compares; where they are in lanes (-graph_lanes), what puts them together.
+   NONE: it compares none, or those of another lane than the first. */
+static RengaValue ScoresOf(RengaGraph graph, const RengaGraphNode *node)
 {
-  const RengaGraphValue *value = RengaGraphGetValue(graph, node->in[0]);
+  if (!strcmp(node->op->name, "CrossEntropy") || !strcmp(node->op->name, "LogLikelihood"))
+    return node->in[0];
+  if (strcmp(node->op->name, "CrossEntropyLane") ||
+      RengaAttributesInt(&node->attributes, "first", 0) != 0)
+    return RENGA_VALUE_NONE;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *whole = RengaGraphGetNode(graph, n);
+    if (!strcmp(whole->op->name, "Concat") && whole->in[0] == node->in[0]) return whole->out[0];
+  }
+  return RENGA_VALUE_NONE;
+}
+
+/* Scores must be rows of the batch, and have one label for each row of classes. */
+static bool DescribeAccuracy(RengaGraph graph, const RengaGraphNode *node, RengaValue scores,
+                             const AppFields *fields, AppAccuracy *accuracy)
+{
+  const RengaGraphValue *value = RengaGraphGetValue(graph, scores);
   RengaTensorSpec one = RengaTensorSpecAt(&value->spec, 1);
   int64_t axis = RengaAttributesInt(&node->attributes, "axis", -1);
   if (axis < 0) axis += one.ndim;
@@ -40,24 +56,23 @@ static bool DescribeAccuracy(RengaGraph graph, const RengaGraphNode *node, const
          accuracy->classes > 0 && (accuracy->type == RENGA_INT64 || accuracy->type == RENGA_INT32);
 }
 
-static bool ComparesClasses(const RengaGraphNode *node)
-{
-  return !strcmp(node->op->name, "CrossEntropy") || !strcmp(node->op->name, "LogLikelihood");
-}
-
 RengaErrorCode AppAccuracyCreate(RengaGraph graph, const AppFields *fields, AppAccuracy *accuracy)
 {
   const RengaGraphNode *found = NULL;
+  RengaValue scores = RENGA_VALUE_NONE;
   int n_found = 0;
   *accuracy = (AppAccuracy){.ignored = fields->ignored};
-  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++)
-    if (ComparesClasses(RengaGraphGetNode(graph, n))) {
-      found = RengaGraphGetNode(graph, n);
-      n_found++;
-    }
-  if (n_found != 1 || !DescribeAccuracy(graph, found, fields, accuracy)) return RENGA_SUCCESS;
-  RengaCall(RengaStringCopy(RengaGraphGetValue(graph, found->in[0])->name, &accuracy->scores));
-  RengaCall(RengaGraphAddOutput(graph, found->in[0]));
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaValue compared = ScoresOf(graph, RengaGraphGetNode(graph, n));
+    if (compared == RENGA_VALUE_NONE) continue;
+    found = RengaGraphGetNode(graph, n);
+    scores = compared;
+    n_found++;
+  }
+  if (n_found != 1 || !DescribeAccuracy(graph, found, scores, fields, accuracy))
+    return RENGA_SUCCESS;
+  RengaCall(RengaStringCopy(RengaGraphGetValue(graph, scores)->name, &accuracy->scores));
+  RengaCall(RengaGraphAddOutput(graph, scores));
   return RENGA_SUCCESS;
 }
 

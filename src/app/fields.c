@@ -52,6 +52,10 @@ static void FindBounds(Bounds *bounds)
       Lower(bounds, node->in[1], DimensionAt(bounds->graph, node, node->in[0], -1), false);
       bounds->ignored = RengaAttributesInt(&node->attributes, "ignore_index", bounds->ignored);
     }
+    if (!strcmp(node->op->name, "CrossEntropyLane")) {
+      Lower(bounds, node->in[1], RengaAttributesInt(&node->attributes, "classes", 0), false);
+      bounds->ignored = RengaAttributesInt(&node->attributes, "ignore_index", bounds->ignored);
+    }
     for (int o = 0; Passes(node) && o < node->n_out; o++)
       if (node->out[o] >= 0)
         Lower(bounds, node->in[0], bounds->bound[node->out[o]], bounds->table[node->out[o]]);

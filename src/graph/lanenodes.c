@@ -227,6 +227,7 @@ static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
     RengaCall(RengaGraphScratch(graph, lanes, &part));
     for (int l = 0; l < lanes; l++) part[l] = out[l * node->n_out + o];
     maker->part[node->out[o]] = part;
+    RengaCall(RengaGraphJoinOutput(pass, at, part));
   }
   if (lane->sums) RengaCall(AddLaneTerms(graph, node, out, 0, lanes, true, &sum));
   graph->in_lanes++;
@@ -240,7 +241,11 @@ RengaErrorCode RengaGraphMakeLanes(RengaLanes *pass)
   LaneMaker maker = {.pass = pass};
   RengaCall(RengaGraphScratch(pass->graph, pass->n_values, &maker.part));
   for (int i = 0; i < pass->n_nodes; i++)
-    if (pass->node[i].chosen) RengaCall(ReplaceNode(&maker, i));
+    if (pass->node[i].chosen)
+      RengaCall(ReplaceNode(&maker, i));
+    else if (pass->node[i].loss)
+      RengaCall(
+          RengaGraphReplaceLoss(pass, i, maker.part[RengaGraphEntryNode(pass->graph, i)->in[0]]));
   pass->graph->place = -1;
   return RENGA_SUCCESS;
 }

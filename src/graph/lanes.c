@@ -313,6 +313,7 @@ static RengaErrorCode FindChains(RengaLanes *pass)
 {
   RengaGraph graph = pass->graph;
   LaneChain chain = {.pass = pass};
+  RengaCall(RengaGraphFindVocabulary(pass));
   RengaCall(ListReaders(&chain));
   RengaCall(RengaGraphScratch(graph, graph->n_values, &chain.kept));
   RengaCall(RengaGraphScratch(graph, graph->n_values, &chain.value));

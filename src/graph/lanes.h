@@ -1,5 +1,5 @@
-/* Lanes: which nodes are computed in lanes (lanes.c), by wish (lanewish.c) too, and the nodes that
-   do so (lanenodes.c). */
+/* Lanes: which nodes are computed in lanes (lanes.c: chains, lanevocabulary.c: output layers and
+   losses), by wish (lanewish.c) too, and the nodes that do so (lanenodes.c). */
 #pragma once
 #include "graphimpl.h"
 #include "renga/private/split.h"
@@ -7,6 +7,8 @@
 typedef struct {
   RengaSplitWay way; /* its splits are owned */
   bool chosen, sums; /* sums: what lanes make is added up */
+  bool loss;         /* a cross-entropy whose scores are in lanes by their classes */
+  bool joined;       /* its output is put together, too: nobody may read that */
 } RengaLaneNode;
 
 /* What -partition_split says of a node: not in lanes, in lanes, as a product by columns or rows. */
@@ -27,6 +29,9 @@ typedef struct {
 } RengaLanes;
 
 RengaErrorCode RengaGraphMergeSlices(RengaGraph graph);
+RengaErrorCode RengaGraphFindVocabulary(RengaLanes *pass);
+RengaErrorCode RengaGraphJoinOutput(RengaLanes *pass, int at, const RengaValue part[]);
+RengaErrorCode RengaGraphReplaceLoss(RengaLanes *pass, int at, const RengaValue part[]);
 RengaErrorCode RengaGraphMakeLanes(RengaLanes *pass);
 RengaErrorCode RengaGraphReadLaneWishes(RengaLanes *pass);
 RengaErrorCode RengaGraphCheckLaneWishes(const RengaLanes *pass);

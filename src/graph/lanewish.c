@@ -61,7 +61,8 @@ RengaErrorCode RengaGraphCheckLaneWishes(const RengaLanes *pass)
   for (int i = 0; i < pass->n_nodes; i++) {
     const RengaLaneWish wish = pass->wish[i];
     const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, i);
-    if (wish == RENGA_LANE_FREE || wish == RENGA_LANE_WHOLE || pass->node[i].chosen) continue;
+    if (wish == RENGA_LANE_FREE || wish == RENGA_LANE_WHOLE) continue;
+    if (pass->node[i].chosen || pass->node[i].loss) continue;
     RengaCheck(pass->lanes > 1, pass->graph->hdr.comm, RENGA_ERR_OPTION,
                "-partition_split: node \"%s\" is to be computed in lanes (%s), but the network has "
                "one: give -graph_lanes 2 or more",

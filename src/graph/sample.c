@@ -224,6 +224,7 @@ static const struct {
     {"GatherElements", FollowAlongAxis},
     {"ScatterElements", FollowAlongAxis},
     {"CrossEntropy", FollowAlongAxis},
+    {"CrossEntropyLane", FollowAlongAxis},
     {"LogLikelihood", FollowAlongAxis},
     {"GatherND", Indices},
     {"ScatterND", Indices},

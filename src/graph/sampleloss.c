@@ -27,8 +27,13 @@ static bool IsOneOfNames(const char *name, const char *const names[])
 /* Down from the loss, through what is linear, to the sums over samples. */
 static void FindLossParts(LossParts *parts, RengaValue value)
 {
-  static const char *const sums[] = {"CrossEntropy",    "LogLikelihood", "ReduceSum",
-                                     "ReduceSumSquare", "ReduceL1",      NULL};
+  static const char *const sums[] = {"CrossEntropy",
+                                     "CrossEntropyJoin",
+                                     "LogLikelihood",
+                                     "ReduceSum",
+                                     "ReduceSumSquare",
+                                     "ReduceL1",
+                                     NULL};
   static const char *const linear[] = {"Add",       "Sub",      "Mul",     "Div",
                                        "Neg",       "Cast",     "Reshape", "StopGradient",
                                        "ReduceSum", "Identity", NULL};
@@ -220,13 +225,13 @@ static RengaErrorCode PutConfidence(const LabelLoss *loss, RengaValue picked, Re
 }
 
 /* [samples, 1]: the norm of the gradient of the mean over the labels that count. */
-static RengaErrorCode PutNorms(const LabelLoss *loss, const RengaGraphNode *node, int64_t labels,
-                               RengaValue *y)
+static RengaErrorCode PutNorms(const LabelLoss *loss, int64_t ignore, int64_t labels, RengaValue *y)
 {
   RengaValue one, number, gradient;
   RengaAttributes attributes = {0};
   RengaCall(PutNumber(loss->graph, 1, RENGA_FLOAT32, &one));
-  RengaCall(RengaAttributesCopy(&node->attributes, &attributes));
+  RengaCall(RengaAttributesSetInt(&attributes, "axis", loss->axis));
+  RengaCall(RengaAttributesSetInt(&attributes, "ignore_index", ignore));
   RengaCall(PutNode(loss->graph, "CrossEntropyGrad", &attributes, 4,
                     (const RengaValue[]){one, loss->scores, loss->labels, loss->logsum}, NULL,
                     &gradient));
@@ -251,7 +256,7 @@ static RengaErrorCode PutLabelLosses(LabelLoss *loss, const RengaGraphNode *node
   RengaCall(PutOne(loss->graph, "Neg", logarithm, &logarithm));
   RengaCall(PutRows(loss->graph, logarithm, &rows));
   if (loss->graph->wants_gradient_norms)
-    RengaCall(PutNorms(loss, node, RengaGraphSpec(loss->graph, rows)->dim[1], y));
+    RengaCall(PutNorms(loss, ignore, RengaGraphSpec(loss->graph, rows)->dim[1], y));
   else
     RengaCall(PutMean(loss, rows, y));
   if (RengaGraphSpec(loss->graph, rows)->dim[1] != 1) return RENGA_SUCCESS;
@@ -263,12 +268,31 @@ static RengaErrorCode PutLabelLosses(LabelLoss *loss, const RengaGraphNode *node
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PutClassLosses(RengaGraph graph, const RengaGraphNode *node, RengaValue *y)
+/* Scores that the loss compares, and the node that says how. Where they are in lanes
+   (-graph_lanes), a node puts them together. */
+static void FindCompared(RengaGraph graph, const RengaGraphNode *sum,
+                         const RengaGraphNode **compares, RengaValue *scores)
 {
-  const RengaTensorSpec *scores = RengaGraphSpec(graph, node->in[0]);
+  *compares = sum;
+  *scores = sum->in[0];
+  if (strcmp(sum->op->name, "CrossEntropyJoin") != 0) return;
+  *compares = &graph->entry[graph->value[sum->in[2]]->producer]->node;
+  for (int n = 0; n < graph->n_nodes; n++) {
+    const RengaGraphNode *node = &graph->entry[n]->node;
+    if (strcmp(node->op->name, "Concat") == 0 && node->in[0] == (*compares)->in[0])
+      *scores = node->out[0];
+  }
+}
+
+static RengaErrorCode PutClassLosses(RengaGraph graph, const RengaGraphNode *sum, RengaValue *y)
+{
+  const RengaGraphNode *node;
+  RengaValue compared;
+  FindCompared(graph, sum, &node, &compared);
+  const RengaTensorSpec *scores = RengaGraphSpec(graph, compared);
   const bool logarithms = strcmp(node->op->name, "LogLikelihood") == 0;
   LabelLoss loss = {.graph = graph,
-                    .scores = node->in[0],
+                    .scores = compared,
                     .labels = node->in[1],
                     .logsum = RENGA_VALUE_NONE,
                     .ignored = RENGA_VALUE_NONE,
@@ -277,14 +301,14 @@ static RengaErrorCode PutClassLosses(RengaGraph graph, const RengaGraphNode *nod
   RengaCheck(!logarithms || !graph->wants_gradient_norms, graph->hdr.comm, RENGA_ERR_SUPPORT,
              "norms of the gradients of single samples are not supported where the loss takes "
              "logarithms of probabilities (%s), only scores",
-             node->name);
-  RengaCheck(logarithms || node->n_out > 1, graph->hdr.comm, RENGA_ERR_SUPPORT,
+             sum->name);
+  RengaCheck(logarithms || sum->n_out > 1, graph->hdr.comm, RENGA_ERR_SUPPORT,
              "losses of single samples are not supported where nothing before the cross-entropy is "
              "trained (%s)",
-             node->name);
+             sum->name);
   if (loss.axis < 0) loss.axis += scores->ndim;
   loss.shape.dim[loss.axis] = 1;
-  if (!logarithms) loss.logsum = node->out[1];
+  if (!logarithms) loss.logsum = sum->out[1];
   RengaCall(PutLabelLosses(&loss, node, y));
   return RENGA_SUCCESS;
 }

@@ -115,6 +115,7 @@ static const struct {
     {"ReduceL1", SHARE_SUM},
     {"CrossEntropy", SHARE_SUM},
     {"CrossEntropyCount", SHARE_SUM},
+    {"CrossEntropyJoin", SHARE_SUM},
     {"LogLikelihood", SHARE_SUM},
     {"MatMul", SHARE_PRODUCT},
     {"Mul", SHARE_PRODUCT},

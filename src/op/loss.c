@@ -144,6 +144,67 @@ static double AttentionGradFlops(const RengaOpCall *call)
   return AttentionCost(call, 1, 5.0);
 }
 
+/* Scores of some of the classes, [first, first + n) of them: a lane's. */
+static RengaErrorCode CheckLaneOfClasses(const RengaOpCall *call, int scores)
+{
+  const RengaTensorSpec *x = &call->in[scores];
+  const int64_t first = RengaOpCallInt(call, "first"), classes = RengaOpCallInt(call, "classes");
+  int axis;
+  RengaCall(CheckLabelShape(call, scores, scores + 1, call->n_in));
+  RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
+  RengaOpCheckValue(first >= 0 && first + x->dim[axis] <= classes, call,
+                    "classes %lld to %lld are not among %lld", (long long)first,
+                    (long long)(first + x->dim[axis] - 1), (long long)classes);
+  return RENGA_SUCCESS;
+}
+
+/* scores, labels -> log-sum-exp of the lane, the label's score or 0 */
+static RengaErrorCode ShapeEntropyLane(RengaOpCall *call)
+{
+  RengaCall(CheckLaneOfClasses(call, 0));
+  for (int o = 0; o < call->n_out; o++) RengaOpCopyShape(&call->out[o], &call->in[1]);
+  return RENGA_SUCCESS;
+}
+
+/* d log-sum-exp, d label's score, scores, labels, log-sum-exp -> d scores */
+static RengaErrorCode EntropyLaneGrad(RengaOpCall *call)
+{
+  RengaCall(CheckLaneOfClasses(call, 2));
+  for (int i = 0; i < call->n_in; i++)
+    RengaOpCheck(i == 2 || RengaOpSameShape(&call->in[i], &call->in[3]), call,
+                 "input %d and the labels differ in shape", i);
+  RengaOpCopyShape(&call->out[0], &call->in[2]);
+  return RENGA_SUCCESS;
+}
+
+/* labels, (weights), each lane's log-sum-exp, each lane's score -> sum, log-sum-exp, score */
+static RengaErrorCode ShapeEntropyJoin(RengaOpCall *call)
+{
+  RengaOpCheck(call->n_in > 3 && call->n_in % 2 == 0, call,
+               "lanes have %d log-sum-exps and scores, of each as many", call->n_in - 2);
+  for (int i = 2; i < call->n_in; i++)
+    RengaOpCheck(RengaOpSameShape(&call->in[i], &call->in[0]), call,
+                 "input %d and the labels differ in shape", i);
+  call->out[0].ndim = 0;
+  for (int o = 1; o < call->n_out; o++) RengaOpCopyShape(&call->out[o], &call->in[0]);
+  return RENGA_SUCCESS;
+}
+
+/* d sum, labels, log-sum-exp, (weights), each lane's log-sum-exp -> d score, d log-sum-exp of each
+   lane */
+static RengaErrorCode EntropyJoinGrad(RengaOpCall *call)
+{
+  RengaOpCheck(RengaTensorSpecCount(&call->in[0]) == 1, call,
+               "the gradient of the sum is no scalar");
+  RengaOpCheck(call->n_in > 4 && call->n_out == call->n_in - 3, call, "%d lanes get %d gradients",
+               call->n_in - 4, call->n_out - 1);
+  for (int i = 2; i < call->n_in; i++)
+    RengaOpCheck(i == 3 || RengaOpSameShape(&call->in[i], &call->in[1]), call,
+                 "input %d and the labels differ in shape", i);
+  for (int o = 0; o < call->n_out; o++) RengaOpCopyShape(&call->out[o], &call->in[1]);
+  return RENGA_SUCCESS;
+}
+
 static double ScoreFlops(const RengaOpCall *call)
 {
   return 12.0 * (double)RengaTensorSpecCount(&call->in[0]);
@@ -154,6 +215,17 @@ static double ScoreGradFlops(const RengaOpCall *call)
   return 12.0 * (double)RengaTensorSpecCount(&call->in[1]);
 }
 
+static double EntropyLaneGradFlops(const RengaOpCall *call)
+{
+  return 12.0 * (double)RengaTensorSpecCount(&call->in[2]);
+}
+
+/* An exponential for each lane. */
+static double EntropyJoinFlops(const RengaOpCall *call)
+{
+  return 6.0 * call->n_in * (double)RengaTensorSpecCount(&call->in[call->n_in - 1]);
+}
+
 static double LabelFlops(const RengaOpCall *call)
 {
   return (double)RengaTensorSpecCount(&call->in[0]);
@@ -162,6 +234,7 @@ static double LabelFlops(const RengaOpCall *call)
 #define OWN RENGA_OP_INTERNAL
 #define IGNORE "ignore_index:int=-9223372036854775808"
 #define CLASSES "axis:int=-1 " IGNORE
+#define LANE CLASSES " first:int=0 classes:int=0" /* of all lanes */
 #define HEADS "scale:real=0 causal:int=0 ratio:real=0 key:int=0 batch_dim:int=0 batch_factor:int=1"
 /* scale 0 stands for 1 / sqrt(width); no label is as small as the default of ignore_index. */
 
@@ -173,6 +246,12 @@ const RengaOperator RengaOperatorsLoss[] = {
     {"CrossEntropy", 2, 3, 1, 2, OWN, ShapeCrossEntropy, ScoreFlops, CLASSES, "FIF>F"},
     {"CrossEntropyGrad", 4, 5, 1, 1, OWN, CrossEntropyGrad, ScoreGradFlops, CLASSES, "FFIFF>F"},
     {"CrossEntropyCount", 1, 2, 1, 1, OWN, ShapeCount, LabelFlops, IGNORE, "IF>S"},
+    {"CrossEntropyLane", 2, 2, 2, 2, OWN, ShapeEntropyLane, ScoreFlops, LANE, "FI>F"},
+    {"CrossEntropyLaneGrad", 5, 5, 1, 1, OWN, EntropyLaneGrad, EntropyLaneGradFlops, LANE,
+     "FFFIF>F"},
+    {"CrossEntropyJoin", 1, -1, 1, 3, OWN, ShapeEntropyJoin, EntropyJoinFlops, IGNORE, "IFF>F"},
+    {"CrossEntropyJoinGrad", 3, -1, 2, -1, OWN, EntropyJoinGrad, EntropyJoinFlops, IGNORE,
+     "FIFFF>F"},
     {"LogLikelihood", 2, 3, 1, 1, OWN, ShapeCrossEntropy, LabelFlops, CLASSES, "FIF>F"},
     {"LogLikelihoodGrad", 3, 4, 1, 1, OWN, LikelihoodGrad, LabelFlops, CLASSES, "FFIF>F"},
     {"BatchSum", 1, 1, 1, 1, OWN | RENGA_OP_BATCH_SUM, ShapeBatchSum, NULL, NULL, "F>F"},

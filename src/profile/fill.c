@@ -27,6 +27,8 @@ static const struct {
     {"ScatterND", 1, 0, AXIS_LEAST},
     {"CrossEntropy", 1, 0, AXIS_ATTRIBUTE},
     {"CrossEntropyGrad", 2, 1, AXIS_ATTRIBUTE},
+    {"CrossEntropyLane", 1, 0, AXIS_ATTRIBUTE},
+    {"CrossEntropyLaneGrad", 3, 2, AXIS_ATTRIBUTE},
     {"LogLikelihood", 1, 0, AXIS_ATTRIBUTE},
     {"LogLikelihoodGrad", 2, 1, AXIS_ATTRIBUTE},
     {"MaxPoolGrad", 1, 2, AXIS_WINDOWS},

@@ -90,7 +90,7 @@ says "$digest"
 # What such plans take is predicted where costs are known, by the plan and by its file alike; measured costs change no bit.
 planned="-graph $heads -graph_lanes 3 -batch_size 8 -microbatch_size 2 -machine_file laptop"
 accepts 1 plan $planned -partition_type even -partition_ranks 4 -partition_stages 2 -partition_tensor 2 -plan_explain
-says "tensor ranks: 2 of them compute each replica of a stage; in stage 0 they take "
+says "tensor ranks: 2 of them compute each replica of a stage; in stage 1 they take "
 lacks "lower bound: "
 predicted=$(grep "predicted: " out | head -n 1)
 accepts 1 plan $planned -plan_load plan.txt

@@ -93,12 +93,15 @@ static RengaErrorCode AddExperts(RengaGraph graph, bool product)
   return RENGA_SUCCESS;
 }
 
+static bool asks_samples; /* networks have losses of samples */
+
 /* Runs forward and reverse mode; the gradients are left in execute. */
 static RengaErrorCode Open(RengaComm comm, RengaDevice device, const char *what, int lanes,
                            Execute *execute)
 {
   RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphSetSampleLosses(graph, asks_samples));
   if (strcmp(what, "images") == 0)
     RengaCall(AddImages(graph));
   else if (strncmp(what, "experts", 7) == 0)
@@ -157,6 +160,53 @@ static RengaErrorCode CheckNetwork(RengaComm comm, RengaDevice device, const cha
   RengaCall(ExecuteDestroy(&whole));
   RengaCall(ExecuteDestroy(&split));
   for (int i = 0; i < 2; i++) RengaCall(RengaGraphDestroy(&graphs[i]));
+  return RENGA_SUCCESS;
+}
+
+/* Outputs of the network are whole. */
+static RengaErrorCode CheckOutputs(const Execute *whole, const Execute *split)
+{
+  const RengaValue *outputs[2];
+  int count[2];
+  RengaCall(RengaGraphGetOutputs(whole->graph, &count[0], &outputs[0]));
+  RengaCall(RengaGraphGetOutputs(split->graph, &count[1], &outputs[1]));
+  TestTrue(count[0] == count[1]);
+  for (int o = 0; o < count[0]; o++) {
+    const int64_t n = ExecuteCountElements(whole, outputs[0][o]);
+    TestTrue(ExecuteCountElements(split, outputs[1][o]) == n);
+    for (int64_t i = 0; i < n; i++)
+      TestTrue(fabs(ExecuteGet(whole, outputs[0][o], i) - ExecuteGet(split, outputs[1][o], i)) <
+               1e-5);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Scores of many classes are in lanes, and so is their loss; few are not. Who reads the scores has
+   them whole: an output, the losses of samples. */
+static RengaErrorCode CheckVocabulary(RengaComm comm, RengaDevice device)
+{
+  static const char *const networks[] = {
+      "gpt:layers=1,hidden=8,heads=4,sequence=4,vocabulary=23,tied=0",
+      "llama:layers=1,hidden=8,heads=4,intermediate=9,sequence=4,vocabulary=23",
+      "mlp:sizes=5-4-23"};
+  for (int n = 0; n < 3; n++)
+    for (int lanes = 2; lanes <= 4; lanes++) {
+      Execute whole, split;
+      asks_samples = false;
+      RengaCall(CheckNetwork(comm, device, networks[n], lanes));
+      asks_samples = true;
+      RengaCall(Open(comm, device, networks[n], 1, &whole));
+      RengaCall(Open(comm, device, networks[n], lanes, &split));
+      asks_samples = false;
+      TestTrue(CountOperator(split.graph, "CrossEntropyLane") == lanes);
+      TestTrue(CountOperator(split.graph, "CrossEntropyJoin") == 1);
+      TestTrue(CountOperator(split.graph, "CrossEntropy") == 0);
+      RengaCall(CheckOutputs(&whole, &split));
+      RengaGraph graphs[2] = {whole.graph, split.graph};
+      RengaCall(ExecuteDestroy(&whole));
+      RengaCall(ExecuteDestroy(&split));
+      for (int i = 0; i < 2; i++) RengaCall(RengaGraphDestroy(&graphs[i]));
+    }
   return RENGA_SUCCESS;
 }
 
@@ -269,7 +319,7 @@ static RengaErrorCode CheckExperts(RengaComm comm, bool product, int lanes)
   const int each = lanes > 5 ? 1 : lanes;
   TestTrue(CountOperator(graph, "Tanh") == each);
   TestTrue(CountOperator(graph, "MatMul") == (product ? 3 : 2) * each);
-  TestTrue(CountOperator(graph, "Linear") == 3);
+  TestTrue(CountOperator(graph, "Linear") == 2 + lanes); /* by classes */
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
@@ -354,6 +404,7 @@ static RengaErrorCode RunTest(void)
     RengaCall(CheckNetwork(comm, device, "experts", lanes));
     RengaCall(CheckNetwork(comm, device, "experts by a product", lanes));
   }
+  RengaCall(CheckVocabulary(comm, device));
   RengaCall(CheckUneven(comm));
   RengaCall(CheckFew(comm));
   RengaCall(CheckShared(comm));

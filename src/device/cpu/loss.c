@@ -1,11 +1,12 @@
-/* CrossEntropy from scores, its gradient, and the count of labels. */
+/* CrossEntropy from scores, its gradient, and the count of labels; the same of a lane. */
 #include "low.h"
 #include "renga/private/op.h"
 #include "rows.h"
 
-/* scores are [outer, classes, inner], labels [outer, inner] */
+/* scores are [outer, classes, inner], labels [outer, inner]; of a lane they are those of classes
+   from first on, of all */
 typedef struct {
-  int64_t outer, classes, inner, rows, rows_per_piece, pieces, ignore;
+  int64_t outer, classes, inner, rows, rows_per_piece, pieces, ignore, first, all;
   bool wide; /* labels are int64, else int32 */
 } Loss_Cpu;
 
@@ -18,11 +19,23 @@ static RengaErrorCode CheckLabels_Cpu(const Loss_Cpu *s, const void *labels)
 {
   for (int64_t row = 0; row < s->rows; row++) {
     int64_t label = LabelAt_Cpu(s, labels, row);
-    RengaCheck(label == s->ignore || (label >= 0 && label < s->classes), MPI_COMM_SELF,
+    RengaCheck(label == s->ignore || (label >= 0 && label < s->all), MPI_COMM_SELF,
                RENGA_ERR_ARGUMENT, "label %lld at position %lld is outside [0, %lld)",
-               (long long)label, (long long)row, (long long)s->classes);
+               (long long)label, (long long)row, (long long)s->all);
   }
   return RENGA_SUCCESS;
+}
+
+/* The label's place among the scores; -1: it is ignored, or another lane's. */
+static int64_t PlaceOfLabel_Cpu(const Loss_Cpu *s, const void *labels, int64_t row)
+{
+  const int64_t label = LabelAt_Cpu(s, labels, row), at = label - s->first;
+  return label != s->ignore && at >= 0 && at < s->classes ? at : -1;
+}
+
+static int64_t FirstScore_Cpu(const Loss_Cpu *s, int64_t row)
+{
+  return row / s->inner * s->classes * s->inner + row % s->inner;
 }
 
 /* Scores at, at + inner, ... of 16 bits, run after run. */
@@ -102,9 +115,9 @@ static RengaErrorCode LossForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-/* factor (exp(x - whole) - [class is label]) */
+/* factor exp(x - whole), and more for the label; -1: there is none */
 static void LossBackwardRow(const Loss_Cpu *s, const float *x, float whole, float factor,
-                            int64_t label, float *dx)
+                            int64_t label, float more, float *dx)
 {
   if (s->inner == 1) {
 #pragma omp simd
@@ -113,32 +126,31 @@ static void LossBackwardRow(const Loss_Cpu *s, const float *x, float whole, floa
     for (int64_t c = 0; c < s->classes; c++)
       dx[c * s->inner] = factor * RengaExp(x[c * s->inner] - whole);
   }
-  if (factor != 0) dx[label * s->inner] -= factor;
+  if (label >= 0) dx[label * s->inner] += more;
 }
 
 /* The same where not both have float32, by runs that end at the label. */
-static void LossBackwardLow(const RengaKernel kernel, const void *x, float whole, float factor,
-                            int64_t label, int64_t at, void *dx)
+static void LossBackwardLow(const Loss_Cpu *s, RengaDataType from, const void *x, float whole,
+                            float factor, int64_t label, float more, int64_t at, RengaDataType to,
+                            void *dx)
 {
-  const Loss_Cpu *s = kernel->data;
-  const RengaDataType from = kernel->call.in[1].type, to = kernel->call.out[0].type;
   float buffer[2][RENGA_CPU_RUN];
   for (int64_t c = 0; c < s->classes; c += RENGA_CPU_RUN) {
     const int64_t here = RengaCpuSmaller(s->classes - c, RENGA_CPU_RUN);
-    const bool has_label = factor != 0 && label >= c && label < c + here;
+    const bool has_label = label >= c && label < c + here;
     if (s->inner == 1) {
       const float *v = RengaCpuRead(from, x, at + c, here, buffer[0]);
       float *made = RengaCpuPlace(to, dx, at + c, buffer[1]);
 #pragma omp simd
       for (int64_t i = 0; i < here; i++) made[i] = factor * RengaExp(v[i] - whole);
-      if (has_label) made[label - c] -= factor;
+      if (has_label) made[label - c] += more;
       RengaCpuWrite(to, dx, at + c, here, made);
       continue;
     }
     for (int64_t i = 0; i < here; i++) {
       const int64_t place = at + (c + i) * s->inner;
       const float share = factor * RengaExp(RengaCpuGet(from, x, place) - whole);
-      RengaCpuPut(to, dx, place, has_label && c + i == label ? share - factor : share);
+      RengaCpuPut(to, dx, place, has_label && c + i == label ? share + more : share);
     }
   }
 }
@@ -160,27 +172,92 @@ static RengaErrorCode LossBackwardRun_Cpu(RengaKernel kernel, RengaStream stream
   for (int64_t piece = 0; piece < s->pieces; piece++) {
     int64_t end = RengaCpuSmaller(s->rows, (piece + 1) * s->rows_per_piece);
     for (int64_t row = piece * s->rows_per_piece; row < end; row++) {
-      int64_t at = row / s->inner * s->classes * s->inner + row % s->inner;
-      int64_t label = LabelAt_Cpu(s, in[2], row);
-      float factor = label == s->ignore ? 0 : gradient * WeightOf(call, in, 4, label);
+      int64_t at = FirstScore_Cpu(s, row), label = PlaceOfLabel_Cpu(s, in[2], row);
+      float factor = label < 0 ? 0 : gradient * WeightOf(call, in, 4, label);
       float whole = RengaCpuGet(call->in[3].type, in[3], row);
+      if (factor == 0) label = -1;
       if (low)
-        LossBackwardLow(kernel, in[1], whole, factor, label, at, out[0]);
+        LossBackwardLow(s, call->in[1].type, in[1], whole, factor, label, -factor, at,
+                        call->out[0].type, out[0]);
       else
-        LossBackwardRow(s, (const float *)in[1] + at, whole, factor, label, (float *)out[0] + at);
+        LossBackwardRow(s, (const float *)in[1] + at, whole, factor, label, -factor,
+                        (float *)out[0] + at);
     }
   }
   return RENGA_SUCCESS;
 }
 
-/* Input number labels may be int64 or int32; the others are floats. */
-static RengaErrorCode CreateLoss_Cpu(RengaKernel kernel, const RengaTensorSpec *scores, int labels)
+/* scores, labels -> log-sum-exp of the lane, the label's score */
+static RengaErrorCode LaneForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                         const RengaKernelContext *context, const void *const in[],
+                                         void *const out[], void *workspace)
+{
+  (void)stream;
+  (void)context;
+  (void)workspace;
+  const Loss_Cpu *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+  const RengaDataType type = call->in[0].type;
+  RengaCall(CheckLabels_Cpu(s, in[1]));
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
+  for (int64_t piece = 0; piece < s->pieces; piece++) {
+    int64_t end = RengaCpuSmaller(s->rows, (piece + 1) * s->rows_per_piece);
+    for (int64_t row = piece * s->rows_per_piece; row < end; row++) {
+      int64_t at = FirstScore_Cpu(s, row), label = PlaceOfLabel_Cpu(s, in[1], row);
+      float whole = type == RENGA_FLOAT32 ? LogSumExp_Cpu(s, (const float *)in[0] + at)
+                                          : LogSumExpLow(s, type, in[0], at);
+      RengaCpuPut(call->out[0].type, out[0], row, whole);
+      RengaCpuPut(call->out[1].type, out[1], row,
+                  label < 0 ? 0 : RengaCpuGet(type, in[0], at + label * s->inner));
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* d log-sum-exp, d label's score, scores, labels, log-sum-exp -> d scores. Where nothing of the
+   sum comes back, the log-sum-exp of a lane may be -infinity. */
+static RengaErrorCode LaneBackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                          const RengaKernelContext *context, const void *const in[],
+                                          void *const out[], void *workspace)
+{
+  (void)stream;
+  (void)context;
+  (void)workspace;
+  const Loss_Cpu *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+  const bool low = call->in[2].type != RENGA_FLOAT32 || call->out[0].type != RENGA_FLOAT32;
+  RengaCall(CheckLabels_Cpu(s, in[3]));
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
+  for (int64_t piece = 0; piece < s->pieces; piece++) {
+    int64_t end = RengaCpuSmaller(s->rows, (piece + 1) * s->rows_per_piece);
+    for (int64_t row = piece * s->rows_per_piece; row < end; row++) {
+      int64_t at = FirstScore_Cpu(s, row), label = PlaceOfLabel_Cpu(s, in[3], row);
+      float factor = RengaCpuGet(call->in[0].type, in[0], row);
+      float more = RengaCpuGet(call->in[1].type, in[1], row);
+      float whole = factor == 0 ? INFINITY : RengaCpuGet(call->in[4].type, in[4], row);
+      if (low)
+        LossBackwardLow(s, call->in[2].type, in[2], whole, factor, label, more, at,
+                        call->out[0].type, out[0]);
+      else
+        LossBackwardRow(s, (const float *)in[2] + at, whole, factor, label, more,
+                        (float *)out[0] + at);
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Input number labels, behind the scores, may be int64 or int32; the others are floats. */
+static RengaErrorCode CreateLoss_Cpu(RengaKernel kernel, int labels, RengaKernelRunFunction run)
 {
   const RengaOpCall *call = &kernel->call;
+  const RengaTensorSpec *scores = &call->in[labels - 1];
   RengaDataType type = call->in[labels].type;
-  if ((type != RENGA_INT64 && type != RENGA_INT32) || !RengaCpuIsFloat(scores->type) ||
-      !RengaCpuAllFloats(call, labels + 1))
+  if ((type != RENGA_INT64 && type != RENGA_INT32) || !RengaCpuAllFloats(call, labels + 1))
     return RENGA_SUCCESS;
+  for (int i = 0; i < labels; i++)
+    if (!RengaCpuIsFloat(call->in[i].type)) return RENGA_SUCCESS;
   int axis = 0;
   RengaCall(RengaOpAxis(call, "axis", scores->ndim, &axis));
   Loss_Cpu *s = NULL;
@@ -195,23 +272,35 @@ static RengaErrorCode CreateLoss_Cpu(RengaKernel kernel, const RengaTensorSpec *
   s->pieces = RengaCpuPieces(s->rows, s->rows_per_piece);
   s->ignore = RengaAttributesInt(call->attributes, "ignore_index", INT64_MIN);
   s->wide = type == RENGA_INT64;
-  kernel->run = labels == 1 ? LossForwardRun_Cpu : LossBackwardRun_Cpu;
-  if (labels == 1)
-    kernel->workspace = (size_t)s->pieces * sizeof(double);
-  else
-    kernel->alias = RENGA_KERNEL_ALIAS(0, 1);
+  s->first = RengaAttributesInt(call->attributes, "first", 0);
+  s->all = RengaAttributesInt(call->attributes, "classes", s->classes);
+  kernel->run = run;
+  if (run == LossForwardRun_Cpu) kernel->workspace = (size_t)s->pieces * sizeof(double);
+  if (labels > 1) kernel->alias = RENGA_KERNEL_ALIAS(0, labels - 1);
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CrossEntropyCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(CreateLoss_Cpu(kernel, &kernel->call.in[0], 1));
+  RengaCall(CreateLoss_Cpu(kernel, 1, LossForwardRun_Cpu));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CrossEntropyGradCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(CreateLoss_Cpu(kernel, &kernel->call.in[1], 2));
+  RengaCall(CreateLoss_Cpu(kernel, 2, LossBackwardRun_Cpu));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropyLaneCreate_Cpu(RengaKernel kernel)
+{
+  RengaCall(CreateLoss_Cpu(kernel, 1, LaneForwardRun_Cpu));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropyLaneGradCreate_Cpu(RengaKernel kernel)
+{
+  RengaCall(CreateLoss_Cpu(kernel, 3, LaneBackwardRun_Cpu));
   return RENGA_SUCCESS;
 }
 
@@ -260,5 +349,7 @@ const RengaKernelRow RENGA_ISA_NAME(RengaCpuLoss)[] = {
     {"CrossEntropy", CrossEntropyCreate_Cpu},
     {"CrossEntropyGrad", CrossEntropyGradCreate_Cpu},
     {"CrossEntropyCount", CrossEntropyCountCreate_Cpu},
+    {"CrossEntropyLane", CrossEntropyLaneCreate_Cpu},
+    {"CrossEntropyLaneGrad", CrossEntropyLaneGradCreate_Cpu},
     {NULL, NULL},
 };

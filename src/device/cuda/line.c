@@ -127,6 +127,83 @@ static RengaErrorCode CrossEntropyGradCreate_Cuda(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
+/* The same of a lane's classes. */
+static RengaErrorCode CreateLossLane_Cuda(RengaKernel kernel, int scores)
+{
+  const RengaOpCall *call = &kernel->call;
+  const RengaTensorSpec *x = &call->in[scores], *labels = x + 1;
+  const RengaCudaFamilies *run = &RengaCudaModuleOf_Private(kernel)->run;
+  int axis = 0;
+  if (!RengaCudaIsFloat_Private(x) || !RengaCudaIsIndex_Private(labels)) return RENGA_SUCCESS;
+  RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
+  const RengaCudaLoss s = {.outer = RengaOpProduct(x, 0, axis),
+                           .classes = x->dim[axis],
+                           .inner = RengaOpProduct(x, axis + 1, x->ndim),
+                           .ignore = RengaOpCallInt(call, "ignore_index"),
+                           .first = RengaOpCallInt(call, "first"),
+                           .wide = labels->type == RENGA_INT64,
+                           .lane = 1};
+  RengaCall(
+      RengaCudaCreateShaped_Private(kernel, scores ? run->lossgrad : run->loss, sizeof s, &s));
+  RengaCudaCheckInput_Private(kernel, scores + 1, "label", 0, RengaOpCallInt(call, "classes"),
+                              s.ignore);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropyLaneCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateLossLane_Cuda(kernel, 0));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropyLaneGradCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateLossLane_Cuda(kernel, 2));
+  if (!kernel->run) return RENGA_SUCCESS;
+  for (int i = 1; i < 4; i++) RengaCudaMapInput_Private(kernel, i, i + 1);
+  RengaCudaMapInput_Private(kernel, 4, 1);
+  RengaCudaAllowOver_Private(kernel, 2);
+  return RENGA_SUCCESS;
+}
+
+/* labels and weights: which inputs they are. More lanes than the module takes arguments are left to
+   the host. */
+static RengaErrorCode CreateJoin_Cuda(RengaKernel kernel, int labels, int weights, int lanes,
+                                      RengaCudaRun run)
+{
+  const RengaOpCall *call = &kernel->call;
+  const bool weighted = RengaOpCallHasInput(call, weights);
+  if (!RengaCudaIsIndex_Private(&call->in[labels]) || call->n_in > RENGA_CUDA_ARGUMENTS ||
+      call->n_out > RENGA_CUDA_ARGUMENTS)
+    return RENGA_SUCCESS;
+  for (int i = 0; i < call->n_in; i++)
+    if (i != labels && !RengaCudaIsFloat_Private(&call->in[i])) return RENGA_SUCCESS;
+  const RengaCudaJoin s = {.rows = RengaTensorSpecCount(&call->in[labels]),
+                           .classes = weighted ? call->in[weights].dim[0] : 0,
+                           .ignore = RengaOpCallInt(call, "ignore_index"),
+                           .wide = call->in[labels].type == RENGA_INT64,
+                           .lanes = lanes};
+  RengaCall(RengaCudaCreateShaped_Private(kernel, run, sizeof s, &s));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropyJoinCreate_Cuda(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  RengaCall(CreateJoin_Cuda(kernel, 0, 1, (call->n_in - 2) / 2,
+                            RengaCudaModuleOf_Private(kernel)->run.join));
+  if (kernel->run) kernel->workspace = (size_t)RengaTensorSpecCount(&call->in[0]) * sizeof(double);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropyJoinGradCreate_Cuda(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  RengaCall(CreateJoin_Cuda(kernel, 1, 3, call->n_in - 4,
+                            RengaCudaModuleOf_Private(kernel)->run.joingrad));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode LogLikelihoodCreate_Cuda(RengaKernel kernel)
 {
   RengaCall(CreateLoss_Cuda(kernel, 0, true));
@@ -203,6 +280,10 @@ const RengaKernelRow RengaCudaLineRows[] = {
     {"CrossEntropy", CrossEntropyCreate_Cuda},
     {"CrossEntropyGrad", CrossEntropyGradCreate_Cuda},
     {"CrossEntropyCount", CrossEntropyCountCreate_Cuda},
+    {"CrossEntropyLane", CrossEntropyLaneCreate_Cuda},
+    {"CrossEntropyLaneGrad", CrossEntropyLaneGradCreate_Cuda},
+    {"CrossEntropyJoin", CrossEntropyJoinCreate_Cuda},
+    {"CrossEntropyJoinGrad", CrossEntropyJoinGradCreate_Cuda},
     {"LogLikelihood", LogLikelihoodCreate_Cuda},
     {"LogLikelihoodGrad", LogLikelihoodGradCreate_Cuda},
     {"Dropout", DropoutCreate_Cuda},

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 8, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 9, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
@@ -83,10 +83,15 @@ typedef struct {
   RengaCudaRun norm;
   /* dy, x, scale, mean, inverse -> dx, (dscale), (dbias) */
   RengaCudaRun normgrad;
-  /* RengaCudaLoss; scores, labels, (weights) -> sum, (log-sum-exp) */
+  /* RengaCudaLoss; scores, labels, (weights) -> sum, (log-sum-exp); lane: log-sum-exp, score */
   RengaCudaRun loss;
-  /* d sum, scores, labels, (log-sum-exp), (weights) -> d scores */
+  /* d sum, scores, labels, (log-sum-exp), (weights) -> d scores; lane: d log-sum-exp in place of
+     d sum, d score in place of weights */
   RengaCudaRun lossgrad;
+  /* RengaCudaJoin; labels, (weights), log-sum-exps, scores -> sum, (log-sum-exp), (score) */
+  RengaCudaRun join;
+  /* d sum, labels, log-sum-exp, (weights), log-sum-exps -> d score, d log-sum-exps */
+  RengaCudaRun joingrad;
   /* labels, (weights) -> count */
   RengaCudaRun losscount;
   /* RengaCudaGather; data, indices -> y */

@@ -71,12 +71,20 @@ typedef struct {
   int centred; /* 0: root mean square; there is no mean then, and inverse takes its place */
 } RengaCudaNormalize;
 
-/* scores are [outer, classes, inner], labels [outer, inner]. Workspace: a double per label. */
+/* scores are [outer, classes, inner], labels [outer, inner]. Workspace: a double per label. The
+   classes are those from first on. */
 typedef struct {
-  int64_t outer, classes, inner, ignore;
+  int64_t outer, classes, inner, ignore, first;
   int wide;   /* labels are int64, else int32 */
   int scored; /* the scores are logarithms of probabilities: no log-sum-exp is taken */
+  int lane;   /* there is no sum, but log-sum-exp and score of each label, without workspace */
 } RengaCudaLoss;
+
+/* Of lanes; classes: that have weights. Workspace: a double per label. */
+typedef struct {
+  int64_t rows, classes, ignore;
+  int wide, lanes;
+} RengaCudaJoin;
 
 /* data is [outer, length, inner], indices [count], the result [outer, count, inner]. Workspace of
    the gradient: two int32 for each of length; outer count is at most RENGA_CUDA_PLACES. */

@@ -8,6 +8,7 @@ typedef struct {
   RefAxis axis;
   RefIn scores, labels, weights;
   int64_t ignore;
+  int64_t first, classes; /* the scores are those of classes from the first on, of so many */
 } Loss_Ref;
 
 static RengaErrorCode LossOf(const RengaOpCall *call, const void *const in[], int scores,
@@ -16,8 +17,18 @@ static RengaErrorCode LossOf(const RengaOpCall *call, const void *const in[], in
   int dimension;
   RengaCall(RengaOpAxis(call, "axis", call->in[scores].ndim, &dimension));
   *loss = (Loss_Ref){RefAxisOf(&call->in[scores], dimension), RefInput(call, in, scores),
-                     RefInput(call, in, scores + 1), RefInput(call, in, weights),
-                     RengaOpCallInt(call, "ignore_index")};
+                     RefInput(call, in, scores + 1),          RefInput(call, in, weights),
+                     RengaOpCallInt(call, "ignore_index"),    0,
+                     call->in[scores].dim[dimension]};
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LaneLossOf(const RengaOpCall *call, const void *const in[], int scores,
+                                 Loss_Ref *loss)
+{
+  RengaCall(LossOf(call, in, scores, call->n_in, loss));
+  loss->first = RengaOpCallInt(call, "first");
+  loss->classes = RengaOpCallInt(call, "classes");
   return RENGA_SUCCESS;
 }
 
@@ -41,9 +52,9 @@ static RengaErrorCode ReadLabel(const RengaOpCall *call, const Loss_Ref *loss, i
   *weight = 0;
   *label = 0;
   if (value == loss->ignore) return RENGA_SUCCESS;
-  RengaOpCheckValue(value >= 0 && value < loss->axis.extent, call,
+  RengaOpCheckValue(value >= 0 && value < loss->classes, call,
                     "label %lld at place %lld is no class from 0 to %lld", (long long)value,
-                    (long long)j, (long long)(loss->axis.extent - 1));
+                    (long long)j, (long long)(loss->classes - 1));
   *label = value;
   *weight = loss->weights.data ? RefGet(loss->weights, value) : 1;
   return RENGA_SUCCESS;
@@ -98,6 +109,118 @@ static RengaErrorCode CrossEntropyGrad_Ref(const RengaOpCall *call,
       int64_t i = ScorePlace_Ref(&loss, j, c);
       double p = exp(RefGet(loss.scores, i) - RefGet(log_sums, j));
       RefSet(dscores, i, weight == 0 ? 0 : dsum * weight * (p - (c == label)));
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The class of label j among those of the lane; -1: it is another lane's, or ignored. */
+static RengaErrorCode ReadLabelOfLane(const RengaOpCall *call, const Loss_Ref *loss, int64_t j,
+                                      int64_t *at)
+{
+  int64_t label;
+  double weight;
+  RengaCall(ReadLabel(call, loss, j, &label, &weight));
+  *at = label - loss->first;
+  if (weight == 0 || *at < 0 || *at >= loss->axis.extent) *at = -1;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropyLane_Ref(const RengaOpCall *call,
+                                           const RengaKernelContext *context,
+                                           const void *const in[], void *const out[])
+{
+  (void)context;
+  Loss_Ref loss;
+  RengaCall(LaneLossOf(call, in, 0, &loss));
+  int64_t at;
+  for (int64_t j = 0; j < LabelCount(&loss); j++) {
+    RengaCall(ReadLabelOfLane(call, &loss, j, &at));
+    RefSet(RefOutput(call, out, 0), j, LogSumExpOfScores_Ref(&loss, j));
+    RefSet(RefOutput(call, out, 1), j,
+           at < 0 ? 0 : RefGet(loss.scores, ScorePlace_Ref(&loss, j, at)));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* d score = d log-sum-exp * share of the lane's sum, and d label's score for the label */
+static RengaErrorCode CrossEntropyLaneGrad_Ref(const RengaOpCall *call,
+                                               const RengaKernelContext *context,
+                                               const void *const in[], void *const out[])
+{
+  (void)context;
+  Loss_Ref loss;
+  RengaCall(LaneLossOf(call, in, 2, &loss));
+  RefOut dscores = RefOutput(call, out, 0);
+  int64_t at;
+  for (int64_t j = 0; j < LabelCount(&loss); j++) {
+    const double dsum = RefGet(RefInput(call, in, 0), j), dscore = RefGet(RefInput(call, in, 1), j);
+    const double log_sum = RefGet(RefInput(call, in, 4), j);
+    RengaCall(ReadLabelOfLane(call, &loss, j, &at));
+    for (int64_t c = 0; c < loss.axis.extent; c++) {
+      const int64_t i = ScorePlace_Ref(&loss, j, c);
+      const double share = dsum == 0 ? 0 : dsum * exp(RefGet(loss.scores, i) - log_sum);
+      RefSet(dscores, i, c == at ? share + dscore : share);
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Weight of label j, 0 where it is ignored; the lanes have looked whether it is a class. */
+static double WeightOfLabel_Ref(const RengaOpCall *call, RefIn labels, RefIn weights, int64_t j)
+{
+  const int64_t label = RefGetInt(labels, j);
+  if (label == RengaOpCallInt(call, "ignore_index")) return 0;
+  return weights.data ? RefGet(weights, label) : 1;
+}
+
+/* The log-sum-exp of lanes whose own are inputs first, first + 1, ... */
+static double JoinLogSums_Ref(const RengaOpCall *call, const void *const in[], int first, int lanes,
+                              int64_t j)
+{
+  double most = -INFINITY, sum = 0;
+  for (int l = 0; l < lanes; l++) most = fmax(most, RefGet(RefInput(call, in, first + l), j));
+  if (isinf(most)) return most;
+  for (int l = 0; l < lanes; l++) sum += exp(RefGet(RefInput(call, in, first + l), j) - most);
+  return most + log(sum);
+}
+
+static RengaErrorCode CrossEntropyJoin_Ref(const RengaOpCall *call,
+                                           const RengaKernelContext *context,
+                                           const void *const in[], void *const out[])
+{
+  (void)context;
+  const RefIn labels = RefInput(call, in, 0), weights = RefInput(call, in, 1);
+  const RefOut log_sums = RefOutput(call, out, 1), scores = RefOutput(call, out, 2);
+  const int lanes = (call->n_in - 2) / 2;
+  double sum = 0;
+  for (int64_t j = 0; j < RengaTensorSpecCount(&call->in[0]); j++) {
+    const double log_sum = JoinLogSums_Ref(call, in, 2, lanes, j);
+    const double weight = WeightOfLabel_Ref(call, labels, weights, j);
+    double score = 0; /* all lanes but one have 0 */
+    for (int l = 0; l < lanes; l++) score += RefGet(RefInput(call, in, 2 + lanes + l), j);
+    if (weight != 0) sum += weight * (log_sum - score);
+    if (log_sums.data) RefSet(log_sums, j, log_sum);
+    if (scores.data) RefSet(scores, j, score);
+  }
+  RefSet(RefOutput(call, out, 0), 0, sum);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropyJoinGrad_Ref(const RengaOpCall *call,
+                                               const RengaKernelContext *context,
+                                               const void *const in[], void *const out[])
+{
+  (void)context;
+  const RefIn labels = RefInput(call, in, 1), weights = RefInput(call, in, 3);
+  const double dsum = RefGet(RefInput(call, in, 0), 0);
+  for (int64_t j = 0; j < RengaTensorSpecCount(&call->in[1]); j++) {
+    const double factor = dsum * WeightOfLabel_Ref(call, labels, weights, j);
+    const double log_sum = RefGet(RefInput(call, in, 2), j);
+    RefSet(RefOutput(call, out, 0), j, -factor);
+    for (int l = 0; l < call->n_out - 1; l++) {
+      const double own = RefGet(RefInput(call, in, 4 + l), j);
+      RefSet(RefOutput(call, out, 1 + l), j, factor == 0 ? 0 : factor * exp(own - log_sum));
     }
   }
   return RENGA_SUCCESS;
@@ -161,9 +284,16 @@ static RengaErrorCode LogLikelihoodGrad_Ref(const RengaOpCall *call,
 RengaRefKernel RefFindLoss(const char *name)
 {
   static const RefRow rows[] = {
-      {"CrossEntropy", CrossEntropy_Ref},           {"CrossEntropyGrad", CrossEntropyGrad_Ref},
-      {"CrossEntropyCount", CrossEntropyCount_Ref}, {"LogLikelihood", LogLikelihood_Ref},
-      {"LogLikelihoodGrad", LogLikelihoodGrad_Ref}, {NULL, NULL},
+      {"CrossEntropy", CrossEntropy_Ref},
+      {"CrossEntropyGrad", CrossEntropyGrad_Ref},
+      {"CrossEntropyCount", CrossEntropyCount_Ref},
+      {"LogLikelihood", LogLikelihood_Ref},
+      {"LogLikelihoodGrad", LogLikelihoodGrad_Ref},
+      {"CrossEntropyLane", CrossEntropyLane_Ref},
+      {"CrossEntropyLaneGrad", CrossEntropyLaneGrad_Ref},
+      {"CrossEntropyJoin", CrossEntropyJoin_Ref},
+      {"CrossEntropyJoinGrad", CrossEntropyJoinGrad_Ref},
+      {NULL, NULL},
   };
   return RefFindRow(rows, name);
 }

@@ -40,6 +40,43 @@ static RengaErrorCode ReverseCrossEntropy(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
+/* Its gradients come of CrossEntropyJoin, all or none. */
+static RengaErrorCode ReverseEntropyLane(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  if (reverse->dy[0] < 0 || reverse->dy[1] < 0)
+    RengaReverseRefuse(reverse, "it needs that of the log-sum-exp and that of the label's score");
+  RengaValue in[5] = {reverse->dy[0], reverse->dy[1], node->in[0], node->in[1], node->out[0]};
+  RengaCall(RengaReverseApplyLike(reverse, "CrossEntropyLaneGrad", 5, in, NULL, 1, reverse->dx));
+  return RENGA_SUCCESS;
+}
+
+/* One gradient for the label's score of all lanes: a lane without the label ignores it. */
+static RengaErrorCode ReverseEntropyJoin(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  const int lanes = (node->n_in - 2) / 2;
+  RengaValue *in, *dx;
+  if (RengaReverseWants(reverse, 1)) RengaReverseRefuse(reverse, "the class weights are trained");
+  for (int o = 1; o < node->n_out; o++)
+    if (reverse->dy[o] >= 0) RengaReverseRefuse(reverse, "the loss depends on the log-sum-exp");
+  if (node->n_out < 2) RengaReverseRefuse(reverse, "it lacks the log-sum-exp");
+  RengaCall(RengaGraphScratch(reverse->graph, 4 + lanes, &in));
+  RengaCall(RengaGraphScratch(reverse->graph, 1 + lanes, &dx));
+  in[0] = reverse->dy[0];
+  in[1] = node->in[0];
+  in[2] = node->out[1];
+  in[3] = node->in[1];
+  for (int l = 0; l < lanes; l++) in[4 + l] = node->in[2 + l];
+  RengaCall(
+      RengaReverseApplyLike(reverse, "CrossEntropyJoinGrad", 4 + lanes, in, NULL, 1 + lanes, dx));
+  for (int l = 0; l < lanes; l++) {
+    reverse->dx[2 + l] = dx[1 + l];
+    reverse->dx[2 + lanes + l] = dx[0];
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode LogLikelihood(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
@@ -51,8 +88,7 @@ static RengaErrorCode LogLikelihood(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseLoss[] = {
-    {"Attention", ReverseAttention},
-    {"CrossEntropy", ReverseCrossEntropy},
-    {"LogLikelihood", LogLikelihood},
-    {NULL, NULL},
+    {"Attention", ReverseAttention},          {"CrossEntropy", ReverseCrossEntropy},
+    {"CrossEntropyLane", ReverseEntropyLane}, {"CrossEntropyJoin", ReverseEntropyJoin},
+    {"LogLikelihood", LogLikelihood},         {NULL, NULL},
 };

@@ -167,6 +167,31 @@ static RengaErrorCode WriteLikelihood(const RengaOpCall *call, RengaFormula *for
   return RENGA_SUCCESS;
 }
 
+/* scores, labels -> log-sum-exp, score; gradient: d log-sum-exp, d score, scores, labels,
+   log-sum-exp -> d scores. Where the classes lie is an attribute: they are no axis. */
+static RengaErrorCode WriteEntropyLane(const RengaOpCall *call, RengaFormula *formula)
+{
+  const bool grad = call->n_in > 2;
+  const int ndim = call->in[grad ? 2 : 0].ndim;
+  RengaFormula scores = {.groups = 0}, labels = {.groups = 0};
+  int axis;
+  RengaCall(RengaOpAxis(call, "axis", ndim, &axis));
+  AddLetters(&scores, RENGA_FORMULA_DIMS, 0, axis);
+  RengaFormulaAdd_Private(&scores, "-");
+  AddLetters(&scores, RENGA_FORMULA_DIMS, axis + 1, ndim);
+  AddLetters(&labels, RENGA_FORMULA_DIMS, 0, axis);
+  AddLetters(&labels, RENGA_FORMULA_DIMS, axis + 1, ndim);
+  EndWord(&labels, " ");
+  for (int i = 0; i < 2 && grad; i++) RengaFormulaAdd_Private(formula, labels.text);
+  RengaFormulaAdd_Private(formula, scores.text);
+  RengaFormulaAdd_Private(formula, " ");
+  for (int i = 0; i < 2; i++)
+    if (i == 0 || grad) RengaFormulaAdd_Private(formula, labels.text);
+  RengaFormulaAdd_Private(formula, "> ");
+  RengaFormulaAdd_Private(formula, grad ? scores.text : labels.text);
+  return RENGA_SUCCESS;
+}
+
 const RengaSplitRule RengaSplitRulesIndex[] = {
     {"Gather", NULL, WriteGather, "0", NULL},
     {"GatherGrad", NULL, WriteGather, "0", NULL},
@@ -180,6 +205,10 @@ const RengaSplitRule RengaSplitRulesIndex[] = {
     {"CrossEntropy", NULL, WriteLikelihood, NULL, NULL},
     {"CrossEntropyGrad", NULL, WriteLikelihood, "0", NULL},
     {"CrossEntropyCount", "* - > .", NULL, NULL, NULL},
+    {"CrossEntropyLane", NULL, WriteEntropyLane, NULL, NULL},
+    {"CrossEntropyLaneGrad", NULL, WriteEntropyLane, "01", NULL},
+    {"CrossEntropyJoin", "* - * > . *", NULL, NULL, NULL},
+    {"CrossEntropyJoinGrad", "~ * * - * > *", NULL, "0", NULL},
     {"LogLikelihood", NULL, WriteLikelihood, NULL, NULL},
     {"LogLikelihoodGrad", NULL, WriteLikelihood, "0", NULL},
     {0},

@@ -31,6 +31,8 @@ RENGA_CUDA_RUN(RengaCudaNormalizationGrad);
 RENGA_CUDA_RUN(RengaCudaCrossEntropy);
 RENGA_CUDA_RUN(RengaCudaCrossEntropyGrad);
 RENGA_CUDA_RUN(RengaCudaCountLabels);
+RENGA_CUDA_RUN(RengaCudaJoinLanes);
+RENGA_CUDA_RUN(RengaCudaJoinLanesGrad);
 RENGA_CUDA_RUN(RengaCudaTakeRows);
 RENGA_CUDA_RUN(RengaCudaTakeRowsGrad);
 RENGA_CUDA_RUN(RengaCudaReduction);

@@ -12,13 +12,14 @@ static __device__ inline int64_t ScoreAt(const RengaCudaLoss &s, int64_t row, in
 /* Labels outside were found before (RengaCudaCheckIndices); here they count as ignored. */
 static __device__ inline bool Counts(const RengaCudaLoss &s, int64_t label)
 {
-  return label != s.ignore && label >= 0 && label < s.classes;
+  return label != s.ignore && label >= s.first && label < s.first + s.classes;
 }
 
 /* T: of the scores. */
 template <bool WIDE, class T>
 __global__ void LossKernel(RengaCudaLoss s, RengaCudaOperand scores_, const void *labels,
-                           RengaCudaOperand weights_, RengaCudaOperand whole_, double *losses)
+                           RengaCudaOperand weights_, RengaCudaOperand whole_,
+                           RengaCudaOperand picked, double *losses)
 {
   RENGA_DYNAMIC_SHARED(float, part);
   const Values<T> scores(scores_);
@@ -44,6 +45,11 @@ __global__ void LossKernel(RengaCudaLoss s, RengaCudaOperand scores_, const void
   if (Team<WIDE>::Lane() != 0) return;
   const int64_t label = IntegerAt(s.wide, labels, row);
   if (whole_of.data) whole_of.Put(row, whole);
+  if (s.lane) {
+    const bool own = Counts(s, label);
+    Values<void>(picked).Put(row, own ? (float)scores[ScoreAt(s, row, label - s.first)] : 0);
+    return;
+  }
   losses[row] = 0;
   if (Counts(s, label))
     losses[row] =
@@ -90,7 +96,8 @@ __global__ void CountLabelsKernel(RengaCudaLoss s, const void *labels, RengaCuda
 }
 
 /* A team takes a label. dx = factor (exp(x - whole) - [class is label]); dx may be the scores. T:
-   of both. */
+   of both. Of a lane factor is the gradient of its log-sum-exp, and weights that of the label's
+   score. */
 template <bool WIDE, class T>
 __global__ void LossGradKernel(RengaCudaLoss s, RengaCudaOperand gradient, RengaCudaOperand scores_,
                                const void *labels, RengaCudaOperand whole_,
@@ -101,8 +108,12 @@ __global__ void LossGradKernel(RengaCudaLoss s, RengaCudaOperand gradient, Renga
   const int64_t row = Team<WIDE>::Line();
   if (row >= s.outer * s.inner) return;
   const int64_t label = IntegerAt(s.wide, labels, row), first = ScoreAt(s, row, 0);
-  float factor = 0;
-  if (Counts(s, label)) factor = Values<void>(gradient)[0] * (weights.data ? weights[label] : 1);
+  float factor = 0, more = 0;
+  if (s.lane)
+    factor = Values<void>(gradient)[row];
+  else if (Counts(s, label))
+    factor = Values<void>(gradient)[0] * (weights.data ? weights[label] : 1);
+  if (Counts(s, label)) more = s.lane ? (float)weights[row] : -factor;
   const float whole = s.scored ? 0 : whole_of[row];
   RENGA_ALONG(WIDE, c, s.classes)
   {
@@ -110,14 +121,15 @@ __global__ void LossGradKernel(RengaCudaLoss s, RengaCudaOperand gradient, Renga
     if (factor != 0 && !s.scored) d = GetAlong(scores, first, s.inner, c, s.classes, -INFINITY);
     for (int k = 0; k < FOUR; k++) {
       d.at[k] = factor != 0 && !s.scored ? factor * expf(d.at[k] - whole) : 0;
-      if (label == c + k) d.at[k] -= factor;
+      if (label - s.first == c + k) d.at[k] += more;
     }
     PutAlong(dx, first, s.inner, c, s.classes, d);
   }
 }
 
 static void (*const losses[2][VALUE_FORMS])(RengaCudaLoss, RengaCudaOperand, const void *,
-                                            RengaCudaOperand, RengaCudaOperand, double *) = {
+                                            RengaCudaOperand, RengaCudaOperand, RengaCudaOperand,
+                                            double *) = {
     RENGA_FORMS_OF(LossKernel, false), RENGA_FORMS_OF(LossKernel, true)};
 static void (*const gradients[2][VALUE_FORMS])(RengaCudaLoss, RengaCudaOperand, RengaCudaOperand,
                                                const void *, RengaCudaOperand, RengaCudaOperand,
@@ -135,8 +147,9 @@ RENGA_CUDA_RUN(RengaCudaCrossEntropy)
   if (rows > 0)
     code = RENGA_LAUNCH(losses[wide][FormFor(in[0])], TeamGrid(wide, rows), TeamBlock(),
                         wide ? ROWS * sizeof(float) : 0, (cudaStream_t)stream, *s, in[0],
-                        in[1].data, in[2], s->scored ? absent : out[1], (double *)workspace);
-  if (!code)
+                        in[1].data, in[2], s->scored ? absent : out[s->lane ? 0 : 1],
+                        s->lane ? out[1] : absent, (double *)workspace);
+  if (!code && !s->lane)
     code = RENGA_LAUNCH(SumLossesKernel, 1, THREADS, 0, (cudaStream_t)stream, rows,
                         (const double *)workspace, out[0]);
   return RengaCudaSayError("LossKernel", code);
@@ -153,6 +166,85 @@ RENGA_CUDA_RUN(RengaCudaCrossEntropyGrad)
                            RENGA_LAUNCH(gradients[wide][FormFor(in[1], out[0])],
                                         TeamGrid(wide, rows), TeamBlock(), 0, (cudaStream_t)stream,
                                         *s, in[0], in[1], in[2].data, in[3], in[4], out[0]));
+}
+
+/* The operands of a call, as kernels are told them. */
+struct JoinOperands {
+  RengaCudaOperand of[RENGA_CUDA_ARGUMENTS];
+};
+
+static __device__ inline double JoinWeight(const RengaCudaJoin &s, const void *labels,
+                                           RengaCudaOperand weights, int64_t row)
+{
+  const int64_t label = IntegerAt(s.wide, labels, row);
+  if (label == s.ignore) return 0;
+  if (!weights.data) return 1;
+  return label >= 0 && label < s.classes ? (double)Values<void>(weights)[label] : 0;
+}
+
+__global__ void JoinKernel(RengaCudaJoin s, JoinOperands in, RengaCudaOperand whole_,
+                           RengaCudaOperand score_, double *terms)
+{
+  RENGA_EACH(row, s.rows)
+  {
+    double most = -INFINITY, sum = 0, score = 0, whole;
+    for (int l = 0; l < s.lanes; l++) most = fmax(most, (double)Values<void>(in.of[2 + l])[row]);
+    for (int l = 0; l < s.lanes && !isinf(most); l++)
+      sum += exp((double)Values<void>(in.of[2 + l])[row] - most);
+    for (int l = 0; l < s.lanes; l++) score += (double)Values<void>(in.of[2 + s.lanes + l])[row];
+    whole = isinf(most) ? most : most + log(sum);
+    const double weight = JoinWeight(s, in.of[0].data, in.of[1], row);
+    if (whole_.data) Values<void>(whole_).Put(row, (float)whole);
+    if (score_.data) Values<void>(score_).Put(row, (float)score);
+    terms[row] = weight != 0 ? weight * (whole - score) : 0;
+  }
+}
+
+__global__ void JoinGradKernel(RengaCudaJoin s, JoinOperands in, JoinOperands out)
+{
+  RENGA_EACH(row, s.rows)
+  {
+    const double gradient = Values<void>(in.of[0])[0];
+    const double factor = gradient * JoinWeight(s, in.of[1].data, in.of[3], row);
+    const double whole = Values<void>(in.of[2])[row];
+    if (out.of[0].data) Values<void>(out.of[0]).Put(row, (float)-factor);
+    for (int l = 0; l < s.lanes; l++) {
+      const double own = Values<void>(in.of[4 + l])[row];
+      if (out.of[1 + l].data)
+        Values<void>(out.of[1 + l]).Put(row, factor == 0 ? 0 : (float)(factor * exp(own - whole)));
+    }
+  }
+}
+
+static JoinOperands OperandsOf(const RengaCudaOperand operands[])
+{
+  JoinOperands all;
+  for (int i = 0; i < RENGA_CUDA_ARGUMENTS; i++) all.of[i] = operands[i];
+  return all;
+}
+
+RENGA_CUDA_RUN(RengaCudaJoinLanes)
+{
+  const RengaCudaJoin *s = (const RengaCudaJoin *)shape;
+  cudaError_t code = cudaSuccess;
+  (void)context;
+  if (s->rows > 0)
+    code = RENGA_LAUNCH(JoinKernel, BlocksFor(s->rows), THREADS, 0, (cudaStream_t)stream, *s,
+                        OperandsOf(in), out[1], out[2], (double *)workspace);
+  if (!code)
+    code = RENGA_LAUNCH(SumLossesKernel, 1, THREADS, 0, (cudaStream_t)stream, s->rows,
+                        (const double *)workspace, out[0]);
+  return RengaCudaSayError("JoinKernel", code);
+}
+
+RENGA_CUDA_RUN(RengaCudaJoinLanesGrad)
+{
+  const RengaCudaJoin *s = (const RengaCudaJoin *)shape;
+  (void)context, (void)workspace;
+  if (s->rows == 0) return 0;
+  return RengaCudaSayError("JoinGradKernel",
+                           RENGA_LAUNCH(JoinGradKernel, BlocksFor(s->rows), THREADS, 0,
+                                        (cudaStream_t)stream, *s, OperandsOf(in), OperandsOf(out)));
 }
 
 /* labels are [outer] */
