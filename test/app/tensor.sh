@@ -144,7 +144,7 @@ refuses 1 "with 2 tensor ranks for each replica in micro-batches of 2 samples: "
 refuses 1 "of which there is 1: give -graph_lanes, or leave it out" $chosen -graph_lanes 1
 # Without a number of lanes there are as many as tensor ranks; of those to choose, as many as every chain has heads for.
 accepts 1 $chosen -graph_view ascii
-says "lanes                  4, of 28 nodes of the network"
+says "lanes                  4, of 30 nodes of the network"
 accepts 1 plan $planned -partition_type even -partition_ranks 6 -plan_sweep partition_tensor:1,2,3
 [ "$(grep -c '^ *[123]  ' out)" -eq 3 ] || fail "not three rows"
 refuses 1 "-partition_tensor auto is not supported by -partition_type even" $chosen -graph_lanes 3 -partition_type even
