@@ -64,6 +64,8 @@ RengaErrorCode RengaGraphCompleteOutputs(RengaGraph graph)
     graph->place = graph->entry[i]->place;
     RengaCall(RengaGraphInsertNode(graph, node->op->name, node->name, &node->attributes, node->n_in,
                                    node->in, wanted, NULL, out));
+    RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = node->lane;
+    RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = node->wide;
     graph->entry[i]->dead = true;
   }
   return RENGA_SUCCESS;
