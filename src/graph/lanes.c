@@ -79,7 +79,7 @@ static RengaErrorCode TakeLaneWay(const LaneChain *chain, int at, int tensor,
     if (!IsAlong(own) || own->dim != wanted->dim || !WayFits(chain, node, way, sums)) continue;
     if (wanted->repeat % own->repeat || wanted->unit % own->unit) continue;
     const int64_t repeat = wanted->repeat / own->repeat, unit = wanted->unit / own->unit;
-    if (way->units % (repeat * unit)) continue;
+    if (way->units % (repeat * unit) || (repeat > 1 && way->shifted)) continue;
     code = RengaSplitWayRefine(way, &call, repeat, unit);
     *taken = *way;
     way->in = NULL;

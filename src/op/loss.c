@@ -235,7 +235,9 @@ static double LabelFlops(const RengaOpCall *call)
 #define IGNORE "ignore_index:int=-9223372036854775808"
 #define CLASSES "axis:int=-1 " IGNORE
 #define LANE CLASSES " first:int=0 classes:int=0" /* of all lanes */
-#define HEADS "scale:real=0 causal:int=0 ratio:real=0 key:int=0 batch_dim:int=0 batch_factor:int=1"
+#define HEADS                                                                                      \
+  "scale:real=0 causal:int=0 first:int=0 ratio:real=0 key:int=0 batch_dim:int=0 "                  \
+  "batch_factor:int=1"
 /* scale 0 stands for 1 / sqrt(width); no label is as small as the default of ignore_index. */
 
 const RengaOperator RengaOperatorsLoss[] = {

@@ -319,7 +319,7 @@ static RengaErrorCode CheckWays(const Case *test, const RengaOpCall *op, const C
   for (int w = 0; w < ways.count; w++) {
     RengaSplitWay *way = &ways.way[w];
     RengaCall(CheckWay(test, op, call, way));
-    const int64_t repeat = 1 + Roll(3), unit = 1 + Roll(3);
+    const int64_t rolled = 1 + Roll(3), repeat = way->shifted ? 1 : rolled, unit = 1 + Roll(3);
     if (way->units == 0 || way->units % (repeat * unit) || repeat * unit == 1) continue;
     RengaCall(RengaSplitWayRefine(way, op, repeat, unit));
     RengaCall(CheckWay(test, op, call, way));

@@ -35,7 +35,8 @@ typedef enum {
 typedef struct {
   int64_t units; /* of the axis; 0: no axis, each lane has terms of sums */
   RengaLaneNeed need;
-  const char *scaled; /* an attribute that is proportional to the units of a lane; NULL: none */
+  const char *scaled;  /* an attribute that is proportional to the units of a lane; NULL: none */
+  const char *shifted; /* an attribute that the first unit of a lane is added to; NULL: none */
   RengaSplit *in, *out;
 } RengaSplitWay;
 typedef struct {
@@ -49,7 +50,7 @@ RengaErrorCode RengaSplitWaysGet(const RengaOpCall *call, RengaSplitWays *ways);
 void RengaSplitWaysFree(RengaSplitWays *ways);
 bool RengaSplitHasRule(const RengaOperator *op);
 /* Deals out unit consecutive units together, in each of repeat equal ranges of the axis; an error
-   where these do not divide its units. */
+   where these do not divide its units, or units must be consecutive (shifted). */
 RengaErrorCode RengaSplitWayRefine(RengaSplitWay *way, const RengaOpCall *call, int64_t repeat,
                                    int64_t unit);
 

@@ -20,7 +20,8 @@ typedef struct {
   bool low;       /* not all is float32 */
   float scale, ratio;
   bool causal, mask, mask_gradient;
-  int n; /* leading dimensions */
+  int64_t place; /* of the first query among the keys, where it is causal */
+  int n;         /* leading dimensions */
   int64_t extent[RENGA_MAX_DIM], head_stride[RENGA_MAX_DIM], mask_stride[RENGA_MAX_DIM];
   bool is_shared[RENGA_MAX_DIM];
   int64_t mask_row, mask_column;
@@ -78,7 +79,7 @@ static void FindHead(const Attention_Cpu *s, const RengaKernelContext *context, 
 /* Keys that query i sees. */
 static int64_t Seen(const Attention_Cpu *s, int64_t i)
 {
-  return s->causal ? RengaCpuSmaller(s->keys, i + 1) : s->keys;
+  return s->causal ? RengaCpuSmaller(s->keys, s->place + i + 1) : s->keys;
 }
 
 static void AddMask(const Attention_Cpu *s, const Head *h, int64_t i, int64_t n, float *scores)
@@ -360,6 +361,7 @@ static RengaErrorCode CreateAttention_Cpu(RengaKernel kernel, int first, int mas
   s->scale = (float)RengaAttributesReal(attributes, "scale", 0);
   if (s->scale == 0) s->scale = (float)(1 / sqrt((double)s->width));
   s->causal = RengaAttributesInt(attributes, "causal", 0) != 0;
+  s->place = RengaAttributesInt(attributes, "first", 0);
   s->ratio = (float)RengaAttributesReal(attributes, "ratio", 0);
   s->key = RengaAttributesInt(attributes, "key", 0);
   s->batch_dim = (int)RengaAttributesInt(attributes, "batch_dim", 0);

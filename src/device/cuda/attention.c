@@ -59,7 +59,7 @@ static size_t WorkspaceOfAttention_Cuda(const RengaOpCall *call, const RengaCuda
                       sizeof(double));
 }
 
-/* Of nothing, and of very wide heads, the host computes it. */
+/* Of nothing, of very wide heads, and of queries in token lanes, the host computes it. */
 static RengaErrorCode CreateAttention_Cuda(RengaKernel kernel, int first, int mask)
 {
   const RengaOpCall *call = &kernel->call;
@@ -67,7 +67,8 @@ static RengaErrorCode CreateAttention_Cuda(RengaKernel kernel, int first, int ma
   if (!RengaCudaAllFloats_Private(call)) return RENGA_SUCCESS;
   const RengaCudaAttention s = ShapeOfAttention_Cuda(call, first, mask);
   if (s.heads * s.queries * s.keys == 0 || s.width * s.values == 0 ||
-      s.width > RENGA_CUDA_ATTENTION_WIDTH || s.values > RENGA_CUDA_ATTENTION_WIDTH)
+      RengaOpCallInt(call, "first") > 0 || s.width > RENGA_CUDA_ATTENTION_WIDTH ||
+      s.values > RENGA_CUDA_ATTENTION_WIDTH)
     return RENGA_SUCCESS;
   RengaCall(RengaCudaCreateShaped_Private(kernel, first ? run->attentiongrad : run->attention,
                                           sizeof s, &s));

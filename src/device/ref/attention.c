@@ -19,6 +19,7 @@ typedef struct {
   int64_t dim[RENGA_MAX_DIM]; /* of the scores */
   double scale;
   bool causal;
+  int64_t first; /* place of the first query among the keys, where it is causal */
   float ratio;
   RengaDropout dropout;
   int64_t batch, inner; /* the batch dimension of the scores, elements behind it */
@@ -56,7 +57,8 @@ static RengaErrorCode AttentionOf(const RengaOpCall *call, const RengaKernelCont
                                    .k = RefInput(call, in, first + 1),
                                    .v = RefInput(call, in, first + 2),
                                    .mask = RefInput(call, in, mask),
-                                   .causal = RengaOpCallInt(call, "causal") != 0};
+                                   .causal = RengaOpCallInt(call, "causal") != 0,
+                                   .first = RengaOpCallInt(call, "first")};
   attention->scale = RengaOpCallReal(call, "scale");
   if (attention->scale == 0) attention->scale = 1 / sqrt((double)attention->width);
   RengaTensorSpec scores = *q;
@@ -90,7 +92,7 @@ static int64_t AttentionPlace_Ref(const AttentionCall_Ref *attention, int64_t he
 
 static double Score(const AttentionCall_Ref *attention, int64_t head, int64_t t, int64_t s)
 {
-  if (attention->causal && s > t) return -INFINITY;
+  if (attention->causal && s > attention->first + t) return -INFINITY;
   double dot =
       RefDot(attention->q, (head * attention->queries + t) * attention->width, 1, attention->k,
              (head * attention->keys + s) * attention->width, 1, attention->width);

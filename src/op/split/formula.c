@@ -127,6 +127,14 @@ static RengaLaneNeed LaneNeedOf(const RengaOpCall *call, int label)
   return always || RengaOpCallReal(call, "ratio") > 0 ? RENGA_LANE_PLACE : RENGA_LANE_ALONE;
 }
 
+/* Which keys a causal query sees follows from its place. */
+static const char *ShiftedOf(const RengaOpCall *call, int label)
+{
+  const bool causal = label == 't' && call->op->attributes &&
+                      strstr(call->op->attributes, "causal:") && RengaOpCallInt(call, "causal");
+  return causal ? "first" : NULL;
+}
+
 /* Outputs without the axis are sums, and what is added once is a term of them. False where such an
    output cannot be one: integers and truth values are not added up over lanes. */
 static bool MarkSums(const Reader *reader, RengaSplitWay *way)
@@ -153,6 +161,7 @@ static RengaErrorCode AddAxis(const Reader *reader, int label, const RengaSplitR
   if (extent < 2) return RENGA_SUCCESS;
   RengaCall(RengaSplitWaysAdd_Private(call, extent, ways, &way));
   way->need = LaneNeedOf(call, label);
+  way->shifted = ShiftedOf(call, label);
   if (rule && (label == 'g' || label == 'x')) way->scaled = rule->scaled;
   for (int i = 0; i < reader->count; i++) {
     const Lie *lie = &reader->lie[i];

@@ -55,6 +55,18 @@ static void ScaleAttribute(const RengaSplitWay *way, int64_t count, RengaAttribu
   for (int i = 0; row && i < row->count; i++) row->ints[i] = row->ints[i] * count / way->units;
 }
 
+/* An attribute that says where the first element of the axis lies. */
+static RengaErrorCode ShiftAttribute(const RengaOpCall *whole, const RengaSplitWay *way,
+                                     int64_t first, RengaAttributes *attributes)
+{
+  int64_t unit = 1;
+  for (int i = 0; i < whole->n_in; i++)
+    if (way->in[i].kind == RENGA_SPLIT_ALONG) unit = way->in[i].unit;
+  RengaCall(RengaAttributesSetInt(attributes, way->shifted,
+                                  RengaOpCallInt(whole, way->shifted) + first * unit));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSplitCall(const RengaOpCall *whole, const RengaSplitWay *way, int lane,
                               int lanes, RengaTensorSpec in[], RengaTensorSpec out[],
                               RengaAttributes *attributes, RengaOpCall *call)
@@ -68,6 +80,7 @@ RengaErrorCode RengaSplitCall(const RengaOpCall *whole, const RengaSplitWay *way
     out[o] = RengaSplitSpec(&whole->out[o], &way->out[o], lane, lanes);
   RengaCall(RengaAttributesCopy(whole->attributes, &copy));
   if (way->scaled) ScaleAttribute(way, count, &copy);
+  if (way->shifted) RengaCall(ShiftAttribute(whole, way, first, &copy));
   *attributes = copy;
   *call = (RengaOpCall){whole->op, attributes, whole->n_in, whole->n_out, in, out};
   return RENGA_SUCCESS;

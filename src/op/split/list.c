@@ -27,6 +27,8 @@ RengaErrorCode RengaSplitWayRefine(RengaSplitWay *way, const RengaOpCall *call, 
   RengaOpCheckValue(repeat > 0 && unit > 0 && way->units % (repeat * unit) == 0, call,
                     "%lld units are not %lld times some of %lld", (long long)way->units,
                     (long long)repeat, (long long)unit);
+  RengaOpCheckValue(repeat == 1 || !way->shifted, call,
+                    "lanes whose units are interleaved have no first one for %s", way->shifted);
   way->units /= repeat * unit;
   for (int i = 0; i < call->n_in + call->n_out; i++) {
     RengaSplit *split = i < call->n_in ? &way->in[i] : &way->out[i - call->n_in];

@@ -39,22 +39,6 @@ static RengaErrorCode WriteMatMul(const RengaOpCall *call, RengaFormula *formula
   return RENGA_SUCCESS;
 }
 
-/* A lane of queries does not know which keys are behind them. */
-static RengaErrorCode WriteAttention(const RengaOpCall *call, RengaFormula *formula)
-{
-  return WriteFormula(RengaOpCallInt(call, "causal") ? "*-- *-- *-- *-- > *-- *-"
-                                                     : "*t- *-- *-- *t- > *t- *t",
-                      formula);
-}
-
-static RengaErrorCode WriteAttentionGrad(const RengaOpCall *call, RengaFormula *formula)
-{
-  return WriteFormula(RengaOpCallInt(call, "causal")
-                          ? "*-- *-- *-- *-- *-- *- *-- > *-- *-- *-- *--"
-                          : "*t- *t- *-- *-- *t- *t *t- > *t- *-- *-- *t-",
-                      formula);
-}
-
 /* Channels c and o of a group; w is [(go), c, taps]. Every convolution is made of these words. */
 #define X "n(gc)~ "
 #define Y "n(go)~ "
@@ -128,8 +112,8 @@ const RengaSplitRule RengaSplitRulesMatrix[] = {
     {"LinearGradWeight", NULL, WriteLinearGradWeight, "0 1", NULL},
     {"Det", "*-- > *", NULL, NULL, NULL},
     {"DetGrad", "* *-- > *--", NULL, "0", NULL},
-    {"Attention", NULL, WriteAttention, NULL, NULL},
-    {"AttentionGrad", NULL, WriteAttentionGrad, "0", NULL},
+    {"Attention", "*t- *-- *-- *t- > *t- *t", NULL, NULL, NULL},
+    {"AttentionGrad", "*t- *t- *-- *-- *t- *t *t- > *t- *-- *-- *t-", NULL, "0", NULL},
     {"RNNCells", "-b- -- b- > -b-", NULL, NULL, NULL},
     {"RNNCellsGrad", "-- b- -b- > -b- -- b-", NULL, "3", NULL},
     {"LSTMCells", "-b- -- b- > -b-", NULL, NULL, NULL},
