@@ -60,6 +60,7 @@ static RengaErrorCode RefuseOptions(MPI_Comm printer)
   } rows[] = {{"data_hide", "0"},
               {"on_nonfinite", "stop"},
               {"optimizer_sparse", "off"},
+              {"partition_sequence", "1"},
               {"partition_tensor", "1"},
               {"pipeline_offload", "none"},
               {"pipeline_shard", "none"},
@@ -73,7 +74,7 @@ static RengaErrorCode RefuseOptions(MPI_Comm printer)
     RengaCall(RengaOptionsGetString(rows[i].option, &value, &given));
     if (!value) value = "";
     const bool low = strcmp(rows[i].option, "precision") == 0 && strcmp(value, "fp16") != 0;
-    const bool one = strcmp(rows[i].option, "partition_tensor") == 0 && !tensor &&
+    const bool one = strncmp(rows[i].option, "partition_", strlen("partition_")) == 0 && !tensor &&
                      strcmp(value, "auto") != 0;
     const bool plain = one || strcmp(value, rows[i].plain) == 0;
     RengaCheck(!given || low || plain, printer, RENGA_ERR_SUPPORT,

@@ -109,11 +109,13 @@ static RengaErrorCode KeepLanes(RengaGraph graph)
 {
   const char *text;
   char number[16];
+  int64_t tokens;
   int lanes, nodes;
   RengaCall(RengaOptionsGetString("graph_lanes", &text, NULL));
+  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
   if (strcmp(text, "auto") != 0) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetLanes(graph, &lanes, &nodes));
-  snprintf(number, sizeof number, "%d", lanes);
+  snprintf(number, sizeof number, "%d", tokens > 1 ? 1 : lanes);
   RengaCall(RengaOptionsSetValue("graph_lanes", number));
   return RENGA_SUCCESS;
 }
@@ -173,8 +175,10 @@ RengaErrorCode AppHasChunks(RengaComm comm, bool *several)
 RengaErrorCode AppHasTensorRanks(bool *several)
 {
   const char *ranks;
+  int64_t sequence;
   RengaCall(RengaOptionsGetString("partition_tensor", &ranks, NULL));
-  *several = strtol(ranks, NULL, 10) > 1;
+  RengaCall(RengaOptionsGetInt64("partition_sequence", &sequence, NULL));
+  *several = strtol(ranks, NULL, 10) > 1 || sequence > 1;
   return RENGA_SUCCESS;
 }
 

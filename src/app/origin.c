@@ -40,6 +40,7 @@ static const char *const options[] = {"data_shuffle",
                                       "graph_trained",
                                       "graph_frozen",
                                       "graph_lanes",
+                                      "graph_token_lanes",
                                       "partition_split",
                                       "precision",
                                       "precision_keep"};
@@ -224,9 +225,9 @@ static RengaErrorCode ChoicesHold(RengaCheckpoint checkpoint, bool *hold)
 /* What was chosen for the user stays: it decides the bits. */
 RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
 {
-  static const char *const chosen[] = {"graph_lanes", "partition_split", "microbatch_size",
-                                       "reduction_leaf"};
-  enum { OF_LANES = 2 };
+  static const char *const chosen[] = {"graph_lanes", "graph_token_lanes", "partition_split",
+                                       "microbatch_size", "reduction_leaf"};
+  enum { OF_LANES = 3 };
   int64_t step;
   bool found, hold = false;
   RengaCall(RengaCheckpointPeek(checkpoint, &found, &step));

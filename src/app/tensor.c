@@ -14,6 +14,7 @@ static const struct {
     {"plan_diff", "it compares plans that are there: leave one of the two out"},
     {"plan_sweep", "give several numbers as -plan_tensor 1,2,4 instead"},
     {"partition_tensor", "it is for runs: leave one of the two out"},
+    {"partition_sequence", "it is for runs: leave one of the two out"},
     {"partition_type", "layers are dealt out evenly: leave it out"},
     {"partition_cuts", "layers are dealt out evenly: leave it out"},
     {"partition_ranks", "the machine says how many there are: give -machine_nodes"},

@@ -9,6 +9,7 @@ typedef struct {
   int64_t whole_batch; /* samples; 0: the batch is cut into micro-batches */
   int64_t lanes;       /* that the network is computed in; 0, 1: it is not split */
   bool lanes_at_most;  /* fewer where a chain has fewer heads or columns */
+  int64_t token_lanes; /* the same, of the tokens of a sequence */
 } RengaGraphOptions;
 
 /* A node, and what only the graph itself needs to know of it. */
@@ -111,7 +112,8 @@ void RengaGraphKillNode(RengaGraph graph, int node); /* needs counted readers */
 RengaErrorCode RengaGraphSimplify(RengaGraph graph);
 RengaErrorCode RengaGraphFuse(RengaGraph graph);
 RengaErrorCode RengaGraphRewriteMeans(RengaGraph graph);
-RengaErrorCode RengaGraphSplitLanes(RengaGraph graph); /* -graph_lanes: lanes.c */
+RengaErrorCode RengaGraphSplitLanes(RengaGraph graph);  /* -graph_lanes: lanes.c */
+RengaErrorCode RengaGraphSplitTokens(RengaGraph graph); /* -graph_token_lanes: tokenlanes.c */
 RengaErrorCode RengaGraphCompleteOutputs(RengaGraph graph);
 RengaErrorCode RengaGraphSortNodes(RengaGraph graph);
 RengaErrorCode RengaGraphCompactValues(RengaGraph graph);

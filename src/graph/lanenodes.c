@@ -9,6 +9,7 @@ enum { LANE_NAME = 512 };
 typedef struct {
   RengaLanes *pass;
   RengaValue **part; /* by value: those of its lanes, where they were made */
+  RengaSplit *cut;   /* by value, of tokens: how it was cut into its parts; repeat 0: it was not */
   bool wide;         /* -precision_keep names the node whose lanes are made */
 } LaneMaker;
 
@@ -124,6 +125,43 @@ static RengaErrorCode CutValue(LaneMaker *maker, RengaValue value, const RengaSp
   return RENGA_SUCCESS;
 }
 
+/* What one reader has cut, others of tokens have too. Of parameters each reader has a use. */
+static RengaErrorCode CutOnce(LaneMaker *maker, RengaValue value, const RengaSplit *split,
+                              RengaValue part[])
+{
+  RengaLanes *pass = maker->pass;
+  const bool shared = pass->tokens && pass->graph->value[value]->kind != RENGA_VALUE_PARAMETER;
+  RengaValue *kept = maker->part[value];
+  if (shared && kept && RengaSplitEqual(&maker->cut[value], split)) {
+    memcpy(part, kept, (size_t)pass->lanes * sizeof *part);
+    return RENGA_SUCCESS;
+  }
+  RengaCall(CutValue(maker, value, split, part));
+  if (!shared || kept) return RENGA_SUCCESS;
+  RengaCall(RengaGraphScratch(pass->graph, pass->lanes, &kept));
+  memcpy(kept, part, (size_t)pass->lanes * sizeof *part);
+  maker->part[value] = kept;
+  maker->cut[value] = *split;
+  return RENGA_SUCCESS;
+}
+
+/* All lanes of tokens read the parameter, by one view of it, whose gradient is their sum. */
+static RengaErrorCode ShareParameter(LaneMaker *maker, const RengaGraphNode *node,
+                                     RengaValue *value)
+{
+  RengaGraph graph = maker->pass->graph;
+  const RengaValue whole = *value;
+  char wanted[LANE_NAME], name[LANE_NAME];
+  if (!maker->pass->tokens || whole < 0) return RENGA_SUCCESS;
+  if (graph->value[whole]->kind != RENGA_VALUE_PARAMETER) return RENGA_SUCCESS;
+  snprintf(wanted, sizeof wanted, "%.200s.%.200s.shared", node->name, graph->value[whole]->name);
+  RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
+  *value = RENGA_VALUE_NONE;
+  RengaCall(RengaGraphInsertNode(graph, "Identity", name, NULL, 1, &whole, 1, NULL, value));
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = maker->wide;
+  return RENGA_SUCCESS;
+}
+
 /* in[l * n_in + i]: input i of lane l */
 static RengaErrorCode FindInputs(LaneMaker *maker, const RengaGraphNode *node,
                                  const RengaSplitWay *way, RengaValue in[])
@@ -133,19 +171,30 @@ static RengaErrorCode FindInputs(LaneMaker *maker, const RengaGraphNode *node,
   RengaValue *cut;
   RengaCall(RengaGraphScratch(pass->graph, lanes, &cut));
   for (int i = 0; i < node->n_in; i++) {
-    const RengaValue value = node->in[i];
+    RengaValue value = node->in[i];
     const RengaSplitKind kind = value < 0 ? RENGA_SPLIT_WHOLE : way->in[i].kind;
     const RengaValue *part = NULL;
     if (kind == RENGA_SPLIT_ALONG) {
-      part = maker->part[value];
-      if (!part) RengaCall(CutValue(maker, value, &way->in[i], cut));
-      if (!part) part = cut;
+      const bool made = maker->part[value] && maker->cut[value].repeat == 0;
+      if (!made) RengaCall(CutOnce(maker, value, &way->in[i], cut));
+      part = made ? maker->part[value] : cut;
     }
+    if (kind == RENGA_SPLIT_WHOLE) RengaCall(ShareParameter(maker, node, &value));
     for (int l = 0; l < lanes; l++)
       in[l * node->n_in + i] = part                               ? part[l]
                                : kind == RENGA_SPLIT_SUM && l > 0 ? RENGA_VALUE_NONE
                                                                   : value;
   }
+  return RENGA_SUCCESS;
+}
+
+/* The same numbers on any layout, and others in each lane of tokens. */
+static RengaErrorCode KeyOfLane(const LaneMaker *maker, const RengaGraphNode *node, int lane,
+                                RengaAttributes *attributes)
+{
+  if (!maker->pass->tokens || !(node->op->flags & RENGA_OP_RANDOM)) return RENGA_SUCCESS;
+  const int64_t key = RengaAttributesInt(attributes, "key", 0);
+  RengaCall(RengaAttributesSetInt(attributes, "key", key + ((int64_t)lane << 32)));
   return RENGA_SUCCESS;
 }
 
@@ -170,6 +219,7 @@ static RengaErrorCode InsertLane(LaneMaker *maker, const RengaGraphNode *node,
         RengaSplitSpec(RengaGraphSpec(graph, node->out[o]), &way->out[o], lane, maker->pass->lanes);
     out[o] = RENGA_VALUE_NONE;
   }
+  if (!code) code = KeyOfLane(maker, node, lane, &attributes);
   if (!code)
     code = RengaGraphInsertNode(graph, node->op->name, name, &attributes, node->n_in, in,
                                 node->n_out, out_spec, out);
@@ -184,24 +234,62 @@ static RengaErrorCode InsertLane(LaneMaker *maker, const RengaGraphNode *node,
 /* Lanes [first, first + n) of the fixed tree: the left half is a power of two. The root makes the
    value that the node has made. */
 static RengaErrorCode AddLaneTerms(RengaGraph graph, const RengaGraphNode *node,
-                                   const RengaValue term[], int first, int n, bool root,
+                                   const RengaValue term[], int first, int n, RengaValue root,
                                    RengaValue *sum)
 {
+  const bool inner = root == RENGA_VALUE_NONE;
   char wanted[LANE_NAME], name[LANE_NAME];
   RengaValue pair[2];
   int half = 1;
   *sum = term[first];
   if (n == 1) return RENGA_SUCCESS;
   while (2 * half < n) half *= 2;
-  RengaCall(AddLaneTerms(graph, node, term, first, half, false, &pair[0]));
-  RengaCall(AddLaneTerms(graph, node, term, first + half, n - half, false, &pair[1]));
+  RengaCall(AddLaneTerms(graph, node, term, first, half, RENGA_VALUE_NONE, &pair[0]));
+  RengaCall(AddLaneTerms(graph, node, term, first + half, n - half, RENGA_VALUE_NONE, &pair[1]));
   snprintf(wanted, sizeof wanted, "%.400s.lanes%d-%d", node->name, first, first + n - 1);
   RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
-  *sum = root ? node->out[0] : RENGA_VALUE_NONE;
+  *sum = root;
   RengaCall(
-      RengaGraphInsertNode(graph, "Add", root ? node->name : name, NULL, 2, pair, 1, NULL, sum));
+      RengaGraphInsertNode(graph, "Add", inner ? name : node->name, NULL, 2, pair, 1, NULL, sum));
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = node->wide;
-  if (!root) RengaCall(KeepWide(graph));
+  if (inner) RengaCall(KeepWide(graph));
+  return RENGA_SUCCESS;
+}
+
+/* What lanes have made, as the value that the node has made. */
+static RengaErrorCode JoinParts(RengaLanes *pass, const RengaGraphNode *node, int o,
+                                const RengaValue part[])
+{
+  RengaGraph graph = pass->graph;
+  RengaAttributes attributes = {0};
+  RengaValue whole = node->out[o];
+  RengaErrorCode code = RengaAttributesSetInt(&attributes, "axis", pass->state[whole].dim);
+  if (!code)
+    code = RengaGraphInsertNode(graph, "Concat", node->name, &attributes, pass->lanes, part, 1,
+                                NULL, &whole);
+  RengaAttributesFree(&attributes);
+  RengaCall(code);
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = node->wide;
+  return RENGA_SUCCESS;
+}
+
+/* Output o of all lanes is added up, or had in parts. out: [lanes][n_out] */
+static RengaErrorCode GiveOutput(LaneMaker *maker, int at, int o, const RengaValue out[])
+{
+  RengaLanes *pass = maker->pass;
+  const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, at);
+  RengaValue *part, sum;
+  RengaCall(RengaGraphScratch(pass->graph, pass->lanes, &part));
+  for (int l = 0; l < pass->lanes; l++) part[l] = out[l * node->n_out + o];
+  if (pass->node[at].way.out[o].kind == RENGA_SPLIT_SUM) {
+    RengaCall(AddLaneTerms(pass->graph, node, part, 0, pass->lanes, node->out[o], &sum));
+    return RENGA_SUCCESS;
+  }
+  maker->part[node->out[o]] = part;
+  if (!pass->tokens)
+    RengaCall(RengaGraphJoinOutput(pass, at, part));
+  else if (pass->joined[node->out[o]])
+    RengaCall(JoinParts(pass, node, o, part));
   return RENGA_SUCCESS;
 }
 
@@ -212,7 +300,7 @@ static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
   const int lanes = pass->lanes;
   const RengaLaneNode *lane = &pass->node[at];
   const RengaGraphNode *node = RengaGraphEntryNode(graph, at);
-  RengaValue *in, *out, sum;
+  RengaValue *in, *out;
   RengaCall(RengaGraphScratch(graph, lanes * node->n_in + 1, &in));
   RengaCall(RengaGraphScratch(graph, lanes * node->n_out + 1, &out));
   graph->place = graph->entry[at]->place;
@@ -222,14 +310,7 @@ static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
     RengaCall(InsertLane(maker, node, &lane->way, l, in + l * node->n_in, out + l * node->n_out));
     if (lane->sums) RengaCall(KeepWide(graph));
   }
-  for (int o = 0; o < node->n_out && !lane->sums; o++) {
-    RengaValue *part;
-    RengaCall(RengaGraphScratch(graph, lanes, &part));
-    for (int l = 0; l < lanes; l++) part[l] = out[l * node->n_out + o];
-    maker->part[node->out[o]] = part;
-    RengaCall(RengaGraphJoinOutput(pass, at, part));
-  }
-  if (lane->sums) RengaCall(AddLaneTerms(graph, node, out, 0, lanes, true, &sum));
+  for (int o = 0; o < node->n_out; o++) RengaCall(GiveOutput(maker, at, o, out));
   graph->in_lanes++;
   graph->lane_sums += lane->sums;
   graph->entry[at]->dead = true;
@@ -240,6 +321,7 @@ RengaErrorCode RengaGraphMakeLanes(RengaLanes *pass)
 {
   LaneMaker maker = {.pass = pass};
   RengaCall(RengaGraphScratch(pass->graph, pass->n_values, &maker.part));
+  RengaCall(RengaGraphScratch(pass->graph, pass->n_values, &maker.cut));
   for (int i = 0; i < pass->n_nodes; i++)
     if (pass->node[i].chosen)
       RengaCall(ReplaceNode(&maker, i));

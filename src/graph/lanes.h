@@ -1,12 +1,13 @@
 /* Lanes: which nodes are computed in lanes (lanes.c: chains, lanevocabulary.c: output layers and
-   losses), by wish (lanewish.c) too, and the nodes that do so (lanenodes.c). */
+   losses, tokenlanes.c: tokens), by wish (lanewish.c) too, and the nodes that do so
+   (lanenodes.c). */
 #pragma once
 #include "graphimpl.h"
 #include "renga/private/split.h"
 
 typedef struct {
   RengaSplitWay way; /* its splits are owned */
-  bool chosen, sums; /* sums: what lanes make is added up */
+  bool chosen, sums; /* sums: some of what lanes make is added up */
   bool loss;         /* a cross-entropy whose scores are in lanes by their classes */
   bool joined;       /* its output is put together, too: nobody may read that */
 } RengaLaneNode;
@@ -26,6 +27,8 @@ typedef struct {
   RengaLaneNode *node;          /* [n_nodes] */
   RengaLaneWish *wish;          /* [n_nodes] */
   RengaSplit *state;            /* [n_values] how lanes have it */
+  bool tokens;                  /* lanes are of tokens: all read whole parameters */
+  bool *joined;                 /* tokens: [n_values] it is read as a whole, too */
 } RengaLanes;
 
 RengaErrorCode RengaGraphMergeSlices(RengaGraph graph);

@@ -23,6 +23,8 @@ static const RengaOptionRow rows[] = {
     {"graph_lanes", RENGA_OPTION_STRING, "auto", AT(lanes_text), NULL, 0, 0,
      "lanes that hidden columns and heads are dealt out to, whose sums are added in fixed order: "
      "decides bits; auto: one for each rank of -partition_tensor"},
+    {"graph_token_lanes", RENGA_OPTION_INT64, "1", AT(token_lanes), NULL, 1, 1024,
+     "lanes that the tokens of a sequence are dealt out to, instead of heads: decides bits"},
     {"partition_split", RENGA_OPTION_STRING, NULL, AT(split), NULL, 0, 0,
      "how lanes have nodes: PATTERN:HOW,... where HOW is whole, lanes, columns or rows; the first "
      "pattern of the shell that fits a node decides"},
@@ -376,9 +378,31 @@ RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
 {
   RengaCheckPointer(graph);
   RengaCheckPointer(lanes);
-  *lanes = graph->options.lanes > 1 ? (int)graph->options.lanes : 1;
+  const int64_t heads = graph->options.lanes, tokens = graph->options.token_lanes;
+  *lanes = (int)(heads > 1 ? heads : tokens > 1 ? tokens : 1);
   if (nodes) *nodes = graph->in_lanes;
   return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphSetTokenLanes_Private(RengaGraph graph, int64_t lanes)
+{
+  graph->options.token_lanes = lanes;
+  return RENGA_SUCCESS;
+}
+
+bool RengaGraphLanesAreTokens_Private(RengaGraph graph)
+{
+  return graph->options.token_lanes > 1;
+}
+
+const char *RengaGraphLanesOption_Private(RengaGraph graph)
+{
+  return RengaGraphLanesAreTokens_Private(graph) ? "-graph_token_lanes" : "-graph_lanes";
+}
+
+const char *RengaGraphShareOption_Private(RengaGraph graph)
+{
+  return RengaGraphLanesAreTokens_Private(graph) ? "-partition_sequence" : "-partition_tensor";
 }
 
 RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch)

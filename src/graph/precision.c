@@ -5,7 +5,8 @@
    In 32 bits stay: what stands behind the last product (the loss and all that it is made of), what
    depends on no parameter (positions, masks, counts), what a node makes besides its first output
    (statistics of normalizations, logarithms of sums), and the nodes of -precision_keep. A gradient
-   is kept as its value; those of parameters are kept as the sums that they become. */
+   is kept as its value; those of what has no samples, as parameters, are kept as the sums that they
+   become. */
 #include "graphimpl.h"
 #include <fnmatch.h>
 #include <string.h>
@@ -248,10 +249,13 @@ static void StoreViews(RengaGraph graph, int first)
   }
 }
 
-static RengaDataType TypeOfGradient(RengaGraph graph, RengaValue of)
+/* Of a parameter, and of what is made of parameters alone, it is a sum over samples; lanes and
+   stages add to it. */
+RengaDataType RengaGraphTypeOfGradient_Private(RengaGraph graph, RengaValue of)
 {
   const RengaGraphValue *value = graph->value[of];
-  return value->kind == RENGA_VALUE_PARAMETER ? value->spec.type : value->stored;
+  const bool sum = value->kind == RENGA_VALUE_PARAMETER || !RengaGraphHasBatch(graph, of);
+  return sum ? value->spec.type : value->stored;
 }
 
 static RengaErrorCode CastGradient(RengaGraph graph, RengaDataType type, RengaValue *gradient)
@@ -281,11 +285,13 @@ RengaErrorCode RengaGraphStoreGradients(RengaGraph graph, const RengaGraphNode *
   for (int i = forward->n_in; i-- > 0;) { /* the first input has the last word */
     const RengaValue root = dx[i] < 0 ? dx[i] : ViewedBy(graph, first, dx[i]);
     if (root >= 0 && graph->value[root]->producer >= first)
-      graph->value[root]->stored = TypeOfGradient(graph, forward->in[i]);
+      graph->value[root]->stored = RengaGraphTypeOfGradient_Private(graph, forward->in[i]);
   }
   StoreViews(graph, first);
   RengaCall(MarkTf32(graph, forward, first));
   for (int i = 0; i < forward->n_in; i++)
-    if (dx[i] >= 0) RengaCall(CastGradient(graph, TypeOfGradient(graph, forward->in[i]), &dx[i]));
+    if (dx[i] >= 0)
+      RengaCall(
+          CastGradient(graph, RengaGraphTypeOfGradient_Private(graph, forward->in[i]), &dx[i]));
   return RENGA_SUCCESS;
 }

@@ -72,7 +72,7 @@ static RengaErrorCode NewGradientValue(RengaGraph graph, RengaValue of, RengaVal
   RengaErrorCode code = RengaGraphNewValue(graph, name, kind, RengaGraphSpec(graph, of), value);
   RengaFree(&name);
   RengaCall(code);
-  graph->value[*value]->stored = graph->value[of]->stored;
+  graph->value[*value]->stored = RengaGraphTypeOfGradient_Private(graph, of);
   return RENGA_SUCCESS;
 }
 

@@ -29,15 +29,20 @@ static RengaErrorCode CheckNotEmpty(RengaGraph graph)
 
 /* Sorting after each step that removes or adds nodes keeps the order topological. */
 static RengaErrorCode (*const steps[])(RengaGraph graph) = {
-    CheckNotEmpty,           SeparateOutputs,           RengaGraphRemoveDead,
-    RengaGraphSortNodes,     RengaGraphSimplify,        RengaGraphSortNodes,
-    RengaGraphFuse,          RengaGraphSortNodes,       RengaGraphSimplify,
-    RengaGraphRemoveDead,    RengaGraphSortNodes,       RengaGraphRewriteMeans,
-    RengaGraphSortNodes,     RengaGraphSimplify,        RengaGraphSortNodes,
-    RengaGraphChooseTrained, RengaGraphMarkValues,      RengaGraphCheckSamples,
-    RengaGraphCheckShares,   RengaGraphSplitLanes,      RengaGraphCompleteOutputs,
-    RengaGraphSortNodes,     RengaGraphAddSampleLosses, RengaGraphCompactValues,
-    RengaGraphMarkValues,    RengaGraphSetKeys,         RengaGraphFindUpdates,
+    CheckNotEmpty,           SeparateOutputs,
+    RengaGraphRemoveDead,    RengaGraphSortNodes,
+    RengaGraphSimplify,      RengaGraphSortNodes,
+    RengaGraphFuse,          RengaGraphSortNodes,
+    RengaGraphSimplify,      RengaGraphRemoveDead,
+    RengaGraphSortNodes,     RengaGraphRewriteMeans,
+    RengaGraphSortNodes,     RengaGraphSimplify,
+    RengaGraphSortNodes,     RengaGraphChooseTrained,
+    RengaGraphMarkValues,    RengaGraphCheckSamples,
+    RengaGraphCheckShares,   RengaGraphSplitLanes,
+    RengaGraphSplitTokens,   RengaGraphCompleteOutputs,
+    RengaGraphSortNodes,     RengaGraphAddSampleLosses,
+    RengaGraphCompactValues, RengaGraphMarkValues,
+    RengaGraphSetKeys,       RengaGraphFindUpdates,
     RengaGraphChooseStored,
 };
 
@@ -64,6 +69,7 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    . -graph_view KIND:FILE - show the result
    . -graph_frozen PATTERNS - parameters that are not trained
    . -graph_lanes L|auto - the network is computed in L lanes, the same on any layout
+   . -graph_token_lanes L - the same, in lanes of the tokens of a sequence
    . -partition_split PATTERN:HOW,... - nodes that lanes have in a certain manner: whole, lanes (in
      some manner), columns, rows
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says

@@ -69,10 +69,13 @@ static RengaErrorCode ViewValueLine(RengaGraph graph, RengaViewer viewer, const 
 /* Which nodes: by the names NODE.lane0, NODE.lane1, … of drawings and lists. */
 static RengaErrorCode ViewLanes(RengaGraph graph, RengaViewer viewer)
 {
+  int lanes, nodes;
+  RengaCall(RengaGraphGetLanes(graph, &lanes, &nodes));
   RengaCall(RengaViewerPrintf(viewer,
-                              "  lanes                  %lld, of %d nodes of the network, %d of "
+                              "  lanes%s        %d, of %d nodes of the network, %d of "
                               "them summed\n",
-                              (long long)graph->options.lanes, graph->in_lanes, graph->lane_sums));
+                              RengaGraphLanesAreTokens_Private(graph) ? " of tokens" : "          ",
+                              lanes, nodes, graph->lane_sums));
   if (graph->few.chains > 0)
     RengaCall(RengaViewerPrintf(viewer,
                                 "  fewer units than lanes %d of the sums stay whole: \"%s\" has "
@@ -102,7 +105,8 @@ static RengaErrorCode ViewAscii(RengaGraph graph, RengaViewer viewer)
   if (graph->options.whole_batch > 0)
     RengaCall(RengaViewerPrintf(viewer, "  batch, never cut       %lld\n",
                                 (long long)graph->options.whole_batch));
-  if (graph->options.lanes > 1) RengaCall(ViewLanes(graph, viewer));
+  if (graph->options.lanes > 1 || graph->options.token_lanes > 1)
+    RengaCall(ViewLanes(graph, viewer));
   for (int i = 0; i < graph->n_values; i++)
     if (graph->value[i]->kind == RENGA_VALUE_INPUT)
       RengaCall(ViewValueLine(graph, viewer, "input", i));

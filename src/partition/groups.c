@@ -1,6 +1,7 @@
 /* Groups of tensor ranks (-partition_tensor): what is asked for, and whether ranks make them. */
 #include "partitionimpl.h"
 #include "renga/private/graph.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* Ranks that compute a replica of a stage together. */
@@ -9,11 +10,12 @@ int RengaPartitionTensorRanks_Private(RengaPartition partition)
   return partition->tensor > 1 ? partition->tensor : 1;
 }
 
-/* The type looks for plans with a given number of them. */
+/* The type looks for plans with a given number of them, whose lanes are of heads. */
 bool RengaPartitionSearchesTensor_Private(RengaPartition partition)
 {
   const char *type = partition->hdr.type_name;
-  return !strcmp(type, RENGA_PARTITION_AUTO) || !strcmp(type, RENGA_PARTITION_EXACT);
+  return !RengaGraphLanesAreTokens_Private(partition->graph) &&
+         (!strcmp(type, RENGA_PARTITION_AUTO) || !strcmp(type, RENGA_PARTITION_EXACT));
 }
 
 /* The tensor ranks are chosen beside what a type that searches finds. */
@@ -21,6 +23,11 @@ static RengaErrorCode CheckChosenTensor(RengaPartition partition)
 {
   int lanes, nodes;
   RengaCall(RengaGraphGetLanes(partition->graph, &lanes, &nodes));
+  RengaCheck(!RengaGraphLanesAreTokens_Private(partition->graph), partition->hdr.comm,
+             RENGA_ERR_SUPPORT,
+             "-partition_tensor auto is not supported together with lanes of tokens "
+             "(-graph_token_lanes %d): give the number of ranks as -partition_sequence",
+             lanes);
   RengaCheck(partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
              "-partition_tensor auto is not supported by -partition_type %s, which chooses no "
              "layout: give -partition_type auto, or the number of tensor ranks",
@@ -33,21 +40,41 @@ static RengaErrorCode CheckChosenTensor(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
+/* The option that asks for them is that of the kind of lanes which the network has. */
+static RengaErrorCode CheckKindOfLanes(RengaPartition partition)
+{
+  const bool tokens = RengaGraphLanesAreTokens_Private(partition->graph);
+  const long tensor = partition->tensor_text ? strtol(partition->tensor_text, NULL, 10) : 0;
+  RengaCheck(!tokens || tensor < 2, partition->hdr.comm, RENGA_ERR_OPTION,
+             "-partition_tensor %ld shares out lanes of heads, but the network is computed in "
+             "lanes of tokens (-graph_token_lanes): give -partition_sequence %ld, or -graph_lanes "
+             "instead",
+             tensor, tensor);
+  RengaCheck(tokens || partition->sequence < 2, partition->hdr.comm, RENGA_ERR_OPTION,
+             "-partition_sequence %d shares out the lanes of tokens of the network, of which there "
+             "is 1: give -graph_token_lanes %d or more",
+             partition->sequence, partition->sequence);
+  return RENGA_SUCCESS;
+}
+
 /* The tensor ranks are given. */
 RengaErrorCode RengaPartitionCheckTensor_Private(RengaPartition partition)
 {
   const int tensor = RengaPartitionTensorRanks_Private(partition);
   if (partition->tensor == RENGA_PARTITION_TENSOR_AUTO) RengaCall(CheckChosenTensor(partition));
+  RengaCall(CheckKindOfLanes(partition));
+  const char *share = RengaGraphShareOption_Private(partition->graph);
   const bool searches = RengaPartitionSearchesTensor_Private(partition);
   RengaCheck(tensor == 1 || !partition->leaves || searches, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_leaves %s: with %d tensor ranks (-partition_tensor) the leaf is not "
-             "chosen: give -reduction_leaf",
-             partition->leaves, tensor);
-  RengaCheck(tensor == 1 || !partition->ops->plan || searches, partition->hdr.comm,
-             RENGA_ERR_SUPPORT,
-             "-partition_tensor %d is not supported by -partition_type %s, which does not choose "
-             "among such plans: give -partition_type auto, exact, even, tree or manual",
-             tensor, partition->hdr.type_name);
+             "-partition_leaves %s: with %d tensor ranks (%s) the leaf is not chosen: give "
+             "-reduction_leaf",
+             partition->leaves, tensor, share);
+  RengaCheck(
+      tensor == 1 || !partition->ops->plan || searches, partition->hdr.comm, RENGA_ERR_SUPPORT,
+      "%s %d is not supported by -partition_type %s, which does not choose among such plans: "
+      "give -partition_type %seven, tree or manual",
+      share, tensor, partition->hdr.type_name,
+      RengaGraphLanesAreTokens_Private(partition->graph) ? "" : "auto, exact, ");
   return RENGA_SUCCESS;
 }
 
@@ -60,13 +87,14 @@ RengaErrorCode RengaPartitionFindGroups_Private(RengaPartition partition, int ra
   *groups = ranks / tensor;
   if (tensor > 1 && ranks % tensor == 0 && RengaPartitionSearchesTensor_Private(partition))
     return RENGA_SUCCESS; /* it says itself that there is no layout */
-  RengaCheck(tensor == 1 || (ranks % tensor == 0 && *groups % (stages * replicas) == 0),
-             partition->hdr.comm, RENGA_ERR_PLAN,
-             "-partition_tensor %d with %lld stages x %lld replicas needs %lld ranks%s, but there "
-             "are %d: ranks are stages x replicas x tensor ranks",
-             tensor, (long long)stages, (long long)replicas,
-             (long long)(stages * replicas * tensor),
-             partition->stages && partition->replicas ? "" : " or a multiple of them", ranks);
+  RengaCheck(
+      tensor == 1 || (ranks % tensor == 0 && *groups % (stages * replicas) == 0),
+      partition->hdr.comm, RENGA_ERR_PLAN,
+      "%s %d with %lld stages x %lld replicas needs %lld ranks%s, but there are %d: ranks are "
+      "stages x replicas x tensor ranks",
+      RengaGraphShareOption_Private(partition->graph), tensor, (long long)stages,
+      (long long)replicas, (long long)(stages * replicas * tensor),
+      partition->stages && partition->replicas ? "" : " or a multiple of them", ranks);
   return RENGA_SUCCESS;
 }
 
@@ -75,10 +103,12 @@ RengaErrorCode RengaPartitionCheckGroups_Private(RengaPartition partition, int r
                                                  int replicas)
 {
   const int tensor = RengaPartitionTensorRanks_Private(partition);
-  RengaCheck(tensor == 1 || (int64_t)stages * replicas * tensor == ranks, partition->hdr.comm,
-             RENGA_ERR_PLAN,
-             "%d stages x %d replicas x %d tensor ranks (-partition_tensor) are %lld ranks, but "
-             "there are %d: start as many, or ask for other stages or replicas",
-             stages, replicas, tensor, (long long)stages * replicas * tensor, ranks);
+  RengaCheck(
+      tensor == 1 || (int64_t)stages * replicas * tensor == ranks, partition->hdr.comm,
+      RENGA_ERR_PLAN,
+      "%d stages x %d replicas x %d tensor ranks (%s) are %lld ranks, but there are %d: start "
+      "as many, or ask for other stages or replicas",
+      stages, replicas, tensor, RengaGraphShareOption_Private(partition->graph),
+      (long long)stages * replicas * tensor, ranks);
   return RENGA_SUCCESS;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TENSOR_MOST = 1000000 };
 static const RengaOptionRow rows[] = {
     {"partition_type", RENGA_OPTION_STRING, RENGA_PARTITION_EVEN, RENGA_OPTION_NO_OFFSET,
      "auto|exact|rannc|tree|even|manual", 0, 0,
@@ -29,11 +30,15 @@ static const RengaOptionRow rows[] = {
      "where replicas are given"},
     {"partition_replicas", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, replicas),
      NULL, 0, 1e6, "copies of each stage; 0: ranks / stages"},
-    {"partition_tensor", RENGA_OPTION_STRING, "0",
-     offsetof(struct _p_RengaPartition, tensor_text), NULL, 0, 0,
+    {"partition_tensor", RENGA_OPTION_STRING, "0", offsetof(struct _p_RengaPartition, tensor_text),
+     NULL, 0, 0,
      "ranks that compute a replica of a stage together, each some of the lanes of -graph_lanes; "
      "0: 1; auto, of types that search: 1, or more in even stages under the usual schedule, where "
      "that is faster or alone fits"},
+    {"partition_sequence", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, sequence),
+     NULL, 0, TENSOR_MOST,
+     "ranks that compute a replica of a stage together, each the tokens of some lanes of "
+     "-graph_token_lanes; 0: 1"},
     {"partition_ranks", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, ranks), NULL, 0,
      1e6, "ranks to plan for; 0: those of this run"},
     {"partition_memory", RENGA_OPTION_BYTES, "0", offsetof(struct _p_RengaPartition, memory), NULL,
@@ -54,7 +59,7 @@ static const RengaOptionRow rows[] = {
      "types that know costs: leaves of which the fastest that fits is taken: 1,4,16, or auto, "
      "which is the default"},
 };
-enum { N_ROWS = sizeof rows / sizeof rows[0], TENSOR_MOST = 1000000 };
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 /* Options of one type: to give one to another type is a mistake. */
 static const struct {
@@ -68,6 +73,19 @@ static const struct {
 RengaErrorCode RengaPartitionRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Partition", N_ROWS, rows));
+  return RENGA_SUCCESS;
+}
+
+/* Ranks of a group share out lanes of one kind. */
+static RengaErrorCode ReadSequenceOption(RengaPartition partition)
+{
+  if (partition->sequence < 1) return RENGA_SUCCESS;
+  RengaCheck(partition->sequence == 1 || partition->tensor == 0 || partition->tensor == 1,
+             partition->hdr.comm, RENGA_ERR_OPTION,
+             "-partition_sequence %d and -partition_tensor %s are both given: ranks share out the "
+             "lanes of tokens, or those of heads; leave one out",
+             partition->sequence, partition->tensor_text);
+  if (partition->sequence > 1) partition->tensor = partition->sequence;
   return RENGA_SUCCESS;
 }
 
@@ -92,6 +110,7 @@ RengaErrorCode RengaPartitionReadOptions_Private(RengaPartition partition)
 {
   RengaCall(RengaOptionsSetFromDatabase(partition->hdr.prefix, N_ROWS, rows, partition));
   RengaCall(ReadTensorOption(partition));
+  RengaCall(ReadSequenceOption(partition));
   return RENGA_SUCCESS;
 }
 
@@ -106,7 +125,7 @@ RengaErrorCode RengaPartitionCheckLoadAlone_Private(RengaPartition partition)
 {
   const char *const names[] = {"partition_type",     "partition_cuts",   "partition_stages",
                                "partition_replicas", "partition_tensor", "partition_leaves",
-                               "pipeline_chunks"};
+                               "partition_sequence", "pipeline_chunks"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     const char *text;
     bool given = false;

@@ -42,6 +42,7 @@ struct _p_RengaPartition {
   PartitionOwn own;
   int stages, replicas, tensor, ranks; /* tensor 0: 1; RENGA_PARTITION_TENSOR_AUTO: chosen */
   char *tensor_text;                   /* as the option has it; NULL: it was not given */
+  int sequence;                        /* -partition_sequence, which sets tensor */
   int64_t memory, batch, microbatch, leaf;
   char *leaves; /* to choose from; NULL: leaf */
   int n_readings;

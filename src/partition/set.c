@@ -83,13 +83,15 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
 
    Options:
    . -partition_tensor - the number, or auto
+   . -partition_sequence - the number, where lanes are of tokens
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_PLAN where
    stages x replicas x tensor ranks are not the ranks, and RENGA_ERR_SUPPORT for type rannc where a
    number is set, and for types that do not search where it is to be chosen.
 
-   Notes: each of these ranks runs the nodes of consecutive lanes (-graph_lanes), and all of them
-   the nodes outside of lanes. Losses and weights are those of one rank with as many lanes.
+   Notes: each of these ranks runs the nodes of consecutive lanes (-graph_lanes or
+   -graph_token_lanes), and all of them the nodes outside of lanes. Losses and weights are those of
+   one rank with as many lanes.
 
    See also: RengaPartitionGetTensor(), RengaPartitionSetReplicas()
 @*/

@@ -2,6 +2,7 @@
    then the type's plan, or its cuts, or the plan of a file. */
 #include "partitionimpl.h"
 #include "search/search.h"
+#include "renga/private/graph.h"
 #include "renga/private/schedule.h"
 #include "renga/private/settings.h"
 #include "rengacomm.h"
@@ -206,9 +207,11 @@ static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t bat
 /* What to do about a plan that is settled and does not fit: no search looks for another one. */
 static void AdviseSettled(RengaPartition partition, int64_t microbatch, size_t size, char text[])
 {
-  const char *more = RengaPartitionTensorRanks_Private(partition) > 1
-                         ? "more ranks for -partition_tensor or -partition_stages"
-                         : "more -partition_stages";
+  const bool several = RengaPartitionTensorRanks_Private(partition) > 1;
+  const char *more = !several ? "more -partition_stages"
+                     : RengaGraphLanesAreTokens_Private(partition->graph)
+                         ? "more ranks for -partition_sequence or -partition_stages"
+                         : "more ranks for -partition_tensor or -partition_stages";
   if (microbatch == 1)
     snprintf(text, size, "micro-batches of one sample are as small as can be: %s need less", more);
   else

@@ -32,6 +32,7 @@ RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline)
 {
   MPI_Comm comm = pipeline->hdr.comm;
   const int size = RengaPlanGetStage(pipeline->plan, 0)->shape.tensor;
+  const char *share = RengaGraphShareOption_Private(pipeline->graph);
   int lanes, nodes;
   RengaCall(RengaGraphGetLanes(pipeline->graph, &lanes, &nodes));
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
@@ -42,16 +43,17 @@ RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline)
                shape->tensor, size);
     RengaCall(NameAgainstTensor(pipeline, shape, &name));
     RengaCheck(size == 1 || !name, comm, RENGA_ERR_SUPPORT,
-               "%d tensor ranks (-partition_tensor) do not go with %s yet", size, name);
+               "%d tensor ranks (%s) do not go with %s yet", size, share, name);
   }
   RengaCheck(size <= lanes, comm, RENGA_ERR_OPTION,
-             "%d tensor ranks (-partition_tensor) share out the lanes of the network, of which "
-             "there %s %d: give -graph_lanes %d or more",
-             size, lanes == 1 ? "is" : "are", lanes, size);
+             "%d tensor ranks (%s) share out the lanes of the network, of which there %s %d: give "
+             "%s %d or more",
+             size, share, lanes == 1 ? "is" : "are", lanes,
+             RengaGraphLanesOption_Private(pipeline->graph), size);
   RengaCheck(size == 1 || nodes > 0, comm, RENGA_ERR_SUPPORT,
-             "%d tensor ranks (-partition_tensor), but nothing of the network is computed in "
-             "lanes: use stages or replicas",
-             size);
+             "%d tensor ranks (%s), but nothing of the network is computed in lanes: use stages or "
+             "replicas",
+             size, share);
   return RENGA_SUCCESS;
 }
 

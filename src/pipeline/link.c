@@ -1,6 +1,7 @@
 /* Messages of this rank: receives are posted as soon as an instance of the buffer is free, sends
    complete in the background and are waited for when their buffer is wanted again. */
 #include "pipelineimpl.h"
+#include "renga/private/graph.h"
 
 static RengaErrorCode SetUpLink(Chunk *chunk, int row)
 {
@@ -14,7 +15,8 @@ static RengaErrorCode SetUpLink(Chunk *chunk, int row)
   if (!message->backward) link->value = value;
   if (message->backward && !chunk->outline->has_loss) link->active = false;
   link->spec = RengaGraphGetValue(chunk->sub, value)->spec;
-  link->spec.type = RengaGraphGetValue(chunk->sub, value)->stored;
+  link->spec.type = message->backward ? RengaGraphTypeOfGradient_Private(chunk->sub, value)
+                                      : RengaGraphGetValue(chunk->sub, value)->stored;
   const RengaTensorSpec spec = RengaTensorSpecAt(&link->spec, chunk->outline->microbatch);
   link->bytes = RengaAlign_Private((int64_t)RengaTensorSpecBytes(&spec));
   return RENGA_SUCCESS;

@@ -1,11 +1,13 @@
 /* TEST ranks: 1 */
-/* -graph_lanes: what is split, what stays whole; losses and gradients are those of the network. */
+/* -graph_lanes, -graph_token_lanes: what is split, what stays whole; losses and gradients are those
+   of the network. */
 #include "../plan/plantest.h"
 #include "execute.h"
 #include "renga/private/graph.h"
 #include <math.h>
 
 enum { BATCH = 3 };
+static bool of_tokens; /* lanes are of tokens, not of heads */
 static const RengaTensorSpec rows = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, 12}};
 
 static void CheckShape(RengaGraph graph, const char *name, int64_t first, int64_t second)
@@ -108,7 +110,10 @@ static RengaErrorCode Open(RengaComm comm, RengaDevice device, const char *what,
     RengaCall(AddExperts(graph, what[7] != 0));
   else
     RengaCall(RengaGraphLoad(graph, what));
-  RengaCall(RengaGraphSetLanes(graph, lanes));
+  if (of_tokens)
+    RengaCall(RengaGraphSetTokenLanes_Private(graph, lanes));
+  else
+    RengaCall(RengaGraphSetLanes(graph, lanes));
   RengaCall(RengaGraphSetUp(graph));
   RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
   RengaCall(ExecuteCreate(graph, device, BATCH, 5, execute));
@@ -380,6 +385,72 @@ static RengaErrorCode CheckChain(RengaComm comm, const char *op, bool reads, int
   return RENGA_SUCCESS;
 }
 
+/* Every node along tokens has a node in each lane, and a lane number; keys are put together. */
+static RengaErrorCode CheckTokens(RengaComm comm)
+{
+  RengaGraph graph;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, "gpt:layers=1,hidden=8,heads=2,sequence=7,vocabulary=11"));
+  RengaCall(RengaGraphSetTokenLanes_Private(graph, 3));
+  RengaCall(RengaGraphSetUp(graph));
+  TestTrue(CountOperator(graph, "Linear") == 3 * 5 && CountOperator(graph, "Attention") == 3);
+  TestTrue(CountOperator(graph, "LayerNormalization") == 3 * 3);
+  TestTrue(CountOperator(graph, "Concat") == 3); /* keys, values, the output */
+  int first[3] = {-1, -1, -1}, tokens[3] = {0};
+  for (int i = 0; i < RengaGraphGetNodeCount(graph); i++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, i);
+    TestTrue((strstr(node->name, ".lane0") != NULL) == (node->lane == 1));
+    if (strcmp(node->op->name, "Attention") != 0) continue;
+    TestTrue(node->lane >= 1 && node->lane <= 3);
+    first[node->lane - 1] = (int)RengaAttributesInt(&node->attributes, "first", -1);
+    tokens[node->lane - 1] = (int)RengaGraphGetValue(graph, node->in[0])->spec.dim[2];
+  }
+  TestTrue(first[0] == 0 && first[1] == 2 && first[2] == 4);
+  TestTrue(tokens[0] == 2 && tokens[1] == 2 && tokens[2] == 3);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* A network without tokens, more lanes than tokens, and lanes of both kinds are refused. */
+static RengaErrorCode RefuseTokens(RengaComm comm, const char *what, int heads, int lanes,
+                                   const char *why)
+{
+  RengaGraph graph;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, what));
+  RengaCall(RengaGraphSetLanes(graph, heads));
+  RengaCall(RengaGraphSetTokenLanes_Private(graph, lanes));
+  TestError(RengaGraphSetUp(graph), RENGA_ERR_OPTION, why);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckTokenNetworks(RengaComm comm, RengaDevice device)
+{
+  static const char gpt[] = "gpt:layers=1,hidden=20,heads=5,sequence=5,vocabulary=11";
+  of_tokens = true;
+  for (int lanes = 2; lanes <= 4; lanes++) {
+    RengaCall(CheckNetwork(comm, device, gpt, lanes));
+    RengaCall(CheckNetwork(comm, device,
+                           "t5:layers=1,hidden=10,heads=5,head_width=2,intermediate=7,sequence=5,"
+                           "vocabulary=11,gated=1,buckets=4,distance=5",
+                           lanes));
+    RengaCall(CheckNetwork(comm, device,
+                           "llama:layers=1,hidden=12,heads=6,groups=3,intermediate=7,"
+                           "sequence=5,vocabulary=11",
+                           lanes));
+  }
+  of_tokens = false;
+  RengaCall(CheckTokens(comm));
+  RengaCall(
+      RefuseTokens(comm, "mlp:sizes=5-9-7", 1, 2, "-graph_token_lanes 2: the network has no"));
+  RengaCall(RefuseTokens(comm, "resnet:depth=18,width=0.125,image=16,classes=7", 1, 2,
+                         "-graph_token_lanes 2: the network has no"));
+  RengaCall(RefuseTokens(comm, gpt, 1, 6, "or give fewer lanes"));
+  RengaCall(RefuseTokens(comm, gpt, 2, 2, "-graph_token_lanes 2, and 2 lanes of heads"));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaComm comm;
@@ -405,6 +476,7 @@ static RengaErrorCode RunTest(void)
     RengaCall(CheckNetwork(comm, device, "experts by a product", lanes));
   }
   RengaCall(CheckVocabulary(comm, device));
+  RengaCall(CheckTokenNetworks(comm, device));
   RengaCall(CheckUneven(comm));
   RengaCall(CheckFew(comm));
   RengaCall(CheckShared(comm));

@@ -13,6 +13,16 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
 RengaErrorCode RengaGraphRaiseMixed_Private(RengaGraph graph, RengaErrorCode code,
                                             const char *function, const char *file, int line,
                                             const char *why);
+/* -graph_token_lanes, before RengaGraphSetUp. */
+RengaErrorCode RengaGraphSetTokenLanes_Private(RengaGraph graph, int64_t lanes);
+/* The lanes are of tokens: ranks share them out by -partition_sequence, not -partition_tensor. */
+bool RengaGraphLanesAreTokens_Private(RengaGraph graph);
+/* The options that make the lanes, and share them out over ranks: "-graph_lanes",
+   "-partition_tensor". */
+const char *RengaGraphLanesOption_Private(RengaGraph graph);
+const char *RengaGraphShareOption_Private(RengaGraph graph);
+/* In what the gradient of a value is kept, and sent. */
+RengaDataType RengaGraphTypeOfGradient_Private(RengaGraph graph, RengaValue of);
 /* Gives an activation another name, which no other value has: a file's outputs keep theirs. */
 RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value, const char *name);
 /* A prepared node is cloned into each stage that needs it, and counts nowhere. */

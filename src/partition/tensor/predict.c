@@ -280,9 +280,8 @@ static RengaErrorCode BeginSearch(RengaPartition partition, const RengaTensorLay
   int lanes, in_lanes;
   RengaCall(RengaGraphGetLanes(made->graph, &lanes, &in_lanes));
   RengaCheck(lanes == 1, made->printer, RENGA_ERR_SUPPORT,
-             "a prediction with tensor ranks splits the network by itself: leave -graph_lanes %d "
-             "out",
-             lanes);
+             "a prediction with tensor ranks splits the network by itself: leave %s %d out",
+             RengaGraphLanesOption_Private(made->graph), lanes);
   RengaCall(ReadStorage(partition, made));
   RengaCall(RengaMachineGetDeviceCount(made->machine, &search->devices));
   RengaCall(RengaPartitionMemoryBound_Private(partition, &memory));

@@ -1,0 +1,245 @@
+/* Which nodes are computed in lanes of tokens (-graph_token_lanes): each lane has consecutive
+   tokens of a sequence, from the inputs to the terms of the loss.
+
+   A dimension of an input is followed through the split rules: what is made along it, each lane
+   makes for its own tokens. Where a node needs all tokens, as an attention needs all keys, what
+   lanes have is put together; what has no way along tokens stays whole. Values that only depend
+   on inputs, and rows that are looked up in a table, are made whole and cut: the first are small,
+   and a table gets one gradient. The dimension is that along which most products are. */
+#include "lanes.h"
+#include "renga/private/op.h"
+#include <string.h>
+
+typedef struct {
+  RengaLanes *pass;
+  RengaSplit *seed; /* [n_values] of inputs: their tokens */
+  bool *uncut;      /* [n_values] lanes want it along their tokens, but it is made whole */
+  int products;     /* that lanes compute along tokens */
+} TokenWalk;
+
+static bool IsAlongLanes(const RengaSplit *split)
+{
+  return split->kind == RENGA_SPLIT_ALONG;
+}
+
+/* A dimension with the batch is not dealt out, nor is a state, which one node writes. */
+static bool MayCutTokens(RengaGraph graph, RengaValue value, const RengaSplit *split)
+{
+  if (graph->value[value]->kind == RENGA_VALUE_STATE) return false;
+  return RengaGraphSpec(graph, value)->dim[split->dim] > 0;
+}
+
+/* Units as those in which lanes have the first of its inputs that they have parts of. */
+static RengaErrorCode RefineToTokens(const TokenWalk *walk, const RengaGraphNode *node,
+                                     const RengaOpCall *call, RengaSplitWay *way, bool *fits)
+{
+  *fits = false;
+  for (int i = 0; i < node->n_in; i++) {
+    const RengaSplit *own = &way->in[i];
+    const RengaSplit *state = node->in[i] < 0 ? NULL : &walk->pass->state[node->in[i]];
+    if (!state || !IsAlongLanes(own) || !IsAlongLanes(state) || own->dim != state->dim) continue;
+    if (state->repeat % own->repeat || state->unit % own->unit) continue;
+    const int64_t repeat = state->repeat / own->repeat, unit = state->unit / own->unit;
+    if (way->units % (repeat * unit) || (repeat > 1 && way->shifted)) continue;
+    RengaCall(RengaSplitWayRefine(way, call, repeat, unit));
+    *fits = way->units >= walk->pass->lanes;
+    return RENGA_SUCCESS;
+  }
+  return RENGA_SUCCESS;
+}
+
+static bool OutputsFitTokens(RengaGraph graph, const RengaGraphNode *node, const RengaSplitWay *way)
+{
+  for (int o = 0; o < node->n_out; o++)
+    if (IsAlongLanes(&way->out[o]) && !MayCutTokens(graph, node->out[o], &way->out[o]))
+      return false;
+  return true;
+}
+
+/* Inputs that lanes have parts of as the way wants them; 0: it does not fit. */
+static int CountTokenInputs(const TokenWalk *walk, const RengaGraphNode *node,
+                            const RengaSplitWay *way)
+{
+  RengaGraph graph = walk->pass->graph;
+  int count = 0;
+  if (way->need == RENGA_LANE_INDICES || !OutputsFitTokens(graph, node, way)) return 0;
+  for (int i = 0; i < node->n_in; i++) {
+    if (node->in[i] < 0) continue;
+    const RengaSplit *state = &walk->pass->state[node->in[i]];
+    if (way->in[i].kind == RENGA_SPLIT_SUM && i != 2) return 0; /* but a bias */
+    if (!IsAlongLanes(&way->in[i])) continue;
+    if (!MayCutTokens(graph, node->in[i], &way->in[i])) return 0;
+    if (RengaSplitEqual(state, &way->in[i]))
+      count++;
+    else if (IsAlongLanes(state) && !walk->uncut[node->in[i]])
+      return 0;
+  }
+  return count;
+}
+
+/* The way in which most inputs are used as lanes have them; units 0: there is none. */
+static RengaErrorCode TakeTokenWay(const TokenWalk *walk, int at, RengaSplitWay *taken)
+{
+  RengaGraph graph = walk->pass->graph;
+  const RengaGraphNode *node = RengaGraphEntryNode(graph, at);
+  RengaSplitWays ways = {0};
+  RengaOpCall call;
+  int most = 0, best = -1;
+  RengaErrorCode code = RengaGraphMakeCall(graph, node, RENGA_OP_SOME_BATCH, &call);
+  if (!code) code = RengaSplitWaysGet(&call, &ways);
+  for (int w = 0; w < ways.count && !code; w++) {
+    bool fits;
+    code = RefineToTokens(walk, node, &call, &ways.way[w], &fits);
+    const int count = fits ? CountTokenInputs(walk, node, &ways.way[w]) : 0;
+    if (count > most) best = w;
+    if (count > most) most = count;
+  }
+  *taken = (RengaSplitWay){.units = 0};
+  if (best >= 0) *taken = ways.way[best];
+  if (best >= 0) ways.way[best].in = NULL;
+  RengaSplitWaysFree(&ways);
+  RengaGraphFreeCall(&call);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Values without parameters are made by each stage that needs them; a table has one reader. */
+static bool IsMadeWhole(RengaGraph graph, const RengaGraphNode *node)
+{
+  if (graph->value[node->out[0]]->prepared) return true;
+  return strcmp(node->op->name, "Gather") == 0 &&
+         graph->value[node->in[0]]->kind == RENGA_VALUE_PARAMETER;
+}
+
+static bool MakesSums(const RengaGraphNode *node, const RengaSplitWay *way)
+{
+  for (int o = 0; o < node->n_out; o++)
+    if (way->out[o].kind == RENGA_SPLIT_SUM) return true;
+  return false;
+}
+
+/* The node is computed in lanes, or its outputs are cut for those that are. */
+static RengaErrorCode FollowTokensAt(TokenWalk *walk, int at)
+{
+  RengaLanes *pass = walk->pass;
+  const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, at);
+  RengaSplitWay way;
+  bool any = false;
+  for (int i = 0; i < node->n_in; i++)
+    any = any || (node->in[i] >= 0 && IsAlongLanes(&pass->state[node->in[i]]));
+  if (!any) return RENGA_SUCCESS;
+  RengaCall(TakeTokenWay(walk, at, &way));
+  if (!way.in) return RENGA_SUCCESS;
+  const bool sums = MakesSums(node, &way), whole = IsMadeWhole(pass->graph, node);
+  for (int o = 0; o < node->n_out && !(whole && sums); o++) {
+    if (IsAlongLanes(&way.out[o])) pass->state[node->out[o]] = way.out[o];
+    walk->uncut[node->out[o]] = whole;
+  }
+  if (whole) {
+    RengaFree(&way.in);
+    return RENGA_SUCCESS;
+  }
+  pass->node[at] = (RengaLaneNode){.way = way, .chosen = true, .sums = sums};
+  walk->products += (node->op->flags & RENGA_OP_PRODUCT) && !sums && IsAlongLanes(&way.in[0]);
+  return RENGA_SUCCESS;
+}
+
+static void ForgetTokens(TokenWalk *walk)
+{
+  RengaLanes *pass = walk->pass;
+  for (int n = 0; n < pass->n_nodes; n++) {
+    RengaFree(&pass->node[n].way.in);
+    pass->node[n] = (RengaLaneNode){.chosen = false};
+  }
+  for (int v = 0; v < pass->n_values; v++) {
+    pass->state[v] = walk->seed[v];
+    walk->uncut[v] = IsAlongLanes(&walk->seed[v]);
+  }
+  walk->products = 0;
+}
+
+static RengaErrorCode FollowTokens(TokenWalk *walk)
+{
+  ForgetTokens(walk);
+  for (int n = 0; n < walk->pass->n_nodes; n++) RengaCall(FollowTokensAt(walk, n));
+  return RENGA_SUCCESS;
+}
+
+/* Of each input the dimension, if any, with which more products are along tokens. */
+static RengaErrorCode FindTokenDimensions(TokenWalk *walk)
+{
+  RengaLanes *pass = walk->pass;
+  int most = 0;
+  for (RengaValue v = 0; v < pass->n_values; v++) {
+    const RengaTensorSpec *spec = RengaGraphSpec(pass->graph, v);
+    if (pass->graph->value[v]->kind != RENGA_VALUE_INPUT) continue;
+    RengaSplit best = walk->seed[v];
+    for (int d = 0; d < spec->ndim; d++) {
+      if (spec->dim[d] < pass->lanes) continue;
+      walk->seed[v] = (RengaSplit){RENGA_SPLIT_ALONG, d, 1, 1};
+      RengaCall(FollowTokens(walk));
+      if (walk->products > most) best = walk->seed[v];
+      if (walk->products > most) most = walk->products;
+    }
+    walk->seed[v] = best;
+  }
+  RengaCall(FollowTokens(walk));
+  RengaCheck(most > 0, pass->graph->hdr.comm, RENGA_ERR_OPTION,
+             "-graph_token_lanes %d: the network has no product along the tokens of a sequence, of "
+             "which each lane is to have at least one: leave it out, or give fewer lanes",
+             pass->lanes);
+  return RENGA_SUCCESS;
+}
+
+/* Values that lanes make, and others, or a lane that needs all tokens, read. */
+static void MarkJoined(const TokenWalk *walk)
+{
+  RengaLanes *pass = walk->pass;
+  RengaGraph graph = pass->graph;
+  for (int n = 0; n < pass->n_nodes; n++) {
+    const RengaGraphNode *node = RengaGraphEntryNode(graph, n);
+    for (int i = 0; i < node->n_in; i++)
+      if (node->in[i] >= 0 && !(pass->node[n].chosen && IsAlongLanes(&pass->node[n].way.in[i])))
+        pass->joined[node->in[i]] = true;
+  }
+  for (int o = 0; o < graph->n_outputs; o++) pass->joined[graph->output[o]] = true;
+  if (graph->loss >= 0) pass->joined[graph->loss] = true;
+}
+
+static RengaErrorCode CutTokens(RengaLanes *pass)
+{
+  TokenWalk walk = {.pass = pass};
+  RengaGraph graph = pass->graph;
+  RengaCall(RengaGraphScratch(graph, pass->n_nodes, &pass->node));
+  RengaCall(RengaGraphScratch(graph, pass->n_values, &pass->state));
+  RengaCall(RengaGraphScratch(graph, pass->n_values, &pass->joined));
+  RengaCall(RengaGraphScratch(graph, pass->n_values, &walk.seed));
+  RengaCall(RengaGraphScratch(graph, pass->n_values, &walk.uncut));
+  for (int v = 0; v < pass->n_values; v++) walk.seed[v] = (RengaSplit){RENGA_SPLIT_WHOLE, 0, 1, 1};
+  RengaErrorCode code = FindTokenDimensions(&walk);
+  if (!code) MarkJoined(&walk);
+  if (!code) code = RengaGraphMakeLanes(pass);
+  for (int n = 0; n < pass->n_nodes; n++) RengaFree(&pass->node[n].way.in);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* -graph_token_lanes: nodes that are computed in lanes are replaced by those of the lanes. */
+RengaErrorCode RengaGraphSplitTokens(RengaGraph graph)
+{
+  RengaLanes pass = {.graph = graph, .lanes = (int)graph->options.token_lanes, .tokens = true};
+  if (pass.lanes < 2) return RENGA_SUCCESS;
+  RengaCheck(graph->options.lanes < 2, graph->hdr.comm, RENGA_ERR_OPTION,
+             "-graph_token_lanes %d, and %lld lanes of heads (-graph_lanes, -partition_tensor): a "
+             "network is computed in lanes of one kind, leave one out",
+             pass.lanes, (long long)graph->options.lanes);
+  RengaCall(RengaGraphSortNodes(graph));
+  RengaCall(RengaGraphSetKeys(graph));
+  RengaCall(RengaGraphMarkWide(graph));
+  pass.n_nodes = graph->n_nodes;
+  pass.n_values = graph->n_values;
+  RengaCall(CutTokens(&pass));
+  RengaCall(RengaGraphSortNodes(graph));
+  RengaCall(RengaGraphMarkValues(graph));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,121 @@
+#!/bin/sh
+# Sequence ranks: networks in lanes of tokens are near those that are whole, and have the bits of one rank on every
+# layout of ranks that share out the tokens, stages, replicas and their shares, uneven lanes too; forecast memory is
+# measured memory; each of four ranks needs less of a long sequence; runs that go on elsewhere; what is refused.
+#
+#   sequence.sh [EVERY]   from a build: each EVERYth layout of each network; 1: all
+every=${1:-13}
+. "${0%/*}/common.sh"
+words="sequence=9,vocabulary=61"
+small="-data synthetic -batch_size 8 -microbatch_size 2 -parameter_digest -progress none -steps 3 -optimizer_clip_norm 0.5"
+number=0
+
+# fits: what the last run took of each rank is what was forecast.
+fits() {
+  awk '/stage [0-9]+, replica [0-9]/ { ranks++; if ($(NF - 5) != $(NF - 3) || $(NF - 4) != $(NF - 2)) bad = 1 }
+    END { exit bad || !ranks }' out || fail "measured memory is not what was forecast: $*"
+}
+
+# near A B: losses of the last steps of two tables, within 1e-4.
+near() {
+  a=$(tail -n 1 "$1" | cut -d, -f2)
+  b=$(tail -n 1 "$2" | cut -d, -f2)
+  awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(d < 1e-4 && d > -1e-4) }' || fail "$a is not near $b: $1 $2"
+}
+
+# layouts LANES: of each that fits 8 ranks a line: ranks and options.
+layouts() {
+  for sequence in 1 2 3 4; do
+    for stages in 1 2 3; do
+      for replicas in 1 2; do
+        ranks=$((sequence * stages * replicas))
+        [ $ranks -le 8 ] && [ $sequence -le "$1" ] || continue
+        for shard in none optimizer gradients parameters; do
+          [ $replicas -gt 1 ] || [ $shard = none ] || continue
+          echo "$ranks -partition_sequence $sequence -partition_stages $stages -partition_replicas $replicas" \
+            "-pipeline_shard $shard"
+        done
+      done
+    done
+  done
+}
+
+# samples NETWORK OPTIONS: in 2 to 4 lanes, on each layout whose turn it is.
+samples() {
+  rm -f whole.csv
+  accepts 1 train $small -graph "$@" -monitor csv:whole.csv
+  for lanes in 2 3 4; do
+    rm -f one.csv
+    accepts 1 train $small -graph "$@" -graph_token_lanes $lanes -monitor csv:one.csv
+    digest=$(grep "parameter digest 0x" out)
+    fits "$@"
+    [ -n "$drops" ] || near whole.csv one.csv
+    layouts $lanes >list
+    while read -r layout; do
+      number=$((number + 1))
+      [ $((number % every)) -eq 0 ] || continue
+      case $((number / every % 3)) in 0) order=1f1b ;; 1) order=gpipe ;; 2) order=zb-h1 ;; esac
+      rm -f run.csv
+      # shellcheck disable=SC2086
+      accepts ${layout%% *} train $small -graph "$@" -graph_token_lanes $lanes ${layout#* } -partition_type even \
+        -pipeline_schedule $order -monitor csv:run.csv
+      says "$digest"
+      fits "$layout"
+      [ "$(cut -d, -f1-2 one.csv)" = "$(cut -d, -f1-2 run.csv)" ] || fail "other losses: $layout"
+    done <list
+  done
+}
+
+drops=
+samples "bert:layers=1,hidden=12,heads=3,intermediate=17,$words,next_sentence=1,dropout=0"
+samples "t5:layers=1,hidden=12,heads=3,head_width=4,intermediate=17,$words,gated=1,buckets=8"
+samples "llama:layers=2,hidden=24,heads=6,groups=3,intermediate=37,$words"
+samples "gpt:layers=2,hidden=20,heads=5,$words"
+drops=1
+samples "gpt:layers=2,hidden=20,heads=5,$words,dropout=0.1,tied=0"
+samples "gpt:layers=2,hidden=20,heads=5,$words" -precision bf16
+
+# A run goes on with other ranks and as many lanes.
+heads="gpt:layers=2,hidden=20,heads=5,$words"
+accepts 1 train -graph "$heads" $small -steps 4 -graph_token_lanes 3
+says "3 lanes at most, which decide bits (-graph_token_lanes)"
+digest=$(grep "parameter digest 0x" out)
+accepts 3 train -graph "$heads" $small -steps 2 -graph_token_lanes 3 -partition_sequence 3 -checkpoint_dir c
+accepts 4 train -graph "$heads" $small -steps 3 -checkpoint_dir c -resume -partition_sequence 2 -partition_stages 2
+accepts 2 train -graph "$heads" $small -steps 4 -checkpoint_dir c -resume -partition_replicas 2
+says "$digest"
+accepts 2 train -graph "$heads" $small -steps 4 -graph_token_lanes 3 -partition_sequence 2 -eval_every 2 -data_validation 0.2
+valued=$(grep "validation" out)
+accepts 1 train -graph "$heads" $small -steps 4 -graph_token_lanes 3 -eval_every 2 -data_validation 0.2
+[ -n "$valued" ] && [ "$(grep "validation" out)" = "$valued" ] || fail "other evaluations than $valued"
+accepts 1 plan -graph "$heads" -batch_size 8 -partition_type even -graph_token_lanes 3 -partition_sequence 3 -partition_ranks 3 \
+  -plan_save plan.json
+accepts 3 train -graph "$heads" $small -steps 4 -graph_token_lanes 3 -plan_load plan.json -reduction_leaf 0
+accepts 1 info -graph "$heads" -graph_token_lanes 3 -graph_view ascii
+says "lanes of tokens        3, of"
+
+# A budget that one rank keeps with 512 tokens, but not with 600, and each of four ranks with 1536.
+long="-batch_size 2 -microbatch_size 1 -data synthetic -steps 1 -progress none -parameter_digest -partition_type even"
+deep="gpt:layers=6,hidden=32,heads=2,vocabulary=64"
+budget="-partition_memory 10MiB -pipeline_recompute none"
+accepts 1 train -graph "$deep,sequence=512" $long -graph_token_lanes 4 $budget
+fits
+refuses 1 "10.0 MiB" train -graph "$deep,sequence=600" $long -graph_token_lanes 4 $budget
+accepts 1 train -graph "$deep,sequence=1536" $long -graph_token_lanes 4
+digest=$(grep "parameter digest 0x" out)
+accepts 4 train -graph "$deep,sequence=1536" $long -graph_token_lanes 4 -partition_sequence 4 $budget
+says "$digest"
+fits
+
+refuses 2 "give -graph_token_lanes 2 or more" train -graph "$heads" $small -partition_sequence 2
+refuses 3 "of which there are 2: give -graph_token_lanes 3 or more" train -graph "$heads" $small -graph_token_lanes 2 -partition_sequence 3
+refuses 2 "give -partition_sequence 2" train -graph "$heads" $small -graph_token_lanes 2 -graph_lanes 1 -partition_tensor 2
+refuses 2 "in lanes of one kind" train -graph "$heads" $small -graph_token_lanes 2 -partition_tensor 2 -partition_sequence 2
+refuses 1 "in lanes of one kind" train -graph "$heads" $small -graph_token_lanes 2 -graph_lanes 2
+refuses 3 "-partition_sequence 2 with 1 stages x 1 replicas needs" train -graph "$heads" $small -graph_token_lanes 2 -partition_sequence 2
+refuses 2 "-partition_sequence 2 is not supported by -partition_type auto" train -graph "$heads" $small -graph_token_lanes 2 \
+  -partition_sequence 2 -partition_type auto
+refuses 2 "give the number of ranks as -partition_sequence" train -graph "$heads" $small -graph_token_lanes 2 \
+  -graph_lanes 1 -partition_tensor auto
+refuses 1 "has no product along the tokens" train -graph mlp:sizes=9-5 $small -graph_token_lanes 2
+finish
