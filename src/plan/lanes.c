@@ -1,7 +1,7 @@
 /* Which parameters are there in parts. What lanes have of a parameter are outputs of a Split of it
-   (-graph_lanes). Where nobody else reads it, and each is read by one lane of the same stage, it is
-   a part: the runtime has it as a tensor of its own and runs neither the Split nor the Concat of
-   its gradients, and predictions count neither. */
+   (-graph_lanes). Where nobody else reads it, and each is read by one lane of the same stage and
+   kept in the same type, it is a part: the runtime has it as a tensor of its own and runs neither
+   the Split nor the Concat of its gradients, and predictions count neither. */
 #include "planimpl.h"
 #include <string.h>
 
@@ -42,11 +42,13 @@ static bool MakesParts(const PartReaders *of, const RengaGraphNode *node)
 {
   int count;
   const RengaValue *output;
+  const RengaGraphValue *whole = RengaGraphGetValue(of->graph, node->in[0]);
   if (strcmp(node->op->name, "Split") != 0 || node->lane) return false;
   if (RengaGraphGetOutputs(of->graph, &count, &output)) return false;
   for (int o = 0; o < node->n_out; o++) {
     const RengaValue v = node->out[o];
     if (v == RENGA_VALUE_NONE || of->readers[v] == 0 || of->plain[v]) return false;
+    if (RengaGraphGetValue(of->graph, v)->stored != whole->stored) return false;
     for (int i = 0; i < count; i++)
       if (output[i] == v) return false;
   }
@@ -55,11 +57,9 @@ static bool MakesParts(const PartReaders *of, const RengaGraphNode *node)
 
 static RengaErrorCode MarkPartsOf(const PartReaders *of, int parts[])
 {
-  RengaPrecision precision;
-  RengaCall(RengaGraphGetPrecision(of->graph, &precision));
   for (RengaValue v = 0; v < RengaGraphGetValueCount(of->graph); v++) {
     if (RengaGraphGetValue(of->graph, v)->kind != RENGA_VALUE_PARAMETER) continue;
-    if (of->readers[v] != 1 || precision != RENGA_PRECISION_FP32) continue;
+    if (of->readers[v] != 1) continue;
     if (MakesParts(of, RengaGraphGetNode(of->graph, of->last[v] - 1))) parts[v] = of->last[v];
   }
   return RENGA_SUCCESS;

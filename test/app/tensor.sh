@@ -50,6 +50,14 @@ for precision in bf16 fp16; do
   says "$narrow"
   fits
 done
+# In 16 bits, too, a rank has its lanes' parts alone.
+for tensor in 1 3; do
+  accepts 1 plan -graph "$heads" -graph_lanes 3 -batch_size 8 -microbatch_size 2 -precision bf16 -partition_type even \
+    -partition_ranks $tensor -partition_tensor $tensor
+  held=$(awk '/^ *stage  parameters/ { getline; print $3 == "KiB" ? 1024 * $2 : $2 }' out)
+  [ $tensor -eq 1 ] && all=$held
+done
+[ -n "$held" ] && awk "BEGIN { exit !($held < 0.6 * $all) }" || fail "a rank of 3 has $held bytes of parameters of $all"
 # What the optimizer leaves as it is: biases, that lanes read or nobody in lanes; all but the last layer; whole parameters of lanes.
 for frozen in "*bias:frozen=yes" "blocks*:frozen=yes;w*:frozen=yes" "*weight:frozen=yes"; do
   for precision in fp32 bf16; do
