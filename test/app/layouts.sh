@@ -109,6 +109,12 @@ pair="layers=1,hidden=20,heads=5,$words,target=7"
 samples "gpt:layers=2,hidden=20,heads=5,$words" $short
 samples "gpt:layers=2,hidden=28,heads=7,$words,dropout=0.1,tied=0" $short
 samples "gpt:layers=2,hidden=20,heads=5,$words" $short -precision bf16
+# Stages of few nodes: some have a parameter, and others the lanes that read it, so that gradients of its parts are messages.
+for small in "-partition_stages 8" "-partition_tensor 2 -partition_stages 4 -pipeline_chunks 4 -pipeline_schedule interleaved"; do
+  accepts 8 train $common -graph "gpt:layers=2,hidden=20,heads=5,$words" $short -precision bf16 -graph_lanes "$lanes" -partition_type even $small
+  says "$digest"
+  fits
+done
 samples "bert:layers=2,hidden=12,heads=4,intermediate=17,$words,next_sentence=1" $short
 samples "t5:layers=1,hidden=12,heads=5,head_width=4,intermediate=17,$words,gated=1,buckets=8" $short
 samples "transformer:$pair,intermediate=31,smoothing=0.1" $short
