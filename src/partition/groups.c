@@ -85,11 +85,11 @@ RengaErrorCode RengaPartitionFindGroups_Private(RengaPartition partition, int ra
   const int64_t stages = partition->stages ? partition->stages : 1;
   const int64_t replicas = partition->replicas ? partition->replicas : 1;
   *groups = ranks / tensor;
-  if (tensor > 1 && ranks % tensor == 0 && RengaPartitionSearchesTensor_Private(partition))
-    return RENGA_SUCCESS; /* it says itself that there is no layout */
+  const bool searches =
+      RengaPartitionSearchesTensor_Private(partition); /* it may leave some idle */
+  const bool enough = searches ? stages * replicas <= *groups : *groups % (stages * replicas) == 0;
   RengaCheck(
-      tensor == 1 || (ranks % tensor == 0 && *groups % (stages * replicas) == 0),
-      partition->hdr.comm, RENGA_ERR_PLAN,
+      tensor == 1 || (ranks % tensor == 0 && enough), partition->hdr.comm, RENGA_ERR_PLAN,
       "%s %d with %lld stages x %lld replicas needs %lld ranks%s, but there are %d: ranks are "
       "stages x replicas x tensor ranks",
       RengaGraphShareOption_Private(partition->graph), tensor, (long long)stages,

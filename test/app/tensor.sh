@@ -213,6 +213,8 @@ refuses 2 "of which there is 1: give -graph_lanes 2 or more" train -graph "$head
 refuses 2 "of which there is 1: give -graph_lanes 2 or more" train -graph "$heads" $small -partition_tensor 2 -graph_lanes 1
 refuses 4 "of which there are 3: give -graph_lanes 4 or more" $tensor 4
 refuses 3 "needs 2 ranks or a multiple of them, but there are 3" $tensor 2
+refuses 1 "-partition_tensor 3 with 4 stages x 1 replicas needs 12 ranks or a multiple of them, but there are 6" plan $planned \
+  -partition_ranks 6 -partition_tensor 3 -partition_stages 4
 refuses 4 "2 stages x 2 replicas needs 8 ranks, but there are 4" $tensor 2 -partition_stages 2 -partition_replicas 2
 refuses 2 "is not supported by -partition_type rannc" $tensor 2 -partition_type rannc -machine_file laptop
 refuses 2 "do not go with -pipeline_reduction unordered yet" $tensor 2 -pipeline_reduction unordered
