@@ -1,8 +1,17 @@
 /* Plans with tensor ranks are looked for with estimates of what these give each other. What is
-   found is predicted once more, as a plan that is given, for which the runtime says it. */
+   found is predicted once more, as a plan that is given, for which the runtime says it. A bound
+   that the plan itself is below proves nothing, and is not given. */
 #include "../partitionimpl.h"
 #include "search.h"
+#include "rengacomm.h"
 #include <math.h>
+#include <string.h>
+
+/* What is said of a bound. */
+static bool SpeaksOfBound(const char *topic)
+{
+  return !strcmp(topic, "proof") || !strcmp(topic, "covered") || !strcmp(topic, "left out");
+}
 
 /* What the search says of what it found, beside what the plan takes. */
 static RengaErrorCode TakeWhatSearchSays(RengaPlan found, RengaPlan plan)
@@ -11,11 +20,13 @@ static RengaErrorCode TakeWhatSearchSays(RengaPlan found, RengaPlan plan)
   const char *topic = "", *text;
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   RengaCall(RengaPlanGetPrediction(found, &estimate));
-  prediction.bound = fmin(estimate.bound, prediction.step);
+  const bool contradicts = estimate.bound > prediction.step * (1 + 1e-9);
+  prediction.bound = contradicts ? 0 : fmin(estimate.bound, prediction.step);
   RengaCall(RengaPlanSetPrediction(plan, &prediction));
   for (int r = 0; topic; r++) {
     RengaCall(RengaPlanGetReason(found, r, &topic, &text));
-    if (topic) RengaCall(RengaPlanAddReason(plan, topic, text));
+    if (!topic || (contradicts && SpeaksOfBound(topic))) continue;
+    RengaCall(RengaPlanAddReason(plan, topic, text));
   }
   return RENGA_SUCCESS;
 }
@@ -30,9 +41,11 @@ static RengaErrorCode PlanWithTensor(RengaPartition partition, const RengaSearch
       RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &found));
   if (!code) code = RengaSearchPlanOnce_Private(partition, wish, ranks, batch, microbatch, found);
   if (!code) code = RengaPlanGetBatch(found, &batch, &microbatch);
+  code = RengaErrorAgree(partition->hdr.comm, code);
   const RengaSearchWish given = {.given = found, .searched = true};
   if (!code) code = RengaSearchPlanOnce_Private(partition, &given, ranks, batch, microbatch, plan);
   if (!code) code = TakeWhatSearchSays(found, plan);
+  code = RengaErrorAgree(partition->hdr.comm, code);
   if (found) RengaPlanDestroy(&found);
   RengaCall(code);
   return RENGA_SUCCESS;
