@@ -91,7 +91,8 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
 
    Notes: each of these ranks runs the nodes of consecutive lanes (-graph_lanes or
    -graph_token_lanes), and all of them the nodes outside of lanes. Losses and weights are those of
-   one rank with as many lanes.
+   one rank with as many lanes. Types that search leave groups of these ranks idle where no plan
+   that they find is faster with all; the plan says so.
 
    See also: RengaPartitionGetTensor(), RengaPartitionSetReplicas()
 @*/

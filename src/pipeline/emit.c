@@ -142,6 +142,7 @@ static RengaErrorCode EmitExchange(Layout *layout, const MovesOf *moves, int fir
          layout->step[last].part == step->part && layout->step[last].position == step->position)
     last++;
   const Instruction instruction = {.kind = INSTRUCTION_EXCHANGE,
+                                   .again = step->again,
                                    .n_out = ListTerms(layout, first, last, NULL, NULL),
                                    .workspace.region = REGION_ABSENT};
   Place *place;

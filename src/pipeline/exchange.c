@@ -131,7 +131,8 @@ static int64_t MostOfTerms(const TensorGroup *tensor, const Instruction *row)
 }
 
 /* Once all programs of set-up are compiled: the exchanges of a micro-batch in training, by the
-   first program; they are the same on all ranks of the group. */
+   first program; they are the same on all ranks of the group. Those that are made again count as
+   such, whatever part they run in. */
 void RengaChunkCountExchanges_Private(Chunk *chunk)
 {
   const Program *program = NULL;
@@ -141,7 +142,8 @@ void RengaChunkCountExchanges_Private(Chunk *chunk)
     for (int i = 0; i < program->part[part].count; i++) {
       const Instruction *row = &program->part[part].row[i];
       if (row->kind != INSTRUCTION_EXCHANGE) continue;
-      chunk->sizes.terms[part].count++;
-      chunk->sizes.terms[part].bytes += MostOfTerms(&chunk->tensor, row);
+      RengaForecastTerms *terms = &chunk->sizes.terms[row->again ? PART_AGAIN : part];
+      terms->count++;
+      terms->bytes += MostOfTerms(&chunk->tensor, row);
     }
 }

@@ -51,6 +51,7 @@ typedef struct {
   int64_t bytes;      /* of copy, add and zero */
   RengaDataType type; /* of its elements; of zeros: bytes */
   LaneTerm *term;     /* [n_out] of an exchange; else NULL */
+  bool again;         /* it is of what forward has exchanged before; of an exchange */
 } Instruction;
 /* A part with the addresses that it has under these bases. */
 typedef struct {

@@ -187,6 +187,27 @@ static RengaErrorCode CheckChoice(void)
   return RENGA_SUCCESS;
 }
 
+/* What is kept of one lane is kept of the other. */
+static RengaErrorCode ExpectTwinsKept(RengaPlan plan)
+{
+  const char *const *name;
+  int count, in_lanes = 0;
+  RengaCall(RengaPlanGetKept(plan, 0, &count, &name));
+  for (int k = 0; k < count; k++) {
+    char twin[256];
+    const char *lane = strstr(name[k], ".lane");
+    bool found = false;
+    if (!lane) continue;
+    in_lanes++;
+    snprintf(twin, sizeof twin, "%s", name[k]);
+    twin[lane - name[k] + 5] = lane[5] == '0' ? '1' : '0';
+    for (int i = 0; i < count; i++) found = found || !strcmp(name[i], twin);
+    RengaCheck(found, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "%s is kept, %s is not", name[k], twin);
+  }
+  Expect(in_lanes > 0);
+  return RENGA_SUCCESS;
+}
+
 /* What does not fit by a little makes again what comes of no exchange; who is told to makes all. */
 static RengaErrorCode CheckAgain(void)
 {
@@ -198,17 +219,22 @@ static RengaErrorCode CheckAgain(void)
   const int64_t memory = RengaPlanGetStage(plan, 0)->memory;
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(Choose(RENGA_PARTITION_EVEN, 2, link, memory - 64, &plan));
+  RengaCall(ExpectTwinsKept(plan));
   const RengaPlanStage *stage = RengaPlanGetStage(plan, 0);
   Expect(stage->shape.saved == RENGA_SAVED_RECOMPUTE && stage->memory <= memory - 64);
   Expect(stage->again_seconds > 0 && stage->again_seconds < link);
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(Begin(&own, 2, 2, 1));
+  RengaCall(RengaPartitionSolve(own.partition, &plan));
+  const double backward = RengaPlanGetStage(plan, 0)->backward_seconds;
+  RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaPartitionGetSettings(own.partition, &settings));
   RengaCall(RengaSettingsSetRecompute(settings, RENGA_RECOMPUTE_FULL));
   RengaCall(RengaPartitionSolve(own.partition, &plan));
   stage = RengaPlanGetStage(plan, 0);
   Expect(stage->shape.saved == RENGA_SAVED_RECOMPUTE);
   Expect(stage->again_seconds > 2 * latency && stage->again_seconds <= stage->forward_seconds);
+  Expect(IsClose(stage->backward_seconds, backward + stage->again_seconds)); /* exchanges once */
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(EndSetting(&own));
   return RENGA_SUCCESS;

@@ -1,7 +1,8 @@
 /* The bound of a search for plans with tensor ranks. It is of all plans whose stages cost at least
-   what a rank's nodes cost that give each other nothing: of one rank, the same in all stages. Of
-   each stage of a plan the rank with the most work in lanes counts, which has no less, and its
-   exchanges come on top. Nor does memory say anything: what it takes is an estimate. */
+   what a rank's nodes cost that give each other nothing: of one rank, the same in all stages. A
+   stage of a plan takes forward, for gradients of inputs and for those of parameters no less than
+   any of its ranks (lanes.c), be it cut within lanes or not, and its exchanges come on top. Nor
+   does memory say anything: what it takes is an estimate. */
 #include "solution.h"
 #include <math.h>
 #include <string.h>

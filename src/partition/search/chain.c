@@ -168,6 +168,7 @@ void RengaSearchChainFree_Private(SearchChain *chain)
   RengaFree(&chain->last);
   RengaFree(&chain->reader);
   RengaFree(&chain->others);
+  RengaFree(&chain->twin);
   RengaFree(&chain->tie);
 }
 

@@ -2,7 +2,8 @@
    the chain and the costs of its nodes, and the sets of values that are kept.
 
    What lies in the memory of another value, a reshape, is that value here. A value that is read and
-   sent lies in each micro-batch's slot anyway, so that it is always kept. */
+   sent lies in each micro-batch's slot anyway, so that it is always kept. What other tensor ranks
+   make is not chosen: it is kept where its twin is (twins.c). */
 #include "search.h"
 #include "renga/private/keep.h"
 #include "renga/private/plan.h"
@@ -45,7 +46,7 @@ typedef struct {
   RengaKeepProblem problem;
   double *seconds;
   int *maker, *first, *need;
-  bool *read, *sent, *keep;
+  bool *read, *sent, *keep, *others;
   int64_t *price, *bytes;
 } KeptStage;
 
@@ -80,6 +81,7 @@ static void FreeKeptStage(KeptStage *own)
   RengaFree(&own->read);
   RengaFree(&own->sent);
   RengaFree(&own->keep);
+  RengaFree(&own->others);
   RengaFree(&own->price);
   RengaFree(&own->bytes);
 }
@@ -101,6 +103,7 @@ static RengaErrorCode AllocateKeptStage(const SearchChain *chain, const SearchSt
   RengaCall(RengaMalloc(values + 1, &own->read));
   RengaCall(RengaMalloc(values + 1, &own->sent));
   RengaCall(RengaMalloc(values + 1, &own->keep));
+  RengaCall(RengaMalloc(values + 1, &own->others));
   RengaCall(RengaMalloc(values + 1, &own->price));
   RengaCall(RengaMalloc(values + 1, &own->bytes));
   return RENGA_SUCCESS;
@@ -112,6 +115,11 @@ static int KeptNumberOf(const SearchChain *chain, RengaValue value)
   return value < 0 ? -1 : chain->kept->local[RengaSearchRootOf_Private(chain->graph, value)];
 }
 
+static bool IsOfOtherLanes(const SearchChain *chain, RengaValue value)
+{
+  return chain->twin && chain->twin[value] != value;
+}
+
 static void AddKeptItem(const SearchChain *chain, const SearchModel *model,
                         const SearchStage *stage, int place, int *needs, KeptStage *own)
 {
@@ -120,7 +128,7 @@ static void AddKeptItem(const SearchChain *chain, const SearchModel *model,
   const int item = place - stage->begin;
   own->first[item] = *needs;
   for (int i = 0; i < node->n_in; i++)
-    if (KeptNumberOf(chain, node->in[i]) >= 0)
+    if (KeptNumberOf(chain, node->in[i]) >= 0 && !IsOfOtherLanes(chain, node->in[i]))
       own->need[(*needs)++] = KeptNumberOf(chain, node->in[i]);
   for (int o = 0; o < node->n_out; o++) {
     const RengaValue value = node->out[o];
@@ -130,7 +138,8 @@ static void AddKeptItem(const SearchChain *chain, const SearchModel *model,
       const double bytes = share * RengaSearchBytesOf_Private(
                                        RengaGraphGetValue(chain->graph, value), model->microbatch);
       own->maker[n] = item;
-      own->read[n] = chain->reader[value] < stage->end;
+      own->others[n] = IsOfOtherLanes(chain, value);
+      own->read[n] = !own->others[n] && chain->reader[value] < stage->end;
       own->bytes[n] = ALIGNMENT * (int64_t)ceil(bytes / ALIGNMENT);
     }
     const int n = KeptNumberOf(chain, value);
@@ -216,6 +225,20 @@ static RengaErrorCode StoreSet(const SearchChain *chain, const SearchStage *stag
   return RENGA_SUCCESS;
 }
 
+/* Of what other tensor ranks make that whose twin is kept. */
+static void KeepTwins(const SearchChain *chain, const SearchStage *stage, KeptStage *own)
+{
+  for (int c = stage->begin; c < stage->end && chain->twin; c++) {
+    const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[c]);
+    for (int o = 0; o < node->n_out; o++) {
+      const RengaValue value = node->out[o];
+      if (value < 0 || !IsOfOtherLanes(chain, value)) continue;
+      const int n = KeptNumberOf(chain, value), twin = KeptNumberOf(chain, chain->twin[value]);
+      if (n >= 0 && own->others[n] && twin >= 0) own->keep[n] = own->keep[twin];
+    }
+  }
+}
+
 /* What the stage's choice means for its costs. */
 static RengaErrorCode TakeKeptChoice(const SearchChain *chain, const KeptStage *own,
                                      SearchStage *stage)
@@ -255,6 +278,7 @@ static RengaErrorCode ChooseKept(const SearchChain *chain, int64_t slots, double
   RengaCall(RengaKeepSolve(&own->problem, &result));
   memcpy(own->keep, result.keep, (size_t)own->problem.values * sizeof *own->keep);
   RengaKeepFreeResult(&result);
+  KeepTwins(chain, stage, own);
   RengaCall(TakeKeptChoice(chain, own, stage));
   return RENGA_SUCCESS;
 }
@@ -358,6 +382,7 @@ RengaErrorCode RengaSearchCutKept_Private(const SearchChain *chain, const RengaP
     const int place = NarrowPlace(model, stage, parts, k);
     if (place < stage->end) KeepOver(chain, stage, place, &own);
   }
+  KeepTwins(chain, stage, &own);
   if (!code) code = TakeKeptChoice(chain, &own, stage);
   LeaveKeptStage(chain, stage);
   FreeKeptStage(&own);
@@ -374,7 +399,7 @@ static RengaErrorCode TakeNames(const SearchChain *chain, RengaPlan plan, int s,
   RengaCall(RengaPlanGetKept(plan, s, &count, &name));
   for (int k = 0; k < count; k++) {
     const int n = KeptNumberOf(chain, RengaGraphFindValue(chain->graph, name[k]));
-    if (n >= 0) own->keep[n] = own->read[n];
+    if (n >= 0) own->keep[n] = own->read[n] || own->others[n];
   }
   RengaCall(TakeKeptChoice(chain, own, stage));
   return RENGA_SUCCESS;

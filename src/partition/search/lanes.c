@@ -1,14 +1,19 @@
 /* Lanes (-graph_lanes) in what is predicted. The copies that would make parts of parameters are not
    run. Of a given plan with tensor ranks (-partition_tensor) each stage has the costs of its rank
    with the most work in lanes: that of its lanes, of all nodes in no lane, and what the ranks of
-   its replicas give each other, of which the runtime says how much. Nothing else is done meanwhile,
-   so that it is work. That of forward stands in equal shares in the costs of the nodes in no lane
-   that read what lanes make, so that those which are run again have it again; that of backward in
+   its replicas give each other, of which the runtime says how much. Where another rank has more to
+   do forward, or of either half of backward, its lanes take as much as that. Nothing else is done
+   while ranks exchange, so that it is work. That of forward stands in equal shares in the costs of
+   the nodes in no lane that read what lanes make, so that those which are run again have it again:
+   exchanges that are made again are charged so, and nowhere else; that of backward in
    the costs of the first node of the stage. Of parameters in parts a rank holds, adds up and
    updates its own. */
 #include "renga/private/graph.h"
 #include "renga/private/plan.h"
 #include "solution.h"
+#include <math.h>
+
+typedef enum { WORK_FORWARD, WORK_INPUT, WORK_WEIGHT, WORK_KINDS } WorkKind;
 
 /* While the costs of a task are changed. */
 typedef struct {
@@ -18,6 +23,7 @@ typedef struct {
   int *parts;   /* [values] RengaPlanFindParts_Private */
   int *reader;  /* [values] the lane that reads it first, from 1 on; 0: none does */
   int *fullest; /* [stages] tensor rank with the most work in lanes */
+  double *work; /* [stages][tensor][WORK_KINDS] in lanes */
 } LaneShares;
 
 static RengaProfileCost *CostOf(const LaneShares *shares, int node)
@@ -39,25 +45,42 @@ static void LeaveCopiesOut(const LaneShares *shares)
     }
 }
 
-static RengaErrorCode FindFullestRank(LaneShares *shares)
+static int StageOf(const LaneShares *shares, int node)
 {
-  RengaGraph graph = shares->task->graph;
-  double *work = NULL;
-  RengaCall(RengaMalloc((int64_t)shares->stages * shares->tensor, &work));
-  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
-    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
-    const int s = RengaPlanStageOfNode(shares->task->given, n);
-    if (node->lane)
-      work[s * shares->tensor + RankOfLane(shares, node->lane - 1)] +=
-          CostOf(shares, n)->forward + CostOf(shares, n)->backward;
+  return RengaPlanStageOfNode(shares->task->given, node);
+}
+
+static double *RankWork(const LaneShares *shares, int s, int rank)
+{
+  return shares->work + ((int64_t)s * shares->tensor + rank) * WORK_KINDS;
+}
+
+/* Of all ranks in the lanes that they have. */
+static void FindRankWork(const LaneShares *shares)
+{
+  const SearchChain *chain = shares->chain;
+  for (int c = 0; c < chain->count; c++) {
+    const RengaGraphNode *node = RengaGraphGetNode(shares->task->graph, chain->node[c]);
+    const RengaProfileCost *cost = CostOf(shares, node->id);
+    if (!node->lane) continue;
+    double *work = RankWork(shares, StageOf(shares, node->id), RankOfLane(shares, node->lane - 1));
+    work[WORK_FORWARD] += cost->forward;
+    work[WORK_INPUT] += (1 - chain->weight[c]) * cost->backward;
+    work[WORK_WEIGHT] += chain->weight[c] * cost->backward;
   }
-  for (int s = 0; s < shares->stages; s++) {
-    const double *own = work + (int64_t)s * shares->tensor;
+}
+
+static double AllWork(const double work[])
+{
+  return work[WORK_FORWARD] + work[WORK_INPUT] + work[WORK_WEIGHT];
+}
+
+static void FindFullestRank(const LaneShares *shares)
+{
+  for (int s = 0; s < shares->stages; s++)
     for (int t = 1; t < shares->tensor; t++)
-      if (own[t] > own[shares->fullest[s]]) shares->fullest[s] = t;
-  }
-  RengaFree(&work);
-  return RENGA_SUCCESS;
+      if (AllWork(RankWork(shares, s, t)) > AllWork(RankWork(shares, s, shares->fullest[s])))
+        shares->fullest[s] = t;
 }
 
 static bool IsOfOthers(const LaneShares *shares, int n)
@@ -71,6 +94,33 @@ static void LeaveOthersOut(const LaneShares *shares)
 {
   for (int n = 0; n < RengaGraphGetNodeCount(shares->task->graph); n++)
     if (IsOfOthers(shares, n)) CostOf(shares, n)->forward = CostOf(shares, n)->backward = 0;
+}
+
+static double MostWork(const LaneShares *shares, int s, WorkKind kind)
+{
+  double most = 0;
+  for (int t = 0; t < shares->tensor; t++) most = fmax(most, RankWork(shares, s, t)[kind]);
+  return most;
+}
+
+/* Ranks wait for each other in each pass: one takes what the rank with most to do in it takes. */
+static void WaitForMost(const LaneShares *shares)
+{
+  SearchChain *chain = shares->chain;
+  for (int c = 0; c < chain->count; c++) {
+    const RengaGraphNode *node = RengaGraphGetNode(shares->task->graph, chain->node[c]);
+    const int s = StageOf(shares, node->id);
+    if (!node->lane || IsOfOthers(shares, node->id)) continue;
+    RengaProfileCost *cost = CostOf(shares, node->id);
+    const double *work = RankWork(shares, s, shares->fullest[s]);
+    double share[WORK_KINDS] = {0};
+    for (WorkKind kind = 0; kind < WORK_KINDS; kind++)
+      share[kind] = work[kind] > 0 ? MostWork(shares, s, kind) / work[kind] : 1;
+    const double weight = share[WORK_WEIGHT] * chain->weight[c] * cost->backward;
+    cost->forward *= share[WORK_FORWARD];
+    cost->backward = share[WORK_INPUT] * (1 - chain->weight[c]) * cost->backward + weight;
+    if (cost->backward > 0) chain->weight[c] = weight / cost->backward;
+  }
 }
 
 static void FindReaders(const LaneShares *shares)
@@ -160,24 +210,25 @@ static void NoteExchanges(const LaneShares *shares, int s, double seconds,
                           const RengaForecastExchange *exchange)
 {
   SearchLanes *lanes = &shares->task->lanes;
+  const RengaForecastTerms *forward = &exchange->lanes.forward, *again = &exchange->lanes.again,
+                           *backward = &exchange->lanes.backward, *weight = &exchange->lanes.weight;
   if (s > 0 && seconds <= lanes->seconds) return;
-  *lanes = (SearchLanes){.ranks = shares->tensor,
-                         .stage = s,
-                         .seconds = seconds,
-                         .work = WorkOfStage(shares, s, false),
-                         .whole = WorkOfStage(shares, s, true),
-                         .count = exchange->lanes.forward.count + exchange->lanes.backward.count +
-                                  exchange->lanes.weight.count,
-                         .bytes = (double)(exchange->lanes.forward.bytes +
-                                           exchange->lanes.backward.bytes +
-                                           exchange->lanes.weight.bytes)};
+  *lanes = (SearchLanes){
+      .ranks = shares->tensor,
+      .stage = s,
+      .seconds = seconds,
+      .work = WorkOfStage(shares, s, false),
+      .whole = WorkOfStage(shares, s, true),
+      .count = forward->count + again->count + backward->count + weight->count,
+      .again = again->count,
+      .bytes = (double)(forward->bytes + again->bytes + backward->bytes + weight->bytes)};
 }
 
-/* In no lane, and of the stage, from which something of a lane comes. */
-static bool JoinsLanes(const LaneShares *shares, int s, int n)
+/* In no lane, and something of a lane comes to it. */
+static bool JoinsLanes(const LaneShares *shares, int n)
 {
   const RengaGraphNode *node = RengaGraphGetNode(shares->task->graph, n);
-  if (node->lane || RengaPlanStageOfNode(shares->task->given, n) != s) return false;
+  if (node->lane) return false;
   for (int i = 0; i < node->n_in; i++) {
     const int maker = node->in[i] == RENGA_VALUE_NONE
                           ? -1
@@ -187,15 +238,16 @@ static bool JoinsLanes(const LaneShares *shares, int s, int n)
   return false;
 }
 
-/* first: the first node of the stage. */
-static void AddForward(const LaneShares *shares, int s, int first, double seconds)
+/* place: the first of the stage, whose places follow each other. */
+static void AddForward(const LaneShares *shares, int s, int place, double seconds)
 {
   const SearchChain *chain = shares->chain;
-  int count = 0;
-  for (int c = 0; c < chain->count; c++) count += JoinsLanes(shares, s, chain->node[c]);
-  if (count == 0) CostOf(shares, first)->forward += seconds;
-  for (int c = 0; c < chain->count && count > 0; c++)
-    if (JoinsLanes(shares, s, chain->node[c]))
+  int count = 0, end = place;
+  for (; end < chain->count && StageOf(shares, chain->node[end]) == s; end++)
+    count += JoinsLanes(shares, chain->node[end]);
+  if (count == 0) CostOf(shares, chain->node[place])->forward += seconds;
+  for (int c = place; c < end && count > 0; c++)
+    if (JoinsLanes(shares, chain->node[c]))
       CostOf(shares, chain->node[c])->forward += seconds / count;
 }
 
@@ -204,19 +256,20 @@ static RengaErrorCode AddExchangesOf(const LaneShares *shares, int s,
 {
   const int place = FirstPlaceOf(shares, s);
   int level = 0;
-  double forward = 0, backward = 0, weight = 0;
+  double forward = 0, again = 0, backward = 0, weight = 0;
   if (shares->task->machine) {
     RengaCall(LevelOfGroups(shares, s, &level));
     forward = SecondsOfTerms(shares, level, &exchange->lanes.forward);
+    again = SecondsOfTerms(shares, level, &exchange->lanes.again);
     backward = SecondsOfTerms(shares, level, &exchange->lanes.backward);
     weight = SecondsOfTerms(shares, level, &exchange->lanes.weight);
   }
-  NoteExchanges(shares, s, forward + backward + weight, exchange);
+  NoteExchanges(shares, s, forward + again + backward + weight, exchange);
   if (place < 0) return RENGA_SUCCESS;
   RengaProfileCost *cost = CostOf(shares, shares->chain->node[place]);
   double *share = &shares->chain->weight[place];
   const double own = *share * cost->backward + weight;
-  AddForward(shares, s, shares->chain->node[place], forward);
+  AddForward(shares, s, place, forward);
   cost->backward += backward + weight;
   if (cost->backward > 0) *share = own / cost->backward;
   return RENGA_SUCCESS;
@@ -238,12 +291,29 @@ static RengaErrorCode AddAllExchanges(const LaneShares *shares)
   return RENGA_SUCCESS;
 }
 
+/* What stages keep is chosen for the rank whose costs they have. */
+static RengaErrorCode PairWithFullest(const LaneShares *shares)
+{
+  SearchChain *chain = shares->chain;
+  int *own = NULL;
+  RengaCall(RengaMalloc(chain->count + 1, &own));
+  for (int c = 0; c < chain->count; c++) own[c] = shares->fullest[StageOf(shares, chain->node[c])];
+  const RengaErrorCode code = RengaSearchPairLanes_Private(chain, shares->tensor, own);
+  RengaFree(&own);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ShareAmongRanks(LaneShares *shares)
 {
   RengaCall(RengaMalloc(RengaGraphGetValueCount(shares->task->graph) + 1, &shares->reader));
   RengaCall(RengaMalloc(shares->stages, &shares->fullest));
-  RengaCall(FindFullestRank(shares));
+  RengaCall(RengaMalloc((int64_t)shares->stages * shares->tensor * WORK_KINDS, &shares->work));
+  FindRankWork(shares);
+  FindFullestRank(shares);
+  RengaCall(PairWithFullest(shares));
   LeaveOthersOut(shares);
+  WaitForMost(shares);
   FindReaders(shares);
   LeavePartsOut(shares);
   RengaCall(AddAllExchanges(shares));
@@ -267,6 +337,7 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
   RengaFree(&shares.parts);
   RengaFree(&shares.reader);
   RengaFree(&shares.fullest);
+  RengaFree(&shares.work);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -274,20 +345,37 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
 RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, SearchAnswer *answer)
 {
   const SearchLanes *lanes = &solution->task->lanes;
-  char seconds[32], work[32], bytes[32];
+  char seconds[32], work[32], bytes[32], again[48] = "";
   RengaFormatSeconds(lanes->seconds, sizeof seconds, seconds);
   RengaFormatSeconds(lanes->work, sizeof work, work);
   RengaFormatBytes(lanes->bytes, sizeof bytes, bytes);
+  if (lanes->again)
+    snprintf(again, sizeof again, ", %lld of them made again", (long long)lanes->again);
   RengaCall(RengaSolutionSay_Private(
       answer, "tensor ranks",
       "%d of them compute each replica of a stage; in stage %d they take %s to give each other "
-      "what lanes have made, in %lld exchange%s of a micro-batch with %s, and %s to compute, "
+      "what lanes have made, in %lld exchange%s of a micro-batch with %s%s, and %s to compute, "
       "%.3g %% of it in no lane and so on each of them%s",
       lanes->ranks, lanes->stage, seconds, (long long)lanes->count, lanes->count == 1 ? "" : "s",
-      bytes, work,
+      bytes, again, work,
       lanes->work > 0 ? 100 * lanes->whole / lanes->work : 0,
       solution->task->searched ? ""
                                : "; their stages are not searched, and no lower bound is known of "
                                  "them"));
+  return RENGA_SUCCESS;
+}
+
+/* Whole groups do. */
+RengaErrorCode RengaSolutionExplainIdleGroups_Private(const SearchTask *task,
+                                                      const SearchLayout *layout,
+                                                      SearchAnswer *answer)
+{
+  const int idle = task->ranks - RengaSearchDevices_Private(layout);
+  if (idle == 0) return RENGA_SUCCESS;
+  RengaCall(RengaSolutionSay_Private(answer, "idle",
+                                     "%d of %d devices stay idle, %d of %d groups of %d tensor "
+                                     "ranks: no plan that was found with all of them is faster",
+                                     idle * task->tensor, task->ranks * task->tensor, idle,
+                                     task->ranks, task->tensor));
   return RENGA_SUCCESS;
 }

@@ -40,6 +40,9 @@ typedef struct {
   int *last;        /* [values] place of the last use, -1: none */
   int *reader;      /* [values] first place whose backward reads it, count: none */
   bool *others;     /* [count] places that other tensor ranks compute; NULL: there are none */
+  /* [values] of one that another tensor rank makes the one that is kept if it is, NONE: none is;
+     of others itself; NULL: there are none (twins.c) */
+  RengaValue *twin;
   double *elements; /* [count + 1] of parameters, by use, before each place */
   double *states;   /* [count + 1] elements of states */
   double *weight;   /* [count] of a place's backward the share that makes gradients of parameters */

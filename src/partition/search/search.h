@@ -34,7 +34,8 @@ typedef struct {
   double seconds;   /* that exchanges of a micro-batch take */
   double work;      /* that a rank computes for it, */
   double whole;     /* of these in no lane */
-  int64_t count;    /* of exchanges */
+  int64_t count;    /* of exchanges, */
+  int64_t again;    /* of these made again for backward */
   double bytes;     /* over the busiest link */
 } SearchLanes;
 /* Which layouts a task is for. */
@@ -122,6 +123,10 @@ RengaErrorCode RengaSearchSpareTables_Private(const SearchTask *task, SearchChai
 /* ---- lanes.c ---- */
 /* Once the chain is there: costs, and elements of parameters, of the ranks that have lanes. */
 RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chain);
+
+/* ---- twins.c ---- */
+/* own: [places] the tensor rank whose lanes a stage there has the costs of. */
+RengaErrorCode RengaSearchPairLanes_Private(SearchChain *chain, int tensor, const int own[]);
 
 /* ---- terms.c ---- */
 /* The same of a search for plans with tensor ranks; parts: RengaPlanFindParts_Private. */

@@ -88,6 +88,9 @@ RengaErrorCode RengaSolutionExplainProof_Private(const Solution *solution, Searc
 RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnswer *answer);
 
 /* ---- lanes.c ---- */
+RengaErrorCode RengaSolutionExplainIdleGroups_Private(const SearchTask *task,
+                                                      const SearchLayout *layout,
+                                                      SearchAnswer *answer);
 RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, SearchAnswer *answer);
 
 /* ---- bare.c ---- */

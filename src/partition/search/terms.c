@@ -70,6 +70,18 @@ static void LeaveOtherRanksOut(const LaneTerms *terms)
         IsOfOtherRank(terms, RengaGraphGetNode(task->graph, terms->chain->node[c]));
 }
 
+/* All stages have the costs of the same rank. */
+static RengaErrorCode PairWithOwn(const LaneTerms *terms)
+{
+  int *own = NULL;
+  RengaCall(RengaMalloc(terms->chain->count + 1, &own));
+  for (int c = 0; c < terms->chain->count; c++) own[c] = terms->own;
+  const RengaErrorCode code = RengaSearchPairLanes_Private(terms->chain, terms->task->tensor, own);
+  RengaFree(&own);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static void FindWhoReads(const LaneTerms *terms)
 {
   RengaGraph graph = terms->task->graph;
@@ -226,7 +238,8 @@ RengaErrorCode RengaSearchShareTerms_Private(SearchTask *task, SearchChain *chai
     LeaveOtherRanksOut(&terms);
     FindWhoReads(&terms);
     LeaveOtherPartsOut(&terms);
-    code = AddTerms(&terms);
+    code = PairWithOwn(&terms);
+    if (!code) code = AddTerms(&terms);
   }
   RengaFree(&terms.reader);
   RengaFree(&terms.wholly);
