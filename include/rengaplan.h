@@ -97,6 +97,7 @@ RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type); /* NULL:
 /* Of schedule 1f1b: micro-batches begun early for each stage that follows; 0 at first. */
 RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager);
 RengaErrorCode RengaPlanGetEager(RengaPlan plan, double *eager);
+RengaErrorCode RengaPlanGetLanes(RengaPlan plan, int *lanes); /* of the network: -graph_lanes */
 /* What the prediction is about: a machine, where its costs came from (type of the profile), bytes
    of a device; NULL and 0: not known. Lent. */
 RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const char *costs,

@@ -120,6 +120,37 @@ static RengaErrorCode KeepLanes(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
+/* 1: it says none. A file that cannot be read is refused where the plan is made of it. */
+static RengaErrorCode ReadPlanLanes(RengaComm comm, const char *file, int *lanes)
+{
+  RengaPlan plan = NULL;
+  *lanes = 1;
+  RengaCall(RengaPlanCreate(comm, &plan));
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  const RengaErrorCode code = RengaPlanLoad(plan, NULL, file);
+  RengaErrorSetHandler(NULL, NULL);
+  if (!code) RengaCall(RengaPlanGetLanes(plan, lanes));
+  RengaCall(RengaPlanDestroy(&plan));
+  return RENGA_SUCCESS;
+}
+
+/* The plan of a file is of the lanes that it was made in. */
+static RengaErrorCode TakePlanLanes(RengaComm comm)
+{
+  const char *lanes, *file;
+  char number[16];
+  int64_t tokens;
+  int count;
+  RengaCall(RengaOptionsGetString("graph_lanes", &lanes, NULL));
+  RengaCall(RengaOptionsGetString("plan_load", &file, NULL));
+  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
+  if (!file || strcmp(lanes, "auto") != 0 || tokens > 1) return RENGA_SUCCESS;
+  RengaCall(ReadPlanLanes(comm, file, &count));
+  snprintf(number, sizeof number, "%d", count);
+  if (count > 1) RengaCall(RengaOptionsSetValue("graph_lanes", number));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *graph)
 {
   const char *name;
@@ -130,6 +161,7 @@ RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *gra
                           "vocabulary=256",
                           &name));
   RengaCall(FindUncutBatch(&batch));
+  RengaCall(TakePlanLanes(comm));
   *graph = NULL;
   if (batch > 0)
     RengaCall(ReadEitherWay(comm, ends, batch, graph));

@@ -222,6 +222,21 @@ static RengaErrorCode ChoicesHold(RengaCheckpoint checkpoint, bool *hold)
   return RENGA_SUCCESS;
 }
 
+/* Lanes are given that the run of the checkpoint did not have: what was said of those is void. */
+static RengaErrorCode HasOtherLanes(RengaCheckpoint checkpoint, bool *other)
+{
+  static const char *const names[] = {"graph_lanes", "graph_token_lanes"};
+  *other = false;
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    const char *was, *is;
+    bool given;
+    RengaCall(RengaOptionsGetString(names[i], &is, &given));
+    RengaCall(RengaCheckpointGetAttribute(checkpoint, names[i], &was));
+    *other = *other || (given && !(was && SameValue(was, is)));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* What was chosen for the user stays: it decides the bits. */
 RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
 {
@@ -229,12 +244,13 @@ RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
                                        "microbatch_size", "reduction_leaf"};
   enum { OF_LANES = 3 };
   int64_t step;
-  bool found, hold = false;
+  bool found, hold = false, other = false;
   RengaCall(RengaCheckpointPeek(checkpoint, &found, &step));
   if (found) RengaCall(ChoicesHold(checkpoint, &hold));
+  if (found) RengaCall(HasOtherLanes(checkpoint, &other));
   /* Lanes go with any batch. */
   const size_t count = !found ? 0 : hold ? sizeof chosen / sizeof chosen[0] : OF_LANES;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = other ? OF_LANES : 0; i < count; i++) {
     const char *was, *value;
     bool given;
     RengaCall(RengaOptionsGetString(chosen[i], &value, &given));

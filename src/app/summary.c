@@ -66,14 +66,12 @@ static RengaErrorCode NameSchedule(RengaPlan plan, RengaPipeline pipeline, size_
 static RengaErrorCode PrintLanes(MPI_Comm printer, RengaGraph graph)
 {
   int64_t tokens;
-  int lanes, nodes, in_lanes = 0;
+  int lanes, nodes;
   RengaCall(RengaGraphGetLanes(graph, &lanes, &nodes));
   RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
   const char *option = tokens > 1 ? "graph_token_lanes" : "graph_lanes";
   if (lanes <= 1) return RENGA_SUCCESS;
-  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++)
-    in_lanes += RengaGraphGetNode(graph, n)->lane > 0;
-  if (in_lanes)
+  if (nodes)
     RengaCall(RengaPrintf(printer, "%d lanes at most, which decide bits (-%s)\n", lanes, option));
   else
     RengaCall(RengaPrintf(printer, "nothing of it is computed in lanes (-%s %d)\n", option, lanes));

@@ -13,11 +13,11 @@ static const struct {
     {"machine_file", false},       {"machine_nodes", false},      {"machine_memory", false},
     {"batch_size", true},          {"microbatch_size", true},     {"reduction_leaf", false},
     {"precision", true},           {"partition_type", false},     {"partition_stages", false},
-    {"partition_replicas", true},  {"partition_ranks", false},    {"partition_memory", false},
+    {"partition_replicas", true},  {"partition_ranks", true},     {"partition_memory", false},
     {"pipeline_schedule", false},  {"pipeline_eager", false},     {"pipeline_chunks", false},
     {"pipeline_shard", false},     {"pipeline_recompute", false}, {"pipeline_offload", false},
     {"pipeline_overlap", false},   {"pipeline_reduction", false}, {"pipeline_buckets", false},
-    {"optimizer_type", false},     {"optimizer_sparse", false},   {"partition_tensor", false},
+    {"optimizer_type", false},     {"optimizer_sparse", false},   {"partition_tensor", true},
     {"partition_sequence", false},
 };
 enum { N_SWEEPABLE = sizeof sweepable / sizeof sweepable[0] };
@@ -34,6 +34,7 @@ typedef struct {
   int n_options;
   SweptOption option[APP_SWEPT];
   bool network; /* it is read anew for each row */
+  bool lanes;   /* -graph_lanes auto: each row has its own */
   RengaGraph graph;
   char title[256];
   AppPlanTable table;
@@ -151,9 +152,11 @@ static int CountSweptRows(const Sweep *sweep)
 
 static RengaErrorCode ReadSweep(Sweep *sweep, const App *app)
 {
-  const char *text, *machine;
+  const char *text, *machine, *lanes;
   bool given;
   RengaCall(RengaOptionsGetString("plan_sweep", &text, NULL));
+  RengaCall(RengaOptionsGetString("graph_lanes", &lanes, NULL));
+  sweep->lanes = strcmp(lanes, "auto") == 0;
   RengaCall(ReadSweptList(sweep, text));
   for (int w = 0; w < app->n_words; w++) RengaCall(ReadSweptList(sweep, app->words[w]));
   RengaCheck(sweep->n_options > 0, sweep->printer, RENGA_ERR_OPTION,
@@ -179,6 +182,7 @@ static RengaErrorCode SetSweptRow(const Sweep *sweep, int row)
 {
   for (int o = 0; o < sweep->n_options; o++)
     RengaCall(SetSwept(sweep, sweep->option[o].option, FindSweptValue(sweep, row, o)));
+  if (sweep->lanes) RengaCall(RengaOptionsSetValue("graph_lanes", "auto"));
   return RENGA_SUCCESS;
 }
 

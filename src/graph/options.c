@@ -46,22 +46,40 @@ RengaErrorCode RengaGraphRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
+/* What other rooms read too, and lanes follow. */
+typedef struct {
+  char *tensor, *machine, *ranks;
+} RankOptions;
+static const RengaOptionRow rank_rows[] = {
+    {"partition_tensor", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, tensor), NULL, 0, 0, ""},
+    {"machine_file", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, machine), NULL, 0, 0, ""},
+    {"partition_ranks", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, ranks), NULL, 0, 0, ""},
+};
+enum { N_RANK_ROWS = sizeof rank_rows / sizeof rank_rows[0] };
+
+/* From 1 to LANES_MOST; 1 where the text is no number, which its own room refuses. */
+static int64_t ReadCount(const char *text)
+{
+  char *end = NULL;
+  const long long count = text ? strtoll(text, &end, 10) : 1;
+  if (!text || end == text || *end || count < 1) return 1;
+  return count < LANES_MOST ? count : LANES_MOST;
+}
+
 /* As many lanes as tensor ranks; where these are chosen, as many as there may be of them. */
 static RengaErrorCode CountTensorRanks(RengaGraph graph, int64_t *lanes, bool *at_most)
 {
-  const char *prefix = graph->hdr.prefix ? graph->hdr.prefix : "", *ranks, *machine;
-  char name[128];
-  bool planned, counted;
-  snprintf(name, sizeof name, "%spartition_tensor", prefix);
-  RengaCall(RengaOptionsGetString(name, &ranks, NULL));
-  RengaCall(RengaOptionsGetString("machine_file", &machine, &planned));
-  RengaCall(RengaOptionsGetString("partition_ranks", &machine, &counted));
-  int most = LANES_CHOSEN;
-  if (!planned && !counted) MPI_Comm_size(graph->hdr.comm, &most);
-  *at_most = ranks && strcmp(ranks, "auto") == 0;
-  *lanes = !*at_most && ranks ? strtoll(ranks, NULL, 10) : 1;
+  RankOptions given = {NULL};
+  RengaErrorCode code =
+      RengaOptionsSetFromDatabase(graph->hdr.prefix, N_RANK_ROWS, rank_rows, &given);
+  int size = LANES_CHOSEN;
+  if (!given.machine) MPI_Comm_size(graph->hdr.comm, &size);
+  const int64_t most = given.ranks ? ReadCount(given.ranks) : size;
+  *at_most = given.tensor && strcmp(given.tensor, "auto") == 0;
+  *lanes = ReadCount(given.tensor);
   while (*at_most && 2 * *lanes <= most && *lanes < LANES_CHOSEN) *lanes *= 2;
-  if (*lanes < 1) *lanes = 1;
+  RengaCall(RengaOptionsFreeStrings(N_RANK_ROWS, rank_rows, &given));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -77,6 +95,7 @@ static RengaErrorCode ReadLanes(RengaGraph graph)
              RENGA_ERR_OPTION, "-graph_lanes %s: write a whole number from 1 to %d, or auto", text,
              LANES_MOST);
   graph->options.lanes = lanes;
+  graph->options.lanes_at_most = false;
   if (chosen)
     RengaCall(CountTensorRanks(graph, &graph->options.lanes, &graph->options.lanes_at_most));
   return RENGA_SUCCESS;
@@ -370,7 +389,7 @@ RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes)
    . lanes - 1: it is not split
    . nodes - of the network before it was split, how many are computed in lanes; or NULL
 
-   Errors: none beyond bad arguments.
+   Errors: RENGA_ERR_ORDER before RengaGraphSetUp, which may choose fewer.
 
    See also: RengaGraphSetLanes()
 @*/
@@ -378,6 +397,8 @@ RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
 {
   RengaCheckPointer(graph);
   RengaCheckPointer(lanes);
+  RengaCheck(graph->hdr.state >= RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaGraphGetLanes: call RengaGraphSetUp first");
   const int64_t heads = graph->options.lanes, tokens = graph->options.token_lanes;
   *lanes = (int)(heads > 1 ? heads : tokens > 1 ? tokens : 1);
   if (nodes) *nodes = graph->in_lanes;

@@ -209,6 +209,26 @@ static RengaErrorCode CheckPrecision(RengaPlan plan, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaPlanCheckNetwork_Private(RengaGraph graph, const char *name, uint64_t digest,
+                                             int n_nodes, int lanes)
+{
+  const uint64_t own = RengaGraphGetDigest(graph);
+  const int own_nodes = RengaGraphGetNodeCount(graph);
+  char advice[128] = "";
+  MPI_Comm comm;
+  int own_lanes;
+  RengaCall(RengaPlanGetLanes_Private(graph, &own_lanes));
+  RengaCall(RengaObjectGetComm(graph, &comm));
+  if (lanes != own_lanes)
+    snprintf(advice, sizeof advice, "; lanes: %d, this network's: %d, give -graph_lanes %d",
+             lanes, own_lanes, lanes);
+  RengaCheck(digest == own && n_nodes == own_nodes, comm, RENGA_ERR_PLAN,
+             "%s was made for another network: its digest is 0x%016llx (%d nodes), this network's "
+             "is 0x%016llx (%d nodes)%s",
+             name, (unsigned long long)digest, n_nodes, (unsigned long long)own, own_nodes, advice);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaPlanCheck - find out whether a plan fits a network and a number of ranks
 
@@ -229,12 +249,8 @@ RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
   RengaCheckPointer(plan);
   RengaCheckPointer(graph);
   RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
-  RengaCheck(
-      plan->digest == RengaGraphGetDigest(graph), plan->hdr.comm, RENGA_ERR_PLAN,
-      "the plan was made for another network: its digest is 0x%016llx (%d nodes), this network's "
-      "is 0x%016llx (%d nodes)",
-      (unsigned long long)plan->digest, plan->n_nodes,
-      (unsigned long long)RengaGraphGetDigest(graph), RengaGraphGetNodeCount(graph));
+  RengaCall(
+      RengaPlanCheckNetwork_Private(graph, "the plan", plan->digest, plan->n_nodes, plan->lanes));
   RengaCall(CheckWholeBatch(plan, graph));
   RengaCall(RengaPlanCheckStages_Private(plan, plan->n_nodes, plan->count, plan->stage));
   RengaCall(RengaPlanCheckWork_Private(plan, graph, plan->count, plan->stage));

@@ -83,3 +83,37 @@ RengaErrorCode RengaPlanFill_Private(RengaPlan plan, RengaGraph graph)
   RengaCall(code);
   return RENGA_SUCCESS;
 }
+
+RengaErrorCode RengaPlanGetLanes_Private(RengaGraph graph, int *lanes)
+{
+  int nodes;
+  RengaCall(RengaGraphGetLanes(graph, lanes, &nodes));
+  if (RengaGraphLanesAreTokens_Private(graph)) *lanes = 1;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanGetLanes - the lanes of the network that a plan was made for
+
+   Not collective
+
+   Input:
+   . plan - the plan, with its stages
+
+   Output:
+   . lanes - of heads and columns (-graph_lanes); 1: it is in none, or the plan's file says nothing
+
+   Errors: none beyond bad arguments.
+
+   Notes: a plan is of a network in lanes, whose nodes they are. -graph_lanes auto takes those of
+   the plan of -plan_load.
+
+   See also: RengaGraphSetLanes(), RengaPlanLoad()
+@*/
+RengaErrorCode RengaPlanGetLanes(RengaPlan plan, int *lanes)
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(lanes);
+  *lanes = plan->lanes > 1 ? plan->lanes : 1;
+  return RENGA_SUCCESS;
+}

@@ -23,6 +23,7 @@ struct _p_RengaPlan {
   bool wave;             /* see RengaPlanSetWave() */
   int n_nodes;           /* of the graph */
   uint64_t digest;       /* of the graph */
+  int lanes;             /* of the graph, of heads and columns; 1: it is in none */
   int64_t batch, microbatch, leaf, memory_limit;
   int available;         /* ranks there are; 0: not known */
   char *schedule;        /* NULL: open */
@@ -73,6 +74,11 @@ int RengaPlanCountKept_Private(RengaPlan plan, int stage);
 bool RengaPlanKeepsTheSame_Private(RengaPlan plan, int stage, RengaPlan other, int of_other);
 /* Errors of names that are not of values that the stage makes. */
 RengaErrorCode RengaPlanCheckKept_Private(RengaPlan plan, RengaGraph graph);
+/* A plan, of that name, is of this network: of its digest, nodes and lanes. */
+RengaErrorCode RengaPlanCheckNetwork_Private(RengaGraph graph, const char *name, uint64_t digest,
+                                             int n_nodes, int lanes);
+/* Lanes of heads and columns that the network is computed in. */
+RengaErrorCode RengaPlanGetLanes_Private(RengaGraph graph, int *lanes);
 /* text.c: all ranks get the text that rank 0 reads, ended by a zero; the caller frees it. */
 RengaErrorCode RengaPlanShareText_Private(RengaPlan plan, const char *file, char **text);
 /* What stages hold and send, and their names. */

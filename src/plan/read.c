@@ -15,7 +15,7 @@ typedef struct {
   char *held; /* a line that was looked at and not taken */
   int version, line;
   unsigned long long digest;
-  int n_nodes;
+  int n_nodes, lanes;
   RengaPlanStage *stage;
   const char **name;                      /* [n_stages] of first nodes, in the text */
   int n_stages, n_places, n_ranks, *rank; /* no ranks: in order */
@@ -112,25 +112,13 @@ static RengaErrorCode ParseVersion(PlanReader *reader)
   return RENGA_SUCCESS;
 }
 
-/* A graph of NULL is every network. */
-static RengaErrorCode CheckNetwork(const PlanReader *reader, RengaGraph graph)
-{
-  const unsigned long long wanted = graph ? RengaGraphGetDigest(graph) : reader->digest;
-  const int n_nodes = graph ? RengaGraphGetNodeCount(graph) : reader->n_nodes;
-  RengaCheck(
-      reader->digest == wanted && reader->n_nodes == n_nodes, reader->plan->hdr.comm,
-      RENGA_ERR_PLAN,
-      "%s was made for another network: its digest is 0x%016llx (%d nodes), this network's is "
-      "0x%016llx (%d nodes)",
-      reader->file, reader->digest, reader->n_nodes, wanted, n_nodes);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode ParseNetwork(PlanReader *reader, RengaGraph graph)
 {
+  reader->lanes = 1;
   if (graph && !NextIs(reader, "graph")) {
     reader->digest = RengaGraphGetDigest(graph);
     reader->n_nodes = RengaGraphGetNodeCount(graph);
+    RengaCall(RengaPlanGetLanes_Private(graph, &reader->lanes));
     return RENGA_SUCCESS;
   }
   char *line = NextLine(reader), *end;
@@ -140,9 +128,12 @@ static RengaErrorCode ParseNetwork(PlanReader *reader, RengaGraph graph)
     good = end > line;
     line = end;
   }
-  CheckFormat(good && TakePlanWord(&line, "nodes") && TakeInt(&line, 1, &reader->n_nodes) &&
+  good = good && TakePlanWord(&line, "nodes") && TakeInt(&line, 1, &reader->n_nodes);
+  CheckFormat(good && (!TakePlanWord(&line, "lanes") || TakeInt(&line, 1, &reader->lanes)) &&
                   TakeEnd(line),
-              reader, "expected: graph DIGEST nodes COUNT, unless the network is given (-graph)");
+              reader,
+              "expected: graph DIGEST nodes COUNT, unless the network is given (-graph); after it "
+              "nothing, or lanes COUNT");
   return RENGA_SUCCESS;
 }
 
@@ -384,6 +375,7 @@ static RengaErrorCode StoreStages(PlanReader *reader)
       RengaPlanCheckStages_Private(reader->plan, reader->n_nodes, reader->n_stages, reader->stage));
   RengaCall(RengaPlanStore_Private(reader->plan, reader->digest, reader->n_nodes, reader->n_stages,
                                    reader->stage));
+  reader->plan->lanes = reader->lanes;
   for (int s = 0; s < reader->n_stages; s++)
     RengaCall(RengaStringCopy(reader->name[s], &reader->plan->first_name[s]));
   return RENGA_SUCCESS;
@@ -432,7 +424,9 @@ static RengaErrorCode Parse(PlanReader *reader, RengaGraph graph)
 {
   RengaCall(ParseVersion(reader));
   RengaCall(ParseNetwork(reader, graph));
-  RengaCall(CheckNetwork(reader, graph));
+  if (graph)
+    RengaCall(RengaPlanCheckNetwork_Private(graph, reader->file, reader->digest, reader->n_nodes,
+                                            reader->lanes));
   RengaCall(ParseBatch(reader));
   if (NextIs(reader, "schedule")) RengaCall(ParseSchedule(reader));
   if (NextIs(reader, "costs")) RengaCall(ParseOrigin(reader));

@@ -108,6 +108,9 @@ says "3, of 16 nodes of the network, 2 of them summed"
 accepts 2 train -graph "$heads" $small -checkpoint_dir split -resume -graph_view ascii -partition_stages 2
 says "3, of 16 nodes of the network, 2 of them summed"
 split=$(grep "parameter digest 0x" out)
+cp -r split joined
+accepts 1 train -graph "$heads" $small -checkpoint_dir joined -resume -graph_lanes 1
+lacks "partition_split: node"
 accepts 1 train -graph "$heads" $small -graph_lanes 3 -partition_split 'blocks.0.*:whole'
 says "$split"
 accepts 1 train -graph "$heads" $small

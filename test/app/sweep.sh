@@ -71,6 +71,16 @@ says "precision bf16, machine_nodes 2: "
 says "matrix_rate_bfloat16"
 accepts 2 $machine -plan_sweep machine_file:v100,mdx-cpu
 says "plans for several machines"
+# Lanes follow the tensor ranks of each row: it is what its plan alone says.
+shared="$machine -machine_nodes 1 -partition_type even -partition_ranks 4 -partition_stages 1"
+accepts 1 $shared -plan_sweep partition_tensor:4,1,2
+rows=$(row '1,$' | awk '{ print $1, $8 }')
+for number in 1 2 4; do
+  accepts 1 $shared -partition_tensor $number
+  says "predicted: "
+  grep "predicted: " out | awk '{ print $2 }' >alone
+  echo "$rows" | grep -q "^$number .*$(cat alone)" || fail "a row of the sweep is not the plan of $number tensor ranks: $rows"
+done
 accepts 1 $machine -machine_nodes 1 -plan_sweep partition_stages:1,200
 says "partition_stages 200: 200 stages, but the network has only"
 

@@ -93,7 +93,13 @@ says "$digest"
 accepts 4 train -graph "$heads" $small -graph_lanes 3 -steps 6 -partition_stages 2 -partition_tensor 2 -plan_save plan.txt
 accepts 4 train -graph "$heads" $small -graph_lanes 3 -steps 6 -plan_load plan.txt
 says "$digest"
-
+accepts 2 train -graph "$heads" $small -partition_tensor 2 -plan_save two.txt
+two=$(grep "parameter digest 0x" out)
+grep -q "^graph 0x.* lanes 2$" two.txt || fail "a plan without its lanes"
+accepts 2 train -graph "$heads" $small -plan_load two.txt
+says "$two"
+says "2 lanes at most, which decide bits"
+refuses 2 "; lanes: 2, this network's: 3, give -graph_lanes 2" train -graph "$heads" $small -graph_lanes 3 -plan_load two.txt
 
 # What such plans take is predicted where costs are known, by the plan and by its file alike; measured costs change no bit.
 planned="-graph $heads -graph_lanes 3 -batch_size 8 -microbatch_size 2 -machine_file laptop"
@@ -152,6 +158,8 @@ refuses 1 "with 2 tensor ranks for each replica in micro-batches of 2 samples: "
 refuses 1 "of which there is 1: give -graph_lanes, or leave it out" $chosen -graph_lanes 1
 # Without a number of lanes there are as many as tensor ranks; of those to choose, as many as every chain has heads for.
 accepts 1 $chosen -graph_view ascii
+says "lanes                  2, of 30 nodes of the network"
+accepts 1 $chosen -partition_ranks 8 -graph_view ascii
 says "lanes                  4, of 30 nodes of the network"
 accepts 1 plan $planned -partition_type even -partition_ranks 6 -plan_sweep partition_tensor:1,2,3
 [ "$(grep -c '^ *[123]  ' out)" -eq 3 ] || fail "not three rows"

@@ -90,6 +90,9 @@ static void CheckEqual(RengaPlan plan, RengaPlan read)
   TestTrue(!strcmp(schedule, "1f1b"));
   RengaCallAbort(RengaPlanGetEager(read, &eager));
   TestTrue(eager == 1.0 / 3);
+  int lanes = 0;
+  RengaCallAbort(RengaPlanGetLanes(read, &lanes));
+  TestTrue(lanes == 1);
   RengaCallAbort(RengaPlanGetOrigin(read, &machine, &costs, &memory));
   TestTrue(!strcmp(machine, "a machine, with its nodes") && !strcmp(costs, "measured"));
   TestTrue(memory == 1 << 30);
