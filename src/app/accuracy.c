@@ -56,11 +56,20 @@ static bool DescribeAccuracy(RengaGraph graph, const RengaGraphNode *node, Renga
          accuracy->classes > 0 && (accuracy->type == RENGA_INT64 || accuracy->type == RENGA_INT32);
 }
 
+/* Where lanes have tokens, each compares its own. */
+static RengaErrorCode WarnOfLanes(RengaGraph graph)
+{
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(graph, &printer));
+  RengaWarning(printer, "accuracy is not counted where tokens are in lanes (-graph_token_lanes)");
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppAccuracyCreate(RengaGraph graph, const AppFields *fields, AppAccuracy *accuracy)
 {
   const RengaGraphNode *found = NULL;
   RengaValue scores = RENGA_VALUE_NONE;
-  int n_found = 0;
+  int n_found = 0, n_lanes = 0; /* n_lanes: of those, in a lane of tokens */
   *accuracy = (AppAccuracy){.ignored = fields->ignored};
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
     const RengaValue compared = ScoresOf(graph, RengaGraphGetNode(graph, n));
@@ -68,9 +77,13 @@ RengaErrorCode AppAccuracyCreate(RengaGraph graph, const AppFields *fields, AppA
     found = RengaGraphGetNode(graph, n);
     scores = compared;
     n_found++;
+    n_lanes += found->lane > 0 && strcmp(found->op->name, "CrossEntropyLane") != 0;
   }
+  if (n_lanes > 1) RengaCall(WarnOfLanes(graph));
+  accuracy->likelihood = n_lanes > 1 && n_lanes == n_found;
   if (n_found != 1 || !DescribeAccuracy(graph, found, scores, fields, accuracy))
     return RENGA_SUCCESS;
+  accuracy->likelihood = true;
   RengaCall(RengaStringCopy(RengaGraphGetValue(graph, scores)->name, &accuracy->scores));
   RengaCall(RengaGraphAddOutput(graph, scores));
   return RENGA_SUCCESS;

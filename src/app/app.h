@@ -158,8 +158,9 @@ RengaErrorCode AppAddPasses(RengaPartition partition, RengaData data, int64_t ev
 
 /* accuracy.c: how often the likeliest class is the label. */
 typedef struct {
-  char *scores; /* name of an output of the network; NULL: it has no scores of classes */
-  int field;    /* the input with the labels */
+  char *scores;    /* name of an output of the network; NULL: it has no scores of classes */
+  bool likelihood; /* the loss is the mean of a cross-entropy */
+  int field;       /* the input with the labels */
   int64_t labels, classes, inner; /* scores of a sample are [labels / inner, classes, inner] */
   RengaDataType type;             /* of the labels */
   int64_t ignored;

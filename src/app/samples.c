@@ -62,5 +62,5 @@ int64_t AppTokensPerSample(const AppFields *fields)
 
 double AppPerplexity(const AppFields *fields, const AppAccuracy *accuracy, double loss)
 {
-  return accuracy->scores && AppTokensPerSample(fields) > 0 ? exp(loss) : 0;
+  return accuracy->likelihood && AppTokensPerSample(fields) > 0 ? exp(loss) : 0;
 }

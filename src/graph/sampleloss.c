@@ -353,6 +353,10 @@ static RengaErrorCode FindLossSum(RengaGraph graph, int *node)
              "losses of single samples are not supported for a loss that %s (%s) makes of the "
              "samples",
              graph->entry[parts.unknown]->node.name, graph->entry[parts.unknown]->node.op->name);
+  RengaCheck(graph->options.token_lanes < 2 || parts.n_sums < 2, graph->hdr.comm, RENGA_ERR_SUPPORT,
+             "losses of single samples are not supported for a loss in lanes of tokens: leave out "
+             "-graph_token_lanes %lld",
+             (long long)graph->options.token_lanes);
   RengaCheck(parts.n_sums == 1, graph->hdr.comm, RENGA_ERR_SUPPORT,
              "losses of single samples are not supported for a loss of %d sums over the samples "
              "(the network has one for each of several targets, or none)",

@@ -22,10 +22,11 @@ static bool IsAlongLanes(const RengaSplit *split)
   return split->kind == RENGA_SPLIT_ALONG;
 }
 
-/* A dimension with the batch is not dealt out, nor is a state, which one node writes. */
+/* A dimension with the batch is not dealt out, nor is a state, which one node writes. Lanes have
+   consecutive tokens: what comes of several sequences in one dimension stays whole. */
 static bool MayCutTokens(RengaGraph graph, RengaValue value, const RengaSplit *split)
 {
-  if (graph->value[value]->kind == RENGA_VALUE_STATE) return false;
+  if (graph->value[value]->kind == RENGA_VALUE_STATE || split->repeat > 1) return false;
   return RengaGraphSpec(graph, value)->dim[split->dim] > 0;
 }
 
@@ -233,6 +234,10 @@ RengaErrorCode RengaGraphSplitTokens(RengaGraph graph)
              "-graph_token_lanes %d, and %lld lanes of heads (-graph_lanes, -partition_tensor): a "
              "network is computed in lanes of one kind, leave one out",
              pass.lanes, (long long)graph->options.lanes);
+  RengaCheck(!graph->options.split, graph->hdr.comm, RENGA_ERR_SUPPORT,
+             "-partition_split %s together with -graph_token_lanes %d is not supported: leave one "
+             "out",
+             graph->options.split, pass.lanes);
   RengaCall(RengaGraphSortNodes(graph));
   RengaCall(RengaGraphSetKeys(graph));
   RengaCall(RengaGraphMarkWide(graph));

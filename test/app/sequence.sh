@@ -87,6 +87,7 @@ says "$digest"
 accepts 2 train -graph "$heads" $small -steps 4 -graph_token_lanes 3 -partition_sequence 2 -eval_every 2 -data_validation 0.2
 valued=$(grep "validation" out)
 accepts 1 train -graph "$heads" $small -steps 4 -graph_token_lanes 3 -eval_every 2 -data_validation 0.2
+says "accuracy is not counted where tokens are in lanes"
 [ -n "$valued" ] && [ "$(grep "validation" out)" = "$valued" ] || fail "other evaluations than $valued"
 accepts 1 plan -graph "$heads" -batch_size 8 -partition_type even -graph_token_lanes 3 -partition_sequence 3 -partition_ranks 3 \
   -plan_save plan.json
@@ -111,6 +112,8 @@ refuses 2 "give -graph_token_lanes 2 or more" train -graph "$heads" $small -part
 refuses 3 "of which there are 2: give -graph_token_lanes 3 or more" train -graph "$heads" $small -graph_token_lanes 2 -partition_sequence 3
 refuses 2 "give -partition_sequence 2" train -graph "$heads" $small -graph_token_lanes 2 -graph_lanes 1 -partition_tensor 2
 refuses 2 "in lanes of one kind" train -graph "$heads" $small -graph_token_lanes 2 -partition_tensor 2 -partition_sequence 2
+refuses 1 "together with -graph_token_lanes 2 is not supported" train -graph "$heads" $small -graph_token_lanes 2 \
+  -partition_split 'blocks.0.*:whole'
 refuses 1 "in lanes of one kind" train -graph "$heads" $small -graph_token_lanes 2 -graph_lanes 2
 refuses 3 "-partition_sequence 2 with 1 stages x 1 replicas needs" train -graph "$heads" $small -graph_token_lanes 2 -partition_sequence 2
 refuses 2 "-partition_sequence 2 is not supported by -partition_type auto" train -graph "$heads" $small -graph_token_lanes 2 \

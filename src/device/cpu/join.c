@@ -10,13 +10,16 @@ static int64_t JoinLabel(const RengaTensorSpec *spec, const void *labels, int64_
                                    : ((const int32_t *)labels)[row];
 }
 
-/* labels and weights: which inputs they are. The lanes have looked whether the label is a class. */
+/* labels and weights: which inputs they are. The lanes raise the error of a label that is no class,
+   maybe on other ranks. */
 static double JoinWeight_Cpu(const RengaOpCall *call, const void *const in[], int labels,
                              int weights, int64_t row)
 {
   const int64_t label = JoinLabel(&call->in[labels], in[labels], row);
   if (label == RengaAttributesInt(call->attributes, "ignore_index", INT64_MIN)) return 0;
-  return in[weights] ? RengaCpuGet(call->in[weights].type, in[weights], label) : 1;
+  if (!in[weights]) return 1;
+  if (label < 0 || label >= call->in[weights].dim[0]) return 0;
+  return RengaCpuGet(call->in[weights].type, in[weights], label);
 }
 
 static double GetOfLane(const RengaOpCall *call, const void *const in[], int i, int64_t row)
@@ -29,9 +32,12 @@ static double JoinLogSums_Cpu(const RengaOpCall *call, const void *const in[], i
 {
   double most = -INFINITY, sum = 0;
   for (int l = 0; l < lanes; l++) most = fmax(most, GetOfLane(call, in, 2 + l, row));
-  if (isinf(most)) return most;
-  for (int l = 0; l < lanes; l++) sum += exp(GetOfLane(call, in, 2 + l, row) - most);
-  return most + log(sum);
+  for (int l = 0; l < lanes; l++) {
+    const double own = GetOfLane(call, in, 2 + l, row);
+    if (isnan(own)) return own;
+    sum += isinf(most) ? 0 : exp(own - most);
+  }
+  return isinf(most) ? most : most + log(sum);
 }
 
 static RengaErrorCode JoinRun_Cpu(RengaKernel kernel, RengaStream stream,

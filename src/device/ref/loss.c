@@ -166,12 +166,15 @@ static RengaErrorCode CrossEntropyLaneGrad_Ref(const RengaOpCall *call,
   return RENGA_SUCCESS;
 }
 
-/* Weight of label j, 0 where it is ignored; the lanes have looked whether it is a class. */
-static double WeightOfLabel_Ref(const RengaOpCall *call, RefIn labels, RefIn weights, int64_t j)
+/* Weight of label j, 0 where it is ignored. weights: which input they are. */
+static double WeightOfLabel_Ref(const RengaOpCall *call, RefIn labels, int weights,
+                                const void *const in[], int64_t j)
 {
   const int64_t label = RefGetInt(labels, j);
   if (label == RengaOpCallInt(call, "ignore_index")) return 0;
-  return weights.data ? RefGet(weights, label) : 1;
+  if (!in[weights]) return 1;
+  if (label < 0 || label >= call->in[weights].dim[0]) return 0; /* the lanes raise the error */
+  return RefGet(RefInput(call, in, weights), label);
 }
 
 /* The log-sum-exp of lanes whose own are inputs first, first + 1, ... */
@@ -180,9 +183,12 @@ static double JoinLogSums_Ref(const RengaOpCall *call, const void *const in[], i
 {
   double most = -INFINITY, sum = 0;
   for (int l = 0; l < lanes; l++) most = fmax(most, RefGet(RefInput(call, in, first + l), j));
-  if (isinf(most)) return most;
-  for (int l = 0; l < lanes; l++) sum += exp(RefGet(RefInput(call, in, first + l), j) - most);
-  return most + log(sum);
+  for (int l = 0; l < lanes; l++) {
+    const double own = RefGet(RefInput(call, in, first + l), j);
+    if (isnan(own)) return own;
+    sum += isinf(most) ? 0 : exp(own - most);
+  }
+  return isinf(most) ? most : most + log(sum);
 }
 
 static RengaErrorCode CrossEntropyJoin_Ref(const RengaOpCall *call,
@@ -190,13 +196,13 @@ static RengaErrorCode CrossEntropyJoin_Ref(const RengaOpCall *call,
                                            const void *const in[], void *const out[])
 {
   (void)context;
-  const RefIn labels = RefInput(call, in, 0), weights = RefInput(call, in, 1);
+  const RefIn labels = RefInput(call, in, 0);
   const RefOut log_sums = RefOutput(call, out, 1), scores = RefOutput(call, out, 2);
   const int lanes = (call->n_in - 2) / 2;
   double sum = 0;
   for (int64_t j = 0; j < RengaTensorSpecCount(&call->in[0]); j++) {
     const double log_sum = JoinLogSums_Ref(call, in, 2, lanes, j);
-    const double weight = WeightOfLabel_Ref(call, labels, weights, j);
+    const double weight = WeightOfLabel_Ref(call, labels, 1, in, j);
     double score = 0; /* all lanes but one have 0 */
     for (int l = 0; l < lanes; l++) score += RefGet(RefInput(call, in, 2 + lanes + l), j);
     if (weight != 0) sum += weight * (log_sum - score);
@@ -212,10 +218,10 @@ static RengaErrorCode CrossEntropyJoinGrad_Ref(const RengaOpCall *call,
                                                const void *const in[], void *const out[])
 {
   (void)context;
-  const RefIn labels = RefInput(call, in, 1), weights = RefInput(call, in, 3);
+  const RefIn labels = RefInput(call, in, 1);
   const double dsum = RefGet(RefInput(call, in, 0), 0);
   for (int64_t j = 0; j < RengaTensorSpecCount(&call->in[1]); j++) {
-    const double factor = dsum * WeightOfLabel_Ref(call, labels, weights, j);
+    const double factor = dsum * WeightOfLabel_Ref(call, labels, 3, in, j);
     const double log_sum = RefGet(RefInput(call, in, 2), j);
     RefSet(RefOutput(call, out, 0), j, -factor);
     for (int l = 0; l < call->n_out - 1; l++) {

@@ -187,12 +187,15 @@ __global__ void JoinKernel(RengaCudaJoin s, JoinOperands in, RengaCudaOperand wh
 {
   RENGA_EACH(row, s.rows)
   {
-    double most = -INFINITY, sum = 0, score = 0, whole;
+    double most = -INFINITY, sum = 0, score = 0, undefined = 0, whole;
     for (int l = 0; l < s.lanes; l++) most = fmax(most, (double)Values<void>(in.of[2 + l])[row]);
-    for (int l = 0; l < s.lanes && !isinf(most); l++)
-      sum += exp((double)Values<void>(in.of[2 + l])[row] - most);
+    for (int l = 0; l < s.lanes; l++) {
+      const double own = Values<void>(in.of[2 + l])[row];
+      if (isnan(own)) undefined = own;
+      sum += isinf(most) ? 0 : exp(own - most);
+    }
     for (int l = 0; l < s.lanes; l++) score += (double)Values<void>(in.of[2 + s.lanes + l])[row];
-    whole = isinf(most) ? most : most + log(sum);
+    whole = isnan(undefined) ? undefined : isinf(most) ? most : most + log(sum);
     const double weight = JoinWeight(s, in.of[0].data, in.of[1], row);
     if (whole_.data) Values<void>(whole_).Put(row, (float)whole);
     if (score_.data) Values<void>(score_).Put(row, (float)score);
