@@ -17,6 +17,7 @@ typedef struct {
   RengaGraphNode node;
   int64_t place; /* canonical form: new nodes take the place of the one that they stand for */
   bool dead;
+  int wish; /* RengaLaneWish: what -partition_split says of it */
 } RengaGraphEntry;
 
 struct _p_RengaGraph {
@@ -36,7 +37,8 @@ struct _p_RengaGraph {
     int chains;
     int64_t units; /* heads or columns of the first of them */
     char name[128];
-  } few; /* chains that stay whole, as lanes are more than their units */
+  } few, fewest; /* chains that stay whole, as lanes are more than their units; fewest: those for
+                    which lanes became half as many the last time */
   /* which patterns have fitted a name, by bit */
   uint64_t fitted_trained, fitted_frozen, fitted_keep;
   int64_t place;    /* of nodes added now; -1: the end */

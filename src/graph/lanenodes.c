@@ -18,8 +18,8 @@ static RengaErrorCode KeepWide(RengaGraph graph)
 {
   RengaPrecision precision;
   RengaCall(RengaGraphGetPrecision(graph, &precision));
-  RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide =
-      precision == RENGA_PRECISION_BF16 || precision == RENGA_PRECISION_FP16;
+  if (precision == RENGA_PRECISION_BF16 || precision == RENGA_PRECISION_FP16)
+    RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = true;
   return RENGA_SUCCESS;
 }
 

@@ -11,6 +11,12 @@
 #include "renga/private/op.h"
 #include <string.h>
 
+/* A value, and how lanes want it. */
+typedef struct {
+  RengaValue value;
+  RengaSplit split;
+} WantedParts;
+
 /* What is found of one chain before it is taken. */
 typedef struct {
   RengaLanes *pass;
@@ -21,6 +27,9 @@ typedef struct {
   int n_nodes, *node;   /* of the chain */
   int n_values, *value; /* that lanes have parts of */
   int n_whole, *whole;  /* that this chain has found to be read elsewhere */
+  int n_wanted;         /* of which the nodes have not joined yet: a stack */
+  WantedParts *wanted;  /* each node that joins puts its inputs there once */
+  bool experts;         /* some product has a parameter of several matrices */
 } LaneChain;
 
 static bool IsAlong(const RengaSplit *split)
@@ -97,6 +106,15 @@ static void ReadWhole(LaneChain *chain, RengaValue value)
   chain->whole[chain->n_whole++] = value;
 }
 
+/* The first of its inputs is the next to be looked at. */
+static void WantInputs(LaneChain *chain, const RengaGraphNode *node, int count,
+                       const RengaSplitWay *way)
+{
+  for (int i = count; i-- > 0;)
+    if (node->in[i] >= 0 && IsAlong(&way->in[i]))
+      chain->wanted[chain->n_wanted++] = (WantedParts){node->in[i], way->in[i]};
+}
+
 /* Some output of the node is read as a whole. */
 static bool IsKept(const LaneChain *chain, const RengaGraphNode *node)
 {
@@ -105,7 +123,7 @@ static bool IsKept(const LaneChain *chain, const RengaGraphNode *node)
   return false;
 }
 
-/* Lanes want their parts of a value: its node, and those before it, join the chain. */
+/* Lanes want their parts of a value: its node joins the chain, and what this reads is wanted. */
 static RengaErrorCode JoinLaneChain(LaneChain *chain, RengaValue value, const RengaSplit *wanted)
 {
   RengaLanes *pass = chain->pass;
@@ -126,9 +144,7 @@ static RengaErrorCode JoinLaneChain(LaneChain *chain, RengaValue value, const Re
     pass->state[node->out[o]] = way.out[o];
     chain->value[chain->n_values++] = node->out[o];
   }
-  for (int i = 0; i < node->n_in; i++)
-    if (node->in[i] >= 0 && IsAlong(&way.in[i]))
-      RengaCall(JoinLaneChain(chain, node->in[i], &way.in[i]));
+  WantInputs(chain, node, node->n_in, &way);
   return RENGA_SUCCESS;
 }
 
@@ -203,8 +219,11 @@ static RengaErrorCode FollowLaneChain(LaneChain *chain, int64_t unit)
     if (!way.in) return RENGA_SUCCESS;
     pass->node[chain->last] = (RengaLaneNode){.way = way, .chosen = true, .sums = true};
     chain->node[chain->n_nodes++] = chain->last;
-    for (int i = 0; i < node->n_in && i < 2; i++)
-      if (IsAlong(&way.in[i])) RengaCall(JoinLaneChain(chain, node->in[i], &way.in[i]));
+    WantInputs(chain, node, node->n_in < 2 ? node->n_in : 2, &way);
+    while (chain->n_wanted > 0) {
+      const WantedParts next = chain->wanted[--chain->n_wanted];
+      RengaCall(JoinLaneChain(chain, next.value, &next.split));
+    }
     for (int i = 0; i < chain->n_values; i++)
       if (!IsReadInParts(chain, chain->value[i])) ReadWhole(chain, chain->value[i]);
   } while (chain->n_whole > found);
@@ -247,24 +266,37 @@ static void LeaveFew(LaneChain *chain)
     graph->few.units = chain->pass->node[chain->last].way.units;
     snprintf(graph->few.name, sizeof graph->few.name, "%s", name);
   }
+  for (int i = 0; i < chain->n_nodes; i++)
+    chain->pass->few[chain->node[i]] = chain->pass->node[chain->last].way.units;
   LeaveChain(chain);
 }
 
+/* *best, with *most products by columns, becomes the unit where it has more. */
+static RengaErrorCode TryLaneUnit(LaneChain *chain, int64_t inner, int64_t unit, int *most,
+                                  int64_t *best)
+{
+  if (inner % unit || (*most > 0 && inner / unit % chain->pass->lanes)) return RENGA_SUCCESS;
+  RengaCall(FollowLaneChain(chain, unit));
+  const int columns = CountColumns(chain);
+  if (columns > *most) *best = unit;
+  if (columns > *most) *most = columns;
+  LeaveChain(chain);
+  while (chain->n_whole > 0) chain->kept[chain->whole[--chain->n_whole]] = false;
+  return RENGA_SUCCESS;
+}
+
 /* Units in which the product ends a chain, 0: there is none. The finest, unless coarser ones, as
-   many for each lane, have more products by columns: groups of heads that share their keys. */
+   many for each lane, have more products by columns: groups of heads that share their keys. They
+   are the divisors, in their order, of which there are two for each up to the square root. */
 static RengaErrorCode FindLaneUnit(LaneChain *chain, int64_t inner, int64_t *best)
 {
   int most = 0;
+  int64_t d = 1;
   *best = 0;
-  for (int64_t unit = 1; unit <= inner / 2; unit++) {
-    if (inner % unit || (most > 0 && inner / unit % chain->pass->lanes)) continue;
-    RengaCall(FollowLaneChain(chain, unit));
-    const int columns = CountColumns(chain);
-    if (columns > most) *best = unit;
-    if (columns > most) most = columns;
-    LeaveChain(chain);
-    while (chain->n_whole > 0) chain->kept[chain->whole[--chain->n_whole]] = false;
-  }
+  for (; inner > 1 && d <= inner / d; d++) RengaCall(TryLaneUnit(chain, inner, d, &most, best));
+  for (d--; d > 1; d--)
+    if (inner % d == 0 && inner / d != d)
+      RengaCall(TryLaneUnit(chain, inner, inner / d, &most, best));
   return RENGA_SUCCESS;
 }
 
@@ -276,6 +308,7 @@ static RengaErrorCode TryLast(LaneChain *chain, int at)
   const RengaTensorSpec *x = RengaGraphSpec(graph, node->in[0]);
   int64_t unit;
   if (chain->pass->node[at].chosen || !(IsLayer(node) || AddsExperts(node))) return RENGA_SUCCESS;
+  if (!IsLayer(node) && !chain->experts) return RENGA_SUCCESS;
   if (IsLayer(node) && graph->value[node->in[1]]->kind != RENGA_VALUE_PARAMETER)
     return RENGA_SUCCESS;
   chain->last = at;
@@ -290,6 +323,19 @@ static RengaErrorCode TryLast(LaneChain *chain, int at)
   return RENGA_SUCCESS;
 }
 
+/* Without it no chain that sums or products end has what IsByExperts() finds. */
+static bool HasExperts(RengaGraph graph)
+{
+  for (int n = 0; n < graph->n_nodes; n++) {
+    const RengaGraphNode *node = RengaGraphEntryNode(graph, n);
+    for (int i = 0; i < 2 && strcmp(node->op->name, "MatMul") == 0; i++)
+      if (graph->value[node->in[i]]->kind == RENGA_VALUE_PARAMETER &&
+          RengaGraphSpec(graph, node->in[i])->ndim > 2)
+        return true;
+  }
+  return false;
+}
+
 static RengaErrorCode ListReaders(LaneChain *chain)
 {
   RengaGraph graph = chain->pass->graph;
@@ -297,6 +343,7 @@ static RengaErrorCode ListReaders(LaneChain *chain)
   for (int i = 0; i < graph->n_nodes; i++) inputs += graph->entry[i]->node.n_in;
   RengaCall(RengaGraphScratch(graph, graph->n_values + 2, &first));
   RengaCall(RengaGraphScratch(graph, inputs + 1, &reader));
+  RengaCall(RengaGraphScratch(graph, inputs + 1, &chain->wanted));
   for (int i = 0; i < graph->n_nodes; i++)
     for (int j = 0; j < graph->entry[i]->node.n_in; j++)
       if (graph->entry[i]->node.in[j] >= 0) first[graph->entry[i]->node.in[j] + 2]++;
@@ -315,6 +362,7 @@ static RengaErrorCode FindChains(RengaLanes *pass)
   LaneChain chain = {.pass = pass};
   RengaCall(RengaGraphFindVocabulary(pass));
   RengaCall(ListReaders(&chain));
+  chain.experts = HasExperts(graph);
   RengaCall(RengaGraphScratch(graph, graph->n_values, &chain.kept));
   RengaCall(RengaGraphScratch(graph, graph->n_values, &chain.value));
   RengaCall(RengaGraphScratch(graph, graph->n_values, &chain.whole));
@@ -330,6 +378,7 @@ static void ForgetChains(RengaLanes *pass)
   for (int i = 0; i < pass->n_nodes; i++) {
     RengaFree(&pass->node[i].way.in);
     pass->node[i] = (RengaLaneNode){.chosen = false};
+    pass->few[i] = 0;
   }
   for (int v = 0; v < pass->n_values; v++)
     pass->state[v] = (RengaSplit){RENGA_SPLIT_WHOLE, 0, 1, 1};
@@ -342,6 +391,7 @@ static RengaErrorCode FindFittingChains(RengaLanes *pass)
   RengaGraph graph = pass->graph;
   RengaCall(FindChains(pass));
   while (graph->options.lanes_at_most && graph->few.chains > 0 && pass->lanes > 2) {
+    graph->fewest = graph->few;
     ForgetChains(pass);
     graph->options.lanes = pass->lanes /= 2;
     RengaCall(FindChains(pass));
@@ -371,15 +421,16 @@ RengaErrorCode RengaGraphSplitLanes(RengaGraph graph)
   RengaLanes pass = {.graph = graph, .lanes = (int)graph->options.lanes};
   if (pass.lanes < 2 && !graph->options.split) return RENGA_SUCCESS;
   RengaCall(RengaGraphSortNodes(graph));
+  RengaCall(RengaGraphMarkWide(graph));
+  RengaCall(RengaGraphReadLaneWishes(graph));
   if (pass.lanes > 1) RengaCall(RengaGraphMergeSlices(graph));
   RengaCall(RengaGraphSetKeys(graph)); /* the lanes of a node have its own */
-  RengaCall(RengaGraphMarkWide(graph));
   pass.n_nodes = graph->n_nodes;
   pass.n_values = graph->n_values;
   RengaCall(RengaGraphScratch(graph, pass.n_nodes, &pass.node));
   RengaCall(RengaGraphScratch(graph, pass.n_values, &pass.state));
+  RengaCall(RengaGraphTakeLaneWishes(&pass));
   ForgetChains(&pass);
-  RengaCall(RengaGraphReadLaneWishes(&pass));
   if (pass.lanes < 2) return RengaGraphCheckLaneWishes(&pass);
   RengaErrorCode code = FindFittingChains(&pass);
   if (!code) code = RengaGraphCheckLaneWishes(&pass);

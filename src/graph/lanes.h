@@ -26,6 +26,7 @@ typedef struct {
   int lanes, n_nodes, n_values; /* as they were before lanes */
   RengaLaneNode *node;          /* [n_nodes] */
   RengaLaneWish *wish;          /* [n_nodes] */
+  int64_t *few;                 /* [n_nodes] units of its chain, left as they are fewer; else 0 */
   RengaSplit *state;            /* [n_values] how lanes have it */
   bool tokens;                  /* lanes are of tokens: all read whole parameters */
   bool *joined;                 /* tokens: [n_values] it is read as a whole, too */
@@ -36,6 +37,7 @@ RengaErrorCode RengaGraphFindVocabulary(RengaLanes *pass);
 RengaErrorCode RengaGraphJoinOutput(RengaLanes *pass, int at, const RengaValue part[]);
 RengaErrorCode RengaGraphReplaceLoss(RengaLanes *pass, int at, const RengaValue part[]);
 RengaErrorCode RengaGraphMakeLanes(RengaLanes *pass);
-RengaErrorCode RengaGraphReadLaneWishes(RengaLanes *pass);
+RengaErrorCode RengaGraphReadLaneWishes(RengaGraph graph);
+RengaErrorCode RengaGraphTakeLaneWishes(RengaLanes *pass);
 RengaErrorCode RengaGraphCheckLaneWishes(const RengaLanes *pass);
 bool RengaLaneAllows(RengaLaneWish wish, bool sums);

@@ -1,9 +1,13 @@
 /* Slices of one value that lie side by side, all of one size, are one Split. An older exporter of
    PyTorch writes chunks so. Lanes have their units of each part of a Split, but none of a Slice,
-   so that this comes before them. */
+   so that this comes before them. Slices far apart in the order of the nodes stay: their parts
+   would live long, and cross the cuts of stages; and so do those that -precision_keep or
+   -partition_split tell apart. */
 #include "lanes.h"
 #include "renga/private/op.h"
 #include <string.h>
+
+enum { NEAR_SLICES = 32 }; /* nodes before and after the slice that begins at 0 */
 
 /* What a node cuts out of its input along one dimension; size 0: it does something else. */
 typedef struct {
@@ -32,18 +36,24 @@ static RengaErrorCode ReadSlice(RengaGraph graph, int at, LaneSlice *cut)
   return RENGA_SUCCESS;
 }
 
-/* From node `at` on: part[p] is the slice that has elements p * size and on. */
+/* A slice of the value like that at node `at`, which the user names as this. */
+static bool IsLikeSlice(RengaGraph graph, int at, int other)
+{
+  const RengaGraphEntry *a = graph->entry[at], *b = graph->entry[other];
+  return !b->dead && strcmp(b->node.op->name, "Slice") == 0 && b->node.in[0] == a->node.in[0] &&
+         b->node.wide == a->node.wide && b->wish == a->wish;
+}
+
+/* Near node `at`: part[p] is the slice that has elements p * size and on. */
 static RengaErrorCode FindSlices(RengaGraph graph, int at, const LaneSlice *wanted, int count,
                                  int part[], int *found)
 {
-  const RengaValue value = RengaGraphEntryNode(graph, at)->in[0];
   *found = 0;
   for (int p = 0; p < count; p++) part[p] = -1;
-  for (int i = at; i < graph->n_nodes; i++) {
-    const RengaGraphNode *node = RengaGraphEntryNode(graph, i);
+  for (int i = at > NEAR_SLICES ? at - NEAR_SLICES : 0; i <= at + NEAR_SLICES && i < graph->n_nodes;
+       i++) {
     LaneSlice cut;
-    if (graph->entry[i]->dead || strcmp(node->op->name, "Slice") != 0 || node->in[0] != value)
-      continue;
+    if (!IsLikeSlice(graph, at, i)) continue;
     RengaCall(ReadSlice(graph, i, &cut));
     if (cut.size != wanted->size || cut.axis != wanted->axis || cut.first % cut.size) continue;
     *found += part[cut.first / cut.size] < 0;
@@ -76,21 +86,22 @@ static RengaErrorCode PutSplit(RengaGraph graph, const LaneSlice *cut, int count
   graph->place = -1;
   RengaAttributesFree(&attributes);
   RengaCall(code);
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = first->wide;
+  graph->entry[graph->n_nodes - 1]->wish = graph->entry[part[0]]->wish;
   return RENGA_SUCCESS;
 }
 
-/* The node and those beside it, where they are all of the value. */
+/* The node, which begins at 0, and those beside it, where they are all of the value. */
 static RengaErrorCode MergeSlicesOf(RengaGraph graph, int at)
 {
   const RengaGraphNode *node = RengaGraphEntryNode(graph, at);
   LaneSlice cut;
-  int *part, found;
+  int part[2 * NEAR_SLICES + 1], found;
   RengaCall(ReadSlice(graph, at, &cut));
-  if (cut.size == 0) return RENGA_SUCCESS;
+  if (cut.size == 0 || cut.first != 0) return RENGA_SUCCESS;
   const int64_t extent = RengaGraphSpec(graph, node->in[0])->dim[cut.axis];
-  if (extent % cut.size || extent / cut.size > graph->n_nodes) return RENGA_SUCCESS;
+  if (extent % cut.size || extent / cut.size > 2 * NEAR_SLICES + 1) return RENGA_SUCCESS;
   const int count = (int)(extent / cut.size);
-  RengaCall(RengaGraphScratch(graph, count, &part));
   RengaCall(FindSlices(graph, at, &cut, count, part, &found));
   if (found == count) RengaCall(PutSplit(graph, &cut, count, part));
   return RENGA_SUCCESS;

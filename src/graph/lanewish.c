@@ -25,15 +25,13 @@ static RengaErrorCode ReadHow(RengaGraph graph, char pattern[], RengaLaneWish *w
 }
 
 /* The first pattern that fits a node decides. */
-RengaErrorCode RengaGraphReadLaneWishes(RengaLanes *pass)
+RengaErrorCode RengaGraphReadLaneWishes(RengaGraph graph)
 {
-  RengaGraph graph = pass->graph;
   const char *list = graph->options.split;
   char pattern[RENGA_GRAPH_PATTERN];
   RengaCheck(!list || strlen(list) < LONGEST, graph->hdr.comm, RENGA_ERR_OPTION,
              "-partition_split: %zu characters are more than %d: name several nodes by one pattern",
              list ? strlen(list) : 0, LONGEST - 1);
-  RengaCall(RengaGraphScratch(graph, graph->n_nodes, &pass->wish));
   while (list && RengaGraphNextPattern(&list, pattern)) {
     RengaLaneWish wish;
     bool fits = false;
@@ -41,11 +39,20 @@ RengaErrorCode RengaGraphReadLaneWishes(RengaLanes *pass)
     for (int i = 0; i < graph->n_nodes; i++) {
       if (fnmatch(pattern, RengaGraphEntryNode(graph, i)->name, 0) != 0) continue;
       fits = true;
-      if (pass->wish[i] == RENGA_LANE_FREE) pass->wish[i] = wish;
+      if (graph->entry[i]->wish == RENGA_LANE_FREE) graph->entry[i]->wish = wish;
     }
     RengaCheck(fits, graph->hdr.comm, RENGA_ERR_OPTION,
                "-partition_split: \"%s\" fits no node of the network", pattern);
   }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphTakeLaneWishes(RengaLanes *pass)
+{
+  RengaCall(RengaGraphScratch(pass->graph, pass->n_nodes, &pass->wish));
+  RengaCall(RengaGraphScratch(pass->graph, pass->n_nodes, &pass->few));
+  for (int i = 0; i < pass->n_nodes; i++)
+    pass->wish[i] = (RengaLaneWish)pass->graph->entry[i]->wish;
   return RENGA_SUCCESS;
 }
 
@@ -67,6 +74,10 @@ RengaErrorCode RengaGraphCheckLaneWishes(const RengaLanes *pass)
                "-partition_split: node \"%s\" is to be computed in lanes (%s), but the network has "
                "one: give -graph_lanes 2 or more",
                node->name, hows[wish]);
+    RengaCheck(pass->few[i] == 0, pass->graph->hdr.comm, RENGA_ERR_OPTION,
+               "-partition_split: node \"%s\" (%s) cannot be computed in lanes (%s): its chain has "
+               "%lld heads, columns or experts, fewer than %d lanes: give fewer -graph_lanes",
+               node->name, node->op->name, hows[wish], (long long)pass->few[i], pass->lanes);
     RengaCheck(false, pass->graph->hdr.comm, RENGA_ERR_OPTION,
                "-partition_split: node \"%s\" (%s) cannot be computed in lanes so (%s): no chain "
                "that leads from columns or heads to rows has it so",

@@ -101,7 +101,9 @@ RengaErrorCode RengaGraphMakeCall(RengaGraph graph, const RengaGraphNode *node, 
 {
   *call = (RengaOpCall){
       .op = node->op, .attributes = &node->attributes, .n_in = node->n_in, .n_out = node->n_out};
-  RengaCall(AllocateCall(call));
+  const RengaErrorCode code = AllocateCall(call);
+  if (code) RengaGraphFreeCall(call);
+  RengaCall(code);
   SetCallAt(graph, node->in, NULL, batch, call);
   for (int i = 0; i < node->n_out; i++)
     call->out[i] = RengaGraphStoredAt(graph->value[node->out[i]], batch);

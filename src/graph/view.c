@@ -76,6 +76,11 @@ static RengaErrorCode ViewLanes(RengaGraph graph, RengaViewer viewer)
                               "them summed\n",
                               RengaGraphLanesAreTokens_Private(graph) ? " of tokens" : "          ",
                               lanes, nodes, graph->lane_sums));
+  if (graph->fewest.chains > 0)
+    RengaCall(RengaViewerPrintf(viewer,
+                                "  lanes that auto chose  no more, as \"%s\" has %lld units: "
+                                "-graph_lanes takes another number\n",
+                                graph->fewest.name, (long long)graph->fewest.units));
   if (graph->few.chains > 0)
     RengaCall(RengaViewerPrintf(viewer,
                                 "  fewer units than lanes %d of the sums stay whole: \"%s\" has "

@@ -121,6 +121,8 @@ refuses 2 'node "blocks.0.qkv" (Linear) cannot be computed in lanes so (rows)' t
   -partition_split 'blocks.?.qkv:rows'
 refuses 1 'node "blocks.0.qkv" is to be computed in lanes (columns), but the network has one: give -graph_lanes 2 or more' \
   train -graph "$heads" $small -partition_split 'blocks.?.qkv:columns'
+refuses 1 'its chain has 5 heads, columns or experts, fewer than 8 lanes: give fewer -graph_lanes' train -graph "$heads" $small \
+  -graph_lanes 8 -partition_split 'blocks.?.proj:rows'
 refuses 1 '"blocks.7.*" fits no node of the network' train -graph "$heads" $small -graph_lanes 3 -partition_split 'blocks.7.*:whole'
 refuses 1 '"blocks.0.qkv:heads" is no PATTERN:HOW' train -graph "$heads" $small -graph_lanes 3 -partition_split blocks.0.qkv:heads
 

@@ -161,6 +161,7 @@ accepts 1 $chosen -graph_view ascii
 says "lanes                  2, of 30 nodes of the network"
 accepts 1 $chosen -partition_ranks 8 -graph_view ascii
 says "lanes                  4, of 30 nodes of the network"
+says "lanes that auto chose  no more, as \"blocks.0.proj\" has 5 units"
 accepts 1 plan $planned -partition_type even -partition_ranks 6 -plan_sweep partition_tensor:1,2,3
 [ "$(grep -c '^ *[123]  ' out)" -eq 3 ] || fail "not three rows"
 refuses 1 "-partition_tensor auto is not supported by -partition_type even" $chosen -graph_lanes 3 -partition_type even

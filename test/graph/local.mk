@@ -8,5 +8,5 @@ check_PROGRAMS += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ti
 %C%_ties_SOURCES = %D%/ties.c %D%/execute.c
 TESTS += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ties %D%/lanes
 noinst_HEADERS += %D%/execute.h %D%/expression.h %D%/gradientcases.h %D%/lanenetworks.h
-check_PROGRAMS += %D%/precision
-TESTS += %D%/precision
+check_PROGRAMS += %D%/precision %D%/lanechains
+TESTS += %D%/precision %D%/lanechains
