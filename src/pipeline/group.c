@@ -116,6 +116,10 @@ RengaErrorCode RengaPipelineMakeTensorGroup_Private(RengaPipeline pipeline)
       first ? first->tensor.rank : 0, &rank->tensor);
   if (!code) code = LendTensorGroup(rank);
   RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
-  for (int c = 0; c < rank->n_chunks; c++) RengaCall(CheckExchanges(&rank->chunk[c]));
+  for (int c = 0; c < rank->n_chunks; c++) { /* the others of the group do so too */
+    const RengaErrorCode own = CheckExchanges(&rank->chunk[c]);
+    if (!code) code = own;
+  }
+  RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
   return RENGA_SUCCESS;
 }
