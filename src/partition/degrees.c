@@ -2,7 +2,8 @@
    what it finds with groups of 2 and more tensor ranks. A type that does not look for these is
    beside even plans of them, in the micro-batches and leaves of its own plan. The fastest that fits
    is taken. Numbers of tensor ranks are those that divide the ranks, up to the lanes, in groups
-   that do not leave a node, unless the links between nodes are nearly as good. */
+   that do not leave a node, unless the links between nodes are nearly as good. A limit on the time
+   is one of all of them. */
 #include "partitionimpl.h"
 #include "renga/private/graph.h"
 #include "renga/private/quiet.h"
@@ -34,6 +35,8 @@ typedef struct {
   double memory; /* bytes of a device; 0: no bound */
   bool searches; /* the type looks for plans with tensor ranks */
   int64_t node;  /* ranks whose links a group may use */
+  double limit;  /* seconds that type exact has for all of them; 0: any time */
+  double begun;  /* on the clock of MPI_Wtime */
 } DegreeTask;
 
 /* stages x replicas x tensor ranks, as type even cuts. */
@@ -152,6 +155,15 @@ static RengaErrorCode TryDegreeLayout(const DegreeTask *task, int stages, int re
   return RENGA_SUCCESS;
 }
 
+/* Type exact has what those before have left of its time, if hardly any. */
+static RengaErrorCode LeaveTime(const DegreeTask *task)
+{
+  const double left = task->limit - (MPI_Wtime() - task->begun), least = 1e-3;
+  if (task->limit <= 0) return RENGA_SUCCESS;
+  RengaCall(RengaPartitionExactSetTimeLimit(task->partition, left > least ? left : least));
+  return RENGA_SUCCESS;
+}
+
 /* The type's own plan. */
 static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan plan)
 {
@@ -160,8 +172,12 @@ static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan 
   const int wish = partition->tensor;
   RengaQuietBegin_Private(&quiet);
   if (task->searches) partition->tensor = tensor;
-  const RengaErrorCode code =
-      partition->ops->plan(partition, task->ranks, task->batch, task->microbatch, plan);
+  partition->compares = task->searches;
+  RengaErrorCode code = LeaveTime(task);
+  if (!code)
+    code = partition->ops->plan(partition, task->ranks, task->batch, task->microbatch, plan);
+  if (task->limit > 0) RengaPartitionExactSetTimeLimit(partition, task->limit);
+  partition->compares = false;
   partition->tensor = wish;
   RengaQuietEnd_Private(&quiet);
   return code;
@@ -276,6 +292,13 @@ static RengaErrorCode TryDegrees(const DegreeTask *task, DegreeChoice *choice)
       snprintf(choice->text + used, sizeof choice->text - used,
                "; %d and more: not looked at, as a group would not be in one node", tensor);
       break;
+    }
+    if (task->ranks > task->node && task->node % tensor) {
+      const size_t used = strlen(choice->text);
+      snprintf(choice->text + used, sizeof choice->text - used,
+               "; %d: not looked at, as groups would lie across nodes of %lld devices", tensor,
+               (long long)task->node);
+      continue;
     }
     const RengaErrorCode code =
         task->searches ? SearchDegree(task, tensor, &degree) : TryEvenDegree(task, tensor, &degree);
@@ -418,13 +441,16 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
                      .batch = batch,
                      .microbatch = microbatch,
                      .leaf = partition->leaf ? partition->leaf : 1,
-                     .searches = RengaPartitionSearchesTensor_Private(partition)};
+                     .searches = RengaPartitionSearchesTensor_Private(partition),
+                     .begun = MPI_Wtime()};
   DegreeChoice choice = {.least = HUGE_VAL};
   int nodes;
   RengaCall(RengaGraphGetLanes(partition->graph, &task.lanes, &nodes));
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task.memory));
   RengaCall(FindNodeOfGroup(&task));
   RengaCall(AreSizesGiven(partition, &task.sizes));
+  if (!strcmp(partition->hdr.type_name, RENGA_PARTITION_EXACT))
+    RengaCall(RengaPartitionExactGetTimeLimit(partition, &task.limit));
   const RengaErrorCode code = ChooseDegree(&task, &choice);
   if (code && choice.best.plan) RengaPlanDestroy(&choice.best.plan);
   RengaCall(code);

@@ -43,6 +43,7 @@ struct _p_RengaPartition {
   int stages, replicas, tensor, ranks; /* tensor 0: 1; RENGA_PARTITION_TENSOR_AUTO: chosen */
   char *tensor_text;                   /* as the option has it; NULL: it was not given */
   int sequence;                        /* -partition_sequence, which sets tensor */
+  bool compares;                       /* it looks for plans of several numbers of tensor ranks */
   int64_t memory, batch, microbatch, leaf;
   char *leaves; /* to choose from; NULL: leaf */
   int n_readings;

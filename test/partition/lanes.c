@@ -187,6 +187,39 @@ static RengaErrorCode CheckChoice(void)
   return RENGA_SUCCESS;
 }
 
+/* Nodes of three devices: groups of two would lie on two of them, and are not compared. They can be
+   asked for. */
+static RengaErrorCode CheckAcross(void)
+{
+  const RengaMachineLevel levels[] = {
+      {.name = "node", .devices = 3, .latency = latency, .bandwidth = bandwidth},
+      {.name = "cluster", .devices = 12, .latency = far_latency, .bandwidth = far_bandwidth}};
+  for (int given = 0; given < 2; given++) {
+    Setting own;
+    RengaPlan plan = NULL;
+    const char *topic = "", *sentence;
+    bool said = false;
+    RengaCall(Begin(&own, 2, 2, 1));
+    if (!given) RengaCall(RengaPartitionSetTensor(own.partition, RENGA_PARTITION_TENSOR_AUTO));
+    RengaCall(RengaMachineSetLevels(own.machine, 2, levels));
+    RengaCall(RengaPartitionSetType(own.partition, RENGA_PARTITION_AUTO));
+    RengaCall(RengaPartitionSetStages(own.partition, 0));
+    RengaCall(RengaPartitionSetRanks(own.partition, 6));
+    RengaCall(RengaPartitionSolve(own.partition, &plan));
+    Expect(RengaPlanGetStage(plan, 0)->shape.tensor == 1 + given);
+    for (int r = 0; topic; r++) {
+      RengaCall(RengaPlanGetReason(plan, r, &topic, &sentence));
+      if (topic && !strcmp(topic, "left out"))
+        Expect(given || !strstr(sentence, "-partition_tensor"));
+      said = said || (topic && strstr(sentence, "2: not looked at, as groups would lie across"));
+    }
+    Expect(said == !given);
+    RengaCall(RengaPlanDestroy(&plan));
+    RengaCall(EndSetting(&own));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* What is kept of one lane is kept of the other. */
 static RengaErrorCode ExpectTwinsKept(RengaPlan plan)
 {
@@ -248,6 +281,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckTwoStages());
   RengaCall(CheckChoice());
   RengaCall(CheckAgain());
+  RengaCall(CheckAcross());
   return RENGA_SUCCESS;
 }
 

@@ -62,15 +62,19 @@ static RengaErrorCode ReadSizeList(RengaPartition partition, const char *option,
 typedef struct {
   int64_t batch, microbatch; /* usual, if nobody says another */
   bool large, measured;
-  int ranks;
+  int ranks;    /* or groups of tensor ranks */
+  double saved; /* bytes that a sample leaves for backward, about */
+  double memory;
 } Choice;
 
-/* Costs of each size would be measured: of a few alone. One of them has a micro-batch for each
-   device, if every one has a replica: fewer are no faster with one stage. */
+/* Costs of each size would be measured: of a few alone. One of them has a micro-batch for each of
+   several devices, if every one has a replica: fewer are no faster with one stage. It may be large,
+   and is measured on one device as all are: not where its saved tensors have no room there. */
 static void ListMeasured(const Choice *choice, SizeList *first)
 {
   const int64_t each = (choice->batch + choice->ranks - 1) / choice->ranks;
-  if (each > choice->microbatch) AddSize(first, each);
+  const bool fits = choice->memory <= 0 || choice->saved * (double)each <= choice->memory;
+  if (choice->ranks > 1 && each > choice->microbatch && fits) AddSize(first, each);
   for (int parts = 1; parts <= 4; parts *= 2)
     AddSize(first, (choice->microbatch + parts - 1) / parts);
 }
@@ -185,12 +189,16 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
                                SearchTask *task)
 {
   SizeList size = {0}, other_size = {0}, leaf = {0}, other_leaf = {0};
+  RengaGraphTotals totals;
+  RengaCall(RengaGraphGetTotals(partition->graph, &totals));
   const Choice choice = {.batch = batch,
                          .microbatch = microbatch,
                          .large = (int64_t)ranks * RengaGraphGetNodeCount(partition->graph) >
                                   PROBLEM_LARGE,
                          .measured = IsMeasured(collected->from.profile),
-                         .ranks = ranks};
+                         .ranks = ranks,
+                         .saved = totals.activation_bytes,
+                         .memory = task->memory};
   RengaCall(ListMicrobatchSizes(partition, sizes, &choice, &size, &other_size));
   RengaCall(CheckMicrobatchSizes(partition, batch, &size));
   int64_t smallest = batch;
@@ -338,6 +346,7 @@ static void TakeWish(RengaPartition partition, const RengaSearchWish *wish, Sear
 {
   task->given = wish->given;
   task->searched = wish->searched;
+  task->compares = partition->compares;
   task->spares = wish->spares;
   task->wanted.stages = wish->given ? 0 : partition->stages;
   task->wanted.replicas = wish->given ? 0 : partition->replicas;

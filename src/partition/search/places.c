@@ -13,8 +13,9 @@ typedef struct {
   const int *replicas;
   int *first; /* [count + 1] rank of the layout */
   int n_groups, group, devices;
-  int unit; /* ranks of the machine that lie side by side as one device */
-  int *at;  /* [ranks] the first of them */
+  int unit;    /* ranks of the machine that lie side by side as one device, */
+  bool across; /* some of them on two groups */
+  int *at;     /* [ranks] the first of them */
   int n_levels;
   const RengaMachineLevel *levels;
   int *used;    /* [n_groups] devices that have a replica */
@@ -188,7 +189,7 @@ static RengaErrorCode FindRankPlaces(Placing *placing, bool simply)
   RengaCall(PlaceSimply(placing));
   if (placing->n_groups == 1) return RENGA_SUCCESS;
   places->all = false;
-  if (simply) return RENGA_SUCCESS;
+  if (simply || placing->across) return RENGA_SUCCESS;
   RengaCall(PlaceFrom(placing, 0));
   places->all = placing->visits < VISITS_MOST;
   if (!places->all) RengaCall(PlaceSimply(placing));
@@ -225,6 +226,8 @@ RengaErrorCode RengaSearchPlaces_Private(const SearchTask *task, bool simply, in
     RengaCall(RengaMachineGetLevels(task->machine, &placing.n_levels, &placing.levels));
   if (placing.n_levels > 1 && placing.levels[0].devices < (int64_t)task->ranks * placing.unit)
     placing.group = (int)placing.levels[0].devices / placing.unit;
+  if (placing.n_levels > 1 && placing.levels[0].devices < (int64_t)task->ranks * placing.unit)
+    placing.across = placing.levels[0].devices % placing.unit != 0;
   if (placing.group < 1) placing.group = 1;
   placing.n_groups = (task->ranks + placing.group - 1) / placing.group;
   RengaCall(RengaMalloc(count + 1, &placing.first));

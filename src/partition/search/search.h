@@ -83,6 +83,7 @@ struct SearchTask {
   RengaPlan given;      /* evaluated as it is, instead of any search; NULL: none */
   SearchLanes lanes;    /* of its tensor ranks */
   bool searched;        /* it was found by a search, which says what it is the best of */
+  bool compares;        /* plans of other numbers of tensor ranks are looked for as well */
   bool spares;          /* but its stages may recompute what there is no room for */
   RengaForecastRun run; /* for forecasts; its short batches count for the models too */
   void **session;       /* of the runtime's forecasts; NULL: none is asked for */

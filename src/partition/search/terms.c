@@ -199,6 +199,13 @@ static void AddTermsOf(const LaneTerms *terms, int row, int place)
   if (row == 0 && cost->backward > 0) *share = (*share * before + weight) / cost->backward;
 }
 
+/* Groups that follow each other do not all lie within what the level joins. */
+static bool LeavesLevel(const SearchTask *task, const RengaMachineLevel *level)
+{
+  if (level->devices < task->tensor) return true;
+  return level->devices < (int64_t)task->ranks * task->tensor && level->devices % task->tensor;
+}
+
 static RengaErrorCode AddTerms(LaneTerms *terms)
 {
   const SearchTask *task = terms->task;
@@ -206,7 +213,7 @@ static RengaErrorCode AddTerms(LaneTerms *terms)
   int count = 0;
   if (!task->machine || task->bare) return RENGA_SUCCESS;
   RengaCall(RengaMachineGetLevels(task->machine, &count, &levels));
-  while (terms->level < count - 1 && levels[terms->level].devices < task->tensor) terms->level++;
+  while (terms->level < count - 1 && LeavesLevel(task, &levels[terms->level])) terms->level++;
   for (int row = 0; row < task->n_sizes; row++) {
     if (!IsFirstOfSize(task, row)) continue;
     for (int v = 0; v < RengaGraphGetValueCount(task->graph); v++) terms->counted[v] = false;
