@@ -231,10 +231,11 @@ static RengaErrorCode ShowSchedule(RengaComm comm, RengaPlan plan)
   RengaCall(RengaScheduleSetPlan(schedule, plan, batch / 4, 0, NULL, false));
   RengaCall(RengaScheduleSetUp(schedule));
   RengaCall(RengaScheduleViewFromOptions(schedule)); /* -schedule_view */
-  RengaCall(RengaScheduleSave(schedule, file));
+  const bool first = RengaCommGetRank(comm) == 0;
+  if (first) RengaCall(RengaScheduleSave(schedule, file)); /* one rank writes a file */
 
   RengaCall(RengaScheduleShareLists(comm, "file:ex7-schedule.txt")); /* rank 0 reads it for all */
-  if (RengaCommGetRank(comm) == 0) remove(file);
+  if (first) remove(file);
   RengaCall(RengaScheduleCreate(comm, &again));
   RengaCall(RengaScheduleSetType(again, "file:ex7-schedule.txt"));
   RengaCall(RengaScheduleSetPlan(again, plan, batch / 4, 0, NULL, false));

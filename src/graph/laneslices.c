@@ -56,6 +56,7 @@ static RengaErrorCode FindSlices(RengaGraph graph, int at, const LaneSlice *want
     if (!IsLikeSlice(graph, at, i)) continue;
     RengaCall(ReadSlice(graph, i, &cut));
     if (cut.size != wanted->size || cut.axis != wanted->axis || cut.first % cut.size) continue;
+    if (cut.first / cut.size >= count) continue;
     *found += part[cut.first / cut.size] < 0;
     part[cut.first / cut.size] = i;
   }
@@ -96,7 +97,7 @@ static RengaErrorCode MergeSlicesOf(RengaGraph graph, int at)
 {
   const RengaGraphNode *node = RengaGraphEntryNode(graph, at);
   LaneSlice cut;
-  int part[2 * NEAR_SLICES + 1], found;
+  int part[2 * NEAR_SLICES + 1] = {0}, found;
   RengaCall(ReadSlice(graph, at, &cut));
   if (cut.size == 0 || cut.first != 0) return RENGA_SUCCESS;
   const int64_t extent = RengaGraphSpec(graph, node->in[0])->dim[cut.axis];

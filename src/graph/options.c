@@ -69,7 +69,7 @@ static int64_t ReadCount(const char *text)
 /* As many lanes as tensor ranks; where these are chosen, as many as there may be of them. */
 static RengaErrorCode CountTensorRanks(RengaGraph graph, int64_t *lanes, bool *at_most)
 {
-  RankOptions given = {NULL};
+  RankOptions given = {.machine = NULL};
   RengaErrorCode code =
       RengaOptionsSetFromDatabase(graph->hdr.prefix, N_RANK_ROWS, rank_rows, &given);
   int size = LANES_CHOSEN;
