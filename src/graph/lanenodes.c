@@ -256,23 +256,6 @@ static RengaErrorCode AddLaneTerms(RengaGraph graph, const RengaGraphNode *node,
   return RENGA_SUCCESS;
 }
 
-/* What lanes have made, as the value that the node has made. */
-static RengaErrorCode JoinParts(RengaLanes *pass, const RengaGraphNode *node, int o,
-                                const RengaValue part[])
-{
-  RengaGraph graph = pass->graph;
-  RengaAttributes attributes = {0};
-  RengaValue whole = node->out[o];
-  RengaErrorCode code = RengaAttributesSetInt(&attributes, "axis", pass->state[whole].dim);
-  if (!code)
-    code = RengaGraphInsertNode(graph, "Concat", node->name, &attributes, pass->lanes, part, 1,
-                                NULL, &whole);
-  RengaAttributesFree(&attributes);
-  RengaCall(code);
-  RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = node->wide;
-  return RENGA_SUCCESS;
-}
-
 /* Output o of all lanes is added up, or had in parts. out: [lanes][n_out] */
 static RengaErrorCode GiveOutput(LaneMaker *maker, int at, int o, const RengaValue out[])
 {
@@ -289,7 +272,7 @@ static RengaErrorCode GiveOutput(LaneMaker *maker, int at, int o, const RengaVal
   if (!pass->tokens)
     RengaCall(RengaGraphJoinOutput(pass, at, part));
   else if (pass->joined[node->out[o]])
-    RengaCall(JoinParts(pass, node, o, part));
+    RengaCall(RengaGraphJoinParts(pass, node, o, part));
   return RENGA_SUCCESS;
 }
 

@@ -35,6 +35,9 @@ typedef struct {
 RengaErrorCode RengaGraphMergeSlices(RengaGraph graph);
 RengaErrorCode RengaGraphFindVocabulary(RengaLanes *pass);
 RengaErrorCode RengaGraphJoinOutput(RengaLanes *pass, int at, const RengaValue part[]);
+/* Output o of the node, of what lanes have made of it. */
+RengaErrorCode RengaGraphJoinParts(RengaLanes *pass, const RengaGraphNode *node, int o,
+                                   const RengaValue part[]);
 RengaErrorCode RengaGraphReplaceLoss(RengaLanes *pass, int at, const RengaValue part[]);
 RengaErrorCode RengaGraphMakeLanes(RengaLanes *pass);
 RengaErrorCode RengaGraphReadLaneWishes(RengaGraph graph);

@@ -138,27 +138,6 @@ RengaErrorCode RengaGraphFindVocabulary(RengaLanes *pass)
   return RENGA_SUCCESS;
 }
 
-/* What lanes have of the scores, or of another output of the network, is put together for whoever
-   wants it: outputs, losses of samples, an accuracy. Else this node never runs. */
-RengaErrorCode RengaGraphJoinOutput(RengaLanes *pass, int at, const RengaValue part[])
-{
-  RengaGraph graph = pass->graph;
-  const RengaGraphNode *node = RengaGraphEntryNode(graph, at);
-  RengaAttributes attributes = {0};
-  RengaValue out = node->out[0];
-  bool wanted = pass->node[at].joined;
-  for (int o = 0; o < graph->n_outputs; o++) wanted = wanted || graph->output[o] == out;
-  if (!wanted) return RENGA_SUCCESS;
-  RengaErrorCode code = RengaAttributesSetInt(&attributes, "axis", pass->state[out].dim);
-  if (!code)
-    code = RengaGraphInsertNode(graph, "Concat", node->name, &attributes, pass->lanes, part, 1,
-                                NULL, &out);
-  RengaAttributesFree(&attributes);
-  RengaCall(code);
-  RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = node->wide;
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode InsertLossLane(RengaLanes *pass, const RengaGraphNode *node, int lane,
                                      RengaValue scores, RengaValue out[2])
 {
