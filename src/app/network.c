@@ -217,12 +217,13 @@ RengaErrorCode AppHasTensorRanks(bool *several)
 /* Nobody says how to share out the network among several ranks. */
 static RengaErrorCode IsOpen(RengaComm comm, bool *open)
 {
-  bool several, tensor;
+  int64_t sequence;
+  bool several;
   static const char *const names[] = {"partition_type", "partition_stages", "partition_replicas",
                                       "partition_cuts", "plan_load"};
   RengaCall(AppHasChunks(comm, &several));
-  RengaCall(AppHasTensorRanks(&tensor));
-  *open = RengaCommGetSize(comm) > 1 && !several && !tensor;
+  RengaCall(RengaOptionsGetInt64("partition_sequence", &sequence, NULL));
+  *open = RengaCommGetSize(comm) > 1 && !several && sequence <= 1;
   for (size_t i = 0; i < sizeof names / sizeof names[0] && *open; i++) {
     const char *text;
     bool given = false;

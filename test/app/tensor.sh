@@ -156,6 +156,12 @@ accepts 1 plan $planned -partition_ranks 6 -plan_sweep partition_tensor:1,2,3
 [ "$(grep -c '^ *[123]  .* us ' out)" -eq 3 ] || fail "not three plans that were searched"
 refuses 1 "with 2 tensor ranks for each replica in micro-batches of 2 samples: " plan $planned -partition_ranks 2 -partition_tensor 2 -partition_memory 100KiB
 refuses 1 "of which there is 1: give -graph_lanes, or leave it out" $chosen -graph_lanes 1
+# So they are without a type, no rank is idle, and where costs are measured one size is a micro-batch of each group.
+accepts 2 train -graph "$heads" $small -microbatch_size 8 -graph_lanes 3 -partition_tensor 2 -machine_file laptop -plan_explain
+says "proof: no plan with 2 tensor ranks"
+lacks "stay idle"
+accepts 2 train -graph "$heads" -data synthetic -batch_size 24 -steps 1 -progress none -partition_tensor 2 -profile_type measured -plan_explain
+says "in micro-batches of 24, 3"
 # Without a number of lanes there are as many as tensor ranks; of those to choose, as many as every chain has heads for.
 accepts 1 $chosen -graph_view ascii
 says "lanes                  2, of 30 nodes of the network"
@@ -173,7 +179,7 @@ refuses 2 "-partition_tensor auto together with -data_parallel local:2 is not su
 accepts 1 train -graph "$heads" $small -graph_lanes 3 -steps 6
 says "$digest"
 for bound in 250KiB 240KiB; do
-  accepts 2 train -graph "$heads" $small -graph_lanes 3 -steps 6 -partition_tensor 2 -partition_memory $bound
+  accepts 2 train -graph "$heads" $small -graph_lanes 3 -steps 6 -partition_tensor 2 -partition_type even -partition_memory $bound
   says "$digest"
   fits
   says "1 of 1 stages runs forward again before backward"

@@ -63,18 +63,20 @@ typedef struct {
   int64_t batch, microbatch; /* usual, if nobody says another */
   bool large, measured;
   int ranks;    /* or groups of tensor ranks */
+  bool several; /* devices */
   double saved; /* bytes that a sample leaves for backward, about */
   double memory;
 } Choice;
 
 /* Costs of each size would be measured: of a few alone. One of them has a micro-batch for each of
-   several devices, if every one has a replica: fewer are no faster with one stage. It may be large,
-   and is measured on one device as all are: not where its saved tensors have no room there. */
+   several devices, or groups of them, if every one has a replica: fewer are no faster with one
+   stage. It may be large, and is measured on one device as all are: not where its saved tensors
+   have no room there. */
 static void ListMeasured(const Choice *choice, SizeList *first)
 {
   const int64_t each = (choice->batch + choice->ranks - 1) / choice->ranks;
   const bool fits = choice->memory <= 0 || choice->saved * (double)each <= choice->memory;
-  if (choice->ranks > 1 && each > choice->microbatch && fits) AddSize(first, each);
+  if (choice->several && each > choice->microbatch && fits) AddSize(first, each);
   for (int parts = 1; parts <= 4; parts *= 2)
     AddSize(first, (choice->microbatch + parts - 1) / parts);
 }
@@ -197,6 +199,7 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
                                   PROBLEM_LARGE,
                          .measured = IsMeasured(collected->from.profile),
                          .ranks = ranks,
+                         .several = ranks * (task->tensor > 1 ? task->tensor : 1) > 1,
                          .saved = totals.activation_bytes,
                          .memory = task->memory};
   RengaCall(ListMicrobatchSizes(partition, sizes, &choice, &size, &other_size));

@@ -370,7 +370,7 @@ RengaErrorCode RengaSolutionExplainIdleGroups_Private(const SearchTask *task,
                                                       const SearchLayout *layout,
                                                       SearchAnswer *answer)
 {
-  const int idle = task->ranks - RengaSearchDevices_Private(layout);
+  const int idle = task->ranks - RengaSearchDevices_Private(layout) / task->tensor;
   if (idle == 0) return RENGA_SUCCESS;
   RengaCall(RengaSolutionSay_Private(answer, "idle",
                                      "%d of %d devices stay idle, %d of %d groups of %d tensor "
