@@ -112,8 +112,12 @@ RengaErrorCode RengaGraphFindUpdates(RengaGraph graph)
   for (int i = 0; i < graph->n_nodes; i++) {
     const RengaGraphNode *node = &graph->entry[i]->node;
     bool training = RengaAttributesInt(&node->attributes, "training", 1) != 0;
-    if (strcmp(node->op->name, "BatchNormalization") != 0 || node->n_out < 3 || !training) continue;
     double keep = RengaAttributesReal(&node->attributes, "momentum", 0.9);
+    if (strcmp(node->op->name, "BatchNormalizationJoin") == 0) {
+      RengaCall(AddStateUpdate(graph, node->in[0], node->out[0], keep));
+      RengaCall(AddStateUpdate(graph, node->in[1], node->out[1], keep));
+    }
+    if (strcmp(node->op->name, "BatchNormalization") != 0 || node->n_out < 3 || !training) continue;
     RengaCall(AddStateUpdate(graph, node->in[3], node->out[1], keep));
     RengaCall(AddStateUpdate(graph, node->in[4], node->out[2], keep));
   }

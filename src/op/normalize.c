@@ -130,6 +130,66 @@ static RengaErrorCode BatchNormalizationGrad(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
+/* x, some rows of an image -> their mean, their variance */
+static RengaErrorCode ShapeBatchLane(RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[0];
+  RengaCall(CheckChannels(call, x, 1, 1));
+  for (int o = 0; o < 2; o++) {
+    call->out[o].ndim = 1;
+    call->out[o].dim[0] = x->dim[1];
+  }
+  return RENGA_SUCCESS;
+}
+
+/* dmean, dvariance, x, mean -> dx */
+static RengaErrorCode BatchLaneGrad(RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[2];
+  RengaOpCheck(x->ndim >= 2, call, "needs a batch and a channel dimension");
+  for (int i = 0; i < 4; i++)
+    RengaOpCheck(i == 2 || (call->in[i].ndim == 1 && call->in[i].dim[0] == x->dim[1]), call,
+                 "input %d must have one element for each of %lld channels", i,
+                 (long long)x->dim[1]);
+  RengaOpCopyShape(&call->out[0], x);
+  return RENGA_SUCCESS;
+}
+
+/* Each input has one element for each channel; rows: how many lane l has of all. */
+static RengaErrorCode CheckBatchJoin(const RengaOpCall *call, int lanes)
+{
+  int n_rows;
+  const int64_t *rows = RengaOpCallInts(call, "rows", &n_rows);
+  for (int i = 0; i < call->n_in; i++)
+    RengaOpCheck(call->in[i].ndim == 1 && call->in[i].dim[0] == call->in[0].dim[0], call,
+                 "input %d must have one element for each of %lld channels", i,
+                 (long long)call->in[0].dim[0]);
+  RengaOpCheck(n_rows == lanes, call, "rows of %d lanes, not of %d", n_rows, lanes);
+  for (int l = 0; l < lanes; l++)
+    RengaOpCheckValue(rows[l] > 0, call, "lane %d has %lld rows", l, (long long)rows[l]);
+  return RENGA_SUCCESS;
+}
+
+/* running mean, running variance, means of lanes, variances of lanes -> mean, variance */
+static RengaErrorCode ShapeBatchJoin(RengaOpCall *call)
+{
+  RengaOpCheck(call->n_in % 2 == 0, call, "%d inputs: each lane has a mean and a variance",
+               call->n_in);
+  RengaCall(CheckBatchJoin(call, (call->n_in - 2) / 2));
+  for (int o = 0; o < 2; o++) RengaOpCopyShape(&call->out[o], &call->in[0]);
+  return RENGA_SUCCESS;
+}
+
+/* dmean, dvariance, mean, means of lanes -> dmeans of lanes, dvariances of lanes */
+static RengaErrorCode BatchJoinGrad(RengaOpCall *call)
+{
+  RengaCall(CheckBatchJoin(call, call->n_in - 3));
+  RengaOpCheck(call->n_out == 2 * (call->n_in - 3), call, "%d outputs for %d lanes", call->n_out,
+               call->n_in - 3);
+  for (int o = 0; o < call->n_out; o++) RengaOpCopyShape(&call->out[o], &call->in[0]);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ShapeSoftmax(RengaOpCall *call)
 {
   int axis;
@@ -197,6 +257,17 @@ static double TwelveFlops(const RengaOpCall *call)
   return 12.0 * (double)RengaTensorSpecCount(&call->out[0]);
 }
 
+/* Twice over x, of which the statistics are. */
+static double StatisticsFlops(const RengaOpCall *call)
+{
+  return 4.0 * (double)RengaTensorSpecCount(&call->in[0]);
+}
+
+static double BatchJoinFlops(const RengaOpCall *call)
+{
+  return 5.0 * (double)RengaTensorSpecCount(&call->in[0]) * (double)call->n_in;
+}
+
 #define OWN RENGA_OP_INTERNAL
 #define RANDOM "key:int=0 batch_dim:int=0 batch_factor:int=1"
 #define LOCAL "alpha:real=0.0001 beta:real=0.75 bias:real=1 size:int=1"
@@ -222,6 +293,12 @@ const RengaOperator RengaOperatorsNormalize[] = {
      "epsilon:real=1e-5 momentum:real=0.9 training:int=1", "F>F"},
     {"BatchNormalizationGrad", 5, 5, 1, 3, OWN, BatchNormalizationGrad, TwelveFlops,
      "epsilon:real=1e-5 training:int=1", "F>F"},
+    {"BatchNormalizationLane", 1, 1, 2, 2, OWN, ShapeBatchLane, StatisticsFlops, NULL, "F>F"},
+    {"BatchNormalizationLaneGrad", 4, 4, 1, 1, OWN, BatchLaneGrad, FiveFlops, NULL, "F>F"},
+    {"BatchNormalizationJoin", 4, -1, 2, 2, OWN, ShapeBatchJoin, BatchJoinFlops,
+     "rows:ints momentum:real=0.9", "F>F"},
+    {"BatchNormalizationJoinGrad", 4, -1, 2, -1, OWN, BatchJoinGrad, BatchJoinFlops, "rows:ints",
+     "F>F"},
     {"Softmax", 1, 1, 1, 1, 0, ShapeSoftmax, TwelveFlops, "axis:int=-1", "F>F"},
     {"LogSoftmax", 1, 1, 1, 1, 0, ShapeSoftmax, TwelveFlops, "axis:int=-1", "F>F"},
     {"SoftmaxGrad", 2, 2, 1, 1, OWN, ShapeSoftmax, FiveFlops, "axis:int=-1", "F>F"},

@@ -28,9 +28,9 @@ static RengaErrorCode ParseAttribute(const char *name, char *value, RengaAttribu
     RengaCall(RengaAttributesSetString(attributes, name, value));
     return RENGA_SUCCESS;
   }
-  static const char *const lists[] = {"perm",    "axes",      "starts",      "ends",
-                                      "steps",   "split",     "repeats",     "pads",
-                                      "strides", "dilations", "kernel_shape"};
+  static const char *const lists[] = {
+      "perm", "axes",    "starts",    "ends",         "steps",          "split", "repeats",
+      "pads", "strides", "dilations", "kernel_shape", "output_padding", "rows"};
   static const char *const reals[] = {"alpha", "min", "max", "value", "epsilon", "ratio", "scale"};
   int64_t ints[MOST];
   int count = 0;

@@ -140,6 +140,8 @@ static const Case cases[] = {
     {"InstanceNormalization", "", "f2,3,5 f3 f3", NULL, 1},
     {"BatchNormalization", "", "f3,2,4 f2 f2 c2 c2@0.5:2", NULL, 1},
     {"BatchNormalization", "training:int=0", "f3,2,4 f2 f2 c2 c2@0.5:2", NULL, 1},
+    {"BatchNormalizationLane", "", "f3,2,4", NULL, 2},
+    {"BatchNormalizationJoin", "rows:ints=2,3", "c2 c2@0.5:2 f2 f2 f2@0.5:2 f2@0.5:2", NULL, 2},
     {"Softmax", "axis:int=1", "f2,4,3@-2:2", NULL, 1},
     {"LogSoftmax", "axis:int=-1", "f2,5@-2:2", NULL, 1},
     {"LRN", "size:int=3 alpha:real=0.5", "f2,5,3", NULL, 1},

@@ -216,6 +216,67 @@ static RengaErrorCode CreateBatchNorm_Cpu(RengaKernel kernel, const RengaTensorS
   return RENGA_SUCCESS;
 }
 
+/* in: x, rows of an image; out: their mean, their variance */
+static RengaErrorCode BatchLaneRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                       const RengaKernelContext *context, const void *const in[],
+                                       void *const out[], void *workspace)
+{
+  (void)stream;
+  (void)context;
+  (void)workspace;
+  const BatchNorm_Cpu *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
+  for (int64_t c = 0; c < s->channels; c++) {
+    const ImagesOf x = ImagesAt(&call->in[0], in[0]);
+    double mean, variance;
+    Statistics_Cpu(s, &x, c, &mean, &variance);
+    PutChannel(call, out, 0, c, mean);
+    PutChannel(call, out, 1, c, variance);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* dx = m + (x - mean) k */
+static void BackwardLane(const BatchNorm_Cpu *s, const ImagesOf *x, int64_t channel, float mean,
+                         float m, float k, const ImagesOf *dx)
+{
+  float buffer[2][RENGA_CPU_RUN];
+  int64_t count;
+  for (int64_t r = 0; r < RunsOfChannel(s); r++) {
+    const int64_t at = FindRun(s, channel, r, &count);
+    const float *v = RengaCpuRead(x->type, x->data, at, count, buffer[0]);
+    float *to = RengaCpuPlace(dx->type, dx->data, at, buffer[1]);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) to[i] = m + (v[i] - mean) * k;
+    RengaCpuWrite(dx->type, dx->data, at, count, to);
+  }
+}
+
+/* in: dmean, dvariance, x, mean; out: dx */
+static RengaErrorCode BatchLaneGradRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                           const RengaKernelContext *context,
+                                           const void *const in[], void *const out[],
+                                           void *workspace)
+{
+  (void)stream;
+  (void)context;
+  (void)workspace;
+  const BatchNorm_Cpu *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+  const double count = (double)(s->images * s->pixels);
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
+  for (int64_t c = 0; c < s->channels; c++) {
+    const ImagesOf x = ImagesAt(&call->in[2], in[2]);
+    const ImagesOf dx = ImagesAt(&call->out[0], out[0]);
+    const double m = OfChannel(call, in, 0, c) / count, k = 2 * OfChannel(call, in, 1, c) / count;
+    BackwardLane(s, &x, c, OfChannel(call, in, 3, c), (float)m, (float)k, &dx);
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode BatchNormalizationCreate_Cpu(RengaKernel kernel)
 {
   RengaCall(CreateBatchNorm_Cpu(kernel, &kernel->call.in[0], BatchNormForwardRun_Cpu));
@@ -228,7 +289,23 @@ static RengaErrorCode BatchNormalizationGradCreate_Cpu(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode BatchNormalizationLaneCreate_Cpu(RengaKernel kernel)
+{
+  RengaCall(CreateBatchNorm_Cpu(kernel, &kernel->call.in[0], BatchLaneRun_Cpu));
+  kernel->alias = 0;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BatchNormalizationLaneGradCreate_Cpu(RengaKernel kernel)
+{
+  RengaCall(CreateBatchNorm_Cpu(kernel, &kernel->call.in[2], BatchLaneGradRun_Cpu));
+  kernel->alias = RENGA_KERNEL_ALIAS(0, 2);
+  return RENGA_SUCCESS;
+}
+
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuBatchNorm)[] = {
+    {"BatchNormalizationLane", BatchNormalizationLaneCreate_Cpu},
+    {"BatchNormalizationLaneGrad", BatchNormalizationLaneGradCreate_Cpu},
     {"BatchNormalization", BatchNormalizationCreate_Cpu},
     {"BatchNormalizationGrad", BatchNormalizationGradCreate_Cpu},
     {NULL, NULL},

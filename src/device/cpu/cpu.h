@@ -26,6 +26,7 @@
   X(RengaCpuReduce)                                                                                \
   X(RengaCpuSoftmax)                                                                               \
   X(RengaCpuLoss)                                                                                  \
+  X(RengaCpuBatchJoin)                                                                             \
   X(RengaCpuJoin)                                                                                  \
   X(RengaCpuLayerNorm)                                                                             \
   X(RengaCpuAttention)                                                                             \

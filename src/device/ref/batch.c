@@ -104,6 +104,99 @@ static RengaErrorCode BatchNormalizationGrad_Ref(const RengaOpCall *call,
   return RENGA_SUCCESS;
 }
 
+/* x -> the mean and the variance of these rows of the image */
+static RengaErrorCode BatchNormalizationLane_Ref(const RengaOpCall *call,
+                                                 const RengaKernelContext *context,
+                                                 const void *const in[], void *const out[])
+{
+  (void)context;
+  RefIn x = RefInput(call, in, 0);
+  RefOut means = RefOutput(call, out, 0), variances = RefOutput(call, out, 1);
+  const Planes planes = PlanesOf(&call->in[0]);
+  for (int64_t c = 0; c < planes.channels; c++) {
+    double mean, variance;
+    ChannelStatistics(&planes, x, c, &mean, &variance);
+    RefSet(means, c, mean);
+    RefSet(variances, c, variance);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* dmean, dvariance, x, mean: dx = (dmean + 2 (x - mean) dvariance) / n */
+static RengaErrorCode BatchNormalizationLaneGrad_Ref(const RengaOpCall *call,
+                                                     const RengaKernelContext *context,
+                                                     const void *const in[], void *const out[])
+{
+  (void)context;
+  RefIn dmean = RefInput(call, in, 0), dvariance = RefInput(call, in, 1);
+  RefIn x = RefInput(call, in, 2), means = RefInput(call, in, 3);
+  RefOut dx = RefOutput(call, out, 0);
+  const Planes planes = PlanesOf(&call->in[2]);
+  const int64_t count = planes.batch * planes.plane;
+  for (int64_t c = 0; c < planes.channels; c++)
+    for (int64_t i = 0; i < count; i++) {
+      const int64_t at = PlaceOf_Ref(&planes, c, i);
+      const double centred = RefGet(x, at) - RefGet(means, c);
+      RefSet(dx, at, (RefGet(dmean, c) + 2 * centred * RefGet(dvariance, c)) / (double)count);
+    }
+  return RENGA_SUCCESS;
+}
+
+static double RowsOfLanes(const int64_t rows[], int lanes)
+{
+  int64_t all = 0;
+  for (int l = 0; l < lanes; l++) all += rows[l];
+  return (double)all;
+}
+
+/* The batch's statistics of those of lanes; the running ones where nothing is trained. */
+static RengaErrorCode BatchNormalizationJoin_Ref(const RengaOpCall *call,
+                                                 const RengaKernelContext *context,
+                                                 const void *const in[], void *const out[])
+{
+  RefOut means = RefOutput(call, out, 0), variances = RefOutput(call, out, 1);
+  int lanes;
+  const int64_t *rows = RengaOpCallInts(call, "rows", &lanes);
+  const double all = RowsOfLanes(rows, lanes);
+  for (int64_t c = 0; c < call->in[0].dim[0]; c++) {
+    double mean = 0, variance = 0;
+    for (int l = 0; l < lanes; l++)
+      mean += (double)rows[l] / all * RefGet(RefInput(call, in, 2 + l), c);
+    for (int l = 0; l < lanes; l++) {
+      const double off = RefGet(RefInput(call, in, 2 + l), c) - mean;
+      variance +=
+          (double)rows[l] / all * (RefGet(RefInput(call, in, 2 + lanes + l), c) + off * off);
+    }
+    RefSet(means, c, context->training ? mean : RefGet(RefInput(call, in, 0), c));
+    RefSet(variances, c, context->training ? variance : RefGet(RefInput(call, in, 1), c));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* dmean, dvariance, mean, means of lanes */
+static RengaErrorCode BatchNormalizationJoinGrad_Ref(const RengaOpCall *call,
+                                                     const RengaKernelContext *context,
+                                                     const void *const in[], void *const out[])
+{
+  (void)context;
+  RefIn dmean = RefInput(call, in, 0), dvariance = RefInput(call, in, 1);
+  RefIn mean = RefInput(call, in, 2);
+  int lanes;
+  const int64_t *rows = RengaOpCallInts(call, "rows", &lanes);
+  const double all = RowsOfLanes(rows, lanes);
+  for (int l = 0; l < lanes; l++) {
+    RefIn own = RefInput(call, in, 3 + l);
+    RefOut of_mean = RefOutput(call, out, l), of_variance = RefOutput(call, out, lanes + l);
+    for (int64_t c = 0; c < call->in[0].dim[0]; c++) {
+      const double share = (double)rows[l] / all, off = RefGet(own, c) - RefGet(mean, c);
+      if (of_mean.data)
+        RefSet(of_mean, c, share * (RefGet(dmean, c) + 2 * off * RefGet(dvariance, c)));
+      if (of_variance.data) RefSet(of_variance, c, share * RefGet(dvariance, c));
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Channels near c: c - (size-1)/2 ... c + size/2, cut at the ends. */
 typedef struct {
   int64_t channels, plane, size;
@@ -233,6 +326,10 @@ RengaRefKernel RefFindBatch(const char *name)
   static const RefRow rows[] = {
       {"BatchNormalization", BatchNormalization_Ref},
       {"BatchNormalizationGrad", BatchNormalizationGrad_Ref},
+      {"BatchNormalizationLane", BatchNormalizationLane_Ref},
+      {"BatchNormalizationLaneGrad", BatchNormalizationLaneGrad_Ref},
+      {"BatchNormalizationJoin", BatchNormalizationJoin_Ref},
+      {"BatchNormalizationJoinGrad", BatchNormalizationJoinGrad_Ref},
       {"LRN", LRN_Ref},
       {"LRNGrad", LRNGrad_Ref},
       {"Dropout", Dropout_Ref},

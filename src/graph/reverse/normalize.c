@@ -80,6 +80,38 @@ static RengaErrorCode ReverseBatchNormalization(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
+/* The statistics that a lane has of its rows. */
+static RengaErrorCode ReverseBatchLane(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaValue in[4] = {reverse->dy[0], reverse->dy[1], node->in[0], node->out[0]};
+  for (int o = 0; o < 2; o++)
+    if (in[o] < 0) RengaCall(RengaReverseZeros(reverse, node->out[o], &in[o]));
+  RengaCall(RengaReverseApplyLike(reverse, "BatchNormalizationLaneGrad", 4, in, NULL, 1,
+                                  &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+/* In training those of the batch, which the running ones (inputs 0 and 1) are no part of. */
+static RengaErrorCode ReverseBatchJoin(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  const int lanes = (node->n_in - 2) / 2;
+  RengaValue *in;
+  RengaCall(RengaGraphScratch(reverse->graph, 3 + lanes, &in));
+  for (int o = 0; o < 2; o++) {
+    in[o] = reverse->dy[o];
+    if (in[o] < 0) RengaCall(RengaReverseZeros(reverse, node->out[o], &in[o]));
+    if (RengaReverseWants(reverse, o))
+      RengaCall(RengaReverseZeros(reverse, node->in[o], &reverse->dx[o]));
+  }
+  in[2] = node->out[0];
+  for (int l = 0; l < lanes; l++) in[3 + l] = node->in[2 + l];
+  RengaCall(RengaReverseApplyLike(reverse, "BatchNormalizationJoinGrad", 3 + lanes, in, NULL,
+                                  2 * lanes, &reverse->dx[2]));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ReverseNormOfOutput(RengaReverse *reverse, const char *op)
 {
   RengaValue in[2] = {reverse->dy[0], reverse->node->out[0]};
@@ -157,6 +189,8 @@ const RengaReverseRow RengaReverseNormalize[] = {
     {"GroupNormalization", WithMean},
     {"InstanceNormalization", WithMean},
     {"BatchNormalization", ReverseBatchNormalization},
+    {"BatchNormalizationLane", ReverseBatchLane},
+    {"BatchNormalizationJoin", ReverseBatchJoin},
     {"Softmax", ReverseSoftmax},
     {"LogSoftmax", LogSoftmax},
     {"LRN", ReverseLocalResponse},
