@@ -162,6 +162,33 @@ static RengaErrorCode ShareParameter(LaneMaker *maker, const RengaGraphNode *nod
   return RENGA_SUCCESS;
 }
 
+/* *part: what lanes have made of the value, or what of the whole is cut for them. A window is cut
+   out of a value that nothing is trained behind as it is: part NULL. */
+static RengaErrorCode FindParts(LaneMaker *maker, RengaValue value, const RengaSplitWay *way, int i,
+                                RengaValue cut[], const RengaValue **part)
+{
+  const bool made = maker->part[value] && maker->cut[value].repeat == 0;
+  const bool windows = way->need == RENGA_LANE_WINDOW && i == 0;
+  *part = made ? maker->part[value] : cut;
+  if (made) return RENGA_SUCCESS;
+  if (windows && !maker->pass->graph->value[value]->differentiable)
+    *part = NULL;
+  else
+    RengaCall(CutOnce(maker, value, &way->in[i], cut));
+  return RENGA_SUCCESS;
+}
+
+/* The rows of input 0 that lanes read. */
+static RengaErrorCode FindWindows(LaneMaker *maker, const RengaGraphNode *node,
+                                  const RengaSplitWay *way, const RengaValue part[],
+                                  RengaValue in[])
+{
+  const bool made = part && part == maker->part[node->in[0]];
+  const RengaSplit *state = made ? &maker->pass->state[node->in[0]] : &way->in[0];
+  RengaCall(RengaGraphTakeWindows(maker->pass, node, way, state, part, in));
+  return RENGA_SUCCESS;
+}
+
 /* in[l * n_in + i]: input i of lane l */
 static RengaErrorCode FindInputs(LaneMaker *maker, const RengaGraphNode *node,
                                  const RengaSplitWay *way, RengaValue in[])
@@ -174,10 +201,10 @@ static RengaErrorCode FindInputs(LaneMaker *maker, const RengaGraphNode *node,
     RengaValue value = node->in[i];
     const RengaSplitKind kind = value < 0 ? RENGA_SPLIT_WHOLE : way->in[i].kind;
     const RengaValue *part = NULL;
-    if (kind == RENGA_SPLIT_ALONG) {
-      const bool made = maker->part[value] && maker->cut[value].repeat == 0;
-      if (!made) RengaCall(CutOnce(maker, value, &way->in[i], cut));
-      part = made ? maker->part[value] : cut;
+    if (kind == RENGA_SPLIT_ALONG) RengaCall(FindParts(maker, value, way, i, cut, &part));
+    if (i == 0 && way->need == RENGA_LANE_WINDOW) {
+      RengaCall(FindWindows(maker, node, way, part, cut));
+      part = cut;
     }
     if (kind == RENGA_SPLIT_WHOLE) RengaCall(ShareParameter(maker, node, &value));
     for (int l = 0; l < lanes; l++)
@@ -289,6 +316,8 @@ static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
   graph->place = graph->entry[at]->place;
   maker->wide = node->wide;
   RengaCall(FindInputs(maker, node, &lane->way, in));
+  if (lane->way.need == RENGA_LANE_STATISTICS)
+    RengaCall(RengaGraphJoinStatistics(pass, node, &lane->way, in));
   for (int l = 0; l < lanes; l++) {
     RengaCall(InsertLane(maker, node, &lane->way, l, in + l * node->n_in, out + l * node->n_out));
     if (lane->sums) RengaCall(KeepWide(graph));

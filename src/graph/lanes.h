@@ -38,6 +38,16 @@ RengaErrorCode RengaGraphJoinOutput(RengaLanes *pass, int at, const RengaValue p
 /* Output o of the node, of what lanes have made of it. */
 RengaErrorCode RengaGraphJoinParts(RengaLanes *pass, const RengaGraphNode *node, int o,
                                    const RengaValue part[]);
+/* rowlanes.c: whether input i of the way is read in windows, along rows that lanes have as the
+   state says; and what each lane reads in its window. part: what they have; NULL: it is whole. */
+bool RengaGraphHasRows(const RengaSplitWay *way, int i, const RengaSplit *state);
+RengaErrorCode RengaGraphTakeWindows(RengaLanes *pass, const RengaGraphNode *node,
+                                     const RengaSplitWay *way, const RengaSplit *state,
+                                     const RengaValue part[], RengaValue in[]);
+/* rownorm.c: in[l * 5 + 3] and on become the mean and the variance of the batch, of what lanes have
+   of theirs. */
+RengaErrorCode RengaGraphJoinStatistics(RengaLanes *pass, const RengaGraphNode *node,
+                                        const RengaSplitWay *way, RengaValue in[]);
 RengaErrorCode RengaGraphReplaceLoss(RengaLanes *pass, int at, const RengaValue part[]);
 RengaErrorCode RengaGraphMakeLanes(RengaLanes *pass);
 RengaErrorCode RengaGraphReadLaneWishes(RengaGraph graph);

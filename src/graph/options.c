@@ -24,7 +24,7 @@ static const RengaOptionRow rows[] = {
      "lanes that hidden columns and heads are dealt out to, whose sums are added in fixed order: "
      "decides bits; auto: one for each rank of -partition_tensor"},
     {"graph_token_lanes", RENGA_OPTION_INT64, "1", AT(token_lanes), NULL, 1, 1024,
-     "lanes that the tokens of a sequence are dealt out to, instead of heads: decides bits"},
+     "lanes that tokens of a sequence, or rows of an image, are dealt out to: decides bits"},
     {"partition_split", RENGA_OPTION_STRING, NULL, AT(split), NULL, 0, 0,
      "how lanes have nodes: PATTERN:HOW,... where HOW is whole, lanes, columns or rows; the first "
      "pattern of the shell that fits a node decides"},

@@ -1,5 +1,5 @@
 /* Which nodes are computed in lanes of tokens (-graph_token_lanes): each lane has consecutive
-   tokens of a sequence, from the inputs to the terms of the loss.
+   tokens of a sequence, or rows of an image, from the inputs to the terms of the loss.
 
    A dimension of an input is followed through the split rules: what is made along it, each lane
    makes for its own tokens. Where a node needs all tokens, as an attention needs all keys, what
@@ -34,8 +34,8 @@ static bool MayCutTokens(RengaGraph graph, RengaValue value, const RengaSplit *s
 static RengaErrorCode RefineToTokens(const TokenWalk *walk, const RengaGraphNode *node,
                                      const RengaOpCall *call, RengaSplitWay *way, bool *fits)
 {
-  *fits = false;
-  for (int i = 0; i < node->n_in; i++) {
+  *fits = way->need == RENGA_LANE_WINDOW && way->units >= walk->pass->lanes;
+  for (int i = 0; i < node->n_in && way->need != RENGA_LANE_WINDOW; i++) {
     const RengaSplit *own = &way->in[i];
     const RengaSplit *state = node->in[i] < 0 ? NULL : &walk->pass->state[node->in[i]];
     if (!state || !IsAlongLanes(own) || !IsAlongLanes(state) || own->dim != state->dim) continue;
@@ -70,7 +70,7 @@ static int CountTokenInputs(const TokenWalk *walk, const RengaGraphNode *node,
     if (way->in[i].kind == RENGA_SPLIT_SUM && i != 2) return 0; /* but a bias */
     if (!IsAlongLanes(&way->in[i])) continue;
     if (!MayCutTokens(graph, node->in[i], &way->in[i])) return 0;
-    if (RengaSplitEqual(state, &way->in[i]))
+    if (RengaSplitEqual(state, &way->in[i]) || RengaGraphHasRows(way, i, state))
       count++;
     else if (IsAlongLanes(state) && !walk->uncut[node->in[i]])
       return 0;
@@ -186,8 +186,9 @@ static RengaErrorCode FindTokenDimensions(TokenWalk *walk)
   }
   RengaCall(FollowTokens(walk));
   RengaCheck(most > 0, pass->graph->hdr.comm, RENGA_ERR_OPTION,
-             "-graph_token_lanes %d: the network has no product along the tokens of a sequence, of "
-             "which each lane is to have at least one: leave it out, or give fewer lanes",
+             "-graph_token_lanes %d: the network has no product along the tokens of a sequence, or "
+             "rows of an image, of which each lane is to have at least one: leave it out, or give "
+             "fewer lanes",
              pass->lanes);
   return RENGA_SUCCESS;
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Sequence ranks: networks in lanes of tokens are near those that are whole, and have the bits of one rank on every
-# layout of ranks that share out the tokens, stages, replicas and their shares, uneven lanes too; forecast memory is
-# measured memory; each of four ranks needs less of a long sequence; runs that go on elsewhere; what is refused.
+# Sequence ranks: networks in lanes of tokens, or of rows of images, are near those that are whole, and have the bits of
+# one rank on every layout of ranks that share out the tokens, stages, replicas and their shares, uneven lanes too;
+# forecast memory is measured memory; each of four ranks needs less of a long sequence; runs that go on elsewhere; what
+# is refused.
 #
 #   sequence.sh [EVERY]   from a build: each EVERYth layout of each network; 1: all
 every=${1:-13}
@@ -74,6 +75,24 @@ samples "gpt:layers=2,hidden=20,heads=5,$words"
 drops=1
 samples "gpt:layers=2,hidden=20,heads=5,$words,dropout=0.1,tied=0"
 samples "gpt:layers=2,hidden=20,heads=5,$words" -precision bf16
+
+# Rows of images: windows of convolutions and pooling, statistics of batches; a U-Net, part of which has all rows.
+draw() {
+  awk -v n="$1" 'BEGIN { for (i = 1; i <= n; i++) printf "%.2f ", 0.8 * sin(i * i * 0.7) }'
+}
+levels=$(echo "in x f32 N 1 9 4; in labels i64 N 9 4; out loss; init v f32 2 1 3 3 : $(draw 18); Conv x v -> a pads=1,1,1,1;
+  init g f32 2 : 1 1; init h f32 2 : 0 0; InstanceNormalization a g h -> b; Relu b -> c; MaxPool c -> d kernel_shape=2,2 strides=2,2;
+  init w f32 2 2 3 3 : $(draw 36); Conv d w -> e pads=1,1,1,1; Relu e -> f; init y f32 2 2 2 2 : $(draw 16);
+  ConvTranspose f y -> i strides=2,2 output_padding=1,0; Concat c i -> j axis=1; init z f32 2 2 3 3 : $(draw 36);
+  Conv j z -> k pads=1,1,1,1 group=2; Relu k -> l; init u f32 4 2 1 1 : $(draw 8); Conv l u -> m;
+  SoftmaxCrossEntropyLoss m labels -> loss" | tr '\n' ' ')
+"$top_builddir/test/app/network" unet.onnx 18 "$levels" || fail "unet.onnx cannot be written"
+resnet="resnet:depth=18,width=0.0625,image=33,classes=7"
+drops=
+samples unet.onnx
+samples "$resnet" -microbatch_size 4
+drops=1
+samples "$resnet" -microbatch_size 4 -precision bf16
 
 # A run goes on with other ranks and as many lanes.
 heads="gpt:layers=2,hidden=20,heads=5,$words"

@@ -5,6 +5,7 @@
 #include "execute.h"
 #include "lanenetworks.h"
 #include "renga/private/graph.h"
+#include "rownetworks.h"
 #include <math.h>
 
 enum { BATCH = 3 };
@@ -42,6 +43,10 @@ static RengaErrorCode Open(RengaComm comm, RengaDevice device, const char *what,
     RengaCall(AddExperts(graph, what[7] != 0));
   else if (strcmp(what, "sequences") == 0)
     RengaCall(AddSequences(graph));
+  else if (strncmp(what, "rows", 4) == 0)
+    RengaCall(AddClassified(graph, what[4] != 0));
+  else if (strncmp(what, "unet", 4) == 0)
+    RengaCall(AddUNet(graph, what[4] != 0));
   else
     RengaCall(RengaGraphLoad(graph, what));
   if (of_tokens)
@@ -333,6 +338,49 @@ static RengaErrorCode CheckTokens(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Rows of an image: of what lanes have made, a convolution reads the rows around its own. */
+static RengaErrorCode CheckRows(RengaComm comm)
+{
+  static const int expected[2][4] = {{3, 5, 5, 4}, {3, 5, 5, 4}}; /* input, and behind the pool */
+  RengaGraph graph;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(AddClassified(graph, false));
+  RengaCall(RengaGraphSetTokenLanes_Private(graph, 4));
+  RengaCall(RengaGraphSetUp(graph));
+  TestTrue(CountOperator(graph, "Conv") == 4 * 2 + 3 && CountOperator(graph, "MaxPool") == 4);
+  TestTrue(CountOperator(graph, "Slice") == 4);
+  for (int i = 0; i < RengaGraphGetNodeCount(graph); i++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, i);
+    const int which = strncmp(node->name, "c1.lane", 7) == 0   ? 0
+                      : strncmp(node->name, "c2.lane", 7) == 0 ? 1
+                                                               : -1;
+    if (which >= 0)
+      TestTrue(RengaGraphGetValue(graph, node->in[0])->spec.dim[2] ==
+               expected[which][node->lane - 1]);
+  }
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* Statistics of a batch are those of lanes; where there are as many rows as lanes. */
+static RengaErrorCode CheckRowNorms(RengaComm comm)
+{
+  RengaGraph graph;
+  const RengaStateUpdate *update;
+  int updates;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, "resnet:depth=18,width=0.125,image=32,classes=7"));
+  RengaCall(RengaGraphSetTokenLanes_Private(graph, 2));
+  RengaCall(RengaGraphSetUp(graph));
+  TestTrue(CountOperator(graph, "BatchNormalizationJoin") == 15); /* of 20: the last have a row */
+  TestTrue(CountOperator(graph, "BatchNormalizationLane") == 2 * 15);
+  TestTrue(CountOperator(graph, "BatchNormalization") == 2 * 15 + 5);
+  RengaCall(RengaGraphGetStateUpdates(graph, &updates, &update));
+  TestTrue(updates == 2 * 20);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 /* A network without tokens, more lanes than tokens, and lanes of both kinds are refused. */
 static RengaErrorCode RefuseTokens(RengaComm comm, const char *what, int heads, int lanes,
                                    const char *why)
@@ -363,12 +411,18 @@ static RengaErrorCode CheckTokenNetworks(RengaComm comm, RengaDevice device)
                            "sequence=5,vocabulary=11",
                            lanes));
   }
+  for (int lanes = 2; lanes <= 5; lanes++) {
+    RengaCall(CheckNetwork(comm, device, "rows", lanes));
+    if (lanes < 5) RengaCall(CheckNetwork(comm, device, "unet", lanes));
+    RengaCall(CheckNetwork(comm, device, "rows, with norms", lanes));
+    if (lanes < 5) RengaCall(CheckNetwork(comm, device, "unet, with norms", lanes));
+  }
+  RengaCall(CheckRows(comm));
+  RengaCall(CheckRowNorms(comm));
   of_tokens = false;
   RengaCall(CheckTokens(comm));
   RengaCall(
       RefuseTokens(comm, "mlp:sizes=5-9-7", 1, 2, "-graph_token_lanes 2: the network has no"));
-  RengaCall(RefuseTokens(comm, "resnet:depth=18,width=0.125,image=16,classes=7", 1, 2,
-                         "-graph_token_lanes 2: the network has no"));
   RengaCall(RefuseTokens(comm, gpt, 1, 6, "or give fewer lanes"));
   RengaCall(RefuseTokens(comm, gpt, 2, 2, "-graph_token_lanes 2, and 2 lanes of heads"));
   return RENGA_SUCCESS;

@@ -7,6 +7,6 @@ check_PROGRAMS += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ti
 %C%_setup_SOURCES = %D%/setup.c %D%/execute.c
 %C%_ties_SOURCES = %D%/ties.c %D%/execute.c
 TESTS += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ties %D%/lanes
-noinst_HEADERS += %D%/execute.h %D%/expression.h %D%/gradientcases.h %D%/lanenetworks.h
+noinst_HEADERS += %D%/execute.h %D%/expression.h %D%/gradientcases.h %D%/lanenetworks.h %D%/rownetworks.h
 check_PROGRAMS += %D%/precision %D%/lanechains
 TESTS += %D%/precision %D%/lanechains

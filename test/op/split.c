@@ -8,11 +8,10 @@
 #include "renga/private/ref.h"
 #include "renga/private/split.h"
 #include "splitcases.h"
+#include "splittrial.h"
 #include <math.h>
 
-enum { MOST_LANES = 6, TRIALS = 6 };
-static const RengaKernelContext context = {
-    .seed = 17, .step = 3, .sample = 5, .samples = 2, .training = true};
+enum { TRIALS = 6 };
 static uint64_t dice = 1;
 static int ways_checked, refined;
 
@@ -41,19 +40,6 @@ static void Substitute(const char *text, const int64_t extent[26], bool in_attri
     text = end + length;
   }
   to[at] = '\0';
-}
-
-static void *NewTensor(const RengaTensorSpec *spec)
-{
-  void *data = NULL;
-  RengaCallAbort(Allocate(spec, &data));
-  memset(data, 0, RengaTensorSpecBytes(spec) + 64);
-  return data;
-}
-
-static void RunRef(const RengaOpCall *op, void *const input[], void *const output[])
-{
-  RengaCallAbort(RengaRefFind(op->op->name)(op, &context, (const void *const *)input, output));
 }
 
 /* A lane's part of a whole tensor, or back. */
@@ -92,15 +78,6 @@ static float AddLanes(void *const part[], int64_t element, int first, int n)
   return AddLanes(part, element, first, half) + AddLanes(part, element, first + half, n - half);
 }
 
-typedef struct {
-  const Case *test;
-  const RengaOpCall *op;
-  const Call *call;
-  const RengaSplitWay *way;
-  int lanes;
-  void *in[MOST][MOST_LANES], *out[MOST][MOST_LANES];
-} Trial;
-
 static RengaErrorCode Refuse(const Trial *trial, int output, const char *why)
 {
   char text[512];
@@ -118,6 +95,10 @@ static RengaErrorCode CutInputs(Trial *trial)
     const RengaTensorSpec *spec = &trial->op->in[i];
     for (int l = 0; l < trial->lanes; l++) {
       trial->in[i][l] = NewTensor(spec);
+      if (i == 0 && trial->way->need == RENGA_LANE_WINDOW) {
+        RengaCall(CutWindowed(trial, l));
+        continue;
+      }
       MovePart(spec, &trial->way->in[i], l, trial->lanes, false, trial->call->input[i],
                trial->in[i][l]);
     }
@@ -232,7 +213,7 @@ static RengaErrorCode RunLane(Trial *trial, int lane)
       RengaCall(Refuse(trial, o, "has no such part"));
   for (int i = 0; i < op.n_in; i++) inputs[i] = trial->in[i][lane];
   for (int o = 0; o < op.n_out; o++) outputs[o] = trial->out[o][lane];
-  if (trial->way->need == RENGA_LANE_ALONE)
+  if (trial->way->need != RENGA_LANE_PLACE && trial->way->need != RENGA_LANE_INDICES)
     RunRef(&op, inputs, outputs);
   else if (trial->way->need == RENGA_LANE_INDICES)
     RengaCall(LookUp(trial, lane, &op, inputs, outputs));
@@ -273,7 +254,10 @@ static RengaErrorCode CompareParts(const Trial *trial, int o)
     count += RengaTensorSpecCount(&part);
     MovePart(spec, split, l, trial->lanes, true, together, trial->out[o][l]);
   }
-  const bool same = memcmp(together, trial->call->output[o], bytes) == 0;
+  const bool same = trial->way->need == RENGA_LANE_STATISTICS
+                        ? IsNear(RengaTensorSpecCount(spec), (const float *)(const void *)together,
+                                 trial->call->output[o])
+                        : memcmp(together, trial->call->output[o], bytes) == 0;
   RengaFree(&together);
   if (split->kind == RENGA_SPLIT_ALONG && count != RengaTensorSpecCount(spec))
     RengaCall(Refuse(trial, o, "is not cut into its elements"));
@@ -291,6 +275,7 @@ static RengaErrorCode CheckWay(const Case *test, const RengaOpCall *op, const Ca
   if (way->need == RENGA_LANE_PLACE && op->op->flags & RENGA_OP_PRODUCT) return RENGA_SUCCESS;
   if (way->need == RENGA_LANE_PLACE && strstr(op->op->name, "Attention")) return RENGA_SUCCESS;
   RengaCall(CutInputs(&trial));
+  if (way->need == RENGA_LANE_STATISTICS) RengaCall(JoinStatistics(&trial));
   for (int l = 0; l < trial.lanes; l++) {
     int64_t first, count;
     for (int o = 0; o < op->n_out; o++) trial.out[o][l] = NewTensor(&op->out[o]);
@@ -319,7 +304,9 @@ static RengaErrorCode CheckWays(const Case *test, const RengaOpCall *op, const C
   for (int w = 0; w < ways.count; w++) {
     RengaSplitWay *way = &ways.way[w];
     RengaCall(CheckWay(test, op, call, way));
-    const int64_t rolled = 1 + Roll(3), repeat = way->shifted ? 1 : rolled, unit = 1 + Roll(3);
+    const int64_t rolled = 1 + Roll(3), unit = 1 + Roll(3);
+    const bool follow = way->shifted || way->need == RENGA_LANE_WINDOW;
+    const int64_t repeat = follow ? 1 : rolled;
     if (way->units == 0 || way->units % (repeat * unit) || repeat * unit == 1) continue;
     RengaCall(RengaSplitWayRefine(way, op, repeat, unit));
     RengaCall(CheckWay(test, op, call, way));

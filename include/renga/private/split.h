@@ -27,9 +27,11 @@ typedef struct {
 
 /* What a lane must know beside its parts of the inputs. */
 typedef enum {
-  RENGA_LANE_ALONE,  /* nothing: its kernel is the operator's own */
-  RENGA_LANE_PLACE,  /* where its elements lie in the whole (RengaSplitPlace): it draws numbers */
-  RENGA_LANE_INDICES /* which rows it has: an index of another lane's row reads or adds zeros */
+  RENGA_LANE_ALONE,   /* nothing: its kernel is the operator's own */
+  RENGA_LANE_PLACE,   /* where its elements lie in the whole (RengaSplitPlace): it draws numbers */
+  RENGA_LANE_INDICES, /* which rows it has: an index of another lane's row reads or adds zeros */
+  RENGA_LANE_WINDOW,  /* rows of input 0 that other lanes have, too: RengaSplitWindow */
+  RENGA_LANE_STATISTICS /* those of all lanes, as inputs 3 and 4 of its call */
 } RengaLaneNeed;
 
 typedef struct {
@@ -62,6 +64,10 @@ RengaTensorSpec RengaSplitSpec(const RengaTensorSpec *whole, const RengaSplit *s
                                int lanes);
 int64_t RengaSplitPlace(const RengaTensorSpec *whole, const RengaSplit *split, int lane, int lanes,
                         int64_t element);
+/* Where a window moves over the rows of input 0 (RENGA_LANE_WINDOW): those that the lane, which has
+   units, reads: [first, first + count) of the whole input. */
+RengaErrorCode RengaSplitWindow(const RengaOpCall *whole, const RengaSplitWay *way, int lane,
+                                int lanes, int64_t *first, int64_t *count);
 /* The call of one lane: shapes in in[n_in] and out[n_out], attributes to be freed by the caller.
    It points to all three. */
 RengaErrorCode RengaSplitCall(const RengaOpCall *whole, const RengaSplitWay *way, int lane,

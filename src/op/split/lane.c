@@ -1,4 +1,4 @@
-/* What one lane has: units, shapes, places, its call. */
+/* What one lane has: units, shapes, places. */
 #include "splitimpl.h"
 
 bool RengaSplitEqual(const RengaSplit *a, const RengaSplit *b)
@@ -46,42 +46,4 @@ int64_t RengaSplitPlace(const RengaTensorSpec *whole, const RengaSplit *split, i
   const int64_t before = element / after / extent;
   const int64_t place = at / part * units * split->unit + first * split->unit + at % part;
   return (before * whole->dim[split->dim] + place) * after + rest;
-}
-
-/* An attribute that counts what a lane has: groups, or extents of parts. */
-static void ScaleAttribute(const RengaSplitWay *way, int64_t count, RengaAttributes *attributes)
-{
-  const RengaAttribute *row = RengaAttributesFind(attributes, way->scaled);
-  for (int i = 0; row && i < row->count; i++) row->ints[i] = row->ints[i] * count / way->units;
-}
-
-/* An attribute that says where the first element of the axis lies. */
-static RengaErrorCode ShiftAttribute(const RengaOpCall *whole, const RengaSplitWay *way,
-                                     int64_t first, RengaAttributes *attributes)
-{
-  int64_t unit = 1;
-  for (int i = 0; i < whole->n_in; i++)
-    if (way->in[i].kind == RENGA_SPLIT_ALONG) unit = way->in[i].unit;
-  RengaCall(RengaAttributesSetInt(attributes, way->shifted,
-                                  RengaOpCallInt(whole, way->shifted) + first * unit));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaSplitCall(const RengaOpCall *whole, const RengaSplitWay *way, int lane,
-                              int lanes, RengaTensorSpec in[], RengaTensorSpec out[],
-                              RengaAttributes *attributes, RengaOpCall *call)
-{
-  RengaAttributes copy = {0};
-  int64_t first, count;
-  RengaLaneUnits(way->units, lane, lanes, &first, &count);
-  for (int i = 0; i < whole->n_in; i++)
-    in[i] = RengaSplitSpec(&whole->in[i], &way->in[i], lane, lanes);
-  for (int o = 0; o < whole->n_out; o++)
-    out[o] = RengaSplitSpec(&whole->out[o], &way->out[o], lane, lanes);
-  RengaCall(RengaAttributesCopy(whole->attributes, &copy));
-  if (way->scaled) ScaleAttribute(way, count, &copy);
-  if (way->shifted) RengaCall(ShiftAttribute(whole, way, first, &copy));
-  *attributes = copy;
-  *call = (RengaOpCall){whole->op, attributes, whole->n_in, whole->n_out, in, out};
-  return RENGA_SUCCESS;
 }

@@ -29,6 +29,9 @@ RengaErrorCode RengaSplitWayRefine(RengaSplitWay *way, const RengaOpCall *call, 
                     (long long)repeat, (long long)unit);
   RengaOpCheckValue(repeat == 1 || !way->shifted, call,
                     "lanes whose units are interleaved have no first one for %s", way->shifted);
+  RengaOpCheckValue(repeat == 1 || way->need != RENGA_LANE_WINDOW, call,
+                    "a window moves over consecutive rows, not over %lld times some",
+                    (long long)repeat);
   way->units /= repeat * unit;
   for (int i = 0; i < call->n_in + call->n_out; i++) {
     RengaSplit *split = i < call->n_in ? &way->in[i] : &way->out[i - call->n_in];

@@ -84,6 +84,19 @@ static RengaErrorCode WriteBatchNormGrad(const RengaOpCall *call, RengaFormula *
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaSplitWaysAddStatistics_Private(const RengaOpCall *call, RengaSplitWays *ways)
+{
+  RengaSplitWay *way;
+  if (strcmp(call->op->name, "BatchNormalization") != 0 || call->n_out != 1) return RENGA_SUCCESS;
+  if (RengaOpCallInt(call, "training") == 0) return RENGA_SUCCESS;
+  for (int d = 2; d < call->in[0].ndim; d++) {
+    RengaCall(RengaSplitWaysAdd_Private(call, call->in[0].dim[d], ways, &way));
+    way->need = RENGA_LANE_STATISTICS;
+    way->in[0] = way->out[0] = (RengaSplit){RENGA_SPLIT_ALONG, d, 1, 1};
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Dimensions before the axis; each row has its own statistics. */
 static RengaErrorCode WriteRowNorm(const RengaOpCall *call, RengaFormula *formula)
 {

@@ -48,3 +48,11 @@ RengaErrorCode RengaSplitWaysAdd_Private(const RengaOpCall *call, int64_t units,
 RengaErrorCode RengaFormulaGetWays_Private(const RengaOpCall *call, const RengaFormula *formula,
                                            const RengaSplitRule *rule, RengaSplitWays *ways);
 RengaErrorCode RengaSplitWaysAddReshape_Private(const RengaOpCall *call, RengaSplitWays *ways);
+/* The way of a window that moves over rows, where the operator has one; what a lane's call has. */
+RengaErrorCode RengaSplitWaysAddWindow_Private(const RengaOpCall *call, RengaSplitWays *ways);
+RengaErrorCode RengaSplitWindowCall_Private(const RengaOpCall *whole, const RengaSplitWay *way,
+                                            int lane, int lanes, RengaTensorSpec *x,
+                                            RengaAttributes *attributes);
+/* Ways of a batch normalisation along the image: lanes have statistics of their own rows, and need
+   those of the batch. */
+RengaErrorCode RengaSplitWaysAddStatistics_Private(const RengaOpCall *call, RengaSplitWays *ways);

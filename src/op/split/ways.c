@@ -65,6 +65,8 @@ static RengaErrorCode GetWays(const RengaOpCall *call, RengaSplitWays *ways)
     memcpy(formula.text, rule->formula, strlen(rule->formula) + 1);
   if (formula.text[0]) RengaCall(RengaFormulaGetWays_Private(call, &formula, rule, ways));
   if (call->op->flags & RENGA_OP_RESHAPE) RengaCall(RengaSplitWaysAddReshape_Private(call, ways));
+  RengaCall(RengaSplitWaysAddWindow_Private(call, ways));
+  RengaCall(RengaSplitWaysAddStatistics_Private(call, ways));
   if (rule->linear) RengaCall(AddLinear(call, rule->linear, ways));
   return RENGA_SUCCESS;
 }

@@ -105,7 +105,8 @@ static RengaErrorCode VisitUnits(const TensorTable *table, const TensorCall *mad
 }
 
 /* What draws random numbers by the place of an element stays whole: no kernel does it in parts. So
-   does a causal attention along its queries, of which the later ones see more keys. */
+   does a causal attention along its queries, of which the later ones see more keys, and what needs
+   rows or statistics of others. */
 RengaErrorCode RengaTensorVisitWays_Private(const TensorTable *table, int node, TensorVisitor visit,
                                             void *user)
 {
@@ -115,7 +116,8 @@ RengaErrorCode RengaTensorVisitWays_Private(const TensorTable *table, int node, 
   RengaCall(RengaSplitWaysGet(&made.call, &ways));
   RengaErrorCode code = RENGA_SUCCESS;
   for (int w = 0; w < ways.count && !code; w++)
-    if (ways.way[w].need != RENGA_LANE_PLACE && !ways.way[w].shifted)
+    if ((ways.way[w].need == RENGA_LANE_ALONE || ways.way[w].need == RENGA_LANE_INDICES) &&
+        !ways.way[w].shifted)
       code = VisitUnits(table, &made, &ways.way[w], visit, user);
   RengaSplitWaysFree(&ways);
   RengaCall(code);
