@@ -7,5 +7,5 @@ librenga_la_SOURCES += %D%/again.c %D%/agree.c %D%/arena.c %D%/bucket.c %D%/choo
 noinst_HEADERS += %D%/chunk.h %D%/exchange.h %D%/forecasts.h %D%/layout.h %D%/parts.h %D%/pipelineimpl.h %D%/program.h %D%/turns.h
 librenga_la_SOURCES += %D%/instruction.c %D%/recording.c
 librenga_la_SOURCES += %D%/rows.c %D%/rowsums.c
-librenga_la_SOURCES += %D%/exchange.c %D%/fetch.c %D%/fold.c %D%/group.c %D%/local.c %D%/parts.c %D%/tensor.c %D%/turns.c %D%/window.c
+librenga_la_SOURCES += %D%/exchange.c %D%/fetch.c %D%/fold.c %D%/group.c %D%/joined.c %D%/local.c %D%/parts.c %D%/tensor.c %D%/turns.c %D%/window.c
 noinst_HEADERS += include/renga/private/fetches.h

@@ -8,7 +8,8 @@
 
        values     whole parameters             | sharded parameters
        gradients  whole, each with all its uses | further uses of sharded ones | their first uses */
-#include "pipelineimpl.h"
+#include "parts.h"
+#include <string.h>
 
 /* Each replica needs all of what kernels read as a master, and of gradients that go to other
    stages. Where tensor ranks have copies of a parameter these are whole: shares of one would not be
@@ -23,14 +24,18 @@ static bool MayShard(const Chunk *chunk, const Parameter *parameter)
 
 static void PlaceWhole(Chunk *chunk, Parameter *parameter)
 {
-  ChunkSizes *sizes = &chunk->sizes;
-  const int uses = parameter->n_uses > 1 ? parameter->n_uses : 1;
-  parameter->place = sizes->parameter_count;
+  parameter->place = chunk->sizes.parameter_count;
   parameter->to = parameter->count;
-  parameter->gradient = sizes->gradient_count;
+  chunk->sizes.parameter_count += RengaChunkRoom_Private(chunk, parameter->count);
+}
+
+static void PlaceItsGradients(Chunk *chunk, Parameter *parameter)
+{
+  const int uses = parameter->n_uses > 1 ? parameter->n_uses : 1;
+  parameter->gradient = chunk->sizes.gradient_count;
   parameter->further = parameter->gradient + parameter->stride;
-  sizes->parameter_count += RengaChunkRoom_Private(chunk, parameter->count);
-  if (parameter->trained && !parameter->sparse) sizes->gradient_count += parameter->stride * uses;
+  if (parameter->trained && !parameter->sparse)
+    chunk->sizes.gradient_count += parameter->stride * uses;
 }
 
 static void PlaceFurtherUses(Chunk *chunk, Parameter *parameter)
@@ -51,17 +56,20 @@ static void PlaceSharded(Chunk *chunk, Parameter *parameter)
   sizes->gradient_count += room;
 }
 
-static void PlaceAllParameters(Chunk *chunk)
+/* order: in which values lie, and of sharded parameters gradients (joined.c). */
+static void PlaceAllParameters(Chunk *chunk, const int order[])
 {
   ChunkSizes *sizes = &chunk->sizes;
+  for (int i = 0; i < chunk->n_parameters; i++)
+    if (!chunk->parameter[order[i]].sharded) PlaceWhole(chunk, &chunk->parameter[order[i]]);
   for (int p = 0; p < chunk->n_parameters; p++)
-    if (!chunk->parameter[p].sharded) PlaceWhole(chunk, &chunk->parameter[p]);
+    if (!chunk->parameter[p].sharded) PlaceItsGradients(chunk, &chunk->parameter[p]);
   for (int p = 0; p < chunk->n_parameters; p++)
     if (chunk->parameter[p].sharded) PlaceFurtherUses(chunk, &chunk->parameter[p]);
   sizes->whole_count = sizes->parameter_count;
   sizes->whole_gradient = sizes->gradient_count;
-  for (int p = 0; p < chunk->n_parameters; p++)
-    if (chunk->parameter[p].sharded) PlaceSharded(chunk, &chunk->parameter[p]);
+  for (int i = 0; i < chunk->n_parameters; i++)
+    if (chunk->parameter[order[i]].sharded) PlaceSharded(chunk, &chunk->parameter[order[i]]);
   sizes->part[sizes->n_parts] = sizes->parameter_count - sizes->whole_count;
 }
 
@@ -100,8 +108,12 @@ RengaErrorCode RengaChunkPlaceParameters_Private(Chunk *chunk)
   for (int p = 0; p < chunk->n_parameters; p++)
     chunk->parameter[p].sharded = MayShard(chunk, &chunk->parameter[p]);
   RengaCall(RengaMalloc(chunk->n_parameters + 1, &chunk->sizes.part));
-  PlaceAllParameters(chunk);
   RengaCall(RengaMalloc((int64_t)n_values + chunk->n_parameters + 1, &known));
+  const RengaErrorCode code = RengaChunkOrderParameters_Private(chunk, known);
+  if (!code) PlaceAllParameters(chunk, known);
+  memset(known, 0, (size_t)chunk->n_parameters * sizeof *known);
+  if (code) RengaFree(&known);
+  RengaCall(code);
   PlaceUses(chunk, known, known + n_values);
   RengaFree(&known);
   return RENGA_SUCCESS;

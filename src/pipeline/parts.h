@@ -9,4 +9,7 @@ RengaErrorCode RengaChunkGetPart_Private(const Chunk *chunk, const RengaGraphNod
                                          RengaValue *value, RengaRectangle *part);
 RengaErrorCode RengaChunkCutParts_Private(const Chunk *chunk, const Parameter *parameter,
                                           ParameterRole role, int *count, RengaRectangle part[]);
+/* joined.c: parts that a lane puts together lie one after the other. */
+RengaErrorCode RengaChunkOrderParameters_Private(const Chunk *chunk, int order[]);
+RengaErrorCode RengaChunkPlaceJoined_Private(Chunk *chunk);
 RengaErrorCode RengaChunkListUses_Private(Chunk *chunk, int count, const RengaParameterUse whole[]);

@@ -1,6 +1,7 @@
 /* Programs, places and sizes of all that a chunk keeps in memory. Set-up takes what is worked out
    here; a forecast for others (forecasts.c) runs the same code for any stage and takes nothing. */
 #include "exchange.h"
+#include "parts.h"
 
 /* Whether some replica may add the gradients of a micro-batch to those of another. */
 static bool MayAdd(Chunk *chunk)
@@ -238,6 +239,7 @@ static RengaErrorCode PlaceGiven(Chunk *chunk)
   for (int m = 0; m < chunk->outline->n_messages; m++)
     if (chunk->link[m].active && chunk->link[m].incoming)
       chunk->value_place[chunk->link[m].value] = (Place){REGION_MESSAGE + m, 0};
+  RengaCall(RengaChunkPlaceJoined_Private(chunk));
   return RENGA_SUCCESS;
 }
 

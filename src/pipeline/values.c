@@ -4,6 +4,7 @@
    What a gather allocates is prepared before the step, so that none fails where the others begin
    it; a rank whose update failed sends empty messages, and the others learn of it. */
 #include "pipelineimpl.h"
+#include "renga/private/device.h"
 
 enum { TRIES = 3 }; /* to begin a gather, or to end it: others wait for it */
 
@@ -112,13 +113,20 @@ RengaErrorCode RengaChunkBeginGather_Private(Chunk *chunk, const Pass *pass, int
   return RENGA_SUCCESS;
 }
 
-/* Values in [first, first + count) are read. */
-static bool Touches(const Chunk *chunk, const GradientBucket *bucket, const Place *place)
+/* Values of the bucket are read from the place on. */
+static bool Touches(const Chunk *chunk, const GradientBucket *bucket, const Place *place,
+                    int64_t bytes)
 {
   const int64_t first = bucket->first - chunk->sizes.whole_gradient + chunk->sizes.whole_count;
   const int64_t begin = RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, first);
-  return place->region == REGION_PERSISTENT && place->offset >= begin &&
+  return place->region == REGION_PERSISTENT && place->offset + bytes > begin &&
          place->offset < begin + RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, bucket->count);
+}
+
+static int64_t OperandBytes(const Instruction *row, int i)
+{
+  if (row->kind != INSTRUCTION_KERNEL) return row->bytes;
+  return (int64_t)RengaTensorSpecBytes(&row->kernel->call.in[i]);
 }
 
 /* Before a kernel runs: the parameters that it reads are there. */
@@ -127,7 +135,8 @@ RengaErrorCode RengaChunkAwaitOperands_Private(Chunk *chunk, const Instruction *
   for (int b = 0; chunk->gradients.n_gathering > 0 && b < chunk->gradients.n_shared; b++) {
     const GradientBucket *bucket = &chunk->gradients.bucket[b];
     for (int i = 0; bucket->gather && i < row->n_in; i++)
-      if (Touches(chunk, bucket, &row->place[i])) RengaCall(EndGather(chunk, b));
+      if (Touches(chunk, bucket, &row->place[i], OperandBytes(row, i)))
+        RengaCall(EndGather(chunk, b));
   }
   return RENGA_SUCCESS;
 }

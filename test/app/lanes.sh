@@ -138,4 +138,12 @@ accepts 1 train -graph "$heads" $small -graph_lanes 90
 says "no more heads, hidden columns or experts between two products, so that nothing of it is computed in lanes"
 refuses 1 "-graph_lanes 0: write a whole number from 1 to 1024, or auto" train -graph "$heads" $small -graph_lanes 0
 refuses 1 "-graph_lanes some: write a whole number from 1 to 1024, or auto" train -graph "$heads" $small -graph_lanes some
+# What is kept for backward does not grow with lanes: a lane's queries, keys and values of a weight are there together.
+for lanes in 1 2 4; do
+  accepts 1 plan -graph gpt:layers=2,hidden=64,heads=8,sequence=16,vocabulary=61 -batch_size 2 -microbatch_size 1 -partition_type even \
+    -partition_ranks 1 -graph_lanes $lanes
+  bytes=$(grep -A2 "memory of a device" out | awk 'NR == 3 { print $8, $9 }')
+  : "${kept:=$bytes}"
+  [ -n "$kept" ] && [ "$bytes" = "$kept" ] || fail "$bytes are saved with $lanes lanes, not $kept"
+done
 finish

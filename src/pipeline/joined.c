@@ -1,0 +1,104 @@
+/* Parts of parameters that a lane puts together. Where units are interleaved (queries, keys and
+   values) a lane has several parts of a parameter and reads their Concat. These parts lie one after
+   the other among the values, so that the Concat is there without being made: no copy is kept for
+   each micro-batch. */
+#include "parts.h"
+#include "renga/private/graph.h"
+#include <string.h>
+
+/* What it puts together would lie in a row: the dimensions before its axis are 1. */
+static bool JoinsRows(const Chunk *chunk, const RengaGraphNode *node)
+{
+  if (strcmp(node->op->name, "Concat") != 0 || node->n_in < 2) return false;
+  const RengaTensorSpec *spec = &RengaGraphGetValue(chunk->sub, node->out[0])->spec;
+  int axis = (int)RengaAttributesInt(&node->attributes, "axis", 0);
+  if (axis < 0) axis += spec->ndim;
+  for (int d = 0; d < axis; d++)
+    if (spec->dim[d] != 1) return false;
+  return true;
+}
+
+/* Numbers of the rank's parameters that the node reads, if it reads nothing else. known: [values] 1
+   + the parameter that it is; number: [inputs of the node] */
+static bool ReadsParameters(const RengaGraphNode *node, const int known[])
+{
+  for (int i = 0; i < node->n_in; i++)
+    if (node->in[i] == RENGA_VALUE_NONE || !known[node->in[i]]) return false;
+  return true;
+}
+
+/* follows: [parameters] 1 + the one that is to lie behind it; behind: it lies behind another. */
+static void FindFollowers(const Chunk *chunk, const int known[], int follows[], int behind[])
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
+    if (!JoinsRows(chunk, node) || !ReadsParameters(node, known)) continue;
+    for (int i = 0; i + 1 < node->n_in; i++) {
+      const int p = known[node->in[i]] - 1, next = known[node->in[i + 1]] - 1;
+      if (next <= p || follows[p] || behind[next]) continue; /* no circles */
+      follows[p] = 1 + next;
+      behind[next] = 1;
+    }
+  }
+}
+
+/* In which order parameters lie. order: [parameters] */
+RengaErrorCode RengaChunkOrderParameters_Private(const Chunk *chunk, int order[])
+{
+  const int n = chunk->n_parameters, n_values = RengaGraphGetValueCount(chunk->sub);
+  int *known, count = 0;
+  RengaCall(RengaMalloc((int64_t)n_values + 2 * (int64_t)n + 1, &known));
+  int *follows = known + n_values, *behind = follows + n;
+  for (int p = 0; p < n; p++) known[chunk->parameter[p].value] = 1 + p;
+  FindFollowers(chunk, known, follows, behind);
+  for (int p = 0; p < n; p++)
+    for (int next = behind[p] ? 0 : 1 + p; next; next = follows[next - 1])
+      order[count++] = next - 1;
+  RengaFree(&known);
+  return RENGA_SUCCESS;
+}
+
+/* All inputs are there, one behind the other and of the type that the output has. */
+static bool LiesInARow(const Chunk *chunk, const RengaGraphNode *node)
+{
+  const RengaDataType type = RengaGraphGetValue(chunk->sub, node->out[0])->stored;
+  const Place *first = &chunk->value_place[node->in[0]];
+  int64_t offset = first->offset;
+  for (int i = 0; i < node->n_in; i++) {
+    const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, node->in[i]);
+    const Place *place = &chunk->value_place[node->in[i]];
+    if (place->region != REGION_PERSISTENT || place->offset != offset) return false;
+    if (value->stored != type) return false;
+    RengaTensorSpec spec = value->spec;
+    spec.type = type;
+    offset += (int64_t)RengaTensorSpecBytes(&spec);
+  }
+  return true;
+}
+
+/* The value is there, and a node of the stage would make it. */
+static bool IsJoined(const Chunk *chunk, RengaValue value)
+{
+  const int maker = RengaGraphGetValue(chunk->sub, value)->producer;
+  return maker >= 0 && chunk->value_place[value].region == REGION_PERSISTENT &&
+         strcmp(RengaGraphGetNode(chunk->sub, maker)->op->name, "Concat") == 0;
+}
+
+/* Once it is known where parameters lie. */
+RengaErrorCode RengaChunkPlaceJoined_Private(Chunk *chunk)
+{
+  const int n_values = RengaGraphGetValueCount(chunk->sub);
+  int *known;
+  RengaCall(RengaMalloc(n_values + 1, &known));
+  for (int p = 0; p < chunk->n_parameters; p++) known[chunk->parameter[p].value] = 1 + p;
+  for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
+    if (JoinsRows(chunk, node) && ReadsParameters(node, known) && LiesInARow(chunk, node))
+      chunk->value_place[node->out[0]] = chunk->value_place[node->in[0]];
+  }
+  for (int m = 0; m < chunk->outline->n_messages; m++) /* what is sent is made */
+    if (chunk->link[m].active && !chunk->link[m].incoming && IsJoined(chunk, chunk->link[m].value))
+      chunk->value_place[chunk->link[m].value].region = REGION_ABSENT;
+  RengaFree(&known);
+  return RENGA_SUCCESS;
+}
