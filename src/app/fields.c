@@ -41,13 +41,20 @@ static void Lower(Bounds *bounds, RengaValue value, int64_t bound, bool table)
   }
 }
 
+/* Rows of the table that the node looks up, or has those of a lane of. */
+static int64_t TableRows(RengaGraph graph, const RengaGraphNode *node)
+{
+  const int64_t rows = RengaAttributesInt(&node->attributes, "rows", 0);
+  return rows ? rows : DimensionAt(graph, node, node->in[0], 0);
+}
+
 /* From the last node to the first: what a value is used for is known before its producer. */
 static void FindBounds(Bounds *bounds)
 {
   for (int n = RengaGraphGetNodeCount(bounds->graph) - 1; n >= 0; n--) {
     const RengaGraphNode *node = RengaGraphGetNode(bounds->graph, n);
     if (!strcmp(node->op->name, "Gather"))
-      Lower(bounds, node->in[1], DimensionAt(bounds->graph, node, node->in[0], 0), true);
+      Lower(bounds, node->in[1], TableRows(bounds->graph, node), true);
     if (!strcmp(node->op->name, "CrossEntropy") || !strcmp(node->op->name, "LogLikelihood")) {
       Lower(bounds, node->in[1], DimensionAt(bounds->graph, node, node->in[0], -1), false);
       bounds->ignored = RengaAttributesInt(&node->attributes, "ignore_index", bounds->ignored);

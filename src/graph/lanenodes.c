@@ -260,7 +260,7 @@ static RengaErrorCode InsertLane(LaneMaker *maker, const RengaGraphNode *node,
 
 /* Lanes [first, first + n) of the fixed tree: the left half is a power of two. The root makes the
    value that the node has made. */
-static RengaErrorCode AddLaneTerms(RengaGraph graph, const RengaGraphNode *node,
+static RengaErrorCode AddLaneTerms(RengaGraph graph, const RengaGraphNode *node, bool exact,
                                    const RengaValue term[], int first, int n, RengaValue root,
                                    RengaValue *sum)
 {
@@ -271,15 +271,16 @@ static RengaErrorCode AddLaneTerms(RengaGraph graph, const RengaGraphNode *node,
   *sum = term[first];
   if (n == 1) return RENGA_SUCCESS;
   while (2 * half < n) half *= 2;
-  RengaCall(AddLaneTerms(graph, node, term, first, half, RENGA_VALUE_NONE, &pair[0]));
-  RengaCall(AddLaneTerms(graph, node, term, first + half, n - half, RENGA_VALUE_NONE, &pair[1]));
+  RengaCall(AddLaneTerms(graph, node, exact, term, first, half, RENGA_VALUE_NONE, &pair[0]));
+  RengaCall(
+      AddLaneTerms(graph, node, exact, term, first + half, n - half, RENGA_VALUE_NONE, &pair[1]));
   snprintf(wanted, sizeof wanted, "%.400s.lanes%d-%d", node->name, first, first + n - 1);
   RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
   *sum = root;
   RengaCall(
       RengaGraphInsertNode(graph, "Add", inner ? name : node->name, NULL, 2, pair, 1, NULL, sum));
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = node->wide;
-  if (inner) RengaCall(KeepWide(graph));
+  if (inner && !exact) RengaCall(KeepWide(graph));
   return RENGA_SUCCESS;
 }
 
@@ -292,7 +293,8 @@ static RengaErrorCode GiveOutput(LaneMaker *maker, int at, int o, const RengaVal
   RengaCall(RengaGraphScratch(pass->graph, pass->lanes, &part));
   for (int l = 0; l < pass->lanes; l++) part[l] = out[l * node->n_out + o];
   if (pass->node[at].way.out[o].kind == RENGA_SPLIT_SUM) {
-    RengaCall(AddLaneTerms(pass->graph, node, part, 0, pass->lanes, node->out[o], &sum));
+    RengaCall(AddLaneTerms(pass->graph, node, pass->node[at].exact, part, 0, pass->lanes,
+                           node->out[o], &sum));
     return RENGA_SUCCESS;
   }
   maker->part[node->out[o]] = part;
@@ -320,7 +322,7 @@ static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
     RengaCall(RengaGraphJoinStatistics(pass, node, &lane->way, in));
   for (int l = 0; l < lanes; l++) {
     RengaCall(InsertLane(maker, node, &lane->way, l, in + l * node->n_in, out + l * node->n_out));
-    if (lane->sums) RengaCall(KeepWide(graph));
+    if (lane->sums && !lane->exact) RengaCall(KeepWide(graph));
   }
   for (int o = 0; o < node->n_out; o++) RengaCall(GiveOutput(maker, at, o, out));
   graph->in_lanes++;

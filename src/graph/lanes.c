@@ -361,6 +361,7 @@ static RengaErrorCode FindChains(RengaLanes *pass)
   RengaGraph graph = pass->graph;
   LaneChain chain = {.pass = pass};
   RengaCall(RengaGraphFindVocabulary(pass));
+  RengaCall(RengaGraphFindTables(pass));
   RengaCall(ListReaders(&chain));
   chain.experts = HasExperts(graph);
   RengaCall(RengaGraphScratch(graph, graph->n_values, &chain.kept));

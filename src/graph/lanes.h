@@ -1,6 +1,6 @@
 /* Lanes: which nodes are computed in lanes (lanes.c: chains, lanevocabulary.c: output layers and
-   losses, tokenlanes.c: tokens), by wish (lanewish.c) too, and the nodes that do so
-   (lanenodes.c). */
+   losses, lanetables.c: tables of embeddings, tokenlanes.c: tokens), by wish (lanewish.c) too, and
+   the nodes that do so (lanenodes.c). */
 #pragma once
 #include "graphimpl.h"
 #include "renga/private/split.h"
@@ -8,6 +8,7 @@
 typedef struct {
   RengaSplitWay way; /* its splits are owned */
   bool chosen, sums; /* sums: some of what lanes make is added up */
+  bool exact;        /* all but one of the terms that are added are zeros */
   bool loss;         /* a cross-entropy whose scores are in lanes by their classes */
   bool joined;       /* its output is put together, too: nobody may read that */
 } RengaLaneNode;
@@ -34,6 +35,7 @@ typedef struct {
 
 RengaErrorCode RengaGraphMergeSlices(RengaGraph graph);
 RengaErrorCode RengaGraphFindVocabulary(RengaLanes *pass);
+RengaErrorCode RengaGraphFindTables(RengaLanes *pass);
 RengaErrorCode RengaGraphJoinOutput(RengaLanes *pass, int at, const RengaValue part[]);
 /* Output o of the node, of what lanes have made of it. */
 RengaErrorCode RengaGraphJoinParts(RengaLanes *pass, const RengaGraphNode *node, int o,

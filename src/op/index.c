@@ -17,11 +17,22 @@ static RengaErrorCode ReplaceAxis(const RengaOpCall *call, const RengaTensorSpec
   return RENGA_SUCCESS;
 }
 
+/* A lane has rows first, first + 1, … of so many. */
+static RengaErrorCode CheckLaneRows(const RengaOpCall *call, const RengaTensorSpec *x, int axis)
+{
+  const int64_t rows = RengaOpCallInt(call, "rows"), first = RengaOpCallInt(call, "first");
+  RengaOpCheckValue(rows == 0 ? first == 0 : first >= 0 && first + x->dim[axis] <= rows, call,
+                    "%lld rows from row %lld on are not those of a lane of %lld rows",
+                    (long long)x->dim[axis], (long long)first, (long long)rows);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ShapeGather(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   int axis;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
+  RengaCall(CheckLaneRows(call, x, axis));
   RengaCall(ReplaceAxis(call, x, axis, axis + 1, &call->in[1], &call->out[0]));
   return RENGA_SUCCESS;
 }
@@ -33,6 +44,7 @@ static RengaErrorCode GatherGrad(RengaOpCall *call)
   RengaTensorSpec y = {0};
   int axis;
   RengaCall(RengaOpAxis(call, "axis", dx->ndim, &axis));
+  RengaCall(CheckLaneRows(call, dx, axis));
   RengaCall(ReplaceAxis(call, dx, axis, axis + 1, &call->in[1], &y));
   RengaOpCheck(RengaOpSameShape(&y, &call->in[0]), call,
                "the gradient does not fit the shape given");
@@ -164,7 +176,9 @@ static double GatherGradientFlops(const RengaOpCall *call)
     name, 2, 2, 1, 1, OWN, shape, GatherGradientFlops, attributes, "FI>F"                          \
   }
 
-#define GATHER "axis:int=0 padding:int=-1" /* padding: this row gets no gradient */
+/* padding: this row gets no gradient. rows: data has those from first on of so many, and others
+   read as zeros, and get nothing; 0: it has all. */
+#define GATHER "axis:int=0 padding:int=-1 first:int=0 rows:int=0"
 
 const RengaOperator RengaOperatorsIndex[] = {
     {"Gather", 2, 2, 1, 1, 0, ShapeGather, NoIndexFlops, GATHER, "TI>T"},

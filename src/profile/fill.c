@@ -73,6 +73,8 @@ static void FindIndexBound(const RengaOpCall *call, int input, int64_t *bound, i
       int64_t axis = RengaOpCallInt(call, "axis");
       if (axis < 0) axis += spec->ndim;
       *bound = axis >= 0 && axis < spec->ndim ? spec->dim[axis] : 1;
+      const int64_t rows = RengaAttributesInt(call->attributes, "rows", 0); /* of all lanes */
+      if (rows > 0) *bound = rows;
     }
   }
   if (*bound < 1) *bound = 1;

@@ -47,6 +47,31 @@ static void CountTableUses(RengaGraph graph, int uses[])
   }
 }
 
+/* A table that would be updated by rows, were it not in lanes; NONE: there is none. */
+static RengaValue FindTableInLanes(RengaGraph graph, const int uses[])
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    if (strcmp(node->op->name, "Gather") != 0 || !node->lane) continue;
+    const int maker = RengaGraphGetValue(graph, node->in[0])->producer;
+    if (maker < 0 || RengaAttributesInt(&node->attributes, "rows", 0) == 0) continue;
+    const RengaValue table = RengaGraphGetNode(graph, maker)->in[0];
+    const RengaGraphValue *value = RengaGraphGetValue(graph, table);
+    if (value->kind == RENGA_VALUE_PARAMETER && !value->frozen && uses[table] == 1) return table;
+  }
+  return RENGA_VALUE_NONE;
+}
+
+static RengaErrorCode CheckNoneInLanes(RengaGraph graph, const int uses[])
+{
+  const RengaValue table = FindTableInLanes(graph, uses);
+  RengaCheck(table == RENGA_VALUE_NONE, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "-optimizer_sparse lazy does not go with rows of %s in lanes yet: leave -graph_lanes "
+             "out, or have the node that looks them up whole (-partition_split NODE:whole)",
+             RengaGraphGetValue(graph, table)->name);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSettingsFindTables_Private(RengaSettings settings, RengaGraph graph,
                                                int64_t batch, int **tables)
 {
@@ -59,6 +84,7 @@ RengaErrorCode RengaSettingsFindTables_Private(RengaSettings settings, RengaGrap
   RengaCall(RengaMalloc(n_values + 1, &made));
   RengaErrorCode code = RengaMalloc(n_values + 1, &uses);
   if (!code) CountTableUses(graph, uses);
+  if (!code) code = CheckNoneInLanes(graph, uses);
   for (int n = 0; n < RengaGraphGetNodeCount(graph) && !code; n++) {
     const RengaGraphNode *node = RengaGraphGetNode(graph, n);
     if (GathersTableRows(graph, node) && uses[node->in[0]] == 1 && IsWorthRows(graph, node, batch))

@@ -31,6 +31,7 @@ ranks() {
 ranks "$pairs"
 ranks "$cloze"
 ranks "$grouped"
+ranks "ncf:users=41,items=29,factors=5,layers=14-11-7-5"
 ranks mlp:sizes=9-17-15-13-5
 ranks "$heads"
 accepts 8 train -graph "$heads" $small -graph_lanes 3 -partition_tensor 2 -partition_stages 2 -partition_replicas 2
@@ -164,9 +165,9 @@ accepts 2 train -graph "$heads" -data synthetic -batch_size 24 -steps 1 -progres
 says "in micro-batches of 24, 3"
 # Without a number of lanes there are as many as tensor ranks; of those to choose, as many as every chain has heads for.
 accepts 1 $chosen -graph_view ascii
-says "lanes                  2, of 30 nodes of the network"
+says "lanes                  2, of 31 nodes of the network"
 accepts 1 $chosen -partition_ranks 8 -graph_view ascii
-says "lanes                  4, of 30 nodes of the network"
+says "lanes                  4, of 31 nodes of the network"
 says "lanes that auto chose  no more, as \"blocks.0.proj\" has 5 units"
 accepts 1 plan $planned -partition_type even -partition_ranks 6 -plan_sweep partition_tensor:1,2,3
 [ "$(grep -c '^ *[123]  ' out)" -eq 3 ] || fail "not three rows"

@@ -39,6 +39,8 @@ static const Case long_cases[] = {
     {"Gather", "axis=1", "f3,7,5 l9<-5", "1", 0},
     {"GatherGrad", "axis=1", "f3,9,5 l9<-5", "f3,7,5", 0},
     {"GatherGrad", "padding=5", "f40,5 l40<-4", "f7,5", 0},
+    {"GatherGrad", "first=300 rows=900 padding=301", "f600,30 i600<-900", "f400,30", 0},
+    {"Gather", "axis=1 first=3 rows=9", "f3,4,5 l99<-9", "1", 0},
     {"ReduceSum", "axes=1 keepdims=0", "f3,9000", "1", 0},
     {"ReduceMean", "", "f3,2,9001", "1", 0},
     {"ReduceSum", "axes=0 keepdims=0", "f1300,40", "1", 0},

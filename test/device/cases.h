@@ -140,6 +140,12 @@ static const Case cases[] = {
     {"StopGradient", "", "f4,5", "1", 0},
     {"GatherGrad", "axis=0", "f300,64 l300<900", "f900,64", 0},
     {"GatherGrad", "axis=0", "f0,5 l0<7", "f7,5", 0},
+    {"Gather", "axis=0 first=2 rows=11", "f4,5 l9,3<11", "1", 0},
+    {"Gather", "axis=1 first=3 rows=9", "f3,6,5 i12<-9", "1", 0},
+    {"Gather", "axis=0 first=0 rows=9", "l3<99 l20<9", "1", 0},
+    {"GatherGrad", "axis=0 first=2 rows=11", "f40,3,5 l40,3<11", "f4,5", 0},
+    {"GatherGrad", "axis=1 first=5 rows=9 padding=7", "f3,20,5 l20<-9", "f3,4,5", 0},
+    {"GatherGrad", "first=3 rows=7 padding=2", "f40,5 l40<7", "f3,5", 0},
     /* reductions */
     {"ReduceSum", "axes=0 keepdims=0", "f300,200", "1", 0},
     {"ReduceSum", "axes=0,1 keepdims=0", "f3,50,130", "1", 0},

@@ -67,6 +67,34 @@ static RengaErrorCode CheckStreams(RengaDevice device)
   return RENGA_SUCCESS;
 }
 
+/* A lane has rows 2 and 3 of seven: others read as zeros, and what is no row of all is an error. */
+static RengaErrorCode CheckRowsOfLane(RengaDevice device)
+{
+  RengaAttributes attributes = {0, NULL};
+  RengaTensorSpec in[2] = {{RENGA_FLOAT32, 2, {2, 1}}, {RENGA_INT64, 1, {3}}}, out[1];
+  RengaOpCall call = {RengaOperatorFind("Gather"), &attributes, 2, 1, in, out};
+  RengaKernelContext context = {0, 0, 0, 1, true};
+  RengaKernel kernel = NULL;
+  float table[2] = {5, 6}, row[3];
+  int64_t index[3] = {6, 3, 7};
+  const void *inputs[] = {table, index};
+  void *outputs[] = {row};
+  RengaCall(RengaAttributesSetInt(&attributes, "first", 2));
+  ExpectError(RengaOperatorInfer(&call), RENGA_ERR_ARGUMENT,
+              "2 rows from row 2 on are not those of a lane of 0 rows");
+  RengaCall(RengaAttributesSetInt(&attributes, "rows", 7));
+  RengaCall(RengaOperatorInfer(&call));
+  RengaCall(RengaKernelCreate(device, &call, &kernel));
+  ExpectError(RengaKernelRun(kernel, NULL, &context, inputs, outputs, NULL), RENGA_ERR_ARGUMENT,
+              "index 7");
+  index[2] = -5;
+  RengaCall(RengaKernelRun(kernel, NULL, &context, inputs, outputs, NULL));
+  Expect(row[0] == 0 && row[1] == 6 && row[2] == 5);
+  RengaCall(RengaKernelDestroy(&kernel));
+  RengaCall(RengaAttributesFree(&attributes));
+  return RENGA_SUCCESS;
+}
+
 /* float64 has no cpu kernel; the ref one stands in. An index out of range is an error. */
 static RengaErrorCode CheckKernels(RengaDevice device, bool cpu)
 {
@@ -98,6 +126,7 @@ static RengaErrorCode CheckKernels(RengaDevice device, bool cpu)
   RengaCall(RengaKernelRun(kernel, NULL, &context, inputs, outputs, NULL));
   Expect(row[0] == 3);
   RengaCall(RengaKernelDestroy(&kernel));
+  RengaCall(CheckRowsOfLane(device));
   return RENGA_SUCCESS;
 }
 

@@ -29,7 +29,8 @@ typedef struct {
 typedef enum {
   RENGA_LANE_ALONE,   /* nothing: its kernel is the operator's own */
   RENGA_LANE_PLACE,   /* where its elements lie in the whole (RengaSplitPlace): it draws numbers */
-  RENGA_LANE_INDICES, /* which rows it has: an index of another lane's row reads or adds zeros */
+  RENGA_LANE_INDICES, /* which rows it has, consecutive ones: its call has their first, and how many
+                         there are; an index of another lane's row reads or adds zeros */
   RENGA_LANE_WINDOW,  /* rows of input 0 that other lanes have, too: RengaSplitWindow */
   RENGA_LANE_STATISTICS /* those of all lanes, as inputs 3 and 4 of its call */
 } RengaLaneNeed;
@@ -52,7 +53,7 @@ RengaErrorCode RengaSplitWaysGet(const RengaOpCall *call, RengaSplitWays *ways);
 void RengaSplitWaysFree(RengaSplitWays *ways);
 bool RengaSplitHasRule(const RengaOperator *op);
 /* Deals out unit consecutive units together, in each of repeat equal ranges of the axis; an error
-   where these do not divide its units, or units must be consecutive (shifted). */
+   where these do not divide its units, or units must be consecutive (shifted, or rows). */
 RengaErrorCode RengaSplitWayRefine(RengaSplitWay *way, const RengaOpCall *call, int64_t repeat,
                                    int64_t unit);
 

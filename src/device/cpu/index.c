@@ -6,25 +6,32 @@
 /* data is [outer, length, inner], indices [count], the result [outer, count, inner] */
 typedef struct {
   int64_t outer, length, inner, count;
-  int64_t padding;   /* the row that gets no gradient; -1: none */
-  int64_t per_range; /* rows of the gradient that are made together */
-  size_t size;       /* bytes of an element */
-  bool wide;         /* indices are int64, else int32 */
+  int64_t rows, first; /* of all lanes; the first of these that data has */
+  int64_t padding;     /* the row of data that gets no gradient; below 0: none */
+  int64_t per_range;   /* rows of the gradient that are made together */
+  size_t size;         /* bytes of an element */
+  bool wide;           /* indices are int64, else int32 */
 } Gather_Cpu;
 
 static int64_t IndexAt(const Gather_Cpu *s, const void *indices, int64_t i)
 {
   int64_t index = s->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
-  return index < 0 ? index + s->length : index;
+  return index < 0 ? index + s->rows : index;
+}
+
+/* Of data; below 0 or behind its last: a row of another lane. */
+static int64_t RowAt_Cpu(const Gather_Cpu *s, const void *indices, int64_t i)
+{
+  return IndexAt(s, indices, i) - s->first;
 }
 
 static RengaErrorCode CheckIndices(const Gather_Cpu *s, const char *name, const void *indices)
 {
   for (int64_t i = 0; i < s->count; i++) {
     int64_t index = IndexAt(s, indices, i);
-    RengaCheck(index >= 0 && index < s->length, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+    RengaCheck(index >= 0 && index < s->rows, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
                "%s: index %lld at position %lld is outside [0, %lld)", name, (long long)index,
-               (long long)i, (long long)s->length);
+               (long long)i, (long long)s->rows);
   }
   return RENGA_SUCCESS;
 }
@@ -46,8 +53,12 @@ static RengaErrorCode GatherRun_Cpu(RengaKernel kernel, RengaStream stream,
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t end = RengaCpuSmaller(rows, (piece + 1) * per_piece);
     for (int64_t r = piece * per_piece; r < end; r++) {
-      int64_t from = r / s->count * s->length + IndexAt(s, in[1], r % s->count);
-      memcpy((char *)out[0] + (size_t)r * row, (const char *)in[0] + (size_t)from * row, row);
+      const int64_t own = RowAt_Cpu(s, in[1], r % s->count), from = r / s->count * s->length + own;
+      char *to = (char *)out[0] + (size_t)r * row;
+      if (own < 0 || own >= s->length)
+        memset(to, 0, row);
+      else
+        memcpy(to, (const char *)in[0] + (size_t)from * row, row);
     }
   }
   return RENGA_SUCCESS;
@@ -61,13 +72,16 @@ static RengaErrorCode CreateGather_Cpu(RengaKernel kernel, const RengaTensorSpec
   if (indices->type != RENGA_INT64 && indices->type != RENGA_INT32) return RENGA_SUCCESS;
   int axis = 0;
   RengaCall(RengaOpAxis(call, "axis", data->ndim, &axis));
+  const int64_t rows = RengaOpCallInt(call, "rows"), first = RengaOpCallInt(call, "first");
   Gather_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   *s = (Gather_Cpu){.outer = RengaOpProduct(data, 0, axis),
                     .length = data->dim[axis],
                     .inner = RengaOpProduct(data, axis + 1, data->ndim),
                     .count = RengaTensorSpecCount(indices),
-                    .padding = RengaOpCallInt(call, "padding"),
+                    .rows = rows ? rows : data->dim[axis],
+                    .first = first,
+                    .padding = RengaOpCallInt(call, "padding") - first,
                     .size = RengaDataTypeSize(data->type),
                     .wide = indices->type == RENGA_INT64};
   kernel->data = s;
@@ -105,9 +119,9 @@ static void GradientRows(const Gather_Cpu *s, const void *indices, RengaDataType
 {
   memset(rows, 0, (size_t)((last - first) * s->inner) * sizeof *rows);
   for (int64_t i = 0; i < s->count; i++) {
-    int64_t index = IndexAt(s, indices, i), from = (outer * s->count + i) * s->inner;
-    if (index < first || index >= last || index == s->padding) continue;
-    float *row = rows + (index - first) * s->inner;
+    int64_t own = RowAt_Cpu(s, indices, i), from = (outer * s->count + i) * s->inner;
+    if (own < first || own >= last || own == s->padding) continue;
+    float *row = rows + (own - first) * s->inner;
     if (type == RENGA_FLOAT32)
       AddToRow(s->inner, (const float *)dy + from, row);
     else

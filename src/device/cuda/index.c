@@ -10,15 +10,18 @@ static RengaErrorCode CreateGather_Cuda(RengaKernel kernel, const RengaTensorSpe
   int axis = 0;
   if (!RengaCudaIsIndex_Private(indices)) return RENGA_SUCCESS;
   RengaCall(RengaOpAxis(call, "axis", data->ndim, &axis));
+  const int64_t rows = RengaOpCallInt(call, "rows"), first = RengaOpCallInt(call, "first");
   const RengaCudaGather s = {.outer = RengaOpProduct(data, 0, axis),
                              .length = data->dim[axis],
                              .inner = RengaOpProduct(data, axis + 1, data->ndim),
                              .count = RengaTensorSpecCount(indices),
-                             .padding = RengaOpCallInt(call, "padding"),
+                             .rows = rows ? rows : data->dim[axis],
+                             .first = first,
+                             .padding = RengaOpCallInt(call, "padding") - first,
                              .size = (int)RengaDataTypeSize(data->type),
                              .wide = indices->type == RENGA_INT64};
   RengaCall(RengaCudaCreateShaped_Private(kernel, run, sizeof s, &s));
-  RengaCudaCheckInput_Private(kernel, 1, what, -s.length, s.length, 0);
+  RengaCudaCheckInput_Private(kernel, 1, what, -s.rows, s.rows, 0);
   return RENGA_SUCCESS;
 }
 

@@ -90,8 +90,9 @@ typedef struct {
    the gradient: two int32 for each of length; outer count is at most RENGA_CUDA_PLACES. */
 typedef struct {
   int64_t outer, length, inner, count;
-  int64_t padding; /* the index that gives no gradient; -1: none */
-  int size, wide;  /* bytes of an element; indices are int64, else int32 */
+  int64_t rows, first; /* of all lanes; the first of these that data has */
+  int64_t padding;     /* the row of data that gets no gradient; below 0: none */
+  int size, wide;      /* bytes of an element; indices are int64, else int32 */
 } RengaCudaGather;
 enum { RENGA_CUDA_PLACES = 0x7f000000 };
 

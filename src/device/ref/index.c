@@ -15,6 +15,16 @@ static RengaErrorCode ReadIndex_Ref(const RengaOpCall *call, RefIn indices, int6
   return RENGA_SUCCESS;
 }
 
+/* Among the rows of the data; others, of another lane, are below 0 or behind its last. */
+static RengaErrorCode ReadRow_Ref(const RengaOpCall *call, RefIn indices, int64_t i, int64_t extent,
+                                  int64_t *row)
+{
+  const int64_t rows = RengaOpCallInt(call, "rows");
+  RengaCall(ReadIndex_Ref(call, indices, i, rows ? rows : extent, row));
+  *row -= RengaOpCallInt(call, "first");
+  return RENGA_SUCCESS;
+}
+
 /* y[o][i][…] = x[o][indices[i]][…] */
 static RengaErrorCode Gather_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                  const void *const in[], void *const out[])
@@ -28,8 +38,12 @@ static RengaErrorCode Gather_Ref(const RengaOpCall *call, const RengaKernelConte
   size_t size = RengaDataTypeSize(call->in[0].type);
   for (int64_t o = 0; o < x.outer; o++)
     for (int64_t i = 0; i < n; i++) {
-      RengaCall(ReadIndex_Ref(call, indices, i, x.extent, &from));
-      RefCopy(out[0], (o * n + i) * x.inner, in[0], (o * x.extent + from) * x.inner, x.inner, size);
+      const int64_t at = (o * n + i) * x.inner;
+      RengaCall(ReadRow_Ref(call, indices, i, x.extent, &from));
+      if (from < 0 || from >= x.extent)
+        memset((char *)out[0] + (size_t)at * size, 0, (size_t)x.inner * size);
+      else
+        RefCopy(out[0], at, in[0], (o * x.extent + from) * x.inner, x.inner, size);
     }
   return RENGA_SUCCESS;
 }
@@ -43,12 +57,13 @@ static RengaErrorCode GatherGrad_Ref(const RengaOpCall *call, const RengaKernelC
   RefAxis x = RefAxisOf(&call->out[0], dimension);
   RefIn dy = RefInput(call, in, 0), indices = RefInput(call, in, 1);
   RefOut dx = RefOutput(call, out, 0);
-  int64_t n = RengaTensorSpecCount(&call->in[1]), padding = RengaOpCallInt(call, "padding"), to;
+  int64_t n = RengaTensorSpecCount(&call->in[1]), to;
+  const int64_t padding = RengaOpCallInt(call, "padding"), first = RengaOpCallInt(call, "first");
   RefZero(dx, RengaTensorSpecCount(&call->out[0]));
   for (int64_t o = 0; o < x.outer; o++)
     for (int64_t i = 0; i < n; i++) {
-      RengaCall(ReadIndex_Ref(call, indices, i, x.extent, &to));
-      if (to == padding) continue;
+      RengaCall(ReadRow_Ref(call, indices, i, x.extent, &to));
+      if (to < 0 || to >= x.extent || to + first == padding) continue;
       for (int64_t k = 0; k < x.inner; k++)
         RefAdd(dx, (o * x.extent + to) * x.inner + k, RefGet(dy, (o * n + i) * x.inner + k));
     }

@@ -20,6 +20,20 @@ static RengaErrorCode ShiftAttribute(const RengaOpCall *whole, const RengaSplitW
   return RENGA_SUCCESS;
 }
 
+/* Rows that a lane looks up are known by their numbers in the whole. */
+static RengaErrorCode NumberRows(const RengaOpCall *whole, const RengaSplitWay *way, int64_t first,
+                                 RengaAttributes *attributes)
+{
+  const bool grad = way->in[0].kind != RENGA_SPLIT_ALONG;
+  const RengaSplit *split = grad ? &way->out[0] : &way->in[0];
+  const RengaTensorSpec *table = grad ? &whole->out[0] : &whole->in[0];
+  const int64_t of_all = RengaOpCallInt(whole, "rows");
+  RengaCall(RengaAttributesSetInt(attributes, "first",
+                                  RengaOpCallInt(whole, "first") + first * split->unit));
+  RengaCall(RengaAttributesSetInt(attributes, "rows", of_all ? of_all : table->dim[split->dim]));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSplitCall(const RengaOpCall *whole, const RengaSplitWay *way, int lane,
                               int lanes, RengaTensorSpec in[], RengaTensorSpec out[],
                               RengaAttributes *attributes, RengaOpCall *call)
@@ -35,6 +49,7 @@ RengaErrorCode RengaSplitCall(const RengaOpCall *whole, const RengaSplitWay *way
   if (way->scaled) ScaleAttribute(way, count, &copy);
   RengaErrorCode code = RENGA_SUCCESS;
   if (way->shifted) code = ShiftAttribute(whole, way, first, &copy);
+  if (way->need == RENGA_LANE_INDICES) code = NumberRows(whole, way, first, &copy);
   if (way->need == RENGA_LANE_WINDOW)
     code = RengaSplitWindowCall_Private(whole, way, lane, lanes, &in[0], &copy);
   if (way->need == RENGA_LANE_STATISTICS) code = RengaAttributesSetInt(&copy, "training", 0);

@@ -32,6 +32,9 @@ RengaErrorCode RengaSplitWayRefine(RengaSplitWay *way, const RengaOpCall *call, 
   RengaOpCheckValue(repeat == 1 || way->need != RENGA_LANE_WINDOW, call,
                     "a window moves over consecutive rows, not over %lld times some",
                     (long long)repeat);
+  RengaOpCheckValue(repeat == 1 || way->need != RENGA_LANE_INDICES, call,
+                    "lanes whose rows are interleaved have no first one of %lld",
+                    (long long)way->units);
   way->units /= repeat * unit;
   for (int i = 0; i < call->n_in + call->n_out; i++) {
     RengaSplit *split = i < call->n_in ? &way->in[i] : &way->out[i - call->n_in];

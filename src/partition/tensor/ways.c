@@ -76,6 +76,7 @@ static bool RefineWay(const TensorCall *made, RengaSplitWay *way, int tensor,
     return false;
   const int64_t repeat = wanted->repeat / split->repeat, unit = wanted->unit / split->unit;
   if (way->units % (repeat * unit)) return false;
+  if (repeat > 1 && way->need == RENGA_LANE_INDICES) return false;
   return RengaSplitWayRefine(way, &made->call, repeat, unit) == RENGA_SUCCESS;
 }
 

@@ -23,11 +23,12 @@ __global__ void CheckKernel(RengaCudaIndices s, const void *values, RengaCudaFau
   fault->found = 1;
 }
 
-/* An index from 0 on; those outside were found before. */
+/* The row of the data, -1: it is another lane's. Indices outside of all were found before. */
 static __device__ inline int64_t RowAt(const RengaCudaGather &s, const void *indices, int64_t i)
 {
-  const int64_t index = IntegerAt(s.wide, indices, i), row = index < 0 ? index + s.length : index;
-  return row >= 0 && row < s.length ? row : 0;
+  const int64_t index = IntegerAt(s.wide, indices, i);
+  const int64_t row = (index < 0 ? index + s.rows : index) - s.first;
+  return row >= 0 && row < s.length ? row : -1;
 }
 
 template <class T>
@@ -38,8 +39,8 @@ __global__ void GatherKernel(RengaCudaGather s, const void *data_, const void *i
   RENGA_EACH(i, s.outer * s.count * s.inner)
   {
     const int64_t place = i / s.inner, outer = place / s.count;
-    const int64_t row = outer * s.length + RowAt(s, indices, place % s.count);
-    y[i] = data[row * s.inner + i % s.inner];
+    const int64_t row = RowAt(s, indices, place % s.count);
+    y[i] = row < 0 ? (T)0 : data[(outer * s.length + row) * s.inner + i % s.inner];
   }
 }
 
@@ -49,6 +50,7 @@ __global__ void FindPlacesKernel(RengaCudaGather s, const void *indices, int *fi
   RENGA_EACH(i, s.count)
   {
     const int64_t row = RowAt(s, indices, i);
+    if (row < 0) continue;
     atomicMin(&first[row], (int)i);
     atomicAdd(&places[row], 1);
   }
@@ -64,7 +66,7 @@ __global__ void GatherGradKernel(RengaCudaGather s, RengaCudaOperand dy_, const 
   const Values<void> dy(dy_), dx(dx_);
   const int64_t place = blockIdx.x % s.count, outer = blockIdx.x / s.count;
   const int64_t mine = RowAt(s, indices, place), warp = threadIdx.x / WARP;
-  if (first[mine] != place || mine == s.padding) return; /* the whole block */
+  if (mine < 0 || first[mine] != place || mine == s.padding) return; /* the whole block */
   for (int64_t column = threadIdx.x; column - threadIdx.x < s.inner; column += THREADS) {
     const int64_t from = outer * s.count * s.inner + column;
     float sum = column < s.inner ? dy[from + place * s.inner] : 0;
