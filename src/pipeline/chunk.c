@@ -233,6 +233,8 @@ static void FreeLists(Chunk *chunk)
   RengaFree(&chunk->uses.place);
   RengaFree(&chunk->uses.cut);
   RengaFree(&chunk->uses.rank);
+  RengaFree(&chunk->uses.split);
+  RengaFree(&chunk->uses.same);
   RengaFree(&chunk->states.value);
   RengaFree(&chunk->states.offset);
   RengaFree(&chunk->holds);

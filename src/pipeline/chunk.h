@@ -107,6 +107,8 @@ typedef struct {
   int64_t *place;         /* [count] element of a gradient buffer, or one of the above */
   bool *cut;              /* [values of sub] parameters that are there in parts (parts.c) */
   int *rank;              /* [values of sub] of the tensor group, that has it: of parts */
+  int *split;             /* [values of sub] 1 + the first node that makes parts of it */
+  RengaValue *same;       /* [values of sub] the part that the first node makes; else itself */
 } ParameterUses;
 
 /* A scalar that is summed over the whole batch before the first forward. */

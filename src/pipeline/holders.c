@@ -90,16 +90,25 @@ static RengaErrorCode CheckStates(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-/* index: [values of the network] this stage's parameter, or -1. shares: [stages] whether a stage
-   has one of them. */
+/* Behind a parameter and, where it is in parts, all of these, which follow each other. */
+static int EndOfWhole(const Chunk *chunk, int first)
+{
+  int p = first + 1;
+  while (p < chunk->n_parameters && chunk->parameter[p].whole == chunk->parameter[first].whole) p++;
+  return p;
+}
+
+/* index: [values of the network] this stage's parameter, or the first part that this rank has of
+   it, or -1. shares: [stages] whether a stage has one of them. */
 static void MarkHolders(Chunk *chunk, const int index[], bool shares[])
 {
   for (int n = 0; n < RengaGraphGetNodeCount(chunk->outline->graph); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(chunk->outline->graph, n);
     for (int i = 0; i < node->n_in; i++) {
-      if (node->in[i] == RENGA_VALUE_NONE || index[node->in[i]] < 0) continue;
+      const int first = node->in[i] == RENGA_VALUE_NONE ? -1 : index[node->in[i]];
+      if (first < 0) continue;
       const int stage = RengaPlanStageOfNode(chunk->outline->plan, n);
-      *StageHolds(chunk, index[node->in[i]], stage) = 1;
+      for (int p = first; p < EndOfWhole(chunk, first); p++) *StageHolds(chunk, p, stage) = 1;
       shares[stage] = true;
     }
   }
@@ -117,8 +126,9 @@ static RengaErrorCode CountHolders(Chunk *chunk, int stage, const int index[])
   if (!code) code = RengaGraphGetParameterUses(sub, &count, &use);
   for (int u = 0; !code && u < count; u++) {
     const char *name = RengaGraphGetValue(sub, use[u].parameter)->name;
-    const int parameter = index[RengaGraphFindValue(chunk->outline->graph, name)];
-    if (parameter >= 0) ++*StageHolds(chunk, parameter, stage);
+    const int first = index[RengaGraphFindValue(chunk->outline->graph, name)];
+    for (int p = first; first >= 0 && p < EndOfWhole(chunk, first); p++)
+      ++*StageHolds(chunk, p, stage);
   }
   RengaGraphDestroy(&sub);
   RengaCall(code);
@@ -128,8 +138,7 @@ static RengaErrorCode CountHolders(Chunk *chunk, int stage, const int index[])
 static RengaErrorCode FindHolders(Chunk *chunk, int index[], bool shares[])
 {
   for (int v = 0; v < RengaGraphGetValueCount(chunk->outline->graph); v++) index[v] = -1;
-  for (int p = 0; p < chunk->n_parameters; p++) /* parts have no holders elsewhere */
-    if (!chunk->outline->parts[chunk->parameter[p].whole]) index[chunk->parameter[p].whole] = p;
+  for (int p = chunk->n_parameters - 1; p >= 0; p--) index[chunk->parameter[p].whole] = p;
   MarkHolders(chunk, index, shares);
   for (int p = 0; p < chunk->n_parameters; p++)
     *StageHolds(chunk, p, chunk->stage) = 1 + chunk->parameter[p].n_uses;

@@ -42,6 +42,14 @@ static void FindFollowers(const Chunk *chunk, const int known[], int follows[], 
   }
 }
 
+/* A part has several names where several nodes would make it. */
+static void MarkKnown(const Chunk *chunk, int known[])
+{
+  for (int p = 0; p < chunk->n_parameters; p++) known[chunk->parameter[p].value] = 1 + p;
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++)
+    known[v] = known[chunk->uses.same[v]];
+}
+
 /* In which order parameters lie. order: [parameters] */
 RengaErrorCode RengaChunkOrderParameters_Private(const Chunk *chunk, int order[])
 {
@@ -49,7 +57,7 @@ RengaErrorCode RengaChunkOrderParameters_Private(const Chunk *chunk, int order[]
   int *known, count = 0;
   RengaCall(RengaMalloc((int64_t)n_values + 2 * (int64_t)n + 1, &known));
   int *follows = known + n_values, *behind = follows + n;
-  for (int p = 0; p < n; p++) known[chunk->parameter[p].value] = 1 + p;
+  MarkKnown(chunk, known);
   FindFollowers(chunk, known, follows, behind);
   for (int p = 0; p < n; p++)
     for (int next = behind[p] ? 0 : 1 + p; next; next = follows[next - 1])
@@ -90,7 +98,7 @@ RengaErrorCode RengaChunkPlaceJoined_Private(Chunk *chunk)
   const int n_values = RengaGraphGetValueCount(chunk->sub);
   int *known;
   RengaCall(RengaMalloc(n_values + 1, &known));
-  for (int p = 0; p < chunk->n_parameters; p++) known[chunk->parameter[p].value] = 1 + p;
+  MarkKnown(chunk, known);
   for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
     if (JoinsRows(chunk, node) && ReadsParameters(node, known) && LiesInARow(chunk, node))

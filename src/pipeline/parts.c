@@ -1,7 +1,8 @@
 /* Parameters in parts (RengaPlanFindParts_Private). Each part is a tensor of its own in the chunk,
    with its place in the whole: values, gradient, moments, norm. So neither the Split that makes
    them nor the Concat of their gradients is run, and a rank has no more of the parameter than its
-   lanes read. Initial values, checkpoints, digests and names are those of the whole. */
+   lanes read. Initial values, checkpoints, digests and names are those of the whole. Several nodes
+   of a stage may make the same parts, each for a use of them. */
 #include "parts.h"
 #include "renga/private/graph.h"
 #include "renga/private/plan.h"
@@ -37,10 +38,20 @@ static const RengaGraphNode *PartsOfHeld(const Chunk *chunk, RengaValue value)
                                      RengaGraphFindValue(chunk->outline->graph, held->name));
 }
 
-static RengaValue FindPartHere(const Chunk *chunk, const RengaGraphNode *split, int o)
+/* Part o of a parameter of the chunk's graph. */
+static RengaValue FindPartHere(const Chunk *chunk, RengaValue own, int o)
 {
-  return RengaGraphFindValue(chunk->sub,
-                             RengaGraphGetValue(chunk->outline->graph, split->out[o])->name);
+  return RengaGraphGetNode(chunk->sub, chunk->uses.split[own] - 1)->out[o];
+}
+
+/* A node that makes parts: those of the first one of the parameter. */
+static void NoteSplit(Chunk *chunk, const RengaGraphNode *node, int n)
+{
+  ParameterUses *uses = &chunk->uses;
+  if (node->n_in != 1 || node->in[0] == RENGA_VALUE_NONE || !uses->cut[node->in[0]]) return;
+  if (!uses->split[node->in[0]]) uses->split[node->in[0]] = 1 + n;
+  for (int o = 0; o < node->n_out; o++)
+    uses->same[node->out[o]] = FindPartHere(chunk, node->in[0], o);
 }
 
 /* Marks parameters of the chunk's graph that are there in parts, and the ranks of the tensor group
@@ -50,9 +61,15 @@ RengaErrorCode RengaChunkMarkParts_Private(Chunk *chunk)
   const int n_values = RengaGraphGetValueCount(chunk->sub);
   RengaCall(RengaMalloc(n_values + 1, &chunk->uses.cut));
   RengaCall(RengaMalloc(n_values + 1, &chunk->uses.rank));
-  for (RengaValue v = 0; v < n_values; v++) chunk->uses.cut[v] = PartsOfHeld(chunk, v) != NULL;
+  RengaCall(RengaMalloc(n_values + 1, &chunk->uses.split));
+  RengaCall(RengaMalloc(n_values + 1, &chunk->uses.same));
+  for (RengaValue v = 0; v < n_values; v++) {
+    chunk->uses.cut[v] = PartsOfHeld(chunk, v) != NULL;
+    chunk->uses.same[v] = v;
+  }
   for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
+    NoteSplit(chunk, node, n);
     for (int i = 0; i < node->n_in && node->lane; i++)
       if (node->in[i] != RENGA_VALUE_NONE)
         chunk->uses.rank[node->in[i]] = RengaTensorRankOf_Private(&chunk->tensor, node->lane - 1);
@@ -70,7 +87,8 @@ RengaErrorCode RengaChunkGetPart_Private(const Chunk *chunk, const RengaGraphNod
   for (int p = 0; p < o; p++)
     part->start[axis] += RengaGraphGetValue(graph, split->out[p])->spec.dim[axis];
   part->extent[axis] = RengaGraphGetValue(graph, split->out[o])->spec.dim[axis];
-  *value = FindPartHere(chunk, split, o);
+  *value = FindPartHere(
+      chunk, RengaGraphFindValue(chunk->sub, RengaGraphGetValue(graph, split->in[0])->name), o);
   return RENGA_SUCCESS;
 }
 
@@ -107,8 +125,8 @@ static RengaErrorCode AddUsesOfParts(Chunk *chunk, const RengaGraphNode *split,
   if (frozen) return RENGA_SUCCESS;
   RengaCall(FindConcat(chunk, split, whole->gradient, &concat));
   for (int o = 0; o < split->n_out; o++)
-    row[chunk->uses.count++] = (RengaParameterUse){FindPartHere(chunk, split, o), concat->in[o],
-                                                   whole->node_id, whole->input};
+    row[chunk->uses.count++] = (RengaParameterUse){FindPartHere(chunk, whole->parameter, o),
+                                                   concat->in[o], whole->node_id, whole->input};
   return RENGA_SUCCESS;
 }
 

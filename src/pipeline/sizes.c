@@ -231,6 +231,8 @@ static RengaErrorCode PlaceGiven(Chunk *chunk)
     const Parameter *parameter = &chunk->parameter[p];
     chunk->value_place[parameter->value] = RengaChunkPlaceOf_Private(chunk, parameter);
   }
+  for (RengaValue v = 0; v < count; v++)
+    if (chunk->uses.same[v] != v) chunk->value_place[v] = chunk->value_place[chunk->uses.same[v]];
   for (int s = 0; s < chunk->states.count; s++)
     chunk->value_place[chunk->states.value[s]] =
         (Place){REGION_PERSISTENT, chunk->states.offset[s]};

@@ -1,7 +1,9 @@
 /* Which parameters are there in parts. What lanes have of a parameter are outputs of a Split of it
    (-graph_lanes). Where nobody else reads it, and each is read by one lane of the same stage and
    kept in the same type, it is a part: the runtime has it as a tensor of its own and runs neither
-   the Split nor the Concat of its gradients, and predictions count neither. */
+   the Split nor the Concat of its gradients, and predictions count neither. A table that is looked
+   up and the output layer too has a Split for each, in any stages: they make the same parts, of the
+   same lanes. */
 #include "planimpl.h"
 #include <string.h>
 
@@ -10,8 +12,8 @@ typedef struct {
   RengaGraph graph;
   RengaPlan plan; /* NULL: one stage has all */
   int *readers;   /* [values] inputs of nodes */
-  int *last;      /* [values] 1 + the last node that reads it */
   int *lane;      /* [values] of the readers; 0: there is none yet */
+  int *splits;    /* [values] Splits that make the same parts of it */
   bool *plain;    /* [values] a reader is in no lane, or in another lane or stage than others */
 } PartReaders;
 
@@ -29,7 +31,6 @@ static void CountPartReaders(const PartReaders *of)
       if (v == RENGA_VALUE_NONE) continue;
       const int maker = RengaGraphGetValue(of->graph, v)->producer;
       of->readers[v]++;
-      of->last[v] = 1 + n;
       of->plain[v] = of->plain[v] || node->lane == 0 || maker < 0 ||
                      (of->lane[v] && of->lane[v] != node->lane) || !AreOfOneStage(of, n, maker);
       of->lane[v] = node->lane;
@@ -43,7 +44,7 @@ static bool MakesParts(const PartReaders *of, const RengaGraphNode *node)
   int count;
   const RengaValue *output;
   const RengaGraphValue *whole = RengaGraphGetValue(of->graph, node->in[0]);
-  if (strcmp(node->op->name, "Split") != 0 || node->lane) return false;
+  if (node->lane) return false;
   if (RengaGraphGetOutputs(of->graph, &count, &output)) return false;
   for (int o = 0; o < node->n_out; o++) {
     const RengaValue v = node->out[o];
@@ -55,14 +56,27 @@ static bool MakesParts(const PartReaders *of, const RengaGraphNode *node)
   return true;
 }
 
-static RengaErrorCode MarkPartsOf(const PartReaders *of, int parts[])
+/* Two Splits of one parameter. */
+static bool MakeSameParts(const PartReaders *of, const RengaGraphNode *a, const RengaGraphNode *b)
 {
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(of->graph); v++) {
+  bool same = a->n_out == b->n_out && RengaAttributesEqual(&a->attributes, &b->attributes);
+  for (int o = 0; o < a->n_out && same; o++) same = of->lane[a->out[o]] == of->lane[b->out[o]];
+  return same;
+}
+
+/* The first of the Splits counts for all of them. */
+static void MarkPartsOf(const PartReaders *of, int parts[])
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(of->graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(of->graph, n);
+    if (strcmp(node->op->name, "Split") != 0 || !MakesParts(of, node)) continue;
+    const RengaValue v = node->in[0];
     if (RengaGraphGetValue(of->graph, v)->kind != RENGA_VALUE_PARAMETER) continue;
-    if (of->readers[v] != 1) continue;
-    if (MakesParts(of, RengaGraphGetNode(of->graph, of->last[v] - 1))) parts[v] = of->last[v];
+    if (!parts[v]) parts[v] = 1 + n;
+    of->splits[v] += MakeSameParts(of, RengaGraphGetNode(of->graph, parts[v] - 1), node);
   }
-  return RENGA_SUCCESS;
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(of->graph); v++)
+    if (parts[v] && of->splits[v] != of->readers[v]) parts[v] = 0;
 }
 
 RengaErrorCode RengaPlanFindParts_Private(RengaPlan plan, RengaGraph graph, int parts[])
@@ -70,11 +84,11 @@ RengaErrorCode RengaPlanFindParts_Private(RengaPlan plan, RengaGraph graph, int 
   const int n_values = RengaGraphGetValueCount(graph) + 1;
   PartReaders of = {.graph = graph, .plan = plan};
   RengaCall(RengaMalloc(3 * n_values, &of.readers));
-  of.last = of.readers + n_values;
-  of.lane = of.last + n_values;
+  of.lane = of.readers + n_values;
+  of.splits = of.lane + n_values;
   RengaErrorCode code = RengaMalloc(n_values, &of.plain);
   if (!code) CountPartReaders(&of);
-  if (!code) code = MarkPartsOf(&of, parts);
+  if (!code) MarkPartsOf(&of, parts);
   RengaFree(&of.readers);
   RengaFree(&of.plain);
   RengaCall(code);

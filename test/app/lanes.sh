@@ -5,6 +5,7 @@
 heads="gpt:layers=2,hidden=20,heads=5,sequence=8,vocabulary=61"
 pairs="t5:layers=1,hidden=12,heads=3,head_width=4,intermediate=17,sequence=8,vocabulary=61,gated=1,buckets=8"
 cloze="bert:layers=1,hidden=12,heads=3,intermediate=17,sequence=8,vocabulary=61,next_sentence=1"
+tables="ncf:users=41,items=29,factors=5,layers=14-11-7-5"
 small="-data synthetic -batch_size 8 -microbatch_size 2 -parameter_digest -progress none -steps 20"
 
 # near A B: losses of the last steps of two tables, within 1e-4.
@@ -38,6 +39,7 @@ lanes() {
 lanes "$pairs"
 lanes "$cloze"
 lanes mlp:sizes=9-17-15-13-5
+lanes "$tables"
 lanes "$heads"
 says "3 lanes at most"
 accepts 1 train -graph "$heads" $small
@@ -57,8 +59,6 @@ accepts 1 train -graph "$heads" $small -graph_lanes 3 -precision bf16
 says "$narrow"
 
 # Tables of embeddings, by their rows; with them whole the numbers are those of fewer lanes, and updates by rows go.
-tables="ncf:users=41,items=29,factors=5,layers=14-11-7-5"
-lanes "$tables"
 accepts 1 info -graph "$tables" -graph_lanes 3 -graph_view ascii
 says "3, of 7 nodes of the network, 5 of them summed"
 refuses 1 "-optimizer_sparse lazy does not go with rows of mf.user.weight in lanes yet: leave -graph_lanes out, or have" train \

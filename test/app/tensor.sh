@@ -51,14 +51,16 @@ for precision in bf16 fp16; do
   says "$narrow"
   fits
 done
-# In 16 bits, too, a rank has its lanes' parts alone.
-for tensor in 1 3; do
-  accepts 1 plan -graph "$heads" -graph_lanes 3 -batch_size 8 -microbatch_size 2 -precision bf16 -partition_type even \
-    -partition_ranks $tensor -partition_tensor $tensor
-  held=$(awk '/^ *stage  parameters/ { getline; print $3 == "KiB" ? 1024 * $2 : $2 }' out)
-  [ $tensor -eq 1 ] && all=$held
+# In 16 bits, too, a rank has its lanes' parts alone; of the table as well, which the first stage looks up and the last one multiplies by.
+for stages in 1 2; do
+  for tensor in 1 3; do
+    accepts 1 plan -graph "$heads" -graph_lanes 3 -batch_size 8 -microbatch_size 2 -precision bf16 -partition_type even \
+      -partition_ranks $((stages * tensor)) -partition_stages $stages -partition_tensor $tensor
+    held=$(awk '/^ *stage  parameters/ { getline; print $3 == "KiB" ? 1024 * $2 : $2 }' out)
+    [ $tensor -eq 1 ] && all=$held
+  done
+  [ -n "$held" ] && awk "BEGIN { exit !($held < 0.45 * $all) }" || fail "a rank of 3 has $held bytes of parameters of $all"
 done
-[ -n "$held" ] && awk "BEGIN { exit !($held < 0.6 * $all) }" || fail "a rank of 3 has $held bytes of parameters of $all"
 # What the optimizer leaves as it is: biases, that lanes read or nobody in lanes; all but the last layer; whole parameters of lanes.
 for frozen in "*bias:frozen=yes" "blocks*:frozen=yes;w*:frozen=yes" "*weight:frozen=yes"; do
   for precision in fp32 bf16; do
@@ -105,7 +107,7 @@ refuses 2 "; lanes: 2, this network's: 3, give -graph_lanes 2" train -graph "$he
 # What such plans take is predicted where costs are known, by the plan and by its file alike; measured costs change no bit.
 planned="-graph $heads -graph_lanes 3 -batch_size 8 -microbatch_size 2 -machine_file laptop"
 accepts 1 plan $planned -partition_type even -partition_ranks 4 -partition_stages 2 -partition_tensor 2 -plan_explain
-says "tensor ranks: 2 of them compute each replica of a stage; in stage 1 they take "
+says "tensor ranks: 2 of them compute each replica of a stage; in stage 0 they take "
 lacks "lower bound: "
 predicted=$(grep "predicted: " out | head -n 1)
 accepts 1 plan $planned -plan_load plan.txt
@@ -179,7 +181,7 @@ refuses 2 "-partition_tensor auto together with -data_parallel local:2 is not su
 # What there is no room for is made again, with the exchanges that lead to it.
 accepts 1 train -graph "$heads" $small -graph_lanes 3 -steps 6
 says "$digest"
-for bound in 250KiB 240KiB; do
+for bound in 230KiB 220KiB; do
   accepts 2 train -graph "$heads" $small -graph_lanes 3 -steps 6 -partition_tensor 2 -partition_type even -partition_memory $bound
   says "$digest"
   fits

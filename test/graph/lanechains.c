@@ -1,5 +1,5 @@
 /* TEST ranks: 1 */
-/* -graph_lanes: how far apart slices may be, and chains of very many nodes. */
+/* -graph_lanes: how far apart slices may be, chains of very many nodes, tables of embeddings. */
 #include "../plan/plantest.h"
 
 static const RengaTensorSpec rows = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, 12}};
@@ -67,6 +67,45 @@ static RengaErrorCode CheckLongChain(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* In three lanes, with so many look-ups of which terms are added: of tables with twice as many rows
+   as columns, and no fewer than a sample has indices, where all that reads them has their rows; or
+   where that is asked for. */
+static RengaErrorCode CheckTableIn(RengaComm comm, const char *what, const char *wishes,
+                                   int expected)
+{
+  RengaGraph graph;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaOptionsSetValue("partition_split", wishes));
+  RengaCall(RengaGraphLoad(graph, what));
+  RengaCall(RengaGraphSetFromOptions(graph));
+  RengaCall(RengaGraphSetLanes(graph, 3));
+  RengaCall(RengaGraphSetUp(graph));
+  TestTrue(CountNodesOf(graph, "Gather") == expected);
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    if (strcmp(node->op->name, "Gather") != 0 || expected < 3) continue;
+    TestTrue(node->lane > 0 && RengaAttributesInt(&node->attributes, "rows", 0) == 23);
+    TestTrue(RengaAttributesInt(&node->attributes, "first", -1) == 23 * (node->lane - 1) / 3);
+  }
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckLookUps(RengaComm comm)
+{
+  static const char wide[] = "gpt:layers=1,hidden=12,heads=4,sequence=4,vocabulary=23,tied=0";
+  RengaCall(CheckTableIn(comm, "gpt:layers=1,hidden=8,heads=4,sequence=4,vocabulary=23", "", 3));
+  RengaCall(CheckTableIn(comm, "gpt:layers=1,hidden=8,heads=4,sequence=4,vocabulary=23",
+                         "logits:whole", 1)); /* reads all of the table */
+  RengaCall(CheckTableIn(comm, "gpt:layers=1,hidden=8,heads=4,sequence=24,vocabulary=23", "", 1));
+  RengaCall(CheckTableIn(comm, "ncf:users=23,items=23,factors=3,layers=8-5-7", "", 12));
+  RengaCall(CheckTableIn(comm, wide, "", 1));
+  RengaCall(CheckTableIn(comm, wide, "Gather*:rows", 3));
+  RengaCall(CheckTableIn(comm, wide, "Gather*:lanes", 3));
+  RengaCall(RengaOptionsSetValue("partition_split", ""));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaComm comm;
@@ -74,6 +113,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckFarSlices(comm, 4, 0));
   RengaCall(CheckFarSlices(comm, 40, 2));
   RengaCall(CheckLongChain(comm));
+  RengaCall(CheckLookUps(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

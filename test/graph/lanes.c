@@ -155,44 +155,6 @@ static RengaErrorCode CheckVocabulary(RengaComm comm, RengaDevice device)
   return RENGA_SUCCESS;
 }
 
-/* In three lanes, with so many look-ups of which terms are added: of tables with twice as many rows
-   as columns, and no fewer than a sample has indices, where all that reads them has their rows; or
-   where that is asked for. */
-static RengaErrorCode CheckTable(RengaComm comm, const char *what, const char *wishes, int expected)
-{
-  RengaGraph graph;
-  RengaCall(RengaGraphCreate(comm, &graph));
-  RengaCall(RengaOptionsSetValue("partition_split", wishes));
-  RengaCall(RengaGraphLoad(graph, what));
-  RengaCall(RengaGraphSetFromOptions(graph));
-  RengaCall(RengaGraphSetLanes(graph, 3));
-  RengaCall(RengaGraphSetUp(graph));
-  TestTrue(CountOperator(graph, "Gather") == expected);
-  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
-    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
-    if (strcmp(node->op->name, "Gather") != 0 || expected < 3) continue;
-    TestTrue(node->lane > 0 && RengaAttributesInt(&node->attributes, "rows", 0) == 23);
-    TestTrue(RengaAttributesInt(&node->attributes, "first", -1) == 23 * (node->lane - 1) / 3);
-  }
-  RengaCall(RengaGraphDestroy(&graph));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CheckTables(RengaComm comm)
-{
-  static const char wide[] = "gpt:layers=1,hidden=12,heads=4,sequence=4,vocabulary=23,tied=0";
-  RengaCall(CheckTable(comm, "gpt:layers=1,hidden=8,heads=4,sequence=4,vocabulary=23", "", 3));
-  RengaCall(CheckTable(comm, "gpt:layers=1,hidden=8,heads=4,sequence=4,vocabulary=23",
-                       "logits:whole", 1)); /* reads all of the table */
-  RengaCall(CheckTable(comm, "gpt:layers=1,hidden=8,heads=4,sequence=24,vocabulary=23", "", 1));
-  RengaCall(CheckTable(comm, "ncf:users=23,items=23,factors=3,layers=8-5-7", "", 12));
-  RengaCall(CheckTable(comm, wide, "", 1));
-  RengaCall(CheckTable(comm, wide, "Gather*:rows", 3));
-  RengaCall(CheckTable(comm, wide, "Gather*:lanes", 3));
-  RengaCall(RengaOptionsSetValue("partition_split", ""));
-  return RENGA_SUCCESS;
-}
-
 /* Five heads of four in three lanes: 1, 2, 2; columns of queries, keys and values of a lane. */
 static RengaErrorCode CheckUneven(RengaComm comm)
 {
@@ -493,7 +455,6 @@ static RengaErrorCode RunTest(void)
   }
   RengaCall(CheckVocabulary(comm, device));
   RengaCall(CheckNetwork(comm, device, "ncf:users=23,items=29,factors=3,layers=8-5-7", 3));
-  RengaCall(CheckTables(comm));
   RengaCall(CheckTokenNetworks(comm, device));
   RengaCall(CheckUneven(comm));
   RengaCall(CheckFew(comm));

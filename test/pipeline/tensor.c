@@ -50,6 +50,7 @@ static RengaErrorCode SetUpBoth(RengaComm comm, Side *one, Side *two)
   }
   Expect(mine.forecast <= forecast.forecast && mine.forecast == mine.measured);
   Expect(mine.parameters < whole.parameters && mine.optimizer < whole.optimizer);
+  Expect(mine.gradients < whole.gradients);
   return RENGA_SUCCESS;
 }
 
@@ -133,6 +134,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &alone));
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(CheckBoth(alone, comm, "gpt:layers=2,hidden=15,heads=3,sequence=4,vocabulary=9"));
+  RengaCall(CheckBoth(alone, comm, "gpt:layers=1,hidden=6,heads=3,sequence=4,vocabulary=19"));
   RengaCall(CheckBoth(alone, comm, "mlp:sizes=6-13-7-9"));
   RengaCall(RengaCommDestroy(&comm));
   RengaCall(RengaCommDestroy(&alone));

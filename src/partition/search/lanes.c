@@ -8,6 +8,7 @@
    exchanges that are made again are charged so, and nowhere else; that of backward in
    the costs of the first node of the stage. Of parameters in parts a rank holds, adds up and
    updates its own. */
+#include "parts.h"
 #include "renga/private/graph.h"
 #include "renga/private/plan.h"
 #include "solution.h"
@@ -34,15 +35,6 @@ static RengaProfileCost *CostOf(const LaneShares *shares, int node)
 static int RankOfLane(const LaneShares *shares, int lane)
 {
   return RengaPlanTensorRankOfLane_Private(shares->lanes, shares->tensor, lane);
-}
-
-static void LeaveCopiesOut(const LaneShares *shares)
-{
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(shares->task->graph); v++)
-    for (int row = 0; shares->parts[v] && row < shares->task->n_sizes; row++) {
-      RengaProfileCost *cost = &shares->task->costs[row][shares->parts[v] - 1];
-      cost->forward = cost->backward = 0;
-    }
 }
 
 static int StageOf(const LaneShares *shares, int node)
@@ -134,8 +126,9 @@ static void FindReaders(const LaneShares *shares)
 }
 
 /* Elements of the parts that others than the fullest rank have. */
-static double ElementsOfOthers(const LaneShares *shares, const RengaGraphNode *split)
+static double ElementsOfOthers(const void *user, const RengaGraphNode *split)
 {
+  const LaneShares *shares = user;
   const int own = shares->fullest[RengaPlanStageOfNode(shares->task->given, split->id)];
   double elements = 0;
   for (int o = 0; o < split->n_out; o++)
@@ -143,19 +136,6 @@ static double ElementsOfOthers(const LaneShares *shares, const RengaGraphNode *s
       elements += (double)RengaTensorSpecCount(
           &RengaGraphGetValue(shares->task->graph, split->out[o])->spec);
   return elements;
-}
-
-/* Elements of parameters stand at the place of the node that reads them, here the Split. */
-static void LeavePartsOut(const LaneShares *shares)
-{
-  SearchChain *chain = shares->chain;
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(chain->graph); v++) {
-    if (!shares->parts[v] || chain->last[v] < 0) continue;
-    double *sums = RengaGraphGetValue(chain->graph, v)->frozen ? chain->states : chain->elements;
-    const double others =
-        ElementsOfOthers(shares, RengaGraphGetNode(chain->graph, shares->parts[v] - 1));
-    for (int c = chain->last[v] + 1; c <= chain->count; c++) sums[c] -= others;
-  }
 }
 
 /* The widest level between the ranks of a replica of the stage. */
@@ -315,7 +295,7 @@ static RengaErrorCode ShareAmongRanks(LaneShares *shares)
   LeaveOthersOut(shares);
   WaitForMost(shares);
   FindReaders(shares);
-  LeavePartsOut(shares);
+  RengaSearchLeavePartsOut_Private(shares->chain, shares->parts, ElementsOfOthers, shares);
   RengaCall(AddAllExchanges(shares));
   return RENGA_SUCCESS;
 }
@@ -331,7 +311,7 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
   }
   RengaCall(RengaMalloc(RengaGraphGetValueCount(task->graph) + 1, &shares.parts));
   RengaErrorCode code = RengaPlanFindParts_Private(task->given, task->graph, shares.parts);
-  if (!code) LeaveCopiesOut(&shares);
+  if (!code) RengaSearchLeaveCopiesOut_Private(task, shares.parts);
   if (!code && shares.tensor > 1) code = ShareAmongRanks(&shares);
   if (!code && task->tensor > 1) code = RengaSearchShareTerms_Private(task, chain, shares.parts);
   RengaFree(&shares.parts);
@@ -357,8 +337,7 @@ RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, Searc
       "what lanes have made, in %lld exchange%s of a micro-batch with %s%s, and %s to compute, "
       "%.3g %% of it in no lane and so on each of them%s",
       lanes->ranks, lanes->stage, seconds, (long long)lanes->count, lanes->count == 1 ? "" : "s",
-      bytes, again, work,
-      lanes->work > 0 ? 100 * lanes->whole / lanes->work : 0,
+      bytes, again, work, lanes->work > 0 ? 100 * lanes->whole / lanes->work : 0,
       solution->task->searched ? ""
                                : "; their stages are not searched, and no lower bound is known of "
                                  "them"));

@@ -6,7 +6,7 @@
    a lane reads and no lane has made, back. Exchanges have the terms of all lanes of a rank: the
    latency is counted with its first one. Of a bound on all such plans ranks give each other
    nothing, and hold the parts of the one that has least. */
-#include "search.h"
+#include "parts.h"
 #include "renga/private/graph.h"
 #include "renga/private/plan.h"
 
@@ -96,8 +96,9 @@ static void FindWhoReads(const LaneTerms *terms)
 }
 
 /* Elements of the parts that the rank does not have, or (of a bound) the one with the fewest. */
-static double ElementsElsewhere(const LaneTerms *terms, const RengaGraphNode *split)
+static double ElementsElsewhere(const void *user, const RengaGraphNode *split)
 {
+  const LaneTerms *terms = user;
   const SearchTask *task = terms->task;
   double all = 0, own = 0;
   for (int t = 0; t < task->tensor; t++) terms->rank[t] = 0;
@@ -112,22 +113,6 @@ static double ElementsElsewhere(const LaneTerms *terms, const RengaGraphNode *sp
   for (int t = 0; t < task->tensor && task->bare; t++)
     if (terms->rank[t] < own) own = terms->rank[t];
   return all - own;
-}
-
-/* Elements of parameters stand at the place of the node that reads them, here the Split. */
-static void LeaveOtherPartsOut(const LaneTerms *terms)
-{
-  SearchChain *chain = terms->chain;
-  double *less[2] = {chain->elements, chain->states}, sum[2] = {0, 0};
-  for (int c = 0; c < chain->count; c++) {
-    const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[c]);
-    for (int i = 0; i < node->n_in; i++) {
-      const RengaValue v = node->in[i];
-      if (v == RENGA_VALUE_NONE || !terms->parts[v] || chain->last[v] != c) continue;
-      sum[RengaGraphGetValue(chain->graph, v)->frozen] += ElementsElsewhere(terms, node);
-    }
-    for (int k = 0; k < 2; k++) less[k][c + 1] -= sum[k];
-  }
 }
 
 static double SecondsOfTerm(const LaneTerms *terms, double bytes, bool first)
@@ -161,8 +146,7 @@ static bool GoesBack(const LaneTerms *terms, const RengaGraphValue *value)
   const RengaGraphNode *maker = RengaGraphGetNode(terms->task->graph, value->producer);
   if (maker->lane) return false;
   for (int i = 0; i < maker->n_in; i++)
-    if (maker->in[i] != RENGA_VALUE_NONE && terms->parts[maker->in[i]] == maker->id + 1)
-      return false; /* a part */
+    if (maker->in[i] != RENGA_VALUE_NONE && terms->parts[maker->in[i]]) return false; /* a part */
   return true;
 }
 
@@ -244,7 +228,7 @@ RengaErrorCode RengaSearchShareTerms_Private(SearchTask *task, SearchChain *chai
     FindBusiestRank(&terms);
     LeaveOtherRanksOut(&terms);
     FindWhoReads(&terms);
-    LeaveOtherPartsOut(&terms);
+    RengaSearchLeavePartsOut_Private(chain, parts, ElementsElsewhere, &terms);
     code = PairWithOwn(&terms);
     if (!code) code = AddTerms(&terms);
   }

@@ -1,0 +1,9 @@
+/* Parameters of which lanes have parts (RengaPlanFindParts_Private), in the chain (parts.c). */
+#pragma once
+#include "search.h"
+
+void RengaSearchLeaveCopiesOut_Private(const SearchTask *task, const int parts[]);
+/* Elements of the parts that a node makes, and that are not where the costs are of. */
+typedef double SearchElsewhere(const void *user, const RengaGraphNode *split);
+void RengaSearchLeavePartsOut_Private(SearchChain *chain, const int parts[],
+                                      SearchElsewhere *elsewhere, const void *user);
