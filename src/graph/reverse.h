@@ -50,6 +50,8 @@ RengaErrorCode RengaReverseReshape(RengaReverse *reverse, RengaValue x,
                                    const RengaTensorSpec *shape, RengaValue *y);
 RengaErrorCode RengaReverseSum(RengaReverse *reverse, RengaValue x, int count, const int64_t axes[],
                                bool keep, RengaValue *y);
+/* The value, or a copy of it where a lane has made it of what is kept. */
+RengaErrorCode RengaReverseMakeAgain(RengaReverse *reverse, RengaValue value, RengaValue *again);
 RengaErrorCode RengaReverseZeros(RengaReverse *reverse, RengaValue like, RengaValue *y);
 /* What broadcasting has repeated is added up: y has the shape of the value target. */
 RengaErrorCode RengaReverseReduceTo(RengaReverse *reverse, RengaValue x, RengaValue target,

@@ -127,6 +127,17 @@ accepts 4 train -graph "$deep,sequence=1536" $long -graph_token_lanes 4 -partiti
 says "$digest"
 fits
 
+# A budget that four ranks keep with images that one rank has no room for.
+wide="resnet:depth=18,width=0.0625,image=160,classes=5,channels=1"
+photos="-data synthetic -data_samples 8 -batch_size 4 -microbatch_size 4 -steps 1 -progress none -parameter_digest -partition_type even"
+budget="-partition_memory 2.5MiB -pipeline_recompute none"
+refuses 1 "allows 2.50 MiB" train -graph "$wide" $photos -graph_token_lanes 4 $budget
+accepts 1 train -graph "$wide" $photos -graph_token_lanes 4
+digest=$(grep "parameter digest 0x" out)
+accepts 4 train -graph "$wide" $photos -graph_token_lanes 4 -partition_sequence 4 $budget
+says "$digest"
+fits
+
 refuses 2 "give -graph_token_lanes 2 or more" train -graph "$heads" $small -partition_sequence 2
 refuses 3 "of which there are 2: give -graph_token_lanes 3 or more" train -graph "$heads" $small -graph_token_lanes 2 -partition_sequence 3
 refuses 2 "give -partition_sequence 2" train -graph "$heads" $small -graph_token_lanes 2 -graph_lanes 1 -partition_tensor 2

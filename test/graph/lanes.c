@@ -359,6 +359,13 @@ static RengaErrorCode CheckRows(RengaComm comm)
       TestTrue(RengaGraphGetValue(graph, node->in[0])->spec.dim[2] ==
                expected[which][node->lane - 1]);
   }
+  RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
+  for (int i = 0; i < RengaGraphGetNodeCount(graph); i++) { /* windows are not kept */
+    const RengaGraphNode *node = RengaGraphGetNode(graph, i);
+    if (node->lane == 0 || strcmp(node->op->name, "ConvGradWeight") != 0) continue;
+    const int maker = RengaGraphGetValue(graph, node->in[0])->producer;
+    TestTrue(maker >= 0 && RengaGraphGetNode(graph, maker)->phase != RENGA_PHASE_FORWARD);
+  }
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }

@@ -18,9 +18,11 @@ static RengaErrorCode ReverseConv(RengaReverse *reverse)
   const RengaGraphNode *node = reverse->node;
   RengaValue x = node->in[0], w = node->in[1], dy = reverse->dy[0];
   RengaTensorSpec of_x = *RengaReverseSpec(reverse, x), of_w = *RengaReverseSpec(reverse, w);
-  if (reverse->wanted[1])
+  if (reverse->wanted[1]) {
+    RengaCall(RengaReverseMakeAgain(reverse, x, &x));
     RengaCall(RengaReverseApplyLike(reverse, "ConvGradWeight", 2, (const RengaValue[]){x, dy},
                                     &of_w, 1, &reverse->dx[1]));
+  }
   if (RengaReverseWants(reverse, 2)) RengaCall(Bias(reverse));
   if (reverse->wanted[0])
     RengaCall(RengaReverseApplyLike(reverse, "ConvGradInput", 2, (const RengaValue[]){dy, w}, &of_x,
@@ -35,9 +37,11 @@ static RengaErrorCode ReverseConvTranspose(RengaReverse *reverse)
   const RengaGraphNode *node = reverse->node;
   RengaValue x = node->in[0], w = node->in[1], dy = reverse->dy[0];
   RengaTensorSpec of_w = *RengaReverseSpec(reverse, w);
-  if (reverse->wanted[1])
+  if (reverse->wanted[1]) {
+    RengaCall(RengaReverseMakeAgain(reverse, x, &x));
     RengaCall(RengaReverseApplyLike(reverse, "ConvGradWeight", 2, (const RengaValue[]){dy, x},
                                     &of_w, 1, &reverse->dx[1]));
+  }
   if (RengaReverseWants(reverse, 2)) RengaCall(Bias(reverse));
   if (reverse->wanted[0])
     RengaCall(RengaReverseApplyLike(reverse, "Conv", 2, (const RengaValue[]){dy, w}, NULL, 1,
