@@ -181,7 +181,7 @@ refuses 2 "-partition_tensor auto together with -data_parallel local:2 is not su
 # What there is no room for is made again, with the exchanges that lead to it.
 accepts 1 train -graph "$heads" $small -graph_lanes 3 -steps 6
 says "$digest"
-for bound in 230KiB 220KiB; do
+for bound in 220KiB 210KiB; do
   accepts 2 train -graph "$heads" $small -graph_lanes 3 -steps 6 -partition_tensor 2 -partition_type even -partition_memory $bound
   says "$digest"
   fits
