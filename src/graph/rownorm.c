@@ -33,7 +33,7 @@ static RengaErrorCode SetRowsOfLanes(const RengaLanes *pass, const RengaGraphNod
     RengaLaneUnits(way->units, l, pass->lanes, &first, &rows[l]);
     rows[l] *= way->in[0].repeat * way->in[0].unit;
   }
-  RengaCall(RengaAttributesSetInts(attributes, "rows", pass->lanes, rows));
+  RengaCall(RengaAttributesSetInts(attributes, "lane_rows", pass->lanes, rows));
   RengaCall(RengaAttributesSetReal(attributes, "momentum",
                                    RengaAttributesReal(&node->attributes, "momentum", 0.9)));
   return RENGA_SUCCESS;

@@ -159,7 +159,7 @@ static RengaErrorCode BatchLaneGrad(RengaOpCall *call)
 static RengaErrorCode CheckBatchJoin(const RengaOpCall *call, int lanes)
 {
   int n_rows;
-  const int64_t *rows = RengaOpCallInts(call, "rows", &n_rows);
+  const int64_t *rows = RengaOpCallInts(call, "lane_rows", &n_rows);
   for (int i = 0; i < call->n_in; i++)
     RengaOpCheck(call->in[i].ndim == 1 && call->in[i].dim[0] == call->in[0].dim[0], call,
                  "input %d must have one element for each of %lld channels", i,
@@ -296,9 +296,9 @@ const RengaOperator RengaOperatorsNormalize[] = {
     {"BatchNormalizationLane", 1, 1, 2, 2, OWN, ShapeBatchLane, StatisticsFlops, NULL, "F>F"},
     {"BatchNormalizationLaneGrad", 4, 4, 1, 1, OWN, BatchLaneGrad, FiveFlops, NULL, "F>F"},
     {"BatchNormalizationJoin", 4, -1, 2, 2, OWN, ShapeBatchJoin, BatchJoinFlops,
-     "rows:ints momentum:real=0.9", "F>F"},
-    {"BatchNormalizationJoinGrad", 4, -1, 2, -1, OWN, BatchJoinGrad, BatchJoinFlops, "rows:ints",
-     "F>F"},
+     "lane_rows:ints momentum:real=0.9", "F>F"},
+    {"BatchNormalizationJoinGrad", 4, -1, 2, -1, OWN, BatchJoinGrad, BatchJoinFlops,
+     "lane_rows:ints", "F>F"},
     {"Softmax", 1, 1, 1, 1, 0, ShapeSoftmax, TwelveFlops, "axis:int=-1", "F>F"},
     {"LogSoftmax", 1, 1, 1, 1, 0, ShapeSoftmax, TwelveFlops, "axis:int=-1", "F>F"},
     {"SoftmaxGrad", 2, 2, 1, 1, OWN, ShapeSoftmax, FiveFlops, "axis:int=-1", "F>F"},

@@ -29,8 +29,8 @@ static RengaErrorCode ParseAttribute(const char *name, char *value, RengaAttribu
     return RENGA_SUCCESS;
   }
   static const char *const lists[] = {
-      "perm", "axes",    "starts",    "ends",         "steps",          "split", "repeats",
-      "pads", "strides", "dilations", "kernel_shape", "output_padding", "rows"};
+      "perm", "axes",    "starts",    "ends",         "steps",          "split",    "repeats",
+      "pads", "strides", "dilations", "kernel_shape", "output_padding", "lane_rows"};
   static const char *const reals[] = {"alpha", "min", "max", "value", "epsilon", "ratio", "scale"};
   int64_t ints[MOST];
   int count = 0;

@@ -73,7 +73,7 @@ static RengaErrorCode JoinStatistics(Trial *trial)
     input[2 + MOST_LANES + n++] = output[1];
   }
   memmove(&input[2 + n], &input[2 + MOST_LANES], (size_t)n * sizeof *input);
-  RengaCall(RengaAttributesSetInts(&attributes, "rows", n, rows));
+  RengaCall(RengaAttributesSetInts(&attributes, "lane_rows", n, rows));
   RengaOpCall join = {RengaOperatorFind("BatchNormalizationJoin"),  &attributes, 2 + 2 * n, 2, in,
                       (RengaTensorSpec[]){of_channels, of_channels}};
   RengaCall(RengaOperatorInfer(&join));

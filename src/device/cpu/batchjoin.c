@@ -31,7 +31,7 @@ static RengaErrorCode BatchJoinRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)workspace;
   const RengaOpCall *call = &kernel->call;
   int lanes;
-  const int64_t *rows = RengaOpCallInts(call, "rows", &lanes);
+  const int64_t *rows = RengaOpCallInts(call, "lane_rows", &lanes);
   const double all = AllRows_Cpu(rows, lanes);
   for (int64_t c = 0; c < call->in[0].dim[0]; c++) {
     double mean = 0, variance = 0;
@@ -61,7 +61,7 @@ static RengaErrorCode BatchJoinGradRun_Cpu(RengaKernel kernel, RengaStream strea
   (void)workspace;
   const RengaOpCall *call = &kernel->call;
   int lanes;
-  const int64_t *rows = RengaOpCallInts(call, "rows", &lanes);
+  const int64_t *rows = RengaOpCallInts(call, "lane_rows", &lanes);
   const double all = AllRows_Cpu(rows, lanes);
   for (int l = 0; l < lanes; l++)
     for (int64_t c = 0; c < call->in[0].dim[0]; c++) {

@@ -156,7 +156,7 @@ static RengaErrorCode BatchNormalizationJoin_Ref(const RengaOpCall *call,
 {
   RefOut means = RefOutput(call, out, 0), variances = RefOutput(call, out, 1);
   int lanes;
-  const int64_t *rows = RengaOpCallInts(call, "rows", &lanes);
+  const int64_t *rows = RengaOpCallInts(call, "lane_rows", &lanes);
   const double all = RowsOfLanes(rows, lanes);
   for (int64_t c = 0; c < call->in[0].dim[0]; c++) {
     double mean = 0, variance = 0;
@@ -182,7 +182,7 @@ static RengaErrorCode BatchNormalizationJoinGrad_Ref(const RengaOpCall *call,
   RefIn dmean = RefInput(call, in, 0), dvariance = RefInput(call, in, 1);
   RefIn mean = RefInput(call, in, 2);
   int lanes;
-  const int64_t *rows = RengaOpCallInts(call, "rows", &lanes);
+  const int64_t *rows = RengaOpCallInts(call, "lane_rows", &lanes);
   const double all = RowsOfLanes(rows, lanes);
   for (int l = 0; l < lanes; l++) {
     RefIn own = RefInput(call, in, 3 + l);
