@@ -1,5 +1,6 @@
 /* What makes a plan wrong, said with the numbers and what to do. */
 #include "planimpl.h"
+#include "renga/private/graph.h"
 #include <stdlib.h>
 
 static bool OnlyPrepared(RengaGraph graph, int first, int last)
@@ -209,19 +210,34 @@ static RengaErrorCode CheckPrecision(RengaPlan plan, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
+/* What a plan of so many lanes of heads and columns says of a network in others. */
+static RengaErrorCode AdviseLanes(RengaGraph graph, int lanes, size_t size, char advice[])
+{
+  int own, of_tokens, nodes;
+  RengaCall(RengaPlanGetLanes_Private(graph, &own));
+  RengaCall(RengaGraphGetLanes(graph, &of_tokens, &nodes));
+  advice[0] = '\0';
+  if (lanes == own) return RENGA_SUCCESS;
+  if (RengaGraphLanesAreTokens_Private(graph))
+    snprintf(advice, size,
+             "; its %d lanes are of heads and columns, this network's %d are of tokens: leave "
+             "-graph_token_lanes out",
+             lanes, of_tokens);
+  else
+    snprintf(advice, size, "; lanes: %d, this network's: %d, give -graph_lanes %d", lanes, own,
+             lanes);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaPlanCheckNetwork_Private(RengaGraph graph, const char *name, uint64_t digest,
                                              int n_nodes, int lanes)
 {
   const uint64_t own = RengaGraphGetDigest(graph);
   const int own_nodes = RengaGraphGetNodeCount(graph);
-  char advice[128] = "";
+  char advice[160];
   MPI_Comm comm;
-  int own_lanes;
-  RengaCall(RengaPlanGetLanes_Private(graph, &own_lanes));
+  RengaCall(AdviseLanes(graph, lanes, sizeof advice, advice));
   RengaCall(RengaObjectGetComm(graph, &comm));
-  if (lanes != own_lanes)
-    snprintf(advice, sizeof advice, "; lanes: %d, this network's: %d, give -graph_lanes %d",
-             lanes, own_lanes, lanes);
   RengaCheck(digest == own && n_nodes == own_nodes, comm, RENGA_ERR_PLAN,
              "%s was made for another network: its digest is 0x%016llx (%d nodes), this network's "
              "is 0x%016llx (%d nodes)%s",
