@@ -36,6 +36,8 @@ typedef struct {
   bool *needs;             /* by value: a parameter or wanted value is behind it */
   bool *waited;            /* by value: its gradient is one that other stages or layers wait for */
   RengaValue *gradient;    /* by value: the sum so far */
+  RengaValue **piece;      /* by value that lanes have made: the sums for their parts, or NULL */
+  bool *sent;              /* by value: its gradient is wanted as a whole */
   bool open;               /* the graph has a batch */
 } ReverseWalk;
 
@@ -155,6 +157,86 @@ static int LaneOfMaker(RengaGraph graph, RengaValue value)
   return producer < 0 ? 0 : graph->entry[producer]->node.lane;
 }
 
+static int JoinedDimension(RengaGraph graph, const RengaGraphNode *join)
+{
+  const int64_t axis = RengaAttributesInt(&join->attributes, "axis", 0);
+  return (int)(axis < 0 ? axis + RengaGraphSpec(graph, join->in[0])->ndim : axis);
+}
+
+/* What lanes have made, put together by a node in no lane, and all of it has gradients. */
+static bool IsJoinOfLanes(const ReverseWalk *walk, RengaValue value)
+{
+  RengaGraph graph = walk->graph;
+  const int at = graph->value[value]->producer;
+  if (at < 0 || at >= walk->n_forward || walk->sent[value]) return false;
+  const RengaGraphNode *node = RengaGraphEntryNode(graph, at);
+  const RengaDataType type = RengaGraphTypeOfGradient_Private(graph, value);
+  if (node->lane || strcmp(node->op->name, "Concat") != 0) return false;
+  if (RengaGraphSpec(graph, value)->dim[JoinedDimension(graph, node)] < 0) return false;
+  for (int i = 0; i < node->n_in; i++)
+    if (LaneOfMaker(graph, node->in[i]) == 0 || !walk->needs[node->in[i]] ||
+        RengaGraphTypeOfGradient_Private(graph, node->in[i]) != type)
+      return false;
+  return true;
+}
+
+/* Its parts of a term of the gradient of what the node puts together. */
+static RengaErrorCode CutTerm(ReverseWalk *walk, const RengaGraphNode *join, int lane,
+                              RengaValue term, RengaValue piece[])
+{
+  RengaGraph graph = walk->graph;
+  const int first = graph->n_nodes;
+  const int64_t axis = JoinedDimension(graph, join);
+  RengaAttributes attributes = {0};
+  int64_t *extent;
+  RengaCall(RengaGraphScratch(graph, join->n_in, &extent));
+  for (int i = 0; i < join->n_in; i++) {
+    extent[i] = RengaGraphSpec(graph, join->in[i])->dim[axis];
+    piece[i] = RENGA_VALUE_NONE;
+  }
+  RengaErrorCode code = RengaAttributesSetInt(&attributes, "axis", axis);
+  if (!code) code = RengaAttributesSetInts(&attributes, "split", join->n_in, extent);
+  if (!code)
+    code =
+        RengaGraphInsertNode(graph, "Split", NULL, &attributes, 1, &term, join->n_in, NULL, piece);
+  RengaAttributesFree(&attributes);
+  RengaCall(code);
+  RengaCall(RengaGraphStoreGradients(graph, join, first, piece));
+  for (int n = first; n < graph->n_nodes; n++) RengaGraphEntryNode(graph, n)->lane = lane;
+  return RENGA_SUCCESS;
+}
+
+/* Lanes cut the terms that they make, and each adds up what is of its part: the sums of the whole,
+   which no lane needs. */
+static RengaErrorCode AddTermToParts(ReverseWalk *walk, RengaValue value, int lane, RengaValue term)
+{
+  RengaGraph graph = walk->graph;
+  const RengaGraphNode *join = RengaGraphEntryNode(graph, graph->value[value]->producer);
+  const RengaValue *sum = walk->piece[value];
+  RengaValue *piece;
+  RengaCall(RengaGraphScratch(graph, join->n_in, &piece));
+  RengaCall(CutTerm(walk, join, lane, term, piece));
+  for (int i = 0; sum && i < join->n_in; i++) {
+    const RengaValue pair[2] = {sum[i], piece[i]};
+    piece[i] = RENGA_VALUE_NONE;
+    RengaCall(InsertLike(graph, "Add", LaneOfMaker(graph, join->in[i]), 2, pair, &piece[i]));
+  }
+  walk->piece[value] = piece;
+  return RENGA_SUCCESS;
+}
+
+/* A term that a lane makes of the gradient of what lanes have made; what there is of it already is
+   cut, too. */
+static RengaErrorCode AccumulateInParts(ReverseWalk *walk, RengaValue value, int lane,
+                                        RengaValue term)
+{
+  const RengaValue whole = walk->gradient[value];
+  walk->gradient[value] = RENGA_VALUE_NONE;
+  if (whole >= 0) RengaCall(AddTermToParts(walk, value, 0, whole));
+  RengaCall(AddTermToParts(walk, value, lane, term));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode AccumulateGradient(ReverseWalk *walk, const RengaGraphNode *node, int input,
                                          RengaValue dx)
 {
@@ -164,6 +246,10 @@ static RengaErrorCode AccumulateGradient(ReverseWalk *walk, const RengaGraphNode
     RengaGraphRefuse(node, RENGA_ERR_INTERNAL, "the gradient of input %d has another shape", input);
   if (graph->value[value]->kind == RENGA_VALUE_PARAMETER) {
     RengaCall(AddParameterUse(walk, node, input, dx));
+    return RENGA_SUCCESS;
+  }
+  if (walk->piece[value] || (node->lane && IsJoinOfLanes(walk, value))) {
+    RengaCall(AccumulateInParts(walk, value, node->lane, dx));
     return RENGA_SUCCESS;
   }
   if (walk->gradient[value] < 0) {
@@ -176,10 +262,20 @@ static RengaErrorCode AccumulateGradient(ReverseWalk *walk, const RengaGraphNode
   return RENGA_SUCCESS;
 }
 
+/* The gradient of what the node puts together has been cut. */
+static RengaErrorCode GiveCutGradient(ReverseWalk *walk, const RengaGraphNode *node)
+{
+  const RengaValue *piece = walk->piece[node->out[0]];
+  walk->graph->id = node->id;
+  for (int i = 0; i < node->n_in; i++) RengaCall(AccumulateGradient(walk, node, i, piece[i]));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode VisitReverseNode(ReverseWalk *walk, int at)
 {
   RengaGraph graph = walk->graph;
   const RengaGraphNode *node = &graph->entry[at]->node;
+  if (walk->piece[node->out[0]]) return GiveCutGradient(walk, node);
   bool arrives = false, asked = false, *wanted;
   RengaValue *dy, *dx;
   RengaCall(RengaGraphScratch(graph, node->n_out, &dy));
@@ -269,6 +365,9 @@ static RengaErrorCode WalkBack(ReverseWalk *walk, int n_seeds, const RengaValue 
   RengaCall(RengaGraphScratch(graph, walk->n_values, &walk->needs));
   RengaCall(RengaGraphScratch(graph, walk->n_values, &walk->waited));
   RengaCall(RengaGraphScratch(graph, walk->n_values, &walk->gradient));
+  RengaCall(RengaGraphScratch(graph, walk->n_values, &walk->piece));
+  RengaCall(RengaGraphScratch(graph, walk->n_values, &walk->sent));
+  for (int i = 0; i < n_wanted; i++) walk->sent[wanted[i]] = true;
   for (int i = 0; i < walk->n_values; i++) walk->gradient[i] = RENGA_VALUE_NONE;
   FindGradientNeeds(walk, n_wanted, wanted);
   RengaCall(AddSeeds(walk, n_seeds, seeds, seed_gradients));

@@ -108,7 +108,7 @@ static RengaErrorCode EmitMovesOf(Layout *layout, const MovesOf *moves, const St
   const RengaGraphNode *node = LayoutNode(layout, step->node);
   for (int o = 0; o < node->n_out && !step->again; o++) {
     const RengaValue value = node->out[o];
-    if (value == RENGA_VALUE_NONE || layout->exchanged[value] != exchanged) continue;
+    if (value == RENGA_VALUE_NONE || LayoutIsExchanged(layout, value) != exchanged) continue;
     for (int m = moves->first[value]; m >= 0; m = moves->next[m])
       RengaCall(EmitMove(layout, step->part, &layout->move[m]));
   }
@@ -123,9 +123,12 @@ static int ListTerms(const Layout *layout, int first, int last, Place place[], L
     const int n = layout->step[s].node;
     for (int o = 0; o < LayoutNode(layout, n)->n_out; o++) {
       const RengaValue value = LayoutOut(layout, &layout->step[s], o);
-      if (value == RENGA_VALUE_NONE || !layout->exchanged[value]) continue;
+      if (!LayoutIsExchanged(layout, value)) continue;
       if (place) place[count] = PlaceOf(layout, value);
-      if (term) term[count] = (LaneTerm){LayoutOwner(layout, n), LayoutBytes(layout, value)};
+      if (term)
+        term[count] = (LaneTerm){.from = LayoutOwner(layout, n),
+                                 .to = layout->receiver[value],
+                                 .bytes = LayoutBytes(layout, value)};
       count++;
     }
   }

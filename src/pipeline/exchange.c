@@ -1,4 +1,5 @@
-/* Exchanges of a tensor group: each rank gives the others what its lanes have made. As messages of
+/* Exchanges of a tensor group: each rank gives the others, or the one that needs it, what its lanes
+   have made. As messages of
    links they are made whatever happens: where a pass fails, the exchanges that its kernels did not
    come to follow, and what they bring is not looked at. */
 #include "exchange.h"
@@ -11,6 +12,11 @@ static void DescribeExchange(const Chunk *chunk, size_t size, char what[])
            "%d others of its tensor group in step %lld",
            RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
            chunk->tensor.rank, chunk->tensor.size - 1, (long long)chunk->pipeline->step);
+}
+
+static bool GoesTo(const LaneTerm *term, int rank)
+{
+  return rank != term->from && (term->to == RENGA_TENSOR_ALL || term->to == rank);
 }
 
 static RengaErrorCode PostTerm(Chunk *chunk, Pass *pass, const Instruction *row, int t, int peer,
@@ -36,14 +42,14 @@ static RengaErrorCode PostTerms(Chunk *chunk, Pass *pass, const Instruction *row
 {
   TensorGroup *tensor = &chunk->tensor;
   for (int t = 0; t < row->n_out; t++)
-    if (row->term[t].from != tensor->rank)
+    if (GoesTo(&row->term[t], tensor->rank))
       RengaCall(PostTerm(chunk, pass, row, t, row->term[t].from, &tensor->request[(*count)++]));
   for (int t = 0; t < row->n_out; t++) {
     if (row->term[t].from != tensor->rank) continue;
     if (pass->failed) /* others may compute with it until they hear of the error */
       memset(RengaChunkAt_Private(chunk, row->place[t]), 0, (size_t)row->term[t].bytes);
     for (int peer = 0; peer < tensor->size; peer++)
-      if (peer != tensor->rank)
+      if (GoesTo(&row->term[t], peer))
         RengaCall(PostTerm(chunk, pass, row, t, peer, &tensor->request[(*count)++]));
   }
   return RENGA_SUCCESS;
@@ -118,14 +124,17 @@ RengaErrorCode RengaChunkEndExchanges_Private(Chunk *chunk, Pass *pass, ProgramP
 /* Bytes that the rank of the group which sends or gets most of an exchange sends or gets. */
 static int64_t MostOfTerms(const TensorGroup *tensor, const Instruction *row)
 {
-  const int64_t all = BytesOfTerms(row);
   int64_t most = 0;
   for (int rank = 0; rank < tensor->size; rank++) {
-    int64_t own = 0;
-    for (int t = 0; t < row->n_out; t++)
-      if (row->term[t].from == rank) own += row->term[t].bytes;
-    if (own * (tensor->size - 1) > most) most = own * (tensor->size - 1);
-    if (all - own > most) most = all - own;
+    int64_t sent = 0, taken = 0;
+    for (int t = 0; t < row->n_out; t++) {
+      const LaneTerm *term = &row->term[t];
+      const int copies = term->to == RENGA_TENSOR_ALL ? tensor->size - 1 : 1;
+      if (term->from == rank) sent += copies * term->bytes;
+      if (GoesTo(term, rank)) taken += term->bytes;
+    }
+    if (sent > most) most = sent;
+    if (taken > most) most = taken;
   }
   return most;
 }

@@ -70,7 +70,7 @@ static uint64_t HashExchanges(const Chunk *chunk)
         const int64_t place[] = {p, part, row->n_out};
         hash = RengaHash(place, sizeof place, hash);
         for (int t = 0; t < row->n_out; t++) {
-          const int64_t term[] = {row->term[t].from, row->term[t].bytes};
+          const int64_t term[] = {row->term[t].from, row->term[t].to, row->term[t].bytes};
           hash = RengaHash(term, sizeof term, hash);
         }
       }

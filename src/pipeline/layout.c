@@ -153,11 +153,11 @@ static void MakeExchanged(Layout *layout, const Step *step)
   const RengaGraphNode *node = LayoutNode(layout, step->node);
   for (int o = 0; o < node->n_out; o++) {
     const RengaValue value = LayoutOut(layout, step, o);
-    if (value == RENGA_VALUE_NONE || !layout->exchanged[value]) continue;
-    if (LayoutIsElsewhere(layout, step->node))
-      MakeOutput(layout, step, o);
-    else
+    if (!LayoutIsExchanged(layout, value)) continue;
+    if (!LayoutIsElsewhere(layout, step->node))
       UseAt(layout, value, step->part, step->position);
+    else if (LayoutReceives(layout, value))
+      MakeOutput(layout, step, o);
   }
 }
 

@@ -47,8 +47,8 @@ typedef struct {
   int *kernel;            /* [nodes] number, -1: none */
   bool *again;            /* [nodes] of forward: run again for backward */
   bool *copied;           /* [values] of forward: backward reads the copy that is made again */
-  bool *exchanged;        /* [values, then their copies] made by a lane, and needed by the tensor
-                             group */
+  int *receiver;          /* [values, then their copies] made by a lane: the tensor rank that needs
+                             it beside the lane's own, RENGA_TENSOR_ALL or RENGA_TENSOR_NONE */
   int n_steps;
   Step *step;         /* [4 * nodes] each twice, and the exchanges of these */
   RengaValue *parent; /* [values, then their copies] towards the root */
@@ -117,10 +117,19 @@ RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout);
 RengaErrorCode RengaLayoutListForward_Private(Layout *layout);
 RengaErrorCode RengaLayoutListBackward_Private(Layout *layout);
 RengaErrorCode RengaLayoutEmit_Private(Layout *layout); /* the instructions */
-/* tensor.c: of a stage that several tensor ranks compute. RENGA_TENSOR_ALL: each of them runs the
-   node. */
-enum { RENGA_TENSOR_ALL = -1 };
-/* The tensor rank that runs a node alone. What is worked out once, or for the prologue, all do. */
+/* tensor.c: of a stage that several tensor ranks compute. */
+static inline bool LayoutIsExchanged(const Layout *layout, RengaValue value)
+{
+  return value != RENGA_VALUE_NONE && layout->receiver[value] != RENGA_TENSOR_NONE;
+}
+/* This rank needs what another one makes. */
+static inline bool LayoutReceives(const Layout *layout, RengaValue value)
+{
+  return layout->receiver[value] == RENGA_TENSOR_ALL ||
+         layout->receiver[value] == layout->chunk->tensor.rank;
+}
+/* The tensor rank that runs a node alone, or RENGA_TENSOR_ALL. What is worked out once, or for the
+   prologue, all do. */
 static inline int LayoutOwner(const Layout *layout, int node)
 {
   const TensorGroup *tensor = &layout->chunk->tensor;
@@ -135,5 +144,5 @@ static inline bool LayoutIsElsewhere(const Layout *layout, int node)
   const int owner = LayoutOwner(layout, node);
   return owner != RENGA_TENSOR_ALL && owner != layout->chunk->tensor.rank;
 }
-RengaErrorCode RengaLayoutFindExchanged_Private(Layout *layout);         /* again, exchanged */
+RengaErrorCode RengaLayoutFindExchanged_Private(Layout *layout);         /* again, receiver */
 RengaErrorCode RengaLayoutShareSteps_Private(Layout *layout, int first); /* those from it on */

@@ -12,7 +12,7 @@ static RengaErrorCode FreeLayout(Layout *layout)
   RengaFree(&layout->kernel);
   RengaFree(&layout->again);
   RengaFree(&layout->copied);
-  RengaFree(&layout->exchanged);
+  RengaFree(&layout->receiver);
   RengaFree(&layout->step);
   RengaFree(&layout->parent);
   RengaFree(&layout->storage);
@@ -29,7 +29,8 @@ static RengaErrorCode AllocateLayout(Layout *layout)
   RengaCall(RengaMalloc(nodes, &layout->kernel));
   RengaCall(RengaMalloc(nodes, &layout->again));
   RengaCall(RengaMalloc(values, &layout->copied));
-  RengaCall(RengaMalloc(2 * values, &layout->exchanged));
+  RengaCall(RengaMalloc(2 * values, &layout->receiver));
+  for (int v = 0; v < 2 * values; v++) layout->receiver[v] = RENGA_TENSOR_NONE;
   RengaCall(RengaMalloc(4 * nodes, &layout->step));
   RengaCall(RengaMalloc(2 * values, &layout->parent));
   RengaCall(RengaMalloc(2 * values, &layout->storage));

@@ -35,11 +35,13 @@ typedef enum {
   INSTRUCTION_COPY,
   INSTRUCTION_ADD,
   INSTRUCTION_ZERO,
-  INSTRUCTION_EXCHANGE /* what lanes made goes to all ranks of the tensor group (exchange.c) */
+  INSTRUCTION_EXCHANGE /* what lanes made goes to other ranks of the tensor group (exchange.c) */
 } InstructionKind;
-/* What one rank of a tensor group gives to the others. */
+/* Of the ranks of a tensor group: each of them, or none. */
+enum { RENGA_TENSOR_ALL = -1, RENGA_TENSOR_NONE = -2 };
+/* What one rank of a tensor group gives to another one, or to all. */
 typedef struct {
-  int from; /* rank of the group */
+  int from, to; /* ranks of the group */
   int64_t bytes;
 } LaneTerm;
 typedef struct {

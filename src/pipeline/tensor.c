@@ -1,12 +1,13 @@
 /* A stage that several tensor ranks compute together. Each runs the nodes of its lanes
    (-graph_lanes), and all run the others, with the same bits. What a lane makes, and such a node
    reads, goes to all of them: terms of the sum at the end of a chain, gradients of what its lanes
-   have read, gradients of parameters. So each adds up the terms in the order of one rank.
+   have read, gradients of parameters. So each adds up the terms in the order of one rank. What only
+   one other rank reads goes to that one.
 
-   Nodes that wait for an exchange are put off until a lane needs what they make, so that one
-   exchange takes the terms of all lanes, which the ranks have made at the same time. What a stage
-   that recomputes makes again (again.c) is exchanged again, where another lane, or a node in none,
-   reads what a lane has made. */
+   Nodes in no lane, and sums of gradients, that wait for an exchange are put off until a lane needs
+   what they make, so that one exchange takes the terms of all lanes, which the ranks have made at
+   the same time. What a stage that recomputes makes again (again.c) is exchanged again, where
+   another lane, or a node in none, reads what a lane has made. */
 #include "layout.h"
 #include <string.h>
 
@@ -17,7 +18,9 @@ static void ExchangeValue(Layout *layout, RengaValue value, int reader)
   const int maker = RengaGraphGetValue(layout->chunk->sub, value % layout->n_values)->producer;
   if (maker < 0 || layout->part[maker] == PART_NONE) return;
   const int owner = LayoutOwner(layout, maker);
-  if (owner != RENGA_TENSOR_ALL && owner != reader) layout->exchanged[value] = true;
+  if (owner == RENGA_TENSOR_ALL || owner == reader) return;
+  int *receiver = &layout->receiver[value];
+  *receiver = *receiver == RENGA_TENSOR_NONE || *receiver == reader ? reader : RENGA_TENSOR_ALL;
 }
 
 /* What a node reads, in the part. */
@@ -75,10 +78,13 @@ RengaErrorCode RengaLayoutFindExchanged_Private(Layout *layout)
   return RENGA_SUCCESS;
 }
 
+/* A value that is not there: the lane's own rank has made it, or nobody has. */
+typedef enum { WAITS_NOT, WAITS_ELSEWHERE, WAITS_EVERYWHERE } Waiting;
+
 /* While the steps that run in one part are shared out. */
 typedef struct {
   Layout *layout;
-  bool *waits; /* [values, then their copies] of an exchange that is to come, or made of such */
+  Waiting *waits; /* [values, then their copies] of an exchange that is to come, or made of such */
   int n_terms, n_late;
   Step *terms; /* whose values the next exchange takes */
   Step *late;  /* that are put off until then */
@@ -99,7 +105,10 @@ static void MarkWaiting(const TensorListing *listing, const Step *step, bool all
   const Layout *layout = listing->layout;
   for (int o = 0; o < LayoutNode(layout, step->node)->n_out; o++) {
     const RengaValue value = LayoutOut(layout, step, o);
-    if (value != RENGA_VALUE_NONE) listing->waits[value] = all || layout->exchanged[value];
+    if (value == RENGA_VALUE_NONE) continue;
+    listing->waits[value] = all                                ? WAITS_EVERYWHERE
+                            : LayoutIsExchanged(layout, value) ? WAITS_ELSEWHERE
+                                                               : WAITS_NOT;
   }
 }
 
@@ -107,7 +116,7 @@ static void MarkThere(const TensorListing *listing, const Step *step)
 {
   for (int o = 0; o < LayoutNode(listing->layout, step->node)->n_out; o++) {
     const RengaValue value = LayoutOut(listing->layout, step, o);
-    if (value != RENGA_VALUE_NONE) listing->waits[value] = false;
+    if (value != RENGA_VALUE_NONE) listing->waits[value] = WAITS_NOT;
   }
 }
 
@@ -120,7 +129,8 @@ static void ListExchange(TensorListing *listing)
   }
   if (listing->n_terms > 0) listing->layout->length[listing->terms[0].part]++;
   for (int i = 0; i < listing->n_late; i++) {
-    AddTensorStep(listing, &listing->late[i], false);
+    if (!LayoutIsElsewhere(listing->layout, listing->late[i].node))
+      AddTensorStep(listing, &listing->late[i], false);
     MarkThere(listing, &listing->late[i]);
   }
   listing->n_terms = listing->n_late = 0;
@@ -128,11 +138,17 @@ static void ListExchange(TensorListing *listing)
 
 static bool HasTerm(const Layout *layout, const Step *step)
 {
-  for (int o = 0; o < LayoutNode(layout, step->node)->n_out; o++) {
-    const RengaValue value = LayoutOut(layout, step, o);
-    if (value != RENGA_VALUE_NONE && layout->exchanged[value]) return true;
-  }
+  for (int o = 0; o < LayoutNode(layout, step->node)->n_out; o++)
+    if (LayoutIsExchanged(layout, LayoutOut(layout, step, o))) return true;
   return false;
+}
+
+/* Sums of gradients in lanes, too: the terms of all lanes come at once. */
+static bool MayBePutOff(const Layout *layout, const Step *step, int owner)
+{
+  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  const bool sum = step->part > PART_FORWARD && !step->again && strcmp(node->op->name, "Add") == 0;
+  return owner == RENGA_TENSOR_ALL || (sum && !HasTerm(layout, step));
 }
 
 /* A rank has what it made itself. */
@@ -140,6 +156,7 @@ static bool WaitsForTerm(const TensorListing *listing, RengaValue value, int rea
 {
   const Layout *layout = listing->layout;
   if (value == RENGA_VALUE_NONE || !listing->waits[value]) return false;
+  if (listing->waits[value] == WAITS_EVERYWHERE) return true;
   const int maker = RengaGraphGetValue(layout->chunk->sub, value % layout->n_values)->producer;
   return reader == RENGA_TENSOR_ALL || LayoutOwner(layout, maker) != reader;
 }
@@ -153,7 +170,7 @@ static void ListTensorStep(TensorListing *listing, const Step *step)
   bool waits = false;
   for (int i = 0; i < LayoutNode(layout, step->node)->n_in; i++)
     waits = waits || WaitsForTerm(listing, LayoutIn(layout, step, i), owner);
-  if (waits && owner == RENGA_TENSOR_ALL) {
+  if (waits && MayBePutOff(layout, step, owner)) {
     listing->late[listing->n_late++] = *step;
     MarkWaiting(listing, step, true);
     return;

@@ -118,16 +118,16 @@ refuses 3 "its 3 lanes are of heads and columns, this network's 3 are of tokens:
 accepts 1 info -graph "$heads" -graph_token_lanes 3 -graph_view ascii
 says "lanes of tokens        3, of"
 
-# A budget that one rank keeps with 512 tokens, but not with 600, and each of four ranks with 1536.
+# A budget that one rank keeps with 512 tokens, but not with 600, and each of four ranks with 1600.
 long="-batch_size 2 -microbatch_size 1 -data synthetic -steps 1 -progress none -parameter_digest -partition_type even"
 deep="gpt:layers=6,hidden=32,heads=2,vocabulary=64"
 budget="-partition_memory 10MiB -pipeline_recompute none"
 accepts 1 train -graph "$deep,sequence=512" $long -graph_token_lanes 4 $budget
 fits
 refuses 1 "10.0 MiB" train -graph "$deep,sequence=600" $long -graph_token_lanes 4 $budget
-accepts 1 train -graph "$deep,sequence=1536" $long -graph_token_lanes 4
+accepts 1 train -graph "$deep,sequence=1600" $long -graph_token_lanes 4
 digest=$(grep "parameter digest 0x" out)
-accepts 4 train -graph "$deep,sequence=1536" $long -graph_token_lanes 4 -partition_sequence 4 $budget
+accepts 4 train -graph "$deep,sequence=1600" $long -graph_token_lanes 4 -partition_sequence 4 $budget
 says "$digest"
 fits
 
