@@ -14,13 +14,14 @@ typedef struct {
   bool *done; /* [nodes] listed again, or about to be */
   int count;  /* of those that are about to be */
   int *node;  /* [nodes] */
-  bool begun; /* backward: what it needs first is listed */
+  bool begun; /* backward: what it needs first is listed, or nothing runs before it */
 } Listing;
 
 static void AddStep(Layout *layout, int n, ProgramPart part, ProgramPart runs, bool again)
 {
   layout->step[layout->n_steps++] = (Step){.node = n,
                                            .again = again,
+                                           .resent = again && !layout->again[n],
                                            .part = part,
                                            .runs = runs,
                                            .position = layout->length[part]++,
@@ -43,8 +44,9 @@ static void AddMakers(Listing *listing, int n)
   const Layout *layout = listing->layout;
   const RengaGraphNode *node = LayoutNode(layout, n);
   for (int i = 0; i < node->n_in; i++) {
-    if (node->in[i] == RENGA_VALUE_NONE || !layout->copied[node->in[i]]) continue;
-    const int maker = RengaGraphGetValue(layout->chunk->sub, node->in[i])->producer;
+    if (node->in[i] == RENGA_VALUE_NONE) continue;
+    if (!layout->copied[node->in[i]] && !layout->resent[node->in[i]]) continue;
+    const int maker = LayoutMaker(layout, node->in[i]);
     if (listing->done[maker]) continue;
     listing->done[maker] = true;
     listing->node[listing->count++] = maker;
@@ -57,12 +59,19 @@ static int CompareNodes(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
+/* A part of its own makes all again before backward. */
+static bool MakesAllBefore(const Layout *layout)
+{
+  return layout->chunk->lag > 0 && layout->chunk->recompute;
+}
+
 /* Those that are about to be listed, and what they need, in the order of forward. */
 static void ListMakers(Listing *listing)
 {
   Layout *layout = listing->layout;
-  const ProgramPart part = layout->chunk->lag > 0 ? PART_AGAIN : PART_BACKWARD;
-  for (int i = 0; i < listing->count; i++) AddMakers(listing, listing->node[i]);
+  const ProgramPart part = MakesAllBefore(layout) ? PART_AGAIN : PART_BACKWARD;
+  for (int i = 0; i < listing->count; i++)
+    if (layout->again[listing->node[i]]) AddMakers(listing, listing->node[i]);
   if (listing->count)
     qsort(listing->node, (size_t)listing->count, sizeof *listing->node, CompareNodes);
   for (int i = 0; i < listing->count; i++)
@@ -96,7 +105,8 @@ static void ListBackward(Listing *listing)
 {
   Layout *layout = listing->layout;
   const int first = FirstReader(layout);
-  if (layout->chunk->lag > 0) ListAllMakers(listing);
+  listing->begun = !layout->chunk->recompute;
+  if (MakesAllBefore(layout)) ListAllMakers(listing);
   if (first >= 0) AddMakers(listing, first);
   ListMakers(listing);
   listing->begun = true;

@@ -145,7 +145,7 @@ static RengaErrorCode EmitExchange(Layout *layout, const MovesOf *moves, int fir
          layout->step[last].part == step->part && layout->step[last].position == step->position)
     last++;
   const Instruction instruction = {.kind = INSTRUCTION_EXCHANGE,
-                                   .again = step->again,
+                                   .again = step->again && !step->resent,
                                    .n_out = ListTerms(layout, first, last, NULL, NULL),
                                    .workspace.region = REGION_ABSENT};
   Place *place;
@@ -162,6 +162,7 @@ static RengaErrorCode EmitStep(Layout *layout, const MovesOf *moves, const Step 
 {
   const RengaGraphNode *node = LayoutNode(layout, step->node);
   Sequence *sequence = &layout->program->part[step->runs];
+  if (step->resent) return RENGA_SUCCESS;
   if (layout->kernel[step->node] >= 0)
     RengaCall(EmitKernel(layout, sequence, step));
   else if (!step->view)

@@ -161,6 +161,19 @@ static void MakeExchanged(Layout *layout, const Step *step)
   }
 }
 
+/* What others get again of a lane that this rank has lies where it is kept. */
+static void MakeResent(Layout *layout, const Step *step)
+{
+  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  for (int o = 0; o < node->n_out; o++) {
+    const RengaValue value = node->out[o];
+    if (value == RENGA_VALUE_NONE || !layout->resent[value]) continue;
+    UseAt(layout, value, step->part, step->position);
+    MakeOutput(layout, step, o);
+    Join(layout, LayoutRoot(layout, value), LayoutOut(layout, step, o));
+  }
+}
+
 /* Of the steps from the first on. */
 static void MakeStorages(Layout *layout, int first)
 {
@@ -169,6 +182,10 @@ static void MakeStorages(Layout *layout, int first)
     const RengaGraphNode *node = LayoutNode(layout, step->node);
     if (step->exchange) {
       MakeExchanged(layout, step);
+      continue;
+    }
+    if (step->resent) {
+      MakeResent(layout, step);
       continue;
     }
     for (int o = 0; o < node->n_out; o++) MakeOutput(layout, step, o);
@@ -244,7 +261,9 @@ static void RunInPlace(Layout *layout)
   for (int s = 0; s < layout->n_steps; s++) {
     const Step *step = &layout->step[s];
     const RengaGraphNode *node = LayoutNode(layout, step->node);
-    for (int o = 0; o < node->n_out && layout->kernel[step->node] >= 0 && !step->exchange; o++)
+    for (int o = 0;
+         o < node->n_out && layout->kernel[step->node] >= 0 && !step->exchange && !step->resent;
+         o++)
       for (int i = 0; i < node->n_in; i++)
         if (MayRunInPlace(layout, step, o, i)) {
           Join(layout, LayoutRoot(layout, LayoutIn(layout, step, i)), LayoutOut(layout, step, o));
@@ -295,7 +314,7 @@ static bool IsTemporary(const Layout *layout, RengaValue value, ProgramPart part
 static int64_t Workspace(const Layout *layout, const Step *step, ProgramPart part)
 {
   const int kernel = layout->kernel[step->node];
-  if (step->part != part || kernel < 0 || step->exchange) return 0;
+  if (step->part != part || kernel < 0 || step->exchange || step->resent) return 0;
   return RengaAlign_Private(
       (int64_t)RengaKernelGetWorkspace(layout->chunk->kernels.row[kernel].kernel));
 }

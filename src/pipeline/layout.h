@@ -27,6 +27,7 @@ typedef struct {
 typedef struct {
   int node;
   bool again;
+  bool resent;      /* it is not run: others of the tensor group get again what its lane keeps */
   ProgramPart part; /* in which its outputs live; it has a position there */
   ProgramPart runs; /* that part, or before it AGAIN */
   int position;
@@ -46,7 +47,8 @@ typedef struct {
   int length[PART_COUNT]; /* steps of each part */
   int *kernel;            /* [nodes] number, -1: none */
   bool *again;            /* [nodes] of forward: run again for backward */
-  bool *copied;           /* [values] of forward: backward reads the copy that is made again */
+  bool *copied;           /* [values] of forward: backward reads the copy that is made again, */
+  bool *resent;           /* [values] or sent again by the rank whose lane has kept it */
   int *receiver;          /* [values, then their copies] made by a lane: the tensor rank that needs
                              it beside the lane's own, RENGA_TENSOR_ALL or RENGA_TENSOR_NONE */
   int n_steps;
@@ -78,7 +80,8 @@ static inline bool LayoutIsGiven(const Layout *layout, RengaValue value)
 /* What a part reads as the value: behind forward that may be a copy. */
 static inline RengaValue LayoutRead(const Layout *layout, ProgramPart part, RengaValue value)
 {
-  const bool copy = part > PART_FORWARD && value != RENGA_VALUE_NONE && layout->copied[value];
+  const bool copy = part > PART_FORWARD && value != RENGA_VALUE_NONE &&
+                    (layout->copied[value] || layout->resent[value]);
   return copy ? value + layout->n_values : value;
 }
 static inline RengaValue LayoutIn(const Layout *layout, const Step *step, int i)
@@ -89,6 +92,10 @@ static inline RengaValue LayoutOut(const Layout *layout, const Step *step, int o
 {
   const RengaValue value = LayoutNode(layout, step->node)->out[o];
   return step->again && value != RENGA_VALUE_NONE ? value + layout->n_values : value;
+}
+static inline int LayoutMaker(const Layout *layout, RengaValue value)
+{
+  return RengaGraphGetValue(layout->chunk->sub, value)->producer;
 }
 /* The part that makes a value; NONE for what is given, and for no value. */
 static inline ProgramPart LayoutPartOf(const Layout *layout, RengaValue value)

@@ -12,6 +12,7 @@ static RengaErrorCode FreeLayout(Layout *layout)
   RengaFree(&layout->kernel);
   RengaFree(&layout->again);
   RengaFree(&layout->copied);
+  RengaFree(&layout->resent);
   RengaFree(&layout->receiver);
   RengaFree(&layout->step);
   RengaFree(&layout->parent);
@@ -29,6 +30,7 @@ static RengaErrorCode AllocateLayout(Layout *layout)
   RengaCall(RengaMalloc(nodes, &layout->kernel));
   RengaCall(RengaMalloc(nodes, &layout->again));
   RengaCall(RengaMalloc(values, &layout->copied));
+  RengaCall(RengaMalloc(values, &layout->resent));
   RengaCall(RengaMalloc(2 * values, &layout->receiver));
   for (int v = 0; v < 2 * values; v++) layout->receiver[v] = RENGA_TENSOR_NONE;
   RengaCall(RengaMalloc(4 * nodes, &layout->step));

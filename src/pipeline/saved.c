@@ -6,6 +6,7 @@
    slot, to which they come before their backward (offload.c). */
 #include "layout.h"
 #include "renga/private/plan.h"
+#include <string.h>
 
 /* The plan says it: the stage's shape, and what the stage keeps by name. */
 RengaSaved RengaChunkGetPolicy_Private(const Chunk *chunk, const char *name)
@@ -67,18 +68,55 @@ static bool IsThere(const Layout *layout, RengaValue value)
   return LayoutIsGiven(layout, root) || layout->storage[root].kept;
 }
 
+/* The node puts together what lanes have made, which tensor ranks share out. */
+static bool JoinsParts(const Layout *layout, int n)
+{
+  const RengaGraphNode *node = LayoutNode(layout, n);
+  if (strcmp(node->op->name, "Concat") != 0 || LayoutOwner(layout, n) != RENGA_TENSOR_ALL)
+    return false;
+  for (int i = 0; i < node->n_in; i++)
+    if (LayoutPartOf(layout, node->in[i]) != PART_FORWARD ||
+        LayoutOwner(layout, LayoutMaker(layout, node->in[i])) == RENGA_TENSOR_ALL)
+      return false;
+  return true;
+}
+
+/* All of a stage that recomputes, but for what it keeps; of any stage what is put together of
+   parts, unless it has to stay until it is sent: each rank keeps the parts of its own lanes. */
+static bool MayBeMadeAgain(const Layout *layout, int n)
+{
+  const Chunk *chunk = layout->chunk;
+  if (layout->part[n] != PART_FORWARD) return false;
+  if (chunk->recompute) return !RengaChunkKeepsAway_Private(chunk);
+  return JoinsParts(layout, n) && !layout->storage[LayoutNode(layout, n)->out[0]].own;
+}
+
+/* Parts that are kept go again to the ranks that put them together again. */
+static void MarkResent(Layout *layout, int n)
+{
+  const RengaGraphNode *node = LayoutNode(layout, n);
+  for (int i = 0; i < node->n_in; i++) {
+    const RengaValue value = node->in[i];
+    if (layout->copied[value]) continue;
+    if (layout->again[LayoutMaker(layout, value)])
+      layout->copied[value] = true;
+    else
+      layout->resent[value] = true;
+  }
+}
+
 /* From what backward reads back to what is there. Where a tensor group computes the stage all nodes
    are looked at, so that its ranks choose alike. */
 RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout)
 {
   bool *wanted;
-  const bool again = layout->chunk->recompute && !RengaChunkKeepsAway_Private(layout->chunk);
-  if (layout->program->kind != PROGRAM_TRAINING || !again) return RENGA_SUCCESS;
+  const bool any = layout->chunk->recompute || layout->chunk->tensor.size > 1;
+  if (layout->program->kind != PROGRAM_TRAINING || !any) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->n_values + 1, &wanted));
   MarkRead(layout, wanted);
   for (int n = layout->n_nodes - 1; n >= 0; n--) {
     const RengaGraphNode *node = LayoutNode(layout, n);
-    if (layout->part[n] != PART_FORWARD) continue;
+    if (!MayBeMadeAgain(layout, n)) continue;
     for (int o = 0; o < node->n_out; o++)
       if (node->out[o] != RENGA_VALUE_NONE && wanted[node->out[o]] &&
           !IsThere(layout, node->out[o]))
@@ -89,6 +127,8 @@ RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout)
       if (node->out[o] != RENGA_VALUE_NONE)
         layout->copied[node->out[o]] = !IsThere(layout, node->out[o]);
   }
+  for (int n = 0; n < layout->n_nodes; n++)
+    if (layout->again[n] && JoinsParts(layout, n)) MarkResent(layout, n);
   RengaFree(&wanted);
   return RENGA_SUCCESS;
 }

@@ -168,7 +168,7 @@ static void ListTensorStep(TensorListing *listing, const Step *step)
   Layout *layout = listing->layout;
   const int owner = LayoutOwner(layout, step->node);
   bool waits = false;
-  for (int i = 0; i < LayoutNode(layout, step->node)->n_in; i++)
+  for (int i = 0; i < LayoutNode(layout, step->node)->n_in && !step->resent; i++)
     waits = waits || WaitsForTerm(listing, LayoutIn(layout, step, i), owner);
   if (waits && MayBePutOff(layout, step, owner)) {
     listing->late[listing->n_late++] = *step;

@@ -56,10 +56,11 @@ samples() {
       number=$((number + 1))
       [ $((number % every)) -eq 0 ] || continue
       case $((number / every % 3)) in 0) order=1f1b ;; 1) order=gpipe ;; 2) order=zb-h1 ;; esac
+      case $((number / every % 2)) in 0) recompute=auto ;; 1) recompute=full ;; esac
       rm -f run.csv
       # shellcheck disable=SC2086
       accepts ${layout%% *} train $small -graph "$@" -graph_token_lanes $lanes ${layout#* } -partition_type even \
-        -pipeline_schedule $order -monitor csv:run.csv
+        -pipeline_schedule $order -pipeline_recompute $recompute -monitor csv:run.csv
       says "$digest"
       fits "$layout"
       [ "$(cut -d, -f1-2 one.csv)" = "$(cut -d, -f1-2 run.csv)" ] || fail "other losses: $layout"
@@ -118,16 +119,20 @@ refuses 3 "its 3 lanes are of heads and columns, this network's 3 are of tokens:
 accepts 1 info -graph "$heads" -graph_token_lanes 3 -graph_view ascii
 says "lanes of tokens        3, of"
 
-# A budget that one rank keeps with 512 tokens, but not with 600, and each of four ranks with 1600.
+# 4 MiB hold 230 tokens of one rank, but not 240; each of four ranks has 800 in them, and 1840, 8 times as many, where
+# it runs forward again.
 long="-batch_size 2 -microbatch_size 1 -data synthetic -steps 1 -progress none -parameter_digest -partition_type even"
-deep="gpt:layers=6,hidden=32,heads=2,vocabulary=64"
-budget="-partition_memory 10MiB -pipeline_recompute none"
-accepts 1 train -graph "$deep,sequence=512" $long -graph_token_lanes 4 $budget
+deep="gpt:layers=12,hidden=16,heads=2,vocabulary=64"
+keeps="-partition_memory 4MiB -pipeline_recompute none"
+accepts 1 train -graph "$deep,sequence=230" $long -graph_token_lanes 4 $keeps
 fits
-refuses 1 "10.0 MiB" train -graph "$deep,sequence=600" $long -graph_token_lanes 4 $budget
-accepts 1 train -graph "$deep,sequence=1600" $long -graph_token_lanes 4
+refuses 1 "4.00 MiB" train -graph "$deep,sequence=240" $long -graph_token_lanes 4 $keeps
+accepts 4 train -graph "$deep,sequence=800" $long -graph_token_lanes 4 -partition_sequence 4 $keeps
+fits
+accepts 1 train -graph "$deep,sequence=1840" $long -graph_token_lanes 4
 digest=$(grep "parameter digest 0x" out)
-accepts 4 train -graph "$deep,sequence=1600" $long -graph_token_lanes 4 -partition_sequence 4 $budget
+accepts 4 train -graph "$deep,sequence=1840" $long -graph_token_lanes 4 -partition_sequence 4 -partition_memory 4MiB \
+  -pipeline_recompute full
 says "$digest"
 fits
 
