@@ -8,8 +8,9 @@
 enum { BATCH = 24, MICROBATCH = 3, MICROBATCHES = 8, ELEMENTS = 492 };
 static const double latency = 1e-5, bandwidth = 1e9, far_latency = 1e-3, far_bandwidth = 1e8;
 
-/* Two chains, 8-16-8 and 8-16-4, on nodes of two devices. */
-static RengaErrorCode Begin(Setting *own, int lanes, int tensor, int stages)
+/* On nodes of two devices. */
+static RengaErrorCode BeginWith(Setting *own, const char *network, int lanes, int tensor,
+                                int stages)
 {
   const RengaMachineDevice device = {.name = "device",
                                      .memory = (int64_t)1 << 30,
@@ -23,11 +24,18 @@ static RengaErrorCode Begin(Setting *own, int lanes, int tensor, int stages)
   const RengaMachineLevel levels[] = {
       {.name = "node", .devices = 2, .latency = latency, .bandwidth = bandwidth},
       {.name = "cluster", .devices = 64, .latency = far_latency, .bandwidth = far_bandwidth}};
-  RengaCall(BeginSetting(own, &device, levels, "mlp:sizes=8-16-8-16-4", lanes));
+  RengaCall(BeginSetting(own, &device, levels, network, lanes));
   RengaCall(RengaPartitionSetBatch(own->partition, BATCH, MICROBATCH));
   RengaCall(RengaPartitionSetTensor(own->partition, tensor));
   RengaCall(RengaPartitionSetStages(own->partition, stages));
   RengaCall(RengaPartitionSetRanks(own->partition, stages * tensor));
+  return RENGA_SUCCESS;
+}
+
+/* Two chains, 8-16-8 and 8-16-4. */
+static RengaErrorCode Begin(Setting *own, int lanes, int tensor, int stages)
+{
+  RengaCall(BeginWith(own, "mlp:sizes=8-16-8-16-4", lanes, tensor, stages));
   return RENGA_SUCCESS;
 }
 
@@ -90,6 +98,30 @@ static RengaErrorCode CheckOneStage(int lanes, int first, int end, int units)
   Expect(prediction.reduce == 0 && prediction.bound == 0 && fabs(prediction.bubble) < 1e-9);
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(EndSetting(&own));
+  return RENGA_SUCCESS;
+}
+
+/* A table of 32 rows that is the output layer as well: a rank has half of it, once, of a stage that
+   looks it up and multiplies by it. Positions, norms and biases of sums are whole. */
+static RengaErrorCode CheckTiedTable(void)
+{
+  static const char network[] = "gpt:layers=1,hidden=8,heads=2,sequence=4,vocabulary=32";
+  const double halves = 32 * 8 + (8 + 1) * 24 + 8 * 8 + (8 + 1) * 32 + 32 * 8;
+  const double whole = 4 * 8 + 3 * 16 + 8 + 8;
+  double update[2], all[2] = {halves + whole, halves / 2 + whole};
+  for (int i = 0; i < 2; i++) {
+    Setting own;
+    RengaPlan plan = NULL;
+    RengaPlanPrediction prediction;
+    RengaCall(BeginWith(&own, network, 2, 1 + i, 1));
+    RengaCall(RengaPartitionSetType(own.partition, RENGA_PARTITION_EVEN));
+    RengaCall(RengaPartitionSolve(own.partition, &plan));
+    RengaCall(RengaPlanGetPrediction(plan, &prediction));
+    update[i] = prediction.update;
+    RengaCall(RengaPlanDestroy(&plan));
+    RengaCall(EndSetting(&own));
+  }
+  Expect(IsClose(update[1] / update[0], all[1] / all[0]));
   return RENGA_SUCCESS;
 }
 
@@ -277,6 +309,7 @@ static RengaErrorCode RunTest(void)
 {
   RengaCall(CheckOneStage(2, 0, 1, 8));
   RengaCall(CheckOneStage(3, 1, 3, 11)); /* lanes of 5, 5 and 6 columns */
+  RengaCall(CheckTiedTable());
   RengaCall(CheckLevels());
   RengaCall(CheckTwoStages());
   RengaCall(CheckChoice());
