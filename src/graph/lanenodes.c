@@ -168,7 +168,7 @@ static RengaErrorCode FindParts(LaneMaker *maker, RengaValue value, const RengaS
                                 RengaValue cut[], const RengaValue **part)
 {
   const bool made = maker->part[value] && maker->cut[value].repeat == 0;
-  const bool windows = way->need == RENGA_LANE_WINDOW && i == 0;
+  const bool windows = way->need == RENGA_LANE_WINDOW;
   *part = made ? maker->part[value] : cut;
   if (made) return RENGA_SUCCESS;
   if (windows && !maker->pass->graph->value[value]->differentiable)
@@ -178,14 +178,14 @@ static RengaErrorCode FindParts(LaneMaker *maker, RengaValue value, const RengaS
   return RENGA_SUCCESS;
 }
 
-/* The rows of input 0 that lanes read. */
+/* The rows of input i that lanes read. */
 static RengaErrorCode FindWindows(LaneMaker *maker, const RengaGraphNode *node,
-                                  const RengaSplitWay *way, const RengaValue part[],
+                                  const RengaSplitWay *way, int i, const RengaValue part[],
                                   RengaValue in[])
 {
-  const bool made = part && part == maker->part[node->in[0]];
-  const RengaSplit *state = made ? &maker->pass->state[node->in[0]] : &way->in[0];
-  RengaCall(RengaGraphTakeWindows(maker->pass, node, way, state, part, in));
+  const bool made = part && part == maker->part[node->in[i]];
+  const RengaSplit *state = made ? &maker->pass->state[node->in[i]] : &way->in[i];
+  RengaCall(RengaGraphTakeWindows(maker->pass, node, way, i, state, part, in));
   return RENGA_SUCCESS;
 }
 
@@ -202,8 +202,8 @@ static RengaErrorCode FindInputs(LaneMaker *maker, const RengaGraphNode *node,
     const RengaSplitKind kind = value < 0 ? RENGA_SPLIT_WHOLE : way->in[i].kind;
     const RengaValue *part = NULL;
     if (kind == RENGA_SPLIT_ALONG) RengaCall(FindParts(maker, value, way, i, cut, &part));
-    if (i == 0 && way->need == RENGA_LANE_WINDOW) {
-      RengaCall(FindWindows(maker, node, way, part, cut));
+    if (kind == RENGA_SPLIT_ALONG && way->need == RENGA_LANE_WINDOW) {
+      RengaCall(FindWindows(maker, node, way, i, part, cut));
       part = cut;
     }
     if (kind == RENGA_SPLIT_WHOLE) RengaCall(ShareParameter(maker, node, &value));
@@ -320,6 +320,8 @@ static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
   RengaCall(FindInputs(maker, node, &lane->way, in));
   if (lane->way.need == RENGA_LANE_STATISTICS)
     RengaCall(RengaGraphJoinStatistics(pass, node, &lane->way, in));
+  if (lane->way.need == RENGA_LANE_WINDOW)
+    RengaCall(RengaGraphCutResize(pass, node, &lane->way, in));
   for (int l = 0; l < lanes; l++) {
     RengaCall(InsertLane(maker, node, &lane->way, l, in + l * node->n_in, out + l * node->n_out));
     if (lane->sums && !lane->exact) RengaCall(KeepWide(graph));

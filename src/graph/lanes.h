@@ -44,8 +44,15 @@ RengaErrorCode RengaGraphJoinParts(RengaLanes *pass, const RengaGraphNode *node,
    state says; and what each lane reads in its window. part: what they have; NULL: it is whole. */
 bool RengaGraphHasRows(const RengaSplitWay *way, int i, const RengaSplit *state);
 RengaErrorCode RengaGraphTakeWindows(RengaLanes *pass, const RengaGraphNode *node,
-                                     const RengaSplitWay *way, const RengaSplit *state,
+                                     const RengaSplitWay *way, int i, const RengaSplit *state,
                                      const RengaValue part[], RengaValue in[]);
+/* rowresize.c: gathers and products with constants that resize images. Which way lanes have of the
+   node, in NULL: none; false: it is no such node; lanes' own parts of the constant. */
+RengaErrorCode RengaGraphTakeResize(RengaLanes *pass, int at, RengaSplitWay *way);
+bool RengaGraphResizeWindow(RengaLanes *pass, const RengaGraphNode *node, int lane, int64_t *first,
+                            int64_t *count);
+RengaErrorCode RengaGraphCutResize(RengaLanes *pass, const RengaGraphNode *node,
+                                   const RengaSplitWay *way, RengaValue in[]);
 /* rownorm.c: in[l * 5 + 3] and on become the mean and the variance of the batch, of what lanes have
    of theirs. */
 RengaErrorCode RengaGraphJoinStatistics(RengaLanes *pass, const RengaGraphNode *node,

@@ -11,7 +11,8 @@ enum { ROW_NAME = 512 };
 
 typedef struct {
   RengaLanes *pass;
-  const RengaGraphNode *node; /* that reads windows of its first input */
+  const RengaGraphNode *node; /* that reads windows of the value */
+  RengaValue value;
   int dim, n_bounds;
   int64_t *bound;         /* where pieces begin, ascending; the last one is where the last ends */
   int64_t *first, *last;  /* [lanes] rows that lanes read */
@@ -22,8 +23,8 @@ typedef struct {
 
 bool RengaGraphHasRows(const RengaSplitWay *way, int i, const RengaSplit *state)
 {
-  return way->need == RENGA_LANE_WINDOW && i == 0 && state->kind == RENGA_SPLIT_ALONG &&
-         state->dim == way->in[0].dim && state->repeat == 1;
+  return way->need == RENGA_LANE_WINDOW && way->in[i].kind == RENGA_SPLIT_ALONG &&
+         state->kind == RENGA_SPLIT_ALONG && state->dim == way->in[i].dim && state->repeat == 1;
 }
 
 static int CompareRows(const void *a, const void *b)
@@ -37,12 +38,13 @@ static RengaErrorCode MeasureWindows(RowWindows *rows, const RengaSplitWay *way,
 {
   RengaGraph graph = rows->pass->graph;
   const int lanes = rows->pass->lanes;
-  const int64_t units = RengaSplitUnits(RengaGraphSpec(graph, rows->node->in[0]), state);
+  const int64_t units = RengaSplitUnits(RengaGraphSpec(graph, rows->value), state);
   int64_t count;
   RengaOpCall call;
   RengaErrorCode code = RengaGraphMakeCall(graph, rows->node, RENGA_OP_SOME_BATCH, &call);
   for (int l = 0; l < lanes && !code; l++) {
-    code = RengaSplitWindow(&call, way, l, lanes, &rows->first[l], &count);
+    if (!RengaGraphResizeWindow(rows->pass, rows->node, l, &rows->first[l], &count))
+      code = RengaSplitWindow(&call, way, l, lanes, &rows->first[l], &count);
     rows->last[l] = rows->first[l] + count;
     RengaLaneUnits(units, l, lanes, &rows->begin[l], &count);
     rows->begin[l] *= state->unit;
@@ -129,7 +131,7 @@ static RengaErrorCode JoinWindow(const RowWindows *rows, int lane, RengaValue *i
 static RengaErrorCode CutWindow(const RowWindows *rows, int lane, RengaValue *in)
 {
   const int64_t dim = rows->dim;
-  const RengaValue whole = rows->node->in[0];
+  const RengaValue whole = rows->value;
   RengaAttributes attributes = {0};
   RengaErrorCode code = RengaAttributesSetInts(&attributes, "starts", 1, &rows->first[lane]);
   if (!code) code = RengaAttributesSetInts(&attributes, "ends", 1, &rows->last[lane]);
@@ -140,14 +142,14 @@ static RengaErrorCode CutWindow(const RowWindows *rows, int lane, RengaValue *in
   return RENGA_SUCCESS;
 }
 
-/* in[lane]: what the lane reads of the first input of the node. */
+/* in[lane]: what the lane reads of input i of the node. */
 RengaErrorCode RengaGraphTakeWindows(RengaLanes *pass, const RengaGraphNode *node,
-                                     const RengaSplitWay *way, const RengaSplit *state,
+                                     const RengaSplitWay *way, int i, const RengaSplit *state,
                                      const RengaValue part[], RengaValue in[])
 {
   RengaGraph graph = pass->graph;
   const int lanes = pass->lanes;
-  RowWindows rows = {.pass = pass, .node = node, .dim = way->in[0].dim};
+  RowWindows rows = {.pass = pass, .node = node, .value = node->in[i], .dim = way->in[i].dim};
   RengaValue *had;
   RengaCall(RengaGraphScratch(graph, lanes, &rows.first));
   RengaCall(RengaGraphScratch(graph, lanes, &rows.last));

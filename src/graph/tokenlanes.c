@@ -119,6 +119,18 @@ static bool MakesSums(const RengaGraphNode *node, const RengaSplitWay *way)
   return false;
 }
 
+/* A normalisation of images that needs all rows has them: what it makes is cut again. */
+static void ResumeRows(TokenWalk *walk, const RengaGraphNode *node)
+{
+  const RengaSplit *state =
+      node->n_in < 1 || node->in[0] < 0 ? NULL : &walk->pass->state[node->in[0]];
+  const bool images = strcmp(node->op->name, "InstanceNormalization") == 0 ||
+                      strcmp(node->op->name, "GroupNormalization") == 0;
+  if (!images || !IsAlongLanes(state) || state->dim < 2) return;
+  walk->pass->state[node->out[0]] = *state;
+  walk->uncut[node->out[0]] = true;
+}
+
 /* The node is computed in lanes, or its outputs are cut for those that are. */
 static RengaErrorCode FollowTokensAt(TokenWalk *walk, int at)
 {
@@ -129,7 +141,9 @@ static RengaErrorCode FollowTokensAt(TokenWalk *walk, int at)
   for (int i = 0; i < node->n_in; i++)
     any = any || (node->in[i] >= 0 && IsAlongLanes(&pass->state[node->in[i]]));
   if (!any) return RENGA_SUCCESS;
-  RengaCall(TakeTokenWay(walk, at, &way));
+  RengaCall(RengaGraphTakeResize(pass, at, &way));
+  if (!way.in) RengaCall(TakeTokenWay(walk, at, &way));
+  if (!way.in) ResumeRows(walk, node);
   if (!way.in) return RENGA_SUCCESS;
   const bool sums = MakesSums(node, &way), whole = IsMadeWhole(pass->graph, node);
   for (int o = 0; o < node->n_out && !(whole && sums); o++) {

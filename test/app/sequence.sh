@@ -81,16 +81,27 @@ samples "gpt:layers=2,hidden=20,heads=5,$words" -precision bf16
 draw() {
   awk -v n="$1" 'BEGIN { for (i = 1; i <= n; i++) printf "%.2f ", 0.8 * sin(i * i * 0.7) }'
 }
-levels=$(echo "in x f32 N 1 9 4; in labels i64 N 9 4; out loss; init v f32 2 1 3 3 : $(draw 18); Conv x v -> a pads=1,1,1,1;
-  init g f32 2 : 1 1; init h f32 2 : 0 0; InstanceNormalization a g h -> b; Relu b -> c; MaxPool c -> d kernel_shape=2,2 strides=2,2;
-  init w f32 2 2 3 3 : $(draw 36); Conv d w -> e pads=1,1,1,1; Relu e -> f; init y f32 2 2 2 2 : $(draw 16);
-  ConvTranspose f y -> i strides=2,2 output_padding=1,0; Concat c i -> j axis=1; init z f32 2 2 3 3 : $(draw 36);
-  Conv j z -> k pads=1,1,1,1 group=2; Relu k -> l; init u f32 4 2 1 1 : $(draw 8); Conv l u -> m;
-  SoftmaxCrossEntropyLoss m labels -> loss" | tr '\n' ' ')
-"$top_builddir/test/app/network" unet.onnx 18 "$levels" || fail "unet.onnx cannot be written"
+# unet NAME NODES: f, 4 rows of 2 channels, becomes i, 9 rows.
+unet() {
+  levels=$(echo "in x f32 N 1 9 4; in labels i64 N 9 4; out loss; init v f32 2 1 3 3 : $(draw 18); Conv x v -> a pads=1,1,1,1;
+    init g f32 2 : 1 1; init h f32 2 : 0 0; InstanceNormalization a g h -> b; Relu b -> c; MaxPool c -> d kernel_shape=2,2 strides=2,2;
+    init w f32 2 2 3 3 : $(draw 36); Conv d w -> e pads=1,1,1,1; Relu e -> f; $2; Concat c i -> j axis=1;
+    init z f32 2 2 3 3 : $(draw 36); Conv j z -> k pads=1,1,1,1 group=2; Relu k -> l; init u f32 4 2 1 1 : $(draw 8); Conv l u -> m;
+    SoftmaxCrossEntropyLoss m labels -> loss" | tr '\n' ' ')
+  "$top_builddir/test/app/network" "$1" 18 "$levels" || fail "$1 cannot be written"
+}
+unet unet.onnx "init y f32 2 2 2 2 : $(draw 16); ConvTranspose f y -> i strides=2,2 output_padding=1,0"
+unet nearest.onnx "init s f32 4 : 1 1 2.25 2; Resize f - s -> i mode=nearest"
+unet linear.onnx "init s f32 4 : 1 1 2.25 2; Resize f - s -> i mode=linear"
+for file in nearest linear; do
+  accepts 1 info -graph $file.onnx -graph_token_lanes 2 -graph_view ascii
+  says "lanes of tokens        2, of 12 nodes of the network, 1 of them summed"
+done
 resnet="resnet:depth=18,width=0.0625,image=33,classes=7"
 drops=
 samples unet.onnx
+samples nearest.onnx
+samples linear.onnx
 samples "$resnet" -microbatch_size 4
 drops=1
 samples "$resnet" -microbatch_size 4 -precision bf16

@@ -42,15 +42,20 @@ static bool HasWindowWay(const RengaOpCall *call, const RengaOpWindow *window)
   return before < reach && after < reach;
 }
 
-RengaErrorCode RengaSplitWaysAddWindow_Private(const RengaOpCall *call, RengaSplitWays *ways)
+static bool MovesWindow(const RengaOpCall *call)
 {
   static const char *const names[] = {"Conv", "ConvTranspose", "MaxPool", "AveragePool"};
-  RengaSplitWay *way;
-  RengaOpWindow window;
   bool known = false;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     known = known || strcmp(call->op->name, names[i]) == 0;
-  if (!known || call->n_out != 1 || call->in[0].dim[ROWS] < 1) return RENGA_SUCCESS;
+  return known;
+}
+
+RengaErrorCode RengaSplitWaysAddWindow_Private(const RengaOpCall *call, RengaSplitWays *ways)
+{
+  RengaSplitWay *way;
+  RengaOpWindow window;
+  if (!MovesWindow(call) || call->n_out != 1 || call->in[0].dim[ROWS] < 1) return RENGA_SUCCESS;
   RengaCall(RengaOpGetWindow(call, &call->in[0], WeightOfWindow(call), &window));
   if (!HasWindowWay(call, &window)) return RENGA_SUCCESS;
   RengaCall(RengaSplitWaysAdd_Private(call, call->out[0].dim[ROWS], ways, &way));
@@ -126,6 +131,7 @@ RengaErrorCode RengaSplitWindowCall_Private(const RengaOpCall *whole, const Reng
   RengaOpWindow window;
   LaneRows rows;
   int n_beyond = 0;
+  if (!MovesWindow(whole)) return RENGA_SUCCESS; /* the graph knows which rows it reads */
   RengaCall(FindLaneRows(whole, way, lane, lanes, &window, &rows));
   x->dim[ROWS] = rows.last - rows.first;
   for (int d = 0; d < window.n; d++) {
