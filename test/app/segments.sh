@@ -63,4 +63,7 @@ refuses 2 "-partition_memory" $train $shares $within -partition_type even -pipel
 # The bound is of plans that can be: where replicas share gradients all stages have as many.
 accepts 1 plan -graph "llama:layers=2,hidden=24,heads=6,groups=3,intermediate=37,sequence=8,vocabulary=61" -batch_size 8 -microbatch_size 2 \
   -partition_type even -partition_ranks 6 -partition_stages 3 -partition_replicas 2 -pipeline_shard parameters -pipeline_recompute full
+# Six layers need more memory in 4 parts than in 3, but the least in 6.
+accepts 1 train -graph gpt:layers=6,hidden=16,heads=2,vocabulary=64,sequence=256 -batch_size 2 -microbatch_size 1 -data synthetic \
+  -steps 1 -progress none -partition_type even -pipeline_recompute full -partition_memory 1000KiB -device_threads 1
 finish

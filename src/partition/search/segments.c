@@ -4,7 +4,7 @@
    in flight, these are about the square root of n (Chen et al., arXiv 1604.06174). */
 #include "search.h"
 
-enum { PARTS_MOST = 64 };
+enum { PARTS_MOST = 64, WORSE_MOST = 2 }; /* numbers in turn that are worse than one before */
 
 typedef struct {
   const SearchTask *task;
@@ -64,13 +64,14 @@ static RengaErrorCode SegmentAll(const Segmenting *segmenting, RengaForecastMemo
                                  double *most)
 {
   SearchLayout *layout = segmenting->layout;
-  bool better = true;
   for (int s = 0; s < layout->count; s++) {
     segmenting->least[s] = memory[s].total;
     segmenting->best[s] = (SearchKept){0};
   }
-  for (int parts = 2; parts <= PARTS_MOST && better;) {
+  for (int parts = 2, worse = 0; parts <= PARTS_MOST && worse < WORSE_MOST;) {
+    bool better;
     RengaCall(TryParts(segmenting, parts, memory, most, &better));
+    worse = better ? 0 : worse + 1; /* as 4 parts of 6 layers are, but 6 need least */
     parts = parts & (parts - 1) ? parts / 3 * 4 : parts / 2 * 3; /* 2, 3, 4, 6, 8, 12, … */
   }
   for (int s = 0; s < layout->count; s++)
