@@ -20,6 +20,12 @@ typedef struct {
   int wish; /* RengaLaneWish: what -partition_split says of it */
 } RengaGraphEntry;
 
+/* Of a graph that is set up. */
+typedef struct {
+  uint64_t digest;  /* 0: not worked out since it changed */
+  int *last_reader; /* by value (subgraph.c); NULL: the same */
+} RengaGraphKnown;
+
 struct _p_RengaGraph {
   struct _p_RengaObject hdr;
   RengaGraphOptions options;
@@ -45,7 +51,7 @@ struct _p_RengaGraph {
   int id;           /* of nodes added now; -1: their position */
   RengaPhase phase; /* of nodes added now */
   int *readers;     /* while the graph is rewritten: how often each value is read */
-  uint64_t digest;  /* of a graph that is set up; 0: not worked out since it changed */
+  RengaGraphKnown known;
   bool wants_sample_losses, wants_gradient_norms; /* norms in place of the losses */
   int sample_losses;                              /* number among the outputs, once it is set up */
   char mixed[768]; /* why it cannot be cut into micro-batches; empty: that was not found */

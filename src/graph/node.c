@@ -171,7 +171,8 @@ static RengaErrorCode AppendNode(RengaGraph graph, const RengaOperator *op, cons
   }
   RengaCall(RengaMalloc(1, &graph->entry[at]));
   graph->n_nodes++;
-  graph->digest = 0;
+  graph->known.digest = 0;
+  RengaFree(&graph->known.last_reader);
   graph->entry[at]->place = graph->place >= 0 ? graph->place : at;
   RengaGraphNode *node = &graph->entry[at]->node;
   node->op = op;

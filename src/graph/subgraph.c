@@ -1,12 +1,14 @@
 /* A stage of a network: an interval of its nodes, with the prepared nodes that these need. */
 #include "graphimpl.h"
 #include "renga/private/graph.h"
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
   RengaGraph whole, part;
   int first, last;
   bool *wanted;       /* by node: it is in the part */
+  int n_nodes, *node; /* those that are, in order */
   RengaValue *number; /* by value: its number in the part */
 } GraphCut;
 
@@ -36,20 +38,40 @@ static bool MakesCutOutput(RengaGraph graph, const RengaGraphNode *node)
   return false;
 }
 
+static void WantNode(GraphCut *cut, int node)
+{
+  if (cut->wanted[node]) return;
+  cut->wanted[node] = true;
+  cut->node[cut->n_nodes++] = node;
+}
+
+static int CompareNumbers(const void *a, const void *b)
+{
+  const int x = *(const int *)a, y = *(const int *)b;
+  return (x > y) - (x < y);
+}
+
+static void SortNumbers(int count, int number[])
+{
+  if (count > 1) qsort(number, (size_t)count, sizeof *number, CompareNumbers);
+}
+
 /* Nodes of the interval that are not prepared or make an output, then the prepared ones they
    need. */
 static void ChooseNodes(GraphCut *cut)
 {
   RengaGraph whole = cut->whole;
-  for (int i = whole->n_nodes; i-- > 0;) {
-    const RengaGraphNode *node = &whole->entry[i]->node;
-    bool inside = i >= cut->first && i < cut->last;
-    if (inside && (!IsPreparedNode(whole, i) || MakesCutOutput(whole, node))) cut->wanted[i] = true;
-    for (int j = 0; j < node->n_in && cut->wanted[i]; j++) {
+  for (int i = cut->first; i < cut->last; i++)
+    if (!IsPreparedNode(whole, i) || MakesCutOutput(whole, &whole->entry[i]->node))
+      WantNode(cut, i);
+  for (int n = 0; n < cut->n_nodes; n++) {
+    const RengaGraphNode *node = &whole->entry[cut->node[n]]->node;
+    for (int j = 0; j < node->n_in; j++) {
       int producer = node->in[j] < 0 ? -1 : whole->value[node->in[j]]->producer;
-      if (producer >= 0 && IsPreparedNode(whole, producer)) cut->wanted[producer] = true;
+      if (producer >= 0 && IsPreparedNode(whole, producer)) WantNode(cut, producer);
     }
   }
+  SortNumbers(cut->n_nodes, cut->node);
 }
 
 static RengaErrorCode CopyValue(GraphCut *cut, RengaValue from)
@@ -109,39 +131,64 @@ static RengaErrorCode CopyGraphNode(GraphCut *cut, int at)
 static RengaErrorCode CopyLeaves(GraphCut *cut)
 {
   RengaGraph whole = cut->whole;
-  bool *read;
-  RengaCall(RengaGraphScratch(cut->part, whole->n_values, &read));
-  for (int i = 0; i < whole->n_nodes; i++) {
-    const RengaGraphNode *node = &whole->entry[i]->node;
-    for (int j = 0; j < node->n_in && cut->wanted[i]; j++)
-      if (node->in[j] >= 0) read[node->in[j]] = true;
+  int inputs = 0, count = 0, *leaf;
+  for (int n = 0; n < cut->n_nodes; n++) inputs += whole->entry[cut->node[n]]->node.n_in;
+  RengaCall(RengaGraphScratch(cut->part, inputs, &leaf));
+  for (int n = 0; n < cut->n_nodes; n++) {
+    const RengaGraphNode *node = &whole->entry[cut->node[n]]->node;
+    for (int j = 0; j < node->n_in; j++) {
+      int producer = node->in[j] < 0 ? -1 : whole->value[node->in[j]]->producer;
+      if (node->in[j] >= 0 && (producer < 0 || !cut->wanted[producer])) leaf[count++] = node->in[j];
+    }
   }
-  for (int i = 0; i < whole->n_values; i++) {
-    int producer = whole->value[i]->producer;
-    if (read[i] && (producer < 0 || !cut->wanted[producer])) RengaCall(CopyValue(cut, i));
-  }
+  SortNumbers(count, leaf);
+  for (int i = 0; i < count; i++) RengaCall(CopyValue(cut, leaf[i]));
   return RENGA_SUCCESS;
 }
 
-/* What nodes behind the interval read, and what the caller wants. */
+/* The last node that reads a value and is not prepared, by value; -1: there is none. Many stages
+   are cut out of a network, which would each look at all of it. */
+static RengaErrorCode FindLastReaders(RengaGraph graph)
+{
+  int *last;
+  if (graph->known.last_reader) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(graph->n_values + 1, &last));
+  for (int v = 0; v < graph->n_values; v++) last[v] = -1;
+  for (int i = 0; i < graph->n_nodes; i++) {
+    const RengaGraphNode *node = &graph->entry[i]->node;
+    for (int j = 0; j < node->n_in && !IsPreparedNode(graph, i); j++)
+      if (node->in[j] >= 0) last[node->in[j]] = i;
+  }
+  graph->known.last_reader = last;
+  return RENGA_SUCCESS;
+}
+
+static bool IsWantedOutput(RengaGraph graph, RengaValue value)
+{
+  for (int i = 0; i < graph->n_outputs; i++)
+    if (graph->output[i] == value) return true;
+  return false;
+}
+
+/* What nodes behind the interval read, and what the caller wants, in the order of the network. */
 static RengaErrorCode CopyOutputs(GraphCut *cut)
 {
   RengaGraph whole = cut->whole;
-  bool *leaves;
-  RengaCall(RengaGraphScratch(cut->part, whole->n_values, &leaves));
-  for (int i = cut->last; i < whole->n_nodes; i++) {
-    const RengaGraphNode *node = &whole->entry[i]->node;
-    for (int j = 0; j < node->n_in && !IsPreparedNode(whole, i); j++)
-      if (node->in[j] >= 0) leaves[node->in[j]] = true;
+  int made = 0, count = 0, *output;
+  for (int n = 0; n < cut->n_nodes; n++) made += whole->entry[cut->node[n]]->node.n_out;
+  RengaCall(RengaGraphScratch(cut->part, made, &output));
+  RengaCall(FindLastReaders(whole));
+  for (int n = 0; n < cut->n_nodes; n++) {
+    const RengaGraphNode *node = &whole->entry[cut->node[n]]->node;
+    const bool inside = cut->node[n] >= cut->first && cut->node[n] < cut->last;
+    for (int o = 0; o < node->n_out && inside; o++) {
+      const RengaValue v = node->out[o];
+      if (v < 0 || (whole->known.last_reader[v] < cut->last && !IsWantedOutput(whole, v))) continue;
+      if (!whole->value[v]->prepared || IsCutOutput(whole, v)) output[count++] = v;
+    }
   }
-  for (int i = 0; i < whole->n_outputs; i++) leaves[whole->output[i]] = true;
-  for (int i = 0; i < whole->n_values; i++) {
-    int producer = whole->value[i]->producer;
-    bool inside = producer >= cut->first && producer < cut->last;
-    if (!leaves[i] || !inside || !cut->wanted[producer]) continue;
-    if (whole->value[i]->prepared && !IsCutOutput(whole, i)) continue;
-    RengaCall(RengaGraphAddOutput(cut->part, cut->number[i]));
-  }
+  SortNumbers(count, output);
+  for (int i = 0; i < count; i++) RengaCall(RengaGraphAddOutput(cut->part, cut->number[output[i]]));
   int loss = whole->loss < 0 ? -1 : whole->value[whole->loss]->producer;
   if (loss >= cut->first && loss < cut->last) cut->part->loss = cut->number[whole->loss];
   return RENGA_SUCCESS;
@@ -151,12 +198,12 @@ static RengaErrorCode FillPart(GraphCut *cut)
 {
   RengaGraph whole = cut->whole;
   RengaCall(RengaGraphScratch(cut->part, whole->n_nodes, &cut->wanted));
+  RengaCall(RengaGraphScratch(cut->part, whole->n_nodes, &cut->node));
   RengaCall(RengaGraphScratch(cut->part, whole->n_values, &cut->number));
   for (int i = 0; i < whole->n_values; i++) cut->number[i] = RENGA_VALUE_NONE;
   ChooseNodes(cut);
   RengaCall(CopyLeaves(cut));
-  for (int i = 0; i < whole->n_nodes; i++)
-    if (cut->wanted[i]) RengaCall(CopyGraphNode(cut, i));
+  for (int n = 0; n < cut->n_nodes; n++) RengaCall(CopyGraphNode(cut, cut->node[n]));
   RengaCall(CopyOutputs(cut));
   if (whole->options.precision)
     RengaCall(RengaStringCopy(whole->options.precision, &cut->part->options.precision));

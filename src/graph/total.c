@@ -136,6 +136,6 @@ uint64_t RengaGraphGetDigest(RengaGraph graph)
   RengaCheckHandle(graph, 0);
   if (graph == NULL) return 0;
   if (graph->hdr.state < RENGA_STATE_SETUP) return Digest(graph);
-  if (!graph->digest) graph->digest = Digest(graph);
-  return graph->digest;
+  if (!graph->known.digest) graph->known.digest = Digest(graph);
+  return graph->known.digest;
 }

@@ -139,7 +139,8 @@ RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValue
   if (code != RENGA_SUCCESS) RengaFree(&made);
   RengaCall(code);
   graph->value[graph->n_values++] = made;
-  graph->digest = 0;
+  graph->known.digest = 0;
+  RengaFree(&graph->known.last_reader);
   if (2 * graph->n_values > graph->n_slots) RengaCall(RengaGraphRebuildNames(graph));
   *FindNameSlot(graph, name) = graph->n_values;
   *value = graph->n_values - 1;
