@@ -66,7 +66,7 @@ static RengaErrorCode ForecastStages(RengaGraph graph, RengaPlan plan, const Ren
   RengaCall(RengaPipelineSetPlan(*session, graph, plan));
   RengaErrorCode code = RengaMalloc(count, &stage);
   if (!code) code = RengaMalloc(count, &exchange);
-  if (!code) code = RengaPipelineForecastExchanges_Private(*session, stage, exchange);
+  if (!code) code = RengaPipelineForecastExchanges_Private(*session, run->fullest, stage, exchange);
   for (int s = 0; s < count && !code; s++) memory[s] = TakeForecast(&stage[s], &exchange[s]);
   RengaFree(&exchange);
   RengaFree(&stage);

@@ -14,6 +14,13 @@ typedef struct {
   ChunkSizes sizes;    /* its list of parts is lent to the chunks that ask */
 } KnownStage;
 
+/* Which rank of a tensor group needed most, of stages that are alike in this. */
+typedef struct {
+  RengaSaved saved;
+  bool keeps, lags, begins, ends; /* begins, ends: the network */
+  int size, rank;
+} KnownFullest;
+
 /* Of one network under one set of settings, whatever the plan. */
 struct _p_Forecasts {
   struct _p_RengaObject hdr;
@@ -24,6 +31,8 @@ struct _p_Forecasts {
   KnownStage *known;
   int n_slots, *slot; /* open addressing by hash: known + 1, 0 where free */
   StageKey key;       /* of the stage that is looked for */
+  int n_fullest;
+  KnownFullest *fullest;
 };
 
 enum { SLOTS_FIRST = 256 };
@@ -38,6 +47,7 @@ static RengaErrorCode DestroyForecasts(void *object)
   RengaFree(&forecasts->known);
   RengaFree(&forecasts->slot);
   RengaFree(&forecasts->key.number);
+  RengaFree(&forecasts->fullest);
   RengaClassesFree_Private(&forecasts->classes);
   if (forecasts->graph) RengaCall(RengaGraphDestroy(&forecasts->graph));
   return RENGA_SUCCESS;
@@ -186,48 +196,109 @@ static RengaErrorCode AskRank(Outline *outline, Forecasts forecasts, const Messa
   return RENGA_SUCCESS;
 }
 
-/* Of the tensor rank that needs most: lanes need not be equal. */
-static RengaErrorCode AskStage(Outline *outline, Forecasts forecasts, const MessagesOf *of,
-                               int stage, ShareTable *shares, RengaPipelineMemory *memory,
-                               RengaForecastExchange *exchange)
+/* What is asked of the stages of a plan; fullest: RengaForecastRun. */
+typedef struct {
+  Outline *outline;
+  Forecasts forecasts;
+  MessagesOf of;
+  ShareTable shares;
+  bool fullest;
+} Asking;
+
+/* Of the tensor ranks from the first to before the last the one that needs most: lanes need not be
+   equal. exchange: or NULL. */
+static RengaErrorCode AskRanks(Asking *asking, int stage, int first, int last,
+                               RengaPipelineMemory *memory, RengaForecastExchange *exchange,
+                               int *rank)
 {
-  const int size = RengaPlanGetStage(outline->plan, stage)->shape.tensor;
   RengaPipelineMemory own;
-  for (int t = 0; t < size; t++) {
+  for (int t = first; t < last; t++) {
     const RengaPlanPlace place = {.stage = stage, .tensor = t};
     RengaForecastExchange given;
-    RengaCall(AskRank(outline, forecasts, of, &place, shares, &own, exchange ? &given : NULL));
-    const bool most = t == 0 || own.forecast > memory->forecast;
-    if (most) *memory = own;
-    if (most && exchange) *exchange = given;
+    RengaCall(AskRank(asking->outline, asking->forecasts, &asking->of, &place, &asking->shares,
+                      &own, exchange ? &given : NULL));
+    const bool most = t == first || own.forecast > memory->forecast;
+    if (!most) continue;
+    *memory = own;
+    *rank = t;
+    if (exchange) *exchange = given;
   }
   return RENGA_SUCCESS;
 }
 
-/* memory: [last - first] of stages [first, last) of the outline, as exchange, which may be NULL. */
-static RengaErrorCode AskStages(Outline *outline, Forecasts forecasts, int first, int last,
-                                RengaPipelineMemory memory[], RengaForecastExchange exchange[])
+static RengaErrorCode DescribeFullest(Outline *outline, int stage, KnownFullest *like)
 {
-  MessagesOf of = {0};
-  ShareTable shares = {0};
-  RengaErrorCode code = SortMessages(outline, &of);
+  const RengaPlanStage *row = RengaPlanGetStage(outline->plan, stage);
+  const char *const *names;
+  int kept;
+  Chunk chunk;
+  RengaCall(RengaPlanGetKept(outline->plan, stage, &kept, &names));
+  RengaCall(RengaChunkBegin_Private(outline, stage, &chunk));
+  RengaCall(RengaChunkCountLag_Private(&chunk));
+  *like = (KnownFullest){.saved = row->shape.saved,
+                         .keeps = kept > 0,
+                         .lags = chunk.lag > 0,
+                         .begins = row->first == 0,
+                         .ends = row->last == RengaGraphGetNodeCount(outline->graph),
+                         .size = row->shape.tensor};
+  return RENGA_SUCCESS;
+}
+
+/* NULL: none was asked. */
+static const KnownFullest *FullestOf(Forecasts forecasts, const KnownFullest *like)
+{
+  for (int i = 0; i < forecasts->n_fullest; i++) {
+    const KnownFullest *row = &forecasts->fullest[i];
+    if (row->saved == like->saved && row->keeps == like->keeps && row->lags == like->lags &&
+        row->begins == like->begins && row->ends == like->ends && row->size == like->size)
+      return row;
+  }
+  return NULL;
+}
+
+static RengaErrorCode AskStage(Asking *asking, int stage, RengaPipelineMemory *memory,
+                               RengaForecastExchange *exchange)
+{
+  Forecasts forecasts = asking->forecasts;
+  KnownFullest like = {.size = RengaPlanGetStage(asking->outline->plan, stage)->shape.tensor};
+  const KnownFullest *known = NULL;
+  if (!asking->fullest || like.size == 1) {
+    RengaCall(AskRanks(asking, stage, 0, like.size, memory, exchange, &like.rank));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(DescribeFullest(asking->outline, stage, &like));
+  known = FullestOf(forecasts, &like);
+  const int first = known ? known->rank : 0, last = known ? known->rank + 1 : like.size;
+  RengaCall(AskRanks(asking, stage, first, last, memory, exchange, &like.rank));
+  if (known) return RENGA_SUCCESS;
+  RengaCall(RengaRealloc(forecasts->n_fullest + 1, &forecasts->fullest));
+  forecasts->fullest[forecasts->n_fullest++] = like;
+  return RENGA_SUCCESS;
+}
+
+/* memory: [last - first] of stages [first, last) of the outline, as exchange, which may be NULL. */
+static RengaErrorCode AskStages(Asking *asking, int first, int last, RengaPipelineMemory memory[],
+                                RengaForecastExchange exchange[])
+{
+  RengaErrorCode code = SortMessages(asking->outline, &asking->of);
   for (int s = first; s < last && !code; s++)
-    code = AskStage(outline, forecasts, &of, s, &shares, &memory[s - first],
-                    exchange ? &exchange[s - first] : NULL);
-  RengaFreeShares_Private(&shares);
-  RengaFree(&of.start);
-  RengaFree(&of.own);
+    code = AskStage(asking, s, &memory[s - first], exchange ? &exchange[s - first] : NULL);
+  RengaFreeShares_Private(&asking->shares);
+  RengaFree(&asking->of.start);
+  RengaFree(&asking->of.own);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Ask(RengaPipeline pipeline, int first, int last, RengaPipelineMemory memory[],
-                          RengaForecastExchange exchange[])
+static RengaErrorCode Ask(RengaPipeline pipeline, bool fullest, int first, int last,
+                          RengaPipelineMemory memory[], RengaForecastExchange exchange[])
 {
   Outline outline;
+  Asking asking = {.outline = &outline, .fullest = fullest};
   RengaCall(RengaOutlineRead_Private(pipeline, &outline));
   RengaErrorCode code = FindForecasts(&outline, &pipeline->forecasts);
-  if (!code) code = AskStages(&outline, pipeline->forecasts, first, last, memory, exchange);
+  asking.forecasts = pipeline->forecasts;
+  if (!code) code = AskStages(&asking, first, last, memory, exchange);
   const RengaErrorCode freed = RengaOutlineFree_Private(&outline);
   RengaCall(code ? code : freed);
   return RENGA_SUCCESS;
@@ -266,7 +337,7 @@ RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
   RengaCheck(stage >= 0 && stage < RengaPlanGetStageCount(pipeline->plan), MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "stage %d of a plan of %d stages", stage,
              RengaPlanGetStageCount(pipeline->plan));
-  RengaCall(Ask(pipeline, stage, stage + 1, &worst, NULL));
+  RengaCall(Ask(pipeline, false, stage, stage + 1, &worst, NULL));
   *memory = worst;
   return RENGA_SUCCESS;
 }
@@ -296,18 +367,18 @@ RengaErrorCode RengaPipelineForecastStages(RengaPipeline pipeline, RengaPipeline
   RengaCheckPointer(memory);
   RengaCall(RengaPipelineCheckParts_Private(pipeline, 0));
   RengaCall(RengaPipelineSetUpDevice_Private(pipeline));
-  RengaCall(Ask(pipeline, 0, RengaPlanGetStageCount(pipeline->plan), memory, NULL));
+  RengaCall(Ask(pipeline, false, 0, RengaPlanGetStageCount(pipeline->plan), memory, NULL));
   return RENGA_SUCCESS;
 }
 
 /* The same, with what replicas give each other for a micro-batch; exchange: [stages] */
-RengaErrorCode RengaPipelineForecastExchanges_Private(RengaPipeline pipeline,
+RengaErrorCode RengaPipelineForecastExchanges_Private(RengaPipeline pipeline, bool fullest,
                                                       RengaPipelineMemory memory[],
                                                       RengaForecastExchange exchange[])
 {
   RengaCall(RengaPipelineCheckParts_Private(pipeline, 0));
   RengaCall(RengaPipelineSetUpDevice_Private(pipeline));
-  RengaCall(Ask(pipeline, 0, RengaPlanGetStageCount(pipeline->plan), memory, exchange));
+  RengaCall(Ask(pipeline, fullest, 0, RengaPlanGetStageCount(pipeline->plan), memory, exchange));
   return RENGA_SUCCESS;
 }
 

@@ -2,7 +2,9 @@
 /* The search for plans with tensor ranks against all of them: every cut, micro-batch and schedule
    of a small network, as the program itself predicts it when it is given. None is below the bound,
    and the best of them is hardly faster than what the search takes; its own plan, given again,
-   takes what it says. */
+   takes what it says. While stages are looked for one rank of a tensor group is asked what it
+   needs: where others need more than fits the plan is the one that is found by asking all. */
+#include "../../src/partition/search/search.h"
 #include "setting.h"
 #include "rengasettings.h"
 #include <math.h>
@@ -157,6 +159,71 @@ static RengaErrorCode CheckProblem(const Problem *problem)
   return RENGA_SUCCESS;
 }
 
+static const RengaMemoryForecast *runtime;
+static bool asks_all;
+static int asked; /* of single ranks */
+
+/* One rank seems to need half. */
+static RengaErrorCode AskHalf(RengaGraph graph, RengaPlan plan, const RengaForecastRun *run,
+                              void **session, RengaForecastMemory memory[])
+{
+  RengaForecastRun all = *run;
+  all.fullest = false;
+  RengaCall(runtime->stages(graph, plan, &all, session, memory));
+  for (int s = 0; s < RengaPlanGetStageCount(plan) && run->fullest && !asks_all; s++)
+    memory[s].total /= 2;
+  asked += run->fullest && !asks_all;
+  return RENGA_SUCCESS;
+}
+
+static int64_t MostMemory(RengaPlan plan)
+{
+  int64_t most = 0;
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++)
+    if (RengaPlanGetStage(plan, s)->memory > most) most = RengaPlanGetStage(plan, s)->memory;
+  return most;
+}
+
+/* bound: bytes of a device; 0: any */
+static RengaErrorCode SolveWithin(const Problem *problem, int64_t bound, double *step,
+                                  int64_t *most)
+{
+  Setting own;
+  RengaPlan plan = NULL;
+  RengaPlanPrediction prediction;
+  RengaCall(BeginProblem(&own, problem));
+  RengaCall(RengaPartitionSetType(own.partition, RENGA_PARTITION_AUTO));
+  RengaCall(RengaPartitionSetBatch(own.partition, BATCH, 6));
+  if (bound) RengaCall(RengaPartitionSetMemory(own.partition, bound));
+  RengaCall(RengaPartitionSolve(own.partition, &plan));
+  RengaCall(RengaPlanGetPrediction(plan, &prediction));
+  *step = prediction.step;
+  *most = MostMemory(plan);
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(EndSetting(&own));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckAllRanksFit(void)
+{
+  static const Problem problem = {"gpt:layers=2,hidden=16,heads=2,sequence=32,vocabulary=40", 2, 2,
+                                  1e-6, 1e9};
+  const RengaMemoryForecast half = {.stages = AskHalf, .end = RengaSearchForecast_Private()->end};
+  double step[3];
+  int64_t most[3];
+  runtime = RengaSearchForecast_Private();
+  RengaCall(RengaPartitionSetForecast_Private(&half));
+  RengaCall(SolveWithin(&problem, 0, &step[0], &most[0]));
+  RengaCall(SolveWithin(&problem, most[0] * 4 / 5, &step[1], &most[1]));
+  Expect(asked > 0);
+  asks_all = true;
+  RengaCall(SolveWithin(&problem, most[0] * 4 / 5, &step[2], &most[2]));
+  RengaCall(RengaPartitionSetForecast_Private(runtime));
+  Expect(most[1] <= most[0] * 4 / 5);
+  Expect(step[1] == step[2] && most[1] == most[2]);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   static const Problem problems[] = {
@@ -166,6 +233,7 @@ static RengaErrorCode RunTest(void)
       {"mlp:sizes=128-256-128-4", 2, 2, 1e-3, 1e7}};
   for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++)
     RengaCall(CheckProblem(&problems[i]));
+  RengaCall(CheckAllRanksFit());
   return RENGA_SUCCESS;
 }
 

@@ -4,7 +4,7 @@
 #include "renga/private/forecast.h"
 #include "rengapipeline.h"
 
-/* As RengaPipelineForecastStages(); exchange: [stages] */
-RengaErrorCode RengaPipelineForecastExchanges_Private(RengaPipeline pipeline,
+/* As RengaPipelineForecastStages(); exchange: [stages]; fullest: RengaForecastRun */
+RengaErrorCode RengaPipelineForecastExchanges_Private(RengaPipeline pipeline, bool fullest,
                                                       RengaPipelineMemory memory[],
                                                       RengaForecastExchange exchange[]);

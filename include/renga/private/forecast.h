@@ -30,6 +30,8 @@ typedef struct {
   RengaSettings settings; /* of the run; NULL: the usual ones */
   int n_short;
   const int64_t *short_batch; /* [n_short] samples of batches that come beside the plan's */
+  bool fullest; /* of a group of tensor ranks that one alone is asked which needed most of a stage
+                   like it: others may need a little more */
 } RengaForecastRun;
 /* Not collective; allocates nothing on a device. The plan has its stages, batch and schedule
    (NULL: the runtime's default); memory: [stages]. *session is NULL at first: what plans of one

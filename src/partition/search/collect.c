@@ -390,6 +390,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   RengaCall(RengaPartitionListShort_Private(partition, batch, &task->run.n_short,
                                             &collected->short_batch));
   task->run.short_batch = collected->short_batch;
+  task->run.fullest = task->tensor > 1;
   task->graph = partition->graph;
   task->ranks = ranks;
   TakeWish(partition, wish, task);

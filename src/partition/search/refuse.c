@@ -14,6 +14,7 @@ static RengaErrorCode FindNeed(const SearchTask *task, const SearchChain *chain,
   RengaForecastMemory *memory = NULL;
   *need = 0;
   tight.ranks = devices;
+  tight.run.fullest = false;
   RengaCall(RengaSearchSqueeze_Private(task, chain, devices, &layout, &tight.memory));
   if (!layout.count) return RENGA_SUCCESS;
   RengaErrorCode code = RengaSearchModelFor_Private(&tight, chain, &layout, &model);

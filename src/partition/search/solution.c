@@ -22,6 +22,19 @@ static RengaErrorCode FindMemory(Solution *solution)
 }
 
 static RengaErrorCode MixSolution(Solution *solution)
+RengaErrorCode RengaSolutionAskAll_Private(Solution *solution, bool *over)
+{
+  SearchTask task = *solution->task;
+  *over = false;
+  if (!task.run.fullest) return RENGA_SUCCESS;
+  task.run.fullest = false;
+  RengaCall(RengaSearchMemory_Private(&task, &solution->model, &solution->layout, solution->plan,
+                                      solution->memory, &solution->most));
+  RengaSearchTakeExchanges_Private(solution->memory, &solution->layout);
+  *over = !RengaSolutionFits_Private(solution);
+  return RENGA_SUCCESS;
+}
+
 {
   RengaCall(RengaSearchMix_Private(solution->task, solution->chain, &solution->model,
                                    &solution->layout, &solution->plan, solution->memory,

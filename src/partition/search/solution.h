@@ -48,6 +48,10 @@ bool RengaSolutionFits_Private(const Solution *solution);
    the fastest schedule that fits is taken. */
 RengaErrorCode RengaSolutionSettle_Private(Solution *solution);
 
+/* While stages are looked for one tensor rank of each group is asked what it needs; of what is
+   found all are. *over: some need more than there is. */
+RengaErrorCode RengaSolutionAskAll_Private(Solution *solution, bool *over);
+
 /* The same stages with backwards in two parts, where they are faster and fit. */
 RengaErrorCode RengaSolutionHalve_Private(Solution *solution, bool *taken);
 

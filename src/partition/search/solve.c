@@ -436,7 +436,8 @@ static RengaErrorCode HalveAtLast(Solution *solution, SearchTask *all)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, SearchAnswer *answer)
+static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *over,
+                              SearchAnswer *answer)
 {
   SearchTask all;
   task->whole = task->any_schedule && !task->given && RengaSearchIsLarge_Private(task, chain);
@@ -452,9 +453,23 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, Search
   if (!code) code = RengaSolutionChunk_Private(&solution);
   solution.leaves_shards = task->given ? task->shards.most == RENGA_SHARD_NOTHING
                                        : first < task->shards.most && !solution.shards_too;
-  if (!code) code = RengaSolutionAnswer_Private(&solution, answer);
+  *over = false;
+  if (!code) code = RengaSolutionAskAll_Private(&solution, over);
+  if (!code && !*over) code = RengaSolutionAnswer_Private(&solution, answer);
   RengaSolutionFree_Private(&solution);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Where what was found fits some tensor ranks alone all of them are asked in the search, too. */
+static RengaErrorCode SolveForAllRanks(const SearchChain *chain, SearchTask *task,
+                                       SearchAnswer *answer)
+{
+  SearchTask own = *task;
+  bool over = false;
+  RengaCall(SolveOn(chain, &own, &over, answer));
+  task->run.fullest = false;
+  if (over) RengaCall(SolveOn(chain, task, &over, answer));
   return RENGA_SUCCESS;
 }
 
@@ -473,7 +488,7 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   own.whole_costs = costs;
   if (!code) code = RengaSearchSpareTables_Private(task, &chain);
   if (!code) code = RengaSearchShareLanes_Private(&own, &chain);
-  if (!code) code = SolveOn(&chain, &own, answer);
+  if (!code) code = SolveForAllRanks(&chain, &own, answer);
   if (forecast) forecast->end(&session);
   RengaSearchChainFree_Private(&chain);
   RengaSearchFreeCosts_Private(task, &costs);
