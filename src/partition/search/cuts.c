@@ -18,21 +18,62 @@ static int PlaceOfNode(const SearchModel *model, int node)
   return low;
 }
 
+/* What partitions have made of the network, by the number of stages: they are asked for the same
+   again and again, under other bounds and for other micro-batches. */
+typedef struct {
+  RengaPartition partition;
+  int count;
+  RengaPlanStage *stage; /* [count] */
+} CutMade;
+struct SearchCuts {
+  int count;
+  CutMade *row;
+};
+
+RengaErrorCode RengaSearchCutsCreate_Private(struct SearchCuts **cuts)
+{
+  RengaCall(RengaMalloc(1, cuts));
+  return RENGA_SUCCESS;
+}
+
+void RengaSearchCutsFree_Private(struct SearchCuts **cuts)
+{
+  for (int i = 0; *cuts && i < (*cuts)->count; i++) RengaFree(&(*cuts)->row[i].stage);
+  if (*cuts) RengaFree(&(*cuts)->row);
+  RengaFree(cuts);
+}
+
+/* The stages, lent until the next call. */
+static RengaErrorCode CutInto(RengaPartition partition, int count, struct SearchCuts *cuts,
+                              const RengaPlanStage **stages)
+{
+  RengaPlanStage *made = NULL;
+  for (int i = 0; i < cuts->count; i++) {
+    *stages = cuts->row[i].stage;
+    if (cuts->row[i].partition == partition && cuts->row[i].count == count) return RENGA_SUCCESS;
+  }
+  RengaCall(RengaRealloc(cuts->count + 1, &cuts->row));
+  RengaCall(RengaMalloc(count, &made));
+  const RengaErrorCode code = partition->ops->solve(partition, count, made);
+  if (code) RengaFree(&made);
+  RengaCall(code);
+  cuts->row[cuts->count++] = (CutMade){.partition = partition, .count = count, .stage = made};
+  *stages = made;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TryCount(RengaPartition partition, const SearchModel *model, int count,
-                               const RengaStageShape *shape, SearchLayout *best)
+                               const RengaStageShape *shape, struct SearchCuts *cuts,
+                               SearchLayout *best)
 {
   SearchLayout layout = {.count = count};
-  RengaPlanStage *stages = NULL;
-  RengaErrorCode code = RengaMalloc(count, &stages);
-  if (!code) code = RengaMalloc(count, &layout.stage);
-  if (!code) code = partition->ops->solve(partition, count, stages);
-  for (int s = 0; s < count && !code; s++)
+  const RengaPlanStage *stages = NULL;
+  RengaCall(CutInto(partition, count, cuts, &stages));
+  RengaCall(RengaMalloc(count, &layout.stage));
+  for (int s = 0; s < count; s++)
     layout.stage[s] = (SearchStage){.begin = s ? PlaceOfNode(model, stages[s].first) : 0,
                                     .end = PlaceOfNode(model, stages[s].last),
                                     .shape = *shape};
-  RengaFree(&stages);
-  if (code) RengaFree(&layout.stage);
-  RengaCall(code);
   RengaSearchLayoutKeep_Private(model, &layout, best);
   return RENGA_SUCCESS;
 }
@@ -48,7 +89,7 @@ RengaErrorCode RengaSearchCutsFind_Private(const void *context, const SearchTask
     int count = own ? own : model->devices / model->candidate[o].devices;
     if (count > model->count) count = model->count;
     if ((int64_t)count * model->candidate[o].devices > model->devices) continue;
-    RengaCall(TryCount(partition, model, count, &model->candidate[o].shape, best));
+    RengaCall(TryCount(partition, model, count, &model->candidate[o].shape, task->cuts, best));
   }
   return RENGA_SUCCESS;
 }

@@ -87,6 +87,7 @@ struct SearchTask {
   bool spares;          /* but its stages may recompute what there is no room for */
   RengaForecastRun run; /* for forecasts; its short batches count for the models too */
   void **session;       /* of the runtime's forecasts; NULL: none is asked for */
+  struct SearchCuts *cuts; /* what types that only cut have made (cuts.c) */
   int n_rivals;
   SearchFinder rival[SEARCH_RIVALS_MOST]; /* of other types; the answer is not worse than theirs */
 };
@@ -281,6 +282,8 @@ RengaErrorCode RengaSearchAddReading_Private(RengaPartition partition, RengaProf
                                              int64_t samples, RengaProfileCost costs[]);
 
 /* ---- cuts.c ---- */
+RengaErrorCode RengaSearchCutsCreate_Private(struct SearchCuts **cuts);
+void RengaSearchCutsFree_Private(struct SearchCuts **cuts);
 /* A finder, whose context is a partition of a type that only cuts. */
 RengaErrorCode RengaSearchCutsFind_Private(const void *context, const SearchTask *task,
                                            const SearchModel *model, SearchLayout *best);

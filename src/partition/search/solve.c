@@ -484,12 +484,14 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   *answer = (SearchAnswer){0};
   RengaProfileCost **costs = NULL;
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
+  if (!code) code = RengaSearchCutsCreate_Private(&own.cuts);
   if (!code && task->tensor > 1) code = RengaSearchKeepCosts_Private(task, &costs);
   own.whole_costs = costs;
   if (!code) code = RengaSearchSpareTables_Private(task, &chain);
   if (!code) code = RengaSearchShareLanes_Private(&own, &chain);
   if (!code) code = SolveForAllRanks(&chain, &own, answer);
   if (forecast) forecast->end(&session);
+  RengaSearchCutsFree_Private(&own.cuts);
   RengaSearchChainFree_Private(&chain);
   RengaSearchFreeCosts_Private(task, &costs);
   if (code) RengaSearchAnswerFree_Private(answer);
