@@ -74,11 +74,12 @@ static RengaErrorCode ChallengeCuts(Solution *solution)
     SearchTask task = *solution->task;
     bool fits = false;
     task.memory = solution->model.memory;
+    other.beat = solution->step;
     code = RengaSearchLayoutCopy_Private(&layout, &other.layout);
     if (!code) RengaSearchMoveCuts_Private(&solution->model, slacks[i], &other.layout);
     if (!code && RengaSearchEvaluate_Private(&solution->model, &other.layout))
-      code = RengaSolutionWeigh_Private(&task, &other);
-    fits = !code && other.plan && RengaSolutionFits_Private(&other);
+      code = RengaSolutionTry_Private(&task, &other);
+    fits = !code && other.plan && !other.hopeless && RengaSolutionFits_Private(&other);
     if (fits) code = RengaSolutionSettle_Private(&other);
     RengaSolutionTakeFaster_Private(solution, true, &other, fits && !code);
   }

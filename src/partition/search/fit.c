@@ -125,14 +125,16 @@ RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits)
 {
   const int ranks = solution->task->ranks;
   const bool all = solution->task->shards.most >= RENGA_SHARD_GRADIENTS;
-  bool one_fits = true;
-  for (int replicas = 1; replicas <= ranks && (one_fits || all); replicas++) {
+  bool one_fits = true, slow = false;
+  for (int replicas = 1; replicas <= ranks && (one_fits || slow || all); replicas++) {
     const bool power = !(replicas & (replicas - 1));
     if (!power && !(all && ranks % replicas == 0)) continue;
     SearchTask task = *solution->task;
     Solution one = {.task = &task, .chain = solution->chain};
     task.wanted.replicas = replicas;
+    if (*fits) one.beat = solution->step;
     const RengaErrorCode code = RengaSolutionTryFit_Private(&one, &one_fits);
+    slow = one.hopeless;
     RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
     RengaCall(code);
     *fits = *fits || one_fits;

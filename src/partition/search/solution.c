@@ -1,5 +1,6 @@
 /* A layout as a plan: what it needs, what it can do without, and the schedule that suits it. */
 #include "solution.h"
+#include <math.h>
 
 static const double SCHEDULE_GAIN = 1e-9; /* share of the step */
 
@@ -21,7 +22,6 @@ static RengaErrorCode FindMemory(Solution *solution)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MixSolution(Solution *solution)
 RengaErrorCode RengaSolutionAskAll_Private(Solution *solution, bool *over)
 {
   SearchTask task = *solution->task;
@@ -35,6 +35,7 @@ RengaErrorCode RengaSolutionAskAll_Private(Solution *solution, bool *over)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode MixSolution(Solution *solution)
 {
   RengaCall(RengaSearchMix_Private(solution->task, solution->chain, &solution->model,
                                    &solution->layout, &solution->plan, solution->memory,
@@ -159,9 +160,9 @@ Solution RengaSolutionBeside_Private(const Solution *solution)
                     .bound = solution->bound};
 }
 
-/* The same stages under another schedule, with its step where it may fit. */
-static RengaErrorCode Reschedule(const Solution *solution, const SearchSchedule *schedule,
-                                 Solution *other)
+/* The same stages under another schedule, with a plan where it may fit. */
+static RengaErrorCode PlanUnder(const Solution *solution, const SearchSchedule *schedule,
+                                Solution *other)
 {
   SearchTask task = *solution->task;
   SearchLayout *layout = &other->layout;
@@ -171,7 +172,15 @@ static RengaErrorCode Reschedule(const Solution *solution, const SearchSchedule 
   RengaCall(RengaSearchModelFor_Private(&task, other->chain, layout, &other->model));
   if (!RengaSearchEvaluate_Private(&other->model, layout)) return RENGA_SUCCESS;
   RengaCall(RengaSearchPlan_Private(&task, other->chain, layout, &other->plan));
-  RengaCall(FindStep(other));
+  return RENGA_SUCCESS;
+}
+
+/* With its step. */
+static RengaErrorCode Reschedule(const Solution *solution, const SearchSchedule *schedule,
+                                 Solution *other)
+{
+  RengaCall(PlanUnder(solution, schedule, other));
+  if (other->plan) RengaCall(FindStep(other));
   return RENGA_SUCCESS;
 }
 
@@ -180,10 +189,11 @@ static bool IsFasterThan(double step, const Solution *solution)
   return step < (1 - SCHEDULE_GAIN) * solution->step;
 }
 
-/* The other one as it is at best: recomputing is only what cannot be helped. */
-static RengaErrorCode FindLeastStep(const Solution *solution, const Solution *other, double *step)
+/* The other one as it is at best: recomputing is only what cannot be helped, where that may be
+   faster than so many seconds. */
+static RengaErrorCode FindLeastStep(double known, const Solution *other, double *step)
 {
-  SearchLayout layout = {0}, best = {.simulated = solution->step};
+  SearchLayout layout = {0}, best = {.simulated = known};
   SearchTrial trial = {.task = other->task,
                        .chain = other->chain,
                        .model = other->model,
@@ -215,7 +225,7 @@ static RengaErrorCode MaySettleFaster(const Solution *solution, const Solution *
   if (!other->plan) return RENGA_SUCCESS;
   if (SavesMemory(&other->layout) && other->task->fixes_saved) least = 0;
   if (SavesMemory(&other->layout) && !other->task->fixes_saved)
-    RengaCall(FindLeastStep(solution, other, &least));
+    RengaCall(FindLeastStep(solution->step, other, &least));
   *may = IsFasterThan(least, solution);
   return RENGA_SUCCESS;
 }
@@ -284,43 +294,73 @@ RengaErrorCode RengaSolutionHalve_Private(Solution *solution, bool *taken)
   return RENGA_SUCCESS;
 }
 
-/* The model's step, were there memory enough. */
-static RengaErrorCode FreeStep(const Solution *solution, double *step)
+/* What no schedule is faster than, were there memory enough: by the model where a step is too long
+   to be simulated. */
+static RengaErrorCode FreeStep(const Solution *solution, bool simulated, double *step)
 {
   SearchModel model = solution->model;
   SearchLayout layout = {0};
   model.memory = 0;
   RengaCall(RengaSearchLayoutCopy_Private(&solution->layout, &layout));
+  RengaSearchTakeFirstPolicy_Private(&model, &layout);
   RengaSearchEvaluate_Private(&model, &layout);
   *step = layout.step;
+  if (simulated) {
+    *step = RengaSearchLeastPipeline_Private(&model, &layout, false);
+    if (model.halves.open)
+      *step = fmin(*step, RengaSearchLeastPipeline_Private(&model, &layout, true));
+  }
   RengaSearchLayoutFree_Private(&layout);
   return RENGA_SUCCESS;
 }
 
-/* No schedule makes it as fast as it should be, were stages that recompute to do without. */
+/* Under its schedule; where stages recompute, at best. */
+static RengaErrorCode StepAtBest(Solution *one, double known, double *step)
+{
+  *step = HUGE_VAL;
+  if (!one->plan) return RENGA_SUCCESS;
+  if (SavesMemory(&one->layout)) {
+    RengaCall(FindLeastStep(known, one, step));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(FindStep(one));
+  *step = one->step;
+  return RENGA_SUCCESS;
+}
+
+/* Under any schedule: as many are looked at as it takes. */
+static RengaErrorCode IsSlowUnderAll(Solution *solution, bool *slow)
+{
+  double step = HUGE_VAL;
+  solution->pipeline = HUGE_VAL; /* of stages that recompute it is not known yet */
+  RengaCall(StepAtBest(solution, solution->beat, &step));
+  for (int i = SEARCH_SCHEDULES - 1; i > 0 && step >= solution->beat; i--) {
+    double own = HUGE_VAL;
+    if (!MayReschedule(solution, i)) continue;
+    Solution other = RengaSolutionBeside_Private(solution);
+    RengaErrorCode code = PlanUnder(solution, &RengaSearchScheduleList[i], &other);
+    if (!code) code = StepAtBest(&other, solution->beat, &own);
+    RengaSolutionFree_Private(&other);
+    RengaCall(code);
+    step = fmin(step, own);
+  }
+  *slow = step >= solution->beat;
+  return RENGA_SUCCESS;
+}
+
+/* No schedule makes it as fast as it should be, were stages to recompute no more than they must. */
 static RengaErrorCode IsSolutionHopeless(Solution *solution, bool *hopeless)
 {
   const SearchLayout *layout = &solution->layout;
+  const bool simulated = RengaSearchMaySimulate_Private(&solution->model, layout, 0);
+  double step = 0;
   *hopeless = false;
   if (solution->beat <= 0) return RENGA_SUCCESS;
-  if (!RengaSearchMaySimulate_Private(&solution->model, layout, 0)) {
-    double step = 0;
-    RengaCall(FreeStep(solution, &step));
-    *hopeless = step >= solution->beat;
-    return RENGA_SUCCESS;
-  }
-  if (SavesMemory(layout)) return RENGA_SUCCESS;
-  RengaCall(FindStep(solution));
-  double step = solution->step;
-  for (int i = SEARCH_SCHEDULES - 1; i > 0 && step >= solution->beat; i--) {
-    if (!MayReschedule(solution, i)) continue;
-    Solution other = RengaSolutionBeside_Private(solution);
-    const RengaErrorCode code = Reschedule(solution, &RengaSearchScheduleList[i], &other);
-    if (other.plan && other.step < step) step = other.step;
-    RengaSolutionFree_Private(&other);
-    RengaCall(code);
-  }
+  if (!simulated || layout->chunks <= 1) RengaCall(FreeStep(solution, simulated, &step));
   *hopeless = step >= solution->beat;
+  if (*hopeless || !simulated) return RENGA_SUCCESS;
+  if (SavesMemory(layout) && solution->task->fixes_saved) return RENGA_SUCCESS;
+  RengaCall(IsSlowUnderAll(solution, hopeless));
   return RENGA_SUCCESS;
 }
 
