@@ -1,7 +1,6 @@
 /* Which nodes of a stage a program runs, and in which part: those that lead to what is wanted. What
    depends on constants only is worked out once, before the first micro-batch. */
 #include "layout.h"
-#include <string.h>
 
 static int AddWanted(int count, RengaValue values[], RengaValue value)
 {
@@ -70,7 +69,7 @@ static bool DependsOnStageConstants(const Layout *layout, const RengaGraphNode *
 /* What makes parts of a parameter does not run, nor what puts parts together that lie so. */
 static bool NodeIsNeeded(const Layout *layout, const RengaGraphNode *node)
 {
-  if (strcmp(node->op->name, "Concat") == 0 && LayoutIsGiven(layout, node->out[0])) return false;
+  if (node->n_out == 1 && layout->chunk->uses.joined[node->out[0]]) return false;
   if (node->n_in == 1 && node->in[0] >= 0 && layout->chunk->uses.cut[node->in[0]]) return false;
   for (int o = 0; o < node->n_out; o++)
     if (node->out[o] != RENGA_VALUE_NONE && layout->needed[node->out[o]]) return true;

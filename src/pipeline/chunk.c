@@ -235,6 +235,7 @@ static void FreeLists(Chunk *chunk)
   RengaFree(&chunk->uses.rank);
   RengaFree(&chunk->uses.split);
   RengaFree(&chunk->uses.same);
+  RengaFree(&chunk->uses.joined);
   RengaFree(&chunk->states.value);
   RengaFree(&chunk->states.offset);
   RengaFree(&chunk->holds);

@@ -109,6 +109,7 @@ typedef struct {
   int *rank;              /* [values of sub] of the tensor group, that has it: of parts */
   int *split;             /* [values of sub] 1 + the first node that makes parts of it */
   RengaValue *same;       /* [values of sub] the part that the first node makes; else itself */
+  bool *joined;           /* [values of sub] its parts lie in a row: nothing makes it (joined.c) */
 } ParameterUses;
 
 /* A scalar that is summed over the whole batch before the first forward. */

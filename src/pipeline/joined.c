@@ -18,8 +18,8 @@ static bool JoinsRows(const Chunk *chunk, const RengaGraphNode *node)
   return true;
 }
 
-/* Numbers of the rank's parameters that the node reads, if it reads nothing else. known: [values] 1
-   + the parameter that it is; number: [inputs of the node] */
+/* The node reads parameters of the rank, and nothing else. known: [values] 1 + the parameter that
+   it is */
 static bool ReadsParameters(const RengaGraphNode *node, const int known[])
 {
   for (int i = 0; i < node->n_in; i++)
@@ -84,12 +84,45 @@ static bool LiesInARow(const Chunk *chunk, const RengaGraphNode *node)
   return true;
 }
 
-/* The value is there, and a node of the stage would make it. */
-static bool IsJoined(const Chunk *chunk, RengaValue value)
+/* away: [values] parts that another rank of the tensor group has, and has among its values. */
+static void MarkAway(const Chunk *chunk, int away[], int fetched[])
 {
-  const int maker = RengaGraphGetValue(chunk->sub, value)->producer;
-  return maker >= 0 && chunk->value_place[value].region == REGION_PERSISTENT &&
-         strcmp(RengaGraphGetNode(chunk->sub, maker)->op->name, "Concat") == 0;
+  for (int p = 0; p < chunk->n_parameters; p++)
+    if (chunk->parameter[p].sharded && RengaChunkFetches_Private(chunk))
+      fetched[RengaGraphFindValue(chunk->sub, chunk->parameter[p].name)] = 1;
+  for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
+    const bool cuts = node->n_in == 1 && node->in[0] >= 0 && chunk->uses.cut[node->in[0]];
+    for (int o = 0; o < node->n_out && cuts && !fetched[node->in[0]]; o++)
+      away[node->out[o]] = chunk->uses.rank[node->out[o]] != chunk->tensor.rank;
+  }
+}
+
+/* All inputs are there one behind the other on the rank that has them, which works it out for
+   itself: each but the last fills its room. So the ranks of a tensor group leave out the same
+   nodes. */
+static bool LiesInARowAway(const Chunk *chunk, const RengaGraphNode *node, const int away[])
+{
+  const RengaDataType type = RengaGraphGetValue(chunk->sub, node->out[0])->stored;
+  for (int i = 0; i < node->n_in; i++) {
+    if (node->in[i] == RENGA_VALUE_NONE || !away[node->in[i]]) return false;
+    const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, node->in[i]);
+    const int64_t count = RengaTensorSpecCount(&value->spec);
+    if (value->stored != type) return false;
+    if (i + 1 < node->n_in && RengaChunkRoom_Private(chunk, count) != count) return false;
+  }
+  return true;
+}
+
+/* What is sent is made. */
+static void LeaveSentOut(Chunk *chunk)
+{
+  for (int m = 0; m < chunk->outline->n_messages; m++) {
+    const Link *link = &chunk->link[m];
+    if (!link->active || link->incoming || !chunk->uses.joined[link->value]) continue;
+    chunk->uses.joined[link->value] = false;
+    chunk->value_place[link->value].region = REGION_ABSENT;
+  }
 }
 
 /* Once it is known where parameters lie. */
@@ -97,16 +130,19 @@ RengaErrorCode RengaChunkPlaceJoined_Private(Chunk *chunk)
 {
   const int n_values = RengaGraphGetValueCount(chunk->sub);
   int *known;
-  RengaCall(RengaMalloc(n_values + 1, &known));
+  RengaCall(RengaMalloc(n_values + 1, &chunk->uses.joined));
+  RengaCall(RengaMalloc(3 * (int64_t)n_values + 1, &known));
+  int *away = known + n_values, *fetched = away + n_values;
   MarkKnown(chunk, known);
+  if (chunk->tensor.size > 1) MarkAway(chunk, away, fetched);
   for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
-    if (JoinsRows(chunk, node) && ReadsParameters(node, known) && LiesInARow(chunk, node))
-      chunk->value_place[node->out[0]] = chunk->value_place[node->in[0]];
+    if (!JoinsRows(chunk, node)) continue;
+    const bool here = ReadsParameters(node, known) && LiesInARow(chunk, node);
+    if (here) chunk->value_place[node->out[0]] = chunk->value_place[node->in[0]];
+    chunk->uses.joined[node->out[0]] = here || LiesInARowAway(chunk, node, away);
   }
-  for (int m = 0; m < chunk->outline->n_messages; m++) /* what is sent is made */
-    if (chunk->link[m].active && !chunk->link[m].incoming && IsJoined(chunk, chunk->link[m].value))
-      chunk->value_place[chunk->link[m].value].region = REGION_ABSENT;
+  LeaveSentOut(chunk);
   RengaFree(&known);
   return RENGA_SUCCESS;
 }

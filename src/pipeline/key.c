@@ -141,6 +141,8 @@ static RengaErrorCode PushInput(const Outline *outline, const StageClasses *clas
   const bool made = value->kind == RENGA_VALUE_ACTIVATION && value->producer >= 0;
   const bool own = value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_CONSTANT;
   while (node->in[first] != v) first++;
+  if (value->kind == RENGA_VALUE_PARAMETER) /* other stages may leave it whole here */
+    RengaCall(PushNumber(key, outline->parts[v] != 0));
   if (made && !value->prepared)
     RengaCall(PushNumber(key, 4 * DistanceOf(value, n) + NEAR));
   else if (own && classes->uses[v] == 1)

@@ -1,7 +1,8 @@
 /* Where parameters lie in the vectors of their roles, and their uses in a gradient buffer.
 
-   Parameters that each replica updates follow each other in the order of the network: in the
-   vectors of values, masters and moments, and with all their uses in a gradient buffer. Behind them
+   Parameters that each replica updates follow each other in the vectors of values, masters and
+   moments (in the order of the network, but for parts that a lane puts together: joined.c), and, in
+   the order of the network, with all their uses in a gradient buffer. Behind them
    come the sharded ones (shard.c), whose first uses lie in a gradient buffer as the parameters do
    among the values, so that a block of the one is a block of the other; further uses lie with those
    of the others.

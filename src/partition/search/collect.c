@@ -191,7 +191,9 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
                                SearchTask *task)
 {
   SizeList size = {0}, other_size = {0}, leaf = {0}, other_leaf = {0};
+  const RengaMachineDevice *device = NULL;
   RengaGraphTotals totals;
+  if (task->machine) RengaCall(RengaMachineGetDevice(task->machine, &device));
   RengaCall(RengaGraphGetTotals(partition->graph, &totals));
   const Choice choice = {.batch = batch,
                          .microbatch = microbatch,
@@ -201,7 +203,8 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
                          .ranks = ranks,
                          .several = ranks * (task->tensor > 1 ? task->tensor : 1) > 1,
                          .saved = totals.activation_bytes,
-                         .memory = task->memory};
+                         .memory = task->memory > 0 || !device ? task->memory
+                                                               : (double)device->memory};
   RengaCall(ListMicrobatchSizes(partition, sizes, &choice, &size, &other_size));
   RengaCall(CheckMicrobatchSizes(partition, batch, &size));
   int64_t smallest = batch;
@@ -373,6 +376,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
     RengaCall(RengaPartitionFindGroups_Private(partition, all, &ranks));
   }
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task->memory));
+  RengaCall(RengaProfileGetMachine(collected->from.profile, &task->machine));
   if (wish->given) {
     collected->size[0] = microbatch;
     collected->leaf[0] = RengaPlanGetLeaf(wish->given);
@@ -382,7 +386,6 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   }
   RengaCall(FindCosts(partition, collected));
   RengaCall(FindTaskRates(partition, collected, task));
-  RengaCall(RengaProfileGetMachine(collected->from.profile, &task->machine));
   RengaCall(TakeTaskSettings(partition, task));
   if (task->chunk_gain > 0 && IsMeasured(collected->from.profile))
     task->chunk_gain = chunk_gain_measured;

@@ -35,6 +35,7 @@ static RengaErrorCode FindOwnNeed(const SearchTask *task, const SearchChain *cha
   SearchTask free = *task;
   Solution own = {.task = &free, .chain = chain};
   free.memory = 0;
+  free.run.fullest = false;
   free.n_sizes = free.n_first;
   *need = 0;
   RengaErrorCode code = RengaSearchBest_Private(&free, chain, &own.layout, &own.proved);

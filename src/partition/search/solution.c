@@ -328,7 +328,7 @@ static RengaErrorCode StepAtBest(Solution *one, double known, double *step)
   return RENGA_SUCCESS;
 }
 
-/* Under any schedule: as many are looked at as it takes. */
+/* Under any schedule that may be taken for it as it is: as many are looked at as it takes. */
 static RengaErrorCode IsSlowUnderAll(Solution *solution, bool *slow)
 {
   double step = HUGE_VAL;
