@@ -210,15 +210,21 @@ static RengaErrorCode CheckPrecision(RengaPlan plan, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-/* What a plan of so many lanes of heads and columns says of a network in others. */
+/* What a plan of so many lanes of heads and columns says of a network in others. One that has one
+   may be of lanes of tokens, of which its file does not say how many. */
 static RengaErrorCode AdviseLanes(RengaGraph graph, int lanes, size_t size, char advice[])
 {
   int own, of_tokens, nodes;
   RengaCall(RengaPlanGetLanes_Private(graph, &own));
   RengaCall(RengaGraphGetLanes(graph, &of_tokens, &nodes));
   advice[0] = '\0';
-  if (lanes == own) return RENGA_SUCCESS;
-  if (RengaGraphLanesAreTokens_Private(graph))
+  if (RengaGraphLanesAreTokens_Private(graph) && lanes == own) return RENGA_SUCCESS;
+  if (lanes <= 1 && !RengaGraphLanesAreTokens_Private(graph))
+    snprintf(advice, size, "; was it made with -graph_token_lanes, give it the same number%s",
+             own > 1 ? ", else leave -graph_lanes out" : "");
+  else if (lanes == own)
+    return RENGA_SUCCESS;
+  else if (RengaGraphLanesAreTokens_Private(graph))
     snprintf(advice, size,
              "; its %d lanes are of heads and columns, this network's %d are of tokens: leave "
              "-graph_token_lanes out",

@@ -123,6 +123,9 @@ says "accuracy is not counted where tokens are in lanes"
 accepts 1 plan -graph "$heads" -batch_size 8 -partition_type even -graph_token_lanes 3 -partition_sequence 3 -partition_ranks 3 \
   -plan_save plan.json
 accepts 3 train -graph "$heads" $small -steps 4 -graph_token_lanes 3 -plan_load plan.json -reduction_leaf 0
+for lanes in "" "-graph_lanes 3"; do
+  refuses 3 "; was it made with -graph_token_lanes, give it the same number" train -graph "$heads" $small $lanes -plan_load plan.json -reduction_leaf 0
+done
 accepts 1 plan -graph "$heads" -batch_size 8 -partition_type even -graph_lanes 3 -partition_tensor 3 -partition_ranks 3 \
   -plan_save plan.json
 refuses 3 "its 3 lanes are of heads and columns, this network's 3 are of tokens: leave -graph_token_lanes out" \
