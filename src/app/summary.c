@@ -142,33 +142,47 @@ typedef struct {
   int64_t forecast, measured, resident;
 } Memory;
 
-static RengaErrorCode PrintRank(MPI_Comm printer, RengaPlan plan, int rank, const Memory *memory)
+static RengaErrorCode PrintRank(MPI_Comm printer, RengaPlan plan, int rank, int width,
+                                const Memory *memory)
 {
   char forecast[32], measured[32], resident[32], what[64];
   RengaCall(AppDescribeRank(plan, rank, sizeof what, what));
   RengaFormatBytes((double)memory->forecast, sizeof forecast, forecast);
   RengaFormatBytes((double)memory->measured, sizeof measured, measured);
   RengaFormatBytes((double)memory->resident, sizeof resident, resident);
-  RengaCall(RengaPrintf(printer, "  %4d  %-24s %12s %12s %12s\n", rank, what, forecast, measured,
-                        resident));
+  RengaCall(RengaPrintf(printer, "  %4d  %-*s %12s %12s %12s\n", rank, width, what, forecast,
+                        measured, resident));
+  return RENGA_SUCCESS;
+}
+
+/* Characters of the longest description of a rank. */
+static RengaErrorCode MeasureRanks(RengaPlan plan, int size, int *width)
+{
+  char what[64];
+  *width = 0;
+  for (int r = 0; r < size; r++) {
+    RengaCall(AppDescribeRank(plan, r, sizeof what, what));
+    if ((int)strlen(what) > *width) *width = (int)strlen(what);
+  }
   return RENGA_SUCCESS;
 }
 
 /* All ranks where they are few; else those with the least and the most. */
 static RengaErrorCode PrintRanks(MPI_Comm printer, RengaPlan plan, int size, const Memory all[])
 {
-  int least = 0, most = 0;
+  int least = 0, most = 0, width;
+  RengaCall(MeasureRanks(plan, size, &width));
   RengaCall(RengaPrintf(
-      printer, "memory (resident: of the process, before it ends)\n  %4s  %-24s %12s %12s %12s\n",
-      "rank", "", "forecast", "measured", "resident"));
+      printer, "memory (resident: of the process, before it ends)\n  %4s  %-*s %12s %12s %12s\n",
+      "rank", width, "", "forecast", "measured", "resident"));
   for (int r = 0; r < size; r++) {
     if (all[r].measured < all[least].measured) least = r;
     if (all[r].measured > all[most].measured) most = r;
-    if (size <= MOST_ROWS) RengaCall(PrintRank(printer, plan, r, &all[r]));
+    if (size <= MOST_ROWS) RengaCall(PrintRank(printer, plan, r, width, &all[r]));
   }
   if (size <= MOST_ROWS) return RENGA_SUCCESS;
-  RengaCall(PrintRank(printer, plan, least, &all[least]));
-  RengaCall(PrintRank(printer, plan, most, &all[most]));
+  RengaCall(PrintRank(printer, plan, least, width, &all[least]));
+  RengaCall(PrintRank(printer, plan, most, width, &all[most]));
   return RENGA_SUCCESS;
 }
 
