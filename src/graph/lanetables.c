@@ -1,7 +1,8 @@
 /* Tables of embeddings in lanes, by their rows. A lane looks up those that it has, and has zeros
    for all others; what lanes have is added up by their fixed tree, which is the row itself, as all
-   other terms are zeros. So a rank has its lanes' rows alone, with their gradients and moments, and
-   gives the others what it has looked up, which is as wide as any sum of lanes (Shoeybi and others,
+   other terms are zeros (but -0 becomes 0, on any layout). So a rank has its lanes' rows alone,
+   with their gradients and moments, and gives the others what it has looked up, which is as wide
+   as any sum of lanes (Shoeybi and others,
    Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism, 2019).
 
    It pays where there are many rows: twice as many as columns, as for output layers
@@ -24,8 +25,9 @@ static const RengaSplit by_rows = {RENGA_SPLIT_ALONG, 0, 1, 1};
 
 static bool LooksUpTable(RengaGraph graph, const RengaGraphNode *node)
 {
-  const RengaGraphValue *table = node->n_in > 0 ? graph->value[node->in[0]] : NULL;
-  if (strcmp(node->op->name, "Gather") != 0 || table->kind != RENGA_VALUE_PARAMETER) return false;
+  if (strcmp(node->op->name, "Gather") != 0) return false;
+  const RengaGraphValue *table = graph->value[node->in[0]];
+  if (table->kind != RENGA_VALUE_PARAMETER) return false;
   const int64_t axis = RengaAttributesInt(&node->attributes, "axis", 0);
   return axis == 0 || axis + table->spec.ndim == 0;
 }

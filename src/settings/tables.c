@@ -13,21 +13,29 @@ int64_t RengaTablePositions_Private(RengaGraph graph, const RengaGraphNode *gath
   return RengaTensorSpecCount(&spec);
 }
 
-/* The node reads rows of its first input, a parameter that is trained. */
-static bool GathersTableRows(RengaGraph graph, const RengaGraphNode *node)
+/* The value is a parameter that is trained, of which, or of a part of which, the node has rows. */
+static bool IsTableOf(RengaGraph graph, const RengaGraphNode *gather, RengaValue value)
 {
-  if (strcmp(node->op->name, "Gather") != 0) return false;
-  const RengaGraphValue *table = RengaGraphGetValue(graph, node->in[0]);
-  const RengaDataType type = RengaGraphGetValue(graph, node->in[1])->spec.type;
-  const int64_t axis = RengaAttributesInt(&node->attributes, "axis", 0);
+  const RengaGraphValue *table = RengaGraphGetValue(graph, value);
+  const RengaDataType type = RengaGraphGetValue(graph, gather->in[1])->spec.type;
+  const int64_t axis = RengaAttributesInt(&gather->attributes, "axis", 0);
   return table->kind == RENGA_VALUE_PARAMETER && !table->frozen &&
          (axis == 0 || axis + table->spec.ndim == 0) &&
          (type == RENGA_INT64 || type == RENGA_INT32) && table->stored == RENGA_FLOAT32;
 }
 
-static bool IsWorthRows(RengaGraph graph, const RengaGraphNode *gather, int64_t batch)
+/* The node reads rows of its first input, a parameter that is trained. */
+static bool GathersTableRows(RengaGraph graph, const RengaGraphNode *node)
 {
-  const RengaTensorSpec *table = &RengaGraphGetValue(graph, gather->in[0])->spec;
+  if (strcmp(node->op->name, "Gather") != 0) return false;
+  return IsTableOf(graph, node, node->in[0]);
+}
+
+/* The rows that the node gathers of the table for a batch are fewer bytes than the table. */
+static bool IsWorthRows(RengaGraph graph, const RengaGraphNode *gather, RengaValue value,
+                        int64_t batch)
+{
+  const RengaTensorSpec *table = &RengaGraphGetValue(graph, value)->spec;
   const RengaDataType type = RengaGraphGetValue(graph, gather->in[1])->spec.type;
   const int64_t count = RengaTensorSpecCount(table);
   const int64_t positions = RengaTablePositions_Private(graph, gather, batch);
@@ -48,7 +56,7 @@ static void CountTableUses(RengaGraph graph, int uses[])
 }
 
 /* A table that would be updated by rows, were it not in lanes; NONE: there is none. */
-static RengaValue FindTableInLanes(RengaGraph graph, const int uses[])
+static RengaValue FindTableInLanes(RengaGraph graph, const int uses[], int64_t batch)
 {
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(graph, n);
@@ -56,15 +64,15 @@ static RengaValue FindTableInLanes(RengaGraph graph, const int uses[])
     const int maker = RengaGraphGetValue(graph, node->in[0])->producer;
     if (maker < 0 || RengaAttributesInt(&node->attributes, "rows", 0) == 0) continue;
     const RengaValue table = RengaGraphGetNode(graph, maker)->in[0];
-    const RengaGraphValue *value = RengaGraphGetValue(graph, table);
-    if (value->kind == RENGA_VALUE_PARAMETER && !value->frozen && uses[table] == 1) return table;
+    if (uses[table] == 1 && IsTableOf(graph, node, table) && IsWorthRows(graph, node, table, batch))
+      return table;
   }
   return RENGA_VALUE_NONE;
 }
 
-static RengaErrorCode CheckNoneInLanes(RengaGraph graph, const int uses[])
+static RengaErrorCode CheckNoneInLanes(RengaGraph graph, const int uses[], int64_t batch)
 {
-  const RengaValue table = FindTableInLanes(graph, uses);
+  const RengaValue table = FindTableInLanes(graph, uses, batch);
   RengaCheck(table == RENGA_VALUE_NONE, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "-optimizer_sparse lazy does not go with rows of %s in lanes yet: leave -graph_lanes "
              "out, or have the node that looks them up whole (-partition_split NODE:whole)",
@@ -84,10 +92,11 @@ RengaErrorCode RengaSettingsFindTables_Private(RengaSettings settings, RengaGrap
   RengaCall(RengaMalloc(n_values + 1, &made));
   RengaErrorCode code = RengaMalloc(n_values + 1, &uses);
   if (!code) CountTableUses(graph, uses);
-  if (!code) code = CheckNoneInLanes(graph, uses);
+  if (!code) code = CheckNoneInLanes(graph, uses, batch);
   for (int n = 0; n < RengaGraphGetNodeCount(graph) && !code; n++) {
     const RengaGraphNode *node = RengaGraphGetNode(graph, n);
-    if (GathersTableRows(graph, node) && uses[node->in[0]] == 1 && IsWorthRows(graph, node, batch))
+    if (GathersTableRows(graph, node) && uses[node->in[0]] == 1 &&
+        IsWorthRows(graph, node, node->in[0], batch))
       made[node->in[0]] = 1 + n;
   }
   RengaFree(&uses);

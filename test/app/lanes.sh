@@ -64,6 +64,7 @@ says "3, of 7 nodes of the network, 5 of them summed"
 refuses 1 "-optimizer_sparse lazy does not go with rows of mf.user.weight in lanes yet: leave -graph_lanes out, or have" train \
   -graph "$tables" $small -graph_lanes 3 -optimizer_sparse lazy
 accepts 1 train -graph "$tables" $small -graph_lanes 3 -optimizer_sparse lazy -partition_split 'Gather*:whole'
+accepts 1 train -graph "$tables" $small -batch_size 64 -graph_lanes 3 -optimizer_sparse lazy # no table is worth it
 
 # Attention that drops out is whole, hidden layers are not: numbers are drawn as they always were.
 accepts 1 train -graph "$heads,dropout=0.2" $small -graph_lanes 3 -graph_view ascii
