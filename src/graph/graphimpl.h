@@ -17,7 +17,8 @@ typedef struct {
   RengaGraphNode node;
   int64_t place; /* canonical form: new nodes take the place of the one that they stand for */
   bool dead;
-  int wish; /* RengaLaneWish: what -partition_split says of it */
+  int wish;  /* RengaLaneWish: what -partition_split says of it */
+  bool rows; /* rowlanes.c: it cuts or puts together rows that a lane reads */
 } RengaGraphEntry;
 
 /* Of a graph that is set up. */
@@ -25,6 +26,14 @@ typedef struct {
   uint64_t digest;  /* 0: not worked out since it changed */
   int *last_reader; /* by value (subgraph.c); NULL: the same */
 } RengaGraphKnown;
+
+/* What of a network is in no lane. */
+typedef struct {
+  int chains;
+  int64_t units; /* heads or columns of the first of the chains */
+  double share;  /* of the FLOPs of products */
+  char name[128];
+} RengaGraphWhole;
 
 struct _p_RengaGraph {
   struct _p_RengaObject hdr;
@@ -39,12 +48,10 @@ struct _p_RengaGraph {
   RengaStateUpdate *update;
   int64_t file_batch;
   int in_lanes, lane_sums; /* nodes that lanes compute, and those of them whose terms are added */
-  struct {
-    int chains;
-    int64_t units; /* heads or columns of the first of them */
-    char name[128];
-  } few, fewest; /* chains that stay whole, as lanes are more than their units; fewest: those for
-                    which lanes became half as many the last time */
+  RengaGraphWhole few,
+      fewest;            /* chains that stay whole, as lanes are more than their units; fewest:
+                                  those for which lanes became half as many the last time */
+  RengaGraphWhole whole; /* lanes of tokens: products that stay so, and the node that they follow */
   /* which patterns have fitted a name, by bit */
   uint64_t fitted_trained, fitted_frozen, fitted_keep;
   int64_t place;    /* of nodes added now; -1: the end */
@@ -152,6 +159,9 @@ typedef struct {
 extern const RengaGraphBuilder RengaGraphBuilderBert, RengaGraphBuilderGpt, RengaGraphBuilderLlama,
     RengaGraphBuilderMlp, RengaGraphBuilderNcf, RengaGraphBuilderResnet, RengaGraphBuilderT5,
     RengaGraphBuilderTransformer;
+
+/* More of a network than this is said to stay whole. */
+#define RENGA_GRAPH_MUCH_WHOLE 0.2
 
 /* ---- reverse mode ---- */
 typedef enum {

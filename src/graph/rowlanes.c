@@ -87,6 +87,7 @@ static RengaErrorCode InsertRows(const RowWindows *rows, const char *op, int lan
   RengaCall(code);
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = rows->node->wide;
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = 1 + lane;
+  graph->entry[graph->n_nodes - 1]->rows = true;
   return RENGA_SUCCESS;
 }
 
@@ -120,6 +121,10 @@ static RengaErrorCode JoinWindow(const RowWindows *rows, int lane, RengaValue *i
 {
   const int from = FindBound(rows, rows->first[lane]), to = FindBound(rows, rows->last[lane]);
   RengaAttributes attributes = {0};
+  bool have = from < to;
+  for (int p = from; p < to; p++) have = have && rows->piece[p] >= 0;
+  if (!have)
+    RengaGraphRefuse(rows->node, RENGA_ERR_INTERNAL, "lane %d reads rows that no lane has", lane);
   *in = rows->piece[from];
   if (to - from == 1) return RENGA_SUCCESS;
   RengaCall(RengaAttributesSetInt(&attributes, "axis", rows->dim));
@@ -160,6 +165,7 @@ RengaErrorCode RengaGraphTakeWindows(RengaLanes *pass, const RengaGraphNode *nod
   RengaCall(MeasureWindows(&rows, way, state));
   ListBounds(&rows);
   rows.part = had;
+  for (int b = 0; b < 3 * lanes + 1; b++) rows.piece[b] = RENGA_VALUE_NONE;
   for (int l = 0; l < lanes && part; l++) had[l] = part[l]; /* in[] may be part[] */
   for (int l = 0; l < lanes && part; l++)
     RengaCall(

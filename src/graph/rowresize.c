@@ -5,11 +5,11 @@
 #include "renga/private/op.h"
 #include <string.h>
 
-/* Row o of what the node makes is of rows [first, last) of the image. */
+/* A node that makes rows of rows of an image. */
 typedef struct {
   int x, map; /* inputs: the image, and the constant */
   int axis;
-  int64_t in, out; /* rows */
+  int64_t in, out; /* rows of the image, and of what the node makes */
 } RowResize;
 
 static const RengaGraphValue *MapOf(RengaGraph graph, const RengaGraphNode *node,
@@ -22,6 +22,16 @@ static const RengaGraphValue *MapOf(RengaGraph graph, const RengaGraphNode *node
                  value->spec.type == (gathers ? RENGA_INT64 : RENGA_FLOAT32)
              ? value
              : NULL;
+}
+
+/* A number that is none of a row is refused where the whole is gathered. */
+static bool NamesRows(const RengaGraphValue *map, const RowResize *r)
+{
+  for (int64_t o = 0; r->map == 1 && o < r->out; o++) {
+    const int64_t row = ((const int64_t *)map->data)[o];
+    if (row < -r->in || row >= r->in) return false;
+  }
+  return true;
 }
 
 /* Whether the node resizes rows; of any dimension. */
@@ -39,9 +49,10 @@ static bool ReadResizedRows(RengaGraph graph, const RengaGraphNode *node, RowRes
   r->axis = !gathers ? x->ndim - 2 : (int)(axis < 0 ? axis + x->ndim : axis);
   r->in = x->dim[r->axis];
   r->out = map->spec.dim[0];
-  return r->in > 0 && (gathers || map->spec.dim[1] == r->in);
+  return r->in > 0 && (gathers || map->spec.dim[1] == r->in) && NamesRows(map, r);
 }
 
+/* Row o of what the node makes is of rows [first, last) of the image. */
 static void ReachOfRow(const RengaGraphValue *map, const RowResize *r, int64_t o, int64_t *first,
                        int64_t *last)
 {
@@ -72,7 +83,8 @@ static void ReachOfLane(const RengaGraphValue *map, const RowResize *r, int lane
   *count = last - *first;
 }
 
-/* A matrix that mixes all rows resizes nothing. */
+/* A matrix that mixes all rows resizes nothing. Rows that are gathered in any order are copies of
+   rows, which go to the lanes that read them, and what is behind them stays in lanes. */
 static bool ReadsAllRows(RengaGraph graph, const RengaGraphNode *node, const RowResize *r,
                          int lanes)
 {

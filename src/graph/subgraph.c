@@ -124,6 +124,7 @@ static RengaErrorCode CopyGraphNode(GraphCut *cut, int at)
                                  in, node->n_out, specs, out));
   RengaGraphEntryNode(part, part->n_nodes - 1)->wide = node->wide;
   RengaGraphEntryNode(part, part->n_nodes - 1)->lane = node->lane;
+  part->entry[part->n_nodes - 1]->rows = cut->whole->entry[at]->rows;
   return RENGA_SUCCESS;
 }
 

@@ -222,6 +222,61 @@ static void MarkJoined(const TokenWalk *walk)
   if (graph->loss >= 0) pass->joined[graph->loss] = true;
 }
 
+/* 1 + the node at which what the node reads has last been in lanes, if it is whole: this one, or
+   one before it; 0: none. behind: the same of values. */
+static int FindTokensEnd(const TokenWalk *walk, int at, const int behind[])
+{
+  const RengaLanes *pass = walk->pass;
+  const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, at);
+  int end = 0;
+  bool ends = false;
+  if (pass->node[at].chosen || IsMadeWhole(pass->graph, node)) return 0;
+  for (int i = 0; i < node->n_in; i++) {
+    const RengaValue value = node->in[i];
+    if (value < 0) continue;
+    if (behind[value] && (!end || behind[value] < end)) end = behind[value];
+    ends = ends || (IsAlongLanes(&pass->state[value]) && !walk->uncut[value]);
+  }
+  return end == 0 && ends ? 1 + at : end;
+}
+
+/* Which products are in no lane, those that depend on inputs alone not counted. */
+static RengaErrorCode MeasureWhole(const TokenWalk *walk)
+{
+  RengaLanes *pass = walk->pass;
+  RengaGraph graph = pass->graph;
+  double all = 0, whole = 0, flops;
+  int *behind, first = -1;
+  RengaCall(RengaGraphScratch(graph, pass->n_values + 1, &behind));
+  for (int n = 0; n < pass->n_nodes; n++) {
+    const RengaGraphNode *node = RengaGraphEntryNode(graph, n);
+    const int end = FindTokensEnd(walk, n, behind);
+    for (int o = 0; o < node->n_out; o++)
+      if (node->out[o] >= 0) behind[node->out[o]] = end;
+    if (!(node->op->flags & RENGA_OP_PRODUCT) || graph->value[node->out[0]]->prepared) continue;
+    RengaCall(RengaGraphGetNodeFlops(graph, n, 1, &flops));
+    all += flops;
+    if (pass->node[n].chosen) continue;
+    whole += flops;
+    if (first < 0) first = end > 0 ? end - 1 : n;
+  }
+  graph->whole.share = all > 0 ? whole / all : 0;
+  if (first >= 0)
+    snprintf(graph->whole.name, sizeof graph->whole.name, "%s",
+             RengaGraphEntryNode(graph, first)->name);
+  return RENGA_SUCCESS;
+}
+
+static void WarnOfWholeTokens(RengaGraph graph)
+{
+  if (graph->whole.share > RENGA_GRAPH_MUCH_WHOLE)
+    RengaWarning(graph->hdr.comm,
+                 "-graph_token_lanes %d: %.0f%% of the FLOPs of products are in no lane, so that "
+                 "each sequence rank computes them all, first behind node \"%s\": it mixes tokens "
+                 "or rows, or has fewer than lanes",
+                 (int)graph->options.token_lanes, 100 * graph->whole.share, graph->whole.name);
+}
+
 static RengaErrorCode CutTokens(RengaLanes *pass)
 {
   TokenWalk walk = {.pass = pass};
@@ -233,6 +288,7 @@ static RengaErrorCode CutTokens(RengaLanes *pass)
   RengaCall(RengaGraphScratch(graph, pass->n_values, &walk.uncut));
   for (int v = 0; v < pass->n_values; v++) walk.seed[v] = (RengaSplit){RENGA_SPLIT_WHOLE, 0, 1, 1};
   RengaErrorCode code = FindTokenDimensions(&walk);
+  if (!code) code = MeasureWhole(&walk);
   if (!code) MarkJoined(&walk);
   if (!code) code = RengaGraphMakeLanes(pass);
   for (int n = 0; n < pass->n_nodes; n++) RengaFree(&pass->node[n].way.in);
@@ -259,6 +315,7 @@ RengaErrorCode RengaGraphSplitTokens(RengaGraph graph)
   pass.n_nodes = graph->n_nodes;
   pass.n_values = graph->n_values;
   RengaCall(CutTokens(&pass));
+  WarnOfWholeTokens(graph);
   RengaCall(RengaGraphSortNodes(graph));
   RengaCall(RengaGraphMarkValues(graph));
   return RENGA_SUCCESS;

@@ -86,6 +86,11 @@ static RengaErrorCode ViewLanes(RengaGraph graph, RengaViewer viewer)
                                 "  fewer units than lanes %d of the sums stay whole: \"%s\" has "
                                 "%lld\n",
                                 graph->few.chains, graph->few.name, (long long)graph->few.units));
+  if (graph->whole.share > RENGA_GRAPH_MUCH_WHOLE)
+    RengaCall(RengaViewerPrintf(viewer,
+                                "  products in no lane    %.1f%% of the FLOPs of products, first "
+                                "behind \"%s\"\n",
+                                100 * graph->whole.share, graph->whole.name));
   return RENGA_SUCCESS;
 }
 

@@ -106,6 +106,20 @@ samples "$resnet" -microbatch_size 4
 drops=1
 samples "$resnet" -microbatch_size 4 -precision bf16
 
+# What of a network is in no lane is said; rows that there are not are refused as they are where the network is whole.
+accepts 1 train -graph "$resnet" $small -microbatch_size 4 -graph_token_lanes 4 -graph_view ascii
+says "warning: -graph_token_lanes 4: 43% of the FLOPs of products are in no lane"
+says "products in no lane    43.4% of the FLOPs of products, first behind \"layers.4.c1\""
+for rows in "3 0 2 1" "3 0 2 4"; do
+  shuffled=$(echo "in x f32 N 1 4 4; in labels i64 N 4 4; out loss; init v f32 2 1 3 3 : $(draw 18); Conv x v -> a pads=1,1,1,1;
+    Relu a -> b; init r i64 4 : $rows; Gather b r -> c axis=2; init w f32 4 2 1 3 : $(draw 24); Conv c w -> m pads=0,1,0,1;
+    SoftmaxCrossEntropyLoss m labels -> loss" | tr '\n' ' ')
+  "$top_builddir/test/app/network" "rows${rows##* }.onnx" 18 "$shuffled" || fail "$rows cannot be written"
+done
+accepts 1 info -graph rows1.onnx -graph_token_lanes 2 -graph_view ascii
+says "lanes of tokens        2, of 5 nodes of the network"
+refuses 1 "Gather: index 4 at position 3 is outside [0, 4)" train -graph rows4.onnx $small -graph_token_lanes 2
+
 # A run goes on with other ranks and as many lanes.
 heads="gpt:layers=2,hidden=20,heads=5,$words"
 accepts 1 train -graph "$heads" $small -steps 4 -graph_token_lanes 3

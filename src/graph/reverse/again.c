@@ -1,18 +1,31 @@
 /* What a lane has cut and put together of rows (rowlanes.c), made again where backward needs it: it
-   is a copy of what is kept anyway. Pieces of other lanes are kept, as they are few. */
+   is a copy of what is kept anyway. Pieces of other lanes are kept, as they are few. What the
+   network itself cuts or puts together is kept as any value is, and so is what is stored in
+   another type than that which it is a copy of: made again it would have other bits. */
 #include "../reverse.h"
 #include <string.h>
 
-/* A copy of parts of something, made by the lane of the node. */
+/* The copies that reverse mode makes are stored as precision.c says of inner values: as the node's
+   inputs, and in 32 bits for nodes that stay wide. */
+static bool CopiesBits(const RengaReverse *reverse, const RengaGraphNode *node)
+{
+  RengaGraphValue *const *value = reverse->graph->value;
+  const RengaDataType type = value[node->out[0]]->stored;
+  if (reverse->node->wide && type != value[node->out[0]]->spec.type) return false;
+  for (int i = 0; i < node->n_in; i++)
+    if (value[node->in[i]]->stored != type) return false;
+  for (int o = 0; o < node->n_out; o++)
+    if (value[node->out[o]]->stored != type) return false;
+  return true;
+}
+
+/* A copy of rows, made by the lane of the node. */
 static const RengaGraphNode *FindLaneCopy(const RengaReverse *reverse, RengaValue value)
 {
-  static const char *const copies[] = {"Concat", "Split", "Slice"};
   const int maker = reverse->graph->value[value]->producer;
   const RengaGraphNode *node = maker < 0 ? NULL : RengaGraphEntryNode(reverse->graph, maker);
-  if (!node || node->lane == 0 || node->lane != reverse->node->lane) return NULL;
-  for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
-    if (strcmp(node->op->name, copies[i]) == 0) return node;
-  return NULL;
+  if (!node || !reverse->graph->entry[maker]->rows) return NULL;
+  return node->lane == reverse->node->lane && CopiesBits(reverse, node) ? node : NULL;
 }
 
 static RengaErrorCode CopyNode(RengaReverse *reverse, const RengaGraphNode *node,
