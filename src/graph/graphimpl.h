@@ -147,6 +147,7 @@ RengaErrorCode RengaGraphCheckSamples(RengaGraph graph);
 /* ---- sampleloss.c ---- */
 RengaErrorCode RengaGraphAddSampleLosses(RengaGraph graph);
 RengaErrorCode RengaGraphFindUpdates(RengaGraph graph);
+RengaErrorCode RengaGraphFindLastReaders(RengaGraph graph);
 
 /* ---- builders: networks by size; build reads a struct that the rows of settings filled ---- */
 typedef struct {

@@ -43,7 +43,7 @@ static RengaErrorCode (*const steps[])(RengaGraph graph) = {
     RengaGraphSortNodes,     RengaGraphAddSampleLosses,
     RengaGraphCompactValues, RengaGraphMarkValues,
     RengaGraphSetKeys,       RengaGraphFindUpdates,
-    RengaGraphChooseStored,
+    RengaGraphChooseStored,  RengaGraphFindLastReaders,
 };
 
 static RengaErrorCode ViewFromOptions(RengaGraph graph)

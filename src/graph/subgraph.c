@@ -149,7 +149,7 @@ static RengaErrorCode CopyLeaves(GraphCut *cut)
 
 /* The last node that reads a value and is not prepared, by value; -1: there is none. Many stages
    are cut out of a network, which would each look at all of it. */
-static RengaErrorCode FindLastReaders(RengaGraph graph)
+RengaErrorCode RengaGraphFindLastReaders(RengaGraph graph)
 {
   int *last;
   if (graph->known.last_reader) return RENGA_SUCCESS;
@@ -178,7 +178,7 @@ static RengaErrorCode CopyOutputs(GraphCut *cut)
   int made = 0, count = 0, *output;
   for (int n = 0; n < cut->n_nodes; n++) made += whole->entry[cut->node[n]]->node.n_out;
   RengaCall(RengaGraphScratch(cut->part, made, &output));
-  RengaCall(FindLastReaders(whole));
+  RengaCall(RengaGraphFindLastReaders(whole));
   for (int n = 0; n < cut->n_nodes; n++) {
     const RengaGraphNode *node = &whole->entry[cut->node[n]]->node;
     const bool inside = cut->node[n] >= cut->first && cut->node[n] < cut->last;
