@@ -1,7 +1,6 @@
 /* Exchanges of a tensor group: each rank gives the others, or the one that needs it, what its lanes
-   have made. As messages of
-   links they are made whatever happens: where a pass fails, the exchanges that its kernels did not
-   come to follow, and what they bring is not looked at. */
+   have made. As messages of links they are made whatever happens: where a pass fails, the exchanges
+   that its kernels did not come to follow, and what they bring is not looked at. */
 #include "exchange.h"
 #include <string.h>
 

@@ -3,18 +3,6 @@
 #include "low.h"
 #include "renga/private/op.h"
 
-static double GetBatchStatistic(const RengaOpCall *call, const void *const in[], int i,
-                                int64_t channel)
-{
-  return RengaCpuGet(call->in[i].type, in[i], channel);
-}
-
-static void PutBatchStatistic(const RengaOpCall *call, void *const out[], int o, int64_t channel,
-                              double value)
-{
-  if (out[o]) RengaCpuPut(call->out[o].type, out[o], channel, (float)value);
-}
-
 static double AllRows_Cpu(const int64_t rows[], int lanes)
 {
   int64_t all = 0;
@@ -36,16 +24,13 @@ static RengaErrorCode BatchJoinRun_Cpu(RengaKernel kernel, RengaStream stream,
   for (int64_t c = 0; c < call->in[0].dim[0]; c++) {
     double mean = 0, variance = 0;
     for (int l = 0; l < lanes; l++)
-      mean += (double)rows[l] / all * GetBatchStatistic(call, in, 2 + l, c);
+      mean += (double)rows[l] / all * RengaCpuGetOf(call, in, 2 + l, c);
     for (int l = 0; l < lanes; l++) {
-      const double off = GetBatchStatistic(call, in, 2 + l, c) - mean;
-      variance +=
-          (double)rows[l] / all * (GetBatchStatistic(call, in, 2 + lanes + l, c) + off * off);
+      const double off = RengaCpuGetOf(call, in, 2 + l, c) - mean;
+      variance += (double)rows[l] / all * (RengaCpuGetOf(call, in, 2 + lanes + l, c) + off * off);
     }
-    PutBatchStatistic(call, out, 0, c,
-                      context->training ? mean : GetBatchStatistic(call, in, 0, c));
-    PutBatchStatistic(call, out, 1, c,
-                      context->training ? variance : GetBatchStatistic(call, in, 1, c));
+    RengaCpuPutOf(call, out, 0, c, context->training ? mean : RengaCpuGetOf(call, in, 0, c));
+    RengaCpuPutOf(call, out, 1, c, context->training ? variance : RengaCpuGetOf(call, in, 1, c));
   }
   return RENGA_SUCCESS;
 }
@@ -65,11 +50,11 @@ static RengaErrorCode BatchJoinGradRun_Cpu(RengaKernel kernel, RengaStream strea
   const double all = AllRows_Cpu(rows, lanes);
   for (int l = 0; l < lanes; l++)
     for (int64_t c = 0; c < call->in[0].dim[0]; c++) {
-      const double share = (double)rows[l] / all, of_variance = GetBatchStatistic(call, in, 1, c);
-      const double off = GetBatchStatistic(call, in, 3 + l, c) - GetBatchStatistic(call, in, 2, c);
-      PutBatchStatistic(call, out, l, c,
-                        share * (GetBatchStatistic(call, in, 0, c) + 2 * off * of_variance));
-      PutBatchStatistic(call, out, lanes + l, c, share * of_variance);
+      const double share = (double)rows[l] / all, of_variance = RengaCpuGetOf(call, in, 1, c);
+      const double off = (double)RengaCpuGetOf(call, in, 3 + l, c) - RengaCpuGetOf(call, in, 2, c);
+      RengaCpuPutOf(call, out, l, c,
+                    share * (RengaCpuGetOf(call, in, 0, c) + 2 * off * of_variance));
+      RengaCpuPutOf(call, out, lanes + l, c, share * of_variance);
     }
   return RENGA_SUCCESS;
 }

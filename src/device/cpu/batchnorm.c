@@ -86,17 +86,6 @@ static void ForwardChannel(const BatchNorm_Cpu *s, const ImagesOf *x, int64_t ch
   }
 }
 
-/* Number i of input or output p, which has one for each channel. */
-static float OfChannel(const RengaOpCall *call, const void *const in[], int p, int64_t i)
-{
-  return RengaCpuGet(call->in[p].type, in[p], i);
-}
-
-static void PutChannel(const RengaOpCall *call, void *const out[], int p, int64_t i, double value)
-{
-  if (p < call->n_out && out[p]) RengaCpuPut(call->out[p].type, out[p], i, (float)value);
-}
-
 /* in: x, scale, bias, running mean, running variance; out: y, batch mean, batch variance */
 static RengaErrorCode BatchNormForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
                                               const RengaKernelContext *context,
@@ -111,14 +100,14 @@ static RengaErrorCode BatchNormForwardRun_Cpu(RengaKernel kernel, RengaStream st
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
   for (int64_t c = 0; c < s->channels; c++) {
-    double mean = OfChannel(call, in, 3, c), variance = OfChannel(call, in, 4, c);
+    double mean = RengaCpuGetOf(call, in, 3, c), variance = RengaCpuGetOf(call, in, 4, c);
     const ImagesOf x = ImagesAt(&call->in[0], in[0]);
     const ImagesOf y = ImagesAt(&call->out[0], out[0]);
     if (batch) Statistics_Cpu(s, &x, c, &mean, &variance);
-    float a = (float)(OfChannel(call, in, 1, c) / sqrt(variance + s->epsilon));
-    ForwardChannel(s, &x, c, (float)mean, a, OfChannel(call, in, 2, c), &y);
-    PutChannel(call, out, 1, c, mean);
-    PutChannel(call, out, 2, c, variance);
+    float a = (float)(RengaCpuGetOf(call, in, 1, c) / sqrt(variance + s->epsilon));
+    ForwardChannel(s, &x, c, (float)mean, a, RengaCpuGetOf(call, in, 2, c), &y);
+    RengaCpuPutOf(call, out, 1, c, mean);
+    RengaCpuPutOf(call, out, 2, c, variance);
   }
   return RENGA_SUCCESS;
 }
@@ -178,19 +167,20 @@ static RengaErrorCode BatchNormBackwardRun_Cpu(RengaKernel kernel, RengaStream s
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
   for (int64_t c = 0; c < s->channels; c++) {
-    const float mean = OfChannel(call, in, 3, c);
-    double inverse = 1 / sqrt((double)OfChannel(call, in, 4, c) + s->epsilon), sum = 0, product = 0;
+    const float mean = RengaCpuGetOf(call, in, 3, c);
+    double inverse = 1 / sqrt((double)RengaCpuGetOf(call, in, 4, c) + s->epsilon), sum = 0,
+           product = 0;
     const ImagesOf dy = ImagesAt(&call->in[0], in[0]);
     const ImagesOf x = ImagesAt(&call->in[1], in[1]);
     const ImagesOf dx = ImagesAt(&call->out[0], out[0]);
     GradientSums(s, &dy, &x, c, mean, &sum, &product);
-    PutChannel(call, out, 1, c, product * inverse);
-    PutChannel(call, out, 2, c, sum);
+    RengaCpuPutOf(call, out, 1, c, product * inverse);
+    RengaCpuPutOf(call, out, 2, c, sum);
     double m = batch ? sum / count : 0;
     double k = batch ? product * inverse * inverse / count : 0;
     if (out[0])
-      BackwardChannel(s, &dy, &x, c, mean, (float)(OfChannel(call, in, 2, c) * inverse), (float)m,
-                      (float)k, &dx);
+      BackwardChannel(s, &dy, &x, c, mean, (float)(RengaCpuGetOf(call, in, 2, c) * inverse),
+                      (float)m, (float)k, &dx);
   }
   return RENGA_SUCCESS;
 }
@@ -232,8 +222,8 @@ static RengaErrorCode BatchLaneRun_Cpu(RengaKernel kernel, RengaStream stream,
     const ImagesOf x = ImagesAt(&call->in[0], in[0]);
     double mean, variance;
     Statistics_Cpu(s, &x, c, &mean, &variance);
-    PutChannel(call, out, 0, c, mean);
-    PutChannel(call, out, 1, c, variance);
+    RengaCpuPutOf(call, out, 0, c, mean);
+    RengaCpuPutOf(call, out, 1, c, variance);
   }
   return RENGA_SUCCESS;
 }
@@ -271,8 +261,9 @@ static RengaErrorCode BatchLaneGradRun_Cpu(RengaKernel kernel, RengaStream strea
   for (int64_t c = 0; c < s->channels; c++) {
     const ImagesOf x = ImagesAt(&call->in[2], in[2]);
     const ImagesOf dx = ImagesAt(&call->out[0], out[0]);
-    const double m = OfChannel(call, in, 0, c) / count, k = 2 * OfChannel(call, in, 1, c) / count;
-    BackwardLane(s, &x, c, OfChannel(call, in, 3, c), (float)m, (float)k, &dx);
+    const double m = RengaCpuGetOf(call, in, 0, c) / count,
+                 k = 2 * RengaCpuGetOf(call, in, 1, c) / count;
+    BackwardLane(s, &x, c, RengaCpuGetOf(call, in, 3, c), (float)m, (float)k, &dx);
   }
   return RENGA_SUCCESS;
 }

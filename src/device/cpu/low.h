@@ -65,3 +65,16 @@ static inline void RengaCpuPut(RengaDataType type, void *y, int64_t i, float val
   else
     ((uint16_t *)y)[i] = type == RENGA_BFLOAT16 ? RengaLowToBrain(value) : RengaLowToHalf(value);
 }
+
+/* One element of an input of a call, and of an output, if that is wanted. */
+static inline float RengaCpuGetOf(const RengaOpCall *call, const void *const in[], int i,
+                                  int64_t element)
+{
+  return RengaCpuGet(call->in[i].type, in[i], element);
+}
+
+static inline void RengaCpuPutOf(const RengaOpCall *call, void *const out[], int o, int64_t element,
+                                 double value)
+{
+  if (o < call->n_out && out[o]) RengaCpuPut(call->out[o].type, out[o], element, (float)value);
+}
