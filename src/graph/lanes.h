@@ -55,6 +55,7 @@ RengaErrorCode RengaGraphCutResize(RengaLanes *pass, const RengaGraphNode *node,
                                    const RengaSplitWay *way, RengaValue in[]);
 /* rownorm.c: in[l * 5 + 3] and on become the mean and the variance of the batch, of what lanes have
    of theirs. */
+RengaErrorCode RengaGraphLeaveStatisticsOut(RengaGraph graph);
 RengaErrorCode RengaGraphJoinStatistics(RengaLanes *pass, const RengaGraphNode *node,
                                         const RengaSplitWay *way, RengaValue in[]);
 RengaErrorCode RengaGraphReplaceLoss(RengaLanes *pass, int at, const RengaValue part[]);

@@ -3,6 +3,7 @@
    that is not trained. So lanes exchange a few numbers for each channel. */
 #include "lanes.h"
 #include "renga/private/op.h"
+#include <string.h>
 
 enum { NORM_NAME = 512, NORM_INPUTS = 5 };
 
@@ -65,5 +66,24 @@ RengaErrorCode RengaGraphJoinStatistics(RengaLanes *pass, const RengaGraphNode *
   RengaCall(code);
   for (int l = 0; l < lanes; l++)
     for (int i = 0; i < 2; i++) in[l * NORM_INPUTS + 3 + i] = out[i];
+  return RENGA_SUCCESS;
+}
+
+/* Files name the statistics of a batch, and nobody reads them: normalisations that stay whole get
+   them again with the outputs that gradients need (RengaGraphCompleteOutputs). */
+RengaErrorCode RengaGraphLeaveStatisticsOut(RengaGraph graph)
+{
+  RengaCall(RengaGraphCountReaders(graph));
+  for (int n = 0; n < graph->n_nodes; n++) {
+    RengaGraphNode *node = RengaGraphEntryNode(graph, n);
+    bool read = false;
+    if (strcmp(node->op->name, "BatchNormalization") != 0) continue;
+    for (int o = 1; o < node->n_out; o++)
+      read = read || (node->out[o] >= 0 && graph->readers[node->out[o]] > 0);
+    for (int o = 1; o < node->n_out && !read; o++)
+      if (node->out[o] >= 0) graph->value[node->out[o]]->producer = -1;
+    if (!read) node->n_out = 1;
+  }
+  RengaCall(RengaGraphCompactValues(graph)); /* their names are free */
   return RENGA_SUCCESS;
 }

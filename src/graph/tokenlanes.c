@@ -309,6 +309,7 @@ RengaErrorCode RengaGraphSplitTokens(RengaGraph graph)
              "-partition_split %s together with -graph_token_lanes %d is not supported: leave one "
              "out",
              graph->options.split, pass.lanes);
+  RengaCall(RengaGraphLeaveStatisticsOut(graph));
   RengaCall(RengaGraphSortNodes(graph));
   RengaCall(RengaGraphSetKeys(graph));
   RengaCall(RengaGraphMarkWide(graph));

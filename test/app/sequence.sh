@@ -6,6 +6,7 @@
 #
 #   sequence.sh [EVERY]   from a build: each EVERYth layout of each network; 1: all
 every=${1:-13}
+traced="$(cd "${0%/*}/../reference/networks" && pwd)/resnet_trace.onnx"
 . "${0%/*}/common.sh"
 words="sequence=9,vocabulary=61"
 small="-data synthetic -batch_size 8 -microbatch_size 2 -parameter_digest -progress none -steps 3 -optimizer_clip_norm 0.5"
@@ -119,6 +120,15 @@ done
 accepts 1 info -graph rows1.onnx -graph_token_lanes 2 -graph_view ascii
 says "lanes of tokens        2, of 5 nodes of the network"
 refuses 1 "Gather: index 4 at position 3 is outside [0, 4)" train -graph rows4.onnx $small -graph_token_lanes 2
+
+# A file names the statistics of its batch norms, which nobody reads: these are in lanes, too.
+accepts 1 info -graph "$traced" -graph_token_lanes 3 -graph_view ascii
+says "lanes of tokens        3, of 17 nodes"
+accepts 1 train -graph "$traced" $small -graph_token_lanes 3
+digest=$(grep "parameter digest 0x" out)
+accepts 4 train -graph "$traced" $small -graph_token_lanes 3 -partition_sequence 2 -partition_stages 2 -partition_type even
+says "$digest"
+fits
 
 # A run goes on with other ranks and as many lanes.
 heads="gpt:layers=2,hidden=20,heads=5,$words"
