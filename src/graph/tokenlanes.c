@@ -122,11 +122,11 @@ static bool MakesSums(const RengaGraphNode *node, const RengaSplitWay *way)
 /* A normalisation of images that needs all rows has them: what it makes is cut again. */
 static void ResumeRows(TokenWalk *walk, const RengaGraphNode *node)
 {
-  const RengaSplit *state =
-      node->n_in < 1 || node->in[0] < 0 ? NULL : &walk->pass->state[node->in[0]];
   const bool images = strcmp(node->op->name, "InstanceNormalization") == 0 ||
                       strcmp(node->op->name, "GroupNormalization") == 0;
-  if (!images || !IsAlongLanes(state) || state->dim < 2) return;
+  if (!images || node->n_in < 1 || node->in[0] < 0) return;
+  const RengaSplit *state = &walk->pass->state[node->in[0]];
+  if (!IsAlongLanes(state) || state->dim < 2) return;
   walk->pass->state[node->out[0]] = *state;
   walk->uncut[node->out[0]] = true;
 }
