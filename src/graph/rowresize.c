@@ -133,7 +133,7 @@ static RengaErrorCode CutMap(RengaLanes *pass, const RengaGraphNode *node, const
   int64_t begin, rows, first, count;
   char wanted[512], name[512], *data = NULL;
   RengaLaneUnits(way->units, lane, pass->lanes, &begin, &rows);
-  RengaGraphResizeWindow(pass, node, lane, &first, &count);
+  ReachOfLane(map, r, lane, pass->lanes, &first, &count);
   RengaTensorSpec spec = map->spec;
   spec.dim[0] = rows;
   if (r->map == 0) spec.dim[1] = count;
