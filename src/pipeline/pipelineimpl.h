@@ -311,10 +311,9 @@ RengaVector RengaChunkShareOf_Private(const Chunk *chunk, const Parameter *param
 char *RengaChunkValuesAt_Private(const Chunk *chunk, int64_t place);
 bool RengaChunkHoldsShare_Private(const Chunk *chunk, const Parameter *parameter,
                                   ParameterRole role);
-/* saved.c: what becomes of a tensor of the network that forward makes and backward reads */
+/* saved.c: what becomes of a tensor of the network that backward reads */
 RengaSaved RengaChunkGetPolicy_Private(const Chunk *chunk, const char *name);
-/* sizes.c: the most micro-batches and gradient buffers of a replica, of all batches that may
-   come */
+/* sizes.c: micro-batches and gradient buffers of a replica, the most of all batches */
 typedef struct {
   int64_t most_local;
   int n_buffers;
@@ -323,7 +322,8 @@ typedef struct {
 } ReplicaShare;
 typedef struct {
   int replicas, count;
-  ReplicaShare *row;
+  bool folds;
+  ReplicaShare *all, *row; /* [replicas], [count] those that may need most */
 } ReplicaShares;
 typedef struct {
   int count;

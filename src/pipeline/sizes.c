@@ -146,18 +146,28 @@ static RengaErrorCode CountSlots(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-/* Micro-batches of this replica, and its buffers of the tree: the most of all batches. */
-static RengaErrorCode CountShare(Chunk *chunk, ReplicaShare *share)
+/* Micro-batches of this replica: the most of all batches. */
+static int64_t CountMostLocal(const Chunk *chunk)
 {
-  *share = (ReplicaShare){.most_local = 1, .n_buffers = 1};
+  int64_t most = 1, first, last;
+  for (int i = 0; i < chunk->outline->n_batches; i++) {
+    RengaChunkRange_Private(
+        chunk, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]), &first,
+        &last);
+    if (last - first > most) most = last - first;
+  }
+  return most;
+}
+
+/* Its buffers of the tree: the most of all batches. */
+static RengaErrorCode CountMostBuffers(const Chunk *chunk, int *most)
+{
+  *most = 1;
   for (int i = 0; i < chunk->outline->n_batches; i++) {
     const int64_t all = RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]);
-    int64_t first, last;
     int buffers;
-    RengaChunkRange_Private(chunk, all, &first, &last);
     RengaCall(RengaChunkCountTreeBuffers_Private(chunk, all, &buffers));
-    if (last - first > share->most_local) share->most_local = last - first;
-    if (buffers > share->n_buffers) share->n_buffers = buffers;
+    if (buffers > *most) *most = buffers;
   }
   return RENGA_SUCCESS;
 }
@@ -355,13 +365,14 @@ static RengaErrorCode CountOwn(Chunk *chunk, ReplicaShare *share)
 /* Fills all sizes and memory.forecast of this rank's stage and replica. */
 RengaErrorCode RengaChunkSize_Private(Chunk *chunk)
 {
-  ReplicaShare share;
+  ReplicaShare share = {0};
   RengaCall(ProveSchedules(chunk));
   RengaCall(RengaChunkCountLag_Private(chunk));
   RengaCall(RengaChunkSizeStage_Private(chunk));
   RengaCall(CountSlots(chunk));
   RengaCall(CountWork(chunk));
-  RengaCall(CountShare(chunk, &share));
+  share.most_local = CountMostLocal(chunk);
+  RengaCall(CountMostBuffers(chunk, &share.n_buffers));
   RengaCall(CountOwn(chunk, &share));
   chunk->gradients.n_buffers = share.n_buffers;
   SetRings(chunk, share.most_local);
@@ -374,34 +385,48 @@ RengaErrorCode RengaChunkSize_Private(Chunk *chunk)
 
 /* Shares of the replicas that may need most: one with fewer micro-batches and no more buffers than
    another is left out. */
-static RengaErrorCode AddShare(ReplicaShares *shares, const ReplicaShare *share)
+static void AddShare(ReplicaShares *shares, const ReplicaShare *share)
 {
   for (int i = 0; i < shares->count; i++)
     if (shares->row[i].most_local >= share->most_local &&
         shares->row[i].n_buffers >= share->n_buffers)
-      return RENGA_SUCCESS;
-  RengaCall(RengaRealloc(shares->count + 1, &shares->row));
+      return;
   shares->row[shares->count++] = *share;
+}
+
+/* Replicas that fold their gradients have as many buffers each. */
+static RengaErrorCode CountAllShares(Chunk *chunk, ReplicaShares *shares)
+{
+  ReplicaShare share = {0};
+  RengaCall(RengaMalloc(shares->replicas, &shares->all));
+  RengaCall(RengaMalloc(shares->replicas, &shares->row));
+  for (int r = 0; r < shares->replicas; r++) {
+    chunk->replica = r;
+    share.most_local = CountMostLocal(chunk);
+    if (r == 0 || !shares->folds) RengaCall(CountMostBuffers(chunk, &share.n_buffers));
+    AddShare(shares, &share);
+    shares->all[r] = share;
+  }
   return RENGA_SUCCESS;
+}
+
+static void FreeShares(ReplicaShares *shares)
+{
+  RengaFree(&shares->all);
+  RengaFree(&shares->row);
 }
 
 /* They are the same in all stages with as many replicas. */
 static RengaErrorCode FindShares(Chunk *chunk, ShareTable *table, const ReplicaShares **found)
 {
-  ReplicaShares made = {.replicas = chunk->replicas};
+  ReplicaShares made = {.replicas = chunk->replicas, .folds = RengaChunkFolds_Private(chunk)};
   for (int i = 0; i < table->count; i++) {
     *found = &table->row[i];
-    if ((*found)->replicas == chunk->replicas) return RENGA_SUCCESS;
+    if ((*found)->replicas == made.replicas && (*found)->folds == made.folds) return RENGA_SUCCESS;
   }
   RengaCall(RengaRealloc(table->count + 1, &table->row));
-  RengaErrorCode code = RENGA_SUCCESS;
-  for (int r = 0; r < chunk->replicas && !code; r++) {
-    ReplicaShare share;
-    chunk->replica = r;
-    code = CountShare(chunk, &share);
-    if (!code) code = AddShare(&made, &share);
-  }
-  if (code) RengaFree(&made.row);
+  const RengaErrorCode code = CountAllShares(chunk, &made);
+  if (code) FreeShares(&made);
   RengaCall(code);
   *found = &table->row[table->count++];
   table->row[table->count - 1] = made;
@@ -410,18 +435,18 @@ static RengaErrorCode FindShares(Chunk *chunk, ShareTable *table, const ReplicaS
 
 void RengaFreeShares_Private(ShareTable *table)
 {
-  for (int i = 0; i < table->count; i++) RengaFree(&table->row[i].row);
+  for (int i = 0; i < table->count; i++) FreeShares(&table->row[i]);
   RengaFree(&table->row);
 }
 
 /* Shares of sharded parameters differ by a few pieces: each replica is looked at. */
-static RengaErrorCode SizeWorstShare(Chunk *chunk, const int64_t own[], RengaPipelineMemory *worst)
+static RengaErrorCode SizeWorstShare(Chunk *chunk, const ReplicaShares *shares, const int64_t own[],
+                                     RengaPipelineMemory *worst)
 {
   for (int r = 0; r < chunk->replicas; r++) {
-    ReplicaShare share;
+    ReplicaShare share = shares->all[r];
     RengaPipelineMemory memory;
     chunk->replica = r;
-    RengaCall(CountShare(chunk, &share));
     share.own = own[r];
     RengaCall(RengaChunkCountFold_Private(chunk, own, &share.folded));
     SizeReplica(chunk, &share, &memory);
@@ -430,12 +455,13 @@ static RengaErrorCode SizeWorstShare(Chunk *chunk, const int64_t own[], RengaPip
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SizeWorstSharded(Chunk *chunk, RengaPipelineMemory *worst)
+static RengaErrorCode SizeWorstSharded(Chunk *chunk, const ReplicaShares *shares,
+                                       RengaPipelineMemory *worst)
 {
   int64_t *own;
   RengaCall(RengaMalloc(chunk->replicas, &own));
   RengaErrorCode code = RengaChunkCountShares_Private(chunk, own);
-  if (!code) code = SizeWorstShare(chunk, own, worst);
+  if (!code) code = SizeWorstShare(chunk, shares, own, worst);
   RengaFree(&own);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -449,11 +475,11 @@ RengaErrorCode RengaChunkSizeWorst_Private(Chunk *chunk, ShareTable *table,
   *worst = (RengaPipelineMemory){0};
   RengaCall(CountSlots(chunk));
   RengaCall(CountWork(chunk));
-  if (chunk->sizes.n_parts > 0 || RengaChunkFolds_Private(chunk)) {
-    RengaCall(SizeWorstSharded(chunk, worst));
+  RengaCall(FindShares(chunk, table, &shares));
+  if (chunk->sizes.n_parts > 0 || shares->folds) {
+    RengaCall(SizeWorstSharded(chunk, shares, worst));
     return RENGA_SUCCESS;
   }
-  RengaCall(FindShares(chunk, table, &shares));
   for (int i = 0; i < shares->count; i++) {
     RengaPipelineMemory memory;
     SizeReplica(chunk, &shares->row[i], &memory);
