@@ -172,14 +172,11 @@ static void CountStatistics(Chunk *chunk)
 static RengaErrorCode MakeGraph(Chunk *chunk)
 {
   const Outline *outline = chunk->outline;
-  const RengaPlanStage *row = RengaPlanGetStage(outline->plan, chunk->stage);
   ChunkStates *states = &chunk->states;
   const RengaParameterUse *use = NULL;
   int uses = 0;
   RengaCall(RengaMalloc(outline->n_messages + 1, &chunk->link));
-  RengaCall(RengaGraphGetSubgraph(outline->graph, row->first, row->last, &chunk->sub));
-  if (outline->has_loss)
-    RengaCall(RengaOutlineDifferentiate_Private(outline, chunk->stage, chunk->sub, chunk->link));
+  RengaCall(RengaOutlineMakeStage_Private(outline, chunk->stage, &chunk->sub, chunk->link));
   RengaCall(RengaGraphGetLoss(chunk->sub, &chunk->loss));
   RengaCall(RengaGraphGetSeed(chunk->sub, &chunk->seed.value));
   RengaCall(RengaChunkFindSampleLosses_Private(chunk));

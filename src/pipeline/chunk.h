@@ -31,12 +31,12 @@ typedef struct {
   bool has_loss;
   int n_parameters; /* of the network, and parts of such (parts.c) */
   int *parts;       /* [values of the network] 1 + node that makes its parts; 0: it is whole */
-  int n_messages;
+  int n_messages, n_schedules;
   RengaMessage *message;
-  int n_schedules;
   ScheduleRow *schedule; /* those that were asked for */
   bool lazy;             /* -optimizer_sparse, as memory was laid out by it */
   int *tables; /* [values of the network] 1 + node that gathers rows (rows.c), or 0; or NULL */
+  struct _p_StageGraphs *graphs; /* that forecasts keep, lent; NULL: none */
 } Outline;
 
 static inline int64_t RengaOutlineLeaves_Private(const Outline *outline, int64_t microbatches)

@@ -27,6 +27,7 @@ struct _p_Forecasts {
   RengaGraph graph;
   uint64_t settings; /* RengaSettingsGetHash() */
   StageClasses classes;
+  StageGraphs graphs;
   int n_known;
   KnownStage *known;
   int n_slots, *slot; /* open addressing by hash: known + 1, 0 where free */
@@ -49,6 +50,7 @@ static RengaErrorCode DestroyForecasts(void *object)
   RengaFree(&forecasts->key.number);
   RengaFree(&forecasts->fullest);
   RengaClassesFree_Private(&forecasts->classes);
+  RengaFreeStageGraphs_Private(&forecasts->graphs);
   if (forecasts->graph) RengaCall(RengaGraphDestroy(&forecasts->graph));
   return RENGA_SUCCESS;
 }
@@ -298,6 +300,7 @@ static RengaErrorCode Ask(RengaPipeline pipeline, bool fullest, int first, int l
   RengaCall(RengaOutlineRead_Private(pipeline, &outline));
   RengaErrorCode code = FindForecasts(&outline, &pipeline->forecasts);
   asking.forecasts = pipeline->forecasts;
+  if (!code) outline.graphs = &pipeline->forecasts->graphs;
   if (!code) code = AskStages(&asking, first, last, memory, exchange);
   const RengaErrorCode freed = RengaOutlineFree_Private(&outline);
   RengaCall(code ? code : freed);

@@ -117,13 +117,11 @@ static void MarkHolders(Chunk *chunk, const int index[], bool shares[])
 /* Uses of this stage's parameters in another stage, from that stage's own gradients. */
 static RengaErrorCode CountHolders(Chunk *chunk, int stage, const int index[])
 {
-  const RengaPlanStage *row = RengaPlanGetStage(chunk->outline->plan, stage);
   const RengaParameterUse *use;
   RengaGraph sub;
   int count;
-  RengaCall(RengaGraphGetSubgraph(chunk->outline->graph, row->first, row->last, &sub));
-  RengaErrorCode code = RengaOutlineDifferentiate_Private(chunk->outline, stage, sub, NULL);
-  if (!code) code = RengaGraphGetParameterUses(sub, &count, &use);
+  RengaCall(RengaOutlineMakeStage_Private(chunk->outline, stage, &sub, NULL));
+  const RengaErrorCode code = RengaGraphGetParameterUses(sub, &count, &use);
   for (int u = 0; !code && u < count; u++) {
     const char *name = RengaGraphGetValue(sub, use[u].parameter)->name;
     const int first = index[RengaGraphFindValue(chunk->outline->graph, name)];

@@ -220,8 +220,8 @@ RengaErrorCode RengaChunkCountTreeBuffers_Private(const Chunk *chunk, int64_t mi
 RengaErrorCode RengaOutlineGetTurns_Private(Outline *outline, int64_t microbatches,
                                             const int64_t **turn);
 /* differentiate.c */
-RengaErrorCode RengaOutlineDifferentiate_Private(const Outline *outline, int stage, RengaGraph sub,
-                                                 Link link[]);
+RengaErrorCode RengaOutlineMakeStage_Private(const Outline *outline, int stage, RengaGraph *sub,
+                                             Link link[]);
 /* holders.c */
 RengaErrorCode RengaChunkSetUpHolders_Private(Chunk *chunk);
 RengaErrorCode RengaChunkIsTrained_Private(const Chunk *chunk, int parameter, bool *trained);
