@@ -3,13 +3,15 @@
 #include "app.h"
 #include <string.h>
 
-/* The input whose elements, in their order, are those of a value; -1: none. */
-static int FieldOf(RengaGraph graph, const AppFields *fields, RengaValue value)
+/* The input whose elements, in their order, are those of a value, or of which a lane has them; -1:
+   none. */
+static int FieldOf(RengaGraph graph, const AppFields *fields, bool lane, RengaValue value)
 {
   const RengaGraphValue *at = RengaGraphGetValue(graph, value);
   while (at->producer >= 0) {
     const RengaGraphNode *node = RengaGraphGetNode(graph, at->producer);
-    if (strcmp(node->op->name, "Reshape") && strcmp(node->op->name, "Cast") &&
+    const bool cut = lane && strcmp(node->op->name, "Split") == 0;
+    if (!cut && strcmp(node->op->name, "Reshape") && strcmp(node->op->name, "Cast") &&
         strcmp(node->op->name, "Identity"))
       return -1;
     at = RengaGraphGetValue(graph, node->in[0]);
@@ -19,8 +21,24 @@ static int FieldOf(RengaGraph graph, const AppFields *fields, RengaValue value)
   return -1;
 }
 
-/* The scores that a node compares; where they are in lanes (-graph_lanes), what puts them together.
-   NONE: it compares none, or those of another lane than the first. */
+/* What puts the parts of lanes together, of which this is the first; NONE: nothing does. */
+static RengaValue JoinedOf(RengaGraph graph, RengaValue part)
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *whole = RengaGraphGetNode(graph, n);
+    if (!strcmp(whole->op->name, "Concat") && whole->in[0] == part) return whole->out[0];
+  }
+  return RENGA_VALUE_NONE;
+}
+
+/* It compares the scores of its own tokens (-graph_token_lanes). */
+static bool ComparesTokens(const RengaGraphNode *node)
+{
+  return node->lane > 0 && strcmp(node->op->name, "CrossEntropyLane") != 0;
+}
+
+/* The scores that a node compares; where their classes are in lanes (-graph_lanes), what puts them
+   together. NONE: it compares none, or those of another lane than the first. */
 static RengaValue ScoresOf(RengaGraph graph, const RengaGraphNode *node)
 {
   if (!strcmp(node->op->name, "CrossEntropy") || !strcmp(node->op->name, "LogLikelihood"))
@@ -28,11 +46,7 @@ static RengaValue ScoresOf(RengaGraph graph, const RengaGraphNode *node)
   if (strcmp(node->op->name, "CrossEntropyLane") ||
       RengaAttributesInt(&node->attributes, "first", 0) != 0)
     return RENGA_VALUE_NONE;
-  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
-    const RengaGraphNode *whole = RengaGraphGetNode(graph, n);
-    if (!strcmp(whole->op->name, "Concat") && whole->in[0] == node->in[0]) return whole->out[0];
-  }
-  return RENGA_VALUE_NONE;
+  return JoinedOf(graph, node->in[0]);
 }
 
 /* Scores must be rows of the batch, and have one label for each row of classes. */
@@ -43,7 +57,7 @@ static bool DescribeAccuracy(RengaGraph graph, const RengaGraphNode *node, Renga
   RengaTensorSpec one = RengaTensorSpecAt(&value->spec, 1);
   int64_t axis = RengaAttributesInt(&node->attributes, "axis", -1);
   if (axis < 0) axis += one.ndim;
-  accuracy->field = FieldOf(graph, fields, node->in[1]);
+  accuracy->field = FieldOf(graph, fields, ComparesTokens(node), node->in[1]);
   bool good = accuracy->field >= 0 && value->spec.type == RENGA_FLOAT32 && value->producer >= 0 &&
               one.ndim >= 2 && value->spec.dim[0] < 0 && axis >= 1 && axis < one.ndim;
   if (!good) return false;
@@ -56,36 +70,51 @@ static bool DescribeAccuracy(RengaGraph graph, const RengaGraphNode *node, Renga
          accuracy->classes > 0 && (accuracy->type == RENGA_INT64 || accuracy->type == RENGA_INT32);
 }
 
-/* Where lanes have tokens, each compares its own. */
+/* Where lanes have tokens, each compares its own: nothing puts the scores together. */
 static RengaErrorCode WarnOfLanes(RengaGraph graph)
 {
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(graph, &printer));
-  RengaWarning(printer, "accuracy is not counted where tokens are in lanes (-graph_token_lanes)");
+  RengaWarning(printer, "accuracy is not counted, as the scores are no output of the network and "
+                        "their tokens are in lanes (-graph_token_lanes)");
   return RENGA_SUCCESS;
+}
+
+/* What compares scores in a network, one for each lane of tokens. */
+typedef struct {
+  int count, lanes, firsts; /* lanes: of these in one; firsts: in the first, or in none */
+  const RengaGraphNode *first;
+  RengaValue scores; /* that the first compares */
+} Comparisons;
+
+static Comparisons FindComparisons(RengaGraph graph)
+{
+  Comparisons all = {.scores = RENGA_VALUE_NONE};
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    const RengaValue compared = ScoresOf(graph, node);
+    if (compared == RENGA_VALUE_NONE) continue;
+    if (!all.first) all.first = node;
+    if (!all.count++) all.scores = compared;
+    all.lanes += ComparesTokens(node);
+    all.firsts += !ComparesTokens(node) || node->lane == 1;
+  }
+  return all;
 }
 
 RengaErrorCode AppAccuracyCreate(RengaGraph graph, const AppFields *fields, AppAccuracy *accuracy)
 {
-  const RengaGraphNode *found = NULL;
-  RengaValue scores = RENGA_VALUE_NONE;
-  int n_found = 0, n_lanes = 0; /* n_lanes: of those, in a lane of tokens */
-  *accuracy = (AppAccuracy){.ignored = fields->ignored};
-  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
-    const RengaValue compared = ScoresOf(graph, RengaGraphGetNode(graph, n));
-    if (compared == RENGA_VALUE_NONE) continue;
-    found = RengaGraphGetNode(graph, n);
-    scores = compared;
-    n_found++;
-    n_lanes += found->lane > 0 && strcmp(found->op->name, "CrossEntropyLane") != 0;
-  }
-  if (n_lanes > 1) RengaCall(WarnOfLanes(graph));
-  accuracy->likelihood = n_lanes > 1 && n_lanes == n_found;
-  if (n_found != 1 || !DescribeAccuracy(graph, found, scores, fields, accuracy))
+  Comparisons all = FindComparisons(graph);
+  const bool tokens = all.lanes > 0 && all.lanes == all.count && all.firsts == 1;
+  *accuracy = (AppAccuracy){.ignored = fields->ignored, .likelihood = tokens};
+  if (tokens) all.scores = JoinedOf(graph, all.first->in[0]);
+  if (tokens && all.scores == RENGA_VALUE_NONE) RengaCall(WarnOfLanes(graph));
+  if ((!tokens && all.count != 1) || all.scores == RENGA_VALUE_NONE ||
+      !DescribeAccuracy(graph, all.first, all.scores, fields, accuracy))
     return RENGA_SUCCESS;
   accuracy->likelihood = true;
-  RengaCall(RengaStringCopy(RengaGraphGetValue(graph, scores)->name, &accuracy->scores));
-  RengaCall(RengaGraphAddOutput(graph, scores));
+  RengaCall(RengaStringCopy(RengaGraphGetValue(graph, all.scores)->name, &accuracy->scores));
+  RengaCall(RengaGraphAddOutput(graph, all.scores));
   return RENGA_SUCCESS;
 }
 

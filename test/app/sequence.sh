@@ -142,8 +142,12 @@ says "$digest"
 accepts 2 train -graph "$heads" $small -steps 4 -graph_token_lanes 3 -partition_sequence 2 -eval_every 2 -data_validation 0.2
 valued=$(grep "validation" out)
 accepts 1 train -graph "$heads" $small -steps 4 -graph_token_lanes 3 -eval_every 2 -data_validation 0.2
-says "accuracy is not counted where tokens are in lanes"
+says "accuracy"
+accuracy() { grep -o "accuracy [0-9.]*" out; }
+counted=$(accuracy)
 [ -n "$valued" ] && [ "$(grep "validation" out)" = "$valued" ] || fail "other evaluations than $valued"
+accepts 1 train -graph "$heads" $small -steps 4 -eval_every 2 -data_validation 0.2
+[ "$(accuracy)" = "$counted" ] || fail "another accuracy than that of lanes, $counted"
 accepts 1 plan -graph "$heads" -batch_size 8 -partition_type even -graph_token_lanes 3 -partition_sequence 3 -partition_ranks 3 \
   -plan_save plan.json
 accepts 3 train -graph "$heads" $small -steps 4 -graph_token_lanes 3 -plan_load plan.json -reduction_leaf 0
