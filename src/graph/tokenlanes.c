@@ -184,12 +184,14 @@ static RengaErrorCode FollowTokens(TokenWalk *walk)
 static RengaErrorCode FindTokenDimensions(TokenWalk *walk)
 {
   RengaLanes *pass = walk->pass;
+  int64_t longest = 0;
   int most = 0;
   for (RengaValue v = 0; v < pass->n_values; v++) {
     const RengaTensorSpec *spec = RengaGraphSpec(pass->graph, v);
     if (pass->graph->value[v]->kind != RENGA_VALUE_INPUT) continue;
     RengaSplit best = walk->seed[v];
     for (int d = 0; d < spec->ndim; d++) {
+      if (spec->dim[d] > longest) longest = spec->dim[d];
       if (spec->dim[d] < pass->lanes) continue;
       walk->seed[v] = (RengaSplit){RENGA_SPLIT_ALONG, d, 1, 1};
       RengaCall(FollowTokens(walk));
@@ -201,9 +203,9 @@ static RengaErrorCode FindTokenDimensions(TokenWalk *walk)
   RengaCall(FollowTokens(walk));
   RengaCheck(most > 0, pass->graph->hdr.comm, RENGA_ERR_OPTION,
              "-graph_token_lanes %d: the network has no product along the tokens of a sequence, or "
-             "rows of an image, of which each lane is to have at least one: leave it out, or give "
-             "fewer lanes",
-             pass->lanes);
+             "rows of an image, of which each lane is to have at least one (its inputs have %lld at "
+             "most): leave it out, or give fewer lanes",
+             pass->lanes, (long long)longest);
   return RENGA_SUCCESS;
 }
 
