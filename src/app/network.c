@@ -206,24 +206,23 @@ RengaErrorCode AppHasChunks(RengaComm comm, bool *several)
 /* 0 and 1 say nothing, and auto is a type's to choose. */
 RengaErrorCode AppHasTensorRanks(bool *several)
 {
-  const char *ranks;
-  int64_t sequence;
+  const char *ranks, *sequence;
   RengaCall(RengaOptionsGetString("partition_tensor", &ranks, NULL));
-  RengaCall(RengaOptionsGetInt64("partition_sequence", &sequence, NULL));
-  *several = strtol(ranks, NULL, 10) > 1 || sequence > 1;
+  RengaCall(RengaOptionsGetString("partition_sequence", &sequence, NULL));
+  *several = strtol(ranks, NULL, 10) > 1 || strtol(sequence, NULL, 10) > 1;
   return RENGA_SUCCESS;
 }
 
 /* Nobody says how to share out the network among several ranks. */
 static RengaErrorCode IsOpen(RengaComm comm, bool *open)
 {
-  int64_t sequence;
+  const char *sequence;
   bool several;
   static const char *const names[] = {"partition_type", "partition_stages", "partition_replicas",
                                       "partition_cuts", "plan_load"};
   RengaCall(AppHasChunks(comm, &several));
-  RengaCall(RengaOptionsGetInt64("partition_sequence", &sequence, NULL));
-  *open = RengaCommGetSize(comm) > 1 && !several && sequence <= 1;
+  RengaCall(RengaOptionsGetString("partition_sequence", &sequence, NULL));
+  *open = RengaCommGetSize(comm) > 1 && !several && strtol(sequence, NULL, 10) <= 1;
   for (size_t i = 0; i < sizeof names / sizeof names[0] && *open; i++) {
     const char *text;
     bool given = false;

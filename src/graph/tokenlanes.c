@@ -203,8 +203,8 @@ static RengaErrorCode FindTokenDimensions(TokenWalk *walk)
   RengaCall(FollowTokens(walk));
   RengaCheck(most > 0, pass->graph->hdr.comm, RENGA_ERR_OPTION,
              "-graph_token_lanes %d: the network has no product along the tokens of a sequence, or "
-             "rows of an image, of which each lane is to have at least one (its inputs have %lld at "
-             "most): leave it out, or give fewer lanes",
+             "rows of an image, of which each lane is to have at least one (its inputs have %lld "
+             "at most): leave it out, or give fewer lanes",
              pass->lanes, (long long)longest);
   return RENGA_SUCCESS;
 }

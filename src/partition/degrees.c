@@ -1,9 +1,9 @@
-/* -partition_tensor auto: what the type finds with one rank for each replica of a stage, beside
-   what it finds with groups of 2 and more tensor ranks. A type that does not look for these is
-   beside even plans of them, in the micro-batches and leaves of its own plan. The fastest that fits
-   is taken. Numbers of tensor ranks are those that divide the ranks, up to the lanes, in groups
-   that do not leave a node, unless the links between nodes are nearly as good. A limit on the time
-   is one of all of them. */
+/* -partition_tensor auto, -partition_sequence auto: what the type finds with one rank for each
+   replica of a stage, beside what it finds with groups of 2 and more tensor ranks. A type that does
+   not look for these is beside even plans of them, in the micro-batches and leaves of its own plan.
+   The fastest that fits is taken. Numbers of tensor ranks are those that divide the ranks, up to
+   the lanes, in groups that do not leave a node, unless the links between nodes are nearly as good.
+   A limit on the time is one of all of them. */
 #include "partitionimpl.h"
 #include "renga/private/graph.h"
 #include "renga/private/quiet.h"
@@ -368,19 +368,22 @@ static RengaErrorCode RefuseDegrees(const DegreeTask *task, const Degree *one,
                                     const DegreeChoice *choice)
 {
   MPI_Comm comm = task->partition->hdr.comm;
+  const char *share = RengaGraphShareOption_Private(task->partition->graph);
   char bytes[32];
-  RengaCheck(!task->searches || !choice->why[0], comm, one->code,
-             "%s; nor is there a plan with tensor ranks (-partition_tensor auto): %s", one->why,
+  const bool fitting = task->searches || choice->smallest == 0;
+  RengaCheck(!fitting || !choice->why[0], comm, one->code,
+             "%s; nor is there a plan with tensor ranks (%s auto): %s", one->why, share,
              choice->why);
   RengaFormatBytes(choice->least, sizeof bytes, bytes);
   RengaCheck(choice->smallest == 0, comm, RENGA_ERR_MEMORY,
-             "%s; of the plans with tensor ranks (-partition_tensor) the smallest has %d, and "
-             "needs %s of a device",
-             one->why, choice->smallest, bytes);
+             "%s; of the plans with tensor ranks (%s) the smallest has %d, and needs %s of a "
+             "device",
+             one->why, share, choice->smallest, bytes);
   RengaCheck(!task->partition->leaves && !task->sizes, comm, one->code,
-             "%s; plans with tensor ranks (-partition_tensor auto) were not looked at, for which "
-             "%s is not chosen: give %s",
-             one->why, task->sizes ? "a micro-batch of -partition_microbatch_sizes" : "a leaf",
+             "%s; plans with tensor ranks (%s auto) were not looked at, for which %s is not "
+             "chosen: give %s",
+             one->why, share,
+             task->sizes ? "a micro-batch of -partition_microbatch_sizes" : "a leaf",
              task->sizes ? "-microbatch_size" : "-reduction_leaf");
   RengaRaise(comm, one->code, "%s", one->why);
 }

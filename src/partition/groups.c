@@ -21,22 +21,18 @@ bool RengaPartitionSearchesTensor_Private(RengaPartition partition)
 /* The tensor ranks are chosen beside what a type that searches finds. */
 static RengaErrorCode CheckChosenTensor(RengaPartition partition)
 {
+  const char *share = RengaGraphShareOption_Private(partition->graph);
   int lanes, nodes;
   RengaCall(RengaGraphGetLanes(partition->graph, &lanes, &nodes));
-  RengaCheck(!RengaGraphLanesAreTokens_Private(partition->graph), partition->hdr.comm,
-             RENGA_ERR_SUPPORT,
-             "-partition_tensor auto is not supported together with lanes of tokens "
-             "(-graph_token_lanes %d): give the number of ranks as -partition_sequence",
-             lanes);
   RengaCheck(partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "-partition_tensor auto is not supported by -partition_type %s, which chooses no "
-             "layout: give -partition_type auto, or the number of tensor ranks",
-             partition->hdr.type_name);
+             "%s auto is not supported by -partition_type %s, which chooses no layout: give "
+             "-partition_type auto, or the number of ranks",
+             share, partition->hdr.type_name);
   RengaCheck(lanes > 1, partition->hdr.comm, RENGA_ERR_OPTION,
              "-partition_tensor auto: tensor ranks share out the lanes of the network, of which "
              "there is 1: give -graph_lanes, or leave it out");
   RengaCheck(nodes > 0, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "-partition_tensor auto: nothing of the network is computed in lanes: leave it out");
+             "%s auto: nothing of the network is computed in lanes: leave it out", share);
   return RENGA_SUCCESS;
 }
 
@@ -44,16 +40,18 @@ static RengaErrorCode CheckChosenTensor(RengaPartition partition)
 static RengaErrorCode CheckKindOfLanes(RengaPartition partition)
 {
   const bool tokens = RengaGraphLanesAreTokens_Private(partition->graph);
-  const long tensor = partition->tensor_text ? strtol(partition->tensor_text, NULL, 10) : 0;
-  RengaCheck(!tokens || tensor < 2, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_tensor %ld shares out lanes of heads, but the network is computed in "
-             "lanes of tokens (-graph_token_lanes): give -partition_sequence %ld, or -graph_lanes "
+  const char *tensor = partition->tensor_text, *sequence = partition->sequence_text;
+  RengaCheck(!tokens || !tensor || (strcmp(tensor, "auto") && strtol(tensor, NULL, 10) < 2),
+             partition->hdr.comm, RENGA_ERR_OPTION,
+             "-partition_tensor %s shares out lanes of heads, but the network is computed in "
+             "lanes of tokens (-graph_token_lanes): give -partition_sequence %s, or -graph_lanes "
              "instead",
              tensor, tensor);
-  RengaCheck(tokens || partition->sequence < 2, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_sequence %d shares out the lanes of tokens of the network, of which there "
-             "is 1: give -graph_token_lanes %d or more",
-             partition->sequence, partition->sequence);
+  RengaCheck(tokens || partition->sequence == 0 || partition->sequence == 1, partition->hdr.comm,
+             RENGA_ERR_OPTION,
+             "-partition_sequence %s shares out the lanes of tokens of the network, of which there "
+             "is 1: give -graph_token_lanes %s or more",
+             sequence, partition->sequence > 1 ? sequence : "2");
   return RENGA_SUCCESS;
 }
 
@@ -61,8 +59,8 @@ static RengaErrorCode CheckKindOfLanes(RengaPartition partition)
 RengaErrorCode RengaPartitionCheckTensor_Private(RengaPartition partition)
 {
   const int tensor = RengaPartitionTensorRanks_Private(partition);
-  if (partition->tensor == RENGA_PARTITION_TENSOR_AUTO) RengaCall(CheckChosenTensor(partition));
   RengaCall(CheckKindOfLanes(partition));
+  if (partition->tensor == RENGA_PARTITION_TENSOR_AUTO) RengaCall(CheckChosenTensor(partition));
   const char *share = RengaGraphShareOption_Private(partition->graph);
   const bool searches = RengaPartitionSearchesTensor_Private(partition);
   RengaCheck(tensor == 1 || !partition->leaves || searches, partition->hdr.comm, RENGA_ERR_OPTION,

@@ -35,10 +35,11 @@ static const RengaOptionRow rows[] = {
      "ranks that compute a replica of a stage together, each some of the lanes of -graph_lanes; "
      "0: 1; auto, of types that search: 1, or more in even stages under the usual schedule, where "
      "that is faster or alone fits"},
-    {"partition_sequence", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, sequence),
-     NULL, 0, TENSOR_MOST,
+    {"partition_sequence", RENGA_OPTION_STRING, "0",
+     offsetof(struct _p_RengaPartition, sequence_text), NULL, 0, 0,
      "ranks that compute a replica of a stage together, each the tokens of some lanes of "
-     "-graph_token_lanes; 0: 1"},
+     "-graph_token_lanes; 0: 1; auto, of types that search: 1, or more in even stages where that "
+     "is faster or alone fits"},
     {"partition_ranks", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, ranks), NULL, 0,
      1e6, "ranks to plan for; 0: those of this run"},
     {"partition_memory", RENGA_OPTION_BYTES, "0", offsetof(struct _p_RengaPartition, memory), NULL,
@@ -76,40 +77,44 @@ RengaErrorCode RengaPartitionRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
-/* Ranks of a group share out lanes of one kind. */
-static RengaErrorCode ReadSequenceOption(RengaPartition partition)
+/* A number, or a word; text NULL: *ranks stays. */
+static RengaErrorCode ReadRanks(RengaPartition partition, const char *option, const char *text,
+                                int *ranks)
 {
-  if (partition->sequence < 1) return RENGA_SUCCESS;
-  RengaCheck(partition->sequence == 1 || partition->tensor == 0 || partition->tensor == 1,
+  char *end;
+  if (!text) return RENGA_SUCCESS;
+  const long number = strtol(text, &end, 10);
+  const bool chosen = strcmp(text, "auto") == 0;
+  RengaCheck(chosen || (end != text && !*end && number >= 0 && number <= TENSOR_MOST),
              partition->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_sequence %d and -partition_tensor %s are both given: ranks share out the "
-             "lanes of tokens, or those of heads; leave one out",
-             partition->sequence, partition->tensor_text);
-  if (partition->sequence > 1) partition->tensor = partition->sequence;
+             "-%s %s: write how many ranks compute a replica of a stage together, at most %d, or "
+             "auto",
+             option, text, (int)TENSOR_MOST);
+  *ranks = chosen ? RENGA_PARTITION_TENSOR_AUTO : (int)number;
   return RENGA_SUCCESS;
 }
 
-/* A number, or a word. */
-static RengaErrorCode ReadTensorOption(RengaPartition partition)
+/* Ranks of a group share out lanes of one kind. */
+static RengaErrorCode ReadSequenceOption(RengaPartition partition)
 {
-  const char *text = partition->tensor_text;
-  char *end;
-  if (!text) return RENGA_SUCCESS;
-  const long ranks = strtol(text, &end, 10);
-  const bool chosen = strcmp(text, "auto") == 0;
-  RengaCheck(chosen || (end != text && !*end && ranks >= 0 && ranks <= TENSOR_MOST),
-             partition->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_tensor %s: write how many ranks compute a replica of a stage together, at "
-             "most %d, or auto",
-             text, (int)TENSOR_MOST);
-  partition->tensor = chosen ? RENGA_PARTITION_TENSOR_AUTO : (int)ranks;
+  RengaCall(ReadRanks(partition, "partition_sequence", partition->sequence_text,
+                      &partition->sequence));
+  if (partition->sequence == 0 || partition->sequence == 1) return RENGA_SUCCESS;
+  RengaCheck(partition->tensor == 0 || partition->tensor == 1, partition->hdr.comm,
+             RENGA_ERR_OPTION,
+             "-partition_sequence %s and -partition_tensor %s are both given: ranks share out the "
+             "lanes of tokens, or those of heads; leave one out",
+             partition->sequence_text,
+             partition->tensor_text ? partition->tensor_text : "as the program sets it");
+  partition->tensor = partition->sequence;
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaPartitionReadOptions_Private(RengaPartition partition)
 {
   RengaCall(RengaOptionsSetFromDatabase(partition->hdr.prefix, N_ROWS, rows, partition));
-  RengaCall(ReadTensorOption(partition));
+  RengaCall(
+      ReadRanks(partition, "partition_tensor", partition->tensor_text, &partition->tensor));
   RengaCall(ReadSequenceOption(partition));
   return RENGA_SUCCESS;
 }

@@ -41,8 +41,9 @@ struct _p_RengaPartition {
   RengaProfile profile;
   PartitionOwn own;
   int stages, replicas, tensor, ranks; /* tensor 0: 1; RENGA_PARTITION_TENSOR_AUTO: chosen */
-  char *tensor_text;                   /* as the option has it; NULL: it was not given */
-  int sequence;                        /* -partition_sequence, which sets tensor */
+  /* As -partition_tensor and -partition_sequence have it; NULL: it was not given. */
+  char *tensor_text, *sequence_text;
+  int sequence;                        /* of the latter, which sets tensor */
   bool compares;                       /* it looks for plans of several numbers of tensor ranks */
   int64_t memory, batch, microbatch, leaf;
   char *leaves; /* to choose from; NULL: leaf */

@@ -83,7 +83,7 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
 
    Options:
    . -partition_tensor - the number, or auto
-   . -partition_sequence - the number, where lanes are of tokens
+   . -partition_sequence - the same where lanes are of tokens
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_PLAN where
    stages x replicas x tensor ranks are not the ranks, and RENGA_ERR_SUPPORT for type rannc where a

@@ -148,6 +148,10 @@ counted=$(accuracy)
 [ -n "$valued" ] && [ "$(grep "validation" out)" = "$valued" ] || fail "other evaluations than $valued"
 accepts 1 train -graph "$heads" $small -steps 4 -eval_every 2 -data_validation 0.2
 [ "$(accuracy)" = "$counted" ] || fail "another accuracy than that of lanes, $counted"
+accepts 3 train -graph "$heads" $small -steps 4 -graph_token_lanes 3 -partition_sequence auto -partition_type auto -partition_stages 1 -partition_replicas 1
+says "$digest"
+says "1 stage x 1 replica x 3 tensor ranks on 3 ranks"
+refuses 3 "-partition_sequence auto shares out the lanes of tokens" train -graph "$heads" $small -partition_sequence auto
 accepts 1 plan -graph "$heads" -batch_size 8 -partition_type even -graph_token_lanes 3 -partition_sequence 3 -partition_ranks 3 \
   -plan_save plan.json
 accepts 3 train -graph "$heads" $small -steps 4 -graph_token_lanes 3 -plan_load plan.json -reduction_leaf 0
@@ -199,7 +203,7 @@ refuses 1 "in lanes of one kind" train -graph "$heads" $small -graph_token_lanes
 refuses 3 "-partition_sequence 2 with 1 stages x 1 replicas needs" train -graph "$heads" $small -graph_token_lanes 2 -partition_sequence 2
 refuses 2 "-partition_sequence 2 is not supported by -partition_type auto" train -graph "$heads" $small -graph_token_lanes 2 \
   -partition_sequence 2 -partition_type auto
-refuses 2 "give the number of ranks as -partition_sequence" train -graph "$heads" $small -graph_token_lanes 2 \
+refuses 2 "-partition_tensor auto shares out lanes of heads" train -graph "$heads" $small -graph_token_lanes 2 \
   -graph_lanes 1 -partition_tensor auto
 refuses 1 "has no product along the tokens" train -graph mlp:sizes=9-5 $small -graph_token_lanes 2
 finish
