@@ -86,7 +86,9 @@ RengaErrorCode RengaScheduleWarmUp_Private(RengaSchedule schedule, int64_t warm_
 
 RengaErrorCode RengaScheduleCreate_1F1B(void *schedule)
 {
-  ((RengaSchedule)schedule)->ops[0] = (struct _RengaScheduleOps){
-      .warm_up = RengaScheduleWarmUp_Private, .build = RengaScheduleFillWarmUp_Private};
+  ((RengaSchedule)schedule)->ops[0] =
+      (struct _RengaScheduleOps){.warm_up = RengaScheduleWarmUp_Private,
+                                 .build = RengaScheduleFillWarmUp_Private,
+                                 .sound = true};
   return RENGA_SUCCESS;
 }

@@ -11,7 +11,7 @@ static RengaErrorCode WarmUp_GPipe(RengaSchedule schedule, int64_t warm_up[])
 
 RengaErrorCode RengaScheduleCreate_GPipe(void *schedule)
 {
-  ((RengaSchedule)schedule)->ops[0] =
-      (struct _RengaScheduleOps){.warm_up = WarmUp_GPipe, .build = RengaScheduleFillWarmUp_Private};
+  ((RengaSchedule)schedule)->ops[0] = (struct _RengaScheduleOps){
+      .warm_up = WarmUp_GPipe, .build = RengaScheduleFillWarmUp_Private, .sound = true};
   return RENGA_SUCCESS;
 }

@@ -48,6 +48,7 @@ struct _RengaScheduleOps {
   RengaErrorCode (*build)(RengaSchedule schedule, int rank, RengaActionList list);
   /* Makes what RengaScheduleFillPattern_Private fills it from. */
   RengaErrorCode (*draw)(RengaSchedule schedule, struct _RengaPattern **pattern);
+  bool sound; /* lists of ranks with one stage each need no proof */
 };
 
 struct _p_RengaSchedule {

@@ -85,10 +85,11 @@ static bool TakeNext(Ordering *ordering, int rank, RengaSequenceRow *row)
   return true;
 }
 
-/* The lists are proved, so this ends with all actions taken. */
-static void TakeActions(Ordering *ordering, RengaSequenceRow row[])
+/* Returns how many: all, of lists that can be proved. */
+static int64_t TakeActions(Ordering *ordering, RengaSequenceRow rows[])
 {
   RengaSchedule schedule = ordering->schedule;
+  RengaSequenceRow *row = rows;
   for (bool moved = true; moved;) {
     moved = false;
     for (int r = 0; r < schedule->ranks; r++)
@@ -97,6 +98,15 @@ static void TakeActions(Ordering *ordering, RengaSequenceRow row[])
         moved = true;
       }
   }
+  return row - rows;
+}
+
+/* The proof says why; lists of known.c come here without it. */
+static RengaErrorCode RefuseLists(RengaSchedule schedule)
+{
+  RengaCall(RengaScheduleProve_Private(schedule));
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_PLAN, "schedule %s: its lists wait for ever",
+             schedule->hdr.type_name);
 }
 
 RengaErrorCode RengaScheduleMakeSequence_Private(RengaSchedule schedule)
@@ -108,12 +118,11 @@ RengaErrorCode RengaScheduleMakeSequence_Private(RengaSchedule schedule)
   for (int r = 0; r < schedule->ranks; r++) count += schedule->list[r].n_actions;
   RengaErrorCode code = AllocateOrdering(&ordering);
   if (!code) code = RengaMalloc(count + 1, &row);
-  if (!code) {
-    TakeActions(&ordering, row);
-    schedule->sequence = row;
-    schedule->n_sequence = count;
-  }
+  if (!code && TakeActions(&ordering, row) < count) code = RefuseLists(schedule);
+  if (code) RengaFree(&row);
   FreeOrdering(&ordering);
   RengaCall(code);
+  schedule->sequence = row;
+  schedule->n_sequence = count;
   return RENGA_SUCCESS;
 }

@@ -83,12 +83,14 @@ static RengaErrorCode Build_ZBH2(RengaSchedule schedule, int rank, RengaActionLi
 
 RengaErrorCode RengaScheduleCreate_ZBH1(void *schedule)
 {
-  ((RengaSchedule)schedule)->ops[0] = (struct _RengaScheduleOps){.build = Build_ZBH1};
+  ((RengaSchedule)schedule)->ops[0] =
+      (struct _RengaScheduleOps){.build = Build_ZBH1, .sound = true};
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaScheduleCreate_ZBH2(void *schedule)
 {
-  ((RengaSchedule)schedule)->ops[0] = (struct _RengaScheduleOps){.build = Build_ZBH2};
+  ((RengaSchedule)schedule)->ops[0] =
+      (struct _RengaScheduleOps){.build = Build_ZBH2, .sound = true};
   return RENGA_SUCCESS;
 }

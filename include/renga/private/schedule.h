@@ -12,6 +12,8 @@ void RengaScheduleHashLists_Private(const char *type, uint64_t *hash);
 RengaErrorCode RengaScheduleSimulateSums_Private(RengaSchedule schedule,
                                                  const RengaScheduleDurations *durations,
                                                  double *work, double *makespan);
+/* As RengaScheduleSetUp(), where it is known that the lists can be proved without the proof. */
+RengaErrorCode RengaScheduleSetUpKnown_Private(RengaSchedule schedule);
 /* What replicas of a stage that give each other the gradients of each micro-batch wait for: the
    n-th backward of each, or its part of weights, is round n. */
 typedef enum {
