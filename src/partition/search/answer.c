@@ -83,8 +83,8 @@ RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswe
                                               solution->plan, &answer->n_messages,
                                               &answer->message));
   RengaCall(TakeAllKept(solution, answer));
-  RengaCall(RengaSearchPredict_Private(task, &solution->model, &solution->layout, solution->plan,
-                                       &answer->prediction));
+  RengaCall(RengaSearchPredict_Private(task, &solution->model, &solution->layout, NULL,
+                                       solution->plan, &answer->prediction));
   answer->prediction.bound = solution->chunks.taken ? 0 : solution->bound; /* one of others */
   RengaCall(RengaSolutionExplain_Private(solution, answer));
   RengaCall(RengaSolutionExplainShards_Private(solution, answer));

@@ -271,8 +271,8 @@ static RengaErrorCode JudgeChunks(const Solution *solution, const ChunkTrial *tr
 {
   RengaPlanPrediction prediction;
   RengaCall(DraftChunks(solution, trial, other));
-  RengaCall(RengaSearchPredict_Private(other->task, &other->model, &other->layout, other->plan,
-                                       &prediction));
+  RengaCall(RengaSearchPredict_Private(other->task, &other->model, &other->layout, NULL,
+                                       other->plan, &prediction));
   progress->simulated++;
   other->step = prediction.step;
   other->pipeline = prediction.pipeline;

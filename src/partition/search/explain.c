@@ -58,7 +58,8 @@ static RengaErrorCode SimulateOn(const SearchTask *task, const SearchChain *chai
   RengaPlanPrediction prediction;
   RengaForecastMemory *memory = NULL;
   RengaCall(RengaSearchPlan_Private(task, chain, layout, &plan));
-  RengaErrorCode code = RengaSearchPredict_Private(task, model, layout, plan, &prediction);
+  RengaErrorCode code =
+      RengaSearchPredict_Private(task, model, layout, chain->schedules, plan, &prediction);
   if (!code && most) code = RengaMalloc(layout->count, &memory);
   if (!code && most) code = RengaSearchMemory_Private(task, model, layout, plan, memory, most);
   RengaFree(&memory);

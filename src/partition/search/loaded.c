@@ -157,8 +157,8 @@ RengaErrorCode RengaSolutionTake_Private(Solution *solution)
                                       solution->memory, &solution->most));
   if (task.spares) RengaCall(RengaSolutionSpare_Private(solution));
   RengaSearchTakeExchanges_Private(solution->memory, layout);
-  RengaCall(
-      RengaSearchPredict_Private(&task, &solution->model, layout, solution->plan, &prediction));
+  RengaCall(RengaSearchPredict_Private(&task, &solution->model, layout, NULL, solution->plan,
+                                       &prediction));
   solution->step = prediction.step;
   solution->pipeline = prediction.pipeline;
   return RENGA_SUCCESS;

@@ -131,7 +131,8 @@ static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLay
     forward[layout->count + s] = cost.backward - cost.again;
     forward[2 * layout->count + s] = cost.backward - cost.again - cost.weight;
     forward[3 * layout->count + s] = cost.weight;
-    forward[4 * layout->count + s] = cost.again;
+    const bool keeps = layout->stage[s].shape.saved == RENGA_SAVED_KEEP;
+    forward[4 * layout->count + s] = keeps ? 0 : cost.again; /* lists may have it nevertheless */
   }
   RengaScheduleDurations durations = {
       .seconds = {[RENGA_ACTION_FORWARD] = forward,
@@ -387,10 +388,11 @@ RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const Sea
 }
 
 RengaErrorCode RengaSearchPredictKnown_Private(const SearchTask *task, const SearchModel *model,
-                                               const SearchLayout *layout, RengaPlan plan,
+                                               const SearchLayout *layout,
+                                               struct SearchSchedules *schedules, RengaPlan plan,
                                                RengaPlanPrediction *prediction)
 {
-  SearchDraft draft = {.plan = plan};
+  SearchDraft draft = {.plan = plan, .schedules = schedules};
   RengaErrorCode code = RENGA_SUCCESS;
   if (RengaSearchMaySimulate_Private(model, layout, 0)) code = FindMessages(task, &draft);
   if (!code) code = RengaSearchPredictDraft_Private(task, model, layout, &draft, false, prediction);
@@ -417,6 +419,15 @@ RengaErrorCode RengaSearchMessageSeconds_Private(const SearchTask *task, const S
   return RENGA_SUCCESS;
 }
 
+/* Their lists say what stages hold. */
+static RengaErrorCode SetUpHalves(const SearchModel *model, const SearchLayout *layout,
+                                  RengaPlan plan, RengaSchedule schedule)
+{
+  RengaCall(RengaSearchSetShape_Private(model, layout, 0, NULL, plan, schedule));
+  RengaCall(RengaScheduleSetUpKnown_Private(schedule));
+  return RENGA_SUCCESS;
+}
+
 /* Micro-batches that a stage holds under 1F1B: as many as stages from it to the last; between
    stages of different replicas, and under other types, what the schedule says. */
 static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *model,
@@ -432,7 +443,10 @@ static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *mode
   RengaCall(RengaScheduleCreate(task->self, &schedule));
   RengaErrorCode code = RengaScheduleSetType(schedule, type);
   if (!code && eager > 0) code = RengaScheduleSetEager(schedule, eager);
-  if (!code) code = RengaScheduleSetPlan(schedule, plan, model->microbatches, 0, NULL, false);
+  if (!code && !RengaSearchIsHalved_Private(&layout->schedule))
+    code = RengaScheduleSetPlan(schedule, plan, model->microbatches, 0, NULL, false);
+  else if (!code)
+    code = SetUpHalves(model, layout, plan, schedule);
   for (int s = 0; s < layout->count && !code; s++)
     code = RengaScheduleGetInFlight(schedule, s, &depth[s]);
   RengaScheduleDestroy(&schedule);

@@ -34,20 +34,60 @@ static void Mix(uint64_t *hash, uint64_t number)
   *hash ^= *hash >> 31;
 }
 
+/* In lists of whole backwards a stage that recomputes has one action more, which takes no time of
+   one that does not: they are the same for all where one recomputes. Those of other types are not,
+   nor is what replicas give each other within actions. */
+static bool AllRecompute(const SearchLayout *layout, const char *type)
+{
+  bool any = false;
+  if (strcmp(type, RENGA_SCHEDULE_GPIPE) && strcmp(type, RENGA_SCHEDULE_1F1B)) return false;
+  for (int s = 0; s < layout->count; s++) {
+    if (RengaSearchFoldsStage_Private(&layout->stage[s])) return false;
+    any = any || layout->stage[s].shape.saved != RENGA_SAVED_KEEP;
+  }
+  return any;
+}
+
+static bool HasRecomputing(const SearchLayout *layout, int s, bool all)
+{
+  return all || layout->stage[s].shape.saved != RENGA_SAVED_KEEP;
+}
+
+/* Replicas of equal stages go their own ways until their gradients are summed: the one with the
+   most micro-batches stands for all. */
+static int64_t LaneOf(const SearchModel *model, const SearchLayout *layout)
+{
+  return RengaSearchIsEqual_Private(layout)
+             ? RengaSearchCandidateOf_Private(model, &layout->stage[0].shape).rounds
+             : model->microbatches;
+}
+
+/* About. */
+static double StepActions(const SearchModel *model, const SearchLayout *layout, int n_messages)
+{
+  return (double)LaneOf(model, layout) * (2.0 * layout->count + 2.0 * n_messages);
+}
+
+static bool IsOfOneLane(const SearchLayout *layout)
+{
+  return RengaSearchIsEqual_Private(layout) && layout->chunks <= 1;
+}
+
 /* Values have other names and sizes in other layouts. */
 static uint64_t HashShape(const SearchModel *model, const SearchLayout *layout, int n_messages,
                           const RengaMessage messages[], const char *type, double eager)
 {
+  const bool lane = IsOfOneLane(layout), all = AllRecompute(layout, type);
   uint64_t hash = 1469598103934665603u, bits;
   memcpy(&bits, &eager, sizeof bits);
   Mix(&hash, bits);
   for (const char *letter = type; *letter; letter++) Mix(&hash, (uint64_t)*letter);
-  Mix(&hash, (uint64_t)model->microbatches);
-  Mix(&hash, (uint64_t)model->leaf);
+  Mix(&hash, (uint64_t)(lane ? LaneOf(model, layout) : model->microbatches));
+  Mix(&hash, lane ? 0 : (uint64_t)model->leaf);
   Mix(&hash, (uint64_t)layout->chunks << 1 ^ (uint64_t)layout->wave);
   for (int s = 0; s < layout->count; s++)
-    Mix(&hash,
-        (uint64_t)layout->stage[s].shape.replicas << 1 ^ (uint64_t)layout->stage[s].shape.saved);
+    Mix(&hash, (lane ? 0 : (uint64_t)layout->stage[s].shape.replicas) << 1 ^
+                   (uint64_t)HasRecomputing(layout, s, all));
   for (int i = 0; i < n_messages; i++)
     Mix(&hash, (uint64_t)messages[i].from << 40 ^ (uint64_t)messages[i].to << 8 ^
                    (uint64_t)messages[i].backward);
@@ -72,13 +112,20 @@ RengaErrorCode RengaSearchSchedulesCreate_Private(struct SearchSchedules **sched
   return RENGA_SUCCESS;
 }
 
-void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules)
+static void DropKept(struct SearchSchedules *schedules)
 {
-  for (int i = 0; *schedules && i < (*schedules)->size; i++) {
-    KeptSchedule *kept = &(*schedules)->kept[i];
+  for (int i = 0; i < schedules->size; i++) {
+    KeptSchedule *kept = &schedules->kept[i];
     if (kept->schedule) RengaScheduleDestroy(&kept->schedule);
     RengaFree(&kept->messages);
   }
+  schedules->count = 0;
+  schedules->actions = 0;
+}
+
+void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules)
+{
+  if (*schedules) DropKept(*schedules);
   if (*schedules) RengaFree(&(*schedules)->kept);
   RengaFree(schedules);
 }
@@ -120,42 +167,35 @@ bool RengaSearchIsBounded_Private(const SearchSchedule *schedule)
   return !schedule->type || RengaSearchIsHalved_Private(schedule);
 }
 
-/* Replicas of equal stages go their own ways until their gradients are summed: the one with the
-   most micro-batches stands for all. */
-static int64_t LaneOf(const SearchModel *model, const SearchLayout *layout)
-{
-  return RengaSearchIsEqual_Private(layout)
-             ? RengaSearchCandidateOf_Private(model, &layout->stage[0].shape).rounds
-             : model->microbatches;
-}
-
 bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout *layout,
                                     int n_messages)
 {
-  return (double)LaneOf(model, layout) * (2.0 * layout->count + 2.0 * n_messages) <= actions_most;
+  return StepActions(model, layout, n_messages) <= actions_most;
 }
 
 RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const SearchLayout *layout,
                                            int n_messages, const RengaMessage messages[],
                                            RengaPlan plan, RengaSchedule schedule)
 {
-  const bool whole = !RengaSearchIsEqual_Private(layout) || layout->chunks > 1;
-  if (whole)
+  const bool lane = IsOfOneLane(layout);
+  const char *type;
+  RengaCall(RengaPlanGetSchedule(plan, &type));
+  if (!lane)
     RengaCall(
         RengaScheduleSetPlan(schedule, plan, model->microbatches, n_messages, messages, false));
   else
     RengaCall(RengaScheduleSetShape(schedule, layout->count, NULL, LaneOf(model, layout),
                                     n_messages, messages, false));
+  const bool all = AllRecompute(layout, type);
   for (int s = 0; s < layout->count; s++)
-    RengaCall(
-        RengaScheduleSetRecompute(schedule, s, layout->stage[s].shape.saved != RENGA_SAVED_KEEP));
-  if (!whole) RengaCall(RengaScheduleTakeSeconds_Private(schedule, plan));
+    RengaCall(RengaScheduleSetRecompute(schedule, s, HasRecomputing(layout, s, all)));
+  if (lane) RengaCall(RengaScheduleTakeSeconds_Private(schedule, plan));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode MakeKeptSchedule(const SearchTask *task, const SearchModel *model,
                                        const SearchLayout *layout, int n_messages,
-                                       const RengaMessage messages[], RengaPlan plan,
+                                       const RengaMessage messages[], RengaPlan plan, bool known,
                                        RengaSchedule *schedule)
 {
   const char *type;
@@ -167,7 +207,7 @@ static RengaErrorCode MakeKeptSchedule(const SearchTask *task, const SearchModel
   RengaErrorCode code = RengaScheduleSetType(made, type);
   if (!code && eager > 0) code = RengaScheduleSetEager(made, eager);
   if (!code) code = RengaSearchSetShape_Private(model, layout, n_messages, messages, plan, made);
-  if (!code) code = RengaScheduleSetUp(made);
+  if (!code) code = known ? RengaScheduleSetUpKnown_Private(made) : RengaScheduleSetUp(made);
   if (code) RengaScheduleDestroy(&made);
   RengaCall(code);
   *schedule = made;
@@ -184,13 +224,14 @@ static RengaErrorCode KeepSchedule(struct SearchSchedules *schedules, const Sear
   RengaCall(RengaMalloc(n_messages + 1, &own));
   if (n_messages) memcpy(own, messages, (size_t)n_messages * sizeof *own);
   for (int i = 0; i < n_messages; i++) own[i].value = ""; /* the plan's, which goes before it */
-  const RengaErrorCode code = MakeKeptSchedule(task, model, layout, n_messages, own, plan, &made);
+  const RengaErrorCode code =
+      MakeKeptSchedule(task, model, layout, n_messages, own, plan, true, &made);
   if (code) RengaFree(&own);
   RengaCall(code);
   kept->schedule = made;
   kept->messages = own;
   schedules->count++;
-  schedules->actions += (double)model->microbatches * (2.0 * layout->count + 2.0 * n_messages);
+  schedules->actions += StepActions(model, layout, n_messages);
   return RENGA_SUCCESS;
 }
 
@@ -208,16 +249,18 @@ RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const Searc
   if (*lent) {
     const uint64_t hash = HashShape(model, layout, n, draft->messages, type, eager);
     KeptSchedule *kept = FindKept(schedules, hash);
-    *lent = kept->schedule || (schedules->count < KEPT_MOST && schedules->actions < ACTIONS_MOST);
-    if (*lent && !kept->schedule) {
+    if (!kept->schedule) {
+      if (schedules->count >= KEPT_MOST || schedules->actions >= ACTIONS_MOST) DropKept(schedules);
+      kept = FindKept(schedules, hash);
       kept->hash = hash;
       RengaCall(
           KeepSchedule(schedules, task, model, layout, n, draft->messages, draft->plan, kept));
     }
     *schedule = kept->schedule;
-    if (*lent) return RENGA_SUCCESS;
+    return RENGA_SUCCESS;
   }
-  RengaCall(MakeKeptSchedule(task, model, layout, n, draft->messages, draft->plan, schedule));
+  RengaCall(
+      MakeKeptSchedule(task, model, layout, n, draft->messages, draft->plan, false, schedule));
   return RENGA_SUCCESS;
 }
 

@@ -66,27 +66,27 @@ struct SearchTask {
   bool any_schedule;       /* another one is taken where it is faster */
   double chunk_gain; /* share of a step that several stages for each rank must save; 0: a number of
                         them was given */
-  bool whole;              /* of these only one with whole backwards */
-  bool halves_only;        /* no other than one with backwards in two parts beats what is known */
-  bool thorough;           /* all layouts are looked at, as far as time goes */
-  double time_limit;       /* of exact, seconds; 0: none */
-  double until;            /* on the clock, from the limit; 0: any time */
+  bool whole;        /* of these only one with whole backwards */
+  bool halves_only;  /* no other than one with backwards in two parts beats what is known */
+  bool thorough;     /* all layouts are looked at, as far as time goes */
+  double time_limit; /* of exact, seconds; 0: none */
+  double until;      /* on the clock, from the limit; 0: any time */
   double update_rate, accumulate_rate;
-  int n_sizes;                     /* micro-batches to be tried */
-  const int64_t *size, *leaf;      /* [n_sizes] samples, micro-batches */
-  RengaProfileCost *const *costs;  /* [n_sizes][nodes] */
+  int n_sizes;                          /* micro-batches to be tried */
+  const int64_t *size, *leaf;           /* [n_sizes] samples, micro-batches */
+  RengaProfileCost *const *costs;       /* [n_sizes][nodes] */
   RengaProfileCost *const *whole_costs; /* the same before they are those of tensor ranks; NULL */
-  int n_first;                     /* sizes after these only where none of these fits */
-  bool chooses_size, chooses_leaf; /* nobody fixed it */
+  int n_first;                          /* sizes after these only where none of these fits */
+  bool chooses_size, chooses_leaf;      /* nobody fixed it */
   SearchFinder finder;
-  double beat;          /* seconds of a step that is known, a slower one is of no use; 0: none */
-  RengaPlan given;      /* evaluated as it is, instead of any search; NULL: none */
-  SearchLanes lanes;    /* of its tensor ranks */
-  bool searched;        /* it was found by a search, which says what it is the best of */
-  bool compares;        /* plans of other numbers of tensor ranks are looked for as well */
-  bool spares;          /* but its stages may recompute what there is no room for */
-  RengaForecastRun run; /* for forecasts; its short batches count for the models too */
-  void **session;       /* of the runtime's forecasts; NULL: none is asked for */
+  double beat;             /* seconds of a step that is known, a slower one is of no use; 0: none */
+  RengaPlan given;         /* evaluated as it is, instead of any search; NULL: none */
+  SearchLanes lanes;       /* of its tensor ranks */
+  bool searched;           /* it was found by a search, which says what it is the best of */
+  bool compares;           /* plans of other numbers of tensor ranks are looked for as well */
+  bool spares;             /* but its stages may recompute what there is no room for */
+  RengaForecastRun run;    /* for forecasts; its short batches count for the models too */
+  void **session;          /* of the runtime's forecasts; NULL: none is asked for */
   struct SearchCuts *cuts; /* what types that only cut have made (cuts.c) */
   int n_rivals;
   SearchFinder rival[SEARCH_RIVALS_MOST]; /* of other types; the answer is not worse than theirs */
@@ -323,12 +323,14 @@ void RengaSearchListRanks_Private(RengaPlan plan, int stage, int rank[]);
 /* Seconds by simulation where that is quick, on the links between the plan's ranks, of a layout
    whose exchanges are known. */
 RengaErrorCode RengaSearchPredictKnown_Private(const SearchTask *task, const SearchModel *model,
-                                          const SearchLayout *layout, RengaPlan plan,
-                                          RengaPlanPrediction *prediction);
+                                               const SearchLayout *layout,
+                                               struct SearchSchedules *schedules, RengaPlan plan,
+                                               RengaPlanPrediction *prediction);
 /* ---- ask.c ---- */
 /* The same of any. */
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
-                                          const SearchLayout *layout, RengaPlan plan,
+                                          const SearchLayout *layout,
+                                          struct SearchSchedules *schedules, RengaPlan plan,
                                           RengaPlanPrediction *prediction);
 /* ---- levels.c ---- */
 /* The widest level between replicas of two stages that work on the same micro-batch. */

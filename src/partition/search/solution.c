@@ -77,7 +77,7 @@ static RengaErrorCode FindStep(Solution *solution)
 {
   RengaPlanPrediction prediction;
   RengaCall(RengaSearchPredict_Private(solution->task, &solution->model, &solution->layout,
-                                       solution->plan, &prediction));
+                                       solution->chain->schedules, solution->plan, &prediction));
   solution->step = prediction.step;
   solution->pipeline = prediction.pipeline;
   return RENGA_SUCCESS;

@@ -288,8 +288,8 @@ static void MixSaved(Case *one, const SearchModel *model, SearchLayout *layout)
     const double all = model->saved[stage->end] - model->saved[stage->begin];
     if (stage->shape.saved == RENGA_SAVED_KEEP || Random() < 0.3) continue;
     if (Random() < 0.5)
-      RengaCallAbort(RengaSearchCutKept_Private(&one->chain, one->cost, model, 2 + RandomBelow(7),
-                                                stage));
+      RengaCallAbort(
+          RengaSearchCutKept_Private(&one->chain, one->cost, model, 2 + RandomBelow(7), stage));
     const SearchKept base = stage->kept;
     if (base.set && Random() < 0.5) continue;
     RengaCallAbort(RengaSearchChooseKept_Private(&one->chain, one->cost, model, slots,
@@ -324,7 +324,7 @@ static void CheckCase(Case *one)
   RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &layout, &plan));
   RengaCallAbort(RengaSearchMemory_Private(&task, &model, &layout, plan, memory, &most));
   RengaSearchTakeExchanges_Private(memory, &layout);
-  RengaCallAbort(RengaSearchPredict_Private(&task, &model, &layout, plan, &prediction));
+  RengaCallAbort(RengaSearchPredict_Private(&task, &model, &layout, NULL, plan, &prediction));
   CheckDepths(one, &task, &model, &layout, memory, plan);
   task.ranks = RengaSearchDevices_Private(&layout);
   CheckBound(one, &task, &layout, Random() < 0.8 ? most : 0, prediction.step);

@@ -73,7 +73,8 @@ static double MixedSeconds(Case *one, SearchLayout *layout, RengaPlan *plan,
   RengaPlanPrediction prediction;
   RengaCallAbort(
       RengaSearchMix_Private(&one->task, &one->chain, &one->model, layout, plan, memory, most));
-  RengaCallAbort(RengaSearchPredict_Private(&one->task, &one->model, layout, *plan, &prediction));
+  RengaCallAbort(
+      RengaSearchPredict_Private(&one->task, &one->model, layout, NULL, *plan, &prediction));
   return prediction.step;
 }
 
@@ -96,7 +97,8 @@ static double Seconds(Case *one, const SearchSchedule *schedule, int n_ranks, in
     layout.schedule = *schedule;
     for (int s = 0; s < one->count; s++) stages[s].shape.saved = one->stage[s].shape.saved;
     RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &layout, &plan));
-    RengaCallAbort(RengaSearchPredict_Private(&task, &one->model, &layout, plan, &prediction));
+    RengaCallAbort(
+        RengaSearchPredict_Private(&task, &one->model, &layout, NULL, plan, &prediction));
     const bool may = again > 0 || prediction.step < one->least;
     if (may) /* the runtime takes long */
       RengaCallAbort(RengaSearchMemory_Private(&task, &one->model, &layout, plan, memory, &most));
