@@ -175,12 +175,12 @@ static RengaErrorCode PlanUnder(const Solution *solution, const SearchSchedule *
   return RENGA_SUCCESS;
 }
 
-/* With its step. */
+/* With its step, unless stages recompute: then that is not looked at before it is settled what. */
 static RengaErrorCode Reschedule(const Solution *solution, const SearchSchedule *schedule,
                                  Solution *other)
 {
   RengaCall(PlanUnder(solution, schedule, other));
-  if (other->plan) RengaCall(FindStep(other));
+  if (other->plan && !SavesMemory(&other->layout)) RengaCall(FindStep(other));
   return RENGA_SUCCESS;
 }
 
