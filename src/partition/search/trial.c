@@ -203,14 +203,24 @@ static bool MarkForced(const SearchTrial *trial, SearchLayout *layout, const int
   return true;
 }
 
+/* Before it is known what recomputes. Of whole backwards that is not needed: their lists are the
+   same then, so that the step is no shorter. */
+static bool MustPredictFirst(const SearchTrial *trial, const SearchLayout *layout,
+                             const SearchDraft *draft)
+{
+  return trial->bounded.memory <= 0 || layout->schedule.type ||
+         !RengaSearchMaySimulate_Private(&trial->model, layout, draft->n_messages);
+}
+
 RengaErrorCode RengaSearchPredictForced_Private(const SearchTrial *trial, SearchLayout *layout,
                                                 const SearchDraft *draft, bool nearest,
                                                 double *step)
 {
   int64_t *in_flight = NULL;
-  bool fits = true;
-  RengaCall(PredictStep(trial, layout, draft, nearest, step));
-  if (trial->bounded.memory <= 0 || !IsFaster(trial, *step)) return RENGA_SUCCESS;
+  bool fits = true, first = MustPredictFirst(trial, layout, draft);
+  if (first) RengaCall(PredictStep(trial, layout, draft, nearest, step));
+  if (first && (trial->bounded.memory <= 0 || !IsFaster(trial, *step))) return RENGA_SUCCESS;
+  RengaCall(RengaSearchSetSchedule_Private(&layout->schedule, draft->plan));
   RengaCall(RengaMalloc(layout->count, &in_flight));
   RengaErrorCode code =
       RengaSearchInFlight_Private(trial->task, &trial->model, layout, draft, in_flight);
