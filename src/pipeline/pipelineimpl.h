@@ -234,7 +234,7 @@ typedef struct {
 BucketCounts RengaOutlineCountBuckets_Private(const Outline *outline, int stage);
 RengaErrorCode RengaChunkCountShares_Private(const Chunk *chunk, int64_t own[]);
 RengaErrorCode RengaChunkMakeShares_Private(Chunk *chunk, int bucket);
-RengaErrorCode RengaChunkCountFold_Private(const Chunk *chunk, const int64_t own[], int64_t *count);
+RengaErrorCode RengaChunkCountFold_Private(const Chunk *chunk, const int64_t own[], int64_t fold[]);
 void RengaChunkRangeOfBucket_Private(const Chunk *chunk, int bucket, int64_t *first,
                                      int64_t *count);
 /* values.c */

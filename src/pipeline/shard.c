@@ -92,17 +92,20 @@ RengaErrorCode RengaChunkCountShares_Private(const Chunk *chunk, int64_t own[])
   return RENGA_SUCCESS;
 }
 
-/* Elements of the gradients that a replica answers for, where they are folded. own: [replicas] */
-RengaErrorCode RengaChunkCountFold_Private(const Chunk *chunk, const int64_t own[], int64_t *count)
+/* Elements of the gradients that each replica answers for, where they are folded; else 0. own: what
+   it updates, fold: [replicas] */
+RengaErrorCode RengaChunkCountFold_Private(const Chunk *chunk, const int64_t own[], int64_t fold[])
 {
   const int64_t begin[2] = {0, chunk->sizes.whole_gradient};
   int64_t first, last;
   RengaBlocks blocks;
-  *count = 0;
+  for (int r = 0; r < chunk->replicas; r++) fold[r] = 0;
   if (!RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS;
   RengaCall(RengaBlocksCreate(chunk->replicas, 1, begin, &blocks));
-  RengaBlocksGetRange(blocks, chunk->replica, &first, &last);
-  *count = own[chunk->replica] + last - first;
+  for (int r = 0; r < chunk->replicas; r++) {
+    RengaBlocksGetRange(blocks, r, &first, &last);
+    fold[r] = own[r] + last - first;
+  }
   RengaCall(RengaBlocksDestroy(&blocks));
   return RENGA_SUCCESS;
 }

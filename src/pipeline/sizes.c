@@ -351,10 +351,12 @@ static RengaErrorCode ProveSchedules(Chunk *chunk)
 static RengaErrorCode CountOwn(Chunk *chunk, ReplicaShare *share)
 {
   int64_t *own;
-  RengaCall(RengaMalloc(chunk->replicas, &own));
+  RengaCall(RengaMalloc(2 * (int64_t)chunk->replicas, &own));
+  int64_t *folded = own + chunk->replicas;
   RengaErrorCode code = RengaChunkCountShares_Private(chunk, own);
+  if (!code) code = RengaChunkCountFold_Private(chunk, own, folded);
   share->own = chunk->gradients.own = own[chunk->replica];
-  if (!code) code = RengaChunkCountFold_Private(chunk, own, &share->folded);
+  share->folded = folded[chunk->replica];
   chunk->gradients.fold.on = RengaChunkFolds_Private(chunk);
   chunk->gradients.fold.count = share->folded;
   RengaFree(&own);
@@ -440,28 +442,29 @@ void RengaFreeShares_Private(ShareTable *table)
 }
 
 /* Shares of sharded parameters differ by a few pieces: each replica is looked at. */
-static RengaErrorCode SizeWorstShare(Chunk *chunk, const ReplicaShares *shares, const int64_t own[],
-                                     RengaPipelineMemory *worst)
+static void SizeWorstShare(Chunk *chunk, const ReplicaShares *shares, const int64_t own[],
+                           const int64_t folded[], RengaPipelineMemory *worst)
 {
   for (int r = 0; r < chunk->replicas; r++) {
     ReplicaShare share = shares->all[r];
     RengaPipelineMemory memory;
     chunk->replica = r;
     share.own = own[r];
-    RengaCall(RengaChunkCountFold_Private(chunk, own, &share.folded));
+    share.folded = folded[r];
     SizeReplica(chunk, &share, &memory);
     if (memory.forecast > worst->forecast) *worst = memory;
   }
-  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SizeWorstSharded(Chunk *chunk, const ReplicaShares *shares,
                                        RengaPipelineMemory *worst)
 {
   int64_t *own;
-  RengaCall(RengaMalloc(chunk->replicas, &own));
+  RengaCall(RengaMalloc(2 * (int64_t)chunk->replicas, &own));
+  int64_t *folded = own + chunk->replicas;
   RengaErrorCode code = RengaChunkCountShares_Private(chunk, own);
-  if (!code) code = SizeWorstShare(chunk, shares, own, worst);
+  if (!code) code = RengaChunkCountFold_Private(chunk, own, folded);
+  if (!code) SizeWorstShare(chunk, shares, own, folded, worst);
   RengaFree(&own);
   RengaCall(code);
   return RENGA_SUCCESS;
