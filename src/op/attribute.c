@@ -1,4 +1,7 @@
-/* Attributes of an operator: a short list of named values, looked up by name. */
+/* Attributes of an operator: a short list of named values, looked up by name.
+
+   Networks have a list for each node, most of them copies that nobody changes: a copy is one
+   block, in which names and values follow the rows. One that is changed is one of blocks first. */
 #include "rengaop.h"
 #include <string.h>
 
@@ -17,12 +20,46 @@ static void FreeValue(RengaAttribute *row)
   row->count = 0;
 }
 
+static const void *NumbersOf(const RengaAttribute *row)
+{
+  return row->ints ? (const void *)row->ints : row->reals;
+}
+
+/* The list is one block: no name of its own block stands right behind the rows. */
+static bool IsOneBlock(const RengaAttributes *attributes)
+{
+  return attributes->count &&
+         attributes->row->name == (char *)(attributes->row + attributes->count);
+}
+
+static RengaErrorCode CopyAttributeRow(const RengaAttribute *row, RengaAttributes *to);
+
+/* In a list of blocks, which it becomes; NULL: there is none. The name may be the list's own. */
+static RengaErrorCode FindInBlocks(RengaAttributes *attributes, const char *name,
+                                   RengaAttribute **row)
+{
+  const RengaAttribute *found = FindAttributeRow(attributes, name);
+  const int64_t at = found ? found - attributes->row : -1;
+  RengaAttributes made = {0};
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (IsOneBlock(attributes)) {
+    for (int i = 0; i < attributes->count && !code; i++)
+      code = CopyAttributeRow(&attributes->row[i], &made);
+    RengaAttributesFree(attributes);
+    RengaCall(code);
+    *attributes = made;
+  }
+  *row = at < 0 ? NULL : &attributes->row[at];
+  return RENGA_SUCCESS;
+}
+
 /* The row of this name, without a value; appended where it is new. After an error the list is
    empty. */
 static RengaErrorCode PrepareAttribute(RengaAttributes *attributes, const char *name,
                                        RengaAttributeKind kind, RengaAttribute **row)
 {
-  RengaAttribute *found = FindAttributeRow(attributes, name);
+  RengaAttribute *found;
+  RengaCall(FindInBlocks(attributes, name, &found));
   if (!found) {
     RengaErrorCode code = RengaRealloc(attributes->count + 1, &attributes->row);
     if (code == RENGA_SUCCESS) {
@@ -40,36 +77,23 @@ static RengaErrorCode PrepareAttribute(RengaAttributes *attributes, const char *
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetInts(RengaAttributes *attributes, const char *name,
-                              RengaAttributeKind kind, int count, const int64_t values[])
+/* Whole or real ones, of eight bytes. */
+static RengaErrorCode SetNumbers(RengaAttributes *attributes, const char *name,
+                                 RengaAttributeKind kind, int count, const void *values)
 {
   RengaAttribute *row;
   int64_t *copy;
   RengaErrorCode code = RengaMalloc(count > 0 ? count : 1, &copy);
   if (code != RENGA_SUCCESS) RengaAttributesFree(attributes);
   RengaCall(code);
-  for (int i = 0; i < count; i++) copy[i] = values[i]; /* first: values may be the row's own */
+  if (count > 0) memcpy(copy, values, (size_t)count * 8); /* first: they may be the row's own */
   code = PrepareAttribute(attributes, name, kind, &row);
   if (code != RENGA_SUCCESS) RengaFree(&copy);
   RengaCall(code);
-  row->ints = copy;
-  row->count = count;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode SetReals(RengaAttributes *attributes, const char *name,
-                               RengaAttributeKind kind, int count, const double values[])
-{
-  RengaAttribute *row;
-  double *copy;
-  RengaErrorCode code = RengaMalloc(count > 0 ? count : 1, &copy);
-  if (code != RENGA_SUCCESS) RengaAttributesFree(attributes);
-  RengaCall(code);
-  for (int i = 0; i < count; i++) copy[i] = values[i];
-  code = PrepareAttribute(attributes, name, kind, &row);
-  if (code != RENGA_SUCCESS) RengaFree(&copy);
-  RengaCall(code);
-  row->reals = copy;
+  if (kind == RENGA_ATTRIBUTE_REAL || kind == RENGA_ATTRIBUTE_REALS)
+    row->reals = (void *)copy;
+  else
+    row->ints = copy;
   row->count = count;
   return RENGA_SUCCESS;
 }
@@ -90,7 +114,7 @@ static RengaErrorCode SetReals(RengaAttributes *attributes, const char *name,
 @*/
 RengaErrorCode RengaAttributesSetInt(RengaAttributes *attributes, const char *name, int64_t value)
 {
-  RengaCall(SetInts(attributes, name, RENGA_ATTRIBUTE_INT, 1, &value));
+  RengaCall(SetNumbers(attributes, name, RENGA_ATTRIBUTE_INT, 1, &value));
   return RENGA_SUCCESS;
 }
 
@@ -112,7 +136,7 @@ RengaErrorCode RengaAttributesSetInt(RengaAttributes *attributes, const char *na
 RengaErrorCode RengaAttributesSetInts(RengaAttributes *attributes, const char *name, int count,
                                       const int64_t values[])
 {
-  RengaCall(SetInts(attributes, name, RENGA_ATTRIBUTE_INTS, count, values));
+  RengaCall(SetNumbers(attributes, name, RENGA_ATTRIBUTE_INTS, count, values));
   return RENGA_SUCCESS;
 }
 
@@ -132,7 +156,7 @@ RengaErrorCode RengaAttributesSetInts(RengaAttributes *attributes, const char *n
 @*/
 RengaErrorCode RengaAttributesSetReal(RengaAttributes *attributes, const char *name, double value)
 {
-  RengaCall(SetReals(attributes, name, RENGA_ATTRIBUTE_REAL, 1, &value));
+  RengaCall(SetNumbers(attributes, name, RENGA_ATTRIBUTE_REAL, 1, &value));
   return RENGA_SUCCESS;
 }
 
@@ -154,7 +178,7 @@ RengaErrorCode RengaAttributesSetReal(RengaAttributes *attributes, const char *n
 RengaErrorCode RengaAttributesSetReals(RengaAttributes *attributes, const char *name, int count,
                                        const double values[])
 {
-  RengaCall(SetReals(attributes, name, RENGA_ATTRIBUTE_REALS, count, values));
+  RengaCall(SetNumbers(attributes, name, RENGA_ATTRIBUTE_REALS, count, values));
   return RENGA_SUCCESS;
 }
 
@@ -196,13 +220,14 @@ RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char 
    . attributes - the list
    . name - of the attribute; one that is not there is no error
 
-   Errors: none; a name that is not there is none.
+   Errors: a name that is not there is none; without memory the whole list is freed.
 
    See also: RengaAttributesFind(), RengaAttributesFree()
 @*/
 RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *name)
 {
-  RengaAttribute *row = FindAttributeRow(attributes, name);
+  RengaAttribute *row;
+  RengaCall(FindInBlocks(attributes, name, &row));
   if (!row) return RENGA_SUCCESS;
   FreeValue(row);
   RengaFree(&row->name);
@@ -323,20 +348,39 @@ const int64_t *RengaAttributesInts(const RengaAttributes *attributes, const char
 
 static RengaErrorCode CopyAttributeRow(const RengaAttribute *row, RengaAttributes *to)
 {
-  switch (row->kind) {
-  case RENGA_ATTRIBUTE_INT:
-  case RENGA_ATTRIBUTE_INTS:
-    RengaCall(SetInts(to, row->name, row->kind, row->count, row->ints));
-    break;
-  case RENGA_ATTRIBUTE_REAL:
-  case RENGA_ATTRIBUTE_REALS:
-    RengaCall(SetReals(to, row->name, row->kind, row->count, row->reals));
-    break;
-  case RENGA_ATTRIBUTE_STRING:
+  if (row->kind == RENGA_ATTRIBUTE_STRING)
     RengaCall(RengaAttributesSetString(to, row->name, row->string));
-    break;
-  }
+  else
+    RengaCall(SetNumbers(to, row->name, row->kind, row->count, NumbersOf(row)));
   return RENGA_SUCCESS;
+}
+
+static size_t BytesOfText(const char *text)
+{
+  return text ? strlen(text) + 1 : 0;
+}
+
+/* Values begin at multiples of eight bytes. */
+static void *PutIntoBlock(char **next, const void *from, size_t bytes)
+{
+  void *at = from ? memcpy(*next, from, bytes) : NULL;
+  *next += (bytes + 7) / 8 * 8;
+  return at;
+}
+
+/* Behind the rows, for which there is room, the name of the first, its values, the next name … */
+static void CopyIntoBlock(const RengaAttributes *from, RengaAttributes *to)
+{
+  char *next = (char *)(to->row + to->count);
+  for (int i = 0; i < to->count; i++) {
+    const RengaAttribute *row = &from->row[i];
+    RengaAttribute *copy = &to->row[i];
+    *copy = *row;
+    copy->name = PutIntoBlock(&next, row->name, BytesOfText(row->name));
+    copy->ints = PutIntoBlock(&next, row->ints, row->ints ? (size_t)row->count * 8 : 0);
+    copy->reals = PutIntoBlock(&next, row->reals, row->reals ? (size_t)row->count * 8 : 0);
+    copy->string = PutIntoBlock(&next, row->string, BytesOfText(row->string));
+  }
 }
 
 /*@
@@ -356,28 +400,25 @@ static RengaErrorCode CopyAttributeRow(const RengaAttribute *row, RengaAttribute
 @*/
 RengaErrorCode RengaAttributesCopy(const RengaAttributes *from, RengaAttributes *to)
 {
-  RengaAttributes copy = {0};
-  RengaErrorCode code = RENGA_SUCCESS;
-  for (int i = 0; from && i < from->count && !code; i++)
-    code = CopyAttributeRow(&from->row[i], &copy);
-  if (code) RengaAttributesFree(&copy);
-  RengaCall(code);
+  RengaAttributes copy = {.count = from ? from->count : 0};
+  size_t bytes = 0;
+  for (int i = 0; i < copy.count; i++)
+    bytes += BytesOfText(from->row[i].name) + BytesOfText(from->row[i].string) +
+             8 * (size_t)from->row[i].count + 16;
+  if (copy.count) {
+    const size_t rows = (size_t)copy.count + (bytes + sizeof *copy.row - 1) / sizeof *copy.row;
+    RengaCall(RengaMalloc(rows, &copy.row));
+    CopyIntoBlock(from, &copy);
+  }
   *to = copy;
   return RENGA_SUCCESS;
-}
-
-static bool SameBits(const double a[], const double b[], int count)
-{
-  return memcmp(a, b, (size_t)count * sizeof *a) == 0;
 }
 
 static bool RowsEqual(const RengaAttribute *a, const RengaAttribute *b)
 {
   if (a->kind != b->kind || a->count != b->count) return false;
   if (a->kind == RENGA_ATTRIBUTE_STRING) return strcmp(a->string, b->string) == 0;
-  if (a->kind == RENGA_ATTRIBUTE_REAL || a->kind == RENGA_ATTRIBUTE_REALS)
-    return SameBits(a->reals, b->reals, a->count);
-  return memcmp(a->ints, b->ints, (size_t)a->count * sizeof *a->ints) == 0;
+  return memcmp(NumbersOf(a), NumbersOf(b), (size_t)a->count * 8) == 0;
 }
 
 /*@
@@ -448,7 +489,8 @@ uint64_t RengaAttributesHash(const RengaAttributes *attributes, const char *exce
 @*/
 RengaErrorCode RengaAttributesFree(RengaAttributes *attributes)
 {
-  for (int i = 0; i < attributes->count; i++) {
+  const bool one = IsOneBlock(attributes);
+  for (int i = 0; i < attributes->count && !one; i++) {
     FreeValue(&attributes->row[i]);
     RengaFree(&attributes->row[i].name);
   }

@@ -63,9 +63,36 @@ static RengaErrorCode CheckFailingCopies(void)
     failed++;
   }
   RengaErrorSetHandler(NULL, NULL);
-  TestTrue(failed > 2 && RengaAttributesEqual(&a, &b));
+  TestTrue(failed == 1 && RengaAttributesEqual(&a, &b)); /* a copy is one block */
   RengaCall(RengaAttributesFree(&a));
   RengaCall(RengaAttributesFree(&b));
+  return RENGA_SUCCESS;
+}
+
+/* A copy is changed under a name of its own; where that fails nothing is left of it. */
+static RengaErrorCode CheckFailingChanges(void)
+{
+  RengaAttributes a = {0}, b = {0};
+  RengaErrorCode code = RENGA_ERR_MEMORY;
+  int64_t failed = 0;
+  RengaCall(Fill(&a));
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  for (int64_t n = 1; code; n++) {
+    char left[200];
+    const unsigned mark = RengaMemoryGetMark();
+    RengaCall(RengaAttributesCopy(&a, &b));
+    RengaFaultSet(RENGA_FAULT_ALLOCATION, n);
+    code = n % 2 ? RengaAttributesRemove(&b, b.row[1].name)
+                 : RengaAttributesSetInts(&b, b.row[1].name, b.row[1].count, b.row[1].ints);
+    RengaFaultSet(RENGA_FAULT_ALLOCATION, 0);
+    if (!code) RengaCall(RengaAttributesFree(&b));
+    TestTrue(b.count == 0);
+    TestTrue(RengaMemoryListSince(mark, sizeof left, left) == 0);
+    failed += code != 0;
+  }
+  RengaErrorSetHandler(NULL, NULL);
+  TestTrue(failed > 2);
+  RengaCall(RengaAttributesFree(&a));
   return RENGA_SUCCESS;
 }
 
@@ -117,6 +144,7 @@ int main(int argc, char **argv)
   RengaCallAbort(CheckValues());
   RengaCallAbort(CheckCopies());
   RengaCallAbort(CheckFailingCopies());
+  RengaCallAbort(CheckFailingChanges());
   RengaCallAbort(CheckDefaults());
   RengaCallAbort(RengaFinalize());
   return 0;
