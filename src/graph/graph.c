@@ -2,14 +2,42 @@
 #include "graphimpl.h"
 #include <string.h>
 
+/* Small pieces of scratch share blocks: there are some for each node. */
+enum { SCRATCH_BLOCK = 8192, SCRATCH_PIECE = 1024, SCRATCH_ALIGNMENT = 16 };
+
+static RengaErrorCode AddScratchBlock(RengaGraph graph, size_t bytes, char **memory)
+{
+  if ((graph->n_scratch & (graph->n_scratch - 1)) == 0) /* room for twice as many */
+    RengaCall(RengaRealloc(graph->n_scratch ? 2 * graph->n_scratch : 1, &graph->scratch));
+  RengaCall(RengaMalloc(bytes, memory));
+  graph->scratch[graph->n_scratch++] = *memory;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeScratchPiece(RengaGraph graph, size_t bytes, char **memory)
+{
+  const size_t own = (bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
+  if (own > graph->pieces.left) {
+    char *block = NULL;
+    RengaCall(AddScratchBlock(graph, SCRATCH_BLOCK, &block));
+    graph->pieces.next = block;
+    graph->pieces.left = SCRATCH_BLOCK;
+  }
+  *memory = graph->pieces.next;
+  graph->pieces.next += own;
+  graph->pieces.left -= own;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaGraphAllocateScratch(RengaGraph graph, int64_t count, size_t size,
                                          void *pointer_to_pointer)
 {
+  const size_t bytes = (size_t)(count > 0 ? count : 1) * size;
   char *memory = NULL;
-  if ((graph->n_scratch & (graph->n_scratch - 1)) == 0) /* room for twice as many */
-    RengaCall(RengaRealloc(graph->n_scratch ? 2 * graph->n_scratch : 1, &graph->scratch));
-  RengaCall(RengaMalloc((size_t)(count > 0 ? count : 1) * size, &memory));
-  graph->scratch[graph->n_scratch++] = memory;
+  if (bytes > SCRATCH_PIECE)
+    RengaCall(AddScratchBlock(graph, bytes, &memory));
+  else
+    RengaCall(TakeScratchPiece(graph, bytes, &memory));
   memcpy(pointer_to_pointer, &memory, sizeof memory);
   return RENGA_SUCCESS;
 }
@@ -19,6 +47,7 @@ void RengaGraphFreeScratch(RengaGraph graph)
   for (int i = 0; i < graph->n_scratch; i++) RengaFree(&graph->scratch[i]);
   RengaFree(&graph->scratch);
   graph->n_scratch = 0;
+  graph->pieces.left = 0;
 }
 
 static RengaErrorCode DestroyGraph(void *object)

@@ -27,6 +27,12 @@ typedef struct {
   int *last_reader; /* by value (subgraph.c); NULL: the same */
 } RengaGraphKnown;
 
+/* Of the last block of scratch what is left for small pieces. */
+typedef struct {
+  char *next;
+  size_t left;
+} RengaGraphPieces;
+
 /* What of a network is in no lane. */
 typedef struct {
   int chains;
@@ -63,6 +69,7 @@ struct _p_RengaGraph {
   int sample_losses;                              /* number among the outputs, once it is set up */
   char mixed[768]; /* why it cannot be cut into micro-batches; empty: that was not found */
   void **scratch;  /* freed with the graph, or by RengaGraphFreeScratch */
+  RengaGraphPieces pieces;
 };
 
 /* ---- value.c, node.c: the lists ---- */
