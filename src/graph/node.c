@@ -9,11 +9,7 @@ enum { NAME_SIZE = 512 };
 void RengaGraphFreeEntry(RengaGraphEntry **entry)
 {
   if (*entry == NULL) return;
-  RengaGraphNode *node = &(*entry)->node;
-  RengaFree(&node->name);
-  RengaFree(&node->in);
-  RengaFree(&node->out);
-  RengaAttributesFree(&node->attributes);
+  RengaAttributesFree(&(*entry)->node.attributes);
   RengaFree(entry);
 }
 
@@ -147,16 +143,29 @@ static RengaErrorCode MakeOutputs(RengaGraph graph, const char *name, int n_out,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FillNode(RengaGraphNode *node, const char *name,
-                               const RengaAttributes *attributes, const RengaValue in[],
-                               const RengaValue out[])
+/* One block, in which numbers of values and the name follow the entry: a network has many. */
+static RengaErrorCode CreateEntry(const char *name, const RengaAttributes *attributes, int n_in,
+                                  const RengaValue in[], int n_out, const RengaValue out[],
+                                  RengaGraphEntry **entry)
 {
-  RengaCall(RengaStringCopy(name, &node->name));
-  RengaCall(RengaMalloc(node->n_in + 1, &node->in));
-  RengaCall(RengaMalloc(node->n_out + 1, &node->out));
-  for (int i = 0; i < node->n_in; i++) node->in[i] = in[i];
-  for (int i = 0; i < node->n_out; i++) node->out[i] = out[i];
-  if (attributes) RengaCall(RengaAttributesCopy(attributes, &node->attributes));
+  const size_t values = (size_t)(n_in + n_out) * sizeof *in, text = strlen(name) + 1;
+  char *memory = NULL;
+  RengaCall(RengaMalloc(sizeof **entry + values + text, &memory));
+  RengaGraphEntry *made = (void *)memory;
+  RengaGraphNode *node = &made->node;
+  node->n_in = n_in;
+  node->n_out = n_out;
+  node->in = (RengaValue *)(made + 1);
+  node->out = node->in + n_in;
+  node->name = (char *)(node->out + n_out);
+  for (int i = 0; i < n_in; i++) node->in[i] = in[i];
+  for (int i = 0; i < n_out; i++) node->out[i] = out[i];
+  memcpy(node->name, name, text);
+  const RengaErrorCode code =
+      attributes ? RengaAttributesCopy(attributes, &node->attributes) : RENGA_SUCCESS;
+  if (code) RengaFree(&memory);
+  RengaCall(code);
+  *entry = made;
   return RENGA_SUCCESS;
 }
 
@@ -169,18 +178,15 @@ static RengaErrorCode AppendNode(RengaGraph graph, const RengaOperator *op, cons
     RengaCall(RengaRealloc(2 * graph->size_nodes + 64, &graph->entry));
     graph->size_nodes = 2 * graph->size_nodes + 64;
   }
-  RengaCall(RengaMalloc(1, &graph->entry[at]));
+  RengaCall(CreateEntry(name, attributes, n_in, in, n_out, out, &graph->entry[at]));
   graph->n_nodes++;
   graph->known.digest = 0;
   RengaFree(&graph->known.last_reader);
   graph->entry[at]->place = graph->place >= 0 ? graph->place : at;
   RengaGraphNode *node = &graph->entry[at]->node;
   node->op = op;
-  node->n_in = n_in;
-  node->n_out = n_out;
   node->phase = graph->phase;
   node->id = graph->id >= 0 ? graph->id : at;
-  RengaCall(FillNode(node, name, attributes, in, out));
   for (int i = 0; i < n_in && graph->readers; i++)
     if (in[i] >= 0) graph->readers[in[i]]++;
   for (int i = 0; i < n_out; i++) {

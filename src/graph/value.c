@@ -4,10 +4,19 @@
 
 enum { NAME_SIZE = 512 };
 
+/* It follows the value in its block, or has one of its own. */
+static void FreeValueName(RengaGraphValue *value)
+{
+  if (value->name == (char *)(value + 1))
+    value->name = NULL;
+  else
+    RengaFree(&value->name);
+}
+
 void RengaGraphFreeValue(RengaGraphValue **value)
 {
   if (*value == NULL) return;
-  RengaFree(&(*value)->name);
+  FreeValueName(*value);
   RengaFree(&(*value)->init.file);
   RengaFree(&(*value)->data);
   RengaFree(value);
@@ -93,7 +102,7 @@ RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value,
   RengaCheck(RengaGraphFindValue(graph, name) == RENGA_VALUE_NONE, MPI_COMM_SELF, RENGA_ERR_GRAPH,
              "there are two values named \"%s\"", name);
   RengaCall(RengaStringCopy(name, &copy));
-  RengaFree(&graph->value[value]->name);
+  FreeValueName(graph->value[value]);
   graph->value[value]->name = copy;
   RengaCall(RengaGraphRebuildNames(graph));
   return RENGA_SUCCESS;
@@ -117,6 +126,16 @@ static RengaErrorCode CheckValueSpec(RengaGraph graph, const char *name,
   return RengaGraphRaiseMixed_Private(graph, RENGA_ERR_SHAPE, __func__, __FILE__, __LINE__, why);
 }
 
+static RengaErrorCode CreateValue(const char *name, RengaGraphValue **value)
+{
+  const size_t text = strlen(name) + 1;
+  char *memory = NULL;
+  RengaCall(RengaMalloc(sizeof **value + text, &memory));
+  *value = (void *)memory;
+  (*value)->name = memcpy(*value + 1, name, text);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValueKind kind,
                                   const RengaTensorSpec *spec, RengaValue *value)
 {
@@ -129,15 +148,12 @@ RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValue
     if (graph->readers) RengaCall(RengaRealloc(graph->size_values + 1, &graph->readers));
   }
   RengaGraphValue *made = NULL;
-  RengaCall(RengaMalloc(1, &made));
+  RengaCall(CreateValue(name, &made));
   made->kind = kind;
   made->spec = *spec;
   made->stored = spec->type;
   made->producer = -1;
   made->whole = RENGA_VALUE_NONE;
-  RengaErrorCode code = RengaStringCopy(name, &made->name);
-  if (code != RENGA_SUCCESS) RengaFree(&made);
-  RengaCall(code);
   graph->value[graph->n_values++] = made;
   graph->known.digest = 0;
   RengaFree(&graph->known.last_reader);
