@@ -1,6 +1,7 @@
 /* Options of the partition, of all its types. */
 #include "partitionimpl.h"
 #include "renga/private/packages.h"
+#include "search/event.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +75,7 @@ static const struct {
 RengaErrorCode RengaPartitionRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Partition", N_ROWS, rows));
+  RengaCall(RengaSearchRegisterEvents_Private());
   return RENGA_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
 #include "pipelineimpl.h"
 
 static const char *const event_names[EVENT_COUNT] = {[EVENT_SETUP] = "Pipeline set-up",
+                                                     [EVENT_SIZES] = "Stage forecast",
                                                      [EVENT_PROLOGUE] = "Prologue",
                                                      [EVENT_READ] = "Read",
                                                      [EVENT_REPLAY] = "Replay",

@@ -137,7 +137,10 @@ static RengaErrorCode FindSizes(Forecasts forecasts, Chunk *chunk)
   RengaCall(GrowKnown(forecasts));
   int *slot = FindKnown(forecasts, made.hash, key);
   if (!*slot) {
-    RengaCall(CompileStage(chunk, &made.sizes));
+    RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_SIZES));
+    const RengaErrorCode code = CompileStage(chunk, &made.sizes);
+    RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_SIZES), 0, 0, 0);
+    RengaCall(code);
     RengaCall(RengaRealloc(forecasts->n_known + 1, &forecasts->known));
     RengaCall(RengaMalloc(key->count, &made.key));
     memcpy(made.key, key->number, bytes);

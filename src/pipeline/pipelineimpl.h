@@ -170,6 +170,7 @@ static inline double RengaAddInOrder_Private(int64_t count, const double values[
 
 typedef enum {
   EVENT_SETUP,
+  EVENT_SIZES,
   EVENT_PROLOGUE,
   EVENT_READ,
   EVENT_REPLAY,
@@ -187,7 +188,6 @@ typedef enum {
   EVENT_UPDATE,
   EVENT_COUNT
 } PipelineEvent;
-
 /* Functions by file: event.c */
 RengaErrorCode RengaPipelineRegisterEvents_Private(void);
 RengaLogEvent RengaPipelineEvent_Private(PipelineEvent event);

@@ -1,5 +1,6 @@
 /* Schedules that were set up and proved, kept for the next layout: their lists depend on replicas,
    micro-batches, which stages send to which, and not on where the stages are cut. */
+#include "event.h"
 #include "search.h"
 #include "renga/private/schedule.h"
 #include <string.h>
@@ -207,7 +208,9 @@ static RengaErrorCode MakeKeptSchedule(const SearchTask *task, const SearchModel
   RengaErrorCode code = RengaScheduleSetType(made, type);
   if (!code && eager > 0) code = RengaScheduleSetEager(made, eager);
   if (!code) code = RengaSearchSetShape_Private(model, layout, n_messages, messages, plan, made);
+  RengaLogEventBegin(RengaSearchEvent_Private(SEARCH_EVENT_LISTS));
   if (!code) code = known ? RengaScheduleSetUpKnown_Private(made) : RengaScheduleSetUp(made);
+  RengaLogEventEnd(RengaSearchEvent_Private(SEARCH_EVENT_LISTS), 0, 0, 0);
   if (code) RengaScheduleDestroy(&made);
   RengaCall(code);
   *schedule = made;

@@ -405,11 +405,12 @@ RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const Se
 RengaErrorCode RengaSearchMessageSeconds_Private(const SearchTask *task, const SearchModel *model,
                                                  const SearchLayout *layout, RengaPlan plan,
                                                  int *count, double **seconds);
+
+/* ---- memory.c ---- */
 /* Memory of each stage, by the runtime's forecast where there is one; *most: the largest. */
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
                                          const SearchLayout *layout, RengaPlan plan,
                                          RengaForecastMemory memory[], double *most);
-
 /* Micro-batches that each stage holds. */
 RengaErrorCode RengaSearchFindSlots_Private(const SearchTask *task, const SearchModel *model,
                                             const SearchLayout *layout, RengaPlan plan,
@@ -430,7 +431,6 @@ RengaErrorCode RengaSearchMixAtBest_Private(const SearchTask *task, const Search
                                             const SearchModel *model, SearchLayout *layout,
                                             RengaPlan plan, const RengaForecastMemory memory[],
                                             const double temporary[]);
-
 /* ---- segments.c ---- */
 /* Stages of the task are to recompute all. */
 bool RengaSearchSegments_Private(const SearchTask *task);
