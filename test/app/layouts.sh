@@ -44,7 +44,7 @@ turn() {
   fi
   case $((turn % 3)) in 0) order=1f1b ;; 1) order=gpipe ;; 2) order=zb-h1 ;; esac
   echo "-pipeline_schedule $order"
-  first=$((1 + number * 131 % ($2 / 2)))
+  first=$((3 + number * 131 % ($2 / 2))) # some networks begin with nodes that no cut may leave alone
   second=$((first + 1 + number * 31 % ($2 - first - 1)))
   case $1$((number % 2)) in
   21) echo "-partition_type manual -partition_cuts $second,$(($2 - second))" ;;
