@@ -1,31 +1,66 @@
 /* A long chain with fewer places: those where fewer bytes cross than around them. Layers that
    repeat have one or two of them each, and no stage gains by a dearer one but in balance, which
-   moving the cuts of what is found sees to. All sums stay exact for the places that are left. */
+   moving the cuts of what is found sees to. Places between which there is only what other tensor
+   ranks compute are one. All sums stay exact for the places that are left. */
 #include "search.h"
 
 enum { AROUND = 8, GAP_MOST = 64 };
 
-/* The first place after the last chosen one where no place around has fewer bytes, or the cheapest
-   within the largest gap. */
-static int NextPlace(const SearchModel *fine, int last)
+/* The node behind the place takes no time and no memory, as one that another tensor rank computes:
+   stages that end before it are those that end after it but for the bytes over the cut. */
+static bool IsFree(const SearchModel *fine, int c)
 {
-  int cheapest = last + 1;
-  for (int c = last + 1; c < fine->count && c <= last + GAP_MOST; c++) {
+  const double *const sums[] = {fine->forward, fine->backward, fine->elements,
+                                fine->states,  fine->saved,    fine->inputs};
+  for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
+    if (sums[i][c] != sums[i][c + 1]) return false;
+  return true;
+}
+
+/* Of places with nothing but such nodes between them the last of those with the fewest bytes; place:
+   [count] of the chain, behind its first. */
+static int ListUnlike(const SearchModel *fine, int place[])
+{
+  int count = 0, cheapest = 1;
+  for (int c = 1; c < fine->count; c++) {
+    if (fine->cut[c] <= fine->cut[cheapest]) cheapest = c;
+    if (IsFree(fine, c)) continue;
+    place[count++] = cheapest;
+    cheapest = c + 1;
+  }
+  return count;
+}
+
+/* The first of the places from one on where none around has fewer bytes, or the cheapest within the
+   largest gap. */
+static int NextUnlike(const SearchModel *fine, int count, const int place[], int from)
+{
+  int cheapest = from;
+  for (int p = from; p < count && p < from + GAP_MOST; p++) {
+    const double own = fine->cut[place[p]];
     bool least = true;
-    for (int a = c - AROUND; a <= c + AROUND && least; a++)
-      least = a <= 0 || a >= fine->count || fine->cut[a] >= fine->cut[c];
-    if (least) return c;
-    if (fine->cut[c] < fine->cut[cheapest]) cheapest = c;
+    for (int a = p - AROUND; a <= p + AROUND && least; a++)
+      least = a < 0 || a >= count || fine->cut[place[a]] >= own;
+    if (least) return p;
+    if (own < fine->cut[place[cheapest]]) cheapest = p;
   }
   return cheapest;
 }
 
+/* *place: the first and the end of the chain too. */
 static RengaErrorCode ChoosePlaces(const SearchModel *fine, int *count, int **place)
 {
-  RengaCall(RengaMalloc(fine->count + 1, place));
+  int *unlike = NULL;
+  RengaCall(RengaMalloc(fine->count + 1, &unlike));
+  const RengaErrorCode code = RengaMalloc(fine->count + 2, place);
+  const int all = ListUnlike(fine, unlike);
   *count = 0;
-  for (int c = NextPlace(fine, 0); c < fine->count; c = NextPlace(fine, c)) (*place)[++*count] = c;
-  (*place)[++*count] = fine->count;
+  for (int p = NextUnlike(fine, all, unlike, 0); p < all && !code;
+       p = NextUnlike(fine, all, unlike, p + 1))
+    (*place)[++*count] = unlike[p];
+  if (!code) (*place)[++*count] = fine->count;
+  RengaFree(&unlike);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
