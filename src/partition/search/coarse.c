@@ -17,8 +17,8 @@ static bool IsFree(const SearchModel *fine, int c)
   return true;
 }
 
-/* Of places with nothing but such nodes between them the last of those with the fewest bytes; place:
-   [count] of the chain, behind its first. */
+/* Of places with nothing but such nodes between them the last of those with the fewest bytes;
+   place: [count] of the chain, behind its first. */
 static int ListUnlike(const SearchModel *fine, int place[])
 {
   int count = 0, cheapest = 1;

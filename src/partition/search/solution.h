@@ -110,6 +110,10 @@ RengaErrorCode RengaSolutionBoundBare_Private(Solution *solution, RengaProfileCo
 RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswer *answer);
 
 /* ---- zero.c ---- */
+/* Some stage recomputes, or a device is nearly full. */
+bool RengaSolutionIsShort_Private(const Solution *solution);
+/* Or half as many stages of a long chain, with twice the replicas, would not fit. */
+bool RengaSolutionWantsShares_Private(const Solution *solution);
 /* The same layouts with equal replicas that share one or the other. */
 SearchTask RengaSearchFoldingTask_Private(const SearchTask *task);
 /* And of such a task what it was made of. */

@@ -10,7 +10,6 @@ enum {
   IMPROVE_WORK = 5000000, /* actions, about, of all that is tried */
   EAGER_FEW = 1
 };
-static const double memory_matters = 0.8; /* share of a device's memory from which on */
 /* Of the best step up to which a row in which only backwards in two parts may be faster is gone on
    with. */
 static const double near_best = 1.02;
@@ -147,16 +146,6 @@ static bool IsFirstLeaf(const SearchTask *task, int row)
   return true;
 }
 
-/* Some stage recomputes, or a device is nearly full. */
-static bool IsMemoryShort(const Solution *solution)
-{
-  const double memory = solution->task->memory;
-  bool recomputes = false;
-  for (int s = 0; s < solution->layout.count; s++)
-    recomputes = recomputes || solution->layout.stage[s].shape.saved != RENGA_SAVED_KEEP;
-  return memory > 0 && (recomputes || solution->most > memory_matters * memory);
-}
-
 /* In each row of the task. */
 static RengaErrorCode IsAmpleInAll(const Solution *solution, double step, bool *ample)
 {
@@ -177,7 +166,7 @@ static RengaErrorCode LimitLeaves(const Solution *solution, const double bound[]
   const SearchTask *task = solution->task;
   bool every = false, faster = false;
   *most = solution->step;
-  if (IsMemoryShort(solution)) return RENGA_SUCCESS;
+  if (RengaSolutionIsShort_Private(solution)) return RENGA_SUCCESS;
   *most = 0;
   if (!RengaSearchIsSmall_Private(task, solution->chain)) return RENGA_SUCCESS;
   RengaCall(IsAmpleInAll(solution, HUGE_VAL, &every));
@@ -310,7 +299,7 @@ static RengaErrorCode ShardWhereShort(Solution *solution, const RowsWanted *shar
   bool other_fits = false;
   if (sharded->all.shards.least == sharded->all.shards.most || sharded->all.memory <= 0)
     return RENGA_SUCCESS;
-  if (*fits && !IsMemoryShort(solution)) return RENGA_SUCCESS;
+  if (*fits && !RengaSolutionWantsShares_Private(solution)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(sharded->all.n_sizes, &other_bound));
   const RengaErrorCode code = LookInRows(&other, sharded, other_bound, &other_fits);
   RengaFree(&other_bound);
@@ -347,7 +336,7 @@ static RengaErrorCode FoldWhereShort(Solution *solution, RowsWanted *folding, bo
   double *bound = NULL;
   bool other_fits = false;
   if (!folding->all.folds || folding->all.memory <= 0) return RENGA_SUCCESS;
-  if (*fits && !IsMemoryShort(solution)) return RENGA_SUCCESS;
+  if (*fits && !RengaSolutionWantsShares_Private(solution)) return RENGA_SUCCESS;
   folding->first.beat = folding->all.beat = *fits ? solution->step : 0;
   RengaCall(RengaMalloc(folding->all.n_sizes, &bound));
   RengaErrorCode code = LookInFolding(&other, folding, bound, &other_fits);

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+static const double memory_matters = 0.8; /* share of a device's memory from which on */
+
 /* What the pipeline refuses together with them is left alone. A device that is not the host may
    record kernels, or use its own transport. */
 RengaErrorCode RengaSearchMayFold_Private(const SearchTask *task, RengaSettings settings, bool *may)
@@ -26,6 +28,22 @@ RengaErrorCode RengaSearchMayFold_Private(const SearchTask *task, RengaSettings 
          (!task->fixes_saved || task->saved != RENGA_SAVED_OFFLOAD) &&
          !RengaSettingsOffloadsMoments_Private(settings);
   return RENGA_SUCCESS;
+}
+
+bool RengaSolutionIsShort_Private(const Solution *solution)
+{
+  const double memory = solution->task->memory;
+  bool recomputes = false;
+  for (int s = 0; s < solution->layout.count; s++)
+    recomputes = recomputes || solution->layout.stage[s].shape.saved != RENGA_SAVED_KEEP;
+  return memory > 0 && (recomputes || solution->most > memory_matters * memory);
+}
+
+bool RengaSolutionWantsShares_Private(const Solution *solution)
+{
+  const bool cut = solution->chain->count > SEARCH_LONG && solution->layout.count > 1 &&
+                   2 * solution->most > solution->task->memory;
+  return cut || RengaSolutionIsShort_Private(solution);
 }
 
 SearchTask RengaSearchFoldingTask_Private(const SearchTask *task)
