@@ -111,6 +111,7 @@ static RengaErrorCode KeepStageGraph(const Outline *outline, int stage, StageGra
 void RengaFreeStageGraphs_Private(StageGraphs *graphs)
 {
   while (graphs->count > 0) FreeStageGraph(&graphs->row[--graphs->count]);
+  graphs->nodes = 0;
   RengaFree(&graphs->row);
 }
 

@@ -305,6 +305,8 @@ static RengaErrorCode Ask(RengaPipeline pipeline, bool fullest, int first, int l
   asking.forecasts = pipeline->forecasts;
   if (!code) outline.graphs = &pipeline->forecasts->graphs;
   if (!code) code = AskStages(&asking, first, last, memory, exchange);
+  if (!code && pipeline->hdr.state >= RENGA_STATE_SETUP) /* a run asks once */
+    RengaFreeStageGraphs_Private(&pipeline->forecasts->graphs);
   const RengaErrorCode freed = RengaOutlineFree_Private(&outline);
   RengaCall(code ? code : freed);
   return RENGA_SUCCESS;
