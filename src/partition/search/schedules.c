@@ -1,5 +1,6 @@
-/* Schedules that were set up and proved, kept for the next layout: their lists depend on replicas,
-   micro-batches, which stages send to which, and not on where the stages are cut. */
+/* Schedules that were set up, kept for the next layout: their lists depend on replicas,
+   micro-batches, which stages send to which, and not on where the stages are cut. Types that are
+   known to be in order are not proved here; a run proves its own lists. */
 #include "event.h"
 #include "search.h"
 #include "renga/private/schedule.h"
@@ -86,6 +87,7 @@ static uint64_t HashShape(const SearchModel *model, const SearchLayout *layout, 
   Mix(&hash, (uint64_t)(lane ? LaneOf(model, layout) : model->microbatches));
   Mix(&hash, lane ? 0 : (uint64_t)model->leaf);
   Mix(&hash, (uint64_t)layout->chunks << 1 ^ (uint64_t)layout->wave);
+  Mix(&hash, (uint64_t)layout->count << 32 ^ (uint64_t)n_messages);
   for (int s = 0; s < layout->count; s++)
     Mix(&hash, (lane ? 0 : (uint64_t)layout->stage[s].shape.replicas) << 1 ^
                    (uint64_t)HasRecomputing(layout, s, all));
@@ -248,7 +250,8 @@ RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const Searc
   double eager = 0;
   RengaCall(RengaPlanGetSchedule(draft->plan, &type));
   RengaCall(RengaPlanGetEager(draft->plan, &eager));
-  *lent = schedules != NULL && strcmp(type, RENGA_SCHEDULE_AUTO); /* it goes by seconds */
+  *lent = schedules != NULL && strcmp(type, RENGA_SCHEDULE_AUTO) && /* it goes by seconds */
+          StepActions(model, layout, n) <= actions_most;
   if (*lent) {
     const uint64_t hash = HashShape(model, layout, n, draft->messages, type, eager);
     KeptSchedule *kept = FindKept(schedules, hash);
