@@ -102,12 +102,11 @@ static RengaErrorCode ReadSequenceOption(RengaPartition partition)
   RengaCall(ReadRanks(partition, "partition_sequence", partition->sequence_text,
                       &partition->sequence));
   if (partition->sequence == 0 || partition->sequence == 1) return RENGA_SUCCESS;
-  RengaCheck(partition->tensor == 0 || partition->tensor == 1, partition->hdr.comm,
-             RENGA_ERR_OPTION,
+  const bool none = !partition->tensor_text || partition->tensor == 0 || partition->tensor == 1;
+  RengaCheck(none, partition->hdr.comm, RENGA_ERR_OPTION,
              "-partition_sequence %s and -partition_tensor %s are both given: ranks share out the "
              "lanes of tokens, or those of heads; leave one out",
-             partition->sequence_text,
-             partition->tensor_text ? partition->tensor_text : "as the program sets it");
+             partition->sequence_text, partition->tensor_text);
   partition->tensor = partition->sequence;
   return RENGA_SUCCESS;
 }

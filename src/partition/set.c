@@ -79,15 +79,16 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
    . partition - the partition
    . tensor - at least 1, at most the lanes of the network; 0: 1;
      RENGA_PARTITION_TENSOR_AUTO: of the plans that a type that searches finds with 1, 2 and more
-     the fastest that fits is taken
+     the fastest that fits is taken; of more than 1, where lanes are of tokens, even plans
 
    Options:
    . -partition_tensor - the number, or auto
    . -partition_sequence - the same where lanes are of tokens
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_PLAN where
-   stages x replicas x tensor ranks are not the ranks, and RENGA_ERR_SUPPORT for type rannc where a
-   number is set, and for types that do not search where it is to be chosen.
+   stages x replicas x tensor ranks are not the ranks, RENGA_ERR_OPTION where the network has
+   no lanes of the kind that is asked for, and RENGA_ERR_SUPPORT for type rannc where a number is
+   set, and for types that do not search where it is to be chosen.
 
    Notes: each of these ranks runs the nodes of consecutive lanes (-graph_lanes or
    -graph_token_lanes), and all of them the nodes outside of lanes. Losses and weights are those of

@@ -155,6 +155,10 @@ static void NameChunksLeft(const SolutionChunks *chunks, double gain, size_t siz
 
 static const char *TensorLeftOut(const SearchTask *task, int nodes)
 {
+  if (RengaGraphLanesAreTokens_Private(task->graph))
+    return nodes > 0 ? ", plans of other numbers of sequence ranks for each replica "
+                       "(-partition_sequence auto looks at even ones)"
+                     : "";
   if (task->compares) return ""; /* the plan says what they take */
   if (task->tensor > 1)
     return ", plans of other numbers of tensor ranks (-partition_tensor auto looks at them)";
