@@ -90,7 +90,7 @@ typedef enum {
 } RengaAttributeKind;
 /* A named value that a node gives its operator. */
 typedef struct {
-  char *name;              /* owned, as the arrays are */
+  char *name;              /* of the list, as the arrays are: only its functions change them */
   RengaAttributeKind kind; /* which of the members below counts */
   int count;               /* of ints or reals */
   int64_t *ints;           /* of whole numbers */

@@ -26,7 +26,8 @@ static RengaValue JoinedOf(RengaGraph graph, RengaValue part)
 {
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
     const RengaGraphNode *whole = RengaGraphGetNode(graph, n);
-    if (!strcmp(whole->op->name, "Concat") && whole->in[0] == part) return whole->out[0];
+    if (!strcmp(whole->op->name, "Concat") && whole->in[0] == part && whole->lane == 0)
+      return whole->out[0];
   }
   return RENGA_VALUE_NONE;
 }
@@ -75,8 +76,9 @@ static RengaErrorCode WarnOfLanes(RengaGraph graph)
 {
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(graph, &printer));
-  RengaWarning(printer, "accuracy is not counted, as the scores are no output of the network and "
-                        "their tokens are in lanes (-graph_token_lanes)");
+  RengaWarning(printer,
+               "accuracy is not counted: tokens are in lanes (-graph_token_lanes), and the network "
+               "has no output of the scores as they are compared");
   return RENGA_SUCCESS;
 }
 

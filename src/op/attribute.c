@@ -94,7 +94,7 @@ static RengaErrorCode SetNumbers(RengaAttributes *attributes, const char *name,
     row->reals = (void *)copy;
   else
     row->ints = copy;
-  row->count = count;
+  row->count = count > 0 ? count : 0;
   return RENGA_SUCCESS;
 }
 
@@ -404,7 +404,7 @@ RengaErrorCode RengaAttributesCopy(const RengaAttributes *from, RengaAttributes 
   size_t bytes = 0;
   for (int i = 0; i < copy.count; i++)
     bytes += BytesOfText(from->row[i].name) + BytesOfText(from->row[i].string) +
-             8 * (size_t)from->row[i].count + 16;
+             8 * (size_t)from->row[i].count + 16; /* of ints or reals, never below 0 */
   if (copy.count) {
     const size_t rows = (size_t)copy.count + (bytes + sizeof *copy.row - 1) / sizeof *copy.row;
     RengaCall(RengaMalloc(rows, &copy.row));
