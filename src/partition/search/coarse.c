@@ -1,13 +1,15 @@
 /* A long chain with fewer places: those where fewer bytes cross than around them. Layers that
    repeat have one or two of them each, and no stage gains by a dearer one but in balance, which
-   moving the cuts of what is found sees to. Places between which there is only what other tensor
-   ranks compute are one. All sums stay exact for the places that are left. */
+   moving the cuts of what is found sees to. Places between which there is only what costs nothing,
+   as what other tensor ranks compute, are one: the last with the fewest bytes, which has all lanes
+   of an operator in one stage. All sums stay exact for the places that are left. */
 #include "search.h"
 
 enum { AROUND = 8, GAP_MOST = 64 };
 
-/* The node behind the place takes no time and no memory, as one that another tensor rank computes:
-   stages that end before it are those that end after it but for the bytes over the cut. */
+/* The node behind the place takes no time and no memory, as a view, or what another tensor rank
+   computes: stages that end before it are those that end after it but for the bytes over the
+   cut. */
 static bool IsFree(const SearchModel *fine, int c)
 {
   const double *const sums[] = {fine->forward, fine->backward, fine->elements,

@@ -290,7 +290,7 @@ static void TakeSharded(Solution *solution, bool *fits, const double bound[], So
   solution->shards_too = true;
 }
 
-/* Stages may share more where nothing fits otherwise, or memory is short. */
+/* Stages may share more where nothing fits otherwise, or memory is short or asks for many. */
 static RengaErrorCode ShardWhereShort(Solution *solution, const RowsWanted *sharded,
                                       const double bound[], bool *fits)
 {

@@ -1,7 +1,7 @@
 /* Replicas that share gradients, or parameters too (ZeRO 2 and 3): each stage has as many of them,
    and their gradients, and values, travel with each micro-batch. That is slower where memory is not
    short, so that such layouts are a search of their own, after the others, for what fits where
-   those do not or is faster than what they found. */
+   those do not or, where memory is short or keeps a long chain in many stages, is faster. */
 #include "solution.h"
 #include "rengadevice.h"
 #include "renga/private/settings.h"
@@ -41,8 +41,10 @@ bool RengaSolutionIsShort_Private(const Solution *solution)
 
 bool RengaSolutionWantsShares_Private(const Solution *solution)
 {
+  const SearchTask *task = solution->task;
   const bool cut = solution->chain->count > SEARCH_LONG && solution->layout.count > 1 &&
-                   2 * solution->most > solution->task->memory;
+                   !task->wanted.stages && !task->wanted.replicas &&
+                   2 * solution->most > task->memory;
   return cut || RengaSolutionIsShort_Private(solution);
 }
 
