@@ -128,6 +128,19 @@ static RengaErrorCode CompileStage(const Chunk *asked, ChunkSizes *sizes)
   return RENGA_SUCCESS;
 }
 
+/* Behind the known ones, with a key of its own; made has sizes, which are freed where it fails. */
+static RengaErrorCode AddKnown(Forecasts forecasts, KnownStage *made)
+{
+  const StageKey *key = &forecasts->key;
+  RengaErrorCode code = RengaRealloc(forecasts->n_known + 1, &forecasts->known);
+  if (!code) code = RengaMalloc(key->count, &made->key);
+  if (code) RengaFree(&made->sizes.part);
+  RengaCall(code);
+  memcpy(made->key, key->number, (size_t)key->count * sizeof *key->number);
+  forecasts->known[forecasts->n_known++] = *made;
+  return RENGA_SUCCESS;
+}
+
 /* Sizes of the chunk whose key was made. */
 static RengaErrorCode FindSizes(Forecasts forecasts, Chunk *chunk)
 {
@@ -141,10 +154,7 @@ static RengaErrorCode FindSizes(Forecasts forecasts, Chunk *chunk)
     const RengaErrorCode code = CompileStage(chunk, &made.sizes);
     RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_SIZES), 0, 0, 0);
     RengaCall(code);
-    RengaCall(RengaRealloc(forecasts->n_known + 1, &forecasts->known));
-    RengaCall(RengaMalloc(key->count, &made.key));
-    memcpy(made.key, key->number, bytes);
-    forecasts->known[forecasts->n_known++] = made;
+    RengaCall(AddKnown(forecasts, &made));
     *slot = forecasts->n_known;
   }
   chunk->sizes = forecasts->known[*slot - 1].sizes;
