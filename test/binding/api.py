@@ -220,7 +220,7 @@ forward = renga.Graph(network, outputs=True)
 expect(forward.loss is None and list(forward.inputs) == ["x"], forward.inputs)
 with warnings.catch_warnings(record=True):
     warnings.simplefilter("always")
-    with renga.Pipeline(forward, batch_size=8, seed=3) as runner:
+    with renga.Pipeline(forward, batch_size=8, microbatch_size=2, seed=3) as runner:
         runner.load_state_dict(pipeline.state_dict())
         expect(np.array_equal(runner.predict(x), scores), "prediction")
         refuses("ORDER", "no loss", lambda: runner.step({"x": x}))
