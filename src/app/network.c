@@ -204,25 +204,32 @@ RengaErrorCode AppHasChunks(RengaComm comm, bool *several)
 }
 
 /* 0 and 1 say nothing, and auto is a type's to choose. */
+static RengaErrorCode AsksForSeveral(const char *option, bool *several)
+{
+  const char *ranks;
+  RengaCall(RengaOptionsGetString(option, &ranks, NULL));
+  *several = strtol(ranks, NULL, 10) > 1;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppHasTensorRanks(bool *several)
 {
-  const char *ranks, *sequence;
-  RengaCall(RengaOptionsGetString("partition_tensor", &ranks, NULL));
-  RengaCall(RengaOptionsGetString("partition_sequence", &sequence, NULL));
-  *several = strtol(ranks, NULL, 10) > 1 || strtol(sequence, NULL, 10) > 1;
+  bool sequence;
+  RengaCall(AsksForSeveral("partition_tensor", several));
+  RengaCall(AsksForSeveral("partition_sequence", &sequence));
+  *several = *several || sequence;
   return RENGA_SUCCESS;
 }
 
 /* Nobody says how to share out the network among several ranks. */
 static RengaErrorCode IsOpen(RengaComm comm, bool *open)
 {
-  const char *sequence;
-  bool several;
+  bool several, sequence;
   static const char *const names[] = {"partition_type", "partition_stages", "partition_replicas",
                                       "partition_cuts", "plan_load"};
   RengaCall(AppHasChunks(comm, &several));
-  RengaCall(RengaOptionsGetString("partition_sequence", &sequence, NULL));
-  *open = RengaCommGetSize(comm) > 1 && !several && strtol(sequence, NULL, 10) <= 1;
+  RengaCall(AsksForSeveral("partition_sequence", &sequence));
+  *open = RengaCommGetSize(comm) > 1 && !several && !sequence;
   for (size_t i = 0; i < sizeof names / sizeof names[0] && *open; i++) {
     const char *text;
     bool given = false;
