@@ -2,6 +2,7 @@
    stricter or looser until what is found under it fits, then the layouts around it are searched. */
 #include "solution.h"
 #include <math.h>
+#include <stdlib.h>
 
 enum { FITTING_ROUNDS = 8 };
 
@@ -118,27 +119,82 @@ static RengaErrorCode CompareEqual(Solution *solution)
   return RENGA_SUCCESS;
 }
 
-/* Estimates err differently with the replicas: one strict bound for all may leave nothing, where
-   each number by itself is brought to fit. More replicas take more memory: the first that do not
-   fit are the last, unless they share gradients. */
-RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits)
+/* So many replicas that each stage may have. */
+typedef struct {
+  int replicas;
+  double bound; /* no plan of them is faster */
+} ReplicasRow;
+
+static int CompareReplicasRows(const void *a, const void *b)
+{
+  const ReplicasRow *x = a, *y = b;
+  if (x->bound != y->bound) return x->bound > y->bound ? 1 : -1;
+  return x->replicas - y->replicas;
+}
+
+/* Powers of two, or where all are wanted also what divides the ranks; the smallest bounds first. */
+static RengaErrorCode ListReplicas(const Solution *solution, bool all, int *count,
+                                   ReplicasRow row[])
 {
   const int ranks = solution->task->ranks;
-  const bool all = solution->task->shards.most >= RENGA_SHARD_GRADIENTS;
-  bool one_fits = true, slow = false;
-  for (int replicas = 1; replicas <= ranks && (one_fits || slow || all); replicas++) {
+  *count = 0;
+  for (int replicas = 1; replicas <= ranks; replicas++) {
     const bool power = !(replicas & (replicas - 1));
-    if (!power && !(all && ranks % replicas == 0)) continue;
     SearchTask task = *solution->task;
-    Solution one = {.task = &task, .chain = solution->chain};
-    task.wanted.replicas = replicas;
-    if (*fits) one.beat = solution->step;
-    const RengaErrorCode code = RengaSolutionTryFit_Private(&one, &one_fits);
-    slow = one.hopeless;
-    RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
-    RengaCall(code);
-    *fits = *fits || one_fits;
+    ReplicasRow *own = &row[*count];
+    if (!power && !(all && ranks % replicas == 0)) continue;
+    own->replicas = task.wanted.replicas = replicas;
+    RengaCall(RengaSolutionLeastBound_Private(&task, solution->chain, &own->bound));
+    if (!RengaSearchIsBounded_Private(&task.schedule)) own->bound = 0;
+    if (isfinite(own->bound)) ++*count; /* some of them may fit */
   }
+  qsort(row, (size_t)*count, sizeof *row, CompareReplicasRows);
+  return RENGA_SUCCESS;
+}
+
+/* *one_fits: some plan of them does, or may. */
+static RengaErrorCode FitRowOfReplicas(Solution *solution, const ReplicasRow *row, bool *fits,
+                                       bool *one_fits)
+{
+  SearchTask task = *solution->task;
+  Solution one = {.task = &task, .chain = solution->chain};
+  task.wanted.replicas = row->replicas;
+  if (*fits) one.beat = solution->step;
+  const RengaErrorCode code = RengaSolutionTryFit_Private(&one, one_fits);
+  const bool slow = one.hopeless, taken = *one_fits;
+  RengaSolutionTakeFaster_Private(solution, *fits, &one, taken && !code);
+  RengaCall(code);
+  *fits = *fits || taken;
+  *one_fits = taken || slow;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FitRowsOfReplicas(Solution *solution, bool all, ReplicasRow row[],
+                                        bool *fits)
+{
+  int count = 0, most = solution->task->ranks;
+  RengaCall(ListReplicas(solution, all, &count, row));
+  for (int i = 0; i < count; i++) {
+    bool one_fits = false;
+    if (*fits && row[i].bound >= solution->step * (1 - 1e-9)) break;
+    if (row[i].replicas > most) continue;
+    RengaCall(FitRowOfReplicas(solution, &row[i], fits, &one_fits));
+    if (!one_fits && !all) most = row[i].replicas - 1;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Estimates err differently with the replicas: one strict bound for all may leave nothing, where
+   each number by itself is brought to fit. More replicas take more memory: than those that do not
+   fit more need not be tried, unless they share gradients. */
+RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits)
+{
+  const bool all = solution->task->shards.most >= RENGA_SHARD_GRADIENTS;
+  ReplicasRow *row = NULL;
+  RengaCall(RengaMalloc(solution->task->ranks + 1, &row));
+  const RengaErrorCode code = FitRowsOfReplicas(solution, all, row, fits);
+  RengaFree(&row);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -379,3 +379,15 @@ RengaErrorCode RengaSolutionSettle_Private(Solution *solution)
   RengaCall(ChooseSchedule(solution));
   return RENGA_SUCCESS;
 }
+
+RengaErrorCode RengaSolutionLeastBound_Private(const SearchTask *task, const SearchChain *chain,
+                                               double *least)
+{
+  *least = HUGE_VAL;
+  for (int r = 0; r < task->n_sizes; r++) {
+    double bound = HUGE_VAL;
+    RengaCall(RengaSearchBoundOf_Private(task, chain, r, &bound));
+    *least = fmin(*least, bound);
+  }
+  return RENGA_SUCCESS;
+}

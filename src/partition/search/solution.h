@@ -47,6 +47,9 @@ bool RengaSolutionFits_Private(const Solution *solution);
 /* Of a plan that fits: recomputation that it can do without is dropped, the step is simulated, and
    the fastest schedule that fits is taken. */
 RengaErrorCode RengaSolutionSettle_Private(Solution *solution);
+/* No plan of any row of a task is faster. */
+RengaErrorCode RengaSolutionLeastBound_Private(const SearchTask *task, const SearchChain *chain,
+                                               double *least);
 
 /* While stages are looked for one tensor rank of each group is asked what it needs; of what is
    found all are. *over: some need more than there is. */
@@ -118,9 +121,6 @@ bool RengaSolutionWantsShares_Private(const Solution *solution);
 SearchTask RengaSearchFoldingTask_Private(const SearchTask *task);
 /* And of such a task what it was made of. */
 SearchTask RengaSearchOpenTask_Private(const SearchTask *folding);
-/* No plan of any row of a task is faster. */
-RengaErrorCode RengaSolutionLeastBound_Private(const SearchTask *task, const SearchChain *chain,
-                                               double *least);
 /* What was found for such a task, where it is faster or nothing else fits; then the bound is of
    either. The other is freed. */
 RengaErrorCode RengaSolutionTakeFolding_Private(Solution *solution, bool *fits, Solution *other,

@@ -64,18 +64,6 @@ SearchTask RengaSearchOpenTask_Private(const SearchTask *folding)
   return task;
 }
 
-RengaErrorCode RengaSolutionLeastBound_Private(const SearchTask *task, const SearchChain *chain,
-                                               double *least)
-{
-  *least = HUGE_VAL;
-  for (int r = 0; r < task->n_sizes; r++) {
-    double bound = HUGE_VAL;
-    RengaCall(RengaSearchBoundOf_Private(task, chain, r, &bound));
-    *least = fmin(*least, bound);
-  }
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaSolutionTakeFolding_Private(Solution *solution, bool *fits, Solution *other,
                                                 bool other_fits)
 {
