@@ -59,31 +59,54 @@ static RengaErrorCode ChallengeNeighbours(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+static bool HasSameCuts(const SearchLayout *one, const SearchLayout *other)
+{
+  if (one->count != other->count) return false;
+  for (int s = 0; s < one->count; s++)
+    if (one->stage[s].begin != other->stage[s].begin) return false;
+  return true;
+}
+
+/* Stages as they are in the layout that was moved. */
+static RengaErrorCode ChallengeMoved(Solution *solution, const SearchLayout *moved)
+{
+  Solution other = RengaSolutionBeside_Private(solution);
+  SearchTask task = *solution->task;
+  task.memory = solution->model.memory;
+  other.beat = solution->step;
+  RengaErrorCode code = RengaSearchLayoutCopy_Private(moved, &other.layout);
+  if (!code && RengaSearchEvaluate_Private(&solution->model, &other.layout))
+    code = RengaSolutionTry_Private(&task, &other);
+  const bool fits = !code && other.plan && !other.hopeless && RengaSolutionFits_Private(&other);
+  if (fits) code = RengaSolutionSettle_Private(&other);
+  RengaSolutionTakeFaster_Private(solution, true, &other, fits && !code);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* The same stages with cuts where fewer bytes cross: the simulation sees that messages between
-   neighbours slow down every round, the model that they are sent once. */
+   neighbours slow down every round, the model that they are sent once. More slack that moves no
+   more leads to what was tried. */
 static RengaErrorCode ChallengeCuts(Solution *solution)
 {
   static const double slacks[] = {0.01, 0.03, 0.06, 0.1, 0.2};
-  SearchLayout layout = {0};
+  SearchLayout layout = {0}, moved = {0}, tried = {0};
+  double step = 0; /* of the solution beside which it was tried */
   RengaErrorCode code = RengaSearchLayoutCopy_Private(&solution->layout, &layout);
   const size_t all = sizeof slacks / sizeof slacks[0];
   const size_t stride = solution->chain->count > SEARCH_LONG ? 2 : 1;
   const size_t end = solution->chain->count > CHAIN_CUT ? 1 : all;
   for (size_t i = 0; i < end && !code; i += stride) {
-    Solution other = RengaSolutionBeside_Private(solution);
-    SearchTask task = *solution->task;
-    bool fits = false;
-    task.memory = solution->model.memory;
-    other.beat = solution->step;
-    code = RengaSearchLayoutCopy_Private(&layout, &other.layout);
-    if (!code) RengaSearchMoveCuts_Private(&solution->model, slacks[i], &other.layout);
-    if (!code && RengaSearchEvaluate_Private(&solution->model, &other.layout))
-      code = RengaSolutionTry_Private(&task, &other);
-    fits = !code && other.plan && !other.hopeless && RengaSolutionFits_Private(&other);
-    if (fits) code = RengaSolutionSettle_Private(&other);
-    RengaSolutionTakeFaster_Private(solution, true, &other, fits && !code);
+    code = RengaSearchLayoutCopy_Private(&layout, &moved);
+    if (!code) RengaSearchMoveCuts_Private(&solution->model, slacks[i], &moved);
+    if (code || (solution->step == step && HasSameCuts(&moved, &tried))) continue;
+    step = solution->step;
+    code = ChallengeMoved(solution, &moved);
+    if (!code) code = RengaSearchLayoutCopy_Private(&moved, &tried);
   }
   RengaSearchLayoutFree_Private(&layout);
+  RengaSearchLayoutFree_Private(&moved);
+  RengaSearchLayoutFree_Private(&tried);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
