@@ -87,6 +87,16 @@ static double PairCost(const SearchModel *model, const SearchLayout *most,
   return 2 * cost[0].delay + cost[0].again + cost[1].again;
 }
 
+/* Of its work alone a stage is over the most: more quickly said than what it costs. */
+static bool HasTooLongRounds(const SearchModel *model, const SearchLayout *most,
+                             const SearchCandidate *candidate, int begin, int end)
+{
+  const double forward = model->forward[end] - model->forward[begin];
+  const double backward = model->backward[end] - model->backward[begin] +
+                          model->accumulate_rate * (model->elements[end] - model->elements[begin]);
+  return (double)(candidate->rounds - 1) * (forward + backward) > most->rounds;
+}
+
 static bool MoveCut(const SearchModel *model, const SearchLayout *most, SearchLayout *layout, int s)
 {
   SearchStage *a = &layout->stage[s], *b = &layout->stage[s + 1];
@@ -101,7 +111,10 @@ static bool MoveCut(const SearchModel *model, const SearchLayout *most, SearchLa
   if (last >= b->end) last = b->end - 1;
   double least = PairCost(model, most, layout, s, candidate, now);
   for (int place = first; place <= last; place++) {
-    if (model->cut[place] >= model->cut[now]) continue;
+    if (model->cut[place] >= model->cut[now] ||
+        HasTooLongRounds(model, most, &candidate[0], a->begin, place) ||
+        HasTooLongRounds(model, most, &candidate[1], place, b->end))
+      continue;
     const double cost = PairCost(model, most, layout, s, candidate, place);
     if (cost < least * (1 - 1e-12)) least = cost, best = place;
   }
