@@ -21,6 +21,8 @@ typedef struct {
   int *count;                        /* [places + 1] of the front */
   CoverSuffix *suffix;               /* [places + 1][FRONT_MOST] */
   int *pointer;                      /* [n_candidates] */
+  double *capacity;                  /* [devices + 1] work of a micro-batch under a bound of one */
+  int spare;                         /* devices that the places before this one take at the least */
 } GreedyCover;
 
 static bool FitsAtLeast(const SearchModel *model, const SearchCandidate *candidate, int begin,
@@ -76,7 +78,7 @@ static void TryCandidate(GreedyCover *cover, int number, int begin, double bound
     for (int i = 0; i < cover->count[end] && i < waiting; i++) {
       const CoverSuffix made = {next[i].devices + candidate->devices, next[i].stages + 1, end, i,
                                 candidate};
-      if (made.devices > model->devices ||
+      if (made.devices > model->devices - cover->spare ||
           IsSuffixDominated(cover, begin, made.devices, made.stages))
         continue;
       if (!FitsCover(model, candidate, begin, end, made.stages, bound)) continue;
@@ -86,14 +88,26 @@ static void TryCandidate(GreedyCover *cover, int number, int begin, double bound
   }
 }
 
+/* So many devices may do the work before a place; what sums of many places are off is allowed. */
+static bool MayDoBefore(const GreedyCover *cover, int place, int devices, double bound)
+{
+  const SearchModel *model = cover->model;
+  const double work =
+      RengaSearchWorkBefore_Private(model, place) - 1e-9 * RengaSearchWork_Private(model);
+  const double capacity = cover->capacity[devices];
+  return work <= 0 || isinf(capacity) || work <= bound * capacity;
+}
+
 static bool CoverUnder(GreedyCover *cover, double bound)
 {
+  cover->spare = cover->model->devices + 1;
   const int n = cover->model->count;
   for (int o = 0; o < cover->n_candidates; o++) cover->pointer[o] = n;
   cover->suffix[(int64_t)n * FRONT_MOST] = (CoverSuffix){.end = n};
   cover->count[n] = 1;
   for (int begin = n - 1; begin >= 0; begin--) {
     cover->count[begin] = 0;
+    while (cover->spare > 0 && MayDoBefore(cover, begin, cover->spare - 1, bound)) cover->spare--;
     for (int o = 0; o < cover->n_candidates; o++) TryCandidate(cover, o, begin, bound);
   }
   return cover->count[0] > 0;
@@ -163,10 +177,27 @@ static RengaErrorCode ChooseCandidates(GreedyCover *cover)
   return RENGA_SUCCESS;
 }
 
+/* Of the work of rounds alone: on so many devices the most that any of the candidates have. */
+static RengaErrorCode FindCoverCapacity(GreedyCover *cover)
+{
+  RengaCall(RengaMalloc(cover->model->devices + 1, &cover->capacity));
+  for (int d = 1; d <= cover->model->devices; d++) {
+    double most = cover->capacity[d - 1];
+    for (int o = 0; o < cover->n_candidates && cover->candidate[o]->devices <= d; o++) {
+      const double rounds = (double)cover->candidate[o]->rounds - 1;
+      const double rest = cover->capacity[d - cover->candidate[o]->devices];
+      most = fmax(most, rounds > 0 ? rest + 1 / rounds : HUGE_VAL);
+    }
+    cover->capacity[d] = most;
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchCover_Private(const SearchModel *model, SearchLayout *best)
 {
   GreedyCover cover = {.model = model};
   RengaErrorCode code = ChooseCandidates(&cover);
+  if (!code) code = FindCoverCapacity(&cover);
   if (!code) code = RengaMalloc((int64_t)(model->count + 1) * FRONT_MOST, &cover.suffix);
   if (!code) code = RengaMalloc(model->count + 1, &cover.count);
   if (!code) code = RengaMalloc(cover.n_candidates + 1, &cover.pointer);
@@ -175,6 +206,7 @@ RengaErrorCode RengaSearchCover_Private(const SearchModel *model, SearchLayout *
   RengaFree(&cover.suffix);
   RengaFree(&cover.count);
   RengaFree(&cover.pointer);
+  RengaFree(&cover.capacity);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
