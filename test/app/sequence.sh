@@ -5,7 +5,8 @@
 # is refused.
 #
 #   sequence.sh [EVERY]   from a build: each EVERYth layout of each network; 1: all
-every=${1:-13}
+every=${1:-${SANITIZERS:+41}}
+every=${every:-13}
 traced="$(cd "${0%/*}/../reference/networks" && pwd)/resnet_trace.onnx"
 . "${0%/*}/common.sh"
 words="sequence=9,vocabulary=61"
