@@ -121,7 +121,7 @@ static void CheckCancelled(RengaComm comm, int canceller)
   Sample s;
   bool whole = true;
   SampleCreate(comm, size, 0, 400000, 0, 30000, true, &s);
-  RengaCallAbort(RengaCommSumBegin(comm, &s.task, &s.sum));
+  SampleBeginBehind(comm, canceller < 0 ? 0 : canceller, &s);
   if (canceller < 0 || rank == canceller)
     RengaCallAbort(RengaCommSumCancel(&s.sum, "a sum that is cancelled"));
   else

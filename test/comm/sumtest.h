@@ -199,6 +199,18 @@ static inline void SampleCreate(RengaComm comm, int64_t n, int leaf_draw, int64_
   SampleCreateOf(comm, RENGA_FLOAT32, n, leaf_draw, count, block_draw, work_bytes, in_place, s);
 }
 
+/* Begin a sum once rank `first` has begun it, which then waits for messages of all. */
+static inline void SampleBeginBehind(RengaComm comm, int first, Sample *s)
+{
+  enum { BEGUN_TAG = 11 };
+  const int rank = RengaCommGetRank(comm), size = RengaCommGetSize(comm);
+  if (rank != first)
+    MPI_Recv(NULL, 0, MPI_BYTE, first, BEGUN_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  RengaCallAbort(RengaCommSumBegin(comm, &s->task, &s->sum));
+  for (int r = 0; rank == first && r < size; r++)
+    if (r != first) MPI_Send(NULL, 0, MPI_BYTE, r, BEGUN_TAG, MPI_COMM_WORLD);
+}
+
 static inline bool SampleIsRight(const Sample *s)
 {
   const size_t bytes = (size_t)s->count * RengaDataTypeSize(s->task.type);

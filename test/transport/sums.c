@@ -151,12 +151,15 @@ static void CheckCancelled(const Ways *w, int canceller)
   Mine mine;
   bool whole = true;
   MineCreate(w, w->size, 0, 400000, 30000, NULL, &mine);
-  RengaCallAbort(RengaCommSumBegin(w->comm, &mine.sample.task, &mine.sample.sum));
+  const bool queued = mine.sample.task.carrier.together != NULL;
+  if (queued)
+    RengaCallAbort(RengaCommSumBegin(w->comm, &mine.sample.task, &mine.sample.sum));
+  else
+    SampleBeginBehind(w->comm, canceller, &mine.sample);
   if (w->rank == canceller)
     RengaCallAbort(RengaCommSumCancel(&mine.sample.sum, "a sum that is cancelled"));
   else
     RengaCallAbort(RengaCommSumEnd(&mine.sample.sum, "a sum that another cancels", &whole));
-  const bool queued = mine.sample.task.carrier.together != NULL;
   TestTrue(mine.sample.sum == NULL && whole == (queued || w->rank == canceller));
   MineFree(w, &mine);
 }
