@@ -13,7 +13,7 @@ enum { CHUNKS_MOST = 8, TURNS = 6 };
 typedef struct {
   TensorPrediction made; /* the layout that is looked at */
   TensorPrediction best; /* of those that fit; memory 0: none yet */
-  int64_t over;          /* bytes by which the smallest of a turn does not fit, or NONE_TRIED */
+  int64_t over;          /* bytes by which the last one does not fit, or NONE_TRIED */
   int64_t least;         /* bytes of the device that one was nearest to fit on; 0: none yet */
   bool shaped, cut;      /* some stages take the chunks; and some the batch, in micro-batches */
   bool *saved;
@@ -87,56 +87,64 @@ static double BusiestSeconds(const TensorPrediction *made)
   return (double)made->rounds * layers * (part[TENSOR_LAYER].forward + part[TENSOR_LAYER].backward);
 }
 
-static RengaErrorCode TryChunks(TensorSearch *search, int chunks)
+static RengaErrorCode TryChoice(TensorSearch *search)
 {
   TensorPrediction *made = &search->made;
-  made->layout.chunks = chunks;
+  const int chunks = made->layout.chunks;
   made->chunks = made->layout.stages * chunks;
   made->schedule = chunks > 1 ? RENGA_SCHEDULE_INTERLEAVED : RENGA_SCHEDULE_1F1B;
+  search->over = NONE_TRIED;
   if (search->best.memory && BusiestSeconds(made) >= search->best.seconds.step)
     return RENGA_SUCCESS;
   RengaCall(RengaTensorSimulate_Private(made));
   search->tried++;
   NoteLeast(search, made->memory);
-  const int64_t over = made->memory - search->memory;
-  if (over < search->over) search->over = over;
-  if (over > 0) return RENGA_SUCCESS;
+  search->over = made->memory - search->memory;
+  if (search->over > 0) return RENGA_SUCCESS;
   if (!search->best.memory || made->seconds.step < search->best.seconds.step) search->best = *made;
   return RENGA_SUCCESS;
 }
 
-/* With several on each rank layers and micro-batches must come out even. */
-static RengaErrorCode TryAllChunks(TensorSearch *search)
+/* The choice that is there, if one is, and narrower ones while it does not fit. The bound is of the
+   choice's own bytes: what a node works with comes on top. */
+static RengaErrorCode TryChunks(TensorSearch *search, int chunks, bool *chosen)
 {
-  const TensorPrediction *made = &search->made;
-  const int p = made->layout.stages, layers = made->repeat.count;
-  if (search->wish.chunks) {
-    RengaCall(TryChunks(search, search->wish.chunks));
-    return RENGA_SUCCESS;
-  }
-  for (int v = 1; v <= CHUNKS_MOST; v++) {
-    const bool even = p > 1 && layers % (p * v) == 0 && made->rounds % p == 0;
-    if (v == 1 || even) RengaCall(TryChunks(search, v));
+  TensorPrediction *made = &search->made;
+  int64_t bound = search->memory;
+  made->layout.chunks = chunks;
+  for (int turn = 0; turn < TURNS; turn++) {
+    if (turn > 0 || !*chosen) {
+      const TensorCosts last = made->costs;
+      bool fits;
+      RengaCall(ChooseCosts(search, bound, &fits));
+      if (!fits) {
+        NoteLeast(search, made->costs.least);
+        made->costs = last;
+        return RENGA_SUCCESS;
+      }
+    }
+    *chosen = true;
+    RengaCall(TryChoice(search));
+    if (search->over <= 0 || search->over == NONE_TRIED) break;
+    bound -= search->over + search->memory / 50;
   }
   return RENGA_SUCCESS;
 }
 
-/* The bound is of the choice's own bytes: what a node works with comes on top. */
+/* With several on each rank layers and micro-batches must come out even. They keep more than one
+   does, so that what is chosen for one is the fastest for them where it fits. */
 static RengaErrorCode TryRecompute(TensorSearch *search, RengaTensorRecompute recompute)
 {
   TensorPrediction *made = &search->made;
-  bool fits = false;
+  const int p = made->layout.stages, layers = made->repeat.count;
+  bool chosen = false;
   made->layout.recompute = recompute;
-  made->layout.chunks = search->wish.chunks ? search->wish.chunks : 1;
-  int64_t bound = search->memory;
-  for (int turn = 0; turn < TURNS; turn++) {
-    RengaCall(ChooseCosts(search, bound, &fits));
-    if (!fits) NoteLeast(search, made->costs.least);
-    if (!fits) return RENGA_SUCCESS;
-    search->over = NONE_TRIED;
-    RengaCall(TryAllChunks(search));
-    if (search->over <= 0 || search->over == NONE_TRIED) break;
-    bound -= search->over + search->memory / 50;
+  RengaCall(TryChunks(search, search->wish.chunks ? search->wish.chunks : 1, &chosen));
+  const TensorCosts costs = made->costs;
+  if (!chosen || search->wish.chunks || p == 1 || made->rounds % p) return RENGA_SUCCESS;
+  for (int v = 2; v <= CHUNKS_MOST; v++) {
+    made->costs = costs;
+    if (layers % (p * v) == 0) RengaCall(TryChunks(search, v, &chosen));
   }
   return RENGA_SUCCESS;
 }
