@@ -41,14 +41,6 @@ static bool FitsCover(const SearchModel *model, const SearchCandidate *candidate
          cost.rounds + cost.reduce + cost.update <= bound;
 }
 
-static bool IsSuffixDominated(const GreedyCover *cover, int begin, int devices, int stages)
-{
-  const CoverSuffix *front = cover->suffix + (int64_t)begin * FRONT_MOST;
-  for (int i = 0; i < cover->count[begin]; i++)
-    if (front[i].devices <= devices && front[i].stages <= stages) return true;
-  return cover->count[begin] == FRONT_MOST && front[FRONT_MOST - 1].devices <= devices;
-}
-
 /* Behind those with fewer devices; those that are no better than it go, the last where it is
    full. */
 static void InsertFront(GreedyCover *cover, int begin, const CoverSuffix *suffix)
@@ -64,28 +56,39 @@ static void InsertFront(GreedyCover *cover, int begin, const CoverSuffix *suffix
   cover->count[begin] = count + 1;
 }
 
+/* A stage before each way to go on from its end, of the first so many; the fewest devices come
+   first in both fronts, so that they are gone through side by side. Returns the number of the one
+   for which the stage was taken, or else how many there were. */
+static int TryEnd(GreedyCover *cover, const SearchCandidate *candidate, int begin, int end,
+                  int waiting, double bound)
+{
+  const CoverSuffix *next = cover->suffix + (int64_t)end * FRONT_MOST;
+  const CoverSuffix *front = cover->suffix + (int64_t)begin * FRONT_MOST;
+  const int most = cover->model->devices - cover->spare - candidate->devices;
+  int own = 0; /* of the front have no more devices, the last of them the fewest stages */
+  for (int i = 0; i < cover->count[end] && i < waiting && next[i].devices <= most; i++) {
+    const CoverSuffix made = {next[i].devices + candidate->devices, next[i].stages + 1, end, i,
+                              candidate};
+    while (own < cover->count[begin] && front[own].devices <= made.devices) own++;
+    if (own == FRONT_MOST) break;
+    if (own > 0 && front[own - 1].stages <= made.stages) continue;
+    if (!FitsCover(cover->model, candidate, begin, end, made.stages, bound)) continue;
+    InsertFront(cover, begin, &made);
+    return i;
+  }
+  return waiting;
+}
+
 /* The longest stage from begin on, or one a little shorter where the cut is dear, before each way
    to go on. */
 static void TryCandidate(GreedyCover *cover, int number, int begin, double bound)
 {
-  const SearchModel *model = cover->model;
   const SearchCandidate *candidate = cover->candidate[number];
   int *last = &cover->pointer[number];
   int waiting = FRONT_MOST; /* numbers of the fronts for which no end is found yet */
-  while (*last > begin && !FitsAtLeast(model, candidate, begin, *last, bound)) --*last;
-  for (int end = *last, step = 0; end > begin && step < STEPS_BACK && waiting; end--, step++) {
-    const CoverSuffix *next = cover->suffix + (int64_t)end * FRONT_MOST;
-    for (int i = 0; i < cover->count[end] && i < waiting; i++) {
-      const CoverSuffix made = {next[i].devices + candidate->devices, next[i].stages + 1, end, i,
-                                candidate};
-      if (made.devices > model->devices - cover->spare ||
-          IsSuffixDominated(cover, begin, made.devices, made.stages))
-        continue;
-      if (!FitsCover(model, candidate, begin, end, made.stages, bound)) continue;
-      InsertFront(cover, begin, &made);
-      waiting = i;
-    }
-  }
+  while (*last > begin && !FitsAtLeast(cover->model, candidate, begin, *last, bound)) --*last;
+  for (int end = *last, step = 0; end > begin && step < STEPS_BACK && waiting; end--, step++)
+    waiting = TryEnd(cover, candidate, begin, end, waiting, bound);
 }
 
 /* So many devices may do the work before a place; what sums of many places are off is allowed. */
