@@ -63,7 +63,7 @@ static RengaErrorCode DestroyGraph(void *object)
   RengaFree(&graph->use);
   RengaFree(&graph->update);
   RengaFree(&graph->readers);
-  RengaFree(&graph->known.last_reader);
+  RengaGraphForget(graph);
   RengaCall(RengaGraphFreeOptions(graph));
   return RENGA_SUCCESS;
 }

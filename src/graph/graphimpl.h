@@ -25,6 +25,7 @@ typedef struct {
 typedef struct {
   uint64_t digest;  /* 0: not worked out since it changed */
   int *last_reader; /* by value (subgraph.c); NULL: the same */
+  int *reading_from, *reading; /* by value (readers.c); NULL: the same */
 } RengaGraphKnown;
 
 /* Of the last block of scratch what is left for small pieces. */
@@ -155,6 +156,8 @@ RengaErrorCode RengaGraphCheckSamples(RengaGraph graph);
 RengaErrorCode RengaGraphAddSampleLosses(RengaGraph graph);
 RengaErrorCode RengaGraphFindUpdates(RengaGraph graph);
 RengaErrorCode RengaGraphFindLastReaders(RengaGraph graph);
+/* What is known of a graph, as it changes. */
+void RengaGraphForget(RengaGraph graph);
 
 /* ---- builders: networks by size; build reads a struct that the rows of settings filled ---- */
 typedef struct {

@@ -180,8 +180,7 @@ static RengaErrorCode AppendNode(RengaGraph graph, const RengaOperator *op, cons
   }
   RengaCall(CreateEntry(name, attributes, n_in, in, n_out, out, &graph->entry[at]));
   graph->n_nodes++;
-  graph->known.digest = 0;
-  RengaFree(&graph->known.last_reader);
+  RengaGraphForget(graph);
   graph->entry[at]->place = graph->place >= 0 ? graph->place : at;
   RengaGraphNode *node = &graph->entry[at]->node;
   node->op = op;

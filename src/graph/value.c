@@ -155,8 +155,7 @@ RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValue
   made->producer = -1;
   made->whole = RENGA_VALUE_NONE;
   graph->value[graph->n_values++] = made;
-  graph->known.digest = 0;
-  RengaFree(&graph->known.last_reader);
+  RengaGraphForget(graph);
   if (2 * graph->n_values > graph->n_slots) RengaCall(RengaGraphRebuildNames(graph));
   *FindNameSlot(graph, name) = graph->n_values;
   *value = graph->n_values - 1;

@@ -83,21 +83,11 @@ static RengaErrorCode AddState(Chunk *chunk, RengaValue value)
   return RENGA_SUCCESS;
 }
 
-/* here: [values of the network] 1 + the stage's own value, or 0. */
-static RengaErrorCode FindHeld(Chunk *chunk, int here[])
-{
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++) {
-    const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, v);
-    if (value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE)
-      here[RengaGraphFindValue(chunk->outline->graph, value->name)] = 1 + v;
-  }
-  return RENGA_SUCCESS;
-}
-
 /* Those that lanes of this rank read. */
 static RengaErrorCode AddPartsOf(Chunk *chunk, RengaValue whole, const RengaGraphNode *split,
-                                 const int uses[], int number)
+                                 const int uses[])
 {
+  const int number = chunk->outline->number[whole];
   for (int o = 0; o < split->n_out; o++) {
     RengaValue value;
     RengaRectangle part;
@@ -108,54 +98,36 @@ static RengaErrorCode AddPartsOf(Chunk *chunk, RengaValue whole, const RengaGrap
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddWholeOf(Chunk *chunk, RengaValue own, RengaValue whole, const int uses[],
-                                 int number)
+static RengaErrorCode AddWholeOf(Chunk *chunk, RengaValue own, RengaValue whole, const int uses[])
 {
   RengaRectangle part;
   RengaCall(RengaRectangleWhole(&RengaGraphGetValue(chunk->sub, own)->spec, &part));
-  RengaCall(AddParameter(chunk, own, whole, &part, uses[own], number));
+  RengaCall(AddParameter(chunk, own, whole, &part, uses[own], chunk->outline->number[whole]));
   return RENGA_SUCCESS;
 }
 
-/* Parameters and parts of the network, each of which has a number. */
-static int CountNumbers(const Chunk *chunk, RengaValue whole)
+/* A parameter with its parts, or a state, of the chunk's graph. */
+static RengaErrorCode AddHeld(Chunk *chunk, RengaValue own, const int uses[])
 {
+  const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, own);
+  if (value->kind == RENGA_VALUE_STATE) RengaCall(AddState(chunk, own));
+  if (value->kind != RENGA_VALUE_PARAMETER) return RENGA_SUCCESS;
+  const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, value->name);
   const RengaGraphNode *split = RengaOutlinePartsOf_Private(chunk->outline, whole);
-  if (RengaGraphGetValue(chunk->outline->graph, whole)->kind != RENGA_VALUE_PARAMETER) return 0;
-  return split ? split->n_out : 1;
-}
-
-/* uses: [values of the stage] of each parameter. */
-static RengaErrorCode AddHeld(Chunk *chunk, const int here[], const int uses[])
-{
-  const int n_values = RengaGraphGetValueCount(chunk->outline->graph);
-  int number = 0, held = 0;
-  for (RengaValue whole = 0; whole < n_values; whole++)
-    if (here[whole]) held += CountNumbers(chunk, whole);
-  RengaCall(RengaRealloc(held + 1, &chunk->parameter));
-  for (RengaValue whole = 0; whole < n_values; whole++) {
-    const RengaValueKind kind = RengaGraphGetValue(chunk->outline->graph, whole)->kind;
-    const RengaValue own = here[whole] - 1;
-    const RengaGraphNode *split = RengaOutlinePartsOf_Private(chunk->outline, whole);
-    if (own >= 0 && kind == RENGA_VALUE_PARAMETER)
-      RengaCall(split ? AddPartsOf(chunk, whole, split, uses, number)
-                      : AddWholeOf(chunk, own, whole, uses, number));
-    if (own >= 0 && kind == RENGA_VALUE_STATE) RengaCall(AddState(chunk, own));
-    number += CountNumbers(chunk, whole);
-  }
+  RengaCall(RengaRealloc(chunk->n_parameters + (split ? split->n_out : 1), &chunk->parameter));
+  RengaCall(split ? AddPartsOf(chunk, whole, split, uses) : AddWholeOf(chunk, own, whole, uses));
   return RENGA_SUCCESS;
 }
 
-/* Parameters and states in the order of the whole network. */
+/* Parameters and states in the order of the whole network, which a stage's graph has them in. */
 static RengaErrorCode ListHeld(Chunk *chunk)
 {
-  int *here = NULL, *uses = NULL;
-  RengaCall(RengaMalloc(RengaGraphGetValueCount(chunk->outline->graph) + 1, &here));
-  RengaErrorCode code = FindHeld(chunk, here);
-  if (!code) code = RengaMalloc(RengaGraphGetValueCount(chunk->sub) + 1, &uses);
-  for (int u = 0; u < chunk->uses.count && !code; u++) uses[chunk->uses.row[u].parameter]++;
-  if (!code) code = AddHeld(chunk, here, uses);
-  RengaFree(&here);
+  int *uses = NULL;
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(chunk->sub) + 1, &uses));
+  RengaErrorCode code = RengaRealloc(1, &chunk->parameter);
+  for (int u = 0; u < chunk->uses.count; u++) uses[chunk->uses.row[u].parameter]++;
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub) && !code; v++)
+    code = AddHeld(chunk, v, uses);
   RengaFree(&uses);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -29,8 +29,8 @@ typedef struct {
   int n_batches;
   int64_t *batch; /* [n_batches] samples of each batch that may come; the first is the plan's */
   bool has_loss;
-  int n_parameters; /* of the network, and parts of such (parts.c) */
-  int *parts;       /* [values of the network] 1 + node that makes its parts; 0: it is whole */
+  int n_parameters;    /* of the network, and parts of such (parts.c) */
+  int *number, *parts; /* [values of the network] those before it; 1 + node that parts it, or 0 */
   int n_messages, n_schedules;
   RengaMessage *message;
   ScheduleRow *schedule; /* those that were asked for */

@@ -43,9 +43,11 @@ static RengaErrorCode DescribeStageGraph(const Outline *outline, int stage, Stag
   RengaCall(RengaMalloc(3 * (row->n_seeds + row->n_wanted) + 1, &row->value));
   RengaValue *seed = row->value, *wanted = row->value + row->n_seeds;
   for (int m = 0; outline->has_loss && m < outline->n_messages; m++) {
+    const bool seeds = SeedsStage(outline, m, stage), wants = WantsOfStage(outline, m, stage);
+    if (!seeds && !wants) continue;
     const RengaValue v = RengaGraphFindValue(outline->graph, outline->message[m].value);
-    if (SeedsStage(outline, m, stage)) *seed++ = v;
-    if (WantsOfStage(outline, m, stage)) *wanted++ = v;
+    if (seeds) *seed++ = v;
+    if (wants) *wanted++ = v;
   }
   return RENGA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* Which stages hold this stage's parameters, how often each uses them, and who writes them. It
    follows from network and plan: no rank is asked. */
 #include "pipelineimpl.h"
+#include "renga/private/graph.h"
 
 static int64_t *StageHolds(const Chunk *chunk, int parameter, int stage)
 {
@@ -79,13 +80,13 @@ static RengaErrorCode CheckStates(Chunk *chunk)
   for (int u = 0; u < chunk->states.n_updates; u++) {
     const char *name = RengaGraphGetValue(chunk->sub, chunk->states.update[u].state)->name;
     const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, name);
-    for (int n = 0; n < RengaGraphGetNodeCount(chunk->outline->graph); n++) {
-      const RengaGraphNode *node = RengaGraphGetNode(chunk->outline->graph, n);
-      for (int i = 0; i < node->n_in; i++)
-        RengaCheck(node->in[i] != whole || (n >= stage->first && n < stage->last), MPI_COMM_SELF,
-                   RENGA_ERR_SUPPORT, "state %s is used in several stages (node %s): cut elsewhere",
-                   name, node->name);
-    }
+    const int *node;
+    int count;
+    RengaCall(RengaGraphGetReaders_Private(chunk->outline->graph, whole, &count, &node));
+    for (int i = 0; i < count; i++)
+      RengaCheck(node[i] >= stage->first && node[i] < stage->last, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+                 "state %s is used in several stages (node %s): cut elsewhere", name,
+                 RengaGraphGetNode(chunk->outline->graph, node[i])->name);
   }
   return RENGA_SUCCESS;
 }
@@ -98,24 +99,40 @@ static int EndOfWhole(const Chunk *chunk, int first)
   return p;
 }
 
-/* index: [values of the network] this stage's parameter, or the first part that this rank has of
-   it, or -1. shares: [stages] whether a stage has one of them. */
-static void MarkHolders(Chunk *chunk, const int index[], bool shares[])
+/* This stage's parameter, or the first part that this rank has of it, or -1: they are in the order
+   of the network. */
+static int FindFirstOf(const Chunk *chunk, RengaValue whole)
 {
-  for (int n = 0; n < RengaGraphGetNodeCount(chunk->outline->graph); n++) {
-    const RengaGraphNode *node = RengaGraphGetNode(chunk->outline->graph, n);
-    for (int i = 0; i < node->n_in; i++) {
-      const int first = node->in[i] == RENGA_VALUE_NONE ? -1 : index[node->in[i]];
-      if (first < 0) continue;
-      const int stage = RengaPlanStageOfNode(chunk->outline->plan, n);
-      for (int p = first; p < EndOfWhole(chunk, first); p++) *StageHolds(chunk, p, stage) = 1;
+  int low = 0, high = chunk->n_parameters;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (chunk->parameter[middle].whole < whole)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < chunk->n_parameters && chunk->parameter[low].whole == whole ? low : -1;
+}
+
+/* shares: [stages] whether a stage has a parameter of this one. */
+static RengaErrorCode MarkHolders(Chunk *chunk, bool shares[])
+{
+  for (int p = 0; p < chunk->n_parameters; p++) {
+    const int *node;
+    int count;
+    RengaCall(RengaGraphGetReaders_Private(chunk->outline->graph, chunk->parameter[p].whole, &count,
+                                           &node));
+    for (int i = 0; i < count; i++) {
+      const int stage = RengaPlanStageOfNode(chunk->outline->plan, node[i]);
+      *StageHolds(chunk, p, stage) = 1;
       shares[stage] = true;
     }
   }
+  return RENGA_SUCCESS;
 }
 
 /* Uses of this stage's parameters in another stage, from that stage's own gradients. */
-static RengaErrorCode CountHolders(Chunk *chunk, int stage, const int index[])
+static RengaErrorCode CountHolders(Chunk *chunk, int stage)
 {
   const RengaParameterUse *use;
   RengaGraph sub;
@@ -124,7 +141,7 @@ static RengaErrorCode CountHolders(Chunk *chunk, int stage, const int index[])
   const RengaErrorCode code = RengaGraphGetParameterUses(sub, &count, &use);
   for (int u = 0; !code && u < count; u++) {
     const char *name = RengaGraphGetValue(sub, use[u].parameter)->name;
-    const int first = index[RengaGraphFindValue(chunk->outline->graph, name)];
+    const int first = FindFirstOf(chunk, RengaGraphFindValue(chunk->outline->graph, name));
     for (int p = first; first >= 0 && p < EndOfWhole(chunk, first); p++)
       ++*StageHolds(chunk, p, stage);
   }
@@ -133,27 +150,22 @@ static RengaErrorCode CountHolders(Chunk *chunk, int stage, const int index[])
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindHolders(Chunk *chunk, int index[], bool shares[])
+static RengaErrorCode FindHolders(Chunk *chunk, bool shares[])
 {
-  for (int v = 0; v < RengaGraphGetValueCount(chunk->outline->graph); v++) index[v] = -1;
-  for (int p = chunk->n_parameters - 1; p >= 0; p--) index[chunk->parameter[p].whole] = p;
-  MarkHolders(chunk, index, shares);
+  RengaCall(MarkHolders(chunk, shares));
   for (int p = 0; p < chunk->n_parameters; p++)
     *StageHolds(chunk, p, chunk->stage) = 1 + chunk->parameter[p].n_uses;
   for (int s = 0; chunk->outline->has_loss && s < chunk->outline->stages; s++)
-    if (shares[s] && s != chunk->stage) RengaCall(CountHolders(chunk, s, index));
+    if (shares[s] && s != chunk->stage) RengaCall(CountHolders(chunk, s));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaChunkSetUpHolders_Private(Chunk *chunk)
 {
-  int *index = NULL;
   bool *shares = NULL;
   RengaCall(RengaMalloc((int64_t)chunk->n_parameters * chunk->outline->stages + 1, &chunk->holds));
-  RengaErrorCode code = RengaMalloc(RengaGraphGetValueCount(chunk->outline->graph) + 1, &index);
-  if (!code) code = RengaMalloc(chunk->outline->stages, &shares);
-  if (!code) code = FindHolders(chunk, index, shares);
-  RengaFree(&index);
+  RengaErrorCode code = RengaMalloc(chunk->outline->stages, &shares);
+  if (!code) code = FindHolders(chunk, shares);
   RengaFree(&shares);
   RengaCall(code);
   for (int p = 0; p < chunk->n_parameters; p++)

@@ -135,6 +135,7 @@ RengaErrorCode RengaOutlineFree_Private(Outline *outline)
   RengaFree(&outline->batch);
   RengaFree(&outline->tables);
   RengaFree(&outline->parts);
+  RengaFree(&outline->number);
   RengaFree(&outline->buckets);
   *outline = (Outline){0};
   RengaCall(code);

@@ -8,17 +8,20 @@
 #include "renga/private/plan.h"
 #include <string.h>
 
-/* Fills parts, and n_parameters, which counts each part. */
+/* Fills parts, and numbers, which count each part. */
 RengaErrorCode RengaOutlineFindParts_Private(Outline *outline)
 {
   RengaGraph graph = outline->graph;
   const int n_values = RengaGraphGetValueCount(graph);
   RengaCall(RengaMalloc(n_values + 1, &outline->parts));
+  RengaCall(RengaMalloc(n_values + 1, &outline->number));
   RengaCall(RengaPlanFindParts_Private(outline->plan, graph, outline->parts));
-  for (RengaValue v = 0; v < n_values; v++)
+  for (RengaValue v = 0; v < n_values; v++) {
+    outline->number[v] = outline->n_parameters;
     if (RengaGraphGetValue(graph, v)->kind == RENGA_VALUE_PARAMETER)
       outline->n_parameters +=
           outline->parts[v] ? RengaGraphGetNode(graph, outline->parts[v] - 1)->n_out : 1;
+  }
   return RENGA_SUCCESS;
 }
 

@@ -25,6 +25,10 @@ const char *RengaGraphShareOption_Private(RengaGraph graph);
 RengaDataType RengaGraphTypeOfGradient_Private(RengaGraph graph, RengaValue of);
 /* Gives an activation another name, which no other value has: a file's outputs keep theirs. */
 RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value, const char *name);
+/* The nodes that read a value, in their order, each as often as it does; lent until the graph
+   changes. */
+RengaErrorCode RengaGraphGetReaders_Private(RengaGraph graph, RengaValue value, int *count,
+                                            const int **node);
 /* A prepared node is cloned into each stage that needs it, and counts nowhere. */
 bool RengaGraphNodeIsPrepared_Private(RengaGraph graph, const RengaGraphNode *node);
 /* What -graph_trained and -graph_frozen say of a parameter of a file. */
