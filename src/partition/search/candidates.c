@@ -324,6 +324,7 @@ static RengaErrorCode ListShapes(SearchModel *model)
 RengaErrorCode RengaSearchModelCandidates_Private(RengaMachine machine, bool spread,
                                                   SearchModel *model)
 {
+  bool known = false;
   model->listing.machine = machine;
   model->listing.spread = spread;
   if (machine)
@@ -333,7 +334,10 @@ RengaErrorCode RengaSearchModelCandidates_Private(RengaMachine machine, bool spr
                                            model->moments, &model->listing.bytes[p]));
   model->n_candidates = model->listing.widest = 0;
   RengaFree(&model->candidate);
+  RengaCall(RengaSearchTakeListed_Private(model, &known));
+  if (known) return RENGA_SUCCESS;
   RengaCall(ListShapes(model));
+  RengaCall(RengaSearchKeepListed_Private(model));
   return RENGA_SUCCESS;
 }
 

@@ -141,6 +141,7 @@ RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *cha
   RengaCall(RengaMalloc(n_nodes + 1, &chain->states));
   RengaCall(RengaMalloc(n_nodes + 1, &chain->weight));
   RengaCall(RengaMalloc(1, &chain->store));
+  RengaCall(RengaSearchListedCreate_Private(&chain->listed));
   RengaCall(RengaSearchSchedulesCreate_Private(&chain->schedules));
   RengaCall(RengaSearchKeptCreate_Private(graph, &chain->kept));
   RengaCall(RengaMalloc(n_values + 1, &chain->saved));
@@ -158,6 +159,7 @@ void RengaSearchChainFree_Private(SearchChain *chain)
     RengaSearchModelFree_Private(&chain->store->row[i].model);
   }
   RengaFree(&chain->store);
+  RengaSearchListedFree_Private(&chain->listed);
   RengaSearchSchedulesFree_Private(&chain->schedules);
   RengaSearchKeptFree_Private(&chain->kept);
   RengaFree(&chain->node);
@@ -464,6 +466,7 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
       RengaSearchModelLend_Private(chain, task->size[size], task->costs[size], model);
   if (!code) {
     SetSettings(task, size, spread, model);
+    model->listing.listed = chain->listed;
     code = RengaSearchModelCandidates_Private(task->machine, spread, model);
   }
   if (code) RengaSearchModelFree_Private(model);

@@ -51,6 +51,7 @@ typedef struct {
   struct SearchKeptSets *kept;       /* sets of values that stages keep */
   struct SearchStore *store;         /* models that were filled; NULL: none is kept */
   struct SearchSchedules *schedules; /* that were set up; NULL: none is kept */
+  struct SearchListed *listed;       /* candidates that were listed; NULL: none is kept */
 } SearchChain;
 
 /* What an element of a tensor takes at a precision: bytes of a parameter (value, master and
@@ -71,10 +72,10 @@ enum { SEARCH_PRECISIONS = RENGA_PRECISION_COUNT };
    that fits. */
 typedef struct {
   RengaStageShape shape;
-  int devices;                        /* of a stage */
-  int most_replicas;                  /* of the shapes that it dominates */
-  int64_t rounds;                     /* micro-batches of the busiest replica */
-  int buffers, least_buffers;         /* of gradients; in any order, with any shape it dominates */
+  int devices;                /* of a stage */
+  int most_replicas;          /* of the shapes that it dominates */
+  int64_t rounds;             /* micro-batches of the busiest replica */
+  int buffers, least_buffers; /* of gradients; in any order, with any shape it dominates */
   double sums; /* bytes of an element that sums of gradients, and values of others, are taken for */
   SearchBytes bytes;                  /* at its precision, of a replica */
   int updaters;                       /* replicas that have a share of the update each */
@@ -127,6 +128,7 @@ typedef struct {
   const int64_t *short_batch; /* [n_short] samples of batches that come beside the step's */
   int widest;                 /* most devices of a replica of those that are listed */
   SearchRates rates;
+  struct SearchListed *listed; /* the chain's, lent; NULL: lists are not kept */
 } SearchListing;
 
 /* Of a micro-batch, for bounds. */
@@ -311,6 +313,13 @@ void RengaSearchModelFinish_Private(SearchModel *model);
    neighbouring stages lie together. */
 RengaErrorCode RengaSearchModelCandidates_Private(RengaMachine machine, bool spread,
                                                   SearchModel *model);
+/* ---- listed.c ---- */
+RengaErrorCode RengaSearchListedCreate_Private(struct SearchListed **listed);
+void RengaSearchListedFree_Private(struct SearchListed **listed);
+/* The candidates of a model like this one, if they are known. */
+RengaErrorCode RengaSearchTakeListed_Private(SearchModel *model, bool *taken);
+RengaErrorCode RengaSearchKeepListed_Private(const SearchModel *model);
+/* ---- candidates.c ---- */
 /* One shape more, of no fewer devices than those that are listed, unless one of them dominates
    it. */
 RengaErrorCode RengaSearchAddCandidate_Private(SearchModel *model, const RengaStageShape *shape);

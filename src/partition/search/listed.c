@@ -1,0 +1,96 @@
+/* Lists of candidates that were made. Models of a chain are asked for again and again, under other
+   bounds on memory and other schedules, on which no shape depends; to list those of thousands of
+   devices takes long, as each is compared with all that may dominate it. */
+#include "search.h"
+#include <string.h>
+
+enum { LISTED_MOST = 16 };
+
+/* What a list depends on; without gaps, as it is compared byte by byte. */
+typedef struct {
+  RengaMachine machine;
+  const int64_t *short_batch;
+  int64_t microbatch, microbatches, leaf;
+  int devices, replicas, moments, tensor, precision, n_short;
+  int least, most; /* shards */
+  int spread, every, several, by_ranks, unordered, zero;
+} ListedKey;
+
+typedef struct {
+  ListedKey key;
+  int widest, count;
+  SearchCandidate *candidate; /* [count] */
+} Listed;
+
+struct SearchListed {
+  int count;
+  Listed row[LISTED_MOST];
+};
+
+RengaErrorCode RengaSearchListedCreate_Private(struct SearchListed **listed)
+{
+  RengaCall(RengaMalloc(1, listed));
+  return RENGA_SUCCESS;
+}
+
+void RengaSearchListedFree_Private(struct SearchListed **listed)
+{
+  for (int i = 0; *listed && i < (*listed)->count; i++) RengaFree(&(*listed)->row[i].candidate);
+  RengaFree(listed);
+}
+
+static ListedKey ListedKeyOf(const SearchModel *model)
+{
+  const SearchListing *listing = &model->listing;
+  return (ListedKey){.machine = listing->machine,
+                     .short_batch = listing->short_batch,
+                     .microbatch = model->microbatch,
+                     .microbatches = model->microbatches,
+                     .leaf = model->leaf,
+                     .devices = model->devices,
+                     .replicas = model->replicas,
+                     .moments = model->moments,
+                     .tensor = listing->tensor,
+                     .precision = (int)listing->precision,
+                     .n_short = listing->n_short,
+                     .least = (int)listing->shards.least,
+                     .most = (int)listing->shards.most,
+                     .spread = listing->spread,
+                     .every = listing->every,
+                     .several = listing->several,
+                     .by_ranks = listing->by_ranks,
+                     .unordered = listing->unordered};
+}
+
+RengaErrorCode RengaSearchTakeListed_Private(SearchModel *model, bool *taken)
+{
+  const struct SearchListed *listed = model->listing.listed;
+  const ListedKey key = ListedKeyOf(model);
+  *taken = false;
+  for (int i = 0; listed && i < listed->count && !*taken; i++) {
+    const Listed *row = &listed->row[i];
+    if (memcmp(&row->key, &key, sizeof key) != 0) continue;
+    RengaCall(RengaRealloc(2 * row->count + 1, &model->candidate)); /* as lists grow */
+    if (row->count)
+      memcpy(model->candidate, row->candidate, (size_t)row->count * sizeof *row->candidate);
+    model->n_candidates = row->count;
+    model->listing.widest = row->widest;
+    *taken = true;
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchKeepListed_Private(const SearchModel *model)
+{
+  struct SearchListed *listed = model->listing.listed;
+  if (!listed || listed->count == LISTED_MOST) return RENGA_SUCCESS;
+  Listed *row = &listed->row[listed->count];
+  RengaCall(RengaMalloc(model->n_candidates + 1, &row->candidate));
+  if (model->n_candidates)
+    memcpy(row->candidate, model->candidate, (size_t)model->n_candidates * sizeof *row->candidate);
+  row->key = ListedKeyOf(model);
+  row->count = model->n_candidates;
+  row->widest = model->listing.widest;
+  listed->count++;
+  return RENGA_SUCCESS;
+}
