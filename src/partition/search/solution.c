@@ -230,6 +230,20 @@ static RengaErrorCode MaySettleFaster(const Solution *solution, const Solution *
   return RENGA_SUCCESS;
 }
 
+/* With what the other one's stages that recompute have room for at best; to find out what they do
+   keep takes long. */
+static RengaErrorCode MayMixFaster(const Solution *solution, Solution *other, bool *may)
+{
+  *may = true;
+  if (!SavesMemory(&other->layout) || !other->model.policies.mixed) return RENGA_SUCCESS;
+  RengaCall(RengaSearchMixAtBest_Private(other->task, other->chain, &other->model, &other->layout,
+                                         other->plan, other->memory, NULL));
+  RengaCall(FindStep(other));
+  for (int s = 0; s < other->layout.count; s++) other->layout.stage[s].kept = (SearchKept){0};
+  *may = IsFasterThan(other->step, solution);
+  return RENGA_SUCCESS;
+}
+
 /* The other one where it is faster by what its memory, and caches, are worth. */
 static RengaErrorCode TakeFastestSchedule(Solution *solution, Solution *other)
 {
@@ -238,7 +252,10 @@ static RengaErrorCode TakeFastestSchedule(Solution *solution, Solution *other)
   if (!may) return RENGA_SUCCESS;
   RengaCall(FindLeastMemory(other));
   if (!RengaSolutionFits_Private(other)) return RENGA_SUCCESS;
-  RengaCall(SettleSaved(other));
+  RengaCall(DropRecomputation(other));
+  RengaCall(MayMixFaster(solution, other, &may));
+  if (!may) return RENGA_SUCCESS;
+  RengaCall(MixSolution(other));
   RengaCall(FindStep(other));
   if (!IsFasterThan(other->step, solution)) return RENGA_SUCCESS;
   const Solution old = *solution;
