@@ -2,6 +2,7 @@
    nodes. Which nodes a training step runs is found as the pipeline does: those that lead to the
    loss, the gradients of parameters and the statistics, but for what depends on constants only. */
 #include "profileimpl.h"
+#include "renga/private/cost.h"
 
 static bool DependsOnWholeConstants(RengaGraph whole, const RengaGraphNode *node,
                                     const bool constant[])
@@ -155,6 +156,11 @@ static RengaErrorCode DifferentiateWhole(RengaProfile profile)
   RengaCall(code);
   RengaCall(MarkWarm(profile));
   return RENGA_SUCCESS;
+}
+
+RengaGraph RengaProfileGetWhole_Private(RengaProfile profile, RengaGraph graph)
+{
+  return profile->graph == graph ? profile->whole : NULL;
 }
 
 RengaErrorCode RengaProfileDifferentiate_Private(RengaProfile profile)

@@ -1,6 +1,9 @@
-/* The analytic cost of a call, for who prices calls that no network has: parts of one. */
+/* What planners ask of profiles beside their public functions. */
 #pragma once
 #include "rengaprofile.h"
 
-/* Seconds on the device, which has the rate of its products; 0 of what only reshapes. */
+/* Of a call that no network need have, by the rates of a device, which has that of its products;
+   0 of what only reshapes. */
 double RengaCostSeconds_Private(const RengaMachineDevice *device, const RengaOpCall *call);
+/* The graph as one stage, differentiated; lent; NULL: the profile has not done that. */
+RengaGraph RengaProfileGetWhole_Private(RengaProfile profile, RengaGraph graph);

@@ -35,7 +35,7 @@ void RengaSearchFreeCosts_Private(const SearchTask *task, RengaProfileCost ***ke
 static RengaErrorCode BoundOnBareChain(SearchTask *task, double *least)
 {
   SearchChain chain = {0};
-  RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
+  RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, task->all, &chain);
   if (!code) code = RengaSearchSpareTables_Private(task, &chain);
   if (!code) code = RengaSearchShareLanes_Private(task, &chain);
   if (!code) code = RengaSolutionLeastBound_Private(task, &chain, least);

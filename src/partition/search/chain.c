@@ -72,21 +72,25 @@ static RengaErrorCode WeighParameters(RengaGraph all, const int place[], SearchC
 }
 
 /* Without a loss there is no backward: nothing is kept. */
-static RengaErrorCode FindSaved(SearchChain *chain)
+static RengaErrorCode FindSaved(RengaGraph all, SearchChain *chain)
 {
-  RengaGraph all = NULL;
+  RengaGraph made = NULL;
+  RengaErrorCode code = RENGA_SUCCESS;
   RengaValue loss = RENGA_VALUE_NONE;
   int *place = NULL;
   for (int v = 0; v < RengaGraphGetValueCount(chain->graph); v++) chain->reader[v] = chain->count;
   RengaCall(RengaGraphGetLoss(chain->graph, &loss));
   if (loss == RENGA_VALUE_NONE) return RENGA_SUCCESS;
-  RengaCall(RengaGraphGetSubgraph(chain->graph, 0, RengaGraphGetNodeCount(chain->graph), &all));
-  RengaErrorCode code = RengaGraphDifferentiate(all, 0, NULL, NULL, 0, NULL, NULL);
+  if (!all) {
+    RengaCall(RengaGraphGetSubgraph(chain->graph, 0, RengaGraphGetNodeCount(chain->graph), &made));
+    code = RengaGraphDifferentiate(made, 0, NULL, NULL, 0, NULL, NULL);
+    all = made;
+  }
   if (!code) code = FindChainPlaces(chain, &place);
   if (!code) code = MarkSaved(all, place, chain);
   if (!code) code = WeighParameters(all, place, chain);
   RengaFree(&place);
-  RengaGraphDestroy(&all);
+  if (made) RengaGraphDestroy(&made);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -132,7 +136,7 @@ static RengaErrorCode ListChainNodes(SearchChain *chain)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *chain)
+RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, RengaGraph all, SearchChain *chain)
 {
   const int n_nodes = RengaGraphGetNodeCount(graph), n_values = RengaGraphGetValueCount(graph);
   *chain = (SearchChain){.graph = graph};
@@ -148,7 +152,7 @@ RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *cha
   RengaCall(RengaMalloc(n_values + 1, &chain->last));
   RengaCall(RengaMalloc(n_values + 1, &chain->reader));
   RengaCall(ListChainNodes(chain));
-  RengaCall(FindSaved(chain));
+  RengaCall(FindSaved(all, chain));
   return RENGA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 /* From a partition to the search's task and from its answer to a plan, on all ranks: costs are
    found together, rank 0 plans, all get the answer. */
 #include "../partitionimpl.h"
+#include "renga/private/cost.h"
 #include "renga/private/optimizer.h"
 #include "renga/private/plan.h"
 #include "renga/private/settings.h"
@@ -395,6 +396,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   task->run.short_batch = collected->short_batch;
   task->run.fullest = task->tensor > 1;
   task->graph = partition->graph;
+  task->all = RengaProfileGetWhole_Private(collected->from.profile, task->graph);
   task->ranks = ranks;
   TakeWish(partition, wish, task);
   task->n_sizes = collected->n_rows;

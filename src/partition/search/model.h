@@ -254,7 +254,8 @@ const RengaMemoryForecast *RengaSearchForecast_Private(void); /* NULL: none is i
 RengaPartitionCapabilities RengaSearchCapabilities_Private(void);
 
 /* ---- chain.c ---- */
-RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *chain);
+/* all: the graph as one stage, differentiated; NULL: that is done here. */
+RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, RengaGraph all, SearchChain *chain);
 void RengaSearchChainFree_Private(SearchChain *chain);
 
 /* ---- values.c ---- */

@@ -46,9 +46,9 @@ typedef struct {
   bool several;         /* replicas has each stage, not one */
 } SearchWanted;
 struct SearchTask {
-  RengaComm self; /* of this process alone; borrowed, as all here */
-  RengaGraph graph;
-  RengaMachine machine; /* NULL: messages and reductions cost nothing */
+  RengaComm self;        /* of this process alone; borrowed, as all here */
+  RengaGraph graph, all; /* all: it is differentiated, as one stage; NULL: it is not yet */
+  RengaMachine machine;  /* NULL: messages and reductions cost nothing */
   int ranks, moments;
   int tensor; /* each rank stands for a group of so many tensor ranks; 0: it is one */
   bool bare;  /* these give each other nothing, for a bound on what they take */

@@ -472,7 +472,7 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   if (task->exact && task->time_limit > 0) own.until = MPI_Wtime() + task->time_limit;
   *answer = (SearchAnswer){0};
   RengaProfileCost **costs = NULL;
-  RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
+  RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, task->all, &chain);
   if (!code) code = RengaSearchCutsCreate_Private(&own.cuts);
   if (!code && task->tensor > 1) code = RengaSearchKeepCosts_Private(task, &costs);
   own.whole_costs = costs;

@@ -230,7 +230,7 @@ static void CheckNetwork(Case *one, const char *network)
   RengaCallAbort(RengaGraphCreate(one->comm, &one->graph));
   RengaCallAbort(RengaGraphLoad(one->graph, network));
   RengaCallAbort(RengaGraphSetUp(one->graph));
-  RengaCallAbort(RengaSearchChainCreate_Private(one->graph, &one->chain));
+  RengaCallAbort(RengaSearchChainCreate_Private(one->graph, NULL, &one->chain));
   RengaCallAbort(RengaMalloc(RengaGraphGetNodeCount(one->graph), &one->cost));
   for (int i = 0; i < one->cases; i++) CheckCase(one);
   RengaCallAbort(RengaSearchForecast_Private()->end(&one->session));

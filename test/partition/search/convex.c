@@ -79,7 +79,7 @@ static RengaErrorCode FillCase(Numbers *numbers, Case *test)
                             .leaf = &test->leaf,
                             .costs = test->costs,
                             .n_first = 1};
-  RengaCall(RengaSearchChainCreate_Private(test->graph, &test->chain));
+  RengaCall(RengaSearchChainCreate_Private(test->graph, NULL, &test->chain));
   RengaCall(RengaSearchModelOf_Private(&test->task, &test->chain, 0, false, &test->model));
   test->model.candidate[0].message_latency = Below(numbers, 4);
   test->model.candidate[0].message_rate = Below(numbers, 4) / (4.0 * WIDTH);

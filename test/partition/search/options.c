@@ -107,7 +107,7 @@ static double WholeBytes(Problem *one)
   SearchChain chain;
   SearchModel model;
   double bytes;
-  RengaCallAbort(RengaSearchChainCreate_Private(one->graph, &chain));
+  RengaCallAbort(RengaSearchChainCreate_Private(one->graph, NULL, &chain));
   RengaCallAbort(RengaSearchModelOf_Private(&one->task, &chain, 0, false, &model));
   bytes = RengaSearchStageBytes_Private(&model, &model.candidate[0], RENGA_SAVED_KEEP, 0,
                                         model.count, 1);

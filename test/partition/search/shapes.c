@@ -33,7 +33,7 @@ static void MakeShapes(RengaComm comm, RengaGraph graph, Shapes *one)
   RengaCallAbort(RengaMalloc(RengaGraphGetNodeCount(graph), &one->costs));
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++)
     one->costs[n] = (RengaProfileCost){.forward = 1, .backward = 2};
-  RengaCallAbort(RengaSearchChainCreate_Private(graph, &one->chain));
+  RengaCallAbort(RengaSearchChainCreate_Private(graph, NULL, &one->chain));
   RengaCallAbort(RengaSearchModelOf_Private(&one->task, &one->chain, 0, false, &one->model));
 }
 

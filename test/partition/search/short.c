@@ -57,7 +57,7 @@ static void MakeCase(Case *one)
   RengaCallAbort(RengaGraphCreate(one->comm, &one->graph));
   RengaCallAbort(RengaGraphLoad(one->graph, network));
   RengaCallAbort(RengaGraphSetUp(one->graph));
-  RengaCallAbort(RengaSearchChainCreate_Private(one->graph, &one->chain));
+  RengaCallAbort(RengaSearchChainCreate_Private(one->graph, NULL, &one->chain));
   RengaCallAbort(RengaMalloc(RengaGraphGetNodeCount(one->graph), &one->cost));
   for (int n = 0; n < RengaGraphGetNodeCount(one->graph); n++) {
     if (RengaGraphNodeIsPrepared_Private(one->graph, RengaGraphGetNode(one->graph, n))) continue;
