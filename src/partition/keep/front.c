@@ -4,7 +4,6 @@
    says, which is a choice. */
 #include "keepimpl.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -22,11 +21,18 @@ typedef struct {
 } KeepRecord;
 
 typedef struct {
+  int64_t count, capacity;
+  KeepPoint *point; /* [count] */
+} KeepPoints;
+
+/* Points of the place before: those that run the item again, and those that do not, follow those of
+   the place in their order, so that either are a few runs which are sorted. */
+typedef struct {
   KeepSearch *search;
-  int64_t n_records, n_points, n_next;
+  int64_t n_records;
   KeepRecord *record;
-  KeepPoint *point, *next; /* of the place, and of the one before it */
-  int best, best_place;    /* record from which on the rest is followed; NONE: the first choice */
+  KeepPoints own, again, idle, spare; /* of the place; of the one before it; to merge */
+  int best, best_place; /* record from which on the rest is followed; NONE: the first choice */
 } KeepFront;
 
 static RengaErrorCode AddRecord(KeepFront *front, const KeepPoint *point, int *record)
@@ -52,6 +58,14 @@ static RengaErrorCode TryRest(KeepFront *front, int place, const KeepPoint *poin
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ReservePoints(int64_t count, KeepPoints *points)
+{
+  if (count <= points->capacity) return RENGA_SUCCESS;
+  RengaCall(RengaRealloc(2 * count, &points->point));
+  points->capacity = 2 * count;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode AddPoint(KeepFront *front, int place, KeepPoint point)
 {
   KeepSearch *search = front->search;
@@ -61,9 +75,9 @@ static RengaErrorCode AddPoint(KeepFront *front, int place, KeepPoint point)
   if (point.bytes > search->problem->bound) return RENGA_SUCCESS;
   if (least >= search->seconds * (1 - keep_precision)) return RENGA_SUCCESS;
   RengaCall(TryRest(front, place, &point));
-  const int64_t n = front->n_next;
-  if ((n & (n - 1)) == 0) RengaCall(RengaRealloc(2 * n + 1, &front->next));
-  front->next[front->n_next++] = point;
+  KeepPoints *to = point.again ? &front->again : &front->idle;
+  RengaCall(ReservePoints(to->count + 1, to));
+  to->point[to->count++] = point;
   return RENGA_SUCCESS;
 }
 
@@ -87,46 +101,93 @@ static RengaErrorCode GoOnFrom(KeepFront *front, int place, const KeepPoint *poi
   return RENGA_SUCCESS;
 }
 
-static int ComparePoints(const void *a, const void *b)
+static int ComparePoints(const KeepPoint *x, const KeepPoint *y)
 {
-  const KeepPoint *x = a, *y = b;
   if (x->state != y->state) return x->state < y->state ? -1 : 1;
   if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
   if (x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
   return (x->from > y->from) - (x->from < y->from);
 }
 
+/* Behind the sorted run that begins there. */
+static int64_t EndOfRun(const KeepPoints *points, int64_t begin)
+{
+  int64_t end = begin + 1;
+  while (end < points->count && ComparePoints(&points->point[end - 1], &points->point[end]) <= 0)
+    end++;
+  return end < points->count ? end : points->count;
+}
+
+/* Runs [begin, middle) and [middle, end), of equal points those of the first one first. */
+static void MergeRuns(const KeepPoint from[], int64_t begin, int64_t middle, int64_t end,
+                      KeepPoint to[])
+{
+  int64_t one = begin, other = middle;
+  for (int64_t at = begin; at < end; at++) {
+    const bool first =
+        other == end || (one < middle && ComparePoints(&from[one], &from[other]) <= 0);
+    to[at] = first ? from[one++] : from[other++];
+  }
+}
+
+/* Each run with the one behind it, until there is one alone. */
+static RengaErrorCode SortRuns(KeepPoints *points, KeepPoints *spare)
+{
+  RengaCall(ReservePoints(points->count, spare));
+  while (EndOfRun(points, 0) < points->count) {
+    for (int64_t begin = 0, end; begin < points->count; begin = end) {
+      const int64_t middle = EndOfRun(points, begin);
+      end = middle < points->count ? EndOfRun(points, middle) : middle;
+      MergeRuns(points->point, begin, middle, end, spare->point);
+    }
+    spare->count = points->count;
+    const KeepPoints sorted = *spare;
+    *spare = *points;
+    *points = sorted;
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Those of a state with more bytes take fewer seconds; the others go. */
-static void PruneFront(KeepFront *front)
+static void PruneFront(KeepPoints *points)
 {
   int64_t kept = 0;
-  if (front->n_next) qsort(front->next, (size_t)front->n_next, sizeof *front->next, ComparePoints);
-  for (int64_t i = 0; i < front->n_next; i++) {
-    const KeepPoint *last = kept ? &front->next[kept - 1] : NULL;
-    const KeepPoint *point = &front->next[i];
+  for (int64_t i = 0; i < points->count; i++) {
+    const KeepPoint *last = kept ? &points->point[kept - 1] : NULL;
+    const KeepPoint *point = &points->point[i];
     if (last && last->state == point->state &&
         point->seconds >= last->seconds * (1 - keep_precision))
       continue;
-    front->next[kept++] = *point;
+    points->point[kept++] = *point;
   }
-  front->n_next = kept;
+  points->count = kept;
+}
+
+/* Those that were added become those of the place. */
+static RengaErrorCode TakeAddedPoints(KeepFront *front)
+{
+  KeepPoints *own = &front->own;
+  const int64_t again = front->again.count, idle = front->idle.count;
+  RengaCall(ReservePoints(again + idle, own));
+  if (again) memcpy(own->point, front->again.point, (size_t)again * sizeof *own->point);
+  if (idle) memcpy(own->point + again, front->idle.point, (size_t)idle * sizeof *own->point);
+  own->count = again + idle;
+  front->again.count = front->idle.count = 0;
+  RengaCall(SortRuns(own, &front->spare));
+  PruneFront(own);
+  return RENGA_SUCCESS;
 }
 
 /* All points of a place become those of the one before. */
 static RengaErrorCode GoOnFromPlace(KeepFront *front, int place)
 {
-  front->n_next = 0;
-  for (int64_t i = 0; i < front->n_points; i++) {
-    const KeepPoint point = front->point[i];
+  for (int64_t i = 0; i < front->own.count; i++) {
+    const KeepPoint *point = &front->own.point[i];
     int record;
-    RengaCall(AddRecord(front, &point, &record));
-    RengaCall(GoOnFrom(front, place, &point, record));
+    RengaCall(AddRecord(front, point, &record));
+    RengaCall(GoOnFrom(front, place, point, record));
   }
-  PruneFront(front);
-  RengaFree(&front->point);
-  front->point = front->next;
-  front->n_points = front->n_next;
-  front->next = NULL;
+  RengaCall(TakeAddedPoints(front));
   return RENGA_SUCCESS;
 }
 
@@ -151,9 +212,7 @@ static RengaErrorCode LookAtPlaces(KeepFront *front, int64_t limit, bool *all)
   const int items = search->problem->items;
   *all = true;
   RengaCall(AddPoint(front, items, (KeepPoint){.state = search->first[items], .from = KEEP_NONE}));
-  front->point = front->next;
-  front->n_points = front->n_next;
-  front->next = NULL;
+  RengaCall(TakeAddedPoints(front));
   for (int p = items; p > 0 && *all; p--) {
     RengaCall(GoOnFromPlace(front, p));
     *all = front->n_records <= limit;
@@ -169,8 +228,10 @@ RengaErrorCode RengaKeepLookAtAll_Private(KeepSearch *search, int64_t limit, int
   const RengaErrorCode code = LookAtPlaces(&front, limit, all);
   *points = front.n_records;
   RengaFree(&front.record);
-  RengaFree(&front.point);
-  RengaFree(&front.next);
+  RengaFree(&front.own.point);
+  RengaFree(&front.again.point);
+  RengaFree(&front.idle.point);
+  RengaFree(&front.spare.point);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
