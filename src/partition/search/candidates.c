@@ -260,10 +260,28 @@ bool RengaSearchDominates_Private(const SearchCandidate *one, const SearchCandid
          a->message <= b->message;
 }
 
-/* The last one that dominates it, NULL: none does. */
+/* Fewer replicas have more rounds, and no more of them that update a share: what dominates a shape
+   has so many at the least. */
+static int LeastReplicas(const SearchModel *model, const SearchCandidate *own)
+{
+  int low = 1, high = own->shape.replicas;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (Rounds(model->microbatches, model->leaf, middle) <= own->rounds)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return LargerCount(low, own->updaters);
+}
+
+/* The last one that dominates it, NULL: none does. They come by their devices, of which none has
+   fewer than replicas. */
 static SearchCandidate *FindDominating(SearchModel *model, const SearchCandidate *own)
 {
-  for (int c = model->candidate ? model->n_candidates - 1 : -1; c >= 0; c--)
+  const int least = LeastReplicas(model, own), unit = RengaSearchUnit_Private(model);
+  for (int c = model->candidate ? model->n_candidates - 1 : -1;
+       c >= 0 && (int64_t)model->candidate[c].devices * unit >= least; c--)
     if (RengaSearchDominates_Private(&model->candidate[c], own)) return &model->candidate[c];
   return NULL;
 }
