@@ -4,7 +4,7 @@
    The fastest that fits is taken. Numbers of tensor ranks are those that divide the ranks, up to
    the lanes, in groups that do not leave a node, unless the links between nodes are nearly as good.
    A limit on the time is one of all of them. */
-#include "partitionimpl.h"
+#include "degrees.h"
 #include "renga/private/graph.h"
 #include "renga/private/quiet.h"
 #include "renga/private/settings.h"
@@ -13,31 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { DEGREE_TEXT = 480 };
 static const double links_alike = 0.5; /* share of the bandwidth within a node from which on */
-
-/* The best of one number of tensor ranks. */
-typedef struct {
-  int tensor;
-  RengaPlan plan;        /* NULL: none fits */
-  double step;           /* seconds */
-  double least;          /* bytes that a device needs of those that do not fit; HUGE_VAL: none */
-  RengaErrorCode code;   /* there is no plan for it, and for: */
-  char why[DEGREE_TEXT]; /* empty: it does not fit */
-} Degree;
-
-/* What all have in common. */
-typedef struct {
-  RengaPartition partition;
-  int ranks, lanes;
-  int64_t batch, microbatch, leaf;
-  bool sizes;    /* of micro-batches are given to choose from */
-  double memory; /* bytes of a device; 0: no bound */
-  bool searches; /* the type looks for plans with tensor ranks */
-  int64_t node;  /* ranks whose links a group may use */
-  double limit;  /* seconds that type exact has for all of them; 0: any time */
-  double begun;  /* on the clock of MPI_Wtime */
-} DegreeTask;
 
 /* stages x replicas x tensor ranks, as type even cuts. */
 static RengaErrorCode FillDegreePlan(const DegreeTask *task, int tensor, int stages, int replicas,
@@ -173,11 +149,13 @@ static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan 
   RengaQuietBegin_Private(&quiet);
   if (task->searches) partition->tensor = tensor;
   partition->compares = task->searches;
+  partition->beat = task->beat;
   RengaErrorCode code = LeaveTime(task);
   if (!code)
     code = partition->ops->plan(partition, task->ranks, task->batch, task->microbatch, plan);
   if (task->limit > 0) RengaPartitionExactSetTimeLimit(partition, task->limit);
   partition->compares = false;
+  partition->beat = 0;
   partition->tensor = wish;
   RengaQuietEnd_Private(&quiet);
   return code;
@@ -189,8 +167,10 @@ static RengaErrorCode SearchDegree(const DegreeTask *task, int tensor, Degree *d
   *degree = (Degree){.tensor = tensor, .least = HUGE_VAL};
   RengaCall(CreateOnAll(task, &degree->plan));
   RengaErrorCode code = SolveDegree(task, tensor, degree->plan);
-  if (!code) code = RengaPlanGetPrediction(degree->plan, &prediction);
-  if (!code) degree->step = prediction.step;
+  degree->beaten = !code && task->partition->beaten;
+  if (!code && !degree->beaten) code = RengaPlanGetPrediction(degree->plan, &prediction);
+  if (!code && !degree->beaten) degree->step = prediction.step;
+  if (degree->beaten) RengaCall(RengaPlanDestroy(&degree->plan));
   if (!code) return RENGA_SUCCESS;
   RengaPlanDestroy(&degree->plan);
   RengaCall(TakeRefusal(task, code, degree));
@@ -219,104 +199,90 @@ static RengaErrorCode TryEvenDegree(const DegreeTask *task, int tensor, Degree *
   return RENGA_SUCCESS;
 }
 
-static void NameLayout(RengaPlan plan, size_t size, char text[])
+/* list: [ranks of the largest group + 1] those that are looked at; of others it is said why not. */
+static int ListDegrees(const DegreeTask *task, const DegreeChoice *choice, int list[])
 {
-  const int stages = RengaPlanGetStageCount(plan);
-  const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
-  const char *several = stages > 1 ? "s" : "";
-  int64_t batch = 0, microbatch = 0;
-  RengaPlanGetBatch(plan, &batch, &microbatch);
-  const int n =
-      shape->tensor > 1
-          ? snprintf(text, size, "%d stage%s, %d ranks in groups of %d", stages, several,
-                     RengaPlanGetRankCount(plan), shape->tensor)
-          : snprintf(text, size, "%d stage%s, %d rank%s", stages, several,
-                     RengaPlanGetRankCount(plan), RengaPlanGetRankCount(plan) > 1 ? "s" : "");
-  snprintf(text + n, size - (size_t)n, ", micro-batches of %lld", (long long)microbatch);
-}
-
-static void SayDegree(const DegreeTask *task, const Degree *degree, size_t size, char text[])
-{
-  char number[32], bound[32], layout[96];
-  const size_t used = strlen(text);
-  snprintf(text + used, size - used, "%s%d: ", used ? "; " : "", degree->tensor);
-  const size_t at = strlen(text);
-  if (degree->plan) {
-    NameLayout(degree->plan, sizeof layout, layout);
-    RengaFormatSeconds(degree->step, sizeof number, number);
-    snprintf(text + at, size - at, "%s (%s)", number, layout);
-  } else if (isfinite(degree->least)) {
-    RengaFormatBytes(degree->least, sizeof number, number);
-    RengaFormatBytes(task->memory, sizeof bound, bound);
-    snprintf(text + at, size - at, "does not fit (%s of the %s of a device)", number, bound);
-  } else {
-    snprintf(text + at, size - at, "none (%.200s)", degree->why);
-  }
-}
-
-/* What the choice goes by, and ends with. */
-typedef struct {
-  Degree best;
-  double least; /* bytes that a device needs of those with tensor ranks that do not fit */
-  int smallest; /* their tensor ranks; 0: there are none */
-  char text[4 * DEGREE_TEXT];
-  char why[DEGREE_TEXT]; /* the last of them has no plan */
-} DegreeChoice;
-
-static void TakeDegree(const DegreeTask *task, Degree *degree, DegreeChoice *choice)
-{
-  SayDegree(task, degree, sizeof choice->text, choice->text);
-  if (!degree->plan && degree->tensor > 1)
-    snprintf(choice->why, sizeof choice->why, "%s", degree->why);
-  if (!degree->plan && degree->least < choice->least) {
-    choice->least = degree->least;
-    choice->smallest = degree->tensor;
-  }
-  if (!degree->plan) return;
-  if (!choice->best.plan || degree->step < choice->best.step) {
-    const Degree slower = choice->best;
-    choice->best = *degree;
-    *degree = slower;
-  }
-  if (degree->plan) RengaPlanDestroy(&degree->plan);
-}
-
-static RengaErrorCode TryDegrees(const DegreeTask *task, DegreeChoice *choice)
-{
-  const int most = task->lanes < task->ranks ? task->lanes : task->ranks;
-  for (int tensor = 2; tensor <= most; tensor++) {
-    Degree degree;
+  int count = 0;
+  for (int tensor = 1; tensor <= RengaDegreesMost_Private(task); tensor++) {
     if (task->ranks % tensor) continue;
     if (tensor > task->node) {
-      const size_t used = strlen(choice->text);
-      snprintf(choice->text + used, sizeof choice->text - used,
-               "; %d and more: not looked at, as a group would not be in one node", tensor);
+      snprintf(choice->said[tensor], DEGREE_TEXT,
+               "%d and more: not looked at, as a group would not be in one node", tensor);
       break;
     }
-    if (task->ranks > task->node && task->node % tensor) {
-      const size_t used = strlen(choice->text);
-      snprintf(choice->text + used, sizeof choice->text - used,
-               "; %d: not looked at, as groups would lie across nodes of %lld devices", tensor,
+    if (task->ranks > task->node && task->node % tensor)
+      snprintf(choice->said[tensor], DEGREE_TEXT,
+               "%d: not looked at, as groups would lie across nodes of %lld devices", tensor,
                (long long)task->node);
-      continue;
-    }
-    const RengaErrorCode code =
-        task->searches ? SearchDegree(task, tensor, &degree) : TryEvenDegree(task, tensor, &degree);
+    else
+      list[count++] = tensor;
+  }
+  return count;
+}
+
+/* The order of looking, from the middle on, which is seldom far from the best: with few tensor
+   ranks there are many stages, or much is made again, with many exchanges take long. */
+static int FromMiddle(int count, int turn)
+{
+  const int middle = count / 2, step = (turn + 1) / 2;
+  const int shorter = count - 1 - middle; /* of both sides, or as long as the other */
+  if (turn > 2 * shorter) return middle - (turn - shorter);
+  return turn % 2 ? middle + step : middle - step;
+}
+
+/* What is already found is worth more than what is slower by more than this: so much the plan that
+   a search begins with, and its estimate of exchanges, may be off. */
+static const double degrees_near = 1.05;
+
+/* All numbers. Of a long chain on many ranks most of the time goes where the plan is slower than
+   another's at last: such a search is given up, unless somebody asks what each takes. */
+static RengaErrorCode SearchAll(DegreeTask *task, int count, const int list[], Degree *one,
+                                DegreeChoice *choice)
+{
+  for (int turn = 0; turn < count; turn++) {
+    Degree degree;
+    const int tensor = list[task->gives_up ? FromMiddle(count, turn) : turn];
+    task->beat = task->gives_up && choice->best.plan ? degrees_near * choice->best.step : 0;
+    RengaCall(SearchDegree(task, tensor, &degree));
+    if (tensor == 1) *one = degree;
+    RengaDegreeTake_Private(task, &degree, choice);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryEvenDegrees(const DegreeTask *task, int count, const int list[],
+                             DegreeChoice *choice)
+{
+  for (int i = 0; i < count; i++) {
+    Degree degree;
+    if (list[i] == 1) continue;
+    const RengaErrorCode code = TryEvenDegree(task, list[i], &degree);
     if (code && degree.plan) RengaPlanDestroy(&degree.plan);
     RengaCall(code);
-    TakeDegree(task, &degree, choice);
+    RengaDegreeTake_Private(task, &degree, choice);
   }
+  return RENGA_SUCCESS;
+}
+
+/* one: what there is with one tensor rank; NULL: that is known. */
+static RengaErrorCode TryDegrees(DegreeTask *task, Degree *one, DegreeChoice *choice)
+{
+  int *list = NULL;
+  RengaCall(RengaMalloc(RengaDegreesMost_Private(task) + 1, &list));
+  const int count = ListDegrees(task, choice, list);
+  const RengaErrorCode code = task->searches ? SearchAll(task, count, list, one, choice)
+                                             : TryEvenDegrees(task, count, list, choice);
+  RengaFree(&list);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 /* Micro-batches that nobody asked for are made smaller until something fits. */
 static RengaErrorCode TryWithoutOne(DegreeTask *task, DegreeChoice *choice)
 {
-  const size_t used = strlen(choice->text);
   if (task->partition->leaves || task->sizes) return RENGA_SUCCESS; /* a search takes one of them */
   do {
-    choice->text[used] = '\0';
-    RengaCall(TryDegrees(task, choice));
+    RengaCall(TryDegrees(task, NULL, choice));
     if (choice->best.plan || task->partition->microbatch || task->microbatch == 1) break;
     task->microbatch = (task->microbatch + 1) / 2;
   } while (true);
@@ -356,7 +322,7 @@ static RengaErrorCode TryBesideOne(DegreeTask *task, DegreeChoice *choice)
   RengaCall(RengaPlanGetBatch(choice->best.plan, &task->batch, &task->microbatch));
   task->leaf = RengaPlanGetLeaf(choice->best.plan);
   RengaCall(TakeChosen(choice->best.plan, &chosen));
-  RengaErrorCode code = TryDegrees(task, choice);
+  RengaErrorCode code = TryDegrees(task, NULL, choice);
   if (!code && chosen && choice->best.tensor > 1)
     code = RengaPlanAddReason(choice->best.plan, RENGA_PLAN_CHOSEN, chosen);
   RengaFree(&chosen);
@@ -364,45 +330,29 @@ static RengaErrorCode TryBesideOne(DegreeTask *task, DegreeChoice *choice)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RefuseDegrees(const DegreeTask *task, const Degree *one,
-                                    const DegreeChoice *choice)
+static RengaErrorCode ChooseEven(DegreeTask *task, Degree *one, DegreeChoice *choice)
 {
-  MPI_Comm comm = task->partition->hdr.comm;
-  const char *share = RengaGraphShareOption_Private(task->partition->graph);
-  char bytes[32];
-  const bool fitting = task->searches || choice->smallest == 0;
-  RengaCheck(!fitting || !choice->why[0], comm, one->code,
-             "%s; nor is there a plan with tensor ranks (%s auto): %s", one->why, share,
-             choice->why);
-  RengaFormatBytes(choice->least, sizeof bytes, bytes);
-  RengaCheck(choice->smallest == 0, comm, RENGA_ERR_MEMORY,
-             "%s; of the plans with tensor ranks (%s) the smallest has %d, and needs %s of a "
-             "device",
-             one->why, share, choice->smallest, bytes);
-  RengaCheck(!task->partition->leaves && !task->sizes, comm, one->code,
-             "%s; plans with tensor ranks (%s auto) were not looked at, for which %s is not "
-             "chosen: give %s",
-             one->why, share,
-             task->sizes ? "a micro-batch of -partition_microbatch_sizes" : "a leaf",
-             task->sizes ? "-microbatch_size" : "-reduction_leaf");
-  RengaRaise(comm, one->code, "%s", one->why);
+  RengaCall(SearchDegree(task, 1, one));
+  const bool fits = one->plan;
+  RengaDegreeTake_Private(task, one, choice);
+  if (fits)
+    RengaCall(TryBesideOne(task, choice));
+  else
+    RengaCall(TryWithoutOne(task, choice));
+  if (!fits && choice->best.plan) RengaCall(SaySize(task, choice->best.plan));
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode ChooseDegree(DegreeTask *task, DegreeChoice *choice)
 {
-  Degree one;
-  RengaCall(SearchDegree(task, 1, &one));
-  const bool fits = one.plan;
-  TakeDegree(task, &one, choice);
+  Degree one = {.tensor = 1};
+  RengaCall(RengaMalloc(RengaDegreesMost_Private(task) + 1, &choice->said));
   if (task->searches)
-    RengaCall(TryDegrees(task, choice));
-  else if (fits)
-    RengaCall(TryBesideOne(task, choice));
+    RengaCall(TryDegrees(task, &one, choice));
   else
-    RengaCall(TryWithoutOne(task, choice));
-  if (!choice->best.plan) RengaCall(RefuseDegrees(task, &one, choice));
-  if (!fits && !task->searches) RengaCall(SaySize(task, choice->best.plan));
-  RengaCall(RengaPlanAddReason(choice->best.plan, "tensor degrees", choice->text));
+    RengaCall(ChooseEven(task, &one, choice));
+  if (!choice->best.plan) RengaCall(RengaDegreesRefuse_Private(task, &one, choice));
+  RengaCall(RengaDegreesSay_Private(task, choice));
   return RENGA_SUCCESS;
 }
 
@@ -454,7 +404,10 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
   RengaCall(AreSizesGiven(partition, &task.sizes));
   if (!strcmp(partition->hdr.type_name, RENGA_PARTITION_EXACT))
     RengaCall(RengaPartitionExactGetTimeLimit(partition, &task.limit));
+  else
+    task.gives_up = !partition->explains;
   const RengaErrorCode code = ChooseDegree(&task, &choice);
+  RengaFree(&choice.said);
   if (code && choice.best.plan) RengaPlanDestroy(&choice.best.plan);
   RengaCall(code);
   RengaCall(RengaPlanDestroy(plan));

@@ -117,6 +117,7 @@ RengaErrorCode RengaPartitionReadOptions_Private(RengaPartition partition)
   RengaCall(
       ReadRanks(partition, "partition_tensor", partition->tensor_text, &partition->tensor));
   RengaCall(ReadSequenceOption(partition));
+  RengaCall(RengaOptionsGetBool("plan_explain", &partition->explains, NULL));
   return RENGA_SUCCESS;
 }
 

@@ -45,6 +45,9 @@ struct _p_RengaPartition {
   char *tensor_text, *sequence_text;
   int sequence;                        /* of the latter, which sets tensor */
   bool compares;                       /* it looks for plans of several numbers of tensor ranks */
+  bool explains;                       /* somebody will ask what each of them takes */
+  double beat;                         /* seconds: slower ones are of no use (of long chains) */
+  bool beaten;                         /* and what is looked for is none that is faster */
   int64_t memory, batch, microbatch, leaf;
   char *leaves; /* to choose from; NULL: leaf */
   int n_readings;

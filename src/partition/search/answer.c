@@ -116,6 +116,7 @@ RengaErrorCode RengaSearchShareAnswer_Private(RengaComm comm, SearchAnswer *answ
   answer->reason = mine.reason;
   answer->kept = mine.kept;
   answer->kept_first = mine.kept_first;
+  if (answer->beaten) return RENGA_SUCCESS;
   RengaCall(RengaErrorAgree(ranks, root ? RENGA_SUCCESS : AllocateAnswer(answer)));
   RengaCall(RengaCommBroadcast(comm, answer->stage,
                                (size_t)answer->n_stages * sizeof *answer->stage, 0, what));

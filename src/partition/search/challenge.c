@@ -12,7 +12,7 @@ enum {
 /* Another way to find layouts, with the same memory and micro-batches. */
 static RengaErrorCode Challenge(Solution *solution, const SearchTask *task, bool *fits)
 {
-  Solution other = {.task = task, .chain = solution->chain};
+  Solution other = {.task = task, .chain = solution->chain, .beat = solution->beat};
   bool other_fits = false;
   if (*fits) other.beat = solution->step;
   RengaErrorCode code = RengaSolutionTryFit_Private(&other, &other_fits);

@@ -355,6 +355,7 @@ static void TakeWish(RengaPartition partition, const RengaSearchWish *wish, Sear
   task->searched = wish->searched;
   task->compares = partition->compares;
   task->spares = wish->spares;
+  task->beat = wish->given || wish->finder.find || wish->exact ? 0 : partition->beat;
   task->wanted.stages = wish->given ? 0 : partition->stages;
   task->wanted.replicas = wish->given ? 0 : partition->replicas;
   task->exact = wish->exact;
@@ -485,8 +486,9 @@ RengaErrorCode RengaSearchPlanOnce_Private(RengaPartition partition, const Renga
   if (!code) code = RengaSearchShareAnswer_Private(comm, &answer);
   if (answer.schedule.type) /* this rank's own */
     answer.schedule.type = answer.type[0] ? answer.type : task.schedule.type;
-  if (!code) code = FillPlanFromAnswer(partition, batch, &answer, plan);
-  if (!code) code = NameOrigin(collected.from.profile, plan);
+  partition->beaten = !code && answer.beaten;
+  if (!code && !answer.beaten) code = FillPlanFromAnswer(partition, batch, &answer, plan);
+  if (!code && !answer.beaten) code = NameOrigin(collected.from.profile, plan);
   RengaSearchAnswerFree_Private(&answer);
   FreeCollected(partition, &collected);
   RengaCall(code);

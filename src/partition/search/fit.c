@@ -203,18 +203,22 @@ RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits)
 static RengaErrorCode FitLong(Solution *solution, bool *fits)
 {
   SearchTask task = *solution->task;
-  Solution equal = {.task = &task, .chain = solution->chain};
-  Solution any = {.task = solution->task, .chain = solution->chain};
+  const double beat = solution->beat;
+  Solution equal = {.task = &task, .chain = solution->chain, .beat = beat};
+  Solution any = {.task = solution->task, .chain = solution->chain, .beat = beat};
   bool any_fits = false;
   task.wanted.equal = true;
   RengaErrorCode code = RengaSolutionTryFit_Private(&equal, fits);
+  const bool slow = equal.hopeless;
   RengaSolutionTakeFaster_Private(solution, false, &equal, *fits && !code);
   RengaCall(code);
   if (*fits) any.give_up = solution->layout.step;
   code = RengaSolutionTryFit_Private(&any, &any_fits);
+  const bool any_slow = any.hopeless;
   RengaSolutionTakeFaster_Private(solution, *fits, &any, any_fits && !code);
   RengaCall(code);
   *fits = *fits || any_fits;
+  solution->hopeless = !*fits && (slow || any_slow);
   return RENGA_SUCCESS;
 }
 
@@ -240,5 +244,21 @@ RengaErrorCode RengaSolutionFit_Private(Solution *solution, bool *fits)
   if (!*fits || IsLong(solution) || solution->task->halves_only) return RENGA_SUCCESS;
   RengaCall(RefineSolution(solution));
   RengaCall(CompareEqual(solution));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionSqueeze_Private(Solution *solution, bool *fits)
+{
+  SearchTask task = *solution->task;
+  if (task.memory <= 0 || task.finder.find) return RENGA_SUCCESS;
+  RengaSolutionFree_Private(solution);
+  RengaCall(RengaSearchSqueeze_Private(&task, solution->chain, task.ranks, &solution->layout,
+                                       &task.memory));
+  solution->allowed = task.memory;
+  solution->wanted = task.wanted;
+  if (!solution->layout.count) return RENGA_SUCCESS;
+  RengaCall(RengaSolutionWeigh_Private(&task, solution));
+  *fits = RengaSolutionFits_Private(solution);
+  if (*fits) RengaCall(RengaSolutionSettle_Private(solution));
   return RENGA_SUCCESS;
 }

@@ -31,6 +31,18 @@ static RengaErrorCode TakeWhatSearchSays(RengaPlan found, RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode PredictAgain(RengaPartition partition, RengaPlan found, int ranks,
+                                   RengaPlan plan)
+{
+  const RengaSearchWish given = {.given = found, .searched = true};
+  int64_t batch, microbatch;
+  const RengaErrorCode code = RengaPlanGetBatch(found, &batch, &microbatch);
+  RengaCall(RengaErrorAgree(partition->hdr.comm, code));
+  RengaCall(RengaSearchPlanOnce_Private(partition, &given, ranks, batch, microbatch, plan));
+  RengaCall(TakeWhatSearchSays(found, plan));
+  return RENGA_SUCCESS;
+}
+
 /* A search for plans with tensor ranks estimates what these give each other: of what it found the
    runtime says it. */
 static RengaErrorCode PlanWithTensor(RengaPartition partition, const RengaSearchWish *wish,
@@ -40,11 +52,8 @@ static RengaErrorCode PlanWithTensor(RengaPartition partition, const RengaSearch
   RengaErrorCode code =
       RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &found));
   if (!code) code = RengaSearchPlanOnce_Private(partition, wish, ranks, batch, microbatch, found);
-  if (!code) code = RengaPlanGetBatch(found, &batch, &microbatch);
   code = RengaErrorAgree(partition->hdr.comm, code);
-  const RengaSearchWish given = {.given = found, .searched = true};
-  if (!code) code = RengaSearchPlanOnce_Private(partition, &given, ranks, batch, microbatch, plan);
-  if (!code) code = TakeWhatSearchSays(found, plan);
+  if (!code && !partition->beaten) code = PredictAgain(partition, found, ranks, plan);
   code = RengaErrorAgree(partition->hdr.comm, code);
   if (found) RengaPlanDestroy(&found);
   RengaCall(code);

@@ -99,11 +99,11 @@ typedef struct {
 
 typedef struct {
   RengaPlanPrediction prediction;
+  bool beaten; /* no plan was found that is faster than what is known; there is none */
   int64_t microbatch, leaf;
-  int n_stages, n_ranks, n_reasons, n_kept;
+  int n_stages, n_ranks, n_reasons, n_kept, n_messages; /* messages: whose seconds are known */
   SearchSchedule schedule;
   char type[SEARCH_TOPIC]; /* of the schedule where the search chose it; empty: the task's own */
-  int n_messages;          /* of which the seconds are known */
   RengaPlanStage *stage;
   int *rank;
   double *message; /* [n_messages] seconds */

@@ -70,6 +70,9 @@ RengaErrorCode RengaSolutionTryFit_Private(Solution *solution, bool *fits);
 /* Estimates err differently with the replicas: one strict bound for all may leave nothing, where
    each number by itself is brought to fit. */
 RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits);
+/* The layout that needs the least memory, whatever it takes: without it a refusal, which names its
+   memory, could be wrong. */
+RengaErrorCode RengaSolutionSqueeze_Private(Solution *solution, bool *fits);
 /* The faster of two that fit, in simulated seconds; the other is freed. */
 void RengaSolutionTakeFaster_Private(Solution *solution, bool fits, Solution *other,
                                      bool other_fits);

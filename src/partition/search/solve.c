@@ -27,24 +27,6 @@ static RengaErrorCode TakeImproved(Solution *solution, const SearchLayout *best)
   return RENGA_SUCCESS;
 }
 
-/* The layout that needs the least memory, whatever it takes: without it a refusal, which names its
-   memory, could be wrong. */
-static RengaErrorCode SqueezeSolution(Solution *solution, bool *fits)
-{
-  SearchTask task = *solution->task;
-  if (task.memory <= 0 || task.finder.find) return RENGA_SUCCESS;
-  RengaSolutionFree_Private(solution);
-  RengaCall(RengaSearchSqueeze_Private(&task, solution->chain, task.ranks, &solution->layout,
-                                       &task.memory));
-  solution->allowed = task.memory;
-  solution->wanted = task.wanted;
-  if (!solution->layout.count) return RENGA_SUCCESS;
-  RengaCall(RengaSolutionWeigh_Private(&task, solution));
-  *fits = RengaSolutionFits_Private(solution);
-  if (*fits) RengaCall(RengaSolutionSettle_Private(solution));
-  return RENGA_SUCCESS;
-}
-
 /* What the task's searches find, or what its type does, and what challenges it. */
 static RengaErrorCode FindBest(Solution *solution, bool *fits)
 {
@@ -94,9 +76,11 @@ static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, double
   const bool far = (task->halves_only && *fits && one.step > near_best * solution->step) ||
                    (known && one.step > near_best * task->beat);
   if (!code && one_fits && bound && !far) code = GoOn(&one, bound);
+  const bool slow = one.hopeless;
   RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
   RengaCall(code);
   *fits = *fits || one_fits;
+  solution->hopeless = !*fits && (solution->hopeless || slow);
   return RENGA_SUCCESS;
 }
 
@@ -195,7 +179,9 @@ static RengaErrorCode FitEach(Solution *solution, bool leaves, double most, doub
   const SearchTask *task = solution->task;
   for (int row; (row = NextRow(task->n_sizes, bound, done)) >= 0;) {
     done[row] = true;
-    if (task->beat > 0 && bound[row] >= task->beat * (1 - 1e-9)) continue;
+    const bool slow = task->beat > 0 && bound[row] >= task->beat * (1 - 1e-9);
+    solution->hopeless = !*fits && (solution->hopeless || slow);
+    if (slow) continue;
     if (*fits && bound[row] >= fmin(most, solution->step * (1 - 1e-9))) continue;
     if (!leaves && !IsFirstLeaf(task, row)) continue;
     RengaCall(FitRow(solution, row, &bound[row], fits));
@@ -254,20 +240,29 @@ static RengaErrorCode FindProvedBound(Solution *solution, double bound[])
    which nobody asked for, where nothing fits in the others. */
 typedef struct {
   SearchTask first, all;
+  bool known; /* a plan that fits: the search itself needs to find none */
 } RowsWanted;
+
+/* What would fit, by estimate, is no faster than a plan of another number of tensor ranks. */
+static bool IsBeaten(const Solution *solution)
+{
+  return solution->task->beat > 0 && solution->hopeless;
+}
 
 static RengaErrorCode LookInRows(Solution *solution, const RowsWanted *wanted, double bound[],
                                  bool *fits)
 {
-  const bool known = wanted->all.beat > 0; /* a plan that fits */
+  const SearchTask *all = &wanted->all;
+  const bool needed = !wanted->known;
   *fits = false;
   solution->task = &wanted->first;
   RengaCall(FitRows(solution, bound, fits));
-  if (!*fits && !known && wanted->all.n_sizes > wanted->first.n_sizes) {
-    solution->task = &wanted->all;
+  if (!*fits && needed && !IsBeaten(solution) && all->n_sizes > wanted->first.n_sizes) {
+    solution->task = all;
     RengaCall(FitRows(solution, bound, fits));
   }
-  if (!*fits && !known) RengaCall(SqueezeSolution(solution, fits));
+  if (!*fits && needed && !IsBeaten(solution))
+    RengaCall(RengaSolutionSqueeze_Private(solution, fits));
   if (*fits) RengaCall(FindProvedBound(solution, bound));
   return RENGA_SUCCESS;
 }
@@ -316,8 +311,8 @@ static RengaErrorCode LookInFolding(Solution *solution, RowsWanted *folding, dou
 {
   const SearchShards both = folding->all.shards;
   RengaCall(LookInRows(solution, folding, bound, fits));
-  for (int level = both.least; level <= (int)both.most && !*fits && !(folding->all.beat > 0);
-       level++) {
+  for (int level = both.least; level <= (int)both.most && !*fits; level++) {
+    if (folding->known || IsBeaten(solution)) break;
     RengaSolutionFree_Private(solution);
     folding->first.shards.least = folding->first.shards.most = (RengaShard)level;
     folding->all.shards = folding->first.shards;
@@ -337,7 +332,8 @@ static RengaErrorCode FoldWhereShort(Solution *solution, RowsWanted *folding, bo
   bool other_fits = false;
   if (!folding->all.folds || folding->all.memory <= 0) return RENGA_SUCCESS;
   if (*fits && !RengaSolutionWantsShares_Private(solution)) return RENGA_SUCCESS;
-  folding->first.beat = folding->all.beat = *fits ? solution->step : 0;
+  folding->known = *fits;
+  if (*fits) folding->first.beat = folding->all.beat = solution->step;
   RengaCall(RengaMalloc(folding->all.n_sizes, &bound));
   RengaErrorCode code = LookInFolding(&other, folding, bound, &other_fits);
   RengaFree(&bound);
@@ -349,24 +345,25 @@ static RengaErrorCode FoldWhereShort(Solution *solution, RowsWanted *folding, bo
 
 /* wanted: with the least shards that stages may have; then with any of the optimizer; then with
    those of gradients and parameters. */
-static RengaErrorCode FitAll(Solution *solution, RowsWanted wanted[3], double bound[])
+static RengaErrorCode FitAll(Solution *solution, RowsWanted wanted[3], double bound[], bool *beaten)
 {
   bool fits;
   RengaCall(LookInRows(solution, &wanted[0], bound, &fits));
   RengaCall(ShardWhereShort(solution, &wanted[1], bound, &fits));
   RengaCall(FoldWhereShort(solution, &wanted[2], &fits));
   if (fits) RengaCall(RengaSolutionShareLess_Private(solution));
-  if (!fits)
+  if (!fits && wanted->all.beat > 0) *beaten = true;
+  if (!fits && !*beaten)
     RengaCall(RengaSearchRefuse_Private(solution->task, wanted[2].all.folds ? &wanted[2].all : NULL,
                                         solution->chain));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Fit(Solution *solution, RowsWanted wanted[3])
+static RengaErrorCode Fit(Solution *solution, RowsWanted wanted[3], bool *beaten)
 {
   double *bound = NULL;
   RengaCall(RengaMalloc(wanted->all.n_sizes, &bound));
-  const RengaErrorCode code = FitAll(solution, wanted, bound);
+  const RengaErrorCode code = FitAll(solution, wanted, bound, beaten);
   RengaFree(&bound);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -430,19 +427,23 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
 {
   SearchTask all;
   task->whole = task->any_schedule && !task->given && RengaSearchIsLarge_Private(task, chain);
+  *over = false;
   const RengaShard first = task->given ? task->shards.most : task->shards.least;
   RowsWanted wanted[] = {RowsWantedOf(task, first), RowsWantedOf(task, task->shards.most),
                          FoldingRowsOf(task)};
   Solution solution = {.task = &wanted->first, .chain = chain};
-  RengaErrorCode code = task->given ? TakeGiven(&solution) : Fit(&solution, wanted);
-  if (!code) code = HalveAtLast(&solution, &all);
+  RengaErrorCode code =
+      task->given ? TakeGiven(&solution) : Fit(&solution, wanted, &answer->beaten);
+  if (code || answer->beaten) RengaSolutionFree_Private(&solution);
+  RengaCall(code);
+  if (answer->beaten) return RENGA_SUCCESS;
+  code = HalveAtLast(&solution, &all);
   if (!code && task->tensor > 1)
     code = RengaSolutionBoundBare_Private(&solution, task->whole_costs, task->shards.most);
   if (!RengaSearchIsBounded_Private(&task->schedule)) solution.bound = 0;
   if (!code) code = RengaSolutionChunk_Private(&solution);
   solution.leaves_shards = task->given ? task->shards.most == RENGA_SHARD_NOTHING
                                        : first < task->shards.most && !solution.shards_too;
-  *over = false;
   if (!code) code = RengaSolutionAskAll_Private(&solution, over);
   if (!code && !*over) code = RengaSolutionAnswer_Private(&solution, answer);
   RengaSolutionFree_Private(&solution);
@@ -473,6 +474,8 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   *answer = (SearchAnswer){0};
   RengaProfileCost **costs = NULL;
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, task->all, &chain);
+  const bool few = chain.count > SEARCH_LONG && RengaSearchIsLarge_Private(task, &chain);
+  if (!few) own.beat = 0; /* what is found first is made much better */
   if (!code) code = RengaSearchCutsCreate_Private(&own.cuts);
   if (!code && task->tensor > 1) code = RengaSearchKeepCosts_Private(task, &costs);
   own.whole_costs = costs;

@@ -1,0 +1,110 @@
+/* The choice between numbers of tensor ranks: the fastest plan, and what is said of the others. */
+#include "degrees.h"
+#include "renga/private/graph.h"
+#include <math.h>
+
+static void NameLayout(RengaPlan plan, size_t size, char text[])
+{
+  const int stages = RengaPlanGetStageCount(plan);
+  const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
+  const char *several = stages > 1 ? "s" : "";
+  int64_t batch = 0, microbatch = 0;
+  RengaPlanGetBatch(plan, &batch, &microbatch);
+  const int n =
+      shape->tensor > 1
+          ? snprintf(text, size, "%d stage%s, %d ranks in groups of %d", stages, several,
+                     RengaPlanGetRankCount(plan), shape->tensor)
+          : snprintf(text, size, "%d stage%s, %d rank%s", stages, several,
+                     RengaPlanGetRankCount(plan), RengaPlanGetRankCount(plan) > 1 ? "s" : "");
+  snprintf(text + n, size - (size_t)n, ", micro-batches of %lld", (long long)microbatch);
+}
+
+static void SayDegree(const DegreeTask *task, const Degree *degree, size_t size, char text[])
+{
+  char number[32], bound[32], layout[96];
+  const int at = snprintf(text, size, "%d: ", degree->tensor);
+  text += at;
+  size -= (size_t)at;
+  if (degree->beaten) {
+    RengaFormatSeconds(task->beat, sizeof number, number);
+    snprintf(text, size, "no plan below %s was found", number);
+  } else if (degree->plan) {
+    NameLayout(degree->plan, sizeof layout, layout);
+    RengaFormatSeconds(degree->step, sizeof number, number);
+    snprintf(text, size, "%s (%s)", number, layout);
+  } else if (isfinite(degree->least)) {
+    RengaFormatBytes(degree->least, sizeof number, number);
+    RengaFormatBytes(task->memory, sizeof bound, bound);
+    snprintf(text, size, "does not fit (%s of the %s of a device)", number, bound);
+  } else {
+    snprintf(text, size, "none (%.200s)", degree->why);
+  }
+}
+
+/* Of two that take as long that with fewer tensor ranks is taken. */
+static bool IsBetterDegree(const Degree *degree, const Degree *best)
+{
+  if (!best->plan || degree->step < best->step) return true;
+  return degree->step <= best->step && degree->tensor < best->tensor;
+}
+
+void RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoice *choice)
+{
+  SayDegree(task, degree, DEGREE_TEXT, choice->said[degree->tensor]);
+  if (!degree->plan && degree->tensor > 1 && degree->tensor >= choice->last) {
+    choice->last = degree->tensor;
+    snprintf(choice->why, sizeof choice->why, "%s", degree->why);
+  }
+  if (!degree->plan && degree->least < choice->least) {
+    choice->least = degree->least;
+    choice->smallest = degree->tensor;
+  }
+  if (!degree->plan) return;
+  if (IsBetterDegree(degree, &choice->best)) {
+    const Degree slower = choice->best;
+    choice->best = *degree;
+    *degree = slower;
+  }
+  if (degree->plan) RengaPlanDestroy(&degree->plan);
+}
+
+int RengaDegreesMost_Private(const DegreeTask *task)
+{
+  return task->lanes < task->ranks ? task->lanes : task->ranks;
+}
+
+RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoice *choice)
+{
+  char text[4 * DEGREE_TEXT] = "";
+  size_t used = 0;
+  for (int tensor = 1; tensor <= RengaDegreesMost_Private(task) && used < sizeof text; tensor++)
+    if (choice->said[tensor][0])
+      used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "; " : "",
+                               choice->said[tensor]);
+  RengaCall(RengaPlanAddReason(choice->best.plan, "tensor degrees", text));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaDegreesRefuse_Private(const DegreeTask *task, const Degree *one,
+                                    const DegreeChoice *choice)
+{
+  MPI_Comm comm = task->partition->hdr.comm;
+  const char *share = RengaGraphShareOption_Private(task->partition->graph);
+  char bytes[32];
+  const bool fitting = task->searches || choice->smallest == 0;
+  RengaCheck(!fitting || !choice->why[0], comm, one->code,
+             "%s; nor is there a plan with tensor ranks (%s auto): %s", one->why, share,
+             choice->why);
+  RengaFormatBytes(choice->least, sizeof bytes, bytes);
+  RengaCheck(choice->smallest == 0, comm, RENGA_ERR_MEMORY,
+             "%s; of the plans with tensor ranks (%s) the smallest has %d, and needs %s of a "
+             "device",
+             one->why, share, choice->smallest, bytes);
+  RengaCheck(!task->partition->leaves && !task->sizes, comm, one->code,
+             "%s; plans with tensor ranks (%s auto) were not looked at, for which %s is not "
+             "chosen: give %s",
+             one->why, share,
+             task->sizes ? "a micro-batch of -partition_microbatch_sizes" : "a leaf",
+             task->sizes ? "-microbatch_size" : "-reduction_leaf");
+  RengaRaise(comm, one->code, "%s", one->why);
+}

@@ -1,0 +1,53 @@
+/* What files of -partition_tensor auto share: what is known of each number of tensor ranks, and the
+   choice between them. */
+#pragma once
+#include "partitionimpl.h"
+
+enum { DEGREE_TEXT = 480 };
+
+/* The best of one number of tensor ranks. */
+typedef struct {
+  int tensor;
+  RengaPlan plan;        /* NULL: none fits */
+  double step;           /* seconds */
+  double least;          /* bytes that a device needs of those that do not fit; HUGE_VAL: none */
+  RengaErrorCode code;   /* there is no plan for it, and for: */
+  char why[DEGREE_TEXT]; /* empty: it does not fit */
+  bool beaten;           /* none was found that is faster than another number's */
+} Degree;
+
+/* What all have in common. */
+typedef struct {
+  RengaPartition partition;
+  int ranks, lanes;
+  int64_t batch, microbatch, leaf;
+  bool sizes;    /* of micro-batches are given to choose from */
+  double memory; /* bytes of a device; 0: no bound */
+  bool searches; /* the type looks for plans with tensor ranks */
+  int64_t node;  /* ranks whose links a group may use */
+  double limit;  /* seconds that type exact has for all of them; 0: any time */
+  double begun;  /* on the clock of MPI_Wtime */
+  bool gives_up; /* what is slower than another number's plan */
+  double beat;   /* seconds of a step, that it must be below; 0: any */
+} DegreeTask;
+
+/* What the choice goes by, and ends with. */
+typedef struct {
+  Degree best;
+  double least; /* bytes that a device needs of those with tensor ranks that do not fit */
+  int smallest; /* their tensor ranks; 0: there are none */
+  int last;     /* the most tensor ranks that have no plan, and why */
+  char why[DEGREE_TEXT];
+  char (*said)[DEGREE_TEXT]; /* [tensor ranks] of each; empty: nothing */
+} DegreeChoice;
+
+/* ---- degreechoice.c ---- */
+/* Ranks of the largest group. */
+int RengaDegreesMost_Private(const DegreeTask *task);
+/* Takes or frees the degree's plan, and says what it takes. */
+void RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoice *choice);
+/* Into the plan that was chosen: what all take. */
+RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoice *choice);
+/* The error where there is no plan; one: of one tensor rank. */
+RengaErrorCode RengaDegreesRefuse_Private(const DegreeTask *task, const Degree *one,
+                                          const DegreeChoice *choice);
