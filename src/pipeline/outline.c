@@ -22,9 +22,9 @@ typedef struct {
 /* of: [stages] zeros. reader: [values] zeros, then one more than the stage that read it last. */
 static void CountStageReadings(const Outline *outline, int reader[], StageReading of[])
 {
-  for (int n = 0; n < RengaGraphGetNodeCount(outline->graph); n++) {
+  for (int n = 0, stage = 0; n < RengaGraphGetNodeCount(outline->graph); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(outline->graph, n);
-    const int stage = RengaPlanStageOfNode(outline->plan, n);
+    while (n >= RengaPlanGetStage(outline->plan, stage)->last) stage++;
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] < 0 || reader[node->in[i]] == stage + 1) continue;
       const RengaGraphValue *value = RengaGraphGetValue(outline->graph, node->in[i]);

@@ -17,22 +17,22 @@ typedef struct {
   bool *plain;    /* [values] a reader is in no lane, or in another lane or stage than others */
 } PartReaders;
 
-static bool AreOfOneStage(const PartReaders *of, int a, int b)
-{
-  return !of->plan || RengaPlanStageOfNode(of->plan, a) == RengaPlanStageOfNode(of->plan, b);
-}
-
+/* Nodes come in order, and so do their stages. */
 static void CountPartReaders(const PartReaders *of)
 {
+  const RengaPlanStage all = {.last = RengaGraphGetNodeCount(of->graph)}, *row = &all;
+  if (of->plan) row = of->plan->stage;
   for (int n = 0; n < RengaGraphGetNodeCount(of->graph); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(of->graph, n);
+    while (n >= row->last) row++;
     for (int i = 0; i < node->n_in; i++) {
       const RengaValue v = node->in[i];
       if (v == RENGA_VALUE_NONE) continue;
       const int maker = RengaGraphGetValue(of->graph, v)->producer;
       of->readers[v]++;
       of->plain[v] = of->plain[v] || node->lane == 0 || maker < 0 ||
-                     (of->lane[v] && of->lane[v] != node->lane) || !AreOfOneStage(of, n, maker);
+                     (of->lane[v] && of->lane[v] != node->lane) || maker < row->first ||
+                     maker >= row->last;
       of->lane[v] = node->lane;
     }
   }

@@ -65,13 +65,15 @@ static RengaErrorCode AddMessageUse(UseTable *table, RengaValue value, int stage
 /* Nodes come in order, so that the stages of each value's uses ascend. */
 static RengaErrorCode FindUses(UseTable *table)
 {
-  for (int n = 0; n < RengaGraphGetNodeCount(table->graph); n++) {
+  const RengaPlanStage *row = NULL;
+  for (int n = 0, stage = -1; n < RengaGraphGetNodeCount(table->graph); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(table->graph, n);
-    int stage = RengaPlanStageOfNode(table->plan, n);
+    while (!row || n >= row->last) row = RengaPlanGetStage(table->plan, ++stage);
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] < 0) continue;
       const RengaGraphValue *value = RengaGraphGetValue(table->graph, node->in[i]);
-      if (!MayCross(value) || RengaPlanStageOfNode(table->plan, value->producer) == stage) continue;
+      if (!MayCross(value) || (value->producer >= row->first && value->producer < row->last))
+        continue;
       RengaCall(AddMessageUse(table, node->in[i], stage,
                               value->differentiable && NodeLeads(table, node)));
     }
