@@ -114,9 +114,22 @@ static RengaErrorCode AddHeld(Chunk *chunk, RengaValue own, const int uses[])
   if (value->kind != RENGA_VALUE_PARAMETER) return RENGA_SUCCESS;
   const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, value->name);
   const RengaGraphNode *split = RengaOutlinePartsOf_Private(chunk->outline, whole);
-  RengaCall(RengaRealloc(chunk->n_parameters + (split ? split->n_out : 1), &chunk->parameter));
   RengaCall(split ? AddPartsOf(chunk, whole, split, uses) : AddWholeOf(chunk, own, whole, uses));
   return RENGA_SUCCESS;
+}
+
+/* With all parts, of which the rank may have some. */
+static int CountAllParts(const Chunk *chunk)
+{
+  int held = 0;
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, v);
+    if (value->kind != RENGA_VALUE_PARAMETER) continue;
+    const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, value->name);
+    const RengaGraphNode *split = RengaOutlinePartsOf_Private(chunk->outline, whole);
+    held += split ? split->n_out : 1;
+  }
+  return held;
 }
 
 /* Parameters and states in the order of the whole network, which a stage's graph has them in. */
@@ -124,7 +137,7 @@ static RengaErrorCode ListHeld(Chunk *chunk)
 {
   int *uses = NULL;
   RengaCall(RengaMalloc(RengaGraphGetValueCount(chunk->sub) + 1, &uses));
-  RengaErrorCode code = RengaRealloc(1, &chunk->parameter);
+  RengaErrorCode code = RengaRealloc(CountAllParts(chunk) + 1, &chunk->parameter);
   for (int u = 0; u < chunk->uses.count; u++) uses[chunk->uses.row[u].parameter]++;
   for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub) && !code; v++)
     code = AddHeld(chunk, v, uses);
