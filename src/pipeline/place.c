@@ -3,11 +3,14 @@
 
    Most lives are short and there may be a hundred thousand, so that those that overlap are found by
    time: a tensor is filed under the smallest aligned block of 2^level positions that holds its
-   life, and only blocks that meet a life have what overlaps it. */
+   life, and only blocks that meet a life have what overlaps it. Where that is a large part of all,
+   as of what a stage makes again before backward, all are gone through in the order of their
+   offsets, which costs less than to sort it. */
 #include "pipelineimpl.h"
 #include <stdlib.h>
+#include <string.h>
 
-enum { LEVELS_MOST = 32 };
+enum { LEVELS_MOST = 32, OVERLAPS_FEW = 64, PART_LARGE = 4 };
 
 typedef struct {
   Lifetime *row;
@@ -16,6 +19,8 @@ typedef struct {
   int *head;              /* [blocks] row that was filed last, -1: none */
   int *next;              /* [rows] filed before it, -1: none */
   Lifetime **found;       /* [rows] that overlap one */
+  int n_placed;
+  Lifetime *placed; /* [rows] copies, by their offsets */
 } Files;
 
 static int CompareStorageBytes(const void *a, const void *b)
@@ -32,6 +37,23 @@ static int CompareOffsets(const void *a, const void *b)
   return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
+/* Behind all that have no larger offset. */
+static void InsertPlaced(Files *files, const Lifetime *item)
+{
+  int low = 0, high = files->n_placed;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (files->placed[middle].offset <= item->offset)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  memmove(files->placed + low + 1, files->placed + low,
+          (size_t)(files->n_placed - low) * sizeof *files->placed);
+  files->placed[low] = *item;
+  files->n_placed++;
+}
+
 static void FileStorage(Files *files, Lifetime *item)
 {
   int level = 0;
@@ -39,34 +61,51 @@ static void FileStorage(Files *files, Lifetime *item)
   int *head = &files->head[files->first[level] + (item->first >> level)];
   files->next[item - files->row] = *head;
   *head = (int)(item - files->row);
+  InsertPlaced(files, item);
 }
 
-/* In order of their offsets. */
+static bool LivesWith(const Lifetime *item, const Lifetime *other)
+{
+  return other->last >= item->first && other->first <= item->last;
+}
+
 static int FindOverlaps(Files *files, const Lifetime *item)
 {
   int count = 0;
   for (int level = 0; level < files->levels; level++)
     for (int block = item->first >> level; block <= item->last >> level; block++)
-      for (int r = files->head[files->first[level] + block]; r >= 0; r = files->next[r]) {
-        Lifetime *other = &files->row[r];
-        if (other->last >= item->first && other->first <= item->last) files->found[count++] = other;
-      }
-  qsort(files->found, (size_t)count, sizeof *files->found, CompareOffsets);
+      for (int r = files->head[files->first[level] + block]; r >= 0; r = files->next[r])
+        if (LivesWith(item, &files->row[r])) files->found[count++] = &files->row[r];
   return count;
 }
 
-static int64_t FindGap(const Lifetime *item, int count, Lifetime *const found[])
+/* The smallest gap so far, and the end of those that were passed by their offsets. */
+typedef struct {
+  int64_t end, best, size;
+} BestGap;
+
+static void PassPlaced(const Lifetime *item, const Lifetime *other, BestGap *gap)
 {
-  int64_t end = 0, best = -1, best_size = INT64_MAX;
-  for (int i = 0; i < count; i++) {
-    const int64_t gap = found[i]->offset - end;
-    if (gap >= item->bytes && gap < best_size) {
-      best = end;
-      best_size = gap;
-    }
-    if (found[i]->offset + found[i]->bytes > end) end = found[i]->offset + found[i]->bytes;
+  const int64_t size = other->offset - gap->end, end = other->offset + other->bytes;
+  if (size >= item->bytes && size < gap->size) {
+    gap->best = gap->end;
+    gap->size = size;
   }
-  return best >= 0 ? best : end;
+  if (end > gap->end) gap->end = end;
+}
+
+static int64_t FindGap(Files *files, const Lifetime *item)
+{
+  BestGap gap = {.best = -1, .size = INT64_MAX};
+  const int count = FindOverlaps(files, item);
+  if (count > OVERLAPS_FEW && count > files->n_placed / PART_LARGE) {
+    for (int i = 0; i < files->n_placed; i++)
+      if (LivesWith(item, &files->placed[i])) PassPlaced(item, &files->placed[i], &gap);
+  } else {
+    qsort(files->found, (size_t)count, sizeof *files->found, CompareOffsets);
+    for (int i = 0; i < count; i++) PassPlaced(item, files->found[i], &gap);
+  }
+  return gap.best >= 0 ? gap.best : gap.end;
 }
 
 static RengaErrorCode OpenFiles(int count, Lifetime row[], Files *files)
@@ -82,6 +121,7 @@ static RengaErrorCode OpenFiles(int count, Lifetime row[], Files *files)
   RengaCall(RengaMalloc(blocks, &files->head));
   RengaCall(RengaMalloc(count + 1, &files->next));
   RengaCall(RengaMalloc(count + 1, &files->found));
+  RengaCall(RengaMalloc(count + 1, &files->placed));
   for (int b = 0; b < blocks; b++) files->head[b] = -1;
   return RENGA_SUCCESS;
 }
@@ -92,7 +132,7 @@ static int64_t PlaceInOrder(int count, Lifetime row[], Files *files, Lifetime *o
   qsort(order, (size_t)count, sizeof *order, CompareStorageBytes);
   int64_t needed = 0;
   for (int i = 0; i < count; i++) {
-    order[i]->offset = FindGap(order[i], FindOverlaps(files, order[i]), files->found);
+    order[i]->offset = FindGap(files, order[i]);
     FileStorage(files, order[i]);
     const int64_t end = order[i]->offset + order[i]->bytes;
     if (end > needed) needed = end;
@@ -112,6 +152,7 @@ RengaErrorCode RengaPlaceLifetimes_Private(int count, Lifetime row[], int64_t *b
   RengaFree(&files.head);
   RengaFree(&files.next);
   RengaFree(&files.found);
+  RengaFree(&files.placed);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
