@@ -108,10 +108,17 @@ static RengaErrorCode TakeEqual(EqualSearch *equal, const CutPair *pair, SearchL
   return RENGA_SUCCESS;
 }
 
+/* Seconds that a layout is to take less than. */
+static double StepToBeat(const SearchModel *model, const SearchLayout *best)
+{
+  const double beat = model->beat > 0 ? model->beat : HUGE_VAL;
+  return best->count ? fmin(best->step, beat) : beat;
+}
+
 static RengaErrorCode SolvePair(EqualSearch *equal, const CutPair *pair, SearchLayout *best)
 {
   double low = fmax(0, pair->bound - pair->fill);
-  double high = best->count ? best->step - pair->fill : HUGE_VAL;
+  double high = StepToBeat(equal->model, best) - pair->fill;
   if (!FillEqual(equal, pair, high)) return RENGA_SUCCESS;
   if (isinf(high))
     for (high = fmax(low, 1e-12); !FillEqual(equal, pair, high); high *= 4) low = high;
@@ -199,7 +206,7 @@ RengaErrorCode RengaSearchEqual_Private(const SearchModel *model, SearchLayout *
   RengaCall(ListPairs(model, &count, &pairs));
   RengaErrorCode code = RengaMalloc(model->count + 1, &equal.cut);
   for (int i = 0; i < count && !code && equal.work_left > 0; i++) {
-    if (best->count && pairs[i].bound >= best->step) break;
+    if (pairs[i].bound >= StepToBeat(model, best)) break;
     code = SolvePair(&equal, &pairs[i], best);
   }
   RengaFree(&equal.cut);

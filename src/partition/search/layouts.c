@@ -32,7 +32,7 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
     return RENGA_SUCCESS;
   }
   RengaCall(RengaSearchQuickly_Private(model, best));
-  if (!task->thorough && best->count) return RENGA_SUCCESS;
+  if (!task->thorough && (best->count || model->beat > 0)) return RENGA_SUCCESS;
   const bool exact = task->exact && task->thorough;
   if (!exact && model->count > SEARCH_LONG) return RENGA_SUCCESS;
   const int64_t work = task->thorough ? LABEL_WORK : LABEL_WORK_BLIND;
@@ -71,6 +71,8 @@ static RengaErrorCode TrySize(const SearchTask *task, const SearchChain *chain, 
   SearchLayout layout = {0};
   bool better, one_proved = false;
   RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, &model));
+  if (spread && best->count && !task->thorough && chain->count <= SEARCH_LONG)
+    model.beat = best->step; /* of the others, which are mostly as fast */
   const RengaErrorCode code = RengaSearchLayouts_Private(task, &model, &layout, &one_proved);
   RengaSearchModelFree_Private(&model);
   if (code) RengaSearchLayoutFree_Private(&layout);

@@ -166,6 +166,8 @@ typedef struct {
   int stages, replicas;                       /* wanted; 0: any */
   int moments;                                /* of the optimizer */
   bool quick;                                 /* with less effort: to explain */
+  double beat;                                /* seconds: equal stages that take more are of no use;
+                                                 0: any are */
   bool lent;                                  /* all arrays but candidate are the chain's */
   double update_rate, accumulate_rate;        /* seconds per element */
   double *forward, *backward, *weight;        /* [count + 1] seconds before each place; weight: of
