@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVELS_MOST = 32, OVERLAPS_FEW = 64, PART_LARGE = 4 };
+enum { LEVELS_MOST = 32, OVERLAPS_FEW = 64, PART_LARGE = 64 };
 
 typedef struct {
   Lifetime *row;
@@ -19,6 +19,7 @@ typedef struct {
   int *head;              /* [blocks] row that was filed last, -1: none */
   int *next;              /* [rows] filed before it, -1: none */
   Lifetime **found;       /* [rows] that overlap one */
+  bool much;              /* lived with the one that was placed last */
   int n_placed;
   Lifetime *placed; /* [rows] copies, by their offsets */
 } Files;
@@ -94,17 +95,35 @@ static void PassPlaced(const Lifetime *item, const Lifetime *other, BestGap *gap
   if (end > gap->end) gap->end = end;
 }
 
+/* Those that live with it, of all. */
+static int PassAll(const Files *files, const Lifetime *item, BestGap *gap)
+{
+  int count = 0;
+  for (int i = 0; i < files->n_placed; i++) {
+    if (!LivesWith(item, &files->placed[i])) continue;
+    PassPlaced(item, &files->placed[i], gap);
+    count++;
+  }
+  return count;
+}
+
+static bool IsLargePart(const Files *files, int count)
+{
+  return count > OVERLAPS_FEW && count > files->n_placed / PART_LARGE;
+}
+
+/* Where much lived with the one before, much does with this one. */
 static int64_t FindGap(Files *files, const Lifetime *item)
 {
   BestGap gap = {.best = -1, .size = INT64_MAX};
-  const int count = FindOverlaps(files, item);
-  if (count > OVERLAPS_FEW && count > files->n_placed / PART_LARGE) {
-    for (int i = 0; i < files->n_placed; i++)
-      if (LivesWith(item, &files->placed[i])) PassPlaced(item, &files->placed[i], &gap);
-  } else {
+  const int count = files->much ? PassAll(files, item, &gap) : FindOverlaps(files, item);
+  if (!files->much && IsLargePart(files, count)) {
+    PassAll(files, item, &gap);
+  } else if (!files->much) {
     qsort(files->found, (size_t)count, sizeof *files->found, CompareOffsets);
     for (int i = 0; i < count; i++) PassPlaced(item, files->found[i], &gap);
   }
+  files->much = IsLargePart(files, count);
   return gap.best >= 0 ? gap.best : gap.end;
 }
 
