@@ -235,7 +235,8 @@ static int FromMiddle(int count, int turn)
 static const double degrees_near = 1.05;
 
 /* All numbers. Of a long chain on many ranks most of the time goes where the plan is slower than
-   another's at last: such a search is given up, unless somebody asks what each takes. */
+   another's at last: such a search is given up. Where somebody asks what each takes it is made
+   again to its end, so that the plan is the same. */
 static RengaErrorCode SearchAll(DegreeTask *task, int count, const int list[], Degree *one,
                                 DegreeChoice *choice)
 {
@@ -244,6 +245,10 @@ static RengaErrorCode SearchAll(DegreeTask *task, int count, const int list[], D
     const int tensor = list[task->gives_up ? FromMiddle(count, turn) : turn];
     task->beat = task->gives_up && choice->best.plan ? degrees_near * choice->best.step : 0;
     RengaCall(SearchDegree(task, tensor, &degree));
+    if (degree.beaten && task->partition->explains) {
+      task->beat = 0;
+      RengaCall(SearchDegree(task, tensor, &degree));
+    }
     if (tensor == 1) *one = degree;
     RengaDegreeTake_Private(task, &degree, choice);
   }
@@ -405,7 +410,7 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
   if (!strcmp(partition->hdr.type_name, RENGA_PARTITION_EXACT))
     RengaCall(RengaPartitionExactGetTimeLimit(partition, &task.limit));
   else
-    task.gives_up = !partition->explains;
+    task.gives_up = true;
   const RengaErrorCode code = ChooseDegree(&task, &choice);
   RengaFree(&choice.said);
   if (code && choice.best.plan) RengaPlanDestroy(&choice.best.plan);
