@@ -151,7 +151,8 @@ static RengaErrorCode CopyLeaves(GraphCut *cut)
    are cut out of a network, which would each look at all of it. */
 RengaErrorCode RengaGraphFindLastReaders(RengaGraph graph)
 {
-  int *last;
+  const int *reader;
+  int *last, count;
   if (graph->known.last_reader) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(graph->n_values + 1, &last));
   for (int v = 0; v < graph->n_values; v++) last[v] = -1;
@@ -161,6 +162,7 @@ RengaErrorCode RengaGraphFindLastReaders(RengaGraph graph)
       if (node->in[j] >= 0) last[node->in[j]] = i;
   }
   graph->known.last_reader = last;
+  RengaCall(RengaGraphGetReaders_Private(graph, 0, &count, &reader)); /* known from then on */
   return RENGA_SUCCESS;
 }
 
