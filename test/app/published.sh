@@ -6,6 +6,7 @@ top=$(cd "${0%/*}/../.." && pwd)
 table=${1:-}
 case $table in '' | /*) ;; *) table=$PWD/$table ;; esac
 . "${0%/*}/common.sh"
+[ -z "$table" ] || limit=900
 
 # seconds NODES LAYERS HIDDEN HEADS BATCH TENSOR OPTION...: of the plan.
 seconds() {
