@@ -87,7 +87,7 @@ least=0
 awk -v least=$least -f judge.awk rows >out 2>&1 || fail "predictions are off"
 cat out
 if [ -n "$table" ]; then
-  { echo "| run | stages x replicas x tensor | chunks | micro-batch | made again | published | predicted | | Renga's own: chunks, micro-batch, made again |"
+  { echo "| run | stages x replicas x tensor | chunks | micro-batch | made again | published | predicted | | Renga's own: layout, chunks, micro-batch, made again, step |"
     echo "|---|---|---|---|---|---|---|---|---|"
     cat table; } >"$table"
 fi
