@@ -20,19 +20,6 @@ static int CountAllBuckets(const Chunk *chunk)
   return RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).all;
 }
 
-/* The bucket of a place in the whole vector, and the bytes with which that begins. */
-static int BucketOfPlace(const Chunk *chunk, const Place *place, int64_t *begin)
-{
-  int64_t first, count;
-  int b = 0;
-  for (; b < CountAllBuckets(chunk); b++) {
-    RengaChunkRangeOfBucket_Private(chunk, b, &first, &count);
-    *begin = GradientBytesOf(chunk, first);
-    if (place->offset >= *begin && place->offset < *begin + GradientBytesOf(chunk, count)) break;
-  }
-  return b;
-}
-
 /* The rows of the part that touch each bucket. */
 static RengaErrorCode FindBucketRows(const Chunk *chunk, Sequence *sequence)
 {
@@ -44,7 +31,7 @@ static RengaErrorCode FindBucketRows(const Chunk *chunk, Sequence *sequence)
     for (int p = 0; p < row->n_in + row->n_out; p++) {
       int64_t begin = 0;
       if (row->place[p].region != REGION_GRADIENTS) continue;
-      const int b = BucketOfPlace(chunk, &row->place[p], &begin);
+      const int b = RengaChunkBucketAt_Private(chunk, ROLE_GRADIENT, row->place[p].offset, &begin);
       if (sequence->ends[b] == 0) sequence->starts[b] = i;
       sequence->ends[b] = i + 1;
     }
@@ -60,7 +47,7 @@ static void MovePlaces(const Chunk *chunk, Sequence *sequence)
       Place *place = &row->place[p];
       int64_t begin = 0;
       if (place->region != REGION_GRADIENTS) continue;
-      const int b = BucketOfPlace(chunk, place, &begin);
+      const int b = RengaChunkBucketAt_Private(chunk, ROLE_GRADIENT, place->offset, &begin);
       place->offset += chunk->gradients.fold.place[b] - begin;
     }
   }

@@ -237,6 +237,8 @@ RengaErrorCode RengaChunkMakeShares_Private(Chunk *chunk, int bucket);
 RengaErrorCode RengaChunkCountFold_Private(const Chunk *chunk, const int64_t own[], int64_t fold[]);
 void RengaChunkRangeOfBucket_Private(const Chunk *chunk, int bucket, int64_t *first,
                                      int64_t *count);
+int RengaChunkBucketAt_Private(const Chunk *chunk, ParameterRole role, int64_t at, int64_t *begin);
+bool RengaChunkSharesMasters_Private(const Chunk *chunk);
 /* values.c */
 RengaErrorCode RengaChunkPrepareGathers_Private(Chunk *chunk);
 RengaErrorCode RengaChunkBeginGather_Private(Chunk *chunk, const Pass *pass, int bucket);
@@ -246,8 +248,6 @@ RengaErrorCode RengaChunkGatherValues_Private(Chunk *chunk);
 RengaErrorCode RengaPipelineAwaitShares_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineEndShares_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineAwaitValues_Private(RengaPipeline pipeline);
-/* shard.c */
-bool RengaChunkSharesMasters_Private(const Chunk *chunk);
 /* offload.c */
 bool RengaChunkOffloadsMoments_Private(const Chunk *chunk);
 int64_t RengaChunkMomentBytes_Private(const Chunk *chunk, int64_t own);

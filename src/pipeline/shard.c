@@ -21,9 +21,15 @@ BucketCounts RengaOutlineCountBuckets_Private(const Outline *outline, int stage)
 /* The first sharded parameter that begins at `wanted` or behind it. */
 static int FindSharedPart(const ChunkSizes *sizes, int64_t wanted)
 {
-  int part = 0;
-  while (part < sizes->n_parts && sizes->part[part] < wanted) part++;
-  return part;
+  int low = 0, high = sizes->n_parts;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (sizes->part[middle] < wanted)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
 }
 
 /* The sharded parameters [low, high) of bucket b, and its elements behind the whole parameters. */
@@ -50,6 +56,28 @@ void RengaChunkRangeOfBucket_Private(const Chunk *chunk, int b, int64_t *first, 
     *first = 0;
     *count = sizes->whole_gradient;
   }
+}
+
+/* The bucket of byte `at` of the gradients, or of the values of sharded parameters, and the byte
+   with which it begins: of shared ones the last that begins there, as those before it are empty. */
+int RengaChunkBucketAt_Private(const Chunk *chunk, ParameterRole role, int64_t at, int64_t *begin)
+{
+  const ChunkSizes *sizes = &chunk->sizes;
+  const int64_t ahead = role == ROLE_GRADIENT ? sizes->whole_gradient : 0;
+  const int shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
+  int low = 0, high = sizes->n_parts > 0 ? shared : 0;
+  *begin = 0;
+  if (high == 0 || at < RengaChunkRoleBytes_Private(chunk, role, ahead)) return shared;
+  while (high > low) {
+    const int middle = low + (high - low) / 2;
+    const int part = FindSharedPart(sizes, sizes->part[sizes->n_parts] * middle / shared);
+    const int64_t first = RengaChunkRoleBytes_Private(chunk, role, ahead + sizes->part[part]);
+    if (first <= at)
+      low = middle + 1, *begin = first;
+    else
+      high = middle;
+  }
+  return low - 1;
 }
 
 /* Who updates which elements of bucket b; first: of its elements, behind the whole parameters. */

@@ -27,17 +27,6 @@ static void RangeInWindow(const Chunk *chunk, int b, int64_t *begin, int64_t *by
   *bytes = BytesOfValues(chunk, count);
 }
 
-static int BucketInWindow(const Chunk *chunk, int64_t offset, int64_t *begin)
-{
-  int64_t bytes;
-  int b = 0;
-  for (; b < SharedBuckets(chunk); b++) {
-    RangeInWindow(chunk, b, begin, &bytes);
-    if (offset >= *begin && offset < *begin + bytes) break;
-  }
-  return b;
-}
-
 /* The first rows of the part that read each bucket, and the last; then from where it is asked for.
    */
 static RengaErrorCode FindReads(const Chunk *chunk, Sequence *sequence)
@@ -51,7 +40,8 @@ static RengaErrorCode FindReads(const Chunk *chunk, Sequence *sequence)
       const Place *place = &sequence->row[i].place[p];
       int64_t begin;
       if (place->region != REGION_WINDOW) continue;
-      BucketReads *reads = &sequence->reads[BucketInWindow(chunk, place->offset, &begin)];
+      const int b = RengaChunkBucketAt_Private(chunk, ROLE_VALUE, place->offset, &begin);
+      BucketReads *reads = &sequence->reads[b];
       if (reads->first < 0) reads->ask = reads->first = i;
       reads->end = i + 1;
       any = true;
@@ -124,7 +114,8 @@ RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program)
       for (int p = 0; p < row->n_in + row->n_out; p++) {
         int64_t begin;
         if (row->place[p].region != REGION_WINDOW) continue;
-        const int b = BucketInWindow(chunk, row->place[p].offset, &begin);
+        const int b =
+            RengaChunkBucketAt_Private(chunk, ROLE_VALUE, row->place[p].offset, &begin);
         row->place[p].offset += chunk->window.place[b] - begin;
       }
     }
