@@ -20,8 +20,10 @@ typedef struct {
   int *next;              /* [rows] filed before it, -1: none */
   Lifetime **found;       /* [rows] that overlap one */
   bool much;              /* lived with the one that was placed last */
-  int n_placed;
-  Lifetime *placed; /* [rows] copies, by their offsets */
+  int n_filed;
+  Lifetime **filed; /* [rows] as they were filed */
+  int n_placed;     /* 0: nobody has asked for: */
+  Lifetime *placed; /* [rows] copies of those that are filed, by their offsets */
 } Files;
 
 static int CompareStorageBytes(const void *a, const void *b)
@@ -62,7 +64,18 @@ static void FileStorage(Files *files, Lifetime *item)
   int *head = &files->head[files->first[level] + (item->first >> level)];
   files->next[item - files->row] = *head;
   *head = (int)(item - files->row);
-  InsertPlaced(files, item);
+  files->filed[files->n_filed++] = item;
+  if (files->n_placed > 0) InsertPlaced(files, item);
+}
+
+/* Copies of all that are filed, from now on. */
+static void SortPlaced(Files *files)
+{
+  if (files->n_placed > 0) return;
+  memcpy(files->found, files->filed, (size_t)files->n_filed * sizeof *files->found);
+  qsort(files->found, (size_t)files->n_filed, sizeof *files->found, CompareOffsets);
+  for (int i = 0; i < files->n_filed; i++) files->placed[i] = *files->found[i];
+  files->n_placed = files->n_filed;
 }
 
 static bool LivesWith(const Lifetime *item, const Lifetime *other)
@@ -96,9 +109,10 @@ static void PassPlaced(const Lifetime *item, const Lifetime *other, BestGap *gap
 }
 
 /* Those that live with it, of all. */
-static int PassAll(const Files *files, const Lifetime *item, BestGap *gap)
+static int PassAll(Files *files, const Lifetime *item, BestGap *gap)
 {
   int count = 0;
+  SortPlaced(files);
   for (int i = 0; i < files->n_placed; i++) {
     if (!LivesWith(item, &files->placed[i])) continue;
     PassPlaced(item, &files->placed[i], gap);
@@ -109,10 +123,10 @@ static int PassAll(const Files *files, const Lifetime *item, BestGap *gap)
 
 static bool IsLargePart(const Files *files, int count)
 {
-  return count > OVERLAPS_FEW && count > files->n_placed / PART_LARGE;
+  return count > OVERLAPS_FEW && count > files->n_filed / PART_LARGE;
 }
 
-/* Where much lived with the one before, much does with this one. */
+/* Where much lived with the one before, much does with this one, mostly: both ways find the same. */
 static int64_t FindGap(Files *files, const Lifetime *item)
 {
   BestGap gap = {.best = -1, .size = INT64_MAX};
@@ -141,6 +155,7 @@ static RengaErrorCode OpenFiles(int count, Lifetime row[], Files *files)
   RengaCall(RengaMalloc(count + 1, &files->next));
   RengaCall(RengaMalloc(count + 1, &files->found));
   RengaCall(RengaMalloc(count + 1, &files->placed));
+  RengaCall(RengaMalloc(count + 1, &files->filed));
   for (int b = 0; b < blocks; b++) files->head[b] = -1;
   return RENGA_SUCCESS;
 }
@@ -172,6 +187,7 @@ RengaErrorCode RengaPlaceLifetimes_Private(int count, Lifetime row[], int64_t *b
   RengaFree(&files.next);
   RengaFree(&files.found);
   RengaFree(&files.placed);
+  RengaFree(&files.filed);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -114,8 +114,7 @@ RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program)
       for (int p = 0; p < row->n_in + row->n_out; p++) {
         int64_t begin;
         if (row->place[p].region != REGION_WINDOW) continue;
-        const int b =
-            RengaChunkBucketAt_Private(chunk, ROLE_VALUE, row->place[p].offset, &begin);
+        const int b = RengaChunkBucketAt_Private(chunk, ROLE_VALUE, row->place[p].offset, &begin);
         row->place[p].offset += chunk->window.place[b] - begin;
       }
     }
