@@ -158,6 +158,7 @@ RengaErrorCode RengaGraphFindUpdates(RengaGraph graph);
 RengaErrorCode RengaGraphFindLastReaders(RengaGraph graph);
 /* What is known of a graph, as it changes. */
 void RengaGraphForget(RengaGraph graph);
+RengaErrorCode RengaGraphFindReaders(RengaGraph graph);
 
 /* ---- builders: networks by size; build reads a struct that the rows of settings filled ---- */
 typedef struct {

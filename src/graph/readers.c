@@ -1,5 +1,6 @@
-/* Which nodes read a value: worked out for all values when it is first asked for, as stage after
-   stage of a network asks, which would each look at all of it. */
+/* Which nodes read a value: worked out for all values at once, as stage after stage of a network
+   asks, which would each look at all of it; where a network is set up, and of another graph when it
+   is first asked for. */
 #include "graphimpl.h"
 #include "renga/private/graph.h"
 
@@ -27,10 +28,11 @@ static void FillReaders(RengaGraph graph, int from[], int reading[])
   }
 }
 
-static RengaErrorCode SortReaders(RengaGraph graph)
+RengaErrorCode RengaGraphFindReaders(RengaGraph graph)
 {
   int *from = NULL, *reading = NULL;
   int64_t count = 0;
+  if (graph->known.reading) return RENGA_SUCCESS;
   for (int n = 0; n < graph->n_nodes; n++) count += graph->entry[n]->node.n_in;
   RengaCall(RengaMalloc(graph->n_values + 2, &from));
   const RengaErrorCode code = RengaMalloc(count + 1, &reading);
@@ -47,7 +49,7 @@ RengaErrorCode RengaGraphGetReaders_Private(RengaGraph graph, RengaValue value, 
 {
   RengaCheck(value >= 0 && value < graph->n_values, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "value %d of a graph with %d", value, graph->n_values);
-  if (!graph->known.reading) RengaCall(SortReaders(graph));
+  RengaCall(RengaGraphFindReaders(graph));
   const int *from = &graph->known.reading_from[value];
   *count = from[1] - from[0];
   *node = graph->known.reading + from[0];

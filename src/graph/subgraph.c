@@ -147,12 +147,12 @@ static RengaErrorCode CopyLeaves(GraphCut *cut)
   return RENGA_SUCCESS;
 }
 
-/* The last node that reads a value and is not prepared, by value; -1: there is none. Many stages
-   are cut out of a network, which would each look at all of it. */
+/* The last node that reads a value and is not prepared, by value; -1: there is none; and all that
+   read it. Many stages are cut out of a network, which would each look at all of it. */
 RengaErrorCode RengaGraphFindLastReaders(RengaGraph graph)
 {
-  const int *reader;
-  int *last, count;
+  int *last;
+  RengaCall(RengaGraphFindReaders(graph));
   if (graph->known.last_reader) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(graph->n_values + 1, &last));
   for (int v = 0; v < graph->n_values; v++) last[v] = -1;
@@ -162,7 +162,6 @@ RengaErrorCode RengaGraphFindLastReaders(RengaGraph graph)
       if (node->in[j] >= 0) last[node->in[j]] = i;
   }
   graph->known.last_reader = last;
-  RengaCall(RengaGraphGetReaders_Private(graph, 0, &count, &reader)); /* known from then on */
   return RENGA_SUCCESS;
 }
 
