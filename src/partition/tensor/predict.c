@@ -105,18 +105,17 @@ static RengaErrorCode TryChoice(TensorSearch *search)
   return RENGA_SUCCESS;
 }
 
-/* The choice that is there, if one is, and narrower ones while it does not fit. The bound is of the
-   choice's own bytes: what a node works with comes on top. */
-static RengaErrorCode TryChunks(TensorSearch *search, int chunks, bool *chosen)
+/* The choice that is there, if one is, and narrower ones while it does not fit. *bound: under which
+   it was made, of the choice's own bytes: what a node works with comes on top. */
+static RengaErrorCode TryChunks(TensorSearch *search, int chunks, int64_t *bound, bool *chosen)
 {
   TensorPrediction *made = &search->made;
-  int64_t bound = search->memory;
   made->layout.chunks = chunks;
   for (int turn = 0; turn < TURNS; turn++) {
     if (turn > 0 || !*chosen) {
       const TensorCosts last = made->costs;
       bool fits;
-      RengaCall(ChooseCosts(search, bound, &fits));
+      RengaCall(ChooseCosts(search, *bound, &fits));
       if (!fits) {
         NoteLeast(search, made->costs.least);
         made->costs = last;
@@ -126,25 +125,29 @@ static RengaErrorCode TryChunks(TensorSearch *search, int chunks, bool *chosen)
     *chosen = true;
     RengaCall(TryChoice(search));
     if (search->over <= 0 || search->over == NONE_TRIED) break;
-    bound -= search->over + search->memory / 50;
+    *bound -= search->over + search->memory / 50;
   }
   return RENGA_SUCCESS;
 }
 
 /* With several on each rank layers and micro-batches must come out even. They keep more than one
-   does, so that what is chosen for one is the fastest for them where it fits. */
+   does, so that what is chosen for one is the fastest for them where it fits, and does not fit them
+   where it fits none. */
 static RengaErrorCode TryRecompute(TensorSearch *search, RengaTensorRecompute recompute)
 {
   TensorPrediction *made = &search->made;
   const int p = made->layout.stages, layers = made->repeat.count;
+  int64_t bound = search->memory;
   bool chosen = false;
   made->layout.recompute = recompute;
-  RengaCall(TryChunks(search, search->wish.chunks ? search->wish.chunks : 1, &chosen));
+  RengaCall(TryChunks(search, search->wish.chunks ? search->wish.chunks : 1, &bound, &chosen));
   const TensorCosts costs = made->costs;
-  if (!chosen || search->wish.chunks || p == 1 || made->rounds % p) return RENGA_SUCCESS;
+  const bool fits = chosen && (search->over <= 0 || search->over == NONE_TRIED);
+  if (!fits || search->wish.chunks || p == 1 || made->rounds % p) return RENGA_SUCCESS;
   for (int v = 2; v <= CHUNKS_MOST; v++) {
+    int64_t own = bound;
     made->costs = costs;
-    if (layers % (p * v) == 0) RengaCall(TryChunks(search, v, &chosen));
+    if (layers % (p * v) == 0) RengaCall(TryChunks(search, v, &own, &chosen));
   }
   return RENGA_SUCCESS;
 }
