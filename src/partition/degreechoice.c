@@ -31,7 +31,8 @@ static void SayDegree(const DegreeTask *task, const Degree *degree, size_t size,
   } else if (degree->plan) {
     NameLayout(degree->plan, sizeof layout, layout);
     RengaFormatSeconds(degree->step, sizeof number, number);
-    snprintf(text, size, "%s (%s)", number, layout);
+    snprintf(text, size, "%s (%s)%s", number, layout,
+             degree->late ? ", given up before another number's plan" : "");
   } else if (isfinite(degree->least)) {
     RengaFormatBytes(degree->least, sizeof number, number);
     RengaFormatBytes(task->memory, sizeof bound, bound);
@@ -60,7 +61,7 @@ void RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoic
     choice->smallest = degree->tensor;
   }
   if (!degree->plan) return;
-  if (IsBetterDegree(degree, &choice->best)) {
+  if (!degree->late && IsBetterDegree(degree, &choice->best)) {
     const Degree slower = choice->best;
     choice->best = *degree;
     *degree = slower;
@@ -86,7 +87,7 @@ RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoic
 }
 
 RengaErrorCode RengaDegreesRefuse_Private(const DegreeTask *task, const Degree *one,
-                                    const DegreeChoice *choice)
+                                          const DegreeChoice *choice)
 {
   MPI_Comm comm = task->partition->hdr.comm;
   const char *share = RengaGraphShareOption_Private(task->partition->graph);

@@ -13,6 +13,10 @@
 #include <math.h>
 #include <string.h>
 
+/* What is already found is worth more than what is slower by more than this: so much the plan that
+   a search begins with, and its estimate of exchanges, may be off. */
+static const double degrees_near = 1.05;
+
 static const double links_alike = 0.5; /* share of the bandwidth within a node from which on */
 
 /* stages x replicas x tensor ranks, as type even cuts. */
@@ -150,6 +154,7 @@ static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan 
   if (task->searches) partition->tensor = tensor;
   partition->compares = task->searches;
   partition->beat = task->beat;
+  partition->beaten = false;
   RengaErrorCode code = LeaveTime(task);
   if (!code)
     code = partition->ops->plan(partition, task->ranks, task->batch, task->microbatch, plan);
@@ -170,6 +175,7 @@ static RengaErrorCode SearchDegree(const DegreeTask *task, int tensor, Degree *d
   degree->beaten = !code && task->partition->beaten;
   if (!code && !degree->beaten) code = RengaPlanGetPrediction(degree->plan, &prediction);
   if (!code && !degree->beaten) degree->step = prediction.step;
+  degree->first = task->partition->first;
   if (degree->beaten) RengaCall(RengaPlanDestroy(&degree->plan));
   if (!code) return RENGA_SUCCESS;
   RengaPlanDestroy(&degree->plan);
@@ -230,25 +236,33 @@ static int FromMiddle(int count, int turn)
   return turn % 2 ? middle + step : middle - step;
 }
 
-/* What is already found is worth more than what is slower by more than this: so much the plan that
-   a search begins with, and its estimate of exchanges, may be off. */
-static const double degrees_near = 1.05;
+/* What there is with so many. Where somebody asks what each takes a search that was given up is made
+   again to its end, only to be told of, so that the plan is the same. */
+static RengaErrorCode LookAtDegree(DegreeTask *task, bool explains, int tensor, Degree *degree)
+{
+  RengaCall(SearchDegree(task, tensor, degree));
+  if (!degree->beaten || !explains) return RENGA_SUCCESS;
+  task->beat = 0;
+  RengaCall(SearchDegree(task, tensor, degree));
+  degree->late = true;
+  return RENGA_SUCCESS;
+}
 
 /* All numbers. Of a long chain on many ranks most of the time goes where the plan is slower than
-   another's at last: such a search is given up. Where somebody asks what each takes it is made
-   again to its end, so that the plan is the same. */
+   another's at last: such a search is given up, by what others' were when they had come as far. */
 static RengaErrorCode SearchAll(DegreeTask *task, int count, const int list[], Degree *one,
                                 DegreeChoice *choice)
 {
+  bool explains = task->partition->explains;
+  double least = HUGE_VAL;
+  RengaCall(RengaCommBroadcast(task->partition->hdr.owner, &explains, sizeof explains, 0,
+                               "whether numbers of tensor ranks are explained"));
   for (int turn = 0; turn < count; turn++) {
     Degree degree;
     const int tensor = list[task->gives_up ? FromMiddle(count, turn) : turn];
-    task->beat = task->gives_up && choice->best.plan ? degrees_near * choice->best.step : 0;
-    RengaCall(SearchDegree(task, tensor, &degree));
-    if (degree.beaten && task->partition->explains) {
-      task->beat = 0;
-      RengaCall(SearchDegree(task, tensor, &degree));
-    }
+    task->beat = task->gives_up && isfinite(least) ? degrees_near * least : 0;
+    RengaCall(LookAtDegree(task, explains, tensor, &degree));
+    if (degree.plan && !degree.late) least = fmin(least, degree.first);
     if (tensor == 1) *one = degree;
     RengaDegreeTake_Private(task, &degree, choice);
   }
@@ -256,7 +270,7 @@ static RengaErrorCode SearchAll(DegreeTask *task, int count, const int list[], D
 }
 
 static RengaErrorCode TryEvenDegrees(const DegreeTask *task, int count, const int list[],
-                             DegreeChoice *choice)
+                                     DegreeChoice *choice)
 {
   for (int i = 0; i < count; i++) {
     Degree degree;

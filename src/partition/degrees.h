@@ -14,6 +14,8 @@ typedef struct {
   RengaErrorCode code;   /* there is no plan for it, and for: */
   char why[DEGREE_TEXT]; /* empty: it does not fit */
   bool beaten;           /* none was found that is faster than another number's */
+  bool late;             /* it was looked for once more, to be told of, and is not chosen */
+  double first;          /* seconds: as far as searches that are given up go */
 } Degree;
 
 /* What all have in common. */

@@ -43,11 +43,12 @@ struct _p_RengaPartition {
   int stages, replicas, tensor, ranks; /* tensor 0: 1; RENGA_PARTITION_TENSOR_AUTO: chosen */
   /* As -partition_tensor and -partition_sequence have it; NULL: it was not given. */
   char *tensor_text, *sequence_text;
-  int sequence;                        /* of the latter, which sets tensor */
-  bool compares;                       /* it looks for plans of several numbers of tensor ranks */
-  bool explains;                       /* somebody will ask what each of them takes */
-  double beat;                         /* seconds: slower ones are of no use (of long chains) */
-  bool beaten;                         /* and what is looked for is none that is faster */
+  int sequence;  /* of the latter, which sets tensor */
+  bool compares; /* it looks for plans of several numbers of tensor ranks */
+  bool explains; /* somebody will ask what each of them takes */
+  double beat;   /* seconds: slower ones are of no use (of long chains) */
+  bool beaten;   /* and what is looked for is none that is faster */
+  double first;  /* seconds of the plan that was found, before it was improved at last */
   int64_t memory, batch, microbatch, leaf;
   char *leaves; /* to choose from; NULL: leaf */
   int n_readings;

@@ -196,16 +196,15 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
   RengaGraphTotals totals;
   if (task->machine) RengaCall(RengaMachineGetDevice(task->machine, &device));
   RengaCall(RengaGraphGetTotals(partition->graph, &totals));
-  const Choice choice = {.batch = batch,
-                         .microbatch = microbatch,
-                         .large = (int64_t)ranks * RengaGraphGetNodeCount(partition->graph) >
-                                  PROBLEM_LARGE,
-                         .measured = IsMeasured(collected->from.profile),
-                         .ranks = ranks,
-                         .several = ranks * (task->tensor > 1 ? task->tensor : 1) > 1,
-                         .saved = totals.activation_bytes,
-                         .memory = task->memory > 0 || !device ? task->memory
-                                                               : (double)device->memory};
+  const Choice choice = {
+      .batch = batch,
+      .microbatch = microbatch,
+      .large = (int64_t)ranks * RengaGraphGetNodeCount(partition->graph) > PROBLEM_LARGE,
+      .measured = IsMeasured(collected->from.profile),
+      .ranks = ranks,
+      .several = ranks * (task->tensor > 1 ? task->tensor : 1) > 1,
+      .saved = totals.activation_bytes,
+      .memory = task->memory > 0 || !device ? task->memory : (double)device->memory};
   RengaCall(ListMicrobatchSizes(partition, sizes, &choice, &size, &other_size));
   RengaCall(CheckMicrobatchSizes(partition, batch, &size));
   int64_t smallest = batch;
@@ -487,6 +486,7 @@ RengaErrorCode RengaSearchPlanOnce_Private(RengaPartition partition, const Renga
   if (answer.schedule.type) /* this rank's own */
     answer.schedule.type = answer.type[0] ? answer.type : task.schedule.type;
   partition->beaten = !code && answer.beaten;
+  partition->first = answer.first;
   if (!code && !answer.beaten) code = FillPlanFromAnswer(partition, batch, &answer, plan);
   if (!code && !answer.beaten) code = NameOrigin(collected.from.profile, plan);
   RengaSearchAnswerFree_Private(&answer);

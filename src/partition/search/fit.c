@@ -28,7 +28,8 @@ RengaErrorCode RengaSolutionTryFit_Private(Solution *solution, bool *fits)
   *fits = false;
   for (int round = 0; round < FITTING_ROUNDS; round++) {
     RengaCall(SolveUnder(solution, allowed));
-    if (solution->hopeless) return RENGA_SUCCESS;
+    if (solution->hopeless && round == 0) return RENGA_SUCCESS;
+    if (solution->hopeless) break; /* what is allowed now is stricter than what is estimated */
     const bool found = solution->layout.count > 0;
     if (allowed < bound) solution->proved = false;
     *fits = found && (bound <= 0 || solution->most <= bound);
@@ -44,6 +45,7 @@ RengaErrorCode RengaSolutionTryFit_Private(Solution *solution, bool *fits)
     else
       break;
   }
+  solution->hopeless = false;
   return RENGA_SUCCESS;
 }
 
@@ -157,7 +159,7 @@ static RengaErrorCode FitRowOfReplicas(Solution *solution, const ReplicasRow *ro
                                        bool *one_fits)
 {
   SearchTask task = *solution->task;
-  Solution one = {.task = &task, .chain = solution->chain};
+  Solution one = {.task = &task, .chain = solution->chain, .beat = solution->beat};
   task.wanted.replicas = row->replicas;
   if (*fits) one.beat = solution->step;
   const RengaErrorCode code = RengaSolutionTryFit_Private(&one, one_fits);
@@ -169,14 +171,14 @@ static RengaErrorCode FitRowOfReplicas(Solution *solution, const ReplicasRow *ro
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FitRowsOfReplicas(Solution *solution, bool all, ReplicasRow row[],
-                                        bool *fits)
+static RengaErrorCode FitRowsOfReplicas(Solution *solution, bool all, ReplicasRow row[], bool *fits)
 {
   int count = 0, most = solution->task->ranks;
   RengaCall(ListReplicas(solution, all, &count, row));
   for (int i = 0; i < count; i++) {
     bool one_fits = false;
-    if (*fits && row[i].bound >= solution->step * (1 - 1e-9)) break;
+    const double beat = *fits ? solution->step : solution->beat;
+    if (beat > 0 && row[i].bound >= beat * (1 - 1e-9)) break;
     if (row[i].replicas > most) continue;
     RengaCall(FitRowOfReplicas(solution, &row[i], fits, &one_fits));
     if (!one_fits && !all) most = row[i].replicas - 1;
@@ -209,7 +211,6 @@ static RengaErrorCode FitLong(Solution *solution, bool *fits)
   bool any_fits = false;
   task.wanted.equal = true;
   RengaErrorCode code = RengaSolutionTryFit_Private(&equal, fits);
-  const bool slow = equal.hopeless;
   RengaSolutionTakeFaster_Private(solution, false, &equal, *fits && !code);
   RengaCall(code);
   if (*fits) any.give_up = solution->layout.step;
@@ -218,7 +219,7 @@ static RengaErrorCode FitLong(Solution *solution, bool *fits)
   RengaSolutionTakeFaster_Private(solution, *fits, &any, any_fits && !code);
   RengaCall(code);
   *fits = *fits || any_fits;
-  solution->hopeless = !*fits && (slow || any_slow);
+  solution->hopeless = !*fits && any_slow; /* among these are equal ones */
   return RENGA_SUCCESS;
 }
 

@@ -83,7 +83,7 @@ RengaErrorCode RengaSearchTakeListed_Private(SearchModel *model, bool *taken)
 RengaErrorCode RengaSearchKeepListed_Private(const SearchModel *model)
 {
   struct SearchListed *listed = model->listing.listed;
-  if (!listed || listed->count == LISTED_MOST) return RENGA_SUCCESS;
+  if (!listed || listed->count == LISTED_MOST || model->replicas) return RENGA_SUCCESS; /* short */
   Listed *row = &listed->row[listed->count];
   RengaCall(RengaMalloc(model->n_candidates + 1, &row->candidate));
   if (model->n_candidates)

@@ -316,13 +316,6 @@ void RengaSearchModelFinish_Private(SearchModel *model);
    neighbouring stages lie together. */
 RengaErrorCode RengaSearchModelCandidates_Private(RengaMachine machine, bool spread,
                                                   SearchModel *model);
-/* ---- listed.c ---- */
-RengaErrorCode RengaSearchListedCreate_Private(struct SearchListed **listed);
-void RengaSearchListedFree_Private(struct SearchListed **listed);
-/* The candidates of a model like this one, if they are known. */
-RengaErrorCode RengaSearchTakeListed_Private(SearchModel *model, bool *taken);
-RengaErrorCode RengaSearchKeepListed_Private(const SearchModel *model);
-/* ---- candidates.c ---- */
 /* One shape more, of no fewer devices than those that are listed, unless one of them dominates
    it. */
 RengaErrorCode RengaSearchAddCandidate_Private(SearchModel *model, const RengaStageShape *shape);
@@ -341,6 +334,12 @@ void RengaSearchSetPolicies_Private(bool recompute, SearchModel *model);
 bool RengaSearchNextPolicy_Private(const SearchModel *model, RengaSaved *saved);
 void RengaSearchModelFree_Private(SearchModel *model);
 
+/* ---- listed.c ---- */
+RengaErrorCode RengaSearchListedCreate_Private(struct SearchListed **listed);
+void RengaSearchListedFree_Private(struct SearchListed **listed);
+/* The candidates of a model like this one, if they are known. */
+RengaErrorCode RengaSearchTakeListed_Private(SearchModel *model, bool *taken);
+RengaErrorCode RengaSearchKeepListed_Private(const SearchModel *model);
 /* ---- model.c ---- */
 /* Costs of an interval as a stage with so many stages from it to the last (itself counts), under
    the first policy of saved tensors that fits into the memory; false: none does. */

@@ -99,7 +99,8 @@ typedef struct {
 
 typedef struct {
   RengaPlanPrediction prediction;
-  bool beaten; /* no plan was found that is faster than what is known; there is none */
+  bool beaten;  /* no plan was found that is faster than what is known; there is none */
+  double first; /* seconds, before backwards are in two parts and ranks have several stages */
   int64_t microbatch, leaf;
   int n_stages, n_ranks, n_reasons, n_kept, n_messages; /* messages: whose seconds are known */
   SearchSchedule schedule;

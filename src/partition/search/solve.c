@@ -180,7 +180,7 @@ static RengaErrorCode FitEach(Solution *solution, bool leaves, double most, doub
   for (int row; (row = NextRow(task->n_sizes, bound, done)) >= 0;) {
     done[row] = true;
     const bool slow = task->beat > 0 && bound[row] >= task->beat * (1 - 1e-9);
-    solution->hopeless = !*fits && (solution->hopeless || slow);
+    solution->hopeless = !*fits && (solution->hopeless || (slow && isfinite(bound[row])));
     if (slow) continue;
     if (*fits && bound[row] >= fmin(most, solution->step * (1 - 1e-9))) continue;
     if (!leaves && !IsFirstLeaf(task, row)) continue;
@@ -300,7 +300,9 @@ static RengaErrorCode ShardWhereShort(Solution *solution, const RowsWanted *shar
   RengaFree(&other_bound);
   if (code) RengaSolutionFree_Private(&other);
   RengaCall(code);
+  const bool slow = solution->hopeless || other.hopeless;
   TakeSharded(solution, fits, bound, &other, other_fits);
+  solution->hopeless = !*fits && slow;
   return RENGA_SUCCESS;
 }
 
@@ -337,9 +339,11 @@ static RengaErrorCode FoldWhereShort(Solution *solution, RowsWanted *folding, bo
   RengaCall(RengaMalloc(folding->all.n_sizes, &bound));
   RengaErrorCode code = LookInFolding(&other, folding, bound, &other_fits);
   RengaFree(&bound);
+  const bool slow = solution->hopeless || other.hopeless;
   if (!code) code = RengaSolutionTakeFolding_Private(solution, fits, &other, other_fits);
   if (code) RengaSolutionFree_Private(&other);
   RengaCall(code);
+  solution->hopeless = !*fits && slow;
   return RENGA_SUCCESS;
 }
 
@@ -352,7 +356,7 @@ static RengaErrorCode FitAll(Solution *solution, RowsWanted wanted[3], double bo
   RengaCall(ShardWhereShort(solution, &wanted[1], bound, &fits));
   RengaCall(FoldWhereShort(solution, &wanted[2], &fits));
   if (fits) RengaCall(RengaSolutionShareLess_Private(solution));
-  if (!fits && wanted->all.beat > 0) *beaten = true;
+  *beaten = !fits && IsBeaten(solution);
   if (!fits && !*beaten)
     RengaCall(RengaSearchRefuse_Private(solution->task, wanted[2].all.folds ? &wanted[2].all : NULL,
                                         solution->chain));
@@ -437,6 +441,7 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
   if (code || answer->beaten) RengaSolutionFree_Private(&solution);
   RengaCall(code);
   if (answer->beaten) return RENGA_SUCCESS;
+  const double step = solution.step;
   code = HalveAtLast(&solution, &all);
   if (!code && task->tensor > 1)
     code = RengaSolutionBoundBare_Private(&solution, task->whole_costs, task->shards.most);
@@ -446,6 +451,7 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
                                        : first < task->shards.most && !solution.shards_too;
   if (!code) code = RengaSolutionAskAll_Private(&solution, over);
   if (!code && !*over) code = RengaSolutionAnswer_Private(&solution, answer);
+  answer->first = step;
   RengaSolutionFree_Private(&solution);
   RengaCall(code);
   return RENGA_SUCCESS;
