@@ -236,8 +236,8 @@ static int FromMiddle(int count, int turn)
   return turn % 2 ? middle + step : middle - step;
 }
 
-/* What there is with so many. Where somebody asks what each takes a search that was given up is made
-   again to its end, only to be told of, so that the plan is the same. */
+/* What there is with so many. Where somebody asks what each takes a search that was given up is
+   made again to its end, only to be told of, so that the plan is the same. */
 static RengaErrorCode LookAtDegree(DegreeTask *task, bool explains, int tensor, Degree *degree)
 {
   RengaCall(SearchDegree(task, tensor, degree));

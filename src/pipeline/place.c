@@ -126,7 +126,7 @@ static bool IsLargePart(const Files *files, int count)
   return count > OVERLAPS_FEW && count > files->n_filed / PART_LARGE;
 }
 
-/* Where much lived with the one before, much does with this one, mostly: both ways find the same. */
+/* Where much lived with the one before, much does with this one, and both ways find the same. */
 static int64_t FindGap(Files *files, const Lifetime *item)
 {
   BestGap gap = {.best = -1, .size = INT64_MAX};

@@ -140,7 +140,6 @@ RengaErrorCode RengaSearchShareTerms_Private(SearchTask *task, SearchChain *chai
 /* The model of a size of the task, with its candidates. */
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model);
-
 /* That of a layout of the task. */
 RengaErrorCode RengaSearchModelFor_Private(const SearchTask *task, const SearchChain *chain,
                                            const SearchLayout *layout, SearchModel *model);
