@@ -1,4 +1,4 @@
-/* TEST ranks: 1 */
+/* TEST ranks: 1 3 */
 /* -partition_tensor auto of a long network on many devices: numbers of tensor ranks that cannot
    beat what is found are given up, and the plan is that of a search of all; with -plan_explain it
    is said what each takes. */
@@ -58,6 +58,7 @@ static RengaErrorCode RunTest(void)
              "nothing is given up: %s; %s", given_up, all);
   Expect(!strncmp(given_up, "1: ", 3) && strstr(given_up, "; 2: "));
   Expect(!strncmp(all, "1: ", 3) && strstr(all, "; 2: ") && !strstr(all, "no plan below "));
+  Expect(strstr(all, ", given up before another number's plan") != NULL);
   return RENGA_SUCCESS;
 }
 

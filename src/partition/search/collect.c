@@ -486,7 +486,7 @@ RengaErrorCode RengaSearchPlanOnce_Private(RengaPartition partition, const Renga
   if (answer.schedule.type) /* this rank's own */
     answer.schedule.type = answer.type[0] ? answer.type : task.schedule.type;
   partition->beaten = !code && answer.beaten;
-  partition->first = answer.first;
+  if (!wish->given) partition->first = answer.first;
   if (!code && !answer.beaten) code = FillPlanFromAnswer(partition, batch, &answer, plan);
   if (!code && !answer.beaten) code = NameOrigin(collected.from.profile, plan);
   RengaSearchAnswerFree_Private(&answer);
