@@ -124,7 +124,7 @@ static RengaErrorCode CompareEqual(Solution *solution)
 /* So many replicas that each stage may have. */
 typedef struct {
   int replicas;
-  double bound; /* no plan of them is faster */
+  double bound; /* no plan of them is faster; 0: nobody knows */
 } ReplicasRow;
 
 static int CompareReplicasRows(const void *a, const void *b)
@@ -134,11 +134,14 @@ static int CompareReplicasRows(const void *a, const void *b)
   return x->replicas - y->replicas;
 }
 
-/* Powers of two, or where all are wanted also what divides the ranks; the smallest bounds first. */
+/* Powers of two, or where all are wanted also what divides the ranks; in a large problem the
+   smallest bounds first, else the fewest replicas: if these do not fit, none do. */
 static RengaErrorCode ListReplicas(const Solution *solution, bool all, int *count,
                                    ReplicasRow row[])
 {
   const int ranks = solution->task->ranks;
+  const bool sorts = RengaSearchIsLarge_Private(solution->task, solution->chain) &&
+                     RengaSearchIsBounded_Private(&solution->task->schedule);
   *count = 0;
   for (int replicas = 1; replicas <= ranks; replicas++) {
     const bool power = !(replicas & (replicas - 1));
@@ -146,8 +149,8 @@ static RengaErrorCode ListReplicas(const Solution *solution, bool all, int *coun
     ReplicasRow *own = &row[*count];
     if (!power && !(all && ranks % replicas == 0)) continue;
     own->replicas = task.wanted.replicas = replicas;
-    RengaCall(RengaSolutionLeastBound_Private(&task, solution->chain, &own->bound));
-    if (!RengaSearchIsBounded_Private(&task.schedule)) own->bound = 0;
+    own->bound = 0;
+    if (sorts) RengaCall(RengaSolutionLeastBound_Private(&task, solution->chain, &own->bound));
     if (isfinite(own->bound)) ++*count; /* some of them may fit */
   }
   qsort(row, (size_t)*count, sizeof *row, CompareReplicasRows);
