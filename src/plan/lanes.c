@@ -24,7 +24,7 @@ static void CountPartReaders(const PartReaders *of)
   if (of->plan) row = of->plan->stage;
   for (int n = 0; n < RengaGraphGetNodeCount(of->graph); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(of->graph, n);
-    while (n >= row->last) row++;
+    while (of->plan && n >= row->last) row++;
     for (int i = 0; i < node->n_in; i++) {
       const RengaValue v = node->in[i];
       if (v == RENGA_VALUE_NONE) continue;
