@@ -12,9 +12,11 @@ typedef struct {
   const int64_t *short_batch;
   int64_t microbatch, microbatches, leaf;
   int devices, replicas, moments, tensor, precision, n_short;
-  int least, most; /* shards */
-  int spread, every, several, by_ranks, unordered, zero;
+  int least, most;                                       /* shards */
+  int spread, every, several, by_ranks, unordered, fill; /* fill: to whole eight bytes */
 } ListedKey;
+_Static_assert(sizeof(ListedKey) == 2 * sizeof(void *) + 3 * sizeof(int64_t) + 14 * sizeof(int),
+               "a key with gaps is not compared byte by byte");
 
 typedef struct {
   ListedKey key;
