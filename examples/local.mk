@@ -1,7 +1,7 @@
 # Real uses, each a program that one may start from; run.sh runs them as tests.
 examples = %D%/surrogate %D%/sweep %D%/finetune
 check_PROGRAMS += $(examples)
-TESTS += %D%/run.sh
+tests += %D%/run.sh
 %C%_surrogate_SOURCES = %D%/surrogate.c
 %C%_surrogate_LDADD = $(OUTSIDE_LDADD)
 %C%_sweep_SOURCES = %D%/sweep.c

@@ -1,7 +1,7 @@
 # Tutorials are built and run as tests.
 tutorials = %D%/ex1 %D%/ex2 %D%/ex3 %D%/ex4 %D%/ex5 %D%/ex6 %D%/ex7 %D%/ex8 %D%/ex9
 check_PROGRAMS += $(tutorials)
-TESTS += $(tutorials)
+tests += $(tutorials)
 %C%_ex1_SOURCES = %D%/ex1.c
 %C%_ex1_LDADD = $(OUTSIDE_LDADD)
 %C%_ex2_SOURCES = %D%/ex2.c

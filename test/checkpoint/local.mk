@@ -6,7 +6,7 @@ check_PROGRAMS += %D%/file %D%/class %D%/faults %D%/resume %D%/rollback %D%/part
 %C%_async_SOURCES = %D%/async.c %D%/standin.h %D%/tensors.h
 %C%_resume_SOURCES = %D%/resume.c
 %C%_rollback_SOURCES = %D%/rollback.c
-TESTS += %D%/file %D%/parts %D%/class %D%/resume %D%/rollback %D%/faults.sh %D%/diskfull.sh %D%/async
+tests += %D%/file %D%/parts %D%/class %D%/resume %D%/rollback %D%/faults.sh %D%/diskfull.sh %D%/async
 EXTRA_DIST += %D%/faults.sh %D%/diskfull.sh
 
 # All define functions that the library has too; where it is linked in whole, theirs come first.
@@ -15,5 +15,5 @@ EXTRA_DIST += %D%/faults.sh %D%/diskfull.sh
 %C%_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,-z,muldefs
 
 check_PROGRAMS += %D%/extra
-TESTS += %D%/extra
+tests += %D%/extra
 %C%_extra_SOURCES = %D%/extra.c

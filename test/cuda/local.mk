@@ -10,11 +10,10 @@ cuda_module = src/device/cuda/module/error.eo src/device/cuda/module/runtime.eo 
   src/device/cuda/module/norm.eo src/device/cuda/module/loss.eo src/device/cuda/module/index.eo \
   src/device/cuda/module/reduce.eo src/device/cuda/module/move.eo src/device/cuda/module/random.eo \
   src/device/cuda/module/attention.eo src/device/cuda/module/tensorattention.eo src/device/cuda/module/batchnorm.eo src/device/cuda/module/window.eo
-TESTS += %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
+tests += %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
 EXTRA_DIST += %D%/transports.sh %D%/failures.sh
-TESTS += %D%/networks.sh %D%/graphs.sh
-AM_TESTS_ENVIRONMENT += CUDA_EMULATED='$(CUDA_EMULATED)'; export CUDA_EMULATED; \
-  CUDA_MISSING='$(CUDA_MISSING)'; export CUDA_MISSING;
+tests += %D%/networks.sh %D%/graphs.sh
+test_environment += CUDA_EMULATED='$(CUDA_EMULATED)' CUDA_MISSING='$(CUDA_MISSING)'
 EXTRA_DIST += %D%/graphs.sh %D%/README.md %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
   %D%/emu/cublaslt.cc %D%/emu/device.cc %D%/emu/event.cc %D%/emu/fiber.cc %D%/emu/launch.cc \
   %D%/emu/memory.cc %D%/emu/messages.cc %D%/emu/nccl.cc %D%/emu/product.cc %D%/emu/queue.cc \
@@ -35,7 +34,7 @@ CUDA_CPPFLAGS = -isystem $(CUDA_DIR)/include -I$(srcdir)/test/cuda/emu -I$(srcdi
 	$(AM_V_GEN)$(CUDA_CXX) -x c++ -include emucuda.h $(CUDA_CPPFLAGS) $(CUDA_CXXFLAGS) -Wno-unknown-pragmas -c -o $@ $<
 .c.eo:
 	@$(MKDIR_P) $(@D)
-	$(AM_V_GEN)$(CC) -std=c11 -D_GNU_SOURCE -DRENGA_NCCL_LINKED -O2 -g -fPIC -fvisibility=hidden $(WARN_CFLAGS) $(CUDA_CPPFLAGS) -c -o $@ $<
+	$(AM_V_GEN)$(CC) -std=c11 -D_GNU_SOURCE -DRENGA_NCCL_LINKED -O2 -g -fPIC -fvisibility=hidden $(WARN_CFLAGS) $(CPPFLAGS) $(CUDA_CPPFLAGS) -c -o $@ $<
 $(cuda_emulator): $(cuda_emulator_headers)
 $(cuda_module): $(cuda_module_headers) %D%/emu/emucuda.h
 %D%/renga_cudaemu.so: $(cuda_module) %D%/libemucuda.a
@@ -86,5 +85,5 @@ planted-program:
 # The emulated suite alone.
 cuda_tests = %D%/graphs.sh %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
 check-cuda: renga $(cuda_programs) $(check_SCRIPTS) test/device/low test/device/lowkernels test/reference/training
-	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(cuda_tests)'
+	$(run_tests) $(cuda_tests)
 .PHONY: check-cuda

@@ -1,3 +1,3 @@
 # The script of the run on a GPU; make check runs it on the emulated runtime.
-TESTS += %D%/first.sh
+tests += %D%/first.sh
 EXTRA_DIST += %D%/first.sh

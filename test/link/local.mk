@@ -10,5 +10,5 @@ check_PROGRAMS += %D%/handles %D%/register %D%/schedule %D%/operator %D%/device
 %C%_device_LDADD = $(OUTSIDE_LDADD)
 %C%_operator_SOURCES = %D%/operator.c test/onnx/write.c test/onnx/write.h
 %C%_operator_LDADD = $(OUTSIDE_LDADD)
-TESTS += %D%/exports.sh %D%/cxx.sh %D%/handles %D%/register %D%/schedule %D%/operator %D%/device
+tests += %D%/exports.sh %D%/cxx.sh %D%/handles %D%/register %D%/schedule %D%/operator %D%/device
 EXTRA_DIST += %D%/exports.sh %D%/cxx.sh %D%/train.cpp %D%/handles.cpp %D%/cmake/CMakeLists.txt %D%/cmake/book.cmake

@@ -1,3 +1,3 @@
 machine_tests = %D%/machine
 check_PROGRAMS += $(machine_tests)
-TESTS += $(machine_tests)
+tests += $(machine_tests)

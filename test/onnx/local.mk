@@ -1,7 +1,7 @@
 # Tests of the ONNX reader.
 onnx_tests = %D%/bad %D%/mutations %D%/large %D%/forms %D%/exported %D%/merged %D%/nodes %D%/trained %D%/composed %D%/called
 check_PROGRAMS += $(onnx_tests)
-TESTS += $(onnx_tests)
+tests += $(onnx_tests)
 %C%_bad_SOURCES = %D%/bad.c %D%/malformed.c %D%/malformed.h %D%/wrong.c %D%/text.c %D%/write.c %D%/wrong.h %D%/text.h %D%/write.h
 %C%_mutations_SOURCES = %D%/mutations.c %D%/text.c %D%/write.c %D%/text.h %D%/write.h
 %C%_mutations_LDADD = $(LDADD) $(HDF5_LIBS)

@@ -4,4 +4,4 @@ check_PROGRAMS += $(op_tests)
 %C%_split_SOURCES = %D%/split.c
 %C%_table_SOURCES = %D%/table.c
 noinst_HEADERS += %D%/splitcases.h %D%/splittrial.h
-TESTS += $(op_tests)
+tests += $(op_tests)

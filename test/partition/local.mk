@@ -1,7 +1,7 @@
 # The exact cuts against brute force, and against what others' planners found for published graphs.
 partition_tests = %D%/brute %D%/bruteshard %D%/spread %D%/dnnpartitioning %D%/piper %D%/pipedream %D%/keep %D%/tensor %D%/lanes %D%/tensorsearch %D%/degrees %D%/width
 check_PROGRAMS += $(partition_tests)
-TESTS += $(partition_tests)
+tests += $(partition_tests)
 noinst_HEADERS += %D%/graphs.h %D%/cutstest.h %D%/setting.h
 %C%_dnnpartitioning_SOURCES = %D%/dnnpartitioning.c %D%/graphs.c
 %C%_dnnpartitioning_LDADD = $(LDADD) $(JSON_C_LIBS)
@@ -12,4 +12,4 @@ noinst_HEADERS += %D%/graphs.h %D%/cutstest.h %D%/setting.h
 # Types of other planners.
 types_tests = %D%/rannc %D%/tree %D%/types %D%/recompute %D%/wishes
 check_PROGRAMS += $(types_tests)
-TESTS += $(types_tests)
+tests += $(types_tests)

@@ -1,3 +1,3 @@
 check_PROGRAMS += %D%/rectangles
 %C%_rectangles_SOURCES = %D%/rectangles.c %D%/cuts.h
-TESTS += %D%/rectangles
+tests += %D%/rectangles

@@ -1,3 +1,3 @@
 profile_tests = %D%/analytic %D%/measured %D%/file
 check_PROGRAMS += $(profile_tests)
-TESTS += $(profile_tests)
+tests += $(profile_tests)

@@ -1,7 +1,7 @@
 # Networks against PyTorch's losses and gradients: those of the folder networks, larger ones where they are.
 reference_tests = %D%/gradients %D%/training
 check_PROGRAMS += $(reference_tests)
-TESTS += $(reference_tests) %D%/builders.sh %D%/exporters.sh
+tests += $(reference_tests) %D%/builders.sh %D%/exporters.sh
 EXTRA_DIST += %D%/builders.sh %D%/builders.py %D%/exporters.sh %D%/exporters.py %D%/networks.py %D%/networks
 %C%_gradients_SOURCES = %D%/gradients.c %D%/reference.c %D%/reference.h test/onnx/execute.c
 %C%_gradients_LDADD = $(LDADD) $(HDF5_LIBS)

@@ -1,3 +1,3 @@
 settings_tests = %D%/settings %D%/shared
 check_PROGRAMS += $(settings_tests)
-TESTS += $(settings_tests)
+tests += $(settings_tests)

@@ -8,7 +8,7 @@ check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/pat
 %C%_host_SOURCES = %D%/host.c
 %C%_program_SOURCES = %D%/program.c
 %C%_stuck_SOURCES = %D%/stuck.c
-TESTS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/host %D%/program.sh %D%/stuck.sh \
+tests += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/host %D%/program.sh %D%/stuck.sh \
   test/circles.sh test/layers.sh test/style.sh
 EXTRA_DIST += %D%/program.sh %D%/stuck.sh test/circles.sh test/layers.sh test/style.sh
 noinst_HEADERS += test/check.h

@@ -1,5 +1,5 @@
 check_PROGRAMS += %D%/messages %D%/pipelines %D%/sums
-TESTS += %D%/faults.sh %D%/messages %D%/pipelines %D%/sums
+tests += %D%/faults.sh %D%/messages %D%/pipelines %D%/sums
 noinst_HEADERS += %D%/transporttest.h
 EXTRA_DIST += %D%/faults.sh
 %C%_messages_SOURCES = %D%/messages.c

@@ -2,5 +2,5 @@
 # against all assignments of small networks.
 search_tests = %D%/layouts %D%/bound %D%/convex %D%/branch %D%/options %D%/shapes %D%/short
 check_PROGRAMS += $(search_tests)
-TESTS += $(search_tests)
+tests += $(search_tests)
 noinst_HEADERS += %D%/random.h

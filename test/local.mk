@@ -1,0 +1,19 @@
+# How tests are built and run. Their programs are compiled for soon, not for speed; the library's objects are linked as they are.
+test/%.o tutorials/%.o examples/%.o: CFLAGS = $(TEST_CFLAGS)
+test/bench/%.o: CFLAGS = -g -O2
+TEST_CFLAGS = -g1 -O0
+test/%: AM_LDFLAGS += $(TEST_LDFLAGS)
+inside_objects = $(patsubst %.lo,%.o,$(librenga_la_OBJECTS) \
+  $(foreach part,$(subst /,_,$(noinst_LTLIBRARIES:.la=)),$($(part)_la_OBJECTS)))
+
+EXTRA_DIST += %D%/run.py %D%/budget.tsv %D%/yield.c
+CLEANFILES += %D%/yield.so
+%D%/yield.so: %D%/yield.c
+	$(AM_V_CCLD)$(MKDIR_P) %D% && $(CC) $(WARN_CFLAGS) -std=c11 -D_GNU_SOURCE -O1 -shared -fPIC -o $@ $(srcdir)/%D%/yield.c -ldl
+
+# make check TESTS='test/op/table test/app/plan.sh' runs these; SLOT is one of eight, of which a commit's test takes one.
+SLOT = 0
+run_tests = $(test_environment) $(PYTHON3) $(srcdir)/%D%/run.py --slot $(SLOT) $(RUNFLAGS)
+check-local: %D%/yield.so
+	@test -n '$(PYTHON3)' || { echo "the tests need python3"; exit 1; }
+	$(AM_V_at)$(run_tests) $(if $(TESTS),$(TESTS),--when check $(tests))
