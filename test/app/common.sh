@@ -1,14 +1,16 @@
-# What the scripts of this folder share: a scratch folder, removed at the end, and the program.
+# What scripts of tests share: a scratch folder, removed at the end, where they work, and the program. top_builddir is the
+# folder of the build, or the script is started there.
 set -u
-top_builddir=${top_builddir:-$(pwd)}
+top_srcdir=$(cd "${top_srcdir:-${0%/*}/../..}" && pwd) || exit 99
+top_builddir=$(cd "${top_builddir:-.}" && pwd) || exit 99
+export top_srcdir top_builddir
 renga=$top_builddir/renga
 mpiexec=${MPIEXEC:-mpiexec}
-scratch=$(mktemp -d)
+scratch=$(mktemp -d) || exit 99
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
 export OMP_NUM_THREADS=1
-limit=150
-[ -z "${SANITIZERS:-}" ] || limit=400
+limit=${RENGA_TEST_LIMIT:-150} # seconds, which only a hang meets
 failures=0
 mlp="mlp:sizes=8-16-16-4"
 gpt="gpt:layers=2,hidden=16,heads=2,sequence=16,vocabulary=256"
@@ -50,6 +52,15 @@ says() {
 lacks() {
   ! grep -q -F -e "$1" out || fail "says \"$1\""
 }
+
+# own COMMAND...: it runs in a fresh folder of its own, removed afterwards; for programs whose files have fixed names.
+own() (
+  folder=$(mktemp -d) && cd "$folder" || exit 99
+  "$@"
+  code=$?
+  cd / && rm -rf "$folder"
+  exit $code
+)
 
 finish() {
   [ $failures -eq 0 ] || exit 1

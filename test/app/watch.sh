@@ -1,6 +1,6 @@
 #!/bin/sh
 # A run that is watched: event files of TensorBoard, the page of a running job, renga watch.
-. "$top_srcdir/test/app/common.sh"
+. "${0%/*}/common.sh"
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 export PYTHONDONTWRITEBYTECODE=1
 train="train -graph $mlp -data synthetic -data_validation 0.25 -batch_size 8 -microbatch_size 2 -progress none"

@@ -1,7 +1,6 @@
 #!/bin/sh
 # The cuda device: refusals by name, then on the emulated runtime its operators and small runs, which
 # have cpu's losses, and one and the same bits on any layout, in any mode and order of streams.
-top_builddir=$(cd "${top_builddir:-.}" && pwd)
 . "${0%/*}/../app/common.sh"
 module=$top_builddir/test/cuda/renga_cudaemu.so
 train="train -graph $mlp -data synthetic -data_samples 64 -batch_size 8 -microbatch_size 4 -seed 3
@@ -50,10 +49,10 @@ RENGA_OPTIONS=$on_cuda
 export RENGA_OPTIONS
 for EMU_MODE in async sync; do
   export EMU_MODE
-  EMU_ORDER=check timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/operators" </dev/null >out 2>&1 ||
+  own env EMU_ORDER=check timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/operators" </dev/null >out 2>&1 ||
     fail "test/cuda/operators with EMU_MODE=$EMU_MODE"
   for program in low lowkernels; do
-    timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/device/$program" </dev/null >out 2>&1 ||
+    own timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/device/$program" </dev/null >out 2>&1 ||
       fail "test/device/$program with EMU_MODE=$EMU_MODE"
   done
 done

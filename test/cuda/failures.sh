@@ -2,7 +2,6 @@
 # What goes wrong with GPUs and NCCL, on the emulated runtime: all ranks end within seconds, and each cause
 # is said in one sentence by each rank at the most. Then transports as they are chosen, and runs that are
 # interrupted and go on with another transport and layout.
-top_builddir=$(cd "${top_builddir:-.}" && pwd)
 . "${0%/*}/../app/common.sh"
 if [ -z "${CUDA_EMULATED:-}" ]; then
   echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"
@@ -68,11 +67,11 @@ EMU_FAIL=hang:20@1 # while operators are measured, before there is a plan
 refuses 2 "nothing moved for 4 s" $train
 errors 2
 EMU_FAIL=hang:1
-RENGA_OPTIONS="-device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so" \
+own env RENGA_OPTIONS="-device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so" \
   timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/waits" </dev/null >out 2>&1 || fail "test/cuda/waits"
 says "all waits ended"
 EMU_FAIL=
-RENGA_OPTIONS="-device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so" \
+own env RENGA_OPTIONS="-device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so" \
   timeout -k 5 $limit "$mpiexec" -n 2 "$top_builddir/test/cuda/again" </dev/null >out 2>&1 || fail "test/cuda/again"
 EMU_FAIL=nccl:1@1 # while routes are opened: rank 1 cannot tell rank 0 either
 refuses 2 "a message by NCCL" $train $stages -comm_transport nccl

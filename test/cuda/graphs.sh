@@ -2,7 +2,6 @@
 # Parts of programs as CUDA graphs, on the emulated runtime: the same bits with and without, on all layouts,
 # with recomputation, chunks, short batches, evaluations between steps, a resumption, poison, 16 bits and a
 # scale of the loss; and the graphs are used as often as they can be.
-top_builddir=$(cd "${top_builddir:-.}" && pwd)
 . "${0%/*}/../app/common.sh"
 if [ -z "${CUDA_EMULATED:-}" ]; then
   echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"

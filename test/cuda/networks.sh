@@ -2,7 +2,6 @@
 # Networks on the cuda device and the emulated runtime: cpu's losses; the same bits on every layout and
 # in ten orders of the streams; interrupted and resumed, also with cpu in between; PyTorch's losses of
 # recorded steps (with RENGA_TEST_FULL of all networks there are).
-top_builddir=$(cd "${top_builddir:-.}" && pwd)
 . "${0%/*}/../app/common.sh"
 if [ -z "${CUDA_EMULATED:-}" ]; then
   echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"
@@ -114,9 +113,6 @@ near 3
 
 recorded="mlp_export gpt_export bert_export lstm_export resnet_trace"
 [ -z "${RENGA_TEST_FULL:-}" ] || recorded=_
-(
-  cd "$top_builddir" || exit 1
-  RENGA_OPTIONS=$on_cuda EMU_MODE=sync timeout -k 5 $((20 * limit)) "$mpiexec" -n 1 \
-    test/reference/training $recorded </dev/null >"$scratch/out" 2>&1
-) || fail "other losses than PyTorch's"
+own env RENGA_OPTIONS="$on_cuda" EMU_MODE=sync timeout -k 5 $((20 * limit)) "$mpiexec" -n 1 \
+  "$top_builddir/test/reference/training" $recorded </dev/null >out 2>&1 || fail "other losses than PyTorch's"
 finish

@@ -5,23 +5,15 @@ if [ -z "${CUDA_EMULATED:-}" ]; then
   echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"
   exit 77
 fi
-top_builddir=$(cd "${top_builddir:-.}" && pwd)
+. "${0%/*}/../app/common.sh"
 RENGA_TEST_CUDA=$top_builddir/test/cuda/renga_cudaemu.so
-OMP_NUM_THREADS=1
 EMU_DEVICES=4
 EMU_TIMEOUT=30
-export RENGA_TEST_CUDA RENGA_TEST_TRANSPORTS OMP_NUM_THREADS EMU_DEVICES EMU_TIMEOUT EMU_SEED EMU_MODE EMU_OPEN
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 99
-failures=0
+export RENGA_TEST_CUDA RENGA_TEST_TRANSPORTS EMU_DEVICES EMU_TIMEOUT EMU_SEED EMU_MODE EMU_OPEN
 
 passes() { # ranks, program
-  timeout -k 5 250 "${MPIEXEC:-mpiexec}" -n "$1" "$top_builddir/test/transport/$2" </dev/null >out 2>&1 || {
-    echo "FAILED ($?): $2 on $1 ranks with $(env | grep -E '^(EMU_|RENGA_TEST_T)' | tr '\n' ' ')"
-    tail -n 20 out
-    failures=$((failures + 1))
-  }
+  own timeout -k 5 $((2 * limit)) "$mpiexec" -n "$1" "$top_builddir/test/transport/$2" </dev/null >out 2>&1 ||
+    fail "exit code $?: $2 on $1 ranks with $(env | grep -E '^(EMU_|RENGA_TEST_T)' | tr '\n' ' ')"
 }
 
 RENGA_TEST_TRANSPORTS="staged nccl"
@@ -46,4 +38,4 @@ RENGA_TEST_TRANSPORTS=mpi_device
 passes 2 messages
 passes 3 sums
 passes 2 pipelines
-[ $failures -eq 0 ]
+finish

@@ -253,7 +253,7 @@ static RengaErrorCode CheckTouches(RengaDevice device)
 
 static RengaErrorCode CheckView(RengaComm comm, RengaDevice device, const char *kernels)
 {
-  char name[] = "ascii:/tmp/renga-far-XXXXXX", text[1024] = "", expected[64], *path = name + 6;
+  char name[] = "ascii:renga-far-XXXXXX", text[1024] = "", expected[64], *path = name + 6;
   RengaViewer viewer = NULL;
   const int made = mkstemp(path);
   Expect(made >= 0);

@@ -3,7 +3,6 @@
 # touch its memory, or rely on when its work is done. RENGA_FAR_SEEDS: orders of its work, "1 2" unless
 # given; odd ones with the kernels of cpu, even ones with those that stand in on any device, too.
 # A program's name may end with its ranks: such ones run in odd orders.
-top_builddir=$(cd "${top_builddir:-.}" && pwd)
 . "${0%/*}/../app/common.sh"
 seeds=${RENGA_FAR_SEEDS:-1 2}
 programs=${RENGA_FAR_TESTS:-pipeline/again pipeline/gradient pipeline/groups pipeline/halves pipeline/kinds
@@ -29,7 +28,7 @@ run() {
   name=${1%:*}
   ranks=1
   [ "$name" = "$1" ] || ranks=${1#*:}
-  (cd "$top_builddir" && timeout -k 5 300 "$mpiexec" -n "$ranks" "test/$name" </dev/null) >out 2>&1 ||
+  own timeout -k 5 $((2 * limit)) "$mpiexec" -n "$ranks" "$top_builddir/test/$name" </dev/null >out 2>&1 ||
     fail "test/$name on $ranks ranks with $RENGA_OPTIONS"
 }
 

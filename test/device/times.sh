@@ -2,7 +2,6 @@
 # Times by the device's clock: -log_trace has a row for each stream, whose bars are disjoint, in order, not
 # before the host queued the work, and there for all of it; -log_view adds up the same; the bits, and the
 # number of waits in a step, are those of a run without a log. On far, and on the emulated cuda.
-top_builddir=$(cd "${top_builddir:-.}" && pwd)
 . "${0%/*}/../app/common.sh"
 train="train -graph $gpt,dropout=0.1 -data synthetic -data_samples 64 -batch_size 8 -microbatch_size 2 -seed 3
   -steps 3 -progress none -parameter_digest"
@@ -90,7 +89,7 @@ adds "Copy of inputs" inputs
 logged 2 -device_type far -partition_stages 2 -device_far_seed 2
 rows 12
 has inputs compute "copies down" "copies up"
-RENGA_OPTIONS=-log_view timeout -k 5 300 "$mpiexec" -n 1 "$top_builddir/test/pipeline/far" </dev/null >out 2>&1 ||
+own env RENGA_OPTIONS=-log_view timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/pipeline/far" </dev/null >out 2>&1 ||
   fail "test/pipeline/far with -log_view"
 if [ -n "${CUDA_EMULATED:-}" ]; then
   on_cuda="-device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so -device_cuda_workspace 1"

@@ -150,7 +150,7 @@ static RengaErrorCode CheckFile(RengaComm comm)
   };
   const float wanted[3] = {1, -2, 0.125f};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-    char name[] = "/tmp/rengaXXXXXX";
+    char name[] = "rengaXXXXXX";
     int64_t bytes = 3 * (int64_t)RengaDataTypeSize(files[i].type);
     int file = mkstemp(name);
     TestTrue(file >= 0 && write(file, "xx", 2) == 2);
@@ -191,7 +191,7 @@ static RengaErrorCode CheckView(RengaComm comm)
   RengaCall(RengaGraphLoad(graph, "mlp:sizes=4-5-3"));
   RengaCall(RengaGraphSetUp(graph));
   for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
-    char name[] = "/tmp/rengaXXXXXX", specification[64], text[16384];
+    char name[] = "rengaXXXXXX", specification[64], text[16384];
     RengaViewer viewer;
     int file = mkstemp(name);
     TestTrue(file >= 0);
