@@ -34,6 +34,7 @@ MOST_RANKS = 8
 MOST_TESTS = 3
 SANITIZED_TIMES = 4  # limits of time under the sanitizers
 PLAIN, SANITIZED = "plain", "sanitized"
+WHENS = "check", "commit", "turn", "full"  # as the head of test/budget.tsv says
 
 
 class Test:
@@ -82,12 +83,12 @@ class Budget:
                     continue
                 if fields[0] == "limit" and len(fields) == 3:
                     self.limits[fields[1]] = float(fields[2])
-                elif len(fields) == 4 and fields[1] in (PLAIN, SANITIZED) and fields[2] in ("every", "turn", "full"):
+                elif len(fields) == 4 and fields[1] in (PLAIN, SANITIZED) and fields[2] in WHENS:
                     if (fields[0], fields[1]) in self.rows:
                         sys.exit(f"{path}:{number}: {fields[0]} stands twice")
                     self.rows[fields[0], fields[1]] = fields[2], float(fields[3])
                 else:
-                    sys.exit(f"{path}:{number}: expected: test, {PLAIN} or {SANITIZED}, every, turn or full, and seconds")
+                    sys.exit(f"{path}:{number}: expected: test, {PLAIN} or {SANITIZED}, one of {', '.join(WHENS)}, and seconds")
         self.slots = self.turns()
 
     def turns(self):
@@ -101,18 +102,18 @@ class Budget:
         return slots
 
     def commits(self, key):
-        """When a commit's test runs this row: what runs sanitized every time runs plain in turn."""
+        """When a commit's test runs this row: a program that each commit runs sanitized runs plain in turn."""
         when = self.rows[key][0]
-        covered = self.rows.get((key[0], SANITIZED), ("", 0))[0] == "every"
-        return "turn" if key[1] == PLAIN and when == "every" and covered else when
+        covered = self.rows.get((key[0], SANITIZED), ("", 0))[0] == "commit"
+        return "turn" if key[1] == PLAIN and when == "check" and covered else when
 
     def runs(self, key, tier, slot):
         if key not in self.rows:
             return False
         if tier == "check":
-            return key[1] == PLAIN and self.rows[key][0] == "every"
+            return key[1] == PLAIN and self.rows[key][0] == "check"
         if tier == "commit":
-            return self.commits(key) == "every" or self.slots.get(key) == slot
+            return self.commits(key) in ("check", "commit") or self.slots.get(key) == slot
         return True
 
     def sums(self):
@@ -310,7 +311,7 @@ def chosen(options, budget, trees):
             if options.when and not options.measured and not budget.runs((name, tree), options.when, options.slot % SLOTS):
                 continue
             test = Test(name, tree)
-            test.when, test.budget = budget.rows.get((name, tree), ("every", 1.0))
+            test.when, test.budget = budget.rows.get((name, tree), ("check" if tree == PLAIN else "commit", 1.0))
             tests.append(test)
     if missing and options.when:
         sys.exit("no row in test/budget.tsv: " + " ".join(missing))

@@ -39,3 +39,5 @@ tests += %D%/offload.sh
 EXTRA_DIST += %D%/offload.sh
 tests += %D%/learners.sh
 EXTRA_DIST += %D%/learners.sh
+tests += %D%/isa.sh
+EXTRA_DIST += %D%/isa.sh

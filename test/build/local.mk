@@ -1,20 +1,31 @@
-EXTRA_DIST += %D%/leaks.supp %D%/common.sh %D%/clang.sh %D%/analyze.sh %D%/sanitizers.sh %D%/valgrind.sh %D%/installcheck.sh \
-  %D%/distribution.sh
-
 # Other compilers, sanitizers, valgrind, the distribution and what it installs: each a script that builds what it needs.
-build_checks = clang analyze distribution valgrind sanitizers
-check-builds:
-	@$(MKDIR_P) %D%
-	@for name in $(build_checks); do began=$$(date +%s); \
-	  top_builddir='$(abs_top_builddir)' $(SHELL) $(srcdir)/%D%/$$name.sh >%D%/$$name.log 2>&1; code=$$?; \
-	  case $$code in 0) result=PASS;; 77) result=SKIP;; *) result=FAIL;; esac; \
-	  echo ":global-test-result: $$result" >%D%/$$name.trs; \
-	  took=$$(($$(date +%s) - began)); echo "took $$took s" >>%D%/$$name.log; echo "$$result: %D%/$$name.sh ($$took s)"; done
-# How a file is compiled here, for analyze.sh.
-analyze-command:
-	@echo '$(CC) $(DEFS) $(DEFAULT_INCLUDES) $(renga_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS)'
-.PHONY: check-builds analyze-command
+build_tests = %D%/analyze.sh %D%/bench.sh %D%/clang.sh %D%/distribution.sh %D%/linked.sh %D%/nvcc.sh %D%/openmpi.sh %D%/quickstart.sh %D%/valgrind.sh
+tests += $(build_tests)
+EXTRA_DIST += $(build_tests) %D%/leaks.supp %D%/common.sh %D%/installcheck.sh
+
+# How a file is compiled here, for other compilers.
+compile-flags:
+	@echo '$(DEFS) $(DEFAULT_INCLUDES) $(renga_CPPFLAGS) $(if $(CUDA_DIR),-isystem $(CUDA_DIR)/include) $(CPPFLAGS) $(AM_CFLAGS)'
+check-programs: $(check_PROGRAMS) $(check_SCRIPTS) test/yield.so
+bench-programs: $(filter test/bench/%,$(EXTRA_PROGRAMS))
+
+# The second build, under the address and undefined-behaviour sanitizers. The emulated CUDA has closed memory and stacks of
+# its own, which the sanitizers take for faults.
+sanitized/Makefile: $(top_srcdir)/configure
+	@$(MKDIR_P) sanitized
+	cd sanitized && $(abs_top_srcdir)/configure -q --enable-sanitizers --disable-shared --without-cuda CFLAGS='$(SANITIZED_CFLAGS)'
+SANITIZED_CFLAGS = -O1 -g1
+sanitized: sanitized/Makefile
+	+$(MAKE) -s -C sanitized $(BUILT_SOURCES) && $(MAKE) -s -C sanitized renga$(EXEEXT) check-programs
+check-commit check-full: all check-programs sanitized
+	$(AM_V_at)$(run_tests) --sums
+	$(AM_V_at)$(run_tests) --when $(@:check-%=%) --tree plain=. --tree sanitized=sanitized $(tests)
+.PHONY: compile-flags check-programs bench-programs sanitized check-commit check-full
+clean-local: clean-sanitized
+clean-sanitized:
+	rm -rf sanitized test/logs
+.PHONY: clean-sanitized
 
 installcheck-local:
-	CC='$(CC)' MPIEXEC='$(MPIEXEC)' MPIFC='$(MPIFC)' PKG_CONFIG='$(PKG_CONFIG)' $(SHELL) $(srcdir)/%D%/installcheck.sh \
+	CC='$(RENGA_MPICC)' MPIEXEC='$(MPIEXEC)' MPIFC='$(MPIFC)' PKG_CONFIG='$(PKG_CONFIG)' $(SHELL) $(srcdir)/%D%/installcheck.sh \
 	  '$(srcdir)' '$(DESTDIR)$(libdir)' '$(DESTDIR)$(bindir)' '$(DESTDIR)$(mandir)'
