@@ -40,7 +40,7 @@ accepts 1 $plan -partition_type manual -partition_cuts "$cuts" -partition_stages
 says "$predicted"
 cp chunks.txt mine.txt
 accepts 3 $plan -plan_save chunks.txt
-cmp -s chunks.txt mine.txt || fail "three planning ranks make another plan than one"
+equal_files chunks.txt mine.txt "three planning ranks make another plan than one"
 accepts 1 $plan -partition_type exact -partition_exact_time_limit 100
 says "$predicted"
 says "covered: no plan with one stage per rank has a faster step than "
@@ -64,7 +64,7 @@ clearly 1.0000001 "$(seconds chunks.txt)" "$(seconds tight.txt)" || fail "faster
 # Runs have the bits of one rank, with this plan's machine, with measured costs, and with replicas.
 train="train -graph $few -data synthetic $numbers -steps 3 -parameter_digest -progress none"
 accepts 1 $train
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 accepts 4 $train $machine -partition_type auto -partition_replicas 1
 says "8 stages x 1 replica on 4 ranks, 2 stages on each; steps of 4 samples in micro-batches of 1; schedule zb-v"
 says "$digest"

@@ -6,7 +6,7 @@
 train="train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 1 -parameter_digest -progress none"
 
 accepts 1 $train -steps 4 -checkpoint_dir one
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 accepts 1 $train -steps 4 -pipeline_chunks 3
 says "3 stages x 1 replica on 1 rank, 3 stages on each"
 says "stages 0, 1, …, replica 0"
@@ -19,7 +19,7 @@ says "$digest"
 accepts 2 $train -steps 4 -partition_type tree -pipeline_chunks 2 -checkpoint_dir one -resume
 says "nothing to do"
 accepts 2 $train -steps 6 -partition_type tree -pipeline_chunks 2 -checkpoint_dir one -resume
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 accepts 1 $train -steps 6 -checkpoint_dir two -resume
 says "$digest"
 
@@ -43,7 +43,7 @@ accepts 1 plan -graph ncf -batch_size 8 -microbatch_size 1 -partition_ranks 4 -p
 says "20 stages x 1 replica, 5 stages per rank"
 accepts 3 train -graph ncf -data synthetic -batch_size 8 -microbatch_size 1 -steps 2 -progress none \
   -parameter_digest -partition_stages 3 -pipeline_chunks 6 -pipeline_schedule gpipe
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 accepts 1 train -graph ncf -data synthetic -batch_size 8 -microbatch_size 1 -steps 2 -progress none \
   -parameter_digest
 says "$digest"

@@ -70,7 +70,7 @@ says " 0 of them measured now; kept in measured.h5"
 train="train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -seed 3
   -optimizer_type adam -parameter_digest -progress none"
 accepts 1 $train -steps 4 -monitor csv:one.csv
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 accepts 2 $train -steps 4 -monitor csv:two.csv -plan_load plan.txt
 says "$digest"
 accepts 2 $train -steps 4 -monitor csv:three.csv -partition_replicas 2 -pipeline_schedule gpipe
@@ -93,7 +93,7 @@ says "$digest"
 says "1 of 3 ranks is idle"
 says "blocks.1.ln1"
 for file in two three four five; do
-  [ "$(cut -d, -f1,2 one.csv)" = "$(cut -d, -f1,2 $file.csv)" ] || fail "losses of $file.csv differ"
+  equal "$(cut -d, -f1,2 one.csv)" "$(cut -d, -f1,2 $file.csv)" "losses of $file.csv differ"
 done
 [ "$(head -n 1 one.csv)" = "step,loss,learning_rate,gradient_norm,samples_per_second,seconds,validation_loss,perplexity" ] ||
   fail "header of one.csv"
@@ -105,7 +105,7 @@ says "checkpoint c/"
 echo "7,1,1,1,1,1" >>resumed.csv # of a step after the checkpoint: dropped
 accepts 1 $train -steps 4 -checkpoint_dir c -resume -monitor csv:resumed.csv
 says "$digest"
-[ "$(cut -d, -f1,2 one.csv)" = "$(cut -d, -f1,2 resumed.csv)" ] || fail "losses of resumed.csv"
+equal "$(cut -d, -f1,2 one.csv)" "$(cut -d, -f1,2 resumed.csv)" "losses of resumed.csv"
 accepts 1 $train -steps 4 -checkpoint_dir c -resume
 says "nothing to do"
 newest=$(ls c/*.h5 | tail -n 1)
@@ -128,5 +128,5 @@ newest=$(ls t/*.h5 | tail -n 1)
 accepts 2 generate -graph $gpt -checkpoint "$newest" -prompt 12 -tokens 20 -seed 5
 cp out first
 accepts 1 generate -graph $gpt -checkpoint "$newest" -prompt 12 -tokens 20 -seed 5
-cmp -s out first || fail "the text differs on another layout"
+equal_files out first "the text differs on another layout"
 finish

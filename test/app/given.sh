@@ -9,14 +9,14 @@ accepts 1 $machine -plan_load made.txt -plan_save again.txt
 # What was chosen, and simulated beside it, stands in the plan that was made; of one that is given
 # nothing is, and its bound is one of fewer plans.
 sed -i '/^reason chosen/d; /^reason proof/d; /^reason left/d' made.txt again.txt
-cmp -s made.txt again.txt || fail "a plan is not evaluated as when it was made"
+equal_files made.txt again.txt "a plan is not evaluated as when it was made"
 grep -q warning out && fail "a warning of a file that is right"
 
 # Of a file that lies nothing is believed.
 sed -e 's/^predicted [^ ]*/predicted 1e-9/' -e 's/memory [0-9]* parts/memory 12345 parts/' made.txt >lie.txt
 accepts 1 $machine -plan_load lie.txt -plan_save again.txt
 sed -i '/^reason proof/d; /^reason left/d' again.txt
-cmp -s made.txt again.txt || fail "a file was believed"
+equal_files made.txt again.txt "a file was believed"
 says "lie.txt predicts 1.00 ns per step, but here this plan takes"
 says "lie.txt says that stage 0 needs 12345 bytes of a device, but here it needs"
 accepts 1 plan -graph $gpt -plan_load lie.txt
@@ -53,7 +53,7 @@ accepts 1 plan -graph gpt:layers=2,hidden=16,heads=2,sequence=16,vocabulary=256 
 # Stages by their number alone, and numbers that make no sense.
 accepts 1 plan -graph $gpt -partition_type manual -partition_stages 3 -plan_save manual.txt
 accepts 1 plan -graph $gpt -partition_type even -partition_stages 3 -plan_save even.txt
-cmp -s manual.txt even.txt || fail "manual without cuts is not cut evenly"
+equal_files manual.txt even.txt "manual without cuts is not cut evenly"
 refuses 1 "4 replicas, but a step of 3 samples in micro-batches of 1 makes only 3 parts" $machine \
   -batch_size 3 -microbatch_size 1 -partition_replicas 4
 refuses 1 "give a -microbatch_size of 10 or more" plan -graph $mlp -batch_size 10000000 \

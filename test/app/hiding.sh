@@ -6,25 +6,23 @@
 train="train -graph $mlp -data synthetic -data_samples 103 -batch_size 8 -microbatch_size 2 -progress none
   -optimizer_learning_rate 0.01 -parameter_digest"
 hide="-data_hide 0.4 -data_hide_confidence 0.2"
-digest() { sed -n 's/^parameter digest //p' out; }
 
 # 14 steps an epoch. Bits on several layouts, of losses, order and parameters.
 accepts 1 $train $hide -steps 60 -monitor csv:one.csv
 says "epoch 1 hides 32 of 103 samples (31.1 %); 8 with small loss were moved back"
 says "epoch 4 hides 16"
 expected=$(digest)
-[ -n "$expected" ] || fail "no digest"
 rows=$(wc -l <one.csv)
 [ "$rows" -eq 52 ] || fail "$rows rows, not one for each of 60 steps but the 9 of hidden samples"
 cut -d, -f1-4 one.csv >one
 for layout in "-partition_stages 2" "-partition_replicas 3" "-partition_stages 3 -partition_replicas 1"; do
   rm -f two.csv
   accepts 3 $train $hide -steps 60 $layout -monitor csv:two.csv
-  [ "$(digest)" = "$expected" ] || fail "another digest with $layout"
-  cut -d, -f1-4 two.csv | cmp -s - one || fail "other rows with $layout"
+  equal "$(digest)" "$expected" "another digest with $layout"
+  equal "$(cut -d, -f1-4 two.csv)" "$(cat one)" "other rows with $layout"
 done
 accepts 1 $train -steps 60
-[ "$(digest)" != "$expected" ] || fail "hiding changes nothing"
+differ "$(digest)" "$expected" "hiding changes nothing"
 
 # Stopped while samples are trained, while hidden ones are evaluated, and between epochs.
 for stop in 20 27 28; do
@@ -33,7 +31,7 @@ for stop in 20 27 28; do
   for later in 2 3; do rm -f "$(printf 'c%d/step_%09d.h5' $stop $((later * stop)))"; done
   accepts 3 $train $hide -steps 60 -checkpoint_dir c$stop -resume -partition_replicas 3
   says "goes on after step $stop"
-  [ "$(digest)" = "$expected" ] || fail "another digest after a resume at step $stop"
+  equal "$(digest)" "$expected" "another digest after a resume at step $stop"
 done
 
 # Other settings, and runs that hid nothing.
@@ -60,12 +58,12 @@ norm="$train $hide -data_hide_confidence 0 -steps 60 -data_importance"
 accepts 1 $norm loss
 expected=$(digest)
 accepts 1 $norm gradient_norm
-[ "$(digest)" != "$expected" ] || fail "norms choose what losses do"
+differ "$(digest)" "$expected" "norms choose what losses do"
 expected=$(digest)
 accepts 3 $norm gradient_norm -partition_stages 3
-[ "$(digest)" = "$expected" ] || fail "another digest of norms on three stages"
+equal "$(digest)" "$expected" "another digest of norms on three stages"
 accepts 2 $norm gradient_norm -partition_replicas 2
-[ "$(digest)" = "$expected" ] || fail "another digest of norms on two replicas"
+equal "$(digest)" "$expected" "another digest of norms on two replicas"
 accepts 2 $byte -data_hide 0.4 -steps 14 -data_hide_schedule constant -data_importance gradient_norm
 says "epoch 2 hides 16 of 40 samples (40 %)"
 refuses 2 "the loss is a ReduceSum" train -data synthetic -batch_size 8 -microbatch_size 2 \

@@ -16,7 +16,7 @@ begins() {
 for network in $mlp resnet:depth=18,classes=4,image=8,channels=1; do
   rm -rf a
   accepts 2 $train -graph $network -optimizer_type sgd -steps 3 -partition_stages 2 -checkpoint_dir a
-  digest=$(grep "parameter digest 0x" out)
+  digest=$(digest)
   begins $network a
   begins $network a/step_000000003.h5
 done

@@ -21,7 +21,7 @@ lanes() {
   rm -f [123].csv
   for number in 1 2 3; do
     accepts 1 train -graph "$1" $small -graph_lanes $number -monitor csv:$number.csv
-    digest=$(grep "parameter digest 0x" out)
+    digest=$(digest) || fail "no digest"
     case $seen in *"$digest"*) fail "$number lanes have other lanes' bits" ;; esac
     seen="$seen $digest"
     near 1.csv $number.csv
@@ -54,7 +54,7 @@ accepts 1 train -graph mlp:sizes=9-5 $small -graph_lanes 3
 says "nothing of it is computed in lanes (-graph_lanes 3)"
 
 accepts 2 train -graph "$heads" $small -graph_lanes 3 -precision bf16 -partition_stages 2 -monitor csv:narrow.csv
-narrow=$(grep "parameter digest 0x" out)
+narrow=$(digest)
 accepts 1 train -graph "$heads" $small -graph_lanes 3 -precision bf16
 says "$narrow"
 
@@ -84,7 +84,7 @@ awk -F, 'NR == FNR { a = $2; next } { b = $2 } END { d = a - b; exit !(d < 2e-2 
 images="resnet:depth=18,width=0.125,image=16,classes=7"
 accepts 1 train -graph "$images" $small -steps 4 -graph_lanes 3 -graph_view ascii -checkpoint_dir images
 says "lanes                  3, of 32 nodes of the network, 8 of them summed"
-images_digest=$(grep "parameter digest 0x" out)
+images_digest=$(digest)
 accepts 4 train -graph "$images" $small -steps 4 -graph_lanes 3 -partition_stages 2 -partition_tensor 2 \
   -partition_type manual -partition_cuts 24,160
 says "$images_digest"
@@ -95,7 +95,7 @@ for number in 1 3; do
   says "102 of 102 parameters and states are those of images"
   grep "^loss " out | cut -c 1-11 >eval$number
 done
-cmp eval1 eval3 || fail "statistics in lanes are other ones"
+equal_files eval1 eval3 "statistics in lanes are other ones"
 says "over 64 samples"
 
 # A checkpoint holds the network, not its lanes: they are kept, or others are taken and told.
@@ -117,14 +117,14 @@ accepts 1 train -graph "$heads" $small -graph_lanes 3 -partition_split 'blocks.0
 says "3, of 17 nodes of the network, 3 of them summed"
 accepts 2 train -graph "$heads" $small -checkpoint_dir split -resume -graph_view ascii -partition_stages 2
 says "3, of 17 nodes of the network, 3 of them summed"
-split=$(grep "parameter digest 0x" out)
+split=$(digest)
 cp -r split joined
 accepts 1 train -graph "$heads" $small -checkpoint_dir joined -resume -graph_lanes 1
 lacks "partition_split: node"
 accepts 1 train -graph "$heads" $small -graph_lanes 3 -partition_split 'blocks.0.*:whole'
 says "$split"
 accepts 1 train -graph "$heads" $small
-whole=$(grep "parameter digest 0x" out)
+whole=$(digest)
 accepts 1 train -graph "$heads" $small -partition_split '*:whole'
 says "$whole"
 refuses 2 'node "blocks.0.qkv" (Linear) cannot be computed in lanes so (rows)' train -graph "$heads" $small -graph_lanes 3 \
@@ -141,7 +141,7 @@ accepts 1 train -graph "$heads" $small -graph_lanes 6 -graph_view ascii
 says "2 products stay whole with what leads to them, for fewer heads, columns or experts than lanes: node \"blocks.0.proj\" adds up 5"
 says "lanes                  6, of 9 nodes of the network, 3 of them summed"
 says "fewer units than lanes 2 of the sums stay whole: \"blocks.0.proj\" has 5"
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 accepts 2 train -graph "$heads" $small -graph_lanes 6 -partition_tensor 2
 says "$digest"
 accepts 1 train -graph "$heads" $small -graph_lanes 90
@@ -154,6 +154,6 @@ for lanes in 1 2 4; do
     -partition_ranks 1 -graph_lanes $lanes
   bytes=$(grep -A2 "memory of a device" out | awk 'NR == 3 { print $8, $9 }')
   : "${kept:=$bytes}"
-  [ -n "$kept" ] && [ "$bytes" = "$kept" ] || fail "$bytes are saved with $lanes lanes, not $kept"
+  equal "$bytes" "$kept" "other bytes are saved with $lanes lanes"
 done
 finish

@@ -6,7 +6,6 @@
 
 train="train -graph $mlp -data synthetic -data_samples 103 -batch_size 8 -microbatch_size 2 -progress none
   -parameter_digest -optimizer_type adam -optimizer_learning_rate 0.01"
-digest() { sed -n 's/^parameter digest //p' out; }
 
 for manner in local:3 gossip:2; do
   apart="$train -data_parallel $manner -data_learners 4 -data_validation 0.2 -eval_every 7"
@@ -14,33 +13,32 @@ for manner in local:3 gossip:2; do
   accepts 1 $apart -steps 20 -monitor csv:one.csv
   says "4 learners train apart ($manner), each with 2 of 8 samples of a step: 4 on each of 1 group"
   expected=$(digest)
-  [ -n "$expected" ] || fail "no digest"
   cut -d, -f1-4,7 one.csv >one
   accepts 2 $apart -steps 20 -monitor csv:two.csv
   says "2 on each of 2 groups of ranks"
-  [ "$(digest)" = "$expected" ] || fail "another digest on two groups, $manner"
-  cut -d, -f1-4,7 two.csv | cmp -s - one || fail "other rows on two groups, $manner"
+  equal "$(digest)" "$expected" "another digest on two groups, $manner"
+  equal "$(cut -d, -f1-4,7 two.csv)" "$(cat one)" "other rows on two groups, $manner"
   accepts 3 $apart -steps 20 -partition_stages 3
-  [ "$(digest)" = "$expected" ] || fail "another digest on three stages, $manner"
+  equal "$(digest)" "$expected" "another digest on three stages, $manner"
   # Stopped between two exchanges, with momentums of learners on their way.
   accepts 2 $apart -steps 11 -checkpoint_dir c-$manner
   accepts 3 $apart -steps 20 -checkpoint_dir c-$manner -resume -partition_replicas 2
   says "goes on after step 11"
-  [ "$(digest)" = "$expected" ] || fail "another digest after a resume, $manner"
+  equal "$(digest)" "$expected" "another digest after a resume, $manner"
 done
 accepts 4 $train -data_parallel local:3 -data_learners 2 -steps 10 -partition_stages 2
 expected=$(digest)
 accepts 1 $train -data_parallel local:3 -data_learners 2 -steps 10
-[ "$(digest)" = "$expected" ] || fail "another digest on two stages of two groups"
+equal "$(digest)" "$expected" "another digest on two stages of two groups"
 accepts 2 $train -data_parallel local:4 -data_learners 2 -steps 10
-[ "$(digest)" != "$expected" ] || fail "how often they average changes nothing"
+differ "$(digest)" "$expected" "how often they average changes nothing"
 
 # Owners, whose samples ranks hold: those of a learner's share of the batch.
 owned="$train -data_parallel local:3 -data_learners 2 -data_owners 4 -data_shuffle partial:0.3"
 accepts 1 $owned -steps 30
 expected=$(digest)
 accepts 2 $owned -steps 30
-[ "$(digest)" = "$expected" ] || fail "another digest with owners"
+equal "$(digest)" "$expected" "another digest with owners"
 
 # The mean is what other commands read.
 accepts 2 eval -graph $mlp -data synthetic -data_samples 103 -data_validation 0.2 -batch_size 8 -microbatch_size 2 -initial c-local:3

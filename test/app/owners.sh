@@ -5,29 +5,28 @@
 
 train="train -graph $mlp -data synthetic -data_samples 103 -batch_size 8 -microbatch_size 2 -progress none
   -parameter_digest"
-digest() { sed -n 's/^parameter digest //p' out; }
 
 accepts 1 $train -steps 40 -data_owners 4 -data_shuffle partial:0.3
 expected=$(digest)
 for layout in "-partition_stages 2" "-partition_replicas 3"; do
   accepts 3 $train -steps 40 -data_owners 4 -data_shuffle partial:0.3 $layout
-  [ "$(digest)" = "$expected" ] || fail "another digest with $layout"
+  equal "$(digest)" "$expected" "another digest with $layout"
 done
 accepts 2 $train -steps 17 -data_owners 4 -data_shuffle partial:0.3 -checkpoint_dir c -partition_stages 2
 accepts 3 $train -steps 40 -data_owners 4 -data_shuffle partial:0.3 -checkpoint_dir c -resume -partition_replicas 3
-[ "$(digest)" = "$expected" ] || fail "another digest after a resume"
+equal "$(digest)" "$expected" "another digest after a resume"
 accepts 1 $train -steps 40 -data_owners 4 -data_shuffle local
-[ "$(digest)" != "$expected" ] || fail "the exchange changes nothing"
+differ "$(digest)" "$expected" "the exchange changes nothing"
 
 # One order: the default, global, true, the bare option. Another: false.
 accepts 1 $train -steps 20
 expected=$(digest)
 for same in "-data_shuffle global" "-data_shuffle true" "-data_shuffle yes" "-data_shuffle"; do
   accepts 1 $train -steps 20 $same
-  [ "$(digest)" = "$expected" ] || fail "another digest with $same"
+  equal "$(digest)" "$expected" "another digest with $same"
 done
 accepts 1 $train -steps 20 -data_shuffle no
-[ "$(digest)" != "$expected" ] || fail "-data_shuffle no changes nothing"
+differ "$(digest)" "$expected" "-data_shuffle no changes nothing"
 
 refuses 2 "a batch of 8 samples cannot be filled equally by 3 data owners" $train -steps 4 -data_owners 3 \
   -data_shuffle local

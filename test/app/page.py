@@ -1,7 +1,7 @@
 """The page of a running job: page.py LOG ROWS.csv. LOG has its address; ROWS is its -monitor csv."""
-import csv, http.client, json, re, socket, sys, time, urllib.parse, xml.dom.minidom
+import csv, http.client, json, os, re, socket, sys, time, urllib.parse, xml.dom.minidom
 
-LIMIT = 60
+LIMIT = int(os.environ.get("RENGA_TEST_LIMIT", "150"))
 
 
 def wait(what, attempt):

@@ -17,10 +17,10 @@ loss() {
 }
 
 accepts 1 $train -steps 6 -monitor csv:wide.csv
-wide=$(grep "parameter digest 0x" out)
+wide=$(digest)
 accepts 1 $train -steps 6 -precision bf16 -monitor csv:narrow.csv -checkpoint_dir one
-digest=$(grep "parameter digest 0x" out)
-[ "$digest" != "$wide" ] || fail "bf16 has the bits of fp32"
+digest=$(digest)
+differ "$digest" "$wide" "bf16 has the bits of fp32"
 near "$(loss wide.csv)" "$(loss narrow.csv)" 0.01
 accepts 2 $train -steps 6 -precision bf16 -partition_stages 2 -pipeline_schedule gpipe -pipeline_buckets 2
 says "$digest"
@@ -53,8 +53,9 @@ accepts 1 generate -graph $gpt -precision bf16 -checkpoint "$(ls one/*.h5 | tail
 accepts 2 $train -steps 6 -precision bf16 -precision_keep '*' -partition_stages 2
 says "$wide"
 accepts 2 $train -steps 6 -precision bf16 -precision_keep '*ln*,*.fc' -partition_stages 2
-some=$(grep "parameter digest 0x" out)
-[ "$some" != "$wide" ] && [ "$some" != "$digest" ] || fail "-precision_keep changed nothing"
+some=$(digest)
+differ "$some" "$wide" "-precision_keep changed everything"
+differ "$some" "$digest" "-precision_keep changed nothing"
 accepts 1 $train -steps 6 -precision bf16 -precision_keep '*ln*,*.fc'
 says "$some"
 
@@ -63,7 +64,7 @@ for network in resnet:depth=18,image=32,classes=4 t5:layers=1,hidden=16,heads=2,
   ncf:users=20,items=30 $mlp; do
   run="train -graph $network $small -steps 3 -precision bf16"
   accepts 1 $run
-  digest=$(grep "parameter digest 0x" out)
+  digest=$(digest)
   accepts 4 $run -partition_stages 2 -partition_replicas 2
   says "$digest"
 done
@@ -74,7 +75,7 @@ near "$(loss wide.csv)" "$(loss short.csv)" 0.01
 lacks "does not fit fp16"
 high="$train -precision fp16 -precision_loss_scale 16777216"
 accepts 1 $high -steps 8
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 says "step 0: the gradient does not fit fp16 at this scale of the loss: the step is skipped, the scale is 8388608 now"
 skipped=$(grep -c "does not fit fp16" out)
 [ "$skipped" -lt 8 ] || fail "no step fits"
@@ -125,7 +126,7 @@ refuses 1 "give it a matrix_rate_tf32" $large -machine_file v100 -precision tf32
 pixel="train -graph resnet:depth=18,classes=4,image=16 -data synthetic -batch_size 3 -microbatch_size 3 -steps 1
   -optimizer_type sgd -precision bf16 -parameter_digest -progress none"
 accepts 1 $pixel
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 accepts 1 $pixel -device_poison
 says "$digest"
 accepts 1 $pixel -pipeline_schedule zb-h1

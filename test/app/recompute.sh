@@ -28,7 +28,7 @@ grep -q "saved recompute" auto.txt && fail "a stage makes again what there is ro
 accepts 1 plan -graph $graph -machine_file laptop -plan_load part.txt
 lacks "warning"
 accepts 1 $train -steps 4
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 for file in keep full part; do
   accepts 2 $train -steps 4 -plan_load $file.txt
   says "$digest"

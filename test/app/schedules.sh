@@ -6,7 +6,7 @@ train="train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 1 -steps
 plan="plan -graph $gpt -machine_file laptop -batch_size 8 -microbatch_size 1"
 
 accepts 1 $train
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 for schedule in zb-h1 zb-h2 auto interleaved zb-v dualpipe-v; do
   case $schedule in
   zb-h*) known="lower bound: no plan takes less" unknown="no lower bound is known" ;;

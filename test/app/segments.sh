@@ -12,7 +12,7 @@ memory() { awk '$1 == "memory" && $2 > most { most = $2 } END { print most }' "$
 accepts 1 $plan -partition_ranks 1 -pipeline_recompute none -plan_save one.txt
 quarter=$(($(memory one.txt) / 4))
 accepts 1 $train -plan_load one.txt
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 for devices in 2 4; do
   refuses 1 "does not fit" $plan -partition_ranks $devices -partition_stages $devices -pipeline_recompute none -partition_memory $quarter
   accepts 1 $plan -partition_ranks $devices -partition_stages $devices -partition_memory $quarter -plan_save planned.txt
@@ -47,7 +47,7 @@ train="train $size -data synthetic -parameter_digest -progress none -steps 1 -de
 accepts 1 $plan -partition_ranks 1 -pipeline_recompute none -plan_save one.txt
 quarter=$(($(memory one.txt) / 4))
 accepts 1 $train -plan_load one.txt
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 shares="-partition_stages 1 -partition_replicas 2 -pipeline_shard parameters"
 within="-partition_memory $quarter"
 refuses 1 "a device may use" $plan -partition_ranks 2 $shares $within -pipeline_recompute none

@@ -8,7 +8,7 @@ train="train -graph $wide -data synthetic -batch_size 8 -microbatch_size 1 -para
 plan="plan -graph $wide -machine_file laptop -batch_size 8 -microbatch_size 1"
 
 accepts 1 $train -steps 4 -checkpoint_dir one
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 bits=$digest
 accepts 2 $train -steps 4 -partition_replicas 2 -pipeline_shard optimizer
 says "$digest"
@@ -50,11 +50,11 @@ awk -v two="$(predicted gradients.txt 3)" -v three="$(predicted folded.txt 3)" '
 accepts 2 $train -steps 4 -plan_load folded.txt
 says "$digest"
 accepts 3 $train -steps 6 -partition_replicas 3 -pipeline_shard optimizer -checkpoint_dir one -resume
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 accepts 1 $train -steps 6 -checkpoint_dir two -resume
 says "$digest"
 accepts 2 $train -precision bf16 -steps 4 -partition_replicas 2
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 accepts 2 $train -precision bf16 -steps 4 -partition_replicas 2 -pipeline_shard optimizer
 says "$digest"
 

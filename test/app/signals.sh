@@ -3,16 +3,6 @@
 # the run can be resumed.
 . "${0%/*}/common.sh"
 
-# wait_for COMMAND...: until it succeeds, for at most $limit seconds.
-wait_for() {
-  tries=0
-  until "$@" >/dev/null 2>&1; do
-    tries=$((tries + 1))
-    [ $tries -le $((10 * limit)) ] || { fail "waited in vain for: $*"; return; }
-    sleep 0.1
-  done
-}
-
 more_rows_than() { [ "$(wc -l <losses.csv)" -gt "$1" ]; }
 has_files() { [ "$(ls c/*.h5 | wc -l)" -ge "$1" ]; }
 

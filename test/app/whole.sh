@@ -30,16 +30,16 @@ for file in pairs dice; do
   lacks "error"
   lacks "Where that is meant"
   [ "$(grep -c "warning" out)" -le 1 ] || fail "a warning is repeated"
-  grep digest out >auto.txt
+  digest >auto.txt
   # The same as when it is asked for, and on two stages.
   accepts 1 train -graph $file.onnx $once -monitor csv:given.csv -graph_whole_batch 8
   lacks "is read for whole batches"
-  grep digest out >given.txt
+  digest >given.txt
   accepts 2 train -graph $file.onnx $once -monitor csv:stages.csv -partition_stages 2
-  grep digest out >stages.txt
+  digest >stages.txt
   for other in given stages; do
-    cmp -s auto.txt $other.txt || fail "$file: other parameters, $other"
-    [ "$(csv auto.csv)" = "$(csv $other.csv)" ] || fail "$file: other losses, $other"
+    equal_files auto.txt $other.txt "$file: other parameters, $other"
+    equal "$(csv auto.csv)" "$(csv $other.csv)" "$file: other losses, $other"
   done
   [ "$(csv auto.csv | wc -l)" -eq 7 ] || fail "not a row for each step"
   rm auto.csv given.csv stages.csv

@@ -10,7 +10,7 @@ as_forecast() { awk '$1 == "device" && NF == 7 { met = $2 == $4 && $3 == $5 } EN
 
 # One layer has most of the parameters, so that stages alone do not help, nor does the optimizer's share.
 accepts 1 $train
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest)
 refuses 1 "9.96 MiB per device would do" $plan -partition_memory 8MiB -pipeline_shard optimizer
 accepts 1 $plan -partition_memory 8MiB -plan_explain -plan_save parameters.txt
 says "replicas share parameters, gradients, masters and moments: stage 0 needs 6.74 MiB of a device, and would need 12.9 MiB"

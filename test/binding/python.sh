@@ -9,6 +9,7 @@ for candidate in "${RENGA_PYTHON:-python3}" /usr/bin/python3; do
   "$candidate" -c 'import numpy' 2>/dev/null && python=$candidate && break
 done
 [ -n "$python" ] || { echo "no python3 with numpy here"; exit 77; }
+limit=${RENGA_TEST_LIMIT:-150}
 folder=$(mktemp -d) || exit 99
 trap 'rm -rf "$folder"' EXIT
 export PYTHONDONTWRITEBYTECODE=1 RENGA_LIBRARY="$build/.libs/librenga.so" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
@@ -17,7 +18,7 @@ status=0
 PYTHONPATH=$top/src/binding/python
 export PYTHONPATH
 for ranks in 1 2 4; do
-  timeout 100 "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$top/test/binding/api.py" >"$folder/out$ranks" 2>&1 ||
+  timeout -k 5 $limit "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$top/test/binding/api.py" >"$folder/out$ranks" 2>&1 ||
     { echo "api.py on $ranks ranks:"; cat "$folder/out$ranks"; status=1; }
   grep -q digest "$folder/out$ranks" || { echo "api.py on $ranks ranks: no digest"; status=1; }
 done
@@ -37,7 +38,7 @@ print(programs[0] + 'print("README:", repr(loss), hash(b"".join(state[name].toby
 PY
 for ranks in 1 2 4; do
   mkdir "$folder/readme$ranks"
-  PYTHONHASHSEED=1 timeout 100 "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$folder/readme.py" "$folder/readme$ranks" >"$folder/out" 2>&1 ||
+  PYTHONHASHSEED=1 timeout -k 5 $limit "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$folder/readme.py" "$folder/readme$ranks" >"$folder/out" 2>&1 ||
     { echo "README.md on $ranks ranks:"; cat "$folder/out"; status=1; }
   [ "$(cat "$folder/readme$ranks"/* | grep -c '^README: ')" -eq $ranks ] && grep -q '^plan: ' "$folder/readme$ranks"/* ||
     { echo "README.md on $ranks ranks: not each prints its loss and a plan"; status=1; }
@@ -47,7 +48,7 @@ for ranks in 1 2 4; do
 done
 
 # The example.
-timeout 60 "${MPIEXEC:-mpiexec}" -n 2 "$python" "$top/examples/train.py" -partition_stages 2 >"$folder/out" 2>&1
+timeout -k 5 $limit "${MPIEXEC:-mpiexec}" -n 2 "$python" "$top/examples/train.py" -partition_stages 2 >"$folder/out" 2>&1
 grep -q '9[0-9]\.[0-9] % right, 2 ranks' "$folder/out" || { echo "examples/train.py:"; cat "$folder/out"; status=1; }
 
 # An exception that nobody catches ends the others too, at once; without a word of MPI's.
@@ -58,21 +59,21 @@ if renga.Comm().rank == 1:
     raise KeyError("a bug of rank 1")
 renga.Pipeline(graph, batch_size=8)
 PY
-timeout 60 "${MPIEXEC:-mpiexec}" -n 2 "$python" "$folder/dies.py" >"$folder/out" 2>&1
+timeout -k 5 $limit "${MPIEXEC:-mpiexec}" -n 2 "$python" "$folder/dies.py" >"$folder/out" 2>&1
 code=$?
 [ $code -ne 0 ] && [ $code -ne 124 ] && grep -q "a bug of rank 1" "$folder/out" ||
   { echo "an exception of one rank: exit code $code"; cat "$folder/out"; status=1; }
 
 # mpi4py, where it was built with Renga's MPI; and what stands in for it, since Debian's was not.
 if "$python" -c 'import mpi4py' 2>/dev/null; then
-  timeout 60 "${MPIEXEC:-mpiexec}" -n 4 "$python" "$top/test/binding/mpi.py" >"$folder/out" 2>&1 ||
+  timeout -k 5 $limit "${MPIEXEC:-mpiexec}" -n 4 "$python" "$top/test/binding/mpi.py" >"$folder/out" 2>&1 ||
     { cat "$folder/out"; status=1; }
   grep "mpi4py" "$folder/out"
 else
   echo "skipped: no mpi4py here"
 fi
 for version in "" "Open MPI v4.1.4"; do
-  PYTHONPATH=$top/test/binding/standin:$PYTHONPATH MPI_VERSION_SAID=$version timeout 60 "${MPIEXEC:-mpiexec}" -n 4 "$python" \
+  PYTHONPATH=$top/test/binding/standin:$PYTHONPATH MPI_VERSION_SAID=$version timeout -k 5 $limit "${MPIEXEC:-mpiexec}" -n 4 "$python" \
     "$top/test/binding/mpi.py" >"$folder/out" 2>&1 || { cat "$folder/out"; status=1; }
   wanted="^mpi4py 4 ranks"
   [ -z "$version" ] || wanted="skipped: mpi4py uses another MPI than Renga: Open MPI v4.1.4 and "
@@ -82,11 +83,11 @@ done
 # Modules of torch, on 1, 2 and 4 ranks with the same bits; the network with BatchNormalization is not for 4.
 if "$python" -c 'import torch, onnxscript; assert int(torch.__version__.split(".")[1]) >= 9' 2>/dev/null; then
   for ranks in 1 2 4; do
-    timeout 300 "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$top/test/binding/modules.py" >"$folder/torch$ranks" 2>&1 ||
+    timeout -k 5 $((2 * limit)) "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$top/test/binding/modules.py" >"$folder/torch$ranks" 2>&1 ||
       { echo "modules.py on $ranks ranks:"; cat "$folder/torch$ranks"; status=1; }
-    grep -v '^norm' "$folder/torch$ranks" | cmp -s "$folder/torch1.plain" - 2>/dev/null || [ $ranks = 1 ] ||
+    grep -v '^norm' "$folder/torch$ranks" >"$folder/plain$ranks"
+    [ -s "$folder/plain1" ] && cmp -s "$folder/plain1" "$folder/plain$ranks" ||
       { echo "other bits on $ranks ranks:"; cat "$folder"/torch?; status=1; }
-    grep -v '^norm' "$folder/torch1" >"$folder/torch1.plain"
   done
 else
   echo "skipped: no torch 2.9 and onnxscript here"
@@ -95,8 +96,8 @@ fi
 # Optimizers of torch.optim.
 if "$python" -c 'import torch, onnxscript; assert int(torch.__version__.split(".")[1]) >= 9' 2>/dev/null; then
   for ranks in 1 2 4; do
-    timeout 300 "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$top/test/binding/optimizers.py" >"$folder/optimizers$ranks" 2>&1 &&
-      cmp -s "$folder/optimizers1" "$folder/optimizers$ranks" ||
+    timeout -k 5 $((2 * limit)) "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$top/test/binding/optimizers.py" >"$folder/optimizers$ranks" 2>&1 &&
+      [ -s "$folder/optimizers1" ] && cmp -s "$folder/optimizers1" "$folder/optimizers$ranks" ||
       { echo "optimizers.py on $ranks ranks:"; cat "$folder/optimizers1" "$folder/optimizers$ranks"; status=1; }
   done
 fi

@@ -102,7 +102,7 @@ static RengaErrorCode RunTest(void)
 {
   RengaComm comm;
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
-  RengaCall(RengaCommSetTimeout(comm, 60));
+  RengaCall(RengaCommSetTimeout(comm, 150));
   const int size = RengaCommGetSize(comm);
   for (int givers = 1; givers <= size; givers++) CheckFold(comm, givers, 1 << 20, 0);
   CheckFold(comm, size, 4096, 0);

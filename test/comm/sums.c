@@ -187,7 +187,7 @@ static void CheckLate(RengaComm comm)
     TestTrue(code == RENGA_ERR_TIMEOUT && s.sum != NULL && !whole);
     TestTrue(strstr(text, "the gradients of step 3 (round 1 of ") != NULL);
     TestTrue(strstr(text, "no sign of rank 1") != NULL);
-    RengaCallAbort(RengaCommSetTimeout(comm, 60));
+    RengaCallAbort(RengaCommSetTimeout(comm, 150));
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank > 0) RengaCallAbort(RengaCommSumBegin(comm, &s.task, &s.sum));
@@ -200,7 +200,7 @@ static RengaErrorCode RunTest(void)
 {
   RengaComm comm;
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
-  RengaCall(RengaCommSetTimeout(comm, 60));
+  RengaCall(RengaCommSetTimeout(comm, 150));
   for (int i = 0; i < 3; i++) CheckAtOnce(comm);
   CheckDriven(comm);
   CheckFailure(comm);

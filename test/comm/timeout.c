@@ -103,7 +103,7 @@ int main(int argc, char **argv)
   snprintf(peer, sizeof peer, "32 bytes from rank %d, tag 9", RengaCommGetSize(comm) - 1);
   TestTrue(strstr(text, peer) != NULL && request != NULL);
   MPI_Barrier(MPI_COMM_WORLD); /* all have given up */
-  RengaCallAbort(RengaCommSetTimeout(comm, 60));
+  RengaCallAbort(RengaCommSetTimeout(comm, 150));
   AnswerAll(comm);
   TestTrue(Capture(DestroyUnderSum, comm) == RENGA_ERR_ORDER);
   TestTrue(strstr(text, "has not ended 1 of its sums") != NULL);
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
     if (RengaCommGetRank(comm) > 0) RengaCallAbort(RengaCommBarrier(comm, "rank 0's barrier"));
     if (RengaCommGetRank(comm) == 0) /* once is enough: nothing waits for the limit again */
       TestTrue(Capture(BarrierAlone, comm) == RENGA_ERR_TIMEOUT && !strstr(text, "moved"));
-    RengaCallAbort(RengaCommSetTimeout(comm, 60));
+    RengaCallAbort(RengaCommSetTimeout(comm, 150));
   }
   TestTrue(Capture(DestroyTooEarly, comm) == RENGA_ERR_ORDER);
   MPI_Barrier(MPI_COMM_WORLD);

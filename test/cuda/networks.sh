@@ -23,8 +23,8 @@ near() {
 # same RANKS ARGUMENT...: the parameters become those of one.txt.
 same() {
   accepts "$@"
-  grep "parameter digest 0x" out >other.txt
-  cmp -s one.txt other.txt || fail "other parameters: $* with $(env | grep '^EMU_' | tr '\n' ' ')"
+  digest >other.txt
+  equal_files one.txt other.txt "other parameters: $* with $(env | grep '^EMU_' | tr '\n' ' ')"
 }
 
 # network NAME OPTIONS...: its losses, and its bits on five layouts.
@@ -34,7 +34,7 @@ network() {
   rm -f cpu.csv cuda.csv
   accepts 1 $train -device_type cpu -monitor csv:cpu.csv
   accepts 1 $train $on_cuda -monitor csv:cuda.csv
-  grep "parameter digest 0x" out >one.txt || fail "no digest"
+  digest >one.txt
   near 3
   same 2 $train $on_cuda -partition_stages 2
   same 2 $train $on_cuda -partition_stages 1 -partition_replicas 2
@@ -47,7 +47,7 @@ for precision in fp32 bf16; do
   train="train -data synthetic -batch_size 8 -microbatch_size 2 -progress none -parameter_digest -steps 3
     -graph mlp:sizes=40-500-70-5 -optimizer_type adamw -optimizer_clip_norm 0.5 -precision $precision"
   accepts 1 $train $on_cuda
-  grep "parameter digest 0x" out >one.txt || fail "no digest"
+  digest >one.txt
   export EMU_DEVICES=2 EMU_SEED=3
   for transport in staged nccl; do
     same 2 $train $on_cuda -partition_replicas 2 -pipeline_shard optimizer -comm_transport $transport
@@ -58,7 +58,7 @@ done
 # Shares of gradients and of parameters, and what lies in the host's memory: moments, saved tensors.
 train="train $run -steps 3 -graph gpt:layers=2,hidden=16,heads=2,sequence=9,vocabulary=40,dropout=0.1 -optimizer_type adamw"
 accepts 1 $train $on_cuda
-grep "parameter digest 0x" out >one.txt || fail "no digest"
+digest >one.txt
 replicas="-device_graphs off -partition_type even -pipeline_buckets 3"
 same 3 $train $on_cuda $replicas -partition_replicas 3 -pipeline_shard gradients -device_poison
 same 4 $train $on_cuda $replicas -partition_stages 2 -partition_replicas 2 -pipeline_shard parameters
@@ -78,8 +78,8 @@ for precision in bf16 fp16 tf32; do
   low="$train $on_cuda -precision $precision"
   rm -f low.csv
   accepts 1 $low -monitor csv:low.csv
-  grep "parameter digest 0x" out >one.txt || fail "no digest"
-  [ "$fp32" != "$(cat one.txt)" ] || fail "-precision $precision changes nothing"
+  digest >one.txt
+  differ "$fp32" "$(cat one.txt)" "-precision $precision changes nothing"
   cut -d, -f2 low.csv | paste -d, cpu.txt - | awk -F, 'NR > 1 { d = $1 - $2; if (d < 0) d = -d; if (!(d <= 0.01 * $1)) bad = 1 }
     END { exit bad || NR != 4 }' || fail "other losses in $precision than in fp32"
   same 2 $low -partition_stages 2

@@ -36,7 +36,7 @@ change() {
 is_found() {
   for settings in "$@"; do
     env $settings RENGA_OPTIONS="-device_type cuda -device_cuda_workspace 1 -device_cuda_module $module" \
-      timeout -k 5 120 "$program" </dev/null >"$scratch/out" 2>&1 || return 0
+      timeout -k 5 "${RENGA_TEST_LIMIT:-150}" "$program" </dev/null >"$scratch/out" 2>&1 || return 0
   done
   return 1
 }

@@ -4,10 +4,10 @@ if [ -z "${CUDA_EMULATED:-}" ]; then
   echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"
   exit 77
 fi
-top_builddir=${top_builddir:-$(pwd)}
+top_builddir=$(cd "${top_builddir:-.}" && pwd)
 folder=$top_builddir/test/cuda
 failures=0
-limit=30
+limit=${RENGA_TEST_LIMIT:-150}
 
 passes() { # what, program and arguments; the environment says how
   "$@" >/dev/null || {
@@ -17,7 +17,7 @@ passes() { # what, program and arguments; the environment says how
 }
 
 on_ranks() {
-  EMU_TIMEOUT=10 timeout -k 5 $limit "${MPIEXEC:-mpiexec}" -n "$@" </dev/null
+  EMU_TIMEOUT=100 timeout -k 5 $limit "${MPIEXEC:-mpiexec}" -n "$@" </dev/null
 }
 
 # finds FAULT WORDS SETTING...: the program ends with 86 and says WORDS.

@@ -8,7 +8,7 @@ fi
 . "${0%/*}/../app/common.sh"
 RENGA_TEST_CUDA=$top_builddir/test/cuda/renga_cudaemu.so
 EMU_DEVICES=4
-EMU_TIMEOUT=30
+EMU_TIMEOUT=100
 export RENGA_TEST_CUDA RENGA_TEST_TRANSPORTS EMU_DEVICES EMU_TIMEOUT EMU_SEED EMU_MODE EMU_OPEN
 
 passes() { # ranks, program

@@ -43,18 +43,18 @@ short="train -graph ncf:users=50,items=40 -data synthetic -data_samples 21 -batc
   -progress none -parameter_digest -steps 8"
 several() {
   accepts "$1" $short -partition_stages 1 -comm_message_limit 64
-  grep "parameter digest 0x" out >>"$2.txt"
+  digest >>"$2.txt"
   accepts "$1" $short
-  grep "parameter digest 0x" out >>"$2.txt"
+  digest >>"$2.txt"
 }
 whole() {
   rm -rf c
   accepts 1 $train -steps 3 -checkpoint_dir c -monitor "csv:$1.csv"
   accepts 1 $train -steps 5 -checkpoint_dir c -resume -monitor "csv:$1.csv" -log_view -log_trace trace.json
   says "Forward"
-  grep "parameter digest 0x" out >"$1.txt"
+  digest >"$1.txt"
   accepts 1 $convolutions
-  grep "parameter digest 0x" out >>"$1.txt"
+  digest >>"$1.txt"
   accepts 1 predict "$1.h5" -graph "$gpt" -data synthetic -data_samples 5 -initial c
 }
 
@@ -66,9 +66,9 @@ for seed in $seeds; do
   on_far "$seed" cpu
   whole far
   several 2 far
-  cmp -s cpu.txt far.txt || fail "other parameters with $RENGA_OPTIONS"
-  cmp -s cpu.h5 far.h5 || fail "other predictions with $RENGA_OPTIONS"
-  [ "$(cut -d, -f1,2,7 cpu.csv)" = "$(cut -d, -f1,2,7 far.csv)" ] || fail "other losses with $RENGA_OPTIONS"
+  equal_files cpu.txt far.txt "other parameters with $RENGA_OPTIONS"
+  equal_files cpu.h5 far.h5 "other predictions with $RENGA_OPTIONS"
+  equal "$(cut -d, -f1,2,7 cpu.csv)" "$(cut -d, -f1,2,7 far.csv)" "other losses with $RENGA_OPTIONS"
   rm -f far.csv far.h5
   for program in $programs; do
     case $program in *:*) [ $((seed % 2)) -eq 1 ] || continue ;; esac

@@ -148,7 +148,7 @@ static RengaErrorCode RunAll(bool disturbed)
   State s = {0};
   RengaCall(RemoveFiles());
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &s.comm));
-  RengaCall(RengaCommSetTimeout(s.comm, 30));
+  RengaCall(RengaCommSetTimeout(s.comm, 150));
   RengaCall(RengaObjectGetComm(s.comm, &s.ranks));
   for (int p = 0; p < n_parts; p++) RengaCall(RunPart(&s, p, disturbed));
   RengaCall(UndoAll(&s));

@@ -63,16 +63,6 @@ chmod +x launch node
 
 train="train -graph mlp:sizes=40-500-500-5 -data synthetic -batch_size 8 -microbatch_size 2 -parameter_digest -progress none"
 
-# until_true SECONDS COMMAND...
-until_true() {
-  tries=$(($1 * 20))
-  shift
-  until "$@"; do
-    tries=$((tries - 1))
-    [ $tries -gt 0 ] || return 1
-    sleep 0.05
-  done
-}
 bytes() {
   ip netns exec $name-0 cat /sys/class/net/port1-1/statistics/rx_bytes
 }
@@ -84,23 +74,23 @@ ports() {
   for n in $1; do ip -n $name-0 link set "port$n-2" $2; done
 }
 
-# start STEPS TIMEOUT OPTIONS...: until the third step's sum has sent a seventh of its bytes
+# start STEPS OPTIONS...: until the third step's sum has sent a seventh of its bytes
 start() {
-  steps=$1 timeout=$2
-  shift 2
+  steps=$1
+  shift
   options=$*
-  rm -rf c out out0 out1
+  rm -rf c out out0 out1 "$flies"
   : >out0 >out1
   # Its exit code is in the file code.
   (
     UCX_TLS=tcp,self UCX_NET_DEVICES=eth1 ip netns exec $name-0 timeout -k 5 $limit "$mpiexec" -launcher ssh \
-      -launcher-exec "$PWD/launch" -iface switch0 -hosts 10.79.0.1:1,10.79.0.2:1 -n 2 "$PWD/node" "$renga" $train \
-      -steps "$steps" -partition_stages 1 -partition_replicas 2 -pipeline_buckets 4 -pipeline_timeout "$timeout" -checkpoint_dir c \
+      -launcher-exec "$PWD/launch" -iface switch0 -hosts 10.79.0.1:1,10.79.0.2:1 -n 2 "$PWD/node" $flying "$renga" $train \
+      -steps "$steps" -partition_stages 1 -partition_replicas 2 -pipeline_buckets 4 -pipeline_timeout 100 -checkpoint_dir c \
       -checkpoint_every 1 "$@" </dev/null >out 2>&1
     echo $? >code
   ) &
   launcher=$!
-  until_true $limit has_written && until_true $limit has_sent $(($(bytes) + 150000)) ||
+  wait_for has_written && wait_for has_sent $(($(bytes) + 150000)) ||
     wrong "does not come to the third step"
 }
 
@@ -111,7 +101,7 @@ wrong() {
 
 # All processes on both nodes, and the launcher.
 ends() {
-  until_true $limit are_gone || wrong "processes stay: $(ip netns pids $name-1) $(ip netns pids $name-2)"
+  wait_for are_gone || wrong "processes stay: $(ip netns pids $name-1) $(ip netns pids $name-2)"
   wait $launcher
 }
 
@@ -121,7 +111,7 @@ goes_on() {
   for n in 0 1; do ports $n "master switch$n"; done
   last=$(sed -n 's/^checkpoint after step //p' out0 | tail -n 1)
   accepts 1 $train -steps $((${last:-0} + 1))
-  digest_then=$(grep "parameter digest 0x" out)
+  digest_then=$(digest)
   timeout -k 5 $limit unshare --uts sh -c 'hostname node1; exec "$@"' sh "$renga" $train -steps $((${last:-0} + 1)) \
     -checkpoint_dir c -resume </dev/null >out 2>&1 || fail "the run does not go on: exit code $?"
   there=$(sed -n 's/^goes on after step //p' out)
@@ -133,8 +123,9 @@ goes_on() {
 cut() {
   networks=$1
   shift
-  start 1000 10 "$@"
+  start 1000 "$@"
   ports "$networks" nomaster
+  : >"$flies" # the limit comes soon now
   ends
   [ "$(cat code)" -ne 0 ] || wrong "exit code 0"
   for i in 0 1; do
@@ -144,17 +135,17 @@ cut() {
   goes_on
 }
 
-ip netns exec $name-0 timeout -k 5 60 "$mpiexec" -launcher ssh -launcher-exec "$PWD/launch" -iface switch0 \
+ip netns exec $name-0 timeout -k 5 $limit "$mpiexec" -launcher ssh -launcher-exec "$PWD/launch" -iface switch0 \
   -hosts 10.79.0.1:1,10.79.0.2:1 -n 2 hostname >started 2>&1 </dev/null || skip "no ranks on two nodes here: $(tail -n 1 started)"
 grep -q node1 started && grep -q node2 started || skip "no ranks on two nodes here"
 accepts 1 $train -steps 3
-digest=$(grep "parameter digest 0x" out)
+digest=$(digest) || fail "no digest"
 cut 1
 cut 1 -partition_type even -pipeline_shard parameters
 cut "1 0" -pipeline_shard optimizer
 
 # A link that comes back before the time limit costs nothing but time.
-start 3 60
+start 3
 ports 1 nomaster
 sleep 2
 ports 1 "master switch1"
@@ -163,7 +154,8 @@ ends
 grep -q -F -x "$digest" out0 || wrong "other parameters where the link was away for a while"
 
 # All processes of a node die.
-start 1000 10
+start 1000
+: >"$flies"
 for process in $(ip netns pids $name-2); do kill -9 "$process"; done
 ends
 [ "$(cat code)" -ne 0 ] || wrong "exit code 0"
@@ -171,7 +163,7 @@ goes_on
 
 # A rank dies on one node: mpiexec ends those of the other, too.
 export RENGA_FAULT=kill:30:1
-start 1000 10
+start 1000
 unset RENGA_FAULT
 ends
 [ "$(cat code)" -ne 0 ] || wrong "exit code 0"

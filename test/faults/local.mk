@@ -6,4 +6,4 @@ EXTRA_DIST += %D%/shard.sh %D%/actions.sh %D%/link.sh
 %C%_each_SOURCES = %D%/each.c %D%/parts.c %D%/faults.h
 %C%_calls_SOURCES = %D%/calls.c
 %C%_cuts_SOURCES = %D%/cuts.c
-%C%_gather_SOURCES = %D%/gather.c
+%C%_gather_SOURCES = %D%/gather.c test/flying.c

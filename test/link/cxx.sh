@@ -15,7 +15,7 @@ done
 # shellcheck disable=SC2086
 "$MPICXX" $flags -o "$folder/train" "$top_srcdir/test/link/train.cpp" -L"$top_builddir/.libs" -lrenga \
   -Wl,-rpath,"$top_builddir/.libs" || exit 1
-OMP_NUM_THREADS=1 timeout 60 "$MPIEXEC" -n 2 "$folder/train" >"$folder/out" 2>&1 || { cat "$folder/out"; exit 1; }
+OMP_NUM_THREADS=1 timeout -k 5 "${RENGA_TEST_LIMIT:-150}" "$MPIEXEC" -n 2 "$folder/train" >"$folder/out" 2>&1 || { cat "$folder/out"; exit 1; }
 grep -q '^3 steps' "$folder/out" || { cat "$folder/out"; exit 1; }
 
 # The handles of renga.hpp on 1, 2 and 4 ranks, as by the functions of C.
@@ -23,7 +23,7 @@ grep -q '^3 steps' "$folder/out" || { cat "$folder/out"; exit 1; }
 "$MPICXX" $flags -o "$folder/handles" "$top_srcdir/test/link/handles.cpp" -L"$top_builddir/.libs" -lrenga \
   -Wl,-rpath,"$top_builddir/.libs" || exit 1
 for ranks in 1 2 4; do
-  OMP_NUM_THREADS=1 timeout 60 "$MPIEXEC" -n $ranks "$folder/handles" "$folder/checkpoints$ranks" >"$folder/out$ranks" 2>&1 ||
+  OMP_NUM_THREADS=1 timeout -k 5 "${RENGA_TEST_LIMIT:-150}" "$MPIEXEC" -n $ranks "$folder/handles" "$folder/checkpoints$ranks" >"$folder/out$ranks" 2>&1 ||
     { cat "$folder/out$ranks"; status=1; }
   cmp -s "$folder/out1" "$folder/out$ranks" || { cat "$folder/out1" "$folder/out$ranks"; status=1; }
 done

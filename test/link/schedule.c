@@ -141,7 +141,7 @@ static RengaErrorCode TrainWith(RengaComm comm, RengaGraph graph, int stages, co
   Expect(!strcmp(type, schedule));
   RengaCall(RengaPipelineCreate(comm, &pipeline));
   RengaCall(RengaPipelineSetPlan(pipeline, graph, plan));
-  RengaCall(RengaPipelineSetTimeout(pipeline, 30));
+  RengaCall(RengaPipelineSetTimeout(pipeline, 150));
   RengaErrorCode code = RengaPipelineSetUp(pipeline);
   for (int step = 0; step < STEPS && !code; step++)
     code = RengaPipelineStep(pipeline, &batch, &trained->loss);

@@ -90,7 +90,7 @@ static RengaErrorCode CheckMessages(const Run *run)
   TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_TIMEOUT, "nothing moved");
   Expect(loss == 17);
   if (parts.rank == parts.size - 1) MPI_Send(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
-  RengaCall(RengaCommSetTimeout(comm, 60));
+  RengaCall(RengaCommSetTimeout(comm, 150));
   RengaCall(Bury(&parts, mark));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;

@@ -219,7 +219,7 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
   RengaCall(RengaSettingsSetOverlap(settings, !run->in_place));
   RengaCall(RengaOptionsGetString("comm_transport", &transport, &given));
   if (given) RengaCall(RengaSettingsSetTransport(settings, transport));
-  RengaCall(RengaPipelineSetTimeout(*pipeline, 60));
+  RengaCall(RengaPipelineSetTimeout(*pipeline, 150));
   for (int i = 0; i < run->steps; i++)
     RengaCall(RengaPipelineSetDataShortBatch(*pipeline, run->samples[i]));
   return RENGA_SUCCESS;

@@ -1,12 +1,15 @@
-/* A rank that never gets its samples: run by stall.sh, which wants to see who waits for what. */
+/* A rank that never gets its samples, and says so by a file: run by stall.sh, which wants to see
+   who waits for what. */
 #include "run.h"
+#include <fcntl.h>
 #include <unistd.h>
 
 static RengaErrorCode ReadLate(void *user, int field, int64_t first, int64_t count, void *buffer)
 {
   RengaCall(RunRead(user, field, first, count, buffer));
-  if (field == 0 && first == 4) sleep(60);
-  return RENGA_SUCCESS;
+  if (field != 0 || first != 4) return RENGA_SUCCESS;
+  Expect(open(getenv("RENGA_TEST_FLY"), O_WRONLY | O_CREAT, 0666) >= 0);
+  for (;;) pause();
 }
 
 static RengaErrorCode RunTest(void)

@@ -142,7 +142,7 @@ static RengaErrorCode MakePipeline(const Run *run, RengaPlan plan, RengaPipeline
   RengaCall(
       RengaOptimizerSetLearningRate(optimizer, sgd ? run->row->sgd_rate : run->row->adamw_rate));
   RengaCall(RengaOptimizerSetWeightDecay(optimizer, sgd ? 0 : 0.01));
-  RengaCall(RengaPipelineSetTimeout(*pipeline, 60));
+  RengaCall(RengaPipelineSetTimeout(*pipeline, 150));
   RengaCall(RengaPipelineSetUp(*pipeline));
   return RENGA_SUCCESS;
 }

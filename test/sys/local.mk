@@ -12,3 +12,9 @@ tests += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/hos
   test/circles.sh test/layers.sh test/style.sh
 EXTRA_DIST += %D%/program.sh %D%/stuck.sh test/circles.sh test/layers.sh test/style.sh
 noinst_HEADERS += test/check.h
+# Preloaded by scripts in which ranks wait in vain.
+test/flying.so: test/flying.c
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CCLD)$(CC) -std=c11 -D_GNU_SOURCE $(WARN_CFLAGS) -O1 -shared -fPIC -o $@ $(srcdir)/test/flying.c -lpthread
+check_DATA = test/flying.so
+CLEANFILES += test/flying.so

@@ -1,28 +1,21 @@
 #!/bin/sh
 # What ends a program: -help, wrong options, leaks, failures; and the reports at its end.
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-program=${top_builddir:-.}/test/sys/program
-status=0
+. "${0%/*}/../app/common.sh"
+program=$top_builddir/test/sys/program
 RENGA_OPTIONS= ; export RENGA_OPTIONS
 
-# run RANKS EXPECTED_CODE ARGUMENTS...: output to $folder/out
+# run RANKS EXPECTED_CODE ARGUMENTS...
 run() {
   ranks=$1
   expected=$2
   shift 2
-  what="$ranks ranks: $*"
-  timeout 60 "${MPIEXEC:-mpiexec}" -n "$ranks" "$program" "$@" >"$folder/out" 2>&1 </dev/null
+  latest="$ranks ranks: $*"
+  timeout -k 5 $limit "$mpiexec" -n "$ranks" "$program" "$@" >out 2>&1 </dev/null
   code=$?
   [ "$code" -eq "$expected" ] || complain "exit code $code, expected $expected"
 }
-complain() {
-  echo "$what: $1"
-  sed 's/^/    /' "$folder/out"
-  status=1
-}
-says() { for text; do grep -qF -- "$text" "$folder/out" || complain "does not say: $text"; done; }
-number() { [ "$(grep -cF -- "$2" "$folder/out")" -eq "$1" ] || complain "not $1 times: $2"; }
+complain() { fail "$1: $latest"; }
+number() { [ "$(grep -cF -- "$2" out)" -eq "$1" ] || complain "not $1 times: $2"; }
 
 run 2 0 train -count -3 --alpha=0.25 out -flag
 says 'alpha 0.25 count -3 kind sgd flag 1 train out'
@@ -32,30 +25,30 @@ run 1 0 -flag false train
 says 'flag 0 train'
 
 # Order: options file, RENGA_OPTIONS, command line.
-cat >"$folder/inner.opts" <<END
+cat >"inner.opts" <<END
 -kind adam # the last one wins
 -count 1
 END
-cat >"$folder/outer.opts" <<END
+cat >"outer.opts" <<END
 # A comment
--options_file "$folder/inner.opts"
+-options_file "inner.opts"
 -count 2   -alpha 0.125
 END
-RENGA_OPTIONS="-alpha 0.75 -options_file $folder/outer.opts"
+RENGA_OPTIONS="-alpha 0.75 -options_file outer.opts"
 run 2 0
 says 'alpha 0.75 count 2 kind adam flag 0'
 run 2 0 -alpha 1
 says 'alpha 1 count 2 kind adam flag 0'
 RENGA_OPTIONS=
-run 2 0 -options_file "$folder/outer.opts" -options_view
+run 2 0 -options_file "outer.opts" -options_view
 says '-options_file' '-kind adam' 'alpha 0.125 count 2 kind adam'
-echo "-options_file $folder/circle.opts" >"$folder/circle.opts"
-run 2 5 -options_file "$folder/circle.opts"
+echo "-options_file circle.opts" >"circle.opts"
+run 2 5 -options_file "circle.opts"
 says 'circle'
-run 3 5 -options_file "$folder/nothing.opts"
+run 3 5 -options_file "nothing.opts"
 says 'nothing.opts: No such file or directory'
-echo 'count 3' >"$folder/word.opts"
-run 1 5 -options_file "$folder/word.opts"
+echo 'count 3' >"word.opts"
+run 1 5 -options_file "word.opts"
 says 'count is no option'
 
 # Wrong options: all of them named once, on all ranks, before any work.
@@ -90,19 +83,19 @@ says '7 bytes from Work()' 'program.c'
 # One sentence; all ranks leave by MPI_Finalize where they come to their ends together.
 run 3 12 fail
 number 1 'rank 1 was told to fail'
-[ "$(wc -l <"$folder/out")" -eq 2 ] || complain 'more than what Work() prints and one sentence'
+[ "$(wc -l <out)" -eq 2 ] || complain 'more than what Work() prints and one sentence'
 run 3 12 alone
 number 1 'rank 1 was told to fail'
 run 3 12 -error_trace fail
 says '[rank 1]   #0 FailOn() at' '[rank 1]   #1 Work() at' '[rank 1]   #3 main() at'
 
-run 3 0 -log_view -log_trace "$folder/trace.json"
+run 3 0 -log_view -log_trace "trace.json"
 says 'Renga 0.' 'on 3 ranks' 'Work' 'parameters' '1.00 MiB' '3.00 MiB' 'process (resident at the end)'
-[ "$(grep -c '"ph":"X"' "$folder/trace.json")" -eq 3 ] || complain 'the trace lacks bars'
-grep -q '"name":"forward _1_"' "$folder/trace.json" || complain 'the trace lacks a name'
+[ "$(grep -c '"ph":"X"' "trace.json")" -eq 3 ] || complain 'the trace lacks bars'
+grep -q '"name":"forward _1_"' "trace.json" || complain 'the trace lacks a name'
 if command -v python3 >/dev/null; then
-  python3 -m json.tool "$folder/trace.json" >/dev/null || complain 'the trace is no JSON'
+  python3 -m json.tool "trace.json" >/dev/null || complain 'the trace is no JSON'
 fi
-run 2 10 -log_trace "$folder/no/trace.json"
+run 2 10 -log_trace "no/trace.json"
 says 'No such file or directory'
-exit $status
+finish

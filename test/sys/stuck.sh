@@ -1,8 +1,10 @@
 #!/bin/sh
 # Where MPI_Finalize hangs the program ends all the same: with its own exit code, its output written.
-for code in 0 7; do
-  out=$(timeout -k 5 60 "${MPIEXEC:-mpiexec}" -n 2 "$top_builddir/test/sys/stuck" $code 2>&1 </dev/null)
-  ended=$?
-  [ $ended -eq $code ] || { echo "exit code $ended, not $code: $out"; exit 1; }
-  [ $code -eq 7 ] || [ "$out" = "all is writtenall is written" ] || { echo "lost: $out"; exit 1; }
+. "${0%/*}/../app/common.sh"
+for wanted in 0 7; do
+  timeout -k 5 $limit "$mpiexec" -n 2 "$top_builddir/test/sys/stuck" $wanted >out 2>&1 </dev/null
+  code=$?
+  [ $code -eq $wanted ] || fail "exit code $code, not $wanted"
+  [ $wanted -eq 7 ] || [ "$(cat out)" = "all is writtenall is written" ] || fail "what was printed is lost"
 done
+finish

@@ -161,7 +161,7 @@ static void CheckRefused(const Ways *w)
   char from[64];
   snprintf(from, sizeof from, "the gradient of step 7 (10 bytes from rank %d, tag 3)", w->rank);
   TestTrue(code == RENGA_ERR_TIMEOUT && strstr(text, from));
-  RengaCallAbort(RengaCommSetTimeout(w->comm, 60));
+  RengaCallAbort(RengaCommSetTimeout(w->comm, 150));
   RengaCallAbort(RengaParcelCreate_Private(w->transport, w->comm, 10, &other));
   RengaCallAbort(RengaParcelSend_Private(other, memory + 50, 10, w->rank, TAG));
   RengaCallAbort(RengaParcelWait_Private(parcel, "a message to this rank itself"));

@@ -86,7 +86,7 @@ static inline RengaErrorCode TestAllWays(void (*test)(const Ways *ways))
   RengaCall(RengaOptionsSetValue("comm_message_limit", "64kB"));
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(RengaCommSetFromOptions(comm));
-  RengaCall(RengaCommSetTimeout(comm, 60));
+  RengaCall(RengaCommSetTimeout(comm, 150));
   for (int r = 0; r < count; r++)
     for (int64_t seed = 1; seed <= UnlessSlow((int)rows[r].seeds, 1); seed++) {
       Ways ways;
