@@ -5,7 +5,7 @@
 . "${0%/*}/common.sh"
 train="train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -parameter_digest -progress none"
 
-refuses 1 "-checkpoint_async needs -checkpoint_dir" $train -steps 2 -checkpoint_async
+refuses 1 "-checkpoint_async needs -checkpoint_dir: where are the checkpoints?" $train -steps 2 -checkpoint_async
 
 # Copies count: what the plan takes fits alone, not with them.
 wide="train -graph mlp:sizes=40-500-70-5 -data synthetic -batch_size 8 -microbatch_size 1 -steps 2 -checkpoint_dir m -progress none"

@@ -120,11 +120,11 @@ refuses 2 "folder pictures holds no images: files that end in .png" data images 
 refuses 2 "folder pictures/empty holds no folders" data images pictures/empty o.h5
 refuses 2 "folder none: No such file" data images none o.h5
 refuses 2 "-data_image_size 24: write height and width" data images pictures o.h5 -data_image_size 24
-refuses 2 "and a second folder are both given" data images pictures pictures o.h5 -data_validation 0.5
+refuses 2 "renga data images: -data_validation 0.5 and a second folder are both given" data images pictures pictures o.h5 -data_validation 0.5
 refuses 2 "renga data csv does not use -data_image_size" data csv table.csv o.h5 -data_label kind \
   -data_image_size 2x2
 echo no >pictures/empty/a.png
-refuses 2 "pictures/empty/a.png: " data images pictures o.h5
+refuses 2 "PNG file pictures/empty/a.png: Read Error" data images pictures o.h5
 
 # Text and vocabularies.
 : >empty.txt
@@ -132,25 +132,25 @@ refuses 2 "text empty.txt of 0 bytes is too short" data text empty.txt o.h5
 refuses 2 "text empty.txt of 0 tokens is too short" data text empty.txt o.h5 -vocabulary 300
 refuses 2 "a vocabulary of 100 kinds of tokens; it has at least 260" data text text.txt o.h5 -vocabulary 100
 refuses 2 "text.txt is no vocabulary" data text text.txt o.h5 -vocabulary_file text.txt
-refuses 2 "are both given" data text text.txt o.h5 -vocabulary 300 -vocabulary_file kept
+refuses 2 "-vocabulary and -vocabulary_file are both given: make a vocabulary or take one" data text text.txt o.h5 -vocabulary 300 -vocabulary_file kept
 refuses 2 "-vocabulary_save v: there is no vocabulary" data text text.txt o.h5 -vocabulary_save v
 accepts 1 data text text.txt bytes.h5 -sequence 16
 refuses 2 "bytes.h5 has no vocabulary" data text text.txt o.h5 -vocabulary_file bytes.h5
 refuses 2 "has no token to mask with" train -graph $bert -data bytes.h5 -data_masking 0.1 $steps
 refuses 2 "-data_masking 0.1: data set ratings.h5 is no set of tokens" train -graph $mlp \
   -data ratings.h5 -data_masking 0.1 $steps
-refuses 2 "-data_masking" train -graph $bert -data text.h5 -data_masking 1 $steps
-refuses 2 "their vocabularies differ" train -graph $small -data text.h5,bytes.h5 $steps
+refuses 2 "-data_masking 1: must be from 0 to 0.999" train -graph $bert -data text.h5 -data_masking 1 $steps
+refuses 2 "data set bytes.h5 has 256 kinds of tokens in samples of 16, text.h5 300 in samples of 16; their vocabularies differ" train -graph $small -data text.h5,bytes.h5 $steps
 refuses 2 "kinds of tokens; input" train -data text.h5 $steps \
   -graph gpt:layers=1,hidden=16,heads=2,sequence=16,vocabulary=260
 refuses 2 "renga generate writes bytes" generate -graph $small -checkpoint "$newest"
 refuses 2 "validation part already" train -graph $small -data again.h5 -eval third.h5 -data_validation 0.1 $steps
-refuses 2 "no file fits" train -graph $small -data "none-*.h5" $steps
-refuses 2 "none.h5" train -graph $small -data text.h5 -eval none.h5 $steps
+refuses 2 "data set none-*.h5: no file fits" train -graph $small -data "none-*.h5" $steps
+refuses 2 "data set none.h5: No such file or directory" train -graph $small -data text.h5 -eval none.h5 $steps
 
 # Aligned texts and ratings.
-refuses 2 "needs -vocabulary KINDS" data pairs source.txt target.txt o.h5
-refuses 2 "not a tokenizer.json" data pairs source.txt target.txt o.h5 -vocabulary_file "$tokenizer"
+refuses 2 "renga data pairs needs -vocabulary KINDS, or -vocabulary_file FILE" data pairs source.txt target.txt o.h5
+refuses 2 "aligned texts need a vocabulary with tokens that begin, end and pad: not a tokenizer.json" data pairs source.txt target.txt o.h5 -vocabulary_file "$tokenizer"
 head -n 39 target.txt >fewer.txt
 refuses 2 "are not aligned: fewer.txt ends after 39 lines" data pairs source.txt fewer.txt o.h5 -vocabulary 280
 refuses 2 "have 0 pairs of lines" data pairs empty.txt empty.txt o.h5 -vocabulary 280
@@ -165,7 +165,7 @@ refuses 2 "no-folder/o.h5 cannot be written" data ratings seen.txt no-folder/o.h
 
 # Files that are broken.
 head -c 3000 text.h5 >cut.h5
-refuses 2 "cut.h5" train -graph $small -data cut.h5 $steps
+refuses 2 "data set cut.h5 cannot be opened: truncated file: eof = 3000" train -graph $small -data cut.h5 $steps
 head -c 500 /dev/zero >zeros.h5
 refuses 2 "zeros.h5 is not an HDF5 file" train -graph $small -data zeros.h5 $steps
 printf 'not an idx file' | gzip >images.gz

@@ -70,7 +70,7 @@ refuses 2 "the loss is a ReduceSum" train -data synthetic -batch_size 8 -microba
   -graph ncf:users=9,items=9,factors=4,layers=16-8-4 -data_hide 0.2 -data_importance gradient_norm
 
 refuses 2 "-data_hide_warmup 2: nothing is hidden without -data_hide" $train -data_hide_warmup 2
-refuses 2 "-data_hide" $train -data_hide 1
+refuses 2 "-data_hide 1: must be from 0 to 0.9" $train -data_hide 1
 refuses 1 "tensor data_hide of the program lies in the host's memory, and checkpoints of a device that has its own do not take it: use -device_type cpu" \
   $train -data_hide 0.3 -steps 4 -device_type far -checkpoint_dir far
 refuses 2 "a loss of 2 sums over the samples" train -data synthetic -batch_size 8 -microbatch_size 2 \

@@ -53,7 +53,7 @@ accepts 1 $train -graph mlp:sizes=8-16-16-16-4 -initial a -initial_partial -step
 says "l.3.weight float32[4,16] of the network is not in the file"
 refuses 2 "l.2.bias of the file is not in the network" $train -graph mlp:sizes=8-16-4 -initial a -steps 1
 refuses 2 "not one tensor that fits" $train -graph $gpt -data synthetic -initial a -initial_partial
-refuses 2 "-initial_partial needs -initial" $train -graph $mlp -initial_partial
+refuses 2 "-initial_partial needs -initial: whose parameters?" $train -graph $mlp -initial_partial
 refuses 2 "renga info does not use -initial: it is for renga train eval predict; here it is -checkpoint" \
   info -graph $mlp -initial a
 refuses 2 "it is for renga info generate; here it is -initial" $train -graph $mlp -checkpoint a

@@ -89,5 +89,5 @@ refuses 2 "the memory of device cpu is the host's already: leave it out" $train 
 refuses 2 "sgd as it is set has no moments that could be offloaded" $train -graph $wide -steps 1 $offload \
   -optimizer_type sgd
 refuses 2 "does not go with -optimizer_sparse lazy" $train -graph $gpt -steps 1 $offload -optimizer_sparse lazy
-refuses 2 "-pipeline_offload moments" $train -graph $wide -steps 1 -pipeline_offload moments
+refuses 2 "-pipeline_offload moments: not one of none|optimizer|saved|all" $train -graph $wide -steps 1 -pipeline_offload moments
 finish

@@ -54,9 +54,9 @@ awk '/ % / {for (i = 6; i < NF; i++) if ($i ~ /^[mu]?s$/) time[++n] = $(i - 1) $
 refuses 1 "-plan_sweep batchsize:8: write OPTION:VALUE" $machine -plan_sweep batchsize:8
 refuses 1 "is for a machine: give -machine_file" plan -graph $mlp -plan_sweep batch_size:8,16
 refuses 1 "-plan_save s.txt is for one plan" $machine -machine_nodes 1 -plan_sweep batch_size:8,16 -plan_save s.txt
-refuses 1 "none empty, please" $machine -plan_sweep batch_size:8,,9
-refuses 1 "give one of them" $machine -plan_tokens 1e9 -plan_samples 10
-refuses 1 "give -plan_samples" plan -graph mlp:sizes=4-8-3 -machine_file v100 -batch_size 8 -plan_tokens 1e9
+refuses 1 "-plan_sweep batch_size:8,,9: at most 64 values, none empty, please" $machine -plan_sweep batch_size:8,,9
+refuses 1 "-plan_tokens 1e+09 and -plan_samples 10: give one of them" $machine -plan_tokens 1e9 -plan_samples 10
+refuses 1 "no input of the network is [batch, sequence] of tokens; give -plan_samples" plan -graph mlp:sizes=4-8-3 -machine_file v100 -batch_size 8 -plan_tokens 1e9
 accepts 1 $machine -plan_view draw:plan.svg -plan_save drawn.txt
 says "wrote plan.svg"
 says "wrote drawn.txt"
@@ -107,9 +107,9 @@ says "one.txt -> two.txt"
 says "predicted step"
 accepts 1 plan -plan_diff two.txt two.txt
 says "2 stages are the same; 0 of"
-refuses 1 "needs the file of another plan" plan -plan_diff one.txt
+refuses 1 "-plan_diff one.txt needs the file of another plan after it" plan -plan_diff one.txt
 refuses 1 "what is \"two.txt\" for" plan -graph $gpt two.txt
-refuses 1 "does not use -plan_diff" info -graph $gpt -plan_diff one.txt
+refuses 1 "renga info does not use -plan_diff: it is for renga plan" info -graph $gpt -plan_diff one.txt
 accepts 1 plan -graph $mlp -plan_save other.txt
 refuses 1 "the plans are of two networks" plan -plan_diff one.txt other.txt
 
@@ -140,9 +140,9 @@ accepts 1 $machine -partition_leaves 16,1 -partition_replicas 2
 grep -q "in leaves" out && fail "a leaf that leaves one replica for all"
 accepts 1 $machine -partition_leaves auto
 refuses 1 "-partition_leaves 1,0: write auto, or numbers of micro-batches" $machine -partition_leaves 1,0
-refuses 1 "are both given" $machine -partition_leaves 1,4 -reduction_leaf 2
+refuses 1 "-reduction_leaf 2 and -partition_leaves 1,4 are both given: leave one out" $machine -partition_leaves 1,4 -reduction_leaf 2
 refuses 1 "the file says it already" $machine -plan_load leaf.txt -partition_leaves 1,4
-refuses 1 "without costs" plan -graph $mlp -partition_leaves 1,2
+refuses 1 "-partition_leaves 1,2: type even does not know which is faster without costs" plan -graph $mlp -partition_leaves 1,2
 narrow="$machine -partition_ranks 2 -batch_size 256 -microbatch_size 1 -partition_stages 2"
 accepts 1 $narrow -plan_explain
 says "gradients: sums of gradients hold"

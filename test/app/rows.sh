@@ -56,5 +56,5 @@ awk '/predicted:/ {p = $2; pu = $3} /lower bound:/ {for (i = 1; i < NF; i++) if 
   fail "the bound is above the prediction"
 
 refuses 1 "-optimizer_sparse lazy updates rows of float32 tables; -precision is bf16" $train $adam -steps 1 -precision bf16
-refuses 1 "-optimizer_sparse" $train -steps 1 -optimizer_sparse eager
+refuses 1 "-optimizer_sparse eager: not one of off|lazy" $train -steps 1 -optimizer_sparse eager
 finish

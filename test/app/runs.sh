@@ -24,7 +24,7 @@ accepts 2 $train -steps 3 -checkpoint_dir d -monitor csv:rows.csv
 cp rows.csv before.csv
 refuses 2 "the file is there already and is not replaced" $train -steps 3 -monitor csv:rows.csv
 equal_files rows.csv before.csv "rows.csv was changed"
-refuses 2 "no-such-folder/t.json" $train -steps 3 -log_trace no-such-folder/t.json
+refuses 2 "-log_trace no-such-folder/t.json: No such file or directory" $train -steps 3 -log_trace no-such-folder/t.json
 
 # A full disk costs rows, not the run: its end says how many, and a resume that there is a gap.
 refuses 2 "-monitor csv:/dev/full: 3 rows of this run, which is done, are missing" $train -steps 3 \
@@ -111,7 +111,7 @@ accepts 2 train -graph $gpt -data text.h5 -batch_size 8 -microbatch_size 4 -eval
   -progress lines -monitor_every 2
 says "validating, 16 of 30 samples"
 lacks "validating, 8 of 30"
-refuses 2 "-keep_best needs -checkpoint_dir" $language -keep_best
+refuses 2 "-keep_best needs -checkpoint_dir: where are the checkpoints?" $language -keep_best
 refuses 1 "-early_stop 2 counts validations during the run: -eval_every says how often" $language -early_stop 2
 refuses 1 "the data have no validation part" $train -checkpoint_dir n -keep_best
 
@@ -127,7 +127,7 @@ SLURM_JOB_END_TIME=$(($(date +%s) + 120)) timeout -k 5 $limit $flying "$renga" $
   </dev/null >out 2>&1
 code=$?
 [ $code -eq 75 ] || fail "exit code $code at the end of a Slurm job"
-refuses 1 "-time_limit 1:2:3:4" $train -time_limit 1:2:3:4
+refuses 1 "-time_limit 1:2:3:4: write seconds, MM:SS, HH:MM:SS or D-HH:MM:SS" $train -time_limit 1:2:3:4
 # A data set that becomes shorter while it is read, instead of zeros.
 awk 'BEGIN { for (i = 0; i < 3000; i++) print "In the beginning of" }' >cut.txt
 accepts 1 data text cut.txt cut.h5 -sequence 16

@@ -14,7 +14,7 @@ quarter=$(($(memory one.txt) / 4))
 accepts 1 $train -plan_load one.txt
 digest=$(digest)
 for devices in 2 4; do
-  refuses 1 "does not fit" $plan -partition_ranks $devices -partition_stages $devices -pipeline_recompute none -partition_memory $quarter
+  refuses 1 "the network does not fit on $devices devices of " $plan -partition_ranks $devices -partition_stages $devices -pipeline_recompute none -partition_memory $quarter
   accepts 1 $plan -partition_ranks $devices -partition_stages $devices -partition_memory $quarter -plan_save planned.txt
   says "in part"
   [ "$(memory planned.txt)" -le $quarter ] || fail "a plan takes more than there is on $devices ranks"

@@ -94,7 +94,7 @@ lacks "replicas share"
 refuses 2 "-partition_memory" $train -steps 4 -partition_type even -partition_replicas 2 -pipeline_shard none -partition_memory 1400KiB
 refuses 2 "the settings ask for -pipeline_shard none, but stage 0 of the plan shards optimizer" \
   $train -steps 4 -plan_load p.txt -pipeline_shard none
-refuses 1 "-pipeline_shard" $train -pipeline_shard states
+refuses 1 "-pipeline_shard states: not one of auto|none|optimizer|gradients|parameters" $train -pipeline_shard states
 # Replicas whose lists are not alike may wait for each other in a circle: the proof finds it.
 odd="train -graph $gpt -data synthetic -batch_size 4 -microbatch_size 1 -steps 2 -partition_type even -partition_replicas 3 -partition_stages 1"
 for level in gradients parameters; do

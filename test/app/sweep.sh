@@ -37,7 +37,7 @@ row '1,$' | awk '{
   }
   function near(a, b) { return a > 0.99 * b && a < 1.01 * b }
   END { exit bad || NR != 3 }' || fail "the table's numbers do not agree"
-refuses 1 "give -plan_samples" plan -graph $mlp -machine_file v100 -batch_size 8 -plan_tokens 1e9
+refuses 1 "no input of the network is [batch, sequence] of tokens; give -plan_samples" plan -graph $mlp -machine_file v100 -batch_size 8 -plan_tokens 1e9
 accepts 1 plan -graph $mlp -machine_file v100 -machine_nodes 1,2 -batch_size 8 -plan_samples 1e9
 lacks "tokens/s"
 
@@ -90,9 +90,9 @@ refuses 1 "-plan_sweep, machine_nodes 0: -machine_nodes 0" $machine -plan_sweep 
 refuses 1 "there is no machine \"nosuch\"" $machine -plan_sweep machine_file:v100,nosuch
 refuses 1 "at most 64 values, none empty" $machine -plan_sweep "batch_size:$(seq -s, 1 2000)"
 refuses 1 "more than 64 plans" $machine -plan_sweep "batch_size:$(seq -s, 1 30)" microbatch_size:1,2,4
-refuses 1 "none empty, please" $machine -plan_sweep batch_size:
-refuses 1 "-plan_sweep is empty" $machine -plan_sweep ""
-refuses 1 "has batch_size twice" $machine -plan_sweep batch_size:8,16 batch_size:1
+refuses 1 "-plan_sweep batch_size:: at most 64 values, none empty, please" $machine -plan_sweep batch_size:
+refuses 1 "-plan_sweep is empty: write OPTION:VALUE,VALUE,..., as batch_size:512,1024" $machine -plan_sweep ""
+refuses 1 "-plan_sweep has batch_size twice: write all its values in one list" $machine -plan_sweep batch_size:8,16 batch_size:1
 refuses 1 "-plan_sweep foo: write OPTION:VALUE" $machine -plan_sweep batch_size:8,16 foo
-refuses 1 "give one of them" $machine -plan_sweep batch_size:8,16 -plan_diff a b
+refuses 1 "-plan_diff compares plans, and -plan_sweep makes some: give one of them" $machine -plan_sweep batch_size:8,16 -plan_diff a b
 finish

@@ -38,8 +38,8 @@ refuses 2 "-monitor tensorboard:events: the folder holds the events of another r
 refuses 2 "-monitor tensorboard:no/such/folder: No such file or directory" $train -monitor tensorboard:no/such/folder
 : >a-file
 refuses 2 "-monitor tensorboard:a-file: Not a directory" $train -monitor tensorboard:a-file
-refuses 2 "write csv:FILE" $train -monitor tensorboard:
-refuses 2 "write csv:FILE" $train -monitor tensorboard
+refuses 2 "-monitor tensorboard:: write csv:FILE, tensorboard:DIR or http:PORT, or several of them" $train -monitor tensorboard:
+refuses 2 "-monitor tensorboard: write csv:FILE, tensorboard:DIR or http:PORT, or several of them" $train -monitor tensorboard
 
 # A bar on a terminal, be it only that of the errors; lines on an output that is none, and no bar where both are none.
 cat >terminal.py <<'PY'
@@ -133,14 +133,14 @@ wait_for has_two_groups
 says "    0  stage 0, replica 0 "
 says "    1  stage 0, replica 0 "
 refuses 2 "-monitor http:$port: port $port of 127.0.0.1 is in use by another program" $endless -monitor http:$port
-refuses 1 "\"eighty\" is no port" $train -monitor http:eighty
-refuses 1 "\"70000\" is no port" $train -monitor http:70000
-refuses 1 "a run has one page" $train -monitor http:0,http:0
+refuses 1 "\"eighty\" is no port: write http:PORT or http:HOST:PORT" $train -monitor http:eighty
+refuses 1 "\"70000\" is no port: write http:PORT or http:HOST:PORT" $train -monitor http:70000
+refuses 1 "-monitor http:0: a run has one page" $train -monitor http:0,http:0
 refuses 2 "-monitor csv:a.csv stands there twice" $train -monitor csv:a.csv,tensorboard:a.csv,csv:a.csv
 refuses 2 "-monitor_token abcdefgh: only -monitor http has a page" $train -monitor_token abcdefgh -monitor csv:a.csv
 refuses 1 "-monitor_token abcdefgh: files of rows need none" watch first.csv -monitor_token abcdefgh
 refuses 1 "-steps 5: the page of a run says how many it does" watch "127.0.0.1:$port" -steps 5
-refuses 1 "at least 8 letters" $train -monitor http:0 -monitor_token "a b c d e f g"
+refuses 1 "-monitor_token: a token has at least 8 letters, digits, dots or dashes" $train -monitor http:0 -monitor_token "a b c d e f g"
 kill -TERM $second
 wait $second
 

@@ -28,8 +28,8 @@ done
 # What a refusal names would do; what a run refuses is not looked for.
 refuses 1 "6.26 MiB per device would do" $plan -partition_memory 6MiB
 accepts 1 $plan -partition_memory 6.26MiB
-refuses 1 "does not fit" $plan -partition_memory 6.5MiB -pipeline_reduction unordered
-refuses 1 "does not fit" $plan -partition_memory 8MiB -partition_replicas 1
+refuses 1 "the network does not fit on 4 devices of " $plan -partition_memory 6.5MiB -pipeline_reduction unordered
+refuses 1 "the network does not fit on 4 devices of " $plan -partition_memory 8MiB -partition_replicas 1
 # A level that is asked for is kept, as it is by types that only cut.
 for level in gradients parameters; do
   accepts 1 $plan -pipeline_shard $level -plan_explain -plan_save asked.txt
