@@ -6,7 +6,7 @@ test/%: AM_LDFLAGS += $(TEST_LDFLAGS)
 inside_objects = $(patsubst %.lo,%.o,$(librenga_la_OBJECTS) \
   $(foreach part,$(subst /,_,$(noinst_LTLIBRARIES:.la=)),$($(part)_la_OBJECTS)))
 
-EXTRA_DIST += %D%/run.py %D%/budget.tsv %D%/yield.c
+EXTRA_DIST += %D%/run.py %D%/budget.tsv %D%/yield.c %D%/structs.py %D%/structs.tsv
 CLEANFILES += %D%/yield.so
 %D%/yield.so: %D%/yield.c
 	$(AM_V_CCLD)$(MKDIR_P) %D% && $(CC) $(WARN_CFLAGS) -std=c11 -D_GNU_SOURCE -O1 -shared -fPIC -o $@ $(srcdir)/%D%/yield.c -ldl

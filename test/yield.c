@@ -1,6 +1,7 @@
-/* Loaded before MPICH in tests (LD_PRELOAD): ranks outnumber the cores there, and a rank of MPICH 4.0 that waits spins
-   until its time slice ends. UCX's progress function, which each such wait calls through the PLT, gives its core away
-   here: after some calls that found nothing to do by sched_yield, later by sleeping. */
+/* Loaded before MPICH in tests (LD_PRELOAD): ranks outnumber the cores there, and a rank of MPICH
+   4.0 that waits spins until its time slice ends. UCX's progress function, which each such wait
+   calls through the PLT, gives its core away here: after some calls that found nothing to do by
+   sched_yield, later by sleeping. */
 #include <dlfcn.h>
 #include <sched.h>
 #include <stddef.h>
@@ -16,7 +17,8 @@ unsigned ucp_worker_progress(void *worker)
   static _Thread_local int idle;
   if (!progress) {
     void *found = dlsym(RTLD_NEXT, "ucp_worker_progress");
-    __builtin_memcpy(&progress, &found, sizeof found); /* ISO C has no cast to a pointer to a function */
+    /* ISO C has no cast to a pointer to a function. */
+    __builtin_memcpy(&progress, &found, sizeof found);
   }
   unsigned made = progress(worker);
   if (made) {

@@ -61,7 +61,7 @@ static RengaErrorCode MakeSums(AppMean mean)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakePairs(AppMean mean)
+static RengaErrorCode PairLearners(AppMean mean)
 {
   const int64_t own = mean->learners->own;
   RengaCall(RengaMalloc(mean->learners->count, &mean->partner));
@@ -78,7 +78,7 @@ static RengaErrorCode FillMean(AppMean mean)
   RengaCall(RengaMalloc(mean->elements + 1, &mean->values));
   RengaCall(RengaMalloc(mean->elements + 1, &mean->kept));
   RengaCall(MakeSums(mean));
-  if (mean->learners->gossip) RengaCall(MakePairs(mean));
+  if (mean->learners->gossip) RengaCall(PairLearners(mean));
   return RENGA_SUCCESS;
 }
 

@@ -51,7 +51,7 @@ static RengaErrorCode ReadQuoted(RengaCsv *csv)
 }
 
 /* A row as it stands; *any: there was one. */
-static RengaErrorCode ReadRow(RengaCsv *csv, bool *any)
+static RengaErrorCode ReadCsvRow(RengaCsv *csv, bool *any)
 {
   csv->n_cells = 0;
   csv->n_text = 0;
@@ -88,7 +88,7 @@ static bool IsEmptyRow(const RengaCsv *csv)
 
 RengaErrorCode RengaCsvRead_Private(RengaCsv *csv, bool *more)
 {
-  do RengaCall(ReadRow(csv, more));
+  do RengaCall(ReadCsvRow(csv, more));
   while (*more && IsEmptyRow(csv));
   RengaCheck(!*more || csv->n_cells == csv->n_columns, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "table %s, line %lld: %d cells, but there are %d headings", csv->name,
@@ -125,7 +125,7 @@ static void PassMark(FILE *file)
 static RengaErrorCode ReadHeadings(RengaCsv *csv)
 {
   bool more;
-  RengaCall(ReadRow(csv, &more));
+  RengaCall(ReadCsvRow(csv, &more));
   RengaCheck(more && !IsEmptyRow(csv), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "table %s: its first line must name the columns", csv->name);
   RengaCall(RengaMalloc(csv->n_cells, &csv->heading));
@@ -152,7 +152,7 @@ RengaErrorCode RengaCsvRewind_Private(RengaCsv *csv)
   rewind(csv->file);
   PassMark(csv->file);
   csv->line = 0;
-  RengaCall(ReadRow(csv, &more));
+  RengaCall(ReadCsvRow(csv, &more));
   return RENGA_SUCCESS;
 }
 

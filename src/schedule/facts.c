@@ -107,7 +107,7 @@ RengaErrorCode RengaProofCountInFlight_Private(Proof *proof, const RengaSchedule
 }
 
 /* A stage that recomputes has room for what backward reads of one micro-batch. */
-static void TakeRoom(Proof *proof, const RengaScheduleChunk *chunk, int64_t microbatch)
+static void HoldRoom(Proof *proof, const RengaScheduleChunk *chunk, int64_t microbatch)
 {
   int64_t *there = &proof->recomputed[chunk - proof->schedule->chunk];
   if (*there != NOTHING) *FactsOf(proof, chunk->stage, *there) &= (unsigned char)~FACT_SAVED;
@@ -188,7 +188,7 @@ RengaErrorCode RengaProofCompute_Private(Proof *proof, const RengaScheduleChunk 
     *waits = RengaScheduleTakeRound_Private(schedule, chunk, proof->round);
   if (*waits) return RENGA_SUCCESS;
   if (again && rule->makes & FACT_SAVED)
-    TakeRoom(proof, chunk, action->kind == RENGA_ACTION_RECOMPUTE ? action->microbatch : NOTHING);
+    HoldRoom(proof, chunk, action->kind == RENGA_ACTION_RECOMPUTE ? action->microbatch : NOTHING);
   *fact = (unsigned char)((*fact | rule->makes) & ~rule->frees);
   if (again && action->kind == RENGA_ACTION_FORWARD) *fact &= (unsigned char)~FACT_SAVED;
   for (int k = 0; k < COUNTS; k++) count[k] += rule->counts[k];

@@ -346,7 +346,7 @@ static void SetAllLeads(PathSearch *search, double path[], SearchModel *model)
   SetEarly(search, path - 3 * count, model);
 }
 
-static RengaErrorCode FindLeads(const SearchChain *chain, const RengaProfileCost costs[],
+static RengaErrorCode FindChainLeads(const SearchChain *chain, const RengaProfileCost costs[],
                                 SearchModel *model)
 {
   int *place = NULL;
@@ -367,7 +367,7 @@ static RengaErrorCode FindLeads(const SearchChain *chain, const RengaProfileCost
   return RENGA_SUCCESS;
 }
 
-static void AddUp(int count, double sums[])
+static void AddPrefixes(int count, double sums[])
 {
   for (int c = 0; c < count; c++) sums[c + 1] += sums[c];
 }
@@ -388,13 +388,13 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
     model->weight[c + 1] = model->weight[c] + chain->weight[c] * costs[chain->node[c]].backward;
     WeighNode(chain, c, microbatch, model);
   }
-  AddUp(count, model->cut);
-  AddUp(count, model->unsaved);
-  AddUp(count, model->saved);
-  AddUp(count, model->inputs);
-  AddUp(count, model->read);
+  AddPrefixes(count, model->cut);
+  AddPrefixes(count, model->unsaved);
+  AddPrefixes(count, model->saved);
+  AddPrefixes(count, model->inputs);
+  AddPrefixes(count, model->read);
   for (int c = count - 2; c > 0; c--) model->sent[c] = fmin(model->sent[c], model->sent[c + 1]);
-  AddUp(count, model->fields);
+  AddPrefixes(count, model->fields);
   model->cut[count] = model->unsaved[count] = 0;
   memcpy(model->elements, chain->elements, (size_t)(count + 1) * sizeof(double));
   memcpy(model->states, chain->states, (size_t)(count + 1) * sizeof(double));
@@ -403,7 +403,7 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
     model->temporary[c] += model->cut[c + 1] + (model->microbatches > 1 ? gradient : 0);
   }
   RengaSearchModelFinish_Private(model);
-  RengaCall(FindLeads(chain, costs, model));
+  RengaCall(FindChainLeads(chain, costs, model));
   RengaCall(RengaSearchFillRates_Private(chain, microbatch, costs, model));
   model->n_ties = chain->n_ties;
   model->tie = chain->tie;

@@ -113,7 +113,7 @@ static void FillClasses(int count, const Maker maker[], double all, SearchModel 
 }
 
 /* work: [3 * places] */
-static RengaErrorCode FillFrom(const SearchChain *chain, int64_t microbatch,
+static RengaErrorCode FillRates(const SearchChain *chain, int64_t microbatch,
                                const RengaProfileCost costs[], const int maker[], double work[],
                                SearchModel *model)
 {
@@ -144,7 +144,7 @@ RengaErrorCode RengaSearchFillRates_Private(const SearchChain *chain, int64_t mi
   double *work = NULL;
   RengaErrorCode code = FindMakers(chain, &maker);
   if (!code) code = RengaMalloc((int64_t)3 * chain->count + 1, &work);
-  if (!code) code = FillFrom(chain, microbatch, costs, maker, work, model);
+  if (!code) code = FillRates(chain, microbatch, costs, maker, work, model);
   RengaFree(&maker);
   RengaFree(&work);
   RengaCall(code);

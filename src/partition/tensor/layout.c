@@ -28,7 +28,7 @@ static void AddTensorPart(TensorPart *sum, const TensorPart *part, int times)
   if (times && part->working > sum->working) sum->working = part->working;
 }
 
-static TensorPart SumChunk(const TensorPrediction *made, int chunk)
+static TensorPart SumLayoutChunk(const TensorPrediction *made, int chunk)
 {
   const TensorCosts *costs = &made->costs;
   TensorPart sum = {.forward = 0};
@@ -93,7 +93,7 @@ static RengaErrorCode FillTimes(const TensorPrediction *made, PipelineTimes *tim
   RengaCall(RengaMalloc(chunks, &times->rank));
   FillTensorMessages(made, times->message, times->message_seconds);
   for (int c = 0; c < chunks; c++) {
-    const TensorPart sum = SumChunk(made, c);
+    const TensorPart sum = SumLayoutChunk(made, c);
     times->forward[c] = sum.forward;
     times->backward[c] = sum.backward;
     times->half[c] = sum.backward / 2;
@@ -144,7 +144,7 @@ static int64_t CountElements(const TensorPrediction *made, int rank)
 {
   int64_t elements = 0;
   for (int c = rank; c < made->chunks; c += made->layout.stages)
-    elements += SumChunk(made, c).elements;
+    elements += SumLayoutChunk(made, c).elements;
   return elements;
 }
 
@@ -182,7 +182,7 @@ static RengaErrorCode PredictEnd(TensorPrediction *made)
 RengaPlanMemory RengaTensorMemoryOf_Private(const TensorPrediction *made, int chunk)
 {
   const RengaStorage *storage = &made->storage;
-  const TensorPart sum = SumChunk(made, chunk);
+  const TensorPart sum = SumLayoutChunk(made, chunk);
   const int64_t n = sum.elements, shares = made->shard ? made->layout.replicas : 1;
   const int64_t value = (int64_t)RengaDataTypeSize(storage->value);
   const int64_t master =
@@ -232,7 +232,7 @@ RengaErrorCode RengaTensorSimulate_Private(TensorPrediction *made)
 static void FillStage(const TensorPrediction *made, int nodes, int c, RengaPlanStage *stage)
 {
   const TensorRepeat *repeat = &made->repeat;
-  const TensorPart sum = SumChunk(made, c);
+  const TensorPart sum = SumLayoutChunk(made, c);
   const bool last = c == made->chunks - 1;
   *stage = (RengaPlanStage){.first = c ? repeat->first + repeat->period * FirstLayer(made, c) : 0,
                             .last = last ? nodes
