@@ -6,7 +6,8 @@ test/%: AM_LDFLAGS += $(TEST_LDFLAGS)
 inside_objects = $(patsubst %.lo,%.o,$(librenga_la_OBJECTS) \
   $(foreach part,$(subst /,_,$(noinst_LTLIBRARIES:.la=)),$($(part)_la_OBJECTS)))
 
-EXTRA_DIST += %D%/run.py %D%/budget.tsv %D%/yield.c %D%/structs.py %D%/structs.tsv
+tests += %D%/runner.sh
+EXTRA_DIST += %D%/runner.sh %D%/run.py %D%/budget.tsv %D%/yield.c %D%/structs.py %D%/structs.tsv
 CLEANFILES += %D%/yield.so
 %D%/yield.so: %D%/yield.c
 	$(AM_V_CCLD)$(MKDIR_P) %D% && $(CC) $(WARN_CFLAGS) -std=c11 -D_GNU_SOURCE -O1 -shared -fPIC -o $@ $(srcdir)/%D%/yield.c -ldl
@@ -16,4 +17,4 @@ SLOT = 0
 run_tests = $(test_environment) $(PYTHON3) $(srcdir)/%D%/run.py --slot $(SLOT) $(RUNFLAGS)
 check-local: %D%/yield.so
 	@test -n '$(PYTHON3)' || { echo "the tests need python3"; exit 1; }
-	$(AM_V_at)$(run_tests) $(if $(TESTS),$(TESTS),--when check $(tests))
+	$(if $(TESTS)$(tests),$(AM_V_at)$(run_tests) $(if $(TESTS),$(TESTS),--when check $(tests)))

@@ -6,7 +6,7 @@ is; "# TEST ranks: 8" near its head says how many ranks it has at most (default 
 "timeout: SECONDS" in that line (default 300) hangs: it is ended.
 
 test/budget.tsv says when a test runs, and how many seconds of a processor it may take: who takes more than twice as
-many and 3 s fails. Seconds are those of the machine on which the file was written, by a loop that is timed there and
+many and the file's slack fails. Seconds are those of the machine on which the file was written, by a loop that is timed there and
 here. Tests are packed by ranks x seconds: at most 8 ranks and 3 tests at once.
 
   --when check|commit|full   check: what the plain build runs every time; commit: what the test of a commit runs, in
@@ -239,11 +239,12 @@ class Runner:
         """What is wrong with the seconds that a test took."""
         if self.options.measured or self.options.when is None:
             return None
-        allowed = 2 * test.budget * self.scale + 3
+        slack = self.budget.limits["slack"]
+        allowed = 2 * test.budget * self.scale + slack
         if test.cpu > allowed:  # the machine may be slower than it was
             with self.lock:
                 self.scale = max(self.scale, self.reference())
-            allowed = 2 * test.budget * self.scale + 3
+            allowed = 2 * test.budget * self.scale + slack
         if test.cpu > allowed:
             return f"took {test.cpu:.1f} CPU s, more than {allowed:.1f}: its row in test/budget.tsv says {test.budget:g}"
         return None

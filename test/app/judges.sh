@@ -1,6 +1,6 @@
 #!/bin/sh
 # What tests are judged by: each judge of common.sh finds what it is for, and judges by nothing that is empty, several lines, or
-# a word; and build-aux/runtest.sh gives each test a folder of its own.
+# a word.
 . "${0%/*}/common.sh"
 cat >program <<'P'
 #!/bin/sh
@@ -70,29 +70,4 @@ is_error 5 || fail "exit code 5 is none"
 own sh -c 'pwd; : >fixed-name; exit 3' >place
 [ $? -eq 3 ] || fail "a command in its own folder has another exit code"
 [ -n "$(cat place)" ] && [ ! -e "$(cat place)" ] && [ ! -e fixed-name ] || fail "a folder of its own is left, or is none"
-
-# Tests that are started in one folder stand in two, with absolute names of the others; both are removed.
-mkdir source build
-cat >source/test.sh <<'P'
-[ ! -e fixed-name ] || echo "this folder is another one's, too"
-: >fixed-name
-echo "$srcdir $top_srcdir $top_builddir ${0%/*}" >"$told.$1"
-echo "$PWD $XDG_CACHE_HOME $TMPDIR $RENGA_TEST_LIMIT" >>"$told.$1"
-case $1 in 2) exit 1 ;; esac
-P
-for number in 1 2; do
-  (cd build && told=$scratch/told srcdir=../source top_srcdir=$scratch/source top_builddir=. RENGA_TEST_LIMIT= SANITIZERS= \
-    sh "$top_srcdir/build-aux/runtest.sh" ../source/test.sh $number) >out 2>&1
-  [ $? -eq $((number - 1)) ] || fail "runtest.sh has another exit code than its test"
-  lacks "this folder is another one's, too"
-  says "took "
-  read -r names <told.$number
-  [ "$names" = "$scratch/source $scratch/source $scratch/build $scratch/build/../source" ] || fail "names of folders: $names"
-  sed 1d told.$number >folders.$number
-  for folder in $(cut -d' ' -f1-3 folders.$number); do
-    case $folder in /*) [ ! -e "$folder" ] || fail "$folder is left" ;; *) fail "$folder is not absolute" ;; esac
-  done
-  [ "$(cut -d' ' -f4 folders.$number)" = 150 ] || fail "another limit: $(cat folders.$number)"
-done
-differ "$(cat folders.1)" "$(cat folders.2)" "two tests in one folder"
 finish

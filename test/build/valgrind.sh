@@ -1,4 +1,5 @@
 #!/bin/sh
+# TEST ranks: 2
 # A subset of the tests under valgrind: no invalid access, no use of what was never written.
 . "${0%/*}/common.sh"
 command -v valgrind >/dev/null || { echo "no valgrind here"; exit 77; }

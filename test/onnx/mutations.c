@@ -2,7 +2,7 @@
 /* Ten thousand random changes of right files: networks, data sets, options. Each is read or
    refused: no crash, no hang, no leak; and Renga never asks for more than four times the file and
    BOUND.
-   test/build/sanitizers.sh runs this under the address and undefined-behaviour sanitizers. */
+   make check-commit runs this under the address and undefined-behaviour sanitizers. */
 #include "../check.h"
 #include "renga/private/graph.h"
 #include "rengacomm.h"
