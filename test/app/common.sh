@@ -115,7 +115,7 @@ wait_for() {
   done
 }
 
-# For ranks of "$mpiexec" -n RANKS $flying PROGRAM: from when the file $flies is there their seconds pass a hundred times as fast.
+# For ranks of "$mpiexec" -n RANKS $flying PROGRAM: from when the file $flies is there their seconds pass a thousand times as fast.
 flies=$scratch/flies
 clock="LD_PRELOAD=$top_builddir/test/flying.so${LD_PRELOAD:+:$LD_PRELOAD}"
 [ -z "${SANITIZERS:-}" ] || clock="$clock ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0"

@@ -118,12 +118,12 @@ refuses 1 "the data have no validation part" $train -checkpoint_dir n -keep_best
 # The time limit: a checkpoint, and exit code 75. Seconds fly, so that a limit which is never met before the first step comes soon.
 : >"$flies"
 timeout -k 5 $limit "$mpiexec" -n 2 $flying "$renga" $train -steps 100000000 -checkpoint_dir t \
-  -time_limit 2:00 </dev/null >out 2>&1
+  -time_limit 20:00 </dev/null >out 2>&1
 code=$?
 [ $code -eq 75 ] || fail "exit code $code at the time limit"
 says "the time limit is near: leaving after step"
 [ "$(ls t/*.h5 | wc -l)" -eq 1 ] || fail "no checkpoint at the time limit"
-SLURM_JOB_END_TIME=$(($(date +%s) + 120)) timeout -k 5 $limit $flying "$renga" $train -steps 100000000 \
+SLURM_JOB_END_TIME=$(($(date +%s) + 1200)) timeout -k 5 $limit $flying "$renga" $train -steps 100000000 \
   </dev/null >out 2>&1
 code=$?
 [ $code -eq 75 ] || fail "exit code $code at the end of a Slurm job"

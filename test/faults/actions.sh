@@ -43,6 +43,12 @@ running() {
     tr '\0' ' ' 2>/dev/null <"/proc/$process/cmdline" | awk -v process="$process" '/^[^ ]*renga train/ { print process, $0 }'
   done
 }
+is_stopped() {
+  for process in $(running | cut -d' ' -f1); do
+    grep -q '^State:.T' "/proc/$process/status" && return
+  done
+  return 1
+}
 # The launcher may end while the system still takes away what it has killed.
 stayed() {
   looks=0
@@ -73,6 +79,7 @@ try() {
   launcher=$!
   if [ "$2" = stop ]; then
     wait_for grep -q "RENGA_FAULT: rank $3 stops" out || wrong "nobody stops"
+    wait_for is_stopped || wrong "nobody is stopped"
     : >flies
   fi
   wait $launcher
@@ -137,12 +144,6 @@ meanwhile() {
   code=$?
   wait
   says "RENGA_FAULT: rank 2 stops"
-}
-is_stopped() {
-  for process in $(running | cut -d' ' -f1); do
-    grep -q '^State:.T' "/proc/$process/status" && return
-  done
-  return 1
 }
 wake() { kill -CONT $(running | cut -d' ' -f1); }
 # The launcher's process that has started the ranks.

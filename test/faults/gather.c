@@ -1,4 +1,4 @@
-/* TEST ranks: 2 3 timeout: 300 */
+/* TEST ranks: 2 3 timeout: 600 */
 /* Replicas share the optimizer, or gradients and parameters, too, and a message of one of them
    cannot be started: one of a sum of gradients, or of parameters. All ranks end within the time
    limit: the one says which call failed, the others say so too, or name it as the one that gave no
