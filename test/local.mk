@@ -15,6 +15,6 @@ CLEANFILES += %D%/yield.so
 # make check TESTS='test/op/table test/app/plan.sh' runs these; SLOT is one of eight, of which a commit's test takes one.
 SLOT = 0
 run_tests = $(test_environment) $(PYTHON3) $(srcdir)/%D%/run.py --slot $(SLOT) $(RUNFLAGS)
-check-local: %D%/yield.so
+check-local: %D%/yield.so $(check_DATA)
 	@test -n '$(PYTHON3)' || { echo "the tests need python3"; exit 1; }
 	$(if $(TESTS)$(tests),$(AM_V_at)$(run_tests) $(if $(TESTS),$(TESTS),--when check $(tests)))

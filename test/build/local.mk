@@ -6,7 +6,7 @@ EXTRA_DIST += $(build_tests) %D%/leaks.supp %D%/common.sh %D%/installcheck.sh
 # How a file is compiled here, for other compilers.
 compile-flags:
 	@echo '$(DEFS) $(DEFAULT_INCLUDES) $(renga_CPPFLAGS) $(if $(CUDA_DIR),-isystem $(CUDA_DIR)/include) $(CPPFLAGS) $(AM_CFLAGS)'
-check-programs: $(check_PROGRAMS) $(check_SCRIPTS) test/yield.so
+check-programs: $(check_PROGRAMS) $(check_SCRIPTS) $(check_DATA) test/yield.so
 bench-programs: $(filter test/bench/%,$(EXTRA_PROGRAMS))
 
 # The second build, under the address and undefined-behaviour sanitizers. The emulated CUDA has closed memory and stacks of
