@@ -130,7 +130,7 @@ typedef struct {
   RengaValue q, k, v, mask;
   int64_t past;
   double scale, softcap;
-  bool causal;
+  bool causal, masked; /* masked: by an input, which may hide all keys of a query */
 } OnnxAttention;
 
 /* The causal mask, where the operator's own does not do: after a past, or beside the softcap. */
@@ -147,7 +147,7 @@ static RengaErrorCode AddCausal(RengaOnnxNode *node, OnnxAttention *a)
   return RENGA_SUCCESS;
 }
 
-/* Output 3 is what the scores are after step 0 … 3. */
+/* Output 3 is what the scores are after step 0 … 3: product, softcap, mask, softmax. */
 static RengaErrorCode BindScores(RengaOnnxNode *node, int64_t step, RengaValue scores)
 {
   if (RengaOnnxInt(node, "qk_matmul_output_mode", 0) == step)
@@ -155,25 +155,52 @@ static RengaErrorCode BindScores(RengaOnnxNode *node, int64_t step, RengaValue s
   return RENGA_SUCCESS;
 }
 
-/* Scores, mask, softcap, softmax, values, one after the other. */
+static RengaErrorCode SelectZero(RengaOnnxNode *node, RengaValue where, RengaValue x, RengaValue *y)
+{
+  RengaValue in[3] = {where, RENGA_VALUE_NONE, x};
+  RengaCall(Scalar(node, RengaOnnxSpec(node, x)->type, 0, &in[1]));
+  RengaCall(RengaOnnxEmit(node, "Where", 3, in, 1, NULL, y));
+  return RENGA_SUCCESS;
+}
+
+/* A query to which all keys are hidden attends to nothing: its row of the mask is 0 instead, so
+   that its softmax has values and a gradient, and is set to 0 afterwards. */
+static RengaErrorCode FindHidden(RengaOnnxNode *node, RengaValue *mask, RengaValue *hidden)
+{
+  const int64_t last = RengaOnnxSpec(node, *mask)->ndim - 1;
+  RengaCall(RengaOnnxReduce(node, "ReduceMax", *mask, last >= 0, &last, true, hidden));
+  RengaCall(RengaAttributesSetInt(&node->importer->attributes, "detect_positive", 0));
+  RengaCall(RengaOnnxApply(node, "IsInf", *hidden, RENGA_VALUE_NONE, hidden));
+  RengaCall(SelectZero(node, *hidden, *mask, mask));
+  return RENGA_SUCCESS;
+}
+
+/* Scores, softcap, mask, softmax, values, one after the other. The mask comes after the softcap,
+   which would make a number of -inf, and give weight to hidden keys: ONNX says so since 1.21, of
+   opset 23, too. */
 static RengaErrorCode EmitSteps(RengaOnnxNode *node, const OnnxAttention *a, RengaValue *y)
 {
   RengaAttributes *to = &node->importer->attributes;
-  RengaValue scores;
+  RengaValue scores, mask = a->mask, hidden = RENGA_VALUE_NONE, shown;
+  if (a->masked) RengaCall(FindHidden(node, &mask, &hidden));
   RengaCall(RengaAttributesSetInt(to, "transB", 1));
   RengaCall(RengaAttributesSetReal(to, "alpha", a->scale));
   RengaCall(RengaOnnxApply(node, "MatMul", a->q, a->k, &scores));
   RengaCall(BindScores(node, 0, scores));
-  if (a->mask != RENGA_VALUE_NONE) RengaCall(RengaOnnxApply(node, "Add", scores, a->mask, &scores));
-  RengaCall(BindScores(node, 1, scores));
   if (a->softcap > 0) {
     RengaCall(RengaOnnxApplyReal(node, "Div", scores, a->softcap, &scores));
     RengaCall(RengaOnnxApply(node, "Tanh", scores, RENGA_VALUE_NONE, &scores));
     RengaCall(RengaOnnxApplyReal(node, "Mul", scores, a->softcap, &scores));
   }
-  RengaCall(BindScores(node, 2, scores));
+  RengaCall(BindScores(node, 1, scores));
+  shown = scores;
+  if (mask != RENGA_VALUE_NONE && RengaOnnxInt(node, "qk_matmul_output_mode", 0) == 2)
+    RengaCall(RengaOnnxApply(node, "Add", scores, a->mask, &shown));
+  RengaCall(BindScores(node, 2, shown));
+  if (mask != RENGA_VALUE_NONE) RengaCall(RengaOnnxApply(node, "Add", scores, mask, &scores));
   RengaCall(RengaAttributesSetInt(to, "axis", -1));
   RengaCall(RengaOnnxApply(node, "Softmax", scores, RENGA_VALUE_NONE, &scores));
+  if (hidden != RENGA_VALUE_NONE) RengaCall(SelectZero(node, hidden, scores, &scores));
   RengaCall(BindScores(node, 3, scores));
   RengaCall(RengaOnnxApply(node, "MatMul", scores, a->v, y));
   return RENGA_SUCCESS;
@@ -209,6 +236,7 @@ static RengaErrorCode ReadAttention(RengaOnnxNode *node, bool *flat, OnnxAttenti
   a->causal = RengaOnnxInt(node, "is_causal", 0) != 0;
   const int64_t times = q->dim[1] / k->dim[1], keys = k->dim[2];
   RengaCall(ReadMask(node, q->type, keys, &a->mask));
+  a->masked = a->mask != RENGA_VALUE_NONE;
   RengaCall(RepeatHeads(node, times, &a->k));
   RengaCall(RepeatHeads(node, times, &a->v));
   return RENGA_SUCCESS;
@@ -222,6 +250,9 @@ RengaErrorCode RengaOnnxConvertAttention(RengaOnnxNode *node)
   RengaOnnxCheck(!RengaOnnxHasInput(node, 6), node, RENGA_ERR_SUPPORT,
                  "lengths without padding (input 6)");
   RengaCall(ReadAttention(node, &flat, &a));
+  const int64_t mode = RengaOnnxInt(node, "qk_matmul_output_mode", 0);
+  RengaOnnxCheck(mode >= 0 && mode <= 3, node, RENGA_ERR_FILE_FORMAT,
+                 "qk_matmul_output_mode is %lld, must be 0 to 3", (long long)mode);
   const bool steps = a.softcap != 0 || a.scale == 0 || RengaOnnxIsUsed(node, 3);
   RengaOnnxCheck(a.softcap >= 0, node, RENGA_ERR_FILE_FORMAT, "softcap is %g", a.softcap);
   if (a.causal && (steps || a.past > 0)) RengaCall(AddCausal(node, &a));

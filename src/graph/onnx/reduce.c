@@ -21,6 +21,21 @@ static RengaErrorCode ReadReducedAxes(RengaOnnxNode *node, int ndim, int *n, int
   return RENGA_SUCCESS;
 }
 
+/* Over no axis, as of a scalar, each element is a whole sum, of which the root, square or logarithm
+   remains. */
+static RengaErrorCode ReduceNothing(RengaOnnxNode *node, const char *op, RengaValue x,
+                                    RengaValue *y)
+{
+  static const char *const remains[][2] = {
+      {"ReduceL1", "Abs"}, {"ReduceL2", "Abs"}, {"ReduceLogSum", "Log"}};
+  *y = x;
+  if (strcmp(op, "ReduceSumSquare") == 0) RengaCall(RengaOnnxApply(node, "Mul", x, x, y));
+  for (size_t i = 0; i < sizeof remains / sizeof *remains; i++)
+    if (strcmp(op, remains[i][0]) == 0)
+      RengaCall(RengaOnnxApply(node, remains[i][1], x, RENGA_VALUE_NONE, y));
+  return RENGA_SUCCESS;
+}
+
 /* Sums over samples add up to those of the batch, and the graph makes means of them; a maximum of
    one micro-batch says nothing of the batch. */
 RengaErrorCode RengaOnnxConvertReduce(RengaOnnxNode *node)
@@ -38,10 +53,11 @@ RengaErrorCode RengaOnnxConvertReduce(RengaOnnxNode *node)
   bool adds_up = RengaOnnxHasWord("ReduceSum ReduceMean ReduceSumSquare ReduceL1", op);
   RengaOnnxCheckApart(!over_batch || adds_up, node,
                       "it reduces over the samples of the batch, which micro-batches cut");
-  y = x;
   if (over_batch && RengaOnnxMaskOf(node->importer, x) != RENGA_VALUE_NONE)
     RengaCall(RengaOnnxReduceRows(node, op, x, n, axes, keep, &y));
-  else if (n > 0) {
+  else if (n == 0)
+    RengaCall(ReduceNothing(node, op, x, &y));
+  else {
     if (RengaOnnxIsCallOf(node, "aten.max.dim") || RengaOnnxIsCallOf(node, "aten.min.dim"))
       RengaCall(RengaAttributesSetInt(&node->importer->attributes, "first", 1));
     RengaCall(RengaOnnxReduce(node, op, x, n, axes, keep, &y));
