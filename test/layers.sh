@@ -71,7 +71,7 @@ FNR == 1 {
     complain("reads an option: take it from the settings, which have them of SetFromOptions")
   if (text ~ /MPI_COMM_WORLD/) complain("MPI_COMM_WORLD: use the communicator of the object")
   if (text ~ /(^|[^A-Za-z_>.])(printf|puts|putchar|vprintf|perror) *\(/) complain("prints to the user")
-  if (text ~ /(fprintf|fputs|vfprintf) *\( *(stderr|stdout)/ || text ~ /, *(stderr|stdout)\)/)
+  if (text ~ /(fprintf|fputs|vfprintf|RengaFilePrint|RengaFilePrintList) *\( *(stderr|stdout)/ || text ~ /, *(stderr|stdout)\)/)
     complain("prints to the user")
   if (text ~ /(^|[^A-Za-z_>.])(exit|_exit|abort|assert) *\(/) complain("ends the program: return a code")
   if (text ~ /(^|[^A-Za-z_>.])(malloc|calloc|realloc|strdup) *\(/) complain("use RengaMalloc")

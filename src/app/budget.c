@@ -1,5 +1,6 @@
 /* What a whole training takes of the machine, by the predicted step: for who writes a proposal. */
 #include "app.h"
+#include "renga/private/number.h"
 #include <math.h>
 
 /* Of a sample: the longest of its inputs that are rows of a table of words. */
@@ -59,15 +60,15 @@ void AppFormatDays(double seconds, size_t size, char text[])
   if (seconds < 3600)
     RengaFormatSeconds(seconds, size, text);
   else if (seconds < 2 * 86400)
-    snprintf(text, size, "%.3g hours", seconds / 3600);
+    RengaTextFormat(text, size, "%.3g hours", seconds / 3600);
   else
-    snprintf(text, size, "%.3g days", seconds / 86400);
+    RengaTextFormat(text, size, "%.3g days", seconds / 86400);
 }
 
 void AppFormatHours(double seconds, size_t size, char text[])
 {
   const double minutes = ceil(seconds / 60);
-  snprintf(text, size, "%.0f:%02.0f", floor(minutes / 60), fmod(minutes, 60));
+  RengaTextFormat(text, size, "%.0f:%02.0f", floor(minutes / 60), fmod(minutes, 60));
 }
 
 static RengaErrorCode PrintBudgetHours(MPI_Comm printer, double hours, const char *what,

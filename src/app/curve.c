@@ -2,6 +2,7 @@
    logarithmic axes; over devices with what every device as good as those of the fewest nodes would
    give. */
 #include "app.h"
+#include "renga/private/number.h"
 #include <math.h>
 #include <string.h>
 
@@ -119,7 +120,7 @@ static RengaErrorCode DrawRow(RengaViewer viewer, const AppCurve *curve, const A
   if (curve->words)
     snprintf(label, sizeof label, "%s", row->value[0]);
   else
-    snprintf(label, sizeof label, "%.4g", row->place);
+    RengaTextFormat(label, sizeof label, "%.4g", row->place);
   if (row->curve == 0)
     RengaCall(RengaViewerPrintf(viewer,
                                 "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x,

@@ -1,5 +1,6 @@
 /* renga eval: the loss of a network over a data set, without training. */
 #include "app.h"
+#include "renga/private/number.h"
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -86,11 +87,11 @@ static RengaErrorCode WriteEvaluation(const Evaluation *evaluation)
   const char *initial;
   RengaCall(RengaOptionsGetString("initial", &initial, NULL));
   PutQuoted(file, initial ? initial : "");
-  fprintf(file, ",%lld,%s,%lld,%.17g,", (long long)evaluation->forward.step,
-          evaluation->forward.part, (long long)evaluation->samples, evaluation->loss);
-  if (evaluation->perplexity > 0) fprintf(file, "%.9g", evaluation->perplexity);
+  RengaFilePrint(file, ",%lld,%s,%lld,%.17g,", (long long)evaluation->forward.step,
+                 evaluation->forward.part, (long long)evaluation->samples, evaluation->loss);
+  if (evaluation->perplexity > 0) RengaFilePrint(file, "%.9g", evaluation->perplexity);
   fputc(',', file);
-  if (accuracy->counted > 0) fprintf(file, "%.9g", accuracy->right / accuracy->counted);
+  if (accuracy->counted > 0) RengaFilePrint(file, "%.9g", accuracy->right / accuracy->counted);
   fputc('\n', file);
   RengaCheck(fflush(file) == 0 && !ferror(file), MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
              "the row of -monitor could not be written: %s", strerror(errno));
@@ -102,10 +103,10 @@ static RengaErrorCode ReportEvaluation(const Evaluation *evaluation)
   const AppForward *forward = &evaluation->forward;
   char perplexity[64] = "", accuracy[64] = "";
   if (evaluation->perplexity > 0)
-    snprintf(perplexity, sizeof perplexity, " perplexity %.5g", evaluation->perplexity);
+    RengaTextFormat(perplexity, sizeof perplexity, " perplexity %.5g", evaluation->perplexity);
   if (evaluation->accuracy.counted > 0)
-    snprintf(accuracy, sizeof accuracy, " accuracy %.2f %%",
-             100 * evaluation->accuracy.right / evaluation->accuracy.counted);
+    RengaTextFormat(accuracy, sizeof accuracy, " accuracy %.2f %%",
+                    100 * evaluation->accuracy.right / evaluation->accuracy.counted);
   RengaCall(RengaPrintf(forward->printer, "loss %.9g%s%s over %lld samples (%s)\n",
                         evaluation->loss, perplexity, accuracy, (long long)evaluation->samples,
                         forward->part));

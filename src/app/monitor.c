@@ -1,5 +1,6 @@
 /* Progress: a bar on a terminal, plain lines elsewhere; and the places of -monitor. */
 #include "http.h"
+#include "renga/private/number.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,10 +64,10 @@ static void FormatRow(const struct _AppMonitor *monitor, const AppRow *row, bool
   double unit = monitor->tokens ? (double)monitor->tokens : 1;
   RengaFormatCount(monitor->speed * unit, sizeof speed, speed);
   FormatSeconds((double)to_go * monitor->step_seconds, sizeof left, left);
-  if (line) snprintf(rate, sizeof rate, "learning rate %.3g  ", row->learning_rate);
-  snprintf(text, size, "step %lld/%lld  loss %.5g  %s%s %s/s  %s left", (long long)row->step + 1,
-           (long long)monitor->steps, row->loss, rate, speed,
-           monitor->tokens ? "tokens" : "samples", left);
+  if (line) RengaTextFormat(rate, sizeof rate, "learning rate %.3g  ", row->learning_rate);
+  RengaTextFormat(text, size, "step %lld/%lld  loss %.5g  %s%s %s/s  %s left",
+                  (long long)row->step + 1, (long long)monitor->steps, row->loss, rate, speed,
+                  monitor->tokens ? "tokens" : "samples", left);
 }
 
 static void DrawMonitorBar(AppMonitor monitor, const AppRow *row)
@@ -202,7 +203,7 @@ RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
   if (!monitor->prints) return RENGA_SUCCESS;
   EndBar(monitor);
   va_start(arguments, format);
-  vprintf(format, arguments);
+  RengaFilePrintList(stdout, format, arguments);
   va_end(arguments);
   fflush(stdout);
   return RENGA_SUCCESS;
@@ -213,9 +214,9 @@ RengaErrorCode AppMonitorValidation(AppMonitor monitor, const AppValidation *val
   char accuracy[64] = "", perplexity[64] = "";
   if (!monitor->prints) return RENGA_SUCCESS;
   if (validation->accuracy >= 0)
-    snprintf(accuracy, sizeof accuracy, " accuracy %.2f %%", 100 * validation->accuracy);
+    RengaTextFormat(accuracy, sizeof accuracy, " accuracy %.2f %%", 100 * validation->accuracy);
   if (validation->perplexity > 0)
-    snprintf(perplexity, sizeof perplexity, " perplexity %.5g", validation->perplexity);
+    RengaTextFormat(perplexity, sizeof perplexity, " perplexity %.5g", validation->perplexity);
   RengaCall(AppMonitorSay(monitor, "validation loss %.6g%s%s after step %lld (%lld samples)\n",
                           validation->loss, perplexity, accuracy, (long long)validation->done,
                           (long long)validation->samples));

@@ -1,10 +1,10 @@
 /* What a checkpoint tells about its run: all that decides the numbers, so that one that goes on
    with other settings is told which. */
 #include "app.h"
+#include "renga/private/number.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* Options whose values decide the numbers. */
 static const char *const options[] = {"data_shuffle",
@@ -78,7 +78,7 @@ static RengaErrorCode AddWeightDecay(Settings *settings, RengaOptimizer optimize
   bool given;
   RengaCall(RengaOptionsGetString("optimizer_weight_decay", &value, &given));
   RengaCall(RengaOptimizerGetWeightDecay(optimizer, &decay));
-  snprintf(text, sizeof text, "%g", decay);
+  RengaTextFormat(text, sizeof text, "%g", decay);
   AddSetting(settings, "optimizer_weight_decay", given ? value : text);
   return RENGA_SUCCESS;
 }
@@ -147,7 +147,7 @@ static bool SameValue(const char *a, const char *b)
 {
   char *end_a, *end_b;
   if (strcmp(a, b) == 0) return true;
-  double x = strtod(a, &end_a), y = strtod(b, &end_b);
+  double x = RengaReadReal(a, &end_a), y = RengaReadReal(b, &end_b);
   return end_a != a && end_b != b && !*end_a && !*end_b && x == y && strlen(a) < 16;
 }
 
@@ -160,7 +160,7 @@ static const char *FindMeaning(const char *name, const char *value)
       {"data_shuffle", "no", "false"},    {"data_shuffle", "off", "false"},
       {"data_shuffle", "0", "false"}};
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-    if (strcmp(words[i][0], name) == 0 && strcasecmp(words[i][1], value) == 0) return words[i][2];
+    if (strcmp(words[i][0], name) == 0 && RengaIsSameWord(words[i][1], value)) return words[i][2];
   return value;
 }
 

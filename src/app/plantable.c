@@ -1,5 +1,6 @@
 /* Several plans as a table, and as a picture. */
 #include "app.h"
+#include "renga/private/number.h"
 #include <string.h>
 
 RengaErrorCode AppRefuseOfOnePlan(RengaComm comm)
@@ -42,7 +43,7 @@ static int FindWidth(const AppPlanTable *table, int a)
 
 static void FormatNumber(double number, size_t size, char text[])
 {
-  snprintf(text, size, number < 1e4 ? "%.4g" : "%.0f", number);
+  RengaTextFormat(text, size, number < 1e4 ? "%.4g" : "%.0f", number);
 }
 
 /* What the whole training takes. */
@@ -69,9 +70,10 @@ static RengaErrorCode PrintSpeeds(RengaViewer viewer, const AppPlanTable *table,
   const bool has_tokens = table->budget.per_sample > 0;
   FormatNumber(row->rate, sizeof samples, samples);
   FormatNumber(row->rate * table->budget.per_sample, sizeof tokens, tokens);
-  if (row->peak > 0) snprintf(peak, sizeof peak, "%.1f %%", 100 * row->flops / row->peak);
+  if (row->peak > 0) RengaTextFormat(peak, sizeof peak, "%.1f %%", 100 * row->flops / row->peak);
   if (row->prediction.bound > 0)
-    snprintf(gap, sizeof gap, "%.2f %%", 100 * (row->prediction.step / row->prediction.bound - 1));
+    RengaTextFormat(gap, sizeof gap, "%.2f %%",
+                    100 * (row->prediction.step / row->prediction.bound - 1));
   RengaCall(RengaViewerPrintf(viewer, "  %9s", samples));
   if (has_tokens) RengaCall(RengaViewerPrintf(viewer, "  %9s", tokens));
   RengaCall(RengaViewerPrintf(viewer, "  %7.3g  %7s  %8.1f %%  %8s", row->flops / 1e12, peak,

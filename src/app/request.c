@@ -1,9 +1,8 @@
 /* What a client asks for, and whether it may. */
 #include "server.h"
+#include "renga/private/number.h"
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
 bool AppRequestIsWhole(const char *text)
 {
@@ -16,7 +15,7 @@ static const char *FindHeader(const char *text, const char *name, int *length)
   const size_t letters = strlen(name);
   for (const char *line = strchr(text, '\n'); line; line = strchr(line, '\n')) {
     line++;
-    if (strncasecmp(line, name, letters) != 0 || line[letters] != ':') continue;
+    if (!RengaIsSamePart(line, name, letters) || line[letters] != ':') continue;
     line += letters + 1;
     line += strspn(line, " \t");
     *length = (int)strcspn(line, " \t\r\n");
@@ -45,7 +44,7 @@ static bool HasToken(const char *text, const char *token)
   }
   int length;
   const char *header = FindHeader(text, "Authorization", &length);
-  if (!header || strncasecmp(header, scheme, sizeof scheme - 1) != 0) return false;
+  if (!header || !RengaIsSamePart(header, scheme, sizeof scheme - 1)) return false;
   header += sizeof scheme - 1;
   return IsToken(token, header, strcspn(header, " \t\r\n"));
 }
@@ -58,7 +57,7 @@ bool AppHostIsThisMachine(const char *host, size_t length)
   if (length >= sizeof text) return false;
   snprintf(text, sizeof text, "%.*s", (int)length, host);
   if (inet_pton(AF_INET, text, &address) == 1) return ntohl(address.s_addr) >> 24 == 127;
-  return !strcasecmp(text, "localhost") || !strcmp(text, "::1");
+  return RengaIsSameWord(text, "localhost") || !strcmp(text, "::1");
 }
 
 /* A page of elsewhere may have its own name lead to this machine; a browser then says that name. */

@@ -1,5 +1,6 @@
 /* -monitor csv:FILE: a row per step. */
 #include "monitor.h"
+#include "renga/private/number.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,9 +145,9 @@ static void AddRow(void *sink, const AppRow *row)
 {
   Rows *rows = sink;
   rows->step = row->step;
-  snprintf(rows->columns, sizeof rows->columns, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g",
-           (long long)row->step, row->loss, row->learning_rate, row->gradient_norm, AppRowRate(row),
-           row->seconds);
+  RengaTextFormat(rows->columns, sizeof rows->columns, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g",
+                  (long long)row->step, row->loss, row->learning_rate, row->gradient_norm,
+                  AppRowRate(row), row->seconds);
   if (!rows->file) {
     rows->missing++;
     return;
@@ -161,9 +162,9 @@ static void AddValidationToRow(void *sink, const AppValidation *validation)
   Rows *rows = sink;
   char text[64];
   if (!rows->file || rows->row_at == 0) return;
-  int used = snprintf(text, sizeof text, "%.9g,", validation->loss);
+  int used = RengaTextFormat(text, sizeof text, "%.9g,", validation->loss);
   if (validation->perplexity > 0)
-    snprintf(text + used, sizeof text - (size_t)used, "%.9g", validation->perplexity);
+    RengaTextFormat(text + used, sizeof text - (size_t)used, "%.9g", validation->perplexity);
   WriteStepRow(rows, text);
 }
 

@@ -2,6 +2,7 @@
    validation, so it is read again; where the file is shorter than it was, a run that goes on has
    taken rows back, and all is read. */
 #include "view.h"
+#include "renga/private/number.h"
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -83,7 +84,7 @@ static bool ReadRow(char *line, double number[ROW_NUMBERS])
 {
   for (int i = 0; i < ROW_NUMBERS; i++) {
     char *end;
-    number[i] = strtod(line, &end);
+    number[i] = RengaReadReal(line, &end);
     if (end == line) number[i] = NAN;
     if (*end != (i + 1 < ROW_NUMBERS ? ',' : '\n')) return false;
     line = end + 1;

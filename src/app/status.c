@@ -1,6 +1,7 @@
 /* What a page about a run shows, as one object of JSON. */
 #include "status.h"
 #include "points.h"
+#include "renga/private/number.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -108,7 +109,7 @@ void AppStatusReport(AppStatus status, const AppReport *report)
 static void PutReal(FILE *file, double value)
 {
   if (isfinite(value))
-    fprintf(file, "%.9g", value);
+    RengaFilePrint(file, "%.9g", value);
   else
     fputs("null", file);
 }
@@ -159,7 +160,7 @@ static void PutBars(FILE *file, const AppReport *report)
 {
   for (int b = 0; b < report->bars; b++) {
     const AppBar *bar = &report->bar[b];
-    fprintf(file, "%s[%.6f,%.6f,", b ? "," : "", (double)bar->begin, (double)bar->end);
+    RengaFilePrint(file, "%s[%.6f,%.6f,", b ? "," : "", (double)bar->begin, (double)bar->end);
     PutText(file, bar->track);
     fputc(',', file);
     PutText(file, bar->name);
@@ -178,9 +179,9 @@ static void PutRank(FILE *file, const AppRankFacts *facts, const RankStatus *sta
   fputs(",\"memory\":", file);
   PutMemory(file, &facts->memory);
   if (status->came > 0) {
-    fprintf(file, ",\"age\":%.3f,\"step\":%lld,\"seconds\":%.6g,\"resident\":%lld,\"bars\":[",
-            now - status->came, (long long)report->step, report->seconds,
-            (long long)report->resident);
+    RengaFilePrint(
+        file, ",\"age\":%.3f,\"step\":%lld,\"seconds\":%.6g,\"resident\":%lld,\"bars\":[",
+        now - status->came, (long long)report->step, report->seconds, (long long)report->resident);
     PutBars(file, report);
     fputc(']', file);
   }
@@ -198,11 +199,11 @@ static void PutLast(FILE *file, const struct _AppStatus *status, double now)
   PutReal(file, row->learning_rate);
   fputs(",\"gradient_norm\":", file);
   PutReal(file, row->gradient_norm);
-  fprintf(file,
-          ",\"samples_per_second\":%.6g,\"seconds\":%.6g,\"skipped\":%lld,\"age\":%.3f},\n"
-          "\"seconds_left\":%.6g,\n",
-          AppRowRate(row), row->seconds, (long long)row->skipped, now - status->stepped_at,
-          status->step_seconds * (double)(status->run.steps - row->step - 1));
+  RengaFilePrint(file,
+                 ",\"samples_per_second\":%.6g,\"seconds\":%.6g,\"skipped\":%lld,\"age\":%.3f},\n"
+                 "\"seconds_left\":%.6g,\n",
+                 AppRowRate(row), row->seconds, (long long)row->skipped, now - status->stepped_at,
+                 status->step_seconds * (double)(status->run.steps - row->step - 1));
 }
 
 static void PutStatus(FILE *file, const struct _AppStatus *status)
@@ -213,9 +214,10 @@ static void PutStatus(FILE *file, const struct _AppStatus *status)
   const double now = SecondsOfClock();
   fprintf(file, "{\"format\":1,\"renga\":\"%s\",\"network\":", RENGA_VERSION);
   PutText(file, status->network);
-  fprintf(file, ",\"phase\":\"%s\",\"age\":%.3f,\n\"first\":%lld,\"steps\":%lld,\"tokens\":%lld,\n",
-          status->phase, now - status->began, (long long)status->run.first,
-          (long long)status->run.steps, (long long)status->run.tokens);
+  RengaFilePrint(
+      file, ",\"phase\":\"%s\",\"age\":%.3f,\n\"first\":%lld,\"steps\":%lld,\"tokens\":%lld,\n",
+      status->phase, now - status->began, (long long)status->run.first,
+      (long long)status->run.steps, (long long)status->run.tokens);
   PutLast(file, status, now);
   PutPoints(file, "rows", &status->steps, 5, columns);
   PutPoints(file, "validations", &status->validations, 3, found);

@@ -1,5 +1,6 @@
 /* What a run says of itself at its beginning and its end. */
 #include "app.h"
+#include "renga/private/number.h"
 #include <string.h>
 
 enum { MOST_ROWS = 16 };
@@ -59,7 +60,7 @@ static RengaErrorCode NameSchedule(RengaPlan plan, RengaPipeline pipeline, size_
   if (!type) type = planned ? planned : RENGA_SCHEDULE_1F1B;
   if (eager < 0) eager = planned_eager;
   snprintf(text, size, "; schedule %s", type);
-  if (eager > 0) snprintf(text + strlen(text), size - strlen(text), ", eager %g", eager);
+  if (eager > 0) RengaTextFormat(text + strlen(text), size - strlen(text), ", eager %g", eager);
   return RENGA_SUCCESS;
 }
 

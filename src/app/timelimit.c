@@ -1,5 +1,6 @@
 /* How long the program may run: -time_limit, or what Slurm says of its job. */
 #include "app.h"
+#include "renga/private/number.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +15,12 @@ static bool ParseTime(const char *text, double *seconds)
   double days = 0, sum = 0;
   int parts = 0;
   if (dash) {
-    days = strtod(text, &end);
+    days = RengaReadReal(text, &end);
     if (end != dash || days < 0) return false;
     text = dash + 1;
   }
   for (;;) {
-    double part = strtod(text, &end);
+    double part = RengaReadReal(text, &end);
     if (end == text || part < 0 || part > 1e9 || strspn(text, "0123456789.") == 0) return false;
     sum = 60 * sum + part;
     parts++;
@@ -37,7 +38,7 @@ static double SlurmSeconds(void)
 {
   const char *text = getenv("SLURM_JOB_END_TIME");
   if (!text) return 0;
-  double left = strtod(text, NULL) - (double)time(NULL);
+  double left = RengaReadReal(text, NULL) - (double)time(NULL);
   return left > 0 && left < 1e9 ? left : 0;
 }
 

@@ -1,5 +1,6 @@
 /* renga train: network, data, plan, pipeline, checkpoint; then steps. */
 #include "learners.h"
+#include "renga/private/number.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,7 @@ static RengaErrorCode TakeBestState(Training *training)
   RengaCall(RengaCheckpointGetAttribute(training->checkpoint, "best_validation_step", &step));
   RengaCall(RengaCheckpointGetAttribute(training->checkpoint, "validated_step", &validated));
   if (!best || !step) return RENGA_SUCCESS;
-  training->best = strtod(best, NULL);
+  training->best = RengaReadReal(best, NULL);
   training->best_step = strtoll(step, NULL, 10);
   if (validated) training->validated = strtoll(validated, NULL, 10);
   RengaCall(RengaCheckpointSetAttribute(training->checkpoint, "best_validation_loss", best));
@@ -233,7 +234,7 @@ static RengaErrorCode KeepBestState(Training *training, double loss)
   training->best_step = training->step;
   RengaCall(RengaOptionsGetBool("keep_best", &keep, NULL));
   if (!training->saves) return RENGA_SUCCESS;
-  snprintf(text, sizeof text, "%.17g", loss);
+  RengaTextFormat(text, sizeof text, "%.17g", loss);
   RengaCall(RengaCheckpointSetAttribute(training->checkpoint, "best_validation_loss", text));
   snprintf(text, sizeof text, "%lld", (long long)training->step);
   RengaCall(RengaCheckpointSetAttribute(training->checkpoint, "best_validation_step", text));

@@ -1,5 +1,6 @@
 /* The state of a run on a terminal: a bar, its numbers, a line per rank; elsewhere one line. */
 #include "view.h"
+#include "renga/private/number.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,19 +41,20 @@ static void PutNumbers(FILE *file, const AppView *view)
     snprintf(tokens, sizeof tokens, " (%s tokens/s)", rate);
   }
   if (view->age >= 10 + 2 * view->seconds)
-    snprintf(age, sizeof age, "  no step has ended for %.0f s", view->age);
+    RengaTextFormat(age, sizeof age, "  no step has ended for %.0f s", view->age);
   RengaFormatCount(view->rate, sizeof rate, rate);
-  fprintf(file,
-          "loss %.5g  learning rate %.3g  gradient norm %.4g\n"
-          "%s samples/s%s  %.4g s per step%s\n",
-          view->loss, view->learning_rate, view->gradient_norm, rate, tokens, view->seconds, age);
+  RengaFilePrint(file,
+                 "loss %.5g  learning rate %.3g  gradient norm %.4g\n"
+                 "%s samples/s%s  %.4g s per step%s\n",
+                 view->loss, view->learning_rate, view->gradient_norm, rate, tokens, view->seconds,
+                 age);
 }
 
 static void PutFound(FILE *file, const AppView *view)
 {
-  fprintf(file, "validation loss %.6g", view->validation_loss);
-  if (view->perplexity > 0) fprintf(file, " perplexity %.5g", view->perplexity);
-  if (view->accuracy >= 0) fprintf(file, " accuracy %.2f %%", 100 * view->accuracy);
+  RengaFilePrint(file, "validation loss %.6g", view->validation_loss);
+  if (view->perplexity > 0) RengaFilePrint(file, " perplexity %.5g", view->perplexity);
+  if (view->accuracy >= 0) RengaFilePrint(file, " accuracy %.2f %%", 100 * view->accuracy);
   fprintf(file, " after step %lld\n", (long long)view->validated + 1);
 }
 
@@ -65,8 +67,8 @@ static void PutRanks(FILE *file, const AppView *view)
     const AppViewRank *rank = &view->rank[r];
     fprintf(file, "%5d  %-24s %-16s ", r, rank->place, rank->node);
     if (rank->step >= 0)
-      fprintf(file, "%10lld %11.4g %5.1f s ago", (long long)rank->step + 1, rank->seconds,
-              rank->age);
+      RengaFilePrint(file, "%10lld %11.4g %5.1f s ago", (long long)rank->step + 1, rank->seconds,
+                     rank->age);
     fputc('\n', file);
   }
   if (view->ranks > MOST_RANKS) fprintf(file, "and %d more ranks\n", view->ranks - MOST_RANKS);
@@ -122,7 +124,7 @@ void AppViewPrintLine(const AppView *view)
   FormatLeft(view->left, sizeof left, left);
   RengaFormatCount(view->rate, sizeof rate, rate);
   if (view->steps > 0) snprintf(of, sizeof of, "/%lld", (long long)view->steps);
-  printf("step %lld%s  loss %.5g  %s samples/s%s\n", (long long)view->step + 1, of, view->loss,
-         rate, left);
+  RengaFilePrint(stdout, "step %lld%s  loss %.5g  %s samples/s%s\n", (long long)view->step + 1, of,
+                 view->loss, rate, left);
   fflush(stdout);
 }

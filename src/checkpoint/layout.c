@@ -2,6 +2,7 @@
    placed when the file is created, so that every rank can write its own at its offset. */
 #include "file.h"
 #include "renga/private/fault.h"
+#include "renga/private/number.h"
 #include <hdf5.h>
 #include <stdarg.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static bool Fail(char message[RENGA_CHECKPOINT_MESSAGE], const char *format, ...
 {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(message, RENGA_CHECKPOINT_MESSAGE / 2, format, arguments);
+  RengaTextFormatList(message, RENGA_CHECKPOINT_MESSAGE / 2, format, arguments);
   va_end(arguments);
   return false;
 }

@@ -1,5 +1,6 @@
 /* Options of the class RengaCheckpoint. */
 #include "checkpointimpl.h"
+#include "renga/private/number.h"
 #include "renga/private/packages.h"
 #include <math.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text
                                                  double *seconds)
 {
   char *end;
-  double number = strtod(text, &end);
+  double number = RengaReadReal(text, &end);
   bool good = end != text && isfinite(number) && number >= 0 && number <= 1e15;
   *steps = 0;
   *seconds = 0;

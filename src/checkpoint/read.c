@@ -2,6 +2,7 @@
    tensors, checking each block as it comes. A damaged file is no error here: the caller may have an
    older one. */
 #include "file.h"
+#include "renga/private/number.h"
 #include "renga/private/wait.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +48,7 @@ void RengaCheckpointDifferencesAdd(RengaCheckpointDifferences *differences, cons
   used += (size_t)snprintf(differences->text + used, 8, "\n    ");
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(differences->text + used, LONGEST, format, arguments);
+  RengaTextFormatList(differences->text + used, LONGEST, format, arguments);
   va_end(arguments);
 }
 

@@ -3,6 +3,7 @@
    become the targets y. The table is read twice: to check and to measure, then to write; it is
    never in memory as a whole. */
 #include "csv.h"
+#include "renga/private/number.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -82,7 +83,7 @@ static RengaErrorCode NumberAt(const CsvSet *set, int column, double *value)
 {
   const char *cell = RengaCsvCell_Private(&set->csv, column);
   char *end;
-  *value = strtod(cell, &end);
+  *value = RengaReadReal(cell, &end);
   RengaCheck(end != cell && end[strspn(end, " ")] == '\0' && isfinite(*value), MPI_COMM_SELF,
              RENGA_ERR_FILE_FORMAT,
              "table %s, line %lld, column %s: \"%.40s\" is no number; leave the line out, or "

@@ -12,6 +12,7 @@
 
    Samples are numbered through the files, in the order in which these are given. */
 #include "dataimpl.h"
+#include "renga/private/number.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -312,7 +313,7 @@ static void FormatColumn(const RengaDataField *f, bool tokens, size_t size, char
   size_t used = (size_t)snprintf(text, size, "%s %s%s%s", RengaHdf5DatasetName(column->dataset),
                                  have, tokens ? ", " : "", tokens ? roles[f->role] : "");
   if (used < size && (column->scale != 1 || column->offset != 0))
-    snprintf(text + used, size - used, " * %g + %g", column->scale, column->offset);
+    RengaTextFormat(text + used, size - used, " * %g + %g", column->scale, column->offset);
 }
 
 static RengaErrorCode ViewFile(RengaData data, RengaViewer viewer)

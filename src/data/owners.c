@@ -3,10 +3,10 @@
    other owners and gets as many. Nguyen et al., Why Globally Re-shuffle? Revisiting Data Shuffling
    in Large Scale Deep Learning, IPDPS 2022. places.c says how. */
 #include "dataimpl.h"
+#include "renga/private/number.h"
 #include "renga/private/packages.h"
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define AT(member) offsetof(struct _p_RengaData, owners.member)
 
@@ -50,7 +50,7 @@ RengaErrorCode RengaDataEndOwners_Private(RengaData data)
 static bool IsWord(const char *text, const char *const words[])
 {
   for (; *words; words++)
-    if (strcasecmp(text, *words) == 0) return true;
+    if (RengaIsSameWord(text, *words)) return true;
   return false;
 }
 
@@ -62,7 +62,7 @@ static bool ParseShuffle(const char *text, bool *shuffle, double *exchange)
   *shuffle = !IsWord(text, no);
   if (strncmp(text, "partial:", 8) == 0) {
     char *end;
-    *exchange = strtod(text + 8, &end);
+    *exchange = RengaReadReal(text + 8, &end);
     return end != text + 8 && *end == '\0' && *exchange >= 0 && *exchange <= 1;
   }
   *exchange = strcmp(text, "local") == 0 ? 0 : -1;

@@ -1,8 +1,8 @@
 /* Data: pictures in files, and their sizes. */
 #include "picture.h"
+#include "renga/private/number.h"
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 static const struct {
   const char *ending;
@@ -17,7 +17,7 @@ static int PictureKindOf(const char *name)
 {
   const char *ending = strrchr(name, '.');
   for (int k = 0; ending && k < PICTURE_KINDS; k++)
-    if (strcasecmp(ending, picture_kinds[k].ending) == 0) return k;
+    if (RengaIsSameWord(ending, picture_kinds[k].ending)) return k;
   return -1;
 }
 

@@ -5,6 +5,7 @@
    Negatives: He et al., Neural collaborative filtering, 2017, section 4.1: for each rated item so
    many that the user has not rated, with label 0, where the rated one has label 1. */
 #include "dataimpl.h"
+#include "renga/private/number.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,7 @@ static bool ParseLine(char *line, Rating *rating)
   }
   *rating = (Rating){number[0], number[1], 1};
   if (*at == '\0' || *at == '\n' || *at == '\r') return true;
-  rating->label = strtof(at, &end);
+  rating->label = RengaReadSingle(at, &end);
   return end != at && rating->label - rating->label == 0 && (!*end || strchr(",:; \t\r\n", *end));
 }
 

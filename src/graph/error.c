@@ -1,5 +1,6 @@
 /* Errors of nodes, and of networks that mix the samples of a batch. */
 #include "graphimpl.h"
+#include "renga/private/number.h"
 #include <stdarg.h>
 
 RengaErrorCode RengaGraphError(const RengaGraphNode *node, RengaErrorCode code,
@@ -9,7 +10,7 @@ RengaErrorCode RengaGraphError(const RengaGraphNode *node, RengaErrorCode code,
   char text[768];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  RengaTextFormatList(text, sizeof text, format, arguments);
   va_end(arguments);
   return RengaErrorRaise(MPI_COMM_SELF, code, function, file, line, "node \"%s\" (%s): %s",
                          node->name, node->op->name, text);
@@ -36,7 +37,7 @@ RengaErrorCode RengaGraphMixedError(RengaGraph graph, const RengaGraphNode *node
   char text[640], why[768];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  RengaTextFormatList(text, sizeof text, format, arguments);
   va_end(arguments);
   snprintf(why, sizeof why, "node \"%.80s\" (%s): %s", node->name, node->op->name, text);
   return RengaGraphRaiseMixed_Private(graph, RENGA_ERR_GRAPH, function, file, line, why);

@@ -1,6 +1,7 @@
 /* A network by name: a file, or a builder with its sizes. */
 #include "graphimpl.h"
 #include "renga/private/choice.h"
+#include "renga/private/number.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,8 @@ static const struct {
 enum { N_READERS = sizeof readers / sizeof readers[0] };
 
 static const RengaGraphBuilder *const builders[] = {
-    &RengaGraphBuilderBert, &RengaGraphBuilderGpt,    &RengaGraphBuilderLlama,
-    &RengaGraphBuilderMlp,  &RengaGraphBuilderNcf,    &RengaGraphBuilderResnet,
+    &RengaGraphBuilderBert, &RengaGraphBuilderGpt,         &RengaGraphBuilderLlama,
+    &RengaGraphBuilderMlp,  &RengaGraphBuilderNcf,         &RengaGraphBuilderResnet,
     &RengaGraphBuilderT5,   &RengaGraphBuilderTransformer,
 };
 enum { N_BUILDERS = sizeof builders / sizeof builders[0], MAX_SETTINGS = 32, TEXT_SIZE = 512 };
@@ -35,7 +36,7 @@ static RengaErrorCode StoreReal(const RengaGraphBuilder *builder, const RengaOpt
                                 const char *text, void *place)
 {
   char *end;
-  double number = strtod(text, &end);
+  double number = RengaReadReal(text, &end);
   RengaCheck(*text && *end == '\0' && number >= row->low && number <= row->high, MPI_COMM_SELF,
              RENGA_ERR_OPTION, "%s: %s=%s must be a number from %g to %g", builder->name, row->name,
              text, row->low, row->high);

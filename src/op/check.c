@@ -1,4 +1,5 @@
 /* Attributes and types of a call against its operator's row. */
+#include "renga/private/number.h"
 #include "renga/private/op.h"
 #include <limits.h>
 #include <stdarg.h>
@@ -122,7 +123,8 @@ double RengaOpCallReal(const RengaOpCall *call, const char *name)
 {
   Declaration declaration;
   bool has = FindDeclaration(call->op, name, &declaration) && declaration.value;
-  return RengaAttributesReal(call->attributes, name, has ? strtod(declaration.value, NULL) : 0);
+  return RengaAttributesReal(call->attributes, name,
+                             has ? RengaReadReal(declaration.value, NULL) : 0);
 }
 
 /*@
@@ -255,7 +257,7 @@ RengaErrorCode RengaOpRefuse(const RengaOpCall *call, RengaErrorCode code, const
   RengaOpCallFormat(call, sizeof what, what);
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(why, sizeof why, format, arguments);
+  RengaTextFormatList(why, sizeof why, format, arguments);
   va_end(arguments);
   NameBatch(sizeof named[0], what, named[0]);
   NameBatch(sizeof named[1], why, named[1]);

@@ -3,16 +3,16 @@
    "PATTERN:key=value,key=value;PATTERN:…" A later group overrides an earlier one, key by key. The
    last colon of a group ends its pattern, since names may hold colons. */
 #include "optimizerimpl.h"
+#include "renga/private/number.h"
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static bool ReadReal(const char *text, double *value)
 {
   char *end;
-  *value = strtod(text, &end);
+  *value = RengaReadReal(text, &end);
   return end != text && *end == '\0' && isfinite(*value) && *value >= 0;
 }
 
@@ -30,7 +30,7 @@ static bool ReadFrozen(RengaOptimizerGroup *group, const char *text)
 {
   static const char *const words[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
   int i = 0;
-  while (i < 8 && strcasecmp(text, words[i]) != 0) i++;
+  while (i < 8 && !RengaIsSameWord(text, words[i])) i++;
   group->frozen = i % 2;
   return i < 8;
 }

@@ -1,6 +1,6 @@
 /* Stages at the cuts that the user names: first nodes (or values), or node counts. */
 #include "partitionimpl.h"
-#include <ctype.h>
+#include "renga/private/number.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static RengaErrorCode SplitCuts(RengaPartition partition, const char *cuts)
   for (const char *at = cuts; *at;) {
     const char *end = at + strcspn(at, ","), *begin = at + strspn(at, " \t");
     const char *last = end;
-    while (last > begin && isspace((unsigned char)last[-1])) last--;
+    while (last > begin && RengaIsSpace(last[-1])) last--;
     RengaCheck(last > begin, partition->hdr.comm, RENGA_ERR_ARGUMENT, "cuts \"%s\": an empty entry",
                cuts);
     RengaCall(AddEntry(partition->data, begin, (size_t)(last - begin)));

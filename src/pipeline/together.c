@@ -9,6 +9,7 @@
    failed. Where there are any, all ranks return the same error, and nothing has changed. What may
    still fail after it is the update (update.c). */
 #include "pipelineimpl.h"
+#include "renga/private/number.h"
 #include "renga/private/wait.h"
 #include <string.h>
 
@@ -210,7 +211,7 @@ static void DescribeWant(int want, int64_t value, size_t size, char text[])
     snprintf(text, size, "%lld samples", (long long)value);
     break;
   case WANT_RATE:
-    snprintf(text, size, "learning rate %.17g", real);
+    RengaTextFormat(text, size, "learning rate %.17g", real);
     break;
   case WANT_SETTINGS:
     snprintf(text, size, "other settings of the optimizer or another -on_nonfinite");

@@ -1,5 +1,6 @@
 /* What several views of a plan say, in words and shares. */
 #include "planimpl.h"
+#include "renga/private/number.h"
 
 const char *const RengaPlanPartNames_Private[RENGA_PLAN_PARTS] = {
     "parameters", "gradients", "optimizer", "saved", "temporary", "messages", "inputs"};
@@ -106,7 +107,8 @@ void RengaPlanFormatShape_Private(RengaPlan plan, size_t size, char text[])
 void RengaPlanFormatSchedule_Private(RengaPlan plan, size_t size, char text[])
 {
   if (plan->eager > 0)
-    snprintf(text, size, "%s, eager %g", plan->schedule ? plan->schedule : "open", plan->eager);
+    RengaTextFormat(text, size, "%s, eager %g", plan->schedule ? plan->schedule : "open",
+                    plan->eager);
   else
     snprintf(text, size, "%s", plan->schedule ? plan->schedule : "open");
 }

@@ -1,6 +1,7 @@
 /* The plan as a picture (SVG): the network in its order as a band cut into stages, and below it,
    one column per stage, the load and the memory of a device. */
 #include "planimpl.h"
+#include "renga/private/number.h"
 #include <math.h>
 
 #define LEFT 96.0
@@ -73,12 +74,12 @@ static RengaErrorCode DrawHead(const PlanDrawing *drawing)
   if (p->step <= 0) return RENGA_SUCCESS;
   RengaFormatSeconds(p->step, sizeof step, step);
   RengaFormatSeconds(p->bound, sizeof bound, bound);
-  int used = snprintf(text, sizeof text,
-                      "predicted step %s, %.4g samples/s; devices wait %.1f %% of the pipeline",
-                      step, (double)plan->batch / p->step, 100 * p->bubble);
+  int used = RengaTextFormat(
+      text, sizeof text, "predicted step %s, %.4g samples/s; devices wait %.1f %% of the pipeline",
+      step, (double)plan->batch / p->step, 100 * p->bubble);
   if (p->bound > 0)
-    snprintf(text + used, sizeof text - (size_t)used, "; lower bound %s, gap %.2f %%", bound,
-             100 * (p->step / p->bound - 1));
+    RengaTextFormat(text + used, sizeof text - (size_t)used, "; lower bound %s, gap %.2f %%", bound,
+                    100 * (p->step / p->bound - 1));
   RengaCall(DrawText(drawing, LEFT, 52, "", text));
   return RENGA_SUCCESS;
 }
@@ -149,7 +150,7 @@ static RengaErrorCode DrawGrid(const PlanDrawing *drawing, double top, double mo
     if (bytes)
       RengaFormatBytes(value, sizeof text, text);
     else if (share)
-      snprintf(text, sizeof text, "%.3g %%", 100 * value);
+      RengaTextFormat(text, sizeof text, "%.3g %%", 100 * value);
     else
       RengaFormatSeconds(value, sizeof text, text);
     RengaCall(RengaViewerPrintf(

@@ -2,6 +2,7 @@
    expected of it. Numbers survive to the last bit. Lines beginning with # are for people; read.c
    reads the others. */
 #include "planimpl.h"
+#include "renga/private/number.h"
 #include "renga/private/output.h"
 #include "renga/private/path.h"
 #include "rengacomm.h"
@@ -48,9 +49,9 @@ static void WriteStage(RengaPlan plan, FILE *file, int s)
   WriteShape(file, &stage->shape);
   fprintf(file, "\n  first ");
   WriteLine(file, plan->first_name[s] ? plan->first_name[s] : "");
-  fprintf(file, "\n  size %lld %.17g %.17g %.17g\n", (long long)stage->parameters,
-          stage->forward_flops, stage->receives, stage->sends);
-  fprintf(file, "  seconds %.17g %.17g\n", stage->forward_seconds, stage->backward_seconds);
+  RengaFilePrint(file, "\n  size %lld %.17g %.17g %.17g\n", (long long)stage->parameters,
+                 stage->forward_flops, stage->receives, stage->sends);
+  RengaFilePrint(file, "  seconds %.17g %.17g\n", stage->forward_seconds, stage->backward_seconds);
   fprintf(file, "  memory %lld parts", (long long)stage->memory);
   for (int i = 0; i < RENGA_PLAN_PARTS; i++) fprintf(file, " %lld", (long long)parts[i]);
   fprintf(file, "\n");
@@ -73,14 +74,15 @@ static void WritePlanText(RengaPlan plan, FILE *file)
   fprintf(file, "batch %lld microbatch %lld", (long long)plan->batch, (long long)plan->microbatch);
   if (plan->leaf > 1) fprintf(file, " leaf %lld", (long long)plan->leaf);
   fprintf(file, "\n");
-  fprintf(file, "schedule %s eager %.17g\n", plan->schedule ? plan->schedule : "open", plan->eager);
+  RengaFilePrint(file, "schedule %s eager %.17g\n", plan->schedule ? plan->schedule : "open",
+                 plan->eager);
   fprintf(file, "costs %s memory %lld machine ", plan->costs ? plan->costs : "unknown",
           (long long)plan->device_memory);
   WriteLine(file, plan->machine ? plan->machine : "unknown");
   fprintf(file, "\n");
   fprintf(file, "# seconds of a step: all, pipeline, reduction, update; no plan is below bound\n");
-  fprintf(file, "predicted %.17g %.17g %.17g %.17g bound %.17g bubble %.17g\n", p->step,
-          p->pipeline, p->reduce, p->update, p->bound, p->bubble);
+  RengaFilePrint(file, "predicted %.17g %.17g %.17g %.17g bound %.17g bubble %.17g\n", p->step,
+                 p->pipeline, p->reduce, p->update, p->bound, p->bubble);
   fprintf(file, "stages %d\n", plan->count);
   fprintf(file,
           "# of a stage: its first node; parameters, and per sample FLOPs forward, bytes of\n"

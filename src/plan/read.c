@@ -1,7 +1,7 @@
 /* A plan from its text file: words and numbers in a fixed order; whatever else the file holds is an
    error that names its line. */
 #include "planimpl.h"
-#include <ctype.h>
+#include "renga/private/number.h"
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -36,7 +36,7 @@ static char *NextLine(PlanReader *reader)
     reader->rest = end ? end + 1 : line + strlen(line);
     if (end) *end = 0;
     reader->line++;
-    while (isspace((unsigned char)*line)) line++;
+    while (RengaIsSpace(*line)) line++;
     if (*line && *line != '#') return line;
   }
   return NULL;
@@ -74,7 +74,7 @@ static bool TakeInt(char **text, int least, int *number)
 static bool TakeReal(char **text, double *number)
 {
   char *end;
-  const double got = strtod(*text, &end);
+  const double got = RengaReadReal(*text, &end);
   if (end == *text || !isfinite(got) || got < 0) return false;
   *text = end;
   *number = got;
@@ -223,7 +223,7 @@ static bool TakeRanks(char **line, int room, int rank[], int *taken)
   last = first;
   if (**line == '-') {
     (*line)++;
-    if (!isdigit((unsigned char)**line) || !TakeInt(line, first, &last)) return false;
+    if (!RengaIsDigit(**line) || !TakeInt(line, first, &last)) return false;
   }
   if (last - first >= room) return false;
   for (int r = first; r <= last; r++) rank[(*taken)++] = r;

@@ -1,5 +1,6 @@
 /* The plan for people: a table. What is not known has no column. */
 #include "planimpl.h"
+#include "renga/private/number.h"
 #include "rengacomm.h"
 #include <string.h>
 
@@ -30,7 +31,7 @@ static void FormatReplicaCount(RengaPlan plan, int s, char text[CELL])
 
 static void FormatFlops(RengaPlan plan, int s, char text[CELL])
 {
-  snprintf(text, CELL, "%.1f %%", 100 * RengaPlanGetShare_Private(plan, s));
+  RengaTextFormat(text, CELL, "%.1f %%", 100 * RengaPlanGetShare_Private(plan, s));
 }
 
 static void FormatRecompute(RengaPlan plan, int s, char text[CELL])
@@ -54,7 +55,7 @@ static void FormatBackward(RengaPlan plan, int s, char text[CELL])
 
 static void FormatWait(RengaPlan plan, int s, char text[CELL])
 {
-  snprintf(text, CELL, "%.1f %%", 100 * RengaPlanGetWait_Private(plan, s));
+  RengaTextFormat(text, CELL, "%.1f %%", 100 * RengaPlanGetWait_Private(plan, s));
 }
 
 static void FormatReceives(RengaPlan plan, int s, char text[CELL])

@@ -2,6 +2,7 @@
    What differs from node to node without a change of work, the key of random numbers, is left out
    of the comparison. */
 #include "profileimpl.h"
+#include "renga/private/number.h"
 #include <string.h>
 
 enum { FIRST_SLOTS = 1024 };
@@ -161,7 +162,7 @@ static size_t AppendAttribute(size_t used, size_t size, char text[], const Renga
     if (row->ints)
       snprintf(number, sizeof number, "%s%lld", i ? "," : "", (long long)row->ints[i]);
     else
-      snprintf(number, sizeof number, "%s%.17g", i ? "," : "", row->reals[i]);
+      RengaTextFormat(number, sizeof number, "%s%.17g", i ? "," : "", row->reals[i]);
     used = AppendCall(used, size, text, number);
   }
   return used;

@@ -14,6 +14,7 @@
    For other micro-batches costs follow a line between those of the neighbouring sizes, and are
    proportional to the size outside of them. */
 #include "names.h"
+#include "renga/private/number.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static RengaErrorCode RefuseLine(const ProfileReader *reader, int line, const ch
   char text[512];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  RengaTextFormatList(text, sizeof text, format, arguments);
   va_end(arguments);
   return RengaErrorRaise(reader->profile->hdr.comm, RENGA_ERR_FILE_FORMAT, __func__, __FILE__, line,
                          "%s, line %d: %s", reader->file->file, reader->line, text);
@@ -103,7 +104,7 @@ static bool IsCost(double value)
 static RengaErrorCode TakeNode(ProfileReader *reader, const char *text)
 {
   char *end, *next;
-  const double forward = strtod(text, &end), backward = strtod(end, &next);
+  const double forward = RengaReadReal(text, &end), backward = RengaReadReal(end, &next);
   FileCheck(end != text && next != end && (*next == ' ' || *next == '\t'), reader,
             "\"%.80s\" is no line of seconds forward, seconds backward, name of a node", text);
   FileCheck(IsCost(forward) && IsCost(backward), reader,
@@ -122,7 +123,7 @@ static RengaErrorCode TakeNode(ProfileReader *reader, const char *text)
 static RengaErrorCode TakeNumber(ProfileReader *reader, const char *text, double *value)
 {
   char *end;
-  *value = strtod(text, &end);
+  *value = RengaReadReal(text, &end);
   FileCheck(end != text && *end == '\0' && IsCost(*value), reader, "\"%s\" is no number of seconds",
             text);
   return RENGA_SUCCESS;

@@ -1,5 +1,6 @@
 /* Costs of nodes to a text file, which type file reads. */
 #include "names.h"
+#include "renga/private/number.h"
 #include "renga/private/output.h"
 #include "renga/private/path.h"
 
@@ -8,7 +9,7 @@ static void WriteSize(FILE *file, const ProfileNames *names, int64_t samples,
 {
   fprintf(file, "samples %lld\n", (long long)samples);
   for (int n = 0; n < names->count; n++)
-    fprintf(file, "%.9g %.9g %s\n", costs[n].forward, costs[n].backward, names->of_node[n]);
+    RengaFilePrint(file, "%.9g %.9g %s\n", costs[n].forward, costs[n].backward, names->of_node[n]);
 }
 
 /* costs: [count][nodes] */
@@ -21,7 +22,7 @@ static RengaErrorCode WriteCosts(const char *name, const ProfileNames *names,
   RengaCall(RengaOutputOpen_Private(name, &output));
   FILE *const file = output.stream;
   fprintf(file, "renga-profile 1\n# seconds forward, seconds backward, node; for a parameter:\n");
-  fprintf(file, "update %.9g\naccumulate %.9g\n", vectors[0], vectors[1]);
+  RengaFilePrint(file, "update %.9g\naccumulate %.9g\n", vectors[0], vectors[1]);
   for (int s = 0; s < count; s++)
     WriteSize(file, names, samples[s], costs + (int64_t)s * names->count);
   fprintf(file, "end\n");

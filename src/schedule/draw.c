@@ -1,6 +1,7 @@
 /* A step in time as a picture (SVG): for each rank a row of what it computes, and below that a thin
    one of what is on its way; the simulated step, and where one was run that step below it, on one
    scale. Colours say what is done, shades which of a rank's stages it is for. */
+#include "renga/private/number.h"
 #include "rengacomm.h"
 #include "scheduleimpl.h"
 #include <math.h>
@@ -80,7 +81,7 @@ static void NameSeconds(const StepDrawing *drawing, double seconds, size_t size,
   if (drawing->known)
     RengaFormatSeconds(seconds, size, text);
   else
-    snprintf(text, size, "%.4g", seconds);
+    RengaTextFormat(text, size, "%.4g", seconds);
 }
 
 /* What a pointer that rests on a bar is told. */
@@ -284,7 +285,7 @@ static void NamePart(const StepDrawing *drawing, const RengaTimeline *timeline, 
 {
   char step[32];
   NameSeconds(drawing, timeline->makespan, sizeof step, step);
-  snprintf(text, size, "%s: step %s, bubble %.1f %%", what, step, 100 * timeline->bubble);
+  RengaTextFormat(text, size, "%s: step %s, bubble %.1f %%", what, step, 100 * timeline->bubble);
 }
 
 /* What was run, beside what the simulation makes of the very seconds of its actions. */
@@ -319,12 +320,12 @@ static void NameRatio(const RengaScheduleStep *step, size_t size, char text[])
 {
   const size_t used = strlen(text);
   if (step->simulated > 0)
-    snprintf(text + used, size - used, "; %.3f of the simulated step",
-             step->measured / step->simulated);
+    RengaTextFormat(text + used, size - used, "; %.3f of the simulated step",
+                    step->measured / step->simulated);
   const size_t more = strlen(text);
   if (step->replayed > 0)
-    snprintf(text + more, size - more, "; %.3f of one simulated with what its actions took",
-             step->measured / step->replayed);
+    RengaTextFormat(text + more, size - more, "; %.3f of one simulated with what its actions took",
+                    step->measured / step->replayed);
 }
 
 static RengaErrorCode MakePicture(StepDrawing *drawing, RengaScheduleStep *step,

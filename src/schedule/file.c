@@ -2,12 +2,12 @@
    replica of each stage computes; messages, recomputation and sums come with that, and replicas
    with fewer micro-batches leave out what they have not. */
 #include "pattern.h"
+#include "renga/private/number.h"
 #include "renga/private/output.h"
 #include "renga/private/path.h"
 #include "renga/private/schedule.h"
 #include "renga/private/shared.h"
 #include "rengacomm.h"
-#include <ctype.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static bool NextListLine(ListFile *file)
     file->at += length;
     if (*file->at == '\n') file->at++;
     file->line++;
-    while (length > 0 && isspace((unsigned char)file->text[length - 1])) file->text[--length] = 0;
+    while (length > 0 && RengaIsSpace(file->text[length - 1])) file->text[--length] = 0;
     if (length > 0 && file->text[0] != '#') return true;
   }
   file->text[0] = 0;
@@ -58,7 +58,7 @@ static bool NextListLine(ListFile *file)
 #define CheckLine(condition, file, ...)                                                            \
   do {                                                                                             \
     char why_[200];                                                                                \
-    snprintf(why_, sizeof why_, __VA_ARGS__);                                                      \
+    RengaTextFormat(why_, sizeof why_, __VA_ARGS__);                                               \
     RengaCheck(condition, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "%s:%d: \"%.80s\": %s",            \
                (file)->name, (file)->line, (file)->text, why_);                                    \
   } while (0)

@@ -3,8 +3,8 @@
    Of a rank's several stages every other one has small letters. Of replicas that all do the same
    the first is shown. */
 #include "scheduleimpl.h"
+#include "renga/private/number.h"
 #include "rengacomm.h"
-#include <ctype.h>
 #include <string.h>
 
 enum { MAX_COLUMNS = 60, CELL = 4, WIDTH = MAX_COLUMNS * CELL + 8 };
@@ -33,7 +33,7 @@ static void DrawSchedule(void *user, int rank, const RengaAction *action, double
   ScheduleDrawing *drawing = user;
   if (!letters[action->kind]) return;
   const bool small = HasSmallLetters(drawing->schedule, rank, action->stage);
-  const int letter = small ? tolower(letters[action->kind]) : letters[action->kind];
+  const int letter = small ? RengaToLower(letters[action->kind]) : letters[action->kind];
   for (int column = (int)begin; column < (int)end && column < MAX_COLUMNS; column++) {
     char cell[32];
     snprintf(cell, sizeof cell, "%c%-*lld", letter, CELL - 1,

@@ -1,5 +1,6 @@
 /* The settings of a run: their options, and what others make of them. */
 #include "renga/private/device.h"
+#include "renga/private/number.h"
 #include "renga/private/schedule.h"
 #include "renga/private/settings.h"
 #include <string.h>
@@ -139,7 +140,7 @@ RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer)
   RengaCheckPointer(settings);
   RengaCheckPointer(viewer);
   RengaCall(RengaSettingsGetTimeout(settings, &timeout));
-  if (settings->eager >= 0) snprintf(eager, sizeof eager, ", eager %g", settings->eager);
+  if (settings->eager >= 0) RengaTextFormat(eager, sizeof eager, ", eager %g", settings->eager);
   if (settings->chunks)
     snprintf(chunks, sizeof chunks, ", %d stage%s per rank", settings->chunks,
              settings->chunks == 1 ? "" : "s");

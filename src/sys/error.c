@@ -1,5 +1,6 @@
 /* Errors: who finds one prints it once; callers add their line to the trace and pass it on. */
 #include "sys.h"
+#include "renga/private/number.h"
 #include "renga/private/quiet.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -276,7 +277,7 @@ RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *f
   char text[MESSAGE_SIZE]; /* the values may be of the last message */
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  RengaTextFormatList(text, sizeof text, format, arguments);
   va_end(arguments);
   strcpy(last.message, text);
   last.code = code;
@@ -306,7 +307,7 @@ void RengaWarning(MPI_Comm comm, const char *format, ...)
   char text[MESSAGE_SIZE];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  RengaTextFormatList(text, sizeof text, format, arguments);
   va_end(arguments);
   Report(text, "", "", 0, RENGA_SUCCESS, 0);
 }

@@ -1,4 +1,5 @@
 /* Ends of processes that nobody else could end: calls of MPI that do not come back. */
+#include "renga/private/number.h"
 #include "renga/private/wait.h"
 #include "sys.h"
 #include "watch.h"
@@ -107,7 +108,7 @@ static void GuardEndProcess(void)
 {
   char text[256];
   const char *rank = getenv("PMI_RANK");
-  const int length = snprintf(
+  const int length = RengaTextFormat(
       text, sizeof text,
       "[rank %s] error: time limit reached: %s has not come back for %.3g s: some rank has "
       "not come to it (stopped, busy or cut off)\n",

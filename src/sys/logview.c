@@ -1,6 +1,7 @@
 /* -log_view: the table of all ranks. */
 #include "renga/private/gather.h"
 #include "renga/private/log.h"
+#include "renga/private/number.h"
 #include "renga/private/wait.h"
 #include "sys.h"
 #include <string.h>
@@ -40,15 +41,15 @@ static void PrintEventRow(FILE *file, const EventRow *row, int ranks, double tot
   char ratio[16] = "-", rate[16] = "-", flops[16], messages[16], bytes[16];
   double shortest = row->ranks < ranks ? 0 : row->shortest;
   if (shortest > 0 && row->longest / shortest < 1000)
-    snprintf(ratio, sizeof ratio, "%.1f", row->longest / shortest);
+    RengaTextFormat(ratio, sizeof ratio, "%.1f", row->longest / shortest);
   RengaFormatCount(row->sum.flops, sizeof flops, flops);
   RengaFormatCount((double)row->sum.messages, sizeof messages, messages);
   RengaFormatBytes((double)row->sum.bytes, sizeof bytes, bytes);
   if (row->sum.flops > 0 && row->longest > 0)
-    snprintf(rate, sizeof rate, "%.2f", row->sum.flops / row->longest * 1e-9);
-  fprintf(file, "%-32s %9lld %10.4f %6s %5.1f %8s %8s %8s %10s\n", row->sum.name,
-          (long long)row->most_calls, row->longest, ratio, 100 * row->longest / total, flops, rate,
-          messages, bytes);
+    RengaTextFormat(rate, sizeof rate, "%.2f", row->sum.flops / row->longest * 1e-9);
+  RengaFilePrint(file, "%-32s %9lld %10.4f %6s %5.1f %8s %8s %8s %10s\n", row->sum.name,
+                 (long long)row->most_calls, row->longest, ratio, 100 * row->longest / total, flops,
+                 rate, messages, bytes);
 }
 
 /* Seconds of all ranks in an event. */
@@ -66,8 +67,9 @@ static void PrintHidden(FILE *file, const EventRow rows[], int count, int ranks)
   const double awaited = SecondsOf(rows, count, RENGA_LOG_AWAITED);
   const double hidden = awaited < moved ? moved - awaited : 0;
   if (moved > 0)
-    fprintf(file, "sums over replicas were under way for %.4f s of a rank, %.0f %% of it hidden\n",
-            moved / ranks, 100 * hidden / moved);
+    RengaFilePrint(file,
+                   "sums over replicas were under way for %.4f s of a rank, %.0f %% of it hidden\n",
+                   moved / ranks, 100 * hidden / moved);
 }
 
 static void PrintEvents(FILE *file, const EventRow rows[], int count, int ranks, double total)
@@ -202,7 +204,7 @@ RengaErrorCode RengaLogView(MPI_Comm comm, FILE *file)
   RengaErrorCode code =
       GatherRecords(comm, memory, (size_t)n_memory * sizeof *memory, &all_memory, &memory_bytes);
   if (rank == 0 && !code) {
-    fprintf(file, "\nRenga %s on %d ranks, %.3f s\n\n", RENGA_VERSION, size, total);
+    RengaFilePrint(file, "\nRenga %s on %d ranks, %.3f s\n\n", RENGA_VERSION, size, total);
     code = ViewEvents(file, size, all_records, record_bytes, total);
     if (!code) code = ViewMemory(file, all_memory, memory_bytes);
     fflush(file);

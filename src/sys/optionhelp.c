@@ -1,5 +1,6 @@
 /* -help: the complete table of options, by section. */
 #include "sys.h"
+#include "renga/private/number.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,9 +35,9 @@ static void PrintValues(FILE *file, const RengaOptionRow *row)
   fprintf(file, "%s", row->choices ? row->choices : kind_words[row->kind]);
   if (numeric && row->low < row->high) {
     if (isinf(row->high) || row->high >= 1e18)
-      fprintf(file, ", >= %g", row->low);
+      RengaFilePrint(file, ", >= %g", row->low);
     else
-      fprintf(file, ", %g to %.10g", row->low, row->high);
+      RengaFilePrint(file, ", %g to %.10g", row->low, row->high);
   }
   RengaTypePrintChoices(file, row->name);
   if (row->value) fprintf(file, "; default %s", row->value);
@@ -96,9 +97,8 @@ RengaErrorCode RengaOptionsHelp(FILE *file, RengaOptionFilter wants, void *user)
 {
   const RengaOptionSection *sections;
   const int count = RengaOptionsGetSections(&sections);
-  fprintf(file,
-          "\nOptions are -name value, from -options_file FILE, then the variable\n"
-          "RENGA_OPTIONS, then the command line; the last one wins.\n");
+  fprintf(file, "\nOptions are -name value, from -options_file FILE, then the variable\n"
+                "RENGA_OPTIONS, then the command line; the last one wins.\n");
   for (int i = 0; i < count; i++)
     if (IsFirstOfTitle(sections, i))
       PrintSection(file, count, sections, sections[i].section, wants, user);

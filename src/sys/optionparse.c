@@ -1,9 +1,9 @@
 /* Where options come from: options files, RENGA_OPTIONS, the command line. Problems are collected,
    so that all of them can be shown at once. */
 #include "sys.h"
+#include "renga/private/number.h"
 #include "renga/private/object.h"
 #include "renga/private/wait.h"
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static RengaErrorCode AddProblem(Parser *parser, const char *format, ...)
   char text[1024];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  RengaTextFormatList(text, sizeof text, format, arguments);
   va_end(arguments);
   size_t used = parser->problems ? strlen(parser->problems) : 0;
   RengaCall(RengaRealloc(used + strlen(text) + 8, &parser->problems));
@@ -57,7 +57,7 @@ static void FreeWords(Words *words)
 static RengaErrorCode SplitText(Parser *parser, const char *text, Words *words)
 {
   for (const char *at = text; *at != '\0';) {
-    if (isspace((unsigned char)*at)) {
+    if (RengaIsSpace(*at)) {
       at++;
     } else if (*at == '#') {
       at += strcspn(at, "\n");
@@ -83,7 +83,7 @@ static bool IsOption(const char *word)
 {
   if (word[0] != '-') return false;
   if (word[1] == '-') word++;
-  return isalpha((unsigned char)word[1]) != 0;
+  return RengaIsLetter(word[1]);
 }
 
 static RengaErrorCode ReportUnknownOption(Parser *parser, const char *source, const char *name)

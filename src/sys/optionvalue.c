@@ -1,11 +1,11 @@
 /* The text of an option's value to the value, checked against the row of its table. */
 #include "sys.h"
 #include "renga/private/choice.h"
+#include "renga/private/number.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static const struct {
   const char *text;
@@ -16,7 +16,7 @@ static const struct {
 static bool ParseBool(const char *text, bool *value)
 {
   for (size_t i = 0; i < sizeof bool_texts / sizeof bool_texts[0]; i++)
-    if (strcasecmp(text, bool_texts[i].text) == 0) {
+    if (RengaIsSameWord(text, bool_texts[i].text)) {
       *value = bool_texts[i].value;
       return true;
     }
@@ -43,7 +43,7 @@ static bool ParseReal(const char *text, double *value)
 {
   char *end;
   errno = 0;
-  double number = strtod(text, &end);
+  double number = RengaReadReal(text, &end);
   if (end == text || *end != '\0' || isnan(number) || (errno == ERANGE && isinf(number)))
     return false;
   *value = number;
@@ -60,11 +60,11 @@ static const struct {
 static bool ParseByteText(const char *text, int64_t *bytes)
 {
   char *end;
-  double number = strtod(text, &end);
+  double number = RengaReadReal(text, &end);
   if (end == text || !(number >= 0)) return false;
   while (*end == ' ') end++;
   for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-    if (strcasecmp(end, units[i].unit) == 0) {
+    if (RengaIsSameWord(end, units[i].unit)) {
       if (number * units[i].bytes >= 0x1p63) return false;
       *bytes = (int64_t)(number * units[i].bytes);
       return true;
@@ -166,11 +166,11 @@ static bool ParseKind(RengaOptionKind kind, const char *text, Value *value, doub
 static void DescribeRange(const RengaOptionRow *row, char text[96])
 {
   if (isinf(row->high) || row->high >= 1e300)
-    snprintf(text, 96, "at least %g", row->low);
+    RengaTextFormat(text, 96, "at least %g", row->low);
   else if (isinf(row->low) || row->low <= -1e300)
-    snprintf(text, 96, "at most %g", row->high);
+    RengaTextFormat(text, 96, "at most %g", row->high);
   else
-    snprintf(text, 96, "from %.10g to %.10g", row->low, row->high);
+    RengaTextFormat(text, 96, "from %.10g to %.10g", row->low, row->high);
 }
 
 bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destination,

@@ -1,5 +1,6 @@
 /* Start and end of the services of src/sys. */
 #include "renga/private/fault.h"
+#include "renga/private/number.h"
 #include "renga/private/packages.h"
 #include "renga/private/start.h"
 #include "sys.h"
@@ -127,7 +128,7 @@ static void FindLimit(int argc, char **argv)
   for (int i = 1; i + 1 < argc; i++) {
     char *end = NULL;
     if (strcmp(argv[i], "-timeout") && strcmp(argv[i], "-pipeline_timeout")) continue;
-    const double limit = strtod(argv[i + 1], &end);
+    const double limit = RengaReadReal(argv[i + 1], &end);
     if (end != argv[i + 1] && *end == 0 && limit >= 0) RengaWatchSetDefaultLimit(limit);
   }
 }

@@ -1,5 +1,6 @@
 /* Text for people: printing on one rank, sizes and counts with units. */
 #include "sys.h"
+#include "renga/private/number.h"
 #include <math.h>
 #include <stdarg.h>
 
@@ -24,7 +25,7 @@ RengaErrorCode RengaPrintf(MPI_Comm comm, const char *format, ...)
   if (rank != 0) return RENGA_SUCCESS;
   va_list arguments;
   va_start(arguments, format);
-  int written = vprintf(format, arguments);
+  int written = RengaFilePrintList(stdout, format, arguments);
   va_end(arguments);
   RengaCheck(written >= 0 && fflush(stdout) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
              "standard output cannot be written");
@@ -40,7 +41,7 @@ static void FormatScaled(double value, double base, int units, const char *const
     unit++;
   }
   int places = unit == 0 ? 0 : fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
-  snprintf(text, size, "%.*f%s%s", places, value, names[unit][0] ? " " : "", names[unit]);
+  RengaTextFormat(text, size, "%.*f%s%s", places, value, names[unit][0] ? " " : "", names[unit]);
 }
 
 /*@
@@ -113,5 +114,5 @@ void RengaFormatSeconds(double seconds, size_t size, char text[])
     unit++;
   }
   const int places = value == 0 ? 0 : fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
-  snprintf(text, size, "%.*f %s", places, value, names[unit]);
+  RengaTextFormat(text, size, "%.*f %s", places, value, names[unit]);
 }

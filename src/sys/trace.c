@@ -1,4 +1,5 @@
 /* -log_trace: what each rank did when, for chrome://tracing or ui.perfetto.dev. */
+#include "renga/private/number.h"
 #include "renga/private/output.h"
 #include "renga/private/wait.h"
 #include "sys.h"
@@ -193,10 +194,11 @@ static RengaErrorCode FormatRank(int rank, double origin, Text *text)
   }
   for (int64_t i = 0; i < trace.count; i++) {
     const TraceRecord *record = &trace.records[i];
-    snprintf(line, sizeof line,
-             "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"ts\":%.3f,\"dur\":%.3f},\n",
-             rank, record->track, trace.names[record->name], (record->begin - origin) * 1e6,
-             (record->end - record->begin) * 1e6);
+    RengaTextFormat(
+        line, sizeof line,
+        "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"ts\":%.3f,\"dur\":%.3f},\n", rank,
+        record->track, trace.names[record->name], (record->begin - origin) * 1e6,
+        (record->end - record->begin) * 1e6);
     RengaCall(AppendRecord(text, line));
   }
   return RENGA_SUCCESS;

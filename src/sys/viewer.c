@@ -1,4 +1,5 @@
 /* Viewers: where an object is shown. "kind", "kind:file" or "file"; rank 0 writes. */
+#include "renga/private/number.h"
 #include "renga/private/object.h"
 #include "renga/private/output.h"
 #include "renga/private/path.h"
@@ -146,7 +147,7 @@ RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
   if (viewer->file == NULL) return RENGA_SUCCESS;
   va_list arguments;
   va_start(arguments, format);
-  int written = vfprintf(viewer->file, format, arguments);
+  int written = RengaFilePrintList(viewer->file, format, arguments);
   va_end(arguments);
   RengaCheck(written >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s",
              viewer->file_name ? viewer->file_name : "standard output", strerror(errno));

@@ -1,4 +1,4 @@
-check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/host %D%/program %D%/stuck
+check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/host %D%/program %D%/stuck %D%/locale
 %C%_random_SOURCES = %D%/random.c
 %C%_memory_SOURCES = %D%/memory.c
 %C%_options_SOURCES = %D%/options.c
@@ -8,9 +8,10 @@ check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/pat
 %C%_host_SOURCES = %D%/host.c
 %C%_program_SOURCES = %D%/program.c
 %C%_stuck_SOURCES = %D%/stuck.c
-tests += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/host %D%/program.sh %D%/stuck.sh \
-  test/circles.sh test/layers.sh test/style.sh
-EXTRA_DIST += %D%/program.sh %D%/stuck.sh test/circles.sh test/layers.sh test/style.sh
+%C%_locale_SOURCES = %D%/locale.c
+tests += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/host %D%/program.sh %D%/stuck.sh %D%/locale.sh \
+  test/circles.sh test/layers.sh test/numbers.sh test/style.sh
+EXTRA_DIST += %D%/program.sh %D%/stuck.sh %D%/locale.sh test/circles.sh test/layers.sh test/numbers.sh test/style.sh
 noinst_HEADERS += test/check.h
 # Preloaded by scripts in which ranks wait in vain.
 test/flying.so: test/flying.c

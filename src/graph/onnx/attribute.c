@@ -1,5 +1,6 @@
 /* What a conversion asks of its node in the file: errors, inputs and outputs, attributes. */
 #include "onnx.h"
+#include "renga/private/number.h"
 #include <stdarg.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ RengaErrorCode RengaOnnxError(const RengaOnnxNode *node, RengaErrorCode code, co
   char text[768];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  RengaTextFormatList(text, sizeof text, format, arguments);
   va_end(arguments);
   return RengaErrorRaise(node->importer->comm, code, function, file, line,
                          "%s: node \"%s\" (%s, opset %lld): %s", node->importer->file, node->name,
@@ -24,7 +25,7 @@ RengaErrorCode RengaOnnxMixedError(const RengaOnnxNode *node, const char *functi
   char text[512], why[768];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  RengaTextFormatList(text, sizeof text, format, arguments);
   va_end(arguments);
   snprintf(why, sizeof why, "node \"%.120s\" (%.40s, opset %lld): %s", node->name,
            node->proto->op_type, (long long)node->opset, text);

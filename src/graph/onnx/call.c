@@ -2,7 +2,7 @@
    "%linear : [...] = call_function[target=torch.ops.aten.linear.default](args = (%x, %p_weight,
    0.5), kwargs = {...})". It knows what the operator of the file does not say. */
 #include "onnx.h"
-#include <ctype.h>
+#include "renga/private/number.h"
 #include <string.h>
 
 /* Where the arguments begin; NULL: it is no call, or not of the target. */
@@ -38,8 +38,9 @@ double RengaOnnxCallReal(const RengaOnnxNode *node, const char *target, int posi
 {
   const char *arguments = RengaOnnxCallArguments(node->call, target);
   const char *found = arguments ? Argument(arguments, position) : NULL;
-  double number;
-  return found && sscanf(found, "%lf", &number) == 1 ? number : otherwise;
+  char *end = NULL;
+  const double number = found ? RengaReadReal(found, &end) : 0;
+  return end != found ? number : otherwise;
 }
 
 /* Is the node made of a call of the target, any overload where it ends in a point? */
@@ -74,7 +75,7 @@ bool RengaOnnxNextName(const char **at, const char **name, size_t *length)
   if (!percent) return false;
   *name = percent + 1;
   *length = 0;
-  while (isalnum((unsigned char)(*name)[*length]) || (*name)[*length] == '_') (*length)++;
+  while (RengaIsLetterOrDigit((*name)[*length]) || (*name)[*length] == '_') (*length)++;
   *at = *name + *length;
   return true;
 }

@@ -1,7 +1,7 @@
 /* Einsum: each pair of operands is one product of matrices, after transposing and reshaping to
    [in both and kept, left only, summed] x [in both and kept, summed, right only]. */
 #include "onnx.h"
-#include <ctype.h>
+#include "renga/private/number.h"
 #include <string.h>
 
 /* Labels: A … Z, a … z in the order of their codes, and the dimensions of an ellipsis before them,
@@ -53,7 +53,7 @@ static RengaErrorCode ReadTerm(const Einsum *e, const char *text, size_t length,
   for (size_t i = 0; i < length; i++) {
     bool dots = i + 2 < length && strncmp(text + i, "...", 3) == 0;
     int added = dots ? ellipsis : 1;
-    RengaOnnxCheck((dots && ellipsis >= 0) || isalpha((unsigned char)text[i]), e->node,
+    RengaOnnxCheck((dots && ellipsis >= 0) || RengaIsLetter(text[i]), e->node,
                    RENGA_ERR_FILE_FORMAT, "the equation cannot be read at \"%.20s\"", text + i);
     RengaOnnxCheck(labels->n + added <= RENGA_MAX_DIM, e->node, RENGA_ERR_SHAPE,
                    "a term of more than %d dimensions", RENGA_MAX_DIM);
@@ -69,7 +69,7 @@ static int EllipsisOf(const char *text, size_t length, int ndim)
 {
   const char *dots = memchr(text, '.', length);
   int letters = 0;
-  for (size_t i = 0; i < length; i++) letters += isalpha((unsigned char)text[i]) != 0;
+  for (size_t i = 0; i < length; i++) letters += RengaIsLetter(text[i]);
   return dots && ndim >= letters ? ndim - letters : -1;
 }
 

@@ -1,6 +1,6 @@
 /* The modules of parameters and nodes, and the parameters that the file announces and has lost. */
 #include "module.h"
-#include <ctype.h>
+#include "renga/private/number.h"
 #include <string.h>
 
 /* ---- names of modules: a.b.weight is of a.b, which is in a, which is in the network, "" ---- */
@@ -71,10 +71,10 @@ static bool IsInTrace(const char *trace, const char *word, size_t length, bool p
     const char *end = at + length;
     if (at == trace || at[-1] == '\n') code = strncmp(at + strspn(at, " "), "File \"", 6) != 0;
     if (!code || strncmp(at, word, length) != 0 || at == trace ||
-        (plural ? isalnum((unsigned char)at[-1]) || at[-1] == '_' : at[-1] != '.'))
+        (plural ? RengaIsLetterOrDigit(at[-1]) || at[-1] == '_' : at[-1] != '.'))
       continue;
     end += plural && *end == 's';
-    if (!isalnum((unsigned char)*end) && *end != '_') return true;
+    if (!RengaIsLetterOrDigit(*end) && *end != '_') return true;
   }
   return false;
 }

@@ -3,7 +3,7 @@
    was and the numbers do not contradict, the function is undone: the parameter's first values are
    its inverse, to rounding, and the function becomes nodes again. */
 #include "module.h"
-#include <ctype.h>
+#include "renga/private/number.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,8 +117,8 @@ static const char *SkipParameter(const char *at, const char *last)
 static const char *SkipNumber(const char *at, double *number)
 {
   char *end;
-  if (!at || !isdigit((unsigned char)*at)) return NULL;
-  *number = strtod(at, &end);
+  if (!at || !RengaIsDigit(*at)) return NULL;
+  *number = RengaReadReal(at, &end);
   return end;
 }
 
@@ -130,7 +130,7 @@ static bool FindAdded(const char *text, const char *last, double *added)
   double number = 0;
   for (const char *at = strstr(text, "self."); at; at = strstr(at + 1, "self.")) {
     const char *open = at, *after = SkipParameter(at, last);
-    if (!after || isalnum((unsigned char)*after) || *after == '_') continue;
+    if (!after || RengaIsLetterOrDigit(*after) || *after == '_') continue;
     while (open > text && open[-1] != '(' && open[-1] != '\n') open--;
     const char *end = SkipParameter(SkipText(SkipNumber(open, &number), " + "), last);
     if (open == at) end = SkipNumber(SkipText(after, " + "), &number);

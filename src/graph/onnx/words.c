@@ -1,6 +1,6 @@
 /* Words in texts of the file: names in lists and in calls, not terminated. */
 #include "onnx.h"
-#include <ctype.h>
+#include "renga/private/number.h"
 #include <string.h>
 
 /* Is the word in a list that is separated by blanks? */
@@ -21,7 +21,7 @@ bool RengaOnnxIsName(const char *text, const char *name, size_t length)
 size_t RengaOnnxWithoutNumber(const char *name, size_t length)
 {
   size_t end = length;
-  while (end > 0 && isdigit((unsigned char)name[end - 1])) end--;
+  while (end > 0 && RengaIsDigit(name[end - 1])) end--;
   return end < length && end > 1 && name[end - 1] == '_' ? end - 1 : length;
 }
 

@@ -1,6 +1,6 @@
 /* From a formula (splitimpl.h) to the ways of a call: an axis for each letter. */
 #include "splitimpl.h"
-#include <ctype.h>
+#include "renga/private/number.h"
 #include <string.h>
 
 enum { STAR = 256 }; /* label of the last dimension of *; those before it follow */
@@ -52,7 +52,7 @@ static RengaErrorCode ReadGroupSign(Reader *reader, const char *sign, int tensor
   if (sign[1] == 'g')
     RengaCall(PutLie(reader, 'g', tensor, groups,
                      (RengaSplit){RENGA_SPLIT_ALONG, dim, 1, extent / groups}));
-  if (isalpha((unsigned char)sign[2]))
+  if (RengaIsLetter(sign[2]))
     RengaCall(PutLie(reader, sign[2], tensor, extent / groups,
                      (RengaSplit){RENGA_SPLIT_ALONG, dim, groups, 1}));
   return RENGA_SUCCESS;
@@ -76,7 +76,7 @@ static RengaErrorCode ReadWord(Reader *reader, const char *text, const char *end
     }
     if (dim >= 0 && *at == '(')
       RengaCall(ReadGroupSign(reader, at, tensor, dim, spec->dim[dim]));
-    else if (dim >= 0 && isalpha((unsigned char)*at))
+    else if (dim >= 0 && RengaIsLetter(*at))
       RengaCall(
           PutLie(reader, *at, tensor, spec->dim[dim], (RengaSplit){RENGA_SPLIT_ALONG, dim, 1, 1}));
     if (*at == '(') at = strchr(at, ')');

@@ -1,6 +1,7 @@
 /* Why the plan is as it is: what bounds it, the next-best kind, and what other machines would give,
    each found by searching again, and simulated under the plan's schedule as the plan is. */
 #include "solution.h"
+#include "renga/private/number.h"
 #include "rengagraph.h"
 #include <math.h>
 
@@ -331,7 +332,8 @@ static RengaErrorCode ExplainConvex(const SearchTask *task, const SearchChain *c
   if (!convex.compared) return RENGA_SUCCESS;
   snprintf(what, sizeof what, "the longer of work and messages of a micro-batch%s",
            task->memory > 0 ? "; of the memory, parameters, gradients and moments" : "");
-  if (!convex.proved) snprintf(rest, sizeof rest, "; proved: none below %.4g s", convex.bound);
+  if (!convex.proved)
+    RengaTextFormat(rest, sizeof rest, "; proved: none below %.4g s", convex.bound);
   if (convex.stages)
     RengaCall(RengaSolutionSay_Private(
         answer, "convex stages",

@@ -1,5 +1,6 @@
 /* What a plan's lower bound is one of, and which plans it leaves out. */
 #include "renga/private/graph.h"
+#include "renga/private/number.h"
 #include "solution.h"
 #include <stdarg.h>
 
@@ -11,7 +12,7 @@ RengaErrorCode RengaSolutionSay_Private(SearchAnswer *answer, const char *topic,
   SearchReason *reason = &answer->reason[answer->n_reasons++];
   snprintf(reason->topic, sizeof reason->topic, "%s", topic);
   va_start(arguments, format);
-  vsnprintf(reason->sentence, sizeof reason->sentence, format, arguments);
+  RengaTextFormatList(reason->sentence, sizeof reason->sentence, format, arguments);
   va_end(arguments);
   return RENGA_SUCCESS;
 }
@@ -142,15 +143,17 @@ static void NameChunksLeft(const SolutionChunks *chunks, double gain, size_t siz
   if (!chunks->looked)
     snprintf(text, size, " (-pipeline_chunks)");
   else if (chunks->tried)
-    snprintf(text, size,
-             ", of which %d of equal work under %s were simulated: none that was found to fit is "
-             "more than %g %% faster",
-             chunks->tried, kinds, 100 * gain);
+    RengaTextFormat(
+        text, size,
+        ", of which %d of equal work under %s were simulated: none that was found to fit is "
+        "more than %g %% faster",
+        chunks->tried, kinds, 100 * gain);
   else
-    snprintf(text, size,
-             ", of which none of equal work under %s promised, as far as was looked, to fit and be "
-             "more than %g %% faster",
-             kinds, 100 * gain);
+    RengaTextFormat(
+        text, size,
+        ", of which none of equal work under %s promised, as far as was looked, to fit and be "
+        "more than %g %% faster",
+        kinds, 100 * gain);
 }
 
 static const char *TensorLeftOut(const SearchTask *task, int nodes)
