@@ -65,17 +65,6 @@ static RengaErrorCode RunCases(const World *world)
   return RENGA_SUCCESS;
 }
 
-/* Attributes that ONNX does not know are read over, with a warning. */
-static RengaErrorCode CheckWarning(const World *world)
-{
-  Message *model = NewModelOf(13, "in x f32 N 6; Softmax x -> y axis=1 frobnicate=3; out y");
-  RengaErrorCode code = Check(world, "an attribute that is not known", model, RENGA_SUCCESS,
-                              "\"y\" (Softmax", "attribute frobnicate is not known");
-  MessageFree(model);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 /* Every length of a file but the whole one is wrong, or lacks what comes last. */
 static RengaErrorCode RunTruncations(const World *world)
 {
@@ -109,7 +98,6 @@ static RengaErrorCode RunAll(void)
   RengaCallMPI(MPI_Comm_rank(world.mpi, &world.rank));
   RengaMemoryGetUsage(&before, &peak, &blocks);
   RengaCall(RunCases(&world));
-  RengaCall(CheckWarning(&world));
   RengaCall(RunTruncations(&world));
   RengaMemoryGetUsage(&after, &peak, &blocks);
   RengaCheck(after == before, MPI_COMM_SELF, RENGA_ERR_MEMORY, "%zu bytes are left",

@@ -1,10 +1,8 @@
 /* What a conversion asks of its node in the file: errors, inputs and outputs, attributes. */
-#include "onnx.h"
+#include "form.h"
 #include "renga/private/number.h"
 #include <stdarg.h>
 #include <string.h>
-
-enum { ATTRIBUTES_MAX = 64 }; /* whose use is followed */
 
 RengaErrorCode RengaOnnxError(const RengaOnnxNode *node, RengaErrorCode code, const char *function,
                               const char *file, int line, const char *format, ...)
@@ -81,7 +79,7 @@ const Onnx__AttributeProto *RengaOnnxAttribute(const RengaOnnxNode *node, const 
 {
   const Onnx__AttributeProto *found =
       FindIn(node->proto->n_attribute, node->proto->attribute, name);
-  for (size_t i = 0; i < node->proto->n_attribute && i < ATTRIBUTES_MAX; i++)
+  for (size_t i = 0; i < node->proto->n_attribute; i++)
     if (node->proto->attribute[i] == found) node->importer->asked.bits |= UINT64_C(1) << i;
   while (found && found->ref_attr_name && found->ref_attr_name[0]) {
     const RengaOnnxScope *scope = node->scope;
@@ -150,26 +148,30 @@ RengaErrorCode RengaOnnxInts(const RengaOnnxNode *node, const char *name, int *c
   return RENGA_SUCCESS;
 }
 
-/* An attribute that no conversion has looked at, and that is none of those which may be left: what
-   follows from shapes, hints, and what another input or branch makes idle. Said once. */
-static void WarnOfUnknown(const RengaOnnxNode *node)
+/* An attribute of ONNX that no conversion has looked at, and that is none of those which may be
+   left: what follows from shapes, hints, and what another input or branch makes idle. Said once of
+   an operator. */
+static RengaErrorCode WarnOfIdle(const RengaOnnxNode *node, const char *name)
 {
   static const char idle[] = "axis allowzero seed saturate hidden_size num_outputs storage_order "
                              "noop_with_empty_axes then_branch else_branch nearest_mode "
                              "keep_aspect_ratio_policy softmax_precision stash_type "
                              "consumed_inputs";
   RengaOnnxImporter *importer = node->importer;
-  for (size_t i = 0; i < node->proto->n_attribute && i < ATTRIBUTES_MAX; i++) {
-    const char *name = node->proto->attribute[i]->name;
-    if (importer->asked.bits >> i & 1 || importer->asked.warned || !name ||
-        RengaOnnxHasWord(idle, name))
-      continue;
-    importer->asked.warned = true;
+  RengaOnnxBinding *first;
+  char *both;
+  if (RengaOnnxIsToolsAttribute(name) || RengaOnnxHasWord(idle, name)) return RENGA_SUCCESS;
+  if (!importer->asked.warned)
+    RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->asked.warned));
+  RengaCall(RengaOnnxJoin(importer, node->proto->op_type, " ", &both));
+  RengaCall(RengaOnnxJoin(importer, both, name, &both));
+  RengaCall(RengaOnnxScopeAdd(importer, importer->asked.warned, both, &first));
+  if (first)
     RengaWarning(importer->comm,
-                 "%s: node \"%s\" (%s, opset %lld): attribute %s is not known, and ignored, here "
-                 "and in other nodes",
+                 "%s: node \"%s\" (%s, opset %lld): attribute %s is ignored, here and in other "
+                 "nodes of this operator",
                  importer->file, node->name, node->proto->op_type, (long long)node->opset, name);
-  }
+  return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaOnnxCheckAttributes(RengaOnnxNode *node)
@@ -178,7 +180,9 @@ RengaErrorCode RengaOnnxCheckAttributes(RengaOnnxNode *node)
   node->importer->asked.mistyped = NULL;
   RengaOnnxCheck(!mistyped, node, RENGA_ERR_FILE_FORMAT, "attribute %s is of the wrong type",
                  mistyped);
-  WarnOfUnknown(node);
+  for (size_t i = 0; i < node->proto->n_attribute; i++)
+    if (!(node->importer->asked.bits >> i & 1))
+      RengaCall(WarnOfIdle(node, node->proto->attribute[i]->name));
   return RENGA_SUCCESS;
 }
 

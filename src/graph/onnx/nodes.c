@@ -1,5 +1,5 @@
 /* The nodes of a graph, subgraph or function, one after the other. */
-#include "onnx.h"
+#include "form.h"
 #include "renga/private/op.h"
 #include <string.h>
 
@@ -128,6 +128,7 @@ static RengaErrorCode Inline(RengaOnnxNode *node, size_t number)
   scope->prefix = prefix;
   scope->call = node;
   RengaCall(RengaOnnxReadDefaults(importer, number, &scope->defaults));
+  RengaCall(RengaOnnxCheckCallForm(node, function, scope->defaults));
   int64_t opset = RengaOnnxOpset(function->n_opset_import, function->opset_import);
   if (opset > 0) scope->opset = opset;
   for (size_t i = 0; i < function->n_input; i++) {
@@ -161,6 +162,7 @@ static RengaErrorCode ImportNode(RengaOnnxNode *node)
     return RENGA_SUCCESS;
   }
   RengaOnnxCheck(node->row, node, RENGA_ERR_SUPPORT, "the operator is not supported");
+  RengaCall(RengaOnnxCheckForm(node));
   RengaCall(RengaOnnxPassPositions(node, &passed));
   if (passed) return RENGA_SUCCESS;
   const uint64_t outer = node->importer->asked.bits;

@@ -95,9 +95,9 @@ typedef struct RengaOnnxScope {
 enum { RENGA_ONNX_MERGED_MAX = 8 };
 /* Attributes of the node that is being read. */
 typedef struct {
-  uint64_t bits;        /* by place: it was looked at */
-  bool warned;          /* of one that was not */
-  const char *mistyped; /* one that was asked for as another type, or NULL */
+  uint64_t bits;          /* by place: it was looked at */
+  RengaOnnxScope *warned; /* operators with one that was not; NULL: none */
+  const char *mistyped;   /* one that was asked for as another type, or NULL */
 } RengaOnnxAsked;
 /* What the user is told of in the end. */
 typedef struct {

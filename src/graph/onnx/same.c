@@ -1,5 +1,5 @@
 /* Operators whose newest ONNX form is Renga's, and those that differ in one attribute. */
-#include "onnx.h"
+#include "form.h"
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except)
   RengaAttributes *to = &node->importer->attributes;
   for (size_t i = 0; i < node->proto->n_attribute; i++) {
     const char *name = node->proto->attribute[i]->name;
-    if (!name || RengaOnnxHasWord(except, name)) continue;
+    if (RengaOnnxIsToolsAttribute(name) || RengaOnnxHasWord(except, name)) continue;
     const Onnx__AttributeProto *from = RengaOnnxAttribute(node, name);
     if (!from) continue;
     if (from->has_f || from->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT)
