@@ -350,6 +350,15 @@ const WrongRow wrong_rows[] = {
      "in x f32 N 3 6; Attention x x x -> y - - z q_num_heads=2 kv_num_heads=2 "
      "qk_matmul_output_mode=4; out y; out z",
      RENGA_ERR_FILE_FORMAT, "node \"y\" (Attention", "qk_matmul_output_mode is 4"},
+    {"a reshape of two samples to one", 13,
+     "in x f32 N 6; init s i64 2 : -1 12; Reshape x s -> y; out y", RENGA_ERR_SUPPORT,
+     "node \"y\" (Reshape", "of 6 numbers a sample, becomes rows of 12. Where that is meant"},
+    {"a reshape to rows that do not fit", 13,
+     "in x f32 4 6; init s i64 2 : -1 7; Reshape x s -> y; out y", RENGA_ERR_SHAPE,
+     "node \"y\" (Reshape", "24 elements are no multiple of 7"},
+    {"a batch in dimension 1", 13, "in x f32 6 N; in z f32 N 6; Relu x -> y; out y",
+     RENGA_ERR_GRAPH, "dimension 1 of input \"x\"",
+     "or, if it counts the samples, say so with -graph_batch_inputs x:1"},
     {"an odd number that turns", 23,
      "in x f32 N 3 6; init c f32 1 3 1; RotaryEmbedding x c c -> y num_heads=2 "
      "rotary_embedding_dim=3; out y",

@@ -128,16 +128,23 @@ RengaErrorCode RengaOnnxTargetShape(RengaOnnxNode *node, RengaValue x, int n,
   bool counted = RengaOnnxCount(n, widths.dim, &known) && RengaOnnxCount(all.ndim, all.dim, &total);
   char text[128];
   RengaTensorSpecFormat(&spec, sizeof text, text);
-  if (counted && unknown >= 0 && known > 0) {
-    counted = total * batch % known == 0;
+  RengaOnnxCheck(counted, node, RENGA_ERR_SHAPE,
+                 "%s is to be reshaped to a shape of more than 2^40 elements", text);
+  if (unknown >= 0 && known > 0) {
+    const bool whole = total * batch % known == 0;
+    RengaOnnxCheckApart(whole || from < 0 || named || opened, node,
+                        "it mixes the samples of the batch: %s, of %lld numbers a sample, becomes "
+                        "rows of %lld",
+                        text, (long long)total, (long long)known);
+    RengaOnnxCheck(whole, node, RENGA_ERR_SHAPE,
+                   "%s cannot be reshaped: %lld elements are no multiple of %lld", text,
+                   (long long)(total * batch), (long long)known);
     shape->dim[unknown] = total * batch / known;
     known *= shape->dim[unknown];
     /* nothing else says where the batch is */
     if (from >= 0 && !named && !opened) shape->dim[unknown] *= -1;
   }
-  RengaOnnxCheck(counted || known > 0, node, RENGA_ERR_SHAPE,
-                 "%s is to be reshaped to a shape of more than 2^40 elements", text);
-  RengaOnnxCheck(counted && known == total * batch, node, RENGA_ERR_SHAPE,
+  RengaOnnxCheck(known == total * batch, node, RENGA_ERR_SHAPE,
                  "%s cannot be reshaped to the %lld elements that the node asks for", text,
                  (long long)known);
   if (opened) RengaCall(OpenTarget(node, x, shape));

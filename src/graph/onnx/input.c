@@ -78,13 +78,18 @@ static bool HasSize(const Onnx__TensorShapeProto__Dimension *dimension)
 static RengaErrorCode NamedDimension(RengaOnnxImporter *importer, const char *input, int d,
                                      const char *name, int64_t *size)
 {
+  char samples[256] = "";
   *size = 0;
   if (name) RengaCall(RengaGraphGetDimension_Private(importer->graph, name, size));
+  if (!GetList(importer))
+    snprintf(samples, sizeof samples,
+             ", or, if it counts the samples, say so with -graph_batch_inputs %.160s:%d", input, d);
   RengaCheck(*size > 0, importer->comm, RENGA_ERR_GRAPH,
              "%s: dimension %d of input \"%s\" is %s%s; the batch is %s. Give it a size with "
-             "-graph_dimension %s=SIZE",
+             "-graph_dimension %s=SIZE%s",
              importer->file, d, input, name ? "called " : "not known", name ? name : "",
-             importer->batch_name ? importer->batch_name : "dimension 0", name ? name : "NAME");
+             importer->batch_name ? importer->batch_name : "dimension 0", name ? name : "NAME",
+             samples);
   return RENGA_SUCCESS;
 }
 
