@@ -157,6 +157,10 @@ static int64_t Shares(const float x[], int64_t n, double y[])
   TOKENS "init m f32 2 : 0 3; Attention b b b m -> c - - s " HEADS "qk_matmul_output_mode=" mode   \
          "; Reshape s u -> y; out y"
 
+#define TWO(second)                                                                                \
+  "in x f32 N 4; init w f32 4 2; MatMul x w -> h; ReduceMean h -> a keepdims=0; "                  \
+  "ReduceSum h -> " second " keepdims=0; out a; out " second
+
 static const struct {
   int64_t opset;
   const char *text;
@@ -216,6 +220,29 @@ static RengaErrorCode RunCase(RengaComm comm, RengaDevice device, int row)
   return RENGA_SUCCESS;
 }
 
+/* Of two outputs that are one number each, which is trained? what: "", or what a warning says. */
+static RengaErrorCode CheckLoss(RengaComm comm, const char *text, const char *loss,
+                                const char *what)
+{
+  RengaGraph graph;
+  FILE *file;
+  RengaValue value;
+  Message *model = NewModelOf(18, text);
+  RengaErrorCode code = WriteMessage(model, file_name);
+  MessageFree(model);
+  RengaCall(code);
+  RengaCall(RengaGraphCreate(comm, &graph));
+  int saved = BeginErrors(&file);
+  code = RengaGraphLoad(graph, file_name);
+  const char *said = EndErrors(file, saved);
+  RengaCall(code);
+  RengaCall(RengaGraphGetLoss(graph, &value));
+  Expect(value != RENGA_VALUE_NONE && value == RengaGraphFindValue(graph, loss));
+  Expect(*what ? strstr(said, what) != NULL : !*said);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(void)
 {
   RengaComm comm;
@@ -223,6 +250,8 @@ static RengaErrorCode Run(void)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(NewFormulaDevice(comm, &device));
   for (int row = 0; row < N_CASES; row++) RengaCall(RunCase(comm, device, row));
+  RengaCall(CheckLoss(comm, TWO("b"), "a", "the first, \"a\", is trained"));
+  RengaCall(CheckLoss(comm, TWO("loss"), "loss", ""));
   remove(file_name);
   RengaCall(RengaDeviceDestroy(&device));
   RengaCall(RengaCommDestroy(&comm));

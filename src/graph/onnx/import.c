@@ -56,17 +56,35 @@ static const char *OutputName(const Onnx__GraphProto *graph, size_t i)
   return graph->output[i]->name ? graph->output[i]->name : "";
 }
 
+/* Two losses, and neither is called so: the other one might be meant. */
+static void WarnOfSecondLoss(const RengaOnnxImporter *importer, const Onnx__GraphProto *graph,
+                             size_t first, size_t second)
+{
+  RengaWarning(importer->comm,
+               "%s: outputs \"%s\" and \"%s\" are one number each, and none is called loss: the "
+               "first, \"%s\", is trained; call the other one loss (output_names) where that is "
+               "meant",
+               importer->file, OutputName(graph, first), OutputName(graph, second),
+               OutputName(graph, first));
+}
+
 /* The loss: the output called loss, or the first floating scalar. */
 static RengaErrorCode SetLoss(RengaOnnxNode *node, const Onnx__GraphProto *graph,
                               const RengaValue outputs[])
 {
   RengaValue loss = RENGA_VALUE_NONE;
-  for (size_t i = 0; i < graph->n_output; i++) {
+  size_t first = 0, second = 0;
+  bool named = false;
+  for (size_t i = 0; i < graph->n_output && !named; i++) {
     if (outputs[i] == RENGA_VALUE_NONE || !IsScalar(RengaOnnxSpec(node, outputs[i]))) continue;
-    bool named = strcmp(OutputName(graph, i), "loss") == 0;
+    named = strcmp(OutputName(graph, i), "loss") == 0;
+    if (loss == RENGA_VALUE_NONE)
+      first = i;
+    else if (second == 0)
+      second = i;
     if (loss == RENGA_VALUE_NONE || named) loss = outputs[i];
-    if (named) break;
   }
+  if (second > 0 && !named) WarnOfSecondLoss(node->importer, graph, first, second);
   if (loss == RENGA_VALUE_NONE) return RENGA_SUCCESS;
   RengaTensorSpec scalar = {.ndim = 0};
   if (RengaOnnxSpec(node, loss)->ndim > 0) RengaCall(RengaOnnxReshape(node, loss, &scalar, &loss));
