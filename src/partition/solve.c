@@ -328,6 +328,20 @@ static RengaErrorCode SpareByWork(RengaPartition partition, int ranks, int64_t b
   return RENGA_SUCCESS;
 }
 
+/* Stages are cuts of what depends on parameters. */
+static RengaErrorCode CheckParameters(RengaPartition partition)
+{
+  const int n_values = RengaGraphGetValueCount(partition->graph);
+  bool found = false;
+  for (int v = 0; v < n_values && !found; v++)
+    found = RengaGraphGetValue(partition->graph, v)->kind == RENGA_VALUE_PARAMETER;
+  RengaCheck(
+      found, partition->hdr.comm, RENGA_ERR_PLAN,
+      "the network has no parameters, so that there is nothing to train and no stage to cut: "
+      "what a file gives as a constant, -graph_trained makes a parameter");
+  return RENGA_SUCCESS;
+}
+
 /* What is asked for, as each rank finds it by itself. */
 typedef struct {
   int chunks;
@@ -339,6 +353,7 @@ typedef struct {
 static RengaErrorCode FindSolveWish(RengaPartition partition, int ranks, SolveWish *wish)
 {
   RengaMachine machine;
+  RengaCall(CheckParameters(partition));
   RengaCall(FindChunks(partition, &wish->chunks));
   RengaCall(FindShard(partition, &wish->shard));
   RengaCall(CheckWishedChunks(partition, wish->chunks, wish->shard));

@@ -202,6 +202,29 @@ static RengaErrorCode CheckView(RengaComm comm, RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
+/* A network without parameters has no stages. */
+static RengaErrorCode CheckUntrained(RengaComm comm)
+{
+  const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, 3}};
+  RengaGraph graph;
+  RengaPartition partition;
+  RengaPlan plan;
+  RengaValue x;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphAddInput(graph, "x", &spec, &x));
+  RengaCall(RengaGraphAddUnary(graph, "Relu", x, &x));
+  RengaCall(RengaGraphAddOutput(graph, x));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RengaPartitionCreate(comm, &partition));
+  RengaCall(RengaPartitionSetGraph(partition, graph));
+  RengaCall(RengaPartitionSetBatch(partition, 4, 4));
+  ExpectError(RengaPartitionSolve(partition, &plan), RENGA_ERR_PLAN,
+              "the network has no parameters, so that there is nothing to train");
+  RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaComm comm;
@@ -215,6 +238,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckKept(comm));
   RengaCall(CheckProfile(comm));
   RengaCall(CheckUpdateBytes(comm));
+  RengaCall(CheckUntrained(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }
