@@ -176,7 +176,7 @@ static RengaErrorCode FindHidden(RengaOnnxNode *node, RengaValue *mask, RengaVal
 }
 
 /* Scores, softcap, mask, softmax, values, one after the other. The mask comes after the softcap,
-   which would make a number of -inf, and give weight to hidden keys: ONNX says so since 1.21, of
+   which would make a number of -inf, and give weight to hidden keys: ONNX has corrected this in
    opset 23, too. */
 static RengaErrorCode EmitSteps(RengaOnnxNode *node, const OnnxAttention *a, RengaValue *y)
 {
