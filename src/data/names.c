@@ -1,6 +1,6 @@
 /* Data: the files that a list such as a.h5,shard-*.h5 means. */
 #include "dataimpl.h"
-#include <glob.h>
+#include "renga/private/pattern.h"
 #include <string.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ static RengaErrorCode AddPattern(DataNames *list, const char *pattern)
   RengaErrorCode code = RENGA_SUCCESS;
   if (strpbrk(pattern, "*?[") == NULL || access(pattern, F_OK) == 0)
     return AddDataName(list, pattern);
-  int status = glob(pattern, 0, NULL, &found);
+  int status = RengaFindFiles(pattern, &found);
   for (size_t i = 0; status == 0 && i < found.gl_pathc && code == RENGA_SUCCESS; i++)
     code = AddDataName(list, found.gl_pathv[i]);
   globfree(&found);

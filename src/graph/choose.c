@@ -1,6 +1,6 @@
 /* Which parameters are trained: patterns of -graph_trained, then those of -graph_frozen. */
 #include "graphimpl.h"
-#include <fnmatch.h>
+#include "renga/private/pattern.h"
 #include <string.h>
 
 enum { PATTERNS_MAX = 64, PATTERN_SIZE = RENGA_GRAPH_PATTERN };
@@ -21,7 +21,7 @@ static bool FitsChoice(const char *list, uint64_t *fitted, const char *name)
   char pattern[PATTERN_SIZE];
   bool fits = false;
   for (int i = 0; list && RengaGraphNextPattern(&list, pattern); i++) {
-    if (fnmatch(pattern, name, 0) != 0) continue;
+    if (!RengaIsMatch(pattern, name)) continue;
     *fitted |= UINT64_C(1) << (i < PATTERNS_MAX ? i : PATTERNS_MAX - 1);
     fits = true;
   }

@@ -1,7 +1,7 @@
 /* -partition_split: which nodes are to be in lanes, and how, by patterns of their names. Columns:
    what lanes make are parts (columns, heads); rows: it is added up. */
 #include "lanes.h"
-#include <fnmatch.h>
+#include "renga/private/pattern.h"
 #include <string.h>
 
 static const char *const hows[] = {
@@ -37,7 +37,7 @@ RengaErrorCode RengaGraphReadLaneWishes(RengaGraph graph)
     bool fits = false;
     RengaCall(ReadHow(graph, pattern, &wish));
     for (int i = 0; i < graph->n_nodes; i++) {
-      if (fnmatch(pattern, RengaGraphEntryNode(graph, i)->name, 0) != 0) continue;
+      if (!RengaIsMatch(pattern, RengaGraphEntryNode(graph, i)->name)) continue;
       fits = true;
       if (graph->entry[i]->wish == RENGA_LANE_FREE) graph->entry[i]->wish = wish;
     }

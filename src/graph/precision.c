@@ -8,7 +8,7 @@
    is kept as its value; those of what has no samples, as parameters, are kept as the sums that they
    become. */
 #include "graphimpl.h"
-#include <fnmatch.h>
+#include "renga/private/pattern.h"
 #include <string.h>
 
 /*@
@@ -106,7 +106,7 @@ RengaErrorCode RengaGraphMarkWide(RengaGraph graph)
     bool fits = graph->fitted_keep & bit;
     for (int i = 0; i < graph->n_nodes; i++) {
       RengaGraphNode *node = RengaGraphEntryNode(graph, i);
-      if (fnmatch(pattern, node->name, 0) == 0) fits = node->wide = true;
+      if (RengaIsMatch(pattern, node->name)) fits = node->wide = true;
     }
     RengaCheck(fits, graph->hdr.comm, RENGA_ERR_OPTION,
                "-precision_keep: \"%s\" fits no node of the network", pattern);

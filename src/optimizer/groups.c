@@ -4,7 +4,7 @@
    last colon of a group ends its pattern, since names may hold colons. */
 #include "optimizerimpl.h"
 #include "renga/private/number.h"
-#include <fnmatch.h>
+#include "renga/private/pattern.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +188,7 @@ RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name
   *frozen = false;
   for (int i = 0; i < optimizer->n_groups; i++) {
     const RengaOptimizerGroup *group = &optimizer->groups[i];
-    if (fnmatch(group->pattern, name, 0) != 0) continue;
+    if (!RengaIsMatch(group->pattern, name)) continue;
     if (!isnan(group->rate_scale)) *rate_scale = group->rate_scale;
     if (!isnan(group->weight_decay)) *weight_decay = group->weight_decay;
     if (group->frozen >= 0) *frozen = group->frozen;
@@ -220,7 +220,7 @@ RengaErrorCode RengaOptimizerCheckGroups(RengaOptimizer optimizer, int count,
   for (int i = 0; i < optimizer->n_groups; i++) {
     const char *pattern = optimizer->groups[i].pattern;
     int n = 0;
-    while (n < count && fnmatch(pattern, names[n], 0) != 0) n++;
+    while (n < count && !RengaIsMatch(pattern, names[n])) n++;
     const char *closest = n < count ? NULL : RengaClosestName(pattern, count, names);
     RengaCheck(n < count, optimizer->hdr.comm, RENGA_ERR_OPTION,
                "-optimizer_groups: no parameter's name fits \"%s\"%s%s", pattern,

@@ -3,4 +3,4 @@ librenga_la_SOURCES += %D%/error.c %D%/agree.c %D%/abort.c %D%/wait.c %D%/watch.
   %D%/gather.c %D%/limit.c %D%/image.c %D%/path.c %D%/shared.c %D%/output.c %D%/log.c %D%/logview.c %D%/trace.c %D%/start.c
 noinst_HEADERS += %D%/sys.h %D%/watch.h include/renga/private/choice.h include/renga/private/wait.h include/renga/private/start.h include/renga/private/gather.h \
   include/renga/private/hash.h include/renga/private/closed.h include/renga/private/log.h include/renga/private/fault.h include/renga/private/image.h include/renga/private/path.h include/renga/private/shared.h include/renga/private/output.h include/renga/private/quiet.h include/renga/private/limit.h \
-  include/renga/private/packages.h include/renga/private/number.h
+  include/renga/private/packages.h include/renga/private/number.h include/renga/private/pattern.h
