@@ -237,6 +237,19 @@ static RengaErrorCode HasOtherLanes(RengaCheckpoint checkpoint, bool *other)
   return RENGA_SUCCESS;
 }
 
+/* What was chosen is not chosen once more. */
+static RengaErrorCode KeepChoice(const char *name, const char *value)
+{
+  static const struct {
+    const char *chosen, *from;
+  } lists[] = {{"microbatch_size", "partition_microbatch_sizes"},
+               {"reduction_leaf", "partition_leaves"}};
+  RengaCall(RengaOptionsSetValue(name, value));
+  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+    if (strcmp(lists[i].chosen, name) == 0) RengaCall(RengaOptionsClearValue(lists[i].from));
+  return RENGA_SUCCESS;
+}
+
 /* What was chosen for the user stays: it decides the bits. */
 RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
 {
@@ -255,7 +268,7 @@ RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
     bool given;
     RengaCall(RengaOptionsGetString(chosen[i], &value, &given));
     RengaCall(RengaCheckpointGetAttribute(checkpoint, chosen[i], &was));
-    if (was && !given && strcmp(was, "none") != 0) RengaCall(RengaOptionsSetValue(chosen[i], was));
+    if (was && !given && strcmp(was, "none") != 0) RengaCall(KeepChoice(chosen[i], was));
   }
   return RENGA_SUCCESS;
 }

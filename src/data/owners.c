@@ -83,6 +83,13 @@ static RengaErrorCode CheckOwnerOptions(RengaData data)
   RengaCheck(!local || owners->count > 0, comm, RENGA_ERR_OPTION,
              "-data_placement local is for samples that belong to owners: -data_owners N with "
              "-data_shuffle local or partial:Q");
+  bool ordered = false;
+  const char *order;
+  RengaCall(RengaOptionsGetString("data_owners_order", &order, &ordered));
+  RengaCheck(!ordered || owners->count > 0, comm, RENGA_ERR_OPTION,
+             "-data_owners_order %s is of samples that belong to owners: -data_owners N with "
+             "-data_shuffle local or partial:Q",
+             order);
   RengaCheck(local || !owners->cache, comm, RENGA_ERR_OPTION,
              "-data_cache %s is for -data_placement local", owners->cache);
   return RENGA_SUCCESS;

@@ -21,7 +21,8 @@ static const RengaOptionRow rows[] = {
     {"partition_rannc_blocks", RENGA_OPTION_INT, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e4,
      "rannc: blocks at most, of which stages are made; 0: as many as stages need"},
     {"partition_microbatch_sizes", RENGA_OPTION_STRING, "auto", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-     "auto, exact: sizes to choose from: auto, 1,2,4, or default (an eighth of the batch, smaller "
+     "auto, exact, rannc: sizes to choose from: auto, 1,2,4, or default (an eighth of the batch, "
+     "smaller "
      "if it does not fit)"},
     {"partition_exact_time_limit", RENGA_OPTION_REAL, "60", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
      "exact: seconds for the search; then the best found is taken; 0: any time"},
@@ -99,8 +100,8 @@ static RengaErrorCode ReadRanks(RengaPartition partition, const char *option, co
 /* Ranks of a group share out lanes of one kind. */
 static RengaErrorCode ReadSequenceOption(RengaPartition partition)
 {
-  RengaCall(ReadRanks(partition, "partition_sequence", partition->sequence_text,
-                      &partition->sequence));
+  RengaCall(
+      ReadRanks(partition, "partition_sequence", partition->sequence_text, &partition->sequence));
   if (partition->sequence == 0 || partition->sequence == 1) return RENGA_SUCCESS;
   const bool none = !partition->tensor_text || partition->tensor == 0 || partition->tensor == 1;
   RengaCheck(none, partition->hdr.comm, RENGA_ERR_OPTION,
@@ -114,8 +115,7 @@ static RengaErrorCode ReadSequenceOption(RengaPartition partition)
 RengaErrorCode RengaPartitionReadOptions_Private(RengaPartition partition)
 {
   RengaCall(RengaOptionsSetFromDatabase(partition->hdr.prefix, N_ROWS, rows, partition));
-  RengaCall(
-      ReadRanks(partition, "partition_tensor", partition->tensor_text, &partition->tensor));
+  RengaCall(ReadRanks(partition, "partition_tensor", partition->tensor_text, &partition->tensor));
   RengaCall(ReadSequenceOption(partition));
   RengaCall(RengaOptionsGetBool("plan_explain", &partition->explains, NULL));
   return RENGA_SUCCESS;
@@ -144,6 +144,22 @@ RengaErrorCode RengaPartitionCheckLoadAlone_Private(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckSizes(RengaPartition partition)
+{
+  static const char *const choosing[] = {RENGA_PARTITION_AUTO, RENGA_PARTITION_EXACT,
+                                         RENGA_PARTITION_RANNC};
+  const char *sizes;
+  bool given = false, chooses = false;
+  RengaCall(RengaOptionsGetString("partition_microbatch_sizes", &sizes, &given));
+  for (size_t i = 0; i < sizeof choosing / sizeof choosing[0]; i++)
+    chooses = chooses || strcmp(choosing[i], partition->hdr.type_name) == 0;
+  RengaCheck(!given || chooses, partition->hdr.comm, RENGA_ERR_OPTION,
+             "-partition_microbatch_sizes is for -partition_type auto, exact and rannc, but the "
+             "type is %s: give -microbatch_size",
+             partition->hdr.type_name);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaPartitionCheckOptions_Private(RengaPartition partition)
 {
   RengaCheck(!partition->leaf || !partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
@@ -157,5 +173,5 @@ RengaErrorCode RengaPartitionCheckOptions_Private(RengaPartition partition)
                RENGA_ERR_OPTION, "-%s is for -partition_type %s, but the type is %s",
                used_by[i].option, used_by[i].type, partition->hdr.type_name);
   }
-  return RENGA_SUCCESS;
+  return CheckSizes(partition);
 }

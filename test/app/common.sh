@@ -34,10 +34,10 @@ refuses() {
   message=$2
   shift 2
   latest="renga $*"
-  case $message in *[!\ ]\ *[!\ ]\ *[!\ ]*) ;; *) fail "\"$message\" is not enough of a sentence: $latest" ;; esac
   timeout -k 5 $limit "$mpiexec" -n "$ranks" "$renga" "$@" </dev/null >out 2>&1
   code=$?
   is_error $code || fail "exit code $code (0: success, 124, 137: not within $limit s): $latest"
+  case $message in *[!\ ]\ *[!\ ]\ *[!\ ]*) ;; *) fail "\"$message\" is not enough of a sentence: $latest" ;; esac
   times=$(grep -c -F -e "$message" out)
   [ "$times" -ge 1 ] || fail "does not say \"$message\": $latest"
   [ "$times" -le "$ranks" ] || fail "says \"$message\" $times times: $latest"

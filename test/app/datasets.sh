@@ -109,7 +109,7 @@ if [ ! -e no-python ]; then
   refuses 2 "of bad.h5, input labels: 4 is none of the 4 classes, 0 to 3" train -graph $mlp -data bad.h5 $steps
   [ $code -eq 9 ] || fail "exit code $code of a label that is no class"
   refuses 2 "of bad.h5, input labels: 4 is" train -graph $mlp -data arrays.h5,bad.h5 -steps 6 -batch_size 8
-  refuses 2 "bad.h5" train -graph $mlp -data "arrays.h5,bad.h5" -data_validation 0.4 -steps 1 -batch_size 24
+  refuses 2 "sample 12 of bad.h5, input labels: 4 is none of the 4 classes, 0 to 3" train -graph $mlp -data "arrays.h5,bad.h5" -data_validation 0.4 -steps 1 -batch_size 24
   accepts 1 data npy labels.npy only.h5
   refuses 2 "has no dataset for input" train -graph $mlp -data only.h5 $steps
 fi
@@ -140,7 +140,7 @@ refuses 2 "has no token to mask with" train -graph $bert -data bytes.h5 -data_ma
 refuses 2 "-data_masking 0.1: data set ratings.h5 is no set of tokens" train -graph $mlp \
   -data ratings.h5 -data_masking 0.1 $steps
 refuses 2 "-data_masking 1: must be from 0 to 0.999" train -graph $bert -data text.h5 -data_masking 1 $steps
-refuses 2 "data set bytes.h5 has 256 kinds of tokens in samples of 16, text.h5 300 in samples of 16; their vocabularies differ" train -graph $small -data text.h5,bytes.h5 $steps
+refuses 2 "data set bytes.h5 has 256 kinds of tokens in samples of 16, text.h5 275 in samples of 16; their vocabularies differ" train -graph $small -data text.h5,bytes.h5 $steps
 refuses 2 "kinds of tokens; input" train -data text.h5 $steps \
   -graph gpt:layers=1,hidden=16,heads=2,sequence=16,vocabulary=260
 refuses 2 "renga generate writes bytes" generate -graph $small -checkpoint "$newest"
@@ -170,7 +170,7 @@ head -c 500 /dev/zero >zeros.h5
 refuses 2 "zeros.h5 is not an HDF5 file" train -graph $small -data zeros.h5 $steps
 printf 'not an idx file' | gzip >images.gz
 refuses 2 "images.gz is no IDX file" data idx images.gz images.gz o.h5
-refuses 2 "pairs.h5" train -graph $small -data text.h5,pairs.h5 $steps
+refuses 2 "data set pairs.h5 holds arrays, text.h5 tokens: they are no one set" train -graph $small -data text.h5,pairs.h5 $steps
 [ ! -e o.h5 ] || fail "o.h5 was made"
 ls ./*.tmp 2>/dev/null && fail "temporary files are left"
 finish

@@ -75,7 +75,7 @@ accepts 1 predict m.h5 -graph "$onnx" -data synthetic -data_samples 5 -output no
 says "2 outputs of 5 samples"
 sed 's/,[^,]*$//' table.csv >x.csv
 accepts 1 data csv x.csv x.h5 -data_targets a -data_validation 0
-refuses 2 "x.h5" train -graph mlp:sizes=7-16-4 -data x.h5 -steps 1
+refuses 2 "input labels of the network takes int64[]; x.h5:/training/y has float32[1], which is not converted to int64" train -graph mlp:sizes=7-16-4 -data x.h5 -steps 1
 accepts 2 predict x-out.h5 -graph mlp:sizes=7-16-4 -data x.h5
 
 # What is refused.

@@ -59,7 +59,7 @@ for ways in "-plan_load shared.txt" "$shares -partition_type even" "$shares -par
   says "$digest"
   as_forecast
 done
-refuses 2 "-partition_memory" $train $shares $within -partition_type even -pipeline_recompute none
+refuses 2 "-partition_memory allows 5.20 MiB; the largest part is saved with 17.6 MiB" $train $shares $within -partition_type even -pipeline_recompute none
 # The bound is of plans that can be: where replicas share gradients all stages have as many.
 accepts 1 plan -graph "llama:layers=2,hidden=24,heads=6,groups=3,intermediate=37,sequence=8,vocabulary=61" -batch_size 8 -microbatch_size 2 \
   -partition_type even -partition_ranks 6 -partition_stages 3 -partition_replicas 2 -pipeline_shard parameters -pipeline_recompute full

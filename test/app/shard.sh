@@ -91,7 +91,7 @@ accepts 4 $train -steps 4 -plan_load some.txt
 says "$bits"
 accepts 1 $plan -partition_ranks 2 -partition_stages 1 -plan_explain
 lacks "replicas share"
-refuses 2 "-partition_memory" $train -steps 4 -partition_type even -partition_replicas 2 -pipeline_shard none -partition_memory 1400KiB
+refuses 2 "stage 0 needs 1.43 MiB (1502848 bytes) per device, -partition_memory allows 1.37 MiB" $train -steps 4 -partition_type even -partition_replicas 2 -pipeline_shard none -partition_memory 1400KiB
 refuses 2 "the settings ask for -pipeline_shard none, but stage 0 of the plan shards optimizer" \
   $train -steps 4 -plan_load p.txt -pipeline_shard none
 refuses 1 "-pipeline_shard states: not one of auto|none|optimizer|gradients|parameters" $train -pipeline_shard states

@@ -23,7 +23,7 @@ accepts 2 $train -data_samples 60 -data_validation 0.25 -partition_memory 1500K
 # A plan from a file is judged with them too.
 accepts 2 $whole -plan_save p.txt -steps 1
 accepts 2 $run -data_samples 48 -plan_load p.txt -partition_memory 1500K
-refuses 2 "p.txt" $run -plan_load p.txt -partition_memory 1500K
+refuses 2 "p.txt: stage 0 needs 1.65 MiB, but a device may use 1.46 MiB: plan again for this machine" $run -plan_load p.txt -partition_memory 1500K
 # A batch that is larger than the data set is said to be.
 accepts 2 train -graph $mlp -data synthetic -data_samples 5 -batch_size 8 -steps 1 -progress none
 says "a batch of 8 samples is larger than the data set, of which 5 are for training: each step takes these, and is an epoch"

@@ -11,7 +11,7 @@ if [ -z "${CUDA_EMULATED:-}" ]; then
   finish
 fi
 on_cuda="-device_type cuda -device_cuda_module $module -device_cuda_workspace 1"
-(EMU_DEVICES=0 && export EMU_DEVICES && refuses 2 "no usable GPU" $train $on_cuda && exit $failures) ||
+(EMU_DEVICES=0 && export EMU_DEVICES && refuses 2 "no usable GPU: cudaGetDeviceCount: there is no driver; use -device_type cpu" $train $on_cuda && exit $failures) ||
   failures=$((failures + 1))
 refuses 1 "is for -device_type cuda, but the type is cpu" $train -device_type cpu -device_number 0
 refuses 1 "this node has 1 GPUs" $train $on_cuda -device_number 3

@@ -33,10 +33,10 @@ EMU_DRIVER=old
 refuses 2 "the driver is for CUDA 11.8, older than CUDA" $train $stages
 EMU_DRIVER=
 EMU_MEMORY=1
-refuses 2 "has no" $train $stages
+refuses 2 "has no 33554432 bytes more, for products (-device_cuda_workspace): cudaMalloc: error 2" $train $stages
 errors 2
 EMU_MEMORY=33
-refuses 2 "has no" $train $stages -graph gpt:layers=2,hidden=128,heads=2,sequence=16,vocabulary=256
+refuses 2 " bytes more: cudaMalloc: error 2 of the emulated CUDA" $train $stages -graph gpt:layers=2,hidden=128,heads=2,sequence=16,vocabulary=256
 errors 2
 EMU_MEMORY=
 EMU_DEVICES=1

@@ -124,7 +124,12 @@ later() {
 # What is no fault is not passed over.
 for wrong_fault in "kil:3" "kill:x" "stop:-1:1" "message:3:" "kill:5:99" "stop:5:2" "kill:5:-1"; do
   export RENGA_FAULT="$wrong_fault"
-  refuses 2 "RENGA_FAULT=$wrong_fault: " train -graph $mlp -data synthetic -batch_size 4 -steps 1
+  case $wrong_fault in
+  kil:*) why="a kind, a colon and a number: allocation, message, file, kill or stop, as in message:17" ;;
+  *:5:*) why="there is no rank ${wrong_fault##*:}: give one of 0 to 1, or none for all of them" ;;
+  *) why="behind ${wrong_fault%%:*}: a number, 0 to count, and a rank where only one is meant" ;;
+  esac
+  refuses 2 "RENGA_FAULT=$wrong_fault: $why" train -graph $mlp -data synthetic -batch_size 4 -steps 1
 done
 unset RENGA_FAULT
 
