@@ -22,8 +22,7 @@ static const RengaOptionRow rows[] = {
      "rannc: blocks at most, of which stages are made; 0: as many as stages need"},
     {"partition_microbatch_sizes", RENGA_OPTION_STRING, "auto", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "auto, exact, rannc: sizes to choose from: auto, 1,2,4, or default (an eighth of the batch, "
-     "smaller "
-     "if it does not fit)"},
+     "smaller if it does not fit)"},
     {"partition_exact_time_limit", RENGA_OPTION_REAL, "60", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
      "exact: seconds for the search; then the best found is taken; 0: any time"},
     {"partition_stages", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, stages), NULL, 0,
