@@ -141,10 +141,10 @@ refuses 2 "-data_masking 0.1: data set ratings.h5 is no set of tokens" train -gr
   -data ratings.h5 -data_masking 0.1 $steps
 refuses 2 "-data_masking 1: must be from 0 to 0.999" train -graph $bert -data text.h5 -data_masking 1 $steps
 refuses 2 "data set bytes.h5 has 256 kinds of tokens in samples of 16, text.h5 275 in samples of 16; their vocabularies differ" train -graph $small -data text.h5,bytes.h5 $steps
-refuses 2 "kinds of tokens; input" train -data text.h5 $steps \
+refuses 2 "data set text.h5 has 275 kinds of tokens; input tokens of the network takes 260" train -data text.h5 $steps \
   -graph gpt:layers=1,hidden=16,heads=2,sequence=16,vocabulary=260
 refuses 2 "renga generate writes bytes" generate -graph $small -checkpoint "$newest"
-refuses 2 "validation part already" train -graph $small -data again.h5 -eval third.h5 -data_validation 0.1 $steps
+refuses 2 "data set again.h5 has a validation part already; leave out -data_validation" train -graph $small -data again.h5 -eval third.h5 -data_validation 0.1 $steps
 refuses 2 "data set none-*.h5: no file fits" train -graph $small -data "none-*.h5" $steps
 refuses 2 "data set none.h5: No such file or directory" train -graph $small -data text.h5 -eval none.h5 $steps
 

@@ -65,7 +65,7 @@ printf spoilt | dd of=a/step_000000003.h5 bs=1 seek=5000 conv=notrunc 2>/dev/nul
 accepts 2 $train -graph $mlp -initial a -steps 0
 says "checkpoint a/step_000000003.h5 is damaged"
 says "are those of a, step 2"
-refuses 2 "checkpoint a/step_000000003.h5: " $train -graph $mlp -initial a/step_000000003.h5 -steps 0
+refuses 2 "checkpoint a/step_000000003.h5: its names, shapes or checksums are damaged" $train -graph $mlp -initial a/step_000000003.h5 -steps 0
 mkdir empty
 refuses 2 "directory empty holds no checkpoint to take parameters from" $train -graph $mlp -initial empty
 finish

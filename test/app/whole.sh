@@ -55,7 +55,7 @@ for file in pairs dice; do
   refuses 1 "$advice" plan -graph $file.onnx -batch_size 8
   accepts 1 plan -graph $file.onnx -batch_size 8 -microbatch_size 8
   says "in 1 micro-batch of 8"
-  refuses 2 "on 2 replicas" train -graph $file.onnx $once -graph_whole_batch 8 -partition_replicas 2
+  refuses 2 "a batch of 8 in micro-batches of 8 on 2 replicas, but such a network takes one" train -graph $file.onnx $once -graph_whole_batch 8 -partition_replicas 2
   refuses 1 "the network is read for batches of 8 that are never cut, but some steps have 4 samples" \
     train -graph $file.onnx $once -data_samples 20
 done
