@@ -26,7 +26,7 @@ says " were simulated, others are not looked at, and no lower bound is known"
 lacks "left out"
 lacks "lower bound: no plan"
 lacks "gap"
-predicted=$(grep predicted: out)
+predicted=$(grep predicted: out | head -n 1)
 accepts 1 $plan -pipeline_chunks 1 -plan_save one.txt
 lacks "stages per rank;"
 says "left out: plans of several stages per rank (-pipeline_chunks)"

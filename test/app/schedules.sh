@@ -19,7 +19,7 @@ for schedule in zb-h1 zb-h2 auto interleaved zb-v dualpipe-v; do
   says "schedule $schedule"
   says "$known"
   lacks "$unknown"
-  step=$(grep predicted: out)
+  step=$(grep predicted: out | head -n 1)
   accepts 1 $plan -plan_load $schedule.txt
   says "$step"
   accepts 4 $train -plan_load $schedule.txt

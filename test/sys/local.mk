@@ -16,6 +16,6 @@ noinst_HEADERS += test/check.h
 # Preloaded by scripts in which ranks wait in vain.
 test/flying.so: test/flying.c
 	@$(MKDIR_P) $(@D)
-	$(AM_V_CCLD)$(CC) -std=c11 -D_GNU_SOURCE $(WARN_CFLAGS) -O1 -shared -fPIC -o $@ $(srcdir)/test/flying.c -lpthread
+	$(AM_V_CCLD)$(CC) -std=c11 -D_GNU_SOURCE $(CPPFLAGS) $(WARN_CFLAGS) -O1 -shared -fPIC -o $@ $(srcdir)/test/flying.c $(LIBS) -lpthread
 check_DATA = test/flying.so
 CLEANFILES += test/flying.so
