@@ -2,8 +2,9 @@
 #include "fuse.h"
 #include <string.h>
 
-static const RengaFuseRow *const families[] = {RengaFuseLinear, RengaFuseNormalize, RengaFuseGelu,
-                                               RengaFuseAttention, RengaFuseLoss};
+static const RengaFuseRow *const families[] = {RengaFuseLinear, RengaFuseNormalize,
+                                               RengaFuseGelu,   RengaFuseAttention,
+                                               RengaFuseLoss,   RengaFuseFlat};
 enum { N_FAMILIES = sizeof families / sizeof families[0], MAX_ROUNDS = 8 };
 
 static RengaErrorCode FuseNode(RengaGraph graph, int root, bool *done)

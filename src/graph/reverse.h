@@ -53,6 +53,12 @@ RengaErrorCode RengaReverseSum(RengaReverse *reverse, RengaValue x, int count, c
 /* The value, or a copy of it where a lane has made it of what is kept. */
 RengaErrorCode RengaReverseMakeAgain(RengaReverse *reverse, RengaValue value, RengaValue *again);
 RengaErrorCode RengaReverseZeros(RengaReverse *reverse, RengaValue like, RengaValue *y);
+/* Where(condition, a, b), with NONE for zero */
+RengaErrorCode RengaReverseChoose(RengaReverse *reverse, RengaValue condition, RengaValue a,
+                                  RengaValue b, RengaValue *y);
+/* g where x is not 0, and 0 where it is */
+RengaErrorCode RengaReverseWithoutZero(RengaReverse *reverse, RengaValue x, RengaValue g,
+                                       RengaValue *y);
 /* What broadcasting has repeated is added up: y has the shape of the value target. */
 RengaErrorCode RengaReverseReduceTo(RengaReverse *reverse, RengaValue x, RengaValue target,
                                     RengaValue *y);

@@ -53,7 +53,7 @@ const RengaOperator RengaOperatorsBinary[] = {
     BINARY("Div", "NN>N"),
     BINARY("Min", "NN>N"),
     BINARY("Max", "NN>N"),
-    {"Pow", 2, 2, 1, 1, EACH, ShapeBroadcast, EightFlopsEach, NULL, "NM>N"},
+    {"Pow", 2, 2, 1, 1, EACH, ShapeBroadcast, EightFlopsEach, "flat:int=0", "NM>N"},
     {"Mod", 2, 2, 1, 1, EACH, Mod, NULL, "fmod:int=0", "NN>N"},
     BINARY("Equal", "TT>B"),
     BINARY("Less", "NN>B"),

@@ -299,7 +299,7 @@ const RengaOperator RengaOperatorsNormalize[] = {
      "lane_rows:ints momentum:real=0.9", "F>F"},
     {"BatchNormalizationJoinGrad", 4, -1, 2, -1, OWN, BatchJoinGrad, BatchJoinFlops,
      "lane_rows:ints", "F>F"},
-    {"Softmax", 1, 1, 1, 1, 0, ShapeSoftmax, TwelveFlops, "axis:int=-1", "F>F"},
+    {"Softmax", 1, 1, 1, 1, 0, ShapeSoftmax, TwelveFlops, "axis:int=-1 flat:int=0", "F>F"},
     {"LogSoftmax", 1, 1, 1, 1, 0, ShapeSoftmax, TwelveFlops, "axis:int=-1", "F>F"},
     {"SoftmaxGrad", 2, 2, 1, 1, OWN, ShapeSoftmax, FiveFlops, "axis:int=-1", "F>F"},
     {"LogSoftmaxGrad", 2, 2, 1, 1, OWN, ShapeSoftmax, TwelveFlops, "axis:int=-1", "F>F"},

@@ -99,6 +99,44 @@ RengaErrorCode ExecuteDestroy(Execute *execute)
 
 enum { MOST = 64 }; /* inputs or outputs of a node in a test */
 
+/* Memory of the device for a buffer of the host, with its bytes. */
+static RengaErrorCode PutOnDevice(RengaDevice device, const RengaTensorSpec *spec, const void *data,
+                                  void **place)
+{
+  const size_t bytes = spec->ndim < 0 ? 0 : RengaTensorSpecBytes(spec);
+  *place = NULL;
+  if (!data) return RENGA_SUCCESS;
+  RengaCall(RengaDeviceMalloc(device, bytes + 1, place));
+  RengaCall(RengaDeviceCopy(device, NULL, RENGA_HOST_TO_DEVICE, *place, data, bytes));
+  return RENGA_SUCCESS;
+}
+
+/* The same where the device's memory is not the host's: by copies. */
+static RengaErrorCode RunCopied(Execute *execute, const RengaOpCall *call, const void *const in[],
+                                void *const out[])
+{
+  RengaDevice device = execute->device;
+  RengaKernel kernel;
+  void *from[MOST], *to[MOST], *workspace = NULL;
+  RengaCall(RengaKernelCreate(device, call, &kernel));
+  RengaCall(RengaDeviceMalloc(device, RengaKernelGetWorkspace(kernel) + 1, &workspace));
+  for (int i = 0; i < call->n_in; i++)
+    RengaCall(PutOnDevice(device, &call->in[i], in[i], &from[i]));
+  for (int i = 0; i < call->n_out; i++)
+    RengaCall(PutOnDevice(device, &call->out[i], out[i], &to[i]));
+  RengaCall(
+      RengaKernelRun(kernel, NULL, &execute->context, (const void *const *)from, to, workspace));
+  for (int i = 0; i < call->n_out; i++)
+    RengaCall(RengaDeviceCopy(device, NULL, RENGA_DEVICE_TO_HOST, out[i], to[i],
+                              RengaTensorSpecBytes(&call->out[i])));
+  RengaCall(RengaStreamSynchronize(device, NULL));
+  for (int i = 0; i < call->n_in; i++) RengaCall(RengaDeviceFree(device, &from[i]));
+  for (int i = 0; i < call->n_out; i++) RengaCall(RengaDeviceFree(device, &to[i]));
+  RengaCall(RengaDeviceFree(device, &workspace));
+  RengaCall(RengaKernelDestroy(&kernel));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunCall(Execute *execute, const RengaOpCall *call, const void *const in[],
                               void *const out[])
 {
@@ -135,7 +173,10 @@ static RengaErrorCode RunNode(Execute *execute, const RengaGraphNode *node)
     return RENGA_SUCCESS;
   }
   RengaOpCall call = {node->op, &node->attributes, node->n_in, node->n_out, in, out};
-  RengaCall(RunCall(execute, &call, from, to));
+  if (RengaDeviceIsHost(execute->device))
+    RengaCall(RunCall(execute, &call, from, to));
+  else
+    RengaCall(RunCopied(execute, &call, from, to));
   return RENGA_SUCCESS;
 }
 

@@ -1,4 +1,5 @@
-/* A graph run node by node on a device whose memory is the host's: no stages, no planned memory. */
+/* A graph run node by node on a device, with all values in the host's memory: no stages, no planned
+   memory. */
 #pragma once
 #include "renga.h"
 

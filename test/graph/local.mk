@@ -10,3 +10,7 @@ tests += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ties %D%/la
 noinst_HEADERS += %D%/execute.h %D%/expression.h %D%/gradientcases.h %D%/lanenetworks.h %D%/rownetworks.h
 check_PROGRAMS += %D%/precision %D%/lanechains
 tests += %D%/precision %D%/lanechains
+check_PROGRAMS += %D%/singular
+tests += %D%/singular
+%C%_singular_SOURCES = %D%/singular.c %D%/execute.c
+EXTRA_DIST += %D%/singular.txt %D%/singular.py

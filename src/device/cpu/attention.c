@@ -5,6 +5,7 @@
 #include "low.h"
 #include "product.h"
 #include "random.h"
+#include "renga/private/logsum.h"
 #include "renga/private/op.h"
 #include "rows.h"
 #include <string.h>
@@ -199,14 +200,26 @@ static void AddMaskGradient(const Attention_Cpu *s, const Head *h, int64_t i, in
   }
 }
 
+/* Scores become probabilities: by the log-sum-exp, or by maximum and sum as in forward where it has
+   lost the logarithm. */
+static void ProbabilitiesAgain(int64_t n, float whole, float *p)
+{
+  if (RENGA_LOGSUM_IS_LARGE(whole)) {
+    float sum = RengaRowExp(n, p, RengaRowShift(RengaRowMax(n, p)), p);
+    RengaRowScale(n, sum > 0 ? 1 / sum : 0, p); /* 0: every key is masked */
+    return;
+  }
+#pragma omp simd
+  for (int64_t j = 0; j < n; j++) p[j] = RengaExp(p[j] - whole);
+}
+
 /* p becomes the probability after dropout, dp the gradient of the score: ds = p (m dp - dy . o),
    where m is the factor of dropout. whole: log-sum-exp of query i; dot: dy . o */
 static void AttentionBackwardRow(const Attention_Cpu *s, const Head *h, int64_t i, int64_t limit,
                                  float whole, float dot, float *p, float *dp)
 {
   int64_t seen = Seen(s, i);
-#pragma omp simd
-  for (int64_t j = 0; j < seen; j++) p[j] = RengaExp(p[j] - whole);
+  ProbabilitiesAgain(seen, whole, p);
   int64_t element = h->element + i * s->keys;
   if (h->drop) RengaCpuDropoutRun(&h->dropout, s->ratio, h->sample, element, seen, dp, dp);
 #pragma omp simd
@@ -228,8 +241,7 @@ static void BackwardBlock(const RengaKernel kernel, const Head *h, int64_t query
   for (int64_t i = 0; i < rows; i++) {
     float whole = RengaCpuGet(kernel->call.in[5].type, wholes, query + i);
     float dot = RengaRowDot(s->value_width, h->dy + i * s->value_width, h->o + i * s->value_width);
-    AttentionBackwardRow(s, h, first + i, limit, whole == -INFINITY ? 0 : whole, dot,
-                         p + i * s->row, dp + i * s->row);
+    AttentionBackwardRow(s, h, first + i, limit, whole, dot, p + i * s->row, dp + i * s->row);
   }
   RengaCpuGemm(true, false, limit, s->value_width, rows, 1, p, s->row, h->dy, s->value_width, 1,
                h->dv, s->value_width);

@@ -1,5 +1,6 @@
 /* CrossEntropy from scores, its gradient, and the count of labels; the same of a lane. */
 #include "low.h"
+#include "renga/private/logsum.h"
 #include "renga/private/op.h"
 #include "rows.h"
 
@@ -9,6 +10,11 @@ typedef struct {
   int64_t outer, classes, inner, rows, rows_per_piece, pieces, ignore, first, all;
   bool wide; /* labels are int64, else int32 */
 } Loss_Cpu;
+
+/* A row's log-sum-exp in two parts: shift + log(sum). */
+typedef struct {
+  float shift, sum;
+} WholeRow;
 
 static int64_t LabelAt_Cpu(const Loss_Cpu *s, const void *labels, int64_t row)
 {
@@ -39,7 +45,7 @@ static int64_t FirstScore_Cpu(const Loss_Cpu *s, int64_t row)
 }
 
 /* Scores at, at + inner, ... of 16 bits, run after run. */
-static float LogSumExpLow(const Loss_Cpu *s, RengaDataType type, const void *x, int64_t at)
+static WholeRow SumLowRow(const Loss_Cpu *s, RengaDataType type, const void *x, int64_t at)
 {
   float most = -INFINITY, sum = 0, shift = 0, buffer[RENGA_CPU_RUN];
   for (int pass = 0; pass < 2; pass++) {
@@ -59,20 +65,33 @@ static float LogSumExpLow(const Loss_Cpu *s, RengaDataType type, const void *x, 
     }
     shift = RengaRowShift(most);
   }
-  return shift + logf(sum);
+  return (WholeRow){shift, sum};
 }
 
-static float LogSumExp_Cpu(const Loss_Cpu *s, const float *x)
+static WholeRow SumFullRow(const Loss_Cpu *s, const float *x)
 {
   if (s->inner == 1) {
     float shift = RengaRowShift(RengaRowMax(s->classes, x));
-    return shift + logf(RengaRowSumExp(s->classes, x, shift));
+    return (WholeRow){shift, RengaRowSumExp(s->classes, x, shift)};
   }
   float most = -INFINITY, sum = 0;
   for (int64_t c = 0; c < s->classes; c++) most = x[c * s->inner] > most ? x[c * s->inner] : most;
   float shift = RengaRowShift(most);
   for (int64_t c = 0; c < s->classes; c++) sum += RengaExp(x[c * s->inner] - shift);
-  return shift + logf(sum);
+  return (WholeRow){shift, sum};
+}
+
+static WholeRow SumRow(const Loss_Cpu *s, RengaDataType type, const void *x, int64_t at)
+{
+  return type == RENGA_FLOAT32 ? SumFullRow(s, (const float *)x + at) : SumLowRow(s, type, x, at);
+}
+
+/* Less the label's score. */
+static double LossOfRow(WholeRow row, float score)
+{
+  const float rest = logf(row.sum), whole = row.shift + rest;
+  if (RENGA_LOGSUM_IS_LARGE(whole)) return (double)row.shift - score + rest;
+  return (double)whole - score;
 }
 
 /* Of a label's class; 1 without weights, input i. */
@@ -101,12 +120,11 @@ static RengaErrorCode LossForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
     part[piece] = 0;
     for (int64_t row = piece * s->rows_per_piece; row < end; row++) {
       int64_t at = row / s->inner * s->classes * s->inner + row % s->inner;
-      float whole = type == RENGA_FLOAT32 ? LogSumExp_Cpu(s, (const float *)in[0] + at)
-                                          : LogSumExpLow(s, type, in[0], at);
+      WholeRow whole = SumRow(s, type, in[0], at);
       int64_t label = LabelAt_Cpu(s, in[1], row);
-      if (whole_of) RengaCpuPut(call->out[1].type, whole_of, row, whole);
+      if (whole_of) RengaCpuPut(call->out[1].type, whole_of, row, whole.shift + logf(whole.sum));
       if (label != s->ignore)
-        part[piece] += ((double)whole - RengaCpuGet(type, in[0], at + label * s->inner)) *
+        part[piece] += LossOfRow(whole, RengaCpuGet(type, in[0], at + label * s->inner)) *
                        WeightOf(call, in, 2, label);
     }
   }
@@ -155,6 +173,27 @@ static void LossBackwardLow(const Loss_Cpu *s, RengaDataType from, const void *x
   }
 }
 
+/* factor exp(x - whole), and more for the label, of a row that begins at an element; where whole
+   has lost the logarithm, its two parts are found again. Without a factor it may be infinite. x:
+   which input the scores are */
+static void LossBackward(const RengaKernel kernel, const void *const in[], int x, float whole,
+                         float factor, int64_t label, float more, int64_t at, void *dx)
+{
+  const Loss_Cpu *s = kernel->data;
+  const RengaDataType from = kernel->call.in[x].type, to = kernel->call.out[0].type;
+  if (factor == 0) {
+    whole = INFINITY;
+  } else if (RENGA_LOGSUM_IS_LARGE(whole)) {
+    const WholeRow row = SumRow(s, from, in[x], at);
+    whole = row.shift;
+    factor /= row.sum;
+  }
+  if (from != RENGA_FLOAT32 || to != RENGA_FLOAT32)
+    LossBackwardLow(s, from, in[x], whole, factor, label, more, at, to, dx);
+  else
+    LossBackwardRow(s, (const float *)in[x] + at, whole, factor, label, more, (float *)dx + at);
+}
+
 static RengaErrorCode LossBackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
                                           const RengaKernelContext *context, const void *const in[],
                                           void *const out[], void *workspace)
@@ -165,7 +204,6 @@ static RengaErrorCode LossBackwardRun_Cpu(RengaKernel kernel, RengaStream stream
   const Loss_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   const float gradient = RengaCpuGet(call->in[0].type, in[0], 0);
-  const bool low = call->in[1].type != RENGA_FLOAT32 || call->out[0].type != RENGA_FLOAT32;
   RengaCall(CheckLabels_Cpu(s, in[2]));
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
@@ -176,12 +214,7 @@ static RengaErrorCode LossBackwardRun_Cpu(RengaKernel kernel, RengaStream stream
       float factor = label < 0 ? 0 : gradient * WeightOf(call, in, 4, label);
       float whole = RengaCpuGet(call->in[3].type, in[3], row);
       if (factor == 0) label = -1;
-      if (low)
-        LossBackwardLow(s, call->in[1].type, in[1], whole, factor, label, -factor, at,
-                        call->out[0].type, out[0]);
-      else
-        LossBackwardRow(s, (const float *)in[1] + at, whole, factor, label, -factor,
-                        (float *)out[0] + at);
+      LossBackward(kernel, in, 1, whole, factor, label, -factor, at, out[0]);
     }
   }
   return RENGA_SUCCESS;
@@ -205,9 +238,8 @@ static RengaErrorCode LaneForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
     int64_t end = RengaCpuSmaller(s->rows, (piece + 1) * s->rows_per_piece);
     for (int64_t row = piece * s->rows_per_piece; row < end; row++) {
       int64_t at = FirstScore_Cpu(s, row), label = PlaceOfLabel_Cpu(s, in[1], row);
-      float whole = type == RENGA_FLOAT32 ? LogSumExp_Cpu(s, (const float *)in[0] + at)
-                                          : LogSumExpLow(s, type, in[0], at);
-      RengaCpuPut(call->out[0].type, out[0], row, whole);
+      WholeRow whole = SumRow(s, type, in[0], at);
+      RengaCpuPut(call->out[0].type, out[0], row, whole.shift + logf(whole.sum));
       RengaCpuPut(call->out[1].type, out[1], row,
                   label < 0 ? 0 : RengaCpuGet(type, in[0], at + label * s->inner));
     }
@@ -226,7 +258,6 @@ static RengaErrorCode LaneBackwardRun_Cpu(RengaKernel kernel, RengaStream stream
   (void)workspace;
   const Loss_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
-  const bool low = call->in[2].type != RENGA_FLOAT32 || call->out[0].type != RENGA_FLOAT32;
   RengaCall(CheckLabels_Cpu(s, in[3]));
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
@@ -236,13 +267,8 @@ static RengaErrorCode LaneBackwardRun_Cpu(RengaKernel kernel, RengaStream stream
       int64_t at = FirstScore_Cpu(s, row), label = PlaceOfLabel_Cpu(s, in[3], row);
       float factor = RengaCpuGet(call->in[0].type, in[0], row);
       float more = RengaCpuGet(call->in[1].type, in[1], row);
-      float whole = factor == 0 ? INFINITY : RengaCpuGet(call->in[4].type, in[4], row);
-      if (low)
-        LossBackwardLow(s, call->in[2].type, in[2], whole, factor, label, more, at,
-                        call->out[0].type, out[0]);
-      else
-        LossBackwardRow(s, (const float *)in[2] + at, whole, factor, label, more,
-                        (float *)out[0] + at);
+      float whole = RengaCpuGet(call->in[4].type, in[4], row);
+      LossBackward(kernel, in, 2, whole, factor, label, more, at, out[0]);
     }
   }
   return RENGA_SUCCESS;

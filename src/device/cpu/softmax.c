@@ -1,6 +1,7 @@
 /* Softmax and LogSoftmax along one axis, and their gradients. */
 #include "low.h"
 #include "renga/private/op.h"
+#include "renga/private/logsum.h"
 #include "rows.h"
 
 /* A row has n elements, step apart. Along the last axis step is 1. Rows along another axis are
@@ -21,10 +22,14 @@ static void SoftmaxRow(int64_t n, const float *dy, const float *x, float *y)
 static void LogSoftmaxRow(int64_t n, const float *dy, const float *x, float *y)
 {
   (void)dy;
-  float shift = RengaRowShift(RengaRowMax(n, x));
-  float whole = shift + logf(RengaRowSumExp(n, x, shift));
+  float shift = RengaRowShift(RengaRowMax(n, x)), rest = logf(RengaRowSumExp(n, x, shift));
+  float whole = shift + rest;
+  if (RENGA_LOGSUM_IS_LARGE(whole))
+    whole = shift; /* the logarithm would be lost */
+  else
+    rest = 0;
 #pragma omp simd
-  for (int64_t i = 0; i < n; i++) y[i] = x[i] - whole;
+  for (int64_t i = 0; i < n; i++) y[i] = x[i] - whole - rest;
 }
 
 /* dx = y (dy - sum(dy y)) */

@@ -96,7 +96,7 @@ GRADIENT(SoftplusGrad, d *RengaSigmoid(v))
 GRADIENT(GeluGrad, d *GeluSlope_Cpu(v))
 GRADIENT(GeluTanhGrad, d *GeluTanhSlope(v))
 GRADIENT(SwishGrad, d *SwishSlope_Cpu(v, a))
-GRADIENT(LeakyReluGrad, v < 0 ? a * d : d)
+GRADIENT(LeakyReluGrad, v > 0 ? d : a * d)
 
 /* Attributes by name, with the operator's defaults. */
 typedef struct {

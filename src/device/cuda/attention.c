@@ -50,7 +50,7 @@ static size_t RoomFor_Cuda(int64_t count, size_t size)
 /* What the gradient works in: see RengaCudaAttention. */
 static size_t WorkspaceOfAttention_Cuda(const RengaOpCall *call, const RengaCudaAttention *s)
 {
-  const size_t delta = RoomFor_Cuda(s->heads * s->queries, sizeof(float));
+  const size_t delta = 3 * RoomFor_Cuda(s->heads * s->queries, sizeof(float));
   if (call->n_out < 4 || call->out[3].ndim < 0 || (s->mask_row && s->mask_column)) return delta;
   const int64_t results = RengaTensorSpecCount(&call->out[3]);
   const int64_t terms = (s->mask_row ? 1 : s->queries) * (s->mask_column ? 1 : s->keys);

@@ -138,8 +138,8 @@ typedef struct {
 
 /* Leading dimensions of all tensors; q [heads, queries, width], k [heads, keys, width], v [heads,
    keys, values]; the strides of the mask are 0 where it is broadcast. Workspace of the gradient:
-   queries of all heads, floats; where the mask's is wanted [heads that do not share one, queries,
-   keys] more. */
+   three times the queries of all heads, floats; where the mask's is wanted [heads that do not share
+   one, queries, keys] more. */
 typedef struct {
   int64_t heads, queries, keys, width, values;
   float scale, ratio;

@@ -4,6 +4,7 @@
    others: FlashAttention, arXiv 2205.14135, appendix B.2. */
 #include "ref.h"
 #include "renga/private/dropout.h"
+#include "renga/private/logsum.h"
 #include <math.h>
 
 enum { CHUNK = 64 }; /* columns that are summed at a time */
@@ -112,10 +113,29 @@ static double LogSumExpOfKeys_Ref(const AttentionCall_Ref *attention, int64_t he
   return most + log(sum);
 }
 
-static double Probability(const AttentionCall_Ref *attention, int64_t head, int64_t t, int64_t s,
-                          double log_sum)
+/* Probabilities of a query are exp(score - shift) / sum. */
+typedef struct {
+  double shift, sum;
+} QueryRow;
+
+/* From the log-sum-exp, or again from the scores where it has lost the logarithm. */
+static QueryRow RowOfQuery(const AttentionCall_Ref *attention, int64_t head, int64_t t,
+                           double log_sum)
 {
-  return isinf(log_sum) ? 0 : exp(Score(attention, head, t, s) - log_sum);
+  QueryRow row = {log_sum, 1};
+  if (isinf(log_sum) || !RENGA_LOGSUM_IS_LARGE(log_sum)) return row;
+  row = (QueryRow){-INFINITY, 0};
+  for (int64_t s = 0; s < attention->keys; s++)
+    row.shift = fmax(row.shift, Score(attention, head, t, s));
+  for (int64_t s = 0; s < attention->keys; s++)
+    row.sum += exp(Score(attention, head, t, s) - row.shift);
+  return row;
+}
+
+static double Probability(const AttentionCall_Ref *attention, int64_t head, int64_t t, int64_t s,
+                          QueryRow row)
+{
+  return isinf(row.shift) ? 0 : exp(Score(attention, head, t, s) - row.shift) / row.sum;
 }
 
 /* What dropout multiplies the probability with: 0 or 1 / (1 - ratio). */
@@ -131,12 +151,12 @@ static double KeptShare_Ref(const AttentionCall_Ref *attention, int64_t head, in
 }
 
 /* Columns [first, first + n) of the output of one query. */
-static void OutputChunk(const AttentionCall_Ref *attention, int64_t head, int64_t t, double log_sum,
+static void OutputChunk(const AttentionCall_Ref *attention, int64_t head, int64_t t, QueryRow row,
                         int64_t first, int64_t n, RefOut o)
 {
   double sum[CHUNK] = {0};
   for (int64_t s = 0; s < attention->keys; s++) {
-    double p = Probability(attention, head, t, s, log_sum) * KeptShare_Ref(attention, head, t, s);
+    double p = Probability(attention, head, t, s, row) * KeptShare_Ref(attention, head, t, s);
     int64_t v_at = (head * attention->keys + s) * attention->values + first;
     for (int64_t e = 0; e < n; e++) sum[e] += p == 0 ? 0 : p * RefGet(attention->v, v_at + e);
   }
@@ -158,8 +178,9 @@ static RengaErrorCode Attention_Ref(const RengaOpCall *call, const RengaKernelCo
   for (int64_t head = 0; head < attention.heads; head++)
     for (int64_t t = 0; t < attention.queries; t++) {
       double log_sum = LogSumExpOfKeys_Ref(&attention, head, t);
+      QueryRow row = RowOfQuery(&attention, head, t, log_sum);
       for (int64_t e = 0; e < attention.values; e += CHUNK)
-        OutputChunk(&attention, head, t, log_sum, e, ChunkSize(e, attention.values), o);
+        OutputChunk(&attention, head, t, row, e, ChunkSize(e, attention.values), o);
       if (log_sums.data) RefSet(log_sums, head * attention.queries + t, log_sum);
     }
   return RENGA_SUCCESS;
@@ -170,13 +191,21 @@ typedef struct {
   RefIn d_o, o, log_sums;
 } AttentionBackward_Ref;
 
+static double ProbabilityAgain(const AttentionBackward_Ref *backward, int64_t head, int64_t t,
+                               int64_t s)
+{
+  const AttentionCall_Ref *attention = &backward->forward;
+  double log_sum = RefGet(backward->log_sums, head * attention->queries + t);
+  return Probability(attention, head, t, s, RowOfQuery(attention, head, t, log_sum));
+}
+
 /* Gradient of the score of (t, s): p * (dp - sum over all keys of p dp), and that sum is do . o */
 static double ScoreGradient(const AttentionBackward_Ref *backward, int64_t head, int64_t t,
                             int64_t s)
 {
   const AttentionCall_Ref *attention = &backward->forward;
   int64_t row = head * attention->queries + t, at = row * attention->values;
-  double p = Probability(attention, head, t, s, RefGet(backward->log_sums, row));
+  double p = ProbabilityAgain(backward, head, t, s);
   if (p == 0) return 0;
   double dp = RefDot(backward->d_o, at, 1, attention->v,
                      (head * attention->keys + s) * attention->values, 1, attention->values);
@@ -224,8 +253,7 @@ static void ValueGradient(const AttentionBackward_Ref *backward, int64_t head, i
     int64_t n = ChunkSize(first, attention->values);
     for (int64_t t = 0; t < attention->queries; t++) {
       int64_t row = head * attention->queries + t;
-      double p = Probability(attention, head, t, s, RefGet(backward->log_sums, row)) *
-                 KeptShare_Ref(attention, head, t, s);
+      double p = ProbabilityAgain(backward, head, t, s) * KeptShare_Ref(attention, head, t, s);
       for (int64_t e = 0; e < n; e++)
         sum[e] += p * RefGet(backward->d_o, row * attention->values + first + e);
     }

@@ -1,5 +1,6 @@
 /* Cross-entropy and likelihood of labels, summed (not averaged) over a micro-batch. */
 #include "ref.h"
+#include "renga/private/logsum.h"
 #include <math.h>
 
 /* scores [outer, classes, inner], labels [outer, inner]; label j is of line (j / inner, j %
@@ -60,15 +61,33 @@ static RengaErrorCode ReadLabel(const RengaOpCall *call, const Loss_Ref *loss, i
   return RENGA_SUCCESS;
 }
 
+/* The log-sum-exp of scores in two parts: most + log(sum). */
+typedef struct {
+  double most, sum;
+} Scores_Ref;
+
+static Scores_Ref SumOfScores_Ref(const Loss_Ref *loss, int64_t j)
+{
+  Scores_Ref scores = {-INFINITY, 0};
+  for (int64_t c = 0; c < loss->axis.extent; c++)
+    scores.most = fmax(scores.most, RefGet(loss->scores, ScorePlace_Ref(loss, j, c)));
+  if (isinf(scores.most)) return (Scores_Ref){scores.most, 1};
+  for (int64_t c = 0; c < loss->axis.extent; c++)
+    scores.sum += exp(RefGet(loss->scores, ScorePlace_Ref(loss, j, c)) - scores.most);
+  return scores;
+}
+
 static double LogSumExpOfScores_Ref(const Loss_Ref *loss, int64_t j)
 {
-  double most = -INFINITY, sum = 0;
-  for (int64_t c = 0; c < loss->axis.extent; c++)
-    most = fmax(most, RefGet(loss->scores, ScorePlace_Ref(loss, j, c)));
-  if (isinf(most)) return most;
-  for (int64_t c = 0; c < loss->axis.extent; c++)
-    sum += exp(RefGet(loss->scores, ScorePlace_Ref(loss, j, c)) - most);
-  return most + log(sum);
+  const Scores_Ref scores = SumOfScores_Ref(loss, j);
+  return scores.most + log(scores.sum);
+}
+
+/* Probabilities are exp(score - most) / sum: by the log-sum-exp, or from the scores again where it
+   has lost the logarithm. */
+static Scores_Ref ScoresAgain_Ref(const Loss_Ref *loss, int64_t j, double log_sum)
+{
+  return RENGA_LOGSUM_IS_LARGE(log_sum) ? SumOfScores_Ref(loss, j) : (Scores_Ref){log_sum, 1};
 }
 
 static RengaErrorCode CrossEntropy_Ref(const RengaOpCall *call, const RengaKernelContext *context,
@@ -82,9 +101,10 @@ static RengaErrorCode CrossEntropy_Ref(const RengaOpCall *call, const RengaKerne
   int64_t count = LabelCount(&loss), label;
   for (int64_t j = 0; j < count; j++) {
     double log_sum = LogSumExpOfScores_Ref(&loss, j);
+    Scores_Ref scores = ScoresAgain_Ref(&loss, j, log_sum);
     RengaCall(ReadLabel(call, &loss, j, &label, &weight));
-    if (weight != 0)
-      sum += weight * (log_sum - RefGet(loss.scores, ScorePlace_Ref(&loss, j, label)));
+    double score = RefGet(loss.scores, ScorePlace_Ref(&loss, j, label));
+    if (weight != 0) sum += weight * (scores.most - score + log(scores.sum));
     if (log_sums.data) RefSet(log_sums, j, log_sum);
   }
   RefSet(RefOutput(call, out, 0), 0, sum);
@@ -104,10 +124,11 @@ static RengaErrorCode CrossEntropyGrad_Ref(const RengaOpCall *call,
   double dsum = RefGet(RefInput(call, in, 0), 0), weight;
   int64_t count = LabelCount(&loss), label;
   for (int64_t j = 0; j < count; j++) {
+    Scores_Ref scores = ScoresAgain_Ref(&loss, j, RefGet(log_sums, j));
     RengaCall(ReadLabel(call, &loss, j, &label, &weight));
     for (int64_t c = 0; c < loss.axis.extent; c++) {
       int64_t i = ScorePlace_Ref(&loss, j, c);
-      double p = exp(RefGet(loss.scores, i) - RefGet(log_sums, j));
+      double p = exp(RefGet(loss.scores, i) - scores.most) / scores.sum;
       RefSet(dscores, i, weight == 0 ? 0 : dsum * weight * (p - (c == label)));
     }
   }
@@ -155,11 +176,12 @@ static RengaErrorCode CrossEntropyLaneGrad_Ref(const RengaOpCall *call,
   int64_t at;
   for (int64_t j = 0; j < LabelCount(&loss); j++) {
     const double dsum = RefGet(RefInput(call, in, 0), j), dscore = RefGet(RefInput(call, in, 1), j);
-    const double log_sum = RefGet(RefInput(call, in, 4), j);
+    const Scores_Ref scores = ScoresAgain_Ref(&loss, j, RefGet(RefInput(call, in, 4), j));
     RengaCall(ReadLabelOfLane(call, &loss, j, &at));
     for (int64_t c = 0; c < loss.axis.extent; c++) {
       const int64_t i = ScorePlace_Ref(&loss, j, c);
-      const double share = dsum == 0 ? 0 : dsum * exp(RefGet(loss.scores, i) - log_sum);
+      const double p = exp(RefGet(loss.scores, i) - scores.most) / scores.sum;
+      const double share = dsum == 0 ? 0 : dsum * p;
       RefSet(dscores, i, c == at ? share + dscore : share);
     }
   }

@@ -2,32 +2,33 @@
 #include "ref.h"
 #include <math.h>
 
-static double LogSumExpOfLine_Ref(RefIn x, RefLine line)
+/* Returns the largest number. sum: of exp(x - largest) */
+static double MostOfLine_Ref(RefIn x, RefLine line, double *sum)
 {
-  double most = -INFINITY, sum = 0;
+  double most = -INFINITY;
+  *sum = 0;
   for (int64_t k = 0; k < line.extent; k++) most = fmax(most, RefGet(x, line.at + k * line.step));
-  if (isinf(most)) return most;
-  for (int64_t k = 0; k < line.extent; k++) sum += exp(RefGet(x, line.at + k * line.step) - most);
-  return most + log(sum);
+  for (int64_t k = 0; k < line.extent; k++) *sum += exp(RefGet(x, line.at + k * line.step) - most);
+  return most;
 }
 
 static void SoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
 {
   (void)unused;
-  double total = LogSumExpOfLine_Ref(x, line);
+  double sum, most = MostOfLine_Ref(x, line, &sum);
   for (int64_t k = 0; k < line.extent; k++) {
     int64_t i = line.at + k * line.step;
-    RefSet(y, i, exp(RefGet(x, i) - total));
+    RefSet(y, i, exp(RefGet(x, i) - most) / sum);
   }
 }
 
 static void LogSoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
 {
   (void)unused;
-  double total = LogSumExpOfLine_Ref(x, line);
+  double sum, most = MostOfLine_Ref(x, line, &sum);
   for (int64_t k = 0; k < line.extent; k++) {
     int64_t i = line.at + k * line.step;
-    RefSet(y, i, RefGet(x, i) - total);
+    RefSet(y, i, RefGet(x, i) - most - log(sum));
   }
 }
 

@@ -97,14 +97,22 @@ static bool MatchMasked(RengaGraph graph, RengaValue value, FoundAttention *foun
   return MatchChoice(graph, value, found) || MatchScores(graph, value, found);
 }
 
+/* softmax(...), or the same with rows of nothing, which are no numbers, as 0 */
+static const RengaGraphNode *InnerSoftmax(RengaGraph graph, RengaValue value)
+{
+  const RengaGraphNode *where = RengaFuseInner(graph, value, "Where");
+  if (where == NULL) return RengaFuseInner(graph, value, "Softmax");
+  const RengaValue p = RengaFuseDefined(graph, graph->value[value]->producer);
+  return p >= 0 && graph->readers[p] == 2 ? RengaFuseProducer(graph, p, "Softmax") : NULL;
+}
+
 /* value = dropout(softmax(...)) */
 static bool MatchWeights(RengaGraph graph, RengaValue value, FoundAttention *found)
 {
   const RengaGraphNode *dropout = RengaFuseInner(graph, value, "Dropout");
   if (dropout && dropout->n_out != 1) return false;
   if (dropout) found->ratio = RengaAttributesReal(&dropout->attributes, "ratio", 0.5);
-  const RengaGraphNode *softmax =
-      RengaFuseInner(graph, dropout ? dropout->in[0] : value, "Softmax");
+  const RengaGraphNode *softmax = InnerSoftmax(graph, dropout ? dropout->in[0] : value);
   if (softmax == NULL) return false;
   int64_t axis = RengaAttributesInt(&softmax->attributes, "axis", -1);
   if (axis != -1 && axis != RengaGraphSpec(graph, softmax->in[0])->ndim - 1) return false;

@@ -7,7 +7,7 @@ static RengaErrorCode FuseLogSoftmax(RengaGraph graph, int root, bool *done)
 {
   const RengaGraphNode *node = &graph->entry[root]->node;
   const RengaGraphNode *softmax = RengaFuseProducer(graph, node->in[0], "Softmax");
-  if (softmax == NULL) return RENGA_SUCCESS;
+  if (softmax == NULL || RengaAttributesInt(&softmax->attributes, "flat", 0)) return RENGA_SUCCESS;
   RengaCall(RengaFuseReplace(graph, root, "LogSoftmax", &softmax->attributes, 1, softmax->in));
   *done = true;
   return RENGA_SUCCESS;

@@ -40,6 +40,31 @@ bool RengaFuseScalar(RengaGraph graph, RengaValue value, double *number)
   }
 }
 
+bool RengaFuseRepeated(RengaGraph graph, RengaValue value, double *number)
+{
+  const RengaGraphNode *expand = RengaFuseProducer(graph, value, "Expand");
+  if (expand) value = expand->in[0];
+  if (RengaFuseScalar(graph, value, number)) return true;
+  const RengaGraphValue *constant = graph->value[value];
+  if (constant->kind != RENGA_VALUE_CONSTANT || constant->spec.type != RENGA_FLOAT32) return false;
+  const float *data = constant->data;
+  const int64_t count = RengaTensorSpecCount(&constant->spec);
+  for (int64_t i = 1; i < count; i++)
+    if (data[i] != data[0]) return false;
+  if (count > 0) *number = data[0];
+  return count > 0;
+}
+
+RengaValue RengaFuseDefined(RengaGraph graph, int root)
+{
+  const RengaGraphNode *where = &graph->entry[root]->node;
+  const RengaGraphNode *test = RengaFuseProducer(graph, where->in[0], "IsNaN");
+  double zero;
+  if (test == NULL || test->in[0] != where->in[2]) return RENGA_VALUE_NONE;
+  return RengaFuseRepeated(graph, where->in[1], &zero) && zero == 0 ? where->in[2]
+                                                                    : RENGA_VALUE_NONE;
+}
+
 bool RengaFuseWithScalar(RengaGraph graph, const RengaGraphNode *node, bool commutes,
                          double *number, RengaValue *other)
 {

@@ -87,6 +87,27 @@ RengaErrorCode RengaReverseWithScalar(RengaReverse *reverse, const char *op, Ren
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaReverseChoose(RengaReverse *reverse, RengaValue condition, RengaValue a,
+                                  RengaValue b, RengaValue *y)
+{
+  RengaValue zero, in[3] = {condition, a, b};
+  RengaDataType type = RengaReverseSpec(reverse, a >= 0 ? a : b)->type;
+  RengaCall(RengaReverseScalar(reverse, type, 0, &zero));
+  for (int i = 1; i < 3; i++)
+    if (in[i] < 0) in[i] = zero;
+  RengaCall(RengaReverseApply(reverse, "Where", NULL, 3, in, NULL, y));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaReverseWithoutZero(RengaReverse *reverse, RengaValue x, RengaValue g,
+                                       RengaValue *y)
+{
+  RengaValue zero;
+  RengaCall(RengaReverseWithScalar(reverse, "Equal", x, 0, &zero));
+  RengaCall(RengaReverseChoose(reverse, zero, RENGA_VALUE_NONE, g, y));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaReverseReshape(RengaReverse *reverse, RengaValue x,
                                    const RengaTensorSpec *shape, RengaValue *y)
 {

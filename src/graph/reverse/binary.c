@@ -1,4 +1,5 @@
 /* Elementwise operators of several inputs that broadcast. */
+#include "../fuse.h"
 #include "../reverse.h"
 
 /* dx of an input is g, with what broadcasting has repeated added up. */
@@ -48,43 +49,58 @@ static RengaErrorCode Div(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-/* y = a^b: da = dy b a^(b-1), db = dy y log a */
+static bool MayBeZero(const RengaReverse *reverse, RengaValue value)
+{
+  double number;
+  return !RengaFuseScalar(reverse->graph, value, &number) || number == 0;
+}
+
+/* da = dy b a^(b-1), and 0 where b is 0. flat: and where a is 0, then the sum of a norm. */
+static RengaErrorCode BaseOfPower(RengaReverse *reverse, RengaValue a, RengaValue b)
+{
+  RengaValue g;
+  RengaCall(RengaReverseWithScalar(reverse, "Sub", b, 1, &g));
+  RengaCall(RengaReverseBinaryOp(reverse, "Pow", a, g, &g));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", g, b, &g));
+  if (MayBeZero(reverse, reverse->node->in[1]))
+    RengaCall(RengaReverseWithoutZero(reverse, b, g, &g));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], g, &g));
+  if (RengaAttributesInt(&reverse->node->attributes, "flat", 0))
+    RengaCall(RengaReverseWithoutZero(reverse, a, g, &g));
+  RengaCall(GiveBroadcast(reverse, 0, g));
+  return RENGA_SUCCESS;
+}
+
+/* db = dy y log a, and 0 where y is a power of 0 that is no quotient */
+static RengaErrorCode ExponentOfPower(RengaReverse *reverse, RengaValue a, RengaValue b)
+{
+  RengaValue g, zero, least, flat;
+  RengaCall(RengaReverseWithScalar(reverse, "Equal", a, 0, &zero));
+  RengaCall(RengaReverseWithScalar(reverse, "GreaterOrEqual", b, 0, &least));
+  RengaCall(RengaReverseBinaryOp(reverse, "And", zero, least, &flat));
+  RengaCall(RengaReverseUnaryOp(reverse, "Log", a, &g));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->node->out[0], g, &g));
+  RengaCall(RengaReverseChoose(reverse, flat, RENGA_VALUE_NONE, g, &g));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], g, &g));
+  RengaCall(GiveBroadcast(reverse, 1, g));
+  return RENGA_SUCCESS;
+}
+
+/* y = a^b */
 static RengaErrorCode Pow(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
-  RengaValue a = node->in[0], b = node->in[1], g;
+  RengaValue a = node->in[0], b = node->in[1];
   RengaDataType type = RengaReverseSpec(reverse, a)->type;
   if (RengaReverseSpec(reverse, b)->type != type) {
     RengaAttributes attributes = {0};
     RengaCall(RengaAttributesSetInt(&attributes, "to", (int64_t)type));
     RengaCall(RengaReverseApply(reverse, "Cast", &attributes, 1, &node->in[1], NULL, &b));
   }
-  if (reverse->wanted[0]) {
-    RengaCall(RengaReverseWithScalar(reverse, "Sub", b, 1, &g));
-    RengaCall(RengaReverseBinaryOp(reverse, "Pow", a, g, &g));
-    RengaCall(RengaReverseBinaryOp(reverse, "Mul", g, b, &g));
-    RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], g, &g));
-    RengaCall(GiveBroadcast(reverse, 0, g));
-  }
+  if (reverse->wanted[0]) RengaCall(BaseOfPower(reverse, a, b));
   if (!reverse->wanted[1]) return RENGA_SUCCESS;
   if (b != node->in[1]) RengaReverseRefuse(reverse, "the exponent has another type than the base");
-  RengaCall(RengaReverseUnaryOp(reverse, "Log", a, &g));
-  RengaCall(RengaReverseBinaryOp(reverse, "Mul", node->out[0], g, &g));
-  RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], g, &g));
-  RengaCall(GiveBroadcast(reverse, 1, g));
-  return RENGA_SUCCESS;
-}
-
-/* Where(condition, a, b) with NONE for zero */
-static RengaErrorCode ReverseChoose(RengaReverse *reverse, RengaValue condition, RengaValue a,
-                                    RengaValue b, RengaValue *y)
-{
-  RengaValue zero, in[3] = {condition, a, b};
-  RengaDataType type = RengaReverseSpec(reverse, a >= 0 ? a : b)->type;
-  RengaCall(RengaReverseScalar(reverse, type, 0, &zero));
-  for (int i = 1; i < 3; i++)
-    if (in[i] < 0) in[i] = zero;
-  RengaCall(RengaReverseApply(reverse, "Where", NULL, 3, in, NULL, y));
+  RengaCall(ExponentOfPower(reverse, a, b));
   return RENGA_SUCCESS;
 }
 
@@ -99,9 +115,9 @@ static RengaErrorCode ReverseBinaryExtreme(RengaReverse *reverse, const char *co
   RengaCall(RengaReverseWithScalar(reverse, "Mul", dy, 0.5, &half));
   for (int i = 0; i < 2; i++) {
     if (!reverse->wanted[i]) continue;
-    RengaCall(ReverseChoose(reverse, first, i == 0 ? dy : RENGA_VALUE_NONE,
-                            i == 1 ? dy : RENGA_VALUE_NONE, &g));
-    RengaCall(ReverseChoose(reverse, equal, half, g, &g));
+    RengaCall(RengaReverseChoose(reverse, first, i == 0 ? dy : RENGA_VALUE_NONE,
+                                 i == 1 ? dy : RENGA_VALUE_NONE, &g));
+    RengaCall(RengaReverseChoose(reverse, equal, half, g, &g));
     RengaCall(GiveBroadcast(reverse, i, g));
   }
   return RENGA_SUCCESS;
@@ -124,8 +140,8 @@ static RengaErrorCode Where(RengaReverse *reverse)
   RengaValue condition = reverse->node->in[0], g;
   for (int i = 1; i < 3; i++) {
     if (!reverse->wanted[i]) continue;
-    RengaCall(ReverseChoose(reverse, condition, i == 1 ? reverse->dy[0] : RENGA_VALUE_NONE,
-                            i == 2 ? reverse->dy[0] : RENGA_VALUE_NONE, &g));
+    RengaCall(RengaReverseChoose(reverse, condition, i == 1 ? reverse->dy[0] : RENGA_VALUE_NONE,
+                                 i == 2 ? reverse->dy[0] : RENGA_VALUE_NONE, &g));
     RengaCall(GiveBroadcast(reverse, i, g));
   }
   return RENGA_SUCCESS;
@@ -140,11 +156,11 @@ static RengaErrorCode ReversePRelu(RengaReverse *reverse)
   RengaCall(RengaReverseBinaryOp(reverse, "Greater", node->in[0], zero, &positive));
   if (reverse->wanted[0]) {
     RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], node->in[1], &g));
-    RengaCall(ReverseChoose(reverse, positive, reverse->dy[0], g, &reverse->dx[0]));
+    RengaCall(RengaReverseChoose(reverse, positive, reverse->dy[0], g, &reverse->dx[0]));
   }
   if (!reverse->wanted[1]) return RENGA_SUCCESS;
   RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], node->in[0], &g));
-  RengaCall(ReverseChoose(reverse, positive, RENGA_VALUE_NONE, g, &g));
+  RengaCall(RengaReverseChoose(reverse, positive, RENGA_VALUE_NONE, g, &g));
   RengaCall(GiveBroadcast(reverse, 1, g));
   return RENGA_SUCCESS;
 }

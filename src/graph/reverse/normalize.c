@@ -119,9 +119,15 @@ static RengaErrorCode ReverseNormOfOutput(RengaReverse *reverse, const char *op)
   return RENGA_SUCCESS;
 }
 
+/* flat: rows that are no numbers have no gradient; those of an output of 0 have none. */
 static RengaErrorCode ReverseSoftmax(RengaReverse *reverse)
 {
-  RengaCall(ReverseNormOfOutput(reverse, "SoftmaxGrad"));
+  RengaValue nothing, in[2] = {reverse->dy[0], reverse->node->out[0]};
+  if (RengaAttributesInt(&reverse->node->attributes, "flat", 0)) {
+    RengaCall(RengaReverseUnaryOp(reverse, "IsNaN", in[1], &nothing));
+    RengaCall(RengaReverseChoose(reverse, nothing, RENGA_VALUE_NONE, in[1], &in[1]));
+  }
+  RengaCall(RengaReverseApplyLike(reverse, "SoftmaxGrad", 2, in, NULL, 1, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 

@@ -143,11 +143,12 @@ static RengaErrorCode AbsoluteSum(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-/* dx = x dy / y */
+/* dx = x dy / y, and 0 where y is 0 */
 static RengaErrorCode ReverseNorm(RengaReverse *reverse)
 {
-  RengaValue g, wide;
-  RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], reverse->node->out[0], &g));
+  RengaValue y = reverse->node->out[0], g, wide;
+  RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], y, &g));
+  RengaCall(RengaReverseWithoutZero(reverse, y, g, &g));
   RengaCall(SpreadReduced(reverse, g, &wide));
   RengaCall(RengaReverseBinaryOp(reverse, "Mul", wide, reverse->node->in[0], &reverse->dx[0]));
   return RENGA_SUCCESS;

@@ -18,6 +18,16 @@ static RengaErrorCode ReverseUnaryOfOutput(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
+/* flat: y is a deviation, whose gradient is 0 where all numbers are equal. */
+static RengaErrorCode ReverseSqrt(RengaReverse *reverse)
+{
+  RengaCall(ReverseUnaryOfOutput(reverse));
+  if (RengaAttributesInt(&reverse->node->attributes, "flat", 0))
+    RengaCall(
+        RengaReverseWithoutZero(reverse, reverse->node->out[0], reverse->dx[0], &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode OfInput(RengaReverse *reverse)
 {
   RengaCall(ReverseFusedUnary(reverse, reverse->node->in[0]));
@@ -43,9 +53,12 @@ static RengaErrorCode Exp(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
+/* flat: of a binary cross-entropy, that divides by 1e-12 at least. */
 static RengaErrorCode Log(RengaReverse *reverse)
 {
   RengaValue x = reverse->node->in[0];
+  if (RengaAttributesInt(&reverse->node->attributes, "flat", 0))
+    RengaCall(RengaReverseWithScalar(reverse, "Max", x, 1e-12, &x));
   RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], x, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
@@ -69,7 +82,7 @@ const RengaReverseRow RengaReverseUnary[] = {
     {"Relu", ReverseUnaryOfOutput},
     {"Sigmoid", ReverseUnaryOfOutput},
     {"Tanh", ReverseUnaryOfOutput},
-    {"Sqrt", ReverseUnaryOfOutput},
+    {"Sqrt", ReverseSqrt},
     {"Reciprocal", ReverseUnaryOfOutput},
     {"Abs", OfInput},
     {"Clip", OfInput},

@@ -150,6 +150,60 @@ __global__ void DeltaKernel(int64_t rows, int64_t width, RengaCudaOperand dy_, R
   if (threadIdx.x == 0) delta[row] = sum;
 }
 
+static __device__ inline float Raised(bool powers, float x)
+{
+  return powers ? exp2f(x) : expf(x);
+}
+
+/* The largest score of query i, and the sum of exp(score - largest), by a warp. powers: scores are
+   in powers of 2. */
+template <class T>
+static __device__ inline float FindMost(const RengaCudaAttention &s, const AttentionCall &call,
+                                        const AttentionHead &head, int64_t i, bool powers,
+                                        float *sum)
+{
+  const Values<T> q(call.q), k(call.k);
+  const Values<void> mask(call.mask);
+  float most = -INFINITY, mine = 0;
+  for (int64_t j = threadIdx.x; j < s.keys && SeesKey(s, i, j); j += WARP) {
+    const int64_t query = (head.number * s.queries + i) * s.width;
+    const int64_t key = (head.number * s.keys + j) * s.width;
+    const int64_t at = head.mask + i * s.mask_row + j * s.mask_column;
+    float dot = 0;
+    for (int64_t w = 0; w < s.width; w++) dot += q[query + w] * k[key + w];
+    float score = s.scale * dot + (mask.data ? mask[at] : 0);
+    if (powers) score = ScoreInPowers(score);
+    const float now = TakeMost::Join(most, score), shift = ShiftOf(now);
+    const float faded = most > -INFINITY ? mine * Raised(powers, ShiftOf(most) - shift) : 0;
+    mine = faded + Raised(powers, score - shift);
+    most = now;
+  }
+  const float all = JoinWarp<TakeMost>(most);
+  const float faded = most > -INFINITY ? mine * Raised(powers, ShiftOf(most) - ShiftOf(all)) : 0;
+  *sum = JoinWarp<AddUp>(faded);
+  return all;
+}
+
+/* shift[row] is the log-sum-exp and rest[row] 0; a row whose log-sum-exp has lost the logarithm has
+   its keys gone through once more, for its maximum and the logarithm of its sum. */
+template <class T>
+__global__ void ShiftKernel(RengaCudaAttention s, AttentionCall call, int powers,
+                            float *__restrict__ shift, float *__restrict__ rest)
+{
+  const int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.y;
+  if (row >= s.heads * s.queries) return;
+  float whole = Values<void>(call.whole)[row], sum = 1;
+  if (RENGA_LOGSUM_IS_LARGE(whole)) {
+    const AttentionHead head = HeadOf(s, row / s.queries, call.sample);
+    whole = ShiftOf(FindMost<T>(s, call, head, row % s.queries, powers, &sum));
+  } else if (powers) {
+    whole *= LOG2_E;
+  }
+  if (threadIdx.x > 0) return;
+  shift[row] = whole;
+  rest[row] = powers ? log2f(sum) : logf(sum);
+}
+
 /* p becomes the probability after dropout, ds the gradient of the score: p (m dp - delta), where m
    is the factor of dropout. */
 template <class T>
@@ -168,7 +222,7 @@ static __device__ inline void FindGradients(const RengaCudaAttention &s, const A
       continue;
     }
     const float keep = KeepFactor(s, call, head, i, key + threadIdx.x);
-    p[t] = expf(p[t] - Values<void>(call.whole)[row]);
+    p[t] = expf(p[t] - call.shift[row] - call.rest[row]);
     ds[t] = p[t] * (ds[t] * keep - call.delta[row]);
     p[t] *= keep;
   }
@@ -263,6 +317,8 @@ static void (*const mask_grads[VALUE_FORMS])(RengaCudaAttention, AttentionCall, 
                                              RengaCudaOperand) = RENGA_FORMS(MaskGradKernel);
 static void (*const deltas[VALUE_FORMS])(int64_t, int64_t, RengaCudaOperand, RengaCudaOperand,
                                          float *) = RENGA_FORMS(DeltaKernel);
+static void (*const shifts[VALUE_FORMS])(RengaCudaAttention, AttentionCall, int, float *,
+                                         float *) = RENGA_FORMS(ShiftKernel);
 
 static unsigned TilesOf(const RengaCudaAttention *s, int64_t rows)
 {
@@ -323,28 +379,51 @@ static int FindMaskGrad(void *stream, const RengaCudaAttention *s, const Attenti
   return SumMask(stream, s, places, full, workspace + count, dmask);
 }
 
+/* The gradients of queries, keys and values. */
+static cudaError_t FindTensorGrads(cudaStream_t stream, const RengaCudaAttention *s,
+                                   const AttentionCall *call, int form,
+                                   const RengaCudaOperand out[])
+{
+  if (RengaCudaHasTensorAttention(s, form))
+    return RengaCudaTensorAttendGrad(stream, s, call, form, out[0], out[1], out[2]);
+  cudaError_t code = cudaSuccess;
+  if (out[0].data)
+    code = RENGA_LAUNCH(query_grads[form], TilesOf(s, s->queries), TeamBlock(), 0, stream, *s,
+                        *call, out[0]);
+  if (!code)
+    code = RENGA_LAUNCH(key_grads[form], TilesOf(s, s->keys), TeamBlock(), 0, stream, *s, *call,
+                        out[1], out[2]);
+  return code;
+}
+
+/* Fills the call's shift and rest. powers: for kernels on tensor cores. */
+static cudaError_t FindShifts(cudaStream_t stream, const RengaCudaAttention *s,
+                              const AttentionCall *call, int form, bool powers)
+{
+  return RENGA_LAUNCH(shifts[form], TeamGrid(false, s->heads * s->queries), TeamBlock(), 0, stream,
+                      *s, *call, powers, (float *)call->shift, (float *)call->rest);
+}
+
 /* in: dy, q, k, v, o, log-sum-exp, (mask) */
 RENGA_CUDA_RUN(RengaCudaAttendGrad)
 {
   const RengaCudaAttention *s = (const RengaCudaAttention *)shape;
   const int form = FormFor(in[0], in[1], in[2], in[3], in[4], out[0], out[1], out[2]);
-  const int64_t rows = s->heads * s->queries;
+  const int64_t rows = s->heads * s->queries, room = (rows + 15) / 16 * 16;
   float *delta = (float *)workspace;
+  cudaStream_t queue = (cudaStream_t)stream;
+  const bool tensor = RengaCudaHasTensorAttention(s, form);
   AttentionCall call = CallOf(s, context, in + 1, in[6]);
   call.dy = in[0];
   call.whole = in[5];
   call.delta = delta;
-  cudaError_t code = RENGA_LAUNCH(deltas[form], TeamGrid(false, rows), TeamBlock(), 0,
-                                  (cudaStream_t)stream, rows, s->values, in[0], in[4], delta);
-  const bool tensor = RengaCudaHasTensorAttention(s, form);
-  if (!code && tensor)
-    code = RengaCudaTensorAttendGrad((cudaStream_t)stream, s, &call, form, out[0], out[1], out[2]);
-  if (!code && !tensor && out[0].data)
-    code = RENGA_LAUNCH(query_grads[form], TilesOf(s, s->queries), TeamBlock(), 0,
-                        (cudaStream_t)stream, *s, call, out[0]);
-  if (!code && !tensor)
-    code = RENGA_LAUNCH(key_grads[form], TilesOf(s, s->keys), TeamBlock(), 0, (cudaStream_t)stream,
-                        *s, call, out[1], out[2]);
+  call.shift = delta + room;
+  call.rest = delta + 2 * room;
+  cudaError_t code = RENGA_LAUNCH(deltas[form], TeamGrid(false, rows), TeamBlock(), 0, queue, rows,
+                                  s->values, in[0], in[4], delta);
+  if (!code) code = FindShifts(queue, s, &call, form, tensor);
+  if (!code) code = FindTensorGrads(queue, s, &call, form, out);
+  if (!code && out[3].data && tensor) code = FindShifts(queue, s, &call, form, false);
   if (code || !out[3].data) return RengaCudaSayError("QueryGradKernel", code);
-  return FindMaskGrad(stream, s, &call, form, delta + (rows + 15) / 16 * 16, out[3]);
+  return FindMaskGrad(stream, s, &call, form, delta + 3 * room, out[3]);
 }

@@ -2,6 +2,9 @@
    cores. */
 #pragma once
 #include "kernel.h"
+#include "renga/private/logsum.h"
+
+#define LOG2_E 1.4426950408889634f
 
 struct AttentionHead {
   int64_t number, mask, sample, element; /* element: of its first probability in the sample */
@@ -10,7 +13,7 @@ struct AttentionHead {
 /* What all kernels get of the operator's arguments. */
 struct AttentionCall {
   RengaCudaOperand q, k, v, mask, dy, whole;
-  const float *delta;
+  const float *delta, *shift, *rest; /* of each query: dy . o; p is exp(score - shift - rest) */
   Randoms randoms;
   int64_t sample;
   int drops;
@@ -36,6 +39,15 @@ static __device__ AttentionHead HeadOf(const RengaCudaAttention &s, int64_t numb
 static __device__ inline bool SeesKey(const RengaCudaAttention &s, int64_t query, int64_t key)
 {
   return query < s.queries && key < s.keys && (!s.causal || key <= query);
+}
+
+/* Least score in powers of 2 that is not -infinity: the smallest floats would overflow. */
+#define LEAST_POWER -3e38f
+
+/* A score, or a log-sum-exp, in powers of 2. */
+static __device__ inline float ScoreInPowers(float score)
+{
+  return score > -INFINITY ? fmaxf(score * LOG2_E, LEAST_POWER) : score;
 }
 
 /* 0 or 1 / (1 - ratio) */

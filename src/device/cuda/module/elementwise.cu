@@ -63,7 +63,7 @@ static __host__ __device__ inline float SwishSlopeOf(float x, float a)
   X(GeluGrad, d *(0.5f * (1 + erff(v * ROOT_HALF)) + v * 0.39894228f * expf(-0.5f * v * v)))       \
   X(GeluTanhGrad, d *GeluTanhSlopeOf(v))                                                           \
   X(SwishGrad, d *SwishSlopeOf(v, a))                                                              \
-  X(LeakyReluGrad, v < 0 ? a * d : d)
+  X(LeakyReluGrad, v > 0 ? d : a * d)
 /* name, type of the inputs and of the output, expression */
 #define BINARY_FUNCTIONS(X)                                                                        \
   X(Add, float, float, p + q)                                                                      \

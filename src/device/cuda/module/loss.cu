@@ -1,6 +1,7 @@
 /* CrossEntropy and LogLikelihood from scores, their gradients, and the count of labels. Sums over
    labels are in double: each of 256 threads adds every 256th, a tree adds the threads. */
 #include "kernel.h"
+#include "renga/private/logsum.h"
 
 enum { MANY_CLASSES = 1024 };
 
@@ -15,6 +16,27 @@ static __device__ inline bool Counts(const RengaCudaLoss &s, int64_t label)
   return label != s.ignore && label >= s.first && label < s.first + s.classes;
 }
 
+/* The log-sum-exp of a row from `first` on is the number returned plus the logarithm of sum. */
+template <bool WIDE, class T>
+static __device__ inline float SumScores(const RengaCudaLoss &s, const Values<T> &scores,
+                                         int64_t first, float *part, float *sum)
+{
+  float most = -INFINITY, mine = 0;
+  RENGA_ALONG(WIDE, c, s.classes)
+  {
+    const Four<float> v = GetAlong(scores, first, s.inner, c, s.classes, -INFINITY);
+    for (int k = 0; k < FOUR; k++) most = fmaxf(most, v.at[k]);
+  }
+  const float shift = ShiftOf(Team<WIDE>::template Together<TakeMost>(most, part));
+  RENGA_ALONG(WIDE, c, s.classes)
+  {
+    const Four<float> v = GetAlong(scores, first, s.inner, c, s.classes, -INFINITY);
+    for (int k = 0; k < FOUR; k++) mine += expf(v.at[k] - shift);
+  }
+  *sum = Team<WIDE>::template Together<AddUp>(mine, part);
+  return shift;
+}
+
 /* T: of the scores. */
 template <bool WIDE, class T>
 __global__ void LossKernel(RengaCudaLoss s, RengaCudaOperand scores_, const void *labels,
@@ -27,21 +49,9 @@ __global__ void LossKernel(RengaCudaLoss s, RengaCudaOperand scores_, const void
   const int64_t row = Team<WIDE>::Line();
   if (row >= s.outer * s.inner) return;
   const int64_t first = ScoreAt(s, row, 0);
-  float most = -INFINITY, sum = 0, whole = 0;
-  if (!s.scored) {
-    RENGA_ALONG(WIDE, c, s.classes)
-    {
-      const Four<float> v = GetAlong(scores, first, s.inner, c, s.classes, -INFINITY);
-      for (int k = 0; k < FOUR; k++) most = fmaxf(most, v.at[k]);
-    }
-    const float shift = ShiftOf(Team<WIDE>::template Together<TakeMost>(most, part));
-    RENGA_ALONG(WIDE, c, s.classes)
-    {
-      const Four<float> v = GetAlong(scores, first, s.inner, c, s.classes, -INFINITY);
-      for (int k = 0; k < FOUR; k++) sum += expf(v.at[k] - shift);
-    }
-    whole = shift + logf(Team<WIDE>::template Together<AddUp>(sum, part));
-  }
+  float shift = 0, sum = 1;
+  if (!s.scored) shift = SumScores<WIDE>(s, scores, first, part, &sum);
+  const float rest = s.scored ? 0 : logf(sum), whole = shift + rest;
   if (Team<WIDE>::Lane() != 0) return;
   const int64_t label = IntegerAt(s.wide, labels, row);
   if (whole_of.data) whole_of.Put(row, whole);
@@ -51,9 +61,10 @@ __global__ void LossKernel(RengaCudaLoss s, RengaCudaOperand scores_, const void
     return;
   }
   losses[row] = 0;
-  if (Counts(s, label))
-    losses[row] =
-        ((double)whole - scores[ScoreAt(s, row, label)]) * (weights.data ? weights[label] : 1);
+  if (!Counts(s, label)) return;
+  const float score = scores[ScoreAt(s, row, label)], weight = weights.data ? weights[label] : 1;
+  losses[row] = RENGA_LOGSUM_IS_LARGE(whole) ? ((double)shift - score + rest) * weight
+                                             : ((double)whole - score) * weight;
 }
 
 /* The sum of a block's threads, for thread 0. */
@@ -103,6 +114,7 @@ __global__ void LossGradKernel(RengaCudaLoss s, RengaCudaOperand gradient, Renga
                                const void *labels, RengaCudaOperand whole_,
                                RengaCudaOperand weights_, RengaCudaOperand dx_)
 {
+  RENGA_DYNAMIC_SHARED(float, part);
   const Values<T> scores(scores_), dx(dx_);
   const Values<void> whole_of(whole_), weights(weights_);
   const int64_t row = Team<WIDE>::Line();
@@ -114,13 +126,18 @@ __global__ void LossGradKernel(RengaCudaLoss s, RengaCudaOperand gradient, Renga
   else if (Counts(s, label))
     factor = Values<void>(gradient)[0] * (weights.data ? weights[label] : 1);
   if (Counts(s, label)) more = s.lane ? (float)weights[row] : -factor;
-  const float whole = s.scored ? 0 : whole_of[row];
+  float whole = s.scored ? 0 : whole_of[row], share = factor;
+  if (factor != 0 && RENGA_LOGSUM_IS_LARGE(whole)) { /* it has lost the logarithm */
+    float sum;
+    whole = SumScores<WIDE>(s, scores, first, part, &sum);
+    share = factor / sum;
+  }
   RENGA_ALONG(WIDE, c, s.classes)
   {
     Four<float> d = {};
     if (factor != 0 && !s.scored) d = GetAlong(scores, first, s.inner, c, s.classes, -INFINITY);
     for (int k = 0; k < FOUR; k++) {
-      d.at[k] = factor != 0 && !s.scored ? factor * expf(d.at[k] - whole) : 0;
+      d.at[k] = factor != 0 && !s.scored ? share * expf(d.at[k] - whole) : 0;
       if (label - s.first == c + k) d.at[k] += more;
     }
     PutAlong(dx, first, s.inner, c, s.classes, d);
@@ -129,8 +146,8 @@ __global__ void LossGradKernel(RengaCudaLoss s, RengaCudaOperand gradient, Renga
 
 static void (*const losses[2][VALUE_FORMS])(RengaCudaLoss, RengaCudaOperand, const void *,
                                             RengaCudaOperand, RengaCudaOperand, RengaCudaOperand,
-                                            double *) = {
-    RENGA_FORMS_OF(LossKernel, false), RENGA_FORMS_OF(LossKernel, true)};
+                                            double *) = {RENGA_FORMS_OF(LossKernel, false),
+                                                         RENGA_FORMS_OF(LossKernel, true)};
 static void (*const gradients[2][VALUE_FORMS])(RengaCudaLoss, RengaCudaOperand, RengaCudaOperand,
                                                const void *, RengaCudaOperand, RengaCudaOperand,
                                                RengaCudaOperand) = {
@@ -164,8 +181,9 @@ RENGA_CUDA_RUN(RengaCudaCrossEntropyGrad)
   if (rows * s->classes == 0) return 0;
   return RengaCudaSayError("LossGradKernel",
                            RENGA_LAUNCH(gradients[wide][FormFor(in[1], out[0])],
-                                        TeamGrid(wide, rows), TeamBlock(), 0, (cudaStream_t)stream,
-                                        *s, in[0], in[1], in[2].data, in[3], in[4], out[0]));
+                                        TeamGrid(wide, rows), TeamBlock(),
+                                        wide ? ROWS * sizeof(float) : 0, (cudaStream_t)stream, *s,
+                                        in[0], in[1], in[2].data, in[3], in[4], out[0]));
 }
 
 /* The operands of a call, as kernels are told them. */

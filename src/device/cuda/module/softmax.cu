@@ -1,6 +1,7 @@
 /* Softmax and LogSoftmax along one dimension, and their gradients. A warp takes a line, or a block
    where lines are long; which of both, and so the order of sums, follows from the length alone. */
 #include "kernel.h"
+#include "renga/private/logsum.h"
 
 enum { LONG_LINE = 1024 };
 
@@ -27,12 +28,17 @@ __global__ void SoftmaxKernel(RengaCudaRows s, RengaCudaOperand x_, RengaCudaOpe
     for (int k = 0; k < FOUR; k++) sum += expf(v.at[k] - shift);
   }
   sum = Team<WIDE>::template Together<AddUp>(sum, part);
-  const float whole = logarithm ? shift + logf(sum) : 0, inverse = 1 / sum;
+  const float inverse = 1 / sum;
+  float whole = logarithm ? shift + logf(sum) : 0, rest = 0;
+  if (RENGA_LOGSUM_IS_LARGE(whole)) { /* the logarithm would be lost */
+    whole = shift;
+    rest = logf(sum);
+  }
   RENGA_ALONG(WIDE, i, s.n)
   {
     Four<float> v = GetAlong(x, base, s.inner, i, s.n, 0);
     for (int k = 0; k < FOUR; k++)
-      v.at[k] = logarithm ? v.at[k] - whole : expf(v.at[k] - shift) * inverse;
+      v.at[k] = logarithm ? v.at[k] - whole - rest : expf(v.at[k] - shift) * inverse;
     PutAlong(y, base, s.inner, i, s.n, v);
   }
 }

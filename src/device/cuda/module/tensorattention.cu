@@ -5,8 +5,6 @@
 #include "attention.h"
 #include "matrix.h"
 
-#define LOG2_E 1.4426950408889634f
-
 /* What a block works in for heads of one width, at most: rows of shared memory are 16 bytes longer,
    so that matrices are read without conflicts. Others are there twice: while one tile is multiplied
    the next one comes. */
@@ -147,7 +145,7 @@ static __device__ inline float ScoreOf(const RengaCudaAttention &s, const Attent
   if (!SeesKey(s, i, j)) return -INFINITY;
   const Values<void> mask(call.mask);
   const int64_t at = head.mask + i * s.mask_row + j * s.mask_column;
-  return (s.scale * dot + (mask.data ? mask[at] : 0)) * LOG2_E;
+  return ScoreInPowers(s.scale * dot + (mask.data ? mask[at] : 0));
 }
 
 /* Do all of these queries see all of these keys, and does no mask say more? */
@@ -285,15 +283,18 @@ __global__ void __launch_bounds__(WARP *WARPS)
   StoreRows<T, WIDE>(y, head.number, s.queries, s.values, query, sum, inverse);
 }
 
+/* p is 2^(score - shift - rest); its gradients are lessened by delta. */
+struct QueryOfGrad {
+  float shift, rest, delta;
+};
+
 /* p: scores of own and other rows, ds: dot products of output gradients and values. They become the
    probability after dropout and the gradient of the dot product, scale p (m dp - delta), where m is
-   the factor of dropout. whole, delta: of queries, for each half of the own rows, or each of the
-   others. */
+   the factor of dropout. of: queries, for each half of the own rows, or each of the others. */
 template <int N, bool KEYS>
 static __device__ inline void FindGradients(const RengaCudaAttention &s, const AttentionCall &call,
                                             const AttentionHead &head, int64_t mine, int64_t other,
-                                            const float *whole, const float *delta, float p[][4],
-                                            float ds[][4])
+                                            const QueryOfGrad of[], float p[][4], float ds[][4])
 {
 #pragma unroll
   for (int c = 0; c < N / 8; c++)
@@ -304,8 +305,8 @@ static __device__ inline void FindGradients(const RengaCudaAttention &s, const A
       const float keep =
           call.drops ? KeepFactor(s, call, head, KEYS ? column : row, KEYS ? row : column) : 1;
       const bool seen = p[c][e] > -INFINITY;
-      const float weight = seen ? exp2f(p[c][e] - whole[query] * LOG2_E) : 0;
-      ds[c][e] = seen ? s.scale * weight * (ds[c][e] * keep - delta[query]) : 0;
+      const float weight = seen ? exp2f(p[c][e] - of[query].shift - of[query].rest) : 0;
+      ds[c][e] = seen ? s.scale * weight * (ds[c][e] * keep - of[query].delta) : 0;
       p[c][e] = weight * keep;
     }
 }
@@ -321,13 +322,12 @@ static __device__ inline void LoadPair(uint16_t tile[2][N * Sizes<WIDE>::PITCH],
   LoadRows<WIDE, N, T>(tile[1], QUERIES ? call.dy : call.v, number, rows, s.values, row);
 }
 
-/* The log-sum-exp of query i, and what its gradients are lessened by. */
-static __device__ inline void LoadQuery(const RengaCudaAttention &s, const AttentionCall &call,
-                                        int64_t number, int64_t i, float *whole, float *delta)
+static __device__ inline QueryOfGrad LoadQuery(const RengaCudaAttention &s,
+                                               const AttentionCall &call, int64_t number, int64_t i)
 {
-  const bool there = i < s.queries;
-  *whole = there ? Values<void>(call.whole)[number * s.queries + i] : 0;
-  *delta = there ? call.delta[number * s.queries + i] : 0;
+  if (i >= s.queries) return QueryOfGrad();
+  const int64_t row = number * s.queries + i;
+  return {call.shift[row], call.rest[row], call.delta[row]};
 }
 
 /* A block takes keys of a head, for the gradients of keys and values, or else queries. */
@@ -339,7 +339,7 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS)
   typedef Sizes<WIDE> Z;
   enum { N = Z::GRAD_OTHERS, STRIPS = KEYS ? Z::STRIPS : 1, BLOCK = WARP * Z::GRAD_WARPS };
   __shared__ __align__(16) uint16_t own[2][Z::GRAD_OWN * Z::PITCH], others[2][2][N * Z::PITCH];
-  __shared__ float whole_of[2][N], delta_of[2][N]; /* of the queries, where they are the others */
+  __shared__ QueryOfGrad others_of[2][N]; /* the queries, where they are the others */
   const int64_t n_own = KEYS ? s.keys : s.queries, n_others = KEYS ? s.queries : s.keys;
   const int64_t blocks = (n_own + Z::GRAD_OWN - 1) / Z::GRAD_OWN, place = blockIdx.x % blocks;
   const int64_t first = (KEYS ? place : blocks - 1 - place) * Z::GRAD_OWN;
@@ -347,16 +347,16 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS)
   const int64_t mine = first + threadIdx.y * 16, last = first + Z::GRAD_OWN;
   const int64_t begin = KEYS && s.causal ? first : 0;
   const int64_t end = !KEYS && s.causal && last < n_others ? last : n_others;
-  float sum[Z::STRIPS][4] = {}, of_values[STRIPS][4] = {}, whole[2] = {}, delta[2] = {};
+  float sum[Z::STRIPS][4] = {}, of_values[STRIPS][4] = {};
+  QueryOfGrad own_of[2] = {};
   const auto load = [&](int64_t other, int side) {
     const int t = threadIdx.y * WARP + threadIdx.x;
     LoadPair<WIDE, N, BLOCK, KEYS>(others[side], s, call, head.number, other);
-    if (KEYS && t < N)
-      LoadQuery(s, call, head.number, other + t, &whole_of[side][t], &delta_of[side][t]);
+    if (KEYS && t < N) others_of[side][t] = LoadQuery(s, call, head.number, other + t);
   };
   LoadPair<WIDE, Z::GRAD_OWN, BLOCK, !KEYS>(own, s, call, head.number, first);
   for (int h = 0; h < 2 && !KEYS; h++)
-    LoadQuery(s, call, head.number, mine + RowOf(2 * h), &whole[h], &delta[h]);
+    own_of[h] = LoadQuery(s, call, head.number, mine + RowOf(2 * h));
   if (begin < end) load(begin, 0);
   int side = 0;
   for (int64_t other = begin; other < end; other += N, side = 1 - side) {
@@ -367,8 +367,7 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS)
     DotOwn<T, WIDE, N>(p, own[0], others[side][0]);
     DotOwn<T, WIDE, N>(ds, own[1], others[side][1]);
     FindScores<N, KEYS>(s, call, head, mine, other, p);
-    FindGradients<N, KEYS>(s, call, head, mine, other, KEYS ? whole_of[side] : whole,
-                           KEYS ? delta_of[side] : delta, p, ds);
+    FindGradients<N, KEYS>(s, call, head, mine, other, KEYS ? others_of[side] : own_of, p, ds);
     if (KEYS) AddRows<T, WIDE, N>(of_values, p, others[side][1]);
     AddRows<T, WIDE, N>(sum, ds, others[side][0]);
   }
