@@ -1,6 +1,8 @@
 #!/bin/sh
 # The cuda device: refusals by name, then on the emulated runtime its operators and small runs, which
 # have cpu's losses, and one and the same bits on any layout, in any mode and order of streams.
+top_srcdir=$(cd "${0%/*}/../.." && pwd)
+export top_srcdir
 . "${0%/*}/../app/common.sh"
 module=$top_builddir/test/cuda/renga_cudaemu.so
 train="train -graph $mlp -data synthetic -data_samples 64 -batch_size 8 -microbatch_size 4 -seed 3
@@ -51,9 +53,9 @@ for EMU_MODE in async sync; do
   export EMU_MODE
   own env EMU_ORDER=check timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/operators" </dev/null >out 2>&1 ||
     fail "test/cuda/operators with EMU_MODE=$EMU_MODE"
-  for program in low lowkernels; do
-    own timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/device/$program" </dev/null >out 2>&1 ||
-      fail "test/device/$program with EMU_MODE=$EMU_MODE"
+  for program in device/low device/lowkernels graph/singular; do
+    own timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/$program" </dev/null >out 2>&1 ||
+      fail "test/$program with EMU_MODE=$EMU_MODE"
   done
 done
 finish

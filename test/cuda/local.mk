@@ -84,6 +84,6 @@ planted-program:
 
 # The emulated suite alone.
 cuda_tests = %D%/graphs.sh %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
-check-cuda: renga $(cuda_programs) $(check_SCRIPTS) test/device/low test/device/lowkernels test/reference/training
+check-cuda: renga $(cuda_programs) $(check_SCRIPTS) test/device/low test/device/lowkernels test/graph/singular test/reference/training
 	$(run_tests) $(cuda_tests)
 .PHONY: check-cuda

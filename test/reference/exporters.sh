@@ -1,5 +1,5 @@
 #!/bin/sh
-# Networks as PyTorch's exporters write them train to PyTorch's losses, or are refused by a sentence.
+# Networks as PyTorch's exporters write them train to PyTorch's losses with its norms of gradients, or are refused by a sentence.
 # Skipped where there is no python3 with torch 2.15, onnxscript and h5py. Arguments: names of networks.
 cd "$(dirname "$0")" && here=$(pwd) && cd - >/dev/null || exit 1
 top_builddir=${top_builddir:-$(pwd)}
@@ -23,6 +23,6 @@ while read -r wish file data options; do
     refuses 1 "export the network with torch.onnx.export(..., dynamo=True, optimize=False)" "$@" $options
   fi
 done <list
-"$found" "$here/exporters.py" check . $trained >out 2>&1 || fail "other losses than PyTorch's"
+"$found" "$here/exporters.py" check . $trained >out 2>&1 || fail "other losses or gradients than PyTorch's"
 [ -z "${VERBOSE:-}" ] || cat out
 finish

@@ -12,7 +12,8 @@
 static const double loss_tolerance = 1e-5, gradient_tolerance = 1e-4, gradient_floor = 1e-7;
 static const struct {
   const char *file, *reference;
-  bool gradients; /* the file's parameters are the reference's */
+  bool
+      gradients; /* the file's parameters are the reference's; of LSTMs, in another order, the norm of all is compared */
   ReferenceSet set;
 } rows[] = {
     {"bert_trace", "bert", true, REFERENCE_OWN},
@@ -134,6 +135,30 @@ static RengaErrorCode CheckGradients(const Execution *execution, const Reference
   return RENGA_SUCCESS;
 }
 
+/* Of parameters that the file has in another order: the norm of all. */
+static RengaErrorCode CheckNorm(const Execution *execution, const Reference *reference,
+                                double *worst)
+{
+  double sum = 0, norm;
+  for (int i = 0; i < execution->count; i++) {
+    const RengaTensorSpec spec = ExecutionSpec(execution, i);
+    const int64_t count = RengaTensorSpecCount(&spec);
+    double *gradient = NULL;
+    bool used;
+    if (RengaGraphGetValue(execution->graph, i)->kind != RENGA_VALUE_PARAMETER) continue;
+    RengaCall(RengaMalloc(count + 1, &gradient));
+    RengaErrorCode code = SumUses(execution, i, count, gradient, &used);
+    sum += Norm(count, gradient, NULL) * Norm(count, gradient, NULL);
+    RengaFree(&gradient);
+    RengaCall(code);
+  }
+  RengaCall(ReferenceNorm(reference, "grad0_f64", &norm));
+  *worst = fabs(sqrt(sum) - norm) / norm;
+  RengaCheck(*worst <= gradient_tolerance, MPI_COMM_SELF, RENGA_ERR_NUMERIC,
+             "the norm of all gradients is %.9g, not %.9g", sqrt(sum), norm);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckLoss(const Execution *execution, const Reference *reference, double *off)
 {
   RengaValue value;
@@ -163,6 +188,8 @@ static RengaErrorCode Check(RengaGraph graph, RengaDevice device, const Referenc
   if (code == RENGA_SUCCESS) code = CheckLoss(&execution, reference, &loss);
   if (code == RENGA_SUCCESS && rows[row].gradients)
     code = CheckGradients(&execution, reference, &gradient);
+  if (code == RENGA_SUCCESS && strncmp(rows[row].file, "lstm", 4) == 0)
+    code = CheckNorm(&execution, reference, &gradient);
   RengaCall(ExecutionDestroy(&execution));
   RengaCall(code);
   if (getenv("RENGA_TEST_VERBOSE"))

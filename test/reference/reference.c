@@ -1,6 +1,7 @@
 /* Arrays and numbers of the reference files, by HDF5. */
 #include "reference.h"
 #include <hdf5.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -96,5 +97,38 @@ RengaErrorCode ReferenceRead(const Reference *reference, const char *group, cons
   RengaCall(code);
   RengaCheck(fits, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "%s: %s has %lld elements, not %lld",
              reference->path, path, (long long)total, (long long)(first + count));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddSquares(const Reference *reference, const char *group, const char *name,
+                                 double *sum)
+{
+  char path[512];
+  double *numbers = NULL;
+  snprintf(path, sizeof path, "%s/%s", group, name);
+  hid_t set = H5Dopen2((hid_t)reference->file, path, H5P_DEFAULT), space = H5Dget_space(set);
+  const int64_t count = H5Sget_simple_extent_npoints(space);
+  H5Sclose(space);
+  H5Dclose(set);
+  RengaCall(RengaMalloc(count + 1, &numbers));
+  RengaErrorCode code = ReferenceRead(reference, group, name, RENGA_FLOAT64, 0, count, numbers);
+  for (int64_t i = 0; i < count; i++) *sum += numbers[i] * numbers[i];
+  RengaFree(&numbers);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode ReferenceNorm(const Reference *reference, const char *group, double *norm)
+{
+  H5G_info_t info = {0};
+  double sum = 0;
+  H5Gget_info_by_name((hid_t)reference->file, group, &info, H5P_DEFAULT);
+  for (hsize_t i = 0; i < info.nlinks; i++) {
+    char name[256];
+    H5Lget_name_by_idx((hid_t)reference->file, group, H5_INDEX_NAME, H5_ITER_INC, i, name,
+                       sizeof name, H5P_DEFAULT);
+    RengaCall(AddSquares(reference, group, name, &sum));
+  }
+  *norm = sqrt(sum);
   return RENGA_SUCCESS;
 }

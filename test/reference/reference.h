@@ -17,6 +17,8 @@ void ReferenceNetwork(ReferenceSet set, const char *name, size_t size, char path
 RengaErrorCode ReferenceClose(Reference *reference);
 RengaErrorCode ReferenceReal(const Reference *reference, const char *attribute, double *value);
 bool ReferenceHas(const Reference *reference, const char *group, const char *name);
+/* The norm of all numbers of all data sets of a group. */
+RengaErrorCode ReferenceNorm(const Reference *reference, const char *group, double *norm);
 /* Elements [first, first + count) of a data set as the type asks, whatever it is in the file. */
 RengaErrorCode ReferenceRead(const Reference *reference, const char *group, const char *name,
                              RengaDataType type, int64_t first, int64_t count, void *data);
