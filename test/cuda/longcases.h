@@ -71,5 +71,9 @@ static const Case long_cases[] = {
     {"AveragePool", "kernel_shape=3,3 pads=1,1,1,1", "f1,2,40,40", "1", 0},
     {"AveragePoolGrad", "kernel_shape=3,3 pads=1,1,1,1", "f1,2,40,40", "f1,2,40,40", 0},
     {"Dropout", "ratio=0.3 key=3 batch_dim=1 batch_factor=3", "f700,6,5", "1", 0},
+    {"Attention", "", "f2,40,36 f2,67,36 f2,67,20 f40,67!", "2", 0},
+    {"AttentionGrad", "", "f2,40,20 ^0 ^1 ^2 @0 @1 ^3", "4", 2e-5},
+    {"Attention", "", "f2,40,36 f2,67,36 f2,67,20 f2,40,1!", "2", 0},
+    {"AttentionGrad", "", "f2,40,20 ^0 ^1 ^2 @0 @1 ^3", "3", 2e-5},
 };
 enum { N_LONG_CASES = sizeof long_cases / sizeof *long_cases };

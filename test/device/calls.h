@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* Inputs and outputs are words: a type (f float32, l int64, i int32, b bool, d float64), extents
-   with commas, then <n for integers below n, + for positive values; @n and ^n are output and input
-   n of the case before. Outputs: how many, or words. */
+   with commas, then <n for integers below n, + for positive values, ! for numbers of which each
+   third row is masked by -3e38; @n and ^n are output and input n of the case before. Outputs: how many, or words. */
 typedef struct {
   const char *op, *attributes, *inputs, *outputs;
   double tolerance; /* relative to the largest value; 0: 1e-5 */
@@ -63,7 +63,7 @@ static RengaErrorCode ParseAttributes(const char *text, RengaAttributes *attribu
   return RENGA_SUCCESS;
 }
 
-static RengaTensorSpec ParseSpec(const char *word, int64_t *below, bool *positive)
+static RengaTensorSpec ParseSpec(const char *word, int64_t *below, char *mark)
 {
   static const struct {
     char letter;
@@ -83,19 +83,21 @@ static RengaTensorSpec ParseSpec(const char *word, int64_t *below, bool *positiv
     at = *end == ',' ? end + 1 : end;
   }
   *below = *at == '<' ? atoll(at + 1) : 2;
-  *positive = *at == '+';
+  *mark = *at;
   return spec;
 }
 
-static RengaErrorCode Fill(const RengaTensorSpec *spec, uint64_t stream, int64_t below,
-                           bool positive, void *data)
+static RengaErrorCode Fill(const RengaTensorSpec *spec, uint64_t stream, int64_t below, char mark,
+                           void *data)
 {
   int64_t count = RengaTensorSpecCount(spec);
+  const int64_t row = spec->ndim > 0 ? spec->dim[spec->ndim - 1] : 1;
   float *uniform = NULL;
   RengaCall(RengaMalloc(count + 1, &uniform));
   RengaRandomUniform(7, stream, 0, count, uniform);
   for (int64_t i = 0; i < count; i++) {
-    float value = positive ? uniform[i] + 0.2f : 4 * uniform[i] - 2;
+    float value = mark == '+' ? uniform[i] + 0.2f : 4 * uniform[i] - 2;
+    if (mark == '!' && i / row % 3 == 0) value = -3e38f;
     int64_t integer = (int64_t)(uniform[i] * (float)below);
     if (spec->type == RENGA_FLOAT32) ((float *)data)[i] = value;
     if (spec->type == RENGA_INT64) ((int64_t *)data)[i] = integer;
@@ -130,10 +132,10 @@ static RengaErrorCode MakeInputs(const char *text, uint64_t number, const Call *
       continue;
     }
     int64_t below;
-    bool positive;
-    *spec = ParseSpec(word, &below, &positive);
+    char mark;
+    *spec = ParseSpec(word, &below, &mark);
     RengaCall(Allocate(spec, &call->input[i]));
-    RengaCall(Fill(spec, 100 * number + (uint64_t)i, below, positive, call->input[i]));
+    RengaCall(Fill(spec, 100 * number + (uint64_t)i, below, mark, call->input[i]));
   }
   return RENGA_SUCCESS;
 }
@@ -141,7 +143,7 @@ static RengaErrorCode MakeInputs(const char *text, uint64_t number, const Call *
 static RengaErrorCode MakeOutputs(const char *text, Call *call)
 {
   int64_t below;
-  bool positive;
+  char mark;
   char copy[256];
   snprintf(copy, sizeof copy, "%s", text);
   if (text[0] >= '0' && text[0] <= '9') {
@@ -149,7 +151,7 @@ static RengaErrorCode MakeOutputs(const char *text, Call *call)
     return RENGA_SUCCESS;
   }
   for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
-    call->out[call->n_out++] = ParseSpec(word, &below, &positive);
+    call->out[call->n_out++] = ParseSpec(word, &below, &mark);
   return RENGA_SUCCESS;
 }
 

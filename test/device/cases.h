@@ -273,5 +273,11 @@ static const Case cases[] = {
      "f2,3,9,10", "1", 0},
     {"AveragePool", "kernel_shape=7,7", "f2,3,7,7", "1", 0},
     {"AveragePoolGrad", "kernel_shape=7,7", "f2,3,1,1", "f2,3,7,7", 0},
+    /* rows that are masked whole */
+    {"Attention", "", "f2,3,9,8 f2,3,7,8 f2,3,7,8 f3,9,7!", "2", 0},
+    {"AttentionGrad", "", "f2,3,9,8 ^0 ^1 ^2 @0 @1 ^3", "4", 2e-5},
+    {"LogSoftmax", "", "f10,33!", "1", 0},
+    {"CrossEntropy", "axis=-1", "f9,40! l9<40", "2", 0},
+    {"CrossEntropyGrad", "axis=-1", "f ^0 ^1 @1", "1", 0},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };

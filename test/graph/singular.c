@@ -170,7 +170,7 @@ static bool IsNear(const Singular *test, const Execute *execute, const Line *lin
                    const char *device)
 {
   const int64_t count = RengaTensorSpecCount(&line->spec);
-  double largest = 1e-30;
+  double largest = 0.25;
   for (int64_t i = 0; i < count; i++)
     if (isfinite(line->number[i])) largest = fmax(largest, fabs(line->number[i]));
   for (int64_t i = 0; i < count; i++) {

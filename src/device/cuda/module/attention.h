@@ -50,6 +50,12 @@ static __device__ inline float ScoreInPowers(float score)
   return score > -INFINITY ? fmaxf(score * LOG2_E, LEAST_POWER) : score;
 }
 
+/* And back, of a row's largest score: of the least one any number that is as large will do. */
+static __device__ inline float NaturalOf(float most)
+{
+  return most == LEAST_POWER ? most : ShiftOf(most) / LOG2_E;
+}
+
 /* 0 or 1 / (1 - ratio) */
 static __device__ inline float KeepFactor(const RengaCudaAttention &s, const AttentionCall &call,
                                           const AttentionHead &head, int64_t i, int64_t j)

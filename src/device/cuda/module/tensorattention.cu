@@ -223,7 +223,7 @@ static __device__ inline void FinishSums(const RengaCudaAttention &s, const Valu
     whole[h] = JoinFour<AddUp>(whole[h]);
     inverse[h] = whole[h] > 0 ? 1 / whole[h] : 0; /* 0: every key is masked */
     if (whole_of.data && threadIdx.x % 4 == 0 && i < s.queries)
-      whole_of.Put(number * s.queries + i, ShiftOf(most[h]) / LOG2_E + logf(whole[h]));
+      whole_of.Put(number * s.queries + i, NaturalOf(most[h]) + logf(whole[h]));
   }
 }
 
