@@ -7,7 +7,8 @@
 
 /* Inputs and outputs are words: a type (f float32, l int64, i int32, b bool, d float64), extents
    with commas, then <n for integers below n, + for positive values, ! for numbers of which each
-   third row is masked by -3e38; @n and ^n are output and input n of the case before. Outputs: how many, or words. */
+   third row is masked by -3e38; @n and ^n are output and input n of the case before. Outputs: how
+   many, or words. */
 typedef struct {
   const char *op, *attributes, *inputs, *outputs;
   double tolerance; /* relative to the largest value; 0: 1e-5 */

@@ -12,8 +12,8 @@
 static const double loss_tolerance = 1e-5, gradient_tolerance = 1e-4, gradient_floor = 1e-7;
 static const struct {
   const char *file, *reference;
-  bool
-      gradients; /* the file's parameters are the reference's; of LSTMs, in another order, the norm of all is compared */
+  /* Has the file the reference's parameters? Of LSTMs, in another order, the norm of all counts. */
+  bool gradients;
   ReferenceSet set;
 } rows[] = {
     {"bert_trace", "bert", true, REFERENCE_OWN},
