@@ -26,6 +26,12 @@ for ranks in 2 4; do
   cmp -s "$folder/out1" "$folder/out$ranks" || { echo "$ranks ranks print something else:"; head -n 20 "$folder/out1" "$folder/out$ranks"; status=1; }
 done
 
+# What one rank raises, all raise; different calls; forks.
+for ranks in 1 4; do
+  timeout 100 "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$top/test/binding/together.py" >"$folder/out" 2>&1 &&
+    grep -q digest "$folder/out" || { echo "together.py on $ranks ranks:"; cat "$folder/out"; status=1; }
+done
+
 # The program of README.md, as it stands there, with NumPy alone: each rank prints the same plan, loss and values, on any number of ranks.
 "$python" - "$top" >"$folder/readme.py" <<'PY' || status=1
 import sys

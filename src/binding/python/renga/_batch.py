@@ -14,12 +14,27 @@ from ._library import Error
 Source = Union[np.ndarray, Callable[[int, int], Any], None]
 
 
+def as_array(what: str, value: Any) -> np.ndarray:
+    """NumPy's view of an array or of a tensor of torch."""
+    if np.ma.isMaskedArray(value):
+        count = int(np.ma.count_masked(value))
+        if count:
+            raise Error(f"{what} is a masked array, {count} of whose {value.size} elements have no "
+                        "value: give them one, as by filled(0)", "ARGUMENT")
+        value = value.data
+    try:
+        if hasattr(value, "detach"):
+            value = value.detach().cpu().numpy()
+        return np.asarray(value)
+    except Exception as error:
+        raise Error(f"{what} is no array of numbers: {type(error).__name__}: {error}",
+                    "ARGUMENT") from error
+
+
 def _convert(name: str, array: Any, wanted: Tensor) -> np.ndarray:
     """An array of the input's type and shape; numbers that would change are refused."""
-    if hasattr(array, "detach"):
-        array = array.detach().cpu().numpy()
+    array = as_array(f"input {name}", array)
     try:
-        array = np.asarray(array)
         dtype = np.dtype(wanted.dtype)
     except TypeError:
         raise Error(f"input {name} is {wanted.dtype}, which NumPy does not have",

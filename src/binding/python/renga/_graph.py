@@ -41,25 +41,30 @@ class Graph(Handle):
                  batch_inputs: Optional[str] = None, dimension: Optional[str] = None,
                  outputs: Union[bool, Sequence[str], None] = None):
         self.comm: Comm = communicator(comm)
+        with self.comm.enter("Graph"):
+            settings = [(setter, c.text(value)) for setter, value in (
+                (library.RengaGraphSetFrozen, frozen), (library.RengaGraphSetTrained, trained),
+                (library.RengaGraphSetDimension, dimension),
+                (library.RengaGraphSetBatchInputs, batch_inputs)) if value is not None]
+            whole, name = int(whole_batch), c.text(what)
+            names = [c.text(o) for o in outputs] if outputs and outputs is not True else []
         super().__init__(c.get(library.RengaGraphCreate, self.comm))
         try:
             with self.comm.together():
-                for setter, value in ((library.RengaGraphSetFrozen, frozen),
-                                      (library.RengaGraphSetTrained, trained),
-                                      (library.RengaGraphSetDimension, dimension),
-                                      (library.RengaGraphSetBatchInputs, batch_inputs)):
-                    if value is not None:
-                        setter(self, c.text(value))
-                if whole_batch:
-                    library.RengaGraphSetWholeBatch(self, whole_batch)
-                library.RengaGraphLoad(self, c.text(what))
+                for setter, value in settings:
+                    setter(self, value)
+                if whole:
+                    library.RengaGraphSetWholeBatch(self, whole)
+            with self.comm.together():
+                library.RengaGraphLoad(self, name)
+            with self.comm.together():
                 if outputs:
-                    names = [] if outputs is True else [c.text(o) for o in outputs]
                     library.RengaGraphKeepOutputs(self, len(names),
                                                   (ctypes.c_char_p * (len(names) + 1))(*names))
+            with self.comm.together():
                 library.RengaGraphSetUp(self)
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self.free_after(error)
             raise
 
     def _values(self, kind: int) -> Dict[str, Tensor]:
@@ -126,28 +131,26 @@ def view(comm: Comm, show: Any, kind: str = "ascii") -> str:
     """What a viewer writes, on all ranks. Collective."""
     import os
     import tempfile
-    path, failure = "", None
-    if comm.rank == 0:
-        try:
-            handle, path = tempfile.mkstemp()
-            os.close(handle)
-        except OSError as error:
-            failure = c.Error(str(error), "FILE_WRITE")
-    comm.agree(failure)
+    path = ""
     try:
-        viewer = ctypes.c_void_p(
-            c.get(library.RengaViewerCreate, comm, c.text(f"{kind}:{path}" if path else kind)))
+        with comm.enter("text of an object"):
+            if comm.rank == 0:
+                handle, path = tempfile.mkstemp()
+                os.close(handle)
+        with comm.together():
+            viewer = ctypes.c_void_p(
+                c.get(library.RengaViewerCreate, comm, c.text(f"{kind}:{path}" if path else kind)))
         try:
-            show(viewer)
+            with comm.together():
+                show(viewer)
         finally:
             library.RengaViewerDestroy(ctypes.byref(viewer))
-        data = None
-        if comm.rank == 0:
-            with open(path, "rb") as file:
-                data = file.read()
-        return comm.broadcast(data).decode()
+        data = b""
+        with comm.together():
+            if comm.rank == 0:
+                with open(path, "rb") as file:
+                    data = file.read()
+        return comm.send(data).decode()
     finally:
         if path:
             os.unlink(path)
-
-

@@ -2,17 +2,19 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+import zlib
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from . import _library as c
 from . import _prototypes
-from ._batch import Fields
+from ._batch import Fields, as_array
 from ._graph import Graph, Tensor, tensor_of, view
 from ._library import Error, library
 from ._plan import Plan, solve
-from ._runtime import Handle, options
+from ._runtime import Entry, Handle, option_texts, options_on
 
 ALL = _prototypes.CONSTANTS["RENGA_TO_ALL"]
 # What torch calls settings of optimizers, and what Renga does.
@@ -53,31 +55,42 @@ class Pipeline(Handle):
     def __init__(self, graph: Graph, plan: Optional[Plan] = None, *, seed: Optional[int] = None,
                  **given: Any):
         self.graph, self.comm = graph, graph.comm
+        with self.comm.enter("Pipeline"):
+            self._fields = Fields(graph.inputs)
+            texts = option_texts(option_names(given))
+            number = None if seed is None else ctypes.c_uint64(seed)
         super().__init__(c.get(library.RengaPipelineCreate, self.comm))
-        self._fields = Fields(graph.inputs)
         self._moments: List[str] = []
         self._sizes: set = set()
+        try:
+            with options_on(self.comm, texts):
+                self._set_up(graph, plan, number)
+            self._moments = self._find_moments()
+        except BaseException as error:
+            self.free_after(error)
+            raise
+
+    def _set_up(self, graph: Graph, plan: Optional[Plan], seed: Optional[ctypes.c_uint64]) -> None:
         made = None
         try:
-            with self.comm.together(), options(**option_names(given)):
+            with self.comm.together():
                 if seed is not None:
                     library.RengaPipelineSetSeed(self, seed)
                 library.RengaPipelineSetFromOptions(self)
-                if plan is None:
+            if plan is None:
+                with self.comm.together():
                     settings = ctypes.c_void_p(c.get(library.RengaPipelineGetSettings, self))
                     plan = made = solve(graph, settings)
-                self.plan_table = plan.table
-                self.plan_text = plan.text()
-                self._sizes.add(plan.batch_size)
+            self.plan_table = plan.table
+            self.plan_text = plan.text()
+            self._sizes.add(plan.batch_size)
+            with self.comm.together():
                 library.RengaPipelineSetPlan(self, graph, plan)
+            with self.comm.together():
                 library.RengaPipelineSetUp(self)
-            self._moments = self._find_moments()
-        except BaseException:
-            self.close()
-            raise
         finally:
             if made is not None:
-                made.close()
+                made.free()
 
     @property
     def optimizer(self) -> ctypes.c_void_p:
@@ -93,24 +106,16 @@ class Pipeline(Handle):
 
     # One call on a batch.
 
-    def _prepare(self, batch: Any, samples: Optional[int], choice: int = 0,
-                 before: Optional[Callable[[], None]] = None) -> int:
-        error: Optional[Error] = None
-        count = 0
-        try:
-            if before is not None:
-                before()
-            count = self._fields.take(batch, samples)
-        except Error as refused:
-            error = refused
-        most, least, first, last = self.comm.agree(error, count, -count, choice, -choice)
-        if most != -least or first != -last:
-            raise Error(f"ranks call with different arguments: batches of {-least} to {most} "
-                        "samples" if most != -least else "ranks ask for different outputs",
-                        "ARGUMENT")
-        if count not in self._sizes:
-            self._resize(count)
-        return count
+    def _prepare(self, call: str, batch: Callable[[], Any], samples: Optional[int],
+                 look: Callable[[Entry], None] = lambda entry: None) -> int:
+        """The number of samples. batch: is called for it; look: is called too, with what the
+        ranks compare."""
+        with self.comm.enter(f"Pipeline.{call}") as entry:
+            entry.samples = self._fields.take(batch(), samples)
+            look(entry)
+        if entry.samples not in self._sizes:
+            self._resize(entry.samples)
+        return entry.samples
 
     def _run(self, function: Any, samples: int, *rest: Any) -> None:
         batch = c.Batch(samples, ctypes.cast(self._fields.reader, ctypes.c_void_p), None)
@@ -125,20 +130,34 @@ class Pipeline(Handle):
 
     def step(self, batch: Any, *, samples: Optional[int] = None,
              before: Optional[Callable[[], None]] = None) -> float:
-        """Train with one batch; the loss before the update, the same bits on every rank. Collective.
+        """Train with one batch; the loss before the update, the same bits on every rank.
+        Collective.
 
-        samples: of the batch, where this rank has no array that says it. before: called first; a
-        renga.Error that it raises on one rank is raised on all.
+        samples: of the batch, where this rank has no array that says it. before: called first; what
+        it raises on one rank is raised on all.
         """
+        def given() -> Any:
+            if before is not None:
+                before()
+            return batch
+        return self.step_on(given, samples)
+
+    def step_on(self, batch: Callable[[], Any], samples: Optional[int] = None) -> float:
+        """``step`` with what a function gives, which may fail. Collective."""
         loss = ctypes.c_double()
-        count = self._prepare(batch, samples, before=before)
+        count = self._prepare("step", batch, samples)
         self._run(library.RengaPipelineStep, count, ctypes.byref(loss))
         return loss.value
 
     def evaluate(self, batch: Any, *, samples: Optional[int] = None) -> float:
         """The loss of a batch; nothing changes. Collective."""
+        return self.evaluate_on(lambda: batch, samples)
+
+    def evaluate_on(self, batch: Callable[[], Any], samples: Optional[int] = None) -> float:
+        """``evaluate`` with what a function gives, which may fail. Collective."""
         loss = ctypes.c_double()
-        self._run(library.RengaPipelineEvaluate, self._prepare(batch, samples), ctypes.byref(loss))
+        count = self._prepare("evaluate", batch, samples)
+        self._run(library.RengaPipelineEvaluate, count, ctypes.byref(loss))
         return loss.value
 
     def forward(self, batch: Any, output: Optional[str] = None, *, to: Optional[int] = None,
@@ -148,16 +167,34 @@ class Pipeline(Handle):
         output: its name; None: the one output besides the loss. to: the rank that gets it, others
         get None; None: all ranks. Inputs that it does not need are not looked at.
         """
-        name, spec = self._find_output(output)
-        root = ALL if to is None else to
-        number = list(self.graph.outputs).index(name) * (self.comm.size + 2) + root
-        count = self._prepare(batch, samples, number)
-        shape = [-d * count if d < 0 else d for d in spec.shape]
-        mine = root in (ALL, self.comm.rank)
-        array = np.empty(shape, spec.dtype) if mine else None
+        return self.forward_on(lambda: batch, output, to, samples)
+
+    def forward_on(self, batch: Callable[[], Any], output: Optional[str] = None,
+                   to: Optional[int] = None, samples: Optional[int] = None) -> Optional[np.ndarray]:
+        """``forward`` with what a function gives, which may fail. Collective."""
+        root = self._root(to)
+        made: List[Any] = []
+
+        def look(entry: Entry) -> None:
+            name, spec = self._find_output(output)
+            shape = [-d * entry.samples if d < 0 else d for d in spec.shape]
+            made.extend([name, np.empty(shape, spec.dtype) if self._is_for(root) else None])
+            entry.choice = list(self.graph.outputs).index(name) * (self.comm.size + 2) + root
+            entry.words = "other outputs, or outputs for other ranks"
+        count = self._prepare("forward", batch, samples, look)
+        name, array = made
         pointer = array.ctypes.data_as(ctypes.c_void_p) if array is not None else None
         self._run(library.RengaPipelineForwardTo, count, name.encode(), root, pointer)
         return array
+
+    @staticmethod
+    def _root(to: Optional[int]) -> int:
+        return ALL if to is None else to
+
+    def _is_for(self, root: int) -> bool:
+        if root != ALL and not 0 <= root < self.comm.size:
+            raise Error(f"rank {root} of {self.comm.size}", "ARGUMENT")
+        return root in (ALL, self.comm.rank)
 
     predict = forward
 
@@ -201,11 +238,9 @@ class Pipeline(Handle):
                 tensors.update({f"{name}:{m}": tensors[name] for m in self._moments})
         return tensors
 
-    def _get(self, name: str, shape: Sequence[int], to: int) -> Optional[np.ndarray]:
-        array = np.empty(shape, np.float32) if to in (ALL, self.comm.rank) else None
+    def _get(self, name: str, array: Optional[np.ndarray], to: int) -> None:
         pointer = array.ctypes.data_as(ctypes.c_void_p) if array is not None else None
         library.RengaPipelineGetParameter(self, name.encode(), to, pointer)
-        return array
 
     def _set(self, name: str, array: Optional[np.ndarray], root: int) -> None:
         pointer = array.ctypes.data_as(ctypes.c_void_p) if array is not None else None
@@ -218,14 +253,19 @@ class Pipeline(Handle):
         optimizer: with the optimizer's moments ("NAME:first_moment") and "step". to: the rank that
         gets them, others get an empty dict; None: all ranks.
         """
-        root = ALL if to is None else to
-        state = {name: self._get(name, tensor.shape, root)
-                 for name, tensor in self._tensors(optimizer).items()}
-        if root not in (ALL, self.comm.rank):
-            return {}
-        if optimizer:
+        with self.comm.enter("Pipeline.state_dict") as entry:
+            root = self._root(to)
+            mine = self._is_for(root)
+            tensors = self._tensors(optimizer)
+            arrays = {name: np.empty(tensor.shape, np.float32) if mine else None
+                      for name, tensor in tensors.items()}
+            entry.choice, entry.words = 2 * root + bool(optimizer), "optimizer= or to="
+        for name, array in arrays.items():
+            self._get(name, array, root)
+        state = {name: array for name, array in arrays.items() if array is not None}
+        if optimizer and mine:
             state["step"] = np.array(self.step_number)
-        return {name: array for name, array in state.items() if array is not None}
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True,
                         root: Optional[int] = None) -> None:
@@ -234,28 +274,32 @@ class Pipeline(Handle):
         strict: names that are missing or too many are an error; else they are left as they are.
         root: the rank whose dict counts; None: all have the same, which is checked.
         """
-        has = root is None or root == self.comm.rank
-        tensors = self._tensors(True)
+        self.load_state_on(lambda: state, strict, root)
+
+    def load_state_on(self, given: Callable[[], Mapping[str, Any]], strict: bool = True,
+                      root: Optional[int] = None) -> None:
+        """``load_state_dict`` of what a function gives, which may fail. Collective."""
         arrays: Dict[str, np.ndarray] = {}
-        error: Optional[Error] = None
-        try:
+        names: List[str] = []
+        step = -1
+        with self.comm.enter("Pipeline.load_state_dict") as entry:
+            has = self._is_for(self._root(root))
             if has:
-                arrays = _check_state(state, tensors, set(self.parameters), strict)
-        except Error as refused:
-            error = refused
-        step = int(np.asarray(state["step"])) if has and not error and "step" in state else -1
-        step = self.comm.agree(error, step)[0]
-        names = sorted(arrays) if has else []
+                state = given()
+                arrays = _check_state(state, self._tensors(True), set(self.parameters), strict)
+                step = int(as_array("step", state["step"])) if "step" in state else -1
+                names = sorted(arrays)
+            entry.choice = self._root(root)
+            entry.words = "root= is not the same on all of them"
+            if root is None:
+                entry.choice = zlib.crc32("\0".join([*names, str(step)]).encode())
+                entry.words = "the names or the numbers of steps of the states differ"
         if root is not None:
-            told = self.comm.broadcast("\0".join(names).encode() if has else None, root)
-            names = told.decode().split("\0") if told else []
-        else:
-            number = int.from_bytes(str(names).encode(), "big") % (1 << 61)
-            least, most = self.comm.agree(None, -number, number)
-            if least != -most:
-                raise Error("ranks bring different names to load_state_dict", "ARGUMENT")
+            told = self.comm.send("\0".join([str(step), *names]).encode() if has else None, root)
+            first, *names = told.decode().split("\0")
+            step = int(first)
         for name in names:
-            self._set(name, arrays.get(name), ALL if root is None else root)
+            self._set(name, arrays.get(name), self._root(root))
         if step >= 0:
             library.RengaPipelineSetStepNumber(self, step)
 
@@ -264,7 +308,11 @@ class Pipeline(Handle):
         each tensor on one of them."""
         tensors = list(self._tensors(True).items())
         size = self.comm.size
-        kept = [self._get(n, t.shape, i % size) for i, (n, t) in enumerate(tensors)]
+        with self.comm.together():
+            kept = [np.empty(t.shape, np.float32) if i % size == self.comm.rank else None
+                    for i, (_, t) in enumerate(tensors)]
+        for i, (name, _) in enumerate(tensors):
+            self._get(name, kept[i], i % size)
         step = self.step_number
         library.RengaPipelineReset(self)
         library.RengaPipelineSetDataShortBatch(self, samples)
@@ -289,6 +337,8 @@ class Pipeline(Handle):
     @property
     def digest(self) -> int:
         """A number of all parameters, moments and states, which no layout changes. Collective."""
+        with self.comm.enter("Pipeline.digest"):
+            pass
         return c.get(library.RengaPipelineGetDigest, self, kind=ctypes.c_uint64)
 
     def text(self) -> str:
@@ -300,8 +350,11 @@ class Pipeline(Handle):
         number of tensors taken. Collective."""
         initial = c.structs["RengaCheckpointInitial"]()
         with Checkpoint(self, None) as reader:
-            library.RengaCheckpointReadInitial(reader, c.text(path), partial,
-                                               ctypes.byref(initial))
+            with self.comm.enter("Pipeline.read_initial") as entry:
+                name = c.text(path)
+                entry.choice, entry.words = bool(partial), "partial="
+            with self.comm.together():
+                library.RengaCheckpointReadInitial(reader, name, partial, ctypes.byref(initial))
         return initial.taken
 
 
@@ -315,19 +368,12 @@ def _check_state(state: Mapping[str, Any], tensors: Mapping[str, Tensor], needed
                     (f"; not in the network: {', '.join(others)}" if others else ""), "ARGUMENT")
     arrays = {}
     for name in set(state) & set(tensors):
-        array = np.ascontiguousarray(as_array(state[name]), np.float32)
+        array = np.ascontiguousarray(as_array(name, state[name]), np.float32)
         if array.shape != tensors[name].shape:
             raise Error(f"{name} is {list(array.shape)}, the network has "
                         f"{list(tensors[name].shape)}", "SHAPE")
         arrays[name] = array
     return arrays
-
-
-def as_array(value: Any) -> np.ndarray:
-    """NumPy's view of an array or of a tensor of torch."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    return np.asarray(value)
 
 
 class Checkpoint(Handle):
@@ -339,22 +385,35 @@ class Checkpoint(Handle):
     _destroy = "RengaCheckpointDestroy"
 
     def __init__(self, pipeline: Pipeline, directory: Any, **given: Any):
-        super().__init__(c.get(library.RengaCheckpointCreate, pipeline.comm))
+        self.comm = pipeline.comm
+        with self.comm.enter("Checkpoint"):
+            texts = option_texts(given)
+            name = None if directory is None else c.text(directory)
+        super().__init__(c.get(library.RengaCheckpointCreate, self.comm))
         self._stop = False
         try:
-            with options(**given):
+            with options_on(self.comm, texts), self.comm.together():
                 library.RengaCheckpointSetFromOptions(self)
-            library.RengaCheckpointSetPipeline(self, pipeline)
-            if directory is not None:
-                library.RengaCheckpointSetDirectory(self, c.text(directory))
-                library.RengaCheckpointSetUp(self)
-        except BaseException:
-            self.close()
+                library.RengaCheckpointSetPipeline(self, pipeline)
+            if name is not None:
+                with self.comm.together():
+                    library.RengaCheckpointSetDirectory(self, name)
+                    library.RengaCheckpointSetUp(self)
+        except BaseException as error:
+            self.free_after(error)
             raise
+
+    @contextmanager
+    def _call(self, name: str) -> Iterator[None]:
+        with self.comm.enter(f"Checkpoint.{name}"):
+            pass
+        with self.comm.together():
+            yield
 
     def write(self) -> str:
         """Write one now; its path. Collective."""
-        path = ctypes.c_void_p(c.get(library.RengaCheckpointWrite, self))
+        with self._call("write"):
+            path = ctypes.c_void_p(c.get(library.RengaCheckpointWrite, self))
         text = ctypes.cast(path, ctypes.c_char_p).value or b""
         library.RengaMemoryFree(ctypes.byref(path))
         return text.decode()
@@ -363,17 +422,23 @@ class Checkpoint(Handle):
         """Read the newest whole file; the number of steps done then, None where there is no file.
         Collective."""
         found, step = ctypes.c_bool(), ctypes.c_int64()
-        library.RengaCheckpointResume(self, ctypes.byref(found), ctypes.byref(step))
+        with self._call("resume"):
+            library.RengaCheckpointResume(self, ctypes.byref(found), ctypes.byref(step))
         return step.value if found.value else None
 
     def read(self, file: Any) -> None:
         """Read a certain file. Collective."""
-        library.RengaCheckpointRead(self, c.text(file))
+        with self.comm.enter("Checkpoint.read"):
+            name = c.text(file)
+        with self.comm.together():
+            library.RengaCheckpointRead(self, name)
 
     def step(self) -> bool:
-        """After each step: writes where it is due (checkpoint_every); whether it did. Collective."""
+        """After each step: writes where it is due (checkpoint_every); whether it did.
+        Collective."""
         wrote, stop = ctypes.c_bool(), ctypes.c_bool()
-        library.RengaCheckpointStep(self, ctypes.byref(wrote), ctypes.byref(stop))
+        with self._call("step"):
+            library.RengaCheckpointStep(self, ctypes.byref(wrote), ctypes.byref(stop))
         self._stop = stop.value
         return wrote.value
 

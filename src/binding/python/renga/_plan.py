@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional
 from . import _library as c
 from ._graph import Graph, view
 from ._library import Error, library
-from ._runtime import Comm, Handle, communicator, options, start
+from ._runtime import Comm, Handle, communicator, option_texts, options_on, start
 
 _ANY_NUMBER = 1 << 20
 
@@ -32,12 +32,14 @@ class Plan(Handle):
         """A plan that ``save`` wrote. Without its graph it can be looked at only. Collective."""
         start()
         ranks = communicator(comm if comm is not None else graph.comm if graph else None)
+        with ranks.enter("Plan.load"):
+            name = c.text(file)
         plan = cls(c.get(library.RengaPlanCreate, ranks), ranks)
         try:
             with ranks.together():
-                library.RengaPlanLoad(plan, graph, c.text(file))
-        except BaseException:
-            plan.close()
+                library.RengaPlanLoad(plan, graph, name)
+        except BaseException as error:
+            plan.free_after(error)
             raise
         return plan
 
@@ -106,7 +108,10 @@ class Plan(Handle):
 
     def save(self, file: Any) -> None:
         """Write it to a file that ``Plan.load`` and ``-plan_load`` read. Collective."""
-        library.RengaPlanSave(self, c.text(file))
+        with self.comm.enter("Plan.save"):
+            name = c.text(file)
+        with self.comm.together():
+            library.RengaPlanSave(self, name)
 
     def __str__(self) -> str:
         return self.text() if self._handle else "<renga.Plan, closed>"
@@ -161,11 +166,11 @@ def _option(name: str) -> str:
     return (value.value or b"").decode()
 
 
-def _solve_for(graph: Graph, machine: Any, nodes: int, memory: int, ranks: Optional[int]) -> Plan:
+def _solve_for(graph: Graph, machine: bytes, nodes: int, memory: int, ranks: Optional[int]) -> Plan:
     described = ctypes.c_void_p(c.get(library.RengaMachineCreate, graph.comm))
     profile = ctypes.c_void_p()
     try:
-        library.RengaMachineLoad(described, c.text(machine))
+        library.RengaMachineLoad(described, machine)
         if nodes:
             library.RengaMachineSetNodes(described, nodes)
         if memory:
@@ -195,11 +200,16 @@ def plan(graph: Graph, machine: Any = None, *, nodes: int = 0, memory: int = 0,
 
     Raises renga.Error where nothing fits (name "PLAN") or an option is wrong.
     """
-    if machine is None and (nodes or memory):
-        raise Error("nodes and memory are of a machine, and none is named", "ARGUMENT")
-    with graph.comm.together(), options(batch_size=batch_size, microbatch_size=microbatch_size,
-                                        **given):
-        if machine is not None:
-            return _solve_for(graph, machine, nodes, memory, ranks)
+    given.update(batch_size=batch_size, microbatch_size=microbatch_size)
+    with graph.comm.enter("plan"):
+        if machine is None and (nodes or memory):
+            raise Error("nodes and memory are of a machine, and none is named", "ARGUMENT")
+        texts = option_texts(given)
+        file = None if machine is None else c.text(machine)
+        numbers = [ctypes.c_int64(n or 0).value for n in (nodes, memory, ranks)]
+    with options_on(graph.comm, texts), graph.comm.together():
+        nodes, memory = numbers[:2]
+        if file is not None:
+            return _solve_for(graph, file, nodes, memory, ranks)
         alone = graph.comm.size == 1 and ranks is None and not _given("partition_ranks")
         return solve(graph, None, ranks=ranks, alone=alone)

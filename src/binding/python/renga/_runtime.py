@@ -6,8 +6,9 @@ import ctypes
 import os
 import re
 import sys
-from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+import zlib
+from contextlib import ExitStack, contextmanager
+from typing import Any, Dict, Iterator, List, NoReturn, Optional, Sequence
 
 from . import _library as c
 from ._library import Error, library
@@ -16,7 +17,42 @@ _live: Dict[int, "Handle"] = {}
 # Sentences of the library on a rank that was well itself.
 _HEARD = re.compile(r"another rank has found: |rank \d+ failed in |.*some other rank failed")
 _state: Dict[str, Any] = {"started": False, "failed": None, "world": None, "argv": None,
-                          "finished": False}
+                          "finished": False, "process": 0}
+
+
+def is_forked() -> bool:
+    """Whether this process is a copy, by os.fork(), of one that runs Renga: nothing of the library
+    and of MPI is its own."""
+    return bool(_state["process"]) and _state["process"] != os.getpid()
+
+
+def refuse_forked() -> None:
+    """A copy of a process of MPI cannot send, and must not end what it shares."""
+    if is_forked():
+        raise Error(f"process {os.getpid()} was forked from process {_state['process']}, which runs "
+                    "Renga, and cannot call it: start processes by multiprocessing's method "
+                    "\"spawn\"", "ORDER")
+
+
+def _sentence(error: BaseException) -> str:
+    return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+
+
+def is_told(error: Optional[BaseException]) -> bool:
+    """Whether all ranks know of it, or nobody can be told any more."""
+    return getattr(error, "all_ranks_know", False) or \
+        (isinstance(error, Error) and error.name == "TIMEOUT")
+
+
+def _raise_told(error: BaseException) -> NoReturn:
+    """Raise what all ranks know of; an exception becomes a renga.Error, but not what ends programs."""
+    if isinstance(error, Exception) and not isinstance(error, Error):
+        told: BaseException = Error(_sentence(error), "ARGUMENT")
+        told.__cause__ = error
+    else:
+        told = error
+    told.all_ranks_know = True  # type: ignore[attr-defined]
+    raise told
 
 
 class Handle:
@@ -30,10 +66,29 @@ class Handle:
         self._handle = ctypes.c_void_p(handle)
         _live[id(self)] = self
 
+    def free(self) -> None:
+        """Free it where all ranks are known to do so."""
+        if _live.pop(id(self), None) is not None and self._handle and not is_forked():
+            getattr(library, self._destroy)(ctypes.byref(self._handle))
+
+    def free_after(self, error: BaseException) -> None:
+        """Free what could not be made, where all ranks know it; else it is left to Python's end."""
+        if is_told(error):
+            self.free()
+
     def close(self) -> None:
         """Free it. Collective on the ranks that share it; a second call does nothing."""
-        if _live.pop(id(self), None) is not None and self._handle:
-            getattr(library, self._destroy)(ctypes.byref(self._handle))
+        self._leave(None)
+
+    def _leave(self, error: Optional[BaseException]) -> None:
+        """Free it, also where an exception leaves the block of ``with`` on one rank: the others,
+        which may be at their next call, are told."""
+        comm = getattr(self, "comm", None)
+        try:
+            if comm is not None and self._handle and not is_told(error):
+                comm.leave(f"{type(self).__name__}.close", error)
+        finally:
+            self.free()
 
     @property
     def _as_parameter_(self) -> ctypes.c_void_p:
@@ -42,8 +97,18 @@ class Handle:
     def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, *exception: Any) -> None:
-        self.close()
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        self._leave(error)
+
+
+class Entry:
+    """What the ranks compare as they begin a call that all of them make."""
+
+    def __init__(self, call: str):
+        self.call = call
+        self.samples = 0  # of a batch
+        self.choice = 0   # a number of the other arguments
+        self.words = "other arguments"  # what differs where the choices do
 
 
 def _mpi_is_usable() -> bool:
@@ -55,9 +120,16 @@ def option_text(value: Any) -> bytes:
     """The text of an option's value: True is true, a sequence is joined with commas."""
     if isinstance(value, bool):
         return b"true" if value else b"false"
+    if isinstance(value, bytes):
+        return value
     if isinstance(value, (list, tuple)):
         return b",".join(option_text(v) for v in value)
     return c.text(repr(value) if isinstance(value, float) else value)
+
+
+def option_texts(given: Dict[str, Any]) -> Dict[str, bytes]:
+    """Options that are given, as texts."""
+    return {name: option_text(value) for name, value in given.items() if value is not None}
 
 
 def initialize(comm: Any = None, argv: Optional[Sequence[str]] = None, **options: Any) -> List[str]:
@@ -84,7 +156,7 @@ def initialize(comm: Any = None, argv: Optional[Sequence[str]] = None, **options
         _state["world"] = comm
     library.RengaInitialize(ctypes.byref(count), ctypes.byref(place), None)
     left = ctypes.cast(place, ctypes.POINTER(ctypes.c_char_p))
-    _state["started"], _state["argv"] = True, array
+    _state["started"], _state["argv"], _state["process"] = True, array, os.getpid()
     _watch_failures()
     atexit.register(finalize)
     return [os.fsdecode(left[i] or b"") for i in range(count.value)]
@@ -103,13 +175,14 @@ def _watch_failures() -> None:
 
 def start() -> None:
     """Initialize, where nobody has."""
+    refuse_forked()
     if not _state["started"]:
         initialize()
 
 
 def finalize() -> None:
     """End Renga: free what is left; collective. Python's end calls it."""
-    if not _state["started"]:
+    if not _state["started"] or is_forked():
         return
     atexit.unregister(finalize)
     _state["started"], _state["finished"] = False, True
@@ -122,7 +195,7 @@ def finalize() -> None:
         sys.stderr.flush()
         library.RengaErrorAbort(failed.code if isinstance(failed, Error) else c.INTERNAL)
     for left in reversed(list(_live.values())):
-        left.close()
+        left.free()
     library.RengaFinalize()
 
 
@@ -156,6 +229,15 @@ def options(**given: Any) -> Iterator[None]:
                 library.RengaOptionsClearValue(name.encode())
             else:
                 library.RengaOptionsSetValue(name.encode(), old)
+
+
+@contextmanager
+def options_on(comm: "Comm", texts: Dict[str, bytes]) -> Iterator[None]:
+    """``options``; what is wrong with one on one rank is raised on all."""
+    with ExitStack() as stack:
+        with comm.together():
+            stack.enter_context(options(**texts))
+        yield
 
 
 def _library_version() -> str:
@@ -216,15 +298,28 @@ class Comm(Handle):
 
     def split(self, color: int, key: int = 0) -> Optional["Comm"]:
         """Processes with equal color >= 0 form a group, in the order of key; -1: None. Collective."""
-        group = c.get(library.RengaCommSplit, self, color, key)
+        with self.enter("Comm.split"):
+            numbers = ctypes.c_int(color), ctypes.c_int(key)
+        group = c.get(library.RengaCommSplit, self, *numbers)
         return Comm(_handle=group) if group else None
 
     def barrier(self) -> None:
         """Wait for all. Collective."""
+        with self.enter("Comm.barrier"):
+            pass
         library.RengaCommBarrier(self, b"a barrier of the program")
 
     def broadcast(self, data: Optional[bytes], root: int = 0) -> bytes:
         """Bytes of one rank to all. Collective."""
+        with self.enter("Comm.broadcast") as entry:
+            if not 0 <= root < self.size:
+                raise Error(f"rank {root} of {self.size}", "ARGUMENT")
+            given = bytes(data or b"") if self.rank == root else None
+            entry.choice, entry.words = root, "bytes of different ranks"
+        return self.send(given, root)
+
+    def send(self, data: Optional[bytes], root: int = 0) -> bytes:
+        """Bytes of one rank to all, within a call that has begun on all."""
         size = ctypes.c_int64(len(data) if self.rank == root and data is not None else 0)
         library.RengaCommBroadcast(self, ctypes.byref(size), 8, root, b"the size of some bytes")
         buffer = ctypes.create_string_buffer(size.value + 1)
@@ -249,21 +344,69 @@ class Comm(Handle):
         if not worst:
             return rest
         if who:
-            sentence = str(error).encode() if tells and self.rank == who - 1 else None
-            told = self.broadcast(sentence, who - 1).decode(errors="replace")
+            mine = tells and self.rank == who - 1
+            words = _sentence(error).encode(errors="replace") if error and mine else None
+            told = self.send(words, who - 1).decode(errors="replace")
             if not tells:
-                raise Error(f"rank {who - 1}: {told}", worst) from error
-        raise error if error else Error(library.RengaErrorText(worst).decode(), worst)
+                heard = Error(f"rank {who - 1}: {told}", worst)
+                heard.__cause__ = error
+                _raise_told(heard)
+        _raise_told(error if error else Error(library.RengaErrorText(worst).decode(), worst))
+
+    @contextmanager
+    def enter(self, call: str) -> Iterator[Entry]:
+        """The beginning of a call that all ranks make, in which each looks at what it was given:
+        whatever is raised within on one rank is raised on all, and so it is where ranks make
+        different calls. Every call of all ranks begins so, and then with one message."""
+        refuse_forked()
+        entry, error = Entry(call), None
+        try:
+            yield entry
+        except BaseException as caught:
+            error = caught
+        self._begin(entry, error)
+
+    def _begin(self, entry: Entry, error: Optional[BaseException]) -> None:
+        number = zlib.crc32(entry.call.encode())
+        most, least, samples, fewest, high, low = self.agree(
+            error, number, -number, entry.samples, -entry.samples, entry.choice, -entry.choice)
+        if most != -least:
+            first = self._largest(*(self.size - self.rank if number == other else 0
+                                    for other in (most, -least)))
+            names = [self.send(entry.call.encode(), self.size - f).decode() for f in first]
+            _raise_told(Error(f"ranks make different calls: rank {self.size - first[0]} calls "
+                              f"{names[0]}, rank {self.size - first[1]} calls {names[1]}", "ORDER"))
+        if samples != -fewest:
+            _raise_told(Error(f"ranks call {entry.call} with different arguments: batches of "
+                              f"{-fewest} to {samples} samples", "ARGUMENT"))
+        if high != -low:
+            _raise_told(Error(f"ranks call {entry.call} with different arguments: {entry.words}",
+                              "ARGUMENT"))
+
+    def leave(self, call: str, error: Optional[BaseException]) -> None:
+        """The end of an object, on one rank perhaps by an exception, which stays as it is there and
+        is raised on the others."""
+        if not self._handle or self.size == 1 or is_forked():
+            return
+        try:
+            with self.enter(call):
+                if error is not None:
+                    raise error
+        except BaseException as told:
+            if error is None:
+                raise
+            if is_told(told):
+                error.all_ranks_know = True  # type: ignore[attr-defined]
 
     @contextmanager
     def together(self, always: bool = True) -> Iterator[None]:
         """What fails within on one rank is raised on all. always: also where only some ranks fail,
         which costs a message on each success."""
-        error: Optional[Error] = None
+        error: Optional[BaseException] = None
         try:
             yield
-        except Error as caught:
-            if caught.name == "TIMEOUT":
+        except BaseException as caught:
+            if is_told(caught):
                 raise
             error = caught
         if always or error is not None:

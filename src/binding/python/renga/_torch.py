@@ -13,11 +13,12 @@ from typing import Tuple, Union
 
 import numpy as np
 
+from ._batch import as_array
 from ._graph import Graph
 from ._library import Error
 from ._optimizer import find as find_optimizer
-from ._pipeline import Pipeline, as_array
-from ._runtime import communicator
+from ._pipeline import Pipeline
+from ._runtime import communicator, is_forked, is_told
 
 Targets = Union[int, Sequence[str]]
 
@@ -239,27 +240,27 @@ class Module:
         self.graph: Optional[Graph] = None
         self.pipeline: Optional[Pipeline] = None
         try:
-            with self.comm.together():
+            with self.comm.enter("Module"):
                 self._call = _read_example(module, loss, example, targets)
                 self._optimizer = find_optimizer(given, module)
-            given.setdefault("batch_size", len(self._call.tensors[0]))
+                given.setdefault("batch_size", len(self._call.tensors[0]))
+                if directory is None and self.comm.nodes > 1:
+                    raise Error("ranks on several nodes: directory= names a folder that all of "
+                                "them see", "ARGUMENT")
             self.file = self._export(loss, example, targets, directory)
             self.graph = Graph(self.file, self.comm, whole_batch=whole_batch)
-            self._names = self._find_names()
             with self.comm.together():
+                self._names = self._find_names()
                 if self._optimizer is not None:
                     given.update(self._optimizer.options(self._by_tensor()))
             self.pipeline = Pipeline(self.graph, seed=seed, **given)
             self._load_moments()
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            if is_told(error):
+                self.free()
             raise
 
     def _export(self, loss: Any, example: Any, targets: Any, directory: Any) -> str:
-        with self.comm.together():
-            if directory is None and self.comm.nodes > 1:
-                raise Error("ranks on several nodes: directory= names a folder that all of them "
-                            "see", "ARGUMENT")
         path = ""
         with self.comm.together():
             if self.comm.rank == 0:
@@ -272,7 +273,7 @@ class Module:
                     self._folder = folder
                 path = os.path.abspath(os.path.join(folder, "module.onnx"))
                 export(self.module, path, loss, example, targets=targets)
-        return os.fsdecode(self.comm.broadcast(os.fsencode(path) if path else None))
+        return os.fsdecode(self.comm.send(os.fsencode(path)))
 
     def _find_names(self) -> Dict[str, str]:
         """Torch's names to the network's: a tensor with several names has one of them there."""
@@ -294,8 +295,10 @@ class Module:
         """An optimizer of torch that has done steps goes on with its moments."""
         if self._optimizer is None:
             return
+        state: Dict[str, Any] = {}
         with self.comm.together():
-            state = self._optimizer.state(self._by_tensor())
+            if self.comm.rank == 0:
+                state = self._optimizer.state(self._by_tensor())
         if self.comm.agree(None, len(state))[0]:
             self._pipeline.load_state_dict(state, strict=False, root=0)
 
@@ -319,58 +322,73 @@ class Module:
     def step(self, *batch: Any) -> float:
         """Train with a batch, ``step(batch)`` or ``step(x, y)``; the loss before the update.
         Collective."""
-        return self._pipeline.step(self._batch(batch), before=self._follow)
+        def given() -> Any:
+            self._follow()
+            return self._batch(batch)
+        return self._pipeline.step_on(given)
 
     def evaluate(self, *batch: Any) -> float:
         """The loss of a batch, as in ``module.eval()``; nothing changes. Collective."""
-        return self._pipeline.evaluate(self._batch(batch))
+        return self._pipeline.evaluate_on(lambda: self._batch(batch))
 
     def predict(self, *inputs: Any) -> Any:
         """What the module gives for inputs, as in ``module.eval()``: a tensor, on all ranks.
         Collective. Only where it is one tensor with a row for each sample."""
-        only = inputs[0] if len(inputs) == 1 else inputs
-        if not isinstance(only, Mapping):
-            only = only if isinstance(only, (list, tuple)) else (only,)
-            only = dict(zip(self._call.names, only))
-        torch = _import_torch()
-        output = self._pipeline.forward(only, "output")
-        return torch.from_numpy(np.ascontiguousarray(output))
+        def given() -> Any:
+            only = inputs[0] if len(inputs) == 1 else inputs
+            if not isinstance(only, Mapping):
+                only = only if isinstance(only, (list, tuple)) else (only,)
+                only = dict(zip(self._call.names, only))
+            return only
+        output = self._pipeline.forward_on(given, "output")
+        return _import_torch().from_numpy(np.ascontiguousarray(output))
 
-    def state_dict(self) -> Dict[str, Any]:
-        """Parameters and buffers by torch's names, as of ``module.state_dict()``. Collective.
-        Buffers that training does not change, and counters of batches, are the module's."""
+    def _with_names(self, values: Mapping[str, Any]) -> Dict[str, Any]:
+        """Values of the network as torch's state: a tensor with several names is one, as there."""
         torch = _import_torch()
+        made: Dict[str, Any] = {}
         state = self.module.state_dict()
-        values = self._pipeline.state_dict()
-        return type(state)((name, torch.from_numpy(values[self._names[name]].copy())
-                            if name in self._names else tensor.detach().clone())
-                           for name, tensor in state.items())
+        for name, tensor in state.items():
+            there = self._names.get(name)
+            if there is not None and there not in made:
+                made[there] = torch.from_numpy(values[there])
+            state[name] = made[there] if there is not None else tensor.detach().clone()
+        return state
+
+    def state_dict(self, *, to: Optional[int] = None) -> Dict[str, Any]:
+        """Parameters and buffers by torch's names, as of ``module.state_dict()``. Collective.
+        Buffers that training does not change, and counters of batches, are the module's. to: the
+        rank that gets them, others get an empty dict; None: all ranks."""
+        values = self._pipeline.state_dict(to=to)
+        return self._with_names(values) if to in (None, self.comm.rank) else {}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Take parameters and buffers by torch's names; the same on all ranks. Collective."""
+        self._pipeline.load_state_on(lambda: self._without_names(state, strict), strict=False)
+
+    def _without_names(self, state: Mapping[str, Any], strict: bool) -> Dict[str, Any]:
         own = self.module.state_dict()
-        with self.comm.together():
-            missing, others = [n for n in own if n not in state], [n for n in state if n not in own]
-            if strict and (missing or others):
-                raise Error("the state does not fit the module" +
-                            (f"; missing: {', '.join(missing)}" if missing else "") +
-                            (f"; not in the module: {', '.join(others)}" if others else ""),
-                            "ARGUMENT")
-            for name in set(state) & set(own) - set(self._names):
-                same = np.array_equal(as_array(state[name]), as_array(own[name]))
-                if not same and not name.endswith("num_batches_tracked"):
-                    raise Error(f"{name} is a constant of the network, and its new value is "
-                                "another: make a renga.Module of a module that has it", "SUPPORT")
-        values = {self._names[n]: as_array(v) for n, v in state.items() if n in self._names}
-        self._pipeline.load_state_dict(values, strict=False)
+        missing, others = [n for n in own if n not in state], [n for n in state if n not in own]
+        if strict and (missing or others):
+            raise Error("the state does not fit the module" +
+                        (f"; missing: {', '.join(missing)}" if missing else "") +
+                        (f"; not in the module: {', '.join(others)}" if others else ""),
+                        "ARGUMENT")
+        for name in set(state) & set(own) - set(self._names):
+            same = np.array_equal(as_array(name, state[name]), as_array(name, own[name]))
+            if not same and not name.endswith("num_batches_tracked"):
+                raise Error(f"{name} is a constant of the network, and its new value is "
+                            "another: make a renga.Module of a module that has it", "SUPPORT")
+        return {self._names[n]: as_array(n, v) for n, v in state.items() if n in self._names}
 
     def update(self) -> Any:
         """Copy parameters and buffers into the module of torch, and moments into its optimizer; the
         module. Collective."""
-        self.module.load_state_dict(self.state_dict())
-        if self._optimizer is not None:
-            self._optimizer.take_state(self._by_tensor(),
-                                       self._pipeline.state_dict(optimizer=True))
+        values = self._pipeline.state_dict(optimizer=self._optimizer is not None)
+        with self.comm.together():
+            self.module.load_state_dict(self._with_names(values))
+            if self._optimizer is not None:
+                self._optimizer.take_state(self._by_tensor(), values)
         return self.module
 
     @property
@@ -379,18 +397,29 @@ class Module:
             raise Error("this Module is closed", "ORDER")
         return self.pipeline
 
-    def close(self) -> None:
-        """Free pipeline, network and file. Collective."""
+    def free(self) -> None:
+        """Free pipeline, network and file where all ranks are known to do so."""
         for part in (self.pipeline, self.graph):
             if part is not None:
-                part.close()
+                part.free()
         self.pipeline = self.graph = None
-        if self._folder:
+        if self._folder and not is_forked():
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+    def close(self) -> None:
+        """Free pipeline, network and file. Collective."""
+        self._leave(None)
+
+    def _leave(self, error: Optional[BaseException]) -> None:
+        try:
+            if self.pipeline is not None and not is_told(error):
+                self.comm.leave("Module.close", error)
+        finally:
+            self.free()
 
     def __enter__(self) -> "Module":
         return self
 
-    def __exit__(self, *exception: Any) -> None:
-        self.close()
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        self._leave(error)
