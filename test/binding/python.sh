@@ -108,6 +108,11 @@ if "$python" -c 'import torch, onnxscript; assert int(torch.__version__.split(".
   done
 fi
 
+# What a program does to a module of torch between steps.
+if "$python" -c 'import torch, onnxscript; assert int(torch.__version__.split(".")[1]) >= 9' 2>/dev/null; then
+  timeout 600 "$python" "$top/test/binding/changes.py" >"$folder/out" 2>&1 || { cat "$folder/out"; status=1; }
+fi
+
 # A source distribution, installed into a folder.
 if "$python" -c 'import setuptools, wheel, pip' 2>/dev/null; then
   cp -r "$top/src/binding/python" "$folder/source" && chmod -R u+w "$folder/source" && cd "$folder/source" &&

@@ -63,9 +63,20 @@ static const struct {
      "param emb.weight p_e; param head.weight p_h; param n.weight p_n;"
      "Gather head.weight i -> e call=e:embedding.default(%p_h,%i) scope=emb;"
      "LayerNormalization e n.weight -> norm call=norm:layer_norm.default(%e,[2],%p_n) scope=n;"
-     "Relu norm -> relu call=relu:relu.default(%clone);"
-     "Add relu relu -> y call=y:add.Tensor(%relu,%relu_1);" MEAN,
+     "Relu norm -> relu call=relu:relu.default(%dropout);"
+     "Add relu x -> y call=y:add.Tensor(%relu,%x);" MEAN,
      "head.weight n.weight"},
+    {"masks that were made one, through which no gradient goes",
+     "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a;"
+     "Mul x a.weight -> h call=h:mul.Tensor(%x,%p_a); Sign h -> sign call=sign:sign.default(%h);"
+     "Mul sign sign -> m call=m:mul.Tensor(%sign,%sign_1);"
+     "Mul h m -> y call=y:mul.Tensor(%h,%m);" MEAN,
+     "a.weight"},
+    {"a part of a parameter that was a list",
+     "in x f32 N 2; init getitem_1 f32 2 2 : 1 2 3 4; param a.weight p_a;"
+     "folded getitem_1 a.weight,val_4,val_5,val_6,val_7,val_8;"
+     "MatMul x getitem_1 -> y call=y:matmul.default(%x,%getitem_1);" MEAN,
+     "getitem_1"},
     {"rows that were looked up",
      "in x f32 N 2 2; init embedding f32 2 2 : 1 2 3 4; param e p_e;"
      "folded embedding e,add,arange,val_3; Add x embedding -> y "
@@ -88,6 +99,49 @@ static const struct {
      "computed \"mul\" from parameter \"a.weight\", which cannot be trained through it: export "
      "the network with torch.onnx.export(..., dynamo=True, optimize=False), or freeze it",
      "a.weight"},
+    {"a weight that was normalised",
+     "in x f32 N 2; init t_1 f32 2 2 : 1 2 3 4; param a.weight p_a;"
+     "folded t_1 a.weight,unsqueeze,val_0,val_1,val_2,val_3,val_4,val_5,val_6,getitem,select;"
+     "MatMul x t_1 -> y call=y:matmul.default(%x,%t_1);" MEAN,
+     "computed \"t_1\" from parameter \"a.weight\", which cannot be trained through it",
+     "a.weight"},
+    {"a function, and one of a value without its gradient",
+     "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a;"
+     "Mul x a.weight -> h call=h:mul.Tensor(%x,%p_a); Tanh h -> tanh call=tanh:tanh.default(%h);"
+     "Add tanh tanh -> y call=y:add.Tensor(%tanh,%tanh_1);" MEAN,
+     "made \"tanh_1\", which \"y\" reads, one with \"tanh\". A detach() before one of them would "
+     "be lost, and the file does not say whether there was one: export the network with "
+     "torch.onnx.export(..., dynamo=True, optimize=False)",
+     NULL},
+    {"a part of a loss, and one of a value without its gradient",
+     "in x f32 N 2; in t f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a;"
+     "Mul x a.weight -> h call=h:mul.Tensor(%x,%p_a);"
+     "Sub h t -> val_0 call=m:mse_loss.default(%h,%t);"
+     "Mul val_0 val_0 -> m call=m:mse_loss.default(%h,%t);"
+     "Abs val_0 -> abs_1 call=abs_1:abs.default(%sub_1); Add m abs_1 -> y;" MEAN,
+     "made \"sub_1\", which \"abs_1\" reads, one with \"val_0\"", NULL},
+    {"a function in the first of two nodes, of a value without its gradient",
+     "in x f32 N 2; in t f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a;"
+     "Mul x a.weight -> h call=h:mul.Tensor(%x,%p_a); Exp h -> exp call=exp:exp.default(%h);"
+     "Mul exp t -> m call=m:mul.Tensor(%exp,%t);"
+     "Sub exp t -> val_0 call=y:mse_loss.default(%exp_1,%t);"
+     "Mul val_0 val_0 -> y call=y:mse_loss.default(%exp_1,%t); Add y m -> z; ReduceMean z -> loss "
+     "keepdims=0; out loss;",
+     "made \"exp_1\", which \"val_0\" reads, one with \"exp\"", NULL},
+    {"a copy of a value without its gradient",
+     "in x f32 N 2; in t f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a;"
+     "Mul x a.weight -> h call=h:mul.Tensor(%x,%p_a);"
+     "Sub t h -> y call=y:sub.Tensor(%t,%clone);" MEAN,
+     "dropped \"clone\", which \"y\" reads. A detach() before it would be lost", NULL},
+    {"another form of a value without its gradient, of which a line tells",
+     "in x f32 N 2; in t f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a;"
+     "Mul x a.weight -> h call=h:mul.Tensor(%x,%p_a) line=h=self.a(x).detach().view(-1,2);"
+     "Sub t h -> y call=y:sub.Tensor(%t,%view);" MEAN,
+     "dropped \"view\", which \"y\" reads. A detach() before it would be lost", NULL},
+    {"a function of a parameter, and one of it without its gradient",
+     "in x f32 N 2; init exp f32 2 : 1 2; param a p_a; folded exp a;"
+     "Mul x exp -> h call=h:mul.Tensor(%x,%exp); Add h exp -> y call=y:add.Tensor(%h,%exp_1);" MEAN,
+     "made \"exp_1\", which \"y\" reads, one with \"exp\"", NULL},
     {"a function of several names",
      "in x f32 N 2; init exp f32 2 : 1 2; param a p_a; folded exp a,mul,val_2;"
      "Mul x exp -> y call=y:mul.Tensor(%x,%exp);" MEAN,

@@ -2,7 +2,7 @@
    parameter by moving its elements (a transposed weight) is trained in its place; where the
    parameter is in the file as well, the initializer becomes a node that moves it again. One that
    was computed in another way is an error: its gradient is not the parameter's. */
-#include "onnx.h"
+#include "module.h"
 #include <string.h>
 
 const char RengaOnnxExportAdvice[] =
@@ -78,13 +78,35 @@ static bool IsLookedUp(const RengaOnnxBinding *folded)
   return IsOneOfFolds(folded->name, strlen(folded->name), "embedding");
 }
 
+/* By its name, elements of a parameter in another place. */
+bool RengaOnnxIsMoved(const RengaOnnxBinding *folded)
+{
+  return IsOneOfFolds(folded->name, strlen(folded->name), moves) || IsLookedUp(folded);
+}
+
+/* Of several results one: of a list of parts, unbind, which takes few steps, or of a normalisation,
+   whose steps have no names but val_3. */
+static bool IsComputedResult(const RengaOnnxBinding *folded)
+{
+  enum { STEPS_MAX = 6 };
+  const char *list = folded->folded_from, *name;
+  bool one = IsOneOfFolds(folded->name, strlen(folded->name), "getitem");
+  size_t length;
+  int steps = 0;
+  while (RengaOnnxNextQuoted(&list, &name, &length)) {
+    one = one || IsOneOfFolds(name, length, "getitem");
+    steps += IsOneOfFolds(name, length, "val");
+  }
+  return one && steps > STEPS_MAX;
+}
+
 static bool IsMovedAlone(const RengaOnnxImporter *importer, const RengaOnnxBinding *folded)
 {
   const bool looked_up = IsLookedUp(folded);
   const char *list = folded->folded_from, *name;
   size_t length;
-  bool moved =
-      !folded->scaled && (looked_up || IsOneOfFolds(folded->name, strlen(folded->name), moves));
+  bool moved = !folded->scaled && !IsComputedResult(folded) &&
+               (looked_up || IsOneOfFolds(folded->name, strlen(folded->name), moves));
   while (moved && RengaOnnxNextQuoted(&list, &name, &length))
     moved = IsOneOfFolds(name, length, moves) ||
             (looked_up && IsOneOfFolds(name, length, numbering)) || IsSaid(importer, name, length);

@@ -282,5 +282,6 @@ RengaErrorCode RengaOnnxMatchCalls(RengaOnnxImporter *importer)
     if (calls->slot[i]) RengaCall(MatchNodes(importer, calls->slot[i], next));
   RengaCall(RengaOnnxCheckFolded(importer));
   RengaCall(RengaOnnxCheckLost(importer));
+  RengaCall(RengaOnnxCheckStopped(importer, calls, next));
   return RENGA_SUCCESS;
 }

@@ -43,3 +43,9 @@ RengaErrorCode RengaOnnxRenameList(RengaOnnxImporter *importer, const char *list
                                    const RengaOnnxOwners *parameters, char **renamed);
 RengaErrorCode RengaOnnxCopyProto(RengaOnnxImporter *importer, const Onnx__NodeProto *from,
                                   Onnx__NodeProto **to);
+
+bool RengaOnnxIsMoved(const RengaOnnxBinding *folded); /* folded.c */
+
+/* stopped.c. calls: row is the first node of each; next[i]: the node after node i, or -1 */
+RengaErrorCode RengaOnnxCheckStopped(RengaOnnxImporter *importer, const RengaOnnxScope *calls,
+                                     const int next[]);
