@@ -1,0 +1,254 @@
+/* TEST ranks: 8 timeout: 900 */
+/* Networks in lanes of heads and columns, of tokens or of rows of images, have the bits of one rank
+   on every layout: stages, replicas, their shares, ranks that share out the lanes, six schedules,
+   any cuts, several stages per rank, recomputation, uneven lanes, short batches, 16 bits, dropout.
+   Losses, a validation and parameters are compared, norms but for their last bits; forecast memory
+   is measured memory.
+
+     layouts [EVERY [FOLDER]]   each EVERYth layout of each network; 1: all
+
+   Where EVERY is not given few layouts are tried, besides what fixed.c and refused.c have: layout n
+   if EVERY divides n + RENGA_TEST_SLOT, a number in the environment. FOLDER has more networks:
+   NAME.onnx, its data NAME.h5, options, if any, in NAME.opts, and in NAME.losses, if it is there,
+   20 losses that one rank is to have within 1e-4: by SGD without shuffling. */
+#include "cases.h"
+#include "networks.h"
+#include "plans.h"
+#include <dirent.h>
+
+enum {
+  OF_COLUMNS = 1,
+  OF_TOKENS = 2,
+  MOST_LANES = 4,
+  EVERY = 29,
+  EVERY_SLOW = 151,
+  FIXED_SLOW = 4
+};
+#define ODD_WORDS "sequence=9,vocabulary=61"
+#define PAIR "layers=1,hidden=20,heads=5," WORDS ",target=7"
+
+typedef struct {
+  const char *graph, *options;
+  int kinds;  /* of lanes */
+  bool apart; /* lanes have other random numbers, or roughly the losses of the whole network */
+} Network;
+
+static const Network networks[] = {
+    {"gpt:layers=2,hidden=20,heads=5," WORDS, COMMON, OF_COLUMNS, false},
+    {"gpt:layers=2,hidden=28,heads=7," WORDS ",dropout=0.1,tied=0", COMMON, OF_COLUMNS, true},
+    {"gpt:layers=2,hidden=20,heads=5," WORDS, COMMON " -precision bf16", OF_COLUMNS, true},
+    {"gpt:layers=2,hidden=20,heads=5," WORDS, COMMON " -precision fp16", OF_COLUMNS, true},
+    {"bert:layers=2,hidden=12,heads=4,intermediate=17," WORDS ",next_sentence=1", COMMON,
+     OF_COLUMNS, true},
+    {"t5:layers=1,hidden=12,heads=5,head_width=4,intermediate=17," WORDS ",gated=1,buckets=8",
+     COMMON, OF_COLUMNS, true},
+    {"transformer:" PAIR ",intermediate=31,smoothing=0.1", COMMON, OF_COLUMNS, true},
+    {"llama:layers=2,hidden=24,heads=6,groups=3,intermediate=37," WORDS, COMMON, OF_COLUMNS, false},
+    {"llama:layers=1,hidden=28,heads=7,groups=1,intermediate=19," WORDS ",tied=1", COMMON,
+     OF_COLUMNS, false},
+    {"mlp:sizes=9-17-15-13-5", COMMON " -optimizer_type sgd", OF_COLUMNS, false},
+    {"ncf:users=41,items=29,factors=5,layers=14-11-7-5", COMMON, OF_COLUMNS, false},
+    {"resnet:depth=18,width=0.125,image=16,classes=7", COMMON, OF_COLUMNS, true},
+    {"bert:layers=1,hidden=12,heads=3,intermediate=17," ODD_WORDS ",next_sentence=1,dropout=0",
+     COMMON, OF_TOKENS, false},
+    {"t5:layers=1,hidden=12,heads=3,head_width=4,intermediate=17," ODD_WORDS ",gated=1,buckets=8",
+     COMMON, OF_TOKENS, true},
+    {"llama:layers=2,hidden=24,heads=6,groups=3,intermediate=37," ODD_WORDS, COMMON, OF_TOKENS,
+     false},
+    {"gpt:layers=2,hidden=20,heads=5," ODD_WORDS, COMMON, OF_TOKENS, false},
+    {"gpt:layers=2,hidden=20,heads=5," ODD_WORDS ",dropout=0.1,tied=0", COMMON, OF_TOKENS, true},
+    {"gpt:layers=2,hidden=20,heads=5," ODD_WORDS, COMMON " -precision bf16", OF_TOKENS, true},
+    {"lanes-unet.onnx", COMMON, OF_TOKENS, false},
+    {"lanes-nearest.onnx", COMMON, OF_TOKENS, false},
+    {"lanes-linear.onnx", COMMON, OF_TOKENS, false},
+    {"lanes-rows.onnx", COMMON, OF_TOKENS, false},
+    {"resnet:depth=18,width=0.0625,image=33,classes=7", COMMON " -microbatch_size 4", OF_TOKENS,
+     false},
+    {"resnet:depth=18,width=0.0625,image=33,classes=7",
+     COMMON " -microbatch_size 4 -precision bf16", OF_TOKENS, true},
+};
+
+typedef struct {
+  Cases cases;
+  int number; /* of the layout */
+} Walk;
+
+/* The last number of an option counts, so that layouts add to what a network says. */
+static RengaErrorCode AddLayout(Walk *walk, const char *common, const char *option, const Case *row,
+                                int replicas, RengaShard shard)
+{
+  char options[MOST_TEXT];
+  Case added = *row;
+  if ((++walk->number + walk->cases.slot) % walk->cases.every) return RENGA_SUCCESS;
+  Expect(snprintf(options, sizeof options,
+                  "%s %s %d -partition_stages %d -partition_replicas %d -pipeline_shard %s", common,
+                  option, row->shared, row->stages, replicas,
+                  RengaShardName(shard)) < (int)sizeof options);
+  added.number = walk->number;
+  added.options = options;
+  RengaCall(AddReference(&walk->cases, common, &added.reference));
+  RengaCall(AddCase(&walk->cases, &added));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddLayouts(Walk *walk, const char *common, const char *option, int lanes)
+{
+  for (int shared = 1; shared <= lanes; shared++)
+    for (int stages = 1; stages <= 3; stages++)
+      for (int replicas = 1; replicas <= 2; replicas++) {
+        const Case row = {.ranks = shared * stages * replicas, .stages = stages, .shared = shared};
+        for (int shard = 0; shard <= (replicas > 1 ? RENGA_SHARD_PARAMETERS : 0); shard++)
+          if (row.ranks <= 8)
+            RengaCall(AddLayout(walk, common, option, &row, replicas, (RengaShard)shard));
+      }
+  return RENGA_SUCCESS;
+}
+
+/* Whose losses are near each other, where one of them is tried. */
+static RengaErrorCode AddWhole(Walk *walk, const char *whole, const char *common, bool apart,
+                               const char *losses)
+{
+  Cases *cases = &walk->cases;
+  int one, other;
+  RengaCall(AddReference(cases, common, &other));
+  if (losses) RengaCall(AddNearness(cases, other, other, losses));
+  if (apart) return RENGA_SUCCESS;
+  RengaCall(AddReference(cases, whole, &one));
+  RengaCall(AddNearness(cases, one, other, NULL));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddNetwork(Walk *walk, const Network *network, const char *losses)
+{
+  static const char *const lanes_option[] = {"-graph_lanes", "-graph_token_lanes"},
+                           *const option[] = {"-partition_tensor", "-partition_sequence"};
+  char whole[MOST_TEXT], common[MOST_TEXT];
+  for (int kind = 0; kind < 2; kind++)
+    for (int lanes = 2; lanes <= MOST_LANES && network->kinds >> kind & 1; lanes++) {
+      const int before = walk->cases.count;
+      Expect(snprintf(whole, sizeof whole, "-graph %s %s -graph_lanes 1", network->graph,
+                      network->options) < (int)sizeof whole);
+      Expect(snprintf(common, sizeof common, "-graph %s %s -graph_lanes 1 %s %d", network->graph,
+                      network->options, lanes_option[kind], lanes) < (int)sizeof common);
+      RengaCall(AddLayouts(walk, common, option[kind], lanes));
+      if (walk->cases.count > before)
+        RengaCall(AddWhole(walk, whole, common, network->apart, losses));
+    }
+  return RENGA_SUCCESS;
+}
+
+/* The first line of a file; empty where there is none. */
+static void ReadLine(const char *file, size_t size, char text[])
+{
+  FILE *stream = fopen(file, "r");
+  text[0] = '\0';
+  if (!stream) return;
+  if (fgets(text, (int)size, stream)) text[strcspn(text, "\n")] = '\0';
+  fclose(stream);
+}
+
+static int EndsAsNetwork(const struct dirent *entry)
+{
+  const char *end = strstr(entry->d_name, ".onnx");
+  return end && !end[5];
+}
+
+/* Those of a folder of one's own, with their data. */
+static RengaErrorCode AddFolder(Walk *walk, const char *folder)
+{
+  struct dirent **entries = NULL;
+  const int count = scandir(folder, &entries, EndsAsNetwork, alphasort);
+  Expect(count > 0);
+  for (int e = 0; e < count; e++) {
+    char stem[512], graph[520], name[520], extra[512], options[1536], *losses;
+    Expect(snprintf(stem, sizeof stem, "%s/%.*s", folder, (int)strlen(entries[e]->d_name) - 5,
+                    entries[e]->d_name) < (int)sizeof stem);
+    Expect(snprintf(graph, sizeof graph, "%s.onnx", stem) < (int)sizeof graph);
+    Expect(snprintf(name, sizeof name, "%s.opts", stem) < (int)sizeof name);
+    ReadLine(name, sizeof extra, extra);
+    Expect(snprintf(name, sizeof name, "%s.losses", stem) < (int)sizeof name);
+    RengaCall(RengaStringCopy(name, &losses)); /* until the end */
+    Expect(
+        snprintf(
+            options, sizeof options,
+            "-data %s.h5 -data_validation 0 -data_shuffle 0 -batch_size 8 -microbatch_size 2 "
+            "-steps 20 -seed 1 -device_threads 1 -optimizer_type sgd -optimizer_learning_rate 0.1 "
+            "%s",
+            stem, extra) < (int)sizeof options);
+    const Network network = {graph, options, OF_COLUMNS, true};
+    RengaCall(AddNetwork(walk, &network, access(losses, R_OK) ? NULL : losses));
+    free(entries[e]);
+  }
+  free(entries);
+  return RENGA_SUCCESS;
+}
+
+/* The exports of torch that the repository has. */
+static RengaErrorCode AddExports(Walk *walk)
+{
+  static const char *const names[] = {"bert_export",        "gpt_export",  "lstm_export",
+                                      "mlp_export",         "ncf_export",  "t5_export",
+                                      "translation_export", "resnet_trace"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    char file[1024];
+    Expect(snprintf(file, sizeof file, "%s/%s.onnx", NetworksFolder(), names[i]) <
+           (int)sizeof file);
+    const Network network = {file, COMMON, OF_COLUMNS, strcmp(names[i], "resnet_trace") == 0};
+    RengaCall(AddNetwork(walk, &network, NULL));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddAll(Walk *walk, const char *folder)
+{
+  for (size_t n = 0; n < sizeof networks / sizeof networks[0]; n++)
+    RengaCall(AddNetwork(walk, &networks[n], NULL));
+  RengaCall(AddExports(walk));
+  RengaCall(AddFixedCases(&walk->cases));
+  RengaCall(AddRefusedCases(&walk->cases));
+  if (folder) RengaCall(AddFolder(walk, folder));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(const char *every, const char *folder)
+{
+  const char *slot = getenv("RENGA_TEST_SLOT"), *sanitizers = getenv("SANITIZERS");
+  const bool slow = sanitizers && *sanitizers;
+  Walk walk = {.cases = {.every = every  ? atoi(every)
+                                  : slow ? EVERY_SLOW
+                                         : EVERY,
+                         .slot = slot ? atoi(slot) : 0,
+                         .fixed_every = slow ? FIXED_SLOW : 1}};
+  int rank;
+  RengaComm alone;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  Expect(walk.cases.every > 0 && walk.cases.slot >= 0);
+  RengaCall(RengaCommCreate(MPI_COMM_SELF, &alone));
+  if (rank == 0) RengaCall(WriteNetworks());
+  if (rank == 0) RengaCall(WritePlans(alone));
+  RengaCall(RengaCommDestroy(&alone));
+  MPI_Barrier(MPI_COMM_WORLD);
+  RengaCall(AddAll(&walk, folder));
+  RengaCall(RunReferences(&walk.cases));
+  RengaCall(RunCases(&walk.cases));
+  if (rank == 0) {
+    printf("%d layouts of %d, with %d references: %d runs, %d refused, %d differences\n",
+           walk.cases.count, walk.number, walk.cases.references, walk.cases.runs,
+           walk.cases.refused, walk.cases.differences);
+    RemoveNetworks();
+    RemovePlans();
+  }
+  Expect(walk.cases.differences == 0 && walk.cases.runs > 0);
+  Expect(walk.cases.runs + walk.cases.refused == walk.cases.count);
+  FreeCases(&walk.cases);
+  return RENGA_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  RengaCallAbort(TrainSetOptions());
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(RunTest(argc > 1 ? argv[1] : NULL, argc > 2 ? argv[2] : NULL));
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
