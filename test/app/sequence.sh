@@ -3,8 +3,8 @@
 # Bits and memory on all layouts, images, refusals and plans are in test/lanes.
 . "${0%/*}/common.sh"
 heads="gpt:layers=2,hidden=20,heads=5,sequence=9,vocabulary=61"
-small="-data synthetic -batch_size 8 -microbatch_size 2 -parameter_digest -progress none -optimizer_clip_norm 0.5"
-valued="-eval_every 2 -data_validation 0.2"
+small="-data synthetic -data_samples 600 -batch_size 8 -microbatch_size 2 -parameter_digest -progress none -optimizer_clip_norm 0.5"
+valued="-eval_every 2 -data_validation 0.2 -eval_samples 96"
 
 accepts 1 train -graph "$heads" $small $valued -graph_token_lanes 3 -steps 4
 says "3 lanes at most, which decide bits (-graph_token_lanes)"

@@ -4,10 +4,10 @@
 # layouts, other refusals and what plans say are in test/lanes.
 . "${0%/*}/common.sh"
 heads="gpt:layers=2,hidden=20,heads=5,sequence=8,vocabulary=61"
-small="-data synthetic -batch_size 8 -microbatch_size 2 -parameter_digest -progress none -optimizer_clip_norm 0.5"
+small="-data synthetic -data_samples 600 -batch_size 8 -microbatch_size 2 -parameter_digest -progress none -optimizer_clip_norm 0.5"
 
 # A run that goes on elsewhere, there and back, and its evaluations.
-valued="-eval_every 3 -data_validation 0.2"
+valued="-eval_every 3 -data_validation 0.2 -eval_samples 96"
 accepts 1 train -graph "$heads" $small $valued -graph_lanes 3 -steps 6
 digest=$(grep "parameter digest 0x" out)
 values=$(grep "validation" out)
