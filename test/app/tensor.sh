@@ -38,8 +38,8 @@ allocations=$(sed -n 's/.*rank 1 came to \([0-9]*\) events of kind allocation.*/
 accepts 1 train -graph "$heads" $small -steps 3 -checkpoint_dir two -resume
 says "2 lanes at most, which decide bits"
 accepts 1 train -graph "$heads" $small -steps 1 -checkpoint_dir one
-refuses 2 "-partition_tensor 2" train -graph "$heads" $small -partition_tensor 2 -checkpoint_dir one -resume
-says "of which there is 1: give -graph_lanes 2 or more"
+refuses 2 "2 tensor ranks (-partition_tensor) share out the lanes of the network, of which there is 1: give -graph_lanes 2 or more" \
+  train -graph "$heads" $small -partition_tensor 2 -checkpoint_dir one -resume
 
 # The number is chosen where that is asked for; tables try several; costs that are measured are said.
 whole="$small -microbatch_size 8 -graph_lanes 3 -steps 3"

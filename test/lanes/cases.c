@@ -20,7 +20,9 @@ RengaErrorCode AddReference(Cases *cases, const char *options, int *number)
 RengaErrorCode AddNearness(Cases *cases, int one, int other, const char *file)
 {
   RengaCall(RengaRealloc(cases->nearnesses + 1, &cases->nearness));
-  cases->nearness[cases->nearnesses++] = (Nearness){one, other, file};
+  Nearness *near = &cases->nearness[cases->nearnesses++];
+  *near = (Nearness){one, other, NULL};
+  if (file) RengaCall(RengaStringCopy(file, &near->file));
   return RENGA_SUCCESS;
 }
 
@@ -37,6 +39,7 @@ void FreeCases(Cases *cases)
 {
   for (int r = 0; r < cases->references; r++) RengaFree(&cases->reference[r].options);
   for (int c = 0; c < cases->count; c++) RengaFree(&cases->cases[c].options);
+  for (int n = 0; n < cases->nearnesses; n++) RengaFree(&cases->nearness[n].file);
   RengaFree(&cases->reference);
   RengaFree(&cases->nearness);
   RengaFree(&cases->cases);
@@ -54,7 +57,7 @@ static RengaErrorCode Await(int count, MPI_Request requests[])
   }
 }
 
-static RengaErrorCode AwaitAll(void)
+RengaErrorCode AwaitAll(void)
 {
   MPI_Request request;
   RengaCallMPI(MPI_Ibarrier(MPI_COMM_WORLD, &request));
@@ -124,10 +127,15 @@ RengaErrorCode RunReferences(Cases *cases)
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &alone));
-  for (int r = rank; r < cases->references; r += size)
+  for (int r = rank; r < cases->references; r += size) {
+    const clock_t begin = clock();
     RengaCheck(!Train(alone, cases->reference[r].options, &cases->reference[r].outcome),
                MPI_COMM_SELF, RENGA_ERR_INTERNAL, "FAILED: mpiexec -n 1 renga train %s",
                cases->reference[r].options);
+    if (getenv("RENGA_TEST_VERBOSE"))
+      printf("%.2f s of one rank: %s\n", (double)(clock() - begin) / CLOCKS_PER_SEC,
+             cases->reference[r].options);
+  }
   for (int v = 0; v < CountViews(); v++)
     if ((cases->references + v) % size == rank) RengaCall(CheckView(alone, v));
   RengaCall(RengaCommDestroy(&alone));
@@ -211,10 +219,14 @@ static RengaErrorCode RunCase(RengaComm comm, Cases *cases, const Case *row)
   Expect(snprintf(options, sizeof options, "%s %s", row->options, empty ? "" : choices) <
          (int)sizeof options);
   const char *sentence = empty ? "nothing of the network is computed in lanes" : row->sentence;
+  const clock_t begin = clock();
   if (sentence)
     RunRefused(comm, cases, row, options, sentence, empty ? RENGA_ERR_SUPPORT : row->code);
   else
     RunCompared(comm, cases, row, options);
+  if (getenv("RENGA_TEST_VERBOSE") && RengaCommGetRank(comm) == 0)
+    printf("%.2f s of the first of %d ranks: %s\n", (double)(clock() - begin) / CLOCKS_PER_SEC,
+           row->ranks, options);
   if (RengaCommGetRank(comm) == 0) ++*(sentence ? &cases->refused : &cases->runs);
   return RENGA_SUCCESS;
 }

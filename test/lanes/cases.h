@@ -19,7 +19,7 @@ typedef struct {
    a file. */
 typedef struct {
   int one, other;
-  const char *file;
+  char *file;
 } Nearness;
 
 /* Of what the options leave open, and of memory; 0: anything. */
@@ -54,6 +54,7 @@ typedef struct {
 
 /* Adds what is not there yet, and returns its number. */
 RengaErrorCode AddReference(Cases *cases, const char *options, int *number);
+RengaErrorCode AwaitAll(void); /* collective over all ranks; leaves the processor to others */
 RengaErrorCode AddNearness(Cases *cases, int one, int other, const char *file);
 RengaErrorCode AddCase(Cases *cases, const Case *added); /* options are copied */
 void FreeCases(Cases *cases);
