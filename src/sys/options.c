@@ -309,8 +309,9 @@ RengaErrorCode RengaOptionsClearValue(const char *name)
   if (value == NULL) return RENGA_SUCCESS;
   RengaFree(&value->name);
   RengaFree(&value->value);
-  const RengaOptionValue *end = database.values + database.n_values--;
-  memmove(value, value + 1, (size_t)((const char *)end - (const char *)(value + 1)));
+  RengaOptionValue *last = &database.values[--database.n_values];
+  memmove(value, value + 1, (size_t)((const char *)last - (const char *)value));
+  *last = (RengaOptionValue){0}; /* the next one that is stored frees what is here */
   return RENGA_SUCCESS;
 }
 

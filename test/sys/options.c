@@ -72,6 +72,30 @@ static RengaErrorCode TestByName(void)
   return RENGA_SUCCESS;
 }
 
+/* One that is cleared from between others leaves them, and the next one that is given, alone. */
+static RengaErrorCode TestClear(void)
+{
+  int64_t whole;
+  double real;
+  const char *text;
+  bool given;
+  RengaCall(RengaOptionsSetValue("test_free", "0.5"));
+  RengaCall(RengaOptionsSetValue("test_room", "2MiB"));
+  RengaCall(RengaOptionsSetValue("test_kind", "adam"));
+  RengaCall(RengaOptionsClearValue("test_free"));
+  RengaCall(RengaOptionsSetValue("test_rate", "0.125"));
+  RengaCall(RengaOptionsSetValue("test_file", "else")); /* would lie where "adam" was */
+  RengaCall(RengaOptionsGetInt64("test_room", &whole, &given));
+  Expect(whole == 2097152 && given);
+  RengaCall(RengaOptionsGetString("test_kind", &text, &given));
+  Expect(strcmp(text, "adam") == 0 && given);
+  RengaCall(RengaOptionsGetReal("test_rate", &real, &given));
+  Expect(real == 0.125 && given);
+  RengaCall(RengaOptionsGetReal("test_free", &real, &given));
+  Expect(!given);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestText(void)
 {
   static const char *const names[] = {"optimizer_type", "device_type", "steps", "checkpoint_dir"};
@@ -109,6 +133,7 @@ static RengaErrorCode TestOptions(void)
   Expect(argc == 2 && argv[1] == word && argv[2] == NULL);
   RengaCall(TestTable());
   RengaCall(TestByName());
+  RengaCall(TestClear());
   RengaCall(TestText());
   RengaCall(RengaFinalize());
   return RENGA_SUCCESS;
