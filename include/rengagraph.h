@@ -86,6 +86,10 @@ RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
 RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples);
 /* Why a network was refused that mixes the samples of its batch; NULL: it was not */
 RengaErrorCode RengaGraphGetMixed(RengaGraph graph, const char **why); /* lent */
+/* Nodes whose results in training depend on the micro-batch; the one with the fewest values of a
+   channel in a sample (-1: none), and how many. */
+RengaErrorCode RengaGraphGetBatchStatistics(RengaGraph graph, int *count, int *node,
+                                            int64_t *values);
 /* -graph_dimension: "name=size,…" for the symbolic dimensions of a file */
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
 /* -graph_batch_inputs: "name,name:1,…", the inputs of a file that hold samples, and where */
@@ -214,12 +218,14 @@ RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const Reng
 RengaErrorCode RengaGraphGetParameterUses(RengaGraph graph, int *count,
                                           const RengaParameterUse **uses);
 /* Statistics that update a state after each micro-batch, in micro-batch order:
-   state = keep * state + (1 - keep) * factor * batch_value. */
+   state = keep * state + (1 - keep) * factor * batch_value. factor is 1 of a mean, n / (n - 1) of a
+   variance of n = sample_values * (samples of the micro-batch) + whole_values values. */
 typedef struct {
   RengaValue state;       /* what is updated, a running mean for instance */
   RengaValue batch_value; /* the same of the micro-batch alone */
   double keep;            /* share of the state that stays */
-  double factor;          /* of the batch value: 1, since ONNX keeps the biased variance */
+  int64_t sample_values;  /* of each sample, 0 of a mean */
+  int64_t whole_values;   /* of a batch that is never cut (RengaGraphSetWholeBatch) */
 } RengaStateUpdate;
 RengaErrorCode RengaGraphGetStateUpdates(RengaGraph graph, int *count,
                                          const RengaStateUpdate **updates); /* lent */

@@ -155,6 +155,12 @@ RengaErrorCode RengaGraphCheckSamples(RengaGraph graph);
 /* ---- sampleloss.c ---- */
 RengaErrorCode RengaGraphAddSampleLosses(RengaGraph graph);
 RengaErrorCode RengaGraphFindUpdates(RengaGraph graph);
+/* ---- statistics.c ---- */
+/* Of how many values a statistic is: of each sample, or of a batch that is never cut. */
+typedef struct {
+  int64_t sample, whole;
+} RengaStatisticsSize;
+RengaStatisticsSize RengaGraphStatisticsOf(RengaGraph graph, const RengaGraphNode *node);
 RengaErrorCode RengaGraphFindLastReaders(RengaGraph graph);
 /* What is known of a graph, as it changes. */
 void RengaGraphForget(RengaGraph graph);

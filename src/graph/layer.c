@@ -283,8 +283,8 @@ RengaErrorCode RengaGraphAddLayerNormalization(RengaGraph graph, const char *nam
    not; RENGA_ERR_SHAPE where the operator does not take the shapes.
 
    Notes: makes parameters NAME.weight, NAME.bias and states NAME.running_mean,
-   NAME.running_var. The running variance is the biased one, as in ONNX: n/(n-1) would depend on
-   the micro-batch.
+   NAME.running_var. A micro-batch of n values per channel is divided by its biased
+   variance, and adds n / (n - 1) times it to the running one, as in PyTorch.
 
    See also: RengaGraphAddLayerNormalization(), RengaGraphAddState()
 @*/

@@ -96,30 +96,29 @@ RengaErrorCode RengaGraphSetKeys(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddStateUpdate(RengaGraph graph, RengaValue state, RengaValue batch_value,
-                                     double keep)
+static RengaErrorCode AddStateUpdate(RengaGraph graph, const RengaStateUpdate *row)
 {
-  if (state < 0 || graph->value[state]->kind != RENGA_VALUE_STATE) return RENGA_SUCCESS;
+  if (row->state < 0 || graph->value[row->state]->kind != RENGA_VALUE_STATE) return RENGA_SUCCESS;
   RengaCall(RengaRealloc(graph->n_updates + 1, &graph->update));
-  graph->update[graph->n_updates++] = (RengaStateUpdate){state, batch_value, keep, 1.0};
+  graph->update[graph->n_updates++] = *row;
   return RENGA_SUCCESS;
 }
 
-/* The running statistics of BatchNormalization. ONNX keeps the biased variance: the factor is 1. */
+/* The running statistics of BatchNormalization. */
 RengaErrorCode RengaGraphFindUpdates(RengaGraph graph)
 {
   graph->n_updates = 0;
   for (int i = 0; i < graph->n_nodes; i++) {
     const RengaGraphNode *node = &graph->entry[i]->node;
-    bool training = RengaAttributesInt(&node->attributes, "training", 1) != 0;
-    double keep = RengaAttributesReal(&node->attributes, "momentum", 0.9);
-    if (strcmp(node->op->name, "BatchNormalizationJoin") == 0) {
-      RengaCall(AddStateUpdate(graph, node->in[0], node->out[0], keep));
-      RengaCall(AddStateUpdate(graph, node->in[1], node->out[1], keep));
-    }
-    if (strcmp(node->op->name, "BatchNormalization") != 0 || node->n_out < 3 || !training) continue;
-    RengaCall(AddStateUpdate(graph, node->in[3], node->out[1], keep));
-    RengaCall(AddStateUpdate(graph, node->in[4], node->out[2], keep));
+    const RengaStatisticsSize size = RengaGraphStatisticsOf(graph, node);
+    const bool join = !strcmp(node->op->name, "BatchNormalizationJoin");
+    if (!size.sample && !size.whole) continue;
+    const RengaValue *state = node->in + (join ? 0 : 3), *batch = node->out + (join ? 0 : 1);
+    const double keep = RengaAttributesReal(&node->attributes, "momentum", 0.9);
+    const RengaStateUpdate mean = {state[0], batch[0], keep, 0, 0};
+    const RengaStateUpdate variance = {state[1], batch[1], keep, size.sample, size.whole};
+    RengaCall(AddStateUpdate(graph, &mean));
+    RengaCall(AddStateUpdate(graph, &variance));
   }
   return RENGA_SUCCESS;
 }
@@ -138,7 +137,9 @@ RengaErrorCode RengaGraphFindUpdates(RengaGraph graph)
 
    Errors: RENGA_ERR_ORDER before RengaGraphSetUp.
 
-   Notes: the variance of BatchNormalization is the biased one, as in ONNX, so factor is 1.
+   Notes: factor is 1 of a mean, and n / (n - 1) of a variance of n values, n = sample_values * the
+   samples of the micro-batch + whole_values: the batch value is the biased variance, by which
+   BatchNormalization divides, and the state is the unbiased one, as in PyTorch.
 
    See also: RengaGraphAddState(), RengaGraphDifferentiate()
 @*/

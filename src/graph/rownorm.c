@@ -35,6 +35,11 @@ static RengaErrorCode SetRowsOfLanes(const RengaLanes *pass, const RengaGraphNod
     rows[l] *= way->in[0].repeat * way->in[0].unit;
   }
   RengaCall(RengaAttributesSetInts(attributes, "lane_rows", pass->lanes, rows));
+  int64_t all = 0, values = 1;
+  const RengaTensorSpec *x = RengaGraphSpec(pass->graph, node->in[0]);
+  for (int l = 0; l < pass->lanes; l++) all += rows[l];
+  for (int d = 2; d < x->ndim; d++) values *= x->dim[d];
+  RengaCall(RengaAttributesSetInt(attributes, "row_values", values / all));
   RengaCall(RengaAttributesSetReal(attributes, "momentum",
                                    RengaAttributesReal(&node->attributes, "momentum", 0.9)));
   return RENGA_SUCCESS;

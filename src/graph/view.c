@@ -94,6 +94,22 @@ static RengaErrorCode ViewLanes(RengaGraph graph, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
+/* How a batch is cut decides the results of such a network. */
+static RengaErrorCode ViewStatistics(RengaGraph graph, RengaViewer viewer)
+{
+  int count, node;
+  int64_t values;
+  RengaCall(RengaGraphGetBatchStatistics(graph, &count, &node, &values));
+  if (count)
+    RengaCall(RengaViewerPrintf(viewer,
+                                "  statistics in training of micro-batches, by %d "
+                                "BatchNormalization%s; of the fewest values (%lld per sample and "
+                                "channel) in \"%s\"\n",
+                                count, count == 1 ? "" : "s", (long long)values,
+                                graph->entry[node]->node.name));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ViewAscii(RengaGraph graph, RengaViewer viewer)
 {
   RengaGraphTotals totals;
@@ -115,6 +131,7 @@ static RengaErrorCode ViewAscii(RengaGraph graph, RengaViewer viewer)
   if (graph->options.whole_batch > 0)
     RengaCall(RengaViewerPrintf(viewer, "  batch, never cut       %lld\n",
                                 (long long)graph->options.whole_batch));
+  RengaCall(ViewStatistics(graph, viewer));
   if (graph->options.lanes > 1 || graph->options.token_lanes > 1)
     RengaCall(ViewLanes(graph, viewer));
   for (int i = 0; i < graph->n_values; i++)

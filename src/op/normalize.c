@@ -296,7 +296,7 @@ const RengaOperator RengaOperatorsNormalize[] = {
     {"BatchNormalizationLane", 1, 1, 2, 2, OWN, ShapeBatchLane, StatisticsFlops, NULL, "F>F"},
     {"BatchNormalizationLaneGrad", 4, 4, 1, 1, OWN, BatchLaneGrad, FiveFlops, NULL, "F>F"},
     {"BatchNormalizationJoin", 4, -1, 2, 2, OWN, ShapeBatchJoin, BatchJoinFlops,
-     "lane_rows:ints momentum:real=0.9", "F>F"},
+     "lane_rows:ints row_values:int=1 momentum:real=0.9", "F>F"},
     {"BatchNormalizationJoinGrad", 4, -1, 2, -1, OWN, BatchJoinGrad, BatchJoinFlops,
      "lane_rows:ints", "F>F"},
     {"Softmax", 1, 1, 1, 1, 0, ShapeSoftmax, TwelveFlops, "axis:int=-1 flat:int=0", "F>F"},

@@ -68,6 +68,20 @@ void RengaChunkKeepStatistics_Private(Chunk *chunk, const Pass *pass)
   }
 }
 
+/* A running variance is unbiased: a batch value of n values counts n / (n - 1) times. */
+static double FactorOf(const RengaStateUpdate *update, int64_t samples)
+{
+  const double n = (double)(update->sample_values * samples + update->whole_values);
+  return n > 1 ? n / (n - 1) : 1;
+}
+
+/* In the order of the batch the last micro-batch may be short. */
+static int64_t SamplesOfTurn(const Chunk *chunk, const Pass *pass, int64_t turn)
+{
+  const int64_t size = chunk->outline->microbatch, left = pass->batch->samples - turn * size;
+  return left < size ? left : size;
+}
+
 static void ApplyStatistics(Chunk *chunk, const Pass *pass, int u, const double batch[])
 {
   bool first;
@@ -76,9 +90,9 @@ static void ApplyStatistics(Chunk *chunk, const Pass *pass, int u, const double 
   const int64_t count = Elements(chunk, u);
   for (int64_t m = 0; m < pass->microbatches; m++) {
     const double *row = batch + m * chunk->states.elements;
+    const double factor = FactorOf(update, SamplesOfTurn(chunk, pass, m));
     for (int64_t i = 0; i < count; i++)
-      state[i] =
-          (float)(update->keep * (double)state[i] + (1 - update->keep) * update->factor * row[i]);
+      state[i] = (float)(update->keep * (double)state[i] + (1 - update->keep) * factor * row[i]);
   }
 }
 

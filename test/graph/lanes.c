@@ -384,7 +384,7 @@ static RengaErrorCode CheckRowNorms(RengaComm comm)
   TestTrue(CountOperator(graph, "BatchNormalizationLane") == 2 * 15);
   TestTrue(CountOperator(graph, "BatchNormalization") == 2 * 15 + 5);
   RengaCall(RengaGraphGetStateUpdates(graph, &updates, &update));
-  TestTrue(updates == 2 * 20);
+  TestTrue(updates == 2 * 20 && update[0].sample_values == 0 && update[1].sample_values == 256);
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }

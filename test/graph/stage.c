@@ -284,7 +284,8 @@ static RengaErrorCode CheckUpdates(RengaComm comm)
   RengaCall(RengaGraphLoad(graph, "resnet:depth=18,width=0.0625,image=32,classes=3"));
   RengaCall(RengaGraphSetUp(graph));
   RengaCall(RengaGraphGetStateUpdates(graph, &count, &updates));
-  TestTrue(count == 40 && updates[0].keep == 0.9 && updates[0].factor == 1);
+  TestTrue(count == 40 && updates[0].keep == 0.9 && updates[0].sample_values == 0 &&
+           updates[1].sample_values == 256);
   TestTrue(strcmp(RengaGraphGetValue(graph, updates[1].state)->name, "bn.running_var") == 0);
   TestTrue(strcmp(RengaGraphGetValue(graph, updates[1].batch_value)->name, "bn:2") == 0);
   RengaCall(RengaGraphDestroy(&graph));
