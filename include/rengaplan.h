@@ -109,6 +109,12 @@ RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *predi
 /* The topic of the reason that says which choices the bits of results depend on, and what fixes
    them. */
 #define RENGA_PLAN_CHOSEN "chosen"
+/* That of the reason that says over which samples statistics of BatchNormalization are taken. */
+#define RENGA_PLAN_STATISTICS "statistics"
+/* That of the reason that says of which plans the lower bound is, where it is not the search's. */
+#define RENGA_PLAN_BOUND "bound"
+/* Whether a training step of so many samples takes each of them over two values or more. */
+RengaErrorCode RengaPlanCheckStatistics(RengaPlan plan, RengaGraph graph, int64_t samples);
 /* Why the plan is as it is: pairs of a topic ("limit", "runner-up", …) and a sentence. */
 RengaErrorCode RengaPlanAddReason(RengaPlan plan, const char *topic, const char *sentence);
 RengaErrorCode RengaPlanGetReason(RengaPlan plan, int number, const char **topic,

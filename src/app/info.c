@@ -111,6 +111,22 @@ static RengaErrorCode PrintNetworkTotals(MPI_Comm printer, RengaGraph graph, int
   return RENGA_SUCCESS;
 }
 
+/* How a batch is cut decides the results of training such a network. */
+static RengaErrorCode PrintStatistics(MPI_Comm printer, RengaGraph graph)
+{
+  int count, node;
+  int64_t values;
+  RengaCall(RengaGraphGetBatchStatistics(graph, &count, &node, &values));
+  if (count)
+    RengaCall(RengaPrintf(
+        printer,
+        "  statistics     of micro-batches in training, by %d "
+        "BatchNormalization%s; the fewest values are %lld per sample and channel, "
+        "of \"%s\"\n",
+        count, count == 1 ? "" : "s", (long long)values, RengaGraphGetNode(graph, node)->name));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode PrintInfo(MPI_Comm printer, RengaGraph graph)
 {
   const char *name;
@@ -121,6 +137,7 @@ static RengaErrorCode PrintInfo(MPI_Comm printer, RengaGraph graph)
   if (!batch) batch = 1;
   RengaCall(RengaPrintf(printer, "%s\n", name));
   RengaCall(PrintNetworkTotals(printer, graph, batch));
+  RengaCall(PrintStatistics(printer, graph));
   RengaCall(PrintEnds(printer, graph));
   RengaCall(PrintOperators(printer, graph, batch));
   RengaCall(AppPrintParameters(printer, graph));

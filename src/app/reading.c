@@ -62,6 +62,19 @@ RengaErrorCode AppAddPasses(RengaPartition partition, RengaData data, int64_t ev
   return RENGA_SUCCESS;
 }
 
+/* Each learner has a part of the batch; the last step of an epoch has what is left. */
+RengaErrorCode AppCheckStatistics(RengaPlan plan, RengaGraph graph, RengaData data, int learners)
+{
+  int64_t samples = 0, batch, microbatch;
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
+  RengaCall(RengaDataGetCount(data, RENGA_DATA_TRAINING, &samples));
+  const int64_t rest = samples % (batch * learners);
+  if (samples >= batch * learners) RengaCall(RengaPlanCheckStatistics(plan, graph, batch));
+  RengaCall(RengaPlanCheckStatistics(plan, graph, rest / learners));
+  if (rest % learners) RengaCall(RengaPlanCheckStatistics(plan, graph, rest / learners + 1));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppSayLargeBatch(MPI_Comm printer, RengaData data, int64_t batch)
 {
   int64_t samples = 0;

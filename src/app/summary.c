@@ -32,13 +32,13 @@ static void NameChunks(RengaPlan plan, size_t size, char text[])
   if (chunks > 1) snprintf(text, size, ", %d stages on each", chunks);
 }
 
-static RengaErrorCode PrintChosen(MPI_Comm printer, RengaPlan plan)
+static RengaErrorCode PrintReasons(MPI_Comm printer, RengaPlan plan, const char *wanted)
 {
   const char *topic = "", *sentence = NULL;
   for (int r = 0; topic; r++) {
     RengaCall(RengaPlanGetReason(plan, r, &topic, &sentence));
-    if (topic && !strcmp(topic, RENGA_PLAN_CHOSEN))
-      RengaCall(RengaPrintf(printer, "chosen: %s\n", sentence));
+    if (topic && !strcmp(topic, wanted))
+      RengaCall(RengaPrintf(printer, "%s: %s\n", topic, sentence));
   }
   return RENGA_SUCCESS;
 }
@@ -119,7 +119,8 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
                           "only %lld of %d replicas have a micro-batch: -microbatch_size must be "
                           "smaller for all to work\n",
                           (long long)RengaPlanMicrobatches(plan, batch), replicas));
-  RengaCall(PrintChosen(printer, plan));
+  RengaCall(PrintReasons(printer, plan, RENGA_PLAN_CHOSEN));
+  if (pipeline) RengaCall(PrintReasons(printer, plan, RENGA_PLAN_STATISTICS)); /* it trains */
   return RENGA_SUCCESS;
 }
 

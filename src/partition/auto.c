@@ -69,7 +69,9 @@ static RengaErrorCode FindAuto(RengaPartition partition, bool exact, Auto **wish
    . partition - of type auto or exact
    . sizes - auto, as at first: powers of two and halves between, fewer where costs are measured or
      the problem is large; numbers of samples: "1,2,4"; or default: an eighth of the batch, smaller
-     ones only if it does not fit
+     ones only if it does not fit. Where nothing is set, a network with statistics
+     (RengaGraphGetBatchStatistics()) has the whole batch as one micro-batch, smaller ones only if
+     it does not fit
 
    Options:
    . -partition_microbatch_sizes - the same

@@ -51,7 +51,8 @@ static const RengaOptionRow rows[] = {
      "else 32"},
     {"microbatch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, microbatch),
      NULL, 0, 1e12,
-     "samples per micro-batch; 0: auto and exact choose it, else an eighth of the batch"},
+     "samples per micro-batch; 0: auto and exact choose it, else an eighth of the batch; with "
+     "BatchNormalization the whole batch where it fits"},
     {"reduction_leaf", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, leaf), NULL, 0,
      1e12,
      "micro-batches whose gradients are added in a row: more take fewer buffers; 0: chosen by "

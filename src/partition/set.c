@@ -167,7 +167,9 @@ RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes)
    . partition - the partition
    . batch - samples of a step over all replicas; 0: the network file's, or else 32
    . microbatch - samples of a micro-batch; 0: types auto and exact choose it
-     (RengaPartitionAutoSetMicrobatchSizes()), for others an eighth of the batch, rounded up
+     (RengaPartitionAutoSetMicrobatchSizes()), for others an eighth of the batch, rounded up; of a
+     network with statistics (RengaGraphGetBatchStatistics()) the whole batch where it fits, or a
+     share for each replica where their number is given
 
    Options:
    . -batch_size - samples of a step

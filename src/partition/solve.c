@@ -144,13 +144,20 @@ static RengaErrorCode ChooseLayout(RengaPartition partition, int ranks, int64_t 
   return RENGA_SUCCESS;
 }
 
+/* Results that depend on the micro-batch are those of the whole batch, or of what each replica has
+   of it where their number is given. */
 static RengaErrorCode FindBatchSizes(RengaPartition partition, int64_t *batch, int64_t *microbatch)
 {
+  const int64_t replicas = partition->replicas ? partition->replicas : 1;
+  int statistics, node;
+  int64_t values;
   *batch = partition->batch;
   *microbatch = partition->microbatch;
   if (!*batch) RengaCall(RengaGraphGetFileBatch(partition->graph, batch));
   if (!*batch) *batch = DEFAULT_BATCH;
-  if (!*microbatch) *microbatch = (*batch + DEFAULT_MICROBATCHES - 1) / DEFAULT_MICROBATCHES;
+  RengaCall(RengaGraphGetBatchStatistics(partition->graph, &statistics, &node, &values));
+  const int64_t parts = statistics ? replicas : DEFAULT_MICROBATCHES;
+  if (!*microbatch) *microbatch = (*batch - 1) / parts + 1;
   return RENGA_SUCCESS;
 }
 
@@ -205,19 +212,27 @@ static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t bat
 }
 
 /* What to do about a plan that is settled and does not fit: no search looks for another one. */
-static void AdviseSettled(RengaPartition partition, int64_t microbatch, size_t size, char text[])
+static RengaErrorCode AdviseSettled(RengaPartition partition, int64_t microbatch, size_t size,
+                                    char text[])
 {
+  int statistics, node;
+  int64_t values;
   const bool several = RengaPartitionTensorRanks_Private(partition) > 1;
   const char *more = !several ? "more -partition_stages"
                      : RengaGraphLanesAreTokens_Private(partition->graph)
                          ? "more ranks for -partition_sequence or -partition_stages"
                          : "more ranks for -partition_tensor or -partition_stages";
+  RengaCall(RengaGraphGetBatchStatistics(partition->graph, &statistics, &node, &values));
   if (microbatch == 1)
     snprintf(text, size, "micro-batches of one sample are as small as can be: %s need less", more);
   else
     snprintf(text, size, "a smaller -microbatch_size than %lld%s or %s need less",
              (long long)microbatch,
-             partition->microbatch ? "" : " (an eighth of the batch, as none is given)", more);
+             partition->microbatch ? ""
+             : statistics          ? " (chosen for the statistics of BatchNormalization)"
+                                   : " (an eighth of the batch, as none is given)",
+             more);
+  return RENGA_SUCCESS;
 }
 
 /* What the cuts take, and what their stages make again, as of a plan that is there already. */
@@ -239,7 +254,7 @@ static RengaErrorCode PredictSettled(RengaPartition partition, int ranks, int64_
                                      int64_t microbatch, RengaPlan plan)
 {
   char advice[160];
-  AdviseSettled(partition, microbatch, sizeof advice, advice);
+  RengaCall(AdviseSettled(partition, microbatch, sizeof advice, advice));
   RengaCall(WeighSettled(partition, ranks, batch, microbatch, plan));
   RengaCall(RengaPartitionCheckMemory_Private(partition, "the plan", advice, plan));
   return RENGA_SUCCESS;
@@ -408,6 +423,21 @@ static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan *m
   return RENGA_SUCCESS;
 }
 
+/* Statistics over less than the batch that nobody asked for are told at once. */
+static RengaErrorCode SayStatistics(RengaPartition partition, int ranks, RengaPlan plan)
+{
+  bool parts;
+  const char *topic = "", *sentence = NULL;
+  const bool given = partition->microbatch || partition->load;
+  RengaCall(RengaPlanSayStatistics_Private(plan, partition->graph, given ? 0 : ranks, &parts));
+  for (int r = 0; parts && !given && topic; r++) {
+    RengaCall(RengaPlanGetReason(plan, r, &topic, &sentence));
+    if (topic && !strcmp(topic, RENGA_PLAN_STATISTICS))
+      RengaWarning(partition->hdr.comm, "%s", sentence);
+  }
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaPartitionSolve - make the plan
 
@@ -446,6 +476,7 @@ RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan)
   if (!code && RengaPlanGetLeaf(made) > 1) code = RengaPlanCheck(made, partition->graph, 0);
   if (!code) code = RengaPlanSetAvailableRanks(made, ranks);
   if (!code) code = RengaPlanSetMemoryLimit(made, partition->memory);
+  if (!code) code = SayStatistics(partition, ranks, made);
   code = RengaErrorAgree(partition->hdr.comm, code);
   if (code) RengaPlanDestroy(&made);
   RengaCall(code);

@@ -9,6 +9,18 @@ static RengaErrorCode CheckLoss(const double *loss, const char *function)
   return RENGA_SUCCESS;
 }
 
+/* A channel of one value has no statistics. */
+static RengaErrorCode CheckStepStatistics(RengaPipeline pipeline, const RengaBatch *batch,
+                                          const double *loss, const char *function)
+{
+  int64_t whole, microbatch;
+  RengaCall(CheckLoss(loss, function));
+  RengaCall(RengaPlanGetBatch(pipeline->plan, &whole, &microbatch));
+  if (batch && batch->samples > 0 && (microbatch == 1 || batch->samples % microbatch == 1))
+    RengaCall(RengaPlanCheckStatistics(pipeline->plan, pipeline->graph, batch->samples));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaPipelineStep - one step of training
 
@@ -26,14 +38,16 @@ static RengaErrorCode CheckLoss(const double *loss, const char *function)
    reads it, for a number of samples that needs more memory than was taken at set-up
    (RengaPipelineSetDataShortBatch; RENGA_ERR_MEMORY where it is its gradients that have no place),
    and where a rank calls with other samples, at another step, with another learning rate or other
-   settings of the optimizer than rank 0: it is named; RENGA_ERR_NUMERIC for a loss or gradient that
-   is not finite (RengaPipelineSetOnNonfinite); RENGA_ERR_TIMEOUT where nothing moves for as long as
-   RengaPipelineSetTimeout says; and what the function that reads the batch returns. A step that
-   fails on one rank fails on all of them, with the same code. No parameter, moment, state or number
-   of steps has changed then, no message is under way, and the next step may be made, or this one
-   once more. After RENGA_ERR_TIMEOUT the pipeline can only be destroyed. So it is where the update
-   itself fails: by a rule of the program (RengaOptimizerRegister) on all ranks, with the same code;
-   by a device's fault on that rank alone, and the others wait for it in their next call.
+   settings of the optimizer than rank 0: it is named; RENGA_ERR_PLAN where a micro-batch has one
+   value for a channel of BatchNormalization (RengaPlanCheckStatistics); RENGA_ERR_NUMERIC for a
+   loss or gradient that is not finite (RengaPipelineSetOnNonfinite); RENGA_ERR_TIMEOUT where
+   nothing moves for as long as RengaPipelineSetTimeout says; and what the function that reads the
+   batch returns. A step that fails on one rank fails on all of them, with the same code. No
+   parameter, moment, state or number of steps has changed then, no message is under way, and the
+   next step may be made, or this one once more. After RENGA_ERR_TIMEOUT the pipeline can only be
+   destroyed. So it is where the update itself fails: by a rule of the program
+   (RengaOptimizerRegister) on all ranks, with the same code; by a device's fault on that rank
+   alone, and the others wait for it in their next call.
 
    Notes: a loss or gradient that is not finite is an error on all ranks, before parameters change,
    or what RengaPipelineSetOnNonfinite says. Settings of the optimizer may be changed between steps,
@@ -46,11 +60,11 @@ static RengaErrorCode CheckLoss(const double *loss, const char *function)
 RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch, double *loss)
 {
   const double begin = MPI_Wtime();
+  RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   Pass pass = {.kind = PROGRAM_TRAINING,
                .call = CALL_STEP,
                .batch = batch,
-               .code = CheckLoss(loss, __func__)};
-  RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
+               .code = CheckStepStatistics(pipeline, batch, loss, __func__)};
   RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);
   if (!code) code = pass.verdict;
   if (!code) RengaPipelineKeepSampleLosses_Private(pipeline, &pass);
@@ -82,7 +96,9 @@ RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch
 
    Notes: Dropout is the identity, BatchNormalization uses the running statistics.
 
-   See also: RengaPipelineStep(), RengaPipelineForward()
+   After RengaPipelineCount it is the batch's part of the loss of all batches that were announced.
+
+   See also: RengaPipelineStep(), RengaPipelineForward(), RengaPipelineCount()
 @*/
 RengaErrorCode RengaPipelineEvaluate(RengaPipeline pipeline, const RengaBatch *batch, double *loss)
 {

@@ -3,6 +3,7 @@
 #include "planimpl.h"
 #include "rengacomm.h"
 #include <math.h>
+#include <string.h>
 
 /*@
    RengaPlanSetSchedule - say with which schedule the plan was made
@@ -235,6 +236,29 @@ RengaErrorCode RengaPlanAddReason(RengaPlan plan, const char *topic, const char 
   RengaCall(RengaStringCopy(topic, &plan->reason[n]));
   RengaCall(RengaStringCopy(sentence, &plan->reason[n + 1]));
   return RENGA_SUCCESS;
+}
+
+bool RengaPlanHasReason_Private(RengaPlan plan, const char *topic)
+{
+  for (int r = 0; r < plan->n_reasons; r++)
+    if (!strcmp(plan->reason[2 * r], topic)) return true;
+  return false;
+}
+
+void RengaPlanDropReasons_Private(RengaPlan plan, const char *topic)
+{
+  int kept = 0;
+  for (int r = 0; r < plan->n_reasons; r++) {
+    char **row = &plan->reason[2 * r];
+    if (!strcmp(row[0], topic)) {
+      RengaFree(&row[0]);
+      RengaFree(&row[1]);
+      continue;
+    }
+    plan->reason[2 * kept] = row[0];
+    plan->reason[2 * kept++ + 1] = row[1];
+  }
+  plan->n_reasons = kept;
 }
 
 /*@

@@ -196,6 +196,7 @@ static RengaErrorCode ViewBound(RengaPlan plan, RengaViewer viewer)
       viewer, "  lower bound: no plan takes less than %s; gap %.2f %%%s\n", bound,
       100 * (p->step / p->bound - 1),
       p->step <= p->bound * (1 + 2e-6) ? ": proved best of the plans searched" : ""));
+  RengaCall(ViewReasons(plan, viewer, RENGA_PLAN_BOUND));
   RengaCall(ViewReasons(plan, viewer, "left out"));
   return RENGA_SUCCESS;
 }
@@ -259,6 +260,7 @@ static RengaErrorCode ViewHead(RengaPlan plan, RengaViewer viewer)
 static RengaErrorCode ViewChosen(RengaPlan plan, RengaViewer viewer)
 {
   RengaCall(ViewReasons(plan, viewer, RENGA_PLAN_CHOSEN));
+  RengaCall(ViewReasons(plan, viewer, RENGA_PLAN_STATISTICS));
   RengaCall(ViewReasons(plan, viewer, "covered"));
   return RENGA_SUCCESS;
 }

@@ -22,6 +22,12 @@ RengaErrorCode RengaPlanCheckRunnable_Private(RengaPlan plan);
 enum { RENGA_PLAN_MICROBATCHES_MOST = 1 << 20 };
 RengaErrorCode RengaPlanCheckMicrobatches_Private(MPI_Comm comm, int64_t samples,
                                                   int64_t microbatch);
+/* The reason RENGA_PLAN_STATISTICS, where the network takes statistics and they are not those of
+   the whole batch (*parts), or they are on several ranks. */
+RengaErrorCode RengaPlanSayStatistics_Private(RengaPlan plan, RengaGraph graph, int ranks,
+                                              bool *parts);
+bool RengaPlanHasReason_Private(RengaPlan plan, const char *topic);
+void RengaPlanDropReasons_Private(RengaPlan plan, const char *topic);
 /* A value that a stage which recomputes keeps all the same. */
 bool RengaPlanIsKept_Private(RengaPlan plan, int stage, const char *name);
 /* Parameters of which lanes have parts. parts: [values of the network] zero, and filled with 1 +

@@ -67,6 +67,7 @@ typedef struct {
   bool several; /* devices */
   double saved; /* bytes that a sample leaves for backward, about */
   double memory;
+  int64_t values; /* of a sample, in a statistic over the micro-batch; 0: results depend on none */
 } Choice;
 
 /* Costs of each size would be measured: of a few alone. One of them has a micro-batch for each of
@@ -82,12 +83,20 @@ static void ListMeasured(const Choice *choice, SizeList *first)
     AddSize(first, (choice->microbatch + parts - 1) / parts);
 }
 
+/* Each statistic is of two values or more. */
+static bool HasStatistics(const Choice *choice, int64_t size)
+{
+  const int64_t rest = choice->batch % size ? choice->batch % size : size;
+  return !choice->values || rest * choice->values > 1;
+}
+
 /* All powers of two, and halves between, that the batch has. */
 static void ListAllSizes(const Choice *choice, SizeList *first)
 {
   AddSize(first, choice->microbatch);
   for (int64_t size = 1; size <= choice->batch; size *= 2) {
-    if ((choice->batch + size - 1) / size > MICROBATCHES_MANY) continue;
+    if ((choice->batch + size - 1) / size > MICROBATCHES_MANY || !HasStatistics(choice, size))
+      continue;
     AddSize(first, size);
     if (size + size / 2 <= choice->batch) AddSize(first, size + size / 2);
   }
@@ -103,6 +112,21 @@ static void ListForMany(const Choice *choice, SizeList *first, SizeList *more)
   while (size > 1) AddSize(more, size = (size + 1) / 2);
 }
 
+/* The whole batch, or what a replica has of it; less only where that does not fit. */
+static void ListForStatistics(const Choice *choice, SizeList *first, SizeList *more)
+{
+  int64_t size = choice->microbatch;
+  const bool bounded = choice->measured && choice->memory > 0;
+  while (bounded && size > 1 && choice->saved * (double)size > choice->memory)
+    size = (size + 1) / 2;
+  AddSize(first, size);
+  if (bounded && 2 * choice->saved * (double)size <= choice->memory) return;
+  for (; size > 1; AddSize(more, size)) {
+    size = (size + 1) / 2;
+    if (!HasStatistics(choice, size)) return;
+  }
+}
+
 /* The size decides the bits of the results: the plan says what fixes it. */
 static RengaErrorCode ListMicrobatchSizes(RengaPartition partition, const char *sizes,
                                           const Choice *choice, SizeList *first, SizeList *more)
@@ -116,6 +140,8 @@ static RengaErrorCode ListMicrobatchSizes(RengaPartition partition, const char *
   } else if (sizes && !all) {
     RengaCall(ReadSizeList(partition, "partition_microbatch_sizes", sizes, choice->batch,
                            "default, auto, or samples of a micro-batch", first));
+  } else if (choice->values && !all) {
+    ListForStatistics(choice, first, more);
   } else if (choice->large && !all) {
     ListForMany(choice, first, more);
   } else if (choice->measured && !all) {
@@ -194,6 +220,9 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
   SizeList size = {0}, other_size = {0}, leaf = {0}, other_leaf = {0};
   const RengaMachineDevice *device = NULL;
   RengaGraphTotals totals;
+  int statistics, node;
+  int64_t values;
+  RengaCall(RengaGraphGetBatchStatistics(partition->graph, &statistics, &node, &values));
   if (task->machine) RengaCall(RengaMachineGetDevice(task->machine, &device));
   RengaCall(RengaGraphGetTotals(partition->graph, &totals));
   const Choice choice = {
@@ -204,6 +233,7 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
       .ranks = ranks,
       .several = ranks * (task->tensor > 1 ? task->tensor : 1) > 1,
       .saved = totals.activation_bytes,
+      .values = statistics ? values : 0,
       .memory = task->memory > 0 || !device ? task->memory : (double)device->memory};
   RengaCall(ListMicrobatchSizes(partition, sizes, &choice, &size, &other_size));
   RengaCall(CheckMicrobatchSizes(partition, batch, &size));

@@ -40,8 +40,8 @@ class Module:
     groups are taken, and whose learning rates count at each step: schedulers of torch change them.
 
     A batch is the whole batch on each rank: give each rank's DataLoader the same seed.
-    BatchNormalization has the statistics of a micro-batch: with microbatch_size as batch_size they
-    are torch's.
+    BatchNormalization has the statistics of a micro-batch, which is the whole batch unless a
+    smaller microbatch_size is given: then they are torch's.
     """
 
     def __init__(self, module: Any, loss: Optional[Callable[..., Any]] = None,
