@@ -48,6 +48,10 @@ typedef struct {
 /* Collective. loss is the mean over the whole batch, the same bits on every rank. */
 RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch, double *loss);
 RengaErrorCode RengaPipelineEvaluate(RengaPipeline pipeline, const RengaBatch *batch, double *loss);
+/* Collective: batches that are announced are parts of one in the evaluations that follow, whose
+   losses then add up to that of all; even: each has as much for a sample as the first. */
+RengaErrorCode RengaPipelineCount(RengaPipeline pipeline, const RengaBatch *batch, bool *even);
+RengaErrorCode RengaPipelineForgetCounts(RengaPipeline pipeline);
 /* Collective: forward only; output (a graph output, by name) of all samples to rank 0's buffer. */
 RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *batch,
                                     const char *output, float *buffer);

@@ -153,6 +153,8 @@ RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, 
 /* As the last batch of an epoch is short where no whole one is left, so is one that is larger than
    the data set. */
 RengaErrorCode AppSayLargeBatch(MPI_Comm printer, RengaData data, int64_t batch);
+/* A micro-batch of some step gives a channel of BatchNormalization one value: an error. */
+RengaErrorCode AppCheckStatistics(RengaPlan plan, RengaGraph graph, RengaData data, int learners);
 /* What the memory of plans depends on: the samples of training and of evaluation, 0: none. */
 RengaErrorCode AppAddPasses(RengaPartition partition, RengaData data, int64_t eval_samples);
 
@@ -190,18 +192,18 @@ typedef struct {
 RengaErrorCode AppReadWindow(void *user, int field, int64_t first, int64_t count, void *buffer);
 /* -data and -eval, set up; in_order: training samples as the files have them. */
 RengaErrorCode AppOpenData(RengaComm comm, const AppFields *fields, bool in_order, RengaData *data);
-/* Collective: the losses of the first samples of a part are added to *sum, each batch's as often as
-   it has samples; their classes are counted in. */
+/* Collective: the loss of the first samples of both parts, as if they were one batch; their classes
+   are counted in. */
 typedef struct {
   RengaComm comm;
+  RengaGraph graph;
   RengaData data;
   RengaPipeline pipeline;
   AppAccuracy *accuracy;
   int64_t batch;
   struct _AppMonitor *monitor; /* that shows how far it is; or NULL */
 } AppLosses;
-RengaErrorCode AppAddLosses(const AppLosses *losses, RengaDataPart part, int64_t samples,
-                            double *sum);
+RengaErrorCode AppFindLoss(const AppLosses *losses, const int64_t samples[2], double *loss);
 /* Samples are tokens where an input of [batch, sequence] indexes a table; else 0. */
 int64_t AppTokensPerSample(const AppFields *fields);
 /* Of tokens that a cross-entropy is the mean of; 0 where there is none. */

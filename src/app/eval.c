@@ -55,15 +55,15 @@ static RengaErrorCode OpenEvaluationMonitor(Evaluation *evaluation)
 static RengaErrorCode EvaluateParts(Evaluation *evaluation)
 {
   const AppForward *forward = &evaluation->forward;
-  const AppLosses losses = {forward->comm,         forward->data,  forward->pipeline,
-                            &evaluation->accuracy, forward->batch, NULL};
-  double sum = 0;
+  const AppLosses losses = {.comm = forward->comm,
+                            .graph = forward->graph,
+                            .data = forward->data,
+                            .pipeline = forward->pipeline,
+                            .accuracy = &evaluation->accuracy,
+                            .batch = forward->batch};
   AppAccuracyBegin(&evaluation->accuracy);
-  for (int p = 0; p <= RENGA_DATA_VALIDATION; p++) {
-    RengaCall(AppAddLosses(&losses, (RengaDataPart)p, forward->samples[p], &sum));
-    evaluation->samples += forward->samples[p];
-  }
-  evaluation->loss = sum / (double)evaluation->samples;
+  RengaCall(AppFindLoss(&losses, forward->samples, &evaluation->loss));
+  for (int p = 0; p <= RENGA_DATA_VALIDATION; p++) evaluation->samples += forward->samples[p];
   evaluation->perplexity = AppPerplexity(&forward->fields, &evaluation->accuracy, evaluation->loss);
   return RENGA_SUCCESS;
 }

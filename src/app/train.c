@@ -78,6 +78,7 @@ static RengaErrorCode SetUpPipeline(Training *training)
     RengaCall(AppPrintStart(learners->ranks, training->graph, training->plan, training->pipeline));
   RengaCall(AppSayLargeBatch(training->printer, training->data, training->batch * learners->count));
   RengaCall(AppLearnersPrint(learners));
+  RengaCall(AppCheckStatistics(training->plan, training->graph, training->data, learners->count));
   RengaCall(RengaDataSetBatch(training->data, training->batch * learners->count));
   training->hiding.data = training->data;
   RengaCall(AppHidingCreate(training->comm, training->graph, training->optimizer, training->batch,
@@ -274,16 +275,21 @@ static RengaErrorCode UseValidation(Training *training, double loss)
 /* Mean over the samples of the validation part, batch by batch. */
 static RengaErrorCode Validate(Training *training)
 {
-  const AppLosses losses = {training->learners.ranks, training->data,  training->pipeline,
-                            &training->accuracy,      training->batch, training->monitor};
-  double sum = 0;
+  const AppLosses losses = {.comm = training->learners.ranks,
+                            .graph = training->graph,
+                            .data = training->data,
+                            .pipeline = training->pipeline,
+                            .accuracy = &training->accuracy,
+                            .batch = training->batch,
+                            .monitor = training->monitor};
+  const int64_t samples[2] = {[RENGA_DATA_VALIDATION] = training->eval_samples};
+  double loss = 0;
   RengaCall(AppLearnersShowMean(&training->learners));
   AppAccuracyBegin(&training->accuracy);
-  RengaCall(AppAddLosses(&losses, RENGA_DATA_VALIDATION, training->eval_samples, &sum));
+  if (training->eval_samples > 0) RengaCall(AppFindLoss(&losses, samples, &loss));
   RengaCall(AppLearnersHideMean(&training->learners));
   training->validated = training->step;
-  if (training->eval_samples > 0)
-    RengaCall(UseValidation(training, sum / (double)training->eval_samples));
+  if (training->eval_samples > 0) RengaCall(UseValidation(training, loss));
   return RENGA_SUCCESS;
 }
 

@@ -116,6 +116,9 @@ typedef struct {
 typedef struct {
   RengaValue share, sum;
   int64_t offset; /* bytes in REGION_PERSISTENT */
+  /* of batches that are announced (count.c): of all, of the first, which has so many samples */
+  double counted, first, samples;
+  int64_t all; /* samples of all of them; 0: there are none */
 } BatchSum;
 
 /* States, and the statistics of micro-batches that change them. */

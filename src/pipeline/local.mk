@@ -1,4 +1,4 @@
-librenga_la_SOURCES += %D%/again.c %D%/agree.c %D%/arena.c %D%/bucket.c %D%/choose.c %D%/chunk.c %D%/differentiate.c %D%/digest.c %D%/early.c \
+librenga_la_SOURCES += %D%/again.c %D%/agree.c %D%/arena.c %D%/bucket.c %D%/choose.c %D%/chunk.c %D%/count.c %D%/differentiate.c %D%/digest.c %D%/early.c \
   %D%/emit.c %D%/event.c %D%/forecasts.c %D%/gradient.c %D%/holders.c %D%/input.c %D%/inspect.c %D%/kernel.c \
   %D%/key.c %D%/layout.c %D%/link.c %D%/lossscale.c %D%/named.c %D%/outcome.c %D%/outline.c %D%/output.c %D%/parameter.c %D%/pass.c \
   %D%/persistent.c %D%/pipeline.c %D%/place.c %D%/prepare.c %D%/program.c %D%/prologue.c %D%/rank.c \

@@ -58,7 +58,9 @@ static RengaErrorCode WorkThroughList(RengaPipeline pipeline, Pass *pass)
   if (pass->prepared) RengaCall(GiveNumbers(pipeline, pass));
   for (int c = 0; c < rank->n_chunks && pass->prepared; c++)
     RengaCall(RengaChunkRunPrologue_Private(&rank->chunk[c], pass));
-  if (pass->prepared) RengaCall(RengaPipelineRunPass_Private(pipeline, pass));
+  if (pass->call == CALL_COUNT && pass->prepared) RengaPipelineCompareSums_Private(pipeline, pass);
+  if (pass->call != CALL_COUNT && pass->prepared)
+    RengaCall(RengaPipelineRunPass_Private(pipeline, pass));
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
   if (pass->refused || pass->training) return RENGA_SUCCESS;
   RengaCall(RengaPipelineAwaitUpdate_Private(pipeline));

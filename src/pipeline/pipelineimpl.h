@@ -5,7 +5,9 @@
 #include "renga/private/span.h"
 
 /* What all ranks must want alike to make a pass together. */
-typedef enum { CALL_STEP, CALL_EVALUATE, CALL_FORWARD } PipelineCall;
+typedef enum { CALL_STEP, CALL_EVALUATE, CALL_FORWARD, CALL_COUNT } PipelineCall;
+/* Values of a pass that counts; the last says who failed. */
+enum { COUNT_UNEVEN, COUNT_SUMS, COUNT_VALUES };
 enum {
   WANT_CALL,
   WANT_STEP,
@@ -452,6 +454,8 @@ RengaErrorCode RengaPipelineEndOwnGathers_Private(RengaPipeline pipeline, Pass *
 RengaErrorCode RengaPipelineEndGathers_Private(RengaPipeline pipeline, Pass *pass);
 /* prologue.c */
 RengaErrorCode RengaChunkRunPrologue_Private(Chunk *chunk, Pass *pass);
+void RengaPipelineCompareSums_Private(RengaPipeline pipeline, Pass *pass);
+void RengaPipelineKeepCounts_Private(RengaPipeline pipeline, const Pass *pass);
 /* input.c */
 RengaErrorCode RengaChunkSetUpInputs_Private(Chunk *chunk);
 RengaErrorCode RengaChunkReadFields_Private(Chunk *chunk, const Pass *pass, const Program *program,

@@ -249,14 +249,16 @@ RengaErrorCode RengaPipelinePrepare_Private(RengaPipeline pipeline, Pass *pass)
   pass->want[WANT_SAMPLES] = pass->batch->samples;
   if (pass->training) RengaCall(PrepareOptimizer(pipeline, pass));
   pass->n_values = 1;
-  if (pass->call != CALL_FORWARD) pass->n_values += pass->microbatches;
+  const bool loss = pass->call == CALL_STEP || pass->call == CALL_EVALUATE;
+  if (loss) pass->n_values += pass->microbatches;
+  if (pass->call == CALL_COUNT) pass->n_values += COUNT_VALUES;
   if (pass->training) pass->n_values += pipeline->outline.n_parameters;
   const int64_t before = pass->n_values - 1; /* the last says who failed */
   if (pass->training)
     pass->n_values += pass->batch->samples * RengaOutlineSampleColumns_Private(&pipeline->outline);
   RengaCall(RengaMalloc(pass->n_values, &pass->values));
   if (pass->n_values - 1 > before && pass->training) pass->sample_losses = pass->values + before;
-  if (pass->call != CALL_FORWARD) pass->loss = pass->values;
+  if (loss) pass->loss = pass->values;
   if (pass->training)
     RengaCall(RengaOutlineGetTurns_Private(&pipeline->outline, pass->microbatches, &pass->turn));
   RengaCall(PrepareActions(pipeline, pass));

@@ -64,11 +64,18 @@ static RengaErrorCode FindSumShares(Chunk *chunk, Pass *pass)
   return RENGA_SUCCESS;
 }
 
+/* They are those of all batches that were announced. */
+static bool IsPartOfAll(const Chunk *chunk, const Pass *pass)
+{
+  return pass->call == CALL_EVALUATE && chunk->n_sums > 0 && chunk->sum[0].all > 0;
+}
+
 static RengaErrorCode SetSums(Chunk *chunk, const Pass *pass)
 {
+  const bool part = IsPartOfAll(chunk, pass);
   for (int s = 0; s < chunk->n_sums; s++) {
-    double sum = 0;
-    for (int64_t i = 0; i < pass->microbatches; i++)
+    double sum = part ? chunk->sum[s].counted : 0;
+    for (int64_t i = 0; i < pass->microbatches && !part; i++)
       sum += chunk->portion.share[s * pass->microbatches + i];
     float *value = &chunk->portion.taken.sum[s];
     *value = (float)sum;
@@ -101,10 +108,62 @@ RengaErrorCode RengaChunkRunPrologue_Private(Chunk *chunk, Pass *pass)
   if (!chunk->portion.share) return RENGA_SUCCESS;
   const double begin = MPI_Wtime();
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_PROLOGUE));
-  RengaErrorCode code = FindSumShares(chunk, pass);
-  if (!code) code = AddShares(chunk, pass);
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (IsPartOfAll(chunk, pass)) {
+    code = RengaPipelineAwaitUpdate_Private(chunk->pipeline);
+    if (!code) code = RengaPipelineNote_Private(chunk->pipeline, pass, SetSums(chunk, pass));
+  } else {
+    code = FindSumShares(chunk, pass);
+    if (!code) code = AddShares(chunk, pass);
+  }
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_PROLOGUE), 0, 0, 0);
   RengaLogTrace(RengaPipelineTrack_Private(chunk->pipeline), "prologue", begin, MPI_Wtime());
   RengaCall(code);
   return RENGA_SUCCESS;
+}
+
+static double SumOfPass(const Chunk *chunk, const Pass *pass, int s)
+{
+  double sum = 0;
+  for (int64_t i = 0; i < pass->microbatches; i++)
+    sum += chunk->portion.share[s * pass->microbatches + i];
+  return sum;
+}
+
+/* After the prologue: whether this batch has as much of each sum for its samples as the first one,
+   and whether there is a sum. */
+void RengaPipelineCompareSums_Private(RengaPipeline pipeline, Pass *pass)
+{
+  const Rank *rank = &pipeline->rank;
+  const double samples = (double)pass->batch->samples;
+  pass->values[COUNT_UNEVEN] = pass->values[COUNT_SUMS] = 0;
+  for (int c = 0; c < rank->n_chunks && !pass->failed; c++) {
+    const Chunk *chunk = &rank->chunk[c];
+    for (int s = 0; s < chunk->n_sums && chunk->portion.share; s++) {
+      const double sum = SumOfPass(chunk, pass, s);
+      const BatchSum *first = &chunk->sum[s];
+      pass->values[COUNT_SUMS] = 1;
+      if (first->all ? sum * first->samples != first->first * samples : !(sum > 0))
+        pass->values[COUNT_UNEVEN] = 1;
+    }
+  }
+}
+
+/* The batch is one of those that are announced. */
+void RengaPipelineKeepCounts_Private(RengaPipeline pipeline, const Pass *pass)
+{
+  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
+    Chunk *chunk = &pipeline->rank.chunk[c];
+    for (int s = 0; s < chunk->n_sums; s++) {
+      const double sum = chunk->portion.share ? SumOfPass(chunk, pass, s) : 0;
+      BatchSum *row = &chunk->sum[s];
+      if (!row->all) {
+        row->first = sum;
+        row->samples = (double)pass->batch->samples;
+        row->counted = 0;
+      }
+      row->counted += sum;
+      row->all += pass->batch->samples;
+    }
+  }
 }

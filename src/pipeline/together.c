@@ -17,8 +17,10 @@ enum { TAG_NOTICE = 0, ATTEMPTS = 3 };
 
 static const double listen_seconds = 0.01; /* a rank that computes looks for notices so often */
 
-static const char *const calls[] = {
-    [CALL_STEP] = "step", [CALL_EVALUATE] = "evaluation", [CALL_FORWARD] = "forward pass"};
+static const char *const calls[] = {[CALL_STEP] = "step",
+                                    [CALL_EVALUATE] = "evaluation",
+                                    [CALL_FORWARD] = "forward pass",
+                                    [CALL_COUNT] = "count of a batch"};
 
 /* "step 3", "the evaluation after 3 steps". */
 static void NamePass(RengaPipeline pipeline, const Pass *pass, size_t size, char text[])

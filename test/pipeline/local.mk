@@ -48,3 +48,7 @@ tests += %D%/sample
 check_PROGRAMS += %D%/zero
 tests += %D%/zero
 %C%_zero_SOURCES = %D%/zero.c
+check_PROGRAMS += %D%/count %D%/statistics
+tests += %D%/count %D%/statistics
+%C%_count_SOURCES = %D%/count.c
+%C%_statistics_SOURCES = %D%/statistics.c
