@@ -115,6 +115,16 @@ static void StoreElement(RengaDataType type, int64_t at, int64_t integer, float 
   }
 }
 
+bool RengaProfileIsIndex_Private(const RengaOpCall *call, int input, int64_t *bound)
+{
+  int64_t period;
+  bool is = false;
+  for (size_t r = 0; r < sizeof indices / sizeof *indices; r++)
+    is = is || (!strcmp(indices[r].op, call->op->name) && indices[r].input == input);
+  FindIndexBound(call, input, bound, &period);
+  return is;
+}
+
 RengaErrorCode RengaProfileFill_Private(const RengaOpCall *call, int input, void *data)
 {
   const RengaTensorSpec *spec = &call->in[input];

@@ -87,8 +87,7 @@ static RengaErrorCode ListTensors(Merged *merged)
   RengaCall(RengaMalloc(n_values + 1, &merged->tensor));
   RengaCall(RengaMalloc(n_values + 1, &merged->gap));
   for (RengaValue v = 0; v < n_values; v++) {
-    const RengaTensorSpec spec =
-        RengaGraphStoredAt(RengaGraphGetValue(whole, v), merged->samples);
+    const RengaTensorSpec spec = RengaGraphStoredAt(RengaGraphGetValue(whole, v), merged->samples);
     const int64_t bytes = (int64_t)RengaTensorSpecBytes(&spec);
     merged->tensor[v] = (RunTensor){.root = v,
                                     .bytes = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT,
@@ -207,13 +206,38 @@ static RengaErrorCode PlaceAll(Merged *merged)
   return RENGA_SUCCESS;
 }
 
+static RengaOpCall CallAt(const Merged *merged, int position)
+{
+  return RengaProfileOpCall_Private(
+      &merged->profile->call[merged->profile->number[merged->node[position]]]);
+}
+
+/* Several nodes may read the same indices: those of the one that has the least to choose from are
+   within bounds of all. */
+static void FindStrictest(const Merged *merged, int *position, int *input)
+{
+  const RunTensor *tensor = TensorOf(merged, NodeAt(merged, *position)->in[*input]);
+  int64_t least = INT64_MAX, bound;
+  for (int p = *position; p < merged->count; p++) {
+    const RengaGraphNode *node = NodeAt(merged, p);
+    for (int i = 0; i < node->n_in; i++) {
+      if (node->in[i] == RENGA_VALUE_NONE || TensorOf(merged, node->in[i]) != tensor) continue;
+      const RengaOpCall op = CallAt(merged, p);
+      if (!RengaProfileIsIndex_Private(&op, i, &bound) || bound >= least) continue;
+      least = bound;
+      *position = p;
+      *input = i;
+    }
+  }
+}
+
 /* A parameter begins as in training, other numbers between 0.1 and 0.9, indices within bounds. */
 static RengaErrorCode FillRunTensor(Merged *merged, int position, int input)
 {
-  const RengaGraphNode *node = NodeAt(merged, position);
-  const RengaOpCall op = RengaProfileOpCall_Private(
-      &merged->profile->call[merged->profile->number[merged->node[position]]]);
-  RunTensor *tensor = TensorOf(merged, node->in[input]);
+  RunTensor *tensor = TensorOf(merged, NodeAt(merged, position)->in[input]);
+  if (!RengaDataTypeIsFloating(RengaGraphGetValue(merged->profile->whole, tensor->root)->spec.type))
+    FindStrictest(merged, &position, &input);
+  const RengaOpCall op = CallAt(merged, position);
   const RengaGraphValue *value = RengaGraphGetValue(merged->profile->whole, tensor->root);
   char *host = NULL;
   RengaErrorCode code;

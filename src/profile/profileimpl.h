@@ -107,6 +107,8 @@ RengaErrorCode RengaProfileTimeCall_Private(ProfileBench *bench, const ProfileCa
                                             double *seconds);
 double RengaProfileMedian_Private(int count, double values[]); /* sorts */
 /* fill.c: values that are no float32 of the pool: indices within bounds, and other types. */
+/* The input has indices, which are below the bound. */
+bool RengaProfileIsIndex_Private(const RengaOpCall *call, int input, int64_t *bound);
 RengaErrorCode RengaProfileFill_Private(const RengaOpCall *call, int input, void *data);
 
 RengaErrorCode RengaProfileCreate_Analytic(void *profile);

@@ -10,18 +10,23 @@ enum { WIDTH = 24, SAMPLES = 2 };
 static RengaComm comm;
 static const char file[] = "measured.h5";
 
-/* words[N,4] -> Gather -> Linear, LayerNormalization, Dropout, Gelu, Linear -> cross-entropy */
+/* words[N,4] -> Gather, of two tables -> Linear, LayerNormalization, Dropout, Gelu, Linear ->
+   cross-entropy */
 static RengaErrorCode MakeGraph(RengaGraph *graph)
 {
   const RengaTensorSpec words = {.type = RENGA_INT64, .ndim = 2, .dim = {-1, 4}};
   const RengaTensorSpec table_spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {50, WIDTH}};
+  const RengaTensorSpec few_spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {3, WIDTH}};
   const RengaInit init = {.kind = RENGA_INIT_NORMAL, .b = 0.1};
-  RengaValue x, labels, table, loss;
+  RengaValue x, labels, table, few, y, loss;
   RengaCall(RengaGraphCreate(comm, graph));
   RengaCall(RengaGraphAddInput(*graph, "words", &words, &x));
   RengaCall(RengaGraphAddInput(*graph, "labels", &words, &labels));
   RengaCall(RengaGraphAddParameter(*graph, "table", &table_spec, &init, &table));
-  RengaCall(RengaGraphAddEmbedding(*graph, table, x, &x));
+  RengaCall(RengaGraphAddParameter(*graph, "few rows", &few_spec, &init, &few));
+  RengaCall(RengaGraphAddEmbedding(*graph, table, x, &y));
+  RengaCall(RengaGraphAddEmbedding(*graph, few, x, &x)); /* indices within both */
+  RengaCall(RengaGraphAddAdd(*graph, x, y, &x));
   RengaCall(RengaGraphAddLinear(*graph, "first", x, WIDTH, true, 0.1, &x));
   RengaCall(RengaGraphAddLayerNormalization(*graph, "norm", x, 1e-5, &x));
   RengaCall(RengaGraphAddDropout(*graph, x, 0.1, &x));
