@@ -22,10 +22,12 @@ accepts 1 $plan -plan_explain -plan_save chunks.txt
 says "8 stages x 1 replica, 2 stages per rank; steps of 4 samples in 4 micro-batches of 1; schedule zb-v"
 says "chunks: each of 4 ranks computes 2 of the 8 stages under zb-v: "
 says "proof: no plan with one stage per rank has a faster step than "
-says " were simulated, others are not looked at, and no lower bound is known"
+says " were simulated, and others are not looked at"
 lacks "left out"
-lacks "lower bound: no plan"
-lacks "gap"
+says "lower bound: no plan takes less"
+says "bound: of all plans on so many devices in micro-batches of "
+awk '$1 == "predicted" { for (i = 2; i < NF; i++) if ($i == "bound") { bound = $(i + 1); step = $2 } }
+  END { exit !(bound > 0.5 * step && bound <= step) }' chunks.txt || fail "the bound is above the step, or far below it"
 predicted=$(grep predicted: out | head -n 1)
 accepts 1 $plan -pipeline_chunks 1 -plan_save one.txt
 lacks "stages per rank;"

@@ -28,7 +28,7 @@ plan="plan -graph $gpt -machine_file laptop -batch_size 8 -microbatch_size 1"
 accepts 1 $plan -partition_ranks 4 -partition_stages 2 -pipeline_chunks 2 -plan_save p.txt
 says "4 stages x 2 replicas, 2 stages per rank"
 says "predicted:"
-lacks "lower bound"
+says "bound: of all plans on so many devices in micro-batches of 1, with any number of stages for each rank"
 step=$(grep predicted: out)
 accepts 1 $plan -plan_load p.txt -plan_explain
 says "$step"

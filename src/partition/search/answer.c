@@ -87,6 +87,10 @@ RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswe
                                        solution->plan, &answer->prediction));
   answer->prediction.bound = solution->chunks.taken ? 0 : solution->bound; /* one of others */
   RengaCall(RengaSolutionExplain_Private(solution, answer));
+  if (answer->prediction.bound <= 0) {
+    RengaCall(RengaSolutionBoundByWork_Private(solution, &answer->prediction.bound));
+    RengaCall(RengaSolutionExplainWork_Private(solution, answer->prediction.bound, answer));
+  }
   RengaCall(RengaSolutionExplainShards_Private(solution, answer));
   return RENGA_SUCCESS;
 }

@@ -3,7 +3,7 @@
    fewer micro-batches than a pipeline has stages ranks wait least under these.
 
    They are listed by an estimate, and the few that promise most are simulated. Stages keep all that
-   backward reads, and no lower bound is known of such plans. */
+   backward reads. The bound of the search is none of such plans: theirs is the work (work.c). */
 #include "solution.h"
 #include "renga/private/quiet.h"
 #include "rengaschedule.h"

@@ -419,7 +419,7 @@ static RengaErrorCode ExplainGivenChunks(const SearchLayout *layout, SearchAnswe
   RengaCall(RengaSolutionSay_Private(
       answer, "chunks",
       "each rank computes %d of the %d stages, %d after another; such a plan is simulated as it "
-      "is given, and no lower bound is known of it",
+      "is given, and no other lower bound is known of it than that of the work",
       layout->chunks, layout->count, RengaSearchAcross_Private(layout)));
   if (!layout->schedule.type)
     RengaCall(RengaSolutionSay_Private(
@@ -439,8 +439,7 @@ static RengaErrorCode ExplainTakenChunks(const Solution *solution, SearchAnswer 
       answer, "chunks",
       "each of %d ranks computes %d of the %d stages under %s: %.1f %% less than the %.4g s per "
       "step of the best plan found with one stage per rank; of plans of several, %d of equal work "
-      "under " SOLUTION_CHUNK_KINDS
-      " were simulated, others are not looked at, and no lower bound is known",
+      "under " SOLUTION_CHUNK_KINDS " were simulated, and others are not looked at",
       RengaSearchDevices_Private(layout), layout->chunks, layout->count, layout->schedule.type,
       100 * (1 - solution->step / chunks->without), chunks->without, chunks->tried));
   RengaCall(ExplainChoice(solution->task, answer));

@@ -312,6 +312,7 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
   RengaCall(RengaMalloc(RengaGraphGetValueCount(task->graph) + 1, &shares.parts));
   RengaErrorCode code = RengaPlanFindParts_Private(task->given, task->graph, shares.parts);
   if (!code) RengaSearchLeaveCopiesOut_Private(task, shares.parts);
+  if (!code) RengaSearchFindWork_Private(task, chain);
   if (!code && shares.tensor > 1) code = ShareAmongRanks(&shares);
   if (!code && task->tensor > 1) code = RengaSearchShareTerms_Private(task, chain, shares.parts);
   RengaFree(&shares.parts);
@@ -339,8 +340,8 @@ RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, Searc
       lanes->ranks, lanes->stage, seconds, (long long)lanes->count, lanes->count == 1 ? "" : "s",
       bytes, again, work, lanes->work > 0 ? 100 * lanes->whole / lanes->work : 0,
       solution->task->searched ? ""
-                               : "; their stages are not searched, and no lower bound is known of "
-                                 "them"));
+                               : "; their stages are not searched, and no other lower bound is "
+                                 "known of them than that of the work"));
   return RENGA_SUCCESS;
 }
 

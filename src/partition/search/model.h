@@ -46,6 +46,7 @@ typedef struct {
   double *elements; /* [count + 1] of parameters, by use, before each place */
   double *states;   /* [count + 1] elements of states */
   double *weight;   /* [count] of a place's backward the share that makes gradients of parameters */
+  double least;     /* seconds that any plan takes: all work shared out evenly (work.c) */
   int n_ties;
   SearchTie *tie;
   struct SearchKeptSets *kept;       /* sets of values that stages keep */

@@ -17,7 +17,7 @@ RengaErrorCode RengaSolutionSay_Private(SearchAnswer *answer, const char *topic,
   return RENGA_SUCCESS;
 }
 
-static void NameNumbers(int count, const int64_t numbers[], size_t size, char text[])
+void RengaSearchNameNumbers_Private(int count, const int64_t numbers[], size_t size, char text[])
 {
   size_t used = 0;
   for (int i = 0; i < count && used + 24 < size; i++) {
@@ -98,7 +98,10 @@ static RengaErrorCode ExplainTensorProof(const SearchTask *task, const Solution 
         sizes, leaves, stages, replicas, ShardsOfBound(task, solution), SchedulesOf(task)));
   else
     RengaCall(RengaSolutionSay_Private(
-        answer, "proof", "no lower bound is known of plans with %d tensor ranks for each replica%s",
+        answer, "proof",
+        "of plans with %d tensor ranks for each replica%s no other lower bound is known than that "
+        "of "
+        "the work",
         task->tensor, solution->folds_too ? " that share gradients or parameters" : ""));
   return RENGA_SUCCESS;
 }
@@ -111,15 +114,15 @@ static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solut
   const char *shards = ShardsOfBound(task, solution);
   char sizes[128] = "", leaves[96] = "", stages[24], replicas[24];
   if (!RengaSearchIsBounded_Private(&task->schedule)) {
-    RengaCall(RengaSolutionSay_Private(
-        answer, "proof",
-        "under schedule %s no lower bound is known: those of the search are of "
-        "gpipe, 1f1b, zb-h1 and zb-h2",
-        task->schedule.type));
+    RengaCall(RengaSolutionSay_Private(answer, "proof",
+                                       "under schedule %s no other lower bound is known than that "
+                                       "of the work: those of the search "
+                                       "are of gpipe, 1f1b, zb-h1 and zb-h2",
+                                       task->schedule.type));
     return RENGA_SUCCESS;
   }
-  NameNumbers(task->n_sizes, task->size, sizeof sizes, sizes);
-  NameNumbers(task->n_sizes, task->leaf, sizeof leaves, leaves);
+  RengaSearchNameNumbers_Private(task->n_sizes, task->size, sizeof sizes, sizes);
+  RengaSearchNameNumbers_Private(task->n_sizes, task->leaf, sizeof leaves, leaves);
   if (task->tensor > 1) {
     RengaCall(ExplainTensorProof(task, solution, sizes, leaves, answer));
     return RENGA_SUCCESS;

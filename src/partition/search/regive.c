@@ -1,7 +1,8 @@
 /* Plans with tensor ranks are looked for with estimates of what these give each other. What is
    found is predicted once more, as a plan that is given, for which the runtime says it. A bound
-   that the plan itself is below proves nothing, and is not given. */
+   that the plan itself is below proves nothing: then the plan has that of the work (work.c). */
 #include "../partitionimpl.h"
+#include "renga/private/plan.h"
 #include "search.h"
 #include "rengacomm.h"
 #include <math.h>
@@ -21,11 +22,14 @@ static RengaErrorCode TakeWhatSearchSays(RengaPlan found, RengaPlan plan)
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   RengaCall(RengaPlanGetPrediction(found, &estimate));
   const bool contradicts = estimate.bound > prediction.step * (1 + 1e-9);
-  prediction.bound = contradicts ? 0 : fmin(estimate.bound, prediction.step);
+  const bool own = contradicts || RengaPlanHasReason_Private(found, RENGA_PLAN_BOUND);
+  if (!own) RengaPlanDropReasons_Private(plan, RENGA_PLAN_BOUND);
+  if (!own) prediction.bound = fmin(estimate.bound, prediction.step);
   RengaCall(RengaPlanSetPrediction(plan, &prediction));
   for (int r = 0; topic; r++) {
     RengaCall(RengaPlanGetReason(found, r, &topic, &text));
-    if (!topic || (contradicts && SpeaksOfBound(topic))) continue;
+    if (!topic || !strcmp(topic, RENGA_PLAN_BOUND) || (contradicts && SpeaksOfBound(topic)))
+      continue;
     RengaCall(RengaPlanAddReason(plan, topic, text));
   }
   return RENGA_SUCCESS;

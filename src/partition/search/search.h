@@ -119,6 +119,10 @@ void RengaSearchAnswerFree_Private(SearchAnswer *answer);
 /* Collective: that of the first rank. */
 RengaErrorCode RengaSearchShareAnswer_Private(RengaComm comm, SearchAnswer *answer);
 
+/* ---- work.c ---- */
+/* chain->least, before costs are those of single tensor ranks. */
+void RengaSearchFindWork_Private(const SearchTask *task, SearchChain *chain);
+
 /* ---- tables.c ---- */
 /* Once the chain is there: what is updated by rows has no gradient in it. */
 RengaErrorCode RengaSearchSpareTables_Private(const SearchTask *task, SearchChain *chain);

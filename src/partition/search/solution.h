@@ -89,7 +89,15 @@ RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits);
    is clearly faster. */
 RengaErrorCode RengaSolutionChunk_Private(Solution *solution);
 
+/* ---- work.c ---- */
+/* Seconds that no plan is faster than, of any number of stages for each rank; and what is said. */
+RengaErrorCode RengaSolutionBoundByWork_Private(const Solution *solution, double *bound);
+RengaErrorCode RengaSolutionExplainWork_Private(const Solution *solution, double bound,
+                                                SearchAnswer *answer);
+
 /* ---- proof.c ---- */
+/* "1, 2, 4", each once. */
+void RengaSearchNameNumbers_Private(int count, const int64_t numbers[], size_t size, char text[]);
 RengaErrorCode RengaSolutionSay_Private(SearchAnswer *answer, const char *topic, const char *format,
                                         ...) __attribute__((format(printf, 3, 4)));
 RengaErrorCode RengaSolutionExplainProof_Private(const Solution *solution, SearchAnswer *answer);

@@ -1,0 +1,110 @@
+/* A lower bound that holds for every plan, whatever the number of its stages for each rank, its
+   replicas, its schedule, its memory and what it shares: the work alone.
+
+   Each micro-batch goes through all nodes, forward and backward, on some devices, and each
+   parameter is updated by some device. Devices compute one thing at a time, and updates come behind
+   the pipeline. So the busiest device computes no less than all work shared out evenly, and updates
+   no less than that share of the parameters. Of tensor ranks each computes the nodes that are in no
+   lane, and the average of them its share of the others. Where there are none, no step is shorter
+   than the longest path of one micro-batch either: a path of nodes goes through stages in their
+   order, be they on other ranks or on the same again. Gradients of parameters lie on no path, since
+   backwards may be in two parts. Messages, sums, waits and recomputation only add to it. */
+#include "parts.h"
+#include "solution.h"
+#include "renga/private/graph.h"
+#include <math.h>
+
+/* Rounding adds up in other orders. */
+static const double rounding = 1 - 1e-9;
+
+static int TensorRanks(const SearchTask *task)
+{
+  if (task->given) return RengaPlanGetStage(task->given, 0)->shape.tensor;
+  return task->tensor > 1 ? task->tensor : 1;
+}
+
+/* Groups of tensor ranks. */
+static double CountGroups(const SearchTask *task)
+{
+  const int tensor = TensorRanks(task);
+  return task->tensor > 1 ? task->ranks : fmax(1, floor((double)task->ranks / tensor));
+}
+
+/* Each once. */
+static double CountUpdated(const SearchChain *chain)
+{
+  double elements = chain->elements[chain->count];
+  for (int t = 0; t < chain->n_ties; t++) elements -= chain->tie[t].elements;
+  return fmax(0, elements);
+}
+
+/* Seconds of a micro-batch on a rank of a group, on the average. */
+static double WorkOfRow(const SearchTask *task, const SearchChain *chain, int row)
+{
+  const double tensor = TensorRanks(task);
+  double seconds = task->accumulate_rate * chain->elements[chain->count] / tensor;
+  for (int c = 0; c < chain->count; c++) {
+    const RengaProfileCost *cost = &task->costs[row][chain->node[c]];
+    const bool lane = RengaGraphGetNode(task->graph, chain->node[c])->lane > 0;
+    seconds += (cost->forward + cost->backward) / (lane ? tensor : 1);
+  }
+  return seconds;
+}
+
+void RengaSearchFindWork_Private(const SearchTask *task, SearchChain *chain)
+{
+  const double groups = CountGroups(task);
+  const double update = task->update_rate * CountUpdated(chain) / (groups * TensorRanks(task));
+  double least = HUGE_VAL;
+  for (int row = 0; row < task->n_sizes; row++) {
+    const double count = ceil((double)task->batch / (double)task->size[row]);
+    least = fmin(least, count * WorkOfRow(task, chain, row) / groups);
+  }
+  chain->least = least + update;
+}
+
+/* Of one micro-batch, the shortest of all sizes. */
+static RengaErrorCode FindPath(const Solution *solution, double *seconds)
+{
+  SearchTask task = *solution->task;
+  *seconds = HUGE_VAL;
+  task.memory = 0;
+  for (int row = 0; row < task.n_sizes; row++) {
+    SearchModel model;
+    RengaCall(RengaSearchModelOf_Private(&task, solution->chain, row, false, &model));
+    const double whole = model.paths.longest - model.weight[model.count];
+    *seconds = fmin(*seconds, model.halves.open ? model.halves.longest : fmax(0, whole));
+    RengaSearchModelFree_Private(&model);
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionBoundByWork_Private(const Solution *solution, double *bound)
+{
+  const SearchTask *task = solution->task;
+  double path = 0;
+  if (TensorRanks(task) == 1) RengaCall(FindPath(solution, &path));
+  *bound = rounding * fmax(solution->chain->least, path);
+  if (*bound > solution->step) *bound = solution->step;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionExplainWork_Private(const Solution *solution, double bound,
+                                                SearchAnswer *answer)
+{
+  const SearchTask *task = solution->task;
+  const int tensor = TensorRanks(task);
+  char ranks[64] = "", sizes[128] = "";
+  RengaSearchNameNumbers_Private(task->n_sizes, task->size, sizeof sizes, sizes);
+  if (tensor > 1) snprintf(ranks, sizeof ranks, " with %d tensor ranks for each replica", tensor);
+  RengaCall(RengaSolutionSay_Private(
+      answer, RENGA_PLAN_BOUND,
+      "of all plans%s on so many devices in micro-batches of %s, with any number of stages for "
+      "each "
+      "rank, any replicas, schedule and memory: none takes less than %.4g s, %s",
+      ranks, sizes, bound,
+      solution->chain->least >= bound
+          ? "all work shared out evenly, with no waiting, message or sum"
+          : "the way of one micro-batch through all stages and back"));
+  return RENGA_SUCCESS;
+}
