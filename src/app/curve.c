@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#define WIDTH 820.0
 #define LEFT 90.0
 #define RIGHT 760.0
 #define TOP 70.0
@@ -73,15 +74,69 @@ static void FindAxes(const AppCurve *curve, int count, const AppPlanRow rows[],
   axes->high_y = fmax(axes->low_y + 1, ceil(axes->high_y + 0.1));
 }
 
+/* "40", "52.4 k": without powers of ten. */
+static const char *NameNumber(double number, size_t size, char text[])
+{
+  if (number < 1e4)
+    RengaTextFormat(text, size, "%.4g", number);
+  else
+    RengaFormatCount(number, size, text);
+  return text;
+}
+
+/* Devices, or values of an option: whole numbers in full. */
+static void NamePlace(double place, size_t size, char text[])
+{
+  if (place == floor(place) && place < 1e7)
+    RengaTextFormat(text, size, "%.0f", place);
+  else
+    NameNumber(place, size, text);
+}
+
+/* Round numbers of each power of ten, the more the fewer powers there are. */
+typedef struct {
+  int count;
+  double of_ten[8];
+} TickSet;
+static const TickSet tick_sets[] = {{8, {1, 1.5, 2, 3, 4, 5, 6, 8}}, {3, {1, 2, 5}}, {1, {1}}};
+enum { N_TICK_SETS = sizeof tick_sets / sizeof tick_sets[0], TICKS_MOST = 10 };
+
+/* Those between two logarithms of base 2, every n-th power of ten; ticks NULL: only how many. */
+static int ListTicks(const TickSet *set, int every, const Axes *axes, double ticks[])
+{
+  const int low = (int)floor(axes->low_y * log10(2)), high = (int)ceil(axes->high_y * log10(2));
+  int count = 0;
+  for (int power = low; power <= high; power++)
+    for (int i = 0; i < set->count && power % every == 0; i++) {
+      const double tick = set->of_ten[i] * pow(10, power), y = log2(tick);
+      if (y < axes->low_y - 1e-9 || y > axes->high_y + 1e-9) continue;
+      if (ticks && count < TICKS_MOST) ticks[count] = tick;
+      count++;
+    }
+  return count;
+}
+
+static int ChooseTicks(const Axes *axes, double ticks[])
+{
+  int set = 0, every = 1;
+  while (set < N_TICK_SETS - 1 && ListTicks(&tick_sets[set], 1, axes, NULL) > TICKS_MOST) set++;
+  while (ListTicks(&tick_sets[set], every, axes, NULL) > TICKS_MOST) every++;
+  return ListTicks(&tick_sets[set], every, axes, ticks);
+}
+
 static RengaErrorCode DrawAxes(RengaViewer viewer, const AppCurve *curve, const Axes *axes)
 {
-  const int step = 1 + (int)((axes->high_y - axes->low_y) / 8);
-  for (double y = axes->low_y; y <= axes->high_y; y += step)
+  double ticks[TICKS_MOST];
+  const int count = ChooseTicks(axes, ticks);
+  char text[32];
+  for (int i = 0; i < count; i++) {
+    const double y = PlaceY(axes, ticks[i]);
     RengaCall(RengaViewerPrintf(viewer,
                                 "<path d=\"M%.1f %.1fH%.1f\" stroke=\"#dddddd\"/>\n"
-                                "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n",
-                                LEFT, PlaceY(axes, exp2(y)), RIGHT, LEFT - 8,
-                                PlaceY(axes, exp2(y)) + 4, exp2(y)));
+                                "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                                LEFT, y, RIGHT, LEFT - 8, y + 4,
+                                NameNumber(ticks[i], sizeof text, text)));
+  }
   RengaCall(RengaViewerPrintf(
       viewer,
       "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s%s</text>\n"
@@ -102,12 +157,39 @@ static RengaErrorCode DrawIdeal(RengaViewer viewer, const Axes *axes, const AppP
   return RENGA_SUCCESS;
 }
 
+/* About, of letters as large as these. */
+static double WidthOf(const char *text)
+{
+  return 6.6 * (double)strlen(text);
+}
+
+/* In the middle over x, or as far from there as the picture's edge wants. */
+static double MiddleWithin(double x, const char *text)
+{
+  const double half = WidthOf(text) / 2;
+  return fmax(half + 4, fmin(x, WIDTH - 4 - half));
+}
+
 /* Below the axis, of a picture with one curve: its layout, or that there is none. */
 static RengaErrorCode DrawShape(RengaViewer viewer, double x, const AppPlanRow *row)
 {
+  const char *text = row->fits ? row->shape : "no room";
   RengaCall(RengaViewerPrintf(
-      viewer, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\">%s</text>\n", x,
-      BOTTOM + 38, row->fits ? "#555555" : "#bb0000", row->fits ? row->shape : "no room"));
+      viewer, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\">%s</text>\n",
+      MiddleWithin(x, text), BOTTOM + 38, row->fits ? "#555555" : "#bb0000", text));
+  return RENGA_SUCCESS;
+}
+
+/* To the right of its point, or to the left where the picture ends. */
+static RengaErrorCode DrawRate(RengaViewer viewer, double x, double y, const AppPlanRow *row)
+{
+  char rate[32], text[64];
+  RengaTextFormat(text, sizeof text, "%s (%.0f %%)", NameNumber(row->rate, sizeof rate, rate),
+                  100 * row->efficiency);
+  const bool left = x + 7 + WidthOf(text) > WIDTH - 4;
+  RengaCall(RengaViewerPrintf(
+      viewer, "<text x=\"%.1f\" y=\"%.1f\" fill=\"#4477aa\" text-anchor=\"%s\">%s</text>\n",
+      left ? x - 7 : x + 7, y + 14, left ? "end" : "start", text));
   return RENGA_SUCCESS;
 }
 
@@ -120,21 +202,18 @@ static RengaErrorCode DrawRow(RengaViewer viewer, const AppCurve *curve, const A
   if (curve->words)
     snprintf(label, sizeof label, "%s", row->value[0]);
   else
-    RengaTextFormat(label, sizeof label, "%.4g", row->place);
+    NamePlace(row->place, sizeof label, label);
   if (row->curve == 0)
     RengaCall(RengaViewerPrintf(viewer,
-                                "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x,
-                                BOTTOM + 20, WithoutMarkup(label)));
+                                "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n",
+                                MiddleWithin(x, label), BOTTOM + 20, WithoutMarkup(label)));
   if (single) RengaCall(DrawShape(viewer, x, row));
   if (!row->fits) return RENGA_SUCCESS;
   RengaCall(RengaViewerPrintf(viewer,
                               "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"><title>%s: "
                               "%.4g samples/s</title></circle>\n",
                               x, y, colours[row->curve % N_COLOURS], row->shape, row->rate));
-  if (single)
-    RengaCall(RengaViewerPrintf(
-        viewer, "<text x=\"%.1f\" y=\"%.1f\" fill=\"#4477aa\">%.4g (%.0f %%)</text>\n", x + 7,
-        y + 14, row->rate, 100 * row->efficiency));
+  if (single) RengaCall(DrawRate(viewer, x, y, row));
   return RENGA_SUCCESS;
 }
 

@@ -15,7 +15,7 @@
 #define HEAD_HEIGHT 112.0
 #define PART_HEAD 26.0
 #define AXIS_HEIGHT 34.0
-enum { MOST_BARS = 200000, CHANNELS = 3 };
+enum { MOST_BARS = 200000, CHANNELS = 3, ROWS_FEW = 12, PIXEL_PARTS = 4 };
 
 /* Light enough for dark text on either background. */
 static const struct {
@@ -40,6 +40,9 @@ typedef struct {
   RengaViewer viewer;
   double scale; /* width of a second */
   bool known;   /* it is one */
+  int n_rows;   /* of the picture, from the top */
+  int *row;     /* [ranks] in which a rank stands, with all that look like it */
+  int *alike;   /* [ranks] how many stand in the row that the rank begins; 0: it begins none */
 } StepDrawing;
 
 static RengaErrorCode DrawWords(RengaViewer viewer, double x, double y, const char *style,
@@ -116,12 +119,13 @@ static RengaErrorCode DrawStepBar(const StepDrawing *drawing, const RengaSchedul
 {
   RengaSchedule schedule = drawing->schedule;
   const RengaAction *action = &bar->action;
-  const int row = schedule->rank[schedule->first_seat[action->stage] + action->replica];
+  const int rank = schedule->rank[schedule->first_seat[action->stage] + action->replica];
   const bool work = RengaActionIsWork_Private(action->kind);
-  const double y = top + row * ROW_HEIGHT + (work ? 0 : WORK_HEIGHT + 2);
+  const double y = top + drawing->row[rank] * ROW_HEIGHT + (work ? 0 : WORK_HEIGHT + 2);
   char colour[8];
   if (action->kind == RENGA_ACTION_SEND || bar->end <= bar->begin) return RENGA_SUCCESS;
-  NameShade(action->kind, FindShade(drawing, row, action->stage), schedule->list[row].n_chunks,
+  if (!drawing->alike[rank]) return RENGA_SUCCESS;
+  NameShade(action->kind, FindShade(drawing, rank, action->stage), schedule->list[rank].n_chunks,
             sizeof colour, colour);
   RengaCall(RengaViewerPrintf(
       drawing->viewer,
@@ -135,20 +139,41 @@ static RengaErrorCode DrawStepBar(const StepDrawing *drawing, const RengaSchedul
   return RENGA_SUCCESS;
 }
 
+/* Ranks of the plan that a list is for, side by side: more than one with tensor ranks. */
+static int RanksOfList(const StepDrawing *drawing)
+{
+  if (!drawing->plan) return 1;
+  return RengaPlanGetStage(drawing->plan, 0)->shape.tensor *
+         RengaPlanGetStage(drawing->plan, 0)->shape.sequence;
+}
+
+/* "rank 3", "ranks 6-7", "rank 3 and 31 alike" */
+static int NameRanks(const StepDrawing *drawing, int row, size_t size, char text[])
+{
+  const RengaScheduleChunk *chunk = drawing->schedule->list[row].chunk;
+  const int each = RanksOfList(drawing), alike = drawing->alike[row] - 1;
+  const int rank =
+      drawing->plan ? RengaPlanGetRank(drawing->plan, chunk->stage, chunk->replica) : row;
+  int used = each > 1 ? snprintf(text, size, "ranks %d-%d", rank, rank + each - 1)
+                      : snprintf(text, size, "rank %d", rank);
+  if (alike) used += snprintf(text + used, size - (size_t)used, " and %d alike", alike * each);
+  return used;
+}
+
 /* "rank 3: stages 1 5", "4 in flight, 1.2 MiB" */
 static RengaErrorCode DrawRowName(const StepDrawing *drawing, int row, double y)
 {
   RengaSchedule schedule = drawing->schedule;
   const RengaActionList list = &schedule->list[row];
   const RengaScheduleChunk *chunk = list->chunk;
-  char text[96], bytes[32] = "";
+  char text[128], bytes[32] = "";
   int64_t held = 0, memory = 0;
-  const int rank =
-      drawing->plan ? RengaPlanGetRank(drawing->plan, chunk->stage, chunk->replica) : row;
-  int used = snprintf(text, sizeof text, "rank %d: stage%s", rank, list->n_chunks > 1 ? "s" : "");
+  int used = NameRanks(drawing, row, sizeof text, text);
+  used +=
+      snprintf(text + used, sizeof text - (size_t)used, ": stage%s", list->n_chunks > 1 ? "s" : "");
   for (int c = 0; c < list->n_chunks; c++) {
     held += schedule->in_flight[chunk[c].stage];
-    if (used < 30) used += snprintf(text + used, sizeof text - (size_t)used, " %d", chunk[c].stage);
+    if (used < 34) used += snprintf(text + used, sizeof text - (size_t)used, " %d", chunk[c].stage);
   }
   RengaCall(DrawWords(drawing->viewer, 12, y + 11, " font-size=\"11\"", text));
   if (drawing->plan) RengaCall(RengaPlanGetDeviceMemory(drawing->plan, chunk->stage, &memory));
@@ -180,11 +205,11 @@ static RengaErrorCode DrawAxis(const StepDrawing *drawing, double top, double bo
 static RengaErrorCode DrawPart(const StepDrawing *drawing, const RengaTimeline *timeline,
                                const char *head, double most, double top)
 {
-  const double first = top + PART_HEAD, bottom = first + drawing->schedule->ranks * ROW_HEIGHT;
+  const double first = top + PART_HEAD, bottom = first + drawing->n_rows * ROW_HEIGHT;
   RengaCall(DrawWords(drawing->viewer, 12, top + 14, " font-size=\"13\"", head));
   RengaCall(DrawAxis(drawing, first - 4, bottom - 8, most));
   for (int r = 0; r < drawing->schedule->ranks; r++)
-    RengaCall(DrawRowName(drawing, r, first + r * ROW_HEIGHT));
+    if (drawing->alike[r]) RengaCall(DrawRowName(drawing, r, first + drawing->row[r] * ROW_HEIGHT));
   for (int64_t i = 0; i < timeline->count; i++)
     RengaCall(DrawStepBar(drawing, &timeline->bar[i], first));
   return RENGA_SUCCESS;
@@ -229,12 +254,14 @@ static RengaErrorCode FindPeak(const StepDrawing *drawing, int *rank, int64_t *m
 static RengaErrorCode DrawHeads(const StepDrawing *drawing)
 {
   RengaSchedule schedule = drawing->schedule;
-  char text[256], bytes[32];
+  char text[256], bytes[32], groups[64] = "";
+  const int each = RanksOfList(drawing), ranks = each * schedule->ranks;
   int rank = 0;
   int64_t most = 0;
-  snprintf(text, sizeof text, "schedule %.80s: %d stage%s on %d rank%s, %lld micro-batch%s",
-           schedule->hdr.type_name, schedule->stages, schedule->stages == 1 ? "" : "s",
-           schedule->ranks, schedule->ranks == 1 ? "" : "s", (long long)schedule->microbatches,
+  if (each > 1) snprintf(groups, sizeof groups, " (%d at a time compute a stage together)", each);
+  snprintf(text, sizeof text, "schedule %.80s: %d stage%s on %d rank%s%s, %lld micro-batch%s",
+           schedule->hdr.type_name, schedule->stages, schedule->stages == 1 ? "" : "s", ranks,
+           ranks == 1 ? "" : "s", groups, (long long)schedule->microbatches,
            schedule->microbatches == 1 ? "" : "es");
   RengaCall(DrawWords(drawing->viewer, 12, 28, " font-size=\"17\" font-weight=\"bold\"", text));
   RengaCall(FindPeak(drawing, &rank, &most));
@@ -264,19 +291,66 @@ typedef struct {
   char head[2][256];
 } StepPicture;
 
-static RengaErrorCode DrawPicture(StepDrawing *drawing, const StepPicture *picture)
+/* What of a rank can be seen, but for the numbers of its micro-batches. */
+static void AddToLook(const StepDrawing *drawing, const RengaScheduleBar *bar, uint64_t looks_of[])
+{
+  RengaSchedule schedule = drawing->schedule;
+  const RengaAction *action = &bar->action;
+  const int rank = schedule->rank[schedule->first_seat[action->stage] + action->replica];
+  const double unit = drawing->scale * PIXEL_PARTS;
+  const int64_t seen[] = {(int64_t)action->kind, action->stage, llround(bar->begin * unit),
+                          llround(bar->end * unit)};
+  if (action->kind != RENGA_ACTION_SEND && bar->end > bar->begin)
+    looks_of[rank] += RengaHash(seen, sizeof seen, 0); /* in any order */
+}
+
+/* Where there are many ranks those that look alike, as replicas do, are in one row. */
+static void FindPictureRows(StepDrawing *drawing, const StepPicture *picture, uint64_t looks_of[])
+{
+  const int ranks = drawing->schedule->ranks;
+  for (int t = 0; t < 2; t++)
+    for (int64_t i = 0; i < picture->part[t].count; i++)
+      AddToLook(drawing, &picture->part[t].bar[i], looks_of);
+  drawing->n_rows = 0;
+  for (int r = 0; r < ranks; r++) {
+    int first = r;
+    for (int q = 0; q < r && first == r && ranks > ROWS_FEW; q++)
+      if (looks_of[q] == looks_of[r]) first = q;
+    drawing->row[r] = first == r ? drawing->n_rows++ : drawing->row[first];
+    drawing->alike[first]++;
+  }
+}
+
+static RengaErrorCode DrawRowsOf(StepDrawing *drawing, const StepPicture *picture)
 {
   const bool ran = picture->part[1].count > 0;
-  const double part = PART_HEAD + drawing->schedule->ranks * ROW_HEIGHT + AXIS_HEIGHT;
-  const double height = HEAD_HEIGHT + part * (ran ? 2 : 1);
   const double most = fmax(picture->part[0].makespan, picture->part[1].makespan);
-  drawing->scale = most > 0 ? (RIGHT - LEFT) / most : 0;
+  const double part = PART_HEAD + drawing->n_rows * ROW_HEIGHT + AXIS_HEIGHT;
+  const double height = HEAD_HEIGHT + part * (ran ? 2 : 1);
   RengaCall(RengaViewerPrintf(drawing->viewer, opening, height, height));
   RengaCall(DrawHeads(drawing));
   RengaCall(DrawKey(drawing, picture->part));
   for (int t = 0; t < (ran ? 2 : 1); t++)
     RengaCall(DrawPart(drawing, &picture->part[t], picture->head[t], most, HEAD_HEIGHT + t * part));
   RengaCall(RengaViewerPrintf(drawing->viewer, "</svg>\n"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DrawPicture(StepDrawing *drawing, const StepPicture *picture)
+{
+  const double most = fmax(picture->part[0].makespan, picture->part[1].makespan);
+  const int ranks = drawing->schedule->ranks;
+  uint64_t *looks_of = NULL;
+  drawing->scale = most > 0 ? (RIGHT - LEFT) / most : 0;
+  RengaErrorCode code = RengaMalloc(ranks, &looks_of);
+  if (!code) code = RengaMalloc(ranks, &drawing->row);
+  if (!code) code = RengaMalloc(ranks, &drawing->alike);
+  if (!code) FindPictureRows(drawing, picture, looks_of);
+  if (!code) code = DrawRowsOf(drawing, picture);
+  RengaFree(&looks_of);
+  RengaFree(&drawing->row);
+  RengaFree(&drawing->alike);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -396,10 +470,11 @@ static RengaErrorCode CheckStep(RengaSchedule schedule, const RengaScheduleStep 
    more actions than a picture can show; RENGA_ERR_ARGUMENT for bars that are not of the
    schedule, or a plan of other stages; RENGA_ERR_FILE_WRITE where the file does not take it.
 
-   Notes: a row for each rank; what it computes has the number of its micro-batch, what is on its
-   way to it (messages from their send until they are taken, sums and gathers) lies below. Of a
-   rank's several stages the later ones are paler. A step ends with the last update; gathers of
-   parameters, which go on under the next one, are not counted.
+   Notes: a row for each rank, of more than 12 ranks one for all that look alike; what it computes
+   has the number of its micro-batch, what is on its way to it (messages from their send until they
+   are taken, sums and gathers) lies below. Of a rank's several stages the later ones are paler. A
+   step ends with the last update; gathers of parameters, which go on under the next one, are not
+   counted.
 
    See also: RengaScheduleView(), RengaScheduleSimulateWith()
 @*/

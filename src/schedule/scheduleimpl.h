@@ -205,7 +205,7 @@ typedef struct {
   int64_t count;
   RengaScheduleBar *bar;
   double makespan; /* until the last rank has updated its parameters */
-  double bubble;   /* share of all ranks' time in which they compute nothing */
+  double bubble;   /* share of all ranks' time in which they wait, of the pipeline */
 } RengaTimeline;
 /* Seconds of the actions; block: the caller frees it. */
 typedef struct {

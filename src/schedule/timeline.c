@@ -16,18 +16,22 @@ void RengaTimelineFree_Private(RengaTimeline *timeline)
   RengaFree(&timeline->bar);
 }
 
-/* What moves on under the next step is not waited for. */
+/* What moves on under the next step is not waited for. The bubble is one of the pipeline, as plans
+   have it: until the last rank is done with its micro-batches, before sums and updates. */
 static void JudgeTimeline(RengaSchedule schedule, RengaTimeline *timeline)
 {
-  double busy = 0;
+  double busy = 0, pipeline = 0;
   timeline->makespan = 0;
   for (int64_t i = 0; i < timeline->count; i++) {
     const RengaScheduleBar *bar = &timeline->bar[i];
-    if (RengaActionIsWork_Private(bar->action.kind)) busy += bar->end - bar->begin;
+    if (bar->action.kind <= RENGA_ACTION_RECOMPUTE) {
+      busy += bar->end - bar->begin;
+      pipeline = fmax(pipeline, bar->end);
+    }
     if (bar->action.kind != RENGA_ACTION_GATHER_PARAMETERS)
       timeline->makespan = fmax(timeline->makespan, bar->end);
   }
-  timeline->bubble = timeline->makespan > 0 ? 1 - busy / (schedule->ranks * timeline->makespan) : 0;
+  timeline->bubble = pipeline > 0 ? 1 - busy / (schedule->ranks * pipeline) : 0;
 }
 
 static void AddSimulatedBar(void *user, int rank, const RengaAction *action, double begin,

@@ -39,8 +39,9 @@ static const View views[] = {
     {PLANNED "-graph_lanes 3 -partition_ranks 4 -partition_stages 2 -partition_tensor 2 "
              "-graph " HEADS,
      true,
-     {"tensor ranks: 2 of them compute each replica of a stage; in stage 0 they take "},
-     "lower bound: "},
+     {"tensor ranks: 2 of them compute each replica of a stage; in stage 0 they take ",
+      "bound: of all plans with 2 tensor ranks for each replica on so many devices"},
+     "proved best"},
     {CHOSEN " -graph_lanes 3 -partition_ranks 2",
      true,
      {"tensor degrees: 1: ", "; 2: ", " (1 stage, 2 ranks in groups of 2, micro-batches of 8)"},
