@@ -152,7 +152,7 @@ NETWORKS = {
     "layers": (layers, classify, sequences, CUT, ""),
     "tied": (Tied, language, sentences, CUT, ""),
     "masked": (Masked, classify, sequences, CUT, ""),
-    "norms": (Norms, classify, vectors, CUT, ""),
+    "norms": (Norms, classify, vectors, CUT, "optimized"),
     "recurrent": (Recurrent, classify, sequences, CUT, ""),
     "groups": (lambda: convolution(lambda n: nn.GroupNorm(2, n)), classify, images, CUT, ""),
     "norm": (lambda: convolution(nn.BatchNorm2d), classify, images, WHOLE, "optimized"),
