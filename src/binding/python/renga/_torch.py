@@ -130,9 +130,10 @@ class Module:
         if self.comm.agree(None, len(state))[0]:
             self._pipeline.load_state_dict(state, strict=False, root=0)
 
-    def _look(self) -> List[str]:
+    def _look(self, training: bool = True) -> List[str]:
         """What the program did to the module between steps; names of values that it has set."""
-        self._watch.check()
+        if training:
+            self._watch.check()
         changed = self._watch.changed_values()
         if changed and not self._current:
             raise Error(f"{', '.join(changed[:5])} of the module "
@@ -146,13 +147,13 @@ class Module:
                         "renga.Module", "SUPPORT")
         return changed
 
-    def _take_values(self) -> None:
+    def _take_values(self, training: bool = True) -> None:
         """Values that the program has set while the module had those of the network are taken: the
         first rank's count."""
         if not self._current:
             return
         with self.comm.enter("Module.step, evaluate or predict"):
-            changed = self._look()
+            changed = self._look(training)
         if self.comm.agree(None, len(changed))[0]:
             self._pipeline.load_state_on(lambda: {
                 there: as_array(name, tensor) for name, tensor in self.module.state_dict().items()
@@ -190,23 +191,19 @@ class Module:
 
     def evaluate(self, *batch: Any) -> float:
         """The loss of a batch, as in ``module.eval()``; nothing changes. Collective."""
-        def given() -> Any:
-            self._look()
-            return self._batch(batch)
-        self._take_values()
-        return self._pipeline.evaluate_on(given)
+        self._take_values(training=False)
+        return self._pipeline.evaluate_on(lambda: self._batch(batch))
 
     def predict(self, *inputs: Any) -> Any:
         """What the module gives for inputs, as in ``module.eval()``: a tensor, on all ranks.
         Collective. Only where it is one tensor with a row for each sample."""
         def given() -> Any:
-            self._look()
             only = inputs[0] if len(inputs) == 1 else inputs
             if not isinstance(only, Mapping):
                 only = only if isinstance(only, (list, tuple)) else (only,)
                 only = dict(zip(self._call.names, only))
             return only
-        self._take_values()
+        self._take_values(training=False)
         output = self._pipeline.forward_on(given, "output")
         return _import_torch().from_numpy(np.ascontiguousarray(output))
 
