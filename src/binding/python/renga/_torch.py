@@ -93,7 +93,7 @@ class Module:
         return os.fsdecode(self.comm.send(os.fsencode(path)))
 
     def _read(self, whole_batch: int, given: Mapping[str, Any]) -> Graph:
-        """The network; one that mixes samples is read for whole batches, where a micro-batch is one."""
+        """The network; one that mixes samples is read for whole batches where micro-batches are."""
         try:
             return Graph(self.file, self.comm, whole_batch=whole_batch)
         except Error as error:
