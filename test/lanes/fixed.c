@@ -1,4 +1,4 @@
-/* Layouts that are tried always. */
+/* Layouts that are tried always, or in turn where many are alike. */
 #include "networks.h"
 #include "cases.h"
 
@@ -231,8 +231,11 @@ static RengaErrorCode AddTraced(Cases *cases)
 
 RengaErrorCode AddFixedCases(Cases *cases)
 {
+  const int every = cases->fixed_every;
+  cases->fixed_every = 3 * every; /* of many that are alike */
   RengaCall(AddShared(cases));
   RengaCall(AddFrozen(cases));
+  cases->fixed_every = every;
   RengaCall(AddTraced(cases));
   for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
     RengaCall(AddRow(cases, &rows[r], 0, 0));

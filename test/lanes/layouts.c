@@ -18,7 +18,7 @@
 #include <dirent.h>
 
 enum { OF_COLUMNS = 1, OF_TOKENS = 2, MOST_LANES = 4 };
-enum { EVERY = 29, EVERY_SLOW = 211, FIXED_SLOW = 6 };
+enum { EVERY = 61, EVERY_SLOW = 211, FIXED_SLOW = 6 };
 #define ODD_WORDS "sequence=9,vocabulary=61"
 #define PAIR "layers=1,hidden=20,heads=5," WORDS ",target=7"
 
