@@ -1,5 +1,6 @@
 /* What a checkpoint is told, and its directory, which is locked while it is set up. */
 #include "checkpointimpl.h"
+#include "renga/private/same.h"
 #include <string.h>
 #include <time.h>
 
@@ -202,6 +203,29 @@ RengaErrorCode RengaCheckpointGetTimeLimit(RengaCheckpoint checkpoint, double *s
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaCheckpointCheckSame_Private(RengaCheckpoint checkpoint, const char *file)
+{
+  RengaSettingList list = {0};
+  uint64_t extras = 0;
+  for (int i = 0; i < checkpoint->n_extras; i++) {
+    const RengaPersistent *extra = &checkpoint->extra[i];
+    extras = RengaHash(extra->name, strlen(extra->name), extras);
+    extras = RengaTensorSpecHash(1, &extra->spec, extras);
+  }
+  RengaSettingAddText_Private(&list, "folder of checkpoints (-checkpoint_dir)",
+                              checkpoint->options.directory);
+  RengaSettingAddText_Private(&list, "checkpoint to read or write", file);
+  RengaSettingAddInt64_Private(&list, "-checkpoint_every", checkpoint->every_steps);
+  RengaSettingAdd_Private(&list, "-checkpoint_every", &checkpoint->every_seconds,
+                          sizeof checkpoint->every_seconds);
+  RengaSettingAddInt64_Private(&list, "-checkpoint_async", checkpoint->options.async);
+  RengaSettingAddInt64_Private(&list, "subset (RengaCheckpointSetSubset)", checkpoint->subset);
+  RengaSettingAddInt64_Private(&list, "tensors of the program", (int64_t)extras);
+  RengaCall(RengaCommCheckSame_Private(checkpoint->hdr.owner, RENGA_ERR_ARGUMENT,
+                                       "all ranks to name a checkpoint", &list));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TryLock(RengaCheckpoint checkpoint, RengaLockAnswer *answer, char text[256])
 {
   RengaComm comm = checkpoint->hdr.owner;
@@ -267,6 +291,7 @@ RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint)
   RengaCheckPointer(checkpoint);
   const char *directory = checkpoint->options.directory;
   bool done;
+  RengaCall(RengaCheckpointCheckSame_Private(checkpoint, NULL));
   RengaCall(RengaCheckpointFinish_Private(checkpoint, &done));
   RengaCheckpointLockDestroy(&checkpoint->lock);
   if (directory) {

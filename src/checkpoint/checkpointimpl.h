@@ -64,6 +64,10 @@ typedef enum {
 /* event.c */
 RengaErrorCode RengaCheckpointRegisterEvents_Private(void);
 
+/* checkpoint.c. Collective: an error on all ranks where they do not mean the same; file: what else
+   is named, or NULL. */
+RengaErrorCode RengaCheckpointCheckSame_Private(RengaCheckpoint checkpoint, const char *file);
+
 /* options.c */
 RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text, int64_t *steps,
                                                  double *seconds);

@@ -265,6 +265,7 @@ RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char
   RengaCheckPointer(initial);
   RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaCheckpointReadInitial: call RengaCheckpointSetPipeline first");
+  RengaCall(RengaCheckpointCheckSame_Private(checkpoint, path));
   use.subset = checkpoint->subset;
   RengaErrorCode code = ListNetwork(checkpoint, &use);
   code = RengaErrorAgree(checkpoint->hdr.comm, code);
@@ -303,6 +304,7 @@ RengaErrorCode RengaCheckpointPeekInitial(RengaCheckpoint checkpoint, const char
   RengaCheckPointer(checkpoint);
   RengaCheckPointer(path);
   RengaCheckPointer(step);
+  RengaCall(RengaCheckpointCheckSame_Private(checkpoint, path));
   RengaCall(UseInitial(checkpoint, path, &use));
   *step = use.initial.step;
   return RENGA_SUCCESS;

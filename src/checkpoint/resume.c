@@ -85,6 +85,7 @@ RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file)
   RengaCheckPointer(file);
   RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaCheckpointRead: call RengaCheckpointSetPipeline first");
+  RengaCall(RengaCheckpointCheckSame_Private(checkpoint, file));
   RengaCall(RengaCheckpointFinish_Private(checkpoint, &done));
   RengaCall(TryFile(checkpoint, file, &whole, message));
   RengaCheck(whole, checkpoint->hdr.comm, RENGA_ERR_FILE_FORMAT, "checkpoint %s: %s", file,
@@ -256,6 +257,7 @@ RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, in
   RengaCheckPointer(step);
   RengaCheck(checkpoint->pipeline && checkpoint->options.directory, checkpoint->hdr.comm,
              RENGA_ERR_OPTION, "to resume, say where from: -checkpoint_dir");
+  RengaCall(RengaCheckpointCheckSame_Private(checkpoint, NULL));
   RengaCall(
       RengaCheckpointListShared_Private(checkpoint, checkpoint->options.directory, &count, &files));
   RengaErrorCode code = TryFiles(checkpoint, count, files, &read);
@@ -293,6 +295,7 @@ RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found,
   RengaCheckPointer(step);
   RengaCheck(checkpoint->options.directory, checkpoint->hdr.comm, RENGA_ERR_ORDER,
              "RengaCheckpointGetNewest: call RengaCheckpointSetDirectory first");
+  RengaCall(RengaCheckpointCheckSame_Private(checkpoint, NULL));
   RengaCall(
       RengaCheckpointListShared_Private(checkpoint, checkpoint->options.directory, &count, &files));
   *found = count > 0;
@@ -349,6 +352,7 @@ RengaErrorCode RengaCheckpointPeek(RengaCheckpoint checkpoint, bool *found, int6
   RengaCheck(checkpoint->options.directory, checkpoint->hdr.comm, RENGA_ERR_ORDER,
              "RengaCheckpointPeek: call RengaCheckpointSetDirectory first");
   *found = false;
+  RengaCall(RengaCheckpointCheckSame_Private(checkpoint, NULL));
   RengaCall(
       RengaCheckpointListShared_Private(checkpoint, checkpoint->options.directory, &count, &files));
   for (int bad = 0; bad <= 1; bad++)

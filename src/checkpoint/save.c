@@ -129,6 +129,7 @@ RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file)
 {
   bool done;
   RengaCall(CheckReady(checkpoint, __func__));
+  RengaCall(RengaCheckpointCheckSame_Private(checkpoint, NULL));
   RengaCall(RengaCheckpointFinish_Private(checkpoint, &done));
   RengaCall(WriteStep(checkpoint, file));
   return RENGA_SUCCESS;
@@ -171,6 +172,7 @@ RengaErrorCode RengaCheckpointTry(RengaCheckpoint checkpoint, const char *name, 
   bool done;
   RengaCheckPointer(wrote);
   RengaCall(CheckReady(checkpoint, __func__));
+  RengaCall(RengaCheckpointCheckSame_Private(checkpoint, name));
   RengaCall(RengaCheckpointFinish_Private(checkpoint, &done));
   RengaCall(
       RengaCheckpointAttempt_Private(checkpoint, WriteByName, (void *)(uintptr_t)name, wrote));
@@ -198,6 +200,7 @@ RengaErrorCode RengaCheckpointMarkBad(RengaCheckpoint checkpoint)
 {
   bool done;
   RengaCall(CheckReady(checkpoint, __func__));
+  RengaCall(RengaCheckpointCheckSame_Private(checkpoint, NULL));
   RengaCall(RengaCheckpointFinish_Private(checkpoint, &done));
   RengaErrorCode code =
       MarkFile(checkpoint, RengaPipelineGetStepNumber(checkpoint->pipeline), RENGA_MARK_BAD);

@@ -53,7 +53,8 @@ struct _p_RengaComm {
   RengaRequest outstanding, done, spare;
   int64_t finished; /* parts of messages that arrived or left: what moves */
   RengaCommSums *sums;
-  int64_t begun; /* sums of this comm, so far */
+  int64_t begun;   /* sums of this comm, so far */
+  int64_t same[2]; /* of a comparison; a time limit leaves it under way */
   RengaLogEvent event[RENGA_COMM_EVENT_COUNT];
 };
 

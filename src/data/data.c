@@ -1,5 +1,6 @@
 /* Data: samples of a file or made up, in an order that only the seed decides. */
 #include "dataimpl.h"
+#include "renga/private/same.h"
 #include "renga/private/packages.h"
 #include "renga/private/wait.h"
 #include <string.h>
@@ -357,6 +358,28 @@ static RengaErrorCode SetUpInTurn(RengaData data, int64_t counts[RENGA_DATA_PART
   return RENGA_SUCCESS;
 }
 
+/* Names of files may differ, their contents are compared later; kind: made-up samples, or files. */
+static RengaErrorCode CheckSameData(RengaData data)
+{
+  RengaSettingList list = {0};
+  RengaSettingAddInt64_Private(&list, "kind of data (-data)", strcmp(data->source, SYNTHETIC) == 0);
+  RengaSettingAddInt64_Private(&list, "files of data (-data, -eval)", !!data->validation_source);
+  RengaSettingAddInt64_Private(&list, "inputs of the network", data->n_fields);
+  RengaSettingAddInt64_Private(&list, "-data_samples", data->samples_option);
+  RengaSettingAdd_Private(&list, "-data_validation", &data->validation, sizeof data->validation);
+  RengaSettingAdd_Private(&list, "-data_masking", &data->masking, sizeof data->masking);
+  RengaSettingAddInt64_Private(&list, "seed of the data set", (int64_t)data->seed);
+  RengaSettingAddText_Private(&list, "-data_shuffle", data->owners.shuffle);
+  RengaSettingAddInt64_Private(&list, "-data_shuffle", data->shuffle);
+  RengaSettingAddInt64_Private(&list, "-data_owners", data->owners.count);
+  RengaSettingAddInt64_Private(&list, "batch of the owners", data->owners.batch);
+  RengaSettingAddText_Private(&list, "-data_owners_order", data->owners.order);
+  RengaSettingAddText_Private(&list, "-data_placement", data->owners.placement);
+  RengaCall(RengaCommCheckSame_Private(data->hdr.owner, RENGA_ERR_ARGUMENT,
+                                       "all ranks to set up a data set", &list));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaDataSetUp - open the file, and check its shapes and types against the network's inputs
 
@@ -382,6 +405,7 @@ RengaErrorCode RengaDataSetUp(RengaData data)
   RengaCheck(data->n_fields > 0, data->hdr.comm, RENGA_ERR_ORDER,
              "RengaData does not know the network's inputs: call RengaDataSetFields first");
   int64_t counts[RENGA_DATA_PARTS] = {0, 0};
+  RengaCall(CheckSameData(data));
   RengaCall(RengaDataCloseFile(data)); /* of a set-up that failed */
   RengaDataForgetLosses_Private(data);
   data->vocabulary = 0;

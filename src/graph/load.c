@@ -2,13 +2,16 @@
 #include "graphimpl.h"
 #include "renga/private/choice.h"
 #include "renga/private/number.h"
+#include "renga/private/wait.h"
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
+typedef struct {
   const char *suffix;
   RengaErrorCode (*read)(RengaGraph graph, const char *file);
-} readers[] = {
+} GraphReader;
+
+static const GraphReader readers[] = {
     {".onnx", RengaGraphReadOnnx},
 };
 enum { N_READERS = sizeof readers / sizeof readers[0] };
@@ -145,6 +148,29 @@ static bool EndsWith(const char *text, const char *suffix)
   return length > tail && strcmp(text + length - tail, suffix) == 0;
 }
 
+/* Rank 0 reads files for all. file NULL: this rank builds its network. */
+static RengaErrorCode CheckSameFile(RengaGraph graph, const char *file)
+{
+  const uint64_t hash = file ? RengaHash(file, strlen(file), 1) : 0;
+  int64_t largest = (int64_t)hash, inverse = (int64_t)~hash;
+  RengaCall(
+      RengaReduceInt64_Private(graph->hdr.comm, MPI_MAX, &largest, "all ranks to load a network"));
+  RengaCall(
+      RengaReduceInt64_Private(graph->hdr.comm, MPI_MAX, &inverse, "all ranks to load a network"));
+  RengaCheck(largest == ~inverse, graph->hdr.comm, RENGA_ERR_ARGUMENT,
+             "ranks load networks from different files, or some build theirs: this rank %s: all "
+             "ranks must be given the same",
+             file ? file : "builds it");
+  return RENGA_SUCCESS;
+}
+
+static const GraphReader *FindReader(const char *what)
+{
+  for (int i = 0; i < N_READERS; i++)
+    if (EndsWith(what, readers[i].suffix)) return &readers[i];
+  return NULL;
+}
+
 /*@
    RengaGraphLoad - read a network from a file, or build a known one by size
 
@@ -182,11 +208,12 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
   RengaCheckPointer(what);
   RengaCheck(graph->n_values == 0 && graph->hdr.state == RENGA_STATE_NEW, MPI_COMM_SELF,
              RENGA_ERR_ORDER, "a network is loaded into a graph that is not empty");
-  for (int i = 0; i < N_READERS; i++)
-    if (EndsWith(what, readers[i].suffix)) {
-      RengaCall(readers[i].read(graph, what));
-      return RENGA_SUCCESS;
-    }
+  const GraphReader *reader = FindReader(what);
+  RengaCall(CheckSameFile(graph, reader ? what : NULL));
+  if (reader) {
+    RengaCall(reader->read(graph, what));
+    return RENGA_SUCCESS;
+  }
   size_t length = strcspn(what, ":");
   const char *names[N_BUILDERS];
   for (int i = 0; i < N_BUILDERS; i++) {

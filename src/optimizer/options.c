@@ -332,39 +332,19 @@ RengaErrorCode RengaOptimizerGetClipNorm(RengaOptimizer optimizer, double *norm)
   return RENGA_SUCCESS;
 }
 
-static uint64_t HashRow(RengaOptimizer optimizer, const RengaOptionRow *row)
+void RengaOptimizerListSettings_Private(RengaOptimizer optimizer, RengaSettingList *list)
 {
-  static const size_t sizes[] = {[RENGA_OPTION_BOOL] = sizeof(bool),
-                                 [RENGA_OPTION_INT] = sizeof(int),
-                                 [RENGA_OPTION_INT64] = sizeof(int64_t),
-                                 [RENGA_OPTION_REAL] = sizeof(double),
-                                 [RENGA_OPTION_BYTES] = sizeof(int64_t)};
-  const char *at = (const char *)optimizer + row->offset;
-  if (row->kind != RENGA_OPTION_STRING) return RengaHash(at, sizes[row->kind], 0);
-  const char *text;
-  memcpy(&text, at, sizeof text);
-  return text ? RengaHash(text, strlen(text), 1) : 0;
-}
-
-RengaErrorCode RengaOptimizerListSettings_Private(RengaOptimizer optimizer, int *count,
-                                                  RengaSetting settings[])
-{
-  int n = 0;
-  const int64_t total = RengaOptimizerTotalSteps(optimizer);
   const char *type = optimizer->hdr.type_name;
-  settings[n++] = (RengaSetting){"optimizer_type", RengaHash(type, strlen(type), 0)};
-  settings[n++] = (RengaSetting){"optimizer_total_steps", RengaHash(&total, sizeof total, 0)};
-  settings[n++] = (RengaSetting){"learning-rate function", optimizer->rate_function != NULL};
+  const bool has_function = optimizer->rate_function != NULL;
+  RengaSettingAddText_Private(list, "optimizer_type", type);
+  RengaSettingAddInt64_Private(list, "optimizer_total_steps", RengaOptimizerTotalSteps(optimizer));
+  RengaSettingAddInt64_Private(list, "learning-rate function", has_function);
   for (int i = 0; i < SECTIONS; i++)
     for (int r = 0; SectionFits(i, type) && r < sections[i].count; r++) {
       const RengaOptionRow *row = &sections[i].rows[r];
       if (row->offset == AT(type_option) || row->offset == AT(total_steps_option)) continue;
-      RengaCheck(n < RENGA_OPTIMIZER_SETTINGS_MOST, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-                 "the optimizer has more than %d settings", (int)RENGA_OPTIMIZER_SETTINGS_MOST);
-      settings[n++] = (RengaSetting){row->name, HashRow(optimizer, row)};
+      RengaSettingAddRow_Private(list, row, optimizer);
     }
-  *count = n;
-  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode ViewSchedule(RengaOptimizer optimizer, RengaViewer viewer)

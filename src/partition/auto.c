@@ -29,6 +29,14 @@ static RengaErrorCode Plan_Auto(RengaPartition partition, int ranks, int64_t bat
   return RENGA_SUCCESS;
 }
 
+static void List_Auto(RengaPartition partition, RengaSettingList *list)
+{
+  const Auto *wish = partition->data;
+  RengaSettingAddText_Private(list, "-partition_microbatch_sizes", wish->sizes);
+  RengaSettingAdd_Private(list, "-partition_exact_time_limit", &wish->time_limit,
+                          sizeof wish->time_limit);
+}
+
 static RengaErrorCode View_Auto(RengaPartition partition, RengaViewer viewer)
 {
   const Auto *wish = partition->data;
@@ -180,6 +188,7 @@ static RengaErrorCode CreateSearching(RengaPartition partition, bool exact)
   partition->data = wish;
   partition->ops[0] = (struct _RengaPartitionOps){.set_from_options = SetFromOptions_Auto,
                                                   .plan = Plan_Auto,
+                                                  .list = List_Auto,
                                                   .view = View_Auto,
                                                   .destroy = Destroy_Auto};
   return RENGA_SUCCESS;

@@ -5,6 +5,7 @@
    the lanes, in groups that do not leave a node, unless the links between nodes are nearly as good.
    A limit on the time is one of all of them. */
 #include "degrees.h"
+#include "renga/private/wait.h"
 #include "renga/private/graph.h"
 #include "renga/private/quiet.h"
 #include "renga/private/settings.h"
@@ -73,11 +74,12 @@ static RengaErrorCode ShareRefusal(const DegreeTask *task, char why[DEGREE_TEXT]
 {
   const RengaComm comm = task->partition->hdr.owner;
   const int size = RengaCommGetSize(comm);
-  int first = RengaErrorIsReported() ? RengaCommGetRank(comm) : size;
+  int64_t first = RengaErrorIsReported() ? RengaCommGetRank(comm) : size;
   snprintf(why, DEGREE_TEXT, "%s", RengaErrorGetMessage());
-  RengaCallMPI(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, task->partition->hdr.comm));
+  RengaCall(RengaReduceInt64_Private(task->partition->hdr.comm, MPI_MIN, &first,
+                                     "all ranks to say why there is no plan"));
   if (first == size) return RENGA_SUCCESS;
-  RengaCall(RengaCommBroadcast(comm, why, DEGREE_TEXT, first, "why there is no plan"));
+  RengaCall(RengaCommBroadcast(comm, why, DEGREE_TEXT, (int)first, "why there is no plan"));
   return RENGA_SUCCESS;
 }
 

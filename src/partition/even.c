@@ -252,6 +252,12 @@ static RengaErrorCode SetFromOptions_Even(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
+static void List_Even(RengaPartition partition, RengaSettingList *list)
+{
+  const Even *even = partition->data;
+  RengaSettingAdd_Private(list, "-partition_even_slack", &even->slack, sizeof even->slack);
+}
+
 static RengaErrorCode View_Even(RengaPartition partition, RengaViewer viewer)
 {
   const Even *even = partition->data;
@@ -329,6 +335,7 @@ RengaErrorCode RengaPartitionCreate_Even(void *object)
   partition->ops[0] = (struct _RengaPartitionOps){.set_from_options = SetFromOptions_Even,
                                                   .count = Count_Even,
                                                   .solve = Solve_Even,
+                                                  .list = List_Even,
                                                   .view = View_Even};
   return RENGA_SUCCESS;
 }

@@ -154,6 +154,12 @@ static RengaErrorCode SetFromOptions_Manual(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
+static void List_Manual(RengaPartition partition, RengaSettingList *list)
+{
+  const Manual *manual = partition->data;
+  RengaSettingAddText_Private(list, "-partition_cuts", manual->text);
+}
+
 static RengaErrorCode View_Manual(RengaPartition partition, RengaViewer viewer)
 {
   const Manual *manual = partition->data;
@@ -232,6 +238,7 @@ RengaErrorCode RengaPartitionCreate_Manual(void *object)
   partition->ops[0] = (struct _RengaPartitionOps){.set_from_options = SetFromOptions_Manual,
                                                   .count = Count_Manual,
                                                   .solve = Solve_Manual,
+                                                  .list = List_Manual,
                                                   .view = View_Manual,
                                                   .destroy = Destroy_Manual};
   return RENGA_SUCCESS;

@@ -47,6 +47,7 @@ RengaErrorCode RengaPartitionCreatePlain_Private(RengaComm comm, RengaPartition 
 @*/
 RengaErrorCode RengaPartitionDestroy(RengaPartition *partition)
 {
+  RengaCheckPointer(partition);
   RengaCall(RengaHeaderDestroy(partition));
   return RENGA_SUCCESS;
 }

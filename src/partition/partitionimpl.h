@@ -2,6 +2,7 @@
 #pragma once
 #include "renga/private/object.h"
 #include "renga/private/plan.h"
+#include "renga/private/same.h"
 #include "rengapartition.h"
 
 struct _RengaPartitionOps {
@@ -13,6 +14,8 @@ struct _RengaPartitionOps {
   /* Instead of count and solve: fills the whole plan; batch and microbatch as wished or usual. */
   RengaErrorCode (*plan)(RengaPartition partition, int ranks, int64_t batch, int64_t microbatch,
                          RengaPlan plan);
+  /* What the type itself was told, to be the same on all ranks; NULL: nothing. */
+  void (*list)(RengaPartition partition, RengaSettingList *list);
   RengaErrorCode (*view)(RengaPartition partition, RengaViewer viewer);
   RengaErrorCode (*destroy)(RengaPartition partition); /* what data holds; NULL: nothing */
 };
@@ -70,6 +73,9 @@ RengaErrorCode RengaPartitionReadOptions_Private(RengaPartition partition);
 RengaErrorCode RengaPartitionFreeOptions_Private(RengaPartition partition);
 RengaErrorCode RengaPartitionCheckOptions_Private(RengaPartition partition);
 RengaErrorCode RengaPartitionCheckLoadAlone_Private(RengaPartition partition);
+
+/* agree.c: collective; an error on all ranks where they are not given the same. */
+RengaErrorCode RengaPartitionCheckAgreement_Private(RengaPartition partition);
 
 void RengaPartitionFreeReadings_Private(RengaPartition partition); /* reading.c */
 

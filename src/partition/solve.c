@@ -451,7 +451,8 @@ static RengaErrorCode SayStatistics(RengaPartition partition, int ranks, RengaPl
 
    Errors: RENGA_ERR_ORDER without a network; RENGA_ERR_OPTION for settings that the type does
    not know; RENGA_ERR_PLAN where no plan of the wanted kind is possible, and RENGA_ERR_MEMORY
-   where none fits the devices, with what is missing; of a measured or analytic profile, what
+   where none fits the devices, with what is missing; RENGA_ERR_PLAN where ranks differ in network,
+   settings, machine or what is asked for, which is named; of a measured or analytic profile, what
    RengaProfileGetCosts says. All ranks have the error, and there is no plan.
 
    Notes: an error says with numbers what does not fit. Ranks that are left over are idle; the view
@@ -466,6 +467,7 @@ RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan)
   RengaCheckPointer(plan);
   RengaCheck(partition->graph, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaPartition has no graph: call RengaPartitionSetGraph first");
+  RengaCall(RengaPartitionCheckAgreement_Private(partition));
   int ranks = partition->ranks ? partition->ranks : RengaCommGetSize(partition->hdr.owner);
   RengaErrorCode code =
       RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &made));

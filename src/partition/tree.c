@@ -289,6 +289,13 @@ static RengaErrorCode SetFromOptions_Tree(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
+static void List_Tree(RengaPartition partition, RengaSettingList *list)
+{
+  const Tree *tree = partition->data;
+  RengaSettingAdd_Private(list, "-partition_tree_memory_weight", &tree->memory_weight,
+                          sizeof tree->memory_weight);
+}
+
 static RengaErrorCode View_Tree(RengaPartition partition, RengaViewer viewer)
 {
   const Tree *tree = partition->data;
@@ -369,6 +376,7 @@ RengaErrorCode RengaPartitionCreate_Tree(void *object)
   partition->ops[0] = (struct _RengaPartitionOps){.set_from_options = SetFromOptions_Tree,
                                                   .count = Count_Tree,
                                                   .solve = Solve_Tree,
+                                                  .list = List_Tree,
                                                   .view = View_Tree};
   return RENGA_SUCCESS;
 }

@@ -413,6 +413,7 @@ RengaErrorCode RengaPipelineGetOptimizer(RengaPipeline pipeline, RengaOptimizer 
 @*/
 RengaErrorCode RengaPipelineDestroy(RengaPipeline *pipeline)
 {
+  RengaCheckPointer(pipeline);
   RengaCall(RengaHeaderDestroy(pipeline));
   return RENGA_SUCCESS;
 }

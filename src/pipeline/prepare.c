@@ -21,15 +21,14 @@ static RengaErrorCode CheckBatch(RengaPipeline pipeline, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode HashSettings(RengaPipeline pipeline, uint64_t *hash)
+static uint64_t HashSettings(RengaPipeline pipeline)
 {
-  RengaSetting setting[RENGA_OPTIMIZER_SETTINGS_MOST];
-  int count;
-  RengaCall(RengaOptimizerListSettings_Private(pipeline->optimizer, &count, setting));
-  *hash = RengaHash(pipeline->on_nonfinite, strlen(pipeline->on_nonfinite), 0);
-  for (int s = 0; s < count; s++)
-    *hash = RengaHash(&setting[s].hash, sizeof setting[s].hash, *hash);
-  return RENGA_SUCCESS;
+  RengaSettingList list = {0};
+  uint64_t hash = RengaHash(pipeline->on_nonfinite, strlen(pipeline->on_nonfinite), 0);
+  RengaOptimizerListSettings_Private(pipeline->optimizer, &list);
+  for (int s = 0; s < list.count; s++)
+    hash = RengaHash(&list.row[s].hash, sizeof list.row[s].hash, hash);
+  return hash;
 }
 
 /* Settings of the optimizer that change what is held in memory are those of the set-up. */
@@ -78,7 +77,7 @@ static RengaErrorCode PrepareOptimizer(RengaPipeline pipeline, Pass *pass)
   uint64_t hash;
   double rate;
   RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
-  RengaCall(HashSettings(pipeline, &hash));
+  hash = HashSettings(pipeline);
   if (hash != pipeline->rank.checked) {
     RengaCall(RengaPipelineCheckGroups_Private(pipeline));
     RengaCall(CheckLayout(pipeline));

@@ -368,15 +368,33 @@ static RengaErrorCode ShareLists(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* What the first messages depend on: threads are counted together where none says how many. */
+static RengaErrorCode CheckSameStart(RengaPipeline pipeline)
+{
+  RengaSettingList list = {0};
+  const RengaDevice device = pipeline->device;
+  RengaSettingAddText_Private(&list, "device type", device->hdr.type_name);
+  RengaSettingAddInt64_Private(&list, "device_threads", device->options.threads == 0);
+  RengaCall(RengaCommCheckSame_Private(pipeline->hdr.owner, RENGA_ERR_PLAN,
+                                       "all ranks to set up the pipeline", &list));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunPhases(RengaPipeline pipeline)
 {
-  static RengaErrorCode (*const phase[])(RengaPipeline) = {
-      CheckParts,   RengaPipelineSetUpDevice_Private,
-      MakeRanks,    ShareLists,
-      MakeOutline,  RengaPipelineCheckAgreement_Private,
-      MakeChunks,   MakeGroups,
-      ConnectRanks, MakeMemory,
-      MakeValues,   ShowTransport};
+  static RengaErrorCode (*const phase[])(RengaPipeline) = {CheckParts,
+                                                           CheckSameStart,
+                                                           RengaPipelineSetUpDevice_Private,
+                                                           MakeRanks,
+                                                           ShareLists,
+                                                           MakeOutline,
+                                                           RengaPipelineCheckAgreement_Private,
+                                                           MakeChunks,
+                                                           MakeGroups,
+                                                           ConnectRanks,
+                                                           MakeMemory,
+                                                           MakeValues,
+                                                           ShowTransport};
   for (size_t p = 0; p < sizeof phase / sizeof phase[0]; p++) {
     const RengaErrorCode mine = phase[p](pipeline);
     const RengaErrorCode all = RengaErrorAgree(pipeline->hdr.comm, mine);

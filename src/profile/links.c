@@ -369,6 +369,7 @@ RengaErrorCode RengaMeasuredMachine_Private(RengaProfile profile, RengaMachine *
 {
   LinkLayout layout;
   RengaMachine made = NULL;
+  RengaCall(RengaMeasuredAgree_Private(profile, 0, "links"));
   RengaCall(RengaMeasuredSetUp_Private(profile));
   RengaCall(FindLayout(profile->hdr.owner, &layout));
   RengaCall(RengaMachineCreate(profile->hdr.owner, &made));

@@ -154,6 +154,7 @@ static RengaErrorCode Costs_Measured(RengaProfile profile, int64_t samples,
   static const char *const part[] = {"forward", "backward"};
   char name[2][128];
   bool known = true;
+  RengaCall(RengaMeasuredAgree_Private(profile, samples, "costs of nodes"));
   RengaCall(RengaProfileSumCalls_Private(profile, samples, costs));
   RengaCall(RengaMeasuredSetUp_Private(profile));
   for (int p = 0; p < 2; p++) {
@@ -231,6 +232,7 @@ static RengaErrorCode Destroy_Measured(RengaProfile profile)
 static RengaErrorCode Keep_Measured(RengaProfile profile, const char *name, double *seconds)
 {
   Measured *measured = profile->data;
+  RengaCall(RengaMeasuredAgree_Private(profile, 0, name));
   RengaCall(RengaMeasuredSetUp_Private(profile));
   if (RengaProfileRowsFind_Private(&measured->rows, name, seconds)) return RENGA_SUCCESS;
   RengaCall(RengaProfileRowsAdd_Private(&measured->rows, name, *seconds));

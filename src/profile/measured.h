@@ -15,6 +15,9 @@ typedef struct {
   double ratio[2]; /* forward, backward: of the last costs; 0: none yet */
 } Measured;
 
+/* Collective, before all that measures: an error on all ranks where they do not mean the same;
+   asked: samples or elements; name: what else. */
+RengaErrorCode RengaMeasuredAgree_Private(RengaProfile profile, int64_t asked, const char *name);
 RengaErrorCode RengaMeasuredSetUp_Private(RengaProfile profile);
 RengaErrorCode RengaMeasuredSave_Private(RengaProfile profile);
 RengaDevice RengaMeasuredDevice_Private(RengaProfile profile);

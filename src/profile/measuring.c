@@ -1,6 +1,8 @@
 /* What all that measures needs: a device, the file of what is known, and which ranks measure. */
 #include "measured.h"
 #include "renga/private/device.h"
+#include "renga/private/same.h"
+#include "renga/private/settings.h"
 #include <sched.h>
 #include <string.h>
 
@@ -44,6 +46,25 @@ static RengaErrorCode WarnOfDifference(RengaProfile profile)
     RengaWarning(profile->hdr.comm,
                  "ranks have different devices; costs are kept as those of rank 0's: %s",
                  measured->device);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaMeasuredAgree_Private(RengaProfile profile, int64_t asked, const char *name)
+{
+  const Measured *measured = profile->data;
+  RengaSettingList list = {0};
+  RengaPrecision precision = 0;
+  if (profile->graph) RengaCall(RengaGraphGetPrecision(profile->graph, &precision));
+  RengaSettingAddText_Private(&list, "wish to measure", name);
+  RengaSettingAddInt64_Private(&list, "network",
+                               profile->graph ? (int64_t)RengaGraphGetDigest(profile->graph) : 0);
+  RengaSettingAddInt64_Private(&list, "precision (-precision)", precision);
+  RengaSettingAddInt64_Private(&list, "samples or elements to measure", asked);
+  RengaSettingAddText_Private(&list, "-profile_file", measured->file);
+  if (profile->device)
+    RengaSettingAddText_Private(&list, "device type", profile->device->hdr.type_name);
+  if (profile->settings) RengaSettingsList_Private(profile->settings, &list);
+  RengaCall(RengaCommCheckSame_Private(profile->hdr.owner, RENGA_ERR_ARGUMENT, what, &list));
   return RENGA_SUCCESS;
 }
 

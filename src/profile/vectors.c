@@ -142,6 +142,7 @@ static RengaErrorCode VectorSeconds(RengaProfile profile, const VectorKind *kind
 
 RengaErrorCode RengaMeasuredAccumulate_Private(RengaProfile profile, int64_t count, double *seconds)
 {
+  RengaCall(RengaMeasuredAgree_Private(profile, count, accumulate.name));
   RengaCall(VectorSeconds(profile, &accumulate, count, seconds));
   return RENGA_SUCCESS;
 }
@@ -155,6 +156,7 @@ RengaErrorCode RengaMeasuredUpdate_Private(RengaProfile profile, int64_t count, 
   const char *const *names, *type;
   double before;
   RengaCall(RengaProfileNeedSettings_Private(profile, &settings));
+  RengaCall(RengaMeasuredAgree_Private(profile, count, "update"));
   RengaCall(RengaSettingsGetOptimizer(settings, &update.optimizer));
   RengaCall(RengaOptimizerGetType(update.optimizer, &type));
   RengaCall(RengaOptimizerGetMoments(update.optimizer, &moments, &names));

@@ -1,4 +1,6 @@
 /* The options of the settings that one row each reads. */
+#include "renga/private/device.h"
+#include "renga/private/optimizer.h"
 #include "renga/private/packages.h"
 #include "renga/private/settings.h"
 #include "rengacomm.h"
@@ -50,6 +52,26 @@ RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings)
   RengaCall(RengaOptionsSetDefaults(N_ROWS, rows, settings));
   settings->timeout = -1;
   return RENGA_SUCCESS;
+}
+
+/* Neither the seed nor a time limit changes a plan. */
+static bool DecidesPlan(const RengaOptionRow *row)
+{
+  return row->offset != AT(seed) && row->offset != AT(timeout);
+}
+
+void RengaSettingsList_Private(RengaSettings settings, RengaSettingList *list)
+{
+  for (int r = 0; r < N_ROWS; r++)
+    if (DecidesPlan(&rows[r])) RengaSettingAddRow_Private(list, &rows[r], settings);
+  RengaSettingAddText_Private(list, "schedule (-pipeline_schedule)", settings->schedule);
+  RengaSettingAdd_Private(list, "micro-batches begun early (-pipeline_eager)", &settings->eager,
+                          sizeof settings->eager);
+  RengaSettingAddInt64_Private(list, "memory bound", settings->memory_bound);
+  RengaSettingAddText_Private(list, "device type", settings->device->hdr.type_name);
+  RengaSettingAddInt64_Private(list, "-device_threads", settings->device->options.threads == 0);
+  RengaSettingAddText_Private(list, "-device_isa", settings->device->options.isa);
+  RengaOptimizerListSettings_Private(settings->optimizer, list);
 }
 
 RengaErrorCode RengaSettingsReadRows_Private(RengaSettings settings)

@@ -89,6 +89,65 @@ static RengaErrorCode CheckAgreement(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* A plan by costs that are measured, before which ranks whose wishes differ would part. */
+static RengaErrorCode Plan(RengaComm comm, int64_t microbatch, RengaGraph graph, const char *type,
+                           RengaPlan *plan)
+{
+  RengaPartition partition;
+  RengaSettings settings;
+  RengaOptimizer optimizer;
+  RengaCall(RengaPartitionCreate(comm, &partition));
+  RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_AUTO));
+  RengaCall(RengaPartitionSetGraph(partition, graph));
+  RengaCall(RengaPartitionSetBatch(partition, 6, microbatch));
+  RengaCall(RengaSettingsCreate(comm, &settings));
+  RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
+  RengaCall(RengaOptimizerSetType(optimizer, type));
+  RengaCall(RengaPartitionSetSettings(partition, settings));
+  const RengaErrorCode code = RengaPartitionSolve(partition, plan);
+  RengaCall(RengaSettingsDestroy(&settings));
+  RengaCall(RengaPartitionDestroy(&partition));
+  return code;
+}
+
+static RengaErrorCode CheckCosts(RengaComm comm, RengaGraph graph)
+{
+  const int rank = RengaCommGetRank(comm);
+  RengaProfile profile;
+  RengaProfileCost costs[64];
+  Expect(RengaGraphGetNodeCount(graph) < 64);
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileSetGraph(profile, graph));
+  TestError(RengaProfileGetCosts(profile, rank == 1 ? 3 : 2, costs), RENGA_ERR_ARGUMENT,
+            Root("rank 1 differs from rank 0 in its samples or elements to measure"));
+  RengaCall(RengaProfileDestroy(&profile));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckPlanning(RengaComm comm)
+{
+  const int rank = RengaCommGetRank(comm);
+  RengaGraph graph, other;
+  RengaPlan plan = NULL;
+  if (RengaCommGetSize(comm) == 1) return RENGA_SUCCESS;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, base.graph));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RengaGraphCreate(comm, &other));
+  RengaCall(RengaGraphLoad(other, rank == 1 ? "mlp:sizes=6-16-4" : base.graph));
+  RengaCall(RengaGraphSetUp(other));
+  TestError(Plan(comm, 2, other, "adam", &plan), RENGA_ERR_PLAN,
+            Root("rank 1 differs from rank 0 in its network"));
+  TestError(Plan(comm, rank == 1 ? 3 : 2, graph, "adam", &plan), RENGA_ERR_PLAN,
+            Root("rank 1 differs from rank 0 in its -microbatch_size"));
+  TestError(Plan(comm, 2, graph, rank == 1 ? "sgd" : "adam", &plan), RENGA_ERR_PLAN,
+            Root("rank 1 differs from rank 0 in its -optimizer_type"));
+  RengaCall(CheckCosts(comm, graph));
+  RengaCall(RengaGraphDestroy(&other));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 /* Replicas whose updates differ in the last bit would drift apart. */
 static RengaErrorCode CheckInstructionSets(RengaComm comm)
 {
@@ -284,6 +343,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(CheckBound(comm));
   RengaCall(CheckAgreement(comm));
+  RengaCall(CheckPlanning(comm));
   RengaCall(CheckInstructionSets(comm));
   RengaCall(CheckSilent(comm));
   RengaCall(CheckNotFinite(comm));

@@ -2,6 +2,7 @@
    setters. */
 #pragma once
 #include "renga/private/object.h"
+#include "renga/private/same.h"
 #include "rengaplan.h"
 #include "rengasettings.h"
 
@@ -48,4 +49,6 @@ bool RengaSettingsFindSaved_Private(RengaSettings settings, RengaSaved *saved);
 bool RengaSettingsOffloadsMoments_Private(RengaSettings settings);
 bool RengaSettingsOffloadsSaved_Private(RengaSettings settings);
 RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings);
+/* All that decides a plan; with the optimizer. */
+void RengaSettingsList_Private(RengaSettings settings, RengaSettingList *list);
 RengaErrorCode RengaSettingsReadRows_Private(RengaSettings settings); /* of the data base */

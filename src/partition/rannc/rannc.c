@@ -31,6 +31,12 @@ static RengaErrorCode SetFromOptions_Rannc(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
+static void List_Rannc(RengaPartition partition, RengaSettingList *list)
+{
+  const Rannc *rannc = partition->data;
+  RengaSettingAddInt64_Private(list, "-partition_rannc_blocks", rannc->blocks);
+}
+
 static RengaErrorCode View_Rannc(RengaPartition partition, RengaViewer viewer)
 {
   const Rannc *rannc = partition->data;
@@ -121,6 +127,7 @@ RengaErrorCode RengaPartitionCreate_Rannc(void *object)
   partition->data = rannc;
   partition->ops[0] = (struct _RengaPartitionOps){.set_from_options = SetFromOptions_Rannc,
                                                   .plan = Plan_Rannc,
+                                                  .list = List_Rannc,
                                                   .view = View_Rannc,
                                                   .destroy = Destroy_Rannc};
   return RENGA_SUCCESS;
