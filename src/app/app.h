@@ -232,6 +232,10 @@ RengaErrorCode AppForwardDestroy(AppForward *forward);
 
 /* unused.c: an error where an option is given that nothing of this run looks at. */
 RengaErrorCode AppRefuseUnused(MPI_Comm printer, const char *name, const char *why);
+/* token.c: -monitor_token, -monitor_token_file or RENGA_MONITOR_TOKEN, NULL: none; an error where
+   one of the two options is given. */
+RengaErrorCode AppTokenFind(char **token);
+RengaErrorCode AppTokenRefuse(MPI_Comm printer, const char *why);
 /* every, samples: of -eval_every, of the validation part. */
 RengaErrorCode AppCheckValidation(MPI_Comm printer, int64_t every, int64_t samples);
 

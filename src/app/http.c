@@ -1,6 +1,7 @@
 /* A page about the run, and the same as JSON: what -monitor http:PORT gives. */
 #include "http.h"
 #include "server.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ enum { LINES = sizeof page_lines / sizeof page_lines[0] };
 
 typedef struct {
   char *option, *host, *token; /* host NULL: of this machine only; token NULL: none is needed */
+  bool knows_token;            /* the user has given it */
   const char *port;            /* the end of option */
   AppStatus status;
   AppServer server;
@@ -81,7 +83,7 @@ static RengaErrorCode MakeToken(Http *http)
   unsigned char bytes[TOKEN_BYTES];
   RengaCheck(getrandom(bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes, MPI_COMM_SELF,
              RENGA_ERR_LIBRARY, "%s: no random numbers for a token: %s", http->option,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   RengaCall(RengaMalloc(2 * TOKEN_BYTES + 1, &http->token));
   for (int i = 0; i < TOKEN_BYTES; i++) snprintf(http->token + 2 * i, 3, "%02x", bytes[i]);
   return RENGA_SUCCESS;
@@ -91,21 +93,20 @@ static RengaErrorCode MakeToken(Http *http)
 static RengaErrorCode FindToken(Http *http)
 {
   static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
-  const char *given;
-  RengaCall(RengaOptionsGetString("monitor_token", &given, NULL));
-  if (given) {
-    RengaCheck(strlen(given) >= LEAST_TOKEN && !given[strspn(given, letters)], MPI_COMM_SELF,
-               RENGA_ERR_OPTION,
-               "-monitor_token: a token has at least %d letters, digits, dots or dashes",
-               LEAST_TOKEN);
-    RengaCall(RengaStringCopy(given, &http->token));
-  } else if (http->host && !AppHostIsThisMachine(http->host, strlen(http->host))) {
+  RengaCall(AppTokenFind(&http->token));
+  http->knows_token = http->token != NULL;
+  RengaCheck(!http->token ||
+                 (strlen(http->token) >= LEAST_TOKEN && !http->token[strspn(http->token, letters)]),
+             MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "-monitor_token: a token has at least %d letters, digits, dots or dashes",
+             LEAST_TOKEN);
+  if (!http->token && http->host && !AppHostIsThisMachine(http->host, strlen(http->host)))
     RengaCall(MakeToken(http));
-  }
   return RENGA_SUCCESS;
 }
 
-/* Where people find it: the host by a name that leads there. */
+/* Where people find it: the host by a name that leads there. A token that the user has given is not
+   printed: outputs are kept, and read by others. */
 static RengaErrorCode SayAddress(const Http *http)
 {
   char own[256] = "127.0.0.1";
@@ -113,10 +114,11 @@ static RengaErrorCode SayAddress(const Http *http)
   if (http->host && (!strcmp(host, "0.0.0.0") || !strcmp(host, "::"))) {
     if (gethostname(own, sizeof own - 1) == 0) host = own;
   }
-  const bool colons = strchr(host, ':') != NULL;
-  RengaCall(RengaPrintf(MPI_COMM_SELF, "the run can be watched at http://%s%s%s:%d/%s%s\n",
+  const bool colons = strchr(host, ':') != NULL, made = http->token && !http->knows_token;
+  RengaCall(RengaPrintf(MPI_COMM_SELF, "the run can be watched at http://%s%s%s:%d/%s%s%s\n",
                         colons ? "[" : "", host, colons ? "]" : "", AppServerGetPort(http->server),
-                        http->token ? "?token=" : "", http->token ? http->token : ""));
+                        made ? "?token=" : "", made ? http->token : "",
+                        http->knows_token ? " with the token that was given" : ""));
   fflush(stdout);
   return RENGA_SUCCESS;
 }
@@ -210,8 +212,9 @@ const AppMonitorKind AppHttpKind = {"http",   "PORT",         OpenHttp, BeginHtt
 /* The picture of the plan, by way of a file of rank 0's. */
 static RengaErrorCode ReadPicture(const char *name, char **text)
 {
-  FILE *file = fopen(name, "r");
-  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s", name, strerror(errno));
+  FILE *file = RengaFileOpen_Private(name, "r");
+  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s", name,
+             RengaFileReason_Private(errno));
   fseek(file, 0, SEEK_END);
   const long bytes = ftell(file);
   rewind(file);
@@ -244,7 +247,7 @@ static RengaErrorCode DrawPlan(RengaComm comm, RengaPlan plan, char **text)
   snprintf(folder, sizeof folder, "%s/renga-XXXXXX", place && *place ? place : "/tmp");
   if (draws && !mkdtemp(folder)) {
     RengaWarning(MPI_COMM_SELF, "the page has no picture of the plan: %s: %s", folder,
-                 strerror(errno));
+                 RengaFileReason_Private(errno));
     made = 0;
   }
   RengaCall(RengaCommBroadcast(comm, &made, sizeof made, 0, "the page's picture of the plan"));

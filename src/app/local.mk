@@ -7,7 +7,10 @@ renga_LDADD = $(OUTSIDE_LDADD) $(JSON_C_LIBS)
 noinst_HEADERS += %D%/app.h %D%/learners.h %D%/mean.h %D%/monitor.h %D%/http.h %D%/server.h %D%/status.h %D%/points.h %D%/report.h %D%/view.h
 
 renga_SOURCES += %D%/ranks.c %D%/http.c %D%/server.c %D%/request.c %D%/listen.c %D%/status.c %D%/points.c %D%/report.c
-renga_SOURCES += %D%/watch.c %D%/view.c %D%/runfile.c %D%/runpage.c %D%/fetch.c
+renga_SOURCES += %D%/watch.c %D%/view.c %D%/runfile.c %D%/runpage.c %D%/fetch.c %D%/token.c
+
+# Private names of the library are hidden from programs.
+renga_SOURCES += src/sys/open.c
 
 # The page of -monitor http, line by line as strings of C: compilers need take no string that is longer.
 nodist_renga_SOURCES = %D%/watchpage.h

@@ -89,9 +89,11 @@ static const RengaOptionRow rows[] = {
     ROW("monitor", STRING, NULL, NULL, 0, 0,
         "train: csv:FILE, a row per step, tensorboard:DIR, http:PORT or http:HOST:PORT, a page, or "
         "several with commas; eval: csv:FILE"),
-    ROW("monitor_token", STRING, NULL, NULL, 0, 0,
-        "train, watch: what requests to the page of -monitor http must have; made at random where "
-        "other machines reach it"),
+    ROW("monitor_token", SECRET, NULL, NULL, 0, 0,
+        "train, watch: what requests to the page of -monitor http must have, also from the "
+        "variable RENGA_MONITOR_TOKEN; made at random where other machines reach it"),
+    ROW("monitor_token_file", STRING, NULL, NULL, 0, 0,
+        "train, watch: the file whose first line is that; a command line can be seen by others"),
     ROW("watch_every", REAL, "1", NULL, 0.1, 3600, "watch: seconds between two looks at the run"),
     ROW("watch_once", BOOL, "false", NULL, 0, 0, "watch: look once and end"),
     ROW("monitor_every", INT64, "0", NULL, 0, 1e15,
@@ -158,8 +160,7 @@ static const RengaOptionRow rows[] = {
         "generate: the output with the scores (logits); predict: outputs, with commas (all)"),
     ROW("part", STRING, "auto", "auto|validation|training|all", 0, 0,
         "eval, predict: which samples; auto: predict all, eval those for validation if there are"),
-    ROW("overwrite", BOOL, "false", NULL, 0, 0,
-        "data, predict: OUT is replaced if it is there"),
+    ROW("overwrite", BOOL, "false", NULL, 0, 0, "data, predict: OUT is replaced if it is there"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -173,6 +174,7 @@ static const struct {
     {"initial_partial", "train eval predict"},
     {"monitor", "train eval"},
     {"monitor_token", "train watch"},
+    {"monitor_token_file", "train watch"},
     {"watch_every", "watch"},
     {"watch_once", "watch"},
     {"monitor_every", "train"},

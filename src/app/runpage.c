@@ -38,13 +38,11 @@ static bool SplitPlace(AppRunPage page)
 
 static RengaErrorCode SetPlace(AppRunPage page, const char *place)
 {
-  const char *token;
   RengaCall(RengaStringCopy(place, &page->text));
   RengaCheck(SplitPlace(page), MPI_COMM_SELF, RENGA_ERR_OPTION,
              "renga watch %s: there is no such folder or file, nor is it HOST:PORT", place);
-  RengaCall(RengaOptionsGetString("monitor_token", &token, NULL));
-  if (token) RengaCall(RengaStringCopy(token, &page->token));
-  if (token) page->address.token = page->token;
+  RengaCall(AppTokenFind(&page->token));
+  if (page->token) page->address.token = page->token;
   return RENGA_SUCCESS;
 }
 
@@ -181,7 +179,7 @@ RengaErrorCode AppRunPageLook(AppRunPage page, AppView *view, bool *over)
              "renga watch: no run answers at %s:%s: %s", address->host, address->port, why);
   RengaCheck(status != 403, MPI_COMM_SELF, RENGA_ERR_OPTION,
              "renga watch: %s:%s wants its token: give the whole address that the run printed, or "
-             "-monitor_token",
+             "-monitor_token_file",
              address->host, address->port);
   RengaCheck(status == 200 || *over, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "renga watch: %s:%s answers with status %d: it is no page of a run", address->host,

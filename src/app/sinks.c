@@ -80,7 +80,7 @@ RengaErrorCode AppSinksCreate(MPI_Comm comm, AppSinks *sinks)
     text = text[length] ? text + length + 1 : NULL;
   }
   if (!AppSinksFind(sinks, &AppHttpKind, &page))
-    RengaCall(AppRefuseUnused(comm, "monitor_token", "only -monitor http has a page"));
+    RengaCall(AppTokenRefuse(comm, "only -monitor http has a page"));
   return RENGA_SUCCESS;
 }
 

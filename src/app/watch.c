@@ -17,7 +17,7 @@ static RengaErrorCode OpenPlace(RunWatch *watch, const char *place)
 {
   struct stat found;
   if (stat(place, &found) == 0) {
-    RengaCall(AppRefuseUnused(MPI_COMM_SELF, "monitor_token", "files of rows need none"));
+    RengaCall(AppTokenRefuse(MPI_COMM_SELF, "files of rows need none"));
     RengaCall(AppRunFileOpen(place, &watch->file));
   } else {
     RengaCall(AppRefuseUnused(MPI_COMM_SELF, "steps", "the page of a run says how many it does"));

@@ -1,5 +1,7 @@
 /* What is in a checkpoint file. */
 #include "checkpointimpl.h"
+#include "renga/private/choice.h"
+#include "renga/private/same.h"
 #include <string.h>
 
 typedef struct {
@@ -49,7 +51,8 @@ static RengaErrorCode ViewGroups(const RengaCheckpointTable *table, RengaViewer 
   return RENGA_SUCCESS;
 }
 
-/* Values of several lines are set in below their name. */
+/* Values of several lines are set in below their name. Secrets of the options, which files of older
+   versions hold, are not shown. */
 static RengaErrorCode ViewAttributes(const RengaCheckpointTable *table, RengaViewer viewer)
 {
   for (int i = 0; i < table->n_attributes; i++) {
@@ -59,7 +62,10 @@ static RengaErrorCode ViewAttributes(const RengaCheckpointTable *table, RengaVie
     bool many = strchr(line, '\n') != NULL;
     while (*line) {
       size_t length = strcspn(line, "\n");
-      RengaCall(RengaViewerPrintf(viewer, "%s%.*s", many ? "\n    " : " ", (int)length, line));
+      const int secret = RengaSecretInLine_Private(line);
+      RengaCall(RengaViewerPrintf(viewer, "%s%.*s%s", many ? "\n    " : " ",
+                                  secret ? secret : (int)length, line,
+                                  secret ? " (not shown)" : ""));
       line += length + (line[length] == '\n');
     }
     RengaCall(RengaViewerPrintf(viewer, "\n"));
@@ -142,6 +148,10 @@ RengaErrorCode RengaCheckpointView(RengaComm comm, const char *file, RengaViewer
   char *path;
   RengaCheckPointer(comm);
   RengaCheckPointer(file);
+  RengaSettingList list = {0};
+  RengaSettingAddText_Private(&list, "checkpoint to show", file);
+  RengaCall(RengaCommCheckSame_Private(comm, RENGA_ERR_ARGUMENT, "all ranks to name a checkpoint",
+                                       &list));
   RengaCall(RengaCheckpointFindFile_Private(comm, file, &path));
   const RengaErrorCode code = ViewCheckpointFile(comm, path, viewer);
   RengaFree(&path);

@@ -9,6 +9,7 @@
 static const char *const kind_words[] = {
     [RENGA_OPTION_BOOL] = "bool", [RENGA_OPTION_INT] = "int",     [RENGA_OPTION_INT64] = "int",
     [RENGA_OPTION_REAL] = "real", [RENGA_OPTION_BYTES] = "bytes", [RENGA_OPTION_STRING] = "text",
+    [RENGA_OPTION_SECRET] = "text, not shown anywhere",
 };
 
 enum { HELP_WIDTH = 80, HELP_INDENT = 37 };
@@ -31,7 +32,7 @@ static void PrintWrapped(FILE *file, int column, int indent, const char *text)
 /* "real, >= 0; default 0.01". */
 static void PrintValues(FILE *file, const RengaOptionRow *row)
 {
-  const bool numeric = row->kind != RENGA_OPTION_BOOL && row->kind != RENGA_OPTION_STRING;
+  const bool numeric = row->kind != RENGA_OPTION_BOOL && !RengaOptionIsText(row->kind);
   fprintf(file, "%s", row->choices ? row->choices : kind_words[row->kind]);
   if (numeric && row->low < row->high) {
     if (isinf(row->high) || row->high >= 1e18)

@@ -6,7 +6,7 @@ RengaErrorCode RengaOptionsPlace(const RengaOptionRow *row, const char *text, vo
 {
   char message[RENGA_OPTION_MESSAGE];
   char *place = (char *)base + row->offset;
-  if (row->kind == RENGA_OPTION_STRING) {
+  if (RengaOptionIsText(row->kind)) {
     char *copy, *old;
     RengaCheck(text == NULL || RengaOptionParse(row, text, &old, message), MPI_COMM_SELF,
                RENGA_ERR_OPTION, "%s", message);
@@ -93,7 +93,7 @@ RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count,
 RengaErrorCode RengaOptionsFreeStrings(int count, const RengaOptionRow rows[], void *base)
 {
   for (int i = 0; i < count; i++)
-    if (rows[i].kind == RENGA_OPTION_STRING && rows[i].offset != RENGA_OPTION_NO_OFFSET)
+    if (RengaOptionIsText(rows[i].kind) && rows[i].offset != RENGA_OPTION_NO_OFFSET)
       RengaMemoryFree((char *)base + rows[i].offset);
   return RENGA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* The options database: the rows that exist, and the values that were given; a value given later
    replaces an earlier one. */
 #include "sys.h"
+#include "renga/private/choice.h"
 #include <string.h>
 
 static struct {
@@ -325,17 +326,33 @@ RengaErrorCode RengaOptionsClearValue(const char *name)
 
    Errors: none beyond bad arguments.
 
+   Notes: of a secret (RENGA_OPTION_SECRET) a comment says that it is given.
+
    See also: RengaOptionsWriteAll()
 @*/
 RengaErrorCode RengaOptionsView(FILE *file)
 {
   for (int i = 0; i < database.n_values; i++) {
+    const RengaOptionRow *row = RengaOptionsFindRow(database.values[i].name);
     const char *text = database.values[i].value;
     bool quoted = text[0] == '\0' || strpbrk(text, " \t#\"") != NULL;
     const char *quote = quoted ? "\"" : "";
-    fprintf(file, "-%s %s%s%s\n", database.values[i].name, quote, text, quote);
+    if (row && row->kind == RENGA_OPTION_SECRET)
+      fprintf(file, "# -%s is given, and not shown\n", database.values[i].name);
+    else
+      fprintf(file, "-%s %s%s%s\n", database.values[i].name, quote, text, quote);
   }
   return RENGA_SUCCESS;
+}
+
+int RengaSecretInLine_Private(const char *line)
+{
+  char name[256];
+  const int length = (int)strcspn(line, " \t\n");
+  if (line[0] != '-' || length >= (int)sizeof name) return 0;
+  snprintf(name, sizeof name, "%.*s", length - 1, line + 1);
+  const RengaOptionRow *row = RengaOptionsFindRow(name);
+  return row && row->kind == RENGA_OPTION_SECRET ? length : 0;
 }
 
 void RengaOptionsFinish(void)

@@ -124,7 +124,13 @@ static const struct {
     [RENGA_OPTION_REAL] = {sizeof(double), "a number"},
     [RENGA_OPTION_BYTES] = {sizeof(int64_t), "a size in bytes such as 1024, 512MB or 8GiB"},
     [RENGA_OPTION_STRING] = {sizeof(char *), "text"},
+    [RENGA_OPTION_SECRET] = {sizeof(char *), "text"},
 };
+
+bool RengaOptionIsText(RengaOptionKind kind)
+{
+  return kind == RENGA_OPTION_STRING || kind == RENGA_OPTION_SECRET;
+}
 
 size_t RengaOptionSize(RengaOptionKind kind)
 {
@@ -140,6 +146,7 @@ static bool ParseKind(RengaOptionKind kind, const char *text, Value *value, doub
   case RENGA_OPTION_BOOL:
     return ParseBool(text, &value->boolean);
   case RENGA_OPTION_STRING:
+  case RENGA_OPTION_SECRET:
     value->string = text;
     return true;
   case RENGA_OPTION_REAL:
@@ -178,7 +185,7 @@ bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destina
 {
   Value value = {.whole = 0};
   double number;
-  if (text == NULL && row->kind == RENGA_OPTION_STRING) {
+  if (text == NULL && RengaOptionIsText(row->kind)) {
     memset(destination, 0, sizeof(char *));
     return true;
   }
@@ -193,7 +200,7 @@ bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destina
     snprintf(message, RENGA_OPTION_MESSAGE, "-%s %s: not one of %s", row->name, text, row->choices);
     return false;
   }
-  bool is_number = row->kind != RENGA_OPTION_BOOL && row->kind != RENGA_OPTION_STRING;
+  bool is_number = row->kind != RENGA_OPTION_BOOL && !RengaOptionIsText(row->kind);
   if (is_number && row->low < row->high && !(number >= row->low && number <= row->high)) {
     char range[96];
     DescribeRange(row, range);

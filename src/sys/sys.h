@@ -14,6 +14,8 @@ void RengaErrorSilence(RengaErrorCode code); /* the error at hand is reported by
 void RengaErrorShowTrace(bool show);         /* -error_trace */
 
 /* guard.c */
+RengaErrorCode RengaGuardMeet(MPI_Comm comm); /* collective: where all ranks run */
+void RengaGuardForget(void);
 void RengaGuardAllow(bool allowed); /* Renga starts MPI: it may end a process that hangs in it */
 void RengaEndBy(unsigned seconds, int exit_code); /* the process ends then, wherever it is */
 
@@ -53,6 +55,7 @@ void RengaOptionsFinish(void);
 bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destination,
                       char message[RENGA_OPTION_MESSAGE]);
 bool RengaOptionIsBool(const char *text);
+bool RengaOptionIsText(RengaOptionKind kind); /* a string, secret or not */
 size_t RengaOptionSize(RengaOptionKind kind);
 
 /* type.c: may the option choose this registered type? All of them, as "|name". */

@@ -17,7 +17,7 @@ def wait(what, attempt):
 def address(log):
     def attempt():
         with open(log) as file:
-            return re.search(r"the run can be watched at http://([^:/]+|\[.*?\]):(\d+)(/\S*)\n", file.read())
+            return re.search(r"the run can be watched at http://([^:/]+|\[.*?\]):(\d+)(/\S*)(?: with the token that was given)?\n", file.read())
     host, port, path = wait("address", attempt).groups()
     return ("127.0.0.1" if host not in ("localhost", "127.0.0.1") else host), int(port), path
 
@@ -151,6 +151,6 @@ elif what == "all":
     check_refusals(host, port)
     check_bad_clients(host, port)
 elif what == "token":
-    check_token(host, port, path)
+    check_token(host, port, f"/?token={sys.argv[3]}" if len(sys.argv) > 3 else path)
 elif what == "gone":
     wait("end of the page", lambda: gone(host, port))

@@ -137,8 +137,8 @@ refuses 1 "\"eighty\" is no port: write http:PORT or http:HOST:PORT" $train -mon
 refuses 1 "\"70000\" is no port: write http:PORT or http:HOST:PORT" $train -monitor http:70000
 refuses 1 "-monitor http:0: a run has one page" $train -monitor http:0,http:0
 refuses 2 "-monitor csv:a.csv stands there twice" $train -monitor csv:a.csv,tensorboard:a.csv,csv:a.csv
-refuses 2 "-monitor_token abcdefgh: only -monitor http has a page" $train -monitor_token abcdefgh -monitor csv:a.csv
-refuses 1 "-monitor_token abcdefgh: files of rows need none" watch first.csv -monitor_token abcdefgh
+refuses 2 "-monitor_token: only -monitor http has a page" $train -monitor_token abcdefgh -monitor csv:a.csv
+refuses 1 "-monitor_token: files of rows need none" watch first.csv -monitor_token abcdefgh
 refuses 1 "-steps 5: the page of a run says how many it does" watch "127.0.0.1:$port" -steps 5
 refuses 1 "-monitor_token: a token has at least 8 letters, digits, dots or dashes" $train -monitor http:0 -monitor_token "a b c d e f g"
 kill -TERM $second
@@ -166,12 +166,13 @@ says "token of 32"
 kill -TERM $job
 wait $job
 begin fourth.log 1 $endless -monitor http:0 -monitor_token abc.DEF-123
-page token fourth.log
+page token fourth.log abc.DEF-123
 says "token of 11"
 page port fourth.log
 port=$(cat out)
 refuses 1 "127.0.0.1:$port wants its token" watch "127.0.0.1:$port" -watch_once
 accepts 1 watch "127.0.0.1:$port" -watch_once -monitor_token abc.DEF-123
+RENGA_MONITOR_TOKEN=abc.DEF-123 accepts 1 watch "127.0.0.1:$port" -watch_once
 accepts 1 watch "http://127.0.0.1:$port/?token=abc.DEF-123" -watch_once
 says "vocabulary=256: "
 kill -TERM $job
