@@ -161,6 +161,7 @@ RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint
 @*/
 RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint)
 {
+  RengaCheckPointer(checkpoint);
   RengaCall(RengaHeaderDestroy(checkpoint));
   return RENGA_SUCCESS;
 }

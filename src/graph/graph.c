@@ -88,7 +88,7 @@ RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph)
   RengaCheckPointer(comm);
   RengaCheckPointer(graph);
   RengaGraph made;
-  RengaCall(RengaHeaderCreate(comm, "graph", sizeof *made, DestroyGraph, &made));
+  RengaCall(RengaHeaderCreate(comm, "RengaGraph", sizeof *made, DestroyGraph, &made));
   made->loss = made->seed = RENGA_VALUE_NONE;
   made->place = made->id = -1;
   *graph = made;

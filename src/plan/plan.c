@@ -477,6 +477,7 @@ int64_t RengaPlanGetLeaf(RengaPlan plan)
 @*/
 RengaErrorCode RengaPlanDestroy(RengaPlan *plan)
 {
+  RengaCheckPointer(plan);
   RengaCall(RengaHeaderDestroy(plan));
   return RENGA_SUCCESS;
 }

@@ -470,6 +470,7 @@ RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int repl
 @*/
 RengaErrorCode RengaScheduleDestroy(RengaSchedule *schedule)
 {
+  RengaCheckPointer(schedule);
   RengaCall(RengaHeaderDestroy(schedule));
   return RENGA_SUCCESS;
 }

@@ -30,9 +30,19 @@ RengaErrorCode RengaHeaderReference(void *object)
   return RENGA_SUCCESS;
 }
 
+bool RengaIsOfClass_Private(const void *pointer_to_handle, const char *class_name)
+{
+  RengaObject object;
+  if (!class_name) return true;
+  memcpy(&object, pointer_to_handle, sizeof object);
+  return strcmp(object->class_name, class_name) == 0;
+}
+
 RengaErrorCode RengaHeaderDestroy(void *pointer_to_object)
 {
   RengaObject object, nothing = NULL;
+  RengaCheck(pointer_to_object, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "an object is to be destroyed by a null pointer: give the address of its handle");
   memcpy(&object, pointer_to_object, sizeof object);
   memcpy(pointer_to_object, &nothing, sizeof nothing);
   if (object == NULL || --object->references > 0) return RENGA_SUCCESS;

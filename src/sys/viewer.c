@@ -188,6 +188,7 @@ const char *RengaViewerGetKind(RengaViewer viewer)
 @*/
 RengaErrorCode RengaViewerDestroy(RengaViewer *viewer)
 {
+  RengaCheckPointer(viewer);
   RengaCall(RengaHeaderDestroy(viewer));
   return RENGA_SUCCESS;
 }

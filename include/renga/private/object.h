@@ -64,18 +64,46 @@ RengaErrorCode RengaClassRegisterType_Private(const RengaClass *class, const cha
 RengaErrorCode RengaClassSetType_Private(const RengaClass *class, void *object, const char *type,
                                          const char *function);
 
+/* The class that a handle's type says, NULL where the pointer is no handle. Programs may hand over
+   a handle of another class by a cast, or by a binding that has none. */
+#define RENGA_CLASS_OF(pointer)                                                                    \
+  _Generic((pointer), struct _p_RengaComm *                                                        \
+           : "RengaComm", struct _p_RengaCheckpoint *                                              \
+           : "RengaCheckpoint", struct _p_RengaData *                                              \
+           : "RengaData", struct _p_RengaDevice *                                                  \
+           : "RengaDevice", struct _p_RengaGraph *                                                 \
+           : "RengaGraph", struct _p_RengaMachine *                                                \
+           : "RengaMachine", struct _p_RengaOptimizer *                                            \
+           : "RengaOptimizer", struct _p_RengaPartition *                                          \
+           : "RengaPartition", struct _p_RengaPipeline *                                           \
+           : "RengaPipeline", struct _p_RengaPlan *                                                \
+           : "RengaPlan", struct _p_RengaProfile *                                                 \
+           : "RengaProfile", struct _p_RengaSchedule *                                             \
+           : "RengaSchedule", struct _p_RengaSettings *                                            \
+           : "RengaSettings", struct _p_RengaViewer *                                              \
+           : "RengaViewer", default                                                                \
+           : NULL)
+/* true where class_name is NULL. */
+bool RengaIsOfClass_Private(const void *pointer_to_handle, const char *class_name);
+
 #define RengaCheckPointer(pointer) RengaCheckPointerOf(__func__, pointer)
 /* Of what a public function was given, in one that checks it for several. */
 #define RengaCheckPointerOf(function, pointer)                                                     \
-  RengaCheck((pointer) != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s: %s is a null pointer",     \
-             function, #pointer)
+  do {                                                                                             \
+    RengaCheck((pointer) != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s: %s is a null pointer",   \
+               function, #pointer);                                                                \
+    RengaCheck(RengaIsOfClass_Private(&(pointer), RENGA_CLASS_OF(pointer)), MPI_COMM_SELF,         \
+               RENGA_ERR_ARGUMENT, "%s: %s is a handle of another class than %s", function,        \
+               #pointer, RENGA_CLASS_OF(pointer) ? RENGA_CLASS_OF(pointer) : "");                  \
+  } while (0)
 /* Of functions that return a value and no code: a null handle is an error for the handler, and
    gives that value. */
 #define RengaCheckHandle(handle, value)                                                            \
   do {                                                                                             \
-    if ((handle) == NULL) {                                                                        \
+    if ((handle) == NULL || !RengaIsOfClass_Private(&(handle), RENGA_CLASS_OF(handle))) {          \
       RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_ARGUMENT, __func__, __FILE__, __LINE__,             \
-                      "%s: %s is a null pointer", __func__, #handle);                              \
+                      "%s: %s is %s", __func__, #handle,                                           \
+                      (handle) == NULL ? "a null pointer" : "a handle of another class");          \
       return value;                                                                                \
     }                                                                                              \
   } while (0)
