@@ -112,8 +112,10 @@ static RengaErrorCode StartRooms(void)
    any work. After an error argv, the options and the library are as before, and RengaInitialize
    may be called again; MPI, where this call started it, stays until RengaFinalize.
 
-   Notes: RengaInitialize and RengaFinalize may be called again and again. MPI is started with
-   MPI_THREAD_FUNNELED; Renga calls it from the thread that calls Renga.
+   Notes: where the program has started MPI, RengaInitialize and RengaFinalize may be called again
+   and again. Where this call starts it, RengaFinalize ends it, and as a process can start MPI once
+   only a further RengaInitialize is RENGA_ERR_ORDER. MPI is started with MPI_THREAD_FUNNELED; Renga
+   calls it from the thread that calls Renga.
 
    See also: RengaFinalize(), RengaOptionsSetUnknown(), RengaSetWorld()
 @*/

@@ -5,6 +5,8 @@
 #include "lock.h"
 #include "renga/private/image.h"
 #include "renga/private/fault.h"
+#include "renga/private/open.h"
+#include "renga/private/wait.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -44,7 +46,7 @@ static long long StartOf(long long process)
 {
   char path[64], text[TEXT];
   snprintf(path, sizeof path, "/proc/%lld/stat", process);
-  FILE *file = fopen(path, "r");
+  FILE *file = RengaFileOpen_Private(path, "r");
   if (!file) return 0;
   text[fread(text, 1, sizeof text - 1, file)] = '\0';
   fclose(file);
@@ -57,7 +59,7 @@ static long long StartOf(long long process)
 static void DescribeMachine(char machine[FIELD])
 {
   char boot[64] = "", space[64] = "";
-  FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+  FILE *file = RengaFileOpen_Private("/proc/sys/kernel/random/boot_id", "r");
   if (file) boot[fread(boot, 1, 36, file)] = '\0';
   if (file) fclose(file);
   if (readlink("/proc/self/ns/pid", space, sizeof space - 1) < 0) space[0] = '\0';
@@ -97,7 +99,8 @@ static bool ReadOwner(const char *path, Owner *owner, struct timespec *renewed)
 {
   char text[TEXT];
   struct stat status = {.st_size = 0};
-  int file = open(path, O_RDONLY | O_CLOEXEC); /* opened anew: a network's cache is asked again */
+  int file = RengaFileDescriptor_Private(path, O_RDONLY,
+                                         0); /* opened anew: a network's cache is asked again */
   *owner = (Owner){.host = "unknown", .since = "unknown"};
   if (file < 0) return false;
   ssize_t got = read(file, text, sizeof text - 1);
@@ -128,7 +131,7 @@ static int LinkLock(RengaCheckpointLock lock)
   char text[TEXT];
   struct stat status;
   FormatOwner(&lock->mine, text);
-  int file = open(lock->temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  int file = RengaFileDescriptor_Private(lock->temporary, O_RDWR | O_CREAT | O_TRUNC, 0666);
   if (file < 0) return errno;
   int reason = RengaWriteAt(file, 0, strlen(text), text);
   if (reason == 0 && RengaWritten(fsync(file)) != 0 && errno != EINVAL) reason = errno;
@@ -138,7 +141,7 @@ static int LinkLock(RengaCheckpointLock lock)
   unlink(lock->temporary);
   if (reason == EPERM || reason == ENOTSUP || reason == ENOSYS || reason == EMLINK) {
     close(file); /* a file system without links */
-    file = open(lock->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file = RengaFileDescriptor_Private(lock->path, O_RDWR | O_CREAT | O_EXCL, 0666);
     if (file < 0) return errno;
     reason = RengaWriteAt(file, 0, strlen(text), text);
   }
@@ -167,7 +170,7 @@ static void *Renew(void *user)
   pthread_mutex_lock(&lock->mutex);
   while (!lock->ends) {
     if (lock->file >= 0) futimens(lock->file, NULL);
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += RENEW_SECONDS;
     pthread_cond_timedwait(&lock->wake, &lock->mutex, &until);
   }
@@ -183,7 +186,7 @@ static void BeginRenewing(RengaCheckpointLock lock)
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_mutex_init(&lock->mutex, NULL);
-  pthread_cond_init(&lock->wake, NULL);
+  RengaConditionBegin_Private(&lock->wake);
   lock->renews = pthread_create(&lock->thread, NULL, Renew, lock) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -236,8 +239,13 @@ static RengaLockAnswer LookAtOther(RengaCheckpointLock lock)
 
 RengaErrorCode RengaCheckpointLockTry(RengaCheckpointLock lock, RengaLockAnswer *answer)
 {
+  struct stat found;
   *answer = RENGA_LOCK_TAKEN;
   int reason = LinkLock(lock);
+  const bool foreign = reason == EEXIST && lstat(lock->path, &found) == 0 &&
+                       !S_ISREG(found.st_mode) && !S_ISLNK(found.st_mode);
+  RengaCheck(!foreign, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
+             "%s is not a regular file, so that no lock can be there: remove it", lock->path);
   if (reason == EEXIST && (*answer = LookAtOther(lock)) == RENGA_LOCK_DEAD) {
     RemoveDead(lock);
     reason = LinkLock(lock);
@@ -245,7 +253,7 @@ RengaErrorCode RengaCheckpointLockTry(RengaCheckpointLock lock, RengaLockAnswer 
     lock->watched_since = 0;
   }
   RengaCheck(reason == 0 || reason == EEXIST, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s",
-             lock->path, strerror(reason));
+             lock->path, RengaFileReason_Private(reason));
   lock->held = *answer == RENGA_LOCK_TAKEN;
   if (lock->held) BeginRenewing(lock);
   return RENGA_SUCCESS;

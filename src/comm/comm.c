@@ -188,9 +188,7 @@ RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
   int first;
   RengaCall(CommDuplicate(user, &mpi));
   RengaCall(CommBuild(mpi, NULL, &c));
-  /* MPI's own wait spins */
-  RengaErrorCode code = RengaCommBarrier(c, "all ranks to find their nodes");
-  if (!code) code = CommFirstOfNode(mpi, &first);
+  RengaErrorCode code = CommFirstOfNode(mpi, &first);
   if (!code) code = CommFindNodes(c, first);
   if (code) RengaHeaderDestroy(&c);
   RengaCall(code);

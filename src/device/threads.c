@@ -77,7 +77,6 @@ static RengaErrorCode CountThreads(MPI_Comm comm, int *threads)
 {
   MPI_Comm node = MPI_COMM_NULL;
   double share = 0;
-  RengaCall(RengaErrorAgree(comm, RENGA_SUCCESS)); /* MPI's own wait spins, and has no limit */
   RengaCall(RengaSplitByNode_Private(comm, &node));
   RengaErrorCode code = RengaWatchShare_Private(comm, node);
   if (!code) code = FindShare(node, &share);

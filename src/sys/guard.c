@@ -1,9 +1,11 @@
 /* Ends of processes that nobody else could end: calls of MPI that do not come back. */
 #include "renga/private/number.h"
+#include "renga/private/open.h"
 #include "renga/private/wait.h"
 #include "sys.h"
 #include "watch.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,7 +25,18 @@ static struct {
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t changed;
-} guard = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} guard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Where the ranks run, in the order of the processes that called RengaInitialize. */
+typedef struct {
+  uint64_t machine; /* the same for ranks that see each other's processes */
+  int64_t process;
+} ProcessPlace;
+static struct {
+  int count;
+  uint64_t machine;    /* this rank's */
+  ProcessPlace *place; /* [count]; NULL: not known */
+} ranks;
 
 /* What the handlers of SIGALRM read. */
 static struct {
@@ -103,16 +116,45 @@ void RengaGuardAllow(bool allowed)
   guard.allowed = allowed;
 }
 
+/* The letter that the system has for what the process does; 'X': there is none any more. */
+static char StateOfProcess(int64_t process)
+{
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
+  const int file = RengaFileDescriptor_Private(path, O_RDONLY, 0);
+  const ssize_t got = file < 0 ? 0 : read(file, text, sizeof text - 1);
+  if (file >= 0) close(file);
+  text[got > 0 ? got : 0] = '\0';
+  const char *behind = strrchr(text, ')'); /* of the name, which may have any letters */
+  return behind && behind[1] == ' ' ? behind[2] : 'X';
+}
+
+/* "; no sign of rank 3 (its process 1234 is stopped)" of the first on this machine, or "". */
+static void NameStopped(size_t size, char text[])
+{
+  text[0] = '\0';
+  for (int r = 0; ranks.place && r < ranks.count; r++) {
+    if (ranks.place[r].machine != ranks.machine) continue;
+    const char state = StateOfProcess(ranks.place[r].process);
+    if (!strchr("TtZXx", state)) continue;
+    snprintf(text, size, "no sign of rank %d (its process %lld %s)", r,
+             (long long)ranks.place[r].process,
+             state == 'T' || state == 't' ? "is stopped" : "has ended");
+    return;
+  }
+}
+
 /* Only what may be called while another thread is inside MPI, or holds the lock of a stream. */
 static void GuardEndProcess(void)
 {
-  char text[256];
+  char text[384], stopped[96];
   const char *rank = getenv("PMI_RANK");
+  NameStopped(sizeof stopped, stopped);
   const int length = RengaTextFormat(
       text, sizeof text,
-      "[rank %s] error: time limit reached: %s has not come back for %.3g s: some rank has "
-      "not come to it (stopped, busy or cut off)\n",
-      rank ? rank : "?", guard.call, guard.seconds);
+      "[rank %s] error: time limit reached: %s has not come back for %.3g s: %s\n",
+      rank ? rank : "?", guard.call, guard.seconds,
+      stopped[0] ? stopped : "some rank has not come to it (stopped, busy or cut off)");
   if (write(STDERR_FILENO, text, (size_t)length) < 0) _exit(guard.exit_code);
   _exit(guard.exit_code);
 }
@@ -122,7 +164,7 @@ static void *GuardRun(void *nothing)
   struct timespec end;
   int error = 0;
   (void)nothing;
-  clock_gettime(CLOCK_REALTIME, &end);
+  clock_gettime(CLOCK_MONOTONIC, &end);
   end.tv_sec += (time_t)guard.seconds;
   end.tv_nsec += (long)((guard.seconds - (double)(time_t)guard.seconds) * 1e9);
   if (end.tv_nsec >= 1000000000) {
@@ -137,6 +179,58 @@ static void *GuardRun(void *nothing)
   return NULL;
 }
 
+void RengaConditionBegin_Private(pthread_cond_t *condition)
+{
+  pthread_condattr_t clock;
+  pthread_condattr_init(&clock);
+  pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+  pthread_cond_init(condition, &clock);
+  pthread_condattr_destroy(&clock);
+}
+
+/* Processes see each other where host and space of numbers are the same. */
+static ProcessPlace PlaceOfMine(void)
+{
+  char text[MPI_MAX_PROCESSOR_NAME + 64] = "";
+  const ProcessPlace mine = {.process = getpid()};
+  if (gethostname(text, MPI_MAX_PROCESSOR_NAME - 1) != 0) return mine;
+  const size_t used = strlen(text);
+  const ssize_t more = readlink("/proc/self/ns/pid", text + used, sizeof text - used - 1);
+  return (ProcessPlace){.machine = more > 0 ? RengaHash(text, strlen(text), 5) : 0,
+                        .process = mine.process};
+}
+
+RengaErrorCode RengaGuardMeet(MPI_Comm comm)
+{
+  ProcessPlace *place = NULL, *mine = NULL;
+  MPI_Request request;
+  int size;
+  RengaCallMPI(MPI_Comm_size(comm, &size));
+  RengaErrorCode code = RengaMalloc(size, &place);
+  if (!code) code = RengaMalloc(1, &mine);
+  code = RengaErrorAgree(comm, code);
+  if (!code) {
+    *mine = PlaceOfMine();
+    RengaCallStart(MPI_Iallgather(mine, sizeof *mine, MPI_BYTE, place, sizeof *mine, MPI_BYTE, comm,
+                                  &request));
+    code = RengaWaitRequest_Private(comm, &request, "all ranks to start");
+  }
+  RengaFree(&mine);
+  if (code) RengaFree(&place);
+  RengaCall(code);
+  RengaGuardForget();
+  ranks.machine = PlaceOfMine().machine;
+  ranks.count = size;
+  ranks.place = place;
+  return RENGA_SUCCESS;
+}
+
+void RengaGuardForget(void)
+{
+  RengaFree(&ranks.place);
+  ranks.count = 0;
+}
+
 void RengaGuardBegin_Private(const char *call)
 {
   sigset_t all, before;
@@ -145,10 +239,12 @@ void RengaGuardBegin_Private(const char *call)
   guard.call = call;
   guard.exit_code = RENGA_ERR_TIMEOUT;
   guard.over = false;
+  RengaConditionBegin_Private(&guard.changed);
   sigfillset(&all); /* signals are for the program's own threads */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   guard.on = pthread_create(&guard.thread, NULL, GuardRun, NULL) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!guard.on) pthread_cond_destroy(&guard.changed);
 }
 
 void RengaGuardEnd_Private(void)
@@ -159,6 +255,7 @@ void RengaGuardEnd_Private(void)
   pthread_cond_signal(&guard.changed);
   pthread_mutex_unlock(&guard.lock);
   pthread_join(guard.thread, NULL);
+  pthread_cond_destroy(&guard.changed);
   guard.on = false;
 }
 
@@ -170,6 +267,8 @@ static RengaErrorCode StartSplit(MPI_Comm comm, MPI_Comm *node)
 
 RengaErrorCode RengaSplitByNode_Private(MPI_Comm comm, MPI_Comm *node)
 {
+  /* MPI's own wait spins, and names nobody. */
+  RengaCall(RengaErrorAgree(comm, RENGA_SUCCESS));
   RengaGuardBegin_Private("MPI_Comm_split_type");
   const RengaErrorCode code = StartSplit(comm, node);
   RengaGuardEnd_Private();

@@ -1,6 +1,7 @@
 /* Start and end of the services of src/sys. */
 #include "renga/private/fault.h"
 #include "renga/private/number.h"
+#include "renga/private/open.h"
 #include "renga/private/packages.h"
 #include "renga/private/start.h"
 #include "sys.h"
@@ -182,7 +183,7 @@ static void DieWithLauncher(void)
 {
   char path[64], name[32] = "";
   snprintf(path, sizeof path, "/proc/%ld/comm", (long)getppid());
-  FILE *file = fopen(path, "r");
+  FILE *file = RengaFileOpen_Private(path, "r");
   if (!file) return;
   if (!fgets(name, sizeof name, file)) name[0] = '\0';
   fclose(file);
@@ -192,11 +193,16 @@ static void DieWithLauncher(void)
 
 RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
 {
-  int started = 0, level;
+  int started = 0, ended = 0, level;
   RengaCheck(start.comm == MPI_COMM_NULL, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaInitialize is called twice");
   if (argc && argv) FindLimit(*argc, *argv);
   RengaCallMPI(MPI_Initialized(&started));
+  RengaCallMPI(MPI_Finalized(&ended));
+  RengaCheck(!ended, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaInitialize comes after the end of MPI, which a process can start once only: "
+             "call MPI_Init before the first RengaInitialize, so that RengaFinalize lets MPI live, "
+             "and MPI_Finalize at the end");
   if (!started) {
     DieWithLauncher();
     RengaGuardAllow(true);
@@ -211,6 +217,7 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
   RengaCall(Duplicate(RengaSysWorld(), &start.comm));
   RengaCall(RengaWatchCreate_Private(start.comm));
   RengaWatchSetWorld(start.comm);
+  RengaCall(RengaGuardMeet(start.comm));
   RengaCall(RengaOptionsBegin());
   return RENGA_SUCCESS;
 }
@@ -274,6 +281,7 @@ RengaErrorCode RengaSysAgree(RengaErrorCode mine)
 static void LeaveComm(void)
 {
   if (start.comm == MPI_COMM_NULL) return;
+  RengaGuardForget();
   RengaWatchRelease_Private(start.comm);
   RengaWatchSetWorld(MPI_COMM_NULL);
   RengaWatchSetDefaultLimit(300);
@@ -337,9 +345,9 @@ RengaErrorCode RengaAnswerHelp(bool *answered)
 static RengaErrorCode ProbeTrace(const char *trace)
 {
   const bool there = access(trace, F_OK) == 0;
-  const int file = open(trace, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  const int file = RengaFileDescriptor_Private(trace, O_WRONLY | O_CREAT, 0666);
   RengaCheck(file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-log_trace %s: %s", trace,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   close(file);
   if (!there) unlink(trace);
   return RENGA_SUCCESS;
@@ -396,6 +404,7 @@ RengaErrorCode RengaSysFinish(void)
   RengaLogFinish();
   RengaOptionsFinish();
   RengaSharedTextsFinish();
+  RengaGuardForget();
   const RengaErrorCode mine = RengaMemoryFinish();
   const RengaErrorCode all =
       RengaErrorAgree(start.comm != MPI_COMM_NULL ? start.comm : start.meeting, mine);

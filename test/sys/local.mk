@@ -1,4 +1,4 @@
-check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/host %D%/program %D%/stuck %D%/locale
+check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/host %D%/program %D%/stuck %D%/locale %D%/again %D%/handles %D%/split
 %C%_random_SOURCES = %D%/random.c
 %C%_memory_SOURCES = %D%/memory.c
 %C%_options_SOURCES = %D%/options.c
@@ -9,9 +9,12 @@ check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/pat
 %C%_program_SOURCES = %D%/program.c
 %C%_stuck_SOURCES = %D%/stuck.c
 %C%_locale_SOURCES = %D%/locale.c
-tests += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/host %D%/program.sh %D%/stuck.sh %D%/locale.sh \
+%C%_again_SOURCES = %D%/again.c
+%C%_handles_SOURCES = %D%/handles.c
+%C%_split_SOURCES = %D%/split.c
+tests += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/host %D%/program.sh %D%/stuck.sh %D%/locale.sh %D%/again %D%/handles %D%/split.sh \
   test/circles.sh test/layers.sh test/numbers.sh test/style.sh
-EXTRA_DIST += %D%/program.sh %D%/stuck.sh %D%/locale.sh test/circles.sh test/layers.sh test/numbers.sh test/style.sh
+EXTRA_DIST += %D%/program.sh %D%/stuck.sh %D%/split.sh %D%/locale.sh test/circles.sh test/layers.sh test/numbers.sh test/style.sh
 noinst_HEADERS += test/check.h
 # Preloaded by scripts in which ranks wait in vain.
 test/flying.so: test/flying.c

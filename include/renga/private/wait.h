@@ -7,6 +7,7 @@
 #pragma once
 #include "renga/private/fault.h"
 #include "rengasys.h"
+#include <pthread.h>
 
 typedef struct _RengaWatch *RengaWatch;
 
@@ -57,6 +58,8 @@ RengaErrorCode RengaWaitRequest_Private(MPI_Comm comm, MPI_Request *request, con
    when the call takes longer than the limit. Not one within another. */
 void RengaGuardBegin_Private(const char *call);
 void RengaGuardEnd_Private(void);
+/* A condition whose timed waits go by a clock that nobody sets. */
+void RengaConditionBegin_Private(pthread_cond_t *condition);
 /* The ranks of comm on this node, in their order; under the guard. */
 RengaErrorCode RengaSplitByNode_Private(MPI_Comm comm, MPI_Comm *node);
 /* Give all ranks the bytes of rank 0. More than 4096 lie in memory of RengaMalloc. */
