@@ -5,6 +5,7 @@
 #include "renga/private/fault.h"
 #include "renga/private/hash.h"
 #include "renga/private/image.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -62,10 +63,11 @@ static RengaErrorCode HashRest(int file, int64_t file_bytes, int64_t count, Inde
   if (count > 0) qsort(rows, (size_t)count, sizeof *rows, CompareHeadRows);
   *good = true;
   for (int64_t i = 0; *good && i < count; i++) {
-    if (rows[i].bytes == 0) continue;
-    *good = rows[i].offset >= at && rows[i].bytes <= file_bytes - rows[i].offset &&
-            HashRange(file, at, rows[i].offset, hasher);
-    at = rows[i].offset + rows[i].bytes;
+    const IndexRow *row = &rows[i];
+    if (row->bytes == 0) continue;
+    *good = row->offset >= at && row->offset <= file_bytes && row->bytes > 0 &&
+            row->bytes <= file_bytes - row->offset && HashRange(file, at, row->offset, hasher);
+    if (*good) at = row->offset + row->bytes;
   }
   *good = *good && HashRange(file, at, file_bytes, hasher);
   *hash = RengaHasherGet(hasher);
@@ -118,7 +120,7 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
   RengaCheckpointHead head;
   memset(&head, 0, sizeof head);
   if (RengaMalloc(table->n_hashes + 1, &rows) != RENGA_SUCCESS) {
-    snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", strerror(ENOMEM));
+    snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", RengaFileReason_Private(ENOMEM));
     return false;
   }
   FillIndex(table, rows);
@@ -138,7 +140,7 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
   head.head_hash = RengaHash(&head, offsetof(RengaCheckpointHead, head_hash), 0);
   if (!reason) reason = RengaWriteAt(file, 0, sizeof head, &head);
   if (!reason && table->mark != RENGA_MARK_NONE) reason = PutMark(file, &head, table->mark);
-  if (reason) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", strerror(reason));
+  if (reason) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", RengaFileReason_Private(reason));
   RengaFree(&rows);
   return reason == 0;
 }
@@ -170,6 +172,15 @@ static const char *ReadHead(int file, RengaCheckpointHead *head)
   return NULL;
 }
 
+/* The length of the file is known to be right. */
+static bool IndexFits(const RengaCheckpointHead *head)
+{
+  const int64_t end = head->file_bytes, row = sizeof(IndexRow);
+  if (head->index_count == 0) return true;
+  return head->index_count > 0 && head->index_offset >= RENGA_CHECKPOINT_HEAD &&
+         head->index_offset <= end && head->index_count <= (end - head->index_offset) / row;
+}
+
 /* What is wrong with an open file, tensors aside, or NULL. */
 static RengaErrorCode FindDamage(int file, RengaCheckpointHead *head, const char **damage)
 {
@@ -178,6 +189,8 @@ static RengaErrorCode FindDamage(int file, RengaCheckpointHead *head, const char
   *damage = ReadHead(file, head);
   if (!*damage && head->file_bytes != lseek(file, 0, SEEK_END))
     *damage = "it is truncated, or longer than it was written";
+  else if (!*damage && !IndexFits(head))
+    *damage = "its checksums cannot be where it says";
   if (*damage) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(head->index_count, &rows));
   RengaErrorCode code = RENGA_SUCCESS;
@@ -192,7 +205,7 @@ static RengaErrorCode FindDamage(int file, RengaCheckpointHead *head, const char
 
 bool RengaCheckpointHeadRead(const char *path, RengaCheckpointHead *head)
 {
-  int file = open(path, O_RDONLY | O_CLOEXEC);
+  int file = RengaFileDescriptor_Private(path, O_RDONLY, 0);
   bool good = file >= 0 && ReadHead(file, head) == NULL;
   if (file >= 0) close(file);
   return good;
@@ -203,9 +216,9 @@ RengaErrorCode RengaCheckpointHeadCheck(const char *path, RengaCheckpointHead *h
 {
   RengaErrorCode code = RENGA_SUCCESS;
   const char *damage = NULL;
-  int file = open(path, O_RDONLY | O_CLOEXEC);
+  int file = RengaFileDescriptor_Private(path, O_RDONLY, 0);
   if (file < 0)
-    damage = strerror(errno);
+    damage = RengaFileReason_Private(errno);
   else
     code = FindDamage(file, head, &damage);
   snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", damage ? damage : "");
@@ -217,7 +230,7 @@ RengaErrorCode RengaCheckpointHeadCheck(const char *path, RengaCheckpointHead *h
 int RengaCheckpointMarkWrite(const char *path, RengaCheckpointMarkKind kind)
 {
   RengaCheckpointHead head;
-  int file = open(path, O_RDWR | O_CLOEXEC);
+  int file = RengaFileDescriptor_Private(path, O_RDWR, 0);
   int reason = file < 0 ? errno : 0;
   if (reason == 0 && ReadHead(file, &head) != NULL) reason = EINVAL;
   if (reason == 0) reason = PutMark(file, &head, kind);
@@ -231,7 +244,7 @@ RengaCheckpointMarkKind RengaCheckpointMarkRead(const char *path)
   RengaCheckpointMarkKind found = RENGA_MARK_NONE;
   RengaCheckpointHead head;
   HeadMark read, wanted;
-  int file = open(path, O_RDONLY | O_CLOEXEC);
+  int file = RengaFileDescriptor_Private(path, O_RDONLY, 0);
   bool there = file >= 0 && ReadHead(file, &head) == NULL &&
                ReadWholeHead(file, RENGA_CHECKPOINT_MARK, sizeof read, &read);
   for (int kind = RENGA_MARK_GOOD; there && kind <= RENGA_MARK_BAD; kind++) {

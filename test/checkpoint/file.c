@@ -181,6 +181,101 @@ static RengaErrorCode TestView(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Rank 0 changes a file and makes its checksums right again, as a stranger may. */
+static RengaErrorCode Forge(void (*change)(int file, int64_t bytes))
+{
+  RengaCheckpointTable table = {0};
+  RengaCheckpointHead head;
+  char message[RENGA_CHECKPOINT_MESSAGE];
+  RengaCall(RengaCheckpointHeadCheck(path, &head, message));
+  Expect(message[0] == '\0');
+  RengaCall(RengaCheckpointLayoutRead(path, &table, message));
+  Expect(message[0] == '\0');
+  table.file_bytes = head.file_bytes;
+  table.run = head.run;
+  table.time = head.time;
+  const int file = open(path, O_RDWR);
+  change(file, head.file_bytes);
+  Expect(RengaCheckpointHeadWrite(file, &table, message));
+  close(file);
+  RengaCheckpointTableFree(&table);
+  return RENGA_SUCCESS;
+}
+
+/* The version of an attribute's message, 8 bytes before its name, is one that there is not. */
+static void BreakAttribute(int file, int64_t bytes)
+{
+  static const char name[] = "hostile30";
+  static char text[1 << 16];
+  const char none = 0x63;
+  for (int64_t at = RENGA_CHECKPOINT_HEAD; at < bytes; at += (int64_t)sizeof text - 64) {
+    const ssize_t got = pread(file, text, sizeof text, at);
+    for (ssize_t i = 8; i + (ssize_t)sizeof name <= got; i++)
+      if (memcmp(text + i, name, sizeof name) == 0 && pwrite(file, &none, 1, at + i - 8) < 0)
+        perror(path);
+  }
+}
+
+/* A head whose own checksum is right. */
+static RengaErrorCode ForgeHead(int64_t index_offset, int64_t index_count)
+{
+  RengaCheckpointHead head;
+  const int file = open(path, O_RDWR);
+  Expect(pread(file, &head, sizeof head, 0) == sizeof head);
+  if (index_offset) head.index_offset = index_offset;
+  head.index_count = index_count;
+  head.head_hash = RengaHash(&head, offsetof(RengaCheckpointHead, head_hash), 0);
+  Expect(pwrite(file, &head, sizeof head, 0) == sizeof head);
+  close(file);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ExpectRefusal(RengaComm comm, const char *why)
+{
+  RengaCheckpointTable table = {0};
+  char message[RENGA_CHECKPOINT_MESSAGE];
+  bool whole;
+  RengaCall(RengaCheckpointFileOpen(comm, path, &table, &whole, message));
+  Expect(!whole && strstr(message, why));
+  RengaCheckpointTableFree(&table);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WriteManyAttributes(RengaComm comm)
+{
+  TestTensors mine;
+  RengaCheckpointTable table = {.step = 100};
+  for (int i = 0; i < 60; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "hostile%d", i);
+    RengaCall(RengaCheckpointTableSetAttribute(&table, name, "a value of some length"));
+  }
+  RengaCall(TestTensorsCreate(RengaCommGetRank(comm), RengaCommGetSize(comm), 1, true, &mine));
+  RengaCall(RengaCheckpointFileWrite(comm, NULL, path, mine.count, mine.tensors, &table));
+  TestTensorsFree(&mine);
+  RengaCheckpointTableFree(&table);
+  return RENGA_SUCCESS;
+}
+
+/* Files that no program of ours has written, and whose checksums are right. */
+static RengaErrorCode TestHostile(RengaComm comm)
+{
+  static const struct {
+    int64_t offset, count;
+  } index[] = {{0, INT64_MAX}, {0, -1}, {INT64_MAX - 8, 3}, {-(1 << 20), 3}, {0, INT64_MAX / 24}};
+  const bool root = RengaCommGetRank(comm) == 0;
+  RengaCall(WriteManyAttributes(comm));
+  RengaCall(RengaCommBarrier(comm, "before"));
+  if (root) RengaCall(Forge(BreakAttribute));
+  RengaCall(ExpectRefusal(comm, "attributes cannot be listed"));
+  for (size_t i = 0; i < sizeof index / sizeof index[0]; i++) {
+    RengaCall(RengaCommBarrier(comm, "before"));
+    if (root) RengaCall(ForgeHead(index[i].offset, index[i].count));
+    RengaCall(ExpectRefusal(comm, "its checksums cannot be where it says"));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestFile(void)
 {
   RengaComm comm;
@@ -191,6 +286,7 @@ static RengaErrorCode TestFile(void)
   RengaCall(TestView(comm));
   RengaCall(TestFlips(comm, size));
   RengaCall(TestKinds(comm));
+  RengaCall(TestHostile(comm));
   RengaCall(TestTruncation(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
