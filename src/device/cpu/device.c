@@ -4,6 +4,8 @@
 #include "onednn.h"
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 /* Best first. */
 static const RengaCpuSet *const sets[] = {
@@ -41,9 +43,46 @@ static void QuietBlas(void)
   if (set_threads) set_threads(1);
 }
 
+/* By OpenBLAS's own functions, where it is that library; they stay mapped. */
+static void MapBlasBuffers(int threads)
+{
+  enum { MOST = 64 };
+  void *symbols[2] = {dlsym(RTLD_DEFAULT, "blas_memory_alloc"),
+                      dlsym(RTLD_DEFAULT, "blas_memory_free")};
+  void *(*take)(int) = NULL, *buffer[MOST];
+  void (*give)(void *) = NULL;
+  const int count = threads < MOST ? threads : MOST;
+  memcpy(&take, &symbols[0], sizeof take);
+  memcpy(&give, &symbols[1], sizeof give);
+  for (int i = 0; take && give && i < count; i++) buffer[i] = take(0);
+  for (int i = 0; take && give && i < count; i++) give(buffer[i]);
+}
+
+/* Where the address space is limited OpenBLAS, which maps a buffer for each thread at its first
+   product, tries to map it for ever. Then the buffers are mapped here, as long as there is room. */
+static RengaErrorCode ReserveForBlas(int threads)
+{
+  enum { BUFFER = 129 << 20 };
+  struct rlimit limit;
+  char bytes[32], needed[32];
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return RENGA_SUCCESS;
+  const size_t room = (size_t)threads * BUFFER;
+  void *mapped = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  RengaFormatBytes((double)limit.rlim_cur, sizeof bytes, bytes);
+  RengaFormatBytes((double)room, sizeof needed, needed);
+  RengaCheck(mapped != MAP_FAILED, MPI_COMM_SELF, RENGA_ERR_MEMORY,
+             "the address space of this process is limited to %s (ulimit -v), and matrix products "
+             "of %d threads need %s more of it: raise the limit, or give fewer -device_threads",
+             bytes, threads, needed);
+  munmap(mapped, room);
+  MapBlasBuffers(threads);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode SetUp_Cpu(RengaDevice device)
 {
   QuietBlas();
+  RengaCall(ReserveForBlas(device->threads));
   const char *wanted = device->options.isa;
   bool any = strcmp(wanted, "auto") == 0;
   for (int i = 0; i < N_SETS; i++) {
