@@ -66,6 +66,11 @@ FNR == 1 {
     if (to == 0) { in_comment = 1; text = substr(text, 1, from - 1); break }
     text = substr(text, 1, from - 1) " " substr(rest, to + 2)
   }
+  if (FILENAME != "src/sys/open.c" && FILENAME !~ /^src\/device\/cuda\/module/ &&
+      text ~ /(^|[^A-Za-z_>.])(fopen|freopen|open|open64|openat|creat|gzopen|png_image_begin_read_from_file) *\(/)
+    complain("opens a file: use RengaFileOpen_Private, which does not wait for the other end of a pipe")
+  if (text ~ /H5Fopen *\(/ && FILENAME !~ /^src\/(data\/hdf5|data\/hdf5origin|profile\/store|checkpoint\/layout)\.c$/)
+    complain("opens a file by HDF5: a file that looks at it first by RengaFileCheck_Private does")
   if (room == "sys" || room == "app" || room == "top" || FILENAME ~ /^include/) next
   if (FILENAME ~ /^src\/(partition\/search|partition\/exact|pipeline)\// && text ~ /RengaOptionsGet/)
     complain("reads an option: take it from the settings, which have them of SetFromOptions")

@@ -1,6 +1,7 @@
 /* renga eval: the loss of a network over a data set, without training. */
 #include "app.h"
 #include "renga/private/number.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -19,9 +20,9 @@ typedef struct {
 static RengaErrorCode OpenEvaluations(const char *name, FILE **file)
 {
   char line[sizeof eval_header + 1] = "";
-  *file = fopen(name, "a+");
+  *file = RengaFileOpen_Private(name, "a+");
   RengaCheck(*file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s", name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   rewind(*file);
   const bool begun = fgets(line, sizeof line, *file) != NULL;
   fseek(*file, 0, SEEK_END); /* between reading and writing C wants a new place */
@@ -94,7 +95,7 @@ static RengaErrorCode WriteEvaluation(const Evaluation *evaluation)
   if (accuracy->counted > 0) RengaFilePrint(file, "%.9g", accuracy->right / accuracy->counted);
   fputc('\n', file);
   RengaCheck(fflush(file) == 0 && !ferror(file), MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
-             "the row of -monitor could not be written: %s", strerror(errno));
+             "the row of -monitor could not be written: %s", RengaFileReason_Private(errno));
   return RENGA_SUCCESS;
 }
 

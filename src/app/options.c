@@ -1,20 +1,22 @@
 /* renga options FILE: an options file of all options, each a comment until its # is taken away. */
 #include "app.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 static RengaErrorCode WriteOptions(const char *name)
 {
-  FILE *file = fopen(name, "wx");
-  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s%s", name, strerror(errno),
-             errno == EEXIST ? "; it is not replaced" : "");
+  FILE *file = RengaFileOpen_Private(name, "wx");
+  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s%s", name,
+             RengaFileReason_Private(errno), errno == EEXIST ? "; it is not replaced" : "");
   const RengaErrorCode code = RengaOptionsWriteAll(file);
   const bool whole = fclose(file) == 0;
   const int cause = errno;
   if (code || !whole) unlink(name); /* nobody else's */
   RengaCall(code);
-  RengaCheck(whole, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", name, strerror(cause));
+  RengaCheck(whole, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", name,
+             RengaFileReason_Private(cause));
   return RENGA_SUCCESS;
 }
 

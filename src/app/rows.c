@@ -1,6 +1,7 @@
 /* -monitor csv:FILE: a row per step. */
 #include "monitor.h"
 #include "renga/private/number.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,7 @@ static void RememberRow(Rows *rows, const char *line, long at)
    checkpoint was. */
 static RengaErrorCode KeepRows(Rows *rows)
 {
-  FILE *file = fopen(rows->file_name, "r+");
+  FILE *file = RengaFileOpen_Private(rows->file_name, "r+");
   char *line = NULL;
   size_t size = 0;
   long keep = 0;
@@ -71,7 +72,7 @@ static RengaErrorCode KeepRows(Rows *rows)
              "-monitor csv:%s: the file is there but is no monitor's: it does not begin with %s",
              rows->file_name, csv_header);
   RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s", rows->file_name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   if (begun) RengaCall(SayGap(rows, count, absent));
   return RENGA_SUCCESS;
 }
@@ -84,10 +85,10 @@ static RengaErrorCode BeginRows(void *sink, const AppRun *run)
   rows->first = run->first;
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
   if (resume) RengaCall(KeepRows(rows));
-  rows->file = fopen(rows->file_name, resume ? "r+" : "w");
-  if (!rows->file && errno == ENOENT) rows->file = fopen(rows->file_name, "w");
+  rows->file = RengaFileOpen_Private(rows->file_name, resume ? "r+" : "w");
+  if (!rows->file && errno == ENOENT) rows->file = RengaFileOpen_Private(rows->file_name, "w");
   RengaCheck(rows->file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s",
-             rows->file_name, strerror(errno));
+             rows->file_name, RengaFileReason_Private(errno));
   fseek(rows->file, 0, SEEK_END);
   if (ftell(rows->file) == 0) fprintf(rows->file, "%s\n", csv_header);
   return RENGA_SUCCESS;
@@ -97,9 +98,9 @@ static RengaErrorCode CheckRowsFile(const char *name)
 {
   bool resume;
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
-  FILE *file = fopen(name, "a");
+  FILE *file = RengaFileOpen_Private(name, "a");
   RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s", name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   fseek(file, 0, SEEK_END);
   const long bytes = ftell(file);
   fclose(file);
@@ -124,13 +125,13 @@ static RengaErrorCode OpenRows(const char *where, void **sink)
 static void GiveUpRows(Rows *rows)
 {
   RengaWarning(MPI_COMM_SELF, "-monitor csv:%s: %s; rows from step %lld on are not written",
-               rows->file_name, strerror(errno), (long long)rows->step);
+               rows->file_name, RengaFileReason_Private(errno), (long long)rows->step);
   fclose(rows->file);
   rows->file = NULL;
   rows->missing = 1;
   if (rows->row_at > 0 && truncate(rows->file_name, rows->row_at) != 0)
     RengaWarning(MPI_COMM_SELF, "-monitor csv:%s: its last row is torn: %s", rows->file_name,
-                 strerror(errno));
+                 RengaFileReason_Private(errno));
 }
 
 /* The last row, again where it stands already. validation: "" or its two columns. */
@@ -172,7 +173,9 @@ static RengaErrorCode CloseRows(void **sink, bool goes_on)
 {
   Rows *rows = *sink;
   const bool whole = !rows->file || fclose(rows->file) == 0;
-  if (!whole) RengaWarning(MPI_COMM_SELF, "-monitor csv:%s: %s", rows->file_name, strerror(errno));
+  if (!whole)
+    RengaWarning(MPI_COMM_SELF, "-monitor csv:%s: %s", rows->file_name,
+                 RengaFileReason_Private(errno));
   RengaErrorCode code = whole || goes_on ? RENGA_SUCCESS : RENGA_ERR_FILE_WRITE;
   const RengaErrorCode missing =
       AppSayMissing("csv", rows->file_name, rows->missing, "rows", goes_on);

@@ -3,6 +3,7 @@
    taken rows back, and all is read. */
 #include "view.h"
 #include "renga/private/number.h"
+#include "renga/private/open.h"
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -23,7 +24,7 @@ struct _AppRunFile {
 static bool HasRows(const char *name)
 {
   char line[sizeof APP_ROWS_HEADER] = "";
-  FILE *file = fopen(name, "r");
+  FILE *file = RengaFileOpen_Private(name, "r");
   if (!file) return false;
   const bool read = fgets(line, sizeof line, file) != NULL;
   fclose(file);
@@ -37,7 +38,7 @@ static RengaErrorCode FindRowsFile(const char *folder, size_t size, char name[])
   struct timespec newest = {0, 0};
   DIR *files = opendir(folder);
   RengaCheck(files, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "renga watch %s: %s", folder,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   for (struct dirent *file; (file = readdir(files)) != NULL;) {
     char path[4096];
     const char *end = strrchr(file->d_name, '.');
@@ -129,9 +130,9 @@ RengaErrorCode AppRunFileLook(AppRunFile file, AppView *view, bool *over)
 {
   struct stat found;
   struct timespec now;
-  FILE *stream = fopen(file->name, "r");
+  FILE *stream = RengaFileOpen_Private(file->name, "r");
   RengaCheck(stream && fstat(fileno(stream), &found) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
-             "renga watch: %s: %s", file->name, strerror(errno));
+             "renga watch: %s: %s", file->name, RengaFileReason_Private(errno));
   if (found.st_size < file->at) file->at = 0;
   ReadNewRows(file, stream, view);
   fclose(stream);

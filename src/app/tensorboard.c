@@ -2,6 +2,7 @@
    length, its checksum, the bytes, their checksum), each an Event of tensorboard/compat/proto in
    the form of protocol buffers; the few fields that scalars need are written by hand. */
 #include "monitor.h"
+#include "renga/private/open.h"
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
@@ -105,13 +106,14 @@ static EventText BeginEvent(int64_t step)
 static void GiveUpEvents(Events *events)
 {
   RengaWarning(MPI_COMM_SELF, "-monitor tensorboard:%s: %s: %s; steps from %lld on are not written",
-               events->folder, events->file_name, strerror(errno), (long long)events->step);
+               events->folder, events->file_name, RengaFileReason_Private(errno),
+               (long long)events->step);
   fclose(events->file);
   events->file = NULL;
   events->missing = 1;
   if (truncate(events->file_name, events->whole) != 0)
     RengaWarning(MPI_COMM_SELF, "-monitor tensorboard:%s: %s: its last record is torn: %s",
-                 events->folder, events->file_name, strerror(errno));
+                 events->folder, events->file_name, RengaFileReason_Private(errno));
 }
 
 static void WriteEvent(Events *events, const EventText *event)
@@ -145,10 +147,10 @@ static RengaErrorCode CheckEventFolder(const char *folder)
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
   if (mkdir(folder, 0777) != 0 && errno != EEXIST)
     RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor tensorboard:%s: %s", folder,
-               strerror(errno));
+               RengaFileReason_Private(errno));
   DIR *files = opendir(folder);
   RengaCheck(files && access(folder, W_OK | X_OK) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
-             "-monitor tensorboard:%s: %s", folder, strerror(errno));
+             "-monitor tensorboard:%s: %s", folder, RengaFileReason_Private(errno));
   for (struct dirent *file; !found && (file = readdir(files)) != NULL;)
     found = strstr(file->d_name, "tfevents") != NULL;
   closedir(files);
@@ -178,11 +180,11 @@ static RengaErrorCode CreateEventFile(Events *events)
   for (int again = 0; !events->file && again < 100; again++) {
     snprintf(name, sizeof name, "%s/events.out.tfevents.%010lld.%s.%ld.%d", events->folder,
              (long long)time(NULL), host, (long)getpid(), again);
-    events->file = fopen(name, "wx");
+    events->file = RengaFileOpen_Private(name, "wx");
     if (!events->file && errno != EEXIST) break;
   }
   RengaCheck(events->file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor tensorboard:%s: %s",
-             events->folder, strerror(errno));
+             events->folder, RengaFileReason_Private(errno));
   RengaCall(RengaStringCopy(name, &events->file_name));
   return RENGA_SUCCESS;
 }
@@ -242,7 +244,7 @@ static RengaErrorCode CloseEvents(void **sink, bool goes_on)
   const bool whole = !events->file || fclose(events->file) == 0;
   if (!whole)
     RengaWarning(MPI_COMM_SELF, "-monitor tensorboard:%s: %s: %s", events->folder,
-                 events->file_name, strerror(errno));
+                 events->file_name, RengaFileReason_Private(errno));
   const RengaErrorCode code = whole || goes_on ? RENGA_SUCCESS : RENGA_ERR_FILE_WRITE;
   const RengaErrorCode missing =
       AppSayMissing("tensorboard", events->folder, events->missing, "steps", goes_on);

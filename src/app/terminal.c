@@ -1,6 +1,7 @@
 /* Does what this process prints end on a terminal? Under mpiexec it is a pipe, so the launcher is
    asked: the first ancestor that is one, through /proc. */
 #include "app.h"
+#include "renga/private/open.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static bool ReadProcess(int process, size_t size, char name[], int *parent)
 {
   char file_name[64], text[512];
   snprintf(file_name, sizeof file_name, "/proc/%d/stat", process);
-  FILE *file = fopen(file_name, "r");
+  FILE *file = RengaFileOpen_Private(file_name, "r");
   if (!file) return false;
   size_t got = fread(text, 1, sizeof text - 1, file);
   fclose(file);
@@ -41,7 +42,7 @@ static int OpenLaunchersOutput(int output)
     if (!ReadProcess(process, sizeof name, name, &parent)) return -1;
     if (IsLauncher(name)) {
       snprintf(file_name, sizeof file_name, "/proc/%d/fd/%d", process, output);
-      int file = open(file_name, O_WRONLY | O_NOCTTY | O_NONBLOCK);
+      int file = RengaFileDescriptor_Private(file_name, O_WRONLY, 0);
       if (file >= 0 && isatty(file)) return file;
       if (file >= 0) close(file);
       return -1;

@@ -4,6 +4,7 @@
    trains), no memory of the ledger, no errors that are told. Once all threads are done the ranks
    bring the hashes together, and a thread of rank 0 gives the file its name. */
 #include "writer.h"
+#include "renga/private/open.h"
 #include "renga/private/quiet.h"
 #include "renga/private/wait.h"
 #include <errno.h>
@@ -197,7 +198,8 @@ static void KeepReason(RengaAside aside, const char *tensor, int reason)
            tensor ? "tensor " : "", tensor ? tensor : "", tensor ? ": " : "");
   const size_t used = strlen(aside->message);
   if (used < sizeof aside->message)
-    snprintf(aside->message + used, sizeof aside->message - used, "%s", strerror(reason));
+    snprintf(aside->message + used, sizeof aside->message - used, "%s",
+             RengaFileReason_Private(reason));
 }
 
 /* 0 or errno; tensor: at which it failed, or NULL. */
@@ -224,7 +226,7 @@ static void *WriteAside(void *user)
   const char *tensor = NULL;
   int reason = 0;
   if (aside->root || aside->n_blocks > 0) {
-    const int file = open(aside->writer.temporary, O_WRONLY | O_CLOEXEC);
+    const int file = RengaFileDescriptor_Private(aside->writer.temporary, O_WRONLY, 0);
     if (file < 0) reason = errno;
     if (aside->root && reason == 0) reason = ReserveBeside(file, aside->writer.table->file_bytes);
     if (reason == 0) reason = WriteAsideBlocks(aside, file, &tensor);

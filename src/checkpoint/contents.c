@@ -1,7 +1,9 @@
 /* What a file of the present step holds, and a warning where one cannot be written. */
 #include "checkpointimpl.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,10 +60,23 @@ static RengaErrorCode FillTable(RengaCheckpoint checkpoint, RengaCheckpointTable
   return RENGA_SUCCESS;
 }
 
+/* Somebody has removed it while the run went on: what is trained since then shall not be lost. */
+static void BringBackDirectory(const char *directory)
+{
+  struct stat found;
+  if (stat(directory, &found) == 0 || errno != ENOENT) return;
+  if (RengaCheckpointDirectoryMake(directory) == 0)
+    RengaWarning(MPI_COMM_SELF,
+                 "the folder of checkpoints %s was removed during the run: it is made again, and "
+                 "what was in it is gone",
+                 directory);
+}
+
 /* Rank 0, before anything is written: the directory is still ours, so is a file of that name. */
 static RengaErrorCode CheckOwner(RengaCheckpoint checkpoint, const char *path)
 {
   RengaCheckpointHead head = {.run = 0};
+  BringBackDirectory(checkpoint->options.directory);
   RengaCall(RengaCheckpointLockCheck(checkpoint->lock));
   bool mine = !RengaCheckpointHeadRead(path, &head) || head.run == checkpoint->run;
   RengaCheck(

@@ -1,12 +1,14 @@
 /* The directory of checkpoints: files step_000000100.h5. */
 #include "file.h"
 #include "renga/private/fault.h"
+#include "renga/private/open.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 RengaErrorCode RengaCheckpointDirectoryPath(const char *directory, int64_t step, char **path)
@@ -68,7 +70,7 @@ RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count,
   int n = 0;
   DIR *entries = opendir(directory);
   RengaCheck(entries || errno == ENOENT, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "directory %s: %s",
-             directory, strerror(errno));
+             directory, RengaFileReason_Private(errno));
   for (struct dirent *entry; code == 0 && entries && (entry = readdir(entries)) != NULL;) {
     int64_t step = StepOfName(entry->d_name);
     if (step < 0) continue;
@@ -116,7 +118,7 @@ void RengaCheckpointDirectoryClean(const char *directory)
 
 int RengaCheckpointDirectorySync(const char *directory)
 {
-  int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int file = RengaFileDescriptor_Private(directory, O_RDONLY | O_DIRECTORY, 0);
   if (file < 0) return errno;
   int reason = RengaWritten(fsync(file)) == 0 || errno == EINVAL
                    ? 0
@@ -126,7 +128,7 @@ int RengaCheckpointDirectorySync(const char *directory)
 }
 
 /* All directories of a path. */
-static int MakeDirectories(const char *directory)
+int RengaCheckpointDirectoryMake(const char *directory)
 {
   char path[4096];
   if (snprintf(path, sizeof path, "%s", directory) >= (int)sizeof path) return ENAMETOOLONG;
@@ -138,34 +140,43 @@ static int MakeDirectories(const char *directory)
   return mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : errno;
 }
 
-static void ProbePath(const char *directory, char path[4096])
+/* A name of this run's own, so that no other run's is taken away. */
+static void ProbePath(const char *directory, uint64_t token, char path[4096])
 {
-  snprintf(path, 4096, "%s/.renga_probe", directory);
+  snprintf(path, 4096, "%s/.renga_probe.%016llx", directory, (unsigned long long)token);
 }
 
-/* Rank 0 makes the directory and a file in it. */
-static RengaErrorCode MakeProbe(const char *directory)
+/* Rank 0 makes the directory and a file in it, which was not there, not even as a link. */
+static RengaErrorCode MakeProbe(const char *directory, uint64_t *token)
 {
   char path[4096];
-  int reason = MakeDirectories(directory), file = -1;
-  ProbePath(directory, path);
-  if (reason == 0 && (file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0) reason = errno;
+  struct timespec now;
+  int reason = RengaCheckpointDirectoryMake(directory), file = -1;
+  clock_gettime(CLOCK_REALTIME, &now);
+  const int64_t seed[] = {now.tv_sec, now.tv_nsec, getpid(), gethostid()};
+  *token = RengaHash(seed, sizeof seed, 4);
+  ProbePath(directory, *token, path);
+  if (reason == 0 &&
+      (file = RengaFileDescriptor_Private(path, O_RDWR | O_CREAT | O_EXCL, 0666)) < 0)
+    reason = errno;
   if (reason == 0 && RengaWritten(pwrite(file, "", 1, 0)) != 1) reason = errno;
   if (file >= 0) close(file);
+  if (file >= 0 && reason) unlink(path);
   RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
-             "checkpoint directory %s cannot be written: %s", directory, strerror(reason));
+             "checkpoint directory %s cannot be written: %s", directory,
+             RengaFileReason_Private(reason));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode OpenProbe(const char *directory)
+static RengaErrorCode OpenProbe(const char *directory, uint64_t token)
 {
   char path[4096];
-  ProbePath(directory, path);
-  int file = open(path, O_RDWR | O_CLOEXEC);
+  ProbePath(directory, token, path);
+  int file = RengaFileDescriptor_Private(path, O_RDWR | O_NOFOLLOW, 0);
   RengaCheck(file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
              "checkpoint directory %s: rank 0 wrote a file that this rank cannot open (%s); is it "
              "shared by all nodes?",
-             directory, strerror(errno));
+             directory, RengaFileReason_Private(errno));
   close(file);
   return RENGA_SUCCESS;
 }
@@ -175,11 +186,14 @@ RengaErrorCode RengaCheckpointDirectoryProbe(RengaComm comm, const char *directo
 {
   bool root = RengaCommGetRank(comm) == 0;
   char path[4096];
+  uint64_t token = 0;
   MPI_Comm ranks;
   RengaCall(RengaObjectGetComm(comm, &ranks));
-  RengaCall(RengaErrorAgree(ranks, root ? MakeProbe(directory) : RENGA_SUCCESS));
-  RengaErrorCode code = RengaErrorAgree(ranks, OpenProbe(directory));
-  ProbePath(directory, path);
+  RengaCall(RengaErrorAgree(ranks, root ? MakeProbe(directory, &token) : RENGA_SUCCESS));
+  RengaErrorCode code =
+      RengaCommBroadcast(comm, &token, sizeof token, 0, "rank 0 to try the folder of checkpoints");
+  if (!code) code = RengaErrorAgree(ranks, OpenProbe(directory, token));
+  ProbePath(directory, token, path);
   if (root) unlink(path);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -190,4 +190,5 @@ RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count,
 RengaErrorCode RengaCheckpointDirectoryProbe(RengaComm comm, const char *directory);
 /* Files that were never finished, of runs that are dead: the directory is ours. */
 void RengaCheckpointDirectoryClean(const char *directory);
+int RengaCheckpointDirectoryMake(const char *directory); /* with those above it; 0 or errno */
 int RengaCheckpointDirectorySync(const char *directory); /* 0 or errno */

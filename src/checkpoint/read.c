@@ -3,6 +3,7 @@
    older one. */
 #include "file.h"
 #include "renga/private/number.h"
+#include "renga/private/open.h"
 #include "renga/private/wait.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -191,8 +192,9 @@ static RengaErrorCode ReadMine(RengaComm comm, RengaDevice device, const char *p
                                const RengaPersistent tensors[], Damage *damage)
 {
   RengaTransfer transfer = NULL;
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  RengaCheck(file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s", path, strerror(errno));
+  int file = RengaFileDescriptor_Private(path, O_RDONLY, 0);
+  RengaCheck(file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s", path,
+             RengaFileReason_Private(errno));
   RengaErrorCode code = RengaTransferCreate(device, &transfer);
   if (!code)
     code = tensors ? ReadOwnParts(transfer, file, table, count, tensors, damage)
@@ -227,6 +229,6 @@ RengaErrorCode RengaCheckpointFileRead(RengaComm comm, RengaDevice device, const
   if (!*whole)
     snprintf(message, RENGA_CHECKPOINT_MESSAGE, "tensor %.500s: %s",
              table->entries[damage.entry].name,
-             damage.reason ? strerror(damage.reason) : "its checksum differs");
+             damage.reason ? RengaFileReason_Private(damage.reason) : "its checksum differs");
   return RENGA_SUCCESS;
 }

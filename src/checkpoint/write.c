@@ -5,6 +5,7 @@
 #include "writer.h"
 #include "renga/private/fault.h"
 #include "renga/private/image.h"
+#include "renga/private/open.h"
 #include "renga/private/wait.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 static RengaErrorCode MakeTemporary(RengaCheckpointWriter *writer, const RengaImage *image,
                                     int64_t bytes)
 {
-  int file = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  int file = RengaFileDescriptor_Private(writer->temporary, O_RDWR | O_CREAT | O_EXCL, 0666);
   int reason = file < 0 ? errno : RengaWritten(0) ? EIO : 0;
   if (reason == 0 && writer->reserve) reason = posix_fallocate(file, 0, bytes);
   if (reason == 0) reason = RengaImageCopy(image, file, 0, NULL);
@@ -25,7 +26,7 @@ static RengaErrorCode MakeTemporary(RengaCheckpointWriter *writer, const RengaIm
   char size[16];
   RengaFormatBytes((double)bytes, sizeof size, size);
   RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s (%s): %s", writer->path, size,
-             strerror(reason));
+             RengaFileReason_Private(reason));
   return RENGA_SUCCESS;
 }
 
@@ -47,7 +48,7 @@ static RengaErrorCode MakeLayout(RengaCheckpointWriter *writer, RengaImage *imag
   char message[RENGA_CHECKPOINT_MESSAGE] = "";
   int reason = RengaImageMayHold(MostTensorBytes(table)) ? RengaImageCreate(image) : EFBIG;
   RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", writer->path,
-             strerror(reason));
+             RengaFileReason_Private(reason));
   RengaCheck(RengaCheckpointLayoutCreate(image->path, table, message), MPI_COMM_SELF,
              RENGA_ERR_FILE_WRITE, "%s: %s", writer->path, message);
   table->file_bytes = RengaImageBytes(image);
@@ -69,10 +70,10 @@ static RengaErrorCode LayOutFile(RengaCheckpointWriter *writer, RengaCheckpointT
 static RengaErrorCode OpenTemporary(RengaCheckpointWriter *writer)
 {
   if (writer->file >= 0) return RENGA_SUCCESS;
-  writer->file = open(writer->temporary, O_WRONLY | O_CLOEXEC);
+  writer->file = RengaFileDescriptor_Private(writer->temporary, O_WRONLY, 0);
   RengaCheck(writer->file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
              "%s, which rank 0 has made: %s; is the directory shared by all nodes?",
-             writer->temporary, strerror(errno));
+             writer->temporary, RengaFileReason_Private(errno));
   return RENGA_SUCCESS;
 }
 
@@ -85,7 +86,7 @@ static RengaErrorCode WriteBlock(void *user, int tensor, int64_t first, int64_t 
   RengaCall(OpenTemporary(writer));
   const int reason = RengaTransferWrite(writer->file, entry->offset + first, bytes, data);
   RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: tensor %s: %s", writer->path,
-             entry->name, strerror(reason));
+             entry->name, RengaFileReason_Private(reason));
   writer->table->hashes[entry->first_hash + first / writer->table->block] =
       RengaHash(data, (size_t)bytes, 0);
   return RENGA_SUCCESS;
@@ -101,7 +102,7 @@ static RengaErrorCode WriteTensors(RengaCheckpointWriter *writer)
   if (writer->file >= 0) close(writer->file);
   RengaCall(code);
   RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", writer->path,
-             strerror(reason));
+             RengaFileReason_Private(reason));
   return RENGA_SUCCESS;
 }
 
@@ -124,9 +125,9 @@ RengaErrorCode RengaCheckpointWriterShareHashes_Private(RengaCheckpointWriter *w
 RengaErrorCode RengaCheckpointWriterEnd_Private(RengaCheckpointWriter *writer)
 {
   char message[RENGA_CHECKPOINT_MESSAGE] = "";
-  const int file = open(writer->temporary, O_RDWR | O_CLOEXEC);
+  const int file = RengaFileDescriptor_Private(writer->temporary, O_RDWR, 0);
   bool good = file >= 0;
-  if (!good) snprintf(message, sizeof message, "%s", strerror(errno));
+  if (!good) snprintf(message, sizeof message, "%s", RengaFileReason_Private(errno));
   good = good && RengaCheckpointHeadWrite(file, writer->table, message);
   if (file >= 0) close(file);
   RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", writer->path, message);
@@ -140,16 +141,18 @@ bool RengaCheckpointWriterName_Private(const RengaCheckpointWriter *writer,
   char directory[4096] = ".";
   if (slash)
     snprintf(directory, sizeof directory, "%.*s", (int)(slash - writer->path), writer->path);
-  const int file = open(writer->temporary, O_RDWR | O_CLOEXEC);
+  const int file = RengaFileDescriptor_Private(writer->temporary, O_RDWR, 0);
   bool good = file >= 0 && RengaWritten(fsync(file)) == 0 &&
               RengaWritten(rename(writer->temporary, writer->path)) == 0;
-  if (!good) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s: %s", writer->path, strerror(errno));
+  if (!good)
+    snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s: %s", writer->path,
+             RengaFileReason_Private(errno));
   if (file >= 0) close(file);
   if (!good) return false;
   const int reason = RengaCheckpointDirectorySync(slash == writer->path ? "/" : directory);
   if (reason)
     snprintf(message, RENGA_CHECKPOINT_MESSAGE, "directory of %s: %s", writer->path,
-             strerror(reason));
+             RengaFileReason_Private(reason));
   return reason == 0;
 }
 

@@ -2,6 +2,7 @@
    owner it is; each slot says which sample it holds, with a checksum, so that a run which ended
    anywhere leaves a file from which the next one takes what is good and what it wants. */
 #include "placement.h"
+#include "renga/private/open.h"
 #include "renga/private/wait.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +32,7 @@ static RengaErrorCode AddFileState(const char *name, RengaDataSetState *state)
 {
   struct stat file;
   RengaCheck(stat(name, &file) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s", name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   const int64_t words[2] = {(int64_t)file.st_size,
                             (int64_t)file.st_mtim.tv_sec * SECOND + file.st_mtim.tv_nsec};
   state->bytes += words[0];
@@ -152,7 +153,7 @@ static RengaErrorCode ReserveSlots(RengaDataStore *store, const RengaDataCacheKe
     RengaFormatBytes((double)status.f_bavail * (double)status.f_frsize, sizeof left, left);
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
              "-data_cache %s: no room for %s of owner %lld, %s are free (%s)", key->folder, need,
-             (long long)store->owner, left, strerror(reason));
+             (long long)store->owner, left, RengaFileReason_Private(reason));
 }
 
 static CacheHeader HeaderOf(const RengaDataStore *store, const RengaDataCacheKey *key)
@@ -174,7 +175,7 @@ static RengaErrorCode WriteHeader(RengaDataStore *store, const RengaDataCacheKey
   const CacheHeader header = HeaderOf(store, key);
   RengaCall(ReserveSlots(store, key, made));
   RengaCheck(WriteAll(store->file, &header, sizeof header, 0), MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
-             "data cache %s cannot be written: %s", store->name, strerror(errno));
+             "data cache %s cannot be written: %s", store->name, RengaFileReason_Private(errno));
   return RENGA_SUCCESS;
 }
 
@@ -223,7 +224,7 @@ static RengaErrorCode ReadHeld(RengaDataStore *store, int64_t slots)
     SlotHeader header;
     RengaCheck(ReadAll(store->file, &header, sizeof header, SlotPlace(store, s)), MPI_COMM_SELF,
                RENGA_ERR_FILE_OPEN, "data cache %s cannot be read: %s", store->name,
-               strerror(errno));
+               RengaFileReason_Private(errno));
     store->held[s] = header.sample - 1;
   }
   return RENGA_SUCCESS;
@@ -234,7 +235,7 @@ static RengaErrorCode TakeCacheFile(RengaDataStore *store, const RengaDataCacheK
   CacheHeader header = {.slots = 0};
   const size_t bytes = size < (off_t)sizeof header ? (size_t)size : sizeof header;
   RengaCheck(ReadAll(store->file, &header, bytes, 0), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
-             "data cache %s cannot be read: %s", store->name, strerror(errno));
+             "data cache %s cannot be read: %s", store->name, RengaFileReason_Private(errno));
   const CacheHeader none = {.slots = 0};
   if (memcmp(&header, &none, sizeof none) == 0) { /* new, or its making broke off */
     RengaCall(WriteHeader(store, key, size == 0));
@@ -250,15 +251,15 @@ RengaErrorCode RengaCacheOpen_Private(RengaDataStore *store, const RengaDataCach
 {
   struct stat status;
   RengaCall(NameCacheFile(store, key));
-  store->file = open(store->name, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666); /* a FIFO */
+  store->file = RengaFileDescriptor_Private(store->name, O_RDWR | O_CREAT, 0666); /* a FIFO */
   RengaCheck(store->file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
-             "data cache %s cannot be opened: %s", store->name, strerror(errno));
+             "data cache %s cannot be opened: %s", store->name, RengaFileReason_Private(errno));
   RengaCheck(flock(store->file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, MPI_COMM_SELF,
              RENGA_ERR_FILE_OPEN,
              "data cache %s is in use by another run: give -data_cache another folder",
              store->name);
   RengaCheck(fstat(store->file, &status) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
-             "data cache %s: %s", store->name, strerror(errno));
+             "data cache %s: %s", store->name, RengaFileReason_Private(errno));
   RengaCheck(S_ISREG(status.st_mode), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "data cache %s is no regular file: give -data_cache a folder of its own", store->name);
   RengaCall(TakeCacheFile(store, key, status.st_size));

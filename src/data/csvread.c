@@ -1,6 +1,7 @@
 /* Data: reading tables of text (RFC 4180): cells between commas, semicolons or tabs; a cell in
    quotes may hold separators, line ends and doubled quotes. */
 #include "csv.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <string.h>
 
@@ -77,7 +78,7 @@ static RengaErrorCode ReadCsvRow(RengaCsv *csv, bool *any)
   }
   RengaCall(PutByte(csv, '\0'));
   RengaCheck(!ferror(csv->file), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "table %s, line %lld: %s",
-             csv->name, (long long)csv->line, strerror(errno));
+             csv->name, (long long)csv->line, RengaFileReason_Private(errno));
   return RENGA_SUCCESS;
 }
 
@@ -137,9 +138,9 @@ static RengaErrorCode ReadHeadings(RengaCsv *csv)
 
 RengaErrorCode RengaCsvOpen_Private(const char *name, RengaCsv *csv)
 {
-  *csv = (RengaCsv){.name = name, .file = fopen(name, "rb")};
+  *csv = (RengaCsv){.name = name, .file = RengaFileOpen_Private(name, "rb")};
   RengaCheck(csv->file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "table %s: %s", name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   csv->separator = FindSeparator(csv->file);
   PassMark(csv->file);
   RengaCall(ReadHeadings(csv));

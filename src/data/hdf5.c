@@ -1,6 +1,7 @@
 /* Data: the HDF5 files. Every rank opens a file by itself, read-only, with the serial driver:
    ranks read different samples at different times, so nothing may be collective. */
 #include "hdf5impl.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -50,6 +51,9 @@ RengaErrorCode RengaHdf5Open(const char *name, RengaHdf5File *file)
 {
   char reason[256];
   htri_t is_hdf5;
+  const int wrong = RengaFileCheck_Private(name);
+  RengaCheck(!wrong, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "data set %s: %s", name,
+             RengaFileReason_Private(wrong));
   RengaCheck(access(name, R_OK) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "data set %s: %s", name,
              strerror(errno));
   H5E_BEGIN_TRY

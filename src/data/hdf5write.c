@@ -4,6 +4,7 @@
 #include "hdf5impl.h"
 #include "renga/private/image.h"
 #include "renga/private/fault.h"
+#include "renga/private/open.h"
 #include "renga/private/path.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -47,10 +48,11 @@ static RengaErrorCode BeginFile(RengaDataWriter writer, const char *file)
   RengaCall(RengaStringCopy(file, &writer->name));
   RengaCall(RengaMalloc(room, &writer->temporary));
   snprintf(writer->temporary, room, "%s.%ld.tmp", file, (long)getpid());
-  writer->descriptor = open(writer->temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (writer->descriptor < 0) RengaCall(FailToWrite(writer, strerror(errno)));
+  writer->descriptor =
+      RengaFileDescriptor_Private(writer->temporary, O_RDWR | O_CREAT | O_TRUNC, 0666);
+  if (writer->descriptor < 0) RengaCall(FailToWrite(writer, RengaFileReason_Private(errno)));
   const int failed = RengaImageCreate(&writer->image);
-  if (failed) RengaCall(FailToWrite(writer, strerror(failed)));
+  if (failed) RengaCall(FailToWrite(writer, RengaFileReason_Private(failed)));
   H5E_BEGIN_TRY
   {
     writer->file = CreateInImage(&writer->image);
@@ -193,7 +195,7 @@ RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
   OutputDataset made = {.id = -1, .rows = spec->dim[0]};
   RengaCall(RengaRealloc(writer->n_datasets + 1, &writer->dataset));
   if (bytes > INT64_MAX - before || !RengaImageMayHold(before + bytes))
-    RengaCall(FailToWrite(writer, strerror(EFBIG)));
+    RengaCall(FailToWrite(writer, RengaFileReason_Private(EFBIG)));
   H5E_BEGIN_TRY
   {
     if (MakeHdf5Group(writer->file, path) >= 0) made.id = MakeDataset(writer->file, path, spec);
@@ -243,7 +245,7 @@ RengaErrorCode RengaDataWriterWrite(RengaDataWriter writer, int dataset, int64_t
   if (to->row_bytes == 0) return RENGA_SUCCESS;
   int reason = RengaWriteAt(writer->descriptor, to->offset + first * to->row_bytes,
                             (size_t)(rows * to->row_bytes), values);
-  if (reason) RengaCall(FailToWrite(writer, strerror(reason)));
+  if (reason) RengaCall(FailToWrite(writer, RengaFileReason_Private(reason)));
   return RENGA_SUCCESS;
 }
 
@@ -364,7 +366,7 @@ RengaErrorCode RengaDataWriterPutNames_Private(RengaDataWriter writer, const cha
 
 static void SyncFolder(const char *name)
 {
-  int folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int folder = RengaFileDescriptor_Private(name, O_RDONLY | O_DIRECTORY, 0);
   if (folder < 0) return;
   fsync(folder);
   close(folder);
@@ -392,7 +394,7 @@ static RengaErrorCode CopyImage(RengaDataWriter writer)
   RengaFree(&ranges);
   if (!reason && ftruncate(writer->descriptor, RengaImageBytes(&writer->image)) != 0)
     reason = errno;
-  if (reason) RengaCall(FailToWrite(writer, strerror(reason)));
+  if (reason) RengaCall(FailToWrite(writer, RengaFileReason_Private(reason)));
   return RENGA_SUCCESS;
 }
 
@@ -403,7 +405,7 @@ static RengaErrorCode PublishHdf5(RengaDataWriter writer)
   RengaCall(CopyImage(writer));
   if (RengaWritten(fsync(writer->descriptor)) != 0) reason = errno;
   if (!reason && RengaWritten(rename(writer->temporary, writer->name)) != 0) reason = errno;
-  if (reason) RengaCall(FailToWrite(writer, strerror(reason)));
+  if (reason) RengaCall(FailToWrite(writer, RengaFileReason_Private(reason)));
   RengaCall(RengaStringCopy(writer->name, &folder));
   char *slash = strrchr(folder, '/');
   if (slash != NULL) *(slash == folder ? slash + 1 : slash) = '\0';

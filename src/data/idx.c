@@ -2,10 +2,13 @@
    and its like. A file is 0, 0, a byte for the type, a byte for the number of dimensions, the
    dimensions and the numbers, all with the first byte the most significant. */
 #include "dataimpl.h"
+#include "renga/private/open.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 enum { BLOCK = 4 * 1024 * 1024, MOST_PACKED = 1032 /* what deflate reaches at the most */ };
@@ -33,7 +36,7 @@ static RengaErrorCode ReadIdxBytes(IdxFile *idx, size_t bytes, const char *what,
   const char *reason = gzerror(idx->file, &status);
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "IDX file %s: %s cannot be read: %s", idx->name,
              what,
-             status == Z_ERRNO                         ? strerror(errno)
+             status == Z_ERRNO                         ? RengaFileReason_Private(errno)
              : status == Z_OK || status == Z_BUF_ERROR ? "the file ends too early"
                                                        : reason);
 }
@@ -69,7 +72,7 @@ static RengaErrorCode ReadIdxShape(IdxFile *idx)
   }
   RengaTensorSpecFormat(&idx->spec, sizeof text, text);
   RengaCheck(stat(idx->name, &status) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "IDX file %s: %s",
-             idx->name, strerror(errno));
+             idx->name, RengaFileReason_Private(errno));
   RengaCheck(bytes > 0 && bytes <= (double)status.st_size * MOST_PACKED, MPI_COMM_SELF,
              RENGA_ERR_FILE_FORMAT,
              "IDX file %s says that it holds %s, %g bytes; a file of %lld bytes does not",
@@ -83,9 +86,11 @@ static RengaErrorCode ReadIdxShape(IdxFile *idx)
 
 static RengaErrorCode OpenIdx(const char *name, IdxFile *idx)
 {
-  *idx = (IdxFile){.name = name, .file = gzopen(name, "rb")};
+  const int file = RengaFileDescriptor_Private(name, O_RDONLY, 0);
+  *idx = (IdxFile){.name = name, .file = file >= 0 ? gzdopen(file, "rb") : NULL};
+  if (!idx->file && file >= 0) close(file);
   RengaCheck(idx->file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "IDX file %s: %s", name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   gzbuffer(idx->file, 128 * 1024);
   RengaCall(ReadType(idx));
   RengaCall(ReadIdxShape(idx));

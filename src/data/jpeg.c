@@ -1,6 +1,7 @@
 /* Data: JPEG files, by libjpeg. */
 #include "config.h"
 #include "picture.h"
+#include "renga/private/open.h"
 
 #ifdef RENGA_HAVE_JPEG
 #include <stdio.h>
@@ -75,8 +76,9 @@ RengaErrorCode RengaPictureReadJpeg_Private(const char *file, bool pixels, Renga
   struct jpeg_decompress_struct info;
   JpegErrors errors = {.message = ""};
   volatile RengaErrorCode code = RENGA_SUCCESS;
-  FILE *stream = fopen(file, "rb");
-  RengaCheck(stream, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "JPEG file %s: %s", file, strerror(errno));
+  FILE *stream = RengaFileOpen_Private(file, "rb");
+  RengaCheck(stream, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "JPEG file %s: %s", file,
+             RengaFileReason_Private(errno));
   memset(&info, 0, sizeof info);
   info.err = jpeg_std_error(&errors.manager);
   errors.manager.error_exit = LeaveJpeg;

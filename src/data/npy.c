@@ -1,6 +1,7 @@
 /* Data: a set from arrays of NumPy, a file each (numpy.lib.format, versions 1 to 3): a magic text,
    the version, the length of a header, the header as a dictionary of Python, the numbers. */
 #include "dataimpl.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,9 +113,9 @@ static RengaErrorCode ReadHeader(NpyFile *npy)
 static RengaErrorCode OpenNpy(NpyFile *npy)
 {
   struct stat status;
-  npy->file = fopen(npy->name, "rb");
+  npy->file = RengaFileOpen_Private(npy->name, "rb");
   RengaCheck(npy->file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "array %s: %s", npy->name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   RengaCheck(fstat(fileno(npy->file), &status) == 0 && S_ISREG(status.st_mode), MPI_COMM_SELF,
              RENGA_ERR_FILE_OPEN, "array %s is not a regular file", npy->name);
   npy->bytes_left = (int64_t)status.st_size;

@@ -1,6 +1,7 @@
 /* Data: pairs of sentences, from the lines of two texts of which each is the other's translation.
    The texts are read twice, first to count the pairs. */
 #include "vocabulary.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static RengaErrorCode ReadLine(Pairing *p, int side, int64_t *length)
   errno = 0;
   ssize_t got = getline(&p->line[side], &p->room[side], p->file[side]);
   RengaCheck(got >= 0 || !ferror(p->file[side]), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "text %s: %s",
-             p->name[side], strerror(errno));
+             p->name[side], RengaFileReason_Private(errno));
   while (got > 0 && strchr("\n\r", p->line[side][got - 1])) got--;
   *length = got;
   return RENGA_SUCCESS;
@@ -126,9 +127,9 @@ static RengaErrorCode VisitPairs(Pairing *p)
 static RengaErrorCode Open(Pairing *p)
 {
   for (int side = 0; side < 2; side++) {
-    p->file[side] = fopen(p->name[side], "rb");
+    p->file[side] = RengaFileOpen_Private(p->name[side], "rb");
     RengaCheck(p->file[side] != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "text %s: %s",
-               p->name[side], strerror(errno));
+               p->name[side], RengaFileReason_Private(errno));
   }
   return RENGA_SUCCESS;
 }

@@ -3,6 +3,8 @@
 #include "picture.h"
 
 #ifdef RENGA_HAVE_PNG
+#include "renga/private/open.h"
+#include <errno.h>
 #include <png.h>
 
 static RengaErrorCode FailPng(const char *file, png_image *image)
@@ -18,10 +20,10 @@ static void DropAlpha(int64_t pixels, int channels, unsigned char *pixel)
     for (int c = 0; c < channels; c++) pixel[i * channels + c] = pixel[i * (channels + 1) + c];
 }
 
-RengaErrorCode RengaPictureReadPng_Private(const char *file, bool pixels, RengaPicture *picture)
+static RengaErrorCode ReadPng(const char *file, FILE *stream, bool pixels, RengaPicture *picture)
 {
   png_image image = {.version = PNG_IMAGE_VERSION};
-  if (!png_image_begin_read_from_file(&image, file)) RengaCall(FailPng(file, &image));
+  if (!png_image_begin_read_from_stdio(&image, stream)) RengaCall(FailPng(file, &image));
   image.warning_or_error = 0; /* of a colour profile, say: the pixels are good */
   const bool colour = image.format & PNG_FORMAT_FLAG_COLOR;
   image.format = colour ? PNG_FORMAT_RGBA : PNG_FORMAT_GA;
@@ -39,6 +41,17 @@ RengaErrorCode RengaPictureReadPng_Private(const char *file, bool pixels, RengaP
   if (!png_image_finish_read(&image, NULL, picture->pixel, 0, NULL) || image.warning_or_error)
     RengaCall(FailPng(file, &image));
   DropAlpha((int64_t)picture->width * picture->height, picture->channels, picture->pixel);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPictureReadPng_Private(const char *file, bool pixels, RengaPicture *picture)
+{
+  FILE *stream = RengaFileOpen_Private(file, "rb");
+  RengaCheck(stream, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "PNG file %s: %s", file,
+             RengaFileReason_Private(errno));
+  const RengaErrorCode code = ReadPng(file, stream, pixels, picture);
+  fclose(stream);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

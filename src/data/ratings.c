@@ -6,6 +6,7 @@
    many that the user has not rated, with label 0, where the rated one has label 1. */
 #include "dataimpl.h"
 #include "renga/private/number.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,7 @@ static RengaErrorCode ReadRatingLines(Ratings *r, FILE *file, char **line, size_
     if (good) RengaCall(AddRating(r, &rating));
   }
   RengaCheck(!ferror(file), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "ratings %s: %s", r->name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   RengaCheck(r->count > 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "ratings %s has no line of ratings", r->name);
   return RENGA_SUCCESS;
@@ -85,9 +86,9 @@ static RengaErrorCode ReadRatings(Ratings *r)
 {
   char *line = NULL;
   size_t size = 0;
-  FILE *file = fopen(r->name, "rb");
+  FILE *file = RengaFileOpen_Private(r->name, "rb");
   RengaCheck(file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "ratings %s: %s", r->name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   RengaErrorCode code = ReadRatingLines(r, file, &line, &size);
   free(line); /* of getline */
   fclose(file);

@@ -4,6 +4,7 @@
 #include "vocabulary.h"
 
 #include "unicode.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -172,8 +173,9 @@ static RengaErrorCode VisitOpenFile(const RengaTokenizer *tokenizer, FILE *file,
 RengaErrorCode RengaTokenizerVisitFile_Private(const RengaTokenizer *tokenizer, const char *name,
                                                RengaWordVisitor visit, void *user)
 {
-  FILE *file = fopen(name, "rb");
-  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "text %s: %s", name, strerror(errno));
+  FILE *file = RengaFileOpen_Private(name, "rb");
+  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "text %s: %s", name,
+             RengaFileReason_Private(errno));
   const RengaErrorCode code = VisitOpenFile(tokenizer, file, name, visit, user);
   fclose(file);
   RengaCall(code);

@@ -1,5 +1,6 @@
 /* Data: a set of tokens from text, a byte a token, a block at a time. */
 #include "dataimpl.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,9 +10,9 @@ enum { BLOCK = 4 * 1024 * 1024, VOCABULARY = 256 };
 static RengaErrorCode MeasureText(const char *text_file, FILE **file, int64_t *bytes)
 {
   struct stat status;
-  FILE *f = fopen(text_file, "rb");
+  FILE *f = RengaFileOpen_Private(text_file, "rb");
   RengaCheck(f != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "text %s: %s", text_file,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   *file = f; /* closed by the caller, good or not */
   RengaCheck(fstat(fileno(f), &status) == 0 && S_ISREG(status.st_mode), MPI_COMM_SELF,
              RENGA_ERR_FILE_OPEN, "text %s is not a regular file", text_file);
@@ -43,7 +44,7 @@ static RengaErrorCode CopyTextPart(FILE *file, const char *text_file, RengaDataW
     int64_t n = length - at < BLOCK ? length - at : BLOCK;
     RengaCheck(fread(block, 1, (size_t)n, file) == (size_t)n, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
                "text %s: %s", text_file,
-               ferror(file) ? strerror(errno) : "became shorter while it was read");
+               ferror(file) ? RengaFileReason_Private(errno) : "became shorter while it was read");
     RengaCall(RengaDataWriterWrite(output, dataset, at, n, block));
   }
   return RENGA_SUCCESS;

@@ -1,6 +1,7 @@
 /* Data: vocabularies in files: a text file, a line that says so, then the two tokens of each pair;
    a data set that was made with one; a tokenizer.json. */
 #include "vocabulary.h"
+#include "renga/private/open.h"
 #include "renga/private/output.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -33,9 +34,9 @@ static RengaErrorCode ReadPairs(FILE *file, const char *name, int64_t *count, in
 
 static RengaErrorCode ReadVocabularyText(const char *name, int64_t *count, int32_t (**merges)[2])
 {
-  FILE *file = fopen(name, "rb");
+  FILE *file = RengaFileOpen_Private(name, "rb");
   RengaCheck(file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "vocabulary %s: %s", name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   RengaErrorCode code = ReadPairs(file, name, count, merges);
   fclose(file);
   RengaCall(code);
@@ -106,7 +107,7 @@ static RengaErrorCode ReadJsonFile(FILE *file, const char *name, RengaVocabulary
 {
   char *json = NULL;
   RengaCheck(fseek(file, 0, SEEK_END) == 0 && ftell(file) >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
-             "tokenizer %s: %s", name, strerror(errno));
+             "tokenizer %s: %s", name, RengaFileReason_Private(errno));
   const long bytes = ftell(file);
   rewind(file);
   RengaCall(RengaMalloc(bytes + 1, &json));
@@ -121,7 +122,7 @@ static RengaErrorCode ReadJsonFile(FILE *file, const char *name, RengaVocabulary
 static bool BeginsWith(const char *name, const char *magic)
 {
   char begin[8] = "";
-  FILE *file = fopen(name, "rb");
+  FILE *file = RengaFileOpen_Private(name, "rb");
   const size_t length = strlen(magic);
   bool is = file && fread(begin, 1, length, file) == length && !memcmp(begin, magic, length);
   if (file != NULL) fclose(file);
@@ -130,9 +131,9 @@ static bool BeginsWith(const char *name, const char *magic)
 
 static RengaErrorCode ReadTokenizer(const char *name, RengaVocabulary *vocabulary)
 {
-  FILE *file = fopen(name, "rb");
+  FILE *file = RengaFileOpen_Private(name, "rb");
   RengaCheck(file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "tokenizer %s: %s", name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   const RengaErrorCode code = ReadJsonFile(file, name, vocabulary);
   fclose(file);
   RengaCall(code);

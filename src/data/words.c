@@ -2,6 +2,7 @@
    bytes, with the blank before it; no byte is lost. Bytes beyond ASCII count as letters, so that
    text in any encoding may be split. */
 #include "vocabulary.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <string.h>
 
@@ -63,7 +64,7 @@ static RengaErrorCode VisitAll(FILE *file, const char *file_name, unsigned char 
   while (!last) {
     length += (int64_t)fread(block + length, 1, (size_t)(BLOCK - length), file);
     RengaCheck(!ferror(file), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "text %s: %s", file_name,
-               strerror(errno));
+               RengaFileReason_Private(errno));
     last = length < BLOCK;
     RengaCall(VisitBlock(block, length, last, visit, user, &used));
     length -= used;
@@ -76,9 +77,9 @@ RengaErrorCode RengaWordsVisitFile_Private(const char *file_name, RengaWordVisit
                                            void *user)
 {
   unsigned char *block = NULL;
-  FILE *file = fopen(file_name, "rb");
+  FILE *file = RengaFileOpen_Private(file_name, "rb");
   RengaCheck(file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "text %s: %s", file_name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   RengaErrorCode code = RengaMalloc(BLOCK, &block);
   if (code == RENGA_SUCCESS) code = VisitAll(file, file_name, block, visit, user);
   RengaFree(&block);

@@ -1,5 +1,6 @@
 /* The device object: its type, options, threads. What a type does is in ref.c and cpu/. */
 #include "renga/private/device.h"
+#include "renga/private/open.h"
 #include "renga/private/packages.h"
 #include <stddef.h>
 #include <string.h>
@@ -406,7 +407,7 @@ RengaErrorCode RengaDeviceSetUp(RengaDevice device)
 static void ReadProcessor(size_t size, char text[])
 {
   char line[512];
-  FILE *file = fopen("/proc/cpuinfo", "r");
+  FILE *file = RengaFileOpen_Private("/proc/cpuinfo", "r");
   text[0] = '\0';
   while (file && text[0] == '\0' && fgets(line, sizeof line, file)) {
     const char *colon = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;

@@ -1,5 +1,6 @@
 /* First values of parameters and states: drawn by name and seed, or read from a file. */
 #include "graphimpl.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -100,7 +101,7 @@ static RengaErrorCode ReadChunks(const RengaGraphValue *value, FILE *file, unsig
   size_t size = RengaDataTypeSize(init->type);
   RengaCheck(fseeko(file, (off_t)offset, SEEK_SET) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "%s: cannot go to byte %lld for \"%s\": %s", init->file, (long long)offset,
-             value->name, strerror(errno));
+             value->name, RengaFileReason_Private(errno));
   for (int64_t done = 0; done < count; done += CHUNK) {
     size_t want = (size_t)(count - done < CHUNK ? count - done : CHUNK);
     size_t got = fread(buffer, size, want, file);
@@ -138,9 +139,9 @@ static RengaErrorCode FillFromFile(const RengaGraphValue *value, uint64_t seed, 
   RengaCall(CheckInitFile(value));
   const RengaInit *init = &value->init;
   unsigned char *buffer = NULL;
-  FILE *file = fopen(init->file, "rb");
+  FILE *file = RengaFileOpen_Private(init->file, "rb");
   RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s (first values of \"%s\")",
-             init->file, strerror(errno), value->name);
+             init->file, RengaFileReason_Private(errno), value->name);
   RengaErrorCode code = RengaMalloc((size_t)CHUNK * RengaDataTypeSize(init->type), &buffer);
   int64_t offset = init->offset + first * (int64_t)RengaDataTypeSize(init->type);
   if (code == RENGA_SUCCESS) code = ReadChunks(value, file, buffer, offset, count, out);

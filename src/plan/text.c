@@ -1,5 +1,6 @@
 /* The text of a plan's file, on all ranks. */
 #include "planimpl.h"
+#include "renga/private/open.h"
 #include "rengacomm.h"
 #include <errno.h>
 #include <string.h>
@@ -7,9 +8,9 @@
 /* The whole file, ended by a zero; *text is RengaFree'd by the caller. */
 static RengaErrorCode ReadPlanText(const char *file_name, int64_t *size, char **text)
 {
-  FILE *file = fopen(file_name, "r");
+  FILE *file = RengaFileOpen_Private(file_name, "r");
   RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "cannot read the plan %s: %s", file_name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   size_t capacity = 1 << 16, used = 0, got = 0;
   RengaErrorCode code = RengaMalloc(capacity, text);
   while (!code && (got = fread(*text + used, 1, capacity - used - 1, file)) > 0) {

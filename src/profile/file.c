@@ -15,6 +15,7 @@
    proportional to the size outside of them. */
 #include "names.h"
 #include "renga/private/number.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,10 +178,10 @@ static RengaErrorCode TakeText(ProfileReader *reader, char *text)
 /* Rank 0 reads; text NULL where it could not. */
 static RengaErrorCode ReadProfileText(const char *name, char **text, int64_t *bytes)
 {
-  FILE *stream = fopen(name, "r");
+  FILE *stream = RengaFileOpen_Private(name, "r");
   size_t got = 0;
   RengaCheck(stream, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "-profile_file %s: %s", name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   RengaErrorCode code = RENGA_SUCCESS;
   for (*bytes = 0; code == RENGA_SUCCESS; *bytes += (int64_t)got) {
     code = RengaRealloc(*bytes + 65537, text);

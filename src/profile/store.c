@@ -2,6 +2,7 @@
    description, with attribute "device" and the datasets "calls" (text) and "seconds". It is
    replaced as a whole, with what others wrote meanwhile kept. */
 #include "profileimpl.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <hdf5.h>
 #include <stdlib.h>
@@ -186,6 +187,7 @@ static const char *ReadContents(const char *name, Contents *contents)
 {
   const char *wrong = NULL;
   if (access(name, F_OK) != 0) return NULL;
+  if (RengaFileCheck_Private(name)) return RengaFileReason_Private(RengaFileCheck_Private(name));
   H5E_BEGIN_TRY
   {
     hid_t file = OpenStore(name);

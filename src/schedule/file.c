@@ -3,6 +3,7 @@
    with fewer micro-batches leave out what they have not. */
 #include "pattern.h"
 #include "renga/private/number.h"
+#include "renga/private/open.h"
 #include "renga/private/output.h"
 #include "renga/private/path.h"
 #include "renga/private/schedule.h"
@@ -173,7 +174,7 @@ static const char *NameOfLists(const char *type)
 static FILE *OpenRegular(const char *name)
 {
   struct stat status;
-  const int file = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const int file = RengaFileDescriptor_Private(name, O_RDONLY, 0);
   FILE *stream = NULL;
   if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode)) stream = fdopen(file, "r");
   if (!stream && file >= 0) close(file);

@@ -1,6 +1,7 @@
 /* The memory that this process may have: the machine's, or less where a batch system or a container
    has put it into a control group with a limit (versions 1 and 2 of Linux's cgroups). */
 #include "renga/private/limit.h"
+#include "renga/private/open.h"
 #include <string.h>
 #include <unistd.h>
 
@@ -9,7 +10,7 @@ enum { PATH_SIZE = 4096 };
 /* The number in a file; SIZE_MAX where there is none ("max"). */
 static size_t LimitIn(const char *file)
 {
-  FILE *opened = fopen(file, "r");
+  FILE *opened = RengaFileOpen_Private(file, "r");
   unsigned long long limit = 0;
   const bool found = opened && fscanf(opened, "%llu", &limit) == 1;
   if (opened) fclose(opened);
@@ -33,7 +34,7 @@ static size_t LeastUpwards(const char *folder, char path[], const char *name)
 
 size_t RengaGroupLimit_Private(const char *groups, const char *root)
 {
-  FILE *file = fopen(groups, "r");
+  FILE *file = RengaFileOpen_Private(groups, "r");
   char line[PATH_SIZE], folder[PATH_SIZE];
   size_t least = SIZE_MAX;
   while (file && fgets(line, sizeof line, file)) { /* 4:memory:/job, or 0::/job */

@@ -1,5 +1,6 @@
 /* The memory ledger: each block knows who asked for it, so that a leak is an error with a place. */
 #include "renga/private/fault.h"
+#include "renga/private/open.h"
 #include "sys.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -219,7 +220,7 @@ void RengaMemoryGetUsage(size_t *bytes, size_t *peak_bytes, int64_t *blocks)
 @*/
 size_t RengaMemoryResident(void)
 {
-  FILE *file = fopen("/proc/self/statm", "r");
+  FILE *file = RengaFileOpen_Private("/proc/self/statm", "r");
   if (file == NULL) return 0;
   size_t all = 0, resident = 0;
   int read = fscanf(file, "%zu %zu", &all, &resident);

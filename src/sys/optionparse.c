@@ -3,24 +3,26 @@
 #include "sys.h"
 #include "renga/private/number.h"
 #include "renga/private/object.h"
+#include "renga/private/open.h"
 #include "renga/private/wait.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTION_NAME = 256 };
+enum { OPTION_NAME = 256, MOST_PROBLEMS = 100 };
 
 /* Words of one source, and where it is. */
 typedef struct {
   char **words;
-  int count;
+  int count, room;
   const char *source;
   bool is_command; /* the command line */
 } Words;
 
 typedef struct {
   char *problems; /* lines; NULL where there are none */
+  int n_problems;
   MPI_Comm comm;
   int depth;
 } Parser;
@@ -29,9 +31,11 @@ static RengaErrorCode AddProblem(Parser *parser, const char *format, ...)
 {
   char text[1024];
   va_list arguments;
+  if (++parser->n_problems > MOST_PROBLEMS + 1) return RENGA_SUCCESS;
   va_start(arguments, format);
   RengaTextFormatList(text, sizeof text, format, arguments);
   va_end(arguments);
+  if (parser->n_problems > MOST_PROBLEMS) strcpy(text, "and more");
   size_t used = parser->problems ? strlen(parser->problems) : 0;
   RengaCall(RengaRealloc(used + strlen(text) + 8, &parser->problems));
   sprintf(parser->problems + used, "%s%s", used ? "\n    " : "", text);
@@ -40,7 +44,11 @@ static RengaErrorCode AddProblem(Parser *parser, const char *format, ...)
 
 static RengaErrorCode AddWord(Words *words, const char *begin, size_t length)
 {
-  RengaCall(RengaRealloc(words->count + 1, &words->words));
+  if (words->count == words->room) {
+    const int room = 2 * words->room + 16;
+    RengaCall(RengaRealloc(room, &words->words));
+    words->room = room;
+  }
   RengaCall(RengaMalloc(length + 1, &words->words[words->count]));
   memcpy(words->words[words->count++], begin, length);
   return RENGA_SUCCESS;
@@ -50,7 +58,7 @@ static void FreeWords(Words *words)
 {
   for (int i = 0; i < words->count; i++) RengaFree(&words->words[i]);
   RengaFree(&words->words);
-  words->count = 0;
+  words->count = words->room = 0;
 }
 
 /* Words are parted by white space; "..." and '...' hold one together; # begins a comment. */
@@ -162,13 +170,18 @@ static RengaErrorCode TakeOption(Parser *parser, const Words *words, int i, bool
     RengaCall(AddProblem(parser, "%s: %s", words->source, message));
   else
     RengaCall(RengaOptionsStore(name, value));
+  if (value && words->is_command && row->kind == RENGA_OPTION_SECRET)
+    RengaWarning(parser->comm,
+                 "-%s is on the command line, which other users of this machine can list (ps): "
+                 "put it into an options file, or see -%s_file",
+                 name, row->name);
   return RENGA_SUCCESS;
 }
 
 /* Rank 0 reads; text is NULL where it could not, and reason says why. */
 static RengaErrorCode ReadFile(const char *name, char **text, int *reason)
 {
-  FILE *file = fopen(name, "r");
+  FILE *file = RengaFileOpen_Private(name, "r");
   RengaErrorCode code = RENGA_SUCCESS;
   char *bytes = NULL;
   size_t length = 0, got = 0;
@@ -248,7 +261,7 @@ static RengaErrorCode TakeWords(Parser *parser, const Words *words, bool is_opti
 
 static RengaErrorCode TakeFile(Parser *parser, const char *name)
 {
-  Words words = {NULL, 0, name, false};
+  Words words = {.source = name};
   char *text = NULL;
   int reason = 0;
   if (parser->depth >= RENGA_OPTIONS_FILE_DEPTH) {
@@ -258,7 +271,7 @@ static RengaErrorCode TakeFile(Parser *parser, const char *name)
   RengaErrorCode code = ReadShared(parser->comm, name, &text, &reason);
   parser->depth++;
   if (!code && reason)
-    code = AddProblem(parser, "options file %s: %s", name, strerror(reason));
+    code = AddProblem(parser, "options file %s: %s", name, RengaFileReason_Private(reason));
   else if (!code)
     code = SplitText(parser, text ? text : "", &words);
   code = RengaErrorAgree(parser->comm, code); /* what the file names is read by all */
@@ -327,8 +340,9 @@ static RengaErrorCode TakeAll(Parser *parser, const Words *environment, const Wo
 /* problems: what is wrong, a line each, or NULL. argv keeps the words that are no options. */
 RengaErrorCode RengaOptionsParse(MPI_Comm comm, int *argc, char ***argv, char **problems)
 {
-  Parser parser = {NULL, comm, 0};
-  Words environment = {NULL, 0, "RENGA_OPTIONS", false}, command = {NULL, 0, "command line", true};
+  Parser parser = {.comm = comm};
+  Words environment = {.source = "RENGA_OPTIONS"},
+        command = {.source = "command line", .is_command = true};
   const char *variable = getenv("RENGA_OPTIONS");
   bool *is_option = NULL;
   int last = argc ? *argc : 0, kept = 1;
@@ -395,7 +409,7 @@ static RengaErrorCode TakeTable(Parser *parser, const Words *words, int count,
     if (i + 1 < words->count && !IsOption(words->words[i + 1])) i++;
   }
   for (int r = 0; r < count; r++)
-    if (rows[r].value == NULL && !given[r] && rows[r].kind != RENGA_OPTION_STRING)
+    if (rows[r].value == NULL && !given[r] && !RengaOptionIsText(rows[r].kind))
       RengaCall(
           AddProblem(parser, "%s: -%s is missing: %s", words->source, rows[r].name, rows[r].help));
   return RENGA_SUCCESS;
@@ -427,15 +441,16 @@ static RengaErrorCode TakeTable(Parser *parser, const Words *words, int count,
 RengaErrorCode RengaOptionsReadTable(MPI_Comm comm, const char *file, int count,
                                      const RengaOptionRow rows[], void *base)
 {
-  Parser parser = {NULL, comm, 0};
-  Words words = {NULL, 0, file, false};
+  Parser parser = {.comm = comm};
+  Words words = {.source = file};
   char *text = NULL;
   bool *given = NULL;
   int reason = 0;
   RengaCheckPointer(file);
   RengaCheckPointer(base);
   RengaCall(ReadShared(comm, file, &text, &reason));
-  RengaCheck(reason == 0, comm, RENGA_ERR_FILE_OPEN, "%s: %s", file, strerror(reason));
+  RengaCheck(reason == 0, comm, RENGA_ERR_FILE_OPEN, "%s: %s", file,
+             RengaFileReason_Private(reason));
   RengaErrorCode code = RengaMalloc(count + 1, &given);
   if (!code) code = RengaOptionsSetDefaults(count, rows, base);
   if (!code) code = SplitText(&parser, text ? text : "", &words);

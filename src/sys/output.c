@@ -2,6 +2,7 @@
    that was asked for, nor takes the one that was there. */
 #include "renga/private/output.h"
 #include "renga/private/fault.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -43,12 +44,13 @@ RengaErrorCode RengaOutputOpen_Private(const char *name, RengaOutput *output)
 {
   RengaOutput made = {.stream = NULL};
   RengaErrorCode code = NameOutput(name, &made);
-  if (!code) made.stream = fopen(made.temporary ? made.temporary : made.name, "w");
+  if (!code) made.stream = RengaFileOpen_Private(made.temporary ? made.temporary : made.name, "w");
   const int cause = errno;
   const bool failed = !code && !made.stream;
   if (code || failed) FreeOutput(&made);
   RengaCall(code);
-  RengaCheck(!failed, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", name, strerror(cause));
+  RengaCheck(!failed, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", name,
+             RengaFileReason_Private(cause));
   *output = made;
   return RENGA_SUCCESS;
 }
@@ -72,7 +74,7 @@ RengaErrorCode RengaOutputClose_Private(RengaOutput *output, RengaErrorCode code
   const int cause = PutInPlace(output, code == RENGA_SUCCESS);
   if (cause && !code)
     code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, __func__, __FILE__, __LINE__,
-                           "%s: %s", output->name, strerror(cause));
+                           "%s: %s", output->name, RengaFileReason_Private(cause));
   FreeOutput(output);
   RengaCall(code);
   return RENGA_SUCCESS;

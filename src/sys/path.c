@@ -1,11 +1,13 @@
 /* Files that other files name. A file from elsewhere must not make this process read what its user
    did not mean to hand out: /etc, another user's data, a device. */
+#include "renga/private/open.h"
 #include "renga/private/path.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Is path, which is resolved, in the folder of a file that is resolved too? */
 static bool IsBelowFolderOf(const char *path, const char *file)
@@ -33,6 +35,9 @@ RengaErrorCode RengaPathCheckExternal(const char *base, const char *file, const 
 {
   char path[PATH_MAX], folder[PATH_MAX], target[PATH_MAX];
   bool allowed;
+  const int wrong = access(file, F_OK) == 0 ? RengaFileCheck_Private(file) : 0;
+  RengaCheck(!wrong, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s, %s: %s", base, what, file,
+             RengaFileReason_Private(wrong));
   RengaCall(RengaOptionsGetBool("allow_external", &allowed, NULL));
   if (allowed) return RENGA_SUCCESS;
   RengaCheck(realpath(file, path), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s, %s: %s", base, what,

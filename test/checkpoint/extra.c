@@ -112,6 +112,41 @@ static RengaErrorCode CheckExtraErrors(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Ranks that mean different files part before the first message. */
+static RengaErrorCode CheckSameFolder(RengaComm comm)
+{
+  ExtraRun run;
+  const bool last = RengaCommGetRank(comm) == RengaCommGetSize(comm) - 1;
+  if (RengaCommGetSize(comm) == 1) return RENGA_SUCCESS;
+  RengaCall(MakeExtraRun(comm, "same", &run));
+  ExpectError(RengaCheckpointRead(run.checkpoint, last ? "one.h5" : "other.h5"), RENGA_ERR_ARGUMENT,
+              OnFirst(comm, "differs from rank 0 in its checkpoint to read or write"));
+  RengaCall(RengaCheckpointSetDirectory(run.checkpoint, last ? "extra-one" : "extra-other"));
+  ExpectError(RengaCheckpointSetUp(run.checkpoint), RENGA_ERR_ARGUMENT,
+              OnFirst(comm, "differs from rank 0 in its folder of checkpoints"));
+  RengaCall(EndExtraRun(&run));
+  RengaCall(RemoveExtra(comm, "same"));
+  return RENGA_SUCCESS;
+}
+
+/* A folder that is removed during a run is made again. */
+static RengaErrorCode CheckRemovedFolder(RengaComm comm)
+{
+  ExtraRun run;
+  char lock[64], *file = NULL;
+  RengaCall(MakeExtraRun(comm, "removed", &run));
+  snprintf(lock, sizeof lock, "removed%d/.renga_lock", RengaCommGetSize(comm));
+  if (RengaCommGetRank(comm) == 0) Expect(unlink(lock) == 0);
+  RengaCall(RemoveExtra(comm, "removed"));
+  RengaCall(RengaCheckpointWrite(run.checkpoint, &file));
+  Expect(access(file, R_OK) == 0 && access(lock, R_OK) == 0);
+  RengaFree(&file);
+  RengaCall(RengaCommBarrier(comm, "all ranks to have seen the files"));
+  RengaCall(EndExtraRun(&run));
+  RengaCall(RemoveExtra(comm, "removed"));
+  return RENGA_SUCCESS;
+}
+
 /* A list of the program's: the tensors of a pipeline, and one that each rank has a number of. */
 typedef struct {
   RengaPipeline pipeline;
@@ -176,6 +211,8 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckExtra(comm, "others", EXTRA_COUNT, EXTRA_COUNT - 1));
   for (int kind = 0; kind < 4; kind++) RengaCall(CheckList(comm, kind % 2, kind / 2));
   RengaCall(CheckExtraErrors(comm));
+  RengaCall(CheckSameFolder(comm));
+  RengaCall(CheckRemovedFolder(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

@@ -1,5 +1,6 @@
 /* A file read through a window of 64 KiB. */
 #include "wire.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -12,7 +13,7 @@ RengaErrorCode RengaOnnxFileSize(const char *name, int64_t *size)
 {
   struct stat status;
   RengaCheck(stat(name, &status) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s", name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   RengaCheck(S_ISREG(status.st_mode), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
              "%s is not a regular file", name);
   *size = status.st_size;
@@ -23,9 +24,9 @@ RengaErrorCode RengaOnnxFileOpen(const char *name, RengaOnnxFile *file)
 {
   *file = (RengaOnnxFile){.name = name, .descriptor = -1};
   RengaCall(RengaOnnxFileSize(name, &file->size));
-  file->descriptor = open(name, O_RDONLY | O_CLOEXEC);
+  file->descriptor = RengaFileDescriptor_Private(name, O_RDONLY, 0);
   RengaCheck(file->descriptor >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s", name,
-             strerror(errno));
+             RengaFileReason_Private(errno));
   RengaErrorCode code = RengaMalloc(WINDOW, &file->window);
   if (code != RENGA_SUCCESS) RengaOnnxFileClose(file);
   RengaCall(code);
@@ -47,7 +48,8 @@ static RengaErrorCode ReadWholeFile(RengaOnnxFile *file, int64_t offset, int64_t
         pread(file->descriptor, to + done, (size_t)(count - done), (off_t)(offset + done));
     if (got < 0 && errno == EINTR) continue;
     RengaCheck(got > 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "%s: cannot read byte %lld: %s",
-               file->name, (long long)(offset + done), got < 0 ? strerror(errno) : "end of file");
+               file->name, (long long)(offset + done),
+               got < 0 ? RengaFileReason_Private(errno) : "end of file");
     done += got;
   }
   return RENGA_SUCCESS;
