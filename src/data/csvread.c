@@ -1,5 +1,6 @@
-/* Data: reading tables of text (RFC 4180): cells between commas, semicolons or tabs; a cell in
-   quotes may hold separators, line ends and doubled quotes. */
+/* Data: reading tables of text (RFC 4180): cells between commas, semicolons or tabs, in ratings
+   between colons or blanks, too; a cell in quotes may hold separators, line ends and doubled
+   quotes. */
 #include "csv.h"
 #include "renga/private/open.h"
 #include <errno.h>
@@ -11,8 +12,8 @@ static RengaErrorCode PutByte(RengaCsv *csv, char byte)
 {
   if (csv->n_text == csv->text_room) {
     RengaCheck(csv->n_text < LONGEST_ROW, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-               "table %s: the row at line %lld is longer than %d MiB; is a quote left open?",
-               csv->name, (long long)csv->line, LONGEST_ROW / 1024 / 1024);
+               "%s %s: the row at line %lld is longer than %d MiB; is a quote left open?",
+               csv->kind, csv->name, (long long)csv->line, LONGEST_ROW / 1024 / 1024);
     RengaCall(RengaRealloc(2 * csv->text_room + 1024, &csv->text));
     csv->text_room = 2 * csv->text_room + 1024;
   }
@@ -44,41 +45,74 @@ static RengaErrorCode ReadQuoted(RengaCsv *csv)
       }
     }
     RengaCheck(byte != EOF, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-               "table %s: a quote that opens at line %lld is never closed", csv->name,
+               "%s %s: a quote that opens at line %lld is never closed", csv->kind, csv->name,
                (long long)begin);
     if (byte == '\n') csv->line++;
     RengaCall(PutByte(csv, (char)byte));
   }
 }
 
+/* Blanks around what a cell holds are none of it. */
+static RengaErrorCode EndCell(RengaCsv *csv)
+{
+  const int64_t begin = csv->cell[csv->n_cells - 1];
+  while (csv->n_text > begin && strchr(" \t", csv->text[csv->n_text - 1])) csv->n_text--;
+  RengaCall(PutByte(csv, '\0'));
+  return RENGA_SUCCESS;
+}
+
+/* Windows ends a line with two bytes, old spreadsheets of Macintosh with the first of them. */
+static bool IsLineEnd(RengaCsv *csv, int byte)
+{
+  if (byte != '\r') return byte == '\n' || byte == EOF;
+  const int next = getc(csv->file);
+  if (next != '\n' && next != EOF) ungetc(next, csv->file);
+  return true;
+}
+
+/* Any run of blanks is one separator where they separate; two colons are one where they do. */
+static bool IsSeparator(RengaCsv *csv, int byte)
+{
+  if (csv->separator == ' ') return byte == ' ' || byte == '\t';
+  if (byte != csv->separator || !csv->doubled) return byte == csv->separator;
+  const int next = getc(csv->file);
+  if (next == byte) return true;
+  if (next != EOF) ungetc(next, csv->file);
+  return false;
+}
+
+/* A byte within a line. */
+static RengaErrorCode TakeByte(RengaCsv *csv, int byte)
+{
+  const bool is_empty = csv->cell[csv->n_cells - 1] == csv->n_text;
+  if (IsSeparator(csv, byte)) {
+    if (csv->separator == ' ' && is_empty) return RENGA_SUCCESS;
+    RengaCall(EndCell(csv));
+    RengaCall(BeginCell(csv));
+  } else if (byte == '"' && is_empty) {
+    RengaCall(ReadQuoted(csv));
+  } else if (!is_empty || (byte != ' ' && byte != '\t')) {
+    RengaCall(PutByte(csv, (char)byte));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* A row as it stands; *any: there was one. */
 static RengaErrorCode ReadCsvRow(RengaCsv *csv, bool *any)
 {
+  int byte = getc(csv->file);
   csv->n_cells = 0;
   csv->n_text = 0;
   csv->line++;
-  *any = false;
+  *any = byte != EOF;
   RengaCall(BeginCell(csv));
-  for (;;) {
-    const int byte = getc(csv->file);
-    if (byte == EOF || byte == '\n') {
-      *any = *any || byte == '\n';
-      break;
-    }
-    *any = true;
-    if (byte == '\r') continue;
-    if (byte == csv->separator) {
-      RengaCall(PutByte(csv, '\0'));
-      RengaCall(BeginCell(csv));
-    } else if (byte == '"' && csv->cell[csv->n_cells - 1] == csv->n_text) {
-      RengaCall(ReadQuoted(csv));
-    } else {
-      RengaCall(PutByte(csv, (char)byte));
-    }
-  }
-  RengaCall(PutByte(csv, '\0'));
-  RengaCheck(!ferror(csv->file), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "table %s, line %lld: %s",
-             csv->name, (long long)csv->line, RengaFileReason_Private(errno));
+  for (; !IsLineEnd(csv, byte); byte = getc(csv->file)) RengaCall(TakeByte(csv, byte));
+  const bool ends_blank =
+      csv->separator == ' ' && csv->n_cells > 1 && csv->cell[csv->n_cells - 1] == csv->n_text;
+  RengaCall(EndCell(csv));
+  csv->n_cells -= ends_blank;
+  RengaCheck(!ferror(csv->file), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s %s, line %lld: %s",
+             csv->kind, csv->name, (long long)csv->line, RengaFileReason_Private(errno));
   return RENGA_SUCCESS;
 }
 
@@ -91,28 +125,37 @@ RengaErrorCode RengaCsvRead_Private(RengaCsv *csv, bool *more)
 {
   do RengaCall(ReadCsvRow(csv, more));
   while (*more && IsEmptyRow(csv));
-  RengaCheck(!*more || csv->n_cells == csv->n_columns, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-             "table %s, line %lld: %d cells, but there are %d headings", csv->name,
-             (long long)csv->line, csv->n_cells, csv->n_columns);
+  RengaCheck(!*more || !csv->n_columns || csv->n_cells == csv->n_columns, MPI_COMM_SELF,
+             RENGA_ERR_FILE_FORMAT, "table %s, line %lld: %d cells, but there are %d headings",
+             csv->name, (long long)csv->line, csv->n_cells, csv->n_columns);
   return RENGA_SUCCESS;
 }
 
 const char *RengaCsvCell_Private(const RengaCsv *csv, int column)
 {
   const char *cell = csv->text + csv->cell[column];
-  return cell + strspn(cell, " ");
+  return cell + strspn(cell, " \t");
 }
 
-static char FindSeparator(FILE *file)
+/* What separates the cells of the first line with any: what stands there most of commas,
+   semicolons and tabs, outside of quotes; in ratings else two colons, a colon or blanks. */
+static void FindSeparator(RengaCsv *csv, bool is_table)
 {
-  static const char candidates[] = ",;\t";
-  int count[3] = {0}, best = 0;
-  for (int byte = getc(file); byte != EOF && byte != '\n'; byte = getc(file))
-    for (int c = 0; c < 3; c++) count[c] += byte == candidates[c];
+  static const char candidates[] = ",;\t:";
+  int count[4] = {0}, best = 0, doubled = 0;
+  bool quoted = false, any = false;
+  for (int byte = getc(csv->file), last = 0; byte != EOF; last = byte, byte = getc(csv->file)) {
+    if (!quoted && strchr("\r\n", byte) && (any || is_table)) break;
+    any = any || !strchr(" \t\r\n", byte);
+    quoted = quoted != (byte == '"');
+    for (int c = 0; c < 4 && !quoted; c++) count[c] += byte == candidates[c];
+    doubled += byte == ':' && last == ':';
+  }
   for (int c = 1; c < 3; c++)
     if (count[c] > count[best]) best = c;
-  rewind(file);
-  return candidates[best];
+  csv->separator = count[best] > 0 || is_table ? candidates[best] : count[3] > 0 ? ':' : ' ';
+  csv->doubled = csv->separator == ':' && doubled > 0;
+  rewind(csv->file);
 }
 
 /* Files of spreadsheets begin with a mark of their encoding. */
@@ -136,14 +179,28 @@ static RengaErrorCode ReadHeadings(RengaCsv *csv)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode OpenCsv(const char *kind, const char *name, RengaCsv *csv)
+{
+  *csv = (RengaCsv){.kind = kind, .name = name, .file = RengaFileOpen_Private(name, "rb")};
+  RengaCheck(csv->file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s %s: %s", kind, name,
+             RengaFileReason_Private(errno));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaCsvOpen_Private(const char *name, RengaCsv *csv)
 {
-  *csv = (RengaCsv){.name = name, .file = RengaFileOpen_Private(name, "rb")};
-  RengaCheck(csv->file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "table %s: %s", name,
-             RengaFileReason_Private(errno));
-  csv->separator = FindSeparator(csv->file);
+  RengaCall(OpenCsv("table", name, csv));
+  FindSeparator(csv, true);
   PassMark(csv->file);
   RengaCall(ReadHeadings(csv));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCsvOpenRatings_Private(const char *name, RengaCsv *csv)
+{
+  RengaCall(OpenCsv("ratings", name, csv));
+  FindSeparator(csv, false);
+  PassMark(csv->file);
   return RENGA_SUCCESS;
 }
 

@@ -33,6 +33,10 @@ static RengaErrorCode ReadLine(Pairing *p, int side, int64_t *length)
   RengaCheck(got >= 0 || !ferror(p->file[side]), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "text %s: %s",
              p->name[side], RengaFileReason_Private(errno));
   while (got > 0 && strchr("\n\r", p->line[side][got - 1])) got--;
+  if (p->n_line == 0 && got >= 3 && memcmp(p->line[side], "\xEF\xBB\xBF", 3) == 0) {
+    got -= 3; /* a mark of the encoding, as in tables */
+    memmove(p->line[side], p->line[side] + 3, (size_t)got);
+  }
   *length = got;
   return RENGA_SUCCESS;
 }

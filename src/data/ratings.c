@@ -1,12 +1,11 @@
 /* Data: ratings of items by users, for networks that recommend: lines of user, item and, where they
-   have them, a rating and more, between them commas, colons, semicolons, blanks or tabs. Users and
+   have them, a rating and more, between them commas, semicolons, tabs, colons or blanks. Users and
    items are numbered in the order of their names in the file, which are whole numbers.
 
    Negatives: He et al., Neural collaborative filtering, 2017, section 4.1: for each rated item so
    many that the user has not rated, with label 0, where the rated one has label 1. */
-#include "dataimpl.h"
+#include "csv.h"
 #include "renga/private/number.h"
-#include "renga/private/open.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,27 +28,78 @@ typedef struct {
   uint64_t seed;
 } Ratings;
 
-/* A field's end; the separators behind it are passed over. */
-static char *PassSeparators(char *at)
+/* A whole number from 0. */
+static bool ParseName(const char *cell, int64_t *number)
 {
-  return at + strspn(at, ",:; \t");
+  char *end;
+  errno = 0;
+  *number = strtoll(cell, &end, 10);
+  return end != cell && !errno && *number >= 0 && !*end;
 }
 
-/* user item [rating]; false: no line of ratings. */
-static bool ParseLine(char *line, Rating *rating)
+static bool ParseLabel(const char *cell, float *label)
 {
-  char *end, *at = PassSeparators(line);
-  long long number[2];
-  for (int i = 0; i < 2; i++) {
-    errno = 0;
-    number[i] = strtoll(at, &end, 10);
-    if (end == at || errno || number[i] < 0 || (*end && !strchr(",:; \t\r\n", *end))) return false;
-    at = PassSeparators(end);
+  char *end;
+  *label = RengaReadSingle(cell, &end);
+  return end != cell && !*end && *label - *label == 0;
+}
+
+/* user item [rating ...] */
+static bool ParseRow(const RengaCsv *csv, Rating *rating)
+{
+  *rating = (Rating){0, 0, 1};
+  return csv->n_cells >= 2 && ParseName(RengaCsvCell_Private(csv, 0), &rating->user) &&
+         ParseName(RengaCsvCell_Private(csv, 1), &rating->item) &&
+         (csv->n_cells == 2 || ParseLabel(RengaCsvCell_Private(csv, 2), &rating->label));
+}
+
+/* A heading has no number. */
+static bool IsHeading(const RengaCsv *csv)
+{
+  for (int c = 0; c < csv->n_cells; c++) {
+    const char *cell = RengaCsvCell_Private(csv, c);
+    float value;
+    if (!*cell || ParseLabel(cell, &value) || strspn(cell, "0123456789.,+-") == strlen(cell))
+      return false;
   }
-  *rating = (Rating){number[0], number[1], 1};
-  if (*at == '\0' || *at == '\n' || *at == '\r') return true;
-  rating->label = RengaReadSingle(at, &end);
-  return end != at && rating->label - rating->label == 0 && (!*end || strchr(",:; \t\r\n", *end));
+  return true;
+}
+
+/* Does the name of a column hold a word, small or capital? */
+static bool NameHolds(const char *name, const char *word)
+{
+  const size_t length = strlen(word);
+  for (; *name; name++)
+    if (RengaIsSamePart(name, word, length)) return true;
+  return false;
+}
+
+/* Columns whose names say that they are others than those taken for users, items and ratings. */
+static RengaErrorCode CheckHeading(const RengaCsv *csv)
+{
+  static const char *const words[] = {"user", "item", "rating"};
+  for (int w = 0; w < 3; w++)
+    for (int c = 0; c < csv->n_cells; c++) {
+      if (w < csv->n_cells && NameHolds(RengaCsvCell_Private(csv, w), words[w])) break;
+      RengaCheck(!NameHolds(RengaCsvCell_Private(csv, c), words[w]), MPI_COMM_SELF,
+                 RENGA_ERR_FILE_FORMAT,
+                 "ratings %s, line %lld: column %d is named %.40s, but the columns of user, item "
+                 "and rating must be the first three, in this order",
+                 csv->name, (long long)csv->line, c + 1, RengaCsvCell_Private(csv, c));
+    }
+  return RENGA_SUCCESS;
+}
+
+/* The cells of a line, for a message. */
+static const char *FormatRatingRow(const RengaCsv *csv, size_t size, char text[])
+{
+  const char separator[] = {csv->separator, csv->doubled ? csv->separator : '\0', '\0'};
+  size_t used = 0;
+  text[0] = '\0';
+  for (int c = 0; c < csv->n_cells && used < size; c++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s", c > 0 ? separator : "",
+                             RengaCsvCell_Private(csv, c));
+  return text;
 }
 
 static RengaErrorCode AddRating(Ratings *r, const Rating *rating)
@@ -62,21 +112,36 @@ static RengaErrorCode AddRating(Ratings *r, const Rating *rating)
   return RENGA_SUCCESS;
 }
 
-/* The first line may be a heading; empty ones are passed over. */
-static RengaErrorCode ReadRatingLines(Ratings *r, FILE *file, char **line, size_t *size)
+static RengaErrorCode TakeRatingRow(Ratings *r, const RengaCsv *csv, int columns)
 {
-  for (int64_t number = 1; getline(line, size, file) >= 0; number++) {
-    Rating rating;
-    if ((*line)[strspn(*line, " \t\r\n")] == '\0') continue;
-    bool good = ParseLine(*line, &rating);
-    RengaCheck(good || number == 1, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-               "ratings %s, line %lld: a user and an item, whole numbers from 0, and perhaps a "
-               "rating are expected, not \"%.60s\"",
-               r->name, (long long)number, strtok(*line, "\r\n"));
-    if (good) RengaCall(AddRating(r, &rating));
+  Rating rating;
+  char text[64];
+  RengaCheck(csv->n_cells == columns, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "ratings %s, line %lld: %d cells, but the lines before have %d", r->name,
+             (long long)csv->line, csv->n_cells, columns);
+  RengaCheck(ParseRow(csv, &rating), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "ratings %s, line %lld: a user and an item, whole numbers from 0, and perhaps a "
+             "rating, a number with a point if it is none, are expected, not \"%s\"",
+             r->name, (long long)csv->line, FormatRatingRow(csv, sizeof text, text));
+  RengaCall(AddRating(r, &rating));
+  return RENGA_SUCCESS;
+}
+
+/* The first line may be a heading. */
+static RengaErrorCode ReadRatingLines(Ratings *r, RengaCsv *csv)
+{
+  bool more;
+  int columns = 0;
+  for (bool first = true;; first = false) {
+    RengaCall(RengaCsvRead_Private(csv, &more));
+    if (!more) break;
+    if (first && IsHeading(csv)) {
+      RengaCall(CheckHeading(csv));
+      continue;
+    }
+    if (columns == 0) columns = csv->n_cells;
+    RengaCall(TakeRatingRow(r, csv, columns));
   }
-  RengaCheck(!ferror(file), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "ratings %s: %s", r->name,
-             RengaFileReason_Private(errno));
   RengaCheck(r->count > 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "ratings %s has no line of ratings", r->name);
   return RENGA_SUCCESS;
@@ -84,14 +149,10 @@ static RengaErrorCode ReadRatingLines(Ratings *r, FILE *file, char **line, size_
 
 static RengaErrorCode ReadRatings(Ratings *r)
 {
-  char *line = NULL;
-  size_t size = 0;
-  FILE *file = RengaFileOpen_Private(r->name, "rb");
-  RengaCheck(file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "ratings %s: %s", r->name,
-             RengaFileReason_Private(errno));
-  RengaErrorCode code = ReadRatingLines(r, file, &line, &size);
-  free(line); /* of getline */
-  fclose(file);
+  RengaCsv csv;
+  RengaErrorCode code = RengaCsvOpenRatings_Private(r->name, &csv);
+  if (code == RENGA_SUCCESS) code = ReadRatingLines(r, &csv);
+  RengaCsvClose_Private(&csv);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -251,7 +312,8 @@ static RengaErrorCode WriteRatings(Ratings *r, const char *out_file)
 
    Input:
    . comm - the ranks
-   . text_file - lines of user, item and, if it likes, a rating; the first may be a heading
+   . text_file - lines of user, item and, if it likes, a rating, between commas, semicolons, tabs,
+     colons, double colons or blanks, all lines alike; the first may be a heading, without numbers
    . out_file - the HDF5 file to make; replaced when the new one is whole
    . negatives - items that the user has not rated, for each one rated; 0: labels are the ratings
    . seed - decides which

@@ -72,6 +72,26 @@ static RengaErrorCode CheckClasses(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Blanks around a class are none of it; lines that end as those of old spreadsheets do; a heading
+   that holds separators of another kind. */
+static RengaErrorCode CheckBlanks(RengaComm comm)
+{
+  static const char *const tables[] = {"a,kind\n1,x \n2,x\n3,\ty\n4, \"y\" \n",
+                                       "a,kind\r1,x\r2,\"x\"\r\r3,y\r4,y\r",
+                                       "\"1,2,3\";kind\n1;x\n2;x\n3;y\n4;y\n"};
+  for (int i = 0; i < COUNT_OF(tables); i++) {
+    int64_t numbers[3], label[4];
+    float x[4];
+    RengaCall(WriteTable(comm, tables[i]));
+    RengaCall(RengaDataWriteCsv(comm, table_name, set_name, "kind", NULL, NULL, 0, numbers));
+    if (RengaCommGetRank(comm) == 0) Expect(numbers[0] == 4 && numbers[1] == 1 && numbers[2] == 2);
+    RengaCall(ReadPart(comm, true, RENGA_DATA_TRAINING, 1, 4, x, label));
+    for (int row = 0; row < 4; row++)
+      Expect(label[row] == row / 2 && IsNear(x[row], (row - 1.5) / sqrt(1.25)));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* More rows than a block; targets as they stand. */
 static RengaErrorCode CheckTargets(RengaComm comm)
 {
@@ -142,6 +162,7 @@ static RengaErrorCode RunTest(void)
   snprintf(table_name, sizeof table_name, "csv-%d.csv", RengaCommGetSize(comm));
   snprintf(set_name, sizeof set_name, "csv-%d.h5", RengaCommGetSize(comm));
   RengaCall(CheckClasses(comm));
+  RengaCall(CheckBlanks(comm));
   RengaCall(CheckTargets(comm));
   RengaCall(CheckRefusals(comm));
   RengaCall(RengaCommBarrier(comm, "the end"));

@@ -24,3 +24,6 @@ check_PROGRAMS += %D%/placement
 tests += %D%/placement
 %C%_placement_LDADD = $(LDADD) $(HDF5_LIBS)
 CLEANFILES += held.h5 other.h5 numbers.h5 n5.h5 n64.h5 n200.h5 n1009.h5
+check_PROGRAMS += %D%/ratings
+tests += %D%/ratings
+%C%_ratings_LDADD = $(LDADD) $(HDF5_LIBS)
