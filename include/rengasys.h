@@ -242,6 +242,9 @@ RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
 RengaErrorCode RengaViewerCheckFile(const char *file); /* may it be written? */
 const char *RengaViewerGetKind(RengaViewer viewer);    /* "ascii", "dot", "json", "draw" */
 RengaErrorCode RengaViewerDestroy(RengaViewer *viewer);
+void RengaPrintSetOptional(bool optional); /* may standard output lose text? */
+RengaErrorCode RengaPrintGetLost(bool *lost);
+RengaErrorCode RengaPrintFlush(void);
 RengaErrorCode RengaPrintf(MPI_Comm comm, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* standard output of rank 0 of comm */
 void RengaFormatBytes(double bytes, size_t size, char text[]);     /* "1.50 GiB" */

@@ -391,3 +391,6 @@ RengaErrorCode AppPrintSpeed(RengaComm comm, RengaPlan plan, RengaPipeline pipel
 /* terminal.c: does what this process prints end on a terminal, perhaps through mpiexec? output: 1
    is the standard output, 2 the standard error. */
 bool AppTerminal(int output, int *columns);
+/* output.c */
+void AppLetOutputFail(void);
+RengaErrorCode AppCheckOutput(MPI_Comm printer);

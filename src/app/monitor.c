@@ -87,13 +87,13 @@ static void DrawMonitorBar(AppMonitor monitor, const AppRow *row)
   monitor->drawn_at = MPI_Wtime();
 }
 
-static void PrintProgress(AppMonitor monitor, const AppRow *row)
+static RengaErrorCode PrintProgress(AppMonitor monitor, const AppRow *row)
 {
   char text[256];
   FormatRow(monitor, row, true, sizeof text, text);
-  printf("%s\n", text);
-  fflush(stdout);
   monitor->shown_at = MPI_Wtime();
+  RengaCall(RengaPrintf(MPI_COMM_SELF, "%s\n", text));
+  return RENGA_SUCCESS;
 }
 
 /* The first step and the last one are always shown. */
@@ -165,7 +165,7 @@ RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row)
   if (!monitor->prints) return RENGA_SUCCESS;
   MeasureProgress(monitor, row);
   AppSinksStep(&monitor->sinks, row);
-  if (IsLineDue(monitor, row)) PrintProgress(monitor, row);
+  if (IsLineDue(monitor, row)) RengaCall(PrintProgress(monitor, row));
   if (IsBarDue(monitor, row)) DrawMonitorBar(monitor, row);
   return RENGA_SUCCESS;
 }
@@ -178,7 +178,7 @@ void AppMonitorValidating(AppMonitor monitor, int64_t done, int64_t samples, int
   if (!monitor->prints || batches == 0) return;
   if (monitor->lines && (monitor->every ? batches % monitor->every == 0 : since >= 1)) {
     printf("validating, %lld of %lld samples\n", (long long)done, (long long)samples);
-    fflush(stdout);
+    (void)RengaPrintFlush(); /* the loss that follows is of more worth than this line */
     monitor->shown_at = MPI_Wtime();
   }
   if (!monitor->bar || since < 1 || MPI_Wtime() - monitor->drawn_at < 0.1) return;
@@ -203,9 +203,9 @@ RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
   if (!monitor->prints) return RENGA_SUCCESS;
   EndBar(monitor);
   va_start(arguments, format);
-  RengaFilePrintList(stdout, format, arguments);
+  (void)RengaFilePrintList(stdout, format, arguments); /* the next call sees an error of it */
   va_end(arguments);
-  fflush(stdout);
+  RengaCall(RengaPrintFlush());
   return RENGA_SUCCESS;
 }
 

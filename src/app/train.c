@@ -487,6 +487,7 @@ RengaErrorCode AppTrain(const App *app)
   Training training = {
       .comm = app->comm, .best = HUGE_VAL, .validated = -1, .exit_code = app->exit_code};
   RengaCall(RengaObjectGetComm(app->comm, &training.printer));
+  AppLetOutputFail();
   RengaCall(SetUpTraining(&training));
   int64_t first = training.step;
   RengaCall(RunSteps(&training));
@@ -496,5 +497,6 @@ RengaErrorCode AppTrain(const App *app)
   RengaCall(DestroyTraining(&training));
   RengaCheck(!unsaved, training.printer, RENGA_ERR_FILE_WRITE,
              "the checkpoint after the last step, %lld, could not be written", (long long)step);
+  if (*app->exit_code == 0) RengaCall(AppCheckOutput(training.printer));
   return RENGA_SUCCESS;
 }

@@ -1,8 +1,85 @@
 /* Text for people: printing on one rank, sizes and counts with units. */
 #include "sys.h"
 #include "renga/private/number.h"
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
+#include <string.h>
+
+/* Standard output: whether a text that it does not take is only lost, and whether one was. */
+static struct {
+  bool is_optional, lost;
+} output;
+
+/*@
+   RengaPrintSetOptional - may standard output lose text?
+
+   Not collective
+
+   Input:
+   . optional - true: text that standard output does not take is lost with one warning, and who
+     printed it goes on; false: it is an error (default)
+
+   Errors: none.
+
+   Notes: for programs that have more to do than to print, such as a training whose log's disk is
+   full. One whose output may be a pipe that closes ignores the signal SIGPIPE, too.
+
+   See also: RengaPrintFlush(), RengaPrintGetLost()
+@*/
+void RengaPrintSetOptional(bool optional)
+{
+  output.is_optional = optional;
+  if (!optional) output.lost = false;
+}
+
+/*@
+   RengaPrintGetLost - did standard output lose text since RengaPrintSetOptional?
+
+   Not collective
+
+   Output:
+   . lost - whether it did
+
+   Errors: none beyond a bad argument.
+
+   See also: RengaPrintSetOptional()
+@*/
+RengaErrorCode RengaPrintGetLost(bool *lost)
+{
+  RengaCheck(lost, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "RengaPrintGetLost: lost is a null pointer");
+  *lost = output.lost;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPrintFlush - hand over to the system what was printed to standard output
+
+   Not collective
+
+   Errors: RENGA_ERR_FILE_WRITE where standard output does not take it, unless
+   RengaPrintSetOptional said that it may be lost.
+
+   See also: RengaPrintf(), RengaPrintSetOptional()
+@*/
+RengaErrorCode RengaPrintFlush(void)
+{
+  const int before = ferror(stdout) ? errno : 0;
+  errno = before;
+  const bool failed = fflush(stdout) != 0 || ferror(stdout);
+  const char *reason = errno ? strerror(errno) : "an earlier line failed";
+  if (!failed) return RENGA_SUCCESS;
+  clearerr(stdout);
+  RengaCheck(output.is_optional, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
+             "standard output cannot be written: %s", reason);
+  if (!output.lost)
+    RengaWarning(MPI_COMM_SELF,
+                 "standard output cannot be written: %s; what should stand there is lost, and the "
+                 "run goes on",
+                 reason);
+  output.lost = true;
+  return RENGA_SUCCESS;
+}
 
 /*@
    RengaPrintf - write to standard output of one rank
@@ -13,10 +90,9 @@
    . comm - its rank 0 writes
    . format - as printf
 
-   Errors: RENGA_ERR_FILE_WRITE where standard output does not take it; RENGA_ERR_LIBRARY from
-   MPI.
+   Errors: those of RengaPrintFlush; RENGA_ERR_LIBRARY from MPI.
 
-   See also: RengaViewerPrintf()
+   See also: RengaViewerPrintf(), RengaPrintSetOptional()
 @*/
 RengaErrorCode RengaPrintf(MPI_Comm comm, const char *format, ...)
 {
@@ -25,10 +101,9 @@ RengaErrorCode RengaPrintf(MPI_Comm comm, const char *format, ...)
   if (rank != 0) return RENGA_SUCCESS;
   va_list arguments;
   va_start(arguments, format);
-  int written = RengaFilePrintList(stdout, format, arguments);
+  (void)RengaFilePrintList(stdout, format, arguments); /* the next call sees an error of it */
   va_end(arguments);
-  RengaCheck(written >= 0 && fflush(stdout) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
-             "standard output cannot be written");
+  RengaCall(RengaPrintFlush());
   return RENGA_SUCCESS;
 }
 

@@ -19,9 +19,9 @@ enum { KINDS = sizeof viewer_kinds / sizeof viewer_kinds[0] };
 
 static RengaErrorCode CloseViewer(RengaViewer viewer)
 {
-  const bool good = viewer->file != stdout || fflush(stdout) == 0;
+  const bool prints = viewer->file == stdout;
   viewer->file = NULL;
-  RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "standard output: %s", strerror(errno));
+  if (prints) RengaCall(RengaPrintFlush());
   RengaCall(RengaOutputClose_Private(&viewer->output, RENGA_SUCCESS));
   return RENGA_SUCCESS;
 }
@@ -149,8 +149,9 @@ RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
   va_start(arguments, format);
   int written = RengaFilePrintList(viewer->file, format, arguments);
   va_end(arguments);
-  RengaCheck(written >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s",
-             viewer->file_name ? viewer->file_name : "standard output", strerror(errno));
+  if (written < 0 && viewer->file == stdout) RengaCall(RengaPrintFlush());
+  RengaCheck(written >= 0 || viewer->file == stdout, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s",
+             viewer->file_name, strerror(errno));
   return RENGA_SUCCESS;
 }
 

@@ -44,3 +44,5 @@ tests += %D%/learners.sh
 EXTRA_DIST += %D%/learners.sh
 tests += %D%/isa.sh
 EXTRA_DIST += %D%/isa.sh
+tests += %D%/environment.sh
+EXTRA_DIST += %D%/environment.sh

@@ -2,6 +2,7 @@
 /* Viewers: rank 0 writes a file, whole or not at all; every rank hears of an error. */
 #include "../check.h"
 #include "renga/private/object.h"
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -69,6 +70,33 @@ static RengaErrorCode TestFull(RengaComm comm, int rank)
   return RENGA_SUCCESS;
 }
 
+/* A full standard output is an error, unless its text may be lost. */
+static RengaErrorCode CheckLostOutput(void)
+{
+  bool lost = true;
+  fflush(stdout);
+  const int saved = dup(STDOUT_FILENO), full = open("/dev/full", O_WRONLY);
+  Expect(saved >= 0 && full >= 0 && dup2(full, STDOUT_FILENO) == STDOUT_FILENO);
+  ExpectError(RengaPrintf(MPI_COMM_SELF, "lost\n"), RENGA_ERR_FILE_WRITE,
+              "standard output cannot be written: No space left on device");
+  RengaPrintSetOptional(true);
+  RengaCall(RengaPrintGetLost(&lost));
+  Expect(!lost);
+  FILE *file;
+  const int errors = BeginErrors(&file);
+  for (int i = 0; i < 2; i++) printf("lost\n");
+  RengaErrorCode code = RengaPrintFlush();
+  if (!code) code = RengaPrintf(MPI_COMM_SELF, "lost\n");
+  const char *said = EndErrors(file, errors);
+  RengaCall(code);
+  RengaCall(RengaPrintGetLost(&lost));
+  Expect(lost && strstr(said, "the run goes on") &&
+         !strstr(strstr(said, "the run goes on") + 1, "the run goes on"));
+  RengaPrintSetOptional(false);
+  Expect(dup2(saved, STDOUT_FILENO) == STDOUT_FILENO && close(full) == 0 && close(saved) == 0);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestViewer(void)
 {
   struct _p_RengaObject *comm;
@@ -83,6 +111,7 @@ static RengaErrorCode TestViewer(void)
   Expect(strcmp(RengaViewerGetKind(viewer), "ascii") == 0);
   RengaCall(RengaViewerDestroy(&viewer));
   RengaCall(RengaHeaderDestroy(&comm));
+  RengaCall(CheckLostOutput());
   return RENGA_SUCCESS;
 }
 
