@@ -33,25 +33,31 @@ static bool ParseTime(const char *text, double *seconds)
   return true;
 }
 
-/* Seconds that Slurm leaves; 0: it says nothing. */
-static double SlurmSeconds(void)
+/* Seconds that Slurm leaves; 0: it says nothing, which a job should know. */
+static double SlurmSeconds(MPI_Comm printer, bool asked)
 {
   const char *text = getenv("SLURM_JOB_END_TIME");
-  if (!text) return 0;
-  double left = RengaReadReal(text, NULL) - (double)time(NULL);
-  return left > 0 && left < 1e9 ? left : 0;
+  const double left = text ? RengaReadReal(text, NULL) - (double)time(NULL) : 0;
+  if (left > 0 && left < 1e9) return left;
+  if (asked || getenv("SLURM_JOB_ID"))
+    RengaWarning(printer,
+                 "-time_limit auto: no end of a Slurm job is known (SLURM_JOB_END_TIME is %s), so "
+                 "there is no limit: -time_limit D-HH:MM:SS sets one",
+                 text ? text : "not set");
+  return 0;
 }
 
 /* Collective: rank 0's answer. seconds: from now, 0 where there is no limit. */
 RengaErrorCode AppFindTimeLimit(RengaComm comm, double *seconds)
 {
   const char *text;
+  bool given;
   MPI_Comm printer;
   *seconds = 0;
   RengaCall(RengaObjectGetComm(comm, &printer));
-  RengaCall(RengaOptionsGetString("time_limit", &text, NULL));
+  RengaCall(RengaOptionsGetString("time_limit", &text, &given));
   if (strcmp(text, "auto") == 0)
-    *seconds = SlurmSeconds();
+    *seconds = SlurmSeconds(printer, given);
   else
     RengaCheck(ParseTime(text, seconds), printer, RENGA_ERR_OPTION,
                "-time_limit %s: write seconds, MM:SS, HH:MM:SS or D-HH:MM:SS; 0: none; auto: what "

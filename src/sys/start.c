@@ -212,6 +212,7 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
     start.we_started_mpi = true;
   }
   RengaCall(CheckThreads());
+  RengaCall(RengaLaunchCheck_Private());
   if (start.meeting != MPI_COMM_NULL) MPI_Comm_free(&start.meeting);
   RengaCall(Duplicate(RengaSysWorld(), &start.meeting));
   RengaCall(Duplicate(RengaSysWorld(), &start.comm));

@@ -8,6 +8,9 @@ MPI_Comm RengaSysWorld(void); /* of RengaSetWorld */
 MPI_Comm RengaSysComm(void);  /* private duplicate of the processes that called RengaInitialize */
 int RengaSysRank(void);       /* in MPI_COMM_WORLD; 0 without MPI */
 
+/* launch.c: a warning where a launcher started several processes that do not know of each other. */
+RengaErrorCode RengaLaunchCheck_Private(void);
+
 /* error.c */
 bool RengaSysHasMPI(void);                   /* MPI was started, and has not ended */
 void RengaErrorSilence(RengaErrorCode code); /* the error at hand is reported by another rank */
