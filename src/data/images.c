@@ -117,6 +117,16 @@ static RengaErrorCode TakeClass(ImageSet *set, const char *folder, int64_t class
   return RENGA_SUCCESS;
 }
 
+/* Folders that programs make beside others, and that nobody means. */
+static bool IsJunkFolder(const char *name)
+{
+  static const char *const junk[] = {"__MACOSX", "@eaDir", "lost+found", "$RECYCLE.BIN",
+                                     "System Volume Information"};
+  for (size_t i = 0; i < sizeof junk / sizeof *junk; i++)
+    if (strcmp(name, junk[i]) == 0) return true;
+  return false;
+}
+
 /* Folders of a folder, in the order of their names. */
 static RengaErrorCode ListClasses(const char *folder, ImageNames *classes)
 {
@@ -125,7 +135,9 @@ static RengaErrorCode ListClasses(const char *folder, ImageNames *classes)
   for (int i = 0; !code && i < all.count; i++) {
     char *path = NULL;
     code = JoinPath(folder, all.name[i], &path);
-    if (!code && PathIsFolder(path)) code = AppendFolderEntry(classes, all.name[i]);
+    const bool is_junk = !code && IsJunkFolder(all.name[i]);
+    if (is_junk) RengaWarning(MPI_COMM_SELF, "folder %s is taken for no class", path);
+    if (!code && !is_junk && PathIsFolder(path)) code = AppendFolderEntry(classes, all.name[i]);
     RengaFree(&path);
   }
   FreeFolderNames(&all);
@@ -148,6 +160,29 @@ static RengaErrorCode TakeFolder(ImageSet *set, const char *folder, double share
   RengaCheck(set->n_files > first, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "folder %s holds no images: files that end in .png, .jpg or .jpeg", folder);
   for (int64_t i = first; i < set->n_files && validates; i++) set->file[i].validates = true;
+  return RENGA_SUCCESS;
+}
+
+/* Classes without images are none: those after them get other numbers. */
+static RengaErrorCode DropHollowClasses(ImageSet *set, const char *folder)
+{
+  int64_t *number;
+  int kept = 0;
+  RengaCall(RengaMalloc(set->classes.count, &number)); /* zeros */
+  for (int64_t i = 0; i < set->n_files; i++) number[set->file[i].class] = 1;
+  for (int k = 0; k < set->classes.count; k++) {
+    char *name = set->classes.name[k];
+    if (number[k]) {
+      number[k] = kept;
+      set->classes.name[kept++] = name;
+    } else {
+      RengaWarning(MPI_COMM_SELF, "folder %s/%s holds no images and is no class", folder, name);
+      RengaFree(&name);
+    }
+  }
+  set->classes.count = kept;
+  for (int64_t i = 0; i < set->n_files; i++) set->file[i].class = number[set->file[i].class];
+  RengaFree(&number);
   return RENGA_SUCCESS;
 }
 
@@ -288,6 +323,7 @@ static RengaErrorCode WriteImages(int n_folders, const char *const folders[], co
   if (!code) code = TakeFolder(set, folders[0], share, false);
   if (!code && n_folders == 2) code = CheckFolderClasses(set, folders);
   if (!code && n_folders == 2) code = TakeFolder(set, folders[1], 0, true);
+  if (!code) code = DropHollowClasses(set, folders[0]);
   if (!code) code = SurveyImages(set);
   if (!code) code = WriteImageSet(set, out_file);
   for (int64_t i = 0; i < set->n_files; i++) RengaFree(&set->file[i].name);
@@ -324,9 +360,11 @@ static RengaErrorCode WriteImages(int n_folders, const char *const folders[], co
 
    Notes: datasets image uint8 [N,C,H,W], with attributes scale and offset, and labels int64 [N] of
    the groups training and validation; classes are numbered in the order of their names, which stand
-   in the attribute classes of the file. C is 1 where all images are grey, else 3; transparency is
-   dropped, and the orientation that a camera noted is not looked at. Bytes are those of the file,
-   but for a PNG file that notes another gamma than that of sRGB: they are made sRGB.
+   in the attribute classes of the file; a folder without images is no class, with a warning. What a
+   file is follows from its content. C is 1 where all images are grey, else 3; transparency is
+   dropped, and images are turned as the camera noted (Exif). Bytes are those of the file, but for a
+   PNG file that notes another gamma than that of sRGB, which is made sRGB, and for a JPEG file of
+   four inks, whose colours are what the ink of each and the black one let through.
 
    See also: RengaDataWriteIdx(), RengaDataSetFile()
 @*/

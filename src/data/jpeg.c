@@ -43,31 +43,63 @@ static RengaErrorCode AllocateJpeg(const struct jpeg_decompress_struct *info, bo
   return RENGA_SUCCESS;
 }
 
-static void ReadJpegLines(struct jpeg_decompress_struct *info, const RengaPicture *picture)
+/* Four inks of a line are three colours: what an ink lets through of what black lets through.
+   Adobe's programs write the light, not the ink. */
+static void MixInks(const unsigned char *inks, int width, bool are_light, unsigned char *rgb)
+{
+  for (int i = 0; i < width; i++)
+    for (int c = 0; c < 3; c++) {
+      const int ink = inks[4 * i + c], black = inks[4 * i + 3];
+      const int light = (are_light ? ink : 255 - ink) * (are_light ? black : 255 - black);
+      rgb[3 * i + c] = (unsigned char)((light + 127) / 255);
+    }
+}
+
+/* inks: room for a line of four inks, or NULL. */
+static void ReadJpegLines(struct jpeg_decompress_struct *info, const RengaPicture *picture,
+                          unsigned char *inks)
 {
   const size_t line = (size_t)picture->width * (size_t)picture->channels;
   jpeg_start_decompress(info);
   while (info->output_scanline < info->output_height) {
-    JSAMPROW row = picture->pixel + info->output_scanline * line;
+    unsigned char *to = picture->pixel + info->output_scanline * line;
+    JSAMPROW row = inks ? inks : to;
     jpeg_read_scanlines(info, &row, 1);
+    if (inks) MixInks(inks, picture->width, info->saw_Adobe_marker, to);
   }
   jpeg_finish_decompress(info);
+}
+
+/* The first note of Exif. */
+static int FindJpegOrientation(const struct jpeg_decompress_struct *info)
+{
+  static const char head[] = "Exif\0"; /* and the zero at its end */
+  for (jpeg_saved_marker_ptr note = info->marker_list; note; note = note->next)
+    if (note->data_length > sizeof head && memcmp(note->data, head, sizeof head) == 0)
+      return RengaPictureOrientation_Private(note->data + sizeof head,
+                                             (int64_t)(note->data_length - sizeof head));
+  return 0;
 }
 
 /* All that may jump. Returns what was wrong besides. */
 static RengaErrorCode DecodeJpeg(const char *name, FILE *file, bool pixels,
                                  struct jpeg_decompress_struct *info, RengaPicture *picture)
 {
+  unsigned char *inks = NULL;
   jpeg_create_decompress(info);
+  jpeg_save_markers(info, JPEG_APP0 + 1, 0xffff);
   jpeg_stdio_src(info, file);
   jpeg_read_header(info, TRUE);
-  RengaCheck(info->num_components == 1 || info->num_components == 3, MPI_COMM_SELF,
-             RENGA_ERR_SUPPORT,
-             "JPEG file %s has %d channels; grey and red, green and blue are supported", name,
-             info->num_components);
-  info->out_color_space = info->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  const int channels = info->num_components;
+  RengaCheck(channels == 1 || channels == 3 || channels == 4, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "JPEG file %s has %d channels; grey, red, green and blue, and four inks are supported",
+             name, channels);
+  info->out_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
   RengaCall(AllocateJpeg(info, pixels, picture));
-  if (pixels) ReadJpegLines(info, picture);
+  picture->orientation = FindJpegOrientation(info);
+  if (channels == 4) /* of libjpeg, which frees it also after a jump */
+    inks = info->mem->alloc_large((j_common_ptr)info, JPOOL_IMAGE, (size_t)picture->width * 4);
+  if (pixels) ReadJpegLines(info, picture, inks);
   return RENGA_SUCCESS;
 }
 

@@ -1,38 +1,101 @@
 /* Data: pictures in files, and their sizes. */
 #include "picture.h"
 #include "renga/private/number.h"
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
+/* How files begin; read NULL: of a kind that is not read. */
 static const struct {
-  const char *ending;
+  int offset, length;
+  const char *begin, *what;
   RengaErrorCode (*read)(const char *file, bool pixels, RengaPicture *picture);
-} picture_kinds[] = {{".png", RengaPictureReadPng_Private},
-                     {".jpg", RengaPictureReadJpeg_Private},
-                     {".jpeg", RengaPictureReadJpeg_Private}};
-enum { PICTURE_KINDS = sizeof picture_kinds / sizeof picture_kinds[0] };
-
-/* -1: of none. */
-static int PictureKindOf(const char *name)
-{
-  const char *ending = strrchr(name, '.');
-  for (int k = 0; ending && k < PICTURE_KINDS; k++)
-    if (RengaIsSameWord(ending, picture_kinds[k].ending)) return k;
-  return -1;
-}
+} picture_kinds[] = {{0, 8, "\x89PNG\r\n\x1a\n", "PNG", RengaPictureReadPng_Private},
+                     {0, 3, "\xff\xd8\xff", "JPEG", RengaPictureReadJpeg_Private},
+                     {0, 4, "GIF8", "GIF", NULL},
+                     {0, 2, "BM", "BMP", NULL},
+                     {8, 4, "WEBP", "WebP", NULL},
+                     {4, 8, "ftypavif", "AVIF", NULL},
+                     {4, 4, "ftyp", "HEIF", NULL},
+                     {0, 4, "II*\0", "TIFF", NULL},
+                     {0, 4, "MM\0*", "TIFF", NULL}};
+enum { PICTURE_KINDS = sizeof picture_kinds / sizeof picture_kinds[0], LONGEST_BEGIN = 12 };
 
 bool RengaPictureIsName_Private(const char *name)
 {
-  return PictureKindOf(name) >= 0;
+  const char *ending = strrchr(name, '.');
+  return ending && (RengaIsSameWord(ending, ".png") || RengaIsSameWord(ending, ".jpg") ||
+                    RengaIsSameWord(ending, ".jpeg"));
+}
+
+/* The kind of a file by its content, whatever its name; PICTURE_KINDS: of none. */
+static RengaErrorCode FindPictureKind(const char *file, int *kind)
+{
+  char begin[LONGEST_BEGIN] = "";
+  FILE *stream = fopen(file, "rb");
+  RengaCheck(stream, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "image %s: %s", file, strerror(errno));
+  const size_t got = fread(begin, 1, sizeof begin, stream);
+  const bool failed = ferror(stream);
+  const int reason = errno;
+  fclose(stream);
+  RengaCheck(!failed, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "image %s: %s", file, strerror(reason));
+  for (*kind = 0; *kind < PICTURE_KINDS; ++*kind) {
+    const size_t offset = (size_t)picture_kinds[*kind].offset,
+                 length = (size_t)picture_kinds[*kind].length;
+    if (offset + length <= got && !memcmp(begin + offset, picture_kinds[*kind].begin, length))
+      break;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* From where a pixel of the turned picture comes: from 5 on rows are columns; some orientations
+   have the rows of the file from below, some its columns from the right. */
+static void TurnPixels(const RengaPicture *picture, unsigned char *to)
+{
+  const int o = picture->orientation, h = picture->height, w = picture->width;
+  const bool from_below = o == 3 || o == 4 || o == 6 || o == 7;
+  const bool from_right = o == 2 || o == 3 || o == 7 || o == 8;
+  for (int y = 0; y < (o < 5 ? h : w); y++)
+    for (int x = 0; x < (o < 5 ? w : h); x++, to += picture->channels) {
+      const int row = o < 5 ? y : x, column = o < 5 ? x : y;
+      const int64_t from =
+          (int64_t)(from_below ? h - 1 - row : row) * w + (from_right ? w - 1 - column : column);
+      memcpy(to, picture->pixel + from * picture->channels, (size_t)picture->channels);
+    }
+}
+
+/* As the camera was held. */
+static RengaErrorCode TurnPicture(RengaPicture *picture)
+{
+  const int width = picture->width;
+  if (picture->orientation < 2) return RENGA_SUCCESS;
+  if (picture->pixel) {
+    unsigned char *turned;
+    RengaCall(RengaMalloc((int64_t)width * picture->height * picture->channels, &turned));
+    TurnPixels(picture, turned);
+    RengaFree(&picture->pixel);
+    picture->pixel = turned;
+  }
+  if (picture->orientation >= 5) {
+    picture->width = picture->height;
+    picture->height = width;
+  }
+  picture->orientation = 0;
+  return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaPictureRead_Private(const char *file, bool pixels, RengaPicture *picture)
 {
-  const int kind = PictureKindOf(file);
+  int kind;
   *picture = (RengaPicture){0};
-  RengaCheck(kind >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s is neither a PNG nor a JPEG file",
-             file);
-  const RengaErrorCode code = picture_kinds[kind].read(file, pixels, picture);
+  RengaCall(FindPictureKind(file, &kind));
+  const bool known = kind < PICTURE_KINDS;
+  RengaCheck(known && picture_kinds[kind].read, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "image %s: its content is that of %s%s; PNG and JPEG files are read", file,
+             known ? "a file of kind " : "no picture that is known",
+             known ? picture_kinds[kind].what : "");
+  RengaErrorCode code = picture_kinds[kind].read(file, pixels, picture);
+  if (!code) code = TurnPicture(picture);
   if (code) RengaPictureFree_Private(picture);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -6,6 +6,33 @@
 #include "renga/private/open.h"
 #include <errno.h>
 #include <png.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The note of Exif stands in a chunk of its own: length, name, bytes, checksum. */
+static int FindExifChunk(FILE *file)
+{
+  unsigned char head[8], exif[512];
+  if (fseek(file, 8, SEEK_SET) != 0) return 0;
+  while (fread(head, 1, sizeof head, file) == sizeof head) {
+    const size_t length =
+        (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
+    const size_t taken = length < sizeof exif ? length : sizeof exif;
+    if (memcmp(head + 4, "eXIf", 4) == 0)
+      return RengaPictureOrientation_Private(exif, (int64_t)fread(exif, 1, taken, file));
+    if (length > 0x7fffffff || fseek(file, (long)length + 4, SEEK_CUR) != 0) return 0;
+  }
+  return 0;
+}
+
+static int FindPngOrientation(const char *name)
+{
+  FILE *file = fopen(name, "rb");
+  if (!file) return 0; /* it was read a moment ago */
+  const int orientation = FindExifChunk(file);
+  fclose(file);
+  return orientation;
+}
 
 static RengaErrorCode FailPng(const char *file, png_image *image)
 {
@@ -31,6 +58,7 @@ static RengaErrorCode ReadPng(const char *file, FILE *stream, bool pixels, Renga
   picture->width = (int)image.width;
   picture->height = (int)image.height;
   picture->channels = colour ? 3 : 1;
+  picture->orientation = FindPngOrientation(file);
   if (!pixels) {
     png_image_free(&image);
     return RENGA_SUCCESS;

@@ -124,7 +124,7 @@ refuses 2 "renga data images: -data_validation 0.5 and a second folder are both 
 refuses 2 "renga data csv does not use -data_image_size" data csv table.csv o.h5 -data_label kind \
   -data_image_size 2x2
 echo no >pictures/empty/a.png
-refuses 2 "PNG file pictures/empty/a.png: Read Error" data images pictures o.h5
+refuses 2 "image pictures/empty/a.png: its content is that of no picture that is known" data images pictures o.h5
 
 # Text and vocabularies.
 : >empty.txt

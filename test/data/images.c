@@ -32,30 +32,39 @@ static RengaErrorCode PutPng(const char *name, png_uint_32 format, int width, in
   return RENGA_SUCCESS;
 }
 
-/* A JPEG file of one colour, which it keeps but for a little. */
-static RengaErrorCode PutJpeg(const char *name, int width, int height, const unsigned char rgb[3])
+/* A JPEG file of one colour, which it keeps but for a little: of three parts, or of four inks as
+   Adobe writes them. exif: a note, or NULL. */
+static RengaErrorCode PutJpegOf(const char *name, int width, int height, int parts,
+                                const unsigned char colour[], const char *exif, unsigned length)
 {
   struct jpeg_compress_struct info;
   struct jpeg_error_mgr errors;
-  unsigned char row[3 * 64];
+  unsigned char row[4 * 64];
   JSAMPROW rows = row;
   FILE *file = fopen(At(name), "wb");
   Expect(file && width <= 64);
-  for (int i = 0; i < 3 * width; i++) row[i] = rgb[i % 3];
+  for (int i = 0; i < parts * width; i++) row[i] = colour[i % parts];
   info.err = jpeg_std_error(&errors);
   jpeg_create_compress(&info);
   jpeg_stdio_dest(&info, file);
   info.image_width = (JDIMENSION)width;
   info.image_height = (JDIMENSION)height;
-  info.input_components = 3;
-  info.in_color_space = JCS_RGB;
+  info.input_components = parts;
+  info.in_color_space = parts == 4 ? JCS_CMYK : JCS_RGB;
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, 100, TRUE);
   jpeg_start_compress(&info, TRUE);
+  if (exif) jpeg_write_marker(&info, JPEG_APP0 + 1, (const JOCTET *)exif, length);
   while (info.next_scanline < info.image_height) jpeg_write_scanlines(&info, &rows, 1);
   jpeg_finish_compress(&info);
   jpeg_destroy_compress(&info);
   fclose(file);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PutJpeg(const char *name, int width, int height, const unsigned char rgb[3])
+{
+  RengaCall(PutJpegOf(name, width, height, 3, rgb, NULL, 0));
   return RENGA_SUCCESS;
 }
 
@@ -156,10 +165,9 @@ static RengaErrorCode CheckParts(void)
   return RENGA_SUCCESS;
 }
 
-/* A PNG file gets a note on colours, behind its head, that libpng warns of: gamma 0. */
-static RengaErrorCode SpoilGamma(const char *name)
+/* Puts a chunk into a PNG file, behind its head. */
+static RengaErrorCode PutChunk(const char *name, const unsigned char chunk[], size_t length)
 {
-  static const unsigned char chunk[] = "\0\0\0\4gAMA\0\0\0\0\x8b%`M";
   enum { HEAD = 33 };
   unsigned char bytes[4096];
   FILE *file = fopen(At(name), "r+b");
@@ -168,9 +176,44 @@ static RengaErrorCode SpoilGamma(const char *name)
   Expect(count > HEAD && count < sizeof bytes);
   rewind(file);
   fwrite(bytes, 1, HEAD, file);
-  fwrite(chunk, 1, sizeof chunk - 1, file);
+  fwrite(chunk, 1, length, file);
   fwrite(bytes + HEAD, 1, count - HEAD, file);
   Expect(fclose(file) == 0);
+  return RENGA_SUCCESS;
+}
+
+/* A note on colours that libpng warns of: gamma 0. */
+static RengaErrorCode SpoilGamma(const char *name)
+{
+  static const unsigned char chunk[] = "\0\0\0\4gAMA\0\0\0\0\x8b%`M";
+  RengaCall(PutChunk(name, chunk, sizeof chunk - 1));
+  return RENGA_SUCCESS;
+}
+
+/* PNG, annex D. */
+static uint32_t ChecksumChunk(const unsigned char bytes[], size_t count)
+{
+  uint32_t sum = 0xffffffff;
+  for (size_t i = 0; i < 8 * count; i++) {
+    if (i % 8 == 0) sum ^= bytes[i / 8];
+    sum = sum >> 1 ^ (sum & 1 ? 0xedb88320 : 0);
+  }
+  return ~sum;
+}
+
+/* A note of Exif, behind one on the software. */
+static RengaErrorCode NoteOrientation(const char *name, int orientation, bool little)
+{
+  enum { LENGTH = 38, EXIF = 8 };
+  static const unsigned char exif[2][LENGTH + 1] = {
+      "MM\0*\0\0\0\x08\0\2\x01\x31\0\2\0\0\0\4abc\0\x01\x12\0\3\0\0\0\1\0\0\0\0\0\0\0\0",
+      "II*\0\x08\0\0\0\2\0\x31\x01\2\0\4\0\0\0abc\0\x12\x01\3\0\1\0\0\0\0\0\0\0\0\0\0\0"};
+  unsigned char chunk[EXIF + LENGTH + 4] = {0, 0, 0, LENGTH, 'e', 'X', 'I', 'f'};
+  memcpy(chunk + EXIF, exif[little], LENGTH);
+  chunk[little ? EXIF + 30 : EXIF + 31] = (unsigned char)orientation;
+  const uint32_t sum = ChecksumChunk(chunk + 4, LENGTH + 4);
+  for (int i = 0; i < 4; i++) chunk[EXIF + LENGTH + i] = (unsigned char)(sum >> (24 - 8 * i));
+  RengaCall(PutChunk(name, chunk, sizeof chunk));
   return RENGA_SUCCESS;
 }
 
@@ -186,12 +229,82 @@ static RengaErrorCode CheckGrey(void)
   }
   RengaCall(Make(1, 0, 0, 0, numbers));
   RengaCall(ReadImages(RENGA_DATA_TRAINING, 1, 2, 3, 1, image, &label));
-  Expect(label == 1); /* a class without images keeps its number */
+  Expect(label == 0); /* a folder without images is no class */
   for (int i = 0; i < 6; i++) Expect(IsByte(image[i], 50 * i, 0));
   if (RengaCommGetRank(comm) == 0) RengaCall(SpoilGamma("cat/a.png"));
   RengaCall(Make(1, 0, 0, 0, numbers));
   RengaCall(ReadImages(RENGA_DATA_TRAINING, 1, 2, 3, 1, image, &label));
   for (int i = 0; i < 6; i++) Expect(IsByte(image[i], 50 * i, 0));
+  return RENGA_SUCCESS;
+}
+
+/* What a file is follows from its content; four inks become three colours; folders without images
+   are no classes. */
+static RengaErrorCode CheckContents(void)
+{
+  const unsigned char inks[] = {255, 128, 51, 204}; /* light of cyan, magenta, yellow and black */
+  const int mixed[] = {204, 102, 41};
+  float image[2 * 18];
+  int64_t labels[2], numbers[3];
+  char path[2][256];
+  FILE *file;
+  if (RengaCommGetRank(comm) == 0) {
+    RengaCall(PutJpegOf("cat/ink.png", 3, 2, 4, inks, NULL, 0));
+    snprintf(path[0], sizeof path[0], "%s", At("cat/grey.JPEG"));
+    Expect(rename(At("cat/a.png"), path[0]) == 0);
+    Expect(mkdir(At("__MACOSX"), 0777) == 0 && mkdir(At("__MACOSX/cat"), 0777) == 0);
+  }
+  const int saved = BeginErrors(&file);
+  const RengaErrorCode code = Make(1, 0, 0, 0, numbers);
+  const char *said = EndErrors(file, saved);
+  RengaCall(code);
+  if (RengaCommGetRank(comm) == 0)
+    Expect(numbers[1] == 1 && strstr(said, "/__MACOSX is taken for no class") &&
+           strstr(said, "/ant holds no images and is no class"));
+  RengaCall(ReadImages(RENGA_DATA_TRAINING, 3, 2, 3, 2, image, labels));
+  Expect(labels[0] == 0 && labels[1] == 0);
+  for (int c = 0; c < 3; c++)
+    for (int i = 0; i < 6; i++)
+      Expect(IsByte(image[6 * c + i], 50 * i, 0) && IsByte(image[18 + 6 * c + i], mixed[c], 3));
+  if (RengaCommGetRank(comm) == 0) {
+    snprintf(path[1], sizeof path[1], "%s", At("cat/a.png"));
+    Expect(rename(path[0], path[1]) == 0 && unlink(At("cat/ink.png")) == 0);
+    Expect(rmdir(At("__MACOSX/cat")) == 0 && rmdir(At("__MACOSX")) == 0);
+  }
+  RengaCall(RengaCommBarrier(comm, "the files"));
+  return RENGA_SUCCESS;
+}
+
+/* A note of Exif says how the camera was held: each of the eight ways, in both orders of bytes, in
+   PNG files (3 wide, 2 high, 0 to 5 from the left above); one JPEG file, by its sizes. */
+static RengaErrorCode CheckOrientations(void)
+{
+  static const unsigned char turned[9][6] = {
+      {0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 5}, {2, 1, 0, 5, 4, 3},
+      {5, 4, 3, 2, 1, 0}, {3, 4, 5, 0, 1, 2}, {0, 3, 1, 4, 2, 5},
+      {3, 0, 4, 1, 5, 2}, {5, 2, 4, 1, 3, 0}, {2, 5, 1, 4, 0, 3}};
+  const unsigned char grey[] = {0, 50, 100, 150, 200, 250}, blue[] = {10, 20, 230};
+  float image[3 * 15];
+  int64_t label, numbers[3];
+  for (int o = 1; o <= 9; o++) {
+    const bool known = o <= 8, upright = o < 5 || !known;
+    if (RengaCommGetRank(comm) == 0) {
+      RengaCall(PutPng("cat/a.png", PNG_FORMAT_GRAY, 3, 2, grey));
+      RengaCall(NoteOrientation("cat/a.png", o, o % 2));
+    }
+    RengaCall(Make(1, 0, 0, 0, numbers));
+    RengaCall(
+        ReadImages(RENGA_DATA_TRAINING, 1, upright ? 2 : 3, upright ? 3 : 2, 1, image, &label));
+    for (int i = 0; i < 6; i++) Expect(IsByte(image[i], 50 * turned[known ? o : 0][i], 0));
+    RengaCall(RengaCommBarrier(comm, "the look"));
+  }
+  if (RengaCommGetRank(comm) == 0)
+    RengaCall(PutJpegOf("cat/a.png", 5, 3, 3, blue,
+                        "Exif\0\0MM\0*\0\0\0\x08\0\1\x01\x12\0\3\0\0\0\1\0\6\0\0", 28));
+  RengaCall(Make(1, 0, 0, 0, numbers));
+  RengaCall(ReadImages(RENGA_DATA_TRAINING, 3, 5, 3, 1, image, &label));
+  RengaCall(RengaCommBarrier(comm, "the look"));
+  if (RengaCommGetRank(comm) == 0) RengaCall(PutPng("cat/a.png", PNG_FORMAT_GRAY, 3, 2, grey));
   return RENGA_SUCCESS;
 }
 
@@ -266,6 +379,8 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckFolder());
   RengaCall(CheckParts());
   RengaCall(CheckGrey());
+  RengaCall(CheckContents());
+  RengaCall(CheckOrientations());
   RengaCall(CheckOtherClasses());
   RengaCall(CheckRefusals());
   RengaCall(RengaCommDestroy(&comm));
