@@ -300,14 +300,47 @@ static RengaErrorCode CheckBadSets(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-/* An array of NumPy, as numpy.save writes it: [3, 2] of float32. */
-static RengaErrorCode WriteArray(const char *name, const float values[6])
+/* An array of NumPy, as numpy.save writes it. */
+static RengaErrorCode WriteArray(const char *name, const char *head, size_t bytes,
+                                 const void *values)
 {
   FILE *file = fopen(name, "wb");
   Expect(file != NULL);
-  fprintf(file, "\x93NUMPY\x01%c%c%c%-69s\n", 0, 70, 0,
-          "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }");
-  Expect(fwrite(values, sizeof(float), 6, file) == 6 && fclose(file) == 0);
+  fprintf(file, "\x93NUMPY\x01%c%c%c%-69s\n", 0, 70, 0, head);
+  Expect(fwrite(values, 1, bytes, file) == bytes && fclose(file) == 0);
+  return RENGA_SUCCESS;
+}
+
+/* [3, 2] of float32, by rows and by columns; [2, 2, 2] of float16, big-endian, by columns: 0 to 7,
+   but for a subnormal number and an infinite one. */
+static RengaErrorCode CheckOrders(RengaComm comm)
+{
+  static const char *const names[] = {"arrays-of-numpy"}, *const files[] = {"arrays-of-numpy.npy"};
+  const float columns[] = {0, 2, 4, 1, 3, 5};
+  const unsigned char halves[] = {0,    1, 0x44, 0,    0x40, 0, 0x46, 0,
+                                  0x3c, 0, 0x45, 0x00, 0x42, 0, 0x7c, 0};
+  const float wanted[2][8] = {{0, 1, 2, 3, 4, 5}, {0x1p-24f, 1, 2, 3, 4, 5, 6, HUGE_VALF}};
+  for (int i = 0; i < 2; i++) {
+    const RengaTensorSpec spec = Spec(RENGA_FLOAT32, 1 + i, 2, 2);
+    const int samples = 3 - i, count = i ? 8 : 6;
+    RengaData data;
+    float read[8];
+    if (RengaCommGetRank(comm) == 0)
+      RengaCall(WriteArray(files[0],
+                           i ? "{'descr': '>f2', 'fortran_order': True, 'shape': (2, 2, 2), }"
+                             : "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }",
+                           i ? sizeof halves : sizeof columns, i ? (const void *)halves : columns));
+    RengaCall(RengaCommBarrier(comm, "the array"));
+    RengaCall(RengaDataWriteNpy(comm, 1, files, file_name));
+    RengaCall(OpenData(comm, file_name, 1, names, &spec, NULL, &data));
+    RengaCall(RengaDataSetShuffle(data, false));
+    RengaCall(RengaDataSetUp(data));
+    RengaCall(RengaDataRead(data, RENGA_DATA_TRAINING, 0, 0, 0, samples, read));
+    for (int v = 0; v < count; v++) Expect(read[v] == wanted[i][v]);
+    RengaCall(RengaDataDestroy(&data));
+    RengaCall(RengaCommBarrier(comm, "all to close the file"));
+  }
+  if (RengaCommGetRank(comm) == 0) remove(files[0]);
   return RENGA_SUCCESS;
 }
 
@@ -318,7 +351,9 @@ static RengaErrorCode CheckNumPy(RengaComm comm)
   const RengaTensorSpec spec = Spec(RENGA_FLOAT32, 1, 2, 0);
   RengaData data;
   float read[4];
-  if (RengaCommGetRank(comm) == 0) RengaCall(WriteArray(files[0], values));
+  if (RengaCommGetRank(comm) == 0)
+    RengaCall(WriteArray(files[0], "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }",
+                         sizeof values, values));
   RengaCall(RengaDataWriteNpy(comm, 1, files, file_name));
   RengaCall(OpenData(comm, file_name, 1, names, &spec, NULL, &data));
   RengaCall(RengaOptionsSetValue("data_shuffle", "false"));
@@ -349,6 +384,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckBadValues(comm));
   RengaCall(CheckBadSets(comm));
   RengaCall(CheckNumPy(comm));
+  RengaCall(CheckOrders(comm));
   RengaCall(RengaCommBarrier(comm, "all to close the file"));
   if (RengaCommGetRank(comm) == 0) remove(name);
   RengaCall(RengaCommDestroy(&comm));
