@@ -32,9 +32,7 @@ says "precision bf16"
 sed 's/saved keep/saved recompute/' plan.txt >again.txt
 accepts 4 $train -steps 6 -precision bf16 -plan_load again.txt
 says "$digest"
-accepts 2 $train -steps 6 -precision bf16 -pipeline_chunks 2 -partition_stages 2
-says "$digest"
-accepts 2 $train -steps 6 -precision bf16 -partition_stages 2 -device_type far -device_far_seed 3
+accepts 2 $train -steps 6 -precision bf16 -pipeline_chunks 2 -partition_stages 2 -device_type far -device_far_seed 3
 says "$digest"
 
 # Masters are what checkpoints hold: a run goes on as if nothing had been, and in the other precision, too.
@@ -60,7 +58,7 @@ accepts 1 $train -steps 6 -precision bf16 -precision_keep '*ln*,*.fc'
 says "$some"
 
 # Other networks, among them convolutions, statistics of batches, ties, and a recurrent one.
-for network in resnet:depth=18,image=32,classes=4 t5:layers=1,hidden=16,heads=2,sequence=8,vocabulary=32 \
+for network in resnet:depth=18,width=0.25,image=32,classes=4 t5:layers=1,hidden=16,heads=2,sequence=8,vocabulary=32 \
   ncf:users=20,items=30 $mlp; do
   run="train -graph $network $small -steps 3 -precision bf16"
   accepts 1 $run
@@ -127,8 +125,6 @@ pixel="train -graph resnet:depth=18,classes=4,image=16 -data synthetic -batch_si
   -optimizer_type sgd -precision bf16 -parameter_digest -progress none"
 accepts 1 $pixel
 digest=$(digest)
-accepts 1 $pixel -device_poison
-says "$digest"
-accepts 1 $pixel -pipeline_schedule zb-h1
+accepts 1 $pixel -device_poison -pipeline_schedule zb-h1
 says "$digest"
 finish

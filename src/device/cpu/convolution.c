@@ -410,7 +410,10 @@ static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolution
     s->tiling =
         RengaCpuTile(input ? s->channels : s->out_channels, weight ? s->channels : s->pixels);
   } else {
-    if (HasHalf_Cpu(call)) return ForgetConvolution(kernel); /* oneDNN has no float16 */
+    if (HasHalf_Cpu(call) || (low && !RengaConvolutionHasBrain())) {
+      shape.widen = RengaCpuWiden; /* oneDNN has no float16, and turns bfloat16 slowly there */
+      shape.narrow = RengaCpuNarrow;
+    }
     FitPadding(&shape);
     shape.clears = weight && HasIdleWeights(&shape);
     RengaCall(RengaConvolutionCreate(kind, &shape, kernel->device->threads, &s->general));

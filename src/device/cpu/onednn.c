@@ -1,6 +1,7 @@
 /* Convolutions by oneDNN. Two inputs of bfloat16 are multiplied as such, others in float32; what
-   is of another type is converted where it is turned. Each piece is a primitive made for one
-   thread: an image (or some, where they are small), or for the gradient of weights a range of
+   is of another type is converted where it is turned: by oneDNN, or, where the shape says so, by a
+   kernel of Renga, part by part in front of oneDNN's turning. Each piece is a primitive made for
+   one thread: an image (or some, where they are small), or for the gradient of weights a range of
    output channels over all images. Tensors are turned into the layout that the primitive likes and
    back, next to the caches of the piece that uses them. */
 #include "onednn.h"
@@ -18,6 +19,9 @@ typedef struct {
   int arg;
   bool output, shared, turned;
   dnnl_memory_desc_t user, own;
+  bool low, reorders;                /* 16 bits that are widened before; another layout */
+  RengaDataType given;               /* as the user has it */
+  int64_t rows, run, row_step;       /* of a part that is low: runs of elements in the user's */
   int64_t stride;                    /* bytes of the user's tensor from piece to piece */
   int64_t parts, part_from, part_to; /* bytes from part to part: the user's, the primitive's */
   dnnl_primitive_t reorder;
@@ -28,7 +32,7 @@ typedef struct {
 
 struct _RengaConvolution {
   RengaConvolutionKind kind;
-  RengaConvolutionShape shape;
+  RengaConvolutionShape shape; /* as the user has it */
   int threads;
   int64_t pieces, group, tile; /* images of a piece; its output channels */
   dnnl_data_type_t inner;      /* of what is multiplied */
@@ -36,29 +40,10 @@ struct _RengaConvolution {
   dnnl_stream_t stream;
   dnnl_primitive_desc_t description;
   dnnl_primitive_t primitive;
-  DnnTensor tensor[N_TENSORS];
-  size_t scratch_bytes, scratch_offset, workspace;
+  DnnTensor *tensor; /* [N_TENSORS] */
+  size_t scratch_bytes, scratch_offset, wide_bytes, wide_offset, bias_offset, workspace;
   dnnl_memory_t *memory; /* [threads][N_MEMORIES] */
 };
-
-static dnnl_data_type_t TypeOfTensor(RengaDataType type)
-{
-  return type == RENGA_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
-}
-
-static RengaErrorCode DescribeMemory(dnnl_memory_desc_t *md, RengaDataType type, int n,
-                                     const int64_t dim[], const int64_t stride[])
-{
-  dnnl_dims_t dims, strides;
-  int64_t size = 1;
-  for (int d = n - 1; d >= 0; d--) {
-    dims[d] = dim[d];
-    strides[d] = stride ? stride[d] : size;
-    size *= dim[d];
-  }
-  CallDNN(dnnl_memory_desc_init_by_strides(md, n, dims, TypeOfTensor(type), strides));
-  return RENGA_SUCCESS;
-}
 
 static RengaErrorCode DescribeAny(dnnl_memory_desc_t *md, const dnnl_memory_desc_t *like,
                                   dnnl_data_type_t type)
@@ -67,11 +52,19 @@ static RengaErrorCode DescribeAny(dnnl_memory_desc_t *md, const dnnl_memory_desc
   return RENGA_SUCCESS;
 }
 
+/* As oneDNN sees it: float32 alone, where others widen. */
+static RengaConvolutionShape ShapeInside(const struct _RengaConvolution *c)
+{
+  RengaConvolutionShape shape = c->shape;
+  if (shape.widen) shape.x = shape.w = shape.y = shape.bias = RENGA_FLOAT32;
+  return shape;
+}
+
 /* The user's tensors x, w, y of one piece. */
 static RengaErrorCode DescribePiece(const struct _RengaConvolution *c, dnnl_memory_desc_t *x,
                                     dnnl_memory_desc_t *w, dnnl_memory_desc_t *y)
 {
-  const RengaConvolutionShape *s = &c->shape;
+  const RengaConvolutionShape inside = ShapeInside(c), *s = &inside;
   int64_t plane = s->out[0] * s->out[1];
   int64_t xs[] = {c->group, s->channels, s->in[0], s->in[1]};
   int64_t ys[] = {c->group, c->tile, s->out[0], s->out[1]};
@@ -79,48 +72,9 @@ static RengaErrorCode DescribePiece(const struct _RengaConvolution *c, dnnl_memo
   int64_t ws[] = {s->groups, c->tile / s->groups, s->channels / s->groups, s->kernel[0],
                   s->kernel[1]};
   const bool grouped = s->groups > 1;
-  RengaCall(DescribeMemory(x, s->x, 4, xs, NULL));
-  RengaCall(DescribeMemory(y, s->y, 4, ys, y_stride));
-  RengaCall(DescribeMemory(w, s->w, grouped ? 5 : 4, grouped ? ws : ws + 1, NULL));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ForwardDescription(const RengaConvolutionShape *s,
-                                         const dnnl_memory_desc_t any[], dnnl_convolution_desc_t *q)
-{
-  dnnl_dims_t stride, dilation, before, after, channels = {s->out_channels};
-  for (int d = 0; d < 2; d++) {
-    stride[d] = s->stride[d];
-    dilation[d] = s->dilation[d] - 1;
-    before[d] = s->before[d];
-    after[d] = s->after[d];
-  }
-  dnnl_memory_desc_t bias;
-  CallDNN(dnnl_memory_desc_init_by_tag(&bias, 1, channels, TypeOfTensor(s->bias), dnnl_a));
-  CallDNN(dnnl_dilated_convolution_forward_desc_init(
-      q, dnnl_forward_training, dnnl_convolution_direct, &any[0], &any[1],
-      s->has_bias ? &bias : NULL, &any[2], stride, dilation, before, after));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode BackwardDescription(RengaConvolutionKind kind, const RengaConvolutionShape *s,
-                                          const dnnl_memory_desc_t any[],
-                                          dnnl_convolution_desc_t *q)
-{
-  dnnl_dims_t stride, dilation, before, after;
-  for (int d = 0; d < 2; d++) {
-    stride[d] = s->stride[d];
-    dilation[d] = s->dilation[d] - 1;
-    before[d] = s->before[d];
-    after[d] = s->after[d];
-  }
-  if (kind == RENGA_CONVOLUTION_INPUT)
-    CallDNN(dnnl_dilated_convolution_backward_data_desc_init(
-        q, dnnl_convolution_direct, &any[0], &any[1], &any[2], stride, dilation, before, after));
-  else
-    CallDNN(dnnl_dilated_convolution_backward_weights_desc_init(q, dnnl_convolution_direct, &any[0],
-                                                                &any[1], NULL, &any[2], stride,
-                                                                dilation, before, after));
+  RengaCall(RengaDnnDescribeMemory(x, s->x, 4, xs, NULL));
+  RengaCall(RengaDnnDescribeMemory(y, s->y, 4, ys, y_stride));
+  RengaCall(RengaDnnDescribeMemory(w, s->w, grouped ? 5 : 4, grouped ? ws : ws + 1, NULL));
   return RENGA_SUCCESS;
 }
 
@@ -148,12 +102,12 @@ static RengaErrorCode CreatePrimitive(RengaConvolution c, const dnnl_memory_desc
   dnnl_memory_desc_t any[N_TENSORS];
   dnnl_primitive_attr_t attributes = NULL;
   dnnl_primitive_desc_t hint = NULL;
-  RengaConvolutionShape piece = c->shape;
+  RengaConvolutionShape piece = ShapeInside(c);
   piece.out_channels = c->tile;
   RengaCall(DescribeTensors(c, plain, is_forward ? outputs[c->kind] : -1, any));
-  RengaCall(ForwardDescription(&piece, any, &forward));
+  RengaCall(RengaDnnDescribeForward(&piece, any, &forward));
   RengaCall(DescribeTensors(c, plain, outputs[c->kind], any));
-  if (!is_forward) RengaCall(BackwardDescription(c->kind, &piece, any, &backward));
+  if (!is_forward) RengaCall(RengaDnnDescribeBackward(c->kind, &piece, any, &backward));
   CallDNN(dnnl_primitive_attr_create(&attributes));
   dnnl_status_t status =
       dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
@@ -177,20 +131,31 @@ static int64_t SizeOfElement(const dnnl_memory_desc_t *md)
   return (int64_t)dnnl_data_type_size(md->data_type);
 }
 
+/* Images are turned one after the other; of weights that are widened as many output channels at a
+   time as lie side by side in the primitive's layout. */
+static void CutIntoParts(DnnTensor *t)
+{
+  int64_t block = 1;
+  for (int i = 0; i < t->own.format_desc.blocking.inner_nblks; i++)
+    if (t->own.format_desc.blocking.inner_idxs[i] == 0)
+      block *= t->own.format_desc.blocking.inner_blks[i];
+  const bool images = t->arg == DNNL_ARG_SRC && block == 1;
+  const bool weights = t->arg == DNNL_ARG_WEIGHTS && t->low && t->user.dims[0] % block == 0;
+  if (!t->shared || !(images || weights)) return;
+  t->parts = t->user.dims[0] / block;
+  t->rows = block;
+  t->part_from = t->row_step * block * (int64_t)RengaDataTypeSize(t->given);
+  t->part_to = t->own.format_desc.blocking.strides[0] * SizeOfElement(&t->own);
+  t->reorder_user.dims[0] = t->reorder_user.padded_dims[0] = block;
+  t->reorder_own.dims[0] = t->reorder_own.padded_dims[0] = block;
+}
+
 static RengaErrorCode CreateReorder(RengaConvolution c, DnnTensor *t)
 {
-  t->reorder_user = t->user;
-  t->reorder_own = t->own;
-  t->parts = 1;
-  bool batch_is_outer = true;
-  for (int i = 0; i < t->own.format_desc.blocking.inner_nblks; i++)
-    batch_is_outer = batch_is_outer && t->own.format_desc.blocking.inner_idxs[i] != 0;
-  if (t->shared && t->arg == DNNL_ARG_SRC && batch_is_outer) {
-    t->parts = t->user.dims[0];
-    t->part_from = t->user.format_desc.blocking.strides[0] * SizeOfElement(&t->user);
-    t->part_to = t->own.format_desc.blocking.strides[0] * SizeOfElement(&t->own);
-    t->reorder_user.dims[0] = t->reorder_user.padded_dims[0] = 1;
-    t->reorder_own.dims[0] = t->reorder_own.padded_dims[0] = 1;
+  CutIntoParts(t);
+  if (t->low) {
+    const size_t wide = dnnl_memory_desc_get_size(&t->reorder_user);
+    if (wide > c->wide_bytes) c->wide_bytes = wide;
   }
   t->transposes = RengaDnnHasChannelsLast(&t->user, &t->own);
   if (t->transposes) return RENGA_SUCCESS;
@@ -233,6 +198,23 @@ static const struct {
                                   {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md, 1}},
 };
 
+/* How the user has it; what is low is described as its widened copy, without gaps. */
+static RengaErrorCode DescribeUser(const struct _RengaConvolution *c,
+                                   const dnnl_memory_desc_t *plain, int role, DnnTensor *t)
+{
+  const RengaDataType given[] = {c->shape.x, c->shape.w, c->shape.y};
+  t->given = given[role];
+  t->low = c->shape.widen && RengaDeviceIsLow(t->given);
+  t->user = *plain;
+  t->rows = plain->dims[0];
+  t->row_step = plain->format_desc.blocking.strides[0];
+  t->run = 1;
+  for (int d = 1; d < plain->ndims; d++) t->run *= plain->dims[d];
+  if (t->low)
+    RengaCall(RengaDnnDescribeMemory(&t->user, RENGA_FLOAT32, plain->ndims, plain->dims, NULL));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CreateTensors(RengaConvolution c, const dnnl_memory_desc_t plain[])
 {
   const RengaConvolutionShape *s = &c->shape;
@@ -245,17 +227,26 @@ static RengaErrorCode CreateTensors(RengaConvolution c, const dnnl_memory_desc_t
     DnnTensor *t = &c->tensor[i];
     int role = roles[c->kind][i].plain;
     t->arg = roles[c->kind][i].arg;
-    t->user = plain[role];
+    RengaCall(DescribeUser(c, &plain[role], role, t));
     t->own = *dnnl_primitive_desc_query_md(c->description, roles[c->kind][i].query, 0);
-    t->turned = !dnnl_memory_desc_equal(&t->user, &t->own);
+    t->reorders = !dnnl_memory_desc_equal(&t->user, &t->own);
+    t->turned = t->reorders || t->low;
     t->output = i == N_TENSORS - 1;
     t->shared = weight ? role == 0 : role == 1;
-    t->stride = (weight ? channels[role] : c->group * image[role]) * SizeOfElement(&t->user);
-    if (!t->turned) continue;
-    t->bytes = (dnnl_memory_desc_get_size(&t->own) + 63) / 64 * 64;
-    RengaCall(CreateReorder(c, t));
+    t->stride =
+        (weight ? channels[role] : c->group * image[role]) * (int64_t)RengaDataTypeSize(t->given);
+    t->parts = 1;
+    t->reorder_user = t->user;
+    t->reorder_own = t->own;
+    if (t->turned) t->bytes = (dnnl_memory_desc_get_size(&t->own) + 63) / 64 * 64;
+    if (t->reorders) RengaCall(CreateReorder(c, t));
   }
   return RENGA_SUCCESS;
+}
+
+static bool WidensBias(const struct _RengaConvolution *c)
+{
+  return c->shape.widen && c->shape.has_bias && RengaDeviceIsLow(c->shape.bias);
 }
 
 static void PlanWorkspace(RengaConvolution c)
@@ -271,6 +262,11 @@ static void PlanWorkspace(RengaConvolution c)
   }
   c->scratch_offset = c->workspace;
   c->workspace += c->scratch_bytes * (size_t)c->threads;
+  c->wide_bytes = (c->wide_bytes + 63) / 64 * 64;
+  c->wide_offset = c->workspace;
+  c->workspace += c->wide_bytes * (size_t)c->threads;
+  c->bias_offset = c->workspace;
+  if (WidensBias(c)) c->workspace += (size_t)c->shape.out_channels * sizeof(float);
 }
 
 static RengaErrorCode CreateMemories(RengaConvolution c)
@@ -278,7 +274,8 @@ static RengaErrorCode CreateMemories(RengaConvolution c)
   RengaCall(RengaMalloc(c->threads * N_MEMORIES, &c->memory));
   dnnl_memory_desc_t bias, scratch;
   dnnl_dims_t channels = {c->shape.out_channels}, bytes = {(int64_t)c->scratch_bytes};
-  CallDNN(dnnl_memory_desc_init_by_tag(&bias, 1, channels, TypeOfTensor(c->shape.bias), dnnl_a));
+  CallDNN(
+      dnnl_memory_desc_init_by_tag(&bias, 1, channels, RengaDnnType(ShapeInside(c).bias), dnnl_a));
   CallDNN(dnnl_memory_desc_init_by_tag(&scratch, 1, bytes, dnnl_u8, dnnl_a));
   for (int thread = 0; thread < c->threads; thread++) {
     dnnl_memory_t *memory = c->memory + thread * N_MEMORIES;
@@ -286,7 +283,7 @@ static RengaErrorCode CreateMemories(RengaConvolution c)
       DnnTensor *t = &c->tensor[i];
       dnnl_memory_t *side = memory + N_SIDES * i;
       CallDNN(dnnl_memory_create(&side[WHOLE], &t->own, c->engine, DNNL_MEMORY_NONE));
-      if (!t->turned) continue;
+      if (!t->reorders) continue;
       CallDNN(dnnl_memory_create(&side[THEIRS], &t->reorder_user, c->engine, DNNL_MEMORY_NONE));
       CallDNN(dnnl_memory_create(&side[MINE], &t->reorder_own, c->engine, DNNL_MEMORY_NONE));
     }
@@ -320,7 +317,7 @@ static void CutIntoGroups(RengaConvolution c)
 
 static bool AllInputsAre(const struct _RengaConvolution *c, RengaDataType type)
 {
-  const RengaConvolutionShape *s = &c->shape;
+  const RengaConvolutionShape inside = ShapeInside(c), *s = &inside;
   return (c->kind == RENGA_CONVOLUTION_INPUT || s->x == type) &&
          (c->kind == RENGA_CONVOLUTION_WEIGHT || s->w == type) &&
          (c->kind == RENGA_CONVOLUTION_FORWARD || s->y == type);
@@ -358,7 +355,8 @@ RengaErrorCode RengaConvolutionCreate(RengaConvolutionKind kind, const RengaConv
   made->threads = threads;
   int saved = omp_get_max_threads();
   omp_set_num_threads(1);
-  RengaErrorCode code = SetUpPrimitive(made);
+  RengaErrorCode code = RengaMalloc(N_TENSORS, &made->tensor);
+  if (!code) code = SetUpPrimitive(made);
   omp_set_num_threads(saved);
   if (code || !made->primitive) RengaConvolutionDestroy(&made);
   RengaCall(code);
@@ -376,14 +374,11 @@ static void *BufferOf(const DnnTensor *t, int thread, void *workspace)
   return (char *)workspace + t->offset + (t->shared ? 0 : t->bytes * (size_t)thread);
 }
 
-static dnnl_status_t ReorderTensor(const struct _RengaConvolution *c, int tensor, int thread,
-                                   void *user, void *own, void *workspace)
+/* Another layout, by oneDNN. */
+static dnnl_status_t ReorderPart(const struct _RengaConvolution *c, int tensor, int thread,
+                                 void *user, void *own, void *workspace)
 {
   const DnnTensor *t = &c->tensor[tensor];
-  if (t->transposes) {
-    RengaDnnTurnImages(&t->reorder_user, &t->reorder_own, t->output, user, own);
-    return dnnl_success;
-  }
   dnnl_memory_t *memory = c->memory + thread * N_MEMORIES;
   dnnl_memory_t theirs = memory[N_SIDES * tensor + THEIRS], mine = memory[N_SIDES * tensor + MINE];
   dnnl_status_t status = dnnl_memory_set_data_handle(theirs, user);
@@ -395,6 +390,28 @@ static dnnl_status_t ReorderTensor(const struct _RengaConvolution *c, int tensor
                             {DNNL_ARG_TO, t->output ? theirs : mine},
                             {DNNL_ARG_SCRATCHPAD, memory[SCRATCH]}};
   if (status == dnnl_success) status = dnnl_primitive_execute(t->reorder, c->stream, 3, args);
+  return status;
+}
+
+/* The copy of a part that is low lies in memory of the thread if it is turned, too. */
+static dnnl_status_t TurnTensor(const struct _RengaConvolution *c, int tensor, int thread,
+                                char *user, void *own, void *workspace)
+{
+  const DnnTensor *t = &c->tensor[tensor];
+  char *wide = (char *)workspace + c->wide_offset + c->wide_bytes * (size_t)thread;
+  float *copy = (float *)(t->reorders ? (void *)wide : own);
+  dnnl_status_t status = dnnl_success;
+  if (t->transposes) {
+    RengaDnnTurnImages(&t->reorder_user, &t->reorder_own, t->output, user, own);
+    return dnnl_success;
+  }
+  for (int64_t r = 0; r < t->rows && t->low && !t->output; r++)
+    c->shape.widen(t->given, t->run, (uint16_t *)(void *)user + r * t->row_step, copy + r * t->run);
+  if (t->reorders)
+    status = ReorderPart(c, tensor, thread, t->low ? (void *)copy : user, own, workspace);
+  for (int64_t r = 0; r < t->rows && t->low && t->output; r++)
+    c->shape.narrow(t->given, t->run, copy + r * t->run,
+                    (uint16_t *)(void *)user + r * t->row_step);
   return status;
 }
 
@@ -410,7 +427,7 @@ static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int
     char *mine = user[i] + (t->shared ? 0 : piece * t->stride);
     void *own = t->turned ? BufferOf(t, thread, workspace) : mine;
     if (t->turned && !t->output && !t->shared)
-      status = ReorderTensor(c, i, thread, mine, own, workspace);
+      status = TurnTensor(c, i, thread, mine, own, workspace);
     args[i] = (dnnl_exec_arg_t){t->arg, memory[N_SIDES * i + WHOLE]};
     if (status == dnnl_success) status = dnnl_memory_set_data_handle(args[i].memory, own);
   }
@@ -426,23 +443,9 @@ static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int
   if (status == dnnl_success) status = dnnl_primitive_execute(c->primitive, c->stream, count, args);
   const DnnTensor *last = &c->tensor[N_TENSORS - 1];
   if (last->turned && status == dnnl_success)
-    status = ReorderTensor(c, N_TENSORS - 1, thread, user[N_TENSORS - 1] + piece * last->stride,
-                           BufferOf(last, thread, workspace), workspace);
+    status = TurnTensor(c, N_TENSORS - 1, thread, user[N_TENSORS - 1] + piece * last->stride,
+                        BufferOf(last, thread, workspace), workspace);
   return status;
-}
-
-void RengaCpuBeAlone(void)
-{
-  omp_set_num_threads(1);
-  if (omp_get_thread_num() > 0) RengaDeviceRefuseSignals_Private(); /* the others hold them */
-}
-
-static dnnl_status_t TurnPart(const struct _RengaConvolution *c, int tensor, int thread,
-                              int64_t part, char *user, void *workspace)
-{
-  const DnnTensor *t = &c->tensor[tensor];
-  return ReorderTensor(c, tensor, thread, user + part * t->part_from,
-                       (char *)BufferOf(t, thread, workspace) + part * t->part_to, workspace);
 }
 
 RengaErrorCode RengaConvolutionRun(RengaConvolution c, const void *a, const void *b,
@@ -450,13 +453,21 @@ RengaErrorCode RengaConvolutionRun(RengaConvolution c, const void *a, const void
 {
   char *user[N_TENSORS] = {(char *)(uintptr_t)a, (char *)(uintptr_t)b, out};
   int failed = dnnl_success;
+  if (WidensBias(c)) {
+    float *wide = (float *)(void *)((char *)workspace + c->bias_offset);
+    c->shape.widen(c->shape.bias, c->shape.out_channels, bias, wide);
+    bias = wide;
+  }
   for (int i = 0; i < N_TENSORS; i++) {
     const DnnTensor *t = &c->tensor[i];
     if (!t->shared || !t->turned) continue;
 #pragma omp parallel for num_threads(t->parts < c->threads ? (int)t->parts : c->threads)
     for (int64_t part = 0; part < t->parts; part++) {
       RengaCpuBeAlone();
-      dnnl_status_t status = TurnPart(c, i, omp_get_thread_num(), part, user[i], workspace);
+      const int thread = omp_get_thread_num();
+      char *own = (char *)BufferOf(t, thread, workspace) + part * t->part_to;
+      dnnl_status_t status =
+          TurnTensor(c, i, thread, user[i] + part * t->part_from, own, workspace);
       if (status != dnnl_success) {
 #pragma omp atomic write
         failed = (int)status;
@@ -483,18 +494,13 @@ RengaErrorCode RengaConvolutionDestroy(RengaConvolution *convolution)
   for (int i = 0; c->memory && i < c->threads * N_MEMORIES; i++)
     if (c->memory[i]) dnnl_memory_destroy(c->memory[i]);
   RengaFree(&c->memory);
-  for (int i = 0; i < N_TENSORS; i++)
+  for (int i = 0; i < N_TENSORS && c->tensor; i++)
     if (c->tensor[i].reorder) dnnl_primitive_destroy(c->tensor[i].reorder);
+  RengaFree(&c->tensor);
   if (c->primitive) dnnl_primitive_destroy(c->primitive);
   if (c->description) dnnl_primitive_desc_destroy(c->description);
   if (c->stream) dnnl_stream_destroy(c->stream);
   if (c->engine) dnnl_engine_destroy(c->engine);
   RengaFree(convolution);
   return RENGA_SUCCESS;
-}
-
-void RengaConvolutionLibrary(size_t size, char text[])
-{
-  const dnnl_version_t *version = dnnl_version();
-  snprintf(text, size, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
 }

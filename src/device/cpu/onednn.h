@@ -16,13 +16,18 @@ typedef struct {
   int64_t in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2];
   bool has_bias;
   bool clears;                 /* the scratch memory begins with zeros */
-  RengaDataType x, w, y, bias; /* float32 or bfloat16 */
+  RengaDataType x, w, y, bias; /* float32 or bfloat16; or any of 16 bits, with these two: */
+  void (*widen)(RengaDataType type, int64_t count, const void *x, float *y);
+  void (*narrow)(RengaDataType type, int64_t count, const float *x, void *y);
 } RengaConvolutionShape;
 
 typedef struct _RengaConvolution *RengaConvolution;
 /* NULL where oneDNN has none on this processor, which may be so with bfloat16. */
 RengaErrorCode RengaConvolutionCreate(RengaConvolutionKind kind, const RengaConvolutionShape *shape,
                                       int threads, RengaConvolution *convolution);
+/* Does oneDNN compute and turn bfloat16 with AVX-512 here, or with instructions for it? If not, who
+   widens first is faster, by far. */
+bool RengaConvolutionHasBrain(void);
 size_t RengaConvolutionGetWorkspace(RengaConvolution convolution);
 /* a and b are the inputs in the order above, c the output. */
 RengaErrorCode RengaConvolutionRun(RengaConvolution convolution, const void *a, const void *b,
