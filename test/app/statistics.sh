@@ -3,7 +3,7 @@
 # number of ranks; else it is said; one value for a channel is refused. An evaluation is of what counts.
 . "${0%/*}/common.sh"
 resnet="resnet:depth=18,width=0.0625,image=32,classes=3,channels=1"
-small="-data synthetic -data_samples 16 -batch_size 8 -steps 2 -optimizer_type sgd -progress none"
+small="-data synthetic -data_samples 16 -batch_size 8 -steps 2 -optimizer_type sgd -progress none -parameter_digest"
 
 accepts 1 info -graph "$resnet"
 says "statistics     of micro-batches in training, by 20 BatchNormalizations; the fewest values are 1 per sample and channel, of "
