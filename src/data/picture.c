@@ -1,6 +1,7 @@
 /* Data: pictures in files, and their sizes. */
 #include "picture.h"
 #include "renga/private/number.h"
+#include "renga/private/open.h"
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -32,13 +33,13 @@ bool RengaPictureIsName_Private(const char *name)
 static RengaErrorCode FindPictureKind(const char *file, int *kind)
 {
   char begin[LONGEST_BEGIN] = "";
-  FILE *stream = fopen(file, "rb");
-  RengaCheck(stream, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "image %s: %s", file, strerror(errno));
+  FILE *stream = RengaFileOpen_Private(file, "rb");
+  RengaCheck(stream, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "image %s: %s", file, RengaFileReason_Private(errno));
   const size_t got = fread(begin, 1, sizeof begin, stream);
   const bool failed = ferror(stream);
   const int reason = errno;
   fclose(stream);
-  RengaCheck(!failed, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "image %s: %s", file, strerror(reason));
+  RengaCheck(!failed, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "image %s: %s", file, RengaFileReason_Private(reason));
   for (*kind = 0; *kind < PICTURE_KINDS; ++*kind) {
     const size_t offset = (size_t)picture_kinds[*kind].offset,
                  length = (size_t)picture_kinds[*kind].length;

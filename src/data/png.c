@@ -27,7 +27,7 @@ static int FindExifChunk(FILE *file)
 
 static int FindPngOrientation(const char *name)
 {
-  FILE *file = fopen(name, "rb");
+  FILE *file = RengaFileOpen_Private(name, "rb");
   if (!file) return 0; /* it was read a moment ago */
   const int orientation = FindExifChunk(file);
   fclose(file);
