@@ -34,12 +34,14 @@ static RengaErrorCode FindPictureKind(const char *file, int *kind)
 {
   char begin[LONGEST_BEGIN] = "";
   FILE *stream = RengaFileOpen_Private(file, "rb");
-  RengaCheck(stream, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "image %s: %s", file, RengaFileReason_Private(errno));
+  RengaCheck(stream, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "image %s: %s", file,
+             RengaFileReason_Private(errno));
   const size_t got = fread(begin, 1, sizeof begin, stream);
   const bool failed = ferror(stream);
   const int reason = errno;
   fclose(stream);
-  RengaCheck(!failed, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "image %s: %s", file, RengaFileReason_Private(reason));
+  RengaCheck(!failed, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "image %s: %s", file,
+             RengaFileReason_Private(reason));
   for (*kind = 0; *kind < PICTURE_KINDS; ++*kind) {
     const size_t offset = (size_t)picture_kinds[*kind].offset,
                  length = (size_t)picture_kinds[*kind].length;
