@@ -154,8 +154,9 @@ static RengaErrorCode EndWait(RengaWait *wait, RengaWatch watch, double now)
   Sentence missing = {"", 0};
   RengaCallMPI(MPI_Get_processor_name(host, &length));
   /* All ranks of the sentence are numbered as those of the watch, also where a group waits. */
-  RengaCallMPI(MPI_Comm_rank(watch ? watch->side : wait->comm, &rank));
-  RengaCallMPI(MPI_Comm_size(watch ? watch->side : wait->comm, &size));
+  const MPI_Comm all = watch && watch->side != MPI_COMM_NULL ? watch->side : wait->comm;
+  RengaCallMPI(MPI_Comm_rank(all, &rank));
+  RengaCallMPI(MPI_Comm_size(all, &size));
   if (wait->describe) wait->describe(wait->subject, sizeof more, more);
   if (watch && watch->size > 1) RengaCall(SayWhoIsMissing(watch, wait->comm, now, &missing));
   RengaWatchBreak_Private(wait->comm);

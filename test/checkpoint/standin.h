@@ -2,11 +2,13 @@
    layouts, steps and failures are the test's to choose. */
 #pragma once
 #include "tensors.h"
+#include "renga/private/object.h"
 
 static struct {
+  struct _p_RengaObject hdr; /* as of any handle */
   TestTensors mine;
   int64_t step;
-} standin;
+} standin = {.hdr = {.class_name = "RengaPipeline"}};
 
 RengaErrorCode RengaPipelineGetDevice(RengaPipeline pipeline, RengaDevice *device)
 {

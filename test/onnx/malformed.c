@@ -417,7 +417,7 @@ const MalformedRow malformed_rows[] = {
     {"data behind a link", ExternalLink, RENGA_ERR_FILE_FORMAT, "\"w\"", "-allow_external"},
     {"data at an absolute path", ExternalAbsolute, RENGA_ERR_FILE_FORMAT, "\"w\"", "/etc/passwd"},
     {"data that are missing", ExternalMissing, RENGA_ERR_FILE_OPEN, "no-such-file", "No such file"},
-    {"data in a folder", ExternalFolder, RENGA_ERR_FILE_FORMAT, ".", "outside of its folder"},
+    {"data in a folder", ExternalFolder, RENGA_ERR_FILE_OPEN, "\"w\"", "Is a directory"},
     {"data past the end", ExternalPastEnd, RENGA_ERR_FILE_FORMAT, "\"w\"", "at offset 100000"},
     {"data at a huge offset", ExternalHugeOffset, RENGA_ERR_FILE_FORMAT, "\"w\"", "at offset 922"},
     {"a negative offset", ExternalNegative, RENGA_ERR_FILE_FORMAT, "\"w\"", "offset \"-5\""},

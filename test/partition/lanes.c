@@ -95,7 +95,8 @@ static RengaErrorCode CheckOneStage(int lanes, int first, int end, int units)
   Expect(IsClose(prediction.pipeline,
                  MICROBATCHES * (stage->forward_seconds + stage->backward_seconds)));
   Expect(IsClose(prediction.update, update));
-  Expect(prediction.reduce == 0 && prediction.bound == 0 && fabs(prediction.bubble) < 1e-9);
+  Expect(prediction.reduce == 0 && fabs(prediction.bubble) < 1e-9);
+  Expect(prediction.bound > 0 && prediction.bound <= prediction.step * (1 + 1e-9));
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(EndSetting(&own));
   return RENGA_SUCCESS;

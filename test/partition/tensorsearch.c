@@ -60,7 +60,7 @@ static RengaErrorCode TryGiven(Setting *own, int64_t size, Tried *tried)
   RengaCall(RengaPartitionSetBatch(own->partition, BATCH, size));
   RengaCall(RengaPartitionSolve(own->partition, &plan));
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
-  Expect(prediction.bound == 0);
+  Expect(prediction.bound > 0 && prediction.bound <= prediction.step * (1 + 1e-9));
   tried->least = fmin(tried->least, prediction.step);
   tried->count++;
   RengaCall(RengaPlanDestroy(&plan));
