@@ -32,6 +32,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SLOTS = 8
 MOST_RANKS = 8
 MOST_TESTS = 3
+LIMIT = 300  # seconds that a command of a script has, which only a hang meets
 SANITIZED_TIMES = 4  # limits of time under the sanitizers
 PLAIN, SANITIZED = "plain", "sanitized"
 WHENS = "check", "commit", "turn", "full"  # as the head of test/budget.tsv says
@@ -142,14 +143,14 @@ class Runner:
     def environment(self, test, folder):
         tree = self.trees[test.tree]
         env = dict(os.environ, srcdir=SOURCE, top_srcdir=SOURCE, top_builddir=tree, TMPDIR=folder + "/tmp", XDG_CACHE_HOME=folder + "/cache",
-                   RENGA_TEST_SLOT=str(self.options.slot), RENGA_TEST_LIMIT="150", SANITIZERS="")
+                   RENGA_TEST_SLOT=str(self.options.slot), RENGA_TEST_LIMIT=str(LIMIT), SANITIZERS="")
         os.mkdir(env["TMPDIR"])
         os.mkdir(env["XDG_CACHE_HOME"])
         if os.path.exists(self.shim) and not self.options.spin:
             env["LD_PRELOAD"] = self.shim
         if test.tree == SANITIZED:
             suppressions = os.path.join(SOURCE, "test/build/leaks.supp")
-            env.update(SANITIZERS="-fsanitize=address,undefined", RENGA_TEST_LIMIT=str(150 * SANITIZED_TIMES), RENGA_TEST_OTHER_ROUNDING="1", RENGA_TEST_SLOW="1",
+            env.update(SANITIZERS="-fsanitize=address,undefined", RENGA_TEST_LIMIT=str(LIMIT * SANITIZED_TIMES), RENGA_TEST_OTHER_ROUNDING="1", RENGA_TEST_SLOW="1",
                        HWLOC_PLUGINS_PATH=folder + "/none", LSAN_OPTIONS=f"suppressions={suppressions} print_suppressions=0",
                        ASAN_OPTIONS="detect_leaks=1:verify_asan_link_order=0", UBSAN_OPTIONS="print_stacktrace=1")
         return env
