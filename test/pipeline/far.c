@@ -11,7 +11,7 @@ static const Run networks[] = {
     {.graph = "gpt:layers=1,hidden=16,heads=2,sequence=6,vocabulary=11,dropout=0.1", .classes = 11},
     {.graph = "bert:layers=1,hidden=8,heads=2,sequence=5,vocabulary=7,next_sentence=1",
      .classes = 7},
-    {.graph = "resnet:depth=18,width=0.0625,image=16,classes=5", .classes = 5, .optimizer = "sgd"},
+    {.graph = "resnet:depth=18,width=0.0625,image=33,classes=5", .classes = 5, .optimizer = "sgd"},
 };
 enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
 

@@ -10,7 +10,7 @@ static const Run networks[] = {
     {.graph = "mlp:sizes=6-16-12-8-5", .classes = 5},
     {.graph = "skip", .classes = 4},
     {.graph = "gpt:layers=2,hidden=16,heads=2,sequence=6,vocabulary=11,dropout=0.1", .classes = 11},
-    {.graph = "resnet:depth=18,width=0.0625,image=16,classes=5", .classes = 5, .optimizer = "sgd"},
+    {.graph = "resnet:depth=18,width=0.0625,image=33,classes=5", .classes = 5, .optimizer = "sgd"},
 };
 enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
 

@@ -27,7 +27,7 @@ static const Run networks[] = {
      .classes = 401},
     {.graph = "gpt in bf16", .build = BuildGpt, .classes = 401},
     {.graph = "t5:layers=1,hidden=18,heads=3,sequence=7,target=5,vocabulary=53", .classes = 53},
-    {.graph = "resnet:depth=18,width=0.0625,image=16,classes=5", .classes = 5, .optimizer = "sgd"},
+    {.graph = "resnet:depth=18,width=0.0625,image=33,classes=5", .classes = 5, .optimizer = "sgd"},
 };
 enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
 

@@ -42,7 +42,7 @@ static const Run networks[] = {
      .device = "cpu"},
     {.graph = "gpt in bf16", .build = BuildBrain, .classes = 401, .device = "cpu"},
     {.graph = "gpt in fp16", .build = BuildHalf, .classes = 401, .device = "cpu", .buckets = 2},
-    {.graph = "resnet:depth=18,width=0.125,image=16,classes=5",
+    {.graph = "resnet:depth=18,width=0.125,image=33,classes=5",
      .classes = 5,
      .device = "cpu",
      .optimizer = "sgd"},

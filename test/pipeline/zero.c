@@ -39,7 +39,7 @@ static const Run networks[] = {
      .device = "cpu",
      .schedule = "1f1b",
      .bucket_size = 20000},
-    {.graph = "resnet:depth=18,width=0.125,image=16,classes=5",
+    {.graph = "resnet:depth=18,width=0.125,image=33,classes=5",
      .classes = 5,
      .device = "cpu",
      .optimizer = "sgd",
