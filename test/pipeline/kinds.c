@@ -306,21 +306,27 @@ static RengaErrorCode Losses(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static const char *FileName(char name[64])
+static char functions[64];
+
+/* One file for all ranks, by the first of them. It stays until the end: first values are read from
+   it when a stage is set up. */
+static RengaErrorCode WriteFile(RengaComm comm)
 {
-  snprintf(name, 64, "pipeline-kinds-%ld.onnx", (long)getpid());
-  return name;
+  long number = (long)getpid();
+  MPI_Bcast(&number, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+  snprintf(functions, sizeof functions, "pipeline-kinds-%ld.onnx", number);
+  if (RengaCommGetRank(comm) == 0) {
+    Message *model = NewFunctions();
+    RengaCall(WriteMessage(model, functions));
+    MessageFree(model);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  return RENGA_SUCCESS;
 }
 
-/* The file stays until the end: first values are read from it when a stage is set up. */
 static RengaErrorCode Functions(RengaGraph graph)
 {
-  char name[64];
-  Message *model = NewFunctions();
-  RengaCall(WriteMessage(model, FileName(name)));
-  MessageFree(model);
-  RengaCall(RengaGraphLoad(graph, name));
-  return RENGA_SUCCESS;
+  return RengaGraphLoad(graph, functions);
 }
 
 static const Run networks[] = {
@@ -344,13 +350,13 @@ static const struct {
 } layouts[] = {{2, 1, 1}, {4, 1, 1}, {2, 2, 1}, {1, 2, 1}, {3, 1, 3}, {4, 1, 2}, {4, 2, 2}};
 enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
-static const int64_t samples[] = {4, 3, 4};
+static const int64_t samples[] = {6, 5, 6};
 
 static RengaErrorCode CheckNetwork(RengaComm self, RengaComm comm, Run run)
 {
   Result expected, result;
-  run.batch = 4;
-  run.microbatch = 2;
+  run.batch = 6;
+  run.microbatch = 3;
   run.steps = sizeof samples / sizeof samples[0];
   run.samples = samples;
   run.device = "cpu";
@@ -447,14 +453,15 @@ static RengaErrorCode CheckTooManyStages(RengaComm comm)
 
 static RengaErrorCode RunTest(void)
 {
-  char name[64];
   RengaComm comm, self;
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &self));
+  RengaCall(WriteFile(comm));
   for (int n = 0; n < N_NETWORKS; n++) RengaCall(CheckNetwork(self, comm, networks[n]));
   RengaCall(CheckOneOperator(self, comm));
   RengaCall(CheckTooManyStages(comm));
-  remove(FileName(name));
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (RengaCommGetRank(comm) == 0) remove(functions);
   RengaCall(RengaCommDestroy(&self));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
