@@ -12,7 +12,7 @@ CLEANFILES += %D%/yield.so
 %D%/yield.so: %D%/yield.c
 	$(AM_V_CCLD)$(MKDIR_P) %D% && $(CC) $(WARN_CFLAGS) -std=c11 -D_GNU_SOURCE -O1 -shared -fPIC -o $@ $(srcdir)/%D%/yield.c -ldl
 
-# make check TESTS='test/op/table test/app/plan.sh' runs these; SLOT is one of eight, of which a commit's test takes one.
+# make check TESTS='test/op/table test/app/plan.sh' runs these; SLOT says whose turn it is of those tests that take turns.
 SLOT = 0
 run_tests = $(test_environment) $(PYTHON3) $(srcdir)/%D%/run.py --slot $(SLOT) $(RUNFLAGS)
 check-local: %D%/yield.so $(check_DATA)

@@ -10,8 +10,8 @@ many and the file's slack fails. Seconds are those of the machine on which the f
 here. Tests are packed by ranks x seconds: at most 8 ranks and 3 tests at once.
 
   --when check|commit|full   check: what the plain build runs every time; commit: what the test of a commit runs, in
-                             both builds, with one slot of eight; full: everything; default: the tests that are named
-  --slot N                   the slot of commit; RENGA_TEST_SLOT for the tests, too
+                             both builds, with those whose turn it is; full: everything; default: the tests that are named
+  --slot N                   which tests of those that take turns; RENGA_TEST_SLOT for the tests, too
   --tree NAME=FOLDER         builds: plain, sanitized (default: plain=.)
   --measured FILE            write what each test took, as rows of the budget
   --sums                     print what each slot takes, and fail where that is over the file's limits
@@ -29,13 +29,13 @@ import threading
 import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SLOTS = 8
+TURNS = {"turn": 8, "rare": 32}  # of so many commits one runs a test that takes turns
 MOST_RANKS = 8
 MOST_TESTS = 3
 LIMIT = 300  # seconds that a command of a script has, which only a hang meets
 SANITIZED_TIMES = 4  # limits of time under the sanitizers
 PLAIN, SANITIZED = "plain", "sanitized"
-WHENS = "check", "commit", "turn", "full"  # as the head of test/budget.tsv says
+WHENS = "check", "commit", *TURNS, "full"  # as the head of test/budget.tsv says
 
 
 class Test:
@@ -93,13 +93,14 @@ class Budget:
         self.slots = self.turns()
 
     def turns(self):
-        """The slot of each row whose turn comes once in eight commits, so that all slots take as long."""
-        loads, slots = [0.0] * SLOTS, {}
-        rows = [(key, seconds) for key, (when, seconds) in self.rows.items() if self.commits(key) == "turn"]
-        for key, seconds in sorted(rows, key=lambda row: (-row[1], row[0])):
-            slot = loads.index(min(loads))
-            loads[slot] += seconds
-            slots[key] = slot
+        """The slot of each row that takes turns, so that all slots take as long."""
+        slots = {}
+        for kind, count in TURNS.items():
+            loads = [0.0] * count
+            rows = [(key, seconds) for key, (_, seconds) in self.rows.items() if self.commits(key) == kind]
+            for key, seconds in sorted(rows, key=lambda row: (-row[1], row[0])):
+                slots[key] = loads.index(min(loads))
+                loads[slots[key]] += seconds
         return slots
 
     def commits(self, key):
@@ -114,18 +115,20 @@ class Budget:
         if tier == "check":
             return key[1] == PLAIN and self.rows[key][0] == "check"
         if tier == "commit":
-            return self.commits(key) in ("check", "commit") or self.slots.get(key) == slot
+            when = self.commits(key)
+            return when in ("check", "commit") or (when in TURNS and self.slots[key] == slot % TURNS[when])
         return True
 
     def sums(self):
         over = False
         check = sum(seconds for key, (_, seconds) in self.rows.items() if self.runs(key, "check", 0))
         found = [("check", check)]
-        for slot in range(SLOTS):
+        for slot in range(max(TURNS.values())):
             found.append((f"commit {slot}", sum(s for key, (_, s) in self.rows.items() if self.runs(key, "commit", slot))))
         for name, seconds in found:
             limit = self.limits[name.split()[0]]
-            print(f"{name}: {seconds:.0f} of {limit:.0f} CPU s")
+            if seconds > limit or name in ("check", "commit 0"):
+                print(f"{name}: {seconds:.0f} of {limit:.0f} CPU s")
             over |= seconds > limit
         return over
 
@@ -310,7 +313,7 @@ def chosen(options, budget, trees):
                     missing.append(name)
                 elif not options.measured:
                     continue
-            if options.when and not options.measured and not budget.runs((name, tree), options.when, options.slot % SLOTS):
+            if options.when and not options.measured and not budget.runs((name, tree), options.when, options.slot):
                 continue
             test = Test(name, tree)
             test.when, test.budget = budget.rows.get((name, tree), ("check" if tree == PLAIN else "commit", 1.0))

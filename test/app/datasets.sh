@@ -104,7 +104,7 @@ if [ ! -e no-python ]; then
   refuses 2 "other.npy is no array of NumPy" data npy other.npy o.h5
   refuses 2 "a header of 2147483647 bytes" data npy huge-header.npy o.h5
   refuses 2 "array no.npy: No such file" data npy no.npy o.h5
-  refuses 2 "array . is not a regular file" data npy . o.h5
+  refuses 2 "array .: Is a directory" data npy . o.h5
   accepts 1 data npy x.npy bad-label.npy bad.h5
   refuses 2 "of bad.h5, input labels: 4 is none of the 4 classes, 0 to 3" train -graph $mlp -data bad.h5 $steps
   [ $code -eq 9 ] || fail "exit code $code of a label that is no class"

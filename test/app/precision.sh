@@ -58,7 +58,7 @@ accepts 1 $train -steps 6 -precision bf16 -precision_keep '*ln*,*.fc'
 says "$some"
 
 # Other networks, among them convolutions, statistics of batches, ties, and a recurrent one.
-for network in resnet:depth=18,width=0.25,image=32,classes=4 t5:layers=1,hidden=16,heads=2,sequence=8,vocabulary=32 \
+for network in resnet:depth=18,width=0.25,image=33,classes=4 t5:layers=1,hidden=16,heads=2,sequence=8,vocabulary=32 \
   ncf:users=20,items=30 $mlp; do
   run="train -graph $network $small -steps 3 -precision bf16"
   accepts 1 $run
@@ -121,7 +121,7 @@ P
 refuses 1 "give it a matrix_rate_tf32" $large -machine_file v100 -precision tf32
 # Weights of a kernel that stand on the padding alone, as those of 3 x 3 on one pixel: their gradients are zeros, whatever
 # lay in the memory that kernels work in.
-pixel="train -graph resnet:depth=18,classes=4,image=16 -data synthetic -batch_size 3 -microbatch_size 3 -steps 1
+pixel="train -graph resnet:depth=18,classes=4,image=16 -data synthetic -data_samples 6 -batch_size 3 -microbatch_size 3 -steps 1
   -optimizer_type sgd -precision bf16 -parameter_digest -progress none"
 accepts 1 $pixel
 digest=$(digest)
