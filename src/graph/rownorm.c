@@ -39,6 +39,7 @@ static RengaErrorCode SetRowsOfLanes(const RengaLanes *pass, const RengaGraphNod
   const RengaTensorSpec *x = RengaGraphSpec(pass->graph, node->in[0]);
   for (int l = 0; l < pass->lanes; l++) all += rows[l];
   for (int d = 2; d < x->ndim; d++) values *= x->dim[d];
+  RengaCheck(all > 0, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "statistics of lanes without rows");
   RengaCall(RengaAttributesSetInt(attributes, "row_values", values / all));
   RengaCall(RengaAttributesSetReal(attributes, "momentum",
                                    RengaAttributesReal(&node->attributes, "momentum", 0.9)));
