@@ -1,4 +1,5 @@
 /* A chunk: its part of the network, differentiated; what it reads, holds and adds up. */
+#include "exchange.h"
 #include "parts.h"
 #include "renga/private/graph.h"
 
@@ -223,7 +224,6 @@ static void FreeLists(Chunk *chunk)
   RengaFree(&chunk->holds);
   RengaFree(&chunk->value_place);
   RengaFree(&chunk->base);
-  RengaFree(&chunk->tensor.request);
   RengaFree(&chunk->gradients.piece);
   RengaFree(&chunk->gradients.leaf_bounds);
   RengaFree(&chunk->updates.gradient);
@@ -245,6 +245,7 @@ RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
   RengaKeepFirst_Private(&code, RengaChunkFreeInputs_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreeParcels_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreeTied_Private(chunk));
+  RengaKeepFirst_Private(&code, RengaChunkFreeExchanges_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreeOffload_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreePrograms_Private(chunk));
   if (chunk->portion.results.memory)

@@ -221,32 +221,19 @@ typedef struct {
   double *square;      /* [count] of the host */
 } RowLists;
 
-/* A bucket of parameters in the window: not there, asked for, there. */
+/* A bucket of parameters in the window: not there, on its way, there. */
 typedef enum { BUCKET_AWAY, BUCKET_COMES, BUCKET_HERE } BucketState;
 
 /* Between this replica and another: its block of a bucket, and this one's for it. */
 typedef struct {
-  RengaParcel block, answer;
-  int64_t number; /* of the bucket, as it is sent */
-  RengaRequest question;
+  RengaParcel taken, given;
 } Fetch;
-
-/* A replica that may ask. */
-typedef struct {
-  int64_t question;
-  RengaRequest request, farewell;
-  bool asked, done; /* a question has come; it asks no more in this pass */
-} Asker;
 
 /* Values of parameters that come from other replicas for a while (window.c, fetch.c). */
 typedef struct {
-  RengaCommDriven driven; /* first: its address is that of the window */
-  struct _p_Chunk *chunk; /* lent */
-  int64_t *place;         /* [buckets] bytes in the window */
-  BucketState *state;     /* [buckets] */
-  Fetch *fetch;           /* [buckets][replicas] */
-  Asker *asker;           /* [replicas] */
-  bool open, busy;        /* others may ask; answers are being given */
+  int64_t *place;     /* [buckets] bytes in the window */
+  BucketState *state; /* [buckets] */
+  Fetch *fetch;       /* [buckets][replicas] */
 } ParameterWindow;
 
 /* Two buffers of the tree that become one: y += x. */
@@ -393,13 +380,17 @@ typedef struct {
 /* The ranks that compute one replica of a stage together, each its lanes (tensor.c, exchange.c). */
 typedef struct {
   int rank, size;
-  int lanes;             /* of the network; rank r has [r L/size, (r + 1) L/size) of them */
-  RengaComm comm;        /* of these ranks, lent by this one; NULL where there is one */
-  int most;              /* messages of an exchange, at the most */
-  RengaRequest *request; /* [most] */
-  int done;              /* exchanges of the running action */
-  RengaErrorCode lost;   /* messages of one were left under way */
+  int lanes;           /* of the network; rank r has [r L/size, (r + 1) L/size) of them */
+  int most;            /* messages of an exchange, at the most */
+  RengaParcel *parcel; /* [most] */
+  size_t *room;        /* [most] bytes of each */
 } TensorGroup;
+
+/* How far the running action has come, for what others wait for whatever happens (walk.c). */
+typedef struct {
+  int segments, exchanges; /* that it came to: of their gathers, of their messages */
+  RengaErrorCode lost;     /* messages of one were left under way */
+} Walk;
 
 int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane); /* group.c */
 
@@ -415,6 +406,7 @@ typedef struct _p_Chunk {
   RengaDevice device;     /* lent by the settings */
   int stage, replica, replicas;
   TensorGroup tensor;
+  Walk walk;
   RengaStorage storage; /* by the precision of the stage's shape */
   bool recompute;  /* what backward reads comes again before each: of one micro-batch at a time */
   RengaComm group; /* the replicas of the stage */
@@ -459,6 +451,14 @@ static inline int RengaChunkPeer_Private(const Chunk *chunk, int stage, int repl
 static inline bool RengaChunkSpeaks_Private(const Chunk *chunk)
 {
   return chunk->tensor.rank == 0;
+}
+
+/* Tags of messages between all ranks: a row of the message table is its own. Behind them, for all
+   stages of a rank together, which make their messages in one order; */
+enum { TAG_TIED, TAG_EXCHANGE, TAG_GATHER /* + stage */ };
+static inline int RengaOutlineTag_Private(const Outline *outline, int kind)
+{
+  return outline->n_messages + kind;
 }
 
 /* Replicas have a share of the optimizer each. */

@@ -65,14 +65,12 @@ RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
 }
 
 /* Whether backward begins the sums of the pass: the same on all replicas. Where the list gathers
-   buckets by themselves it says the order of all. A device that replays recordings is far behind
-   the host anyway; should it refuse them later, others still have theirs. */
+   buckets by themselves it says the order of all. */
 bool RengaChunkIsEarly_Private(const Chunk *chunk)
 {
   bool early = chunk->replicas > 1 && chunk->outline->settings->overlap &&
                RengaSettingsIsOrdered_Private(chunk->outline->settings) &&
-               !chunk->pipeline->rank.records;
-  early = early && !chunk->gradients.fold.on;
+               !chunk->gradients.fold.on;
   for (int b = 0; b < chunk->gradients.n_buckets; b++)
     early = early && !chunk->gradients.bucket[b].apart;
   return early;

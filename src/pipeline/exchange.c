@@ -1,8 +1,6 @@
 /* Exchanges of a tensor group: each rank gives the others, or the one that needs it, what its lanes
-   have made. As messages of links they are made whatever happens: where a pass fails, the exchanges
-   that its kernels did not come to follow, and what they bring is not looked at. */
+   have made, from device to device by the transport. They are made whatever happens (walk.c). */
 #include "exchange.h"
-#include <string.h>
 
 static void DescribeExchange(const Chunk *chunk, size_t size, char what[])
 {
@@ -18,52 +16,131 @@ static bool GoesTo(const LaneTerm *term, int rank)
   return rank != term->from && (term->to == RENGA_TENSOR_ALL || term->to == rank);
 }
 
-static RengaErrorCode PostTerm(Chunk *chunk, Pass *pass, const Instruction *row, int t, int peer,
-                               RengaRequest *request)
+/* A message of an exchange that this rank sends or receives: of a term, with another of the group. */
+typedef struct {
+  int number; /* among those of the rank: receives come first */
+  int term, peer;
+  bool receives;
+} LaneMessage;
+
+/* The next one, beginning with {.number = -1}; false: there is none. */
+static bool NextMessage(const TensorGroup *tensor, const Instruction *row, LaneMessage *message)
+{
+  if (message->number < 0) *message = (LaneMessage){.number = -1, .term = -1, .receives = true};
+  message->number++;
+  for (; message->receives; message->receives = false, message->term = 0, message->peer = -1)
+    while (++message->term < row->n_out)
+      if (GoesTo(&row->term[message->term], tensor->rank)) {
+        message->peer = row->term[message->term].from;
+        return true;
+      }
+  for (; message->term < row->n_out; message->term++, message->peer = -1) {
+    if (row->term[message->term].from != tensor->rank) continue;
+    while (++message->peer < tensor->size)
+      if (GoesTo(&row->term[message->term], message->peer)) return true;
+  }
+  return false;
+}
+
+static RengaErrorCode MakeParcel(Chunk *chunk, int number, size_t bytes)
+{
+  const Rank *rank = &chunk->pipeline->rank;
+  TensorGroup *tensor = &chunk->tensor;
+  if (number == tensor->most) {
+    RengaCall(RengaRealloc(number + 1, &tensor->parcel));
+    RengaCall(RengaRealloc(number + 1, &tensor->room));
+    tensor->parcel[number] = NULL;
+    tensor->most++;
+  }
+  if (tensor->parcel[number] && bytes <= tensor->room[number]) return RENGA_SUCCESS;
+  RengaCall(RengaParcelDestroy_Private(&tensor->parcel[number]));
+  RengaCall(RengaParcelCreate_Private(rank->transport, rank->all, bytes, &tensor->parcel[number]));
+  tensor->room[number] = bytes;
+  return RENGA_SUCCESS;
+}
+
+/* Of a program that was made, once the ranks are connected: before a step, as it allocates. */
+RengaErrorCode RengaChunkMakeRoomForExchanges_Private(Chunk *chunk, const Program *program)
+{
+  if (chunk->tensor.size == 1 || !chunk->pipeline || !chunk->pipeline->rank.transport)
+    return RENGA_SUCCESS;
+  for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++)
+    for (int i = 0; i < program->part[part].count; i++) {
+      const Instruction *row = &program->part[part].row[i];
+      LaneMessage message = {.number = -1};
+      while (row->kind == INSTRUCTION_EXCHANGE && NextMessage(&chunk->tensor, row, &message))
+        RengaCall(MakeParcel(chunk, message.number, (size_t)row->term[message.term].bytes));
+    }
+  return RENGA_SUCCESS;
+}
+
+/* For the programs that set-up made before. */
+RengaErrorCode RengaPipelineMakeExchanges_Private(RengaPipeline pipeline)
+{
+  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
+    Chunk *chunk = &pipeline->rank.chunk[c];
+    for (int p = 0; p < chunk->programs.count; p++)
+      RengaCall(RengaChunkMakeRoomForExchanges_Private(chunk, chunk->programs.row[p]));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* However many there are. */
+RengaErrorCode RengaChunkFreeExchanges_Private(Chunk *chunk)
 {
   TensorGroup *tensor = &chunk->tensor;
-  const LaneTerm *term = &row->term[t];
-  char *place = RengaChunkAt_Private(chunk, row->place[t]);
-  RengaErrorCode code;
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int m = 0; m < tensor->most; m++)
+    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&tensor->parcel[m]));
+  RengaFree(&tensor->parcel);
+  RengaFree(&tensor->room);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Terms between two ranks of the group follow each other under one tag, and those of exchanges. */
+static RengaErrorCode PostMessage(Chunk *chunk, Pass *pass, const Instruction *row,
+                                  const LaneMessage *message)
+{
+  TensorGroup *tensor = &chunk->tensor;
+  const RengaPlanPlace at = {
+      .stage = chunk->stage, .replica = chunk->replica, .tensor = message->peer};
+  const int peer = RengaPlanGetRankAt(chunk->outline->plan, &at);
+  const int tag = RengaOutlineTag_Private(chunk->outline, TAG_EXCHANGE);
+  const size_t bytes = (size_t)row->term[message->term].bytes;
+  char *place = RengaChunkAt_Private(chunk, row->place[message->term]);
+  RengaParcel parcel = tensor->parcel[message->number];
+  RengaErrorCode code = RENGA_SUCCESS;
   int attempt = 0;
-  *request = NULL;
+  if (pass->failed && !message->receives) /* others may compute with it until they hear of it */
+    code = RengaDeviceSetBytes(chunk->device, NULL, place, 0, bytes);
+  RengaCall(code);
   do
-    code = term->from == tensor->rank
-               ? RengaCommSend(tensor->comm, place, (size_t)term->bytes, peer, t, request)
-               : RengaCommReceive(tensor->comm, place, (size_t)term->bytes, peer, t, request);
+    code = message->receives ? RengaParcelReceive_Private(parcel, place, bytes, peer, tag)
+                             : RengaParcelSend_Private(parcel, place, bytes, peer, tag);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* Receives first. */
-static RengaErrorCode PostTerms(Chunk *chunk, Pass *pass, const Instruction *row, int *count)
+static RengaErrorCode PostMessages(Chunk *chunk, Pass *pass, const Instruction *row, int *count)
 {
-  TensorGroup *tensor = &chunk->tensor;
-  for (int t = 0; t < row->n_out; t++)
-    if (GoesTo(&row->term[t], tensor->rank))
-      RengaCall(PostTerm(chunk, pass, row, t, row->term[t].from, &tensor->request[(*count)++]));
-  for (int t = 0; t < row->n_out; t++) {
-    if (row->term[t].from != tensor->rank) continue;
-    if (pass->failed) /* others may compute with it until they hear of the error */
-      memset(RengaChunkAt_Private(chunk, row->place[t]), 0, (size_t)row->term[t].bytes);
-    for (int peer = 0; peer < tensor->size; peer++)
-      if (GoesTo(&row->term[t], peer))
-        RengaCall(PostTerm(chunk, pass, row, t, peer, &tensor->request[(*count)++]));
+  LaneMessage message = {.number = -1};
+  while (NextMessage(&chunk->tensor, row, &message)) {
+    RengaCall(PostMessage(chunk, pass, row, &message));
+    (*count)++;
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AwaitTerms(Chunk *chunk, Pass *pass, int count)
+static RengaErrorCode AwaitMessages(Chunk *chunk, Pass *pass, int count)
 {
   char what[256];
   DescribeExchange(chunk, sizeof what, what);
   for (int i = 0; i < count; i++) {
-    RengaErrorCode code = RENGA_SUCCESS;
+    RengaErrorCode code;
     int attempt = 0;
-    do
-      if (chunk->tensor.request[i])
-        code = RengaCommWait(chunk->tensor.comm, &chunk->tensor.request[i], what);
+    do code = RengaParcelWait_Private(chunk->tensor.parcel[i], what);
     while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
     RengaCall(code);
   }
@@ -83,40 +160,14 @@ RengaErrorCode RengaChunkExchange_Private(Chunk *chunk, Pass *pass, const Instru
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_EXCHANGE);
   int count = 0;
   RengaErrorCode code = RengaPipelineSettle_Private(chunk->pipeline, pass, true);
-  chunk->tensor.done++;
+  chunk->walk.exchanges++;
   if (!code && pass->refused) return RENGA_SUCCESS; /* on all ranks */
   RengaLogEventBegin(event);
-  if (!code) code = PostTerms(chunk, pass, row, &count);
-  if (!code) code = AwaitTerms(chunk, pass, count);
+  if (!code) code = PostMessages(chunk, pass, row, &count);
+  if (!code) code = AwaitMessages(chunk, pass, count);
   RengaLogEventEnd(event, 0, count, BytesOfTerms(row));
-  chunk->tensor.lost = code;
+  chunk->walk.lost = code;
   RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* Behind an action that runs these parts of the program of micro-batch number: the exchanges that
-   it did not come to. Fails only where messages are left under way. */
-RengaErrorCode RengaChunkEndExchanges_Private(Chunk *chunk, Pass *pass, ProgramPart first,
-                                              ProgramPart last, int64_t number)
-{
-  Program *program;
-  const int64_t samples = RengaPassSamples_Private(chunk->pipeline, pass, number);
-  const int done = chunk->tensor.done;
-  chunk->tensor.done = 0;
-  if (chunk->tensor.size == 1) return RENGA_SUCCESS;
-  RengaCall(chunk->tensor.lost);
-  if (!pass->failed || pass->refused) return RENGA_SUCCESS;
-  chunk->base[REGION_GRADIENTS] = chunk->gradients.sum; /* none may have been taken */
-  RengaCall(
-      RengaChunkGetProgram_Private(chunk, pass->kind, samples, chunk->portion.target, &program));
-  int at = 0;
-  for (ProgramPart part = first; part <= last; part++)
-    for (int i = 0; i < program->part[part].count; i++) {
-      const Instruction *row = &program->part[part].row[i];
-      if (row->kind == INSTRUCTION_EXCHANGE && at++ >= done)
-        RengaCall(RengaChunkExchange_Private(chunk, pass, row));
-    }
-  chunk->tensor.done = 0;
   return RENGA_SUCCESS;
 }
 

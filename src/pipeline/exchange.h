@@ -3,8 +3,9 @@
 #include "pipelineimpl.h"
 
 RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline);
-RengaErrorCode RengaPipelineMakeTensorGroup_Private(RengaPipeline pipeline); /* collective */
+RengaErrorCode RengaPipelineCheckExchanges_Private(RengaPipeline pipeline); /* collective */
 RengaErrorCode RengaChunkExchange_Private(Chunk *chunk, Pass *pass, const Instruction *row);
 void RengaChunkCountExchanges_Private(Chunk *chunk);
-RengaErrorCode RengaChunkEndExchanges_Private(Chunk *chunk, Pass *pass, ProgramPart first,
-                                              ProgramPart last, int64_t number);
+RengaErrorCode RengaChunkMakeRoomForExchanges_Private(Chunk *chunk, const Program *program);
+RengaErrorCode RengaPipelineMakeExchanges_Private(RengaPipeline pipeline);
+RengaErrorCode RengaChunkFreeExchanges_Private(Chunk *chunk);

@@ -1,19 +1,14 @@
 /* Fetches: with RENGA_SHARD_PARAMETERS a replica has the values of its share of the parameters, and
    of the others while kernels read them.
 
-   Whoever comes to a part of a program that reads a bucket asks the other replicas for their blocks
-   of it, and they answer, whatever they do: shares do not change during a pass, and whoever waits
-   in the replicas' comm, or moves it on between kernels, looks for questions. So nobody has to be
-   at the same action: replicas may have other numbers of micro-batches, and who has none answers. A
-   question is the number of a bucket. At the end of its list a replica says that it asks no more,
-   and waits until all have said so: then shares may change. In a pass that has failed nobody asks
-   any more. */
+   A bucket is gathered by all replicas together: each gives its block to the others, and gets
+   theirs, before the part of a program that reads it comes to the first row that does. All replicas
+   go through the same list, where one that has no micro-batch gathers all the same (prepare.c), and
+   all programs read the buckets in one order: so gathers follow each other in one order everywhere,
+   and need neither a question nor a number. Shares do not change during a pass. */
 #include "pipelineimpl.h"
 #include "renga/private/line.h"
 #include "renga/private/log.h"
-
-enum { TAG_QUESTION, TAG_ANSWER };
-static const int64_t no_more = -1;
 
 static int BucketsToFetch(const Chunk *chunk)
 {
@@ -41,67 +36,6 @@ static const char *OwnBlock(const Chunk *chunk, int b)
          RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->gradients.bucket[b].own);
 }
 
-static RengaErrorCode ListenTo(Chunk *chunk, int replica)
-{
-  Asker *asker = &chunk->window.asker[replica];
-  RengaCall(RengaCommReceive(chunk->group, &asker->question, sizeof asker->question, replica,
-                             TAG_QUESTION, &asker->request));
-  return RENGA_SUCCESS;
-}
-
-/* The question that has come from a replica: where the last answer has not left it stays. */
-static RengaErrorCode Answer(Chunk *chunk, int replica)
-{
-  Asker *asker = &chunk->window.asker[replica];
-  int64_t begin, bytes;
-  bool left;
-  if (asker->question == no_more) {
-    asker->done = true;
-    asker->asked = false;
-    return RENGA_SUCCESS;
-  }
-  const int b = (int)asker->question;
-  RengaCheck(b >= 0 && b < BucketsToFetch(chunk), MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-             "replica %d asks for bucket %d of %d", replica, b, BucketsToFetch(chunk));
-  Fetch *fetch = FetchOf(chunk, b, replica);
-  RengaCall(RengaParcelTest_Private(fetch->answer, &left));
-  if (!left) return RENGA_SUCCESS;
-  BlockOfReplica(chunk, b, chunk->replica, &begin, &bytes);
-  RengaCall(RengaParcelSend_Private(fetch->answer, OwnBlock(chunk, b), (size_t)bytes, replica,
-                                    TAG_ANSWER + b));
-  asker->asked = false;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LookForQuestions(Chunk *chunk)
-{
-  for (int r = 0; r < chunk->replicas; r++) {
-    Asker *asker = &chunk->window.asker[r];
-    bool came = false;
-    if (r == chunk->replica || asker->done) continue;
-    if (!asker->asked && !asker->request) RengaCall(ListenTo(chunk, r));
-    if (!asker->asked) {
-      RengaCall(RengaCommTest(chunk->group, &asker->request, &came));
-      asker->asked = came;
-    }
-    if (asker->asked) RengaCall(Answer(chunk, r));
-    if (came) RengaCommMoved_Private(chunk->group);
-  }
-  return RENGA_SUCCESS;
-}
-
-/* Whoever waits for anything calls it; not from within itself. */
-static RengaErrorCode AnswerQuestions(RengaCommDriven *driven)
-{
-  ParameterWindow *window = (ParameterWindow *)(void *)driven;
-  if (window->busy) return RENGA_SUCCESS;
-  window->busy = true;
-  const RengaErrorCode code = LookForQuestions(window->chunk);
-  window->busy = false;
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode MakeFetch(Chunk *chunk, int b, int replica)
 {
   const Rank *rank = &chunk->pipeline->rank;
@@ -109,10 +43,9 @@ static RengaErrorCode MakeFetch(Chunk *chunk, int b, int replica)
   int64_t begin, bytes;
   if (replica == chunk->replica) return RENGA_SUCCESS;
   BlockOfReplica(chunk, b, replica, &begin, &bytes);
-  RengaCall(RengaParcelCreate_Private(rank->transport, chunk->group, (size_t)bytes, &fetch->block));
+  RengaCall(RengaParcelCreate_Private(rank->transport, rank->all, (size_t)bytes, &fetch->taken));
   BlockOfReplica(chunk, b, chunk->replica, &begin, &bytes);
-  RengaCall(
-      RengaParcelCreate_Private(rank->transport, chunk->group, (size_t)bytes, &fetch->answer));
+  RengaCall(RengaParcelCreate_Private(rank->transport, rank->all, (size_t)bytes, &fetch->given));
   return RENGA_SUCCESS;
 }
 
@@ -122,14 +55,10 @@ RengaErrorCode RengaChunkSetUpFetches_Private(Chunk *chunk)
   ParameterWindow *window = &chunk->window;
   const int buckets = BucketsToFetch(chunk);
   if (!RengaChunkFetches_Private(chunk)) return RENGA_SUCCESS;
-  window->chunk = chunk;
-  window->driven.advance = AnswerQuestions;
   RengaCall(RengaMalloc(buckets + 1, &window->state));
   RengaCall(RengaMalloc(buckets * chunk->replicas + 1, &window->fetch));
-  RengaCall(RengaMalloc(chunk->replicas, &window->asker));
   for (int b = 0; b < buckets; b++)
     for (int r = 0; r < chunk->replicas; r++) RengaCall(MakeFetch(chunk, b, r));
-  RengaCall(RengaCommReserve_Private(chunk->group, (2 + 3 * buckets) * chunk->replicas));
   return RENGA_SUCCESS;
 }
 
@@ -138,79 +67,65 @@ RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk)
 {
   ParameterWindow *window = &chunk->window;
   RengaErrorCode code = RENGA_SUCCESS;
-  if (window->open) RengaCommUndrive_Private(chunk->group, &window->driven);
   for (int i = 0; window->fetch && i < BucketsToFetch(chunk) * chunk->replicas; i++) {
-    if (window->fetch[i].block)
-      RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&window->fetch[i].block));
-    if (window->fetch[i].answer)
-      RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&window->fetch[i].answer));
+    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&window->fetch[i].taken));
+    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&window->fetch[i].given));
   }
   RengaFree(&window->place);
   RengaFree(&window->state);
   RengaFree(&window->fetch);
-  RengaFree(&window->asker);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* All ranks make the pass: from now on others may ask. */
-void RengaChunkOpenFetches_Private(Chunk *chunk)
+/* Before a pass: no bucket is there. */
+void RengaChunkBeginFetches_Private(Chunk *chunk)
 {
-  ParameterWindow *window = &chunk->window;
-  if (!window->fetch || window->open) return;
-  for (int b = 0; b < BucketsToFetch(chunk); b++) window->state[b] = BUCKET_AWAY;
-  for (int r = 0; r < chunk->replicas; r++) window->asker[r].done = window->asker[r].asked = false;
-  RengaCommDrive_Private(chunk->group, &window->driven);
-  window->open = true;
+  for (int b = 0; chunk->window.fetch && b < BucketsToFetch(chunk); b++)
+    chunk->window.state[b] = BUCKET_AWAY;
 }
 
 static void DescribeFetch(const Chunk *chunk, size_t size, char what[])
 {
   snprintf(what, size,
-           "rank %d (stage %d, replica %d) asks the other replicas for parameters in step %lld",
+           "rank %d (stage %d, replica %d) gathers parameters with the other replicas in step %lld",
            RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
            (long long)chunk->pipeline->step);
 }
 
-static RengaErrorCode AskQuestion(Chunk *chunk, Pass *pass, Fetch *fetch, int b, int replica)
+/* Between this replica and another: its block, or this one's. A message that cannot be begun leaves
+   the others' under way. */
+static RengaErrorCode PostBlock(Chunk *chunk, Pass *pass, int b, int replica, bool receives)
 {
-  RengaErrorCode code;
-  int attempt = 0;
-  fetch->number = b;
-  do
-    code = RengaCommSend(chunk->group, &fetch->number, sizeof fetch->number, replica, TAG_QUESTION,
-                         &fetch->question);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* An answer that cannot be taken stays under way. */
-static RengaErrorCode AwaitAnswer(Chunk *chunk, Pass *pass, const Fetch *fetch, int b, int replica)
-{
+  const Fetch *fetch = FetchOf(chunk, b, replica);
+  const int tag = RengaOutlineTag_Private(chunk->outline, TAG_GATHER) + chunk->stage;
+  const int peer = RengaChunkPeer_Private(chunk, chunk->stage, replica);
+  char *window = chunk->at.window + chunk->window.place[b];
   int64_t begin, bytes;
   RengaErrorCode code;
   int attempt = 0;
-  BlockOfReplica(chunk, b, replica, &begin, &bytes);
-  char *to = chunk->at.window + chunk->window.place[b] + begin;
-  do code = RengaParcelReceive_Private(fetch->block, to, (size_t)bytes, replica, TAG_ANSWER + b);
+  BlockOfReplica(chunk, b, receives ? replica : chunk->replica, &begin, &bytes);
+  if (bytes == 0) return RENGA_SUCCESS;
+  do
+    code =
+        receives
+            ? RengaParcelReceive_Private(fetch->taken, window + begin, (size_t)bytes, peer, tag)
+            : RengaParcelSend_Private(fetch->given, OwnBlock(chunk, b), (size_t)bytes, peer, tag);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   if (code) RengaPipelineBreak_Private(chunk->pipeline, code);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AskReplica(Chunk *chunk, Pass *pass, int b, int replica)
+static RengaErrorCode WaitForBlocks(Chunk *chunk, int b, bool given)
 {
-  Fetch *fetch = FetchOf(chunk, b, replica);
-  int64_t begin, bytes;
   char what[160];
-  BlockOfReplica(chunk, b, replica, &begin, &bytes);
-  if (replica == chunk->replica || bytes == 0) return RENGA_SUCCESS;
   DescribeFetch(chunk, sizeof what, what);
-  if (fetch->question) RengaCall(RengaCommWait(chunk->group, &fetch->question, what));
-  RengaCall(AskQuestion(chunk, pass, fetch, b, replica));
-  RengaCall(AwaitAnswer(chunk, pass, fetch, b, replica));
+  for (int r = 0; r < chunk->replicas; r++) {
+    const Fetch *fetch = FetchOf(chunk, b, r);
+    if (r != chunk->replica)
+      RengaCall(RengaParcelWait_Private(given ? fetch->given : fetch->taken, what));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -223,49 +138,57 @@ static bool ShareWindow(const Chunk *chunk, int a, int b)
   return place[a] < place[b] + y && place[b] < place[a] + x;
 }
 
-static RengaErrorCode WaitForBlocks(Chunk *chunk, int b)
-{
-  char what[160];
-  DescribeFetch(chunk, sizeof what, what);
-  for (int r = 0; r < chunk->replicas; r++)
-    if (r != chunk->replica) RengaCall(RengaParcelWait_Private(FetchOf(chunk, b, r)->block, what));
-  return RENGA_SUCCESS;
-}
-
-/* Of a bucket that is not there, nor asked for. What lies in its place is read no more. */
-static RengaErrorCode AskForBucket(Chunk *chunk, Pass *pass, int b)
+/* What lies where a bucket comes is read no more. */
+static RengaErrorCode ClearPlace(Chunk *chunk, int b)
 {
   ParameterWindow *window = &chunk->window;
-  int64_t begin, bytes;
   for (int other = 0; other < BucketsToFetch(chunk); other++) {
     if (other == b || window->state[other] == BUCKET_AWAY || !ShareWindow(chunk, b, other))
       continue;
-    if (window->state[other] == BUCKET_COMES) RengaCall(WaitForBlocks(chunk, other));
+    if (window->state[other] == BUCKET_COMES) RengaCall(WaitForBlocks(chunk, other, false));
     window->state[other] = BUCKET_AWAY;
   }
-  BlockOfReplica(chunk, b, chunk->replica, &begin, &bytes);
-  window->state[b] = BUCKET_COMES;
-  if (RengaDeviceGetPoison(chunk->device))
-    RengaCall(RengaDeviceSetBytes(
-        chunk->device, NULL, chunk->at.window + window->place[b], 0xff,
-        (size_t)RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->gradients.bucket[b].count)));
-  if (bytes > 0)
-    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE,
-                              chunk->at.window + window->place[b] + begin, OwnBlock(chunk, b),
-                              (size_t)bytes));
-  for (int step = 1; step < chunk->replicas; step++)
-    RengaCall(AskReplica(chunk, pass, b, (chunk->replica + step) % chunk->replicas));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AwaitBucket(Chunk *chunk, Pass *pass, int b)
+static RengaErrorCode PlaceOwnBlock(Chunk *chunk, int b)
+{
+  char *window = chunk->at.window + chunk->window.place[b];
+  const int64_t count = chunk->gradients.bucket[b].count;
+  int64_t begin, bytes;
+  if (RengaDeviceGetPoison(chunk->device))
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, window, 0xff,
+                                  (size_t)RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, count)));
+  BlockOfReplica(chunk, b, chunk->replica, &begin, &bytes);
+  if (bytes > 0)
+    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, window + begin,
+                              OwnBlock(chunk, b), (size_t)bytes));
+  return RENGA_SUCCESS;
+}
+
+/* Of a bucket that is not there, nor on its way. */
+static RengaErrorCode BeginGather(Chunk *chunk, Pass *pass, int b)
+{
+  RengaCall(ClearPlace(chunk, b));
+  chunk->window.state[b] = BUCKET_COMES;
+  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, PlaceOwnBlock(chunk, b)));
+  RengaCall(WaitForBlocks(chunk, b, true)); /* of the gather before */
+  for (int step = 1; step < chunk->replicas; step++)
+    RengaCall(PostBlock(chunk, pass, b, (chunk->replica + chunk->replicas - step) % chunk->replicas,
+                        true));
+  for (int step = 1; step < chunk->replicas; step++)
+    RengaCall(PostBlock(chunk, pass, b, (chunk->replica + step) % chunk->replicas, false));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
 {
   ParameterWindow *window = &chunk->window;
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_GATHER);
-  if (window->state[b] == BUCKET_AWAY) RengaCall(AskForBucket(chunk, pass, b));
+  if (window->state[b] == BUCKET_AWAY) RengaCall(BeginGather(chunk, pass, b));
   if (window->state[b] == BUCKET_HERE) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
-  const RengaErrorCode code = WaitForBlocks(chunk, b);
+  const RengaErrorCode code = WaitForBlocks(chunk, b, false);
   RengaLogEventEnd(
       event, 0, 1,
       RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->gradients.bucket[b].count));
@@ -274,85 +197,30 @@ static RengaErrorCode AwaitBucket(Chunk *chunk, Pass *pass, int b)
   return RENGA_SUCCESS;
 }
 
-/* Before a row of a part: what it reads is here, what comes next is asked for. */
+/* Before a row of a part: what it reads is here, what comes next is on its way. Fails only where
+   messages are left under way. */
 RengaErrorCode RengaChunkFetchRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
                                            int row)
 {
   if (!chunk->window.fetch || !sequence->reads) return RENGA_SUCCESS;
   for (int b = 0; b < BucketsToFetch(chunk); b++) {
     const BucketReads *reads = &sequence->reads[b];
-    if (reads->ask < 0) continue;
-    if (reads->first == row) RengaCall(AwaitBucket(chunk, pass, b));
+    if (reads->ask >= 0 && reads->first == row) RengaCall(AwaitGather(chunk, pass, b));
   }
   for (int b = 0; b < BucketsToFetch(chunk); b++)
     if (sequence->reads[b].ask == row && chunk->window.state[b] == BUCKET_AWAY &&
         chunk->outline->settings->overlap)
-      RengaCall(AskForBucket(chunk, pass, b));
+      RengaCall(BeginGather(chunk, pass, b));
   return RENGA_SUCCESS;
 }
 
-/* Answers that this replica waits for, and those that it gave. */
-static RengaErrorCode EndParcels(Chunk *chunk, const char *what)
+/* This rank's list is done: shares may change once the others have got them. Fails only where
+   messages are left under way. */
+RengaErrorCode RengaChunkEndFetches_Private(Chunk *chunk)
 {
-  for (int i = 0; i < BucketsToFetch(chunk) * chunk->replicas; i++) {
-    Fetch *fetch = &chunk->window.fetch[i];
-    if (fetch->block) RengaCall(RengaParcelWait_Private(fetch->block, what));
-    if (fetch->answer) RengaCall(RengaParcelWait_Private(fetch->answer, what));
-    if (fetch->question) RengaCall(RengaCommWait(chunk->group, &fetch->question, what));
+  for (int b = 0; chunk->window.fetch && b < BucketsToFetch(chunk); b++) {
+    RengaCall(WaitForBlocks(chunk, b, false));
+    RengaCall(WaitForBlocks(chunk, b, true));
   }
-  return RENGA_SUCCESS;
-}
-
-static bool AllHaveAsked(const Chunk *chunk)
-{
-  for (int r = 0; r < chunk->replicas; r++)
-    if (r != chunk->replica && !chunk->window.asker[r].done) return false;
-  return true;
-}
-
-static RengaErrorCode AwaitAskers(Chunk *chunk, const char *what)
-{
-  MPI_Comm mpi;
-  RengaCall(RengaObjectGetComm(chunk->group, &mpi));
-  RengaWait wait = {.comm = mpi, .what = what};
-  while (!AllHaveAsked(chunk)) RengaCall(RengaCommPause_Private(chunk->group, &wait));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode SayNoMore(Chunk *chunk, Pass *pass, int replica)
-{
-  Asker *asker = &chunk->window.asker[replica];
-  RengaErrorCode code;
-  int attempt = 0;
-  if (replica == chunk->replica) return RENGA_SUCCESS;
-  do
-    code = RengaCommSend(chunk->group, &no_more, sizeof no_more, replica, TAG_QUESTION,
-                         &asker->farewell);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* This rank's list is done: it answers until all are done. Fails only where messages are left under
-   way. */
-RengaErrorCode RengaChunkCloseFetches_Private(Chunk *chunk, Pass *pass)
-{
-  ParameterWindow *window = &chunk->window;
-  char what[160];
-  RengaChunkOpenFetches_Private(chunk);
-  if (!window->open) return RENGA_SUCCESS;
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) answers the other replicas, which ask for parameters in "
-           "step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
-  for (int r = 0; r < chunk->replicas; r++) RengaCall(SayNoMore(chunk, pass, r));
-  RengaCall(AwaitAskers(chunk, what));
-  RengaCall(EndParcels(chunk, what));
-  for (int r = 0; r < chunk->replicas; r++)
-    if (window->asker[r].farewell)
-      RengaCall(RengaCommWait(chunk->group, &window->asker[r].farewell, what));
-  RengaCommUndrive_Private(chunk->group, &window->driven);
-  window->open = false;
   return RENGA_SUCCESS;
 }

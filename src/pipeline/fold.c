@@ -9,7 +9,7 @@
 
    All replicas begin the sums of a round in the order in which one program ends its buckets. Two
    are under way at once; who is ahead waits where it would write over what has not left. A replica
-   with fewer micro-batches than others takes part in their rounds behind its last backward. What is
+   with fewer micro-batches than others takes part in their rounds all the same (prepare.c). What is
    not sharded is given to all in the end. */
 #include "turns.h"
 
@@ -181,14 +181,15 @@ static RengaErrorCode TakeGradients(void *user, int64_t at, int64_t count, void 
   int64_t begin, end;
   RengaBlocksGetRange(bucket->blocks, chunk->replica, &begin, &end);
   const int64_t place = bucket->own + at - begin;
+  const RengaStream stream = RengaConvoyGetStream_Private(bucket->convoy);
   for (int64_t s = fold->first[bucket->round]; s < fold->first[bucket->round + 1]; s++) {
     const FoldStep *step = &fold->step[s];
     char *y = PartialSumAt(bucket, step->y, place, piece);
     const char *x = PartialSumAt(bucket, step->x, place, piece);
     if (step->adds)
-      RengaCall(RengaDeviceAdd(chunk->device, NULL, chunk->storage.gradient, count, y, x));
+      RengaCall(RengaDeviceAdd(chunk->device, stream, chunk->storage.gradient, count, y, x));
     else
-      RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, y, x,
+      RengaCall(RengaDeviceCopy(chunk->device, stream, RENGA_DEVICE_TO_DEVICE, y, x,
                                 (size_t)FoldBytes(chunk, count)));
   }
   return RENGA_SUCCESS;
@@ -307,14 +308,6 @@ RengaErrorCode RengaChunkEndRound_Private(Chunk *chunk, Pass *pass)
   gradients->fold.round++;
   for (int b = 0; b < gradients->n_buckets && !chunk->outline->settings->overlap; b++)
     RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
-  return RENGA_SUCCESS;
-}
-
-/* Behind the last backward: the rounds of replicas that have more of them. */
-RengaErrorCode RengaChunkEndRounds_Private(Chunk *chunk, Pass *pass)
-{
-  while (CountGivers(chunk, pass->microbatches, chunk->gradients.fold.round) > 0)
-    RengaCall(RengaChunkEndRound_Private(chunk, pass));
   return RENGA_SUCCESS;
 }
 

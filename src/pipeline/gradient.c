@@ -171,10 +171,7 @@ RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass, int b
 {
   const bool ends = !chunk->outline->settings->overlap;
   RengaCall(EndOldGathers(chunk, pass));
-  if (chunk->gradients.fold.on) {
-    RengaCall(RengaChunkEndRounds_Private(chunk, pass));
-    return RENGA_SUCCESS;
-  }
+  if (chunk->gradients.fold.on) return RENGA_SUCCESS; /* round by round */
   if (!chunk->gradients.settled) RengaCall(SettlePieces(chunk, pass));
   chunk->gradients.settled = true;
   chunk->gradients.early = false;

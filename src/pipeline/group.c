@@ -1,4 +1,4 @@
-/* Tensor groups: what goes with them, and their communicators. */
+/* Tensor groups: what goes with them, and whether their ranks do the same. */
 #include "exchange.h"
 #include "pipelineimpl.h"
 #include "renga/private/graph.h"
@@ -13,17 +13,13 @@ int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane)
 }
 
 /* What tensor ranks do not go with yet, by its name; NULL: nothing. */
-static RengaErrorCode NameAgainstTensor(RengaPipeline pipeline, const RengaStageShape *shape,
-                                        const char **name)
+static RengaErrorCode NameAgainstTensor(RengaPipeline pipeline, const char **name)
 {
   const char *sparse;
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
   *name = NULL;
-  if (shape->saved == RENGA_SAVED_OFFLOAD) *name = "-pipeline_offload";
-  if (RengaSettingsOffloadsMoments_Private(pipeline->settings)) *name = "-pipeline_offload";
   if (strcmp(sparse, RENGA_SPARSE_LAZY) == 0) *name = "-optimizer_sparse lazy";
   if (!RengaSettingsIsOrdered_Private(pipeline->settings)) *name = "-pipeline_reduction unordered";
-  if (!RengaDeviceIsHost(pipeline->device)) *name = "a device whose memory is not the host's";
   return RENGA_SUCCESS;
 }
 
@@ -32,19 +28,18 @@ RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline)
 {
   MPI_Comm comm = pipeline->hdr.comm;
   const int size = RengaPlanGetStage(pipeline->plan, 0)->shape.tensor;
-  const char *share = RengaGraphShareOption_Private(pipeline->graph);
+  const char *share = RengaGraphShareOption_Private(pipeline->graph), *name;
   int lanes, nodes;
   RengaCall(RengaGraphGetLanes(pipeline->graph, &lanes, &nodes));
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
     const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, s)->shape;
-    const char *name;
     RengaCheck(shape->tensor == size, comm, RENGA_ERR_SUPPORT,
                "stage %d has %d tensor ranks, but stage 0 has %d: all stages must have as many", s,
                shape->tensor, size);
-    RengaCall(NameAgainstTensor(pipeline, shape, &name));
-    RengaCheck(size == 1 || !name, comm, RENGA_ERR_SUPPORT,
-               "%d tensor ranks (%s) do not go with %s yet", size, share, name);
   }
+  RengaCall(NameAgainstTensor(pipeline, &name));
+  RengaCheck(size == 1 || !name, comm, RENGA_ERR_SUPPORT,
+             "%d tensor ranks (%s) do not go with %s yet", size, share, name);
   RengaCheck(size <= lanes, comm, RENGA_ERR_OPTION,
              "%d tensor ranks (%s) share out the lanes of the network, of which there %s %d: give "
              "%s %d or more",
@@ -78,14 +73,14 @@ static uint64_t HashExchanges(const Chunk *chunk)
   return hash;
 }
 
-/* Messages are told apart by their places in an exchange alone. */
-static RengaErrorCode CheckExchanges(const Chunk *chunk)
+/* Messages are told apart by their order alone. */
+static RengaErrorCode CompareExchanges(const Chunk *chunk, RengaComm comm)
 {
   static const char what[] = "the tensor group to compare its exchanges";
   const int64_t mine = (int64_t)(HashExchanges(chunk) >> 1);
   int64_t least = -mine, most = mine;
   MPI_Comm group;
-  RengaCall(RengaObjectGetComm(chunk->tensor.comm, &group));
+  RengaCall(RengaObjectGetComm(comm, &group));
   RengaCall(RengaReduceInt64_Private(group, MPI_MAX, &least, what));
   RengaCall(RengaReduceInt64_Private(group, MPI_MAX, &most, what));
   RengaCheck(-least == most, group, RENGA_ERR_INTERNAL,
@@ -95,31 +90,19 @@ static RengaErrorCode CheckExchanges(const Chunk *chunk)
 }
 
 /* All stages of a rank have the same tensor group, which makes its exchanges in the order of its
-   list. */
-static RengaErrorCode LendTensorGroup(Rank *rank)
-{
-  for (int c = 0; c < rank->n_chunks; c++) {
-    rank->chunk[c].tensor.comm = rank->tensor;
-    RengaCall(RengaCommReserve_Private(rank->tensor, rank->chunk[c].tensor.most));
-  }
-  return RENGA_SUCCESS;
-}
-
-/* Collective: the ranks that compute replicas of the same stages together. */
-RengaErrorCode RengaPipelineMakeTensorGroup_Private(RengaPipeline pipeline)
+   list: they are the same on all of its ranks. */
+RengaErrorCode RengaPipelineCheckExchanges_Private(RengaPipeline pipeline)
 {
   Rank *rank = &pipeline->rank;
   const Chunk *first = rank->n_chunks > 0 ? rank->chunk : NULL;
+  const int color = first ? RengaPlanGetRank(pipeline->plan, first->stage, first->replica) : -1;
+  RengaComm comm = NULL;
   if (RengaPlanGetStage(pipeline->plan, 0)->shape.tensor == 1) return RENGA_SUCCESS;
-  RengaErrorCode code = RengaCommSplit(
-      rank->all, first ? RengaPlanGetRank(pipeline->plan, first->stage, first->replica) : -1,
-      first ? first->tensor.rank : 0, &rank->tensor);
-  if (!code) code = LendTensorGroup(rank);
-  RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
-  for (int c = 0; c < rank->n_chunks; c++) { /* the others of the group do so too */
-    const RengaErrorCode own = CheckExchanges(&rank->chunk[c]);
-    if (!code) code = own;
-  }
+  RengaErrorCode code = RengaCommSplit(rank->all, color, first ? first->tensor.rank : 0, &comm);
+  code = RengaErrorAgree(pipeline->hdr.comm, code);
+  for (int c = 0; c < rank->n_chunks && comm; c++) /* the others of the group do so too */
+    RengaKeepFirst_Private(&code, CompareExchanges(&rank->chunk[c], comm));
+  if (comm) RengaKeepFirst_Private(&code, RengaCommDestroy(&comm));
   RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
   return RENGA_SUCCESS;
 }

@@ -5,7 +5,7 @@ librenga_la_SOURCES += %D%/again.c %D%/agree.c %D%/arena.c %D%/bucket.c %D%/choo
   %D%/reads.c %D%/result.c %D%/role.c %D%/route.c %D%/run.c %D%/samplelosses.c %D%/saved.c %D%/schedules.c %D%/setup.c %D%/shard.c %D%/sizes.c %D%/state.c %D%/step.c %D%/tied.c %D%/together.c \
   %D%/offload.c %D%/update.c %D%/updates.c %D%/values.c %D%/view.c
 noinst_HEADERS += %D%/chunk.h %D%/exchange.h %D%/forecasts.h %D%/layout.h %D%/parts.h %D%/pipelineimpl.h %D%/program.h %D%/turns.h
-librenga_la_SOURCES += %D%/instruction.c %D%/recording.c
+librenga_la_SOURCES += %D%/instruction.c %D%/recording.c %D%/segment.c %D%/walk.c
 librenga_la_SOURCES += %D%/rows.c %D%/rowsums.c
 librenga_la_SOURCES += %D%/exchange.c %D%/fetch.c %D%/fold.c %D%/group.c %D%/joined.c %D%/local.c %D%/parts.c %D%/tensor.c %D%/turns.c %D%/window.c
 noinst_HEADERS += include/renga/private/fetches.h

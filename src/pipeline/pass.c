@@ -101,6 +101,7 @@ RengaErrorCode RengaPipelineRunTogether_Private(RengaPipeline pipeline, Pass *pa
 void RengaPipelineFreePass_Private(RengaPipeline pipeline, Pass *pass)
 {
   RengaFree(&pass->values);
+  RengaFree(&pass->own);
   for (int c = 0; c < pipeline->rank.n_chunks; c++) {
     Portion *portion = &pipeline->rank.chunk[c].portion;
     RengaFree(&portion->place);

@@ -49,7 +49,7 @@ typedef struct {
 
 /* All that set-up makes for this rank, and that is forgotten together. */
 typedef struct {
-  RengaComm all, tensor; /* all ranks; those of the tensor group, NULL: this one is alone */
+  RengaComm all; /* all ranks */
   RengaTransport transport;
   int n_chunks; /* 0: an idle rank */
   Chunk *chunk; /* [n_chunks] */
@@ -59,7 +59,6 @@ typedef struct {
   RengaStream copies; /* of inputs, where device memory is not the host's; else NULL */
   RengaEvent updated; /* behind the last update, where there is that stream; else NULL */
   bool updating;      /* nobody has waited for it yet */
-  bool records;       /* the device of some rank did at set-up: the same on all */
   RengaPipelineMemory memory;
   Persistents persistents;
   bool seeded;    /* reverse mode begins with a scale of the loss */
@@ -126,8 +125,9 @@ typedef struct {
   RengaRequest agreement;
   /* prepared before the agreement, so that nothing is allocated later */
   int64_t n_values, n_actions;
-  double *values; /* [n_values] shares of the loss, sums of squares, ranks that failed */
-  const RengaAction *action;
+  double *values;            /* [n_values] shares of the loss, sums of squares, ranks that failed */
+  const RengaAction *action; /* [n_actions] of the schedule, or own */
+  RengaAction *own;          /* what replicas that fold go through together; or NULL */
   const RengaBatch *batch;
   int64_t microbatches; /* of the batch */
   const int64_t *turn;  /* [microbatches] which of the batch each is (turns.c); NULL: as numbered */
@@ -139,6 +139,12 @@ typedef struct {
   RengaErrorCode verdict;
   bool changes; /* parameters were to change: what follows the update is done */
 } Pass;
+
+/* The action is one of a micro-batch that only other replicas have (prepare.c). */
+static inline bool RengaActionIsEmpty_Private(const Portion *portion, const RengaAction *action)
+{
+  return action->microbatch >= portion->last;
+}
 
 /* Known once the values are summed: some rank has failed. */
 static inline bool RengaPassHasFailed_Private(const Pass *pass)
@@ -412,7 +418,6 @@ RengaErrorCode RengaChunkPrepareFold_Private(Chunk *chunk, const Pass *pass);
 RengaErrorCode RengaChunkFoldRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
                                           int rows);
 RengaErrorCode RengaChunkEndRound_Private(Chunk *chunk, Pass *pass);
-RengaErrorCode RengaChunkEndRounds_Private(Chunk *chunk, Pass *pass);
 RengaErrorCode RengaChunkGatherFolded_Private(Chunk *chunk, Pass *pass);
 void RengaChunkFreeFold_Private(Chunk *chunk);
 /* window.c */
@@ -421,10 +426,10 @@ RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program);
 /* fetch.c */
 RengaErrorCode RengaChunkSetUpFetches_Private(Chunk *chunk);
 RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk);
-void RengaChunkOpenFetches_Private(Chunk *chunk);
+void RengaChunkBeginFetches_Private(Chunk *chunk);
 RengaErrorCode RengaChunkFetchRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
                                            int row);
-RengaErrorCode RengaChunkCloseFetches_Private(Chunk *chunk, Pass *pass);
+RengaErrorCode RengaChunkEndFetches_Private(Chunk *chunk);
 /* early.c */
 Sequence *RengaChunkGradientPart_Private(const Chunk *chunk, Program *program);
 RengaErrorCode RengaChunkFindEnds_Private(const Chunk *chunk, Program *program);
@@ -482,9 +487,15 @@ RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass);
 RengaErrorCode RengaChunkRunInstruction_Private(Chunk *chunk, const Instruction *row,
                                                 const RengaKernelContext *context);
 /* recording.c */
-RengaErrorCode RengaChunkReplay_Private(Chunk *chunk, Sequence *sequence,
+RengaErrorCode RengaChunkReplay_Private(Chunk *chunk, const Sequence *sequence, Segment *segment,
                                         const RengaKernelContext *context, bool *done);
-RengaErrorCode RengaChunkForgetRecordings_Private(const Chunk *chunk, Sequence *sequence);
+RengaErrorCode RengaChunkForgetRecordings_Private(const Chunk *chunk, Segment *segment);
+/* walk.c */
+RengaErrorCode RengaChunkEndWalk_Private(Chunk *chunk, Pass *pass, ProgramPart first,
+                                         ProgramPart last, int64_t number);
+RengaErrorCode RengaChunkWalkEmpty_Private(Chunk *chunk, Pass *pass, const RengaAction *action);
+/* segment.c */
+RengaErrorCode RengaChunkCutProgram_Private(const Chunk *chunk, Program *program);
 /* samplelosses.c */
 int64_t RengaOutlineSampleColumns_Private(const Outline *outline);
 RengaErrorCode RengaChunkFindSampleLosses_Private(Chunk *chunk);

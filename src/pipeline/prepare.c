@@ -130,6 +130,39 @@ static void MarkGathers(RengaPipeline pipeline, const Pass *pass)
   }
 }
 
+/* The replica of the chunk's stage that has most micro-batches of a pass. */
+static int LongestReplica(const Chunk *chunk, int64_t microbatches)
+{
+  const int64_t leaf = chunk->outline->leaf;
+  int64_t most = -1;
+  int longest = 0;
+  for (int r = 0; r < chunk->replicas; r++) {
+    const int64_t count = RengaPlanLeafBound(microbatches, leaf, chunk->replicas, r + 1) -
+                          RengaPlanLeafBound(microbatches, leaf, chunk->replicas, r);
+    if (count > most) longest = r;
+    if (count > most) most = count;
+  }
+  return longest;
+}
+
+/* Replicas that fold go through one list, of the one that has most micro-batches, each with its own
+   in the place of that one's: where it has none left the entry is empty (walk.c). All stages have as
+   many replicas then, so that messages go from list to list of one replica. */
+static RengaErrorCode AlignActions(const Chunk *chunk, int longest, Pass *pass)
+{
+  const int64_t leaf = chunk->outline->leaf, m = pass->microbatches;
+  const int64_t first = RengaPlanLeafBound(m, leaf, chunk->replicas, longest);
+  const int64_t own = RengaPlanLeafBound(m, leaf, chunk->replicas, chunk->replica);
+  RengaCall(RengaMalloc(pass->n_actions + 1, &pass->own));
+  for (int64_t a = 0; a < pass->n_actions; a++) {
+    pass->own[a] = pass->action[a];
+    pass->own[a].replica = chunk->replica;
+    if (pass->own[a].microbatch >= 0) pass->own[a].microbatch += own - first;
+  }
+  pass->action = pass->own;
+  return RENGA_SUCCESS;
+}
+
 /* The list of this rank. One without a stage has its part in the end of a step. */
 static RengaErrorCode PrepareActions(RengaPipeline pipeline, Pass *pass)
 {
@@ -142,11 +175,23 @@ static RengaErrorCode PrepareActions(RengaPipeline pipeline, Pass *pass)
     pass->action = &update;
     return RENGA_SUCCESS;
   }
+  const bool together = RengaChunkFolds_Private(chunk);
+  const int longest = together ? LongestReplica(chunk, pass->microbatches) : chunk->replica;
   RengaCall(RengaOutlineGetSchedule_Private(&pipeline->outline, pass->microbatches, !pass->training,
                                             &schedule));
-  RengaCall(RengaScheduleGetActions(schedule, chunk->stage, chunk->replica, &pass->n_actions,
-                                    &pass->action));
+  RengaCall(
+      RengaScheduleGetActions(schedule, chunk->stage, longest, &pass->n_actions, &pass->action));
+  if (together) RengaCall(AlignActions(chunk, longest, pass));
   MarkGathers(pipeline, pass);
+  return RENGA_SUCCESS;
+}
+
+/* What a program that is there has to have before it is run. */
+static RengaErrorCode PrepareProgram(Chunk *chunk, const Pass *pass, Program *program)
+{
+  if (pass->training && program->kind == PROGRAM_TRAINING)
+    RengaCall(RengaChunkFindEnds_Private(chunk, program));
+  RengaCall(RengaChunkCutProgram_Private(chunk, program));
   return RENGA_SUCCESS;
 }
 
@@ -159,12 +204,13 @@ static RengaErrorCode PrepareSize(Chunk *chunk, const Pass *pass, int64_t number
   RengaCall(
       RengaChunkGetProgram_Private(chunk, pass->kind, samples, chunk->portion.target, &program));
   *uses_sums = program->uses_sums;
-  if (pass->training) RengaCall(RengaChunkFindEnds_Private(chunk, program));
+  RengaCall(PrepareProgram(chunk, pass, program));
   if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, samples, &program));
-  if (adds) RengaCall(RengaChunkFindEnds_Private(chunk, program));
-  if (*uses_sums)
-    RengaCall(
-        RengaChunkGetProgram_Private(chunk, PROGRAM_PROLOGUE, samples, RENGA_VALUE_NONE, &program));
+  if (adds) RengaCall(PrepareProgram(chunk, pass, program));
+  if (!*uses_sums) return RENGA_SUCCESS;
+  RengaCall(
+      RengaChunkGetProgram_Private(chunk, PROGRAM_PROLOGUE, samples, RENGA_VALUE_NONE, &program));
+  RengaCall(PrepareProgram(chunk, pass, program));
   return RENGA_SUCCESS;
 }
 
@@ -225,6 +271,7 @@ static RengaErrorCode PrepareChunk(Chunk *chunk, const Pass *pass)
   if (pass->training) RengaCall(CheckStepFits(chunk, pass));
   RengaCall(RengaChunkFindOrder_Private(chunk, pass->microbatches, !pass->training, portion));
   RengaCall(PreparePrograms(chunk, pass));
+  RengaChunkBeginFetches_Private(chunk);
   RengaCall(PrepareResults(chunk, losses, pass->training && elements > 0));
   if (!pass->training) return RENGA_SUCCESS;
   if (elements > 0) RengaCall(RengaMalloc(pass->microbatches * elements, &portion->statistics));

@@ -1,6 +1,7 @@
 /* Programs: a stage compiled for one micro-batch size. All shapes become concrete, every node gets
    a kernel, every value a place. Programs are made at set-up for all sizes that will occur, and
    later for others as long as they fit what was allocated. */
+#include "exchange.h"
 #include "layout.h"
 #include "renga/private/line.h"
 
@@ -64,7 +65,10 @@ static RengaErrorCode DestroyProgram(const Chunk *chunk, Program **program)
   RengaErrorCode code = RENGA_SUCCESS;
   for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {
     Sequence *sequence = &(*program)->part[part];
-    RengaKeepFirst_Private(&code, RengaChunkForgetRecordings_Private(chunk, sequence));
+    for (int s = 0; s < sequence->n_segments; s++)
+      RengaKeepFirst_Private(&code,
+                             RengaChunkForgetRecordings_Private(chunk, &sequence->segment[s]));
+    RengaFree(&sequence->segment);
     for (int i = 0; i < sequence->count; i++) RengaFree(&sequence->row[i].place);
     for (int i = 0; i < sequence->count; i++) RengaFree(&sequence->row[i].term);
     RengaFree(&sequence->row);
@@ -117,28 +121,13 @@ static RengaErrorCode CheckProgramFits(Chunk *chunk, const Program *program)
   return RENGA_SUCCESS;
 }
 
-/* For the exchanges of a program that was made: before a step, as it allocates. */
-static RengaErrorCode MakeExchangeRequests(Chunk *chunk, const Program *program)
-{
-  TensorGroup *tensor = &chunk->tensor;
-  for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++)
-    for (int i = 0; i < program->part[part].count; i++) {
-      const Instruction *row = &program->part[part].row[i];
-      const int most = row->n_out * (tensor->size - 1);
-      if (row->kind == INSTRUCTION_EXCHANGE && most > tensor->most) tensor->most = most;
-    }
-  if (tensor->most > 0) RengaCall(RengaRealloc(tensor->most, &tensor->request));
-  if (tensor->comm) RengaCall(RengaCommReserve_Private(tensor->comm, tensor->most));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode AddProgram(Chunk *chunk, Program *program)
 {
   RengaCall(CheckProgramFits(chunk, program));
   if (chunk->programs.count % 8 == 0)
     RengaCall(RengaRealloc(chunk->programs.count + 8, &chunk->programs.row));
   RengaCall(RengaRealloc(chunk->kernels.largest + 1, &chunk->argument));
-  RengaCall(MakeExchangeRequests(chunk, program));
+  RengaCall(RengaChunkMakeRoomForExchanges_Private(chunk, program));
   chunk->programs.row[chunk->programs.count++] = program;
   return RENGA_SUCCESS;
 }

@@ -55,19 +55,22 @@ typedef struct {
   LaneTerm *term;     /* [n_out] of an exchange; else NULL */
   bool again;         /* it is of what forward has exchanged before; of an exchange */
 } Instruction;
-/* A part with the addresses that it has under these bases. */
+/* A segment with the addresses that it has under these bases. */
 typedef struct {
   char **base; /* [n_regions] */
   uint64_t seed;
   bool training;
   RengaRecording recording; /* NULL: it was run once */
-} RecordedPart;
+} RecordedSegment;
+/* Rows that follow each other, and between which the rank has nothing else to do (segment.c): an
+   exchange by itself, or what a device may record as one. */
 typedef struct {
+  int first, end;
   bool known, recordable;
-  int n_regions, *region; /* that the part has places in */
-  int count;
-  RecordedPart *row;
-} RecordedParts;
+  int n_regions, *region; /* that the rows have places in */
+  int n_recorded;
+  RecordedSegment *recorded;
+} Segment;
 /* Where a part reads parameters of a bucket that others have: it asks for them, it reads them
    first, and does no more (window.c); -1: it does not read them. */
 typedef struct {
@@ -81,7 +84,8 @@ typedef struct {
   BucketReads *reads; /* [buckets] or NULL: no parameters that others have */
   int *
       starts; /* [buckets] the first row that does, where gradients are folded (local.c); or NULL */
-  RecordedParts recorded; /* recording.c */
+  int n_segments;
+  Segment *segment; /* once it is cut: before it is run */
 } Sequence;
 
 /* A stage compiled for one micro-batch size. Backward has all gradients, or those of parameters

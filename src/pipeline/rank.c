@@ -5,7 +5,6 @@
 static RengaErrorCode FreeComms(Rank *rank)
 {
   RengaErrorCode code = RengaTransportDestroy_Private(&rank->transport);
-  if (rank->tensor) RengaKeepFirst_Private(&code, RengaCommDestroy(&rank->tensor));
   if (rank->together.side) RengaKeepFirst_Private(&code, RengaCommDestroy(&rank->together.side));
   if (rank->all) RengaKeepFirst_Private(&code, RengaCommDestroy(&rank->all));
   RengaCall(code);

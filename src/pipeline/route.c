@@ -92,7 +92,8 @@ static RengaErrorCode AddExchange(RouteList *list, int from, int to)
   const RengaPlan plan = list->outline->plan;
   for (int r = 0; r < Replicas(list, to); r++)
     RengaCall(AddRoute(list, RengaPlanGetRank(plan, from, r % Replicas(list, from)),
-                       RengaPlanGetRank(plan, to, r), list->outline->n_messages));
+                       RengaPlanGetRank(plan, to, r),
+                       RengaOutlineTag_Private(list->outline, TAG_TIED)));
   return RENGA_SUCCESS;
 }
 
@@ -106,6 +107,47 @@ static RengaErrorCode AddTied(RouteList *list, RengaPipeline pipeline)
       if (from != to && chunk && RengaChunkExchanges_Private(chunk, from, to))
         RengaCall(AddExchange(list, from, to));
     }
+  return RENGA_SUCCESS;
+}
+
+/* The rank that has the same lanes of a stage as another. */
+static int RankAt(const RouteList *list, int stage, int replica, int tensor)
+{
+  const RengaPlanPlace place = {.stage = stage, .replica = replica, .tensor = tensor};
+  return RengaPlanGetRankAt(list->outline->plan, &place);
+}
+
+/* Each rank of a tensor group exchanges with each other. */
+static RengaErrorCode AddTensorGroup(RouteList *list, int stage, int replica)
+{
+  const int size = RengaPlanGetStage(list->outline->plan, stage)->shape.tensor;
+  const int tag = RengaOutlineTag_Private(list->outline, TAG_EXCHANGE);
+  for (int from = 0; from < size; from++)
+    for (int to = 0; to < size; to++)
+      if (from != to)
+        RengaCall(AddRoute(list, RankAt(list, stage, replica, from),
+                           RankAt(list, stage, replica, to), tag));
+  return RENGA_SUCCESS;
+}
+
+/* Replicas give each other what they have of a stage's parameters. */
+static RengaErrorCode AddGathers(RouteList *list, int stage)
+{
+  const int size = RengaPlanGetStage(list->outline->plan, stage)->shape.tensor;
+  const int tag = RengaOutlineTag_Private(list->outline, TAG_GATHER) + stage;
+  for (int from = 0; from < Replicas(list, stage); from++)
+    for (int to = 0; to < Replicas(list, stage); to++)
+      for (int t = 0; t < size && from != to; t++)
+        RengaCall(AddRoute(list, RankAt(list, stage, from, t), RankAt(list, stage, to, t), tag));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddStages(RouteList *list)
+{
+  for (int s = 0; s < list->outline->stages; s++) {
+    for (int r = 0; r < Replicas(list, s); r++) RengaCall(AddTensorGroup(list, s, r));
+    if (RengaOutlineFetches_Private(list->outline, s)) RengaCall(AddGathers(list, s));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -129,6 +171,7 @@ RengaErrorCode RengaPipelineConnect_Private(RengaPipeline pipeline)
   int groups = 0;
   RengaErrorCode code = AddMessages(&list);
   if (!code) code = AddTied(&list, pipeline);
+  if (!code) code = AddStages(&list);
   if (!code) code = ListGroups(pipeline, &groups, &group);
   code = RengaErrorAgree(pipeline->hdr.comm, code);
   if (!code)

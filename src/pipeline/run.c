@@ -22,17 +22,13 @@ static RengaErrorCode RunInstruction(Chunk *chunk, const Instruction *row,
 {
   if (chunk->gradients.n_gathering > 0) RengaCall(RengaChunkAwaitOperands_Private(chunk, row));
   RengaCall(RengaChunkRunInstruction_Private(chunk, row, context));
+  RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
   return RENGA_SUCCESS;
 }
 
 /* Signals come through while others are waited for. */
-static RengaErrorCode RunRow(Chunk *chunk, Pass *pass, const Instruction *row,
-                             const RengaKernelContext *context)
+static RengaErrorCode RunExchange(Chunk *chunk, Pass *pass, const Instruction *row)
 {
-  if (row->kind != INSTRUCTION_EXCHANGE) {
-    RengaCall(RunInstruction(chunk, row, context));
-    return RENGA_SUCCESS;
-  }
   RengaDeviceReleaseSignals_Private();
   const RengaErrorCode code = RengaChunkExchange_Private(chunk, pass, row);
   RengaDeviceHoldSignals_Private();
@@ -40,25 +36,39 @@ static RengaErrorCode RunRow(Chunk *chunk, Pass *pass, const Instruction *row,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunSequence(Chunk *chunk, Pass *pass, Sequence *sequence,
-                                  const RengaKernelContext *context)
+static bool MayGoOn(Chunk *chunk, Pass *pass)
+{
+  return !pass->refused && !RengaPipelineHears_Private(chunk->pipeline, pass, false);
+}
+
+static RengaErrorCode RunSegment(Chunk *chunk, Pass *pass, const Sequence *sequence,
+                                 Segment *segment, const RengaKernelContext *context)
 {
   bool done = false;
-  if (RengaDeviceRecords_Private(chunk->device)) RengaCall(RengaChunkAwaitValues_Private(chunk));
-  RengaCall(RengaChunkPassRows_Private(chunk, pass, sequence, 0));
-  if (!RengaPipelineHears_Private(chunk->pipeline, pass, false))
-    RengaCall(RengaChunkReplay_Private(chunk, sequence, context, &done));
-  if (done) {
-    RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
+  if (sequence->row[segment->first].kind == INSTRUCTION_EXCHANGE) {
+    RengaCall(RunExchange(chunk, pass, &sequence->row[segment->first]));
     return RENGA_SUCCESS;
   }
-  for (int i = 0; i < sequence->count && !pass->refused &&
-                  !RengaPipelineHears_Private(chunk->pipeline, pass, false);
-       i++) {
-    RengaCall(RengaChunkFetchRows_Private(chunk, pass, sequence, i));
-    RengaCall(RunRow(chunk, pass, &sequence->row[i], context));
-    RengaCall(RengaChunkPassRows_Private(chunk, pass, sequence, i + 1));
-    RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
+  RengaCall(RengaChunkReplay_Private(chunk, sequence, segment, context, &done));
+  if (done) RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
+  for (int i = segment->first; i < segment->end && !done && MayGoOn(chunk, pass); i++)
+    RengaCall(RunInstruction(chunk, &sequence->row[i], context));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunSequence(Chunk *chunk, Pass *pass, const Sequence *sequence,
+                                  const RengaKernelContext *context)
+{
+  if (RengaDeviceRecords_Private(chunk->device)) RengaCall(RengaChunkAwaitValues_Private(chunk));
+  RengaCall(RengaChunkPassRows_Private(chunk, pass, sequence, 0));
+  for (int s = 0; s < sequence->n_segments && MayGoOn(chunk, pass); s++) {
+    Segment *segment = &sequence->segment[s];
+    chunk->walk.segments++;
+    chunk->walk.lost = RengaChunkFetchRows_Private(chunk, pass, sequence, segment->first);
+    RengaCall(chunk->walk.lost);
+    RengaCall(RunSegment(chunk, pass, sequence, segment, context));
+    if (MayGoOn(chunk, pass))
+      RengaCall(RengaChunkPassRows_Private(chunk, pass, sequence, segment->end));
   }
   return RENGA_SUCCESS;
 }
@@ -137,7 +147,10 @@ static RengaErrorCode TakeProgram(Chunk *chunk, Pass *pass, int64_t number, Prog
   if (chunk->programs.folded == *program || (*program)->part[PART_CONSTANT].count == 0)
     return RENGA_SUCCESS;
   chunk->programs.folded = NULL;
-  RengaCall(RengaChunkRunPart_Private(chunk, pass, *program, PART_CONSTANT, &context));
+  const RengaErrorCode code =
+      RengaChunkRunPart_Private(chunk, pass, *program, PART_CONSTANT, &context);
+  chunk->walk = (Walk){0}; /* all others have nothing to do with it */
+  RengaCall(code);
   if (!pass->failed) chunk->programs.folded = *program;
   return RENGA_SUCCESS;
 }
@@ -250,8 +263,6 @@ static RengaErrorCode PostAll(RengaPipeline pipeline, Pass *pass)
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, false));
   if (!pass->settled || pass->refused) return RENGA_SUCCESS;
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaChunkOpenFetches_Private(&pipeline->rank.chunk[c]);
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaCall(RengaChunkPostReceives_Private(&pipeline->rank.chunk[c], pass));
   return RENGA_SUCCESS;
 }
@@ -263,8 +274,7 @@ static RengaErrorCode RunForward(Chunk *chunk, Pass *pass, const RengaAction *ac
   RengaChunkSetBases_Private(chunk, pass->training, i);
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, Forward(chunk, pass, action, i)));
-  RengaCall(
-      RengaChunkEndExchanges_Private(chunk, pass, PART_FORWARD, PART_FORWARD, action->microbatch));
+  RengaCall(RengaChunkEndWalk_Private(chunk, pass, PART_FORWARD, PART_FORWARD, action->microbatch));
   chunk->portion.forward_done++;
   RengaCall(PostAll(chunk->pipeline, pass));
   return RENGA_SUCCESS;
@@ -275,8 +285,7 @@ static RengaErrorCode RunRecompute(Chunk *chunk, Pass *pass, const RengaAction *
   RengaChunkSetBases_Private(chunk, true, i);
   if (!pass->failed)
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, Recompute(chunk, pass, action, i)));
-  RengaCall(
-      RengaChunkEndExchanges_Private(chunk, pass, PART_AGAIN, PART_AGAIN, action->microbatch));
+  RengaCall(RengaChunkEndWalk_Private(chunk, pass, PART_AGAIN, PART_AGAIN, action->microbatch));
   return RENGA_SUCCESS;
 }
 
@@ -290,9 +299,8 @@ static RengaErrorCode RunBackward(Chunk *chunk, Pass *pass, const RengaAction *a
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
                                         input ? BackwardInput(chunk, pass, action)
                                               : Backward(chunk, pass, action, i)));
-  RengaCall(RengaChunkEndExchanges_Private(chunk, pass, weight ? PART_WEIGHT : PART_BACKWARD,
-                                           input ? PART_BACKWARD : PART_WEIGHT,
-                                           action->microbatch));
+  RengaCall(RengaChunkEndWalk_Private(chunk, pass, weight ? PART_WEIGHT : PART_BACKWARD,
+                                      input ? PART_BACKWARD : PART_WEIGHT, action->microbatch));
   if (input) return RENGA_SUCCESS; /* what it read is wanted again */
   if (chunk->gradients.fold.on) RengaCall(RengaChunkEndRound_Private(chunk, pass));
   chunk->portion.backward_done++;
@@ -312,13 +320,16 @@ static RengaErrorCode FinishLinks(RengaPipeline pipeline, Pass *pass)
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaCall(RengaChunkFinishLinks_Private(&pipeline->rank.chunk[c], pass));
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaCall(RengaChunkCloseFetches_Private(&pipeline->rank.chunk[c], pass));
+    RengaCall(RengaChunkEndFetches_Private(&pipeline->rank.chunk[c]));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode RunMicrobatch(Chunk *chunk, Pass *pass, const RengaAction *action)
 {
   const Portion *portion = &chunk->portion;
+  chunk->walk = (Walk){0};
+  if (RengaActionIsEmpty_Private(portion, action))
+    return RengaChunkWalkEmpty_Private(chunk, pass, action);
   const int64_t i = portion->place[action->microbatch - portion->first];
   switch (action->kind) {
   case RENGA_ACTION_FORWARD:
@@ -405,9 +416,12 @@ RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass)
     const double begin = MPI_Wtime();
     if (!pass->settled) RengaCall(SettleBefore(pipeline, pass, action));
     if (pass->refused) break;
-    RengaFaultMeetAction(RengaActionName(action->kind), action->stage, action->microbatch);
+    const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
+    const bool empty = chunk && RengaActionIsEmpty_Private(&chunk->portion, action);
+    if (!empty)
+      RengaFaultMeetAction(RengaActionName(action->kind), action->stage, action->microbatch);
     RengaCall(RunAction(pipeline, pass, action));
-    Trace(pipeline, action, begin);
+    if (!empty) Trace(pipeline, action, begin);
   }
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
   if (pass->refused || pass->training) return RENGA_SUCCESS;

@@ -162,17 +162,10 @@ static RengaErrorCode CheckOffloadedMoments(RengaPipeline pipeline)
 /* ranks 0: the device may be that of another machine. */
 static RengaErrorCode CheckOffload(RengaPipeline pipeline, int ranks)
 {
-  bool offloads = strcmp(pipeline->settings->offload, RENGA_OFFLOAD_NONE) != 0, folds = false;
+  bool offloads = strcmp(pipeline->settings->offload, RENGA_OFFLOAD_NONE) != 0;
   const char *type;
-  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
-    const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, s)->shape;
-    offloads = offloads || shape->saved == RENGA_SAVED_OFFLOAD;
-    folds = folds || shape->shard > RENGA_SHARD_OPTIMIZER;
-  }
-  RengaCheck(!offloads || !folds, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
-             "offloading (-pipeline_offload %s, or as the plan says) does not go with "
-             "-pipeline_shard gradients or parameters: leave one of the two out",
-             pipeline->settings->offload);
+  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++)
+    offloads = offloads || RengaPlanGetStage(pipeline->plan, s)->shape.saved == RENGA_SAVED_OFFLOAD;
   RengaCall(RengaDeviceGetType(pipeline->device, &type));
   RengaCheck(
       !offloads || !ranks || !RengaDeviceIsHost(pipeline->device), pipeline->hdr.comm,
@@ -286,35 +279,7 @@ static RengaErrorCode MakeGroups(RengaPipeline pipeline)
   for (int c = 0; c < rounds; c++)
     RengaCall(RengaErrorAgree(pipeline->hdr.comm,
                               MakeGroup(pipeline, c < rank->n_chunks ? &rank->chunk[c] : NULL)));
-  RengaCall(RengaPipelineMakeTensorGroup_Private(pipeline));
-  return RENGA_SUCCESS;
-}
-
-/* One rank may have been refused recordings before, by its device. */
-static RengaErrorCode AgreeOnRecordings(RengaPipeline pipeline)
-{
-  int64_t records = RengaDeviceRecords_Private(pipeline->device);
-  RengaCall(RengaReduceInt64_Private(pipeline->hdr.comm, MPI_MAX, &records,
-                                     "all ranks to say whether their devices record kernels"));
-  pipeline->rank.records = records != 0;
-  return RENGA_SUCCESS;
-}
-
-/* Backward writes over gradients that have left: not while it is replayed, or messages queued. */
-static RengaErrorCode CheckFoldTransport(RengaPipeline pipeline)
-{
-  const char *type = RengaTransportGetType_Private(pipeline->rank.transport);
-  for (int s = 0; s < pipeline->outline.stages; s++) {
-    if (!RengaOutlineFolds_Private(&pipeline->outline, s)) continue;
-    RengaCheck(strcmp(type, RENGA_TRANSPORT_NCCL) != 0, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
-               "stage %d shards gradients, which -comm_transport nccl does not carry yet: use "
-               "-comm_transport staged, or -pipeline_shard optimizer",
-               s);
-    RengaCheck(!pipeline->rank.records, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
-               "stage %d shards gradients, which does not go with recorded kernels yet: use "
-               "-device_graphs off, or -pipeline_shard optimizer",
-               s);
-  }
+  RengaCall(RengaPipelineCheckExchanges_Private(pipeline));
   return RENGA_SUCCESS;
 }
 
@@ -325,8 +290,7 @@ static RengaErrorCode ConnectRanks(RengaPipeline pipeline)
   RengaCall(RengaTransportCreate_Private(rank->all, pipeline->device, pipeline->settings->transport,
                                          &rank->transport));
   RengaCall(RengaPipelineConnect_Private(pipeline));
-  RengaCall(AgreeOnRecordings(pipeline));
-  RengaCall(CheckFoldTransport(pipeline));
+  RengaCall(RengaPipelineMakeExchanges_Private(pipeline));
   return RENGA_SUCCESS;
 }
 

@@ -151,9 +151,9 @@ static int64_t CountMostLocal(const Chunk *chunk)
 {
   int64_t most = 1, first, last;
   for (int i = 0; i < chunk->outline->n_batches; i++) {
-    RengaChunkRange_Private(
-        chunk, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]), &first,
-        &last);
+    RengaChunkRange_Private(chunk,
+                            RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]),
+                            &first, &last);
     if (last - first > most) most = last - first;
   }
   return most;

@@ -153,7 +153,7 @@ static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *param
 {
   const void *own = RengaChunkVectorOf_Private(chunk, parameter, ROLE_GRADIENT).data;
   const size_t bytes = (size_t)UseBytes(chunk, parameter, parameter->n_uses);
-  const int tag = chunk->outline->n_messages; /* of all parameters, which follow each other */
+  const int tag = RengaOutlineTag_Private(chunk->outline, TAG_TIED);
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   for (int r = chunk->replica; bytes > 0 && r < others; r += chunk->replicas) {
     RengaErrorCode code;
@@ -174,7 +174,7 @@ static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *paramet
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   const int peer = RengaChunkPeer_Private(chunk, stage, chunk->replica % others);
   const size_t bytes = (size_t)UseBytes(chunk, parameter, UsesIn(chunk, parameter, stage));
-  const int tag = chunk->outline->n_messages; /* of all parameters, which follow each other */
+  const int tag = RengaOutlineTag_Private(chunk->outline, TAG_TIED);
   RengaErrorCode code;
   int attempt = 0;
   do

@@ -99,6 +99,11 @@ static RengaErrorCode AddInConvoy(void *user, RengaDataType type, int64_t count,
   return RENGA_SUCCESS;
 }
 
+RengaStream RengaConvoyGetStream_Private(const struct _RengaConvoy *convoy)
+{
+  return convoy ? convoy->stream : NULL;
+}
+
 RengaCommAdder RengaConvoyGetAdder_Private(RengaConvoy convoy)
 {
   return (RengaCommAdder){.begin = AddInConvoy, .user = convoy};

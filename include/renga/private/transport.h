@@ -81,6 +81,8 @@ RengaErrorCode RengaConvoyCreate_Private(RengaTransport transport, RengaComm com
                                          size_t room, RengaConvoy *convoy);
 /* For the task of a sum; it must end before the next one begins. */
 RengaCommCarrier RengaConvoyGetCarrier_Private(RengaConvoy convoy);
+/* In whose order its messages are: what reads or writes their memory is queued there. */
+RengaStream RengaConvoyGetStream_Private(const struct _RengaConvoy *convoy);
 /* Of vectors of the device, in the order of the carrier's messages. */
 RengaCommAdder RengaConvoyGetAdder_Private(RengaConvoy convoy);
 /* Collective: vectors of the device, in MPI's order (RengaCommSumUnordered). */

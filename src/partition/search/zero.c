@@ -3,30 +3,21 @@
    short, so that such layouts are a search of their own, after the others, for what fits where
    those do not or, where memory is short or keeps a long chain in many stages, is faster. */
 #include "solution.h"
-#include "rengadevice.h"
 #include "renga/private/settings.h"
-#include "rengacomm.h"
 #include <math.h>
 #include <string.h>
 
 static const double memory_matters = 0.8; /* share of a device's memory from which on */
 
-/* What the pipeline refuses together with them is left alone. A device that is not the host may
-   record kernels, or use its own transport. */
+/* What the pipeline refuses together with them is left alone. */
 RengaErrorCode RengaSearchMayFold_Private(const SearchTask *task, RengaSettings settings, bool *may)
 {
-  const char *sparse, *transport;
+  const char *sparse;
   RengaOptimizer optimizer;
-  RengaDevice device;
   RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
   RengaCall(RengaOptimizerGetSparse(optimizer, &sparse));
-  RengaCall(RengaSettingsGetTransport(settings, &transport));
-  RengaCall(RengaSettingsGetDevice(settings, &device));
   *may = task->shards.least == RENGA_SHARD_NOTHING && task->shards.most == RENGA_SHARD_OPTIMIZER &&
-         !task->unordered && strcmp(sparse, RENGA_SPARSE_LAZY) != 0 &&
-         strcmp(transport, RENGA_TRANSPORT_NCCL) != 0 && RengaDeviceIsHost(device) &&
-         (!task->fixes_saved || task->saved != RENGA_SAVED_OFFLOAD) &&
-         !RengaSettingsOffloadsMoments_Private(settings);
+         !task->unordered && strcmp(sparse, RENGA_SPARSE_LAZY) != 0;
   return RENGA_SUCCESS;
 }
 
