@@ -205,10 +205,10 @@ RengaErrorCode RengaChunkFetchRows_Private(Chunk *chunk, Pass *pass, const Seque
   if (!chunk->window.fetch || !sequence->reads) return RENGA_SUCCESS;
   for (int b = 0; b < BucketsToFetch(chunk); b++) {
     const BucketReads *reads = &sequence->reads[b];
-    if (reads->ask >= 0 && reads->first == row) RengaCall(AwaitGather(chunk, pass, b));
+    if (reads->begin >= 0 && reads->first == row) RengaCall(AwaitGather(chunk, pass, b));
   }
   for (int b = 0; b < BucketsToFetch(chunk); b++)
-    if (sequence->reads[b].ask == row && chunk->window.state[b] == BUCKET_AWAY &&
+    if (sequence->reads[b].begin == row && chunk->window.state[b] == BUCKET_AWAY &&
         chunk->outline->settings->overlap)
       RengaCall(BeginGather(chunk, pass, b));
   return RENGA_SUCCESS;

@@ -71,10 +71,10 @@ typedef struct {
   int n_recorded;
   RecordedSegment *recorded;
 } Segment;
-/* Where a part reads parameters of a bucket that others have: it asks for them, it reads them
+/* Where a part reads parameters of a bucket that others have: their gather begins, it reads them
    first, and does no more (window.c); -1: it does not read them. */
 typedef struct {
-  int ask, first, end;
+  int begin, first, end;
 } BucketReads;
 typedef struct {
   int count;

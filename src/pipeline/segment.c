@@ -1,5 +1,5 @@
 /* Segments: a part of a program is cut where the rank has something to do between two of its rows
-   besides queueing them: exchanges of lanes, parameters that are asked for or read first (fetch.c),
+   besides queueing them: exchanges of lanes, parameters whose gather begins, or that are read first (fetch.c),
    gradients that begin to be written or are done (fold.c, early.c). So a device may record all that
    lies between, and whatever begins or ends beside kernels does so between two segments. */
 #include "pipelineimpl.h"
@@ -22,7 +22,7 @@ static void MarkReads(const Chunk *chunk, const Sequence *sequence, bool *cuts)
 {
   const int buckets = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
   for (int b = 0; sequence->reads && b < buckets; b++) {
-    CutAt(cuts, sequence, sequence->reads[b].ask);
+    CutAt(cuts, sequence, sequence->reads[b].begin);
     CutAt(cuts, sequence, sequence->reads[b].first);
   }
 }

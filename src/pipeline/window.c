@@ -1,9 +1,9 @@
 /* The window: where values of sharded parameters lie while kernels read them, with
    RENGA_SHARD_PARAMETERS.
 
-   A bucket of parameters has its place in the window from the moment it is asked for (fetch.c)
-   until the last instruction of the part that reads it. It is asked for when the one before it in
-   the part is read first, so that it comes meanwhile. Two buckets lie in different places if some
+   A bucket of parameters has its place in the window from the moment its gather begins (fetch.c)
+   until the last instruction of the part that reads it. That is when the one before it in the part
+   is read first, so that it comes meanwhile. Two buckets lie in different places if some
    part of some program needs both at once. Programs are compiled as if all values were there, and
    their places are moved once it is known where each bucket goes. */
 #include "pipelineimpl.h"
@@ -27,14 +27,14 @@ static void RangeInWindow(const Chunk *chunk, int b, int64_t *begin, int64_t *by
   *bytes = BytesOfValues(chunk, count);
 }
 
-/* The first rows of the part that read each bucket, and the last; then from where it is asked for.
-   */
+/* The first rows of the part that read each bucket, and the last; then where its gather
+   begins. */
 static RengaErrorCode FindReads(const Chunk *chunk, Sequence *sequence)
 {
   const int buckets = SharedBuckets(chunk);
   bool any = false;
   RengaCall(RengaMalloc(buckets + 1, &sequence->reads));
-  for (int b = 0; b < buckets; b++) sequence->reads[b] = (BucketReads){.ask = -1, .first = -1};
+  for (int b = 0; b < buckets; b++) sequence->reads[b] = (BucketReads){.begin = -1, .first = -1};
   for (int i = 0; i < sequence->count; i++)
     for (int p = 0; p < sequence->row[i].n_in; p++) {
       const Place *place = &sequence->row[i].place[p];
@@ -42,7 +42,7 @@ static RengaErrorCode FindReads(const Chunk *chunk, Sequence *sequence)
       if (place->region != REGION_WINDOW) continue;
       const int b = RengaChunkBucketAt_Private(chunk, ROLE_VALUE, place->offset, &begin);
       BucketReads *reads = &sequence->reads[b];
-      if (reads->first < 0) reads->ask = reads->first = i;
+      if (reads->first < 0) reads->begin = reads->first = i;
       reads->end = i + 1;
       any = true;
     }
@@ -50,7 +50,7 @@ static RengaErrorCode FindReads(const Chunk *chunk, Sequence *sequence)
     for (int other = 0, before = -1; other < buckets; other++) {
       const int first = sequence->reads[other].first;
       if (other == b || first < 0 || first >= sequence->reads[b].first || first <= before) continue;
-      sequence->reads[b].ask = before = first;
+      sequence->reads[b].begin = before = first;
     }
   if (!any) RengaFree(&sequence->reads);
   return RENGA_SUCCESS;
@@ -66,7 +66,7 @@ static RengaErrorCode FindAllReads(const Chunk *chunk, Program *program)
 static bool NeedsBoth(const Sequence *sequence, int a, int b)
 {
   const BucketReads *x = &sequence->reads[a], *y = &sequence->reads[b];
-  return x->ask >= 0 && y->ask >= 0 && x->ask < y->end && y->ask < x->end;
+  return x->begin >= 0 && y->begin >= 0 && x->begin < y->end && y->begin < x->end;
 }
 
 static bool AreNeededBoth(const Program *program, int a, int b)
@@ -157,13 +157,13 @@ static void PlaceBuckets(Chunk *chunk, bool placed[])
   }
 }
 
-/* As a part asks for buckets, one after the other: what lies where they come is there no more. */
+/* As a part gathers buckets, one after the other: what lies where they come is there no more. */
 static int64_t CountFetchesOfPart(const Chunk *chunk, const Sequence *sequence, bool here[])
 {
   int64_t all = 0, begin, bytes;
   for (int row = 0; sequence->reads && row < sequence->count; row++)
     for (int b = 0; b < SharedBuckets(chunk); b++) {
-      if (here[b] || (sequence->reads[b].ask != row && sequence->reads[b].first != row)) continue;
+      if (here[b] || (sequence->reads[b].begin != row && sequence->reads[b].first != row)) continue;
       for (int other = 0; other < SharedBuckets(chunk); other++)
         here[other] = here[other] && !Collide(chunk, b, other);
       RangeInWindow(chunk, b, &begin, &bytes);

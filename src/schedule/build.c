@@ -118,5 +118,6 @@ RengaErrorCode RengaScheduleBuild_Private(RengaSchedule schedule)
     else
       RengaCall(schedule->ops->build(schedule, r, list));
   }
+  RengaScheduleAlignLists_Private(schedule);
   return RENGA_SUCCESS;
 }

@@ -62,3 +62,44 @@ bool RengaScheduleTakeRounds_Private(RengaSchedule schedule, const RengaSchedule
   }
   return false;
 }
+
+/* The list without what the longer one's replica has beyond this one's micro-batches: as long as
+   one that was made for it, or shorter. */
+static void AlignList(RengaSchedule schedule, RengaActionList list, const RengaActionList longer)
+{
+  list->n_actions = 0;
+  for (int64_t a = 0; a < longer->n_actions; a++) {
+    RengaAction action = longer->action[a];
+    const RengaScheduleChunk *own =
+        action.stage < 0 ? list->chunk
+                         : RengaScheduleChunk_Private(schedule, action.stage, list->chunk->replica);
+    if (action.microbatch >= 0) {
+      const int64_t turn =
+          RengaScheduleSharing_Private(schedule, action.stage)->turn[action.microbatch];
+      if (turn >= own->count) continue;
+      action.microbatch = own->order[turn];
+    }
+    if (action.stage >= 0) action.replica = own->replica;
+    list->action[list->n_actions++] = action;
+  }
+}
+
+/* Replicas do with the others what they do together in one order, whatever they have of the step:
+   so the list of each is the list of the one that has most, less what it has not. */
+void RengaScheduleAlignLists_Private(RengaSchedule schedule)
+{
+  bool folds = false;
+  for (int s = 0; s < schedule->stages; s++)
+    folds = folds || schedule->fold[s] != RENGA_FOLD_NOTHING;
+  if (!folds || !RengaScheduleIsEqual_Private(schedule)) return;
+  for (int r = 0; r < schedule->ranks; r++) {
+    RengaActionList list = &schedule->list[r];
+    const RengaScheduleChunk *longest = list->chunk;
+    for (int other = 0; other < schedule->replicas[0]; other++) {
+      const RengaScheduleChunk *chunk =
+          RengaScheduleChunk_Private(schedule, list->chunk->stage, other);
+      if (chunk->count > longest->count) longest = chunk;
+    }
+    if (longest != list->chunk) AlignList(schedule, list, &schedule->list[longest->rank]);
+  }
+}

@@ -187,6 +187,9 @@ bool RengaScheduleTakeRound_Private(RengaSchedule schedule, const RengaScheduleC
 bool RengaScheduleTakeRounds_Private(RengaSchedule schedule, const RengaScheduleChunk *chunk,
                                      RengaScheduleRound round[], bool *moved);
 
+/* The lists of all replicas of such stages follow from the longest: nothing else may be in them. */
+void RengaScheduleAlignLists_Private(RengaSchedule schedule);
+
 /* sequence.c: fills sequence[], if it is not there. */
 RengaErrorCode RengaScheduleMakeSequence_Private(RengaSchedule schedule);
 

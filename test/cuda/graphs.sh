@@ -60,6 +60,17 @@ sed 's/saved keep/saved recompute/' plan.txt >again.txt
 cmp -s plan.txt again.txt && fail "the plan has no line to change"
 same 2 $dropout -plan_load again.txt
 
+# Shares of gradients and of parameters, and tensor ranks: what lies between their messages is recorded.
+for transport in staged nccl; do
+  same 2 $dropout -partition_stages 1 -partition_replicas 2 -pipeline_buckets 3 -pipeline_shard gradients -comm_transport $transport
+  same 3 $dropout -partition_stages 1 -partition_replicas 3 -pipeline_buckets 3 -pipeline_shard parameters -comm_transport $transport
+done
+alike 1 $dropout -graph_lanes 2
+cp off.txt one.txt
+for transport in staged nccl; do
+  same 2 $dropout -graph_lanes 2 -partition_tensor 2 -partition_stages 1 -comm_transport $transport
+done
+
 # A last batch of 3 samples, validations in between, and a resumption on another layout.
 short="$dropout -data_samples 43 -data_validation 0.2 -eval_every 2 -steps 6"
 alike 1 $short

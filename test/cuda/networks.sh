@@ -59,9 +59,14 @@ done
 train="train $run -steps 3 -graph gpt:layers=2,hidden=16,heads=2,sequence=9,vocabulary=40,dropout=0.1 -optimizer_type adamw"
 accepts 1 $train $on_cuda
 digest >one.txt
-replicas="-device_graphs off -partition_type even -pipeline_buckets 3"
-same 3 $train $on_cuda $replicas -partition_replicas 3 -pipeline_shard gradients -device_poison
-same 4 $train $on_cuda $replicas -partition_stages 2 -partition_replicas 2 -pipeline_shard parameters
+replicas="-partition_type even -pipeline_buckets 3"
+export EMU_DEVICES=4
+for transport in staged nccl; do
+  same 3 $train $on_cuda $replicas -partition_replicas 3 -pipeline_shard gradients -device_poison -comm_transport $transport
+  same 4 $train $on_cuda $replicas -partition_stages 2 -partition_replicas 2 -pipeline_shard parameters -comm_transport $transport
+done
+same 2 $train $on_cuda $replicas -partition_replicas 2 -pipeline_shard parameters -pipeline_offload all -comm_transport nccl
+unset EMU_DEVICES
 same 1 $train $on_cuda -pipeline_offload all
 same 2 $train $on_cuda -partition_stages 2 -pipeline_offload saved -device_poison
 

@@ -58,7 +58,34 @@ whole() {
   accepts 1 predict "$1.h5" -graph "$gpt" -data synthetic -data_samples 5 -initial c
 }
 
+# Tensor and context ranks, shares of gradients and of parameters, on replicas that have other numbers of
+# micro-batches, and what lies on the host: all have the bits of one rank.
+lanes="train -graph llama:layers=2,hidden=16,heads=4,sequence=8,vocabulary=32 -data synthetic -data_samples 40 -batch_size 5
+  -microbatch_size 1 -progress none -parameter_digest -steps 2"
+shares="$lanes -partition_stages 1 -pipeline_buckets 3"
+laid() {
+  accepts "$@"
+  equal "$(digest)" "$one" "another digest than on one rank: $* with ${RENGA_OPTIONS:-}"
+}
+layouts() {
+  one=$1
+  shift
+  laid 2 $lanes -graph_lanes 2 -partition_tensor 2 -partition_stages 1 "$@"
+  laid 4 $shares -graph_lanes 2 -partition_tensor 2 -partition_replicas 2 -pipeline_shard parameters "$@"
+}
+shares() {
+  one=$1
+  shift
+  laid 3 $shares -partition_replicas 3 -pipeline_shard gradients "$@"
+  laid 2 $shares -partition_replicas 2 -pipeline_shard parameters "$@"
+  laid 4 $lanes -partition_stages 2 -partition_replicas 2 -pipeline_shard parameters -pipeline_schedule zb-h1 "$@"
+}
+
 unset RENGA_OPTIONS
+accepts 1 $lanes -graph_lanes 2
+digest >lanes.txt
+accepts 1 $lanes
+digest >shares.txt
 whole cpu
 several 1 cpu
 [ "$(wc -l <cpu.txt)" -eq 4 ] || fail "no digests"
@@ -70,6 +97,10 @@ for seed in $seeds; do
   equal_files cpu.h5 far.h5 "other predictions with $RENGA_OPTIONS"
   equal "$(cut -d, -f1,2,7 cpu.csv)" "$(cut -d, -f1,2,7 far.csv)" "other losses with $RENGA_OPTIONS"
   rm -f far.csv far.h5
+  layouts "$(cat lanes.txt)"
+  shares "$(cat shares.txt)"
+  layouts "$(cat lanes.txt)" -pipeline_offload all
+  shares "$(cat shares.txt)" -pipeline_offload all
   for program in $programs; do
     case $program in *:*) [ $((seed % 2)) -eq 1 ] || continue ;; esac
     run "$program"

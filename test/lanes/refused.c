@@ -36,8 +36,6 @@ static const Case rows[] = {
                  "yet"},
     {2, .options = LANES HEADS " -partition_tensor 2 -optimizer_sparse lazy",
      .code = RENGA_ERR_SUPPORT, .sentence = "do not go with -optimizer_sparse lazy yet"},
-    {2, .options = LANES HEADS " -partition_tensor 2 -device_type far", .code = RENGA_ERR_SUPPORT,
-     .sentence = "do not go with a device whose memory is not the host's yet"},
     {2, .options = LANES "mlp:sizes=9-5 -partition_tensor 2", .code = RENGA_ERR_SUPPORT,
      .sentence = "nothing of the network is computed in lanes"},
     {1,

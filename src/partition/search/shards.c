@@ -99,8 +99,6 @@ static RengaErrorCode SayShards(const Solution *solution, const RengaForecastMem
       [RENGA_SHARD_OPTIMIZER] = "masters and moments of the optimizer",
       [RENGA_SHARD_GRADIENTS] = "gradients, masters and moments",
       [RENGA_SHARD_PARAMETERS] = "parameters, gradients, masters and moments"};
-  static const char on_cuda[] =
-      "; devices of type cuda run it with -device_graphs off, and not by NCCL";
   const int count = solution->layout.count;
   char own[32], other[32], some[48] = "";
   int best = 0; /* the stage that saves most */
@@ -118,8 +116,8 @@ static RengaErrorCode SayShards(const Solution *solution, const RengaForecastMem
   snprintf(reason->topic, sizeof reason->topic, "shards");
   snprintf(reason->sentence, sizeof reason->sentence,
            "%sreplicas share %s: stage %d needs %s of a device, and would need %s without "
-           "(-pipeline_shard none)%s",
-           some, words[shard], best, own, other, shard >= RENGA_SHARD_GRADIENTS ? on_cuda : "");
+           "(-pipeline_shard none)",
+           some, words[shard], best, own, other);
   return RENGA_SUCCESS;
 }
 
