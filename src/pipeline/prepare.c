@@ -147,7 +147,7 @@ static int LongestReplica(const Chunk *chunk, int64_t microbatches)
 
 /* Replicas that fold go through one list, of the one that has most micro-batches, each with its own
    in the place of that one's: where it has none left the entry is empty (walk.c). Its own list is
-   that without them (schedule/rounds.c). */
+   that without them (schedule/align.c). */
 static RengaErrorCode AlignActions(const Chunk *chunk, int longest, Pass *pass)
 {
   const int64_t leaf = chunk->outline->leaf, m = pass->microbatches;

@@ -21,7 +21,7 @@ static RengaErrorCode MakeSchedule(Outline *outline, int64_t microbatches, bool 
     RengaCall(RengaScheduleSetBuckets(schedule, s, counts.all));
     const bool fetches = RengaOutlineFetches_Private(outline, s); /* as they are needed */
     RengaCall(RengaScheduleSetGathers(schedule, s, fetches ? 0 : counts.shared));
-    RengaCall(RengaScheduleSetFold_Private(schedule, s, RengaOutlineFoldOf_Private(outline, s)));
+    RengaCall(RengaScheduleSetFold_Private(schedule, s, RengaOutlineFolds_Private(outline, s)));
   }
   return RENGA_SUCCESS;
 }

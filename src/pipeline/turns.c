@@ -36,14 +36,3 @@ RengaErrorCode RengaOutlineDealOut_Private(const Outline *outline, int64_t micro
   *turn = made;
   return RENGA_SUCCESS;
 }
-
-/* How replicas of a stage wait for each other (fold.c): a bucket's sum begins when the last but one
-   before it has ended, which it does when all have begun it. So the third bucket of a round waits
-   for the first one's, and without overlap each round ends before the rank goes on. Sums of no more
-   than two buckets wait for those of the round before. */
-RengaScheduleFold RengaOutlineFoldOf_Private(const Outline *outline, int stage)
-{
-  if (!RengaOutlineFolds_Private(outline, stage)) return RENGA_FOLD_NOTHING;
-  const bool two = RengaOutlineCountBuckets_Private(outline, stage).all <= RENGA_SUMS_AT_ONCE;
-  return two && outline->settings->overlap ? RENGA_FOLD_FOLLOWS : RENGA_FOLD_MEETS;
-}

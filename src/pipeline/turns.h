@@ -5,6 +5,5 @@
 
 enum { RENGA_SUMS_AT_ONCE = 2 }; /* of a stage that folds gradients, under way */
 
-RengaScheduleFold RengaOutlineFoldOf_Private(const Outline *outline, int stage);
 RengaErrorCode RengaOutlineDealOut_Private(const Outline *outline, int64_t microbatches,
                                            int64_t **turn);

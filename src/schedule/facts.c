@@ -184,8 +184,6 @@ RengaErrorCode RengaProofCompute_Private(Proof *proof, const RengaScheduleChunk 
           "a message that it needs is not received before");
   Require(!(rule->needs & ~*fact & FACT_SAVED), "its activations are not recomputed just before");
   *waits = MustWait(proof, chunk, action->kind);
-  if (!*waits && RengaScheduleFolds_Private(schedule, chunk->stage, action->kind))
-    *waits = RengaScheduleTakeRound_Private(schedule, chunk, proof->round);
   if (*waits) return RENGA_SUCCESS;
   if (again && rule->makes & FACT_SAVED)
     HoldRoom(proof, chunk, action->kind == RENGA_ACTION_RECOMPUTE ? action->microbatch : NOTHING);

@@ -1,13 +1,10 @@
 /* Lists that need no proof: of gpipe, 1f1b, zb-h1 and zb-h2, for ranks with one stage each, they
-   are in order whatever the shape (test/schedule/known.c proves many), unless replicas wait for
-   each other within them. A search sets up thousands of lists, of which one is taken. */
+   are in order whatever the shape (test/schedule/known.c proves many). A search sets up thousands of lists, of which one is taken. */
 #include "renga/private/schedule.h"
 #include "scheduleimpl.h"
 
 static bool AreListsSound(RengaSchedule schedule)
 {
-  for (int s = 0; s < schedule->stages; s++)
-    if (schedule->fold[s] != RENGA_FOLD_NOTHING) return false;
   return schedule->ops->sound && !schedule->forward_only &&
          !RengaScheduleSharesRanks_Private(schedule);
 }

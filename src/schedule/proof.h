@@ -26,7 +26,6 @@ typedef struct {
   int64_t *next;               /* [rank] place in its list */
   bool *updated;               /* [rank] */
   int64_t (*count)[COUNTS];    /* [chunk] */
-  RengaScheduleRound *round;   /* [chunk] */
   bool moved;                  /* some rank went on since this was last asked */
   int64_t *recomputed;         /* [chunk] micro-batch whose activations are there, or NOTHING */
   int64_t *in_flight;          /* [stage] the most so far */
@@ -43,6 +42,8 @@ typedef struct {
   bool *arrived;                    /* [message][micro-batch] received */
 } Proof;
 
+/* align.c: the lists of replicas that go through one are that one. */
+RengaErrorCode RengaProofAligned_Private(Proof *proof);
 /* facts.c: the error: where in which list, what the action is, and what is wrong with it. */
 RengaErrorCode RengaProofRefuse_Private(const Proof *proof, const RengaScheduleChunk *chunk,
                                         const char *why);

@@ -1,6 +1,7 @@
-/* Proof of the lists by executing them in the abstract: receives and sums over replicas block, and
-   backwards where replicas fold gradients (rounds.c), sends do not, and messages of one row of the
-   table between two replicas arrive in the order in which they were sent. Where ranks have several
+/* Proof of the lists by executing them in the abstract: receives and sums over replicas block, sends
+   do not, and messages of one row of the table between two replicas arrive in the order in which
+   they were sent. What replicas do together with each micro-batch they do at one place of one list
+   (align.c). Where ranks have several
    stages the lists are executed once more, in the room that they were seen to need, and an action
    waits until what it writes over is taken: a rank may be waiting for itself. A rank runs until it
    would wait; when no rank can go on, either all are done or the first that waits does so for
@@ -46,7 +47,6 @@ static RengaErrorCode AllocateProof(Proof *proof)
   RengaCall(RengaMalloc(schedule->ranks, &proof->next));
   RengaCall(RengaMalloc(schedule->ranks, &proof->updated));
   RengaCall(RengaMalloc(schedule->seats, &proof->count));
-  RengaCall(RengaMalloc(schedule->seats, &proof->round));
   RengaCall(RengaMalloc(schedule->seats, &proof->recomputed));
   for (int c = 0; c < schedule->seats; c++) proof->recomputed[c] = NOTHING;
   RengaCall(RengaMalloc(p, &proof->in_flight));
@@ -66,7 +66,6 @@ static void FreeProof(Proof *proof)
   RengaFree(&proof->next);
   RengaFree(&proof->updated);
   RengaFree(&proof->count);
-  RengaFree(&proof->round);
   RengaFree(&proof->recomputed);
   RengaFree(&proof->in_flight);
   RengaFree(&proof->lag);
@@ -267,12 +266,6 @@ static RengaErrorCode RefuseWaiting(const Proof *proof, int rank)
   const char *why = "it waits for ever: what it writes over is not taken before by the stage that "
                     "it was sent to; let that stage come earlier, or have fewer chunks per rank";
   const RengaScheduleChunk *chunk = ChunkOfAction(list, action);
-  const RengaScheduleRound *round = &proof->round[chunk - proof->schedule->chunk];
-  if (RengaProofComputes_Private(action) && round->begun > round->ended)
-    why =
-        "it waits for ever: another replica does not come to the gradients of this round; use 1f1b "
-        "with one stage per rank, a -batch_size or -microbatch_size of as many micro-batches for "
-        "each replica, or -pipeline_shard optimizer";
   if (RengaScheduleSumOf_Private(action->kind) != RENGA_SUM_KINDS)
     why = "it waits for ever: another replica does not come to this sum";
   if (action->kind == RENGA_ACTION_RECEIVE) why = "it waits for ever: nothing sends this message";
@@ -325,6 +318,7 @@ RengaErrorCode RengaScheduleProve_Private(RengaSchedule schedule)
 {
   Proof proof = {.schedule = schedule};
   RengaErrorCode code = AllocateProof(&proof);
+  if (!code) code = RengaProofAligned_Private(&proof);
   if (!code) code = RunProof(&proof);
   if (!code && RengaScheduleSharesRanks_Private(schedule)) code = RunAgain(&proof);
   if (!code) TakeNumbers(&proof);

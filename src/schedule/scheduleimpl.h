@@ -59,7 +59,7 @@ struct _p_RengaSchedule {
   int *rank;                            /* [seats] whose list it is */
   int *buckets;                         /* [stages] */
   int *gathers;                         /* [stages] of these, gathered after the update */
-  RengaScheduleFold *fold;              /* [stages] */
+  bool *folds;                          /* [stages] see align.c */
   bool *recompute;                      /* [stages] */
   int64_t microbatches, leaf;           /* of the step; of those that a replica has together */
   bool forward_only;
@@ -176,18 +176,7 @@ RengaErrorCode RengaScheduleFilePlaces_Private(const char *type, int *chunks, bo
    action. */
 RengaErrorCode RengaScheduleProve_Private(RengaSchedule schedule);
 
-/* rounds.c: how far a replica is with those of a stage that folds; [chunk]. */
-typedef struct {
-  int64_t begun, ended;
-} RengaScheduleRound;
-/* An action of the stage is a round. */
-bool RengaScheduleFolds_Private(RengaSchedule schedule, int stage, RengaActionKind kind);
-bool RengaScheduleTakeRound_Private(RengaSchedule schedule, const RengaScheduleChunk *chunk,
-                                    RengaScheduleRound round[]);
-bool RengaScheduleTakeRounds_Private(RengaSchedule schedule, const RengaScheduleChunk *chunk,
-                                     RengaScheduleRound round[], bool *moved);
-
-/* The lists of all replicas of such stages follow from the longest: nothing else may be in them. */
+/* align.c: the lists of replicas that go through one become that one. */
 void RengaScheduleAlignLists_Private(RengaSchedule schedule);
 
 /* sequence.c: fills sequence[], if it is not there. */

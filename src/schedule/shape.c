@@ -23,7 +23,7 @@ void RengaScheduleFreeShape_Private(RengaSchedule schedule)
   RengaFree(&schedule->rank);
   RengaFree(&schedule->buckets);
   RengaFree(&schedule->gathers);
-  RengaFree(&schedule->fold);
+  RengaFree(&schedule->folds);
   RengaFree(&schedule->recompute);
   RengaFree(&schedule->seconds);
 }
@@ -35,7 +35,7 @@ static RengaErrorCode CopyReplicas(RengaSchedule schedule, const int replicas[])
   RengaCall(RengaMalloc(schedule->stages + 1, &schedule->first_seat));
   RengaCall(RengaMalloc(schedule->stages, &schedule->buckets));
   RengaCall(RengaMalloc(schedule->stages, &schedule->gathers));
-  RengaCall(RengaMalloc(schedule->stages, &schedule->fold));
+  RengaCall(RengaMalloc(schedule->stages, &schedule->folds));
   RengaCall(RengaMalloc(schedule->stages, &schedule->recompute));
   for (int s = 0; s < schedule->stages; s++) {
     schedule->replicas[s] = replicas ? replicas[s] : 1;

@@ -28,15 +28,12 @@ static RengaErrorCode CheckSum(const Proof *proof, const RengaScheduleChunk *chu
   return RENGA_SUCCESS;
 }
 
-/* All replicas of the stage come to it, and go on together; before that end the rounds left. */
+/* All replicas of the stage come to it, and go on together. */
 RengaErrorCode RengaProofSum_Private(Proof *proof, const RengaScheduleChunk *chunk,
                                      const RengaAction *action, bool *waits)
 {
   const RengaSumKind kind = RengaScheduleSumOf_Private(action->kind);
   RengaCall(CheckSum(proof, chunk, kind, action->bucket));
-  *waits = kind == RENGA_SUM_REDUCE &&
-           RengaScheduleTakeRounds_Private(proof->schedule, chunk, proof->round, &proof->moved);
-  if (*waits) return RENGA_SUCCESS;
   int *come = &proof->summing[kind][proof->first_bucket[chunk->stage] + action->bucket];
   unsigned char *state = SumOf(proof, chunk, kind, action->bucket);
   if (*state == SUM_AHEAD) ++*come;

@@ -90,30 +90,12 @@ static void CheckType(RengaComm comm, const char *type)
   RengaCallAbort(RengaScheduleDestroy(&schedule));
 }
 
-/* Two replicas share three micro-batches: one does not come to the second round. */
-static void CheckFolds(RengaComm comm)
-{
-  const Shape shape = {.stages = 2, .replicas = {2, 1}, .microbatches = 3, .leaf = 1};
-  RengaMessage messages[4 * MOST_STAGES];
-  RengaSchedule schedule;
-  RengaCallAbort(RengaScheduleCreate(comm, &schedule));
-  RengaCallAbort(RengaScheduleSetType(schedule, RENGA_SCHEDULE_GPIPE));
-  TakeShape(schedule, &shape, messages);
-  RengaCallAbort(RengaScheduleSetFold_Private(schedule, 0, RENGA_FOLD_MEETS));
-  const RengaErrorCode proved = RengaScheduleSetUp(schedule);
-  TakeShape(schedule, &shape, messages);
-  RengaCallAbort(RengaScheduleSetFold_Private(schedule, 0, RENGA_FOLD_MEETS));
-  TestTrue(RengaScheduleSetUpKnown_Private(schedule) == proved);
-  RengaCallAbort(RengaScheduleDestroy(&schedule));
-}
-
 int main(int argc, char **argv)
 {
   RengaComm comm;
   RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
   RengaCallAbort(RengaCommCreate(MPI_COMM_WORLD, &comm));
   for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) CheckType(comm, types[t]);
-  CheckFolds(comm);
   RengaCallAbort(RengaCommDestroy(&comm));
   RengaCallAbort(RengaFinalize());
   return 0;

@@ -281,31 +281,57 @@ static void CheckUngathered(RengaSchedule schedule)
   Refused(&list, 2, "the list does not gather the parameters of some bucket");
 }
 
-/* Two ranks have two stages each and fold gradients: one does the first backward of stage 0 before
-   the second of stage 1, the other one the other way round, and each waits where the other has not
-   come. Without folds, or where a round has one behind it, nobody waits. */
-static void CheckRounds(RengaSchedule schedule)
+/* Two ranks have two stages each; one does the first backward of stage 0 before the second of stage
+   1, the other one the other way round: where they fold gradients each would wait where the other
+   has not come. */
+static void CheckTogether(RengaSchedule schedule)
 {
   static const int replicas[] = {2, 2}, rank[] = {0, 1, 0, 1};
-  for (int fold = RENGA_FOLD_NOTHING; fold <= RENGA_FOLD_MEETS; fold++) {
+  for (int folds = 0; folds < 2; folds++) {
     List list;
     RengaCallAbort(RengaScheduleSetShape(schedule, 2, replicas, 4, 2, messages, false));
     RengaCallAbort(RengaScheduleSetRanks(schedule, rank));
     for (int s = 0; s < 2; s++)
-      RengaCallAbort(RengaScheduleSetFold_Private(schedule, s, (RengaScheduleFold)fold));
+      RengaCallAbort(RengaScheduleSetFold_Private(schedule, s, folds > 0));
     RengaCallAbort(RengaScheduleSetUp(schedule));
     TakeOf(schedule, 0, 1, &list);
     const int64_t second = Find(&list, RENGA_ACTION_BACKWARD, 1);
     TestTrue(list.action[second].stage == 0 && list.action[second + 1].stage == 1);
     Move(&list, second, second + 1);
-    if (fold == RENGA_FOLD_MEETS)
-      TestError(
-          RengaScheduleSetActions(schedule, 0, 1, list.count, list.action), RENGA_ERR_PLAN,
-          "stage 0, replica 0, action 11 (backward, micro-batch 0): it waits for ever: another "
-          "replica does not come to the gradients of this round");
+    if (folds)
+      TestError(RengaScheduleSetActions(schedule, 0, 1, list.count, list.action), RENGA_ERR_PLAN,
+                "replicas that share gradients go through one list, and the one with most "
+                "micro-batches does something else here");
     else
       RengaCallAbort(RengaScheduleSetActions(schedule, 0, 1, list.count, list.action));
   }
+}
+
+/* Of three micro-batches one replica has two, the other one: its list is the first one's without the
+   second of them. */
+static void CheckShorter(RengaSchedule schedule)
+{
+  static const int replicas[] = {2, 2}, rank[] = {0, 1, 0, 1};
+  List list[2];
+  int64_t at = 0;
+  RengaCallAbort(RengaScheduleSetShape(schedule, 2, replicas, 3, 2, messages, false));
+  RengaCallAbort(RengaScheduleSetRanks(schedule, rank));
+  RengaCallAbort(RengaScheduleSetFold_Private(schedule, 0, true));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  for (int r = 0; r < 2; r++) TakeOf(schedule, 0, r, &list[r]);
+  const List *own = &list[list[0].count > list[1].count], *longer = &list[own == &list[0]];
+  const int64_t first = own->action[Find(own, RENGA_ACTION_FORWARD, 0)].microbatch;
+  const int64_t others = longer->action[Find(longer, RENGA_ACTION_FORWARD, 0)].microbatch;
+  TestTrue(own->count < longer->count);
+  for (int64_t a = 0; a < longer->count; a++) {
+    const RengaAction *action = &longer->action[a];
+    if (action->microbatch > others) continue;
+    TestTrue(at < own->count && own->action[at].kind == action->kind &&
+             own->action[at].stage == action->stage);
+    TestTrue(action->microbatch < 0 || own->action[at].microbatch == first);
+    at++;
+  }
+  TestTrue(at == own->count);
 }
 
 static void CheckView(RengaComm comm, RengaSchedule schedule)
@@ -353,7 +379,8 @@ int main(int argc, char **argv)
   CheckBuckets(schedule);
   CheckGathers(schedule);
   CheckUngathered(schedule);
-  CheckRounds(schedule);
+  CheckTogether(schedule);
+  CheckShorter(schedule);
   RengaCallAbort(RengaScheduleDestroy(&schedule));
   RengaCallAbort(RengaCommDestroy(&comm));
   RengaCallAbort(RengaFinalize());

@@ -14,15 +14,8 @@ RengaErrorCode RengaScheduleSimulateSums_Private(RengaSchedule schedule,
                                                  double *work, double *makespan);
 /* As RengaScheduleSetUp(), where it is known that the lists can be proved without the proof. */
 RengaErrorCode RengaScheduleSetUpKnown_Private(RengaSchedule schedule);
-/* What replicas of a stage that give each other the gradients of each micro-batch wait for: the
-   n-th backward of each, or its part of weights, is round n. */
-typedef enum {
-  RENGA_FOLD_NOTHING, /* they sum when all backwards are done */
-  RENGA_FOLD_FOLLOWS, /* a round ends when all replicas have ended the one before */
-  RENGA_FOLD_MEETS,   /* a round ends when all replicas have begun it */
-} RengaScheduleFold;
-/* Behind RengaScheduleSetPlan; the proof counts in what is waited for. */
-RengaErrorCode RengaScheduleSetFold_Private(RengaSchedule schedule, int stage,
-                                            RengaScheduleFold fold);
+/* Replicas of a stage give each other the gradients of each micro-batch, and go through one list
+   for that. Behind RengaScheduleSetPlan. */
+RengaErrorCode RengaScheduleSetFold_Private(RengaSchedule schedule, int stage, bool folds);
 /* What the plan says of its stages' seconds, or of their FLOPs, is what auto goes by. */
 RengaErrorCode RengaScheduleTakeSeconds_Private(RengaSchedule schedule, RengaPlan plan);
