@@ -16,7 +16,8 @@ static bool GoesTo(const LaneTerm *term, int rank)
   return rank != term->from && (term->to == RENGA_TENSOR_ALL || term->to == rank);
 }
 
-/* A message of an exchange that this rank sends or receives: of a term, with another of the group. */
+/* A message of an exchange that this rank sends or receives: of a term, with another of the
+   group. */
 typedef struct {
   int number; /* among those of the rank: receives come first */
   int term, peer;

@@ -1,9 +1,10 @@
 /* Segments of programs as recordings, where the device makes such (recording.h). One that is run
-   again with the same addresses is recorded, and replayed from then on: its kernels are queued by
-   one call. The addresses follow from the bases of the regions that it has places in: from the
-   slots, the instances of messages, and the gradient buffer of the micro-batch. What else may differ
-   from step to step is read from the device's memory (step and sample of random numbers, the scale
-   of the loss, sums over the batch) or stands outside of segments (inputs, updates, messages). */
+   again with the same addresses is recorded, and replayed from then on: its kernels are queued
+   by one call. The addresses follow from the bases of the regions that it has places in: from
+   the slots, the instances of messages, and the gradient buffer of the micro-batch. What else
+   may differ from step to step is read from the device's memory (step and sample of random
+   numbers, the scale of the loss, sums over the batch) or stands outside of segments (inputs,
+   updates, messages). */
 #include "pipelineimpl.h"
 #include "renga/private/recording.h"
 
@@ -95,8 +96,8 @@ static RengaErrorCode Record(Chunk *chunk, const Sequence *sequence, const Segme
   return RENGA_SUCCESS;
 }
 
-/* The first run of a segment with its addresses is as without recordings: kernels may ask the device
-   for memory then. done: it was queued; else the caller runs it. */
+/* The first run of a segment with its addresses is as without recordings: kernels may ask the
+   device for memory then. done: it was queued; else the caller runs it. */
 RengaErrorCode RengaChunkReplay_Private(Chunk *chunk, const Sequence *sequence, Segment *segment,
                                         const RengaKernelContext *context, bool *done)
 {

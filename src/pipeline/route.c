@@ -111,7 +111,7 @@ static RengaErrorCode AddTied(RouteList *list, RengaPipeline pipeline)
 }
 
 /* The rank that has the same lanes of a stage as another. */
-static int RankAt(const RouteList *list, int stage, int replica, int tensor)
+static int RankOfLanes(const RouteList *list, int stage, int replica, int tensor)
 {
   const RengaPlanPlace place = {.stage = stage, .replica = replica, .tensor = tensor};
   return RengaPlanGetRankAt(list->outline->plan, &place);
@@ -125,8 +125,8 @@ static RengaErrorCode AddTensorGroup(RouteList *list, int stage, int replica)
   for (int from = 0; from < size; from++)
     for (int to = 0; to < size; to++)
       if (from != to)
-        RengaCall(AddRoute(list, RankAt(list, stage, replica, from),
-                           RankAt(list, stage, replica, to), tag));
+        RengaCall(AddRoute(list, RankOfLanes(list, stage, replica, from),
+                           RankOfLanes(list, stage, replica, to), tag));
   return RENGA_SUCCESS;
 }
 
@@ -138,7 +138,8 @@ static RengaErrorCode AddGathers(RouteList *list, int stage)
   for (int from = 0; from < Replicas(list, stage); from++)
     for (int to = 0; to < Replicas(list, stage); to++)
       for (int t = 0; t < size && from != to; t++)
-        RengaCall(AddRoute(list, RankAt(list, stage, from, t), RankAt(list, stage, to, t), tag));
+        RengaCall(AddRoute(list, RankOfLanes(list, stage, from, t), RankOfLanes(list, stage, to, t),
+                           tag));
   return RENGA_SUCCESS;
 }
 

@@ -1,7 +1,8 @@
-/* Segments: a part of a program is cut where the rank has something to do between two of its rows
-   besides queueing them: exchanges of lanes, parameters whose gather begins, or that are read first (fetch.c),
-   gradients that begin to be written or are done (fold.c, early.c). So a device may record all that
-   lies between, and whatever begins or ends beside kernels does so between two segments. */
+/* Segments: a part of a program is cut where the rank has something to do between two of its
+   rows besides queueing them: exchanges of lanes, parameters whose gather begins, or that are
+   read first (fetch.c), gradients that begin to be written or are done (fold.c, early.c). So a
+   device may record all that lies between, and whatever begins or ends beside kernels does so
+   between two segments. */
 #include "pipelineimpl.h"
 
 static void CutAt(bool *cuts, const Sequence *sequence, int row)
@@ -9,7 +10,7 @@ static void CutAt(bool *cuts, const Sequence *sequence, int row)
   if (row > 0 && row < sequence->count) cuts[row] = true;
 }
 
-static void MarkExchanges(const Sequence *sequence, bool *cuts)
+static void CutAtExchanges(const Sequence *sequence, bool *cuts)
 {
   for (int i = 0; i < sequence->count; i++)
     if (sequence->row[i].kind == INSTRUCTION_EXCHANGE) {
@@ -18,7 +19,7 @@ static void MarkExchanges(const Sequence *sequence, bool *cuts)
     }
 }
 
-static void MarkReads(const Chunk *chunk, const Sequence *sequence, bool *cuts)
+static void CutAtReads(const Chunk *chunk, const Sequence *sequence, bool *cuts)
 {
   const int buckets = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
   for (int b = 0; sequence->reads && b < buckets; b++) {
@@ -27,7 +28,7 @@ static void MarkReads(const Chunk *chunk, const Sequence *sequence, bool *cuts)
   }
 }
 
-static void MarkGradients(const Chunk *chunk, const Sequence *sequence, bool *cuts)
+static void CutAtGradients(const Chunk *chunk, const Sequence *sequence, bool *cuts)
 {
   if (chunk->replicas == 1) return; /* nobody gets them */
   for (int b = 0; b < chunk->gradients.n_buckets; b++) {
@@ -41,9 +42,9 @@ static RengaErrorCode CutSequence(const Chunk *chunk, Sequence *sequence, bool *
   int first = 0;
   if (sequence->segment || sequence->count == 0) return RENGA_SUCCESS;
   for (int i = 0; i <= sequence->count; i++) cuts[i] = i == sequence->count;
-  MarkExchanges(sequence, cuts);
-  MarkReads(chunk, sequence, cuts);
-  MarkGradients(chunk, sequence, cuts);
+  CutAtExchanges(sequence, cuts);
+  CutAtReads(chunk, sequence, cuts);
+  CutAtGradients(chunk, sequence, cuts);
   for (int i = 1; i <= sequence->count; i++) sequence->n_segments += cuts[i];
   RengaCall(RengaMalloc(sequence->n_segments, &sequence->segment));
   for (int i = 1, s = 0; i <= sequence->count; i++) {

@@ -1,8 +1,8 @@
-/* What others wait for of an action, whatever happens: gathers of parameters, exchanges of lanes and
-   sums of gradients. A rank whose pass has failed makes those that its kernels did not come to, and
-   a replica that does not have the micro-batch makes its gathers and sums: in the order in which
-   they stand between the segments of the parts that the action runs, as all the others do. What
-   they bring is not looked at. */
+/* What others wait for of an action, whatever happens: gathers of parameters, exchanges of lanes
+   and sums of gradients. A rank whose pass has failed makes those that its kernels did not come to,
+   and a replica that does not have the micro-batch makes its gathers and sums: in the order in
+   which they stand between the segments of the parts that the action runs, as all the others do.
+   What they bring is not looked at. */
 #include "exchange.h"
 
 static RengaErrorCode WalkSegment(Chunk *chunk, Pass *pass, const Sequence *sequence,

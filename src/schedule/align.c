@@ -1,19 +1,8 @@
-/* Replicas that give each other gradients, or parameters, with each micro-batch go through one list:
-   that of the one which has most micro-batches, of which each leaves out what it has not. Then all
-   come to what they do together in one order, and who has no micro-batch there takes part without:
-   so none waits for another that waits for it, as the longest list is proved. */
+/* Replicas that give each other gradients, or parameters, with each micro-batch go through one
+   list: that of the one which has most micro-batches, of which each leaves out what it has not.
+   Then all come to what they do together in one order, and who has no micro-batch there takes
+   part without: so none waits for another that waits for it, as the longest list is proved. */
 #include "proof.h"
-
-/* Whether replicas of the stage do so; private, as what they wait for is the runtime's business. */
-RengaErrorCode RengaScheduleSetFold_Private(RengaSchedule schedule, int stage, bool folds)
-{
-  RengaCall(RengaScheduleCheckShape_Private(schedule));
-  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
-  RengaScheduleFreeLists_Private(schedule);
-  schedule->folds[stage] = folds;
-  schedule->hdr.state = RENGA_STATE_NEW;
-  return RENGA_SUCCESS;
-}
 
 /* Stages with other numbers of replicas do not. */
 static bool GoTogether(RengaSchedule schedule)
@@ -35,7 +24,7 @@ static RengaActionList LongestOf(RengaSchedule schedule, const RengaActionList l
 }
 
 /* An action of the longest list as a replica has it; false: it has not. */
-static bool IsOwn(RengaSchedule schedule, int replica, RengaAction *action)
+static bool HasAction(RengaSchedule schedule, int replica, RengaAction *action)
 {
   const RengaScheduleChunk *own = RengaScheduleChunk_Private(schedule, action->stage, replica);
   action->replica = replica;
@@ -56,7 +45,8 @@ void RengaScheduleAlignLists_Private(RengaSchedule schedule)
     list->n_actions = 0;
     for (int64_t a = 0; a < longest->n_actions; a++) {
       RengaAction action = longest->action[a];
-      if (IsOwn(schedule, list->chunk->replica, &action)) list->action[list->n_actions++] = action;
+      if (HasAction(schedule, list->chunk->replica, &action))
+        list->action[list->n_actions++] = action;
     }
   }
 }
@@ -67,7 +57,7 @@ static bool IsSameAction(const RengaAction *a, const RengaAction *b)
          a->message == b->message && a->bucket == b->bucket && a->microbatch == b->microbatch;
 }
 
-/* Lists that were given: an error names the first action that is another than the longest list's. */
+/* Lists that were given: an error names the first action that is another than the longest's. */
 RengaErrorCode RengaProofAligned_Private(Proof *proof)
 {
   RengaSchedule schedule = proof->schedule;
@@ -77,7 +67,7 @@ RengaErrorCode RengaProofAligned_Private(Proof *proof)
     *next = 0;
     for (int64_t a = 0; a < longest->n_actions; a++) {
       RengaAction action = longest->action[a];
-      if (!IsOwn(schedule, list->chunk->replica, &action)) continue;
+      if (!HasAction(schedule, list->chunk->replica, &action)) continue;
       if (*next < list->n_actions && IsSameAction(&list->action[*next], &action))
         ++*next;
       else

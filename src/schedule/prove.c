@@ -1,11 +1,11 @@
-/* Proof of the lists by executing them in the abstract: receives and sums over replicas block, sends
-   do not, and messages of one row of the table between two replicas arrive in the order in which
-   they were sent. What replicas do together with each micro-batch they do at one place of one list
-   (align.c). Where ranks have several
-   stages the lists are executed once more, in the room that they were seen to need, and an action
-   waits until what it writes over is taken: a rank may be waiting for itself. A rank runs until it
-   would wait; when no rank can go on, either all are done or the first that waits does so for
-   ever. What an action needs, makes and frees is one table (facts.c). */
+/* Proof of the lists by executing them in the abstract: receives and sums over replicas block,
+   sends do not, and messages of one row of the table between two replicas arrive in the order in
+   which they were sent. What replicas do together with each micro-batch they do at one place of
+   one list (align.c). Where ranks have several stages the lists are executed once more, in the
+   room that they were seen to need, and an action waits until what it writes over is taken: a
+   rank may be waiting for itself. A rank runs until it would wait; when no rank can go on, either
+   all are done or the first that waits does so for ever. What an action needs, makes and frees is
+   one table (facts.c). */
 #include "proof.h"
 #include <string.h>
 

@@ -251,6 +251,17 @@ RengaErrorCode RengaScheduleGetBuckets(RengaSchedule schedule, int stage, int *b
   return RENGA_SUCCESS;
 }
 
+/* Private, as what replicas wait for is the runtime's business. */
+RengaErrorCode RengaScheduleSetFold_Private(RengaSchedule schedule, int stage, bool folds)
+{
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
+  RengaScheduleFreeLists_Private(schedule);
+  schedule->folds[stage] = folds;
+  schedule->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaScheduleSetGathers - parameters of how many buckets the replicas of a stage give each other
 

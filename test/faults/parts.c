@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { BATCH = 8, MICROBATCH = 2, VOCABULARY = 17, PLACES = 6, PATH = 1024, WIDTH = 8 };
+enum { TENSOR = 2, BATCH = 8, MICROBATCH = 2, VOCABULARY = 17, PLACES = 6, PATH = 1024, WIDTH = 8 };
 static const char network[] = "gpt:layers=1,hidden=8,heads=2,sequence=6,vocabulary=17,dropout=0.1";
 static const char directory[] = "faults-checkpoints", base_directory[] = "faults-base";
 static const char data_file[] = "faults-tokens.h5";
@@ -66,6 +66,7 @@ static RengaErrorCode DoGraph(State *s)
 {
   Together(s, RengaGraphCreate(s->comm, &s->graph));
   Together(s, RengaGraphLoad(s->graph, network));
+  if (getenv("RENGA_FAULT_TENSOR")) Together(s, RengaGraphSetLanes(s->graph, TENSOR));
   Together(s, RengaGraphSetUp(s->graph));
   return RENGA_SUCCESS;
 }
@@ -76,10 +77,15 @@ static RengaErrorCode UndoGraph(State *s)
   return RENGA_SUCCESS;
 }
 
-/* RENGA_FAULT_SHARD: what the replicas of one stage have a share of. */
+/* RENGA_FAULT_SHARD: what the replicas of one stage have a share of; RENGA_FAULT_TENSOR: each of
+   them is two ranks. */
 static RengaErrorCode ChooseLayout(State *s, RengaSettings settings)
 {
-  const int size = RengaCommGetSize(s->comm);
+  int size = RengaCommGetSize(s->comm);
+  if (getenv("RENGA_FAULT_TENSOR")) {
+    RengaCall(RengaPartitionSetTensor(s->partition, TENSOR));
+    size /= TENSOR;
+  }
   if (getenv("RENGA_FAULT_SHARD")) {
     RengaCall(RengaSettingsSetShard(settings, getenv("RENGA_FAULT_SHARD")));
     RengaCall(RengaPartitionSetReplicas(s->partition, size));

@@ -307,8 +307,8 @@ static void CheckTogether(RengaSchedule schedule)
   }
 }
 
-/* Of three micro-batches one replica has two, the other one: its list is the first one's without the
-   second of them. */
+/* Of three micro-batches one replica has two, the other one: its list is the first one's without
+   the second of them. */
 static void CheckShorter(RengaSchedule schedule)
 {
   static const int replicas[] = {2, 2}, rank[] = {0, 1, 0, 1};
