@@ -7,7 +7,7 @@ is; "# TEST ranks: 8" near its head says how many ranks it has at most (default 
 
 test/budget.tsv says when a test runs, and how many seconds of a processor it may take: who takes more than twice as
 many and the file's slack fails. Seconds are those of the machine on which the file was written, by a loop that is timed there and
-here. Tests are packed by ranks x seconds: at most 8 ranks and 3 tests at once.
+here. Tests are packed by ranks x seconds: at most 8 ranks and 3 tests at once. A signal that ends run.py ends what it runs, too.
 
   --when check|commit|full   check: what the plain build runs every time; commit: what the test of a commit runs, in
                              both builds, with those whose turn it is; full: everything; default: the tests that are named
@@ -35,6 +35,7 @@ MOST_TESTS = 3
 LIMIT = 300  # seconds that a command of a script has, which only a hang meets
 SANITIZED_TIMES = 4  # limits of time under the sanitizers
 PLAIN, SANITIZED = "plain", "sanitized"
+SIGNALS = signal.SIGHUP, signal.SIGINT, signal.SIGTERM  # which end it
 WHENS = "check", "commit", *TURNS, "full"  # as the head of test/budget.tsv says
 
 
@@ -141,7 +142,10 @@ class Runner:
         self.mpiexec = os.environ.get("MPIEXEC") or "mpiexec"
         self.lock = threading.Lock()
         self.scale = 1.0
-        self.shim = os.path.join(self.trees.get(PLAIN, "."), "test", "yield.so")
+        self.stopping = False
+        self.folders = {}  # of the tests that run; and the session of the command that runs there
+        shims = [os.path.join(tree, "test", "yield.so") for _, tree in sorted(self.trees.items())]  # plain before sanitized
+        self.shim = next(filter(os.path.exists, shims), None)
 
     def environment(self, test, folder):
         tree = self.trees[test.tree]
@@ -149,7 +153,7 @@ class Runner:
                    RENGA_TEST_SLOT=str(self.options.slot), RENGA_TEST_LIMIT=str(LIMIT), SANITIZERS="")
         os.mkdir(env["TMPDIR"])
         os.mkdir(env["XDG_CACHE_HOME"])
-        if os.path.exists(self.shim) and not self.options.spin:
+        if self.shim and not self.options.spin:
             env["LD_PRELOAD"] = self.shim
         if test.tree == SANITIZED:
             suppressions = os.path.join(SOURCE, "test/build/leaks.supp")
@@ -160,8 +164,12 @@ class Runner:
 
     def launch(self, test, command, folder, env, log):
         """Runs one command to its end, or to the limit of the test; what it took is added to the test."""
-        process = subprocess.Popen(command, cwd=folder + "/run", env=env, stdin=subprocess.DEVNULL, stdout=log,
-                                   stderr=subprocess.STDOUT, start_new_session=True)
+        with self.lock:
+            if self.stopping:
+                return "was not started"
+            process = subprocess.Popen(command, cwd=folder + "/run", env=env, stdin=subprocess.DEVNULL, stdout=log,
+                                       stderr=subprocess.STDOUT, start_new_session=True)
+            self.folders[folder] = process.pid
         ended = threading.Event()
         hung = threading.Event()
 
@@ -187,28 +195,54 @@ class Runner:
         code = process.returncode
         return 77 if code == 77 else f"exit code {code}" if code else None
 
-    def leftovers(self, folder):
-        """Processes that a test left behind, which are ended."""
-        for attempt in range(20):
-            found = []
-            for pid in filter(str.isdigit, os.listdir("/proc")):
-                try:
-                    if os.readlink(f"/proc/{pid}/cwd").startswith(folder):
-                        found.append(int(pid))
-                except OSError:
-                    pass
-            if not found:
-                return []
-            time.sleep(0.1)
-        for pid in found:
+    def processes(self, folder, session=None):
+        """Those that work in the folder, or belong to the session."""
+        found = []
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
             try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
+                if os.readlink(f"/proc/{pid}/cwd").startswith(folder) or os.getsid(pid) == session:
+                    found.append(pid)
+            except OSError:
                 pass
         return found
 
+    def signal(self, pids, number):
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    def leftovers(self, folder):
+        """Processes that a test left behind, which are ended."""
+        for attempt in range(20):
+            found = self.processes(folder)
+            if not found:
+                return []
+            time.sleep(0.1)
+        self.signal(found, signal.SIGKILL)
+        return found
+
+    def stop(self, number, _):
+        """A signal came: every test is ended, its folder removed, and this program ends."""
+        for other in SIGNALS:
+            signal.signal(other, signal.SIG_IGN)
+        with self.lock:
+            self.stopping = True
+        for attempt in range(20):
+            found = {pid for folder, session in list(self.folders.items()) for pid in self.processes(folder, session)}
+            if not found:
+                break
+            self.signal(found, signal.SIGKILL if attempt >= 5 else signal.SIGTERM)
+            time.sleep(0.1)
+        for folder in list(self.folders):
+            shutil.rmtree(folder, ignore_errors=True)
+        print(f"ended by signal {number}", file=sys.stderr, flush=True)
+        os._exit(128 + number)
+
     def run(self, test):
         folder = tempfile.mkdtemp(prefix="renga-test-")
+        self.folders[folder] = None
         os.mkdir(folder + "/run")
         began = time.monotonic()
         env = self.environment(test, folder)
@@ -229,6 +263,7 @@ class Runner:
             test.log = log.read()
         left = self.leftovers(folder)
         shutil.rmtree(folder, ignore_errors=True)
+        del self.folders[folder]
         test.wall = time.monotonic() - began
         if why == 77:
             test.result, test.why = "SKIP", ""
@@ -336,6 +371,8 @@ def main():
     runner = Runner(options, budget)
     tests = chosen(options, budget, runner.trees)
     began = time.monotonic()
+    for number in SIGNALS:
+        signal.signal(number, runner.stop)
     runner.all(tests)
     failed = [test for test in tests if test.result == "FAIL"]
     for test in failed:

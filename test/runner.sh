@@ -1,7 +1,7 @@
 #!/bin/sh
 # TEST ranks: 2
 # What run.py is for, by tests that are planted: it finds one that fails, hangs, takes too long, leaves a process behind or has no
-# row; two that use one name of a file do not meet; each row that takes turns has one slot of eight.
+# row; a signal ends it and what it runs; it preloads yield.so of the build that has it; two that use one name of a file do not meet; each row that takes turns has one slot of eight.
 . "${0%/*}/app/common.sh"
 mkdir -p tree/test/sub build
 cp "$top_srcdir/test/run.py" tree/test
@@ -48,6 +48,32 @@ fails --when check test/sub/first.sh
 says "test/budget.tsv has rows of no test: "
 fails test/sub/none.sh
 says "No such file or directory"
+
+# A signal ends it, its tests and what they have begun in sessions and groups of their own, and leaves no folder.
+test long 'setsid sleep 300 & one=$!' 'timeout 300 sleep 300 &' 'echo $$ $! $one >"$top_builddir/started"' 'trap "" TERM INT' 'sleep 300'
+for signal in TERM INT; do
+  mkdir -p kept
+  rm -f build/started
+  (cd build && TMPDIR=$scratch/kept exec python3 ../tree/test/run.py test/sub/long.sh) >out 2>&1 &
+  runner=$!
+  wait_for grep . build/started
+  kill -$signal $runner
+  wait $runner
+  is_error $? || fail "run.py ends well after SIG$signal"
+  says "ended by signal "
+  for pid in $(cat build/started); do
+    ! kill -0 "$pid" 2>/dev/null || fail "process $pid lives on after SIG$signal"
+  done
+  rmdir kept || fail "a folder is left after SIG$signal"
+done
+
+# The shim of the one build that is named.
+test preloads 'case ${LD_PRELOAD:-} in */other/test/yield.so) ;; *) exit 3 ;; esac'
+mkdir -p other/test
+cp "$top_builddir/test/yield.so" other/test
+rows "test/sub/preloads.sh sanitized commit 0.1"
+passes --tree sanitized=../other test/sub/preloads.sh
+says "1 passed, 0 failed"
 
 # Ten that take turns: of eight slots each runs some, and none twice; a program that a commit runs sanitized is one of them.
 turns=

@@ -20,3 +20,5 @@ EXTRA_DIST += share/renga/watch.html
 renga_CPPFLAGS = $(AM_CPPFLAGS) -I%D%
 %D%/watchpage.h: share/renga/watch.html
 	$(AM_V_GEN)$(MKDIR_P) %D% && sed -e 's/[\\"]/\\&/g' -e 's/^/"/' -e 's/$$/\\n",/' $< >$@
+read_watchpage = %D%/renga-http.$(OBJEXT)
+$(read_watchpage): %D%/watchpage.h

@@ -70,8 +70,10 @@ static void FindPart(const char *base, const char *name, char path[LONGEST])
     snprintf(path, LONGEST, "%s", base);
     return;
   }
-  snprintf(path, LONGEST, "%.*s%s", slash ? (int)(slash - base) + 1 : 0, base, name);
-  if (name[0] == '/' || access(path, F_OK) != 0) snprintf(path, LONGEST, "%s", name);
+  const int length =
+      snprintf(path, LONGEST, "%.*s%s", slash ? (int)(slash - base) + 1 : 0, base, name);
+  if (name[0] == '/' || length >= LONGEST || access(path, F_OK) != 0)
+    snprintf(path, LONGEST, "%s", name);
 }
 
 static RengaErrorCode AddOriginPart(RengaHdf5Origins list, const char *base, const char *name,

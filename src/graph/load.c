@@ -2,6 +2,7 @@
 #include "graphimpl.h"
 #include "renga/private/choice.h"
 #include "renga/private/number.h"
+#include "renga/private/quiet.h"
 #include "renga/private/wait.h"
 #include <stdlib.h>
 #include <string.h>
@@ -142,6 +143,25 @@ static RengaErrorCode BuildNamed(RengaGraph graph, const RengaGraphBuilder *buil
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode BuildByName(RengaGraph graph, const char *what)
+{
+  size_t length = strcspn(what, ":");
+  const char *names[N_BUILDERS];
+  for (int i = 0; i < N_BUILDERS; i++) {
+    names[i] = builders[i]->name;
+    if (strlen(names[i]) != length || strncmp(names[i], what, length) != 0) continue;
+    RengaCall(BuildNamed(graph, builders[i], what + length + (what[length] == ':')));
+    return RENGA_SUCCESS;
+  }
+  char name[TEXT_SIZE], list[TEXT_SIZE];
+  JoinNames(N_BUILDERS, names, list);
+  snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), what);
+  const char *closest = RengaClosestName(name, N_BUILDERS, names);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "-graph %s: neither a file FILE.onnx nor one of %s%s%s%s", what, list,
+             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
+}
+
 static bool EndsWith(const char *text, const char *suffix)
 {
   size_t length = strlen(text), tail = strlen(suffix);
@@ -214,21 +234,11 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
     RengaCall(reader->read(graph, what));
     return RENGA_SUCCESS;
   }
-  size_t length = strcspn(what, ":");
-  const char *names[N_BUILDERS];
-  for (int i = 0; i < N_BUILDERS; i++) {
-    names[i] = builders[i]->name;
-    if (strlen(names[i]) != length || strncmp(names[i], what, length) != 0) continue;
-    RengaCall(BuildNamed(graph, builders[i], what + length + (what[length] == ':')));
-    return RENGA_SUCCESS;
-  }
-  char name[TEXT_SIZE], list[TEXT_SIZE];
-  JoinNames(N_BUILDERS, names, list);
-  snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), what);
-  const char *closest = RengaClosestName(name, N_BUILDERS, names);
-  RengaRaise(MPI_COMM_SELF, RENGA_ERR_OPTION,
-             "-graph %s: neither a file FILE.onnx nor one of %s%s%s%s", what, list,
-             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
+  RengaQuiet quiet; /* all ranks read the same settings */
+  RengaQuietBegin_Private(&quiet);
+  const RengaErrorCode code = BuildByName(graph, what);
+  RengaQuietEnd_Private(&quiet);
+  return RengaErrorAgreeOnce_Private(graph->hdr.comm, code);
 }
 
 /*@

@@ -22,7 +22,7 @@ static const RengaOptionRow rows[] = {
      "rannc: blocks at most, of which stages are made; 0: as many as stages need"},
     {"partition_microbatch_sizes", RENGA_OPTION_STRING, "auto", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "auto, exact, rannc: sizes to choose from: auto, 1,2,4, or default (an eighth of the batch, "
-     "smaller if it does not fit)"},
+     "smaller if it does not fit); not with -microbatch_size"},
     {"partition_exact_time_limit", RENGA_OPTION_REAL, "60", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
      "exact: seconds for the search; then the best found is taken; 0: any time"},
     {"partition_stages", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, stages), NULL, 0,
@@ -130,9 +130,10 @@ RengaErrorCode RengaPartitionFreeOptions_Private(RengaPartition partition)
 /* A plan from a file says all that these say: to ask for both is a mistake. */
 RengaErrorCode RengaPartitionCheckLoadAlone_Private(RengaPartition partition)
 {
-  const char *const names[] = {"partition_type",     "partition_cuts",   "partition_stages",
-                               "partition_replicas", "partition_tensor", "partition_leaves",
-                               "partition_sequence", "pipeline_chunks"};
+  const char *const names[] = {
+      "partition_type",     "partition_cuts",   "partition_stages",
+      "partition_replicas", "partition_tensor", "partition_leaves",
+      "partition_sequence", "pipeline_chunks",  "partition_microbatch_sizes"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     const char *text;
     bool given = false;
@@ -157,6 +158,10 @@ static RengaErrorCode CheckSizes(RengaPartition partition)
              "-partition_microbatch_sizes is for -partition_type auto, exact and rannc, but the "
              "type is %s: give -microbatch_size",
              partition->hdr.type_name);
+  RengaCheck(!given || !partition->microbatch, partition->hdr.comm, RENGA_ERR_OPTION,
+             "-microbatch_size %lld and -partition_microbatch_sizes %s are both given: leave one "
+             "out",
+             (long long)partition->microbatch, sizes);
   return RENGA_SUCCESS;
 }
 

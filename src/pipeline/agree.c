@@ -3,6 +3,7 @@
 #include "pipelineimpl.h"
 #include "renga/private/device.h"
 #include "renga/private/optimizer.h"
+#include "renga/private/quiet.h"
 #include <string.h>
 
 static uint64_t HashKept(RengaPlan plan, int stage, uint64_t hash)
@@ -136,7 +137,11 @@ static RengaErrorCode ListAllSettings(RengaPipeline pipeline, RengaSettingList *
 RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline)
 {
   RengaSettingList list = {0};
-  RengaCall(RengaErrorAgree(pipeline->hdr.comm, ListAllSettings(pipeline, &list)));
+  RengaQuiet quiet; /* all ranks make the schedule, and find that it does not fit the plan */
+  RengaQuietBegin_Private(&quiet);
+  const RengaErrorCode code = ListAllSettings(pipeline, &list);
+  RengaQuietEnd_Private(&quiet);
+  RengaCall(RengaErrorAgreeOnce_Private(pipeline->hdr.comm, code));
   RengaCall(RengaCommCheckSame_Private(pipeline->rank.all, RENGA_ERR_PLAN,
                                        "all ranks to set up the pipeline", &list));
   return RENGA_SUCCESS;

@@ -1,5 +1,6 @@
 /* The arena: what was forecast is checked against the bound and taken at once. */
 #include "pipelineimpl.h"
+#include "renga/private/quiet.h"
 #include <string.h>
 
 static const struct {
@@ -197,12 +198,22 @@ static RengaErrorCode LogArena(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Forecast, check, allocate. Nothing for idle ranks; the ranks agree afterwards. */
+/* Collective: forecast, and check. Nothing for idle ranks. */
+RengaErrorCode RengaPipelineSizeArena_Private(RengaPipeline pipeline)
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaQuiet quiet; /* replicas find alike that there is no room */
+  RengaQuietBegin_Private(&quiet);
+  if (pipeline->rank.n_chunks > 0) code = SizeChunks(&pipeline->rank);
+  if (pipeline->rank.n_chunks > 0 && !code) code = CheckBound(pipeline);
+  RengaQuietEnd_Private(&quiet);
+  return RengaErrorAgreeOnce_Private(pipeline->hdr.comm, code);
+}
+
+/* Nothing for idle ranks; the ranks agree afterwards. */
 RengaErrorCode RengaPipelineSetUpArena_Private(RengaPipeline pipeline)
 {
   if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
-  RengaCall(SizeChunks(&pipeline->rank));
-  RengaCall(CheckBound(pipeline));
   RengaCall(Allocate(pipeline));
   RengaCall(LogArena(pipeline));
   return RENGA_SUCCESS;

@@ -368,6 +368,7 @@ RengaErrorCode RengaChunkFreeTied_Private(Chunk *chunk);
 /* rank.c: back to what the pipeline was before set-up */
 RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline);
 /* arena.c */
+RengaErrorCode RengaPipelineSizeArena_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetUpArena_Private(RengaPipeline pipeline);
 /* persistent.c */
 RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline);

@@ -295,10 +295,16 @@ static RengaErrorCode ConnectRanks(RengaPipeline pipeline)
 }
 
 /* The moments are known on idle ranks too. */
-static RengaErrorCode MakeMemory(RengaPipeline pipeline)
+static RengaErrorCode FindMoments(RengaPipeline pipeline)
 {
   Rank *rank = &pipeline->rank;
   RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &rank->n_moments, &rank->moment));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeMemory(RengaPipeline pipeline)
+{
+  Rank *rank = &pipeline->rank;
   if (!RengaDeviceIsHost(pipeline->device)) {
     RengaCall(RengaStreamCreate(pipeline->device, &rank->copies));
     RengaCall(RengaEventCreate(pipeline->device, &rank->updated));
@@ -356,6 +362,8 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
                                                            MakeChunks,
                                                            MakeGroups,
                                                            ConnectRanks,
+                                                           FindMoments,
+                                                           RengaPipelineSizeArena_Private,
                                                            MakeMemory,
                                                            MakeValues,
                                                            ShowTransport};

@@ -1,5 +1,6 @@
 /* All ranks fail where one failed. */
 #include "sys.h"
+#include "renga/private/quiet.h"
 #include "renga/private/wait.h"
 #undef RengaErrorAgree /* of the analyser */
 
@@ -26,4 +27,19 @@ RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine)
   RengaCall(RengaReduceInt64_Private(comm, MPI_MAX, &largest, "all ranks to say that all is well"));
   if (mine == RENGA_SUCCESS && largest != RENGA_SUCCESS) RengaErrorSilence((RengaErrorCode)largest);
   return (RengaErrorCode)largest;
+}
+
+RengaErrorCode RengaErrorAgreeOnce_Private(MPI_Comm comm, RengaErrorCode mine)
+{
+  int rank, size;
+  RengaCallMPI(MPI_Comm_rank(comm, &rank));
+  RengaCallMPI(MPI_Comm_size(comm, &size));
+  int64_t first = mine == RENGA_SUCCESS ? size : rank;
+  RengaCall(RengaReduceInt64_Private(comm, MPI_MIN, &first, "all ranks to say who tells an error"));
+  if (first == rank)
+    RengaErrorRaise(MPI_COMM_SELF, mine, __func__, __FILE__, __LINE__, "%s",
+                    RengaErrorGetMessage());
+  else if (mine != RENGA_SUCCESS)
+    RengaErrorSilence(mine);
+  return RengaErrorAgree(comm, mine);
 }

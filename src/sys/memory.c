@@ -101,7 +101,7 @@ RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *functi
                                    const char *file, int line, void *pointer_to_pointer)
 {
   _Static_assert(sizeof(MemoryBlock) <= 64, "the header stands within one alignment");
-  size_t bytes, whole;
+  size_t bytes = 0, whole = 0;
   bool fits = !__builtin_mul_overflow(count, size, &bytes) &&
               !__builtin_add_overflow(bytes, 2 * ALIGNMENT, &whole);
   if (RengaFaultIsDue(RENGA_FAULT_ALLOCATION)) fits = false;

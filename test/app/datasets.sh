@@ -106,10 +106,12 @@ if [ ! -e no-python ]; then
   refuses 2 "array no.npy: No such file" data npy no.npy o.h5
   refuses 2 "array .: Is a directory" data npy . o.h5
   accepts 1 data npy x.npy bad-label.npy bad.h5
+  tellers=2
   refuses 2 "of bad.h5, input labels: 4 is none of the 4 classes, 0 to 3" train -graph $mlp -data bad.h5 $steps
   [ $code -eq 9 ] || fail "exit code $code of a label that is no class"
   refuses 2 "of bad.h5, input labels: 4 is" train -graph $mlp -data arrays.h5,bad.h5 -steps 6 -batch_size 8
   refuses 2 "of bad.h5, input labels: 4 is none of the 4 classes, 0 to 3" train -graph $mlp -data "arrays.h5,bad.h5" -data_validation 0.4 -steps 1 -batch_size 24
+  tellers=1
   accepts 1 data npy labels.npy only.h5
   refuses 2 "has no dataset for input" train -graph $mlp -data only.h5 $steps
 fi

@@ -71,6 +71,8 @@ chosen=$(grep -o "micro-batches of [0-9]*$" out)
 accepts 1 $again -steps 4 -checkpoint_dir c -resume
 says "goes on after step 2" "$chosen"
 refuses 1 "-partition_microbatch_sizes x: write default, auto, or samples of a micro-batch, from 1 to 32: 1,2,4" $plan -partition_microbatch_sizes x
+refuses 1 "-microbatch_size 2 and -partition_microbatch_sizes 1,2 are both given: leave one out" $plan -partition_microbatch_sizes 1,2 \
+  -microbatch_size 2
 refuses 1 "-partition_microbatch_sizes is for -partition_type auto, exact and rannc, but the type is even" $plan -partition_type even \
   -partition_microbatch_sizes 1,2
 

@@ -113,9 +113,11 @@ for other in "-data_hide 0.3" "-on_nonfinite skip" "-pipeline_shard optimizer" "
   refuses 2 "$other together with -data_parallel local:4 is not supported" $train -data_parallel local:4 -data_learners 2 $other
 done
 refuses 2 "not supported for -device_type far" $train -data_parallel local:4 -data_learners 2 -device_type far
+tellers=2 # one of each learner
 refuses 2 "not a finite number" $train -data_parallel local:4 -data_learners 2 -optimizer_type sgd -optimizer_learning_rate 1e38 -steps 20 \
   -checkpoint_dir bad -checkpoint_every 1
 refuses 2 "not a finite number" $train -data_parallel local:4 -data_learners 2 -optimizer_type sgd -optimizer_learning_rate 1e38 -steps 20 \
   -checkpoint_dir bad -checkpoint_every 1 -resume
+tellers=1
 grep -q "was followed by a step that was not finite" out || fail "the checkpoint before it is not marked"
 finish

@@ -21,7 +21,7 @@ TXT
 . ./env.sh
 printf '#!/bin/sh\nexec mpiexec.openmpi --oversubscribe "$@"\n' >mpiexec
 chmod +x mpiexec
-configure_in openmpi --disable-static --without-cuda --without-fortran CC=gcc CFLAGS=-O1 \
+configure_in openmpi --enable-werror --disable-static --without-cuda --without-fortran CC=gcc CFLAGS=-O1 \
   CPPFLAGS="-I$libraries/openmpi/include" LIBS="-L$libraries -L$libraries/openmpi/lib -lmpi" \
   HDF5_CFLAGS="-I$scratch/root/usr/include/hdf5/openmpi" HDF5_LIBS="-L$libraries/hdf5/openmpi -L$libraries -lhdf5_openmpi"
 make -s -j"$jobs"

@@ -4,6 +4,7 @@
 top_srcdir=$(cd "${0%/*}/../.." && pwd)
 export top_srcdir
 . "${0%/*}/../app/common.sh"
+tellers=2 # each rank has a device of its own
 module=$top_builddir/test/cuda/renga_cudaemu.so
 train="train -graph $mlp -data synthetic -data_samples 64 -batch_size 8 -microbatch_size 4 -seed 3
   -steps 4 -progress none -parameter_digest -optimizer_type adamw -comm_transport staged"

@@ -3,6 +3,7 @@
 # is said in one sentence by each rank at the most. Then transports as they are chosen, and runs that are
 # interrupted and go on with another transport and layout.
 . "${0%/*}/../app/common.sh"
+tellers=2 # each rank has a device of its own
 if [ -z "${CUDA_EMULATED:-}" ]; then
   echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"
   exit 77

@@ -129,7 +129,9 @@ for wrong_fault in "kil:3" "kill:x" "stop:-1:1" "message:3:" "kill:5:99" "stop:5
   *:5:*) why="there is no rank ${wrong_fault##*:}: give one of 0 to 1, or none for all of them" ;;
   *) why="behind ${wrong_fault%%:*}: a number, 0 to count, and a rank where only one is meant" ;;
   esac
+  tellers=2 # each has its own environment
   refuses 2 "RENGA_FAULT=$wrong_fault: $why" train -graph $mlp -data synthetic -batch_size 4 -steps 1
+  tellers=1
 done
 unset RENGA_FAULT
 

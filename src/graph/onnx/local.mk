@@ -15,3 +15,4 @@ CLEANFILES += %D%/onnx.pb-c.h %D%/onnx.pb-c.c
 %D%/onnx.pb-c.c: $(ONNX_PROTO_DIR)/onnx/onnx.proto
 	$(AM_V_GEN)$(MKDIR_P) %D% && $(PROTOC_C) -I $(ONNX_PROTO_DIR) --c_out=%D%/.. onnx/onnx.proto
 %D%/onnx.pb-c.h: %D%/onnx.pb-c.c
+$(ONNX_SOURCES:.c=.lo): %D%/onnx.pb-c.h
