@@ -209,12 +209,24 @@ def compare(cases, found, expected, known):
     lines = []
     for case in cases:
         now = found.get(case.name)
-        if now and known:
-            lines += differences(case.name, FIELDS, expected.rows[case.name], now) if case.name in expected.rows else [
-                f"{case.name}\tis not in expected.tsv: golden.py --record {case.name}"]
+        if now and known and case.name in expected.rows:
+            lines += differences(case.name, FIELDS, expected.rows[case.name], now)
         head = found.get(case.same) or (expected.rows.get(case.same) if known else None)
         if now and head:
             lines += [line + f"\tas {case.same}" for line in differences(case.name, SAME, head, now)]
+    return lines
+
+
+def check_table(cases, expected):
+    """What is wrong in expected.tsv by itself: rows that are missing or of no case, and those that part from the case they are as."""
+    names = {case.name for case in cases}
+    lines = [f"{name}\tstands in expected.tsv, but is no case" for name in expected.rows if name not in names]
+    for case in cases:
+        row, head = expected.rows.get(case.name), expected.rows.get(case.same)
+        if row is None:
+            lines.append(f"{case.name}\tis not in expected.tsv: golden.py --record {case.name}")
+        elif head:
+            lines += [line + f"\tin expected.tsv, as {case.same}" for line in differences(case.name, SAME, head, row)]
     return lines
 
 
@@ -279,9 +291,10 @@ def main():
             picked = [case for case in cases if case in picked or case.name in heads]
         found, failed = run_all(Runner(options.build, folder), picked, works, options.jobs)
     if options.record:
-        expected.rows.update(found)
+        names = {case.name for case in cases}
+        expected.rows = {name: row for name, row in (expected.rows | found).items() if name in names}
         expected.write(cases, here)
-    lines = failed + compare(picked, found, expected, known)
+    lines = failed + compare(picked, found, expected, known) + check_table(cases, expected)
     print("\n".join(lines + [f"{len(picked)} cases, {len(lines)} differences"]))
     sys.exit(1 if lines or not picked else 0)
 
