@@ -99,8 +99,8 @@ RengaErrorCode RengaPipelineCheckExchanges_Private(RengaPipeline pipeline)
   RengaComm comm = NULL;
   if (RengaPlanGetStage(pipeline->plan, 0)->shape.tensor == 1) return RENGA_SUCCESS;
   RengaErrorCode code = RengaCommSplit(rank->all, color, first ? first->tensor.rank : 0, &comm);
-  code = RengaErrorAgree(pipeline->hdr.comm, code);
-  for (int c = 0; c < rank->n_chunks && comm; c++) /* the others of the group do so too */
+  const bool split = !RengaErrorAgree(pipeline->hdr.comm, code);
+  for (int c = 0; c < rank->n_chunks && split; c++) /* the others of the group do so too */
     RengaKeepFirst_Private(&code, CompareExchanges(&rank->chunk[c], comm));
   if (comm) RengaKeepFirst_Private(&code, RengaCommDestroy(&comm));
   RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
