@@ -143,7 +143,8 @@ class Runner:
         with open(folder + "/plan.txt", encoding="utf-8") as file:
             stages = re.findall(r"^  memory (\d+)", file.read(), re.M)
         kinds = [re.search(rf"^{kind}  +([\d.]+ \w+) ", text, re.M).group(1) for kind in KINDS]
-        column = {name: ",".join(step[name].replace("-nan", "nan") or "-" for step in steps) for name in ("loss", "gradient_norm", "validation_loss")}
+        column = {name: ",".join(step[name].replace("-nan", "nan") or "-" for step in steps)
+                  for name in ("loss", "gradient_norm", "validation_loss")}
         return {"digest": digest.group(1), "losses": column["loss"], "norms": column["gradient_norm"],
                 "validations": column["validation_loss"], "stages": ",".join(stages),
                 "ranks": ",".join(forecast for forecast, _ in ranks).replace(" ", ""), "kinds": ",".join(kinds).replace(" ", "")}
