@@ -3,16 +3,15 @@
 
 cases.tsv has the cases: what is trained (a work: network, batch, optimizer, all that decides bits) on which layout. Of each
 run are compared: the digest of parameters, moments and states; loss, norm of the gradient and validation loss of each step;
-the bytes of each stage as planned; what each rank's memory is forecast to take, which is also what the run took;
-and what the fullest rank has of each kind. Cases
-that are the same as another have its digest and numbers of steps.
+the bytes of each stage as planned; what each rank's memory is forecast to take, which is also what the run took; and what the
+fullest rank has of each kind. Cases that are the same as another have its digest, losses and norms.
 
   --all              all cases
   --sample SLOT      one in eight, by slot
   --record           write expected.tsv anew: all, or the rows of the cases that are given
   --jobs N           runs at once (1)
   --build FOLDER     where renga is (default: $top_builddir, or here)
-  --times FOLDER     compares the seconds of steps with those of another build, in turn: the "time" rows of cases.tsv, or the
+  --times FOLDER     compares seconds with those of another build, in turn: the "time" rows of cases.tsv, or the
                      CASEs of them that are given; --rounds N (5)
 
 Bits follow from the kernels: those of -device_isa base, with the products and convolutions of OpenBLAS and oneDNN held down to
@@ -27,6 +26,7 @@ import math
 import os
 import platform
 import re
+import resource
 import shlex
 import statistics
 import subprocess
@@ -101,12 +101,12 @@ def expert_network():
 class Runner:
     """Runs cases with the program of one build."""
 
-    def __init__(self, build, folder):
+    def __init__(self, build, folder, sleeps=True):
         self.build, self.folder = os.path.abspath(build), folder
         self.environment = dict(os.environ)
         self.environment.setdefault("OMP_NUM_THREADS", "1")
         shim = self.build + "/test/yield.so"
-        if os.path.exists(shim):
+        if sleeps and os.path.exists(shim):  # see test/yield.c; it sleeps in what ranks do between kernels, too
             self.environment.setdefault("LD_PRELOAD", shim)
         writer = self.build + "/test/app/network"
         if os.path.exists(writer):
@@ -143,7 +143,8 @@ class Runner:
         with open(folder + "/plan.txt", encoding="utf-8") as file:
             stages = re.findall(r"^  memory (\d+)", file.read(), re.M)
         kinds = [re.search(rf"^{kind}  +([\d.]+ \w+) ", text, re.M).group(1) for kind in KINDS]
-        column = {name: ",".join(step[name].replace("-nan", "nan") or "-" for step in steps) for name in ("loss", "gradient_norm", "validation_loss")}
+        column = {name: ",".join(step[name].replace("-nan", "nan") or "-" for step in steps)
+                  for name in ("loss", "gradient_norm", "validation_loss")}
         return {"digest": digest.group(1), "losses": column["loss"], "norms": column["gradient_norm"],
                 "validations": column["validation_loss"], "stages": ",".join(stages),
                 "ranks": ",".join(forecast for forecast, _ in ranks).replace(" ", ""), "kinds": ",".join(kinds).replace(" ", "")}
@@ -230,24 +231,41 @@ def check_table(cases, expected):
     return lines
 
 
+def processor_seconds():
+    """What all runs so far took of processors, which depends less on what else the machine does than seconds of steps."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def time_case(case, words, builds, rounds):
+    """Pairs of this build's and the other's seconds of a step, and of processors for a run, of each round."""
+    steps_took, runs_took = [], []
+    for turn in range(rounds):
+        step, whole = [0.0, 0.0], [0.0, 0.0]
+        for b in (0, 1) if turn % 2 == 0 else (1, 0):
+            began = processor_seconds()
+            _, steps, _ = builds[b].run(case, words, {})
+            whole[b] = processor_seconds() - began
+            step[b] = statistics.median(float(row["seconds"]) for row in steps[1:])
+        steps_took.append(step)
+        runs_took.append(whole)
+    return steps_took, runs_took
+
+
 def time_builds(options, works, timed, folder):
-    """Prints of each case the ratios of a step's seconds, this build's to the other's."""
+    """Prints of each case the medians of the ratios of both. A machine that has other work makes seconds of steps worthless."""
     builds = []
     for number, build in enumerate((options.build, options.times)):
         os.mkdir(f"{folder}/{number}")
-        builds.append(Runner(build, f"{folder}/{number}"))
+        builds.append(Runner(build, f"{folder}/{number}", sleeps=False))
+    print("case\tseconds of a step\tprocessor seconds of a run: this build's by the other's, median (least to most); medians of both")
     for case in timed:
-        words = case.options(works)
-        ratios, seconds = [], [[], []]
-        for turn in range(options.rounds):
-            pair = [0.0, 0.0]
-            for b in (0, 1) if turn % 2 == 0 else (1, 0):
-                _, steps, _ = builds[b].run(case, words, {})
-                pair[b] = statistics.median(float(step["seconds"]) for step in steps[1:])
-                seconds[b].append(pair[b])
-            ratios.append(pair[0] / pair[1])
-        print(f"{case.name}\t{statistics.median(ratios):.3f} (from {min(ratios):.3f} to {max(ratios):.3f})\t"
-              f"{statistics.median(seconds[0]):.4f} s\t{statistics.median(seconds[1]):.4f} s", flush=True)
+        cells = []
+        for pairs in time_case(case, case.options(works), builds, options.rounds):
+            ratios = sorted(own / other for own, other in pairs)
+            own, other = (statistics.median(column) for column in zip(*pairs))
+            cells.append(f"{statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f}); {own:.3g}, {other:.3g} s")
+        print("\t".join([case.name, *cells]), flush=True)
 
 
 def arguments():
