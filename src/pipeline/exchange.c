@@ -75,17 +75,6 @@ RengaErrorCode RengaChunkMakeRoomForExchanges_Private(Chunk *chunk, const Progra
   return RENGA_SUCCESS;
 }
 
-/* For the programs that set-up made before. */
-RengaErrorCode RengaPipelineMakeExchanges_Private(RengaPipeline pipeline)
-{
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-    Chunk *chunk = &pipeline->rank.chunk[c];
-    for (int p = 0; p < chunk->programs.count; p++)
-      RengaCall(RengaChunkMakeRoomForExchanges_Private(chunk, chunk->programs.row[p]));
-  }
-  return RENGA_SUCCESS;
-}
-
 /* However many there are. */
 RengaErrorCode RengaChunkFreeExchanges_Private(Chunk *chunk)
 {

@@ -7,5 +7,4 @@ RengaErrorCode RengaPipelineCheckExchanges_Private(RengaPipeline pipeline); /* c
 RengaErrorCode RengaChunkExchange_Private(Chunk *chunk, Pass *pass, const Instruction *row);
 void RengaChunkCountExchanges_Private(Chunk *chunk);
 RengaErrorCode RengaChunkMakeRoomForExchanges_Private(Chunk *chunk, const Program *program);
-RengaErrorCode RengaPipelineMakeExchanges_Private(RengaPipeline pipeline);
 RengaErrorCode RengaChunkFreeExchanges_Private(Chunk *chunk);

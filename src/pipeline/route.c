@@ -164,7 +164,7 @@ static RengaErrorCode ListGroups(RengaPipeline pipeline, int *count, RengaComm *
   return RENGA_SUCCESS;
 }
 
-/* Collective. */
+/* Collective; what it takes of the device for a moment it gives back before the memory is made. */
 RengaErrorCode RengaPipelineConnect_Private(RengaPipeline pipeline)
 {
   RouteList list = {.outline = &pipeline->outline};

@@ -279,18 +279,15 @@ static RengaErrorCode MakeGroups(RengaPipeline pipeline)
   for (int c = 0; c < rounds; c++)
     RengaCall(RengaErrorAgree(pipeline->hdr.comm,
                               MakeGroup(pipeline, c < rank->n_chunks ? &rank->chunk[c] : NULL)));
-  RengaCall(RengaPipelineCheckExchanges_Private(pipeline));
   return RENGA_SUCCESS;
 }
 
-/* Collective; what it takes of the device for a moment it gives back before the memory is made. */
-static RengaErrorCode ConnectRanks(RengaPipeline pipeline)
+/* Collective. */
+static RengaErrorCode MakeTransport(RengaPipeline pipeline)
 {
   Rank *rank = &pipeline->rank;
   RengaCall(RengaTransportCreate_Private(rank->all, pipeline->device, pipeline->settings->transport,
                                          &rank->transport));
-  RengaCall(RengaPipelineConnect_Private(pipeline));
-  RengaCall(RengaPipelineMakeExchanges_Private(pipeline));
   return RENGA_SUCCESS;
 }
 
@@ -361,10 +358,12 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
                                                            RengaPipelineCheckAgreement_Private,
                                                            MakeChunks,
                                                            MakeGroups,
-                                                           ConnectRanks,
+                                                           MakeTransport,
+                                                           RengaPipelineConnect_Private,
                                                            FindMoments,
                                                            RengaPipelineSizeArena_Private,
                                                            MakeMemory,
+                                                           RengaPipelineCheckExchanges_Private,
                                                            MakeValues,
                                                            ShowTransport};
   for (size_t p = 0; p < sizeof phase / sizeof phase[0]; p++) {
