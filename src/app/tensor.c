@@ -259,6 +259,7 @@ static RengaErrorCode CompareTensors(MPI_Comm printer, const TensorPlanning *own
                         "stages x rep x t", "chunks", "micro-batch", "recomputed", "memory", "step",
                         "samples/s"));
   for (int i = 0; i < count; i++) RengaCall(CompareOneTensor(printer, own, tensor[i]));
+  RengaCall(RengaPrintf(printer, "  bound: none is known of plans that share tensors by rule\n"));
   return RENGA_SUCCESS;
 }
 

@@ -52,7 +52,7 @@ const RengaOperator RengaOperatorsBinary[] = {
     BINARY("Mul", "NN>N"),
     BINARY("Div", "NN>N"),
     BINARY("Min", "NN>N"),
-    BINARY("Max", "NN>N"),
+    {"Max", 2, 2, 1, 1, EACH, ShapeBroadcast, NULL, "flat:int=0", "NN>N"},
     {"Pow", 2, 2, 1, 1, EACH, ShapeBroadcast, EightFlopsEach, "flat:int=0", "NM>N"},
     {"Mod", 2, 2, 1, 1, EACH, Mod, NULL, "fmod:int=0", "NN>N"},
     BINARY("Equal", "TT>B"),

@@ -54,7 +54,7 @@ const RengaOperator RengaOperatorsUnary[] = {
     UNARY("Abs", "N>N", NULL, NULL),
     UNARY("Sign", "N>N", NULL, NULL),
     UNARY("Relu", "N>N", NULL, NULL),
-    UNARY("Clip", "N>N", NULL, "min:real=-inf max:real=inf"),
+    UNARY("Clip", "N>N", NULL, "min:real=-inf max:real=inf flat:int=0"),
     UNARY("Reciprocal", "F>F", NULL, NULL),
     UNARY("Sqrt", "F>F", NULL, "flat:int=0"),
     UNARY("Exp", "F>F", EightUnaryFlops, NULL),

@@ -185,12 +185,15 @@ static RengaErrorCode ViewReasons(RengaPlan plan, RengaViewer viewer, const char
   return RENGA_SUCCESS;
 }
 
-/* The bound is bisected to a millionth. What it leaves out is said with it. */
+/* The bound is bisected to a millionth. What it leaves out is said with it; or why there is none. */
 static RengaErrorCode ViewBound(RengaPlan plan, RengaViewer viewer)
 {
   const RengaPlanPrediction *p = &plan->prediction;
   char bound[24];
-  if (p->bound <= 0) return RENGA_SUCCESS;
+  if (p->bound <= 0) {
+    RengaCall(ViewReasons(plan, viewer, RENGA_PLAN_BOUND));
+    return RENGA_SUCCESS;
+  }
   RengaFormatSeconds(p->bound, sizeof bound, bound);
   RengaCall(RengaViewerPrintf(
       viewer, "  lower bound: no plan takes less than %s; gap %.2f %%%s\n", bound,

@@ -101,6 +101,7 @@ refuses 1 "need 16 devices, but the machine has 8" $gpt1 -machine_file selene -m
 refuses 1 "-plan_save p is for one plan" $gpt1 -machine_file selene -plan_tensor 1,2 -precision bf16 -plan_save p
 # A plan with tensor ranks is kept, shown, and not run; several numbers are a table, with what training takes.
 accepts 1 $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 2 -precision bf16 -plan_save p -plan_explain -plan_tokens 1e9
+says "bound: none is known of plans that share tensors by rule: "
 says "this is a prediction, which no run takes"
 says "blocks.1.qkv.weight"
 says "1.00 G tokens: "
@@ -108,6 +109,7 @@ accepts 1 $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 2 -partition_
 refuses 2 "of which there is 1: give -graph_lanes 2 or more" train -graph $gpt -data synthetic -batch_size 8 -steps 1 -plan_load p2
 refuses 1 "leave -graph_lanes 2 out" $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 2 -graph_lanes 2
 accepts 1 $gpt1 -machine_file selene -machine_nodes 1 -plan_tensor 1,2,4 -precision bf16
+says "bound: none is known of plans that share tensors by rule"
 [ "$(grep -c '^ *[124]  ' out)" -eq 3 ] || fail "not three rows"
 # A row says why there is no plan; what no row can have is an error.
 tensor="$gpt1 -machine_file selene -machine_nodes 1 -precision bf16 -plan_tensor"

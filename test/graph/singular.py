@@ -209,6 +209,17 @@ def binary_cross_entropies():
              "Mul : t a = ta", "Sub : one t = u", "Mul : u b = ub", "Add : ta ub = s", "Neg : s = y"]
     case("binary cross-entropy", {"x": x}, whole, lambda x, t, one, least: F.binary_cross_entropy(x, t, reduction="none"),
          {"t": t, "one": tensor(1), "least": tensor(-100)})
+    ends, targets = tensor([0, 0, 0, 1, 1, 1]), tensor([1, 0, 0.5, 1, 0, 0.5])
+    case("binary cross-entropy at 0 and 1", {"x": ends}, whole, lambda x, t, one, least: F.binary_cross_entropy(x, t, reduction="none"),
+         {"t": targets, "one": tensor(1), "least": tensor(-100)})
+    large, targets = tensor([200, 200, -200, -200, 0, 1000]), tensor([1, 0, 1, 0, 0.5, 0.25])
+    head = ["Sub : one t = u", "Mul : u x = a"]
+    tails = [("softplus", ["Neg : x = n", "Softplus : n = b", "Add : a b = y"], {"one": tensor(1)}),
+             ("exponential", ["Min : zero x = m", "Abs : x = p", "Neg : p = n", "Exp : n = e", "Add : e one = f", "Log : f = l", "Sub : m l = b",
+                              "Sub : a b = y"], {"one": tensor(1), "zero": tensor(0)})]
+    for name, tail, numbers in tails:
+        case(f"binary cross-entropy of large scores by {name}", {"x": large}, head + tail,
+             lambda x, t, **_: F.binary_cross_entropy_with_logits(x, t, reduction="none"), {"t": targets, **numbers})
 
 
 torch.manual_seed(0)

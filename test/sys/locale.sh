@@ -24,7 +24,7 @@ END LC_NUMERIC
 END
 mkdir "$folder/locales"
 localedef -c -i "$folder/source" -f ANSI_X3.4-1968 "$folder/locales/comma" >/dev/null 2>&1
-[ -f "$folder/locales/comma/LC_NUMERIC" ] || { echo "localedef makes no locale here"; exit 77; }
+[ -f "$folder/locales/comma/LC_NUMERIC" ] || { echo "localedef makes no locale here: Debian has what it needs in the package locales"; exit 77; }
 LOCPATH=$folder/locales ; export LOCPATH
 
 for locale in C comma; do

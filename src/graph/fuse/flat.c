@@ -82,16 +82,33 @@ static RengaErrorCode MarkSoftmax(RengaGraph graph, int root, bool *done)
   return RENGA_SUCCESS;
 }
 
-/* The logarithm that max(log(x), -100) bounds: that of a binary cross-entropy. */
+/* There is a logarithm of 1 - x beside that of x, or the other way round. */
+static bool HasOpposite(RengaGraph graph, RengaValue x)
+{
+  const RengaGraphNode *own = RengaFuseProducer(graph, x, "Sub");
+  for (RengaValue v = 0; v < graph->n_values; v++) {
+    const RengaGraphNode *log = RengaFuseProducer(graph, v, "Log");
+    const RengaGraphNode *other = log ? RengaFuseProducer(graph, log->in[0], "Sub") : NULL;
+    if (log && own && own->in[1] == log->in[0]) return true;
+    if (other && other->in[1] == x) return true;
+  }
+  return false;
+}
+
+/* The logarithm that max(log(x), -100) bounds: that of a binary cross-entropy. Its gradient is
+   that of log(x), whatever the bound. */
 static RengaErrorCode MarkLogarithm(RengaGraph graph, int root, bool *done)
 {
   (void)done;
   const RengaGraphNode *node = &graph->entry[root]->node;
   for (int i = 0; i < node->n_in && i < 2; i++) {
+    const RengaGraphNode *log = RengaFuseProducer(graph, node->in[i], "Log");
     double least = RengaAttributesReal(&node->attributes, "min", 0);
     if (RengaFuseInner(graph, node->in[i], "Log") == NULL) continue;
     if (node->n_in > 1) RengaFuseRepeated(graph, node->in[1 - i], &least);
-    if (least == -100) RengaCall(SetFlat(graph, graph->value[node->in[i]]->producer));
+    if (least != -100) continue;
+    RengaCall(SetFlat(graph, graph->value[node->in[i]]->producer));
+    if (log && HasOpposite(graph, log->in[0])) RengaCall(SetFlat(graph, root));
   }
   return RENGA_SUCCESS;
 }

@@ -123,8 +123,14 @@ static RengaErrorCode ReverseBinaryExtreme(RengaReverse *reverse, const char *co
   return RENGA_SUCCESS;
 }
 
+/* flat: as of Clip (unary.c). */
 static RengaErrorCode ReverseMax(RengaReverse *reverse)
 {
+  if (RengaAttributesInt(&reverse->node->attributes, "flat", 0)) {
+    for (int i = 0; i < 2; i++)
+      if (reverse->wanted[i]) RengaCall(GiveBroadcast(reverse, i, reverse->dy[0]));
+    return RENGA_SUCCESS;
+  }
   RengaCall(ReverseBinaryExtreme(reverse, "GreaterOrEqual"));
   return RENGA_SUCCESS;
 }

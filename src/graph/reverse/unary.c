@@ -40,6 +40,14 @@ static RengaErrorCode Identity(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
+/* flat: the bound of a logarithm in a binary cross-entropy, beside which the gradient goes. */
+static RengaErrorCode Clip(RengaReverse *reverse)
+{
+  const bool flat = RengaAttributesInt(&reverse->node->attributes, "flat", 0) != 0;
+  RengaCall(flat ? Identity(reverse) : OfInput(reverse));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Neg(RengaReverse *reverse)
 {
   RengaCall(RengaReverseUnaryOp(reverse, "Neg", reverse->dy[0], &reverse->dx[0]));
@@ -85,7 +93,7 @@ const RengaReverseRow RengaReverseUnary[] = {
     {"Sqrt", ReverseSqrt},
     {"Reciprocal", ReverseUnaryOfOutput},
     {"Abs", OfInput},
-    {"Clip", OfInput},
+    {"Clip", Clip},
     {"Erf", OfInput},
     {"Softplus", OfInput},
     {"Softsign", OfInput},

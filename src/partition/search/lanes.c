@@ -309,10 +309,12 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
     shares.stages = RengaPlanGetStageCount(task->given);
     shares.tensor = RengaPlanGetStage(task->given, 0)->shape.tensor;
   }
-  RengaCall(RengaMalloc(RengaGraphGetValueCount(task->graph) + 1, &shares.parts));
-  RengaErrorCode code = RengaPlanFindParts_Private(task->given, task->graph, shares.parts);
+  const int n_values = RengaGraphGetValueCount(task->graph) + 1;
+  RengaCall(RengaMalloc(2 * n_values, &shares.parts));
+  RengaErrorCode code = RengaPlanFindParts_Private(NULL, task->graph, shares.parts + n_values);
+  if (!code) RengaSearchFindWork_Private(task, chain, shares.parts + n_values);
+  if (!code) code = RengaPlanFindParts_Private(task->given, task->graph, shares.parts);
   if (!code) RengaSearchLeaveCopiesOut_Private(task, shares.parts);
-  if (!code) RengaSearchFindWork_Private(task, chain);
   if (!code && shares.tensor > 1) code = ShareAmongRanks(&shares);
   if (!code && task->tensor > 1) code = RengaSearchShareTerms_Private(task, chain, shares.parts);
   RengaFree(&shares.parts);

@@ -4,7 +4,7 @@
 #include "renga/private/graph.h"
 
 /* The node cuts a parameter into the parts that are there of it. */
-static bool CutsIntoParts(RengaGraph graph, int n, const int parts[])
+bool RengaSearchCutsIntoParts_Private(RengaGraph graph, int n, const int parts[])
 {
   const RengaGraphNode *node = RengaGraphGetNode(graph, n);
   return node->n_in == 1 && node->in[0] != RENGA_VALUE_NONE && parts[node->in[0]] > 0;
@@ -18,7 +18,7 @@ void RengaSearchLeavePartsOut_Private(SearchChain *chain, const int parts[],
   double *less[2] = {chain->elements, chain->states}, sum[2] = {0, 0};
   for (int c = 0; c < chain->count; c++) {
     const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[c]);
-    if (CutsIntoParts(chain->graph, node->id, parts)) {
+    if (RengaSearchCutsIntoParts_Private(chain->graph, node->id, parts)) {
       const bool frozen = RengaGraphGetValue(chain->graph, node->in[0])->frozen;
       if (!frozen || parts[node->in[0]] == node->id + 1) sum[frozen] += elsewhere(user, node);
     }
@@ -26,7 +26,7 @@ void RengaSearchLeavePartsOut_Private(SearchChain *chain, const int parts[],
   }
   for (int t = 0; t < chain->n_ties; t++) {
     const int n = chain->node[chain->tie[t].after];
-    if (CutsIntoParts(chain->graph, n, parts))
+    if (RengaSearchCutsIntoParts_Private(chain->graph, n, parts))
       chain->tie[t].elements -= elsewhere(user, RengaGraphGetNode(chain->graph, n));
   }
 }
@@ -35,6 +35,7 @@ void RengaSearchLeavePartsOut_Private(SearchChain *chain, const int parts[],
 void RengaSearchLeaveCopiesOut_Private(const SearchTask *task, const int parts[])
 {
   for (int n = 0; n < RengaGraphGetNodeCount(task->graph); n++)
-    for (int row = 0; row < task->n_sizes && CutsIntoParts(task->graph, n, parts); row++)
+    for (int row = 0;
+         row < task->n_sizes && RengaSearchCutsIntoParts_Private(task->graph, n, parts); row++)
       task->costs[row][n].forward = task->costs[row][n].backward = 0;
 }

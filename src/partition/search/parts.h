@@ -2,6 +2,7 @@
 #pragma once
 #include "search.h"
 
+bool RengaSearchCutsIntoParts_Private(RengaGraph graph, int n, const int parts[]);
 void RengaSearchLeaveCopiesOut_Private(const SearchTask *task, const int parts[]);
 /* Elements of the parts that a node makes, and that are not where the costs are of. */
 typedef double SearchElsewhere(const void *user, const RengaGraphNode *split);

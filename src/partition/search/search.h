@@ -121,7 +121,7 @@ RengaErrorCode RengaSearchShareAnswer_Private(RengaComm comm, SearchAnswer *answ
 
 /* ---- work.c ---- */
 /* chain->least, before costs are those of single tensor ranks. */
-void RengaSearchFindWork_Private(const SearchTask *task, SearchChain *chain);
+void RengaSearchFindWork_Private(const SearchTask *task, SearchChain *chain, const int parts[]);
 
 /* ---- tables.c ---- */
 /* Once the chain is there: what is updated by rows has no gradient in it. */

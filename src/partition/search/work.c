@@ -5,10 +5,11 @@
    parameter is updated by some device. Devices compute one thing at a time, and updates come behind
    the pipeline. So the busiest device computes no less than all work shared out evenly, and updates
    no less than that share of the parameters. Of tensor ranks each computes the nodes that are in no
-   lane, and the average of them its share of the others. Where there are none, no step is shorter
-   than the longest path of one micro-batch either: a path of nodes goes through stages in their
-   order, be they on other ranks or on the same again. Gradients of parameters lie on no path, since
-   backwards may be in two parts. Messages, sums, waits and recomputation only add to it. */
+   lane, and the average of them its share of the others. Copies that make parts of parameters are
+   not run where no cut is in the way. Without tensor ranks no step is shorter than the longest path
+   of one micro-batch either: a path of nodes goes through stages in their order, be they on other
+   ranks or on the same again. Gradients of parameters lie on no path, since backwards may be in two
+   parts. Messages, sums, waits and recomputation only add to it. */
 #include "parts.h"
 #include "solution.h"
 #include "renga/private/graph.h"
@@ -39,11 +40,13 @@ static double CountUpdated(const SearchChain *chain)
 }
 
 /* Seconds of a micro-batch on a rank of a group, on the average. */
-static double WorkOfRow(const SearchTask *task, const SearchChain *chain, int row)
+static double WorkOfRow(const SearchTask *task, const SearchChain *chain, const int parts[],
+                        int row)
 {
   const double tensor = TensorRanks(task);
   double seconds = task->accumulate_rate * chain->elements[chain->count] / tensor;
   for (int c = 0; c < chain->count; c++) {
+    if (RengaSearchCutsIntoParts_Private(task->graph, chain->node[c], parts)) continue;
     const RengaProfileCost *cost = &task->costs[row][chain->node[c]];
     const bool lane = RengaGraphGetNode(task->graph, chain->node[c])->lane > 0;
     seconds += (cost->forward + cost->backward) / (lane ? tensor : 1);
@@ -51,14 +54,15 @@ static double WorkOfRow(const SearchTask *task, const SearchChain *chain, int ro
   return seconds;
 }
 
-void RengaSearchFindWork_Private(const SearchTask *task, SearchChain *chain)
+/* parts: [values] of the plans that have most parameters in parts, and so copy least. */
+void RengaSearchFindWork_Private(const SearchTask *task, SearchChain *chain, const int parts[])
 {
   const double groups = CountGroups(task);
   const double update = task->update_rate * CountUpdated(chain) / (groups * TensorRanks(task));
   double least = HUGE_VAL;
   for (int row = 0; row < task->n_sizes; row++) {
     const double count = ceil((double)task->batch / (double)task->size[row]);
-    least = fmin(least, count * WorkOfRow(task, chain, row) / groups);
+    least = fmin(least, count * WorkOfRow(task, chain, parts, row) / groups);
   }
   chain->least = least + update;
 }
