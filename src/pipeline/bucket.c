@@ -4,6 +4,7 @@
    pieces of the parameters' norms, and gets the others', at once or by an action of its own. Which
    bucket an element is in changes nothing of its sum. */
 #include "pipelineimpl.h"
+#include "renga/private/fault.h"
 
 enum { UNORDERED_MOST = 4 * 1024 * 1024 }; /* bytes of an unordered sum that are copied at a time */
 
@@ -294,6 +295,7 @@ RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int numbe
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
   bucket->began = MPI_Wtime();
   if (!IsSummed(chunk, bucket)) return RENGA_SUCCESS;
+  RengaFaultMeetAction("sum", chunk->stage, -1);
   RengaLogEventBegin(event);
   const RengaErrorCode code = BeginReduce(chunk, pass, bucket);
   RengaLogEventEnd(event, 0, 1, GradientBytes(chunk, bucket->count));

@@ -1,6 +1,8 @@
 /* Exchanges of a tensor group: each rank gives the others, or the one that needs it, what its lanes
    have made, from device to device by the transport. They are made whatever happens (walk.c). */
 #include "exchange.h"
+#include "renga/private/fault.h"
+#include "renga/private/log.h"
 
 static void DescribeExchange(const Chunk *chunk, size_t size, char what[])
 {
@@ -152,10 +154,13 @@ RengaErrorCode RengaChunkExchange_Private(Chunk *chunk, Pass *pass, const Instru
   RengaErrorCode code = RengaPipelineSettle_Private(chunk->pipeline, pass, true);
   chunk->walk.exchanges++;
   if (!code && pass->refused) return RENGA_SUCCESS; /* on all ranks */
+  RengaFaultMeetAction("exchange", chunk->stage, -1);
+  const double began = MPI_Wtime();
   RengaLogEventBegin(event);
   if (!code) code = PostMessages(chunk, pass, row, &count);
   if (!code) code = AwaitMessages(chunk, pass, count);
   RengaLogEventEnd(event, 0, count, BytesOfTerms(row));
+  if (RengaLogTraceIsOn()) RengaLogTrace("communication", "exchange", began, MPI_Wtime());
   chunk->walk.lost = code;
   RengaCall(code);
   return RENGA_SUCCESS;

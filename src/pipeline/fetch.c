@@ -7,6 +7,7 @@
    all programs read the buckets in one order: so gathers follow each other in one order everywhere,
    and need neither a question nor a number. Shares do not change during a pass. */
 #include "pipelineimpl.h"
+#include "renga/private/fault.h"
 #include "renga/private/line.h"
 #include "renga/private/log.h"
 
@@ -170,7 +171,9 @@ static RengaErrorCode PlaceOwnBlock(Chunk *chunk, int b)
 static RengaErrorCode BeginGather(Chunk *chunk, Pass *pass, int b)
 {
   RengaCall(ClearPlace(chunk, b));
+  RengaFaultMeetAction("gather", chunk->stage, -1);
   chunk->window.state[b] = BUCKET_COMES;
+  chunk->gradients.bucket[b].gathering = MPI_Wtime();
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, PlaceOwnBlock(chunk, b)));
   RengaCall(WaitForBlocks(chunk, b, true)); /* of the gather before */
   for (int step = 1; step < chunk->replicas; step++)
@@ -179,6 +182,15 @@ static RengaErrorCode BeginGather(Chunk *chunk, Pass *pass, int b)
   for (int step = 1; step < chunk->replicas; step++)
     RengaCall(PostBlock(chunk, pass, b, (chunk->replica + step) % chunk->replicas, false));
   return RENGA_SUCCESS;
+}
+
+/* From its begin to now. */
+static void TraceGather(const Chunk *chunk, int b)
+{
+  char name[64];
+  if (!RengaLogTraceIsOn()) return;
+  snprintf(name, sizeof name, "gather of parameters, bucket %d", b);
+  RengaLogTrace("communication", name, chunk->gradients.bucket[b].gathering, MPI_Wtime());
 }
 
 static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
@@ -194,6 +206,7 @@ static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
       RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->gradients.bucket[b].count));
   RengaCall(code);
   window->state[b] = BUCKET_HERE;
+  TraceGather(chunk, b);
   return RENGA_SUCCESS;
 }
 

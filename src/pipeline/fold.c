@@ -11,6 +11,7 @@
    are under way at once; who is ahead waits where it would write over what has not left. A replica
    with fewer micro-batches than others takes part in their rounds all the same (prepare.c). What is
    not sharded is given to all in the end. */
+#include "renga/private/fault.h"
 #include "turns.h"
 
 static int64_t FoldBytes(const Chunk *chunk, int64_t count)
@@ -227,6 +228,7 @@ static RengaErrorCode BeginFold(Chunk *chunk, Pass *pass, GradientBucket *bucket
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
   bucket->began = MPI_Wtime();
   if (bucket->count == 0) return RENGA_SUCCESS;
+  RengaFaultMeetAction("sum", chunk->stage, -1);
   RengaLogEventBegin(event);
   const RengaErrorCode code = StartFold(chunk, pass, bucket);
   RengaLogEventEnd(event, 0, 1, FoldBytes(chunk, bucket->count));

@@ -14,8 +14,9 @@ steps=2
 train="train -graph $gpt -data synthetic -batch_size 4 -microbatch_size 1 -parameter_digest -progress none
   -checkpoint_dir c -checkpoint_every 1 -checkpoint_keep 2 -pipeline_timeout 100"
 
-# layout NUMBER: $ranks and $options; 1 behind the last
+# layout NUMBER: $ranks and $options, $lanes of the network; 1 behind the last
 layout() {
+  lanes=
   two="-partition_type even -partition_stages 2" both="-partition_type even -partition_stages 2 -partition_replicas 2"
   case $1 in
   0) ranks=2 options="$two" ;;
@@ -29,6 +30,8 @@ layout() {
   8) ranks=4 options="$both -pipeline_schedule zb-h1 -pipeline_buckets 2" ;;
   9) ranks=4 options="$both -pipeline_schedule interleaved -checkpoint_async" ;;
   10) ranks=2 options="$two -pipeline_recompute full -pipeline_schedule gpipe" ;;
+  11) ranks=4 lanes="-graph_lanes 2" options="-partition_tensor 2 -partition_stages 1 -partition_replicas 2 -pipeline_buckets 2 -pipeline_shard parameters" ;;
+  12) ranks=2 lanes="-graph_token_lanes 2" options="-partition_sequence 2 -partition_stages 1" ;;
   *) return 1 ;;
   esac
 }
@@ -61,7 +64,7 @@ stayed() {
 
 goes_on() {
   said=$(sed -n 's/^checkpoint after step //p' out | tail -n 1)
-  timeout -k 5 $limit "$mpiexec" -n 1 "$renga" $train -steps $((steps + 1)) -resume </dev/null >again 2>&1 ||
+  timeout -k 5 $limit "$mpiexec" -n 1 "$renga" $train $lanes -steps $((steps + 1)) -resume </dev/null >again 2>&1 ||
     wrong "the run does not go on: exit code $?"
   there=$(sed -n 's/^goes on after step //p' again)
   [ "${there:-0}" -ge "${said:-0}" ] || wrong "step $said was written, and the run goes on after ${there:-none}"
@@ -74,7 +77,7 @@ try() {
   mkdir "$1" && cd "$1" || exit 1
   fault=$2:$4:$3
   : >out
-  RENGA_FAULT=$fault RENGA_TEST_FLY=flies timeout -k 5 $limit "$mpiexec" -n "$ranks" env $clock "$renga" $train -steps $steps $options \
+  RENGA_FAULT=$fault RENGA_TEST_FLY=flies timeout -k 5 $limit "$mpiexec" -n "$ranks" env $clock "$renga" $train $lanes -steps $steps $options \
     </dev/null >out 2>&1 &
   launcher=$!
   if [ "$2" = stop ]; then
@@ -105,7 +108,7 @@ place() {
 # How many actions each rank comes to.
 count_actions() {
   mkdir "count$1" && cd "count$1" || exit 1
-  RENGA_FAULT=kill:0 timeout -k 5 $limit "$mpiexec" -n $ranks "$renga" $train -steps $steps $options </dev/null >../out 2>&1 ||
+  RENGA_FAULT=kill:0 timeout -k 5 $limit "$mpiexec" -n $ranks "$renga" $train $lanes -steps $steps $options </dev/null >../out 2>&1 ||
     fail "exit code $?: $options"
   cd ..
   counts=$(sed -n 's/^.*RENGA_FAULT: rank \([0-9]*\) came to \([0-9]*\) events of kind kill$/\1 \2/p' out | sort -n | cut -d' ' -f2)
@@ -147,7 +150,7 @@ meanwhile() {
     wait_for is_stopped
     "$@"
   } &
-  RENGA_FAULT=stop:20:2 timeout -k 5 $limit "$mpiexec" -n $ranks "$renga" $train -steps $((steps + 1)) $options </dev/null >out 2>&1
+  RENGA_FAULT=stop:20:2 timeout -k 5 $limit "$mpiexec" -n $ranks "$renga" $train $lanes -steps $((steps + 1)) $options </dev/null >out 2>&1
   code=$?
   wait
   says "RENGA_FAULT: rank 2 stops"
@@ -172,6 +175,12 @@ l=0
 while layout $l; do
   case " ${RENGA_FAULT_LAYOUTS:-$l} " in
   *" $l "*)
+    if [ -n "$lanes" ]; then # other bits
+      rm -rf c
+      accepts 1 $train $lanes -steps $((steps + 1))
+      digest=$(digest)
+      layout $l
+    fi
     count_actions $l
     most=$tries
     [ "$most" -gt 0 ] && [ "$most" -le $total ] || most=$total
