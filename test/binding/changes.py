@@ -2,10 +2,12 @@
 a line for each."""
 import copy
 import functools
+import random
 import sys
 import types
 import warnings
 
+import numpy
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -34,6 +36,8 @@ class Net(nn.Module):
         self.function = function or (lambda net, x: net.b(torch.tanh(net.a(x))))
         self.a, self.b, self.scale, self.calls = nn.Linear(6, 5), nn.Linear(5, 3), 1.0, 0
         self.register_buffer("count", torch.zeros(()))
+        self.register_buffer("mean", torch.zeros(1))
+        self.register_buffer("variance", torch.ones(1))
 
     def forward(self, x):
         return self.function(self, x)
@@ -64,6 +68,47 @@ def attend(net, x):
     q = net.a(x).view(-1, 1, 5, 1)
     mask = (x[:, :5] > -0.3)[:, None, :, None] & torch.ones(5, 5, dtype=torch.bool)
     return net.b(F.scaled_dot_product_attention(q, q * 2, q, attn_mask=mask).flatten(1))
+
+
+def data(net, x):
+    h = torch.tanh(net.a(x))
+    return net.b(h * h.data + F.linear(x, net.a.weight.data))
+
+
+def to_number(net, x):
+    h = torch.tanh(net.a(x))
+    return net.b(h * h.mean().item() + torch.tensor(net.a.bias.tolist()))
+
+
+def detach_in_place(net, x):
+    h = torch.tanh(net.a(x))
+    return net.b(h * (h * 1).detach_())
+
+
+remembered = []
+
+
+def remember(net, x):
+    remembered.append(0)
+    return net.b(torch.tanh(net.a(x))) * len(remembered)
+
+
+class Scaled(Net):
+    def forward(self, x):
+        return self.scaled(super().forward(x))
+
+    def scaled(self, y):
+        return y * 2 if self.training else y
+
+
+class Dropped(Net):  # no other forward in evaluation
+    def forward(self, x):
+        return F.dropout(super().forward(x), 0.0, self.training)
+
+
+def counted_aside(net, x):
+    net.count += 1
+    return net.b(torch.tanh(net.a(x)))
 
 
 def hooked_value(net, x):
@@ -152,9 +197,30 @@ ROWS = [
     ("no_grad in the loss", Net, lambda o, t: F.cross_entropy(o * gate(o), t), nothing, nothing, ""),
     ("a counted buffer", lambda: Net(counted), cross, nothing, nothing, "changes \"count\" in each step"),
     ("a counted number", lambda: Net(called), cross, nothing, nothing, "calls of the module was 0 and is 1"),
+    (".data", lambda: Net(data), cross, nothing, nothing, ""),
+    ("values as numbers of Python", lambda: Net(to_number), cross, nothing, nothing, ""),
+    ("detach_()", lambda: Net(detach_in_place), cross, nothing, nothing, "forward calls detach_()"),
+    ("random numbers of Python", lambda: Net(lambda n, x: n.b(torch.tanh(n.a(x))) * random.random()), cross, nothing, nothing,
+     "draws random numbers of Python"),
+    ("random numbers of NumPy in the loss", Net, lambda o, t: cross(o, t) * numpy.random.rand(), nothing, nothing,
+     "draws random numbers of Python or NumPy"),
+    ("something remembered", lambda: Net(remember), cross, nothing, nothing, "forward remembers something: with the same batch"),
     ("rows that are masked whole", lambda: Net(attend), cross, nothing, nothing, ""),
     ("torch.compile", lambda: torch.compile(Net()), cross, nothing, nothing, ""),
     ("DataParallel", lambda: nn.DataParallel(Net()), cross, nothing, nothing, ""),
+]
+
+
+# name, module, words of the warning or "": the losses are torch's, and something else may not be.
+TOLD = [
+    ("nothing", Net, ""),
+    ("another forward in evaluation", Scaled, "in evaluation: it calls mul(2,) 0 times, and in training 1 times"),
+    ("another forward of a dropout alone", Dropped, ""),
+    ("a buffer beside the loss", lambda: Net(counted_aside), "changes the buffer count,"),
+    ("running statistics of InstanceNormalization", lambda: Net(lambda n, x: n.b(F.instance_norm(
+        n.a(x)[:, None], n.mean, n.variance, use_input_stats=True)[:, 0])), "changes the buffer mean,"),
+    ("running statistics of BatchNormalization", lambda: Net(lambda n, x: n.b(F.batch_norm(
+        n.a(x)[:, None], n.mean, n.variance, training=True)[:, 0])), ""),
 ]
 
 
@@ -204,6 +270,17 @@ for name, make, loss, before, later, words in ROWS:
     theirs = run(make, loss, before, later, False)
     worst = max(abs(a - b) for a, b in zip(mine, theirs))
     check(name, not words and worst < 1e-5, f"losses differ by {worst:.0e}")
+
+for name, make, words in TOLD:
+    if wanted and not any(w in name for w in wanted):
+        continue
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", renga.Warning)
+        mine = run(make, cross, nothing, nothing, True)
+    said = "; ".join(str(w.message) for w in caught if issubclass(w.category, renga.Warning))
+    theirs = run(make, cross, nothing, nothing, False)
+    worst = max(abs(a - b) for a, b in zip(mine, theirs))
+    check(name, (words in said if words else not said) and worst < 1e-5, f"losses differ by {worst:.0e}; {said[:140]}")
 
 # Values that are set while the module has those of the network are taken.
 if not wanted:

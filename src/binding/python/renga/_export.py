@@ -6,11 +6,11 @@ import inspect
 import logging
 import os
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
-from typing import Tuple, Union
+from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Union
 
-from . import _watch
-from ._library import Error, Warning
+from . import _trial, _watch
+from ._library import Error
 
 Targets = Union[int, Sequence[str]]
 
@@ -158,37 +158,6 @@ def _check_module(module: Any, loss: Any) -> None:
         raise Error("a loss with parameters of its own: make it a part of the module", "SUPPORT")
 
 
-def _try(module: Any, wrapped: Any, loss: Any, call: _Call, trial: _watch.Trial) -> int:
-    """Run the example, but for its traces in the buffers, and look at what a file will not say; the
-    number of results."""
-    torch = _import_torch()
-    kept = {n: b.detach().clone() for n, b in module.named_buffers()}
-    before, state = _watch.plain_values(module, loss), torch.random.get_rng_state()
-
-    def run() -> Any:
-        with torch.enable_grad(), _watch.noting(trial), _watch.watching(trial, False):
-            result = wrapped.forward(*call.tensors)
-        with torch.no_grad():
-            for name, buffer in module.named_buffers():
-                buffer.copy_(kept[name])
-        return result if isinstance(result, tuple) else (result,)
-    results = run()
-    changed = _watch.changed_value(before, _watch.plain_values(module, loss))
-    if changed:
-        first, after = results[0].item(), torch.random.get_rng_state()
-        torch.random.set_rng_state(state)
-        second = run()[0].item()
-        torch.random.set_rng_state(after)
-        if first != second:
-            raise Error(f"forward changes a number of Python, and the loss with it: {changed}; in "
-                        "an exported network it is a constant: hand it over with each batch, as a "
-                        "tensor with an element for each sample", "SUPPORT")
-        warnings.warn("forward changes a number of Python, which is a constant of the network that "
-                      f"Renga trains: {changed}", Warning, stacklevel=2)
-    _watch.check_trial(trial)
-    return len(results)
-
-
 @contextlib.contextmanager
 def _unchecked() -> Iterator[None]:
     """Distributions of torch check their arguments, which a file cannot: not while exporting."""
@@ -205,14 +174,14 @@ def _unchecked() -> Iterator[None]:
 def _write(module: Any, loss: Any, call: _Call, file: str) -> None:
     torch = _import_torch()
     batch = torch.export.Dim("batch")
-    trial, acts = _watch.Trial(), [False]
+    trial, acts = _trial.Trial(), [False]
     _watch.check_hooks(module)
 
     def mode() -> Any:
-        return _watch.watching(trial, True) if acts[0] else contextlib.nullcontext()
+        return _trial.watching(trial, True) if acts[0] else contextlib.nullcontext()
     with _training_form(module), _unchecked():
         wrapped = _wrap(module, loss, call, mode)
-        count = _try(module, wrapped, loss, call, trial)
+        count = _trial.run_trial(module, wrapped, loss, call.tensors, trial)
         acts[0] = trial.stops or trial.masks
         with _quiet():
             program = torch.onnx.export(

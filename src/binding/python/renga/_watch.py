@@ -1,12 +1,12 @@
-"""What a program of torch may do to a module beside training it: hooks, gradients that are stopped
-or made by hand, parts that are frozen or set between steps. Each is taken, or refused by name."""
+"""What a program of torch may do to a module beside training it: hooks, numbers of Python, parts
+that are frozen or set between steps. Each is taken, or refused by name."""
 from __future__ import annotations
 
 import contextlib
 import dis
 import functools
 import types
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ._library import Error
 
@@ -90,6 +90,11 @@ def _names_of(code: Any) -> Tuple[frozenset, frozenset]:
     return frozenset(outer), frozenset(names)
 
 
+def names_of(function: Any) -> frozenset:
+    """Names and keys in a function of Python."""
+    return _names_of(function.__code__)[1]
+
+
 def _members(value: Any, words: str, names: frozenset) -> Dict[str, Any]:
     """The value, or what is in it under these names: of a dict, of an object."""
     if isinstance(value, dict):
@@ -151,98 +156,6 @@ def changed_value(before: Mapping[str, Any], after: Mapping[str, Any]) -> Option
         if old != new and not (old != old and new != new):
             return f"{words} was {old!r} and is {new!r}"
     return None
-
-
-# ---- a trial ----
-class Trial:
-    """What a forward does that a file does not say."""
-
-    def __init__(self) -> None:
-        self.stops = False            # gradients end under no_grad
-        self.masks = False            # attention under a mask of booleans, of each sample
-        self.functions: List[str] = []  # of torch.autograd, with a backward of their own
-        self.hooks = False            # of a tensor, within forward
-
-
-def _reads_gradient(values: Any) -> bool:
-    import torch
-    if isinstance(values, torch.Tensor):
-        return values.requires_grad
-    if isinstance(values, Mapping):
-        values = values.values()
-    elif not isinstance(values, (list, tuple)):
-        return False
-    return any(_reads_gradient(v) for v in values)
-
-
-def _is_own_mask(mask: Any) -> bool:
-    """Of each sample, so that a row may be masked whole."""
-    import torch
-    return isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and mask.dim() > 2
-
-
-def _attention_mask(args: Any, kwargs: Any) -> Any:
-    return kwargs.get("attn_mask", args[3] if len(args) > 3 else None)
-
-
-def watching(trial: Trial, acts: bool) -> Any:
-    """A mode of torch. acts: what is not in the file is done by operators that are: results under
-    no_grad are detached, and rows of attention that are masked whole are zeros, as in torch."""
-    import torch
-
-    class Watching(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, function: Any, types: Any, args: Any = (),
-                               kwargs: Any = None) -> Any:
-            kwargs = kwargs or {}
-            read = not torch.is_grad_enabled() and _reads_gradient([args, kwargs])
-            result = function(*args, **kwargs)
-            if function is torch.nn.functional.scaled_dot_product_attention and \
-                    _is_own_mask(_attention_mask(args, kwargs)):
-                trial.masks = True
-                if acts:
-                    seen = _attention_mask(args, kwargs).to(result.dtype)
-                    result = result * seen.amax(-1, keepdim=True)
-            if not read or not isinstance(result, torch.Tensor) or not result.is_floating_point() \
-                    or any(result is a for a in args):
-                return result
-            trial.stops = True
-            return result.detach() if acts else result
-
-    return Watching()
-
-
-@contextlib.contextmanager
-def noting(trial: Trial) -> Iterator[None]:
-    """Notes functions of torch.autograd and hooks of tensors."""
-    import torch
-    apply, hook = torch.autograd.Function.__dict__["apply"], torch.Tensor.register_hook
-
-    def noted(kind: Any, *args: Any, **kwargs: Any) -> Any:
-        if not kind.__module__.startswith("torch."):
-            trial.functions.append(kind.__name__)
-        return apply.__get__(None, kind)(*args, **kwargs)
-
-    def hooked(tensor: Any, function: Any) -> Any:
-        trial.hooks = True
-        return hook(tensor, function)
-    torch.autograd.Function.apply = classmethod(noted)  # type: ignore
-    torch.Tensor.register_hook = hooked  # type: ignore
-    try:
-        yield
-    finally:
-        torch.autograd.Function.apply = apply  # type: ignore
-        torch.Tensor.register_hook = hook  # type: ignore
-
-
-def check_trial(trial: Trial) -> None:
-    if trial.functions:
-        raise Error(f"forward uses the autograd.Function {trial.functions[0]}, whose backward is "
-                    "not in an exported file: write it by operators, with detach() where a gradient "
-                    "is not that of the value (a rounding: x + (x.round() - x).detach(); a gradient "
-                    "times -a: (1 + a) * x.detach() - a * x)", "SUPPORT")
-    if trial.hooks:
-        raise Error("forward gives a tensor a hook (register_hook), and Renga calls no hooks of "
-                    "gradients: write it by operators with detach()", "SUPPORT")
 
 
 # ---- between steps ----
