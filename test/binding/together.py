@@ -88,6 +88,20 @@ with make(graph) as pipeline:
     full = np.ma.masked_array(x, np.zeros(x.shape, bool))
     expect(np.array_equal(pipeline.forward({"x": full}), scores), "a masked array without masked elements")
 
+    # Other batches on one rank: in any of the arrays, and not where it reads but its own rows.
+    order = np.arange(8)[::-1]
+    for name in ("x", "labels"):
+        given = {**batches[0], name: batches[0][name][order]} if MINE else batches[0]
+        for call in (pipeline.step, pipeline.evaluate, pipeline.forward) if size > 1 else ():
+            try:
+                call(given)
+                expect(False, f"ranks have other {name}")
+            except renga.Error as error:
+                expect("with different batches" in str(error), str(error))
+    expect(pipeline.digest == digest, "other batches change nothing")
+    read = {**batches[0], "x": lambda first, count: batches[0]["x"][first:first + count]}
+    expect(pipeline.evaluate(read if MINE else batches[0]) == pipeline.evaluate(batches[0]), "a function on one rank")
+
     # Other arguments, and other objects.
     odd = Odd() if MINE else None
     raises("outputs l.1", lambda: pipeline.forward({"x": x}, "l.9" if MINE else "l.1"))

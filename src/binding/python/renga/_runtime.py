@@ -107,6 +107,7 @@ class Entry:
     def __init__(self, call: str):
         self.call = call
         self.samples = 0  # of a batch
+        self.digest: Optional[int] = None  # of a batch, where this rank has it whole
         self.choice = 0   # a number of the other arguments
         self.words = "other arguments"  # what differs where the choices do
 
@@ -368,8 +369,10 @@ class Comm(Handle):
 
     def _begin(self, entry: Entry, error: Optional[BaseException]) -> None:
         number = zlib.crc32(entry.call.encode())
-        most, least, samples, fewest, high, low = self.agree(
-            error, number, -number, entry.samples, -entry.samples, entry.choice, -entry.choice)
+        digests = (-1 << 40,) * 2 if entry.digest is None else (entry.digest, -entry.digest)
+        most, least, samples, fewest, high, low, digest, other = self.agree(
+            error, number, -number, entry.samples, -entry.samples, entry.choice, -entry.choice,
+            *digests)
         if most != -least:
             first = self._largest(*(self.size - self.rank if number == other else 0
                                     for other in (most, -least)))
@@ -379,6 +382,11 @@ class Comm(Handle):
         if samples != -fewest:
             _raise_told(Error(f"ranks call {entry.call} with different arguments: batches of "
                               f"{-fewest} to {samples} samples", "ARGUMENT"))
+        if digest >= 0 and other != -digest:
+            _raise_told(Error(f"ranks call {entry.call} with different batches: an array holds the "
+                              "whole batch, the same on each rank (give each rank's DataLoader the "
+                              "same seed); a function reads the rows that its rank needs",
+                              "ARGUMENT"))
         if high != -low:
             _raise_told(Error(f"ranks call {entry.call} with different arguments: {entry.words}",
                               "ARGUMENT"))
