@@ -5,6 +5,7 @@
 #include "csv.h"
 #include "renga/private/number.h"
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,10 +85,16 @@ static RengaErrorCode NumberAt(const CsvSet *set, int column, double *value)
   const char *cell = RengaCsvCell_Private(&set->csv, column);
   char *end;
   *value = RengaReadReal(cell, &end);
-  RengaCheck(end != cell && end[strspn(end, " ")] == '\0' && isfinite(*value), MPI_COMM_SELF,
-             RENGA_ERR_FILE_FORMAT,
+  const bool hexadecimal = strpbrk(cell, "xX") != NULL; /* a code, not a quantity */
+  RengaCheck(end != cell && end[strspn(end, " ")] == '\0' && isfinite(*value) && !hexadecimal,
+             MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "table %s, line %lld, column %s: \"%.40s\" is no number; leave the line out, or "
              "the column (-data_drop %s)",
+             set->csv.name, (long long)set->csv.line, set->csv.heading[column], cell,
+             set->csv.heading[column]);
+  RengaCheck(fabs(*value) <= FLT_MAX, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "table %s, line %lld, column %s: %.40s is more than a float32 holds; leave the line "
+             "out, or the column (-data_drop %s)",
              set->csv.name, (long long)set->csv.line, set->csv.heading[column], cell,
              set->csv.heading[column]);
   return RENGA_SUCCESS;

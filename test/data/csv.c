@@ -130,6 +130,8 @@ static RengaErrorCode CheckRefusals(RengaComm comm)
        "line 3, column b: \"x\" is no number; leave the line out, or the column (-data_drop b)"},
       {"a,b\n1,2\n,2\n", NULL, "b", NULL, "line 3, column a: \"\" is no number"},
       {"a,b\n1,inf\n", NULL, "b", NULL, "\"inf\" is no number"},
+      {"a,b\n0x10,1\n", NULL, "b", NULL, "column a: \"0x10\" is no number"},
+      {"a,b\n1,2\n1,-1e39\n", NULL, "b", NULL, "line 3, column b: -1e39 is more than a float"},
       {"a,b\n1,2,3\n", "b", NULL, NULL, "line 2: 3 cells, but there are 2 headings"},
       {"a,b\n1,\"2\n", "b", NULL, NULL, "a quote that opens at line 2 is never closed"},
       {"a,b\n1,\n", "b", NULL, NULL, "line 2, column b: there is no class"},
