@@ -11,6 +11,7 @@ enum { NOT_REGULAR = 1 << 20 }; /* beside the system's numbers */
 
 const char *RengaFileReason_Private(int error)
 {
+  if (error == EILSEQ) return "it is no text in UTF-8, of which a byte 0 is no part";
   return error == NOT_REGULAR ? "it is not a regular file" : strerror(error);
 }
 

@@ -195,6 +195,8 @@ static RengaErrorCode ReadFile(const char *name, char **text, int *reason)
     if (got < 65535) break;
   }
   if (file) fclose(file);
+  if (bytes && strncmp(bytes, "\xEF\xBB\xBF", 3) == 0) memset(bytes, ' ', 3); /* UTF-8's mark */
+  if (bytes && memchr(bytes, '\0', length)) *reason = EILSEQ;
   if (*reason || code) RengaFree(&bytes);
   RengaCall(code);
   *text = bytes;

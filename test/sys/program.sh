@@ -42,6 +42,12 @@ says 'alpha 1 count 2 kind adam flag 0'
 RENGA_OPTIONS=
 run 2 0 -options_file "outer.opts" -options_view
 says '-options_file' '-kind adam' 'alpha 0.125 count 2 kind adam'
+printf '\357\273\277-count 5\r\n-kind adam\r\n' >"mark.opts" # as editors of Windows write
+run 2 0 -options_file "mark.opts"
+says 'count 5 kind adam'
+printf -- '-count 5\n\000-kind adam\n' >"byte.opts"
+run 2 5 -options_file "byte.opts"
+says 'options file byte.opts: it is no text in UTF-8'
 echo "-options_file circle.opts" >"circle.opts"
 run 2 5 -options_file "circle.opts"
 says 'circle'

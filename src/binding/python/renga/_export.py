@@ -6,8 +6,8 @@ import inspect
 import logging
 import os
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
-from typing import Tuple, Union
+from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Union
 
 from . import _trial, _watch
 from ._library import Error
