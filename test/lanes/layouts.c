@@ -2,8 +2,8 @@
 /* Networks in lanes of heads and columns, of tokens or of rows of images, have the bits of one rank
    on every layout: stages, replicas, their shares, ranks that share out the lanes, six schedules,
    any cuts, several stages per rank, recomputation, uneven lanes, short batches, 16 bits, dropout.
-   Losses, norms, a validation and parameters are compared, norms of several stages with tensor ranks
-   but for their last bits; forecast memory is measured memory.
+   Losses, norms, a validation and parameters are compared, norms of several stages with tensor
+   ranks but for their last bits; forecast memory is measured memory.
 
      layouts [EVERY [FOLDER]]   each EVERYth layout of each network; 1: all
 
