@@ -11,8 +11,8 @@ typedef struct {
 void RengaQuietBegin_Private(RengaQuiet *quiet);
 void RengaQuietEnd_Private(const RengaQuiet *quiet);
 
-/* Collective, behind RengaQuietEnd_Private(): as RengaErrorAgree(), of an error that nobody was told
-   and that ranks have found alike. The first of them tells it. */
+/* Collective, behind RengaQuietEnd_Private(): as RengaErrorAgree(), of an error that nobody was
+   told and that ranks have found alike. The first of them tells it. */
 RengaErrorCode RengaErrorAgreeOnce_Private(MPI_Comm comm, RengaErrorCode mine);
 
 /* The error at hand is one that this rank tells, or would but for quiet; not of another rank. */
