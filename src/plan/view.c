@@ -185,7 +185,7 @@ static RengaErrorCode ViewReasons(RengaPlan plan, RengaViewer viewer, const char
   return RENGA_SUCCESS;
 }
 
-/* The bound is bisected to a millionth. What it leaves out is said with it; or why there is
+/* The bound is bisected to a millionth. What it leaves out is said with it, or why there is
    none. */
 static RengaErrorCode ViewBound(RengaPlan plan, RengaViewer viewer)
 {

@@ -82,15 +82,26 @@ done
 # The page of each public function says its errors, shows a call that a test makes, and where to read on.
 sed -n -e 's|/\*.*||' -e '/^typedef/d' -e 's/^[A-Za-z].*[ *]\(Renga[A-Za-z0-9]*\)(.*/\1/p' "$top"/include/renga*.h | sort -u >"$scratch/functions"
 [ "$(wc -l <"$scratch/functions")" -gt 500 ] || { echo "few public functions"; status=1; }
-while read -r name; do
-  page=$build/doc/man3/$name.3
-  for heading in ERRORS EXAMPLES 'SEE ALSO'; do
-    grep -qsx ".SH $heading" "$page" || { echo "the page of $name has no $heading"; status=1; }
-  done
-  program=$(sed -n '/^\.SH EXAMPLES$/{n;s/^In \(.*\):$/\1/p;}' "$page")
+awk -v folder="$build/doc/man3" -v programs="$scratch/programs" '{
+    page = folder "/" $1 ".3"
+    example = program = ""
+    split("", has)
+    while ((getline line < page) > 0) {
+      if (example && line ~ /^In .*:$/) program = substr(line, 4, length(line) - 4)
+      example = line == ".SH EXAMPLES"
+      if (line ~ /^\.SH /) has[substr(line, 5)] = 1
+    }
+    close(page)
+    count = split("ERRORS,EXAMPLES,SEE ALSO", wanted, ",")
+    for (i = 1; i <= count; i++) if (!(wanted[i] in has)) print "the page of " $1 " has no " wanted[i]
+    if (!(program in first)) print first[program] = $1, program >programs
+  }' "$scratch/functions" >"$scratch/out"
+[ ! -s "$scratch/out" ] || { cat "$scratch/out"; status=1; }
+while read -r name program; do
   case $program in test/bench/* | test/cuda/* | test/gpu/*) false ;; tutorials/* | examples/* | test/*) [ -e "$top/$program" ] ;; *) false ;; esac ||
     { echo "the example of $name is in $program, which no test runs"; status=1; }
-done <"$scratch/functions"
+done <"$scratch/programs"
+[ "$(wc -l <"$scratch/programs")" -gt 50 ] || { echo "few programs are examples"; status=1; }
 
 # What is missing is said in one sentence.
 python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import book; book.MODULES = {"no_such_module": "python3-no-such"}; book.refuse_missing("html")' \
@@ -115,9 +126,8 @@ else
   sed -n 's/^} \(Renga[A-Za-z]*\);.*/\1/p' "$top"/include/renga*.h | tr '[:upper:]' '[:lower:]' | sed 's/^/function-/' >>"$scratch/names"
   cat "$build"/doc/book/html/options.html "$build"/doc/book/html/functions-*.html | grep -o 'id="[a-z0-9_-]*"' | sort -u >"$scratch/ids"
   [ "$(wc -l <"$scratch/names")" -gt 500 ] || { echo "few options and functions"; status=1; }
-  while read -r name; do
-    grep -qxF "id=\"$name\"" "$scratch/ids" || { echo "the book lacks $name"; status=1; }
-  done <"$scratch/names"
+  sed 's/.*/id="&"/' "$scratch/names" | grep -vxF -f "$scratch/ids" | sed 's/^/the book lacks /' >"$scratch/out"
+  [ ! -s "$scratch/out" ] || { cat "$scratch/out"; status=1; }
   # Who searches finds the answers to questions that readers have.
   python=python3
   python3 -c 'import sphinx' 2>/dev/null || python=/usr/bin/python3

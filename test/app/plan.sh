@@ -15,7 +15,7 @@ says "memory of a device"
 says "made for: v100"
 accepts 1 $machine -optimizer_schedule cosine
 says "lower bound: no plan takes less than"
-for type in rannc tree even "exact -partition_exact_time_limit 3"; do
+for type in rannc tree even "exact -partition_exact_time_limit 1"; do
   accepts 1 $machine -partition_type $type -plan_view json
   says '"bound":'
   says '"memory_parts":'
@@ -74,8 +74,8 @@ enough=$(sed -n 's/.*samples: \([0-9.]*\) \([A-Za-z]*\) per device would do.*/\1
 accepts 1 $machine -machine_memory "${enough:-none}"
 
 # So do the devices that it names.
-deep="plan -pipeline_schedule 1f1b -graph gpt:layers=12,hidden=128,heads=4,sequence=64,vocabulary=1024 -machine_file v100
-  -batch_size 64 -microbatch_size 4 -reduction_leaf 1 -machine_memory 16MiB -machine_nodes 4"
+deep="plan -pipeline_schedule 1f1b -graph gpt:layers=6,hidden=128,heads=4,sequence=64,vocabulary=1024 -machine_file v100
+  -batch_size 64 -microbatch_size 4 -reduction_leaf 1 -machine_memory 10MiB -machine_nodes 4"
 refuses 1 "per device would do" $deep -partition_ranks 2
 enough=$(sed -n 's/.* and \([0-9]*\) devices with this memory would do.*/\1/p' out)
 accepts 1 $deep -partition_ranks "${enough:-none}"
@@ -88,15 +88,15 @@ other=$(sed -n 's/.*runner-up: .*(\([0-9]*\) stages* x \([0-9]*\)): .*/-partitio
 accepts 1 $short $other
 
 # In a table: the fewest nodes, also of those between, and what twice the nodes give.
-accepts 1 $deep -machine_memory 12MiB -machine_nodes 1,8,16
+accepts 1 $deep -machine_memory 9MiB -machine_nodes 1,8,16
 says "does not fit"
 says "1 node: the network does not fit on 8 devices"
 says "; none of the fewer that were tried does"
 says "16 nodes instead of 8: "
 fewest=$(sed -n 's/^it fits on \([0-9]*\) nodes.*/\1/p' out)
 [ "${fewest:-0}" -gt 1 ] || fail "not the fewest nodes"
-accepts 1 $deep -machine_memory 12MiB -machine_nodes "$fewest"
-refuses 1 "devices with this memory would do" $deep -machine_memory 12MiB \
+accepts 1 $deep -machine_memory 9MiB -machine_nodes "$fewest"
+refuses 1 "devices with this memory would do" $deep -machine_memory 9MiB \
   -machine_nodes $((fewest - 1))
 accepts 1 $machine -machine_memory 100KiB -machine_nodes 1,2
 says "per device would do"

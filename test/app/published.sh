@@ -38,11 +38,13 @@ chosen() {
     }' out
 }
 
-# choose LINE: what predict prints, of the fastest layout with as many tensor ranks; or nothing.
+# choose LINE: what predict prints, of the fastest layout with as many tensor ranks; or nothing. Rows of one network, machine and
+# number of tensor ranks have one choice, which is made once.
 choose() {
   [ -n "$table" ] || { [ "$6" -le 8 ] && [ -z "${SANITIZERS:-}" ]; } || return 0
-  seconds "$6" "$3" "$4" "$5" "$7" "${11}"
-  chosen
+  made=choice-$6-$3-$4-$5-$7-${11}
+  [ -e "$made" ] || { seconds "$6" "$3" "$4" "$5" "$7" "${11}" && chosen; } >"$made"
+  cat "$made"
 }
 
 : >rows
