@@ -185,7 +185,7 @@ static RengaErrorCode BeginGather(Chunk *chunk, Pass *pass, int b)
 }
 
 /* From its begin to now. */
-static void TraceGather(const Chunk *chunk, int b)
+static void TraceFetch(const Chunk *chunk, int b)
 {
   char name[64];
   if (!RengaLogTraceIsOn()) return;
@@ -206,7 +206,7 @@ static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
       RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->gradients.bucket[b].count));
   RengaCall(code);
   window->state[b] = BUCKET_HERE;
-  TraceGather(chunk, b);
+  TraceFetch(chunk, b);
   return RENGA_SUCCESS;
 }
 

@@ -1,9 +1,9 @@
 /* TEST ranks: 1 */
-/* The bound of the work (src/partition/search/work.c), which plans of several stages per rank and
-   others have that no search proves: of small random problems every plan is tried, one stage per
-   rank or two, cut anywhere, with each number of replicas, two tensor ranks or none, under all
-   schedules that go with it. No step is below the bound that any of these plans prints, and each
-   plan has one. */
+/* The bound of the work (src/partition/search/work.c), which plans of several stages per rank
+   and others have that no search proves: of small random problems many plans are tried, one
+   stage per rank or two, cut at random places, with each number of replicas, two tensor ranks or
+   none, under all schedules that go with it. No step is below the bound that any of these plans
+   prints, and each plan has one. */
 #include "../../src/partition/search/search.h"
 #include "search/random.h"
 #include "setting.h"

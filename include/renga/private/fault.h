@@ -37,8 +37,8 @@ static inline bool RengaFaultIsDue(RengaFaultKind kind)
          RengaFaultCount(kind);
 }
 
-/* Before each action of a pipeline's list, and each exchange, gather and sum that begins within one,
-   in words for people. Comes back after SIGCONT. */
+/* Before each action of a pipeline's list, and each exchange, gather and sum that begins within
+   one, in words for people. Comes back after SIGCONT. */
 void RengaFaultMeet(const char *action, int stage, int64_t microbatch);
 static inline void RengaFaultMeetAction(const char *action, int stage, int64_t microbatch)
 {
