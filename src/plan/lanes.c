@@ -1,21 +1,16 @@
 /* Which parameters are there in parts. What lanes have of a parameter are outputs of a Split of it
-   (-graph_lanes). Where nobody else reads it, and each is read by one lane and kept in the same
-   type, it is a part: the runtime has it as a tensor of its own and runs neither
+   (-graph_lanes). Where nobody else reads it, and each is read by one lane of the same stage and
+   kept in the same type, it is a part: the runtime has it as a tensor of its own and runs neither
    the Split nor the Concat of its gradients, and predictions count neither. A table that is looked
    up and the output layer too has a Split for each, in any stages: they make the same parts, of the
-   same lanes.
-
-   A lane may read it in a later stage, to which the part goes as an activation does. So the network
-   alone decides, and the gradient's norm, which is added up part by part, has the same bits
-   whatever the cuts. Of a plan with tensor ranks each part is held by the rank whose lane reads it,
-   and another stage's would not know which: there the Split's stage must be the readers'. */
+   same lanes. */
 #include "planimpl.h"
 #include <string.h>
 
 /* What the network's nodes say of its values. */
 typedef struct {
   RengaGraph graph;
-  RengaPlan plan; /* with tensor ranks; NULL: each has all lanes */
+  RengaPlan plan; /* NULL: one stage has all */
   int *readers;   /* [values] inputs of nodes */
   int *lane;      /* [values] of the readers; 0: there is none yet */
   int *splits;    /* [values] Splits that make the same parts of it */
@@ -87,8 +82,7 @@ static void MarkPartsOf(const PartReaders *of, int parts[])
 RengaErrorCode RengaPlanFindParts_Private(RengaPlan plan, RengaGraph graph, int parts[])
 {
   const int n_values = RengaGraphGetValueCount(graph) + 1;
-  PartReaders of = {.graph = graph};
-  if (plan && plan->stage[0].shape.tensor > 1) of.plan = plan;
+  PartReaders of = {.graph = graph, .plan = plan};
   RengaCall(RengaMalloc(3 * n_values, &of.readers));
   of.lane = of.readers + n_values;
   of.splits = of.lane + n_values;

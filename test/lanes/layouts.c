@@ -2,16 +2,16 @@
 /* Networks in lanes of heads and columns, of tokens or of rows of images, have the bits of one rank
    on every layout: stages, replicas, their shares, ranks that share out the lanes, six schedules,
    any cuts, several stages per rank, recomputation, uneven lanes, short batches, 16 bits, dropout.
-   Losses, norms, a validation and parameters are compared, norms of several stages with tensor
-   ranks but for their last bits; forecast memory is measured memory.
+   Losses, a validation and parameters are compared, norms but for their last bits; forecast memory
+   is measured memory.
 
-   layouts [EVERY [FOLDER]] each EVERYth layout of each network; 1: all
+     layouts [EVERY [FOLDER]]   each EVERYth layout of each network; 1: all
 
-   Where EVERY is not given few layouts are tried, besides what fixed.c and refused.c have:
-   layout n if EVERY divides n + RENGA_TEST_SLOT, a number in the environment. FOLDER has more
-   networks: NAME.onnx, its data NAME.h5, options, if any, in NAME.opts, and in NAME.losses, if
-   it is there, 20 losses that one rank is to have within 1e-4: by SGD without shuffling.
-   RENGA_TEST_VERBOSE set: processor time of each. */
+   Where EVERY is not given few layouts are tried, besides what fixed.c and refused.c have: layout n
+   if EVERY divides n + RENGA_TEST_SLOT, a number in the environment. FOLDER has more networks:
+   NAME.onnx, its data NAME.h5, options, if any, in NAME.opts, and in NAME.losses, if it is there,
+   20 losses that one rank is to have within 1e-4: by SGD without shuffling. RENGA_TEST_VERBOSE set:
+   processor time of each. */
 #include "cases.h"
 #include "networks.h"
 #include "plans.h"

@@ -237,20 +237,18 @@ RengaErrorCode Train(RengaComm comm, const char *options, Outcome *outcome)
 }
 
 /* Norms are those of all parts of the parameters, added one after the other. Which parts there are
-   depends on the cuts where several stages have tensor ranks, so that there their last bits may
-   differ. */
-static bool SameNorms(double one, const Outcome *other, int s)
+   depends on the cuts, so that their last bits may differ. */
+static bool NearNorms(double one, double other)
 {
-  const double difference = one - other->norm[s];
-  const double most = other->shared > 1 && other->stages > 1 ? 1e-13 * one : 0;
-  return difference <= most && difference >= -most;
+  const double difference = one - other;
+  return one == other || (difference < 1e-13 * one && difference > -1e-13 * one);
 }
 
 bool SameOutcome(const Outcome *one, const Outcome *other, size_t size, char difference[])
 {
   for (int s = 0; s < one->steps; s++)
     if (memcmp(&one->loss[s], &other->loss[s], sizeof *one->loss) ||
-        !SameNorms(one->norm[s], other, s)) {
+        !NearNorms(one->norm[s], other->norm[s])) {
       snprintf(difference, size, "step %d has loss %.17g and norm %.17g, not %.17g and %.17g", s,
                other->loss[s], other->norm[s], one->loss[s], one->norm[s]);
       return false;

@@ -31,7 +31,7 @@ void RengaPlanDropReasons_Private(RengaPlan plan, const char *topic);
 /* A value that a stage which recomputes keeps all the same. */
 bool RengaPlanIsKept_Private(RengaPlan plan, int stage, const char *name);
 /* Parameters of which lanes have parts. parts: [values of the network] zero, and filled with 1 +
-   the node that makes the parts; plan NULL: one without tensor ranks. */
+   the node that makes the parts; plan NULL: all nodes are of one stage. */
 RengaErrorCode RengaPlanFindParts_Private(RengaPlan plan, RengaGraph graph, int parts[]);
 /* The rank of so many tensor ranks that has a lane: rank t has lanes [t L/T, (t + 1) L/T). */
 int RengaPlanTensorRankOfLane_Private(int lanes, int tensor, int lane);
