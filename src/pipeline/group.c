@@ -94,11 +94,12 @@ static RengaErrorCode CompareExchanges(const Chunk *chunk, RengaComm comm)
 RengaErrorCode RengaPipelineCheckExchanges_Private(RengaPipeline pipeline)
 {
   Rank *rank = &pipeline->rank;
-  const Chunk *first = rank->n_chunks > 0 ? rank->chunk : NULL;
-  const int color = first ? RengaPlanGetRank(pipeline->plan, first->stage, first->replica) : -1;
+  const Chunk *first = rank->chunk;
+  const bool idle = rank->n_chunks == 0;
+  const int color = idle ? -1 : RengaPlanGetRank(pipeline->plan, first->stage, first->replica);
   RengaComm comm = NULL;
   if (RengaPlanGetStage(pipeline->plan, 0)->shape.tensor == 1) return RENGA_SUCCESS;
-  RengaErrorCode code = RengaCommSplit(rank->all, color, first ? first->tensor.rank : 0, &comm);
+  RengaErrorCode code = RengaCommSplit(rank->all, color, idle ? 0 : first->tensor.rank, &comm);
   const bool split = !RengaErrorAgree(pipeline->hdr.comm, code);
   for (int c = 0; c < rank->n_chunks && split; c++) /* the others of the group do so too */
     RengaKeepFirst_Private(&code, CompareExchanges(&rank->chunk[c], comm));

@@ -40,6 +40,6 @@ RengaErrorCode RengaErrorAgreeOnce_Private(MPI_Comm comm, RengaErrorCode mine)
     RengaErrorRaise(MPI_COMM_SELF, mine, __func__, __FILE__, __LINE__, "%s",
                     RengaErrorGetMessage());
   else if (mine != RENGA_SUCCESS)
-    RengaErrorSilence(mine);
+    RengaErrorLeave(); /* its sentence stays */
   return RengaErrorAgree(comm, mine);
 }

@@ -94,6 +94,11 @@ void RengaErrorSilence(RengaErrorCode code)
   snprintf(last.message, sizeof last.message, "another rank has found: %s", RengaErrorText(code));
 }
 
+void RengaErrorLeave(void)
+{
+  last.reports = false;
+}
+
 bool RengaErrorIsReported(void)
 {
   return last.reports;

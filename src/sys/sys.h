@@ -14,6 +14,7 @@ RengaErrorCode RengaLaunchCheck_Private(void);
 /* error.c */
 bool RengaSysHasMPI(void);                   /* MPI was started, and has not ended */
 void RengaErrorSilence(RengaErrorCode code); /* the error at hand is reported by another rank */
+void RengaErrorLeave(void);                  /* and this rank has found it, too */
 void RengaErrorShowTrace(bool show);         /* -error_trace */
 
 /* guard.c */

@@ -23,7 +23,8 @@ sh -c "$analyze" analyze "$scratch/planted.c" | grep -q "ereference of null" ||
 changed() {
   git -C "$source" rev-parse --git-dir >/dev/null 2>&1 || return 0
   last=$(git -C "$source" log -1 --format=%ct)
-  git -C "$source" log --since=$((last - 86400)) --format= --name-only --diff-filter=d -- 'src/*.c' | LC_ALL=C sort -u
+  git -C "$source" log --since=$((last - 86400)) --format= --name-only -- 'src/*.c' | LC_ALL=C sort -u |
+    while read -r name; do [ ! -f "$source/$name" ] || echo "$name"; done
 }
 look() { # LIST
   echo "$(wc -l <"$1") files to a depth of $depth"

@@ -129,7 +129,7 @@ cut() {
   ends
   [ "$(cat code)" -ne 0 ] || wrong "exit code 0"
   for i in 0 1; do
-    grep -Eq "nothing moved for .* (adds up gradients with|asks) the other replicas .*in step [0-9]* .*; no sign of rank $((1 - i)) " out$i ||
+    grep -Eq "nothing moved for .* (adds up gradients|gathers parameters) with the other replicas .*in step [0-9]* .*; no sign of rank $((1 - i)) " out$i ||
       wrong "rank $i does not say what it waits for"
   done
   goes_on
