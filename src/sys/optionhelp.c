@@ -7,12 +7,8 @@
 #include <string.h>
 
 static const char *const kind_words[] = {
-    [RENGA_OPTION_BOOL] = "bool",
-    [RENGA_OPTION_INT] = "int",
-    [RENGA_OPTION_INT64] = "int",
-    [RENGA_OPTION_REAL] = "real",
-    [RENGA_OPTION_BYTES] = "bytes",
-    [RENGA_OPTION_STRING] = "text",
+    [RENGA_OPTION_BOOL] = "bool", [RENGA_OPTION_INT] = "int",     [RENGA_OPTION_INT64] = "int",
+    [RENGA_OPTION_REAL] = "real", [RENGA_OPTION_BYTES] = "bytes", [RENGA_OPTION_STRING] = "text",
     [RENGA_OPTION_SECRET] = "text, not shown anywhere",
 };
 
