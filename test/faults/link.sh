@@ -162,7 +162,7 @@ ends
 goes_on
 
 # A rank dies on one node: mpiexec ends those of the other, too.
-export RENGA_FAULT=kill:30:1
+export RENGA_FAULT=kill:45:1
 start 1000
 unset RENGA_FAULT
 ends

@@ -60,7 +60,7 @@ static RengaErrorCode CheckBound(RengaComm comm)
   RengaCall(Make(comm, base, &parts));
   RengaCall(RengaPlanSetMemoryLimit(parts.plan, 1000));
   TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_MEMORY,
-            "allows 1000 B; the largest part is");
+            Root("allows 1000 B; the largest part is"));
   RengaCall(Free(&parts));
   RengaCall(Make(comm, base, &parts));
   RengaCall(RengaPipelineSetMemoryBound(parts.pipeline, memory.forecast));
