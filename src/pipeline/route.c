@@ -26,7 +26,7 @@ static int Replicas(const RouteList *list, int stage)
   return RengaPlanGetStage(list->outline->plan, stage)->shape.replicas;
 }
 
-static RengaPlanPlace PlaceOf(int stage, int replica)
+static RengaPlanPlace ReplicaAt(int stage, int replica)
 {
   return (RengaPlanPlace){.stage = stage, .replica = replica};
 }
@@ -53,7 +53,8 @@ static RengaErrorCode AddMeetings(RouteList *list, const RengaMessage *message, 
     const int64_t taken = RengaPlanLeafBound(m, leaf, receivers, t + 1);
     const bool meet = RengaPlanLeafBound(m, leaf, senders, f) < taken &&
                       RengaPlanLeafBound(m, leaf, receivers, t) < sent;
-    if (meet) RengaCall(AddReplicas(list, PlaceOf(message->from, f), PlaceOf(message->to, t), tag));
+    if (meet)
+      RengaCall(AddReplicas(list, ReplicaAt(message->from, f), ReplicaAt(message->to, t), tag));
     if (sent <= taken) f++;
     if (taken <= sent) t++;
   }
@@ -80,7 +81,7 @@ static RengaErrorCode AddMessage(RouteList *list, int row)
   if (message->backward && !outline->has_loss) return RENGA_SUCCESS;
   if (senders == Replicas(list, message->to)) {
     for (int r = 0; r < senders; r++)
-      RengaCall(AddReplicas(list, PlaceOf(message->from, r), PlaceOf(message->to, r), row));
+      RengaCall(AddReplicas(list, ReplicaAt(message->from, r), ReplicaAt(message->to, r), row));
     return RENGA_SUCCESS;
   }
   for (int64_t m = MostMicrobatches(outline); m > 0; m--)
@@ -105,7 +106,7 @@ static RengaErrorCode AddExchange(RouteList *list, int from, int to)
 {
   const int tag = RengaOutlineTag_Private(list->outline, TAG_TIED);
   for (int r = 0; r < Replicas(list, to); r++)
-    RengaCall(AddReplicas(list, PlaceOf(from, r % Replicas(list, from)), PlaceOf(to, r), tag));
+    RengaCall(AddReplicas(list, ReplicaAt(from, r % Replicas(list, from)), ReplicaAt(to, r), tag));
   return RENGA_SUCCESS;
 }
 
@@ -128,7 +129,7 @@ static RengaErrorCode AddTensorGroup(RouteList *list, int stage, int replica)
   const RengaPlan plan = list->outline->plan;
   const int size = RengaPlanGetStage(plan, stage)->shape.tensor;
   const int tag = RengaOutlineTag_Private(list->outline, TAG_EXCHANGE);
-  RengaPlanPlace from = PlaceOf(stage, replica), to = from;
+  RengaPlanPlace from = ReplicaAt(stage, replica), to = from;
   for (from.tensor = 0; from.tensor < size; from.tensor++)
     for (to.tensor = 0; to.tensor < size; to.tensor++)
       if (from.tensor != to.tensor)
@@ -143,7 +144,8 @@ static RengaErrorCode AddGathers(RouteList *list, int stage)
   const int tag = RengaOutlineTag_Private(list->outline, TAG_GATHER) + stage;
   for (int from = 0; from < Replicas(list, stage); from++)
     for (int to = 0; to < Replicas(list, stage); to++)
-      if (from != to) RengaCall(AddReplicas(list, PlaceOf(stage, from), PlaceOf(stage, to), tag));
+      if (from != to)
+        RengaCall(AddReplicas(list, ReplicaAt(stage, from), ReplicaAt(stage, to), tag));
   return RENGA_SUCCESS;
 }
 
