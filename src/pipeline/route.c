@@ -26,6 +26,23 @@ static int Replicas(const RouteList *list, int stage)
   return RengaPlanGetStage(list->outline->plan, stage)->shape.replicas;
 }
 
+static RengaPlanPlace ReplicaAt(int stage, int replica)
+{
+  return (RengaPlanPlace){.stage = stage, .replica = replica};
+}
+
+/* Between two replicas: each tensor rank, with the one that has the same lanes. */
+static RengaErrorCode AddReplicas(RouteList *list, RengaPlanPlace from, RengaPlanPlace to, int tag)
+{
+  const RengaPlan plan = list->outline->plan;
+  const int size = RengaPlanGetStage(plan, from.stage)->shape.tensor;
+  for (int t = 0; t < size; t++) {
+    from.tensor = to.tensor = t;
+    RengaCall(AddRoute(list, RengaPlanGetRankAt(plan, &from), RengaPlanGetRankAt(plan, &to), tag));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Replicas of both stages that have a micro-batch in common, where a step has so many. */
 static RengaErrorCode AddMeetings(RouteList *list, const RengaMessage *message, int tag, int64_t m)
 {
@@ -37,8 +54,7 @@ static RengaErrorCode AddMeetings(RouteList *list, const RengaMessage *message, 
     const bool meet = RengaPlanLeafBound(m, leaf, senders, f) < taken &&
                       RengaPlanLeafBound(m, leaf, receivers, t) < sent;
     if (meet)
-      RengaCall(AddRoute(list, RengaPlanGetRank(list->outline->plan, message->from, f),
-                         RengaPlanGetRank(list->outline->plan, message->to, t), tag));
+      RengaCall(AddReplicas(list, ReplicaAt(message->from, f), ReplicaAt(message->to, t), tag));
     if (sent <= taken) f++;
     if (taken <= sent) t++;
   }
@@ -65,8 +81,7 @@ static RengaErrorCode AddMessage(RouteList *list, int row)
   if (message->backward && !outline->has_loss) return RENGA_SUCCESS;
   if (senders == Replicas(list, message->to)) {
     for (int r = 0; r < senders; r++)
-      RengaCall(AddRoute(list, RengaPlanGetRank(outline->plan, message->from, r),
-                         RengaPlanGetRank(outline->plan, message->to, r), row));
+      RengaCall(AddReplicas(list, ReplicaAt(message->from, r), ReplicaAt(message->to, r), row));
     return RENGA_SUCCESS;
   }
   for (int64_t m = MostMicrobatches(outline); m > 0; m--)
@@ -89,11 +104,9 @@ static RengaErrorCode AddMessages(RouteList *list)
    asks one sender. */
 static RengaErrorCode AddExchange(RouteList *list, int from, int to)
 {
-  const RengaPlan plan = list->outline->plan;
+  const int tag = RengaOutlineTag_Private(list->outline, TAG_TIED);
   for (int r = 0; r < Replicas(list, to); r++)
-    RengaCall(AddRoute(list, RengaPlanGetRank(plan, from, r % Replicas(list, from)),
-                       RengaPlanGetRank(plan, to, r),
-                       RengaOutlineTag_Private(list->outline, TAG_TIED)));
+    RengaCall(AddReplicas(list, ReplicaAt(from, r % Replicas(list, from)), ReplicaAt(to, r), tag));
   return RENGA_SUCCESS;
 }
 
@@ -110,45 +123,39 @@ static RengaErrorCode AddTied(RouteList *list, RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* The rank that has the same lanes of a stage as another. */
-static int RankOfLanes(const RouteList *list, int stage, int replica, int tensor)
-{
-  const RengaPlanPlace place = {.stage = stage, .replica = replica, .tensor = tensor};
-  return RengaPlanGetRankAt(list->outline->plan, &place);
-}
-
 /* Each rank of a tensor group exchanges with each other. */
 static RengaErrorCode AddTensorGroup(RouteList *list, int stage, int replica)
 {
-  const int size = RengaPlanGetStage(list->outline->plan, stage)->shape.tensor;
+  const RengaPlan plan = list->outline->plan;
+  const int size = RengaPlanGetStage(plan, stage)->shape.tensor;
   const int tag = RengaOutlineTag_Private(list->outline, TAG_EXCHANGE);
-  for (int from = 0; from < size; from++)
-    for (int to = 0; to < size; to++)
-      if (from != to)
-        RengaCall(AddRoute(list, RankOfLanes(list, stage, replica, from),
-                           RankOfLanes(list, stage, replica, to), tag));
+  RengaPlanPlace from = ReplicaAt(stage, replica), to = from;
+  for (from.tensor = 0; from.tensor < size; from.tensor++)
+    for (to.tensor = 0; to.tensor < size; to.tensor++)
+      if (from.tensor != to.tensor)
+        RengaCall(
+            AddRoute(list, RengaPlanGetRankAt(plan, &from), RengaPlanGetRankAt(plan, &to), tag));
   return RENGA_SUCCESS;
 }
 
 /* Replicas give each other what they have of a stage's parameters. */
 static RengaErrorCode AddGathers(RouteList *list, int stage)
 {
-  const int size = RengaPlanGetStage(list->outline->plan, stage)->shape.tensor;
   const int tag = RengaOutlineTag_Private(list->outline, TAG_GATHER) + stage;
   for (int from = 0; from < Replicas(list, stage); from++)
     for (int to = 0; to < Replicas(list, stage); to++)
-      for (int t = 0; t < size && from != to; t++)
-        RengaCall(AddRoute(list, RankOfLanes(list, stage, from, t), RankOfLanes(list, stage, to, t),
-                           tag));
+      if (from != to)
+        RengaCall(AddReplicas(list, ReplicaAt(stage, from), ReplicaAt(stage, to), tag));
   return RENGA_SUCCESS;
 }
 
+/* Tag by tag, as a route of several stages is one. */
 static RengaErrorCode AddStages(RouteList *list)
 {
-  for (int s = 0; s < list->outline->stages; s++) {
+  for (int s = 0; s < list->outline->stages; s++)
     for (int r = 0; r < Replicas(list, s); r++) RengaCall(AddTensorGroup(list, s, r));
+  for (int s = 0; s < list->outline->stages; s++)
     if (RengaOutlineFetches_Private(list->outline, s)) RengaCall(AddGathers(list, s));
-  }
   return RENGA_SUCCESS;
 }
 

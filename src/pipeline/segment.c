@@ -39,14 +39,15 @@ static void CutAtGradients(const Chunk *chunk, const Sequence *sequence, bool *c
 
 static RengaErrorCode CutSequence(const Chunk *chunk, Sequence *sequence, bool *cuts)
 {
-  int first = 0;
+  int first = 0, count = 0;
   if (sequence->segment || sequence->count == 0) return RENGA_SUCCESS;
   for (int i = 0; i <= sequence->count; i++) cuts[i] = i == sequence->count;
   CutAtExchanges(sequence, cuts);
   CutAtReads(chunk, sequence, cuts);
   CutAtGradients(chunk, sequence, cuts);
-  for (int i = 1; i <= sequence->count; i++) sequence->n_segments += cuts[i];
-  RengaCall(RengaMalloc(sequence->n_segments, &sequence->segment));
+  for (int i = 1; i <= sequence->count; i++) count += cuts[i];
+  RengaCall(RengaMalloc(count, &sequence->segment));
+  sequence->n_segments = count;
   for (int i = 1, s = 0; i <= sequence->count; i++) {
     if (!cuts[i]) continue;
     sequence->segment[s++] = (Segment){.first = first, .end = i};

@@ -69,6 +69,7 @@ alike 1 $dropout -graph_lanes 2
 cp off.txt one.txt
 for transport in staged nccl; do
   same 2 $dropout -graph_lanes 2 -partition_tensor 2 -partition_stages 1 -comm_transport $transport
+  same 4 $dropout -graph_lanes 2 -partition_tensor 2 -partition_stages 2 -comm_transport $transport
 done
 
 # A last batch of 3 samples, validations in between, and a resumption on another layout.
