@@ -113,19 +113,28 @@ static RengaErrorCode PostBlock(Chunk *chunk, Pass *pass, int b, int replica, bo
             ? RengaParcelReceive_Private(fetch->taken, window + begin, (size_t)bytes, peer, tag)
             : RengaParcelSend_Private(fetch->given, OwnBlock(chunk, b), (size_t)bytes, peer, tag);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  if (code) RengaPipelineBreak_Private(chunk->pipeline, code);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WaitForBlocks(Chunk *chunk, int b, bool given)
+static RengaErrorCode WaitForBlock(Chunk *chunk, Pass *pass, RengaParcel parcel)
 {
   char what[160];
+  RengaErrorCode code;
+  int attempt = 0;
   DescribeFetch(chunk, sizeof what, what);
+  do code = RengaParcelWait_Private(parcel, what);
+  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WaitForBlocks(Chunk *chunk, Pass *pass, int b, bool given)
+{
   for (int r = 0; r < chunk->replicas; r++) {
     const Fetch *fetch = FetchOf(chunk, b, r);
     if (r != chunk->replica)
-      RengaCall(RengaParcelWait_Private(given ? fetch->given : fetch->taken, what));
+      RengaCall(WaitForBlock(chunk, pass, given ? fetch->given : fetch->taken));
   }
   return RENGA_SUCCESS;
 }
@@ -140,13 +149,13 @@ static bool ShareWindow(const Chunk *chunk, int a, int b)
 }
 
 /* What lies where a bucket comes is read no more. */
-static RengaErrorCode ClearPlace(Chunk *chunk, int b)
+static RengaErrorCode ClearPlace(Chunk *chunk, Pass *pass, int b)
 {
   ParameterWindow *window = &chunk->window;
   for (int other = 0; other < BucketsToFetch(chunk); other++) {
     if (other == b || window->state[other] == BUCKET_AWAY || !ShareWindow(chunk, b, other))
       continue;
-    if (window->state[other] == BUCKET_COMES) RengaCall(WaitForBlocks(chunk, other, false));
+    if (window->state[other] == BUCKET_COMES) RengaCall(WaitForBlocks(chunk, pass, other, false));
     window->state[other] = BUCKET_AWAY;
   }
   return RENGA_SUCCESS;
@@ -170,12 +179,12 @@ static RengaErrorCode PlaceOwnBlock(Chunk *chunk, int b)
 /* Of a bucket that is not there, nor on its way. */
 static RengaErrorCode BeginGather(Chunk *chunk, Pass *pass, int b)
 {
-  RengaCall(ClearPlace(chunk, b));
+  RengaCall(ClearPlace(chunk, pass, b));
   RengaFaultMeetAction("gather", chunk->stage, -1);
   chunk->window.state[b] = BUCKET_COMES;
   chunk->gradients.bucket[b].gathering = MPI_Wtime();
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, PlaceOwnBlock(chunk, b)));
-  RengaCall(WaitForBlocks(chunk, b, true)); /* of the gather before */
+  RengaCall(WaitForBlocks(chunk, pass, b, true)); /* of the gather before */
   for (int step = 1; step < chunk->replicas; step++)
     RengaCall(PostBlock(chunk, pass, b, (chunk->replica + chunk->replicas - step) % chunk->replicas,
                         true));
@@ -200,7 +209,7 @@ static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
   if (window->state[b] == BUCKET_AWAY) RengaCall(BeginGather(chunk, pass, b));
   if (window->state[b] == BUCKET_HERE) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
-  const RengaErrorCode code = WaitForBlocks(chunk, b, false);
+  const RengaErrorCode code = WaitForBlocks(chunk, pass, b, false);
   RengaLogEventEnd(
       event, 0, 1,
       RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->gradients.bucket[b].count));
@@ -229,11 +238,11 @@ RengaErrorCode RengaChunkFetchRows_Private(Chunk *chunk, Pass *pass, const Seque
 
 /* This rank's list is done: shares may change once the others have got them. Fails only where
    messages are left under way. */
-RengaErrorCode RengaChunkEndFetches_Private(Chunk *chunk)
+RengaErrorCode RengaChunkEndFetches_Private(Chunk *chunk, Pass *pass)
 {
   for (int b = 0; chunk->window.fetch && b < BucketsToFetch(chunk); b++) {
-    RengaCall(WaitForBlocks(chunk, b, false));
-    RengaCall(WaitForBlocks(chunk, b, true));
+    RengaCall(WaitForBlocks(chunk, pass, b, false));
+    RengaCall(WaitForBlocks(chunk, pass, b, true));
   }
   return RENGA_SUCCESS;
 }

@@ -430,7 +430,7 @@ RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk);
 void RengaChunkBeginFetches_Private(Chunk *chunk);
 RengaErrorCode RengaChunkFetchRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
                                            int row);
-RengaErrorCode RengaChunkEndFetches_Private(Chunk *chunk);
+RengaErrorCode RengaChunkEndFetches_Private(Chunk *chunk, Pass *pass);
 /* early.c */
 Sequence *RengaChunkGradientPart_Private(const Chunk *chunk, Program *program);
 RengaErrorCode RengaChunkFindEnds_Private(const Chunk *chunk, Program *program);

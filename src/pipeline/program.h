@@ -80,10 +80,9 @@ typedef struct {
   int count;
   Instruction *row;
   double flops;
-  int *ends; /* [buckets] rows until the last that touches its gradients (early.c); or NULL */
+  int *ends;          /* [buckets] rows until the last of its gradients (early.c); or NULL */
   BucketReads *reads; /* [buckets] or NULL: no parameters that others have */
-  int *
-      starts; /* [buckets] the first row that does, where gradients are folded (local.c); or NULL */
+  int *starts;        /* [buckets] the first such row, of a fold (local.c); or NULL */
   int n_segments;
   Segment *segment; /* once it is cut: before it is run */
 } Sequence;
@@ -103,8 +102,7 @@ typedef enum {
 typedef struct {
   ProgramKind kind;
   int64_t samples;
-  bool adds;             /* gradients of parameters are added to those that are
-   there */
+  bool adds;             /* gradients of parameters are added to those that are there */
   RengaValue target;     /* of evaluation: a value that is wanted besides what is sent, or NONE */
   RengaTensorSpec *spec; /* [values] concrete */
   Place *place;          /* [values]; then of their copies that are made again */

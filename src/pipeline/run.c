@@ -59,6 +59,8 @@ static RengaErrorCode RunSegment(Chunk *chunk, Pass *pass, const Sequence *seque
 static RengaErrorCode RunSequence(Chunk *chunk, Pass *pass, const Sequence *sequence,
                                   const RengaKernelContext *context)
 {
+  RengaCheck(sequence->count == 0 || sequence->segment, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "a part of %d rows was not cut before it is run", sequence->count);
   if (RengaDeviceRecords_Private(chunk->device)) RengaCall(RengaChunkAwaitValues_Private(chunk));
   RengaCall(RengaChunkPassRows_Private(chunk, pass, sequence, 0));
   for (int s = 0; s < sequence->n_segments && GoesOnHere(chunk, pass); s++) {
@@ -320,7 +322,7 @@ static RengaErrorCode FinishLinks(RengaPipeline pipeline, Pass *pass)
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaCall(RengaChunkFinishLinks_Private(&pipeline->rank.chunk[c], pass));
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaCall(RengaChunkEndFetches_Private(&pipeline->rank.chunk[c]));
+    RengaCall(RengaChunkEndFetches_Private(&pipeline->rank.chunk[c], pass));
   return RENGA_SUCCESS;
 }
 

@@ -4,7 +4,6 @@
    adds up all of them. All ranks take the parameters in one order, and a rank those of all its
    stages at once, which may send to each other. */
 #include "pipelineimpl.h"
-#include <string.h>
 
 static int64_t Holds(const Chunk *chunk, const Parameter *parameter, int stage)
 {
