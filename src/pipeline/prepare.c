@@ -3,6 +3,7 @@
 #include "pipelineimpl.h"
 #include "renga/private/optimizer.h"
 #include "renga/private/plan.h"
+#include "renga/private/schedule.h"
 #include <string.h>
 
 static RengaErrorCode CheckBatch(RengaPipeline pipeline, const Pass *pass)
@@ -130,21 +131,6 @@ static void MarkGathers(RengaPipeline pipeline, const Pass *pass)
   }
 }
 
-/* The replica of the chunk's stage that has most micro-batches of a pass. */
-static int LongestReplica(const Chunk *chunk, int64_t microbatches)
-{
-  const int64_t leaf = chunk->outline->leaf;
-  int64_t most = -1;
-  int longest = 0;
-  for (int r = 0; r < chunk->replicas; r++) {
-    const int64_t count = RengaPlanLeafBound(microbatches, leaf, chunk->replicas, r + 1) -
-                          RengaPlanLeafBound(microbatches, leaf, chunk->replicas, r);
-    if (count > most) longest = r;
-    if (count > most) most = count;
-  }
-  return longest;
-}
-
 /* Replicas that fold go through one list, of the one that has most micro-batches, each with its own
    in the place of that one's: where it has none left the entry is empty (walk.c). Its own list is
    that without them (schedule/align.c). */
@@ -176,9 +162,10 @@ static RengaErrorCode PrepareActions(RengaPipeline pipeline, Pass *pass)
     return RENGA_SUCCESS;
   }
   const bool together = RengaChunkFolds_Private(chunk);
-  const int longest = together ? LongestReplica(chunk, pass->microbatches) : chunk->replica;
   RengaCall(RengaOutlineGetSchedule_Private(&pipeline->outline, pass->microbatches, !pass->training,
                                             &schedule));
+  const int longest =
+      together ? RengaScheduleLongestReplica_Private(schedule, chunk->stage) : chunk->replica;
   RengaCall(
       RengaScheduleGetActions(schedule, chunk->stage, longest, &pass->n_actions, &pass->action));
   if (together) RengaCall(AlignActions(chunk, longest, pass));

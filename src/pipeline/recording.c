@@ -18,9 +18,8 @@ static void MarkRegion(bool used[], const Place *place)
 static bool IsRecordable(const Sequence *sequence, const Segment *segment)
 {
   for (int i = segment->first; i < segment->end; i++) {
-    const Instruction *row = &sequence->row[i];
-    if (row->kind == INSTRUCTION_EXCHANGE) return false;
-    if (row->kernel && !RengaKernelCanBeRecorded_Private(row->kernel)) return false;
+    const RengaKernel kernel = sequence->row[i].kernel;
+    if (kernel && !RengaKernelCanBeRecorded_Private(kernel)) return false;
   }
   return true;
 }

@@ -36,7 +36,7 @@ static RengaErrorCode RunExchange(Chunk *chunk, Pass *pass, const Instruction *r
   return RENGA_SUCCESS;
 }
 
-static bool GoesOnHere(Chunk *chunk, Pass *pass)
+static bool PassGoesOn(Chunk *chunk, Pass *pass)
 {
   return !pass->refused && !RengaPipelineHears_Private(chunk->pipeline, pass, false);
 }
@@ -51,7 +51,7 @@ static RengaErrorCode RunSegment(Chunk *chunk, Pass *pass, const Sequence *seque
   }
   RengaCall(RengaChunkReplay_Private(chunk, sequence, segment, context, &done));
   if (done) RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
-  for (int i = segment->first; i < segment->end && !done && GoesOnHere(chunk, pass); i++)
+  for (int i = segment->first; i < segment->end && !done && PassGoesOn(chunk, pass); i++)
     RengaCall(RunInstruction(chunk, &sequence->row[i], context));
   return RENGA_SUCCESS;
 }
@@ -63,13 +63,13 @@ static RengaErrorCode RunSequence(Chunk *chunk, Pass *pass, const Sequence *sequ
              "a part of %d rows was not cut before it is run", sequence->count);
   if (RengaDeviceRecords_Private(chunk->device)) RengaCall(RengaChunkAwaitValues_Private(chunk));
   RengaCall(RengaChunkPassRows_Private(chunk, pass, sequence, 0));
-  for (int s = 0; s < sequence->n_segments && GoesOnHere(chunk, pass); s++) {
+  for (int s = 0; s < sequence->n_segments && PassGoesOn(chunk, pass); s++) {
     Segment *segment = &sequence->segment[s];
     chunk->walk.segments++;
     chunk->walk.lost = RengaChunkFetchRows_Private(chunk, pass, sequence, segment->first);
     RengaCall(chunk->walk.lost);
     RengaCall(RunSegment(chunk, pass, sequence, segment, context));
-    if (GoesOnHere(chunk, pass))
+    if (PassGoesOn(chunk, pass))
       RengaCall(RengaChunkPassRows_Private(chunk, pass, sequence, segment->end));
   }
   return RENGA_SUCCESS;

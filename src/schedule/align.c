@@ -12,15 +12,22 @@ static bool GoTogether(RengaSchedule schedule)
   return folds && RengaScheduleIsEqual_Private(schedule);
 }
 
-/* The list of the replica of the rank's stages that has most micro-batches. */
+/* The replica of a stage that has most micro-batches; lists are there. */
+int RengaScheduleLongestReplica_Private(RengaSchedule schedule, int stage)
+{
+  int longest = 0;
+  for (int r = 1; r < schedule->replicas[stage]; r++)
+    if (RengaScheduleChunk_Private(schedule, stage, r)->count >
+        RengaScheduleChunk_Private(schedule, stage, longest)->count)
+      longest = r;
+  return longest;
+}
+
 static RengaActionList LongestOf(RengaSchedule schedule, const RengaActionList list)
 {
-  const RengaScheduleChunk *longest = RengaScheduleChunk_Private(schedule, list->chunk->stage, 0);
-  for (int r = 1; r < schedule->replicas[0]; r++) {
-    const RengaScheduleChunk *chunk = RengaScheduleChunk_Private(schedule, list->chunk->stage, r);
-    if (chunk->count > longest->count) longest = chunk;
-  }
-  return &schedule->list[longest->rank];
+  const int stage = list->chunk->stage;
+  const int longest = RengaScheduleLongestReplica_Private(schedule, stage);
+  return &schedule->list[RengaScheduleChunk_Private(schedule, stage, longest)->rank];
 }
 
 /* An action of the longest list as a replica has it; false: it has not. */

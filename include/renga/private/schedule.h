@@ -17,5 +17,7 @@ RengaErrorCode RengaScheduleSetUpKnown_Private(RengaSchedule schedule);
 /* Replicas of a stage give each other the gradients of each micro-batch, and go through one list
    for that. Behind RengaScheduleSetPlan. */
 RengaErrorCode RengaScheduleSetFold_Private(RengaSchedule schedule, int stage, bool folds);
+/* Whose list that is, once the schedule is set up. */
+int RengaScheduleLongestReplica_Private(RengaSchedule schedule, int stage);
 /* What the plan says of its stages' seconds, or of their FLOPs, is what auto goes by. */
 RengaErrorCode RengaScheduleTakeSeconds_Private(RengaSchedule schedule, RengaPlan plan);
