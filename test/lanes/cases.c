@@ -196,6 +196,9 @@ static void RunCompared(RengaComm comm, Cases *cases, const Case *row, const cha
     printf("FAILED: there were only %lld messages to fail\n", (long long)messages);
     cases->differences++;
   }
+  /* Cuts are drawn: a stage may have nothing to do. */
+  if (code == RENGA_ERR_PLAN && row->number && strstr(RengaErrorGetMessage(), " is empty: "))
+    return;
   const bool same = !code && SameOutcome(wanted, &outcome, sizeof why, why);
   if (same && AsExpected(&row->expected, wanted, &outcome)) return;
   if (code)
