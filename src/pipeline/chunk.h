@@ -229,7 +229,7 @@ typedef struct {
   RengaParcel taken, given;
 } Fetch;
 
-/* Values of parameters that come from other replicas for a while (window.c, fetch.c). */
+/* Values of parameters that come from other replicas for a while (window.c, entry/gather.c). */
 typedef struct {
   int64_t *place;     /* [buckets] bytes in the window */
   BucketState *state; /* [buckets] */
@@ -384,13 +384,9 @@ typedef struct {
   int most;            /* messages of an exchange, at the most */
   RengaParcel *parcel; /* [most] */
   size_t *room;        /* [most] bytes of each */
+  int under_way;       /* messages of the exchange that has started */
+  double began;        /* MPI_Wtime */
 } TensorGroup;
-
-/* How far the running action has come, for what others wait for whatever happens (walk.c). */
-typedef struct {
-  int segments, exchanges; /* that it came to: of their gathers, of their messages */
-  RengaErrorCode lost;     /* messages of one were left under way */
-} Walk;
 
 int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane); /* group.c */
 
@@ -406,7 +402,6 @@ typedef struct _p_Chunk {
   RengaDevice device;     /* lent by the settings */
   int stage, replica, replicas;
   TensorGroup tensor;
-  Walk walk;
   RengaStorage storage; /* by the precision of the stage's shape */
   bool recompute;  /* what backward reads comes again before each: of one micro-batch at a time */
   RengaComm group; /* the replicas of the stage */

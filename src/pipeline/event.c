@@ -51,6 +51,12 @@ RengaErrorCode RengaPipelineEndTimed_Private(RengaPipeline pipeline, PipelineEve
   return RENGA_SUCCESS;
 }
 
+/* "forward 3" */
+void RengaPipelineNameAction_Private(const RengaAction *action, size_t size, char name[])
+{
+  snprintf(name, size, "%s %lld", RengaActionName(action->kind), (long long)action->microbatch);
+}
+
 /* The row of the trace for what the host does in the order of the list. */
 const char *RengaPipelineTrack_Private(RengaPipeline pipeline)
 {

@@ -1,10 +1,9 @@
-/* Ranks that compute a stage together: their set-up (group.c) and their messages (exchange.c). */
+/* Ranks that compute a stage together: their set-up (group.c) and their messages (entry/exchange.c). */
 #pragma once
 #include "pipelineimpl.h"
 
 RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineCheckExchanges_Private(RengaPipeline pipeline); /* collective */
-RengaErrorCode RengaChunkExchange_Private(Chunk *chunk, Pass *pass, const Instruction *row);
 void RengaChunkCountExchanges_Private(Chunk *chunk);
 RengaErrorCode RengaChunkMakeRoomForExchanges_Private(Chunk *chunk, const Program *program);
 RengaErrorCode RengaChunkFreeExchanges_Private(Chunk *chunk);

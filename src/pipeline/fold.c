@@ -11,6 +11,7 @@
    are under way at once; who is ahead waits where it would write over what has not left. A replica
    with fewer micro-batches than others takes part in their rounds all the same (prepare.c). What is
    not sharded is given to all in the end. */
+#include "entry/entry.h"
 #include "renga/private/fault.h"
 #include "turns.h"
 
@@ -246,12 +247,11 @@ static RengaErrorCode EndGathersBefore(Chunk *chunk, Pass *pass)
   return RENGA_SUCCESS;
 }
 
-/* The next sum of the round, with the work memory of the last but one. */
-static RengaErrorCode BeginNext(Chunk *chunk, Pass *pass)
+/* A sum of the round, with the work memory of the last but one. */
+RengaErrorCode RengaChunkStartFold_Private(Chunk *chunk, Pass *pass, int b)
 {
   GradientVector *gradients = &chunk->gradients;
   GradientFold *fold = &gradients->fold;
-  const int b = gradients->sequence[gradients->n_begun];
   const int part = (int)(fold->n_started % RENGA_SUMS_AT_ONCE);
   RengaCall(EndGathersBefore(chunk, pass));
   if (fold->user[part] >= 0) RengaCall(RengaChunkEndBucket_Private(chunk, pass, fold->user[part]));
@@ -261,7 +261,6 @@ static RengaErrorCode BeginNext(Chunk *chunk, Pass *pass)
   RengaCall(BeginFold(chunk, pass, &gradients->bucket[b]));
   fold->user[part] = b;
   fold->n_started++;
-  gradients->n_begun++;
   return RENGA_SUCCESS;
 }
 
@@ -271,32 +270,23 @@ static bool LieTogether(const Chunk *chunk, const GradientBucket *a, const Gradi
          b->local < a->local + FoldBytes(chunk, a->count);
 }
 
+static RengaErrorCode PoisonBucket(Chunk *chunk, const GradientBucket *bucket)
+{
+  if (RengaDeviceGetPoison(chunk->device) && bucket->count > 0)
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->gradients.base + bucket->local, 0xff,
+                                  (size_t)FoldBytes(chunk, bucket->count)));
+  return RENGA_SUCCESS;
+}
+
 /* Before backward writes gradients of a bucket: what lay there has left. */
-static RengaErrorCode FreeLocal(Chunk *chunk, Pass *pass, int number)
+RengaErrorCode RengaChunkClearFold_Private(Chunk *chunk, Pass *pass, int number)
 {
   const GradientVector *gradients = &chunk->gradients;
   const GradientBucket *bucket = &gradients->bucket[number];
   for (int b = 0; b < gradients->n_buckets; b++)
     if (LieTogether(chunk, bucket, &gradients->bucket[b]))
       RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
-  if (RengaDeviceGetPoison(chunk->device) && bucket->count > 0)
-    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, gradients->base + bucket->local, 0xff,
-                                  (size_t)FoldBytes(chunk, bucket->count)));
-  return RENGA_SUCCESS;
-}
-
-/* While a backward runs: so many rows of its part are done. */
-RengaErrorCode RengaChunkFoldRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
-                                          int rows)
-{
-  GradientVector *gradients = &chunk->gradients;
-  if (!sequence->starts) return RENGA_SUCCESS;
-  while (gradients->n_begun < gradients->n_buckets &&
-         sequence->ends[gradients->sequence[gradients->n_begun]] <= rows)
-    RengaCall(BeginNext(chunk, pass));
-  for (int b = 0; b < gradients->n_buckets; b++)
-    if (sequence->starts[b] == rows && sequence->ends[b] > rows)
-      RengaCall(FreeLocal(chunk, pass, b));
+  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, PoisonBucket(chunk, bucket)));
   return RENGA_SUCCESS;
 }
 
@@ -304,11 +294,8 @@ RengaErrorCode RengaChunkFoldRows_Private(Chunk *chunk, Pass *pass, const Sequen
    are left under way. */
 RengaErrorCode RengaChunkEndRound_Private(Chunk *chunk, Pass *pass)
 {
-  GradientVector *gradients = &chunk->gradients;
-  while (gradients->n_begun < gradients->n_buckets) RengaCall(BeginNext(chunk, pass));
-  gradients->n_begun = 0;
-  gradients->fold.round++;
-  for (int b = 0; b < gradients->n_buckets && !chunk->outline->settings->overlap; b++)
+  chunk->gradients.fold.round++;
+  for (int b = 0; b < chunk->gradients.n_buckets && !chunk->outline->settings->overlap; b++)
     RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
   return RENGA_SUCCESS;
 }

@@ -20,25 +20,6 @@ static int CountAllBuckets(const Chunk *chunk)
   return RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).all;
 }
 
-/* The rows of the part that touch each bucket. */
-static RengaErrorCode FindBucketRows(const Chunk *chunk, Sequence *sequence)
-{
-  const int buckets = CountAllBuckets(chunk);
-  RengaCall(RengaMalloc(buckets + 1, &sequence->ends));
-  RengaCall(RengaMalloc(buckets + 1, &sequence->starts));
-  for (int i = 0; i < sequence->count; i++) {
-    const Instruction *row = &sequence->row[i];
-    for (int p = 0; p < row->n_in + row->n_out; p++) {
-      int64_t begin = 0;
-      if (row->place[p].region != REGION_GRADIENTS) continue;
-      const int b = RengaChunkBucketAt_Private(chunk, ROLE_GRADIENT, row->place[p].offset, &begin);
-      if (sequence->ends[b] == 0) sequence->starts[b] = i;
-      sequence->ends[b] = i + 1;
-    }
-  }
-  return RENGA_SUCCESS;
-}
-
 static void MovePlaces(const Chunk *chunk, Sequence *sequence)
 {
   for (int i = 0; i < sequence->count; i++) {
@@ -60,12 +41,12 @@ static int64_t BytesOfBucket(const Chunk *chunk, int b)
   return GradientBytesOf(chunk, count);
 }
 
-/* Where the buckets end in the first program that trains; NULL: there is none. */
-static const int *FirstEnds(const Chunk *chunk)
+/* Where the first program that trains touches the buckets; NULL: there is none. */
+static const BucketRows *FirstWrites(const Chunk *chunk)
 {
   for (int p = 0; p < chunk->programs.count; p++)
     if (chunk->programs.row[p]->kind == PROGRAM_TRAINING)
-      return RengaChunkGradientPart_Private(chunk, chunk->programs.row[p])->ends;
+      return chunk->programs.row[p]->part[RengaChunkGradientPart_Private(chunk)].writes;
   return NULL;
 }
 
@@ -75,10 +56,10 @@ static const int *FirstEnds(const Chunk *chunk)
 static RengaErrorCode CheckApart(Chunk *chunk, const Sequence *sequence, int a, int b)
 {
   const int64_t *place = chunk->gradients.fold.place;
-  const int *ends = FirstEnds(chunk);
-  const bool turned = ends && (ends[a] < ends[b]) != (sequence->ends[a] < sequence->ends[b]);
-  const bool meet =
-      sequence->starts[a] < sequence->ends[b] && sequence->starts[b] < sequence->ends[a];
+  const BucketRows *first = FirstWrites(chunk), *rows = sequence->writes;
+  const bool turned = first && (first[a].end < first[b].end) != (rows[a].end < rows[b].end);
+  const bool meet = rows[a].first >= 0 && rows[b].first >= 0 && rows[a].first < rows[b].end &&
+                    rows[b].first < rows[a].end;
   const bool overlap = place[a] < place[b] + BytesOfBucket(chunk, b) &&
                        place[b] < place[a] + BytesOfBucket(chunk, a);
   RengaCheck(
@@ -95,9 +76,10 @@ static RengaErrorCode CheckApart(Chunk *chunk, const Sequence *sequence, int a, 
 RengaErrorCode RengaChunkMoveLocal_Private(Chunk *chunk, Program *program)
 {
   const int buckets = CountAllBuckets(chunk);
-  Sequence *sequence = RengaChunkGradientPart_Private(chunk, program);
+  const ProgramPart part = RengaChunkGradientPart_Private(chunk);
+  Sequence *sequence = &program->part[part];
   if (program->kind != PROGRAM_TRAINING || !chunk->gradients.fold.place) return RENGA_SUCCESS;
-  if (!sequence->ends) RengaCall(FindBucketRows(chunk, sequence));
+  RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
   for (int a = 0; a < buckets; a++)
     for (int b = 0; b < a; b++) RengaCall(CheckApart(chunk, sequence, a, b));
   MovePlaces(chunk, sequence);
@@ -110,13 +92,14 @@ static RengaErrorCode FindLifetimes(Chunk *chunk, int buckets, Lifetime row[])
   for (int b = 0; b < buckets; b++) row[b] = (Lifetime){BytesOfBucket(chunk, b), 0, INT_MAX, -1};
   for (int p = 0; p < chunk->programs.count; p++) {
     Program *program = chunk->programs.row[p];
-    Sequence *sequence = RengaChunkGradientPart_Private(chunk, program);
+    const ProgramPart part = RengaChunkGradientPart_Private(chunk);
     if (program->kind != PROGRAM_TRAINING) continue;
-    RengaCall(FindBucketRows(chunk, sequence));
+    RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
     for (int b = 0; b < buckets; b++) {
-      if (sequence->ends[b] == 0) continue;
-      if (sequence->starts[b] < row[b].first) row[b].first = sequence->starts[b];
-      if (sequence->ends[b] - 1 > row[b].last) row[b].last = sequence->ends[b] - 1;
+      const BucketRows *writes = &program->part[part].writes[b];
+      if (writes->first < 0) continue;
+      if (writes->first < row[b].first) row[b].first = writes->first;
+      if (writes->end - 1 > row[b].last) row[b].last = writes->end - 1;
     }
   }
   return RENGA_SUCCESS;

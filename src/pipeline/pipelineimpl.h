@@ -204,6 +204,7 @@ RengaErrorCode RengaPipelineBeginTimed_Private(RengaPipeline pipeline, PipelineE
 RengaErrorCode RengaPipelineEndTimed_Private(RengaPipeline pipeline, PipelineEvent event,
                                              RengaSpan span, double flops, const char *name,
                                              RengaErrorCode code);
+void RengaPipelineNameAction_Private(const RengaAction *action, size_t size, char name[]);
 const char *RengaPipelineTrack_Private(RengaPipeline pipeline);
 /* place.c: offsets by lifetime */
 typedef struct {
@@ -247,10 +248,9 @@ void RengaChunkRangeOfBucket_Private(const Chunk *chunk, int bucket, int64_t *fi
                                      int64_t *count);
 int RengaChunkBucketAt_Private(const Chunk *chunk, ParameterRole role, int64_t at, int64_t *begin);
 bool RengaChunkSharesMasters_Private(const Chunk *chunk);
-/* values.c */
+/* entry/values.c */
 RengaErrorCode RengaChunkPrepareGathers_Private(Chunk *chunk);
 RengaErrorCode RengaChunkBeginGather_Private(Chunk *chunk, const Pass *pass, int bucket);
-RengaErrorCode RengaChunkAwaitOperands_Private(Chunk *chunk, const Instruction *row);
 RengaErrorCode RengaChunkAwaitValues_Private(Chunk *chunk);
 RengaErrorCode RengaChunkGatherValues_Private(Chunk *chunk);
 RengaErrorCode RengaPipelineAwaitShares_Private(RengaPipeline pipeline);
@@ -378,7 +378,7 @@ RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineCheckGroups_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks);
 RengaErrorCode RengaPipelineSetUpDevice_Private(RengaPipeline pipeline);
-/* link.c */
+/* entry/link.c */
 RengaErrorCode RengaChunkSetUpLinks_Private(Chunk *chunk);
 RengaErrorCode RengaChunkPostReceives_Private(Chunk *chunk, Pass *pass);
 RengaErrorCode RengaChunkReceive_Private(Chunk *chunk, Pass *pass, int row, int64_t i);
@@ -416,29 +416,25 @@ RengaErrorCode RengaChunkMoveLocal_Private(Chunk *chunk, Program *program);
 /* fold.c */
 RengaErrorCode RengaChunkCountFolds_Private(const Chunk *chunk, int64_t microbatches, int *buffers);
 RengaErrorCode RengaChunkPrepareFold_Private(Chunk *chunk, const Pass *pass);
-RengaErrorCode RengaChunkFoldRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
-                                          int rows);
 RengaErrorCode RengaChunkEndRound_Private(Chunk *chunk, Pass *pass);
 RengaErrorCode RengaChunkGatherFolded_Private(Chunk *chunk, Pass *pass);
 void RengaChunkFreeFold_Private(Chunk *chunk);
 /* window.c */
 RengaErrorCode RengaChunkPlaceWindow_Private(Chunk *chunk);
 RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program);
-/* fetch.c */
+/* touch.c */
+RengaErrorCode RengaChunkFindTouched_Private(const Chunk *chunk, Program *program,
+                                             ProgramPart part);
+/* entry/gather.c */
 RengaErrorCode RengaChunkSetUpFetches_Private(Chunk *chunk);
 RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk);
 void RengaChunkBeginFetches_Private(Chunk *chunk);
-RengaErrorCode RengaChunkFetchRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
-                                           int row);
 RengaErrorCode RengaChunkEndFetches_Private(Chunk *chunk, Pass *pass);
-/* early.c */
-Sequence *RengaChunkGradientPart_Private(const Chunk *chunk, Program *program);
-RengaErrorCode RengaChunkFindEnds_Private(const Chunk *chunk, Program *program);
+/* entry/sum.c */
+ProgramPart RengaChunkGradientPart_Private(const Chunk *chunk);
 RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk);
 bool RengaChunkIsEarly_Private(const Chunk *chunk);
 bool RengaChunkBeginsSums_Private(const Chunk *chunk, const RengaAction *action);
-RengaErrorCode RengaChunkPassRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
-                                          int rows);
 RengaErrorCode RengaChunkBeginRest_Private(Chunk *chunk, Pass *pass);
 /* state.c */
 RengaErrorCode RengaChunkQueueStatistics_Private(Chunk *chunk, const Program *program, int64_t row);
@@ -453,7 +449,7 @@ RengaErrorCode RengaChunkQueueSquares_Private(Chunk *chunk);
 void RengaChunkKeepSquares_Private(Chunk *chunk, double squares[]);
 RengaErrorCode RengaChunkSumSplitNorms_Private(Chunk *chunk, double squares[]);
 RengaErrorCode RengaChunkQueueUpdates_Private(Chunk *chunk, double scale);
-/* update.c */
+/* entry/update.c */
 RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass);
 RengaErrorCode RengaPipelineAwaitUpdate_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineEndOwnGathers_Private(RengaPipeline pipeline, Pass *pass);
@@ -479,24 +475,16 @@ RengaErrorCode RengaPipelineAwaitEvent_Private(RengaPipeline pipeline, RengaEven
 /* route.c */
 RengaErrorCode RengaPipelineConnect_Private(RengaPipeline pipeline);
 /* run.c */
-RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *program,
-                                         ProgramPart part, const RengaKernelContext *context);
 void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i);
 RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number);
 RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass);
-/* instruction.c */
-RengaErrorCode RengaChunkRunInstruction_Private(Chunk *chunk, const Instruction *row,
-                                                const RengaKernelContext *context);
-/* recording.c */
-RengaErrorCode RengaChunkReplay_Private(Chunk *chunk, const Sequence *sequence, Segment *segment,
-                                        const RengaKernelContext *context, bool *done);
-RengaErrorCode RengaChunkForgetRecordings_Private(const Chunk *chunk, Segment *segment);
-/* walk.c */
-RengaErrorCode RengaChunkEndWalk_Private(Chunk *chunk, Pass *pass, ProgramPart first,
-                                         ProgramPart last, int64_t number);
-RengaErrorCode RengaChunkWalkEmpty_Private(Chunk *chunk, Pass *pass, const RengaAction *action);
-/* segment.c */
-RengaErrorCode RengaChunkCutProgram_Private(const Chunk *chunk, Program *program);
+/* entry/part.c */
+RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, const Program *program,
+                                         ProgramPart part, const RengaKernelContext *context);
+/* entry/list.c */
+RengaErrorCode RengaChunkListProgram_Private(const Chunk *chunk, Program *program);
+/* entry/recording.c */
+RengaErrorCode RengaChunkForgetRecordings_Private(const Chunk *chunk, Entry *entry);
 /* samplelosses.c */
 int64_t RengaOutlineSampleColumns_Private(const Outline *outline);
 RengaErrorCode RengaChunkFindSampleLosses_Private(Chunk *chunk);

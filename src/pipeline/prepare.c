@@ -132,7 +132,7 @@ static void MarkGathers(RengaPipeline pipeline, const Pass *pass)
 }
 
 /* Replicas that fold go through one list, of the one that has most micro-batches, each with its own
-   in the place of that one's: where it has none left the entry is empty (walk.c). Its own list is
+   in the place of that one's: where it has none left the action is empty. Its own list is
    that without them (schedule/align.c). */
 static RengaErrorCode AlignActions(const Chunk *chunk, int longest, Pass *pass)
 {
@@ -173,15 +173,6 @@ static RengaErrorCode PrepareActions(RengaPipeline pipeline, Pass *pass)
   return RENGA_SUCCESS;
 }
 
-/* What a program that is there has to have before it is run. */
-static RengaErrorCode PrepareProgram(Chunk *chunk, const Pass *pass, Program *program)
-{
-  if (pass->training && program->kind == PROGRAM_TRAINING)
-    RengaCall(RengaChunkFindEnds_Private(chunk, program));
-  RengaCall(RengaChunkCutProgram_Private(chunk, program));
-  return RENGA_SUCCESS;
-}
-
 /* The programs that micro-batch number runs. */
 static RengaErrorCode PrepareSize(Chunk *chunk, const Pass *pass, int64_t number, bool adds,
                                   bool *uses_sums)
@@ -191,13 +182,13 @@ static RengaErrorCode PrepareSize(Chunk *chunk, const Pass *pass, int64_t number
   RengaCall(
       RengaChunkGetProgram_Private(chunk, pass->kind, samples, chunk->portion.target, &program));
   *uses_sums = program->uses_sums;
-  RengaCall(PrepareProgram(chunk, pass, program));
+  RengaCall(RengaChunkListProgram_Private(chunk, program));
   if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, samples, &program));
-  if (adds) RengaCall(PrepareProgram(chunk, pass, program));
+  if (adds) RengaCall(RengaChunkListProgram_Private(chunk, program));
   if (!*uses_sums) return RENGA_SUCCESS;
   RengaCall(
       RengaChunkGetProgram_Private(chunk, PROGRAM_PROLOGUE, samples, RENGA_VALUE_NONE, &program));
-  RengaCall(PrepareProgram(chunk, pass, program));
+  RengaCall(RengaChunkListProgram_Private(chunk, program));
   return RENGA_SUCCESS;
 }
 

@@ -65,15 +65,14 @@ static RengaErrorCode DestroyProgram(const Chunk *chunk, Program **program)
   RengaErrorCode code = RENGA_SUCCESS;
   for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {
     Sequence *sequence = &(*program)->part[part];
-    for (int s = 0; s < sequence->n_segments; s++)
+    for (int e = 0; e < sequence->n_entries; e++)
       RengaKeepFirst_Private(&code,
-                             RengaChunkForgetRecordings_Private(chunk, &sequence->segment[s]));
-    RengaFree(&sequence->segment);
+                             RengaChunkForgetRecordings_Private(chunk, &sequence->entry[e]));
+    RengaFree(&sequence->entry);
     for (int i = 0; i < sequence->count; i++) RengaFree(&sequence->row[i].place);
     for (int i = 0; i < sequence->count; i++) RengaFree(&sequence->row[i].term);
     RengaFree(&sequence->row);
-    RengaFree(&sequence->ends);
-    RengaFree(&sequence->starts);
+    RengaFree(&sequence->writes);
     RengaFree(&sequence->reads);
   }
   RengaFree(&(*program)->spec);

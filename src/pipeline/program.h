@@ -55,36 +55,49 @@ typedef struct {
   LaneTerm *term;     /* [n_out] of an exchange; else NULL */
   bool again;         /* it is of what forward has exchanged before; of an exchange */
 } Instruction;
-/* A segment with the addresses that it has under these bases. */
+/* What a rank does in a part of a program, in the order of its list (entry/): kernels are rows that
+   follow each other; all else may start at one row and end at a later one, beside kernels. */
+typedef enum {
+  ENTRY_EXCHANGE, /* of a tensor group */
+  ENTRY_SUM,      /* of a bucket's gradients over the replicas; it ends where they are written again */
+  ENTRY_VALUES,   /* ends: updated values of a bucket, whose gather began behind the update */
+  ENTRY_GATHER,   /* of a bucket's values, of which the replicas have a share each */
+  ENTRY_KERNELS,
+  ENTRY_OUTSIDE, /* what is not Renga's own: a test's */
+  ENTRY_COUNT
+} EntryKind;
+/* Kernels with the addresses that they have under these bases. */
 typedef struct {
   char **base; /* [n_regions] */
   uint64_t seed;
   bool training;
   RengaRecording recording; /* NULL: it was run once */
-} RecordedSegment;
-/* Rows that follow each other, and between which the rank has nothing else to do (segment.c): an
-   exchange by itself, or what a device may record as one. */
+} RecordedKernels;
 typedef struct {
-  int first, end;
+  EntryKind kind;
+  bool ends;  /* what was started before; else it starts */
+  int first;  /* the row before which it stands; of an exchange its own */
+  int last;   /* rows [first, last), of kernels */
+  int bucket; /* of sums, values and gathers; else -1 */
+  /* of kernels (recording.c) */
   bool known, recordable;
   int n_regions, *region; /* that the rows have places in */
   int n_recorded;
-  RecordedSegment *recorded;
-} Segment;
-/* Where a part reads parameters of a bucket that others have: their gather begins, it reads them
-   first, and does no more (window.c); -1: it does not read them. */
+  RecordedKernels *recorded;
+} Entry;
+/* Where a part touches a bucket (touch.c): from the first of its rows to behind the last; -1: it does
+   not. begin: where the gather of its values begins. */
 typedef struct {
   int begin, first, end;
-} BucketReads;
+} BucketRows;
 typedef struct {
   int count;
   Instruction *row;
   double flops;
-  int *ends;          /* [buckets] rows until the last of its gradients (early.c); or NULL */
-  BucketReads *reads; /* [buckets] or NULL: no parameters that others have */
-  int *starts;        /* [buckets] the first such row, of a fold (local.c); or NULL */
-  int n_segments;
-  Segment *segment; /* once it is cut: before it is run */
+  BucketRows *writes; /* [buckets] of gradients, once they are known; or NULL */
+  BucketRows *reads;  /* [shared buckets] of values that others have, likewise */
+  int n_entries;
+  Entry *entry; /* once they are listed: before it is run */
 } Sequence;
 
 /* A stage compiled for one micro-batch size. Backward has all gradients, or those of parameters
@@ -109,6 +122,7 @@ typedef struct {
   bool *reads;           /* [fields] whether the chunk's field is needed */
   bool uses_sums;        /* some sum over the batch is needed */
   Sequence part[PART_COUNT];
+  bool listed; /* the entries of all parts */
   int64_t folded_bytes, saved_bytes, sent_bytes, kept_bytes, temporary_bytes;
 } Program;
 

@@ -13,13 +13,25 @@ static RengaErrorCode QueueShare(Chunk *chunk, const Program *program, int s, in
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CountShares(Chunk *chunk, Pass *pass, Program *program,
-                                  const RengaKernelContext *context)
+static RengaErrorCode RunProgram(Chunk *chunk, Pass *pass, Program *program,
+                                 const RengaKernelContext *context)
 {
-  RengaSpan span;
-  RengaCall(RengaSpanBegin_Private(chunk->device, NULL, &span));
+  RengaSpan span = RENGA_SPAN_NONE;
+  const RengaErrorCode begun = RengaSpanBegin_Private(chunk->device, NULL, &span);
+  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, begun));
   RengaCall(RengaChunkRunPart_Private(chunk, pass, program, PART_FORWARD, context));
-  RengaCall(RengaSpanEnd_Private(chunk->device, NULL, span, "compute", NULL, 0, "prologue"));
+  if (!begun)
+    RengaCall(RengaPipelineNote_Private(
+        chunk->pipeline, pass,
+        RengaSpanEnd_Private(chunk->device, NULL, span, "compute", NULL, 0, "prologue")));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode QueueSharesOf(Chunk *chunk, Pass *pass, const Program *program, int64_t i)
+{
+  if (pass->failed) return RENGA_SUCCESS;
+  RengaCall(RengaChunkReleaseInputs_Private(chunk, i));
+  for (int s = 0; s < chunk->n_sums; s++) RengaCall(QueueShare(chunk, program, s, i));
   return RENGA_SUCCESS;
 }
 
@@ -33,11 +45,12 @@ static RengaErrorCode QueueShares(Chunk *chunk, Pass *pass)
     RengaChunkSetBases_Private(chunk, false, i);
     RengaCall(RengaChunkGetProgram_Private(chunk, PROGRAM_PROLOGUE, context.samples,
                                            RENGA_VALUE_NONE, &program));
-    RengaCall(RengaChunkReadFields_Private(chunk, pass, program, i, number));
-    RengaCall(CountShares(chunk, pass, program, &context));
-    RengaCall(RengaChunkReleaseInputs_Private(chunk, i));
-    for (int s = 0; s < chunk->n_sums && !pass->failed; s++)
-      RengaCall(QueueShare(chunk, program, s, i));
+    if (!pass->failed)
+      RengaCall(RengaPipelineNote_Private(
+          chunk->pipeline, pass, RengaChunkReadFields_Private(chunk, pass, program, i, number)));
+    RengaCall(RunProgram(chunk, pass, program, &context));
+    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
+                                        QueueSharesOf(chunk, pass, program, i)));
   }
   return RENGA_SUCCESS;
 }
@@ -55,10 +68,10 @@ static RengaErrorCode TakeShares(Chunk *chunk, Pass *pass)
   return RENGA_SUCCESS;
 }
 
-/* Fails only where an update has failed. */
+/* Fails only where messages are left under way, or an update has failed. */
 static RengaErrorCode FindSumShares(Chunk *chunk, Pass *pass)
 {
-  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, QueueShares(chunk, pass)));
+  RengaCall(QueueShares(chunk, pass));
   RengaCall(RengaPipelineAwaitUpdate_Private(chunk->pipeline));
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, TakeShares(chunk, pass)));
   return RENGA_SUCCESS;

@@ -1,7 +1,7 @@
 /* The window: where values of sharded parameters lie while kernels read them, with
    RENGA_SHARD_PARAMETERS.
 
-   A bucket of parameters has its place in the window from the moment its gather begins (fetch.c)
+   A bucket of parameters has its place in the window from the moment its gather begins (entry/gather.c)
    until the last instruction of the part that reads it. That is when the one before it in the part
    is read first, so that it comes meanwhile. Two buckets lie in different places if some
    part of some program needs both at once. Programs are compiled as if all values were there, and
@@ -27,45 +27,16 @@ static void RangeInWindow(const Chunk *chunk, int b, int64_t *begin, int64_t *by
   *bytes = BytesOfValues(chunk, count);
 }
 
-/* The first rows of the part that read each bucket, and the last; then where its gather
-   begins. */
-static RengaErrorCode FindReads(const Chunk *chunk, Sequence *sequence)
-{
-  const int buckets = SharedBuckets(chunk);
-  bool any = false;
-  RengaCall(RengaMalloc(buckets + 1, &sequence->reads));
-  for (int b = 0; b < buckets; b++) sequence->reads[b] = (BucketReads){.begin = -1, .first = -1};
-  for (int i = 0; i < sequence->count; i++)
-    for (int p = 0; p < sequence->row[i].n_in; p++) {
-      const Place *place = &sequence->row[i].place[p];
-      int64_t begin;
-      if (place->region != REGION_WINDOW) continue;
-      const int b = RengaChunkBucketAt_Private(chunk, ROLE_VALUE, place->offset, &begin);
-      BucketReads *reads = &sequence->reads[b];
-      if (reads->first < 0) reads->begin = reads->first = i;
-      reads->end = i + 1;
-      any = true;
-    }
-  for (int b = 0; b < buckets; b++)
-    for (int other = 0, before = -1; other < buckets; other++) {
-      const int first = sequence->reads[other].first;
-      if (other == b || first < 0 || first >= sequence->reads[b].first || first <= before) continue;
-      sequence->reads[b].begin = before = first;
-    }
-  if (!any) RengaFree(&sequence->reads);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode FindAllReads(const Chunk *chunk, Program *program)
 {
   for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++)
-    if (!program->part[part].reads) RengaCall(FindReads(chunk, &program->part[part]));
+    RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
   return RENGA_SUCCESS;
 }
 
 static bool NeedsBoth(const Sequence *sequence, int a, int b)
 {
-  const BucketReads *x = &sequence->reads[a], *y = &sequence->reads[b];
+  const BucketRows *x = &sequence->reads[a], *y = &sequence->reads[b];
   return x->begin >= 0 && y->begin >= 0 && x->begin < y->end && y->begin < x->end;
 }
 

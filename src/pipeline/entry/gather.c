@@ -1,12 +1,12 @@
-/* Fetches: with RENGA_SHARD_PARAMETERS a replica has the values of its share of the parameters, and
+/* Gathers: with RENGA_SHARD_PARAMETERS a replica has the values of its share of the parameters, and
    of the others while kernels read them.
 
    A bucket is gathered by all replicas together: each gives its block to the others, and gets
    theirs, before the part of a program that reads it comes to the first row that does. All replicas
    go through the same list, where one that has no micro-batch gathers all the same (prepare.c), and
-   all programs read the buckets in one order: so gathers follow each other in one order everywhere,
-   and need neither a question nor a number. Shares do not change during a pass. */
-#include "pipelineimpl.h"
+   all programs read the buckets in one order (list.c): so gathers follow each other in one order
+   everywhere, and need neither a question nor a number. Shares do not change during a pass. */
+#include "entry.h"
 #include "renga/private/fault.h"
 #include "renga/private/line.h"
 #include "renga/private/log.h"
@@ -219,22 +219,39 @@ static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
   return RENGA_SUCCESS;
 }
 
-/* Before a row of a part: what it reads is here, what comes next is on its way. Fails only where
-   messages are left under way. */
-RengaErrorCode RengaChunkFetchRows_Private(Chunk *chunk, Pass *pass, const Sequence *sequence,
-                                           int row)
+/* What comes next is on its way meanwhile. */
+static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPart part,
+                           EntryList *list)
 {
-  if (!chunk->window.fetch || !sequence->reads) return RENGA_SUCCESS;
-  for (int b = 0; b < BucketsToFetch(chunk); b++) {
-    const BucketReads *reads = &sequence->reads[b];
-    if (reads->begin >= 0 && reads->first == row) RengaCall(AwaitGather(chunk, pass, b));
-  }
-  for (int b = 0; b < BucketsToFetch(chunk); b++)
-    if (sequence->reads[b].begin == row && chunk->window.state[b] == BUCKET_AWAY &&
-        chunk->outline->settings->overlap)
-      RengaCall(BeginGather(chunk, pass, b));
+  const BucketRows *reads = program->part[part].reads;
+  const int buckets = RengaChunkFetches_Private(chunk) && reads ? BucketsToFetch(chunk) : 0;
+  for (int ends = 1; ends >= 0; ends--)
+    for (int b = 0; b < buckets; b++) {
+      const Entry entry = {.kind = ENTRY_GATHER,
+                           .ends = ends,
+                           .first = ends ? reads[b].first : reads[b].begin,
+                           .bucket = b};
+      if (reads[b].first >= 0 && (ends || chunk->outline->settings->overlap))
+        RengaCall(RengaEntryAdd_Private(list, entry));
+    }
   return RENGA_SUCCESS;
 }
+
+static RengaErrorCode Start(const EntryTask *task, Entry *entry)
+{
+  if (task->chunk->window.state[entry->bucket] == BUCKET_AWAY)
+    RengaCall(BeginGather(task->chunk, task->pass, entry->bucket));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode End(const EntryTask *task, Entry *entry)
+{
+  RengaCall(AwaitGather(task->chunk, task->pass, entry->bucket));
+  return RENGA_SUCCESS;
+}
+
+const EntryRule RengaGatherEntry_Private = {
+    .name = "gather", .list = List, .start = Start, .end = End};
 
 /* This rank's list is done: shares may change once the others have got them. Fails only where
    messages are left under way. */

@@ -1,10 +1,10 @@
 /* Values of a sharded stage's parameters, as they go from the replica that has updated them to the
    others: an action of the list begins the gather of a bucket behind the update, comm moves it
-   while ranks go on to the next step, and whoever reads a parameter first waits for its bucket.
+   while ranks go on to the next step, and an entry before the first row of a part that reads a
+   bucket ends it.
    What a gather allocates is prepared before the step, so that none fails where the others begin
    it; a rank whose update failed sends empty messages, and the others learn of it. */
-#include "pipelineimpl.h"
-#include "renga/private/device.h"
+#include "entry.h"
 
 enum { TRIES = 3 }; /* to begin a gather, or to end it: others wait for it */
 
@@ -113,34 +113,6 @@ RengaErrorCode RengaChunkBeginGather_Private(Chunk *chunk, const Pass *pass, int
   return RENGA_SUCCESS;
 }
 
-/* Values of the bucket are read from the place on. */
-static bool Touches(const Chunk *chunk, const GradientBucket *bucket, const Place *place,
-                    int64_t bytes)
-{
-  const int64_t first = bucket->first - chunk->sizes.whole_gradient + chunk->sizes.whole_count;
-  const int64_t begin = RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, first);
-  return place->region == REGION_PERSISTENT && place->offset + bytes > begin &&
-         place->offset < begin + RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, bucket->count);
-}
-
-static int64_t OperandBytes(const Instruction *row, int i)
-{
-  if (row->kind != INSTRUCTION_KERNEL) return row->bytes;
-  return (int64_t)RengaTensorSpecBytes(&row->kernel->call.in[i]);
-}
-
-/* Before a kernel runs: the parameters that it reads are there. */
-RengaErrorCode RengaChunkAwaitOperands_Private(Chunk *chunk, const Instruction *row)
-{
-  for (int b = 0; chunk->gradients.n_gathering > 0 && b < chunk->gradients.n_shared; b++) {
-    const GradientBucket *bucket = &chunk->gradients.bucket[b];
-    for (int i = 0; bucket->gather && i < row->n_in; i++)
-      if (Touches(chunk, bucket, &row->place[i], OperandBytes(row, i)))
-        RengaCall(EndGather(chunk, b));
-  }
-  return RENGA_SUCCESS;
-}
-
 /* Before anything else that reads parameters: all are there. After an error, but that of the time
    limit, the other buckets are taken too: replicas wait for what they get of this one. */
 RengaErrorCode RengaChunkAwaitValues_Private(Chunk *chunk)
@@ -151,6 +123,31 @@ RengaErrorCode RengaChunkAwaitValues_Private(Chunk *chunk)
   RengaCall(code);
   return RENGA_SUCCESS;
 }
+
+static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPart part,
+                           EntryList *list)
+{
+  const BucketRows *reads = program->part[part].reads;
+  const bool late = reads && !RengaChunkFetches_Private(chunk) && chunk->outline->settings->overlap;
+  const int buckets = late ? chunk->gradients.n_shared : 0;
+  for (int b = 0; b < buckets; b++) {
+    const Entry entry = {
+        .kind = ENTRY_VALUES, .ends = true, .first = reads[b].first, .bucket = b};
+    if (reads[b].first >= 0) RengaCall(RengaEntryAdd_Private(list, entry));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode End(const EntryTask *task, Entry *entry)
+{
+  const RengaErrorCode code = EndGather(task->chunk, entry->bucket);
+  if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
+  RengaCall(RengaPipelineNote_Private(task->chunk->pipeline, task->pass, code));
+  return RENGA_SUCCESS;
+}
+
+const EntryRule RengaValuesEntry_Private = {
+    .name = "values", .own = true, .list = List, .end = End};
 
 /* Collective on the replicas of a stage: all get the values that each has. */
 RengaErrorCode RengaChunkGatherValues_Private(Chunk *chunk)

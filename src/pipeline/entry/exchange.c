@@ -1,6 +1,8 @@
 /* Exchanges of a tensor group: each rank gives the others, or the one that needs it, what its lanes
-   have made, from device to device by the transport. They are made whatever happens (walk.c). */
-#include "exchange.h"
+   have made, from device to device by the transport, and it arrives beside kernels that touch none of it. */
+#include "../exchange.h"
+#include "entry.h"
+#include "renga/private/device.h"
 #include "renga/private/fault.h"
 #include "renga/private/log.h"
 
@@ -146,25 +148,103 @@ static int64_t BytesOfTerms(const Instruction *row)
   return bytes;
 }
 
-/* The bases are set. Fails only where messages are left under way. */
-RengaErrorCode RengaChunkExchange_Private(Chunk *chunk, Pass *pass, const Instruction *row)
+/* Signals come through while others are waited for. */
+static RengaErrorCode Start(const EntryTask *task, Entry *entry)
 {
+  Chunk *chunk = task->chunk;
+  TensorGroup *tensor = &chunk->tensor;
+  const Instruction *row = &task->sequence->row[entry->first];
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_EXCHANGE);
-  int count = 0;
-  RengaErrorCode code = RengaPipelineSettle_Private(chunk->pipeline, pass, true);
-  chunk->walk.exchanges++;
-  if (!code && pass->refused) return RENGA_SUCCESS; /* on all ranks */
+  RengaCall(RengaPipelineSettle_Private(chunk->pipeline, task->pass, true));
+  if (task->pass->refused) return RENGA_SUCCESS; /* on all ranks */
   RengaFaultMeetAction("exchange", chunk->stage, -1);
-  const double began = MPI_Wtime();
+  tensor->began = MPI_Wtime();
+  tensor->under_way = 0;
   RengaLogEventBegin(event);
-  if (!code) code = PostMessages(chunk, pass, row, &count);
-  if (!code) code = AwaitMessages(chunk, pass, count);
-  RengaLogEventEnd(event, 0, count, BytesOfTerms(row));
-  if (RengaLogTraceIsOn()) RengaLogTrace("communication", "exchange", began, MPI_Wtime());
-  chunk->walk.lost = code;
+  const RengaErrorCode code = PostMessages(chunk, task->pass, row, &tensor->under_way);
+  RengaLogEventEnd(event, 0, tensor->under_way, BytesOfTerms(row));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
+
+static RengaErrorCode End(const EntryTask *task, Entry *entry)
+{
+  TensorGroup *tensor = &task->chunk->tensor;
+  const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_EXCHANGE);
+  const int count = tensor->under_way;
+  (void)entry;
+  tensor->under_way = 0;
+  RengaLogEventBegin(event);
+  const RengaErrorCode code = AwaitMessages(task->chunk, task->pass, count);
+  RengaLogEventEnd(event, 0, 0, 0);
+  if (RengaLogTraceIsOn()) RengaLogTrace("communication", "exchange", tensor->began, MPI_Wtime());
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Bytes that a row may read or write from its place p on; -1: that are not known. */
+static int64_t BytesAt(const Instruction *row, int p)
+{
+  if (row->kind == INSTRUCTION_EXCHANGE) return -1;
+  if (row->kind != INSTRUCTION_KERNEL) return row->bytes;
+  const RengaOpCall *call = &row->kernel->call;
+  return (int64_t)RengaTensorSpecBytes(p < row->n_in ? &call->in[p] : &call->out[p - row->n_in]);
+}
+
+static bool Overlap(Place a, int64_t a_bytes, Place b, int64_t b_bytes)
+{
+  return a.region != REGION_ABSENT && a.region == b.region && a.offset < b.offset + b_bytes &&
+         b.offset < a.offset + a_bytes;
+}
+
+/* The row reads or writes what the exchange sends or brings. */
+bool RengaInstructionTouches_Private(const Instruction *row, const Instruction *exchange)
+{
+  if (row->kind == INSTRUCTION_EXCHANGE) return true; /* one at a time */
+  for (int t = 0; t < exchange->n_out; t++) {
+    const Place place = exchange->place[t];
+    const int64_t bytes = exchange->term[t].bytes;
+    if (row->kind == INSTRUCTION_KERNEL && Overlap(place, bytes, row->workspace,
+                                                   (int64_t)RengaKernelGetWorkspace(row->kernel)))
+      return true;
+    for (int p = 0; p < row->n_in + row->n_out; p++)
+      if (Overlap(place, bytes, row->place[p], BytesAt(row, p))) return true;
+  }
+  return false;
+}
+
+/* What it brings of gradients is summed as soon as kernels are done with them. */
+static bool BringsGradients(const Instruction *exchange)
+{
+  bool any = false;
+  for (int t = 0; t < exchange->n_out; t++)
+    any = any || exchange->place[t].region == REGION_GRADIENTS;
+  return any;
+}
+
+/* It ends before the first row that needs it to have ended. */
+static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPart part,
+                           EntryList *list)
+{
+  const Sequence *sequence = &program->part[part];
+  for (int i = 0; i < sequence->count; i++) {
+    const Instruction *row = &sequence->row[i];
+    int end = i + 1;
+    if (row->kind != INSTRUCTION_EXCHANGE) continue;
+    const bool beside = chunk->outline->settings->overlap && !BringsGradients(row);
+    while (beside && end < sequence->count &&
+           !RengaInstructionTouches_Private(&sequence->row[end], row))
+      end++;
+    const Entry entry = {.kind = ENTRY_EXCHANGE, .first = i, .bucket = -1};
+    RengaCall(RengaEntryAdd_Private(list, entry));
+    const Entry ends = {.kind = ENTRY_EXCHANGE, .ends = true, .first = end, .bucket = -1};
+    RengaCall(RengaEntryAdd_Private(list, ends));
+  }
+  return RENGA_SUCCESS;
+}
+
+const EntryRule RengaExchangeEntry_Private = {
+    .name = "exchange", .own = true, .list = List, .start = Start, .end = End};
 
 /* Bytes that the rank of the group which sends or gets most of an exchange sends or gets. */
 static int64_t MostOfTerms(const TensorGroup *tensor, const Instruction *row)

@@ -1,0 +1,133 @@
+/* Sums of gradients that begin while a backward goes on, each bucket's as soon as the last kernel
+   that writes gradients of it has run: in the last backward of a replica, where the buffers of the
+   tree that become one after it do so bucket by bucket before; or in all, where replicas fold their
+   gradients (fold.c). All replicas begin the sums in one order, that of a program which all of them
+   have. */
+#include "entry.h"
+
+/* The part of a training program that makes the gradients of parameters. */
+ProgramPart RengaChunkGradientPart_Private(const Chunk *chunk)
+{
+  return chunk->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
+}
+
+/* The first training program: all replicas compile the same ones at set-up. NULL: none. */
+static Program *FirstProgram(const Chunk *chunk)
+{
+  for (int p = 0; p < chunk->programs.count; p++)
+    if (chunk->programs.row[p]->kind == PROGRAM_TRAINING) return chunk->programs.row[p];
+  return NULL;
+}
+
+/* Once the buckets are there. */
+RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
+{
+  GradientVector *gradients = &chunk->gradients;
+  Program *program = FirstProgram(chunk);
+  RengaCall(RengaMalloc(gradients->n_buckets, &gradients->sequence));
+  const ProgramPart part = RengaChunkGradientPart_Private(chunk);
+  if (program) RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
+  const BucketRows *writes = program ? program->part[part].writes : NULL;
+  for (int b = 0; b < gradients->n_buckets; b++) {
+    int at = b;
+    for (; writes && at > 0 && writes[gradients->sequence[at - 1]].end > writes[b].end; at--)
+      gradients->sequence[at] = gradients->sequence[at - 1];
+    gradients->sequence[at] = b;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Sums may start in backwards, if the list of a pass does not say otherwise. */
+static bool MayStartEarly(const Chunk *chunk)
+{
+  return chunk->gradients.fold.on ||
+         (chunk->replicas > 1 && chunk->outline->settings->overlap &&
+          RengaSettingsIsOrdered_Private(chunk->outline->settings));
+}
+
+/* Whether the last backward begins the sums of the pass: the same on all replicas. Where the list
+   gathers buckets by themselves it says the order of all. */
+bool RengaChunkIsEarly_Private(const Chunk *chunk)
+{
+  bool early = MayStartEarly(chunk) && !chunk->gradients.fold.on;
+  for (int b = 0; b < chunk->gradients.n_buckets; b++)
+    early = early && !chunk->gradients.bucket[b].apart;
+  return early;
+}
+
+/* The action begins sums: what others hear of it they must have agreed to. */
+bool RengaChunkBeginsSums_Private(const Chunk *chunk, const RengaAction *action)
+{
+  const Portion *portion = &chunk->portion;
+  const bool last = portion->backward_done == portion->last - portion->first - 1;
+  return (action->kind == RENGA_ACTION_BACKWARD || action->kind == RENGA_ACTION_BACKWARD_WEIGHT) &&
+         (chunk->gradients.fold.on || (last && RengaChunkIsEarly_Private(chunk)));
+}
+
+static RengaErrorCode MergeBucket(Chunk *chunk, const GradientBucket *bucket)
+{
+  const GradientVector *gradients = &chunk->gradients;
+  const int64_t begin = RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->first);
+  for (int m = 0; m < gradients->n_merges; m++)
+    RengaCall(RengaChunkAdd_Private(chunk, chunk->storage.gradient, bucket->count,
+                                    gradients->merge[m].y + begin, gradients->merge[m].x + begin));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BeginInTurn(Chunk *chunk, Pass *pass)
+{
+  GradientVector *gradients = &chunk->gradients;
+  const int b = gradients->sequence[gradients->n_begun++];
+  if (!pass->failed)
+    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
+                                        MergeBucket(chunk, &gradients->bucket[b])));
+  RengaCall(RengaChunkBeginBucket_Private(chunk, pass, b));
+  return RENGA_SUCCESS;
+}
+
+/* The first action of a sum: what backward did not begin. Fails only where messages are left under
+   way. */
+RengaErrorCode RengaChunkBeginRest_Private(Chunk *chunk, Pass *pass)
+{
+  while (chunk->gradients.n_begun < chunk->gradients.n_buckets) RengaCall(BeginInTurn(chunk, pass));
+  return RENGA_SUCCESS;
+}
+
+/* Each starts behind its last row, and where those before it have; it ends before its gradients are
+   written again. */
+static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPart part,
+                           EntryList *list)
+{
+  const GradientVector *gradients = &chunk->gradients;
+  const BucketRows *writes = program->part[part].writes;
+  int row = 0;
+  if (!writes || !MayStartEarly(chunk)) return RENGA_SUCCESS;
+  for (int k = 0; k < gradients->n_buckets; k++) {
+    const int b = gradients->sequence[k];
+    if (writes[b].end > row) row = writes[b].end;
+    const Entry starts = {.kind = ENTRY_SUM, .first = row, .bucket = b};
+    RengaCall(RengaEntryAdd_Private(list, starts));
+  }
+  for (int b = 0; b < gradients->n_buckets && gradients->fold.on; b++) {
+    const Entry ends = {.kind = ENTRY_SUM, .ends = true, .first = writes[b].first, .bucket = b};
+    if (writes[b].first >= 0) RengaCall(RengaEntryAdd_Private(list, ends));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Start(const EntryTask *task, Entry *entry)
+{
+  if (task->chunk->gradients.fold.on)
+    RengaCall(RengaChunkStartFold_Private(task->chunk, task->pass, entry->bucket));
+  else if (task->chunk->gradients.early)
+    RengaCall(BeginInTurn(task->chunk, task->pass));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode End(const EntryTask *task, Entry *entry)
+{
+  RengaCall(RengaChunkClearFold_Private(task->chunk, task->pass, entry->bucket));
+  return RENGA_SUCCESS;
+}
+
+const EntryRule RengaSumEntry_Private = {.name = "sum", .list = List, .start = Start, .end = End};
