@@ -3,7 +3,7 @@
 #include "pipelineimpl.h"
 
 RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline);
-RengaErrorCode RengaPipelineCheckExchanges_Private(RengaPipeline pipeline); /* collective */
+RengaErrorCode RengaPipelineCheckEntries_Private(RengaPipeline pipeline); /* collective */
 void RengaChunkCountExchanges_Private(Chunk *chunk);
 RengaErrorCode RengaChunkMakeRoomForExchanges_Private(Chunk *chunk, const Program *program);
 RengaErrorCode RengaChunkFreeExchanges_Private(Chunk *chunk);

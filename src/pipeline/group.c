@@ -52,57 +52,84 @@ RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* What exchanges there are, in their order, and who gives what in them. */
-static uint64_t HashExchanges(const Chunk *chunk)
+static uint64_t HashTerms(const Instruction *row, uint64_t hash)
 {
-  uint64_t hash = 0;
-  for (int p = 0; p < chunk->programs.count; p++)
-    for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {
-      const Sequence *sequence = &chunk->programs.row[p]->part[part];
-      for (int i = 0; i < sequence->count; i++) {
-        const Instruction *row = &sequence->row[i];
-        if (row->kind != INSTRUCTION_EXCHANGE) continue;
-        const int64_t place[] = {p, part, row->n_out};
-        hash = RengaHash(place, sizeof place, hash);
-        for (int t = 0; t < row->n_out; t++) {
-          const int64_t term[] = {row->term[t].from, row->term[t].to, row->term[t].bytes};
-          hash = RengaHash(term, sizeof term, hash);
-        }
-      }
-    }
+  for (int t = 0; t < row->n_out; t++) {
+    const int64_t term[] = {row->term[t].from, row->term[t].to, row->term[t].bytes};
+    hash = RengaHash(term, sizeof term, hash);
+  }
   return hash;
 }
 
-/* Messages are told apart by their order alone. */
-static RengaErrorCode CompareExchanges(const Chunk *chunk, RengaComm comm)
+/* What the ranks of a stage do together: entries in their order, and who gives what in exchanges. */
+static uint64_t HashPart(const Sequence *sequence, uint64_t hash)
 {
-  static const char what[] = "the tensor group to compare its exchanges";
-  const int64_t mine = (int64_t)(HashExchanges(chunk) >> 1);
-  int64_t least = -mine, most = mine;
-  MPI_Comm group;
-  RengaCall(RengaObjectGetComm(comm, &group));
-  RengaCall(RengaReduceInt64_Private(group, MPI_MAX, &least, what));
-  RengaCall(RengaReduceInt64_Private(group, MPI_MAX, &most, what));
-  RengaCheck(-least == most, group, RENGA_ERR_INTERNAL,
-             "the tensor ranks of stage %d, replica %d do not have the same exchanges",
-             chunk->stage, chunk->replica);
+  for (int e = 0; e < sequence->n_entries; e++) {
+    const Entry *entry = &sequence->entry[e];
+    const int64_t place[] = {entry->kind, entry->ends, entry->bucket};
+    if (entry->kind != ENTRY_KERNELS) hash = RengaHash(place, sizeof place, hash);
+    if (entry->kind == ENTRY_EXCHANGE && !entry->ends)
+      hash = HashTerms(&sequence->row[entry->first], hash);
+  }
+  return hash;
+}
+
+static RengaErrorCode HashEntries(const Chunk *chunk, uint64_t *hash)
+{
+  *hash = 0;
+  for (int p = 0; p < chunk->programs.count; p++) {
+    RengaCall(RengaChunkListProgram_Private(chunk, chunk->programs.row[p]));
+    for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {
+      const int64_t place[] = {p, part};
+      *hash = RengaHash(place, sizeof place, *hash);
+      *hash = HashPart(&chunk->programs.row[p]->part[part], *hash);
+    }
+  }
   return RENGA_SUCCESS;
 }
 
-/* All stages of a rank have the same tensor group, which makes its exchanges in the order of its
-   list: they are the same on all of its ranks. */
-RengaErrorCode RengaPipelineCheckExchanges_Private(RengaPipeline pipeline)
+/* Messages are told apart by their order alone. */
+static RengaErrorCode CompareEntries(const Chunk *chunk, RengaComm comm)
+{
+  static const char what[] = "the ranks of a stage to compare what they do together";
+  uint64_t hash;
+  MPI_Comm group;
+  RengaCall(RengaObjectGetComm(comm, &group));
+  RengaCall(RengaErrorAgree(group, HashEntries(chunk, &hash)));
+  int64_t least = -(int64_t)(hash >> 1), most = (int64_t)(hash >> 1);
+  RengaCall(RengaReduceInt64_Private(group, MPI_MAX, &least, what));
+  RengaCall(RengaReduceInt64_Private(group, MPI_MAX, &most, what));
+  RengaCheck(-least == most, group, RENGA_ERR_INTERNAL,
+             "the ranks of stage %d do not have the same sums, gathers and exchanges, in the same "
+             "order",
+             chunk->stage);
+  return RENGA_SUCCESS;
+}
+
+/* Ranks that have the same stages; alone: each stage has one. */
+static int FindStageOfRank(RengaPipeline pipeline, bool *alone)
+{
+  *alone = true;
+  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
+    const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, s)->shape;
+    *alone = *alone && shape->replicas == 1 && shape->tensor == 1;
+  }
+  return pipeline->rank.n_chunks > 0 ? pipeline->rank.chunk[0].stage : -1;
+}
+
+/* All that replicas and tensor ranks of a stage do together they do in the order of its lists, which
+   are the same. */
+RengaErrorCode RengaPipelineCheckEntries_Private(RengaPipeline pipeline)
 {
   Rank *rank = &pipeline->rank;
-  const Chunk *first = rank->chunk;
-  const bool idle = rank->n_chunks == 0;
-  const int color = idle ? -1 : RengaPlanGetRank(pipeline->plan, first->stage, first->replica);
+  bool alone;
+  const int stage = FindStageOfRank(pipeline, &alone);
   RengaComm comm = NULL;
-  if (RengaPlanGetStage(pipeline->plan, 0)->shape.tensor == 1) return RENGA_SUCCESS;
-  RengaErrorCode code = RengaCommSplit(rank->all, color, idle ? 0 : first->tensor.rank, &comm);
+  if (alone) return RENGA_SUCCESS;
+  RengaErrorCode code = RengaCommSplit(rank->all, stage, RengaCommGetRank(rank->all), &comm);
   const bool split = !RengaErrorAgree(pipeline->hdr.comm, code);
-  for (int c = 0; c < rank->n_chunks && split; c++) /* the others of the group do so too */
-    RengaKeepFirst_Private(&code, CompareExchanges(&rank->chunk[c], comm));
+  for (int c = 0; c < rank->n_chunks && split; c++) /* the others of the stage do so too */
+    RengaKeepFirst_Private(&code, CompareEntries(&rank->chunk[c], comm));
   if (comm) RengaKeepFirst_Private(&code, RengaCommDestroy(&comm));
   RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
   return RENGA_SUCCESS;

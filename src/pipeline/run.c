@@ -87,7 +87,8 @@ static RengaErrorCode RunEmpty(Chunk *chunk, Pass *pass, const PartsRule *rule)
   RengaCall(GetProgram(chunk, pass, 0, &program));
   if (rule->first == PART_AGAIN && RengaChunkKeepsAway_Private(chunk)) return RENGA_SUCCESS;
   for (ProgramPart part = rule->first; part <= rule->last; part++)
-    RengaCall(RengaChunkRunPart_Private(chunk, pass, program, part, NULL));
+    if (part != PART_WEIGHT || chunk->lag > 0)
+      RengaCall(RengaChunkRunPart_Private(chunk, pass, program, part, NULL));
   if (rule->last == PART_WEIGHT && chunk->gradients.fold.on)
     RengaCall(RengaChunkEndRound_Private(chunk, pass));
   return RENGA_SUCCESS;

@@ -363,7 +363,7 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
                                                            FindMoments,
                                                            RengaPipelineSizeArena_Private,
                                                            MakeMemory,
-                                                           RengaPipelineCheckExchanges_Private,
+                                                           RengaPipelineCheckEntries_Private,
                                                            MakeValues,
                                                            ShowTransport};
   for (size_t p = 0; p < sizeof phase / sizeof phase[0]; p++) {

@@ -52,3 +52,7 @@ check_PROGRAMS += %D%/count %D%/statistics
 tests += %D%/count %D%/statistics
 %C%_count_SOURCES = %D%/count.c
 %C%_statistics_SOURCES = %D%/statistics.c
+
+check_PROGRAMS += %D%/entries
+tests += %D%/entries
+%C%_entries_SOURCES = %D%/entries.c
