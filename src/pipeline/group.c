@@ -61,20 +61,21 @@ static uint64_t HashTerms(const Instruction *row, uint64_t hash)
   return hash;
 }
 
-/* What the ranks of a stage do together: entries in their order, and who gives what in exchanges. */
-static uint64_t HashPart(const Sequence *sequence, uint64_t hash)
+/* What ranks of a stage do together, in its order: those of a tensor group their exchanges, and who
+   gives what in them; replicas all else. */
+static uint64_t HashPart(const Sequence *sequence, bool exchanges, uint64_t hash)
 {
   for (int e = 0; e < sequence->n_entries; e++) {
     const Entry *entry = &sequence->entry[e];
     const int64_t place[] = {entry->kind, entry->ends, entry->bucket};
-    if (entry->kind != ENTRY_KERNELS) hash = RengaHash(place, sizeof place, hash);
-    if (entry->kind == ENTRY_EXCHANGE && !entry->ends)
-      hash = HashTerms(&sequence->row[entry->first], hash);
+    if (entry->kind == ENTRY_KERNELS || (entry->kind == ENTRY_EXCHANGE) != exchanges) continue;
+    if (!exchanges) hash = RengaHash(place, sizeof place, hash);
+    if (exchanges && !entry->ends) hash = HashTerms(&sequence->row[entry->first], hash);
   }
   return hash;
 }
 
-static RengaErrorCode HashEntries(const Chunk *chunk, uint64_t *hash)
+static RengaErrorCode HashEntries(const Chunk *chunk, bool exchanges, uint64_t *hash)
 {
   *hash = 0;
   for (int p = 0; p < chunk->programs.count; p++) {
@@ -82,55 +83,58 @@ static RengaErrorCode HashEntries(const Chunk *chunk, uint64_t *hash)
     for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {
       const int64_t place[] = {p, part};
       *hash = RengaHash(place, sizeof place, *hash);
-      *hash = HashPart(&chunk->programs.row[p]->part[part], *hash);
+      *hash = HashPart(&chunk->programs.row[p]->part[part], exchanges, *hash);
     }
   }
   return RENGA_SUCCESS;
 }
 
 /* Messages are told apart by their order alone. */
-static RengaErrorCode CompareEntries(const Chunk *chunk, RengaComm comm)
+static RengaErrorCode CompareEntries(const Chunk *chunk, bool exchanges, RengaComm comm)
 {
   static const char what[] = "the ranks of a stage to compare what they do together";
   uint64_t hash;
   MPI_Comm group;
   RengaCall(RengaObjectGetComm(comm, &group));
-  RengaCall(RengaErrorAgree(group, HashEntries(chunk, &hash)));
+  RengaCall(RengaErrorAgree(group, HashEntries(chunk, exchanges, &hash)));
   int64_t least = -(int64_t)(hash >> 1), most = (int64_t)(hash >> 1);
   RengaCall(RengaReduceInt64_Private(group, MPI_MAX, &least, what));
   RengaCall(RengaReduceInt64_Private(group, MPI_MAX, &most, what));
   RengaCheck(-least == most, group, RENGA_ERR_INTERNAL,
-             "the ranks of stage %d do not have the same sums, gathers and exchanges, in the same "
-             "order",
-             chunk->stage);
+             "the %s of stage %d do not have the same %s, in the same order",
+             exchanges ? "tensor ranks" : "replicas", chunk->stage,
+             exchanges ? "exchanges" : "sums and gathers");
   return RENGA_SUCCESS;
 }
 
-/* Ranks that have the same stages; alone: each stage has one. */
-static int FindStageOfRank(RengaPipeline pipeline, bool *alone)
-{
-  *alone = true;
-  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
-    const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, s)->shape;
-    *alone = *alone && shape->replicas == 1 && shape->tensor == 1;
-  }
-  return pipeline->rank.n_chunks > 0 ? pipeline->rank.chunk[0].stage : -1;
-}
-
-/* All that replicas and tensor ranks of a stage do together they do in the order of its lists, which
-   are the same. */
-RengaErrorCode RengaPipelineCheckEntries_Private(RengaPipeline pipeline)
+/* All stages of a rank have the same tensor group, and the same replicas. */
+static RengaErrorCode CheckGroup(RengaPipeline pipeline, bool exchanges)
 {
   Rank *rank = &pipeline->rank;
-  bool alone;
-  const int stage = FindStageOfRank(pipeline, &alone);
+  const Chunk *first = rank->chunk;
+  RengaPlanPlace place = {0};
   RengaComm comm = NULL;
-  if (alone) return RENGA_SUCCESS;
-  RengaErrorCode code = RengaCommSplit(rank->all, stage, RengaCommGetRank(rank->all), &comm);
+  if (rank->n_chunks > 0) place.stage = first->stage;
+  if (rank->n_chunks > 0 && exchanges) place.replica = first->replica;
+  if (rank->n_chunks > 0 && !exchanges) place.tensor = first->tensor.rank;
+  const int color = rank->n_chunks == 0 ? -1 : RengaPlanGetRankAt(pipeline->plan, &place);
+  RengaErrorCode code = RengaCommSplit(rank->all, color, RengaCommGetRank(rank->all), &comm);
   const bool split = !RengaErrorAgree(pipeline->hdr.comm, code);
-  for (int c = 0; c < rank->n_chunks && split; c++) /* the others of the stage do so too */
-    RengaKeepFirst_Private(&code, CompareEntries(&rank->chunk[c], comm));
+  for (int c = 0; c < rank->n_chunks && split; c++) /* the others do so too */
+    RengaKeepFirst_Private(&code, CompareEntries(&rank->chunk[c], exchanges, comm));
   if (comm) RengaKeepFirst_Private(&code, RengaCommDestroy(&comm));
   RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
+  return RENGA_SUCCESS;
+}
+
+/* All that ranks of a stage do together they do in the order of its lists, which are the same. */
+RengaErrorCode RengaPipelineCheckEntries_Private(RengaPipeline pipeline)
+{
+  bool replicas = false;
+  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++)
+    replicas = replicas || RengaPlanGetStage(pipeline->plan, s)->shape.replicas > 1;
+  if (replicas) RengaCall(CheckGroup(pipeline, false));
+  if (RengaPlanGetStage(pipeline->plan, 0)->shape.tensor > 1)
+    RengaCall(CheckGroup(pipeline, true));
   return RENGA_SUCCESS;
 }

@@ -146,6 +146,13 @@ static void MakeOutput(Layout *layout, const Step *step, int o)
   layout->storage[value].again = step->again;
 }
 
+/* It may come before it is waited for. */
+static void MakeReceived(Layout *layout, const Step *step, int o)
+{
+  MakeOutput(layout, step, o);
+  layout->storage[LayoutOut(layout, step, o)].first = step->ready;
+}
+
 /* What comes from another rank of the tensor group is made by the exchange; what goes there is read
    by it. */
 static void MakeExchanged(Layout *layout, const Step *step)
@@ -157,7 +164,7 @@ static void MakeExchanged(Layout *layout, const Step *step)
     if (!LayoutIsElsewhere(layout, step->node))
       UseAt(layout, value, step->part, step->position);
     else if (LayoutReceives(layout, value))
-      MakeOutput(layout, step, o);
+      MakeReceived(layout, step, o);
   }
 }
 

@@ -31,6 +31,7 @@ typedef struct {
   ProgramPart part; /* in which its outputs live; it has a position there */
   ProgramPart runs; /* that part, or before it AGAIN */
   int position;
+  int ready;     /* of an exchange: position behind which it may start, with what it takes */
   bool view;     /* a reshape whose output is its input's memory */
   bool exchange; /* the node has run, here or on another rank of the tensor group: the group gets
                     what others need of it; those of one exchange have one position */

@@ -422,6 +422,9 @@ void RengaChunkFreeFold_Private(Chunk *chunk);
 /* window.c */
 RengaErrorCode RengaChunkPlaceWindow_Private(Chunk *chunk);
 RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program);
+/* conflict.c */
+bool RengaInstructionsConflict_Private(const Instruction *a, const Instruction *b);
+RengaErrorCode RengaProgramPostpone_Private(Program *program);
 /* touch.c */
 RengaErrorCode RengaChunkFindTouched_Private(const Chunk *chunk, Program *program,
                                              ProgramPart part);

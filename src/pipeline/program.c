@@ -53,6 +53,9 @@ static RengaErrorCode Compile(Layout *layout)
   RengaCall(RengaLayoutChoose_Private(layout));
   RengaCall(RengaLayoutPlace_Private(layout));
   RengaCall(RengaLayoutEmit_Private(layout));
+  /* where replicas go through one list, programs of all sizes keep the order of one */
+  if (chunk->tensor.size > 1 && !RengaChunkFolds_Private(chunk))
+    RengaCall(RengaProgramPostpone_Private(program));
   for (int f = 0; f < chunk->n_fields; f++)
     program->reads[f] = layout->needed[chunk->field[f].value];
   for (int s = 0; s < chunk->n_sums; s++)

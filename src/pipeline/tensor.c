@@ -6,7 +6,8 @@
 
    Nodes in no lane, and sums of gradients, that wait for an exchange are put off until a lane needs
    what they make, so that one exchange takes the terms of all lanes, which the ranks have made at
-   the same time. What a stage that recomputes makes again (again.c) is exchanged again, where
+   the same time. What this exchange does not take is done beside it: it stands in front of the
+   exchange's end, and behind all that it takes. What a stage that recomputes makes again (again.c) is exchanged again, where
    another lane, or a node in none, reads what a lane has made. */
 #include "layout.h"
 #include <string.h>
@@ -85,6 +86,8 @@ typedef enum { WAITS_NOT, WAITS_ELSEWHERE, WAITS_EVERYWHERE } Waiting;
 typedef struct {
   Layout *layout;
   Waiting *waits; /* [values, then their copies] of an exchange that is to come, or made of such */
+  bool *taken;    /* [values, then their copies] what the terms of the exchange are made of */
+  int first;      /* step behind the exchange before */
   int n_terms, n_late;
   Step *terms; /* whose values the next exchange takes */
   Step *late;  /* that are put off until then */
@@ -96,8 +99,55 @@ static void AddTensorStep(const TensorListing *listing, const Step *one, bool ex
   Step *step = &layout->step[layout->n_steps++];
   *step = *one;
   step->exchange = exchange;
-  step->position = layout->length[one->part];
+  step->position = step->ready = layout->length[one->part];
   if (!exchange) layout->length[one->part]++;
+}
+
+static bool HasTerm(const Layout *layout, const Step *step)
+{
+  for (int o = 0; o < LayoutNode(layout, step->node)->n_out; o++)
+    if (LayoutIsExchanged(layout, LayoutOut(layout, step, o))) return true;
+  return false;
+}
+
+/* The exchange takes something that the step makes, or that leads to what it takes. */
+static bool IsTaken(const TensorListing *listing, const Step *step)
+{
+  const Layout *layout = listing->layout;
+  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  bool taken = step->resent || HasTerm(layout, step);
+  for (int o = 0; o < node->n_out && !taken; o++) {
+    const RengaValue value = LayoutOut(layout, step, o);
+    taken = value != RENGA_VALUE_NONE && listing->taken[value];
+  }
+  for (int i = 0; i < node->n_in && taken; i++) {
+    const RengaValue value = LayoutIn(layout, step, i);
+    if (value != RENGA_VALUE_NONE) listing->taken[value] = true;
+  }
+  return taken;
+}
+
+/* Steps since the exchange before, of one part: what the next one takes comes first. ready: the
+   position of the last of these. spare: room for as many steps. */
+static void PutTakenFirst(const TensorListing *listing, Step spare[], int *ready)
+{
+  Layout *layout = listing->layout;
+  Step *step = layout->step + listing->first;
+  const int count = layout->n_steps - listing->first;
+  int at = count, n_spare = 0, position;
+  for (int s = 0; s < count; s++)
+    if (step[s].part != step[s].runs || step[s].part != step[0].part) return;
+  if (count == 0) return;
+  memset(listing->taken, 0, 2 * (size_t)layout->n_values * sizeof *listing->taken);
+  position = step[0].position;
+  for (int s = count - 1; s >= 0; s--)
+    if (IsTaken(listing, &step[s]))
+      spare[n_spare++] = step[s];
+    else
+      step[--at] = step[s];
+  for (int s = 0; s < n_spare; s++) step[s] = spare[n_spare - 1 - s];
+  for (int s = 0; s < count; s++) step[s].position = step[s].ready = position++;
+  *ready = step[n_spare > 0 ? n_spare - 1 : 0].position;
 }
 
 static void MarkWaiting(const TensorListing *listing, const Step *step, bool all)
@@ -123,10 +173,14 @@ static void MarkThere(const TensorListing *listing, const Step *step)
 /* The exchange, and what was put off. */
 static void ListExchange(TensorListing *listing)
 {
+  int ready = -1;
+  if (listing->n_terms > 0) PutTakenFirst(listing, listing->late + listing->n_late, &ready);
   for (int i = 0; i < listing->n_terms; i++) {
     AddTensorStep(listing, &listing->terms[i], true);
+    if (ready >= 0) listing->layout->step[listing->layout->n_steps - 1].ready = ready;
     MarkThere(listing, &listing->terms[i]);
   }
+  listing->first = listing->layout->n_steps;
   if (listing->n_terms > 0) listing->layout->length[listing->terms[0].part]++;
   for (int i = 0; i < listing->n_late; i++) {
     if (!LayoutIsElsewhere(listing->layout, listing->late[i].node))
@@ -134,13 +188,6 @@ static void ListExchange(TensorListing *listing)
     MarkThere(listing, &listing->late[i]);
   }
   listing->n_terms = listing->n_late = 0;
-}
-
-static bool HasTerm(const Layout *layout, const Step *step)
-{
-  for (int o = 0; o < LayoutNode(layout, step->node)->n_out; o++)
-    if (LayoutIsExchanged(layout, LayoutOut(layout, step, o))) return true;
-  return false;
 }
 
 /* Sums of gradients in lanes, too: the terms of all lanes come at once. */
@@ -192,6 +239,7 @@ static void ListShares(TensorListing *listing, int count, const Step one[])
   for (int s = 0; s < count; s++)
     if (one[s].part == PART_CONSTANT) layout->step[layout->n_steps++] = one[s];
   for (ProgramPart runs = PART_FORWARD; runs < PART_COUNT; runs++) {
+    listing->first = layout->n_steps;
     for (int s = 0; s < count; s++)
       if (one[s].runs == runs) ListTensorStep(listing, &one[s]);
     ListExchange(listing);
@@ -206,7 +254,8 @@ RengaErrorCode RengaLayoutShareSteps_Private(Layout *layout, int first)
   Step *one = NULL;
   if (layout->chunk->tensor.size == 1) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(2 * layout->n_values + 1, &listing.waits));
-  const RengaErrorCode code = RengaMalloc(3 * count + 1, &one);
+  RengaErrorCode code = RengaMalloc(2 * layout->n_values + 1, &listing.taken);
+  if (!code) code = RengaMalloc(4 * count + 1, &one);
   if (!code) {
     memcpy(one, layout->step + first, (size_t)count * sizeof *one);
     listing.terms = one + count;
@@ -216,6 +265,7 @@ RengaErrorCode RengaLayoutShareSteps_Private(Layout *layout, int first)
   }
   RengaFree(&one);
   RengaFree(&listing.waits);
+  RengaFree(&listing.taken);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

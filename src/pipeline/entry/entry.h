@@ -40,8 +40,6 @@ void RengaEntrySetOutside_Private(const EntryRule *rule); /* NULL: none; before 
 /* list.c: of one part, which has none yet */
 RengaErrorCode RengaPartList_Private(const Chunk *chunk, const Program *program, ProgramPart part,
                                      EntryList *list);
-/* exchange.c: a row reads or writes what an exchange sends or brings */
-bool RengaInstructionTouches_Private(const Instruction *row, const Instruction *exchange);
 /* prove.c */
 RengaErrorCode RengaPartProve_Private(const Chunk *chunk, const Program *program, ProgramPart part);
 /* kernels.c, recording.c */

@@ -2,7 +2,6 @@
    have made, from device to device by the transport, and it arrives beside kernels that touch none of it. */
 #include "../exchange.h"
 #include "entry.h"
-#include "renga/private/device.h"
 #include "renga/private/fault.h"
 #include "renga/private/log.h"
 
@@ -182,47 +181,29 @@ static RengaErrorCode End(const EntryTask *task, Entry *entry)
   return RENGA_SUCCESS;
 }
 
-/* Bytes that a row may read or write from its place p on; -1: that are not known. */
-static int64_t BytesAt(const Instruction *row, int p)
+/* The row before which the exchange ends at the latest: what it brings of gradients is there when a
+   sum starts. */
+static int LastEnd(const Sequence *sequence, int exchange, const EntryList *list)
 {
-  if (row->kind == INSTRUCTION_EXCHANGE) return -1;
-  if (row->kind != INSTRUCTION_KERNEL) return row->bytes;
-  const RengaOpCall *call = &row->kernel->call;
-  return (int64_t)RengaTensorSpecBytes(p < row->n_in ? &call->in[p] : &call->out[p - row->n_in]);
-}
-
-static bool Overlap(Place a, int64_t a_bytes, Place b, int64_t b_bytes)
-{
-  return a.region != REGION_ABSENT && a.region == b.region && a.offset < b.offset + b_bytes &&
-         b.offset < a.offset + a_bytes;
-}
-
-/* The row reads or writes what the exchange sends or brings. */
-bool RengaInstructionTouches_Private(const Instruction *row, const Instruction *exchange)
-{
-  if (row->kind == INSTRUCTION_EXCHANGE) return true; /* one at a time */
-  for (int t = 0; t < exchange->n_out; t++) {
-    const Place place = exchange->place[t];
-    const int64_t bytes = exchange->term[t].bytes;
-    if (row->kind == INSTRUCTION_KERNEL && Overlap(place, bytes, row->workspace,
-                                                   (int64_t)RengaKernelGetWorkspace(row->kernel)))
-      return true;
-    for (int p = 0; p < row->n_in + row->n_out; p++)
-      if (Overlap(place, bytes, row->place[p], BytesAt(row, p))) return true;
+  const Instruction *row = &sequence->row[exchange];
+  int last = sequence->count;
+  bool gradients = false;
+  for (int t = 0; t < row->n_out; t++)
+    gradients = gradients || row->place[t].region == REGION_GRADIENTS;
+  for (int e = 0; e < list->count && gradients; e++) {
+    const Entry *entry = &list->entry[e];
+    if (entry->kind == ENTRY_SUM && entry->first > exchange && entry->first < last)
+      last = entry->first;
   }
-  return false;
+  return last;
 }
 
-/* What it brings of gradients is summed as soon as kernels are done with them. */
-static bool BringsGradients(const Instruction *exchange)
+static bool MayRunBeside(const Instruction *row, const Instruction *exchange)
 {
-  bool any = false;
-  for (int t = 0; t < exchange->n_out; t++)
-    any = any || exchange->place[t].region == REGION_GRADIENTS;
-  return any;
+  return row->kind != INSTRUCTION_EXCHANGE && !RengaInstructionsConflict_Private(row, exchange);
 }
 
-/* It ends before the first row that needs it to have ended. */
+/* It ends before the first row that needs it to have ended, and before the next one. */
 static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPart part,
                            EntryList *list)
 {
@@ -231,10 +212,8 @@ static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPa
     const Instruction *row = &sequence->row[i];
     int end = i + 1;
     if (row->kind != INSTRUCTION_EXCHANGE) continue;
-    const bool beside = chunk->outline->settings->overlap && !BringsGradients(row);
-    while (beside && end < sequence->count &&
-           !RengaInstructionTouches_Private(&sequence->row[end], row))
-      end++;
+    const int last = chunk->outline->settings->overlap ? LastEnd(sequence, i, list) : end;
+    while (end < last && MayRunBeside(&sequence->row[end], row)) end++;
     const Entry entry = {.kind = ENTRY_EXCHANGE, .first = i, .bucket = -1};
     RengaCall(RengaEntryAdd_Private(list, entry));
     const Entry ends = {.kind = ENTRY_EXCHANGE, .ends = true, .first = end, .bucket = -1};

@@ -4,11 +4,11 @@
 
 static const EntryRule *outside;
 
-/* Of entries that stand before the same row those of the first kinds come first. */
+/* Kinds are listed in this order, and may look at what is there already. */
 const EntryRule *RengaEntryRule_Private(EntryKind kind)
 {
-  static const EntryRule *const rule[ENTRY_COUNT] = {[ENTRY_EXCHANGE] = &RengaExchangeEntry_Private,
-                                                     [ENTRY_SUM] = &RengaSumEntry_Private,
+  static const EntryRule *const rule[ENTRY_COUNT] = {[ENTRY_SUM] = &RengaSumEntry_Private,
+                                                     [ENTRY_EXCHANGE] = &RengaExchangeEntry_Private,
                                                      [ENTRY_VALUES] = &RengaValuesEntry_Private,
                                                      [ENTRY_GATHER] = &RengaGatherEntry_Private,
                                                      [ENTRY_KERNELS] = &RengaKernelsEntry_Private};

@@ -91,7 +91,7 @@ static RengaErrorCode ProveWrite(const Proof *proof, const Place *place, int row
 static RengaErrorCode ProveRow(const Proof *proof, int row)
 {
   const Instruction *kernel = &proof->sequence->row[row];
-  RengaCheck(!proof->exchange || !RengaInstructionTouches_Private(kernel, proof->exchange),
+  RengaCheck(!proof->exchange || !RengaInstructionsConflict_Private(kernel, proof->exchange),
              MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: row %d of a part touches what an exchange that is under way sends or brings",
              proof->chunk->stage, row);
