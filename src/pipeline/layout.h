@@ -41,6 +41,7 @@ typedef struct {
 typedef struct {
   Chunk *chunk;
   Program *program;
+  bool beside; /* backward does what it can beside exchanges of a tensor group */
   int n_nodes, n_values;
   bool *constant;         /* [nodes] depends on constants only */
   bool *needed;           /* [values] */

@@ -53,9 +53,7 @@ static RengaErrorCode Compile(Layout *layout)
   RengaCall(RengaLayoutChoose_Private(layout));
   RengaCall(RengaLayoutPlace_Private(layout));
   RengaCall(RengaLayoutEmit_Private(layout));
-  /* where replicas go through one list, programs of all sizes keep the order of one */
-  if (chunk->tensor.size > 1 && !RengaChunkFolds_Private(chunk))
-    RengaCall(RengaProgramPostpone_Private(program));
+  if (layout->beside) RengaCall(RengaProgramPostpone_Private(program));
   for (int f = 0; f < chunk->n_fields; f++)
     program->reads[f] = layout->needed[chunk->field[f].value];
   for (int s = 0; s < chunk->n_sums; s++)
@@ -134,21 +132,57 @@ static RengaErrorCode AddProgram(Chunk *chunk, Program *program)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CompileProgram(Chunk *chunk, const Program *like, bool beside,
+                                     Program **program)
+{
+  RengaCall(RengaMalloc(1, program));
+  **program = *like;
+  Layout layout = {.chunk = chunk,
+                   .program = *program,
+                   .beside = beside,
+                   .n_nodes = RengaGraphGetNodeCount(chunk->sub),
+                   .n_values = RengaGraphGetValueCount(chunk->sub)};
+  const RengaErrorCode code = Compile(&layout);
+  FreeLayout(&layout);
+  if (code) DestroyProgram(chunk, program);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Kernels may run beside exchanges of backward. Where replicas go through one list programs of all
+   sizes have one order. */
+static bool HasBeside(const Chunk *chunk, const Program *program)
+{
+  return chunk->tensor.size > 1 && program->kind == PROGRAM_TRAINING &&
+         !RengaChunkFolds_Private(chunk) && chunk->outline->settings->overlap;
+}
+
+/* So it is where that takes no more memory than without. */
+static RengaErrorCode ChooseBeside(Chunk *chunk, Program **program)
+{
+  const Program like = {.kind = (*program)->kind,
+                        .adds = (*program)->adds,
+                        .samples = (*program)->samples,
+                        .target = (*program)->target};
+  Program *beside;
+  if (!HasBeside(chunk, *program)) return RENGA_SUCCESS;
+  RengaCall(CompileProgram(chunk, &like, true, &beside));
+  Program *other = beside;
+  if (beside->temporary_bytes <= (*program)->temporary_bytes) {
+    other = *program;
+    *program = beside;
+  }
+  RengaCall(DestroyProgram(chunk, &other));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CreateProgram(Chunk *chunk, ProgramKind kind, bool adds, int64_t samples,
                                     RengaValue target, Program **program)
 {
+  const Program like = {.kind = kind, .adds = adds, .samples = samples, .target = target};
   Program *made;
-  RengaCall(RengaMalloc(1, &made));
-  made->kind = kind;
-  made->adds = adds;
-  made->samples = samples;
-  made->target = target;
-  Layout layout = {.chunk = chunk,
-                   .program = made,
-                   .n_nodes = RengaGraphGetNodeCount(chunk->sub),
-                   .n_values = RengaGraphGetValueCount(chunk->sub)};
-  RengaErrorCode code = Compile(&layout);
-  FreeLayout(&layout);
+  RengaCall(CompileProgram(chunk, &like, false, &made));
+  RengaErrorCode code = ChooseBeside(chunk, &made);
   if (code == RENGA_SUCCESS) code = RengaChunkMoveLocal_Private(chunk, made);
   if (code == RENGA_SUCCESS) code = RengaChunkMoveWindow_Private(chunk, made);
   if (code == RENGA_SUCCESS) code = AddProgram(chunk, made);

@@ -6,8 +6,8 @@
 
    Nodes in no lane, and sums of gradients, that wait for an exchange are put off until a lane needs
    what they make, so that one exchange takes the terms of all lanes, which the ranks have made at
-   the same time. What this exchange does not take is done beside it: it stands in front of the
-   exchange's end, and behind all that it takes. What a stage that recomputes makes again (again.c) is exchanged again, where
+   the same time. What of backward an exchange does not take may be done beside it (program.c): it
+   stands behind all that the exchange takes. What a stage that recomputes makes again (again.c) is exchanged again, where
    another lane, or a node in none, reads what a lane has made. */
 #include "layout.h"
 #include <string.h>
@@ -174,7 +174,8 @@ static void MarkThere(const TensorListing *listing, const Step *step)
 static void ListExchange(TensorListing *listing)
 {
   int ready = -1;
-  if (listing->n_terms > 0) PutTakenFirst(listing, listing->late + listing->n_late, &ready);
+  if (listing->n_terms > 0 && listing->layout->beside && listing->terms[0].runs > PART_AGAIN)
+    PutTakenFirst(listing, listing->late + listing->n_late, &ready);
   for (int i = 0; i < listing->n_terms; i++) {
     AddTensorStep(listing, &listing->terms[i], true);
     if (ready >= 0) listing->layout->step[listing->layout->n_steps - 1].ready = ready;
