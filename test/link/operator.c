@@ -1,13 +1,14 @@
 /* TEST ranks: 1 2 4 */
 /* An operator from outside: it trains as the same formula made of Renga's own operators, to the
-   same bits on one rank and on all, its errors fail the step on all ranks, and what cannot be is
-   refused. */
+   same bits on one rank and on all, in lanes too, its errors fail the step on all ranks, and what
+   cannot be is refused. */
 #include "../check.h"
 #include "../onnx/write.h"
 #include "renga.h"
 #include <math.h>
 
 enum { SAMPLES = 24, STEPS = 5, INPUTS = 6, WIDTH = 8 };
+static const double RATE = 1e-2;
 static bool fails; /* the kernel, where it is asked for */
 
 /* y = tanh(x w), x [N, d], w [d] */
@@ -63,7 +64,8 @@ static const RengaOperator forward = {.name = "ScaledTanh",
                                       .max_out = 1,
                                       .shape = ShapeOf,
                                       .attributes = "factor:real=1",
-                                      .types = "SS>S"};
+                                      .types = "SS>S",
+                                      .split = "-a a > -a"};
 static const RengaOperator backward = {.name = "ScaledTanhGradient",
                                        .min_in = 4,
                                        .max_in = 4,
@@ -101,7 +103,7 @@ static RengaErrorCode AddScaledTanh(RengaGraph graph, bool own, RengaValue x, Re
 }
 
 /* Two layers with the operator between them. */
-static RengaErrorCode Build(RengaComm comm, bool own, RengaGraph *made)
+static RengaErrorCode Build(RengaComm comm, bool own, int lanes, RengaGraph *made)
 {
   const RengaTensorSpec x_spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, INPUTS}};
   const RengaTensorSpec w_spec = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {WIDTH}};
@@ -118,6 +120,7 @@ static RengaErrorCode Build(RengaComm comm, bool own, RengaGraph *made)
   RengaCall(RengaGraphAddLinear(graph, "second", y, 3, true, 0.3, &y));
   RengaCall(RengaGraphAddCrossEntropy(graph, y, labels, -100, &loss));
   RengaCall(RengaGraphSetLoss(graph, loss));
+  RengaCall(RengaGraphSetLanes(graph, lanes));
   RengaCall(RengaGraphSetUp(graph));
   *made = graph;
   return RENGA_SUCCESS;
@@ -134,8 +137,16 @@ static RengaErrorCode ReadWave(void *user, int field, int64_t first, int64_t cou
   return RENGA_SUCCESS;
 }
 
+/* Each rank of a stage has `tensor` that compute it together. */
+typedef struct {
+  bool own, disturbed;
+  int lanes, tensor;
+  double loss[STEPS], norm[STEPS];
+  uint64_t digest;
+} Run;
+
 /* Losses of some steps; of those, one is tried first with a kernel that fails on one rank. */
-static RengaErrorCode TrainSteps(RengaComm comm, bool own, bool disturbed, double loss[])
+static RengaErrorCode TrainSteps(RengaComm comm, Run *run)
 {
   const RengaBatch batch = {.samples = SAMPLES, .read = ReadWave};
   RengaGraph graph;
@@ -143,24 +154,31 @@ static RengaErrorCode TrainSteps(RengaComm comm, bool own, bool disturbed, doubl
   RengaPlan plan;
   RengaPipeline pipeline;
   double lost;
-  RengaCall(Build(comm, own, &graph));
+  RengaOptimizer optimizer;
+  RengaCall(Build(comm, run->own, run->lanes, &graph));
   RengaCall(RengaPartitionCreate(comm, &partition));
   RengaCall(RengaPartitionSetGraph(partition, graph));
   RengaCall(RengaPartitionSetBatch(partition, SAMPLES, 4));
-  RengaCall(RengaPartitionSetStages(partition, RengaCommGetSize(comm) > 1 ? 2 : 1));
+  RengaCall(RengaPartitionSetTensor(partition, run->tensor));
+  RengaCall(RengaPartitionSetStages(partition, RengaCommGetSize(comm) > run->tensor ? 2 : 1));
   RengaCall(RengaPartitionSolve(partition, &plan));
   RengaDevice device;
   RengaCall(RengaPipelineCreate(comm, &pipeline));
   RengaCall(RengaPipelineGetDevice(pipeline, &device));
   RengaCall(RengaDeviceSetFromOptions(device));
   RengaCall(RengaPipelineSetPlan(pipeline, graph, plan));
+  RengaCall(RengaPipelineGetOptimizer(pipeline, &optimizer));
+  RengaCall(RengaOptimizerSetType(optimizer, RENGA_OPTIMIZER_SGD));
+  RengaCall(RengaOptimizerSetLearningRate(optimizer, RATE));
   RengaCall(RengaPipelineSetUp(pipeline));
   for (int step = 0; step < STEPS; step++) {
-    fails = disturbed && step == 2;
+    fails = run->disturbed && step == 2;
     if (fails) ExpectError(RengaPipelineStep(pipeline, &batch, &lost), RENGA_ERR_NUMERIC, "");
     fails = false;
-    RengaCall(RengaPipelineStep(pipeline, &batch, &loss[step]));
+    RengaCall(RengaPipelineStep(pipeline, &batch, &run->loss[step]));
+    RengaCall(RengaPipelineGetGradientNorm(pipeline, &run->norm[step]));
   }
+  RengaCall(RengaPipelineGetDigest(pipeline, &run->digest));
   RengaCall(RengaPipelineDestroy(&pipeline));
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaPartitionDestroy(&partition));
@@ -170,16 +188,105 @@ static RengaErrorCode TrainSteps(RengaComm comm, bool own, bool disturbed, doubl
 
 static RengaErrorCode TestTraining(RengaComm all, RengaComm self)
 {
-  double own[STEPS], other[STEPS], inside[STEPS];
-  RengaCall(TrainSteps(self, true, false, own));
+  Run own = {.own = true, .lanes = 1, .tensor = 1}, inside = {.lanes = 1, .tensor = 1};
+  Run other = {.own = true, .disturbed = true, .lanes = 1, .tensor = 1};
+  RengaCall(TrainSteps(self, &own));
   Expect(runs[0] > 0 && runs[1] > 0);
-  RengaCall(TrainSteps(self, false, false, inside));
-  RengaCall(TrainSteps(all, true, true, other));
+  RengaCall(TrainSteps(self, &inside));
+  RengaCall(TrainSteps(all, &other));
   for (int step = 0; step < STEPS; step++) {
-    Expect(fabs(own[step] - inside[step]) < 1e-6);
-    Expect(own[step] == other[step]);
+    Expect(fabs(own.loss[step] - inside.loss[step]) < 1e-6);
+    Expect(own.loss[step] == other.loss[step]);
   }
-  Expect(own[STEPS - 1] < own[0]);
+  Expect(own.loss[STEPS - 1] < own.loss[0] && own.digest == other.digest);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CountInLanes(RengaComm comm, int lanes, int *count)
+{
+  RengaGraph graph;
+  RengaCall(Build(comm, true, lanes, &graph));
+  *count = 0;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    if (strcmp(node->op->name, "ScaledTanh") != 0) continue;
+    *count += node->lane > 0;
+    const RengaTensorSpec *w = &RengaGraphGetValue(graph, node->in[1])->spec;
+    Expect(w->dim[0] >= WIDTH / lanes && w->dim[0] <= WIDTH / lanes + 1);
+  }
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* By its split rule it stands in lanes between the layers, with the bits of one rank on two that
+   compute them together. A step goes down as its gradient says. */
+static RengaErrorCode TestLanes(RengaComm all, RengaComm self)
+{
+  const int ranks = RengaCommGetSize(all);
+  int count;
+  for (int lanes = 2; lanes <= 3; lanes++) {
+    Run one = {.own = true, .lanes = lanes, .tensor = 1}, inside = {.lanes = lanes, .tensor = 1};
+    Run many = {.own = true, .disturbed = true, .lanes = lanes, .tensor = ranks > 1 ? 2 : 1};
+    RengaCall(CountInLanes(self, lanes, &count));
+    Expect(count == lanes);
+    RengaCall(TrainSteps(self, &one));
+    RengaCall(TrainSteps(self, &inside));
+    RengaCall(TrainSteps(all, &many));
+    for (int step = 0; step < STEPS; step++) {
+      Expect(fabs(one.loss[step] - inside.loss[step]) < 1e-6);
+      Expect(fabs(one.norm[step] - inside.norm[step]) < 1e-5 * inside.norm[step]);
+      Expect(one.loss[step] == many.loss[step] && one.norm[step] == many.norm[step]);
+    }
+    const double slope = (one.loss[0] - one.loss[1]) / (RATE * one.norm[0] * one.norm[0]);
+    Expect(fabs(slope - 1) < 0.05);
+    Expect(one.digest == many.digest);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Each as far as it can be read; the sentence says which sign is none. */
+static RengaErrorCode TestSplitRules(void)
+{
+  static const struct {
+    const char *split, *says;
+  } bad[] = {
+      {"-a a > -a)", "sign 10 of its split rule \"-a a > -a)\" is ), where a letter, -, *"},
+      {"-(ga) a > -a", "is (, where a letter"},
+      {"-a a", "\"-a a\" ends where > is expected"},
+      {"-a a >", "ends where a letter, -, *, ~ or . is expected"},
+      {"> -a", "sign 1 of its split rule \"> -a\" is >, where a letter"},
+      {"-a a a > -a", "sign 6 of its split rule \"-a a a > -a\" is a, where > is expected"},
+      {"-a a > -a a", "is a, where the end is expected"},
+      {"-a a > -a > a", "is >, where the end is expected"},
+      {"-a a > -b", "sign 9 of its split rule \"-a a > -b\" is b, where an axis of some input"},
+      {"-a a > *", "is *, where an axis of some input"},
+      {"-a a > +a", "is +, where a letter"},
+      {"aa a > -a", "is a, where another axis, as a word has each once"},
+      {"*~ a > -a", "is ~, where another axis"},
+      {".a a > -a", "sign 2 of its split rule \".a a > -a\" is a, where the end of a word"},
+      {"", "ends where a letter"},
+  };
+  RengaOperator op = forward;
+  op.name = "Unread";
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    op.split = bad[i].split;
+    ExpectError(RengaOperatorRegister(&op), RENGA_ERR_ARGUMENT, bad[i].says);
+    ExpectError(RengaOperatorRegister(&op), RENGA_ERR_ARGUMENT, "the operator Unread: ");
+  }
+  char lengthy[300];
+  memset(lengthy, '-', sizeof lengthy - 1);
+  lengthy[sizeof lengthy - 1] = '\0';
+  op.split = lengthy;
+  ExpectError(RengaOperatorRegister(&op), RENGA_ERR_ARGUMENT, "has 299 signs, at most 255");
+  static const char *const good[] = {"-a a > -a", "* > *", "~a +a > ~a", "-a . > -a", ". > ."};
+  static RengaOperator read[sizeof good / sizeof good[0]];
+  static const char *const names[] = {"ReadA", "ReadB", "ReadC", "ReadD", "ReadE"};
+  for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    read[i] = forward;
+    read[i].name = names[i];
+    read[i].split = good[i];
+    RengaCall(RengaOperatorRegister(&read[i]));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -264,6 +371,7 @@ static RengaErrorCode TestOperator(void)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &all));
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &self));
   RengaCall(TestTraining(all, self));
+  RengaCall(TestLanes(all, self));
   RengaCall(TestUse(self));
   if (RengaCommGetRank(all) == 0) RengaCall(TestFile(self));
   RengaCall(RengaCommDestroy(&self));
@@ -280,6 +388,7 @@ int main(int argc, char **argv)
   RengaCallAbort(RengaKernelRegister(&backward_kernel));
   RengaCallAbort(RengaGradientRegister(&gradient));
   RengaCallAbort(TestRefused());
+  RengaCallAbort(TestSplitRules());
   RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
   RengaCallAbort(TestOperator());
   RengaCallAbort(RengaFinalize());
