@@ -7,16 +7,16 @@
 #include "renga.h"
 #include <math.h>
 
-enum { SAMPLES = 24, STEPS = 5, INPUTS = 6, WIDTH = 8 };
+enum { SAMPLES = 24, STEPS = 5, INPUTS = 6, WIDTH = 8, TOKENS = 5 };
 static const double RATE = 1e-2;
 static bool fails; /* the kernel, where it is asked for */
 
-/* y = tanh(x w), x [N, d], w [d] */
+/* y = tanh(x w), x [N, …, d], w [d] */
 static RengaErrorCode ShapeOf(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0], *w = &call->in[1];
-  RengaCheck(x->ndim == 2 && w->ndim == 1 && x->dim[1] == w->dim[0], MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "%s wants x [N, d] and w [d]", call->op->name);
+  RengaCheck(x->ndim >= 2 && w->ndim == 1 && x->dim[x->ndim - 1] == w->dim[0], MPI_COMM_SELF,
+             RENGA_ERR_SHAPE, "%s wants x [N, ..., d] and w [d]", call->op->name);
   for (int i = 0; i < call->n_out; i++)
     if (!(call->op->flags & RENGA_OP_OUTPUT_GIVEN)) call->out[i].ndim = x->ndim;
   for (int d = 0; d < x->ndim && call->n_out == 1; d++) call->out[0].dim[d] = x->dim[d];
@@ -65,7 +65,7 @@ static const RengaOperator forward = {.name = "ScaledTanh",
                                       .shape = ShapeOf,
                                       .attributes = "factor:real=1",
                                       .types = "SS>S",
-                                      .split = "-a a > -a"};
+                                      .split = "-*v v > -*v"};
 static const RengaOperator backward = {.name = "ScaledTanhGradient",
                                        .min_in = 4,
                                        .max_in = 4,
@@ -102,25 +102,38 @@ static RengaErrorCode AddScaledTanh(RengaGraph graph, bool own, RengaValue x, Re
   return RENGA_SUCCESS;
 }
 
+/* A network and a layout. tokens: of a sample, which lanes and ranks then share out; 0: it has none,
+   and lanes have columns. ranks: that compute a replica of a stage together. */
+typedef struct {
+  bool own, disturbed;
+  int lanes, ranks, tokens;
+  double loss[STEPS], norm[STEPS];
+  uint64_t digest;
+} Run;
+
 /* Two layers with the operator between them. */
-static RengaErrorCode Build(RengaComm comm, bool own, int lanes, RengaGraph *made)
+static RengaErrorCode Build(RengaComm comm, const Run *run, RengaGraph *made)
 {
-  const RengaTensorSpec x_spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, INPUTS}};
+  const RengaTensorSpec rows = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, INPUTS}};
+  const RengaTensorSpec sequence = {
+      .type = RENGA_FLOAT32, .ndim = 3, .dim = {-1, run->tokens, INPUTS}};
   const RengaTensorSpec w_spec = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {WIDTH}};
-  const RengaTensorSpec label_spec = {.type = RENGA_INT64, .ndim = 1, .dim = {-1}};
+  const RengaTensorSpec label_spec = {
+      .type = RENGA_INT64, .ndim = run->tokens ? 2 : 1, .dim = {-1, run->tokens}};
   const RengaInit near_one = {.kind = RENGA_INIT_UNIFORM, .a = 0.5, .b = 1.5};
   RengaGraph graph;
   RengaValue x, w, labels, y, loss;
   RengaCall(RengaGraphCreate(comm, &graph));
-  RengaCall(RengaGraphAddInput(graph, "x", &x_spec, &x));
+  RengaCall(RengaGraphAddInput(graph, "x", run->tokens ? &sequence : &rows, &x));
   RengaCall(RengaGraphAddInput(graph, "labels", &label_spec, &labels));
   RengaCall(RengaGraphAddLinear(graph, "first", x, WIDTH, true, 0.3, &y));
   RengaCall(RengaGraphAddParameter(graph, "w", &w_spec, &near_one, &w));
-  RengaCall(AddScaledTanh(graph, own, y, w, &y));
+  RengaCall(AddScaledTanh(graph, run->own, y, w, &y));
   RengaCall(RengaGraphAddLinear(graph, "second", y, 3, true, 0.3, &y));
   RengaCall(RengaGraphAddCrossEntropy(graph, y, labels, -100, &loss));
   RengaCall(RengaGraphSetLoss(graph, loss));
-  RengaCall(RengaGraphSetLanes(graph, lanes));
+  if (!run->tokens) RengaCall(RengaGraphSetLanes(graph, run->lanes));
+  if (run->tokens) RengaCall(RengaGraphSetFromOptions(graph)); /* -graph_token_lanes */
   RengaCall(RengaGraphSetUp(graph));
   *made = graph;
   return RENGA_SUCCESS;
@@ -128,7 +141,9 @@ static RengaErrorCode Build(RengaComm comm, bool own, int lanes, RengaGraph *mad
 
 static RengaErrorCode ReadWave(void *user, int field, int64_t first, int64_t count, void *buffer)
 {
-  (void)user;
+  const int64_t each = *(const int *)user > 0 ? *(const int *)user : 1; /* tokens */
+  first *= each;
+  count *= each;
   for (int64_t i = 0; i < count; i++) {
     for (int k = 0; k < INPUTS && field == 0; k++)
       ((float *)buffer)[INPUTS * i + k] = sinf((float)((first + i) * (k + 1)));
@@ -137,30 +152,33 @@ static RengaErrorCode ReadWave(void *user, int field, int64_t first, int64_t cou
   return RENGA_SUCCESS;
 }
 
-/* Each rank of a stage has `tensor` that compute it together. */
-typedef struct {
-  bool own, disturbed;
-  int lanes, tensor;
-  double loss[STEPS], norm[STEPS];
-  uint64_t digest;
-} Run;
+static RengaErrorCode SetShares(const Run *run, RengaPartition partition)
+{
+  char text[8];
+  snprintf(text, sizeof text, "%d", run->ranks);
+  if (!run->tokens) RengaCall(RengaPartitionSetTensor(partition, run->ranks));
+  if (!run->tokens) return RENGA_SUCCESS;
+  RengaCall(RengaOptionsSetValue("partition_sequence", text));
+  RengaCall(RengaPartitionSetFromOptions(partition));
+  return RENGA_SUCCESS;
+}
 
 /* Losses of some steps; of those, one is tried first with a kernel that fails on one rank. */
 static RengaErrorCode TrainSteps(RengaComm comm, Run *run)
 {
-  const RengaBatch batch = {.samples = SAMPLES, .read = ReadWave};
+  const RengaBatch batch = {.samples = SAMPLES, .read = ReadWave, .user = &run->tokens};
   RengaGraph graph;
   RengaPartition partition;
   RengaPlan plan;
   RengaPipeline pipeline;
   double lost;
   RengaOptimizer optimizer;
-  RengaCall(Build(comm, run->own, run->lanes, &graph));
+  RengaCall(Build(comm, run, &graph));
   RengaCall(RengaPartitionCreate(comm, &partition));
   RengaCall(RengaPartitionSetGraph(partition, graph));
   RengaCall(RengaPartitionSetBatch(partition, SAMPLES, 4));
-  RengaCall(RengaPartitionSetTensor(partition, run->tensor));
-  RengaCall(RengaPartitionSetStages(partition, RengaCommGetSize(comm) > run->tensor ? 2 : 1));
+  RengaCall(SetShares(run, partition));
+  RengaCall(RengaPartitionSetStages(partition, RengaCommGetSize(comm) > run->ranks ? 2 : 1));
   RengaCall(RengaPartitionSolve(partition, &plan));
   RengaDevice device;
   RengaCall(RengaPipelineCreate(comm, &pipeline));
@@ -188,8 +206,8 @@ static RengaErrorCode TrainSteps(RengaComm comm, Run *run)
 
 static RengaErrorCode TestTraining(RengaComm all, RengaComm self)
 {
-  Run own = {.own = true, .lanes = 1, .tensor = 1}, inside = {.lanes = 1, .tensor = 1};
-  Run other = {.own = true, .disturbed = true, .lanes = 1, .tensor = 1};
+  Run own = {.own = true, .lanes = 1, .ranks = 1}, inside = {.lanes = 1, .ranks = 1};
+  Run other = {.own = true, .disturbed = true, .lanes = 1, .ranks = 1};
   RengaCall(TrainSteps(self, &own));
   Expect(runs[0] > 0 && runs[1] > 0);
   RengaCall(TrainSteps(self, &inside));
@@ -202,45 +220,55 @@ static RengaErrorCode TestTraining(RengaComm all, RengaComm self)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CountInLanes(RengaComm comm, int lanes, int *count)
+/* Each lane has a node of the operator, with its columns or its tokens. */
+static RengaErrorCode CheckNodes(RengaComm comm, const Run *run)
 {
+  const int split = run->tokens ? run->tokens : WIDTH;
   RengaGraph graph;
-  RengaCall(Build(comm, true, lanes, &graph));
-  *count = 0;
+  int count = 0;
+  RengaCall(Build(comm, run, &graph));
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(graph, n);
     if (strcmp(node->op->name, "ScaledTanh") != 0) continue;
-    *count += node->lane > 0;
-    const RengaTensorSpec *w = &RengaGraphGetValue(graph, node->in[1])->spec;
-    Expect(w->dim[0] >= WIDTH / lanes && w->dim[0] <= WIDTH / lanes + 1);
+    const int64_t has = RengaGraphGetValue(graph, node->in[0])->spec.dim[1];
+    Expect(has >= split / run->lanes && has <= split / run->lanes + 1);
+    count += node->lane > 0;
   }
+  Expect(count == run->lanes);
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
 
 /* By its split rule it stands in lanes between the layers, with the bits of one rank on two that
-   compute them together. A step goes down as its gradient says. */
+   share them out. A step goes down as its gradient says. */
+static RengaErrorCode CheckLanes(RengaComm all, RengaComm self, int lanes, int tokens)
+{
+  Run one = {.own = true, .lanes = lanes, .ranks = 1, .tokens = tokens}, inside = one, many = one;
+  inside.own = false;
+  many.disturbed = true;
+  many.ranks = RengaCommGetSize(all) > 1 ? 2 : 1;
+  RengaCall(CheckNodes(self, &one));
+  RengaCall(TrainSteps(self, &one));
+  RengaCall(TrainSteps(self, &inside));
+  RengaCall(TrainSteps(all, &many));
+  for (int step = 0; step < STEPS; step++) {
+    Expect(fabs(one.loss[step] - inside.loss[step]) < 1e-6);
+    Expect(fabs(one.norm[step] - inside.norm[step]) < 1e-5 * inside.norm[step]);
+    Expect(one.loss[step] == many.loss[step] && one.norm[step] == many.norm[step]);
+  }
+  const double slope = (one.loss[0] - one.loss[1]) / (RATE * one.norm[0] * one.norm[0]);
+  Expect(fabs(slope - 1) < 0.05);
+  Expect(one.digest == many.digest);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestLanes(RengaComm all, RengaComm self)
 {
-  const int ranks = RengaCommGetSize(all);
-  int count;
-  for (int lanes = 2; lanes <= 3; lanes++) {
-    Run one = {.own = true, .lanes = lanes, .tensor = 1}, inside = {.lanes = lanes, .tensor = 1};
-    Run many = {.own = true, .disturbed = true, .lanes = lanes, .tensor = ranks > 1 ? 2 : 1};
-    RengaCall(CountInLanes(self, lanes, &count));
-    Expect(count == lanes);
-    RengaCall(TrainSteps(self, &one));
-    RengaCall(TrainSteps(self, &inside));
-    RengaCall(TrainSteps(all, &many));
-    for (int step = 0; step < STEPS; step++) {
-      Expect(fabs(one.loss[step] - inside.loss[step]) < 1e-6);
-      Expect(fabs(one.norm[step] - inside.norm[step]) < 1e-5 * inside.norm[step]);
-      Expect(one.loss[step] == many.loss[step] && one.norm[step] == many.norm[step]);
-    }
-    const double slope = (one.loss[0] - one.loss[1]) / (RATE * one.norm[0] * one.norm[0]);
-    Expect(fabs(slope - 1) < 0.05);
-    Expect(one.digest == many.digest);
-  }
+  for (int lanes = 2; lanes <= 3; lanes++) RengaCall(CheckLanes(all, self, lanes, 0));
+  RengaCall(RengaOptionsSetValue("graph_token_lanes", "2"));
+  RengaCall(CheckLanes(all, self, 2, TOKENS));
+  RengaCall(RengaOptionsClearValue("graph_token_lanes"));
+  RengaCall(RengaOptionsClearValue("partition_sequence"));
   return RENGA_SUCCESS;
 }
 
