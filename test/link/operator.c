@@ -102,8 +102,8 @@ static RengaErrorCode AddScaledTanh(RengaGraph graph, bool own, RengaValue x, Re
   return RENGA_SUCCESS;
 }
 
-/* A network and a layout. tokens: of a sample, which lanes and ranks then share out; 0: it has none,
-   and lanes have columns. ranks: that compute a replica of a stage together. */
+/* A network and a layout. tokens: of a sample, which lanes and ranks then share out; 0: it has
+   none, and lanes have columns. ranks: that compute a replica of a stage together. */
 typedef struct {
   bool own, disturbed;
   int lanes, ranks, tokens;

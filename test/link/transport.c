@@ -10,10 +10,10 @@ enum { SAMPLES = 24, STEPS = 4 };
 static CarriedCounts counts;
 static const RengaTransportRule carried = CARRIED_RULE("carried", &counts);
 
-/* A layout, and what came of it. */
+/* A layout, and what came of it. Each rank has `chunks` stages, and as many groups for sums. */
 typedef struct {
   const char *shard, *reduction, *device;
-  int stages, replicas, tensor;
+  int stages, replicas, tensor, chunks;
   double loss[STEPS];
   uint64_t digest;
 } Trained;
@@ -40,6 +40,7 @@ static RengaErrorCode MakePipeline(RengaComm comm, const Trained *run, const cha
   RengaCall(RengaPartitionCreate(comm, &partition));
   RengaCall(RengaPartitionSetGraph(partition, graph));
   RengaCall(RengaPartitionSetBatch(partition, SAMPLES, 2));
+  RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_EVEN));
   RengaCall(RengaPartitionSetStages(partition, run->stages));
   RengaCall(RengaPartitionSetReplicas(partition, run->replicas));
   RengaCall(RengaPartitionSetTensor(partition, run->tensor));
@@ -48,6 +49,9 @@ static RengaErrorCode MakePipeline(RengaComm comm, const Trained *run, const cha
   RengaCall(RengaSettingsSetShard(settings, run->shard));
   RengaCall(RengaSettingsSetReduction(settings, run->reduction));
   RengaCall(RengaSettingsSetBuckets(settings, 2));
+  RengaCall(RengaSettingsSetChunks(settings, run->chunks));
+  RengaCall(RengaSettingsSetSchedule(settings, run->chunks > 1 ? RENGA_SCHEDULE_INTERLEAVED
+                                                               : RENGA_SCHEDULE_1F1B));
   RengaCall(RengaOptionsSetValue("comm_transport", transport));
   RengaCall(RengaSettingsSetFromOptions(settings));
   RengaCall(RengaSettingsGetTransport(settings, &found));
@@ -108,10 +112,11 @@ static RengaErrorCode TestLayouts(RengaComm comm)
 {
   const int ranks = RengaCommGetSize(comm), half = ranks / 2;
   const Trained layouts[] = {
-      {"none", RENGA_REDUCTION_ORDERED, "cpu", 2, half, 1, {0}, 0},
-      {"parameters", RENGA_REDUCTION_ORDERED, "cpu", half, 2, 1, {0}, 0},
-      {"optimizer", RENGA_REDUCTION_ORDERED, "far", half, 2, 1, {0}, 0},
-      {"none", RENGA_REDUCTION_ORDERED, "cpu", half, 1, 2, {0}, 0},
+      {"none", RENGA_REDUCTION_ORDERED, "cpu", 2, half, 1, 1, {0}, 0},
+      {"parameters", RENGA_REDUCTION_ORDERED, "cpu", half, 2, 1, 1, {0}, 0},
+      {"optimizer", RENGA_REDUCTION_ORDERED, "far", half, 2, 1, 1, {0}, 0},
+      {"none", RENGA_REDUCTION_ORDERED, "cpu", half, 1, 2, 1, {0}, 0},
+      {"none", RENGA_REDUCTION_ORDERED, "cpu", half, 2, 1, 2, {0}, 0},
   };
   for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
     const bool sums = layouts[l].replicas > 1;
@@ -123,7 +128,7 @@ static RengaErrorCode TestLayouts(RengaComm comm)
 /* Unordered sums are MPI's. */
 static RengaErrorCode TestUnordered(RengaComm comm)
 {
-  Trained run = {"none", RENGA_REDUCTION_UNORDERED, "cpu", 1, 2, 1, {0}, 0};
+  Trained run = {"none", RENGA_REDUCTION_UNORDERED, "cpu", 1, 2, 1, 1, {0}, 0};
   run.stages = RengaCommGetSize(comm) / 2;
   counts = (CarriedCounts){0};
   RengaCall(TrainBy(comm, "carried", -1, &run));
@@ -135,7 +140,7 @@ static RengaErrorCode TestUnordered(RengaComm comm)
 static RengaErrorCode TestFailing(RengaComm comm)
 {
   const RengaBatch batch = {.samples = SAMPLES, .read = ReadWave};
-  const Trained run = {"none", RENGA_REDUCTION_ORDERED, "cpu", 2, 1, 1, {0}, 0};
+  const Trained run = {"none", RENGA_REDUCTION_ORDERED, "cpu", 2, 1, 1, 1, {0}, 0};
   const int rank = RengaCommGetRank(comm);
   RengaPipeline pipeline;
   double loss;
