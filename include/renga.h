@@ -16,3 +16,4 @@
 #include "rengaschedule.h"
 #include "rengasettings.h"
 #include "rengasys.h"
+#include "rengatransport.h"

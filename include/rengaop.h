@@ -158,6 +158,17 @@ struct RengaOperator {
      T, U any; N, M number; F floating; Z integer; I int32 or int64; B bool; L int64; S float32;
      ? (output) the data type that attribute "to" gives */
   const char *types;
+  /* Of an operator from outside, how lanes may have it, NULL: as a whole, or where it is
+     elementwise any part. "-a a > -a": a word per input, > and a word per output; the last word
+     stands for all further ones. A word has a sign per dimension, the last ones of the tensor:
+     letter: an axis, the dimensions of that letter; each unit of it could be computed alone
+     -       no axis: each lane has all of it
+     *       any number of dimensions, each an axis, counted from the last; 1 broadcasts
+     ~       any number of dimensions without axes
+     .       a scalar, the whole word
+     An output without an axis is the sum of what lanes make; an input whose word begins with + is
+     then added by one lane alone, as a bias is. */
+  const char *split;
 };
 /* An operator from outside: kept, not copied. It works on each sample by itself: where an input or
    output has the batch, that is dimension 0. */

@@ -20,6 +20,27 @@ typedef struct {
   double forward, backward; /* seconds */
 } RengaProfileCost;
 
+/* A type from outside: who knows seconds, of calls or of nodes, by a model, a simulator, a table.
+   Seconds are not negative. Rank 0 is asked, and all have the answers. */
+typedef struct {
+  size_t size;      /* sizeof(RengaProfileRule), by which later versions know what it has */
+  const char *name; /* of the type, as -profile_type takes it */
+  /* Of one call, forward or backward, with the shapes of a micro-batch. NULL: costs knows them. */
+  RengaErrorCode (*price)(RengaProfile profile, const RengaOpCall *call, double *seconds,
+                          void *user);
+  /* Of all nodes of the profile's network on a micro-batch of so many samples: fills the costs.
+     NULL: price knows them. */
+  RengaErrorCode (*costs)(RengaProfile profile, int64_t samples, RengaProfileCost costs[],
+                          void *user);
+  /* To update so many parameters, and to add one gradient of theirs to another; NULL: what the
+     memory of the machine needs, as of type analytic. */
+  RengaErrorCode (*update)(RengaProfile profile, int64_t parameters, double *seconds, void *user);
+  RengaErrorCode (*accumulate)(RengaProfile profile, int64_t parameters, double *seconds,
+                               void *user); /* see update */
+  void *user;                               /* handed to each of them */
+} RengaProfileRule;
+RengaErrorCode RengaProfileRegister(const RengaProfileRule *rule);
+
 RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile);
 RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph);
 RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph); /* lent; NULL: none */

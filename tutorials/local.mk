@@ -1,7 +1,7 @@
 # Tutorials are built and run as tests: those that judge nothing by run.sh.
-tutorials = %D%/ex1 %D%/ex2 %D%/ex3 %D%/ex4 %D%/ex5 %D%/ex6 %D%/ex7 %D%/ex8 %D%/ex9
+tutorials = %D%/ex1 %D%/ex2 %D%/ex3 %D%/ex4 %D%/ex5 %D%/ex6 %D%/ex7 %D%/ex8 %D%/ex9 %D%/ex10
 check_PROGRAMS += $(tutorials)
-tests += %D%/ex2 %D%/ex4 %D%/ex5 %D%/ex6 %D%/ex7 %D%/ex8 %D%/ex9 %D%/run.sh
+tests += %D%/ex2 %D%/ex4 %D%/ex5 %D%/ex6 %D%/ex7 %D%/ex8 %D%/ex9 %D%/ex10 %D%/run.sh
 EXTRA_DIST += %D%/run.sh
 %C%_ex1_SOURCES = %D%/ex1.c
 %C%_ex1_LDADD = $(OUTSIDE_LDADD)
@@ -21,3 +21,5 @@ EXTRA_DIST += %D%/run.sh
 %C%_ex8_LDADD = $(OUTSIDE_LDADD)
 %C%_ex9_SOURCES = %D%/ex9.c
 %C%_ex9_LDADD = $(OUTSIDE_LDADD)
+%C%_ex10_SOURCES = %D%/ex10.c
+%C%_ex10_LDADD = $(OUTSIDE_LDADD)

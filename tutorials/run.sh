@@ -37,4 +37,19 @@ cp out one
 says "rank 0: stage 0, replica 0" "rank 1: stage 0, replica 1" "rank 2: stage 1, replica 0" "rank 3: stage 1, replica 1"
 run 0 4 ex3
 equal_files one out "four ranks make other plans than one"
+
+# 10: the loss of one rank on four, by the program's transport and by MPI's.
+run 0 1 ex10
+says "0 bytes went by the program's transport"
+grep '^loss ' out >one
+run 0 4 ex10
+lacks "^0 bytes went"
+grep '^loss ' out >other
+equal_files one other "four ranks do not have the loss of one"
+run 0 4 ex10 -comm_transport mpi -profile_type analytic
+says "0 bytes went by the program's transport"
+grep '^loss ' out >other
+equal_files one other "transport mpi does not have the loss of the program's own"
+run 0 1 ex10 -help
+says "|counted"
 finish

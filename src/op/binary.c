@@ -43,7 +43,7 @@ static double EightFlopsEach(const RengaOpCall *call)
 #define EACH RENGA_OP_ELEMENTWISE
 #define BINARY(name, types)                                                                        \
   {                                                                                                \
-    name, 2, 2, 1, 1, EACH, ShapeBroadcast, NULL, NULL, types                                      \
+    name, 2, 2, 1, 1, EACH, ShapeBroadcast, NULL, NULL, types, NULL                                \
   }
 
 const RengaOperator RengaOperatorsBinary[] = {
@@ -52,9 +52,9 @@ const RengaOperator RengaOperatorsBinary[] = {
     BINARY("Mul", "NN>N"),
     BINARY("Div", "NN>N"),
     BINARY("Min", "NN>N"),
-    {"Max", 2, 2, 1, 1, EACH, ShapeBroadcast, NULL, "flat:int=0", "NN>N"},
-    {"Pow", 2, 2, 1, 1, EACH, ShapeBroadcast, EightFlopsEach, "flat:int=0", "NM>N"},
-    {"Mod", 2, 2, 1, 1, EACH, Mod, NULL, "fmod:int=0", "NN>N"},
+    {"Max", 2, 2, 1, 1, EACH, ShapeBroadcast, NULL, "flat:int=0", "NN>N", NULL},
+    {"Pow", 2, 2, 1, 1, EACH, ShapeBroadcast, EightFlopsEach, "flat:int=0", "NM>N", NULL},
+    {"Mod", 2, 2, 1, 1, EACH, Mod, NULL, "fmod:int=0", "NN>N", NULL},
     BINARY("Equal", "TT>B"),
     BINARY("Less", "NN>B"),
     BINARY("Greater", "NN>B"),
@@ -66,8 +66,8 @@ const RengaOperator RengaOperatorsBinary[] = {
     BINARY("BitwiseAnd", "ZZ>Z"),
     BINARY("BitwiseOr", "ZZ>Z"),
     BINARY("BitwiseXor", "ZZ>Z"),
-    {"BitShift", 2, 2, 1, 1, EACH, BitShift, NULL, "direction:string", "ZZ>Z"},
-    {"PRelu", 2, 2, 1, 1, EACH, ShapePRelu, NULL, NULL, "NN>N"},
-    {"Where", 3, 3, 1, 1, EACH, ShapeBroadcast, NULL, NULL, "BTT>T"},
+    {"BitShift", 2, 2, 1, 1, EACH, BitShift, NULL, "direction:string", "ZZ>Z", NULL},
+    {"PRelu", 2, 2, 1, 1, EACH, ShapePRelu, NULL, NULL, "NN>N", NULL},
+    {"Where", 3, 3, 1, 1, EACH, ShapeBroadcast, NULL, NULL, "BTT>T", NULL},
     {0},
 };

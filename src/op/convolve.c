@@ -279,16 +279,17 @@ static double ConvGradientFlops(const RengaOpCall *call)
 #define AVERAGE POOL " count_include_pad:int=0"
 
 const RengaOperator RengaOperatorsConvolve[] = {
-    {"Conv", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConv, ConvFlops, CONV TF32, "F>F"},
-    {"ConvGradInput", 2, 2, 1, 1, OWN, ConvGradInput, ConvGradInputFlops, CONV TF32, "F>F"},
-    {"ConvGradWeight", 2, 2, 1, 1, OWN, ConvGradWeight, ConvGradWeightFlops, CONV TF32, "F>F"},
+    {"Conv", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConv, ConvFlops, CONV TF32, "F>F", NULL},
+    {"ConvGradInput", 2, 2, 1, 1, OWN, ConvGradInput, ConvGradInputFlops, CONV TF32, "F>F", NULL},
+    {"ConvGradWeight", 2, 2, 1, 1, OWN, ConvGradWeight, ConvGradWeightFlops, CONV TF32, "F>F",
+     NULL},
     {"ConvTranspose", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConvTranspose, ConvTransposeFlops,
-     CONV " output_padding:ints", "F>F"},
-    {"MaxPool", 1, 1, 1, 2, 0, ShapePool, PoolFlops, POOL, "N>NL"},
-    {"MaxPoolGrad", 2, 2, 1, 1, OWN, MaxPoolGrad, ConvGradientFlops, NULL, "FL>F"},
-    {"AveragePool", 1, 1, 1, 1, 0, ShapePool, PoolFlops, AVERAGE, "F>F"},
-    {"AveragePoolGrad", 1, 1, 1, 1, OWN, AveragePoolGrad, PoolFlops, AVERAGE, "F>F"},
-    {"RoiAlign", 3, 3, 1, 1, 0, ShapeRoiAlign, RegionFlops, REGION, "FFI>F"},
-    {"RoiAlignGrad", 3, 4, 1, 1, OWN, RoiAlignGrad, RegionFlops, REGION, "FFIF>F"},
+     CONV " output_padding:ints", "F>F", NULL},
+    {"MaxPool", 1, 1, 1, 2, 0, ShapePool, PoolFlops, POOL, "N>NL", NULL},
+    {"MaxPoolGrad", 2, 2, 1, 1, OWN, MaxPoolGrad, ConvGradientFlops, NULL, "FL>F", NULL},
+    {"AveragePool", 1, 1, 1, 1, 0, ShapePool, PoolFlops, AVERAGE, "F>F", NULL},
+    {"AveragePoolGrad", 1, 1, 1, 1, OWN, AveragePoolGrad, PoolFlops, AVERAGE, "F>F", NULL},
+    {"RoiAlign", 3, 3, 1, 1, 0, ShapeRoiAlign, RegionFlops, REGION, "FFI>F", NULL},
+    {"RoiAlignGrad", 3, 4, 1, 1, OWN, RoiAlignGrad, RegionFlops, REGION, "FFIF>F", NULL},
     {0},
 };

@@ -173,7 +173,7 @@ static double GatherGradientFlops(const RengaOpCall *call)
 #define OWN (RENGA_OP_OUTPUT_GIVEN | RENGA_OP_INTERNAL)
 #define GRADIENT(name, shape, attributes)                                                          \
   {                                                                                                \
-    name, 2, 2, 1, 1, OWN, shape, GatherGradientFlops, attributes, "FI>F"                          \
+    name, 2, 2, 1, 1, OWN, shape, GatherGradientFlops, attributes, "FI>F", NULL                    \
   }
 
 /* padding: this row gets no gradient. rows: data has those from first on of so many, and others
@@ -181,15 +181,16 @@ static double GatherGradientFlops(const RengaOpCall *call)
 #define GATHER "axis:int=0 padding:int=-1 first:int=0 rows:int=0"
 
 const RengaOperator RengaOperatorsIndex[] = {
-    {"Gather", 2, 2, 1, 1, 0, ShapeGather, NoIndexFlops, GATHER, "TI>T"},
-    {"GatherElements", 2, 2, 1, 1, 0, GatherElements, NoIndexFlops, "axis:int=0", "TI>T"},
-    {"GatherND", 2, 2, 1, 1, 0, GatherND, NoIndexFlops, "batch_dims:int=0", "TI>T"},
+    {"Gather", 2, 2, 1, 1, 0, ShapeGather, NoIndexFlops, GATHER, "TI>T", NULL},
+    {"GatherElements", 2, 2, 1, 1, 0, GatherElements, NoIndexFlops, "axis:int=0", "TI>T", NULL},
+    {"GatherND", 2, 2, 1, 1, 0, GatherND, NoIndexFlops, "batch_dims:int=0", "TI>T", NULL},
     GRADIENT("GatherGrad", GatherGrad, GATHER),
     GRADIENT("GatherElementsGrad", GatherElementsGrad, "axis:int=0"),
     GRADIENT("GatherNDGrad", GatherNDGrad, "batch_dims:int=0"),
     {"ScatterElements", 3, 3, 1, 1, 0, ShapeScatterElements, NoIndexFlops,
-     "axis:int=0 reduction:string=none", "TIT>T"},
-    {"ScatterND", 3, 3, 1, 1, 0, ShapeScatterND, NoIndexFlops, "reduction:string=none", "TIT>T"},
-    {"OneHot", 2, 2, 1, 1, 0, OneHot, NoIndexFlops, "depth:int=0 axis:int=-1", "NT>T"},
+     "axis:int=0 reduction:string=none", "TIT>T", NULL},
+    {"ScatterND", 3, 3, 1, 1, 0, ShapeScatterND, NoIndexFlops, "reduction:string=none", "TIT>T",
+     NULL},
+    {"OneHot", 2, 2, 1, 1, 0, OneHot, NoIndexFlops, "depth:int=0 axis:int=-1", "NT>T", NULL},
     {0},
 };

@@ -186,11 +186,11 @@ static double GradWeightFlops(const RengaOpCall *call)
 
 const RengaOperator RengaOperatorsMatrix[] = {
     {"MatMul", 2, 2, 1, 1, SUM, ShapeMatMul, MatMulFlops,
-     "transA:int=0 transB:int=0 alpha:real=1 tf32:int=0", "NN>N"},
-    {"Linear", 2, 3, 1, 1, OWN | SUM, ShapeLinearLayer, LinearFlops, LINEAR, "F>F"},
-    {"LinearGradInput", 2, 2, 1, 1, OWN, LinearGradInput, LinearFlops, LINEAR, "F>F"},
-    {"LinearGradWeight", 2, 2, 1, 1, OWN, LinearGradWeight, GradWeightFlops, LINEAR, "F>F"},
-    {"Det", 1, 1, 1, 1, 0, ShapeDeterminant, DeterminantFlops, NULL, "F>F"},
-    {"DetGrad", 2, 2, 1, 1, OWN, DeterminantGrad, DeterminantFlops, NULL, "F>F"},
+     "transA:int=0 transB:int=0 alpha:real=1 tf32:int=0", "NN>N", NULL},
+    {"Linear", 2, 3, 1, 1, OWN | SUM, ShapeLinearLayer, LinearFlops, LINEAR, "F>F", NULL},
+    {"LinearGradInput", 2, 2, 1, 1, OWN, LinearGradInput, LinearFlops, LINEAR, "F>F", NULL},
+    {"LinearGradWeight", 2, 2, 1, 1, OWN, LinearGradWeight, GradWeightFlops, LINEAR, "F>F", NULL},
+    {"Det", 1, 1, 1, 1, 0, ShapeDeterminant, DeterminantFlops, NULL, "F>F", NULL},
+    {"DetGrad", 2, 2, 1, 1, OWN, DeterminantGrad, DeterminantFlops, NULL, "F>F", NULL},
     {0},
 };

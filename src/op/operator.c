@@ -1,6 +1,7 @@
 /* The operator table: look up, infer, count. */
 #include "renga/private/object.h"
 #include "renga/private/op.h"
+#include "renga/private/split.h"
 #include <string.h>
 
 static const RengaOperator *const families[] = {
@@ -45,16 +46,20 @@ bool RengaOperatorIsOutside_Private(const char *name)
    . op - kept, not copied, until the program ends: a row of the table. Its flags may be
      RENGA_OP_ELEMENTWISE and RENGA_OP_OUTPUT_GIVEN
 
-   Errors: RENGA_ERR_ARGUMENT for a name that another operator has, no rule for shapes, types or
-   attributes that cannot be read, other flags, an open number (-1) of inputs or outputs.
+   Errors: RENGA_ERR_ARGUMENT for a name that another operator has, no rule for shapes, types,
+   attributes or a split rule that cannot be read, other flags, an open number (-1) of inputs or
+   outputs.
 
    Notes: the operator works on each sample by itself, and where an input or output has the batch,
    that is dimension 0; Renga cannot see this, and the same answer on any layout rests on it. All
    inputs are there. A node of an ONNX file that has this name, of whatever domain, is such an
    operator. What computes it: RengaKernelRegister(); its gradient: RengaGradientRegister(). Before
-   the first graph that uses it.
+   the first graph that uses it. With a split rule it may stand between products that are computed
+   in lanes (RengaGraphSetLanes()): its kernel is then given the dimensions that a lane has, which
+   may be any units of the axis, and so must not depend on their places or their number. That, too,
+   Renga cannot see. The gradient of a lane's call is that of those dimensions.
 
-   See also: RengaKernelRegister(), RengaGradientRegister(), RengaOperatorFind()
+   See also: RengaKernelRegister(), RengaGradientRegister(), RengaGraphSetLanes()
 @*/
 RengaErrorCode RengaOperatorRegister(const RengaOperator *op)
 {
@@ -77,6 +82,7 @@ RengaErrorCode RengaOperatorRegister(const RengaOperator *op)
              "the operator %s: types \"%s\" or attributes \"%s\" cannot be read; they look like "
              "\"NI>N\" and \"axis:int=-1 pads:ints\"",
              name, op->types, op->attributes ? op->attributes : "");
+  if (op->split) RengaCall(RengaSplitCheck_Private(op));
   const RengaOperator *known = op->name ? RengaOperatorFind(op->name) : NULL;
   RengaCheck(!known || known == op, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "there is an operator %s already: choose another name", name);

@@ -130,17 +130,17 @@ static double CellsGradFlops(const RengaOpCall *call)
 
 const RengaOperator RengaOperatorsRecurrent[] = {
     /* a, r, h -> y */
-    {"RNNCells", 3, 3, 1, 1, OWN | RENGA_OP_PRODUCT, RNNCells, CellsFlops, RNN, "F>F"},
+    {"RNNCells", 3, 3, 1, 1, OWN | RENGA_OP_PRODUCT, RNNCells, CellsFlops, RNN, "F>F", NULL},
     /* r, h, y, dy -> da, dr, dh */
-    {"RNNCellsGrad", 4, 4, 3, 3, OWN, RNNCellsGrad, CellsGradFlops, RNN, "F>F"},
+    {"RNNCellsGrad", 4, 4, 3, 3, OWN, RNNCellsGrad, CellsGradFlops, RNN, "F>F", NULL},
     /* a, r, h, c -> y, all c, activated gates (input, output, forget, cell) */
-    {"LSTMCells", 4, 4, 3, 3, OWN | RENGA_OP_PRODUCT, LSTMCells, CellsFlops, "reverse:int=0",
-     "F>F"},
+    {"LSTMCells", 4, 4, 3, 3, OWN | RENGA_OP_PRODUCT, LSTMCells, CellsFlops, "reverse:int=0", "F>F",
+     NULL},
     /* r, h, c, y, all c, gates, (dy), (d all c) -> da, dr, dh, dc */
-    {"LSTMCellsGrad", 6, 8, 4, 4, OWN, LSTMCellsGrad, CellsGradFlops, "reverse:int=0", "F>F"},
+    {"LSTMCellsGrad", 6, 8, 4, 4, OWN, LSTMCellsGrad, CellsGradFlops, "reverse:int=0", "F>F", NULL},
     /* a, r, bias of r, h -> y, activated gates (update, reset, hidden), what r gives to the last */
-    {"GRUCells", 4, 4, 3, 3, OWN | RENGA_OP_PRODUCT, GRUCells, CellsFlops, GRU, "F>F"},
+    {"GRUCells", 4, 4, 3, 3, OWN | RENGA_OP_PRODUCT, GRUCells, CellsFlops, GRU, "F>F", NULL},
     /* r, h, y, gates, what r gives, dy -> da, dr, d bias, dh */
-    {"GRUCellsGrad", 6, 6, 4, 4, OWN, GRUCellsGrad, CellsGradFlops, GRU, "F>F"},
+    {"GRUCellsGrad", 6, 6, 4, 4, OWN, GRUCellsGrad, CellsGradFlops, GRU, "F>F", NULL},
     {0},
 };

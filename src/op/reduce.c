@@ -83,13 +83,13 @@ static double EightInputFlops(const RengaOpCall *call)
 #define ARG "axis:int=0 keepdims:int=1 select_last_index:int=0"
 #define REDUCE(name, flops, types)                                                                 \
   {                                                                                                \
-    name, 1, 1, 1, 1, 0, ShapeReduce, flops, AXES, types                                           \
+    name, 1, 1, 1, 1, 0, ShapeReduce, flops, AXES, types, NULL                                     \
   }
 
 /* first: of equal ones the first gets the gradient; otherwise they share it. */
 #define EXTREME(name)                                                                              \
   {                                                                                                \
-    name, 1, 1, 1, 1, 0, ShapeReduce, InputFlops, AXES " first:int=0", "T>T"                       \
+    name, 1, 1, 1, 1, 0, ShapeReduce, InputFlops, AXES " first:int=0", "T>T", NULL                 \
   }
 
 const RengaOperator RengaOperatorsReduce[] = {
@@ -104,15 +104,15 @@ const RengaOperator RengaOperatorsReduce[] = {
     REDUCE("ReduceLogSum", InputFlops, "N>N"),
     REDUCE("ReduceLogSumExp", EightInputFlops, "N>N"),
     {"ReduceProdGrad", 2, 2, 1, 1, RENGA_OP_INTERNAL, ReduceProdGrad, InputFlops,
-     "axes:ints noop_with_empty_axes:int=0", "FF>F"},
-    {"ArgMax", 1, 1, 1, 1, 0, ShapeArgExtreme, InputFlops, ARG, "N>L"},
-    {"ArgMin", 1, 1, 1, 1, 0, ShapeArgExtreme, InputFlops, ARG, "N>L"},
+     "axes:ints noop_with_empty_axes:int=0", "FF>F", NULL},
+    {"ArgMax", 1, 1, 1, 1, 0, ShapeArgExtreme, InputFlops, ARG, "N>L", NULL},
+    {"ArgMin", 1, 1, 1, 1, 0, ShapeArgExtreme, InputFlops, ARG, "N>L", NULL},
     {"CumSum", 1, 1, 1, 1, 0, ShapeAlongAxis, NULL, "axis:int=0 exclusive:int=0 reverse:int=0",
-     "N>N"},
+     "N>N", NULL},
     {"CumProd", 1, 1, 1, 1, 0, ShapeAlongAxis, NULL, "axis:int=0 exclusive:int=0 reverse:int=0",
-     "N>N"},
+     "N>N", NULL},
     {"TopK", 1, 1, 1, 2, 0, ShapeTopK, InputFlops, "k:int=1 axis:int=-1 largest:int=1 sorted:int=1",
-     "N>NL"},
-    {"Hardmax", 1, 1, 1, 1, 0, ShapeAlongAxis, NULL, "axis:int=-1", "F>F"},
+     "N>NL", NULL},
+    {"Hardmax", 1, 1, 1, 1, 0, ShapeAlongAxis, NULL, "axis:int=-1", "F>F", NULL},
     {0},
 };

@@ -40,16 +40,16 @@ static double EightUnaryFlops(const RengaOpCall *call)
 #define OWN (RENGA_OP_ELEMENTWISE | RENGA_OP_INTERNAL)
 #define UNARY(name, types, flops, attributes)                                                      \
   {                                                                                                \
-    name, 1, 1, 1, 1, EACH, Same, flops, attributes, types                                         \
+    name, 1, 1, 1, 1, EACH, Same, flops, attributes, types, NULL                                   \
   }
 #define GRADIENT(name, attributes)                                                                 \
   {                                                                                                \
-    name, 2, 2, 1, 1, OWN, ShapeGradient, EightUnaryFlops, attributes, "FF>F"                      \
+    name, 2, 2, 1, 1, OWN, ShapeGradient, EightUnaryFlops, attributes, "FF>F", NULL                \
   }
 
 const RengaOperator RengaOperatorsUnary[] = {
-    {"Identity", 1, 1, 1, 1, EACH | RENGA_OP_RESHAPE, Same, NoUnaryFlops, NULL, "T>T"},
-    {"StopGradient", 1, 1, 1, 1, OWN | RENGA_OP_RESHAPE, Same, NoUnaryFlops, NULL, "T>T"},
+    {"Identity", 1, 1, 1, 1, EACH | RENGA_OP_RESHAPE, Same, NoUnaryFlops, NULL, "T>T", NULL},
+    {"StopGradient", 1, 1, 1, 1, OWN | RENGA_OP_RESHAPE, Same, NoUnaryFlops, NULL, "T>T", NULL},
     UNARY("Neg", "N>N", NULL, NULL),
     UNARY("Abs", "N>N", NULL, NULL),
     UNARY("Sign", "N>N", NULL, NULL),
@@ -64,7 +64,7 @@ const RengaOperator RengaOperatorsUnary[] = {
     UNARY("Sigmoid", "F>F", EightUnaryFlops, NULL),
     UNARY("Softplus", "F>F", EightUnaryFlops, NULL),
     UNARY("Softsign", "F>F", EightUnaryFlops, NULL),
-    {"Gelu", 1, 1, 1, 1, EACH, ShapeGelu, EightUnaryFlops, "approximate:string=none", "F>F"},
+    {"Gelu", 1, 1, 1, 1, EACH, ShapeGelu, EightUnaryFlops, "approximate:string=none", "F>F", NULL},
     UNARY("Swish", "F>F", EightUnaryFlops, "alpha:real=1"),
     UNARY("Mish", "F>F", EightUnaryFlops, NULL),
     UNARY("HardSwish", "F>F", NULL, NULL),
@@ -109,7 +109,8 @@ const RengaOperator RengaOperatorsUnary[] = {
     GRADIENT("ErfGrad", NULL),
     GRADIENT("SoftplusGrad", NULL),
     GRADIENT("SoftsignGrad", NULL),
-    {"GeluGrad", 2, 2, 1, 1, OWN, ShapeGelu, EightUnaryFlops, "approximate:string=none", "FF>F"},
+    {"GeluGrad", 2, 2, 1, 1, OWN, ShapeGelu, EightUnaryFlops, "approximate:string=none", "FF>F",
+     NULL},
     GRADIENT("SwishGrad", "alpha:real=1"),
     GRADIENT("MishGrad", NULL),
     GRADIENT("HardSwishGrad", NULL),

@@ -114,7 +114,8 @@ static RengaErrorCode FindStorage(RengaProfile profile, RengaStorage *storage)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Update(RengaProfile profile, int64_t parameters, double *seconds)
+RengaErrorCode RengaProfileUpdate_Analytic(RengaProfile profile, int64_t parameters,
+                                           double *seconds)
 {
   RengaSettings settings;
   RengaOptimizer optimizer;
@@ -132,7 +133,8 @@ static RengaErrorCode Update(RengaProfile profile, int64_t parameters, double *s
 }
 
 /* y += x: two vectors are read, one is written. */
-static RengaErrorCode Accumulate(RengaProfile profile, int64_t parameters, double *seconds)
+RengaErrorCode RengaProfileAccumulate_Analytic(RengaProfile profile, int64_t parameters,
+                                               double *seconds)
 {
   RengaStorage storage;
   RengaCall(FindStorage(profile, &storage));
@@ -154,8 +156,8 @@ RengaErrorCode RengaProfileCreate_Analytic(void *object)
   RengaProfile profile = object;
   profile->ops->costs = RengaProfileSumCalls_Private;
   profile->ops->price = Price;
-  profile->ops->update = Update;
-  profile->ops->accumulate = Accumulate;
+  profile->ops->update = RengaProfileUpdate_Analytic;
+  profile->ops->accumulate = RengaProfileAccumulate_Analytic;
   profile->ops->machine = Machine;
   return RENGA_SUCCESS;
 }

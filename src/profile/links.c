@@ -258,11 +258,11 @@ static RengaErrorCode MeasureLevel(RengaComm group, RengaProfile profile, RengaT
 
 /* ", by nccl": links have other numbers by another transport; MPI from the host's memory is not
    named. */
-static void NameTransport(RengaProfile profile, RengaTransport transport, size_t size, char text[])
+static void NameTransport(RengaTransport transport, size_t size, char text[])
 {
+  const char *type = RengaTransportGetType_Private(transport);
   text[0] = '\0';
-  if (!RengaDeviceIsHost(RengaMeasuredDevice_Private(profile)))
-    snprintf(text, size, ", by %s", RengaTransportGetType_Private(transport));
+  if (strcmp(type, RENGA_TRANSPORT_MPI) != 0) snprintf(text, size, ", by %s", type);
 }
 
 /* A level's three numbers, from the rows or measured. */
@@ -277,7 +277,7 @@ static RengaErrorCode FindLinkNumbers(RengaProfile profile, const LinkLayout *la
                                          "seconds per byte of a sum"};
   double value[3];
   bool known = true;
-  NameTransport(profile, transport, sizeof by, by);
+  NameTransport(transport, sizeof by, by);
   for (int q = 0; q < 3; q++) {
     snprintf(name[q], sizeof name[q], "link %s, %d ranks on %d nodes%s: %s",
              within ? "within a node" : "between nodes", RengaCommGetSize(comm), layout->nodes, by,

@@ -35,12 +35,51 @@ static RengaErrorCode ResetProfile(void *object)
   RengaProfile profile = object;
   if (profile->ops->destroy) RengaCall(profile->ops->destroy(profile));
   profile->ops[0] = (struct _RengaProfileOps){0};
+  profile->rule = NULL;
   RengaFree(&profile->data);
   RengaProfileFreeCalls_Private(profile);
   return RENGA_SUCCESS;
 }
 
-static const RengaClass profiles = {"RengaProfile", "profile_type", types, ResetProfile, NULL};
+static const RengaClass profiles = {"RengaProfile", "profile_type", types, ResetProfile,
+                                    RengaProfileAdopt_Private};
+
+/*@
+   RengaProfileRegister - add a type of profile from outside
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . rule - kept, not copied, until the program ends: its name, and the functions that know seconds
+
+   Errors: RENGA_ERR_ARGUMENT for a name that another type has, for a rule that prices neither
+   calls nor nodes, or both, and for a size that is none. What the functions return, and seconds
+   that are negative or not finite (RENGA_ERR_NUMERIC), are errors of RengaProfileGetCosts() and its
+   like, on all ranks.
+
+   Notes: before RengaInitialize, so that -profile_type may choose it. Rank 0 asks the functions,
+   and all ranks have the answers. Calls are those of a training step, forward and backward; nodes
+   that share a call are asked of once for a size of micro-batches. Memory and links are of a
+   machine, which a planner describes where none was given. Costs are no part of results: a plan
+   decides about them as all plans do.
+
+   See also: RengaProfileSetType(), RengaProfileGetCosts(), RengaProfileGetMachine()
+@*/
+RengaErrorCode RengaProfileRegister(const RengaProfileRule *rule)
+{
+  RengaCheckPointer(rule);
+  const char *name = rule->name ? rule->name : "without a name";
+  RengaCheck(rule->size == sizeof *rule, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the profile %s: its rule says that it has %zu bytes, and this library's has %zu: set "
+             "size to sizeof(RengaProfileRule)",
+             name, rule->size, sizeof *rule);
+  RengaCheck(!rule->price != !rule->costs, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the profile %s needs a function that prices calls, or one that prices nodes, and not "
+             "both",
+             name);
+  RengaCall(RengaClassRegisterType_Private(&profiles, rule->name, rule));
+  return RENGA_SUCCESS;
+}
 
 static RengaErrorCode ForgetGraph(RengaProfile profile)
 {
@@ -260,14 +299,14 @@ RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *sett
 
    Input:
    . profile - the profile
-   . type - measured, analytic, or file
+   . type - measured, analytic, file, or one of RengaProfileRegister()
 
    Options:
    . -profile_type - the same
 
    Errors: RENGA_ERR_SUPPORT for a type that there is not.
 
-   See also: RengaProfileGetType()
+   See also: RengaProfileGetType(), RengaProfileRegister()
 @*/
 RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type)
 {

@@ -33,10 +33,11 @@ struct _RengaProfileOps {
 
 struct _p_RengaProfile {
   RENGAHEADER(struct _RengaProfileOps);
-  RengaGraph graph;       /* a reference */
-  RengaMachine machine;   /* a reference; NULL: none set */
-  RengaDevice device;     /* likewise */
-  RengaSettings settings; /* NULL: none set */
+  RengaGraph graph;             /* a reference */
+  RengaMachine machine;         /* a reference; NULL: none set */
+  RengaDevice device;           /* likewise */
+  RengaSettings settings;       /* NULL: none set */
+  const RengaProfileRule *rule; /* of a type from outside; else NULL */
   /* the network as one stage, differentiated; NULL before costs are asked for */
   RengaGraph whole;
   ProfilePart *part; /* [nodes of whole] when it runs in a training step; NONE: it costs nothing */
@@ -114,3 +115,9 @@ RengaErrorCode RengaProfileFill_Private(const RengaOpCall *call, int input, void
 RengaErrorCode RengaProfileCreate_Analytic(void *profile);
 RengaErrorCode RengaProfileCreate_Measured(void *profile);
 RengaErrorCode RengaProfileCreate_File(void *profile);
+RengaErrorCode RengaProfileAdopt_Private(void *profile, const void *rule);
+/* By the bandwidth of the machine's memory. */
+RengaErrorCode RengaProfileUpdate_Analytic(RengaProfile profile, int64_t parameters,
+                                           double *seconds);
+RengaErrorCode RengaProfileAccumulate_Analytic(RengaProfile profile, int64_t parameters,
+                                               double *seconds);

@@ -365,7 +365,7 @@ bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard)
      RENGA_TRANSPORT_STAGED: it is copied to memory of the host and from there;
      RENGA_TRANSPORT_NCCL: it goes from GPU to GPU, one for each rank; RENGA_TRANSPORT_AUTO, or
      NULL: mpi where the device's memory is the host's, else the first of nccl, mpi_device and
-     staged that goes
+     staged that goes; or one of RengaTransportRegister()
 
    Options:
    . -comm_transport - the same
@@ -375,7 +375,7 @@ bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard)
 
    Notes: results do not depend on it. -comm_view shows which one a pipeline has, and why.
 
-   See also: RengaSettingsGetTransport()
+   See also: RengaSettingsGetTransport(), RengaTransportRegister()
 @*/
 RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *type)
 {
@@ -388,6 +388,7 @@ RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *typ
   char *copy = NULL;
   RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetTransport"));
   for (int n = 0; n < N_NAMES; n++) known = known || strcmp(wanted, names[n]) == 0;
+  known = known || RengaTypeOutside_Private("RengaTransport", wanted);
   RengaCheck(known, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "there is no transport \"%s\": did you mean \"%s\"?", wanted,
              RengaClosestName(wanted, N_NAMES, names));

@@ -131,7 +131,7 @@ RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, RengaDataType
   return RENGA_SUCCESS;
 }
 
-/* What MPI still has is left to it. */
+/* What MPI, or a rule of the program, still has is left to it. */
 RengaErrorCode RengaConvoyDestroy_Private(RengaConvoy *convoy)
 {
   RengaConvoy c = *convoy;
@@ -139,7 +139,7 @@ RengaErrorCode RengaConvoyDestroy_Private(RengaConvoy *convoy)
   bool given = false;
   if (!c) return RENGA_SUCCESS;
   for (int i = 0; c->parcel && i < c->count; i++) {
-    given = given || (c->parcel[i] && c->parcel[i]->request);
+    given = given || (c->parcel[i] && RengaParcelIsLeft(c->parcel[i]));
     RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&c->parcel[i]));
   }
   RengaFree(&c->parcel);

@@ -58,6 +58,11 @@ bool RengaParcelIsUnderWay_Private(const struct _RengaParcel *parcel)
   return parcel->under_way;
 }
 
+bool RengaParcelIsLeft(const struct _RengaParcel *parcel)
+{
+  return parcel->request || (parcel->given && !parcel->transport->ops->cancel);
+}
+
 RengaErrorCode RengaParcelTest_Private(RengaParcel parcel, bool *done)
 {
   *done = true;

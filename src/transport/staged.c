@@ -1,5 +1,6 @@
 /* Transport staged: MPI gets memory of the host, which the device copies to and from; and
-   mpi_device, where MPI gets the device's own (direct): the same queue without copies.
+   mpi_device, where MPI gets the device's own (direct): the same queue without copies. Transports
+   from outside have the queue, too, and give its messages to a rule instead of MPI.
 
    A message is queued work of the device before it is MPI's, or after: nobody waits for either. A
    send waits in a queue for the event behind its copy; a receive for the event behind the last copy
@@ -117,23 +118,35 @@ static RengaErrorCode QueueUp(Yard *yard, Freight *freight)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode StartByMPI(RengaParcel p, void *memory, size_t bytes, bool receives, int peer,
+                                 int tag)
+{
+  if (receives && p->sums)
+    RengaCall(RengaCommReceivePart_Private(p->comm, memory, bytes, peer, tag, &p->request));
+  else if (receives)
+    RengaCall(RengaCommReceive(p->comm, memory, bytes, peer, tag, &p->request));
+  else if (p->sums)
+    RengaCall(RengaCommSendPart_Private(p->comm, memory, bytes, peer, tag, &p->request));
+  else
+    RengaCall(RengaCommSend(p->comm, memory, bytes, peer, tag, &p->request));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EndByMPI(RengaParcel p, size_t room, bool receives, bool *done)
+{
+  (void)room;
+  RengaCall(RengaCommTestPart_Private(p->comm, &p->request, done,
+                                      receives && p->sums ? &p->received : NULL));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode StartFreight(Freight *freight)
 {
   RengaParcel p = freight->parcel;
   void *memory = p->transport->direct ? freight->memory : p->staging;
   p->received = freight->receives && !p->sums ? freight->bytes : 0;
-  if (freight->receives && p->sums)
-    RengaCall(RengaCommReceivePart_Private(p->comm, memory, freight->bytes, freight->peer,
-                                           freight->tag, &p->request));
-  else if (freight->receives)
-    RengaCall(RengaCommReceive(p->comm, memory, freight->bytes, freight->peer, freight->tag,
-                               &p->request));
-  else if (p->sums)
-    RengaCall(RengaCommSendPart_Private(p->comm, memory, freight->bytes, freight->peer,
-                                        freight->tag, &p->request));
-  else
-    RengaCall(
-        RengaCommSend(p->comm, memory, freight->bytes, freight->peer, freight->tag, &p->request));
+  RengaCall(p->transport->ops->start(p, memory, freight->bytes, freight->receives, freight->peer,
+                                     freight->tag));
   freight->state = FREIGHT_MPI;
   return RENGA_SUCCESS;
 }
@@ -157,8 +170,7 @@ static RengaErrorCode TryToEnd(Yard *yard, Freight *freight)
 {
   RengaParcel p = freight->parcel;
   bool done;
-  RengaCall(RengaCommTestPart_Private(p->comm, &p->request, &done,
-                                      freight->receives && p->sums ? &p->received : NULL));
+  RengaCall(p->transport->ops->end(p, freight->bytes, freight->receives, &done));
   if (!done) return RENGA_SUCCESS;
   if (freight->receives) RengaCall(QueueUp(yard, freight));
   freight->state = FREIGHT_THERE;
@@ -174,6 +186,7 @@ static RengaErrorCode MoveYard(Yard *yard)
   bool held[2] = {false, false};
   if (yard->busy) return RENGA_SUCCESS;
   yard->busy = true;
+  if (yard->transport->ops->progress) code = yard->transport->ops->progress(yard->transport);
   for (Freight *f = yard->first, *next; f && !code; f = next) {
     next = f->next;
     code = f->state == FREIGHT_MPI ? TryToEnd(yard, f) : TryToStart(yard, f, held);
@@ -290,7 +303,7 @@ static RengaErrorCode Settle_Staged(RengaTransport transport)
   return RENGA_SUCCESS;
 }
 
-/* What MPI still has is left to it. */
+/* What is still under way is given up, or its memory left. */
 static RengaErrorCode ParcelDestroy_Staged(RengaParcel parcel)
 {
   RengaTransport transport = parcel->transport;
@@ -298,10 +311,11 @@ static RengaErrorCode ParcelDestroy_Staged(RengaParcel parcel)
   RengaDevice device = transport->device;
   RengaErrorCode code = RENGA_SUCCESS;
   if (parcel->under_way && freight->state != FREIGHT_THERE) LeaveYard(transport->data, freight);
-  if (freight->copies) code = Settle_Staged(transport);
+  if (transport->ops->cancel) code = transport->ops->cancel(parcel);
+  if (freight->copies) RengaKeepFirst_Private(&code, Settle_Staged(transport));
   if (freight->ready) RengaKeepFirst_Private(&code, RengaEventDestroy(device, &freight->ready));
   if (freight->copied) RengaKeepFirst_Private(&code, RengaEventDestroy(device, &freight->copied));
-  if (freight->own && !parcel->request)
+  if (freight->own && !RengaParcelIsLeft(parcel))
     RengaKeepFirst_Private(&code, RengaDeviceHostFree(device, &parcel->staging));
   if (freight->own) transport->staging -= parcel->room;
   RengaFree(&parcel->data);
@@ -362,7 +376,7 @@ static RengaErrorCode Sum_Direct(RengaConvoy convoy, RengaDataType type, int64_t
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Destroy_Staged(RengaTransport transport)
+RengaErrorCode RengaTransportDestroy_Queue(RengaTransport transport)
 {
   Yard *yard = transport->data;
   RengaErrorCode code = RENGA_SUCCESS;
@@ -376,29 +390,36 @@ static RengaErrorCode Destroy_Staged(RengaTransport transport)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaTransportCreate_Staged(void *object)
+RengaErrorCode RengaTransportCreate_Queue(RengaTransport transport, bool direct)
 {
-  RengaTransport transport = object;
   Yard *yard;
   RengaCall(RengaMalloc(1, &yard));
   *yard = (Yard){.transport = transport};
   transport->data = yard;
-  *transport->ops =
-      (struct _RengaTransportOps){.destroy = Destroy_Staged,
-                                  .parcelcreate = ParcelCreate_Staged,
-                                  .parceldestroy = ParcelDestroy_Staged,
-                                  .send = Send_Staged,
-                                  .receive = Receive_Staged,
-                                  .test = Test_Staged,
-                                  .wait = Wait_Staged,
-                                  .settle = Settle_Staged,
-                                  .sum = Sum_Staged,
-                                  .does = "the device copies tensors to and from memory of the "
-                                          "host, which is MPI's"};
+  transport->direct = direct;
+  *transport->ops = (struct _RengaTransportOps){.destroy = RengaTransportDestroy_Queue,
+                                                .parcelcreate = ParcelCreate_Staged,
+                                                .parceldestroy = ParcelDestroy_Staged,
+                                                .send = Send_Staged,
+                                                .receive = Receive_Staged,
+                                                .test = Test_Staged,
+                                                .wait = Wait_Staged,
+                                                .settle = Settle_Staged,
+                                                .sum = direct ? Sum_Direct : Sum_Staged,
+                                                .start = StartByMPI,
+                                                .end = EndByMPI};
   RengaCall(RengaStreamCreate(transport->device, &yard->down));
   RengaCall(RengaStreamCreate(transport->device, &yard->up));
   yard->driven.advance = AdvanceYard;
   RengaCommDrive_Private(transport->hdr.owner, &yard->driven);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaTransportCreate_Staged(void *object)
+{
+  RengaTransport transport = object;
+  RengaCall(RengaTransportCreate_Queue(transport, false));
+  transport->ops->does = "the device copies tensors to and from memory of the host, which is MPI's";
   return RENGA_SUCCESS;
 }
 
@@ -418,9 +439,7 @@ RengaErrorCode RengaTransportCreate_MPIDevice(void *object)
              "transport mpi_device gives MPI the memory of device %s, but %s: use an MPI that is "
              "built for it, or -comm_transport staged",
              device, why);
-  RengaCall(RengaTransportCreate_Staged(transport));
-  transport->direct = true;
-  transport->ops->sum = Sum_Direct;
+  RengaCall(RengaTransportCreate_Queue(transport, true));
   transport->ops->does = "the device's own memory is MPI's";
   return RENGA_SUCCESS;
 }

@@ -10,6 +10,50 @@ static const RengaTypeRow types[] = {
     {NULL, NULL, NULL},
 };
 
+static const char class_name[] = "RengaTransport";
+
+/*@
+   RengaTransportRegister - add a type of transport from outside
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . rule - kept, not copied, until the program ends: its name, and the functions that carry
+     messages
+
+   Errors: RENGA_ERR_ARGUMENT for a name that another type has, auto among them, for a rule without
+   send, receive and test, with create or destroy alone, and for a size that is none. What the
+   functions return are errors of the call that needs them: RengaPipelineSetUp(),
+   RengaPipelineStep() and their like.
+
+   Notes: before RengaInitialize, so that -comm_transport may choose it; -comm_transport auto never
+   does. Rules carry memory of the host, that of the device where they are one; else Renga copies
+   it to staging memory and from there, as transport staged does. They carry all messages between
+   stages, of tensor ranks and of sums over replicas, but for unordered sums
+   (-pipeline_reduction unordered), which are MPI's. Renga waits by asking test: so time limits and
+   errors of other ranks end a wait for a message that does not come, too. Results do not depend on
+   the transport. Functions are called by the thread that calls Renga.
+
+   See also: RengaSettingsSetTransport(), RengaDeviceRegister()
+@*/
+RengaErrorCode RengaTransportRegister(const RengaTransportRule *rule)
+{
+  RengaCheckPointer(rule);
+  const char *name = rule->name ? rule->name : "without a name";
+  RengaCheck(rule->size == sizeof *rule, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the transport %s: its rule says that it has %zu bytes, and this library's has %zu: "
+             "set size to sizeof(RengaTransportRule)",
+             name, rule->size, sizeof *rule);
+  RengaCheck(rule->send && rule->receive && rule->test, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the transport %s needs send, receive and test", name);
+  RengaCheck(!rule->create == !rule->destroy, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the transport %s needs both create and destroy, or neither", name);
+  RengaCheck(strcmp(name, RENGA_TRANSPORT_AUTO) != 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%s has a type %s already: choose another name", class_name, name);
+  RengaCall(RengaTypeRegister_Private(class_name, types, "comm_transport", rule->name, rule));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode DestroyTransport(void *object)
 {
   RengaTransport transport = object;
@@ -41,7 +85,13 @@ static RengaErrorCode ChooseTransport(RengaTransport transport, const char *type
   snprintf(transport->reason, sizeof transport->reason, "-comm_transport or the program chose it");
   if (!type || strcmp(type, RENGA_TRANSPORT_AUTO) == 0)
     RengaCall(RengaTransportFit(transport, &type));
-  RengaCall(RengaTypeFind("RengaTransport", types, type, &row));
+  const RengaTransportRule *rule = RengaTypeOutside_Private(class_name, type);
+  if (rule) {
+    RengaCall(RengaHeaderSetTypeName(transport, rule->name));
+    RengaCall(RengaTransportCreate_Outside(transport, rule));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaTypeFind(class_name, types, type, &row));
   RengaCall(RengaHeaderSetTypeName(transport, row->name));
   RengaCall(row->create(transport));
   return RENGA_SUCCESS;

@@ -27,6 +27,13 @@ struct _RengaTransportOps {
                         const char *what);
   /* Bytes of the device that its library keeps for messages, an estimate; NULL: none. */
   size_t (*buffers)(RengaTransport transport);
+  /* Of types with the queue of staged.c: who begins a message of memory that is ready, whether it
+     is done, and who moves and gives up messages, NULL: nobody. */
+  RengaErrorCode (*start)(RengaParcel parcel, void *memory, size_t bytes, bool receives, int peer,
+                          int tag);
+  RengaErrorCode (*end)(RengaParcel parcel, size_t room, bool receives, bool *done);
+  RengaErrorCode (*progress)(RengaTransport transport);
+  RengaErrorCode (*cancel)(RengaParcel parcel);
   const char *does; /* in words */
 };
 
@@ -40,6 +47,7 @@ struct _p_RengaTransport {
   size_t staging;     /* bytes */
   int users;          /* parcels and convoys */
   void *data;         /* of the type */
+  struct _OutsideTransport *outside; /* a rule of the program; NULL: the type is built in */
 };
 
 struct _RengaParcel {
@@ -50,8 +58,10 @@ struct _RengaParcel {
   size_t room;
   bool under_way;
   RengaRequest request;
-  size_t received; /* bytes that came */
-  void *data;      /* of the type */
+  RengaTransportMessage message; /* of a rule of the program, */
+  bool given;                    /* which has it */
+  size_t received;               /* bytes that came */
+  void *data;                    /* of the type */
 };
 
 struct _RengaConvoy {
@@ -70,6 +80,8 @@ struct _RengaConvoy {
 /* parcel.c: a parcel of a convoy; staging is lent. */
 RengaErrorCode RengaParcelMake(RengaTransport transport, RengaComm comm, bool sums, char *staging,
                                size_t room, RengaParcel *parcel);
+/* Whoever carries its message still has the memory, and may write there. */
+bool RengaParcelIsLeft(const struct _RengaParcel *parcel);
 /* choose.c. Collective: whether each rank has a device of its own, and all have one fabric; why is
    set in both cases. */
 RengaErrorCode RengaTransportFindFabric(RengaTransport transport, bool *found, size_t size,
@@ -83,3 +95,8 @@ RengaErrorCode RengaTransportCreate_MPI(void *transport);
 RengaErrorCode RengaTransportCreate_MPIDevice(void *transport);
 RengaErrorCode RengaTransportCreate_Staged(void *transport);
 RengaErrorCode RengaTransportCreate_NCCL(void *transport);
+RengaErrorCode RengaTransportCreate_Outside(RengaTransport transport,
+                                            const RengaTransportRule *rule); /* collective */
+/* staged.c: the queue; direct: without copies. */
+RengaErrorCode RengaTransportCreate_Queue(RengaTransport transport, bool direct);
+RengaErrorCode RengaTransportDestroy_Queue(RengaTransport transport);

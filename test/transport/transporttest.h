@@ -1,5 +1,6 @@
 /* What the tests of this folder share: devices and transports, and vectors of a device. */
 #pragma once
+#include "../carried.h"
 #include "../comm/sumtest.h"
 #include "renga/private/transport.h"
 #include <stdlib.h>
@@ -73,16 +74,19 @@ typedef struct {
    alone, with the transports of RENGA_TEST_TRANSPORTS ("staged nccl"). */
 static inline RengaErrorCode TestAllWays(void (*test)(const Ways *ways))
 {
-  static const WaysRow host[] = {{"ref", "mpi", 1},        {"ref", "staged", 1},
-                                 {"cpu", "mpi_device", 1}, {"cpu", "staged", 1},
-                                 {"cpu", "auto", 1},       {"far", "staged", 3}};
+  static const WaysRow host[] = {
+      {"ref", "mpi", 1},  {"ref", "staged", 1},  {"cpu", "mpi_device", 1}, {"cpu", "staged", 1},
+      {"cpu", "auto", 1}, {"ref", "carried", 1}, {"far", "staged", 3},     {"far", "carried", 2}};
+  static CarriedCounts counts; /* of a transport from outside */
+  static const RengaTransportRule carried = CARRIED_RULE("carried", &counts);
   static const WaysRow cuda[] = {
       {"cuda", "staged", 1}, {"cuda", "nccl", 1}, {"cuda", "mpi_device", 1}, {"cuda", "auto", 1}};
   const bool on_cuda = getenv("RENGA_TEST_CUDA") != NULL;
   const char *wanted = on_cuda ? getenv("RENGA_TEST_TRANSPORTS") : NULL;
   const WaysRow *rows = on_cuda ? cuda : host;
-  const int count = on_cuda ? 4 : 6;
+  const int count = on_cuda ? 4 : 8;
   RengaComm comm;
+  RengaCall(RengaTransportRegister(&carried));
   RengaCall(RengaOptionsSetValue("comm_message_limit", "64kB"));
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(RengaCommSetFromOptions(comm));
@@ -96,5 +100,6 @@ static inline RengaErrorCode TestAllWays(void (*test)(const Ways *ways))
       WaysDestroy(&ways);
     }
   RengaCall(RengaCommDestroy(&comm));
+  TestTrue(counts.states == 0 && counts.under_way == 0 && (on_cuda || counts.sends > 0));
   return RENGA_SUCCESS;
 }

@@ -52,6 +52,8 @@ typedef struct {
 RengaErrorCode RengaSplitWaysGet(const RengaOpCall *call, RengaSplitWays *ways);
 void RengaSplitWaysFree(RengaSplitWays *ways);
 bool RengaSplitHasRule(const RengaOperator *op);
+/* Whether the formula of an operator from outside can be read, and fits its inputs and outputs. */
+RengaErrorCode RengaSplitCheck_Private(const RengaOperator *op);
 /* Deals out unit consecutive units together, in each of repeat equal ranges of the axis; an error
    where these do not divide its units, or units must be consecutive (shifted, or rows). */
 RengaErrorCode RengaSplitWayRefine(RengaSplitWay *way, const RengaOpCall *call, int64_t repeat,

@@ -17,6 +17,7 @@
 #include "renga/private/object.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
+#include "rengatransport.h"
 
 typedef struct _p_RengaTransport *RengaTransport;
 typedef struct _RengaParcel *RengaParcel;
@@ -30,10 +31,6 @@ const char *RengaTransportGetType_Private(RengaTransport transport);
 RengaErrorCode RengaTransportView_Private(RengaTransport transport, RengaViewer viewer);
 /* Collective: where -comm_view asks for it; once parcels and convoys are there. */
 RengaErrorCode RengaTransportShow_Private(RengaTransport transport, RengaComm owner);
-/* From one rank of the transport's comm to another, or to itself. */
-typedef struct {
-  int from, to, tag;
-} RengaRoute;
 /* Collective, once, before parcels and convoys are made: opens what they need beside MPI. Routes
    that this rank is on, in an order that is the same on all ranks, others may stand between; and
    its groups for sums, likewise, which are lent. */

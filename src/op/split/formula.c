@@ -160,8 +160,8 @@ static RengaErrorCode AddAxis(const Reader *reader, int label, const RengaSplitR
   RengaSplitWay *way = NULL;
   if (extent < 2) return RENGA_SUCCESS;
   RengaCall(RengaSplitWaysAdd_Private(call, extent, ways, &way));
-  way->need = LaneNeedOf(call, label);
-  way->shifted = ShiftedOf(call, label);
+  if (!call->op->split) way->need = LaneNeedOf(call, label);
+  if (!call->op->split) way->shifted = ShiftedOf(call, label);
   if (rule && (label == 'g' || label == 'x')) way->scaled = rule->scaled;
   for (int i = 0; i < reader->count; i++) {
     const Lie *lie = &reader->lie[i];

@@ -11,6 +11,8 @@ enum { RULE_FAMILIES = sizeof rule_families / sizeof rule_families[0] };
 static const RengaSplitRule *FindRule(const RengaOperator *op)
 {
   static const RengaSplitRule elementwise = {.name = "", .formula = "* > *"};
+  static const RengaSplitRule own = {.name = ""}; /* the operator has the formula */
+  if (op->split) return &own;
   if (RengaOperatorIsOutside_Private(op->name))
     return op->flags & RENGA_OP_ELEMENTWISE ? &elementwise : NULL;
   for (int f = 0; f < RULE_FAMILIES; f++)
@@ -59,10 +61,11 @@ static RengaErrorCode GetWays(const RengaOpCall *call, RengaSplitWays *ways)
   const RengaSplitRule *rule = FindRule(call->op);
   RengaFormula formula = {.groups = 0};
   if (!rule) return RENGA_SUCCESS;
+  const char *text = call->op->split ? call->op->split : rule->formula;
   if (rule->write)
     RengaCall(rule->write(call, &formula));
-  else if (rule->formula)
-    memcpy(formula.text, rule->formula, strlen(rule->formula) + 1);
+  else if (text)
+    memcpy(formula.text, text, strlen(text) + 1);
   if (formula.text[0]) RengaCall(RengaFormulaGetWays_Private(call, &formula, rule, ways));
   if (call->op->flags & RENGA_OP_RESHAPE) RengaCall(RengaSplitWaysAddReshape_Private(call, ways));
   RengaCall(RengaSplitWaysAddWindow_Private(call, ways));
