@@ -134,7 +134,6 @@ RengaErrorCode RengaPipelineCheckEntries_Private(RengaPipeline pipeline)
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++)
     replicas = replicas || RengaPlanGetStage(pipeline->plan, s)->shape.replicas > 1;
   if (replicas) RengaCall(CheckGroup(pipeline, false));
-  if (RengaPlanGetStage(pipeline->plan, 0)->shape.tensor > 1)
-    RengaCall(CheckGroup(pipeline, true));
+  if (RengaPlanGetStage(pipeline->plan, 0)->shape.tensor > 1) RengaCall(CheckGroup(pipeline, true));
   return RENGA_SUCCESS;
 }

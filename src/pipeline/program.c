@@ -67,8 +67,7 @@ static RengaErrorCode DestroyProgram(const Chunk *chunk, Program **program)
   for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {
     Sequence *sequence = &(*program)->part[part];
     for (int e = 0; e < sequence->n_entries; e++)
-      RengaKeepFirst_Private(&code,
-                             RengaChunkForgetRecordings_Private(chunk, &sequence->entry[e]));
+      RengaKeepFirst_Private(&code, RengaChunkForgetRecordings_Private(chunk, &sequence->entry[e]));
     RengaFree(&sequence->entry);
     for (int i = 0; i < sequence->count; i++) RengaFree(&sequence->row[i].place);
     for (int i = 0; i < sequence->count; i++) RengaFree(&sequence->row[i].term);

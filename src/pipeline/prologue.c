@@ -49,8 +49,8 @@ static RengaErrorCode QueueShares(Chunk *chunk, Pass *pass)
       RengaCall(RengaPipelineNote_Private(
           chunk->pipeline, pass, RengaChunkReadFields_Private(chunk, pass, program, i, number)));
     RengaCall(RunProgram(chunk, pass, program, &context));
-    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
-                                        QueueSharesOf(chunk, pass, program, i)));
+    RengaCall(
+        RengaPipelineNote_Private(chunk->pipeline, pass, QueueSharesOf(chunk, pass, program, i)));
   }
   return RENGA_SUCCESS;
 }

@@ -103,8 +103,7 @@ static bool IsMisplaced(const Chunk *chunk, const Program *program, ProgramPart 
   const Sequence *sequence = &program->part[part];
   const int step = sequence->entry[e].ends ? 1 : -1;
   int other = e + step;
-  while (other >= 0 && other < sequence->n_entries &&
-         sequence->entry[other].kind != ENTRY_KERNELS)
+  while (other >= 0 && other < sequence->n_entries && sequence->entry[other].kind != ENTRY_KERNELS)
     other += step;
   if (other < 0 || other >= sequence->n_entries) return false;
   Swap(&sequence->entry[e], &sequence->entry[other]);

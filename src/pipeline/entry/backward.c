@@ -17,8 +17,8 @@ RengaErrorCode RengaChunkBackwardInput_Private(Chunk *chunk, Pass *pass, Program
 {
   RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, true));
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
-    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
-                                        BeginInput(chunk, pass, program, action)));
+    RengaCall(
+        RengaPipelineNote_Private(chunk->pipeline, pass, BeginInput(chunk, pass, program, action)));
   RengaCall(
       RengaChunkRunTimed_Private(chunk, pass, program, PART_BACKWARD, EVENT_BACKWARD, action));
   return RENGA_SUCCESS;
@@ -54,8 +54,8 @@ RengaErrorCode RengaChunkBackward_Private(Chunk *chunk, Pass *pass, Program *pro
   chunk->base[REGION_GRADIENTS] = chunk->gradients.sum; /* a pass that has failed takes no other */
   if (whole) RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, true));
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
-    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
-                                        Begin(chunk, pass, &program, action)));
+    RengaCall(
+        RengaPipelineNote_Private(chunk->pipeline, pass, Begin(chunk, pass, &program, action)));
   if (whole)
     RengaCall(
         RengaChunkRunTimed_Private(chunk, pass, program, PART_BACKWARD, EVENT_BACKWARD, action));

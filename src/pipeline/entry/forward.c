@@ -19,8 +19,7 @@ static RengaErrorCode FoldConstants(Chunk *chunk, Pass *pass, Program *program,
 static RengaErrorCode Fill(Chunk *chunk, int region, int64_t bytes)
 {
   if (bytes > 0)
-    RengaCall(
-        RengaDeviceSetBytes(chunk->device, NULL, chunk->base[region], 0xff, (size_t)bytes));
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->base[region], 0xff, (size_t)bytes));
   return RENGA_SUCCESS;
 }
 
@@ -77,10 +76,9 @@ RengaErrorCode RengaChunkForward_Private(Chunk *chunk, Pass *pass, Program *prog
 {
   RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, false));
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
-    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
-                                        Begin(chunk, pass, program, action, i)));
-  RengaCall(
-      RengaChunkRunTimed_Private(chunk, pass, program, PART_FORWARD, EVENT_FORWARD, action));
+    RengaCall(
+        RengaPipelineNote_Private(chunk->pipeline, pass, Begin(chunk, pass, program, action, i)));
+  RengaCall(RengaChunkRunTimed_Private(chunk, pass, program, PART_FORWARD, EVENT_FORWARD, action));
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, End(chunk, pass, program, i)));
   chunk->portion.forward_done++;
   return RENGA_SUCCESS;

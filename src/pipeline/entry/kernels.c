@@ -48,7 +48,8 @@ static RengaErrorCode RunKernels(const EntryTask *task, Entry *entry)
   RengaCall(RengaChunkReplay_Private(task, entry, &done));
   if (done) RengaCall(RengaCommProgress(all));
   for (int i = entry->first; i < entry->last && !done && PassGoesOn(task); i++) {
-    RengaCall(RengaChunkRunInstruction_Private(task->chunk, &task->sequence->row[i], task->context));
+    RengaCall(
+        RengaChunkRunInstruction_Private(task->chunk, &task->sequence->row[i], task->context));
     RengaCall(RengaCommProgress(all));
   }
   return RENGA_SUCCESS;

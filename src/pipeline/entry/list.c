@@ -113,12 +113,13 @@ static RengaErrorCode CompareGathers(const Chunk *chunk, const Program *program,
     do {
       x = NextGather(&program->part[part], &a);
       y = NextGather(&first->part[part], &b);
-      RengaCheck(x && y ? x->bucket == y->bucket && x->ends == y->ends : !x && !y, MPI_COMM_SELF,
-                 RENGA_ERR_SUPPORT,
-                 "stage %d: micro-batches of %lld samples would gather the parameters of buckets in "
-                 "another order than those of %lld do, which other replicas may have at the same "
-                 "time: give batches that are whole micro-batches, or -pipeline_shard gradients",
-                 chunk->stage, (long long)program->samples, (long long)first->samples);
+      RengaCheck(
+          x && y ? x->bucket == y->bucket && x->ends == y->ends : !x && !y, MPI_COMM_SELF,
+          RENGA_ERR_SUPPORT,
+          "stage %d: micro-batches of %lld samples would gather the parameters of buckets in "
+          "another order than those of %lld do, which other replicas may have at the same "
+          "time: give batches that are whole micro-batches, or -pipeline_shard gradients",
+          chunk->stage, (long long)program->samples, (long long)first->samples);
     } while (x);
   }
   return RENGA_SUCCESS;

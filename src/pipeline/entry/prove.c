@@ -19,8 +19,8 @@ static Range RangeOfGradients(const Chunk *chunk, int b)
 {
   const GradientBucket *bucket = &chunk->gradients.bucket[b];
   const bool folds = chunk->gradients.fold.on;
-  const int64_t begin = folds ? bucket->local
-                              : RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->first);
+  const int64_t begin =
+      folds ? bucket->local : RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->first);
   return (Range){begin, begin + RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->count)};
 }
 
@@ -47,8 +47,7 @@ static RengaErrorCode ProveRead(const Proof *proof, const Place *place, int row)
   const int shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
   bool here = false;
   for (int b = 0; b < shared && !here; b++)
-    here = proof->here[b] &&
-           Holds(RangeOfValues(chunk, b), &proof->sequence->reads[b], place, row);
+    here = proof->here[b] && Holds(RangeOfValues(chunk, b), &proof->sequence->reads[b], place, row);
   RengaCheck(here, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: row %d of a part reads a parameter (byte %lld of the window) that has not "
              "been gathered",
@@ -91,10 +90,11 @@ static RengaErrorCode ProveWrite(const Proof *proof, const Place *place, int row
 static RengaErrorCode ProveRow(const Proof *proof, int row)
 {
   const Instruction *kernel = &proof->sequence->row[row];
-  RengaCheck(!proof->exchange || !RengaInstructionsConflict_Private(kernel, proof->exchange),
-             MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-             "stage %d: row %d of a part touches what an exchange that is under way sends or brings",
-             proof->chunk->stage, row);
+  RengaCheck(
+      !proof->exchange || !RengaInstructionsConflict_Private(kernel, proof->exchange),
+      MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+      "stage %d: row %d of a part touches what an exchange that is under way sends or brings",
+      proof->chunk->stage, row);
   for (int p = 0; p < kernel->n_in + kernel->n_out; p++) {
     const Place *place = &kernel->place[p];
     if (place->region == REGION_WINDOW) RengaCall(ProveRead(proof, place, row));

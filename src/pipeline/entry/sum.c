@@ -40,9 +40,8 @@ RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
 /* Sums may start in backwards, if the list of a pass does not say otherwise. */
 static bool MayStartEarly(const Chunk *chunk)
 {
-  return chunk->gradients.fold.on ||
-         (chunk->replicas > 1 && chunk->outline->settings->overlap &&
-          RengaSettingsIsOrdered_Private(chunk->outline->settings));
+  return chunk->gradients.fold.on || (chunk->replicas > 1 && chunk->outline->settings->overlap &&
+                                      RengaSettingsIsOrdered_Private(chunk->outline->settings));
 }
 
 /* Whether the last backward begins the sums of the pass: the same on all replicas. Where the list

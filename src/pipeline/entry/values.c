@@ -131,8 +131,7 @@ static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPa
   const bool late = reads && !RengaChunkFetches_Private(chunk) && chunk->outline->settings->overlap;
   const int buckets = late ? chunk->gradients.n_shared : 0;
   for (int b = 0; b < buckets; b++) {
-    const Entry entry = {
-        .kind = ENTRY_VALUES, .ends = true, .first = reads[b].first, .bucket = b};
+    const Entry entry = {.kind = ENTRY_VALUES, .ends = true, .first = reads[b].first, .bucket = b};
     if (reads[b].first >= 0) RengaCall(RengaEntryAdd_Private(list, entry));
   }
   return RENGA_SUCCESS;
