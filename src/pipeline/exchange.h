@@ -1,4 +1,5 @@
-/* Ranks that compute a stage together: their set-up (group.c) and their messages (entry/exchange.c). */
+/* Ranks that compute a stage together: their set-up (group.c) and their messages
+   (entry/exchange.c). */
 #pragma once
 #include "pipelineimpl.h"
 

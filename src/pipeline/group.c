@@ -63,7 +63,7 @@ static uint64_t HashTerms(const Instruction *row, uint64_t hash)
 
 /* What ranks of a stage do together, in its order: those of a tensor group their exchanges, and who
    gives what in them; replicas all else. */
-static uint64_t HashPart(const Sequence *sequence, bool exchanges, uint64_t hash)
+static uint64_t HashEntriesOf(const Sequence *sequence, bool exchanges, uint64_t hash)
 {
   for (int e = 0; e < sequence->n_entries; e++) {
     const Entry *entry = &sequence->entry[e];
@@ -83,7 +83,7 @@ static RengaErrorCode HashEntries(const Chunk *chunk, bool exchanges, uint64_t *
     for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {
       const int64_t place[] = {p, part};
       *hash = RengaHash(place, sizeof place, *hash);
-      *hash = HashPart(&chunk->programs.row[p]->part[part], exchanges, *hash);
+      *hash = HashEntriesOf(&chunk->programs.row[p]->part[part], exchanges, *hash);
     }
   }
   return RENGA_SUCCESS;

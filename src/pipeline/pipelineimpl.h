@@ -426,6 +426,7 @@ RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program);
 bool RengaInstructionsConflict_Private(const Instruction *a, const Instruction *b);
 RengaErrorCode RengaProgramPostpone_Private(Program *program);
 /* touch.c */
+ProgramPart RengaChunkGradientPart_Private(const Chunk *chunk);
 RengaErrorCode RengaChunkFindTouched_Private(const Chunk *chunk, Program *program,
                                              ProgramPart part);
 /* entry/gather.c */
@@ -434,7 +435,6 @@ RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk);
 void RengaChunkBeginFetches_Private(Chunk *chunk);
 RengaErrorCode RengaChunkEndFetches_Private(Chunk *chunk, Pass *pass);
 /* entry/sum.c */
-ProgramPart RengaChunkGradientPart_Private(const Chunk *chunk);
 RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk);
 bool RengaChunkIsEarly_Private(const Chunk *chunk);
 bool RengaChunkBeginsSums_Private(const Chunk *chunk, const RengaAction *action);
@@ -479,12 +479,12 @@ RengaErrorCode RengaPipelineAwaitEvent_Private(RengaPipeline pipeline, RengaEven
 RengaErrorCode RengaPipelineConnect_Private(RengaPipeline pipeline);
 /* run.c */
 void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i);
-RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number);
 RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass);
 /* entry/part.c */
+RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number);
 RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, const Program *program,
                                          ProgramPart part, const RengaKernelContext *context);
-/* entry/list.c */
+/* entry/rules.c */
 RengaErrorCode RengaChunkListProgram_Private(const Chunk *chunk, Program *program);
 /* entry/recording.c */
 RengaErrorCode RengaChunkForgetRecordings_Private(const Chunk *chunk, Entry *entry);

@@ -85,8 +85,8 @@ typedef struct {
   int n_recorded;
   RecordedKernels *recorded;
 } Entry;
-/* Where a part touches a bucket (touch.c): from the first of its rows to behind the last; -1: it does
-   not. begin: where the gather of its values begins. */
+/* Where a part touches a bucket (touch.c): from the first of its rows to behind the last; -1: it
+   does not. begin: where the gather of its values begins. */
 typedef struct {
   int begin, first, end;
 } BucketRows;

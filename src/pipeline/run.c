@@ -4,16 +4,6 @@
 #include "renga/private/log.h"
 #include <string.h>
 
-RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number)
-{
-  return (RengaKernelContext){.seed = (uint64_t)chunk->outline->settings->seed,
-                              .step = chunk->pipeline->step,
-                              .sample =
-                                  RengaPassTurn_Private(pass, number) * chunk->outline->microbatch,
-                              .samples = RengaPassSamples_Private(chunk->pipeline, pass, number),
-                              .training = pass->training};
-}
-
 /* Bases of the micro-batch in place i. */
 void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i)
 {

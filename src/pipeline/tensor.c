@@ -4,11 +4,12 @@
    have read, gradients of parameters. So each adds up the terms in the order of one rank. What only
    one other rank reads goes to that one.
 
-   Nodes in no lane, and sums of gradients, that wait for an exchange are put off until a lane needs
-   what they make, so that one exchange takes the terms of all lanes, which the ranks have made at
-   the same time. What of backward an exchange does not take may be done beside it (program.c): it
-   stands behind all that the exchange takes. What a stage that recomputes makes again (again.c) is exchanged again, where
-   another lane, or a node in none, reads what a lane has made. */
+   Nodes in no lane, and sums of gradients, that wait for an exchange are put off until a lane
+   needs what they make, so that one exchange takes the terms of all lanes, which the ranks have
+   made at the same time. What of backward an exchange does not take may be done beside it
+   (program.c): it stands behind all that the exchange takes. What a stage that recomputes makes
+   again (again.c) is exchanged again, where another lane, or a node in none, reads what a lane
+   has made. */
 #include "layout.h"
 #include <string.h>
 

@@ -2,6 +2,12 @@
    that come from other replicas. */
 #include "pipelineimpl.h"
 
+/* The part of a training program that makes the gradients of parameters. */
+ProgramPart RengaChunkGradientPart_Private(const Chunk *chunk)
+{
+  return chunk->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
+}
+
 /* The bucket that a row touches at the place; -1: none. */
 typedef int (*BucketAt)(const Chunk *chunk, const Place *place);
 

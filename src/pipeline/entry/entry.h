@@ -1,10 +1,10 @@
 /* Entries: what a rank does in a part of a program besides queueing kernels has an entry in the
    part's list, where it starts, and, if it goes on beside kernels, another one where it ends: sums
    of gradients, exchanges of a tensor group, gathers of parameters. What an entry waits for follows
-   from where it stands (list.c), and is proved (prove.c). One loop runs them all (part.c): in a pass
-   that has failed all but the kernels, because others wait for them.
+   from where it stands (rules.c), and is proved (prove.c). One loop runs them all (part.c): in a
+   pass that has failed all but the kernels, because others wait for them.
 
-   A kind of entry is a row of the table in list.c, and one file. */
+   A kind of entry is a row of the table in rules.c, and one file. */
 #pragma once
 #include "../pipelineimpl.h"
 
@@ -21,6 +21,8 @@ typedef struct {
   Entry *entry;
 } EntryList;
 RengaErrorCode RengaEntryAdd_Private(EntryList *list, Entry entry);
+RengaErrorCode RengaEntryPutKernelsBetween_Private(const Sequence *sequence, EntryList *between,
+                                                   EntryList *list);
 
 /* start, end: fail only where messages are left under way; other errors are noted in the pass. They
    are called in a pass that has failed, too. */
@@ -37,12 +39,9 @@ extern const EntryRule RengaSumEntry_Private, RengaExchangeEntry_Private, RengaV
 const EntryRule *RengaEntryRule_Private(EntryKind kind);
 void RengaEntrySetOutside_Private(const EntryRule *rule); /* NULL: none; before set-up */
 
-/* list.c: of one part, which has none yet */
-RengaErrorCode RengaPartList_Private(const Chunk *chunk, const Program *program, ProgramPart part,
-                                     EntryList *list);
 /* prove.c */
 RengaErrorCode RengaPartProve_Private(const Chunk *chunk, const Program *program, ProgramPart part);
-/* kernels.c, recording.c */
+/* instruction.c, recording.c */
 RengaErrorCode RengaChunkRunInstruction_Private(Chunk *chunk, const Instruction *row,
                                                 const RengaKernelContext *context);
 RengaErrorCode RengaChunkReplay_Private(const EntryTask *task, Entry *entry, bool *done);

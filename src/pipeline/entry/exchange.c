@@ -1,5 +1,6 @@
-/* Exchanges of a tensor group: each rank gives the others, or the one that needs it, what its lanes
-   have made, from device to device by the transport, and it arrives beside kernels that touch none of it. */
+/* Exchanges of a tensor group: each rank gives the others, or the one that needs it, what its
+   lanes have made, from device to device by the transport, and it arrives beside kernels that
+   touch none of it. */
 #include "../exchange.h"
 #include "entry.h"
 #include "renga/private/fault.h"
@@ -148,7 +149,7 @@ static int64_t BytesOfTerms(const Instruction *row)
 }
 
 /* Signals come through while others are waited for. */
-static RengaErrorCode Start(const EntryTask *task, Entry *entry)
+static RengaErrorCode StartExchangeEntry(const EntryTask *task, Entry *entry)
 {
   Chunk *chunk = task->chunk;
   TensorGroup *tensor = &chunk->tensor;
@@ -166,7 +167,7 @@ static RengaErrorCode Start(const EntryTask *task, Entry *entry)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode End(const EntryTask *task, Entry *entry)
+static RengaErrorCode EndExchangeEntry(const EntryTask *task, Entry *entry)
 {
   TensorGroup *tensor = &task->chunk->tensor;
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_EXCHANGE);
@@ -204,8 +205,8 @@ static bool MayRunBeside(const Instruction *row, const Instruction *exchange)
 }
 
 /* It ends before the first row that needs it to have ended, and before the next one. */
-static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPart part,
-                           EntryList *list)
+static RengaErrorCode ListExchangeEntries(const Chunk *chunk, const Program *program,
+                                          ProgramPart part, EntryList *list)
 {
   const Sequence *sequence = &program->part[part];
   for (int i = 0; i < sequence->count; i++) {
@@ -222,8 +223,11 @@ static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPa
   return RENGA_SUCCESS;
 }
 
-const EntryRule RengaExchangeEntry_Private = {
-    .name = "exchange", .own = true, .list = List, .start = Start, .end = End};
+const EntryRule RengaExchangeEntry_Private = {.name = "exchange",
+                                              .own = true,
+                                              .list = ListExchangeEntries,
+                                              .start = StartExchangeEntry,
+                                              .end = EndExchangeEntry};
 
 /* Bytes that the rank of the group which sends or gets most of an exchange sends or gets. */
 static int64_t MostOfTerms(const TensorGroup *tensor, const Instruction *row)

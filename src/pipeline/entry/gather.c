@@ -4,7 +4,7 @@
    A bucket is gathered by all replicas together: each gives its block to the others, and gets
    theirs, before the part of a program that reads it comes to the first row that does. All replicas
    go through the same list, where one that has no micro-batch gathers all the same (prepare.c), and
-   all programs read the buckets in one order (list.c): so gathers follow each other in one order
+   all programs read the buckets in one order (rules.c): so gathers follow each other in one order
    everywhere, and need neither a question nor a number. Shares do not change during a pass. */
 #include "entry.h"
 #include "renga/private/fault.h"
@@ -220,8 +220,8 @@ static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
 }
 
 /* What comes next is on its way meanwhile. */
-static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPart part,
-                           EntryList *list)
+static RengaErrorCode ListGatherEntries(const Chunk *chunk, const Program *program,
+                                        ProgramPart part, EntryList *list)
 {
   const BucketRows *reads = program->part[part].reads;
   const int buckets = RengaChunkFetches_Private(chunk) && reads ? BucketsToFetch(chunk) : 0;
@@ -237,21 +237,21 @@ static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPa
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Start(const EntryTask *task, Entry *entry)
+static RengaErrorCode StartGatherEntry(const EntryTask *task, Entry *entry)
 {
   if (task->chunk->window.state[entry->bucket] == BUCKET_AWAY)
     RengaCall(BeginGather(task->chunk, task->pass, entry->bucket));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode End(const EntryTask *task, Entry *entry)
+static RengaErrorCode EndGatherEntry(const EntryTask *task, Entry *entry)
 {
   RengaCall(AwaitGather(task->chunk, task->pass, entry->bucket));
   return RENGA_SUCCESS;
 }
 
 const EntryRule RengaGatherEntry_Private = {
-    .name = "gather", .list = List, .start = Start, .end = End};
+    .name = "gather", .list = ListGatherEntries, .start = StartGatherEntry, .end = EndGatherEntry};
 
 /* This rank's list is done: shares may change once the others have got them. Fails only where
    messages are left under way. */

@@ -1,5 +1,6 @@
-/* Whether the list of a part is right: kernels find what they read, and write over nothing that others
-   still get. Asked of each list before it is run, and by tests of lists with planted faults. */
+/* Whether the list of a part is right: kernels find what they read, and write over nothing that
+   others still get. Asked of each list before it is run, and by tests of lists with planted
+   faults. */
 #include "entry.h"
 
 typedef struct {
@@ -30,7 +31,7 @@ static Range RangeOfValues(const Chunk *chunk, int b)
   return (Range){begin, begin + RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, count)};
 }
 
-static bool Meet(Range a, Range b)
+static bool RangesMeet(Range a, Range b)
 {
   return a.begin < b.end && b.begin < a.end;
 }
@@ -70,7 +71,7 @@ static RengaErrorCode ProveBucket(const Proof *proof, int b, int row)
   for (int c = 0; c < chunk->gradients.n_buckets; c++) {
     const BucketRows *rows = &proof->sequence->writes[c];
     RengaCheck(c == b || rows->first < 0 || rows->end > row || proof->started[c] ||
-                   !Meet(range, RangeOfGradients(chunk, c)),
+                   !RangesMeet(range, RangeOfGradients(chunk, c)),
                MPI_COMM_SELF, RENGA_ERR_INTERNAL,
                "stage %d: row %d of a part writes gradients of bucket %d over those of bucket %d, "
                "whose sum has not started",
@@ -90,11 +91,10 @@ static RengaErrorCode ProveWrite(const Proof *proof, const Place *place, int row
 static RengaErrorCode ProveRow(const Proof *proof, int row)
 {
   const Instruction *kernel = &proof->sequence->row[row];
-  RengaCheck(
-      !proof->exchange || !RengaInstructionsConflict_Private(kernel, proof->exchange),
-      MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-      "stage %d: row %d of a part touches what an exchange that is under way sends or brings",
-      proof->chunk->stage, row);
+  RengaCheck(!proof->exchange || !RengaInstructionsConflict_Private(kernel, proof->exchange),
+             MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "stage %d: row %d of a part touches what an exchange under way sends or brings",
+             proof->chunk->stage, row);
   for (int p = 0; p < kernel->n_in + kernel->n_out; p++) {
     const Place *place = &kernel->place[p];
     if (place->region == REGION_WINDOW) RengaCall(ProveRead(proof, place, row));
@@ -111,7 +111,7 @@ static void Gather(const Proof *proof, const Entry *entry)
   const Range range = RangeOfValues(chunk, entry->bucket);
   const int shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
   for (int b = 0; b < shared; b++)
-    if (b != entry->bucket && Meet(range, RangeOfValues(chunk, b))) proof->here[b] = false;
+    if (b != entry->bucket && RangesMeet(range, RangeOfValues(chunk, b))) proof->here[b] = false;
   if (entry->ends) proof->here[entry->bucket] = true;
 }
 
@@ -125,7 +125,7 @@ static RengaErrorCode ProveSum(const Proof *proof, const Entry *entry)
   for (int t = 0; proof->exchange && t < proof->exchange->n_out; t++) {
     const Place place = proof->exchange->place[t];
     const Range brought = {place.offset, place.offset + proof->exchange->term[t].bytes};
-    RengaCheck(place.region != REGION_GRADIENTS || !Meet(range, brought), MPI_COMM_SELF,
+    RengaCheck(place.region != REGION_GRADIENTS || !RangesMeet(range, brought), MPI_COMM_SELF,
                RENGA_ERR_INTERNAL,
                "stage %d: the sum of bucket %d starts or ends while an exchange is under way that "
                "has its gradients",

@@ -1,8 +1,9 @@
-/* Kernels of an entry as a recording, where the device makes such (recording.h). What is run again
-   with the same addresses is recorded, and replayed from then on: all is queued by one call. The addresses follow from the bases of the regions that it has places in: from
-   the slots, the instances of messages, and the gradient buffer of the micro-batch. What else
-   may differ from step to step is read from the device's memory (step and sample of random
-   numbers, the scale of the loss, sums over the batch) or stands between kernels (inputs, updates,
+/* Kernels of an entry as a recording, where the device makes such (recording.h). What is run
+   again with the same addresses is recorded, and replayed from then on: all is queued by one
+   call. The addresses follow from the bases of the regions that it has places in: from the
+   slots, the instances of messages, and the gradient buffer of the micro-batch. What else may
+   differ from step to step is read from the device's memory (step and sample of random numbers,
+   the scale of the loss, sums over the batch) or stands between kernels (inputs, updates,
    messages). */
 #include "entry.h"
 #include "renga/private/recording.h"
