@@ -90,7 +90,7 @@ static RengaErrorCode HashEntries(const Chunk *chunk, bool exchanges, uint64_t *
 }
 
 /* Messages are told apart by their order alone. */
-static RengaErrorCode CompareEntries(const Chunk *chunk, bool exchanges, RengaComm comm)
+static RengaErrorCode CompareWithRanks(const Chunk *chunk, bool exchanges, RengaComm comm)
 {
   static const char what[] = "the ranks of a stage to compare what they do together";
   uint64_t hash;
@@ -121,7 +121,7 @@ static RengaErrorCode CheckGroup(RengaPipeline pipeline, bool exchanges)
   RengaErrorCode code = RengaCommSplit(rank->all, color, RengaCommGetRank(rank->all), &comm);
   const bool split = !RengaErrorAgree(pipeline->hdr.comm, code);
   for (int c = 0; c < rank->n_chunks && split; c++) /* the others do so too */
-    RengaKeepFirst_Private(&code, CompareEntries(&rank->chunk[c], exchanges, comm));
+    RengaKeepFirst_Private(&code, CompareWithRanks(&rank->chunk[c], exchanges, comm));
   if (comm) RengaKeepFirst_Private(&code, RengaCommDestroy(&comm));
   RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
   return RENGA_SUCCESS;

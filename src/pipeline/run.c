@@ -50,7 +50,7 @@ typedef struct {
   ProgramPart first, last;
 } PartsRule;
 
-static const PartsRule *FindParts(const RengaAction *action)
+static const PartsRule *FindPartsRule(const RengaAction *action)
 {
   static const PartsRule rules[RENGA_ACTION_KINDS] = {
       [RENGA_ACTION_FORWARD] = {RengaChunkForward_Private, PART_FORWARD, PART_FORWARD},
@@ -98,7 +98,7 @@ static RengaErrorCode RunParts(Chunk *chunk, Pass *pass, const PartsRule *rule,
 static RengaErrorCode RunMicrobatch(Chunk *chunk, Pass *pass, const RengaAction *action)
 {
   const Portion *portion = &chunk->portion;
-  const PartsRule *rule = FindParts(action);
+  const PartsRule *rule = FindPartsRule(action);
   const bool message = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
   RengaCheck(rule || message, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "the pipeline has no action %s",
              RengaActionName(action->kind));

@@ -112,7 +112,7 @@ static bool HasTerm(const Layout *layout, const Step *step)
 }
 
 /* The exchange takes something that the step makes, or that leads to what it takes. */
-static bool IsTaken(const TensorListing *listing, const Step *step)
+static bool IsTakenByExchange(const TensorListing *listing, const Step *step)
 {
   const Layout *layout = listing->layout;
   const RengaGraphNode *node = LayoutNode(layout, step->node);
@@ -142,7 +142,7 @@ static void PutTakenFirst(const TensorListing *listing, Step spare[], int *ready
   memset(listing->taken, 0, 2 * (size_t)layout->n_values * sizeof *listing->taken);
   position = step[0].position;
   for (int s = count - 1; s >= 0; s--)
-    if (IsTaken(listing, &step[s]))
+    if (IsTakenByExchange(listing, &step[s]))
       spare[n_spare++] = step[s];
     else
       step[--at] = step[s];
