@@ -131,11 +131,24 @@ static RengaErrorCode AddProgram(Chunk *chunk, Program *program)
   return RENGA_SUCCESS;
 }
 
+/* NULL: none is made yet. */
+static Program *FindMade(const Chunk *chunk, ProgramKind kind, bool adds, int64_t samples,
+                         RengaValue target)
+{
+  for (int p = 0; p < chunk->programs.count; p++) {
+    Program *row = chunk->programs.row[p];
+    if (row->kind == kind && row->samples == samples && row->target == target && row->adds == adds)
+      return row;
+  }
+  return NULL;
+}
+
 static RengaErrorCode CompileProgram(Chunk *chunk, const Program *like, bool beside,
                                      Program **program)
 {
   RengaCall(RengaMalloc(1, program));
   **program = *like;
+  (*program)->beside = beside;
   Layout layout = {.chunk = chunk,
                    .program = *program,
                    .beside = beside,
@@ -156,7 +169,15 @@ static bool HasBeside(const Chunk *chunk, const Program *program)
          !RengaChunkFolds_Private(chunk) && chunk->outline->settings->overlap;
 }
 
-/* So it is where that takes no more memory than without. */
+/* So it is where that takes no more memory than without. A program that adds gradients has the
+   backward of inputs of the one that does not, where that is a part of its own. */
+static bool TakesBeside(const Chunk *chunk, const Program *program, const Program *beside)
+{
+  if (!program->adds || chunk->lag == 0) return beside->temporary_bytes <= program->temporary_bytes;
+  const Program *writes = FindMade(chunk, program->kind, false, program->samples, program->target);
+  return writes && writes->beside;
+}
+
 static RengaErrorCode ChooseBeside(Chunk *chunk, Program **program)
 {
   const Program like = {.kind = (*program)->kind,
@@ -167,7 +188,7 @@ static RengaErrorCode ChooseBeside(Chunk *chunk, Program **program)
   if (!HasBeside(chunk, *program)) return RENGA_SUCCESS;
   RengaCall(CompileProgram(chunk, &like, true, &beside));
   Program *other = beside;
-  if (beside->temporary_bytes <= (*program)->temporary_bytes) {
+  if (TakesBeside(chunk, *program, beside)) {
     other = *program;
     *program = beside;
   }
@@ -189,18 +210,6 @@ static RengaErrorCode CreateProgram(Chunk *chunk, ProgramKind kind, bool adds, i
   RengaCall(code);
   *program = made;
   return RENGA_SUCCESS;
-}
-
-/* NULL: none is made yet. */
-static Program *FindMade(const Chunk *chunk, ProgramKind kind, bool adds, int64_t samples,
-                         RengaValue target)
-{
-  for (int p = 0; p < chunk->programs.count; p++) {
-    Program *row = chunk->programs.row[p];
-    if (row->kind == kind && row->samples == samples && row->target == target && row->adds == adds)
-      return row;
-  }
-  return NULL;
 }
 
 static RengaErrorCode FindProgram(Chunk *chunk, ProgramKind kind, bool adds, int64_t samples,

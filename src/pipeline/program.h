@@ -121,6 +121,7 @@ typedef struct {
   Place *place;          /* [values]; then of their copies that are made again */
   bool *reads;           /* [fields] whether the chunk's field is needed */
   bool uses_sums;        /* some sum over the batch is needed */
+  bool beside;           /* rows of backward stand behind exchanges that do not need them */
   Sequence part[PART_COUNT];
   bool listed; /* the entries of all parts */
   int64_t folded_bytes, saved_bytes, sent_bytes, kept_bytes, temporary_bytes;
