@@ -19,6 +19,7 @@ typedef struct {
   bool dead;
   int wish;  /* RengaLaneWish: what -partition_split says of it */
   bool rows; /* rowlanes.c: it cuts or puts together rows that a lane reads */
+  bool term; /* lanenodes.c: it makes a term of what lanes add up, or an inner sum */
 } RengaGraphEntry;
 
 /* Of a graph that is set up. */

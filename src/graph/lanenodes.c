@@ -13,7 +13,7 @@ typedef struct {
   bool wide;         /* -precision_keep names the node whose lanes are made */
 } LaneMaker;
 
-/* 16 bits are for what products read; partial sums and biases stay in 32. */
+/* 16 bits are for what products read; biases stay in 32. */
 static RengaErrorCode KeepWide(RengaGraph graph)
 {
   RengaPrecision precision;
@@ -280,7 +280,7 @@ static RengaErrorCode AddLaneTerms(RengaGraph graph, const RengaGraphNode *node,
   RengaCall(
       RengaGraphInsertNode(graph, "Add", inner ? name : node->name, NULL, 2, pair, 1, NULL, sum));
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = node->wide;
-  if (inner && !exact) RengaCall(KeepWide(graph));
+  graph->entry[graph->n_nodes - 1]->term = inner && !exact;
   return RENGA_SUCCESS;
 }
 
@@ -324,7 +324,7 @@ static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
     RengaCall(RengaGraphCutResize(pass, node, &lane->way, in));
   for (int l = 0; l < lanes; l++) {
     RengaCall(InsertLane(maker, node, &lane->way, l, in + l * node->n_in, out + l * node->n_out));
-    if (lane->sums && !lane->exact) RengaCall(KeepWide(graph));
+    graph->entry[graph->n_nodes - 1]->term = lane->sums && !lane->exact;
   }
   for (int o = 0; o < node->n_out; o++) RengaCall(GiveOutput(maker, at, o, out));
   graph->in_lanes++;
