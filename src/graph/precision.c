@@ -148,11 +148,12 @@ static bool MayBeNarrow(const RengaGraphValue *value)
 }
 
 /* product: by value, products make it, or the terms that are added up. */
-static bool AddsProducts(RengaGraph graph, const RengaGraphNode *node, const bool product[])
+static bool AddsProducts(RengaGraph graph, int at, const bool product[])
 {
+  const RengaGraphNode *node = &graph->entry[at]->node;
   const RengaValue in = node->n_in > 0 ? node->in[0] : RENGA_VALUE_NONE;
   const int maker = in < 0 ? -1 : graph->value[in]->producer;
-  return maker >= 0 && graph->entry[maker]->term && product[in];
+  return maker >= 0 && (graph->entry[maker]->term || graph->entry[at]->pieces) && product[in];
 }
 
 static void StoreOutputs(RengaGraph graph, int at, const bool leads[], bool product[],
@@ -165,12 +166,13 @@ static void StoreOutputs(RengaGraph graph, int at, const bool leads[], bool prod
     if (!MayBeNarrow(value)) continue;
     if (node->op->flags & RENGA_OP_RESHAPE) {
       value->stored = graph->value[node->in[0]]->stored;
-      value->stored_gradient = graph->value[node->in[0]]->stored_gradient;
+      if (!graph->entry[at]->term)
+        value->stored_gradient = graph->value[node->in[0]]->stored_gradient;
       continue;
     }
     if (IsStatistic(node, o) || node->wide) continue;
     product[node->out[o]] =
-        (node->op->flags & RENGA_OP_PRODUCT) || AddsProducts(graph, node, product);
+        (node->op->flags & RENGA_OP_PRODUCT) || AddsProducts(graph, at, product);
     if (!product[node->out[o]] && !leads[node->out[o]]) continue;
     value->stored_gradient = narrow;
     if (!graph->entry[at]->term) value->stored = narrow;

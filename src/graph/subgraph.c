@@ -127,6 +127,7 @@ static RengaErrorCode CopyGraphNode(GraphCut *cut, int at)
   RengaGraphEntryNode(part, part->n_nodes - 1)->lane = node->lane;
   part->entry[part->n_nodes - 1]->rows = cut->whole->entry[at]->rows;
   part->entry[part->n_nodes - 1]->term = cut->whole->entry[at]->term;
+  part->entry[part->n_nodes - 1]->pieces = cut->whole->entry[at]->pieces;
   return RENGA_SUCCESS;
 }
 

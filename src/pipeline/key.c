@@ -76,7 +76,8 @@ static RengaErrorCode ClassifyNode(const Outline *outline, int n, RengaValue los
 {
   const RengaGraphNode *node = RengaGraphGetNode(outline->graph, n);
   const uint64_t lane = (uint64_t)node->lane << 32;
-  const uint64_t form = (lane + (uint64_t)node->n_in) * 2 + node->wide;
+  const bool pieces = RengaGraphIsOfPieces_Private(outline->graph, n);
+  const uint64_t form = (lane + (uint64_t)node->n_in) * 4 + 2 * pieces + node->wide;
   uint64_t hash = HashAttributes(node, HashText(node->op->name, form));
   for (int i = 0; i < node->n_in + node->n_out; i++)
     RengaCall(

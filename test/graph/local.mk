@@ -3,6 +3,7 @@ check_PROGRAMS += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ti
 %C%_formulas_SOURCES = %D%/formulas.c
 %C%_gradient_SOURCES = %D%/gradient.c %D%/execute.c
 %C%_lanes_SOURCES = %D%/lanes.c %D%/execute.c
+%C%_lanetypes_SOURCES = %D%/lanetypes.c %D%/execute.c
 %C%_stage_SOURCES = %D%/stage.c %D%/execute.c
 %C%_setup_SOURCES = %D%/setup.c %D%/execute.c
 %C%_ties_SOURCES = %D%/ties.c %D%/execute.c
