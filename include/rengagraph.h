@@ -38,20 +38,21 @@ typedef struct {
 
 /* Read-only views, lent by the graph until it changes. */
 typedef struct {
-  char *name;           /* in the network */
-  RengaValueKind kind;  /* where it comes from */
-  RengaTensorSpec spec; /* symbolic: -c is c times the batch; its type is the network's */
-  RengaDataType stored; /* the type that its elements are kept in while the network runs */
-  int producer;         /* node, -1 where none */
-  int output;           /* which output of the producer */
-  bool prepared;        /* depends on no parameter, state or random number: cloned into stages */
-  bool differentiable;  /* floating and depends on a parameter that is not frozen */
-  bool frozen;          /* a parameter that is not updated */
-  bool in_order;        /* in the dimension of the batch one sample follows another, once through */
-  RengaInit init;       /* first values of a parameter or state */
-  void *data;           /* of a constant, owned */
-  RengaValue whole;     /* of a state that a lane has: the state that it is a part of; else NONE */
-  int64_t first;        /* and the element of that with which it begins */
+  char *name;                    /* in the network */
+  RengaValueKind kind;           /* where it comes from */
+  RengaTensorSpec spec;          /* symbolic: -c is c times the batch; its type is the network's */
+  RengaDataType stored;          /* the type that its elements are kept in while the network runs */
+  RengaDataType stored_gradient; /* and those of its gradient, where it has samples */
+  int producer;                  /* node, -1 where none */
+  int output;                    /* which output of the producer */
+  bool prepared;       /* depends on no parameter, state or random number: cloned into stages */
+  bool differentiable; /* floating and depends on a parameter that is not frozen */
+  bool frozen;         /* a parameter that is not updated */
+  bool in_order;       /* in the dimension of the batch one sample follows another, once through */
+  RengaInit init;      /* first values of a parameter or state */
+  void *data;          /* of a constant, owned */
+  RengaValue whole;    /* of a state that a lane has: the state that it is a part of; else NONE */
+  int64_t first;       /* and the element of that with which it begins */
 } RengaGraphValue;
 
 /* The part of a step that a node belongs to. */

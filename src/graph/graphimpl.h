@@ -17,14 +17,16 @@ typedef struct {
   RengaGraphNode node;
   int64_t place; /* canonical form: new nodes take the place of the one that they stand for */
   bool dead;
-  int wish;  /* RengaLaneWish: what -partition_split says of it */
-  bool rows; /* rowlanes.c: it cuts or puts together rows that a lane reads */
+  int wish;    /* RengaLaneWish: what -partition_split says of it */
+  bool rows;   /* rowlanes.c: it cuts or puts together rows that a lane reads */
+  bool term;   /* lanesums.c: it makes a term of what lanes add up, or an inner sum, */
+  bool pieces; /* or cuts terms, adds or puts together their pieces */
 } RengaGraphEntry;
 
 /* Of a graph that is set up. */
 typedef struct {
-  uint64_t digest;  /* 0: not worked out since it changed */
-  int *last_reader; /* by value (subgraph.c); NULL: the same */
+  uint64_t digest;             /* 0: not worked out since it changed */
+  int *last_reader;            /* by value (subgraph.c); NULL: the same */
   int *reading_from, *reading; /* by value (readers.c); NULL: the same */
 } RengaGraphKnown;
 
@@ -142,6 +144,14 @@ RengaErrorCode RengaGraphSortNodes(RengaGraph graph);
 RengaErrorCode RengaGraphCompactValues(RengaGraph graph);
 RengaErrorCode RengaGraphMarkValues(RengaGraph graph); /* prepared, differentiable, frozen */
 RengaErrorCode RengaGraphSetKeys(RengaGraph graph);
+/* ---- lanesums.c ---- */
+int RengaGraphPieceDimension(const RengaTensorSpec *spec, int lanes, size_t term, size_t sum);
+/* In what the gradient of a value is kept that lanes have added up. */
+RengaDataType RengaGraphTypeOfLaneSum(RengaGraph graph, RengaValue value);
+RengaErrorCode RengaGraphCutPieces(RengaGraph graph, const char *name, RengaValue term, int dim,
+                                   int lanes, RengaValue piece[]);
+RengaErrorCode RengaGraphJoinPieces(RengaGraph graph, const char *name, int dim, int lanes,
+                                    const RengaValue piece[], RengaValue *whole);
 /* ---- precision.c: stored types ---- */
 RengaErrorCode RengaGraphMarkWide(RengaGraph graph);
 RengaErrorCode RengaGraphChooseStored(RengaGraph graph);

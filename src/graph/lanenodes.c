@@ -10,10 +10,13 @@ typedef struct {
   RengaLanes *pass;
   RengaValue **part; /* by value: those of its lanes, where they were made */
   RengaSplit *cut;   /* by value, of tokens: how it was cut into its parts; repeat 0: it was not */
+  RengaValue **view; /* by value: what lanes read in its place, or NULL */
+  int *reads;        /* by value: how many nodes in lanes read it whole */
+  bool low;          /* values have 16 bits */
   bool wide;         /* -precision_keep names the node whose lanes are made */
 } LaneMaker;
 
-/* 16 bits are for what products read; partial sums and biases stay in 32. */
+/* 16 bits are for what products read; biases stay in 32. */
 static RengaErrorCode KeepWide(RengaGraph graph)
 {
   RengaPrecision precision;
@@ -162,6 +165,43 @@ static RengaErrorCode ShareParameter(LaneMaker *maker, const RengaGraphNode *nod
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode InsertView(LaneMaker *maker, RengaValue value, int lane, RengaValue *view)
+{
+  RengaGraph graph = maker->pass->graph;
+  char wanted[LANE_NAME], name[LANE_NAME];
+  if (lane)
+    snprintf(wanted, sizeof wanted, "%.400s.lane%d", graph->value[value]->name, lane - 1);
+  else
+    snprintf(wanted, sizeof wanted, "%.400s.shared", graph->value[value]->name);
+  RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
+  *view = RENGA_VALUE_NONE;
+  RengaCall(RengaGraphInsertNode(graph, "Identity", name, NULL, 1, &value, 1, NULL, view));
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = lane;
+  graph->entry[graph->n_nodes - 1]->term = true;
+  return RENGA_SUCCESS;
+}
+
+/* In 16 bits all lanes read the value by one view of it, whose gradient, a sum of terms, has 32; a
+   lane that has several readers adds up theirs by a view of its own. view: NULL, or [lanes] */
+static RengaErrorCode ViewInLanes(LaneMaker *maker, RengaValue value, const RengaValue **view)
+{
+  RengaLanes *pass = maker->pass;
+  const RengaGraphValue *whole = pass->graph->value[value];
+  RengaValue shared, *made;
+  *view = maker->view[value];
+  if (*view || !maker->low || pass->tokens || whole->kind != RENGA_VALUE_ACTIVATION ||
+      !whole->differentiable)
+    return RENGA_SUCCESS;
+  RengaCall(RengaGraphScratch(pass->graph, pass->lanes, &made));
+  RengaCall(InsertView(maker, value, 0, &shared));
+  for (int l = 0; l < pass->lanes; l++) {
+    made[l] = shared;
+    if (maker->reads[value] > 1) RengaCall(InsertView(maker, shared, 1 + l, &made[l]));
+  }
+  *view = maker->view[value] = made;
+  return RENGA_SUCCESS;
+}
+
 /* *part: what lanes have made of the value, or what of the whole is cut for them. A window is cut
    out of a value that nothing is trained behind as it is: part NULL. */
 static RengaErrorCode FindParts(LaneMaker *maker, RengaValue value, const RengaSplitWay *way, int i,
@@ -206,6 +246,7 @@ static RengaErrorCode FindInputs(LaneMaker *maker, const RengaGraphNode *node,
       RengaCall(FindWindows(maker, node, way, i, part, cut));
       part = cut;
     }
+    if (kind == RENGA_SPLIT_WHOLE && value >= 0) RengaCall(ViewInLanes(maker, value, &part));
     if (kind == RENGA_SPLIT_WHOLE) RengaCall(ShareParameter(maker, node, &value));
     for (int l = 0; l < lanes; l++)
       in[l * node->n_in + i] = part                               ? part[l]
@@ -258,43 +299,16 @@ static RengaErrorCode InsertLane(LaneMaker *maker, const RengaGraphNode *node,
   return RENGA_SUCCESS;
 }
 
-/* Lanes [first, first + n) of the fixed tree: the left half is a power of two. The root makes the
-   value that the node has made. */
-static RengaErrorCode AddLaneTerms(RengaGraph graph, const RengaGraphNode *node, bool exact,
-                                   const RengaValue term[], int first, int n, RengaValue root,
-                                   RengaValue *sum)
-{
-  const bool inner = root == RENGA_VALUE_NONE;
-  char wanted[LANE_NAME], name[LANE_NAME];
-  RengaValue pair[2];
-  int half = 1;
-  *sum = term[first];
-  if (n == 1) return RENGA_SUCCESS;
-  while (2 * half < n) half *= 2;
-  RengaCall(AddLaneTerms(graph, node, exact, term, first, half, RENGA_VALUE_NONE, &pair[0]));
-  RengaCall(
-      AddLaneTerms(graph, node, exact, term, first + half, n - half, RENGA_VALUE_NONE, &pair[1]));
-  snprintf(wanted, sizeof wanted, "%.400s.lanes%d-%d", node->name, first, first + n - 1);
-  RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
-  *sum = root;
-  RengaCall(
-      RengaGraphInsertNode(graph, "Add", inner ? name : node->name, NULL, 2, pair, 1, NULL, sum));
-  RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = node->wide;
-  if (inner && !exact) RengaCall(KeepWide(graph));
-  return RENGA_SUCCESS;
-}
-
 /* Output o of all lanes is added up, or had in parts. out: [lanes][n_out] */
 static RengaErrorCode GiveOutput(LaneMaker *maker, int at, int o, const RengaValue out[])
 {
   RengaLanes *pass = maker->pass;
   const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, at);
-  RengaValue *part, sum;
+  RengaValue *part;
   RengaCall(RengaGraphScratch(pass->graph, pass->lanes, &part));
   for (int l = 0; l < pass->lanes; l++) part[l] = out[l * node->n_out + o];
   if (pass->node[at].way.out[o].kind == RENGA_SPLIT_SUM) {
-    RengaCall(AddLaneTerms(pass->graph, node, pass->node[at].exact, part, 0, pass->lanes,
-                           node->out[o], &sum));
+    RengaCall(RengaGraphSumLanes(pass, node, pass->node[at].exact, part, node->out[o]));
     return RENGA_SUCCESS;
   }
   maker->part[node->out[o]] = part;
@@ -324,7 +338,7 @@ static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
     RengaCall(RengaGraphCutResize(pass, node, &lane->way, in));
   for (int l = 0; l < lanes; l++) {
     RengaCall(InsertLane(maker, node, &lane->way, l, in + l * node->n_in, out + l * node->n_out));
-    if (lane->sums && !lane->exact) RengaCall(KeepWide(graph));
+    graph->entry[graph->n_nodes - 1]->term = lane->sums && !lane->exact;
   }
   for (int o = 0; o < node->n_out; o++) RengaCall(GiveOutput(maker, at, o, out));
   graph->in_lanes++;
@@ -333,9 +347,27 @@ static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode PrepareViews(LaneMaker *maker)
+{
+  RengaLanes *pass = maker->pass;
+  RengaPrecision precision;
+  RengaCall(RengaGraphGetPrecision(pass->graph, &precision));
+  maker->low = precision == RENGA_PRECISION_BF16 || precision == RENGA_PRECISION_FP16;
+  RengaCall(RengaGraphScratch(pass->graph, pass->n_values, &maker->view));
+  RengaCall(RengaGraphScratch(pass->graph, pass->n_values, &maker->reads));
+  for (int n = 0; n < pass->n_nodes; n++) {
+    const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, n);
+    for (int i = 0; i < node->n_in && pass->node[n].chosen; i++)
+      if (node->in[i] >= 0 && pass->node[n].way.in[i].kind == RENGA_SPLIT_WHOLE)
+        maker->reads[node->in[i]]++;
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaGraphMakeLanes(RengaLanes *pass)
 {
   LaneMaker maker = {.pass = pass};
+  RengaCall(PrepareViews(&maker));
   RengaCall(RengaGraphScratch(pass->graph, pass->n_values, &maker.part));
   RengaCall(RengaGraphScratch(pass->graph, pass->n_values, &maker.cut));
   for (int i = 0; i < pass->n_nodes; i++)

@@ -60,6 +60,10 @@ RengaErrorCode RengaGraphJoinStatistics(RengaLanes *pass, const RengaGraphNode *
                                         const RengaSplitWay *way, RengaValue in[]);
 RengaErrorCode RengaGraphReplaceLoss(RengaLanes *pass, int at, const RengaValue part[]);
 RengaErrorCode RengaGraphMakeLanes(RengaLanes *pass);
+/* lanesums.c: out becomes the sum of term[lanes], which lanes make of the node; exact: all but one
+   of these are zeros. */
+RengaErrorCode RengaGraphSumLanes(RengaLanes *pass, const RengaGraphNode *node, bool exact,
+                                  const RengaValue term[], RengaValue out);
 RengaErrorCode RengaGraphReadLaneWishes(RengaGraph graph);
 RengaErrorCode RengaGraphTakeLaneWishes(RengaLanes *pass);
 RengaErrorCode RengaGraphCheckLaneWishes(const RengaLanes *pass);

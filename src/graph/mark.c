@@ -66,6 +66,7 @@ RengaErrorCode RengaGraphCompleteOutputs(RengaGraph graph)
                                    node->in, wanted, NULL, out));
     RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = node->lane;
     RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = node->wide;
+    graph->entry[graph->n_nodes - 1]->term = graph->entry[i]->term;
     graph->entry[i]->dead = true;
   }
   return RENGA_SUCCESS;

@@ -4,9 +4,11 @@
    In 16 bits are kept: what a product makes or leads to, and parameters of two dimensions or more.
    In 32 bits stay: what stands behind the last product (the loss and all that it is made of), what
    depends on no parameter (positions, masks, counts), what a node makes besides its first output
-   (statistics of normalizations, logarithms of sums), and the nodes of -precision_keep. A gradient
-   is kept as its value; those of what has no samples, as parameters, are kept as the sums that they
-   become. */
+   (statistics of normalizations, logarithms of sums), and the nodes of -precision_keep. So do the
+   terms of what lanes add up, and their inner sums; the sum of products is what a product makes. A
+   gradient is kept as its value, those of terms as that of their sum, of which they are copies:
+   products read 16 bits. Gradients of what has no samples, as parameters, are kept as the sums that
+   they become. */
 #include "graphimpl.h"
 #include "renga/private/pattern.h"
 #include <string.h>
@@ -145,20 +147,35 @@ static bool MayBeNarrow(const RengaGraphValue *value)
          !value->prepared;
 }
 
-static void StoreOutputs(RengaGraph graph, const RengaGraphNode *node, const bool leads[],
+/* product: by value, products make it, or the terms that are added up. */
+static bool AddsProducts(RengaGraph graph, int at, const bool product[])
+{
+  const RengaGraphNode *node = &graph->entry[at]->node;
+  const RengaValue in = node->n_in > 0 ? node->in[0] : RENGA_VALUE_NONE;
+  const int maker = in < 0 ? -1 : graph->value[in]->producer;
+  return maker >= 0 && (graph->entry[maker]->term || graph->entry[at]->pieces) && product[in];
+}
+
+static void StoreOutputs(RengaGraph graph, int at, const bool leads[], bool product[],
                          RengaDataType narrow)
 {
+  const RengaGraphNode *node = &graph->entry[at]->node;
   for (int o = 0; o < node->n_out; o++) {
     if (node->out[o] < 0) continue;
     RengaGraphValue *value = graph->value[node->out[o]];
     if (!MayBeNarrow(value)) continue;
     if (node->op->flags & RENGA_OP_RESHAPE) {
       value->stored = graph->value[node->in[0]]->stored;
+      if (!graph->entry[at]->term)
+        value->stored_gradient = graph->value[node->in[0]]->stored_gradient;
       continue;
     }
-    const bool product = node->op->flags & RENGA_OP_PRODUCT;
-    if ((product || leads[node->out[o]]) && !node->wide && !IsStatistic(node, o))
-      value->stored = narrow;
+    if (IsStatistic(node, o) || node->wide) continue;
+    product[node->out[o]] =
+        (node->op->flags & RENGA_OP_PRODUCT) || AddsProducts(graph, at, product);
+    if (!product[node->out[o]] && !leads[node->out[o]]) continue;
+    value->stored_gradient = narrow;
+    if (!graph->entry[at]->term) value->stored = narrow;
   }
 }
 
@@ -197,17 +214,18 @@ static RengaErrorCode MarkTf32(RengaGraph graph, const RengaGraphNode *forward, 
 RengaErrorCode RengaGraphChooseStored(RengaGraph graph)
 {
   RengaDataType narrow;
-  bool *leads;
+  bool *leads, *product;
   RengaCall(GetNarrow(graph, &narrow));
   RengaCall(RengaGraphMarkWide(graph));
   RengaCall(MarkTf32(graph, NULL, 0));
-  for (int v = 0; v < graph->n_values; v++) graph->value[v]->stored = graph->value[v]->spec.type;
+  for (int v = 0; v < graph->n_values; v++)
+    graph->value[v]->stored = graph->value[v]->stored_gradient = graph->value[v]->spec.type;
   if (narrow == RENGA_FLOAT32) return RENGA_SUCCESS;
   RengaCall(RengaGraphScratch(graph, graph->n_values, &leads));
+  RengaCall(RengaGraphScratch(graph, graph->n_values, &product));
   FindLeads(graph, leads);
   StoreParameters(graph, narrow);
-  for (int n = 0; n < graph->n_nodes; n++)
-    StoreOutputs(graph, &graph->entry[n]->node, leads, narrow);
+  for (int n = 0; n < graph->n_nodes; n++) StoreOutputs(graph, n, leads, product, narrow);
   return RENGA_SUCCESS;
 }
 
@@ -255,7 +273,7 @@ RengaDataType RengaGraphTypeOfGradient_Private(RengaGraph graph, RengaValue of)
 {
   const RengaGraphValue *value = graph->value[of];
   const bool sum = value->kind == RENGA_VALUE_PARAMETER || !RengaGraphHasBatch(graph, of);
-  return sum ? value->spec.type : value->stored;
+  return sum ? value->spec.type : value->stored_gradient;
 }
 
 static RengaErrorCode CastGradient(RengaGraph graph, RengaDataType type, RengaValue *gradient)

@@ -2,7 +2,7 @@
    Reverse mode: nodes of the backward phases, from the last forward node to the first. The rules of
    the operators are in tables by family.
 */
-#include "reverse.h"
+#include "reverse/walk.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,18 +28,6 @@ RengaGradientKind RengaGraphGetGradientKind(const RengaOperator *op)
   if (row == NULL) return RENGA_GRADIENT_NONE;
   return row->rule ? RENGA_GRADIENT_RULE : RENGA_GRADIENT_ZERO;
 }
-
-/* What is known while the nodes are walked backwards. */
-typedef struct {
-  RengaGraph graph;
-  int n_forward, n_values; /* of the graph before the first gradient */
-  bool *needs;             /* by value: a parameter or wanted value is behind it */
-  bool *waited;            /* by value: its gradient is one that other stages or layers wait for */
-  RengaValue *gradient;    /* by value: the sum so far */
-  RengaValue **piece;      /* by value that lanes have made: the sums for their parts, or NULL */
-  bool *sent;              /* by value: its gradient is wanted as a whole */
-  bool open;               /* the graph has a batch */
-} ReverseWalk;
 
 static void FindGradientNeeds(ReverseWalk *walk, int n_wanted, const RengaValue wanted[])
 {
@@ -121,163 +109,17 @@ static RengaErrorCode AddSeeds(ReverseWalk *walk, int n_seeds, const RengaValue 
   return RENGA_SUCCESS;
 }
 
-/* Made of values of one stored type, and kept in it; lane: as of the node. */
-static RengaErrorCode InsertLike(RengaGraph graph, const char *op, int lane, int n_in,
-                                 const RengaValue in[], RengaValue *out)
-{
-  RengaCall(RengaGraphInsertNode(graph, op, NULL, NULL, n_in, in, 1, NULL, out));
-  graph->value[*out]->stored = graph->value[in[0]]->stored;
-  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = lane;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AddParameterUse(ReverseWalk *walk, const RengaGraphNode *node, int input,
-                                      RengaValue gradient)
-{
-  RengaGraph graph = walk->graph;
-  int producer = graph->value[gradient]->producer;
-  bool fresh = producer >= walk->n_forward && graph->entry[producer]->node.id == node->id;
-  for (int i = graph->n_uses; i-- > 0 && fresh && graph->use[i].node_id == node->id;)
-    fresh = graph->use[i].gradient != gradient; /* uses of a node follow each other */
-  if (!fresh) {                                 /* each use has a tensor of its own */
-    RengaValue copy = RENGA_VALUE_NONE;
-    RengaCall(InsertLike(graph, "Identity", node->lane, 1, &gradient, &copy));
-    gradient = copy;
-  }
-  if ((graph->n_uses & (graph->n_uses - 1)) == 0) /* room for twice as many */
-    RengaCall(RengaRealloc(graph->n_uses ? 2 * graph->n_uses : 1, &graph->use));
-  graph->use[graph->n_uses++] = (RengaParameterUse){node->in[input], gradient, node->id, input};
-  return RENGA_SUCCESS;
-}
-
-/* As of the node that makes the value: what a lane makes only that lane reads. */
-static int LaneOfMaker(RengaGraph graph, RengaValue value)
-{
-  const int producer = graph->value[value]->producer;
-  return producer < 0 ? 0 : graph->entry[producer]->node.lane;
-}
-
-static int JoinedDimension(RengaGraph graph, const RengaGraphNode *join)
-{
-  const int64_t axis = RengaAttributesInt(&join->attributes, "axis", 0);
-  return (int)(axis < 0 ? axis + RengaGraphSpec(graph, join->in[0])->ndim : axis);
-}
-
-/* What lanes have made, put together by a node in no lane, and all of it has gradients. */
-static bool IsJoinOfLanes(const ReverseWalk *walk, RengaValue value)
-{
-  RengaGraph graph = walk->graph;
-  const int at = graph->value[value]->producer;
-  if (at < 0 || at >= walk->n_forward || walk->sent[value]) return false;
-  const RengaGraphNode *node = RengaGraphEntryNode(graph, at);
-  const RengaDataType type = RengaGraphTypeOfGradient_Private(graph, value);
-  if (node->lane || strcmp(node->op->name, "Concat") != 0) return false;
-  if (RengaGraphSpec(graph, value)->dim[JoinedDimension(graph, node)] < 0) return false;
-  for (int i = 0; i < node->n_in; i++)
-    if (LaneOfMaker(graph, node->in[i]) == 0 || !walk->needs[node->in[i]] ||
-        RengaGraphTypeOfGradient_Private(graph, node->in[i]) != type)
-      return false;
-  return true;
-}
-
-/* Its parts of a term of the gradient of what the node puts together. */
-static RengaErrorCode CutTerm(ReverseWalk *walk, const RengaGraphNode *join, int lane,
-                              RengaValue term, RengaValue piece[])
-{
-  RengaGraph graph = walk->graph;
-  const int first = graph->n_nodes;
-  const int64_t axis = JoinedDimension(graph, join);
-  RengaAttributes attributes = {0};
-  int64_t *extent;
-  RengaCall(RengaGraphScratch(graph, join->n_in, &extent));
-  for (int i = 0; i < join->n_in; i++) {
-    extent[i] = RengaGraphSpec(graph, join->in[i])->dim[axis];
-    piece[i] = RENGA_VALUE_NONE;
-  }
-  RengaErrorCode code = RengaAttributesSetInt(&attributes, "axis", axis);
-  if (!code) code = RengaAttributesSetInts(&attributes, "split", join->n_in, extent);
-  if (!code)
-    code =
-        RengaGraphInsertNode(graph, "Split", NULL, &attributes, 1, &term, join->n_in, NULL, piece);
-  RengaAttributesFree(&attributes);
-  RengaCall(code);
-  RengaCall(RengaGraphStoreGradients(graph, join, first, piece));
-  for (int n = first; n < graph->n_nodes; n++) RengaGraphEntryNode(graph, n)->lane = lane;
-  return RENGA_SUCCESS;
-}
-
-/* Lanes cut the terms that they make, and each adds up what is of its part: the sums of the whole,
-   which no lane needs. */
-static RengaErrorCode AddTermToParts(ReverseWalk *walk, RengaValue value, int lane, RengaValue term)
-{
-  RengaGraph graph = walk->graph;
-  const RengaGraphNode *join = RengaGraphEntryNode(graph, graph->value[value]->producer);
-  const RengaValue *sum = walk->piece[value];
-  RengaValue *piece;
-  RengaCall(RengaGraphScratch(graph, join->n_in, &piece));
-  RengaCall(CutTerm(walk, join, lane, term, piece));
-  for (int i = 0; sum && i < join->n_in; i++) {
-    const RengaValue pair[2] = {sum[i], piece[i]};
-    piece[i] = RENGA_VALUE_NONE;
-    RengaCall(InsertLike(graph, "Add", LaneOfMaker(graph, join->in[i]), 2, pair, &piece[i]));
-  }
-  walk->piece[value] = piece;
-  return RENGA_SUCCESS;
-}
-
-/* A term that a lane makes of the gradient of what lanes have made; what there is of it already is
-   cut, too. */
-static RengaErrorCode AccumulateInParts(ReverseWalk *walk, RengaValue value, int lane,
-                                        RengaValue term)
-{
-  const RengaValue whole = walk->gradient[value];
-  walk->gradient[value] = RENGA_VALUE_NONE;
-  if (whole >= 0) RengaCall(AddTermToParts(walk, value, 0, whole));
-  RengaCall(AddTermToParts(walk, value, lane, term));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AccumulateGradient(ReverseWalk *walk, const RengaGraphNode *node, int input,
-                                         RengaValue dx)
-{
-  RengaGraph graph = walk->graph;
-  RengaValue value = node->in[input], sum = RENGA_VALUE_NONE;
-  if (!RengaTensorSpecEqual(RengaGraphSpec(graph, dx), RengaGraphSpec(graph, value)))
-    RengaGraphRefuse(node, RENGA_ERR_INTERNAL, "the gradient of input %d has another shape", input);
-  if (graph->value[value]->kind == RENGA_VALUE_PARAMETER) {
-    RengaCall(AddParameterUse(walk, node, input, dx));
-    return RENGA_SUCCESS;
-  }
-  if (walk->piece[value] || (node->lane && IsJoinOfLanes(walk, value))) {
-    RengaCall(AccumulateInParts(walk, value, node->lane, dx));
-    return RENGA_SUCCESS;
-  }
-  if (walk->gradient[value] < 0) {
-    walk->gradient[value] = dx;
-    return RENGA_SUCCESS;
-  }
-  RengaValue in[2] = {walk->gradient[value], dx};
-  RengaCall(InsertLike(graph, "Add", LaneOfMaker(graph, value), 2, in, &sum));
-  walk->gradient[value] = sum;
-  return RENGA_SUCCESS;
-}
-
-/* The gradient of what the node puts together has been cut. */
-static RengaErrorCode GiveCutGradient(ReverseWalk *walk, const RengaGraphNode *node)
-{
-  const RengaValue *piece = walk->piece[node->out[0]];
-  walk->graph->id = node->id;
-  for (int i = 0; i < node->n_in; i++) RengaCall(AccumulateGradient(walk, node, i, piece[i]));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode VisitReverseNode(ReverseWalk *walk, int at)
 {
   RengaGraph graph = walk->graph;
   const RengaGraphNode *node = &graph->entry[at]->node;
-  if (walk->piece[node->out[0]]) return GiveCutGradient(walk, node);
-  bool arrives = false, asked = false, *wanted;
+  bool given, arrives = false, asked = false, *wanted;
   RengaValue *dy, *dx;
+  if (walk->piece[node->out[0]]) return RengaReverseGiveCut(walk, node);
+  graph->id = node->id;
+  for (int i = 0; i < node->n_out; i++) RengaCall(RengaReverseFinish(walk, node->out[i]));
+  RengaCall(RengaReverseGiveToTerms(walk, node, &given));
+  if (given) return RENGA_SUCCESS;
   RengaCall(RengaGraphScratch(graph, node->n_out, &dy));
   RengaCall(RengaGraphScratch(graph, node->n_in, &dx));
   RengaCall(RengaGraphScratch(graph, node->n_in, &wanted));
@@ -295,7 +137,6 @@ static RengaErrorCode VisitReverseNode(ReverseWalk *walk, int at)
   RengaReverse reverse = {graph, node, dy, wanted, dx};
   if (row == NULL) RengaReverseRefuse(&reverse, "this operator has no rule of reverse mode");
   const int first = graph->n_nodes;
-  graph->id = node->id;
   RengaCall(row->rule(&reverse));
   RengaCall(RengaGraphStoreGradients(graph, node, first, dx));
   for (int i = first; i < graph->n_nodes; i++) RengaGraphEntryNode(graph, i)->lane = node->lane;
@@ -305,7 +146,7 @@ static RengaErrorCode VisitReverseNode(ReverseWalk *walk, int at)
       RengaReverseRefuse(&reverse,
                          "input %d (\"%s\") depends on parameters, but there is no rule for it", i,
                          graph->value[node->in[i]]->name);
-    RengaCall(AccumulateGradient(walk, node, i, dx[i]));
+    RengaCall(RengaReverseAccumulate(walk, node, i, dx[i]));
   }
   return RENGA_SUCCESS;
 }
@@ -348,8 +189,9 @@ static RengaErrorCode ReturnWanted(ReverseWalk *walk, int n_wanted, const RengaV
   RengaGraph graph = walk->graph;
   for (int i = 0; i < n_wanted; i++) {
     RengaValue *gradient = &walk->gradient[wanted[i]], copy = RENGA_VALUE_NONE;
+    RengaCall(RengaReverseFinish(walk, wanted[i]));
     if (*gradient >= 0 && graph->value[*gradient]->producer < 0) {
-      RengaCall(InsertLike(graph, "Identity", 0, 1, gradient, &copy));
+      RengaCall(RengaReverseInsertLike(graph, "Identity", 0, 1, gradient, &copy));
       *gradient = copy;
     }
     wanted_gradients[i] = *gradient;
@@ -370,6 +212,7 @@ static RengaErrorCode WalkBack(ReverseWalk *walk, int n_seeds, const RengaValue 
   for (int i = 0; i < n_wanted; i++) walk->sent[wanted[i]] = true;
   for (int i = 0; i < walk->n_values; i++) walk->gradient[i] = RENGA_VALUE_NONE;
   FindGradientNeeds(walk, n_wanted, wanted);
+  RengaCall(RengaReverseFindLaneReaders(walk));
   RengaCall(AddSeeds(walk, n_seeds, seeds, seed_gradients));
   graph->phase = RENGA_PHASE_BACKWARD_INPUT;
   for (int i = walk->n_forward; i-- > 0;) RengaCall(VisitReverseNode(walk, i));

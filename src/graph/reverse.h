@@ -64,3 +64,6 @@ RengaErrorCode RengaReverseReduceTo(RengaReverse *reverse, RengaValue x, RengaVa
                                     RengaValue *y);
 #define RengaReverseRefuse(reverse, ...)                                                           \
   RengaGraphRefuse((reverse)->node, RENGA_ERR_SUPPORT, "no gradient: " __VA_ARGS__)
+/* Made of values of one stored type, and kept in it; lane: as of the node. */
+RengaErrorCode RengaReverseInsertLike(RengaGraph graph, const char *op, int lane, int n_in,
+                                      const RengaValue in[], RengaValue *out);

@@ -85,6 +85,7 @@ static RengaErrorCode CopyValue(GraphCut *cut, RengaValue from)
   RengaCall(RengaGraphNewValue(cut->part, value->name, kind, &value->spec, &to));
   RengaGraphValue *copy = cut->part->value[to];
   copy->stored = value->stored;
+  copy->stored_gradient = value->stored_gradient;
   copy->prepared = value->prepared;
   copy->differentiable = value->differentiable;
   copy->frozen = value->frozen;
@@ -125,6 +126,8 @@ static RengaErrorCode CopyGraphNode(GraphCut *cut, int at)
   RengaGraphEntryNode(part, part->n_nodes - 1)->wide = node->wide;
   RengaGraphEntryNode(part, part->n_nodes - 1)->lane = node->lane;
   part->entry[part->n_nodes - 1]->rows = cut->whole->entry[at]->rows;
+  part->entry[part->n_nodes - 1]->term = cut->whole->entry[at]->term;
+  part->entry[part->n_nodes - 1]->pieces = cut->whole->entry[at]->pieces;
   return RENGA_SUCCESS;
 }
 

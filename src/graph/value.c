@@ -151,7 +151,7 @@ RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValue
   RengaCall(CreateValue(name, &made));
   made->kind = kind;
   made->spec = *spec;
-  made->stored = spec->type;
+  made->stored = made->stored_gradient = spec->type;
   made->producer = -1;
   made->whole = RENGA_VALUE_NONE;
   graph->value[graph->n_values++] = made;

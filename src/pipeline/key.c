@@ -46,7 +46,7 @@ static RengaErrorCode IsFrozen(const Outline *outline, const RengaGraphValue *va
 static RengaErrorCode HashValue(const Outline *outline, RengaValue v, RengaValue loss,
                                 uint64_t *hash)
 {
-  int64_t number[10 + RENGA_MAX_DIM] = {0};
+  int64_t number[11 + RENGA_MAX_DIM] = {0};
   bool frozen;
   if (v == RENGA_VALUE_NONE) {
     *hash = RengaHash(number, sizeof number, *hash);
@@ -54,7 +54,7 @@ static RengaErrorCode HashValue(const Outline *outline, RengaValue v, RengaValue
   }
   const RengaGraphValue *value = RengaGraphGetValue(outline->graph, v);
   RengaCall(IsFrozen(outline, value, &frozen));
-  const int64_t head[10] = {1,
+  const int64_t head[11] = {1,
                             value->kind,
                             value->prepared,
                             value->differentiable,
@@ -63,9 +63,10 @@ static RengaErrorCode HashValue(const Outline *outline, RengaValue v, RengaValue
                             value->producer >= 0 && IsOutput(outline->graph, v),
                             value->spec.type,
                             value->stored,
+                            value->stored_gradient,
                             value->spec.ndim};
   memcpy(number, head, sizeof head);
-  for (int d = 0; d < value->spec.ndim; d++) number[10 + d] = value->spec.dim[d];
+  for (int d = 0; d < value->spec.ndim; d++) number[11 + d] = value->spec.dim[d];
   *hash = RengaHash(number, sizeof number, *hash);
   return RENGA_SUCCESS;
 }
@@ -75,7 +76,8 @@ static RengaErrorCode ClassifyNode(const Outline *outline, int n, RengaValue los
 {
   const RengaGraphNode *node = RengaGraphGetNode(outline->graph, n);
   const uint64_t lane = (uint64_t)node->lane << 32;
-  const uint64_t form = (lane + (uint64_t)node->n_in) * 2 + node->wide;
+  const bool pieces = RengaGraphIsOfPieces_Private(outline->graph, n);
+  const uint64_t form = (lane + (uint64_t)node->n_in) * 4 + 2 * pieces + node->wide;
   uint64_t hash = HashAttributes(node, HashText(node->op->name, form));
   for (int i = 0; i < node->n_in + node->n_out; i++)
     RengaCall(

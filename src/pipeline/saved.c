@@ -5,6 +5,7 @@
    has them in the host's memory, each micro-batch in a slot of its own there; the device has one
    slot, to which they come before their backward (offload.c). */
 #include "layout.h"
+#include "renga/private/graph.h"
 #include "renga/private/plan.h"
 #include <string.h>
 
@@ -68,11 +69,12 @@ static bool IsThere(const Layout *layout, RengaValue value)
   return LayoutIsGiven(layout, root) || layout->storage[root].kept;
 }
 
-/* The node puts together what lanes have made, which tensor ranks share out. */
+/* The node puts together what lanes have made, which tensor ranks share out; no sum. */
 static bool JoinsParts(const Layout *layout, int n)
 {
   const RengaGraphNode *node = LayoutNode(layout, n);
-  if (strcmp(node->op->name, "Concat") != 0 || LayoutOwner(layout, n) != RENGA_TENSOR_ALL)
+  if (strcmp(node->op->name, "Concat") != 0 || LayoutOwner(layout, n) != RENGA_TENSOR_ALL ||
+      RengaGraphIsOfPieces_Private(layout->chunk->sub, n))
     return false;
   for (int i = 0; i < node->n_in; i++)
     if (LayoutPartOf(layout, node->in[i]) != PART_FORWARD ||

@@ -86,7 +86,7 @@ accepts 1 train -graph "$images" $small -steps 4 -graph_lanes 3 -graph_view asci
 says "lanes                  3, of 32 nodes of the network, 8 of them summed"
 images_digest=$(digest)
 accepts 4 train -graph "$images" $small -steps 4 -graph_lanes 3 -partition_stages 2 -partition_tensor 2 \
-  -partition_type manual -partition_cuts 24,160
+  -partition_type manual -partition_cuts 24,224
 says "$images_digest"
 accepts 4 train -graph "$images" $small -steps 4 -graph_lanes 3 -partition_replicas 2 -partition_tensor 2 -pipeline_shard gradients
 says "$images_digest"

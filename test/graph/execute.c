@@ -1,5 +1,6 @@
 /* The plain runner of the tests. */
 #include "execute.h"
+#include "renga/private/low.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,12 +181,27 @@ static RengaErrorCode RunNode(Execute *execute, const RengaGraphNode *node)
   return RENGA_SUCCESS;
 }
 
+/* Kernels compute in float32 and round what they make to the type that it is stored in. */
+static void RoundStored(Execute *execute, RengaValue value)
+{
+  const RengaGraphValue *of = RengaGraphGetValue(execute->graph, value);
+  float *data = execute->value[value];
+  for (int64_t i = 0; of->stored == RENGA_BFLOAT16 && i < ExecuteCountElements(execute, value); i++)
+    data[i] = RengaLowFromBrain(RengaLowToBrain(data[i]));
+  for (int64_t i = 0; of->stored == RENGA_FLOAT16 && i < ExecuteCountElements(execute, value); i++)
+    data[i] = RengaLowFromHalf(RengaLowToHalf(data[i]));
+}
+
 RengaErrorCode ExecuteRun(Execute *execute, bool forward_only)
 {
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(execute->graph); v++)
+    if (RengaGraphGetValue(execute->graph, v)->kind == RENGA_VALUE_PARAMETER)
+      RoundStored(execute, v);
   for (int i = 0; i < RengaGraphGetNodeCount(execute->graph); i++) {
     const RengaGraphNode *node = RengaGraphGetNode(execute->graph, i);
     if (forward_only && node->phase != RENGA_PHASE_FORWARD) continue;
     RengaCall(RunNode(execute, node));
+    for (int o = 0; o < node->n_out; o++) RoundStored(execute, node->out[o]);
   }
   return RENGA_SUCCESS;
 }

@@ -16,8 +16,8 @@ typedef struct {
 RengaErrorCode ExecuteCreate(RengaGraph graph, RengaDevice device, int64_t batch, uint64_t seed,
                              Execute *execute);
 RengaErrorCode ExecuteDestroy(Execute *execute);
-/* All nodes, or those of the forward phase only. BatchSum is the identity: there is one micro-
-   batch. */
+/* All nodes, or those of the forward phase only; what is stored in 16 bits is rounded. BatchSum is
+   the identity: there is one micro-batch. */
 RengaErrorCode ExecuteRun(Execute *execute, bool forward_only);
 int64_t ExecuteCountElements(const Execute *execute, RengaValue value);
 double ExecuteGet(const Execute *execute, RengaValue value, int64_t element); /* of any type */

@@ -39,6 +39,8 @@ static const Network networks[] = {
      COMMON, OF_COLUMNS, true},
     {"transformer:" PAIR ",intermediate=31,smoothing=0.1", COMMON, OF_COLUMNS, true},
     {"llama:layers=2,hidden=24,heads=6,groups=3,intermediate=37," WORDS, COMMON, OF_COLUMNS, false},
+    {"llama:layers=1,hidden=24,heads=6,groups=3,intermediate=17," WORDS, COMMON " -precision bf16",
+     OF_COLUMNS, true},
     {"llama:layers=1,hidden=28,heads=7,groups=1,intermediate=19," WORDS ",tied=1", COMMON,
      OF_COLUMNS, false},
     {"mlp:sizes=9-17-15-13-5", COMMON " -optimizer_type sgd", OF_COLUMNS, false},

@@ -1,6 +1,7 @@
 /* TEST ranks: 1 */
 /* What a plan with tensor ranks takes, against numbers by hand: of the rank with most lanes its
    nodes and those in no lane, exchanges by latency and bytes, its own parts of parameters. */
+#include "renga/private/graph.h"
 #include "setting.h"
 #include <math.h>
 #include <string.h>
@@ -45,7 +46,7 @@ static bool IsClose(double a, double b)
 }
 
 /* Seconds of the nodes that the rank with lanes [first, end) runs, forward and backward; parts of
-   parameters are not made. */
+   parameters are not made, nor pieces of sums backward. */
 static RengaErrorCode AddNodes(const Setting *own, int first, int end, double seconds[2])
 {
   const int n_nodes = RengaGraphGetNodeCount(own->graph);
@@ -55,30 +56,36 @@ static RengaErrorCode AddNodes(const Setting *own, int first, int end, double se
   seconds[0] = seconds[1] = 0;
   for (int n = 0; n < n_nodes && !code; n++) {
     const RengaGraphNode *node = RengaGraphGetNode(own->graph, n);
-    if (!strcmp(node->op->name, "Split")) continue;
+    const bool pieces = RengaGraphIsOfPieces_Private(own->graph, n);
+    if (!strcmp(node->op->name, "Split") && !pieces) continue;
     if (node->lane && (node->lane - 1 < first || node->lane > end)) continue;
     seconds[0] += costs[n].forward;
-    seconds[1] += costs[n].backward;
+    if (!pieces) seconds[1] += costs[n].backward;
   }
   RengaFree(&costs);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
+/* What tensor ranks give each other in a micro-batch: exchanges, and elements of a sample; backward
+   also elements of whole biases. */
+typedef struct {
+  int forward, backward;
+  double terms, gradients, biases;
+} Exchanged;
+
 /* The fullest of two tensor ranks has lanes [first, end), and with them `units` of the 16 hidden
-   columns of each chain. In each micro-batch there are two exchanges forward, of the terms of sums,
-   each with 8 or 4 elements of a sample; and two backward, first of the gradient of what lies
-   between the chains, with that of the last bias, then of the other bias. Lane 0 alone has biases
-   of sums: so of two equal ranks the first is the fullest. */
-static RengaErrorCode CheckOneStage(int lanes, int first, int end, int units)
+   columns of each chain. Lane 0 alone has biases of sums: so of two equal ranks the first is the
+   fullest. */
+static RengaErrorCode CheckOneStage(int lanes, int first, int end, int units,
+                                    const Exchanged *exchanged)
 {
   Setting own;
   RengaPlan plan = NULL;
   RengaPlanPrediction prediction;
   double seconds[2], add, update;
-  const double terms = end - first; /* of a sum, that the fullest rank gives the other */
-  const double all[] = {terms * MICROBATCH * (8 + 4) * 4,
-                        terms * MICROBATCH * 8 * 4 + (first ? 0 : 4 * 4) + 8 * 4};
+  const double all[] = {4 * MICROBATCH * exchanged->terms,
+                        4 * MICROBATCH * exchanged->gradients + 4 * exchanged->biases};
   const double held = (8 + 1 + 8) * units + 8 + (8 + 1 + 4) * units + 4;
   RengaCall(Begin(&own, lanes, 2, 1));
   RengaCall(RengaPartitionSolve(own.partition, &plan));
@@ -89,8 +96,10 @@ static RengaErrorCode CheckOneStage(int lanes, int first, int end, int units)
   add *= held / ELEMENTS; /* as all other plans are taken to add and update */
   update *= held / ELEMENTS;
   Expect(stage->shape.tensor == 2);
-  Expect(IsClose(stage->forward_seconds, seconds[0] + 2 * latency + all[0] / bandwidth));
-  Expect(IsClose(stage->backward_seconds, seconds[1] + 2 * latency + all[1] / bandwidth + add));
+  Expect(IsClose(stage->forward_seconds,
+                 seconds[0] + exchanged->forward * latency + all[0] / bandwidth));
+  Expect(IsClose(stage->backward_seconds,
+                 seconds[1] + exchanged->backward * latency + all[1] / bandwidth + add));
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   Expect(IsClose(prediction.pipeline,
                  MICROBATCHES * (stage->forward_seconds + stage->backward_seconds)));
@@ -135,14 +144,16 @@ static RengaErrorCode CheckLevels(void)
     Setting own;
     RengaPlan plan = NULL;
     double seconds[2];
-    /* two lanes' terms to one rank, or one lane's to three */
-    const double bytes = (i ? 3 : 2) * MICROBATCH * (8 + 4) * 4;
+    /* of each sum half to the other rank, and half of the sum; or half to one, a quarter to
+       another, and a quarter of the sum to three */
+    const double share = i ? 1. / 2 + 1. / 4 + 3. / 4 : 1;
+    const double bytes = share * MICROBATCH * (8 + 4) * 4;
     RengaCall(Begin(&own, 4, tensor[i], 1));
     RengaCall(RengaPartitionSolve(own.partition, &plan));
     RengaCall(AddNodes(&own, 0, i ? 1 : 2, seconds));
     forward[i] = RengaPlanGetStage(plan, 0)->forward_seconds - seconds[0];
     Expect(IsClose(forward[i],
-                   2 * (i ? far_latency : latency) + bytes / (i ? far_bandwidth : bandwidth)));
+                   (i ? 6 * far_latency : 4 * latency) + bytes / (i ? far_bandwidth : bandwidth)));
     RengaCall(RengaPlanDestroy(&plan));
     RengaCall(EndSetting(&own));
   }
@@ -308,8 +319,16 @@ static RengaErrorCode CheckAgain(void)
 
 static RengaErrorCode RunTest(void)
 {
-  RengaCall(CheckOneStage(2, 0, 1, 8));
-  RengaCall(CheckOneStage(3, 1, 3, 11)); /* lanes of 5, 5 and 6 columns */
+  /* Two lanes: terms whole, each sum in an exchange, of 8 and of 4 elements; the gradient of what
+     lies between the chains, with that of the last bias, then that of the other bias. */
+  const Exchanged whole = {2, 2, 8 + 4, 8, 4 + 8};
+  /* Lanes of 5, 5 and 6 columns; pieces of sums have 2, 3 and 3 or 1, 1 and 2 elements. Lane 1
+     gives lane 0 the first and the last, and lane 2 the first; then lane 0 gives the last of both
+     to lane 2, and its sum to the other rank; then lane 2 its own. Backward rank 0 gives its
+     second and last piece, and the other one the sums of these. */
+  const Exchanged pieces = {6, 3, 7 + 5 + 3 + 4 + 3 + 2, 6 + 6, 4 + 8};
+  RengaCall(CheckOneStage(2, 0, 1, 8, &whole));
+  RengaCall(CheckOneStage(3, 1, 3, 11, &pieces));
   RengaCall(CheckTiedTable());
   RengaCall(CheckLevels());
   RengaCall(CheckTwoStages());

@@ -23,6 +23,15 @@ const char *RengaGraphLanesOption_Private(RengaGraph graph);
 const char *RengaGraphShareOption_Private(RengaGraph graph);
 /* In what the gradient of a value is kept, and sent. */
 RengaDataType RengaGraphTypeOfGradient_Private(RengaGraph graph, RengaValue of);
+/* Of the gradient of a value that lanes read: bytes of an element of a lane's term, and of the sum.
+   in_pieces: ranks scatter the terms and gather the sum (src/graph/lanesums.c). */
+typedef struct {
+  size_t term, sum;
+  bool in_pieces;
+} RengaGraphLaneGradient;
+RengaGraphLaneGradient RengaGraphGetLaneGradient_Private(RengaGraph graph, RengaValue value);
+/* The node cuts, adds or puts together pieces of a sum of lanes, which backward does not do. */
+bool RengaGraphIsOfPieces_Private(RengaGraph graph, int node);
 /* Gives an activation another name, which no other value has: a file's outputs keep theirs. */
 RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value, const char *name);
 /* The nodes that read a value, in their order, each as often as it does; lent until the graph

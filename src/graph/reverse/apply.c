@@ -156,3 +156,12 @@ RengaErrorCode RengaReverseReduceTo(RengaReverse *reverse, RengaValue x, RengaVa
   RengaCall(RengaReverseReshape(reverse, sum, narrow, y));
   return RENGA_SUCCESS;
 }
+
+RengaErrorCode RengaReverseInsertLike(RengaGraph graph, const char *op, int lane, int n_in,
+                                      const RengaValue in[], RengaValue *out)
+{
+  RengaCall(RengaGraphInsertNode(graph, op, NULL, NULL, n_in, in, 1, NULL, out));
+  graph->value[*out]->stored = graph->value[in[0]]->stored;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = lane;
+  return RENGA_SUCCESS;
+}

@@ -34,8 +34,12 @@ void RengaSearchLeavePartsOut_Private(SearchChain *chain, const int parts[],
 /* The copies that would make them are not run. */
 void RengaSearchLeaveCopiesOut_Private(const SearchTask *task, const int parts[])
 {
-  for (int n = 0; n < RengaGraphGetNodeCount(task->graph); n++)
-    for (int row = 0;
-         row < task->n_sizes && RengaSearchCutsIntoParts_Private(task->graph, n, parts); row++)
-      task->costs[row][n].forward = task->costs[row][n].backward = 0;
+  for (int n = 0; n < RengaGraphGetNodeCount(task->graph); n++) {
+    const bool copies = RengaSearchCutsIntoParts_Private(task->graph, n, parts);
+    for (int row = 0; row < task->n_sizes; row++) {
+      RengaProfileCost *cost = &task->costs[row][n];
+      if (copies) cost->forward = 0;
+      if (copies || RengaGraphIsOfPieces_Private(task->graph, n)) cost->backward = 0;
+    }
+  }
 }

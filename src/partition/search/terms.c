@@ -2,8 +2,9 @@
    have the costs of the rank with the most work in lanes in the whole network: nodes of others'
    lanes cost nothing and make nothing that is kept, and of parameters in parts it holds its own.
    What ranks give each other is taken node by node, so that any interval has a sum: a value of a
-   lane that a node in no lane reads goes to the others, once forward; so does the gradient of what
-   a lane reads and no lane has made, back. Exchanges have the terms of all lanes of a rank: the
+   lane goes to the ranks that read it, once forward, to all others where a node in no lane does; so
+   does the gradient of what a lane reads and no lane has made, back, or a piece of it to each rank,
+   which gives back the sum. Exchanges have the terms of all lanes of a rank: the
    latency is counted with its first one. Of a bound on all such plans ranks give each other
    nothing, and hold the parts of the one that has least. */
 #include "parts.h"
@@ -16,7 +17,7 @@ typedef struct {
   const int *parts; /* [values] RengaPlanFindParts_Private */
   int lanes, own, level;
   int *reader;   /* [values] the lane that reads it first, from 1 on; 0: none does */
-  bool *wholly;  /* [values] a node in no lane reads it */
+  int *others;   /* [values] of those that lanes make: how many other ranks read it */
   bool *counted; /* [values] its exchange of the first lane */
   double *rank;  /* [tensor ranks] work, or elements */
 } LaneTerms;
@@ -90,9 +91,40 @@ static void FindWhoReads(const LaneTerms *terms)
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] == RENGA_VALUE_NONE) continue;
       if (!terms->reader[node->in[i]]) terms->reader[node->in[i]] = node->lane;
-      terms->wholly[node->in[i]] = terms->wholly[node->in[i]] || !node->lane;
+      if (!node->lane) terms->others[node->in[i]] = terms->task->tensor - 1;
     }
   }
+}
+
+/* Ranks besides the maker's that read the value in their lanes. */
+static RengaErrorCode CountOthers(const LaneTerms *terms, RengaValue v, int maker, int *others)
+{
+  RengaGraph graph = terms->task->graph;
+  const int *reader;
+  int count;
+  RengaCall(RengaGraphGetReaders_Private(graph, v, &count, &reader));
+  *others = 0;
+  for (int t = 0; t < terms->task->tensor; t++) terms->rank[t] = 0;
+  for (int r = 0; r < count; r++) {
+    const int rank = RankOfNode(terms, RengaGraphGetNode(graph, reader[r]));
+    if (rank != maker && terms->rank[rank] == 0) ++*others;
+    terms->rank[rank] = 1;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindOthers(const LaneTerms *terms)
+{
+  RengaGraph graph = terms->task->graph;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    for (int o = 0; o < node->n_out && node->lane && !IsOfOtherRank(terms, node); o++) {
+      const RengaValue v = node->out[o];
+      if (v != RENGA_VALUE_NONE && !terms->others[v])
+        RengaCall(CountOthers(terms, v, terms->own, &terms->others[v]));
+    }
+  }
+  return RENGA_SUCCESS;
 }
 
 /* Elements of the parts that the rank does not have, or (of a bound) the one with the fewest. */
@@ -115,24 +147,26 @@ static double ElementsElsewhere(const void *user, const RengaGraphNode *split)
   return all - own;
 }
 
+/* bytes: to all of the other ranks that get some */
 static double SecondsOfTerm(const LaneTerms *terms, double bytes, bool first)
 {
   RengaMachine machine = terms->task->machine;
   const double latency = RengaMachineMessageSeconds(machine, terms->level, 0);
-  const double to_all = (terms->task->tensor - 1) * bytes;
-  return RengaMachineMessageSeconds(machine, terms->level, to_all) - (first ? 0 : latency);
+  return RengaMachineMessageSeconds(machine, terms->level, bytes) - (first ? 0 : latency);
 }
 
 /* Of what the node makes, all that others need. */
 static double SecondsForward(const LaneTerms *terms, const RengaGraphNode *node, int64_t microbatch)
 {
   double seconds = 0;
+  bool first = IsInFirstLane(terms, node);
   for (int o = 0; o < node->n_out; o++) {
     const RengaValue v = node->out[o];
-    if (v == RENGA_VALUE_NONE || !terms->wholly[v]) continue;
+    if (v == RENGA_VALUE_NONE || !terms->others[v]) continue;
     const double bytes =
         RengaSearchBytesOf_Private(RengaGraphGetValue(terms->task->graph, v), microbatch);
-    seconds += SecondsOfTerm(terms, bytes, IsInFirstLane(terms, node));
+    seconds += SecondsOfTerm(terms, terms->others[v] * bytes, first);
+    first = false;
   }
   return seconds;
 }
@@ -150,6 +184,23 @@ static bool GoesBack(const LaneTerms *terms, const RengaGraphValue *value)
   return true;
 }
 
+/* A term of the gradient goes to all others, or a piece of it to each of them; the rank's pieces of
+   the sum go to all. */
+static double SecondsOfGradient(const LaneTerms *terms, RengaValue v, int64_t microbatch,
+                                bool first)
+{
+  RengaGraph graph = terms->task->graph;
+  const RengaGraphValue *value = RengaGraphGetValue(graph, v);
+  const RengaGraphLaneGradient gradient = RengaGraphGetLaneGradient_Private(graph, v);
+  const double elements =
+      RengaSearchBytesOf_Private(value, microbatch) / (double)RengaDataTypeSize(value->stored);
+  const int tensor = terms->task->tensor;
+  const double term = (tensor - 1) * elements * (double)gradient.term;
+  if (!gradient.in_pieces) return SecondsOfTerm(terms, term, first);
+  const double sum = (tensor - 1) * elements * (double)gradient.sum / tensor;
+  return SecondsOfTerm(terms, term / tensor, first) + (first ? SecondsOfTerm(terms, sum, true) : 0);
+}
+
 /* weight: of them those of gradients of parameters. */
 static double SecondsBackward(const LaneTerms *terms, const RengaGraphNode *node,
                               int64_t microbatch, double *weight)
@@ -161,7 +212,7 @@ static double SecondsBackward(const LaneTerms *terms, const RengaGraphNode *node
     const RengaGraphValue *value = RengaGraphGetValue(terms->task->graph, v);
     if (!GoesBack(terms, value)) continue;
     const bool first = IsInFirstLane(terms, node) && !terms->counted[v];
-    const double own = SecondsOfTerm(terms, RengaSearchBytesOf_Private(value, microbatch), first);
+    const double own = SecondsOfGradient(terms, v, microbatch, first);
     terms->counted[v] = terms->counted[v] || first;
     seconds += own;
     if (value->kind == RENGA_VALUE_PARAMETER) *weight += own;
@@ -210,7 +261,7 @@ static RengaErrorCode AllocateTerms(LaneTerms *terms)
 {
   const int n_values = RengaGraphGetValueCount(terms->task->graph);
   RengaCall(RengaMalloc(n_values + 1, &terms->reader));
-  RengaCall(RengaMalloc(n_values + 1, &terms->wholly));
+  RengaCall(RengaMalloc(n_values + 1, &terms->others));
   RengaCall(RengaMalloc(n_values + 1, &terms->counted));
   RengaCall(RengaMalloc(terms->task->tensor, &terms->rank));
   if (!terms->chain->others) RengaCall(RengaMalloc(terms->chain->count + 1, &terms->chain->others));
@@ -228,12 +279,15 @@ RengaErrorCode RengaSearchShareTerms_Private(SearchTask *task, SearchChain *chai
     FindBusiestRank(&terms);
     LeaveOtherRanksOut(&terms);
     FindWhoReads(&terms);
+    code = FindOthers(&terms);
+  }
+  if (!code) {
     RengaSearchLeavePartsOut_Private(chain, parts, ElementsElsewhere, &terms);
     code = PairWithOwn(&terms);
     if (!code) code = AddTerms(&terms);
   }
   RengaFree(&terms.reader);
-  RengaFree(&terms.wholly);
+  RengaFree(&terms.others);
   RengaFree(&terms.counted);
   RengaFree(&terms.rank);
   RengaCall(code);
