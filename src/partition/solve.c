@@ -241,7 +241,8 @@ static RengaErrorCode WeighSettled(RengaPartition partition, int ranks, int64_t 
 {
   RengaPlan cut = NULL;
   RengaCall(RengaPlanCreate(partition->hdr.owner, &cut));
-  RengaErrorCode code = CutStages(partition, ranks, batch, microbatch, cut);
+  RengaErrorCode code =
+      RengaErrorAgree(partition->hdr.comm, CutStages(partition, ranks, batch, microbatch, cut));
   const RengaSearchWish wish = {.given = cut, .spares = true};
   if (!code) code = RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan);
   RengaPlanDestroy(&cut);

@@ -206,15 +206,24 @@ static RengaErrorCode SumCalls(RengaProfile profile, const int number[], RengaPr
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaProfileSumCalls_Private(RengaProfile profile, int64_t samples,
-                                            RengaProfileCost costs[])
+static RengaErrorCode ListCalls(RengaProfile profile, int64_t samples)
 {
-  const int first = profile->n_calls;
   RengaCall(RengaProfileDifferentiate_Private(profile));
   if (!profile->number)
     RengaCall(RengaMalloc(RengaGraphGetNodeCount(profile->whole) + 1, &profile->number));
   RengaCall(RengaProfileFindCalls_Private(profile, samples, profile->number));
-  RengaCall(profile->ops->price(profile, first));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaProfileSumCalls_Private(RengaProfile profile, int64_t samples,
+                                            RengaProfileCost costs[])
+{
+  const int first = profile->n_calls;
+  RengaErrorCode code = ListCalls(profile, samples);
+  if (profile->ops->together) code = RengaErrorAgree(profile->hdr.comm, code);
+  if (!code) code = profile->ops->price(profile, first);
+  if (code) RengaProfileFreeCalls_Private(profile); /* or the next question would find no price */
+  RengaCall(code);
   RengaCall(SumCalls(profile, profile->number, costs));
   return RENGA_SUCCESS;
 }

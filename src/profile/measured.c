@@ -78,50 +78,68 @@ static RengaErrorCode RunTasks(RengaProfile profile, int64_t cold, int count, co
   return RENGA_SUCCESS;
 }
 
-/* Measures the calls of the tasks; their seconds are then known on all ranks. */
-static RengaErrorCode MeasureCalls(RengaProfile profile, int64_t cold, int count, Task task[])
+/* Calls that nobody has measured, and who does. */
+typedef struct {
+  int64_t cold;
+  int worker, count;
+  Task *task;      /* [count] */
+  double *seconds; /* [count] */
+} Missing;
+
+static RengaErrorCode FindMissing(RengaProfile profile, int first, Missing *missing)
 {
   Measured *measured = profile->data;
-  int worker, workers;
-  double *seconds = NULL;
-  RengaCall(RengaMeasuredWorkers_Private(profile, &worker, &workers));
-  RengaCall(ShareOut(count, task, workers));
-  RengaCall(RengaMalloc(count, &seconds));
-  RengaErrorCode code = RengaCommBarrier(profile->hdr.owner, what);
-  if (code == RENGA_SUCCESS && worker >= 0)
-    code = RunTasks(profile, cold, count, task, worker, seconds);
-  code = RengaErrorAgree(profile->hdr.comm, code);
-  if (code == RENGA_SUCCESS) code = RengaCommSumExact(profile->hdr.owner, count, seconds, what);
-  for (int t = 0; t < count && code == RENGA_SUCCESS; t++) {
+  int workers;
+  missing->cold = ColdBytes(profile, profile->call[first].samples);
+  RengaCall(RengaMeasuredSetUp_Private(profile));
+  RengaCall(RengaMalloc(profile->n_calls - first, &missing->task));
+  RengaCall(RengaMalloc(profile->n_calls - first, &missing->seconds));
+  for (int c = first; c < profile->n_calls; c++) {
     char name[1200];
-    profile->call[task[t].call].seconds = seconds[t];
-    RowName(&profile->call[task[t].call], cold, sizeof name, name);
+    RowName(&profile->call[c], missing->cold, sizeof name, name);
+    if (!RengaProfileRowsFind_Private(&measured->rows, name, &profile->call[c].seconds))
+      missing->task[missing->count++] = (Task){.call = c, .guess = GuessSeconds(&profile->call[c])};
+  }
+  RengaCall(RengaMeasuredWorkers_Private(profile, &missing->worker, &workers));
+  RengaCall(ShareOut(missing->count, missing->task, workers));
+  return RENGA_SUCCESS;
+}
+
+/* Their seconds are then known on all ranks. */
+static RengaErrorCode MeasureCalls(RengaProfile profile, const Missing *missing)
+{
+  Measured *measured = profile->data;
+  double *seconds = missing->seconds;
+  RengaErrorCode code = RengaCommBarrier(profile->hdr.owner, what);
+  if (code == RENGA_SUCCESS && missing->worker >= 0)
+    code =
+        RunTasks(profile, missing->cold, missing->count, missing->task, missing->worker, seconds);
+  code = RengaErrorAgree(profile->hdr.comm, code);
+  if (code == RENGA_SUCCESS)
+    code = RengaCommSumExact(profile->hdr.owner, missing->count, seconds, what);
+  for (int t = 0; t < missing->count && code == RENGA_SUCCESS; t++) {
+    char name[1200];
+    ProfileCall *call = &profile->call[missing->task[t].call];
+    call->seconds = seconds[t];
+    RowName(call, missing->cold, sizeof name, name);
     code = RengaProfileRowsAdd_Private(&measured->rows, name, seconds[t]);
   }
-  RengaFree(&seconds);
   RengaCall(code);
-  measured->measured += count;
+  measured->measured += missing->count;
   RengaCall(RengaMeasuredSave_Private(profile));
   return RENGA_SUCCESS;
 }
 
+/* All ranks have listed the same calls. What one of them finds wrong alone all learn before they
+   measure together. */
 static RengaErrorCode Price_Measured(RengaProfile profile, int first)
 {
-  Measured *measured = profile->data;
-  Task *task = NULL;
-  int count = 0;
+  Missing missing = {0};
   if (first == profile->n_calls) return RENGA_SUCCESS;
-  const int64_t cold = ColdBytes(profile, profile->call[first].samples);
-  RengaCall(RengaMeasuredSetUp_Private(profile));
-  RengaCall(RengaMalloc(profile->n_calls - first, &task));
-  for (int c = first; c < profile->n_calls; c++) {
-    char name[1200];
-    RowName(&profile->call[c], cold, sizeof name, name);
-    if (!RengaProfileRowsFind_Private(&measured->rows, name, &profile->call[c].seconds))
-      task[count++] = (Task){.call = c, .guess = GuessSeconds(&profile->call[c])};
-  }
-  const RengaErrorCode code = count > 0 ? MeasureCalls(profile, cold, count, task) : RENGA_SUCCESS;
-  RengaFree(&task);
+  RengaErrorCode code = RengaErrorAgree(profile->hdr.comm, FindMissing(profile, first, &missing));
+  if (!code && missing.count > 0) code = MeasureCalls(profile, &missing);
+  RengaFree(&missing.task);
+  RengaFree(&missing.seconds);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -134,14 +152,14 @@ static RengaErrorCode FindRatio(RengaProfile profile, int64_t samples,
   int worker, workers;
   double *all = NULL;
   RengaCall(RengaMeasuredWorkers_Private(profile, &worker, &workers));
-  RengaCall(RengaMalloc(2 * workers, &all));
-  RengaErrorCode code = RengaCommBarrier(profile->hdr.owner, what);
+  RengaErrorCode code = RengaErrorAgree(profile->hdr.comm, RengaMalloc(2 * workers, &all));
+  if (code == RENGA_SUCCESS) code = RengaCommBarrier(profile->hdr.owner, what);
   if (code == RENGA_SUCCESS && worker >= 0)
     code = RengaMeasuredMerge_Private(profile, samples, costs, all + 2 * worker);
   code = RengaErrorAgree(profile->hdr.comm, code);
   if (code == RENGA_SUCCESS) code = RengaCommSumExact(profile->hdr.owner, 2 * workers, all, what);
   ratio[0] = ratio[1] = 0;
-  for (int w = 0; w < 2 * workers; w++) ratio[w % 2] += all[w] / workers;
+  for (int w = 0; w < 2 * workers && !code; w++) ratio[w % 2] += all[w] / workers;
   RengaFree(&all);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -250,6 +268,7 @@ RengaErrorCode RengaProfileCreate_Measured(void *object)
   profile->ops->setfromoptions = SetFromOptions_Measured;
   profile->ops->costs = Costs_Measured;
   profile->ops->price = Price_Measured;
+  profile->ops->together = true;
   profile->ops->update = RengaMeasuredUpdate_Private;
   profile->ops->accumulate = RengaMeasuredAccumulate_Private;
   profile->ops->keep = Keep_Measured;

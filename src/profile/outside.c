@@ -52,7 +52,6 @@ static RengaErrorCode PriceByRule(RengaProfile profile, int first)
   if (!code) code = RengaCommBroadcast(comm, seconds, (size_t)count * sizeof *seconds, 0, what);
   for (int c = 0; c < count && !code; c++) profile->call[first + c].seconds = seconds[c];
   RengaFree(&seconds);
-  if (code) RengaProfileFreeCalls_Private(profile); /* or the next question would find no price */
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -149,6 +148,7 @@ RengaErrorCode RengaProfileAdopt_Private(void *object, const void *rule)
   profile->rule = rule;
   profile->ops->costs = profile->rule->price ? RengaProfileSumCalls_Private : CostsByRule;
   profile->ops->price = PriceByRule;
+  profile->ops->together = true;
   profile->ops->update = UpdateByRule;
   profile->ops->accumulate = AccumulateByRule;
   profile->ops->machine = MachineOfRule;

@@ -22,6 +22,7 @@ struct _RengaProfileOps {
   RengaErrorCode (*costs)(RengaProfile profile, int64_t samples, RengaProfileCost costs[]);
   /* Seconds of calls [first, n_calls) that are not known. */
   RengaErrorCode (*price)(RengaProfile profile, int first);
+  bool together; /* price is collective */
   RengaErrorCode (*update)(RengaProfile profile, int64_t parameters, double *seconds);
   RengaErrorCode (*accumulate)(RengaProfile profile, int64_t parameters, double *seconds);
   RengaErrorCode (*keep)(RengaProfile profile, const char *name, double *seconds); /* or NULL */

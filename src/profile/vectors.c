@@ -98,14 +98,14 @@ static RengaErrorCode TimeTogether(RengaProfile profile, const VectorKind *kind,
   int worker, workers;
   double *all = NULL;
   RengaCall(RengaMeasuredWorkers_Private(profile, &worker, &workers));
-  RengaCall(RengaMalloc(workers, &all));
-  RengaErrorCode code = RengaCommBarrier(comm, what);
+  RengaErrorCode code = RengaErrorAgree(profile->hdr.comm, RengaMalloc(workers, &all));
+  if (code == RENGA_SUCCESS) code = RengaCommBarrier(comm, what);
   if (code == RENGA_SUCCESS && worker >= 0)
     code = Time(RengaMeasuredDevice_Private(profile), kind, bytes, &all[worker]);
   code = RengaErrorAgree(profile->hdr.comm, code);
   if (code == RENGA_SUCCESS) code = RengaCommSumExact(comm, workers, all, what);
   *seconds = 0;
-  for (int w = 0; w < workers; w++) *seconds += all[w] / workers;
+  for (int w = 0; w < workers && !code; w++) *seconds += all[w] / workers;
   RengaFree(&all);
   RengaCall(code);
   return RENGA_SUCCESS;

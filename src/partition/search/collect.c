@@ -505,7 +505,7 @@ RengaErrorCode RengaSearchPlanOnce_Private(RengaPartition partition, const Renga
   Collected collected = {0};
   SearchTask task = {0};
   SearchAnswer answer = {0};
-  RengaErrorCode code = SetUpDevice(partition);
+  RengaErrorCode code = RengaErrorAgree(partition->hdr.comm, SetUpDevice(partition));
   if (!code)
     code = RengaErrorAgree(partition->hdr.comm,
                            FillTask(partition, wish, ranks, batch, microbatch, &collected, &task));
