@@ -162,14 +162,26 @@ static RengaErrorCode ChooseStep(AppTimeline timeline, int *chosen)
   return RENGA_SUCCESS;
 }
 
-/* The bar of an action: the first of its kind and number that no other has. start: [kinds] where
-   those begin that may be free. */
+/* The bar of a sum: the last one. Where replicas fold their gradients there is one for each
+   micro-batch, and the list has the sum that the update waits for. */
+static KeptBar *TakeLastBar(const KeptStep *step, const RengaAction *action)
+{
+  for (int64_t i = step->count - 1; i >= 0; i--) {
+    KeptBar *bar = &step->bar[i];
+    if (bar->taken || bar->kind != action->kind || bar->number != action->bucket) continue;
+    bar->taken = true;
+    return bar;
+  }
+  return NULL;
+}
+
+/* The bar of another action: the first of its kind and number that no other has. start: [kinds]
+   where those begin that may be free. */
 static KeptBar *TakeBar(const KeptStep *step, const RengaAction *action, int64_t start[])
 {
-  const int64_t number = action->microbatch >= 0 ? action->microbatch
-                         : action->bucket >= 0   ? action->bucket
-                                                 : 0;
+  const int64_t number = action->microbatch >= 0 ? action->microbatch : 0;
   int64_t *from = &start[action->kind];
+  if (action->bucket >= 0) return TakeLastBar(step, action);
   while (*from < step->count && (step->bar[*from].taken || step->bar[*from].kind != action->kind))
     ++*from;
   for (int64_t i = *from; i < step->count; i++) {
@@ -181,7 +193,8 @@ static KeptBar *TakeBar(const KeptStep *step, const RengaAction *action, int64_t
   return NULL;
 }
 
-/* This rank's list, with its bars. bars: to be freed with RengaFree. */
+/* This rank's list, with its bars. Ranks of a group go through a list together, and wait for each
+   other in its actions: the first shows what they do. bars: to be freed with RengaFree. */
 static RengaErrorCode MatchBars(const AppTimeline timeline, RengaSchedule schedule, RengaPlan plan,
                                 const KeptStep *step, int64_t *count, RengaScheduleBar **bars)
 {
@@ -191,7 +204,7 @@ static RengaErrorCode MatchBars(const AppTimeline timeline, RengaSchedule schedu
   int places;
   *count = 0;
   RengaCall(RengaPlanFindPlaces(plan, RengaCommGetRank(timeline->comm), 1, &place, &places));
-  if (places > 0)
+  if (places > 0 && place.tensor == 0 && place.sequence == 0)
     RengaCall(RengaScheduleGetActions(schedule, place.stage, place.replica, &n_actions, &action));
   RengaCall(RengaMalloc(n_actions + 1, bars));
   for (int64_t a = 0; a < n_actions; a++) {

@@ -196,20 +196,92 @@ RengaErrorCode RengaStepSecondsOfPlan_Private(RengaSchedule schedule, RengaPlan 
   return RENGA_SUCCESS;
 }
 
-/* Of a sum the replica that comes last waits least: what it takes is what the sum takes. */
-static void MeanOfSums(RengaSchedule schedule, int64_t count, const RengaScheduleBar bars[],
-                       RengaActionKind kind, double row[])
+/* Of the ranks of a step that was run: when each was done with its micro-batches, and with its sums
+   then. What of the sums goes on beside actions is in the time of those. */
+typedef struct {
+  double *worked, *summed; /* [ranks] */
+  double *rest;            /* [kinds][seats] of sums that its rank waited for */
+} StepEnds;
+
+static int SeatOf(RengaSchedule schedule, const RengaAction *action)
 {
-  for (int s = 0; s < schedule->stages; s++)
-    for (int b = 0; b < schedule->buckets[s]; b++) {
-      double least = HUGE_VAL;
-      for (int64_t i = 0; i < count; i++) {
-        const RengaAction *action = &bars[i].action;
-        if (action->kind == kind && action->stage == s && action->bucket == b)
-          least = fmin(least, bars[i].end - bars[i].begin);
-      }
-      if (isfinite(least)) row[s] += least / schedule->buckets[s];
-    }
+  return schedule->first_seat[action->stage] + action->replica;
+}
+
+static void FindWorked(RengaSchedule schedule, int64_t count, const RengaScheduleBar bars[],
+                       const StepEnds *ends)
+{
+  for (int64_t i = 0; i < count; i++) {
+    const int rank = schedule->rank[SeatOf(schedule, &bars[i].action)];
+    if (bars[i].action.kind <= RENGA_ACTION_RECOMPUTE)
+      ends->worked[rank] = fmax(ends->worked[rank], bars[i].end);
+  }
+  for (int r = 0; r < schedule->ranks; r++) ends->summed[r] = ends->worked[r];
+}
+
+/* One after the other, behind the last micro-batch. */
+static void AddSums(RengaSchedule schedule, int64_t count, const RengaScheduleBar bars[],
+                    const StepEnds *ends)
+{
+  for (int64_t i = 0; i < count; i++) {
+    const RengaScheduleBar *bar = &bars[i];
+    const int seat = SeatOf(schedule, &bar->action);
+    double *summed = &ends->summed[schedule->rank[seat]];
+    const double begin = fmax(bar->begin, *summed);
+    if (RengaScheduleSumOf_Private(bar->action.kind) >= RENGA_SUM_PARAMETERS || bar->end <= begin)
+      continue;
+    ends->rest[(int)bar->action.kind * schedule->seats + seat] += bar->end - begin;
+    *summed = bar->end;
+  }
+}
+
+/* The replica that comes last waits least: what it takes is what the sums take. */
+static void TakeSums(RengaSchedule schedule, const StepEnds *ends, RengaActionKind kind,
+                     double row[])
+{
+  for (int s = 0; s < schedule->stages; s++) {
+    double least = HUGE_VAL;
+    for (int seat = schedule->first_seat[s]; seat < schedule->first_seat[s + 1]; seat++)
+      least = fmin(least, ends->rest[(int)kind * schedule->seats + seat]);
+    row[s] = least / schedule->buckets[s];
+  }
+}
+
+/* All ranks add up norms before an update: so does the one that comes last, which waits for none. */
+static void AddNorms(RengaSchedule schedule, int64_t count, const RengaScheduleBar bars[],
+                     const StepEnds *ends, RengaStepSeconds *seconds)
+{
+  double least = HUGE_VAL;
+  for (int64_t i = 0; i < count; i++) {
+    const RengaScheduleBar *bar = &bars[i];
+    const int rank = schedule->rank[SeatOf(schedule, &bar->action)];
+    if (bar->action.kind == RENGA_ACTION_UPDATE)
+      least = fmin(least, fmax(0, bar->begin - ends->summed[rank]));
+  }
+  double *row = SecondsRow(schedule, seconds, RENGA_ACTION_UPDATE);
+  for (int s = 0; s < schedule->stages && isfinite(least); s++)
+    if (row[s] > 0) row[s] += least;
+}
+
+static RengaErrorCode AddEndOfStep(RengaSchedule schedule, int64_t count,
+                                   const RengaScheduleBar bars[], RengaStepSeconds *seconds)
+{
+  StepEnds ends = {0};
+  double *block;
+  RengaCall(RengaMalloc(2 * schedule->ranks + KINDS * schedule->seats, &block));
+  ends = (StepEnds){.worked = block,
+                    .summed = block + schedule->ranks,
+                    .rest = block + 2 * schedule->ranks};
+  for (int r = 0; r < schedule->ranks; r++) ends.worked[r] = -HUGE_VAL;
+  FindWorked(schedule, count, bars, &ends);
+  AddSums(schedule, count, bars, &ends);
+  TakeSums(schedule, &ends, RENGA_ACTION_REDUCE,
+           SecondsRow(schedule, seconds, RENGA_ACTION_REDUCE));
+  TakeSums(schedule, &ends, RENGA_ACTION_GATHER,
+           SecondsRow(schedule, seconds, RENGA_ACTION_GATHER));
+  AddNorms(schedule, count, bars, &ends, seconds);
+  RengaFree(&block);
+  return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaStepSecondsOfBars_Private(RengaSchedule schedule, int64_t count,
@@ -218,7 +290,7 @@ RengaErrorCode RengaStepSecondsOfBars_Private(RengaSchedule schedule, int64_t co
 {
   int64_t *met = NULL; /* [KINDS][stages] bars */
   RengaCall(RengaMalloc(KINDS * schedule->stages, &met));
-  const RengaErrorCode code = AllocateSeconds(schedule, seconds);
+  RengaErrorCode code = AllocateSeconds(schedule, seconds);
   for (int64_t i = 0; i < count && !code; i++) {
     const RengaAction *action = &bars[i].action;
     if (!RengaActionIsWork_Private(action->kind)) continue;
@@ -229,11 +301,9 @@ RengaErrorCode RengaStepSecondsOfBars_Private(RengaSchedule schedule, int64_t co
   for (int k = 0; k < KINDS * schedule->stages && !code; k++)
     if (met[k]) seconds->block[k] /= (double)met[k];
   RengaFree(&met);
+  if (!code) code = AddEndOfStep(schedule, count, bars, seconds);
+  if (code) RengaFree(&seconds->block);
   RengaCall(code);
-  MeanOfSums(schedule, count, bars, RENGA_ACTION_REDUCE,
-             SecondsRow(schedule, seconds, RENGA_ACTION_REDUCE));
-  MeanOfSums(schedule, count, bars, RENGA_ACTION_GATHER,
-             SecondsRow(schedule, seconds, RENGA_ACTION_GATHER));
   seconds->known = true;
   return RENGA_SUCCESS;
 }
