@@ -1,6 +1,7 @@
 """timeline.py FILE KEY=VALUE…: the drawing of a step is XML without scripts and links, is readable in light and dark,
 has a row for each rank, in which nothing is computed at once with something else, and as many bars of each kind as
-KEY=VALUE says (forward=8, message=14; * for some, any number but 0). parts: 1, simulated; 2, measured too."""
+KEY=VALUE says (forward=8, message=14; * for some, any number but 0). parts: 1, simulated; 2, measured too. sums=last: those
+of gradients begin with the last backward of their rank, or later."""
 import collections
 import re
 import sys
@@ -30,12 +31,14 @@ parts = int(wanted.pop("parts", 1))
 heads = [word for word in words if re.match(r"(simulated|measured)\b.*: step .*, bubble -?[\d.]+ %", word)]
 check(len(heads) == parts, "heads " + str(heads))
 ranks = int(wanted.pop("ranks"))
-check(sum(word.startswith("rank ") for word in words) == ranks * parts, "not %d rows" % ranks)
+check(sum(re.match(r"ranks? \d", word) is not None for word in words) == ranks * parts, "not %d rows" % ranks)
 check(("peak memory" in " ".join(words)) == (wanted.pop("peak", "yes") == "yes"), "peak memory")
 if parts == 2:
     check(re.search(r"; [\d.]+ of ", heads[-1]), "no ratio: " + heads[-1])
 
+last = wanted.pop("sums", "any") == "last"
 kinds, rows, height = collections.Counter(), collections.defaultdict(list), float(root.attrib["height"])
+backwards, sums = {}, []  # by the height of their row: where the last begins; where some begin
 for bar in root.iter(SVG + "rect"):
     tip = bar.find(SVG + "title")
     x, y, width = (float(bar.attrib[name]) for name in ("x", "y", "width"))
@@ -45,9 +48,16 @@ for bar in root.iter(SVG + "rect"):
     kinds[tip.text.split(",")[0]] += 1
     if bar.attrib["class"] == "work":
         rows[y].append((x, x + width))
+    if tip.text.startswith("backward"):
+        backwards[y] = max(x, backwards.get(y, 0))
+    if tip.text.startswith("sum of gradients"):
+        sums.append((y, x))
 for bars in rows.values():
     bars.sort()
     check(all(one[1] <= other[0] + 0.5 for one, other in zip(bars, bars[1:])), "bars of a rank overlap")
+for y, x in sums if last else []:
+    row = max(above for above in backwards if above <= y)
+    check(x >= backwards[row] - 0.5, "a sum at %g before the last backward at %g" % (x, backwards[row]))
 for kind, count in wanted.items():
     found = kinds.pop(kind.replace("_", " "), 0)
     check(found > 0 if count == "*" else found == int(count), "%d bars of %s, not %s" % (found, kind, count))

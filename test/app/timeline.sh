@@ -68,6 +68,10 @@ ran 2 "$even -partition_stages 1 -partition_replicas 2 -pipeline_buckets 2 -moni
   forward=8 backward=8 sum_of_gradients=8 update=4
 ran 2 "$even -partition_stages 1 -partition_replicas 2 -pipeline_shard optimizer" \
   forward=8 backward=8 sum_of_gradients='*' update=4
+# Of sums of each micro-batch's gradients the last ones are the list's; a group of ranks is one row.
+ran 2 "$even -partition_stages 1 -partition_replicas 2 -pipeline_shard gradients" \
+  sums=last forward=8 backward=8 sum_of_gradients='*' update=4
+ran 2 "$even -partition_stages 1 -partition_tensor 2 -graph_lanes 2" ranks=1 forward=8 backward=8 update=2
 
 # A short batch is not the step that is drawn; no step at all leaves the simulated one.
 accepts 2 $train $even -partition_stages 2 -steps 0 -schedule_view draw:f.svg
