@@ -186,6 +186,7 @@ RengaErrorCode RengaScheduleMakeSequence_Private(RengaSchedule schedule);
    their send until they are taken, with the action that takes them, and sums, on each replica. */
 typedef struct {
   RengaScheduleDurations durations;
+  const double *pace; /* [seats] times what a replica's work takes; NULL: all take the same */
   void (*visit)(void *user, int rank, const RengaAction *action, double begin, double end);
   void *user;
 } RengaScheduleClock;
@@ -203,12 +204,13 @@ typedef struct {
 typedef struct {
   double *block;
   RengaScheduleDurations durations;
-  bool known; /* they are seconds; else what is drawn has no unit */
+  const double *pace; /* in block: see RengaScheduleClock */
+  bool known;         /* they are seconds; else what is drawn has no unit */
 } RengaStepSeconds;
 /* Of a plan, which may not know them; of no plan: 1 for each forward, 2 for a backward. */
 RengaErrorCode RengaStepSecondsOfPlan_Private(RengaSchedule schedule, RengaPlan plan,
                                               RengaStepSeconds *seconds);
-/* The mean of those of a step that was run. */
+/* The mean of those of a step that was run, over all replicas, each of which has its pace. */
 RengaErrorCode RengaStepSecondsOfBars_Private(RengaSchedule schedule, int64_t count,
                                               const RengaScheduleBar bars[],
                                               RengaStepSeconds *seconds);

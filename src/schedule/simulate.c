@@ -81,9 +81,18 @@ static double EndOfParts(const Exchanged *exchanged, double begin, double length
   return now;
 }
 
+/* Of an update there is one for all that the rank has. */
+static double PaceOf(const Simulation *simulation, const RengaSequenceRow *row)
+{
+  const double *pace = simulation->clock->pace;
+  if (!pace || row->kind == RENGA_ACTION_UPDATE) return 1;
+  return pace[simulation->schedule->first_seat[row->stage] + row->action->replica];
+}
+
 static void SimulateWork(Simulation *simulation, const RengaSequenceRow *row, const double *seconds)
 {
-  const double begin = simulation->now[row->rank], length = seconds[row->stage];
+  const double begin = simulation->now[row->rank];
+  const double length = seconds[row->stage] * PaceOf(simulation, row);
   const Exchanged exchanged = ExchangedIn(simulation, row);
   double end = begin + length + exchanged.fetch + exchanged.fold;
   if (simulation->clock->durations.apart && exchanged.fetch + exchanged.fold > 0)

@@ -46,8 +46,10 @@ RengaErrorCode RengaTimelineSimulate_Private(RengaSchedule schedule,
                                              const RengaStepSeconds *seconds,
                                              RengaTimeline *timeline)
 {
-  const RengaScheduleClock clock = {
-      .durations = seconds->durations, .visit = AddSimulatedBar, .user = timeline};
+  const RengaScheduleClock clock = {.durations = seconds->durations,
+                                    .pace = seconds->pace,
+                                    .visit = AddSimulatedBar,
+                                    .user = timeline};
   double makespan, busy;
   *timeline = (RengaTimeline){0};
   RengaCall(RengaScheduleMakeSequence_Private(schedule));
@@ -123,12 +125,13 @@ RengaErrorCode RengaTimelineTake_Private(RengaSchedule schedule, int64_t count,
   return RENGA_SUCCESS;
 }
 
-/* A row of [stages] for each kind of action, then one of [messages]; durations look at them. */
+/* A row of [stages] for each kind of action, one of [messages], one of [seats]; durations look at
+   the first two. */
 static RengaErrorCode AllocateSeconds(RengaSchedule schedule, RengaStepSeconds *seconds)
 {
   const int p = schedule->stages;
   *seconds = (RengaStepSeconds){0};
-  RengaCall(RengaMalloc(KINDS * p + schedule->n_messages + 1, &seconds->block));
+  RengaCall(RengaMalloc(KINDS * p + schedule->n_messages + schedule->seats, &seconds->block));
   for (int k = 0; k < KINDS; k++) seconds->durations.seconds[k] = seconds->block + k * p;
   seconds->durations.message = seconds->block + KINDS * p;
   return RENGA_SUCCESS;
@@ -269,9 +272,8 @@ static RengaErrorCode AddEndOfStep(RengaSchedule schedule, int64_t count,
   StepEnds ends = {0};
   double *block;
   RengaCall(RengaMalloc(2 * schedule->ranks + KINDS * schedule->seats, &block));
-  ends = (StepEnds){.worked = block,
-                    .summed = block + schedule->ranks,
-                    .rest = block + 2 * schedule->ranks};
+  ends = (StepEnds){
+      .worked = block, .summed = block + schedule->ranks, .rest = block + 2 * schedule->ranks};
   for (int r = 0; r < schedule->ranks; r++) ends.worked[r] = -HUGE_VAL;
   FindWorked(schedule, count, bars, &ends);
   AddSums(schedule, count, bars, &ends);
@@ -281,6 +283,26 @@ static RengaErrorCode AddEndOfStep(RengaSchedule schedule, int64_t count,
            SecondsRow(schedule, seconds, RENGA_ACTION_GATHER));
   AddNorms(schedule, count, bars, &ends, seconds);
   RengaFree(&block);
+  return RENGA_SUCCESS;
+}
+
+/* What a replica's micro-batches took, as a part of what they would by the means of its stage. */
+static RengaErrorCode FindPaces(RengaSchedule schedule, int64_t count,
+                                const RengaScheduleBar bars[], RengaStepSeconds *seconds)
+{
+  double *pace = seconds->block + KINDS * schedule->stages + schedule->n_messages, *mean;
+  RengaCall(RengaMalloc(schedule->seats, &mean));
+  for (int64_t i = 0; i < count; i++) {
+    const RengaScheduleBar *bar = &bars[i];
+    const int seat = SeatOf(schedule, &bar->action);
+    if (bar->action.kind > RENGA_ACTION_RECOMPUTE) continue;
+    pace[seat] += bar->end - bar->begin;
+    mean[seat] += SecondsRow(schedule, seconds, bar->action.kind)[bar->action.stage];
+  }
+  for (int seat = 0; seat < schedule->seats; seat++)
+    pace[seat] = mean[seat] > 0 ? pace[seat] / mean[seat] : 1;
+  seconds->pace = pace;
+  RengaFree(&mean);
   return RENGA_SUCCESS;
 }
 
@@ -301,6 +323,7 @@ RengaErrorCode RengaStepSecondsOfBars_Private(RengaSchedule schedule, int64_t co
   for (int k = 0; k < KINDS * schedule->stages && !code; k++)
     if (met[k]) seconds->block[k] /= (double)met[k];
   RengaFree(&met);
+  if (!code) code = FindPaces(schedule, count, bars, seconds);
   if (!code) code = AddEndOfStep(schedule, count, bars, seconds);
   if (code) RengaFree(&seconds->block);
   RengaCall(code);

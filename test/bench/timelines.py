@@ -74,7 +74,7 @@ def run(folder, ranks, network, batch, microbatch, options):
         print("| failed: %s |" % done.stderr.strip().splitlines()[-1][:200])
         return None
     with open(picture, encoding="utf-8") as file:
-        head = re.search(r"measured: step ([\d.]+) (\w+), bubble ([\d.]+) %;(?: ([\d.]+) of the simulated step;)? ([\d.]+) of", file.read())
+        head = re.search(r"measured: step ([\d.]+) (\w+), bubble (-?[\d.]+) %;(?: ([\d.]+) of the simulated step;)? ([\d.]+) of", file.read())
     unit = {"s": 1e3, "ms": 1, "us": 1e-3, "µs": 1e-3}[head.group(2)]
     return float(head.group(1)) * unit, float(head.group(3)), float(head.group(4) or "nan"), float(head.group(5))
 

@@ -1,8 +1,8 @@
 /* TEST ranks: 1 */
 /* A step that was run, drawn beside its simulation: bars as simulated give the same step in
-   all three ways, messages that are slow show in the measured one alone, of sums that begin in the
-   last backward of replicas counts what is left behind it, and bars that are none of the schedule's
-   are refused. */
+   all three ways, messages that are slow show in the measured one alone, each replica has its own
+   pace, of sums that begin in the last backward counts what is left behind it, and bars that are
+   none of the schedule's are refused. */
 #include "../plan/plantest.h"
 #include <math.h>
 
@@ -66,10 +66,11 @@ static void CheckSteps(RengaComm comm, RengaSchedule schedule)
 }
 
 /* Two replicas of 1f1b with two micro-batches each, a forward of 1 s, a backward of 2 s. The second
-   begins 0.25 s later. Sums of two buckets begin 1.5 and 0.5 s before the end of its backward, and
-   end 0.25 and 0.75 s behind it; norms take 0.5 s, the update 1 s. */
-static int64_t FillReplicas(RengaSchedule schedule, RengaScheduleBar bar[])
+   begins 0.25 s later, and takes `slow` times that. Sums of two buckets begin 1.5 and 0.5 s before
+   the end of its backward, and end 0.25 and 0.75 s behind it; norms take 0.5 s, the update 1 s. */
+static int64_t FillReplicas(RengaSchedule schedule, double slow, RengaScheduleBar bar[])
 {
+  const double worked = 0.25 + 6 * slow;
   int64_t count = 0;
   for (int r = 0; r < 2; r++) {
     const RengaAction *action;
@@ -79,10 +80,11 @@ static int64_t FillReplicas(RengaSchedule schedule, RengaScheduleBar bar[])
     for (int64_t a = 0; a < n; a++) {
       const bool sum = action[a].kind == RENGA_ACTION_REDUCE;
       const bool update = action[a].kind == RENGA_ACTION_UPDATE;
-      double begin = now, end = now + 1;
-      if (action[a].kind == RENGA_ACTION_BACKWARD) end = now + 2;
-      if (sum) begin = 4.75 + action[a].bucket, end = 6.5 + 0.5 * action[a].bucket;
-      if (update) begin = 7.5, end = 8.5;
+      const double unit = action[a].kind == RENGA_ACTION_BACKWARD ? 2 : 1;
+      double begin = now, end = now + unit * (r ? slow : 1);
+      if (sum)
+        begin = worked - 1.5 + action[a].bucket, end = worked + 0.25 + 0.5 * action[a].bucket;
+      if (update) begin = worked + 1.25, end = begin + 1;
       if (!sum) now = end;
       bar[count++] = (RengaScheduleBar){action[a], begin, end};
     }
@@ -100,10 +102,12 @@ static void CheckReplicas(RengaComm comm)
   RengaCallAbort(RengaScheduleSetShape(schedule, 1, replicas, 4, 0, NULL, false));
   RengaCallAbort(RengaScheduleSetBuckets(schedule, 0, 2));
   RengaCallAbort(RengaScheduleSetUp(schedule));
-  RengaScheduleStep step = {.count = FillReplicas(schedule, bar), .bar = bar};
-  Draw(comm, schedule, &step);
-  TestTrue(fabs(step.measured - 8.5) < 1e-9);
-  TestTrue(fabs(step.replayed - (6 + 0.75 + 0.5 + 1)) < 1e-9); /* the late begin is no action's */
+  for (double slow = 1; slow < 2; slow += 0.5) {
+    RengaScheduleStep step = {.count = FillReplicas(schedule, slow, bar), .bar = bar};
+    Draw(comm, schedule, &step);
+    TestTrue(fabs(step.measured - (0.25 + 6 * slow + 0.75 + 0.5 + 1)) < 1e-9);
+    TestTrue(fabs(step.replayed - (6 * slow + 0.75 + 0.5 + 1)) < 1e-9); /* none begins late */
+  }
   RengaCallAbort(RengaScheduleDestroy(&schedule));
 }
 
