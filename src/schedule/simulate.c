@@ -7,7 +7,7 @@
    within an action goes in parts along the track of the rank's sums: a part's parameters are asked
    for when the part before is begun, its gradients leave when it is computed, two parts at a time.
    Where nobody moves them but the rank itself they are its work. All replicas of a stage are taken
-   to be as far. */
+   to be as far there. Of a step that was run each replica has a pace: its work may take longer. */
 #include "renga/private/schedule.h"
 #include "scheduleimpl.h"
 #include <math.h>

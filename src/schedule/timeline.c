@@ -250,7 +250,7 @@ static void TakeSums(RengaSchedule schedule, const StepEnds *ends, RengaActionKi
   }
 }
 
-/* All ranks add up norms before an update: so does the one that comes last, which waits for none. */
+/* All ranks add up norms before an update: so does the one that comes last, and waits for none. */
 static void AddNorms(RengaSchedule schedule, int64_t count, const RengaScheduleBar bars[],
                      const StepEnds *ends, RengaStepSeconds *seconds)
 {
