@@ -14,7 +14,7 @@ RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t cou
 {
   Chunk *chunk = user;
   RengaCall(RengaDeviceAdd(chunk->device, NULL, type, count, y, x));
-  RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
+  RengaCall(RengaCommProgress(chunk->pipeline->rank->all));
   return RENGA_SUCCESS;
 }
 
@@ -27,8 +27,8 @@ static int64_t GradientBytes(const Chunk *chunk, int64_t count)
 /* Work memory of one bucket, the same for all; of those that are folded two have some at a time. */
 size_t RengaChunkWorkOfBucket_Private(const Chunk *chunk)
 {
-  const GradientVector *gradients = &chunk->gradients;
-  return gradients->work_bytes / (size_t)(gradients->fold.on ? 2 : gradients->n_buckets);
+  return chunk->memory->work_bytes /
+         (size_t)(RengaChunkFolds_Private(chunk) ? 2 : chunk->memory->n_buckets);
 }
 
 /* The next parameter whose gradients begin at `wanted` or behind it. */
@@ -43,8 +43,8 @@ static int FindParameterAt(Chunk *chunk, int64_t wanted)
    begin, counted from its own begin. */
 static RengaErrorCode SetUpPlainBucket(Chunk *chunk, int b, int64_t begin[])
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[b];
-  const int64_t count = chunk->sizes.gradient_count, buckets = chunk->gradients.n_buckets;
+  GradientBucket *bucket = &chunk->gradients->bucket[b];
+  const int64_t count = chunk->sizes->gradient_count, buckets = chunk->memory->n_buckets;
   const int first = FindParameterAt(chunk, count * b / buckets);
   const int last = FindParameterAt(chunk, count * (b + 1) / buckets);
   int64_t parts = 0;
@@ -64,18 +64,18 @@ static RengaErrorCode SetUpPlainBucket(Chunk *chunk, int b, int64_t begin[])
    it. */
 static RengaErrorCode SetUpWholeBucket(Chunk *chunk)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[chunk->gradients.n_shared];
-  const int64_t begin[2] = {0, chunk->sizes.whole_gradient};
+  GradientBucket *bucket = &chunk->gradients->bucket[chunk->memory->n_shared];
+  const int64_t begin[2] = {0, chunk->sizes->whole_gradient};
   bucket->count = begin[1];
-  bucket->own = chunk->gradients.own;
+  bucket->own = chunk->memory->own;
   RengaCall(RengaBlocksCreate(chunk->replicas, 1, begin, &bucket->blocks));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SetUpBlocks(Chunk *chunk, int b, int64_t begin[])
 {
-  const int shared = chunk->gradients.n_shared;
-  BucketKind *kind = &chunk->gradients.bucket[b].kind;
+  const int shared = chunk->memory->n_shared;
+  BucketKind *kind = &chunk->gradients->bucket[b].kind;
   if (b < shared)
     *kind = BUCKET_SHARED;
   else
@@ -89,10 +89,10 @@ static RengaErrorCode SetUpBlocks(Chunk *chunk, int b, int64_t begin[])
 /* Messages of a sum of so many micro-batches, and bytes of the longest. */
 static int CountMessages(Chunk *chunk, int64_t microbatches, size_t *bytes)
 {
-  const bool folds = chunk->gradients.fold.on; /* a piece of each replica */
+  const bool folds = RengaChunkFolds_Private(chunk); /* a piece of each replica */
   const int64_t leaves =
       folds ? chunk->replicas : RengaOutlineLeaves_Private(chunk->outline, microbatches);
-  int64_t *bounds = chunk->gradients.leaf_bounds;
+  int64_t *bounds = chunk->gradients->leaf_bounds;
   for (int r = 0; r <= chunk->replicas; r++) bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
   return RengaCommTreePlaces(chunk->replicas, chunk->replica, leaves, bounds,
                              RengaChunkWorkOfBucket_Private(chunk), bytes);
@@ -124,7 +124,7 @@ static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
   if (!ordered && bucket->kind == BUCKET_SHARED)
     places = RengaCommGatherPlaces(bucket->blocks, chunk->storage.value, &room);
   if (ordered) places = CountMostMessages(chunk, bucket, &room);
-  RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank.transport, chunk->group, places, room,
+  RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank->transport, chunk->group, places, room,
                                       &bucket->convoy));
   bucket->places = places;
   bucket->room = room;
@@ -149,8 +149,8 @@ static bool BucketFits(Chunk *chunk, const GradientBucket *bucket, int64_t micro
 bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches)
 {
   const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
-  for (int b = 0; ordered && !chunk->gradients.fold.on && b < chunk->gradients.n_buckets; b++) {
-    const GradientBucket *bucket = &chunk->gradients.bucket[b];
+  for (int b = 0; ordered && !RengaChunkFolds_Private(chunk) && b < chunk->memory->n_buckets; b++) {
+    const GradientBucket *bucket = &chunk->gradients->bucket[b];
     if (bucket->convoy && !BucketFits(chunk, bucket, microbatches)) return false;
   }
   return true;
@@ -158,12 +158,12 @@ bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches)
 
 static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[b];
+  GradientBucket *bucket = &chunk->gradients->bucket[b];
   bucket->chunk = chunk;
-  if (chunk->gradients.fold.on) /* work memory is given in turn */
-    bucket->local = chunk->gradients.fold.place[b];
+  if (RengaChunkFolds_Private(chunk)) /* work memory is given in turn */
+    bucket->local = chunk->gradients->fold.place[b];
   else
-    bucket->work = chunk->gradients.work + (size_t)b * RengaChunkWorkOfBucket_Private(chunk);
+    bucket->work = chunk->gradients->work + (size_t)b * RengaChunkWorkOfBucket_Private(chunk);
   RengaCall(SetUpBlocks(chunk, b, begin));
   RengaCall(MakeConvoy(chunk, bucket));
   return RENGA_SUCCESS;
@@ -173,10 +173,10 @@ static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
 RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk)
 {
   int64_t *begin;
-  RengaCall(RengaMalloc(chunk->gradients.n_buckets, &chunk->gradients.bucket));
+  RengaCall(RengaMalloc(chunk->memory->n_buckets, &chunk->gradients->bucket));
   RengaCall(RengaMalloc(chunk->n_parameters + 2, &begin));
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int b = 0; b < chunk->gradients.n_buckets && !code; b++) code = SetUpBucket(chunk, b, begin);
+  for (int b = 0; b < chunk->memory->n_buckets && !code; b++) code = SetUpBucket(chunk, b, begin);
   RengaFree(&begin);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -186,16 +186,21 @@ RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk)
 RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int b = 0; chunk->gradients.bucket && b < chunk->gradients.n_buckets; b++) {
-    GradientBucket *bucket = &chunk->gradients.bucket[b];
+  for (int b = 0; chunk->gradients->bucket && b < chunk->memory->n_buckets; b++) {
+    GradientBucket *bucket = &chunk->gradients->bucket[b];
     RengaCommSumCancel(&bucket->sum, "ranks to give up the sum of their gradients");
     RengaCommSumCancel(&bucket->prepared, "ranks to give up a gather");
     RengaCommSumCancel(&bucket->gather, "ranks to give up the gather of their parameters");
     RengaKeepFirst_Private(&code, RengaConvoyDestroy_Private(&bucket->convoy));
     RengaKeepFirst_Private(&code, RengaBlocksDestroy(&bucket->blocks));
   }
-  RengaFree(&chunk->gradients.bucket);
-  RengaFree(&chunk->gradients.sequence);
+  RengaFree(&chunk->gradients->bucket);
+  RengaFree(&chunk->gradients->sequence);
+  RengaFree(&chunk->gradients->piece);
+  RengaFree(&chunk->gradients->leaf_bounds);
+  RengaFree(&chunk->gradients->fold.place);
+  RengaFree(&chunk->gradients->fold.step);
+  RengaFree(&chunk->gradients->fold.first);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -204,7 +209,7 @@ static void DescribeReduction(Chunk *chunk, size_t size, char text[])
 {
   snprintf(text, size,
            "rank %d (stage %d, replica %d) adds up gradients with the other replicas in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
+           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
            (long long)chunk->pipeline->step);
 }
 
@@ -230,17 +235,17 @@ static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket,
 {
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
   const int64_t begin = GradientBytes(chunk, bucket->first);
-  for (int p = 0; p < chunk->gradients.n_pieces; p++) {
-    piece[p] = chunk->gradients.piece[p];
+  for (int p = 0; p < chunk->gradients->n_pieces; p++) {
+    piece[p] = chunk->gradients->piece[p];
     piece[p].data = (char *)piece[p].data + begin;
   }
   const RengaCommSumTask task = {.blocks = bucket->blocks,
                                  .type = chunk->storage.gradient,
                                  .n_leaves =
                                      RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
-                                 .leaves = chunk->gradients.leaf_bounds,
+                                 .leaves = chunk->gradients->leaf_bounds,
                                  .pieces = piece,
-                                 .result = chunk->gradients.sum + begin,
+                                 .result = chunk->gradients->sum + begin,
                                  .work = bucket->work,
                                  .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
                                  .adder = RengaConvoyGetAdder_Private(bucket->convoy),
@@ -272,7 +277,7 @@ static RengaErrorCode AddUnordered(Chunk *chunk, const GradientBucket *bucket)
   DescribeReduction(chunk, sizeof what, what);
   RengaCall(RengaConvoySumUnordered_Private(
       bucket->convoy, chunk->storage.gradient, bucket->count,
-      chunk->gradients.sum + GradientBytes(chunk, bucket->first), what));
+      chunk->gradients->sum + GradientBytes(chunk, bucket->first), what));
   return RENGA_SUCCESS;
 }
 
@@ -291,7 +296,7 @@ static RengaErrorCode BeginReduce(Chunk *chunk, Pass *pass, GradientBucket *buck
    only. MPI's own sum is done at once. Fails only where messages are left under way. */
 RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int number)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  GradientBucket *bucket = &chunk->gradients->bucket[number];
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
   bucket->began = MPI_Wtime();
   if (!IsSummed(chunk, bucket)) return RENGA_SUCCESS;
@@ -308,16 +313,16 @@ static void TraceBucket(const Chunk *chunk, int number, const char *kind)
 {
   char name[64];
   if (!RengaLogTraceIsOn()) return;
-  if (chunk->gradients.n_buckets > 1)
+  if (chunk->memory->n_buckets > 1)
     snprintf(name, sizeof name, "%s of bucket %d", kind, number);
   else
     snprintf(name, sizeof name, "%s", kind);
-  RengaLogTrace("communication", name, chunk->gradients.bucket[number].began, MPI_Wtime());
+  RengaLogTrace("communication", name, chunk->gradients->bucket[number].began, MPI_Wtime());
 }
 
 static RengaErrorCode GatherBlocks(Chunk *chunk, Pass *pass, int number)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  GradientBucket *bucket = &chunk->gradients->bucket[number];
   RengaCall(WaitForSum(chunk, pass, bucket));
   TraceBucket(chunk, number, RengaActionName(RENGA_ACTION_REDUCE));
   bucket->began = MPI_Wtime();
@@ -328,10 +333,10 @@ static RengaErrorCode GatherBlocks(Chunk *chunk, Pass *pass, int number)
 /* All replicas get the blocks of the others. Fails only where messages are left under way. */
 RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int number)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  GradientBucket *bucket = &chunk->gradients->bucket[number];
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_GATHER);
   if (!IsSummed(chunk, bucket) || !bucket->sum) return RENGA_SUCCESS; /* it is whole */
-  if (bucket->kind == BUCKET_SHARED || chunk->gradients.fold.on) return RENGA_SUCCESS;
+  if (bucket->kind == BUCKET_SHARED || RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = GatherBlocks(chunk, pass, number);
   RengaLogEventEnd(event, 0, 1, GradientBytes(chunk, bucket->count));
@@ -342,7 +347,7 @@ RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int numb
 /* The update comes, or there is no overlap. */
 RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int number)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  GradientBucket *bucket = &chunk->gradients->bucket[number];
   const RengaLogEvent event =
       RengaPipelineEvent_Private(bucket->apart ? EVENT_GATHER : EVENT_REDUCE);
   if (!bucket->sum) return RENGA_SUCCESS;
@@ -358,8 +363,8 @@ RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int number)
 /* Before the update: all that was begun is there. Fails only where messages are left under way. */
 RengaErrorCode RengaChunkEndBuckets_Private(Chunk *chunk, Pass *pass)
 {
-  for (int b = 0; b < chunk->gradients.n_buckets; b++)
-    if (IsSummed(chunk, &chunk->gradients.bucket[b]))
+  for (int b = 0; b < chunk->memory->n_buckets; b++)
+    if (IsSummed(chunk, &chunk->gradients->bucket[b]))
       RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
   RengaCall(RengaChunkEndRows_Private(chunk, pass));
   return RENGA_SUCCESS;

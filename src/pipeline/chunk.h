@@ -110,6 +110,7 @@ typedef struct {
   int *split;             /* [values of sub] 1 + the first node that makes parts of it */
   RengaValue *same;       /* [values of sub] the part that the first node makes; else itself */
   bool *joined;           /* [values of sub] its parts lie in a row: nothing makes it (joined.c) */
+  int64_t *holds;         /* [parameters][stages] 0: not there, else 1 + uses (holders.c) */
 } ParameterUses;
 
 /* A scalar that is summed over the whole batch before the first forward. */
@@ -155,6 +156,18 @@ typedef struct {
   int n_moments;
 } ChunkSizes;
 
+/* What the chunk of a replica takes, by the batches that may come: all of it by sizes.c. */
+typedef struct {
+  int slots;                 /* micro-batches in flight */
+  int64_t lag;               /* of these, with gradients of inputs only; 0: backwards are whole */
+  int n_buckets, n_shared;   /* of gradients; the shared ones are the first */
+  int n_buffers;             /* of the tree of gradients */
+  int64_t own;               /* elements of sharded parameters that it updates */
+  int64_t folded;            /* of its blocks of gradients, where they are folded */
+  size_t work_bytes;         /* of sums of gradients, in equal shares of the buckets */
+  RengaPipelineMemory bytes; /* of the device */
+} ReplicaMemory;
+
 /* Where the chunk's parts of the arena begin. */
 typedef struct {
   char *persistent, *folded, *moments, *saved, *inputs, *tied; /* moments: or their windows */
@@ -162,6 +175,7 @@ typedef struct {
   char *shares;  /* this replica's values of sharded parameters, where it has no others, */
   char *window;  /* but for what lies here for a while */
   char *away;    /* on the host: [slots] of saved tensors; NULL: they are not offloaded */
+  char **region; /* [REGION_MESSAGE + messages] of the running action */
 } ChunkBases;
 
 /* Who gets the sum of a bucket, and updates its parameters. */
@@ -251,10 +265,8 @@ typedef struct {
 
 /* Gradients that replicas give, micro-batch by micro-batch, to who answers for them (fold.c). */
 typedef struct {
-  bool on;
   int64_t *place;    /* [buckets] bytes in the memory of a micro-batch's gradients (local.c) */
-  char *base;        /* [n_buffers of the chunk][count] elements */
-  int64_t count;     /* of this replica's blocks of all buckets */
+  char *base;        /* [buffers][folded] elements of this replica's blocks of all buckets */
   FoldStep *step;    /* of the running pass */
   int64_t *first;    /* [rounds + 1] the steps of each */
   int64_t round;     /* of the running pass, whose sums begin next */
@@ -266,26 +278,20 @@ typedef struct {
    them. */
 typedef struct {
   char *base;
-  int n_buffers;
   int n_pieces, taken;    /* taken: the piece that the running backward writes or adds to */
-  RengaPartialSum *piece; /* [n_buffers] */
+  RengaPartialSum *piece; /* [buffers] */
   char *sum;              /* of the whole batch, in the end */
   bool valid;             /* it is the last step's */
   bool settled;           /* the pieces are whole: sums have begun */
   int64_t *leaf_bounds;   /* [replicas + 1] of the sum over the replicas */
-  char *work;             /* of that sum, in equal shares of the buckets */
-  size_t work_bytes;
-  int n_buckets;
-  int n_shared;           /* of these: the first ones */
+  char *work;             /* of that sum */
+  GradientBucket *bucket; /* [buckets] */
   int n_gathering;        /* of these: gathers under way */
-  GradientBucket *bucket; /* [n_buckets] */
-  int *sequence;          /* [n_buckets] in which their sums begin, where backward begins them */
+  int *sequence;          /* [buckets] in which their sums begin, where backward begins them */
   int n_begun;            /* of these, by the running pass */
   bool early;             /* the last backward runs, and begins them */
   int n_merges;
   GradientMerge merge[RENGA_COMM_TREE_PIECES]; /* that follow it, done bucket by bucket then */
-  int64_t own;   /* elements of sharded parameters that this replica updates */
-  RowLists rows; /* of tables that are not in the vector */
   GradientFold fold;
 } GradientVector;
 
@@ -307,12 +313,14 @@ typedef struct {
   int64_t count, used; /* floats */
 } ResultMemory;
 
-/* How fields come to a device whose memory is not the host's (input.c); else empty. */
+/* The fields that the chunk reads, and how they come to a device whose memory is not the host's. */
 typedef struct {
+  int n_fields;
+  Field *field;
   char *host;         /* [slots][input bytes] */
   RengaEvent *copied; /* [slots] behind the copy to the slot */
   RengaEvent *used;   /* [slots] behind the last kernel that reads it */
-} InputRing;
+} ChunkInputs;
 
 /* A parameter whose pieces several replicas square: they bring them together. */
 typedef struct {
@@ -371,30 +379,23 @@ typedef struct {
   ResultMemory results; /* stays from pass to pass */
 } Portion;
 
-/* What reverse mode begins with where the loss has a scale. */
+/* Values of the loss in the chunk's graph; NONE where they are not here. */
 typedef struct {
-  RengaValue value; /* in the chunk's graph, given by the host; NONE: it is 1 */
-  float number;     /* the device's while a step is under way */
-} LossSeed;
+  RengaValue value, samples; /* samples: of single ones */
+  RengaValue seed;           /* what reverse mode begins with, given by the host; NONE: it is 1 */
+  float scale;               /* that it is; the device's while a step is under way */
+} ChunkLoss;
 
-/* The ranks that compute one replica of a stage together, each its lanes (tensor.c, exchange.c). */
+/* The ranks that compute one replica of a stage together, each its lanes (tensor.c). */
 typedef struct {
   int rank, size;
-  int lanes;           /* of the network; rank r has [r L/size, (r + 1) L/size) of them */
-  int most;            /* messages of an exchange, at the most */
-  RengaParcel *parcel; /* [most] */
-  size_t *room;        /* [most] bytes of each */
-  int under_way;       /* messages of the exchange that has started */
-  double began;        /* MPI_Wtime */
+  int lanes; /* of the network; rank r has [r L/size, (r + 1) L/size) of them */
 } TensorGroup;
 
 int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane); /* group.c */
 
-/* Messages of one tied parameter. */
-typedef struct {
-  int count, most;     /* under way, at the most */
-  RengaParcel *parcel; /* [most] */
-} TiedExchange;
+typedef struct _p_LaneExchange LaneExchange; /* entry/exchange.c */
+typedef struct _p_TiedExchange TiedExchange; /* tied.c */
 
 typedef struct _p_Chunk {
   RengaPipeline pipeline; /* lent; NULL in a forecast */
@@ -406,33 +407,26 @@ typedef struct _p_Chunk {
   bool recompute;  /* what backward reads comes again before each: of one micro-batch at a time */
   RengaComm group; /* the replicas of the stage */
   RengaGraph sub;
-  RengaValue loss; /* in sub; NONE where it is not here */
-  LossSeed seed;
-  RengaValue sample_losses; /* the same of single samples */
-  Link *link;               /* [messages] */
-  int n_fields, n_parameters, n_sums;
-  Field *field;
+  int n_parameters, n_sums;
   Parameter *parameter;
   BatchSum *sum;
-  ParameterUses uses;
-  ChunkStates states;
-  int64_t *holds;     /* [n_parameters][stages] 0: not there, else 1 + uses */
+  Link *link;         /* [messages] */
   Place *value_place; /* [values of sub] parameters, states, constants, inputs, arriving messages */
-  KernelTable kernels;
-  ProgramTable programs;
-  ChunkSizes sizes;
-  int slots;   /* micro-batches in flight */
-  int64_t lag; /* of these, with gradients of inputs only; 0: backwards are whole */
-  RengaPipelineMemory memory;
-  ChunkBases at;
-  char **base;           /* [REGION_MESSAGE + messages] of the running action */
-  const void **argument; /* [kernels.largest] */
-  GradientVector gradients;
-  ParameterWindow window;
-  UpdateTable updates;
-  InputRing inputs;
-  TiedExchange exchange;
-  Portion portion;
+  ChunkLoss *loss;
+  ParameterUses *uses;
+  ChunkStates *states;
+  ChunkInputs *inputs;
+  RowLists *rows; /* of tables that are not in the gradient vector */
+  ProgramTable *programs;
+  ChunkSizes *sizes;
+  ReplicaMemory *memory;
+  ChunkBases *at;
+  GradientVector *gradients;
+  ParameterWindow *window;
+  UpdateTable *updates;
+  LaneExchange *exchange; /* NULL: there is none */
+  TiedExchange *tied;     /* NULL before the arena */
+  Portion *portion;
 } Chunk;
 
 /* The rank of another stage that has the same lanes. */
@@ -495,5 +489,5 @@ static inline bool RengaChunkHasMasters_Private(const Chunk *chunk)
 }
 static inline void *RengaChunkAt_Private(const Chunk *chunk, Place place)
 {
-  return place.region == REGION_ABSENT ? NULL : chunk->base[place.region] + place.offset;
+  return place.region == REGION_ABSENT ? NULL : chunk->at->region[place.region] + place.offset;
 }

@@ -78,12 +78,12 @@ static uint64_t HashPart(const Sequence *sequence, bool exchanges, uint64_t hash
 static RengaErrorCode HashEntries(const Chunk *chunk, bool exchanges, uint64_t *hash)
 {
   *hash = 0;
-  for (int p = 0; p < chunk->programs.count; p++) {
-    RengaCall(RengaChunkListProgram_Private(chunk, chunk->programs.row[p]));
+  for (int p = 0; p < chunk->programs->count; p++) {
+    RengaCall(RengaChunkListProgram_Private(chunk, chunk->programs->row[p]));
     for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {
       const int64_t place[] = {p, part};
       *hash = RengaHash(place, sizeof place, *hash);
-      *hash = HashPart(&chunk->programs.row[p]->part[part], exchanges, *hash);
+      *hash = HashPart(&chunk->programs->row[p]->part[part], exchanges, *hash);
     }
   }
   return RENGA_SUCCESS;
@@ -110,7 +110,7 @@ static RengaErrorCode CompareEntries(const Chunk *chunk, bool exchanges, RengaCo
 /* All stages of a rank have the same tensor group, and the same replicas. */
 static RengaErrorCode CheckGroup(RengaPipeline pipeline, bool exchanges)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   const Chunk *first = rank->chunk;
   RengaPlanPlace place = {0};
   RengaComm comm = NULL;
@@ -134,7 +134,6 @@ RengaErrorCode RengaPipelineCheckEntries_Private(RengaPipeline pipeline)
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++)
     replicas = replicas || RengaPlanGetStage(pipeline->plan, s)->shape.replicas > 1;
   if (replicas) RengaCall(CheckGroup(pipeline, false));
-  if (RengaPlanGetStage(pipeline->plan, 0)->shape.tensor > 1)
-    RengaCall(CheckGroup(pipeline, true));
+  if (RengaPlanGetStage(pipeline->plan, 0)->shape.tensor > 1) RengaCall(CheckGroup(pipeline, true));
   return RENGA_SUCCESS;
 }

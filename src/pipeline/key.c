@@ -215,7 +215,7 @@ RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *clas
   key->count = 0;
   RengaCall(PushNumber(key, row->shape.saved));
   RengaCall(PushNumber(key, 2 * (int64_t)row->shape.shard + RengaChunkFolds_Private(chunk)));
-  RengaCall(PushNumber(key, chunk->lag > 0));
+  RengaCall(PushNumber(key, chunk->memory->lag > 0));
   RengaCall(PushNumber(key, chunk->tensor.size));
   RengaCall(PushNumber(key, chunk->tensor.rank));
   RengaCall(PushNumber(key, outline->microbatch));

@@ -112,7 +112,7 @@ static inline ProgramPart LayoutFills(const Layout *layout, RengaValue value, Pl
 {
   const bool last = to.region == REGION_GRADIENTS ||
                     (to.region == REGION_ROWS && LayoutPartOf(layout, value) == PART_WEIGHT);
-  return last && layout->chunk->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
+  return last && layout->chunk->memory->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
 }
 /* The values that the program must make, each once or more; count is set, values may be NULL. */
 RengaErrorCode RengaLayoutWanted_Private(const Layout *layout, int *count, RengaValue values[]);

@@ -29,7 +29,7 @@ static void MovePlaces(const Chunk *chunk, Sequence *sequence)
       int64_t begin = 0;
       if (place->region != REGION_GRADIENTS) continue;
       const int b = RengaChunkBucketAt_Private(chunk, ROLE_GRADIENT, place->offset, &begin);
-      place->offset += chunk->gradients.fold.place[b] - begin;
+      place->offset += chunk->gradients->fold.place[b] - begin;
     }
   }
 }
@@ -44,9 +44,9 @@ static int64_t BytesOfBucket(const Chunk *chunk, int b)
 /* Where the first program that trains touches the buckets; NULL: there is none. */
 static const BucketRows *FirstWrites(const Chunk *chunk)
 {
-  for (int p = 0; p < chunk->programs.count; p++)
-    if (chunk->programs.row[p]->kind == PROGRAM_TRAINING)
-      return chunk->programs.row[p]->part[RengaChunkGradientPart_Private(chunk)].writes;
+  for (int p = 0; p < chunk->programs->count; p++)
+    if (chunk->programs->row[p]->kind == PROGRAM_TRAINING)
+      return chunk->programs->row[p]->part[RengaChunkGradientPart_Private(chunk)].writes;
   return NULL;
 }
 
@@ -55,7 +55,7 @@ static const BucketRows *FirstWrites(const Chunk *chunk)
    memory is written again. */
 static RengaErrorCode CheckApart(Chunk *chunk, const Sequence *sequence, int a, int b)
 {
-  const int64_t *place = chunk->gradients.fold.place;
+  const int64_t *place = chunk->gradients->fold.place;
   const BucketRows *first = FirstWrites(chunk), *rows = sequence->writes;
   const bool turned = first && (first[a].end < first[b].end) != (rows[a].end < rows[b].end);
   const bool meet = rows[a].first >= 0 && rows[b].first >= 0 && rows[a].first < rows[b].end &&
@@ -78,7 +78,7 @@ RengaErrorCode RengaChunkMoveLocal_Private(Chunk *chunk, Program *program)
   const int buckets = CountAllBuckets(chunk);
   const ProgramPart part = RengaChunkGradientPart_Private(chunk);
   Sequence *sequence = &program->part[part];
-  if (program->kind != PROGRAM_TRAINING || !chunk->gradients.fold.place) return RENGA_SUCCESS;
+  if (program->kind != PROGRAM_TRAINING || !chunk->gradients->fold.place) return RENGA_SUCCESS;
   RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
   for (int a = 0; a < buckets; a++)
     for (int b = 0; b < a; b++) RengaCall(CheckApart(chunk, sequence, a, b));
@@ -90,8 +90,8 @@ RengaErrorCode RengaChunkMoveLocal_Private(Chunk *chunk, Program *program)
 static RengaErrorCode FindLifetimes(Chunk *chunk, int buckets, Lifetime row[])
 {
   for (int b = 0; b < buckets; b++) row[b] = (Lifetime){BytesOfBucket(chunk, b), 0, INT_MAX, -1};
-  for (int p = 0; p < chunk->programs.count; p++) {
-    Program *program = chunk->programs.row[p];
+  for (int p = 0; p < chunk->programs->count; p++) {
+    Program *program = chunk->programs->row[p];
     const ProgramPart part = RengaChunkGradientPart_Private(chunk);
     if (program->kind != PROGRAM_TRAINING) continue;
     RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
@@ -125,9 +125,9 @@ static RengaErrorCode PlaceShared(Chunk *chunk, int shared, Lifetime row[], int 
   for (int b = 0; b <= shared; b++) last[b] = row[b].last;
   LastUntilNext(shared, row, last);
   RengaCall(RengaPlaceLifetimes_Private(shared, row, &bytes));
-  RengaCall(RengaMalloc(shared + 1, &chunk->gradients.fold.place));
-  for (int b = 0; b < shared; b++) chunk->gradients.fold.place[b] = whole + row[b].offset;
-  chunk->sizes.local_bytes = whole + bytes;
+  RengaCall(RengaMalloc(shared + 1, &chunk->gradients->fold.place));
+  for (int b = 0; b < shared; b++) chunk->gradients->fold.place[b] = whole + row[b].offset;
+  chunk->sizes->local_bytes = whole + bytes;
   return RENGA_SUCCESS;
 }
 
@@ -144,7 +144,7 @@ RengaErrorCode RengaChunkPlaceLocal_Private(Chunk *chunk)
   RengaFree(&row);
   RengaFree(&last);
   RengaCall(code);
-  for (int p = 0; p < chunk->programs.count; p++)
-    RengaCall(RengaChunkMoveLocal_Private(chunk, chunk->programs.row[p]));
+  for (int p = 0; p < chunk->programs->count; p++)
+    RengaCall(RengaChunkMoveLocal_Private(chunk, chunk->programs->row[p]));
   return RENGA_SUCCESS;
 }

@@ -5,6 +5,7 @@
 RengaErrorCode RengaOutlineFindParts_Private(Outline *outline);
 const RengaGraphNode *RengaOutlinePartsOf_Private(const Outline *outline, RengaValue whole);
 RengaErrorCode RengaChunkMarkParts_Private(Chunk *chunk);
+void RengaChunkFreeUses_Private(Chunk *chunk);
 RengaErrorCode RengaChunkGetPart_Private(const Chunk *chunk, const RengaGraphNode *split, int o,
                                          RengaValue *value, RengaRectangle *part);
 RengaErrorCode RengaChunkCutParts_Private(const Chunk *chunk, const Parameter *parameter,

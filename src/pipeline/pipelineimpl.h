@@ -96,15 +96,15 @@ struct _p_RengaPipeline {
   RengaPipelineStepInfo last; /* samples 0: there was none */
   Forecasts forecasts;        /* NULL before any is asked for */
   /* made by set-up; empty before it, and after an error of it */
-  Outline outline;
-  Rank rank;
+  Outline *outline;
+  Rank *rank;
 };
 
 /* This rank's chunk of a stage; NULL: it has none. */
 static inline Chunk *RengaPipelineFindChunk_Private(RengaPipeline pipeline, int stage)
 {
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    if (pipeline->rank.chunk[c].stage == stage) return &pipeline->rank.chunk[c];
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    if (pipeline->rank->chunk[c].stage == stage) return &pipeline->rank->chunk[c];
   return NULL;
 }
 
@@ -163,7 +163,7 @@ static inline int64_t RengaPassTurn_Private(const Pass *pass, int64_t number)
 static inline int64_t RengaPassSamples_Private(RengaPipeline pipeline, const Pass *pass,
                                                int64_t number)
 {
-  const int64_t size = pipeline->outline.microbatch;
+  const int64_t size = pipeline->outline->microbatch;
   const int64_t left = pass->batch->samples - RengaPassTurn_Private(pass, number) * size;
   return left < size ? left : size;
 }
@@ -418,7 +418,6 @@ RengaErrorCode RengaChunkCountFolds_Private(const Chunk *chunk, int64_t microbat
 RengaErrorCode RengaChunkPrepareFold_Private(Chunk *chunk, const Pass *pass);
 RengaErrorCode RengaChunkEndRound_Private(Chunk *chunk, Pass *pass);
 RengaErrorCode RengaChunkGatherFolded_Private(Chunk *chunk, Pass *pass);
-void RengaChunkFreeFold_Private(Chunk *chunk);
 /* window.c */
 RengaErrorCode RengaChunkPlaceWindow_Private(Chunk *chunk);
 RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program);
@@ -440,6 +439,7 @@ bool RengaChunkIsEarly_Private(const Chunk *chunk);
 bool RengaChunkBeginsSums_Private(const Chunk *chunk, const RengaAction *action);
 RengaErrorCode RengaChunkBeginRest_Private(Chunk *chunk, Pass *pass);
 /* state.c */
+RengaErrorCode RengaChunkFreeStates_Private(Chunk *chunk);
 RengaErrorCode RengaChunkQueueStatistics_Private(Chunk *chunk, const Program *program, int64_t row);
 RengaErrorCode RengaChunkQueueStates_Private(Chunk *chunk);
 void RengaChunkKeepStatistics_Private(Chunk *chunk, const Pass *pass);
@@ -447,6 +447,7 @@ RengaErrorCode RengaChunkSumStatistics_Private(Chunk *chunk, const Pass *pass);
 RengaErrorCode RengaChunkUpdateStates_Private(Chunk *chunk, const Pass *pass);
 /* updates.c: after the memory is there; after a change of groups */
 RengaErrorCode RengaChunkSetUpUpdates_Private(Chunk *chunk);
+RengaErrorCode RengaChunkFreeUpdates_Private(Chunk *chunk);
 RengaErrorCode RengaChunkTakeGroups_Private(Chunk *chunk);
 RengaErrorCode RengaChunkQueueSquares_Private(Chunk *chunk);
 void RengaChunkKeepSquares_Private(Chunk *chunk, double squares[]);
@@ -468,6 +469,8 @@ RengaErrorCode RengaChunkReadFields_Private(Chunk *chunk, const Pass *pass, cons
 RengaErrorCode RengaChunkReleaseInputs_Private(Chunk *chunk, int64_t i);
 RengaErrorCode RengaChunkFreeInputs_Private(Chunk *chunk);
 /* result.c */
+RengaErrorCode RengaChunkPrepareResults_Private(Chunk *chunk, bool losses, bool statistics);
+RengaErrorCode RengaChunkFreeResults_Private(Chunk *chunk);
 RengaErrorCode RengaChunkQueueResults_Private(Chunk *chunk, const Pass *pass,
                                               const Program *program, int64_t i);
 RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pass);

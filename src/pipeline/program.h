@@ -58,7 +58,7 @@ typedef struct {
 /* What a rank does in a part of a program, in the order of its list (entry/): kernels are rows that
    follow each other; all else may start at one row and end at a later one, beside kernels. */
 typedef enum {
-  ENTRY_SUM,      /* of a bucket's gradients over the replicas; it ends where they are written again */
+  ENTRY_SUM, /* of a bucket's gradients over the replicas; it ends where they are written again */
   ENTRY_EXCHANGE, /* of a tensor group */
   ENTRY_VALUES,   /* ends: updated values of a bucket, whose gather began behind the update */
   ENTRY_GATHER,   /* of a bucket's values, of which the replicas have a share each */
@@ -146,4 +146,6 @@ typedef struct {
   int count;
   Program **row;
   const Program *folded; /* whose constants are in REGION_FOLDED */
+  KernelTable kernels;
+  const void **argument; /* [kernels.largest] */
 } ProgramTable;

@@ -91,10 +91,10 @@ RengaErrorCode RengaPipelineGetStepSchedule(RengaPipeline pipeline, RengaSchedul
   RengaCheckPointer(pipeline);
   RengaCheckPointer(schedule);
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
-  RengaCall(RengaPlanGetBatch(pipeline->outline.plan, &batch, &microbatch));
-  const int64_t microbatches = RengaPlanMicrobatches(pipeline->outline.plan, batch);
+  RengaCall(RengaPlanGetBatch(pipeline->outline->plan, &batch, &microbatch));
+  const int64_t microbatches = RengaPlanMicrobatches(pipeline->outline->plan, batch);
   const RengaErrorCode code =
-      RengaOutlineGetSchedule_Private(&pipeline->outline, microbatches, false, schedule);
+      RengaOutlineGetSchedule_Private(pipeline->outline, microbatches, false, schedule);
   RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
   return RENGA_SUCCESS;
 }

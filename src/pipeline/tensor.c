@@ -35,8 +35,8 @@ static void ExchangeInputs(Layout *layout, int n, ProgramPart part)
 /* The gradient of a part stays where the part is. own: [values] zeros. */
 static void MarkGradientsOfParts(const Chunk *chunk, bool own[])
 {
-  for (int u = 0; u < chunk->uses.count; u++) {
-    const RengaParameterUse *use = &chunk->uses.row[u];
+  for (int u = 0; u < chunk->uses->count; u++) {
+    const RengaParameterUse *use = &chunk->uses->row[u];
     own[use->gradient] =
         RengaGraphGetValue(chunk->sub, use->parameter)->kind != RENGA_VALUE_PARAMETER;
   }

@@ -5,9 +5,15 @@
    stages at once, which may send to each other. */
 #include "pipelineimpl.h"
 
+/* Messages of one parameter. */
+struct _p_TiedExchange {
+  int count, most;     /* under way, at the most */
+  RengaParcel *parcel; /* [most] */
+};
+
 static int64_t Holds(const Chunk *chunk, const Parameter *parameter, int stage)
 {
-  return chunk->holds[(parameter - chunk->parameter) * chunk->outline->stages + stage];
+  return chunk->uses->holds[(parameter - chunk->parameter) * chunk->outline->stages + stage];
 }
 
 /* Uses of a parameter in a stage, -1 where it is not held. */
@@ -83,19 +89,20 @@ static int CountExchange(const Chunk *chunk, const Parameter *parameter, int64_t
 
 RengaErrorCode RengaChunkSetUpTied_Private(Chunk *chunk)
 {
-  const Rank *rank = &chunk->pipeline->rank;
+  const Rank *rank = chunk->pipeline->rank;
   int64_t room = 0;
+  RengaCall(RengaMalloc(1, &chunk->tied));
   for (int p = 0; p < chunk->n_parameters; p++) {
     int64_t bytes;
     const int count = CountExchange(chunk, &chunk->parameter[p], &bytes);
     if (count == 0 || !chunk->parameter[p].trained) continue;
-    if (count > chunk->exchange.most) chunk->exchange.most = count;
+    if (count > chunk->tied->most) chunk->tied->most = count;
     if (bytes > room) room = bytes;
   }
-  RengaCall(RengaMalloc(chunk->exchange.most, &chunk->exchange.parcel));
-  for (int i = 0; i < chunk->exchange.most; i++)
+  RengaCall(RengaMalloc(chunk->tied->most, &chunk->tied->parcel));
+  for (int i = 0; i < chunk->tied->most; i++)
     RengaCall(RengaParcelCreate_Private(rank->transport, rank->all, (size_t)room,
-                                        &chunk->exchange.parcel[i]));
+                                        &chunk->tied->parcel[i]));
   return RENGA_SUCCESS;
 }
 
@@ -103,9 +110,11 @@ RengaErrorCode RengaChunkSetUpTied_Private(Chunk *chunk)
 RengaErrorCode RengaChunkFreeTied_Private(Chunk *chunk)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int i = 0; chunk->exchange.parcel && i < chunk->exchange.most; i++)
-    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&chunk->exchange.parcel[i]));
-  RengaFree(&chunk->exchange.parcel);
+  if (!chunk->tied) return RENGA_SUCCESS;
+  for (int i = 0; chunk->tied->parcel && i < chunk->tied->most; i++)
+    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&chunk->tied->parcel[i]));
+  RengaFree(&chunk->tied->parcel);
+  RengaFree(&chunk->tied);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -124,14 +133,14 @@ static char *OwnUse(const Chunk *chunk, const Parameter *parameter, int64_t u)
 {
   const int64_t place = parameter->further + (u - 1) * parameter->stride + parameter->from;
   if (u == 0) return RengaChunkShareOf_Private(chunk, parameter, ROLE_GRADIENT).data;
-  return chunk->gradients.sum + RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, place);
+  return chunk->gradients->sum + RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, place);
 }
 
 /* Uses of all stages in order; those of other stages lie in tied_work, by stage. */
 static RengaErrorCode AddUses(Chunk *chunk, const Parameter *parameter)
 {
   const int64_t count = parameter->to - parameter->from;
-  char *own = OwnUse(chunk, parameter, 0), *other = chunk->at.tied, *sum = NULL;
+  char *own = OwnUse(chunk, parameter, 0), *other = chunk->at->tied, *sum = NULL;
   for (int s = 0; s < chunk->outline->stages; s++)
     for (int64_t u = 0; u < UsesIn(chunk, parameter, s); u++) {
       if (s == chunk->stage) {
@@ -158,18 +167,18 @@ static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *param
     RengaErrorCode code;
     int attempt = 0;
     do
-      code = RengaParcelSend_Private(chunk->exchange.parcel[chunk->exchange.count], own, bytes,
+      code = RengaParcelSend_Private(chunk->tied->parcel[chunk->tied->count], own, bytes,
                                      RengaChunkPeer_Private(chunk, stage, r), tag);
     while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
     RengaCall(code);
-    chunk->exchange.count++;
+    chunk->tied->count++;
   }
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage)
 {
-  char *to = chunk->at.tied + UseBytes(chunk, parameter, UsesElsewhere(chunk, parameter, stage));
+  char *to = chunk->at->tied + UseBytes(chunk, parameter, UsesElsewhere(chunk, parameter, stage));
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   const int peer = RengaChunkPeer_Private(chunk, stage, chunk->replica % others);
   const size_t bytes = (size_t)UseBytes(chunk, parameter, UsesIn(chunk, parameter, stage));
@@ -177,11 +186,11 @@ static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *paramet
   RengaErrorCode code;
   int attempt = 0;
   do
-    code = RengaParcelReceive_Private(chunk->exchange.parcel[chunk->exchange.count], to, bytes,
-                                      peer, tag);
+    code =
+        RengaParcelReceive_Private(chunk->tied->parcel[chunk->tied->count], to, bytes, peer, tag);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
-  chunk->exchange.count++;
+  chunk->tied->count++;
   return RENGA_SUCCESS;
 }
 
@@ -203,9 +212,9 @@ static const Parameter *FindTrained(const Chunk *chunk, int number)
 /* By sender, then receiver, as sends are: messages between two ranks keep their order. */
 static RengaErrorCode PostReceives(RengaPipeline pipeline, Pass *pass, int number)
 {
-  for (int s = 0; s < pipeline->outline.stages; s++)
-    for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-      Chunk *chunk = &pipeline->rank.chunk[c];
+  for (int s = 0; s < pipeline->outline->stages; s++)
+    for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+      Chunk *chunk = &pipeline->rank->chunk[c];
       const Parameter *parameter = FindTrained(chunk, number);
       if (parameter && s != chunk->stage && UsesIn(chunk, parameter, s) > 0)
         RengaCall(PostOne(chunk, pass, parameter, s));
@@ -227,12 +236,12 @@ static RengaErrorCode WaitAll(Chunk *chunk, Pass *pass, const Parameter *paramet
   snprintf(what, sizeof what,
            "rank %d (stage %d, replica %d) exchanges the gradient of %s with the other stages that "
            "use it in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
+           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
            parameter->name, (long long)chunk->pipeline->step);
-  for (int i = 0; i < chunk->exchange.count; i++) {
+  for (int i = 0; i < chunk->tied->count; i++) {
     RengaErrorCode code;
     int attempt = 0;
-    do code = RengaParcelWait_Private(chunk->exchange.parcel[i], what);
+    do code = RengaParcelWait_Private(chunk->tied->parcel[i], what);
     while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
     RengaCall(code);
   }
@@ -241,8 +250,8 @@ static RengaErrorCode WaitAll(Chunk *chunk, Pass *pass, const Parameter *paramet
 
 static RengaErrorCode Exchange(RengaPipeline pipeline, Pass *pass, int number)
 {
-  Rank *rank = &pipeline->rank;
-  for (int c = 0; c < rank->n_chunks; c++) rank->chunk[c].exchange.count = 0;
+  Rank *rank = pipeline->rank;
+  for (int c = 0; c < rank->n_chunks; c++) rank->chunk[c].tied->count = 0;
   RengaCall(PostReceives(pipeline, pass, number));
   for (int c = 0; c < rank->n_chunks; c++) {
     const Parameter *parameter = FindTrained(&rank->chunk[c], number);
@@ -257,8 +266,8 @@ static RengaErrorCode Exchange(RengaPipeline pipeline, Pass *pass, int number)
 
 static RengaErrorCode AddAllUses(RengaPipeline pipeline, int number)
 {
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-    Chunk *chunk = &pipeline->rank.chunk[c];
+  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+    Chunk *chunk = &pipeline->rank->chunk[c];
     const Parameter *parameter = FindTrained(chunk, number);
     if (parameter) RengaCall(AddUses(chunk, parameter));
   }
@@ -270,8 +279,8 @@ static RengaErrorCode SumUses(RengaPipeline pipeline, Pass *pass, int number)
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_TIED);
   bool shared = false, several = false;
   int64_t bytes = 0;
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-    Chunk *chunk = &pipeline->rank.chunk[c];
+  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+    Chunk *chunk = &pipeline->rank->chunk[c];
     const Parameter *parameter = FindTrained(chunk, number);
     if (!parameter) continue;
     shared = shared || RengaChunkIsTied_Private(chunk, parameter);
@@ -292,7 +301,7 @@ static RengaErrorCode SumUses(RengaPipeline pipeline, Pass *pass, int number)
    of this stage lay. Fails only where messages are left under way. */
 RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline, Pass *pass)
 {
-  if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
-  for (int p = 0; p < pipeline->outline.n_parameters; p++) RengaCall(SumUses(pipeline, pass, p));
+  if (pipeline->rank->n_chunks == 0) return RENGA_SUCCESS;
+  for (int p = 0; p < pipeline->outline->n_parameters; p++) RengaCall(SumUses(pipeline, pass, p));
   return RENGA_SUCCESS;
 }

@@ -9,7 +9,7 @@ typedef int (*BucketAt)(const Chunk *chunk, const Place *place);
 static int FindInTable(const Chunk *chunk, int buckets, ParameterRole role, int64_t moved,
                        int64_t offset)
 {
-  const GradientBucket *bucket = chunk->gradients.bucket;
+  const GradientBucket *bucket = chunk->gradients->bucket;
   for (int b = 0; bucket && b < buckets; b++) {
     const int64_t begin = RengaChunkRoleBytes_Private(chunk, role, bucket[b].first + moved);
     const int64_t bytes = RengaChunkRoleBytes_Private(chunk, role, bucket[b].count);
@@ -25,18 +25,18 @@ static int GradientsAt(const Chunk *chunk, const Place *place)
   if (place->region != REGION_GRADIENTS) return -1;
   return RengaChunkFolds_Private(chunk)
              ? RengaChunkBucketAt_Private(chunk, ROLE_GRADIENT, place->offset, &begin)
-             : FindInTable(chunk, chunk->gradients.n_buckets, ROLE_GRADIENT, 0, place->offset);
+             : FindInTable(chunk, chunk->memory->n_buckets, ROLE_GRADIENT, 0, place->offset);
 }
 
 /* Those in the window likewise (window.c). */
 static int ValuesAt(const Chunk *chunk, const Place *place)
 {
-  const int64_t moved = chunk->sizes.whole_count - chunk->sizes.whole_gradient;
+  const int64_t moved = chunk->sizes->whole_count - chunk->sizes->whole_gradient;
   int64_t begin;
   if (place->region == REGION_WINDOW)
     return RengaChunkBucketAt_Private(chunk, ROLE_VALUE, place->offset, &begin);
   if (place->region != REGION_PERSISTENT || RengaChunkFetches_Private(chunk)) return -1;
-  return FindInTable(chunk, chunk->gradients.n_shared, ROLE_VALUE, moved, place->offset);
+  return FindInTable(chunk, chunk->memory->n_shared, ROLE_VALUE, moved, place->offset);
 }
 
 static void FindRows(const Chunk *chunk, const Sequence *sequence, bool inputs, BucketAt at,
@@ -83,7 +83,7 @@ RengaErrorCode RengaChunkFindTouched_Private(const Chunk *chunk, Program *progra
     FindRows(chunk, sequence, false, GradientsAt, sequence->writes);
   }
   if (counts.shared > 0 && !sequence->reads &&
-      (RengaChunkFetches_Private(chunk) || chunk->gradients.bucket)) {
+      (RengaChunkFetches_Private(chunk) || chunk->gradients->bucket)) {
     RengaCall(MakeRows(counts.shared, &sequence->reads));
     FindRows(chunk, sequence, true, ValuesAt, sequence->reads);
     FindBegins(counts.shared, sequence->reads);

@@ -23,7 +23,7 @@ static void RangeInWindow(const Chunk *chunk, int b, int64_t *begin, int64_t *by
 {
   int64_t first, count;
   RengaChunkRangeOfBucket_Private(chunk, b, &first, &count);
-  *begin = BytesOfValues(chunk, first - chunk->sizes.whole_gradient);
+  *begin = BytesOfValues(chunk, first - chunk->sizes->whole_gradient);
   *bytes = BytesOfValues(chunk, count);
 }
 
@@ -50,15 +50,15 @@ static bool AreNeededBoth(const Program *program, int a, int b)
 /* Some program that is there has a part that does. */
 static bool SomeNeedsBoth(const Chunk *chunk, int a, int b)
 {
-  for (int p = 0; p < chunk->programs.count; p++)
-    if (AreNeededBoth(chunk->programs.row[p], a, b)) return true;
+  for (int p = 0; p < chunk->programs->count; p++)
+    if (AreNeededBoth(chunk->programs->row[p], a, b)) return true;
   return false;
 }
 
 static bool Collide(const Chunk *chunk, int a, int b)
 {
   int64_t begin, x, y;
-  const int64_t *place = chunk->window.place;
+  const int64_t *place = chunk->window->place;
   RangeInWindow(chunk, a, &begin, &x);
   RangeInWindow(chunk, b, &begin, &y);
   return place[a] < place[b] + y && place[b] < place[a] + x;
@@ -69,7 +69,7 @@ static bool Collide(const Chunk *chunk, int a, int b)
 RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program)
 {
   const int buckets = SharedBuckets(chunk);
-  if (!chunk->window.place) return RENGA_SUCCESS;
+  if (!chunk->window->place) return RENGA_SUCCESS;
   RengaCall(FindAllReads(chunk, program));
   for (int a = 0; a < buckets; a++)
     for (int b = 0; b < a; b++)
@@ -86,7 +86,7 @@ RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program)
         int64_t begin;
         if (row->place[p].region != REGION_WINDOW) continue;
         const int b = RengaChunkBucketAt_Private(chunk, ROLE_VALUE, row->place[p].offset, &begin);
-        row->place[p].offset += chunk->window.place[b] - begin;
+        row->place[p].offset += chunk->window->place[b] - begin;
       }
     }
   return RENGA_SUCCESS;
@@ -100,8 +100,8 @@ static int64_t FindBehind(const Chunk *chunk, const bool placed[], int b)
   for (int other = 0; other < SharedBuckets(chunk); other++) {
     if (!placed[other] || !SomeNeedsBoth(chunk, b, other) || !Collide(chunk, b, other)) continue;
     RangeInWindow(chunk, other, &begin, &bytes);
-    if (end < 0 || chunk->window.place[other] + bytes < end)
-      end = chunk->window.place[other] + bytes;
+    if (end < 0 || chunk->window->place[other] + bytes < end)
+      end = chunk->window->place[other] + bytes;
   }
   return end;
 }
@@ -119,12 +119,12 @@ static void PlaceBuckets(Chunk *chunk, bool placed[])
       most = bytes;
       largest = b;
     }
-    chunk->window.place[largest] = 0;
+    chunk->window->place[largest] = 0;
     while ((behind = FindBehind(chunk, placed, largest)) >= 0)
-      chunk->window.place[largest] = behind;
+      chunk->window->place[largest] = behind;
     placed[largest] = true;
-    if (chunk->window.place[largest] + most > chunk->sizes.window_bytes)
-      chunk->sizes.window_bytes = chunk->window.place[largest] + most;
+    if (chunk->window->place[largest] + most > chunk->sizes->window_bytes)
+      chunk->sizes->window_bytes = chunk->window->place[largest] + most;
   }
 }
 
@@ -149,13 +149,14 @@ static int64_t CountFetchesOfPart(const Chunk *chunk, const Sequence *sequence, 
 static void CountFetches(Chunk *chunk, bool here[])
 {
   const Program *program = NULL;
-  for (int p = 0; p < chunk->programs.count && !program; p++)
-    if (chunk->programs.row[p]->kind == PROGRAM_TRAINING) program = chunk->programs.row[p];
+  for (int p = 0; p < chunk->programs->count && !program; p++)
+    if (chunk->programs->row[p]->kind == PROGRAM_TRAINING) program = chunk->programs->row[p];
   for (int b = 0; b < SharedBuckets(chunk); b++) here[b] = false;
   for (int turn = 0; program && turn < 2; turn++)
     for (ProgramPart part = PART_FORWARD; part < PART_COUNT; part++) {
-      chunk->sizes.fetched_bytes[part] = CountFetchesOfPart(chunk, &program->part[part], here);
-      if (turn + part == PART_FORWARD) chunk->sizes.first_bytes = chunk->sizes.fetched_bytes[part];
+      chunk->sizes->fetched_bytes[part] = CountFetchesOfPart(chunk, &program->part[part], here);
+      if (turn + part == PART_FORWARD)
+        chunk->sizes->first_bytes = chunk->sizes->fetched_bytes[part];
     }
 }
 
@@ -164,15 +165,15 @@ RengaErrorCode RengaChunkPlaceWindow_Private(Chunk *chunk)
 {
   bool *placed = NULL;
   if (!RengaChunkFetches_Private(chunk)) return RENGA_SUCCESS;
-  for (int p = 0; p < chunk->programs.count; p++)
-    RengaCall(FindAllReads(chunk, chunk->programs.row[p]));
+  for (int p = 0; p < chunk->programs->count; p++)
+    RengaCall(FindAllReads(chunk, chunk->programs->row[p]));
   RengaCall(RengaMalloc(SharedBuckets(chunk) + 1, &placed));
-  const RengaErrorCode code = RengaMalloc(SharedBuckets(chunk) + 1, &chunk->window.place);
+  const RengaErrorCode code = RengaMalloc(SharedBuckets(chunk) + 1, &chunk->window->place);
   if (!code) PlaceBuckets(chunk, placed);
   if (!code) CountFetches(chunk, placed);
   RengaFree(&placed);
   RengaCall(code);
-  for (int p = 0; p < chunk->programs.count; p++)
-    RengaCall(RengaChunkMoveWindow_Private(chunk, chunk->programs.row[p]));
+  for (int p = 0; p < chunk->programs->count; p++)
+    RengaCall(RengaChunkMoveWindow_Private(chunk, chunk->programs->row[p]));
   return RENGA_SUCCESS;
 }

@@ -103,8 +103,7 @@ static bool IsMisplaced(const Chunk *chunk, const Program *program, ProgramPart 
   const Sequence *sequence = &program->part[part];
   const int step = sequence->entry[e].ends ? 1 : -1;
   int other = e + step;
-  while (other >= 0 && other < sequence->n_entries &&
-         sequence->entry[other].kind != ENTRY_KERNELS)
+  while (other >= 0 && other < sequence->n_entries && sequence->entry[other].kind != ENTRY_KERNELS)
     other += step;
   if (other < 0 || other >= sequence->n_entries) return false;
   Swap(&sequence->entry[e], &sequence->entry[other]);
@@ -137,11 +136,11 @@ static RengaErrorCode CheckProof(RengaComm comm)
   Parts parts;
   RengaCall(Make(comm, &runs[0], &parts));
   RengaCall(Step(&parts));
-  const Chunk *chunk = &parts.pipeline->rank.chunk[0];
-  for (int p = 0; p < chunk->programs.count; p++)
+  const Chunk *chunk = &parts.pipeline->rank->chunk[0];
+  for (int p = 0; p < chunk->programs->count; p++)
     for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++)
-      if (chunk->programs.row[p]->kind == PROGRAM_TRAINING)
-        RengaCall(PlantFaults(chunk, chunk->programs.row[p], part, missed, misplaced));
+      if (chunk->programs->row[p]->kind == PROGRAM_TRAINING)
+        RengaCall(PlantFaults(chunk, chunk->programs->row[p], part, missed, misplaced));
   for (int end = STARTS; end <= ENDS; end++) {
     Expect(missed[2 * ENTRY_SUM + end] > 0 && misplaced[2 * ENTRY_SUM + end] > 0);
     Expect(missed[2 * ENTRY_EXCHANGE + end] > 0);
@@ -161,7 +160,7 @@ static RengaErrorCode CheckBeside(RengaComm comm)
   bool under_way = false;
   int beside = 0;
   RengaCall(Make(comm, &runs[2], &parts));
-  const Program *program = parts.pipeline->rank.chunk[0].programs.row[0];
+  const Program *program = parts.pipeline->rank->chunk[0].programs->row[0];
   Expect(program->kind == PROGRAM_TRAINING && program->listed);
   const Sequence *sequence = &program->part[PART_BACKWARD];
   for (int e = 0; e < sequence->n_entries; e++) {

@@ -17,8 +17,8 @@ RengaErrorCode RengaChunkBackwardInput_Private(Chunk *chunk, Pass *pass, Program
 {
   RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, true));
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
-    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
-                                        BeginInput(chunk, pass, program, action)));
+    RengaCall(
+        RengaPipelineNote_Private(chunk->pipeline, pass, BeginInput(chunk, pass, program, action)));
   RengaCall(
       RengaChunkRunTimed_Private(chunk, pass, program, PART_BACKWARD, EVENT_BACKWARD, action));
   return RENGA_SUCCESS;
@@ -33,7 +33,7 @@ static RengaErrorCode Begin(Chunk *chunk, Pass *pass, Program **program, const R
   RengaCall(RengaChunkTakeRows_Private(chunk, action));
   RengaCall(RengaChunkBeginAction_Private(chunk, pass, *program, adds, action));
   if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, (*program)->samples, program));
-  if (!chunk->gradients.fold.on && RengaChunkBeginsSums_Private(chunk, action))
+  if (!RengaChunkFolds_Private(chunk) && RengaChunkBeginsSums_Private(chunk, action))
     RengaCall(RengaChunkCloseEarly_Private(chunk, pass));
   return RENGA_SUCCESS;
 }
@@ -51,19 +51,20 @@ RengaErrorCode RengaChunkBackward_Private(Chunk *chunk, Pass *pass, Program *pro
                                           const RengaAction *action, int64_t i)
 {
   const bool whole = action->kind == RENGA_ACTION_BACKWARD;
-  chunk->base[REGION_GRADIENTS] = chunk->gradients.sum; /* a pass that has failed takes no other */
+  chunk->at->region[REGION_GRADIENTS] =
+      chunk->gradients->sum; /* a pass that has failed takes no other */
   if (whole) RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, true));
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
-    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
-                                        Begin(chunk, pass, &program, action)));
+    RengaCall(
+        RengaPipelineNote_Private(chunk->pipeline, pass, Begin(chunk, pass, &program, action)));
   if (whole)
     RengaCall(
         RengaChunkRunTimed_Private(chunk, pass, program, PART_BACKWARD, EVENT_BACKWARD, action));
-  if (chunk->lag > 0)
+  if (chunk->memory->lag > 0)
     RengaCall(
         RengaChunkRunTimed_Private(chunk, pass, program, PART_WEIGHT, EVENT_BACKWARD, action));
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, End(chunk, pass, action, i)));
-  if (chunk->gradients.fold.on) RengaCall(RengaChunkEndRound_Private(chunk, pass));
-  chunk->portion.backward_done++;
+  if (RengaChunkFolds_Private(chunk)) RengaCall(RengaChunkEndRound_Private(chunk, pass));
+  chunk->portion->backward_done++;
   return RENGA_SUCCESS;
 }

@@ -57,7 +57,7 @@ RengaErrorCode RengaChunkRunTimed_Private(Chunk *chunk, Pass *pass, const Progra
 RengaErrorCode RengaChunkBeginAction_Private(Chunk *chunk, Pass *pass, Program *program, bool adds,
                                              const RengaAction *action);
 typedef RengaErrorCode (*RunOfMicrobatch)(Chunk *chunk, Pass *pass, Program *program,
-                                    const RengaAction *action, int64_t i);
+                                          const RengaAction *action, int64_t i);
 RengaErrorCode RengaChunkForward_Private(Chunk *chunk, Pass *pass, Program *program,
                                          const RengaAction *action, int64_t i);
 RengaErrorCode RengaChunkRecompute_Private(Chunk *chunk, Pass *pass, Program *program,

@@ -20,26 +20,26 @@ static int BucketsToFetch(const Chunk *chunk)
 static void BlockOfReplica(const Chunk *chunk, int b, int replica, int64_t *begin, int64_t *bytes)
 {
   int64_t first, last;
-  RengaBlocksGetRange(chunk->gradients.bucket[b].blocks, replica, &first, &last);
+  RengaBlocksGetRange(chunk->gradients->bucket[b].blocks, replica, &first, &last);
   *begin = RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, first);
   *bytes = RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, last - first);
 }
 
 static Fetch *FetchOf(const Chunk *chunk, int b, int replica)
 {
-  return &chunk->window.fetch[b * chunk->replicas + replica];
+  return &chunk->window->fetch[b * chunk->replicas + replica];
 }
 
 /* This replica's block of a bucket, among its shares. */
 static const char *OwnBlock(const Chunk *chunk, int b)
 {
-  return chunk->at.shares +
-         RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->gradients.bucket[b].own);
+  return chunk->at->shares +
+         RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->gradients->bucket[b].own);
 }
 
 static RengaErrorCode MakeFetch(Chunk *chunk, int b, int replica)
 {
-  const Rank *rank = &chunk->pipeline->rank;
+  const Rank *rank = chunk->pipeline->rank;
   Fetch *fetch = FetchOf(chunk, b, replica);
   int64_t begin, bytes;
   if (replica == chunk->replica) return RENGA_SUCCESS;
@@ -53,7 +53,7 @@ static RengaErrorCode MakeFetch(Chunk *chunk, int b, int replica)
 /* After the buckets. */
 RengaErrorCode RengaChunkSetUpFetches_Private(Chunk *chunk)
 {
-  ParameterWindow *window = &chunk->window;
+  ParameterWindow *window = chunk->window;
   const int buckets = BucketsToFetch(chunk);
   if (!RengaChunkFetches_Private(chunk)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(buckets + 1, &window->state));
@@ -66,7 +66,7 @@ RengaErrorCode RengaChunkSetUpFetches_Private(Chunk *chunk)
 /* However far it came. */
 RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk)
 {
-  ParameterWindow *window = &chunk->window;
+  ParameterWindow *window = chunk->window;
   RengaErrorCode code = RENGA_SUCCESS;
   for (int i = 0; window->fetch && i < BucketsToFetch(chunk) * chunk->replicas; i++) {
     RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&window->fetch[i].taken));
@@ -82,15 +82,15 @@ RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk)
 /* Before a pass: no bucket is there. */
 void RengaChunkBeginFetches_Private(Chunk *chunk)
 {
-  for (int b = 0; chunk->window.fetch && b < BucketsToFetch(chunk); b++)
-    chunk->window.state[b] = BUCKET_AWAY;
+  for (int b = 0; chunk->window->fetch && b < BucketsToFetch(chunk); b++)
+    chunk->window->state[b] = BUCKET_AWAY;
 }
 
 static void DescribeFetch(const Chunk *chunk, size_t size, char what[])
 {
   snprintf(what, size,
            "rank %d (stage %d, replica %d) gathers parameters with the other replicas in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
+           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
            (long long)chunk->pipeline->step);
 }
 
@@ -101,7 +101,7 @@ static RengaErrorCode PostBlock(Chunk *chunk, Pass *pass, int b, int replica, bo
   const Fetch *fetch = FetchOf(chunk, b, replica);
   const int tag = RengaOutlineTag_Private(chunk->outline, TAG_GATHER) + chunk->stage;
   const int peer = RengaChunkPeer_Private(chunk, chunk->stage, replica);
-  char *window = chunk->at.window + chunk->window.place[b];
+  char *window = chunk->at->window + chunk->window->place[b];
   int64_t begin, bytes;
   RengaErrorCode code;
   int attempt = 0;
@@ -141,8 +141,8 @@ static RengaErrorCode WaitForBlocks(Chunk *chunk, Pass *pass, int b, bool given)
 
 static bool ShareWindow(const Chunk *chunk, int a, int b)
 {
-  const int64_t *place = chunk->window.place;
-  const GradientBucket *bucket = chunk->gradients.bucket;
+  const int64_t *place = chunk->window->place;
+  const GradientBucket *bucket = chunk->gradients->bucket;
   const int64_t x = RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, bucket[a].count);
   const int64_t y = RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, bucket[b].count);
   return place[a] < place[b] + y && place[b] < place[a] + x;
@@ -151,7 +151,7 @@ static bool ShareWindow(const Chunk *chunk, int a, int b)
 /* What lies where a bucket comes is read no more. */
 static RengaErrorCode ClearPlace(Chunk *chunk, Pass *pass, int b)
 {
-  ParameterWindow *window = &chunk->window;
+  ParameterWindow *window = chunk->window;
   for (int other = 0; other < BucketsToFetch(chunk); other++) {
     if (other == b || window->state[other] == BUCKET_AWAY || !ShareWindow(chunk, b, other))
       continue;
@@ -163,8 +163,8 @@ static RengaErrorCode ClearPlace(Chunk *chunk, Pass *pass, int b)
 
 static RengaErrorCode PlaceOwnBlock(Chunk *chunk, int b)
 {
-  char *window = chunk->at.window + chunk->window.place[b];
-  const int64_t count = chunk->gradients.bucket[b].count;
+  char *window = chunk->at->window + chunk->window->place[b];
+  const int64_t count = chunk->gradients->bucket[b].count;
   int64_t begin, bytes;
   if (RengaDeviceGetPoison(chunk->device))
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, window, 0xff,
@@ -181,8 +181,8 @@ static RengaErrorCode BeginGather(Chunk *chunk, Pass *pass, int b)
 {
   RengaCall(ClearPlace(chunk, pass, b));
   RengaFaultMeetAction("gather", chunk->stage, -1);
-  chunk->window.state[b] = BUCKET_COMES;
-  chunk->gradients.bucket[b].gathering = MPI_Wtime();
+  chunk->window->state[b] = BUCKET_COMES;
+  chunk->gradients->bucket[b].gathering = MPI_Wtime();
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, PlaceOwnBlock(chunk, b)));
   RengaCall(WaitForBlocks(chunk, pass, b, true)); /* of the gather before */
   for (int step = 1; step < chunk->replicas; step++)
@@ -199,12 +199,12 @@ static void TraceFetch(const Chunk *chunk, int b)
   char name[64];
   if (!RengaLogTraceIsOn()) return;
   snprintf(name, sizeof name, "gather of parameters, bucket %d", b);
-  RengaLogTrace("communication", name, chunk->gradients.bucket[b].gathering, MPI_Wtime());
+  RengaLogTrace("communication", name, chunk->gradients->bucket[b].gathering, MPI_Wtime());
 }
 
 static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
 {
-  ParameterWindow *window = &chunk->window;
+  ParameterWindow *window = chunk->window;
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_GATHER);
   if (window->state[b] == BUCKET_AWAY) RengaCall(BeginGather(chunk, pass, b));
   if (window->state[b] == BUCKET_HERE) return RENGA_SUCCESS;
@@ -212,7 +212,7 @@ static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
   const RengaErrorCode code = WaitForBlocks(chunk, pass, b, false);
   RengaLogEventEnd(
       event, 0, 1,
-      RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->gradients.bucket[b].count));
+      RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->gradients->bucket[b].count));
   RengaCall(code);
   window->state[b] = BUCKET_HERE;
   TraceFetch(chunk, b);
@@ -239,7 +239,7 @@ static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPa
 
 static RengaErrorCode Start(const EntryTask *task, Entry *entry)
 {
-  if (task->chunk->window.state[entry->bucket] == BUCKET_AWAY)
+  if (task->chunk->window->state[entry->bucket] == BUCKET_AWAY)
     RengaCall(BeginGather(task->chunk, task->pass, entry->bucket));
   return RENGA_SUCCESS;
 }
@@ -257,7 +257,7 @@ const EntryRule RengaGatherEntry_Private = {
    messages are left under way. */
 RengaErrorCode RengaChunkEndFetches_Private(Chunk *chunk, Pass *pass)
 {
-  for (int b = 0; chunk->window.fetch && b < BucketsToFetch(chunk); b++) {
+  for (int b = 0; chunk->window->fetch && b < BucketsToFetch(chunk); b++) {
     RengaCall(WaitForBlocks(chunk, pass, b, false));
     RengaCall(WaitForBlocks(chunk, pass, b, true));
   }

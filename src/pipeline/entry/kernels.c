@@ -6,8 +6,8 @@
 static RengaErrorCode RunKernel(Chunk *chunk, const Instruction *row,
                                 const RengaKernelContext *context)
 {
-  const void **in = chunk->argument;
-  void **out = (void **)(chunk->argument + row->n_in);
+  const void **in = chunk->programs->argument;
+  void **out = (void **)(chunk->programs->argument + row->n_in);
   for (int i = 0; i < row->n_in; i++) in[i] = RengaChunkAt_Private(chunk, row->place[i]);
   for (int o = 0; o < row->n_out; o++)
     out[o] = RengaChunkAt_Private(chunk, row->place[row->n_in + o]);
@@ -43,12 +43,13 @@ static bool PassGoesOn(const EntryTask *task)
 
 static RengaErrorCode RunKernels(const EntryTask *task, Entry *entry)
 {
-  const RengaComm all = task->chunk->pipeline->rank.all;
+  const RengaComm all = task->chunk->pipeline->rank->all;
   bool done = false;
   RengaCall(RengaChunkReplay_Private(task, entry, &done));
   if (done) RengaCall(RengaCommProgress(all));
   for (int i = entry->first; i < entry->last && !done && PassGoesOn(task); i++) {
-    RengaCall(RengaChunkRunInstruction_Private(task->chunk, &task->sequence->row[i], task->context));
+    RengaCall(
+        RengaChunkRunInstruction_Private(task->chunk, &task->sequence->row[i], task->context));
     RengaCall(RengaCommProgress(all));
   }
   return RENGA_SUCCESS;

@@ -113,12 +113,13 @@ static RengaErrorCode CompareGathers(const Chunk *chunk, const Program *program,
     do {
       x = NextGather(&program->part[part], &a);
       y = NextGather(&first->part[part], &b);
-      RengaCheck(x && y ? x->bucket == y->bucket && x->ends == y->ends : !x && !y, MPI_COMM_SELF,
-                 RENGA_ERR_SUPPORT,
-                 "stage %d: micro-batches of %lld samples would gather the parameters of buckets in "
-                 "another order than those of %lld do, which other replicas may have at the same "
-                 "time: give batches that are whole micro-batches, or -pipeline_shard gradients",
-                 chunk->stage, (long long)program->samples, (long long)first->samples);
+      RengaCheck(
+          x && y ? x->bucket == y->bucket && x->ends == y->ends : !x && !y, MPI_COMM_SELF,
+          RENGA_ERR_SUPPORT,
+          "stage %d: micro-batches of %lld samples would gather the parameters of buckets in "
+          "another order than those of %lld do, which other replicas may have at the same "
+          "time: give batches that are whole micro-batches, or -pipeline_shard gradients",
+          chunk->stage, (long long)program->samples, (long long)first->samples);
     } while (x);
   }
   return RENGA_SUCCESS;
@@ -153,8 +154,8 @@ RengaErrorCode RengaChunkListProgram_Private(const Chunk *chunk, Program *progra
   if (program->listed) return RENGA_SUCCESS;
   for (ProgramPart part = PART_CONSTANT; part < PART_COUNT && !code; part++)
     code = ListPart(chunk, program, part);
-  for (int p = 0; p < chunk->programs.count && !code; p++) {
-    const Program *first = chunk->programs.row[p];
+  for (int p = 0; p < chunk->programs->count && !code; p++) {
+    const Program *first = chunk->programs->row[p];
     if (first->listed && first->kind == program->kind && first->target == program->target)
       code = CompareGathers(chunk, program, first);
   }

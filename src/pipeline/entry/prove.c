@@ -17,16 +17,16 @@ typedef struct {
 
 static Range RangeOfGradients(const Chunk *chunk, int b)
 {
-  const GradientBucket *bucket = &chunk->gradients.bucket[b];
-  const bool folds = chunk->gradients.fold.on;
-  const int64_t begin = folds ? bucket->local
-                              : RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->first);
+  const GradientBucket *bucket = &chunk->gradients->bucket[b];
+  const bool folds = RengaChunkFolds_Private(chunk);
+  const int64_t begin =
+      folds ? bucket->local : RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->first);
   return (Range){begin, begin + RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->count)};
 }
 
 static Range RangeOfValues(const Chunk *chunk, int b)
 {
-  const int64_t count = chunk->gradients.bucket[b].count, begin = chunk->window.place[b];
+  const int64_t count = chunk->gradients->bucket[b].count, begin = chunk->window->place[b];
   return (Range){begin, begin + RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, count)};
 }
 
@@ -47,8 +47,7 @@ static RengaErrorCode ProveRead(const Proof *proof, const Place *place, int row)
   const int shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
   bool here = false;
   for (int b = 0; b < shared && !here; b++)
-    here = proof->here[b] &&
-           Holds(RangeOfValues(chunk, b), &proof->sequence->reads[b], place, row);
+    here = proof->here[b] && Holds(RangeOfValues(chunk, b), &proof->sequence->reads[b], place, row);
   RengaCheck(here, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: row %d of a part reads a parameter (byte %lld of the window) that has not "
              "been gathered",
@@ -64,11 +63,11 @@ static RengaErrorCode ProveBucket(const Proof *proof, int b, int row)
   RengaCheck(!proof->started[b], MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: row %d of a part writes gradients of bucket %d, whose sum has started",
              chunk->stage, row, b);
-  RengaCheck(!chunk->gradients.fold.on || proof->free[b], MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+  RengaCheck(!RengaChunkFolds_Private(chunk) || proof->free[b], MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: row %d of a part writes gradients of bucket %d where others may not have "
              "left",
              chunk->stage, row, b);
-  for (int c = 0; c < chunk->gradients.n_buckets; c++) {
+  for (int c = 0; c < chunk->memory->n_buckets; c++) {
     const BucketRows *rows = &proof->sequence->writes[c];
     RengaCheck(c == b || rows->first < 0 || rows->end > row || proof->started[c] ||
                    !Meet(range, RangeOfGradients(chunk, c)),
@@ -82,7 +81,7 @@ static RengaErrorCode ProveBucket(const Proof *proof, int b, int row)
 
 static RengaErrorCode ProveWrite(const Proof *proof, const Place *place, int row)
 {
-  for (int b = 0; b < proof->chunk->gradients.n_buckets; b++)
+  for (int b = 0; b < proof->chunk->memory->n_buckets; b++)
     if (Holds(RangeOfGradients(proof->chunk, b), &proof->sequence->writes[b], place, row))
       RengaCall(ProveBucket(proof, b, row));
   return RENGA_SUCCESS;
@@ -91,10 +90,11 @@ static RengaErrorCode ProveWrite(const Proof *proof, const Place *place, int row
 static RengaErrorCode ProveRow(const Proof *proof, int row)
 {
   const Instruction *kernel = &proof->sequence->row[row];
-  RengaCheck(!proof->exchange || !RengaInstructionsConflict_Private(kernel, proof->exchange),
-             MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-             "stage %d: row %d of a part touches what an exchange that is under way sends or brings",
-             proof->chunk->stage, row);
+  RengaCheck(
+      !proof->exchange || !RengaInstructionsConflict_Private(kernel, proof->exchange),
+      MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+      "stage %d: row %d of a part touches what an exchange that is under way sends or brings",
+      proof->chunk->stage, row);
   for (int p = 0; p < kernel->n_in + kernel->n_out; p++) {
     const Place *place = &kernel->place[p];
     if (place->region == REGION_WINDOW) RengaCall(ProveRead(proof, place, row));
@@ -159,8 +159,8 @@ static RengaErrorCode ProveEnd(const Proof *proof)
   bool any = false;
   RengaCheck(!proof->exchange, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: an exchange does not end in its part", proof->chunk->stage);
-  for (int b = 0; b < proof->chunk->gradients.n_buckets; b++) any = any || proof->started[b];
-  for (int b = 0; any && b < proof->chunk->gradients.n_buckets; b++)
+  for (int b = 0; b < proof->chunk->memory->n_buckets; b++) any = any || proof->started[b];
+  for (int b = 0; any && b < proof->chunk->memory->n_buckets; b++)
     RengaCheck(proof->started[b], MPI_COMM_SELF, RENGA_ERR_INTERNAL,
                "stage %d: the sum of bucket %d does not start in the part that makes it",
                proof->chunk->stage, b);
@@ -170,7 +170,7 @@ static RengaErrorCode ProveEnd(const Proof *proof)
 /* RENGA_ERR_INTERNAL, with the row, where it is not. */
 RengaErrorCode RengaPartProve_Private(const Chunk *chunk, const Program *program, ProgramPart part)
 {
-  const int buckets = chunk->gradients.n_buckets + 1;
+  const int buckets = chunk->memory->n_buckets + 1;
   const Sequence *sequence = &program->part[part];
   bool *flags;
   RengaCall(RengaMalloc(3 * buckets, &flags));

@@ -58,21 +58,19 @@ static RecordedKernels *FindRecorded(const Chunk *chunk, const Entry *entry,
     RecordedKernels *row = &entry->recorded[k];
     bool same = row->training == context->training && row->seed == context->seed;
     for (int r = 0; r < entry->n_regions && same; r++)
-      same = row->base[r] == chunk->base[entry->region[r]];
+      same = row->base[r] == chunk->at->region[entry->region[r]];
     if (same) return row;
   }
   return NULL;
 }
 
-static RengaErrorCode Remember(const Chunk *chunk, Entry *entry,
-                               const RengaKernelContext *context)
+static RengaErrorCode Remember(const Chunk *chunk, Entry *entry, const RengaKernelContext *context)
 {
   RecordedKernels row = {.training = context->training, .seed = context->seed};
   if (entry->n_recorded == MOST_RECORDED) return RENGA_SUCCESS;
-  if (entry->n_recorded % 8 == 0)
-    RengaCall(RengaRealloc(entry->n_recorded + 8, &entry->recorded));
+  if (entry->n_recorded % 8 == 0) RengaCall(RengaRealloc(entry->n_recorded + 8, &entry->recorded));
   RengaCall(RengaMalloc(entry->n_regions + 1, &row.base));
-  for (int r = 0; r < entry->n_regions; r++) row.base[r] = chunk->base[entry->region[r]];
+  for (int r = 0; r < entry->n_regions; r++) row.base[r] = chunk->at->region[entry->region[r]];
   entry->recorded[entry->n_recorded++] = row;
   return RENGA_SUCCESS;
 }

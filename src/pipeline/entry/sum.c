@@ -8,27 +8,27 @@
 /* The part of a training program that makes the gradients of parameters. */
 ProgramPart RengaChunkGradientPart_Private(const Chunk *chunk)
 {
-  return chunk->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
+  return chunk->memory->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
 }
 
 /* The first training program: all replicas compile the same ones at set-up. NULL: none. */
 static Program *FirstProgram(const Chunk *chunk)
 {
-  for (int p = 0; p < chunk->programs.count; p++)
-    if (chunk->programs.row[p]->kind == PROGRAM_TRAINING) return chunk->programs.row[p];
+  for (int p = 0; p < chunk->programs->count; p++)
+    if (chunk->programs->row[p]->kind == PROGRAM_TRAINING) return chunk->programs->row[p];
   return NULL;
 }
 
 /* Once the buckets are there. */
 RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
 {
-  GradientVector *gradients = &chunk->gradients;
+  GradientVector *gradients = chunk->gradients;
   Program *program = FirstProgram(chunk);
-  RengaCall(RengaMalloc(gradients->n_buckets, &gradients->sequence));
+  RengaCall(RengaMalloc(chunk->memory->n_buckets, &gradients->sequence));
   const ProgramPart part = RengaChunkGradientPart_Private(chunk);
   if (program) RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
   const BucketRows *writes = program ? program->part[part].writes : NULL;
-  for (int b = 0; b < gradients->n_buckets; b++) {
+  for (int b = 0; b < chunk->memory->n_buckets; b++) {
     int at = b;
     for (; writes && at > 0 && writes[gradients->sequence[at - 1]].end > writes[b].end; at--)
       gradients->sequence[at] = gradients->sequence[at - 1];
@@ -40,7 +40,7 @@ RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
 /* Sums may start in backwards, if the list of a pass does not say otherwise. */
 static bool MayStartEarly(const Chunk *chunk)
 {
-  return chunk->gradients.fold.on ||
+  return RengaChunkFolds_Private(chunk) ||
          (chunk->replicas > 1 && chunk->outline->settings->overlap &&
           RengaSettingsIsOrdered_Private(chunk->outline->settings));
 }
@@ -49,24 +49,24 @@ static bool MayStartEarly(const Chunk *chunk)
    gathers buckets by themselves it says the order of all. */
 bool RengaChunkIsEarly_Private(const Chunk *chunk)
 {
-  bool early = MayStartEarly(chunk) && !chunk->gradients.fold.on;
-  for (int b = 0; b < chunk->gradients.n_buckets; b++)
-    early = early && !chunk->gradients.bucket[b].apart;
+  bool early = MayStartEarly(chunk) && !RengaChunkFolds_Private(chunk);
+  for (int b = 0; b < chunk->memory->n_buckets; b++)
+    early = early && !chunk->gradients->bucket[b].apart;
   return early;
 }
 
 /* The action begins sums: what others hear of it they must have agreed to. */
 bool RengaChunkBeginsSums_Private(const Chunk *chunk, const RengaAction *action)
 {
-  const Portion *portion = &chunk->portion;
+  const Portion *portion = chunk->portion;
   const bool last = portion->backward_done == portion->last - portion->first - 1;
   return (action->kind == RENGA_ACTION_BACKWARD || action->kind == RENGA_ACTION_BACKWARD_WEIGHT) &&
-         (chunk->gradients.fold.on || (last && RengaChunkIsEarly_Private(chunk)));
+         (RengaChunkFolds_Private(chunk) || (last && RengaChunkIsEarly_Private(chunk)));
 }
 
 static RengaErrorCode MergeBucket(Chunk *chunk, const GradientBucket *bucket)
 {
-  const GradientVector *gradients = &chunk->gradients;
+  const GradientVector *gradients = chunk->gradients;
   const int64_t begin = RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->first);
   for (int m = 0; m < gradients->n_merges; m++)
     RengaCall(RengaChunkAdd_Private(chunk, chunk->storage.gradient, bucket->count,
@@ -76,7 +76,7 @@ static RengaErrorCode MergeBucket(Chunk *chunk, const GradientBucket *bucket)
 
 static RengaErrorCode BeginInTurn(Chunk *chunk, Pass *pass)
 {
-  GradientVector *gradients = &chunk->gradients;
+  GradientVector *gradients = chunk->gradients;
   const int b = gradients->sequence[gradients->n_begun++];
   if (!pass->failed)
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
@@ -89,7 +89,7 @@ static RengaErrorCode BeginInTurn(Chunk *chunk, Pass *pass)
    way. */
 RengaErrorCode RengaChunkBeginRest_Private(Chunk *chunk, Pass *pass)
 {
-  while (chunk->gradients.n_begun < chunk->gradients.n_buckets) RengaCall(BeginInTurn(chunk, pass));
+  while (chunk->gradients->n_begun < chunk->memory->n_buckets) RengaCall(BeginInTurn(chunk, pass));
   return RENGA_SUCCESS;
 }
 
@@ -98,17 +98,17 @@ RengaErrorCode RengaChunkBeginRest_Private(Chunk *chunk, Pass *pass)
 static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPart part,
                            EntryList *list)
 {
-  const GradientVector *gradients = &chunk->gradients;
+  const GradientVector *gradients = chunk->gradients;
   const BucketRows *writes = program->part[part].writes;
   int row = 0;
   if (!writes || !MayStartEarly(chunk)) return RENGA_SUCCESS;
-  for (int k = 0; k < gradients->n_buckets; k++) {
+  for (int k = 0; k < chunk->memory->n_buckets; k++) {
     const int b = gradients->sequence[k];
     if (writes[b].end > row) row = writes[b].end;
     const Entry starts = {.kind = ENTRY_SUM, .first = row, .bucket = b};
     RengaCall(RengaEntryAdd_Private(list, starts));
   }
-  for (int b = 0; b < gradients->n_buckets && gradients->fold.on; b++) {
+  for (int b = 0; b < chunk->memory->n_buckets && RengaChunkFolds_Private(chunk); b++) {
     const Entry ends = {.kind = ENTRY_SUM, .ends = true, .first = writes[b].first, .bucket = b};
     if (writes[b].first >= 0) RengaCall(RengaEntryAdd_Private(list, ends));
   }
@@ -117,9 +117,9 @@ static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPa
 
 static RengaErrorCode Start(const EntryTask *task, Entry *entry)
 {
-  if (task->chunk->gradients.fold.on)
+  if (RengaChunkFolds_Private(task->chunk))
     RengaCall(RengaChunkStartFold_Private(task->chunk, task->pass, entry->bucket));
-  else if (task->chunk->gradients.early)
+  else if (task->chunk->gradients->early)
     RengaCall(BeginInTurn(task->chunk, task->pass));
   return RENGA_SUCCESS;
 }
