@@ -1,5 +1,11 @@
 /* The arena: what was forecast is checked against the bound and taken at once. */
+#include "gradients.h"
+#include "memory.h"
 #include "pipelineimpl.h"
+#include "portion.h"
+#include "rows.h"
+#include "updates.h"
+#include "window.h"
 #include "renga/private/quiet.h"
 #include <string.h>
 

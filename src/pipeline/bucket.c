@@ -3,7 +3,10 @@
    rank goes on, the update waits for all. Within a bucket each replica adds up a block, of whole
    pieces of the parameters' norms, and gets the others', at once or by an action of its own. Which
    bucket an element is in changes nothing of its sum. */
+#include "gradients.h"
+#include "memory.h"
 #include "pipelineimpl.h"
+#include "rows.h"
 #include "renga/private/fault.h"
 
 enum { UNORDERED_MOST = 4 * 1024 * 1024 }; /* bytes of an unordered sum that are copied at a time */

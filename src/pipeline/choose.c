@@ -1,5 +1,7 @@
 /* Which nodes of a stage a program runs, and in which part: those that lead to what is wanted. What
    depends on constants only is worked out once, before the first micro-batch. */
+#include "portion.h"
+#include "rows.h"
 #include "layout.h"
 
 static int AddWanted(int count, RengaValue values[], RengaValue value)

@@ -1,6 +1,11 @@
 /* A chunk: its part of the network, differentiated; what it reads, holds and adds up. */
 #include "exchange.h"
-#include "parts.h"
+#include "gradients.h"
+#include "memory.h"
+#include "portion.h"
+#include "rows.h"
+#include "updates.h"
+#include "window.h"
 #include "renga/private/graph.h"
 
 /* The number of a field among the network's inputs; false for what another stage makes. */

@@ -13,7 +13,9 @@
    not sharded is given to all in the end. */
 #include "entry/entry.h"
 #include "renga/private/fault.h"
-#include "turns.h"
+#include "gradients.h"
+#include "memory.h"
+#include "parameter.h"
 
 static int64_t FoldBytes(const Chunk *chunk, int64_t count)
 {

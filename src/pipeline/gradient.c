@@ -3,7 +3,10 @@
    straight into a free buffer, the others' are added to it, each use right after its kernel. Leaves
    that are whole are added up in pairs. A leaf of one micro-batch is added to its left neighbour's
    buffer at once. In the unordered mode there is one buffer, to which all are added. */
+#include "gradients.h"
+#include "memory.h"
 #include "pipelineimpl.h"
+#include "rows.h"
 
 static int64_t BufferBytes(const Chunk *chunk)
 {

@@ -1,6 +1,7 @@
 /* Which stages hold this stage's parameters, how often each uses them, and who writes them. It
    follows from network and plan: no rank is asked. */
-#include "pipelineimpl.h"
+#include "parameter.h"
+#include "portion.h"
 #include "renga/private/graph.h"
 
 static int64_t *StageHolds(const Chunk *chunk, int parameter, int stage)

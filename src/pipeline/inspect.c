@@ -1,5 +1,8 @@
 /* What the outside may see of a run: gradients, norm, step number, memory. */
-#include "parts.h"
+#include "gradients.h"
+#include "pipelineimpl.h"
+#include "portion.h"
+#include "rows.h"
 #include "renga/private/holdings.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
    values) a lane has several parts of a parameter and reads their Concat. These parts lie one after
    the other among the values, so that the Concat is there without being made: no copy is kept for
    each micro-batch. */
-#include "parts.h"
+#include "parameter.h"
 #include "renga/private/graph.h"
 #include <string.h>
 

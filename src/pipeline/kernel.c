@@ -1,6 +1,6 @@
 /* Kernels of a stage: one for each distinct operator, attributes and shapes, shared by all
    programs. */
-#include "pipelineimpl.h"
+#include "chunk.h"
 #include <string.h>
 
 static bool IsSameKernelCall(const KernelRow *row, const RengaGraphNode *node,

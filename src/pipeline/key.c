@@ -3,7 +3,7 @@
    the messages. Names and numbers that do not change its memory are not in it; what is used in
    several places of the network is there by its number. */
 #include "forecasts.h"
-#include "pipelineimpl.h"
+#include "memory.h"
 #include "renga/private/graph.h"
 #include <string.h>
 

@@ -4,6 +4,7 @@
    there. What backward needs of forward, and what is sent, lies in the micro-batch's slot;
    gradients of parameters and gradients to be sent lie where they are awaited, if nothing stands
    against it, and are copied at the end otherwise; the rest is temporary, by lifetime. */
+#include "rows.h"
 #include "layout.h"
 
 static bool Claimed(const Storage *storage)

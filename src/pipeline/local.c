@@ -7,7 +7,9 @@
    once the lifetimes are known. Backward waits where a bucket before has not left yet.
 
        further uses, and what is not sharded | shared buckets, by lifetime  */
-#include "pipelineimpl.h"
+#include "gradients.h"
+#include "memory.h"
+#include "parameter.h"
 #include <limits.h>
 
 static int64_t GradientBytesOf(const Chunk *chunk, int64_t count)

@@ -4,7 +4,8 @@ librenga_la_SOURCES += %D%/again.c %D%/agree.c %D%/arena.c %D%/bucket.c %D%/choo
   %D%/persistent.c %D%/pipeline.c %D%/place.c %D%/prepare.c %D%/program.c %D%/prologue.c %D%/rank.c \
   %D%/reads.c %D%/result.c %D%/role.c %D%/route.c %D%/run.c %D%/samplelosses.c %D%/saved.c %D%/schedules.c %D%/setup.c %D%/shard.c %D%/sizes.c %D%/state.c %D%/step.c %D%/tied.c %D%/together.c \
   %D%/offload.c %D%/updates.c %D%/view.c
-noinst_HEADERS += %D%/chunk.h %D%/entry/entry.h %D%/exchange.h %D%/forecasts.h %D%/layout.h %D%/parts.h %D%/pipelineimpl.h %D%/program.h %D%/turns.h
+noinst_HEADERS += %D%/chunk.h %D%/entry/entry.h %D%/exchange.h %D%/forecasts.h %D%/gradients.h %D%/layout.h %D%/memory.h %D%/outline.h %D%/parameter.h %D%/pipelineimpl.h %D%/portion.h \
+  %D%/program.h %D%/rows.h %D%/updates.h %D%/window.h
 librenga_la_SOURCES += %D%/entry/backward.c %D%/entry/exchange.c %D%/entry/forward.c %D%/entry/gather.c %D%/entry/kernels.c %D%/entry/link.c \
   %D%/entry/list.c %D%/entry/part.c %D%/entry/prove.c %D%/entry/recording.c %D%/entry/sum.c %D%/entry/update.c %D%/entry/values.c
 librenga_la_SOURCES += %D%/rows.c %D%/rowsums.c

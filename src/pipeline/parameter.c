@@ -9,7 +9,8 @@
 
        values     whole parameters             | sharded parameters
        gradients  whole, each with all its uses | further uses of sharded ones | their first uses */
-#include "parts.h"
+#include "memory.h"
+#include "rows.h"
 #include <string.h>
 
 /* Each replica needs all of what kernels read as a master, and of gradients that go to other

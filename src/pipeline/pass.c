@@ -1,5 +1,9 @@
 /* A pass from its preparation to its last sum. */
+#include "gradients.h"
+#include "parameter.h"
 #include "pipelineimpl.h"
+#include "portion.h"
+#include "updates.h"
 
 /* Parameters rounded from masters, which may have been written by others than updates. The pass may
    still be refused: what all ranks know alike stays. Fails only where messages are left under

@@ -1,6 +1,12 @@
 /* All of a pass that may fail on one rank alone, before the ranks agree on it: checks, programs,
    lists and memory. */
+#include "gradients.h"
+#include "memory.h"
 #include "pipelineimpl.h"
+#include "portion.h"
+#include "rows.h"
+#include "updates.h"
+#include "window.h"
 #include "renga/private/optimizer.h"
 #include "renga/private/plan.h"
 #include "renga/private/schedule.h"

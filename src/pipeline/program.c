@@ -1,7 +1,9 @@
 /* Programs: a stage compiled for one micro-batch size. All shapes become concrete, every node gets
    a kernel, every value a place. Programs are made at set-up for all sizes that will occur, and
    later for others as long as they fit what was allocated. */
-#include "exchange.h"
+#include "gradients.h"
+#include "portion.h"
+#include "window.h"
 #include "layout.h"
 #include "renga/private/line.h"
 

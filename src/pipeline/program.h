@@ -4,6 +4,8 @@
 #include "rengadevice.h"
 #include "rengagraph.h"
 
+typedef struct _p_Chunk Chunk;
+
 enum { PIPELINE_ALIGNMENT = 64 };
 static inline int64_t RengaAlign_Private(int64_t bytes)
 {
@@ -149,3 +151,28 @@ typedef struct {
   KernelTable kernels;
   const void **argument; /* [kernels.largest] */
 } ProgramTable;
+
+/* place.c: offsets by lifetime */
+typedef struct {
+  int64_t bytes, offset;
+  int first, last; /* positions in the part's list of nodes, inclusive */
+} Lifetime;
+RengaErrorCode RengaPlaceLifetimes_Private(int count, Lifetime row[], int64_t *bytes);
+/* kernel.c */
+RengaErrorCode RengaChunkGetKernel_Private(Chunk *chunk, const RengaGraphNode *node,
+                                           const RengaTensorSpec spec[], int *number);
+/* program.c */
+RengaErrorCode RengaChunkGetProgram_Private(Chunk *chunk, ProgramKind kind, int64_t samples,
+                                            RengaValue target, Program **program);
+RengaErrorCode RengaChunkGetAdding_Private(Chunk *chunk, int64_t samples, Program **program);
+RengaErrorCode RengaChunkFreePrograms_Private(Chunk *chunk);
+/* conflict.c */
+bool RengaInstructionsConflict_Private(const Instruction *a, const Instruction *b);
+RengaErrorCode RengaProgramPostpone_Private(Program *program);
+/* touch.c */
+RengaErrorCode RengaChunkFindTouched_Private(const Chunk *chunk, Program *program,
+                                             ProgramPart part);
+/* entry/list.c */
+RengaErrorCode RengaChunkListProgram_Private(const Chunk *chunk, Program *program);
+/* entry/recording.c */
+RengaErrorCode RengaChunkForgetRecordings_Private(const Chunk *chunk, Entry *entry);

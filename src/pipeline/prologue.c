@@ -1,7 +1,10 @@
 /* The prologue: sums over the whole batch (numbers of labels that count, say) are known before the
    first forward. They depend on data only, so that each stage that needs them works them out from
    its own copy; the replicas add up. */
+#include "memory.h"
 #include "pipelineimpl.h"
+#include "portion.h"
+#include "updates.h"
 
 static RengaErrorCode QueueShare(Chunk *chunk, const Program *program, int s, int64_t i)
 {

@@ -1,5 +1,6 @@
 /* What set-up makes for this rank, and how it is forgotten. */
 #include "pipelineimpl.h"
+#include "portion.h"
 #include "renga/private/wait.h"
 
 static RengaErrorCode FreeComms(Rank *rank)

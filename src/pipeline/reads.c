@@ -1,4 +1,5 @@
 /* Which samples of a batch a rank reads. */
+#include "memory.h"
 #include "pipelineimpl.h"
 #include "renga/private/plan.h"
 

@@ -1,7 +1,10 @@
 /* Parameters in their roles: values, masters, gradients, moments. Each role has one type and one
    vector in the arena, and this file alone says how many bytes its elements are and where they lie;
    all else counts parameters in elements. */
-#include "pipelineimpl.h"
+#include "gradients.h"
+#include "memory.h"
+#include "parameter.h"
+#include "updates.h"
 
 static RengaDataType TypeOfRole(const RengaStorage *storage, ParameterRole role)
 {

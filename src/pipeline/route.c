@@ -1,6 +1,7 @@
 /* Routes: between which ranks messages go, and under which tag, so that the transport can open what
    they need before the first step. Neighbours of even stages come first, then those of odd ones: so
    many of them are opened at once. */
+#include "parameter.h"
 #include "pipelineimpl.h"
 
 typedef struct {

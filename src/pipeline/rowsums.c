@@ -1,6 +1,9 @@
 /* Tables whose gradient is a list of rows, in a step: slots are filled by backward, given to all
    replicas and added up (rows.c has the whole). */
+#include "memory.h"
 #include "pipelineimpl.h"
+#include "portion.h"
+#include "rows.h"
 #include "renga/private/device.h"
 #include "renga/private/log.h"
 #include <string.h>

@@ -1,4 +1,9 @@
 /* The loop over the actions of a rank: what a schedule says is what is run, all of it. */
+#include "gradients.h"
+#include "memory.h"
+#include "portion.h"
+#include "updates.h"
+#include "window.h"
 #include "entry/entry.h"
 #include "renga/private/fault.h"
 #include "renga/private/log.h"

@@ -7,7 +7,9 @@
    whole pieces of parameters, so that norms have the same bits, and updates are elementwise:
    nothing of the results depends on who has what. Parameters that other stages use too, and those
    that kernels read as masters, are updated by all replicas, as without shards. */
-#include "pipelineimpl.h"
+#include "gradients.h"
+#include "memory.h"
+#include "parameter.h"
 
 /* The one place that knows how many buckets a stage has: those of the settings, and beside shared
    ones one of what all replicas update. */

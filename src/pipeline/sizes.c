@@ -1,7 +1,12 @@
 /* Programs, places and sizes of all that a chunk keeps in memory. Set-up takes what is worked out
    here; a forecast for others (forecasts.c) runs the same code for any stage and takes nothing. */
 #include "exchange.h"
-#include "parts.h"
+#include "gradients.h"
+#include "memory.h"
+#include "portion.h"
+#include "rows.h"
+#include "updates.h"
+#include "window.h"
 
 /* Whether some replica may add the gradients of a micro-batch to those of another. */
 static bool MayAdd(Chunk *chunk)

@@ -1,6 +1,8 @@
 /* States: the statistics of each micro-batch are kept, and applied in the order of the micro-
    batches after the step, on every replica alike. */
+#include "memory.h"
 #include "pipelineimpl.h"
+#include "portion.h"
 
 static int64_t Elements(Chunk *chunk, int update)
 {

@@ -9,6 +9,7 @@
    the same time. What of backward an exchange does not take may be done beside it (program.c): it
    stands behind all that the exchange takes. What a stage that recomputes makes again (again.c) is exchanged again, where
    another lane, or a node in none, reads what a lane has made. */
+#include "parameter.h"
 #include "layout.h"
 #include <string.h>
 

@@ -3,6 +3,9 @@
    send each other their uses, replica r to the replicas that are r modulo their number, and each
    adds up all of them. All ranks take the parameters in one order, and a rank those of all its
    stages at once, which may send to each other. */
+#include "gradients.h"
+#include "memory.h"
+#include "parameter.h"
 #include "pipelineimpl.h"
 
 /* Messages of one parameter. */

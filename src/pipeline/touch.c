@@ -1,6 +1,8 @@
 /* Which rows of a part touch what buckets hold: gradients that it writes, values that it reads and
    that come from other replicas. */
-#include "pipelineimpl.h"
+#include "gradients.h"
+#include "memory.h"
+#include "parameter.h"
 
 /* The bucket that a row touches at the place; -1: none. */
 typedef int (*BucketAt)(const Chunk *chunk, const Place *place);

@@ -1,4 +1,5 @@
 /* What a pipeline is: stages, ranks and memory as a table. */
+#include "memory.h"
 #include "pipelineimpl.h"
 
 typedef struct {

@@ -6,7 +6,10 @@
    is read first, so that it comes meanwhile. Two buckets lie in different places if some
    part of some program needs both at once. Programs are compiled as if all values were there, and
    their places are moved once it is known where each bucket goes. */
-#include "pipelineimpl.h"
+#include "gradients.h"
+#include "memory.h"
+#include "parameter.h"
+#include "window.h"
 
 static int SharedBuckets(const Chunk *chunk)
 {

@@ -2,7 +2,10 @@
 /* Chunks laid out for each precision: values, masters, moments and gradients have the bytes of
    their types and lie apart; in fp32 values are masters, as ever. Kernels read parameters of one
    dimension from the masters. */
+#include "../../src/pipeline/gradients.h"
+#include "../../src/pipeline/memory.h"
 #include "../../src/pipeline/pipelineimpl.h"
+#include "../../src/pipeline/updates.h"
 #include "run.h"
 
 enum { STAGES = 2, MOMENTS = 2 /* of adamw */ };

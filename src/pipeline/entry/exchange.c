@@ -1,6 +1,7 @@
 /* Exchanges of a tensor group: each rank gives the others, or the one that needs it, what its lanes
    have made, from device to device by the transport, and it arrives beside kernels that touch none of it. */
 #include "../exchange.h"
+#include "../memory.h"
 #include "entry.h"
 #include "renga/private/fault.h"
 #include "renga/private/log.h"

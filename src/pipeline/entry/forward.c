@@ -1,5 +1,10 @@
 /* Forward of a micro-batch, and recomputation of what backward needs of it. Where the pass has failed
    only what others wait for is done. */
+#include "../gradients.h"
+#include "../memory.h"
+#include "../parameter.h"
+#include "../portion.h"
+#include "../updates.h"
 #include "entry.h"
 
 /* Before kernels run. What depends on constants only is worked out when another program ran before;

@@ -6,6 +6,10 @@
    go through the same list, where one that has no micro-batch gathers all the same (prepare.c), and
    all programs read the buckets in one order (list.c): so gathers follow each other in one order
    everywhere, and need neither a question nor a number. Shares do not change during a pass. */
+#include "../gradients.h"
+#include "../memory.h"
+#include "../parameter.h"
+#include "../window.h"
 #include "entry.h"
 #include "renga/private/fault.h"
 #include "renga/private/line.h"

@@ -1,5 +1,6 @@
 /* Kernels that follow each other, with the bases that are set: one by one, or as a recording. Messages
    move between them, signals wait. They are left out as soon as some rank is known to have failed. */
+#include "../memory.h"
 #include "entry.h"
 #include "renga/private/device.h"
 

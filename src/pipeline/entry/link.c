@@ -1,6 +1,8 @@
 /* Messages of this rank: receives are posted as soon as an instance of the buffer is free, sends
    complete in the background and are waited for when their buffer is wanted again. */
+#include "../memory.h"
 #include "../pipelineimpl.h"
+#include "../portion.h"
 #include "renga/private/graph.h"
 
 static RengaErrorCode SetUpLink(Chunk *chunk, int row)

@@ -1,5 +1,9 @@
 /* Whether the list of a part is right: kernels find what they read, and write over nothing that others
    still get. Asked of each list before it is run, and by tests of lists with planted faults. */
+#include "../gradients.h"
+#include "../memory.h"
+#include "../parameter.h"
+#include "../window.h"
 #include "entry.h"
 
 typedef struct {

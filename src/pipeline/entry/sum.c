@@ -3,6 +3,10 @@
    tree that become one after it do so bucket by bucket before; or in all, where replicas fold their
    gradients (fold.c). All replicas begin the sums in one order, that of a program which all of them
    have. */
+#include "../gradients.h"
+#include "../memory.h"
+#include "../parameter.h"
+#include "../portion.h"
 #include "entry.h"
 
 /* The part of a training program that makes the gradients of parameters. */

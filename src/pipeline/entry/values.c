@@ -4,6 +4,9 @@
    bucket ends it.
    What a gather allocates is prepared before the step, so that none fails where the others begin
    it; a rank whose update failed sends empty messages, and the others learn of it. */
+#include "../gradients.h"
+#include "../memory.h"
+#include "../parameter.h"
 #include "entry.h"
 
 enum { TRIES = 3 }; /* to begin a gather, or to end it: others wait for it */
