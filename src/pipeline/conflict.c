@@ -72,8 +72,8 @@ static RengaErrorCode PostponeRows(Sequence *sequence, int first, int exchange)
   return RENGA_SUCCESS;
 }
 
-/* What is done beside exchanges: rows before each, back to the one before it, that it does not need.
-   Which memory they have was laid out before, and stays. */
+/* What is done beside exchanges: rows before each, back to the one before it, that it does not
+   need. Which memory they have was laid out before, and stays. */
 RengaErrorCode RengaProgramPostpone_Private(Program *program)
 {
   for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {

@@ -117,7 +117,6 @@ RengaErrorCode RengaChunkPrepareFold_Private(Chunk *chunk, const Pass *pass);
 RengaErrorCode RengaChunkEndRound_Private(Chunk *chunk, Pass *pass);
 RengaErrorCode RengaChunkGatherFolded_Private(Chunk *chunk, Pass *pass);
 /* entry/sum.c */
-ProgramPart RengaChunkGradientPart_Private(const Chunk *chunk);
 RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk);
 bool RengaChunkIsEarly_Private(const Chunk *chunk);
 bool RengaChunkBeginsSums_Private(const Chunk *chunk, const RengaAction *action);

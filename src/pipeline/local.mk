@@ -7,7 +7,7 @@ librenga_la_SOURCES += %D%/again.c %D%/agree.c %D%/arena.c %D%/bucket.c %D%/choo
 noinst_HEADERS += %D%/chunk.h %D%/entry/entry.h %D%/exchange.h %D%/forecasts.h %D%/gradients.h %D%/layout.h %D%/memory.h %D%/outline.h %D%/parameter.h %D%/pipelineimpl.h %D%/portion.h \
   %D%/program.h %D%/rows.h %D%/updates.h %D%/window.h
 librenga_la_SOURCES += %D%/entry/backward.c %D%/entry/exchange.c %D%/entry/forward.c %D%/entry/gather.c %D%/entry/kernels.c %D%/entry/link.c \
-  %D%/entry/list.c %D%/entry/part.c %D%/entry/prove.c %D%/entry/recording.c %D%/entry/sum.c %D%/entry/update.c %D%/entry/values.c
+  %D%/entry/list.c %D%/entry/part.c %D%/entry/prove.c %D%/entry/sum.c %D%/entry/update.c %D%/entry/values.c
 librenga_la_SOURCES += %D%/rows.c %D%/rowsums.c
 librenga_la_SOURCES += %D%/fold.c %D%/group.c %D%/joined.c %D%/local.c %D%/parts.c %D%/tensor.c %D%/conflict.c %D%/touch.c %D%/turns.c %D%/window.c
 noinst_HEADERS += include/renga/private/fetches.h

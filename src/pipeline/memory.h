@@ -68,6 +68,12 @@ static inline void *RengaChunkAt_Private(const Chunk *chunk, Place place)
   return place.region == REGION_ABSENT ? NULL : chunk->at->region[place.region] + place.offset;
 }
 
+/* The part of a training program that makes the gradients of parameters. */
+static inline ProgramPart RengaChunkGradientPart_Private(const Chunk *chunk)
+{
+  return chunk->memory->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
+}
+
 /* Micro-batches and gradient buffers of a replica, the most of all batches. */
 typedef struct {
   int64_t most_local;

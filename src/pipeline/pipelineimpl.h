@@ -162,6 +162,17 @@ static inline int64_t RengaPassSamples_Private(RengaPipeline pipeline, const Pas
   return left < size ? left : size;
 }
 
+static inline RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass,
+                                                           int64_t number)
+{
+  return (RengaKernelContext){.seed = (uint64_t)chunk->outline->settings->seed,
+                              .step = chunk->pipeline->step,
+                              .sample =
+                                  RengaPassTurn_Private(pass, number) * chunk->outline->microbatch,
+                              .samples = RengaPassSamples_Private(chunk->pipeline, pass, number),
+                              .training = pass->training};
+}
+
 /* Which makes the sum the same wherever the numbers came from. */
 static inline double RengaAddInOrder_Private(int64_t count, const double values[])
 {
@@ -228,7 +239,6 @@ RengaErrorCode RengaPipelineSetUpDevice_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineConnect_Private(RengaPipeline pipeline);
 /* run.c */
 void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i);
-RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number);
 RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass);
 /* entry/part.c */
 RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, const Program *program,

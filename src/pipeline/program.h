@@ -87,8 +87,8 @@ typedef struct {
   int n_recorded;
   RecordedKernels *recorded;
 } Entry;
-/* Where a part touches a bucket (touch.c): from the first of its rows to behind the last; -1: it does
-   not. begin: where the gather of its values begins. */
+/* Where a part touches a bucket (touch.c): from the first of its rows to behind the last; -1: it
+   does not. begin: where the gather of its values begins. */
 typedef struct {
   int begin, first, end;
 } BucketRows;
@@ -174,5 +174,5 @@ RengaErrorCode RengaChunkFindTouched_Private(const Chunk *chunk, Program *progra
                                              ProgramPart part);
 /* entry/list.c */
 RengaErrorCode RengaChunkListProgram_Private(const Chunk *chunk, Program *program);
-/* entry/recording.c */
+/* entry/kernels.c */
 RengaErrorCode RengaChunkForgetRecordings_Private(const Chunk *chunk, Entry *entry);

@@ -9,16 +9,6 @@
 #include "renga/private/log.h"
 #include <string.h>
 
-RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number)
-{
-  return (RengaKernelContext){.seed = (uint64_t)chunk->outline->settings->seed,
-                              .step = chunk->pipeline->step,
-                              .sample =
-                                  RengaPassTurn_Private(pass, number) * chunk->outline->microbatch,
-                              .samples = RengaPassSamples_Private(chunk->pipeline, pass, number),
-                              .training = pass->training};
-}
-
 /* Bases of the micro-batch in place i. */
 void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i)
 {
@@ -66,7 +56,7 @@ typedef struct {
   ProgramPart first, last;
 } PartsRule;
 
-static const PartsRule *FindParts(const RengaAction *action)
+static const PartsRule *FindPartsOfAction(const RengaAction *action)
 {
   static const PartsRule rules[RENGA_ACTION_KINDS] = {
       [RENGA_ACTION_FORWARD] = {RengaChunkForward_Private, PART_FORWARD, PART_FORWARD},
@@ -114,7 +104,7 @@ static RengaErrorCode RunParts(Chunk *chunk, Pass *pass, const PartsRule *rule,
 static RengaErrorCode RunMicrobatch(Chunk *chunk, Pass *pass, const RengaAction *action)
 {
   const Portion *portion = chunk->portion;
-  const PartsRule *rule = FindParts(action);
+  const PartsRule *rule = FindPartsOfAction(action);
   const bool message = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
   RengaCheck(rule || message, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "the pipeline has no action %s",
              RengaActionName(action->kind));

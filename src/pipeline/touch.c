@@ -41,8 +41,8 @@ static int ValuesAt(const Chunk *chunk, const Place *place)
   return FindInTable(chunk, chunk->memory->n_shared, ROLE_VALUE, moved, place->offset);
 }
 
-static void FindRows(const Chunk *chunk, const Sequence *sequence, bool inputs, BucketAt at,
-                     BucketRows rows[])
+static void FindTouchingRows(const Chunk *chunk, const Sequence *sequence, bool inputs, BucketAt at,
+                             BucketRows rows[])
 {
   for (int i = 0; i < sequence->count; i++) {
     const Instruction *row = &sequence->row[i];
@@ -82,12 +82,12 @@ RengaErrorCode RengaChunkFindTouched_Private(const Chunk *chunk, Program *progra
   Sequence *sequence = &program->part[part];
   if (makes && !sequence->writes) {
     RengaCall(MakeRows(counts.all, &sequence->writes));
-    FindRows(chunk, sequence, false, GradientsAt, sequence->writes);
+    FindTouchingRows(chunk, sequence, false, GradientsAt, sequence->writes);
   }
   if (counts.shared > 0 && !sequence->reads &&
       (RengaChunkFetches_Private(chunk) || chunk->gradients->bucket)) {
     RengaCall(MakeRows(counts.shared, &sequence->reads));
-    FindRows(chunk, sequence, true, ValuesAt, sequence->reads);
+    FindTouchingRows(chunk, sequence, true, ValuesAt, sequence->reads);
     FindBegins(counts.shared, sequence->reads);
   }
   return RENGA_SUCCESS;

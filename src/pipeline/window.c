@@ -1,11 +1,11 @@
 /* The window: where values of sharded parameters lie while kernels read them, with
    RENGA_SHARD_PARAMETERS.
 
-   A bucket of parameters has its place in the window from the moment its gather begins (entry/gather.c)
-   until the last instruction of the part that reads it. That is when the one before it in the part
-   is read first, so that it comes meanwhile. Two buckets lie in different places if some
-   part of some program needs both at once. Programs are compiled as if all values were there, and
-   their places are moved once it is known where each bucket goes. */
+   A bucket of parameters has its place in the window from the moment its gather begins
+   (entry/gather.c) until the last instruction of the part that reads it. That is when the one
+   before it in the part is read first, so that it comes meanwhile. Two buckets lie in different
+   places if some part of some program needs both at once. Programs are compiled as if all values
+   were there, and their places are moved once it is known where each bucket goes. */
 #include "gradients.h"
 #include "memory.h"
 #include "parameter.h"

@@ -1,7 +1,8 @@
 /* TEST ranks: 4 timeout: 300 */
-/* Lists of entries: one with an entry less, or with one in a wrong place, is not proved. Kernels run
-   beside exchanges. A collective of a kind that Renga does not know is one row of the table: it goes
-   through whole steps, and through one that fails on a rank, beside all others, and changes no bit. */
+/* Lists of entries: one with an entry less, or with one in a wrong place, is not proved. Kernels
+   run beside exchanges. A collective of a kind that Renga does not know is one row of the table: it
+   goes through whole steps, and through one that fails on a rank, beside all others, and changes no
+   bit. */
 #include "../../src/pipeline/entry/entry.h"
 #include "run.h"
 
@@ -237,7 +238,8 @@ static RengaErrorCode RunWithFault(RengaComm comm, const Run *run, uint64_t *dig
   return RENGA_SUCCESS;
 }
 
-/* Replicas have unequal numbers of micro-batches: those that have none left take part all the same. */
+/* Replicas have unequal numbers of micro-batches: those that have none left take part all the
+   same. */
 static RengaErrorCode CheckToy(RengaComm comm)
 {
   uint64_t without, with;

@@ -13,7 +13,7 @@ typedef struct {
 } Transform;
 
 /* Row (n, part), column (k, part): the part of exp(-+ 2 pi i n k / length) times 1 or i. */
-static double Entry(const Transform *t, int64_t n, int part, int64_t k, int part_out)
+static double SpectrumEntry(const Transform *t, int64_t n, int part, int64_t k, int part_out)
 {
   const double turn = 2 * acos(-1.0), sign = t->inverse ? 1 : -1;
   double angle = turn * (double)(n * k % t->length) / (double)t->length, weight = 1;
@@ -45,7 +45,7 @@ static RengaErrorCode TransformMatrix(RengaOnnxNode *node, const Transform *t, R
     for (int part = 0; part < t->parts; part++)
       for (int64_t k = 0; k < t->out; k++)
         for (int part_out = 0; part_out < t->parts_out; part_out++)
-          wide[place++] = Entry(t, n, part, k, part_out);
+          wide[place++] = SpectrumEntry(t, n, part, k, part_out);
   for (int64_t i = 0; i < count; i++) narrow[i] = (float)wide[i];
   RengaCall(
       RengaOnnxConstant(node, &spec, type == RENGA_FLOAT64 ? (const void *)wide : narrow, matrix));

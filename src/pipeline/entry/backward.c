@@ -28,9 +28,10 @@ RengaErrorCode RengaChunkBackwardInput_Private(Chunk *chunk, Pass *pass, Program
   return RENGA_SUCCESS;
 }
 
-/* Where gradients go, and whether they are added there. The sums that this backward starts are those
-   of pieces that are whole behind it. */
-static RengaErrorCode Begin(Chunk *chunk, Pass *pass, Program **program, const RengaAction *action)
+/* Where gradients go, and whether they are added there. The sums that this backward starts are
+   those of pieces that are whole behind it. */
+static RengaErrorCode BeginBackward(Chunk *chunk, Pass *pass, Program **program,
+                                    const RengaAction *action)
 {
   bool adds;
   RengaCall(RengaChunkTakeGradients_Private(chunk, pass, action->microbatch, &adds));
@@ -42,7 +43,7 @@ static RengaErrorCode Begin(Chunk *chunk, Pass *pass, Program **program, const R
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode End(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
+static RengaErrorCode EndBackward(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
 {
   if (pass->failed) return RENGA_SUCCESS;
   RengaCall(RengaChunkReleaseInputs_Private(chunk, i));
@@ -59,15 +60,15 @@ RengaErrorCode RengaChunkBackward_Private(Chunk *chunk, Pass *pass, Program *pro
       chunk->gradients->sum; /* a pass that has failed takes no other */
   if (whole) RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, true));
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
-    RengaCall(
-        RengaPipelineNote_Private(chunk->pipeline, pass, Begin(chunk, pass, &program, action)));
+    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
+                                        BeginBackward(chunk, pass, &program, action)));
   if (whole)
     RengaCall(
         RengaChunkRunTimed_Private(chunk, pass, program, PART_BACKWARD, EVENT_BACKWARD, action));
   if (chunk->memory->lag > 0)
     RengaCall(
         RengaChunkRunTimed_Private(chunk, pass, program, PART_WEIGHT, EVENT_BACKWARD, action));
-  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, End(chunk, pass, action, i)));
+  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, EndBackward(chunk, pass, action, i)));
   if (RengaChunkFolds_Private(chunk)) RengaCall(RengaChunkEndRound_Private(chunk, pass));
   chunk->portion->backward_done++;
   return RENGA_SUCCESS;

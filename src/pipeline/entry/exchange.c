@@ -1,5 +1,6 @@
 /* Exchanges of a tensor group: each rank gives the others, or the one that needs it, what its lanes
-   have made, from device to device by the transport, and it arrives beside kernels that touch none of it. */
+   have made, from device to device by the transport, and it arrives beside kernels that touch none
+   of it. */
 #include "../exchange.h"
 #include "../memory.h"
 #include "entry.h"
@@ -161,7 +162,7 @@ static int64_t BytesOfTerms(const Instruction *row)
 }
 
 /* Signals come through while others are waited for. */
-static RengaErrorCode Start(const EntryTask *task, Entry *entry)
+static RengaErrorCode StartExchangeEntry(const EntryTask *task, Entry *entry)
 {
   Chunk *chunk = task->chunk;
   LaneExchange *exchange = chunk->exchange;
@@ -179,7 +180,7 @@ static RengaErrorCode Start(const EntryTask *task, Entry *entry)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode End(const EntryTask *task, Entry *entry)
+static RengaErrorCode EndExchangeEntry(const EntryTask *task, Entry *entry)
 {
   LaneExchange *exchange = task->chunk->exchange;
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_EXCHANGE);
@@ -217,8 +218,8 @@ static bool MayRunBeside(const Instruction *row, const Instruction *exchange)
 }
 
 /* It ends before the first row that needs it to have ended, and before the next one. */
-static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPart part,
-                           EntryList *list)
+static RengaErrorCode ListExchangeEntries(const Chunk *chunk, const Program *program,
+                                          ProgramPart part, EntryList *list)
 {
   const Sequence *sequence = &program->part[part];
   for (int i = 0; i < sequence->count; i++) {
@@ -235,8 +236,11 @@ static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPa
   return RENGA_SUCCESS;
 }
 
-const EntryRule RengaExchangeEntry_Private = {
-    .name = "exchange", .own = true, .list = List, .start = Start, .end = End};
+const EntryRule RengaExchangeEntry_Private = {.name = "exchange",
+                                              .own = true,
+                                              .list = ListExchangeEntries,
+                                              .start = StartExchangeEntry,
+                                              .end = EndExchangeEntry};
 
 /* Bytes that the rank of the group which sends or gets most of an exchange sends or gets. */
 static int64_t MostOfTerms(const TensorGroup *tensor, const Instruction *row)

@@ -1,5 +1,5 @@
-/* Forward of a micro-batch, and recomputation of what backward needs of it. Where the pass has failed
-   only what others wait for is done. */
+/* Forward of a micro-batch, and recomputation of what backward needs of it. Where the pass has
+   failed only what others wait for is done. */
 #include "../gradients.h"
 #include "../memory.h"
 #include "../parameter.h"
@@ -59,15 +59,15 @@ RengaErrorCode RengaChunkBeginAction_Private(Chunk *chunk, Pass *pass, Program *
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Begin(Chunk *chunk, Pass *pass, Program *program, const RengaAction *action,
-                            int64_t i)
+static RengaErrorCode BeginForward(Chunk *chunk, Pass *pass, Program *program,
+                                   const RengaAction *action, int64_t i)
 {
   RengaCall(RengaChunkBeginAction_Private(chunk, pass, program, false, action));
   RengaCall(RengaChunkReadFields_Private(chunk, pass, program, i, action->microbatch));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode End(Chunk *chunk, Pass *pass, const Program *program, int64_t i)
+static RengaErrorCode EndForward(Chunk *chunk, Pass *pass, const Program *program, int64_t i)
 {
   if (pass->failed) return RENGA_SUCCESS;
   if (pass->training && RengaChunkKeepsAway_Private(chunk))
@@ -82,10 +82,10 @@ RengaErrorCode RengaChunkForward_Private(Chunk *chunk, Pass *pass, Program *prog
 {
   RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, false));
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
-    RengaCall(
-        RengaPipelineNote_Private(chunk->pipeline, pass, Begin(chunk, pass, program, action, i)));
+    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
+                                        BeginForward(chunk, pass, program, action, i)));
   RengaCall(RengaChunkRunTimed_Private(chunk, pass, program, PART_FORWARD, EVENT_FORWARD, action));
-  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, End(chunk, pass, program, i)));
+  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, EndForward(chunk, pass, program, i)));
   chunk->portion->forward_done++;
   return RENGA_SUCCESS;
 }

@@ -224,8 +224,8 @@ static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
 }
 
 /* What comes next is on its way meanwhile. */
-static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPart part,
-                           EntryList *list)
+static RengaErrorCode ListGatherEntries(const Chunk *chunk, const Program *program,
+                                        ProgramPart part, EntryList *list)
 {
   const BucketRows *reads = program->part[part].reads;
   const int buckets = RengaChunkFetches_Private(chunk) && reads ? BucketsToFetch(chunk) : 0;
@@ -241,21 +241,21 @@ static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPa
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Start(const EntryTask *task, Entry *entry)
+static RengaErrorCode StartGatherEntry(const EntryTask *task, Entry *entry)
 {
   if (task->chunk->window->state[entry->bucket] == BUCKET_AWAY)
     RengaCall(BeginGather(task->chunk, task->pass, entry->bucket));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode End(const EntryTask *task, Entry *entry)
+static RengaErrorCode EndGatherEntry(const EntryTask *task, Entry *entry)
 {
   RengaCall(AwaitGather(task->chunk, task->pass, entry->bucket));
   return RENGA_SUCCESS;
 }
 
 const EntryRule RengaGatherEntry_Private = {
-    .name = "gather", .list = List, .start = Start, .end = End};
+    .name = "gather", .list = ListGatherEntries, .start = StartGatherEntry, .end = EndGatherEntry};
 
 /* This rank's list is done: shares may change once the others have got them. Fails only where
    messages are left under way. */

@@ -1,5 +1,5 @@
-/* The list of a part: kernels, and between them what the rank starts or ends. So a device may record
-   all kernels of an entry as one. */
+/* The list of a part: kernels, and between them what the rank starts or ends. So a device may
+   record all kernels of an entry as one. */
 #include "entry.h"
 
 static const EntryRule *outside;
@@ -20,18 +20,8 @@ void RengaEntrySetOutside_Private(const EntryRule *rule)
   outside = rule;
 }
 
-RengaErrorCode RengaEntryAdd_Private(EntryList *list, Entry entry)
-{
-  if (list->count == list->size) {
-    RengaCall(RengaRealloc(2 * list->size + 8, &list->entry));
-    list->size = 2 * list->size + 8;
-  }
-  list->entry[list->count++] = entry;
-  return RENGA_SUCCESS;
-}
-
-/* An exchange is a row itself: those before it have ended for what stands there, and it starts behind
-   that. */
+/* An exchange is a row itself: those before it have ended for what stands there, and it starts
+   behind that. */
 static bool StandsBefore(const Entry *a, const Entry *b)
 {
   const int order_a = a->kind == ENTRY_EXCHANGE ? 2 * !a->ends : 1;
@@ -102,8 +92,8 @@ static const Entry *NextGather(const Sequence *sequence, int *e)
   return NULL;
 }
 
-/* Replicas may run programs of different sizes at the same time, and their gathers follow each other
-   without names. */
+/* Replicas may run programs of different sizes at the same time, and their gathers follow each
+   other without names. */
 static RengaErrorCode CompareGathers(const Chunk *chunk, const Program *program,
                                      const Program *first)
 {

@@ -1,5 +1,6 @@
-/* Whether the list of a part is right: kernels find what they read, and write over nothing that others
-   still get. Asked of each list before it is run, and by tests of lists with planted faults. */
+/* Whether the list of a part is right: kernels find what they read, and write over nothing that
+   others still get. Asked of each list before it is run, and by tests of lists with planted
+   faults. */
 #include "../gradients.h"
 #include "../memory.h"
 #include "../parameter.h"
@@ -13,7 +14,7 @@ typedef struct {
   bool *here;                  /* [buckets] of values that are gathered */
   bool *free;                  /* [buckets] of gradients: what lay there has left */
   bool *started;               /* [buckets] sums */
-} Proof;
+} PartProof;
 
 typedef struct {
   int64_t begin, end; /* bytes of a region */
@@ -34,24 +35,25 @@ static Range RangeOfValues(const Chunk *chunk, int b)
   return (Range){begin, begin + RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, count)};
 }
 
-static bool Meet(Range a, Range b)
+static bool RangesMeet(Range a, Range b)
 {
   return a.begin < b.end && b.begin < a.end;
 }
 
-static bool Holds(Range range, const BucketRows *rows, const Place *place, int row)
+static bool HoldsPlace(Range range, const BucketRows *rows, const Place *place, int row)
 {
   return rows->first >= 0 && rows->first <= row && row < rows->end &&
          place->offset >= range.begin && place->offset < range.end;
 }
 
-static RengaErrorCode ProveRead(const Proof *proof, const Place *place, int row)
+static RengaErrorCode ProveRead(const PartProof *proof, const Place *place, int row)
 {
   const Chunk *chunk = proof->chunk;
   const int shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
   bool here = false;
   for (int b = 0; b < shared && !here; b++)
-    here = proof->here[b] && Holds(RangeOfValues(chunk, b), &proof->sequence->reads[b], place, row);
+    here = proof->here[b] &&
+           HoldsPlace(RangeOfValues(chunk, b), &proof->sequence->reads[b], place, row);
   RengaCheck(here, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: row %d of a part reads a parameter (byte %lld of the window) that has not "
              "been gathered",
@@ -60,7 +62,7 @@ static RengaErrorCode ProveRead(const Proof *proof, const Place *place, int row)
 }
 
 /* Bucket b is written by the row: it is not given to others yet, and others that lay there are. */
-static RengaErrorCode ProveBucket(const Proof *proof, int b, int row)
+static RengaErrorCode ProveBucket(const PartProof *proof, int b, int row)
 {
   const Chunk *chunk = proof->chunk;
   const Range range = RangeOfGradients(chunk, b);
@@ -74,7 +76,7 @@ static RengaErrorCode ProveBucket(const Proof *proof, int b, int row)
   for (int c = 0; c < chunk->memory->n_buckets; c++) {
     const BucketRows *rows = &proof->sequence->writes[c];
     RengaCheck(c == b || rows->first < 0 || rows->end > row || proof->started[c] ||
-                   !Meet(range, RangeOfGradients(chunk, c)),
+                   !RangesMeet(range, RangeOfGradients(chunk, c)),
                MPI_COMM_SELF, RENGA_ERR_INTERNAL,
                "stage %d: row %d of a part writes gradients of bucket %d over those of bucket %d, "
                "whose sum has not started",
@@ -83,15 +85,15 @@ static RengaErrorCode ProveBucket(const Proof *proof, int b, int row)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ProveWrite(const Proof *proof, const Place *place, int row)
+static RengaErrorCode ProveWrite(const PartProof *proof, const Place *place, int row)
 {
   for (int b = 0; b < proof->chunk->memory->n_buckets; b++)
-    if (Holds(RangeOfGradients(proof->chunk, b), &proof->sequence->writes[b], place, row))
+    if (HoldsPlace(RangeOfGradients(proof->chunk, b), &proof->sequence->writes[b], place, row))
       RengaCall(ProveBucket(proof, b, row));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ProveRow(const Proof *proof, int row)
+static RengaErrorCode ProveRow(const PartProof *proof, int row)
 {
   const Instruction *kernel = &proof->sequence->row[row];
   RengaCheck(
@@ -109,17 +111,17 @@ static RengaErrorCode ProveRow(const Proof *proof, int row)
 }
 
 /* What lies where the bucket comes is there no more. */
-static void Gather(const Proof *proof, const Entry *entry)
+static void Gather(const PartProof *proof, const Entry *entry)
 {
   const Chunk *chunk = proof->chunk;
   const Range range = RangeOfValues(chunk, entry->bucket);
   const int shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
   for (int b = 0; b < shared; b++)
-    if (b != entry->bucket && Meet(range, RangeOfValues(chunk, b))) proof->here[b] = false;
+    if (b != entry->bucket && RangesMeet(range, RangeOfValues(chunk, b))) proof->here[b] = false;
   if (entry->ends) proof->here[entry->bucket] = true;
 }
 
-static RengaErrorCode ProveSum(const Proof *proof, const Entry *entry)
+static RengaErrorCode ProveSum(const PartProof *proof, const Entry *entry)
 {
   const bool again = !entry->ends && proof->started[entry->bucket];
   RengaCheck(!again, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
@@ -129,7 +131,7 @@ static RengaErrorCode ProveSum(const Proof *proof, const Entry *entry)
   for (int t = 0; proof->exchange && t < proof->exchange->n_out; t++) {
     const Place place = proof->exchange->place[t];
     const Range brought = {place.offset, place.offset + proof->exchange->term[t].bytes};
-    RengaCheck(place.region != REGION_GRADIENTS || !Meet(range, brought), MPI_COMM_SELF,
+    RengaCheck(place.region != REGION_GRADIENTS || !RangesMeet(range, brought), MPI_COMM_SELF,
                RENGA_ERR_INTERNAL,
                "stage %d: the sum of bucket %d starts or ends while an exchange is under way that "
                "has its gradients",
@@ -139,7 +141,7 @@ static RengaErrorCode ProveSum(const Proof *proof, const Entry *entry)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ProveExchange(Proof *proof, const Entry *entry)
+static RengaErrorCode ProveExchange(PartProof *proof, const Entry *entry)
 {
   RengaCheck(entry->ends == (proof->exchange != NULL), MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: an exchange %s at row %d of a part", proof->chunk->stage,
@@ -148,7 +150,7 @@ static RengaErrorCode ProveExchange(Proof *proof, const Entry *entry)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ProveEntry(Proof *proof, const Entry *entry)
+static RengaErrorCode ProveEntry(PartProof *proof, const Entry *entry)
 {
   if (entry->kind == ENTRY_SUM) RengaCall(ProveSum(proof, entry));
   if (entry->kind == ENTRY_EXCHANGE) RengaCall(ProveExchange(proof, entry));
@@ -158,7 +160,7 @@ static RengaErrorCode ProveEntry(Proof *proof, const Entry *entry)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ProveEnd(const Proof *proof)
+static RengaErrorCode ProveEnd(const PartProof *proof)
 {
   bool any = false;
   RengaCheck(!proof->exchange, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
@@ -178,11 +180,11 @@ RengaErrorCode RengaPartProve_Private(const Chunk *chunk, const Program *program
   const Sequence *sequence = &program->part[part];
   bool *flags;
   RengaCall(RengaMalloc(3 * buckets, &flags));
-  Proof proof = {.chunk = chunk,
-                 .sequence = sequence,
-                 .here = flags,
-                 .free = flags + buckets,
-                 .started = flags + 2 * buckets};
+  PartProof proof = {.chunk = chunk,
+                     .sequence = sequence,
+                     .here = flags,
+                     .free = flags + buckets,
+                     .started = flags + 2 * buckets};
   RengaErrorCode code = RENGA_SUCCESS;
   for (int e = 0; e < sequence->n_entries && !code; e++)
     code = ProveEntry(&proof, &sequence->entry[e]);

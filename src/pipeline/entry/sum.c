@@ -9,12 +9,6 @@
 #include "../portion.h"
 #include "entry.h"
 
-/* The part of a training program that makes the gradients of parameters. */
-ProgramPart RengaChunkGradientPart_Private(const Chunk *chunk)
-{
-  return chunk->memory->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
-}
-
 /* The first training program: all replicas compile the same ones at set-up. NULL: none. */
 static Program *FirstProgram(const Chunk *chunk)
 {
@@ -99,8 +93,8 @@ RengaErrorCode RengaChunkBeginRest_Private(Chunk *chunk, Pass *pass)
 
 /* Each starts behind its last row, and where those before it have; it ends before its gradients are
    written again. */
-static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPart part,
-                           EntryList *list)
+static RengaErrorCode ListSumEntries(const Chunk *chunk, const Program *program, ProgramPart part,
+                                     EntryList *list)
 {
   const GradientVector *gradients = chunk->gradients;
   const BucketRows *writes = program->part[part].writes;
@@ -119,7 +113,7 @@ static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPa
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Start(const EntryTask *task, Entry *entry)
+static RengaErrorCode StartSumEntry(const EntryTask *task, Entry *entry)
 {
   if (RengaChunkFolds_Private(task->chunk))
     RengaCall(RengaChunkStartFold_Private(task->chunk, task->pass, entry->bucket));
@@ -128,10 +122,11 @@ static RengaErrorCode Start(const EntryTask *task, Entry *entry)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode End(const EntryTask *task, Entry *entry)
+static RengaErrorCode EndSumEntry(const EntryTask *task, Entry *entry)
 {
   RengaCall(RengaChunkClearFold_Private(task->chunk, task->pass, entry->bucket));
   return RENGA_SUCCESS;
 }
 
-const EntryRule RengaSumEntry_Private = {.name = "sum", .list = List, .start = Start, .end = End};
+const EntryRule RengaSumEntry_Private = {
+    .name = "sum", .list = ListSumEntries, .start = StartSumEntry, .end = EndSumEntry};

@@ -127,8 +127,8 @@ RengaErrorCode RengaChunkAwaitValues_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPart part,
-                           EntryList *list)
+static RengaErrorCode ListValuesEntries(const Chunk *chunk, const Program *program,
+                                        ProgramPart part, EntryList *list)
 {
   const BucketRows *reads = program->part[part].reads;
   const bool late = reads && !RengaChunkFetches_Private(chunk) && chunk->outline->settings->overlap;
@@ -140,7 +140,7 @@ static RengaErrorCode List(const Chunk *chunk, const Program *program, ProgramPa
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode End(const EntryTask *task, Entry *entry)
+static RengaErrorCode EndValuesEntry(const EntryTask *task, Entry *entry)
 {
   const RengaErrorCode code = EndGather(task->chunk, entry->bucket);
   if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
@@ -149,7 +149,7 @@ static RengaErrorCode End(const EntryTask *task, Entry *entry)
 }
 
 const EntryRule RengaValuesEntry_Private = {
-    .name = "values", .own = true, .list = List, .end = End};
+    .name = "values", .own = true, .list = ListValuesEntries, .end = EndValuesEntry};
 
 /* Collective on the replicas of a stage: all get the values that each has. */
 RengaErrorCode RengaChunkGatherValues_Private(Chunk *chunk)
