@@ -1,8 +1,6 @@
 /* The arena: what was forecast is checked against the bound and taken at once. */
 #include "gradients.h"
-#include "memory.h"
 #include "pipelineimpl.h"
-#include "portion.h"
 #include "rows.h"
 #include "updates.h"
 #include "window.h"
@@ -108,9 +106,7 @@ static void GiveLinks(Chunk *chunk, char **next)
 static RengaErrorCode GiveTables(Chunk *chunk)
 {
   const Outline *outline = chunk->outline;
-  RengaCall(RengaMalloc(chunk->memory->n_buffers, &chunk->gradients->piece));
   RengaCall(RengaMalloc(REGION_MESSAGE + outline->n_messages, &chunk->at->region));
-  RengaCall(RengaMalloc(chunk->replicas + 1, &chunk->gradients->leaf_bounds));
   if (chunk->states->elements > 0)
     RengaCall(RengaDeviceHostMalloc(chunk->device,
                                     (size_t)chunk->states->elements * sizeof *chunk->states->host,
@@ -127,39 +123,38 @@ static void GiveShares(Chunk *chunk, char **next)
   if (!fetches && !masters) return;
   chunk->at->masters = Take(next, RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, own));
   if (!fetches) return;
-  chunk->at->shares = masters ? Take(next, RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, own))
-                              : chunk->at->masters;
+  chunk->at->shares =
+      masters ? Take(next, RengaChunkValueBytes_Private(chunk, own)) : chunk->at->masters;
   chunk->at->window = Take(next, chunk->sizes->window_bytes);
 }
 
 static int64_t BuffersBytes(const Chunk *chunk)
 {
   return chunk->memory->n_buffers *
-         RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->sizes->gradient_count);
+         RengaChunkGradientBytes_Private(chunk, chunk->sizes->gradient_count);
 }
 
 /* The chunk's part of the arena, from *next on. */
 static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
 {
-  GradientVector *gradients = chunk->gradients;
   const RengaPipelineMemory *memory = &chunk->memory->bytes;
   const bool folds = RengaChunkFolds_Private(chunk);
-  const int64_t folded = chunk->memory->n_buffers *
-                         RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->memory->folded);
+  const int64_t folded =
+      chunk->memory->n_buffers * RengaChunkGradientBytes_Private(chunk, chunk->memory->folded);
   const int64_t bytes = folds ? chunk->sizes->local_bytes : BuffersBytes(chunk);
   chunk->at->persistent = Take(next, chunk->sizes->persistent_bytes);
   chunk->at->folded = Take(next, chunk->sizes->folded_bytes);
   GiveShares(chunk, next);
-  gradients->base = Take(next, bytes);
-  if (folds) gradients->fold.base = Take(next, folded);
-  gradients->work = Take(next, (int64_t)chunk->memory->work_bytes);
+  chunk->at->gradients = Take(next, bytes);
+  if (folds) chunk->at->partial = Take(next, folded);
+  chunk->at->work = Take(next, (int64_t)chunk->memory->work_bytes);
   chunk->at->tied = Take(next, chunk->sizes->tied_bytes);
   char *rows = Take(next, chunk->sizes->row_bytes);
   chunk->at->moments = Take(next, memory->optimizer);
   chunk->at->saved = Take(next, memory->saved + memory->temporary);
   chunk->at->inputs = Take(next, memory->inputs);
   GiveLinks(chunk, next);
-  RengaCall(RengaDeviceSetBytes(chunk->device, NULL, gradients->base, 0, (size_t)bytes));
+  RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at->gradients, 0, (size_t)bytes));
   RengaCall(GiveTables(chunk));
   RengaCall(RengaChunkMakeParcels_Private(chunk));
   RengaCall(RengaChunkSetUpTied_Private(chunk));

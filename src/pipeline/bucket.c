@@ -4,12 +4,12 @@
    pieces of the parameters' norms, and gets the others', at once or by an action of its own. Which
    bucket an element is in changes nothing of its sum. */
 #include "gradients.h"
-#include "memory.h"
 #include "pipelineimpl.h"
 #include "rows.h"
 #include "renga/private/fault.h"
 
 enum { UNORDERED_MOST = 4 * 1024 * 1024 }; /* bytes of an unordered sum that are copied at a time */
+static const char reduces[] = "adds up gradients with the other replicas in";
 
 /* The adder of the chunk's vectors (rengacomm.h). */
 RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t count, void *y,
@@ -19,12 +19,6 @@ RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t cou
   RengaCall(RengaDeviceAdd(chunk->device, NULL, type, count, y, x));
   RengaCall(RengaCommProgress(chunk->pipeline->rank->all));
   return RENGA_SUCCESS;
-}
-
-/* Of so many elements of a gradient buffer. */
-static int64_t GradientBytes(const Chunk *chunk, int64_t count)
-{
-  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count);
 }
 
 /* Work memory of one bucket, the same for all; of those that are folded two have some at a time. */
@@ -119,8 +113,8 @@ static int CountMostMessages(Chunk *chunk, const GradientBucket *bucket, size_t 
 
 static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
 {
-  const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
-  size_t room = (size_t)GradientBytes(chunk, bucket->count);
+  const bool ordered = RengaChunkIsOrdered_Private(chunk);
+  size_t room = (size_t)RengaChunkGradientBytes_Private(chunk, bucket->count);
   int places = 1;
   if (chunk->replicas == 1 || bucket->count == 0) return RENGA_SUCCESS;
   if (!ordered && room > UNORDERED_MOST) room = UNORDERED_MOST;
@@ -151,7 +145,7 @@ static bool BucketFits(Chunk *chunk, const GradientBucket *bucket, int64_t micro
    have more pieces to add. */
 bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches)
 {
-  const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
+  const bool ordered = RengaChunkIsOrdered_Private(chunk);
   for (int b = 0; ordered && !RengaChunkFolds_Private(chunk) && b < chunk->memory->n_buckets; b++) {
     const GradientBucket *bucket = &chunk->gradients->bucket[b];
     if (bucket->convoy && !BucketFits(chunk, bucket, microbatches)) return false;
@@ -163,10 +157,7 @@ static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
 {
   GradientBucket *bucket = &chunk->gradients->bucket[b];
   bucket->chunk = chunk;
-  if (RengaChunkFolds_Private(chunk)) /* work memory is given in turn */
-    bucket->local = chunk->gradients->fold.place[b];
-  else
-    bucket->work = chunk->gradients->work + (size_t)b * RengaChunkWorkOfBucket_Private(chunk);
+  if (RengaChunkFolds_Private(chunk)) bucket->local = chunk->gradients->fold.place[b];
   RengaCall(SetUpBlocks(chunk, b, begin));
   RengaCall(MakeConvoy(chunk, bucket));
   return RENGA_SUCCESS;
@@ -177,6 +168,8 @@ RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk)
 {
   int64_t *begin;
   RengaCall(RengaMalloc(chunk->memory->n_buckets, &chunk->gradients->bucket));
+  RengaCall(RengaMalloc(chunk->memory->n_buffers, &chunk->gradients->piece));
+  RengaCall(RengaMalloc(chunk->replicas + 1, &chunk->gradients->leaf_bounds));
   RengaCall(RengaMalloc(chunk->n_parameters + 2, &begin));
   RengaErrorCode code = RENGA_SUCCESS;
   for (int b = 0; b < chunk->memory->n_buckets && !code; b++) code = SetUpBucket(chunk, b, begin);
@@ -208,12 +201,21 @@ RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-static void DescribeReduction(Chunk *chunk, size_t size, char text[])
+/* Which buckets the list gathers by themselves: their sums are halves. MPI's own sum is whole. */
+void RengaPipelineMarkGathers_Private(RengaPipeline pipeline, const Pass *pass)
 {
-  snprintf(text, size,
-           "rank %d (stage %d, replica %d) adds up gradients with the other replicas in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
+  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+    const Chunk *chunk = &pipeline->rank->chunk[c];
+    for (int b = 0; b < chunk->memory->n_buckets; b++) chunk->gradients->bucket[b].apart = false;
+  }
+  for (int64_t a = 0; a < pass->n_actions; a++) {
+    const RengaAction *action = &pass->action[a];
+    if (action->kind != RENGA_ACTION_GATHER) continue;
+    const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
+    GradientBucket *bucket = &chunk->gradients->bucket[action->bucket];
+    bucket->apart = RengaSettingsIsOrdered_Private(pipeline->settings) &&
+                    bucket->kind != BUCKET_SHARED && !RengaChunkFolds_Private(chunk);
+  }
 }
 
 /* Replicas have something to give each other. */
@@ -222,71 +224,51 @@ static bool IsSummed(const Chunk *chunk, const GradientBucket *bucket)
   return chunk->replicas > 1 && bucket->count > 0;
 }
 
-/* A sum that found no memory has sent nothing, and is begun once more. */
 RengaErrorCode RengaChunkStartTask_Private(Chunk *chunk, Pass *pass, GradientBucket *bucket,
                                            const RengaCommSumTask *task, SumStart start)
 {
-  RengaErrorCode code;
-  int attempt = 0;
-  do code = start(chunk->group, task, &bucket->sum);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
+  bucket->began = MPI_Wtime();
+  RengaCall(RengaChunkStartSum_Private(chunk, pass, task, start, &bucket->sum));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket, SumStart start)
 {
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
-  const int64_t begin = GradientBytes(chunk, bucket->first);
+  const int64_t begin = RengaChunkGradientBytes_Private(chunk, bucket->first);
   for (int p = 0; p < chunk->gradients->n_pieces; p++) {
     piece[p] = chunk->gradients->piece[p];
     piece[p].data = (char *)piece[p].data + begin;
   }
-  const RengaCommSumTask task = {.blocks = bucket->blocks,
-                                 .type = chunk->storage.gradient,
-                                 .n_leaves =
-                                     RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
-                                 .leaves = chunk->gradients->leaf_bounds,
-                                 .pieces = piece,
-                                 .result = chunk->gradients->sum + begin,
-                                 .work = bucket->work,
-                                 .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
-                                 .adder = RengaConvoyGetAdder_Private(bucket->convoy),
-                                 .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
+  const RengaCommSumTask task = {
+      .blocks = bucket->blocks,
+      .type = chunk->storage.gradient,
+      .n_leaves = RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
+      .leaves = chunk->gradients->leaf_bounds,
+      .pieces = piece,
+      .result = chunk->gradients->sum + begin,
+      .work = chunk->at->work +
+              (size_t)(bucket - chunk->gradients->bucket) * RengaChunkWorkOfBucket_Private(chunk),
+      .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
+      .adder = RengaConvoyGetAdder_Private(bucket->convoy),
+      .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
   RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, &task, start));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode WaitForSum(Chunk *chunk, Pass *pass, GradientBucket *bucket)
-{
-  char what[160];
-  RengaErrorCode code;
-  int attempt = 0;
-  bool whole, again;
-  DescribeReduction(chunk, sizeof what, what);
-  do {
-    code = RengaCommSumEnd(&bucket->sum, what, &whole);
-    again = bucket->sum && RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt);
-  } while (again);
-  if (!bucket->sum) code = RengaPipelineNote_Private(chunk->pipeline, pass, code);
-  RengaCall(code);
-  if (!whole) pass->failed = true;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode AddUnordered(Chunk *chunk, const GradientBucket *bucket)
 {
   char what[160];
-  DescribeReduction(chunk, sizeof what, what);
+  RengaChunkDescribe_Private(chunk, reduces, sizeof what, what);
   RengaCall(RengaConvoySumUnordered_Private(
       bucket->convoy, chunk->storage.gradient, bucket->count,
-      chunk->gradients->sum + GradientBytes(chunk, bucket->first), what));
+      chunk->gradients->sum + RengaChunkGradientBytes_Private(chunk, bucket->first), what));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode BeginReduce(Chunk *chunk, Pass *pass, GradientBucket *bucket)
 {
-  if (!RengaSettingsIsOrdered_Private(chunk->outline->settings))
+  if (!RengaChunkIsOrdered_Private(chunk))
     RengaCall(AddUnordered(chunk, bucket));
   else
     RengaCall(StartSum(chunk, pass, bucket,
@@ -301,12 +283,11 @@ RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int numbe
 {
   GradientBucket *bucket = &chunk->gradients->bucket[number];
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
-  bucket->began = MPI_Wtime();
   if (!IsSummed(chunk, bucket)) return RENGA_SUCCESS;
   RengaFaultMeetAction("sum", chunk->stage, -1);
   RengaLogEventBegin(event);
   const RengaErrorCode code = BeginReduce(chunk, pass, bucket);
-  RengaLogEventEnd(event, 0, 1, GradientBytes(chunk, bucket->count));
+  RengaLogEventEnd(event, 0, 1, RengaChunkGradientBytes_Private(chunk, bucket->count));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -326,9 +307,8 @@ static void TraceBucket(const Chunk *chunk, int number, const char *kind)
 static RengaErrorCode GatherBlocks(Chunk *chunk, Pass *pass, int number)
 {
   GradientBucket *bucket = &chunk->gradients->bucket[number];
-  RengaCall(WaitForSum(chunk, pass, bucket));
+  RengaCall(RengaChunkEndSum_Private(chunk, pass, reduces, &bucket->sum));
   TraceBucket(chunk, number, RengaActionName(RENGA_ACTION_REDUCE));
-  bucket->began = MPI_Wtime();
   RengaCall(StartSum(chunk, pass, bucket, RengaCommAllGatherBegin));
   return RENGA_SUCCESS;
 }
@@ -342,7 +322,7 @@ RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int numb
   if (bucket->kind == BUCKET_SHARED || RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = GatherBlocks(chunk, pass, number);
-  RengaLogEventEnd(event, 0, 1, GradientBytes(chunk, bucket->count));
+  RengaLogEventEnd(event, 0, 1, RengaChunkGradientBytes_Private(chunk, bucket->count));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -355,7 +335,7 @@ RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int number)
       RengaPipelineEvent_Private(bucket->apart ? EVENT_GATHER : EVENT_REDUCE);
   if (!bucket->sum) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
-  const RengaErrorCode code = WaitForSum(chunk, pass, bucket);
+  const RengaErrorCode code = RengaChunkEndSum_Private(chunk, pass, reduces, &bucket->sum);
   RengaLogEventEnd(event, 0, 0, 0);
   RengaCall(code);
   TraceBucket(chunk, number,

@@ -1,6 +1,5 @@
 /* Which nodes of a stage a program runs, and in which part: those that lead to what is wanted. What
    depends on constants only is worked out once, before the first micro-batch. */
-#include "portion.h"
 #include "rows.h"
 #include "layout.h"
 
@@ -123,8 +122,6 @@ static RengaErrorCode FindNodeKernel(Layout *layout, const RengaGraphNode *node,
   RengaCheck(code != RENGA_ERR_SUPPORT, MPI_COMM_SELF, code, "no kernel for node %s (%s)",
              node->name, node->op->name);
   RengaCall(code);
-  if (node->n_in + node->n_out > layout->chunk->programs->kernels.largest)
-    layout->chunk->programs->kernels.largest = node->n_in + node->n_out;
   return RENGA_SUCCESS;
 }
 

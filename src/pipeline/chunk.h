@@ -93,13 +93,6 @@ static inline bool RengaChunkSpeaks_Private(const Chunk *chunk)
   return chunk->tensor.rank == 0;
 }
 
-/* Replicas have a share of the optimizer each. */
-static inline bool RengaChunkIsSharded_Private(const Chunk *chunk)
-{
-  return RengaPlanGetStage(chunk->outline->plan, chunk->stage)->shape.shard >=
-         RENGA_SHARD_OPTIMIZER;
-}
-
 /* Replicas have a share of the gradients, too: none has all of those of the step. */
 static inline bool RengaChunkFolds_Private(const Chunk *chunk)
 {
@@ -110,6 +103,17 @@ static inline bool RengaChunkFolds_Private(const Chunk *chunk)
 static inline bool RengaChunkFetches_Private(const Chunk *chunk)
 {
   return RengaOutlineFetches_Private(chunk->outline, chunk->stage);
+}
+
+static inline bool RengaChunkIsOrdered_Private(const Chunk *chunk)
+{
+  return RengaSettingsIsOrdered_Private(chunk->outline->settings);
+}
+
+/* Of gradients of the chunk, and of these the shared ones, which are the first. */
+static inline BucketCounts RengaChunkBuckets_Private(const Chunk *chunk)
+{
+  return RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage);
 }
 
 /* What backward reads comes from the host's memory, to which forward's copy of it went. */
@@ -132,6 +136,23 @@ RengaErrorCode RengaOutlineMakeStage_Private(const Outline *outline, int stage, 
 RengaErrorCode RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk);
 RengaErrorCode RengaChunkSetUp_Private(Chunk *chunk);
 RengaErrorCode RengaChunkFree_Private(Chunk *chunk);
+/* message.c; peer: a rank of all */
+typedef struct {
+  RengaParcel parcel;
+  bool receives;
+  void *data;
+  size_t bytes;
+  int peer, tag;
+} ChunkMessage;
+void RengaChunkDescribe_Private(const Chunk *chunk, const char *does, size_t size, char text[]);
+RengaErrorCode RengaChunkPost_Private(Chunk *chunk, Pass *pass, const ChunkMessage *message);
+RengaErrorCode RengaChunkAwait_Private(Chunk *chunk, Pass *pass, RengaParcel parcel,
+                                       const char *what);
+typedef RengaErrorCode (*SumStart)(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
+RengaErrorCode RengaChunkStartSum_Private(Chunk *chunk, Pass *pass, const RengaCommSumTask *task,
+                                          SumStart start, RengaCommSum *sum);
+RengaErrorCode RengaChunkEndSum_Private(Chunk *chunk, Pass *pass, const char *does,
+                                        RengaCommSum *sum);
 /* entry/link.c */
 RengaErrorCode RengaChunkSetUpLinks_Private(Chunk *chunk);
 RengaErrorCode RengaChunkPostReceives_Private(Chunk *chunk, Pass *pass);

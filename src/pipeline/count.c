@@ -2,7 +2,6 @@
    say) are found of all of them first, batch by batch, from the data alone. Then the loss of each
    batch is its share of the loss of all. */
 #include "pipelineimpl.h"
-#include "portion.h"
 
 /*@
    RengaPipelineCount - announce a batch of an evaluation of several batches

@@ -14,13 +14,6 @@
 #include "entry/entry.h"
 #include "renga/private/fault.h"
 #include "gradients.h"
-#include "memory.h"
-#include "parameter.h"
-
-static int64_t FoldBytes(const Chunk *chunk, int64_t count)
-{
-  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count);
-}
 
 /* Micro-batches of a replica; first: its first number. */
 static int64_t CountOfReplica(const Chunk *chunk, int64_t microbatches, int replica, int64_t *first)
@@ -164,9 +157,10 @@ static char *PartialSumAt(const GradientBucket *bucket, int number, int64_t plac
                           void *const piece[])
 {
   const Chunk *chunk = bucket->chunk;
-  const GradientFold *fold = &chunk->gradients->fold;
-  return number < 0 ? piece[-1 - number]
-                    : fold->base + FoldBytes(chunk, number * chunk->memory->folded + place);
+  return number < 0
+             ? piece[-1 - number]
+             : chunk->at->partial +
+                   RengaChunkGradientBytes_Private(chunk, number * chunk->memory->folded + place);
 }
 
 /* Elements of a bucket, which this replica answers for, of all micro-batches of a round. */
@@ -187,7 +181,7 @@ static RengaErrorCode TakeGradients(void *user, int64_t at, int64_t count, void 
       RengaCall(RengaDeviceAdd(chunk->device, stream, chunk->storage.gradient, count, y, x));
     else
       RengaCall(RengaDeviceCopy(chunk->device, stream, RENGA_DEVICE_TO_DEVICE, y, x,
-                                (size_t)FoldBytes(chunk, count)));
+                                (size_t)RengaChunkGradientBytes_Private(chunk, count)));
   }
   return RENGA_SUCCESS;
 }
@@ -197,7 +191,7 @@ static RengaErrorCode StartFold(Chunk *chunk, Pass *pass, GradientBucket *bucket
 {
   GradientVector *gradients = chunk->gradients;
   int64_t *leaves = gradients->leaf_bounds;
-  const RengaPartialSum piece = {.count = 1, .data = gradients->base + bucket->local};
+  const RengaPartialSum piece = {.count = 1, .data = chunk->at->gradients + bucket->local};
   leaves[0] = 0;
   for (int r = 0; r < chunk->replicas; r++) {
     int64_t first;
@@ -210,7 +204,9 @@ static RengaErrorCode StartFold(Chunk *chunk, Pass *pass, GradientBucket *bucket
                                  .n_leaves = leaves[chunk->replicas],
                                  .leaves = leaves,
                                  .pieces = &piece,
-                                 .work = bucket->work,
+                                 .work = chunk->at->work +
+                                         (size_t)(gradients->fold.n_started % RENGA_SUMS_AT_ONCE) *
+                                             RengaChunkWorkOfBucket_Private(chunk),
                                  .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
                                  .adder = RengaConvoyGetAdder_Private(bucket->convoy),
                                  .carrier = RengaConvoyGetCarrier_Private(bucket->convoy),
@@ -222,23 +218,12 @@ static RengaErrorCode StartFold(Chunk *chunk, Pass *pass, GradientBucket *bucket
 static RengaErrorCode BeginFold(Chunk *chunk, Pass *pass, GradientBucket *bucket)
 {
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
-  bucket->began = MPI_Wtime();
   if (bucket->count == 0) return RENGA_SUCCESS;
   RengaFaultMeetAction("sum", chunk->stage, -1);
   RengaLogEventBegin(event);
   const RengaErrorCode code = StartFold(chunk, pass, bucket);
-  RengaLogEventEnd(event, 0, 1, FoldBytes(chunk, bucket->count));
+  RengaLogEventEnd(event, 0, 1, RengaChunkGradientBytes_Private(chunk, bucket->count));
   RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* Parameters of the step before may be on their way in the messages of a bucket. */
-static RengaErrorCode EndGathersBefore(Chunk *chunk, Pass *pass)
-{
-  if (chunk->gradients->n_gathering == 0) return RENGA_SUCCESS;
-  const RengaErrorCode code = RengaChunkAwaitValues_Private(chunk);
-  if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
-  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, code));
   return RENGA_SUCCESS;
 }
 
@@ -248,11 +233,9 @@ RengaErrorCode RengaChunkStartFold_Private(Chunk *chunk, Pass *pass, int b)
   GradientVector *gradients = chunk->gradients;
   GradientFold *fold = &gradients->fold;
   const int part = (int)(fold->n_started % RENGA_SUMS_AT_ONCE);
-  RengaCall(EndGathersBefore(chunk, pass));
+  RengaCall(RengaChunkEndOldGathers_Private(chunk, pass));
   if (fold->user[part] >= 0) RengaCall(RengaChunkEndBucket_Private(chunk, pass, fold->user[part]));
   RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
-  gradients->bucket[b].work =
-      gradients->work + (size_t)part * RengaChunkWorkOfBucket_Private(chunk);
   RengaCall(BeginFold(chunk, pass, &gradients->bucket[b]));
   fold->user[part] = b;
   fold->n_started++;
@@ -261,15 +244,15 @@ RengaErrorCode RengaChunkStartFold_Private(Chunk *chunk, Pass *pass, int b)
 
 static bool LieTogether(const Chunk *chunk, const GradientBucket *a, const GradientBucket *b)
 {
-  return a->local < b->local + FoldBytes(chunk, b->count) &&
-         b->local < a->local + FoldBytes(chunk, a->count);
+  return a->local < b->local + RengaChunkGradientBytes_Private(chunk, b->count) &&
+         b->local < a->local + RengaChunkGradientBytes_Private(chunk, a->count);
 }
 
 static RengaErrorCode PoisonBucket(Chunk *chunk, const GradientBucket *bucket)
 {
   if (RengaDeviceGetPoison(chunk->device) && bucket->count > 0)
-    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->gradients->base + bucket->local, 0xff,
-                                  (size_t)FoldBytes(chunk, bucket->count)));
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at->gradients + bucket->local, 0xff,
+                                  (size_t)RengaChunkGradientBytes_Private(chunk, bucket->count)));
   return RENGA_SUCCESS;
 }
 
@@ -302,9 +285,11 @@ static RengaErrorCode PlaceWholeBlock(Chunk *chunk, const GradientBucket *bucket
   int64_t begin, end;
   RengaBlocksGetRange(bucket->blocks, chunk->replica, &begin, &end);
   if (begin == end) return RENGA_SUCCESS;
-  RengaCall(RengaDeviceCopy(
-      chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, gradients->sum + FoldBytes(chunk, begin),
-      gradients->fold.base + FoldBytes(chunk, bucket->own), (size_t)FoldBytes(chunk, end - begin)));
+  RengaCall(
+      RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE,
+                      gradients->sum + RengaChunkGradientBytes_Private(chunk, begin),
+                      chunk->at->partial + RengaChunkGradientBytes_Private(chunk, bucket->own),
+                      (size_t)RengaChunkGradientBytes_Private(chunk, end - begin)));
   return RENGA_SUCCESS;
 }
 

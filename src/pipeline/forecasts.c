@@ -4,7 +4,6 @@
    with the same key (key.c) are compiled once, as chunks that no rank has, and what they take of
    all replicas, slots and buffers follows from their sizes. */
 #include "forecasts.h"
-#include "memory.h"
 #include "pipelineimpl.h"
 #include "renga/private/fetches.h"
 #include <string.h>

@@ -4,18 +4,17 @@
    that are whole are added up in pairs. A leaf of one micro-batch is added to its left neighbour's
    buffer at once. In the unordered mode there is one buffer, to which all are added. */
 #include "gradients.h"
-#include "memory.h"
 #include "pipelineimpl.h"
 #include "rows.h"
 
 static int64_t BufferBytes(const Chunk *chunk)
 {
-  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->sizes->gradient_count);
+  return RengaChunkGradientBytes_Private(chunk, chunk->sizes->gradient_count);
 }
 
 static char *BufferOfLevel(Chunk *chunk, int number)
 {
-  return chunk->gradients->base + number * BufferBytes(chunk);
+  return chunk->at->gradients + number * BufferBytes(chunk);
 }
 
 /* Before the first backward of a step. */
@@ -26,7 +25,7 @@ RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk)
   for (int b = 0; b < chunk->memory->n_buffers && !RengaChunkFolds_Private(chunk); b++)
     chunk->gradients->piece[b] = (RengaPartialSum){.data = BufferOfLevel(chunk, b)};
   chunk->gradients->sum = BufferOfLevel(chunk, 0);
-  if (!RengaSettingsIsOrdered_Private(chunk->outline->settings))
+  if (!RengaChunkIsOrdered_Private(chunk))
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->gradients->sum, 0,
                                   (size_t)BufferBytes(chunk)));
   return RENGA_SUCCESS;
@@ -45,7 +44,7 @@ RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, i
 {
   char *gradients = chunk->gradients->sum;
   *adds = !RengaChunkFolds_Private(chunk);
-  if (*adds && RengaSettingsIsOrdered_Private(chunk->outline->settings)) {
+  if (*adds && RengaChunkIsOrdered_Private(chunk)) {
     const bool alone = number % chunk->outline->leaf == 0 && EndsLeaf(chunk, pass, number);
     RengaCall(RengaCommTreeTake(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
                                 number / chunk->outline->leaf, alone, &chunk->gradients->n_pieces,
@@ -66,7 +65,7 @@ RengaErrorCode RengaChunkWillAdd_Private(const Chunk *chunk, const Pass *pass, i
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES + 1];
   int count = gradients->n_pieces, at;
   *adds = !RengaChunkFolds_Private(chunk);
-  if (!*adds || !RengaSettingsIsOrdered_Private(chunk->outline->settings)) return RENGA_SUCCESS;
+  if (!*adds || !RengaChunkIsOrdered_Private(chunk)) return RENGA_SUCCESS;
   for (int p = 0; p <= count && p < chunk->memory->n_buffers; p++) piece[p] = gradients->piece[p];
   const bool alone = number % chunk->outline->leaf == 0 && EndsLeaf(chunk, pass, number);
   RengaCall(
@@ -79,8 +78,7 @@ RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, 
 {
   if (chunk->gradients->early || RengaChunkFolds_Private(chunk))
     return RENGA_SUCCESS; /* bucket by bucket, before */
-  if (!RengaSettingsIsOrdered_Private(chunk->outline->settings) || !EndsLeaf(chunk, pass, number))
-    return RENGA_SUCCESS;
+  if (!RengaChunkIsOrdered_Private(chunk) || !EndsLeaf(chunk, pass, number)) return RENGA_SUCCESS;
   RengaSpan span;
   const RengaCommAdder adder = {.begin = RengaChunkAdd_Private, .user = chunk};
   RengaCall(RengaPipelineBeginTimed_Private(chunk->pipeline, EVENT_ACCUMULATE, &span));
@@ -112,7 +110,7 @@ static RengaErrorCode SettlePieces(Chunk *chunk, const Pass *pass)
 {
   GradientVector *gradients = chunk->gradients;
   const int64_t leaves = RengaOutlineLeaves_Private(chunk->outline, pass->microbatches);
-  if (!RengaSettingsIsOrdered_Private(chunk->outline->settings)) return RENGA_SUCCESS;
+  if (!RengaChunkIsOrdered_Private(chunk)) return RENGA_SUCCESS;
   for (int r = 0; r <= chunk->replicas; r++)
     gradients->leaf_bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
   if (pass->failed) InventPieces(chunk, leaves);
@@ -147,16 +145,6 @@ RengaErrorCode RengaChunkCloseEarly_Private(Chunk *chunk, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
-/* Gathers of the step before have the messages of a bucket's sum, and a replica without a
-   micro-batch has read no parameter. */
-static RengaErrorCode EndOldGathers(Chunk *chunk, Pass *pass)
-{
-  const RengaErrorCode code = RengaChunkAwaitValues_Private(chunk);
-  if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
-  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, code));
-  return RENGA_SUCCESS;
-}
-
 /* Rows of tables come after what backward may have begun, in the order of all replicas. */
 static RengaErrorCode BeginBucketSum(Chunk *chunk, Pass *pass, int bucket)
 {
@@ -173,7 +161,7 @@ static RengaErrorCode BeginBucketSum(Chunk *chunk, Pass *pass, int bucket)
 RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass, int bucket)
 {
   const bool ends = !chunk->outline->settings->overlap;
-  RengaCall(EndOldGathers(chunk, pass));
+  RengaCall(RengaChunkEndOldGathers_Private(chunk, pass));
   if (RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS; /* round by round */
   if (!chunk->gradients->settled) RengaCall(SettlePieces(chunk, pass));
   chunk->gradients->settled = true;

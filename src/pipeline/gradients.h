@@ -14,9 +14,8 @@ typedef enum {
    itself. */
 typedef struct {
   BucketKind kind;
-  int64_t first, count; /* elements of a gradient buffer */
-  RengaBlocks blocks;   /* which replica adds up which of them */
-  char *work;
+  int64_t first, count;          /* elements of a gradient buffer */
+  RengaBlocks blocks;            /* which replica adds up which of them */
   RengaConvoy convoy;            /* of its sum's messages; NULL: one replica */
   int places;                    /* messages that the convoy was made for, */
   size_t room;                   /* of so many bytes */
@@ -24,7 +23,7 @@ typedef struct {
   RengaCommSum gather, prepared; /* of a shared one's values: under way; the next one's; or NULL */
   int64_t own;                   /* elements of this replica's blocks of the buckets before */
   bool apart;                    /* the running pass gathers it by an action of its own */
-  double began, gathering;       /* MPI_Wtime of its last action, of its gather's begin */
+  double began, gathering;       /* MPI_Wtime of its last sum, of its values' gather */
   int64_t local;                 /* bytes in the memory of a micro-batch's gradients (local.c) */
   Chunk *chunk;                  /* lent, of a fold: */
   int64_t round;                 /* that is under way */
@@ -48,7 +47,6 @@ typedef struct {
 /* Gradients that replicas give, micro-batch by micro-batch, to who answers for them (fold.c). */
 typedef struct {
   int64_t *place;    /* [buckets] bytes in the memory of a micro-batch's gradients (local.c) */
-  char *base;        /* [buffers][folded] elements of this replica's blocks of all buckets */
   FoldStep *step;    /* of the running pass */
   int64_t *first;    /* [rounds + 1] the steps of each */
   int64_t round;     /* of the running pass, whose sums begin next */
@@ -59,14 +57,12 @@ typedef struct {
 /* The gradient vector of a chunk: buffers of the fixed tree, and what the running step made of
    them. */
 struct _p_GradientVector {
-  char *base;
   int n_pieces, taken;    /* taken: the piece that the running backward writes or adds to */
   RengaPartialSum *piece; /* [buffers] */
   char *sum;              /* of the whole batch, in the end */
   bool valid;             /* it is the last step's */
   bool settled;           /* the pieces are whole: sums have begun */
   int64_t *leaf_bounds;   /* [replicas + 1] of the sum over the replicas */
-  char *work;             /* of that sum */
   GradientBucket *bucket; /* [buckets] */
   int n_gathering;        /* of these: gathers under way */
   int *sequence;          /* [buckets] in which their sums begin, where backward begins them */
@@ -86,12 +82,12 @@ void RengaChunkRangeOfBucket_Private(const Chunk *chunk, int bucket, int64_t *fi
 int RengaChunkBucketAt_Private(const Chunk *chunk, ParameterRole role, int64_t at, int64_t *begin);
 bool RengaChunkSharesMasters_Private(const Chunk *chunk);
 /* bucket.c */
-typedef RengaErrorCode (*SumStart)(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
 size_t RengaChunkWorkOfBucket_Private(const Chunk *chunk);
 RengaErrorCode RengaChunkStartTask_Private(Chunk *chunk, Pass *pass, GradientBucket *bucket,
                                            const RengaCommSumTask *task, SumStart start);
 RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk);
 bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches);
+void RengaPipelineMarkGathers_Private(RengaPipeline pipeline, const Pass *pass);
 RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int bucket);
 RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int bucket);
 RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int bucket);
@@ -125,6 +121,7 @@ RengaErrorCode RengaChunkBeginRest_Private(Chunk *chunk, Pass *pass);
 RengaErrorCode RengaChunkPrepareGathers_Private(Chunk *chunk);
 RengaErrorCode RengaChunkBeginGather_Private(Chunk *chunk, const Pass *pass, int bucket);
 RengaErrorCode RengaChunkAwaitValues_Private(Chunk *chunk);
+RengaErrorCode RengaChunkEndOldGathers_Private(Chunk *chunk, Pass *pass);
 RengaErrorCode RengaChunkGatherValues_Private(Chunk *chunk);
 RengaErrorCode RengaPipelineAwaitShares_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineEndShares_Private(RengaPipeline pipeline);

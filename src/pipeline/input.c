@@ -3,9 +3,7 @@
    own, so that copies overlap with computing. Two events of each slot keep the order: `copied`, for
    the first kernel that reads the slot and for the host, which may fill the instance again; and
    `used`, for the next copy to the slot. */
-#include "memory.h"
 #include "pipelineimpl.h"
-#include "portion.h"
 #include "renga/private/quiet.h"
 
 /* After the arena. */

@@ -78,6 +78,8 @@ RengaErrorCode RengaChunkGetKernel_Private(Chunk *chunk, const RengaGraphNode *n
     RengaCall(AddKernel(chunk, node, spec, hash));
     *slot = chunk->programs->kernels.count - 1;
   }
+  if (node->n_in + node->n_out > chunk->programs->kernels.largest)
+    chunk->programs->kernels.largest = node->n_in + node->n_out;
   *number = *slot;
   return RENGA_SUCCESS;
 }

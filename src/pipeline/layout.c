@@ -69,7 +69,7 @@ static RengaErrorCode ClaimGradients(Layout *layout)
     if (chunk->uses->place[u] < 0) continue;
     const RengaValue value = chunk->uses->row[u].gradient;
     const Place to = {REGION_GRADIENTS,
-                      RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->uses->place[u])};
+                      RengaChunkGradientBytes_Private(chunk, chunk->uses->place[u])};
     RengaCall(Claim(layout, value, to, LayoutBytes(layout, value), layout->program->adds));
   }
   RengaCall(ClaimRows(layout));

@@ -1,7 +1,6 @@
 /* A program while it is laid out: which nodes run where, and which values share memory. */
 #pragma once
 #include "exchange.h"
-#include "memory.h"
 #include "pipelineimpl.h"
 
 /* A copy, or a sum, in the part that fills the place: right after the value is made if that is

@@ -8,19 +8,7 @@
 
        further uses, and what is not sharded | shared buckets, by lifetime  */
 #include "gradients.h"
-#include "memory.h"
-#include "parameter.h"
 #include <limits.h>
-
-static int64_t GradientBytesOf(const Chunk *chunk, int64_t count)
-{
-  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count);
-}
-
-static int CountAllBuckets(const Chunk *chunk)
-{
-  return RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).all;
-}
 
 static void MovePlaces(const Chunk *chunk, Sequence *sequence)
 {
@@ -40,16 +28,14 @@ static int64_t BytesOfBucket(const Chunk *chunk, int b)
 {
   int64_t first, count;
   RengaChunkRangeOfBucket_Private(chunk, b, &first, &count);
-  return GradientBytesOf(chunk, count);
+  return RengaChunkGradientBytes_Private(chunk, count);
 }
 
 /* Where the first program that trains touches the buckets; NULL: there is none. */
 static const BucketRows *FirstWrites(const Chunk *chunk)
 {
-  for (int p = 0; p < chunk->programs->count; p++)
-    if (chunk->programs->row[p]->kind == PROGRAM_TRAINING)
-      return chunk->programs->row[p]->part[RengaChunkGradientPart_Private(chunk)].writes;
-  return NULL;
+  const Program *program = RengaProgramsFirst_Private(chunk->programs);
+  return program ? program->part[RengaChunkGradientPart_Private(chunk)].writes : NULL;
 }
 
 /* Two buckets that a program touches at the same time lie in different places, and buckets leave
@@ -77,7 +63,7 @@ static RengaErrorCode CheckApart(Chunk *chunk, const Sequence *sequence, int a, 
    as it is. */
 RengaErrorCode RengaChunkMoveLocal_Private(Chunk *chunk, Program *program)
 {
-  const int buckets = CountAllBuckets(chunk);
+  const int buckets = RengaChunkBuckets_Private(chunk).all;
   const ProgramPart part = RengaChunkGradientPart_Private(chunk);
   Sequence *sequence = &program->part[part];
   if (program->kind != PROGRAM_TRAINING || !chunk->gradients->fold.place) return RENGA_SUCCESS;
@@ -136,7 +122,7 @@ static RengaErrorCode PlaceShared(Chunk *chunk, int shared, Lifetime row[], int 
 /* Once all programs of set-up are compiled. */
 RengaErrorCode RengaChunkPlaceLocal_Private(Chunk *chunk)
 {
-  const int buckets = CountAllBuckets(chunk);
+  const int buckets = RengaChunkBuckets_Private(chunk).all;
   Lifetime *row = NULL;
   int *last = NULL;
   if (!RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS;

@@ -3,7 +3,6 @@
    finite at a scale above 1 is one that does not fit: the step is skipped and the scale halved.
    After many steps that fit it is doubled. It is a power of two, so that dividing by it is exact,
    and all ranks know it without a message, since they know the norm. */
-#include "memory.h"
 #include "pipelineimpl.h"
 #include <math.h>
 

@@ -56,11 +56,14 @@ struct _p_ReplicaMemory {
 /* Where the chunk's parts of the arena begin. */
 struct _p_ChunkBases {
   char *persistent, *folded, *moments, *saved, *inputs, *tied; /* moments: or their windows */
-  char *masters; /* of sharded parameters, where they are not the values */
-  char *shares;  /* this replica's values of sharded parameters, where it has no others, */
-  char *window;  /* but for what lies here for a while */
-  char *away;    /* on the host: [slots] of saved tensors; NULL: they are not offloaded */
-  char **region; /* [REGION_MESSAGE + messages] of the running action */
+  char *masters;   /* of sharded parameters, where they are not the values */
+  char *shares;    /* this replica's values of sharded parameters, where it has no others, */
+  char *window;    /* but for what lies here for a while */
+  char *gradients; /* buffers of the tree, or of a micro-batch, where they are folded; then */
+  char *partial;   /* [buffers][folded] elements of this replica's blocks of all buckets */
+  char *work;      /* of sums of buckets */
+  char *away;      /* on the host: [slots] of saved tensors; NULL: they are not offloaded */
+  char **region;   /* [REGION_MESSAGE + messages] of the running action */
 };
 
 static inline void *RengaChunkAt_Private(const Chunk *chunk, Place place)
@@ -92,7 +95,6 @@ typedef struct {
 } ShareTable;
 
 /* sizes.c */
-int64_t RengaChunkShareBytes_Private(const Chunk *chunk, int64_t own);
 int64_t RengaChunkKeptBytes_Private(const Chunk *chunk, bool training);
 RengaErrorCode RengaChunkCountLag_Private(Chunk *chunk); /* before it is compiled */
 RengaErrorCode RengaChunkSizeStage_Private(Chunk *chunk);

@@ -1,7 +1,6 @@
 /* Parameters, moments and states by name, whole, from and to any rank. */
 #include "gradients.h"
 #include "pipelineimpl.h"
-#include "portion.h"
 #include "renga/private/holdings.h"
 #include <string.h>
 

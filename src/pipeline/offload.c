@@ -5,8 +5,6 @@
    ranges, each of which comes to a window of the device's memory, is updated with its parameters,
    and goes back; while one window is updated the other is filled. Updates are elementwise and
    parameters are cut between pieces of RENGA_VECTOR_PIECE elements, so that bits are the same. */
-#include "memory.h"
-#include "parameter.h"
 #include "pipelineimpl.h"
 #include "updates.h"
 #include <string.h>
@@ -26,7 +24,7 @@ static int64_t SizeWindow(const Chunk *chunk, int64_t own, bool *other)
   return *other ? WINDOW : all;
 }
 
-bool RengaChunkOffloadsMoments_Private(const Chunk *chunk)
+static bool OffloadsMoments(const Chunk *chunk)
 {
   return RengaSettingsOffloadsMoments_Private(chunk->outline->settings) &&
          chunk->sizes->n_moments > 0;
@@ -37,8 +35,7 @@ int64_t RengaChunkMomentBytes_Private(const Chunk *chunk, int64_t own)
 {
   bool other;
   int64_t elements = CountMomentElements(chunk, own);
-  if (RengaChunkOffloadsMoments_Private(chunk))
-    elements = SizeWindow(chunk, own, &other) * (other ? 2 : 1);
+  if (OffloadsMoments(chunk)) elements = SizeWindow(chunk, own, &other) * (other ? 2 : 1);
   return chunk->sizes->n_moments * RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT, elements);
 }
 
@@ -51,7 +48,7 @@ static int64_t CountAwayBytes(const Chunk *chunk)
 /* Of the host. */
 static int64_t CountHostMoments(const Chunk *chunk)
 {
-  if (!RengaChunkOffloadsMoments_Private(chunk)) return 0;
+  if (!OffloadsMoments(chunk)) return 0;
   return chunk->sizes->n_moments *
          RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT,
                                      CountMomentElements(chunk, chunk->memory->own));

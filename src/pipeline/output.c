@@ -1,6 +1,5 @@
 /* Outputs of the network: a forward pass, and its rows where they are wanted. */
 #include "pipelineimpl.h"
-#include "portion.h"
 #include <string.h>
 
 /* An output: where it is made, and what a sample has of it. */

@@ -9,7 +9,6 @@
 
        values     whole parameters             | sharded parameters
        gradients  whole, each with all its uses | further uses of sharded ones | their first uses */
-#include "memory.h"
 #include "rows.h"
 #include <string.h>
 
@@ -19,7 +18,7 @@
 static bool MayShard(const Chunk *chunk, const Parameter *parameter)
 {
   const bool copied = chunk->tensor.size > 1 && !chunk->outline->parts[parameter->whole];
-  return !copied && RengaChunkIsSharded_Private(chunk) && parameter->trained &&
+  return !copied && RengaChunkBuckets_Private(chunk).shared > 0 && parameter->trained &&
          !parameter->sparse && !RengaChunkIsTied_Private(chunk, parameter) &&
          !RengaChunkIsWide_Private(chunk, parameter);
 }

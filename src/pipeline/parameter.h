@@ -1,6 +1,6 @@
 /* Parameters of a chunk: what it has of them, where they lie, who uses and updates them. */
 #pragma once
-#include "chunk.h"
+#include "memory.h"
 
 /* What a parameter is there as. Each role is a vector of one type (RengaStorage) in which the
    parameters follow each other (role.c). */
@@ -65,6 +65,14 @@ int64_t RengaChunkStride_Private(const Chunk *chunk, int64_t count);
 int64_t RengaChunkRoom_Private(const Chunk *chunk, int64_t count);
 int64_t RengaChunkRoleBytes_Private(const Chunk *chunk, ParameterRole role, int64_t count);
 int64_t RengaChunkParameterBytes_Private(const Chunk *chunk);
+static inline int64_t RengaChunkGradientBytes_Private(const Chunk *chunk, int64_t count)
+{
+  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count);
+}
+static inline int64_t RengaChunkValueBytes_Private(const Chunk *chunk, int64_t count)
+{
+  return RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, count);
+}
 bool RengaChunkIsWide_Private(const Chunk *chunk, const Parameter *parameter);
 Place RengaChunkPlaceOf_Private(const Chunk *chunk, const Parameter *parameter);
 RengaErrorCode RengaChunkRoundValues_Private(const Chunk *chunk);

@@ -1,8 +1,6 @@
 /* A pass from its preparation to its last sum. */
 #include "gradients.h"
-#include "parameter.h"
 #include "pipelineimpl.h"
-#include "portion.h"
 #include "updates.h"
 
 /* Parameters rounded from masters, which may have been written by others than updates. The pass may

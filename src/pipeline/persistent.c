@@ -1,9 +1,6 @@
 /* Tensors that live across steps: their first values and their list. */
 #include "gradients.h"
-#include "memory.h"
-#include "parameter.h"
 #include "pipelineimpl.h"
-#include "portion.h"
 #include "updates.h"
 #include "renga/private/rectangle.h"
 #include <string.h>

@@ -1,6 +1,7 @@
 /* What files of the pipeline's room share: the rank and its passes (doc/design.md, 8 to 10). */
 #pragma once
-#include "chunk.h"
+#include "memory.h"
+#include "portion.h"
 #include "renga/private/object.h"
 #include "renga/private/span.h"
 

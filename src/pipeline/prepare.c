@@ -1,9 +1,7 @@
 /* All of a pass that may fail on one rank alone, before the ranks agree on it: checks, programs,
    lists and memory. */
 #include "gradients.h"
-#include "memory.h"
 #include "pipelineimpl.h"
-#include "portion.h"
 #include "rows.h"
 #include "updates.h"
 #include "window.h"
@@ -120,23 +118,6 @@ static RengaErrorCode CheckStepFits(Chunk *chunk, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
-/* Which buckets the list gathers by themselves: their sums are halves. MPI's own sum is whole. */
-static void MarkGathers(RengaPipeline pipeline, const Pass *pass)
-{
-  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
-    const Chunk *chunk = &pipeline->rank->chunk[c];
-    for (int b = 0; b < chunk->memory->n_buckets; b++) chunk->gradients->bucket[b].apart = false;
-  }
-  for (int64_t a = 0; a < pass->n_actions; a++) {
-    const RengaAction *action = &pass->action[a];
-    if (action->kind != RENGA_ACTION_GATHER) continue;
-    const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
-    GradientBucket *bucket = &chunk->gradients->bucket[action->bucket];
-    bucket->apart = RengaSettingsIsOrdered_Private(pipeline->settings) &&
-                    bucket->kind != BUCKET_SHARED && !RengaChunkFolds_Private(chunk);
-  }
-}
-
 /* Replicas that fold go through one list, of the one that has most micro-batches, each with its own
    in the place of that one's: where it has none left the action is empty. Its own list is
    that without them (schedule/align.c). */
@@ -175,7 +156,7 @@ static RengaErrorCode PrepareActions(RengaPipeline pipeline, Pass *pass)
   RengaCall(
       RengaScheduleGetActions(schedule, chunk->stage, longest, &pass->n_actions, &pass->action));
   if (together) RengaCall(AlignActions(chunk, longest, pass));
-  MarkGathers(pipeline, pass);
+  RengaPipelineMarkGathers_Private(pipeline, pass);
   return RENGA_SUCCESS;
 }
 
@@ -203,7 +184,7 @@ static RengaErrorCode PreparePrograms(Chunk *chunk, const Pass *pass)
 {
   Portion *portion = chunk->portion;
   const int64_t count = portion->last - portion->first;
-  const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
+  const bool ordered = RengaChunkIsOrdered_Private(chunk);
   const bool adds = pass->training && count > 1 && ordered && !RengaChunkFolds_Private(chunk);
   bool uses_sums;
   if (count > 0) RengaCall(PrepareSize(chunk, pass, portion->first, adds, &uses_sums));

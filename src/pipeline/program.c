@@ -2,7 +2,6 @@
    a kernel, every value a place. Programs are made at set-up for all sizes that will occur, and
    later for others as long as they fit what was allocated. */
 #include "gradients.h"
-#include "portion.h"
 #include "window.h"
 #include "layout.h"
 #include "renga/private/line.h"
@@ -218,8 +217,7 @@ static RengaErrorCode FindProgram(Chunk *chunk, ProgramKind kind, bool adds, int
 RengaErrorCode RengaChunkGetProgram_Private(Chunk *chunk, ProgramKind kind, int64_t samples,
                                             RengaValue target, Program **program)
 {
-  const bool adds =
-      kind == PROGRAM_TRAINING && !RengaSettingsIsOrdered_Private(chunk->outline->settings);
+  const bool adds = kind == PROGRAM_TRAINING && !RengaChunkIsOrdered_Private(chunk);
   RengaCall(FindProgram(chunk, kind, adds, samples, target, program));
   return RENGA_SUCCESS;
 }

@@ -152,6 +152,14 @@ typedef struct {
   const void **argument; /* [kernels.largest] */
 } ProgramTable;
 
+/* The first training program: all replicas compile the same ones at set-up. NULL: none. */
+static inline Program *RengaProgramsFirst_Private(const ProgramTable *programs)
+{
+  for (int p = 0; p < programs->count; p++)
+    if (programs->row[p]->kind == PROGRAM_TRAINING) return programs->row[p];
+  return NULL;
+}
+
 /* place.c: offsets by lifetime */
 typedef struct {
   int64_t bytes, offset;

@@ -1,9 +1,7 @@
 /* The prologue: sums over the whole batch (numbers of labels that count, say) are known before the
    first forward. They depend on data only, so that each stage that needs them works them out from
    its own copy; the replicas add up. */
-#include "memory.h"
 #include "pipelineimpl.h"
-#include "portion.h"
 #include "updates.h"
 
 static RengaErrorCode QueueShare(Chunk *chunk, const Program *program, int s, int64_t i)
@@ -104,10 +102,7 @@ static RengaErrorCode SetSums(Chunk *chunk, const Pass *pass)
 static RengaErrorCode AddShares(Chunk *chunk, Pass *pass)
 {
   char what[160];
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) adds up the sizes of micro-batches in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
+  RengaChunkDescribe_Private(chunk, "adds up the sizes of micro-batches in", sizeof what, what);
   if (chunk->replicas > 1) RengaCall(RengaPipelineSettle_Private(chunk->pipeline, pass, true));
   if (pass->refused) return RENGA_SUCCESS;
   RengaCall(RengaCommSumExact(chunk->group, chunk->n_sums * pass->microbatches,

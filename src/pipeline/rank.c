@@ -1,6 +1,5 @@
 /* What set-up makes for this rank, and how it is forgotten. */
 #include "pipelineimpl.h"
-#include "portion.h"
 #include "renga/private/wait.h"
 
 static RengaErrorCode FreeComms(Rank *rank)

@@ -1,5 +1,4 @@
 /* Which samples of a batch a rank reads. */
-#include "memory.h"
 #include "pipelineimpl.h"
 #include "renga/private/plan.h"
 

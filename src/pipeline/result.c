@@ -1,8 +1,6 @@
 /* What the host takes of a pass: losses, statistics, an output. Each is queued when it is made, and
    all are waited for once, at the end of the pass. */
-#include "memory.h"
 #include "pipelineimpl.h"
-#include "portion.h"
 
 static float *TakeFloats(ResultMemory *results, int64_t count)
 {

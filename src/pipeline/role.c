@@ -2,8 +2,6 @@
    vector in the arena, and this file alone says how many bytes its elements are and where they lie;
    all else counts parameters in elements. */
 #include "gradients.h"
-#include "memory.h"
-#include "parameter.h"
 #include "updates.h"
 
 static RengaDataType TypeOfRole(const RengaStorage *storage, ParameterRole role)
@@ -57,7 +55,7 @@ static int64_t CountValues(const Chunk *chunk)
 static int64_t MasterOffset(const Chunk *chunk)
 {
   if (!RengaChunkHasMasters_Private(chunk)) return 0;
-  return RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, CountValues(chunk));
+  return RengaChunkValueBytes_Private(chunk, CountValues(chunk));
 }
 
 /* Of all values and these masters, with which REGION_PERSISTENT begins. */
@@ -82,16 +80,15 @@ Place RengaChunkPlaceOf_Private(const Chunk *chunk, const Parameter *parameter)
   const bool wide = RengaChunkIsWide_Private(chunk, parameter);
   const ParameterRole role = wide ? ROLE_MASTER : ROLE_VALUE;
   if (parameter->sharded && RengaChunkFetches_Private(chunk))
-    return (Place){REGION_WINDOW,
-                   RengaChunkRoleBytes_Private(chunk, ROLE_VALUE,
-                                               parameter->place - chunk->sizes->whole_count)};
+    return (Place){REGION_WINDOW, RengaChunkValueBytes_Private(
+                                      chunk, parameter->place - chunk->sizes->whole_count)};
   const int64_t offset = RengaChunkRoleBytes_Private(chunk, role, parameter->place);
   return (Place){REGION_PERSISTENT, offset + (wide ? MasterOffset(chunk) : 0)};
 }
 
 char *RengaChunkValuesAt_Private(const Chunk *chunk, int64_t place)
 {
-  return chunk->at->persistent + RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, place);
+  return chunk->at->persistent + RengaChunkValueBytes_Private(chunk, place);
 }
 
 static RengaErrorCode RoundRange(const Chunk *chunk, int64_t count, const char *masters,
@@ -148,7 +145,7 @@ static char *BeginInRole(const Chunk *chunk, const Parameter *parameter, Paramet
     base = chunk->at->shares;
     place = parameter->own;
   } else if (role == ROLE_GRADIENT && RengaChunkHoldsShare_Private(chunk, parameter, role)) {
-    base = chunk->gradients->fold.base;
+    base = chunk->at->partial;
     place = parameter->own;
   } else if (role == ROLE_GRADIENT) {
     base = chunk->gradients->sum;

@@ -1,8 +1,6 @@
 /* Tables whose gradient is a list of rows, in a step: slots are filled by backward, given to all
    replicas and added up (rows.c has the whole). */
-#include "memory.h"
 #include "pipelineimpl.h"
-#include "portion.h"
 #include "rows.h"
 #include "renga/private/device.h"
 #include "renga/private/log.h"
@@ -29,33 +27,7 @@ static RengaErrorCode StartRowGather(Chunk *chunk, Pass *pass)
                                  .result = rows->base,
                                  .adder = RengaConvoyGetAdder_Private(rows->convoy),
                                  .carrier = RengaConvoyGetCarrier_Private(rows->convoy)};
-  RengaErrorCode code;
-  int attempt = 0;
-  do code = RengaCommAllGatherBegin(chunk->group, &task, &rows->gather);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AwaitRowGather(Chunk *chunk, Pass *pass)
-{
-  RowLists *rows = chunk->rows;
-  char what[160];
-  RengaErrorCode code;
-  int attempt = 0;
-  bool whole, again;
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) gathers rows of tables of the other replicas in step "
-           "%lld",
-           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
-  do {
-    code = RengaCommSumEnd(&rows->gather, what, &whole);
-    again = rows->gather && RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt);
-  } while (again);
-  if (!rows->gather) code = RengaPipelineNote_Private(chunk->pipeline, pass, code);
-  RengaCall(code);
-  if (!whole) pass->failed = true;
+  RengaCall(RengaChunkStartSum_Private(chunk, pass, &task, RengaCommAllGatherBegin, &rows->gather));
   return RENGA_SUCCESS;
 }
 
@@ -88,7 +60,8 @@ RengaErrorCode RengaChunkEndRows_Private(Chunk *chunk, Pass *pass)
   RengaCall(RengaChunkBeginRows_Private(chunk, pass));
   if (!chunk->rows->gather) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
-  const RengaErrorCode code = AwaitRowGather(chunk, pass);
+  const RengaErrorCode code = RengaChunkEndSum_Private(
+      chunk, pass, "gathers rows of tables of the other replicas in", &chunk->rows->gather);
   RengaLogEventEnd(event, 0, 0, 0);
   RengaCall(code);
   return RENGA_SUCCESS;

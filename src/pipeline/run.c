@@ -1,6 +1,5 @@
 /* The loop over the actions of a rank: what a schedule says is what is run, all of it. */
 #include "gradients.h"
-#include "memory.h"
 #include "portion.h"
 #include "updates.h"
 #include "window.h"

@@ -1,8 +1,6 @@
 /* Losses of single samples: an output of the network that a training step makes besides its
    gradients. They travel with the shares of the loss, in places that have one writer each. */
-#include "memory.h"
 #include "pipelineimpl.h"
-#include "portion.h"
 #include <string.h>
 
 /* Numbers of a sample; 0: they were not asked for. */

@@ -2,7 +2,6 @@
    chunk has to do in them. */
 #include "gradients.h"
 #include "pipelineimpl.h"
-#include "portion.h"
 #include "renga/private/schedule.h"
 
 static RengaErrorCode MakeSchedule(Outline *outline, int64_t microbatches, bool forward_only,

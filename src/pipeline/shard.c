@@ -8,8 +8,6 @@
    nothing of the results depends on who has what. Parameters that other stages use too, and those
    that kernels read as masters, are updated by all replicas, as without shards. */
 #include "gradients.h"
-#include "memory.h"
-#include "parameter.h"
 
 /* The one place that knows how many buckets a stage has: those of the settings, and beside shared
    ones one of what all replicas update. */
@@ -39,8 +37,7 @@ static void FindSharedRange(const Chunk *chunk, int b, int part[2], int64_t *fir
 {
   const ChunkSizes *sizes = chunk->sizes;
   const int64_t all = sizes->n_parts > 0 ? sizes->part[sizes->n_parts] : 0,
-                shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared,
-                buckets = shared > 0 ? shared : 1;
+                shared = RengaChunkBuckets_Private(chunk).shared, buckets = shared > 0 ? shared : 1;
   for (int end = 0; end < 2; end++) part[end] = FindSharedPart(sizes, all * (b + end) / buckets);
   *first = part[0] < part[1] ? sizes->part[part[0]] : all;
   *count = part[0] < part[1] ? sizes->part[part[1]] - *first : 0;
@@ -51,7 +48,7 @@ void RengaChunkRangeOfBucket_Private(const Chunk *chunk, int b, int64_t *first, 
 {
   const ChunkSizes *sizes = chunk->sizes;
   int part[2];
-  if (b < RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared) {
+  if (b < RengaChunkBuckets_Private(chunk).shared) {
     FindSharedRange(chunk, b, part, first, count);
     *first += sizes->whole_gradient;
   } else {
@@ -66,7 +63,7 @@ int RengaChunkBucketAt_Private(const Chunk *chunk, ParameterRole role, int64_t a
 {
   const ChunkSizes *sizes = chunk->sizes;
   const int64_t ahead = role == ROLE_GRADIENT ? sizes->whole_gradient : 0;
-  const int shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
+  const int shared = RengaChunkBuckets_Private(chunk).shared;
   int low = 0, high = sizes->n_parts > 0 ? shared : 0;
   *begin = 0;
   if (high == 0 || at < RengaChunkRoleBytes_Private(chunk, role, ahead)) return shared;
@@ -116,7 +113,7 @@ static RengaErrorCode AddBucketShares(const Chunk *chunk, int b, int64_t own[])
 
 RengaErrorCode RengaChunkCountShares_Private(const Chunk *chunk, int64_t own[])
 {
-  const int buckets = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
+  const int buckets = RengaChunkBuckets_Private(chunk).shared;
   for (int b = 0; chunk->sizes->n_parts > 0 && b < buckets; b++)
     RengaCall(AddBucketShares(chunk, b, own));
   return RENGA_SUCCESS;

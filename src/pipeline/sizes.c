@@ -2,7 +2,6 @@
    here; a forecast for others (forecasts.c) runs the same code for any stage and takes nothing. */
 #include "exchange.h"
 #include "gradients.h"
-#include "memory.h"
 #include "portion.h"
 #include "rows.h"
 #include "updates.h"
@@ -11,7 +10,7 @@
 /* Whether some replica may add the gradients of a micro-batch to those of another. */
 static bool MayAdd(Chunk *chunk)
 {
-  if (!chunk->outline->has_loss || !RengaSettingsIsOrdered_Private(chunk->outline->settings) ||
+  if (!chunk->outline->has_loss || !RengaChunkIsOrdered_Private(chunk) ||
       RengaChunkFolds_Private(chunk))
     return false;
   for (int i = 0; i < chunk->outline->n_batches; i++)
@@ -55,7 +54,7 @@ static RengaErrorCode CompileAll(Chunk *chunk)
     const Program *program = chunk->programs->row[p];
     const bool training = program->kind == PROGRAM_TRAINING;
     int64_t *temporary = &chunk->sizes->temporary_bytes[training];
-    if (program->adds && RengaSettingsIsOrdered_Private(chunk->outline->settings))
+    if (program->adds && RengaChunkIsOrdered_Private(chunk))
       temporary = &chunk->sizes->adding_bytes;
     if (program->saved_bytes > chunk->sizes->slot_bytes[training])
       chunk->sizes->slot_bytes[training] = program->saved_bytes;
@@ -84,7 +83,7 @@ static void CountFoldWork(Chunk *chunk, int64_t count, int64_t bounds[])
 static RengaErrorCode CountWork(Chunk *chunk)
 {
   const int replicas = chunk->replicas;
-  const BucketCounts counts = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage);
+  const BucketCounts counts = RengaChunkBuckets_Private(chunk);
   const int64_t buckets = counts.all;
   const int64_t count = (chunk->sizes->gradient_count + buckets - 1) / buckets;
   const RengaDataType type = chunk->storage.gradient;
@@ -92,8 +91,7 @@ static RengaErrorCode CountWork(Chunk *chunk)
   chunk->memory->n_buckets = counts.all;
   chunk->memory->n_shared = counts.shared;
   chunk->memory->work_bytes = 0;
-  if (replicas == 1 || !RengaSettingsIsOrdered_Private(chunk->outline->settings))
-    return RENGA_SUCCESS;
+  if (replicas == 1 || !RengaChunkIsOrdered_Private(chunk)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(replicas + 1, &bounds));
   if (RengaChunkFolds_Private(chunk)) CountFoldWork(chunk, count, bounds);
   for (int i = 0; i < chunk->outline->n_batches && !RengaChunkFolds_Private(chunk); i++) {
@@ -292,13 +290,13 @@ static void ShareMemory(Chunk *chunk, const ReplicaShare *share, RengaPipelineMe
 
 /* Of masters and values of sharded parameters, of which a replica has a share, and of the window.
    */
-int64_t RengaChunkShareBytes_Private(const Chunk *chunk, int64_t own)
+static int64_t CountShareBytes(const Chunk *chunk, int64_t own)
 {
   const bool fetches = RengaChunkFetches_Private(chunk);
   const bool masters = RengaChunkHasMasters_Private(chunk);
   int64_t bytes = fetches ? chunk->sizes->window_bytes : 0;
   if (fetches || masters) bytes += RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, own);
-  if (fetches && masters) bytes += RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, own);
+  if (fetches && masters) bytes += RengaChunkValueBytes_Private(chunk, own);
   return bytes;
 }
 
@@ -306,11 +304,11 @@ int64_t RengaChunkShareBytes_Private(const Chunk *chunk, int64_t own)
 static void SizeReplica(Chunk *chunk, const ReplicaShare *share, RengaPipelineMemory *memory)
 {
   const bool folds = RengaChunkFolds_Private(chunk);
-  const int64_t buffer = RengaChunkRoleBytes_Private(
-      chunk, ROLE_GRADIENT, folds ? share->folded : chunk->sizes->gradient_count);
+  const int64_t buffer =
+      RengaChunkGradientBytes_Private(chunk, folds ? share->folded : chunk->sizes->gradient_count);
   *memory = (RengaPipelineMemory){0};
   memory->parameters = chunk->sizes->persistent_bytes + chunk->sizes->folded_bytes;
-  memory->parameters += RengaChunkShareBytes_Private(chunk, share->own);
+  memory->parameters += CountShareBytes(chunk, share->own);
   memory->gradients = share->n_buffers * buffer + (folds ? chunk->sizes->local_bytes : 0) +
                       (int64_t)chunk->memory->work_bytes + chunk->sizes->tied_bytes +
                       chunk->sizes->row_bytes;

@@ -1,8 +1,6 @@
 /* States: the statistics of each micro-batch are kept, and applied in the order of the micro-
    batches after the step, on every replica alike. */
-#include "memory.h"
 #include "pipelineimpl.h"
-#include "portion.h"
 
 static int64_t Elements(Chunk *chunk, int update)
 {
@@ -112,10 +110,8 @@ RengaErrorCode RengaChunkSumStatistics_Private(Chunk *chunk, const Pass *pass)
 {
   if (!chunk->portion->statistics) return RENGA_SUCCESS;
   char what[160];
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) collects the statistics of micro-batches in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
+  RengaChunkDescribe_Private(chunk, "collects the statistics of micro-batches in", sizeof what,
+                             what);
   RengaCall(RengaCommSumExact(chunk->group, pass->microbatches * chunk->states->elements,
                               chunk->portion->statistics, what));
   return RENGA_SUCCESS;

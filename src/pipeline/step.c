@@ -2,7 +2,6 @@
    Nothing after the last sum of the pass can fail but a rule of the program, on which the ranks
    agree once more, and the device itself. */
 #include "pipelineimpl.h"
-#include "portion.h"
 
 static RengaErrorCode CheckLoss(const double *loss, const char *function)
 {

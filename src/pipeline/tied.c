@@ -4,8 +4,6 @@
    adds up all of them. All ranks take the parameters in one order, and a rank those of all its
    stages at once, which may send to each other. */
 #include "gradients.h"
-#include "memory.h"
-#include "parameter.h"
 #include "pipelineimpl.h"
 
 /* Messages of one parameter. */
@@ -37,7 +35,7 @@ static int64_t UsesElsewhere(const Chunk *chunk, const Parameter *parameter, int
 /* Of so many uses of a parameter, in a gradient buffer or a message. */
 static int64_t UseBytes(const Chunk *chunk, const Parameter *parameter, int64_t uses)
 {
-  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, uses * parameter->stride);
+  return RengaChunkGradientBytes_Private(chunk, uses * parameter->stride);
 }
 
 /* Other stages use the parameter, too. */
@@ -136,7 +134,7 @@ static char *OwnUse(const Chunk *chunk, const Parameter *parameter, int64_t u)
 {
   const int64_t place = parameter->further + (u - 1) * parameter->stride + parameter->from;
   if (u == 0) return RengaChunkShareOf_Private(chunk, parameter, ROLE_GRADIENT).data;
-  return chunk->gradients->sum + RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, place);
+  return chunk->gradients->sum + RengaChunkGradientBytes_Private(chunk, place);
 }
 
 /* Uses of all stages in order; those of other stages lie in tied_work, by stage. */
@@ -155,25 +153,24 @@ static RengaErrorCode AddUses(Chunk *chunk, const Parameter *parameter)
     }
   if (sum && sum != own)
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, own, sum,
-                              (size_t)RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count)));
+                              (size_t)RengaChunkGradientBytes_Private(chunk, count)));
   return RENGA_SUCCESS;
 }
 
 /* Replica r of this stage sends to the replicas of another that ask it: r, r + replicas, … */
 static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage)
 {
-  const void *own = RengaChunkVectorOf_Private(chunk, parameter, ROLE_GRADIENT).data;
+  void *own = RengaChunkVectorOf_Private(chunk, parameter, ROLE_GRADIENT).data;
   const size_t bytes = (size_t)UseBytes(chunk, parameter, parameter->n_uses);
   const int tag = RengaOutlineTag_Private(chunk->outline, TAG_TIED);
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   for (int r = chunk->replica; bytes > 0 && r < others; r += chunk->replicas) {
-    RengaErrorCode code;
-    int attempt = 0;
-    do
-      code = RengaParcelSend_Private(chunk->tied->parcel[chunk->tied->count], own, bytes,
-                                     RengaChunkPeer_Private(chunk, stage, r), tag);
-    while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-    RengaCall(code);
+    const ChunkMessage message = {.parcel = chunk->tied->parcel[chunk->tied->count],
+                                  .data = own,
+                                  .bytes = bytes,
+                                  .peer = RengaChunkPeer_Private(chunk, stage, r),
+                                  .tag = tag};
+    RengaCall(RengaChunkPost_Private(chunk, pass, &message));
     chunk->tied->count++;
   }
   return RENGA_SUCCESS;
@@ -181,18 +178,15 @@ static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *param
 
 static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage)
 {
-  char *to = chunk->at->tied + UseBytes(chunk, parameter, UsesElsewhere(chunk, parameter, stage));
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
-  const int peer = RengaChunkPeer_Private(chunk, stage, chunk->replica % others);
-  const size_t bytes = (size_t)UseBytes(chunk, parameter, UsesIn(chunk, parameter, stage));
-  const int tag = RengaOutlineTag_Private(chunk->outline, TAG_TIED);
-  RengaErrorCode code;
-  int attempt = 0;
-  do
-    code =
-        RengaParcelReceive_Private(chunk->tied->parcel[chunk->tied->count], to, bytes, peer, tag);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
+  const ChunkMessage message = {
+      .parcel = chunk->tied->parcel[chunk->tied->count],
+      .receives = true,
+      .data = chunk->at->tied + UseBytes(chunk, parameter, UsesElsewhere(chunk, parameter, stage)),
+      .bytes = (size_t)UseBytes(chunk, parameter, UsesIn(chunk, parameter, stage)),
+      .peer = RengaChunkPeer_Private(chunk, stage, chunk->replica % others),
+      .tag = RengaOutlineTag_Private(chunk->outline, TAG_TIED)};
+  RengaCall(RengaChunkPost_Private(chunk, pass, &message));
   chunk->tied->count++;
   return RENGA_SUCCESS;
 }
@@ -235,19 +229,12 @@ static RengaErrorCode SendUses(Chunk *chunk, Pass *pass, const Parameter *parame
 
 static RengaErrorCode WaitAll(Chunk *chunk, Pass *pass, const Parameter *parameter)
 {
-  char what[384];
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) exchanges the gradient of %s with the other stages that "
-           "use it in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
-           parameter->name, (long long)chunk->pipeline->step);
-  for (int i = 0; i < chunk->tied->count; i++) {
-    RengaErrorCode code;
-    int attempt = 0;
-    do code = RengaParcelWait_Private(chunk->tied->parcel[i], what);
-    while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-    RengaCall(code);
-  }
+  char does[256], what[384];
+  snprintf(does, sizeof does, "exchanges the gradient of %s with the other stages that use it in",
+           parameter->name);
+  RengaChunkDescribe_Private(chunk, does, sizeof what, what);
+  for (int i = 0; i < chunk->tied->count; i++)
+    RengaCall(RengaChunkAwait_Private(chunk, pass, chunk->tied->parcel[i], what));
   return RENGA_SUCCESS;
 }
 
@@ -288,7 +275,7 @@ static RengaErrorCode SumUses(RengaPipeline pipeline, Pass *pass, int number)
     if (!parameter) continue;
     shared = shared || RengaChunkIsTied_Private(chunk, parameter);
     several = several || parameter->n_uses > 1;
-    bytes = RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, parameter->count);
+    bytes = RengaChunkGradientBytes_Private(chunk, parameter->count);
   }
   if (!shared && !several) return RENGA_SUCCESS;
   RengaLogEventBegin(event);

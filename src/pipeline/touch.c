@@ -1,8 +1,6 @@
 /* Which rows of a part touch what buckets hold: gradients that it writes, values that it reads and
    that come from other replicas. */
 #include "gradients.h"
-#include "memory.h"
-#include "parameter.h"
 
 /* The bucket that a row touches at the place; -1: none. */
 typedef int (*BucketAt)(const Chunk *chunk, const Place *place);
@@ -76,7 +74,7 @@ static RengaErrorCode MakeRows(int buckets, BucketRows **rows)
 /* Of one part, once it is known what lies in which bucket: before a step, as it allocates. */
 RengaErrorCode RengaChunkFindTouched_Private(const Chunk *chunk, Program *program, ProgramPart part)
 {
-  const BucketCounts counts = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage);
+  const BucketCounts counts = RengaChunkBuckets_Private(chunk);
   const bool makes =
       program->kind == PROGRAM_TRAINING && part == RengaChunkGradientPart_Private(chunk);
   Sequence *sequence = &program->part[part];

@@ -1,7 +1,6 @@
 /* The tables of a step's vectors: gradients whose squares are summed, and parameters with all that
    their update needs. They are made at set-up; a step fills in where its gradients are. */
 #include "gradients.h"
-#include "memory.h"
 #include "pipelineimpl.h"
 #include "rows.h"
 #include "updates.h"
@@ -189,10 +188,8 @@ RengaErrorCode RengaChunkSumSplitNorms_Private(Chunk *chunk, double squares[])
   UpdateTable *updates = chunk->updates;
   char what[160];
   if (updates->n_splits == 0) return RENGA_SUCCESS;
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) collects the norms of pieces of gradients in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
+  RengaChunkDescribe_Private(chunk, "collects the norms of pieces of gradients in", sizeof what,
+                             what);
   RengaCall(RengaCommSumExact(chunk->group, updates->n_pieces, updates->split_square, what));
   for (int i = 0; i < updates->n_splits; i++) {
     const SplitNorm *split = &updates->split[i];

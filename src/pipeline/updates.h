@@ -55,7 +55,6 @@ void RengaChunkKeepSquares_Private(Chunk *chunk, double squares[]);
 RengaErrorCode RengaChunkSumSplitNorms_Private(Chunk *chunk, double squares[]);
 RengaErrorCode RengaChunkQueueUpdates_Private(Chunk *chunk, double scale);
 /* offload.c */
-bool RengaChunkOffloadsMoments_Private(const Chunk *chunk);
 int64_t RengaChunkMomentBytes_Private(const Chunk *chunk, int64_t own);
 int64_t RengaChunkOffloadedBytes_Private(const Chunk *chunk);
 RengaErrorCode RengaChunkTakeOffload_Private(Chunk *chunk);

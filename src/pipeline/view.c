@@ -1,5 +1,4 @@
 /* What a pipeline is: stages, ranks and memory as a table. */
-#include "memory.h"
 #include "pipelineimpl.h"
 
 typedef struct {

@@ -7,27 +7,15 @@
    places if some part of some program needs both at once. Programs are compiled as if all values
    were there, and their places are moved once it is known where each bucket goes. */
 #include "gradients.h"
-#include "memory.h"
-#include "parameter.h"
 #include "window.h"
-
-static int SharedBuckets(const Chunk *chunk)
-{
-  return RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
-}
-
-static int64_t BytesOfValues(const Chunk *chunk, int64_t count)
-{
-  return RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, count);
-}
 
 /* Bytes behind the first sharded parameter. */
 static void RangeInWindow(const Chunk *chunk, int b, int64_t *begin, int64_t *bytes)
 {
   int64_t first, count;
   RengaChunkRangeOfBucket_Private(chunk, b, &first, &count);
-  *begin = BytesOfValues(chunk, first - chunk->sizes->whole_gradient);
-  *bytes = BytesOfValues(chunk, count);
+  *begin = RengaChunkValueBytes_Private(chunk, first - chunk->sizes->whole_gradient);
+  *bytes = RengaChunkValueBytes_Private(chunk, count);
 }
 
 static RengaErrorCode FindAllReads(const Chunk *chunk, Program *program)
@@ -71,7 +59,7 @@ static bool Collide(const Chunk *chunk, int a, int b)
    */
 RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program)
 {
-  const int buckets = SharedBuckets(chunk);
+  const int buckets = RengaChunkBuckets_Private(chunk).shared;
   if (!chunk->window->place) return RENGA_SUCCESS;
   RengaCall(FindAllReads(chunk, program));
   for (int a = 0; a < buckets; a++)
@@ -100,7 +88,7 @@ RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program)
 static int64_t FindBehind(const Chunk *chunk, const bool placed[], int b)
 {
   int64_t end = -1, begin, bytes;
-  for (int other = 0; other < SharedBuckets(chunk); other++) {
+  for (int other = 0; other < RengaChunkBuckets_Private(chunk).shared; other++) {
     if (!placed[other] || !SomeNeedsBoth(chunk, b, other) || !Collide(chunk, b, other)) continue;
     RangeInWindow(chunk, other, &begin, &bytes);
     if (end < 0 || chunk->window->place[other] + bytes < end)
@@ -112,7 +100,7 @@ static int64_t FindBehind(const Chunk *chunk, const bool placed[], int b)
 /* The largest first, each as far in front as may be. */
 static void PlaceBuckets(Chunk *chunk, bool placed[])
 {
-  const int buckets = SharedBuckets(chunk);
+  const int buckets = RengaChunkBuckets_Private(chunk).shared;
   for (int n = 0; n < buckets; n++) {
     int64_t begin, bytes, most = -1, behind;
     int largest = -1;
@@ -136,9 +124,9 @@ static int64_t CountFetchesOfPart(const Chunk *chunk, const Sequence *sequence, 
 {
   int64_t all = 0, begin, bytes;
   for (int row = 0; sequence->reads && row < sequence->count; row++)
-    for (int b = 0; b < SharedBuckets(chunk); b++) {
+    for (int b = 0; b < RengaChunkBuckets_Private(chunk).shared; b++) {
       if (here[b] || (sequence->reads[b].begin != row && sequence->reads[b].first != row)) continue;
-      for (int other = 0; other < SharedBuckets(chunk); other++)
+      for (int other = 0; other < RengaChunkBuckets_Private(chunk).shared; other++)
         here[other] = here[other] && !Collide(chunk, b, other);
       RangeInWindow(chunk, b, &begin, &bytes);
       here[b] = true;
@@ -151,10 +139,8 @@ static int64_t CountFetchesOfPart(const Chunk *chunk, const Sequence *sequence, 
    in the order of their numbers. */
 static void CountFetches(Chunk *chunk, bool here[])
 {
-  const Program *program = NULL;
-  for (int p = 0; p < chunk->programs->count && !program; p++)
-    if (chunk->programs->row[p]->kind == PROGRAM_TRAINING) program = chunk->programs->row[p];
-  for (int b = 0; b < SharedBuckets(chunk); b++) here[b] = false;
+  const Program *program = RengaProgramsFirst_Private(chunk->programs);
+  for (int b = 0; b < RengaChunkBuckets_Private(chunk).shared; b++) here[b] = false;
   for (int turn = 0; program && turn < 2; turn++)
     for (ProgramPart part = PART_FORWARD; part < PART_COUNT; part++) {
       chunk->sizes->fetched_bytes[part] = CountFetchesOfPart(chunk, &program->part[part], here);
@@ -170,8 +156,9 @@ RengaErrorCode RengaChunkPlaceWindow_Private(Chunk *chunk)
   if (!RengaChunkFetches_Private(chunk)) return RENGA_SUCCESS;
   for (int p = 0; p < chunk->programs->count; p++)
     RengaCall(FindAllReads(chunk, chunk->programs->row[p]));
-  RengaCall(RengaMalloc(SharedBuckets(chunk) + 1, &placed));
-  const RengaErrorCode code = RengaMalloc(SharedBuckets(chunk) + 1, &chunk->window->place);
+  RengaCall(RengaMalloc(RengaChunkBuckets_Private(chunk).shared + 1, &placed));
+  const RengaErrorCode code =
+      RengaMalloc(RengaChunkBuckets_Private(chunk).shared + 1, &chunk->window->place);
   if (!code) PlaceBuckets(chunk, placed);
   if (!code) CountFetches(chunk, placed);
   RengaFree(&placed);

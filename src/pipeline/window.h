@@ -10,11 +10,16 @@ typedef struct {
   RengaParcel taken, given;
 } Fetch;
 
+typedef struct {
+  BucketState state;
+  double began; /* MPI_Wtime, of its gather */
+} WindowBucket;
+
 /* Values of parameters that come from other replicas for a while (window.c, entry/gather.c). */
 struct _p_ParameterWindow {
-  int64_t *place;     /* [buckets] bytes in the window */
-  BucketState *state; /* [buckets] */
-  Fetch *fetch;       /* [buckets][replicas] */
+  int64_t *place;       /* [buckets] bytes in the window (window.c) */
+  WindowBucket *bucket; /* [buckets], and messages: entry/gather.c */
+  Fetch *fetch;         /* [buckets][replicas] */
 };
 
 /* window.c */

@@ -2,7 +2,6 @@
    have made, from device to device by the transport, and it arrives beside kernels that touch none
    of it. */
 #include "../exchange.h"
-#include "../memory.h"
 #include "entry.h"
 #include "renga/private/fault.h"
 #include "renga/private/log.h"
@@ -112,21 +111,15 @@ static RengaErrorCode PostMessage(Chunk *chunk, Pass *pass, const Instruction *r
 {
   const RengaPlanPlace at = {
       .stage = chunk->stage, .replica = chunk->replica, .tensor = message->peer};
-  const int peer = RengaPlanGetRankAt(chunk->outline->plan, &at);
-  const int tag = RengaOutlineTag_Private(chunk->outline, TAG_EXCHANGE);
-  const size_t bytes = (size_t)row->term[message->term].bytes;
-  char *place = RengaChunkAt_Private(chunk, row->place[message->term]);
-  RengaParcel parcel = chunk->exchange->parcel[message->number];
-  RengaErrorCode code = RENGA_SUCCESS;
-  int attempt = 0;
+  const ChunkMessage parcel = {.parcel = chunk->exchange->parcel[message->number],
+                               .receives = message->receives,
+                               .data = RengaChunkAt_Private(chunk, row->place[message->term]),
+                               .bytes = (size_t)row->term[message->term].bytes,
+                               .peer = RengaPlanGetRankAt(chunk->outline->plan, &at),
+                               .tag = RengaOutlineTag_Private(chunk->outline, TAG_EXCHANGE)};
   if (pass->failed && !message->receives) /* others may compute with it until they hear of it */
-    code = RengaDeviceSetBytes(chunk->device, NULL, place, 0, bytes);
-  RengaCall(code);
-  do
-    code = message->receives ? RengaParcelReceive_Private(parcel, place, bytes, peer, tag)
-                             : RengaParcelSend_Private(parcel, place, bytes, peer, tag);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, parcel.data, 0, parcel.bytes));
+  RengaCall(RengaChunkPost_Private(chunk, pass, &parcel));
   return RENGA_SUCCESS;
 }
 
@@ -144,13 +137,8 @@ static RengaErrorCode AwaitMessages(Chunk *chunk, Pass *pass, int count)
 {
   char what[256];
   DescribeExchange(chunk, sizeof what, what);
-  for (int i = 0; i < count; i++) {
-    RengaErrorCode code;
-    int attempt = 0;
-    do code = RengaParcelWait_Private(chunk->exchange->parcel[i], what);
-    while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-    RengaCall(code);
-  }
+  for (int i = 0; i < count; i++)
+    RengaCall(RengaChunkAwait_Private(chunk, pass, chunk->exchange->parcel[i], what));
   return RENGA_SUCCESS;
 }
 
@@ -265,9 +253,7 @@ static int64_t MostOfTerms(const TensorGroup *tensor, const Instruction *row)
    such, whatever part they run in. */
 void RengaChunkCountExchanges_Private(Chunk *chunk)
 {
-  const Program *program = NULL;
-  for (int p = 0; p < chunk->programs->count && !program; p++)
-    if (chunk->programs->row[p]->kind == PROGRAM_TRAINING) program = chunk->programs->row[p];
+  const Program *program = RengaProgramsFirst_Private(chunk->programs);
   for (ProgramPart part = PART_FORWARD; program && part < PART_COUNT; part++)
     for (int i = 0; i < program->part[part].count; i++) {
       const Instruction *row = &program->part[part].row[i];

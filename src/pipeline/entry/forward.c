@@ -1,9 +1,6 @@
 /* Forward of a micro-batch, and recomputation of what backward needs of it. Where the pass has
    failed only what others wait for is done. */
 #include "../gradients.h"
-#include "../memory.h"
-#include "../parameter.h"
-#include "../portion.h"
 #include "../updates.h"
 #include "entry.h"
 
@@ -47,7 +44,7 @@ static RengaErrorCode Poison(Chunk *chunk, bool training, bool adds, const Renga
   if (forward && !chunk->inputs->host) RengaCall(Fill(chunk, REGION_INPUTS, sizes->input_bytes));
   if (!makes && !adds && !RengaChunkFolds_Private(chunk)) /* bucket by bucket there */
     RengaCall(Fill(chunk, REGION_GRADIENTS,
-                   RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, sizes->gradient_count)));
+                   RengaChunkGradientBytes_Private(chunk, sizes->gradient_count)));
   return RENGA_SUCCESS;
 }
 

@@ -7,7 +7,6 @@
    slots, the instances of messages, and the gradient buffer of the micro-batch. What else may
    differ from step to step is read from the device's memory (step and sample of random numbers, the
    scale of the loss, sums over the batch) or stands between kernels (inputs, updates, messages). */
-#include "../memory.h"
 #include "entry.h"
 #include "renga/private/device.h"
 #include "renga/private/recording.h"

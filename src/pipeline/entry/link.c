@@ -1,8 +1,6 @@
 /* Messages of this rank: receives are posted as soon as an instance of the buffer is free, sends
    complete in the background and are waited for when their buffer is wanted again. */
-#include "../memory.h"
 #include "../pipelineimpl.h"
-#include "../portion.h"
 #include "renga/private/graph.h"
 
 static RengaErrorCode SetUpLink(Chunk *chunk, int row)
@@ -95,15 +93,13 @@ static bool IsUsed(const Pass *pass, const RengaMessage *message)
 static RengaErrorCode PostReceive(Chunk *chunk, Pass *pass, int row, int64_t i)
 {
   Link *link = &chunk->link[row];
-  const size_t bytes = MessageBytes(chunk, pass, link, i);
-  const int peer = PeerOf(chunk, pass, link, i);
-  RengaErrorCode code;
-  int attempt = 0;
-  do
-    code = RengaParcelReceive_Private(link->parcel[i % link->ring], InstanceAt(link, i), bytes,
-                                      peer, row);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
+  const ChunkMessage message = {.parcel = link->parcel[i % link->ring],
+                                .receives = true,
+                                .data = InstanceAt(link, i),
+                                .bytes = MessageBytes(chunk, pass, link, i),
+                                .peer = PeerOf(chunk, pass, link, i),
+                                .tag = row};
+  RengaCall(RengaChunkPost_Private(chunk, pass, &message));
   return RENGA_SUCCESS;
 }
 
@@ -141,11 +137,7 @@ static RengaErrorCode Wait(Chunk *chunk, Pass *pass, int row, int64_t i)
            message->value, link->incoming ? "from" : "to", link->other,
            PeerOf(chunk, pass, link, i), (long long)chunk->portion->order[i],
            (long long)chunk->pipeline->step);
-  RengaErrorCode code;
-  int attempt = 0;
-  do code = RengaParcelWait_Private(parcel, what);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
+  RengaCall(RengaChunkAwait_Private(chunk, pass, parcel, what));
   return RENGA_SUCCESS;
 }
 
@@ -179,13 +171,14 @@ RengaErrorCode RengaChunkSend_Private(Chunk *chunk, Pass *pass, int row, int64_t
   }
   if (pass->failed) /* others may compute with it until they hear of the error */
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, from, 0, bytes));
-  const int peer = PeerOf(chunk, pass, link, i);
+  const ChunkMessage message = {.parcel = link->parcel[i % link->ring],
+                                .data = from,
+                                .bytes = bytes,
+                                .peer = PeerOf(chunk, pass, link, i),
+                                .tag = row};
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_SEND);
-  RengaErrorCode code;
-  int attempt = 0;
   RengaLogEventBegin(event);
-  do code = RengaParcelSend_Private(link->parcel[i % link->ring], from, bytes, peer, row);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
+  const RengaErrorCode code = RengaChunkPost_Private(chunk, pass, &message);
   RengaLogEventEnd(event, 0, 1, (int64_t)bytes);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -1,5 +1,4 @@
 /* The loop over the entries of a part: what its list says is what is run, all of it. */
-#include "../portion.h"
 #include "entry.h"
 #include "renga/private/log.h"
 

@@ -2,8 +2,6 @@
    others still get. Asked of each list before it is run, and by tests of lists with planted
    faults. */
 #include "../gradients.h"
-#include "../memory.h"
-#include "../parameter.h"
 #include "../window.h"
 #include "entry.h"
 
@@ -25,14 +23,14 @@ static Range RangeOfGradients(const Chunk *chunk, int b)
   const GradientBucket *bucket = &chunk->gradients->bucket[b];
   const bool folds = RengaChunkFolds_Private(chunk);
   const int64_t begin =
-      folds ? bucket->local : RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->first);
-  return (Range){begin, begin + RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->count)};
+      folds ? bucket->local : RengaChunkGradientBytes_Private(chunk, bucket->first);
+  return (Range){begin, begin + RengaChunkGradientBytes_Private(chunk, bucket->count)};
 }
 
 static Range RangeOfValues(const Chunk *chunk, int b)
 {
   const int64_t count = chunk->gradients->bucket[b].count, begin = chunk->window->place[b];
-  return (Range){begin, begin + RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, count)};
+  return (Range){begin, begin + RengaChunkValueBytes_Private(chunk, count)};
 }
 
 static bool RangesMeet(Range a, Range b)
@@ -49,7 +47,7 @@ static bool HoldsPlace(Range range, const BucketRows *rows, const Place *place, 
 static RengaErrorCode ProveRead(const PartProof *proof, const Place *place, int row)
 {
   const Chunk *chunk = proof->chunk;
-  const int shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
+  const int shared = RengaChunkBuckets_Private(chunk).shared;
   bool here = false;
   for (int b = 0; b < shared && !here; b++)
     here = proof->here[b] &&
@@ -115,7 +113,7 @@ static void Gather(const PartProof *proof, const Entry *entry)
 {
   const Chunk *chunk = proof->chunk;
   const Range range = RangeOfValues(chunk, entry->bucket);
-  const int shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
+  const int shared = RengaChunkBuckets_Private(chunk).shared;
   for (int b = 0; b < shared; b++)
     if (b != entry->bucket && RangesMeet(range, RangeOfValues(chunk, b))) proof->here[b] = false;
   if (entry->ends) proof->here[entry->bucket] = true;

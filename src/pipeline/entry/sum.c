@@ -4,24 +4,13 @@
    gradients (fold.c). All replicas begin the sums in one order, that of a program which all of them
    have. */
 #include "../gradients.h"
-#include "../memory.h"
-#include "../parameter.h"
-#include "../portion.h"
 #include "entry.h"
-
-/* The first training program: all replicas compile the same ones at set-up. NULL: none. */
-static Program *FirstProgram(const Chunk *chunk)
-{
-  for (int p = 0; p < chunk->programs->count; p++)
-    if (chunk->programs->row[p]->kind == PROGRAM_TRAINING) return chunk->programs->row[p];
-  return NULL;
-}
 
 /* Once the buckets are there. */
 RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
 {
   GradientVector *gradients = chunk->gradients;
-  Program *program = FirstProgram(chunk);
+  Program *program = RengaProgramsFirst_Private(chunk->programs);
   RengaCall(RengaMalloc(chunk->memory->n_buckets, &gradients->sequence));
   const ProgramPart part = RengaChunkGradientPart_Private(chunk);
   if (program) RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
@@ -40,7 +29,7 @@ static bool MayStartEarly(const Chunk *chunk)
 {
   return RengaChunkFolds_Private(chunk) ||
          (chunk->replicas > 1 && chunk->outline->settings->overlap &&
-          RengaSettingsIsOrdered_Private(chunk->outline->settings));
+          RengaChunkIsOrdered_Private(chunk));
 }
 
 /* Whether the last backward begins the sums of the pass: the same on all replicas. Where the list
@@ -65,7 +54,7 @@ bool RengaChunkBeginsSums_Private(const Chunk *chunk, const RengaAction *action)
 static RengaErrorCode MergeBucket(Chunk *chunk, const GradientBucket *bucket)
 {
   const GradientVector *gradients = chunk->gradients;
-  const int64_t begin = RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->first);
+  const int64_t begin = RengaChunkGradientBytes_Private(chunk, bucket->first);
   for (int m = 0; m < gradients->n_merges; m++)
     RengaCall(RengaChunkAdd_Private(chunk, chunk->storage.gradient, bucket->count,
                                     gradients->merge[m].y + begin, gradients->merge[m].x + begin));

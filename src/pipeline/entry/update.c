@@ -1,9 +1,7 @@
 /* The last action of a step: all sums and the gradient's norm, then the update of parameters and
    states by it. */
 #include "../gradients.h"
-#include "../parameter.h"
 #include "../pipelineimpl.h"
-#include "../portion.h"
 #include "../updates.h"
 #include "renga/private/log.h"
 #include "renga/private/optimizer.h"

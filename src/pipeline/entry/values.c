@@ -5,8 +5,6 @@
    What a gather allocates is prepared before the step, so that none fails where the others begin
    it; a rank whose update failed sends empty messages, and the others learn of it. */
 #include "../gradients.h"
-#include "../memory.h"
-#include "../parameter.h"
 #include "entry.h"
 
 enum { TRIES = 3 }; /* to begin a gather, or to end it: others wait for it */
@@ -67,11 +65,8 @@ static RengaErrorCode WaitForGather(Chunk *chunk, GradientBucket *bucket)
   char what[160];
   bool whole = false;
   RengaErrorCode code = RENGA_ERR_INTERNAL;
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) gathers updated parameters of the other replicas before "
-           "step %lld",
-           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
+  RengaChunkDescribe_Private(chunk, "gathers updated parameters of the other replicas before",
+                             sizeof what, what);
   for (int t = 0; t < TRIES && code && code != RENGA_ERR_TIMEOUT; t++)
     if (t == 0 || bucket->gather) code = RengaCommSumEnd(&bucket->gather, what, &whole);
   RengaCall(code);
@@ -88,7 +83,7 @@ static RengaErrorCode EndGather(Chunk *chunk, int number)
   if (!bucket->gather) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = WaitForGather(chunk, bucket);
-  RengaLogEventEnd(event, 0, 1, RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, bucket->count));
+  RengaLogEventEnd(event, 0, 1, RengaChunkValueBytes_Private(chunk, bucket->count));
   if (!bucket->gather) chunk->gradients->n_gathering--;
   if (code) chunk->pipeline->rank->torn = true;
   RengaCall(code);
@@ -124,6 +119,16 @@ RengaErrorCode RengaChunkAwaitValues_Private(Chunk *chunk)
   for (int b = 0; chunk->gradients->n_gathering > 0 && b < chunk->memory->n_shared; b++)
     if (code != RENGA_ERR_TIMEOUT) RengaKeepFirst_Private(&code, EndGather(chunk, b));
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Before a sum of a bucket, whose messages they have: gathers of the step before, where this
+   replica has read no parameter since. */
+RengaErrorCode RengaChunkEndOldGathers_Private(Chunk *chunk, Pass *pass)
+{
+  const RengaErrorCode code = RengaChunkAwaitValues_Private(chunk);
+  if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
+  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, code));
   return RENGA_SUCCESS;
 }
 
