@@ -1,6 +1,5 @@
 /* The arena: what was forecast is checked against the bound and taken at once. */
 #include "gradients.h"
-#include "pipelineimpl.h"
 #include "rows.h"
 #include "updates.h"
 #include "window.h"
@@ -124,14 +123,13 @@ static void GiveShares(Chunk *chunk, char **next)
   chunk->at->masters = Take(next, RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, own));
   if (!fetches) return;
   chunk->at->shares =
-      masters ? Take(next, RengaChunkValueBytes_Private(chunk, own)) : chunk->at->masters;
+      masters ? Take(next, RengaValueBytes_Private(chunk, own)) : chunk->at->masters;
   chunk->at->window = Take(next, chunk->sizes->window_bytes);
 }
 
 static int64_t BuffersBytes(const Chunk *chunk)
 {
-  return chunk->memory->n_buffers *
-         RengaChunkGradientBytes_Private(chunk, chunk->sizes->gradient_count);
+  return chunk->memory->n_buffers * RengaGradientBytes_Private(chunk, chunk->sizes->gradient_count);
 }
 
 /* The chunk's part of the arena, from *next on. */
@@ -140,7 +138,7 @@ static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
   const RengaPipelineMemory *memory = &chunk->memory->bytes;
   const bool folds = RengaChunkFolds_Private(chunk);
   const int64_t folded =
-      chunk->memory->n_buffers * RengaChunkGradientBytes_Private(chunk, chunk->memory->folded);
+      chunk->memory->n_buffers * RengaGradientBytes_Private(chunk, chunk->memory->folded);
   const int64_t bytes = folds ? chunk->sizes->local_bytes : BuffersBytes(chunk);
   chunk->at->persistent = Take(next, chunk->sizes->persistent_bytes);
   chunk->at->folded = Take(next, chunk->sizes->folded_bytes);

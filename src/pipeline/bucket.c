@@ -4,7 +4,6 @@
    pieces of the parameters' norms, and gets the others', at once or by an action of its own. Which
    bucket an element is in changes nothing of its sum. */
 #include "gradients.h"
-#include "pipelineimpl.h"
 #include "rows.h"
 #include "renga/private/fault.h"
 
@@ -114,7 +113,7 @@ static int CountMostMessages(Chunk *chunk, const GradientBucket *bucket, size_t 
 static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
 {
   const bool ordered = RengaChunkIsOrdered_Private(chunk);
-  size_t room = (size_t)RengaChunkGradientBytes_Private(chunk, bucket->count);
+  size_t room = (size_t)RengaGradientBytes_Private(chunk, bucket->count);
   int places = 1;
   if (chunk->replicas == 1 || bucket->count == 0) return RENGA_SUCCESS;
   if (!ordered && room > UNORDERED_MOST) room = UNORDERED_MOST;
@@ -235,7 +234,7 @@ RengaErrorCode RengaChunkStartTask_Private(Chunk *chunk, Pass *pass, GradientBuc
 static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket, SumStart start)
 {
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
-  const int64_t begin = RengaChunkGradientBytes_Private(chunk, bucket->first);
+  const int64_t begin = RengaGradientBytes_Private(chunk, bucket->first);
   for (int p = 0; p < chunk->gradients->n_pieces; p++) {
     piece[p] = chunk->gradients->piece[p];
     piece[p].data = (char *)piece[p].data + begin;
@@ -262,7 +261,7 @@ static RengaErrorCode AddUnordered(Chunk *chunk, const GradientBucket *bucket)
   RengaChunkDescribe_Private(chunk, reduces, sizeof what, what);
   RengaCall(RengaConvoySumUnordered_Private(
       bucket->convoy, chunk->storage.gradient, bucket->count,
-      chunk->gradients->sum + RengaChunkGradientBytes_Private(chunk, bucket->first), what));
+      chunk->gradients->sum + RengaGradientBytes_Private(chunk, bucket->first), what));
   return RENGA_SUCCESS;
 }
 
@@ -287,7 +286,7 @@ RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int numbe
   RengaFaultMeetAction("sum", chunk->stage, -1);
   RengaLogEventBegin(event);
   const RengaErrorCode code = BeginReduce(chunk, pass, bucket);
-  RengaLogEventEnd(event, 0, 1, RengaChunkGradientBytes_Private(chunk, bucket->count));
+  RengaLogEventEnd(event, 0, 1, RengaGradientBytes_Private(chunk, bucket->count));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -322,7 +321,7 @@ RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int numb
   if (bucket->kind == BUCKET_SHARED || RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = GatherBlocks(chunk, pass, number);
-  RengaLogEventEnd(event, 0, 1, RengaChunkGradientBytes_Private(chunk, bucket->count));
+  RengaLogEventEnd(event, 0, 1, RengaGradientBytes_Private(chunk, bucket->count));
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -1,7 +1,6 @@
 /* A chunk: its part of the network, differentiated; what it reads, holds and adds up. */
 #include "exchange.h"
 #include "gradients.h"
-#include "portion.h"
 #include "rows.h"
 #include "updates.h"
 #include "window.h"

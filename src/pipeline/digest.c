@@ -1,6 +1,5 @@
 /* A digest of all that lives across steps, which does not depend on the layout. */
 #include "gradients.h"
-#include "pipelineimpl.h"
 #include "renga/private/holdings.h"
 
 /* The chunk of this rank whose memory has the tensor. */

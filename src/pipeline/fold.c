@@ -13,7 +13,6 @@
    not sharded is given to all in the end. */
 #include "entry/entry.h"
 #include "renga/private/fault.h"
-#include "gradients.h"
 
 /* Micro-batches of a replica; first: its first number. */
 static int64_t CountOfReplica(const Chunk *chunk, int64_t microbatches, int replica, int64_t *first)
@@ -157,10 +156,9 @@ static char *PartialSumAt(const GradientBucket *bucket, int number, int64_t plac
                           void *const piece[])
 {
   const Chunk *chunk = bucket->chunk;
-  return number < 0
-             ? piece[-1 - number]
-             : chunk->at->partial +
-                   RengaChunkGradientBytes_Private(chunk, number * chunk->memory->folded + place);
+  return number < 0 ? piece[-1 - number]
+                    : chunk->at->partial +
+                          RengaGradientBytes_Private(chunk, number * chunk->memory->folded + place);
 }
 
 /* Elements of a bucket, which this replica answers for, of all micro-batches of a round. */
@@ -181,7 +179,7 @@ static RengaErrorCode TakeGradients(void *user, int64_t at, int64_t count, void 
       RengaCall(RengaDeviceAdd(chunk->device, stream, chunk->storage.gradient, count, y, x));
     else
       RengaCall(RengaDeviceCopy(chunk->device, stream, RENGA_DEVICE_TO_DEVICE, y, x,
-                                (size_t)RengaChunkGradientBytes_Private(chunk, count)));
+                                (size_t)RengaGradientBytes_Private(chunk, count)));
   }
   return RENGA_SUCCESS;
 }
@@ -222,7 +220,7 @@ static RengaErrorCode BeginFold(Chunk *chunk, Pass *pass, GradientBucket *bucket
   RengaFaultMeetAction("sum", chunk->stage, -1);
   RengaLogEventBegin(event);
   const RengaErrorCode code = StartFold(chunk, pass, bucket);
-  RengaLogEventEnd(event, 0, 1, RengaChunkGradientBytes_Private(chunk, bucket->count));
+  RengaLogEventEnd(event, 0, 1, RengaGradientBytes_Private(chunk, bucket->count));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -244,15 +242,15 @@ RengaErrorCode RengaChunkStartFold_Private(Chunk *chunk, Pass *pass, int b)
 
 static bool LieTogether(const Chunk *chunk, const GradientBucket *a, const GradientBucket *b)
 {
-  return a->local < b->local + RengaChunkGradientBytes_Private(chunk, b->count) &&
-         b->local < a->local + RengaChunkGradientBytes_Private(chunk, a->count);
+  return a->local < b->local + RengaGradientBytes_Private(chunk, b->count) &&
+         b->local < a->local + RengaGradientBytes_Private(chunk, a->count);
 }
 
 static RengaErrorCode PoisonBucket(Chunk *chunk, const GradientBucket *bucket)
 {
   if (RengaDeviceGetPoison(chunk->device) && bucket->count > 0)
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at->gradients + bucket->local, 0xff,
-                                  (size_t)RengaChunkGradientBytes_Private(chunk, bucket->count)));
+                                  (size_t)RengaGradientBytes_Private(chunk, bucket->count)));
   return RENGA_SUCCESS;
 }
 
@@ -285,11 +283,10 @@ static RengaErrorCode PlaceWholeBlock(Chunk *chunk, const GradientBucket *bucket
   int64_t begin, end;
   RengaBlocksGetRange(bucket->blocks, chunk->replica, &begin, &end);
   if (begin == end) return RENGA_SUCCESS;
-  RengaCall(
-      RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE,
-                      gradients->sum + RengaChunkGradientBytes_Private(chunk, begin),
-                      chunk->at->partial + RengaChunkGradientBytes_Private(chunk, bucket->own),
-                      (size_t)RengaChunkGradientBytes_Private(chunk, end - begin)));
+  RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE,
+                            gradients->sum + RengaGradientBytes_Private(chunk, begin),
+                            chunk->at->partial + RengaGradientBytes_Private(chunk, bucket->own),
+                            (size_t)RengaGradientBytes_Private(chunk, end - begin)));
   return RENGA_SUCCESS;
 }
 

@@ -4,12 +4,11 @@
    that are whole are added up in pairs. A leaf of one micro-batch is added to its left neighbour's
    buffer at once. In the unordered mode there is one buffer, to which all are added. */
 #include "gradients.h"
-#include "pipelineimpl.h"
 #include "rows.h"
 
 static int64_t BufferBytes(const Chunk *chunk)
 {
-  return RengaChunkGradientBytes_Private(chunk, chunk->sizes->gradient_count);
+  return RengaGradientBytes_Private(chunk, chunk->sizes->gradient_count);
 }
 
 static char *BufferOfLevel(Chunk *chunk, int number)

@@ -2,6 +2,7 @@
    over the replicas. */
 #pragma once
 #include "parameter.h"
+#include "pipelineimpl.h"
 
 /* Who gets the sum of a bucket, and updates its parameters. */
 typedef enum {

@@ -1,6 +1,5 @@
 /* What the outside may see of a run: gradients, norm, step number, memory. */
 #include "gradients.h"
-#include "pipelineimpl.h"
 #include "rows.h"
 #include "renga/private/holdings.h"
 #include <string.h>

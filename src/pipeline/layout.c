@@ -68,8 +68,7 @@ static RengaErrorCode ClaimGradients(Layout *layout)
   for (int u = 0; u < chunk->uses->count; u++) {
     if (chunk->uses->place[u] < 0) continue;
     const RengaValue value = chunk->uses->row[u].gradient;
-    const Place to = {REGION_GRADIENTS,
-                      RengaChunkGradientBytes_Private(chunk, chunk->uses->place[u])};
+    const Place to = {REGION_GRADIENTS, RengaGradientBytes_Private(chunk, chunk->uses->place[u])};
     RengaCall(Claim(layout, value, to, LayoutBytes(layout, value), layout->program->adds));
   }
   RengaCall(ClaimRows(layout));

@@ -28,7 +28,7 @@ static int64_t BytesOfBucket(const Chunk *chunk, int b)
 {
   int64_t first, count;
   RengaChunkRangeOfBucket_Private(chunk, b, &first, &count);
-  return RengaChunkGradientBytes_Private(chunk, count);
+  return RengaGradientBytes_Private(chunk, count);
 }
 
 /* Where the first program that trains touches the buckets; NULL: there is none. */

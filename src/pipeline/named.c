@@ -1,6 +1,5 @@
 /* Parameters, moments and states by name, whole, from and to any rank. */
 #include "gradients.h"
-#include "pipelineimpl.h"
 #include "renga/private/holdings.h"
 #include <string.h>
 

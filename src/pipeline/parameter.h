@@ -65,11 +65,11 @@ int64_t RengaChunkStride_Private(const Chunk *chunk, int64_t count);
 int64_t RengaChunkRoom_Private(const Chunk *chunk, int64_t count);
 int64_t RengaChunkRoleBytes_Private(const Chunk *chunk, ParameterRole role, int64_t count);
 int64_t RengaChunkParameterBytes_Private(const Chunk *chunk);
-static inline int64_t RengaChunkGradientBytes_Private(const Chunk *chunk, int64_t count)
+static inline int64_t RengaGradientBytes_Private(const Chunk *chunk, int64_t count)
 {
   return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count);
 }
-static inline int64_t RengaChunkValueBytes_Private(const Chunk *chunk, int64_t count)
+static inline int64_t RengaValueBytes_Private(const Chunk *chunk, int64_t count)
 {
   return RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, count);
 }

@@ -1,6 +1,5 @@
 /* A pass from its preparation to its last sum. */
 #include "gradients.h"
-#include "pipelineimpl.h"
 #include "updates.h"
 
 /* Parameters rounded from masters, which may have been written by others than updates. The pass may

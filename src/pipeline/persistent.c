@@ -1,6 +1,5 @@
 /* Tensors that live across steps: their first values and their list. */
 #include "gradients.h"
-#include "pipelineimpl.h"
 #include "updates.h"
 #include "renga/private/rectangle.h"
 #include <string.h>

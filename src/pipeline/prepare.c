@@ -1,7 +1,6 @@
 /* All of a pass that may fail on one rank alone, before the ranks agree on it: checks, programs,
    lists and memory. */
 #include "gradients.h"
-#include "pipelineimpl.h"
 #include "rows.h"
 #include "updates.h"
 #include "window.h"

@@ -1,7 +1,6 @@
 /* The prologue: sums over the whole batch (numbers of labels that count, say) are known before the
    first forward. They depend on data only, so that each stage that needs them works them out from
    its own copy; the replicas add up. */
-#include "pipelineimpl.h"
 #include "updates.h"
 
 static RengaErrorCode QueueShare(Chunk *chunk, const Program *program, int s, int64_t i)

@@ -55,7 +55,7 @@ static int64_t CountValues(const Chunk *chunk)
 static int64_t MasterOffset(const Chunk *chunk)
 {
   if (!RengaChunkHasMasters_Private(chunk)) return 0;
-  return RengaChunkValueBytes_Private(chunk, CountValues(chunk));
+  return RengaValueBytes_Private(chunk, CountValues(chunk));
 }
 
 /* Of all values and these masters, with which REGION_PERSISTENT begins. */
@@ -80,15 +80,15 @@ Place RengaChunkPlaceOf_Private(const Chunk *chunk, const Parameter *parameter)
   const bool wide = RengaChunkIsWide_Private(chunk, parameter);
   const ParameterRole role = wide ? ROLE_MASTER : ROLE_VALUE;
   if (parameter->sharded && RengaChunkFetches_Private(chunk))
-    return (Place){REGION_WINDOW, RengaChunkValueBytes_Private(
-                                      chunk, parameter->place - chunk->sizes->whole_count)};
+    return (Place){REGION_WINDOW,
+                   RengaValueBytes_Private(chunk, parameter->place - chunk->sizes->whole_count)};
   const int64_t offset = RengaChunkRoleBytes_Private(chunk, role, parameter->place);
   return (Place){REGION_PERSISTENT, offset + (wide ? MasterOffset(chunk) : 0)};
 }
 
 char *RengaChunkValuesAt_Private(const Chunk *chunk, int64_t place)
 {
-  return chunk->at->persistent + RengaChunkValueBytes_Private(chunk, place);
+  return chunk->at->persistent + RengaValueBytes_Private(chunk, place);
 }
 
 static RengaErrorCode RoundRange(const Chunk *chunk, int64_t count, const char *masters,

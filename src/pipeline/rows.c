@@ -7,7 +7,6 @@
    the replicas give each other their slots, and each adds up all of them, row by row, in the order
    of the tree (rowsums.c). Which tables these are follows from network and batch, never from the
    layout. */
-#include "pipelineimpl.h"
 #include "rows.h"
 #include "renga/private/device.h"
 #include <string.h>

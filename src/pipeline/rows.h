@@ -1,6 +1,7 @@
 /* Tables whose gradients are lists of rows. */
 #pragma once
 #include "parameter.h"
+#include "pipelineimpl.h"
 
 /* A table whose gradient is a list of rows (rows.c). */
 typedef struct {

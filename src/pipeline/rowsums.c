@@ -1,6 +1,5 @@
 /* Tables whose gradient is a list of rows, in a step: slots are filled by backward, given to all
    replicas and added up (rows.c has the whole). */
-#include "pipelineimpl.h"
 #include "rows.h"
 #include "renga/private/device.h"
 #include "renga/private/log.h"

@@ -1,6 +1,4 @@
 /* The loop over the actions of a rank: what a schedule says is what is run, all of it. */
-#include "gradients.h"
-#include "portion.h"
 #include "updates.h"
 #include "window.h"
 #include "entry/entry.h"

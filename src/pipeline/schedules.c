@@ -1,7 +1,6 @@
 /* Schedules: one for each number of micro-batches that occurs, forward only or not, and what a
    chunk has to do in them. */
 #include "gradients.h"
-#include "pipelineimpl.h"
 #include "renga/private/schedule.h"
 
 static RengaErrorCode MakeSchedule(Outline *outline, int64_t microbatches, bool forward_only,

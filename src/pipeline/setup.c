@@ -1,7 +1,6 @@
 /* Set-up: the ranks agree on what they run, split into groups, and each makes its stage ready. All
    that it makes is forgotten again where it fails. */
 #include "exchange.h"
-#include "pipelineimpl.h"
 #include "rows.h"
 #include "renga/private/device.h"
 #include "renga/private/optimizer.h"

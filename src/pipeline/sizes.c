@@ -2,7 +2,6 @@
    here; a forecast for others (forecasts.c) runs the same code for any stage and takes nothing. */
 #include "exchange.h"
 #include "gradients.h"
-#include "portion.h"
 #include "rows.h"
 #include "updates.h"
 #include "window.h"
@@ -50,20 +49,19 @@ static RengaErrorCode CompileAll(Chunk *chunk)
       RengaCall(CompileSize(chunk, chunk->outline->microbatch));
     if (rest > 0) RengaCall(CompileSize(chunk, rest));
   }
+  ChunkSizes *sizes = chunk->sizes;
   for (int p = 0; p < chunk->programs->count; p++) {
     const Program *program = chunk->programs->row[p];
     const bool training = program->kind == PROGRAM_TRAINING;
-    int64_t *temporary = &chunk->sizes->temporary_bytes[training];
-    if (program->adds && RengaChunkIsOrdered_Private(chunk))
-      temporary = &chunk->sizes->adding_bytes;
-    if (program->saved_bytes > chunk->sizes->slot_bytes[training])
-      chunk->sizes->slot_bytes[training] = program->saved_bytes;
-    if (program->sent_bytes > chunk->sizes->sent_bytes[training])
-      chunk->sizes->sent_bytes[training] = program->sent_bytes;
-    if (program->kept_bytes > chunk->sizes->kept_bytes[training])
-      chunk->sizes->kept_bytes[training] = program->kept_bytes;
-    if (program->folded_bytes > chunk->sizes->folded_bytes)
-      chunk->sizes->folded_bytes = program->folded_bytes;
+    int64_t *temporary = &sizes->temporary_bytes[training];
+    if (program->adds && RengaChunkIsOrdered_Private(chunk)) temporary = &sizes->adding_bytes;
+    if (program->saved_bytes > sizes->slot_bytes[training])
+      sizes->slot_bytes[training] = program->saved_bytes;
+    if (program->sent_bytes > sizes->sent_bytes[training])
+      sizes->sent_bytes[training] = program->sent_bytes;
+    if (program->kept_bytes > sizes->kept_bytes[training])
+      sizes->kept_bytes[training] = program->kept_bytes;
+    if (program->folded_bytes > sizes->folded_bytes) sizes->folded_bytes = program->folded_bytes;
     if (program->temporary_bytes > *temporary) *temporary = program->temporary_bytes;
   }
   return RENGA_SUCCESS;
@@ -296,7 +294,7 @@ static int64_t CountShareBytes(const Chunk *chunk, int64_t own)
   const bool masters = RengaChunkHasMasters_Private(chunk);
   int64_t bytes = fetches ? chunk->sizes->window_bytes : 0;
   if (fetches || masters) bytes += RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, own);
-  if (fetches && masters) bytes += RengaChunkValueBytes_Private(chunk, own);
+  if (fetches && masters) bytes += RengaValueBytes_Private(chunk, own);
   return bytes;
 }
 
@@ -305,7 +303,7 @@ static void SizeReplica(Chunk *chunk, const ReplicaShare *share, RengaPipelineMe
 {
   const bool folds = RengaChunkFolds_Private(chunk);
   const int64_t buffer =
-      RengaChunkGradientBytes_Private(chunk, folds ? share->folded : chunk->sizes->gradient_count);
+      RengaGradientBytes_Private(chunk, folds ? share->folded : chunk->sizes->gradient_count);
   *memory = (RengaPipelineMemory){0};
   memory->parameters = chunk->sizes->persistent_bytes + chunk->sizes->folded_bytes;
   memory->parameters += CountShareBytes(chunk, share->own);

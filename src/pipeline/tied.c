@@ -4,7 +4,6 @@
    adds up all of them. All ranks take the parameters in one order, and a rank those of all its
    stages at once, which may send to each other. */
 #include "gradients.h"
-#include "pipelineimpl.h"
 
 /* Messages of one parameter. */
 struct _p_TiedExchange {
@@ -35,7 +34,7 @@ static int64_t UsesElsewhere(const Chunk *chunk, const Parameter *parameter, int
 /* Of so many uses of a parameter, in a gradient buffer or a message. */
 static int64_t UseBytes(const Chunk *chunk, const Parameter *parameter, int64_t uses)
 {
-  return RengaChunkGradientBytes_Private(chunk, uses * parameter->stride);
+  return RengaGradientBytes_Private(chunk, uses * parameter->stride);
 }
 
 /* Other stages use the parameter, too. */
@@ -134,7 +133,7 @@ static char *OwnUse(const Chunk *chunk, const Parameter *parameter, int64_t u)
 {
   const int64_t place = parameter->further + (u - 1) * parameter->stride + parameter->from;
   if (u == 0) return RengaChunkShareOf_Private(chunk, parameter, ROLE_GRADIENT).data;
-  return chunk->gradients->sum + RengaChunkGradientBytes_Private(chunk, place);
+  return chunk->gradients->sum + RengaGradientBytes_Private(chunk, place);
 }
 
 /* Uses of all stages in order; those of other stages lie in tied_work, by stage. */
@@ -153,7 +152,7 @@ static RengaErrorCode AddUses(Chunk *chunk, const Parameter *parameter)
     }
   if (sum && sum != own)
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, own, sum,
-                              (size_t)RengaChunkGradientBytes_Private(chunk, count)));
+                              (size_t)RengaGradientBytes_Private(chunk, count)));
   return RENGA_SUCCESS;
 }
 
@@ -275,7 +274,7 @@ static RengaErrorCode SumUses(RengaPipeline pipeline, Pass *pass, int number)
     if (!parameter) continue;
     shared = shared || RengaChunkIsTied_Private(chunk, parameter);
     several = several || parameter->n_uses > 1;
-    bytes = RengaChunkGradientBytes_Private(chunk, parameter->count);
+    bytes = RengaGradientBytes_Private(chunk, parameter->count);
   }
   if (!shared && !several) return RENGA_SUCCESS;
   RengaLogEventBegin(event);

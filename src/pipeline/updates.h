@@ -1,6 +1,7 @@
 /* Updates of a chunk's parameters. */
 #pragma once
 #include "parameter.h"
+#include "pipelineimpl.h"
 
 /* A parameter whose pieces several replicas square: they bring them together. */
 typedef struct {

@@ -14,8 +14,8 @@ static void RangeInWindow(const Chunk *chunk, int b, int64_t *begin, int64_t *by
 {
   int64_t first, count;
   RengaChunkRangeOfBucket_Private(chunk, b, &first, &count);
-  *begin = RengaChunkValueBytes_Private(chunk, first - chunk->sizes->whole_gradient);
-  *bytes = RengaChunkValueBytes_Private(chunk, count);
+  *begin = RengaValueBytes_Private(chunk, first - chunk->sizes->whole_gradient);
+  *bytes = RengaValueBytes_Private(chunk, count);
 }
 
 static RengaErrorCode FindAllReads(const Chunk *chunk, Program *program)

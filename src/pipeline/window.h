@@ -1,6 +1,6 @@
 /* Values of sharded parameters while kernels read them. */
 #pragma once
-#include "chunk.h"
+#include "pipelineimpl.h"
 
 /* A bucket of parameters in the window: not there, on its way, there. */
 typedef enum { BUCKET_AWAY, BUCKET_COMES, BUCKET_HERE } BucketState;

@@ -1,6 +1,5 @@
 /* Backward of a micro-batch: whole, or in two parts, of inputs and of weights. Where the pass has
    failed only what others wait for is done. */
-#include "../gradients.h"
 #include "../rows.h"
 #include "entry.h"
 

@@ -6,7 +6,7 @@
 
    A kind of entry is a row of the table in list.c, and one file. */
 #pragma once
-#include "../pipelineimpl.h"
+#include "../gradients.h"
 
 /* A part that runs. */
 typedef struct {

@@ -1,6 +1,5 @@
 /* Forward of a micro-batch, and recomputation of what backward needs of it. Where the pass has
    failed only what others wait for is done. */
-#include "../gradients.h"
 #include "../updates.h"
 #include "entry.h"
 
@@ -43,8 +42,8 @@ static RengaErrorCode Poison(Chunk *chunk, bool training, bool adds, const Renga
   }
   if (forward && !chunk->inputs->host) RengaCall(Fill(chunk, REGION_INPUTS, sizes->input_bytes));
   if (!makes && !adds && !RengaChunkFolds_Private(chunk)) /* bucket by bucket there */
-    RengaCall(Fill(chunk, REGION_GRADIENTS,
-                   RengaChunkGradientBytes_Private(chunk, sizes->gradient_count)));
+    RengaCall(
+        Fill(chunk, REGION_GRADIENTS, RengaGradientBytes_Private(chunk, sizes->gradient_count)));
   return RENGA_SUCCESS;
 }
 

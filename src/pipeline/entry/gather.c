@@ -6,7 +6,6 @@
    go through the same list, where one that has no micro-batch gathers all the same (prepare.c), and
    all programs read the buckets in one order (list.c): so gathers follow each other in one order
    everywhere, and need neither a question nor a number. Shares do not change during a pass. */
-#include "../gradients.h"
 #include "../window.h"
 #include "entry.h"
 #include "renga/private/fault.h"
@@ -18,8 +17,8 @@ static void BlockOfReplica(const Chunk *chunk, int b, int replica, int64_t *begi
 {
   int64_t first, last;
   RengaBlocksGetRange(chunk->gradients->bucket[b].blocks, replica, &first, &last);
-  *begin = RengaChunkValueBytes_Private(chunk, first);
-  *bytes = RengaChunkValueBytes_Private(chunk, last - first);
+  *begin = RengaValueBytes_Private(chunk, first);
+  *bytes = RengaValueBytes_Private(chunk, last - first);
 }
 
 static Fetch *FetchOf(const Chunk *chunk, int b, int replica)
@@ -30,7 +29,7 @@ static Fetch *FetchOf(const Chunk *chunk, int b, int replica)
 /* This replica's block of a bucket, among its shares. */
 static char *OwnBlock(const Chunk *chunk, int b)
 {
-  return chunk->at->shares + RengaChunkValueBytes_Private(chunk, chunk->gradients->bucket[b].own);
+  return chunk->at->shares + RengaValueBytes_Private(chunk, chunk->gradients->bucket[b].own);
 }
 
 static RengaErrorCode MakeFetch(Chunk *chunk, int b, int replica)
@@ -119,8 +118,8 @@ static bool ShareWindow(const Chunk *chunk, int a, int b)
 {
   const int64_t *place = chunk->window->place;
   const GradientBucket *bucket = chunk->gradients->bucket;
-  const int64_t x = RengaChunkValueBytes_Private(chunk, bucket[a].count);
-  const int64_t y = RengaChunkValueBytes_Private(chunk, bucket[b].count);
+  const int64_t x = RengaValueBytes_Private(chunk, bucket[a].count);
+  const int64_t y = RengaValueBytes_Private(chunk, bucket[b].count);
   return place[a] < place[b] + y && place[b] < place[a] + x;
 }
 
@@ -145,7 +144,7 @@ static RengaErrorCode PlaceOwnBlock(Chunk *chunk, int b)
   int64_t begin, bytes;
   if (RengaDeviceGetPoison(chunk->device))
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, window, 0xff,
-                                  (size_t)RengaChunkValueBytes_Private(chunk, count)));
+                                  (size_t)RengaValueBytes_Private(chunk, count)));
   BlockOfReplica(chunk, b, chunk->replica, &begin, &bytes);
   if (bytes > 0)
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, window + begin,
@@ -187,8 +186,7 @@ static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
   if (window->bucket[b].state == BUCKET_HERE) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = WaitForBlocks(chunk, pass, b, false);
-  RengaLogEventEnd(event, 0, 1,
-                   RengaChunkValueBytes_Private(chunk, chunk->gradients->bucket[b].count));
+  RengaLogEventEnd(event, 0, 1, RengaValueBytes_Private(chunk, chunk->gradients->bucket[b].count));
   RengaCall(code);
   window->bucket[b].state = BUCKET_HERE;
   TraceFetch(chunk, b);

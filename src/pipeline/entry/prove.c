@@ -1,7 +1,6 @@
 /* Whether the list of a part is right: kernels find what they read, and write over nothing that
    others still get. Asked of each list before it is run, and by tests of lists with planted
    faults. */
-#include "../gradients.h"
 #include "../window.h"
 #include "entry.h"
 
@@ -22,15 +21,14 @@ static Range RangeOfGradients(const Chunk *chunk, int b)
 {
   const GradientBucket *bucket = &chunk->gradients->bucket[b];
   const bool folds = RengaChunkFolds_Private(chunk);
-  const int64_t begin =
-      folds ? bucket->local : RengaChunkGradientBytes_Private(chunk, bucket->first);
-  return (Range){begin, begin + RengaChunkGradientBytes_Private(chunk, bucket->count)};
+  const int64_t begin = folds ? bucket->local : RengaGradientBytes_Private(chunk, bucket->first);
+  return (Range){begin, begin + RengaGradientBytes_Private(chunk, bucket->count)};
 }
 
 static Range RangeOfValues(const Chunk *chunk, int b)
 {
   const int64_t count = chunk->gradients->bucket[b].count, begin = chunk->window->place[b];
-  return (Range){begin, begin + RengaChunkValueBytes_Private(chunk, count)};
+  return (Range){begin, begin + RengaValueBytes_Private(chunk, count)};
 }
 
 static bool RangesMeet(Range a, Range b)

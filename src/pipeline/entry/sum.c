@@ -3,7 +3,6 @@
    tree that become one after it do so bucket by bucket before; or in all, where replicas fold their
    gradients (fold.c). All replicas begin the sums in one order, that of a program which all of them
    have. */
-#include "../gradients.h"
 #include "entry.h"
 
 /* Once the buckets are there. */
@@ -54,7 +53,7 @@ bool RengaChunkBeginsSums_Private(const Chunk *chunk, const RengaAction *action)
 static RengaErrorCode MergeBucket(Chunk *chunk, const GradientBucket *bucket)
 {
   const GradientVector *gradients = chunk->gradients;
-  const int64_t begin = RengaChunkGradientBytes_Private(chunk, bucket->first);
+  const int64_t begin = RengaGradientBytes_Private(chunk, bucket->first);
   for (int m = 0; m < gradients->n_merges; m++)
     RengaCall(RengaChunkAdd_Private(chunk, chunk->storage.gradient, bucket->count,
                                     gradients->merge[m].y + begin, gradients->merge[m].x + begin));

@@ -1,7 +1,6 @@
 /* The last action of a step: all sums and the gradient's norm, then the update of parameters and
    states by it. */
 #include "../gradients.h"
-#include "../pipelineimpl.h"
 #include "../updates.h"
 #include "renga/private/log.h"
 #include "renga/private/optimizer.h"

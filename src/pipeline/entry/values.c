@@ -4,7 +4,6 @@
    bucket ends it.
    What a gather allocates is prepared before the step, so that none fails where the others begin
    it; a rank whose update failed sends empty messages, and the others learn of it. */
-#include "../gradients.h"
 #include "entry.h"
 
 enum { TRIES = 3 }; /* to begin a gather, or to end it: others wait for it */
@@ -83,7 +82,7 @@ static RengaErrorCode EndGather(Chunk *chunk, int number)
   if (!bucket->gather) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = WaitForGather(chunk, bucket);
-  RengaLogEventEnd(event, 0, 1, RengaChunkValueBytes_Private(chunk, bucket->count));
+  RengaLogEventEnd(event, 0, 1, RengaValueBytes_Private(chunk, bucket->count));
   if (!bucket->gather) chunk->gradients->n_gathering--;
   if (code) chunk->pipeline->rank->torn = true;
   RengaCall(code);
