@@ -72,7 +72,7 @@ def members(body, known, inside=()):
 
 
 def main():
-    known, places = {}, {}
+    known, places, aliases = {}, {}, {}
     for folder in "include", "src":
         for where, _, names in os.walk(os.path.join(ROOT, folder)):
             for name in sorted(names):
@@ -80,10 +80,13 @@ def main():
                     continue
                 path = os.path.join(where, name)
                 with open(path, encoding="utf-8") as file:
-                    for found, tag, body in structs(plain(file.read())):
+                    text = plain(file.read())
+                    aliases.update((name, tag) for tag, name in re.findall(r"^typedef struct (\w+) (\w+);", text, re.M))
+                    for found, tag, body in structs(text):
                         for key in {found, tag} - {""}:
                             known[key] = body
                         places[found] = os.path.relpath(path, ROOT)
+    known.update((name, known[tag]) for name, tag in aliases.items() if tag in known)
     with open(os.path.join(ROOT, "test/structs.tsv"), encoding="utf-8") as file:
         listed = {name: int(number) for name, number in (line.split() for line in file if line.strip() and not line.startswith("#"))}
     bad = False

@@ -62,7 +62,7 @@ static int CompareNodes(const void *a, const void *b)
 /* A part of its own makes all again before backward. */
 static bool MakesAllBefore(const Layout *layout)
 {
-  return layout->chunk->lag > 0 && layout->chunk->recompute;
+  return layout->chunk->memory->lag > 0 && layout->chunk->recompute;
 }
 
 /* Those that are about to be listed, and what they need, in the order of forward. */

@@ -51,15 +51,15 @@ static RengaErrorCode AddPlan(RengaPipeline pipeline, RengaSettingList *list)
 {
   const uint64_t network = RengaGraphGetDigest(pipeline->graph), stages = HashStages(pipeline);
   const uint64_t stored = HashStored(pipeline->graph);
-  const int64_t batch[2] = {pipeline->outline.batch[0], pipeline->outline.microbatch};
+  const int64_t batch[2] = {pipeline->outline->batch[0], pipeline->outline->microbatch};
   int64_t memory;
   RengaCall(RengaPlanGetMemoryLimit(pipeline->plan, &memory));
   RengaSettingAdd_Private(list, "network", &network, sizeof network);
   RengaSettingAdd_Private(list, "precision (-precision, -precision_keep)", &stored, sizeof stored);
   RengaSettingAdd_Private(list, "plan (its stages or ranks)", &stages, sizeof stages);
   RengaSettingAdd_Private(list, "plan (its batch or micro-batch)", batch, sizeof batch);
-  RengaSettingAdd_Private(list, "plan (its leaf: -reduction_leaf)", &pipeline->outline.leaf,
-                          sizeof pipeline->outline.leaf);
+  RengaSettingAdd_Private(list, "plan (its leaf: -reduction_leaf)", &pipeline->outline->leaf,
+                          sizeof pipeline->outline->leaf);
   RengaSettingAdd_Private(list, "plan (its memory: -partition_memory)", &memory, sizeof memory);
   return RENGA_SUCCESS;
 }
@@ -85,13 +85,13 @@ static RengaErrorCode HashLists(RengaPipeline pipeline, RengaSchedule schedule, 
 /* What plan, program and options make of it together. */
 static RengaErrorCode AddSchedule(RengaPipeline pipeline, RengaSettingList *list)
 {
-  const int64_t microbatches = RengaPlanMicrobatches(pipeline->plan, pipeline->outline.batch[0]);
+  const int64_t microbatches = RengaPlanMicrobatches(pipeline->plan, pipeline->outline->batch[0]);
   RengaSchedule schedule;
   const char *type;
   double eager;
   uint64_t lists;
-  RengaCall(RengaOutlineGetSchedule_Private(&pipeline->outline, microbatches,
-                                            !pipeline->outline.has_loss, &schedule));
+  RengaCall(RengaOutlineGetSchedule_Private(pipeline->outline, microbatches,
+                                            !pipeline->outline->has_loss, &schedule));
   RengaCall(HashLists(pipeline, schedule, &lists));
   RengaCall(RengaScheduleGetType(schedule, &type));
   RengaCall(RengaScheduleGetEager(schedule, &eager));
@@ -142,7 +142,7 @@ RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline)
   const RengaErrorCode code = ListAllSettings(pipeline, &list);
   RengaQuietEnd_Private(&quiet);
   RengaCall(RengaErrorAgreeOnce_Private(pipeline->hdr.comm, code));
-  RengaCall(RengaCommCheckSame_Private(pipeline->rank.all, RENGA_ERR_PLAN,
+  RengaCall(RengaCommCheckSame_Private(pipeline->rank->all, RENGA_ERR_PLAN,
                                        "all ranks to set up the pipeline", &list));
   return RENGA_SUCCESS;
 }

@@ -1,5 +1,8 @@
 /* The arena: what was forecast is checked against the bound and taken at once. */
-#include "pipelineimpl.h"
+#include "gradients.h"
+#include "rows.h"
+#include "updates.h"
+#include "window.h"
 #include "renga/private/quiet.h"
 #include <string.h>
 
@@ -40,7 +43,7 @@ static void NameStages(const Rank *rank, size_t size, char text[])
 
 static RengaErrorCode CheckBound(RengaPipeline pipeline)
 {
-  const Rank *rank = &pipeline->rank;
+  const Rank *rank = pipeline->rank;
   int64_t bytes[N_CATEGORIES], bound = pipeline->settings->memory_bound;
   char needed[32], allowed[32], most[32], stages[128];
   int largest = 0;
@@ -67,9 +70,9 @@ static RengaErrorCode SizeChunks(Rank *rank)
   for (int c = 0; c < rank->n_chunks; c++) {
     int64_t bytes[N_CATEGORIES];
     RengaCall(RengaChunkSize_Private(&rank->chunk[c]));
-    ListCategories(&rank->chunk[c].memory, bytes);
+    ListCategories(&rank->chunk[c].memory->bytes, bytes);
     for (int k = 0; k < N_CATEGORIES; k++) sum[k] += bytes[k];
-    all += rank->chunk[c].memory.forecast;
+    all += rank->chunk[c].memory->bytes.forecast;
   }
   rank->memory = (RengaPipelineMemory){.parameters = sum[0],
                                        .gradients = sum[1],
@@ -102,58 +105,54 @@ static void GiveLinks(Chunk *chunk, char **next)
 static RengaErrorCode GiveTables(Chunk *chunk)
 {
   const Outline *outline = chunk->outline;
-  RengaCall(RengaMalloc(chunk->gradients.n_buffers, &chunk->gradients.piece));
-  RengaCall(RengaMalloc(REGION_MESSAGE + outline->n_messages, &chunk->base));
-  RengaCall(RengaMalloc(chunk->replicas + 1, &chunk->gradients.leaf_bounds));
-  if (chunk->states.elements > 0)
+  RengaCall(RengaMalloc(REGION_MESSAGE + outline->n_messages, &chunk->at->region));
+  if (chunk->states->elements > 0)
     RengaCall(RengaDeviceHostMalloc(chunk->device,
-                                    (size_t)chunk->states.elements * sizeof *chunk->states.host,
-                                    &chunk->states.host));
+                                    (size_t)chunk->states->elements * sizeof *chunk->states->host,
+                                    &chunk->states->host));
   return RENGA_SUCCESS;
 }
 
 /* Masters of sharded parameters; values, where they are not the same; the window. */
 static void GiveShares(Chunk *chunk, char **next)
 {
-  const int64_t own = chunk->gradients.own;
+  const int64_t own = chunk->memory->own;
   const bool fetches = RengaChunkFetches_Private(chunk);
   const bool masters = RengaChunkHasMasters_Private(chunk);
   if (!fetches && !masters) return;
-  chunk->at.masters = Take(next, RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, own));
+  chunk->at->masters = Take(next, RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, own));
   if (!fetches) return;
-  chunk->at.shares =
-      masters ? Take(next, RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, own)) : chunk->at.masters;
-  chunk->at.window = Take(next, chunk->sizes.window_bytes);
+  chunk->at->shares =
+      masters ? Take(next, RengaValueBytes_Private(chunk, own)) : chunk->at->masters;
+  chunk->at->window = Take(next, chunk->sizes->window_bytes);
 }
 
 static int64_t BuffersBytes(const Chunk *chunk)
 {
-  return chunk->gradients.n_buffers *
-         RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->sizes.gradient_count);
+  return chunk->memory->n_buffers * RengaGradientBytes_Private(chunk, chunk->sizes->gradient_count);
 }
 
 /* The chunk's part of the arena, from *next on. */
 static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
 {
-  GradientVector *gradients = &chunk->gradients;
-  const RengaPipelineMemory *memory = &chunk->memory;
-  const bool folds = gradients->fold.on;
-  const int64_t folded = gradients->n_buffers *
-                         RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, gradients->fold.count);
-  const int64_t bytes = folds ? chunk->sizes.local_bytes : BuffersBytes(chunk);
-  chunk->at.persistent = Take(next, chunk->sizes.persistent_bytes);
-  chunk->at.folded = Take(next, chunk->sizes.folded_bytes);
+  const RengaPipelineMemory *memory = &chunk->memory->bytes;
+  const bool folds = RengaChunkFolds_Private(chunk);
+  const int64_t folded =
+      chunk->memory->n_buffers * RengaGradientBytes_Private(chunk, chunk->memory->folded);
+  const int64_t bytes = folds ? chunk->sizes->local_bytes : BuffersBytes(chunk);
+  chunk->at->persistent = Take(next, chunk->sizes->persistent_bytes);
+  chunk->at->folded = Take(next, chunk->sizes->folded_bytes);
   GiveShares(chunk, next);
-  gradients->base = Take(next, bytes);
-  if (folds) gradients->fold.base = Take(next, folded);
-  gradients->work = Take(next, (int64_t)gradients->work_bytes);
-  chunk->at.tied = Take(next, chunk->sizes.tied_bytes);
-  char *rows = Take(next, chunk->sizes.row_bytes);
-  chunk->at.moments = Take(next, memory->optimizer);
-  chunk->at.saved = Take(next, memory->saved + memory->temporary);
-  chunk->at.inputs = Take(next, memory->inputs);
+  chunk->at->gradients = Take(next, bytes);
+  if (folds) chunk->at->partial = Take(next, folded);
+  chunk->at->work = Take(next, (int64_t)chunk->memory->work_bytes);
+  chunk->at->tied = Take(next, chunk->sizes->tied_bytes);
+  char *rows = Take(next, chunk->sizes->row_bytes);
+  chunk->at->moments = Take(next, memory->optimizer);
+  chunk->at->saved = Take(next, memory->saved + memory->temporary);
+  chunk->at->inputs = Take(next, memory->inputs);
   GiveLinks(chunk, next);
-  RengaCall(RengaDeviceSetBytes(chunk->device, NULL, gradients->base, 0, (size_t)bytes));
+  RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at->gradients, 0, (size_t)bytes));
   RengaCall(GiveTables(chunk));
   RengaCall(RengaChunkMakeParcels_Private(chunk));
   RengaCall(RengaChunkSetUpTied_Private(chunk));
@@ -170,7 +169,7 @@ static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
 
 static RengaErrorCode Allocate(RengaPipeline pipeline)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   RengaCall(RengaDeviceMalloc(pipeline->device, (size_t)rank->memory.forecast, &rank->arena));
   char *next = rank->arena;
   for (int c = 0; c < rank->n_chunks; c++) RengaCall(GiveMemory(&rank->chunk[c], &next));
@@ -179,7 +178,7 @@ static RengaErrorCode Allocate(RengaPipeline pipeline)
 
 static RengaErrorCode LogArena(RengaPipeline pipeline)
 {
-  RengaPipelineMemory *memory = &pipeline->rank.memory;
+  RengaPipelineMemory *memory = &pipeline->rank->memory;
   int64_t bytes[N_CATEGORIES];
   size_t peak;
   RengaCall(RengaDeviceGetMemory(pipeline->device, NULL, NULL, &peak));
@@ -188,12 +187,12 @@ static RengaErrorCode LogArena(RengaPipeline pipeline)
   for (int c = 0; c < N_CATEGORIES; c++) RengaLogMemory(categories[c].name, bytes[c], bytes[c]);
   RengaLogMemory("device", memory->forecast, memory->measured);
   int64_t offloaded = 0;
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    offloaded += RengaChunkOffloadedBytes_Private(&pipeline->rank.chunk[c]);
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    offloaded += RengaChunkOffloadedBytes_Private(&pipeline->rank->chunk[c]);
   if (offloaded > 0) RengaLogMemory("offloaded, on the host", offloaded, offloaded);
-  const int64_t staging = (int64_t)RengaTransportGetStaging_Private(pipeline->rank.transport);
+  const int64_t staging = (int64_t)RengaTransportGetStaging_Private(pipeline->rank->transport);
   if (staging > 0) RengaLogMemory("staging, of the host", staging, staging);
-  const int64_t buffers = (int64_t)RengaTransportGetBuffers_Private(pipeline->rank.transport);
+  const int64_t buffers = (int64_t)RengaTransportGetBuffers_Private(pipeline->rank->transport);
   if (buffers > 0) RengaLogMemory("NCCL's buffers (estimate)", buffers, -1);
   return RENGA_SUCCESS;
 }
@@ -204,8 +203,8 @@ RengaErrorCode RengaPipelineSizeArena_Private(RengaPipeline pipeline)
   RengaErrorCode code = RENGA_SUCCESS;
   RengaQuiet quiet; /* replicas find alike that there is no room */
   RengaQuietBegin_Private(&quiet);
-  if (pipeline->rank.n_chunks > 0) code = SizeChunks(&pipeline->rank);
-  if (pipeline->rank.n_chunks > 0 && !code) code = CheckBound(pipeline);
+  if (pipeline->rank->n_chunks > 0) code = SizeChunks(pipeline->rank);
+  if (pipeline->rank->n_chunks > 0 && !code) code = CheckBound(pipeline);
   RengaQuietEnd_Private(&quiet);
   return RengaErrorAgreeOnce_Private(pipeline->hdr.comm, code);
 }
@@ -213,7 +212,7 @@ RengaErrorCode RengaPipelineSizeArena_Private(RengaPipeline pipeline)
 /* Nothing for idle ranks; the ranks agree afterwards. */
 RengaErrorCode RengaPipelineSetUpArena_Private(RengaPipeline pipeline)
 {
-  if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
+  if (pipeline->rank->n_chunks == 0) return RENGA_SUCCESS;
   RengaCall(Allocate(pipeline));
   RengaCall(LogArena(pipeline));
   return RENGA_SUCCESS;

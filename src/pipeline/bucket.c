@@ -3,10 +3,12 @@
    rank goes on, the update waits for all. Within a bucket each replica adds up a block, of whole
    pieces of the parameters' norms, and gets the others', at once or by an action of its own. Which
    bucket an element is in changes nothing of its sum. */
-#include "pipelineimpl.h"
+#include "gradients.h"
+#include "rows.h"
 #include "renga/private/fault.h"
 
 enum { UNORDERED_MOST = 4 * 1024 * 1024 }; /* bytes of an unordered sum that are copied at a time */
+static const char reduces[] = "adds up gradients with the other replicas in";
 
 /* The adder of the chunk's vectors (rengacomm.h). */
 RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t count, void *y,
@@ -14,21 +16,15 @@ RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t cou
 {
   Chunk *chunk = user;
   RengaCall(RengaDeviceAdd(chunk->device, NULL, type, count, y, x));
-  RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
+  RengaCall(RengaCommProgress(chunk->pipeline->rank->all));
   return RENGA_SUCCESS;
-}
-
-/* Of so many elements of a gradient buffer. */
-static int64_t GradientBytes(const Chunk *chunk, int64_t count)
-{
-  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count);
 }
 
 /* Work memory of one bucket, the same for all; of those that are folded two have some at a time. */
 size_t RengaChunkWorkOfBucket_Private(const Chunk *chunk)
 {
-  const GradientVector *gradients = &chunk->gradients;
-  return gradients->work_bytes / (size_t)(gradients->fold.on ? 2 : gradients->n_buckets);
+  return chunk->memory->work_bytes /
+         (size_t)(RengaChunkFolds_Private(chunk) ? 2 : chunk->memory->n_buckets);
 }
 
 /* The next parameter whose gradients begin at `wanted` or behind it. */
@@ -43,8 +39,8 @@ static int FindParameterAt(Chunk *chunk, int64_t wanted)
    begin, counted from its own begin. */
 static RengaErrorCode SetUpPlainBucket(Chunk *chunk, int b, int64_t begin[])
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[b];
-  const int64_t count = chunk->sizes.gradient_count, buckets = chunk->gradients.n_buckets;
+  GradientBucket *bucket = &chunk->gradients->bucket[b];
+  const int64_t count = chunk->sizes->gradient_count, buckets = chunk->memory->n_buckets;
   const int first = FindParameterAt(chunk, count * b / buckets);
   const int last = FindParameterAt(chunk, count * (b + 1) / buckets);
   int64_t parts = 0;
@@ -64,18 +60,18 @@ static RengaErrorCode SetUpPlainBucket(Chunk *chunk, int b, int64_t begin[])
    it. */
 static RengaErrorCode SetUpWholeBucket(Chunk *chunk)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[chunk->gradients.n_shared];
-  const int64_t begin[2] = {0, chunk->sizes.whole_gradient};
+  GradientBucket *bucket = &chunk->gradients->bucket[chunk->memory->n_shared];
+  const int64_t begin[2] = {0, chunk->sizes->whole_gradient};
   bucket->count = begin[1];
-  bucket->own = chunk->gradients.own;
+  bucket->own = chunk->memory->own;
   RengaCall(RengaBlocksCreate(chunk->replicas, 1, begin, &bucket->blocks));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SetUpBlocks(Chunk *chunk, int b, int64_t begin[])
 {
-  const int shared = chunk->gradients.n_shared;
-  BucketKind *kind = &chunk->gradients.bucket[b].kind;
+  const int shared = chunk->memory->n_shared;
+  BucketKind *kind = &chunk->gradients->bucket[b].kind;
   if (b < shared)
     *kind = BUCKET_SHARED;
   else
@@ -89,10 +85,10 @@ static RengaErrorCode SetUpBlocks(Chunk *chunk, int b, int64_t begin[])
 /* Messages of a sum of so many micro-batches, and bytes of the longest. */
 static int CountMessages(Chunk *chunk, int64_t microbatches, size_t *bytes)
 {
-  const bool folds = chunk->gradients.fold.on; /* a piece of each replica */
+  const bool folds = RengaChunkFolds_Private(chunk); /* a piece of each replica */
   const int64_t leaves =
       folds ? chunk->replicas : RengaOutlineLeaves_Private(chunk->outline, microbatches);
-  int64_t *bounds = chunk->gradients.leaf_bounds;
+  int64_t *bounds = chunk->gradients->leaf_bounds;
   for (int r = 0; r <= chunk->replicas; r++) bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
   return RengaCommTreePlaces(chunk->replicas, chunk->replica, leaves, bounds,
                              RengaChunkWorkOfBucket_Private(chunk), bytes);
@@ -116,15 +112,15 @@ static int CountMostMessages(Chunk *chunk, const GradientBucket *bucket, size_t 
 
 static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
 {
-  const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
-  size_t room = (size_t)GradientBytes(chunk, bucket->count);
+  const bool ordered = RengaChunkIsOrdered_Private(chunk);
+  size_t room = (size_t)RengaGradientBytes_Private(chunk, bucket->count);
   int places = 1;
   if (chunk->replicas == 1 || bucket->count == 0) return RENGA_SUCCESS;
   if (!ordered && room > UNORDERED_MOST) room = UNORDERED_MOST;
   if (!ordered && bucket->kind == BUCKET_SHARED)
     places = RengaCommGatherPlaces(bucket->blocks, chunk->storage.value, &room);
   if (ordered) places = CountMostMessages(chunk, bucket, &room);
-  RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank.transport, chunk->group, places, room,
+  RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank->transport, chunk->group, places, room,
                                       &bucket->convoy));
   bucket->places = places;
   bucket->room = room;
@@ -148,9 +144,9 @@ static bool BucketFits(Chunk *chunk, const GradientBucket *bucket, int64_t micro
    have more pieces to add. */
 bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches)
 {
-  const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
-  for (int b = 0; ordered && !chunk->gradients.fold.on && b < chunk->gradients.n_buckets; b++) {
-    const GradientBucket *bucket = &chunk->gradients.bucket[b];
+  const bool ordered = RengaChunkIsOrdered_Private(chunk);
+  for (int b = 0; ordered && !RengaChunkFolds_Private(chunk) && b < chunk->memory->n_buckets; b++) {
+    const GradientBucket *bucket = &chunk->gradients->bucket[b];
     if (bucket->convoy && !BucketFits(chunk, bucket, microbatches)) return false;
   }
   return true;
@@ -158,12 +154,9 @@ bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches)
 
 static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[b];
+  GradientBucket *bucket = &chunk->gradients->bucket[b];
   bucket->chunk = chunk;
-  if (chunk->gradients.fold.on) /* work memory is given in turn */
-    bucket->local = chunk->gradients.fold.place[b];
-  else
-    bucket->work = chunk->gradients.work + (size_t)b * RengaChunkWorkOfBucket_Private(chunk);
+  if (RengaChunkFolds_Private(chunk)) bucket->local = chunk->gradients->fold.place[b];
   RengaCall(SetUpBlocks(chunk, b, begin));
   RengaCall(MakeConvoy(chunk, bucket));
   return RENGA_SUCCESS;
@@ -173,10 +166,12 @@ static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
 RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk)
 {
   int64_t *begin;
-  RengaCall(RengaMalloc(chunk->gradients.n_buckets, &chunk->gradients.bucket));
+  RengaCall(RengaMalloc(chunk->memory->n_buckets, &chunk->gradients->bucket));
+  RengaCall(RengaMalloc(chunk->memory->n_buffers, &chunk->gradients->piece));
+  RengaCall(RengaMalloc(chunk->replicas + 1, &chunk->gradients->leaf_bounds));
   RengaCall(RengaMalloc(chunk->n_parameters + 2, &begin));
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int b = 0; b < chunk->gradients.n_buckets && !code; b++) code = SetUpBucket(chunk, b, begin);
+  for (int b = 0; b < chunk->memory->n_buckets && !code; b++) code = SetUpBucket(chunk, b, begin);
   RengaFree(&begin);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -186,26 +181,40 @@ RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk)
 RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int b = 0; chunk->gradients.bucket && b < chunk->gradients.n_buckets; b++) {
-    GradientBucket *bucket = &chunk->gradients.bucket[b];
+  for (int b = 0; chunk->gradients->bucket && b < chunk->memory->n_buckets; b++) {
+    GradientBucket *bucket = &chunk->gradients->bucket[b];
     RengaCommSumCancel(&bucket->sum, "ranks to give up the sum of their gradients");
     RengaCommSumCancel(&bucket->prepared, "ranks to give up a gather");
     RengaCommSumCancel(&bucket->gather, "ranks to give up the gather of their parameters");
     RengaKeepFirst_Private(&code, RengaConvoyDestroy_Private(&bucket->convoy));
     RengaKeepFirst_Private(&code, RengaBlocksDestroy(&bucket->blocks));
   }
-  RengaFree(&chunk->gradients.bucket);
-  RengaFree(&chunk->gradients.sequence);
+  RengaFree(&chunk->gradients->bucket);
+  RengaFree(&chunk->gradients->sequence);
+  RengaFree(&chunk->gradients->piece);
+  RengaFree(&chunk->gradients->leaf_bounds);
+  RengaFree(&chunk->gradients->fold.place);
+  RengaFree(&chunk->gradients->fold.step);
+  RengaFree(&chunk->gradients->fold.first);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static void DescribeReduction(Chunk *chunk, size_t size, char text[])
+/* Which buckets the list gathers by themselves: their sums are halves. MPI's own sum is whole. */
+void RengaPipelineMarkGathers_Private(RengaPipeline pipeline, const Pass *pass)
 {
-  snprintf(text, size,
-           "rank %d (stage %d, replica %d) adds up gradients with the other replicas in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
+  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+    const Chunk *chunk = &pipeline->rank->chunk[c];
+    for (int b = 0; b < chunk->memory->n_buckets; b++) chunk->gradients->bucket[b].apart = false;
+  }
+  for (int64_t a = 0; a < pass->n_actions; a++) {
+    const RengaAction *action = &pass->action[a];
+    if (action->kind != RENGA_ACTION_GATHER) continue;
+    const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
+    GradientBucket *bucket = &chunk->gradients->bucket[action->bucket];
+    bucket->apart = RengaSettingsIsOrdered_Private(pipeline->settings) &&
+                    bucket->kind != BUCKET_SHARED && !RengaChunkFolds_Private(chunk);
+  }
 }
 
 /* Replicas have something to give each other. */
@@ -214,71 +223,51 @@ static bool IsSummed(const Chunk *chunk, const GradientBucket *bucket)
   return chunk->replicas > 1 && bucket->count > 0;
 }
 
-/* A sum that found no memory has sent nothing, and is begun once more. */
 RengaErrorCode RengaChunkStartTask_Private(Chunk *chunk, Pass *pass, GradientBucket *bucket,
                                            const RengaCommSumTask *task, SumStart start)
 {
-  RengaErrorCode code;
-  int attempt = 0;
-  do code = start(chunk->group, task, &bucket->sum);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
+  bucket->began = MPI_Wtime();
+  RengaCall(RengaChunkStartSum_Private(chunk, pass, task, start, &bucket->sum));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket, SumStart start)
 {
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
-  const int64_t begin = GradientBytes(chunk, bucket->first);
-  for (int p = 0; p < chunk->gradients.n_pieces; p++) {
-    piece[p] = chunk->gradients.piece[p];
+  const int64_t begin = RengaGradientBytes_Private(chunk, bucket->first);
+  for (int p = 0; p < chunk->gradients->n_pieces; p++) {
+    piece[p] = chunk->gradients->piece[p];
     piece[p].data = (char *)piece[p].data + begin;
   }
-  const RengaCommSumTask task = {.blocks = bucket->blocks,
-                                 .type = chunk->storage.gradient,
-                                 .n_leaves =
-                                     RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
-                                 .leaves = chunk->gradients.leaf_bounds,
-                                 .pieces = piece,
-                                 .result = chunk->gradients.sum + begin,
-                                 .work = bucket->work,
-                                 .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
-                                 .adder = RengaConvoyGetAdder_Private(bucket->convoy),
-                                 .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
+  const RengaCommSumTask task = {
+      .blocks = bucket->blocks,
+      .type = chunk->storage.gradient,
+      .n_leaves = RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
+      .leaves = chunk->gradients->leaf_bounds,
+      .pieces = piece,
+      .result = chunk->gradients->sum + begin,
+      .work = chunk->at->work +
+              (size_t)(bucket - chunk->gradients->bucket) * RengaChunkWorkOfBucket_Private(chunk),
+      .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
+      .adder = RengaConvoyGetAdder_Private(bucket->convoy),
+      .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
   RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, &task, start));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode WaitForSum(Chunk *chunk, Pass *pass, GradientBucket *bucket)
-{
-  char what[160];
-  RengaErrorCode code;
-  int attempt = 0;
-  bool whole, again;
-  DescribeReduction(chunk, sizeof what, what);
-  do {
-    code = RengaCommSumEnd(&bucket->sum, what, &whole);
-    again = bucket->sum && RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt);
-  } while (again);
-  if (!bucket->sum) code = RengaPipelineNote_Private(chunk->pipeline, pass, code);
-  RengaCall(code);
-  if (!whole) pass->failed = true;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode AddUnordered(Chunk *chunk, const GradientBucket *bucket)
 {
   char what[160];
-  DescribeReduction(chunk, sizeof what, what);
+  RengaChunkDescribe_Private(chunk, reduces, sizeof what, what);
   RengaCall(RengaConvoySumUnordered_Private(
       bucket->convoy, chunk->storage.gradient, bucket->count,
-      chunk->gradients.sum + GradientBytes(chunk, bucket->first), what));
+      chunk->gradients->sum + RengaGradientBytes_Private(chunk, bucket->first), what));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode BeginReduce(Chunk *chunk, Pass *pass, GradientBucket *bucket)
 {
-  if (!RengaSettingsIsOrdered_Private(chunk->outline->settings))
+  if (!RengaChunkIsOrdered_Private(chunk))
     RengaCall(AddUnordered(chunk, bucket));
   else
     RengaCall(StartSum(chunk, pass, bucket,
@@ -291,14 +280,13 @@ static RengaErrorCode BeginReduce(Chunk *chunk, Pass *pass, GradientBucket *buck
    only. MPI's own sum is done at once. Fails only where messages are left under way. */
 RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int number)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  GradientBucket *bucket = &chunk->gradients->bucket[number];
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
-  bucket->began = MPI_Wtime();
   if (!IsSummed(chunk, bucket)) return RENGA_SUCCESS;
   RengaFaultMeetAction("sum", chunk->stage, -1);
   RengaLogEventBegin(event);
   const RengaErrorCode code = BeginReduce(chunk, pass, bucket);
-  RengaLogEventEnd(event, 0, 1, GradientBytes(chunk, bucket->count));
+  RengaLogEventEnd(event, 0, 1, RengaGradientBytes_Private(chunk, bucket->count));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -308,19 +296,18 @@ static void TraceBucket(const Chunk *chunk, int number, const char *kind)
 {
   char name[64];
   if (!RengaLogTraceIsOn()) return;
-  if (chunk->gradients.n_buckets > 1)
+  if (chunk->memory->n_buckets > 1)
     snprintf(name, sizeof name, "%s of bucket %d", kind, number);
   else
     snprintf(name, sizeof name, "%s", kind);
-  RengaLogTrace("communication", name, chunk->gradients.bucket[number].began, MPI_Wtime());
+  RengaLogTrace("communication", name, chunk->gradients->bucket[number].began, MPI_Wtime());
 }
 
 static RengaErrorCode GatherBlocks(Chunk *chunk, Pass *pass, int number)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[number];
-  RengaCall(WaitForSum(chunk, pass, bucket));
+  GradientBucket *bucket = &chunk->gradients->bucket[number];
+  RengaCall(RengaChunkEndSum_Private(chunk, pass, reduces, &bucket->sum));
   TraceBucket(chunk, number, RengaActionName(RENGA_ACTION_REDUCE));
-  bucket->began = MPI_Wtime();
   RengaCall(StartSum(chunk, pass, bucket, RengaCommAllGatherBegin));
   return RENGA_SUCCESS;
 }
@@ -328,13 +315,13 @@ static RengaErrorCode GatherBlocks(Chunk *chunk, Pass *pass, int number)
 /* All replicas get the blocks of the others. Fails only where messages are left under way. */
 RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int number)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  GradientBucket *bucket = &chunk->gradients->bucket[number];
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_GATHER);
   if (!IsSummed(chunk, bucket) || !bucket->sum) return RENGA_SUCCESS; /* it is whole */
-  if (bucket->kind == BUCKET_SHARED || chunk->gradients.fold.on) return RENGA_SUCCESS;
+  if (bucket->kind == BUCKET_SHARED || RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = GatherBlocks(chunk, pass, number);
-  RengaLogEventEnd(event, 0, 1, GradientBytes(chunk, bucket->count));
+  RengaLogEventEnd(event, 0, 1, RengaGradientBytes_Private(chunk, bucket->count));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -342,12 +329,12 @@ RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int numb
 /* The update comes, or there is no overlap. */
 RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int number)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  GradientBucket *bucket = &chunk->gradients->bucket[number];
   const RengaLogEvent event =
       RengaPipelineEvent_Private(bucket->apart ? EVENT_GATHER : EVENT_REDUCE);
   if (!bucket->sum) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
-  const RengaErrorCode code = WaitForSum(chunk, pass, bucket);
+  const RengaErrorCode code = RengaChunkEndSum_Private(chunk, pass, reduces, &bucket->sum);
   RengaLogEventEnd(event, 0, 0, 0);
   RengaCall(code);
   TraceBucket(chunk, number,
@@ -358,8 +345,8 @@ RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int number)
 /* Before the update: all that was begun is there. Fails only where messages are left under way. */
 RengaErrorCode RengaChunkEndBuckets_Private(Chunk *chunk, Pass *pass)
 {
-  for (int b = 0; b < chunk->gradients.n_buckets; b++)
-    if (IsSummed(chunk, &chunk->gradients.bucket[b]))
+  for (int b = 0; b < chunk->memory->n_buckets; b++)
+    if (IsSummed(chunk, &chunk->gradients->bucket[b]))
       RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
   RengaCall(RengaChunkEndRows_Private(chunk, pass));
   return RENGA_SUCCESS;

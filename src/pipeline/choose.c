@@ -1,5 +1,6 @@
 /* Which nodes of a stage a program runs, and in which part: those that lead to what is wanted. What
    depends on constants only is worked out once, before the first micro-batch. */
+#include "rows.h"
 #include "layout.h"
 
 static int AddWanted(int count, RengaValue values[], RengaValue value)
@@ -11,17 +12,17 @@ static int AddWanted(int count, RengaValue values[], RengaValue value)
 
 static int WantedOfTraining(const Chunk *chunk, int count, RengaValue values[])
 {
-  count = AddWanted(count, values, chunk->loss);
-  count = AddWanted(count, values, chunk->sample_losses);
-  for (int u = 0; u < chunk->uses.count; u++)
-    if (chunk->uses.place[u] != USE_UNWANTED)
-      count = AddWanted(count, values, chunk->uses.row[u].gradient);
-  for (int l = 0; l < chunk->gradients.rows.count; l++) {
-    count = AddWanted(count, values, chunk->gradients.rows.row[l].gradients);
-    count = AddWanted(count, values, chunk->gradients.rows.row[l].numbers);
+  count = AddWanted(count, values, chunk->loss->value);
+  count = AddWanted(count, values, chunk->loss->samples);
+  for (int u = 0; u < chunk->uses->count; u++)
+    if (chunk->uses->place[u] != USE_UNWANTED)
+      count = AddWanted(count, values, chunk->uses->row[u].gradient);
+  for (int l = 0; l < chunk->rows->count; l++) {
+    count = AddWanted(count, values, chunk->rows->row[l].gradients);
+    count = AddWanted(count, values, chunk->rows->row[l].numbers);
   }
-  for (int u = 0; u < chunk->states.n_updates; u++)
-    count = AddWanted(count, values, chunk->states.update[u].batch_value);
+  for (int u = 0; u < chunk->states->n_updates; u++)
+    count = AddWanted(count, values, chunk->states->update[u].batch_value);
   return count;
 }
 
@@ -69,8 +70,8 @@ static bool DependsOnStageConstants(const Layout *layout, const RengaGraphNode *
 /* What makes parts of a parameter does not run, nor what puts parts together that lie so. */
 static bool NodeIsNeeded(const Layout *layout, const RengaGraphNode *node)
 {
-  if (node->n_out == 1 && layout->chunk->uses.joined[node->out[0]]) return false;
-  if (node->n_in == 1 && node->in[0] >= 0 && layout->chunk->uses.cut[node->in[0]]) return false;
+  if (node->n_out == 1 && layout->chunk->uses->joined[node->out[0]]) return false;
+  if (node->n_in == 1 && node->in[0] >= 0 && layout->chunk->uses->cut[node->in[0]]) return false;
   for (int o = 0; o < node->n_out; o++)
     if (node->out[o] != RENGA_VALUE_NONE && layout->needed[node->out[o]]) return true;
   return false;
@@ -81,8 +82,9 @@ static ProgramPart PartOfNode(const Layout *layout, const RengaGraphNode *node, 
   if (layout->program->kind == PROGRAM_PROLOGUE) return PART_FORWARD;
   if (layout->constant[n]) return PART_CONSTANT;
   if (node->phase == RENGA_PHASE_FORWARD) return PART_FORWARD;
-  return node->phase == RENGA_PHASE_BACKWARD_WEIGHT && layout->chunk->lag > 0 ? PART_WEIGHT
-                                                                              : PART_BACKWARD;
+  return node->phase == RENGA_PHASE_BACKWARD_WEIGHT && layout->chunk->memory->lag > 0
+             ? PART_WEIGHT
+             : PART_BACKWARD;
 }
 
 /* From what is wanted back to what it needs. Sums over the batch are given from outside. */
@@ -120,8 +122,6 @@ static RengaErrorCode FindNodeKernel(Layout *layout, const RengaGraphNode *node,
   RengaCheck(code != RENGA_ERR_SUPPORT, MPI_COMM_SELF, code, "no kernel for node %s (%s)",
              node->name, node->op->name);
   RengaCall(code);
-  if (node->n_in + node->n_out > layout->chunk->kernels.largest)
-    layout->chunk->kernels.largest = node->n_in + node->n_out;
   return RENGA_SUCCESS;
 }
 

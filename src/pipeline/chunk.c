@@ -1,6 +1,9 @@
 /* A chunk: its part of the network, differentiated; what it reads, holds and adds up. */
 #include "exchange.h"
-#include "parts.h"
+#include "gradients.h"
+#include "rows.h"
+#include "updates.h"
+#include "window.h"
 #include "renga/private/graph.h"
 
 /* The number of a field among the network's inputs; false for what another stage makes. */
@@ -21,11 +24,11 @@ static RengaErrorCode ListFields(Chunk *chunk)
     const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, v);
     int field;
     if (value->kind != RENGA_VALUE_INPUT || !IsData(chunk, value, &field)) continue;
-    RengaCall(RengaRealloc(chunk->n_fields + 1, &chunk->field));
+    RengaCall(RengaRealloc(chunk->inputs->n_fields + 1, &chunk->inputs->field));
     const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, chunk->outline->microbatch);
-    chunk->field[chunk->n_fields++] =
-        (Field){.value = v, .field = field, .offset = chunk->sizes.input_bytes};
-    chunk->sizes.input_bytes += RengaAlign_Private((int64_t)RengaTensorSpecBytes(&spec));
+    chunk->inputs->field[chunk->inputs->n_fields++] =
+        (Field){.value = v, .field = field, .offset = chunk->sizes->input_bytes};
+    chunk->sizes->input_bytes += RengaAlign_Private((int64_t)RengaTensorSpecBytes(&spec));
   }
   return RENGA_SUCCESS;
 }
@@ -78,9 +81,9 @@ static RengaErrorCode AddParameter(Chunk *chunk, RengaValue value, RengaValue wh
 static RengaErrorCode AddState(Chunk *chunk, RengaValue value)
 {
   RengaCall(CheckHeld(RengaGraphGetValue(chunk->sub, value)));
-  RengaCall(RengaRealloc(chunk->states.count + 1, &chunk->states.value));
-  RengaCall(RengaRealloc(chunk->states.count + 1, &chunk->states.offset));
-  chunk->states.value[chunk->states.count++] = value;
+  RengaCall(RengaRealloc(chunk->states->count + 1, &chunk->states->value));
+  RengaCall(RengaRealloc(chunk->states->count + 1, &chunk->states->offset));
+  chunk->states->value[chunk->states->count++] = value;
   return RENGA_SUCCESS;
 }
 
@@ -93,7 +96,7 @@ static RengaErrorCode AddPartsOf(Chunk *chunk, RengaValue whole, const RengaGrap
     RengaValue value;
     RengaRectangle part;
     RengaCall(RengaChunkGetPart_Private(chunk, split, o, &value, &part));
-    if (chunk->uses.rank[value] == chunk->tensor.rank)
+    if (chunk->uses->rank[value] == chunk->tensor.rank)
       RengaCall(AddParameter(chunk, value, whole, &part, uses[value], number + o));
   }
   return RENGA_SUCCESS;
@@ -139,7 +142,7 @@ static RengaErrorCode ListHeld(Chunk *chunk)
   int *uses = NULL;
   RengaCall(RengaMalloc(RengaGraphGetValueCount(chunk->sub) + 1, &uses));
   RengaErrorCode code = RengaRealloc(CountAllParts(chunk) + 1, &chunk->parameter);
-  for (int u = 0; u < chunk->uses.count; u++) uses[chunk->uses.row[u].parameter]++;
+  for (int u = 0; u < chunk->uses->count; u++) uses[chunk->uses->row[u].parameter]++;
   for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub) && !code; v++)
     code = AddHeld(chunk, v, uses);
   RengaFree(&uses);
@@ -149,22 +152,22 @@ static RengaErrorCode ListHeld(Chunk *chunk)
 
 static void CountStatistics(Chunk *chunk)
 {
-  for (int u = 0; u < chunk->states.n_updates; u++)
-    chunk->states.elements += RengaTensorSpecCount(
-        &RengaGraphGetValue(chunk->sub, chunk->states.update[u].batch_value)->spec);
+  for (int u = 0; u < chunk->states->n_updates; u++)
+    chunk->states->elements += RengaTensorSpecCount(
+        &RengaGraphGetValue(chunk->sub, chunk->states->update[u].batch_value)->spec);
 }
 
 /* The stage's graph, differentiated, and what the graph lends. */
 static RengaErrorCode MakeGraph(Chunk *chunk)
 {
   const Outline *outline = chunk->outline;
-  ChunkStates *states = &chunk->states;
+  ChunkStates *states = chunk->states;
   const RengaParameterUse *use = NULL;
   int uses = 0;
   RengaCall(RengaMalloc(outline->n_messages + 1, &chunk->link));
   RengaCall(RengaOutlineMakeStage_Private(outline, chunk->stage, &chunk->sub, chunk->link));
-  RengaCall(RengaGraphGetLoss(chunk->sub, &chunk->loss));
-  RengaCall(RengaGraphGetSeed(chunk->sub, &chunk->seed.value));
+  RengaCall(RengaGraphGetLoss(chunk->sub, &chunk->loss->value));
+  RengaCall(RengaGraphGetSeed(chunk->sub, &chunk->loss->seed));
   RengaCall(RengaChunkFindSampleLosses_Private(chunk));
   RengaCall(RengaGraphGetStateUpdates(chunk->sub, &states->n_updates, &states->update));
   if (outline->has_loss) RengaCall(RengaGraphGetParameterUses(chunk->sub, &uses, &use));
@@ -182,20 +185,37 @@ RengaErrorCode RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk
                    .device = outline->settings->device,
                    .stage = stage,
                    .replicas = row->shape.replicas,
-                   .recompute = row->shape.saved != RENGA_SAVED_KEEP && outline->has_loss,
-                   .loss = RENGA_VALUE_NONE,
-                   .seed.value = RENGA_VALUE_NONE,
-                   .sample_losses = RENGA_VALUE_NONE,
-                   .portion.target = RENGA_VALUE_NONE};
+                   .recompute = row->shape.saved != RENGA_SAVED_KEEP && outline->has_loss};
   chunk->tensor.size = row->shape.tensor;
   RengaCall(RengaGraphGetLanes(outline->graph, &chunk->tensor.lanes, &nodes));
   RengaCall(RengaPrecisionGetStorage(row->shape.precision, &chunk->storage));
   return RENGA_SUCCESS;
 }
 
+/* The portion is the last: with it all are there. */
+static RengaErrorCode MakeOwners(Chunk *chunk)
+{
+  RengaCall(RengaMalloc(1, &chunk->loss));
+  RengaCall(RengaMalloc(1, &chunk->uses));
+  RengaCall(RengaMalloc(1, &chunk->states));
+  RengaCall(RengaMalloc(1, &chunk->inputs));
+  RengaCall(RengaMalloc(1, &chunk->rows));
+  RengaCall(RengaMalloc(1, &chunk->programs));
+  RengaCall(RengaMalloc(1, &chunk->sizes));
+  RengaCall(RengaMalloc(1, &chunk->memory));
+  RengaCall(RengaMalloc(1, &chunk->at));
+  RengaCall(RengaMalloc(1, &chunk->gradients));
+  RengaCall(RengaMalloc(1, &chunk->window));
+  RengaCall(RengaMalloc(1, &chunk->updates));
+  RengaCall(RengaMalloc(1, &chunk->portion));
+  chunk->portion->target = RENGA_VALUE_NONE;
+  return RENGA_SUCCESS;
+}
+
 /* Makes sub and the lists of what it holds; needs no other rank. */
 RengaErrorCode RengaChunkSetUp_Private(Chunk *chunk)
 {
+  RengaCall(MakeOwners(chunk));
   RengaCall(MakeGraph(chunk));
   RengaCall(ListFields(chunk));
   RengaCall(ListSums(chunk));
@@ -209,35 +229,15 @@ RengaErrorCode RengaChunkSetUp_Private(Chunk *chunk)
 static void FreeLists(Chunk *chunk)
 {
   RengaFree(&chunk->link);
-  RengaFree(&chunk->field);
   RengaFree(&chunk->parameter);
   RengaFree(&chunk->sum);
-  RengaFree(&chunk->uses.row);
-  RengaFree(&chunk->uses.place);
-  RengaFree(&chunk->uses.cut);
-  RengaFree(&chunk->uses.rank);
-  RengaFree(&chunk->uses.split);
-  RengaFree(&chunk->uses.same);
-  RengaFree(&chunk->uses.joined);
-  RengaFree(&chunk->states.value);
-  RengaFree(&chunk->states.offset);
-  RengaFree(&chunk->holds);
   RengaFree(&chunk->value_place);
-  RengaFree(&chunk->base);
-  RengaFree(&chunk->gradients.piece);
-  RengaFree(&chunk->gradients.leaf_bounds);
-  RengaFree(&chunk->updates.gradient);
-  RengaFree(&chunk->updates.number);
-  RengaFree(&chunk->updates.update);
-  RengaFree(&chunk->updates.place);
-  RengaFree(&chunk->updates.split);
-  RengaFree(&chunk->updates.split_square);
-  RengaFree(&chunk->sizes.part);
-  RengaChunkFreeFold_Private(chunk);
+  RengaFree(&chunk->sizes->part);
+  RengaFree(&chunk->at->region);
 }
 
-/* However far it came; the arena is the rank's. */
-RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
+/* What owners hold. */
+static RengaErrorCode FreeHeld(Chunk *chunk)
 {
   RengaErrorCode code = RengaChunkFreeFetches_Private(chunk);
   RengaKeepFirst_Private(&code, RengaChunkFreeBuckets_Private(chunk));
@@ -246,16 +246,33 @@ RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
   RengaKeepFirst_Private(&code, RengaChunkFreeParcels_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreeTied_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreeExchanges_Private(chunk));
-  RengaKeepFirst_Private(&code, RengaChunkFreeOffload_Private(chunk));
+  RengaKeepFirst_Private(&code, RengaChunkFreeUpdates_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreePrograms_Private(chunk));
-  if (chunk->portion.results.memory)
-    RengaKeepFirst_Private(&code,
-                           RengaDeviceHostFree(chunk->device, &chunk->portion.results.memory));
-  if (chunk->states.host)
-    RengaKeepFirst_Private(&code, RengaDeviceHostFree(chunk->device, &chunk->states.host));
-  if (chunk->updates.square)
-    RengaKeepFirst_Private(&code, RengaDeviceHostFree(chunk->device, &chunk->updates.square));
+  RengaKeepFirst_Private(&code, RengaChunkFreeResults_Private(chunk));
+  RengaKeepFirst_Private(&code, RengaChunkFreeStates_Private(chunk));
+  RengaChunkFreeUses_Private(chunk);
   FreeLists(chunk);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* However far it came; the arena is the rank's. */
+RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
+{
+  RengaErrorCode code = chunk->portion ? FreeHeld(chunk) : RENGA_SUCCESS;
+  RengaFree(&chunk->loss);
+  RengaFree(&chunk->uses);
+  RengaFree(&chunk->states);
+  RengaFree(&chunk->inputs);
+  RengaFree(&chunk->rows);
+  RengaFree(&chunk->programs);
+  RengaFree(&chunk->sizes);
+  RengaFree(&chunk->memory);
+  RengaFree(&chunk->at);
+  RengaFree(&chunk->gradients);
+  RengaFree(&chunk->window);
+  RengaFree(&chunk->updates);
+  RengaFree(&chunk->portion);
   if (chunk->sub) RengaKeepFirst_Private(&code, RengaGraphDestroy(&chunk->sub));
   if (chunk->group) RengaKeepFirst_Private(&code, RengaCommDestroy(&chunk->group));
   RengaCall(code);

@@ -1,6 +1,6 @@
 /* Which instructions may change places: those of which neither writes what the other reads or
    writes. What an exchange sends and what it brings counts as written. */
-#include "pipelineimpl.h"
+#include "program.h"
 #include "renga/private/device.h"
 
 static int64_t BytesAt(const Instruction *row, int p)

@@ -32,8 +32,8 @@ RengaErrorCode RengaPipelineCount(RengaPipeline pipeline, const RengaBatch *batc
   Pass pass = {.kind = PROGRAM_EVALUATION, .call = CALL_COUNT, .batch = batch};
   RengaCheckPointer(even);
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    pipeline->rank.chunk[c].portion.target = pipeline->rank.chunk[c].loss;
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    pipeline->rank->chunk[c].portion->target = pipeline->rank->chunk[c].loss->value;
   const RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);
   if (!code) *even = pass.values[COUNT_SUMS] > 0 && pass.values[COUNT_UNEVEN] == 0;
   if (!code) RengaPipelineKeepCounts_Private(pipeline, &pass);
@@ -57,7 +57,8 @@ RengaErrorCode RengaPipelineCount(RengaPipeline pipeline, const RengaBatch *batc
 RengaErrorCode RengaPipelineForgetCounts(RengaPipeline pipeline)
 {
   RengaCheckPointer(pipeline);
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    for (int n = 0; n < pipeline->rank.chunk[c].n_sums; n++) pipeline->rank.chunk[c].sum[n].all = 0;
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    for (int n = 0; n < pipeline->rank->chunk[c].n_sums; n++)
+      pipeline->rank->chunk[c].sum[n].all = 0;
   return RENGA_SUCCESS;
 }

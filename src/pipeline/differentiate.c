@@ -5,7 +5,6 @@
    tensor ranks, and for whatever a stage may recompute or share, keep the graphs that were used
    last. */
 #include "forecasts.h"
-#include "pipelineimpl.h"
 #include <string.h>
 
 enum { GRAPH_NODES_KEPT = 1 << 16 };

@@ -1,5 +1,5 @@
 /* A digest of all that lives across steps, which does not depend on the layout. */
-#include "pipelineimpl.h"
+#include "gradients.h"
 #include "renga/private/holdings.h"
 
 /* The chunk of this rank whose memory has the tensor. */
@@ -7,7 +7,7 @@ static const Chunk *ChunkWithTensor(const Rank *rank, const RengaPersistent *ten
 {
   const Chunk *found = rank->chunk;
   for (int c = 1; c < rank->n_chunks; c++)
-    if ((const char *)tensor->data >= rank->chunk[c].at.persistent) found = &rank->chunk[c];
+    if ((const char *)tensor->data >= rank->chunk[c].at->persistent) found = &rank->chunk[c];
   return found;
 }
 
@@ -25,9 +25,9 @@ static RengaErrorCode SayDeparture(RengaPipeline pipeline, const RengaDeparture 
 {
   const RengaPartCopy *right = &departure->right, *wrong = &departure->wrong;
   int64_t of[4] = {0};
-  FindStandpoint(&pipeline->rank, wrong, &of[0]);
-  FindStandpoint(&pipeline->rank, right, &of[2]);
-  RengaCall(RengaCommSumInt64(pipeline->rank.all, 4, of, "all ranks to say which copy departs"));
+  FindStandpoint(pipeline->rank, wrong, &of[0]);
+  FindStandpoint(pipeline->rank, right, &of[2]);
+  RengaCall(RengaCommSumInt64(pipeline->rank->all, 4, of, "all ranks to say which copy departs"));
   RengaRaise(
       pipeline->hdr.comm, RENGA_ERR_INTERNAL,
       "rank %lld (stage %lld, replica %lld) departs from rank %lld (stage %lld, replica %lld): "
@@ -62,8 +62,8 @@ RengaErrorCode RengaPipelineGetDigest(RengaPipeline pipeline, uint64_t *digest)
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCheckPointer(digest);
   RengaCall(RengaPipelineAwaitValues_Private(pipeline));
-  const Persistents *list = &pipeline->rank.persistents;
-  RengaCall(RengaHoldingsCreate(pipeline->rank.all, list->count, list->row, NULL, &holdings));
+  const Persistents *list = &pipeline->rank->persistents;
+  RengaCall(RengaHoldingsCreate(pipeline->rank->all, list->count, list->row, NULL, &holdings));
   RengaErrorCode code =
       RengaHoldingsDigest(&holdings, pipeline->device, list->count, list->row, &sum, &departure);
   if (!code && departure.name) code = SayDeparture(pipeline, &departure);

@@ -86,7 +86,7 @@ static RengaErrorCode EmitLateMoves(Layout *layout)
 static RengaErrorCode EmitKernel(Layout *layout, Sequence *sequence, const Step *step)
 {
   const RengaGraphNode *node = LayoutNode(layout, step->node);
-  const KernelRow *row = &layout->chunk->kernels.row[layout->kernel[step->node]];
+  const KernelRow *row = &layout->chunk->programs->kernels.row[layout->kernel[step->node]];
   const Instruction instruction = {.kind = INSTRUCTION_KERNEL,
                                    .kernel = row->kernel,
                                    .n_in = node->n_in,

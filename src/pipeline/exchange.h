@@ -1,10 +1,10 @@
-/* Ranks that compute a stage together: their set-up (group.c) and their messages
-   (entry/exchange.c). */
+/* Ranks that compute a stage together: set-up (group.c) and messages (entry/exchange.c). */
 #pragma once
-#include "pipelineimpl.h"
+#include "chunk.h"
 
 RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineCheckEntries_Private(RengaPipeline pipeline); /* collective */
 void RengaChunkCountExchanges_Private(Chunk *chunk);
 RengaErrorCode RengaChunkMakeRoomForExchanges_Private(Chunk *chunk, const Program *program);
 RengaErrorCode RengaChunkFreeExchanges_Private(Chunk *chunk);
+int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane);

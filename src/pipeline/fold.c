@@ -13,19 +13,6 @@
    not sharded is given to all in the end. */
 #include "entry/entry.h"
 #include "renga/private/fault.h"
-#include "turns.h"
-
-static int64_t FoldBytes(const Chunk *chunk, int64_t count)
-{
-  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count);
-}
-
-void RengaChunkFreeFold_Private(Chunk *chunk)
-{
-  RengaFree(&chunk->gradients.fold.place);
-  RengaFree(&chunk->gradients.fold.step);
-  RengaFree(&chunk->gradients.fold.first);
-}
 
 /* Micro-batches of a replica; first: its first number. */
 static int64_t CountOfReplica(const Chunk *chunk, int64_t microbatches, int replica, int64_t *first)
@@ -154,8 +141,8 @@ RengaErrorCode RengaChunkCountFolds_Private(const Chunk *chunk, int64_t microbat
 /* Before a step: the same on all replicas. */
 RengaErrorCode RengaChunkPrepareFold_Private(Chunk *chunk, const Pass *pass)
 {
-  GradientFold *fold = &chunk->gradients.fold;
-  if (!fold->on) return RENGA_SUCCESS;
+  GradientFold *fold = &chunk->gradients->fold;
+  if (!RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS;
   RengaCall(RengaRealloc(3 * pass->microbatches + 1, &fold->step)); /* taken, merged, kept */
   RengaCall(RengaRealloc(pass->microbatches + 1, &fold->first));
   Folding folding = {.step = fold->step};
@@ -169,9 +156,9 @@ static char *PartialSumAt(const GradientBucket *bucket, int number, int64_t plac
                           void *const piece[])
 {
   const Chunk *chunk = bucket->chunk;
-  const GradientFold *fold = &chunk->gradients.fold;
   return number < 0 ? piece[-1 - number]
-                    : fold->base + FoldBytes(chunk, number * fold->count + place);
+                    : chunk->at->partial +
+                          RengaGradientBytes_Private(chunk, number * chunk->memory->folded + place);
 }
 
 /* Elements of a bucket, which this replica answers for, of all micro-batches of a round. */
@@ -179,7 +166,7 @@ static RengaErrorCode TakeGradients(void *user, int64_t at, int64_t count, void 
 {
   const GradientBucket *bucket = user;
   const Chunk *chunk = bucket->chunk;
-  const GradientFold *fold = &chunk->gradients.fold;
+  const GradientFold *fold = &chunk->gradients->fold;
   int64_t begin, end;
   RengaBlocksGetRange(bucket->blocks, chunk->replica, &begin, &end);
   const int64_t place = bucket->own + at - begin;
@@ -192,7 +179,7 @@ static RengaErrorCode TakeGradients(void *user, int64_t at, int64_t count, void 
       RengaCall(RengaDeviceAdd(chunk->device, stream, chunk->storage.gradient, count, y, x));
     else
       RengaCall(RengaDeviceCopy(chunk->device, stream, RENGA_DEVICE_TO_DEVICE, y, x,
-                                (size_t)FoldBytes(chunk, count)));
+                                (size_t)RengaGradientBytes_Private(chunk, count)));
   }
   return RENGA_SUCCESS;
 }
@@ -200,9 +187,9 @@ static RengaErrorCode TakeGradients(void *user, int64_t at, int64_t count, void 
 /* Of the round that is there: who has a micro-batch gives its gradients of the bucket. */
 static RengaErrorCode StartFold(Chunk *chunk, Pass *pass, GradientBucket *bucket)
 {
-  GradientVector *gradients = &chunk->gradients;
+  GradientVector *gradients = chunk->gradients;
   int64_t *leaves = gradients->leaf_bounds;
-  const RengaPartialSum piece = {.count = 1, .data = gradients->base + bucket->local};
+  const RengaPartialSum piece = {.count = 1, .data = chunk->at->gradients + bucket->local};
   leaves[0] = 0;
   for (int r = 0; r < chunk->replicas; r++) {
     int64_t first;
@@ -215,7 +202,9 @@ static RengaErrorCode StartFold(Chunk *chunk, Pass *pass, GradientBucket *bucket
                                  .n_leaves = leaves[chunk->replicas],
                                  .leaves = leaves,
                                  .pieces = &piece,
-                                 .work = bucket->work,
+                                 .work = chunk->at->work +
+                                         (size_t)(gradients->fold.n_started % RENGA_SUMS_AT_ONCE) *
+                                             RengaChunkWorkOfBucket_Private(chunk),
                                  .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
                                  .adder = RengaConvoyGetAdder_Private(bucket->convoy),
                                  .carrier = RengaConvoyGetCarrier_Private(bucket->convoy),
@@ -227,37 +216,24 @@ static RengaErrorCode StartFold(Chunk *chunk, Pass *pass, GradientBucket *bucket
 static RengaErrorCode BeginFold(Chunk *chunk, Pass *pass, GradientBucket *bucket)
 {
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
-  bucket->began = MPI_Wtime();
   if (bucket->count == 0) return RENGA_SUCCESS;
   RengaFaultMeetAction("sum", chunk->stage, -1);
   RengaLogEventBegin(event);
   const RengaErrorCode code = StartFold(chunk, pass, bucket);
-  RengaLogEventEnd(event, 0, 1, FoldBytes(chunk, bucket->count));
+  RengaLogEventEnd(event, 0, 1, RengaGradientBytes_Private(chunk, bucket->count));
   RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* Parameters of the step before may be on their way in the messages of a bucket. */
-static RengaErrorCode EndGathersBefore(Chunk *chunk, Pass *pass)
-{
-  if (chunk->gradients.n_gathering == 0) return RENGA_SUCCESS;
-  const RengaErrorCode code = RengaChunkAwaitValues_Private(chunk);
-  if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
-  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, code));
   return RENGA_SUCCESS;
 }
 
 /* A sum of the round, with the work memory of the last but one. */
 RengaErrorCode RengaChunkStartFold_Private(Chunk *chunk, Pass *pass, int b)
 {
-  GradientVector *gradients = &chunk->gradients;
+  GradientVector *gradients = chunk->gradients;
   GradientFold *fold = &gradients->fold;
   const int part = (int)(fold->n_started % RENGA_SUMS_AT_ONCE);
-  RengaCall(EndGathersBefore(chunk, pass));
+  RengaCall(RengaChunkEndOldGathers_Private(chunk, pass));
   if (fold->user[part] >= 0) RengaCall(RengaChunkEndBucket_Private(chunk, pass, fold->user[part]));
   RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
-  gradients->bucket[b].work =
-      gradients->work + (size_t)part * RengaChunkWorkOfBucket_Private(chunk);
   RengaCall(BeginFold(chunk, pass, &gradients->bucket[b]));
   fold->user[part] = b;
   fold->n_started++;
@@ -266,24 +242,24 @@ RengaErrorCode RengaChunkStartFold_Private(Chunk *chunk, Pass *pass, int b)
 
 static bool LieTogether(const Chunk *chunk, const GradientBucket *a, const GradientBucket *b)
 {
-  return a->local < b->local + FoldBytes(chunk, b->count) &&
-         b->local < a->local + FoldBytes(chunk, a->count);
+  return a->local < b->local + RengaGradientBytes_Private(chunk, b->count) &&
+         b->local < a->local + RengaGradientBytes_Private(chunk, a->count);
 }
 
 static RengaErrorCode PoisonBucket(Chunk *chunk, const GradientBucket *bucket)
 {
   if (RengaDeviceGetPoison(chunk->device) && bucket->count > 0)
-    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->gradients.base + bucket->local, 0xff,
-                                  (size_t)FoldBytes(chunk, bucket->count)));
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at->gradients + bucket->local, 0xff,
+                                  (size_t)RengaGradientBytes_Private(chunk, bucket->count)));
   return RENGA_SUCCESS;
 }
 
 /* Before backward writes gradients of a bucket: what lay there has left. */
 RengaErrorCode RengaChunkClearFold_Private(Chunk *chunk, Pass *pass, int number)
 {
-  const GradientVector *gradients = &chunk->gradients;
+  const GradientVector *gradients = chunk->gradients;
   const GradientBucket *bucket = &gradients->bucket[number];
-  for (int b = 0; b < gradients->n_buckets; b++)
+  for (int b = 0; b < chunk->memory->n_buckets; b++)
     if (LieTogether(chunk, bucket, &gradients->bucket[b]))
       RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, PoisonBucket(chunk, bucket)));
@@ -294,8 +270,8 @@ RengaErrorCode RengaChunkClearFold_Private(Chunk *chunk, Pass *pass, int number)
    are left under way. */
 RengaErrorCode RengaChunkEndRound_Private(Chunk *chunk, Pass *pass)
 {
-  chunk->gradients.fold.round++;
-  for (int b = 0; b < chunk->gradients.n_buckets && !chunk->outline->settings->overlap; b++)
+  chunk->gradients->fold.round++;
+  for (int b = 0; b < chunk->memory->n_buckets && !chunk->outline->settings->overlap; b++)
     RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
   return RENGA_SUCCESS;
 }
@@ -303,13 +279,14 @@ RengaErrorCode RengaChunkEndRound_Private(Chunk *chunk, Pass *pass)
 /* This replica's block of the sum to where the others' are awaited. */
 static RengaErrorCode PlaceWholeBlock(Chunk *chunk, const GradientBucket *bucket)
 {
-  const GradientVector *gradients = &chunk->gradients;
+  const GradientVector *gradients = chunk->gradients;
   int64_t begin, end;
   RengaBlocksGetRange(bucket->blocks, chunk->replica, &begin, &end);
   if (begin == end) return RENGA_SUCCESS;
-  RengaCall(RengaDeviceCopy(
-      chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, gradients->sum + FoldBytes(chunk, begin),
-      gradients->fold.base + FoldBytes(chunk, bucket->own), (size_t)FoldBytes(chunk, end - begin)));
+  RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE,
+                            gradients->sum + RengaGradientBytes_Private(chunk, begin),
+                            chunk->at->partial + RengaGradientBytes_Private(chunk, bucket->own),
+                            (size_t)RengaGradientBytes_Private(chunk, end - begin)));
   return RENGA_SUCCESS;
 }
 
@@ -317,9 +294,9 @@ static RengaErrorCode PlaceWholeBlock(Chunk *chunk, const GradientBucket *bucket
    where messages are left under way. */
 RengaErrorCode RengaChunkGatherFolded_Private(Chunk *chunk, Pass *pass)
 {
-  GradientVector *gradients = &chunk->gradients;
-  GradientBucket *bucket = &gradients->bucket[gradients->n_shared];
-  if (!gradients->fold.on || bucket->count == 0) return RENGA_SUCCESS;
+  GradientVector *gradients = chunk->gradients;
+  GradientBucket *bucket = &gradients->bucket[chunk->memory->n_shared];
+  if (!RengaChunkFolds_Private(chunk) || bucket->count == 0) return RENGA_SUCCESS;
   const RengaCommSumTask task = {.blocks = bucket->blocks,
                                  .type = chunk->storage.gradient,
                                  .result = gradients->sum,
@@ -327,6 +304,6 @@ RengaErrorCode RengaChunkGatherFolded_Private(Chunk *chunk, Pass *pass)
                                  .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, PlaceWholeBlock(chunk, bucket)));
   RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, &task, RengaCommAllGatherBegin));
-  RengaCall(RengaChunkEndBucket_Private(chunk, pass, gradients->n_shared));
+  RengaCall(RengaChunkEndBucket_Private(chunk, pass, chunk->memory->n_shared));
   return RENGA_SUCCESS;
 }

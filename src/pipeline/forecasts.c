@@ -115,13 +115,13 @@ static RengaErrorCode CompileStage(const Chunk *asked, ChunkSizes *sizes)
 {
   Chunk chunk;
   RengaCall(RengaChunkBegin_Private(asked->outline, asked->stage, &chunk));
-  chunk.lag = asked->lag;
   chunk.tensor.rank = asked->tensor.rank;
   RengaErrorCode code = RengaChunkSetUp_Private(&chunk);
+  if (!code) chunk.memory->lag = asked->memory->lag;
   if (!code) code = RengaChunkSizeStage_Private(&chunk);
   if (!code) {
-    *sizes = chunk.sizes;
-    chunk.sizes.part = NULL;
+    *sizes = *chunk.sizes;
+    chunk.sizes->part = NULL;
   }
   const RengaErrorCode freed = RengaChunkFree_Private(&chunk);
   RengaCall(code ? code : freed);
@@ -157,7 +157,7 @@ static RengaErrorCode FindSizes(Forecasts forecasts, Chunk *chunk)
     RengaCall(AddKnown(forecasts, &made));
     *slot = forecasts->n_known;
   }
-  chunk->sizes = forecasts->known[*slot - 1].sizes;
+  chunk->sizes = &forecasts->known[*slot - 1].sizes;
   return RENGA_SUCCESS;
 }
 
@@ -189,8 +189,10 @@ static RengaErrorCode AskRank(Outline *outline, Forecasts forecasts, const Messa
 {
   const int stage = place->stage;
   const int *own = of->own + of->start[stage], n_own = of->start[stage + 1] - of->start[stage];
+  ReplicaMemory replica = {0};
   Chunk chunk;
   RengaCall(RengaChunkBegin_Private(outline, stage, &chunk));
+  chunk.memory = &replica;
   chunk.tensor.rank = place->tensor;
   RengaCall(RengaChunkCountLag_Private(&chunk));
   RengaCall(RengaKeyMake_Private(&chunk, &forecasts->classes, n_own, own, &forecasts->key));
@@ -199,15 +201,15 @@ static RengaErrorCode AskRank(Outline *outline, Forecasts forecasts, const Messa
   if (!exchange) return RENGA_SUCCESS;
   *exchange =
       (RengaForecastExchange){.buckets = RengaOutlineCountBuckets_Private(outline, stage).shared,
-                              .first = chunk.sizes.first_bytes,
-                              .forward = chunk.sizes.fetched_bytes[PART_FORWARD],
-                              .again = chunk.sizes.fetched_bytes[PART_AGAIN],
-                              .backward = chunk.sizes.fetched_bytes[PART_BACKWARD],
-                              .weight = chunk.sizes.fetched_bytes[PART_WEIGHT],
-                              .lanes = {.forward = chunk.sizes.terms[PART_FORWARD],
-                                        .again = chunk.sizes.terms[PART_AGAIN],
-                                        .backward = chunk.sizes.terms[PART_BACKWARD],
-                                        .weight = chunk.sizes.terms[PART_WEIGHT]}};
+                              .first = chunk.sizes->first_bytes,
+                              .forward = chunk.sizes->fetched_bytes[PART_FORWARD],
+                              .again = chunk.sizes->fetched_bytes[PART_AGAIN],
+                              .backward = chunk.sizes->fetched_bytes[PART_BACKWARD],
+                              .weight = chunk.sizes->fetched_bytes[PART_WEIGHT],
+                              .lanes = {.forward = chunk.sizes->terms[PART_FORWARD],
+                                        .again = chunk.sizes->terms[PART_AGAIN],
+                                        .backward = chunk.sizes->terms[PART_BACKWARD],
+                                        .weight = chunk.sizes->terms[PART_WEIGHT]}};
   return RENGA_SUCCESS;
 }
 
@@ -246,13 +248,15 @@ static RengaErrorCode DescribeFullest(Outline *outline, int stage, KnownFullest 
   const RengaPlanStage *row = RengaPlanGetStage(outline->plan, stage);
   const char *const *names;
   int kept;
+  ReplicaMemory replica = {0};
   Chunk chunk;
   RengaCall(RengaPlanGetKept(outline->plan, stage, &kept, &names));
   RengaCall(RengaChunkBegin_Private(outline, stage, &chunk));
+  chunk.memory = &replica;
   RengaCall(RengaChunkCountLag_Private(&chunk));
   *like = (KnownFullest){.saved = row->shape.saved,
                          .keeps = kept > 0,
-                         .lags = chunk.lag > 0,
+                         .lags = chunk.memory->lag > 0,
                          .begins = row->first == 0,
                          .ends = row->last == RengaGraphGetNodeCount(outline->graph),
                          .size = row->shape.tensor};

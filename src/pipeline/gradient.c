@@ -3,28 +3,29 @@
    straight into a free buffer, the others' are added to it, each use right after its kernel. Leaves
    that are whole are added up in pairs. A leaf of one micro-batch is added to its left neighbour's
    buffer at once. In the unordered mode there is one buffer, to which all are added. */
-#include "pipelineimpl.h"
+#include "gradients.h"
+#include "rows.h"
 
 static int64_t BufferBytes(const Chunk *chunk)
 {
-  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->sizes.gradient_count);
+  return RengaGradientBytes_Private(chunk, chunk->sizes->gradient_count);
 }
 
 static char *BufferOfLevel(Chunk *chunk, int number)
 {
-  return chunk->gradients.base + number * BufferBytes(chunk);
+  return chunk->at->gradients + number * BufferBytes(chunk);
 }
 
 /* Before the first backward of a step. */
 RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk)
 {
-  chunk->gradients.valid = chunk->gradients.settled = chunk->gradients.early = false;
-  chunk->gradients.n_pieces = chunk->gradients.n_begun = chunk->gradients.n_merges = 0;
-  for (int b = 0; b < chunk->gradients.n_buffers && !chunk->gradients.fold.on; b++)
-    chunk->gradients.piece[b] = (RengaPartialSum){.data = BufferOfLevel(chunk, b)};
-  chunk->gradients.sum = BufferOfLevel(chunk, 0);
-  if (!RengaSettingsIsOrdered_Private(chunk->outline->settings))
-    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->gradients.sum, 0,
+  chunk->gradients->valid = chunk->gradients->settled = chunk->gradients->early = false;
+  chunk->gradients->n_pieces = chunk->gradients->n_begun = chunk->gradients->n_merges = 0;
+  for (int b = 0; b < chunk->memory->n_buffers && !RengaChunkFolds_Private(chunk); b++)
+    chunk->gradients->piece[b] = (RengaPartialSum){.data = BufferOfLevel(chunk, b)};
+  chunk->gradients->sum = BufferOfLevel(chunk, 0);
+  if (!RengaChunkIsOrdered_Private(chunk))
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->gradients->sum, 0,
                                   (size_t)BufferBytes(chunk)));
   return RENGA_SUCCESS;
 }
@@ -40,16 +41,16 @@ static bool EndsLeaf(const Chunk *chunk, const Pass *pass, int64_t number)
 RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, int64_t number,
                                                bool *adds)
 {
-  char *gradients = chunk->gradients.sum;
-  *adds = !chunk->gradients.fold.on;
-  if (*adds && RengaSettingsIsOrdered_Private(chunk->outline->settings)) {
+  char *gradients = chunk->gradients->sum;
+  *adds = !RengaChunkFolds_Private(chunk);
+  if (*adds && RengaChunkIsOrdered_Private(chunk)) {
     const bool alone = number % chunk->outline->leaf == 0 && EndsLeaf(chunk, pass, number);
     RengaCall(RengaCommTreeTake(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
-                                number / chunk->outline->leaf, alone, &chunk->gradients.n_pieces,
-                                chunk->gradients.piece, &chunk->gradients.taken, adds));
-    gradients = chunk->gradients.piece[chunk->gradients.taken].data;
+                                number / chunk->outline->leaf, alone, &chunk->gradients->n_pieces,
+                                chunk->gradients->piece, &chunk->gradients->taken, adds));
+    gradients = chunk->gradients->piece[chunk->gradients->taken].data;
   }
-  chunk->base[REGION_GRADIENTS] = gradients;
+  chunk->at->region[REGION_GRADIENTS] = gradients;
   return RENGA_SUCCESS;
 }
 
@@ -58,13 +59,13 @@ RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, i
 RengaErrorCode RengaChunkWillAdd_Private(const Chunk *chunk, const Pass *pass, int64_t number,
                                          bool *adds)
 {
-  const GradientVector *gradients = &chunk->gradients;
+  const GradientVector *gradients = chunk->gradients;
   const int64_t leaves = RengaOutlineLeaves_Private(chunk->outline, pass->microbatches);
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES + 1];
   int count = gradients->n_pieces, at;
-  *adds = !gradients->fold.on;
-  if (!*adds || !RengaSettingsIsOrdered_Private(chunk->outline->settings)) return RENGA_SUCCESS;
-  for (int p = 0; p <= count && p < gradients->n_buffers; p++) piece[p] = gradients->piece[p];
+  *adds = !RengaChunkFolds_Private(chunk);
+  if (!*adds || !RengaChunkIsOrdered_Private(chunk)) return RENGA_SUCCESS;
+  for (int p = 0; p <= count && p < chunk->memory->n_buffers; p++) piece[p] = gradients->piece[p];
   const bool alone = number % chunk->outline->leaf == 0 && EndsLeaf(chunk, pass, number);
   RengaCall(
       RengaCommTreeTake(leaves, number / chunk->outline->leaf, alone, &count, piece, &at, adds));
@@ -74,17 +75,16 @@ RengaErrorCode RengaChunkWillAdd_Private(const Chunk *chunk, const Pass *pass, i
 /* After the backward of micro-batch number. */
 RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, int64_t number)
 {
-  if (chunk->gradients.early || chunk->gradients.fold.on)
+  if (chunk->gradients->early || RengaChunkFolds_Private(chunk))
     return RENGA_SUCCESS; /* bucket by bucket, before */
-  if (!RengaSettingsIsOrdered_Private(chunk->outline->settings) || !EndsLeaf(chunk, pass, number))
-    return RENGA_SUCCESS;
+  if (!RengaChunkIsOrdered_Private(chunk) || !EndsLeaf(chunk, pass, number)) return RENGA_SUCCESS;
   RengaSpan span;
   const RengaCommAdder adder = {.begin = RengaChunkAdd_Private, .user = chunk};
   RengaCall(RengaPipelineBeginTimed_Private(chunk->pipeline, EVENT_ACCUMULATE, &span));
-  const RengaErrorCode code =
-      RengaCommTreeClose(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
-                         chunk->gradients.taken, &chunk->gradients.n_pieces, chunk->gradients.piece,
-                         chunk->storage.gradient, chunk->sizes.gradient_count, &adder);
+  const RengaErrorCode code = RengaCommTreeClose(
+      RengaOutlineLeaves_Private(chunk->outline, pass->microbatches), chunk->gradients->taken,
+      &chunk->gradients->n_pieces, chunk->gradients->piece, chunk->storage.gradient,
+      chunk->sizes->gradient_count, &adder);
   RengaCall(RengaPipelineEndTimed_Private(chunk->pipeline, EVENT_ACCUMULATE, span, 0, "accumulate",
                                           code));
   return RENGA_SUCCESS;
@@ -94,12 +94,12 @@ RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, 
 static void InventPieces(Chunk *chunk, int64_t leaves)
 {
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
-  const int64_t *bounds = chunk->gradients.leaf_bounds;
-  chunk->gradients.n_pieces =
+  const int64_t *bounds = chunk->gradients->leaf_bounds;
+  chunk->gradients->n_pieces =
       RengaCommTreePieces(leaves, bounds[chunk->replica], bounds[chunk->replica + 1], piece);
-  for (int p = 0; p < chunk->gradients.n_pieces; p++) {
-    chunk->gradients.piece[p] = piece[p];
-    chunk->gradients.piece[p].data = BufferOfLevel(chunk, p);
+  for (int p = 0; p < chunk->gradients->n_pieces; p++) {
+    chunk->gradients->piece[p] = piece[p];
+    chunk->gradients->piece[p].data = BufferOfLevel(chunk, p);
   }
 }
 
@@ -107,9 +107,9 @@ static void InventPieces(Chunk *chunk, int64_t leaves)
    be. */
 static RengaErrorCode SettlePieces(Chunk *chunk, const Pass *pass)
 {
-  GradientVector *gradients = &chunk->gradients;
+  GradientVector *gradients = chunk->gradients;
   const int64_t leaves = RengaOutlineLeaves_Private(chunk->outline, pass->microbatches);
-  if (!RengaSettingsIsOrdered_Private(chunk->outline->settings)) return RENGA_SUCCESS;
+  if (!RengaChunkIsOrdered_Private(chunk)) return RENGA_SUCCESS;
   for (int r = 0; r <= chunk->replicas; r++)
     gradients->leaf_bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
   if (pass->failed) InventPieces(chunk, leaves);
@@ -133,24 +133,14 @@ static RengaErrorCode RememberMerge(void *user, RengaDataType type, int64_t coun
    and what has to be added for that is done bucket by bucket. */
 RengaErrorCode RengaChunkCloseEarly_Private(Chunk *chunk, const Pass *pass)
 {
-  GradientVector *gradients = &chunk->gradients;
+  GradientVector *gradients = chunk->gradients;
   const RengaCommAdder adder = {.begin = RememberMerge, .user = gradients};
   RengaCall(RengaChunkAwaitValues_Private(chunk));
   RengaCall(RengaCommTreeClose(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
                                gradients->taken, &gradients->n_pieces, gradients->piece,
-                               chunk->storage.gradient, chunk->sizes.gradient_count, &adder));
+                               chunk->storage.gradient, chunk->sizes->gradient_count, &adder));
   RengaCall(SettlePieces(chunk, pass));
   gradients->settled = gradients->early = true;
-  return RENGA_SUCCESS;
-}
-
-/* Gathers of the step before have the messages of a bucket's sum, and a replica without a
-   micro-batch has read no parameter. */
-static RengaErrorCode EndOldGathers(Chunk *chunk, Pass *pass)
-{
-  const RengaErrorCode code = RengaChunkAwaitValues_Private(chunk);
-  if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
-  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, code));
   return RENGA_SUCCESS;
 }
 
@@ -170,13 +160,13 @@ static RengaErrorCode BeginBucketSum(Chunk *chunk, Pass *pass, int bucket)
 RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass, int bucket)
 {
   const bool ends = !chunk->outline->settings->overlap;
-  RengaCall(EndOldGathers(chunk, pass));
-  if (chunk->gradients.fold.on) return RENGA_SUCCESS; /* round by round */
-  if (!chunk->gradients.settled) RengaCall(SettlePieces(chunk, pass));
-  chunk->gradients.settled = true;
-  chunk->gradients.early = false;
+  RengaCall(RengaChunkEndOldGathers_Private(chunk, pass));
+  if (RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS; /* round by round */
+  if (!chunk->gradients->settled) RengaCall(SettlePieces(chunk, pass));
+  chunk->gradients->settled = true;
+  chunk->gradients->early = false;
   RengaCall(BeginBucketSum(chunk, pass, bucket));
-  if (ends && !chunk->gradients.bucket[bucket].apart)
+  if (ends && !chunk->gradients->bucket[bucket].apart)
     RengaCall(RengaChunkEndBucket_Private(chunk, pass, bucket));
   return RENGA_SUCCESS;
 }

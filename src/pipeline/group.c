@@ -63,7 +63,7 @@ static uint64_t HashTerms(const Instruction *row, uint64_t hash)
 
 /* What ranks of a stage do together, in its order: those of a tensor group their exchanges, and who
    gives what in them; replicas all else. */
-static uint64_t HashEntriesOf(const Sequence *sequence, bool exchanges, uint64_t hash)
+static uint64_t HashEntriesOfPart(const Sequence *sequence, bool exchanges, uint64_t hash)
 {
   for (int e = 0; e < sequence->n_entries; e++) {
     const Entry *entry = &sequence->entry[e];
@@ -78,19 +78,19 @@ static uint64_t HashEntriesOf(const Sequence *sequence, bool exchanges, uint64_t
 static RengaErrorCode HashEntries(const Chunk *chunk, bool exchanges, uint64_t *hash)
 {
   *hash = 0;
-  for (int p = 0; p < chunk->programs.count; p++) {
-    RengaCall(RengaChunkListProgram_Private(chunk, chunk->programs.row[p]));
+  for (int p = 0; p < chunk->programs->count; p++) {
+    RengaCall(RengaChunkListProgram_Private(chunk, chunk->programs->row[p]));
     for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {
       const int64_t place[] = {p, part};
       *hash = RengaHash(place, sizeof place, *hash);
-      *hash = HashEntriesOf(&chunk->programs.row[p]->part[part], exchanges, *hash);
+      *hash = HashEntriesOfPart(&chunk->programs->row[p]->part[part], exchanges, *hash);
     }
   }
   return RENGA_SUCCESS;
 }
 
 /* Messages are told apart by their order alone. */
-static RengaErrorCode CompareWithRanks(const Chunk *chunk, bool exchanges, RengaComm comm)
+static RengaErrorCode CompareGroupEntries(const Chunk *chunk, bool exchanges, RengaComm comm)
 {
   static const char what[] = "the ranks of a stage to compare what they do together";
   uint64_t hash;
@@ -110,7 +110,7 @@ static RengaErrorCode CompareWithRanks(const Chunk *chunk, bool exchanges, Renga
 /* All stages of a rank have the same tensor group, and the same replicas. */
 static RengaErrorCode CheckGroup(RengaPipeline pipeline, bool exchanges)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   const Chunk *first = rank->chunk;
   RengaPlanPlace place = {0};
   RengaComm comm = NULL;
@@ -121,7 +121,7 @@ static RengaErrorCode CheckGroup(RengaPipeline pipeline, bool exchanges)
   RengaErrorCode code = RengaCommSplit(rank->all, color, RengaCommGetRank(rank->all), &comm);
   const bool split = !RengaErrorAgree(pipeline->hdr.comm, code);
   for (int c = 0; c < rank->n_chunks && split; c++) /* the others do so too */
-    RengaKeepFirst_Private(&code, CompareWithRanks(&rank->chunk[c], exchanges, comm));
+    RengaKeepFirst_Private(&code, CompareGroupEntries(&rank->chunk[c], exchanges, comm));
   if (comm) RengaKeepFirst_Private(&code, RengaCommDestroy(&comm));
   RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
   return RENGA_SUCCESS;

@@ -1,11 +1,12 @@
 /* Which stages hold this stage's parameters, how often each uses them, and who writes them. It
    follows from network and plan: no rank is asked. */
-#include "pipelineimpl.h"
+#include "parameter.h"
+#include "portion.h"
 #include "renga/private/graph.h"
 
 static int64_t *StageHolds(const Chunk *chunk, int parameter, int stage)
 {
-  return &chunk->holds[(int64_t)parameter * chunk->outline->stages + stage];
+  return &chunk->uses->holds[(int64_t)parameter * chunk->outline->stages + stage];
 }
 
 static bool IsHeldFirstHere(Chunk *chunk, int parameter)
@@ -77,8 +78,8 @@ RengaErrorCode RengaChunkIsTrained_Private(const Chunk *chunk, int number, bool 
 static RengaErrorCode CheckStates(Chunk *chunk)
 {
   const RengaPlanStage *stage = RengaPlanGetStage(chunk->outline->plan, chunk->stage);
-  for (int u = 0; u < chunk->states.n_updates; u++) {
-    const char *name = RengaGraphGetValue(chunk->sub, chunk->states.update[u].state)->name;
+  for (int u = 0; u < chunk->states->n_updates; u++) {
+    const char *name = RengaGraphGetValue(chunk->sub, chunk->states->update[u].state)->name;
     const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, name);
     const int *node;
     int count;
@@ -163,7 +164,8 @@ static RengaErrorCode FindHolders(Chunk *chunk, bool shares[])
 RengaErrorCode RengaChunkSetUpHolders_Private(Chunk *chunk)
 {
   bool *shares = NULL;
-  RengaCall(RengaMalloc((int64_t)chunk->n_parameters * chunk->outline->stages + 1, &chunk->holds));
+  RengaCall(
+      RengaMalloc((int64_t)chunk->n_parameters * chunk->outline->stages + 1, &chunk->uses->holds));
   RengaErrorCode code = RengaMalloc(chunk->outline->stages, &shares);
   if (!code) code = FindHolders(chunk, shares);
   RengaFree(&shares);

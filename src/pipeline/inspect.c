@@ -1,27 +1,28 @@
 /* What the outside may see of a run: gradients, norm, step number, memory. */
-#include "parts.h"
+#include "gradients.h"
+#include "rows.h"
 #include "renga/private/holdings.h"
 #include <string.h>
 
 /* Tags after those of messages and tied parameters. */
 static int TagOfResult(RengaPipeline pipeline)
 {
-  return pipeline->outline.n_messages + pipeline->outline.n_parameters;
+  return pipeline->outline->n_messages + pipeline->outline->n_parameters;
 }
 
 /* From one rank to another; both call. */
 RengaErrorCode RengaPipelineTransfer_Private(RengaPipeline pipeline, void *buffer, size_t bytes,
                                              int from, int to, const char *what)
 {
-  const int rank = RengaCommGetRank(pipeline->rank.all);
+  const int rank = RengaCommGetRank(pipeline->rank->all);
   RengaRequest request = NULL;
   if (rank == from)
     RengaCall(
-        RengaCommSend(pipeline->rank.all, buffer, bytes, to, TagOfResult(pipeline), &request));
+        RengaCommSend(pipeline->rank->all, buffer, bytes, to, TagOfResult(pipeline), &request));
   else
-    RengaCall(
-        RengaCommReceive(pipeline->rank.all, buffer, bytes, from, TagOfResult(pipeline), &request));
-  if (request) RengaCall(RengaCommWait(pipeline->rank.all, &request, what));
+    RengaCall(RengaCommReceive(pipeline->rank->all, buffer, bytes, from, TagOfResult(pipeline),
+                               &request));
+  if (request) RengaCall(RengaCommWait(pipeline->rank->all, &request, what));
   return RENGA_SUCCESS;
 }
 
@@ -39,9 +40,9 @@ typedef struct {
 /* Sums of gradients are float32 in every precision, as the caller gets them. */
 static GradientHere FindGradient(RengaPipeline pipeline, const char *name, GradientPart *part)
 {
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-    const Chunk *chunk = &pipeline->rank.chunk[c];
-    for (int p = 0; p < chunk->n_parameters && chunk->gradients.valid; p++) {
+  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+    const Chunk *chunk = &pipeline->rank->chunk[c];
+    for (int p = 0; p < chunk->n_parameters && chunk->gradients->valid; p++) {
       const Parameter *row = &chunk->parameter[p];
       if (!row->trained || !(row->owner || row->sharded) || strcmp(row->name, name) != 0) continue;
       const RengaVector share = RengaChunkShareOf_Private(chunk, row, ROLE_GRADIENT);
@@ -69,7 +70,7 @@ static RengaErrorCode FetchGradient(RengaPipeline pipeline, const GradientHere *
 static RengaErrorCode BringGradient(RengaPipeline pipeline, const GradientHere *here, size_t bytes,
                                     int from, void *buffer)
 {
-  const int rank = RengaCommGetRank(pipeline->rank.all);
+  const int rank = RengaCommGetRank(pipeline->rank->all);
   char *copy = NULL;
   RengaErrorCode code = RENGA_SUCCESS;
   if (rank == from && rank != 0) code = RengaMalloc((int64_t)bytes + 1, &copy);
@@ -90,9 +91,9 @@ static RengaErrorCode BringParts(RengaPipeline pipeline, const GradientHere *her
                                  bool *found)
 {
   *found = false;
-  RengaCall(RengaCommGather(pipeline->rank.all, mine, sizeof *mine, all, -1,
+  RengaCall(RengaCommGather(pipeline->rank->all, mine, sizeof *mine, all, -1,
                             "all ranks to find a gradient"));
-  for (int r = 0; r < RengaCommGetSize(pipeline->rank.all); r++) {
+  for (int r = 0; r < RengaCommGetSize(pipeline->rank->all); r++) {
     if (all[r].count == 0) continue;
     *found = true;
     RengaCall(BringGradient(pipeline, here, (size_t)all[r].count * sizeof *buffer, r,
@@ -108,7 +109,7 @@ static RengaErrorCode BringWhole(RengaPipeline pipeline, const char *parameter, 
   GradientPart mine = {0}, *all = NULL;
   const GradientHere here = FindGradient(pipeline, parameter, &mine);
   RengaErrorCode code =
-      RengaErrorAgree(pipeline->hdr.comm, RengaMalloc(RengaCommGetSize(pipeline->rank.all), &all));
+      RengaErrorAgree(pipeline->hdr.comm, RengaMalloc(RengaCommGetSize(pipeline->rank->all), &all));
   if (!code) code = BringParts(pipeline, &here, &mine, all, buffer, found);
   RengaFree(&all);
   RengaCall(code);
@@ -120,9 +121,9 @@ static RengaErrorCode ListGradientParts(RengaPipeline pipeline, RengaValue whole
                                         RengaPersistent row[], int *count)
 {
   *count = 0;
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-    const Chunk *chunk = &pipeline->rank.chunk[c];
-    for (int p = 0; p < chunk->n_parameters && chunk->gradients.valid; p++) {
+  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+    const Chunk *chunk = &pipeline->rank->chunk[c];
+    for (int p = 0; p < chunk->n_parameters && chunk->gradients->valid; p++) {
       const Parameter *parameter = &chunk->parameter[p];
       RengaRectangle part[RENGA_RANGE_RECTANGLES];
       int parts;
@@ -159,7 +160,7 @@ static RengaErrorCode BringRows(RengaPipeline pipeline, int count, const RengaPe
   const RengaBringing bringing = {.taker = 0, .take = TakeGradientBlock, .user = buffer};
   RengaHoldings holdings;
   bool lost = false;
-  RengaCall(RengaHoldingsCreate(pipeline->rank.all, count, row, NULL, &holdings));
+  RengaCall(RengaHoldingsCreate(pipeline->rank->all, count, row, NULL, &holdings));
   *found = holdings.n_tensors > 0;
   const RengaErrorCode code = RengaErrorAgree(
       pipeline->hdr.comm, RengaHoldingsBring(&holdings, pipeline->device, &bringing, &lost));
@@ -174,8 +175,8 @@ static RengaErrorCode BringGradientOfParts(RengaPipeline pipeline, RengaValue wh
 {
   int most = 0, count = 0;
   RengaPersistent *row = NULL;
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    most += pipeline->rank.chunk[c].n_parameters * RENGA_RANGE_RECTANGLES;
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    most += pipeline->rank->chunk[c].n_parameters * RENGA_RANGE_RECTANGLES;
   RengaErrorCode code = RengaMalloc(most + 1, &row);
   if (!code) code = ListGradientParts(pipeline, whole, row, &count);
   code = RengaErrorAgree(pipeline->hdr.comm, code);
@@ -210,17 +211,17 @@ RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *para
 {
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCheckPointer(parameter);
-  const int rank = RengaCommGetRank(pipeline->rank.all);
+  const int rank = RengaCommGetRank(pipeline->rank->all);
   const RengaValue whole = RengaGraphFindValue(pipeline->graph, parameter);
   bool found = false;
-  RengaCall(whole >= 0 && pipeline->outline.parts[whole]
+  RengaCall(whole >= 0 && pipeline->outline->parts[whole]
                 ? BringGradientOfParts(pipeline, whole, buffer, &found)
                 : BringWhole(pipeline, parameter, buffer, &found));
   RengaCheck(found, pipeline->hdr.comm, RENGA_ERR_ARGUMENT,
              "there is no gradient of %s: no such parameter, frozen, or no step yet", parameter);
   const int64_t count = RengaTensorSpecCount(&RengaGraphGetValue(pipeline->graph, whole)->spec);
   for (int64_t i = 0; rank == 0 && i < count; i++)
-    buffer[i] = (float)((double)buffer[i] / pipeline->rank.scaled);
+    buffer[i] = (float)((double)buffer[i] / pipeline->rank->scaled);
   return RENGA_SUCCESS;
 }
 
@@ -308,7 +309,7 @@ RengaErrorCode RengaPipelineGetMemory(RengaPipeline pipeline, RengaPipelineMemor
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
   size_t peak;
   RengaCall(RengaDeviceGetMemory(pipeline->device, NULL, NULL, &peak));
-  *memory = pipeline->rank.memory;
+  *memory = pipeline->rank->memory;
   memory->measured = (int64_t)peak;
   return RENGA_SUCCESS;
 }

@@ -2,7 +2,7 @@
    values) a lane has several parts of a parameter and reads their Concat. These parts lie one after
    the other among the values, so that the Concat is there without being made: no copy is kept for
    each micro-batch. */
-#include "parts.h"
+#include "parameter.h"
 #include "renga/private/graph.h"
 #include <string.h>
 
@@ -47,7 +47,7 @@ static void MarkKnown(const Chunk *chunk, int known[])
 {
   for (int p = 0; p < chunk->n_parameters; p++) known[chunk->parameter[p].value] = 1 + p;
   for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++)
-    known[v] = known[chunk->uses.same[v]];
+    known[v] = known[chunk->uses->same[v]];
 }
 
 /* In which order parameters lie. order: [parameters] */
@@ -92,9 +92,9 @@ static void MarkAway(const Chunk *chunk, int away[], int fetched[])
       fetched[RengaGraphFindValue(chunk->sub, chunk->parameter[p].name)] = 1;
   for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
-    const bool cuts = node->n_in == 1 && node->in[0] >= 0 && chunk->uses.cut[node->in[0]];
+    const bool cuts = node->n_in == 1 && node->in[0] >= 0 && chunk->uses->cut[node->in[0]];
     for (int o = 0; o < node->n_out && cuts && !fetched[node->in[0]]; o++)
-      away[node->out[o]] = chunk->uses.rank[node->out[o]] != chunk->tensor.rank;
+      away[node->out[o]] = chunk->uses->rank[node->out[o]] != chunk->tensor.rank;
   }
 }
 
@@ -119,8 +119,8 @@ static void LeaveSentOut(Chunk *chunk)
 {
   for (int m = 0; m < chunk->outline->n_messages; m++) {
     const Link *link = &chunk->link[m];
-    if (!link->active || link->incoming || !chunk->uses.joined[link->value]) continue;
-    chunk->uses.joined[link->value] = false;
+    if (!link->active || link->incoming || !chunk->uses->joined[link->value]) continue;
+    chunk->uses->joined[link->value] = false;
     chunk->value_place[link->value].region = REGION_ABSENT;
   }
 }
@@ -130,7 +130,7 @@ RengaErrorCode RengaChunkPlaceJoined_Private(Chunk *chunk)
 {
   const int n_values = RengaGraphGetValueCount(chunk->sub);
   int *known;
-  RengaCall(RengaMalloc(n_values + 1, &chunk->uses.joined));
+  RengaCall(RengaMalloc(n_values + 1, &chunk->uses->joined));
   RengaCall(RengaMalloc(3 * (int64_t)n_values + 1, &known));
   int *away = known + n_values, *fetched = away + n_values;
   MarkKnown(chunk, known);
@@ -140,7 +140,7 @@ RengaErrorCode RengaChunkPlaceJoined_Private(Chunk *chunk)
     if (!JoinsRows(chunk, node)) continue;
     const bool here = ReadsParameters(node, known) && LiesInARow(chunk, node);
     if (here) chunk->value_place[node->out[0]] = chunk->value_place[node->in[0]];
-    chunk->uses.joined[node->out[0]] = here || LiesInARowAway(chunk, node, away);
+    chunk->uses->joined[node->out[0]] = here || LiesInARowAway(chunk, node, away);
   }
   LeaveSentOut(chunk);
   RengaFree(&known);

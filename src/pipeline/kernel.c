@@ -1,6 +1,6 @@
 /* Kernels of a stage: one for each distinct operator, attributes and shapes, shared by all
    programs. */
-#include "pipelineimpl.h"
+#include "chunk.h"
 #include <string.h>
 
 static bool IsSameKernelCall(const KernelRow *row, const RengaGraphNode *node,
@@ -17,8 +17,8 @@ static RengaErrorCode AddKernel(Chunk *chunk, const RengaGraphNode *node,
                                 const RengaTensorSpec spec[], uint64_t hash)
 {
   const int n = node->n_in + node->n_out;
-  if (chunk->kernels.count % 64 == 0)
-    RengaCall(RengaRealloc(chunk->kernels.count + 64, &chunk->kernels.row));
+  if (chunk->programs->kernels.count % 64 == 0)
+    RengaCall(RengaRealloc(chunk->programs->kernels.count + 64, &chunk->programs->kernels.row));
   KernelRow row = {.node = node, .hash = hash};
   RengaCall(RengaMalloc(n > 0 ? n : 1, &row.spec));
   memcpy(row.spec, spec, (size_t)n * sizeof *spec);
@@ -34,7 +34,7 @@ static RengaErrorCode AddKernel(Chunk *chunk, const RengaGraphNode *node,
     RengaCall(code);
   }
   row.flops = RengaOperatorFlops(&call);
-  chunk->kernels.row[chunk->kernels.count++] = row;
+  chunk->programs->kernels.row[chunk->programs->kernels.count++] = row;
   return RENGA_SUCCESS;
 }
 
@@ -42,23 +42,24 @@ static RengaErrorCode AddKernel(Chunk *chunk, const RengaGraphNode *node,
 static int *FindKernelSlot(Chunk *chunk, const RengaGraphNode *node, const RengaTensorSpec spec[],
                            uint64_t hash)
 {
-  const uint64_t mask = (uint64_t)chunk->kernels.n_slots - 1;
+  const uint64_t mask = (uint64_t)chunk->programs->kernels.n_slots - 1;
   for (uint64_t at = hash & mask;; at = (at + 1) & mask) {
-    int *slot = &chunk->kernels.slot[at];
-    const KernelRow *row = *slot >= 0 ? &chunk->kernels.row[*slot] : NULL;
+    int *slot = &chunk->programs->kernels.slot[at];
+    const KernelRow *row = *slot >= 0 ? &chunk->programs->kernels.row[*slot] : NULL;
     if (!row || (row->hash == hash && IsSameKernelCall(row, node, spec))) return slot;
   }
 }
 
 static RengaErrorCode GrowKernelSlots(Chunk *chunk)
 {
-  if (2 * chunk->kernels.count < chunk->kernels.n_slots) return RENGA_SUCCESS;
-  chunk->kernels.n_slots = chunk->kernels.n_slots ? 2 * chunk->kernels.n_slots : 64;
-  RengaFree(&chunk->kernels.slot);
-  RengaCall(RengaMalloc(chunk->kernels.n_slots, &chunk->kernels.slot));
-  for (int i = 0; i < chunk->kernels.n_slots; i++) chunk->kernels.slot[i] = -1;
-  for (int k = 0; k < chunk->kernels.count; k++) {
-    const KernelRow *row = &chunk->kernels.row[k];
+  if (2 * chunk->programs->kernels.count < chunk->programs->kernels.n_slots) return RENGA_SUCCESS;
+  chunk->programs->kernels.n_slots =
+      chunk->programs->kernels.n_slots ? 2 * chunk->programs->kernels.n_slots : 64;
+  RengaFree(&chunk->programs->kernels.slot);
+  RengaCall(RengaMalloc(chunk->programs->kernels.n_slots, &chunk->programs->kernels.slot));
+  for (int i = 0; i < chunk->programs->kernels.n_slots; i++) chunk->programs->kernels.slot[i] = -1;
+  for (int k = 0; k < chunk->programs->kernels.count; k++) {
+    const KernelRow *row = &chunk->programs->kernels.row[k];
     *FindKernelSlot(chunk, row->node, row->spec, row->hash) = k;
   }
   return RENGA_SUCCESS;
@@ -75,8 +76,10 @@ RengaErrorCode RengaChunkGetKernel_Private(Chunk *chunk, const RengaGraphNode *n
   int *slot = FindKernelSlot(chunk, node, spec, hash);
   if (*slot < 0) {
     RengaCall(AddKernel(chunk, node, spec, hash));
-    *slot = chunk->kernels.count - 1;
+    *slot = chunk->programs->kernels.count - 1;
   }
+  if (node->n_in + node->n_out > chunk->programs->kernels.largest)
+    chunk->programs->kernels.largest = node->n_in + node->n_out;
   *number = *slot;
   return RENGA_SUCCESS;
 }

@@ -3,7 +3,7 @@
    the messages. Names and numbers that do not change its memory are not in it; what is used in
    several places of the network is there by its number. */
 #include "forecasts.h"
-#include "pipelineimpl.h"
+#include "memory.h"
 #include "renga/private/graph.h"
 #include <string.h>
 
@@ -217,7 +217,7 @@ RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *clas
   key->count = 0;
   RengaCall(PushNumber(key, row->shape.saved));
   RengaCall(PushNumber(key, 2 * (int64_t)row->shape.shard + RengaChunkFolds_Private(chunk)));
-  RengaCall(PushNumber(key, chunk->lag > 0));
+  RengaCall(PushNumber(key, chunk->memory->lag > 0));
   RengaCall(PushNumber(key, chunk->tensor.size));
   RengaCall(PushNumber(key, chunk->tensor.rank));
   RengaCall(PushNumber(key, outline->microbatch));

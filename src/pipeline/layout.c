@@ -4,6 +4,7 @@
    there. What backward needs of forward, and what is sent, lies in the micro-batch's slot;
    gradients of parameters and gradients to be sent lie where they are awaited, if nothing stands
    against it, and are copied at the end otherwise; the rest is temporary, by lifetime. */
+#include "rows.h"
 #include "layout.h"
 
 static bool Claimed(const Storage *storage)
@@ -42,7 +43,7 @@ static RengaErrorCode Claim(Layout *layout, RengaValue value, Place to, int64_t 
 /* The gradients of rows lie in their slot if they may; the numbers of the rows are copied there. */
 static RengaErrorCode ClaimRows(Layout *layout)
 {
-  const RowLists *rows = &layout->chunk->gradients.rows;
+  const RowLists *rows = layout->chunk->rows;
   for (int l = 0; l < rows->count; l++) {
     const RowList *list = &rows->row[l];
     const Place gradients = {REGION_ROWS, list->gradients_at};
@@ -64,11 +65,10 @@ static RengaErrorCode ClaimGradients(Layout *layout)
     RengaCall(Claim(layout, link->value, (Place){REGION_MESSAGE + m, 0},
                     (int64_t)RengaTensorSpecBytes(&spec), false));
   }
-  for (int u = 0; u < chunk->uses.count; u++) {
-    if (chunk->uses.place[u] < 0) continue;
-    const RengaValue value = chunk->uses.row[u].gradient;
-    const Place to = {REGION_GRADIENTS,
-                      RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->uses.place[u])};
+  for (int u = 0; u < chunk->uses->count; u++) {
+    if (chunk->uses->place[u] < 0) continue;
+    const RengaValue value = chunk->uses->row[u].gradient;
+    const Place to = {REGION_GRADIENTS, RengaGradientBytes_Private(chunk, chunk->uses->place[u])};
     RengaCall(Claim(layout, value, to, LayoutBytes(layout, value), layout->program->adds));
   }
   RengaCall(ClaimRows(layout));
@@ -233,7 +233,8 @@ static RengaErrorCode KeepToEnd(Layout *layout)
 static bool AllAllow(const Layout *layout, const Step *step, int o, RengaValue root)
 {
   const RengaGraphNode *node = LayoutNode(layout, step->node);
-  const RengaKernel kernel = layout->chunk->kernels.row[layout->kernel[step->node]].kernel;
+  const RengaKernel kernel =
+      layout->chunk->programs->kernels.row[layout->kernel[step->node]].kernel;
   for (int i = 0; i < node->n_in; i++)
     if (node->in[i] != RENGA_VALUE_NONE && LayoutRoot(layout, LayoutIn(layout, step, i)) == root &&
         !RengaKernelMayAlias(kernel, o, i))
@@ -323,7 +324,7 @@ static int64_t Workspace(const Layout *layout, const Step *step, ProgramPart par
   const int kernel = layout->kernel[step->node];
   if (step->part != part || kernel < 0 || step->exchange || step->resent) return 0;
   return RengaAlign_Private(
-      (int64_t)RengaKernelGetWorkspace(layout->chunk->kernels.row[kernel].kernel));
+      (int64_t)RengaKernelGetWorkspace(layout->chunk->programs->kernels.row[kernel].kernel));
 }
 
 static int ListLifetimes(const Layout *layout, ProgramPart part, Lifetime row[])

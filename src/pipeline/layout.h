@@ -1,5 +1,6 @@
 /* A program while it is laid out: which nodes run where, and which values share memory. */
 #pragma once
+#include "exchange.h"
 #include "pipelineimpl.h"
 
 /* A copy, or a sum, in the part that fills the place: right after the value is made if that is
@@ -112,7 +113,7 @@ static inline ProgramPart LayoutFills(const Layout *layout, RengaValue value, Pl
 {
   const bool last = to.region == REGION_GRADIENTS ||
                     (to.region == REGION_ROWS && LayoutPartOf(layout, value) == PART_WEIGHT);
-  return last && layout->chunk->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
+  return last && layout->chunk->memory->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
 }
 /* The values that the program must make, each once or more; count is set, values may be NULL. */
 RengaErrorCode RengaLayoutWanted_Private(const Layout *layout, int *count, RengaValue values[]);

@@ -7,18 +7,8 @@
    once the lifetimes are known. Backward waits where a bucket before has not left yet.
 
        further uses, and what is not sharded | shared buckets, by lifetime  */
-#include "pipelineimpl.h"
+#include "gradients.h"
 #include <limits.h>
-
-static int64_t GradientBytesOf(const Chunk *chunk, int64_t count)
-{
-  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count);
-}
-
-static int CountAllBuckets(const Chunk *chunk)
-{
-  return RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).all;
-}
 
 static void MovePlaces(const Chunk *chunk, Sequence *sequence)
 {
@@ -29,7 +19,7 @@ static void MovePlaces(const Chunk *chunk, Sequence *sequence)
       int64_t begin = 0;
       if (place->region != REGION_GRADIENTS) continue;
       const int b = RengaChunkBucketAt_Private(chunk, ROLE_GRADIENT, place->offset, &begin);
-      place->offset += chunk->gradients.fold.place[b] - begin;
+      place->offset += chunk->gradients->fold.place[b] - begin;
     }
   }
 }
@@ -38,16 +28,14 @@ static int64_t BytesOfBucket(const Chunk *chunk, int b)
 {
   int64_t first, count;
   RengaChunkRangeOfBucket_Private(chunk, b, &first, &count);
-  return GradientBytesOf(chunk, count);
+  return RengaGradientBytes_Private(chunk, count);
 }
 
 /* Where the first program that trains touches the buckets; NULL: there is none. */
 static const BucketRows *FirstWrites(const Chunk *chunk)
 {
-  for (int p = 0; p < chunk->programs.count; p++)
-    if (chunk->programs.row[p]->kind == PROGRAM_TRAINING)
-      return chunk->programs.row[p]->part[RengaChunkGradientPart_Private(chunk)].writes;
-  return NULL;
+  const Program *program = RengaProgramsFirst_Private(chunk->programs);
+  return program ? program->part[RengaChunkGradientPart_Private(chunk)].writes : NULL;
 }
 
 /* Two buckets that a program touches at the same time lie in different places, and buckets leave
@@ -55,7 +43,7 @@ static const BucketRows *FirstWrites(const Chunk *chunk)
    memory is written again. */
 static RengaErrorCode CheckApart(Chunk *chunk, const Sequence *sequence, int a, int b)
 {
-  const int64_t *place = chunk->gradients.fold.place;
+  const int64_t *place = chunk->gradients->fold.place;
   const BucketRows *first = FirstWrites(chunk), *rows = sequence->writes;
   const bool turned = first && (first[a].end < first[b].end) != (rows[a].end < rows[b].end);
   const bool meet = rows[a].first >= 0 && rows[b].first >= 0 && rows[a].first < rows[b].end &&
@@ -75,10 +63,10 @@ static RengaErrorCode CheckApart(Chunk *chunk, const Sequence *sequence, int a, 
    as it is. */
 RengaErrorCode RengaChunkMoveLocal_Private(Chunk *chunk, Program *program)
 {
-  const int buckets = CountAllBuckets(chunk);
+  const int buckets = RengaChunkBuckets_Private(chunk).all;
   const ProgramPart part = RengaChunkGradientPart_Private(chunk);
   Sequence *sequence = &program->part[part];
-  if (program->kind != PROGRAM_TRAINING || !chunk->gradients.fold.place) return RENGA_SUCCESS;
+  if (program->kind != PROGRAM_TRAINING || !chunk->gradients->fold.place) return RENGA_SUCCESS;
   RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
   for (int a = 0; a < buckets; a++)
     for (int b = 0; b < a; b++) RengaCall(CheckApart(chunk, sequence, a, b));
@@ -90,8 +78,8 @@ RengaErrorCode RengaChunkMoveLocal_Private(Chunk *chunk, Program *program)
 static RengaErrorCode FindLifetimes(Chunk *chunk, int buckets, Lifetime row[])
 {
   for (int b = 0; b < buckets; b++) row[b] = (Lifetime){BytesOfBucket(chunk, b), 0, INT_MAX, -1};
-  for (int p = 0; p < chunk->programs.count; p++) {
-    Program *program = chunk->programs.row[p];
+  for (int p = 0; p < chunk->programs->count; p++) {
+    Program *program = chunk->programs->row[p];
     const ProgramPart part = RengaChunkGradientPart_Private(chunk);
     if (program->kind != PROGRAM_TRAINING) continue;
     RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
@@ -125,16 +113,16 @@ static RengaErrorCode PlaceShared(Chunk *chunk, int shared, Lifetime row[], int 
   for (int b = 0; b <= shared; b++) last[b] = row[b].last;
   LastUntilNext(shared, row, last);
   RengaCall(RengaPlaceLifetimes_Private(shared, row, &bytes));
-  RengaCall(RengaMalloc(shared + 1, &chunk->gradients.fold.place));
-  for (int b = 0; b < shared; b++) chunk->gradients.fold.place[b] = whole + row[b].offset;
-  chunk->sizes.local_bytes = whole + bytes;
+  RengaCall(RengaMalloc(shared + 1, &chunk->gradients->fold.place));
+  for (int b = 0; b < shared; b++) chunk->gradients->fold.place[b] = whole + row[b].offset;
+  chunk->sizes->local_bytes = whole + bytes;
   return RENGA_SUCCESS;
 }
 
 /* Once all programs of set-up are compiled. */
 RengaErrorCode RengaChunkPlaceLocal_Private(Chunk *chunk)
 {
-  const int buckets = CountAllBuckets(chunk);
+  const int buckets = RengaChunkBuckets_Private(chunk).all;
   Lifetime *row = NULL;
   int *last = NULL;
   if (!RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS;
@@ -144,7 +132,7 @@ RengaErrorCode RengaChunkPlaceLocal_Private(Chunk *chunk)
   RengaFree(&row);
   RengaFree(&last);
   RengaCall(code);
-  for (int p = 0; p < chunk->programs.count; p++)
-    RengaCall(RengaChunkMoveLocal_Private(chunk, chunk->programs.row[p]));
+  for (int p = 0; p < chunk->programs->count; p++)
+    RengaCall(RengaChunkMoveLocal_Private(chunk, chunk->programs->row[p]));
   return RENGA_SUCCESS;
 }

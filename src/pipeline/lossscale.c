@@ -12,24 +12,24 @@ static const double least = 1, most = 0x1p24;
 /* Of the running step; 1 where there is none. */
 double RengaLossScaleOf_Private(RengaPipeline pipeline)
 {
-  return pipeline->rank.seeded ? pipeline->loss_scale : 1;
+  return pipeline->rank->seeded ? pipeline->loss_scale : 1;
 }
 
 /* What reverse mode begins with, before the first backward of a step. */
 RengaErrorCode RengaChunkQueueSeed_Private(Chunk *chunk)
 {
-  if (chunk->seed.value == RENGA_VALUE_NONE) return RENGA_SUCCESS;
-  chunk->seed.number = (float)RengaLossScaleOf_Private(chunk->pipeline);
+  if (chunk->loss->seed == RENGA_VALUE_NONE) return RENGA_SUCCESS;
+  chunk->loss->scale = (float)RengaLossScaleOf_Private(chunk->pipeline);
   RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE,
-                            chunk->at.persistent + chunk->value_place[chunk->seed.value].offset,
-                            &chunk->seed.number, sizeof chunk->seed.number));
+                            chunk->at->persistent + chunk->value_place[chunk->loss->seed].offset,
+                            &chunk->loss->scale, sizeof chunk->loss->scale));
   return RENGA_SUCCESS;
 }
 
 /* The gradient does not fit: nothing is changed but the scale, the same on all ranks. */
 bool RengaLossScaleOverflows_Private(RengaPipeline pipeline, const RengaPipelineStepInfo *info)
 {
-  if (!pipeline->rank.seeded || !isfinite(info->loss) || isfinite(info->norm)) return false;
+  if (!pipeline->rank->seeded || !isfinite(info->loss) || isfinite(info->norm)) return false;
   return pipeline->loss_scale > least;
 }
 
@@ -42,7 +42,7 @@ void RengaLossScaleHalve_Private(RengaPipeline pipeline)
 /* After a step that fits. */
 void RengaLossScaleCount_Private(RengaPipeline pipeline)
 {
-  if (!pipeline->rank.seeded || ++pipeline->loss_scale_steps < STEPS_TO_DOUBLE) return;
+  if (!pipeline->rank->seeded || ++pipeline->loss_scale_steps < STEPS_TO_DOUBLE) return;
   pipeline->loss_scale_steps = 0;
   if (pipeline->loss_scale < most) pipeline->loss_scale *= 2;
 }
@@ -63,8 +63,8 @@ RengaErrorCode RengaLossScaleSetUp_Private(RengaPipeline pipeline)
 {
   RengaPrecision precision;
   RengaCall(RengaGraphGetPrecision(pipeline->graph, &precision));
-  pipeline->rank.seeded = precision == RENGA_PRECISION_FP16 && pipeline->outline.has_loss;
-  if (pipeline->rank.seeded)
+  pipeline->rank->seeded = precision == RENGA_PRECISION_FP16 && pipeline->outline->has_loss;
+  if (pipeline->rank->seeded)
     RengaCall(CheckLossScale(pipeline->hdr.comm, pipeline->loss_scale, pipeline->loss_scale_steps));
   return RENGA_SUCCESS;
 }
@@ -126,6 +126,6 @@ RengaErrorCode RengaPipelineGetLossScale(RengaPipeline pipeline, double *scale, 
   RengaCheckPointer(used);
   *scale = pipeline->loss_scale;
   *steps = pipeline->loss_scale_steps;
-  *used = pipeline->rank.seeded;
+  *used = pipeline->rank->seeded;
   return RENGA_SUCCESS;
 }

@@ -1,5 +1,5 @@
 /* Parameters, moments and states by name, whole, from and to any rank. */
-#include "pipelineimpl.h"
+#include "gradients.h"
 #include "renga/private/holdings.h"
 #include <string.h>
 
@@ -44,8 +44,8 @@ typedef struct {
 static RengaErrorCode PrepareNamed(RengaPipeline pipeline, NamedTensor *named, bool sets)
 {
   RengaTensorSpec spec;
-  const int size = RengaCommGetSize(pipeline->rank.all),
-            rank = RengaCommGetRank(pipeline->rank.all);
+  const int size = RengaCommGetSize(pipeline->rank->all),
+            rank = RengaCommGetRank(pipeline->rank->all);
   const bool has = named->rank == RENGA_TO_ALL || named->rank == rank;
   RengaCheck(named->name, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "the name is a null pointer");
   RengaCheck(named->rank >= RENGA_TO_ALL && named->rank < size, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
@@ -63,7 +63,7 @@ static RengaErrorCode PrepareNamed(RengaPipeline pipeline, NamedTensor *named, b
 
 static bool IsHeld(RengaPipeline pipeline, const char *name)
 {
-  const Persistents *list = &pipeline->rank.persistents;
+  const Persistents *list = &pipeline->rank->persistents;
   for (int t = 0; t < list->count; t++)
     if (strcmp(list->row[t].name, name) == 0) return true;
   return false;
@@ -74,15 +74,15 @@ static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const NamedTensor *na
                                    RengaErrorCode mine)
 {
   RengaRequest request;
-  int64_t *row = pipeline->rank.together.agree; /* a time limit leaves it under way */
+  int64_t *row = pipeline->rank->together.agree; /* a time limit leaves it under way */
   uint64_t hash = RengaHash(&named->value, sizeof named->value, (uint64_t)named->rank);
   if (!mine) hash = RengaHash(named->name, strlen(named->name), hash);
   row[0] = mine;
   memcpy(&row[1], &hash, sizeof hash);
   row[2] = ~row[1];
   row[3] = !mine && IsHeld(pipeline, named->name);
-  RengaCall(RengaCommStartLargest(pipeline->rank.all, 4, row, &request));
-  RengaCall(RengaCommWait(pipeline->rank.all, &request, "all ranks to name a parameter"));
+  RengaCall(RengaCommStartLargest(pipeline->rank->all, 4, row, &request));
+  RengaCall(RengaCommWait(pipeline->rank->all, &request, "all ranks to name a parameter"));
   if (mine) RengaCall(row[0] ? (RengaErrorCode)row[0] : mine);
   RengaCheck(row[0] == 0, pipeline->hdr.comm, (RengaErrorCode)row[0],
              "%s: some other rank failed, and nothing was changed", named->name);
@@ -107,7 +107,7 @@ static RengaErrorCode TakeNamed(void *user, int tensor, int64_t first, int64_t b
 static RengaErrorCode BringNamed(RengaPipeline pipeline, NamedTensor *named,
                                  const RengaHoldings *holdings)
 {
-  const int rank = RengaCommGetRank(pipeline->rank.all);
+  const int rank = RengaCommGetRank(pipeline->rank->all);
   const int taker = named->rank == RENGA_TO_ALL ? holdings->row[0].rank : named->rank;
   const RengaBringing bringing = {.taker = taker, .take = TakeNamed, .user = named};
   bool lost;
@@ -116,7 +116,7 @@ static RengaErrorCode BringNamed(RengaPipeline pipeline, NamedTensor *named,
   if (lost) RengaPipelineBreak_Private(pipeline, code);
   RengaCall(all);
   if (named->rank == RENGA_TO_ALL) {
-    code = RengaCommBroadcast(pipeline->rank.all, named->copy, named->bytes, taker,
+    code = RengaCommBroadcast(pipeline->rank->all, named->copy, named->bytes, taker,
                               "all ranks to get a parameter");
     if (code) RengaPipelineBreak_Private(pipeline, code);
     RengaCall(code);
@@ -128,10 +128,10 @@ static RengaErrorCode BringNamed(RengaPipeline pipeline, NamedTensor *named,
 
 static RengaErrorCode GetNamed(RengaPipeline pipeline, NamedTensor *named)
 {
-  const Persistents *list = &pipeline->rank.persistents;
+  const Persistents *list = &pipeline->rank->persistents;
   RengaHoldings holdings;
   RengaCall(
-      RengaHoldingsCreate(pipeline->rank.all, list->count, list->row, named->name, &holdings));
+      RengaHoldingsCreate(pipeline->rank->all, list->count, list->row, named->name, &holdings));
   const RengaErrorCode code = BringNamed(pipeline, named, &holdings);
   RengaHoldingsFree(&holdings);
   RengaCall(code);
@@ -161,11 +161,11 @@ static RengaErrorCode SetPart(RengaPipeline pipeline, const NamedTensor *named,
 
 static RengaErrorCode SetNamed(RengaPipeline pipeline, const NamedTensor *named)
 {
-  const Persistents *list = &pipeline->rank.persistents;
+  const Persistents *list = &pipeline->rank->persistents;
   RengaErrorCode code = RENGA_SUCCESS;
-  pipeline->rank.rewritten = true;
+  pipeline->rank->rewritten = true;
   if (named->rank != RENGA_TO_ALL)
-    code = RengaCommBroadcast(pipeline->rank.all, named->copy, named->bytes, named->rank,
+    code = RengaCommBroadcast(pipeline->rank->all, named->copy, named->bytes, named->rank,
                               "all ranks to get a parameter");
   if (code) RengaPipelineBreak_Private(pipeline, code);
   RengaCall(code);
@@ -268,8 +268,8 @@ static RengaErrorCode MakeList(RengaPipeline pipeline)
                                              .frozen = !state && (value->frozen || frozen),
                                              .state = state};
   }
-  pipeline->rank.listed = list;
-  pipeline->rank.n_listed = count;
+  pipeline->rank->listed = list;
+  pipeline->rank->n_listed = count;
   return RENGA_SUCCESS;
 }
 
@@ -297,8 +297,8 @@ RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   RengaCheckPointer(count);
   RengaCheckPointer(list);
-  if (!pipeline->rank.listed) RengaCall(MakeList(pipeline));
-  *count = pipeline->rank.n_listed;
-  *list = pipeline->rank.listed;
+  if (!pipeline->rank->listed) RengaCall(MakeList(pipeline));
+  *count = pipeline->rank->n_listed;
+  *list = pipeline->rank->listed;
   return RENGA_SUCCESS;
 }

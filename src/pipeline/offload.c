@@ -5,14 +5,14 @@
    ranges, each of which comes to a window of the device's memory, is updated with its parameters,
    and goes back; while one window is updated the other is filled. Updates are elementwise and
    parameters are cut between pieces of RENGA_VECTOR_PIECE elements, so that bits are the same. */
-#include "pipelineimpl.h"
+#include "updates.h"
 #include <string.h>
 
 enum { WINDOW = 16 * RENGA_VECTOR_PIECE }; /* elements of each moment, at the most */
 
 static int64_t CountMomentElements(const Chunk *chunk, int64_t own)
 {
-  return chunk->sizes.whole_count + own;
+  return chunk->sizes->whole_count + own;
 }
 
 /* Elements of a window; other: there is a second one. */
@@ -23,10 +23,10 @@ static int64_t SizeWindow(const Chunk *chunk, int64_t own, bool *other)
   return *other ? WINDOW : all;
 }
 
-bool RengaChunkOffloadsMoments_Private(const Chunk *chunk)
+static bool OffloadsMoments(const Chunk *chunk)
 {
   return RengaSettingsOffloadsMoments_Private(chunk->outline->settings) &&
-         chunk->sizes.n_moments > 0;
+         chunk->sizes->n_moments > 0;
 }
 
 /* Of the device; own: elements of sharded parameters that the replica updates. */
@@ -34,23 +34,23 @@ int64_t RengaChunkMomentBytes_Private(const Chunk *chunk, int64_t own)
 {
   bool other;
   int64_t elements = CountMomentElements(chunk, own);
-  if (RengaChunkOffloadsMoments_Private(chunk))
-    elements = SizeWindow(chunk, own, &other) * (other ? 2 : 1);
-  return chunk->sizes.n_moments * RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT, elements);
+  if (OffloadsMoments(chunk)) elements = SizeWindow(chunk, own, &other) * (other ? 2 : 1);
+  return chunk->sizes->n_moments * RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT, elements);
 }
 
 static int64_t CountAwayBytes(const Chunk *chunk)
 {
-  return RengaChunkKeepsAway_Private(chunk) ? chunk->slots * chunk->sizes.slot_bytes[true] : 0;
+  return RengaChunkKeepsAway_Private(chunk) ? chunk->memory->slots * chunk->sizes->slot_bytes[true]
+                                            : 0;
 }
 
 /* Of the host. */
 static int64_t CountHostMoments(const Chunk *chunk)
 {
-  if (!RengaChunkOffloadsMoments_Private(chunk)) return 0;
-  return chunk->sizes.n_moments *
+  if (!OffloadsMoments(chunk)) return 0;
+  return chunk->sizes->n_moments *
          RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT,
-                                     CountMomentElements(chunk, chunk->gradients.own));
+                                     CountMomentElements(chunk, chunk->memory->own));
 }
 
 int64_t RengaChunkOffloadedBytes_Private(const Chunk *chunk)
@@ -61,7 +61,7 @@ int64_t RengaChunkOffloadedBytes_Private(const Chunk *chunk)
 /* Where a parameter's share begins among the elements of a moment. */
 static int64_t PlaceAmongMoments(const Chunk *chunk, const RengaParameterUpdate *update)
 {
-  const int64_t bytes = (char *)update->moment[0].data - chunk->updates.offload.host;
+  const int64_t bytes = (char *)update->moment[0].data - chunk->updates->offload.host;
   return bytes / RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT, 1);
 }
 
@@ -70,7 +70,7 @@ static int64_t PlaceAmongMoments(const Chunk *chunk, const RengaParameterUpdate 
 static RengaErrorCode AddToRange(Chunk *chunk, int number, int64_t place, int64_t from,
                                  int64_t count)
 {
-  OffloadedMoments *offload = &chunk->updates.offload;
+  OffloadedMoments *offload = &chunk->updates->offload;
   OffloadRange *range = offload->n_ranges > 0 ? &offload->range[offload->n_ranges - 1] : NULL;
   const int64_t first = place + from;
   if (!range || first < range->first + range->count ||
@@ -97,11 +97,11 @@ static int64_t LeftInRange(const OffloadedMoments *offload, int64_t first)
 
 static RengaErrorCode CutUpdate(Chunk *chunk, int number)
 {
-  const RengaParameterUpdate *update = &chunk->updates.update[number];
+  const RengaParameterUpdate *update = &chunk->updates->update[number];
   const int64_t place = PlaceAmongMoments(chunk, update), all = update->parameter.count;
   for (int64_t from = 0; from < all;) {
-    int64_t count = all - from, left = LeftInRange(&chunk->updates.offload, place + from);
-    if (left < RENGA_VECTOR_PIECE && left < count) left = chunk->updates.offload.window;
+    int64_t count = all - from, left = LeftInRange(&chunk->updates->offload, place + from);
+    if (left < RENGA_VECTOR_PIECE && left < count) left = chunk->updates->offload.window;
     if (count > left) count = left / RENGA_VECTOR_PIECE * RENGA_VECTOR_PIECE;
     RengaCall(AddToRange(chunk, number, place, from, count));
     from += count;
@@ -112,10 +112,10 @@ static RengaErrorCode CutUpdate(Chunk *chunk, int number)
 /* Behind the table of updates. */
 RengaErrorCode RengaChunkSetUpOffload_Private(Chunk *chunk)
 {
-  OffloadedMoments *offload = &chunk->updates.offload;
+  OffloadedMoments *offload = &chunk->updates->offload;
   if (!offload->host) return RENGA_SUCCESS;
-  offload->window = SizeWindow(chunk, chunk->gradients.own, &offload->other);
-  for (int u = 0; u < chunk->updates.n_updates; u++) RengaCall(CutUpdate(chunk, u));
+  offload->window = SizeWindow(chunk, chunk->memory->own, &offload->other);
+  for (int u = 0; u < chunk->updates->n_updates; u++) RengaCall(CutUpdate(chunk, u));
   RengaCall(RengaMalloc(offload->most_rows + 1, &offload->update));
   for (int w = 0; w < 2; w++) {
     RengaCall(RengaEventCreate(chunk->device, &offload->arrived[w]));
@@ -129,16 +129,16 @@ RengaErrorCode RengaChunkSetUpOffload_Private(Chunk *chunk)
 RengaErrorCode RengaChunkTakeOffload_Private(Chunk *chunk)
 {
   const int64_t bytes = CountHostMoments(chunk), away = CountAwayBytes(chunk);
-  if (away > 0) RengaCall(RengaDeviceHostMalloc(chunk->device, (size_t)away, &chunk->at.away));
+  if (away > 0) RengaCall(RengaDeviceHostMalloc(chunk->device, (size_t)away, &chunk->at->away));
   if (bytes == 0) return RENGA_SUCCESS;
-  RengaCall(RengaDeviceHostMalloc(chunk->device, (size_t)bytes, &chunk->updates.offload.host));
-  memset(chunk->updates.offload.host, 0, (size_t)bytes);
+  RengaCall(RengaDeviceHostMalloc(chunk->device, (size_t)bytes, &chunk->updates->offload.host));
+  memset(chunk->updates->offload.host, 0, (size_t)bytes);
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaChunkFreeOffload_Private(Chunk *chunk)
 {
-  OffloadedMoments *offload = &chunk->updates.offload;
+  OffloadedMoments *offload = &chunk->updates->offload;
   RengaErrorCode code = RENGA_SUCCESS;
   for (int w = 0; w < 2; w++) {
     if (offload->arrived[w])
@@ -150,8 +150,8 @@ RengaErrorCode RengaChunkFreeOffload_Private(Chunk *chunk)
     RengaKeepFirst_Private(&code, RengaEventDestroy(chunk->device, &offload->back));
   if (offload->host)
     RengaKeepFirst_Private(&code, RengaDeviceHostFree(chunk->device, &offload->host));
-  if (chunk->at.away)
-    RengaKeepFirst_Private(&code, RengaDeviceHostFree(chunk->device, &chunk->at.away));
+  if (chunk->at->away)
+    RengaKeepFirst_Private(&code, RengaDeviceHostFree(chunk->device, &chunk->at->away));
   RengaFree(&offload->range);
   RengaFree(&offload->row);
   RengaFree(&offload->update);
@@ -161,19 +161,19 @@ RengaErrorCode RengaChunkFreeOffload_Private(Chunk *chunk)
 
 static char *WindowOf(const Chunk *chunk, int w, int moment)
 {
-  const int64_t place = chunk->updates.offload.window * (w * chunk->sizes.n_moments + moment);
-  return chunk->at.moments + RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT, place);
+  const int64_t place = chunk->updates->offload.window * (w * chunk->sizes->n_moments + moment);
+  return chunk->at->moments + RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT, place);
 }
 
 /* A range of all moments, to window w or from it. */
 static RengaErrorCode QueueRange(Chunk *chunk, const OffloadRange *range, int w, bool up)
 {
-  const int64_t all = CountMomentElements(chunk, chunk->gradients.own);
-  const RengaStream copies = chunk->pipeline->rank.copies;
+  const int64_t all = CountMomentElements(chunk, chunk->memory->own);
+  const RengaStream copies = chunk->pipeline->rank->copies;
   const size_t bytes = (size_t)RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT, range->count);
-  for (int m = 0; m < chunk->sizes.n_moments; m++) {
+  for (int m = 0; m < chunk->sizes->n_moments; m++) {
     char *window = WindowOf(chunk, w, m);
-    char *host = chunk->updates.offload.host +
+    char *host = chunk->updates->offload.host +
                  RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT, m * all + range->first);
     RengaCall(RengaDeviceCopy(chunk->device, copies,
                               up ? RENGA_HOST_TO_DEVICE : RENGA_DEVICE_TO_HOST, up ? window : host,
@@ -189,11 +189,11 @@ static int WindowOfRange(const OffloadedMoments *offload, int r)
 
 static RengaErrorCode FetchRange(Chunk *chunk, int r)
 {
-  const OffloadedMoments *offload = &chunk->updates.offload;
+  const OffloadedMoments *offload = &chunk->updates->offload;
   const int w = WindowOfRange(offload, r);
   if (r >= offload->n_ranges) return RENGA_SUCCESS;
   RengaCall(QueueRange(chunk, &offload->range[r], w, true));
-  RengaCall(RengaEventRecord(chunk->device, offload->arrived[w], chunk->pipeline->rank.copies));
+  RengaCall(RengaEventRecord(chunk->device, offload->arrived[w], chunk->pipeline->rank->copies));
   return RENGA_SUCCESS;
 }
 
@@ -208,17 +208,17 @@ static RengaVector CutVector(RengaVector vector, int64_t from, int64_t count)
 /* Of the rows of a range, with moments in window w. */
 static void FillUpdates(Chunk *chunk, const OffloadRange *range, int w)
 {
-  OffloadedMoments *offload = &chunk->updates.offload;
+  OffloadedMoments *offload = &chunk->updates->offload;
   for (int i = 0; i < range->n_rows; i++) {
     const OffloadRow *row = &offload->row[range->rows + i];
-    const RengaParameterUpdate *whole = &chunk->updates.update[row->number];
+    const RengaParameterUpdate *whole = &chunk->updates->update[row->number];
     const int64_t at = PlaceAmongMoments(chunk, whole) + row->from - range->first;
     RengaParameterUpdate *update = &offload->update[i];
     *update = *whole;
     update->parameter = CutVector(whole->parameter, row->from, row->count);
     update->gradient = CutVector(whole->gradient, row->from, row->count);
     update->value = CutVector(whole->value, row->from, row->count);
-    for (int m = 0; m < chunk->sizes.n_moments; m++) {
+    for (int m = 0; m < chunk->sizes->n_moments; m++) {
       update->moment[m].data =
           WindowOf(chunk, w, m) + RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT, at);
       update->moment[m].count = row->count;
@@ -228,9 +228,9 @@ static void FillUpdates(Chunk *chunk, const OffloadRange *range, int w)
 
 static RengaErrorCode UpdateRange(Chunk *chunk, int r, double scale)
 {
-  OffloadedMoments *offload = &chunk->updates.offload;
+  OffloadedMoments *offload = &chunk->updates->offload;
   const OffloadRange *range = &offload->range[r];
-  const RengaStream copies = chunk->pipeline->rank.copies;
+  const RengaStream copies = chunk->pipeline->rank->copies;
   const int w = WindowOfRange(offload, r);
   FillUpdates(chunk, range, w);
   RengaCall(RengaEventWait(chunk->device, offload->arrived[w], NULL));
@@ -246,13 +246,13 @@ static RengaErrorCode UpdateRange(Chunk *chunk, int r, double scale)
    queued back. Stream NULL goes on when all is back: who waits for it may look at the moments. */
 RengaErrorCode RengaChunkQueueOffloaded_Private(Chunk *chunk, double scale)
 {
-  const OffloadedMoments *offload = &chunk->updates.offload;
+  const OffloadedMoments *offload = &chunk->updates->offload;
   if (offload->other) RengaCall(FetchRange(chunk, 0));
   for (int r = 0; r < offload->n_ranges; r++) {
     RengaCall(FetchRange(chunk, offload->other ? r + 1 : r));
     RengaCall(UpdateRange(chunk, r, scale));
   }
-  RengaCall(RengaEventRecord(chunk->device, offload->back, chunk->pipeline->rank.copies));
+  RengaCall(RengaEventRecord(chunk->device, offload->back, chunk->pipeline->rank->copies));
   RengaCall(RengaEventWait(chunk->device, offload->back, NULL));
   return RENGA_SUCCESS;
 }
@@ -261,8 +261,9 @@ RengaErrorCode RengaChunkQueueOffloaded_Private(Chunk *chunk, double scale)
    next forward fills it again. */
 static RengaErrorCode QueueSlot(Chunk *chunk, int64_t i, bool up)
 {
-  const int64_t bytes = chunk->sizes.slot_bytes[true];
-  char *host = chunk->at.away + i % chunk->slots * bytes, *slot = chunk->base[REGION_SAVED];
+  const int64_t bytes = chunk->sizes->slot_bytes[true];
+  char *host = chunk->at->away + i % chunk->memory->slots * bytes,
+       *slot = chunk->at->region[REGION_SAVED];
   RengaSpan span;
   if (bytes == 0) return RENGA_SUCCESS;
   RengaCall(RengaSpanBegin_Private(chunk->device, NULL, &span));

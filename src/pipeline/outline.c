@@ -1,5 +1,5 @@
 /* What network and plan say of a run, the same on all ranks: nothing of it needs a rank. */
-#include "parts.h"
+#include "pipelineimpl.h"
 
 /* Where nothing is said of buckets. Each has work memory of its own, of a piece or two. */
 enum { BUCKET_SIZE = 4 << 20, BUCKETS_ENOUGH = 16 };

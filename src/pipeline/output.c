@@ -48,9 +48,9 @@ static void FindRows(RengaPipeline pipeline, int stage, int replica, int64_t sam
 {
   const int replicas = RengaPlanGetStage(pipeline->plan, stage)->shape.replicas;
   const int64_t m = RengaPlanMicrobatches(pipeline->plan, samples),
-                size = pipeline->outline.microbatch;
-  *first = RengaPlanLeafBound(m, pipeline->outline.leaf, replicas, replica) * size;
-  *last = RengaPlanLeafBound(m, pipeline->outline.leaf, replicas, replica + 1) * size;
+                size = pipeline->outline->microbatch;
+  *first = RengaPlanLeafBound(m, pipeline->outline->leaf, replicas, replica) * size;
+  *last = RengaPlanLeafBound(m, pipeline->outline->leaf, replicas, replica + 1) * size;
   if (*first > samples) *first = samples;
   if (*last > samples) *last = samples;
 }
@@ -58,8 +58,8 @@ static void FindRows(RengaPipeline pipeline, int stage, int replica, int64_t sam
 /* What one rank may find wrong, before the ranks agree. */
 static RengaErrorCode PrepareOutput(RengaPipeline pipeline, Pass *pass, Output *output)
 {
-  const int rank = RengaCommGetRank(pipeline->rank.all),
-            size = RengaCommGetSize(pipeline->rank.all);
+  const int rank = RengaCommGetRank(pipeline->rank->all),
+            size = RengaCommGetSize(pipeline->rank->all);
   int64_t first = 0, last = 0;
   RengaCall(FindOutput(pipeline, output));
   RengaCheck(output->root >= RENGA_TO_NONE && output->root < size, MPI_COMM_SELF,
@@ -69,12 +69,12 @@ static RengaErrorCode PrepareOutput(RengaPipeline pipeline, Pass *pass, Output *
   memcpy(&pass->want[WANT_OUTPUT], &hash, sizeof hash);
   RengaCheck(pass->batch, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "the batch is a null pointer");
   Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, output->stage);
-  if (chunk) chunk->portion.target = RengaGraphFindValue(chunk->sub, output->name);
+  if (chunk) chunk->portion->target = RengaGraphFindValue(chunk->sub, output->name);
   if (chunk && RengaChunkSpeaks_Private(chunk)) {
     FindRows(pipeline, output->stage, chunk->replica, pass->batch->samples, &first, &last);
     if (output->root != RENGA_TO_NONE)
       RengaCall(RengaMalloc((size_t)(last - first) * output->row_bytes + 1, &output->rows));
-    chunk->portion.output = output->root == RENGA_TO_NONE ? output->buffer : output->rows;
+    chunk->portion->output = output->root == RENGA_TO_NONE ? output->buffer : output->rows;
   }
   const bool gets = output->root == rank || output->root == RENGA_TO_ALL ||
                     (output->root == RENGA_TO_NONE && last > first);
@@ -87,7 +87,7 @@ static RengaErrorCode PrepareOutput(RengaPipeline pipeline, Pass *pass, Output *
 static RengaErrorCode CollectOutput(RengaPipeline pipeline, const Output *output, int root,
                                     int64_t samples)
 {
-  const int rank = RengaCommGetRank(pipeline->rank.all);
+  const int rank = RengaCommGetRank(pipeline->rank->all);
   for (int r = 0; r < RengaPlanGetStage(pipeline->plan, output->stage)->shape.replicas; r++) {
     int64_t first, last;
     FindRows(pipeline, output->stage, r, samples, &first, &last);
@@ -111,7 +111,7 @@ static RengaErrorCode Deliver(RengaPipeline pipeline, const Pass *pass, const Ou
   if (output->root == RENGA_TO_NONE) return RENGA_SUCCESS;
   RengaCall(CollectOutput(pipeline, output, output->root < 0 ? 0 : output->root, samples));
   if (output->root == RENGA_TO_ALL)
-    RengaCall(RengaCommBroadcast(pipeline->rank.all, output->buffer,
+    RengaCall(RengaCommBroadcast(pipeline->rank->all, output->buffer,
                                  (size_t)samples * output->row_bytes, 0,
                                  "all ranks to get an output of the network"));
   return RENGA_SUCCESS;
@@ -122,13 +122,13 @@ static RengaErrorCode WidenRows(RengaPipeline pipeline, const Pass *pass, const 
 {
   int64_t first, last;
   const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, output->stage);
-  if (!chunk || !chunk->portion.output) return RENGA_SUCCESS;
-  const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, chunk->portion.target);
+  if (!chunk || !chunk->portion->output) return RENGA_SUCCESS;
+  const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, chunk->portion->target);
   if (value->stored == value->spec.type) return RENGA_SUCCESS;
   FindRows(pipeline, output->stage, chunk->replica, pass->batch->samples, &first, &last);
   RengaCall(RengaDataWiden(value->stored,
                            (last - first) * (int64_t)(output->row_bytes / sizeof(float)),
-                           chunk->portion.output, (float *)(void *)chunk->portion.output));
+                           chunk->portion->output, (float *)(void *)chunk->portion->output));
   return RENGA_SUCCESS;
 }
 

@@ -9,7 +9,7 @@
 
        values     whole parameters             | sharded parameters
        gradients  whole, each with all its uses | further uses of sharded ones | their first uses */
-#include "parts.h"
+#include "rows.h"
 #include <string.h>
 
 /* Each replica needs all of what kernels read as a master, and of gradients that go to other
@@ -18,37 +18,37 @@
 static bool MayShard(const Chunk *chunk, const Parameter *parameter)
 {
   const bool copied = chunk->tensor.size > 1 && !chunk->outline->parts[parameter->whole];
-  return !copied && RengaChunkIsSharded_Private(chunk) && parameter->trained &&
+  return !copied && RengaChunkBuckets_Private(chunk).shared > 0 && parameter->trained &&
          !parameter->sparse && !RengaChunkIsTied_Private(chunk, parameter) &&
          !RengaChunkIsWide_Private(chunk, parameter);
 }
 
 static void PlaceWhole(Chunk *chunk, Parameter *parameter)
 {
-  parameter->place = chunk->sizes.parameter_count;
+  parameter->place = chunk->sizes->parameter_count;
   parameter->to = parameter->count;
-  chunk->sizes.parameter_count += RengaChunkRoom_Private(chunk, parameter->count);
+  chunk->sizes->parameter_count += RengaChunkRoom_Private(chunk, parameter->count);
 }
 
 static void PlaceItsGradients(Chunk *chunk, Parameter *parameter)
 {
   const int uses = parameter->n_uses > 1 ? parameter->n_uses : 1;
-  parameter->gradient = chunk->sizes.gradient_count;
+  parameter->gradient = chunk->sizes->gradient_count;
   parameter->further = parameter->gradient + parameter->stride;
   if (parameter->trained && !parameter->sparse)
-    chunk->sizes.gradient_count += parameter->stride * uses;
+    chunk->sizes->gradient_count += parameter->stride * uses;
 }
 
 static void PlaceFurtherUses(Chunk *chunk, Parameter *parameter)
 {
-  parameter->further = chunk->sizes.gradient_count;
+  parameter->further = chunk->sizes->gradient_count;
   if (parameter->n_uses > 1)
-    chunk->sizes.gradient_count += parameter->stride * (parameter->n_uses - 1);
+    chunk->sizes->gradient_count += parameter->stride * (parameter->n_uses - 1);
 }
 
 static void PlaceSharded(Chunk *chunk, Parameter *parameter)
 {
-  ChunkSizes *sizes = &chunk->sizes;
+  ChunkSizes *sizes = chunk->sizes;
   const int64_t room = RengaChunkRoom_Private(chunk, parameter->count);
   sizes->part[sizes->n_parts++] = sizes->parameter_count - sizes->whole_count;
   parameter->place = sizes->parameter_count;
@@ -60,7 +60,7 @@ static void PlaceSharded(Chunk *chunk, Parameter *parameter)
 /* order: in which values lie, and of sharded parameters gradients (joined.c). */
 static void PlaceAllParameters(Chunk *chunk, const int order[])
 {
-  ChunkSizes *sizes = &chunk->sizes;
+  ChunkSizes *sizes = chunk->sizes;
   for (int i = 0; i < chunk->n_parameters; i++)
     if (!chunk->parameter[order[i]].sharded) PlaceWhole(chunk, &chunk->parameter[order[i]]);
   for (int p = 0; p < chunk->n_parameters; p++)
@@ -78,7 +78,7 @@ static void PlaceAllParameters(Chunk *chunk, const int order[])
 static bool IsElsewhere(const Chunk *chunk, RengaValue parameter)
 {
   return RengaGraphGetValue(chunk->sub, parameter)->kind != RENGA_VALUE_PARAMETER &&
-         chunk->uses.rank[parameter] != chunk->tensor.rank;
+         chunk->uses->rank[parameter] != chunk->tensor.rank;
 }
 
 /* known: [values] 1 + the parameter that it is, where it is trained; seen: [parameters] uses so
@@ -88,13 +88,13 @@ static void PlaceUses(Chunk *chunk, int known[], int seen[])
   for (int p = 0; p < chunk->n_parameters; p++)
     if (chunk->parameter[p].trained && !chunk->parameter[p].sparse)
       known[chunk->parameter[p].value] = 1 + p;
-  for (int u = 0; u < chunk->uses.count; u++) {
-    const int p = known[chunk->uses.row[u].parameter] - 1;
-    chunk->uses.place[u] =
-        IsElsewhere(chunk, chunk->uses.row[u].parameter) ? USE_ELSEWHERE : USE_UNWANTED;
+  for (int u = 0; u < chunk->uses->count; u++) {
+    const int p = known[chunk->uses->row[u].parameter] - 1;
+    chunk->uses->place[u] =
+        IsElsewhere(chunk, chunk->uses->row[u].parameter) ? USE_ELSEWHERE : USE_UNWANTED;
     if (p < 0) continue;
     const Parameter *parameter = &chunk->parameter[p];
-    chunk->uses.place[u] =
+    chunk->uses->place[u] =
         seen[p] == 0 ? parameter->gradient : parameter->further + (seen[p] - 1) * parameter->stride;
     seen[p]++;
   }
@@ -108,7 +108,7 @@ RengaErrorCode RengaChunkPlaceParameters_Private(Chunk *chunk)
   RengaCall(RengaChunkFindRows_Private(chunk));
   for (int p = 0; p < chunk->n_parameters; p++)
     chunk->parameter[p].sharded = MayShard(chunk, &chunk->parameter[p]);
-  RengaCall(RengaMalloc(chunk->n_parameters + 1, &chunk->sizes.part));
+  RengaCall(RengaMalloc(chunk->n_parameters + 1, &chunk->sizes->part));
   RengaCall(RengaMalloc((int64_t)n_values + chunk->n_parameters + 1, &known));
   const RengaErrorCode code = RengaChunkOrderParameters_Private(chunk, known);
   if (!code) PlaceAllParameters(chunk, known);

@@ -3,7 +3,8 @@
    them nor the Concat of their gradients is run, and a rank has no more of the parameter than its
    lanes read. Initial values, checkpoints, digests and names are those of the whole. Several nodes
    of a stage may make the same parts, each for a use of them. */
-#include "parts.h"
+#include "exchange.h"
+#include "parameter.h"
 #include "renga/private/graph.h"
 #include "renga/private/plan.h"
 #include <string.h>
@@ -44,13 +45,13 @@ static const RengaGraphNode *PartsOfHeld(const Chunk *chunk, RengaValue value)
 /* Part o of a parameter of the chunk's graph. */
 static RengaValue FindPartHere(const Chunk *chunk, RengaValue own, int o)
 {
-  return RengaGraphGetNode(chunk->sub, chunk->uses.split[own] - 1)->out[o];
+  return RengaGraphGetNode(chunk->sub, chunk->uses->split[own] - 1)->out[o];
 }
 
 /* A node that makes parts: those of the first one of the parameter. */
 static void NoteSplit(Chunk *chunk, const RengaGraphNode *node, int n)
 {
-  ParameterUses *uses = &chunk->uses;
+  ParameterUses *uses = chunk->uses;
   if (node->n_in != 1 || node->in[0] == RENGA_VALUE_NONE || !uses->cut[node->in[0]]) return;
   if (!uses->split[node->in[0]]) uses->split[node->in[0]] = 1 + n;
   for (int o = 0; o < node->n_out; o++)
@@ -62,20 +63,20 @@ static void NoteSplit(Chunk *chunk, const RengaGraphNode *node, int n)
 RengaErrorCode RengaChunkMarkParts_Private(Chunk *chunk)
 {
   const int n_values = RengaGraphGetValueCount(chunk->sub);
-  RengaCall(RengaMalloc(n_values + 1, &chunk->uses.cut));
-  RengaCall(RengaMalloc(n_values + 1, &chunk->uses.rank));
-  RengaCall(RengaMalloc(n_values + 1, &chunk->uses.split));
-  RengaCall(RengaMalloc(n_values + 1, &chunk->uses.same));
+  RengaCall(RengaMalloc(n_values + 1, &chunk->uses->cut));
+  RengaCall(RengaMalloc(n_values + 1, &chunk->uses->rank));
+  RengaCall(RengaMalloc(n_values + 1, &chunk->uses->split));
+  RengaCall(RengaMalloc(n_values + 1, &chunk->uses->same));
   for (RengaValue v = 0; v < n_values; v++) {
-    chunk->uses.cut[v] = PartsOfHeld(chunk, v) != NULL;
-    chunk->uses.same[v] = v;
+    chunk->uses->cut[v] = PartsOfHeld(chunk, v) != NULL;
+    chunk->uses->same[v] = v;
   }
   for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
     NoteSplit(chunk, node, n);
     for (int i = 0; i < node->n_in && node->lane; i++)
       if (node->in[i] != RENGA_VALUE_NONE)
-        chunk->uses.rank[node->in[i]] = RengaTensorRankOf_Private(&chunk->tensor, node->lane - 1);
+        chunk->uses->rank[node->in[i]] = RengaTensorRankOf_Private(&chunk->tensor, node->lane - 1);
   }
   return RENGA_SUCCESS;
 }
@@ -128,8 +129,8 @@ static RengaErrorCode AddUsesOfParts(Chunk *chunk, const RengaGraphNode *split,
   if (frozen) return RENGA_SUCCESS;
   RengaCall(FindConcat(chunk, split, whole->gradient, &concat));
   for (int o = 0; o < split->n_out; o++)
-    row[chunk->uses.count++] = (RengaParameterUse){FindPartHere(chunk, whole->parameter, o),
-                                                   concat->in[o], whole->node_id, whole->input};
+    row[chunk->uses->count++] = (RengaParameterUse){FindPartHere(chunk, whole->parameter, o),
+                                                    concat->in[o], whole->node_id, whole->input};
   return RENGA_SUCCESS;
 }
 
@@ -141,14 +142,27 @@ RengaErrorCode RengaChunkListUses_Private(Chunk *chunk, int count, const RengaPa
     const RengaGraphNode *split = PartsOfHeld(chunk, whole[u].parameter);
     most += split ? split->n_out : 1;
   }
-  RengaCall(RengaMalloc(most + 1, &chunk->uses.row));
-  RengaCall(RengaMalloc(most + 1, &chunk->uses.place));
+  RengaCall(RengaMalloc(most + 1, &chunk->uses->row));
+  RengaCall(RengaMalloc(most + 1, &chunk->uses->place));
   for (int u = 0; u < count; u++) {
     const RengaGraphNode *split = PartsOfHeld(chunk, whole[u].parameter);
     if (split)
-      RengaCall(AddUsesOfParts(chunk, split, &whole[u], chunk->uses.row));
+      RengaCall(AddUsesOfParts(chunk, split, &whole[u], chunk->uses->row));
     else
-      chunk->uses.row[chunk->uses.count++] = whole[u];
+      chunk->uses->row[chunk->uses->count++] = whole[u];
   }
   return RENGA_SUCCESS;
+}
+
+void RengaChunkFreeUses_Private(Chunk *chunk)
+{
+  ParameterUses *uses = chunk->uses;
+  RengaFree(&uses->row);
+  RengaFree(&uses->place);
+  RengaFree(&uses->cut);
+  RengaFree(&uses->rank);
+  RengaFree(&uses->split);
+  RengaFree(&uses->same);
+  RengaFree(&uses->joined);
+  RengaFree(&uses->holds);
 }

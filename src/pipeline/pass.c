@@ -1,12 +1,13 @@
 /* A pass from its preparation to its last sum. */
-#include "pipelineimpl.h"
+#include "gradients.h"
+#include "updates.h"
 
 /* Parameters rounded from masters, which may have been written by others than updates. The pass may
    still be refused: what all ranks know alike stays. Fails only where messages are left under
    way. */
 static RengaErrorCode RoundParameters(RengaPipeline pipeline, Pass *pass)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCall(RengaPipelineEndOwnGathers_Private(pipeline, pass));
   for (int c = 0; c < rank->n_chunks && !code; c++)
@@ -25,7 +26,7 @@ static RengaErrorCode RoundParameters(RengaPipeline pipeline, Pass *pass)
    says. */
 static RengaErrorCode AskWhoWrote(RengaPipeline pipeline, Pass *pass, bool *written)
 {
-  const Rank *rank = &pipeline->rank;
+  const Rank *rank = pipeline->rank;
   bool shared = false;
   for (int c = 0; c < rank->n_chunks; c++)
     shared = shared || RengaChunkSharesMasters_Private(&rank->chunk[c]);
@@ -39,7 +40,7 @@ static RengaErrorCode AskWhoWrote(RengaPipeline pipeline, Pass *pass, bool *writ
 /* What the device must have besides inputs: parameters, and the scale of the loss. */
 static RengaErrorCode GiveNumbers(RengaPipeline pipeline, Pass *pass)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   RengaErrorCode code = RENGA_SUCCESS;
   bool written;
   RengaCall(AskWhoWrote(pipeline, pass, &written));
@@ -54,7 +55,7 @@ static RengaErrorCode GiveNumbers(RengaPipeline pipeline, Pass *pass)
    messages are left under way. */
 static RengaErrorCode WorkThroughList(RengaPipeline pipeline, Pass *pass)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   if (pass->prepared) RengaCall(GiveNumbers(pipeline, pass));
   for (int c = 0; c < rank->n_chunks && pass->prepared; c++)
     RengaCall(RengaChunkRunPrologue_Private(&rank->chunk[c], pass));
@@ -102,8 +103,8 @@ void RengaPipelineFreePass_Private(RengaPipeline pipeline, Pass *pass)
 {
   RengaFree(&pass->values);
   RengaFree(&pass->own);
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-    Portion *portion = &pipeline->rank.chunk[c].portion;
+  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+    Portion *portion = pipeline->rank->chunk[c].portion;
     RengaFree(&portion->place);
     RengaFree(&portion->share);
     RengaFree(&portion->statistics);

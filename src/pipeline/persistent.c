@@ -1,5 +1,6 @@
 /* Tensors that live across steps: their first values and their list. */
-#include "parts.h"
+#include "gradients.h"
+#include "updates.h"
 #include "renga/private/rectangle.h"
 #include <string.h>
 
@@ -56,7 +57,7 @@ static RengaErrorCode FillConstants(const Chunk *chunk)
     const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, v);
     if (value->kind == RENGA_VALUE_CONSTANT)
       RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE,
-                                chunk->at.persistent + chunk->value_place[v].offset, value->data,
+                                chunk->at->persistent + chunk->value_place[v].offset, value->data,
                                 RengaTensorSpecBytes(&value->spec)));
   }
   return RENGA_SUCCESS;
@@ -65,15 +66,15 @@ static RengaErrorCode FillConstants(const Chunk *chunk)
 /* Constants and zero moments. */
 static RengaErrorCode ClearChunk(const Chunk *chunk)
 {
-  RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at.persistent, 0,
-                                (size_t)chunk->sizes.persistent_bytes));
-  if (chunk->memory.optimizer > 0)
-    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at.moments, 0,
-                                  (size_t)chunk->memory.optimizer));
-  if (chunk->gradients.own > 0 && chunk->at.masters)
+  RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at->persistent, 0,
+                                (size_t)chunk->sizes->persistent_bytes));
+  if (chunk->memory->bytes.optimizer > 0)
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at->moments, 0,
+                                  (size_t)chunk->memory->bytes.optimizer));
+  if (chunk->memory->own > 0 && chunk->at->masters)
     RengaCall(RengaDeviceSetBytes(
-        chunk->device, NULL, chunk->at.masters, 0,
-        (size_t)RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, chunk->gradients.own)));
+        chunk->device, NULL, chunk->at->masters, 0,
+        (size_t)RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, chunk->memory->own)));
   RengaCall(FillConstants(chunk));
   return RENGA_SUCCESS;
 }
@@ -117,7 +118,7 @@ static RengaErrorCode AppendRole(Rank *rank, const Chunk *chunk, const Parameter
   const RengaVector vector = RengaChunkVectorOf_Private(chunk, parameter, role);
   RengaPersistent row = {.spec = RengaGraphGetValue(chunk->outline->graph, parameter->whole)->spec,
                          .data = vector.data,
-                         .host = role >= ROLE_MOMENT && chunk->updates.offload.host,
+                         .host = role >= ROLE_MOMENT && chunk->updates->offload.host,
                          .owner = parameter->owner ||
                                   RengaChunkHoldsShare_Private(chunk, parameter, role)};
   row.spec.type = vector.type;
@@ -159,10 +160,10 @@ static bool OwnsState(const Chunk *chunk, RengaValue whole)
 static RengaErrorCode ListState(Rank *rank, const Chunk *chunk, int s)
 {
   RengaGraph graph = chunk->outline->graph;
-  const char *name = RengaGraphGetValue(chunk->sub, chunk->states.value[s])->name;
+  const char *name = RengaGraphGetValue(chunk->sub, chunk->states->value[s])->name;
   const RengaValue number = RengaGraphFindValue(graph, name);
   const RengaGraphValue *state = RengaGraphGetValue(graph, number), *whole = state;
-  RengaPersistent row = {.data = chunk->at.persistent + chunk->states.offset[s],
+  RengaPersistent row = {.data = chunk->at->persistent + chunk->states->offset[s],
                          .owner = OwnsState(chunk, number),
                          .state = true};
   if (state->whole != RENGA_VALUE_NONE) whole = RengaGraphGetValue(graph, state->whole);
@@ -179,7 +180,7 @@ static RengaErrorCode ListAllPersistents(Rank *rank)
 {
   int count = 0;
   for (int c = 0; c < rank->n_chunks; c++) {
-    count += rank->chunk[c].states.count;
+    count += rank->chunk[c].states->count;
     for (int p = 0; p < rank->chunk[c].n_parameters; p++)
       count += (1 + rank->n_moments) *
                (rank->chunk[c].parameter[p].sharded ? RENGA_RANGE_RECTANGLES : 1);
@@ -189,16 +190,17 @@ static RengaErrorCode ListAllPersistents(Rank *rank)
     for (int p = 0; p < rank->chunk[c].n_parameters; p++)
       RengaCall(ListParameter(rank, &rank->chunk[c], &rank->chunk[c].parameter[p]));
   for (int c = 0; c < rank->n_chunks; c++)
-    for (int s = 0; s < rank->chunk[c].states.count; s++)
+    for (int s = 0; s < rank->chunk[c].states->count; s++)
       RengaCall(ListState(rank, &rank->chunk[c], s));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline)
 {
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) RengaCall(ClearChunk(&pipeline->rank.chunk[c]));
-  RengaCall(ListAllPersistents(&pipeline->rank));
-  pipeline->rank.rewritten = true;
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    RengaCall(ClearChunk(&pipeline->rank->chunk[c]));
+  RengaCall(ListAllPersistents(pipeline->rank));
+  pipeline->rank->rewritten = true;
   return RENGA_SUCCESS;
 }
 
@@ -234,8 +236,8 @@ RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
   RengaCheckPointer(count);
   RengaCheckPointer(tensors);
   RengaCall(RengaPipelineEndShares_Private(pipeline));
-  pipeline->rank.rewritten = true;
-  *count = pipeline->rank.persistents.count;
-  *tensors = pipeline->rank.persistents.row;
+  pipeline->rank->rewritten = true;
+  *count = pipeline->rank->persistents.count;
+  *tensors = pipeline->rank->persistents.row;
   return RENGA_SUCCESS;
 }

@@ -24,7 +24,9 @@ RengaErrorCode RengaPipelineRegisterPackage(void)
 static RengaErrorCode DestroyPipeline(void *object)
 {
   RengaPipeline pipeline = object;
-  RengaErrorCode code = RengaPipelineForget_Private(pipeline);
+  RengaErrorCode code = pipeline->rank ? RengaPipelineForget_Private(pipeline) : RENGA_SUCCESS;
+  RengaFree(&pipeline->rank);
+  RengaFree(&pipeline->outline);
   if (pipeline->forecasts) RengaKeepFirst_Private(&code, RengaHeaderDestroy(&pipeline->forecasts));
   RengaFree(&pipeline->short_batch);
   RengaKeepFirst_Private(&code, RengaOptionsFreeStrings(N_ROWS, rows, pipeline));
@@ -66,6 +68,8 @@ RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline)
   RengaCheckPointer(pipeline);
   RengaCall(RengaHeaderCreate(comm, "RengaPipeline", sizeof *made, DestroyPipeline, &made));
   RengaErrorCode code = RengaOptionsSetDefaults(N_ROWS, rows, made);
+  if (!code) code = RengaMalloc(1, &made->outline);
+  if (!code) code = RengaMalloc(1, &made->rank);
   if (!code) code = RengaSettingsCreate(comm, &made->settings);
   if (!code) TakePipelineSettings(made, made->settings);
   if (code) RengaHeaderDestroy(&made);

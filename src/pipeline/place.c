@@ -6,7 +6,7 @@
    life, and only blocks that meet a life have what overlaps it. Where that is a large part of all,
    as of what a stage makes again before backward, all are gone through in the order of their
    offsets, which costs less than to sort it. */
-#include "pipelineimpl.h"
+#include "program.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,9 @@
 /* All of a pass that may fail on one rank alone, before the ranks agree on it: checks, programs,
    lists and memory. */
-#include "pipelineimpl.h"
+#include "gradients.h"
+#include "rows.h"
+#include "updates.h"
+#include "window.h"
 #include "renga/private/optimizer.h"
 #include "renga/private/plan.h"
 #include "renga/private/schedule.h"
@@ -14,7 +17,7 @@ static RengaErrorCode CheckBatch(RengaPipeline pipeline, const Pass *pass)
              "the batch has no function that reads it");
   RengaCheck(batch->samples > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",
              (long long)batch->samples);
-  RengaCheck(pipeline->outline.has_loss || pass->call == CALL_FORWARD, pipeline->hdr.comm,
+  RengaCheck(pipeline->outline->has_loss || pass->call == CALL_FORWARD, pipeline->hdr.comm,
              RENGA_ERR_ORDER,
              "the network has no loss: it can be run forward, not %s; RengaGraphSetLoss says which "
              "scalar it is",
@@ -35,7 +38,7 @@ static uint64_t HashSettings(RengaPipeline pipeline)
 /* Settings of the optimizer that change what is held in memory are those of the set-up. */
 static RengaErrorCode CheckMoments(RengaPipeline pipeline)
 {
-  const Rank *rank = &pipeline->rank;
+  const Rank *rank = pipeline->rank;
   const char *const *names, *type;
   int count;
   RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &count, &names));
@@ -66,10 +69,10 @@ static RengaErrorCode CheckTrained(const Chunk *chunk)
 
 static RengaErrorCode CheckLayout(RengaPipeline pipeline)
 {
-  if (pipeline->rank.n_chunks > 0) RengaCall(CheckMoments(pipeline));
+  if (pipeline->rank->n_chunks > 0) RengaCall(CheckMoments(pipeline));
   RengaCall(RengaPipelineCheckLazy_Private(pipeline));
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaCall(CheckTrained(&pipeline->rank.chunk[c]));
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    RengaCall(CheckTrained(&pipeline->rank->chunk[c]));
   return RENGA_SUCCESS;
 }
 
@@ -79,12 +82,12 @@ static RengaErrorCode PrepareOptimizer(RengaPipeline pipeline, Pass *pass)
   double rate;
   RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
   hash = HashSettings(pipeline);
-  if (hash != pipeline->rank.checked) {
+  if (hash != pipeline->rank->checked) {
     RengaCall(RengaPipelineCheckGroups_Private(pipeline));
     RengaCall(CheckLayout(pipeline));
-    for (int c = 0; c < pipeline->rank.n_chunks; c++)
-      RengaCall(RengaChunkTakeGroups_Private(&pipeline->rank.chunk[c]));
-    pipeline->rank.checked = hash;
+    for (int c = 0; c < pipeline->rank->n_chunks; c++)
+      RengaCall(RengaChunkTakeGroups_Private(&pipeline->rank->chunk[c]));
+    pipeline->rank->checked = hash;
   }
   RengaCall(RengaOptimizerFixLearningRate_Private(pipeline->optimizer, pipeline->step, &rate));
   memcpy(&pass->want[WANT_RATE], &rate, sizeof rate);
@@ -104,31 +107,14 @@ static RengaErrorCode CheckStepFits(Chunk *chunk, const Pass *pass)
   RengaCall(RengaScheduleGetInFlight(schedule, chunk->stage, &in_flight));
   RengaCall(RengaScheduleGetLag(schedule, chunk->stage, &lag));
   RengaCall(RengaChunkCountTreeBuffers_Private(chunk, pass->microbatches, &buffers));
-  RengaCheck(in_flight <= chunk->slots && lag <= chunk->lag &&
-                 buffers <= chunk->gradients.n_buffers &&
+  RengaCheck(in_flight <= chunk->memory->slots && lag <= chunk->memory->lag &&
+                 buffers <= chunk->memory->n_buffers &&
                  RengaChunkSumsFit_Private(chunk, pass->microbatches),
              MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "a step of %lld samples needs more memory than was planned for %lld: announce it with "
              "RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
              (long long)pass->batch->samples, (long long)outline->batch[0]);
   return RENGA_SUCCESS;
-}
-
-/* Which buckets the list gathers by themselves: their sums are halves. MPI's own sum is whole. */
-static void MarkGathers(RengaPipeline pipeline, const Pass *pass)
-{
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-    const GradientVector *gradients = &pipeline->rank.chunk[c].gradients;
-    for (int b = 0; b < gradients->n_buckets; b++) gradients->bucket[b].apart = false;
-  }
-  for (int64_t a = 0; a < pass->n_actions; a++) {
-    const RengaAction *action = &pass->action[a];
-    if (action->kind != RENGA_ACTION_GATHER) continue;
-    const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
-    GradientBucket *bucket = &chunk->gradients.bucket[action->bucket];
-    bucket->apart = RengaSettingsIsOrdered_Private(pipeline->settings) &&
-                    bucket->kind != BUCKET_SHARED && !chunk->gradients.fold.on;
-  }
 }
 
 /* Replicas that fold go through one list, of the one that has most micro-batches, each with its own
@@ -154,22 +140,22 @@ static RengaErrorCode PrepareActions(RengaPipeline pipeline, Pass *pass)
 {
   static const RengaAction update = {
       .kind = RENGA_ACTION_UPDATE, .stage = -1, .message = -1, .bucket = -1, .microbatch = -1};
-  const Chunk *chunk = pipeline->rank.chunk;
+  const Chunk *chunk = pipeline->rank->chunk;
   RengaSchedule schedule;
-  if (pipeline->rank.n_chunks == 0) {
+  if (pipeline->rank->n_chunks == 0) {
     pass->n_actions = pass->training;
     pass->action = &update;
     return RENGA_SUCCESS;
   }
   const bool together = RengaChunkFolds_Private(chunk);
-  RengaCall(RengaOutlineGetSchedule_Private(&pipeline->outline, pass->microbatches, !pass->training,
+  RengaCall(RengaOutlineGetSchedule_Private(pipeline->outline, pass->microbatches, !pass->training,
                                             &schedule));
   const int longest =
       together ? RengaScheduleLongestReplica_Private(schedule, chunk->stage) : chunk->replica;
   RengaCall(
       RengaScheduleGetActions(schedule, chunk->stage, longest, &pass->n_actions, &pass->action));
   if (together) RengaCall(AlignActions(chunk, longest, pass));
-  MarkGathers(pipeline, pass);
+  RengaPipelineMarkGathers_Private(pipeline, pass);
   return RENGA_SUCCESS;
 }
 
@@ -180,7 +166,7 @@ static RengaErrorCode PrepareSize(Chunk *chunk, const Pass *pass, int64_t number
   Program *program;
   const int64_t samples = RengaPassSamples_Private(chunk->pipeline, pass, number);
   RengaCall(
-      RengaChunkGetProgram_Private(chunk, pass->kind, samples, chunk->portion.target, &program));
+      RengaChunkGetProgram_Private(chunk, pass->kind, samples, chunk->portion->target, &program));
   *uses_sums = program->uses_sums;
   RengaCall(RengaChunkListProgram_Private(chunk, program));
   if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, samples, &program));
@@ -195,9 +181,9 @@ static RengaErrorCode PrepareSize(Chunk *chunk, const Pass *pass, int64_t number
 /* All micro-batches have one size, but for the last of the batch. */
 static RengaErrorCode PreparePrograms(Chunk *chunk, const Pass *pass)
 {
-  Portion *portion = &chunk->portion;
+  Portion *portion = chunk->portion;
   const int64_t count = portion->last - portion->first;
-  const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
+  const bool ordered = RengaChunkIsOrdered_Private(chunk);
   const bool adds = pass->training && count > 1 && ordered && !RengaChunkFolds_Private(chunk);
   bool uses_sums;
   if (count > 0) RengaCall(PrepareSize(chunk, pass, portion->first, adds, &uses_sums));
@@ -211,46 +197,16 @@ static RengaErrorCode PreparePrograms(Chunk *chunk, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
-static float *TakeFloats(ResultMemory *results, int64_t count)
-{
-  float *taken = results->memory + results->used;
-  results->used += count;
-  return taken;
-}
-
-/* Nothing that the last pass queued uses the memory any more. */
-static RengaErrorCode PrepareResults(Chunk *chunk, bool losses, bool statistics)
-{
-  Portion *portion = &chunk->portion;
-  ResultMemory *results = &portion->results;
-  const int64_t local = portion->last - portion->first, elements = chunk->states.elements;
-  const int64_t sums = portion->share ? chunk->n_sums : 0;
-  const int64_t count = sums * (local + 1) + (losses + statistics * elements) * local + 1;
-  if (count > results->count) {
-    RengaCall(RengaDeviceHostFree(chunk->device, &results->memory));
-    results->count = 0;
-    RengaCall(RengaDeviceHostMalloc(chunk->device, (size_t)count * sizeof *results->memory,
-                                    &results->memory));
-    results->count = count;
-  }
-  results->used = 0;
-  if (losses) portion->taken.loss = TakeFloats(results, local);
-  if (statistics) portion->taken.statistics = TakeFloats(results, local * elements);
-  if (sums) portion->taken.share = TakeFloats(results, sums * local);
-  if (sums) portion->taken.sum = TakeFloats(results, sums);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode PrepareChunk(Chunk *chunk, const Pass *pass)
 {
-  const int64_t elements = chunk->states.elements;
-  Portion *portion = &chunk->portion;
-  const bool losses = pass->loss && chunk->loss != RENGA_VALUE_NONE;
+  const int64_t elements = chunk->states->elements;
+  Portion *portion = chunk->portion;
+  const bool losses = pass->loss && chunk->loss->value != RENGA_VALUE_NONE;
   if (pass->training) RengaCall(CheckStepFits(chunk, pass));
   RengaCall(RengaChunkFindOrder_Private(chunk, pass->microbatches, !pass->training, portion));
   RengaCall(PreparePrograms(chunk, pass));
   RengaChunkBeginFetches_Private(chunk);
-  RengaCall(PrepareResults(chunk, losses, pass->training && elements > 0));
+  RengaCall(RengaChunkPrepareResults_Private(chunk, losses, pass->training && elements > 0));
   if (!pass->training) return RENGA_SUCCESS;
   if (elements > 0) RengaCall(RengaMalloc(pass->microbatches * elements, &portion->statistics));
   RengaCall(RengaChunkPrepareGathers_Private(chunk));
@@ -266,7 +222,7 @@ RengaErrorCode RengaPipelinePrepare_Private(RengaPipeline pipeline, Pass *pass)
   pass->training = pass->kind == PROGRAM_TRAINING;
   RengaCall(CheckBatch(pipeline, pass));
   RengaCall(RengaPlanCheckMicrobatches_Private(MPI_COMM_SELF, pass->batch->samples,
-                                               pipeline->outline.microbatch));
+                                               pipeline->outline->microbatch));
   pass->microbatches = RengaPlanMicrobatches(pipeline->plan, pass->batch->samples);
   pass->want[WANT_CALL] = pass->call;
   pass->want[WANT_STEP] = pipeline->step;
@@ -276,17 +232,17 @@ RengaErrorCode RengaPipelinePrepare_Private(RengaPipeline pipeline, Pass *pass)
   const bool loss = pass->call == CALL_STEP || pass->call == CALL_EVALUATE;
   if (loss) pass->n_values += pass->microbatches;
   if (pass->call == CALL_COUNT) pass->n_values += COUNT_VALUES;
-  if (pass->training) pass->n_values += pipeline->outline.n_parameters;
+  if (pass->training) pass->n_values += pipeline->outline->n_parameters;
   const int64_t before = pass->n_values - 1; /* the last says who failed */
   if (pass->training)
-    pass->n_values += pass->batch->samples * RengaOutlineSampleColumns_Private(&pipeline->outline);
+    pass->n_values += pass->batch->samples * RengaOutlineSampleColumns_Private(pipeline->outline);
   RengaCall(RengaMalloc(pass->n_values, &pass->values));
   if (pass->n_values - 1 > before && pass->training) pass->sample_losses = pass->values + before;
   if (loss) pass->loss = pass->values;
   if (pass->training)
-    RengaCall(RengaOutlineGetTurns_Private(&pipeline->outline, pass->microbatches, &pass->turn));
+    RengaCall(RengaOutlineGetTurns_Private(pipeline->outline, pass->microbatches, &pass->turn));
   RengaCall(PrepareActions(pipeline, pass));
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaCall(PrepareChunk(&pipeline->rank.chunk[c], pass));
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    RengaCall(PrepareChunk(&pipeline->rank->chunk[c], pass));
   return RENGA_SUCCESS;
 }

@@ -1,7 +1,8 @@
 /* Programs: a stage compiled for one micro-batch size. All shapes become concrete, every node gets
    a kernel, every value a place. Programs are made at set-up for all sizes that will occur, and
    later for others as long as they fit what was allocated. */
-#include "exchange.h"
+#include "gradients.h"
+#include "window.h"
 #include "layout.h"
 #include "renga/private/line.h"
 
@@ -39,7 +40,7 @@ static RengaErrorCode AllocateLayout(Layout *layout)
   RengaCall(RengaMalloc(2 * values, &layout->storage));
   RengaCall(RengaMalloc(values, &layout->program->spec));
   RengaCall(RengaMalloc(2 * values, &layout->program->place));
-  RengaCall(RengaMalloc(layout->chunk->n_fields + 1, &layout->program->reads));
+  RengaCall(RengaMalloc(layout->chunk->inputs->n_fields + 1, &layout->program->reads));
   return RENGA_SUCCESS;
 }
 
@@ -54,8 +55,8 @@ static RengaErrorCode Compile(Layout *layout)
   RengaCall(RengaLayoutPlace_Private(layout));
   RengaCall(RengaLayoutEmit_Private(layout));
   if (layout->beside) RengaCall(RengaProgramPostpone_Private(program));
-  for (int f = 0; f < chunk->n_fields; f++)
-    program->reads[f] = layout->needed[chunk->field[f].value];
+  for (int f = 0; f < chunk->inputs->n_fields; f++)
+    program->reads[f] = layout->needed[chunk->inputs->field[f].value];
   for (int s = 0; s < chunk->n_sums; s++)
     program->uses_sums = program->uses_sums || layout->needed[chunk->sum[s].sum];
   return RENGA_SUCCESS;
@@ -87,16 +88,16 @@ static RengaErrorCode DestroyProgram(const Chunk *chunk, Program **program)
 RengaErrorCode RengaChunkFreePrograms_Private(Chunk *chunk)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int p = 0; p < chunk->programs.count; p++)
-    RengaKeepFirst_Private(&code, DestroyProgram(chunk, &chunk->programs.row[p]));
-  for (int k = 0; k < chunk->kernels.count; k++) {
-    RengaKeepFirst_Private(&code, RengaKernelDestroy(&chunk->kernels.row[k].kernel));
-    RengaFree(&chunk->kernels.row[k].spec);
+  for (int p = 0; p < chunk->programs->count; p++)
+    RengaKeepFirst_Private(&code, DestroyProgram(chunk, &chunk->programs->row[p]));
+  for (int k = 0; k < chunk->programs->kernels.count; k++) {
+    RengaKeepFirst_Private(&code, RengaKernelDestroy(&chunk->programs->kernels.row[k].kernel));
+    RengaFree(&chunk->programs->kernels.row[k].spec);
   }
-  RengaFree(&chunk->programs.row);
-  RengaFree(&chunk->kernels.row);
-  RengaFree(&chunk->kernels.slot);
-  RengaFree(&chunk->argument);
+  RengaFree(&chunk->programs->row);
+  RengaFree(&chunk->programs->kernels.row);
+  RengaFree(&chunk->programs->kernels.slot);
+  RengaFree(&chunk->programs->argument);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -104,30 +105,30 @@ RengaErrorCode RengaChunkFreePrograms_Private(Chunk *chunk)
 static RengaErrorCode CheckProgramFits(Chunk *chunk, const Program *program)
 {
   const bool training = program->kind == PROGRAM_TRAINING;
-  if (!chunk->base) return RENGA_SUCCESS;
-  RengaCheck(program->saved_bytes <= chunk->sizes.slot_bytes[training] &&
-                 program->sent_bytes <= chunk->sizes.sent_bytes[training] &&
-                 program->kept_bytes <= chunk->sizes.kept_bytes[training] &&
-                 program->temporary_bytes <= chunk->sizes.temporary_bytes[training] &&
-                 program->folded_bytes <= chunk->sizes.folded_bytes,
+  if (!chunk->at->region) return RENGA_SUCCESS;
+  RengaCheck(program->saved_bytes <= chunk->sizes->slot_bytes[training] &&
+                 program->sent_bytes <= chunk->sizes->sent_bytes[training] &&
+                 program->kept_bytes <= chunk->sizes->kept_bytes[training] &&
+                 program->temporary_bytes <= chunk->sizes->temporary_bytes[training] &&
+                 program->folded_bytes <= chunk->sizes->folded_bytes,
              MPI_COMM_SELF, RENGA_ERR_MEMORY,
              "micro-batches of %lld samples do not fit the memory taken at set-up (saved %lld of "
              "%lld bytes, temporary %lld of %lld): announce the size with "
              "RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
              (long long)program->samples, (long long)program->saved_bytes,
-             (long long)chunk->sizes.slot_bytes[training], (long long)program->temporary_bytes,
-             (long long)chunk->sizes.temporary_bytes[training]);
+             (long long)chunk->sizes->slot_bytes[training], (long long)program->temporary_bytes,
+             (long long)chunk->sizes->temporary_bytes[training]);
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode AddProgram(Chunk *chunk, Program *program)
 {
   RengaCall(CheckProgramFits(chunk, program));
-  if (chunk->programs.count % 8 == 0)
-    RengaCall(RengaRealloc(chunk->programs.count + 8, &chunk->programs.row));
-  RengaCall(RengaRealloc(chunk->kernels.largest + 1, &chunk->argument));
+  if (chunk->programs->count % 8 == 0)
+    RengaCall(RengaRealloc(chunk->programs->count + 8, &chunk->programs->row));
+  RengaCall(RengaRealloc(chunk->programs->kernels.largest + 1, &chunk->programs->argument));
   RengaCall(RengaChunkMakeRoomForExchanges_Private(chunk, program));
-  chunk->programs.row[chunk->programs.count++] = program;
+  chunk->programs->row[chunk->programs->count++] = program;
   return RENGA_SUCCESS;
 }
 
@@ -135,8 +136,8 @@ static RengaErrorCode AddProgram(Chunk *chunk, Program *program)
 static Program *FindMade(const Chunk *chunk, ProgramKind kind, bool adds, int64_t samples,
                          RengaValue target)
 {
-  for (int p = 0; p < chunk->programs.count; p++) {
-    Program *row = chunk->programs.row[p];
+  for (int p = 0; p < chunk->programs->count; p++) {
+    Program *row = chunk->programs->row[p];
     if (row->kind == kind && row->samples == samples && row->target == target && row->adds == adds)
       return row;
   }
@@ -173,7 +174,7 @@ static bool HasBeside(const Chunk *chunk, const Program *program)
    backward of inputs of the one that does not, where that is a part of its own. */
 static bool TakesBeside(const Chunk *chunk, const Program *program, const Program *beside)
 {
-  if (!program->adds || chunk->lag == 0) return beside->temporary_bytes <= program->temporary_bytes;
+  if (!program->adds || chunk->memory->lag == 0) return beside->temporary_bytes <= program->temporary_bytes;
   const Program *writes = FindMade(chunk, program->kind, false, program->samples, program->target);
   return writes && writes->beside;
 }
@@ -225,8 +226,7 @@ static RengaErrorCode FindProgram(Chunk *chunk, ProgramKind kind, bool adds, int
 RengaErrorCode RengaChunkGetProgram_Private(Chunk *chunk, ProgramKind kind, int64_t samples,
                                             RengaValue target, Program **program)
 {
-  const bool adds =
-      kind == PROGRAM_TRAINING && !RengaSettingsIsOrdered_Private(chunk->outline->settings);
+  const bool adds = kind == PROGRAM_TRAINING && !RengaChunkIsOrdered_Private(chunk);
   RengaCall(FindProgram(chunk, kind, adds, samples, target, program));
   return RENGA_SUCCESS;
 }
@@ -249,10 +249,11 @@ static RengaErrorCode CheckForward(Chunk *chunk, const Program *a, const Program
     const int producer = RengaGraphGetValue(chunk->sub, v)->producer;
     const RengaPhase phase =
         producer < 0 ? RENGA_PHASE_FORWARD : RengaGraphGetNode(chunk->sub, producer)->phase;
-    if (phase == RENGA_PHASE_BACKWARD_WEIGHT || (phase != RENGA_PHASE_FORWARD && chunk->lag == 0))
+    if (phase == RENGA_PHASE_BACKWARD_WEIGHT ||
+        (phase != RENGA_PHASE_FORWARD && chunk->memory->lag == 0))
       continue;
     same = same && IsSamePlace(a, b, v);
-    if (chunk->lag > 0) same = same && IsSamePlace(a, b, values + v);
+    if (chunk->memory->lag > 0) same = same && IsSamePlace(a, b, values + v);
   }
   RengaCheck(same, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: forward lies elsewhere where gradients are added", chunk->stage);
@@ -263,11 +264,11 @@ static RengaErrorCode CheckForward(Chunk *chunk, const Program *a, const Program
    writes them. */
 RengaErrorCode RengaChunkGetAdding_Private(Chunk *chunk, int64_t samples, Program **program)
 {
-  const int before = chunk->programs.count;
+  const int before = chunk->programs->count;
   Program *writes;
   RengaCall(
       RengaChunkGetProgram_Private(chunk, PROGRAM_TRAINING, samples, RENGA_VALUE_NONE, &writes));
   RengaCall(FindProgram(chunk, PROGRAM_TRAINING, true, samples, RENGA_VALUE_NONE, program));
-  if (chunk->programs.count > before) RengaCall(CheckForward(chunk, writes, *program));
+  if (chunk->programs->count > before) RengaCall(CheckForward(chunk, writes, *program));
   return RENGA_SUCCESS;
 }

@@ -4,6 +4,8 @@
 #include "rengadevice.h"
 #include "rengagraph.h"
 
+typedef struct _p_Chunk Chunk;
+
 enum { PIPELINE_ALIGNMENT = 64 };
 static inline int64_t RengaAlign_Private(int64_t bytes)
 {
@@ -147,4 +149,39 @@ typedef struct {
   int count;
   Program **row;
   const Program *folded; /* whose constants are in REGION_FOLDED */
+  KernelTable kernels;
+  const void **argument; /* [kernels.largest] */
 } ProgramTable;
+
+/* The first training program: all replicas compile the same ones at set-up. NULL: none. */
+static inline Program *RengaProgramsFirst_Private(const ProgramTable *programs)
+{
+  for (int p = 0; p < programs->count; p++)
+    if (programs->row[p]->kind == PROGRAM_TRAINING) return programs->row[p];
+  return NULL;
+}
+
+/* place.c: offsets by lifetime */
+typedef struct {
+  int64_t bytes, offset;
+  int first, last; /* positions in the part's list of nodes, inclusive */
+} Lifetime;
+RengaErrorCode RengaPlaceLifetimes_Private(int count, Lifetime row[], int64_t *bytes);
+/* kernel.c */
+RengaErrorCode RengaChunkGetKernel_Private(Chunk *chunk, const RengaGraphNode *node,
+                                           const RengaTensorSpec spec[], int *number);
+/* program.c */
+RengaErrorCode RengaChunkGetProgram_Private(Chunk *chunk, ProgramKind kind, int64_t samples,
+                                            RengaValue target, Program **program);
+RengaErrorCode RengaChunkGetAdding_Private(Chunk *chunk, int64_t samples, Program **program);
+RengaErrorCode RengaChunkFreePrograms_Private(Chunk *chunk);
+/* conflict.c */
+bool RengaInstructionsConflict_Private(const Instruction *a, const Instruction *b);
+RengaErrorCode RengaProgramPostpone_Private(Program *program);
+/* touch.c */
+RengaErrorCode RengaChunkFindTouched_Private(const Chunk *chunk, Program *program,
+                                             ProgramPart part);
+/* entry/list.c */
+RengaErrorCode RengaChunkListProgram_Private(const Chunk *chunk, Program *program);
+/* entry/kernels.c */
+RengaErrorCode RengaChunkForgetRecordings_Private(const Chunk *chunk, Entry *entry);

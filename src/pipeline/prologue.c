@@ -1,13 +1,13 @@
 /* The prologue: sums over the whole batch (numbers of labels that count, say) are known before the
    first forward. They depend on data only, so that each stage that needs them works them out from
    its own copy; the replicas add up. */
-#include "pipelineimpl.h"
+#include "updates.h"
 
 static RengaErrorCode QueueShare(Chunk *chunk, const Program *program, int s, int64_t i)
 {
-  const int64_t local = chunk->portion.last - chunk->portion.first;
+  const int64_t local = chunk->portion->last - chunk->portion->first;
   const Place place = program->place[chunk->sum[s].share];
-  float *share = &chunk->portion.taken.share[s * local + i];
+  float *share = &chunk->portion->taken.share[s * local + i];
   RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, share,
                             RengaChunkAt_Private(chunk, place), sizeof *share));
   return RENGA_SUCCESS;
@@ -38,10 +38,10 @@ static RengaErrorCode QueueSharesOf(Chunk *chunk, Pass *pass, const Program *pro
 /* Shares of this replica's micro-batches. */
 static RengaErrorCode QueueShares(Chunk *chunk, Pass *pass)
 {
-  for (int64_t number = chunk->portion.first; number < chunk->portion.last; number++) {
+  for (int64_t number = chunk->portion->first; number < chunk->portion->last; number++) {
     Program *program;
     const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, number);
-    const int64_t i = number - chunk->portion.first;
+    const int64_t i = number - chunk->portion->first;
     RengaChunkSetBases_Private(chunk, false, i);
     RengaCall(RengaChunkGetProgram_Private(chunk, PROGRAM_PROLOGUE, context.samples,
                                            RENGA_VALUE_NONE, &program));
@@ -58,7 +58,7 @@ static RengaErrorCode QueueShares(Chunk *chunk, Pass *pass)
 /* Once they have come. */
 static RengaErrorCode TakeShares(Chunk *chunk, Pass *pass)
 {
-  const Portion *portion = &chunk->portion;
+  const Portion *portion = chunk->portion;
   const int64_t local = portion->last - portion->first;
   RengaCall(RengaPipelineAwaitDevice_Private(chunk->pipeline));
   for (int s = 0; s < chunk->n_sums && !pass->failed; s++)
@@ -89,11 +89,11 @@ static RengaErrorCode SetSums(Chunk *chunk, const Pass *pass)
   for (int s = 0; s < chunk->n_sums; s++) {
     double sum = part ? chunk->sum[s].counted : 0;
     for (int64_t i = 0; i < pass->microbatches && !part; i++)
-      sum += chunk->portion.share[s * pass->microbatches + i];
-    float *value = &chunk->portion.taken.sum[s];
+      sum += chunk->portion->share[s * pass->microbatches + i];
+    float *value = &chunk->portion->taken.sum[s];
     *value = (float)sum;
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE,
-                              chunk->at.persistent + chunk->sum[s].offset, value, sizeof *value));
+                              chunk->at->persistent + chunk->sum[s].offset, value, sizeof *value));
   }
   return RENGA_SUCCESS;
 }
@@ -101,14 +101,11 @@ static RengaErrorCode SetSums(Chunk *chunk, const Pass *pass)
 static RengaErrorCode AddShares(Chunk *chunk, Pass *pass)
 {
   char what[160];
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) adds up the sizes of micro-batches in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
+  RengaChunkDescribe_Private(chunk, "adds up the sizes of micro-batches in", sizeof what, what);
   if (chunk->replicas > 1) RengaCall(RengaPipelineSettle_Private(chunk->pipeline, pass, true));
   if (pass->refused) return RENGA_SUCCESS;
   RengaCall(RengaCommSumExact(chunk->group, chunk->n_sums * pass->microbatches,
-                              chunk->portion.share, what));
+                              chunk->portion->share, what));
   if (!pass->failed)
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, SetSums(chunk, pass)));
   return RENGA_SUCCESS;
@@ -118,7 +115,7 @@ static RengaErrorCode AddShares(Chunk *chunk, Pass *pass)
    left under way. */
 RengaErrorCode RengaChunkRunPrologue_Private(Chunk *chunk, Pass *pass)
 {
-  if (!chunk->portion.share) return RENGA_SUCCESS;
+  if (!chunk->portion->share) return RENGA_SUCCESS;
   const double begin = MPI_Wtime();
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_PROLOGUE));
   RengaErrorCode code = RENGA_SUCCESS;
@@ -139,7 +136,7 @@ static double SumOfPass(const Chunk *chunk, const Pass *pass, int s)
 {
   double sum = 0;
   for (int64_t i = 0; i < pass->microbatches; i++)
-    sum += chunk->portion.share[s * pass->microbatches + i];
+    sum += chunk->portion->share[s * pass->microbatches + i];
   return sum;
 }
 
@@ -147,12 +144,12 @@ static double SumOfPass(const Chunk *chunk, const Pass *pass, int s)
    and whether there is a sum. */
 void RengaPipelineCompareSums_Private(RengaPipeline pipeline, Pass *pass)
 {
-  const Rank *rank = &pipeline->rank;
+  const Rank *rank = pipeline->rank;
   const double samples = (double)pass->batch->samples;
   pass->values[COUNT_UNEVEN] = pass->values[COUNT_SUMS] = 0;
   for (int c = 0; c < rank->n_chunks && !pass->failed; c++) {
     const Chunk *chunk = &rank->chunk[c];
-    for (int s = 0; s < chunk->n_sums && chunk->portion.share; s++) {
+    for (int s = 0; s < chunk->n_sums && chunk->portion->share; s++) {
       const double sum = SumOfPass(chunk, pass, s);
       const BatchSum *first = &chunk->sum[s];
       pass->values[COUNT_SUMS] = 1;
@@ -165,10 +162,10 @@ void RengaPipelineCompareSums_Private(RengaPipeline pipeline, Pass *pass)
 /* The batch is one of those that are announced. */
 void RengaPipelineKeepCounts_Private(RengaPipeline pipeline, const Pass *pass)
 {
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-    Chunk *chunk = &pipeline->rank.chunk[c];
+  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+    Chunk *chunk = &pipeline->rank->chunk[c];
     for (int s = 0; s < chunk->n_sums; s++) {
-      const double sum = chunk->portion.share ? SumOfPass(chunk, pass, s) : 0;
+      const double sum = chunk->portion->share ? SumOfPass(chunk, pass, s) : 0;
       BatchSum *row = &chunk->sum[s];
       if (!row->all) {
         row->first = sum;

@@ -42,7 +42,7 @@ static RengaErrorCode EndAllWork(RengaPipeline pipeline)
    where a new time limit has begun since. */
 RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   RengaErrorCode code = RENGA_SUCCESS;
   if (rank->together.left) RengaWatchBreak_Private(pipeline->hdr.comm);
   if (rank->arena) RengaKeepFirst_Private(&code, EndAllWork(pipeline));
@@ -56,7 +56,7 @@ RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline)
   RengaKeepFirst_Private(&code, FreeComms(rank));
   FreeTables(rank);
   *rank = (Rank){0};
-  RengaKeepFirst_Private(&code, RengaOutlineFree_Private(&pipeline->outline));
+  RengaKeepFirst_Private(&code, RengaOutlineFree_Private(pipeline->outline));
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -6,8 +6,8 @@
 static RengaErrorCode AddReads(const Chunk *chunk, int fields, int64_t begin, int64_t end,
                                int64_t first[], int64_t last[])
 {
-  for (int i = 0; i < chunk->n_fields; i++) {
-    const int f = chunk->field[i].field;
+  for (int i = 0; i < chunk->inputs->n_fields; i++) {
+    const int f = chunk->inputs->field[i].field;
     RengaCheck(f < fields, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
                "input %d of the network is not one of %d", f, fields);
     const bool none = first[f] == last[f];
@@ -57,12 +57,12 @@ RengaErrorCode RengaPipelineGetReads(RengaPipeline pipeline, int fields, int64_t
   RengaCheckPointer(first);
   RengaCheckPointer(last);
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
-  const Outline *outline = &pipeline->outline;
+  const Outline *outline = pipeline->outline;
   const int64_t batch = outline->batch[0];
   const int64_t microbatches = (batch + outline->microbatch - 1) / outline->microbatch;
   for (int f = 0; f < fields; f++) first[f] = last[f] = 0;
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-    const Chunk *chunk = &pipeline->rank.chunk[c];
+  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+    const Chunk *chunk = &pipeline->rank->chunk[c];
     int64_t begin, end;
     RengaChunkRange_Private(chunk, microbatches, &begin, &end);
     RengaCall(WidenToTurns(chunk, microbatches, &begin, &end));

@@ -2,6 +2,43 @@
    all are waited for once, at the end of the pass. */
 #include "pipelineimpl.h"
 
+static float *TakeFloats(ResultMemory *results, int64_t count)
+{
+  float *taken = results->memory + results->used;
+  results->used += count;
+  return taken;
+}
+
+/* Before a pass: nothing that the last one queued uses the memory any more. */
+RengaErrorCode RengaChunkPrepareResults_Private(Chunk *chunk, bool losses, bool statistics)
+{
+  Portion *portion = chunk->portion;
+  ResultMemory *results = &portion->results;
+  const int64_t local = portion->last - portion->first, elements = chunk->states->elements;
+  const int64_t sums = portion->share ? chunk->n_sums : 0;
+  const int64_t count = sums * (local + 1) + (losses + statistics * elements) * local + 1;
+  if (count > results->count) {
+    RengaCall(RengaDeviceHostFree(chunk->device, &results->memory));
+    results->count = 0;
+    RengaCall(RengaDeviceHostMalloc(chunk->device, (size_t)count * sizeof *results->memory,
+                                    &results->memory));
+    results->count = count;
+  }
+  results->used = 0;
+  if (losses) portion->taken.loss = TakeFloats(results, local);
+  if (statistics) portion->taken.statistics = TakeFloats(results, local * elements);
+  if (sums) portion->taken.share = TakeFloats(results, sums * local);
+  if (sums) portion->taken.sum = TakeFloats(results, sums);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaChunkFreeResults_Private(Chunk *chunk)
+{
+  ResultMemory *results = &chunk->portion->results;
+  if (results->memory) RengaCall(RengaDeviceHostFree(chunk->device, &results->memory));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TakeResult(Chunk *chunk, void *to, const Program *program, RengaValue value)
 {
   RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, to,
@@ -15,10 +52,10 @@ static RengaErrorCode TakeResult(Chunk *chunk, void *to, const Program *program,
 RengaErrorCode RengaChunkQueueResults_Private(Chunk *chunk, const Pass *pass,
                                               const Program *program, int64_t i)
 {
-  Portion *portion = &chunk->portion;
+  Portion *portion = chunk->portion;
   const int64_t before = portion->order[i] - portion->first;
-  if (pass->loss && chunk->loss != RENGA_VALUE_NONE)
-    RengaCall(TakeResult(chunk, &portion->taken.loss[before], program, chunk->loss));
+  if (pass->loss && chunk->loss->value != RENGA_VALUE_NONE)
+    RengaCall(TakeResult(chunk, &portion->taken.loss[before], program, chunk->loss->value));
   RengaCall(RengaChunkQueueSampleLosses_Private(chunk, pass, program, portion->order[i]));
   if (portion->statistics) RengaCall(RengaChunkQueueStatistics_Private(chunk, program, before));
   if (portion->output && portion->target != RENGA_VALUE_NONE) {
@@ -32,8 +69,9 @@ RengaErrorCode RengaChunkQueueResults_Private(Chunk *chunk, const Pass *pass,
 
 static void KeepLosses(const Chunk *chunk, Pass *pass)
 {
-  const Portion *portion = &chunk->portion;
-  if (!pass->loss || chunk->loss == RENGA_VALUE_NONE || !RengaChunkSpeaks_Private(chunk)) return;
+  const Portion *portion = chunk->portion;
+  if (!pass->loss || chunk->loss->value == RENGA_VALUE_NONE || !RengaChunkSpeaks_Private(chunk))
+    return;
   for (int64_t number = portion->first; number < portion->last; number++)
     pass->loss[RengaPassTurn_Private(pass, number)] =
         (double)portion->taken.loss[number - portion->first];
@@ -42,14 +80,14 @@ static void KeepLosses(const Chunk *chunk, Pass *pass)
 static void DescribeWork(RengaPipeline pipeline, size_t size, char what[])
 {
   snprintf(what, size, "rank %d waits for its device in step %lld",
-           RengaCommGetRank(pipeline->rank.all), (long long)pipeline->step);
+           RengaCommGetRank(pipeline->rank->all), (long long)pipeline->step);
 }
 
 RengaErrorCode RengaPipelineAwaitDevice_Private(RengaPipeline pipeline)
 {
   char what[96];
   DescribeWork(pipeline, sizeof what, what);
-  RengaCall(RengaTransportAwait_Private(pipeline->rank.transport, NULL, what));
+  RengaCall(RengaTransportAwait_Private(pipeline->rank->transport, NULL, what));
   return RENGA_SUCCESS;
 }
 
@@ -57,7 +95,7 @@ RengaErrorCode RengaPipelineAwaitEvent_Private(RengaPipeline pipeline, RengaEven
 {
   char what[96];
   DescribeWork(pipeline, sizeof what, what);
-  RengaCall(RengaTransportAwaitEvent_Private(pipeline->rank.transport, event, what));
+  RengaCall(RengaTransportAwaitEvent_Private(pipeline->rank->transport, event, what));
   return RENGA_SUCCESS;
 }
 
@@ -75,7 +113,7 @@ static RengaErrorCode AwaitAndTakeTimes(RengaPipeline pipeline)
    the sums look for them. Fails only where others cannot be told of an error. */
 RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pass)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   RengaCall(RengaPipelineNote_Private(pipeline, pass, AwaitAndTakeTimes(pipeline)));
   pass->taken = true;
   for (int c = 0; c < rank->n_chunks && !pass->failed; c++) {
@@ -90,7 +128,7 @@ RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pa
    those of a pass that is not made, or failed already; work that never ends keeps what it uses. */
 void RengaPipelineEndWork_Private(RengaPipeline pipeline)
 {
-  RengaTransport transport = pipeline->rank.transport;
+  RengaTransport transport = pipeline->rank->transport;
   RengaTransportDrain_Private(transport, NULL);
-  if (pipeline->rank.copies) RengaTransportDrain_Private(transport, pipeline->rank.copies);
+  if (pipeline->rank->copies) RengaTransportDrain_Private(transport, pipeline->rank->copies);
 }

@@ -1,7 +1,8 @@
 /* Parameters in their roles: values, masters, gradients, moments. Each role has one type and one
    vector in the arena, and this file alone says how many bytes its elements are and where they lie;
    all else counts parameters in elements. */
-#include "pipelineimpl.h"
+#include "gradients.h"
+#include "updates.h"
 
 static RengaDataType TypeOfRole(const RengaStorage *storage, ParameterRole role)
 {
@@ -45,7 +46,7 @@ int64_t RengaChunkRoleBytes_Private(const Chunk *chunk, ParameterRole role, int6
 /* Elements of the values that lie here through steps, but for shares. */
 static int64_t CountValues(const Chunk *chunk)
 {
-  const ChunkSizes *sizes = &chunk->sizes;
+  const ChunkSizes *sizes = chunk->sizes;
   return RengaChunkFetches_Private(chunk) ? sizes->whole_count : sizes->parameter_count;
 }
 
@@ -54,13 +55,13 @@ static int64_t CountValues(const Chunk *chunk)
 static int64_t MasterOffset(const Chunk *chunk)
 {
   if (!RengaChunkHasMasters_Private(chunk)) return 0;
-  return RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, CountValues(chunk));
+  return RengaValueBytes_Private(chunk, CountValues(chunk));
 }
 
 /* Of all values and these masters, with which REGION_PERSISTENT begins. */
 int64_t RengaChunkParameterBytes_Private(const Chunk *chunk)
 {
-  const ChunkSizes *sizes = &chunk->sizes;
+  const ChunkSizes *sizes = chunk->sizes;
   return MasterOffset(chunk) + RengaChunkRoleBytes_Private(chunk, ROLE_MASTER,
                                                            RengaChunkHasMasters_Private(chunk)
                                                                ? sizes->whole_count
@@ -80,15 +81,14 @@ Place RengaChunkPlaceOf_Private(const Chunk *chunk, const Parameter *parameter)
   const ParameterRole role = wide ? ROLE_MASTER : ROLE_VALUE;
   if (parameter->sharded && RengaChunkFetches_Private(chunk))
     return (Place){REGION_WINDOW,
-                   RengaChunkRoleBytes_Private(chunk, ROLE_VALUE,
-                                               parameter->place - chunk->sizes.whole_count)};
+                   RengaValueBytes_Private(chunk, parameter->place - chunk->sizes->whole_count)};
   const int64_t offset = RengaChunkRoleBytes_Private(chunk, role, parameter->place);
   return (Place){REGION_PERSISTENT, offset + (wide ? MasterOffset(chunk) : 0)};
 }
 
 char *RengaChunkValuesAt_Private(const Chunk *chunk, int64_t place)
 {
-  return chunk->at.persistent + RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, place);
+  return chunk->at->persistent + RengaValueBytes_Private(chunk, place);
 }
 
 static RengaErrorCode RoundRange(const Chunk *chunk, int64_t count, const char *masters,
@@ -104,8 +104,8 @@ static RengaErrorCode RoundRange(const Chunk *chunk, int64_t count, const char *
 RengaErrorCode RengaChunkRoundValues_Private(const Chunk *chunk)
 {
   if (!RengaChunkHasMasters_Private(chunk)) return RENGA_SUCCESS;
-  RengaCall(RoundRange(chunk, chunk->sizes.whole_count, chunk->at.persistent + MasterOffset(chunk),
-                       chunk->at.persistent));
+  RengaCall(RoundRange(chunk, chunk->sizes->whole_count,
+                       chunk->at->persistent + MasterOffset(chunk), chunk->at->persistent));
   for (int p = 0; p < chunk->n_parameters; p++) {
     const Parameter *parameter = &chunk->parameter[p];
     if (!parameter->sharded || parameter->from >= parameter->to) continue;
@@ -121,7 +121,7 @@ bool RengaChunkHoldsShare_Private(const Chunk *chunk, const Parameter *parameter
                                   ParameterRole role)
 {
   if (!parameter->sharded) return false;
-  if (role == ROLE_GRADIENT) return chunk->gradients.fold.on;
+  if (role == ROLE_GRADIENT) return RengaChunkFolds_Private(chunk);
   return role >= ROLE_MOMENT || RengaChunkFetches_Private(chunk) ||
          (role == ROLE_MASTER && RengaChunkHasMasters_Private(chunk));
 }
@@ -129,31 +129,31 @@ bool RengaChunkHoldsShare_Private(const Chunk *chunk, const Parameter *parameter
 /* Among moments: of those that are not sharded, then of this replica's shares. */
 static int64_t PlaceInMoment(const Chunk *chunk, const Parameter *parameter)
 {
-  return parameter->sharded ? chunk->sizes.whole_count + parameter->own : parameter->place;
+  return parameter->sharded ? chunk->sizes->whole_count + parameter->own : parameter->place;
 }
 
 /* Where what this rank has of the parameter begins; NULL for gradients before there are any. */
 static char *BeginInRole(const Chunk *chunk, const Parameter *parameter, ParameterRole role)
 {
   int64_t place = parameter->place;
-  char *base = chunk->at.persistent;
+  char *base = chunk->at->persistent;
   if (role == ROLE_MASTER) base += MasterOffset(chunk);
   if (role == ROLE_MASTER && RengaChunkHoldsShare_Private(chunk, parameter, role)) {
-    base = chunk->at.masters;
+    base = chunk->at->masters;
     place = parameter->own;
   } else if (role == ROLE_VALUE && RengaChunkHoldsShare_Private(chunk, parameter, role)) {
-    base = chunk->at.shares;
+    base = chunk->at->shares;
     place = parameter->own;
   } else if (role == ROLE_GRADIENT && RengaChunkHoldsShare_Private(chunk, parameter, role)) {
-    base = chunk->gradients.fold.base;
+    base = chunk->at->partial;
     place = parameter->own;
   } else if (role == ROLE_GRADIENT) {
-    base = chunk->gradients.sum;
+    base = chunk->gradients->sum;
     place = parameter->gradient;
   } else if (role >= ROLE_MOMENT) {
-    base = chunk->updates.offload.host ? chunk->updates.offload.host : chunk->at.moments;
+    base = chunk->updates->offload.host ? chunk->updates->offload.host : chunk->at->moments;
     place = PlaceInMoment(chunk, parameter) +
-            (chunk->sizes.whole_count + chunk->gradients.own) * (int64_t)(role - ROLE_MOMENT);
+            (chunk->sizes->whole_count + chunk->memory->own) * (int64_t)(role - ROLE_MOMENT);
   }
   return base ? base + RengaChunkRoleBytes_Private(chunk, role, place) : NULL;
 }

@@ -1,6 +1,7 @@
 /* Routes: between which ranks messages go, and under which tag, so that the transport can open what
    they need before the first step. Neighbours of even stages come first, then those of odd ones: so
    many of them are opened at once. */
+#include "parameter.h"
 #include "pipelineimpl.h"
 
 typedef struct {
@@ -162,10 +163,10 @@ static RengaErrorCode AddStages(RouteList *list)
 /* Replicas of the rank's stages, stage by stage. */
 static RengaErrorCode ListGroups(RengaPipeline pipeline, int *count, RengaComm **group)
 {
-  RengaCall(RengaMalloc(pipeline->rank.n_chunks + 1, group));
+  RengaCall(RengaMalloc(pipeline->rank->n_chunks + 1, group));
   *count = 0;
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-    const Chunk *chunk = &pipeline->rank.chunk[c];
+  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+    const Chunk *chunk = &pipeline->rank->chunk[c];
     if (chunk->replicas > 1) (*group)[(*count)++] = chunk->group;
   }
   return RENGA_SUCCESS;
@@ -174,7 +175,7 @@ static RengaErrorCode ListGroups(RengaPipeline pipeline, int *count, RengaComm *
 /* Collective; what it takes of the device for a moment it gives back before the memory is made. */
 RengaErrorCode RengaPipelineConnect_Private(RengaPipeline pipeline)
 {
-  RouteList list = {.outline = &pipeline->outline};
+  RouteList list = {.outline = pipeline->outline};
   RengaComm *group = NULL;
   int groups = 0;
   RengaErrorCode code = AddMessages(&list);
@@ -183,7 +184,7 @@ RengaErrorCode RengaPipelineConnect_Private(RengaPipeline pipeline)
   if (!code) code = ListGroups(pipeline, &groups, &group);
   code = RengaErrorAgree(pipeline->hdr.comm, code);
   if (!code)
-    code = RengaTransportConnect_Private(pipeline->rank.transport, list.count, list.route, groups,
+    code = RengaTransportConnect_Private(pipeline->rank->transport, list.count, list.route, groups,
                                          group);
   RengaFree(&list.route);
   RengaFree(&group);

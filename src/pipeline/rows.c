@@ -7,7 +7,7 @@
    the replicas give each other their slots, and each adds up all of them, row by row, in the order
    of the tree (rowsums.c). Which tables these are follows from network and batch, never from the
    layout. */
-#include "pipelineimpl.h"
+#include "rows.h"
 #include "renga/private/device.h"
 #include <string.h>
 
@@ -49,7 +49,7 @@ RengaErrorCode RengaPipelineCheckLazy_Private(RengaPipeline pipeline)
 {
   const char *mode;
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &mode));
-  RengaCheck(pipeline->outline.lazy == (strcmp(mode, RENGA_SPARSE_LAZY) == 0), MPI_COMM_SELF,
+  RengaCheck(pipeline->outline->lazy == (strcmp(mode, RENGA_SPARSE_LAZY) == 0), MPI_COMM_SELF,
              RENGA_ERR_ORDER,
              "-optimizer_sparse is %s now, and memory is laid out otherwise: call "
              "RengaPipelineReset and RengaPipelineSetUp",
@@ -80,15 +80,15 @@ static RengaErrorCode DescribeList(const Chunk *chunk, int p, RengaValue gradien
 /* Of the parameters that are trained. */
 RengaErrorCode RengaChunkFindRows_Private(Chunk *chunk)
 {
-  RowLists *rows = &chunk->gradients.rows;
+  RowLists *rows = chunk->rows;
   if (!chunk->outline->tables) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(chunk->n_parameters + 1, &rows->row));
   for (int p = 0; p < chunk->n_parameters; p++) {
     Parameter *parameter = &chunk->parameter[p];
     if (!parameter->trained || !chunk->outline->tables[parameter->whole]) continue;
-    for (int u = 0; u < chunk->uses.count; u++)
-      if (chunk->uses.row[u].parameter == parameter->value)
-        RengaCall(DescribeList(chunk, p, chunk->uses.row[u].gradient, &rows->row[rows->count++]));
+    for (int u = 0; u < chunk->uses->count; u++)
+      if (chunk->uses->row[u].parameter == parameter->value)
+        RengaCall(DescribeList(chunk, p, chunk->uses->row[u].gradient, &rows->row[rows->count++]));
     parameter->sparse = true;
   }
   return RENGA_SUCCESS;
@@ -117,8 +117,8 @@ static int64_t TakeBytes(int64_t *next, int64_t bytes)
 /* Places in a slot, and behind all slots of the most micro-batches of a step. */
 void RengaChunkPlaceRows_Private(Chunk *chunk)
 {
-  RowLists *rows = &chunk->gradients.rows;
-  ChunkSizes *sizes = &chunk->sizes;
+  RowLists *rows = chunk->rows;
+  ChunkSizes *sizes = chunk->sizes;
   int64_t most = 0, positions = 0;
   sizes->row_slot_bytes = sizes->row_bytes = 0;
   for (int i = 0; i < chunk->outline->n_batches; i++) {
@@ -148,7 +148,7 @@ void RengaChunkPlaceRows_Private(Chunk *chunk)
 /* bounds: [replicas + 1] elements of the slots of a step of so many micro-batches. */
 static RengaErrorCode MakeRowBlocks(const Chunk *chunk, int64_t microbatches, RengaBlocks *blocks)
 {
-  const int64_t slot = chunk->sizes.row_slot_bytes / (int64_t)RengaDataTypeSize(RENGA_FLOAT32);
+  const int64_t slot = chunk->sizes->row_slot_bytes / (int64_t)RengaDataTypeSize(RENGA_FLOAT32);
   int64_t *begin;
   RengaCall(RengaMalloc(microbatches + chunk->replicas + 2, &begin));
   int64_t *bounds = begin + microbatches + 1;
@@ -166,7 +166,7 @@ static RengaErrorCode MakeRowBlocks(const Chunk *chunk, int64_t microbatches, Re
 /* The convoy has room for the batches that are known. */
 static RengaErrorCode MakeRowConvoy(Chunk *chunk)
 {
-  RowLists *rows = &chunk->gradients.rows;
+  RowLists *rows = chunk->rows;
   for (int i = 0; i < chunk->outline->n_batches; i++) {
     RengaBlocks blocks = NULL;
     size_t room;
@@ -177,7 +177,7 @@ static RengaErrorCode MakeRowConvoy(Chunk *chunk)
     if (places > rows->places) rows->places = places;
     if (room > rows->room) rows->room = room;
   }
-  RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank.transport, chunk->group, rows->places,
+  RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank->transport, chunk->group, rows->places,
                                       rows->room, &rows->convoy));
   return RENGA_SUCCESS;
 }
@@ -185,7 +185,7 @@ static RengaErrorCode MakeRowConvoy(Chunk *chunk)
 /* base: the chunk's part of the arena for them. */
 RengaErrorCode RengaChunkSetUpRows_Private(Chunk *chunk, char *base)
 {
-  RowLists *rows = &chunk->gradients.rows;
+  RowLists *rows = chunk->rows;
   rows->base = base;
   if (rows->count == 0) return RENGA_SUCCESS;
   for (int l = 0; l < rows->count; l++) {
@@ -194,7 +194,7 @@ RengaErrorCode RengaChunkSetUpRows_Private(Chunk *chunk, char *base)
     list->count = (int64_t *)(void *)(base + list->count_at);
     list->sum = (float *)(void *)(base + list->sum_at);
   }
-  RengaCall(RengaDeviceSetBytes(chunk->device, NULL, base, 0, (size_t)chunk->sizes.row_bytes));
+  RengaCall(RengaDeviceSetBytes(chunk->device, NULL, base, 0, (size_t)chunk->sizes->row_bytes));
   RengaCall(RengaDeviceHostMalloc(chunk->device, (size_t)rows->count * sizeof *rows->square,
                                   &rows->square));
   if (chunk->replicas > 1) RengaCall(MakeRowConvoy(chunk));
@@ -212,7 +212,7 @@ static bool RowMessagesFit(const RowLists *rows)
 /* Of a step of so many samples: who has which slots. */
 RengaErrorCode RengaChunkPrepareRows_Private(Chunk *chunk, int64_t microbatches, int64_t samples)
 {
-  RowLists *rows = &chunk->gradients.rows;
+  RowLists *rows = chunk->rows;
   const int64_t size = chunk->outline->microbatch, last = samples - (microbatches - 1) * size;
   rows->begun = false;
   if (rows->count == 0) return RENGA_SUCCESS;
@@ -233,7 +233,7 @@ RengaErrorCode RengaChunkPrepareRows_Private(Chunk *chunk, int64_t microbatches,
 
 RengaErrorCode RengaChunkFreeRows_Private(Chunk *chunk)
 {
-  RowLists *rows = &chunk->gradients.rows;
+  RowLists *rows = chunk->rows;
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCommSumCancel(&rows->gather, "ranks to give up the rows of their tables");
   RengaKeepFirst_Private(&code, RengaConvoyDestroy_Private(&rows->convoy));
@@ -269,7 +269,7 @@ RengaErrorCode RengaPipelineGetRows(RengaPipeline pipeline, const char *paramete
   RengaCheckPointer(parameter);
   RengaCheckPointer(rows);
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
-  const Outline *outline = &pipeline->outline;
+  const Outline *outline = pipeline->outline;
   const RengaValue value = RengaGraphFindValue(outline->graph, parameter);
   RengaCheck(value != RENGA_VALUE_NONE &&
                  RengaGraphGetValue(outline->graph, value)->kind == RENGA_VALUE_PARAMETER,

@@ -1,6 +1,6 @@
 /* Tables whose gradient is a list of rows, in a step: slots are filled by backward, given to all
    replicas and added up (rows.c has the whole). */
-#include "pipelineimpl.h"
+#include "rows.h"
 #include "renga/private/device.h"
 #include "renga/private/log.h"
 #include <string.h>
@@ -8,66 +8,40 @@
 /* Before the backward of a micro-batch: its slot. */
 RengaErrorCode RengaChunkTakeRows_Private(Chunk *chunk, const RengaAction *action)
 {
-  const int64_t bytes = chunk->sizes.row_slot_bytes;
-  chunk->base[REGION_ROWS] = chunk->gradients.rows.base + action->microbatch * bytes;
+  const int64_t bytes = chunk->sizes->row_slot_bytes;
+  chunk->at->region[REGION_ROWS] = chunk->rows->base + action->microbatch * bytes;
   const bool makes =
       action->kind == RENGA_ACTION_BACKWARD || action->kind == RENGA_ACTION_BACKWARD_INPUT;
   if (bytes > 0 && makes && RengaDeviceGetPoison(chunk->device))
-    RengaCall(
-        RengaDeviceSetBytes(chunk->device, NULL, chunk->base[REGION_ROWS], 0xff, (size_t)bytes));
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at->region[REGION_ROWS], 0xff,
+                                  (size_t)bytes));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode StartRowGather(Chunk *chunk, Pass *pass)
 {
-  RowLists *rows = &chunk->gradients.rows;
+  RowLists *rows = chunk->rows;
   const RengaCommSumTask task = {.blocks = rows->blocks,
                                  .type = RENGA_FLOAT32,
                                  .result = rows->base,
                                  .adder = RengaConvoyGetAdder_Private(rows->convoy),
                                  .carrier = RengaConvoyGetCarrier_Private(rows->convoy)};
-  RengaErrorCode code;
-  int attempt = 0;
-  do code = RengaCommAllGatherBegin(chunk->group, &task, &rows->gather);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AwaitRowGather(Chunk *chunk, Pass *pass)
-{
-  RowLists *rows = &chunk->gradients.rows;
-  char what[160];
-  RengaErrorCode code;
-  int attempt = 0;
-  bool whole, again;
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) gathers rows of tables of the other replicas in step "
-           "%lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
-  do {
-    code = RengaCommSumEnd(&rows->gather, what, &whole);
-    again = rows->gather && RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt);
-  } while (again);
-  if (!rows->gather) code = RengaPipelineNote_Private(chunk->pipeline, pass, code);
-  RengaCall(code);
-  if (!whole) pass->failed = true;
+  RengaCall(RengaChunkStartSum_Private(chunk, pass, &task, RengaCommAllGatherBegin, &rows->gather));
   return RENGA_SUCCESS;
 }
 
 /* Bytes of slots that this replica gets from others. */
 static int64_t ForeignBytes(const Chunk *chunk)
 {
-  const RowLists *rows = &chunk->gradients.rows;
-  const int64_t own = chunk->portion.last - chunk->portion.first;
-  return (rows->used - own) * chunk->sizes.row_slot_bytes;
+  const RowLists *rows = chunk->rows;
+  const int64_t own = chunk->portion->last - chunk->portion->first;
+  return (rows->used - own) * chunk->sizes->row_slot_bytes;
 }
 
 /* Once all slots of this replica are filled. Fails only where messages are left under way. */
 RengaErrorCode RengaChunkBeginRows_Private(Chunk *chunk, Pass *pass)
 {
-  RowLists *rows = &chunk->gradients.rows;
+  RowLists *rows = chunk->rows;
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_GATHER);
   if (rows->count == 0 || chunk->replicas == 1 || rows->begun) return RENGA_SUCCESS;
   rows->begun = true;
@@ -83,9 +57,10 @@ RengaErrorCode RengaChunkEndRows_Private(Chunk *chunk, Pass *pass)
 {
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_GATHER);
   RengaCall(RengaChunkBeginRows_Private(chunk, pass));
-  if (!chunk->gradients.rows.gather) return RENGA_SUCCESS;
+  if (!chunk->rows->gather) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
-  const RengaErrorCode code = AwaitRowGather(chunk, pass);
+  const RengaErrorCode code = RengaChunkEndSum_Private(
+      chunk, pass, "gathers rows of tables of the other replicas in", &chunk->rows->gather);
   RengaLogEventEnd(event, 0, 0, 0);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -94,11 +69,11 @@ RengaErrorCode RengaChunkEndRows_Private(Chunk *chunk, Pass *pass)
 /* Of slots that are there: the gradients of all rows of the step. */
 RengaErrorCode RengaChunkQueueRowSums_Private(Chunk *chunk)
 {
-  RowLists *rows = &chunk->gradients.rows;
+  RowLists *rows = chunk->rows;
   for (int l = 0; l < rows->count; l++) {
     const RowList *list = &rows->row[l];
     const RengaRowsTask task = {.slot = rows->base,
-                                .stride = chunk->sizes.row_slot_bytes,
+                                .stride = chunk->sizes->row_slot_bytes,
                                 .gradients = list->gradients_at,
                                 .numbers = list->numbers_at,
                                 .slots = rows->used,
@@ -121,18 +96,17 @@ RengaErrorCode RengaChunkQueueRowSums_Private(Chunk *chunk)
 /* Once the device was waited for. squares: [parameters of the network] */
 void RengaChunkKeepRowSquares_Private(const Chunk *chunk, double squares[])
 {
-  for (int l = 0; l < chunk->gradients.rows.count; l++) {
-    const Parameter *parameter = &chunk->parameter[chunk->gradients.rows.row[l].parameter];
-    if (parameter->owner) squares[parameter->number] = chunk->gradients.rows.square[l];
+  for (int l = 0; l < chunk->rows->count; l++) {
+    const Parameter *parameter = &chunk->parameter[chunk->rows->row[l].parameter];
+    if (parameter->owner) squares[parameter->number] = chunk->rows->square[l];
   }
 }
 
 /* The list of a parameter that has one. */
 static const RowList *ListOf(const Chunk *chunk, const Parameter *parameter)
 {
-  for (int l = 0; l < chunk->gradients.rows.count; l++)
-    if (&chunk->parameter[chunk->gradients.rows.row[l].parameter] == parameter)
-      return &chunk->gradients.rows.row[l];
+  for (int l = 0; l < chunk->rows->count; l++)
+    if (&chunk->parameter[chunk->rows->row[l].parameter] == parameter) return &chunk->rows->row[l];
   return NULL;
 }
 
@@ -141,7 +115,7 @@ void RengaChunkDescribeRows_Private(const Chunk *chunk, const Parameter *paramet
                                     RengaParameterUpdate *update)
 {
   const RowList *list = ListOf(chunk, parameter);
-  const int64_t most = chunk->gradients.rows.slots * list->rows;
+  const int64_t most = chunk->rows->slots * list->rows;
   update->rows =
       (RengaRows){.width = list->width, .index = list->index, .count = list->count, .most = most};
   update->gradient = (RengaVector){list->sum, RENGA_FLOAT32, most * list->width};

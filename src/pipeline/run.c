@@ -1,4 +1,6 @@
 /* The loop over the actions of a rank: what a schedule says is what is run, all of it. */
+#include "updates.h"
+#include "window.h"
 #include "entry/entry.h"
 #include "renga/private/fault.h"
 #include "renga/private/log.h"
@@ -7,18 +9,19 @@
 /* Bases of the micro-batch in place i. */
 void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i)
 {
-  char **base = chunk->base;
-  const int64_t slot = i % chunk->slots, saved = chunk->sizes.slot_bytes[training];
-  const int64_t sent = chunk->sizes.sent_bytes[training];
-  const int64_t own = sent + chunk->sizes.kept_bytes[training];
-  base[REGION_PERSISTENT] = chunk->at.persistent;
-  base[REGION_FOLDED] = chunk->at.folded;
-  base[REGION_WINDOW] = chunk->at.window;
-  base[REGION_SENT] = chunk->at.saved + slot * own;
+  char **base = chunk->at->region;
+  const int64_t slot = i % chunk->memory->slots, saved = chunk->sizes->slot_bytes[training];
+  const int64_t sent = chunk->sizes->sent_bytes[training];
+  const int64_t own = sent + chunk->sizes->kept_bytes[training];
+  base[REGION_PERSISTENT] = chunk->at->persistent;
+  base[REGION_FOLDED] = chunk->at->folded;
+  base[REGION_WINDOW] = chunk->at->window;
+  base[REGION_SENT] = chunk->at->saved + slot * own;
   base[REGION_KEPT] = base[REGION_SENT] + sent;
-  base[REGION_SAVED] = chunk->at.saved + (chunk->recompute ? chunk->slots * own : slot * saved);
-  base[REGION_TEMPORARY] = chunk->at.saved + RengaChunkKeptBytes_Private(chunk, training);
-  base[REGION_INPUTS] = chunk->at.inputs + slot * chunk->sizes.input_bytes;
+  base[REGION_SAVED] =
+      chunk->at->saved + (chunk->recompute ? chunk->memory->slots * own : slot * saved);
+  base[REGION_TEMPORARY] = chunk->at->saved + RengaChunkKeptBytes_Private(chunk, training);
+  base[REGION_INPUTS] = chunk->at->inputs + slot * chunk->sizes->input_bytes;
   for (int m = 0; m < chunk->outline->n_messages; m++) {
     const Link *link = &chunk->link[m];
     base[REGION_MESSAGE + m] = link->base ? link->base + i % link->ring * link->bytes : NULL;
@@ -30,17 +33,17 @@ static RengaErrorCode PostAll(RengaPipeline pipeline, Pass *pass)
 {
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, false));
   if (!pass->settled || pass->refused) return RENGA_SUCCESS;
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaCall(RengaChunkPostReceives_Private(&pipeline->rank.chunk[c], pass));
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    RengaCall(RengaChunkPostReceives_Private(&pipeline->rank->chunk[c], pass));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode FinishLinks(RengaPipeline pipeline, Pass *pass)
 {
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaCall(RengaChunkFinishLinks_Private(&pipeline->rank.chunk[c], pass));
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaCall(RengaChunkEndFetches_Private(&pipeline->rank.chunk[c], pass));
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    RengaCall(RengaChunkFinishLinks_Private(&pipeline->rank->chunk[c], pass));
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    RengaCall(RengaChunkEndFetches_Private(&pipeline->rank->chunk[c], pass));
   return RENGA_SUCCESS;
 }
 
@@ -50,7 +53,7 @@ typedef struct {
   ProgramPart first, last;
 } PartsRule;
 
-static const PartsRule *FindPartsRule(const RengaAction *action)
+static const PartsRule *FindPartsOfAction(const RengaAction *action)
 {
   static const PartsRule rules[RENGA_ACTION_KINDS] = {
       [RENGA_ACTION_FORWARD] = {RengaChunkForward_Private, PART_FORWARD, PART_FORWARD},
@@ -66,7 +69,7 @@ static RengaErrorCode GetProgram(Chunk *chunk, const Pass *pass, int64_t number,
 {
   const int64_t samples = RengaPassSamples_Private(chunk->pipeline, pass, number);
   RengaCall(
-      RengaChunkGetProgram_Private(chunk, pass->kind, samples, chunk->portion.target, program));
+      RengaChunkGetProgram_Private(chunk, pass->kind, samples, chunk->portion->target, program));
   return RENGA_SUCCESS;
 }
 
@@ -77,9 +80,9 @@ static RengaErrorCode RunEmpty(Chunk *chunk, Pass *pass, const PartsRule *rule)
   RengaCall(GetProgram(chunk, pass, 0, &program));
   if (rule->first == PART_AGAIN && RengaChunkKeepsAway_Private(chunk)) return RENGA_SUCCESS;
   for (ProgramPart part = rule->first; part <= rule->last; part++)
-    if (part != PART_WEIGHT || chunk->lag > 0)
+    if (part != PART_WEIGHT || chunk->memory->lag > 0)
       RengaCall(RengaChunkRunPart_Private(chunk, pass, program, part, NULL));
-  if (rule->last == PART_WEIGHT && chunk->gradients.fold.on)
+  if (rule->last == PART_WEIGHT && RengaChunkFolds_Private(chunk))
     RengaCall(RengaChunkEndRound_Private(chunk, pass));
   return RENGA_SUCCESS;
 }
@@ -97,8 +100,8 @@ static RengaErrorCode RunParts(Chunk *chunk, Pass *pass, const PartsRule *rule,
 
 static RengaErrorCode RunMicrobatch(Chunk *chunk, Pass *pass, const RengaAction *action)
 {
-  const Portion *portion = &chunk->portion;
-  const PartsRule *rule = FindPartsRule(action);
+  const Portion *portion = chunk->portion;
+  const PartsRule *rule = FindPartsOfAction(action);
   const bool message = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
   RengaCheck(rule || message, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "the pipeline has no action %s",
              RengaActionName(action->kind));
@@ -151,7 +154,7 @@ static void Trace(RengaPipeline pipeline, const RengaAction *action, double begi
   const size_t length = strlen(name);
   if (message)
     snprintf(name + length, sizeof name - length, " %s",
-             pipeline->outline.message[action->message].value);
+             pipeline->outline->message[action->message].value);
   RengaLogTrace(message ? "communication" : RengaPipelineTrack_Private(pipeline), name, begin,
                 MPI_Wtime());
 }
@@ -162,7 +165,7 @@ static RengaErrorCode SettleBefore(RengaPipeline pipeline, Pass *pass, const Ren
   const bool message = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
   const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
   if (!message && action->microbatch >= 0 && !RengaChunkBeginsSums_Private(chunk, action) &&
-      !chunk->window.fetch)
+      !chunk->window->fetch)
     return RENGA_SUCCESS;
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
   RengaCall(PostAll(pipeline, pass));
@@ -179,7 +182,7 @@ RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass)
     if (!pass->settled) RengaCall(SettleBefore(pipeline, pass, action));
     if (pass->refused) break;
     const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
-    const bool empty = chunk && RengaActionIsEmpty_Private(&chunk->portion, action);
+    const bool empty = chunk && RengaActionIsEmpty_Private(chunk->portion, action);
     if (!empty)
       RengaFaultMeetAction(RengaActionName(action->kind), action->stage, action->microbatch);
     RengaCall(RunAction(pipeline, pass, action));

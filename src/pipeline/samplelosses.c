@@ -15,12 +15,12 @@ int64_t RengaOutlineSampleColumns_Private(const Outline *outline)
 RengaErrorCode RengaChunkFindSampleLosses_Private(Chunk *chunk)
 {
   RengaValue whole;
-  chunk->sample_losses = RENGA_VALUE_NONE;
+  chunk->loss->samples = RENGA_VALUE_NONE;
   RengaCall(RengaGraphGetSampleLosses(chunk->outline->graph, &whole));
   if (whole == RENGA_VALUE_NONE) return RENGA_SUCCESS;
   const RengaGraphValue *value = RengaGraphGetValue(chunk->outline->graph, whole);
   if (RengaPlanStageOfNode(chunk->outline->plan, value->producer) == chunk->stage)
-    chunk->sample_losses = RengaGraphFindValue(chunk->sub, value->name);
+    chunk->loss->samples = RengaGraphFindValue(chunk->sub, value->name);
   return RENGA_SUCCESS;
 }
 
@@ -35,7 +35,7 @@ static double *SampleLossesAt(const Chunk *chunk, const Pass *pass, int64_t numb
 RengaErrorCode RengaChunkQueueSampleLosses_Private(Chunk *chunk, const Pass *pass,
                                                    const Program *program, int64_t number)
 {
-  const RengaValue value = chunk->sample_losses;
+  const RengaValue value = chunk->loss->samples;
   if (!pass->sample_losses || value == RENGA_VALUE_NONE || !RengaChunkSpeaks_Private(chunk))
     return RENGA_SUCCESS;
   RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST,
@@ -58,9 +58,9 @@ static void Widen(int64_t count, double wide[])
 /* Once the copies are done. */
 void RengaChunkKeepSampleLosses_Private(const Chunk *chunk, const Pass *pass)
 {
-  const Portion *portion = &chunk->portion;
+  const Portion *portion = chunk->portion;
   const int64_t columns = RengaOutlineSampleColumns_Private(chunk->outline);
-  if (!pass->sample_losses || chunk->sample_losses == RENGA_VALUE_NONE ||
+  if (!pass->sample_losses || chunk->loss->samples == RENGA_VALUE_NONE ||
       !RengaChunkSpeaks_Private(chunk))
     return;
   for (int64_t number = portion->first; number < portion->last; number++)
@@ -71,7 +71,7 @@ void RengaChunkKeepSampleLosses_Private(const Chunk *chunk, const Pass *pass)
 /* After a step: the pass's numbers stay until the next one. */
 void RengaPipelineKeepSampleLosses_Private(RengaPipeline pipeline, Pass *pass)
 {
-  SampleLosses *kept = &pipeline->rank.sample_losses;
+  SampleLosses *kept = &pipeline->rank->sample_losses;
   if (!pass->sample_losses) return;
   RengaFree(&kept->values);
   *kept = (SampleLosses){pass->values, pass->sample_losses, pass->batch->samples};
@@ -111,8 +111,8 @@ RengaErrorCode RengaPipelineGetSampleLosses(RengaPipeline pipeline, int64_t *sam
   RengaCheckPointer(columns);
   RengaCheckPointer(values);
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
-  const SampleLosses *kept = &pipeline->rank.sample_losses;
-  const int64_t found = RengaOutlineSampleColumns_Private(&pipeline->outline);
+  const SampleLosses *kept = &pipeline->rank->sample_losses;
+  const int64_t found = RengaOutlineSampleColumns_Private(pipeline->outline);
   RengaCheck(found > 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the network has no losses of single samples: call RengaGraphSetSampleLosses before "
              "its set-up");

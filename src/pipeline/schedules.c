@@ -1,6 +1,7 @@
 /* Schedules: one for each number of micro-batches that occurs, forward only or not, and what a
    chunk has to do in them. */
-#include "turns.h"
+#include "gradients.h"
+#include "renga/private/schedule.h"
 
 static RengaErrorCode MakeSchedule(Outline *outline, int64_t microbatches, bool forward_only,
                                    RengaSchedule schedule)
@@ -91,10 +92,10 @@ RengaErrorCode RengaPipelineGetStepSchedule(RengaPipeline pipeline, RengaSchedul
   RengaCheckPointer(pipeline);
   RengaCheckPointer(schedule);
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
-  RengaCall(RengaPlanGetBatch(pipeline->outline.plan, &batch, &microbatch));
-  const int64_t microbatches = RengaPlanMicrobatches(pipeline->outline.plan, batch);
+  RengaCall(RengaPlanGetBatch(pipeline->outline->plan, &batch, &microbatch));
+  const int64_t microbatches = RengaPlanMicrobatches(pipeline->outline->plan, batch);
   const RengaErrorCode code =
-      RengaOutlineGetSchedule_Private(&pipeline->outline, microbatches, false, schedule);
+      RengaOutlineGetSchedule_Private(pipeline->outline, microbatches, false, schedule);
   RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
   return RENGA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* Set-up: the ranks agree on what they run, split into groups, and each makes its stage ready. All
    that it makes is forgotten again where it fails. */
 #include "exchange.h"
-#include "pipelineimpl.h"
+#include "rows.h"
 #include "renga/private/device.h"
 #include "renga/private/optimizer.h"
 #include "renga/private/plan.h"
@@ -216,8 +216,8 @@ static RengaErrorCode MakeRanks(RengaPipeline pipeline)
 {
   const int rank = RengaCommGetRank(pipeline->hdr.owner);
   const int size = RengaCommGetSize(pipeline->hdr.owner);
-  Togetherness *together = &pipeline->rank.together;
-  RengaCall(RengaCommSplit(pipeline->hdr.owner, 0, rank, &pipeline->rank.all));
+  Togetherness *together = &pipeline->rank->together;
+  RengaCall(RengaCommSplit(pipeline->hdr.owner, 0, rank, &pipeline->rank->all));
   RengaCall(RengaCommSplit(pipeline->hdr.owner, 0, rank, &together->side));
   RengaCall(RengaMalloc(size, &together->standing));
   RengaCall(RengaMalloc(size, &together->heard));
@@ -227,15 +227,15 @@ static RengaErrorCode MakeRanks(RengaPipeline pipeline)
 
 static RengaErrorCode MakeOutline(RengaPipeline pipeline)
 {
-  RengaCall(RengaOutlineRead_Private(pipeline, &pipeline->outline));
+  RengaCall(RengaOutlineRead_Private(pipeline, pipeline->outline));
   RengaCall(RengaLossScaleSetUp_Private(pipeline));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode MakeChunk(RengaPipeline pipeline, const RengaPlanPlace *place)
 {
-  Chunk *chunk = &pipeline->rank.chunk[pipeline->rank.n_chunks++];
-  RengaCall(RengaChunkBegin_Private(&pipeline->outline, place->stage, chunk));
+  Chunk *chunk = &pipeline->rank->chunk[pipeline->rank->n_chunks++];
+  RengaCall(RengaChunkBegin_Private(pipeline->outline, place->stage, chunk));
   chunk->pipeline = pipeline;
   chunk->replica = place->replica;
   chunk->tensor.rank = place->tensor;
@@ -246,7 +246,7 @@ static RengaErrorCode MakeChunk(RengaPipeline pipeline, const RengaPlanPlace *pl
 /* One of each of the rank's stages, in their order. */
 static RengaErrorCode MakeChunks(RengaPipeline pipeline)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   const int most = RengaPlanGetStage(pipeline->plan, 0)->shape.chunks;
   RengaPlanPlace *place;
   int count;
@@ -265,7 +265,7 @@ static RengaErrorCode MakeGroup(RengaPipeline pipeline, Chunk *chunk)
 {
   RengaComm group = NULL;
   const int color = chunk ? chunk->stage * chunk->tensor.size + chunk->tensor.rank : -1;
-  RengaCall(RengaCommSplit(pipeline->rank.all, color, chunk ? chunk->replica : 0, &group));
+  RengaCall(RengaCommSplit(pipeline->rank->all, color, chunk ? chunk->replica : 0, &group));
   if (chunk) chunk->group = group;
   return RENGA_SUCCESS;
 }
@@ -274,7 +274,7 @@ static RengaErrorCode MakeGroup(RengaPipeline pipeline, Chunk *chunk)
    the second, and so on. */
 static RengaErrorCode MakeGroups(RengaPipeline pipeline)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   const int rounds = RengaPlanGetStage(pipeline->plan, 0)->shape.chunks;
   for (int c = 0; c < rounds; c++)
     RengaCall(RengaErrorAgree(pipeline->hdr.comm,
@@ -285,7 +285,7 @@ static RengaErrorCode MakeGroups(RengaPipeline pipeline)
 /* Collective. */
 static RengaErrorCode MakeTransport(RengaPipeline pipeline)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   RengaCall(RengaTransportCreate_Private(rank->all, pipeline->device, pipeline->settings->transport,
                                          &rank->transport));
   return RENGA_SUCCESS;
@@ -294,14 +294,14 @@ static RengaErrorCode MakeTransport(RengaPipeline pipeline)
 /* The moments are known on idle ranks too. */
 static RengaErrorCode FindMoments(RengaPipeline pipeline)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &rank->n_moments, &rank->moment));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode MakeMemory(RengaPipeline pipeline)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   if (!RengaDeviceIsHost(pipeline->device)) {
     RengaCall(RengaStreamCreate(pipeline->device, &rank->copies));
     RengaCall(RengaEventCreate(pipeline->device, &rank->updated));
@@ -314,14 +314,14 @@ static RengaErrorCode MakeValues(RengaPipeline pipeline)
 {
   RengaCall(RengaPipelineSetUpPersistents_Private(pipeline));
   RengaCall(RengaPipelineAwaitDevice_Private(pipeline)); /* constants lie in the network */
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaChunkSetBases_Private(&pipeline->rank.chunk[c], true, 0);
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    RengaChunkSetBases_Private(&pipeline->rank->chunk[c], true, 0);
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode ShowTransport(RengaPipeline pipeline)
 {
-  RengaCall(RengaTransportShow_Private(pipeline->rank.transport, pipeline->hdr.owner));
+  RengaCall(RengaTransportShow_Private(pipeline->rank->transport, pipeline->hdr.owner));
   return RENGA_SUCCESS;
 }
 
@@ -331,7 +331,7 @@ static RengaErrorCode ShareLists(RengaPipeline pipeline)
   const char *planned, *type;
   RengaCall(RengaPlanGetSchedule(pipeline->plan, &planned));
   RengaCall(RengaSettingsGetSchedule(pipeline->settings, &type));
-  RengaCall(RengaScheduleShareLists(pipeline->rank.all, type ? type : planned));
+  RengaCall(RengaScheduleShareLists(pipeline->rank->all, type ? type : planned));
   return RENGA_SUCCESS;
 }
 

@@ -7,7 +7,7 @@
    whole pieces of parameters, so that norms have the same bits, and updates are elementwise:
    nothing of the results depends on who has what. Parameters that other stages use too, and those
    that kernels read as masters, are updated by all replicas, as without shards. */
-#include "pipelineimpl.h"
+#include "gradients.h"
 
 /* The one place that knows how many buckets a stage has: those of the settings, and beside shared
    ones one of what all replicas update. */
@@ -35,10 +35,9 @@ static int FindSharedPart(const ChunkSizes *sizes, int64_t wanted)
 /* The sharded parameters [low, high) of bucket b, and its elements behind the whole parameters. */
 static void FindSharedRange(const Chunk *chunk, int b, int part[2], int64_t *first, int64_t *count)
 {
-  const ChunkSizes *sizes = &chunk->sizes;
+  const ChunkSizes *sizes = chunk->sizes;
   const int64_t all = sizes->n_parts > 0 ? sizes->part[sizes->n_parts] : 0,
-                shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared,
-                buckets = shared > 0 ? shared : 1;
+                shared = RengaChunkBuckets_Private(chunk).shared, buckets = shared > 0 ? shared : 1;
   for (int end = 0; end < 2; end++) part[end] = FindSharedPart(sizes, all * (b + end) / buckets);
   *first = part[0] < part[1] ? sizes->part[part[0]] : all;
   *count = part[0] < part[1] ? sizes->part[part[1]] - *first : 0;
@@ -47,9 +46,9 @@ static void FindSharedRange(const Chunk *chunk, int b, int part[2], int64_t *fir
 /* Elements of a gradient buffer. */
 void RengaChunkRangeOfBucket_Private(const Chunk *chunk, int b, int64_t *first, int64_t *count)
 {
-  const ChunkSizes *sizes = &chunk->sizes;
+  const ChunkSizes *sizes = chunk->sizes;
   int part[2];
-  if (b < RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared) {
+  if (b < RengaChunkBuckets_Private(chunk).shared) {
     FindSharedRange(chunk, b, part, first, count);
     *first += sizes->whole_gradient;
   } else {
@@ -62,9 +61,9 @@ void RengaChunkRangeOfBucket_Private(const Chunk *chunk, int b, int64_t *first, 
    with which it begins: of shared ones the last that begins there, as those before it are empty. */
 int RengaChunkBucketAt_Private(const Chunk *chunk, ParameterRole role, int64_t at, int64_t *begin)
 {
-  const ChunkSizes *sizes = &chunk->sizes;
+  const ChunkSizes *sizes = chunk->sizes;
   const int64_t ahead = role == ROLE_GRADIENT ? sizes->whole_gradient : 0;
-  const int shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
+  const int shared = RengaChunkBuckets_Private(chunk).shared;
   int low = 0, high = sizes->n_parts > 0 ? shared : 0;
   *begin = 0;
   if (high == 0 || at < RengaChunkRoleBytes_Private(chunk, role, ahead)) return shared;
@@ -84,7 +83,7 @@ int RengaChunkBucketAt_Private(const Chunk *chunk, ParameterRole role, int64_t a
 static RengaErrorCode ShareBucket(const Chunk *chunk, int b, int64_t *first, int64_t *count,
                                   RengaBlocks *blocks)
 {
-  const ChunkSizes *sizes = &chunk->sizes;
+  const ChunkSizes *sizes = chunk->sizes;
   int64_t *begin;
   int part[2], parts = 0;
   FindSharedRange(chunk, b, part, first, count);
@@ -114,8 +113,8 @@ static RengaErrorCode AddBucketShares(const Chunk *chunk, int b, int64_t own[])
 
 RengaErrorCode RengaChunkCountShares_Private(const Chunk *chunk, int64_t own[])
 {
-  const int buckets = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
-  for (int b = 0; chunk->sizes.n_parts > 0 && b < buckets; b++)
+  const int buckets = RengaChunkBuckets_Private(chunk).shared;
+  for (int b = 0; chunk->sizes->n_parts > 0 && b < buckets; b++)
     RengaCall(AddBucketShares(chunk, b, own));
   return RENGA_SUCCESS;
 }
@@ -124,7 +123,7 @@ RengaErrorCode RengaChunkCountShares_Private(const Chunk *chunk, int64_t own[])
    it updates, fold: [replicas] */
 RengaErrorCode RengaChunkCountFold_Private(const Chunk *chunk, const int64_t own[], int64_t fold[])
 {
-  const int64_t begin[2] = {0, chunk->sizes.whole_gradient};
+  const int64_t begin[2] = {0, chunk->sizes->whole_gradient};
   int64_t first, last;
   RengaBlocks blocks;
   for (int r = 0; r < chunk->replicas; r++) fold[r] = 0;
@@ -149,8 +148,8 @@ static void TakeShare(Chunk *chunk, const GradientBucket *bucket, int64_t begin,
 {
   for (int p = 0; p < chunk->n_parameters; p++) {
     Parameter *parameter = &chunk->parameter[p];
-    const int64_t place = parameter->place, at = place - chunk->sizes.whole_count;
-    const int64_t first = bucket->first - chunk->sizes.whole_gradient;
+    const int64_t place = parameter->place, at = place - chunk->sizes->whole_count;
+    const int64_t first = bucket->first - chunk->sizes->whole_gradient;
     if (!parameter->sharded || at < first || at >= first + bucket->count) continue;
     parameter->from = Within(begin - place, parameter->count);
     parameter->to = Within(end - place, parameter->count);
@@ -161,16 +160,16 @@ static void TakeShare(Chunk *chunk, const GradientBucket *bucket, int64_t begin,
 /* Of one bucket, after those before it. */
 RengaErrorCode RengaChunkMakeShares_Private(Chunk *chunk, int b)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[b];
+  GradientBucket *bucket = &chunk->gradients->bucket[b];
   int64_t first, begin, end;
   RengaCall(ShareBucket(chunk, b, &first, &bucket->count, &bucket->blocks));
-  bucket->first = chunk->sizes.whole_gradient + first;
+  bucket->first = chunk->sizes->whole_gradient + first;
   if (b > 0) {
     RengaBlocksGetRange(bucket[-1].blocks, chunk->replica, &begin, &end);
     bucket->own = bucket[-1].own + end - begin;
   }
   RengaBlocksGetRange(bucket->blocks, chunk->replica, &begin, &end);
-  first += chunk->sizes.whole_count;
+  first += chunk->sizes->whole_count;
   TakeShare(chunk, bucket, first + begin, first + end);
   return RENGA_SUCCESS;
 }
@@ -178,5 +177,5 @@ RengaErrorCode RengaChunkMakeShares_Private(Chunk *chunk, int b)
 /* Where masters are memory of their own a replica has not all that it rounds. */
 bool RengaChunkSharesMasters_Private(const Chunk *chunk)
 {
-  return chunk->sizes.n_parts > 0 && chunk->replicas > 1 && RengaChunkHasMasters_Private(chunk);
+  return chunk->sizes->n_parts > 0 && chunk->replicas > 1 && RengaChunkHasMasters_Private(chunk);
 }

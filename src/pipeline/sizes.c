@@ -1,12 +1,15 @@
 /* Programs, places and sizes of all that a chunk keeps in memory. Set-up takes what is worked out
    here; a forecast for others (forecasts.c) runs the same code for any stage and takes nothing. */
 #include "exchange.h"
-#include "parts.h"
+#include "gradients.h"
+#include "rows.h"
+#include "updates.h"
+#include "window.h"
 
 /* Whether some replica may add the gradients of a micro-batch to those of another. */
 static bool MayAdd(Chunk *chunk)
 {
-  if (!chunk->outline->has_loss || !RengaSettingsIsOrdered_Private(chunk->outline->settings) ||
+  if (!chunk->outline->has_loss || !RengaChunkIsOrdered_Private(chunk) ||
       RengaChunkFolds_Private(chunk))
     return false;
   for (int i = 0; i < chunk->outline->n_batches; i++)
@@ -22,8 +25,8 @@ static RengaErrorCode CompileSize(Chunk *chunk, int64_t samples)
   if (chunk->outline->has_loss)
     RengaCall(
         RengaChunkGetProgram_Private(chunk, PROGRAM_TRAINING, samples, RENGA_VALUE_NONE, &program));
-  RengaCall(
-      RengaChunkGetProgram_Private(chunk, PROGRAM_EVALUATION, samples, chunk->loss, &program));
+  RengaCall(RengaChunkGetProgram_Private(chunk, PROGRAM_EVALUATION, samples, chunk->loss->value,
+                                         &program));
   if (MayAdd(chunk)) RengaCall(RengaChunkGetAdding_Private(chunk, samples, &program));
   if (chunk->n_sums > 0)
     RengaCall(
@@ -46,20 +49,19 @@ static RengaErrorCode CompileAll(Chunk *chunk)
       RengaCall(CompileSize(chunk, chunk->outline->microbatch));
     if (rest > 0) RengaCall(CompileSize(chunk, rest));
   }
-  for (int p = 0; p < chunk->programs.count; p++) {
-    const Program *program = chunk->programs.row[p];
+  ChunkSizes *sizes = chunk->sizes;
+  for (int p = 0; p < chunk->programs->count; p++) {
+    const Program *program = chunk->programs->row[p];
     const bool training = program->kind == PROGRAM_TRAINING;
-    int64_t *temporary = &chunk->sizes.temporary_bytes[training];
-    if (program->adds && RengaSettingsIsOrdered_Private(chunk->outline->settings))
-      temporary = &chunk->sizes.adding_bytes;
-    if (program->saved_bytes > chunk->sizes.slot_bytes[training])
-      chunk->sizes.slot_bytes[training] = program->saved_bytes;
-    if (program->sent_bytes > chunk->sizes.sent_bytes[training])
-      chunk->sizes.sent_bytes[training] = program->sent_bytes;
-    if (program->kept_bytes > chunk->sizes.kept_bytes[training])
-      chunk->sizes.kept_bytes[training] = program->kept_bytes;
-    if (program->folded_bytes > chunk->sizes.folded_bytes)
-      chunk->sizes.folded_bytes = program->folded_bytes;
+    int64_t *temporary = &sizes->temporary_bytes[training];
+    if (program->adds && RengaChunkIsOrdered_Private(chunk)) temporary = &sizes->adding_bytes;
+    if (program->saved_bytes > sizes->slot_bytes[training])
+      sizes->slot_bytes[training] = program->saved_bytes;
+    if (program->sent_bytes > sizes->sent_bytes[training])
+      sizes->sent_bytes[training] = program->sent_bytes;
+    if (program->kept_bytes > sizes->kept_bytes[training])
+      sizes->kept_bytes[training] = program->kept_bytes;
+    if (program->folded_bytes > sizes->folded_bytes) sizes->folded_bytes = program->folded_bytes;
     if (program->temporary_bytes > *temporary) *temporary = program->temporary_bytes;
   }
   return RENGA_SUCCESS;
@@ -69,7 +71,7 @@ static RengaErrorCode CompileAll(Chunk *chunk)
 static void CountFoldWork(Chunk *chunk, int64_t count, int64_t bounds[])
 {
   for (int r = 0; r <= chunk->replicas; r++) bounds[r] = r;
-  chunk->gradients.work_bytes =
+  chunk->memory->work_bytes =
       2 * (size_t)RengaAlign_Private((int64_t)RengaCommTreeWork(
               chunk->replicas, chunk->replicas, bounds, chunk->storage.gradient, count));
 }
@@ -79,16 +81,15 @@ static void CountFoldWork(Chunk *chunk, int64_t count, int64_t bounds[])
 static RengaErrorCode CountWork(Chunk *chunk)
 {
   const int replicas = chunk->replicas;
-  const BucketCounts counts = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage);
+  const BucketCounts counts = RengaChunkBuckets_Private(chunk);
   const int64_t buckets = counts.all;
-  const int64_t count = (chunk->sizes.gradient_count + buckets - 1) / buckets;
+  const int64_t count = (chunk->sizes->gradient_count + buckets - 1) / buckets;
   const RengaDataType type = chunk->storage.gradient;
   int64_t *bounds;
-  chunk->gradients.n_buckets = counts.all;
-  chunk->gradients.n_shared = counts.shared;
-  chunk->gradients.work_bytes = 0;
-  if (replicas == 1 || !RengaSettingsIsOrdered_Private(chunk->outline->settings))
-    return RENGA_SUCCESS;
+  chunk->memory->n_buckets = counts.all;
+  chunk->memory->n_shared = counts.shared;
+  chunk->memory->work_bytes = 0;
+  if (replicas == 1 || !RengaChunkIsOrdered_Private(chunk)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(replicas + 1, &bounds));
   if (RengaChunkFolds_Private(chunk)) CountFoldWork(chunk, count, bounds);
   for (int i = 0; i < chunk->outline->n_batches && !RengaChunkFolds_Private(chunk); i++) {
@@ -98,7 +99,7 @@ static RengaErrorCode CountWork(Chunk *chunk)
     const int64_t work =
         buckets *
         RengaAlign_Private((int64_t)RengaCommTreeWork(replicas, leaves, bounds, type, count));
-    if ((size_t)work > chunk->gradients.work_bytes) chunk->gradients.work_bytes = (size_t)work;
+    if ((size_t)work > chunk->memory->work_bytes) chunk->memory->work_bytes = (size_t)work;
   }
   RengaFree(&bounds);
   return RENGA_SUCCESS;
@@ -109,14 +110,14 @@ static RengaErrorCode CountWork(Chunk *chunk)
 RengaErrorCode RengaChunkCountLag_Private(Chunk *chunk)
 {
   const Outline *outline = chunk->outline;
-  chunk->lag = 0;
+  chunk->memory->lag = 0;
   for (int i = 0; i < outline->n_batches && outline->has_loss; i++) {
     const int64_t all = RengaPlanMicrobatches(outline->plan, outline->batch[i]);
     int64_t lag;
     RengaSchedule schedule;
     RengaCall(RengaOutlineGetShape_Private(chunk->outline, all, false, &schedule));
     RengaCall(RengaScheduleGetLag(schedule, chunk->stage, &lag));
-    if (lag > chunk->lag) chunk->lag = lag;
+    if (lag > chunk->memory->lag) chunk->memory->lag = lag;
   }
   return RENGA_SUCCESS;
 }
@@ -127,7 +128,7 @@ static RengaErrorCode CountInFlight(Chunk *chunk, int64_t microbatches, bool for
   RengaSchedule schedule;
   RengaCall(RengaOutlineGetShape_Private(chunk->outline, microbatches, forward_only, &schedule));
   RengaCall(RengaScheduleGetInFlight(schedule, chunk->stage, &in_flight));
-  if (in_flight > chunk->slots) chunk->slots = (int)in_flight;
+  if (in_flight > chunk->memory->slots) chunk->memory->slots = (int)in_flight;
   return RENGA_SUCCESS;
 }
 
@@ -137,7 +138,7 @@ static RengaErrorCode CountSlots(Chunk *chunk)
 {
   const Outline *outline = chunk->outline;
   const bool several = RengaPlanGetStage(outline->plan, chunk->stage)->shape.chunks > 1;
-  chunk->slots = 1;
+  chunk->memory->slots = 1;
   for (int i = 0; i < outline->n_batches; i++) {
     const int64_t all = RengaPlanMicrobatches(outline->plan, outline->batch[i]);
     RengaCall(CountInFlight(chunk, all, !outline->has_loss));
@@ -176,7 +177,8 @@ static RengaErrorCode CountMostBuffers(const Chunk *chunk, int *most)
    inputs and outputs. */
 static int64_t RingOf(const Chunk *chunk, bool backward, int64_t most_local)
 {
-  const int64_t wanted = backward ? RENGA_SCHEDULE_GRADIENTS + chunk->lag : chunk->slots + 1;
+  const int64_t wanted =
+      backward ? RENGA_SCHEDULE_GRADIENTS + chunk->memory->lag : chunk->memory->slots + 1;
   return wanted < most_local ? wanted : most_local;
 }
 
@@ -192,25 +194,25 @@ static void SetRings(Chunk *chunk, int64_t most_local)
     const bool backward = chunk->outline->message[m].backward;
     if (!chunk->link[m].active) continue;
     chunk->link[m].ring =
-        (int)(IsSaved(chunk, m) ? chunk->slots : RingOf(chunk, backward, most_local));
+        (int)(IsSaved(chunk, m) ? chunk->memory->slots : RingOf(chunk, backward, most_local));
   }
 }
 
 static void CountLinkBytes(Chunk *chunk)
 {
-  chunk->sizes.instance_bytes[0] = chunk->sizes.instance_bytes[1] = 0;
+  chunk->sizes->instance_bytes[0] = chunk->sizes->instance_bytes[1] = 0;
   for (int m = 0; m < chunk->outline->n_messages; m++)
     if (chunk->link[m].active && !IsSaved(chunk, m))
-      chunk->sizes.instance_bytes[chunk->outline->message[m].backward] += chunk->link[m].bytes;
+      chunk->sizes->instance_bytes[chunk->outline->message[m].backward] += chunk->link[m].bytes;
 }
 
 static void PlacePersistent(Chunk *chunk)
 {
   int64_t offset = RengaChunkParameterBytes_Private(chunk);
-  for (int s = 0; s < chunk->states.count; s++) {
-    chunk->states.offset[s] = offset;
+  for (int s = 0; s < chunk->states->count; s++) {
+    chunk->states->offset[s] = offset;
     offset += RengaAlign_Private((int64_t)RengaTensorSpecBytes(
-        &RengaGraphGetValue(chunk->sub, chunk->states.value[s])->spec));
+        &RengaGraphGetValue(chunk->sub, chunk->states->value[s])->spec));
   }
   for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++) {
     const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, v);
@@ -218,8 +220,8 @@ static void PlacePersistent(Chunk *chunk)
     chunk->value_place[v] = (Place){REGION_PERSISTENT, offset};
     offset += RengaAlign_Private((int64_t)RengaTensorSpecBytes(&value->spec));
   }
-  if (chunk->seed.value != RENGA_VALUE_NONE) {
-    chunk->value_place[chunk->seed.value] = (Place){REGION_PERSISTENT, offset};
+  if (chunk->loss->seed != RENGA_VALUE_NONE) {
+    chunk->value_place[chunk->loss->seed] = (Place){REGION_PERSISTENT, offset};
     offset += PIPELINE_ALIGNMENT;
   }
   for (int s = 0; s < chunk->n_sums; s++) {
@@ -227,7 +229,7 @@ static void PlacePersistent(Chunk *chunk)
     chunk->value_place[chunk->sum[s].sum] = (Place){REGION_PERSISTENT, offset};
     offset += PIPELINE_ALIGNMENT;
   }
-  chunk->sizes.persistent_bytes = offset;
+  chunk->sizes->persistent_bytes = offset;
 }
 
 /* Places of what the programs do not make. */
@@ -242,12 +244,13 @@ static RengaErrorCode PlaceGiven(Chunk *chunk)
     chunk->value_place[parameter->value] = RengaChunkPlaceOf_Private(chunk, parameter);
   }
   for (RengaValue v = 0; v < count; v++)
-    if (chunk->uses.same[v] != v) chunk->value_place[v] = chunk->value_place[chunk->uses.same[v]];
-  for (int s = 0; s < chunk->states.count; s++)
-    chunk->value_place[chunk->states.value[s]] =
-        (Place){REGION_PERSISTENT, chunk->states.offset[s]};
-  for (int f = 0; f < chunk->n_fields; f++)
-    chunk->value_place[chunk->field[f].value] = (Place){REGION_INPUTS, chunk->field[f].offset};
+    if (chunk->uses->same[v] != v) chunk->value_place[v] = chunk->value_place[chunk->uses->same[v]];
+  for (int s = 0; s < chunk->states->count; s++)
+    chunk->value_place[chunk->states->value[s]] =
+        (Place){REGION_PERSISTENT, chunk->states->offset[s]};
+  for (int f = 0; f < chunk->inputs->n_fields; f++)
+    chunk->value_place[chunk->inputs->field[f].value] =
+        (Place){REGION_INPUTS, chunk->inputs->field[f].offset};
   for (int m = 0; m < chunk->outline->n_messages; m++)
     if (chunk->link[m].active && chunk->link[m].incoming)
       chunk->value_place[chunk->link[m].value] = (Place){REGION_MESSAGE + m, 0};
@@ -260,9 +263,11 @@ static RengaErrorCode PlaceGiven(Chunk *chunk)
    for a backward in two parts. */
 int64_t RengaChunkKeptBytes_Private(const Chunk *chunk, bool training)
 {
-  const int64_t saved = chunk->sizes.slot_bytes[training], sent = chunk->sizes.sent_bytes[training];
-  const int64_t kept = chunk->sizes.kept_bytes[training];
-  return chunk->recompute ? chunk->slots * (sent + kept) + saved : chunk->slots * saved;
+  const int64_t saved = chunk->sizes->slot_bytes[training],
+                sent = chunk->sizes->sent_bytes[training];
+  const int64_t kept = chunk->sizes->kept_bytes[training];
+  return chunk->recompute ? chunk->memory->slots * (sent + kept) + saved
+                          : chunk->memory->slots * saved;
 }
 
 /* Training has its slots, then its temporary tensors; evaluation cuts the same memory elsewhere. A
@@ -271,9 +276,9 @@ static void ShareMemory(Chunk *chunk, const ReplicaShare *share, RengaPipelineMe
 {
   int64_t most = 0;
   for (int k = 0; k < 2; k++) {
-    int64_t temporary = chunk->sizes.temporary_bytes[k];
-    if (k == 1 && share->most_local > 1 && chunk->sizes.adding_bytes > temporary)
-      temporary = chunk->sizes.adding_bytes;
+    int64_t temporary = chunk->sizes->temporary_bytes[k];
+    if (k == 1 && share->most_local > 1 && chunk->sizes->adding_bytes > temporary)
+      temporary = chunk->sizes->adding_bytes;
     const int64_t bytes = RengaChunkKeptBytes_Private(chunk, k) + temporary;
     if (bytes > most) most = bytes;
   }
@@ -283,13 +288,13 @@ static void ShareMemory(Chunk *chunk, const ReplicaShare *share, RengaPipelineMe
 
 /* Of masters and values of sharded parameters, of which a replica has a share, and of the window.
    */
-int64_t RengaChunkShareBytes_Private(const Chunk *chunk, int64_t own)
+static int64_t CountShareBytes(const Chunk *chunk, int64_t own)
 {
   const bool fetches = RengaChunkFetches_Private(chunk);
   const bool masters = RengaChunkHasMasters_Private(chunk);
-  int64_t bytes = fetches ? chunk->sizes.window_bytes : 0;
+  int64_t bytes = fetches ? chunk->sizes->window_bytes : 0;
   if (fetches || masters) bytes += RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, own);
-  if (fetches && masters) bytes += RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, own);
+  if (fetches && masters) bytes += RengaValueBytes_Private(chunk, own);
   return bytes;
 }
 
@@ -297,20 +302,20 @@ int64_t RengaChunkShareBytes_Private(const Chunk *chunk, int64_t own)
 static void SizeReplica(Chunk *chunk, const ReplicaShare *share, RengaPipelineMemory *memory)
 {
   const bool folds = RengaChunkFolds_Private(chunk);
-  const int64_t buffer = RengaChunkRoleBytes_Private(
-      chunk, ROLE_GRADIENT, folds ? share->folded : chunk->sizes.gradient_count);
+  const int64_t buffer =
+      RengaGradientBytes_Private(chunk, folds ? share->folded : chunk->sizes->gradient_count);
   *memory = (RengaPipelineMemory){0};
-  memory->parameters = chunk->sizes.persistent_bytes + chunk->sizes.folded_bytes;
-  memory->parameters += RengaChunkShareBytes_Private(chunk, share->own);
-  memory->gradients = share->n_buffers * buffer + (folds ? chunk->sizes.local_bytes : 0) +
-                      (int64_t)chunk->gradients.work_bytes + chunk->sizes.tied_bytes +
-                      chunk->sizes.row_bytes;
+  memory->parameters = chunk->sizes->persistent_bytes + chunk->sizes->folded_bytes;
+  memory->parameters += CountShareBytes(chunk, share->own);
+  memory->gradients = share->n_buffers * buffer + (folds ? chunk->sizes->local_bytes : 0) +
+                      (int64_t)chunk->memory->work_bytes + chunk->sizes->tied_bytes +
+                      chunk->sizes->row_bytes;
   memory->optimizer = RengaChunkMomentBytes_Private(chunk, share->own);
   ShareMemory(chunk, share, memory);
   for (int backward = 0; backward < 2; backward++)
     memory->messages +=
-        RingOf(chunk, backward, share->most_local) * chunk->sizes.instance_bytes[backward];
-  memory->inputs = chunk->slots * chunk->sizes.input_bytes;
+        RingOf(chunk, backward, share->most_local) * chunk->sizes->instance_bytes[backward];
+  memory->inputs = chunk->memory->slots * chunk->sizes->input_bytes;
   memory->forecast = memory->parameters + memory->gradients + memory->optimizer + memory->saved +
                      memory->temporary + memory->messages + memory->inputs;
 }
@@ -327,9 +332,9 @@ RengaErrorCode RengaChunkSizeStage_Private(Chunk *chunk)
   RengaCall(RengaChunkPlaceLocal_Private(chunk));
   RengaCall(RengaChunkPlaceWindow_Private(chunk));
   CountLinkBytes(chunk);
-  RengaCall(RengaOptimizerGetMoments(chunk->outline->settings->optimizer, &chunk->sizes.n_moments,
+  RengaCall(RengaOptimizerGetMoments(chunk->outline->settings->optimizer, &chunk->sizes->n_moments,
                                      &moments));
-  chunk->sizes.tied_bytes = RengaChunkTiedBytes_Private(chunk);
+  chunk->sizes->tied_bytes = RengaChunkTiedBytes_Private(chunk);
   return RENGA_SUCCESS;
 }
 
@@ -355,10 +360,9 @@ static RengaErrorCode CountOwn(Chunk *chunk, ReplicaShare *share)
   int64_t *folded = own + chunk->replicas;
   RengaErrorCode code = RengaChunkCountShares_Private(chunk, own);
   if (!code) code = RengaChunkCountFold_Private(chunk, own, folded);
-  share->own = chunk->gradients.own = own[chunk->replica];
+  share->own = chunk->memory->own = own[chunk->replica];
   share->folded = folded[chunk->replica];
-  chunk->gradients.fold.on = RengaChunkFolds_Private(chunk);
-  chunk->gradients.fold.count = share->folded;
+  chunk->memory->folded = share->folded;
   RengaFree(&own);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -376,12 +380,12 @@ RengaErrorCode RengaChunkSize_Private(Chunk *chunk)
   share.most_local = CountMostLocal(chunk);
   RengaCall(CountMostBuffers(chunk, &share.n_buffers));
   RengaCall(CountOwn(chunk, &share));
-  chunk->gradients.n_buffers = share.n_buffers;
+  chunk->memory->n_buffers = share.n_buffers;
   SetRings(chunk, share.most_local);
-  SizeReplica(chunk, &share, &chunk->memory);
+  SizeReplica(chunk, &share, &chunk->memory->bytes);
   for (int k = 0; k < 2; k++)
-    chunk->sizes.temporary_bytes[k] =
-        chunk->memory.saved + chunk->memory.temporary - RengaChunkKeptBytes_Private(chunk, k);
+    chunk->sizes->temporary_bytes[k] = chunk->memory->bytes.saved + chunk->memory->bytes.temporary -
+                                       RengaChunkKeptBytes_Private(chunk, k);
   return RENGA_SUCCESS;
 }
 
@@ -479,7 +483,7 @@ RengaErrorCode RengaChunkSizeWorst_Private(Chunk *chunk, ShareTable *table,
   RengaCall(CountSlots(chunk));
   RengaCall(CountWork(chunk));
   RengaCall(FindShares(chunk, table, &shares));
-  if (chunk->sizes.n_parts > 0 || shares->folds) {
+  if (chunk->sizes->n_parts > 0 || shares->folds) {
     RengaCall(SizeWorstSharded(chunk, shares, worst));
     return RENGA_SUCCESS;
   }

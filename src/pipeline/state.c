@@ -5,27 +5,35 @@
 static int64_t Elements(Chunk *chunk, int update)
 {
   return RengaTensorSpecCount(
-      &RengaGraphGetValue(chunk->sub, chunk->states.update[update].batch_value)->spec);
+      &RengaGraphGetValue(chunk->sub, chunk->states->update[update].batch_value)->spec);
 }
 
 /* Where the states of an update are in states.host: several updates may change the same ones. */
 static float *StatesOf(Chunk *chunk, int update, bool *first)
 {
-  const RengaStateUpdate *row = chunk->states.update;
-  float *at = chunk->states.host;
+  const RengaStateUpdate *row = chunk->states->update;
+  float *at = chunk->states->host;
   int u = 0;
   for (; row[u].state != row[update].state; u++) at += Elements(chunk, u);
   *first = u == update;
   return at;
 }
 
+RengaErrorCode RengaChunkFreeStates_Private(Chunk *chunk)
+{
+  RengaFree(&chunk->states->value);
+  RengaFree(&chunk->states->offset);
+  if (chunk->states->host) RengaCall(RengaDeviceHostFree(chunk->device, &chunk->states->host));
+  return RENGA_SUCCESS;
+}
+
 /* The statistics of a micro-batch to their row of taken.statistics. */
 RengaErrorCode RengaChunkQueueStatistics_Private(Chunk *chunk, const Program *program, int64_t row)
 {
-  float *to = chunk->portion.taken.statistics + row * chunk->states.elements;
-  for (int u = 0; u < chunk->states.n_updates; u++) {
+  float *to = chunk->portion->taken.statistics + row * chunk->states->elements;
+  for (int u = 0; u < chunk->states->n_updates; u++) {
     const int64_t count = Elements(chunk, u);
-    const Place place = program->place[chunk->states.update[u].batch_value];
+    const Place place = program->place[chunk->states->update[u].batch_value];
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, to,
                               RengaChunkAt_Private(chunk, place), (size_t)count * sizeof *to));
     to += count;
@@ -35,8 +43,8 @@ RengaErrorCode RengaChunkQueueStatistics_Private(Chunk *chunk, const Program *pr
 
 static RengaErrorCode CopyStates(Chunk *chunk, RengaCopyKind kind)
 {
-  for (int u = 0; u < chunk->states.n_updates; u++) {
-    const Place place = chunk->value_place[chunk->states.update[u].state];
+  for (int u = 0; u < chunk->states->n_updates; u++) {
+    const Place place = chunk->value_place[chunk->states->update[u].state];
     bool first;
     float *here = StatesOf(chunk, u, &first), *there = RengaChunkAt_Private(chunk, place);
     const size_t bytes = (size_t)Elements(chunk, u) * sizeof *here;
@@ -51,15 +59,15 @@ static RengaErrorCode CopyStates(Chunk *chunk, RengaCopyKind kind)
 /* The states of before the step. */
 RengaErrorCode RengaChunkQueueStates_Private(Chunk *chunk)
 {
-  if (chunk->portion.statistics) RengaCall(CopyStates(chunk, RENGA_DEVICE_TO_HOST));
+  if (chunk->portion->statistics) RengaCall(CopyStates(chunk, RENGA_DEVICE_TO_HOST));
   return RENGA_SUCCESS;
 }
 
 /* Those of this replica's micro-batches, once they have come. */
 void RengaChunkKeepStatistics_Private(Chunk *chunk, const Pass *pass)
 {
-  const Portion *portion = &chunk->portion;
-  const int64_t elements = chunk->states.elements;
+  const Portion *portion = chunk->portion;
+  const int64_t elements = chunk->states->elements;
   const float *from = portion->taken.statistics;
   if (!portion->statistics) return;
   for (int64_t number = portion->first; number < portion->last; number++, from += elements) {
@@ -86,10 +94,10 @@ static void ApplyStatistics(Chunk *chunk, const Pass *pass, int u, const double 
 {
   bool first;
   float *state = StatesOf(chunk, u, &first);
-  const RengaStateUpdate *update = &chunk->states.update[u];
+  const RengaStateUpdate *update = &chunk->states->update[u];
   const int64_t count = Elements(chunk, u);
   for (int64_t m = 0; m < pass->microbatches; m++) {
-    const double *row = batch + m * chunk->states.elements;
+    const double *row = batch + m * chunk->states->elements;
     const double factor = FactorOf(update, SamplesOfTurn(chunk, pass, m));
     for (int64_t i = 0; i < count; i++)
       state[i] = (float)(update->keep * (double)state[i] + (1 - update->keep) * factor * row[i]);
@@ -100,23 +108,21 @@ static void ApplyStatistics(Chunk *chunk, const Pass *pass, int u, const double 
    only where messages are left under way. */
 RengaErrorCode RengaChunkSumStatistics_Private(Chunk *chunk, const Pass *pass)
 {
-  if (!chunk->portion.statistics) return RENGA_SUCCESS;
+  if (!chunk->portion->statistics) return RENGA_SUCCESS;
   char what[160];
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) collects the statistics of micro-batches in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
-  RengaCall(RengaCommSumExact(chunk->group, pass->microbatches * chunk->states.elements,
-                              chunk->portion.statistics, what));
+  RengaChunkDescribe_Private(chunk, "collects the statistics of micro-batches in", sizeof what,
+                             what);
+  RengaCall(RengaCommSumExact(chunk->group, pass->microbatches * chunk->states->elements,
+                              chunk->portion->statistics, what));
   return RENGA_SUCCESS;
 }
 
 /* The states that were queued have come. */
 RengaErrorCode RengaChunkUpdateStates_Private(Chunk *chunk, const Pass *pass)
 {
-  const double *batch = chunk->portion.statistics;
+  const double *batch = chunk->portion->statistics;
   if (!batch) return RENGA_SUCCESS;
-  for (int u = 0; u < chunk->states.n_updates; u++) {
+  for (int u = 0; u < chunk->states->n_updates; u++) {
     ApplyStatistics(chunk, pass, u, batch);
     batch += Elements(chunk, u);
   }

@@ -107,8 +107,8 @@ RengaErrorCode RengaPipelineEvaluate(RengaPipeline pipeline, const RengaBatch *b
                .batch = batch,
                .code = CheckLoss(loss, __func__)};
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    pipeline->rank.chunk[c].portion.target = pipeline->rank.chunk[c].loss;
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    pipeline->rank->chunk[c].portion->target = pipeline->rank->chunk[c].loss->value;
   const RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);
   if (!code) *loss = RengaAddInOrder_Private(pass.microbatches, pass.values);
   RengaPipelineFreePass_Private(pipeline, &pass);

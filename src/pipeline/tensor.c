@@ -4,12 +4,12 @@
    have read, gradients of parameters. So each adds up the terms in the order of one rank. What only
    one other rank reads goes to that one.
 
-   Nodes in no lane, and sums of gradients, that wait for an exchange are put off until a lane
-   needs what they make, so that one exchange takes the terms of all lanes, which the ranks have
-   made at the same time. What of backward an exchange does not take may be done beside it
-   (program.c): it stands behind all that the exchange takes. What a stage that recomputes makes
-   again (again.c) is exchanged again, where another lane, or a node in none, reads what a lane
-   has made. */
+   Nodes in no lane, and sums of gradients, that wait for an exchange are put off until a lane needs
+   what they make, so that one exchange takes the terms of all lanes, which the ranks have made at
+   the same time. What of backward an exchange does not take may be done beside it (program.c): it
+   stands behind all that the exchange takes. What a stage that recomputes makes again (again.c) is
+   exchanged again, where another lane, or a node in none, reads what a lane has made. */
+#include "parameter.h"
 #include "layout.h"
 #include <string.h>
 
@@ -36,8 +36,8 @@ static void ExchangeInputs(Layout *layout, int n, ProgramPart part)
 /* The gradient of a part stays where the part is. own: [values] zeros. */
 static void MarkGradientsOfParts(const Chunk *chunk, bool own[])
 {
-  for (int u = 0; u < chunk->uses.count; u++) {
-    const RengaParameterUse *use = &chunk->uses.row[u];
+  for (int u = 0; u < chunk->uses->count; u++) {
+    const RengaParameterUse *use = &chunk->uses->row[u];
     own[use->gradient] =
         RengaGraphGetValue(chunk->sub, use->parameter)->kind != RENGA_VALUE_PARAMETER;
   }
@@ -112,7 +112,7 @@ static bool HasTerm(const Layout *layout, const Step *step)
 }
 
 /* The exchange takes something that the step makes, or that leads to what it takes. */
-static bool IsTakenByExchange(const TensorListing *listing, const Step *step)
+static bool ExchangeTakes(const TensorListing *listing, const Step *step)
 {
   const Layout *layout = listing->layout;
   const RengaGraphNode *node = LayoutNode(layout, step->node);
@@ -142,7 +142,7 @@ static void PutTakenFirst(const TensorListing *listing, Step spare[], int *ready
   memset(listing->taken, 0, 2 * (size_t)layout->n_values * sizeof *listing->taken);
   position = step[0].position;
   for (int s = count - 1; s >= 0; s--)
-    if (IsTakenByExchange(listing, &step[s]))
+    if (ExchangeTakes(listing, &step[s]))
       spare[n_spare++] = step[s];
     else
       step[--at] = step[s];

@@ -3,11 +3,17 @@
    send each other their uses, replica r to the replicas that are r modulo their number, and each
    adds up all of them. All ranks take the parameters in one order, and a rank those of all its
    stages at once, which may send to each other. */
-#include "pipelineimpl.h"
+#include "gradients.h"
+
+/* Messages of one parameter. */
+struct _p_TiedExchange {
+  int count, most;     /* under way, at the most */
+  RengaParcel *parcel; /* [most] */
+};
 
 static int64_t Holds(const Chunk *chunk, const Parameter *parameter, int stage)
 {
-  return chunk->holds[(parameter - chunk->parameter) * chunk->outline->stages + stage];
+  return chunk->uses->holds[(parameter - chunk->parameter) * chunk->outline->stages + stage];
 }
 
 /* Uses of a parameter in a stage, -1 where it is not held. */
@@ -28,7 +34,7 @@ static int64_t UsesElsewhere(const Chunk *chunk, const Parameter *parameter, int
 /* Of so many uses of a parameter, in a gradient buffer or a message. */
 static int64_t UseBytes(const Chunk *chunk, const Parameter *parameter, int64_t uses)
 {
-  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, uses * parameter->stride);
+  return RengaGradientBytes_Private(chunk, uses * parameter->stride);
 }
 
 /* Other stages use the parameter, too. */
@@ -83,19 +89,20 @@ static int CountExchange(const Chunk *chunk, const Parameter *parameter, int64_t
 
 RengaErrorCode RengaChunkSetUpTied_Private(Chunk *chunk)
 {
-  const Rank *rank = &chunk->pipeline->rank;
+  const Rank *rank = chunk->pipeline->rank;
   int64_t room = 0;
+  RengaCall(RengaMalloc(1, &chunk->tied));
   for (int p = 0; p < chunk->n_parameters; p++) {
     int64_t bytes;
     const int count = CountExchange(chunk, &chunk->parameter[p], &bytes);
     if (count == 0 || !chunk->parameter[p].trained) continue;
-    if (count > chunk->exchange.most) chunk->exchange.most = count;
+    if (count > chunk->tied->most) chunk->tied->most = count;
     if (bytes > room) room = bytes;
   }
-  RengaCall(RengaMalloc(chunk->exchange.most, &chunk->exchange.parcel));
-  for (int i = 0; i < chunk->exchange.most; i++)
+  RengaCall(RengaMalloc(chunk->tied->most, &chunk->tied->parcel));
+  for (int i = 0; i < chunk->tied->most; i++)
     RengaCall(RengaParcelCreate_Private(rank->transport, rank->all, (size_t)room,
-                                        &chunk->exchange.parcel[i]));
+                                        &chunk->tied->parcel[i]));
   return RENGA_SUCCESS;
 }
 
@@ -103,9 +110,11 @@ RengaErrorCode RengaChunkSetUpTied_Private(Chunk *chunk)
 RengaErrorCode RengaChunkFreeTied_Private(Chunk *chunk)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int i = 0; chunk->exchange.parcel && i < chunk->exchange.most; i++)
-    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&chunk->exchange.parcel[i]));
-  RengaFree(&chunk->exchange.parcel);
+  if (!chunk->tied) return RENGA_SUCCESS;
+  for (int i = 0; chunk->tied->parcel && i < chunk->tied->most; i++)
+    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&chunk->tied->parcel[i]));
+  RengaFree(&chunk->tied->parcel);
+  RengaFree(&chunk->tied);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -124,14 +133,14 @@ static char *OwnUse(const Chunk *chunk, const Parameter *parameter, int64_t u)
 {
   const int64_t place = parameter->further + (u - 1) * parameter->stride + parameter->from;
   if (u == 0) return RengaChunkShareOf_Private(chunk, parameter, ROLE_GRADIENT).data;
-  return chunk->gradients.sum + RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, place);
+  return chunk->gradients->sum + RengaGradientBytes_Private(chunk, place);
 }
 
 /* Uses of all stages in order; those of other stages lie in tied_work, by stage. */
 static RengaErrorCode AddUses(Chunk *chunk, const Parameter *parameter)
 {
   const int64_t count = parameter->to - parameter->from;
-  char *own = OwnUse(chunk, parameter, 0), *other = chunk->at.tied, *sum = NULL;
+  char *own = OwnUse(chunk, parameter, 0), *other = chunk->at->tied, *sum = NULL;
   for (int s = 0; s < chunk->outline->stages; s++)
     for (int64_t u = 0; u < UsesIn(chunk, parameter, s); u++) {
       if (s == chunk->stage) {
@@ -143,45 +152,41 @@ static RengaErrorCode AddUses(Chunk *chunk, const Parameter *parameter)
     }
   if (sum && sum != own)
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, own, sum,
-                              (size_t)RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count)));
+                              (size_t)RengaGradientBytes_Private(chunk, count)));
   return RENGA_SUCCESS;
 }
 
 /* Replica r of this stage sends to the replicas of another that ask it: r, r + replicas, … */
 static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage)
 {
-  const void *own = RengaChunkVectorOf_Private(chunk, parameter, ROLE_GRADIENT).data;
+  void *own = RengaChunkVectorOf_Private(chunk, parameter, ROLE_GRADIENT).data;
   const size_t bytes = (size_t)UseBytes(chunk, parameter, parameter->n_uses);
   const int tag = RengaOutlineTag_Private(chunk->outline, TAG_TIED);
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   for (int r = chunk->replica; bytes > 0 && r < others; r += chunk->replicas) {
-    RengaErrorCode code;
-    int attempt = 0;
-    do
-      code = RengaParcelSend_Private(chunk->exchange.parcel[chunk->exchange.count], own, bytes,
-                                     RengaChunkPeer_Private(chunk, stage, r), tag);
-    while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-    RengaCall(code);
-    chunk->exchange.count++;
+    const ChunkMessage message = {.parcel = chunk->tied->parcel[chunk->tied->count],
+                                  .data = own,
+                                  .bytes = bytes,
+                                  .peer = RengaChunkPeer_Private(chunk, stage, r),
+                                  .tag = tag};
+    RengaCall(RengaChunkPost_Private(chunk, pass, &message));
+    chunk->tied->count++;
   }
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage)
 {
-  char *to = chunk->at.tied + UseBytes(chunk, parameter, UsesElsewhere(chunk, parameter, stage));
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
-  const int peer = RengaChunkPeer_Private(chunk, stage, chunk->replica % others);
-  const size_t bytes = (size_t)UseBytes(chunk, parameter, UsesIn(chunk, parameter, stage));
-  const int tag = RengaOutlineTag_Private(chunk->outline, TAG_TIED);
-  RengaErrorCode code;
-  int attempt = 0;
-  do
-    code = RengaParcelReceive_Private(chunk->exchange.parcel[chunk->exchange.count], to, bytes,
-                                      peer, tag);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
-  chunk->exchange.count++;
+  const ChunkMessage message = {
+      .parcel = chunk->tied->parcel[chunk->tied->count],
+      .receives = true,
+      .data = chunk->at->tied + UseBytes(chunk, parameter, UsesElsewhere(chunk, parameter, stage)),
+      .bytes = (size_t)UseBytes(chunk, parameter, UsesIn(chunk, parameter, stage)),
+      .peer = RengaChunkPeer_Private(chunk, stage, chunk->replica % others),
+      .tag = RengaOutlineTag_Private(chunk->outline, TAG_TIED)};
+  RengaCall(RengaChunkPost_Private(chunk, pass, &message));
+  chunk->tied->count++;
   return RENGA_SUCCESS;
 }
 
@@ -203,9 +208,9 @@ static const Parameter *FindTrained(const Chunk *chunk, int number)
 /* By sender, then receiver, as sends are: messages between two ranks keep their order. */
 static RengaErrorCode PostReceives(RengaPipeline pipeline, Pass *pass, int number)
 {
-  for (int s = 0; s < pipeline->outline.stages; s++)
-    for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-      Chunk *chunk = &pipeline->rank.chunk[c];
+  for (int s = 0; s < pipeline->outline->stages; s++)
+    for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+      Chunk *chunk = &pipeline->rank->chunk[c];
       const Parameter *parameter = FindTrained(chunk, number);
       if (parameter && s != chunk->stage && UsesIn(chunk, parameter, s) > 0)
         RengaCall(PostOne(chunk, pass, parameter, s));
@@ -223,26 +228,19 @@ static RengaErrorCode SendUses(Chunk *chunk, Pass *pass, const Parameter *parame
 
 static RengaErrorCode WaitAll(Chunk *chunk, Pass *pass, const Parameter *parameter)
 {
-  char what[384];
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) exchanges the gradient of %s with the other stages that "
-           "use it in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
-           parameter->name, (long long)chunk->pipeline->step);
-  for (int i = 0; i < chunk->exchange.count; i++) {
-    RengaErrorCode code;
-    int attempt = 0;
-    do code = RengaParcelWait_Private(chunk->exchange.parcel[i], what);
-    while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-    RengaCall(code);
-  }
+  char does[256], what[384];
+  snprintf(does, sizeof does, "exchanges the gradient of %s with the other stages that use it in",
+           parameter->name);
+  RengaChunkDescribe_Private(chunk, does, sizeof what, what);
+  for (int i = 0; i < chunk->tied->count; i++)
+    RengaCall(RengaChunkAwait_Private(chunk, pass, chunk->tied->parcel[i], what));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Exchange(RengaPipeline pipeline, Pass *pass, int number)
 {
-  Rank *rank = &pipeline->rank;
-  for (int c = 0; c < rank->n_chunks; c++) rank->chunk[c].exchange.count = 0;
+  Rank *rank = pipeline->rank;
+  for (int c = 0; c < rank->n_chunks; c++) rank->chunk[c].tied->count = 0;
   RengaCall(PostReceives(pipeline, pass, number));
   for (int c = 0; c < rank->n_chunks; c++) {
     const Parameter *parameter = FindTrained(&rank->chunk[c], number);
@@ -257,8 +255,8 @@ static RengaErrorCode Exchange(RengaPipeline pipeline, Pass *pass, int number)
 
 static RengaErrorCode AddAllUses(RengaPipeline pipeline, int number)
 {
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-    Chunk *chunk = &pipeline->rank.chunk[c];
+  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+    Chunk *chunk = &pipeline->rank->chunk[c];
     const Parameter *parameter = FindTrained(chunk, number);
     if (parameter) RengaCall(AddUses(chunk, parameter));
   }
@@ -270,13 +268,13 @@ static RengaErrorCode SumUses(RengaPipeline pipeline, Pass *pass, int number)
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_TIED);
   bool shared = false, several = false;
   int64_t bytes = 0;
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
-    Chunk *chunk = &pipeline->rank.chunk[c];
+  for (int c = 0; c < pipeline->rank->n_chunks; c++) {
+    Chunk *chunk = &pipeline->rank->chunk[c];
     const Parameter *parameter = FindTrained(chunk, number);
     if (!parameter) continue;
     shared = shared || RengaChunkIsTied_Private(chunk, parameter);
     several = several || parameter->n_uses > 1;
-    bytes = RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, parameter->count);
+    bytes = RengaGradientBytes_Private(chunk, parameter->count);
   }
   if (!shared && !several) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
@@ -292,7 +290,7 @@ static RengaErrorCode SumUses(RengaPipeline pipeline, Pass *pass, int number)
    of this stage lay. Fails only where messages are left under way. */
 RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline, Pass *pass)
 {
-  if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
-  for (int p = 0; p < pipeline->outline.n_parameters; p++) RengaCall(SumUses(pipeline, pass, p));
+  if (pipeline->rank->n_chunks == 0) return RENGA_SUCCESS;
+  for (int p = 0; p < pipeline->outline->n_parameters; p++) RengaCall(SumUses(pipeline, pass, p));
   return RENGA_SUCCESS;
 }

@@ -31,10 +31,10 @@ static void NamePass(RengaPipeline pipeline, const Pass *pass, size_t size, char
 
 RengaErrorCode RengaPipelineCheckWhole_Private(RengaPipeline pipeline)
 {
-  RengaCheck(!pipeline->rank.together.broken, MPI_COMM_SELF, RENGA_ERR_ORDER,
+  RengaCheck(!pipeline->rank->together.broken, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "an earlier call ended in the middle of its messages or of an update (%s): the "
              "pipeline cannot go on, destroy it",
-             RengaErrorText(pipeline->rank.together.broken));
+             RengaErrorText(pipeline->rank->together.broken));
   return RENGA_SUCCESS;
 }
 
@@ -51,28 +51,28 @@ RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline, const cha
    memory that MPI may write stays. What the device does with messages ends. */
 void RengaPipelineBreak_Private(RengaPipeline pipeline, RengaErrorCode code)
 {
-  if (!pipeline->rank.together.left) RengaTransportAbort_Private(pipeline->rank.transport);
-  pipeline->rank.together.broken = code;
-  pipeline->rank.together.left = true;
+  if (!pipeline->rank->together.left) RengaTransportAbort_Private(pipeline->rank->transport);
+  pipeline->rank->together.broken = code;
+  pipeline->rank->together.left = true;
   RengaWatchBreak_Private(pipeline->hdr.comm);
 }
 
 /* After an error that leaves parameters half updated, and no message under way. */
 void RengaPipelineSpoil_Private(RengaPipeline pipeline, RengaErrorCode code)
 {
-  pipeline->rank.together.broken = code;
+  pipeline->rank->together.broken = code;
 }
 
 static RengaErrorCode SendNotices(RengaPipeline pipeline)
 {
-  const int rank = RengaCommGetRank(pipeline->rank.together.side),
-            size = RengaCommGetSize(pipeline->rank.together.side);
+  const int rank = RengaCommGetRank(pipeline->rank->together.side),
+            size = RengaCommGetSize(pipeline->rank->together.side);
   for (int r = 0; r < size; r++) {
     RengaErrorCode code = RENGA_SUCCESS;
     if (r == rank) continue;
     for (int attempt = 0; attempt == 0 || (code && attempt < ATTEMPTS); attempt++)
-      code = RengaCommSend(pipeline->rank.together.side, NULL, 0, r, TAG_NOTICE,
-                           &pipeline->rank.together.notice[r]);
+      code = RengaCommSend(pipeline->rank->together.side, NULL, 0, r, TAG_NOTICE,
+                           &pipeline->rank->together.notice[r]);
     RengaCall(code);
   }
   return RENGA_SUCCESS;
@@ -104,11 +104,11 @@ static RengaErrorCode Listen(RengaPipeline pipeline, Pass *pass)
   MPI_Comm comm;
   MPI_Status status;
   int comes;
-  RengaCall(RengaObjectGetComm(pipeline->rank.together.side, &comm));
+  RengaCall(RengaObjectGetComm(pipeline->rank->together.side, &comm));
   RengaCallMPI(MPI_Iprobe(MPI_ANY_SOURCE, TAG_NOTICE, comm, &comes, &status));
   if (!comes) return RENGA_SUCCESS;
   RengaCallMPI(MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_NOTICE, comm, MPI_STATUS_IGNORE));
-  pipeline->rank.together.heard[status.MPI_SOURCE] = true;
+  pipeline->rank->together.heard[status.MPI_SOURCE] = true;
   pass->failed = true;
   return RENGA_SUCCESS;
 }
@@ -116,7 +116,7 @@ static RengaErrorCode Listen(RengaPipeline pipeline, Pass *pass)
 /* Whether some rank is known to have failed. now: also look if that was done a moment ago. */
 bool RengaPipelineHears_Private(RengaPipeline pipeline, Pass *pass, bool now)
 {
-  if (pass->failed || RengaCommGetSize(pipeline->rank.together.side) == 1) return pass->failed;
+  if (pass->failed || RengaCommGetSize(pipeline->rank->together.side) == 1) return pass->failed;
   const double time = MPI_Wtime();
   if (!now && time < pass->listen) return false;
   pass->listen = time + listen_seconds;
@@ -135,17 +135,17 @@ RengaErrorCode RengaPipelineAskAll_Private(RengaPipeline pipeline, Pass *pass)
 {
   RengaErrorCode code;
   int attempt = 0;
-  int64_t *agree = pipeline->rank.together.agree;
+  int64_t *agree = pipeline->rank->together.agree;
   const uint64_t hash = HashWants(pass);
-  memset(pipeline->rank.together.heard, 0,
-         (size_t)RengaCommGetSize(pipeline->rank.together.side) *
-             sizeof *pipeline->rank.together.heard);
+  memset(pipeline->rank->together.heard, 0,
+         (size_t)RengaCommGetSize(pipeline->rank->together.side) *
+             sizeof *pipeline->rank->together.heard);
   pass->prepared = !pass->code;
   agree[0] = pass->code;
   memcpy(&agree[1], &hash, sizeof hash);
   agree[2] = ~agree[1];
-  agree[3] = pipeline->rank.rewritten;
-  do code = RengaCommStartLargest(pipeline->rank.all, 4, agree, &pass->agreement);
+  agree[3] = pipeline->rank->rewritten;
+  do code = RengaCommStartLargest(pipeline->rank->all, 4, agree, &pass->agreement);
   while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -157,14 +157,14 @@ RengaErrorCode RengaPipelineSettle_Private(RengaPipeline pipeline, Pass *pass, b
   RengaErrorCode code;
   int attempt = 0;
   bool done = true;
-  const int64_t *agree = pipeline->rank.together.agree;
+  const int64_t *agree = pipeline->rank->together.agree;
   char name[64], what[96];
   if (pass->settled) return RENGA_SUCCESS;
   NamePass(pipeline, pass, sizeof name, name);
   snprintf(what, sizeof what, "all ranks to begin %s", name);
   do
-    code = wait ? RengaCommWait(pipeline->rank.all, &pass->agreement, what)
-                : RengaCommTest(pipeline->rank.all, &pass->agreement, &done);
+    code = wait ? RengaCommWait(pipeline->rank->all, &pass->agreement, what)
+                : RengaCommTest(pipeline->rank->all, &pass->agreement, &done);
   while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
   RengaCall(code);
   pass->settled = done;
@@ -175,16 +175,17 @@ RengaErrorCode RengaPipelineSettle_Private(RengaPipeline pipeline, Pass *pass, b
 /* Notices that this rank sent have left, those of others are taken. */
 static RengaErrorCode EndNotices(RengaPipeline pipeline)
 {
-  const int rank = RengaCommGetRank(pipeline->rank.together.side),
-            size = RengaCommGetSize(pipeline->rank.together.side);
+  const int rank = RengaCommGetRank(pipeline->rank->together.side),
+            size = RengaCommGetSize(pipeline->rank->together.side);
   for (int r = 0; r < size; r++) {
     RengaRequest request = NULL;
-    if (r != rank && pipeline->rank.together.standing[r].told && !pipeline->rank.together.heard[r])
-      RengaCall(RengaCommReceive(pipeline->rank.together.side, NULL, 0, r, TAG_NOTICE, &request));
+    if (r != rank && pipeline->rank->together.standing[r].told &&
+        !pipeline->rank->together.heard[r])
+      RengaCall(RengaCommReceive(pipeline->rank->together.side, NULL, 0, r, TAG_NOTICE, &request));
     if (request)
-      RengaCall(RengaCommWait(pipeline->rank.together.side, &request, "the news of an error"));
-    if (pipeline->rank.together.notice[r])
-      RengaCall(RengaCommWait(pipeline->rank.together.side, &pipeline->rank.together.notice[r],
+      RengaCall(RengaCommWait(pipeline->rank->together.side, &request, "the news of an error"));
+    if (pipeline->rank->together.notice[r])
+      RengaCall(RengaCommWait(pipeline->rank->together.side, &pipeline->rank->together.notice[r],
                               "to tell of an error"));
   }
   return RENGA_SUCCESS;
@@ -228,8 +229,8 @@ static void DescribeWant(int want, int64_t value, size_t size, char text[])
 
 static RengaErrorCode RaiseDifference(RengaPipeline pipeline, const char *name)
 {
-  const Standing *standing = pipeline->rank.together.standing;
-  for (int r = 1; r < RengaCommGetSize(pipeline->rank.all); r++) {
+  const Standing *standing = pipeline->rank->together.standing;
+  for (int r = 1; r < RengaCommGetSize(pipeline->rank->all); r++) {
     char there[96], here[96];
     const int want = FindDifferentWish(standing, r);
     if (want < 0) continue;
@@ -246,8 +247,8 @@ static RengaErrorCode RaiseDifference(RengaPipeline pipeline, const char *name)
 /* A rank lacks what others have updated: nobody goes on. */
 static RengaErrorCode CheckTorn(RengaPipeline pipeline, const Pass *pass, const char *name)
 {
-  const Standing *standing = pipeline->rank.together.standing;
-  for (int r = 0; r < RengaCommGetSize(pipeline->rank.all); r++) {
+  const Standing *standing = pipeline->rank->together.standing;
+  for (int r = 0; r < RengaCommGetSize(pipeline->rank->all); r++) {
     if (!standing[r].torn) continue;
     RengaErrorCode code = (RengaErrorCode)standing[r].code;
     if (!code) code = RENGA_ERR_LIBRARY; /* it found nothing else wrong: another refused the pass */
@@ -264,19 +265,19 @@ static RengaErrorCode CheckTorn(RengaPipeline pipeline, const Pass *pass, const 
 /* Collective: all ranks fail with the error of the first rank that found one. */
 RengaErrorCode RengaPipelineFailTogether_Private(RengaPipeline pipeline, const Pass *pass)
 {
-  Standing mine = {.code = pass->code, .told = pass->told, .torn = pipeline->rank.torn};
+  Standing mine = {.code = pass->code, .told = pass->told, .torn = pipeline->rank->torn};
   char name[64];
   NamePass(pipeline, pass, sizeof name, name);
   memcpy(mine.want, pass->want, sizeof mine.want);
-  RengaErrorCode code =
-      RengaCommGather(pipeline->rank.together.side, &mine, sizeof mine,
-                      pipeline->rank.together.standing, -1, "all ranks to say why the pass failed");
+  RengaErrorCode code = RengaCommGather(pipeline->rank->together.side, &mine, sizeof mine,
+                                        pipeline->rank->together.standing, -1,
+                                        "all ranks to say why the pass failed");
   if (!code) code = EndNotices(pipeline);
   if (code) RengaPipelineBreak_Private(pipeline, code);
   RengaCall(code);
   RengaCall(CheckTorn(pipeline, pass, name));
-  for (int r = 0; r < RengaCommGetSize(pipeline->rank.all); r++) {
-    code = (RengaErrorCode)pipeline->rank.together.standing[r].code;
+  for (int r = 0; r < RengaCommGetSize(pipeline->rank->all); r++) {
+    code = (RengaErrorCode)pipeline->rank->together.standing[r].code;
     if (!code) continue;
     if (pass->code) RengaCall(code);
     RengaRaise(pipeline->hdr.comm, code, "rank %d failed in %s: nothing was changed on any rank", r,
@@ -294,6 +295,6 @@ RengaErrorCode RengaPipelineSumValues_Private(RengaPipeline pipeline, Pass *pass
   snprintf(what, sizeof what, "all ranks to end %s%s", name,
            pass->call == CALL_STEP ? " (loss and norm)" : "");
   pass->values[pass->n_values - 1] = pass->code ? 1 : 0;
-  RengaCall(RengaCommSumExact(pipeline->rank.all, pass->n_values, pass->values, what));
+  RengaCall(RengaCommSumExact(pipeline->rank->all, pass->n_values, pass->values, what));
   return RENGA_SUCCESS;
 }

@@ -1,12 +1,6 @@
 /* Which rows of a part touch what buckets hold: gradients that it writes, values that it reads and
    that come from other replicas. */
-#include "pipelineimpl.h"
-
-/* The part of a training program that makes the gradients of parameters. */
-ProgramPart RengaChunkGradientPart_Private(const Chunk *chunk)
-{
-  return chunk->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
-}
+#include "gradients.h"
 
 /* The bucket that a row touches at the place; -1: none. */
 typedef int (*BucketAt)(const Chunk *chunk, const Place *place);
@@ -15,7 +9,7 @@ typedef int (*BucketAt)(const Chunk *chunk, const Place *place);
 static int FindInTable(const Chunk *chunk, int buckets, ParameterRole role, int64_t moved,
                        int64_t offset)
 {
-  const GradientBucket *bucket = chunk->gradients.bucket;
+  const GradientBucket *bucket = chunk->gradients->bucket;
   for (int b = 0; bucket && b < buckets; b++) {
     const int64_t begin = RengaChunkRoleBytes_Private(chunk, role, bucket[b].first + moved);
     const int64_t bytes = RengaChunkRoleBytes_Private(chunk, role, bucket[b].count);
@@ -31,22 +25,22 @@ static int GradientsAt(const Chunk *chunk, const Place *place)
   if (place->region != REGION_GRADIENTS) return -1;
   return RengaChunkFolds_Private(chunk)
              ? RengaChunkBucketAt_Private(chunk, ROLE_GRADIENT, place->offset, &begin)
-             : FindInTable(chunk, chunk->gradients.n_buckets, ROLE_GRADIENT, 0, place->offset);
+             : FindInTable(chunk, chunk->memory->n_buckets, ROLE_GRADIENT, 0, place->offset);
 }
 
 /* Those in the window likewise (window.c). */
 static int ValuesAt(const Chunk *chunk, const Place *place)
 {
-  const int64_t moved = chunk->sizes.whole_count - chunk->sizes.whole_gradient;
+  const int64_t moved = chunk->sizes->whole_count - chunk->sizes->whole_gradient;
   int64_t begin;
   if (place->region == REGION_WINDOW)
     return RengaChunkBucketAt_Private(chunk, ROLE_VALUE, place->offset, &begin);
   if (place->region != REGION_PERSISTENT || RengaChunkFetches_Private(chunk)) return -1;
-  return FindInTable(chunk, chunk->gradients.n_shared, ROLE_VALUE, moved, place->offset);
+  return FindInTable(chunk, chunk->memory->n_shared, ROLE_VALUE, moved, place->offset);
 }
 
-static void FindTouching(const Chunk *chunk, const Sequence *sequence, bool inputs, BucketAt at,
-                         BucketRows rows[])
+static void FindTouchingRows(const Chunk *chunk, const Sequence *sequence, bool inputs, BucketAt at,
+                             BucketRows rows[])
 {
   for (int i = 0; i < sequence->count; i++) {
     const Instruction *row = &sequence->row[i];
@@ -80,18 +74,18 @@ static RengaErrorCode MakeRows(int buckets, BucketRows **rows)
 /* Of one part, once it is known what lies in which bucket: before a step, as it allocates. */
 RengaErrorCode RengaChunkFindTouched_Private(const Chunk *chunk, Program *program, ProgramPart part)
 {
-  const BucketCounts counts = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage);
+  const BucketCounts counts = RengaChunkBuckets_Private(chunk);
   const bool makes =
       program->kind == PROGRAM_TRAINING && part == RengaChunkGradientPart_Private(chunk);
   Sequence *sequence = &program->part[part];
   if (makes && !sequence->writes) {
     RengaCall(MakeRows(counts.all, &sequence->writes));
-    FindTouching(chunk, sequence, false, GradientsAt, sequence->writes);
+    FindTouchingRows(chunk, sequence, false, GradientsAt, sequence->writes);
   }
   if (counts.shared > 0 && !sequence->reads &&
-      (RengaChunkFetches_Private(chunk) || chunk->gradients.bucket)) {
+      (RengaChunkFetches_Private(chunk) || chunk->gradients->bucket)) {
     RengaCall(MakeRows(counts.shared, &sequence->reads));
-    FindTouching(chunk, sequence, true, ValuesAt, sequence->reads);
+    FindTouchingRows(chunk, sequence, true, ValuesAt, sequence->reads);
     FindBegins(counts.shared, sequence->reads);
   }
   return RENGA_SUCCESS;

@@ -7,7 +7,7 @@
    behind all numbers of the rounds before. Samples, results and the place in sums follow from where
    a micro-batch stands in the batch; the list of a rank, its messages and its memory from its
    number. */
-#include "turns.h"
+#include "outline.h"
 
 /* Some stage has replicas that fold their gradients; all of its stages do then (setup.c). */
 static int FoldingReplicas(const Outline *outline)

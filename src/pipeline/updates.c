@@ -1,6 +1,8 @@
 /* The tables of a step's vectors: gradients whose squares are summed, and parameters with all that
    their update needs. They are made at set-up; a step fills in where its gradients are. */
-#include "pipelineimpl.h"
+#include "gradients.h"
+#include "rows.h"
+#include "updates.h"
 #include <string.h>
 
 /* Of this rank: what it updates of a trained parameter. */
@@ -18,7 +20,7 @@ static bool IsSquared(const Parameter *parameter)
 
 static void AddParameterUpdate(Chunk *chunk, const Parameter *parameter)
 {
-  RengaParameterUpdate *update = &chunk->updates.update[chunk->updates.n_updates++];
+  RengaParameterUpdate *update = &chunk->updates->update[chunk->updates->n_updates++];
   *update = (RengaParameterUpdate){
       .parameter = RengaChunkShareOf_Private(chunk, parameter, ROLE_MASTER),
       .gradient = RengaChunkShareOf_Private(chunk, parameter, ROLE_GRADIENT),
@@ -26,7 +28,7 @@ static void AddParameterUpdate(Chunk *chunk, const Parameter *parameter)
   if (parameter->sparse) RengaChunkDescribeRows_Private(chunk, parameter, update);
   if (RengaChunkHasMasters_Private(chunk))
     update->value = RengaChunkShareOf_Private(chunk, parameter, ROLE_VALUE);
-  for (int m = 0; m < chunk->sizes.n_moments; m++)
+  for (int m = 0; m < chunk->sizes->n_moments; m++)
     update->moment[m] =
         RengaChunkShareOf_Private(chunk, parameter, (ParameterRole)(ROLE_MOMENT + m));
 }
@@ -40,10 +42,10 @@ static bool IsSplitAt(const Parameter *parameter, int64_t place)
 /* The block of some replica begins within the parameter. */
 static bool IsSplit(const Chunk *chunk, const Parameter *parameter)
 {
-  const int64_t behind = chunk->sizes.whole_count - chunk->sizes.whole_gradient;
-  for (int b = 0; parameter->sharded && b < chunk->gradients.n_shared; b++)
+  const int64_t behind = chunk->sizes->whole_count - chunk->sizes->whole_gradient;
+  for (int b = 0; parameter->sharded && b < chunk->memory->n_shared; b++)
     for (int r = 1; r < chunk->replicas; r++) {
-      const GradientBucket *bucket = &chunk->gradients.bucket[b];
+      const GradientBucket *bucket = &chunk->gradients->bucket[b];
       int64_t first = 0, last = 0;
       RengaBlocksGetRange(bucket->blocks, r, &first, &last);
       if (IsSplitAt(parameter, bucket->first + first + behind)) return true;
@@ -54,7 +56,7 @@ static bool IsSplit(const Chunk *chunk, const Parameter *parameter)
 /* The same on all replicas, but for who adds. */
 static int64_t AddSplitNorm(Chunk *chunk, const Parameter *parameter)
 {
-  UpdateTable *updates = &chunk->updates;
+  UpdateTable *updates = chunk->updates;
   const int64_t first = updates->n_pieces;
   updates->split[updates->n_splits++] =
       (SplitNorm){.number = parameter->number,
@@ -67,7 +69,7 @@ static int64_t AddSplitNorm(Chunk *chunk, const Parameter *parameter)
 
 static void AddParameterNorm(Chunk *chunk, const Parameter *parameter)
 {
-  UpdateTable *updates = &chunk->updates;
+  UpdateTable *updates = chunk->updates;
   const int64_t place = IsSplit(chunk, parameter) ? AddSplitNorm(chunk, parameter) : -1;
   if (!IsSquared(parameter)) return;
   updates->gradient[updates->n_norms] = RengaChunkShareOf_Private(chunk, parameter, ROLE_GRADIENT);
@@ -88,7 +90,7 @@ static RengaErrorCode MakeSquares(UpdateTable *updates, RengaDevice device)
 
 RengaErrorCode RengaChunkSetUpUpdates_Private(Chunk *chunk)
 {
-  UpdateTable *updates = &chunk->updates;
+  UpdateTable *updates = chunk->updates;
   RengaCall(RengaMalloc(chunk->n_parameters + 1, &updates->gradient));
   RengaCall(RengaMalloc(chunk->n_parameters + 1, &updates->number));
   RengaCall(RengaMalloc(chunk->n_parameters + 1, &updates->place));
@@ -104,11 +106,28 @@ RengaErrorCode RengaChunkSetUpUpdates_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+/* With what of them is offloaded. */
+RengaErrorCode RengaChunkFreeUpdates_Private(Chunk *chunk)
+{
+  UpdateTable *updates = chunk->updates;
+  RengaErrorCode code = RengaChunkFreeOffload_Private(chunk);
+  if (updates->square)
+    RengaKeepFirst_Private(&code, RengaDeviceHostFree(chunk->device, &updates->square));
+  RengaFree(&updates->gradient);
+  RengaFree(&updates->number);
+  RengaFree(&updates->place);
+  RengaFree(&updates->split);
+  RengaFree(&updates->split_square);
+  RengaFree(&updates->update);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* Rate scale and weight decay of each trained parameter. */
 RengaErrorCode RengaChunkTakeGroups_Private(Chunk *chunk)
 {
   const RengaOptimizer optimizer = chunk->outline->settings->optimizer;
-  RengaParameterUpdate *next = chunk->updates.update;
+  RengaParameterUpdate *next = chunk->updates->update;
   for (int p = 0; p < chunk->n_parameters; p++) {
     const Parameter *parameter = &chunk->parameter[p];
     bool frozen;
@@ -122,8 +141,8 @@ RengaErrorCode RengaChunkTakeGroups_Private(Chunk *chunk)
 
 static void PlaceGradients(Chunk *chunk)
 {
-  RengaVector *norm = chunk->updates.gradient;
-  RengaParameterUpdate *update = chunk->updates.update;
+  RengaVector *norm = chunk->updates->gradient;
+  RengaParameterUpdate *update = chunk->updates->update;
   for (int p = 0; p < chunk->n_parameters; p++) {
     const Parameter *parameter = &chunk->parameter[p];
     const RengaVector gradient = RengaChunkShareOf_Private(chunk, parameter, ROLE_GRADIENT);
@@ -137,8 +156,8 @@ static void PlaceGradients(Chunk *chunk)
 RengaErrorCode RengaChunkQueueSquares_Private(Chunk *chunk)
 {
   PlaceGradients(chunk);
-  RengaCall(RengaDeviceSumsOfSquares(chunk->device, NULL, chunk->updates.n_norms,
-                                     chunk->updates.gradient, chunk->updates.square));
+  RengaCall(RengaDeviceSumsOfSquares(chunk->device, NULL, chunk->updates->n_norms,
+                                     chunk->updates->gradient, chunk->updates->square));
   RengaCall(RengaChunkQueueRowSums_Private(chunk));
   return RENGA_SUCCESS;
 }
@@ -147,7 +166,7 @@ RengaErrorCode RengaChunkQueueSquares_Private(Chunk *chunk)
    split. */
 void RengaChunkKeepSquares_Private(Chunk *chunk, double squares[])
 {
-  UpdateTable *updates = &chunk->updates;
+  UpdateTable *updates = chunk->updates;
   const double *square = updates->square;
   for (int64_t i = 0; i < updates->n_pieces; i++) updates->split_square[i] = 0;
   for (int i = 0; i < updates->n_norms; i++) {
@@ -165,13 +184,11 @@ void RengaChunkKeepSquares_Private(Chunk *chunk, double squares[])
    and one replica adds them up in their order. Fails only where messages are left under way. */
 RengaErrorCode RengaChunkSumSplitNorms_Private(Chunk *chunk, double squares[])
 {
-  UpdateTable *updates = &chunk->updates;
+  UpdateTable *updates = chunk->updates;
   char what[160];
   if (updates->n_splits == 0) return RENGA_SUCCESS;
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) collects the norms of pieces of gradients in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
+  RengaChunkDescribe_Private(chunk, "collects the norms of pieces of gradients in", sizeof what,
+                             what);
   RengaCall(RengaCommSumExact(chunk->group, updates->n_pieces, updates->split_square, what));
   for (int i = 0; i < updates->n_splits; i++) {
     const SplitNorm *split = &updates->split[i];
@@ -185,12 +202,12 @@ RengaErrorCode RengaChunkSumSplitNorms_Private(Chunk *chunk, double squares[])
 /* After the squares, which know where the gradients are. */
 RengaErrorCode RengaChunkQueueUpdates_Private(Chunk *chunk, double scale)
 {
-  if (chunk->updates.offload.host) {
+  if (chunk->updates->offload.host) {
     RengaCall(RengaChunkQueueOffloaded_Private(chunk, scale));
     return RENGA_SUCCESS;
   }
   RengaCall(RengaOptimizerUpdateAll(chunk->outline->settings->optimizer, chunk->device, NULL,
-                                    chunk->pipeline->step, scale, chunk->updates.n_updates,
-                                    chunk->updates.update));
+                                    chunk->pipeline->step, scale, chunk->updates->n_updates,
+                                    chunk->updates->update));
   return RENGA_SUCCESS;
 }

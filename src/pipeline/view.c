@@ -47,12 +47,12 @@ static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, int e
   FormatReplicaRange(pipeline->plan, sizeof replicas, replicas);
   RengaCall(RengaViewerPrintf(viewer,
                               "Pipeline: %d stages x %s replicas, %s reduction, seed %lld\n",
-                              pipeline->outline.stages, replicas, pipeline->settings->reduction,
+                              pipeline->outline->stages, replicas, pipeline->settings->reduction,
                               (long long)pipeline->settings->seed));
   RengaCall(RengaViewerPrintf(
       viewer, "  rank  stage replica kernels flight parameters  gradients  optimizer      "
               "saved  temporary   messages     inputs        all\n"));
-  for (int r = 0; r < RengaCommGetSize(pipeline->rank.all); r++)
+  for (int r = 0; r < RengaCommGetSize(pipeline->rank->all); r++)
     for (int c = 0; c < each; c++)
       if (c == 0 || rows[r * each + c].stage >= 0)
         RengaCall(PrintViewRow(viewer, r, &rows[r * each + c]));
@@ -63,14 +63,14 @@ static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, int e
 static void FillViewRows(RengaPipeline pipeline, int each, PipelineRow rows[])
 {
   for (int c = 0; c < each; c++) {
-    const Chunk *chunk = &pipeline->rank.chunk[c];
+    const Chunk *chunk = &pipeline->rank->chunk[c];
     rows[c] = (PipelineRow){.stage = -1};
-    if (c >= pipeline->rank.n_chunks) continue;
+    if (c >= pipeline->rank->n_chunks) continue;
     rows[c] = (PipelineRow){.stage = chunk->stage,
                             .replica = chunk->replica,
-                            .kernels = chunk->kernels.count,
-                            .slots = chunk->slots,
-                            .memory = chunk->memory};
+                            .kernels = chunk->programs->kernels.count,
+                            .slots = chunk->memory->slots,
+                            .memory = chunk->memory->bytes};
   }
 }
 
@@ -95,11 +95,11 @@ RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer)
   const int each = RengaPlanGetStage(pipeline->plan, 0)->shape.chunks;
   PipelineRow *mine = NULL, *rows = NULL;
   RengaErrorCode code = RengaMalloc(each, &mine);
-  if (!code) code = RengaMalloc(each * RengaCommGetSize(pipeline->rank.all), &rows);
+  if (!code) code = RengaMalloc(each * RengaCommGetSize(pipeline->rank->all), &rows);
   code = RengaErrorAgree(pipeline->hdr.comm, code);
   if (!code) FillViewRows(pipeline, each, mine);
   if (!code)
-    code = RengaCommGather(pipeline->rank.all, mine, (size_t)each * sizeof *mine, rows, 0,
+    code = RengaCommGather(pipeline->rank->all, mine, (size_t)each * sizeof *mine, rows, 0,
                            "all ranks to show the pipeline");
   if (!code) code = PrintAll(pipeline, viewer, each, rows);
   RengaFree(&mine);

@@ -6,25 +6,16 @@
    before it in the part is read first, so that it comes meanwhile. Two buckets lie in different
    places if some part of some program needs both at once. Programs are compiled as if all values
    were there, and their places are moved once it is known where each bucket goes. */
-#include "pipelineimpl.h"
-
-static int SharedBuckets(const Chunk *chunk)
-{
-  return RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
-}
-
-static int64_t BytesOfValues(const Chunk *chunk, int64_t count)
-{
-  return RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, count);
-}
+#include "gradients.h"
+#include "window.h"
 
 /* Bytes behind the first sharded parameter. */
 static void RangeInWindow(const Chunk *chunk, int b, int64_t *begin, int64_t *bytes)
 {
   int64_t first, count;
   RengaChunkRangeOfBucket_Private(chunk, b, &first, &count);
-  *begin = BytesOfValues(chunk, first - chunk->sizes.whole_gradient);
-  *bytes = BytesOfValues(chunk, count);
+  *begin = RengaValueBytes_Private(chunk, first - chunk->sizes->whole_gradient);
+  *bytes = RengaValueBytes_Private(chunk, count);
 }
 
 static RengaErrorCode FindAllReads(const Chunk *chunk, Program *program)
@@ -50,15 +41,15 @@ static bool AreNeededBoth(const Program *program, int a, int b)
 /* Some program that is there has a part that does. */
 static bool SomeNeedsBoth(const Chunk *chunk, int a, int b)
 {
-  for (int p = 0; p < chunk->programs.count; p++)
-    if (AreNeededBoth(chunk->programs.row[p], a, b)) return true;
+  for (int p = 0; p < chunk->programs->count; p++)
+    if (AreNeededBoth(chunk->programs->row[p], a, b)) return true;
   return false;
 }
 
 static bool Collide(const Chunk *chunk, int a, int b)
 {
   int64_t begin, x, y;
-  const int64_t *place = chunk->window.place;
+  const int64_t *place = chunk->window->place;
   RangeInWindow(chunk, a, &begin, &x);
   RangeInWindow(chunk, b, &begin, &y);
   return place[a] < place[b] + y && place[b] < place[a] + x;
@@ -68,8 +59,8 @@ static bool Collide(const Chunk *chunk, int a, int b)
    */
 RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program)
 {
-  const int buckets = SharedBuckets(chunk);
-  if (!chunk->window.place) return RENGA_SUCCESS;
+  const int buckets = RengaChunkBuckets_Private(chunk).shared;
+  if (!chunk->window->place) return RENGA_SUCCESS;
   RengaCall(FindAllReads(chunk, program));
   for (int a = 0; a < buckets; a++)
     for (int b = 0; b < a; b++)
@@ -86,7 +77,7 @@ RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program)
         int64_t begin;
         if (row->place[p].region != REGION_WINDOW) continue;
         const int b = RengaChunkBucketAt_Private(chunk, ROLE_VALUE, row->place[p].offset, &begin);
-        row->place[p].offset += chunk->window.place[b] - begin;
+        row->place[p].offset += chunk->window->place[b] - begin;
       }
     }
   return RENGA_SUCCESS;
@@ -97,11 +88,11 @@ RengaErrorCode RengaChunkMoveWindow_Private(Chunk *chunk, Program *program)
 static int64_t FindBehind(const Chunk *chunk, const bool placed[], int b)
 {
   int64_t end = -1, begin, bytes;
-  for (int other = 0; other < SharedBuckets(chunk); other++) {
+  for (int other = 0; other < RengaChunkBuckets_Private(chunk).shared; other++) {
     if (!placed[other] || !SomeNeedsBoth(chunk, b, other) || !Collide(chunk, b, other)) continue;
     RangeInWindow(chunk, other, &begin, &bytes);
-    if (end < 0 || chunk->window.place[other] + bytes < end)
-      end = chunk->window.place[other] + bytes;
+    if (end < 0 || chunk->window->place[other] + bytes < end)
+      end = chunk->window->place[other] + bytes;
   }
   return end;
 }
@@ -109,7 +100,7 @@ static int64_t FindBehind(const Chunk *chunk, const bool placed[], int b)
 /* The largest first, each as far in front as may be. */
 static void PlaceBuckets(Chunk *chunk, bool placed[])
 {
-  const int buckets = SharedBuckets(chunk);
+  const int buckets = RengaChunkBuckets_Private(chunk).shared;
   for (int n = 0; n < buckets; n++) {
     int64_t begin, bytes, most = -1, behind;
     int largest = -1;
@@ -119,12 +110,12 @@ static void PlaceBuckets(Chunk *chunk, bool placed[])
       most = bytes;
       largest = b;
     }
-    chunk->window.place[largest] = 0;
+    chunk->window->place[largest] = 0;
     while ((behind = FindBehind(chunk, placed, largest)) >= 0)
-      chunk->window.place[largest] = behind;
+      chunk->window->place[largest] = behind;
     placed[largest] = true;
-    if (chunk->window.place[largest] + most > chunk->sizes.window_bytes)
-      chunk->sizes.window_bytes = chunk->window.place[largest] + most;
+    if (chunk->window->place[largest] + most > chunk->sizes->window_bytes)
+      chunk->sizes->window_bytes = chunk->window->place[largest] + most;
   }
 }
 
@@ -133,9 +124,9 @@ static int64_t CountFetchesOfPart(const Chunk *chunk, const Sequence *sequence, 
 {
   int64_t all = 0, begin, bytes;
   for (int row = 0; sequence->reads && row < sequence->count; row++)
-    for (int b = 0; b < SharedBuckets(chunk); b++) {
+    for (int b = 0; b < RengaChunkBuckets_Private(chunk).shared; b++) {
       if (here[b] || (sequence->reads[b].begin != row && sequence->reads[b].first != row)) continue;
-      for (int other = 0; other < SharedBuckets(chunk); other++)
+      for (int other = 0; other < RengaChunkBuckets_Private(chunk).shared; other++)
         here[other] = here[other] && !Collide(chunk, b, other);
       RangeInWindow(chunk, b, &begin, &bytes);
       here[b] = true;
@@ -148,14 +139,13 @@ static int64_t CountFetchesOfPart(const Chunk *chunk, const Sequence *sequence, 
    in the order of their numbers. */
 static void CountFetches(Chunk *chunk, bool here[])
 {
-  const Program *program = NULL;
-  for (int p = 0; p < chunk->programs.count && !program; p++)
-    if (chunk->programs.row[p]->kind == PROGRAM_TRAINING) program = chunk->programs.row[p];
-  for (int b = 0; b < SharedBuckets(chunk); b++) here[b] = false;
+  const Program *program = RengaProgramsFirst_Private(chunk->programs);
+  for (int b = 0; b < RengaChunkBuckets_Private(chunk).shared; b++) here[b] = false;
   for (int turn = 0; program && turn < 2; turn++)
     for (ProgramPart part = PART_FORWARD; part < PART_COUNT; part++) {
-      chunk->sizes.fetched_bytes[part] = CountFetchesOfPart(chunk, &program->part[part], here);
-      if (turn + part == PART_FORWARD) chunk->sizes.first_bytes = chunk->sizes.fetched_bytes[part];
+      chunk->sizes->fetched_bytes[part] = CountFetchesOfPart(chunk, &program->part[part], here);
+      if (turn + part == PART_FORWARD)
+        chunk->sizes->first_bytes = chunk->sizes->fetched_bytes[part];
     }
 }
 
@@ -164,15 +154,16 @@ RengaErrorCode RengaChunkPlaceWindow_Private(Chunk *chunk)
 {
   bool *placed = NULL;
   if (!RengaChunkFetches_Private(chunk)) return RENGA_SUCCESS;
-  for (int p = 0; p < chunk->programs.count; p++)
-    RengaCall(FindAllReads(chunk, chunk->programs.row[p]));
-  RengaCall(RengaMalloc(SharedBuckets(chunk) + 1, &placed));
-  const RengaErrorCode code = RengaMalloc(SharedBuckets(chunk) + 1, &chunk->window.place);
+  for (int p = 0; p < chunk->programs->count; p++)
+    RengaCall(FindAllReads(chunk, chunk->programs->row[p]));
+  RengaCall(RengaMalloc(RengaChunkBuckets_Private(chunk).shared + 1, &placed));
+  const RengaErrorCode code =
+      RengaMalloc(RengaChunkBuckets_Private(chunk).shared + 1, &chunk->window->place);
   if (!code) PlaceBuckets(chunk, placed);
   if (!code) CountFetches(chunk, placed);
   RengaFree(&placed);
   RengaCall(code);
-  for (int p = 0; p < chunk->programs.count; p++)
-    RengaCall(RengaChunkMoveWindow_Private(chunk, chunk->programs.row[p]));
+  for (int p = 0; p < chunk->programs->count; p++)
+    RengaCall(RengaChunkMoveWindow_Private(chunk, chunk->programs->row[p]));
   return RENGA_SUCCESS;
 }

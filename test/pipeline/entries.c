@@ -1,8 +1,8 @@
 /* TEST ranks: 4 timeout: 300 */
 /* Lists of entries: one with an entry less, or with one in a wrong place, is not proved. Kernels
-   run beside exchanges. A collective of a kind that Renga does not know is one row of the table:
-   it goes through whole steps, and through one that fails on a rank, beside all others, and
-   changes no bit. */
+   run beside exchanges. A collective of a kind that Renga does not know is one row of the table: it
+   goes through whole steps, and through one that fails on a rank, beside all others, and changes no
+   bit. */
 #include "../../src/pipeline/entry/entry.h"
 #include "run.h"
 
@@ -137,11 +137,11 @@ static RengaErrorCode CheckProof(RengaComm comm)
   Parts parts;
   RengaCall(Make(comm, &runs[0], &parts));
   RengaCall(Step(&parts));
-  const Chunk *chunk = &parts.pipeline->rank.chunk[0];
-  for (int p = 0; p < chunk->programs.count; p++)
+  const Chunk *chunk = &parts.pipeline->rank->chunk[0];
+  for (int p = 0; p < chunk->programs->count; p++)
     for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++)
-      if (chunk->programs.row[p]->kind == PROGRAM_TRAINING)
-        RengaCall(PlantFaults(chunk, chunk->programs.row[p], part, missed, misplaced));
+      if (chunk->programs->row[p]->kind == PROGRAM_TRAINING)
+        RengaCall(PlantFaults(chunk, chunk->programs->row[p], part, missed, misplaced));
   for (int end = STARTS; end <= ENDS; end++) {
     Expect(missed[2 * ENTRY_SUM + end] > 0 && misplaced[2 * ENTRY_SUM + end] > 0);
     Expect(missed[2 * ENTRY_EXCHANGE + end] > 0);
@@ -161,7 +161,7 @@ static RengaErrorCode CheckBeside(RengaComm comm)
   bool under_way = false;
   int beside = 0;
   RengaCall(Make(comm, &runs[2], &parts));
-  const Program *program = parts.pipeline->rank.chunk[0].programs.row[0];
+  const Program *program = parts.pipeline->rank->chunk[0].programs->row[0];
   Expect(program->kind == PROGRAM_TRAINING && program->listed);
   const Sequence *sequence = &program->part[PART_BACKWARD];
   for (int e = 0; e < sequence->n_entries; e++) {

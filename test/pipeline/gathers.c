@@ -168,7 +168,7 @@ static RengaErrorCode CheckRefused(RengaComm comm, const Run *run)
     RengaCall(Step(&parts));
     RengaCall(RengaPipelineGetPersistents(parts.pipeline, &count, &held));
     Expect(StepRefused(&parts) != RENGA_SUCCESS);
-    int64_t flags = parts.pipeline->rank.gathering;
+    int64_t flags = parts.pipeline->rank->gathering;
     RengaCall(RengaCommSumInt64(comm, 1, &flags, "who may have gathers under way"));
     Expect(flags == RengaCommGetSize(comm));
     RengaCall(RengaPipelineGetDigest(parts.pipeline, &now));
@@ -204,7 +204,7 @@ static RengaErrorCode CheckTornValues(RengaComm comm, const Run *run, Ask ask)
   const bool torn = RengaCommGetRank(comm) == RengaCommGetSize(comm) - 1;
   RengaCall(Make(comm, run, &parts));
   RengaCall(Step(&parts));
-  parts.pipeline->rank.torn = torn;
+  parts.pipeline->rank->torn = torn;
   const int saved = BeginErrors(&file);
   const RengaErrorCode code = AskWhole(&parts, ask);
   RengaErrorCode later[N_ASKS];
@@ -226,7 +226,7 @@ static RengaErrorCode CheckBucketCount(RengaComm comm, Run run)
   run.stages = 1;
   run.replicas = RengaCommGetSize(comm);
   RengaCall(Make(comm, &run, &parts));
-  Expect(parts.pipeline->outline.buckets[0] == parts.pipeline->outline.n_parameters);
+  Expect(parts.pipeline->outline->buckets[0] == parts.pipeline->outline->n_parameters);
   RengaCall(Step(&parts));
   RengaCall(Free(&parts));
   return RENGA_SUCCESS;

@@ -2,7 +2,10 @@
 /* Chunks laid out for each precision: values, masters, moments and gradients have the bytes of
    their types and lie apart; in fp32 values are masters, as ever. Kernels read parameters of one
    dimension from the masters. */
+#include "../../src/pipeline/gradients.h"
+#include "../../src/pipeline/memory.h"
 #include "../../src/pipeline/pipelineimpl.h"
+#include "../../src/pipeline/updates.h"
 #include "run.h"
 
 enum { STAGES = 2, MOMENTS = 2 /* of adamw */ };
@@ -21,8 +24,8 @@ static RengaErrorCode LayOut(Outline *outline, int stage, RengaPrecision precisi
   *laid = (LaidOut){0};
   RengaCall(RengaPrecisionGetStorage(precision, &laid->storage));
   RengaCall(RengaChunkBegin_Private(outline, stage, &laid->chunk));
-  RengaCall(RengaChunkCountLag_Private(&laid->chunk));
   RengaCall(RengaChunkSetUp_Private(&laid->chunk));
+  RengaCall(RengaChunkCountLag_Private(&laid->chunk));
   RengaCall(RengaChunkSizeStage_Private(&laid->chunk));
   RengaCall(RengaChunkSizeWorst_Private(&laid->chunk, &laid->shares, &laid->memory));
   return RENGA_SUCCESS;
@@ -64,11 +67,11 @@ static RengaErrorCode CheckBytes(const LaidOut *wide, const LaidOut *narrow)
 static RengaErrorCode GiveArena(LaidOut *laid)
 {
   Chunk *chunk = &laid->chunk;
-  const int64_t held = chunk->sizes.persistent_bytes, moments = laid->memory.optimizer;
+  const int64_t held = chunk->sizes->persistent_bytes, moments = laid->memory.optimizer;
   RengaCall(RengaMalloc(held + moments + laid->memory.gradients, &laid->arena));
-  chunk->at.persistent = laid->arena;
-  chunk->at.moments = laid->arena + held;
-  chunk->gradients.sum = laid->arena + held + moments;
+  chunk->at->persistent = laid->arena;
+  chunk->at->moments = laid->arena + held;
+  chunk->gradients->sum = laid->arena + held + moments;
   return RENGA_SUCCESS;
 }
 
@@ -101,21 +104,21 @@ static RengaErrorCode CheckPlaces(const LaidOut *laid)
     Expect(place.region == REGION_PERSISTENT);
     const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, chunk->parameter[p].value);
     const ParameterRole read = value->spec.ndim > 1 ? ROLE_VALUE : ROLE_MASTER;
-    Expect(VectorOf(laid, p, read).data == chunk->at.persistent + place.offset);
+    Expect(VectorOf(laid, p, read).data == chunk->at->persistent + place.offset);
     Expect(value->stored == VectorOf(laid, p, read).type);
     Expect(apart == (VectorOf(laid, p, ROLE_VALUE).data != VectorOf(laid, p, ROLE_MASTER).data));
     RengaCall(Follow(laid, p, ROLE_VALUE, storage->value, &end));
   }
   for (int p = 0; p < chunk->n_parameters && apart; p++)
     RengaCall(Follow(laid, p, ROLE_MASTER, storage->master, &end));
-  Expect(end <= chunk->at.persistent + chunk->sizes.persistent_bytes);
+  Expect(end <= chunk->at->persistent + chunk->sizes->persistent_bytes);
   for (int m = 0; m < MOMENTS; m++)
     for (int p = 0; p < chunk->n_parameters; p++)
       RengaCall(Follow(laid, p, ROLE_MOMENT + m, storage->moment, &end));
-  Expect(end <= chunk->at.moments + laid->memory.optimizer);
+  Expect(end <= chunk->at->moments + laid->memory.optimizer);
   for (int p = 0; p < chunk->n_parameters; p++)
     RengaCall(Follow(laid, p, ROLE_GRADIENT, storage->gradient, &end));
-  Expect(end <= chunk->gradients.sum + laid->memory.gradients);
+  Expect(end <= chunk->gradients->sum + laid->memory.gradients);
   return RENGA_SUCCESS;
 }
 
@@ -128,23 +131,23 @@ static RengaErrorCode CheckUpdates(LaidOut *laid)
   const RengaAdamStep step = {
       .learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .step = 1};
   RengaCall(RengaChunkSetUpUpdates_Private(chunk));
-  Expect(chunk->updates.n_updates == chunk->n_parameters);
-  for (int u = 0; u < chunk->updates.n_updates; u++)
-    Expect(chunk->updates.update[u].value.data ==
+  Expect(chunk->updates->n_updates == chunk->n_parameters);
+  for (int u = 0; u < chunk->updates->n_updates; u++)
+    Expect(chunk->updates->update[u].value.data ==
            (apart ? VectorOf(laid, u, ROLE_VALUE).data : NULL));
-  for (int u = 0; u < chunk->updates.n_updates; u++) {
-    RengaParameterUpdate *update = &chunk->updates.update[u];
+  for (int u = 0; u < chunk->updates->n_updates; u++) {
+    RengaParameterUpdate *update = &chunk->updates->update[u];
     update->gradient = VectorOf(laid, u, ROLE_GRADIENT);
     RengaRandomUniform(5, (uint64_t)u, 0, update->parameter.count, update->parameter.data);
   }
-  RengaCall(RengaDeviceUpdateAdam(chunk->device, NULL, &step, 1, chunk->updates.n_updates,
-                                  chunk->updates.update));
-  for (int u = 0; apart && u < chunk->updates.n_updates; u++) {
-    const RengaVector *value = &chunk->updates.update[u].value;
+  RengaCall(RengaDeviceUpdateAdam(chunk->device, NULL, &step, 1, chunk->updates->n_updates,
+                                  chunk->updates->update));
+  for (int u = 0; apart && u < chunk->updates->n_updates; u++) {
+    const RengaVector *value = &chunk->updates->update[u].value;
     uint16_t *rounded;
     RengaCall(RengaMalloc(value->count, &rounded));
     RengaCall(RengaDeviceConvert(chunk->device, NULL, value->count, RENGA_FLOAT32,
-                                 chunk->updates.update[u].parameter.data, value->type, rounded));
+                                 chunk->updates->update[u].parameter.data, value->type, rounded));
     Expect(memcmp(rounded, value->data, (size_t)value->count * sizeof *rounded) == 0);
     RengaFree(&rounded);
   }

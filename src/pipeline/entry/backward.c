@@ -1,5 +1,6 @@
 /* Backward of a micro-batch: whole, or in two parts, of inputs and of weights. Where the pass has
    failed only what others wait for is done. */
+#include "../rows.h"
 #include "entry.h"
 
 static RengaErrorCode BeginInput(Chunk *chunk, Pass *pass, Program *program,
@@ -34,7 +35,7 @@ static RengaErrorCode BeginBackward(Chunk *chunk, Pass *pass, Program **program,
   RengaCall(RengaChunkTakeRows_Private(chunk, action));
   RengaCall(RengaChunkBeginAction_Private(chunk, pass, *program, adds, action));
   if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, (*program)->samples, program));
-  if (!chunk->gradients.fold.on && RengaChunkBeginsSums_Private(chunk, action))
+  if (!RengaChunkFolds_Private(chunk) && RengaChunkBeginsSums_Private(chunk, action))
     RengaCall(RengaChunkCloseEarly_Private(chunk, pass));
   return RENGA_SUCCESS;
 }
@@ -52,7 +53,8 @@ RengaErrorCode RengaChunkBackward_Private(Chunk *chunk, Pass *pass, Program *pro
                                           const RengaAction *action, int64_t i)
 {
   const bool whole = action->kind == RENGA_ACTION_BACKWARD;
-  chunk->base[REGION_GRADIENTS] = chunk->gradients.sum; /* a pass that has failed takes no other */
+  chunk->at->region[REGION_GRADIENTS] =
+      chunk->gradients->sum; /* a pass that has failed takes no other */
   if (whole) RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, true));
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
@@ -60,11 +62,11 @@ RengaErrorCode RengaChunkBackward_Private(Chunk *chunk, Pass *pass, Program *pro
   if (whole)
     RengaCall(
         RengaChunkRunTimed_Private(chunk, pass, program, PART_BACKWARD, EVENT_BACKWARD, action));
-  if (chunk->lag > 0)
+  if (chunk->memory->lag > 0)
     RengaCall(
         RengaChunkRunTimed_Private(chunk, pass, program, PART_WEIGHT, EVENT_BACKWARD, action));
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, EndBackward(chunk, pass, action, i)));
-  if (chunk->gradients.fold.on) RengaCall(RengaChunkEndRound_Private(chunk, pass));
-  chunk->portion.backward_done++;
+  if (RengaChunkFolds_Private(chunk)) RengaCall(RengaChunkEndRound_Private(chunk, pass));
+  chunk->portion->backward_done++;
   return RENGA_SUCCESS;
 }

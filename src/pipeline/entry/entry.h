@@ -1,12 +1,12 @@
 /* Entries: what a rank does in a part of a program besides queueing kernels has an entry in the
    part's list, where it starts, and, if it goes on beside kernels, another one where it ends: sums
    of gradients, exchanges of a tensor group, gathers of parameters. What an entry waits for follows
-   from where it stands (rules.c), and is proved (prove.c). One loop runs them all (part.c): in a
+   from where it stands (list.c), and is proved (prove.c). One loop runs them all (part.c): in a
    pass that has failed all but the kernels, because others wait for them.
 
-   A kind of entry is a row of the table in rules.c, and one file. */
+   A kind of entry is a row of the table in list.c, and one file. */
 #pragma once
-#include "../pipelineimpl.h"
+#include "../gradients.h"
 
 /* A part that runs. */
 typedef struct {
@@ -20,9 +20,15 @@ typedef struct {
   int count, size;
   Entry *entry;
 } EntryList;
-RengaErrorCode RengaEntryAdd_Private(EntryList *list, Entry entry);
-RengaErrorCode RengaEntryPutKernelsBetween_Private(const Sequence *sequence, EntryList *between,
-                                                   EntryList *list);
+static inline RengaErrorCode RengaEntryAdd_Private(EntryList *list, Entry entry)
+{
+  if (list->count == list->size) {
+    RengaCall(RengaRealloc(2 * list->size + 8, &list->entry));
+    list->size = 2 * list->size + 8;
+  }
+  list->entry[list->count++] = entry;
+  return RENGA_SUCCESS;
+}
 
 /* start, end: fail only where messages are left under way; other errors are noted in the pass. They
    are called in a pass that has failed, too. */
@@ -39,12 +45,11 @@ extern const EntryRule RengaSumEntry_Private, RengaExchangeEntry_Private, RengaV
 const EntryRule *RengaEntryRule_Private(EntryKind kind);
 void RengaEntrySetOutside_Private(const EntryRule *rule); /* NULL: none; before set-up */
 
+/* list.c: of one part, which has none yet */
+RengaErrorCode RengaPartList_Private(const Chunk *chunk, const Program *program, ProgramPart part,
+                                     EntryList *list);
 /* prove.c */
 RengaErrorCode RengaPartProve_Private(const Chunk *chunk, const Program *program, ProgramPart part);
-/* instruction.c, recording.c */
-RengaErrorCode RengaChunkRunInstruction_Private(Chunk *chunk, const Instruction *row,
-                                                const RengaKernelContext *context);
-RengaErrorCode RengaChunkReplay_Private(const EntryTask *task, Entry *entry, bool *done);
 /* fold.c, whose sums start and end as entries say */
 RengaErrorCode RengaChunkStartFold_Private(Chunk *chunk, Pass *pass, int bucket);
 RengaErrorCode RengaChunkClearFold_Private(Chunk *chunk, Pass *pass, int bucket);

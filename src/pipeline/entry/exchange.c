@@ -1,17 +1,26 @@
-/* Exchanges of a tensor group: each rank gives the others, or the one that needs it, what its
-   lanes have made, from device to device by the transport, and it arrives beside kernels that
-   touch none of it. */
+/* Exchanges of a tensor group: each rank gives the others, or the one that needs it, what its lanes
+   have made, from device to device by the transport, and it arrives beside kernels that touch none
+   of it. */
 #include "../exchange.h"
 #include "entry.h"
 #include "renga/private/fault.h"
 #include "renga/private/log.h"
+
+/* Messages of a chunk's exchanges, of which one is under way at a time. */
+struct _p_LaneExchange {
+  int most;            /* messages of an exchange, at the most */
+  RengaParcel *parcel; /* [most] */
+  size_t *room;        /* [most] bytes of each */
+  int under_way;       /* messages of the exchange that has started */
+  double began;        /* MPI_Wtime */
+};
 
 static void DescribeExchange(const Chunk *chunk, size_t size, char what[])
 {
   snprintf(what, size,
            "rank %d (stage %d, replica %d, tensor rank %d) exchanges what lanes have made with the "
            "%d others of its tensor group in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
+           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
            chunk->tensor.rank, chunk->tensor.size - 1, (long long)chunk->pipeline->step);
 }
 
@@ -49,26 +58,28 @@ static bool NextMessage(const TensorGroup *tensor, const Instruction *row, LaneM
 
 static RengaErrorCode MakeParcel(Chunk *chunk, int number, size_t bytes)
 {
-  const Rank *rank = &chunk->pipeline->rank;
-  TensorGroup *tensor = &chunk->tensor;
-  if (number == tensor->most) {
-    RengaCall(RengaRealloc(number + 1, &tensor->parcel));
-    RengaCall(RengaRealloc(number + 1, &tensor->room));
-    tensor->parcel[number] = NULL;
-    tensor->most++;
+  const Rank *rank = chunk->pipeline->rank;
+  LaneExchange *exchange = chunk->exchange;
+  if (number == exchange->most) {
+    RengaCall(RengaRealloc(number + 1, &exchange->parcel));
+    RengaCall(RengaRealloc(number + 1, &exchange->room));
+    exchange->parcel[number] = NULL;
+    exchange->most++;
   }
-  if (tensor->parcel[number] && bytes <= tensor->room[number]) return RENGA_SUCCESS;
-  RengaCall(RengaParcelDestroy_Private(&tensor->parcel[number]));
-  RengaCall(RengaParcelCreate_Private(rank->transport, rank->all, bytes, &tensor->parcel[number]));
-  tensor->room[number] = bytes;
+  RengaParcel *parcel = &exchange->parcel[number];
+  if (*parcel && bytes <= exchange->room[number]) return RENGA_SUCCESS;
+  RengaCall(RengaParcelDestroy_Private(parcel));
+  RengaCall(RengaParcelCreate_Private(rank->transport, rank->all, bytes, parcel));
+  exchange->room[number] = bytes;
   return RENGA_SUCCESS;
 }
 
 /* Of a program that was made, once the ranks are connected: before a step, as it allocates. */
 RengaErrorCode RengaChunkMakeRoomForExchanges_Private(Chunk *chunk, const Program *program)
 {
-  if (chunk->tensor.size == 1 || !chunk->pipeline || !chunk->pipeline->rank.transport)
+  if (chunk->tensor.size == 1 || !chunk->pipeline || !chunk->pipeline->rank->transport)
     return RENGA_SUCCESS;
+  if (!chunk->exchange) RengaCall(RengaMalloc(1, &chunk->exchange));
   for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++)
     for (int i = 0; i < program->part[part].count; i++) {
       const Instruction *row = &program->part[part].row[i];
@@ -82,12 +93,14 @@ RengaErrorCode RengaChunkMakeRoomForExchanges_Private(Chunk *chunk, const Progra
 /* However many there are. */
 RengaErrorCode RengaChunkFreeExchanges_Private(Chunk *chunk)
 {
-  TensorGroup *tensor = &chunk->tensor;
+  LaneExchange *exchange = chunk->exchange;
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int m = 0; m < tensor->most; m++)
-    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&tensor->parcel[m]));
-  RengaFree(&tensor->parcel);
-  RengaFree(&tensor->room);
+  if (!exchange) return RENGA_SUCCESS;
+  for (int m = 0; m < exchange->most; m++)
+    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&exchange->parcel[m]));
+  RengaFree(&exchange->parcel);
+  RengaFree(&exchange->room);
+  RengaFree(&chunk->exchange);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -96,24 +109,17 @@ RengaErrorCode RengaChunkFreeExchanges_Private(Chunk *chunk)
 static RengaErrorCode PostMessage(Chunk *chunk, Pass *pass, const Instruction *row,
                                   const LaneMessage *message)
 {
-  TensorGroup *tensor = &chunk->tensor;
   const RengaPlanPlace at = {
       .stage = chunk->stage, .replica = chunk->replica, .tensor = message->peer};
-  const int peer = RengaPlanGetRankAt(chunk->outline->plan, &at);
-  const int tag = RengaOutlineTag_Private(chunk->outline, TAG_EXCHANGE);
-  const size_t bytes = (size_t)row->term[message->term].bytes;
-  char *place = RengaChunkAt_Private(chunk, row->place[message->term]);
-  RengaParcel parcel = tensor->parcel[message->number];
-  RengaErrorCode code = RENGA_SUCCESS;
-  int attempt = 0;
+  const ChunkMessage parcel = {.parcel = chunk->exchange->parcel[message->number],
+                               .receives = message->receives,
+                               .data = RengaChunkAt_Private(chunk, row->place[message->term]),
+                               .bytes = (size_t)row->term[message->term].bytes,
+                               .peer = RengaPlanGetRankAt(chunk->outline->plan, &at),
+                               .tag = RengaOutlineTag_Private(chunk->outline, TAG_EXCHANGE)};
   if (pass->failed && !message->receives) /* others may compute with it until they hear of it */
-    code = RengaDeviceSetBytes(chunk->device, NULL, place, 0, bytes);
-  RengaCall(code);
-  do
-    code = message->receives ? RengaParcelReceive_Private(parcel, place, bytes, peer, tag)
-                             : RengaParcelSend_Private(parcel, place, bytes, peer, tag);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, parcel.data, 0, parcel.bytes));
+  RengaCall(RengaChunkPost_Private(chunk, pass, &parcel));
   return RENGA_SUCCESS;
 }
 
@@ -131,13 +137,8 @@ static RengaErrorCode AwaitMessages(Chunk *chunk, Pass *pass, int count)
 {
   char what[256];
   DescribeExchange(chunk, sizeof what, what);
-  for (int i = 0; i < count; i++) {
-    RengaErrorCode code;
-    int attempt = 0;
-    do code = RengaParcelWait_Private(chunk->tensor.parcel[i], what);
-    while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-    RengaCall(code);
-  }
+  for (int i = 0; i < count; i++)
+    RengaCall(RengaChunkAwait_Private(chunk, pass, chunk->exchange->parcel[i], what));
   return RENGA_SUCCESS;
 }
 
@@ -152,32 +153,32 @@ static int64_t BytesOfTerms(const Instruction *row)
 static RengaErrorCode StartExchangeEntry(const EntryTask *task, Entry *entry)
 {
   Chunk *chunk = task->chunk;
-  TensorGroup *tensor = &chunk->tensor;
+  LaneExchange *exchange = chunk->exchange;
   const Instruction *row = &task->sequence->row[entry->first];
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_EXCHANGE);
   RengaCall(RengaPipelineSettle_Private(chunk->pipeline, task->pass, true));
   if (task->pass->refused) return RENGA_SUCCESS; /* on all ranks */
   RengaFaultMeetAction("exchange", chunk->stage, -1);
-  tensor->began = MPI_Wtime();
-  tensor->under_way = 0;
+  exchange->began = MPI_Wtime();
+  exchange->under_way = 0;
   RengaLogEventBegin(event);
-  const RengaErrorCode code = PostMessages(chunk, task->pass, row, &tensor->under_way);
-  RengaLogEventEnd(event, 0, tensor->under_way, BytesOfTerms(row));
+  const RengaErrorCode code = PostMessages(chunk, task->pass, row, &exchange->under_way);
+  RengaLogEventEnd(event, 0, exchange->under_way, BytesOfTerms(row));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode EndExchangeEntry(const EntryTask *task, Entry *entry)
 {
-  TensorGroup *tensor = &task->chunk->tensor;
+  LaneExchange *exchange = task->chunk->exchange;
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_EXCHANGE);
-  const int count = tensor->under_way;
+  const int count = exchange->under_way;
   (void)entry;
-  tensor->under_way = 0;
+  exchange->under_way = 0;
   RengaLogEventBegin(event);
   const RengaErrorCode code = AwaitMessages(task->chunk, task->pass, count);
   RengaLogEventEnd(event, 0, 0, 0);
-  if (RengaLogTraceIsOn()) RengaLogTrace("communication", "exchange", tensor->began, MPI_Wtime());
+  if (RengaLogTraceIsOn()) RengaLogTrace("communication", "exchange", exchange->began, MPI_Wtime());
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -252,14 +253,12 @@ static int64_t MostOfTerms(const TensorGroup *tensor, const Instruction *row)
    such, whatever part they run in. */
 void RengaChunkCountExchanges_Private(Chunk *chunk)
 {
-  const Program *program = NULL;
-  for (int p = 0; p < chunk->programs.count && !program; p++)
-    if (chunk->programs.row[p]->kind == PROGRAM_TRAINING) program = chunk->programs.row[p];
+  const Program *program = RengaProgramsFirst_Private(chunk->programs);
   for (ProgramPart part = PART_FORWARD; program && part < PART_COUNT; part++)
     for (int i = 0; i < program->part[part].count; i++) {
       const Instruction *row = &program->part[part].row[i];
       if (row->kind != INSTRUCTION_EXCHANGE) continue;
-      RengaForecastTerms *terms = &chunk->sizes.terms[row->again ? PART_AGAIN : part];
+      RengaForecastTerms *terms = &chunk->sizes->terms[row->again ? PART_AGAIN : part];
       terms->count++;
       terms->bytes += MostOfTerms(&chunk->tensor, row);
     }

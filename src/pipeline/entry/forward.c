@@ -1,5 +1,6 @@
 /* Forward of a micro-batch, and recomputation of what backward needs of it. Where the pass has
    failed only what others wait for is done. */
+#include "../updates.h"
 #include "entry.h"
 
 /* Before kernels run. What depends on constants only is worked out when another program ran before;
@@ -8,18 +9,19 @@ static RengaErrorCode FoldConstants(Chunk *chunk, Pass *pass, Program *program,
                                     const RengaAction *action)
 {
   const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, action->microbatch);
-  if (chunk->programs.folded == program || program->part[PART_CONSTANT].count == 0)
+  if (chunk->programs->folded == program || program->part[PART_CONSTANT].count == 0)
     return RENGA_SUCCESS;
-  chunk->programs.folded = NULL;
+  chunk->programs->folded = NULL;
   RengaCall(RengaChunkRunPart_Private(chunk, pass, program, PART_CONSTANT, &context));
-  if (!pass->failed) chunk->programs.folded = program;
+  if (!pass->failed) chunk->programs->folded = program;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Fill(Chunk *chunk, int region, int64_t bytes)
 {
   if (bytes > 0)
-    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->base[region], 0xff, (size_t)bytes));
+    RengaCall(
+        RengaDeviceSetBytes(chunk->device, NULL, chunk->at->region[region], 0xff, (size_t)bytes));
   return RENGA_SUCCESS;
 }
 
@@ -27,7 +29,7 @@ static RengaErrorCode Fill(Chunk *chunk, int region, int64_t bytes)
    are not among it. A recomputation leaves temporary tensors to the backward that follows it. */
 static RengaErrorCode Poison(Chunk *chunk, bool training, bool adds, const RengaAction *action)
 {
-  const ChunkSizes *sizes = &chunk->sizes;
+  const ChunkSizes *sizes = chunk->sizes;
   const bool forward = action->kind == RENGA_ACTION_FORWARD;
   const bool makes = forward || action->kind == RENGA_ACTION_RECOMPUTE;
   if (!RengaDeviceGetPoison(chunk->device)) return RENGA_SUCCESS;
@@ -38,10 +40,10 @@ static RengaErrorCode Poison(Chunk *chunk, bool training, bool adds, const Renga
     RengaCall(Fill(chunk, REGION_SENT, sizes->sent_bytes[training]));
     RengaCall(Fill(chunk, REGION_KEPT, sizes->kept_bytes[training]));
   }
-  if (forward && !chunk->inputs.host) RengaCall(Fill(chunk, REGION_INPUTS, sizes->input_bytes));
-  if (!makes && !adds && !chunk->gradients.fold.on) /* bucket by bucket there */
-    RengaCall(Fill(chunk, REGION_GRADIENTS,
-                   RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, sizes->gradient_count)));
+  if (forward && !chunk->inputs->host) RengaCall(Fill(chunk, REGION_INPUTS, sizes->input_bytes));
+  if (!makes && !adds && !RengaChunkFolds_Private(chunk)) /* bucket by bucket there */
+    RengaCall(
+        Fill(chunk, REGION_GRADIENTS, RengaGradientBytes_Private(chunk, sizes->gradient_count)));
   return RENGA_SUCCESS;
 }
 
@@ -80,7 +82,7 @@ RengaErrorCode RengaChunkForward_Private(Chunk *chunk, Pass *pass, Program *prog
                                         BeginForward(chunk, pass, program, action, i)));
   RengaCall(RengaChunkRunTimed_Private(chunk, pass, program, PART_FORWARD, EVENT_FORWARD, action));
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, EndForward(chunk, pass, program, i)));
-  chunk->portion.forward_done++;
+  chunk->portion->forward_done++;
   return RENGA_SUCCESS;
 }
 

@@ -4,42 +4,37 @@
    A bucket is gathered by all replicas together: each gives its block to the others, and gets
    theirs, before the part of a program that reads it comes to the first row that does. All replicas
    go through the same list, where one that has no micro-batch gathers all the same (prepare.c), and
-   all programs read the buckets in one order (rules.c): so gathers follow each other in one order
+   all programs read the buckets in one order (list.c): so gathers follow each other in one order
    everywhere, and need neither a question nor a number. Shares do not change during a pass. */
+#include "../window.h"
 #include "entry.h"
 #include "renga/private/fault.h"
 #include "renga/private/line.h"
 #include "renga/private/log.h"
 
-static int BucketsToFetch(const Chunk *chunk)
-{
-  return RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
-}
-
 /* A bucket's block of a replica, in bytes of the bucket. */
 static void BlockOfReplica(const Chunk *chunk, int b, int replica, int64_t *begin, int64_t *bytes)
 {
   int64_t first, last;
-  RengaBlocksGetRange(chunk->gradients.bucket[b].blocks, replica, &first, &last);
-  *begin = RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, first);
-  *bytes = RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, last - first);
+  RengaBlocksGetRange(chunk->gradients->bucket[b].blocks, replica, &first, &last);
+  *begin = RengaValueBytes_Private(chunk, first);
+  *bytes = RengaValueBytes_Private(chunk, last - first);
 }
 
 static Fetch *FetchOf(const Chunk *chunk, int b, int replica)
 {
-  return &chunk->window.fetch[b * chunk->replicas + replica];
+  return &chunk->window->fetch[b * chunk->replicas + replica];
 }
 
 /* This replica's block of a bucket, among its shares. */
-static const char *OwnBlock(const Chunk *chunk, int b)
+static char *OwnBlock(const Chunk *chunk, int b)
 {
-  return chunk->at.shares +
-         RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->gradients.bucket[b].own);
+  return chunk->at->shares + RengaValueBytes_Private(chunk, chunk->gradients->bucket[b].own);
 }
 
 static RengaErrorCode MakeFetch(Chunk *chunk, int b, int replica)
 {
-  const Rank *rank = &chunk->pipeline->rank;
+  const Rank *rank = chunk->pipeline->rank;
   Fetch *fetch = FetchOf(chunk, b, replica);
   int64_t begin, bytes;
   if (replica == chunk->replica) return RENGA_SUCCESS;
@@ -53,10 +48,10 @@ static RengaErrorCode MakeFetch(Chunk *chunk, int b, int replica)
 /* After the buckets. */
 RengaErrorCode RengaChunkSetUpFetches_Private(Chunk *chunk)
 {
-  ParameterWindow *window = &chunk->window;
-  const int buckets = BucketsToFetch(chunk);
+  ParameterWindow *window = chunk->window;
+  const int buckets = RengaChunkBuckets_Private(chunk).shared;
   if (!RengaChunkFetches_Private(chunk)) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(buckets + 1, &window->state));
+  RengaCall(RengaMalloc(buckets + 1, &window->bucket));
   RengaCall(RengaMalloc(buckets * chunk->replicas + 1, &window->fetch));
   for (int b = 0; b < buckets; b++)
     for (int r = 0; r < chunk->replicas; r++) RengaCall(MakeFetch(chunk, b, r));
@@ -66,14 +61,15 @@ RengaErrorCode RengaChunkSetUpFetches_Private(Chunk *chunk)
 /* However far it came. */
 RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk)
 {
-  ParameterWindow *window = &chunk->window;
+  ParameterWindow *window = chunk->window;
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int i = 0; window->fetch && i < BucketsToFetch(chunk) * chunk->replicas; i++) {
+  for (int i = 0; window->fetch && i < RengaChunkBuckets_Private(chunk).shared * chunk->replicas;
+       i++) {
     RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&window->fetch[i].taken));
     RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&window->fetch[i].given));
   }
   RengaFree(&window->place);
-  RengaFree(&window->state);
+  RengaFree(&window->bucket);
   RengaFree(&window->fetch);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -82,16 +78,8 @@ RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk)
 /* Before a pass: no bucket is there. */
 void RengaChunkBeginFetches_Private(Chunk *chunk)
 {
-  for (int b = 0; chunk->window.fetch && b < BucketsToFetch(chunk); b++)
-    chunk->window.state[b] = BUCKET_AWAY;
-}
-
-static void DescribeFetch(const Chunk *chunk, size_t size, char what[])
-{
-  snprintf(what, size,
-           "rank %d (stage %d, replica %d) gathers parameters with the other replicas in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
+  for (int b = 0; chunk->window->fetch && b < RengaChunkBuckets_Private(chunk).shared; b++)
+    chunk->window->bucket[b].state = BUCKET_AWAY;
 }
 
 /* Between this replica and another: its block, or this one's. A message that cannot be begun leaves
@@ -99,76 +87,64 @@ static void DescribeFetch(const Chunk *chunk, size_t size, char what[])
 static RengaErrorCode PostBlock(Chunk *chunk, Pass *pass, int b, int replica, bool receives)
 {
   const Fetch *fetch = FetchOf(chunk, b, replica);
-  const int tag = RengaOutlineTag_Private(chunk->outline, TAG_GATHER) + chunk->stage;
-  const int peer = RengaChunkPeer_Private(chunk, chunk->stage, replica);
-  char *window = chunk->at.window + chunk->window.place[b];
   int64_t begin, bytes;
-  RengaErrorCode code;
-  int attempt = 0;
   BlockOfReplica(chunk, b, receives ? replica : chunk->replica, &begin, &bytes);
   if (bytes == 0) return RENGA_SUCCESS;
-  do
-    code =
-        receives
-            ? RengaParcelReceive_Private(fetch->taken, window + begin, (size_t)bytes, peer, tag)
-            : RengaParcelSend_Private(fetch->given, OwnBlock(chunk, b), (size_t)bytes, peer, tag);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode WaitForBlock(Chunk *chunk, Pass *pass, RengaParcel parcel)
-{
-  char what[160];
-  RengaErrorCode code;
-  int attempt = 0;
-  DescribeFetch(chunk, sizeof what, what);
-  do code = RengaParcelWait_Private(parcel, what);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
+  const ChunkMessage message = {
+      .parcel = receives ? fetch->taken : fetch->given,
+      .receives = receives,
+      .data = receives ? chunk->at->window + chunk->window->place[b] + begin : OwnBlock(chunk, b),
+      .bytes = (size_t)bytes,
+      .peer = RengaChunkPeer_Private(chunk, chunk->stage, replica),
+      .tag = RengaOutlineTag_Private(chunk->outline, TAG_GATHER) + chunk->stage};
+  RengaCall(RengaChunkPost_Private(chunk, pass, &message));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode WaitForBlocks(Chunk *chunk, Pass *pass, int b, bool given)
 {
+  char what[160];
+  RengaChunkDescribe_Private(chunk, "gathers parameters with the other replicas in", sizeof what,
+                             what);
   for (int r = 0; r < chunk->replicas; r++) {
     const Fetch *fetch = FetchOf(chunk, b, r);
     if (r != chunk->replica)
-      RengaCall(WaitForBlock(chunk, pass, given ? fetch->given : fetch->taken));
+      RengaCall(RengaChunkAwait_Private(chunk, pass, given ? fetch->given : fetch->taken, what));
   }
   return RENGA_SUCCESS;
 }
 
 static bool ShareWindow(const Chunk *chunk, int a, int b)
 {
-  const int64_t *place = chunk->window.place;
-  const GradientBucket *bucket = chunk->gradients.bucket;
-  const int64_t x = RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, bucket[a].count);
-  const int64_t y = RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, bucket[b].count);
+  const int64_t *place = chunk->window->place;
+  const GradientBucket *bucket = chunk->gradients->bucket;
+  const int64_t x = RengaValueBytes_Private(chunk, bucket[a].count);
+  const int64_t y = RengaValueBytes_Private(chunk, bucket[b].count);
   return place[a] < place[b] + y && place[b] < place[a] + x;
 }
 
 /* What lies where a bucket comes is read no more. */
 static RengaErrorCode ClearPlace(Chunk *chunk, Pass *pass, int b)
 {
-  ParameterWindow *window = &chunk->window;
-  for (int other = 0; other < BucketsToFetch(chunk); other++) {
-    if (other == b || window->state[other] == BUCKET_AWAY || !ShareWindow(chunk, b, other))
+  ParameterWindow *window = chunk->window;
+  for (int other = 0; other < RengaChunkBuckets_Private(chunk).shared; other++) {
+    if (other == b || window->bucket[other].state == BUCKET_AWAY || !ShareWindow(chunk, b, other))
       continue;
-    if (window->state[other] == BUCKET_COMES) RengaCall(WaitForBlocks(chunk, pass, other, false));
-    window->state[other] = BUCKET_AWAY;
+    if (window->bucket[other].state == BUCKET_COMES)
+      RengaCall(WaitForBlocks(chunk, pass, other, false));
+    window->bucket[other].state = BUCKET_AWAY;
   }
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode PlaceOwnBlock(Chunk *chunk, int b)
 {
-  char *window = chunk->at.window + chunk->window.place[b];
-  const int64_t count = chunk->gradients.bucket[b].count;
+  char *window = chunk->at->window + chunk->window->place[b];
+  const int64_t count = chunk->gradients->bucket[b].count;
   int64_t begin, bytes;
   if (RengaDeviceGetPoison(chunk->device))
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, window, 0xff,
-                                  (size_t)RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, count)));
+                                  (size_t)RengaValueBytes_Private(chunk, count)));
   BlockOfReplica(chunk, b, chunk->replica, &begin, &bytes);
   if (bytes > 0)
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, window + begin,
@@ -181,8 +157,8 @@ static RengaErrorCode BeginGather(Chunk *chunk, Pass *pass, int b)
 {
   RengaCall(ClearPlace(chunk, pass, b));
   RengaFaultMeetAction("gather", chunk->stage, -1);
-  chunk->window.state[b] = BUCKET_COMES;
-  chunk->gradients.bucket[b].gathering = MPI_Wtime();
+  chunk->window->bucket[b].state = BUCKET_COMES;
+  chunk->window->bucket[b].began = MPI_Wtime();
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, PlaceOwnBlock(chunk, b)));
   RengaCall(WaitForBlocks(chunk, pass, b, true)); /* of the gather before */
   for (int step = 1; step < chunk->replicas; step++)
@@ -199,22 +175,20 @@ static void TraceFetch(const Chunk *chunk, int b)
   char name[64];
   if (!RengaLogTraceIsOn()) return;
   snprintf(name, sizeof name, "gather of parameters, bucket %d", b);
-  RengaLogTrace("communication", name, chunk->gradients.bucket[b].gathering, MPI_Wtime());
+  RengaLogTrace("communication", name, chunk->window->bucket[b].began, MPI_Wtime());
 }
 
 static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
 {
-  ParameterWindow *window = &chunk->window;
+  ParameterWindow *window = chunk->window;
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_GATHER);
-  if (window->state[b] == BUCKET_AWAY) RengaCall(BeginGather(chunk, pass, b));
-  if (window->state[b] == BUCKET_HERE) return RENGA_SUCCESS;
+  if (window->bucket[b].state == BUCKET_AWAY) RengaCall(BeginGather(chunk, pass, b));
+  if (window->bucket[b].state == BUCKET_HERE) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = WaitForBlocks(chunk, pass, b, false);
-  RengaLogEventEnd(
-      event, 0, 1,
-      RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, chunk->gradients.bucket[b].count));
+  RengaLogEventEnd(event, 0, 1, RengaValueBytes_Private(chunk, chunk->gradients->bucket[b].count));
   RengaCall(code);
-  window->state[b] = BUCKET_HERE;
+  window->bucket[b].state = BUCKET_HERE;
   TraceFetch(chunk, b);
   return RENGA_SUCCESS;
 }
@@ -224,7 +198,8 @@ static RengaErrorCode ListGatherEntries(const Chunk *chunk, const Program *progr
                                         ProgramPart part, EntryList *list)
 {
   const BucketRows *reads = program->part[part].reads;
-  const int buckets = RengaChunkFetches_Private(chunk) && reads ? BucketsToFetch(chunk) : 0;
+  const int buckets =
+      RengaChunkFetches_Private(chunk) && reads ? RengaChunkBuckets_Private(chunk).shared : 0;
   for (int ends = 1; ends >= 0; ends--)
     for (int b = 0; b < buckets; b++) {
       const Entry entry = {.kind = ENTRY_GATHER,
@@ -239,7 +214,7 @@ static RengaErrorCode ListGatherEntries(const Chunk *chunk, const Program *progr
 
 static RengaErrorCode StartGatherEntry(const EntryTask *task, Entry *entry)
 {
-  if (task->chunk->window.state[entry->bucket] == BUCKET_AWAY)
+  if (task->chunk->window->bucket[entry->bucket].state == BUCKET_AWAY)
     RengaCall(BeginGather(task->chunk, task->pass, entry->bucket));
   return RENGA_SUCCESS;
 }
@@ -257,7 +232,7 @@ const EntryRule RengaGatherEntry_Private = {
    messages are left under way. */
 RengaErrorCode RengaChunkEndFetches_Private(Chunk *chunk, Pass *pass)
 {
-  for (int b = 0; chunk->window.fetch && b < BucketsToFetch(chunk); b++) {
+  for (int b = 0; chunk->window->fetch && b < RengaChunkBuckets_Private(chunk).shared; b++) {
     RengaCall(WaitForBlocks(chunk, pass, b, false));
     RengaCall(WaitForBlocks(chunk, pass, b, true));
   }

@@ -31,7 +31,7 @@ RengaErrorCode RengaChunkSetUpLinks_Private(Chunk *chunk)
 
 static RengaErrorCode MakeRing(Chunk *chunk, Link *link)
 {
-  const Rank *rank = &chunk->pipeline->rank;
+  const Rank *rank = chunk->pipeline->rank;
   RengaCall(RengaMalloc(link->ring, &link->parcel));
   for (int i = 0; i < link->ring; i++)
     RengaCall(RengaParcelCreate_Private(rank->transport, rank->all, (size_t)link->bytes,
@@ -65,7 +65,7 @@ RengaErrorCode RengaChunkFreeParcels_Private(Chunk *chunk)
 static int PeerOf(Chunk *chunk, const Pass *pass, const Link *link, int64_t i)
 {
   const int replicas = RengaPlanGetStage(chunk->outline->plan, link->other)->shape.replicas;
-  const int64_t number = chunk->portion.order[i], m = pass->microbatches,
+  const int64_t number = chunk->portion->order[i], m = pass->microbatches,
                 leaf = chunk->outline->leaf;
   int replica = (int)((double)number / (double)m * replicas);
   while (RengaPlanLeafBound(m, leaf, replicas, replica) > number) replica--;
@@ -76,7 +76,7 @@ static int PeerOf(Chunk *chunk, const Pass *pass, const Link *link, int64_t i)
 static size_t MessageBytes(Chunk *chunk, const Pass *pass, const Link *link, int64_t i)
 {
   const RengaTensorSpec spec = RengaTensorSpecAt(
-      &link->spec, RengaPassSamples_Private(chunk->pipeline, pass, chunk->portion.order[i]));
+      &link->spec, RengaPassSamples_Private(chunk->pipeline, pass, chunk->portion->order[i]));
   return RengaTensorSpecBytes(&spec);
 }
 
@@ -93,15 +93,13 @@ static bool IsUsed(const Pass *pass, const RengaMessage *message)
 static RengaErrorCode PostReceive(Chunk *chunk, Pass *pass, int row, int64_t i)
 {
   Link *link = &chunk->link[row];
-  const size_t bytes = MessageBytes(chunk, pass, link, i);
-  const int peer = PeerOf(chunk, pass, link, i);
-  RengaErrorCode code;
-  int attempt = 0;
-  do
-    code = RengaParcelReceive_Private(link->parcel[i % link->ring], InstanceAt(link, i), bytes,
-                                      peer, row);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
+  const ChunkMessage message = {.parcel = link->parcel[i % link->ring],
+                                .receives = true,
+                                .data = InstanceAt(link, i),
+                                .bytes = MessageBytes(chunk, pass, link, i),
+                                .peer = PeerOf(chunk, pass, link, i),
+                                .tag = row};
+  RengaCall(RengaChunkPost_Private(chunk, pass, &message));
   return RENGA_SUCCESS;
 }
 
@@ -109,12 +107,13 @@ static RengaErrorCode PostReceive(Chunk *chunk, Pass *pass, int row, int64_t i)
    evaluation. */
 RengaErrorCode RengaChunkPostReceives_Private(Chunk *chunk, Pass *pass)
 {
-  const int64_t done = pass->training ? chunk->portion.backward_done : chunk->portion.forward_done;
+  const int64_t done =
+      pass->training ? chunk->portion->backward_done : chunk->portion->forward_done;
   for (int m = 0; m < chunk->outline->n_messages; m++) {
     Link *link = &chunk->link[m];
     if (!link->active || !link->incoming || !IsUsed(pass, &chunk->outline->message[m])) continue;
     while (link->posted < done + link->ring &&
-           link->posted < chunk->portion.last - chunk->portion.first) {
+           link->posted < chunk->portion->last - chunk->portion->first) {
       RengaCall(PostReceive(chunk, pass, m, link->posted));
       link->posted++;
     }
@@ -133,16 +132,12 @@ static RengaErrorCode Wait(Chunk *chunk, Pass *pass, int row, int64_t i)
            "rank %d (stage %d, replica %d) waits %s the %s %s %s stage %d (rank %d) for "
            "micro-batch %lld "
            "of step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
+           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
            link->incoming ? "for" : "to send", message->backward ? "gradient of" : "activation",
            message->value, link->incoming ? "from" : "to", link->other,
-           PeerOf(chunk, pass, link, i), (long long)chunk->portion.order[i],
+           PeerOf(chunk, pass, link, i), (long long)chunk->portion->order[i],
            (long long)chunk->pipeline->step);
-  RengaErrorCode code;
-  int attempt = 0;
-  do code = RengaParcelWait_Private(parcel, what);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
+  RengaCall(RengaChunkAwait_Private(chunk, pass, parcel, what));
   return RENGA_SUCCESS;
 }
 
@@ -151,7 +146,7 @@ RengaErrorCode RengaChunkReceive_Private(Chunk *chunk, Pass *pass, int row, int6
   Link *link = &chunk->link[row];
   RengaCheck(link->posted > i, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: %s of micro-batch %lld is wanted before its buffer is free", chunk->stage,
-             chunk->outline->message[row].value, (long long)chunk->portion.order[i]);
+             chunk->outline->message[row].value, (long long)chunk->portion->order[i]);
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_RECEIVE);
   RengaLogEventBegin(event);
   const RengaErrorCode code = Wait(chunk, pass, row, i);
@@ -169,19 +164,21 @@ RengaErrorCode RengaChunkSend_Private(Chunk *chunk, Pass *pass, int row, int64_t
   if (!from) {
     Program *program;
     RengaCall(RengaChunkGetProgram_Private(
-        chunk, pass->kind, RengaPassSamples_Private(chunk->pipeline, pass, chunk->portion.order[i]),
-        chunk->portion.target, &program));
+        chunk, pass->kind,
+        RengaPassSamples_Private(chunk->pipeline, pass, chunk->portion->order[i]),
+        chunk->portion->target, &program));
     from = RengaChunkAt_Private(chunk, program->place[link->value]);
   }
   if (pass->failed) /* others may compute with it until they hear of the error */
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, from, 0, bytes));
-  const int peer = PeerOf(chunk, pass, link, i);
+  const ChunkMessage message = {.parcel = link->parcel[i % link->ring],
+                                .data = from,
+                                .bytes = bytes,
+                                .peer = PeerOf(chunk, pass, link, i),
+                                .tag = row};
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_SEND);
-  RengaErrorCode code;
-  int attempt = 0;
   RengaLogEventBegin(event);
-  do code = RengaParcelSend_Private(link->parcel[i % link->ring], from, bytes, peer, row);
-  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
+  const RengaErrorCode code = RengaChunkPost_Private(chunk, pass, &message);
   RengaLogEventEnd(event, 0, 1, (int64_t)bytes);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -205,7 +202,7 @@ RengaErrorCode RengaChunkFinishLinks_Private(Chunk *chunk, Pass *pass)
   for (int m = 0; m < chunk->outline->n_messages; m++) {
     Link *link = &chunk->link[m];
     if (!link->active) continue;
-    const int64_t count = chunk->portion.last - chunk->portion.first;
+    const int64_t count = chunk->portion->last - chunk->portion->first;
     for (int64_t i = count > link->ring ? count - link->ring : 0; i < count; i++)
       RengaCall(Wait(chunk, pass, m, i));
     link->posted = 0;

@@ -2,16 +2,6 @@
 #include "entry.h"
 #include "renga/private/log.h"
 
-RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number)
-{
-  return (RengaKernelContext){.seed = (uint64_t)chunk->outline->settings->seed,
-                              .step = chunk->pipeline->step,
-                              .sample =
-                                  RengaPassTurn_Private(pass, number) * chunk->outline->microbatch,
-                              .samples = RengaPassSamples_Private(chunk->pipeline, pass, number),
-                              .training = pass->training};
-}
-
 static RengaErrorCode RunEntries(const EntryTask *task)
 {
   const Sequence *sequence = task->sequence;

@@ -1,6 +1,7 @@
 /* Whether the list of a part is right: kernels find what they read, and write over nothing that
    others still get. Asked of each list before it is run, and by tests of lists with planted
    faults. */
+#include "../window.h"
 #include "entry.h"
 
 typedef struct {
@@ -18,17 +19,16 @@ typedef struct {
 
 static Range RangeOfGradients(const Chunk *chunk, int b)
 {
-  const GradientBucket *bucket = &chunk->gradients.bucket[b];
-  const bool folds = chunk->gradients.fold.on;
-  const int64_t begin =
-      folds ? bucket->local : RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->first);
-  return (Range){begin, begin + RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->count)};
+  const GradientBucket *bucket = &chunk->gradients->bucket[b];
+  const bool folds = RengaChunkFolds_Private(chunk);
+  const int64_t begin = folds ? bucket->local : RengaGradientBytes_Private(chunk, bucket->first);
+  return (Range){begin, begin + RengaGradientBytes_Private(chunk, bucket->count)};
 }
 
 static Range RangeOfValues(const Chunk *chunk, int b)
 {
-  const int64_t count = chunk->gradients.bucket[b].count, begin = chunk->window.place[b];
-  return (Range){begin, begin + RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, count)};
+  const int64_t count = chunk->gradients->bucket[b].count, begin = chunk->window->place[b];
+  return (Range){begin, begin + RengaValueBytes_Private(chunk, count)};
 }
 
 static bool RangesMeet(Range a, Range b)
@@ -36,7 +36,7 @@ static bool RangesMeet(Range a, Range b)
   return a.begin < b.end && b.begin < a.end;
 }
 
-static bool LiesIn(Range range, const BucketRows *rows, const Place *place, int row)
+static bool HoldsPlace(Range range, const BucketRows *rows, const Place *place, int row)
 {
   return rows->first >= 0 && rows->first <= row && row < rows->end &&
          place->offset >= range.begin && place->offset < range.end;
@@ -45,11 +45,11 @@ static bool LiesIn(Range range, const BucketRows *rows, const Place *place, int 
 static RengaErrorCode ProveRead(const PartProof *proof, const Place *place, int row)
 {
   const Chunk *chunk = proof->chunk;
-  const int shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
+  const int shared = RengaChunkBuckets_Private(chunk).shared;
   bool here = false;
   for (int b = 0; b < shared && !here; b++)
-    here =
-        proof->here[b] && LiesIn(RangeOfValues(chunk, b), &proof->sequence->reads[b], place, row);
+    here = proof->here[b] &&
+           HoldsPlace(RangeOfValues(chunk, b), &proof->sequence->reads[b], place, row);
   RengaCheck(here, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: row %d of a part reads a parameter (byte %lld of the window) that has not "
              "been gathered",
@@ -65,11 +65,11 @@ static RengaErrorCode ProveBucket(const PartProof *proof, int b, int row)
   RengaCheck(!proof->started[b], MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: row %d of a part writes gradients of bucket %d, whose sum has started",
              chunk->stage, row, b);
-  RengaCheck(!chunk->gradients.fold.on || proof->free[b], MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+  RengaCheck(!RengaChunkFolds_Private(chunk) || proof->free[b], MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: row %d of a part writes gradients of bucket %d where others may not have "
              "left",
              chunk->stage, row, b);
-  for (int c = 0; c < chunk->gradients.n_buckets; c++) {
+  for (int c = 0; c < chunk->memory->n_buckets; c++) {
     const BucketRows *rows = &proof->sequence->writes[c];
     RengaCheck(c == b || rows->first < 0 || rows->end > row || proof->started[c] ||
                    !RangesMeet(range, RangeOfGradients(chunk, c)),
@@ -83,8 +83,8 @@ static RengaErrorCode ProveBucket(const PartProof *proof, int b, int row)
 
 static RengaErrorCode ProveWrite(const PartProof *proof, const Place *place, int row)
 {
-  for (int b = 0; b < proof->chunk->gradients.n_buckets; b++)
-    if (LiesIn(RangeOfGradients(proof->chunk, b), &proof->sequence->writes[b], place, row))
+  for (int b = 0; b < proof->chunk->memory->n_buckets; b++)
+    if (HoldsPlace(RangeOfGradients(proof->chunk, b), &proof->sequence->writes[b], place, row))
       RengaCall(ProveBucket(proof, b, row));
   return RENGA_SUCCESS;
 }
@@ -92,10 +92,11 @@ static RengaErrorCode ProveWrite(const PartProof *proof, const Place *place, int
 static RengaErrorCode ProveRow(const PartProof *proof, int row)
 {
   const Instruction *kernel = &proof->sequence->row[row];
-  RengaCheck(!proof->exchange || !RengaInstructionsConflict_Private(kernel, proof->exchange),
-             MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-             "stage %d: row %d of a part touches what an exchange under way sends or brings",
-             proof->chunk->stage, row);
+  RengaCheck(
+      !proof->exchange || !RengaInstructionsConflict_Private(kernel, proof->exchange),
+      MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+      "stage %d: row %d of a part touches what an exchange that is under way sends or brings",
+      proof->chunk->stage, row);
   for (int p = 0; p < kernel->n_in + kernel->n_out; p++) {
     const Place *place = &kernel->place[p];
     if (place->region == REGION_WINDOW) RengaCall(ProveRead(proof, place, row));
@@ -110,7 +111,7 @@ static void Gather(const PartProof *proof, const Entry *entry)
 {
   const Chunk *chunk = proof->chunk;
   const Range range = RangeOfValues(chunk, entry->bucket);
-  const int shared = RengaOutlineCountBuckets_Private(chunk->outline, chunk->stage).shared;
+  const int shared = RengaChunkBuckets_Private(chunk).shared;
   for (int b = 0; b < shared; b++)
     if (b != entry->bucket && RangesMeet(range, RangeOfValues(chunk, b))) proof->here[b] = false;
   if (entry->ends) proof->here[entry->bucket] = true;
@@ -160,8 +161,8 @@ static RengaErrorCode ProveEnd(const PartProof *proof)
   bool any = false;
   RengaCheck(!proof->exchange, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: an exchange does not end in its part", proof->chunk->stage);
-  for (int b = 0; b < proof->chunk->gradients.n_buckets; b++) any = any || proof->started[b];
-  for (int b = 0; any && b < proof->chunk->gradients.n_buckets; b++)
+  for (int b = 0; b < proof->chunk->memory->n_buckets; b++) any = any || proof->started[b];
+  for (int b = 0; any && b < proof->chunk->memory->n_buckets; b++)
     RengaCheck(proof->started[b], MPI_COMM_SELF, RENGA_ERR_INTERNAL,
                "stage %d: the sum of bucket %d does not start in the part that makes it",
                proof->chunk->stage, b);
@@ -171,7 +172,7 @@ static RengaErrorCode ProveEnd(const PartProof *proof)
 /* RENGA_ERR_INTERNAL, with the row, where it is not. */
 RengaErrorCode RengaPartProve_Private(const Chunk *chunk, const Program *program, ProgramPart part)
 {
-  const int buckets = chunk->gradients.n_buckets + 1;
+  const int buckets = chunk->memory->n_buckets + 1;
   const Sequence *sequence = &program->part[part];
   bool *flags;
   RengaCall(RengaMalloc(3 * buckets, &flags));

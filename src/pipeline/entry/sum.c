@@ -5,24 +5,16 @@
    have. */
 #include "entry.h"
 
-/* The first training program: all replicas compile the same ones at set-up. NULL: none. */
-static Program *FirstProgram(const Chunk *chunk)
-{
-  for (int p = 0; p < chunk->programs.count; p++)
-    if (chunk->programs.row[p]->kind == PROGRAM_TRAINING) return chunk->programs.row[p];
-  return NULL;
-}
-
 /* Once the buckets are there. */
 RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
 {
-  GradientVector *gradients = &chunk->gradients;
-  Program *program = FirstProgram(chunk);
-  RengaCall(RengaMalloc(gradients->n_buckets, &gradients->sequence));
+  GradientVector *gradients = chunk->gradients;
+  Program *program = RengaProgramsFirst_Private(chunk->programs);
+  RengaCall(RengaMalloc(chunk->memory->n_buckets, &gradients->sequence));
   const ProgramPart part = RengaChunkGradientPart_Private(chunk);
   if (program) RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
   const BucketRows *writes = program ? program->part[part].writes : NULL;
-  for (int b = 0; b < gradients->n_buckets; b++) {
+  for (int b = 0; b < chunk->memory->n_buckets; b++) {
     int at = b;
     for (; writes && at > 0 && writes[gradients->sequence[at - 1]].end > writes[b].end; at--)
       gradients->sequence[at] = gradients->sequence[at - 1];
@@ -34,33 +26,34 @@ RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
 /* Sums may start in backwards, if the list of a pass does not say otherwise. */
 static bool MayStartEarly(const Chunk *chunk)
 {
-  return chunk->gradients.fold.on || (chunk->replicas > 1 && chunk->outline->settings->overlap &&
-                                      RengaSettingsIsOrdered_Private(chunk->outline->settings));
+  return RengaChunkFolds_Private(chunk) ||
+         (chunk->replicas > 1 && chunk->outline->settings->overlap &&
+          RengaChunkIsOrdered_Private(chunk));
 }
 
 /* Whether the last backward begins the sums of the pass: the same on all replicas. Where the list
    gathers buckets by themselves it says the order of all. */
 bool RengaChunkIsEarly_Private(const Chunk *chunk)
 {
-  bool early = MayStartEarly(chunk) && !chunk->gradients.fold.on;
-  for (int b = 0; b < chunk->gradients.n_buckets; b++)
-    early = early && !chunk->gradients.bucket[b].apart;
+  bool early = MayStartEarly(chunk) && !RengaChunkFolds_Private(chunk);
+  for (int b = 0; b < chunk->memory->n_buckets; b++)
+    early = early && !chunk->gradients->bucket[b].apart;
   return early;
 }
 
 /* The action begins sums: what others hear of it they must have agreed to. */
 bool RengaChunkBeginsSums_Private(const Chunk *chunk, const RengaAction *action)
 {
-  const Portion *portion = &chunk->portion;
+  const Portion *portion = chunk->portion;
   const bool last = portion->backward_done == portion->last - portion->first - 1;
   return (action->kind == RENGA_ACTION_BACKWARD || action->kind == RENGA_ACTION_BACKWARD_WEIGHT) &&
-         (chunk->gradients.fold.on || (last && RengaChunkIsEarly_Private(chunk)));
+         (RengaChunkFolds_Private(chunk) || (last && RengaChunkIsEarly_Private(chunk)));
 }
 
 static RengaErrorCode MergeBucket(Chunk *chunk, const GradientBucket *bucket)
 {
-  const GradientVector *gradients = &chunk->gradients;
-  const int64_t begin = RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, bucket->first);
+  const GradientVector *gradients = chunk->gradients;
+  const int64_t begin = RengaGradientBytes_Private(chunk, bucket->first);
   for (int m = 0; m < gradients->n_merges; m++)
     RengaCall(RengaChunkAdd_Private(chunk, chunk->storage.gradient, bucket->count,
                                     gradients->merge[m].y + begin, gradients->merge[m].x + begin));
@@ -69,7 +62,7 @@ static RengaErrorCode MergeBucket(Chunk *chunk, const GradientBucket *bucket)
 
 static RengaErrorCode BeginInTurn(Chunk *chunk, Pass *pass)
 {
-  GradientVector *gradients = &chunk->gradients;
+  GradientVector *gradients = chunk->gradients;
   const int b = gradients->sequence[gradients->n_begun++];
   if (!pass->failed)
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
@@ -82,7 +75,7 @@ static RengaErrorCode BeginInTurn(Chunk *chunk, Pass *pass)
    way. */
 RengaErrorCode RengaChunkBeginRest_Private(Chunk *chunk, Pass *pass)
 {
-  while (chunk->gradients.n_begun < chunk->gradients.n_buckets) RengaCall(BeginInTurn(chunk, pass));
+  while (chunk->gradients->n_begun < chunk->memory->n_buckets) RengaCall(BeginInTurn(chunk, pass));
   return RENGA_SUCCESS;
 }
 
@@ -91,17 +84,17 @@ RengaErrorCode RengaChunkBeginRest_Private(Chunk *chunk, Pass *pass)
 static RengaErrorCode ListSumEntries(const Chunk *chunk, const Program *program, ProgramPart part,
                                      EntryList *list)
 {
-  const GradientVector *gradients = &chunk->gradients;
+  const GradientVector *gradients = chunk->gradients;
   const BucketRows *writes = program->part[part].writes;
   int row = 0;
   if (!writes || !MayStartEarly(chunk)) return RENGA_SUCCESS;
-  for (int k = 0; k < gradients->n_buckets; k++) {
+  for (int k = 0; k < chunk->memory->n_buckets; k++) {
     const int b = gradients->sequence[k];
     if (writes[b].end > row) row = writes[b].end;
     const Entry starts = {.kind = ENTRY_SUM, .first = row, .bucket = b};
     RengaCall(RengaEntryAdd_Private(list, starts));
   }
-  for (int b = 0; b < gradients->n_buckets && gradients->fold.on; b++) {
+  for (int b = 0; b < chunk->memory->n_buckets && RengaChunkFolds_Private(chunk); b++) {
     const Entry ends = {.kind = ENTRY_SUM, .ends = true, .first = writes[b].first, .bucket = b};
     if (writes[b].first >= 0) RengaCall(RengaEntryAdd_Private(list, ends));
   }
@@ -110,9 +103,9 @@ static RengaErrorCode ListSumEntries(const Chunk *chunk, const Program *program,
 
 static RengaErrorCode StartSumEntry(const EntryTask *task, Entry *entry)
 {
-  if (task->chunk->gradients.fold.on)
+  if (RengaChunkFolds_Private(task->chunk))
     RengaCall(RengaChunkStartFold_Private(task->chunk, task->pass, entry->bucket));
-  else if (task->chunk->gradients.early)
+  else if (task->chunk->gradients->early)
     RengaCall(BeginInTurn(task->chunk, task->pass));
   return RENGA_SUCCESS;
 }

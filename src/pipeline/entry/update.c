@@ -1,6 +1,7 @@
 /* The last action of a step: all sums and the gradient's norm, then the update of parameters and
    states by it. */
-#include "../pipelineimpl.h"
+#include "../gradients.h"
+#include "../updates.h"
 #include "renga/private/log.h"
 #include "renga/private/optimizer.h"
 #include <math.h>
@@ -10,12 +11,12 @@ static RengaErrorCode QueueNorms(RengaPipeline pipeline, Pass *pass)
 {
   RengaErrorCode code = RENGA_SUCCESS;
   RengaSpan span;
-  if (pass->failed || pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
+  if (pass->failed || pipeline->rank->n_chunks == 0) return RENGA_SUCCESS;
   RengaCall(RengaPipelineBeginTimed_Private(pipeline, EVENT_NORM, &span));
-  for (int c = 0; c < pipeline->rank.n_chunks && !code; c++)
-    code = RengaChunkQueueStates_Private(&pipeline->rank.chunk[c]);
-  for (int c = 0; c < pipeline->rank.n_chunks && !code; c++)
-    code = RengaChunkQueueSquares_Private(&pipeline->rank.chunk[c]);
+  for (int c = 0; c < pipeline->rank->n_chunks && !code; c++)
+    code = RengaChunkQueueStates_Private(&pipeline->rank->chunk[c]);
+  for (int c = 0; c < pipeline->rank->n_chunks && !code; c++)
+    code = RengaChunkQueueSquares_Private(&pipeline->rank->chunk[c]);
   RengaCall(RengaPipelineEndTimed_Private(pipeline, EVENT_NORM, span, 0, "norm", code));
   return RENGA_SUCCESS;
 }
@@ -24,7 +25,7 @@ static RengaErrorCode QueueNorms(RengaPipeline pipeline, Pass *pass)
    Under the log it waits where the device does not time its work itself. */
 static RengaErrorCode MarkUpdate(RengaPipeline pipeline)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   if (!rank->updated) return RENGA_SUCCESS;
   RengaCall(RengaEventRecord(pipeline->device, rank->updated, NULL));
   rank->updating = true;
@@ -38,7 +39,7 @@ static RengaErrorCode MarkUpdate(RengaPipeline pipeline)
    The device has other work behind it, so that it is not idle meanwhile. */
 RengaErrorCode RengaPipelineAwaitUpdate_Private(RengaPipeline pipeline)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   if (!rank->updating) return RENGA_SUCCESS;
   rank->updating = false;
   RengaCall(RengaPipelineAwaitEvent_Private(pipeline, rank->updated));
@@ -47,10 +48,10 @@ RengaErrorCode RengaPipelineAwaitUpdate_Private(RengaPipeline pipeline)
 
 static RengaErrorCode UpdateAll(RengaPipeline pipeline, const Pass *pass, double scale)
 {
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaCall(RengaChunkQueueUpdates_Private(&pipeline->rank.chunk[c], scale));
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaCall(RengaChunkUpdateStates_Private(&pipeline->rank.chunk[c], pass));
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    RengaCall(RengaChunkQueueUpdates_Private(&pipeline->rank->chunk[c], scale));
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    RengaCall(RengaChunkUpdateStates_Private(&pipeline->rank->chunk[c], pass));
   RengaCall(MarkUpdate(pipeline));
   return RENGA_SUCCESS;
 }
@@ -61,7 +62,7 @@ static RengaErrorCode UpdateRank(RengaPipeline pipeline, const Pass *pass, doubl
   double scale = 1;
   RengaSpan span;
   const double begin = MPI_Wtime();
-  if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
+  if (pipeline->rank->n_chunks == 0) return RENGA_SUCCESS;
   RengaCall(RengaOptimizerGetScale(pipeline->optimizer, norm, &scale));
   scale /= RengaLossScaleOf_Private(pipeline);
   RengaCall(RengaPipelineBeginTimed_Private(pipeline, EVENT_UPDATE, &span));
@@ -89,7 +90,7 @@ RengaErrorCode RengaPipelineEndOwnGathers_Private(RengaPipeline pipeline, Pass *
 {
   RengaErrorCode code = RengaPipelineAwaitShares_Private(pipeline);
   if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
-  if (pipeline->rank.torn && !code) code = RENGA_ERR_LIBRARY;
+  if (pipeline->rank->torn && !code) code = RENGA_ERR_LIBRARY;
   RengaCall(RengaPipelineNote_Private(pipeline, pass, code));
   return RENGA_SUCCESS;
 }
@@ -97,7 +98,7 @@ RengaErrorCode RengaPipelineEndOwnGathers_Private(RengaPipeline pipeline, Pass *
 /* The same in a pass that no rank refuses any more: all ranks know that nothing is under way. */
 RengaErrorCode RengaPipelineEndGathers_Private(RengaPipeline pipeline, Pass *pass)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCall(RengaPipelineEndOwnGathers_Private(pipeline, pass));
   if (rank->gathering && !rank->torn) code = MarkUpdate(pipeline);
@@ -120,7 +121,7 @@ static bool Gathers(const Outline *outline)
    pass. */
 static RengaErrorCode SumUpAll(RengaPipeline pipeline, Pass *pass)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   for (int c = 0; c < rank->n_chunks; c++)
     RengaCall(RengaChunkEndBuckets_Private(&rank->chunk[c], pass));
   for (int c = 0; c < rank->n_chunks; c++)
@@ -147,12 +148,13 @@ static RengaErrorCode JudgeStep(RengaPipeline pipeline, const Pass *pass,
                                   .samples = pass->batch->samples,
                                   .loss = RengaAddInOrder_Private(pass->microbatches, pass->values),
                                   .counts = true};
-  info->norm = sqrt(RengaAddInOrder_Private(pipeline->outline.n_parameters,
+  info->norm = sqrt(RengaAddInOrder_Private(pipeline->outline->n_parameters,
                                             pass->values + pass->microbatches)) /
                RengaLossScaleOf_Private(pipeline);
-  pipeline->rank.scaled = RengaLossScaleOf_Private(pipeline);
+  pipeline->rank->scaled = RengaLossScaleOf_Private(pipeline);
   RengaCall(RengaOptimizerGetLearningRate(pipeline->optimizer, info->step, &info->learning_rate));
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) pipeline->rank.chunk[c].gradients.valid = true;
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    pipeline->rank->chunk[c].gradients->valid = true;
   RengaCall(RengaPipelineJudge_Private(pipeline, info));
   return RENGA_SUCCESS;
 }
@@ -167,7 +169,7 @@ RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass
   pass->verdict = JudgeStep(pipeline, pass, &pass->info);
   if (pass->verdict || !pass->info.finite) return RENGA_SUCCESS;
   pass->changes = true;
-  pipeline->rank.gathering = Gathers(&pipeline->outline);
+  pipeline->rank->gathering = Gathers(pipeline->outline);
   pass->verdict = UpdateTogether(pipeline, pass);
   if (pass->verdict == RENGA_ERR_TIMEOUT) RengaCall(pass->verdict);
   if (pass->verdict) RengaPipelineSpoil_Private(pipeline, pass->verdict);

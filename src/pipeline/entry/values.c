@@ -10,7 +10,7 @@ enum { TRIES = 3 }; /* to begin a gather, or to end it: others wait for it */
 
 static RengaErrorCode PrepareGather(Chunk *chunk, GradientBucket *bucket)
 {
-  const int64_t place = bucket->first - chunk->sizes.whole_gradient + chunk->sizes.whole_count;
+  const int64_t place = bucket->first - chunk->sizes->whole_gradient + chunk->sizes->whole_count;
   const RengaCommSumTask task = {.blocks = bucket->blocks,
                                  .type = chunk->storage.value,
                                  .result = RengaChunkValuesAt_Private(chunk, place),
@@ -30,8 +30,8 @@ static bool IsGathered(const GradientBucket *bucket)
 /* Room before the step. One from the step before may be under way still. */
 RengaErrorCode RengaChunkPrepareGathers_Private(Chunk *chunk)
 {
-  for (int b = 0; b < chunk->gradients.n_shared; b++) {
-    GradientBucket *bucket = &chunk->gradients.bucket[b];
+  for (int b = 0; b < chunk->memory->n_shared; b++) {
+    GradientBucket *bucket = &chunk->gradients->bucket[b];
     if (IsGathered(bucket) && !bucket->prepared) RengaCall(PrepareGather(chunk, bucket));
   }
   return RENGA_SUCCESS;
@@ -45,7 +45,7 @@ static RengaErrorCode StartValues(Chunk *chunk, GradientBucket *bucket)
   bucket->gather = bucket->prepared;
   bucket->prepared = NULL;
   bucket->gathering = MPI_Wtime();
-  chunk->gradients.n_gathering++;
+  chunk->gradients->n_gathering++;
   return RENGA_SUCCESS;
 }
 
@@ -54,9 +54,9 @@ static void TraceGather(const Chunk *chunk, int number)
   char name[64];
   if (!RengaLogTraceIsOn()) return;
   snprintf(name, sizeof name, "gather of parameters");
-  if (chunk->gradients.n_shared > 1)
+  if (chunk->memory->n_shared > 1)
     snprintf(name, sizeof name, "gather of parameters of bucket %d", number);
-  RengaLogTrace("communication", name, chunk->gradients.bucket[number].gathering, MPI_Wtime());
+  RengaLogTrace("communication", name, chunk->gradients->bucket[number].gathering, MPI_Wtime());
 }
 
 static RengaErrorCode WaitForGather(Chunk *chunk, GradientBucket *bucket)
@@ -64,11 +64,8 @@ static RengaErrorCode WaitForGather(Chunk *chunk, GradientBucket *bucket)
   char what[160];
   bool whole = false;
   RengaErrorCode code = RENGA_ERR_INTERNAL;
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) gathers updated parameters of the other replicas before "
-           "step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
+  RengaChunkDescribe_Private(chunk, "gathers updated parameters of the other replicas before",
+                             sizeof what, what);
   for (int t = 0; t < TRIES && code && code != RENGA_ERR_TIMEOUT; t++)
     if (t == 0 || bucket->gather) code = RengaCommSumEnd(&bucket->gather, what, &whole);
   RengaCall(code);
@@ -80,14 +77,14 @@ static RengaErrorCode WaitForGather(Chunk *chunk, GradientBucket *bucket)
 /* An error leaves messages under way, or shares that are not the others'. */
 static RengaErrorCode EndGather(Chunk *chunk, int number)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  GradientBucket *bucket = &chunk->gradients->bucket[number];
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_GATHER);
   if (!bucket->gather) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = WaitForGather(chunk, bucket);
-  RengaLogEventEnd(event, 0, 1, RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, bucket->count));
-  if (!bucket->gather) chunk->gradients.n_gathering--;
-  if (code) chunk->pipeline->rank.torn = true;
+  RengaLogEventEnd(event, 0, 1, RengaValueBytes_Private(chunk, bucket->count));
+  if (!bucket->gather) chunk->gradients->n_gathering--;
+  if (code) chunk->pipeline->rank->torn = true;
   RengaCall(code);
   TraceGather(chunk, number);
   return RENGA_SUCCESS;
@@ -103,12 +100,12 @@ static RengaErrorCode EndInPlace(Chunk *chunk, int number)
 /* The action. Where the update has failed on this rank the others hear of it. */
 RengaErrorCode RengaChunkBeginGather_Private(Chunk *chunk, const Pass *pass, int number)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  GradientBucket *bucket = &chunk->gradients->bucket[number];
   if (!IsGathered(bucket)) return RENGA_SUCCESS;
   RengaCall(StartValues(chunk, bucket));
   if (!pass->verdict && chunk->outline->settings->overlap) return RENGA_SUCCESS;
   if (!pass->verdict) return EndInPlace(chunk, number);
-  chunk->gradients.n_gathering--;
+  chunk->gradients->n_gathering--;
   RengaCall(RengaCommSumCancel(&bucket->gather, "ranks to give up the gather of parameters"));
   return RENGA_SUCCESS;
 }
@@ -118,9 +115,19 @@ RengaErrorCode RengaChunkBeginGather_Private(Chunk *chunk, const Pass *pass, int
 RengaErrorCode RengaChunkAwaitValues_Private(Chunk *chunk)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int b = 0; chunk->gradients.n_gathering > 0 && b < chunk->gradients.n_shared; b++)
+  for (int b = 0; chunk->gradients->n_gathering > 0 && b < chunk->memory->n_shared; b++)
     if (code != RENGA_ERR_TIMEOUT) RengaKeepFirst_Private(&code, EndGather(chunk, b));
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Before a sum of a bucket, whose messages they have: gathers of the step before, where this
+   replica has read no parameter since. */
+RengaErrorCode RengaChunkEndOldGathers_Private(Chunk *chunk, Pass *pass)
+{
+  const RengaErrorCode code = RengaChunkAwaitValues_Private(chunk);
+  if (code == RENGA_ERR_TIMEOUT) RengaCall(code);
+  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, code));
   return RENGA_SUCCESS;
 }
 
@@ -129,7 +136,7 @@ static RengaErrorCode ListValuesEntries(const Chunk *chunk, const Program *progr
 {
   const BucketRows *reads = program->part[part].reads;
   const bool late = reads && !RengaChunkFetches_Private(chunk) && chunk->outline->settings->overlap;
-  const int buckets = late ? chunk->gradients.n_shared : 0;
+  const int buckets = late ? chunk->memory->n_shared : 0;
   for (int b = 0; b < buckets; b++) {
     const Entry entry = {.kind = ENTRY_VALUES, .ends = true, .first = reads[b].first, .bucket = b};
     if (reads[b].first >= 0) RengaCall(RengaEntryAdd_Private(list, entry));
@@ -152,9 +159,9 @@ const EntryRule RengaValuesEntry_Private = {
 RengaErrorCode RengaChunkGatherValues_Private(Chunk *chunk)
 {
   RengaCall(RengaChunkPrepareGathers_Private(chunk));
-  for (int b = 0; b < chunk->gradients.n_shared; b++)
-    if (IsGathered(&chunk->gradients.bucket[b]))
-      RengaCall(StartValues(chunk, &chunk->gradients.bucket[b]));
+  for (int b = 0; b < chunk->memory->n_shared; b++)
+    if (IsGathered(&chunk->gradients->bucket[b]))
+      RengaCall(StartValues(chunk, &chunk->gradients->bucket[b]));
   RengaCall(RengaChunkAwaitValues_Private(chunk));
   return RENGA_SUCCESS;
 }
@@ -163,8 +170,8 @@ RengaErrorCode RengaChunkGatherValues_Private(Chunk *chunk)
 RengaErrorCode RengaPipelineAwaitShares_Private(RengaPipeline pipeline)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int c = 0; c < pipeline->rank.n_chunks && code != RENGA_ERR_TIMEOUT; c++)
-    RengaKeepFirst_Private(&code, RengaChunkAwaitValues_Private(&pipeline->rank.chunk[c]));
+  for (int c = 0; c < pipeline->rank->n_chunks && code != RENGA_ERR_TIMEOUT; c++)
+    RengaKeepFirst_Private(&code, RengaChunkAwaitValues_Private(&pipeline->rank->chunk[c]));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -173,10 +180,10 @@ RengaErrorCode RengaPipelineAwaitShares_Private(RengaPipeline pipeline)
 static RengaErrorCode AwaitWholeValues(RengaPipeline pipeline)
 {
   RengaCall(RengaPipelineAwaitShares_Private(pipeline));
-  RengaCheck(!pipeline->rank.torn, MPI_COMM_SELF, RENGA_ERR_LIBRARY,
+  RengaCheck(!pipeline->rank->torn, MPI_COMM_SELF, RENGA_ERR_LIBRARY,
              "rank %d did not get all parameters that other replicas updated before step %lld: the "
              "pipeline cannot go on, destroy it",
-             RengaCommGetRank(pipeline->rank.all), (long long)pipeline->step);
+             RengaCommGetRank(pipeline->rank->all), (long long)pipeline->step);
   return RENGA_SUCCESS;
 }
 
@@ -184,8 +191,8 @@ static RengaErrorCode AwaitWholeValues(RengaPipeline pipeline)
 static void GiveUpValues(RengaPipeline pipeline, RengaErrorCode code)
 {
   bool left = code == RENGA_ERR_TIMEOUT;
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    left = left || pipeline->rank.chunk[c].gradients.n_gathering > 0;
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    left = left || pipeline->rank->chunk[c].gradients->n_gathering > 0;
   if (left)
     RengaPipelineBreak_Private(pipeline, code);
   else
@@ -205,7 +212,7 @@ RengaErrorCode RengaPipelineEndShares_Private(RengaPipeline pipeline)
    fail. */
 RengaErrorCode RengaPipelineAwaitValues_Private(RengaPipeline pipeline)
 {
-  Rank *rank = &pipeline->rank;
+  Rank *rank = pipeline->rank;
   if (!rank->gathering) return RENGA_SUCCESS;
   rank->gathering = false;
   RengaErrorCode code = AwaitWholeValues(pipeline);
