@@ -52,4 +52,6 @@ grep '^loss ' out >other
 equal_files one other "transport mpi does not have the loss of the program's own"
 run 0 1 ex10 -help
 says "|counted"
+run 5 1 ex10 -comm_transport conted
+says "-comm_transport conted: not one of auto|mpi|mpi_device|staged|nccl|counted"
 finish

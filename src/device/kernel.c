@@ -1,6 +1,7 @@
 /* Kernels: one operator with concrete shapes, made ready once and run many times. */
 #include "renga/private/device.h"
 #include "renga/private/op.h"
+#include "renga/private/quiet.h"
 #include <string.h>
 
 static const char outside[] = "RengaKernel"; /* the class of what is registered */
@@ -43,7 +44,12 @@ static RengaErrorCode RunOutside(RengaKernel kernel, RengaStream stream,
   const RengaKernelRule *rule = RengaTypeOutside_Private(outside, kernel->call.op->name);
   (void)stream;
   (void)workspace;
-  RengaCall(rule->run(&kernel->call, context, in, out, rule->user));
+  const int64_t errors = RengaErrorCount_Private();
+  const RengaErrorCode code = rule->run(&kernel->call, context, in, out, rule->user);
+  RengaCheck(code == RENGA_SUCCESS || RengaErrorCount_Private() > errors, MPI_COMM_SELF, code,
+             "the kernel of %s, a rule of the program, returned %d", kernel->call.op->name,
+             (int)code);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

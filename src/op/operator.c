@@ -1,6 +1,7 @@
 /* The operator table: look up, infer, count. */
 #include "renga/private/object.h"
 #include "renga/private/op.h"
+#include "renga/private/quiet.h"
 #include "renga/private/split.h"
 #include <string.h>
 
@@ -181,7 +182,11 @@ RengaErrorCode RengaOperatorInfer(RengaOpCall *call)
       RengaOpCheck(call->out[i].ndim >= 0, call, "the shape of output %d must be given", i);
       RengaCall(CheckConcrete(call, &call->out[i], "output", i));
     }
-  RengaCall(call->op->shape(call));
+  const int64_t errors = RengaErrorCount_Private();
+  const RengaErrorCode code = call->op->shape(call);
+  RengaCheck(code == RENGA_SUCCESS || RengaErrorCount_Private() > errors, MPI_COMM_SELF, code,
+             "the shapes of %s, a rule of the program, returned %d", call->op->name, (int)code);
+  RengaCall(code);
   for (int i = 0; i < call->n_out; i++) RengaCall(CheckConcrete(call, &call->out[i], "output", i));
   return RENGA_SUCCESS;
 }

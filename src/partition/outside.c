@@ -1,5 +1,6 @@
 /* Partition types from outside: a rule that a program registered says where stages begin. */
 #include "partitionimpl.h"
+#include "renga/private/quiet.h"
 
 typedef struct {
   const RengaPartitionRule *rule;
@@ -39,7 +40,12 @@ static RengaErrorCode SolveOutside(RengaPartition partition, int count, RengaPla
   const OutsideType *outside = partition->data;
   int *first = NULL;
   RengaCall(RengaMalloc(count, &first));
+  const int64_t errors = RengaErrorCount_Private();
   RengaErrorCode code = outside->rule->cut(partition->graph, count, first, outside->rule->user);
+  if (code && RengaErrorCount_Private() == errors)
+    code = RengaErrorRaise(MPI_COMM_SELF, code, __func__, __FILE__, __LINE__,
+                           "partition type %s, a rule of the program, returned %d",
+                           outside->rule->name, (int)code);
   if (!code) code = CheckCuts(partition, count, first);
   for (int s = 0; s < count && !code; s++) {
     stages[s].first = first[s];

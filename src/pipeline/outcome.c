@@ -93,8 +93,8 @@ RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, const char *m
   RengaCheckPointer(pipeline);
   RengaCheckPointer(manner);
   RengaCheck(MannerOf(manner) < MANNERS, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "a step that is not finite cannot \"%s\": did you mean \"%s\"?", manner,
-             RengaClosestName(manner, MANNERS, manners));
+             "a step that is not finite cannot \"%s\": give %s, %s or %s", manner, manners[STOP],
+             manners[SKIP], manners[ROLLBACK]);
   RengaCall(RengaStringCopy(manner, &copy));
   RengaFree(&pipeline->on_nonfinite);
   pipeline->on_nonfinite = copy;

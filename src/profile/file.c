@@ -109,7 +109,7 @@ static RengaErrorCode TakeNode(ProfileReader *reader, const char *text)
   FileCheck(end != text && next != end && (*next == ' ' || *next == '\t'), reader,
             "\"%.80s\" is no line of seconds forward, seconds backward, name of a node", text);
   FileCheck(IsCost(forward) && IsCost(backward), reader,
-            "seconds %g forward, %g backward must not be negative", forward, backward);
+            "seconds %g forward, %g backward must be from 0 to 1e9", forward, backward);
   FileCheck(reader->file->n_sizes > 0, reader, "a node comes before the first \"samples\"");
   const char *name = next + strspn(next, " \t"), *closest;
   const int node = RengaProfileNamesFind_Private(&reader->names, name, &closest);

@@ -54,7 +54,7 @@ static const RengaClass profiles = {"RengaProfile", "profile_type", types, Reset
 
    Errors: RENGA_ERR_ARGUMENT for a name that another type has, for a rule that prices neither
    calls nor nodes, or both, and for a size that is none. What the functions return, and seconds
-   that are negative or not finite (RENGA_ERR_NUMERIC), are errors of RengaProfileGetCosts() and its
+   that are not from 0 to 1e9 (RENGA_ERR_NUMERIC), are errors of RengaProfileGetCosts() and its
    like, on all ranks.
 
    Notes: before RengaInitialize, so that -profile_type may choose it. Rank 0 asks the functions,

@@ -134,8 +134,8 @@ RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, const char *red
   RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetReduction"));
   RengaCheckPointer(reduction);
   RengaCheck(strcmp(reduction, names[0]) == 0 || strcmp(reduction, names[1]) == 0, MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT, "there is no reduction \"%s\": did you mean \"%s\"?", reduction,
-             RengaClosestName(reduction, 2, names));
+             RENGA_ERR_ARGUMENT, "there is no reduction \"%s\": give %s or %s", reduction, names[0],
+             names[1]);
   RengaCall(RengaStringCopy(reduction, &copy));
   RengaFree(&settings->reduction);
   settings->reduction = copy;
@@ -389,9 +389,11 @@ RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *typ
   RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetTransport"));
   for (int n = 0; n < N_NAMES; n++) known = known || strcmp(wanted, names[n]) == 0;
   known = known || RengaTypeOutside_Private("RengaTransport", wanted);
-  RengaCheck(known, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "there is no transport \"%s\": did you mean \"%s\"?", wanted,
-             RengaClosestName(wanted, N_NAMES, names));
+  RengaCheck(
+      known, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+      "there is no transport \"%s\": give auto, mpi, mpi_device, staged, nccl, or the name of "
+      "one that was given to RengaTransportRegister before",
+      wanted);
   RengaCall(RengaStringCopy(wanted, &copy));
   RengaFree(&settings->transport);
   settings->transport = copy;

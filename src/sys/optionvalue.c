@@ -198,6 +198,7 @@ bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destina
   if (row->choices && row->kind == RENGA_OPTION_STRING &&
       !RengaIsChoice_Private(text, row->choices) && !RengaTypeIsChoice(row->name, text)) {
     snprintf(message, RENGA_OPTION_MESSAGE, "-%s %s: not one of %s", row->name, text, row->choices);
+    RengaTypeFormatChoices(row->name, RENGA_OPTION_MESSAGE, message);
     return false;
   }
   bool is_number = row->kind != RENGA_OPTION_BOOL && !RengaOptionIsText(row->kind);

@@ -65,6 +65,7 @@ size_t RengaOptionSize(RengaOptionKind kind);
 /* type.c: may the option choose this registered type? All of them, as "|name". */
 bool RengaTypeIsChoice(const char *option, const char *name);
 void RengaTypePrintChoices(FILE *file, const char *option);
+void RengaTypeFormatChoices(const char *option, size_t size, char text[]); /* behind the text */
 
 /* optionparse.c */
 RengaErrorCode RengaOptionsParse(MPI_Comm comm, int *argc, char ***argv, char **problems);

@@ -67,6 +67,14 @@ void RengaTypePrintChoices(FILE *file, const char *option)
       fprintf(file, "|%s", outside.type[i].name);
 }
 
+void RengaTypeFormatChoices(const char *option, size_t size, char text[])
+{
+  size_t used = strlen(text);
+  for (int i = 0; i < outside.count && used < size; i++)
+    if (outside.type[i].option && !strcmp(outside.type[i].option, option))
+      used += (size_t)snprintf(text + used, size - used, "|%s", outside.type[i].name);
+}
+
 static void ListTypes(const RengaTypeRow rows[], size_t size, char text[])
 {
   size_t used = 0;

@@ -9,7 +9,7 @@
 
 enum { SAMPLES = 24, STEPS = 5, INPUTS = 6, WIDTH = 8, TOKENS = 5 };
 static const double RATE = 1e-2;
-static bool fails; /* the kernel, where it is asked for */
+static bool fails, failed; /* the kernel, where it is asked for; on this rank */
 
 /* y = tanh(x w), x [N, …, d], w [d] */
 static RengaErrorCode ShapeOf(RengaOpCall *call)
@@ -29,8 +29,8 @@ static RengaErrorCode RunForward(const RengaOpCall *call, const RengaKernelConte
   const float *x = in[0], *w = in[1];
   float *y = out[0];
   const double factor = RengaOpCallReal(call, "factor");
-  RengaCheck(!fails || context->sample != SAMPLES / 2, MPI_COMM_SELF, RENGA_ERR_NUMERIC,
-             "the kernel fails as it was asked to");
+  failed = fails && context->sample == SAMPLES / 2;
+  if (failed) return RENGA_ERR_NUMERIC; /* and says nothing */
   ++*(int *)user;
   for (int64_t i = 0; i < RengaTensorSpecCount(&call->in[0]); i++)
     y[i] = tanhf((float)factor * x[i] * w[i % call->in[1].dim[0]]);
@@ -192,7 +192,8 @@ static RengaErrorCode TrainSteps(RengaComm comm, Run *run)
   for (int step = 0; step < STEPS; step++) {
     fails = run->disturbed && step == 2;
     if (fails) ExpectError(RengaPipelineStep(pipeline, &batch, &lost), RENGA_ERR_NUMERIC, "");
-    fails = false;
+    Expect(!failed || strstr(RengaErrorGetMessage(), "the kernel of ScaledTanh, a rule"));
+    fails = failed = false;
     RengaCall(RengaPipelineStep(pipeline, &batch, &run->loss[step]));
     RengaCall(RengaPipelineGetGradientNorm(pipeline, &run->norm[step]));
   }

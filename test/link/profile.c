@@ -212,6 +212,9 @@ static RengaErrorCode TestFailing(RengaComm comm, RengaGraph graph)
               first ? "says that Linear(float32[4,4], float32[11,4], float32[11]) takes -0.001 "
                       "seconds"
                     : "");
+  prices.scale = 1e300; /* whose sum would be none */
+  ExpectError(RengaProfileGetCosts(profile, MICROBATCH, costs), RENGA_ERR_NUMERIC,
+              first ? "takes 1e+297 seconds" : "");
   prices = (Prices){.scale = 1, .fails = true};
   ExpectError(RengaProfileGetCosts(profile, MICROBATCH, costs), RENGA_ERR_LIBRARY,
               first ? "the price of a call of the profile priced, a rule of the program, returned"

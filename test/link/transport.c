@@ -237,8 +237,9 @@ static RengaErrorCode TestTransports(void)
   RengaSettings settings;
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(RengaSettingsCreate(comm, &settings));
-  ExpectError(RengaSettingsSetTransport(settings, "carries"), RENGA_ERR_ARGUMENT,
-              "there is no transport \"carries\"");
+  ExpectError(
+      RengaSettingsSetTransport(settings, "carries"), RENGA_ERR_ARGUMENT,
+      "there is no transport \"carries\": give auto, mpi, mpi_device, staged, nccl, or the name");
   RengaCall(RengaSettingsDestroy(&settings));
   RengaCall(TestLayouts(comm));
   RengaCall(TestUnordered(comm));

@@ -120,7 +120,7 @@ static RengaErrorCode CheckRollback(RengaComm comm, int stages, int replicas)
   Expect(strcmp(manner, "rollback") == 0);
   RengaCall(RengaPipelineSetOnNonfinite(parts.pipeline, "stop"));
   TestError(RengaPipelineSetOnNonfinite(parts.pipeline, "skp"), RENGA_ERR_ARGUMENT,
-            "did you mean \"skip\"?");
+            "cannot \"skp\": give stop, skip or rollback");
   TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_NUMERIC,
             RengaCommGetRank(comm) == 0 ? "the loss of step 1 is nan" : "");
   RengaCall(Free(&parts));

@@ -58,7 +58,7 @@ static RengaErrorCode CheckSetters(RengaSettings settings)
   RengaCall(RengaSettingsSetSchedule(settings, NULL));
   RengaCall(RengaSettingsSetReduction(settings, RENGA_REDUCTION_UNORDERED));
   ExpectError(RengaSettingsSetReduction(settings, "orderd"), RENGA_ERR_ARGUMENT,
-              "no reduction \"orderd\": did you mean \"ordered\"?");
+              "no reduction \"orderd\": give ordered or unordered");
   RengaCall(RengaSettingsSetSeed(settings, 7));
   RengaCall(RengaSettingsSetTimeout(settings, 4));
   RengaCall(RengaSettingsSetMemoryBound(settings, 1 << 20));
