@@ -174,7 +174,8 @@ static bool HasBeside(const Chunk *chunk, const Program *program)
    backward of inputs of the one that does not, where that is a part of its own. */
 static bool TakesBeside(const Chunk *chunk, const Program *program, const Program *beside)
 {
-  if (!program->adds || chunk->memory->lag == 0) return beside->temporary_bytes <= program->temporary_bytes;
+  if (!program->adds || chunk->memory->lag == 0)
+    return beside->temporary_bytes <= program->temporary_bytes;
   const Program *writes = FindMade(chunk, program->kind, false, program->samples, program->target);
   return writes && writes->beside;
 }

@@ -84,9 +84,9 @@ typedef struct {
   int worker, count;
   Task *task;      /* [count] */
   double *seconds; /* [count] */
-} Missing;
+} MissingCalls;
 
-static RengaErrorCode FindMissing(RengaProfile profile, int first, Missing *missing)
+static RengaErrorCode FindMissingCalls(RengaProfile profile, int first, MissingCalls *missing)
 {
   Measured *measured = profile->data;
   int workers;
@@ -106,7 +106,7 @@ static RengaErrorCode FindMissing(RengaProfile profile, int first, Missing *miss
 }
 
 /* Their seconds are then known on all ranks. */
-static RengaErrorCode MeasureCalls(RengaProfile profile, const Missing *missing)
+static RengaErrorCode MeasureCalls(RengaProfile profile, const MissingCalls *missing)
 {
   Measured *measured = profile->data;
   double *seconds = missing->seconds;
@@ -134,9 +134,10 @@ static RengaErrorCode MeasureCalls(RengaProfile profile, const Missing *missing)
    measure together. */
 static RengaErrorCode Price_Measured(RengaProfile profile, int first)
 {
-  Missing missing = {0};
+  MissingCalls missing = {0};
   if (first == profile->n_calls) return RENGA_SUCCESS;
-  RengaErrorCode code = RengaErrorAgree(profile->hdr.comm, FindMissing(profile, first, &missing));
+  RengaErrorCode code =
+      RengaErrorAgree(profile->hdr.comm, FindMissingCalls(profile, first, &missing));
   if (!code && missing.count > 0) code = MeasureCalls(profile, &missing);
   RengaFree(&missing.task);
   RengaFree(&missing.seconds);
