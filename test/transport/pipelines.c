@@ -301,7 +301,7 @@ static RengaErrorCode CheckNames(RengaComm comm)
   RengaCall(RengaSettingsGetTransport(settings, &type));
   Expect(strcmp(type, RENGA_TRANSPORT_AUTO) == 0);
   ExpectError(RengaSettingsSetTransport(settings, "stagd"), RENGA_ERR_ARGUMENT,
-              "did you mean \"staged\"");
+              "mpi_device, staged, nccl");
   ExpectError(RengaOptionsSetValue("comm_transport", "ncc"), RENGA_ERR_OPTION, "comm_transport");
   RengaCall(RengaSettingsSetTransport(settings, RENGA_TRANSPORT_MPI));
   RengaCall(RengaOptionsSetValue("comm_transport", "staged"));
