@@ -222,7 +222,8 @@ RengaErrorCode RengaProfileSumCalls_Private(RengaProfile profile, int64_t sample
   RengaErrorCode code = ListCalls(profile, samples);
   if (profile->ops->together) code = RengaErrorAgree(profile->hdr.comm, code);
   if (!code) code = profile->ops->price(profile, first);
-  if (code) RengaProfileFreeCalls_Private(profile); /* or the next question would find no price */
+  if (code && profile->n_calls > first) /* or the next question would find no price */
+    RengaProfileFreeCalls_Private(profile);
   RengaCall(code);
   RengaCall(SumCalls(profile, profile->number, costs));
   return RENGA_SUCCESS;
