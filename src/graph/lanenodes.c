@@ -248,8 +248,9 @@ static RengaErrorCode FindInputs(LaneMaker *maker, const RengaGraphNode *node,
     }
     if (kind == RENGA_SPLIT_WHOLE && value >= 0) RengaCall(ViewInLanes(maker, value, &part));
     if (kind == RENGA_SPLIT_WHOLE) RengaCall(ShareParameter(maker, node, &value));
+    const bool has = kind == RENGA_SPLIT_ALONG || part;
     for (int l = 0; l < lanes; l++)
-      in[l * node->n_in + i] = part                               ? part[l]
+      in[l * node->n_in + i] = has                                ? part[l]
                                : kind == RENGA_SPLIT_SUM && l > 0 ? RENGA_VALUE_NONE
                                                                   : value;
   }

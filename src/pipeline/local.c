@@ -68,7 +68,7 @@ RengaErrorCode RengaChunkMoveLocal_Private(Chunk *chunk, Program *program)
   Sequence *sequence = &program->part[part];
   if (program->kind != PROGRAM_TRAINING || !chunk->gradients->fold.place) return RENGA_SUCCESS;
   RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
-  for (int a = 0; a < buckets; a++)
+  for (int a = 0; a < buckets && sequence->writes; a++)
     for (int b = 0; b < a; b++) RengaCall(CheckApart(chunk, sequence, a, b));
   MovePlaces(chunk, sequence);
   return RENGA_SUCCESS;

@@ -126,6 +126,6 @@ RengaErrorCode RengaPipelineGetLossScale(RengaPipeline pipeline, double *scale, 
   RengaCheckPointer(used);
   *scale = pipeline->loss_scale;
   *steps = pipeline->loss_scale_steps;
-  *used = pipeline->rank->seeded;
+  *used = pipeline->hdr.state == RENGA_STATE_SETUP && pipeline->rank->seeded;
   return RENGA_SUCCESS;
 }

@@ -242,7 +242,7 @@ static RengaErrorCode CheckOrder(RengaComm comm)
   TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_ORDER,
             "call RengaPipelineSetUp first");
   TestError(RengaPipelineSetReduction(parts.pipeline, "orderd"), RENGA_ERR_ARGUMENT,
-            "did you mean \"ordered\"?");
+            "give ordered or unordered");
   RengaCall(RengaPipelineSetUp(parts.pipeline));
   TestError(RengaPipelineSetSeed(parts.pipeline, 1), RENGA_ERR_ORDER,
             "comes before RengaPipelineSetUp");
