@@ -135,8 +135,8 @@ RengaErrorCode RengaSearchAddReading_Private(RengaPartition partition, RengaProf
 {
   RengaGraph graph = partition->graph;
   bool *holds = NULL;
-  RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &holds));
-  RengaErrorCode code = RENGA_SUCCESS;
+  RengaErrorCode code =
+      RengaErrorAgree(partition->hdr.comm, RengaMalloc(RengaGraphGetValueCount(graph) + 1, &holds));
   for (int i = 0; i < partition->n_readings && !code; i++) {
     const PartitionReading *reading = &partition->reading[i];
     const int node = FirstUse(graph, RengaGraphFindValue(graph, reading->input), holds);

@@ -252,17 +252,19 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
   return RENGA_SUCCESS;
 }
 
+/* Ranks go on together to what they do together. */
 static RengaErrorCode FindCosts(RengaPartition partition, Collected *collected)
 {
   const int n_nodes = RengaGraphGetNodeCount(partition->graph);
+  MPI_Comm comm = partition->hdr.comm;
   for (int i = 0; i < collected->n_rows; i++) {
     int same = 0;
     while (collected->size[same] != collected->size[i]) same++;
     collected->costs[i] = collected->costs[same];
     if (same < i) continue;
-    RengaCall(RengaMalloc(n_nodes + 1, &collected->costs[i]));
-    RengaCall(
-        RengaProfileGetCosts(collected->from.profile, collected->size[i], collected->costs[i]));
+    RengaCall(RengaErrorAgree(comm, RengaMalloc(n_nodes + 1, &collected->costs[i])));
+    RengaCall(RengaErrorAgree(comm, RengaProfileGetCosts(collected->from.profile,
+                                                         collected->size[i], collected->costs[i])));
     RengaCall(RengaSearchAddReading_Private(partition, collected->from.profile, collected->size[i],
                                             collected->costs[i]));
   }
