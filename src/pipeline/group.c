@@ -68,7 +68,8 @@ static uint64_t HashEntriesOfPart(const Sequence *sequence, bool exchanges, uint
   for (int e = 0; e < sequence->n_entries; e++) {
     const Entry *entry = &sequence->entry[e];
     const int64_t place[] = {entry->kind, entry->ends, entry->bucket};
-    if (entry->kind == ENTRY_KERNELS || (entry->kind == ENTRY_EXCHANGE) != exchanges) continue;
+    if (entry->kind == ENTRY_KERNELS || entry->kind == ENTRY_VALUES) continue; /* its own */
+    if ((entry->kind == ENTRY_EXCHANGE) != exchanges) continue;
     if (!exchanges) hash = RengaHash(place, sizeof place, hash);
     if (exchanges && !entry->ends) hash = HashTerms(&sequence->row[entry->first], hash);
   }

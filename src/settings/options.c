@@ -21,7 +21,7 @@
    . -pipeline_reduction - ordered or unordered
    . -pipeline_buckets - parts of a stage's gradients, each summed over the replicas by itself
    . -pipeline_bucket_size - bytes of each such part, which says how many there are
-   . -pipeline_overlap - whether sums and gathers over the replicas go on while ranks compute
+   . -pipeline_overlap - whether sums, gathers and exchanges go on while ranks compute
    . -pipeline_chunks - stages that each rank computes
    . -pipeline_shard - what replicas have a share of: none, optimizer, gradients, parameters or auto
    . -pipeline_offload - what waits in the memory of the host: none, optimizer, saved, all

@@ -294,7 +294,7 @@ static RengaErrorCode FindTaskRates(RengaPartition partition, Collected *collect
   return RENGA_SUCCESS;
 }
 
-/* By all ranks: the forecast that rank 0 asks for needs its threads. */
+/* By all ranks, which agree: the forecast that rank 0 asks for needs its threads. */
 static RengaErrorCode SetUpDevice(RengaPartition partition)
 {
   RengaSettings settings;
@@ -507,7 +507,7 @@ RengaErrorCode RengaSearchPlanOnce_Private(RengaPartition partition, const Renga
   Collected collected = {0};
   SearchTask task = {0};
   SearchAnswer answer = {0};
-  RengaErrorCode code = RengaErrorAgree(partition->hdr.comm, SetUpDevice(partition));
+  RengaErrorCode code = SetUpDevice(partition);
   if (!code)
     code = RengaErrorAgree(partition->hdr.comm,
                            FillTask(partition, wish, ranks, batch, microbatch, &collected, &task));

@@ -5,16 +5,22 @@
    have. */
 #include "entry.h"
 
-/* Once the buckets are there. */
+/* Once the buckets are there. Which rows stand beside exchanges follows from memory, which ranks
+   with other numbers of threads lay out otherwise: there the order is that of layers in backward. */
 RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
 {
   GradientVector *gradients = chunk->gradients;
   Program *program = RengaProgramsFirst_Private(chunk->programs);
+  const bool fixed = chunk->tensor.size > 1 && !RengaChunkFolds_Private(chunk);
   RengaCall(RengaMalloc(chunk->memory->n_buckets, &gradients->sequence));
   const ProgramPart part = RengaChunkGradientPart_Private(chunk);
   if (program) RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
   const BucketRows *writes = program ? program->part[part].writes : NULL;
-  for (int b = 0; b < chunk->memory->n_buckets; b++) {
+  const int shared =
+      chunk->memory->n_shared > 0 ? chunk->memory->n_shared : chunk->memory->n_buckets;
+  for (int b = 0; b < shared && fixed; b++) gradients->sequence[b] = shared - 1 - b;
+  for (int b = shared; b < chunk->memory->n_buckets && fixed; b++) gradients->sequence[b] = b;
+  for (int b = 0; b < chunk->memory->n_buckets && !fixed; b++) {
     int at = b;
     for (; writes && at > 0 && writes[gradients->sequence[at - 1]].end > writes[b].end; at--)
       gradients->sequence[at] = gradients->sequence[at - 1];
