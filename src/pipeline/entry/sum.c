@@ -6,7 +6,7 @@
 #include "entry.h"
 
 /* Once the buckets are there. Which rows stand beside exchanges follows from memory, which ranks
-   with other numbers of threads lay out otherwise: there the order is that of layers in backward. */
+   with other numbers of threads lay out otherwise: their order is that of layers in backward. */
 RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
 {
   GradientVector *gradients = chunk->gradients;
