@@ -64,6 +64,7 @@ static RengaErrorCode DestroyGraph(void *object)
   RengaFree(&graph->update);
   RengaFree(&graph->readers);
   RengaGraphForget(graph);
+  if (graph->unsplit) RengaCall(RengaGraphDestroy(&graph->unsplit));
   RengaCall(RengaGraphFreeOptions(graph));
   return RENGA_SUCCESS;
 }

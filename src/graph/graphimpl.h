@@ -9,6 +9,7 @@ typedef struct {
   int64_t whole_batch; /* samples; 0: the batch is cut into micro-batches */
   int64_t lanes;       /* that the network is computed in; 0, 1: it is not split */
   bool lanes_at_most;  /* fewer where a chain has fewer heads or columns */
+  bool lanes_open;     /* a planner chooses them */
   int64_t token_lanes; /* the same, of the tokens of a sequence */
 } RengaGraphOptions;
 
@@ -70,6 +71,7 @@ struct _p_RengaGraph {
   RengaGraphKnown known;
   bool wants_sample_losses, wants_gradient_norms; /* norms in place of the losses */
   int sample_losses;                              /* number among the outputs, once it is set up */
+  RengaGraph unsplit; /* inlanes.c: before it was in lanes; NULL: their number is fixed */
   char mixed[768]; /* why it cannot be cut into micro-batches; empty: that was not found */
   void **scratch;  /* freed with the graph, or by RengaGraphFreeScratch */
   RengaGraphPieces pieces;
@@ -97,6 +99,8 @@ static inline RengaGraphNode *RengaGraphEntryNode(RengaGraph graph, int node)
 {
   return &graph->entry[node]->node;
 }
+/* Behind the others, with the numbers of values that it has. */
+RengaErrorCode RengaGraphCopyEntry(const RengaGraphEntry *from, RengaGraph to);
 /* As RengaGraphAddNode, but the outputs that are not NONE in out[] are values that exist. */
 RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op, const char *name,
                                     const RengaAttributes *attributes, int n_in,
@@ -114,6 +118,7 @@ void RengaGraphFreeScratch(RengaGraph graph);
 /* options.c */
 RengaErrorCode RengaGraphReadOptions(RengaGraph graph); /* of the data base */
 RengaErrorCode RengaGraphFreeOptions(RengaGraph graph);
+RengaErrorCode RengaGraphCopyOptions(RengaGraph from, RengaGraph to); /* to: an empty graph */
 #define RengaGraphScratch(graph, count, pointer)                                                   \
   RengaGraphAllocateScratch(graph, (int64_t)(count), sizeof **(pointer), pointer)
 /* What follows reads the marks; node names the place of an error. */
@@ -137,6 +142,8 @@ void RengaGraphKillNode(RengaGraph graph, int node); /* needs counted readers */
 RengaErrorCode RengaGraphSimplify(RengaGraph graph);
 RengaErrorCode RengaGraphFuse(RengaGraph graph);
 RengaErrorCode RengaGraphRewriteMeans(RengaGraph graph);
+RengaErrorCode RengaGraphKeepUnsplit(RengaGraph graph); /* inlanes.c */
+RengaErrorCode RengaGraphSplit(RengaGraph graph);       /* the steps from here to the end */
 RengaErrorCode RengaGraphSplitLanes(RengaGraph graph);  /* -graph_lanes: lanes.c */
 RengaErrorCode RengaGraphSplitTokens(RengaGraph graph); /* -graph_token_lanes: tokenlanes.c */
 RengaErrorCode RengaGraphCompleteOutputs(RengaGraph graph);

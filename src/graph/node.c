@@ -169,15 +169,37 @@ static RengaErrorCode CreateEntry(const char *name, const RengaAttributes *attri
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode MakeRoomForEntry(RengaGraph graph)
+{
+  if (graph->n_nodes < graph->size_nodes) return RENGA_SUCCESS;
+  RengaCall(RengaRealloc(2 * graph->size_nodes + 64, &graph->entry));
+  graph->size_nodes = 2 * graph->size_nodes + 64;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphCopyEntry(const RengaGraphEntry *from, RengaGraph to)
+{
+  const RengaGraphNode *node = &from->node;
+  RengaGraphEntry *made = NULL;
+  RengaCall(MakeRoomForEntry(to));
+  RengaCall(CreateEntry(node->name, &node->attributes, node->n_in, node->in, node->n_out, node->out,
+                        &made));
+  const RengaGraphNode own = made->node;
+  *made = *from;
+  made->node.name = own.name;
+  made->node.attributes = own.attributes;
+  made->node.in = own.in;
+  made->node.out = own.out;
+  to->entry[to->n_nodes++] = made;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode AppendNode(RengaGraph graph, const RengaOperator *op, const char *name,
                                  const RengaAttributes *attributes, int n_in, const RengaValue in[],
                                  int n_out, const RengaValue out[])
 {
   int at = graph->n_nodes;
-  if (at == graph->size_nodes) {
-    RengaCall(RengaRealloc(2 * graph->size_nodes + 64, &graph->entry));
-    graph->size_nodes = 2 * graph->size_nodes + 64;
-  }
+  RengaCall(MakeRoomForEntry(graph));
   RengaCall(CreateEntry(name, attributes, n_in, in, n_out, out, &graph->entry[at]));
   graph->n_nodes++;
   RengaGraphForget(graph);

@@ -22,7 +22,7 @@ static const RengaOptionRow rows[] = {
      "replica"},
     {"graph_lanes", RENGA_OPTION_STRING, "auto", AT(lanes_text), NULL, 0, 0,
      "lanes that hidden columns and heads are dealt out to, whose sums are added in fixed order: "
-     "decides bits; auto: one for each rank of -partition_tensor"},
+     "decides bits; auto: one for each rank of -partition_tensor, be it given or chosen"},
     {"graph_token_lanes", RENGA_OPTION_INT64, "1", AT(token_lanes), NULL, 1, 1024,
      "lanes that tokens of a sequence, or rows of an image, are dealt out to: decides bits"},
     {"partition_split", RENGA_OPTION_STRING, NULL, AT(split), NULL, 0, 0,
@@ -66,18 +66,24 @@ static int64_t ReadCount(const char *text)
   return count < LANES_MOST ? count : LANES_MOST;
 }
 
-/* As many lanes as tensor ranks; where these are chosen, as many as there may be of them. */
-static RengaErrorCode CountTensorRanks(RengaGraph graph, int64_t *lanes, bool *at_most)
+/* As many lanes as tensor ranks. Where these are chosen, lanes are chosen with them; but for nodes
+   that are to be in lanes there are as many as there may be of tensor ranks. */
+static RengaErrorCode CountTensorRanks(RengaGraph graph)
 {
+  RengaGraphOptions *options = &graph->options;
   RankOptions given = {.machine = NULL};
   RengaErrorCode code =
       RengaOptionsSetFromDatabase(graph->hdr.prefix, N_RANK_ROWS, rank_rows, &given);
   int size = LANES_CHOSEN;
   if (!given.machine) MPI_Comm_size(graph->hdr.comm, &size);
   const int64_t most = given.ranks ? ReadCount(given.ranks) : size;
-  *at_most = given.tensor && strcmp(given.tensor, "auto") == 0;
-  *lanes = ReadCount(given.tensor);
-  while (*at_most && 2 * *lanes <= most && *lanes < LANES_CHOSEN) *lanes *= 2;
+  const bool chosen = given.tensor && strcmp(given.tensor, "auto") == 0;
+  options->lanes_at_most = chosen && options->split;
+  options->lanes_open = !options->split && options->token_lanes <= 1 &&
+                        (chosen || !given.tensor || strcmp(given.tensor, "0") == 0);
+  options->lanes = ReadCount(given.tensor);
+  while (options->lanes_at_most && 2 * options->lanes <= most && options->lanes < LANES_CHOSEN)
+    options->lanes *= 2;
   RengaCall(RengaOptionsFreeStrings(N_RANK_ROWS, rank_rows, &given));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -95,9 +101,8 @@ static RengaErrorCode ReadLanes(RengaGraph graph)
              RENGA_ERR_OPTION, "-graph_lanes %s: write a whole number from 1 to %d, or auto", text,
              LANES_MOST);
   graph->options.lanes = lanes;
-  graph->options.lanes_at_most = false;
-  if (chosen)
-    RengaCall(CountTensorRanks(graph, &graph->options.lanes, &graph->options.lanes_at_most));
+  graph->options.lanes_at_most = graph->options.lanes_open = false;
+  if (chosen) RengaCall(CountTensorRanks(graph));
   return RENGA_SUCCESS;
 }
 
@@ -111,6 +116,19 @@ RengaErrorCode RengaGraphReadOptions(RengaGraph graph)
 RengaErrorCode RengaGraphFreeOptions(RengaGraph graph)
 {
   RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, &graph->options));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphCopyOptions(RengaGraph from, RengaGraph to)
+{
+  to->options = from->options;
+  for (int r = 0; r < N_ROWS; r++) {
+    char *text, **place = (char **)((char *)&to->options + rows[r].offset);
+    if (rows[r].kind != RENGA_OPTION_STRING || !*place) continue;
+    const RengaErrorCode code = RengaStringCopy(*place, &text);
+    *place = code ? NULL : text;
+    RengaCall(code);
+  }
   return RENGA_SUCCESS;
 }
 
@@ -350,7 +368,8 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
 
    Input:
    . graph - the graph, before RengaGraphSetUp
-   . lanes - that heads and hidden columns are dealt out to, 1 to 1024; 1: it is not split
+   . lanes - that heads and hidden columns are dealt out to, 1 to 1024; 1: it is not split; 0: as
+     many as tensor ranks, which RengaPartitionSolve() chooses
 
    Options:
    . -graph_lanes L|auto - likewise; auto, the default: as many as -partition_tensor has ranks
@@ -359,21 +378,22 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
    RengaGraphSetUp.
 
    Notes: what lanes make is added up in a fixed order, so that losses and parameters have the bits
-   of this number of lanes on any layout. Tensor ranks share out the lanes. With -partition_tensor
-   auto, auto is the greatest power of two that is no more than 8, the ranks, and the heads and
-   columns of each part of the network that lanes have.
+   of this number of lanes on any layout. Tensor ranks share out the lanes. Where their number is
+   chosen the lanes are, too: RengaPartitionSolve() may then put the network in lanes, after which
+   values are to be found by name again.
 
    See also: RengaGraphGetLanes(), RengaPartitionSetTensor()
 @*/
 RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes)
 {
   RengaCheckPointer(graph);
-  RengaCheck(lanes >= 1 && lanes <= LANES_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "%d lanes: must be from 1 to %d", lanes, LANES_MOST);
+  RengaCheck(lanes >= 0 && lanes <= LANES_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%d lanes: must be from 1 to %d, or 0 where they are chosen", lanes, LANES_MOST);
   RengaCheck(graph->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaGraphSetLanes: call it before RengaGraphSetUp");
   graph->options.lanes = lanes;
   graph->options.lanes_at_most = false;
+  graph->options.lanes_open = lanes == 0;
   return RENGA_SUCCESS;
 }
 

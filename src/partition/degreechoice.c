@@ -1,7 +1,9 @@
 /* The choice between numbers of tensor ranks: the fastest plan, and what is said of the others. */
 #include "degrees.h"
 #include "renga/private/graph.h"
+#include "renga/private/plan.h"
 #include <math.h>
+#include <string.h>
 
 static void NameLayout(RengaPlan plan, size_t size, char text[])
 {
@@ -42,16 +44,38 @@ static void SayDegree(const DegreeTask *task, const Degree *degree, size_t size,
   }
 }
 
-/* Of two that take as long that with fewer tensor ranks is taken. */
-static bool IsBetterDegree(const Degree *degree, const Degree *best)
+/* Of two that take as long that with fewer tensor ranks is taken; one tensor rank must be beaten by
+   the gain. */
+static bool IsBetterDegree(const DegreeTask *task, const Degree *degree, const Degree *best)
 {
-  if (!best->plan || degree->step < best->step) return true;
-  return degree->step <= best->step && degree->tensor < best->tensor;
+  if (!best->plan) return true;
+  if (best->tensor == 1) return degree->step < best->step * (1 - task->gain);
+  if (degree->tensor == 1) return degree->step * (1 - task->gain) <= best->step;
+  return degree->step < best->step ||
+         (degree->step <= best->step && degree->tensor < best->tensor);
 }
 
-void RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoice *choice)
+RengaErrorCode RengaDegreeFree_Private(Degree *degree)
+{
+  if (degree->plan) RengaCall(RengaPlanDestroy(&degree->plan));
+  if (degree->graph) RengaCall(RengaGraphDestroy(&degree->graph));
+  return RENGA_SUCCESS;
+}
+
+static void TakeBound(const Degree *degree, DegreeChoice *choice)
+{
+  const size_t used = strlen(choice->bounded);
+  if (!isfinite(degree->bound)) return;
+  choice->bound = choice->n_bounded ? fmin(choice->bound, degree->bound) : degree->bound;
+  choice->n_bounded++;
+  snprintf(choice->bounded + used, sizeof choice->bounded - used, "%s%d", used ? ", " : "",
+           degree->tensor);
+}
+
+RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoice *choice)
 {
   SayDegree(task, degree, DEGREE_TEXT, choice->said[degree->tensor]);
+  TakeBound(degree, choice);
   if (!degree->plan && degree->tensor > 1 && degree->tensor >= choice->last) {
     choice->last = degree->tensor;
     snprintf(choice->why, sizeof choice->why, "%s", degree->why);
@@ -60,18 +84,38 @@ void RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoic
     choice->least = degree->least;
     choice->smallest = degree->tensor;
   }
-  if (!degree->plan) return;
-  if (!degree->late && IsBetterDegree(degree, &choice->best)) {
+  if (degree->plan && !degree->late && IsBetterDegree(task, degree, &choice->best)) {
     const Degree slower = choice->best;
     choice->best = *degree;
     *degree = slower;
   }
-  if (degree->plan) RengaPlanDestroy(&degree->plan);
+  RengaCall(RengaDegreeFree_Private(degree));
+  return RENGA_SUCCESS;
 }
 
 int RengaDegreesMost_Private(const DegreeTask *task)
 {
   return task->lanes < task->ranks ? task->lanes : task->ranks;
+}
+
+/* Of the plan that was chosen it becomes the bound, and what is said of its own is left out. */
+static RengaErrorCode SayBound(const DegreeChoice *choice)
+{
+  RengaPlan plan = choice->best.plan;
+  RengaPlanPrediction prediction;
+  char sentence[240];
+  if (choice->n_bounded < 2) return RENGA_SUCCESS;
+  RengaCall(RengaPlanGetPrediction(plan, &prediction));
+  if (choice->bound < prediction.bound * (1 - 1e-9)) {
+    prediction.bound = choice->bound;
+    RengaPlanDropReasons_Private(plan, RENGA_PLAN_BOUND);
+    RengaCall(RengaPlanSetPrediction(plan, &prediction));
+  }
+  snprintf(sentence, sizeof sentence,
+           "the lower bound is the least of those of plans with %s tensor ranks for each replica",
+           choice->bounded);
+  RengaCall(RengaPlanAddReason(plan, "covered", sentence));
+  return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoice *choice)
@@ -82,7 +126,8 @@ RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoic
     if (choice->said[tensor][0])
       used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "; " : "",
                                choice->said[tensor]);
-  RengaCall(RengaPlanAddReason(choice->best.plan, "tensor degrees", text));
+  if (used) RengaCall(RengaPlanAddReason(choice->best.plan, "tensor degrees", text));
+  RengaCall(SayBound(choice));
   return RENGA_SUCCESS;
 }
 

@@ -1,9 +1,10 @@
-/* -partition_tensor auto, -partition_sequence auto: what the type finds with one rank for each
-   replica of a stage, beside what it finds with groups of 2 and more tensor ranks. A type that does
-   not look for these is beside even plans of them, in the micro-batches and leaves of its own plan.
-   The fastest that fits is taken. Numbers of tensor ranks are those that divide the ranks, up to
-   the lanes, in groups that do not leave a node, unless the links between nodes are nearly as good.
-   A limit on the time is one of all of them. */
+/* The tensor degree: what the type finds with one rank for each replica of a stage, beside what it
+   finds with groups of 2 and more tensor ranks. A type that does not look for these is beside even
+   plans of them, in the micro-batches and leaves of its own plan. The fastest that fits is taken.
+   Numbers of tensor ranks are those that divide the ranks, up to the lanes, in groups that do not
+   leave a node, unless the links between nodes are nearly as good. Where lanes are open the network
+   is put in as many as tensor ranks, and one rank for each replica computes it in none. A limit on
+   the time is one of all of them. */
 #include "degrees.h"
 #include "renga/private/wait.h"
 #include "renga/private/graph.h"
@@ -17,6 +18,11 @@
 /* What is already found is worth more than what is slower by more than this: so much the plan that
    a search begins with, and its estimate of exchanges, may be off. */
 static const double degrees_near = 1.05;
+
+/* Costs that were measured are a few percent off, differently in lanes. */
+static const double gain_measured = 0.05, gain_least = 0.01;
+
+enum { LANES_MOST = 8, RANKS_FEW = 64 }; /* of open lanes; more ranks are in powers of two */
 
 static const double links_alike = 0.5; /* share of the bandwidth within a node from which on */
 
@@ -146,8 +152,25 @@ static RengaErrorCode LeaveTime(const DegreeTask *task)
   return RENGA_SUCCESS;
 }
 
+/* The network in as many lanes, where they are open; where it cannot be the degree has no plan. */
+static RengaErrorCode MakeDegreeGraph(const DegreeTask *task, Degree *degree)
+{
+  RengaPartition partition = task->partition;
+  RengaQuiet quiet;
+  if (!task->open || degree->tensor == 1) return RENGA_SUCCESS;
+  RengaQuietBegin_Private(&quiet);
+  const RengaErrorCode code =
+      RengaGraphInLanes_Private(partition->graph, degree->tensor, &degree->graph);
+  RengaQuietEnd_Private(&quiet);
+  RengaCall(RengaErrorAgree(partition->hdr.comm, code));
+  if (degree->graph) return RENGA_SUCCESS;
+  degree->code = RENGA_ERR_PLAN;
+  snprintf(degree->why, sizeof degree->why, "the network does not have so many heads and columns");
+  return RENGA_SUCCESS;
+}
+
 /* The type's own plan. */
-static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan plan)
+static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan *plan)
 {
   RengaPartition partition = task->partition;
   RengaQuiet quiet;
@@ -159,7 +182,7 @@ static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan 
   partition->beaten = false;
   RengaErrorCode code = LeaveTime(task);
   if (!code)
-    code = partition->ops->plan(partition, task->ranks, task->batch, task->microbatch, plan);
+    code = RengaPartitionPlan_Private(partition, task->ranks, task->batch, task->microbatch, plan);
   if (task->limit > 0) RengaPartitionExactSetTimeLimit(partition, task->limit);
   partition->compares = false;
   partition->beat = 0;
@@ -168,15 +191,17 @@ static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan 
   return code;
 }
 
-static RengaErrorCode SearchDegree(const DegreeTask *task, int tensor, Degree *degree)
+static RengaErrorCode SearchInGraph(const DegreeTask *task, Degree *degree)
 {
   RengaPlanPrediction prediction;
-  *degree = (Degree){.tensor = tensor, .least = HUGE_VAL};
   RengaCall(CreateOnAll(task, &degree->plan));
-  RengaErrorCode code = SolveDegree(task, tensor, degree->plan);
+  task->partition->work = 0;
+  RengaErrorCode code = SolveDegree(task, degree->tensor, &degree->plan);
+  if (task->partition->work > 0) degree->bound = task->partition->work;
   degree->beaten = !code && task->partition->beaten;
   if (!code && !degree->beaten) code = RengaPlanGetPrediction(degree->plan, &prediction);
   if (!code && !degree->beaten) degree->step = prediction.step;
+  if (!code && !degree->beaten) degree->bound = prediction.bound;
   degree->first = task->partition->first;
   if (degree->beaten) RengaCall(RengaPlanDestroy(&degree->plan));
   if (!code) return RENGA_SUCCESS;
@@ -186,13 +211,13 @@ static RengaErrorCode SearchDegree(const DegreeTask *task, int tensor, Degree *d
 }
 
 /* All numbers of stages, as far as wishes go. */
-static RengaErrorCode TryEvenDegree(const DegreeTask *task, int tensor, Degree *degree)
+static RengaErrorCode TryEvenInGraph(const DegreeTask *task, Degree *degree)
 {
   RengaPartition partition = task->partition;
-  const int groups = task->ranks / tensor, n_nodes = RengaGraphGetNodeCount(partition->graph);
+  const int groups = task->ranks / degree->tensor;
+  const int n_nodes = RengaGraphGetNodeCount(partition->graph);
   const int64_t microbatches = (task->batch + task->microbatch - 1) / task->microbatch;
   const int64_t leaves = (microbatches + task->leaf - 1) / task->leaf;
-  *degree = (Degree){.tensor = tensor, .least = HUGE_VAL};
   snprintf(degree->why, sizeof degree->why, "no layout%s has work for all ranks",
            partition->stages || partition->replicas ? " as is wanted" : "");
   for (int stages = 1; stages <= groups && stages <= n_nodes; stages++) {
@@ -207,12 +232,30 @@ static RengaErrorCode TryEvenDegree(const DegreeTask *task, int tensor, Degree *
   return RENGA_SUCCESS;
 }
 
+/* With the partition's network in the degree's lanes meanwhile. */
+static RengaErrorCode LookFor(const DegreeTask *task, int tensor,
+                              RengaErrorCode (*look)(const DegreeTask *, Degree *), Degree *degree)
+{
+  RengaPartition partition = task->partition;
+  const RengaGraph own = partition->graph;
+  *degree = (Degree){.tensor = tensor, .least = HUGE_VAL, .bound = HUGE_VAL};
+  RengaCall(MakeDegreeGraph(task, degree));
+  if (degree->code) return RENGA_SUCCESS;
+  if (degree->graph) partition->graph = degree->graph;
+  const RengaErrorCode code = look(task, degree);
+  partition->graph = own;
+  if (code) RengaDegreeFree_Private(degree);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* list: [ranks of the largest group + 1] those that are looked at; of others it is said why not. */
 static int ListDegrees(const DegreeTask *task, const DegreeChoice *choice, int list[])
 {
   int count = 0;
   for (int tensor = 1; tensor <= RengaDegreesMost_Private(task); tensor++) {
-    if (task->ranks % tensor) continue;
+    const bool power = !(tensor & (tensor - 1));
+    if (task->ranks % tensor || (task->open && !power && task->ranks > RANKS_FEW)) continue;
     if (tensor > task->node) {
       snprintf(choice->said[tensor], DEGREE_TEXT,
                "%d and more: not looked at, as a group would not be in one node", tensor);
@@ -242,16 +285,31 @@ static int FromMiddle(int count, int turn)
    made again to its end, only to be told of, so that the plan is the same. */
 static RengaErrorCode LookAtDegree(DegreeTask *task, bool explains, int tensor, Degree *degree)
 {
-  RengaCall(SearchDegree(task, tensor, degree));
+  RengaCall(LookFor(task, tensor, SearchInGraph, degree));
   if (!degree->beaten || !explains) return RENGA_SUCCESS;
   task->beat = 0;
-  RengaCall(SearchDegree(task, tensor, degree));
+  RengaCall(RengaDegreeFree_Private(degree));
+  RengaCall(LookFor(task, tensor, SearchInGraph, degree));
   degree->late = true;
   return RENGA_SUCCESS;
 }
 
-/* All numbers. Of a long chain on many ranks most of the time goes where the plan is slower than
-   another's at last: such a search is given up, by what others' were when they had come as far. */
+/* Without waiting, message or sum all work takes nearly as long as the plan of one tensor rank:
+   others are not looked at. */
+static bool IsNearWork(const DegreeTask *task, const Degree *one, const DegreeChoice *choice)
+{
+  const double work = task->partition->work;
+  if (!task->open || !one->plan || one->step * (1 - task->gain) > work) return false;
+  snprintf(choice->said[2], DEGREE_TEXT,
+           "2 and more: not looked at, as the plan with 1 is %.1f %% slower than all work shared "
+           "out evenly",
+           100 * (one->step / work - 1));
+  return true;
+}
+
+/* All numbers, that of one tensor rank first where lanes are open. Of a long chain on many ranks
+   most of the time goes where the plan is slower than another's at last: such a search is given up,
+   by what others' were when they had come as far. */
 static RengaErrorCode SearchAll(DegreeTask *task, int count, const int list[], Degree *one,
                                 DegreeChoice *choice)
 {
@@ -261,12 +319,14 @@ static RengaErrorCode SearchAll(DegreeTask *task, int count, const int list[], D
                                "whether numbers of tensor ranks are explained"));
   for (int turn = 0; turn < count; turn++) {
     Degree degree;
-    const int tensor = list[task->gives_up ? FromMiddle(count, turn) : turn];
+    const int tensor = list[task->gives_up && !task->open ? FromMiddle(count, turn) : turn];
     task->beat = task->gives_up && isfinite(least) ? degrees_near * least : 0;
     RengaCall(LookAtDegree(task, explains, tensor, &degree));
     if (degree.plan && !degree.late) least = fmin(least, degree.first);
     if (tensor == 1) *one = degree;
-    RengaDegreeTake_Private(task, &degree, choice);
+    const bool near = tensor == 1 && IsNearWork(task, one, choice);
+    RengaCall(RengaDegreeTake_Private(task, &degree, choice));
+    if (near) break;
   }
   return RENGA_SUCCESS;
 }
@@ -277,10 +337,8 @@ static RengaErrorCode TryEvenDegrees(const DegreeTask *task, int count, const in
   for (int i = 0; i < count; i++) {
     Degree degree;
     if (list[i] == 1) continue;
-    const RengaErrorCode code = TryEvenDegree(task, list[i], &degree);
-    if (code && degree.plan) RengaPlanDestroy(&degree.plan);
-    RengaCall(code);
-    RengaDegreeTake_Private(task, &degree, choice);
+    RengaCall(LookFor(task, list[i], TryEvenInGraph, &degree));
+    RengaCall(RengaDegreeTake_Private(task, &degree, choice));
   }
   return RENGA_SUCCESS;
 }
@@ -353,9 +411,9 @@ static RengaErrorCode TryBesideOne(DegreeTask *task, DegreeChoice *choice)
 
 static RengaErrorCode ChooseEven(DegreeTask *task, Degree *one, DegreeChoice *choice)
 {
-  RengaCall(SearchDegree(task, 1, one));
+  RengaCall(LookFor(task, 1, SearchInGraph, one));
   const bool fits = one->plan;
-  RengaDegreeTake_Private(task, one, choice);
+  RengaCall(RengaDegreeTake_Private(task, one, choice));
   if (fits)
     RengaCall(TryBesideOne(task, choice));
   else
@@ -406,6 +464,38 @@ static RengaErrorCode FindNodeOfGroup(DegreeTask *task)
   return RENGA_SUCCESS;
 }
 
+/* The partition's graph becomes that of the plan. What is known of its costs was of what it was. */
+static RengaErrorCode TakeDegreeGraph(const DegreeTask *task, Degree *best)
+{
+  RengaPartition partition = task->partition;
+  char sentence[160];
+  if (!best->graph) return RENGA_SUCCESS;
+  RengaGraphExchange_Private(partition->graph, best->graph);
+  RengaCall(RengaGraphDestroy(&best->graph));
+  if (partition->own.profile)
+    RengaCall(RengaProfileSetGraph(partition->own.profile, partition->graph));
+  if (partition->profile) RengaCall(RengaProfileSetGraph(partition->profile, partition->graph));
+  snprintf(sentence, sizeof sentence,
+           "%d lanes of heads and columns, on which the bits of results depend; -graph_lanes %d "
+           "fixes it, -graph_lanes 1 leaves them out",
+           best->tensor, best->tensor);
+  RengaCall(RengaPlanAddReason(best->plan, RENGA_PLAN_CHOSEN, sentence));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindGain(DegreeTask *task)
+{
+  const RengaPartition partition = task->partition;
+  RengaProfile profile = partition->profile ? partition->profile : partition->own.profile;
+  RengaMachine machine;
+  const char *type = RENGA_PROFILE_MEASURED;
+  RengaCall(RengaPartitionGetMachine(partition, &machine));
+  if (profile) RengaCall(RengaProfileGetType(profile, &type));
+  const bool measured = !machine || !strcmp(type, RENGA_PROFILE_MEASURED);
+  task->gain = measured ? gain_measured : gain_least;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int ranks,
                                                   int64_t batch, int64_t microbatch,
                                                   RengaPlan *plan)
@@ -420,6 +510,9 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
   DegreeChoice choice = {.least = HUGE_VAL};
   int nodes;
   RengaCall(RengaGraphGetLanes(partition->graph, &task.lanes, &nodes));
+  task.open = RengaPartitionChoosesLanes_Private(partition);
+  if (task.open) task.lanes = LANES_MOST;
+  if (task.open) RengaCall(FindGain(&task));
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task.memory));
   RengaCall(FindNodeOfGroup(&task));
   RengaCall(AreSizesGiven(partition, &task.sizes));
@@ -427,9 +520,10 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
     RengaCall(RengaPartitionExactGetTimeLimit(partition, &task.limit));
   else
     task.gives_up = true;
-  const RengaErrorCode code = ChooseDegree(&task, &choice);
+  RengaErrorCode code = ChooseDegree(&task, &choice);
   RengaFree(&choice.said);
-  if (code && choice.best.plan) RengaPlanDestroy(&choice.best.plan);
+  if (!code) code = TakeDegreeGraph(&task, &choice.best);
+  if (code) RengaDegreeFree_Private(&choice.best);
   RengaCall(code);
   RengaCall(RengaPlanDestroy(plan));
   *plan = choice.best.plan;

@@ -8,8 +8,10 @@ enum { DEGREE_TEXT = 480 };
 /* The best of one number of tensor ranks. */
 typedef struct {
   int tensor;
+  RengaGraph graph;      /* in as many lanes, where these are open; NULL: the partition's own */
   RengaPlan plan;        /* NULL: none fits */
   double step;           /* seconds */
+  double bound;          /* no plan of this number takes less; HUGE_VAL: there is none */
   double least;          /* bytes that a device needs of those that do not fit; HUGE_VAL: none */
   RengaErrorCode code;   /* there is no plan for it, and for: */
   char why[DEGREE_TEXT]; /* empty: it does not fit */
@@ -26,6 +28,8 @@ typedef struct {
   bool sizes;    /* of micro-batches are given to choose from */
   double memory; /* bytes of a device; 0: no bound */
   bool searches; /* the type looks for plans with tensor ranks */
+  bool open;     /* lanes are chosen with the tensor ranks */
+  double gain;   /* share of a step that others must save */
   int64_t node;  /* ranks whose links a group may use */
   double limit;  /* seconds that type exact has for all of them; 0: any time */
   double begun;  /* on the clock of MPI_Wtime */
@@ -41,13 +45,18 @@ typedef struct {
   int last;     /* the most tensor ranks that have no plan, and why */
   char why[DEGREE_TEXT];
   char (*said)[DEGREE_TEXT]; /* [tensor ranks] of each; empty: nothing */
+  double bound;              /* seconds: of all numbers that were looked at, which are */
+  int n_bounded;
+  char bounded[96]; /* "1, 2, 4" */
 } DegreeChoice;
 
 /* ---- degreechoice.c ---- */
 /* Ranks of the largest group. */
 int RengaDegreesMost_Private(const DegreeTask *task);
 /* Takes or frees the degree's plan, and says what it takes. */
-void RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoice *choice);
+RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree,
+                                       DegreeChoice *choice);
+RengaErrorCode RengaDegreeFree_Private(Degree *degree);
 /* Into the plan that was chosen: what all take. */
 RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoice *choice);
 /* The error where there is no plan; one: of one tensor rank. */

@@ -18,6 +18,28 @@ bool RengaPartitionSearchesTensor_Private(RengaPartition partition)
          (!strcmp(type, RENGA_PARTITION_AUTO) || !strcmp(type, RENGA_PARTITION_EXACT));
 }
 
+/* They are open. In a run on ranks that are here somebody who gives the micro-batch says what decides
+   the bits of results: then lanes are chosen where tensor ranks are asked for alone. */
+bool RengaPartitionChoosesLanes_Private(RengaPartition partition)
+{
+  const RengaMachine machine = partition->machine ? partition->machine : partition->own.machine;
+  const bool asked = partition->tensor == RENGA_PARTITION_TENSOR_AUTO;
+  return RengaGraphLanesAreOpen_Private(partition->graph) &&
+         (asked || machine || !partition->microbatch);
+}
+
+/* Type auto does it where nobody gave their number and the network has lanes, or may have them. */
+bool RengaPartitionChoosesTensor_Private(RengaPartition partition, int ranks)
+{
+  int lanes, nodes;
+  if (partition->tensor == RENGA_PARTITION_TENSOR_AUTO) return true;
+  if (partition->tensor != 0 || ranks < 2 || strcmp(partition->hdr.type_name, RENGA_PARTITION_AUTO))
+    return false;
+  if (RengaGraphLanesAreTokens_Private(partition->graph)) return false;
+  if (RengaPartitionChoosesLanes_Private(partition)) return true;
+  return !RengaGraphGetLanes(partition->graph, &lanes, &nodes) && lanes > 1 && nodes > 0;
+}
+
 /* The tensor ranks are chosen beside what a type that searches finds. */
 static RengaErrorCode CheckChosenTensor(RengaPartition partition)
 {
@@ -28,6 +50,7 @@ static RengaErrorCode CheckChosenTensor(RengaPartition partition)
              "%s auto is not supported by -partition_type %s, which chooses no layout: give "
              "-partition_type auto, or the number of ranks",
              share, partition->hdr.type_name);
+  if (RengaPartitionChoosesLanes_Private(partition)) return RENGA_SUCCESS;
   RengaCheck(lanes > 1, partition->hdr.comm, RENGA_ERR_OPTION,
              "-partition_tensor auto: tensor ranks share out the lanes of the network, of which "
              "there is 1: give -graph_lanes, or leave it out");

@@ -51,6 +51,7 @@ struct _p_RengaPartition {
   bool explains; /* somebody will ask what each of them takes */
   double beat;   /* seconds: slower ones are of no use (of long chains) */
   bool beaten;   /* and what is looked for is none that is faster */
+  double work;   /* seconds of all work of a step shared out evenly, of the last search */
   double first;  /* seconds of the plan that was found, before it was improved at last */
   int64_t memory, batch, microbatch, leaf;
   char *leaves; /* to choose from; NULL: leaf */
@@ -122,6 +123,8 @@ RengaErrorCode RengaPartitionAdopt_Private(void *partition, const void *rule);
    cannot be chosen or done; the groups that ranks make; an error where some are left over. */
 int RengaPartitionTensorRanks_Private(RengaPartition partition);
 bool RengaPartitionSearchesTensor_Private(RengaPartition partition);
+bool RengaPartitionChoosesLanes_Private(RengaPartition partition);
+bool RengaPartitionChoosesTensor_Private(RengaPartition partition, int ranks);
 RengaErrorCode RengaPartitionCheckTensor_Private(RengaPartition partition);
 RengaErrorCode RengaPartitionFindGroups_Private(RengaPartition partition, int ranks, int *groups);
 RengaErrorCode RengaPartitionCheckGroups_Private(RengaPartition partition, int ranks, int stages,
@@ -131,6 +134,9 @@ RengaErrorCode RengaPartitionCheckGroups_Private(RengaPartition partition, int r
 RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int ranks,
                                                   int64_t batch, int64_t microbatch,
                                                   RengaPlan *plan);
+/* fewer.c: collective; what a type that plans finds, also for fewer ranks. */
+RengaErrorCode RengaPartitionPlan_Private(RengaPartition partition, int ranks, int64_t batch,
+                                          int64_t microbatch, RengaPlan *plan);
 /* load.c: the plan of -plan_load, checked. */
 RengaErrorCode RengaPartitionLoad_Private(RengaPartition partition, int ranks, RengaPlan plan);
 /* What the stages of a plan take, as the runtime says. */

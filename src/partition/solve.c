@@ -408,11 +408,11 @@ static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan *m
   const bool alone = !partition->ops->plan && !wish.costs;
   if (!code && alone) code = CutAlone(partition, ranks, &wish, plan, &spares);
   RengaCall(RengaErrorAgree(partition->hdr.comm, code));
-  if (partition->tensor == RENGA_PARTITION_TENSOR_AUTO)
+  if (RengaPartitionChoosesTensor_Private(partition, ranks))
     RengaCall(
         RengaPartitionChooseTensor_Private(partition, ranks, wish.batch, wish.microbatch, made));
   else if (partition->ops->plan)
-    RengaCall(partition->ops->plan(partition, ranks, wish.batch, wish.microbatch, plan));
+    RengaCall(RengaPartitionPlan_Private(partition, ranks, wish.batch, wish.microbatch, made));
   else if (wish.costs)
     RengaCall(PredictCuts(partition, ranks, wish.batch, wish.microbatch, plan));
   if (!alone) return RENGA_SUCCESS;

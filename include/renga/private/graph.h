@@ -21,6 +21,12 @@ bool RengaGraphLanesAreTokens_Private(RengaGraph graph);
    "-partition_tensor". */
 const char *RengaGraphLanesOption_Private(RengaGraph graph);
 const char *RengaGraphShareOption_Private(RengaGraph graph);
+/* Its number of lanes is chosen by whoever plans, which asks for the network in others: what
+   RengaGraphSetUp would make; NULL: it does not have so many heads or columns. To choose one the
+   contents of both are exchanged, and values found before mean nothing then. */
+bool RengaGraphLanesAreOpen_Private(RengaGraph graph);
+RengaErrorCode RengaGraphInLanes_Private(RengaGraph graph, int lanes, RengaGraph *made);
+void RengaGraphExchange_Private(RengaGraph one, RengaGraph other);
 /* In what the gradient of a value is kept, and sent. */
 RengaDataType RengaGraphTypeOfGradient_Private(RengaGraph graph, RengaValue of);
 /* Of the gradient of a value that lanes read: bytes of an element of a lane's term, and of the sum.

@@ -141,15 +141,16 @@ static RengaErrorCode RiseBound(Branch *branch, double *bound)
 }
 
 RengaErrorCode RengaSearchBranch_Private(const SearchTask *task, const SearchChain *chain,
-                                         int64_t work, SearchLayout *best, double *bound)
+                                         int64_t *work, SearchLayout *best, double *bound)
 {
   SearchModel model = {0};
-  Branch branch = {.task = task, .chain = chain, .model = &model, .best = best, .work = work};
+  Branch branch = {.task = task, .chain = chain, .model = &model, .best = best, .work = *work};
   RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &branch.trial);
   if (!code) code = RengaSearchModelOf_Private(task, chain, 0, false, &model);
   if (!code) code = RengaMalloc(model.count + 1, &branch.stage);
   if (!code) code = RengaMalloc(model.count + 1, &branch.needs);
   if (!code) code = RiseBound(&branch, bound);
+  *work -= branch.looks;
   RengaFree(&branch.stage);
   RengaFree(&branch.needs);
   RengaSearchTrialFree_Private(&branch.trial);

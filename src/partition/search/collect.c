@@ -387,6 +387,7 @@ static void TakeWish(RengaPartition partition, const RengaSearchWish *wish, Sear
   task->compares = partition->compares;
   task->spares = wish->spares;
   task->beat = wish->given || wish->finder.find || wish->exact ? 0 : partition->beat;
+  task->known = wish->given || wish->finder.find || wish->exact ? 0 : partition->beat;
   task->wanted.stages = wish->given ? 0 : partition->stages;
   task->wanted.replicas = wish->given ? 0 : partition->replicas;
   task->exact = wish->exact;
@@ -519,6 +520,7 @@ RengaErrorCode RengaSearchPlanOnce_Private(RengaPartition partition, const Renga
     answer.schedule.type = answer.type[0] ? answer.type : task.schedule.type;
   partition->beaten = !code && answer.beaten;
   if (!wish->given) partition->first = answer.first;
+  if (!wish->given) partition->work = answer.work;
   if (!code && !answer.beaten) code = FillPlanFromAnswer(partition, batch, &answer, plan);
   if (!code && !answer.beaten) code = NameOrigin(collected.from.profile, plan);
   RengaSearchAnswerFree_Private(&answer);

@@ -6,7 +6,7 @@
    option more is mostly found without it too. This is no proof: the first search of a task under an
    option is not among those of the task without it, memory is estimated for the task's own schedule
    and five others only, many rounds are tried under few schedules, and the exhaustive part ends at
-   BRANCH_WORK. */
+   BRANCH_WORK for each number, and BRANCH_WORK_ALL. */
 #include "portfolio.h"
 #include <math.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@ enum {
   FITTING_ROUNDS = 8,
   BRANCH_WORK = 30000,
   BRANCH_WORK_SHORT = 100000,
+  BRANCH_WORK_ALL = 300000,
   EAGER_MOST = 128,
   IMPROVE_WORK = 4000000
 };
@@ -31,6 +32,7 @@ typedef struct {
   const SearchTask *task; /* of one row */
   const SearchChain *chain;
   SearchTrial trial;
+  int64_t work;       /* that is left for the exhaustive part */
   bool groups, ample; /* memory is, so that no way of looking needs to mind it */
   int n_numbers;
   StageCounts *numbers; /* [n_numbers] of the smallest bounds first */
@@ -316,7 +318,7 @@ static bool MayBeFaster(const Portfolio *portfolio, const StageCounts *numbers)
   return numbers->bound < portfolio->trial.best->simulated * (1 - 1e-9);
 }
 
-static RengaErrorCode LookAt(const Portfolio *portfolio, const StageCounts *numbers, double *bound)
+static RengaErrorCode LookAt(Portfolio *portfolio, const StageCounts *numbers, double *bound)
 {
   SearchLayout *best = portfolio->trial.best;
   SearchLayout own = {.simulated = best->simulated};
@@ -324,8 +326,12 @@ static RengaErrorCode LookAt(const Portfolio *portfolio, const StageCounts *numb
   task.wanted.stages = numbers->stages;
   task.wanted.replicas = numbers->replicas;
   task.until = 0;
-  const int work = portfolio->chain->count > SEARCH_SHORT ? BRANCH_WORK : BRANCH_WORK_SHORT;
-  const RengaErrorCode code = RengaSearchBranch_Private(&task, portfolio->chain, work, &own, bound);
+  const int64_t most = portfolio->chain->count > SEARCH_SHORT ? BRANCH_WORK : BRANCH_WORK_SHORT;
+  int64_t work = portfolio->work < most ? portfolio->work : most;
+  portfolio->work -= work;
+  const RengaErrorCode code =
+      RengaSearchBranch_Private(&task, portfolio->chain, &work, &own, bound);
+  portfolio->work += work > 0 ? work : 0;
   if (own.count) {
     RengaSearchLayoutFree_Private(best);
     *best = own;
@@ -342,7 +348,7 @@ static RengaErrorCode LookAtLayouts(Portfolio *portfolio, double *bound)
   for (int i = 0; i < portfolio->n_numbers; i++) {
     const StageCounts *numbers = &portfolio->numbers[i];
     double own = numbers->bound;
-    if (!MayBeFaster(portfolio, numbers)) break;
+    if (!MayBeFaster(portfolio, numbers) || portfolio->work <= 0) break;
     RengaCall(LookAt(portfolio, numbers, &own));
     if (numbers->stages != portfolio->task->wanted.stages ||
         numbers->replicas != portfolio->task->wanted.replicas)
@@ -368,7 +374,7 @@ static RengaErrorCode RunPortfolio(Portfolio *portfolio, double *bound)
 RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const SearchChain *chain,
                                             SearchLayout *best, double *bound)
 {
-  Portfolio portfolio = {.task = task, .chain = chain};
+  Portfolio portfolio = {.task = task, .chain = chain, .work = BRANCH_WORK_ALL};
   RengaCall(RengaSearchHasGroups_Private(task, &portfolio.groups));
   RengaCall(RengaSearchIsAmple_Private(task, chain, best->simulated, &portfolio.ample));
   RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &portfolio.trial);

@@ -80,6 +80,7 @@ struct SearchTask {
   bool chooses_size, chooses_leaf;      /* nobody fixed it */
   SearchFinder finder;
   double beat;             /* seconds of a step that is known, a slower one is of no use; 0: none */
+  double known;            /* the same, for what is proved to be no faster */
   RengaPlan given;         /* evaluated as it is, instead of any search; NULL: none */
   SearchLanes lanes;       /* of its tensor ranks */
   bool searched;           /* it was found by a search, which says what it is the best of */
@@ -100,6 +101,7 @@ typedef struct {
 typedef struct {
   RengaPlanPrediction prediction;
   bool beaten;  /* no plan was found that is faster than what is known; there is none */
+  double work;  /* seconds of all work shared out evenly */
   double first; /* seconds, before backwards are in two parts and ranks have several stages */
   int64_t microbatch, leaf;
   int n_stages, n_ranks, n_reasons, n_kept, n_messages; /* messages: whose seconds are known */
@@ -211,9 +213,9 @@ RengaErrorCode RengaSearchDeal_Private(const SearchModel *model, SearchLayout *l
 /* Simulates every layout of a task of one row whose bound is below the best's step, as far as time
    and work go. best->simulated and a bound are given; best is replaced by what is faster, and the
    bound rises, to the step itself where all layouts were looked at. work: layouts in parts that are
-   looked at; 0: any number. */
+   looked at, less those that were at the end; 0: any number. */
 RengaErrorCode RengaSearchBranch_Private(const SearchTask *task, const SearchChain *chain,
-                                         int64_t work, SearchLayout *best, double *bound);
+                                         int64_t *work, SearchLayout *best, double *bound);
 
 /* ---- trial.c ---- */
 /* Layouts of a task of one row on trial, one after the other. */

@@ -54,12 +54,14 @@ static RengaErrorCode GoOn(Solution *solution, double *bound)
   task.wanted.every = true;
   RengaCall(RengaSearchLayoutCopy_Private(&solution->layout, &best));
   best.simulated = solution->step;
+  if (task.known > 0) best.simulated = fmin(best.simulated, task.known);
+  const double before = best.simulated;
   const RengaErrorCode code =
       RengaSearchIsSmall_Private(&task, solution->chain)
           ? RengaSearchPortfolio_Private(&task, solution->chain, &best, bound)
           : RengaSearchImprove_Private(&task, solution->chain, false, EAGER_FEW, IMPROVE_WORK,
                                        &best);
-  const bool faster = !code && best.simulated < solution->step;
+  const bool faster = !code && best.simulated < before;
   if (!faster) RengaSearchLayoutFree_Private(&best);
   RengaCall(code);
   if (faster) RengaCall(TakeImproved(solution, &best));
@@ -179,7 +181,8 @@ static RengaErrorCode FitEach(Solution *solution, bool leaves, double most, doub
   const SearchTask *task = solution->task;
   for (int row; (row = NextRow(task->n_sizes, bound, done)) >= 0;) {
     done[row] = true;
-    const bool slow = task->beat > 0 && bound[row] >= task->beat * (1 - 1e-9);
+    const double known = fmax(task->beat, task->known);
+    const bool slow = known > 0 && bound[row] >= known * (1 - 1e-9);
     solution->hopeless = !*fits && (solution->hopeless || (slow && isfinite(bound[row])));
     if (slow) continue;
     if (*fits && bound[row] >= fmin(most, solution->step * (1 - 1e-9))) continue;
@@ -216,7 +219,8 @@ static RengaErrorCode LookAtRest(Solution *solution, int row, double *bound)
   SearchTask task = TaskOfRow(solution->task, row);
   SearchLayout best = {.simulated = solution->step};
   task.wanted.every = true;
-  RengaCall(RengaSearchBranch_Private(&task, solution->chain, 0, &best, bound));
+  int64_t work = 0;
+  RengaCall(RengaSearchBranch_Private(&task, solution->chain, &work, &best, bound));
   if (!best.count) return RENGA_SUCCESS;
   RengaCall(TakeImproved(solution, &best));
   return RENGA_SUCCESS;
@@ -246,7 +250,7 @@ typedef struct {
 /* What would fit, by estimate, is no faster than a plan of another number of tensor ranks. */
 static bool IsBeaten(const Solution *solution)
 {
-  return solution->task->beat > 0 && solution->hopeless;
+  return fmax(solution->task->beat, solution->task->known) > 0 && solution->hopeless;
 }
 
 static RengaErrorCode LookInRows(Solution *solution, const RowsWanted *wanted, double bound[],
@@ -452,6 +456,7 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
   if (!code) code = RengaSolutionAskAll_Private(&solution, over);
   if (!code && !*over) code = RengaSolutionAnswer_Private(&solution, answer);
   answer->first = step;
+  answer->work = chain->least;
   RengaSolutionFree_Private(&solution);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -1,0 +1,140 @@
+/* The same network in other numbers of lanes, for planners that choose one. Where the number is
+   open the graph keeps a copy of itself as it was before it was split; steps from there on make a
+   graph in any number of lanes of it, which is the one that would be made of the file. */
+#include "graphimpl.h"
+#include <string.h>
+
+static RengaErrorCode CopyInit(const RengaInit *from, RengaInit *to)
+{
+  *to = *from;
+  to->file = NULL;
+  if (from->file) RengaCall(RengaStringCopy(from->file, &to->file));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyData(const RengaGraphValue *from, RengaGraphValue *to)
+{
+  const size_t bytes = RengaTensorSpecBytes(&from->spec);
+  char *data = NULL;
+  if (!from->data) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(bytes > 0 ? bytes : 1, &data));
+  memcpy(data, from->data, bytes);
+  to->data = data;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyWholeValue(const RengaGraphValue *from, RengaGraph to)
+{
+  RengaValue number;
+  RengaCall(RengaGraphNewValue(to, from->name, from->kind, &from->spec, &number));
+  RengaGraphValue *made = to->value[number];
+  char *name = made->name;
+  *made = *from;
+  made->name = name;
+  made->data = NULL;
+  RengaCall(CopyInit(&from->init, &made->init));
+  RengaCall(CopyData(from, made));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyOutputList(RengaGraph from, RengaGraph to)
+{
+  RengaCall(RengaMalloc(from->n_outputs + 1, &to->output));
+  for (int i = 0; i < from->n_outputs; i++) to->output[i] = from->output[i];
+  to->n_outputs = from->n_outputs;
+  return RENGA_SUCCESS;
+}
+
+/* All that the steps before lanes have made; to: an empty graph. */
+static RengaErrorCode CopyUnsplit(RengaGraph from, RengaGraph to)
+{
+  for (int v = 0; v < from->n_values; v++) RengaCall(CopyWholeValue(from->value[v], to));
+  for (int i = 0; i < from->n_nodes; i++) RengaCall(RengaGraphCopyEntry(from->entry[i], to));
+  RengaCall(CopyOutputList(from, to));
+  to->loss = from->loss;
+  to->seed = from->seed;
+  to->file_batch = from->file_batch;
+  to->fitted_trained = from->fitted_trained;
+  to->fitted_frozen = from->fitted_frozen;
+  to->fitted_keep = from->fitted_keep;
+  to->wants_sample_losses = from->wants_sample_losses;
+  to->wants_gradient_norms = from->wants_gradient_norms;
+  RengaCall(RengaGraphCopyOptions(from, to));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CreateUnsplit(RengaGraph from, RengaGraph *copy)
+{
+  RengaCall(RengaGraphCreate(from->hdr.owner, copy));
+  const RengaErrorCode code = CopyUnsplit(from, *copy);
+  if (code) RengaGraphDestroy(copy);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+bool RengaGraphLanesAreOpen_Private(RengaGraph graph)
+{
+  return graph->unsplit != NULL;
+}
+
+RengaErrorCode RengaGraphKeepUnsplit(RengaGraph graph)
+{
+  const RengaGraphOptions *options = &graph->options;
+  if (!options->lanes_open || options->token_lanes > 1 || graph->unsplit) return RENGA_SUCCESS;
+  RengaCall(CreateUnsplit(graph, &graph->unsplit));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FillInLanes(RengaGraph graph, int lanes, RengaGraph made)
+{
+  RengaCall(RengaHeaderReplace(&made->unsplit, graph->unsplit));
+  made->options.lanes = lanes;
+  made->options.lanes_at_most = true;
+  RengaCall(RengaGraphSplit(made));
+  return RENGA_SUCCESS;
+}
+
+static bool IsOutputNamed(RengaGraph graph, const char *name)
+{
+  for (int o = 0; o < graph->n_outputs; o++)
+    if (!strcmp(graph->value[graph->output[o]]->name, name)) return true;
+  return false;
+}
+
+/* Those that were asked for once the graph was set up; *all: the other one makes them, too. */
+static RengaErrorCode AddLaterOutputs(RengaGraph graph, RengaGraph made, bool *all)
+{
+  *all = true;
+  for (int o = 0; o < graph->n_outputs; o++) {
+    const char *name = graph->value[graph->output[o]]->name;
+    if (IsOutputNamed(made, name)) continue;
+    const RengaValue value = RengaGraphFindValue(made, name);
+    *all = *all && value != RENGA_VALUE_NONE;
+    if (value != RENGA_VALUE_NONE) RengaCall(RengaGraphAddOutput(made, value));
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphInLanes_Private(RengaGraph graph, int lanes, RengaGraph *made)
+{
+  bool all = true;
+  *made = NULL;
+  RengaCall(CreateUnsplit(graph->unsplit, made));
+  RengaErrorCode code = FillInLanes(graph, lanes, *made);
+  if (!code) code = AddLaterOutputs(graph, *made, &all);
+  const bool fewer = !code && ((*made)->options.lanes < lanes || (*made)->in_lanes == 0);
+  if (code || fewer || !all) RengaGraphDestroy(made);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Each keeps its own header, so that handles stay what they are. */
+void RengaGraphExchange_Private(RengaGraph one, RengaGraph other)
+{
+  const struct _p_RengaObject header = one->hdr, others = other->hdr;
+  const struct _p_RengaGraph kept = *one;
+  *one = *other;
+  *other = kept;
+  one->hdr = header;
+  other->hdr = others;
+}

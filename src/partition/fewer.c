@@ -1,0 +1,145 @@
+/* Fewer ranks than there are. A search on many ranks looks at less for each number of stages and
+   replicas than one on few, and messages between many may take longer than what they save: where
+   all work shared out among fewer ranks may take less than the plan that was found, these are
+   searched as well. So more ranks never make a slower plan, as far as halves of them go. */
+#include "partitionimpl.h"
+#include "renga/private/plan.h"
+#include "renga/private/quiet.h"
+#include <math.h>
+#include <string.h>
+
+enum { RANKS_SMALL = 8 }; /* which are searched in all ways together */
+
+/* What is said of bounds, which are those of all ranks. */
+static const char *const bound_topics[] = {RENGA_PLAN_BOUND, "proof", "covered", "left out"};
+enum { N_BOUND_TOPICS = sizeof bound_topics / sizeof bound_topics[0] };
+
+typedef struct {
+  RengaPartition partition;
+  int ranks;
+  int64_t batch, microbatch;
+  double work; /* seconds of a step, shared out among all ranks */
+} FewerTask;
+
+static RengaErrorCode TakeBounds(RengaPlan from, RengaPlan to)
+{
+  RengaPlanPrediction all, own;
+  const char *topic = "", *text;
+  RengaCall(RengaPlanGetPrediction(from, &all));
+  RengaCall(RengaPlanGetPrediction(to, &own));
+  own.bound = fmin(all.bound, own.step);
+  RengaCall(RengaPlanSetPrediction(to, &own));
+  for (int t = 0; t < N_BOUND_TOPICS; t++) RengaPlanDropReasons_Private(to, bound_topics[t]);
+  for (int r = 0; topic; r++) {
+    bool bound = false;
+    RengaCall(RengaPlanGetReason(from, r, &topic, &text));
+    for (int t = 0; t < N_BOUND_TOPICS && topic; t++)
+      bound = bound || !strcmp(topic, bound_topics[t]);
+    if (bound) RengaCall(RengaPlanAddReason(to, topic, text));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SayIdle(const FewerTask *task, int ranks, RengaPlan plan)
+{
+  char sentence[160];
+  snprintf(sentence, sizeof sentence,
+           "at least %d of %d devices stay idle: no plan that was found with all of them is faster",
+           task->ranks - ranks, task->ranks);
+  RengaCall(RengaPlanAddReason(plan, "idle", sentence));
+  return RENGA_SUCCESS;
+}
+
+/* What is faster than so many seconds. */
+static RengaErrorCode SolveOnFewer(const FewerTask *task, int ranks, double step, RengaPlan made)
+{
+  RengaPartition partition = task->partition;
+  const double beat = partition->beat;
+  RengaQuiet quiet;
+  partition->beat = step;
+  RengaQuietBegin_Private(&quiet);
+  const RengaErrorCode code =
+      partition->ops->plan(partition, ranks, task->batch, task->microbatch, made);
+  RengaQuietEnd_Private(&quiet);
+  partition->beat = beat;
+  return code;
+}
+
+/* In place of the plan, where it is faster. */
+static RengaErrorCode TakeFewer(const FewerTask *task, int ranks, RengaPlan *made, RengaPlan *plan)
+{
+  RengaPlanPrediction own, other;
+  RengaCall(RengaPlanGetPrediction(*plan, &own));
+  RengaCall(RengaPlanGetPrediction(*made, &other));
+  if (other.step >= own.step * (1 - 1e-9)) return RENGA_SUCCESS;
+  RengaCall(TakeBounds(*plan, *made));
+  RengaCall(SayIdle(task, ranks, *made));
+  const RengaPlan slower = *plan;
+  *plan = *made;
+  *made = slower;
+  return RENGA_SUCCESS;
+}
+
+/* What cannot be planned for fewer is no error. */
+static RengaErrorCode TryFewer(const FewerTask *task, int ranks, RengaPlan *plan)
+{
+  RengaPartition partition = task->partition;
+  RengaPlan made = NULL;
+  RengaErrorCode code =
+      RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &made));
+  RengaPlanPrediction own;
+  if (!code) code = RengaPlanGetPrediction(*plan, &own);
+  const bool refused = !code && SolveOnFewer(task, ranks, own.step, made);
+  if (!code && !refused && !partition->beaten) code = TakeFewer(task, ranks, &made, plan);
+  if (made) RengaPlanDestroy(&made);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* No plan on so many ranks is faster: it would take longer were nothing but work done. */
+static bool IsTooFew(const FewerTask *task, int ranks, RengaPlan plan)
+{
+  RengaPlanPrediction prediction;
+  if (RengaPlanGetPrediction(plan, &prediction)) return true;
+  return task->work * task->ranks / ranks >= prediction.step * (1 - 1e-9);
+}
+
+/* Halves, and what is small enough for all ways of looking; of whole groups of tensor ranks. */
+static int NextFewer(const FewerTask *task, int ranks)
+{
+  const int tensor = RengaPartitionTensorRanks_Private(task->partition);
+  const int half = ranks / 2 / tensor * tensor;
+  const int small = RANKS_SMALL / tensor * tensor;
+  return half < small && ranks > small ? small : half;
+}
+
+static bool AreRanksOpen(RengaPartition partition, int ranks)
+{
+  const int tensor = RengaPartitionTensorRanks_Private(partition);
+  const int stages = partition->stages ? partition->stages : 1;
+  const int replicas = partition->replicas ? partition->replicas : 1;
+  return ranks > 0 && !strcmp(partition->hdr.type_name, RENGA_PARTITION_AUTO) &&
+         (int64_t)stages * replicas * tensor <= ranks;
+}
+
+RengaErrorCode RengaPartitionPlan_Private(RengaPartition partition, int ranks, int64_t batch,
+                                          int64_t microbatch, RengaPlan *plan)
+{
+  RengaCall(partition->ops->plan(partition, ranks, batch, microbatch, *plan));
+  const FewerTask task = {.partition = partition,
+                          .ranks = ranks,
+                          .batch = batch,
+                          .microbatch = microbatch,
+                          .work = partition->work};
+  const double first = partition->first;
+  const bool beaten = partition->beaten;
+  for (int n = NextFewer(&task, ranks); !beaten && AreRanksOpen(partition, n);
+       n = NextFewer(&task, n)) {
+    if (IsTooFew(&task, n, *plan)) break;
+    RengaCall(TryFewer(&task, n, plan));
+  }
+  partition->work = task.work;
+  partition->first = first;
+  partition->beaten = beaten;
+  return RENGA_SUCCESS;
+}
