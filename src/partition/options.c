@@ -34,8 +34,7 @@ static const RengaOptionRow rows[] = {
     {"partition_tensor", RENGA_OPTION_STRING, "0", offsetof(struct _p_RengaPartition, tensor_text),
      NULL, 0, 0,
      "ranks that compute a replica of a stage together, each some of the lanes of -graph_lanes; "
-     "0: 1; auto, of types that search: 1, or more in even stages under the usual schedule, where "
-     "that is faster or alone fits"},
+     "0: type auto chooses, others take 1; auto: the fastest number, of types that search"},
     {"partition_sequence", RENGA_OPTION_STRING, "0",
      offsetof(struct _p_RengaPartition, sequence_text), NULL, 0, 0,
      "ranks that compute a replica of a stage together, each the tokens of some lanes of "

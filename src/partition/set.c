@@ -77,7 +77,8 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
 
    Input:
    . partition - the partition
-   . tensor - at least 1, at most the lanes of the network; 0: 1;
+   . tensor - at least 1, at most the lanes of the network; 0: 1, but type auto chooses where the
+     network has lanes or their number is open (RengaGraphSetLanes());
      RENGA_PARTITION_TENSOR_AUTO: of the plans that a type that searches finds with 1, 2 and more
      the fastest that fits is taken; of more than 1, where lanes are of tokens, even plans
 

@@ -456,7 +456,8 @@ static RengaErrorCode SayStatistics(RengaPartition partition, int ranks, RengaPl
    settings, machine or what is asked for, which is named; of a measured or analytic profile, what
    RengaProfileGetCosts says. All ranks have the error, and there is no plan.
 
-   Notes: an error says with numbers what does not fit. Ranks that are left over are idle; the view
+   Notes: where the number of lanes is open (RengaGraphSetLanes()) the graph may be in lanes
+   afterwards: values are to be found by name again. An error says with numbers what does not fit. Ranks that are left over are idle; the view
    of the plan names them.
 
    See also: RengaPartitionSetFromOptions(), RengaPlanCheck(), RengaPipelineSetPlan()

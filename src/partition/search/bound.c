@@ -36,7 +36,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBES = 40, PROBES_FEW = 12, WORK_WANTED = 3 << 14, WORK_MOST = 1 << 20, STEPS_MOST = 64 };
+enum { PROBES = 40, PROBES_FEW = 12, WORK_WANTED = 3 << 14, WORK_MOST = 1 << 16, STEPS_MOST = 64 };
 static const double precision = 1e-6;
 
 typedef struct {

@@ -106,8 +106,8 @@ RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchCh
   RengaCall(RengaSearchModelOf_Private(task, chain, size, false, &model));
   RengaErrorCode code = RENGA_SUCCESS;
   if (model.n_candidates && model.count)
-    code =
-        RengaSearchBound_Private(&model, task->wanted.stages > 1 ? task->wanted.stages : 1, bound);
+    code = RengaSearchFindBound_Private(&model, task->costs[size],
+                                        task->wanted.stages > 1 ? task->wanted.stages : 1, bound);
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -341,6 +341,9 @@ void RengaSearchListedFree_Private(struct SearchListed **listed);
 /* The candidates of a model like this one, if they are known. */
 RengaErrorCode RengaSearchTakeListed_Private(SearchModel *model, bool *taken);
 RengaErrorCode RengaSearchKeepListed_Private(const SearchModel *model);
+/* RengaSearchBound_Private, which is asked for the same again and again. */
+RengaErrorCode RengaSearchFindBound_Private(const SearchModel *model, const RengaProfileCost *costs,
+                                            int stages, double *seconds);
 /* ---- model.c ---- */
 /* Costs of an interval as a stage with so many stages from it to the last (itself counts), under
    the first policy of saved tensors that fits into the memory; false: none does. */

@@ -289,7 +289,8 @@ static void TakeSharded(Solution *solution, bool *fits, const double bound[], So
   solution->shards_too = true;
 }
 
-/* Stages may share more where nothing fits otherwise, or memory is short or asks for many. */
+/* Stages may share more where nothing fits otherwise, memory is short or asks for many, or sums and
+   updates take long. */
 static RengaErrorCode ShardWhereShort(Solution *solution, const RowsWanted *sharded,
                                       const double bound[], bool *fits)
 {
@@ -434,6 +435,7 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
                               SearchAnswer *answer)
 {
   SearchTask all;
+  answer->work = chain->least;
   task->whole = task->any_schedule && !task->given && RengaSearchIsLarge_Private(task, chain);
   *over = false;
   const RengaShard first = task->given ? task->shards.most : task->shards.least;
@@ -456,7 +458,6 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
   if (!code) code = RengaSolutionAskAll_Private(&solution, over);
   if (!code && !*over) code = RengaSolutionAnswer_Private(&solution, answer);
   answer->first = step;
-  answer->work = chain->least;
   RengaSolutionFree_Private(&solution);
   RengaCall(code);
   return RENGA_SUCCESS;
