@@ -1,6 +1,6 @@
 /* What the files of the exact solver share. */
 #pragma once
-#include "renga/private/cuts.h"
+#include "cuts.h"
 #include <math.h>
 
 /* Plans whose loads differ by less than this share count as equally good. */
