@@ -8,6 +8,7 @@ check_LIBRARIES = %D%/libsolvers.a
 %C%_libsolvers_a_SOURCES = %D%/exact.c %D%/instance.c %D%/reduce.c %D%/lattice.c %D%/probe.c %D%/grow.c %D%/critical.c %D%/linear.c \
   %D%/chain.c %D%/colour.c %D%/alone.c %D%/shard.c %D%/choice.c %D%/levels.c %D%/spread.c %D%/pack.c %D%/graphs.c %D%/profiles.c \
   %D%/cuts.h %D%/cutstest.h %D%/exactimpl.h %D%/graphs.h %D%/probe.h %D%/shard.h
+%C%_libsolvers_a_AR = $(AR) cr
 SOLVERS_LDADD = %D%/libsolvers.a $(LDADD) $(JSON_C_LIBS)
 %C%_brute_LDADD = $(SOLVERS_LDADD)
 %C%_bruteshard_LDADD = $(SOLVERS_LDADD)
