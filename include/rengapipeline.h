@@ -20,8 +20,7 @@ RengaErrorCode RengaPipelineSetSchedule(RengaPipeline pipeline, const char *type
 RengaErrorCode RengaPipelineGetStepSchedule(RengaPipeline pipeline, RengaSchedule *schedule);
 RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed);
 RengaErrorCode RengaPipelineGetSeed(RengaPipeline pipeline, uint64_t *seed);
-RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline,
-                                         const char *reduction); /* ordered|unordered */
+RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline, RengaReduction reduction);
 RengaErrorCode RengaPipelineSetTimeout(RengaPipeline pipeline, double seconds); /* 0: never */
 RengaErrorCode RengaPipelineSetMemoryBound(RengaPipeline pipeline,
                                            int64_t bytes); /* 0: the plan's */

@@ -217,7 +217,8 @@ RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed)
 
    Input:
    . pipeline - the pipeline
-   . reduction - "ordered": the same bits on any layout; "unordered": one buffer and MPI's own sum
+   . reduction - RENGA_REDUCTION_ORDERED: the same bits on any layout; RENGA_REDUCTION_UNORDERED:
+     one buffer and MPI's own sum
 
    Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
    that is set up; RENGA_ERR_ARGUMENT for a reduction that there is not.
@@ -226,7 +227,7 @@ RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed)
 
    See also: RengaSettingsSetReduction()
 @*/
-RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline, const char *reduction)
+RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline, RengaReduction reduction)
 {
   RengaCall(CheckNew(pipeline, "RengaPipelineSetReduction"));
   RengaCall(RengaSettingsSetReduction(pipeline->settings, reduction));

@@ -150,7 +150,8 @@ static RengaErrorCode ChangeLeaf(Parts *parts, bool other)
 
 static RengaErrorCode ChangeReduction(Parts *parts, bool other)
 {
-  return RengaPipelineSetReduction(parts->pipeline, other ? "unordered" : "ordered");
+  return RengaPipelineSetReduction(parts->pipeline,
+                                   other ? RENGA_REDUCTION_UNORDERED : RENGA_REDUCTION_ORDERED);
 }
 
 static RengaErrorCode ChangeBuckets(Parts *parts, bool other)
