@@ -64,11 +64,13 @@ RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *s
                                          int64_t warmup_steps, double final_ratio);
 RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **schedule,
                                          int64_t *warmup_steps, double *final_ratio);
-/* Updates of rows alone, of tables that are read by rows: off or lazy. */
-#define RENGA_SPARSE_OFF "off"
-#define RENGA_SPARSE_LAZY "lazy"
-RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, const char *sparse);
-RengaErrorCode RengaOptimizerGetSparse(RengaOptimizer optimizer, const char **sparse); /* lent */
+/* What a step updates of tables that are read by rows. */
+typedef enum {
+  RENGA_SPARSE_OFF, /* all rows */
+  RENGA_SPARSE_LAZY /* those that it reads */
+} RengaSparse;
+RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, RengaSparse sparse);
+RengaErrorCode RengaOptimizerGetSparse(RengaOptimizer optimizer, RengaSparse *sparse);
 RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *groups);
 RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **groups); /* lent */
 /* One type's own settings; an error where the type is another. */

@@ -49,7 +49,7 @@ RengaErrorCode RengaPartitionGetDataPasses(RengaPartition partition, int *count,
 RengaErrorCode RengaPartitionGetReadSeconds(RengaPartition partition, const char *input,
                                             double *seconds);
 RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas); /* 0: choose */
-RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor); /* 0: 1 */
+RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor);     /* 0: 1 */
 RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks); /* default: of comm */
 RengaErrorCode RengaPartitionSetMemory(RengaPartition partition,
                                        int64_t bytes); /* per device; 0: no bound */
@@ -94,13 +94,6 @@ RengaErrorCode RengaPartitionView(RengaPartition partition, RengaViewer viewer);
 RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan);
 RengaErrorCode RengaPartitionDestroy(RengaPartition *partition);
 
-/* What of a layer's forward is computed again in its backward. */
-typedef enum {
-  RENGA_TENSOR_RECOMPUTE_AUTO,      /* what is fastest of what fits */
-  RENGA_TENSOR_RECOMPUTE_NONE,      /* nothing */
-  RENGA_TENSOR_RECOMPUTE_SELECTIVE, /* attention, between its products */
-  RENGA_TENSOR_RECOMPUTE_FULL       /* all; what goes from layer to layer is kept */
-} RengaTensorRecompute;
 /* What ranks that share tensors may do. */
 typedef enum {
   RENGA_TENSOR_SPLIT_AUTO,       /* all that the operators' rules allow */
@@ -109,12 +102,12 @@ typedef enum {
 } RengaTensorSplit;
 /* A layout whose ranks share tensors. stages x replicas x tensor devices; 0: chosen. */
 typedef struct {
-  int stages, replicas;           /* ranks of a pipeline; pipelines */
-  int tensor;                     /* ranks that share each tensor */
-  int chunks;                     /* parts of the network on each rank of a pipeline */
-  int64_t batch, microbatch;      /* samples; the batch must be given */
-  RengaTensorRecompute recompute; /* the same in all layers */
-  RengaTensorSplit split;         /* what the tensor ranks may do */
+  int stages, replicas;      /* ranks of a pipeline; pipelines */
+  int tensor;                /* ranks that share each tensor */
+  int chunks;                /* parts of the network on each rank of a pipeline */
+  int64_t batch, microbatch; /* samples; the batch must be given */
+  RengaRecompute recompute;  /* the same in all layers */
+  RengaTensorSplit split;    /* what the tensor ranks may do */
 } RengaTensorLayout;
 /* A plan for prediction only: runs share out lanes, and take no such plan. */
 RengaErrorCode RengaPartitionPredictTensor(RengaPartition partition, RengaTensorLayout *layout,

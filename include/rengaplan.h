@@ -12,14 +12,14 @@ typedef struct {
 } RengaPlanMemory;
 /* What replicas have a share of each, instead of all of it. */
 typedef enum {
+  RENGA_SHARD_AUTO = -1, /* of settings alone: the planner chooses it */
   RENGA_SHARD_NOTHING,
   RENGA_SHARD_OPTIMIZER,
   RENGA_SHARD_GRADIENTS, /* and what is above */
   RENGA_SHARD_PARAMETERS /* and what is above */
 } RengaShard;
-const char *
-RengaShardName(RengaShard shard); /* none, optimizer, gradients, parameters; NULL: none of
-                                                 these */
+/* auto, none, optimizer, gradients, parameters; NULL: none of these. */
+const char *RengaShardName(RengaShard shard);
 /* What becomes of the tensors of forward that backward needs. */
 typedef enum {
   RENGA_SAVED_KEEP,

@@ -3,14 +3,35 @@
 #pragma once
 #include "rengadevice.h"
 #include "rengaoptimizer.h"
+#include "rengaplan.h"
 #include "rengaschedule.h"
 
 RENGA_BEGIN_DECLS
 
 /* What decides results, time and memory of a run beside its network, plan and data. */
 typedef struct _p_RengaSettings *RengaSettings;
-#define RENGA_REDUCTION_ORDERED "ordered"     /* the same bits on any layout */
-#define RENGA_REDUCTION_UNORDERED "unordered" /* one buffer, and MPI's own sum */
+/* How gradients are added up. */
+typedef enum {
+  RENGA_REDUCTION_ORDERED,  /* the same bits on any layout */
+  RENGA_REDUCTION_UNORDERED /* one buffer, and MPI's own sum */
+} RengaReduction;
+const char *RengaReductionName(RengaReduction reduction); /* ordered, unordered */
+/* What backward computes again of forward. */
+typedef enum {
+  RENGA_RECOMPUTE_AUTO,     /* as the plan says, and the planner chooses it */
+  RENGA_RECOMPUTE_NONE,     /* stages keep what backward reads */
+  RENGA_RECOMPUTE_FULL,     /* all */
+  RENGA_RECOMPUTE_SELECTIVE /* attention, between its products; of predictions alone */
+} RengaRecompute;
+const char *RengaRecomputeName(RengaRecompute recompute); /* auto, none, full, selective */
+/* What waits in the memory of the host, of a device that has its own. */
+typedef enum {
+  RENGA_OFFLOAD_NONE,
+  RENGA_OFFLOAD_OPTIMIZER, /* the moments of the optimizer */
+  RENGA_OFFLOAD_SAVED,     /* what backward reads of forward */
+  RENGA_OFFLOAD_ALL        /* both */
+} RengaOffload;
+const char *RengaOffloadName(RengaOffload offload); /* none, optimizer, saved, all */
 RengaErrorCode RengaSettingsCreate(RengaComm comm, RengaSettings *settings);
 RengaErrorCode RengaSettingsGetDevice(RengaSettings settings, RengaDevice *device); /* lent */
 RengaErrorCode RengaSettingsGetOptimizer(RengaSettings settings,
@@ -20,8 +41,8 @@ RengaErrorCode RengaSettingsSetSchedule(RengaSettings settings, const char *type
 RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **type); /* lent */
 RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager);
 RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager);
-RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, const char *reduction);
-RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, const char **reduction);
+RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, RengaReduction reduction);
+RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, RengaReduction *reduction);
 /* Parts of a stage's gradients, each summed over the replicas by itself; 1 at first. */
 RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets);
 RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets);
@@ -34,27 +55,12 @@ RengaErrorCode RengaSettingsGetOverlap(RengaSettings settings, bool *overlap);
 /* Stages that each rank computes; 0: as the plan says, or one where it is made. */
 RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks);
 RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks);
-/* What replicas have a share of: RengaShardName(), or RENGA_SHARDING_AUTO: as the plan says, and
-   the planner chooses it. */
-#define RENGA_SHARDING_AUTO "auto"
-RengaErrorCode RengaSettingsSetShard(RengaSettings settings, const char *shard);
-RengaErrorCode RengaSettingsGetShard(RengaSettings settings, const char **shard); /* lent */
-/* Whether stages keep what backward reads (RENGA_RECOMPUTE_NONE), run all of forward again
-   (RENGA_RECOMPUTE_FULL), or do as the plan says, and the planner chooses
-   (RENGA_RECOMPUTE_AUTO). */
-#define RENGA_RECOMPUTE_AUTO "auto"
-#define RENGA_RECOMPUTE_NONE "none"
-#define RENGA_RECOMPUTE_FULL "full"
-RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, const char *recompute);
-RengaErrorCode RengaSettingsGetRecompute(RengaSettings settings, const char **recompute); /* lent */
-/* What waits in the memory of the host, of a device that has its own: nothing, the moments of the
-   optimizer, tensors that forward saves, or both. */
-#define RENGA_OFFLOAD_NONE "none"
-#define RENGA_OFFLOAD_OPTIMIZER "optimizer"
-#define RENGA_OFFLOAD_SAVED "saved" /* what backward reads of forward */
-#define RENGA_OFFLOAD_ALL "all"
-RengaErrorCode RengaSettingsSetOffload(RengaSettings settings, const char *offload);
-RengaErrorCode RengaSettingsGetOffload(RengaSettings settings, const char **offload); /* lent */
+RengaErrorCode RengaSettingsSetShard(RengaSettings settings, RengaShard shard);
+RengaErrorCode RengaSettingsGetShard(RengaSettings settings, RengaShard *shard);
+RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, RengaRecompute recompute);
+RengaErrorCode RengaSettingsGetRecompute(RengaSettings settings, RengaRecompute *recompute);
+RengaErrorCode RengaSettingsSetOffload(RengaSettings settings, RengaOffload offload);
+RengaErrorCode RengaSettingsGetOffload(RengaSettings settings, RengaOffload *offload);
 /* RENGA_TRANSPORT_... of rengacomm.h; NULL: what fits the device. Results do not depend on it. */
 RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *type);
 RengaErrorCode RengaSettingsGetTransport(RengaSettings settings, const char **type); /* lent */

@@ -190,6 +190,7 @@ typedef enum {
   RENGA_OPTION_BYTES,  /* int64_t, from 8GiB, 512MB, 1024 */
   RENGA_OPTION_STRING, /* char *, owned; NULL where the default is NULL */
   RENGA_OPTION_SECRET, /* the same; no view, error or file shows the value */
+  RENGA_OPTION_ENUM,   /* int or enum: which of the choices, of which the first is low */
 } RengaOptionKind;
 /* The offset of a row that the program reads with RengaOptionsGet... */
 #define RENGA_OPTION_NO_OFFSET ((size_t)-1)

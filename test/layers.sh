@@ -72,7 +72,7 @@ FNR == 1 {
   if (text ~ /H5Fopen *\(/ && FILENAME !~ /^src\/(data\/hdf5|data\/hdf5origin|profile\/store|checkpoint\/layout)\.c$/)
     complain("opens a file by HDF5: a file that looks at it first by RengaFileCheck_Private does")
   if (room == "sys" || room == "app" || room == "top" || FILENAME ~ /^include/) next
-  if (FILENAME ~ /^src\/(partition\/search|partition\/exact|pipeline)\// && text ~ /RengaOptionsGet/)
+  if (FILENAME ~ /^src\/(partition\/search|pipeline)\// && text ~ /RengaOptionsGet/)
     complain("reads an option: take it from the settings, which have them of SetFromOptions")
   if (text ~ /MPI_COMM_WORLD/) complain("MPI_COMM_WORLD: use the communicator of the object")
   if (text ~ /(^|[^A-Za-z_>.])(printf|puts|putchar|vprintf|perror) *\(/) complain("prints to the user")

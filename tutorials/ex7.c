@@ -114,15 +114,17 @@ static RengaErrorCode MakeSettings(RengaComm comm, RengaSettings *settings)
   RengaCall(RengaOptimizerSetUp(optimizer));
   RengaCall(ShowOptimizer(optimizer));
 
-  const char *recompute, *offload, *shard;
+  RengaRecompute recompute;
+  RengaOffload offload;
+  RengaShard shard;
   int chunks;
   RengaCall(RengaSettingsGetRecompute(*settings, &recompute));
   RengaCall(RengaSettingsGetOffload(*settings, &offload));
   RengaCall(RengaSettingsGetShard(*settings, &shard)); /* what replicas have a share of */
   RengaCall(RengaSettingsGetChunks(*settings, &chunks));
-  RengaCall(RengaPrintf(MPI_COMM_WORLD,
-                        "settings: recompute %s, offload %s, shard %s, stages per rank %d\n",
-                        recompute, offload, shard, chunks));
+  RengaCall(RengaPrintf(
+      MPI_COMM_WORLD, "settings: recompute %s, offload %s, shard %s, stages per rank %d\n",
+      RengaRecomputeName(recompute), RengaOffloadName(offload), RengaShardName(shard), chunks));
 
   /* Which processor and which libraries: what a measured speed is the speed of. */
   RengaCall(RengaSettingsGetDevice(*settings, &device));

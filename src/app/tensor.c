@@ -144,7 +144,6 @@ static RengaErrorCode EndTensorPlanning(TensorPlanning *own, RengaErrorCode code
 /* What the options leave open is 0. */
 static RengaErrorCode ReadTensorLayout(const TensorPlanning *own, RengaTensorLayout *layout)
 {
-  static const char *const names[] = {"auto", "none", "selective", "full"};
   static const char *const splits[] = {"auto", "parameters", "features"};
   const char *text;
   *layout = (RengaTensorLayout){.tensor = 1};
@@ -156,8 +155,8 @@ static RengaErrorCode ReadTensorLayout(const TensorPlanning *own, RengaTensorLay
   for (int i = 0; i < (int)(sizeof splits / sizeof *splits); i++)
     if (!strcmp(text, splits[i])) layout->split = (RengaTensorSplit)i;
   RengaCall(RengaOptionsGetString("plan_recompute", &text, NULL));
-  for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-    if (!strcmp(text, names[i])) layout->recompute = (RengaTensorRecompute)i;
+  for (RengaRecompute r = RENGA_RECOMPUTE_AUTO; RengaRecomputeName(r); r++)
+    if (!strcmp(text, RengaRecomputeName(r))) layout->recompute = r;
   if (layout->batch == 0) layout->batch = USUAL_BATCH;
   return RENGA_SUCCESS;
 }
@@ -185,7 +184,7 @@ static RengaErrorCode ReadTensorCounts(MPI_Comm printer, const char *text, int *
 
 static RengaErrorCode SayLayout(MPI_Comm printer, const RengaTensorLayout *layout)
 {
-  static const char *const recomputed[] = {"", "nothing", "attention", "all of each layer"};
+  static const char *const recomputed[] = {"", "nothing", "all of each layer", "attention"};
   RengaCall(
       RengaPrintf(printer,
                   "  predicted for %d stages x %d replicas x %d tensor ranks, %d part%s on "
@@ -213,7 +212,6 @@ static RengaErrorCode PrintTensorRow(MPI_Comm printer, const RengaTensorLayout *
 {
   RengaPlanPrediction prediction;
   char step[24], memory[24], shape[48];
-  static const char *const recomputed[] = {"", "none", "selective", "full"};
   int64_t most = 0, bytes;
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
@@ -225,7 +223,7 @@ static RengaErrorCode PrintTensorRow(MPI_Comm printer, const RengaTensorLayout *
   snprintf(shape, sizeof shape, "%d x %d x %d", layout->stages, layout->replicas, layout->tensor);
   RengaCall(RengaPrintf(printer, "  %6d  %-16s  %6d  %11lld  %10s  %9s  %8s  %9.4g\n",
                         layout->tensor, shape, layout->chunks, (long long)layout->microbatch,
-                        recomputed[layout->recompute], memory, step,
+                        RengaRecomputeName(layout->recompute), memory, step,
                         (double)layout->batch / prediction.step));
   return RENGA_SUCCESS;
 }

@@ -23,11 +23,10 @@ void RengaSettingAddInt64_Private(RengaSettingList *list, const char *name, int6
 
 void RengaSettingAddRow_Private(RengaSettingList *list, const RengaOptionRow *row, const void *base)
 {
-  static const size_t sizes[] = {[RENGA_OPTION_BOOL] = sizeof(bool),
-                                 [RENGA_OPTION_INT] = sizeof(int),
-                                 [RENGA_OPTION_INT64] = sizeof(int64_t),
-                                 [RENGA_OPTION_REAL] = sizeof(double),
-                                 [RENGA_OPTION_BYTES] = sizeof(int64_t)};
+  static const size_t sizes[] = {
+      [RENGA_OPTION_BOOL] = sizeof(bool),     [RENGA_OPTION_INT] = sizeof(int),
+      [RENGA_OPTION_INT64] = sizeof(int64_t), [RENGA_OPTION_REAL] = sizeof(double),
+      [RENGA_OPTION_BYTES] = sizeof(int64_t), [RENGA_OPTION_ENUM] = sizeof(int)};
   const char *at = (const char *)base + row->offset, *text;
   if (row->kind != RENGA_OPTION_STRING && row->kind != RENGA_OPTION_SECRET) {
     RengaSettingAdd_Private(list, row->name, at, sizes[row->kind]);

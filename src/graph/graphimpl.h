@@ -4,8 +4,8 @@
 #include "renga/private/object.h"
 
 typedef struct {
-  char *graph, *view, *frozen, *trained, *dimension, *batch_inputs, *precision, *keep, *split,
-      *lanes_text;
+  char *graph, *view, *frozen, *trained, *dimension, *batch_inputs, *keep, *split, *lanes_text;
+  RengaPrecision precision;
   int64_t whole_batch; /* samples; 0: the batch is cut into micro-batches */
   int64_t lanes;       /* that the network is computed in; 0, 1: it is not split */
   bool lanes_at_most;  /* fewer where a chain has fewer heads or columns */

@@ -54,7 +54,7 @@ static RengaErrorCode StoreText(const RengaGraphBuilder *builder, const RengaOpt
   RengaCheck(strlen(text) < (size_t)row->high, MPI_COMM_SELF, RENGA_ERR_OPTION,
              "%s: %s=%.40s… has %zu characters, and may have %d", builder->name, row->name, text,
              strlen(text), (int)row->high - 1);
-  RengaCheck(!row->choices || RengaIsChoice_Private(text, row->choices), MPI_COMM_SELF,
+  RengaCheck(!row->choices || RengaFindChoice_Private(text, row->choices) >= 0, MPI_COMM_SELF,
              RENGA_ERR_OPTION, "%s: %s=%s is not one of %s", builder->name, row->name, text,
              row->choices);
   strcpy(place, text);

@@ -1,5 +1,7 @@
 /* Options of a graph, and what readers of files ask of them. */
 #include "graphimpl.h"
+#include "renga/private/choice.h"
+#include "renga/private/op.h"
 #include "renga/private/packages.h"
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,8 @@ static const RengaOptionRow rows[] = {
     {"graph_batch_inputs", RENGA_OPTION_STRING, NULL, AT(batch_inputs), NULL, 0, 0,
      "the inputs of a file that hold samples, and which dimension counts them: "
      "NAME[:dimension],..."},
-    {"precision", RENGA_OPTION_STRING, "fp32", AT(precision), "fp32|bf16|fp16|tf32", 0, 0,
+    {"precision", RENGA_OPTION_ENUM, "fp32", AT(precision),
+     RENGA_PRECISION_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
      "what tensors are kept in and products read: 32 or 16 bits; parameters are updated, and all "
      "sums made, in 32; tf32, on cuda: kept in 32, products read 19"},
     {"precision_keep", RENGA_OPTION_STRING, NULL, AT(keep), NULL, 0, 0,

@@ -43,16 +43,14 @@
 RengaErrorCode RengaGraphSetPrecision(RengaGraph graph, RengaPrecision precision, const char *keep)
 {
   RengaStorage storage;
-  char *name = NULL, *patterns = NULL;
+  char *patterns = NULL;
   RengaCheckPointer(graph);
   RengaCall(RengaPrecisionGetStorage(precision, &storage));
   RengaCheck(graph->hdr.state == RENGA_STATE_NEW, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaGraphSetPrecision: call it before RengaGraphSetUp");
-  RengaCall(RengaStringCopy(RengaPrecisionName(precision), &name));
   if (keep) RengaCall(RengaStringCopy(keep, &patterns));
-  RengaFree(&graph->options.precision);
   RengaFree(&graph->options.keep);
-  graph->options.precision = name;
+  graph->options.precision = precision;
   graph->options.keep = patterns;
   return RENGA_SUCCESS;
 }
@@ -68,7 +66,7 @@ RengaErrorCode RengaGraphSetPrecision(RengaGraph graph, RengaPrecision precision
    Output:
    . precision - RENGA_PRECISION_FP32 where nothing was said
 
-   Errors: RENGA_ERR_OPTION where -precision names none.
+   Errors: none beyond bad arguments.
 
    See also: RengaGraphSetPrecision()
 @*/
@@ -76,14 +74,7 @@ RengaErrorCode RengaGraphGetPrecision(RengaGraph graph, RengaPrecision *precisio
 {
   RengaCheckPointer(graph);
   RengaCheckPointer(precision);
-  const char *name = graph->options.precision;
-  int p = RENGA_PRECISION_FP32;
-  while (name && p < RENGA_PRECISION_COUNT &&
-         strcmp(RengaPrecisionName((RengaPrecision)p), name) != 0)
-    p++;
-  RengaCheck(p < RENGA_PRECISION_COUNT, graph->hdr.comm, RENGA_ERR_OPTION,
-             "-precision %s: fp32, bf16, fp16 or tf32 are known", name);
-  *precision = (RengaPrecision)p;
+  *precision = graph->options.precision;
   return RENGA_SUCCESS;
 }
 

@@ -210,8 +210,7 @@ static RengaErrorCode FillPart(GraphCut *cut)
   RengaCall(CopyLeaves(cut));
   for (int n = 0; n < cut->n_nodes; n++) RengaCall(CopyGraphNode(cut, cut->node[n]));
   RengaCall(CopyOutputs(cut));
-  if (whole->options.precision)
-    RengaCall(RengaStringCopy(whole->options.precision, &cut->part->options.precision));
+  cut->part->options.precision = whole->options.precision;
   cut->part->id = -1;
   cut->part->phase = RENGA_PHASE_FORWARD;
   cut->part->file_batch = whole->file_batch;

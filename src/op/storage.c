@@ -1,4 +1,5 @@
 /* What types tensors have, by precision: the one place that says so. */
+#include "renga/private/choice.h"
 #include "renga/private/object.h"
 #include "renga/private/op.h"
 
@@ -28,7 +29,7 @@ static const RengaStorage storages[] = {
 @*/
 const char *RengaPrecisionName(RengaPrecision precision)
 {
-  static const char *const names[RENGA_PRECISION_COUNT] = {"fp32", "bf16", "fp16", "tf32"};
+  static const char *const names[] = {RENGA_PRECISION_WORDS(RENGA_WORD, RENGA_WORD)};
   return (int)precision >= 0 && precision < RENGA_PRECISION_COUNT ? names[precision] : "unknown";
 }
 

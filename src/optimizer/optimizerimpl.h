@@ -30,7 +30,8 @@ struct _p_RengaOptimizer {
   const RengaOptimizerRule *rule; /* of a type from outside; else NULL */
   double learning_rate, weight_decay, clip_norm, final_ratio;
   bool weight_decay_given; /* else the type's */
-  char *schedule, *type_option, *groups_text, *sparse;
+  char *schedule, *type_option, *groups_text;
+  RengaSparse sparse;
   int64_t warmup_steps;
   int64_t total_steps, total_steps_option; /* of the program; of the user, 0: not given */
   double momentum;                         /* sgd */

@@ -27,7 +27,7 @@ static const RengaOptionRow general_rows[] = {
      "share of the learning rate that is left after all steps"},
     {"optimizer_groups", RENGA_OPTION_STRING, NULL, AT(groups_text), NULL, 0, 0,
      "PATTERN:key=value,...;... with keys learning_rate_scale, weight_decay, frozen"},
-    {"optimizer_sparse", RENGA_OPTION_STRING, RENGA_SPARSE_OFF, AT(sparse), "off|lazy", 0, 0,
+    {"optimizer_sparse", RENGA_OPTION_ENUM, "off", AT(sparse), "off|lazy", 0, 0,
      "lazy: tables that are read by rows are updated by these rows alone"},
 };
 static const RengaOptionRow sgd_rows[] = {
@@ -387,10 +387,9 @@ RengaErrorCode RengaOptimizerView(RengaOptimizer optimizer, RengaViewer viewer)
   RengaCall(RengaViewerPrintf(viewer, "  weight decay %g\n", optimizer->weight_decay));
   if (optimizer->clip_norm > 0)
     RengaCall(RengaViewerPrintf(viewer, "  gradients clipped to norm %g\n", optimizer->clip_norm));
-  if (strcmp(optimizer->sparse, RENGA_SPARSE_OFF) != 0)
-    RengaCall(RengaViewerPrintf(viewer,
-                                "  tables that are read by rows are updated by these rows: %s\n",
-                                optimizer->sparse));
+  if (optimizer->sparse == RENGA_SPARSE_LAZY)
+    RengaCall(RengaViewerPrintf(
+        viewer, "  tables that are read by rows are updated by these rows: lazy\n"));
   if (optimizer->groups_text != NULL)
     RengaCall(RengaViewerPrintf(viewer, "  groups %s\n", optimizer->groups_text));
   return RENGA_SUCCESS;

@@ -1,6 +1,5 @@
 /* Optimizer: whether tables that are read by rows are updated by rows. */
 #include "optimizerimpl.h"
-#include <string.h>
 
 /*@
    RengaOptimizerSetSparse - whether tables of which rows are gathered are updated by rows
@@ -9,14 +8,14 @@
 
    Input:
    . optimizer - the optimizer
-   . sparse - off: each step updates all rows of all parameters. lazy: of a parameter that one
-     Gather reads rows of, and nothing else, a step has gradients of these rows alone and updates
-     these rows alone, where they are fewer bytes than the table
+   . sparse - RENGA_SPARSE_OFF: each step updates all rows of all parameters. RENGA_SPARSE_LAZY: of
+     a parameter that one Gather reads rows of, and nothing else, a step has gradients of these rows
+     alone and updates these rows alone, where they are fewer bytes than the table
 
    Options:
-   . -optimizer_sparse - the same
+   . -optimizer_sparse - off or lazy
 
-   Errors: RENGA_ERR_ARGUMENT for another word.
+   Errors: RENGA_ERR_ARGUMENT for another number.
 
    Notes: with sgd without momentum and weight decay parameters are the same to the bit (the norm is
    added up in another order, which only a clip_norm feels). With others they are not: moments of a
@@ -28,17 +27,12 @@
 
    See also: RengaOptimizerGetSparse(), RengaPipelineView()
 @*/
-RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, const char *sparse)
+RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, RengaSparse sparse)
 {
-  char *copy;
   RengaCheckPointer(optimizer);
-  RengaCheckPointer(sparse);
-  RengaCheck(strcmp(sparse, RENGA_SPARSE_OFF) == 0 || strcmp(sparse, RENGA_SPARSE_LAZY) == 0,
-             MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rows of tables are updated off or lazy, not %s",
-             sparse);
-  RengaCall(RengaStringCopy(sparse, &copy));
-  RengaFree(&optimizer->sparse);
-  optimizer->sparse = copy;
+  RengaCheck(sparse == RENGA_SPARSE_OFF || sparse == RENGA_SPARSE_LAZY, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "%d is no RengaSparse", (int)sparse);
+  optimizer->sparse = sparse;
   optimizer->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
 }
@@ -52,13 +46,13 @@ RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, const char *spa
    . optimizer - the optimizer
 
    Output:
-   . sparse - off or lazy; lent
+   . sparse - as of RengaOptimizerSetSparse()
 
    Errors: none beyond bad arguments.
 
    See also: RengaOptimizerSetSparse()
 @*/
-RengaErrorCode RengaOptimizerGetSparse(RengaOptimizer optimizer, const char **sparse)
+RengaErrorCode RengaOptimizerGetSparse(RengaOptimizer optimizer, RengaSparse *sparse)
 {
   RengaCheckPointer(optimizer);
   RengaCheckPointer(sparse);
@@ -69,10 +63,11 @@ RengaErrorCode RengaOptimizerGetSparse(RengaOptimizer optimizer, const char **sp
 /* A rule from outside may look at more than rows. */
 RengaErrorCode RengaOptimizerCheckSparse(RengaOptimizer optimizer)
 {
-  RengaCheck(!optimizer->rule || strcmp(optimizer->sparse, RENGA_SPARSE_OFF) == 0,
-             optimizer->hdr.comm, RENGA_ERR_SUPPORT,
-             "-optimizer_sparse %s is for sgd, adam and adamw; %s is a rule of the program, and it "
-             "is not known whether it may update rows of a parameter: use -optimizer_sparse off",
-             optimizer->sparse, optimizer->hdr.type_name);
+  RengaCheck(
+      !optimizer->rule || optimizer->sparse == RENGA_SPARSE_OFF, optimizer->hdr.comm,
+      RENGA_ERR_SUPPORT,
+      "-optimizer_sparse lazy is for sgd, adam and adamw; %s is a rule of the program, and it "
+      "is not known whether it may update rows of a parameter: use -optimizer_sparse off",
+      optimizer->hdr.type_name);
   return RENGA_SUCCESS;
 }

@@ -105,16 +105,16 @@ static RengaErrorCode AddSchedule(RengaPipeline pipeline, RengaSettingList *list
 static RengaErrorCode AddOptions(RengaPipeline pipeline, RengaSettingList *list)
 {
   RengaSettingAdd_Private(list, "seed", &pipeline->settings->seed, sizeof pipeline->settings->seed);
-  RengaSettingAddText_Private(list, "reduction (-pipeline_reduction)",
-                              pipeline->settings->reduction);
+  RengaSettingAddInt64_Private(list, "reduction (-pipeline_reduction)",
+                               pipeline->settings->reduction);
   RengaSettingAdd_Private(list, "buckets (-pipeline_buckets)", &pipeline->settings->buckets,
                           sizeof pipeline->settings->buckets);
   RengaSettingAdd_Private(list, "size of buckets (-pipeline_bucket_size)",
                           &pipeline->settings->bucket_size, sizeof pipeline->settings->bucket_size);
   RengaSettingAdd_Private(list, "overlap (-pipeline_overlap)", &pipeline->settings->overlap,
                           sizeof pipeline->settings->overlap);
-  RengaSettingAddText_Private(list, "offload (-pipeline_offload)", pipeline->settings->offload);
-  RengaSettingAddText_Private(list, "-on_nonfinite", pipeline->on_nonfinite);
+  RengaSettingAddInt64_Private(list, "offload (-pipeline_offload)", pipeline->settings->offload);
+  RengaSettingAddInt64_Private(list, "-on_nonfinite", pipeline->on_nonfinite);
   RengaSettingAddText_Private(
       list, "instruction set of kernels (-device_isa; auto: the best of each processor)",
       RengaDeviceGetKernelSet_Private(pipeline->device));

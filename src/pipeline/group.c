@@ -5,7 +5,6 @@
 #include "renga/private/line.h"
 #include "renga/private/plan.h"
 #include "renga/private/wait.h"
-#include <string.h>
 
 int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane)
 {
@@ -15,10 +14,10 @@ int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane)
 /* What tensor ranks do not go with yet, by its name; NULL: nothing. */
 static RengaErrorCode NameAgainstTensor(RengaPipeline pipeline, const char **name)
 {
-  const char *sparse;
+  RengaSparse sparse;
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
   *name = NULL;
-  if (strcmp(sparse, RENGA_SPARSE_LAZY) == 0) *name = "-optimizer_sparse lazy";
+  if (sparse == RENGA_SPARSE_LAZY) *name = "-optimizer_sparse lazy";
   if (!RengaSettingsIsOrdered_Private(pipeline->settings)) *name = "-pipeline_reduction unordered";
   return RENGA_SUCCESS;
 }

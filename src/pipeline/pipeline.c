@@ -9,7 +9,7 @@ static const RengaOptionRow rows[] = {
      "fp16: the first scale of the loss, a power of two; halved where gradients do not fit, "
      "doubled "
      "after 2000 steps that do"},
-    {"on_nonfinite", RENGA_OPTION_STRING, "stop", AT(on_nonfinite), "stop|skip|rollback", 0, 0,
+    {"on_nonfinite", RENGA_OPTION_ENUM, "stop", AT(on_nonfinite), "stop|skip|rollback", 0, 0,
      "what a step does whose loss or gradient is not finite"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
@@ -217,7 +217,8 @@ RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed)
 
    Input:
    . pipeline - the pipeline
-   . reduction - "ordered": the same bits on any layout; "unordered": one buffer and MPI's own sum
+   . reduction - RENGA_REDUCTION_ORDERED: the same bits on any layout; RENGA_REDUCTION_UNORDERED:
+     one buffer and MPI's own sum
 
    Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
    that is set up; RENGA_ERR_ARGUMENT for a reduction that there is not.
@@ -226,7 +227,7 @@ RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed)
 
    See also: RengaSettingsSetReduction()
 @*/
-RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline, const char *reduction)
+RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline, RengaReduction reduction)
 {
   RengaCall(CheckNew(pipeline, "RengaPipelineSetReduction"));
   RengaCall(RengaSettingsSetReduction(pipeline->settings, reduction));

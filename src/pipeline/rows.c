@@ -14,9 +14,9 @@
 /* Needs the batch. */
 RengaErrorCode RengaOutlineMarkRows_Private(Outline *outline)
 {
-  const char *mode;
+  RengaSparse mode;
   RengaCall(RengaOptimizerGetSparse(outline->settings->optimizer, &mode));
-  outline->lazy = strcmp(mode, RENGA_SPARSE_LAZY) == 0;
+  outline->lazy = mode == RENGA_SPARSE_LAZY;
   if (!outline->has_loss) return RENGA_SUCCESS;
   RengaCall(RengaSettingsFindTables_Private(outline->settings, outline->graph, outline->batch[0],
                                             &outline->tables));
@@ -26,34 +26,34 @@ RengaErrorCode RengaOutlineMarkRows_Private(Outline *outline)
 /* The settings and the network can be trained so. */
 RengaErrorCode RengaPipelineCheckRows_Private(RengaPipeline pipeline)
 {
-  const char *mode, *device;
+  const char *device;
+  RengaSparse mode;
   RengaPrecision precision;
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &mode));
-  if (strcmp(mode, RENGA_SPARSE_OFF) == 0) return RENGA_SUCCESS;
+  if (mode == RENGA_SPARSE_OFF) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetPrecision(pipeline->graph, &precision));
   RengaCall(RengaDeviceGetType(pipeline->device, &device));
   RengaCheck(precision == RENGA_PRECISION_FP32 || precision == RENGA_PRECISION_TF32, MPI_COMM_SELF,
              RENGA_ERR_SUPPORT,
-             "-optimizer_sparse %s updates rows of float32 tables; -precision is %s: use fp32 or "
+             "-optimizer_sparse lazy updates rows of float32 tables; -precision is %s: use fp32 or "
              "tf32, or -optimizer_sparse off",
-             mode, RengaPrecisionName(precision));
+             RengaPrecisionName(precision));
   RengaCheck(RengaDeviceHasRows_Private(pipeline->device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "-optimizer_sparse %s is not supported on a device of type %s, which has no updates "
+             "-optimizer_sparse lazy is not supported on a device of type %s, which has no updates "
              "of rows: use -device_type cpu, or -optimizer_sparse off",
-             mode, device);
+             device);
   return RENGA_SUCCESS;
 }
 
 /* Memory was laid out for what the optimizer says now. */
 RengaErrorCode RengaPipelineCheckLazy_Private(RengaPipeline pipeline)
 {
-  const char *mode;
+  RengaSparse mode;
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &mode));
-  RengaCheck(pipeline->outline->lazy == (strcmp(mode, RENGA_SPARSE_LAZY) == 0), MPI_COMM_SELF,
-             RENGA_ERR_ORDER,
+  RengaCheck(pipeline->outline->lazy == (mode == RENGA_SPARSE_LAZY), MPI_COMM_SELF, RENGA_ERR_ORDER,
              "-optimizer_sparse is %s now, and memory is laid out otherwise: call "
              "RengaPipelineReset and RengaPipelineSetUp",
-             mode);
+             mode == RENGA_SPARSE_LAZY ? "lazy" : "off");
   return RENGA_SUCCESS;
 }
 

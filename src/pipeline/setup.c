@@ -5,7 +5,6 @@
 #include "renga/private/device.h"
 #include "renga/private/optimizer.h"
 #include "renga/private/plan.h"
-#include <string.h>
 
 /* A pattern that fits no parameter of the whole network is a slip of the pen. */
 RengaErrorCode RengaPipelineCheckGroups_Private(RengaPipeline pipeline)
@@ -61,7 +60,8 @@ static RengaErrorCode CheckFolds(RengaPipeline pipeline, int s)
 {
   const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, s)->shape;
   const RengaSettings settings = pipeline->settings;
-  const char *name = RengaShardName(shape->shard), *sparse;
+  const char *name = RengaShardName(shape->shard);
+  RengaSparse sparse;
   for (int t = 0; t < RengaPlanGetStageCount(pipeline->plan); t++) {
     const RengaStageShape *other = &RengaPlanGetStage(pipeline->plan, t)->shape;
     RengaCheck(other->replicas == shape->replicas && other->shard >= RENGA_SHARD_GRADIENTS,
@@ -76,7 +76,7 @@ static RengaErrorCode CheckFolds(RengaPipeline pipeline, int s)
              "unordered; use -pipeline_shard optimizer",
              name);
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
-  RengaCheck(strcmp(sparse, RENGA_SPARSE_LAZY) != 0, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
+  RengaCheck(sparse != RENGA_SPARSE_LAZY, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
              "-pipeline_shard %s does not go with -optimizer_sparse lazy yet: use -pipeline_shard "
              "optimizer",
              name);
@@ -115,7 +115,7 @@ static RengaErrorCode CheckOffloadedTensors(RengaPipeline pipeline)
                pipeline->hdr.comm, RENGA_ERR_PLAN,
                "the settings ask for -pipeline_offload %s, but stage %d of the plan offloads no "
                "saved tensors: make the plan with these settings, or leave the option out",
-               pipeline->settings->offload, s);
+               RengaOffloadName(pipeline->settings->offload), s);
   return RENGA_SUCCESS;
 }
 
@@ -130,7 +130,7 @@ static RengaErrorCode CheckRecomputation(RengaPipeline pipeline)
     RengaCheck(saved == wanted, pipeline->hdr.comm, RENGA_ERR_PLAN,
                "the settings ask for -pipeline_recompute %s, but stage %d of the plan %s: make the "
                "plan with these settings, or leave the option out",
-               pipeline->settings->recompute, s,
+               RengaRecomputeName(pipeline->settings->recompute), s,
                saved == RENGA_SAVED_RECOMPUTE ? "recomputes" : "recomputes nothing");
   }
   return RENGA_SUCCESS;
@@ -139,7 +139,8 @@ static RengaErrorCode CheckRecomputation(RengaPipeline pipeline)
 static RengaErrorCode CheckOffloadedMoments(RengaPipeline pipeline)
 {
   MPI_Comm comm = pipeline->hdr.comm;
-  const char *const *names, *sparse, *optimizer;
+  const char *const *names, *optimizer;
+  RengaSparse sparse;
   int moments = 0;
   if (!RengaSettingsOffloadsMoments_Private(pipeline->settings)) return RENGA_SUCCESS;
   RengaCall(RengaOptimizerGetType(pipeline->optimizer, &optimizer));
@@ -153,7 +154,7 @@ static RengaErrorCode CheckOffloadedMoments(RengaPipeline pipeline)
              "-pipeline_offload optimizer: it is not known whether the program's own rule %s may "
              "update parts of parameters: leave the option out",
              optimizer);
-  RengaCheck(strcmp(sparse, RENGA_SPARSE_LAZY) != 0, comm, RENGA_ERR_SUPPORT,
+  RengaCheck(sparse != RENGA_SPARSE_LAZY, comm, RENGA_ERR_SUPPORT,
              "-pipeline_offload optimizer does not go with -optimizer_sparse lazy, whose rows are "
              "updated on the device: leave one of the two out");
   return RENGA_SUCCESS;
@@ -162,7 +163,7 @@ static RengaErrorCode CheckOffloadedMoments(RengaPipeline pipeline)
 /* ranks 0: the device may be that of another machine. */
 static RengaErrorCode CheckOffload(RengaPipeline pipeline, int ranks)
 {
-  bool offloads = strcmp(pipeline->settings->offload, RENGA_OFFLOAD_NONE) != 0;
+  bool offloads = pipeline->settings->offload != RENGA_OFFLOAD_NONE;
   const char *type;
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++)
     offloads = offloads || RengaPlanGetStage(pipeline->plan, s)->shape.saved == RENGA_SAVED_OFFLOAD;
@@ -172,7 +173,7 @@ static RengaErrorCode CheckOffload(RengaPipeline pipeline, int ranks)
       RENGA_ERR_SUPPORT,
       "offloading (-pipeline_offload %s, or as the plan says): the memory of device %s is the "
       "host's already: leave it out",
-      pipeline->settings->offload, type);
+      RengaOffloadName(pipeline->settings->offload), type);
   RengaCall(CheckOffloadedMoments(pipeline));
   return RENGA_SUCCESS;
 }

@@ -45,10 +45,10 @@ static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, int e
 {
   char replicas[64];
   FormatReplicaRange(pipeline->plan, sizeof replicas, replicas);
-  RengaCall(RengaViewerPrintf(viewer,
-                              "Pipeline: %d stages x %s replicas, %s reduction, seed %lld\n",
-                              pipeline->outline->stages, replicas, pipeline->settings->reduction,
-                              (long long)pipeline->settings->seed));
+  RengaCall(RengaViewerPrintf(
+      viewer, "Pipeline: %d stages x %s replicas, %s reduction, seed %lld\n",
+      pipeline->outline->stages, replicas, RengaReductionName(pipeline->settings->reduction),
+      (long long)pipeline->settings->seed));
   RengaCall(RengaViewerPrintf(
       viewer, "  rank  stage replica kernels flight parameters  gradients  optimizer      "
               "saved  temporary   messages     inputs        all\n"));

@@ -1,13 +1,15 @@
 /* The shape of a stage: one row for each of its fields says how it is named, what it may be and
    what of that the runtime can execute. Comparing, printing, files and checks go by the rows. */
 #include "planimpl.h"
+#include "renga/private/choice.h"
+#include "renga/private/op.h"
 #include <limits.h>
 #include <string.h>
 
-static const char *const shards[] = {"none", "optimizer", "gradients", "parameters", NULL};
+static const char *const shards[] = {RENGA_SHARD_WORDS(RENGA_WORD, RENGA_WORD) NULL};
 static const char *const policies[] = {"keep", "recompute", "offload", NULL};
-/* Words of RengaPrecisionName. */
-static const char *const precisions[] = {"fp32", "bf16", "fp16", "tf32", NULL};
+static const char *const precisions[] = {RENGA_PRECISION_WORDS(RENGA_WORD, RENGA_WORD) NULL};
+enum { FIRST_SHARD = -RENGA_SHARD_AUTO }; /* of a stage: it is settled */
 
 /*@
    RengaShardName - what replicas have a share of, in a word
@@ -15,8 +17,8 @@ static const char *const precisions[] = {"fp32", "bf16", "fp16", "tf32", NULL};
    Not collective
 
    Input:
-   . shard - none, optimizer (masters and moments), gradients or parameters; NULL is returned for
-     what is none of these
+   . shard - auto, none, optimizer (masters and moments), gradients or parameters; NULL is returned
+     for what is none of these
 
    Errors: none.
 
@@ -26,7 +28,8 @@ static const char *const precisions[] = {"fp32", "bf16", "fp16", "tf32", NULL};
 @*/
 const char *RengaShardName(RengaShard shard)
 {
-  return (unsigned)shard <= RENGA_SHARD_PARAMETERS ? shards[shard] : NULL;
+  const int word = (int)shard + FIRST_SHARD;
+  return word >= 0 && shard <= RENGA_SHARD_PARAMETERS ? shards[word] : NULL;
 }
 
 /* A field is a number of at least 1, or one of the words. */
@@ -39,7 +42,7 @@ static const struct {
     {"replicas", NULL, "%s replicas", "are", INT_MAX},
     {"tensor", NULL, "%s tensor ranks", "are", INT_MAX},
     {"sequence", NULL, "%s sequence ranks", "are", 1},
-    {"shard", shards, "sharding of %s over replicas", "is", RENGA_SHARD_PARAMETERS},
+    {"shard", shards + FIRST_SHARD, "sharding of %s over replicas", "is", RENGA_SHARD_PARAMETERS},
     {"saved", policies, "policy %s of saved tensors", "is", RENGA_SAVED_OFFLOAD},
     {"precision", precisions, "precision %s", "is", RENGA_PRECISION_TF32},
     {"chunks", NULL, "%s chunks per rank", "are", INT_MAX},
@@ -109,7 +112,8 @@ void RengaPlanFormatShapeField_Private(const RengaStageShape *shape, int field, 
 /* What the first files of version 4 say where nothing is sharded. */
 static const char *NewWord(int field, const char *word)
 {
-  return fields[field].words == shards && !strcmp(word, "nothing") ? shards[0] : word;
+  const char *const *words = fields[field].words;
+  return words == shards + FIRST_SHARD && !strcmp(word, "nothing") ? words[0] : word;
 }
 
 /* false: the word is none of the field's. */

@@ -44,7 +44,6 @@ RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings)
   RengaCheck(!settings->users, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaSettingsSetFromOptions comes before RengaPipelineSetUp");
   RengaCall(RengaSettingsReadRows_Private(settings));
-  RengaCall(RengaSettingsSetOffload(settings, settings->offload));
   RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, &given));
   RengaCall(RengaOptionsGetReal("pipeline_eager", &eager, &eager_given));
   RengaCheck(!given || !eager_given || strcmp(schedule, RENGA_SCHEDULE_1F1B) == 0 ||
@@ -53,12 +52,12 @@ RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings)
              "-pipeline_eager %g begins micro-batches of -pipeline_schedule 1f1b early, but "
              "-pipeline_schedule is %s: leave one of the two out",
              eager, schedule);
-  RengaCheck(!RengaSettingsOffloadsSaved_Private(settings) ||
-                 !strcmp(settings->recompute, RENGA_RECOMPUTE_AUTO),
+  RengaCheck(!(settings->offload & RENGA_OFFLOAD_SAVED) ||
+                 settings->recompute == RENGA_RECOMPUTE_AUTO,
              settings->hdr.comm, RENGA_ERR_OPTION,
              "-pipeline_offload %s lets saved tensors wait on the host, and -pipeline_recompute %s "
              "says something else of them: leave one of the two out",
-             settings->offload, settings->recompute);
+             RengaOffloadName(settings->offload), RengaRecomputeName(settings->recompute));
   RengaCheck(settings->buckets == 0 || settings->bucket_size == 0, settings->hdr.comm,
              RENGA_ERR_OPTION,
              "-pipeline_buckets %d says how many buckets there are, and -pipeline_bucket_size %lld "
@@ -96,20 +95,24 @@ static uint64_t AddText(const char *text, uint64_t hash)
 RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
 {
   int moments = 0;
-  const char *const *names, *groups, *sparse;
+  RengaSparse sparse;
+  const char *const *names, *groups;
   RengaCheckPointer(settings);
   RengaCheckPointer(hash);
   RengaCall(RengaDeviceSetUp(settings->device));
   RengaCall(RengaOptimizerGetMoments(settings->optimizer, &moments, &names));
   RengaCall(RengaOptimizerGetGroups(settings->optimizer, &groups));
   RengaCall(RengaOptimizerGetSparse(settings->optimizer, &sparse));
-  const double number[5] = {(double)moments, (double)settings->device->threads, settings->eager,
-                            (double)settings->buckets, (double)settings->bucket_size};
+  const double number[] = {moments,
+                           settings->device->threads,
+                           settings->eager,
+                           settings->buckets,
+                           (double)settings->bucket_size,
+                           settings->reduction,
+                           settings->offload,
+                           sparse};
   uint64_t made = RengaHash(number, sizeof number, 0);
   made = AddText(groups, made);
-  made = AddText(sparse, made);
-  made = AddText(settings->reduction, made);
-  made = AddText(settings->offload, made);
   made = AddText(settings->schedule, made);
   RengaScheduleHashLists_Private(settings->schedule, &made);
   made = AddText(settings->device->options.type, made);
@@ -144,12 +147,13 @@ RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer)
   if (settings->chunks)
     snprintf(chunks, sizeof chunks, ", %d stage%s per rank", settings->chunks,
              settings->chunks == 1 ? "" : "s");
-  if (strcmp(settings->shard, RENGA_SHARDING_AUTO) != 0)
-    snprintf(shard, sizeof shard, ", sharded over replicas: %s", settings->shard);
-  if (strcmp(settings->recompute, RENGA_RECOMPUTE_AUTO) != 0)
-    snprintf(recompute, sizeof recompute, ", recomputation: %s", settings->recompute);
-  if (strcmp(settings->offload, RENGA_OFFLOAD_NONE) != 0)
-    snprintf(offload, sizeof offload, ", offloaded: %s", settings->offload);
+  if (settings->shard != RENGA_SHARD_AUTO)
+    snprintf(shard, sizeof shard, ", sharded over replicas: %s", RengaShardName(settings->shard));
+  if (settings->recompute != RENGA_RECOMPUTE_AUTO)
+    snprintf(recompute, sizeof recompute, ", recomputation: %s",
+             RengaRecomputeName(settings->recompute));
+  if (settings->offload != RENGA_OFFLOAD_NONE)
+    snprintf(offload, sizeof offload, ", offloaded: %s", RengaOffloadName(settings->offload));
   if (settings->buckets > 0) snprintf(buckets, sizeof buckets, " in %d buckets", settings->buckets);
   if (settings->bucket_size) {
     char size[16];
@@ -158,14 +162,15 @@ RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer)
   }
   if (settings->memory_bound) RengaFormatBytes((double)settings->memory_bound, sizeof bound, bound);
   RengaCall(RengaDeviceGetType(settings->device, &device));
-  RengaCall(RengaViewerPrintf(
-      viewer,
-      "Settings: device %s, %s reduction%s%s, schedule %s%s%s%s%s%s, seed %lld, "
-      "timeout %g s, memory of a "
-      "device: %s\n",
-      device, settings->reduction, buckets, settings->overlap ? "" : " without overlap",
-      settings->schedule ? settings->schedule : "of the plan", eager, chunks, shard, recompute,
-      offload, (long long)settings->seed, timeout, bound));
+  RengaCall(
+      RengaViewerPrintf(viewer,
+                        "Settings: device %s, %s reduction%s%s, schedule %s%s%s%s%s%s, seed %lld, "
+                        "timeout %g s, memory of a "
+                        "device: %s\n",
+                        device, RengaReductionName(settings->reduction), buckets,
+                        settings->overlap ? "" : " without overlap",
+                        settings->schedule ? settings->schedule : "of the plan", eager, chunks,
+                        shard, recompute, offload, (long long)settings->seed, timeout, bound));
   RengaCall(RengaOptimizerView(settings->optimizer, viewer));
   return RENGA_SUCCESS;
 }

@@ -1,4 +1,5 @@
 /* The options of the settings that one row each reads. */
+#include "renga/private/choice.h"
 #include "renga/private/device.h"
 #include "renga/private/optimizer.h"
 #include "renga/private/packages.h"
@@ -11,8 +12,8 @@ static const RengaOptionRow rows[] = {
      "of first values, dropout and shuffles"},
     {"pipeline_timeout", RENGA_OPTION_REAL, "300", AT(timeout), NULL, 0, 1e9,
      "another name of -timeout"},
-    {"pipeline_reduction", RENGA_OPTION_STRING, RENGA_REDUCTION_ORDERED, AT(reduction),
-     RENGA_REDUCTION_ORDERED "|" RENGA_REDUCTION_UNORDERED, 0, 0,
+    {"pipeline_reduction", RENGA_OPTION_ENUM, "ordered", AT(reduction),
+     RENGA_REDUCTION_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
      "how gradients are added up: the same bits on any layout, or less memory"},
     {"pipeline_buckets", RENGA_OPTION_INT, "0", AT(buckets), NULL, 0, RENGA_BUCKETS_MOST,
      "parts of a stage's gradients, each summed over the replicas by itself; 0: of 4 MiB, 16 at "
@@ -23,20 +24,17 @@ static const RengaOptionRow rows[] = {
      "sums and gathers over the replicas go on while ranks compute"},
     {"pipeline_chunks", RENGA_OPTION_INT, "0", AT(chunks), NULL, 0, RENGA_CHUNKS_MOST,
      "stages that each rank computes, for -partition_type even, tree and manual; 0: one"},
-    {"pipeline_shard", RENGA_OPTION_STRING, RENGA_SHARDING_AUTO, AT(shard),
-     RENGA_SHARDING_AUTO "|none|optimizer|gradients|parameters", 0, 0,
+    {"pipeline_shard", RENGA_OPTION_ENUM, "auto", AT(shard),
+     RENGA_SHARD_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), RENGA_SHARD_AUTO, 0,
      "what replicas have a share of, instead of all; auto: the planner shards what must be"},
-    {"pipeline_recompute", RENGA_OPTION_STRING, RENGA_RECOMPUTE_AUTO, AT(recompute),
-     RENGA_RECOMPUTE_AUTO "|" RENGA_RECOMPUTE_NONE "|" RENGA_RECOMPUTE_FULL, 0, 0,
+    {"pipeline_recompute", RENGA_OPTION_ENUM, "auto", AT(recompute),
+     RENGA_RECOMPUTE_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
      "stages run forward again before backward: never, all of it; auto: what must be"},
-    {"pipeline_offload", RENGA_OPTION_STRING, RENGA_OFFLOAD_NONE, AT(offload),
-     RENGA_OFFLOAD_NONE "|" RENGA_OFFLOAD_OPTIMIZER "|" RENGA_OFFLOAD_SAVED "|" RENGA_OFFLOAD_ALL,
-     0, 0,
+    {"pipeline_offload", RENGA_OPTION_ENUM, "none", AT(offload),
+     RENGA_OFFLOAD_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
      "what waits in the memory of the host, of a device that has its own: moments, saved tensors"},
     {"comm_transport", RENGA_OPTION_STRING, RENGA_TRANSPORT_AUTO, AT(transport),
-     RENGA_TRANSPORT_AUTO "|" RENGA_TRANSPORT_MPI "|" RENGA_TRANSPORT_MPI_DEVICE
-                          "|" RENGA_TRANSPORT_STAGED "|" RENGA_TRANSPORT_NCCL,
-     0, 0,
+     RENGA_TRANSPORT_CHOICES, 0, 0,
      "how tensors travel: MPI has the host's memory, or the device's; by way of the host; by NCCL"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };

@@ -6,11 +6,7 @@
 static RengaErrorCode DestroySettings(void *object)
 {
   RengaSettings settings = object;
-  RengaFree(&settings->reduction);
   RengaFree(&settings->schedule);
-  RengaFree(&settings->shard);
-  RengaFree(&settings->recompute);
-  RengaFree(&settings->offload);
   RengaFree(&settings->transport);
   if (settings->optimizer) RengaCall(RengaOptimizerDestroy(&settings->optimizer));
   if (settings->device) RengaCall(RengaDeviceDestroy(&settings->device));

@@ -1,4 +1,5 @@
 /* The settings of how a step runs: schedule, sums of gradients, stages of a rank, transport. */
+#include "renga/private/choice.h"
 #include "renga/private/settings.h"
 #include "rengacomm.h"
 #include <string.h>
@@ -110,6 +111,26 @@ RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager)
 }
 
 /*@
+   RengaReductionName - how gradients are added up, in a word
+
+   Not collective
+
+   Input:
+   . reduction - ordered or unordered; NULL is returned for what is neither
+
+   Errors: none.
+
+   Notes: the words of -pipeline_reduction.
+
+   See also: RengaSettingsSetReduction()
+@*/
+const char *RengaReductionName(RengaReduction reduction)
+{
+  static const char *const names[] = {RENGA_REDUCTION_WORDS(RENGA_WORD, RENGA_WORD)};
+  return (unsigned)reduction <= RENGA_REDUCTION_UNORDERED ? names[reduction] : NULL;
+}
+
+/*@
    RengaSettingsSetReduction - how gradients of micro-batches are added up
 
    Not collective (the same on all ranks)
@@ -120,25 +141,19 @@ RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager)
      one buffer and MPI's own sum
 
    Options:
-   . -pipeline_reduction - the same
+   . -pipeline_reduction - the same, as RengaReductionName() says it
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
    RENGA_ERR_ARGUMENT for a reduction that there is not.
 
    See also: RengaSettingsGetReduction()
 @*/
-RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, const char *reduction)
+RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, RengaReduction reduction)
 {
-  static const char *const names[] = {RENGA_REDUCTION_ORDERED, RENGA_REDUCTION_UNORDERED};
-  char *copy = NULL;
   RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetReduction"));
-  RengaCheckPointer(reduction);
-  RengaCheck(strcmp(reduction, names[0]) == 0 || strcmp(reduction, names[1]) == 0, MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT, "there is no reduction \"%s\": give %s or %s", reduction, names[0],
-             names[1]);
-  RengaCall(RengaStringCopy(reduction, &copy));
-  RengaFree(&settings->reduction);
-  settings->reduction = copy;
+  RengaCheck(RengaReductionName(reduction), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%d is no RengaReduction", (int)reduction);
+  settings->reduction = reduction;
   return RENGA_SUCCESS;
 }
 
@@ -151,13 +166,13 @@ RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, const char *red
    . settings - the settings
 
    Output:
-   . reduction - lent
+   . reduction - as of RengaSettingsSetReduction()
 
    Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetReduction()
 @*/
-RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, const char **reduction)
+RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, RengaReduction *reduction)
 {
   RengaCheckPointer(settings);
   RengaCheckPointer(reduction);
@@ -276,84 +291,6 @@ RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
 }
 
 /*@
-   RengaSettingsSetShard - what the replicas of a stage have a share of, instead of all of it
-
-   Not collective (the same on all ranks)
-
-   Input:
-   . settings - the settings
-   . shard - none; optimizer: masters and moments, which each replica updates of its share of the
-     parameters; gradients, parameters: these too; RENGA_SHARDING_AUTO: as the plan says
-
-   Options:
-   . -pipeline_shard - the same
-
-   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
-   RENGA_ERR_ARGUMENT for another word.
-
-   Notes: plans are made so, and those that are loaded must be so. With RENGA_SHARDING_AUTO a
-   search shards the optimizer, or gradients and parameters too, where nothing fits otherwise, or
-   where memory is short and it is faster so, and types that do not search shard nothing. Results
-   do not depend on it. With gradients replicas take micro-batches in turn, in all stages alike,
-   and where no other number of buckets is given there are 8; type rannc refuses it. With
-   parameters they ask each other for what they read. Paper: Rajbhandari et al., ZeRO, 2020.
-
-   See also: RengaSettingsGetShard()
-@*/
-RengaErrorCode RengaSettingsSetShard(RengaSettings settings, const char *shard)
-{
-  bool known = shard && !strcmp(shard, RENGA_SHARDING_AUTO);
-  char *copy = NULL;
-  RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetShard"));
-  RengaCheckPointer(shard);
-  for (int s = 0; RengaShardName((RengaShard)s); s++)
-    known = known || !strcmp(shard, RengaShardName((RengaShard)s));
-  RengaCheck(known, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "replicas may have a share of none, optimizer, gradients or parameters, or auto, not "
-             "of %s",
-             shard);
-  RengaCall(RengaStringCopy(shard, &copy));
-  RengaFree(&settings->shard);
-  settings->shard = copy;
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaSettingsGetShard - what the replicas of a stage have a share of
-
-   Not collective
-
-   Input:
-   . settings - the settings
-
-   Output:
-   . shard - as of RengaSettingsSetShard(); lent
-
-   Errors: none beyond bad arguments.
-
-   See also: RengaSettingsSetShard()
-@*/
-RengaErrorCode RengaSettingsGetShard(RengaSettings settings, const char **shard)
-{
-  RengaCheckPointer(settings);
-  RengaCheckPointer(shard);
-  *shard = settings->shard;
-  return RENGA_SUCCESS;
-}
-
-/* false: nothing was said. */
-bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard)
-{
-  *shard = RENGA_SHARD_NOTHING;
-  for (int s = 0; RengaShardName((RengaShard)s); s++) {
-    if (strcmp(settings->shard, RengaShardName((RengaShard)s)) != 0) continue;
-    *shard = (RengaShard)s;
-    return true;
-  }
-  return false;
-}
-
-/*@
    RengaSettingsSetTransport - how tensors get from one rank's device to another's
 
    Not collective (the same on all ranks)
@@ -379,16 +316,11 @@ bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard)
 @*/
 RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *type)
 {
-  static const char *const names[] = {RENGA_TRANSPORT_AUTO, RENGA_TRANSPORT_MPI,
-                                      RENGA_TRANSPORT_MPI_DEVICE, RENGA_TRANSPORT_STAGED,
-                                      RENGA_TRANSPORT_NCCL};
-  enum { N_NAMES = sizeof names / sizeof *names };
   const char *wanted = type ? type : RENGA_TRANSPORT_AUTO;
-  bool known = false;
+  const bool known = RengaFindChoice_Private(wanted, RENGA_TRANSPORT_CHOICES) >= 0 ||
+                     RengaTypeOutside_Private("RengaTransport", wanted);
   char *copy = NULL;
   RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetTransport"));
-  for (int n = 0; n < N_NAMES; n++) known = known || strcmp(wanted, names[n]) == 0;
-  known = known || RengaTypeOutside_Private("RengaTransport", wanted);
   RengaCheck(
       known, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
       "there is no transport \"%s\": give auto, mpi, mpi_device, staged, nccl, or the name of "
@@ -425,5 +357,5 @@ RengaErrorCode RengaSettingsGetTransport(RengaSettings settings, const char **ty
 
 bool RengaSettingsIsOrdered_Private(RengaSettings settings)
 {
-  return strcmp(settings->reduction, RENGA_REDUCTION_ORDERED) == 0;
+  return settings->reduction == RENGA_REDUCTION_ORDERED;
 }

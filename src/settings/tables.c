@@ -84,11 +84,11 @@ RengaErrorCode RengaSettingsFindTables_Private(RengaSettings settings, RengaGrap
                                                int64_t batch, int **tables)
 {
   const int n_values = RengaGraphGetValueCount(graph);
-  const char *mode;
+  RengaSparse mode;
   int *uses = NULL, *made = NULL;
   *tables = NULL;
   RengaCall(RengaOptimizerGetSparse(settings->optimizer, &mode));
-  if (strcmp(mode, RENGA_SPARSE_LAZY) != 0) return RENGA_SUCCESS;
+  if (mode != RENGA_SPARSE_LAZY) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(n_values + 1, &made));
   RengaErrorCode code = RengaMalloc(n_values + 1, &uses);
   if (!code) CountTableUses(graph, uses);

@@ -7,9 +7,14 @@
 #include <string.h>
 
 static const char *const kind_words[] = {
-    [RENGA_OPTION_BOOL] = "bool", [RENGA_OPTION_INT] = "int",     [RENGA_OPTION_INT64] = "int",
-    [RENGA_OPTION_REAL] = "real", [RENGA_OPTION_BYTES] = "bytes", [RENGA_OPTION_STRING] = "text",
+    [RENGA_OPTION_BOOL] = "bool",
+    [RENGA_OPTION_INT] = "int",
+    [RENGA_OPTION_INT64] = "int",
+    [RENGA_OPTION_REAL] = "real",
+    [RENGA_OPTION_BYTES] = "bytes",
+    [RENGA_OPTION_STRING] = "text",
     [RENGA_OPTION_SECRET] = "text, not shown anywhere",
+    [RENGA_OPTION_ENUM] = "text",
 };
 
 enum { HELP_WIDTH = 80, HELP_INDENT = 37 };
@@ -32,9 +37,8 @@ static void PrintWrapped(FILE *file, int column, int indent, const char *text)
 /* "real, >= 0; default 0.01". */
 static void PrintValues(FILE *file, const RengaOptionRow *row)
 {
-  const bool numeric = row->kind != RENGA_OPTION_BOOL && !RengaOptionIsText(row->kind);
   fprintf(file, "%s", row->choices ? row->choices : kind_words[row->kind]);
-  if (numeric && row->low < row->high) {
+  if (RengaOptionIsNumber(row->kind) && row->low < row->high) {
     if (isinf(row->high) || row->high >= 1e18)
       RengaFilePrint(file, ", >= %g", row->low);
     else

@@ -94,16 +94,33 @@ RengaErrorCode RengaParseBytes(const char *text, int64_t *bytes)
   return RENGA_SUCCESS;
 }
 
-bool RengaIsChoice_Private(const char *text, const char *choices)
+int RengaFindChoice_Private(const char *text, const char *choices)
 {
   const size_t length = strlen(text);
-  for (const char *at = choices; at != NULL; at = strchr(at, '|'), at = at ? at + 1 : NULL) {
+  int number = 0;
+  for (const char *at = choices; at; at = strchr(at, '|'), at = at ? at + 1 : NULL, number++) {
     const size_t own = strcspn(at, "|");
     const bool open = own > 0 && at[own - 1] == ':';
     if (own > 0 && strncmp(at, text, own) == 0 && (open ? length > own : length == own))
-      return true;
+      return number;
   }
-  return false;
+  return -1;
+}
+
+/* Behind the message: the choice that was probably meant. */
+static void AddClosest(const char *text, const char *choices, char message[RENGA_OPTION_MESSAGE])
+{
+  enum { MOST = 32 };
+  char copy[RENGA_OPTION_MESSAGE], *place;
+  const char *names[MOST], *closest;
+  const size_t used = strlen(message);
+  int count = 0;
+  snprintf(copy, sizeof copy, "%s", choices);
+  for (char *word = strtok_r(copy, "|", &place); word && count < MOST;
+       word = strtok_r(NULL, "|", &place))
+    names[count++] = word;
+  closest = RengaClosestName(text, count, names);
+  if (closest) snprintf(message + used, RENGA_OPTION_MESSAGE - used, "; did you mean %s?", closest);
 }
 
 typedef union {
@@ -125,11 +142,17 @@ static const struct {
     [RENGA_OPTION_BYTES] = {sizeof(int64_t), "a size in bytes such as 1024, 512MB or 8GiB"},
     [RENGA_OPTION_STRING] = {sizeof(char *), "text"},
     [RENGA_OPTION_SECRET] = {sizeof(char *), "text"},
+    [RENGA_OPTION_ENUM] = {sizeof(int), "text"},
 };
 
 bool RengaOptionIsText(RengaOptionKind kind)
 {
   return kind == RENGA_OPTION_STRING || kind == RENGA_OPTION_SECRET;
+}
+
+bool RengaOptionIsNumber(RengaOptionKind kind)
+{
+  return kind >= RENGA_OPTION_INT && kind <= RENGA_OPTION_BYTES;
 }
 
 size_t RengaOptionSize(RengaOptionKind kind)
@@ -147,6 +170,7 @@ static bool ParseKind(RengaOptionKind kind, const char *text, Value *value, doub
     return ParseBool(text, &value->boolean);
   case RENGA_OPTION_STRING:
   case RENGA_OPTION_SECRET:
+  case RENGA_OPTION_ENUM: /* the choice is found below */
     value->string = text;
     return true;
   case RENGA_OPTION_REAL:
@@ -195,14 +219,17 @@ bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destina
              kinds[row->kind].wanted);
     return false;
   }
-  if (row->choices && row->kind == RENGA_OPTION_STRING &&
-      !RengaIsChoice_Private(text, row->choices) && !RengaTypeIsChoice(row->name, text)) {
+  const bool chosen = row->kind == RENGA_OPTION_STRING || row->kind == RENGA_OPTION_ENUM;
+  const int choice = chosen && row->choices ? RengaFindChoice_Private(text, row->choices) : 0;
+  if (choice < 0 && !RengaTypeIsChoice(row->name, text)) {
     snprintf(message, RENGA_OPTION_MESSAGE, "-%s %s: not one of %s", row->name, text, row->choices);
     RengaTypeFormatChoices(row->name, RENGA_OPTION_MESSAGE, message);
+    AddClosest(text, row->choices, message);
     return false;
   }
-  bool is_number = row->kind != RENGA_OPTION_BOOL && !RengaOptionIsText(row->kind);
-  if (is_number && row->low < row->high && !(number >= row->low && number <= row->high)) {
+  if (row->kind == RENGA_OPTION_ENUM) value.integer = (int)row->low + choice;
+  if (RengaOptionIsNumber(row->kind) && row->low < row->high &&
+      !(number >= row->low && number <= row->high)) {
     char range[96];
     DescribeRange(row, range);
     snprintf(message, RENGA_OPTION_MESSAGE, "-%s %s: must be %s", row->name, text, range);

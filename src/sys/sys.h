@@ -59,7 +59,8 @@ void RengaOptionsFinish(void);
 bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destination,
                       char message[RENGA_OPTION_MESSAGE]);
 bool RengaOptionIsBool(const char *text);
-bool RengaOptionIsText(RengaOptionKind kind); /* a string, secret or not */
+bool RengaOptionIsText(RengaOptionKind kind);   /* a string, secret or not */
+bool RengaOptionIsNumber(RengaOptionKind kind); /* of which a row may say the range */
 size_t RengaOptionSize(RengaOptionKind kind);
 
 /* type.c: may the option choose this registered type? All of them, as "|name". */

@@ -9,8 +9,8 @@ EXTRA_PROGRAMS += %D%/checkpoint
 
 # Built by `make test/bench/partition`.
 EXTRA_PROGRAMS += %D%/partition
-%C%_partition_SOURCES = %D%/partition.c test/partition/graphs.c test/partition/profiles.c
-%C%_partition_LDADD = $(LDADD) $(JSON_C_LIBS)
+%C%_partition_SOURCES = %D%/partition.c
+%C%_partition_LDADD = $(SOLVERS_LDADD)
 
 # Built by `make test/bench/densify`.
 EXTRA_PROGRAMS += %D%/densify

@@ -1,6 +1,6 @@
 /* Exact cuts of others' graphs: value beside the reference, size of the search, time and memory.
    With an argument: only workloads whose name has it; chain: long chains of layers. */
-#include "../partition/graphs.h"
+#include "../solvers/graphs.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

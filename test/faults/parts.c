@@ -87,7 +87,9 @@ static RengaErrorCode ChooseLayout(State *s, RengaSettings settings)
     size /= TENSOR;
   }
   if (getenv("RENGA_FAULT_SHARD")) {
-    RengaCall(RengaSettingsSetShard(settings, getenv("RENGA_FAULT_SHARD")));
+    RengaShard shard = RENGA_SHARD_NOTHING;
+    while (strcmp(RengaShardName(shard), getenv("RENGA_FAULT_SHARD")) != 0) shard++;
+    RengaCall(RengaSettingsSetShard(settings, shard));
     RengaCall(RengaPartitionSetReplicas(s->partition, size));
     return RENGA_SUCCESS;
   }

@@ -12,7 +12,9 @@ static const RengaTransportRule carried = CARRIED_RULE("carried", &counts);
 
 /* A layout, and what came of it. Each rank has `chunks` stages, and as many groups for sums. */
 typedef struct {
-  const char *shard, *reduction, *device;
+  RengaShard shard;
+  RengaReduction reduction;
+  const char *device;
   int stages, replicas, tensor, chunks;
   double loss[STEPS];
   uint64_t digest;
@@ -112,11 +114,11 @@ static RengaErrorCode TestLayouts(RengaComm comm)
 {
   const int ranks = RengaCommGetSize(comm), half = ranks / 2;
   const Trained layouts[] = {
-      {"none", RENGA_REDUCTION_ORDERED, "cpu", 2, half, 1, 1, {0}, 0},
-      {"parameters", RENGA_REDUCTION_ORDERED, "cpu", half, 2, 1, 1, {0}, 0},
-      {"optimizer", RENGA_REDUCTION_ORDERED, "far", half, 2, 1, 1, {0}, 0},
-      {"none", RENGA_REDUCTION_ORDERED, "cpu", half, 1, 2, 1, {0}, 0},
-      {"none", RENGA_REDUCTION_ORDERED, "cpu", half, 2, 1, 2, {0}, 0},
+      {RENGA_SHARD_NOTHING, RENGA_REDUCTION_ORDERED, "cpu", 2, half, 1, 1, {0}, 0},
+      {RENGA_SHARD_PARAMETERS, RENGA_REDUCTION_ORDERED, "cpu", half, 2, 1, 1, {0}, 0},
+      {RENGA_SHARD_OPTIMIZER, RENGA_REDUCTION_ORDERED, "far", half, 2, 1, 1, {0}, 0},
+      {RENGA_SHARD_NOTHING, RENGA_REDUCTION_ORDERED, "cpu", half, 1, 2, 1, {0}, 0},
+      {RENGA_SHARD_NOTHING, RENGA_REDUCTION_ORDERED, "cpu", half, 2, 1, 2, {0}, 0},
   };
   for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
     const bool sums = layouts[l].replicas > 1;
@@ -128,7 +130,7 @@ static RengaErrorCode TestLayouts(RengaComm comm)
 /* Unordered sums are MPI's. */
 static RengaErrorCode TestUnordered(RengaComm comm)
 {
-  Trained run = {"none", RENGA_REDUCTION_UNORDERED, "cpu", 1, 2, 1, 1, {0}, 0};
+  Trained run = {RENGA_SHARD_NOTHING, RENGA_REDUCTION_UNORDERED, "cpu", 1, 2, 1, 1, {0}, 0};
   run.stages = RengaCommGetSize(comm) / 2;
   counts = (CarriedCounts){0};
   RengaCall(TrainBy(comm, "carried", -1, &run));
@@ -181,7 +183,7 @@ static RengaErrorCode TestMeasured(RengaComm comm)
 static RengaErrorCode TestFailing(RengaComm comm)
 {
   const RengaBatch batch = {.samples = SAMPLES, .read = ReadWave};
-  const Trained run = {"none", RENGA_REDUCTION_ORDERED, "cpu", 2, 1, 1, 1, {0}, 0};
+  const Trained run = {RENGA_SHARD_NOTHING, RENGA_REDUCTION_ORDERED, "cpu", 2, 1, 1, 1, {0}, 0};
   const int rank = RengaCommGetRank(comm);
   RengaPipeline pipeline;
   double loss;

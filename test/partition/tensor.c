@@ -28,7 +28,7 @@ static RengaErrorCode Begin(Setting *own, const char *network, int64_t memory, d
 
 /* Micro-batches of one sample on one stage. */
 static RengaErrorCode Predict(const char *network, int64_t memory, int tensor,
-                              RengaTensorRecompute recompute, RengaPlanStage *stage, char *reason)
+                              RengaRecompute recompute, RengaPlanStage *stage, char *reason)
 {
   Setting own;
   RengaPlan plan = NULL;
@@ -60,12 +60,12 @@ static RengaErrorCode TestMegatron(void)
   RengaPlanStage narrow, wide;
   char text[2048], free[2048];
   /* 1.8 G parameters with moments and gradients, an eighth of them, and saved tensors */
-  RengaCall(Predict(network, (int64_t)5 << 30, 8, RENGA_TENSOR_RECOMPUTE_SELECTIVE, &narrow, text));
+  RengaCall(Predict(network, (int64_t)5 << 30, 8, RENGA_RECOMPUTE_SELECTIVE, &narrow, text));
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     RengaCheck(strstr(text, parts[i]), MPI_COMM_SELF, RENGA_ERR_INTERNAL, "no \"%s\" in \"%s\"",
                parts[i], text);
   Expect(narrow.shape.tensor == 8 && narrow.memory <= (int64_t)5 << 30);
-  RengaCall(Predict(network, (int64_t)1 << 40, 8, RENGA_TENSOR_RECOMPUTE_SELECTIVE, &wide, free));
+  RengaCall(Predict(network, (int64_t)1 << 40, 8, RENGA_RECOMPUTE_SELECTIVE, &wide, free));
   Expect(strstr(free, "qkv.weight whole"));
   Expect(wide.forward_seconds + wide.backward_seconds <
          narrow.forward_seconds + narrow.backward_seconds);
@@ -82,7 +82,7 @@ static RengaErrorCode TestLayers(void)
     RengaPlanStage stage;
     snprintf(network, sizeof network,
              "gpt:layers=%d,hidden=1024,heads=16,sequence=512,vocabulary=50264", counts[i]);
-    RengaCall(Predict(network, (int64_t)1 << 40, 8, RENGA_TENSOR_RECOMPUTE_NONE, &stage, NULL));
+    RengaCall(Predict(network, (int64_t)1 << 40, 8, RENGA_RECOMPUTE_NONE, &stage, NULL));
     seconds[i] = stage.forward_seconds + stage.backward_seconds;
   }
   const double first = seconds[1] - seconds[0], second = seconds[2] - seconds[1];
@@ -111,10 +111,9 @@ static RengaErrorCode TestOneRank(void)
   }
   RengaFree(&costs);
   RengaCall(EndSetting(&own));
-  RengaCall(Predict(network, (int64_t)1 << 40, 1, RENGA_TENSOR_RECOMPUTE_NONE, &none, NULL));
-  RengaCall(
-      Predict(network, (int64_t)1 << 40, 1, RENGA_TENSOR_RECOMPUTE_SELECTIVE, &selective, NULL));
-  RengaCall(Predict(network, (int64_t)1 << 40, 1, RENGA_TENSOR_RECOMPUTE_FULL, &full, NULL));
+  RengaCall(Predict(network, (int64_t)1 << 40, 1, RENGA_RECOMPUTE_NONE, &none, NULL));
+  RengaCall(Predict(network, (int64_t)1 << 40, 1, RENGA_RECOMPUTE_SELECTIVE, &selective, NULL));
+  RengaCall(Predict(network, (int64_t)1 << 40, 1, RENGA_RECOMPUTE_FULL, &full, NULL));
   Expect(fabs(none.forward_seconds / forward - 1) < 1e-9);
   Expect(fabs(none.backward_seconds / backward - 1) < 1e-9);
   Expect(attention > 0 && fabs(selective.again_seconds / attention - 1) < 1e-9);
@@ -152,8 +151,8 @@ static RengaErrorCode TestOddLayouts(Setting *own, const RengaTensorLayout *layo
   bad.stages = 1;
   RengaCall(ExpectRefusal(own, bad, RENGA_ERR_ARGUMENT, "a pipeline that has one stage only"));
   bad = *layout;
-  bad.recompute = (RengaTensorRecompute)4;
-  RengaCall(ExpectRefusal(own, bad, RENGA_ERR_ARGUMENT, "4 is no kind of recomputation"));
+  bad.recompute = (RengaRecompute)4;
+  RengaCall(ExpectRefusal(own, bad, RENGA_ERR_ARGUMENT, "4 is no RengaRecompute"));
   bad = *layout;
   bad.split = (RengaTensorSplit)7;
   RengaCall(ExpectRefusal(own, bad, RENGA_ERR_ARGUMENT, "7 is no kind of split"));
@@ -173,7 +172,7 @@ static RengaErrorCode TestLayouts(void)
                               .chunks = 2,
                               .batch = 16,
                               .microbatch = 1,
-                              .recompute = RENGA_TENSOR_RECOMPUTE_NONE,
+                              .recompute = RENGA_RECOMPUTE_NONE,
                               .split = RENGA_TENSOR_SPLIT_FEATURES};
   RengaTensorLayout open = {.tensor = 2,
                             .batch = 128,

@@ -150,7 +150,8 @@ static RengaErrorCode ChangeLeaf(Parts *parts, bool other)
 
 static RengaErrorCode ChangeReduction(Parts *parts, bool other)
 {
-  return RengaPipelineSetReduction(parts->pipeline, other ? "unordered" : "ordered");
+  return RengaPipelineSetReduction(parts->pipeline,
+                                   other ? RENGA_REDUCTION_UNORDERED : RENGA_REDUCTION_ORDERED);
 }
 
 static RengaErrorCode ChangeBuckets(Parts *parts, bool other)
@@ -167,7 +168,8 @@ static RengaErrorCode ChangeSeed(Parts *parts, bool other)
 
 static RengaErrorCode ChangeManner(Parts *parts, bool other)
 {
-  return RengaPipelineSetOnNonfinite(parts->pipeline, other ? "skip" : "stop");
+  return RengaPipelineSetOnNonfinite(parts->pipeline,
+                                     other ? RENGA_NONFINITE_SKIP : RENGA_NONFINITE_STOP);
 }
 
 static RengaErrorCode CheckDifferences(RengaComm comm, uint64_t wanted)

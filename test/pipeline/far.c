@@ -17,14 +17,15 @@ enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
 
 /* Micro-batches in flight, gradients and recomputation in all ways that one stage has. */
 static const struct {
-  const char *schedule, *reduction;
+  const char *schedule;
+  RengaReduction reduction;
   int leaf;
   unsigned recompute;
   bool poison;
-} ways[] = {{"1f1b", "ordered", 1, 0, true},
-            {"gpipe", "ordered", 2, 0, false},
-            {"gpipe", "ordered", 1, 1, true},
-            {"1f1b", "unordered", 1, 0, false}};
+} ways[] = {{"1f1b", RENGA_REDUCTION_ORDERED, 1, 0, true},
+            {"gpipe", RENGA_REDUCTION_ORDERED, 2, 0, false},
+            {"gpipe", RENGA_REDUCTION_ORDERED, 1, 1, true},
+            {"1f1b", RENGA_REDUCTION_UNORDERED, 1, 0, false}};
 enum { N_WAYS = sizeof ways / sizeof ways[0] };
 
 static RengaErrorCode TrainOn(RengaComm comm, const char *device, const char *kernels, int seed,

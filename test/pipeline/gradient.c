@@ -151,7 +151,7 @@ static RengaErrorCode RunTest(void)
       run.samples = samples;
       run.stages = RengaCommGetSize(comm);
       run.replicas = 1;
-      run.reduction = unordered ? "unordered" : "ordered";
+      run.reduction = unordered ? RENGA_REDUCTION_UNORDERED : RENGA_REDUCTION_ORDERED;
       RengaCall(CheckNetwork(comm, run));
     }
   RengaCall(RengaCommDestroy(&comm));

@@ -241,8 +241,8 @@ static RengaErrorCode CheckOrder(RengaComm comm)
   RengaCall(Make(comm, base, &parts));
   TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_ORDER,
             "call RengaPipelineSetUp first");
-  TestError(RengaPipelineSetReduction(parts.pipeline, "orderd"), RENGA_ERR_ARGUMENT,
-            "give ordered or unordered");
+  TestError(RengaPipelineSetReduction(parts.pipeline, (RengaReduction)2), RENGA_ERR_ARGUMENT,
+            "2 is no RengaReduction");
   RengaCall(RengaPipelineSetUp(parts.pipeline));
   TestError(RengaPipelineSetSeed(parts.pipeline, 1), RENGA_ERR_ORDER,
             "comes before RengaPipelineSetUp");

@@ -68,7 +68,7 @@ static Run Begin(const Run *network)
   run.samples = samples;
   run.clip_norm = 0.5;
   run.schedule = "1f1b";
-  run.sparse = "lazy";
+  run.sparse = RENGA_SPARSE_LAZY;
   return run;
 }
 
@@ -104,7 +104,7 @@ static RengaErrorCode CheckWhole(RengaComm comm, const Run *network, int64_t lea
   run.leaf = leaf;
   run.groups = NULL;
   RengaCall(RunAll(comm, &run, &sparse));
-  run.sparse = "off";
+  run.sparse = RENGA_SPARSE_OFF;
   RengaCall(RunAll(comm, &run, &whole));
   for (int i = 0; i < run.steps; i++) {
     Expect(sparse.loss[i] == whole.loss[i]);
@@ -125,7 +125,7 @@ static RengaErrorCode CheckTied(RengaComm comm)
   run.stages = 1;
   run.replicas = RengaCommGetSize(comm);
   RengaCall(RunAll(comm, &run, &lazy));
-  run.sparse = "off";
+  run.sparse = RENGA_SPARSE_OFF;
   RengaCall(RunAll(comm, &run, &off));
   RengaCall(RunCompare(&run, &off, &lazy));
   Expect(lazy.memory.gradients == off.memory.gradients);
@@ -234,10 +234,10 @@ static RengaErrorCode CheckChange(RengaComm comm, Reference *r, Source *source)
   RengaOptimizer optimizer;
   double loss;
   RengaCall(RengaPipelineGetOptimizer(r->pipeline, &optimizer));
-  RengaCall(RengaOptimizerSetSparse(optimizer, "off"));
+  RengaCall(RengaOptimizerSetSparse(optimizer, RENGA_SPARSE_OFF));
   ExpectError(RengaPipelineStep(r->pipeline, &batch, &loss), RENGA_ERR_ORDER,
               RengaCommGetRank(comm) == 0 ? "-optimizer_sparse is off now" : "");
-  RengaCall(RengaOptimizerSetSparse(optimizer, "lazy"));
+  RengaCall(RengaOptimizerSetSparse(optimizer, RENGA_SPARSE_LAZY));
   RengaCall(RengaPipelineStep(r->pipeline, &batch, &loss));
   return RENGA_SUCCESS;
 }
@@ -299,18 +299,19 @@ static RengaErrorCode SetUpLazy(RengaComm comm, Run run)
 static RengaErrorCode CheckRefusals(RengaComm self)
 {
   RengaOptimizer optimizer;
-  const char *sparse;
+  RengaSparse sparse;
   Run run = Begin(&networks[2]);
   run.stages = run.replicas = 1;
   run.build = BuildBrain;
   ExpectError(SetUpLazy(self, run), RENGA_ERR_SUPPORT, "-optimizer_sparse lazy", "bf16", "off");
   RengaCall(RengaOptimizerCreate(self, &optimizer));
   RengaCall(RengaOptimizerGetSparse(optimizer, &sparse));
-  Expect(strcmp(sparse, "off") == 0);
-  ExpectError(RengaOptimizerSetSparse(optimizer, "eager"), RENGA_ERR_ARGUMENT, "eager", "lazy");
-  RengaCall(RengaOptimizerSetSparse(optimizer, "lazy"));
+  Expect(sparse == RENGA_SPARSE_OFF);
+  ExpectError(RengaOptimizerSetSparse(optimizer, (RengaSparse)2), RENGA_ERR_ARGUMENT,
+              "2 is no RengaSparse");
+  RengaCall(RengaOptimizerSetSparse(optimizer, RENGA_SPARSE_LAZY));
   RengaCall(RengaOptimizerGetSparse(optimizer, &sparse));
-  Expect(strcmp(sparse, "lazy") == 0);
+  Expect(sparse == RENGA_SPARSE_LAZY);
   RengaCall(RengaOptimizerDestroy(&optimizer));
   return RENGA_SUCCESS;
 }

@@ -12,7 +12,8 @@ enum { MOST_STEPS = 8, MOST_FIELDS = 4 };
 typedef struct {
   const char *graph; /* as -graph says, or a name for what build makes */
   RengaErrorCode (*build)(RengaGraph graph);
-  const char *device, *schedule, *reduction, *optimizer;
+  const char *device, *schedule, *optimizer;
+  RengaReduction reduction;
   int stages, replicas;
   const int *unequal;                       /* [stages] replicas, or NULL: all the same */
   unsigned recompute, shard;                /* bit s: stage s; shard: its optimizer, */
@@ -28,7 +29,7 @@ typedef struct {
   int64_t bucket_size; /* bytes; 0: as buckets says */
   bool in_place;       /* sums do not go on while ranks compute */
   int chunks;          /* stages of each rank; 0: one */
-  const char *sparse;  /* of the optimizer; NULL: off */
+  RengaSparse sparse;  /* of the optimizer */
   int tensor;          /* ranks of a replica, and lanes of the network; 0: one */
 } Run;
 

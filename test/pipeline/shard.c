@@ -94,7 +94,7 @@ static RengaErrorCode CheckUnordered(RengaComm comm)
   Run run = Begin(&networks[1]);
   run.stages = 1;
   run.replicas = 2;
-  run.reduction = "unordered";
+  run.reduction = RENGA_REDUCTION_UNORDERED;
   RengaCall(RunAll(comm, &run, &plain));
   run.shard = 1;
   RengaCall(RunAll(comm, &run, &sharded));
@@ -245,9 +245,9 @@ static RengaErrorCode CheckRefused(RengaComm comm)
   RengaCall(RunPlan(comm, &run, graph, &plan));
   RengaCall(RunConfigure(comm, &run, graph, plan, &pipeline));
   RengaCall(RengaPipelineGetSettings(pipeline, &settings));
-  ExpectError(RengaSettingsSetShard(settings, "states"), RENGA_ERR_ARGUMENT,
-              "a share of none, optimizer, gradients or parameters, or auto, not of states");
-  RengaCall(RengaSettingsSetShard(settings, "optimizer"));
+  ExpectError(RengaSettingsSetShard(settings, (RengaShard)4), RENGA_ERR_ARGUMENT,
+              "4 is no RengaShard");
+  RengaCall(RengaSettingsSetShard(settings, RENGA_SHARD_OPTIMIZER));
   ExpectError(RengaPipelineSetUp(pipeline), RENGA_ERR_PLAN,
               RengaCommGetRank(comm) == 0
                   ? "ask for -pipeline_shard optimizer, but stage 0 of the plan shards none"

@@ -248,9 +248,9 @@ static RengaErrorCode CheckRefused(RengaComm comm)
 {
   static const int unequal[] = {2, 1};
   Run run = Begin(&networks[0], 0, RENGA_SHARD_GRADIENTS);
-  run.reduction = "unordered";
+  run.reduction = RENGA_REDUCTION_UNORDERED;
   RengaCall(RefuseRun(comm, &run, "-pipeline_shard gradients adds gradients in order"));
-  run.reduction = NULL;
+  run.reduction = RENGA_REDUCTION_ORDERED;
   if (RengaCommGetSize(comm) < 4) return RENGA_SUCCESS;
   run.stages = 2;
   run.shard = 1;

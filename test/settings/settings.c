@@ -6,7 +6,8 @@
 
 static RengaErrorCode CheckDefaults(RengaSettings settings)
 {
-  const char *schedule = "", *reduction;
+  const char *schedule = "";
+  RengaReduction reduction;
   double eager, timeout;
   uint64_t seed;
   int64_t bound;
@@ -19,7 +20,7 @@ static RengaErrorCode CheckDefaults(RengaSettings settings)
   RengaCall(RengaSettingsGetSeed(settings, &seed));
   RengaCall(RengaSettingsGetTimeout(settings, &timeout));
   RengaCall(RengaSettingsGetMemoryBound(settings, &bound));
-  Expect(!schedule && eager < 0 && !strcmp(reduction, RENGA_REDUCTION_ORDERED));
+  Expect(!schedule && eager < 0 && reduction == RENGA_REDUCTION_ORDERED);
   Expect(seed == 0 && timeout == 300 && bound == 0 && buckets == 0);
   RengaCall(RengaSettingsGetBucketSize(settings, &bound));
   RengaCall(RengaSettingsGetOverlap(settings, &overlap));
@@ -29,7 +30,8 @@ static RengaErrorCode CheckDefaults(RengaSettings settings)
 
 static RengaErrorCode CheckSetters(RengaSettings settings)
 {
-  const char *schedule, *reduction;
+  const char *schedule;
+  RengaReduction reduction;
   double eager, timeout;
   uint64_t seed;
   int64_t bound, size;
@@ -57,8 +59,8 @@ static RengaErrorCode CheckSetters(RengaSettings settings)
               "are for schedule 1f1b, but the schedule is gpipe");
   RengaCall(RengaSettingsSetSchedule(settings, NULL));
   RengaCall(RengaSettingsSetReduction(settings, RENGA_REDUCTION_UNORDERED));
-  ExpectError(RengaSettingsSetReduction(settings, "orderd"), RENGA_ERR_ARGUMENT,
-              "no reduction \"orderd\": give ordered or unordered");
+  ExpectError(RengaSettingsSetReduction(settings, (RengaReduction)2), RENGA_ERR_ARGUMENT,
+              "2 is no RengaReduction");
   RengaCall(RengaSettingsSetSeed(settings, 7));
   RengaCall(RengaSettingsSetTimeout(settings, 4));
   RengaCall(RengaSettingsSetMemoryBound(settings, 1 << 20));
@@ -68,7 +70,7 @@ static RengaErrorCode CheckSetters(RengaSettings settings)
   RengaCall(RengaSettingsGetSeed(settings, &seed));
   RengaCall(RengaSettingsGetTimeout(settings, &timeout));
   RengaCall(RengaSettingsGetMemoryBound(settings, &bound));
-  Expect(!strcmp(reduction, RENGA_REDUCTION_UNORDERED));
+  Expect(reduction == RENGA_REDUCTION_UNORDERED);
   Expect(seed == 7 && timeout == 4 && bound == 1 << 20 && buckets == 3);
   return RENGA_SUCCESS;
 }
@@ -76,7 +78,8 @@ static RengaErrorCode CheckSetters(RengaSettings settings)
 /* Options come last, and only those that are given. */
 static RengaErrorCode CheckOptions(RengaSettings settings)
 {
-  const char *schedule, *reduction;
+  const char *schedule;
+  RengaReduction reduction;
   uint64_t seed;
   int buckets, rank;
   bool overlap;
@@ -97,7 +100,43 @@ static RengaErrorCode CheckOptions(RengaSettings settings)
   RengaCall(RengaSettingsGetOverlap(settings, &overlap));
   Expect(overlap);
   Expect(seed == 12 && buckets == 5 && !strcmp(schedule, RENGA_SCHEDULE_GPIPE));
-  Expect(!strcmp(reduction, RENGA_REDUCTION_UNORDERED));
+  Expect(reduction == RENGA_REDUCTION_UNORDERED);
+  return RENGA_SUCCESS;
+}
+
+/* The words of options are the names of the values, and there are no others. */
+static RengaErrorCode CheckWords(RengaComm comm)
+{
+  RengaSettings settings;
+  RengaShard shard;
+  RengaOffload offload;
+  RengaRecompute recompute;
+  RengaCall(RengaSettingsCreate(comm, &settings));
+  for (int w = RENGA_SHARD_AUTO; RengaShardName((RengaShard)w); w++) {
+    RengaCall(RengaOptionsSetValue("pipeline_shard", RengaShardName((RengaShard)w)));
+    RengaCall(RengaSettingsSetFromOptions(settings));
+    RengaCall(RengaSettingsGetShard(settings, &shard));
+    Expect((int)shard == w);
+  }
+  RengaCall(RengaOptionsSetValue("pipeline_offload", "optimizer"));
+  RengaCall(RengaOptionsSetValue("pipeline_recompute", "full"));
+  RengaCall(RengaSettingsSetFromOptions(settings));
+  RengaCall(RengaSettingsGetOffload(settings, &offload));
+  RengaCall(RengaSettingsGetRecompute(settings, &recompute));
+  Expect(offload == RENGA_OFFLOAD_OPTIMIZER && recompute == RENGA_RECOMPUTE_FULL);
+  Expect(!strcmp(RengaOffloadName(RENGA_OFFLOAD_ALL), "all") && !RengaOffloadName((RengaOffload)4));
+  Expect(!strcmp(RengaRecomputeName(RENGA_RECOMPUTE_SELECTIVE), "selective"));
+  Expect(!strcmp(RengaReductionName(RENGA_REDUCTION_UNORDERED), "unordered"));
+  ExpectError(RengaOptionsSetValue("pipeline_shard", "optimiser"), RENGA_ERR_OPTION,
+              "not one of auto|none|optimizer|gradients|parameters; did you mean optimizer?");
+  ExpectError(RengaSettingsSetOffload(settings, (RengaOffload)4), RENGA_ERR_ARGUMENT,
+              "4 is no RengaOffload");
+  ExpectError(RengaSettingsSetRecompute(settings, RENGA_RECOMPUTE_SELECTIVE), RENGA_ERR_SUPPORT,
+              "does not run");
+  RengaCall(RengaOptionsClearValue("pipeline_shard"));
+  RengaCall(RengaOptionsClearValue("pipeline_offload"));
+  RengaCall(RengaOptionsClearValue("pipeline_recompute"));
+  RengaCall(RengaSettingsDestroy(&settings));
   return RENGA_SUCCESS;
 }
 
@@ -204,6 +243,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckSetters(settings));
   RengaCall(CheckOptions(settings));
   RengaCall(CheckView(comm, settings));
+  RengaCall(CheckWords(comm));
   RengaCall(CheckHash(comm));
   RengaCall(CheckHeld(comm));
   RengaCall(RengaSettingsDestroy(&settings));

@@ -26,7 +26,7 @@ static RengaErrorCode MakePipeline(RengaComm comm, RengaGraph graph, RengaPlan p
 static RengaErrorCode CheckForecasts(RengaComm comm, RengaGraph graph, RengaPlan plan)
 {
   static const char *const optimizers[] = {RENGA_OPTIMIZER_ADAM, RENGA_OPTIMIZER_SGD};
-  static const char *const reductions[] = {RENGA_REDUCTION_ORDERED, RENGA_REDUCTION_UNORDERED};
+  static const RengaReduction reductions[] = {RENGA_REDUCTION_ORDERED, RENGA_REDUCTION_UNORDERED};
   RengaPipeline pipeline, fresh;
   RengaOptimizer optimizer;
   int64_t total[4];

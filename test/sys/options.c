@@ -10,6 +10,7 @@ typedef struct {
   int64_t many, room;
   double rate;
   char *kind, *file;
+  int choice;
 } Settings;
 
 static const RengaOptionRow rows[] = {
@@ -19,6 +20,8 @@ static const RengaOptionRow rows[] = {
     {"test_room", RENGA_OPTION_BYTES, "1.5GiB", offsetof(Settings, room), NULL, 0, 0, "room"},
     {"test_rate", RENGA_OPTION_REAL, "1e-3", offsetof(Settings, rate), NULL, 0, 1, "a rate"},
     {"test_kind", RENGA_OPTION_STRING, "sgd", offsetof(Settings, kind), "sgd|adam", 0, 0, "kind"},
+    {"test_choice", RENGA_OPTION_ENUM, "left", offsetof(Settings, choice), "none|left|right", -1, 0,
+     "a choice"},
     {"test_file", RENGA_OPTION_STRING, NULL, offsetof(Settings, file), NULL, 0, 0, "a file"},
     {"test_free", RENGA_OPTION_REAL, "0.25", RENGA_OPTION_NO_OFFSET, NULL, 0, 0, "read by name"},
 };
@@ -30,15 +33,16 @@ static RengaErrorCode TestTable(void)
   RengaCall(RengaOptionsSetDefaults(ROWS, rows, &settings));
   Expect(settings.flag && settings.count == -3 && settings.many == 5000000000);
   Expect(settings.room == 1610612736 && settings.rate == 1e-3 && settings.file == NULL);
-  Expect(strcmp(settings.kind, "sgd") == 0);
+  Expect(strcmp(settings.kind, "sgd") == 0 && settings.choice == 0);
   settings.count = 2;
   RengaCall(RengaOptionsSetFromDatabase(NULL, ROWS, rows, &settings));
   Expect(settings.count == 2 && settings.flag == false); /* only what was given */
   RengaCall(RengaOptionsSetFromDatabase("first_", ROWS, rows, &settings));
   Expect(settings.count == 4 && strcmp(settings.kind, "adam") == 0);
   RengaCall(RengaOptionsSetValue("-test_file", "a file"));
+  RengaCall(RengaOptionsSetValue("-test_choice", "none"));
   RengaCall(RengaOptionsSetFromDatabase(NULL, ROWS, rows, &settings));
-  Expect(strcmp(settings.file, "a file") == 0);
+  Expect(strcmp(settings.file, "a file") == 0 && settings.choice == -1);
   RengaCall(RengaOptionsFreeStrings(ROWS, rows, &settings));
   Expect(settings.file == NULL && settings.kind == NULL);
   return RENGA_SUCCESS;

@@ -58,10 +58,10 @@ run 1 5 -options_file "word.opts"
 says 'count is no option'
 
 # Wrong options: all of them named once, on all ranks, before any work.
-run 3 5 -cuont 3 -alpha 2 -kind rmsprop -count many
+run 3 5 -cuont 3 -alpha 2 -kind adma -count many
 number 1 'unknown option -cuont; did you mean -count?'
 number 1 '-alpha 2: must be from 0 to 1'
-number 1 '-kind rmsprop: not one of sgd|adam'
+number 1 '-kind adma: not one of sgd|adam; did you mean adam?'
 number 1 '-count many: not a whole number'
 number 0 'kind sgd flag'
 number 0 'MPI_Abort'

@@ -2,8 +2,16 @@
 #pragma once
 #include "rengasys.h"
 
-/* Not collective. Is the text one of "a|b|c:"? Behind a colon the user goes on as he likes. */
-bool RengaIsChoice_Private(const char *text, const char *choices);
+/* A macro WORDS(first, other) lists the words of an enum once, in the order of its values.
+   WORDS(RENGA_WORD, RENGA_WORD) makes a table of them, WORDS(RENGA_CHOICE, RENGA_OR_CHOICE) the
+   choices of an option. */
+#define RENGA_WORD(word) word,
+#define RENGA_CHOICE(word) word
+#define RENGA_OR_CHOICE(word) "|" word
+
+/* Not collective. Which of "a|b|c:" is the text, from 0? -1: none. Behind a colon the user goes on
+   as he likes. */
+int RengaFindChoice_Private(const char *text, const char *choices);
 
 /* Does a line of an options file, such as a checkpoint of an older version holds, give a secret?
    Then the length of its name, with the dash; else 0. */

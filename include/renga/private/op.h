@@ -2,6 +2,9 @@
 #pragma once
 #include "rengaop.h"
 
+/* Of RengaPrecision, for choice.h. */
+#define RENGA_PRECISION_WORDS(first, other) first("fp32") other("bf16") other("fp16") other("tf32")
+
 /* The families of the table; each ends with a row without a name. */
 extern const RengaOperator RengaOperatorsUnary[];
 extern const RengaOperator RengaOperatorsBinary[];

@@ -2,6 +2,10 @@
 #pragma once
 #include "rengaplan.h"
 
+/* Of RengaShard, for choice.h. */
+#define RENGA_SHARD_WORDS(first, other)                                                            \
+  first("auto") other("none") other("optimizer") other("gradients") other("parameters")
+
 /* Of plans that are only weighed, as a search makes many and shows one:
    RengaPlanSetStages without what is only shown: parameters, FLOPs, bytes over the cuts and names,
    which takes a look at every node. Each stage has work. */

@@ -3,8 +3,17 @@
 #pragma once
 #include "renga/private/object.h"
 #include "renga/private/same.h"
-#include "rengaplan.h"
+#include "renga/private/plan.h"
 #include "rengasettings.h"
+
+/* Of the enums of the settings, for choice.h; RENGA_RECOMPUTE_SELECTIVE is none. */
+#define RENGA_REDUCTION_WORDS(first, other) first("ordered") other("unordered")
+#define RENGA_RECOMPUTE_WORDS(first, other) first("auto") other("none") other("full")
+#define RENGA_OFFLOAD_WORDS(first, other)                                                          \
+  first("none") other("optimizer") other("saved") other("all")
+#define RENGA_TRANSPORT_CHOICES                                                                    \
+  RENGA_TRANSPORT_AUTO "|" RENGA_TRANSPORT_MPI "|" RENGA_TRANSPORT_MPI_DEVICE                      \
+                       "|" RENGA_TRANSPORT_STAGED "|" RENGA_TRANSPORT_NCCL
 
 enum { RENGA_BUCKETS_MOST = 1000, RENGA_CHUNKS_MOST = 1000 };
 enum { RENGA_BUCKETS_FOLDED = 8 }; /* where replicas share gradients and nothing was said */
@@ -15,18 +24,18 @@ struct _p_RengaSettings {
   RengaOptimizer optimizer;
   int64_t seed, memory_bound;
   double timeout; /* of -pipeline_timeout; negative: not given */
-  char *reduction;
+  RengaReduction reduction;
   int buckets;         /* of a stage's gradients; 0: by their size */
   int64_t bucket_size; /* bytes; 0: so many as buckets says */
   bool overlap;        /* sums and gathers go on while ranks compute */
   int chunks;          /* stages of a rank; 0: nothing was said */
-  char *shard;         /* "auto": nothing was said; else RengaShardName() */
-  char *recompute;     /* "auto": nothing was said; else none or full */
-  char *offload;       /* none, optimizer, saved or all */
-  char *schedule;      /* NULL: not said */
-  double eager;        /* negative: not said */
-  char *transport;     /* NULL: not said */
-  int users;           /* pipelines that are set up with these: nothing may change under them */
+  RengaShard shard;    /* AUTO: nothing was said, as of recompute */
+  RengaRecompute recompute;
+  RengaOffload offload;
+  char *schedule;  /* NULL: not said */
+  double eager;    /* negative: not said */
+  char *transport; /* NULL: not said */
+  int users;       /* pipelines that are set up with these: nothing may change under them */
 };
 
 /* What a pipeline that is set up holds on to. */
@@ -47,7 +56,6 @@ bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard);
 /* What stages are to do with saved tensors: keep all, or recompute all; false: nothing was said. */
 bool RengaSettingsFindSaved_Private(RengaSettings settings, RengaSaved *saved);
 bool RengaSettingsOffloadsMoments_Private(RengaSettings settings);
-bool RengaSettingsOffloadsSaved_Private(RengaSettings settings);
 RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings);
 /* All that decides a plan; with the optimizer. */
 void RengaSettingsList_Private(RengaSettings settings, RengaSettingList *list);

@@ -324,7 +324,7 @@ static RengaErrorCode TakeTaskSettings(RengaPartition partition, SearchTask *tas
 {
   RengaOptimizer optimizer;
   const char *const *names;
-  const char *schedule, *reduction;
+  const char *schedule;
   double eager;
   int chunks;
   RengaSettings settings;
@@ -332,11 +332,10 @@ static RengaErrorCode TakeTaskSettings(RengaPartition partition, SearchTask *tas
   RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
   RengaCall(RengaOptimizerGetMoments(optimizer, &task->moments, &names));
   if (RengaSettingsOffloadsMoments_Private(settings)) task->moments = 0; /* of the device */
-  RengaCall(RengaSettingsGetReduction(settings, &reduction));
   task->run.settings = settings;
   TakeShards(settings, RengaOptimizerIsOutside_Private(optimizer), &task->shards);
   task->fixes_saved = RengaSettingsFindSaved_Private(settings, &task->saved);
-  task->unordered = strcmp(reduction, RENGA_REDUCTION_UNORDERED) == 0;
+  task->unordered = !RengaSettingsIsOrdered_Private(settings);
   RengaCall(RengaSettingsGetSchedule(settings, &schedule));
   RengaCall(RengaSettingsGetEager(settings, &eager));
   RengaCall(RengaSearchCheckSchedule_Private(schedule));

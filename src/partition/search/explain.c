@@ -322,34 +322,6 @@ static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *cha
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ExplainConvex(const SearchTask *task, const SearchChain *chain,
-                                    const SearchModel *model, const SearchLayout *layout,
-                                    SearchAnswer *answer)
-{
-  char what[128], rest[64] = "";
-  SearchConvex convex;
-  RengaCall(RengaSearchConvex_Private(task, chain, model, layout, &convex));
-  if (!convex.compared) return RENGA_SUCCESS;
-  snprintf(what, sizeof what, "the longer of work and messages of a micro-batch%s",
-           task->memory > 0 ? "; of the memory, parameters, gradients and moments" : "");
-  if (!convex.proved)
-    RengaTextFormat(rest, sizeof rest, "; proved: none below %.4g s", convex.bound);
-  if (convex.stages)
-    RengaCall(RengaSolutionSay_Private(
-        answer, "convex stages",
-        "%d of them%s would have a bottleneck of %.4g s, %.2g %% below this plan's %.4g s "
-        "(%s)%s; what else a step takes is not looked at",
-        convex.stages, convex.intervals ? "" : ", no intervals of the order of nodes,",
-        convex.least, 100 * (1 - convex.least / convex.own), convex.own, what, rest));
-  else
-    RengaCall(RengaSolutionSay_Private(
-        answer, "convex stages",
-        "no others, as many at most and in any order of the nodes, %s a smaller "
-        "bottleneck than this plan's %.4g s (%s)%s",
-        convex.proved ? "have" : "are known to have", convex.own, what, rest));
-  return RENGA_SUCCESS;
-}
-
 /* What larger leaves would save, where sums of gradients take much. Those that make a replica work
    through more micro-batches are left out. */
 static RengaErrorCode ExplainGradients(const SearchModel *model, const SearchLayout *layout,
@@ -482,7 +454,6 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
   RengaCall(ExplainRunnerUp(task, chain, layout, answer));
   RengaCall(ExplainMachine(task, chain, model, layout, answer));
   RengaCall(ExplainIdle(task, chain, model, layout, answer));
-  RengaCall(ExplainConvex(task, chain, model, layout, answer));
   RengaCall(ExplainGradients(model, layout, answer));
   RengaCall(ExplainChoice(task, answer));
   RengaCall(RengaSolutionExplainProof_Private(solution, answer));

@@ -306,20 +306,6 @@ enum { SEARCH_CUTTERS = 2 };
 RengaErrorCode RengaSearchRivals_Private(RengaProfile profile, SearchTask *task,
                                          RengaPartition cutters[SEARCH_CUTTERS]);
 
-/* ---- convex.c ---- */
-/* Stages of a layout beside convex ones, which need be no intervals of the canonical order. The
-   bottleneck: the longest of all works and messages of a stage, seconds of a micro-batch. */
-typedef struct {
-  double own;                       /* of the layout */
-  double least, bound;              /* of the best that was found; of all */
-  int stages;                       /* of what was found; 0: nothing better than own */
-  bool compared, proved, intervals; /* intervals: what was found */
-} SearchConvex;
-/* Not compared: one stage, different replicas, or too long a chain for a search that is quick. */
-RengaErrorCode RengaSearchConvex_Private(const SearchTask *task, const SearchChain *chain,
-                                         const SearchModel *model, const SearchLayout *layout,
-                                         SearchConvex *convex);
-
 /* ---- predict.c ---- */
 /* A plan of this process alone, with its ranks. */
 RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain *chain,

@@ -6,7 +6,6 @@
 #include "solution.h"
 #include "renga/private/settings.h"
 #include <math.h>
-#include <string.h>
 
 static const double memory_matters = 0.8; /* share of a device's memory from which on */
 static const double ends_matter = 0.02; /* share of a step */
@@ -14,12 +13,12 @@ static const double ends_matter = 0.02; /* share of a step */
 /* What the pipeline refuses together with them is left alone. */
 RengaErrorCode RengaSearchMayFold_Private(const SearchTask *task, RengaSettings settings, bool *may)
 {
-  const char *sparse;
+  RengaSparse sparse;
   RengaOptimizer optimizer;
   RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
   RengaCall(RengaOptimizerGetSparse(optimizer, &sparse));
   *may = task->shards.least == RENGA_SHARD_NOTHING && task->shards.most == RENGA_SHARD_OPTIMIZER &&
-         !task->unordered && strcmp(sparse, RENGA_SPARSE_LAZY) != 0;
+         !task->unordered && sparse != RENGA_SPARSE_LAZY;
   return RENGA_SUCCESS;
 }
 

@@ -49,7 +49,7 @@ static bool IsKeptTensor(const TensorStage *stage, const RengaGraphNode *node, R
   const TensorRepeat *repeat = &stage->repeat;
   const int n = node->id, end = repeat->first + repeat->period * repeat->count;
   if (!stage->saved[value]) return false;
-  if (stage->recompute != RENGA_TENSOR_RECOMPUTE_FULL || n < repeat->first || n >= end) return true;
+  if (stage->recompute != RENGA_RECOMPUTE_FULL || n < repeat->first || n >= end) return true;
   return (n - repeat->first) % repeat->period == repeat->period - 1; /* a layer's last node */
 }
 
@@ -59,7 +59,7 @@ static int64_t CountScoresKept(const TensorStage *stage, const TensorCall *made,
   const RengaMachineDevice *device = NULL;
   RengaMachineGetDevice(stage->machine, &device);
   if (strcmp(made->node->op->name, "Attention") || !device || device->attention_passes <= 0 ||
-      stage->recompute != RENGA_TENSOR_RECOMPUTE_NONE)
+      stage->recompute != RENGA_RECOMPUTE_NONE)
     return 0;
   const RengaTensorSpec q =
       RengaSplitSpec(&made->spec[0], &split[0], stage->ranks - 1, stage->ranks);

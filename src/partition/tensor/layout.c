@@ -189,7 +189,7 @@ RengaPlanMemory RengaTensorMemoryOf_Private(const TensorPrediction *made, int ch
       storage->master == storage->value ? 0 : (int64_t)RengaDataTypeSize(storage->master);
   const int64_t moments = made->moments * (int64_t)RengaDataTypeSize(storage->moment);
   const bool first = chunk < made->layout.stages; /* what a rank has once stands in its first */
-  const bool again = made->layout.recompute == RENGA_TENSOR_RECOMPUTE_FULL;
+  const bool again = made->layout.recompute == RENGA_RECOMPUTE_FULL;
   return (RengaPlanMemory){
       .parameters = value * n,
       .gradients = (int64_t)RengaDataTypeSize(storage->gradient) * n,
@@ -248,8 +248,7 @@ static void FillStage(const TensorPrediction *made, int nodes, int c, RengaPlanS
   stage->shape.chunks = made->layout.chunks;
   stage->shape.precision = made->precision;
   if (made->shard) stage->shape.shard = RENGA_SHARD_OPTIMIZER;
-  if (made->layout.recompute == RENGA_TENSOR_RECOMPUTE_FULL)
-    stage->shape.saved = RENGA_SAVED_RECOMPUTE;
+  if (made->layout.recompute == RENGA_RECOMPUTE_FULL) stage->shape.saved = RENGA_SAVED_RECOMPUTE;
 }
 
 static RengaErrorCode SetRanks(const TensorPrediction *made, RengaPlan plan)

@@ -3,7 +3,6 @@
 #include "../partitionimpl.h"
 #include "renga/private/graph.h"
 #include "rengaoptimizer.h"
-#include <string.h>
 
 static const int64_t tensor_microbatches[] = {1, 2, 4, 8, 16};
 enum { CHUNKS_MOST = 8, TURNS = 6 };
@@ -133,7 +132,7 @@ static RengaErrorCode TryChunks(TensorSearch *search, int chunks, int64_t *bound
 /* With several on each rank layers and micro-batches must come out even. They keep more than one
    does, so that what is chosen for one is the fastest for them where it fits, and does not fit them
    where it fits none. */
-static RengaErrorCode TryRecompute(TensorSearch *search, RengaTensorRecompute recompute)
+static RengaErrorCode TryRecompute(TensorSearch *search, RengaRecompute recompute)
 {
   TensorPrediction *made = &search->made;
   const int p = made->layout.stages, layers = made->repeat.count;
@@ -156,15 +155,16 @@ static RengaErrorCode TryMicrobatch(TensorSearch *search, int64_t samples)
 {
   TensorPrediction *made = &search->made;
   const int64_t group = samples * made->layout.replicas;
-  const RengaTensorRecompute wish = search->wish.recompute;
+  const RengaRecompute wish = search->wish.recompute;
   if (made->layout.batch % group) return RENGA_SUCCESS;
   made->layout.microbatch = samples;
   made->rounds = made->layout.batch / group;
   search->cut = true;
   RengaCall(FindTensorCosts(search));
-  for (int r = RENGA_TENSOR_RECOMPUTE_NONE; r <= RENGA_TENSOR_RECOMPUTE_FULL; r++)
-    if (wish == RENGA_TENSOR_RECOMPUTE_AUTO || r == (int)wish)
-      RengaCall(TryRecompute(search, (RengaTensorRecompute)r));
+  static const RengaRecompute all[] = {RENGA_RECOMPUTE_NONE, RENGA_RECOMPUTE_SELECTIVE,
+                                       RENGA_RECOMPUTE_FULL};
+  for (int r = 0; r < (int)(sizeof all / sizeof all[0]); r++)
+    if (wish == RENGA_RECOMPUTE_AUTO || wish == all[r]) RengaCall(TryRecompute(search, all[r]));
   return RENGA_SUCCESS;
 }
 
@@ -239,19 +239,17 @@ static RengaErrorCode ReadStorage(RengaPartition partition, TensorPrediction *ma
 {
   RengaSettings settings;
   RengaOptimizer optimizer;
-  const char *shard;
+  RengaShard shard;
   const char *const *names;
   RengaCall(RengaPartitionGetSettings(partition, &settings));
   RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
   RengaCall(RengaOptimizerGetMoments(optimizer, &made->moments, &names));
   RengaCall(RengaSettingsGetShard(settings, &shard));
-  made->shard = shard && strcmp(shard, RengaShardName(RENGA_SHARD_OPTIMIZER)) == 0;
-  RengaCheck(!shard || made->shard || !strcmp(shard, "auto") ||
-                 !strcmp(shard, RengaShardName(RENGA_SHARD_NOTHING)),
-             made->printer, RENGA_ERR_SUPPORT,
+  made->shard = shard == RENGA_SHARD_OPTIMIZER;
+  RengaCheck(shard <= RENGA_SHARD_OPTIMIZER, made->printer, RENGA_ERR_SUPPORT,
              "replicas that share their %s are not predicted with tensor ranks: give "
              "-pipeline_shard optimizer, or none",
-             shard);
+             RengaShardName(shard));
   RengaCall(RengaGraphGetPrecision(made->graph, &made->precision));
   RengaCall(RengaPrecisionGetStorage(made->precision, &made->storage));
   return RENGA_SUCCESS;
@@ -264,9 +262,8 @@ static RengaErrorCode CheckTensorNumbers(MPI_Comm printer, const RengaTensorLayo
              printer, RENGA_ERR_ARGUMENT,
              "a layout of %d stages, %d replicas, %d tensor ranks and a batch of %lld",
              layout->stages, layout->replicas, layout->tensor, (long long)layout->batch);
-  RengaCheck((unsigned)layout->recompute <= RENGA_TENSOR_RECOMPUTE_FULL, printer,
-             RENGA_ERR_ARGUMENT, "%d is no kind of recomputation: 0 (auto) to %d (full)",
-             (int)layout->recompute, (int)RENGA_TENSOR_RECOMPUTE_FULL);
+  RengaCheck(RengaRecomputeName(layout->recompute), printer, RENGA_ERR_ARGUMENT,
+             "%d is no RengaRecompute", (int)layout->recompute);
   RengaCheck((unsigned)layout->split <= RENGA_TENSOR_SPLIT_FEATURES, printer, RENGA_ERR_ARGUMENT,
              "%d is no kind of split: 0 (auto) to %d (features)", (int)layout->split,
              (int)RENGA_TENSOR_SPLIT_FEATURES);

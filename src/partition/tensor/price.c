@@ -25,8 +25,8 @@ static void ShareNodeCost(const TensorStage *stage, const TensorCall *made, doub
   const RengaMachineDevice *device = NULL;
   RengaMachineGetDevice(stage->machine, &device);
   *seconds = (TensorSeconds){cost->forward * share, cost->backward * share, 0};
-  if (stage->recompute == RENGA_TENSOR_RECOMPUTE_FULL) seconds->again = seconds->forward;
-  if (stage->recompute == RENGA_TENSOR_RECOMPUTE_SELECTIVE && IsAttention(made) && device &&
+  if (stage->recompute == RENGA_RECOMPUTE_FULL) seconds->again = seconds->forward;
+  if (stage->recompute == RENGA_RECOMPUTE_SELECTIVE && IsAttention(made) && device &&
       device->attention_passes > 0)
     seconds->again = seconds->forward;
 }
@@ -122,7 +122,6 @@ TensorSeconds RengaTensorPriceConversion_Private(const TensorStage *stage, Renga
   if (gradient && RengaDataTypeIsFloating(spec.type))
     seconds.backward = BackwardGathers(stage->ranks, from, to) * one;
   if (parameter && from->kind == RENGA_SPLIT_WHOLE) seconds.backward /= (double)stage->rounds;
-  if (!parameter && stage->recompute == RENGA_TENSOR_RECOMPUTE_FULL)
-    seconds.again = seconds.forward;
+  if (!parameter && stage->recompute == RENGA_RECOMPUTE_FULL) seconds.again = seconds.forward;
   return seconds;
 }

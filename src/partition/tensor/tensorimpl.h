@@ -32,7 +32,7 @@ typedef struct {
   int64_t samples, rounds;      /* of a micro-batch; micro-batches of a step on a replica */
   double flight;                /* micro-batches that are kept at a time */
   int64_t resident, bound;      /* bytes of an element of a parameter; of the stage */
-  RengaTensorRecompute recompute;
+  RengaRecompute recompute;
   RengaTensorSplit split;
 } TensorStage;
 

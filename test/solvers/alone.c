@@ -119,8 +119,7 @@ RengaErrorCode RaiseBound(const Instance *instance, int most, double *bound)
   int arcs = 2 * (instance->items + instance->messages + 2 * pins);
   Network network = {.vertices = instance->items + 2 * instance->messages + 1};
   bool *tried = NULL;
-  if (instance->replicas > 1 || instance->devices == 0 || instance->overlapped)
-    return RENGA_SUCCESS;
+  if (instance->replicas > 1 || instance->devices == 0) return RENGA_SUCCESS;
   network.drain = network.vertices - 1;
   RengaErrorCode code = RengaMalloc(network.vertices, &network.first);
   if (!code) code = RengaMalloc(arcs + 1, &network.next);

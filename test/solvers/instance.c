@@ -273,7 +273,6 @@ RengaErrorCode InstanceCreate(const RengaCutsProblem *problem, const int map[], 
     if (map[v] >= instance->items) instance->items = map[v] + 1;
   instance->devices = problem->devices;
   instance->hosts = problem->hosts;
-  instance->overlapped = problem->overlapped;
   RengaCall(AllocateInstance(problem, instance));
   SumInstanceItems(problem, map, instance);
   RengaCall(MapEdges(problem, map, instance));

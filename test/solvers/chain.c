@@ -49,9 +49,8 @@ static double LoadOf(const RengaCutsProblem *problem, const RengaCutsStage *stag
 {
   int d = stage->replicas;
   if (stage->host) return sums->host_work;
-  double load = problem->overlapped ? fmax(sums->work, messages) : sums->work + messages;
   double each = problem->resynchronise ? problem->resynchronise[d] : 0;
-  return each == HUGE_VAL ? HUGE_VAL : load / d + sums->weight * each;
+  return each == HUGE_VAL ? HUGE_VAL : (sums->work + messages) / d + sums->weight * each;
 }
 
 RengaErrorCode RengaCutsEvaluate(const RengaCutsProblem *problem, const int stage_of[], int count,

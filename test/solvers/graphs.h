@@ -1,6 +1,6 @@
 /* Graphs and reference values of others' planners, read from ../shared/graphs. */
 #pragma once
-#include "renga/private/cuts.h"
+#include "cuts.h"
 
 /* NULL: not there. */
 const char *GraphsFolder(void);

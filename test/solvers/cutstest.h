@@ -1,7 +1,7 @@
 /* What tests of cuts share. */
 #pragma once
 #include "../check.h"
-#include "renga/private/cuts.h"
+#include "cuts.h"
 #include <math.h>
 
 /* The stages of a result are what it says: in order, within the devices and their memory, and their

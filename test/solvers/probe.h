@@ -34,8 +34,7 @@ typedef struct {
 struct _Probe {
   const Instance *instance;
   Lattice lattice;
-  int64_t ideal_limit, pair_limit, pairs;
-  double deadline; /* of MPI_Wtime; 0: none, as limits */
+  int64_t ideal_limit, pairs;
   double bound;
   int rows;                   /* hosts + 1 */
   int64_t room;               /* of what follows, in ideals */

@@ -3,8 +3,7 @@
 #include "probe.h"
 
 enum {
-  PAIRS_PER_LOOK = 16384, /* how often the clock is looked at */
-  WORDS_PER_IDEAL = 16    /* on average, at most */
+  WORDS_PER_IDEAL = 16 /* on average, at most */
 };
 
 RengaErrorCode ProbeFollowLattice(Probe probe)
@@ -64,7 +63,7 @@ static bool AddToSet(Probe probe, const Search *search, const Frame *frame, int 
   next->work = frame->work + added->work;
   next->messages = messages;
   next->entering = entering;
-  if (InstanceSeconds(instance, next->work, entering) <= search->limit) return true;
+  if (next->work + entering <= search->limit) return true;
   StageRemove(probe, item);
   return false;
 }
@@ -73,7 +72,7 @@ static int NeedOf(const Probe probe, const Search *search, const Frame *frame)
 {
   if (search->host) return 1;
   const Instance *instance = probe->instance;
-  double load = InstanceSeconds(instance, frame->work, frame->messages);
+  double load = frame->work + frame->messages;
   if (instance->replicas == 1) return load <= probe->bound;
   int need = InstanceReplicas(instance, load, frame->weight, probe->bound);
   return need <= search->most ? need : 0;
@@ -83,9 +82,6 @@ static void LookAtLimits(Probe probe)
 {
   const Lattice *lattice = &probe->lattice;
   if (lattice->count > probe->ideal_limit || lattice->used > WORDS_PER_IDEAL * probe->ideal_limit)
-    probe->open = true;
-  if (probe->pair_limit > 0 && probe->pairs >= probe->pair_limit) probe->open = true;
-  if (probe->deadline > 0 && probe->pairs % PAIRS_PER_LOOK == 0 && MPI_Wtime() > probe->deadline)
     probe->open = true;
 }
 

@@ -71,7 +71,6 @@ static RengaErrorCode CheckProblem(const RengaCutsProblem *problem)
   return RENGA_SUCCESS;
 }
 
-/* The item alone on its best device, without messages. */
 /* More than any stage with a finite load can have. */
 static double FirstUpper(const Instance *instance)
 {
@@ -115,13 +114,6 @@ static RengaErrorCode Try(Solver *solver, double bound, ProbeAnswer *answer)
   return RENGA_SUCCESS;
 }
 
-/* The load of the best plan there is: found, or known to the caller. */
-static double ReachBound(const Solver *solver)
-{
-  double known = solver->problem->known_load;
-  return known > 0 && known < solver->best.load ? known : solver->best.load;
-}
-
 static double JustBelow(double load)
 {
   return load * (1 - RENGA_CUTS_TOLERANCE);
@@ -129,7 +121,7 @@ static double JustBelow(double load)
 
 static bool IsClosed(const Solver *solver)
 {
-  return solver->open || solver->bound >= JustBelow(ReachBound(solver));
+  return solver->open || solver->bound >= JustBelow(solver->best.load);
 }
 
 /* Half way, on a scale of ratios where the ends are far apart. */
@@ -144,17 +136,17 @@ static RengaErrorCode Close(Solver *solver)
 {
   ProbeAnswer answer;
   bool strictly = true;
-  double before = ReachBound(solver), gain = 0;
+  double before = solver->best.load, gain = 0;
   while (!IsClosed(solver)) {
-    double best = ReachBound(solver), bound = JustBelow(best);
+    double best = solver->best.load, bound = JustBelow(best);
     if (!strictly) {
       bound = fmax(best - 4 * gain, Between(solver->bound, best));
       if (bound > JustBelow(best)) bound = JustBelow(best);
     }
     RengaCall(Try(solver, bound, &answer));
     strictly = answer == PROBE_NO;
-    gain = before - ReachBound(solver);
-    before = ReachBound(solver);
+    gain = before - solver->best.load;
+    before = solver->best.load;
   }
   return RENGA_SUCCESS;
 }
@@ -176,25 +168,24 @@ static RengaErrorCode FindFirstPlan(Solver *solver)
   for (int v = 0; v < problem->items; v++) solver->map[v] = v;
   RengaCall(ChainCreate(problem->items, &solver->best));
   RengaCall(ChainCreate(problem->items, &solver->next));
-  RengaCall(ReduceInstance(solver, ReachBound(solver)));
-  solver->next.load = JustBelow(ReachBound(solver));
+  RengaCall(ReduceInstance(solver, solver->best.load));
+  solver->next.load = JustBelow(solver->best.load);
   RengaCall(FindLinear(&solver->instance, &solver->next));
   if (solver->next.count > 0) RengaCall(TakeBetter(solver));
   if (problem->hosts > 0 && solver->best.load < HUGE_VAL)
-    RengaCall(ReduceInstance(solver, ReachBound(solver)));
+    RengaCall(ReduceInstance(solver, solver->best.load));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SearchPlans(Solver *solver)
 {
   const RengaCutsProblem *problem = solver->problem;
-  double deadline = problem->time_limit > 0 ? MPI_Wtime() + problem->time_limit : 0;
   RengaCall(FindFirstPlan(solver));
   int64_t ideals = problem->ideal_limit > 0 ? problem->ideal_limit : default_ideal_limit;
-  RengaCall(ProbeCreate(&solver->instance, ideals, problem->pair_limit, deadline, &solver->probe));
+  RengaCall(ProbeCreate(&solver->instance, ideals, &solver->probe));
   solver->bound = FirstBound(&solver->instance);
   if (!IsClosed(solver)) RengaCall(RaiseBound(&solver->instance, MOST_TRIED, &solver->bound));
-  if (ReachBound(solver) == HUGE_VAL && solver->bound < HUGE_VAL) {
+  if (solver->best.load == HUGE_VAL && solver->bound < HUGE_VAL) {
     ProbeAnswer answer;
     RengaCall(Try(solver, FirstUpper(&solver->instance), &answer));
     if (answer == PROBE_NO) solver->bound = HUGE_VAL;
@@ -209,11 +200,10 @@ static RengaErrorCode GivePlan(const Solver *solver, RengaCutsResult *result)
   int items = solver->problem->items;
   RengaCall(RengaMalloc(items + 1, &result->stage_of));
   RengaCall(RengaMalloc(solver->best.count + 1, &result->stage));
-  result->load = ReachBound(solver);
+  result->load = solver->best.load;
   result->bound = solver->bound;
-  result->count = result->load < solver->best.load ? 0 : solver->best.count;
-  for (int v = 0; v < items; v++)
-    result->stage_of[v] = result->count > 0 ? solver->best.stage_of[v] : -1;
+  result->count = solver->best.count;
+  memcpy(result->stage_of, solver->best.stage_of, sizeof *result->stage_of * (size_t)items);
   memcpy(result->stage, solver->best.stage, sizeof *result->stage * (size_t)result->count);
   result->proof = solver->open               ? RENGA_CUTS_BOUNDED
                   : result->load == HUGE_VAL ? RENGA_CUTS_INFEASIBLE

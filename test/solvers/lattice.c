@@ -161,8 +161,7 @@ RengaErrorCode LatticeStep(Lattice *lattice, int64_t arc, int from, int *to)
 bool LatticeIsNoWorse(const Lattice *lattice, const Ideal *ideal, int64_t arc)
 {
   const Ideal *to = &lattice->ideal[lattice->arc_to[arc]];
-  double spared = lattice->instance->overlapped ? 0 : to->work - ideal->work;
-  return spared >= to->cut - ideal->cut;
+  return to->work - ideal->work >= to->cut - ideal->cut;
 }
 
 /* A topological order in which an item comes right before the first that needs it: depth first from

@@ -1,6 +1,6 @@
 /* What the files of the exact solver share. */
 #pragma once
-#include "renga/private/cuts.h"
+#include "cuts.h"
 #include <math.h>
 
 /* Plans whose loads differ by less than this share count as equally good. */
@@ -15,7 +15,6 @@ typedef struct {
   double *cost; /* [messages] */
   int *pin_first, *pin, *message_first, *message;
   double *touched; /* [items] cost of all messages of an item */
-  bool overlapped;
   int devices, hosts, replicas;
   double *resynchronise; /* [replicas + 1] */
   double capacity;
@@ -29,13 +28,6 @@ RengaErrorCode InstanceCreate(const RengaCutsProblem *problem, const int map[], 
 void InstanceFree(Instance *instance);
 /* Number items so that map[] has no gaps. */
 int InstanceNumber(int items, int map[]);
-/* Seconds of one accelerator that does this work with messages of this cost. */
-static inline double InstanceSeconds(const Instance *instance, double work, double messages)
-{
-  if (!instance->overlapped) return work + messages;
-  return work > messages ? work : messages;
-}
-
 /* The least number of replicas with which a stage is within the bound, 0: none. */
 int InstanceReplicas(const Instance *instance, double load, double weight, double bound);
 double InstanceLoad(const Instance *instance, double load, double weight, int replicas);
@@ -73,8 +65,7 @@ typedef struct {
 RengaErrorCode LatticeCreate(const Instance *instance, Lattice *lattice);
 RengaErrorCode LatticeStep(Lattice *lattice, int64_t arc, int from, int *to);
 /* Stages that follow the ideal are no worse where they follow the one that this arc, which is made,
-   leads to: its item works at least as long as the cut grows, or, where messages overlap with work,
-   the cut does not grow. Any such stages may do without the
+   leads to: its item works at least as long as the cut grows. Any such stages may do without the
    item. The one that has it is rid of its work; it pays more for messages that the item has and no
    item of the ideal, and no more for those that have both, nor at all where the item is the last:
    together at most what the cut grows by. Others pay what they did. (So one by one for items of a
@@ -109,9 +100,7 @@ RengaErrorCode RaiseBoundByPacking(const Instance *instance, double upper, doubl
 
 typedef enum { PROBE_NO, PROBE_YES, PROBE_OPEN } ProbeAnswer;
 typedef struct _Probe *Probe;
-/* Limits as in the problem, but a deadline of MPI_Wtime. */
-RengaErrorCode ProbeCreate(const Instance *instance, int64_t ideal_limit, int64_t pair_limit,
-                           double deadline, Probe *probe);
+RengaErrorCode ProbeCreate(const Instance *instance, int64_t ideal_limit, Probe *probe);
 /* Is there a plan with no load over the bound? YES: it is in chain. OPEN: a limit ended the
    search. */
 RengaErrorCode ProbeRun(Probe probe, double bound, ProbeAnswer *answer, Chain *chain);

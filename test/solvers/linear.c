@@ -85,7 +85,7 @@ static void RelaxAll(LinearTable *table, int begin, int end, const Interval *int
 {
   const Instance *instance = table->instance;
   bool fits = !interval->host_only && interval->memory <= instance->capacity;
-  double seconds = InstanceSeconds(instance, interval->work, interval->messages);
+  double seconds = interval->work + interval->messages;
   for (int d = 1; fits && d <= instance->replicas; d++) {
     double load = InstanceLoad(instance, seconds, interval->weight, d);
     if (load < table->bound) Relax(table, begin, end, load, d);

@@ -106,27 +106,11 @@ static RengaErrorCode CheckGraph(uint64_t number, int *closed)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckMistakes(void)
-{
-  Graph graph;
-  RengaCutsResult stages;
-  RengaCutsSpreadResult spread;
-  MakeGraph(0, &graph);
-  graph.problem.capacity = HUGE_VAL;
-  graph.problem.overlapped = true;
-  RengaCall(RengaCutsSolve(&graph.problem, &stages));
-  ExpectError(RengaCutsSpread(&graph.problem, &stages, STEPS, &spread), RENGA_ERR_SUPPORT,
-              "overlap");
-  RengaCutsFreeResult(&stages);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode Run(void)
 {
   int closed = 0;
   for (int g = 0; g < GRAPHS; g++) RengaCall(CheckGraph((uint64_t)g, &closed));
   Expect(closed > GRAPHS / 4);
-  RengaCall(CheckMistakes());
   return RENGA_SUCCESS;
 }
 

@@ -32,7 +32,7 @@ static int NeedOfRest(const Probe probe, const Ideal *ideal)
   const Instance *instance = probe->instance;
   if (instance->host_only > ideal->host_only) return 0;
   if (instance->memory - ideal->memory > instance->capacity) return 0;
-  double load = InstanceSeconds(instance, instance->work - ideal->work, ideal->cut);
+  double load = instance->work - ideal->work + ideal->cut;
   return InstanceReplicas(instance, load, instance->weight - ideal->weight, probe->bound);
 }
 
@@ -239,14 +239,11 @@ static RengaErrorCode AllocateProbe(Probe probe)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode ProbeCreate(const Instance *instance, int64_t ideal_limit, int64_t pair_limit,
-                           double deadline, Probe *probe)
+RengaErrorCode ProbeCreate(const Instance *instance, int64_t ideal_limit, Probe *probe)
 {
   RengaCall(RengaMalloc(1, probe));
   (*probe)->instance = instance;
   (*probe)->ideal_limit = ideal_limit;
-  (*probe)->pair_limit = pair_limit;
-  (*probe)->deadline = deadline;
   (*probe)->rows = instance->hosts + 1;
   RengaErrorCode code = AllocateProbe(*probe);
   if (code != RENGA_SUCCESS) ProbeDestroy(probe);

@@ -5,7 +5,6 @@
    messages of v to others, and is rid of the messages between u and v alone; the stage of v loses
    the former's work and at worst gets as many messages. So where
        work of v + messages of v to others <= messages between u and v alone
-   (where they overlap: v does no work, and the messages compare so)
    and v brings no memory, no weight and no work for a host that count, neither stage's load rises:
    some best plan has both in one stage. Work for a host does not count where u is too much for a
    host: a plan that has it there is not better than the one at hand. */
@@ -33,7 +32,6 @@ static bool MayMerge(const Instance *instance, double upper, int v, int u)
 {
   double gain = -instance->item[v].work;
   if (!IsMergeFree(instance, upper, v, u)) return false;
-  if (instance->overlapped && instance->item[v].work > 0) return false;
   for (int e = instance->message_first[v]; e < instance->message_first[v + 1]; e++) {
     int m = instance->message[e];
     if (!HasPin(instance, m, u))

@@ -7,9 +7,8 @@
        + weight of its items * resynchronise[d],
    so that who sends and who receives both pay, once for each message whatever the number of
    receivers; where a sender pays for each receiver, the bound holds still, for it pays at least
-   this. Where messages overlap with work, the longer of the two counts, not their sum. A host pays
-   work only and has no bound on memory. What is sought is the least possible largest load of a
-   stage.
+   this. A host pays work only and has no bound on memory. What is sought is the least
+   possible largest load of a stage.
    (Cost model: Tarnawski et al., "Efficient algorithms for device placement of DNN graph
    operators", NeurIPS 2020; replicas as in PipeDream, SOSP 2019.) */
 #pragma once
@@ -30,16 +29,12 @@ typedef struct {
   const double *message_cost;  /* [messages] seconds */
   const int *message_first;    /* [messages + 1] where a message's pins begin */
   const int *message_pin;      /* its producer and consumers, in any order */
-  bool overlapped;             /* messages with work */
   int devices, hosts;          /* accelerators, and hosts, that may be used */
   double capacity;             /* bytes of an accelerator; HUGE_VAL: no bound */
   int replicas;                /* most accelerators of one stage; 0: 1 */
   const double *resynchronise; /* [replicas + 1] seconds per byte of weight; NULL: 0; HUGE_VAL: not
                                   that many replicas */
-  double known_load;           /* of a plan at hand: only better ones are sought; 0: none */
-  double time_limit;           /* seconds; 0: none */
   int64_t ideal_limit;         /* ideals to remember; 0: 1.5 million, about a GiB */
-  int64_t pair_limit;          /* begins and ends of stages to look at; 0: none */
 } RengaCutsProblem;
 
 typedef enum { RENGA_CUTS_OPTIMAL, RENGA_CUTS_INFEASIBLE, RENGA_CUTS_BOUNDED } RengaCutsProof;
@@ -52,9 +47,9 @@ typedef struct {
 
 typedef struct {
   RengaCutsProof proof;
-  double load;  /* the largest; HUGE_VAL: no plan was found; the known one: none better was found */
+  double load;  /* the largest; HUGE_VAL: no plan was found */
   double bound; /* no plan has a smaller one; HUGE_VAL: proved that there is none */
-  int count;    /* of stages, in the order of the graph; 0: see load */
+  int count;    /* of stages, in the order of the graph */
   RengaCutsStage *stage;
   int *stage_of;         /* [items] */
   int items;             /* left after merging what can be merged without loss */

@@ -299,8 +299,6 @@ RengaErrorCode RengaCutsSpread(const RengaCutsProblem *problem, const RengaCutsR
   RengaCheck(stages->count > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "no stages to begin with");
   RengaCheck(problem->replicas <= 1, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "virtual stages with %d replicas", problem->replicas);
-  RengaCheck(!problem->overlapped, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "virtual stages with messages that overlap with work");
   RengaCall(RengaMalloc(problem->items + 1, &map));
   RengaErrorCode code = SolveSpread(&spread, problem, stages, steps, map, result);
   RengaFree(&map);

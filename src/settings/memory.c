@@ -1,0 +1,239 @@
+/* The settings of a run: what of it the memory of a device holds. Replicas may have shares of it,
+   stages may run forward again, and some of it may wait in the memory of the host. */
+#include "renga/private/choice.h"
+#include "renga/private/settings.h"
+
+/*@
+   RengaSettingsSetShard - what the replicas of a stage have a share of, instead of all of it
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . shard - RENGA_SHARD_NOTHING; RENGA_SHARD_OPTIMIZER: masters and moments, which each replica
+     updates of its share of the parameters; RENGA_SHARD_GRADIENTS, RENGA_SHARD_PARAMETERS: these
+     too; RENGA_SHARD_AUTO: as the plan says
+
+   Options:
+   . -pipeline_shard - the same, as RengaShardName() says it
+
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
+   RENGA_ERR_ARGUMENT for another number.
+
+   Notes: plans are made so, and those that are loaded must be so. With RENGA_SHARD_AUTO a search
+   shards the optimizer, or gradients and parameters too, where nothing fits otherwise, or where
+   memory is short and it is faster so, and types that do not search shard nothing. Results do not
+   depend on it. With gradients replicas take micro-batches in turn, in all stages alike, and where
+   no other number of buckets is given there are 8; type rannc refuses it. With parameters they ask
+   each other for what they read. Paper: Rajbhandari et al., ZeRO, 2020.
+
+   See also: RengaSettingsGetShard()
+@*/
+RengaErrorCode RengaSettingsSetShard(RengaSettings settings, RengaShard shard)
+{
+  RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetShard"));
+  RengaCheck(RengaShardName(shard), MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%d is no RengaShard",
+             (int)shard);
+  settings->shard = shard;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetShard - what the replicas of a stage have a share of
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . shard - as of RengaSettingsSetShard()
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetShard()
+@*/
+RengaErrorCode RengaSettingsGetShard(RengaSettings settings, RengaShard *shard)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(shard);
+  *shard = settings->shard;
+  return RENGA_SUCCESS;
+}
+
+bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard)
+{
+  const bool said = settings->shard != RENGA_SHARD_AUTO;
+  *shard = said ? settings->shard : RENGA_SHARD_NOTHING;
+  return said;
+}
+
+/*@
+   RengaRecomputeName - what stages run again, in a word
+
+   Not collective
+
+   Input:
+   . recompute - auto, none, full or selective; NULL is returned for what is none of these
+
+   Errors: none.
+
+   Notes: the words of -pipeline_recompute and -plan_recompute.
+
+   See also: RengaSettingsSetRecompute()
+@*/
+const char *RengaRecomputeName(RengaRecompute recompute)
+{
+  static const char *const names[] = {RENGA_RECOMPUTE_WORDS(RENGA_WORD, RENGA_WORD) "selective"};
+  return (unsigned)recompute <= RENGA_RECOMPUTE_SELECTIVE ? names[recompute] : NULL;
+}
+
+/*@
+   RengaSettingsSetRecompute - whether stages run forward again before backward
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . recompute - RENGA_RECOMPUTE_NONE: stages keep all that backward reads; RENGA_RECOMPUTE_FULL:
+     they keep what lies between their segments, which run forward again one at a time;
+     RENGA_RECOMPUTE_AUTO: as the plan says
+
+   Options:
+   . -pipeline_recompute - the same, as RengaRecomputeName() says it
+
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
+   RENGA_ERR_ARGUMENT for another number; RENGA_ERR_SUPPORT for RENGA_RECOMPUTE_SELECTIVE, which is
+   predicted alone.
+
+   Notes: plans are made so, and those that are loaded must be so, whatever stages that recompute
+   keep beside. Segments are as many as need the least memory, about the square root of a stage's
+   layers. With RENGA_RECOMPUTE_AUTO the planner lets stages keep all where that fits; where it does
+   not, a stage keeps what spares most seconds of the bytes that there are, and makes the rest
+   again. Results do not depend on it.
+
+   See also: RengaSettingsGetRecompute(), RengaPlanSetKept()
+@*/
+RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, RengaRecompute recompute)
+{
+  RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetRecompute"));
+  RengaCheck(RengaRecomputeName(recompute), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%d is no RengaRecompute", (int)recompute);
+  RengaCheck(recompute != RENGA_RECOMPUTE_SELECTIVE, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "recomputation of attention alone is predicted (-plan_recompute), and does not run: "
+             "none, full and auto do");
+  settings->recompute = recompute;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetRecompute - whether stages run forward again before backward
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . recompute - as of RengaSettingsSetRecompute()
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetRecompute()
+@*/
+RengaErrorCode RengaSettingsGetRecompute(RengaSettings settings, RengaRecompute *recompute)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(recompute);
+  *recompute = settings->recompute;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOffloadName - what waits in the memory of the host, in a word
+
+   Not collective
+
+   Input:
+   . offload - none, optimizer, saved or all; NULL is returned for what is none of these
+
+   Errors: none.
+
+   Notes: the words of -pipeline_offload.
+
+   See also: RengaSettingsSetOffload()
+@*/
+const char *RengaOffloadName(RengaOffload offload)
+{
+  static const char *const names[] = {RENGA_OFFLOAD_WORDS(RENGA_WORD, RENGA_WORD)};
+  return (unsigned)offload <= RENGA_OFFLOAD_ALL ? names[offload] : NULL;
+}
+
+/*@
+   RengaSettingsSetOffload - what waits in the memory of the host
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . offload - RENGA_OFFLOAD_NONE; RENGA_OFFLOAD_OPTIMIZER: the moments of the optimizer, of which
+     the device has a window at a time while parameters are updated; RENGA_OFFLOAD_SAVED: what
+     backward reads of forward, of which the device has that of one micro-batch;
+     RENGA_OFFLOAD_ALL: both
+
+   Options:
+   . -pipeline_offload - the same, as RengaOffloadName() says it
+
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
+   RENGA_ERR_ARGUMENT for another number.
+
+   Notes: a device whose memory is the host's is refused by RengaPipelineSetUp(). Forecasts count
+   what the device has, and not what lies on the host; predictions do not count the copies. Plans
+   are made so, and say which stages offload saved tensors. Results do not depend on it.
+
+   See also: RengaSettingsGetOffload(), RengaSettingsSetShard()
+@*/
+RengaErrorCode RengaSettingsSetOffload(RengaSettings settings, RengaOffload offload)
+{
+  RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetOffload"));
+  RengaCheck(RengaOffloadName(offload), MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%d is no RengaOffload",
+             (int)offload);
+  settings->offload = offload;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetOffload - what waits in the memory of the host
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . offload - as of RengaSettingsSetOffload()
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetOffload()
+@*/
+RengaErrorCode RengaSettingsGetOffload(RengaSettings settings, RengaOffload *offload)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(offload);
+  *offload = settings->offload;
+  return RENGA_SUCCESS;
+}
+
+bool RengaSettingsOffloadsMoments_Private(RengaSettings settings)
+{
+  return settings->offload & RENGA_OFFLOAD_OPTIMIZER;
+}
+
+bool RengaSettingsFindSaved_Private(RengaSettings settings, RengaSaved *saved)
+{
+  const bool offloads = settings->offload & RENGA_OFFLOAD_SAVED;
+  const bool full = settings->recompute == RENGA_RECOMPUTE_FULL;
+  *saved = offloads ? RENGA_SAVED_OFFLOAD : full ? RENGA_SAVED_RECOMPUTE : RENGA_SAVED_KEEP;
+  return offloads || settings->recompute != RENGA_RECOMPUTE_AUTO;
+}
