@@ -2,7 +2,6 @@
    (Williams, Waterman, Patterson: "Roofline", CACM 52, 2009), each at the rate that is reached, and
    the time to launch a kernel. */
 #include "profileimpl.h"
-#include "renga/private/cost.h"
 #include "rengaplan.h"
 #include <string.h>
 
@@ -69,7 +68,7 @@ static void AddPasses(const RengaMachineDevice *device, const RengaOpCall *call,
   if (backward) *work *= 4.0 / 5.0;
 }
 
-double RengaCostSeconds_Private(const RengaMachineDevice *device, const RengaOpCall *call)
+static double CostSeconds(const RengaMachineDevice *device, const RengaOpCall *call)
 {
   if (call->op->flags & RENGA_OP_RESHAPE) return 0;
   const bool matrix = RengaProfileIsMatrix_Private(call);
@@ -90,7 +89,7 @@ static RengaErrorCode Price(RengaProfile profile, int first)
   for (int c = first; c < profile->n_calls; c++) {
     const RengaOpCall call = RengaProfileOpCall_Private(&profile->call[c]);
     RengaCall(CheckRate(profile, device, &call));
-    profile->call[c].seconds = RengaCostSeconds_Private(device, &call);
+    profile->call[c].seconds = CostSeconds(device, &call);
   }
   return RENGA_SUCCESS;
 }

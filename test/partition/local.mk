@@ -1,5 +1,5 @@
 # The exact cuts against brute force, and against what others' planners found for published graphs.
-partition_tests = %D%/brute %D%/bruteshard %D%/spread %D%/dnnpartitioning %D%/piper %D%/pipedream %D%/keep %D%/tensor %D%/lanes %D%/tensorsearch %D%/degrees %D%/width %D%/workbound
+partition_tests = %D%/brute %D%/bruteshard %D%/spread %D%/dnnpartitioning %D%/piper %D%/pipedream %D%/keep %D%/lanes %D%/tensorsearch %D%/degrees %D%/workbound
 check_PROGRAMS += $(partition_tests)
 tests += $(partition_tests)
 noinst_HEADERS += %D%/graphs.h %D%/cutstest.h %D%/setting.h
