@@ -241,7 +241,8 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
                  device->bandwidth_efficiency > 0 && device->launch >= 0 && device->memory > 0 &&
                  device->matrix_rate_float64 >= 0 && device->matrix_rate_bfloat16 >= 0 &&
                  device->matrix_rate_float16 >= 0 && device->matrix_rate_tf32 >= 0 &&
-                 device->matrix_half >= 0 && device->attention_passes >= 0,
+                 device->host >= 0 && device->attention_efficiency >= 0 &&
+                 device->attention_passes >= 0 && device->spread >= 0,
              machine->hdr.comm, RENGA_ERR_ARGUMENT,
              "a device's memory, rates and efficiencies must be positive");
   RengaCall(RengaStringCopy(device->name ? device->name : "device", &name));
@@ -279,7 +280,9 @@ RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
   for (int l = 0; l < count; l++) {
     const int64_t below = l ? levels[l - 1].devices : 1;
     RengaCheck(levels[l].devices >= below && levels[l].devices % below == 0 &&
-                   levels[l].latency >= 0 && levels[l].bandwidth > 0,
+                   levels[l].latency >= 0 && levels[l].bandwidth > 0 &&
+                   levels[l].reduce_hidden >= 0 && levels[l].reduce_hidden <= 1 &&
+                   levels[l].exchange_hidden >= 0 && levels[l].exchange_hidden <= 1,
                machine->hdr.comm, RENGA_ERR_ARGUMENT,
                "level %d: %lld devices over groups of %lld, latency %g s, bandwidth %g bytes/s", l,
                (long long)levels[l].devices, (long long)below, levels[l].latency,

@@ -12,7 +12,9 @@ typedef struct {
   double matrix_rate, vector_rate, memory_bandwidth;
   double matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
   double matrix_efficiency, vector_efficiency, bandwidth_efficiency, launch;
-  double attention_passes, matrix_half;
+  double attention_passes, attention_efficiency;
+  double host, spread, reduce_hidden, exchange_hidden;
+  bool nested;
   double latency[MACHINE_LEVELS], bandwidth[MACHINE_LEVELS]; /* node, switch, cluster */
 } MachineFile;
 

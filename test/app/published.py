@@ -54,7 +54,7 @@ def read(name, every):
 def quick(rows):
     """Of each source a few layouts, of few nodes: layers x tensor ranks."""
     few = [row for row in rows
-           if row["tensor"] * int(re.search(r"layers=(\d+)", row["network"]).group(1)) <= 64]
+           if row["tensor"] * layers_of(row) <= 64]
     return few[::len(few) // 12 or 1]
 
 
@@ -84,14 +84,26 @@ def command(row, machines):
         "graph": row["network"], "precision": "bf16", "optimizer_type": "adam",
         "batch_size": row["batch"], "microbatch_size": row["microbatch"],
         "partition_stages": row["stages"], "partition_replicas": row["replicas"],
-        "partition_ranks": row["devices"], "partition_type": "even", "pipeline_chunks": row["chunks"], "pipeline_shard": row["shard"],
+        "partition_ranks": row["devices"], "partition_type": "even",
+        "pipeline_chunks": row["chunks"], "pipeline_shard": row["shard"],
         "pipeline_recompute": "full" if row["recompute"] == "full" else "none",
     }
-    if row["chunks"] > 1:
-        options["pipeline_schedule"] = "interleaved"
+    if row["stages"] > 1 and layers_of(row) % (row["stages"] * row["chunks"]) == 0:
+        options.update(partition_type="manual", partition_cuts=cuts(row))
+    options["pipeline_schedule"] = "interleaved" if row["chunks"] > 1 else "1f1b"
     if row["tensor"] > 1:
         options["graph_lanes"] = options["partition_tensor"] = row["tensor"]
     return [word for name, value in options.items() for word in ("-" + name, str(value))]
+
+
+def layers_of(row):
+    return int(re.search(r"layers=(\d+)", row["network"]).group(1))
+
+
+def cuts(row):
+    """Stages of whole layers, as many in each: their first nodes."""
+    parts, layers = row["stages"] * row["chunks"], layers_of(row)
+    return ",".join(f"blocks.{layers // parts * part}.ln1" for part in range(1, parts))
 
 
 def key(renga, words, machine):
@@ -122,6 +134,13 @@ def plan(renga, words):
             return json.load(file)["predicted"]
 
 
+def keep(file, cache):
+    if file:
+        with open(file + ".new", "w", encoding="ascii") as kept:
+            json.dump(cache, kept, indent=0)
+        os.replace(file + ".new", file)
+
+
 def predict(renga, rows, options):
     """Each row gets its prediction; equal rows have one plan."""
     cache, file = {}, options.get("cache")
@@ -138,10 +157,7 @@ def predict(renga, rows, options):
     with concurrent.futures.ThreadPoolExecutor(int(options.get("jobs", 1))) as pool:
         for name, made in zip(asked, pool.map(lambda words: plan(renga, words), asked.values())):
             cache[name] = made
-    if file:
-        with open(file + ".new", "w", encoding="ascii") as kept:
-            json.dump(cache, kept, indent=0)
-        os.replace(file + ".new", file)
+            keep(file, cache)
     for row in rows:
         row.update(plan=cache[row["key"]])
         row["predicted"] = row["plan"].get("step", 0)
