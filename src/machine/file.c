@@ -67,7 +67,7 @@ enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 RengaErrorCode RengaMachineFreeFile_Private(RengaMachine machine)
 {
-  RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, &machine->file));
+  RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, machine->file));
   return RENGA_SUCCESS;
 }
 
@@ -78,11 +78,11 @@ static RengaErrorCode AddLevel(RengaMachine machine, const char *name, int64_t d
   RengaCall(RengaStringCopy(name, &machine->name[machine->n_levels]));
   *level = (RengaMachineLevel){.name = machine->name[machine->n_levels],
                                .devices = devices,
-                               .latency = machine->file.latency[key],
-                               .bandwidth = machine->file.bandwidth[key],
-                               .nested = machine->file.nested,
-                               .reduce_hidden = machine->file.reduce_hidden,
-                               .exchange_hidden = machine->file.exchange_hidden};
+                               .latency = machine->file->latency[key],
+                               .bandwidth = machine->file->bandwidth[key],
+                               .nested = machine->file->nested,
+                               .reduce_hidden = machine->file->reduce_hidden,
+                               .exchange_hidden = machine->file->exchange_hidden};
   machine->n_levels++;
   return RENGA_SUCCESS;
 }
@@ -90,7 +90,7 @@ static RengaErrorCode AddLevel(RengaMachine machine, const char *name, int64_t d
 /* A level appears only where it has more than one group of the level below. */
 RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
 {
-  const MachineFile *file = &machine->file;
+  const MachineFile *file = machine->file;
   const int64_t nodes = machine->nodes > 0 ? machine->nodes : file->nodes;
   const int64_t shared = file->switch_nodes;
   RengaFree(&machine->device_name);
@@ -222,13 +222,12 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    matrix_efficiency, vector_efficiency, bandwidth_efficiency (shares that are reached), launch
    (seconds), node_latency, node_bandwidth, cluster_latency, cluster_bandwidth (seconds, bytes/s)
    and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth; where they
-   are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16,
-   matrix_rate_tf32; host, where it issues
-   products too slowly for devices; attention_efficiency; attention_passes, where kernels of attention
-   are not fused; spread, of devices; nested, reduce_hidden and exchange_hidden, of sums over replicas
-   and exchanges of tensor ranks. A missing or unknown
-   key and a value out of all bounds are errors. What RengaMachineSetNodes() and RengaMachineSetMemory() ask for is
-   kept.
+   are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32; host,
+   where it issues products too slowly for devices; attention_efficiency; attention_passes, where
+   kernels of attention are not fused; spread, of devices; nested, reduce_hidden and
+   exchange_hidden, of sums over replicas and exchanges of tensor ranks. A missing or unknown key and
+   a value out of all bounds are errors. What RengaMachineSetNodes() and RengaMachineSetMemory() ask
+   for is kept.
 
    See also: RengaMachineSetFromOptions(), RengaMachineSetNodes()
 @*/
@@ -244,7 +243,7 @@ RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file)
   if (code) RengaOptionsFreeStrings(N_ROWS, rows, &read);
   RengaCall(code);
   RengaCall(RengaMachineFreeFile_Private(machine));
-  machine->file = read;
+  *machine->file = read;
   RengaCall(RengaErrorAgree(machine->hdr.comm, RengaMachineBuild_Private(machine)));
   return RENGA_SUCCESS;
 }

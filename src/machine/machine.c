@@ -23,7 +23,8 @@ RengaErrorCode RengaMachineRegisterPackage(void)
 static RengaErrorCode DestroyMachine(void *object)
 {
   RengaMachine machine = object;
-  RengaCall(RengaMachineFreeFile_Private(machine));
+  if (machine->file) RengaCall(RengaMachineFreeFile_Private(machine));
+  RengaFree(&machine->file);
   RengaFree(&machine->device_name);
   for (int l = 0; l < MACHINE_LEVELS; l++) RengaFree(&machine->name[l]);
   return RENGA_SUCCESS;
@@ -51,7 +52,12 @@ RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine)
 {
   RengaCheckPointer(comm);
   RengaCheckPointer(machine);
-  RengaCall(RengaHeaderCreate(comm, "RengaMachine", sizeof **machine, DestroyMachine, machine));
+  RengaMachine made;
+  RengaCall(RengaHeaderCreate(comm, "RengaMachine", sizeof *made, DestroyMachine, &made));
+  const RengaErrorCode code = RengaMalloc(1, &made->file);
+  if (code) RengaMachineDestroy(&made);
+  RengaCall(code);
+  *machine = made;
   return RENGA_SUCCESS;
 }
 
@@ -77,12 +83,12 @@ RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes)
   RengaCheckPointer(machine);
   RengaCheck(nodes >= 0 && nodes <= 100000000, machine->hdr.comm, RENGA_ERR_ARGUMENT,
              "a machine of %lld nodes", (long long)nodes);
-  RengaCheck(machine->hdr.state < RENGA_STATE_SETUP || machine->file.name, machine->hdr.comm,
+  RengaCheck(machine->hdr.state < RENGA_STATE_SETUP || machine->file->name, machine->hdr.comm,
              RENGA_ERR_ORDER,
              "this machine's nodes were not read from a file: its levels say "
              "how many there are");
   machine->nodes = nodes;
-  if (machine->file.name) RengaCall(RengaMachineBuild_Private(machine));
+  if (machine->file->name) RengaCall(RengaMachineBuild_Private(machine));
   return RENGA_SUCCESS;
 }
 
@@ -108,7 +114,7 @@ RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
   RengaCheck(bytes >= 0, machine->hdr.comm, RENGA_ERR_ARGUMENT, "devices with %lld bytes of memory",
              (long long)bytes);
   machine->memory = bytes;
-  if (machine->file.name)
+  if (machine->file->name)
     RengaCall(RengaMachineBuild_Private(machine));
   else if (bytes > 0)
     machine->device.memory = bytes;

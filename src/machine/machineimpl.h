@@ -20,7 +20,7 @@ typedef struct {
 
 struct _p_RengaMachine {
   struct _p_RengaObject hdr; /* state SETUP: it has a device and levels */
-  MachineFile file;          /* as loaded */
+  MachineFile *file;         /* as loaded */
   int64_t nodes, memory;     /* wished for; 0: the file's */
   int n_counts;              /* of -machine_nodes */
   int64_t counts[MACHINE_NODE_COUNTS];

@@ -135,8 +135,8 @@ static RengaErrorCode CheckTiedTable(void)
   return RENGA_SUCCESS;
 }
 
-/* A group of two ranks has one node, one of four has two: latencies are those of the widest of their
-   links, and of three peers one is in the same node. */
+/* A group of two ranks has one node, one of four has two: latencies are those of the widest of
+   their links, and of three peers one is in the same node. */
 static RengaErrorCode CheckLevels(void)
 {
   static const int tensor[] = {2, 4};
