@@ -222,12 +222,12 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    matrix_efficiency, vector_efficiency, bandwidth_efficiency (shares that are reached), launch
    (seconds), node_latency, node_bandwidth, cluster_latency, cluster_bandwidth (seconds, bytes/s)
    and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth; where they
-   are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32; host,
-   where it issues products too slowly for devices; attention_efficiency; attention_passes, where
-   kernels of attention are not fused; spread, of devices; nested, reduce_hidden and
-   exchange_hidden, of sums over replicas and exchanges of tensor ranks. A missing or unknown key and
-   a value out of all bounds are errors. What RengaMachineSetNodes() and RengaMachineSetMemory() ask
-   for is kept.
+   are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
+   host, where it issues products too slowly for devices; attention_efficiency; attention_passes,
+   where kernels of attention are not fused; spread, of devices; nested, reduce_hidden and
+   exchange_hidden, of sums over replicas and exchanges of tensor ranks. A missing or unknown key
+   and a value out of all bounds are errors. What RengaMachineSetNodes() and RengaMachineSetMemory()
+   ask for is kept.
 
    See also: RengaMachineSetFromOptions(), RengaMachineSetNodes()
 @*/
