@@ -6,6 +6,6 @@
    `level`, gives the others so many bytes, to all of them together; without latencies. */
 double RengaMachineExchangeSeconds_Private(RengaMachine machine, int level, int64_t ranks,
                                            double bytes);
-/* RengaMachineReduceSeconds of replicas that take `each` devices side by side, one of which sums. */
+/* RengaMachineReduceSeconds of replicas of `each` devices side by side, one of which sums. */
 double RengaMachineSumSeconds_Private(RengaMachine machine, int level, int64_t replicas,
                                       int64_t each, double bytes);
