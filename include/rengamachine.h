@@ -19,9 +19,12 @@ typedef struct {
   /* matrix_rate of other types; 0: not known, and costs of such products are refused */
   double matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16;
   double matrix_rate_tf32; /* of float32 whose factors are rounded (-precision tf32) */
-  double matrix_half; /* FLOP of a product that reaches half of what large ones do; 0: all alike */
+  double host; /* seconds between products that a host issues, with all that goes with them: a
+                  product takes no less */
+  double attention_efficiency; /* share of the matrix rate in attention; 0: matrix_efficiency */
   double attention_passes; /* how often a forward of attention reads or writes all its scores; 0:
                               kernels are fused, and scores never lie in memory */
+  double spread; /* standard deviation of devices' seconds for the same work, as a share */
 } RengaMachineDevice;
 
 /* Devices that share a level (0: a node, 1: the nodes of a switch, …) talk over its links. */
@@ -31,6 +34,9 @@ typedef struct {
   double latency;          /* seconds */
   double bandwidth;        /* bytes/s of one device to another of the group, one direction */
   double reduce_bandwidth; /* the same while all of a group sum; 0: bandwidth */
+  bool nested; /* sums and exchanges are made within groups of the levels below first */
+  /* shares of sums over replicas, and of exchanges of tensor ranks, in which devices compute */
+  double reduce_hidden, exchange_hidden;
 } RengaMachineLevel;
 
 RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine);

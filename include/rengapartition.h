@@ -94,23 +94,4 @@ RengaErrorCode RengaPartitionView(RengaPartition partition, RengaViewer viewer);
 RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan);
 RengaErrorCode RengaPartitionDestroy(RengaPartition *partition);
 
-/* What ranks that share tensors may do. */
-typedef enum {
-  RENGA_TENSOR_SPLIT_AUTO,       /* all that the operators' rules allow */
-  RENGA_TENSOR_SPLIT_PARAMETERS, /* factors of products are parted, as in Megatron-LM of 2022 */
-  RENGA_TENSOR_SPLIT_FEATURES    /* and nothing is along tokens, as in Megatron-LM of 2021 */
-} RengaTensorSplit;
-/* A layout whose ranks share tensors. stages x replicas x tensor devices; 0: chosen. */
-typedef struct {
-  int stages, replicas;      /* ranks of a pipeline; pipelines */
-  int tensor;                /* ranks that share each tensor */
-  int chunks;                /* parts of the network on each rank of a pipeline */
-  int64_t batch, microbatch; /* samples; the batch must be given */
-  RengaRecompute recompute;  /* the same in all layers */
-  RengaTensorSplit split;    /* what the tensor ranks may do */
-} RengaTensorLayout;
-/* A plan for prediction only: runs share out lanes, and take no such plan. */
-RengaErrorCode RengaPartitionPredictTensor(RengaPartition partition, RengaTensorLayout *layout,
-                                           RengaPlan *plan);
-
 RENGA_END_DECLS

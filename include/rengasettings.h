@@ -18,12 +18,11 @@ typedef enum {
 const char *RengaReductionName(RengaReduction reduction); /* ordered, unordered */
 /* What backward computes again of forward. */
 typedef enum {
-  RENGA_RECOMPUTE_AUTO,     /* as the plan says, and the planner chooses it */
-  RENGA_RECOMPUTE_NONE,     /* stages keep what backward reads */
-  RENGA_RECOMPUTE_FULL,     /* all */
-  RENGA_RECOMPUTE_SELECTIVE /* attention, between its products; of predictions alone */
+  RENGA_RECOMPUTE_AUTO, /* as the plan says, and the planner chooses it */
+  RENGA_RECOMPUTE_NONE, /* stages keep what backward reads */
+  RENGA_RECOMPUTE_FULL  /* all */
 } RengaRecompute;
-const char *RengaRecomputeName(RengaRecompute recompute); /* auto, none, full, selective */
+const char *RengaRecomputeName(RengaRecompute recompute); /* auto, none, full */
 /* What waits in the memory of the host, of a device that has its own. */
 typedef enum {
   RENGA_OFFLOAD_NONE,

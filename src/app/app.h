@@ -84,13 +84,6 @@ typedef struct {
    is the row's. */
 RengaErrorCode AppMakePlanRow(RengaComm comm, RengaGraph graph, int64_t nodes, AppPlanRow *row);
 RengaErrorCode AppPlanNodes(RengaComm comm, RengaGraph graph, RengaMachine machine);
-/* tensor.c: whether -plan_tensor is given; options that do not go with it, or only with it, are
-   errors. */
-RengaErrorCode AppFindPlanTensor(RengaComm comm, bool *given);
-/* -plan_tensor: a plan of one number of tensor ranks, or a table of several, and no
-   plan. */
-RengaErrorCode AppPlanTensor(RengaComm comm, RengaGraph graph, RengaPlan *plan, int64_t *nodes,
-                             int64_t *devices);
 /* sweep.c: -plan_sweep, for the values of options. */
 RengaErrorCode AppPlanSweep(const App *app);
 /* curve.c: along: what the rows of a curve differ in; words: by values that are no numbers; ideal:

@@ -141,14 +141,6 @@ static const RengaOptionRow rows[] = {
     ROW("plan_sweep", STRING, NULL, NULL, 0, 0,
         "plan on a machine: a table for OPTION:VALUE,VALUE,..., as batch_size:512,1024; several, "
         "with spaces between them, for all combinations"),
-    ROW("plan_tensor", STRING, NULL, NULL, 0, 0,
-        "plan on a machine: predict with so many ranks for each tensor, or compare several numbers "
-        "of them: 1,2,4,8"),
-    ROW("plan_recompute", STRING, "auto", "auto|none|selective|full", 0, 0,
-        "plan with -plan_tensor: what backward computes again: nothing, attention, all"),
-    ROW("plan_tensor_split", STRING, "auto", "auto|parameters|features", 0, 0,
-        "plan with -plan_tensor: what its ranks may do: all; part factors of products, as "
-        "Megatron-LM; and nothing along tokens"),
     ROW("vocabulary_file", STRING, NULL, NULL, 0, 0,
         "data text, pairs: a vocabulary that was kept, a data set with one, or a tokenizer.json; "
         "generate: the same"),
@@ -194,9 +186,6 @@ static const struct {
     {"plan_tokens", "plan"},
     {"plan_samples", "plan"},
     {"plan_sweep", "plan"},
-    {"plan_tensor", "plan"},
-    {"plan_recompute", "plan"},
-    {"plan_tensor_split", "plan"},
     {"prompt", "generate"},
     {"tokens", "generate"},
     {"temperature", "generate"},

@@ -257,19 +257,6 @@ static RengaErrorCode PlanMachine(const App *app, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-/* The same with ranks that share tensors. */
-static RengaErrorCode PlanTensor(const App *app, RengaGraph graph)
-{
-  RengaPlan plan = NULL;
-  int64_t nodes, devices;
-  RengaCall(AppPlanTensor(app->comm, graph, &plan, &nodes, &devices));
-  if (!plan) return RENGA_SUCCESS;
-  const RengaErrorCode code = ShowPlan(app, graph, plan, nodes, devices);
-  RengaPlanDestroy(&plan);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
 {
   RengaPartition partition = NULL;
@@ -288,7 +275,7 @@ static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakeOwnPlan(const App *app, bool tensor)
+static RengaErrorCode MakeOwnPlan(const App *app)
 {
   RengaGraph graph = NULL;
   const char *file, *view;
@@ -296,9 +283,7 @@ static RengaErrorCode MakeOwnPlan(const App *app, bool tensor)
   RengaCall(RengaOptionsGetString("machine_file", &file, &machine));
   RengaCall(AppReadScheduleView(app->comm, &view, &drawn)); /* a file that cannot be written */
   RengaCall(AppLoadGraph(app->comm, NULL, &graph));
-  const RengaErrorCode code = tensor    ? PlanTensor(app, graph)
-                              : machine ? PlanMachine(app, graph)
-                                        : PlanRanks(app, graph);
+  const RengaErrorCode code = machine ? PlanMachine(app, graph) : PlanRanks(app, graph);
   RengaCall(RengaGraphDestroy(&graph));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -307,13 +292,12 @@ static RengaErrorCode MakeOwnPlan(const App *app, bool tensor)
 RengaErrorCode AppPlan(const App *app)
 {
   const char *file = NULL, *sweep;
-  bool compare = false, swept = false, tensor = false;
-  RengaCall(AppFindPlanTensor(app->comm, &tensor));
+  bool compare = false, swept = false;
   RengaCall(RengaOptionsGetString("plan_sweep", &sweep, &swept));
   RengaCall(FindFiles(app, swept, &file, &compare));
   if (compare)
     RengaCall(CompareWithPlan(app, file, app->words[0]));
   else
-    RengaCall(swept ? AppPlanSweep(app) : MakeOwnPlan(app, tensor));
+    RengaCall(swept ? AppPlanSweep(app) : MakeOwnPlan(app));
   return RENGA_SUCCESS;
 }

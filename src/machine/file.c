@@ -36,10 +36,14 @@ static const RengaOptionRow rows[] = {
            "share of vector_rate that is reached"),
     NUMBER("bandwidth_efficiency", bandwidth_efficiency, NULL, 0.001, 1,
            "share of memory_bandwidth that is reached"),
-    NUMBER("matrix_half", matrix_half, "0", 0, 1e18,
-           "FLOP of a product that reaches half of matrix_efficiency; 0: all reach it"),
+    NUMBER("host", host, "0", 0, 1,
+           "seconds between products that a host issues, with what goes with them"),
+    NUMBER("attention_efficiency", attention_efficiency, "0", 0, 1,
+           "share of matrix_rate that attention reaches; 0: matrix_efficiency"),
     NUMBER("attention_passes", attention_passes, "0", 0, 1000,
            "how often a forward of attention reads or writes all its scores; 0: fused kernels"),
+    NUMBER("spread", spread, "0", 0, 1,
+           "standard deviation of devices' seconds for the same work, as a share"),
     NUMBER("launch", launch, NULL, 0, 1, "seconds that a kernel costs besides its work"),
     NUMBER("node_latency", latency[0], NULL, 0, 10, "seconds of a message within a node"),
     NUMBER("node_bandwidth", bandwidth[0], NULL, 1e3, 1e15,
@@ -52,12 +56,18 @@ static const RengaOptionRow rows[] = {
     NUMBER("cluster_latency", latency[2], NULL, 0, 10, "seconds of a message between nodes"),
     NUMBER("cluster_bandwidth", bandwidth[2], NULL, 1e3, 1e15,
            "bytes/s of a device to one of another node while all its node's devices send"),
+    {"nested", RENGA_OPTION_BOOL, "false", AT(nested), NULL, 0, 0,
+     "sums and exchanges between nodes are made within each node first"},
+    NUMBER("reduce_hidden", reduce_hidden, "0", 0, 1,
+           "share of sums over replicas in which devices compute"),
+    NUMBER("exchange_hidden", exchange_hidden, "0", 0, 1,
+           "share of exchanges of tensor ranks in which devices compute"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 RengaErrorCode RengaMachineFreeFile_Private(RengaMachine machine)
 {
-  RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, &machine->file));
+  RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, machine->file));
   return RENGA_SUCCESS;
 }
 
@@ -68,8 +78,11 @@ static RengaErrorCode AddLevel(RengaMachine machine, const char *name, int64_t d
   RengaCall(RengaStringCopy(name, &machine->name[machine->n_levels]));
   *level = (RengaMachineLevel){.name = machine->name[machine->n_levels],
                                .devices = devices,
-                               .latency = machine->file.latency[key],
-                               .bandwidth = machine->file.bandwidth[key]};
+                               .latency = machine->file->latency[key],
+                               .bandwidth = machine->file->bandwidth[key],
+                               .nested = machine->file->nested,
+                               .reduce_hidden = machine->file->reduce_hidden,
+                               .exchange_hidden = machine->file->exchange_hidden};
   machine->n_levels++;
   return RENGA_SUCCESS;
 }
@@ -77,7 +90,7 @@ static RengaErrorCode AddLevel(RengaMachine machine, const char *name, int64_t d
 /* A level appears only where it has more than one group of the level below. */
 RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
 {
-  const MachineFile *file = &machine->file;
+  const MachineFile *file = machine->file;
   const int64_t nodes = machine->nodes > 0 ? machine->nodes : file->nodes;
   const int64_t shared = file->switch_nodes;
   RengaFree(&machine->device_name);
@@ -93,8 +106,10 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
                                          .vector_efficiency = file->vector_efficiency,
                                          .bandwidth_efficiency = file->bandwidth_efficiency,
                                          .launch = file->launch,
-                                         .matrix_half = file->matrix_half,
-                                         .attention_passes = file->attention_passes};
+                                         .host = file->host,
+                                         .attention_efficiency = file->attention_efficiency,
+                                         .attention_passes = file->attention_passes,
+                                         .spread = file->spread};
   RengaCall(RengaStringCopy(file->name, &machine->device_name));
   machine->device.name = machine->device_name;
   machine->n_levels = 0;
@@ -207,11 +222,12 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    matrix_efficiency, vector_efficiency, bandwidth_efficiency (shares that are reached), launch
    (seconds), node_latency, node_bandwidth, cluster_latency, cluster_bandwidth (seconds, bytes/s)
    and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth; where they
-   are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16,
-   matrix_rate_tf32; matrix_half, where large products reach more than small ones; and
-   attention_passes, where kernels of attention are not fused. A missing or unknown key and a value
-   out of all bounds are errors. What RengaMachineSetNodes() and RengaMachineSetMemory() ask for is
-   kept.
+   are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
+   host, where it issues products too slowly for devices; attention_efficiency; attention_passes,
+   where kernels of attention are not fused; spread, of devices; nested, reduce_hidden and
+   exchange_hidden, of sums over replicas and exchanges of tensor ranks. A missing or unknown key
+   and a value out of all bounds are errors. What RengaMachineSetNodes() and RengaMachineSetMemory()
+   ask for is kept.
 
    See also: RengaMachineSetFromOptions(), RengaMachineSetNodes()
 @*/
@@ -227,7 +243,7 @@ RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file)
   if (code) RengaOptionsFreeStrings(N_ROWS, rows, &read);
   RengaCall(code);
   RengaCall(RengaMachineFreeFile_Private(machine));
-  machine->file = read;
+  *machine->file = read;
   RengaCall(RengaErrorAgree(machine->hdr.comm, RengaMachineBuild_Private(machine)));
   return RENGA_SUCCESS;
 }

@@ -23,7 +23,8 @@ RengaErrorCode RengaMachineRegisterPackage(void)
 static RengaErrorCode DestroyMachine(void *object)
 {
   RengaMachine machine = object;
-  RengaCall(RengaMachineFreeFile_Private(machine));
+  if (machine->file) RengaCall(RengaMachineFreeFile_Private(machine));
+  RengaFree(&machine->file);
   RengaFree(&machine->device_name);
   for (int l = 0; l < MACHINE_LEVELS; l++) RengaFree(&machine->name[l]);
   return RENGA_SUCCESS;
@@ -51,7 +52,12 @@ RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine)
 {
   RengaCheckPointer(comm);
   RengaCheckPointer(machine);
-  RengaCall(RengaHeaderCreate(comm, "RengaMachine", sizeof **machine, DestroyMachine, machine));
+  RengaMachine made;
+  RengaCall(RengaHeaderCreate(comm, "RengaMachine", sizeof *made, DestroyMachine, &made));
+  const RengaErrorCode code = RengaMalloc(1, &made->file);
+  if (code) RengaMachineDestroy(&made);
+  RengaCall(code);
+  *machine = made;
   return RENGA_SUCCESS;
 }
 
@@ -77,12 +83,12 @@ RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes)
   RengaCheckPointer(machine);
   RengaCheck(nodes >= 0 && nodes <= 100000000, machine->hdr.comm, RENGA_ERR_ARGUMENT,
              "a machine of %lld nodes", (long long)nodes);
-  RengaCheck(machine->hdr.state < RENGA_STATE_SETUP || machine->file.name, machine->hdr.comm,
+  RengaCheck(machine->hdr.state < RENGA_STATE_SETUP || machine->file->name, machine->hdr.comm,
              RENGA_ERR_ORDER,
              "this machine's nodes were not read from a file: its levels say "
              "how many there are");
   machine->nodes = nodes;
-  if (machine->file.name) RengaCall(RengaMachineBuild_Private(machine));
+  if (machine->file->name) RengaCall(RengaMachineBuild_Private(machine));
   return RENGA_SUCCESS;
 }
 
@@ -108,7 +114,7 @@ RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
   RengaCheck(bytes >= 0, machine->hdr.comm, RENGA_ERR_ARGUMENT, "devices with %lld bytes of memory",
              (long long)bytes);
   machine->memory = bytes;
-  if (machine->file.name)
+  if (machine->file->name)
     RengaCall(RengaMachineBuild_Private(machine));
   else if (bytes > 0)
     machine->device.memory = bytes;
@@ -241,7 +247,8 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
                  device->bandwidth_efficiency > 0 && device->launch >= 0 && device->memory > 0 &&
                  device->matrix_rate_float64 >= 0 && device->matrix_rate_bfloat16 >= 0 &&
                  device->matrix_rate_float16 >= 0 && device->matrix_rate_tf32 >= 0 &&
-                 device->matrix_half >= 0 && device->attention_passes >= 0,
+                 device->host >= 0 && device->attention_efficiency >= 0 &&
+                 device->attention_passes >= 0 && device->spread >= 0,
              machine->hdr.comm, RENGA_ERR_ARGUMENT,
              "a device's memory, rates and efficiencies must be positive");
   RengaCall(RengaStringCopy(device->name ? device->name : "device", &name));
@@ -279,7 +286,9 @@ RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
   for (int l = 0; l < count; l++) {
     const int64_t below = l ? levels[l - 1].devices : 1;
     RengaCheck(levels[l].devices >= below && levels[l].devices % below == 0 &&
-                   levels[l].latency >= 0 && levels[l].bandwidth > 0,
+                   levels[l].latency >= 0 && levels[l].bandwidth > 0 &&
+                   levels[l].reduce_hidden >= 0 && levels[l].reduce_hidden <= 1 &&
+                   levels[l].exchange_hidden >= 0 && levels[l].exchange_hidden <= 1,
                machine->hdr.comm, RENGA_ERR_ARGUMENT,
                "level %d: %lld devices over groups of %lld, latency %g s, bandwidth %g bytes/s", l,
                (long long)levels[l].devices, (long long)below, levels[l].latency,

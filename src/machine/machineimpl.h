@@ -12,13 +12,15 @@ typedef struct {
   double matrix_rate, vector_rate, memory_bandwidth;
   double matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
   double matrix_efficiency, vector_efficiency, bandwidth_efficiency, launch;
-  double attention_passes, matrix_half;
+  double attention_passes, attention_efficiency;
+  double host, spread, reduce_hidden, exchange_hidden;
+  bool nested;
   double latency[MACHINE_LEVELS], bandwidth[MACHINE_LEVELS]; /* node, switch, cluster */
 } MachineFile;
 
 struct _p_RengaMachine {
   struct _p_RengaObject hdr; /* state SETUP: it has a device and levels */
-  MachineFile file;          /* as loaded */
+  MachineFile *file;         /* as loaded */
   int64_t nodes, memory;     /* wished for; 0: the file's */
   int n_counts;              /* of -machine_nodes */
   int64_t counts[MACHINE_NODE_COUNTS];

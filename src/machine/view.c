@@ -55,13 +55,17 @@ RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
       100 * device->matrix_efficiency, 1e-12 * device->vector_rate, 100 * device->vector_efficiency,
       1e6 * device->launch));
   RengaCall(ViewRates(device, viewer));
-  if (device->matrix_half > 0)
-    RengaCall(RengaViewerPrintf(viewer,
-                                "  products of %.4g GFLOP reach half of what large ones do\n",
-                                1e-9 * device->matrix_half));
+  if (device->host > 0)
+    RengaCall(
+        RengaViewerPrintf(viewer, "  the host issues a product in %.3g us\n", 1e6 * device->host));
+  if (device->attention_efficiency > 0)
+    RengaCall(RengaViewerPrintf(viewer, "  attention: %.3g %% of the rate of products\n",
+                                100 * device->attention_efficiency));
   if (device->attention_passes > 0)
     RengaCall(RengaViewerPrintf(viewer, "  attention: its scores pass through memory %.3g times\n",
                                 device->attention_passes));
+  if (device->spread > 0)
+    RengaCall(RengaViewerPrintf(viewer, "  devices differ by %.3g %%\n", 100 * device->spread));
   for (int l = 0; l < machine->n_levels; l++) {
     RengaFormatBytes(machine->level[l].bandwidth, sizeof bandwidth, bandwidth);
     RengaCall(RengaViewerPrintf(viewer, "  %s: %lld devices, %.3g us, %s/s from one to another\n",

@@ -2,8 +2,8 @@
    (Williams, Waterman, Patterson: "Roofline", CACM 52, 2009), each at the rate that is reached, and
    the time to launch a kernel. */
 #include "profileimpl.h"
-#include "renga/private/cost.h"
 #include "rengaplan.h"
+#include <math.h>
 #include <string.h>
 
 static RengaErrorCode GetDevice(RengaProfile profile, const RengaMachineDevice **device)
@@ -69,28 +69,48 @@ static void AddPasses(const RengaMachineDevice *device, const RengaOpCall *call,
   if (backward) *work *= 4.0 / 5.0;
 }
 
-double RengaCostSeconds_Private(const RengaMachineDevice *device, const RengaOpCall *call)
+/* FLOP/s that products reach. */
+static double ReachedRate(const RengaMachineDevice *device, const RengaOpCall *call)
+{
+  const bool attention = CountScores(call) > 0 && device->attention_efficiency > 0;
+  return MatrixRate(device, call) *
+         (attention ? device->attention_efficiency : device->matrix_efficiency);
+}
+
+/* A device waits for a host that issues products, with the small kernels between them, more slowly
+   than it computes them. */
+static double CostSeconds(const RengaMachineDevice *device, const RengaOpCall *call)
 {
   if (call->op->flags & RENGA_OP_RESHAPE) return 0;
   const bool matrix = RengaProfileIsMatrix_Private(call);
-  const double rate = matrix ? MatrixRate(device, call) * device->matrix_efficiency
-                             : device->vector_rate * device->vector_efficiency;
+  const double rate =
+      matrix ? ReachedRate(device, call) : device->vector_rate * device->vector_efficiency;
   const double bandwidth = device->memory_bandwidth * device->bandwidth_efficiency;
-  /* F FLOP take (F + half) / rate: their share of the efficiency is F / (F + half) */
-  double work = (RengaOperatorFlops(call) + (matrix ? device->matrix_half : 0)) / rate, passes;
+  double work = RengaOperatorFlops(call) / rate, passes;
   const double traffic = RengaProfileBytes_Private(call) / bandwidth;
   AddPasses(device, call, &work, &passes);
-  return (work > traffic ? work : traffic) + passes / bandwidth + device->launch;
+  const double seconds = (work > traffic ? work : traffic) + passes / bandwidth + device->launch;
+  return matrix && seconds < device->host ? device->host : seconds;
+}
+
+/* A step waits for all devices. Of n of a normal distribution the slowest is about sqrt(2 ln n)
+   deviations behind the mean (David, Nagaraja: "Order Statistics", 2003). */
+static double SlowestOf(const RengaMachineDevice *device, int64_t devices)
+{
+  return 1 + device->spread * sqrt(2 * log((double)devices));
 }
 
 static RengaErrorCode Price(RengaProfile profile, int first)
 {
   const RengaMachineDevice *device;
+  int64_t devices;
   RengaCall(GetDevice(profile, &device));
+  RengaCall(RengaMachineGetDeviceCount(profile->machine, &devices));
+  const double slowest = SlowestOf(device, devices);
   for (int c = first; c < profile->n_calls; c++) {
     const RengaOpCall call = RengaProfileOpCall_Private(&profile->call[c]);
     RengaCall(CheckRate(profile, device, &call));
-    profile->call[c].seconds = RengaCostSeconds_Private(device, &call);
+    profile->call[c].seconds = slowest * CostSeconds(device, &call);
   }
   return RENGA_SUCCESS;
 }

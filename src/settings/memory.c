@@ -74,18 +74,18 @@ bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard)
    Not collective
 
    Input:
-   . recompute - auto, none, full or selective; NULL is returned for what is none of these
+   . recompute - auto, none or full; NULL is returned for what is none of these
 
    Errors: none.
 
-   Notes: the words of -pipeline_recompute and -plan_recompute.
+   Notes: the words of -pipeline_recompute.
 
    See also: RengaSettingsSetRecompute()
 @*/
 const char *RengaRecomputeName(RengaRecompute recompute)
 {
-  static const char *const names[] = {RENGA_RECOMPUTE_WORDS(RENGA_WORD, RENGA_WORD) "selective"};
-  return (unsigned)recompute <= RENGA_RECOMPUTE_SELECTIVE ? names[recompute] : NULL;
+  static const char *const names[] = {RENGA_RECOMPUTE_WORDS(RENGA_WORD, RENGA_WORD)};
+  return (unsigned)recompute <= RENGA_RECOMPUTE_FULL ? names[recompute] : NULL;
 }
 
 /*@
@@ -103,8 +103,7 @@ const char *RengaRecomputeName(RengaRecompute recompute)
    . -pipeline_recompute - the same, as RengaRecomputeName() says it
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
-   RENGA_ERR_ARGUMENT for another number; RENGA_ERR_SUPPORT for RENGA_RECOMPUTE_SELECTIVE, which is
-   predicted alone.
+   RENGA_ERR_ARGUMENT for another number.
 
    Notes: plans are made so, and those that are loaded must be so, whatever stages that recompute
    keep beside. Segments are as many as need the least memory, about the square root of a stage's
@@ -119,9 +118,6 @@ RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, RengaRecompute 
   RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetRecompute"));
   RengaCheck(RengaRecomputeName(recompute), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "%d is no RengaRecompute", (int)recompute);
-  RengaCheck(recompute != RENGA_RECOMPUTE_SELECTIVE, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "recomputation of attention alone is predicted (-plan_recompute), and does not run: "
-             "none, full and auto do");
   settings->recompute = recompute;
   return RENGA_SUCCESS;
 }

@@ -13,7 +13,7 @@ static const char good[] =
     "# a machine of two nodes under each of two switches\n"
     "-name small -nodes 4 -devices 4 -memory 8GiB\n"
     "-matrix_rate 1e12 -vector_rate 1e11 -memory_bandwidth 1e11 -matrix_rate_bfloat16 3e12\n"
-    "-matrix_half 2.5e9\n"
+    "-host 2e-5 -spread 0.01\n"
     "-matrix_efficiency 0.5 -vector_efficiency 0.5 -bandwidth_efficiency 0.5 -launch 1e-6\n"
     "-node_latency 1e-6 -node_bandwidth 1e10\n"
     "-switch_nodes 2 -switch_latency 2e-6 -switch_bandwidth 1e9\n"
@@ -73,7 +73,7 @@ static RengaErrorCode TestShipped(void)
     Expect(strcmp(name, entry->d_name) == 0 && devices == nodes * per_node);
     Expect(RengaMachineMessageSeconds(machine, 0, 1e6) > 0);
     const bool old_kernels = strcmp(name, "selene") == 0;
-    Expect((device->matrix_half > 0) == old_kernels);
+    Expect((device->host > 0) == old_kernels);
     Expect((device->attention_passes > 0) == old_kernels);
     RengaCall(RengaMachineDestroy(&machine));
     count++;
@@ -125,7 +125,7 @@ static RengaErrorCode TestLevels(void)
   RengaCall(RengaViewerDestroy(&viewer));
   RengaCall(ReadWhole("machine-test.txt", &text));
   Expect(strstr(text, "products of bfloat16: 3 TFLOP/s") && !strstr(text, "float64"));
-  Expect(strstr(text, "products of 2.5 GFLOP reach half of what large ones do"));
+  Expect(strstr(text, "the host issues a product in 20 us"));
   RengaFree(&text);
   RengaCall(RengaMachineSetNodes(machine, 100));
   RengaCall(RengaMachineGetLevels(machine, &count, &level));
@@ -226,13 +226,24 @@ static RengaErrorCode TestProgram(void)
                                .vector_efficiency = 1,
                                .bandwidth_efficiency = 1,
                                .launch = 0};
-  const RengaMachineLevel level[] = {{"node", 2, 1e-6, 1e10, 0}, {"cluster", 6, 1e-5, 1e9, 0}};
-  const RengaMachineLevel wrong[] = {{"node", 2, 1e-6, 1e10, 0}, {"cluster", 5, 1e-5, 1e9, 0}};
+  const RengaMachineLevel level[] = {
+      {.name = "node", .devices = 2, .latency = 1e-6, .bandwidth = 1e10},
+      {.name = "cluster", .devices = 6, .latency = 1e-5, .bandwidth = 1e9, .nested = true}};
+  RengaMachineLevel wrong[] = {level[0], level[1]};
   RengaCall(RengaMachineCreate(comm, &machine));
   RengaCall(RengaMachineSetDevice(machine, &device));
   RengaCall(RengaMachineSetLevels(machine, 2, level));
   RengaCall(RengaMachineGetNodes(machine, &nodes));
   Expect(nodes == 3);
+  /* Two in each of three nodes: a half within the node, of which two thirds leave it; and back. */
+  Expect(Near(RengaMachineReduceSeconds(machine, 1, 6, 6e6),
+              2 * (1e-6 + 3e-4 + 2e-5 + 2e-3) + 3 * (3e6 + 2e6) / 1e11));
+  wrong[1].devices = 6;
+  wrong[1].reduce_hidden = 0.75;
+  RengaCall(RengaMachineSetLevels(machine, 2, wrong));
+  Expect(Near(RengaMachineReduceSeconds(machine, 1, 6, 6e6),
+              (2 * (1e-6 + 3e-4 + 2e-5 + 2e-3) + 3 * (3e6 + 2e6) / 1e11) / 4));
+  wrong[1].devices = 5;
   ExpectError(RengaMachineSetLevels(machine, 2, wrong), RENGA_ERR_ARGUMENT, "");
   ExpectError(RengaMachineSetNodes(machine, 2), RENGA_ERR_ORDER, "");
   RengaCall(RengaMachineDestroy(&machine));

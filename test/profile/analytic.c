@@ -9,6 +9,7 @@
 enum { WIDTH = 16, SAMPLES = 3, LAYERS = 2000 };
 static RengaComm comm;
 static RengaMachine machine;
+static double slow_host, uneven; /* of the device of typed products */
 
 static RengaErrorCode MakeMachine(void)
 {
@@ -21,7 +22,8 @@ static RengaErrorCode MakeMachine(void)
                                .vector_efficiency = 0.25,
                                .bandwidth_efficiency = 0.5,
                                .launch = 1e-6};
-  const RengaMachineLevel level = {"node", 2, 1e-6, 1e10, 0};
+  const RengaMachineLevel level = {
+      .name = "node", .devices = 2, .latency = 1e-6, .bandwidth = 1e10};
   RengaCall(RengaMachineCreate(comm, &machine));
   RengaCall(RengaMachineSetDevice(machine, &device));
   RengaCall(RengaMachineSetLevels(machine, 1, &level));
@@ -162,8 +164,11 @@ static RengaErrorCode TestType(RengaDataType type, RengaPrecision precision, con
                                .matrix_efficiency = 0.5,
                                .vector_efficiency = 0.25,
                                .bandwidth_efficiency = 0.5,
-                               .launch = 1e-6};
-  const RengaMachineLevel level = {"node", 2, 1e-6, 1e10, 0};
+                               .launch = 1e-6,
+                               .host = slow_host,
+                               .spread = uneven};
+  const RengaMachineLevel level = {
+      .name = "node", .devices = 2, .latency = 1e-6, .bandwidth = 1e10};
   RengaGraph graph;
   RengaMachine typed;
   RengaProfile profile;
@@ -191,7 +196,8 @@ static RengaErrorCode TestType(RengaDataType type, RengaPrecision precision, con
   RengaCall(RengaProfileSetMachine(profile, typed));
   if (rate > 0) {
     RengaCall(RengaProfileGetCosts(profile, 1, cost));
-    Expect(Near(cost[0].forward, 2.0 * 64 * 64 * 64 / (0.5 * rate) + 1e-6));
+    const double alone = fmax(2.0 * 64 * 64 * 64 / (0.5 * rate) + 1e-6, slow_host);
+    Expect(Near(cost[0].forward, alone * (1 + uneven * sqrt(2 * log(2)))));
   } else
     ExpectError(RengaProfileGetCosts(profile, 1, cost), RENGA_ERR_SUPPORT,
                 RengaCommGetRank(comm) == 0 ? key : "");
@@ -209,6 +215,10 @@ static RengaErrorCode TestTypes(void)
   RengaCall(TestType(RENGA_FLOAT32, RENGA_PRECISION_TF32, "give it a matrix_rate_tf32", 0));
   RengaCall(TestType(RENGA_FLOAT64, RENGA_PRECISION_FP32, "machine typed does not say", 0));
   RengaCall(TestType(RENGA_FLOAT64, RENGA_PRECISION_FP32, "give it a matrix_rate_float64", 0));
+  uneven = 0.1; /* two devices differ, and wait for a host that is slower than the product */
+  RengaCall(TestType(RENGA_FLOAT32, RENGA_PRECISION_FP32, "", 8e9));
+  slow_host = 1e-3;
+  RengaCall(TestType(RENGA_FLOAT32, RENGA_PRECISION_FP32, "", 8e9));
   return RENGA_SUCCESS;
 }
 

@@ -125,14 +125,14 @@ static RengaErrorCode CheckWords(RengaComm comm)
   RengaCall(RengaSettingsGetRecompute(settings, &recompute));
   Expect(offload == RENGA_OFFLOAD_OPTIMIZER && recompute == RENGA_RECOMPUTE_FULL);
   Expect(!strcmp(RengaOffloadName(RENGA_OFFLOAD_ALL), "all") && !RengaOffloadName((RengaOffload)4));
-  Expect(!strcmp(RengaRecomputeName(RENGA_RECOMPUTE_SELECTIVE), "selective"));
+  Expect(!strcmp(RengaRecomputeName(RENGA_RECOMPUTE_FULL), "full"));
   Expect(!strcmp(RengaReductionName(RENGA_REDUCTION_UNORDERED), "unordered"));
   ExpectError(RengaOptionsSetValue("pipeline_shard", "optimiser"), RENGA_ERR_OPTION,
               "not one of auto|none|optimizer|gradients|parameters; did you mean optimizer?");
   ExpectError(RengaSettingsSetOffload(settings, (RengaOffload)4), RENGA_ERR_ARGUMENT,
               "4 is no RengaOffload");
-  ExpectError(RengaSettingsSetRecompute(settings, RENGA_RECOMPUTE_SELECTIVE), RENGA_ERR_SUPPORT,
-              "does not run");
+  ExpectError(RengaSettingsSetRecompute(settings, (RengaRecompute)3), RENGA_ERR_ARGUMENT,
+              "3 is no RengaRecompute");
   RengaCall(RengaOptionsClearValue("pipeline_shard"));
   RengaCall(RengaOptionsClearValue("pipeline_offload"));
   RengaCall(RengaOptionsClearValue("pipeline_recompute"));

@@ -6,7 +6,7 @@
 #include "renga/private/plan.h"
 #include "rengasettings.h"
 
-/* Of the enums of the settings, for choice.h; RENGA_RECOMPUTE_SELECTIVE is none. */
+/* Of the enums of the settings, for choice.h. */
 #define RENGA_REDUCTION_WORDS(first, other) first("ordered") other("unordered")
 #define RENGA_RECOMPUTE_WORDS(first, other) first("auto") other("none") other("full")
 #define RENGA_OFFLOAD_WORDS(first, other)                                                          \

@@ -10,6 +10,7 @@
    updates its own. */
 #include "parts.h"
 #include "renga/private/graph.h"
+#include "renga/private/links.h"
 #include "renga/private/plan.h"
 #include "solution.h"
 #include <math.h>
@@ -160,7 +161,8 @@ static double SecondsOfTerms(const LaneShares *shares, int level, const RengaFor
 {
   RengaMachine machine = shares->task->machine;
   const double latency = RengaMachineMessageSeconds(machine, level, 0);
-  const double bytes = RengaMachineMessageSeconds(machine, level, (double)terms->bytes) - latency;
+  const double bytes =
+      RengaMachineExchangeSeconds_Private(machine, level, shares->tensor, (double)terms->bytes);
   return (double)terms->count * latency + bytes;
 }
 

@@ -2,6 +2,7 @@
    the runtime says of its memory. */
 #include "event.h"
 #include "search.h"
+#include "renga/private/links.h"
 #include "renga/private/plan.h"
 #include "renga/private/schedule.h"
 #include "rengaschedule.h"
@@ -193,7 +194,8 @@ RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const Se
   *seconds = 0;
   if (replicas == 1) return RENGA_SUCCESS;
   RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
-  *seconds = RengaMachineReduceSeconds(task->machine, level, replicas, bytes);
+  *seconds = RengaMachineSumSeconds_Private(
+      task->machine, level, replicas, RengaSearchReplicaDevices_Private(&stage->shape), bytes);
   if (stage->shape.shard >= RENGA_SHARD_OPTIMIZER) *seconds *= 1 - SEARCH_GATHER;
   if (stage->shape.shard >= RENGA_SHARD_GRADIENTS) /* those of each round of micro-batches */
     *seconds *= ceil((double)model->microbatches / replicas);

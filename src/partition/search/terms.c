@@ -9,6 +9,7 @@
    nothing, and hold the parts of the one that has least. */
 #include "parts.h"
 #include "renga/private/graph.h"
+#include "renga/private/links.h"
 #include "renga/private/plan.h"
 
 typedef struct {
@@ -152,7 +153,8 @@ static double SecondsOfTerm(const LaneTerms *terms, double bytes, bool first)
 {
   RengaMachine machine = terms->task->machine;
   const double latency = RengaMachineMessageSeconds(machine, terms->level, 0);
-  return RengaMachineMessageSeconds(machine, terms->level, bytes) - (first ? 0 : latency);
+  return (first ? latency : 0) +
+         RengaMachineExchangeSeconds_Private(machine, terms->level, terms->task->tensor, bytes);
 }
 
 /* Of what the node makes, all that others need. */
