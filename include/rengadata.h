@@ -20,9 +20,15 @@ RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle);
 /* Owners of samples, each of which shuffles its own and exchanges a share: -data_owners. */
 RengaErrorCode RengaDataSetOwners(RengaData data, int64_t owners, double exchange);
 RengaErrorCode RengaDataGetOwners(RengaData data, int64_t *owners, double *exchange);
-/* The training samples that matter least are left out of an epoch: -data_hide -data_importance. */
-RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, const char *importance);
-RengaErrorCode RengaDataGetHiding(RengaData data, double *fraction, const char **importance,
+/* The training samples that matter least are left out of an epoch: those of the least losses or
+   norms of their gradients, or for comparison any. */
+typedef enum {
+  RENGA_IMPORTANCE_LOSS,
+  RENGA_IMPORTANCE_RANDOM,
+  RENGA_IMPORTANCE_GRADIENT_NORM
+} RengaImportance;
+RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, RengaImportance importance);
+RengaErrorCode RengaDataGetHiding(RengaData data, double *fraction, RengaImportance *importance,
                                   bool *adapts_rate);
 RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed);
 /* A label that is no class but allowed: ignore_index of the loss; -100 where this is not called. */
@@ -46,9 +52,11 @@ RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batc
 RengaErrorCode RengaDataSetBatch(RengaData data, int64_t batch);
 RengaErrorCode RengaDataFindOwner(RengaData data, int64_t epoch, int64_t place, int64_t *owner,
                                   int64_t *sample);
-/* shared, or local, in memory or in a folder. */
-RengaErrorCode RengaDataSetPlacement(RengaData data, const char *placement, const char *cache);
-RengaErrorCode RengaDataGetPlacement(RengaData data, const char **placement, const char **cache);
+/* Where samples are: in the files of the set, or on the ranks that read them, in memory or in a
+   folder. */
+typedef enum { RENGA_PLACEMENT_SHARED, RENGA_PLACEMENT_LOCAL } RengaPlacement;
+RengaErrorCode RengaDataSetPlacement(RengaData data, RengaPlacement placement, const char *cache);
+RengaErrorCode RengaDataGetPlacement(RengaData data, RengaPlacement *placement, const char **cache);
 /* -data_placement local: each rank holds the samples that it reads, of input f the samples first[f]
    to last[f] - 1 of each batch; collective, after the batch is set. Then before each step: */
 RengaErrorCode RengaDataPlace(RengaData data, const int64_t first[], const int64_t last[]);

@@ -64,9 +64,14 @@ RengaErrorCode RengaPipelineGetOutputRows(RengaPipeline pipeline, const char *ou
                                           int64_t samples, int64_t *first, int64_t *count);
 int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetStepNumber(RengaPipeline pipeline, int64_t step);
-/* What a step does whose loss or gradient is not finite: stop|skip|rollback (-on_nonfinite). */
-RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, const char *manner);
-RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, const char **manner); /* lent */
+/* What a step does whose loss or gradient is not finite. */
+typedef enum {
+  RENGA_NONFINITE_STOP,    /* it is an error */
+  RENGA_NONFINITE_SKIP,    /* it counts, and changes nothing */
+  RENGA_NONFINITE_ROLLBACK /* it does not count, for who goes back to a checkpoint */
+} RengaNonfinite;
+RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, RengaNonfinite manner);
+RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, RengaNonfinite *manner);
 RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *count);
 /* -precision_loss_scale; in fp16: a power of two, and steps since it changed. */
 RengaErrorCode RengaPipelineSetLossScale(RengaPipeline pipeline, double scale, int64_t steps);

@@ -71,7 +71,7 @@ RengaErrorCode AppHidingCreate(RengaComm comm, RengaGraph graph, RengaOptimizer 
   MPI_Comm printer;
   bool by_loss, by_norm, adapts;
   double fraction;
-  const char *importance;
+  RengaImportance importance;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(ReadHiding(&hiding->on, &by_loss, &by_norm));
   hiding->batch = batch;

@@ -373,8 +373,8 @@ static RengaErrorCode CheckSameData(RengaData data)
   RengaSettingAddInt64_Private(&list, "-data_shuffle", data->shuffle);
   RengaSettingAddInt64_Private(&list, "-data_owners", data->owners.count);
   RengaSettingAddInt64_Private(&list, "batch of the owners", data->owners.batch);
-  RengaSettingAddText_Private(&list, "-data_owners_order", data->owners.order);
-  RengaSettingAddText_Private(&list, "-data_placement", data->owners.placement);
+  RengaSettingAddInt64_Private(&list, "-data_owners_order", data->owners.order);
+  RengaSettingAddInt64_Private(&list, "-data_placement", data->owners.placement);
   RengaCall(RengaCommCheckSame_Private(data->hdr.owner, RENGA_ERR_ARGUMENT,
                                        "all ranks to set up a data set", &list));
   return RENGA_SUCCESS;
@@ -413,7 +413,7 @@ RengaErrorCode RengaDataSetUp(RengaData data)
   RengaCheck(!synthetic || (data->masking == 0 && data->validation_source == NULL), data->hdr.comm,
              RENGA_ERR_OPTION, "made-up samples have no %s",
              data->masking > 0 ? "text whose tokens could be masked" : "validation files");
-  RengaCheck(!synthetic || strcmp(data->owners.placement, "local") != 0, data->hdr.comm,
+  RengaCheck(!synthetic || data->owners.placement != RENGA_PLACEMENT_LOCAL, data->hdr.comm,
              RENGA_ERR_OPTION, "made-up samples lie nowhere: -data_placement local is for files");
   if (synthetic)
     RengaCall(RengaDataCreate_Synthetic(data));

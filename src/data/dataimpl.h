@@ -81,7 +81,8 @@ void RengaHiddenFree_Private(RengaHidden *set);
 /* hide.c */
 typedef struct {
   double fraction, confidence;
-  char *importance, *schedule;
+  RengaImportance importance;
+  enum { HIDE_IN_STAIRS, HIDE_CONSTANT } schedule;
   int64_t warmup;
   bool adapts_rate;
   int64_t epoch; /* that hidden belongs to; -1: none was begun */
@@ -99,7 +100,9 @@ typedef struct {
   int64_t count;   /* 0: none */
   double exchange; /* share of an owner; -1: no owners */
   int64_t batch;   /* that they fill */
-  char *order, *placement, *cache, *shuffle;
+  enum { OWNERS_SHUFFLED, OWNERS_OF_FILE } order;
+  RengaPlacement placement;
+  char *cache, *shuffle;
 } RengaDataOwners;
 RengaErrorCode RengaDataRegisterOwners_Private(void);
 RengaErrorCode RengaDataBeginOwners_Private(RengaData data);

@@ -13,7 +13,6 @@
 #include "dataimpl.h"
 #include "renga/private/packages.h"
 #include <math.h>
-#include <string.h>
 
 #define AT(member) offsetof(struct _p_RengaData, hiding.member)
 #define MOST_HIDDEN 0.9
@@ -21,14 +20,14 @@
 static const RengaOptionRow hiding_rows[] = {
     {"data_hide", RENGA_OPTION_REAL, "0", AT(fraction), NULL, 0, MOST_HIDDEN,
      "share of the training samples, those of least loss, that an epoch may leave out"},
-    {"data_importance", RENGA_OPTION_STRING, "loss", AT(importance), "loss|random|gradient_norm", 0,
+    {"data_importance", RENGA_OPTION_ENUM, "loss", AT(importance), "loss|random|gradient_norm", 0,
      0, "what -data_hide goes by"},
     {"data_hide_confidence", RENGA_OPTION_REAL, "0.7", AT(confidence), NULL, 0, 1,
      "a sample of one label is not hidden where its label had a smaller probability, or another "
      "class a larger one"},
     {"data_hide_warmup", RENGA_OPTION_INT64, "1", AT(warmup), NULL, 1, 1e15,
      "epochs in which nothing is hidden"},
-    {"data_hide_schedule", RENGA_OPTION_STRING, "stairs", AT(schedule), "stairs|constant", 0, 0,
+    {"data_hide_schedule", RENGA_OPTION_ENUM, "stairs", AT(schedule), "stairs|constant", 0, 0,
      "stairs: all of -data_hide, from 30 % of the epochs on 0.8 of it, from 60 % 0.6, from 80 % "
      "0.4"},
     {"data_hide_rate", RENGA_OPTION_BOOL, "true", AT(adapts_rate), NULL, 0, 0,
@@ -70,12 +69,6 @@ RengaErrorCode RengaDataEndHiding_Private(RengaData data)
   return RENGA_SUCCESS;
 }
 
-static bool IsImportance(const char *word)
-{
-  return strcmp(word, "loss") == 0 || strcmp(word, "gradient_norm") == 0 ||
-         strcmp(word, "random") == 0;
-}
-
 /*@
    RengaDataSetHiding - leave out the training samples that matter least
 
@@ -84,11 +77,12 @@ static bool IsImportance(const char *word)
    Input:
    . data - the data set
    . fraction - the most that an epoch leaves out, 0 to 0.9; 0: nothing
-   . importance - loss, gradient_norm, or random for comparison
+   . importance - RENGA_IMPORTANCE_LOSS, RENGA_IMPORTANCE_GRADIENT_NORM, or RENGA_IMPORTANCE_RANDOM
+     for comparison
 
    Options:
    . -data_hide - the fraction
-   . -data_importance - the same
+   . -data_importance - loss, gradient_norm or random
    . -data_hide_confidence - a sample of one label is not hidden where its label was not the
      likeliest class, or had a probability below this (0.7); 0: only the first
    . -data_hide_warmup - epochs in which nothing is hidden (1)
@@ -97,25 +91,21 @@ static bool IsImportance(const char *word)
    . -data_hide_rate - whether whoever trains divides the learning rate by the share that is left
      (true)
 
-   Errors: RENGA_ERR_ARGUMENT for another share or word.
+   Errors: RENGA_ERR_ARGUMENT for another share or number.
 
    Notes: nothing is hidden without RengaDataBeginEpoch. With gradient_norm the numbers that
    RengaDataPutLosses gets are norms (RengaGraphSetSampleNorms). Source: KAKURENBO, NeurIPS 2023.
 
    See also: RengaDataGetHiding(), RengaDataBeginEpoch()
 @*/
-RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, const char *importance)
+RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, RengaImportance importance)
 {
-  char *copy;
   RengaCheckPointer(data);
-  RengaCheckPointer(importance);
   RengaCheck(fraction >= 0 && fraction <= MOST_HIDDEN, data->hdr.comm, RENGA_ERR_ARGUMENT,
              "a share of %g hidden samples is not in 0 to %g", fraction, MOST_HIDDEN);
-  RengaCheck(IsImportance(importance), data->hdr.comm, RENGA_ERR_ARGUMENT,
-             "there is no importance %s; there are loss, gradient_norm and random", importance);
-  RengaCall(RengaStringCopy(importance, &copy));
-  RengaFree(&data->hiding.importance);
-  data->hiding.importance = copy;
+  RengaCheck((unsigned)importance <= RENGA_IMPORTANCE_GRADIENT_NORM, data->hdr.comm,
+             RENGA_ERR_ARGUMENT, "%d is no RengaImportance", (int)importance);
+  data->hiding.importance = importance;
   data->hiding.fraction = fraction;
   return RENGA_SUCCESS;
 }
@@ -130,14 +120,14 @@ RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, const char *i
 
    Output:
    . fraction - as of RengaDataSetHiding
-   . importance - lent; as of RengaDataSetHiding
+   . importance - as of RengaDataSetHiding
    . adapts_rate - whether the learning rate is to be divided by the share that is left
 
    Errors: none beyond bad arguments.
 
    See also: RengaDataSetHiding()
 @*/
-RengaErrorCode RengaDataGetHiding(RengaData data, double *fraction, const char **importance,
+RengaErrorCode RengaDataGetHiding(RengaData data, double *fraction, RengaImportance *importance,
                                   bool *adapts_rate)
 {
   RengaCheckPointer(data);
@@ -192,7 +182,7 @@ static double FractionAt(RengaData data, int64_t epoch, double progress)
 {
   const RengaDataHiding *hiding = &data->hiding;
   if (epoch < hiding->warmup) return 0;
-  if (strcmp(hiding->schedule, "constant") == 0) return hiding->fraction;
+  if (hiding->schedule == HIDE_CONSTANT) return hiding->fraction;
   return hiding->fraction * (progress < 0.3   ? 1
                              : progress < 0.6 ? 0.8
                              : progress < 0.8 ? 0.6
@@ -201,7 +191,7 @@ static double FractionAt(RengaData data, int64_t epoch, double progress)
 
 static bool IsRandom(RengaData data)
 {
-  return strcmp(data->hiding.importance, "random") == 0;
+  return data->hiding.importance == RENGA_IMPORTANCE_RANDOM;
 }
 
 /* Keys whose order is that of importance. */

@@ -16,10 +16,10 @@ static const RengaOptionRow owner_rows[] = {
      "within owners; partial:Q: and the share Q of each owner is exchanged; false: as they stand"},
     {"data_owners", RENGA_OPTION_INT64, "0", AT(count), NULL, 0, 1 << 20,
      "owners of the samples, for -data_shuffle local and partial:Q"},
-    {"data_owners_order", RENGA_OPTION_STRING, "shuffled", AT(order), "shuffled|file", 0, 0,
+    {"data_owners_order", RENGA_OPTION_ENUM, "shuffled", AT(order), "shuffled|file", 0, 0,
      "which samples an owner has first: drawn from the seed, or one range of the set for each "
      "owner"},
-    {"data_placement", RENGA_OPTION_STRING, "shared", AT(placement), "shared|local", 0, 0,
+    {"data_placement", RENGA_OPTION_ENUM, "shared", AT(placement), "shared|local", 0, 0,
      "shared: samples are read from the files of the set; local: ranks hold those that they read, "
      "of their owners, and exchange them by messages"},
     {"data_cache", RENGA_OPTION_STRING, NULL, AT(cache), NULL, 0, 0,
@@ -73,7 +73,7 @@ static RengaErrorCode CheckOwnerOptions(RengaData data)
 {
   const RengaDataOwners *owners = &data->owners;
   MPI_Comm comm = data->hdr.comm;
-  const bool local = strcmp(owners->placement, "local") == 0;
+  const bool local = owners->placement == RENGA_PLACEMENT_LOCAL;
   RengaCheck(owners->exchange < 0 || owners->count > 0, comm, RENGA_ERR_OPTION,
              "-data_shuffle %s is within owners: -data_owners says how many", owners->shuffle);
   RengaCheck(owners->exchange >= 0 || owners->count == 0, comm, RENGA_ERR_OPTION,
@@ -111,8 +111,8 @@ RengaErrorCode RengaDataReadOwnerOptions_Private(RengaData data)
 RengaErrorCode RengaDataSetUpOwners_Private(RengaData data)
 {
   const int64_t samples = data->part[RENGA_DATA_TRAINING].count;
-  RengaCheck(data->owners.count > 0 || strcmp(data->owners.placement, "local") != 0, data->hdr.comm,
-             RENGA_ERR_OPTION,
+  RengaCheck(data->owners.count > 0 || data->owners.placement != RENGA_PLACEMENT_LOCAL,
+             data->hdr.comm, RENGA_ERR_OPTION,
              "a local placement is for samples that belong to owners, and there are none");
   RengaCheck(data->owners.count <= samples, data->hdr.comm, RENGA_ERR_OPTION,
              "%lld training samples cannot be shared out among %lld owners", (long long)samples,
@@ -244,39 +244,35 @@ RengaErrorCode RengaDataGetOwners(RengaData data, int64_t *owners, double *excha
 
    Input:
    . data - the data set
-   . placement - shared: the files of the set; local: each rank holds those that it reads
+   . placement - RENGA_PLACEMENT_SHARED: the files of the set; RENGA_PLACEMENT_LOCAL: each rank
+     holds those that it reads
    . cache - for local ones: a folder on each node; NULL: they are in memory
 
    Options:
-   . -data_placement, -data_cache - the same
+   . -data_placement - shared or local
+   . -data_cache - the same
 
-   Errors: RENGA_ERR_ORDER after RengaDataSetUp; RENGA_ERR_ARGUMENT for another word, or a folder
-   for shared samples.
+   Errors: RENGA_ERR_ORDER after RengaDataSetUp; RENGA_ERR_ARGUMENT for another number, or a
+   folder for shared samples.
 
    Notes: local is for sets with owners (RengaDataSetOwners). No bits depend on it.
 
    See also: RengaDataGetPlacement(), RengaDataPlace()
 @*/
-RengaErrorCode RengaDataSetPlacement(RengaData data, const char *placement, const char *cache)
+RengaErrorCode RengaDataSetPlacement(RengaData data, RengaPlacement placement, const char *cache)
 {
-  char *word, *folder = NULL;
+  char *folder = NULL;
   RengaCheckPointer(data);
-  RengaCheckPointer(placement);
-  const bool local = strcmp(placement, "local") == 0;
-  RengaCheck(local || (strcmp(placement, "shared") == 0 && !cache), data->hdr.comm,
-             RENGA_ERR_ARGUMENT,
+  RengaCheck(placement == RENGA_PLACEMENT_LOCAL || (placement == RENGA_PLACEMENT_SHARED && !cache),
+             data->hdr.comm, RENGA_ERR_ARGUMENT,
              "samples are placed shared, or local with a folder or without; "
-             "not %s with the folder %s",
-             placement, cache ? cache : "none");
+             "not %d with the folder %s",
+             (int)placement, cache ? cache : "none");
   RengaCheck(data->hdr.state < RENGA_STATE_SETUP, data->hdr.comm, RENGA_ERR_ORDER,
              "RengaDataSetPlacement: the data set is set up already");
-  RengaCall(RengaStringCopy(placement, &word));
-  const RengaErrorCode code = cache ? RengaStringCopy(cache, &folder) : RENGA_SUCCESS;
-  if (code) RengaFree(&word);
-  RengaCall(code);
-  RengaFree(&data->owners.placement);
+  if (cache) RengaCall(RengaStringCopy(cache, &folder));
   RengaFree(&data->owners.cache);
-  data->owners.placement = word;
+  data->owners.placement = placement;
   data->owners.cache = folder;
   return RENGA_SUCCESS;
 }
@@ -290,13 +286,13 @@ RengaErrorCode RengaDataSetPlacement(RengaData data, const char *placement, cons
    . data - the data set
 
    Output:
-   . placement, cache - as of RengaDataSetPlacement; lent
+   . placement, cache - as of RengaDataSetPlacement; the folder is lent
 
    Errors: none beyond bad arguments.
 
    See also: RengaDataSetPlacement()
 @*/
-RengaErrorCode RengaDataGetPlacement(RengaData data, const char **placement, const char **cache)
+RengaErrorCode RengaDataGetPlacement(RengaData data, RengaPlacement *placement, const char **cache)
 {
   RengaCheckPointer(data);
   RengaCheckPointer(placement);

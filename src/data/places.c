@@ -7,13 +7,12 @@
    sample for each w. All of it is a function of the seed: whoever wants to know which sample is at
    a place follows it back through the epochs, without a table and without a message. */
 #include "dataimpl.h"
-#include <string.h>
 
 enum { DRAW_OFFSET = 0x0ff5, DRAW_SHIFT = 0x51f7 };
 
 bool RengaDataIsLocal_Private(const struct _p_RengaData *data)
 {
-  return data->owners.count > 0 && strcmp(data->owners.placement, "local") == 0;
+  return data->owners.count > 0 && data->owners.placement == RENGA_PLACEMENT_LOCAL;
 }
 
 /* A place of an owner. */
@@ -117,7 +116,7 @@ int64_t RengaDataSampleOf_Private(const struct _p_RengaData *data, int64_t epoch
   for (int64_t exchange = epoch; exchange > 0; exchange--) found = Undo(data, exchange, found);
   const int64_t larger = samples % owners < found.owner ? samples % owners : found.owner;
   const int64_t first = found.owner * (samples / owners) + larger + found.place;
-  return strcmp(data->owners.order, "file") == 0
+  return data->owners.order == OWNERS_OF_FILE
              ? first
              : RengaDataShuffle(data->seed ^ 0x9a275, -1, samples, first);
 }

@@ -114,7 +114,7 @@ static RengaErrorCode AddOptions(RengaPipeline pipeline, RengaSettingList *list)
   RengaSettingAdd_Private(list, "overlap (-pipeline_overlap)", &pipeline->settings->overlap,
                           sizeof pipeline->settings->overlap);
   RengaSettingAddInt64_Private(list, "offload (-pipeline_offload)", pipeline->settings->offload);
-  RengaSettingAddText_Private(list, "-on_nonfinite", pipeline->on_nonfinite);
+  RengaSettingAddInt64_Private(list, "-on_nonfinite", pipeline->on_nonfinite);
   RengaSettingAddText_Private(
       list, "instruction set of kernels (-device_isa; auto: the best of each processor)",
       RengaDeviceGetKernelSet_Private(pipeline->device));

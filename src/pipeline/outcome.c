@@ -1,17 +1,6 @@
 /* What came of a step: who wants to know it, and what is done where it is not finite. */
 #include "pipelineimpl.h"
 #include <math.h>
-#include <string.h>
-
-static const char *const manners[] = {"stop", "skip", "rollback"};
-enum { STOP, SKIP, ROLLBACK, MANNERS };
-
-static int MannerOf(const char *name)
-{
-  int m = 0;
-  while (m < MANNERS && strcmp(name, manners[m]) != 0) m++;
-  return m;
-}
 
 /* The loss and the norm are the same on all ranks, so that all of them stop. */
 static RengaErrorCode RefuseNonfinite(RengaPipeline pipeline, const RengaPipelineStepInfo *info)
@@ -33,7 +22,7 @@ static RengaErrorCode RefuseNonfinite(RengaPipeline pipeline, const RengaPipelin
    step counts. */
 RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineStepInfo *info)
 {
-  const int manner = MannerOf(pipeline->on_nonfinite);
+  const bool skips = pipeline->on_nonfinite == RENGA_NONFINITE_SKIP;
   info->finite = isfinite(info->loss) && isfinite(info->norm);
   if (info->finite) return RENGA_SUCCESS;
   if (RengaLossScaleOverflows_Private(pipeline, info)) {
@@ -45,15 +34,14 @@ RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineS
     return RENGA_SUCCESS;
   }
   pipeline->n_nonfinite++;
-  info->counts = manner == SKIP;
-  if (manner == STOP) {
+  info->counts = skips;
+  if (pipeline->on_nonfinite == RENGA_NONFINITE_STOP) {
     pipeline->last = *info; /* for whoever marks checkpoints */
     RengaCall(RefuseNonfinite(pipeline, info));
   }
   RengaWarning(pipeline->hdr.comm,
                "step %lld is not finite (loss %g, norm of the gradient %g): it changes nothing%s",
-               (long long)info->step, info->loss, info->norm,
-               manner == SKIP ? " and is skipped" : "");
+               (long long)info->step, info->loss, info->norm, skips ? " and is skipped" : "");
   return RENGA_SUCCESS;
 }
 
@@ -64,12 +52,12 @@ RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineS
 
    Input:
    . pipeline - the pipeline; also between steps
-   . manner - "stop", "skip" or "rollback"
+   . manner - RENGA_NONFINITE_STOP, RENGA_NONFINITE_SKIP or RENGA_NONFINITE_ROLLBACK
 
    Options:
-   . -on_nonfinite - the same
+   . -on_nonfinite - stop, skip or rollback
 
-   Errors: RENGA_ERR_ARGUMENT for another word; the message names the closest.
+   Errors: RENGA_ERR_ARGUMENT for another number.
 
    Notes: in no case is any parameter, moment or state changed.
 
@@ -87,17 +75,12 @@ RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineS
    See also: RengaPipelineGetOnNonfinite(), RengaPipelineGetNonfiniteCount(),
    RengaPipelineGetLastStep(), RengaCheckpointRollBack()
 @*/
-RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, const char *manner)
+RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, RengaNonfinite manner)
 {
-  char *copy;
   RengaCheckPointer(pipeline);
-  RengaCheckPointer(manner);
-  RengaCheck(MannerOf(manner) < MANNERS, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "a step that is not finite cannot \"%s\": give %s, %s or %s", manner, manners[STOP],
-             manners[SKIP], manners[ROLLBACK]);
-  RengaCall(RengaStringCopy(manner, &copy));
-  RengaFree(&pipeline->on_nonfinite);
-  pipeline->on_nonfinite = copy;
+  RengaCheck((unsigned)manner <= RENGA_NONFINITE_ROLLBACK, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%d is no RengaNonfinite", (int)manner);
+  pipeline->on_nonfinite = manner;
   return RENGA_SUCCESS;
 }
 
@@ -110,13 +93,13 @@ RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, const char *m
    . pipeline - the pipeline
 
    Output:
-   . manner - lent: "stop", "skip" or "rollback"
+   . manner - as of RengaPipelineSetOnNonfinite()
 
    Errors: none beyond bad arguments.
 
    See also: RengaPipelineSetOnNonfinite()
 @*/
-RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, const char **manner)
+RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, RengaNonfinite *manner)
 {
   RengaCheckPointer(pipeline);
   RengaCheckPointer(manner);

@@ -9,7 +9,7 @@ static const RengaOptionRow rows[] = {
      "fp16: the first scale of the loss, a power of two; halved where gradients do not fit, "
      "doubled "
      "after 2000 steps that do"},
-    {"on_nonfinite", RENGA_OPTION_STRING, "stop", AT(on_nonfinite), "stop|skip|rollback", 0, 0,
+    {"on_nonfinite", RENGA_OPTION_ENUM, "stop", AT(on_nonfinite), "stop|skip|rollback", 0, 0,
      "what a step does whose loss or gradient is not finite"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };

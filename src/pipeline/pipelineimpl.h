@@ -84,7 +84,7 @@ struct _p_RengaPipeline {
   RengaSettings settings;
   RengaDevice device;       /* lent by the settings */
   RengaOptimizer optimizer; /* lent by the settings */
-  char *on_nonfinite;
+  RengaNonfinite on_nonfinite;
   double loss_scale; /* of networks in fp16 (lossscale.c) */
   int64_t loss_scale_steps;
   RengaPipelineMonitor monitor;

@@ -28,7 +28,7 @@ static RengaErrorCode CheckBatch(RengaPipeline pipeline, const Pass *pass)
 static uint64_t HashSettings(RengaPipeline pipeline)
 {
   RengaSettingList list = {0};
-  uint64_t hash = RengaHash(pipeline->on_nonfinite, strlen(pipeline->on_nonfinite), 0);
+  uint64_t hash = RengaHash(&pipeline->on_nonfinite, sizeof pipeline->on_nonfinite, 0);
   RengaOptimizerListSettings_Private(pipeline->optimizer, &list);
   for (int s = 0; s < list.count; s++)
     hash = RengaHash(&list.row[s].hash, sizeof list.row[s].hash, hash);

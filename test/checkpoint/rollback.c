@@ -47,7 +47,7 @@ static RengaErrorCode OpenTrial(RengaComm comm, const Run *network, int layout, 
   RengaCall(RunGraph(comm, run.graph, &trial->graph));
   RengaCall(RunPlan(comm, &run, trial->graph, &trial->plan));
   RengaCall(RunPipeline(comm, &run, trial->graph, trial->plan, &trial->pipeline));
-  RengaCall(RengaPipelineSetOnNonfinite(trial->pipeline, "rollback"));
+  RengaCall(RengaPipelineSetOnNonfinite(trial->pipeline, RENGA_NONFINITE_ROLLBACK));
   RengaCall(RengaCheckpointCreate(comm, &trial->checkpoint));
   RengaCall(RengaCheckpointSetPipeline(trial->checkpoint, trial->pipeline));
   RengaCall(RengaCheckpointSetFromOptions(trial->checkpoint));

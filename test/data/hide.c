@@ -21,7 +21,7 @@ static RengaErrorCode MakeHidingData(RengaComm comm, double fraction, RengaData 
   RengaCall(RengaDataCreate(comm, data));
   RengaCall(RengaDataSetFromOptions(*data));
   RengaCall(RengaDataSetSeed(*data, 77));
-  if (fraction > 0) RengaCall(RengaDataSetHiding(*data, fraction, "loss"));
+  if (fraction > 0) RengaCall(RengaDataSetHiding(*data, fraction, RENGA_IMPORTANCE_LOSS));
   RengaCall(RengaDataSetFields(*data, 1, fields, &spec, classes));
   RengaCall(RengaDataSetUp(*data));
   return RENGA_SUCCESS;
@@ -194,23 +194,23 @@ static RengaErrorCode CheckSettings(RengaComm comm)
 {
   RengaData data;
   RengaDataEpoch chosen;
-  const char *importance;
+  RengaImportance importance;
   double fraction;
   bool adapts;
   RengaCall(MakeHidingData(comm, 0, &data));
-  RengaCall(RengaDataSetHiding(data, 0.5, "random"));
+  RengaCall(RengaDataSetHiding(data, 0.5, RENGA_IMPORTANCE_RANDOM));
   RengaCall(RengaDataGetHiding(data, &fraction, &importance, &adapts));
-  Expect(fraction == 0.5 && strcmp(importance, "random") == 0 && adapts);
+  Expect(fraction == 0.5 && importance == RENGA_IMPORTANCE_RANDOM && adapts);
   RengaCall(RengaDataBeginEpoch(data, 3, HIDE_BATCH, 0, &chosen));
   Expect(chosen.hidden == SAMPLES / 2 / HIDE_BATCH * HIDE_BATCH && chosen.moved_back == 0);
   RengaCall(CheckSteps(data, 3, chosen.hidden));
-  ExpectError(RengaDataSetHiding(data, 1, "loss"), RENGA_ERR_ARGUMENT,
+  ExpectError(RengaDataSetHiding(data, 1, RENGA_IMPORTANCE_LOSS), RENGA_ERR_ARGUMENT,
               OnFirst(comm, "is not in 0 to 0.9"));
-  RengaCall(RengaDataSetHiding(data, 0.1, "gradient_norm"));
+  RengaCall(RengaDataSetHiding(data, 0.1, RENGA_IMPORTANCE_GRADIENT_NORM));
   RengaCall(RengaDataGetHiding(data, &fraction, &importance, &adapts));
-  Expect(strcmp(importance, "gradient_norm") == 0);
-  ExpectError(RengaDataSetHiding(data, 0.1, "size"), RENGA_ERR_ARGUMENT,
-              OnFirst(comm, "no importance size"));
+  Expect(importance == RENGA_IMPORTANCE_GRADIENT_NORM);
+  ExpectError(RengaDataSetHiding(data, 0.1, (RengaImportance)3), RENGA_ERR_ARGUMENT,
+              OnFirst(comm, "3 is no RengaImportance"));
   ExpectError(RengaDataPutLosses(data, 3, SAMPLES - 1, 2, 1, (double[]){0, 0}), RENGA_ERR_ARGUMENT,
               "samples 1499 to 1500 of 1500");
   RengaCall(RengaDataDestroy(&data));

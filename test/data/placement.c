@@ -38,7 +38,9 @@ static RengaErrorCode WriteSet(RengaComm comm, const char *name, int64_t factor)
 }
 
 typedef struct {
-  const char *file, *placement, *cache;
+  const char *file;
+  RengaPlacement placement;
+  const char *cache;
   int64_t owners, batch;
   double exchange;
 } Case;
@@ -157,7 +159,7 @@ static RengaErrorCode CheckCase(RengaComm comm, const Case *c)
   RengaData shared, held;
   RengaDataTraffic traffic;
   int64_t first[2], last[2], sums[3], moved = 0, apart = 0;
-  const Case plain = {c->file, "shared", NULL, c->owners, c->batch, c->exchange};
+  const Case plain = {c->file, RENGA_PLACEMENT_SHARED, NULL, c->owners, c->batch, c->exchange};
   const int64_t steps = (SAMPLES + c->batch - 1) / c->batch;
   RengaCall(MakeSet(comm, &plain, &shared));
   RengaCall(MakeSet(comm, c, &held));
@@ -186,8 +188,8 @@ static RengaErrorCode CheckCase(RengaComm comm, const Case *c)
 /* Steps in any order, as after an interruption. */
 static RengaErrorCode CheckJumps(RengaComm comm, const char *folder)
 {
-  const Case c = {"held.h5", "local", folder, 4, 16, 0.5};
-  const Case plain = {"held.h5", "shared", NULL, 4, 16, 0.5};
+  const Case c = {"held.h5", RENGA_PLACEMENT_LOCAL, folder, 4, 16, 0.5};
+  const Case plain = {"held.h5", RENGA_PLACEMENT_SHARED, NULL, 4, 16, 0.5};
   static const int64_t steps[] = {40, 41, 42, 7, 8, 51, 52, 12, 13, 14, 0};
   RengaData shared, held;
   int64_t first[2], last[2];
@@ -207,8 +209,8 @@ static RengaErrorCode CheckJumps(RengaComm comm, const char *folder)
 static RengaErrorCode CheckLost(RengaComm comm, const char *folder)
 {
   enum { STEPS = 13, LOST = STEPS + 5 };
-  const Case c = {"held.h5", "local", folder, 4, 16, 0.5};
-  const Case plain = {"held.h5", "shared", NULL, 4, 16, 0.5};
+  const Case c = {"held.h5", RENGA_PLACEMENT_LOCAL, folder, 4, 16, 0.5};
+  const Case plain = {"held.h5", RENGA_PLACEMENT_SHARED, NULL, 4, 16, 0.5};
   const bool loses = RengaCommGetRank(comm) == 0 && RengaCommGetSize(comm) > 1;
   RengaData shared, held;
   RengaDataTraffic traffic;
@@ -235,7 +237,8 @@ static RengaErrorCode CheckLost(RengaComm comm, const char *folder)
 /* Messages that begin need no memory, which one rank alone might lack: others wait for them. */
 static RengaErrorCode CheckReserve(RengaComm comm)
 {
-  const Case c = {"held.h5", "local", NULL, 4, 16, 0.1}; /* step 0 exchanges nothing */
+  const Case c = {"held.h5", RENGA_PLACEMENT_LOCAL, NULL, 4, 16,
+                  0.1}; /* step 0 exchanges nothing */
   RengaData data;
   int64_t first[2], last[2];
   RengaCall(MakeSet(comm, &c, &data));
@@ -282,7 +285,7 @@ static RengaErrorCode Place(RengaComm comm, const Case *c, RengaDataTraffic *tra
 
 static RengaErrorCode CheckUsedAgain(RengaComm comm)
 {
-  const Case c = {"held.h5", "local", cache, 4, 16, 0.5};
+  const Case c = {"held.h5", RENGA_PLACEMENT_LOCAL, cache, 4, 16, 0.5};
   RengaDataTraffic traffic;
   RengaCall(RemoveCache(comm));
   RengaCall(Place(comm, &c, &traffic));
@@ -300,8 +303,8 @@ static RengaErrorCode CheckUsedAgain(RengaComm comm)
 /* A byte of a sample is another: it is read from the set again. */
 static RengaErrorCode CheckHealed(RengaComm comm)
 {
-  const Case c = {"held.h5", "local", cache, 4, 16, 0};
-  const Case plain = {"held.h5", "shared", NULL, 4, 16, 0};
+  const Case c = {"held.h5", RENGA_PLACEMENT_LOCAL, cache, 4, 16, 0};
+  const Case plain = {"held.h5", RENGA_PLACEMENT_SHARED, NULL, 4, 16, 0};
   RengaData shared, held;
   RengaDataTraffic traffic;
   int64_t first[2], last[2];
@@ -347,7 +350,7 @@ static RengaErrorCode CheckCacheErrors(RengaComm comm)
       {"short", "held.h5", "owner-0.field-0 is damaged: it has 4500 bytes, not ", 4},
       {"text", "held.h5", "owner-0.field-0 is no file of a data cache", 4},
   };
-  Case c = {"held.h5", "local", cache, 4, 16, 0.5};
+  Case c = {"held.h5", RENGA_PLACEMENT_LOCAL, cache, 4, 16, 0.5};
   RengaCall(RemoveCache(comm));
   RengaCall(Place(comm, &c, NULL));
   for (int w = 0; w < COUNT_OF(wrong); w++) {
@@ -379,7 +382,7 @@ static RengaErrorCode GetDigest(RengaComm comm, const Case *c, uint64_t *digest)
 /* One sample is corrected in the set's file, none of those that its digest is of. */
 static RengaErrorCode CheckCorrected(RengaComm comm)
 {
-  const Case c = {"held.h5", "local", cache, 4, 16, 0.5};
+  const Case c = {"held.h5", RENGA_PLACEMENT_LOCAL, cache, 4, 16, 0.5};
   const hsize_t place[] = {100, 0}, one[] = {1, 1};
   const unsigned char value = 255;
   uint64_t before, after;
@@ -405,7 +408,7 @@ static RengaErrorCode CheckCorrected(RengaComm comm)
 
 static RengaErrorCode CheckInUse(RengaComm comm)
 {
-  const Case c = {"held.h5", "local", cache, 4, 16, 0.5};
+  const Case c = {"held.h5", RENGA_PLACEMENT_LOCAL, cache, 4, 16, 0.5};
   RengaData data;
   int64_t first[2], last[2];
   RengaCall(RemoveCache(comm));
@@ -420,18 +423,19 @@ static RengaErrorCode CheckInUse(RengaComm comm)
 static RengaErrorCode CheckPlacementErrors(RengaComm comm)
 {
   RengaData data;
-  const Case synthetic = {"synthetic", "local", NULL, 4, 16, 0.5};
-  const Case none = {"held.h5", "local", NULL, 0, 16, 0};
+  const Case synthetic = {"synthetic", RENGA_PLACEMENT_LOCAL, NULL, 4, 16, 0.5};
+  const Case none = {"held.h5", RENGA_PLACEMENT_LOCAL, NULL, 0, 16, 0};
   ExpectError(Place(comm, &synthetic, NULL), RENGA_ERR_OPTION,
               OnFirst(comm, "made-up samples lie nowhere"));
   ExpectError(Place(comm, &none, NULL), RENGA_ERR_OPTION,
               OnFirst(comm, "a local placement is for samples that belong to owners"));
   RengaCall(RengaDataCreate(comm, &data));
-  ExpectError(RengaDataSetPlacement(data, "shared", "c"), RENGA_ERR_ARGUMENT,
-              OnFirst(comm, "not shared with the folder c"));
-  const char *placement, *folder;
+  ExpectError(RengaDataSetPlacement(data, RENGA_PLACEMENT_SHARED, "c"), RENGA_ERR_ARGUMENT,
+              OnFirst(comm, "not 0 with the folder c"));
+  RengaPlacement placement;
+  const char *folder;
   RengaCall(RengaDataGetPlacement(data, &placement, &folder));
-  Expect(strcmp(placement, "shared") == 0 && !folder);
+  Expect(placement == RENGA_PLACEMENT_SHARED && !folder);
   RengaCall(RengaDataDestroy(&data));
   return RENGA_SUCCESS;
 }
@@ -476,7 +480,7 @@ static RengaErrorCode RunTest(void)
   for (int o = 0; o < COUNT_OF(owners); o++)
     for (int q = 0; q < COUNT_OF(shares); q++) {
       const int64_t batch = owners[o] * (MOST_BATCH / 2 / owners[o] + (owners[o] > 32));
-      const Case c = {"held.h5", "local", NULL, owners[o], batch, shares[q]};
+      const Case c = {"held.h5", RENGA_PLACEMENT_LOCAL, NULL, owners[o], batch, shares[q]};
       RengaCall(CheckCase(comm, &c));
     }
   RengaCall(CheckJumps(comm, NULL));
@@ -484,7 +488,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckReserve(comm));
   RengaCall(RemoveCache(comm));
   RengaCall(CheckJumps(comm, cache));
-  const Case filed = {"held.h5", "local", cache, 4, 16, 0.5};
+  const Case filed = {"held.h5", RENGA_PLACEMENT_LOCAL, cache, 4, 16, 0.5};
   RengaCall(CheckCase(comm, &filed));
   RengaCall(CheckUsedAgain(comm));
   RengaCall(CheckHealed(comm));

@@ -168,7 +168,8 @@ static RengaErrorCode ChangeSeed(Parts *parts, bool other)
 
 static RengaErrorCode ChangeManner(Parts *parts, bool other)
 {
-  return RengaPipelineSetOnNonfinite(parts->pipeline, other ? "skip" : "stop");
+  return RengaPipelineSetOnNonfinite(parts->pipeline,
+                                     other ? RENGA_NONFINITE_SKIP : RENGA_NONFINITE_STOP);
 }
 
 static RengaErrorCode CheckDifferences(RengaComm comm, uint64_t wanted)

@@ -21,7 +21,7 @@ typedef struct {
   double last;
 } Parts;
 
-static RengaErrorCode Make(RengaComm comm, int stages, int replicas, const char *manner,
+static RengaErrorCode Make(RengaComm comm, int stages, int replicas, RengaNonfinite manner,
                            Parts *parts)
 {
   Run run = base;
@@ -74,7 +74,7 @@ static RengaErrorCode Skip(RengaComm comm, int stages, int replicas, uint64_t *d
   uint64_t before, after;
   int64_t count;
   double loss;
-  RengaCall(Make(comm, stages, replicas, "skip", &parts));
+  RengaCall(Make(comm, stages, replicas, RENGA_NONFINITE_SKIP, &parts));
   source.graph = parts.graph;
   RengaCall(RengaPipelineSetMonitor(parts.pipeline, Watch, &parts));
   RengaCall(RengaPipelineGetMonitor(parts.pipeline, &monitor, &context));
@@ -103,10 +103,10 @@ static RengaErrorCode CheckRollback(RengaComm comm, int stages, int replicas)
   Source source = {.classes = base.classes};
   const RengaBatch batch = {6, Read, &source};
   RengaPipelineStepInfo info;
-  const char *manner;
+  RengaNonfinite manner;
   uint64_t before, after;
   double loss;
-  RengaCall(Make(comm, stages, replicas, "rollback", &parts));
+  RengaCall(Make(comm, stages, replicas, RENGA_NONFINITE_ROLLBACK, &parts));
   source.graph = parts.graph;
   RengaCall(RengaPipelineStep(parts.pipeline, &batch, &loss));
   RengaCall(RengaPipelineGetDigest(parts.pipeline, &before));
@@ -117,10 +117,10 @@ static RengaErrorCode CheckRollback(RengaComm comm, int stages, int replicas)
   Expect(!info.finite && !info.counts && info.step == 1 && before == after);
   Expect(RengaPipelineGetStepNumber(parts.pipeline) == 1);
   RengaCall(RengaPipelineGetOnNonfinite(parts.pipeline, &manner));
-  Expect(strcmp(manner, "rollback") == 0);
-  RengaCall(RengaPipelineSetOnNonfinite(parts.pipeline, "stop"));
-  TestError(RengaPipelineSetOnNonfinite(parts.pipeline, "skp"), RENGA_ERR_ARGUMENT,
-            "cannot \"skp\": give stop, skip or rollback");
+  Expect(manner == RENGA_NONFINITE_ROLLBACK);
+  RengaCall(RengaPipelineSetOnNonfinite(parts.pipeline, RENGA_NONFINITE_STOP));
+  TestError(RengaPipelineSetOnNonfinite(parts.pipeline, (RengaNonfinite)3), RENGA_ERR_ARGUMENT,
+            "3 is no RengaNonfinite");
   TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_NUMERIC,
             RengaCommGetRank(comm) == 0 ? "the loss of step 1 is nan" : "");
   RengaCall(Free(&parts));
