@@ -22,6 +22,7 @@ typedef struct {
   RengaValueKind kind;
   RengaTensorSpec spec; /* symbolic: -c is c times the batch; its type is the network's */
   RengaDataType stored; /* the type that its elements are kept in while the network runs */
+  RengaDataType stored_gradient; /* and those of its gradient, where it has samples */
   int producer;         /* node, -1 where none */
   int output;           /* which output of the producer */
   bool prepared;        /* depends on no parameter, state or random number: cloned into stages */
