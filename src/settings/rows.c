@@ -34,9 +34,7 @@ static const RengaOptionRow rows[] = {
      RENGA_OFFLOAD_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
      "what waits in the memory of the host, of a device that has its own: moments, saved tensors"},
     {"comm_transport", RENGA_OPTION_STRING, RENGA_TRANSPORT_AUTO, AT(transport),
-     RENGA_TRANSPORT_AUTO "|" RENGA_TRANSPORT_MPI "|" RENGA_TRANSPORT_MPI_DEVICE
-                          "|" RENGA_TRANSPORT_STAGED "|" RENGA_TRANSPORT_NCCL,
-     0, 0,
+     RENGA_TRANSPORT_CHOICES, 0, 0,
      "how tensors travel: MPI has the host's memory, or the device's; by way of the host; by NCCL"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };

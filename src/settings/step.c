@@ -316,16 +316,11 @@ RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
 @*/
 RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *type)
 {
-  static const char *const names[] = {RENGA_TRANSPORT_AUTO, RENGA_TRANSPORT_MPI,
-                                      RENGA_TRANSPORT_MPI_DEVICE, RENGA_TRANSPORT_STAGED,
-                                      RENGA_TRANSPORT_NCCL};
-  enum { N_NAMES = sizeof names / sizeof *names };
   const char *wanted = type ? type : RENGA_TRANSPORT_AUTO;
-  bool known = false;
+  const bool known = RengaFindChoice_Private(wanted, RENGA_TRANSPORT_CHOICES) >= 0 ||
+                     RengaTypeOutside_Private("RengaTransport", wanted);
   char *copy = NULL;
   RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetTransport"));
-  for (int n = 0; n < N_NAMES; n++) known = known || strcmp(wanted, names[n]) == 0;
-  known = known || RengaTypeOutside_Private("RengaTransport", wanted);
   RengaCheck(
       known, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
       "there is no transport \"%s\": give auto, mpi, mpi_device, staged, nccl, or the name of "

@@ -11,6 +11,9 @@
 #define RENGA_RECOMPUTE_WORDS(first, other) first("auto") other("none") other("full")
 #define RENGA_OFFLOAD_WORDS(first, other)                                                          \
   first("none") other("optimizer") other("saved") other("all")
+#define RENGA_TRANSPORT_CHOICES                                                                    \
+  RENGA_TRANSPORT_AUTO "|" RENGA_TRANSPORT_MPI "|" RENGA_TRANSPORT_MPI_DEVICE                      \
+                       "|" RENGA_TRANSPORT_STAGED "|" RENGA_TRANSPORT_NCCL
 
 enum { RENGA_BUCKETS_MOST = 1000, RENGA_CHUNKS_MOST = 1000 };
 enum { RENGA_BUCKETS_FOLDED = 8 }; /* where replicas share gradients and nothing was said */
