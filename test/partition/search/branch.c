@@ -191,7 +191,8 @@ static void CheckBest(Case *one)
   SearchLayout best = {.simulated = fits ? one->least * (Random() < 0.3 ? 1 : 1.1) : 1};
   const bool improves = fits && best.simulated > one->least;
   double bound = 0;
-  RengaCallAbort(RengaSearchBranch_Private(&one->task, &one->chain, 0, &best, &bound));
+  int64_t work = 0; /* any */
+  RengaCallAbort(RengaSearchBranch_Private(&one->task, &one->chain, &work, &best, &bound));
   if (fits && fabs(best.simulated - one->least) > 1e-9 * one->least)
     fprintf(stderr, "%.17g found, %.17g is the least; %d devices, memory %g\n", best.simulated,
             one->least, one->task.ranks, one->task.memory);
