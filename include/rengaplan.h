@@ -128,6 +128,18 @@ RengaErrorCode RengaPlanFindRank(RengaPlan plan, int rank, int *stage, int *repl
 /* All places of a rank, stage after stage: none where it is idle, several with chunks. */
 RengaErrorCode RengaPlanFindPlaces(RengaPlan plan, int rank, int most, RengaPlanPlace places[],
                                    int *count);
+/* A layout as a value, an axis each. Of stages that differ in one: the most of all. */
+typedef struct {
+  int stages, chunks; /* pipeline stages; virtual stages of each rank */
+  int replicas;       /* data parallel */
+  int tensor;         /* tensor-parallel ranks of a replica */
+  int context;        /* context-parallel ranks, which share out a sequence */
+  int expert;         /* expert-parallel ranks: 1 */
+  RengaShard shard;   /* the ZeRO stage */
+  RengaSaved saved;   /* recomputation, or offloading, of saved tensors */
+  RengaPrecision precision;
+} RengaLayout;
+RengaErrorCode RengaPlanGetLayout(RengaPlan plan, RengaLayout *layout);
 RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microbatch);
 /* Micro-batches of a step of `samples` samples: all of the plan's size but a shorter last one;
    replica r of R has numbers [bound(r), bound(r+1)), as even as can be. */

@@ -122,7 +122,8 @@ RengaErrorCode RengaGraphInLanes_Private(RengaGraph graph, int lanes, RengaGraph
   RengaCall(CreateUnsplit(graph->unsplit, made));
   RengaErrorCode code = FillInLanes(graph, lanes, *made);
   if (!code) code = AddLaterOutputs(graph, *made, &all);
-  const bool fewer = !code && ((*made)->options.lanes < lanes || (*made)->in_lanes == 0);
+  const bool fewer = !code && lanes > 1 &&
+                     ((*made)->options.lanes < lanes || (*made)->in_lanes == 0);
   if (code || fewer || !all) RengaGraphDestroy(made);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -157,7 +157,10 @@ static RengaErrorCode MakeDegreeGraph(const DegreeTask *task, Degree *degree)
 {
   RengaPartition partition = task->partition;
   RengaQuiet quiet;
-  if (!task->open || degree->tensor == 1) return RENGA_SUCCESS;
+  int lanes = 1;
+  if (!task->open) return RENGA_SUCCESS;
+  RengaCall(RengaGraphGetLanes(partition->graph, &lanes, NULL));
+  if (lanes == degree->tensor) return RENGA_SUCCESS;
   RengaQuietBegin_Private(&quiet);
   const RengaErrorCode code =
       RengaGraphInLanes_Private(partition->graph, degree->tensor, &degree->graph);
@@ -464,17 +467,24 @@ static RengaErrorCode FindNodeOfGroup(DegreeTask *task)
   return RENGA_SUCCESS;
 }
 
-/* The partition's graph becomes that of the plan. What is known of its costs was of what it was. */
+/* The partition's graph becomes the other one. What is known of its costs was of what it was. */
+static RengaErrorCode TakeGraph(RengaPartition partition, RengaGraph *graph)
+{
+  RengaGraphExchange_Private(partition->graph, *graph);
+  RengaCall(RengaGraphDestroy(graph));
+  if (partition->own.profile)
+    RengaCall(RengaProfileSetGraph(partition->own.profile, partition->graph));
+  if (partition->profile) RengaCall(RengaProfileSetGraph(partition->profile, partition->graph));
+  return RENGA_SUCCESS;
+}
+
+/* That of the plan, with what fixes it. */
 static RengaErrorCode TakeDegreeGraph(const DegreeTask *task, Degree *best)
 {
   RengaPartition partition = task->partition;
   char sentence[160];
-  if (!best->graph) return RENGA_SUCCESS;
-  RengaGraphExchange_Private(partition->graph, best->graph);
-  RengaCall(RengaGraphDestroy(&best->graph));
-  if (partition->own.profile)
-    RengaCall(RengaProfileSetGraph(partition->own.profile, partition->graph));
-  if (partition->profile) RengaCall(RengaProfileSetGraph(partition->profile, partition->graph));
+  if (best->graph) RengaCall(TakeGraph(partition, &best->graph));
+  if (!task->open || best->tensor == 1) return RENGA_SUCCESS;
   snprintf(sentence, sizeof sentence,
            "%d lanes of heads and columns, on which the bits of results depend; -graph_lanes %d "
            "fixes it, -graph_lanes 1 leaves them out",

@@ -33,11 +33,13 @@ bool RengaPartitionChoosesTensor_Private(RengaPartition partition, int ranks)
 {
   int lanes, nodes;
   if (partition->tensor == RENGA_PARTITION_TENSOR_AUTO) return true;
-  if (partition->tensor != 0 || ranks < 2 || strcmp(partition->hdr.type_name, RENGA_PARTITION_AUTO))
+  if (partition->tensor != 0 || strcmp(partition->hdr.type_name, RENGA_PARTITION_AUTO) ||
+      RengaGraphLanesAreTokens_Private(partition->graph) ||
+      RengaGraphGetLanes(partition->graph, &lanes, &nodes))
     return false;
-  if (RengaGraphLanesAreTokens_Private(partition->graph)) return false;
-  if (RengaPartitionChoosesLanes_Private(partition)) return true;
-  return !RengaGraphGetLanes(partition->graph, &lanes, &nodes) && lanes > 1 && nodes > 0;
+  const bool in_lanes = lanes > 1 && nodes > 0; /* as an earlier plan may have left it */
+  if (RengaPartitionChoosesLanes_Private(partition)) return ranks > 1 || in_lanes;
+  return ranks > 1 && in_lanes;
 }
 
 /* The tensor ranks are chosen beside what a type that searches finds. */

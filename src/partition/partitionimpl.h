@@ -137,6 +137,12 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
 /* fewer.c: collective; what a type that plans finds, also for fewer ranks. */
 RengaErrorCode RengaPartitionPlan_Private(RengaPartition partition, int ranks, int64_t batch,
                                           int64_t microbatch, RengaPlan *plan);
+/* solve.c: the same with chosen tensor ranks. */
+RengaErrorCode RengaPartitionSearch_Private(RengaPartition partition, int ranks, int64_t batch,
+                                            int64_t microbatch, RengaPlan *plan);
+/* axes.c: collective; reasons of the plan that a type that searches found. */
+RengaErrorCode RengaPartitionExplainAxes_Private(RengaPartition partition, int ranks, int64_t batch,
+                                                 int64_t microbatch, RengaPlan plan);
 /* load.c: the plan of -plan_load, checked. */
 RengaErrorCode RengaPartitionLoad_Private(RengaPartition partition, int ranks, RengaPlan plan);
 /* What the stages of a plan take, as the runtime says. */

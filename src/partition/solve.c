@@ -398,6 +398,26 @@ static RengaErrorCode CutAlone(RengaPartition partition, int ranks, const SolveW
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaPartitionSearch_Private(RengaPartition partition, int ranks, int64_t batch,
+                                            int64_t microbatch, RengaPlan *plan)
+{
+  if (RengaPartitionChoosesTensor_Private(partition, ranks))
+    RengaCall(RengaPartitionChooseTensor_Private(partition, ranks, batch, microbatch, plan));
+  else
+    RengaCall(RengaPartitionPlan_Private(partition, ranks, batch, microbatch, plan));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PlanBySearch(RengaPartition partition, int ranks, const SolveWish *wish,
+                                   RengaPlan *plan)
+{
+  RengaCall(RengaPartitionSearch_Private(partition, ranks, wish->batch, wish->microbatch, plan));
+  if (!strcmp(partition->hdr.type_name, RENGA_PARTITION_AUTO))
+    RengaCall(
+        RengaPartitionExplainAxes_Private(partition, ranks, wish->batch, wish->microbatch, *plan));
+  return RENGA_SUCCESS;
+}
+
 /* Ranks go on together to what they do together. */
 static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan *made)
 {
@@ -408,11 +428,8 @@ static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan *m
   const bool alone = !partition->ops->plan && !wish.costs;
   if (!code && alone) code = CutAlone(partition, ranks, &wish, plan, &spares);
   RengaCall(RengaErrorAgree(partition->hdr.comm, code));
-  if (RengaPartitionChoosesTensor_Private(partition, ranks))
-    RengaCall(
-        RengaPartitionChooseTensor_Private(partition, ranks, wish.batch, wish.microbatch, made));
-  else if (partition->ops->plan)
-    RengaCall(RengaPartitionPlan_Private(partition, ranks, wish.batch, wish.microbatch, made));
+  if (partition->ops->plan || partition->tensor == RENGA_PARTITION_TENSOR_AUTO)
+    RengaCall(PlanBySearch(partition, ranks, &wish, made));
   else if (wish.costs)
     RengaCall(PredictCuts(partition, ranks, wish.batch, wish.microbatch, plan));
   if (!alone) return RENGA_SUCCESS;

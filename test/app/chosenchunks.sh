@@ -41,7 +41,7 @@ cuts=$(awk '$1 == "stage" { printf "%s%d", n++ ? "," : "", $5 - $4 }' chunks.txt
 accepts 1 $plan -partition_type manual -partition_cuts "$cuts" -partition_stages 4 -pipeline_schedule zb-v
 says "$predicted"
 cp chunks.txt mine.txt
-accepts 3 $plan -plan_save chunks.txt
+accepts 3 $plan -plan_explain -plan_save chunks.txt
 equal_files chunks.txt mine.txt "three planning ranks make another plan than one"
 accepts 1 $plan -partition_type exact -partition_exact_time_limit 100
 says "$predicted"

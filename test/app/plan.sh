@@ -74,7 +74,7 @@ enough=$(sed -n 's/.*samples: \([0-9.]*\) \([A-Za-z]*\) per device would do.*/\1
 accepts 1 $machine -machine_memory "${enough:-none}"
 
 # So do the devices that it names.
-deep="plan -pipeline_schedule 1f1b -graph gpt:layers=6,hidden=128,heads=4,sequence=64,vocabulary=1024 -machine_file v100
+deep="plan -pipeline_schedule 1f1b -graph_lanes 1 -graph gpt:layers=6,hidden=128,heads=4,sequence=64,vocabulary=1024 -machine_file v100
   -batch_size 64 -microbatch_size 4 -reduction_leaf 1 -machine_memory 10MiB -machine_nodes 4"
 refuses 1 "per device would do" $deep -partition_ranks 2
 enough=$(sed -n 's/.* and \([0-9]*\) devices with this memory would do.*/\1/p' out)

@@ -41,7 +41,7 @@ says "$digest"
 gradients() {
   sed -n '/^ *stage  *parameters  *gradients/,$p' out | sed -n 2p | awk '{print $4, $5}'
 }
-plan="plan -graph $ncf -machine_file laptop -batch_size 16 -microbatch_size 2 -optimizer_type adam"
+plan="plan -graph $ncf -machine_file laptop -batch_size 16 -microbatch_size 2 -optimizer_type adam -graph_lanes 1"
 accepts 1 $plan -partition_stages 1 -partition_replicas 1
 whole=$(gradients)
 accepts 1 $plan -partition_stages 1 -partition_replicas 1 -optimizer_sparse lazy

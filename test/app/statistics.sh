@@ -35,7 +35,7 @@ refuses 1 "a step of 1 sample in micro-batches of 8 has one of 1 sample" train -
 accepts 1 eval -graph "$resnet" -data synthetic -data_samples 5 -batch_size 1 -microbatch_size 1
 
 # Plans: the whole batch where it fits, less where it does not.
-plan="plan -graph resnet:depth=18,image=64,classes=10 -machine_file v100 -machine_nodes 1 -batch_size 64"
+plan="plan -graph resnet:depth=18,image=64,classes=10 -graph_lanes 1 -machine_file v100 -machine_nodes 1 -batch_size 64"
 accepts 1 $plan -partition_ranks 2
 says "64 samples in 1 micro-batch of 64"
 says "statistics: in training 20 BatchNormalizations take their statistics over the whole batch"

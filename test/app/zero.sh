@@ -4,7 +4,7 @@
 # what a run refuses is not chosen.
 . "${0%/*}/common.sh"
 size="-graph mlp:sizes=40-700-700-5 -batch_size 8 -microbatch_size 1 -reduction_leaf 1 -optimizer_type adam"
-plan="plan $size -machine_file laptop -partition_ranks 4"
+plan="plan $size -machine_file laptop -partition_ranks 4 -graph_lanes 1"
 train="train $size -data synthetic -parameter_digest -progress none -steps 2 -device_threads 1"
 as_forecast() { awk '$1 == "device" && NF == 7 { met = $2 == $4 && $3 == $5 } END { exit !met }' out || fail "not the memory that was forecast"; }
 

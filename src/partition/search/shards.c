@@ -30,8 +30,8 @@ static RengaErrorCode FindUnsharded(const Solution *solution, RengaForecastMemor
   return RENGA_SUCCESS;
 }
 
-/* Stages that fit without a share, and whose update is no longer than the longest, share nothing.
-   The step is the same: the pipeline and the sums of gradients are. */
+/* Stages that fit without a share, and whose update is no longer than the longest, share nothing,
+   unless that makes the step longer: sums that go to all are longer than those of shares. */
 static int ShareLess(const Solution *solution, const RengaForecastMemory without[],
                      SearchLayout *layout)
 {
@@ -55,11 +55,15 @@ static RengaErrorCode TakeSharingLess(Solution *solution, Solution *other)
 {
   SearchTask task = *solution->task;
   const Solution old = *solution;
+  RengaPlanPrediction prediction;
   task.schedule = solution->layout.schedule;
   RengaCall(RengaSolutionWeigh_Private(&task, other));
   if (!RengaSolutionFits_Private(other)) return RENGA_SUCCESS;
-  other->step = solution->step;
-  other->pipeline = solution->pipeline;
+  RengaCall(RengaSearchPredict_Private(&task, &other->model, &other->layout,
+                                       solution->chain->schedules, other->plan, &prediction));
+  if (prediction.step > solution->step * (1 + gain)) return RENGA_SUCCESS;
+  other->step = prediction.step;
+  other->pipeline = prediction.pipeline;
   *solution = *other;
   *other = old;
   return RENGA_SUCCESS;
