@@ -10,15 +10,15 @@ static const struct {
   const char *option;
   bool network;
 } sweepable[] = {
-    {"machine_file", false},       {"machine_nodes", false},      {"machine_memory", false},
-    {"batch_size", true},          {"microbatch_size", true},     {"reduction_leaf", false},
-    {"precision", true},           {"partition_type", false},     {"partition_stages", false},
-    {"partition_replicas", true},  {"partition_ranks", true},     {"partition_memory", false},
-    {"pipeline_schedule", false},  {"pipeline_eager", false},     {"pipeline_chunks", false},
-    {"pipeline_shard", false},     {"pipeline_recompute", false}, {"pipeline_offload", false},
-    {"pipeline_overlap", false},   {"pipeline_reduction", false}, {"pipeline_buckets", false},
-    {"optimizer_type", false},     {"optimizer_sparse", false},   {"partition_tensor", true},
-    {"partition_sequence", false},
+    {"machine_file", false},     {"machine_nodes", false},      {"machine_memory", false},
+    {"machine_devices", false},  {"batch_size", true},          {"microbatch_size", true},
+    {"reduction_leaf", false},   {"precision", true},           {"partition_type", false},
+    {"partition_stages", false}, {"partition_replicas", true},  {"partition_ranks", true},
+    {"partition_memory", false}, {"pipeline_schedule", false},  {"pipeline_eager", false},
+    {"pipeline_chunks", false},  {"pipeline_shard", false},     {"pipeline_recompute", false},
+    {"pipeline_offload", false}, {"pipeline_overlap", false},   {"pipeline_reduction", false},
+    {"pipeline_buckets", false}, {"optimizer_type", false},     {"optimizer_sparse", false},
+    {"partition_tensor", true},  {"partition_sequence", false},
 };
 enum { N_SWEEPABLE = sizeof sweepable / sizeof sweepable[0] };
 

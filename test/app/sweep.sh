@@ -79,6 +79,9 @@ says "precision bf16, machine_nodes 2: "
 says "matrix_rate_bfloat16"
 accepts 2 $machine -plan_sweep machine_file:v100,mdx-cpu
 says "plans for several machines"
+# Nodes of fewer devices than the file has.
+accepts 1 $machine -machine_nodes 2 -plan_sweep machine_devices:8,4,1
+[ "$(row '1,$' | awk '{ printf "%s:%s ", $1, $2 }' | tr ' ' '\n' | sort | tr '\n' ' ')" = "1:2 4:8 8:16 " ] || fail "other devices"
 # Lanes follow the tensor ranks of each row: it is what its plan alone says.
 shared="$machine -machine_nodes 1 -partition_type even -partition_ranks 4 -partition_stages 1"
 accepts 1 $shared -plan_sweep partition_tensor:4,1,2
@@ -95,6 +98,9 @@ says "partition_stages 200: 200 stages, but the network has only"
 refuses 2 "did you mean batch_size?" $machine -plan_sweep batchsize:8
 refuses 1 "-batch_size x: not a whole number" $machine -plan_sweep batch_size:8,x
 refuses 1 "-plan_sweep, machine_nodes 0: -machine_nodes 0" $machine -plan_sweep machine_nodes:1,0
+refuses 1 "-plan_sweep, machine_devices 9: -machine_devices 9: a node of v100 has 8" $machine -plan_sweep machine_devices:4,9
+refuses 1 "-machine_devices 0: must be from 1" $machine -machine_devices 0
+refuses 1 "-machine_devices 9: a node of v100 has 8" $machine -machine_devices 9
 refuses 1 "there is no machine \"nosuch\"" $machine -plan_sweep machine_file:v100,nosuch
 refuses 1 "at most 64 values, none empty" $machine -plan_sweep "batch_size:$(seq -s, 1 2000)"
 refuses 1 "more than 64 plans" $machine -plan_sweep "batch_size:$(seq -s, 1 30)" microbatch_size:1,2,4
