@@ -72,7 +72,7 @@ typedef struct {
   double place;                           /* of the row along the picture; 0: none */
   int curve;                              /* of the picture, from 0 */
   int64_t nodes, devices, batch, microbatches, memory;
-  bool fits;
+  bool fits, front;        /* front: no other row is better without being worse in something */
   int used, recomputed;    /* devices, stages */
   double rate, efficiency; /* samples/s; of a device, beside the first, or the best, that fits */
   double flops, peak;      /* FLOP/s of a device: of the network; of the machine, 0: not known */
@@ -118,6 +118,8 @@ typedef struct {
   int n_along;
   const char *along[APP_SWEPT]; /* what the rows differ in */
   const char *compared;         /* title of the column of efficiencies */
+  int *order;                   /* [count] rows as they are printed, with a column that says which
+                                   are of the front; NULL: as they stand, without it */
   AppBudget budget;
   int count;
   AppPlanRow *rows;

@@ -52,7 +52,23 @@ sed -n 's/^<text x="\([0-9.]*\)" y="[0-9.]*" fill="#4477aa" text-anchor="\([a-z]
 # Two options: all combinations. A row is what the plan itself says.
 accepts 1 $machine -machine_nodes 1 -plan_sweep batch_size:8,16,64 microbatch_size:1,2 -plan_view draw:grid.svg
 [ "$(row '1,$' | wc -l)" -eq 6 ] || fail "not six rows"
-[ "$(row '1,$' | awk '{ printf "%s/%s ", $1, $2 }')" = "8/1 8/2 16/1 16/2 64/1 64/2 " ] || fail "other values"
+[ "$(row '1,$' | awk '{ printf "%s/%s\n", $1, $2 }' | sort | tr '\n' ' ')" = "16/1 16/2 64/1 64/2 8/1 8/2 " ] || fail "other values"
+# The fastest first; the front, as of devices that are used, samples/s (with digits that suffice here) and memory.
+says "front, *: no other row is better in one of devices"
+row '1,$' | awk 'BEGIN { unit["KiB"] = 1024; unit["MiB"] = 1024 * 1024; unit["B"] = 1 }
+  { used[NR] = $5; rate[NR] = $10; mark[NR] = $NF == "*"; split($8, memory, /[KMB]/)
+    bytes[NR] = memory[1] * unit[substr($8, length(memory[1]) + 1)] }
+  END {
+    for (i = 1; i <= NR; i++) {
+      bad += i > 1 && rate[i] > rate[i - 1]
+      front = 1
+      for (j = 1; j <= NR; j++)
+        if (used[j] <= used[i] && rate[j] >= rate[i] && bytes[j] <= bytes[i] &&
+          (used[j] < used[i] || rate[j] > rate[i] || bytes[j] < bytes[i])) front = 0
+      bad += front != mark[i]; fronts += front
+    }
+    exit bad || fronts == 0 || fronts == NR || bytes[1] == 0
+  }' || fail "another order, or another front"
 says "most samples per second: batch_size "
 [ "$(grep -c '<circle' grid.svg)" -eq 6 ] || fail "not six points"
 [ "$(grep -c '<path fill="none"' grid.svg)" -eq 2 ] || fail "not two curves"
@@ -92,7 +108,9 @@ for number in 1 2 4; do
   alone=$(awk '/predicted: / { print $2 }' out)
   [ -n "$alone" ] && echo "$rows" | grep -q "^$number .*$alone" || fail "a row of the sweep is not the plan of $number tensor ranks: $rows"
 done
-accepts 1 $machine -machine_nodes 1 -plan_sweep partition_stages:1,200
+accepts 1 $machine -machine_nodes 1 -plan_sweep partition_stages:200,1
+awk '/does not fit|is refused/ { refused = NR } / x / && /%/ { planned = NR } END { exit !(planned && refused > planned) }' out ||
+  fail "a row that is refused comes before others"
 says "partition_stages 200: 200 stages, but the network has only"
 
 refuses 2 "did you mean batch_size?" $machine -plan_sweep batchsize:8
