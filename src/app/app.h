@@ -48,6 +48,8 @@ typedef struct {
   const char *outputs;
 } AppEnds; /* other ends than the network's own */
 RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *graph);
+/* Before it is loaded: -graph_lanes leaves them to Renga. */
+RengaErrorCode AppAreLanesChosen(bool *chosen);
 RengaErrorCode AppLoadTrained(RengaComm comm, RengaGraph *graph); /* it has a loss */
 /* Value of a string option that must be given; purpose: what for. */
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
@@ -83,6 +85,9 @@ typedef struct {
 /* Collective: a plan is made, for so many nodes (0: as the options say). An error of the planning
    is the row's. */
 RengaErrorCode AppMakePlanRow(RengaComm comm, RengaGraph graph, int64_t nodes, AppPlanRow *row);
+/* precision.c: a sentence, where the plan in bfloat16 is worth one; lanes: Renga chooses them. */
+RengaErrorCode AppSayFasterPrecision(RengaComm comm, RengaGraph graph, RengaMachine machine,
+                                     bool lanes, RengaPlan plan);
 RengaErrorCode AppPlanNodes(RengaComm comm, RengaGraph graph, RengaMachine machine);
 /* sweep.c: -plan_sweep, for the values of options. */
 RengaErrorCode AppPlanSweep(const App *app);

@@ -152,11 +152,10 @@ static int CountSweptRows(const Sweep *sweep)
 
 static RengaErrorCode ReadSweep(Sweep *sweep, const App *app)
 {
-  const char *text, *machine, *lanes;
+  const char *text, *machine;
   bool given;
   RengaCall(RengaOptionsGetString("plan_sweep", &text, NULL));
-  RengaCall(RengaOptionsGetString("graph_lanes", &lanes, NULL));
-  sweep->lanes = strcmp(lanes, "auto") == 0;
+  RengaCall(AppAreLanesChosen(&sweep->lanes));
   RengaCall(ReadSweptList(sweep, text));
   for (int w = 0; w < app->n_words; w++) RengaCall(ReadSweptList(sweep, app->words[w]));
   RengaCheck(sweep->n_options > 0, sweep->printer, RENGA_ERR_OPTION,
