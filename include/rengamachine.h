@@ -34,7 +34,7 @@ typedef struct {
   double latency;          /* seconds */
   double bandwidth;        /* bytes/s of one device to another of the group, one direction */
   double reduce_bandwidth; /* the same while all of a group sum; 0: bandwidth */
-  bool nested; /* sums and exchanges are made within groups of the levels below first */
+  bool nested;             /* sums and exchanges are made within groups of the levels below first */
   /* shares of sums over replicas, and of exchanges of tensor ranks, in which devices compute */
   double reduce_hidden, exchange_hidden;
 } RengaMachineLevel;
@@ -42,7 +42,9 @@ typedef struct {
 RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine);
 /* A name of share/renga/machines without its ending, or the path of such a file. */
 RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file);
-RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes);   /* 0: the file's */
+RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes); /* 0: the file's */
+/* Fewer than the file has; 0: the file's. */
+RengaErrorCode RengaMachineSetDevicesPerNode(RengaMachine machine, int64_t devices);
 RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes);  /* of each device */
 RengaErrorCode RengaMachineGetMemory(RengaMachine machine, int64_t *bytes); /* 0: the file's */
 RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine);            /* -machine_file, … */

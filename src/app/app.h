@@ -48,6 +48,8 @@ typedef struct {
   const char *outputs;
 } AppEnds; /* other ends than the network's own */
 RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *graph);
+/* Before it is loaded: -graph_lanes leaves them to Renga. */
+RengaErrorCode AppAreLanesChosen(bool *chosen);
 RengaErrorCode AppLoadTrained(RengaComm comm, RengaGraph *graph); /* it has a loss */
 /* Value of a string option that must be given; purpose: what for. */
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
@@ -72,7 +74,7 @@ typedef struct {
   double place;                           /* of the row along the picture; 0: none */
   int curve;                              /* of the picture, from 0 */
   int64_t nodes, devices, batch, microbatches, memory;
-  bool fits;
+  bool fits, front;        /* front: no other row is better without being worse in something */
   int used, recomputed;    /* devices, stages */
   double rate, efficiency; /* samples/s; of a device, beside the first, or the best, that fits */
   double flops, peak;      /* FLOP/s of a device: of the network; of the machine, 0: not known */
@@ -83,6 +85,9 @@ typedef struct {
 /* Collective: a plan is made, for so many nodes (0: as the options say). An error of the planning
    is the row's. */
 RengaErrorCode AppMakePlanRow(RengaComm comm, RengaGraph graph, int64_t nodes, AppPlanRow *row);
+/* precision.c: a sentence, where the plan in bfloat16 is worth one; lanes: Renga chooses them. */
+RengaErrorCode AppSayFasterPrecision(RengaComm comm, RengaGraph graph, RengaMachine machine,
+                                     bool lanes, RengaPlan plan);
 RengaErrorCode AppPlanNodes(RengaComm comm, RengaGraph graph, RengaMachine machine);
 /* sweep.c: -plan_sweep, for the values of options. */
 RengaErrorCode AppPlanSweep(const App *app);
@@ -118,6 +123,8 @@ typedef struct {
   int n_along;
   const char *along[APP_SWEPT]; /* what the rows differ in */
   const char *compared;         /* title of the column of efficiencies */
+  int *order;                   /* [count] rows as they are printed, with a column that says which
+                                   are of the front; NULL: as they stand, without it */
   AppBudget budget;
   int count;
   AppPlanRow *rows;

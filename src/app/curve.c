@@ -198,7 +198,7 @@ static RengaErrorCode DrawRow(RengaViewer viewer, const AppCurve *curve, const A
 {
   const double x = PlaceX(axes, row->place), y = row->fits ? PlaceY(axes, row->rate) : 0;
   const bool single = curve->n_curves == 1;
-  char label[APP_SWEPT_VALUE];
+  char label[APP_SWEPT_VALUE], rate[32];
   if (curve->words)
     snprintf(label, sizeof label, "%s", row->value[0]);
   else
@@ -211,8 +211,9 @@ static RengaErrorCode DrawRow(RengaViewer viewer, const AppCurve *curve, const A
   if (!row->fits) return RENGA_SUCCESS;
   RengaCall(RengaViewerPrintf(viewer,
                               "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"><title>%s: "
-                              "%.4g samples/s</title></circle>\n",
-                              x, y, colours[row->curve % N_COLOURS], row->shape, row->rate));
+                              "%s samples/s</title></circle>\n",
+                              x, y, colours[row->curve % N_COLOURS], row->shape,
+                              NameNumber(row->rate, sizeof rate, rate)));
   if (single) RengaCall(DrawRate(viewer, x, y, row));
   return RENGA_SUCCESS;
 }

@@ -151,6 +151,14 @@ static RengaErrorCode TakePlanLanes(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode AppAreLanesChosen(bool *chosen)
+{
+  const char *lanes;
+  RengaCall(RengaOptionsGetString("graph_lanes", &lanes, NULL));
+  *chosen = !strcmp(lanes, "auto");
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *graph)
 {
   const char *name;

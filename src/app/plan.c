@@ -233,8 +233,9 @@ static RengaErrorCode FindFiles(const App *app, bool swept, const char **file, b
   return RENGA_SUCCESS;
 }
 
-/* On the machine that the options name: one plan, or a table for several numbers of its nodes. */
-static RengaErrorCode PlanMachine(const App *app, RengaGraph graph)
+/* On the machine that the options name: one plan, or a table for several numbers of its nodes.
+   lanes: Renga chooses them. */
+static RengaErrorCode PlanMachine(const App *app, RengaGraph graph, bool lanes)
 {
   RengaMachine machine = NULL;
   RengaPlan plan = NULL;
@@ -251,6 +252,7 @@ static RengaErrorCode PlanMachine(const App *app, RengaGraph graph)
   else if (!code)
     code = AppPlanMachine(app->comm, graph, 0, &plan);
   if (!code && plan) code = ShowPlan(app, graph, plan, devices / per_node, devices);
+  if (!code && plan) code = AppSayFasterPrecision(app->comm, graph, machine, lanes, plan);
   if (plan) RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaMachineDestroy(&machine));
   RengaCall(code);
@@ -279,11 +281,12 @@ static RengaErrorCode MakeOwnPlan(const App *app)
 {
   RengaGraph graph = NULL;
   const char *file, *view;
-  bool machine = false, drawn;
+  bool machine = false, drawn, lanes;
   RengaCall(RengaOptionsGetString("machine_file", &file, &machine));
   RengaCall(AppReadScheduleView(app->comm, &view, &drawn)); /* a file that cannot be written */
+  RengaCall(AppAreLanesChosen(&lanes));
   RengaCall(AppLoadGraph(app->comm, NULL, &graph));
-  const RengaErrorCode code = machine ? PlanMachine(app, graph) : PlanRanks(app, graph);
+  const RengaErrorCode code = machine ? PlanMachine(app, graph, lanes) : PlanRanks(app, graph);
   RengaCall(RengaGraphDestroy(&graph));
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -99,7 +99,7 @@ static RengaErrorCode PrintPlanRow(RengaViewer viewer, const AppPlanTable *table
                               (long long)row->microbatches, row->recomputed, memory, step));
   RengaCall(PrintSpeeds(viewer, table, row));
   RengaCall(PrintCost(viewer, table, row));
-  RengaCall(RengaViewerPrintf(viewer, "\n"));
+  RengaCall(RengaViewerPrintf(viewer, "%s\n", table->order && row->front ? "      *" : ""));
   return RENGA_SUCCESS;
 }
 
@@ -117,8 +117,9 @@ RengaErrorCode AppPrintPlanTable(RengaViewer viewer, const AppPlanTable *table)
   if (table->budget.samples > 0)
     RengaCall(RengaViewerPrintf(viewer, "  %10s  %9s  %10s  %10s  %12s", "steps", "walltime",
                                 "training", "node-hours", "device-hours"));
-  RengaCall(RengaViewerPrintf(viewer, "\n"));
-  for (int i = 0; i < table->count; i++) RengaCall(PrintPlanRow(viewer, table, &table->rows[i]));
+  RengaCall(RengaViewerPrintf(viewer, "%s\n", table->order ? "  front" : ""));
+  for (int i = 0; i < table->count; i++)
+    RengaCall(PrintPlanRow(viewer, table, &table->rows[table->order ? table->order[i] : i]));
   return RENGA_SUCCESS;
 }
 

@@ -10,15 +10,15 @@ static const struct {
   const char *option;
   bool network;
 } sweepable[] = {
-    {"machine_file", false},       {"machine_nodes", false},      {"machine_memory", false},
-    {"batch_size", true},          {"microbatch_size", true},     {"reduction_leaf", false},
-    {"precision", true},           {"partition_type", false},     {"partition_stages", false},
-    {"partition_replicas", true},  {"partition_ranks", true},     {"partition_memory", false},
-    {"pipeline_schedule", false},  {"pipeline_eager", false},     {"pipeline_chunks", false},
-    {"pipeline_shard", false},     {"pipeline_recompute", false}, {"pipeline_offload", false},
-    {"pipeline_overlap", false},   {"pipeline_reduction", false}, {"pipeline_buckets", false},
-    {"optimizer_type", false},     {"optimizer_sparse", false},   {"partition_tensor", true},
-    {"partition_sequence", false},
+    {"machine_file", false},     {"machine_nodes", false},      {"machine_memory", false},
+    {"machine_devices", false},  {"batch_size", true},          {"microbatch_size", true},
+    {"reduction_leaf", false},   {"precision", true},           {"partition_type", false},
+    {"partition_stages", false}, {"partition_replicas", true},  {"partition_ranks", true},
+    {"partition_memory", false}, {"pipeline_schedule", false},  {"pipeline_eager", false},
+    {"pipeline_chunks", false},  {"pipeline_shard", false},     {"pipeline_recompute", false},
+    {"pipeline_offload", false}, {"pipeline_overlap", false},   {"pipeline_reduction", false},
+    {"pipeline_buckets", false}, {"optimizer_type", false},     {"optimizer_sparse", false},
+    {"partition_tensor", true},  {"partition_sequence", false},
 };
 enum { N_SWEEPABLE = sizeof sweepable / sizeof sweepable[0] };
 
@@ -152,11 +152,10 @@ static int CountSweptRows(const Sweep *sweep)
 
 static RengaErrorCode ReadSweep(Sweep *sweep, const App *app)
 {
-  const char *text, *machine, *lanes;
+  const char *text, *machine;
   bool given;
   RengaCall(RengaOptionsGetString("plan_sweep", &text, NULL));
-  RengaCall(RengaOptionsGetString("graph_lanes", &lanes, NULL));
-  sweep->lanes = strcmp(lanes, "auto") == 0;
+  RengaCall(AppAreLanesChosen(&sweep->lanes));
   RengaCall(ReadSweptList(sweep, text));
   for (int w = 0; w < app->n_words; w++) RengaCall(ReadSweptList(sweep, app->words[w]));
   RengaCheck(sweep->n_options > 0, sweep->printer, RENGA_ERR_OPTION,
@@ -255,12 +254,50 @@ static const AppPlanRow *FindBestRow(const AppPlanTable *table)
   return best;
 }
 
+static bool IsAtLeastAsGood(const AppPlanRow *row, const AppPlanRow *other)
+{
+  return row->used <= other->used && row->rate >= other->rate && row->memory <= other->memory;
+}
+
+/* The Pareto front of devices that are used, samples per second and memory of a device. Seconds of
+   a step would be those of its samples, which rows may have different numbers of. */
+static void FindFront(AppPlanTable *table)
+{
+  for (int i = 0; i < table->count; i++) {
+    AppPlanRow *row = &table->rows[i];
+    row->front = row->fits;
+    for (int j = 0; j < table->count && row->front; j++) {
+      const AppPlanRow *other = &table->rows[j];
+      row->front = !other->fits || !IsAtLeastAsGood(other, row) || IsAtLeastAsGood(row, other);
+    }
+  }
+}
+
+/* The fastest first, what is refused last; equal ones as they were asked for. */
+static void OrderPlanRows(const AppPlanTable *table)
+{
+  for (int i = 0; i < table->count; i++) {
+    int at = i;
+    const double rate = table->rows[i].fits ? table->rows[i].rate : -1;
+    for (; at > 0; at--) {
+      const AppPlanRow *before = &table->rows[table->order[at - 1]];
+      if (rate <= (before->fits ? before->rate : -1)) break;
+      table->order[at] = table->order[at - 1];
+    }
+    table->order[at] = i;
+  }
+}
+
 /* Why what is refused is, and which row is best. */
 static RengaErrorCode PrintSweepAnswers(const Sweep *sweep, RengaViewer viewer)
 {
   const AppPlanTable *table = &sweep->table;
   const AppPlanRow *best = FindBestRow(table);
   char name[256], step[24];
+  if (best)
+    RengaCall(RengaViewerPrintf(viewer, "front, *: no other row is better in one of devices that "
+                                        "are used, samples/s and memory of a device without "
+                                        "being worse in another\n"));
   for (int i = 0; i < table->count; i++) {
     NameSweptRow(sweep, i, 0, sizeof name, name);
     if (!table->rows[i].fits)
@@ -297,6 +334,8 @@ static RengaErrorCode ShowSweep(Sweep *sweep)
   for (int i = 0; i < sweep->table.count; i++)
     if (sweep->table.rows[i].fits)
       sweep->table.rows[i].efficiency = sweep->table.rows[i].rate / best->rate;
+  FindFront(&sweep->table);
+  OrderPlanRows(&sweep->table);
   RengaCall(AppOpenPlanTable(sweep->comm, &view, &viewer));
   RengaErrorCode code = AppPrintPlanTable(viewer, &sweep->table);
   if (!code) code = PrintSweepAnswers(sweep, viewer);
@@ -333,6 +372,7 @@ static RengaErrorCode RunSweep(Sweep *sweep)
   RengaCall(AppLoadGraph(sweep->comm, NULL, &sweep->graph));
   RengaCall(AppReadBudget(sweep->comm, sweep->graph, &table->budget));
   RengaCall(RengaMalloc(table->count, &table->rows));
+  RengaCall(RengaMalloc(table->count, &table->order));
   for (int i = 0; i < table->count; i++) RengaCall(MakeSweptRow(sweep, i));
   RengaCall(NameSweep(sweep));
   RengaCall(ShowSweep(sweep));
@@ -354,6 +394,7 @@ RengaErrorCode AppPlanSweep(const App *app)
   if (!code) code = RunSweep(sweep);
   if (sweep->graph) RengaCall(RengaGraphDestroy(&sweep->graph));
   RengaFree(&sweep->table.rows);
+  RengaFree(&sweep->table.order);
   RengaFree(&sweep);
   RengaCall(code);
   return RENGA_SUCCESS;

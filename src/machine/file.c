@@ -87,11 +87,21 @@ static RengaErrorCode AddLevel(RengaMachine machine, const char *name, int64_t d
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaMachineCheckDevices_Private(RengaMachine machine, const MachineFile *file,
+                                                int64_t devices)
+{
+  RengaCheck(devices <= file->devices, machine->hdr.comm, RENGA_ERR_ARGUMENT,
+             "-machine_devices %lld: a node of %s has %lld", (long long)devices, file->name,
+             (long long)file->devices);
+  return RENGA_SUCCESS;
+}
+
 /* A level appears only where it has more than one group of the level below. */
 RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
 {
   const MachineFile *file = machine->file;
   const int64_t nodes = machine->nodes > 0 ? machine->nodes : file->nodes;
+  const int64_t devices = machine->devices > 0 ? machine->devices : file->devices;
   const int64_t shared = file->switch_nodes;
   RengaFree(&machine->device_name);
   machine->device = (RengaMachineDevice){.memory = machine->memory ? machine->memory : file->memory,
@@ -113,11 +123,11 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
   RengaCall(RengaStringCopy(file->name, &machine->device_name));
   machine->device.name = machine->device_name;
   machine->n_levels = 0;
-  RengaCall(AddLevel(machine, "node", file->devices, 0));
+  RengaCall(AddLevel(machine, "node", devices, 0));
   if (shared > 1 && nodes > 1)
-    RengaCall(AddLevel(machine, "switch", (nodes < shared ? nodes : shared) * file->devices, 1));
+    RengaCall(AddLevel(machine, "switch", (nodes < shared ? nodes : shared) * devices, 1));
   if (nodes > 1 && (shared <= 1 || nodes > shared))
-    RengaCall(AddLevel(machine, "cluster", nodes * file->devices, 2));
+    RengaCall(AddLevel(machine, "cluster", nodes * devices, 2));
   machine->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
 }
@@ -199,6 +209,7 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
              machine->hdr.comm, RENGA_ERR_FILE_FORMAT,
              "%s: -nodes %lld is no multiple of -switch_nodes %lld", path, (long long)file->nodes,
              (long long)file->switch_nodes);
+  RengaCall(RengaMachineCheckDevices_Private(machine, file, machine->devices));
   return RENGA_SUCCESS;
 }
 
@@ -215,7 +226,7 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    . -machine_file - the same
 
    Errors: RENGA_ERR_FILE_OPEN where there is no such file or machine; RENGA_ERR_FILE_FORMAT with
-   what is wrong in the file.
+   what is wrong in the file; RENGA_ERR_ARGUMENT where its nodes have fewer devices than asked for.
 
    Notes: the form is that of an options file, with the keys name, nodes, devices (of a node),
    memory (bytes of a device), matrix_rate, vector_rate (FLOP/s), memory_bandwidth (bytes/s),
@@ -226,8 +237,8 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    host, where it issues products too slowly for devices; attention_efficiency; attention_passes,
    where kernels of attention are not fused; spread, of devices; nested, reduce_hidden and
    exchange_hidden, of sums over replicas and exchanges of tensor ranks. A missing or unknown key
-   and a value out of all bounds are errors. What RengaMachineSetNodes() and RengaMachineSetMemory()
-   ask for is kept.
+   and a value out of all bounds are errors. What RengaMachineSetNodes(),
+   RengaMachineSetDevicesPerNode() and RengaMachineSetMemory() ask for is kept.
 
    See also: RengaMachineSetFromOptions(), RengaMachineSetNodes()
 @*/

@@ -9,6 +9,8 @@ static const RengaOptionRow rows[] = {
      "machine to plan for: a name of share/renga/machines, or FILE.opts"},
     {"machine_nodes", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "nodes of the machine: a number, or several to compare: 4,8,16"},
+    {"machine_devices", RENGA_OPTION_INT64, NULL, RENGA_OPTION_NO_OFFSET, NULL, 1, 1e5,
+     "devices of each node that are planned for, at most the file's, which is the default"},
     {"machine_memory", RENGA_OPTION_BYTES, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e18,
      "memory of each device of the machine; 0: the file's"},
 };
@@ -88,6 +90,43 @@ RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes)
              "this machine's nodes were not read from a file: its levels say "
              "how many there are");
   machine->nodes = nodes;
+  if (machine->file->name) RengaCall(RengaMachineBuild_Private(machine));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineSetDevicesPerNode - plan for nodes with fewer devices than the file has
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . machine - the machine
+   . devices - of each node; 0: the file's
+
+   Options:
+   . -machine_devices - the number, 1 or more
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number, and for more than the file has, which
+   RengaMachineLoad() says where it is called later; RENGA_ERR_ORDER where the levels were not read
+   from a file.
+
+   Notes: latencies and bandwidths are of a device and stay the file's, those between nodes too: no
+   device gets the part of an adapter that those left out would have used.
+
+   See also: RengaMachineGetDevicesPerNode(), RengaMachineSetNodes()
+@*/
+RengaErrorCode RengaMachineSetDevicesPerNode(RengaMachine machine, int64_t devices)
+{
+  RengaCheckPointer(machine);
+  RengaCheck(devices >= 0, machine->hdr.comm, RENGA_ERR_ARGUMENT, "nodes of %lld devices",
+             (long long)devices);
+  RengaCheck(machine->hdr.state < RENGA_STATE_SETUP || machine->file->name, machine->hdr.comm,
+             RENGA_ERR_ORDER,
+             "this machine's nodes were not read from a file: its levels say "
+             "how many devices they have");
+  if (machine->file->name)
+    RengaCall(RengaMachineCheckDevices_Private(machine, machine->file, devices));
+  machine->devices = devices;
   if (machine->file->name) RengaCall(RengaMachineBuild_Private(machine));
   return RENGA_SUCCESS;
 }
@@ -177,6 +216,7 @@ static RengaErrorCode ReadCounts(RengaMachine machine, const char *text)
    Options:
    . -machine_file NAME - a machine file to load
    . -machine_nodes N - nodes to plan for; of several, N,M,…, the first is taken here
+   . -machine_devices N - of each node
    . -machine_memory BYTES - of each device
 
    Errors: RENGA_ERR_OPTION for a bad value; of -machine_file, what RengaMachineLoad says.
@@ -186,11 +226,13 @@ static RengaErrorCode ReadCounts(RengaMachine machine, const char *text)
 RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine)
 {
   const char *text;
-  int64_t memory;
+  int64_t memory, devices;
   bool given = false;
   RengaCheckPointer(machine);
   RengaCall(RengaOptionsGetInt64("machine_memory", &memory, &given));
   if (given) RengaCall(RengaMachineSetMemory(machine, memory));
+  RengaCall(RengaOptionsGetInt64("machine_devices", &devices, &given));
+  if (given) RengaCall(RengaMachineSetDevicesPerNode(machine, devices));
   RengaCall(RengaOptionsGetString("machine_nodes", &text, &given));
   if (given) RengaCall(ReadCounts(machine, text));
   RengaCall(RengaOptionsGetString("machine_file", &text, &given));
@@ -366,7 +408,7 @@ RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices
 
    Errors: RENGA_ERR_ORDER where the machine is not described yet.
 
-   See also: RengaMachineGetDeviceCount(), RengaMachineGetNodes()
+   See also: RengaMachineSetDevicesPerNode(), RengaMachineGetDeviceCount(), RengaMachineGetNodes()
 @*/
 RengaErrorCode RengaMachineGetDevicesPerNode(RengaMachine machine, int64_t *devices)
 {

@@ -21,8 +21,9 @@ typedef struct {
 struct _p_RengaMachine {
   struct _p_RengaObject hdr; /* state SETUP: it has a device and levels */
   MachineFile *file;         /* as loaded */
-  int64_t nodes, memory;     /* wished for; 0: the file's */
-  int n_counts;              /* of -machine_nodes */
+  /* wished for: nodes, devices of a node, bytes of a device; 0: the file's */
+  int64_t nodes, devices, memory;
+  int n_counts; /* of -machine_nodes */
   int64_t counts[MACHINE_NODE_COUNTS];
   RengaMachineDevice device;
   int n_levels;
@@ -33,6 +34,9 @@ struct _p_RengaMachine {
 
 /* Folders with machine files, NULL after the last. */
 extern const char *const RengaMachineFolders_Private[];
+/* Nodes as the file describes have so many devices: else an error. */
+RengaErrorCode RengaMachineCheckDevices_Private(RengaMachine machine, const MachineFile *file,
+                                                int64_t devices);
 /* The device and the levels follow from the file and the wishes. */
 RengaErrorCode RengaMachineBuild_Private(RengaMachine machine);
 RengaErrorCode RengaMachineFreeFile_Private(RengaMachine machine);

@@ -104,6 +104,23 @@ void RengaPlanFormatShape_Private(RengaPlan plan, size_t size, char text[])
     snprintf(text + used, size - (size_t)used, ", %d stages per rank", chunks);
 }
 
+void RengaPlanFormatGroups_Private(RengaPlan plan, size_t size, char text[])
+{
+  const int tensor = plan->stage[0].shape.tensor, sequence = plan->stage[0].shape.sequence;
+  int used = 0;
+  text[0] = 0;
+  for (int s = 1; s < plan->count; s++)
+    if (plan->stage[s].shape.tensor != tensor || plan->stage[s].shape.sequence != sequence) return;
+  if (tensor > 1) used = snprintf(text, size, " x %d tensor ranks", tensor);
+  if (sequence > 1) snprintf(text + used, size - (size_t)used, " x %d context ranks", sequence);
+}
+
+void RengaPlanFormatRate_Private(RengaPlan plan, size_t size, char text[])
+{
+  const double rate = (double)plan->batch / plan->prediction.step;
+  RengaTextFormat(text, size, rate < 1e4 ? "%.4g" : "%.0f", rate);
+}
+
 void RengaPlanFormatSchedule_Private(RengaPlan plan, size_t size, char text[])
 {
   if (plan->eager > 0)

@@ -63,20 +63,22 @@ static RengaErrorCode DrawHead(const PlanDrawing *drawing)
 {
   RengaPlan plan = drawing->plan;
   const RengaPlanPrediction *p = &plan->prediction;
-  char shape[80], text[256], step[24], bound[24];
+  char shape[80], each[48], text[256], step[24], bound[24], rate[24];
   RengaPlanFormatShape_Private(plan, sizeof shape, shape);
+  RengaPlanFormatGroups_Private(plan, sizeof each, each);
   const int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch);
   const int ranks = RengaPlanGetRankCount(plan);
-  snprintf(text, sizeof text, "%s on %d rank%s: %lld samples in %lld micro-batch%s of %lld", shape,
-           ranks, ranks == 1 ? "" : "s", (long long)plan->batch, (long long)microbatches,
-           microbatches == 1 ? "" : "es", (long long)plan->microbatch);
+  snprintf(text, sizeof text, "%s%s on %d rank%s: %lld samples in %lld micro-batch%s of %lld",
+           shape, each, ranks, ranks == 1 ? "" : "s", (long long)plan->batch,
+           (long long)microbatches, microbatches == 1 ? "" : "es", (long long)plan->microbatch);
   RengaCall(DrawText(drawing, LEFT, 30, " font-size=\"17\" font-weight=\"bold\"", text));
   if (p->step <= 0) return RENGA_SUCCESS;
   RengaFormatSeconds(p->step, sizeof step, step);
   RengaFormatSeconds(p->bound, sizeof bound, bound);
-  int used = RengaTextFormat(
-      text, sizeof text, "predicted step %s, %.4g samples/s; devices wait %.1f %% of the pipeline",
-      step, (double)plan->batch / p->step, 100 * p->bubble);
+  RengaPlanFormatRate_Private(plan, sizeof rate, rate);
+  int used = RengaTextFormat(text, sizeof text,
+                             "predicted step %s, %s samples/s; bubble (devices wait) %.1f %%", step,
+                             rate, 100 * p->bubble);
   if (p->bound > 0)
     RengaTextFormat(text + used, sizeof text - (size_t)used, "; lower bound %s, gap %.2f %%", bound,
                     100 * (p->step / p->bound - 1));
@@ -140,22 +142,30 @@ static double GridStep(double most, bool bytes)
   return power * (ratio <= 1 ? 1 : ratio <= 2 ? 2 : ratio <= 5 ? 5 : 10);
 }
 
-static RengaErrorCode DrawGrid(const PlanDrawing *drawing, double top, double most, bool bytes,
-                               bool share)
+/* marked: a value with a label of its own, next to which the grid has none; 0: there is none. */
+typedef struct {
+  double top, most, marked;
+  bool bytes, share;
+} PlanAxis;
+
+static RengaErrorCode DrawGrid(const PlanDrawing *drawing, const PlanAxis *axis)
 {
-  const double step = GridStep(most, bytes);
+  enum { LABEL_HEIGHT = 12 };
+  const double most = axis->most, step = GridStep(most, axis->bytes);
   char text[32];
   for (double value = 0; value <= most * 1.0001; value += step) {
-    const double y = top + PLOT_HEIGHT * (1 - value / most);
-    if (bytes)
+    const double y = axis->top + PLOT_HEIGHT * (1 - value / most);
+    if (axis->bytes)
       RengaFormatBytes(value, sizeof text, text);
-    else if (share)
+    else if (axis->share)
       RengaTextFormat(text, sizeof text, "%.3g %%", 100 * value);
     else
       RengaFormatSeconds(value, sizeof text, text);
     RengaCall(RengaViewerPrintf(
         drawing->viewer, "<path d=\"M%.1f %.1fH%.1f\" stroke=\"#cccccc\" stroke-width=\"0.7\"/>\n",
         LEFT, y, RIGHT));
+    if (axis->marked > 0 && fabs(value - axis->marked) * PLOT_HEIGHT < LABEL_HEIGHT * most)
+      continue;
     RengaCall(DrawText(drawing, LEFT - 6, y + 4, " text-anchor=\"end\" font-size=\"11\"",
                        value > 0 ? text : "0"));
   }
@@ -205,7 +215,7 @@ static RengaErrorCode DrawSeconds(const PlanDrawing *drawing)
     const double parts[] = {forward, busy - forward, most - busy};
     RengaCall(DrawStageBar(drawing, s, LOAD_Y, most, count, parts, colours));
   }
-  RengaCall(DrawGrid(drawing, LOAD_Y, most, false, false));
+  RengaCall(DrawGrid(drawing, &(PlanAxis){.top = LOAD_Y, .most = most}));
   return RENGA_SUCCESS;
 }
 
@@ -221,7 +231,7 @@ static RengaErrorCode DrawFlops(const PlanDrawing *drawing)
     const double share = RengaPlanGetShare_Private(plan, s);
     RengaCall(DrawStageBar(drawing, s, LOAD_Y, most, 1, &share, colours));
   }
-  RengaCall(DrawGrid(drawing, LOAD_Y, most, false, true));
+  RengaCall(DrawGrid(drawing, &(PlanAxis){.top = LOAD_Y, .most = most, .share = true}));
   return RENGA_SUCCESS;
 }
 
@@ -231,11 +241,17 @@ static double FindMemoryLine(RengaPlan plan)
   return (double)(plan->memory_limit > 0 ? plan->memory_limit : plan->device_memory);
 }
 
-static RengaErrorCode DrawLimit(const PlanDrawing *drawing, double most)
+/* Its bytes stand on the axis, or above it with an arrow; what they are at the other end. */
+static RengaErrorCode DrawLimit(const PlanDrawing *drawing, double limit, double most)
 {
-  const double limit = FindMemoryLine(drawing->plan);
-  const double y = MEMORY_Y + PLOT_HEIGHT * (1 - limit / most);
-  if (limit <= 0 || limit > most) return RENGA_SUCCESS;
+  const bool above = limit > most;
+  const double y = above ? MEMORY_Y - 10 : MEMORY_Y + PLOT_HEIGHT * (1 - limit / most);
+  char bytes[24], text[32];
+  RengaFormatBytes(limit, sizeof bytes, bytes);
+  snprintf(text, sizeof text, "%s%s", bytes, above ? " ↑" : "");
+  RengaCall(DrawText(drawing, LEFT - 6, y + 4,
+                     " text-anchor=\"end\" font-size=\"11\" fill=\"#bb0000\"", text));
+  if (above) return RENGA_SUCCESS;
   RengaCall(RengaViewerPrintf(
       drawing->viewer,
       "<path d=\"M%.1f %.1fH%.1f\" stroke=\"#bb0000\" stroke-dasharray=\"6 4\"/>\n", LEFT, y,
@@ -248,11 +264,12 @@ static RengaErrorCode DrawLimit(const PlanDrawing *drawing, double most)
 
 static RengaErrorCode DrawMemoryHead(const PlanDrawing *drawing, double most)
 {
-  char bytes[24], text[64];
-  const double limit = FindMemoryLine(drawing->plan);
-  RengaFormatBytes(limit, sizeof bytes, bytes);
-  snprintf(text, sizeof text, "memory of a device%s%s", limit > 0 ? " of " : "",
-           limit > 0 ? bytes : "");
+  char text[64];
+  const bool above = FindMemoryLine(drawing->plan) > most;
+  snprintf(text, sizeof text, "memory of a device%s",
+           !above                            ? ""
+           : drawing->plan->memory_limit > 0 ? "; red: limit"
+                                             : "; red: all that it has");
   RengaCall(DrawText(drawing, LEFT, MEMORY_Y - 12, "",
                      most > 0 ? text : "memory of a device: not known"));
   if (most > 0 && RengaPlanKnowsParts_Private(drawing->plan))
@@ -285,8 +302,9 @@ static RengaErrorCode DrawMemory(const PlanDrawing *drawing)
     for (int i = 0; known && i < RENGA_PLAN_PARTS; i++) parts[i] = (double)bytes[i];
     RengaCall(DrawStageBar(drawing, s, MEMORY_Y, most, RENGA_PLAN_PARTS, parts, part_colours));
   }
-  RengaCall(DrawGrid(drawing, MEMORY_Y, most, true, false));
-  RengaCall(DrawLimit(drawing, most));
+  const double limit = FindMemoryLine(plan), marked = limit <= most ? limit : 0;
+  RengaCall(DrawGrid(drawing, &(PlanAxis){MEMORY_Y, most, marked, .bytes = true}));
+  if (limit > 0) RengaCall(DrawLimit(drawing, limit, most));
   return RENGA_SUCCESS;
 }
 

@@ -87,6 +87,10 @@ RengaErrorCode RengaPlanFill_Private(RengaPlan plan, RengaGraph graph);
 /* describe.c: what several views say. */
 void RengaPlanFormatSchedule_Private(RengaPlan plan, size_t size, char text[]);
 void RengaPlanFormatShape_Private(RengaPlan plan, size_t size, char text[]);
+/* " x 2 tensor ranks": ranks of a replica, where there are several, alike in all stages. */
+void RengaPlanFormatGroups_Private(RengaPlan plan, size_t size, char text[]);
+/* Samples per second, without powers of ten. */
+void RengaPlanFormatRate_Private(RengaPlan plan, size_t size, char text[]);
 /* "0-3, 7": runs of numbers as ranges; a list that is too long ends in "…". */
 void RengaPlanFormatRanks_Private(int count, const int ranks[], size_t size, char text[]);
 /* Seconds of a step in which a device of the stage computes, for all stages of its ranks. */

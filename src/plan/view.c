@@ -208,17 +208,18 @@ static RengaErrorCode ViewBound(RengaPlan plan, RengaViewer viewer)
 static RengaErrorCode ViewPrediction(RengaPlan plan, RengaViewer viewer)
 {
   const RengaPlanPrediction *p = &plan->prediction;
-  char step[24], pipeline[24], reduce[24], update[24];
+  char step[24], rate[24], pipeline[24], reduce[24], update[24];
   if (p->step <= 0) return RENGA_SUCCESS;
   RengaFormatSeconds(p->step, sizeof step, step);
+  RengaPlanFormatRate_Private(plan, sizeof rate, rate);
   RengaFormatSeconds(p->pipeline, sizeof pipeline, pipeline);
   RengaFormatSeconds(p->reduce, sizeof reduce, reduce);
   RengaFormatSeconds(p->update, sizeof update, update);
   RengaCall(RengaViewerPrintf(
       viewer,
-      "  predicted: %s per step, %.4g samples/s; pipeline %s, in which devices wait %.1f %%; "
+      "  predicted: %s per step, %s samples/s; pipeline %s, in which devices wait %.1f %%; "
       "reduction %s; update %s\n",
-      step, (double)plan->batch / p->step, pipeline, 100 * p->bubble, reduce, update));
+      step, rate, pipeline, 100 * p->bubble, reduce, update));
   RengaCall(ViewBound(plan, viewer));
   return RENGA_SUCCESS;
 }

@@ -83,6 +83,8 @@ static void NameSeconds(const StepDrawing *drawing, double seconds, size_t size,
 {
   if (drawing->known)
     RengaFormatSeconds(seconds, size, text);
+  else if (seconds >= 1e4)
+    RengaFormatCount(seconds, size, text);
   else
     RengaTextFormat(text, size, "%.4g", seconds);
 }

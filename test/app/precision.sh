@@ -118,6 +118,18 @@ print(fp32, tf32, bf16)
 assert len({plan["graph"] for plan in plans}) == 1
 assert bf16 < tf32 < 0.5 * fp32
 P
+# Where nobody says which precision, a plan says what bfloat16 would give: what the plan with it says.
+accepts 1 $large -machine_file dgx-a100 -machine_devices 2
+says "times as fast; results differ"
+step=$(sed -n 's/^  bf16 (-precision bf16) would take \([0-9.]* [um]*s\) per step, .*/\1/p' out)
+[ "$(sed -n '$p' out)" = "$(grep 'bf16 (' out)" ] || fail "not the last line"
+accepts 1 $large -machine_file dgx-a100 -machine_devices 2 -precision bf16
+says "predicted: ${step:-none} per step"
+lacks "(-precision bf16)"
+accepts 1 $large -machine_file dgx-a100 -machine_devices 2 -precision fp32
+lacks "(-precision bf16)"
+accepts 1 $large -machine_file laptop -partition_ranks 2 # whose products of bfloat16 are no faster
+lacks "(-precision bf16)"
 refuses 1 "give it a matrix_rate_tf32" $large -machine_file v100 -precision tf32
 # Weights of a kernel that stand on the padding alone, as those of 3 x 3 on one pixel: their gradients are zeros, whatever
 # lay in the memory that kernels work in.

@@ -52,7 +52,23 @@ sed -n 's/^<text x="\([0-9.]*\)" y="[0-9.]*" fill="#4477aa" text-anchor="\([a-z]
 # Two options: all combinations. A row is what the plan itself says.
 accepts 1 $machine -machine_nodes 1 -plan_sweep batch_size:8,16,64 microbatch_size:1,2 -plan_view draw:grid.svg
 [ "$(row '1,$' | wc -l)" -eq 6 ] || fail "not six rows"
-[ "$(row '1,$' | awk '{ printf "%s/%s ", $1, $2 }')" = "8/1 8/2 16/1 16/2 64/1 64/2 " ] || fail "other values"
+[ "$(row '1,$' | awk '{ printf "%s/%s\n", $1, $2 }' | sort | tr '\n' ' ')" = "16/1 16/2 64/1 64/2 8/1 8/2 " ] || fail "other values"
+# The fastest first; the front, as of devices that are used, samples/s (with digits that suffice here) and memory.
+says "front, *: no other row is better in one of devices"
+row '1,$' | awk 'BEGIN { unit["KiB"] = 1024; unit["MiB"] = 1024 * 1024; unit["B"] = 1 }
+  { used[NR] = $5; rate[NR] = $10; mark[NR] = $NF == "*"; split($8, memory, /[KMB]/)
+    bytes[NR] = memory[1] * unit[substr($8, length(memory[1]) + 1)] }
+  END {
+    for (i = 1; i <= NR; i++) {
+      bad += i > 1 && rate[i] > rate[i - 1]
+      front = 1
+      for (j = 1; j <= NR; j++)
+        if (used[j] <= used[i] && rate[j] >= rate[i] && bytes[j] <= bytes[i] &&
+          (used[j] < used[i] || rate[j] > rate[i] || bytes[j] < bytes[i])) front = 0
+      bad += front != mark[i]; fronts += front
+    }
+    exit bad || fronts == 0 || fronts == NR || bytes[1] == 0
+  }' || fail "another order, or another front"
 says "most samples per second: batch_size "
 [ "$(grep -c '<circle' grid.svg)" -eq 6 ] || fail "not six points"
 [ "$(grep -c '<path fill="none"' grid.svg)" -eq 2 ] || fail "not two curves"
@@ -79,6 +95,9 @@ says "precision bf16, machine_nodes 2: "
 says "matrix_rate_bfloat16"
 accepts 2 $machine -plan_sweep machine_file:v100,mdx-cpu
 says "plans for several machines"
+# Nodes of fewer devices than the file has.
+accepts 1 $machine -machine_nodes 2 -plan_sweep machine_devices:8,4,1
+[ "$(row '1,$' | awk '{ printf "%s:%s ", $1, $2 }' | tr ' ' '\n' | sort | tr '\n' ' ')" = "1:2 4:8 8:16 " ] || fail "other devices"
 # Lanes follow the tensor ranks of each row: it is what its plan alone says.
 shared="$machine -machine_nodes 1 -partition_type even -partition_ranks 4 -partition_stages 1"
 accepts 1 $shared -plan_sweep partition_tensor:4,1,2
@@ -89,12 +108,17 @@ for number in 1 2 4; do
   alone=$(awk '/predicted: / { print $2 }' out)
   [ -n "$alone" ] && echo "$rows" | grep -q "^$number .*$alone" || fail "a row of the sweep is not the plan of $number tensor ranks: $rows"
 done
-accepts 1 $machine -machine_nodes 1 -plan_sweep partition_stages:1,200
+accepts 1 $machine -machine_nodes 1 -plan_sweep partition_stages:200,1
+awk '/does not fit|is refused/ { refused = NR } / x / && /%/ { planned = NR } END { exit !(planned && refused > planned) }' out ||
+  fail "a row that is refused comes before others"
 says "partition_stages 200: 200 stages, but the network has only"
 
 refuses 2 "did you mean batch_size?" $machine -plan_sweep batchsize:8
 refuses 1 "-batch_size x: not a whole number" $machine -plan_sweep batch_size:8,x
 refuses 1 "-plan_sweep, machine_nodes 0: -machine_nodes 0" $machine -plan_sweep machine_nodes:1,0
+refuses 1 "-plan_sweep, machine_devices 9: -machine_devices 9: a node of v100 has 8" $machine -plan_sweep machine_devices:4,9
+refuses 1 "-machine_devices 0: must be from 1" $machine -machine_devices 0
+refuses 1 "-machine_devices 9: a node of v100 has 8" $machine -machine_devices 9
 refuses 1 "there is no machine \"nosuch\"" $machine -plan_sweep machine_file:v100,nosuch
 refuses 1 "at most 64 values, none empty" $machine -plan_sweep "batch_size:$(seq -s, 1 2000)"
 refuses 1 "more than 64 plans" $machine -plan_sweep "batch_size:$(seq -s, 1 30)" microbatch_size:1,2,4

@@ -39,12 +39,17 @@ accepts 1 plan -graph $mlp -machine_file v100 -machine_nodes 4 -batch_size 32 -m
   -partition_stages 1 -partition_replicas 16 -schedule_view draw:f.svg
 drawn ranks=1 forward=2 backward=2 update=1 sum_of_gradients=1
 grep -q ">rank 0 and 15 alike: stage 0<" f.svg || fail "replicas in rows of their own"
-accepts 1 $plan -graph_lanes 2 -partition_ranks 4 -partition_stages 2 -partition_tensor 2 -partition_type even -schedule_view draw:f.svg
+accepts 1 $plan -graph_lanes 2 -partition_ranks 4 -partition_stages 2 -partition_tensor 2 -partition_type even -schedule_view draw:f.svg \
+  -plan_view draw:p.svg
+grep -q ">2 stages x 1 replica x 2 tensor ranks on 4 ranks: " p.svg || fail "the plan's picture has no tensor ranks"
+bubble=$(sed -n 's/.*; bubble (devices wait) \([0-9.]*\) %.*/\1/p' p.svg)
+grep -q ", bubble ${bubble:-none} %" f.svg || fail "another bubble than the plan's picture: $bubble %"
 grep -q "2 stages on 4 ranks (2 at a time compute a stage together)" f.svg || fail "other ranks than the plan's"
 grep -q ">ranks 2-3: stage 1<" f.svg || fail "a row without its ranks"
 plan="plan -graph $gpt -batch_size 8 -microbatch_size 1" # without costs
 simulated "-partition_type even -partition_stages 2" ranks=2 forward=16 backward=16 message='*'
 grep -q "as if time went as FLOPs" f.svg || fail "does not say that time has no unit"
+grep -q 'e+[0-9]' f.svg && fail "a number with a power of ten"
 
 # ran RANKS LAYOUT KEY=VALUE...: a run of four micro-batches; half of the bars of each kind are simulated.
 ran() {

@@ -134,6 +134,38 @@ static RengaErrorCode TestLevels(void)
   return RENGA_SUCCESS;
 }
 
+/* Fewer devices in a node: its levels shrink, its links stay. */
+static RengaErrorCode TestDevices(void)
+{
+  RengaMachine machine;
+  int count;
+  int64_t devices;
+  const RengaMachineLevel *level;
+  const bool prints = RengaCommGetRank(comm) == 0;
+  RengaCall(RengaMachineCreate(comm, &machine));
+  ExpectError(RengaMachineSetDevicesPerNode(machine, -1), RENGA_ERR_ARGUMENT,
+              prints ? "nodes of -1 devices" : "");
+  RengaCall(RengaMachineSetDevicesPerNode(machine, 8));
+  ExpectError(RengaMachineLoad(machine, "small.opts"), RENGA_ERR_ARGUMENT,
+              prints ? "-machine_devices 8: a node of small has 4" : "");
+  RengaCall(RengaMachineSetDevicesPerNode(machine, 2));
+  RengaCall(RengaMachineLoad(machine, "small.opts"));
+  ExpectError(RengaMachineSetDevicesPerNode(machine, 5), RENGA_ERR_ARGUMENT,
+              prints ? "a node of small has 4" : "");
+  RengaCall(RengaMachineGetDevicesPerNode(machine, &devices));
+  Expect(devices == 2);
+  RengaCall(RengaMachineGetNodes(machine, &devices));
+  Expect(devices == 4);
+  RengaCall(RengaMachineGetLevels(machine, &count, &level));
+  Expect(count == 3 && level[0].devices == 2 && level[1].devices == 4 && level[2].devices == 8);
+  Expect(level[0].bandwidth == 1e10 && level[2].bandwidth == 1e8);
+  RengaCall(RengaMachineSetDevicesPerNode(machine, 0));
+  RengaCall(RengaMachineGetDeviceCount(machine, &devices));
+  Expect(devices == 16);
+  RengaCall(RengaMachineDestroy(&machine));
+  return RENGA_SUCCESS;
+}
+
 /* What goes wrong when `from` is written `to` in the good file. */
 static const struct {
   const char *from, *to;
@@ -198,13 +230,16 @@ static RengaErrorCode TestOptions(void)
   int64_t devices;
   RengaCall(RengaOptionsSetValue("machine_file", "dgx-a100"));
   RengaCall(RengaOptionsSetValue("machine_nodes", "4,8,16"));
+  RengaCall(RengaOptionsSetValue("machine_devices", "6"));
   RengaCall(RengaOptionsSetValue("machine_memory", "40GB"));
   RengaCall(RengaMachineCreate(comm, &machine));
   RengaCall(RengaMachineSetFromOptions(machine));
   RengaCall(RengaMachineGetNodeCounts(machine, &count, &nodes));
   Expect(count == 3 && nodes[0] == 4 && nodes[2] == 16);
   RengaCall(RengaMachineGetDeviceCount(machine, &devices));
-  Expect(devices == 32);
+  Expect(devices == 24);
+  ExpectError(RengaOptionsSetValue("machine_devices", "0"), RENGA_ERR_OPTION,
+              RengaCommGetRank(comm) == 0 ? "machine_devices 0" : "");
   RengaCall(RengaOptionsSetValue("machine_nodes", "4;8"));
   ExpectError(RengaMachineSetFromOptions(machine), RENGA_ERR_OPTION,
               RengaCommGetRank(comm) == 0 ? "4;8" : "");
@@ -246,6 +281,7 @@ static RengaErrorCode TestProgram(void)
   wrong[1].devices = 5;
   ExpectError(RengaMachineSetLevels(machine, 2, wrong), RENGA_ERR_ARGUMENT, "");
   ExpectError(RengaMachineSetNodes(machine, 2), RENGA_ERR_ORDER, "");
+  ExpectError(RengaMachineSetDevicesPerNode(machine, 1), RENGA_ERR_ORDER, "");
   RengaCall(RengaMachineDestroy(&machine));
   return RENGA_SUCCESS;
 }
@@ -255,6 +291,7 @@ static RengaErrorCode Run(void)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(TestShipped());
   RengaCall(TestLevels());
+  RengaCall(TestDevices());
   RengaCall(TestBad());
   RengaCall(TestMissing());
   RengaCall(TestProgram());

@@ -149,6 +149,13 @@ static void CheckDrawing(RengaComm comm, RengaPlan plan)
   TestTrue(CountText(text, "<text") == CountText(text, "</text>"));
   TestTrue(strstr(text, ">stage 2<") && strstr(text, ">limit<") && strstr(text, ">waiting<"));
   TestTrue(strstr(text, "gap 18.75 %") && strstr(text, ">optimizer<") && !strstr(text, "nan"));
+  /* The limit has its bytes on the axis, or above it where it is far above what is used. */
+  TestTrue(strstr(text, ">32.0 MiB<") && !strstr(text, "↑") && strstr(text, "bubble"));
+  RengaCallAbort(RengaPlanSetMemoryLimit(plan, (int64_t)1 << 40));
+  View(comm, "draw", plan, NULL, RengaPlanView, text);
+  TestTrue(strstr(text, ">1.00 TiB ↑<") && strstr(text, "; red: limit<") &&
+           !strstr(text, ">limit<"));
+  RengaCallAbort(RengaPlanSetMemoryLimit(plan, 32 << 20));
 }
 
 static void CheckCompare(RengaComm comm, RengaPlan plan, RengaPlan other)
