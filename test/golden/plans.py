@@ -12,7 +12,8 @@ fixed layout, and how much is lost.
   --class CLASS,...  only these classes
   --record           write plans.expected.tsv anew: all, or the rows of the problems that are chosen
   --compare FOLDER   the same with another build, and a table of both: this build's steps and seconds by the other's
-  --monotone         plans on 1, 2, 4 and 8 nodes, and with as many tensor ranks as the planner likes: what is slower with more
+  --monotone         plans each on 1, 2, 4 and 8 nodes, and without and with as many tensor ranks as the planner likes; fails
+                     where more is slower. --along nodes or --along tensor is one of both
   --show             a row for each problem, with what is expected
   --enumerate        try all fixed layouts of small problems, and write the best into plans.tsv
   --jobs N           runs at once (1)
@@ -39,7 +40,7 @@ SAMPLED = 2.5  # user seconds, as recorded, of a problem that samples may have
 LIMIT = 300  # seconds, which only a hang meets
 SLACK = 1.001
 FIELDS = ("step", "bound", "layout", "refused", "user", "peak")
-HEAD = """# Planning problems; plans.py compares what the planner finds for them with plans.expected.tsv. Columns are parted by tabs:
+HEAD = """# Planning problems; plans.py compares their plans with those of plans.expected.tsv. Columns are parted by tabs:
 # name, class, options of renga plan; of small ones the step of the best fixed layout that was found by trying, and its options.
 # Classes small and tensor have the same problems, planned without and with -partition_tensor auto; the best of the latter is
 # of tensor ranks and lanes 1 and 1, 1 and 2, 2 and 2, 4 and 4, 8 and 8. Files of this folder begin with @. randomplans.py has
@@ -181,7 +182,7 @@ def read_expected(path):
 
 def write_expected(path, problems, rows):
     with open(path, "w", encoding="utf-8") as file:
-        file.write("# Plans of the problems of plans.tsv, which plans.py --record writes: name, step, bound, layout, why it is refused,\n"
+        file.write("# Plans of the problems of plans.tsv, which plans.py --record writes: name, step, bound, layout, why refused,\n"
                    "# user seconds, peak MiB. The last two are of the machine that wrote them, and compared with nothing.\n")
         for problem in problems:
             if problem.name in rows:
@@ -252,7 +253,7 @@ def compare(problems, found, other):
 
 
 def sequences(problem):
-    """Layers of options that give the planner more and more: it should never get slower along them."""
+    """Lists of options that give the planner more and more: it should never get slower along them."""
     nodes = int(problem.value("-machine_nodes", "0"))
     if nodes and problem.value("-partition_ranks") is None and problem.value("-partition_stages") is None:
         yield "nodes", [f"-machine_nodes {n}" for n in (1, 2, 4, 8)]
@@ -260,9 +261,9 @@ def sequences(problem):
         yield "tensor", ["-partition_tensor -", "-partition_tensor auto"]
 
 
-def monotone(planner, problems, jobs):
-    """Lines: what is slower with more nodes, or with tensor ranks allowed, the worst first."""
-    cases = [(problem, name, steps) for problem in problems for name, steps in sequences(problem)]
+def monotone(planner, problems, along, jobs):
+    """Prints what is slower with more nodes, or with tensor ranks allowed, the worst first; their number."""
+    cases = [(problem, name, steps) for problem in problems for name, steps in sequences(problem) if along in (None, name)]
     lines, counts = [], {}
     plans = map_all(jobs, lambda case: [planner.plan(case[0], more) for more in case[2]], cases)
     for (problem, name, steps), planned in zip(cases, plans):
@@ -354,6 +355,7 @@ def arguments():
         parser.add_argument("--" + option, action="store_true")
     parser.add_argument("--sample", type=int)
     parser.add_argument("--class", dest="kinds")
+    parser.add_argument("--along", choices=("nodes", "tensor"))
     parser.add_argument("--compare")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--build", default=os.environ.get("top_builddir") or ".")
@@ -396,7 +398,7 @@ def main():
             write_problems(table, every)
             return
         if options.monotone:
-            sys.exit(1 if monotone(planner, picked, options.jobs) else 0)
+            sys.exit(1 if monotone(planner, picked, options.along, options.jobs) else 0)
         plans = map_all(options.jobs, planner.plan, picked)
         found = {problem.name: plan for problem, plan in zip(picked, plans)}
         if options.compare:

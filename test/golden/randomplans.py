@@ -2,7 +2,7 @@
 """usage: randomplans.py BUILD: makes the machines and the problems of plans.tsv that are random, by fixed seeds.
 
 Rows of classes small, tensor and random are written anew, and machines/random*.opts; plans.py --enumerate then finds the best
-fixed layouts. Memory is a share of what the plan takes that the program of BUILD finds where there is any: rows follow that program.
+fixed layouts. Memory is a share of that of a plan without a bound, by the program of BUILD, so that rows follow that program.
 """
 
 import json
@@ -38,8 +38,9 @@ def machine(draw, number):
     """Text of a machine file, anything from a board to a GPU; and its devices per node."""
     scale = 10 ** draw.uniform(10.3, 14)
     node = scale * 10 ** draw.uniform(-4, -2)
-    numbers = {"number": number, "devices": draw.choice((1, 2, 2, 4, 4, 4, 8)), "matrix": scale, "bfloat16": scale * draw.choice((1, 4)),
-               "vector": scale / draw.uniform(1.2, 6), "memory": scale / draw.uniform(10, 40), "launch": 10 ** draw.uniform(-6.4, -5.3),
+    numbers = {"number": number, "devices": draw.choice((1, 2, 2, 4, 4, 4, 8)), "matrix": scale,
+               "bfloat16": scale * draw.choice((1, 4)), "vector": scale / draw.uniform(1.2, 6),
+               "memory": scale / draw.uniform(10, 40), "launch": 10 ** draw.uniform(-6.4, -5.3),
                "node_latency": 10 ** draw.uniform(-6, -4.7), "node": node, "cluster_latency": 10 ** draw.uniform(-5.7, -4),
                "cluster": node / draw.uniform(1.5, 20)}
     return MACHINE.format(**numbers), numbers["devices"]
@@ -53,7 +54,8 @@ def small_network(draw):
     heads, sequence, vocabulary = draw.choice((2, 4, 8)), draw.choice((8, 16, 32, 64)), draw.choice((64, 128, 512))
     text = f"hidden={hidden},heads={heads},sequence={sequence},vocabulary={vocabulary}"
     if kind == "mlp":
-        return f"mlp:layers={layers + 1},hidden={hidden * draw.choice((1, 2, 4))},input={draw.choice((32, 256))}", batch * draw.choice((1, 4))
+        hidden *= draw.choice((1, 2, 4))
+        return f"mlp:layers={layers + 1},hidden={hidden},input={draw.choice((32, 256))}", batch * draw.choice((1, 4))
     if kind == "ncf":
         return f"ncf:users={draw.choice((100, 1000))},items=200,factors=16,layers=64-64-32", batch * 4
     return f"{kind}:layers={(layers + 1) // 2},{text}", batch
@@ -65,9 +67,11 @@ def large_network(draw):
     if kind == "mlp":
         return f"mlp:layers={layers},hidden={hidden}", 512
     if kind == "resnet":
-        return f"resnet:depth={draw.choice((18, 34))},width={draw.choice((0.25, 1, 2))},image={draw.choice((32, 64))},classes=10", 128
+        depth, width, image = draw.choice((18, 34)), draw.choice((0.25, 1, 2)), draw.choice((32, 64))
+        return f"resnet:depth={depth},width={width},image={image},classes=10", 128
     heads = max(hidden // 64, 2)
-    return f"{kind}:layers={layers},hidden={hidden},heads={heads},sequence={draw.choice((32, 64, 128))},vocabulary=1024", draw.choice((32, 64, 128))
+    text = f"{kind}:layers={layers},hidden={hidden},heads={heads},sequence={draw.choice((32, 64, 128))},vocabulary=1024"
+    return text, draw.choice((32, 64, 128))
 
 
 def problem(draw, name, machines, network, devices_range):
