@@ -131,8 +131,8 @@ class Planner:
         if code < 0:
             return Planned(None, f"signal {-code}", user, peak)
         if code:
-            first = re.sub(r"^\[rank \d+\] error: ", "", error.strip().split("\n")[0])
-            return Planned(None, " ".join(first.replace(HERE + "/", "@").split()[:12]), user, peak)
+            said = re.search(r"^\[rank \d+\] error: (.*)", error, re.M)
+            return Planned(None, " ".join((said.group(1) if said else error).replace(HERE + "/", "@").split()[:12]), user, peak)
         with open(folder + "/plan.json", encoding="utf-8") as file:
             return Planned(json.load(file), None, user, peak)
 
