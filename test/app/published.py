@@ -13,7 +13,8 @@ Where attention alone was made again nothing is.
   -part P        fit, apart or all (all): two thirds of the rows, or the third that no machine file
                  was fitted to
   -machines DIR  machine files (the installed ones)
-  -cache FILE    predictions to take, and to add to
+  -cache FILE    predictions to take, and to add to: of the same program
+  -version TEXT  that of the program: predictions of others are not taken
   -jobs N        plans at a time (1)
   -rows          a line for each row
   -table FILE    the table of doc/performance.md
