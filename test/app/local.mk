@@ -8,6 +8,7 @@ EXTRA_DIST += %D%/common.sh $(app_tests)
 tests += %D%/published.sh
 EXTRA_DIST += %D%/published.sh %D%/published.py %D%/published/runs.tsv %D%/published/vtrain-multi.tsv %D%/published/vtrain-single.tsv
 # All rows, for doc/performance.md: hours of a core.
+.PHONY: published
 published: renga$(EXEEXT)
 	python3 $(srcdir)/%D%/published.py ./renga$(EXEEXT) -machines $(srcdir)/share/renga/machines -cache published.json -jobs 2 -table published.md
 tests += %D%/lanes.sh %D%/tensor.sh %D%/sequence.sh

@@ -4,15 +4,17 @@
 usage: published.py RENGA [option...] [FILE...]
 
 FILE: tables of published/ (all of them where none is named), each a row per measured run: layout
-and seconds. Every row is planned as a run would be: with its stages, replicas, tensor ranks
-(-graph_lanes, -partition_tensor), chunks and micro-batch, and nothing left to choose.
+and seconds. Every row is planned as a run would be: with its stages (of whole layers), replicas,
+tensor ranks (-graph_lanes, -partition_tensor), chunks and micro-batch, and nothing left to choose.
+Where attention alone was made again nothing is.
 
   -every N       every Nth row of vtrain-single.tsv (10)
   -quick         a few rows that are planned soon
   -part P        fit, apart or all (all): two thirds of the rows, or the third that no machine file
                  was fitted to
   -machines DIR  machine files (the installed ones)
-  -cache FILE    predictions to take, and to add to
+  -cache FILE    predictions to take, and to add to: of the same program
+  -version TEXT  that of the program: predictions of others are not taken
   -jobs N        plans at a time (1)
   -rows          a line for each row
   -table FILE    the table of doc/performance.md
@@ -131,7 +133,18 @@ def plan(renga, words):
         if done.returncode:
             return {"error": done.stderr.split("\n")[0]}
         with open(out, encoding="utf-8") as file:
-            return json.load(file)["predicted"]
+            made = json.load(file)
+        forward = sum(stage["forward_seconds"] for stage in made["stages"]) / len(made["stages"])
+        return dict(made["predicted"], forward=forward)
+
+
+def seconds_of(row):
+    """Of a step, as those programs ran it: where a stage makes its forward again they begin as its
+    gradient comes, and Renga while it waits for that, which no stage but the last does not."""
+    made = row["plan"]
+    if made.get("step", 0) and row["recompute"] == "full":
+        return made["step"] + (row["stages"] - 1) * made["forward"]
+    return made.get("step", 0)
 
 
 def keep(file, cache):
@@ -160,7 +173,7 @@ def predict(renga, rows, options):
             keep(file, cache)
     for row in rows:
         row.update(plan=cache[row["key"]])
-        row["predicted"] = row["plan"].get("step", 0)
+        row["predicted"] = seconds_of(row)
         row["error"] = row["predicted"] / row["seconds"] - 1
 
 
