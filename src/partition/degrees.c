@@ -22,7 +22,8 @@ static const double degrees_near = 1.05;
 /* Costs that were measured are a few percent off, differently in lanes. */
 static const double gain_measured = 0.05, gain_least = 0.01;
 
-enum { LANES_MOST = 8, RANKS_FEW = 64 }; /* of open lanes; more ranks are in powers of two */
+/* Of open lanes; more ranks are in powers of two; more settle sizes of micro-batches. */
+enum { LANES_MOST = 8, RANKS_FEW = 64, RANKS_SMALL = 8 };
 
 static const double links_alike = 0.5; /* share of the bandwidth within a node from which on */
 
@@ -178,16 +179,24 @@ static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan 
   RengaPartition partition = task->partition;
   RengaQuiet quiet;
   const int wish = partition->tensor;
+  const int64_t own_microbatch = partition->microbatch, own_leaf = partition->leaf;
+  const bool settled = tensor > 1 && task->settled_microbatch > 0;
+  const int64_t microbatch = settled ? task->settled_microbatch : task->microbatch;
+  if (settled) partition->microbatch = microbatch;
+  if (settled) partition->leaf = task->settled_leaf;
   RengaQuietBegin_Private(&quiet);
   if (task->searches) partition->tensor = tensor;
   partition->compares = task->searches;
+  partition->quick = tensor > 1;
   partition->beat = task->beat;
   partition->beaten = false;
   RengaErrorCode code = LeaveTime(task);
   if (!code)
-    code = RengaPartitionPlan_Private(partition, task->ranks, task->batch, task->microbatch, plan);
+    code = RengaPartitionPlan_Private(partition, task->ranks, task->batch, microbatch, plan);
   if (task->limit > 0) RengaPartitionExactSetTimeLimit(partition, task->limit);
-  partition->compares = false;
+  partition->microbatch = own_microbatch;
+  partition->leaf = own_leaf;
+  partition->compares = partition->quick = false;
   partition->beat = 0;
   partition->tensor = wish;
   RengaQuietEnd_Private(&quiet);
@@ -310,6 +319,20 @@ static bool IsNearWork(const DegreeTask *task, const Degree *one, const DegreeCh
   return true;
 }
 
+static RengaErrorCode TakeChosen(RengaPlan from, char **sentence);
+
+/* On many ranks others are searched in the micro-batches and leaves of the plan of one tensor rank:
+   in all of them each number would take as long as this. */
+static RengaErrorCode SettleSizes(DegreeTask *task, const Degree *one)
+{
+  int64_t batch;
+  if (!task->open || !one->plan || task->ranks <= RANKS_SMALL) return RENGA_SUCCESS;
+  RengaCall(RengaPlanGetBatch(one->plan, &batch, &task->settled_microbatch));
+  task->settled_leaf = RengaPlanGetLeaf(one->plan);
+  RengaCall(TakeChosen(one->plan, &task->chosen));
+  return RENGA_SUCCESS;
+}
+
 /* All numbers, that of one tensor rank first where lanes are open. Of a long chain on many ranks
    most of the time goes where the plan is slower than another's at last: such a search is given up,
    by what others' were when they had come as far. */
@@ -328,6 +351,7 @@ static RengaErrorCode SearchAll(DegreeTask *task, int count, const int list[], D
     if (degree.plan && !degree.late) least = fmin(least, degree.first);
     if (tensor == 1) *one = degree;
     const bool near = tensor == 1 && IsNearWork(task, one, choice);
+    if (tensor == 1) RengaCall(SettleSizes(task, one));
     RengaCall(RengaDegreeTake_Private(task, &degree, choice));
     if (near) break;
   }
@@ -532,6 +556,9 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
     task.gives_up = true;
   RengaErrorCode code = ChooseDegree(&task, &choice);
   RengaFree(&choice.said);
+  if (!code && task.chosen && choice.best.tensor > 1)
+    code = RengaPlanAddReason(choice.best.plan, RENGA_PLAN_CHOSEN, task.chosen);
+  RengaFree(&task.chosen);
   if (!code) code = TakeDegreeGraph(&task, &choice.best);
   if (code) RengaDegreeFree_Private(&choice.best);
   RengaCall(code);

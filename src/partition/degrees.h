@@ -30,6 +30,9 @@ typedef struct {
   bool searches; /* the type looks for plans with tensor ranks */
   bool open;     /* lanes are chosen with the tensor ranks */
   double gain;   /* share of a step that others must save */
+  int64_t settled_microbatch, settled_leaf; /* of the plan of one tensor rank, which others take; 0:
+                                               they choose */
+  char *chosen; /* what that plan says of them */
   int64_t node;  /* ranks whose links a group may use */
   double limit;  /* seconds that type exact has for all of them; 0: any time */
   double begun;  /* on the clock of MPI_Wtime */

@@ -55,13 +55,16 @@ static RengaErrorCode SolveOnFewer(const FewerTask *task, int ranks, double step
 {
   RengaPartition partition = task->partition;
   const double beat = partition->beat;
+  const bool own = partition->quick;
   RengaQuiet quiet;
   partition->beat = step;
+  partition->quick = true;
   RengaQuietBegin_Private(&quiet);
   const RengaErrorCode code =
       partition->ops->plan(partition, ranks, task->batch, task->microbatch, made);
   RengaQuietEnd_Private(&quiet);
   partition->beat = beat;
+  partition->quick = own;
   return code;
 }
 

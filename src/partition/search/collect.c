@@ -431,6 +431,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   task->all = RengaProfileGetWhole_Private(collected->from.profile, task->graph);
   task->ranks = ranks;
   TakeWish(partition, wish, task);
+  task->quick = partition->quick && collected->n_first > 1;
   task->n_sizes = collected->n_rows;
   task->n_first = collected->n_first;
   task->size = collected->size;
@@ -490,7 +491,8 @@ static RengaErrorCode SolveOnFirst(RengaComm comm, RengaProfile profile, SearchT
   RengaErrorCode code = RENGA_SUCCESS;
   if (RengaCommGetRank(comm) != 0) return RENGA_SUCCESS;
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &task->self));
-  if (!task->finder.find && !task->given) code = RengaSearchRivals_Private(profile, task, cutters);
+  const bool alone = task->finder.find || task->given || task->known > 0;
+  if (!alone) code = RengaSearchRivals_Private(profile, task, cutters);
   if (!code) code = RengaSearchSolve_Private(task, answer);
   for (int c = 0; c < SEARCH_CUTTERS; c++)
     if (cutters[c]) RengaPartitionDestroy(&cutters[c]);

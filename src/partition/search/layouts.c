@@ -115,7 +115,7 @@ RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchCh
 
 bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain)
 {
-  return !task->finder.find && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SMALL;
+  return !task->finder.find && !task->quick && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SMALL;
 }
 
 bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain)

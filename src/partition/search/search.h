@@ -62,6 +62,7 @@ struct SearchTask {
   bool fixes_saved;    /* else stages recompute what there is no room for */
   RengaSaved saved;    /* of all stages, where it is fixed */
   bool exact;
+  bool quick;              /* not all ways of looking are taken together */
   SearchSchedule schedule; /* of the first plans */
   bool any_schedule;       /* another one is taken where it is faster */
   double chunk_gain; /* share of a step that several stages for each rank must save; 0: a number of

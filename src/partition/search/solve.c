@@ -13,6 +13,8 @@ enum {
 /* Of the best step up to which a row in which only backwards in two parts may be faster is gone on
    with. */
 static const double near_best = 1.02;
+/* Of the step that is known from which on what was found is left as it is. */
+static const double far_behind = 1.4;
 
 /* A simulated layout instead of what was found. */
 static RengaErrorCode TakeImproved(Solution *solution, const SearchLayout *best)
@@ -68,6 +70,13 @@ static RengaErrorCode GoOn(Solution *solution, double *bound)
   return RENGA_SUCCESS;
 }
 
+/* A plan is known that is so much faster than what was found that nothing found beside it will do. */
+static bool IsFarBehind(const Solution *solution)
+{
+  const double known = solution->task->known;
+  return known > 0 && solution->step > far_behind * known;
+}
+
 /* Where there is a bound what is found is gone on from. */
 static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, double *bound, bool *fits)
 {
@@ -76,7 +85,7 @@ static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, double
   bool one_fits = false;
   RengaErrorCode code = FindBest(&one, &one_fits);
   const bool far = (task->halves_only && *fits && one.step > near_best * solution->step) ||
-                   (known && one.step > near_best * task->beat);
+                   (known && one.step > near_best * task->beat) || IsFarBehind(&one);
   if (!code && one_fits && bound && !far) code = GoOn(&one, bound);
   const bool slow = one.hopeless;
   RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
@@ -358,6 +367,7 @@ static RengaErrorCode FitAll(Solution *solution, RowsWanted wanted[3], double bo
 {
   bool fits;
   RengaCall(LookInRows(solution, &wanted[0], bound, &fits));
+  if (fits && IsFarBehind(solution)) return RENGA_SUCCESS;
   RengaCall(ShardWhereShort(solution, &wanted[1], bound, &fits));
   RengaCall(FoldWhereShort(solution, &wanted[2], &fits));
   if (fits) RengaCall(RengaSolutionShareLess_Private(solution));
