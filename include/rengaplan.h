@@ -137,7 +137,7 @@ typedef struct {
   int expert;         /* expert-parallel ranks: 1 */
   RengaShard shard;   /* the ZeRO stage */
   RengaSaved saved;   /* recomputation, or offloading, of saved tensors */
-  RengaPrecision precision;
+  RengaPrecision precision; /* in which it is computed */
 } RengaLayout;
 RengaErrorCode RengaPlanGetLayout(RengaPlan plan, RengaLayout *layout);
 RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microbatch);

@@ -144,6 +144,8 @@ RengaErrorCode RengaGraphFuse(RengaGraph graph);
 RengaErrorCode RengaGraphRewriteMeans(RengaGraph graph);
 RengaErrorCode RengaGraphKeepUnsplit(RengaGraph graph); /* inlanes.c */
 RengaErrorCode RengaGraphSplit(RengaGraph graph);       /* the steps from here to the end */
+RengaErrorCode RengaGraphTakeSteps(RengaGraph graph, int count,
+                                   RengaErrorCode (*const step[])(RengaGraph graph));
 RengaErrorCode RengaGraphSplitLanes(RengaGraph graph);  /* -graph_lanes: lanes.c */
 RengaErrorCode RengaGraphSplitTokens(RengaGraph graph); /* -graph_token_lanes: tokenlanes.c */
 RengaErrorCode RengaGraphCompleteOutputs(RengaGraph graph);

@@ -12,7 +12,7 @@ static RengaErrorCode CopyInit(const RengaInit *from, RengaInit *to)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyData(const RengaGraphValue *from, RengaGraphValue *to)
+static RengaErrorCode CopyConstant(const RengaGraphValue *from, RengaGraphValue *to)
 {
   const size_t bytes = RengaTensorSpecBytes(&from->spec);
   char *data = NULL;
@@ -33,7 +33,7 @@ static RengaErrorCode CopyWholeValue(const RengaGraphValue *from, RengaGraph to)
   made->name = name;
   made->data = NULL;
   RengaCall(CopyInit(&from->init, &made->init));
-  RengaCall(CopyData(from, made));
+  RengaCall(CopyConstant(from, made));
   return RENGA_SUCCESS;
 }
 
@@ -82,6 +82,35 @@ RengaErrorCode RengaGraphKeepUnsplit(RengaGraph graph)
   const RengaGraphOptions *options = &graph->options;
   if (!options->lanes_open || options->token_lanes > 1 || graph->unsplit) return RENGA_SUCCESS;
   RengaCall(CreateUnsplit(graph, &graph->unsplit));
+  return RENGA_SUCCESS;
+}
+
+/* From here on the number of lanes matters. */
+static RengaErrorCode (*const split_steps[])(RengaGraph graph) = {
+    RengaGraphSplitLanes,      RengaGraphSplitTokens,
+    RengaGraphCompleteOutputs, RengaGraphSortNodes,
+    RengaGraphAddSampleLosses, RengaGraphCompactValues,
+    RengaGraphMarkValues,      RengaGraphSetKeys,
+    RengaGraphFindUpdates,     RengaGraphChooseStored,
+    RengaGraphFindLastReaders,
+};
+enum { N_SPLIT_STEPS = sizeof split_steps / sizeof split_steps[0] };
+
+RengaErrorCode RengaGraphTakeSteps(RengaGraph graph, int count,
+                                   RengaErrorCode (*const step[])(RengaGraph graph))
+{
+  for (int i = 0; i < count; i++) {
+    RengaCall(step[i](graph));
+    graph->place = -1;
+    RengaGraphFreeScratch(graph);
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphSplit(RengaGraph graph)
+{
+  RengaCall(RengaGraphTakeSteps(graph, N_SPLIT_STEPS, split_steps));
+  graph->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
 }
 

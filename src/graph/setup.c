@@ -40,34 +40,7 @@ static RengaErrorCode (*const steps[])(RengaGraph graph) = {
     RengaGraphMarkValues,    RengaGraphCheckSamples,
     RengaGraphCheckShares,   RengaGraphKeepUnsplit,
 };
-static RengaErrorCode (*const split_steps[])(RengaGraph graph) = {
-    RengaGraphSplitLanes,      RengaGraphSplitTokens,
-    RengaGraphCompleteOutputs, RengaGraphSortNodes,
-    RengaGraphAddSampleLosses, RengaGraphCompactValues,
-    RengaGraphMarkValues,      RengaGraphSetKeys,
-    RengaGraphFindUpdates,     RengaGraphChooseStored,
-    RengaGraphFindLastReaders,
-};
 enum { N_STEPS = sizeof steps / sizeof steps[0] };
-enum { N_SPLIT_STEPS = sizeof split_steps / sizeof split_steps[0] };
-
-static RengaErrorCode TakeSteps(RengaGraph graph, int count,
-                                RengaErrorCode (*const step[])(RengaGraph graph))
-{
-  for (int i = 0; i < count; i++) {
-    RengaCall(step[i](graph));
-    graph->place = -1;
-    RengaGraphFreeScratch(graph);
-  }
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaGraphSplit(RengaGraph graph)
-{
-  RengaCall(TakeSteps(graph, N_SPLIT_STEPS, split_steps));
-  graph->hdr.state = RENGA_STATE_SETUP;
-  return RENGA_SUCCESS;
-}
 
 static RengaErrorCode ViewFromOptions(RengaGraph graph)
 {
@@ -117,7 +90,7 @@ RengaErrorCode RengaGraphSetUp(RengaGraph graph)
 {
   RengaCheckPointer(graph);
   if (graph->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
-  RengaCall(TakeSteps(graph, N_STEPS, steps));
+  RengaCall(RengaGraphTakeSteps(graph, N_STEPS, steps));
   RengaCall(RengaGraphSplit(graph));
   RengaCall(ViewFromOptions(graph));
   return RENGA_SUCCESS;

@@ -2,6 +2,7 @@
 #include "partitionimpl.h"
 #include "renga/private/graph.h"
 #include "renga/private/layout.h"
+#include "renga/private/number.h"
 #include "renga/private/plan.h"
 #include "renga/private/quiet.h"
 #include "rengacomm.h"
@@ -95,7 +96,8 @@ static RengaErrorCode SolveWithout(const AxisTask *task, RengaAxisNumber axis, d
   code = RengaErrorAgree(partition->hdr.comm, code);
   if (!code) code = RengaPlanCreate(partition->hdr.owner, &made);
   if (!code)
-    code = RengaPartitionSearch_Private(partition, task->ranks, task->batch, task->microbatch, &made);
+    code =
+        RengaPartitionSearch_Private(partition, task->ranks, task->batch, task->microbatch, &made);
   if (!code) code = RengaPlanGetPrediction(made, &prediction);
   const RengaErrorCode restored = RestoreWishes(task);
   if (made) RengaPlanDestroy(&made);
@@ -114,8 +116,9 @@ static RengaErrorCode SayWithout(RengaAxisNumber axis, double step, RengaPlan pl
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   RengaFormatSeconds(step, sizeof seconds, seconds);
   if (step > 0)
-    snprintf(sentence, sizeof sentence, "without %s (%s %s) %s per step, %.1f %% more", row->name,
-             row->option, row->none, seconds, 100 * (step / prediction.step - 1));
+    RengaTextFormat(sentence, sizeof sentence, "without %s (%s %s) %s per step, %.1f %% more",
+                    row->name, row->option, row->none, seconds,
+                    100 * (step / prediction.step - 1));
   else
     snprintf(sentence, sizeof sentence, "without %s (%s %s) no plan was found", row->name,
              row->option, row->none);

@@ -8,6 +8,7 @@
 #include "degrees.h"
 #include "renga/private/wait.h"
 #include "renga/private/graph.h"
+#include "renga/private/number.h"
 #include "renga/private/quiet.h"
 #include "renga/private/settings.h"
 #include "search/search.h"
@@ -312,10 +313,10 @@ static bool IsNearWork(const DegreeTask *task, const Degree *one, const DegreeCh
 {
   const double work = task->partition->work;
   if (!task->open || !one->plan || one->step * (1 - task->gain) > work) return false;
-  snprintf(choice->said[2], DEGREE_TEXT,
-           "2 and more: not looked at, as the plan with 1 is %.1f %% slower than all work shared "
-           "out evenly",
-           100 * (one->step / work - 1));
+  RengaTextFormat(choice->said[2], DEGREE_TEXT,
+                  "2 and more: not looked at, as the plan with 1 is %.1f %% slower than all work "
+                  "shared out evenly",
+                  100 * (one->step / work - 1));
   return true;
 }
 
@@ -564,5 +565,15 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
   RengaCall(code);
   RengaCall(RengaPlanDestroy(plan));
   *plan = choice.best.plan;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPartitionSearch_Private(RengaPartition partition, int ranks, int64_t batch,
+                                            int64_t microbatch, RengaPlan *plan)
+{
+  if (RengaPartitionChoosesTensor_Private(partition, ranks))
+    RengaCall(RengaPartitionChooseTensor_Private(partition, ranks, batch, microbatch, plan));
+  else
+    RengaCall(RengaPartitionPlan_Private(partition, ranks, batch, microbatch, plan));
   return RENGA_SUCCESS;
 }

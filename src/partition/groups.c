@@ -18,8 +18,8 @@ bool RengaPartitionSearchesTensor_Private(RengaPartition partition)
          (!strcmp(type, RENGA_PARTITION_AUTO) || !strcmp(type, RENGA_PARTITION_EXACT));
 }
 
-/* They are open. In a run on ranks that are here somebody who gives the micro-batch says what decides
-   the bits of results: then lanes are chosen where tensor ranks are asked for alone. */
+/* They are open. In a run on ranks that are here somebody who gives the micro-batch says what
+   decides the bits of results: then lanes are chosen where tensor ranks are asked for alone. */
 bool RengaPartitionChoosesLanes_Private(RengaPartition partition)
 {
   const RengaMachine machine = partition->machine ? partition->machine : partition->own.machine;

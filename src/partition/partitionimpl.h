@@ -138,7 +138,7 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
 /* fewer.c: collective; what a type that plans finds, also for fewer ranks. */
 RengaErrorCode RengaPartitionPlan_Private(RengaPartition partition, int ranks, int64_t batch,
                                           int64_t microbatch, RengaPlan *plan);
-/* solve.c: the same with chosen tensor ranks. */
+/* degrees.c: the same with chosen tensor ranks. */
 RengaErrorCode RengaPartitionSearch_Private(RengaPartition partition, int ranks, int64_t batch,
                                             int64_t microbatch, RengaPlan *plan);
 /* axes.c: collective; reasons of the plan that a type that searches found. */

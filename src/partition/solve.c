@@ -398,16 +398,6 @@ static RengaErrorCode CutAlone(RengaPartition partition, int ranks, const SolveW
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaPartitionSearch_Private(RengaPartition partition, int ranks, int64_t batch,
-                                            int64_t microbatch, RengaPlan *plan)
-{
-  if (RengaPartitionChoosesTensor_Private(partition, ranks))
-    RengaCall(RengaPartitionChooseTensor_Private(partition, ranks, batch, microbatch, plan));
-  else
-    RengaCall(RengaPartitionPlan_Private(partition, ranks, batch, microbatch, plan));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode PlanBySearch(RengaPartition partition, int ranks, const SolveWish *wish,
                                    RengaPlan *plan)
 {
@@ -474,8 +464,8 @@ static RengaErrorCode SayStatistics(RengaPartition partition, int ranks, RengaPl
    RengaProfileGetCosts says. All ranks have the error, and there is no plan.
 
    Notes: where the number of lanes is open (RengaGraphSetLanes()) the graph may be in lanes
-   afterwards: values are to be found by name again. An error says with numbers what does not fit. Ranks that are left over are idle; the view
-   of the plan names them.
+   afterwards: values are to be found by name again. An error says with numbers what does not fit.
+   Ranks that are left over are idle; the view of the plan names them.
 
    See also: RengaPartitionSetFromOptions(), RengaPlanCheck(), RengaPipelineSetPlan()
 @*/

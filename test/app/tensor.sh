@@ -85,4 +85,24 @@ wants() {
 wants "allocation:$((allocations / 2)):1" 2
 [ $code -ne 0 ] || fail "half of $allocations allocations were none"
 wants "allocation:$((allocations * 9 / 10)):1" 4 -partition_stages 2 -pipeline_recompute full
+
+# Nobody gives the tensor ranks: they are chosen, with lanes, where that is faster, and the plan says what each axis wins.
+machines=$top_srcdir/test/golden/machines
+chosen="plan -graph mlp:layers=4,hidden=256 -machine_file $machines/m8_0.opts -batch_size 24 -optimizer_type adam -microbatch_size 6
+  -reduction_leaf 1 -machine_memory 3705216"
+accepts 1 $chosen -plan_explain -plan_save chosen.txt
+says "2 stages x 1 replica"
+says "chosen: 2 lanes of heads and columns"
+says "axis: without tensor ranks (-partition_tensor 1) "
+says "the lower bound is the least of those of plans with 1, 2 tensor ranks"
+accepts 1 $chosen -plan_load chosen.txt
+accepts 1 $chosen -graph_lanes 1
+lacks "lanes of heads"
+# More nodes make no slower plan: fewer devices are looked at, too.
+mlp64="plan -graph mlp:sizes=64-128-128-10 -machine_file $machines/small.opts -batch_size 16 -reduction_leaf 1"
+accepts 1 $mlp64 -machine_nodes 1 -plan_save nodes1.txt
+accepts 1 $mlp64 -machine_nodes 8 -plan_save nodes8.txt
+says "devices stay idle: no plan that was found with all of them is faster"
+awk '$1 == "predicted" { step[++n] = $2 } END { exit !(n == 2 && step[2] <= step[1] * 1.000001) }' nodes1.txt nodes8.txt ||
+  fail "slower on eight nodes than on one"
 finish

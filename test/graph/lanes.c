@@ -202,12 +202,46 @@ static RengaErrorCode CheckUneven(RengaComm comm)
 }
 
 /* Six lanes of a network with five heads: attention is whole, the hidden layer is not. */
+/* A network whose lanes are open is in any number of them what it would be, were these given. */
+static RengaErrorCode CheckOpen(RengaComm comm)
+{
+  static const char what[] = "gpt:layers=2,hidden=24,heads=4,sequence=4,vocabulary=64";
+  RengaGraph open, made, given;
+  int lanes;
+  RengaCall(RengaGraphCreate(comm, &open));
+  RengaCall(RengaGraphLoad(open, what));
+  RengaCall(RengaGraphSetLanes(open, 0));
+  RengaCall(RengaGraphSetUp(open));
+  TestTrue(RengaGraphLanesAreOpen_Private(open));
+  const uint64_t whole = RengaGraphGetDigest(open);
+  for (int l = 1; l <= 4; l *= 2) {
+    RengaCall(RengaGraphCreate(comm, &given));
+    RengaCall(RengaGraphLoad(given, what));
+    RengaCall(RengaGraphSetLanes(given, l));
+    RengaCall(RengaGraphSetUp(given));
+    RengaCall(RengaGraphInLanes_Private(open, l, &made));
+    TestTrue(made && RengaGraphGetDigest(made) == RengaGraphGetDigest(given));
+    RengaGraphExchange_Private(open, made);
+    RengaCall(RengaGraphGetLanes(open, &lanes, NULL));
+    TestTrue(lanes == l && RengaGraphGetDigest(open) == RengaGraphGetDigest(given));
+    RengaCall(RengaGraphDestroy(&made));
+    RengaCall(RengaGraphDestroy(&given));
+  }
+  RengaCall(RengaGraphInLanes_Private(open, 8, &made));
+  TestTrue(!made); /* four heads */
+  RengaCall(RengaGraphInLanes_Private(open, 1, &made));
+  TestTrue(RengaGraphGetDigest(made) == whole);
+  RengaCall(RengaGraphDestroy(&made));
+  RengaCall(RengaGraphDestroy(&open));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckFew(RengaComm comm)
 {
   RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphLoad(graph, "gpt:layers=1,hidden=20,heads=5,sequence=4,vocabulary=11"));
-  TestError(RengaGraphSetLanes(graph, 0), RENGA_ERR_ARGUMENT, "0 lanes: must be from 1 to 1024");
+  TestError(RengaGraphSetLanes(graph, -1), RENGA_ERR_ARGUMENT, "-1 lanes: must be from 1 to 1024");
   RengaCall(RengaGraphSetLanes(graph, 6));
   RengaCall(RengaGraphSetUp(graph));
   int lanes, nodes;
@@ -484,6 +518,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckTokenNetworks(comm, device));
   RengaCall(CheckUneven(comm));
   RengaCall(CheckFew(comm));
+  RengaCall(CheckOpen(comm));
   RengaCall(CheckShared(comm));
   RengaCall(CheckImages(comm));
   for (int product = 0; product < 2; product++) {

@@ -18,6 +18,10 @@ static void CheckGetters(RengaPlan plan)
   int64_t batch, microbatch;
   int stage, replica;
   TestTrue(RengaPlanGetStageCount(plan) == 3 && RengaPlanGetRankCount(plan) == 6);
+  RengaLayout layout;
+  RengaCallAbort(RengaPlanGetLayout(plan, &layout));
+  TestTrue(layout.stages == 3 && layout.chunks == 1 && layout.tensor == 1 && layout.context == 1 &&
+           layout.expert == 1 && layout.shard == RENGA_SHARD_NOTHING);
   TestTrue(RengaPlanGetRank(plan, 1, 1) == 3 && RengaPlanGetRank(plan, 3, 0) == -1);
   RengaCallAbort(RengaPlanFindRank(plan, 4, &stage, &replica));
   TestTrue(stage == 2 && replica == 0);

@@ -146,6 +146,7 @@ RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, RengaGraph all, 
   RengaCall(RengaMalloc(n_nodes + 1, &chain->weight));
   RengaCall(RengaMalloc(1, &chain->store));
   RengaCall(RengaSearchListedCreate_Private(&chain->listed));
+  RengaCall(RengaSearchBoundsCreate_Private(&chain->bounds));
   RengaCall(RengaSearchSchedulesCreate_Private(&chain->schedules));
   RengaCall(RengaSearchKeptCreate_Private(graph, &chain->kept));
   RengaCall(RengaMalloc(n_values + 1, &chain->saved));
@@ -164,6 +165,7 @@ void RengaSearchChainFree_Private(SearchChain *chain)
   }
   RengaFree(&chain->store);
   RengaSearchListedFree_Private(&chain->listed);
+  RengaSearchBoundsFree_Private(&chain->bounds);
   RengaSearchSchedulesFree_Private(&chain->schedules);
   RengaSearchKeptFree_Private(&chain->kept);
   RengaFree(&chain->node);

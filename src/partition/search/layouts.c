@@ -106,7 +106,7 @@ RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchCh
   RengaCall(RengaSearchModelOf_Private(task, chain, size, false, &model));
   RengaErrorCode code = RENGA_SUCCESS;
   if (model.n_candidates && model.count)
-    code = RengaSearchFindBound_Private(&model, task->costs[size],
+    code = RengaSearchFindBound_Private(chain->bounds, &model, task->costs[size],
                                         task->wanted.stages > 1 ? task->wanted.stages : 1, bound);
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
@@ -115,7 +115,8 @@ RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchCh
 
 bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain)
 {
-  return !task->finder.find && !task->quick && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SMALL;
+  const bool all = !task->finder.find && !task->quick;
+  return all && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SMALL;
 }
 
 bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain)

@@ -1,10 +1,10 @@
-/* Lists of candidates, and bounds, that were made. Models of a chain are asked for again and again, under other
+/* Lists of candidates that were made. Models of a chain are asked for again and again, under other
    bounds on memory and other schedules, on which no shape depends; to list those of thousands of
    devices takes long, as each is compared with all that may dominate it. */
 #include "search.h"
 #include <string.h>
 
-enum { LISTED_MOST = 16, BOUNDS_MOST = 128 };
+enum { LISTED_MOST = 16 };
 
 /* What a list depends on; without gaps, as it is compared byte by byte. */
 typedef struct {
@@ -24,26 +24,9 @@ typedef struct {
   SearchCandidate *candidate; /* [count] */
 } Listed;
 
-/* All that a bound depends on. */
-typedef struct {
-  ListedKey list;
-  const RengaProfileCost *costs;
-  double memory;
-  int stages, unequal, halves, gpipe, policies, saved, mixed, fill; /* fill: as above */
-} BoundKey;
-_Static_assert(sizeof(BoundKey) ==
-                   sizeof(ListedKey) + sizeof(void *) + sizeof(double) + 8 * sizeof(int),
-               "a key with gaps is not compared byte by byte");
-
-typedef struct {
-  BoundKey key;
-  double seconds;
-} KnownBound;
-
 struct SearchListed {
-  int count, n_bounds;
+  int count;
   Listed row[LISTED_MOST];
-  KnownBound bound[BOUNDS_MOST];
 };
 
 RengaErrorCode RengaSearchListedCreate_Private(struct SearchListed **listed)
@@ -114,30 +97,8 @@ RengaErrorCode RengaSearchKeepListed_Private(const SearchModel *model)
   return RENGA_SUCCESS;
 }
 
-static BoundKey BoundKeyOf(const SearchModel *model, const RengaProfileCost *costs, int stages)
+uint64_t RengaSearchListedHash_Private(const SearchModel *model)
 {
-  return (BoundKey){.list = ListedKeyOf(model),
-                    .costs = costs,
-                    .memory = model->memory,
-                    .stages = stages,
-                    .unequal = model->unequal,
-                    .halves = model->halves.open,
-                    .gpipe = model->schedule.gpipe,
-                    .policies = model->policies.count,
-                    .saved = (int)model->policies.saved[0],
-                    .mixed = model->policies.mixed};
-}
-
-RengaErrorCode RengaSearchFindBound_Private(const SearchModel *model, const RengaProfileCost *costs,
-                                            int stages, double *seconds)
-{
-  struct SearchListed *listed = model->listing.listed;
-  const BoundKey key = BoundKeyOf(model, costs, stages);
-  for (int i = 0; i < listed->n_bounds && i < BOUNDS_MOST; i++) {
-    *seconds = listed->bound[i].seconds;
-    if (memcmp(&listed->bound[i].key, &key, sizeof key) == 0) return RENGA_SUCCESS;
-  }
-  RengaCall(RengaSearchBound_Private(model, stages, seconds));
-  listed->bound[listed->n_bounds++ % BOUNDS_MOST] = (KnownBound){.key = key, .seconds = *seconds};
-  return RENGA_SUCCESS;
+  const ListedKey key = ListedKeyOf(model);
+  return RengaHash(&key, sizeof key, 0);
 }

@@ -53,6 +53,7 @@ typedef struct {
   struct SearchStore *store;         /* models that were filled; NULL: none is kept */
   struct SearchSchedules *schedules; /* that were set up; NULL: none is kept */
   struct SearchListed *listed;       /* candidates that were listed; NULL: none is kept */
+  struct SearchBounds *bounds;       /* that were found */
 } SearchChain;
 
 /* What an element of a tensor takes at a precision: bytes of a parameter (value, master and
@@ -341,9 +342,14 @@ void RengaSearchListedFree_Private(struct SearchListed **listed);
 /* The candidates of a model like this one, if they are known. */
 RengaErrorCode RengaSearchTakeListed_Private(SearchModel *model, bool *taken);
 RengaErrorCode RengaSearchKeepListed_Private(const SearchModel *model);
-/* RengaSearchBound_Private, which is asked for the same again and again. */
-RengaErrorCode RengaSearchFindBound_Private(const SearchModel *model, const RengaProfileCost *costs,
-                                            int stages, double *seconds);
+uint64_t RengaSearchListedHash_Private(const SearchModel *model);
+/* ---- bounds.c ---- */
+RengaErrorCode RengaSearchBoundsCreate_Private(struct SearchBounds **bounds);
+void RengaSearchBoundsFree_Private(struct SearchBounds **bounds);
+/* RengaSearchBound_Private, of what is not known yet. */
+RengaErrorCode RengaSearchFindBound_Private(struct SearchBounds *bounds, const SearchModel *model,
+                                            const RengaProfileCost *costs, int stages,
+                                            double *seconds);
 /* ---- model.c ---- */
 /* Costs of an interval as a stage with so many stages from it to the last (itself counts), under
    the first policy of saved tensors that fits into the memory; false: none does. */

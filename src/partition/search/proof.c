@@ -71,7 +71,8 @@ static const char *ShardsLeftOut(const SearchTask *task, const Solution *solutio
                  "(-pipeline_shard), which are looked at where memory is short or sums and updates "
                  "take long"
                : ", and plans of replicas that share the optimizer (-pipeline_shard "
-                 "optimizer), which are looked at where memory is short or sums and updates take long";
+                 "optimizer), which are looked at where memory is short or sums and updates take "
+                 "long";
   if (task->folds && !solution->tried_folds && !solution->folds_too)
     return ", and plans of replicas that share gradients or parameters (-pipeline_shard), which "
            "are looked at where memory is short, or sums and updates take long, with a sharded "

@@ -70,7 +70,7 @@ static RengaErrorCode GoOn(Solution *solution, double *bound)
   return RENGA_SUCCESS;
 }
 
-/* A plan is known that is so much faster than what was found that nothing found beside it will do. */
+/* A plan is known that is so much faster than what was found that nothing beside it will do. */
 static bool IsFarBehind(const Solution *solution)
 {
   const double known = solution->task->known;
