@@ -101,7 +101,7 @@ lacks "lanes of heads"
 # More nodes make no slower plan: fewer devices are looked at, too.
 mlp64="plan -graph mlp:sizes=64-128-128-10 -machine_file $machines/small.opts -batch_size 16 -reduction_leaf 1"
 accepts 1 $mlp64 -machine_nodes 1 -plan_save nodes1.txt
-accepts 1 $mlp64 -machine_nodes 8 -plan_save nodes8.txt
+accepts 1 $mlp64 -machine_nodes 8 -plan_explain -plan_save nodes8.txt
 says "devices stay idle: no plan that was found with all of them is faster"
 awk '$1 == "predicted" { step[++n] = $2 } END { exit !(n == 2 && step[2] <= step[1] * 1.000001) }' nodes1.txt nodes8.txt ||
   fail "slower on eight nodes than on one"
