@@ -51,6 +51,7 @@ RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *gra
 /* Before it is loaded: -graph_lanes leaves them to Renga. */
 RengaErrorCode AppAreLanesChosen(bool *chosen);
 RengaErrorCode AppLoadTrained(RengaComm comm, RengaGraph *graph); /* it has a loss */
+RengaErrorCode AppKeepPlannedLanes(RengaGraph graph); /* in checkpoints, as if they were given */
 /* Value of a string option that must be given; purpose: what for. */
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
                              const char **value);

@@ -136,6 +136,9 @@ static RengaErrorCode PlanForward(AppForward *forward)
   RengaCall(RengaPipelineGetSettings(forward->pipeline, &settings));
   RengaCall(AppMakePartition(forward->comm, forward->graph, 0, 0, &partition));
   RengaErrorCode code = RengaPartitionSetSettings(partition, settings);
+  int tensor = 0;
+  if (!code) code = RengaPartitionGetTensor(partition, &tensor);
+  if (!code && !tensor) code = RengaPartitionSetTensor(partition, 1); /* the network as it is */
   if (!code) code = RengaPartitionSolve(partition, &forward->plan);
   RengaPartitionDestroy(&partition);
   RengaCall(code);

@@ -167,6 +167,7 @@ RengaErrorCode AppLearnersSetPartition(AppLearners *learners, RengaPartition par
   RengaCall(RengaPartitionSetRanks(partition, RengaCommGetSize(learners->ranks)));
   RengaCall(RengaPartitionGetMemory(partition, &memory));
   if (memory > 0) RengaCall(RengaPartitionSetMemory(partition, memory / learners->own));
+  RengaCall(RengaPartitionSetTensor(partition, 1)); /* what is refused is not chosen either */
   return RENGA_SUCCESS;
 }
 

@@ -120,6 +120,20 @@ static RengaErrorCode KeepLanes(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
+/* A plan may have put it in others than it was read in. */
+RengaErrorCode AppKeepPlannedLanes(RengaGraph graph)
+{
+  char number[16];
+  int64_t tokens;
+  int lanes;
+  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
+  if (tokens > 1) return RENGA_SUCCESS;
+  RengaCall(RengaGraphGetLanes(graph, &lanes, NULL));
+  snprintf(number, sizeof number, "%d", lanes);
+  RengaCall(RengaOptionsSetValue("graph_lanes", number));
+  return RENGA_SUCCESS;
+}
+
 /* 1: it says none. A file that cannot be read is refused where the plan is made of it. */
 static RengaErrorCode ReadPlanLanes(RengaComm comm, const char *file, int *lanes)
 {

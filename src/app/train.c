@@ -55,6 +55,8 @@ static RengaErrorCode PlanLearner(Training *training)
   RengaSettings settings;
   int64_t microbatch;
   RengaCall(RengaPipelineGetSettings(training->pipeline, &settings));
+  if (training->learners.apart)
+    RengaCall(RengaSettingsSetShard(settings, RENGA_SHARD_NOTHING)); /* others are refused */
   RengaCall(AppMakePartition(training->comm, training->graph, 0, 0, &partition));
   RengaCall(AppLearnersSetPartition(&training->learners, partition));
   RengaCall(RengaPartitionSetSettings(partition, settings));
@@ -62,6 +64,7 @@ static RengaErrorCode PlanLearner(Training *training)
   RengaCall(
       AppLearnersAddPasses(&training->learners, partition, training->data, training->eval_samples));
   RengaCall(RengaPartitionSolve(partition, &training->plan));
+  RengaCall(AppKeepPlannedLanes(training->graph));
   RengaCall(RengaPartitionDestroy(&partition));
   RengaCall(RengaPlanGetBatch(training->plan, &training->batch, &microbatch));
   return RENGA_SUCCESS;

@@ -172,7 +172,7 @@ if [ "$(getconf _NPROCESSORS_ONLN)" -lt 3 ]; then
 fi
 
 # Of measured costs a few micro-batches are looked at, one for each replica among them.
-accepts 2 train -graph $mlp -data synthetic -batch_size 16 -steps 1 -progress none -plan_explain
+accepts 2 train -graph $mlp -graph_lanes 1 -data synthetic -batch_size 16 -steps 1 -progress none -plan_explain
 says ", in micro-batches of 8, 2, 1 and leaves of "
 
 finish

@@ -98,6 +98,18 @@ says "the lower bound is the least of those of plans with 1, 2 tensor ranks"
 accepts 1 $chosen -plan_load chosen.txt
 accepts 1 $chosen -graph_lanes 1
 lacks "lanes of heads"
+# So does a run, and goes on in the lanes that were chosen for it.
+run="train -graph mlp:layers=4,hidden=256 -data synthetic -batch_size 24 -optimizer_type adam -microbatch_size 6 -reduction_leaf 1
+  -machine_file $machines/m8_0.opts -partition_memory 3705216 -parameter_digest -progress none"
+accepts 4 $run -steps 4
+says "2 tensor ranks on 4 ranks"
+says "chosen: 2 lanes of heads and columns"
+whole=$(digest)
+accepts 4 $run -steps 2 -checkpoint_dir lanes
+accepts 4 $run -steps 4 -checkpoint_dir lanes -resume
+says "$whole"
+accepts 2 $run -steps 4 -graph_lanes 2 -partition_memory 0
+says "$whole"
 # More nodes make no slower plan: fewer devices are looked at, too.
 mlp64="plan -graph mlp:sizes=64-128-128-10 -machine_file $machines/small.opts -batch_size 16 -reduction_leaf 1"
 accepts 1 $mlp64 -machine_nodes 1 -plan_save nodes1.txt
