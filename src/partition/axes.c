@@ -93,11 +93,12 @@ static RengaErrorCode SolveWithout(const AxisTask *task, RengaAxisNumber axis, d
     code = RengaGraphInLanes_Private(task->was.graph, 1, &graph);
   if (!code && graph) partition->graph = graph;
   if (!code) code = LeaveAxisOut(task, axis);
-  code = RengaErrorAgree(partition->hdr.comm, code);
   if (!code) code = RengaPlanCreate(partition->hdr.owner, &made);
+  code = RengaErrorAgree(partition->hdr.comm, code);
   if (!code)
     code =
         RengaPartitionSearch_Private(partition, task->ranks, task->batch, task->microbatch, &made);
+  code = RengaErrorAgree(partition->hdr.comm, code);
   if (!code) code = RengaPlanGetPrediction(made, &prediction);
   const RengaErrorCode restored = RestoreWishes(task);
   if (made) RengaPlanDestroy(&made);
@@ -117,8 +118,7 @@ static RengaErrorCode SayWithout(RengaAxisNumber axis, double step, RengaPlan pl
   RengaFormatSeconds(step, sizeof seconds, seconds);
   if (step > 0)
     RengaTextFormat(sentence, sizeof sentence, "without %s (%s %s) %s per step, %.1f %% more",
-                    row->name, row->option, row->none, seconds,
-                    100 * (step / prediction.step - 1));
+                    row->name, row->option, row->none, seconds, 100 * (step / prediction.step - 1));
   else
     snprintf(sentence, sizeof sentence, "without %s (%s %s) no plan was found", row->name,
              row->option, row->none);
@@ -136,8 +136,9 @@ static RengaErrorCode ExplainEach(AxisTask *task, RengaPlan plan)
     if (!RengaLayoutUses_Private(&layout, (RengaAxisNumber)axis) ||
         !IsAxisOpen(&task->was, (RengaAxisNumber)axis))
       continue;
-    RengaCall(SolveWithout(task, (RengaAxisNumber)axis, &step));
-    RengaCall(SayWithout((RengaAxisNumber)axis, step, plan));
+    RengaErrorCode code = SolveWithout(task, (RengaAxisNumber)axis, &step);
+    if (!code) code = SayWithout((RengaAxisNumber)axis, step, plan);
+    RengaCall(RengaErrorAgree(task->partition->hdr.comm, code));
   }
   return RENGA_SUCCESS;
 }

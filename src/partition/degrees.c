@@ -210,6 +210,7 @@ static RengaErrorCode SearchInGraph(const DegreeTask *task, Degree *degree)
   RengaCall(CreateOnAll(task, &degree->plan));
   task->partition->work = 0;
   RengaErrorCode code = SolveDegree(task, degree->tensor, &degree->plan);
+  code = RengaErrorAgree(task->partition->hdr.comm, code);
   if (task->partition->work > 0) degree->bound = task->partition->work;
   degree->beaten = !code && task->partition->beaten;
   if (!code && !degree->beaten) code = RengaPlanGetPrediction(degree->plan, &prediction);
@@ -352,7 +353,7 @@ static RengaErrorCode SearchAll(DegreeTask *task, int count, const int list[], D
     if (degree.plan && !degree.late) least = fmin(least, degree.first);
     if (tensor == 1) *one = degree;
     const bool near = tensor == 1 && IsNearWork(task, one, choice);
-    if (tensor == 1) RengaCall(SettleSizes(task, one));
+    if (tensor == 1) RengaCall(RengaErrorAgree(task->partition->hdr.comm, SettleSizes(task, one)));
     RengaCall(RengaDegreeTake_Private(task, &degree, choice));
     if (near) break;
   }

@@ -92,8 +92,12 @@ static RengaErrorCode TryFewer(const FewerTask *task, int ranks, RengaPlan *plan
       RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &made));
   RengaPlanPrediction own;
   if (!code) code = RengaPlanGetPrediction(*plan, &own);
-  const bool refused = !code && SolveOnFewer(task, ranks, own.step, made);
-  if (!code && !refused && !partition->beaten) code = TakeFewer(task, ranks, &made, plan);
+  code = RengaErrorAgree(partition->hdr.comm, code);
+  RengaErrorCode refused = code;
+  if (!code)
+    refused = RengaErrorAgree(partition->hdr.comm, SolveOnFewer(task, ranks, own.step, made));
+  if (!refused && !partition->beaten) code = TakeFewer(task, ranks, &made, plan);
+  code = RengaErrorAgree(partition->hdr.comm, code);
   if (made) RengaPlanDestroy(&made);
   RengaCall(code);
   return RENGA_SUCCESS;

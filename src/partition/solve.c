@@ -401,7 +401,9 @@ static RengaErrorCode CutAlone(RengaPartition partition, int ranks, const SolveW
 static RengaErrorCode PlanBySearch(RengaPartition partition, int ranks, const SolveWish *wish,
                                    RengaPlan *plan)
 {
-  RengaCall(RengaPartitionSearch_Private(partition, ranks, wish->batch, wish->microbatch, plan));
+  const RengaErrorCode code =
+      RengaPartitionSearch_Private(partition, ranks, wish->batch, wish->microbatch, plan);
+  RengaCall(RengaErrorAgree(partition->hdr.comm, code));
   if (!strcmp(partition->hdr.type_name, RENGA_PARTITION_AUTO))
     RengaCall(
         RengaPartitionExplainAxes_Private(partition, ranks, wish->batch, wish->microbatch, *plan));

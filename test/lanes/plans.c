@@ -58,16 +58,13 @@ static const View views[] = {
      true,
      {"proof: no plan with 2 tensor ranks"},
      "stay idle"},
-    /* Without a number of lanes there are as many as tensor ranks; of those to choose, as many as
-       every chain has heads for. */
-    {CHOSEN " -partition_ranks 2",
-     false,
-     {"lanes                  2, of 31 nodes of the network"},
-     NULL},
+    /* Without a number of lanes there are as many as tensor ranks, which every chain has heads for.
+     */
+    {CHOSEN " -partition_ranks 2", true, {"tensor degrees: 1: ", "; 2: "}, NULL},
     {CHOSEN " -partition_ranks 8",
-     false,
-     {"lanes                  4, of 31 nodes of the network",
-      "lanes that auto chose  no more, as \"blocks.0.proj\" has 5 units"},
+     true,
+     {"tensor degrees: 1: ", "; 4: ",
+      "8 and more: not looked at, as a group would not be in one node"},
      NULL},
     {"-graph_token_lanes 2 -graph lanes-nearest.onnx",
      false,
