@@ -40,6 +40,8 @@ static RengaErrorCode AddNetwork(RengaPartition partition, RengaSettingList *lis
   RengaCall(RengaGraphGetPrecision(partition->graph, &precision));
   RengaSettingAddInt64_Private(list, "network", (int64_t)RengaGraphGetDigest(partition->graph));
   RengaSettingAddInt64_Private(list, "precision (-precision)", precision);
+  RengaSettingAddInt64_Private(list, "choice of lanes (-graph_lanes)",
+                               RengaGraphLanesAreOpen_Private(partition->graph));
   return RENGA_SUCCESS;
 }
 

@@ -138,6 +138,13 @@ static RengaErrorCode CheckPlanning(RengaComm comm)
   RengaCall(RengaGraphSetUp(other));
   TestError(Plan(comm, 2, other, "adam", &plan), RENGA_ERR_PLAN,
             Root("rank 1 differs from rank 0 in its network"));
+  RengaCall(RengaGraphDestroy(&other));
+  RengaCall(RengaGraphCreate(comm, &other));
+  RengaCall(RengaGraphLoad(other, base.graph));
+  RengaCall(RengaGraphSetLanes(other, rank == 1 ? 0 : 1));
+  RengaCall(RengaGraphSetUp(other));
+  TestError(Plan(comm, 2, other, "adam", &plan), RENGA_ERR_PLAN,
+            Root("rank 1 differs from rank 0 in its choice of lanes (-graph_lanes)"));
   TestError(Plan(comm, rank == 1 ? 3 : 2, graph, "adam", &plan), RENGA_ERR_PLAN,
             Root("rank 1 differs from rank 0 in its -microbatch_size"));
   TestError(Plan(comm, 2, graph, rank == 1 ? "sgd" : "adam", &plan), RENGA_ERR_PLAN,
