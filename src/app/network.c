@@ -104,33 +104,24 @@ static RengaErrorCode ReadEitherWay(RengaComm comm, const AppEnds *ends, int64_t
   return code;
 }
 
-/* What the graph has chosen is told, and kept in checkpoints, as if it were given. */
-static RengaErrorCode KeepLanes(RengaGraph graph)
-{
-  const char *text;
-  char number[16];
-  int64_t tokens;
-  int lanes, nodes;
-  RengaCall(RengaOptionsGetString("graph_lanes", &text, NULL));
-  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
-  if (strcmp(text, "auto") != 0) return RENGA_SUCCESS;
-  RengaCall(RengaGraphGetLanes(graph, &lanes, &nodes));
-  snprintf(number, sizeof number, "%d", tokens > 1 ? 1 : lanes);
-  RengaCall(RengaOptionsSetValue("graph_lanes", number));
-  return RENGA_SUCCESS;
-}
-
-/* A plan may have put it in others than it was read in. */
 RengaErrorCode AppKeepPlannedLanes(RengaGraph graph)
 {
   char number[16];
   int64_t tokens;
   int lanes;
   RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
-  if (tokens > 1) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetLanes(graph, &lanes, NULL));
-  snprintf(number, sizeof number, "%d", lanes);
+  snprintf(number, sizeof number, "%d", tokens > 1 ? 1 : lanes);
   RengaCall(RengaOptionsSetValue("graph_lanes", number));
+  return RENGA_SUCCESS;
+}
+
+/* What the graph has chosen is told, and kept in checkpoints, as if it were given. */
+static RengaErrorCode KeepLanes(RengaGraph graph)
+{
+  const char *text;
+  RengaCall(RengaOptionsGetString("graph_lanes", &text, NULL));
+  if (!strcmp(text, "auto")) RengaCall(AppKeepPlannedLanes(graph));
   return RENGA_SUCCESS;
 }
 

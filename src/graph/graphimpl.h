@@ -87,6 +87,8 @@ RengaErrorCode RengaGraphAddStatePart(RengaGraph graph, const char *name, RengaV
 RengaErrorCode RengaGraphUniqueName(RengaGraph graph, const char *wanted, size_t size, char name[]);
 RengaErrorCode RengaGraphRebuildNames(RengaGraph graph);
 void RengaGraphFreeValue(RengaGraphValue **value);
+/* First values, and those of a constant; what the other one had is not freed. */
+RengaErrorCode RengaGraphCopyContents(const RengaGraphValue *from, RengaGraphValue *to);
 void RengaGraphFreeEntry(RengaGraphEntry **entry);
 int RengaGraphBatchDimension(const RengaTensorSpec *spec); /* -1: there is none */
 bool RengaGraphHasBatch(RengaGraph graph, RengaValue value);

@@ -4,25 +4,6 @@
 #include "graphimpl.h"
 #include <string.h>
 
-static RengaErrorCode CopyInit(const RengaInit *from, RengaInit *to)
-{
-  *to = *from;
-  to->file = NULL;
-  if (from->file) RengaCall(RengaStringCopy(from->file, &to->file));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CopyConstant(const RengaGraphValue *from, RengaGraphValue *to)
-{
-  const size_t bytes = RengaTensorSpecBytes(&from->spec);
-  char *data = NULL;
-  if (!from->data) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(bytes > 0 ? bytes : 1, &data));
-  memcpy(data, from->data, bytes);
-  to->data = data;
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode CopyWholeValue(const RengaGraphValue *from, RengaGraph to)
 {
   RengaValue number;
@@ -31,9 +12,7 @@ static RengaErrorCode CopyWholeValue(const RengaGraphValue *from, RengaGraph to)
   char *name = made->name;
   *made = *from;
   made->name = name;
-  made->data = NULL;
-  RengaCall(CopyInit(&from->init, &made->init));
-  RengaCall(CopyConstant(from, made));
+  RengaCall(RengaGraphCopyContents(from, made));
   return RENGA_SUCCESS;
 }
 
@@ -87,12 +66,10 @@ RengaErrorCode RengaGraphKeepUnsplit(RengaGraph graph)
 
 /* From here on the number of lanes matters. */
 static RengaErrorCode (*const split_steps[])(RengaGraph graph) = {
-    RengaGraphSplitLanes,      RengaGraphSplitTokens,
-    RengaGraphCompleteOutputs, RengaGraphSortNodes,
-    RengaGraphAddSampleLosses, RengaGraphCompactValues,
-    RengaGraphMarkValues,      RengaGraphSetKeys,
-    RengaGraphFindUpdates,     RengaGraphChooseStored,
-    RengaGraphFindLastReaders,
+    RengaGraphSplitLanes,   RengaGraphSplitTokens,     RengaGraphCompleteOutputs,
+    RengaGraphSortNodes,    RengaGraphAddSampleLosses, RengaGraphCompactValues,
+    RengaGraphMarkValues,   RengaGraphSetKeys,         RengaGraphFindUpdates,
+    RengaGraphChooseStored, RengaGraphFindLastReaders,
 };
 enum { N_SPLIT_STEPS = sizeof split_steps / sizeof split_steps[0] };
 
@@ -151,8 +128,8 @@ RengaErrorCode RengaGraphInLanes_Private(RengaGraph graph, int lanes, RengaGraph
   RengaCall(CreateUnsplit(graph->unsplit, made));
   RengaErrorCode code = FillInLanes(graph, lanes, *made);
   if (!code) code = AddLaterOutputs(graph, *made, &all);
-  const bool fewer = !code && lanes > 1 &&
-                     ((*made)->options.lanes < lanes || (*made)->in_lanes == 0);
+  const bool fewer =
+      !code && lanes > 1 && ((*made)->options.lanes < lanes || (*made)->in_lanes == 0);
   if (code || fewer || !all) RengaGraphDestroy(made);
   RengaCall(code);
   return RENGA_SUCCESS;

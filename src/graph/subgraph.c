@@ -89,16 +89,7 @@ static RengaErrorCode CopyValue(GraphCut *cut, RengaValue from)
   copy->prepared = value->prepared;
   copy->differentiable = value->differentiable;
   copy->frozen = value->frozen;
-  copy->init = value->init;
-  copy->init.file = NULL;
-  if (value->init.file) RengaCall(RengaStringCopy(value->init.file, &copy->init.file));
-  if (value->data) {
-    size_t bytes = RengaTensorSpecBytes(&value->spec);
-    char *data = NULL;
-    RengaCall(RengaMalloc(bytes > 0 ? bytes : 1, &data));
-    memcpy(data, value->data, bytes);
-    copy->data = data;
-  }
+  RengaCall(RengaGraphCopyContents(value, copy));
   cut->number[from] = to;
   return RENGA_SUCCESS;
 }

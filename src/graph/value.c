@@ -22,6 +22,21 @@ void RengaGraphFreeValue(RengaGraphValue **value)
   RengaFree(value);
 }
 
+RengaErrorCode RengaGraphCopyContents(const RengaGraphValue *from, RengaGraphValue *to)
+{
+  const size_t bytes = from->data ? RengaTensorSpecBytes(&from->spec) : 0;
+  char *data = NULL;
+  to->data = NULL;
+  to->init = from->init;
+  to->init.file = NULL;
+  if (from->init.file) RengaCall(RengaStringCopy(from->init.file, &to->init.file));
+  if (!from->data) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(bytes > 0 ? bytes : 1, &data));
+  memcpy(data, from->data, bytes);
+  to->data = data;
+  return RENGA_SUCCESS;
+}
+
 int RengaGraphBatchDimension(const RengaTensorSpec *spec)
 {
   for (int d = 0; d < spec->ndim; d++)

@@ -1,7 +1,8 @@
 /* Fewer ranks than there are. A search on many ranks looks at less for each number of stages and
    replicas than one on few, and messages between many may take longer than what they save: where
    all work shared out among fewer ranks may take less than the plan that was found, these are
-   searched as well. So more ranks never make a slower plan, as far as halves of them go. */
+   searched as well. More ranks may still make a slower plan than a number that is no half of
+   them. */
 #include "partitionimpl.h"
 #include "renga/private/plan.h"
 #include "renga/private/quiet.h"
@@ -10,10 +11,6 @@
 
 enum { RANKS_SMALL = 8 }; /* which are searched in all ways together */
 
-/* What is said of bounds, which are those of all ranks. */
-static const char *const bound_topics[] = {RENGA_PLAN_BOUND, "proof", "covered", "left out"};
-enum { N_BOUND_TOPICS = sizeof bound_topics / sizeof bound_topics[0] };
-
 typedef struct {
   RengaPartition partition;
   int ranks;
@@ -21,21 +18,20 @@ typedef struct {
   double work; /* seconds of a step, shared out among all ranks */
 } FewerTask;
 
+/* Bounds, and what is said of them, are those of all ranks. */
 static RengaErrorCode TakeBounds(RengaPlan from, RengaPlan to)
 {
   RengaPlanPrediction all, own;
-  const char *topic = "", *text;
+  const char *topic = RENGA_PLAN_BOUND, *text;
   RengaCall(RengaPlanGetPrediction(from, &all));
   RengaCall(RengaPlanGetPrediction(to, &own));
   own.bound = fmin(all.bound, own.step);
   RengaCall(RengaPlanSetPrediction(to, &own));
-  for (int t = 0; t < N_BOUND_TOPICS; t++) RengaPlanDropReasons_Private(to, bound_topics[t]);
+  RengaPlanDropReasonsIf_Private(to, RengaPlanSpeaksOfBound_Private);
   for (int r = 0; topic; r++) {
-    bool bound = false;
     RengaCall(RengaPlanGetReason(from, r, &topic, &text));
-    for (int t = 0; t < N_BOUND_TOPICS && topic; t++)
-      bound = bound || !strcmp(topic, bound_topics[t]);
-    if (bound) RengaCall(RengaPlanAddReason(to, topic, text));
+    if (topic && RengaPlanSpeaksOfBound_Private(topic))
+      RengaCall(RengaPlanAddReason(to, topic, text));
   }
   return RENGA_SUCCESS;
 }

@@ -245,20 +245,33 @@ bool RengaPlanHasReason_Private(RengaPlan plan, const char *topic)
   return false;
 }
 
+bool RengaPlanSpeaksOfBound_Private(const char *topic)
+{
+  static const char *const topics[] = {RENGA_PLAN_BOUND, "proof", "covered", "left out"};
+  for (size_t t = 0; t < sizeof topics / sizeof topics[0]; t++)
+    if (!strcmp(topic, topics[t])) return true;
+  return false;
+}
+
+static void DropReason(RengaPlan plan, int number)
+{
+  char **row = plan->reason + 2 * number;
+  RengaFree(&row[0]);
+  RengaFree(&row[1]);
+  plan->n_reasons--;
+  memmove(row, row + 2, (size_t)(plan->n_reasons - number) * 2 * sizeof *row);
+}
+
 void RengaPlanDropReasons_Private(RengaPlan plan, const char *topic)
 {
-  int kept = 0;
-  for (int r = 0; r < plan->n_reasons; r++) {
-    char **row = &plan->reason[2 * r];
-    if (!strcmp(row[0], topic)) {
-      RengaFree(&row[0]);
-      RengaFree(&row[1]);
-      continue;
-    }
-    plan->reason[2 * kept] = row[0];
-    plan->reason[2 * kept++ + 1] = row[1];
-  }
-  plan->n_reasons = kept;
+  for (int r = plan->n_reasons - 1; r >= 0; r--)
+    if (!strcmp(plan->reason[2 * r], topic)) DropReason(plan, r);
+}
+
+void RengaPlanDropReasonsIf_Private(RengaPlan plan, bool (*is)(const char *topic))
+{
+  for (int r = plan->n_reasons - 1; r >= 0; r--)
+    if (is(plan->reason[2 * r])) DropReason(plan, r);
 }
 
 /*@

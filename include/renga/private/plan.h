@@ -31,6 +31,9 @@ RengaErrorCode RengaPlanCheckMicrobatches_Private(MPI_Comm comm, int64_t samples
 RengaErrorCode RengaPlanSayStatistics_Private(RengaPlan plan, RengaGraph graph, int ranks,
                                               bool *parts);
 bool RengaPlanHasReason_Private(RengaPlan plan, const char *topic);
+/* The topic is one of those that say what a lower bound is one of. */
+bool RengaPlanSpeaksOfBound_Private(const char *topic);
+void RengaPlanDropReasonsIf_Private(RengaPlan plan, bool (*is)(const char *topic));
 void RengaPlanDropReasons_Private(RengaPlan plan, const char *topic);
 /* A value that a stage which recomputes keeps all the same. */
 bool RengaPlanIsKept_Private(RengaPlan plan, int stage, const char *name);

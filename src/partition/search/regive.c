@@ -8,12 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* What is said of a bound. */
-static bool SpeaksOfBound(const char *topic)
-{
-  return !strcmp(topic, "proof") || !strcmp(topic, "covered") || !strcmp(topic, "left out");
-}
-
 /* What the search says of what it found, beside what the plan takes. */
 static RengaErrorCode TakeWhatSearchSays(RengaPlan found, RengaPlan plan)
 {
@@ -28,7 +22,8 @@ static RengaErrorCode TakeWhatSearchSays(RengaPlan found, RengaPlan plan)
   RengaCall(RengaPlanSetPrediction(plan, &prediction));
   for (int r = 0; topic; r++) {
     RengaCall(RengaPlanGetReason(found, r, &topic, &text));
-    if (!topic || !strcmp(topic, RENGA_PLAN_BOUND) || (contradicts && SpeaksOfBound(topic)))
+    if (!topic || !strcmp(topic, RENGA_PLAN_BOUND) ||
+        (contradicts && RengaPlanSpeaksOfBound_Private(topic)))
       continue;
     RengaCall(RengaPlanAddReason(plan, topic, text));
   }
