@@ -104,7 +104,9 @@ static RengaErrorCode SolveWithout(const AxisTask *task, RengaAxisNumber axis, d
   if (made) RengaPlanDestroy(&made);
   if (graph) RengaGraphDestroy(&graph);
   RengaQuietEnd_Private(&quiet);
+  code = RengaPartitionTellFailure_Private(code);
   RengaCall(restored);
+  if (code && !RengaPartitionIsRefusal_Private(code)) RengaCall(code);
   *step = code ? 0 : prediction.step; /* what cannot be planned is told, and no error */
   return RENGA_SUCCESS;
 }

@@ -139,6 +139,11 @@ static RengaErrorCode TryDegreeLayout(const DegreeTask *task, int stages, int re
   RengaQuietBegin_Private(&quiet);
   RengaErrorCode code = WeighDegreePlan(task, degree->tensor, stages, replicas, made);
   RengaQuietEnd_Private(&quiet);
+  code = RengaPartitionTellFailure_Private(code);
+  if (code && !RengaPartitionIsRefusal_Private(code)) {
+    RengaPlanDestroy(&made);
+    RengaCall(code);
+  }
   code = code ? TakeRefusal(task, code, degree) : TakeDegreePlan(task, &made, degree);
   if (made) RengaPlanDestroy(&made);
   RengaCall(code);
@@ -167,10 +172,14 @@ static RengaErrorCode MakeDegreeGraph(const DegreeTask *task, Degree *degree)
   const RengaErrorCode code =
       RengaGraphInLanes_Private(partition->graph, degree->tensor, &degree->graph);
   RengaQuietEnd_Private(&quiet);
-  RengaCall(RengaErrorAgree(partition->hdr.comm, code));
-  if (degree->graph) return RENGA_SUCCESS;
+  const RengaErrorCode agreed = RengaErrorAgree(partition->hdr.comm, code);
+  if (agreed == RENGA_ERR_TIMEOUT || agreed == RENGA_ERR_LIBRARY) RengaCall(agreed);
+  if (!agreed && degree->graph) return RENGA_SUCCESS;
+  if (degree->graph) RengaCall(RengaGraphDestroy(&degree->graph));
   degree->code = RENGA_ERR_PLAN;
-  snprintf(degree->why, sizeof degree->why, "the network does not have so many heads and columns");
+  snprintf(degree->why, sizeof degree->why, "%s",
+           agreed ? "the network cannot be put in so many lanes"
+                  : "the network does not have so many heads and columns");
   return RENGA_SUCCESS;
 }
 
@@ -201,7 +210,7 @@ static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan 
   partition->beat = 0;
   partition->tensor = wish;
   RengaQuietEnd_Private(&quiet);
-  return code;
+  return RengaPartitionTellFailure_Private(code);
 }
 
 static RengaErrorCode SearchInGraph(const DegreeTask *task, Degree *degree)
@@ -220,6 +229,7 @@ static RengaErrorCode SearchInGraph(const DegreeTask *task, Degree *degree)
   if (degree->beaten) RengaCall(RengaPlanDestroy(&degree->plan));
   if (!code) return RENGA_SUCCESS;
   RengaPlanDestroy(&degree->plan);
+  if (!RengaPartitionIsRefusal_Private(code)) RengaCall(code);
   RengaCall(TakeRefusal(task, code, degree));
   return RENGA_SUCCESS;
 }

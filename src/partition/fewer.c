@@ -61,7 +61,7 @@ static RengaErrorCode SolveOnFewer(const FewerTask *task, int ranks, double step
   RengaQuietEnd_Private(&quiet);
   partition->beat = beat;
   partition->quick = own;
-  return code;
+  return RengaPartitionTellFailure_Private(code);
 }
 
 /* In place of the plan, where it is faster. */
@@ -92,6 +92,7 @@ static RengaErrorCode TryFewer(const FewerTask *task, int ranks, RengaPlan *plan
   RengaErrorCode refused = code;
   if (!code)
     refused = RengaErrorAgree(partition->hdr.comm, SolveOnFewer(task, ranks, own.step, made));
+  if (refused && !RengaPartitionIsRefusal_Private(refused)) code = refused;
   if (!refused && !partition->beaten) code = TakeFewer(task, ranks, &made, plan);
   code = RengaErrorAgree(partition->hdr.comm, code);
   if (made) RengaPlanDestroy(&made);

@@ -130,6 +130,10 @@ RengaErrorCode RengaPartitionCheckTensor_Private(RengaPartition partition);
 RengaErrorCode RengaPartitionFindGroups_Private(RengaPartition partition, int ranks, int *groups);
 RengaErrorCode RengaPartitionCheckGroups_Private(RengaPartition partition, int ranks, int stages,
                                                  int replicas);
+/* refusal.c: there is no plan, or it is not supported; of a search that was made quietly, what is
+   no refusal is told, and is its code. */
+bool RengaPartitionIsRefusal_Private(RengaErrorCode code);
+RengaErrorCode RengaPartitionTellFailure_Private(RengaErrorCode code);
 /* degrees.c: collective; instead of *plan, which is freed, the best of those of a type that
    searches and of plans with tensor ranks. */
 RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int ranks,
