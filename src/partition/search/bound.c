@@ -187,11 +187,13 @@ double RengaSearchStageAtLeast_Private(const SearchModel *model, const SearchCan
   return LeastSeconds(model, candidate, begin, end, devices_behind, 0, 0);
 }
 
+/* Under no bound, HUGE_VAL, there is one that fits all the same. */
 static bool FitsBound(const BoundProof *proof, const SearchCandidate *candidate, int begin, int end,
                       int devices_behind, double received, double bound)
 {
-  return LeastSeconds(proof->model, candidate, begin, end, devices_behind, received, bound) <=
-         bound;
+  const double seconds =
+      LeastSeconds(proof->model, candidate, begin, end, devices_behind, received, bound);
+  return seconds <= bound && isfinite(seconds);
 }
 
 /* The first place of the longest stage that ends there, whatever it receives; end where none fits.
@@ -398,9 +400,8 @@ RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **ca
 
 /* Layouts of equal replicas are bounded one number at a time. */
 static double LargestBound(BoundProof *proof, int n_candidates, const SearchCandidate candidates[],
-                           double low)
+                           double low, double best)
 {
-  double best = HUGE_VAL;
   proof->n_candidates = proof->model->unequal ? n_candidates : 1;
   for (int o = 0; o < (proof->model->unequal ? 1 : n_candidates); o++) {
     proof->candidate = candidates + o;
@@ -425,7 +426,8 @@ RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, do
   if (!code) code = RengaMalloc(model->devices + 1, &proof.reach);
   if (!code) code = RengaMalloc(model->n_candidates + 1, &proof.pointer);
   if (!code)
-    *seconds = LargestBound(&proof, GroupCandidates(model, group), group, SimpleBound(model));
+    *seconds =
+        LargestBound(&proof, GroupCandidates(model, group), group, SimpleBound(model), *seconds);
   RengaFree(&proof.reach);
   RengaFree(&proof.pointer);
   RengaFree(&group);

@@ -1,6 +1,7 @@
 /* Bounds that were found. They are asked for again and again, of models that are alike in all that
    a bound depends on. */
 #include "search.h"
+#include <math.h>
 
 enum { BOUNDS_MOST = 128 };
 
@@ -59,12 +60,15 @@ RengaErrorCode RengaSearchFindBound_Private(struct SearchBounds *bounds, const S
                                             const RengaProfileCost *costs, int stages,
                                             double *seconds)
 {
+  const double enough = *seconds;
   const BoundKey key = BoundKeyOf(model, costs, stages);
   for (int i = 0; i < bounds->count && i < BOUNDS_MOST; i++) {
-    *seconds = bounds->row[i].seconds;
-    if (IsSameBound(&bounds->row[i].key, &key)) return RENGA_SUCCESS;
+    if (!IsSameBound(&bounds->row[i].key, &key)) continue;
+    *seconds = fmin(*seconds, bounds->row[i].seconds);
+    return RENGA_SUCCESS;
   }
   RengaCall(RengaSearchBound_Private(model, stages, seconds));
+  if (*seconds >= enough && isfinite(enough)) return RENGA_SUCCESS; /* it may be more */
   bounds->row[bounds->count++ % BOUNDS_MOST] = (KnownBound){.key = key, .seconds = *seconds};
   return RENGA_SUCCESS;
 }

@@ -11,7 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBES = 24, STAGES_FEW = 16, WORK_PER_ACTION = 4, TRIED_FIRST = 256 };
+enum {
+  PROBES = 24,
+  STAGES_FEW = 16,
+  WORK_PER_ACTION = 4,
+  WORK_PER_ASKED = 16, /* for each place of the chain whose memory is asked for */
+  TRIED_FIRST = 256
+};
 /* Share of the best step up to which other orders are gone on from, in short chains and others. */
 static const double near_short = 1.15, near_long = 1.04;
 
@@ -106,7 +112,9 @@ static RengaErrorCode TryNext(Climb *climb, bool *faster)
   *faster = false;
   if (!MayGoOn(climb)) return RENGA_SUCCESS;
   climb->work -= WorkOf(climb, climb->next.count);
+  const int64_t *asked = climb->trial.task->asked, before_asked = asked ? *asked : 0;
   RengaCall(TryOnce(climb));
+  if (asked && climb->trial.simply) climb->work -= (*asked - before_asked) * WORK_PER_ASKED;
   if (best->simulated >= before) return RENGA_SUCCESS;
   *faster = true;
   CopyLayoutStages(best, &climb->now);

@@ -102,7 +102,6 @@ RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchCh
                                           int size, double *bound)
 {
   SearchModel model = {0};
-  *bound = HUGE_VAL;
   RengaCall(RengaSearchModelOf_Private(task, chain, size, false, &model));
   RengaErrorCode code = RENGA_SUCCESS;
   if (model.n_candidates && model.count)

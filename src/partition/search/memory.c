@@ -71,6 +71,7 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
   }
   for (int s = 0; s < layout->count && !code; s++)
     memory[s] = (RengaForecastMemory){.total = (int64_t)estimate[s]};
+  if (task->asked) *task->asked += model->count;
   if (!code && forecast && task->session) {
     RengaLogEventBegin(RengaSearchEvent_Private(SEARCH_EVENT_MEMORY));
     code = forecast->stages(task->graph, plan, &task->run, task->session, memory);

@@ -413,7 +413,8 @@ RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *l
    longest of each, so that the stage's own may be added. A step is no less than that of any stage,
    and no less than the longest path of one micro-batch. Leads and tails are cut down so that from
    one place to the next they grow by no more than the work between: then a part of a stage that
-   stays under a bound stays under it too, and the greedy cover decides. */
+   stays under a bound stays under it too, and the greedy cover decides. *seconds: no more need to
+   be known, and it is no more afterwards. */
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds);
 /* Of one micro-batch on a rank of a stage, in seconds. */
 typedef struct {

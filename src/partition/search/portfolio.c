@@ -303,7 +303,7 @@ static RengaErrorCode ListNumbers(Portfolio *portfolio)
       own.wanted.stages = s;
       own.wanted.replicas = r;
       StageCounts *numbers = &portfolio->numbers[portfolio->n_numbers++];
-      *numbers = (StageCounts){.stages = s, .replicas = r};
+      *numbers = (StageCounts){.stages = s, .replicas = r, .bound = HUGE_VAL, .whole = HUGE_VAL};
       RengaCall(RengaSearchBoundOf_Private(&own, portfolio->chain, 0, &numbers->bound));
       own.whole = true;
       RengaCall(RengaSearchBoundOf_Private(&own, portfolio->chain, 0, &numbers->whole));

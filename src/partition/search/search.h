@@ -89,6 +89,7 @@ struct SearchTask {
   bool spares;             /* but its stages may recompute what there is no room for */
   RengaForecastRun run;    /* for forecasts; its short batches count for the models too */
   void **session;          /* of the runtime's forecasts; NULL: none is asked for */
+  int64_t *asked;          /* nodes of the plans whose memory was asked for; or NULL */
   struct SearchCuts *cuts; /* what types that only cut have made (cuts.c) */
   int n_rivals;
   SearchFinder rival[SEARCH_RIVALS_MOST]; /* of other types; the answer is not worse than theirs */
@@ -154,7 +155,8 @@ RengaErrorCode RengaSearchModelFor_Private(const SearchTask *task, const SearchC
 int RengaSearchRowOf_Private(const SearchTask *task, const SearchLayout *layout);
 
 /* ---- layouts.c ---- */
-/* Proved: no plan of a size of the task is faster. */
+/* Proved: no plan of a size of the task is faster. *bound: seconds, no more of which need to be
+   known, HUGE_VAL: all; it is no more afterwards either. */
 RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, double *bound);
 /* Replicas may also lie on different groups of the machine. */

@@ -402,9 +402,7 @@ RengaErrorCode RengaSolutionLeastBound_Private(const SearchTask *task, const Sea
 {
   *least = HUGE_VAL;
   for (int r = 0; r < task->n_sizes; r++) {
-    double bound = HUGE_VAL;
-    RengaCall(RengaSearchBoundOf_Private(task, chain, r, &bound));
-    *least = fmin(*least, bound);
+    RengaCall(RengaSearchBoundOf_Private(task, chain, r, least));
   }
   return RENGA_SUCCESS;
 }

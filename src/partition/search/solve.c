@@ -8,11 +8,12 @@
 enum {
   DEVICES_FEW = 32,       /* of which every number of replicas is looked at */
   IMPROVE_WORK = 5000000, /* actions, about, of all that is tried */
+  ASKED_MOST = 200000,    /* nodes whose memory was asked for, some seconds */
   EAGER_FEW = 1
 };
-/* Of the best step up to which a row in which only backwards in two parts may be faster is gone on
-   with. */
-static const double near_best = 1.02;
+/* Of the best step up to which a tired search challenges what was found in another row, and up to
+   which it is gone on from. */
+static const double near_fit = 1.03, near_best = 1.02;
 /* Of the step that is known from which on what was found is left as it is. */
 static const double far_behind = 1.4;
 
@@ -29,13 +30,32 @@ static RengaErrorCode TakeImproved(Solution *solution, const SearchLayout *best)
   return RENGA_SUCCESS;
 }
 
-/* What the task's searches find, or what its type does, and what challenges it. */
-static RengaErrorCode FindBest(Solution *solution, bool *fits)
+/* Memory was asked for so often that only what is near the best is still looked at. */
+static bool IsTired(const SearchTask *task)
+{
+  return !task->exact && task->asked && *task->asked > ASKED_MOST;
+}
+
+/* What the task's searches find, or what its type does, and what challenges it. A tired search does
+   that only where it may then be faster than what is known, and is faster than *fit, that of the
+   same micro-batches with other leaves. */
+static RengaErrorCode FindBest(Solution *solution, double known, double *fit, bool *fits,
+                               bool *slow)
 {
   RengaCall(RengaSolutionFit_Private(solution, fits));
-  RengaCall(RengaSolutionChallenge_Private(solution, fits));
+  const bool near = known <= 0 || solution->step <= near_fit * known;
+  *slow = IsTired(solution->task) &&
+          (*fits ? !near || solution->step >= *fit * (1 - 1e-9) : solution->hopeless);
+  if (*fits) *fit = fmin(*fit, solution->step);
+  if (!*slow) RengaCall(RengaSolutionChallenge_Private(solution, fits));
   return RENGA_SUCCESS;
 }
+
+/* Of one or more rows of a task. */
+typedef struct {
+  double *bound; /* seconds that no plan of the row is below; NULL: there is none */
+  double *fit;   /* the least that was found first of those micro-batches; HUGE_VAL: none was */
+} Row;
 
 /* A row of the task, a micro-batch with a leaf, by itself. */
 static SearchTask TaskOfRow(const SearchTask *task, int row)
@@ -77,38 +97,48 @@ static bool IsFarBehind(const Solution *solution)
   return known > 0 && solution->step > far_behind * known;
 }
 
-/* Where there is a bound what is found is gone on from. */
-static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, double *bound, bool *fits)
+/* Of two of which 0 is none. */
+static double LeastOf(double one, double other)
 {
-  const bool known = task->beat > 0 && !RengaSearchIsSmall_Private(task, solution->chain);
-  Solution one = {.task = task, .chain = solution->chain, .beat = known ? task->beat : 0};
-  bool one_fits = false;
-  RengaErrorCode code = FindBest(&one, &one_fits);
-  const bool far = (task->halves_only && *fits && one.step > near_best * solution->step) ||
-                   (known && one.step > near_best * task->beat) || IsFarBehind(&one);
-  if (!code && one_fits && bound && !far) code = GoOn(&one, bound);
-  const bool slow = one.hopeless;
+  return one > 0 && (one < other || other <= 0) ? one : other;
+}
+
+/* Where there is a bound what is found is gone on from, unless it is far behind what is known. */
+static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, const Row *row,
+                              bool *fits)
+{
+  const bool small = RengaSearchIsSmall_Private(task, solution->chain);
+  const double beat = small ? 0 : task->beat, found = *fits ? solution->step : 0;
+  const double near = LeastOf(beat, IsTired(task) ? near_best * found : 0);
+  Solution one = {.task = task, .chain = solution->chain, .beat = near};
+  bool one_fits = false, slow = false;
+  RengaErrorCode code = FindBest(&one, found, row->fit, &one_fits, &slow);
+  const bool others = task->halves_only || IsTired(task);
+  const double known = LeastOf(beat, others ? found : 0);
+  const bool far = (known > 0 && one.step > near_best * known) || IsFarBehind(&one);
+  if (!code && one_fits && row->bound && !far && !slow) code = GoOn(&one, row->bound);
+  const bool hopeless = one.hopeless;
   RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
   RengaCall(code);
   *fits = *fits || one_fits;
-  solution->hopeless = !*fits && (solution->hopeless || slow);
+  solution->hopeless = !*fits && (solution->hopeless || hopeless);
   return RENGA_SUCCESS;
 }
 
-/* Type exact begins with what type auto finds, so that it is never behind. bound: of a task of one
-   row; NULL: of more. */
-static RengaErrorCode FitExactly(Solution *solution, const SearchTask *task, double *bound,
+/* Type exact begins with what type auto finds, so that it is never behind. */
+static RengaErrorCode FitExactly(Solution *solution, const SearchTask *task, const Row *row,
                                  bool *fits)
 {
   SearchTask quick = *task;
-  const bool goes_on =
-      bound && !task->finder.find && !RengaSearchIsLarge_Private(task, solution->chain);
+  Row own = *row;
+  if (task->finder.find || RengaSearchIsLarge_Private(task, solution->chain)) own.bound = NULL;
   quick.exact = false;
   quick.until = 0;
-  RengaCall(FitTask(solution, &quick, goes_on ? bound : NULL, fits));
-  if (!task->exact || (goes_on && *fits && *bound >= solution->step * (1 - 1e-9)))
+  RengaCall(FitTask(solution, &quick, &own, fits));
+  if (!task->exact || (own.bound && *fits && *own.bound >= solution->step * (1 - 1e-9)))
     return RENGA_SUCCESS;
-  RengaCall(FitTask(solution, task, NULL, fits));
+  own.bound = NULL;
+  RengaCall(FitTask(solution, task, &own, fits));
   return RENGA_SUCCESS;
 }
 
@@ -117,7 +147,7 @@ static RengaErrorCode IsForHalvesOnly(const SearchTask *task, const SearchChain 
                                       bool *only)
 {
   SearchTask whole = *task;
-  double bound = 0;
+  double bound = step;
   *only = false;
   if (!task->any_schedule || task->whole) return RENGA_SUCCESS;
   whole.whole = true;
@@ -126,11 +156,21 @@ static RengaErrorCode IsForHalvesOnly(const SearchTask *task, const SearchChain 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FitRow(Solution *solution, int row, double *bound, bool *fits)
+/* All rows of a task. */
+typedef struct {
+  double *bound, *fit; /* [rows] as of Row; what was found first */
+  bool *done;          /* [rows] */
+  double most;         /* rows whose bound is no less are left alone */
+} Rows;
+
+static RengaErrorCode FitRow(Solution *solution, const Rows *rows, int row, bool *fits)
 {
   SearchTask task = TaskOfRow(solution->task, row);
+  int first = 0;
+  while (solution->task->size[first] != task.size[0]) first++;
+  const Row own = {.bound = &rows->bound[row], .fit = &rows->fit[first]};
   if (*fits) RengaCall(IsForHalvesOnly(&task, solution->chain, solution->step, &task.halves_only));
-  RengaCall(FitExactly(solution, &task, bound, fits));
+  RengaCall(FitExactly(solution, &task, &own, fits));
   return RENGA_SUCCESS;
 }
 
@@ -184,40 +224,55 @@ static int NextRow(int count, const double bound[], const bool done[])
 
 /* Rows one after the other, those with the smallest bounds first, and each whose bound leaves it a
    chance: it is below the step, and below most. */
-static RengaErrorCode FitEach(Solution *solution, bool leaves, double most, double bound[],
-                              bool done[], bool *fits)
+static RengaErrorCode FitEach(Solution *solution, bool leaves, const Rows *rows, bool *fits)
 {
   const SearchTask *task = solution->task;
-  for (int row; (row = NextRow(task->n_sizes, bound, done)) >= 0;) {
-    done[row] = true;
+  const double *bound = rows->bound;
+  for (int row; (row = NextRow(task->n_sizes, bound, rows->done)) >= 0;) {
+    rows->done[row] = true;
     const double known = fmax(task->beat, task->known);
     const bool slow = known > 0 && bound[row] >= known * (1 - 1e-9);
     solution->hopeless = !*fits && (solution->hopeless || (slow && isfinite(bound[row])));
     if (slow) continue;
-    if (*fits && bound[row] >= fmin(most, solution->step * (1 - 1e-9))) continue;
+    if (*fits && bound[row] >= fmin(rows->most, solution->step * (1 - 1e-9))) continue;
     if (!leaves && !IsFirstLeaf(task, row)) continue;
-    RengaCall(FitRow(solution, row, &bound[row], fits));
+    RengaCall(FitRow(solution, rows, row, fits));
   }
+  return RENGA_SUCCESS;
+}
+
+/* Those of first leaves, then the others. */
+static RengaErrorCode FitAllRows(Solution *solution, Rows *rows, bool *fits)
+{
+  const int count = solution->task->n_sizes;
+  for (int r = 0; r < count; r++) rows->fit[r] = HUGE_VAL;
+  RengaCall(FitEach(solution, false, rows, fits));
+  if (*fits) RengaCall(LimitLeaves(solution, rows->bound, &rows->most));
+  for (int r = 0; r < count; r++) rows->done[r] = IsFirstLeaf(solution->task, r);
+  RengaCall(FitEach(solution, true, rows, fits));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode FitRows(Solution *solution, double bound[], bool *fits)
 {
   const SearchTask *task = solution->task;
-  bool *done = NULL;
-  for (int r = 0; r < task->n_sizes; r++)
+  Rows rows = {.bound = bound, .most = HUGE_VAL};
+  const bool together = RengaSearchIsLarge_Private(task, solution->chain) && task->n_sizes > 1;
+  double fit = HUGE_VAL, least = HUGE_VAL;
+  for (int r = 0; r < task->n_sizes; r++) {
+    bound[r] = together && !task->exact ? least : HUGE_VAL; /* the least is all that is needed */
     RengaCall(RengaSearchBoundOf_Private(task, solution->chain, r, &bound[r]));
-  if (RengaSearchIsLarge_Private(task, solution->chain) && task->n_sizes > 1) {
-    RengaCall(FitExactly(solution, task, NULL, fits));
+    least = fmin(least, bound[r]);
+  }
+  if (together) {
+    RengaCall(FitExactly(solution, task, &(Row){.fit = &fit}, fits));
     return RENGA_SUCCESS;
   }
-  RengaCall(RengaMalloc(task->n_sizes, &done));
-  double most = HUGE_VAL;
-  RengaErrorCode code = FitEach(solution, false, most, bound, done, fits);
-  if (!code && *fits) code = LimitLeaves(solution, bound, &most);
-  for (int r = 0; r < task->n_sizes; r++) done[r] = IsFirstLeaf(task, r);
-  if (!code) code = FitEach(solution, true, most, bound, done, fits);
-  RengaFree(&done);
+  RengaErrorCode code = RengaMalloc(task->n_sizes, &rows.done);
+  if (!code) code = RengaMalloc(task->n_sizes, &rows.fit);
+  if (!code) code = FitAllRows(solution, &rows, fits);
+  RengaFree(&rows.done);
+  RengaFree(&rows.fit);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -289,7 +344,7 @@ static void TakeSharded(Solution *solution, bool *fits, const double bound[], So
   const bool taken = sharded_fits ? !*fits || sharded->step < solution->step : !*fits;
   double least = *fits ? solution->bound : HUGE_VAL;
   for (int r = 0; !*fits && r < solution->task->n_sizes; r++) least = fmin(least, bound[r]);
-  if (sharded_fits) least = fmin(least, sharded->bound);
+  least = fmin(least, sharded->bound);
   RengaSolutionTakeFaster_Private(solution, *fits, sharded, sharded_fits);
   if (taken) solution->task = task;
   *fits = *fits || sharded_fits;
@@ -300,8 +355,8 @@ static void TakeSharded(Solution *solution, bool *fits, const double bound[], So
 
 /* Stages may share more where nothing fits otherwise, memory is short or asks for many, or sums and
    updates take long. */
-static RengaErrorCode ShardWhereShort(Solution *solution, const RowsWanted *sharded,
-                                      const double bound[], bool *fits)
+static RengaErrorCode ShardWhereShort(Solution *solution, RowsWanted *sharded, const double bound[],
+                                      bool *fits)
 {
   Solution other = {.chain = solution->chain};
   double *other_bound = NULL;
@@ -309,8 +364,13 @@ static RengaErrorCode ShardWhereShort(Solution *solution, const RowsWanted *shar
   if (sharded->all.shards.least == sharded->all.shards.most || sharded->all.memory <= 0)
     return RENGA_SUCCESS;
   if (*fits && !RengaSolutionWantsShares_Private(solution)) return RENGA_SUCCESS;
+  sharded->known = *fits && IsTired(&sharded->all);
+  if (sharded->known) sharded->first.beat = sharded->all.beat = solution->step;
   RengaCall(RengaMalloc(sharded->all.n_sizes, &other_bound));
+  for (int r = 0; r < sharded->all.n_sizes; r++) other_bound[r] = HUGE_VAL;
   const RengaErrorCode code = LookInRows(&other, sharded, other_bound, &other_fits);
+  if (!other_fits) other.bound = HUGE_VAL;
+  for (int r = 0; r < sharded->all.n_sizes; r++) other.bound = fmin(other.bound, other_bound[r]);
   RengaFree(&other_bound);
   if (code) RengaSolutionFree_Private(&other);
   RengaCall(code);
@@ -491,7 +551,9 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   void *session = NULL;
   SearchTask own = *task;
   SearchChain chain = {0};
+  int64_t asked = 0;
   own.session = &session;
+  own.asked = &asked;
   if (task->exact && task->time_limit > 0) own.until = MPI_Wtime() + task->time_limit;
   *answer = (SearchAnswer){0};
   RengaProfileCost **costs = NULL;
