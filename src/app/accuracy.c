@@ -99,7 +99,7 @@ static Comparisons FindComparisons(RengaGraph graph)
     if (!all.first) all.first = node;
     if (!all.count++) all.scores = compared;
     all.lanes += ComparesTokens(node);
-    all.firsts += !ComparesTokens(node) || node->lane == 1;
+    all.firsts += !ComparesTokens(node) || node->lane == all.first->lane;
   }
   return all;
 }

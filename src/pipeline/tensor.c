@@ -19,10 +19,9 @@ static void ExchangeValue(Layout *layout, RengaValue value, int reader)
   if (value == RENGA_VALUE_NONE || LayoutIsGiven(layout, value)) return;
   const int maker = RengaGraphGetValue(layout->chunk->sub, value % layout->n_values)->producer;
   if (maker < 0 || layout->part[maker] == PART_NONE) return;
-  const int owner = LayoutOwner(layout, maker);
-  if (owner == RENGA_TENSOR_ALL || owner == reader) return;
+  if (RengaLaneCovers(LayoutOwner(layout, maker), reader)) return;
   int *receiver = &layout->receiver[value];
-  *receiver = *receiver == RENGA_TENSOR_NONE || *receiver == reader ? reader : RENGA_TENSOR_ALL;
+  *receiver = *receiver == RENGA_TENSOR_NONE ? reader : RengaLaneBoth(*receiver, reader);
 }
 
 /* What a node reads, in the part. */
@@ -197,7 +196,8 @@ static bool MayBePutOff(const Layout *layout, const Step *step, int owner)
 {
   const RengaGraphNode *node = LayoutNode(layout, step->node);
   const bool sum = step->part > PART_FORWARD && !step->again && strcmp(node->op->name, "Add") == 0;
-  return owner == RENGA_TENSOR_ALL || (sum && !HasTerm(layout, step));
+  return (sum || !RengaLaneGroupIsOne_Private(&layout->chunk->tensor.group, owner)) &&
+         !HasTerm(layout, step);
 }
 
 /* A rank has what it made itself. */
@@ -207,7 +207,7 @@ static bool WaitsForTerm(const TensorListing *listing, RengaValue value, int rea
   if (value == RENGA_VALUE_NONE || !listing->waits[value]) return false;
   if (listing->waits[value] == WAITS_EVERYWHERE) return true;
   const int maker = RengaGraphGetValue(layout->chunk->sub, value % layout->n_values)->producer;
-  return reader == RENGA_TENSOR_ALL || LayoutOwner(layout, maker) != reader;
+  return !RengaLaneCovers(LayoutOwner(layout, maker), reader);
 }
 
 /* All ranks of the group come to the same exchanges: nothing here depends on which one this is, but
@@ -254,7 +254,7 @@ RengaErrorCode RengaLayoutShareSteps_Private(Layout *layout, int first)
   TensorListing listing = {.layout = layout};
   const int count = layout->n_steps - first;
   Step *one = NULL;
-  if (layout->chunk->tensor.size == 1) return RENGA_SUCCESS;
+  if (layout->chunk->tensor.group.size == 1) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(2 * layout->n_values + 1, &listing.waits));
   RengaErrorCode code = RengaMalloc(2 * layout->n_values + 1, &listing.taken);
   if (!code) code = RengaMalloc(4 * count + 1, &one);

@@ -229,14 +229,9 @@ RengaErrorCode RengaPlanFindPlaces(RengaPlan plan, int rank, int most, RengaPlan
   *count = 0;
   for (int s = 0; s < plan->count; s++)
     for (int r = plan->offset[s]; r < plan->offset[s + 1]; r++) {
-      const RengaStageShape *shape = &plan->stage[s].shape;
-      const int at = r - plan->offset[s], each = shape->sequence * shape->tensor;
+      const int at = r - plan->offset[s], each = RengaShapeGroup_Private(&plan->stage[s].shape);
       if (plan->rank[r] != rank) continue;
-      if (*count < most)
-        places[*count] = (RengaPlanPlace){.stage = s,
-                                          .replica = at / each,
-                                          .sequence = at % each / shape->tensor,
-                                          .tensor = at % shape->tensor};
+      if (*count < most) places[*count] = RengaPlanPlaceOf_Private(plan, s, at / each, at % each);
       ++*count;
     }
   return RENGA_SUCCESS;
