@@ -128,6 +128,10 @@ static const Row rows[] = {
      {.shared = 4, .replicas = 2}},
     {2, BOTH HEADS, "-partition_tensor 2", {.shared = 2}},
     {4, BOTH HEADS, "-plan_load lanes-both.plan", {.shared = 4}},
+    {4,
+     BOTH "resnet:depth=18,width=0.0625,image=33,classes=7 -microbatch_size 4",
+     "-partition_tensor 2 -partition_sequence 2",
+     {.shared = 4}},
     /* 4 MiB hold 230 tokens of one rank, but not 240; each of four ranks has 800 in them, and 1840,
        8 times as many, where it runs forward again. */
     {1, LONG ",sequence=230", KEEPS, {.shared = 1}},

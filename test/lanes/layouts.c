@@ -70,8 +70,6 @@ static const Network networks[] = {
      COMMON " -precision bf16", OF_BOTH, true},
     {"t5:layers=1,hidden=12,heads=5,head_width=4,intermediate=17," WORDS ",gated=1,buckets=8",
      COMMON, OF_BOTH, true},
-    {"resnet:depth=18,width=0.0625,image=33,classes=7", COMMON " -microbatch_size 4", OF_BOTH,
-     true},
 };
 
 typedef struct {
@@ -138,7 +136,8 @@ static RengaErrorCode AddNetwork(Walk *walk, const Network *network, const char 
 {
   char whole[MOST_TEXT], common[MOST_TEXT];
   for (int kind = OF_COLUMNS; kind <= OF_BOTH; kind *= 2)
-    for (int lanes = 2; lanes <= MOST_LANES && network->kinds & kind; lanes++) {
+    for (int lanes = 2; lanes <= (kind == OF_BOTH ? 3 : MOST_LANES) && network->kinds & kind;
+         lanes++) {
       const int before = walk->cases.count;
       const int heads = kind == OF_TOKENS ? 1 : lanes, tokens = kind == OF_COLUMNS ? 1 : lanes;
       Expect(snprintf(whole, sizeof whole, "-graph %s %s -graph_lanes 1", network->graph,
