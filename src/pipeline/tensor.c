@@ -1,14 +1,16 @@
-/* A stage that several tensor ranks compute together. Each runs the nodes of its lanes
-   (-graph_lanes), and all run the others, with the same bits. What a lane makes, and such a node
-   reads, goes to all of them: terms of the sum at the end of a chain, gradients of what its lanes
-   have read, gradients of parameters. So each adds up the terms in the order of one rank. What only
-   one other rank reads goes to that one.
+/* A stage that several tensor and context ranks compute together. Each runs the nodes of its lanes
+   (-graph_lanes, -graph_token_lanes), and all run the others, with the same bits. What a lane
+   makes, and such a node reads, goes to all of them: terms of the sum at the end of a chain,
+   gradients of what its lanes have read, gradients of parameters. So each adds up the terms in the
+   order of one rank. What only one other rank reads goes to that one, and what ranks of one kind
+   read, of one number in the other, to these.
 
-   Nodes in no lane, and sums of gradients, that wait for an exchange are put off until a lane needs
-   what they make, so that one exchange takes the terms of all lanes, which the ranks have made at
-   the same time. What of backward an exchange does not take may be done beside it (program.c): it
-   stands behind all that the exchange takes. What a stage that recomputes makes again (again.c) is
-   exchanged again, where another lane, or a node in none, reads what a lane has made. */
+   Nodes of several ranks, and sums of gradients, that wait for an exchange are put off until a lane
+   needs what they make, so that one exchange takes the terms of all lanes, which the ranks have
+   made at the same time. What of backward an exchange does not take may be done beside it
+   (program.c): it stands behind all that the exchange takes. What a stage that recomputes makes
+   again (again.c) is exchanged again, where another lane, or a node in none, reads what a lane has
+   made. */
 #include "parameter.h"
 #include "layout.h"
 #include <string.h>
