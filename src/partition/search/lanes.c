@@ -145,8 +145,8 @@ static double ElementsOfOthers(const void *user, const RengaGraphNode *split)
   return elements;
 }
 
-/* The widest level between the ranks of a replica of the stage. */
-static RengaErrorCode LevelOfGroups(const LaneShares *shares, int s, int *level)
+/* The widest level between so many ranks of a replica of the stage that lie side by side. */
+static RengaErrorCode LevelOfGroups(const LaneShares *shares, int s, int size, int *level)
 {
   RengaPlan plan = shares->task->given;
   const int count = RengaSearchShapeDevices_Private(&RengaPlanGetStage(plan, s)->shape);
@@ -154,22 +154,30 @@ static RengaErrorCode LevelOfGroups(const LaneShares *shares, int s, int *level)
   *level = 0;
   RengaCall(RengaMalloc(count, &rank));
   RengaSearchListRanks_Private(plan, s, rank);
-  for (int first = 0; first < count; first += shares->group.size) {
-    const int own =
-        RengaSearchLevelWithin_Private(shares->task->machine, shares->group.size, rank + first);
+  for (int first = 0; first < count; first += size) {
+    const int own = RengaSearchLevelWithin_Private(shares->task->machine, size, rank + first);
     if (own > *level) *level = own;
   }
   RengaFree(&rank);
   return RENGA_SUCCESS;
 }
 
-static double SecondsOfTerms(const LaneShares *shares, int level, const RengaForecastTerms *terms)
+/* Of all ranks of a group, and of the tensor ranks of one context rank. */
+typedef struct {
+  int all, tensor;
+} GroupLevels;
+
+static double SecondsOfTerms(const LaneShares *shares, GroupLevels level,
+                             const RengaForecastTerms *terms)
 {
   RengaMachine machine = shares->task->machine;
-  const double latency = RengaMachineMessageSeconds(machine, level, 0);
-  const double bytes =
-      RengaMachineExchangeSeconds_Private(machine, level, shares->group.size, (double)terms->bytes);
-  return (double)terms->count * latency + bytes;
+  const int tensor = shares->group.ranks[RENGA_LANES_OF_HEADS];
+  const double near = (double)(terms->bytes - terms->across);
+  return (double)terms->count * RengaMachineMessageSeconds(machine, level.all, 0) +
+         RengaMachineExchangeSeconds_Private(machine, level.tensor, tensor, 1, near) +
+         RengaMachineExchangeSeconds_Private(machine, level.all,
+                                             shares->group.ranks[RENGA_LANES_OF_TOKENS], tensor,
+                                             (double)terms->across);
 }
 
 /* The first place of a stage, -1: it has none. */
@@ -249,10 +257,11 @@ static RengaErrorCode AddExchangesOf(const LaneShares *shares, int s,
                                      const RengaForecastExchange *exchange)
 {
   const int place = FirstPlaceOf(shares, s);
-  int level = 0;
+  GroupLevels level = {0};
   double forward = 0, again = 0, backward = 0, weight = 0;
   if (shares->task->machine) {
-    RengaCall(LevelOfGroups(shares, s, &level));
+    RengaCall(LevelOfGroups(shares, s, shares->group.size, &level.all));
+    RengaCall(LevelOfGroups(shares, s, shares->group.ranks[RENGA_LANES_OF_HEADS], &level.tensor));
     forward = SecondsOfTerms(shares, level, &exchange->lanes.forward);
     again = SecondsOfTerms(shares, level, &exchange->lanes.again);
     backward = SecondsOfTerms(shares, level, &exchange->lanes.backward);

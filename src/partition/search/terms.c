@@ -156,7 +156,7 @@ static double SecondsOfTerm(const LaneTerms *terms, double bytes, bool first)
   RengaMachine machine = terms->task->machine;
   const double latency = RengaMachineMessageSeconds(machine, terms->level, 0);
   return (first ? latency : 0) +
-         RengaMachineExchangeSeconds_Private(machine, terms->level, terms->task->tensor, bytes);
+         RengaMachineExchangeSeconds_Private(machine, terms->level, terms->task->tensor, 1, bytes);
 }
 
 /* Of what the node makes, all that others need. */

@@ -268,18 +268,29 @@ static int CountTakers(const TensorGroup *tensor, const LaneTerm *term, int n)
 }
 
 /* Bytes that the rank of the group which sends or gets most of an exchange sends or gets. */
-static int64_t MostOfTerms(const TensorGroup *tensor, const Instruction *row)
+static RengaForecastTerms MostOfTerms(const TensorGroup *tensor, const Instruction *row)
 {
-  int64_t most = 0;
+  const int each = tensor->group.ranks[RENGA_LANES_OF_HEADS];
+  RengaForecastTerms most = {0};
   for (int rank = 0; rank < tensor->group.size; rank++) {
-    int64_t sent = 0, taken = 0;
+    const int context =
+        RengaLaneOfKind(RengaLaneGroupRank_Private(&tensor->group, rank), RENGA_LANES_OF_TOKENS);
+    RengaForecastTerms sent = {0}, taken = {0};
     for (int t = 0; t < row->n_out; t++) {
       const LaneTerm *term = &row->term[t];
-      sent += CountTakers(tensor, term, rank) * term->bytes;
-      if (GoesTo(tensor, term, rank)) taken += term->bytes;
+      const LaneTerm near = {.from = term->from,
+                             .to = RengaLaneOfKind(term->to, RENGA_LANES_OF_HEADS) | context};
+      const bool within =
+          RengaLaneCovers(RengaLaneOfKind(term->to, RENGA_LANES_OF_TOKENS), context);
+      const int takers = CountTakers(tensor, term, rank);
+      sent.bytes += takers * term->bytes;
+      sent.across += (takers - (within ? CountTakers(tensor, &near, rank) : 0)) * term->bytes;
+      if (!GoesTo(tensor, term, rank)) continue;
+      taken.bytes += term->bytes;
+      if (Giver(tensor, term, rank) / each != rank / each) taken.across += term->bytes;
     }
-    if (sent > most) most = sent;
-    if (taken > most) most = taken;
+    if (sent.bytes > most.bytes) most = sent;
+    if (taken.bytes > most.bytes) most = taken;
   }
   return most;
 }
@@ -295,7 +306,9 @@ void RengaChunkCountExchanges_Private(Chunk *chunk)
       const Instruction *row = &program->part[part].row[i];
       if (row->kind != INSTRUCTION_EXCHANGE) continue;
       RengaForecastTerms *terms = &chunk->sizes->terms[row->again ? PART_AGAIN : part];
+      const RengaForecastTerms own = MostOfTerms(&chunk->tensor, row);
       terms->count++;
-      terms->bytes += MostOfTerms(&chunk->tensor, row);
+      terms->bytes += own.bytes;
+      terms->across += own.across;
     }
 }
