@@ -119,13 +119,15 @@ static RengaErrorCode SayBound(RengaPartition partition, const DegreeChoice *cho
 
 RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoice *choice)
 {
-  char text[4 * DEGREE_TEXT] = "";
+  char text[4 * DEGREE_TEXT] = "", topic[24];
   size_t used = 0;
   for (int tensor = 1; tensor <= RengaDegreesMost_Private(task) && used < sizeof text; tensor++)
     if (choice->said[tensor][0])
       used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "; " : "",
                                choice->said[tensor]);
-  if (used) RengaCall(RengaPlanAddReason(choice->best.plan, "tensor degrees", text));
+  snprintf(topic, sizeof topic, "%s degrees",
+           RengaLaneWords_Private[RengaPartitionChosenKind_Private(task->partition)].ranks);
+  if (used) RengaCall(RengaPlanAddReason(choice->best.plan, topic, text));
   RengaCall(SayBound(task->partition, choice));
   return RENGA_SUCCESS;
 }

@@ -126,9 +126,11 @@ RengaErrorCode RengaPartitionCheckGroup_Private(RengaPartition partition)
              "-partition_leaves %s: with %s the leaf is not chosen: give -reduction_leaf",
              partition->leaves, group);
   RengaCheck(!several || !partition->ops->plan || searches, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "%s is not supported by -partition_type %s, which does not choose among such plans: "
+             "%s is not supported by -partition_type %s, which does not choose among such plans%s: "
              "give -partition_type %seven, tree or manual",
-             group, partition->hdr.type_name, HasTokenLanes(partition) ? "" : "auto, exact, ");
+             group, partition->hdr.type_name,
+             HasTokenLanes(partition) ? " of a network in lanes of tokens" : "",
+             HasTokenLanes(partition) ? "" : "auto, exact, ");
   return RENGA_SUCCESS;
 }
 

@@ -49,7 +49,7 @@ static RengaErrorCode CheckRankCount(RengaPlan plan, int count, const RengaPlanS
   for (int s = 0; s < count; s++) {
     ranks += RengaPlanCountRanks_Private(&stages[s].shape);
     RengaCheck(ranks <= RENGA_PLAN_RANKS_MOST, plan->hdr.comm, RENGA_ERR_PLAN,
-               "stages 0 to %d have more than %d ranks: replicas, sequence and tensor multiply", s,
+               "stages 0 to %d have more than %d ranks: replicas, context and tensor multiply", s,
                RENGA_PLAN_RANKS_MOST);
   }
   return RENGA_SUCCESS;

@@ -199,7 +199,7 @@ static void CheckRefusedLines(RengaComm comm, RengaGraph graph)
   }
 }
 
-/* Two replicas of 3 tensor ranks and 2 sequence ranks behind one rank. */
+/* Two replicas of 3 tensor ranks and 2 context ranks behind one rank. */
 static void CheckPlaces(RengaComm comm, RengaGraph graph)
 {
   const RengaStageShape shape = {
