@@ -71,7 +71,7 @@ typedef struct {
   RengaPhase phase;           /* the part of a step */
   int id; /* position in the whole network, in subgraphs too; of a gradient: its forward node's */
   bool wide; /* -precision_keep names it: what it makes is kept as the network says */
-  int lane;  /* 1 + the lane (-graph_lanes) that it computes alone, or is the gradient of; else 0 */
+  int lane;  /* which lanes it, or what it is the gradient of, is computed in; 0: in all of them */
 } RengaGraphNode;
 
 RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph);
@@ -104,6 +104,9 @@ RengaErrorCode RengaGraphGetPrecision(RengaGraph graph, RengaPrecision *precisio
    nodes of the network are computed in them is known after RengaGraphSetUp. */
 RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes);
 RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes); /* nodes: or NULL */
+/* -graph_token_lanes: the same of the tokens of a sequence; both may be given. */
+RengaErrorCode RengaGraphSetTokenLanes(RengaGraph graph, int lanes);
+RengaErrorCode RengaGraphGetTokenLanes(RengaGraph graph, int *lanes, int *nodes);
 /* Canonical form, checks, marks; then read-only. Values are renumbered: find them by name. */
 RengaErrorCode RengaGraphSetUp(RengaGraph graph);
 RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer); /* ascii, dot, json */

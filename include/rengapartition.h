@@ -16,7 +16,7 @@ typedef struct _p_RengaPartition *RengaPartition;
 #define RENGA_PARTITION_AUTO "auto"     /* the fastest plan that a search over layouts finds */
 #define RENGA_PARTITION_EXACT "exact"   /* the same, searched until it is proved or time is up */
 
-/* For RengaPartitionSetTensor: types that search choose the number. */
+/* For RengaPartitionSetTensor and …SetSequence: types that search choose the number. */
 #define RENGA_PARTITION_TENSOR_AUTO (-1)
 
 /* A type from outside. cut fills first[1 … stages - 1], the node with which each stage begins;
@@ -50,6 +50,7 @@ RengaErrorCode RengaPartitionGetReadSeconds(RengaPartition partition, const char
                                             double *seconds);
 RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas); /* 0: choose */
 RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor);     /* 0: 1 */
+RengaErrorCode RengaPartitionSetSequence(RengaPartition partition, int sequence); /* 0: 1 */
 RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks); /* default: of comm */
 RengaErrorCode RengaPartitionSetMemory(RengaPartition partition,
                                        int64_t bytes); /* per device; 0: no bound */
@@ -64,6 +65,7 @@ RengaErrorCode RengaPartitionGetGraph(RengaPartition partition, RengaGraph *grap
 RengaErrorCode RengaPartitionGetStages(RengaPartition partition, int *stages);
 RengaErrorCode RengaPartitionGetReplicas(RengaPartition partition, int *replicas);
 RengaErrorCode RengaPartitionGetTensor(RengaPartition partition, int *tensor);
+RengaErrorCode RengaPartitionGetSequence(RengaPartition partition, int *sequence);
 RengaErrorCode RengaPartitionGetRanks(RengaPartition partition, int *ranks);
 RengaErrorCode RengaPartitionGetMemory(RengaPartition partition, int64_t *bytes);
 RengaErrorCode RengaPartitionGetBatch(RengaPartition partition, int64_t *batch,

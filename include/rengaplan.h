@@ -29,11 +29,11 @@ typedef enum {
 /* How a stage is computed. A plan may say more than the runtime can: RengaPlanCheck() refuses what
    cannot be run, by its name. */
 typedef struct {
-  int replicas;             /* stages may have different numbers of them */
-  int tensor;               /* ranks of a replica among which its tensors are split */
-  int sequence;             /* ranks of a replica among which its sequences are split */
-  RengaShard shard;         /* what its replicas have a share of */
-  RengaSaved saved;         /* what becomes of saved tensors */
+  int replicas;     /* stages may have different numbers of them */
+  int tensor;       /* tensor ranks of a replica, which share out heads and columns */
+  int sequence;     /* context ranks of a replica, which share out the tokens of a sequence */
+  RengaShard shard; /* what its replicas have a share of */
+  RengaSaved saved; /* what becomes of saved tensors */
   RengaPrecision precision; /* in which it is computed */
   int chunks; /* stages that each of its ranks computes: of p x chunks stages 0, p, 2p, … */
 } RengaStageShape;
@@ -98,6 +98,7 @@ RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type); /* NULL:
 RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager);
 RengaErrorCode RengaPlanGetEager(RengaPlan plan, double *eager);
 RengaErrorCode RengaPlanGetLanes(RengaPlan plan, int *lanes); /* of the network: -graph_lanes */
+RengaErrorCode RengaPlanGetTokenLanes(RengaPlan plan, int *lanes); /* -graph_token_lanes */
 /* What the prediction is about: a machine, where its costs came from (type of the profile), bytes
    of a device; NULL and 0: not known. Lent. */
 RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const char *costs,
@@ -130,13 +131,13 @@ RengaErrorCode RengaPlanFindPlaces(RengaPlan plan, int rank, int most, RengaPlan
                                    int *count);
 /* A layout as a value, an axis each. Of stages that differ in one: the most of all. */
 typedef struct {
-  int stages, chunks; /* pipeline stages; virtual stages of each rank */
-  int replicas;       /* data parallel */
-  int tensor;         /* tensor-parallel ranks of a replica */
-  int context;        /* context-parallel ranks, which share out a sequence */
-  int expert;         /* expert-parallel ranks: 1 */
-  RengaShard shard;   /* the ZeRO stage */
-  RengaSaved saved;   /* recomputation, or offloading, of saved tensors */
+  int stages, chunks;       /* pipeline stages; virtual stages of each rank */
+  int replicas;             /* data parallel */
+  int tensor;               /* tensor-parallel ranks of a replica */
+  int context;              /* context-parallel ranks, which share out a sequence */
+  int expert;               /* expert-parallel ranks: 1 */
+  RengaShard shard;         /* the ZeRO stage */
+  RengaSaved saved;         /* recomputation, or offloading, of saved tensors */
   RengaPrecision precision; /* in which it is computed */
 } RengaLayout;
 RengaErrorCode RengaPlanGetLayout(RengaPlan plan, RengaLayout *layout);

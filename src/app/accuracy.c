@@ -21,13 +21,15 @@ static int FieldOf(RengaGraph graph, const AppFields *fields, bool lane, RengaVa
   return -1;
 }
 
-/* What puts the parts of lanes together, of which this is the first; NONE: nothing does. */
+/* What puts the parts of lanes together, of which this is the first, those of heads before those of
+   tokens; NONE: nothing does. */
 static RengaValue JoinedOf(RengaGraph graph, RengaValue part)
 {
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
-    const RengaGraphNode *whole = RengaGraphGetNode(graph, n);
-    if (!strcmp(whole->op->name, "Concat") && whole->in[0] == part && whole->lane == 0)
-      return whole->out[0];
+    const RengaGraphNode *join = RengaGraphGetNode(graph, n);
+    if (strcmp(join->op->name, "Concat") || join->in[0] != part) continue;
+    part = join->out[0];
+    if (join->lane == 0) return part;
   }
   return RENGA_VALUE_NONE;
 }
@@ -58,7 +60,7 @@ static bool DescribeAccuracy(RengaGraph graph, const RengaGraphNode *node, Renga
   RengaTensorSpec one = RengaTensorSpecAt(&value->spec, 1);
   int64_t axis = RengaAttributesInt(&node->attributes, "axis", -1);
   if (axis < 0) axis += one.ndim;
-  accuracy->field = FieldOf(graph, fields, ComparesTokens(node), node->in[1]);
+  accuracy->field = FieldOf(graph, fields, node->lane > 0, node->in[1]);
   bool good = accuracy->field >= 0 && value->spec.type == RENGA_FLOAT32 && value->producer >= 0 &&
               one.ndim >= 2 && value->spec.dim[0] < 0 && axis >= 1 && axis < one.ndim;
   if (!good) return false;
@@ -99,7 +101,7 @@ static Comparisons FindComparisons(RengaGraph graph)
     if (!all.first) all.first = node;
     if (!all.count++) all.scores = compared;
     all.lanes += ComparesTokens(node);
-    all.firsts += !ComparesTokens(node) || node->lane == 1;
+    all.firsts += !ComparesTokens(node) || node->lane == all.first->lane;
   }
   return all;
 }

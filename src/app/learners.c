@@ -57,15 +57,9 @@ static RengaErrorCode RefuseOptions(MPI_Comm printer)
 {
   static const struct {
     const char *option, *plain;
-  } rows[] = {{"data_hide", "0"},
-              {"on_nonfinite", "stop"},
-              {"optimizer_sparse", "off"},
-              {"partition_sequence", "1"},
-              {"partition_tensor", "1"},
-              {"pipeline_offload", "none"},
-              {"pipeline_shard", "none"},
-              {"precision", "fp32"},
-              {"schedule_view", "none"}};
+  } rows[] = {{"data_hide", "0"},          {"on_nonfinite", "stop"},  {"optimizer_sparse", "off"},
+              {"partition_sequence", "1"}, {"partition_tensor", "1"}, {"pipeline_offload", "none"},
+              {"pipeline_shard", "none"},  {"precision", "fp32"},     {"schedule_view", "none"}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const char *value, *manner;
     bool given, tensor;
@@ -240,8 +234,10 @@ static RengaErrorCode CheckLearnersPlan(const AppLearners *learners, RengaPlan p
   RengaCall(RengaObjectGetComm(learners->all, &printer));
   RengaCall(RengaOptionsGetString("device_type", &type, NULL));
   RengaCall(RengaOptionsGetString("data_parallel", &manner, NULL));
-  RengaCheck(RengaPlanGetStage(plan, 0)->shape.tensor == 1, printer, RENGA_ERR_SUPPORT,
-             "a plan with tensor ranks together with -data_parallel %s is not supported", manner);
+  const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
+  RengaCheck(shape->tensor == 1 && shape->sequence == 1, printer, RENGA_ERR_SUPPORT,
+             "a plan with %s ranks together with -data_parallel %s is not supported",
+             shape->tensor > 1 ? "tensor" : "context", manner);
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   RengaCheck(RengaDeviceIsHost(device), printer, RENGA_ERR_SUPPORT,
              "-data_parallel local and gossip are not supported for -device_type %s, which has "

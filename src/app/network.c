@@ -107,11 +107,9 @@ static RengaErrorCode ReadEitherWay(RengaComm comm, const AppEnds *ends, int64_t
 RengaErrorCode AppKeepPlannedLanes(RengaGraph graph)
 {
   char number[16];
-  int64_t tokens;
   int lanes;
-  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
   RengaCall(RengaGraphGetLanes(graph, &lanes, NULL));
-  snprintf(number, sizeof number, "%d", tokens > 1 ? 1 : lanes);
+  snprintf(number, sizeof number, "%d", lanes);
   RengaCall(RengaOptionsSetValue("graph_lanes", number));
   return RENGA_SUCCESS;
 }
@@ -126,15 +124,16 @@ static RengaErrorCode KeepLanes(RengaGraph graph)
 }
 
 /* 1: it says none. A file that cannot be read is refused where the plan is made of it. */
-static RengaErrorCode ReadPlanLanes(RengaComm comm, const char *file, int *lanes)
+static RengaErrorCode ReadPlanLanes(RengaComm comm, const char *file, int *lanes, int *tokens)
 {
   RengaPlan plan = NULL;
-  *lanes = 1;
+  *lanes = *tokens = 1;
   RengaCall(RengaPlanCreate(comm, &plan));
   RengaErrorSetHandler(RengaErrorIgnore, NULL);
   const RengaErrorCode code = RengaPlanLoad(plan, NULL, file);
   RengaErrorSetHandler(NULL, NULL);
   if (!code) RengaCall(RengaPlanGetLanes(plan, lanes));
+  if (!code) RengaCall(RengaPlanGetTokenLanes(plan, tokens));
   RengaCall(RengaPlanDestroy(&plan));
   return RENGA_SUCCESS;
 }
@@ -144,15 +143,18 @@ static RengaErrorCode TakePlanLanes(RengaComm comm)
 {
   const char *lanes, *file;
   char number[16];
-  int64_t tokens;
-  int count;
+  int64_t own;
+  int count, tokens;
+  bool given;
   RengaCall(RengaOptionsGetString("graph_lanes", &lanes, NULL));
   RengaCall(RengaOptionsGetString("plan_load", &file, NULL));
-  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
-  if (!file || strcmp(lanes, "auto") != 0 || tokens > 1) return RENGA_SUCCESS;
-  RengaCall(ReadPlanLanes(comm, file, &count));
+  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &own, &given));
+  if (!file) return RENGA_SUCCESS;
+  RengaCall(ReadPlanLanes(comm, file, &count, &tokens));
   snprintf(number, sizeof number, "%d", count);
-  if (count > 1) RengaCall(RengaOptionsSetValue("graph_lanes", number));
+  if (count > 1 && !strcmp(lanes, "auto")) RengaCall(RengaOptionsSetValue("graph_lanes", number));
+  snprintf(number, sizeof number, "%d", tokens);
+  if (tokens > 1 && !given) RengaCall(RengaOptionsSetValue("graph_token_lanes", number));
   return RENGA_SUCCESS;
 }
 
@@ -237,12 +239,16 @@ RengaErrorCode AppHasTensorRanks(bool *several)
 /* Nobody says how to share out the network among several ranks. */
 static RengaErrorCode IsOpen(RengaComm comm, bool *open)
 {
-  bool several, sequence;
+  bool several, sequence, tensor;
+  int64_t tokens;
   static const char *const names[] = {"partition_type", "partition_stages", "partition_replicas",
                                       "partition_cuts", "plan_load"};
   RengaCall(AppHasChunks(comm, &several));
   RengaCall(AsksForSeveral("partition_sequence", &sequence));
-  *open = RengaCommGetSize(comm) > 1 && !several && !sequence;
+  RengaCall(AsksForSeveral("partition_tensor", &tensor));
+  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
+  /* Types that search have no tensor ranks of lanes of tokens. */
+  *open = RengaCommGetSize(comm) > 1 && !several && !sequence && !(tensor && tokens > 1);
   for (size_t i = 0; i < sizeof names / sizeof names[0] && *open; i++) {
     const char *text;
     bool given = false;

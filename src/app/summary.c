@@ -19,10 +19,13 @@ static void CountPlanReplicas(RengaPlan plan, int *least, int *most, int *recomp
 }
 
 /* Nothing, where each replica is one rank. */
-static void NameTensorRanks(RengaPlan plan, size_t size, char text[])
+static void NameGroups(RengaPlan plan, size_t size, char text[])
 {
-  const int tensor = RengaPlanGetStage(plan, 0)->shape.tensor;
-  if (tensor > 1) snprintf(text, size, " x %d tensor ranks", tensor);
+  const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
+  int used = 0;
+  if (shape->sequence > 1) used = snprintf(text, size, " x %d context ranks", shape->sequence);
+  if (shape->tensor > 1)
+    snprintf(text + used, size - (size_t)used, " x %d tensor ranks", shape->tensor);
 }
 
 /* ", 2 stages on each" where ranks have several. */
@@ -64,18 +67,23 @@ static RengaErrorCode NameSchedule(RengaPlan plan, RengaPipeline pipeline, size_
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PrintLanes(MPI_Comm printer, RengaGraph graph)
+static RengaErrorCode PrintLanesOf(MPI_Comm printer, const char *option, int lanes, int nodes)
 {
-  int64_t tokens;
-  int lanes, nodes;
-  RengaCall(RengaGraphGetLanes(graph, &lanes, &nodes));
-  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
-  const char *option = tokens > 1 ? "graph_token_lanes" : "graph_lanes";
   if (lanes <= 1) return RENGA_SUCCESS;
   if (nodes)
     RengaCall(RengaPrintf(printer, "%d lanes at most, which decide bits (-%s)\n", lanes, option));
   else
     RengaCall(RengaPrintf(printer, "nothing of it is computed in lanes (-%s %d)\n", option, lanes));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PrintLanes(MPI_Comm printer, RengaGraph graph)
+{
+  int lanes, nodes;
+  RengaCall(RengaGraphGetLanes(graph, &lanes, &nodes));
+  RengaCall(PrintLanesOf(printer, "graph_lanes", lanes, nodes));
+  RengaCall(RengaGraphGetTokenLanes(graph, &lanes, &nodes));
+  RengaCall(PrintLanesOf(printer, "graph_token_lanes", lanes, nodes));
   return RENGA_SUCCESS;
 }
 
@@ -85,7 +93,7 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
   MPI_Comm printer;
   RengaGraphTotals totals;
   const char *name;
-  char parameters[32], fewest[32] = "", tensor[48] = "", chunks[48] = "", schedule[320];
+  char parameters[32], fewest[32] = "", groups[64] = "", chunks[48] = "", schedule[320];
   int stages = RengaPlanGetStageCount(plan), least, replicas, recomputing;
   int ranks = RengaPlanGetRankCount(plan), idle = RengaCommGetSize(comm) - ranks;
   int64_t batch, microbatch;
@@ -100,13 +108,13 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
   CountPlanReplicas(plan, &least, &replicas, &recomputing);
   NameChunks(plan, sizeof chunks, chunks);
   RengaCall(NameSchedule(plan, pipeline, sizeof schedule, schedule));
-  NameTensorRanks(plan, sizeof tensor, tensor);
+  NameGroups(plan, sizeof groups, groups);
   if (least < replicas) snprintf(fewest, sizeof fewest, "%d to ", least);
   RengaCall(RengaPrintf(printer,
                         "%d stage%s x %s%d replica%s%s on %d rank%s%s; steps of %lld samples in "
                         "micro-batches of %lld%s\n",
                         stages, stages == 1 ? "" : "s", fewest, replicas, replicas == 1 ? "" : "s",
-                        tensor, ranks, ranks == 1 ? "" : "s", chunks, (long long)batch,
+                        groups, ranks, ranks == 1 ? "" : "s", chunks, (long long)batch,
                         (long long)microbatch, schedule));
   if (recomputing > 0)
     RengaCall(RengaPrintf(printer, "%d of %d stages %s forward again before backward\n",
@@ -251,9 +259,12 @@ RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pi
   for (int s = 0; s < RengaPlanGetStageCount(plan) && !code; s++) {
     int64_t most = 0;
     const RengaStageShape *shape = &RengaPlanGetStage(plan, s)->shape;
-    for (int i = 0; i < shape->replicas * shape->tensor; i++) {
-      const RengaPlanPlace place = {
-          .stage = s, .replica = i / shape->tensor, .tensor = i % shape->tensor};
+    const int each = shape->sequence * shape->tensor;
+    for (int i = 0; i < shape->replicas * each; i++) {
+      const RengaPlanPlace place = {.stage = s,
+                                    .replica = i / each,
+                                    .sequence = i % each / shape->tensor,
+                                    .tensor = i % shape->tensor};
       const int64_t bytes = all[RengaPlanGetRankAt(plan, &place)].forecast;
       if (bytes > most) most = bytes;
     }

@@ -1,6 +1,7 @@
 /* What the files of the graph's room share. */
 #pragma once
 #include "renga/private/graph.h"
+#include "renga/private/lane.h"
 #include "renga/private/object.h"
 
 typedef struct {
@@ -57,7 +58,8 @@ struct _p_RengaGraph {
   RengaParameterUse *use;
   RengaStateUpdate *update;
   int64_t file_batch;
-  int in_lanes, lane_sums; /* nodes that lanes compute, and those of them whose terms are added */
+  int in_lanes[RENGA_LANE_KINDS];  /* nodes that lanes compute, */
+  int lane_sums[RENGA_LANE_KINDS]; /* and those of them whose terms are added */
   RengaGraphWhole few,
       fewest;            /* chains that stay whole, as lanes are more than their units; fewest:
                                   those for which lanes became half as many the last time */
@@ -72,8 +74,8 @@ struct _p_RengaGraph {
   bool wants_sample_losses, wants_gradient_norms; /* norms in place of the losses */
   int sample_losses;                              /* number among the outputs, once it is set up */
   RengaGraph unsplit; /* inlanes.c: before it was in lanes; NULL: their number is fixed */
-  char mixed[768]; /* why it cannot be cut into micro-batches; empty: that was not found */
-  void **scratch;  /* freed with the graph, or by RengaGraphFreeScratch */
+  char mixed[768];    /* why it cannot be cut into micro-batches; empty: that was not found */
+  void **scratch;     /* freed with the graph, or by RengaGraphFreeScratch */
   RengaGraphPieces pieces;
 };
 
@@ -156,6 +158,8 @@ RengaErrorCode RengaGraphCompactValues(RengaGraph graph);
 RengaErrorCode RengaGraphMarkValues(RengaGraph graph); /* prepared, differentiable, frozen */
 RengaErrorCode RengaGraphSetKeys(RengaGraph graph);
 /* ---- lanesums.c ---- */
+/* The lane that makes the value; 0: none, or it is not made. */
+int RengaGraphLaneOfMaker(RengaGraph graph, RengaValue value);
 int RengaGraphPieceDimension(const RengaTensorSpec *spec, int lanes, size_t term, size_t sum);
 /* In what the gradient of a value is kept that lanes have added up. */
 RengaDataType RengaGraphTypeOfLaneSum(RengaGraph graph, RengaValue value);

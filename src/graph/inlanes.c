@@ -129,7 +129,8 @@ RengaErrorCode RengaGraphInLanes_Private(RengaGraph graph, int lanes, RengaGraph
   RengaErrorCode code = FillInLanes(graph, lanes, *made);
   if (!code) code = AddLaterOutputs(graph, *made, &all);
   const bool fewer =
-      !code && lanes > 1 && ((*made)->options.lanes < lanes || (*made)->in_lanes == 0);
+      !code && lanes > 1 &&
+      ((*made)->options.lanes < lanes || (*made)->in_lanes[RENGA_LANES_OF_HEADS] == 0);
   if (code || fewer || !all) RengaGraphDestroy(made);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -1,6 +1,12 @@
 /* What lanes have made, put together again. */
 #include "lanes.h"
 
+int RengaGraphLaneOfMaker(RengaGraph graph, RengaValue value)
+{
+  const int maker = graph->value[value]->producer;
+  return maker < 0 ? 0 : RengaGraphEntryNode(graph, maker)->lane;
+}
+
 /* What lanes have made, as the value that the node has made. */
 RengaErrorCode RengaGraphJoinParts(RengaLanes *pass, const RengaGraphNode *node, int o,
                                    const RengaValue part[])
@@ -15,6 +21,7 @@ RengaErrorCode RengaGraphJoinParts(RengaLanes *pass, const RengaGraphNode *node,
   RengaAttributesFree(&attributes);
   RengaCall(code);
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = node->wide;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = node->lane;
   return RENGA_SUCCESS;
 }
 

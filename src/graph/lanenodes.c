@@ -14,6 +14,7 @@ typedef struct {
   int *reads;        /* by value: how many nodes in lanes read it whole */
   bool low;          /* values have 16 bits */
   bool wide;         /* -precision_keep names the node whose lanes are made */
+  int other;         /* its lane of the other kind */
 } LaneMaker;
 
 /* 16 bits are for what products read; biases stay in 32. */
@@ -24,6 +25,26 @@ static RengaErrorCode KeepWide(RengaGraph graph)
   if (precision == RENGA_PRECISION_BF16 || precision == RENGA_PRECISION_FP16)
     RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = true;
   return RENGA_SUCCESS;
+}
+
+/* A parameter, or what is cut out of one and put together. */
+bool RengaGraphIsOfParameters(RengaGraph graph, RengaValue value)
+{
+  const int maker = graph->value[value]->producer;
+  if (maker < 0) return graph->value[value]->kind == RENGA_VALUE_PARAMETER;
+  const RengaGraphNode *node = RengaGraphEntryNode(graph, maker);
+  bool all = strcmp(node->op->name, "Split") == 0 || strcmp(node->op->name, "Concat") == 0;
+  for (int i = 0; i < node->n_in && all; i++)
+    all = node->in[i] >= 0 && RengaGraphIsOfParameters(graph, node->in[i]);
+  return all;
+}
+
+/* As each reader has a use of a parameter, its lane has what it cuts. */
+static int LaneOfCut(const LaneMaker *maker, RengaValue value)
+{
+  RengaGraph graph = maker->pass->graph;
+  return RengaGraphIsOfParameters(graph, value) ? maker->other
+                                                : RengaGraphLaneOfMaker(graph, value);
 }
 
 /* Pieces of a value, `repeat` times one for each lane: piece[r * lanes + l]. */
@@ -50,12 +71,14 @@ static RengaErrorCode InsertSplit(LaneMaker *maker, const char *wanted, RengaVal
   RengaAttributesFree(&attributes);
   RengaCall(code);
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = maker->wide;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = LaneOfCut(maker, value);
   return RENGA_SUCCESS;
 }
 
-/* A lane puts its pieces together. */
-static RengaErrorCode JoinPieces(LaneMaker *maker, const char *wanted, const RengaSplit *split,
-                                 int lane, const RengaValue piece[], RengaValue *part)
+/* A lane puts its pieces of the value together. */
+static RengaErrorCode JoinPieces(LaneMaker *maker, const char *wanted, RengaValue value,
+                                 const RengaSplit *split, int lane, const RengaValue piece[],
+                                 RengaValue *part)
 {
   const int lanes = maker->pass->lanes, count = (int)split->repeat;
   RengaGraph graph = maker->pass->graph;
@@ -72,7 +95,8 @@ static RengaErrorCode JoinPieces(LaneMaker *maker, const char *wanted, const Ren
   RengaAttributesFree(&attributes);
   RengaCall(code);
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = maker->wide;
-  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = 1 + lane;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane =
+      RengaGraphInLane(maker->pass, LaneOfCut(maker, value), lane);
   return RENGA_SUCCESS;
 }
 
@@ -93,7 +117,7 @@ static RengaErrorCode Cut(LaneMaker *maker, RengaValue value, const RengaSplit *
   for (int l = 0; l < lanes; l++) {
     part[l] = piece[l];
     if (split->repeat == 1) continue;
-    RengaCall(JoinPieces(maker, wanted, split, l, piece, &part[l]));
+    RengaCall(JoinPieces(maker, wanted, value, split, l, piece, &part[l]));
     if (bias) RengaCall(KeepWide(graph));
   }
   return RENGA_SUCCESS;
@@ -133,7 +157,7 @@ static RengaErrorCode CutOnce(LaneMaker *maker, RengaValue value, const RengaSpl
                               RengaValue part[])
 {
   RengaLanes *pass = maker->pass;
-  const bool shared = pass->tokens && pass->graph->value[value]->kind != RENGA_VALUE_PARAMETER;
+  const bool shared = pass->tokens && !RengaGraphIsOfParameters(pass->graph, value);
   RengaValue *kept = maker->part[value];
   if (shared && kept && RengaSplitEqual(&maker->cut[value], split)) {
     memcpy(part, kept, (size_t)pass->lanes * sizeof *part);
@@ -155,13 +179,14 @@ static RengaErrorCode ShareParameter(LaneMaker *maker, const RengaGraphNode *nod
   RengaGraph graph = maker->pass->graph;
   const RengaValue whole = *value;
   char wanted[LANE_NAME], name[LANE_NAME];
-  if (!maker->pass->tokens || whole < 0) return RENGA_SUCCESS;
-  if (graph->value[whole]->kind != RENGA_VALUE_PARAMETER) return RENGA_SUCCESS;
+  if (!maker->pass->tokens || whole < 0 || !RengaGraphIsOfParameters(graph, whole))
+    return RENGA_SUCCESS;
   snprintf(wanted, sizeof wanted, "%.200s.%.200s.shared", node->name, graph->value[whole]->name);
   RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
   *value = RENGA_VALUE_NONE;
   RengaCall(RengaGraphInsertNode(graph, "Identity", name, NULL, 1, &whole, 1, NULL, value));
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = maker->wide;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = maker->other;
   return RENGA_SUCCESS;
 }
 
@@ -278,7 +303,7 @@ static RengaErrorCode InsertLane(LaneMaker *maker, const RengaGraphNode *node,
   char wanted[LANE_NAME], name[LANE_NAME];
   RengaCall(RengaGraphScratch(graph, node->n_in + 1, &in_spec));
   RengaCall(RengaGraphScratch(graph, node->n_out + 1, &out_spec));
-  snprintf(wanted, sizeof wanted, "%.400s.lane%d", node->name, lane);
+  snprintf(wanted, sizeof wanted, "%.400s.%s%d", node->name, maker->pass->word, lane);
   RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
   RengaCall(RengaGraphMakeCall(graph, node, RENGA_OP_SOME_BATCH, &whole));
   RengaErrorCode code =
@@ -296,7 +321,8 @@ static RengaErrorCode InsertLane(LaneMaker *maker, const RengaGraphNode *node,
   RengaGraphFreeCall(&whole);
   RengaCall(code);
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = maker->wide;
-  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = 1 + lane;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane =
+      RengaGraphInLane(maker->pass, node->lane, lane);
   return RENGA_SUCCESS;
 }
 
@@ -332,6 +358,7 @@ static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
   RengaCall(RengaGraphScratch(graph, lanes * node->n_out + 1, &out));
   graph->place = graph->entry[at]->place;
   maker->wide = node->wide;
+  maker->other = node->lane;
   RengaCall(FindInputs(maker, node, &lane->way, in));
   if (lane->way.need == RENGA_LANE_STATISTICS)
     RengaCall(RengaGraphJoinStatistics(pass, node, &lane->way, in));
@@ -339,11 +366,12 @@ static RengaErrorCode ReplaceNode(LaneMaker *maker, int at)
     RengaCall(RengaGraphCutResize(pass, node, &lane->way, in));
   for (int l = 0; l < lanes; l++) {
     RengaCall(InsertLane(maker, node, &lane->way, l, in + l * node->n_in, out + l * node->n_out));
-    graph->entry[graph->n_nodes - 1]->term = lane->sums && !lane->exact;
+    graph->entry[graph->n_nodes - 1]->term = graph->entry[at]->term || (lane->sums && !lane->exact);
+    graph->entry[graph->n_nodes - 1]->pieces = graph->entry[at]->pieces;
   }
   for (int o = 0; o < node->n_out; o++) RengaCall(GiveOutput(maker, at, o, out));
-  graph->in_lanes++;
-  graph->lane_sums += lane->sums;
+  graph->in_lanes[RengaGraphLaneKind(pass)]++;
+  graph->lane_sums[RengaGraphLaneKind(pass)] += lane->sums;
   graph->entry[at]->dead = true;
   return RENGA_SUCCESS;
 }

@@ -410,7 +410,7 @@ static void WarnOfWhole(RengaGraph graph)
                  "or experts than lanes: node \"%s\" adds up %lld",
                  lanes, chains, chains == 1 ? "product stays whole" : "products stay whole",
                  chains == 1 ? "it" : "them", graph->few.name, (long long)graph->few.units);
-  if (graph->in_lanes == 0)
+  if (graph->in_lanes[RENGA_LANES_OF_HEADS] == 0)
     RengaWarning(graph->hdr.comm,
                  "-graph_lanes %d: the network has no %sheads, hidden columns or experts "
                  "between two products, so that nothing of it is computed in lanes",
@@ -420,7 +420,7 @@ static void WarnOfWhole(RengaGraph graph)
 /* -graph_lanes: nodes that are computed in lanes are replaced by those of the lanes. */
 RengaErrorCode RengaGraphSplitLanes(RengaGraph graph)
 {
-  RengaLanes pass = {.graph = graph, .lanes = (int)graph->options.lanes};
+  RengaLanes pass = {.graph = graph, .word = "lane", .lanes = (int)graph->options.lanes};
   if (pass.lanes < 2 && !graph->options.split) return RENGA_SUCCESS;
   RengaCall(RengaGraphSortNodes(graph));
   RengaCall(RengaGraphMarkWide(graph));

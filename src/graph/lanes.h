@@ -24,6 +24,7 @@ typedef enum {
 
 typedef struct {
   RengaGraph graph;
+  const char *word;             /* in names of nodes, before the lane's number */
   int lanes, n_nodes, n_values; /* as they were before lanes */
   RengaLaneNode *node;          /* [n_nodes] */
   RengaLaneWish *wish;          /* [n_nodes] */
@@ -33,6 +34,15 @@ typedef struct {
   bool *joined;                 /* tokens: [n_values] it is read as a whole, too */
 } RengaLanes;
 
+static inline RengaLaneKind RengaGraphLaneKind(const RengaLanes *pass)
+{
+  return pass->tokens ? RENGA_LANES_OF_TOKENS : RENGA_LANES_OF_HEADS;
+}
+/* A lane of the pass, of what is in this one of the other kind already, or in none. */
+static inline int RengaGraphInLane(const RengaLanes *pass, int other, int lane)
+{
+  return other | RengaLaneMake(RengaGraphLaneKind(pass), lane);
+}
 RengaErrorCode RengaGraphMergeSlices(RengaGraph graph);
 RengaErrorCode RengaGraphFindVocabulary(RengaLanes *pass);
 RengaErrorCode RengaGraphFindTables(RengaLanes *pass);
@@ -60,6 +70,7 @@ RengaErrorCode RengaGraphJoinStatistics(RengaLanes *pass, const RengaGraphNode *
                                         const RengaSplitWay *way, RengaValue in[]);
 RengaErrorCode RengaGraphReplaceLoss(RengaLanes *pass, int at, const RengaValue part[]);
 RengaErrorCode RengaGraphMakeLanes(RengaLanes *pass);
+bool RengaGraphIsOfParameters(RengaGraph graph, RengaValue value);
 /* lanesums.c: out becomes the sum of term[lanes], which lanes make of the node; exact: all but one
    of these are zeros. */
 RengaErrorCode RengaGraphSumLanes(RengaLanes *pass, const RengaGraphNode *node, bool exact,

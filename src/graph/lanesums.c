@@ -11,6 +11,7 @@
 enum { SUM_NAME = 512, PIECES_MOST = 16 }; /* a sum has a node for each two of them */
 
 typedef struct {
+  const RengaLanes *pass;
   RengaGraph graph;
   const RengaGraphNode *node; /* of which lanes make terms */
   bool exact;                 /* all but one of the terms are zeros */
@@ -24,6 +25,7 @@ static RengaErrorCode AddTwo(const LaneSum *sum, const char *name, bool term, Re
   const RengaValue pair[2] = {a, b};
   RengaCall(RengaGraphInsertNode(graph, "Add", name, NULL, 2, pair, 1, NULL, added));
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = sum->node->wide;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = sum->node->lane;
   graph->entry[graph->n_nodes - 1]->term = term && !sum->exact;
   return RENGA_SUCCESS;
 }
@@ -60,6 +62,15 @@ int RengaGraphPieceDimension(const RengaTensorSpec *spec, int lanes, size_t term
   for (int d = 0; d < spec->ndim; d++)
     if (spec->dim[d] >= lanes) return d;
   return -1;
+}
+
+/* The last that has so many elements: where lanes of tokens are still to be made their dimension
+   stays as it is. */
+static int LastPieceDimension(const RengaTensorSpec *spec, int lanes)
+{
+  int d = spec->ndim - 1;
+  while (d >= 0 && spec->dim[d] < lanes) d--;
+  return d;
 }
 
 /* name: or NULL; piece: [lanes] */
@@ -111,7 +122,8 @@ static RengaErrorCode AddSubtree(const LaneSum *sum, int first, int half, RengaV
              first + both - 1, p);
     RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
     RengaCall(AddTwo(sum, name, both < lanes, *left, piece[(first + half) * lanes + p], &added));
-    RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = 1 + first + p % both;
+    RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane =
+        RengaGraphInLane(sum->pass, sum->node->lane, first + p % both);
     graph->entry[graph->n_nodes - 1]->pieces = true;
     *left = added;
   }
@@ -131,7 +143,8 @@ static RengaErrorCode AddInPieces(const LaneSum *sum, const RengaValue term[], i
     RengaCall(RengaGraphUniqueName(graph, wanted, sizeof name, name));
     RengaCall(RengaGraphCutPieces(graph, name, term[l], dim, lanes, piece + l * lanes));
     RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = sum->node->wide;
-    RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = 1 + l;
+    RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane =
+        RengaGraphInLane(sum->pass, sum->node->lane, l);
     graph->entry[graph->n_nodes - 1]->term = !sum->exact;
   }
   for (int half = 1; half < lanes; half *= 2)
@@ -139,6 +152,7 @@ static RengaErrorCode AddInPieces(const LaneSum *sum, const RengaValue term[], i
       RengaCall(AddSubtree(sum, first, half, piece));
   RengaCall(RengaGraphJoinPieces(graph, sum->node->name, dim, lanes, piece, &root));
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = sum->node->wide;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = sum->node->lane;
   return RENGA_SUCCESS;
 }
 
@@ -157,11 +171,13 @@ static RengaErrorCode SizeOfNarrow(RengaGraph graph, const RengaGraphNode *node,
 RengaErrorCode RengaGraphSumLanes(RengaLanes *pass, const RengaGraphNode *node, bool exact,
                                   const RengaValue term[], RengaValue out)
 {
-  const LaneSum sum = {.graph = pass->graph, .node = node, .exact = exact, .lanes = pass->lanes};
+  const LaneSum sum = {pass, pass->graph, node, exact, pass->lanes};
   size_t narrow;
   RengaCall(SizeOfNarrow(pass->graph, node, &narrow));
-  const int dim = RengaGraphPieceDimension(RengaGraphSpec(pass->graph, out), pass->lanes,
-                                           exact ? narrow : sizeof(float), narrow);
+  int dim = RengaGraphPieceDimension(RengaGraphSpec(pass->graph, out), pass->lanes,
+                                     exact ? narrow : sizeof(float), narrow);
+  if (dim >= 0 && !pass->tokens && pass->graph->options.token_lanes > 1)
+    dim = LastPieceDimension(RengaGraphSpec(pass->graph, out), pass->lanes);
   if (dim >= 0)
     RengaCall(AddInPieces(&sum, term, dim, out));
   else

@@ -158,7 +158,7 @@ static RengaErrorCode InsertLossLane(RengaLanes *pass, const RengaGraphNode *nod
                                 (const RengaValue[]){scores, node->in[1]}, 2, NULL, out);
   RengaAttributesFree(&attributes);
   RengaCall(code);
-  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = 1 + lane;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = RengaGraphInLane(pass, 0, lane);
   return RENGA_SUCCESS;
 }
 
@@ -187,7 +187,7 @@ RengaErrorCode RengaGraphReplaceLoss(RengaLanes *pass, int at, const RengaValue 
                                 in, node->n_out, NULL, out);
   RengaAttributesFree(&attributes);
   RengaCall(code);
-  graph->in_lanes++;
+  graph->in_lanes[RENGA_LANES_OF_HEADS]++;
   graph->entry[at]->dead = true;
   return RENGA_SUCCESS;
 }

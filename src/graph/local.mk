@@ -7,5 +7,6 @@ librenga_la_SOURCES += %D%/graph.c %D%/options.c %D%/error.c %D%/value.c %D%/end
   %D%/reverse/move.c %D%/reverse/index.c %D%/reverse/matrix.c %D%/reverse/convolve.c \
   %D%/reverse/normalize.c %D%/reverse/loss.c %D%/reverse/recurrent.c %D%/reverse/outside.c
 noinst_HEADERS += %D%/build/blocks.h %D%/graphimpl.h %D%/fuse.h %D%/lanes.h %D%/reverse.h %D%/reverse/walk.h include/renga/private/graph.h
+noinst_HEADERS += include/renga/private/lane.h
 noinst_HEADERS += include/renga/private/onnx.h
 include src/graph/onnx/local.mk

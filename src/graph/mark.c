@@ -89,7 +89,8 @@ static RengaErrorCode SetKey(RengaGraph graph, RengaGraphNode *node, int64_t key
 RengaErrorCode RengaGraphSetKeys(RengaGraph graph)
 {
   int64_t key = 0;
-  if (graph->in_lanes > 0) return RENGA_SUCCESS; /* they were set before there were lanes */
+  for (int k = 0; k < RENGA_LANE_KINDS; k++)
+    if (graph->in_lanes[k] > 0) return RENGA_SUCCESS; /* they were set before there were lanes */
   for (int i = 0; i < graph->n_nodes; i++) {
     RengaGraphNode *node = RengaGraphEntryNode(graph, i);
     if (node->op->flags & RENGA_OP_RANDOM) RengaCall(SetKey(graph, node, key++));

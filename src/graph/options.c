@@ -409,12 +409,12 @@ RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes)
    . graph - the graph, after RengaGraphSetUp
 
    Output:
-   . lanes - 1: it is not split
+   . lanes - of heads, columns and experts; 1: it is not split so
    . nodes - of the network before it was split, how many are computed in lanes; or NULL
 
    Errors: RENGA_ERR_ORDER before RengaGraphSetUp, which may choose fewer.
 
-   See also: RengaGraphSetLanes()
+   See also: RengaGraphSetLanes(), RengaGraphGetTokenLanes()
 @*/
 RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
 {
@@ -422,32 +422,78 @@ RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
   RengaCheckPointer(lanes);
   RengaCheck(graph->hdr.state >= RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaGraphGetLanes: call RengaGraphSetUp first");
-  const int64_t heads = graph->options.lanes, tokens = graph->options.token_lanes;
-  *lanes = (int)(heads > 1 ? heads : tokens > 1 ? tokens : 1);
-  if (nodes) *nodes = graph->in_lanes;
+  RengaGraphCountLanes_Private(graph, RENGA_LANES_OF_HEADS, lanes, nodes);
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaGraphSetTokenLanes_Private(RengaGraph graph, int64_t lanes)
+/*@
+   RengaGraphSetTokenLanes - compute a network in lanes of the tokens of a sequence
+
+   Collective
+
+   Input:
+   . graph - the graph, before RengaGraphSetUp
+   . lanes - that tokens, or rows of images, are dealt out to, 1 to 1024; 1: they are not
+
+   Options:
+   . -graph_token_lanes L - likewise
+
+   Errors: RENGA_ERR_ARGUMENT for a number outside of its range; RENGA_ERR_ORDER after
+   RengaGraphSetUp.
+
+   Notes: context ranks share out these lanes. They go with lanes of heads (RengaGraphSetLanes()):
+   each of those then has lanes of tokens.
+
+   See also: RengaGraphGetTokenLanes(), RengaPartitionSetSequence()
+@*/
+RengaErrorCode RengaGraphSetTokenLanes(RengaGraph graph, int lanes)
 {
+  RengaCheckPointer(graph);
+  RengaCheck(lanes >= 1 && lanes <= LANES_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%d lanes of tokens: must be from 1 to %d", lanes, LANES_MOST);
+  RengaCheck(graph->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaGraphSetTokenLanes: call it before RengaGraphSetUp");
   graph->options.token_lanes = lanes;
   return RENGA_SUCCESS;
 }
 
-bool RengaGraphLanesAreTokens_Private(RengaGraph graph)
+/*@
+   RengaGraphGetTokenLanes - the lanes of tokens that a network is computed in
+
+   Not collective
+
+   Input:
+   . graph - the graph, after RengaGraphSetUp
+
+   Output:
+   . lanes - 1: tokens are not dealt out
+   . nodes - how many are computed in them, those of lanes of heads each by itself; or NULL
+
+   Errors: RENGA_ERR_ORDER before RengaGraphSetUp.
+
+   See also: RengaGraphSetTokenLanes(), RengaGraphGetLanes()
+@*/
+RengaErrorCode RengaGraphGetTokenLanes(RengaGraph graph, int *lanes, int *nodes)
 {
-  return graph->options.token_lanes > 1;
+  RengaCheckPointer(graph);
+  RengaCheckPointer(lanes);
+  RengaCheck(graph->hdr.state >= RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaGraphGetTokenLanes: call RengaGraphSetUp first");
+  RengaGraphCountLanes_Private(graph, RENGA_LANES_OF_TOKENS, lanes, nodes);
+  return RENGA_SUCCESS;
 }
 
-const char *RengaGraphLanesOption_Private(RengaGraph graph)
+void RengaGraphCountLanes_Private(RengaGraph graph, RengaLaneKind kind, int *lanes, int *nodes)
 {
-  return RengaGraphLanesAreTokens_Private(graph) ? "-graph_token_lanes" : "-graph_lanes";
+  const int64_t count[] = {graph->options.lanes, graph->options.token_lanes};
+  *lanes = count[kind] > 1 ? (int)count[kind] : 1;
+  if (nodes) *nodes = graph->in_lanes[kind];
 }
 
-const char *RengaGraphShareOption_Private(RengaGraph graph)
-{
-  return RengaGraphLanesAreTokens_Private(graph) ? "-partition_sequence" : "-partition_tensor";
-}
+const RengaLaneWords RengaLaneWords_Private[RENGA_LANE_KINDS] = {
+    [RENGA_LANES_OF_HEADS] = {"-graph_lanes", "-partition_tensor", "tensor"},
+    [RENGA_LANES_OF_TOKENS] = {"-graph_token_lanes", "-partition_sequence", "context"},
+};
 
 RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch)
 {

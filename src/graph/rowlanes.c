@@ -86,7 +86,8 @@ static RengaErrorCode InsertRows(const RowWindows *rows, const char *op, int lan
   RengaAttributesFree(attributes);
   RengaCall(code);
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = rows->node->wide;
-  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = 1 + lane;
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane =
+      RengaGraphInLane(rows->pass, rows->node->lane, lane);
   graph->entry[graph->n_nodes - 1]->rows = true;
   return RENGA_SUCCESS;
 }

@@ -59,14 +59,15 @@ RengaErrorCode RengaGraphJoinStatistics(RengaLanes *pass, const RengaGraphNode *
   own[1] = node->in[4];
   for (int l = 0; l < lanes; l++) {
     snprintf(what, sizeof what, "rows%d", l);
-    RengaCall(InsertStatistics(graph, node, "BatchNormalizationLane", what, 1 + l, NULL, 1,
-                               &in[l * NORM_INPUTS], out));
+    RengaCall(InsertStatistics(graph, node, "BatchNormalizationLane", what,
+                               RengaGraphInLane(pass, node->lane, l), NULL, 1, &in[l * NORM_INPUTS],
+                               out));
     own[2 + l] = out[0];
     own[2 + lanes + l] = out[1];
   }
   RengaErrorCode code = SetRowsOfLanes(pass, node, way, &attributes);
   if (!code)
-    code = InsertStatistics(graph, node, "BatchNormalizationJoin", "batch", 0, &attributes,
+    code = InsertStatistics(graph, node, "BatchNormalizationJoin", "batch", node->lane, &attributes,
                             2 + 2 * lanes, own, out);
   RengaAttributesFree(&attributes);
   RengaCall(code);

@@ -108,8 +108,7 @@ static RengaErrorCode TakeTokenWay(const TokenWalk *walk, int at, RengaSplitWay 
 static bool IsMadeWhole(RengaGraph graph, const RengaGraphNode *node)
 {
   if (graph->value[node->out[0]]->prepared) return true;
-  return strcmp(node->op->name, "Gather") == 0 &&
-         graph->value[node->in[0]]->kind == RENGA_VALUE_PARAMETER;
+  return strcmp(node->op->name, "Gather") == 0 && RengaGraphIsOfParameters(graph, node->in[0]);
 }
 
 static bool MakesSums(const RengaGraphNode *node, const RengaSplitWay *way)
@@ -274,7 +273,7 @@ static void WarnOfWholeTokens(RengaGraph graph)
   if (graph->whole.share > RENGA_GRAPH_MUCH_WHOLE)
     RengaWarning(graph->hdr.comm,
                  "-graph_token_lanes %d: %.0f%% of the FLOPs of products are in no lane, so that "
-                 "each sequence rank computes them all, first behind node \"%s\": it mixes tokens "
+                 "each context rank computes them all, first behind node \"%s\": it mixes tokens "
                  "or rows, or has fewer than lanes",
                  (int)graph->options.token_lanes, 100 * graph->whole.share, graph->whole.name);
 }
@@ -301,16 +300,11 @@ static RengaErrorCode CutTokens(RengaLanes *pass)
 /* -graph_token_lanes: nodes that are computed in lanes are replaced by those of the lanes. */
 RengaErrorCode RengaGraphSplitTokens(RengaGraph graph)
 {
-  RengaLanes pass = {.graph = graph, .lanes = (int)graph->options.token_lanes, .tokens = true};
+  RengaLanes pass = {.graph = graph,
+                     .word = graph->options.lanes > 1 ? "tokens" : "lane",
+                     .lanes = (int)graph->options.token_lanes,
+                     .tokens = true};
   if (pass.lanes < 2) return RENGA_SUCCESS;
-  RengaCheck(graph->options.lanes < 2, graph->hdr.comm, RENGA_ERR_OPTION,
-             "-graph_token_lanes %d, and %lld lanes of heads (-graph_lanes, -partition_tensor): a "
-             "network is computed in lanes of one kind, leave one out",
-             pass.lanes, (long long)graph->options.lanes);
-  RengaCheck(!graph->options.split, graph->hdr.comm, RENGA_ERR_SUPPORT,
-             "-partition_split %s together with -graph_token_lanes %d is not supported: leave one "
-             "out",
-             graph->options.split, pass.lanes);
   RengaCall(RengaGraphLeaveStatisticsOut(graph));
   RengaCall(RengaGraphSortNodes(graph));
   RengaCall(RengaGraphSetKeys(graph));

@@ -69,13 +69,16 @@ static RengaErrorCode ViewValueLine(RengaGraph graph, RengaViewer viewer, const 
 /* Which nodes: by the names NODE.lane0, NODE.lane1, … of drawings and lists. */
 static RengaErrorCode ViewLanes(RengaGraph graph, RengaViewer viewer)
 {
-  int lanes, nodes;
-  RengaCall(RengaGraphGetLanes(graph, &lanes, &nodes));
-  RengaCall(RengaViewerPrintf(viewer,
-                              "  lanes%s        %d, of %d nodes of the network, %d of "
-                              "them summed\n",
-                              RengaGraphLanesAreTokens_Private(graph) ? " of tokens" : "          ",
-                              lanes, nodes, graph->lane_sums));
+  for (int k = 0; k < RENGA_LANE_KINDS; k++) {
+    int lanes, nodes;
+    RengaGraphCountLanes_Private(graph, (RengaLaneKind)k, &lanes, &nodes);
+    if (lanes == 1) continue;
+    RengaCall(RengaViewerPrintf(viewer,
+                                "  lanes%s        %d, of %d nodes of the network, %d of "
+                                "them summed\n",
+                                k == RENGA_LANES_OF_TOKENS ? " of tokens" : "          ", lanes,
+                                nodes, graph->lane_sums[k]));
+  }
   if (graph->fewest.chains > 0)
     RengaCall(RengaViewerPrintf(viewer,
                                 "  lanes that auto chose  no more, as \"%s\" has %lld units: "

@@ -70,10 +70,10 @@ static int64_t InGroup(RengaMachine machine, int level, int widest, const Spaced
 /* Of the pieces for the others those for peers within a level go over its links; nested, one piece
    for each other group, which its devices pass on. */
 double RengaMachineExchangeSeconds_Private(RengaMachine machine, int level, int64_t ranks,
-                                           double bytes)
+                                           int64_t each, double bytes)
 {
   double seconds = 0;
-  const Spaced group = {ranks, 1};
+  const Spaced group = {ranks, each};
   for (int l = 0; l <= level && ranks > 1; l++) {
     const double own = (double)InGroup(machine, l, level, &group);
     const double below = (double)InGroup(machine, l - 1, level, &group);

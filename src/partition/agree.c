@@ -13,6 +13,7 @@ static void AddWishes(RengaPartition partition, RengaSettingList *list)
   RengaSettingAddInt64_Private(list, "-partition_replicas", partition->replicas);
   RengaSettingAddInt64_Private(list, "-partition_tensor", partition->tensor);
   RengaSettingAddText_Private(list, "-partition_tensor", partition->tensor_text);
+  RengaSettingAddInt64_Private(list, "-partition_sequence", partition->sequence);
   RengaSettingAddText_Private(list, "-partition_sequence", partition->sequence_text);
   RengaSettingAddInt64_Private(list, "-partition_ranks", partition->ranks);
   RengaSettingAddInt64_Private(list, "-partition_memory", partition->memory);

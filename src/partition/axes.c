@@ -11,7 +11,7 @@ enum { PROBLEM_MOST = 200000 }; /* ranks times nodes: of larger ones each search
 
 /* What is asked for, as it was. */
 typedef struct {
-  int stages, replicas, tensor, chunks;
+  int stages, replicas, tensor, sequence, chunks;
   RengaShard shard;
   RengaRecompute recompute;
   RengaGraph graph;
@@ -32,6 +32,7 @@ static RengaErrorCode FindWishes(AxisTask *task)
   *was = (AxisWishes){.stages = partition->stages,
                       .replicas = partition->replicas,
                       .tensor = partition->tensor,
+                      .sequence = partition->sequence,
                       .graph = partition->graph};
   RengaCall(RengaSettingsGetChunks(task->settings, &was->chunks));
   RengaCall(RengaSettingsGetShard(task->settings, &was->shard));
@@ -46,6 +47,7 @@ static bool IsAxisOpen(const AxisWishes *was, RengaAxisNumber axis)
                                  [RENGA_AXIS_CHUNKS] = was->chunks == 0,
                                  [RENGA_AXIS_REPLICAS] = was->replicas == 0,
                                  [RENGA_AXIS_TENSOR] = was->tensor <= 0,
+                                 [RENGA_AXIS_CONTEXT] = was->sequence <= 0,
                                  [RENGA_AXIS_SHARD] = was->shard == RENGA_SHARD_AUTO,
                                  [RENGA_AXIS_SAVED] = was->recompute == RENGA_RECOMPUTE_AUTO};
   return open[axis];
@@ -57,6 +59,7 @@ static RengaErrorCode LeaveAxisOut(const AxisTask *task, RengaAxisNumber axis)
   if (axis == RENGA_AXIS_STAGES) partition->stages = 1;
   if (axis == RENGA_AXIS_REPLICAS) partition->replicas = 1;
   if (axis == RENGA_AXIS_TENSOR) partition->tensor = 1;
+  if (axis == RENGA_AXIS_CONTEXT) partition->sequence = 1;
   if (axis == RENGA_AXIS_CHUNKS) RengaCall(RengaSettingsSetChunks(task->settings, 1));
   if (axis == RENGA_AXIS_SHARD)
     RengaCall(RengaSettingsSetShard(task->settings, RENGA_SHARD_NOTHING));
@@ -72,6 +75,7 @@ static RengaErrorCode RestoreWishes(const AxisTask *task)
   partition->stages = was->stages;
   partition->replicas = was->replicas;
   partition->tensor = was->tensor;
+  partition->sequence = was->sequence;
   partition->graph = was->graph;
   RengaCall(RengaSettingsSetChunks(task->settings, was->chunks));
   RengaCall(RengaSettingsSetShard(task->settings, was->shard));

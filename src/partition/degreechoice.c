@@ -8,16 +8,15 @@
 static void NameLayout(RengaPlan plan, size_t size, char text[])
 {
   const int stages = RengaPlanGetStageCount(plan);
-  const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
+  const int group = RengaShapeGroup_Private(&RengaPlanGetStage(plan, 0)->shape);
   const char *several = stages > 1 ? "s" : "";
   int64_t batch = 0, microbatch = 0;
   RengaPlanGetBatch(plan, &batch, &microbatch);
   const int n =
-      shape->tensor > 1
-          ? snprintf(text, size, "%d stage%s, %d ranks in groups of %d", stages, several,
-                     RengaPlanGetRankCount(plan), shape->tensor)
-          : snprintf(text, size, "%d stage%s, %d rank%s", stages, several,
-                     RengaPlanGetRankCount(plan), RengaPlanGetRankCount(plan) > 1 ? "s" : "");
+      group > 1 ? snprintf(text, size, "%d stage%s, %d ranks in groups of %d", stages, several,
+                           RengaPlanGetRankCount(plan), group)
+                : snprintf(text, size, "%d stage%s, %d rank%s", stages, several,
+                           RengaPlanGetRankCount(plan), RengaPlanGetRankCount(plan) > 1 ? "s" : "");
   snprintf(text + n, size - (size_t)n, ", micro-batches of %lld", (long long)microbatch);
 }
 
@@ -51,8 +50,7 @@ static bool IsBetterDegree(const DegreeTask *task, const Degree *degree, const D
   if (!best->plan) return true;
   if (best->tensor == 1) return degree->step < best->step * (1 - task->gain);
   if (degree->tensor == 1) return degree->step * (1 - task->gain) <= best->step;
-  return degree->step < best->step ||
-         (degree->step <= best->step && degree->tensor < best->tensor);
+  return degree->step < best->step || (degree->step <= best->step && degree->tensor < best->tensor);
 }
 
 RengaErrorCode RengaDegreeFree_Private(Degree *degree)
@@ -99,7 +97,7 @@ int RengaDegreesMost_Private(const DegreeTask *task)
 }
 
 /* Of the plan that was chosen it becomes the bound, and what is said of its own is left out. */
-static RengaErrorCode SayBound(const DegreeChoice *choice)
+static RengaErrorCode SayBound(RengaPartition partition, const DegreeChoice *choice)
 {
   RengaPlan plan = choice->best.plan;
   RengaPlanPrediction prediction;
@@ -112,22 +110,25 @@ static RengaErrorCode SayBound(const DegreeChoice *choice)
     RengaCall(RengaPlanSetPrediction(plan, &prediction));
   }
   snprintf(sentence, sizeof sentence,
-           "the lower bound is the least of those of plans with %s tensor ranks for each replica",
-           choice->bounded);
+           "the lower bound is the least of those of plans with %s %s ranks for each replica",
+           choice->bounded,
+           RengaLaneWords_Private[RengaPartitionChosenKind_Private(partition)].ranks);
   RengaCall(RengaPlanAddReason(plan, "covered", sentence));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoice *choice)
 {
-  char text[4 * DEGREE_TEXT] = "";
+  char text[4 * DEGREE_TEXT] = "", topic[24];
   size_t used = 0;
   for (int tensor = 1; tensor <= RengaDegreesMost_Private(task) && used < sizeof text; tensor++)
     if (choice->said[tensor][0])
       used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "; " : "",
                                choice->said[tensor]);
-  if (used) RengaCall(RengaPlanAddReason(choice->best.plan, "tensor degrees", text));
-  RengaCall(SayBound(choice));
+  snprintf(topic, sizeof topic, "%s degrees",
+           RengaLaneWords_Private[RengaPartitionChosenKind_Private(task->partition)].ranks);
+  if (used) RengaCall(RengaPlanAddReason(choice->best.plan, topic, text));
+  RengaCall(SayBound(task->partition, choice));
   return RENGA_SUCCESS;
 }
 
@@ -135,21 +136,22 @@ RengaErrorCode RengaDegreesRefuse_Private(const DegreeTask *task, const Degree *
                                           const DegreeChoice *choice)
 {
   MPI_Comm comm = task->partition->hdr.comm;
-  const char *share = RengaGraphShareOption_Private(task->partition->graph);
+  const RengaLaneWords *words =
+      &RengaLaneWords_Private[RengaPartitionChosenKind_Private(task->partition)];
   char bytes[32];
   const bool fitting = task->searches || choice->smallest == 0;
   RengaCheck(!fitting || !choice->why[0], comm, one->code,
-             "%s; nor is there a plan with tensor ranks (%s auto): %s", one->why, share,
-             choice->why);
+             "%s; nor is there a plan with %s ranks (%s auto): %s", one->why, words->ranks,
+             words->share, choice->why);
   RengaFormatBytes(choice->least, sizeof bytes, bytes);
   RengaCheck(choice->smallest == 0, comm, RENGA_ERR_MEMORY,
-             "%s; of the plans with tensor ranks (%s) the smallest has %d, and needs %s of a "
+             "%s; of the plans with %s ranks (%s) the smallest has %d, and needs %s of a "
              "device",
-             one->why, share, choice->smallest, bytes);
+             one->why, words->ranks, words->share, choice->smallest, bytes);
   RengaCheck(!task->partition->leaves && !task->sizes, comm, one->code,
-             "%s; plans with tensor ranks (%s auto) were not looked at, for which %s is not "
+             "%s; plans with %s ranks (%s auto) were not looked at, for which %s is not "
              "chosen: give %s",
-             one->why, share,
+             one->why, words->ranks, words->share,
              task->sizes ? "a micro-batch of -partition_microbatch_sizes" : "a leaf",
              task->sizes ? "-microbatch_size" : "-reduction_leaf");
   RengaRaise(comm, one->code, "%s", one->why);

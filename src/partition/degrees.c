@@ -35,7 +35,8 @@ static RengaErrorCode FillDegreePlan(const DegreeTask *task, int tensor, int sta
   RengaPartition partition = task->partition;
   RengaSettings settings;
   RengaStageShape shape = RengaStageShapePlain(replicas);
-  shape.tensor = tensor;
+  const bool tokens = RengaPartitionChosenKind_Private(partition) == RENGA_LANES_OF_TOKENS;
+  *(tokens ? &shape.sequence : &shape.tensor) = tensor;
   RengaCall(RengaPartitionGetSettings(partition, &settings));
   RengaCall(RengaGraphGetPrecision(partition->graph, &shape.precision));
   RengaSettingsFindShard_Private(settings, &shape.shard);
@@ -554,8 +555,8 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
                      .searches = RengaPartitionSearchesTensor_Private(partition),
                      .begun = MPI_Wtime()};
   DegreeChoice choice = {.least = HUGE_VAL};
-  int nodes;
-  RengaCall(RengaGraphGetLanes(partition->graph, &task.lanes, &nodes));
+  RengaGraphCountLanes_Private(partition->graph, RengaPartitionChosenKind_Private(partition),
+                               &task.lanes, NULL);
   task.open = RengaPartitionChoosesLanes_Private(partition);
   if (task.open) task.lanes = LANES_MOST;
   if (task.open) RengaCall(FindGain(&task));

@@ -94,6 +94,29 @@ RengaErrorCode RengaPartitionGetTensor(RengaPartition partition, int *tensor)
 }
 
 /*@
+   RengaPartitionGetSequence - number of context ranks, which share out the tokens of a sequence
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . sequence - 0: 1; RENGA_PARTITION_TENSOR_AUTO: chosen
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetSequence()
+@*/
+RengaErrorCode RengaPartitionGetSequence(RengaPartition partition, int *sequence)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(sequence);
+  *sequence = partition->sequence;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaPartitionGetRanks - how many ranks to plan for
 
    Not collective

@@ -37,9 +37,9 @@ static const RengaOptionRow rows[] = {
      "0: type auto chooses, others take 1; auto: the fastest number, of types that search"},
     {"partition_sequence", RENGA_OPTION_STRING, "0",
      offsetof(struct _p_RengaPartition, sequence_text), NULL, 0, 0,
-     "ranks that compute a replica of a stage together, each the tokens of some lanes of "
-     "-graph_token_lanes; 0: 1; auto, of types that search: 1, or more in even stages where that "
-     "is faster or alone fits"},
+     "context ranks of a replica of a stage, each the tokens of some lanes of -graph_token_lanes, "
+     "of as many tensor ranks; 0: 1; auto, of types that search: 1, or more in even stages where "
+     "that is faster or alone fits"},
     {"partition_ranks", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, ranks), NULL, 0,
      1e6, "ranks to plan for; 0: those of this run"},
     {"partition_memory", RENGA_OPTION_BYTES, "0", offsetof(struct _p_RengaPartition, memory), NULL,
@@ -96,26 +96,12 @@ static RengaErrorCode ReadRanks(RengaPartition partition, const char *option, co
   return RENGA_SUCCESS;
 }
 
-/* Ranks of a group share out lanes of one kind. */
-static RengaErrorCode ReadSequenceOption(RengaPartition partition)
-{
-  RengaCall(
-      ReadRanks(partition, "partition_sequence", partition->sequence_text, &partition->sequence));
-  if (partition->sequence == 0 || partition->sequence == 1) return RENGA_SUCCESS;
-  const bool none = !partition->tensor_text || partition->tensor == 0 || partition->tensor == 1;
-  RengaCheck(none, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_sequence %s and -partition_tensor %s are both given: ranks share out the "
-             "lanes of tokens, or those of heads; leave one out",
-             partition->sequence_text, partition->tensor_text);
-  partition->tensor = partition->sequence;
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaPartitionReadOptions_Private(RengaPartition partition)
 {
   RengaCall(RengaOptionsSetFromDatabase(partition->hdr.prefix, N_ROWS, rows, partition));
   RengaCall(ReadRanks(partition, "partition_tensor", partition->tensor_text, &partition->tensor));
-  RengaCall(ReadSequenceOption(partition));
+  RengaCall(
+      ReadRanks(partition, "partition_sequence", partition->sequence_text, &partition->sequence));
   RengaCall(RengaOptionsGetBool("plan_explain", &partition->explains, NULL));
   return RENGA_SUCCESS;
 }

@@ -43,10 +43,9 @@ struct _p_RengaPartition {
   RengaMachine machine;
   RengaProfile profile;
   PartitionOwn own;
-  int stages, replicas, tensor, ranks; /* tensor 0: 1; RENGA_PARTITION_TENSOR_AUTO: chosen */
+  int stages, replicas, tensor, sequence, ranks; /* tensor, sequence 0: 1, or "auto": chosen */
   /* As -partition_tensor and -partition_sequence have it; NULL: it was not given. */
   char *tensor_text, *sequence_text;
-  int sequence;  /* of the latter, which sets tensor */
   bool compares; /* it looks for plans of several numbers of tensor ranks */
   bool explains; /* somebody will ask what each of them takes */
   double beat;   /* seconds: slower ones are of no use (of long chains) */
@@ -123,10 +122,13 @@ RengaErrorCode RengaPartitionAdopt_Private(void *partition, const void *rule);
 /* groups.c: how many ranks compute a replica of a stage together, where it is said; errors of what
    cannot be chosen or done; the groups that ranks make; an error where some are left over. */
 int RengaPartitionTensorRanks_Private(RengaPartition partition);
+int RengaPartitionContextRanks_Private(RengaPartition partition);
+int RengaPartitionGroupRanks_Private(RengaPartition partition);           /* all of them */
+RengaLaneKind RengaPartitionChosenKind_Private(RengaPartition partition); /* by "auto" */
 bool RengaPartitionSearchesTensor_Private(RengaPartition partition);
 bool RengaPartitionChoosesLanes_Private(RengaPartition partition);
 bool RengaPartitionChoosesTensor_Private(RengaPartition partition, int ranks);
-RengaErrorCode RengaPartitionCheckTensor_Private(RengaPartition partition);
+RengaErrorCode RengaPartitionCheckGroup_Private(RengaPartition partition);
 RengaErrorCode RengaPartitionFindGroups_Private(RengaPartition partition, int ranks, int *groups);
 RengaErrorCode RengaPartitionCheckGroups_Private(RengaPartition partition, int ranks, int stages,
                                                  int replicas);

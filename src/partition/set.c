@@ -80,23 +80,23 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
    . tensor - at least 1, at most the lanes of the network; 0: 1, but type auto chooses where the
      network has lanes or their number is open (RengaGraphSetLanes());
      RENGA_PARTITION_TENSOR_AUTO: of the plans that a type that searches finds with 1, 2 and more
-     the fastest that fits is taken; of more than 1, where lanes are of tokens, even plans
+     the fastest that fits is taken
 
    Options:
    . -partition_tensor - the number, or auto
-   . -partition_sequence - the same where lanes are of tokens
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_PLAN where
-   stages x replicas x tensor ranks are not the ranks, RENGA_ERR_OPTION where the network has
-   no lanes of the kind that is asked for, and RENGA_ERR_SUPPORT for type rannc where a number is
-   set, and for types that do not search where it is to be chosen.
+   stages x replicas x context ranks x tensor ranks are not the ranks, RENGA_ERR_OPTION where the
+   network has no lanes of heads, and RENGA_ERR_SUPPORT for type rannc where a number is set, for
+   types that search where the network has lanes of tokens too, and for types that do not search
+   where it is to be chosen.
 
-   Notes: each of these ranks runs the nodes of consecutive lanes (-graph_lanes or
-   -graph_token_lanes), and all of them the nodes outside of lanes. Losses and weights are those of
-   one rank with as many lanes. Types that search leave groups of these ranks idle where no plan
-   that they find is faster with all; the plan says so.
+   Notes: each of these ranks runs the nodes of consecutive lanes (-graph_lanes), and all of them
+   the nodes outside of lanes. Losses and weights are those of one rank with as many lanes. Types
+   that search leave groups of these ranks idle where no plan that they find is faster with all; the
+   plan says so.
 
-   See also: RengaPartitionGetTensor(), RengaPartitionSetReplicas()
+   See also: RengaPartitionGetTensor(), RengaPartitionSetSequence()
 @*/
 RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor)
 {
@@ -104,6 +104,37 @@ RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor)
   RengaCheck(tensor >= 0 || tensor == RENGA_PARTITION_TENSOR_AUTO, partition->hdr.comm,
              RENGA_ERR_ARGUMENT, "%d tensor ranks", tensor);
   partition->tensor = tensor;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetSequence - number of context ranks, which share out the tokens of a sequence
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . sequence - at least 1, at most the lanes of tokens of the network; 0: 1;
+     RENGA_PARTITION_TENSOR_AUTO: of what a type that searches finds with 1 and even plans of more
+     the fastest that fits is taken
+
+   Options:
+   . -partition_sequence - the number, or auto
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_OPTION where
+   the network has no lanes of tokens (RengaGraphSetTokenLanes()), or tensor ranks are to be chosen
+   too, and else as RengaPartitionSetTensor(). Types that search do so with one context rank alone.
+
+   Notes: each context rank has consecutive lanes of tokens, and is as many tensor ranks as are set.
+
+   See also: RengaPartitionGetSequence(), RengaPartitionSetTensor()
+@*/
+RengaErrorCode RengaPartitionSetSequence(RengaPartition partition, int sequence)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(sequence >= 0 || sequence == RENGA_PARTITION_TENSOR_AUTO, partition->hdr.comm,
+             RENGA_ERR_ARGUMENT, "%d context ranks", sequence);
+  partition->sequence = sequence;
   return RENGA_SUCCESS;
 }
 

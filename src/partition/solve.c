@@ -197,6 +197,7 @@ static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t bat
   for (int s = 0; s < count; s++) {
     stages[s].shape = RengaStageShapePlain(replicas);
     stages[s].shape.tensor = RengaPartitionTensorRanks_Private(partition);
+    stages[s].shape.sequence = RengaPartitionContextRanks_Private(partition);
     stages[s].shape.chunks = chunks;
     stages[s].shape.precision = precision;
     stages[s].shape.shard = shard;
@@ -217,11 +218,11 @@ static RengaErrorCode AdviseSettled(RengaPartition partition, int64_t microbatch
 {
   int statistics, node;
   int64_t values;
-  const bool several = RengaPartitionTensorRanks_Private(partition) > 1;
-  const char *more = !several ? "more -partition_stages"
-                     : RengaGraphLanesAreTokens_Private(partition->graph)
+  const char *more = RengaPartitionContextRanks_Private(partition) > 1
                          ? "more ranks for -partition_sequence or -partition_stages"
-                         : "more ranks for -partition_tensor or -partition_stages";
+                     : RengaPartitionTensorRanks_Private(partition) > 1
+                         ? "more ranks for -partition_tensor or -partition_stages"
+                         : "more -partition_stages";
   RengaCall(RengaGraphGetBatchStatistics(partition->graph, &statistics, &node, &values));
   if (microbatch == 1)
     snprintf(text, size, "micro-batches of one sample are as small as can be: %s need less", more);
@@ -296,7 +297,7 @@ static RengaErrorCode PredictCuts(RengaPartition partition, int ranks, int64_t b
   RengaCall(FindStages(partition, chunks, &stages));
   RengaCall(CheckWishes(partition, ranks, stages, partition->replicas));
   if (chunks > 1 || shard >= RENGA_SHARD_GRADIENTS ||
-      RengaPartitionTensorRanks_Private(partition) > 1)
+      RengaPartitionGroupRanks_Private(partition) > 1)
     RengaCall(PredictSettled(partition, ranks, batch, microbatch, plan));
   else
     RengaCall(RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan));
@@ -377,7 +378,7 @@ static RengaErrorCode FindSolveWish(RengaPartition partition, int ranks, SolveWi
   RengaCall(RengaPlanCheckMicrobatches_Private(partition->hdr.comm, wish->batch, wish->microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   wish->costs = machine || partition->profile || partition->own.type_given;
-  RengaCall(RengaPartitionCheckTensor_Private(partition));
+  RengaCall(RengaPartitionCheckGroup_Private(partition));
   if (partition->ops->plan || wish->costs)
     RengaCall(CheckReplicas(partition, wish->batch, wish->microbatch));
   if (partition->ops->plan)
@@ -420,7 +421,8 @@ static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan *m
   const bool alone = !partition->ops->plan && !wish.costs;
   if (!code && alone) code = CutAlone(partition, ranks, &wish, plan, &spares);
   RengaCall(RengaErrorAgree(partition->hdr.comm, code));
-  if (partition->ops->plan || partition->tensor == RENGA_PARTITION_TENSOR_AUTO)
+  if (partition->ops->plan || partition->tensor == RENGA_PARTITION_TENSOR_AUTO ||
+      partition->sequence == RENGA_PARTITION_TENSOR_AUTO)
     RengaCall(PlanBySearch(partition, ranks, &wish, made));
   else if (wish.costs)
     RengaCall(PredictCuts(partition, ranks, wish.batch, wish.microbatch, plan));

@@ -26,9 +26,9 @@ static uint64_t HashStages(RengaPipeline pipeline)
                        shape->tensor,     shape->sequence,       (int)shape->shard,
                        (int)shape->saved, (int)shape->precision, shape->chunks};
     hash = HashKept(pipeline->plan, s, RengaHash(row, sizeof row, hash));
-    for (int r = 0; r < shape->replicas * shape->tensor; r++) {
-      const RengaPlanPlace place = {
-          .stage = s, .replica = r / shape->tensor, .tensor = r % shape->tensor};
+    const int each = RengaShapeGroup_Private(shape);
+    for (int r = 0; r < shape->replicas * each; r++) {
+      const RengaPlanPlace place = RengaPlanPlaceOf_Private(pipeline->plan, s, r / each, r % each);
       const int rank = RengaPlanGetRankAt(pipeline->plan, &place);
       hash = RengaHash(&rank, sizeof rank, hash);
     }

@@ -96,7 +96,7 @@ static RengaErrorCode AddPartsOf(Chunk *chunk, RengaValue whole, const RengaGrap
     RengaValue value;
     RengaRectangle part;
     RengaCall(RengaChunkGetPart_Private(chunk, split, o, &value, &part));
-    if (chunk->uses->rank[value] == chunk->tensor.rank)
+    if (RengaLaneCovers(chunk->uses->rank[value], RengaChunkAlone_Private(chunk)))
       RengaCall(AddParameter(chunk, value, whole, &part, uses[value], number + o));
   }
   return RENGA_SUCCESS;
@@ -180,14 +180,12 @@ static RengaErrorCode MakeGraph(Chunk *chunk)
 RengaErrorCode RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk)
 {
   const RengaPlanStage *row = RengaPlanGetStage(outline->plan, stage);
-  int nodes;
   *chunk = (Chunk){.outline = outline,
                    .device = outline->settings->device,
                    .stage = stage,
                    .replicas = row->shape.replicas,
                    .recompute = row->shape.saved != RENGA_SAVED_KEEP && outline->has_loss};
-  chunk->tensor.size = row->shape.tensor;
-  RengaCall(RengaGraphGetLanes(outline->graph, &chunk->tensor.lanes, &nodes));
+  chunk->tensor.group = RengaPlanGetLaneGroup_Private(&row->shape, outline->graph);
   RengaCall(RengaPrecisionGetStorage(row->shape.precision, &chunk->storage));
   return RENGA_SUCCESS;
 }

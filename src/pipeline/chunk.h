@@ -4,6 +4,7 @@
 #pragma once
 #include "outline.h"
 #include "program.h"
+#include "renga/private/plan.h"
 #include "renga/private/transport.h"
 #include "rengacomm.h"
 
@@ -27,10 +28,11 @@ typedef struct {
   float scale;               /* that it is; the device's while a step is under way */
 } ChunkLoss;
 
-/* The ranks that compute one replica of a stage together, each its lanes (tensor.c). */
+/* The ranks that compute one replica of a stage together, each its lanes (tensor.c): tensor and
+   context ranks. */
 typedef struct {
-  int rank, size;
-  int lanes; /* of the network; rank r has [r L/size, (r + 1) L/size) of them */
+  int rank;
+  RengaLaneGroup group;
 } TensorGroup;
 
 typedef struct _p_Parameter Parameter;             /* parameter.h */
@@ -83,8 +85,15 @@ struct _p_Chunk {
 /* The rank of another stage that has the same lanes. */
 static inline int RengaChunkPeer_Private(const Chunk *chunk, int stage, int replica)
 {
-  const RengaPlanPlace place = {.stage = stage, .replica = replica, .tensor = chunk->tensor.rank};
+  const RengaPlanPlace place =
+      RengaPlanPlaceOf_Private(chunk->outline->plan, stage, replica, chunk->tensor.rank);
   return RengaPlanGetRankAt(chunk->outline->plan, &place);
+}
+
+/* Of its group this rank alone, as those are named that have something. */
+static inline int RengaChunkAlone_Private(const Chunk *chunk)
+{
+  return RengaLaneGroupRank_Private(&chunk->tensor.group, chunk->tensor.rank);
 }
 
 /* Of the ranks that compute the same, this one says what it has found and writes checkpoints. */

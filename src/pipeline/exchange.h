@@ -7,4 +7,3 @@ RengaErrorCode RengaPipelineCheckEntries_Private(RengaPipeline pipeline); /* col
 void RengaChunkCountExchanges_Private(Chunk *chunk);
 RengaErrorCode RengaChunkMakeRoomForExchanges_Private(Chunk *chunk, const Program *program);
 RengaErrorCode RengaChunkFreeExchanges_Private(Chunk *chunk);
-int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane);

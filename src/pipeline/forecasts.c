@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
   RengaSaved saved;
   bool keeps, lags, begins, ends; /* begins, ends: the network */
-  int size, rank;
+  int tensor, size, rank;         /* ranks of the group, and the one that needs most */
 } KnownFullest;
 
 /* Of one network under one set of settings, whatever the plan. */
@@ -193,7 +193,8 @@ static RengaErrorCode AskRank(Outline *outline, Forecasts forecasts, const Messa
   Chunk chunk;
   RengaCall(RengaChunkBegin_Private(outline, stage, &chunk));
   chunk.memory = &replica;
-  chunk.tensor.rank = place->tensor;
+  chunk.tensor.rank =
+      RengaShapeMember_Private(&RengaPlanGetStage(outline->plan, stage)->shape, place);
   RengaCall(RengaChunkCountLag_Private(&chunk));
   RengaCall(RengaKeyMake_Private(&chunk, &forecasts->classes, n_own, own, &forecasts->key));
   RengaCall(FindSizes(forecasts, &chunk));
@@ -222,15 +223,15 @@ typedef struct {
   bool fullest;
 } Asking;
 
-/* Of the tensor ranks from the first to before the last the one that needs most: lanes need not be
-   equal. exchange: or NULL. */
+/* Of the ranks of a group from the first to before the last the one that needs most: lanes need not
+   be equal. exchange: or NULL. */
 static RengaErrorCode AskRanks(Asking *asking, int stage, int first, int last,
                                RengaPipelineMemory *memory, RengaForecastExchange *exchange,
                                int *rank)
 {
   RengaPipelineMemory own;
   for (int t = first; t < last; t++) {
-    const RengaPlanPlace place = {.stage = stage, .tensor = t};
+    const RengaPlanPlace place = RengaPlanPlaceOf_Private(asking->outline->plan, stage, 0, t);
     RengaForecastExchange given;
     RengaCall(AskRank(asking->outline, asking->forecasts, &asking->of, &place, &asking->shares,
                       &own, exchange ? &given : NULL));
@@ -259,7 +260,8 @@ static RengaErrorCode DescribeFullest(Outline *outline, int stage, KnownFullest 
                          .lags = chunk.memory->lag > 0,
                          .begins = row->first == 0,
                          .ends = row->last == RengaGraphGetNodeCount(outline->graph),
-                         .size = row->shape.tensor};
+                         .tensor = row->shape.tensor,
+                         .size = RengaShapeGroup_Private(&row->shape)};
   return RENGA_SUCCESS;
 }
 
@@ -269,7 +271,8 @@ static const KnownFullest *FullestOf(Forecasts forecasts, const KnownFullest *li
   for (int i = 0; i < forecasts->n_fullest; i++) {
     const KnownFullest *row = &forecasts->fullest[i];
     if (row->saved == like->saved && row->keeps == like->keeps && row->lags == like->lags &&
-        row->begins == like->begins && row->ends == like->ends && row->size == like->size)
+        row->begins == like->begins && row->ends == like->ends && row->tensor == like->tensor &&
+        row->size == like->size)
       return row;
   }
   return NULL;
@@ -279,7 +282,8 @@ static RengaErrorCode AskStage(Asking *asking, int stage, RengaPipelineMemory *m
                                RengaForecastExchange *exchange)
 {
   Forecasts forecasts = asking->forecasts;
-  KnownFullest like = {.size = RengaPlanGetStage(asking->outline->plan, stage)->shape.tensor};
+  const RengaStageShape *shape = &RengaPlanGetStage(asking->outline->plan, stage)->shape;
+  KnownFullest like = {.size = RengaShapeGroup_Private(shape)};
   const KnownFullest *known = NULL;
   if (!asking->fullest || like.size == 1) {
     RengaCall(AskRanks(asking, stage, 0, like.size, memory, exchange, &like.rank));

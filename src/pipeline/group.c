@@ -6,11 +6,6 @@
 #include "renga/private/plan.h"
 #include "renga/private/wait.h"
 
-int RengaTensorRankOf_Private(const TensorGroup *tensor, int lane)
-{
-  return RengaPlanTensorRankOfLane_Private(tensor->lanes, tensor->size, lane);
-}
-
 /* What tensor ranks do not go with yet, by its name; NULL: nothing. */
 static RengaErrorCode NameAgainstTensor(RengaPipeline pipeline, const char **name)
 {
@@ -22,32 +17,44 @@ static RengaErrorCode NameAgainstTensor(RengaPipeline pipeline, const char **nam
   return RENGA_SUCCESS;
 }
 
-/* What settings, network and plan say of tensor ranks. */
-RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline)
+/* The ranks of a group that share out lanes of one kind. */
+static RengaErrorCode CheckRanksOfKind(RengaPipeline pipeline, RengaLaneKind kind, int ranks)
 {
   MPI_Comm comm = pipeline->hdr.comm;
-  const int size = RengaPlanGetStage(pipeline->plan, 0)->shape.tensor;
-  const char *share = RengaGraphShareOption_Private(pipeline->graph), *name;
+  const RengaLaneWords *words = &RengaLaneWords_Private[kind];
+  const char *name;
   int lanes, nodes;
-  RengaCall(RengaGraphGetLanes(pipeline->graph, &lanes, &nodes));
+  if (ranks == 1) return RENGA_SUCCESS;
+  RengaGraphCountLanes_Private(pipeline->graph, kind, &lanes, &nodes);
+  RengaCall(NameAgainstTensor(pipeline, &name));
+  RengaCheck(!name, comm, RENGA_ERR_SUPPORT, "%d %s ranks (%s) do not go with %s yet", ranks,
+             words->ranks, words->share, name);
+  RengaCheck(ranks <= lanes, comm, RENGA_ERR_OPTION,
+             "%d %s ranks (%s) share out the lanes of the network, of which there %s %d: give "
+             "%s %d or more",
+             ranks, words->ranks, words->share, lanes == 1 ? "is" : "are", lanes, words->lanes,
+             ranks);
+  RengaCheck(nodes > 0, comm, RENGA_ERR_SUPPORT,
+             "%d %s ranks (%s), but nothing of the network is computed in lanes: use stages or "
+             "replicas",
+             ranks, words->ranks, words->share);
+  return RENGA_SUCCESS;
+}
+
+/* What settings, network and plan say of the ranks that compute a replica together. */
+RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline)
+{
+  const RengaStageShape *first = &RengaPlanGetStage(pipeline->plan, 0)->shape;
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
     const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, s)->shape;
-    RengaCheck(shape->tensor == size, comm, RENGA_ERR_SUPPORT,
-               "stage %d has %d tensor ranks, but stage 0 has %d: all stages must have as many", s,
-               shape->tensor, size);
+    RengaCheck(shape->tensor == first->tensor && shape->sequence == first->sequence,
+               pipeline->hdr.comm, RENGA_ERR_SUPPORT,
+               "stage %d has %d tensor and %d context ranks, but stage 0 has %d and %d: all stages "
+               "must have as many",
+               s, shape->tensor, shape->sequence, first->tensor, first->sequence);
   }
-  RengaCall(NameAgainstTensor(pipeline, &name));
-  RengaCheck(size == 1 || !name, comm, RENGA_ERR_SUPPORT,
-             "%d tensor ranks (%s) do not go with %s yet", size, share, name);
-  RengaCheck(size <= lanes, comm, RENGA_ERR_OPTION,
-             "%d tensor ranks (%s) share out the lanes of the network, of which there %s %d: give "
-             "%s %d or more",
-             size, share, lanes == 1 ? "is" : "are", lanes,
-             RengaGraphLanesOption_Private(pipeline->graph), size);
-  RengaCheck(size == 1 || nodes > 0, comm, RENGA_ERR_SUPPORT,
-             "%d tensor ranks (%s), but nothing of the network is computed in lanes: use stages or "
-             "replicas",
-             size, share);
+  RengaCall(CheckRanksOfKind(pipeline, RENGA_LANES_OF_HEADS, first->tensor));
+  RengaCall(CheckRanksOfKind(pipeline, RENGA_LANES_OF_TOKENS, first->sequence));
   return RENGA_SUCCESS;
 }
 
@@ -112,12 +119,14 @@ static RengaErrorCode CheckGroup(RengaPipeline pipeline, bool exchanges)
 {
   Rank *rank = pipeline->rank;
   const Chunk *first = rank->chunk;
-  RengaPlanPlace place = {0};
   RengaComm comm = NULL;
-  if (rank->n_chunks > 0) place.stage = first->stage;
-  if (rank->n_chunks > 0 && exchanges) place.replica = first->replica;
-  if (rank->n_chunks > 0 && !exchanges) place.tensor = first->tensor.rank;
-  const int color = rank->n_chunks == 0 ? -1 : RengaPlanGetRankAt(pipeline->plan, &place);
+  int color = -1;
+  if (rank->n_chunks > 0) {
+    const RengaPlanPlace place =
+        RengaPlanPlaceOf_Private(pipeline->plan, first->stage, exchanges ? first->replica : 0,
+                                 exchanges ? 0 : first->tensor.rank);
+    color = RengaPlanGetRankAt(pipeline->plan, &place);
+  }
   RengaErrorCode code = RengaCommSplit(rank->all, color, RengaCommGetRank(rank->all), &comm);
   const bool split = !RengaErrorAgree(pipeline->hdr.comm, code);
   for (int c = 0; c < rank->n_chunks && split; c++) /* the others do so too */
@@ -134,6 +143,7 @@ RengaErrorCode RengaPipelineCheckEntries_Private(RengaPipeline pipeline)
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++)
     replicas = replicas || RengaPlanGetStage(pipeline->plan, s)->shape.replicas > 1;
   if (replicas) RengaCall(CheckGroup(pipeline, false));
-  if (RengaPlanGetStage(pipeline->plan, 0)->shape.tensor > 1) RengaCall(CheckGroup(pipeline, true));
+  if (RengaShapeGroup_Private(&RengaPlanGetStage(pipeline->plan, 0)->shape) > 1)
+    RengaCall(CheckGroup(pipeline, true));
   return RENGA_SUCCESS;
 }

@@ -52,8 +52,11 @@ static RengaErrorCode ChooseOwners(Chunk *chunk)
     Parameter *parameter = &chunk->parameter[p];
     if (!IsHeldFirstHere(chunk, p)) continue;
     load[heap[0]] += parameter->count;
-    parameter->owner = heap[0] == chunk->replica &&
-                       (RengaChunkSpeaks_Private(chunk) || chunk->outline->parts[parameter->whole]);
+    const int holders =
+        chunk->outline->parts[parameter->whole] ? chunk->uses->rank[parameter->value] : 0;
+    parameter->owner =
+        heap[0] == chunk->replica &&
+        chunk->tensor.rank == RengaLaneGroupAt_Private(&chunk->tensor.group, holders, 0);
     SiftDown(chunk->replicas, heap, load);
   }
   RengaFree(&heap);

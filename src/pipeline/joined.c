@@ -94,7 +94,8 @@ static void MarkAway(const Chunk *chunk, int away[], int fetched[])
     const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
     const bool cuts = node->n_in == 1 && node->in[0] >= 0 && chunk->uses->cut[node->in[0]];
     for (int o = 0; o < node->n_out && cuts && !fetched[node->in[0]]; o++)
-      away[node->out[o]] = chunk->uses->rank[node->out[o]] != chunk->tensor.rank;
+      away[node->out[o]] =
+          !RengaLaneCovers(chunk->uses->rank[node->out[o]], RengaChunkAlone_Private(chunk));
   }
 }
 
@@ -134,7 +135,7 @@ RengaErrorCode RengaChunkPlaceJoined_Private(Chunk *chunk)
   RengaCall(RengaMalloc(3 * (int64_t)n_values + 1, &known));
   int *away = known + n_values, *fetched = away + n_values;
   MarkKnown(chunk, known);
-  if (chunk->tensor.size > 1) MarkAway(chunk, away, fetched);
+  if (chunk->tensor.group.size > 1) MarkAway(chunk, away, fetched);
   for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
     if (!JoinsRows(chunk, node)) continue;

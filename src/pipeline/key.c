@@ -218,7 +218,8 @@ RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *clas
   RengaCall(PushNumber(key, row->shape.saved));
   RengaCall(PushNumber(key, 2 * (int64_t)row->shape.shard + RengaChunkFolds_Private(chunk)));
   RengaCall(PushNumber(key, chunk->memory->lag > 0));
-  RengaCall(PushNumber(key, chunk->tensor.size));
+  RengaCall(PushNumber(key, row->shape.tensor));
+  RengaCall(PushNumber(key, row->shape.sequence));
   RengaCall(PushNumber(key, chunk->tensor.rank));
   RengaCall(PushNumber(key, outline->microbatch));
   RengaCall(PushNumber(key, outline->leaf));

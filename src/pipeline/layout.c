@@ -380,7 +380,7 @@ static void PlaceViews(Layout *layout)
 /* Fills the steps, the places of all values, the workspaces, the moves and the sizes. */
 RengaErrorCode RengaLayoutPlace_Private(Layout *layout)
 {
-  const bool several = layout->chunk->tensor.size > 1;
+  const bool several = layout->chunk->tensor.group.size > 1;
   for (RengaValue v = 0; v < 2 * layout->n_values; v++) {
     layout->parent[v] = v;
     layout->storage[v] = (Storage){.claim.region = REGION_ABSENT, .home = PART_NONE};

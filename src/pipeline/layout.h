@@ -52,8 +52,8 @@ typedef struct {
   bool *again;            /* [nodes] of forward: run again for backward */
   bool *copied;           /* [values] of forward: backward reads the copy that is made again, */
   bool *resent;           /* [values] or sent again by the rank whose lane has kept it */
-  int *receiver;          /* [values, then their copies] made by a lane: the tensor rank that needs
-                             it beside the lane's own, RENGA_TENSOR_ALL or RENGA_TENSOR_NONE */
+  int *receiver;          /* [values, then their copies] made by a lane: the ranks of the group that
+                             need it beside the lane's own, or RENGA_TENSOR_NONE */
   int n_steps;
   Step *step;         /* [4 * nodes] each twice, and the exchanges of these */
   RengaValue *parent; /* [values, then their copies] towards the root */
@@ -135,24 +135,18 @@ static inline bool LayoutIsExchanged(const Layout *layout, RengaValue value)
 /* This rank needs what another one makes. */
 static inline bool LayoutReceives(const Layout *layout, RengaValue value)
 {
-  return layout->receiver[value] == RENGA_TENSOR_ALL ||
-         layout->receiver[value] == layout->chunk->tensor.rank;
+  return LayoutIsExchanged(layout, value) &&
+         RengaLaneCovers(layout->receiver[value], RengaChunkAlone_Private(layout->chunk));
 }
-/* The tensor rank that runs a node alone, or RENGA_TENSOR_ALL. What is worked out once, or for the
-   prologue, all do. */
+/* The ranks of the group that run a node. What is worked out once, or for the prologue, all do. */
 static inline int LayoutOwner(const Layout *layout, int node)
 {
-  const TensorGroup *tensor = &layout->chunk->tensor;
-  const int lane = LayoutNode(layout, node)->lane - 1;
-  if (tensor->size == 1 || lane < 0 || layout->constant[node] ||
-      layout->program->kind == PROGRAM_PROLOGUE)
-    return RENGA_TENSOR_ALL;
-  return RengaTensorRankOf_Private(tensor, lane);
+  if (layout->constant[node] || layout->program->kind == PROGRAM_PROLOGUE) return RENGA_TENSOR_ALL;
+  return RengaLaneGroupHas_Private(&layout->chunk->tensor.group, LayoutNode(layout, node)->lane);
 }
 static inline bool LayoutIsElsewhere(const Layout *layout, int node)
 {
-  const int owner = LayoutOwner(layout, node);
-  return owner != RENGA_TENSOR_ALL && owner != layout->chunk->tensor.rank;
+  return !RengaLaneCovers(LayoutOwner(layout, node), RengaChunkAlone_Private(layout->chunk));
 }
 RengaErrorCode RengaLayoutFindExchanged_Private(Layout *layout);         /* again, receiver */
 RengaErrorCode RengaLayoutShareSteps_Private(Layout *layout, int first); /* those from it on */

@@ -12,14 +12,20 @@
 #include "rows.h"
 #include <string.h>
 
+/* Several ranks of the tensor group have it, or this part of it. */
+static bool IsCopied(const Chunk *chunk, const Parameter *parameter)
+{
+  if (chunk->tensor.group.size == 1) return false;
+  return !chunk->outline->parts[parameter->whole] ||
+         chunk->uses->rank[parameter->value] != RengaChunkAlone_Private(chunk);
+}
+
 /* Each replica needs all of what kernels read as a master, and of gradients that go to other
-   stages. Where tensor ranks have copies of a parameter these are whole: shares of one would not be
-   those of another. */
+   stages. Copies in a tensor group are whole: shares of one would not be those of another. */
 static bool MayShard(const Chunk *chunk, const Parameter *parameter)
 {
-  const bool copied = chunk->tensor.size > 1 && !chunk->outline->parts[parameter->whole];
-  return !copied && RengaChunkBuckets_Private(chunk).shared > 0 && parameter->trained &&
-         !parameter->sparse && !RengaChunkIsTied_Private(chunk, parameter) &&
+  return !IsCopied(chunk, parameter) && RengaChunkBuckets_Private(chunk).shared > 0 &&
+         parameter->trained && !parameter->sparse && !RengaChunkIsTied_Private(chunk, parameter) &&
          !RengaChunkIsWide_Private(chunk, parameter);
 }
 
@@ -78,7 +84,7 @@ static void PlaceAllParameters(Chunk *chunk, const int order[])
 static bool IsElsewhere(const Chunk *chunk, RengaValue parameter)
 {
   return RengaGraphGetValue(chunk->sub, parameter)->kind != RENGA_VALUE_PARAMETER &&
-         chunk->uses->rank[parameter] != chunk->tensor.rank;
+         !RengaLaneCovers(chunk->uses->rank[parameter], RengaChunkAlone_Private(chunk));
 }
 
 /* known: [values] 1 + the parameter that it is, where it is trained; seen: [parameters] uses so

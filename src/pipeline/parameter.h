@@ -37,7 +37,7 @@ struct _p_ParameterUses {
   RengaParameterUse *row; /* [count] in the order of their nodes */
   int64_t *place;         /* [count] element of a gradient buffer, or one of the above */
   bool *cut;              /* [values of sub] parameters that are there in parts (parts.c) */
-  int *rank;              /* [values of sub] of the tensor group, that has it: of parts */
+  int *rank;              /* [values of sub] those of the tensor group that have it: of parts */
   int *split;             /* [values of sub] 1 + the first node that makes parts of it */
   RengaValue *same;       /* [values of sub] the part that the first node makes; else itself */
   bool *joined;           /* [values of sub] its parts lie in a row: nothing makes it (joined.c) */

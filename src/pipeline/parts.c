@@ -76,7 +76,8 @@ RengaErrorCode RengaChunkMarkParts_Private(Chunk *chunk)
     NoteSplit(chunk, node, n);
     for (int i = 0; i < node->n_in && node->lane; i++)
       if (node->in[i] != RENGA_VALUE_NONE)
-        chunk->uses->rank[node->in[i]] = RengaTensorRankOf_Private(&chunk->tensor, node->lane - 1);
+        chunk->uses->rank[node->in[i]] =
+            RengaLaneGroupHas_Private(&chunk->tensor.group, node->lane);
   }
   return RENGA_SUCCESS;
 }

@@ -166,7 +166,7 @@ static RengaErrorCode CompileProgram(Chunk *chunk, const Program *like, bool bes
    sizes have one order. */
 static bool HasBeside(const Chunk *chunk, const Program *program)
 {
-  return chunk->tensor.size > 1 && program->kind == PROGRAM_TRAINING &&
+  return chunk->tensor.group.size > 1 && program->kind == PROGRAM_TRAINING &&
          !RengaChunkFolds_Private(chunk) && chunk->outline->settings->overlap;
 }
 

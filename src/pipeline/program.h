@@ -39,9 +39,10 @@ typedef enum {
   INSTRUCTION_ZERO,
   INSTRUCTION_EXCHANGE /* what lanes made goes to other ranks of the tensor group (exchange.c) */
 } InstructionKind;
-/* Of the ranks of a tensor group: each of them, or none. */
-enum { RENGA_TENSOR_ALL = -1, RENGA_TENSOR_NONE = -2 };
-/* What one rank of a tensor group gives to another one, or to all. */
+/* Ranks of a tensor group, as of RengaLaneGroup: each of them, or none. */
+enum { RENGA_TENSOR_ALL = 0, RENGA_TENSOR_NONE = -1 };
+/* What those of a tensor group that have it give to those who need it: each of these gets it from
+   the one that is beside it. */
 typedef struct {
   int from, to; /* ranks of the group */
   int64_t bytes;

@@ -32,15 +32,23 @@ static RengaPlanPlace ReplicaAt(int stage, int replica)
   return (RengaPlanPlace){.stage = stage, .replica = replica};
 }
 
-/* Between two replicas: each tensor rank, with the one that has the same lanes. */
-static RengaErrorCode AddReplicas(RouteList *list, RengaPlanPlace from, RengaPlanPlace to, int tag)
+static int MemberRank(const RouteList *list, RengaPlanPlace replica, int n)
 {
   const RengaPlan plan = list->outline->plan;
-  const int size = RengaPlanGetStage(plan, from.stage)->shape.tensor;
-  for (int t = 0; t < size; t++) {
-    from.tensor = to.tensor = t;
-    RengaCall(AddRoute(list, RengaPlanGetRankAt(plan, &from), RengaPlanGetRankAt(plan, &to), tag));
-  }
+  const RengaPlanPlace place = RengaPlanPlaceOf_Private(plan, replica.stage, replica.replica, n);
+  return RengaPlanGetRankAt(plan, &place);
+}
+
+static int GroupSize(const RouteList *list, int stage)
+{
+  return RengaShapeGroup_Private(&RengaPlanGetStage(list->outline->plan, stage)->shape);
+}
+
+/* Between two replicas: each rank, with the one that has the same lanes. */
+static RengaErrorCode AddReplicas(RouteList *list, RengaPlanPlace from, RengaPlanPlace to, int tag)
+{
+  for (int t = 0; t < GroupSize(list, from.stage); t++)
+    RengaCall(AddRoute(list, MemberRank(list, from, t), MemberRank(list, to, t), tag));
   return RENGA_SUCCESS;
 }
 
@@ -124,18 +132,16 @@ static RengaErrorCode AddTied(RouteList *list, RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Each rank of a tensor group exchanges with each other. */
+/* Each rank of a group exchanges with each other. */
 static RengaErrorCode AddTensorGroup(RouteList *list, int stage, int replica)
 {
-  const RengaPlan plan = list->outline->plan;
-  const int size = RengaPlanGetStage(plan, stage)->shape.tensor;
-  const int tag = RengaOutlineTag_Private(list->outline, TAG_EXCHANGE);
-  RengaPlanPlace from = ReplicaAt(stage, replica), to = from;
-  for (from.tensor = 0; from.tensor < size; from.tensor++)
-    for (to.tensor = 0; to.tensor < size; to.tensor++)
-      if (from.tensor != to.tensor)
-        RengaCall(
-            AddRoute(list, RengaPlanGetRankAt(plan, &from), RengaPlanGetRankAt(plan, &to), tag));
+  const int size = GroupSize(list, stage),
+            tag = RengaOutlineTag_Private(list->outline, TAG_EXCHANGE);
+  const RengaPlanPlace group = ReplicaAt(stage, replica);
+  for (int from = 0; from < size; from++)
+    for (int to = 0; to < size; to++)
+      if (from != to)
+        RengaCall(AddRoute(list, MemberRank(list, group, from), MemberRank(list, group, to), tag));
   return RENGA_SUCCESS;
 }
 

@@ -56,7 +56,7 @@ RengaErrorCode RengaLayoutMarkKept_Private(Layout *layout)
     layout->storage[v].kept =
         read[v] && RengaChunkGetPolicy_Private(chunk, RengaGraphGetValue(chunk->sub, v)->name) ==
                        RENGA_SAVED_KEEP;
-  if (chunk->tensor.size > 1) KeepBehindReshapes(layout);
+  if (chunk->tensor.group.size > 1) KeepBehindReshapes(layout);
   RengaFree(&read);
   return RENGA_SUCCESS;
 }
@@ -69,17 +69,18 @@ static bool IsThere(const Layout *layout, RengaValue value)
   return LayoutIsGiven(layout, root) || layout->storage[root].kept;
 }
 
-/* The node puts together what lanes have made, which tensor ranks share out; no sum. */
+/* The node puts together what lanes have made, which the ranks that run it share out; no sum. */
 static bool JoinsParts(const Layout *layout, int n)
 {
   const RengaGraphNode *node = LayoutNode(layout, n);
-  if (strcmp(node->op->name, "Concat") != 0 || LayoutOwner(layout, n) != RENGA_TENSOR_ALL ||
-      RengaGraphIsOfPieces_Private(layout->chunk->sub, n))
+  const int owner = LayoutOwner(layout, n);
+  if (strcmp(node->op->name, "Concat") != 0 || RengaGraphIsOfPieces_Private(layout->chunk->sub, n))
     return false;
-  for (int i = 0; i < node->n_in; i++)
-    if (LayoutPartOf(layout, node->in[i]) != PART_FORWARD ||
-        LayoutOwner(layout, LayoutMaker(layout, node->in[i])) == RENGA_TENSOR_ALL)
-      return false;
+  for (int i = 0; i < node->n_in; i++) {
+    if (LayoutPartOf(layout, node->in[i]) != PART_FORWARD) return false;
+    const int own = LayoutOwner(layout, LayoutMaker(layout, node->in[i]));
+    if (own == owner || !RengaLaneCovers(owner, own)) return false;
+  }
   return true;
 }
 
@@ -112,7 +113,7 @@ static void MarkResent(Layout *layout, int n)
 RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout)
 {
   bool *wanted;
-  const bool any = layout->chunk->recompute || layout->chunk->tensor.size > 1;
+  const bool any = layout->chunk->recompute || layout->chunk->tensor.group.size > 1;
   if (layout->program->kind != PROGRAM_TRAINING || !any) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->n_values + 1, &wanted));
   MarkRead(layout, wanted);

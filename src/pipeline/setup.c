@@ -239,7 +239,8 @@ static RengaErrorCode MakeChunk(RengaPipeline pipeline, const RengaPlanPlace *pl
   RengaCall(RengaChunkBegin_Private(pipeline->outline, place->stage, chunk));
   chunk->pipeline = pipeline;
   chunk->replica = place->replica;
-  chunk->tensor.rank = place->tensor;
+  chunk->tensor.rank =
+      RengaShapeMember_Private(&RengaPlanGetStage(pipeline->plan, place->stage)->shape, place);
   RengaCall(RengaChunkSetUp_Private(chunk));
   return RENGA_SUCCESS;
 }
@@ -265,7 +266,7 @@ static RengaErrorCode MakeChunks(RengaPipeline pipeline)
 static RengaErrorCode MakeGroup(RengaPipeline pipeline, Chunk *chunk)
 {
   RengaComm group = NULL;
-  const int color = chunk ? chunk->stage * chunk->tensor.size + chunk->tensor.rank : -1;
+  const int color = chunk ? chunk->stage * chunk->tensor.group.size + chunk->tensor.rank : -1;
   RengaCall(RengaCommSplit(pipeline->rank->all, color, chunk ? chunk->replica : 0, &group));
   if (chunk) chunk->group = group;
   return RENGA_SUCCESS;

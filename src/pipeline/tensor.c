@@ -1,14 +1,16 @@
-/* A stage that several tensor ranks compute together. Each runs the nodes of its lanes
-   (-graph_lanes), and all run the others, with the same bits. What a lane makes, and such a node
-   reads, goes to all of them: terms of the sum at the end of a chain, gradients of what its lanes
-   have read, gradients of parameters. So each adds up the terms in the order of one rank. What only
-   one other rank reads goes to that one.
+/* A stage that several tensor and context ranks compute together. Each runs the nodes of its lanes
+   (-graph_lanes, -graph_token_lanes), and all run the others, with the same bits. What a lane
+   makes, and such a node reads, goes to all of them: terms of the sum at the end of a chain,
+   gradients of what its lanes have read, gradients of parameters. So each adds up the terms in the
+   order of one rank. What only one other rank reads goes to that one, and what ranks of one kind
+   read, of one number in the other, to these.
 
-   Nodes in no lane, and sums of gradients, that wait for an exchange are put off until a lane needs
-   what they make, so that one exchange takes the terms of all lanes, which the ranks have made at
-   the same time. What of backward an exchange does not take may be done beside it (program.c): it
-   stands behind all that the exchange takes. What a stage that recomputes makes again (again.c) is
-   exchanged again, where another lane, or a node in none, reads what a lane has made. */
+   Nodes of several ranks, and sums of gradients, that wait for an exchange are put off until a lane
+   needs what they make, so that one exchange takes the terms of all lanes, which the ranks have
+   made at the same time. What of backward an exchange does not take may be done beside it
+   (program.c): it stands behind all that the exchange takes. What a stage that recomputes makes
+   again (again.c) is exchanged again, where another lane, or a node in none, reads what a lane has
+   made. */
 #include "parameter.h"
 #include "layout.h"
 #include <string.h>
@@ -19,10 +21,9 @@ static void ExchangeValue(Layout *layout, RengaValue value, int reader)
   if (value == RENGA_VALUE_NONE || LayoutIsGiven(layout, value)) return;
   const int maker = RengaGraphGetValue(layout->chunk->sub, value % layout->n_values)->producer;
   if (maker < 0 || layout->part[maker] == PART_NONE) return;
-  const int owner = LayoutOwner(layout, maker);
-  if (owner == RENGA_TENSOR_ALL || owner == reader) return;
+  if (RengaLaneCovers(LayoutOwner(layout, maker), reader)) return;
   int *receiver = &layout->receiver[value];
-  *receiver = *receiver == RENGA_TENSOR_NONE || *receiver == reader ? reader : RENGA_TENSOR_ALL;
+  *receiver = *receiver == RENGA_TENSOR_NONE ? reader : RengaLaneBoth(*receiver, reader);
 }
 
 /* What a node reads, in the part. */
@@ -197,7 +198,8 @@ static bool MayBePutOff(const Layout *layout, const Step *step, int owner)
 {
   const RengaGraphNode *node = LayoutNode(layout, step->node);
   const bool sum = step->part > PART_FORWARD && !step->again && strcmp(node->op->name, "Add") == 0;
-  return owner == RENGA_TENSOR_ALL || (sum && !HasTerm(layout, step));
+  return (sum || !RengaLaneGroupIsOne_Private(&layout->chunk->tensor.group, owner)) &&
+         !HasTerm(layout, step);
 }
 
 /* A rank has what it made itself. */
@@ -207,7 +209,7 @@ static bool WaitsForTerm(const TensorListing *listing, RengaValue value, int rea
   if (value == RENGA_VALUE_NONE || !listing->waits[value]) return false;
   if (listing->waits[value] == WAITS_EVERYWHERE) return true;
   const int maker = RengaGraphGetValue(layout->chunk->sub, value % layout->n_values)->producer;
-  return reader == RENGA_TENSOR_ALL || LayoutOwner(layout, maker) != reader;
+  return !RengaLaneCovers(LayoutOwner(layout, maker), reader);
 }
 
 /* All ranks of the group come to the same exchanges: nothing here depends on which one this is, but
@@ -254,7 +256,7 @@ RengaErrorCode RengaLayoutShareSteps_Private(Layout *layout, int first)
   TensorListing listing = {.layout = layout};
   const int count = layout->n_steps - first;
   Step *one = NULL;
-  if (layout->chunk->tensor.size == 1) return RENGA_SUCCESS;
+  if (layout->chunk->tensor.group.size == 1) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(2 * layout->n_values + 1, &listing.waits));
   RengaErrorCode code = RengaMalloc(2 * layout->n_values + 1, &listing.taken);
   if (!code) code = RengaMalloc(4 * count + 1, &one);

@@ -2,6 +2,7 @@
 #include "planimpl.h"
 #include "renga/private/graph.h"
 #include <stdlib.h>
+#include <string.h>
 
 static bool OnlyPrepared(RengaGraph graph, int first, int last)
 {
@@ -48,7 +49,7 @@ static RengaErrorCode CheckRankCount(RengaPlan plan, int count, const RengaPlanS
   for (int s = 0; s < count; s++) {
     ranks += RengaPlanCountRanks_Private(&stages[s].shape);
     RengaCheck(ranks <= RENGA_PLAN_RANKS_MOST, plan->hdr.comm, RENGA_ERR_PLAN,
-               "stages 0 to %d have more than %d ranks: replicas, sequence and tensor multiply", s,
+               "stages 0 to %d have more than %d ranks: replicas, context and tensor multiply", s,
                RENGA_PLAN_RANKS_MOST);
   }
   return RENGA_SUCCESS;
@@ -71,7 +72,7 @@ static RengaErrorCode CheckChunkShapes(RengaPlan plan, int count, const RengaPla
                    stages[s].shape.tensor == stages[s - ring].shape.tensor,
                plan->hdr.comm, RENGA_ERR_PLAN,
                "stages %d and %d are chunks of the same ranks: they must have the same replicas, "
-               "tensor and sequence ranks",
+               "tensor and context ranks",
                s - ring, s);
   return RENGA_SUCCESS;
 }
@@ -210,39 +211,33 @@ static RengaErrorCode CheckPrecision(RengaPlan plan, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-/* What a plan of so many lanes of heads and columns says of a network in others. One that has one
-   may be of lanes of tokens, of which its file does not say how many. */
-static RengaErrorCode AdviseLanes(RengaGraph graph, int lanes, size_t size, char advice[])
+/* What a plan of so many lanes says of a network in others. The file of an older one does not say
+   how many of tokens. */
+static void AdviseLanes(RengaGraph graph, const int lanes[], size_t size, char advice[])
 {
-  int own, of_tokens, nodes;
-  RengaCall(RengaPlanGetLanes_Private(graph, &own));
-  RengaCall(RengaGraphGetLanes(graph, &of_tokens, &nodes));
+  int own[RENGA_LANE_KINDS];
+  RengaPlanGetLanes_Private(graph, own);
   advice[0] = '\0';
-  if (RengaGraphLanesAreTokens_Private(graph) && lanes == own) return RENGA_SUCCESS;
-  if (lanes <= 1 && !RengaGraphLanesAreTokens_Private(graph))
-    snprintf(advice, size, "; was it made with -graph_token_lanes, give it the same number%s",
-             own > 1 ? ", else leave -graph_lanes out" : "");
-  else if (lanes == own)
-    return RENGA_SUCCESS;
-  else if (RengaGraphLanesAreTokens_Private(graph))
-    snprintf(advice, size,
-             "; its %d lanes are of heads and columns, this network's %d are of tokens: leave "
-             "-graph_token_lanes out",
-             lanes, of_tokens);
-  else
-    snprintf(advice, size, "; lanes: %d, this network's: %d, give -graph_lanes %d", lanes, own,
-             lanes);
-  return RENGA_SUCCESS;
+  for (int k = 0; k < RENGA_LANE_KINDS; k++) {
+    const size_t used = strlen(advice);
+    if (lanes[k] == 0 && own[k] == 1)
+      snprintf(advice + used, size - used,
+               "; was it made with -graph_token_lanes, give it the same number");
+    else if (lanes[k] > 0 && lanes[k] != own[k])
+      snprintf(advice + used, size - used, "; %slanes: %d, this network's: %d, give %s %d",
+               k == RENGA_LANES_OF_TOKENS ? "token " : "", lanes[k], own[k],
+               RengaLaneWords_Private[k].lanes, lanes[k]);
+  }
 }
 
 RengaErrorCode RengaPlanCheckNetwork_Private(RengaGraph graph, const char *name, uint64_t digest,
-                                             int n_nodes, int lanes)
+                                             int n_nodes, const int lanes[])
 {
   const uint64_t own = RengaGraphGetDigest(graph);
   const int own_nodes = RengaGraphGetNodeCount(graph);
-  char advice[160];
+  char advice[240];
   MPI_Comm comm;
-  RengaCall(AdviseLanes(graph, lanes, sizeof advice, advice));
+  AdviseLanes(graph, lanes, sizeof advice, advice);
   RengaCall(RengaObjectGetComm(graph, &comm));
   RengaCheck(digest == own && n_nodes == own_nodes, comm, RENGA_ERR_PLAN,
              "%s was made for another network: its digest is 0x%016llx (%d nodes), this network's "
@@ -276,7 +271,6 @@ RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
   RengaCall(CheckWholeBatch(plan, graph));
   RengaCall(RengaPlanCheckStages_Private(plan, plan->n_nodes, plan->count, plan->stage));
   RengaCall(RengaPlanCheckWork_Private(plan, graph, plan->count, plan->stage));
-  RengaCall(RengaPlanCheckRunnable_Private(plan));
   RengaCall(RengaPlanCheckKept_Private(plan, graph));
   RengaCall(CheckPrecision(plan, graph));
   RengaCall(RengaPlanCheckRanks_Private(plan, plan->rank, ranks));

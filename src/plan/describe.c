@@ -111,8 +111,8 @@ void RengaPlanFormatGroups_Private(RengaPlan plan, size_t size, char text[])
   text[0] = 0;
   for (int s = 1; s < plan->count; s++)
     if (plan->stage[s].shape.tensor != tensor || plan->stage[s].shape.sequence != sequence) return;
-  if (tensor > 1) used = snprintf(text, size, " x %d tensor ranks", tensor);
-  if (sequence > 1) snprintf(text + used, size - (size_t)used, " x %d context ranks", sequence);
+  if (sequence > 1) used = snprintf(text, size, " x %d context ranks", sequence);
+  if (tensor > 1) snprintf(text + used, size - (size_t)used, " x %d tensor ranks", tensor);
 }
 
 void RengaPlanFormatRate_Private(RengaPlan plan, size_t size, char text[])

@@ -69,7 +69,8 @@ static void WritePlanText(RengaPlan plan, FILE *file)
   const RengaPlanPrediction *p = &plan->prediction;
   fprintf(file, "renga-plan %d\n", RENGA_PLAN_FILE_VERSION);
   fprintf(file, "graph 0x%016llx nodes %d", (unsigned long long)plan->digest, plan->n_nodes);
-  if (plan->lanes > 1) fprintf(file, " lanes %d", plan->lanes);
+  for (int k = 0; k < RENGA_LANE_KINDS; k++)
+    if (plan->lanes[k] > 1) fprintf(file, " %s %d", RengaPlanLaneWords_Private[k], plan->lanes[k]);
   fprintf(file, "\n");
   fprintf(file, "batch %lld microbatch %lld", (long long)plan->batch, (long long)plan->microbatch);
   if (plan->leaf > 1) fprintf(file, " leaf %lld", (long long)plan->leaf);

@@ -1,6 +1,7 @@
 /* What each stage of a plan holds and sends, found from the network. */
 #include "planimpl.h"
 #include "renga/private/graph.h"
+#include "renga/private/graph.h"
 
 /* Parameters that nodes [first, last) use, each once; those used in another stage too count there
    again. seen[] has a place for each value and is given back all false. */
@@ -84,12 +85,13 @@ RengaErrorCode RengaPlanFill_Private(RengaPlan plan, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaPlanGetLanes_Private(RengaGraph graph, int *lanes)
+const char *const RengaPlanLaneWords_Private[RENGA_LANE_KINDS] = {
+    [RENGA_LANES_OF_HEADS] = "lanes", [RENGA_LANES_OF_TOKENS] = "token_lanes"};
+
+void RengaPlanGetLanes_Private(RengaGraph graph, int lanes[RENGA_LANE_KINDS])
 {
-  int nodes;
-  RengaCall(RengaGraphGetLanes(graph, lanes, &nodes));
-  if (RengaGraphLanesAreTokens_Private(graph)) *lanes = 1;
-  return RENGA_SUCCESS;
+  for (int k = 0; k < RENGA_LANE_KINDS; k++)
+    RengaGraphCountLanes_Private(graph, (RengaLaneKind)k, &lanes[k], NULL);
 }
 
 /*@
@@ -108,12 +110,36 @@ RengaErrorCode RengaPlanGetLanes_Private(RengaGraph graph, int *lanes)
    Notes: a plan is of a network in lanes, whose nodes they are. -graph_lanes auto takes those of
    the plan of -plan_load.
 
-   See also: RengaGraphSetLanes(), RengaPlanLoad()
+   See also: RengaPlanGetTokenLanes(), RengaGraphSetLanes(), RengaPlanLoad()
 @*/
 RengaErrorCode RengaPlanGetLanes(RengaPlan plan, int *lanes)
 {
   RengaCheckPointer(plan);
   RengaCheckPointer(lanes);
-  *lanes = plan->lanes > 1 ? plan->lanes : 1;
+  *lanes = plan->lanes[RENGA_LANES_OF_HEADS];
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanGetTokenLanes - the lanes of tokens of the network that a plan was made for
+
+   Not collective
+
+   Input:
+   . plan - the plan, with its stages
+
+   Output:
+   . lanes - of tokens (-graph_token_lanes); 1: it is in none; 0: the plan's file is older than
+     version 5 and does not say
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanGetLanes(), RengaGraphSetTokenLanes()
+@*/
+RengaErrorCode RengaPlanGetTokenLanes(RengaPlan plan, int *lanes)
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(lanes);
+  *lanes = plan->lanes[RENGA_LANES_OF_TOKENS];
   return RENGA_SUCCESS;
 }

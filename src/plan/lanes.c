@@ -5,6 +5,7 @@
    up and the output layer too has a Split for each, in any stages: they make the same parts, of the
    same lanes. */
 #include "planimpl.h"
+#include "renga/private/graph.h"
 #include <string.h>
 
 /* What the network's nodes say of its values. */
@@ -95,9 +96,62 @@ RengaErrorCode RengaPlanFindParts_Private(RengaPlan plan, RengaGraph graph, int 
   return RENGA_SUCCESS;
 }
 
-int RengaPlanTensorRankOfLane_Private(int lanes, int tensor, int lane)
+int RengaPlanRankOfLane_Private(int lanes, int ranks, int lane)
 {
-  int rank = (int)((int64_t)lane * tensor / lanes);
-  while ((int64_t)(rank + 1) * lanes / tensor <= lane) rank++;
+  int rank = (int)((int64_t)lane * ranks / lanes);
+  while ((int64_t)(rank + 1) * lanes / ranks <= lane) rank++;
   return rank;
+}
+
+RengaLaneGroup RengaPlanGetLaneGroup_Private(const RengaStageShape *shape, RengaGraph graph)
+{
+  RengaLaneGroup group = {
+      .size = RengaShapeGroup_Private(shape),
+      .ranks = {[RENGA_LANES_OF_HEADS] = shape->tensor, [RENGA_LANES_OF_TOKENS] = shape->sequence}};
+  for (int k = 0; k < RENGA_LANE_KINDS; k++)
+    RengaGraphCountLanes_Private(graph, (RengaLaneKind)k, &group.lanes[k], NULL);
+  return group;
+}
+
+int RengaLaneGroupHas_Private(const RengaLaneGroup *group, int lane)
+{
+  int ranks = 0;
+  for (int k = 0; k < RENGA_LANE_KINDS; k++) {
+    const int number = RengaLaneNumber(lane, (RengaLaneKind)k);
+    if (number >= 0 && group->ranks[k] > 1)
+      ranks |= RengaLaneMake((RengaLaneKind)k,
+                             RengaPlanRankOfLane_Private(group->lanes[k], group->ranks[k], number));
+  }
+  return ranks;
+}
+
+/* Tensor ranks lie side by side. */
+int RengaLaneGroupRank_Private(const RengaLaneGroup *group, int n)
+{
+  const int tensor = group->ranks[RENGA_LANES_OF_HEADS];
+  int rank = 0;
+  if (tensor > 1) rank |= RengaLaneMake(RENGA_LANES_OF_HEADS, n % tensor);
+  if (group->ranks[RENGA_LANES_OF_TOKENS] > 1)
+    rank |= RengaLaneMake(RENGA_LANES_OF_TOKENS, n / tensor);
+  return rank;
+}
+
+int RengaLaneGroupAt_Private(const RengaLaneGroup *group, int ranks, int n)
+{
+  const int tensor = group->ranks[RENGA_LANES_OF_HEADS];
+  const int t = RengaLaneNumber(ranks, RENGA_LANES_OF_HEADS),
+            c = RengaLaneNumber(ranks, RENGA_LANES_OF_TOKENS);
+  return (c < 0 ? n / tensor : c) * tensor + (t < 0 ? n % tensor : t);
+}
+
+bool RengaLaneGroupIsOne_Private(const RengaLaneGroup *group, int ranks)
+{
+  return ranks == RengaLaneGroupRank_Private(group, RengaLaneGroupAt_Private(group, ranks, 0));
+}
+
+RengaPlanPlace RengaPlanPlaceOf_Private(RengaPlan plan, int stage, int replica, int n)
+{
+  const int tensor = plan->stage[stage].shape.tensor;
+  return (RengaPlanPlace){
+      .stage = stage, .replica = replica, .sequence = n / tensor, .tensor = n % tensor};
 }

@@ -45,7 +45,7 @@ const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage)
 
    Input:
    . plan - the plan
-   . place - stage, replica, and the numbers of its sequence and tensor rank, each from 0; -1 is
+   . place - stage, replica, and the numbers of its context and tensor rank, each from 0; -1 is
      returned where there is no such place
 
    Errors: a null handle, which the error handler is told.
@@ -185,7 +185,7 @@ RengaErrorCode RengaPlanGetDeviceMemory(RengaPlan plan, int stage, int64_t *byte
 
    Errors: none beyond bad arguments.
 
-   Notes: RengaPlanFindPlaces() gives all places, and their sequence and tensor ranks.
+   Notes: RengaPlanFindPlaces() gives all places, and their context and tensor ranks.
 
    See also: RengaPlanFindPlaces(), RengaPlanGetRank()
 @*/
@@ -229,14 +229,9 @@ RengaErrorCode RengaPlanFindPlaces(RengaPlan plan, int rank, int most, RengaPlan
   *count = 0;
   for (int s = 0; s < plan->count; s++)
     for (int r = plan->offset[s]; r < plan->offset[s + 1]; r++) {
-      const RengaStageShape *shape = &plan->stage[s].shape;
-      const int at = r - plan->offset[s], each = shape->sequence * shape->tensor;
+      const int at = r - plan->offset[s], each = RengaShapeGroup_Private(&plan->stage[s].shape);
       if (plan->rank[r] != rank) continue;
-      if (*count < most)
-        places[*count] = (RengaPlanPlace){.stage = s,
-                                          .replica = at / each,
-                                          .sequence = at % each / shape->tensor,
-                                          .tensor = at % shape->tensor};
+      if (*count < most) places[*count] = RengaPlanPlaceOf_Private(plan, s, at / each, at % each);
       ++*count;
     }
   return RENGA_SUCCESS;

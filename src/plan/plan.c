@@ -60,7 +60,7 @@ RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nod
   plan->count = count;
   plan->n_nodes = n_nodes;
   plan->digest = digest;
-  plan->lanes = 1;
+  for (int k = 0; k < RENGA_LANE_KINDS; k++) plan->lanes[k] = 1;
   RengaCall(RengaRealloc(plan->offset[count], &plan->rank));
   for (int r = 0; r < plan->offset[count]; r++) plan->rank[r] = r % RengaPlanGetRankCount(plan);
   plan->wave = false;
@@ -134,7 +134,7 @@ RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
   RengaCall(RengaPlanCheckWork_Private(plan, graph, count, stages));
   RengaCall(RengaPlanStore_Private(plan, RengaGraphGetDigest(graph), RengaGraphGetNodeCount(graph),
                                    count, stages));
-  RengaCall(RengaPlanGetLanes_Private(graph, &plan->lanes));
+  RengaPlanGetLanes_Private(graph, plan->lanes);
   RengaCall(RengaPlanFill_Private(plan, graph));
   return RENGA_SUCCESS;
 }

@@ -4,7 +4,12 @@
 #include "renga/private/plan.h"
 
 /* Versions that are read, and the one that is written. */
-enum { RENGA_PLAN_FILE_OLDEST = 3, RENGA_PLAN_FILE_VERSION = 4 };
+enum {
+  RENGA_PLAN_FILE_OLDEST = 3,
+  RENGA_PLAN_FILE_SHAPES = 4,  /* stages have shapes, in which context ranks are called tensor's */
+  RENGA_PLAN_FILE_CONTEXT = 5, /* lanes of tokens, and context ranks, have words of their own */
+  RENGA_PLAN_FILE_VERSION = RENGA_PLAN_FILE_CONTEXT
+};
 
 /* Of a stage, sorted. */
 typedef struct {
@@ -14,16 +19,16 @@ typedef struct {
 
 struct _p_RengaPlan {
   struct _p_RengaObject hdr;
-  int count;             /* stages */
-  RengaPlanStage *stage; /* [count] */
-  char **first_name;     /* [count] name of each stage's first node */
-  RengaPlanKept *kept;   /* [count] NULL: no stage that recomputes keeps any */
-  int *offset;           /* [count + 1] place of each stage's first rank in rank[] */
-  int *rank;             /* [stage][replica][sequence][tensor] */
-  bool wave;             /* see RengaPlanSetWave() */
-  int n_nodes;           /* of the graph */
-  uint64_t digest;       /* of the graph */
-  int lanes;             /* of the graph, of heads and columns; 1: it is in none */
+  int count;                   /* stages */
+  RengaPlanStage *stage;       /* [count] */
+  char **first_name;           /* [count] name of each stage's first node */
+  RengaPlanKept *kept;         /* [count] NULL: no stage that recomputes keeps any */
+  int *offset;                 /* [count + 1] place of each stage's first rank in rank[] */
+  int *rank;                   /* [stage][replica][sequence][tensor] */
+  bool wave;                   /* see RengaPlanSetWave() */
+  int n_nodes;                 /* of the graph */
+  uint64_t digest;             /* of the graph */
+  int lanes[RENGA_LANE_KINDS]; /* of the graph; 1: it is in none of the kind, 0: not known */
   int64_t batch, microbatch, leaf, memory_limit;
   int available;         /* ranks there are; 0: not known */
   char *schedule;        /* NULL: open */
@@ -76,9 +81,10 @@ bool RengaPlanKeepsTheSame_Private(RengaPlan plan, int stage, RengaPlan other, i
 RengaErrorCode RengaPlanCheckKept_Private(RengaPlan plan, RengaGraph graph);
 /* A plan, of that name, is of this network: of its digest, nodes and lanes. */
 RengaErrorCode RengaPlanCheckNetwork_Private(RengaGraph graph, const char *name, uint64_t digest,
-                                             int n_nodes, int lanes);
-/* Lanes of heads and columns that the network is computed in. */
-RengaErrorCode RengaPlanGetLanes_Private(RengaGraph graph, int *lanes);
+                                             int n_nodes, const int lanes[]);
+/* That the network is computed in, of each kind, and the words of files before their number. */
+extern const char *const RengaPlanLaneWords_Private[RENGA_LANE_KINDS];
+void RengaPlanGetLanes_Private(RengaGraph graph, int lanes[RENGA_LANE_KINDS]);
 /* text.c: all ranks get the text that rank 0 reads, ended by a zero; the caller frees it. */
 RengaErrorCode RengaPlanShareText_Private(RengaPlan plan, const char *file, char **text);
 /* What stages hold and send, and their names. */

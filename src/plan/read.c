@@ -15,7 +15,7 @@ typedef struct {
   char *held; /* a line that was looked at and not taken */
   int version, line;
   unsigned long long digest;
-  int n_nodes, lanes;
+  int n_nodes, lanes[RENGA_LANE_KINDS];
   RengaPlanStage *stage;
   const char **name;                      /* [n_stages] of first nodes, in the text */
   int n_stages, n_places, n_ranks, *rank; /* no ranks: in order */
@@ -102,7 +102,7 @@ static RengaErrorCode ParseVersion(PlanReader *reader)
   char *line = NextLine(reader);
   CheckFormat(line && TakePlanWord(&line, "renga-plan") && TakeInt(&line, 0, &reader->version) &&
                   TakeEnd(line),
-              reader, "not a plan: the first line must be \"renga-plan 4\"");
+              reader, "not a plan: the first line must be \"renga-plan 5\"");
   RengaCheck(
       reader->version >= RENGA_PLAN_FILE_OLDEST && reader->version <= RENGA_PLAN_FILE_VERSION,
       reader->plan->hdr.comm, RENGA_ERR_FILE_FORMAT,
@@ -114,11 +114,12 @@ static RengaErrorCode ParseVersion(PlanReader *reader)
 
 static RengaErrorCode ParseNetwork(PlanReader *reader, RengaGraph graph)
 {
-  reader->lanes = 1;
+  reader->lanes[RENGA_LANES_OF_HEADS] = 1;
+  reader->lanes[RENGA_LANES_OF_TOKENS] = reader->version >= RENGA_PLAN_FILE_CONTEXT;
   if (graph && !NextIs(reader, "graph")) {
     reader->digest = RengaGraphGetDigest(graph);
     reader->n_nodes = RengaGraphGetNodeCount(graph);
-    RengaCall(RengaPlanGetLanes_Private(graph, &reader->lanes));
+    RengaPlanGetLanes_Private(graph, reader->lanes);
     return RENGA_SUCCESS;
   }
   char *line = NextLine(reader), *end;
@@ -129,11 +130,12 @@ static RengaErrorCode ParseNetwork(PlanReader *reader, RengaGraph graph)
     line = end;
   }
   good = good && TakePlanWord(&line, "nodes") && TakeInt(&line, 1, &reader->n_nodes);
-  CheckFormat(good && (!TakePlanWord(&line, "lanes") || TakeInt(&line, 1, &reader->lanes)) &&
-                  TakeEnd(line),
-              reader,
+  for (int k = 0; k < RENGA_LANE_KINDS && good; k++)
+    good =
+        !TakePlanWord(&line, RengaPlanLaneWords_Private[k]) || TakeInt(&line, 1, &reader->lanes[k]);
+  CheckFormat(good && TakeEnd(line), reader,
               "expected: graph DIGEST nodes COUNT, unless the network is given (-graph); after it "
-              "nothing, or lanes COUNT");
+              "nothing, or lanes COUNT, token_lanes COUNT, or both");
   return RENGA_SUCCESS;
 }
 
@@ -311,15 +313,23 @@ static bool TakeValue(char **text, size_t size, char word[])
   return true;
 }
 
-/* Names and values of fields in their order; only replicas must be there. */
-static bool TakeShape(char **line, RengaStageShape *shape)
+/* Names and values of fields in their order; only replicas must be there. Before version 5 the
+   ranks that share out lanes of tokens, of which the file says nothing, were called tensor's. */
+static bool TakeShape(const PlanReader *reader, char **line, RengaStageShape *shape)
 {
+  const bool older = reader->version < RENGA_PLAN_FILE_CONTEXT;
   char word[32];
   *shape = RengaStageShapePlain(0);
-  for (int f = 0; f < RENGA_PLAN_SHAPE_FIELDS; f++)
-    if (TakePlanWord(line, RengaPlanShapeFieldName_Private(f)) &&
-        (!TakeValue(line, sizeof word, word) || !RengaPlanSetShapeField_Private(shape, f, word)))
+  for (int f = 0; f < RENGA_PLAN_SHAPE_FIELDS; f++) {
+    const char *name = RengaPlanShapeFieldName_Private(f);
+    if (!TakePlanWord(line, older && !strcmp(name, "context") ? "sequence" : name)) continue;
+    if (!TakeValue(line, sizeof word, word) || !RengaPlanSetShapeField_Private(shape, f, word))
       return false;
+  }
+  if (older && reader->lanes[RENGA_LANES_OF_HEADS] == 1 && shape->sequence == 1) {
+    shape->sequence = shape->tensor;
+    shape->tensor = 1;
+  }
   return shape->replicas > 0;
 }
 
@@ -340,19 +350,19 @@ static RengaErrorCode ParseStage(PlanReader *reader, int s, RengaPlanStage *stag
 {
   int number = -1;
   char *line = NextLine(reader);
-  const bool old = reader->version < RENGA_PLAN_FILE_VERSION;
+  const bool old = reader->version < RENGA_PLAN_FILE_SHAPES;
   const bool good =
       line && TakePlanWord(&line, "stage") && TakeInt(&line, 0, &number) && number == s &&
       TakePlanWord(&line, "nodes") && TakeInt(&line, 0, &stage->first) &&
       TakeInt(&line, 0, &stage->last) &&
-      (old ? TakeOldShape(&line, &stage->shape) : TakeShape(&line, &stage->shape)) &&
+      (old ? TakeOldShape(&line, &stage->shape) : TakeShape(reader, &line, &stage->shape)) &&
       RengaPlanCountRanks_Private(&stage->shape) <= RENGA_PLAN_RANKS_MOST - reader->n_places &&
       TakeEnd(line);
   CheckFormat(good, reader,
               old ? "not the line of the next stage: stage S nodes FIRST LAST replicas R "
                     "recompute 0|1"
                   : "not the line of the next stage: stage S nodes FIRST LAST replicas R tensor T "
-                    "sequence Q shard WHAT saved HOW precision P chunks C, of which all after "
+                    "context C shard WHAT saved HOW precision P chunks N, of which all after "
                     "replicas may be left out");
   const int places = (int)RengaPlanCountRanks_Private(&stage->shape);
   reader->n_places += places;
@@ -375,7 +385,7 @@ static RengaErrorCode StoreStages(PlanReader *reader)
       RengaPlanCheckStages_Private(reader->plan, reader->n_nodes, reader->n_stages, reader->stage));
   RengaCall(RengaPlanStore_Private(reader->plan, reader->digest, reader->n_nodes, reader->n_stages,
                                    reader->stage));
-  reader->plan->lanes = reader->lanes;
+  memcpy(reader->plan->lanes, reader->lanes, sizeof reader->lanes);
   for (int s = 0; s < reader->n_stages; s++)
     RengaCall(RengaStringCopy(reader->name[s], &reader->plan->first_name[s]));
   return RENGA_SUCCESS;

@@ -1,5 +1,5 @@
-/* The shape of a stage: one row for each of its fields says how it is named, what it may be and
-   what of that the runtime can execute. Comparing, printing, files and checks go by the rows. */
+/* The shape of a stage: one row for each of its fields says how it is named and what it may be.
+   Comparing, printing, files and checks go by the rows. */
 #include "planimpl.h"
 #include "renga/private/choice.h"
 #include "renga/private/op.h"
@@ -36,16 +36,15 @@ const char *RengaShardName(RengaShard shard)
 static const struct {
   const char *name;
   const char *const *words; /* NULL: a number */
-  const char *noun, *are;   /* of a sentence: %s is the number or word */
-  int most;                 /* that the runtime can execute: a number, or that of the last word */
+  const char *noun;         /* of a sentence: %s is the number or word */
 } fields[RENGA_PLAN_SHAPE_FIELDS] = {
-    {"replicas", NULL, "%s replicas", "are", INT_MAX},
-    {"tensor", NULL, "%s tensor ranks", "are", INT_MAX},
-    {"sequence", NULL, "%s sequence ranks", "are", 1},
-    {"shard", shards + FIRST_SHARD, "sharding of %s over replicas", "is", RENGA_SHARD_PARAMETERS},
-    {"saved", policies, "policy %s of saved tensors", "is", RENGA_SAVED_OFFLOAD},
-    {"precision", precisions, "precision %s", "is", RENGA_PRECISION_TF32},
-    {"chunks", NULL, "%s chunks per rank", "are", INT_MAX},
+    {"replicas", NULL, "%s replicas"},
+    {"tensor", NULL, "%s tensor ranks"},
+    {"context", NULL, "%s context ranks"},
+    {"shard", shards + FIRST_SHARD, "sharding of %s over replicas"},
+    {"saved", policies, "policy %s of saved tensors"},
+    {"precision", precisions, "precision %s"},
+    {"chunks", NULL, "%s chunks per rank"},
 };
 
 /* The fields in the order of their rows. */
@@ -140,9 +139,10 @@ static void FormatNoun(const RengaStageShape *shape, int field, size_t size, cha
   snprintf(text, size, fields[field].noun, word);
 }
 
-/* "1", or "fp32, bf16 or fp16": the words up to the last. */
-static void FormatChoice(int field, int last, size_t size, char text[])
+/* "1", or "fp32, bf16 or fp16". */
+static void FormatChoice(int field, size_t size, char text[])
 {
+  const int last = fields[field].words ? CountWords(field) - 1 : 0;
   size_t used = 0;
   if (!fields[field].words) snprintf(text, size, "1");
   for (int w = 0; fields[field].words && w <= last && used < size; w++)
@@ -159,25 +159,10 @@ RengaErrorCode RengaPlanCheckShape_Private(RengaPlan plan, int s, const RengaSta
   for (int f = 0; f < RENGA_PLAN_SHAPE_FIELDS; f++) {
     if (IsOne(f, RengaPlanGetShapeField_Private(shape, f))) continue;
     FormatNoun(shape, f, sizeof what, what);
-    FormatChoice(f, fields[f].words ? CountWords(f) - 1 : 0, sizeof wanted, wanted);
+    FormatChoice(f, sizeof wanted, wanted);
     RengaRaise(plan->hdr.comm, RENGA_ERR_PLAN, "stage %d has %s: %s%s is needed", s, what,
                fields[f].words ? "" : "at least ", wanted);
   }
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaPlanCheckRunnable_Private(RengaPlan plan)
-{
-  char what[64], runnable[64];
-  for (int s = 0; s < plan->count; s++)
-    for (int f = 0; f < RENGA_PLAN_SHAPE_FIELDS; f++) {
-      if (RengaPlanGetShapeField_Private(&plan->stage[s].shape, f) <= fields[f].most) continue;
-      FormatNoun(&plan->stage[s].shape, f, sizeof what, what);
-      FormatChoice(f, fields[f].most, sizeof runnable, runnable);
-      RengaRaise(plan->hdr.comm, RENGA_ERR_SUPPORT,
-                 "stage %d: %s %s not supported yet; %s in its shape must be %s", s, what,
-                 fields[f].are, fields[f].name, runnable);
-    }
   return RENGA_SUCCESS;
 }
 
@@ -191,7 +176,7 @@ RengaErrorCode RengaPlanCheckRunnable_Private(RengaPlan plan)
 
    Errors: none.
 
-   Notes: returned is a shape of one tensor rank and one sequence rank per replica, that shards
+   Notes: returned is a shape of one tensor rank and one context rank per replica, that shards
    nothing, keeps all saved tensors, computes in fp32 and has one chunk per rank. A program changes
    the fields that are to be otherwise.
 

@@ -116,7 +116,6 @@ RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int6
   RengaCheckPointer(plan);
   const int stages = RengaPlanGetStageCount(plan);
   int *replicas;
-  RengaCall(RengaPlanCheckRunnable_Private(plan));
   RengaCall(RengaMalloc(stages + 1, &replicas));
   for (int s = 0; s < stages; s++) replicas[s] = RengaPlanGetStage(plan, s)->shape.replicas;
   const RengaErrorCode code = RengaScheduleSetShape(schedule, stages, replicas, microbatches,

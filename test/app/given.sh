@@ -28,7 +28,7 @@ says "but here this plan takes"
 refuses 1 "but a device may use" $machine -plan_load lie.txt -machine_memory 100KiB
 
 # The file of doc/formats.md.
-sed -n '/^renga-plan 4$/,/^end$/{p;/^end$/q}' "$top_srcdir/doc/formats.md" >hand.txt
+sed -n '/^renga-plan 5$/,/^end$/{p;/^end$/q}' "$top_srcdir/doc/formats.md" >hand.txt
 [ "$(wc -l <hand.txt)" -eq 6 ] || fail "not the six lines of the example"
 hand="plan -graph gpt:layers=2,hidden=16,heads=2,sequence=16,vocabulary=256 -plan_load hand.txt"
 accepts 1 $hand -machine_file v100

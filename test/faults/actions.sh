@@ -32,6 +32,7 @@ layout() {
   10) ranks=2 options="$two -pipeline_recompute full -pipeline_schedule gpipe" ;;
   11) ranks=4 lanes="-graph_lanes 2" options="-partition_tensor 2 -partition_stages 1 -partition_replicas 2 -pipeline_buckets 2 -pipeline_shard parameters" ;;
   12) ranks=2 lanes="-graph_token_lanes 2" options="-partition_sequence 2 -partition_stages 1" ;;
+  13) ranks=4 lanes="-graph_lanes 2 -graph_token_lanes 2" options="-partition_type even -partition_tensor 2 -partition_sequence 2 -partition_stages 1" ;;
   *) return 1 ;;
   esac
 }

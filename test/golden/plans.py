@@ -97,7 +97,7 @@ def describe(plan):
     shapes = [stage.get("shape", {}) for stage in stages]
     text = f"{len(stages)} x {span([stage['replicas'] for stage in stages])}, {ranks} ranks, micro-batch {plan['microbatch']}"
     text += f", leaf {plan['leaf']}, {plan['schedule']}"
-    for word, usual in ("tensor", "1"), ("sequence", "1"), ("shard", "none"), ("chunks", "1"):
+    for word, usual in ("tensor", "1"), ("context", "1"), ("shard", "none"), ("chunks", "1"):
         values = sorted({shape.get(word, usual) for shape in shapes})
         if values != [usual]:
             text += f", {word} {'/'.join(values)}"

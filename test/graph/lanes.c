@@ -10,6 +10,7 @@
 
 enum { BATCH = 3 };
 static bool of_tokens; /* lanes are of tokens, not of heads */
+static int heads = 1;  /* lanes of heads beside those of tokens */
 
 static void CheckShape(RengaGraph graph, const char *name, int64_t first, int64_t second)
 {
@@ -49,9 +50,10 @@ static RengaErrorCode Open(RengaComm comm, RengaDevice device, const char *what,
     RengaCall(AddUNet(graph, what[4] != 0));
   else
     RengaCall(RengaGraphLoad(graph, what));
-  if (of_tokens)
-    RengaCall(RengaGraphSetTokenLanes_Private(graph, lanes));
-  else
+  if (of_tokens) {
+    RengaCall(RengaGraphSetTokenLanes(graph, lanes));
+    RengaCall(RengaGraphSetLanes(graph, lanes > 1 ? heads : 1));
+  } else
     RengaCall(RengaGraphSetLanes(graph, lanes));
   RengaCall(RengaGraphSetUp(graph));
   RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
@@ -372,7 +374,7 @@ static RengaErrorCode CheckTokens(RengaComm comm)
   RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphLoad(graph, "gpt:layers=1,hidden=8,heads=2,sequence=7,vocabulary=11"));
-  RengaCall(RengaGraphSetTokenLanes_Private(graph, 3));
+  RengaCall(RengaGraphSetTokenLanes(graph, 3));
   RengaCall(RengaGraphSetUp(graph));
   TestTrue(CountOperator(graph, "Linear") == 3 * 5 && CountOperator(graph, "Attention") == 3);
   TestTrue(CountOperator(graph, "LayerNormalization") == 3 * 3);
@@ -380,11 +382,13 @@ static RengaErrorCode CheckTokens(RengaComm comm)
   int first[3] = {-1, -1, -1}, tokens[3] = {0};
   for (int i = 0; i < RengaGraphGetNodeCount(graph); i++) {
     const RengaGraphNode *node = RengaGraphGetNode(graph, i);
-    TestTrue((strstr(node->name, ".lane0") != NULL) == (node->lane == 1));
+    TestTrue((strstr(node->name, ".lane0") != NULL) ==
+             (RengaLaneNumber(node->lane, RENGA_LANES_OF_TOKENS) == 0));
     if (strcmp(node->op->name, "Attention") != 0) continue;
-    TestTrue(node->lane >= 1 && node->lane <= 3);
-    first[node->lane - 1] = (int)RengaAttributesInt(&node->attributes, "first", -1);
-    tokens[node->lane - 1] = (int)RengaGraphGetValue(graph, node->in[0])->spec.dim[2];
+    const int lane = RengaLaneNumber(node->lane, RENGA_LANES_OF_TOKENS);
+    TestTrue(lane >= 0 && lane < 3);
+    first[lane] = (int)RengaAttributesInt(&node->attributes, "first", -1);
+    tokens[lane] = (int)RengaGraphGetValue(graph, node->in[0])->spec.dim[2];
   }
   TestTrue(first[0] == 0 && first[1] == 2 && first[2] == 4);
   TestTrue(tokens[0] == 2 && tokens[1] == 2 && tokens[2] == 3);
@@ -399,7 +403,7 @@ static RengaErrorCode CheckRows(RengaComm comm)
   RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(AddClassified(graph, false));
-  RengaCall(RengaGraphSetTokenLanes_Private(graph, 4));
+  RengaCall(RengaGraphSetTokenLanes(graph, 4));
   RengaCall(RengaGraphSetUp(graph));
   TestTrue(CountOperator(graph, "Conv") == 4 * 2 + 3 && CountOperator(graph, "MaxPool") == 4);
   TestTrue(CountOperator(graph, "Slice") == 4);
@@ -410,7 +414,7 @@ static RengaErrorCode CheckRows(RengaComm comm)
                                                                : -1;
     if (which >= 0)
       TestTrue(RengaGraphGetValue(graph, node->in[0])->spec.dim[2] ==
-               expected[which][node->lane - 1]);
+               expected[which][RengaLaneNumber(node->lane, RENGA_LANES_OF_TOKENS)]);
   }
   RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
   for (int i = 0; i < RengaGraphGetNodeCount(graph); i++) { /* windows are not kept */
@@ -431,7 +435,7 @@ static RengaErrorCode CheckRowNorms(RengaComm comm)
   int updates;
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphLoad(graph, "resnet:depth=18,width=0.125,image=32,classes=7"));
-  RengaCall(RengaGraphSetTokenLanes_Private(graph, 2));
+  RengaCall(RengaGraphSetTokenLanes(graph, 2));
   RengaCall(RengaGraphSetUp(graph));
   TestTrue(CountOperator(graph, "BatchNormalizationJoin") == 15); /* of 20: the last have a row */
   TestTrue(CountOperator(graph, "BatchNormalizationLane") == 2 * 15);
@@ -442,17 +446,34 @@ static RengaErrorCode CheckRowNorms(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-/* A network without tokens, more lanes than tokens, and lanes of both kinds are refused. */
-static RengaErrorCode RefuseTokens(RengaComm comm, const char *what, int heads, int lanes,
-                                   const char *why)
+/* A network without tokens, and more lanes than tokens are refused. */
+static RengaErrorCode RefuseTokens(RengaComm comm, const char *what, int lanes, const char *why)
 {
   RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphLoad(graph, what));
-  RengaCall(RengaGraphSetLanes(graph, heads));
-  RengaCall(RengaGraphSetTokenLanes_Private(graph, lanes));
+  RengaCall(RengaGraphSetTokenLanes(graph, lanes));
   TestError(RengaGraphSetUp(graph), RENGA_ERR_OPTION, why);
   RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* Lanes of both kinds: each of the one has those of the other. */
+static RengaErrorCode CheckBothKinds(RengaComm comm, RengaDevice device)
+{
+  static const char *const networks[] = {
+      "gpt:layers=1,hidden=20,heads=5,sequence=5,vocabulary=43",
+      "t5:layers=1,hidden=10,heads=5,head_width=2,intermediate=7,sequence=5,vocabulary=11,gated=1,"
+      "buckets=4,distance=5",
+      "llama:layers=1,hidden=12,heads=6,groups=3,intermediate=7,sequence=5,vocabulary=11",
+      "rows, with norms", "unet, with norms"};
+  of_tokens = true;
+  for (size_t n = 0; n < sizeof networks / sizeof networks[0]; n++)
+    for (heads = 2; heads <= 3; heads++)
+      for (int lanes = 2; lanes <= 3; lanes++)
+        RengaCall(CheckNetwork(comm, device, networks[n], lanes));
+  of_tokens = false;
+  heads = 1;
   return RENGA_SUCCESS;
 }
 
@@ -482,10 +503,8 @@ static RengaErrorCode CheckTokenNetworks(RengaComm comm, RengaDevice device)
   RengaCall(CheckRowNorms(comm));
   of_tokens = false;
   RengaCall(CheckTokens(comm));
-  RengaCall(
-      RefuseTokens(comm, "mlp:sizes=5-9-7", 1, 2, "-graph_token_lanes 2: the network has no"));
-  RengaCall(RefuseTokens(comm, gpt, 1, 6, "or give fewer lanes"));
-  RengaCall(RefuseTokens(comm, gpt, 2, 2, "-graph_token_lanes 2, and 2 lanes of heads"));
+  RengaCall(RefuseTokens(comm, "mlp:sizes=5-9-7", 2, "-graph_token_lanes 2: the network has no"));
+  RengaCall(RefuseTokens(comm, gpt, 6, "or give fewer lanes"));
   return RENGA_SUCCESS;
 }
 
@@ -516,6 +535,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckVocabulary(comm, device));
   RengaCall(CheckNetwork(comm, device, "ncf:users=23,items=29,factors=3,layers=8-5-7", 3));
   RengaCall(CheckTokenNetworks(comm, device));
+  RengaCall(CheckBothKinds(comm, device));
   RengaCall(CheckUneven(comm));
   RengaCall(CheckFew(comm));
   RengaCall(CheckOpen(comm));

@@ -43,7 +43,7 @@ static RengaErrorCode Differentiate(RengaComm comm, const Case *one, RengaGraph 
   RengaCall(AddNetwork(*graph, one->network));
   RengaCall(RengaGraphSetPrecision(*graph, one->precision, one->keep));
   RengaCall(RengaGraphSetLanes(*graph, one->lanes));
-  RengaCall(RengaGraphSetTokenLanes_Private(*graph, one->tokens));
+  RengaCall(RengaGraphSetTokenLanes(*graph, one->tokens));
   RengaCall(RengaGraphSetUp(*graph));
   RengaCall(RengaGraphDifferentiate(*graph, 0, NULL, NULL, 0, NULL, NULL));
   return RENGA_SUCCESS;

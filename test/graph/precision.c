@@ -168,7 +168,7 @@ static RengaErrorCode CheckCopies(RengaComm comm, RengaPrecision precision)
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(AddMixed(graph));
   RengaCall(RengaGraphSetPrecision(graph, precision, "Relu*"));
-  RengaCall(RengaGraphSetTokenLanes_Private(graph, 2));
+  RengaCall(RengaGraphSetTokenLanes(graph, 2));
   RengaCall(RengaGraphSetUp(graph));
   RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
   for (int i = 0; i < RengaGraphGetNodeCount(graph); i++) {

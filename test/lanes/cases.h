@@ -9,6 +9,7 @@
 #define HEADS "gpt:layers=2,hidden=20,heads=5," WORDS
 #define LANES COMMON " -graph_lanes 3 -graph "
 #define TOKENS COMMON " -graph_token_lanes 3 -graph "
+#define BOTH COMMON " -graph_lanes 2 -graph_token_lanes 3 -graph "
 
 typedef struct {
   char *options;

@@ -115,6 +115,23 @@ static const Row rows[] = {
      "-partition_type auto -partition_sequence auto -partition_stages 1 "
      "-partition_replicas 1 " LAPTOP,
      {.shared = 3, .stages = 1, .replicas = 1}},
+    /* Both kinds of lanes, of which ranks share out one or both; a plan's file says of how many. */
+    {4, BOTH HEADS, "-partition_tensor 2 -partition_sequence 2", {.shared = 4}},
+    {6, BOTH HEADS, "-partition_tensor 2 -partition_sequence 3", {.shared = 6}},
+    {8,
+     BOTH HEADS,
+     "-partition_tensor 2 -partition_sequence 2 -partition_stages 2 -pipeline_recompute full",
+     {.shared = 4, .stages = 2}},
+    {8,
+     BOTH HEADS,
+     "-partition_tensor 2 -partition_sequence 2 -partition_replicas 2 -pipeline_shard parameters",
+     {.shared = 4, .replicas = 2}},
+    {2, BOTH HEADS, "-partition_tensor 2", {.shared = 2}},
+    {4, BOTH HEADS, "-plan_load lanes-both.plan", {.shared = 4}},
+    {4,
+     BOTH "resnet:depth=18,width=0.0625,image=33,classes=7 -microbatch_size 4",
+     "-partition_tensor 2 -partition_sequence 2",
+     {.shared = 4}},
     /* 4 MiB hold 230 tokens of one rank, but not 240; each of four ranks has 800 in them, and 1840,
        8 times as many, where it runs forward again. */
     {1, LONG ",sequence=230", KEEPS, {.shared = 1}},
@@ -151,6 +168,7 @@ static const struct {
      207,
      0},
     {{2, TOKENS HEADS, "-partition_sequence 2", {.shared = 2}}, 102, 1},
+    {{4, BOTH HEADS, "-partition_tensor 2 -partition_sequence 2", {.shared = 4}}, 120, 3},
 };
 
 static RengaErrorCode AddRow(Cases *cases, const Row *row, int64_t fault, int rank)

@@ -1,7 +1,8 @@
 /* TEST ranks: 8 timeout: 900 */
-/* Networks in lanes of heads and columns, of tokens or of rows of images, have the bits of one rank
-   on every layout: stages, replicas, their shares, ranks that share out the lanes, six schedules,
-   any cuts, several stages per rank, recomputation, uneven lanes, short batches, 16 bits, dropout.
+/* Networks in lanes of heads and columns, of tokens or rows of images, or of both kinds, have the
+   bits of one rank on every layout: stages, replicas, their shares, ranks that share out the lanes,
+   six schedules, any cuts, several stages per rank, recomputation, uneven lanes, short batches, 16
+   bits, dropout.
    Losses, a validation and parameters are compared, norms but for their last bits; forecast memory
    is measured memory.
 
@@ -17,7 +18,7 @@
 #include "plans.h"
 #include <dirent.h>
 
-enum { OF_COLUMNS = 1, OF_TOKENS = 2, MOST_LANES = 4 };
+enum { OF_COLUMNS = 1, OF_TOKENS = 2, OF_BOTH = 4, MOST_LANES = 4 };
 enum { EVERY = 61, EVERY_SLOW = 211, FIXED_SLOW = 6 };
 #define ODD_WORDS "sequence=9,vocabulary=61"
 #define PAIR "layers=1,hidden=20,heads=5," WORDS ",target=7"
@@ -64,6 +65,11 @@ static const Network networks[] = {
      false},
     {"resnet:depth=18,width=0.0625,image=33,classes=7",
      COMMON " -microbatch_size 4 -precision bf16", OF_TOKENS, true},
+    {"gpt:layers=2,hidden=20,heads=5," WORDS, COMMON, OF_BOTH, false},
+    {"llama:layers=1,hidden=24,heads=6,groups=3,intermediate=17," ODD_WORDS,
+     COMMON " -precision bf16", OF_BOTH, true},
+    {"t5:layers=1,hidden=12,heads=5,head_width=4,intermediate=17," WORDS ",gated=1,buckets=8",
+     COMMON, OF_BOTH, true},
 };
 
 typedef struct {
@@ -72,15 +78,16 @@ typedef struct {
 } Walk;
 
 /* The last number of an option counts, so that layouts add to what a network says. */
-static RengaErrorCode AddLayout(Walk *walk, const char *common, const char *option, const Case *row,
+static RengaErrorCode AddLayout(Walk *walk, const char *common, int context, const Case *row,
                                 int replicas, RengaShard shard)
 {
   char options[MOST_TEXT];
   Case added = *row;
   if ((++walk->number + walk->cases.slot) % walk->cases.every) return RENGA_SUCCESS;
   Expect(snprintf(options, sizeof options,
-                  "%s %s %d -partition_stages %d -partition_replicas %d -pipeline_shard %s", common,
-                  option, row->shared, row->stages, replicas,
+                  "%s -partition_tensor %d -partition_sequence %d -partition_stages %d "
+                  "-partition_replicas %d -pipeline_shard %s",
+                  common, row->shared / context, context, row->stages, replicas,
                   RengaShardName(shard)) < (int)sizeof options);
   added.number = walk->number;
   added.options = options;
@@ -89,16 +96,25 @@ static RengaErrorCode AddLayout(Walk *walk, const char *common, const char *opti
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddLayouts(Walk *walk, const char *common, const char *option, int lanes)
+static RengaErrorCode AddLayoutsOf(Walk *walk, const char *common, int tensor, int context)
 {
-  for (int shared = 1; shared <= lanes; shared++)
-    for (int stages = 1; stages <= 3; stages++)
-      for (int replicas = 1; replicas <= 2; replicas++) {
-        const Case row = {.ranks = shared * stages * replicas, .stages = stages, .shared = shared};
-        for (int shard = 0; shard <= (replicas > 1 ? RENGA_SHARD_PARAMETERS : 0); shard++)
-          if (row.ranks <= 8)
-            RengaCall(AddLayout(walk, common, option, &row, replicas, (RengaShard)shard));
-      }
+  const int shared = tensor * context;
+  for (int stages = 1; stages <= 3; stages++)
+    for (int replicas = 1; replicas <= 2; replicas++) {
+      const Case row = {.ranks = shared * stages * replicas, .stages = stages, .shared = shared};
+      for (int shard = 0; shard <= (replicas > 1 ? RENGA_SHARD_PARAMETERS : 0); shard++)
+        if (row.ranks <= 8)
+          RengaCall(AddLayout(walk, common, context, &row, replicas, (RengaShard)shard));
+    }
+  return RENGA_SUCCESS;
+}
+
+/* Lanes of heads and of tokens. */
+static RengaErrorCode AddLayouts(Walk *walk, const char *common, int heads, int tokens)
+{
+  for (int context = 1; context <= tokens; context++)
+    for (int tensor = 1; tensor <= heads; tensor++)
+      RengaCall(AddLayoutsOf(walk, common, tensor, context));
   return RENGA_SUCCESS;
 }
 
@@ -118,17 +134,17 @@ static RengaErrorCode AddWhole(Walk *walk, const char *whole, const char *common
 
 static RengaErrorCode AddNetwork(Walk *walk, const Network *network, const char *losses)
 {
-  static const char *const lanes_option[] = {"-graph_lanes", "-graph_token_lanes"},
-                           *const option[] = {"-partition_tensor", "-partition_sequence"};
   char whole[MOST_TEXT], common[MOST_TEXT];
-  for (int kind = 0; kind < 2; kind++)
-    for (int lanes = 2; lanes <= MOST_LANES && network->kinds >> kind & 1; lanes++) {
+  for (int kind = OF_COLUMNS; kind <= OF_BOTH; kind *= 2)
+    for (int lanes = 2; lanes <= (kind == OF_BOTH ? 3 : MOST_LANES) && network->kinds & kind;
+         lanes++) {
       const int before = walk->cases.count;
+      const int heads = kind == OF_TOKENS ? 1 : lanes, tokens = kind == OF_COLUMNS ? 1 : lanes;
       Expect(snprintf(whole, sizeof whole, "-graph %s %s -graph_lanes 1", network->graph,
                       network->options) < (int)sizeof whole);
-      Expect(snprintf(common, sizeof common, "-graph %s %s -graph_lanes 1 %s %d", network->graph,
-                      network->options, lanes_option[kind], lanes) < (int)sizeof common);
-      RengaCall(AddLayouts(walk, common, option[kind], lanes));
+      Expect(snprintf(common, sizeof common, "-graph %s %s -graph_lanes %d -graph_token_lanes %d",
+                      network->graph, network->options, heads, tokens) < (int)sizeof common);
+      RengaCall(AddLayouts(walk, common, heads, tokens));
       if (walk->cases.count > before)
         RengaCall(AddWhole(walk, whole, common, network->apart, losses));
     }

@@ -24,6 +24,10 @@ static const struct {
      3},
     {"lanes-tokens.plan",
      PLANNED "-graph_token_lanes 3 -partition_ranks 3 -partition_sequence 3 -graph " HEADS, 1},
+    {"lanes-both.plan",
+     PLANNED "-graph_lanes 2 -graph_token_lanes 3 -partition_ranks 4 -partition_tensor 2 "
+             "-partition_sequence 2 -graph " HEADS,
+     2},
     {"lanes-columns.plan",
      PLANNED "-graph_lanes 3 -partition_ranks 3 -partition_tensor 3 -graph " HEADS, 3},
 };
@@ -41,6 +45,12 @@ static const View views[] = {
      true,
      {"tensor ranks: 2 of them compute each replica of a stage; in stage 0 they take ",
       "bound: of all plans with 2 tensor ranks for each replica on so many devices"},
+     "proved best"},
+    {PLANNED "-graph_lanes 2 -graph_token_lanes 3 -partition_ranks 4 -partition_tensor 2 "
+             "-partition_sequence 2 -graph " HEADS,
+     true,
+     {"lanes of tokens        3, of ", "1 replica, tensor 2, context 2",
+      "tensor, context ranks: 4 of them compute each replica of a stage; in stage 0 they take "},
      "proved best"},
     {CHOSEN " -graph_lanes 3 -partition_ranks 2",
      true,

@@ -46,8 +46,7 @@ static const Case rows[] = {
      .options =
          LANES HEADS " -partition_ranks 2 -partition_tensor 2 -partition_leaves auto " LAPTOP,
      .code = RENGA_ERR_OPTION,
-     .sentence = "with 2 tensor ranks (-partition_tensor) the leaf is not chosen: give "
-                 "-reduction_leaf"},
+     .sentence = "with -partition_tensor 2 the leaf is not chosen: give -reduction_leaf"},
     {1,
      .options = LANES HEADS " -partition_ranks 2 -partition_tensor 2 -partition_memory 100KiB "
                             "-partition_type auto " LAPTOP,
@@ -70,13 +69,15 @@ static const Case rows[] = {
      .code = RENGA_ERR_OPTION,
      .sentence = "of which there are 2: give -graph_token_lanes 3 or more"},
     {2, .options = PLAIN HEADS " -graph_token_lanes 2 -graph_lanes 1 -partition_tensor 2",
-     .code = RENGA_ERR_OPTION, .sentence = "give -partition_sequence 2"},
+     .code = RENGA_ERR_OPTION, .sentence = "of which there is 1: give -graph_lanes 2 or more"},
     {2, .options = PLAIN HEADS " -graph_token_lanes 2 -partition_tensor 2 -partition_sequence 2",
-     .code = RENGA_ERR_OPTION, .sentence = "in lanes of one kind"},
-    {1, .options = PLAIN HEADS " -graph_token_lanes 2 -graph_lanes 2", .code = RENGA_ERR_OPTION,
-     .sentence = "in lanes of one kind"},
-    {1, .options = PLAIN HEADS " -graph_token_lanes 2 -partition_split blocks.0.*:whole",
-     .code = RENGA_ERR_SUPPORT, .sentence = "together with -graph_token_lanes 2 is not supported"},
+     .code = RENGA_ERR_PLAN,
+     .sentence = "-partition_tensor 2 -partition_sequence 2 with 1 stages x 1 replicas needs 4"},
+    {2,
+     .options = PLAIN HEADS " -graph_token_lanes 2 -graph_lanes 2 -partition_tensor 2 "
+                            "-partition_sequence auto -partition_type auto",
+     .code = RENGA_ERR_SUPPORT,
+     .sentence = "-partition_sequence auto beside several -partition_tensor is not supported yet"},
     {3, .options = PLAIN HEADS " -graph_token_lanes 2 -partition_sequence 2",
      .code = RENGA_ERR_PLAN, .sentence = "-partition_sequence 2 with 1 stages x 1 replicas needs"},
     {2, .options = PLAIN HEADS " -graph_token_lanes 2 -partition_sequence 2 -partition_type auto",
@@ -84,11 +85,12 @@ static const Case rows[] = {
      .sentence = "-partition_sequence 2 is not supported by -partition_type auto"},
     {3, .options = PLAIN HEADS " -partition_sequence auto -partition_type auto",
      .code = RENGA_ERR_OPTION,
-     .sentence = "-partition_sequence auto shares out the lanes of tokens"},
+     .sentence = "context ranks share out the lanes of the network, of which there is 1: give "
+                 "-graph_token_lanes"},
     {2,
      .options = PLAIN HEADS " -graph_token_lanes 2 -graph_lanes 1 -partition_tensor auto "
                             "-partition_type auto",
-     .code = RENGA_ERR_OPTION, .sentence = "-partition_tensor auto shares out lanes of heads"},
+     .code = RENGA_ERR_OPTION, .sentence = "-partition_tensor auto: tensor ranks share out"},
     {1, .options = PLAIN "mlp:sizes=9-5 -graph_token_lanes 2", .code = RENGA_ERR_OPTION,
      .sentence = "has no product along the tokens"},
     {1, .options = LONG ",sequence=240 -partition_memory 4MiB -pipeline_recompute none",
@@ -98,12 +100,13 @@ static const Case rows[] = {
     {2, .options = LANES HEADS " -plan_load lanes-two.plan", .code = RENGA_ERR_PLAN,
      .sentence = "; lanes: 2, this network's: 3, give -graph_lanes 2"},
     {3, .options = PLAIN HEADS " -plan_load lanes-tokens.plan", .code = RENGA_ERR_PLAN,
-     .sentence = "; was it made with -graph_token_lanes, give it the same number"},
+     .sentence = "; token lanes: 3, this network's: 1, give -graph_token_lanes 3"},
     {3, .options = LANES HEADS " -plan_load lanes-tokens.plan", .code = RENGA_ERR_PLAN,
-     .sentence = "; was it made with -graph_token_lanes, give it the same number"},
+     .sentence = "; lanes: 1, this network's: 3, give -graph_lanes 1; token lanes: 3, this "
+                 "network's: 1, give -graph_token_lanes 3"},
     {3, .options = TOKENS HEADS " -plan_load lanes-columns.plan", .code = RENGA_ERR_PLAN,
-     .sentence = "its 3 lanes are of heads and columns, this network's 3 are of tokens: leave "
-                 "-graph_token_lanes out"},
+     .sentence = "; lanes: 3, this network's: 1, give -graph_lanes 3; token lanes: 1, this "
+                 "network's: 3, give -graph_token_lanes 1"},
     {1, .options = PLAIN "lanes-few.onnx -graph_token_lanes 2", .code = RENGA_ERR_ARGUMENT,
      .sentence = "Gather: index 4 at position 3 is outside [0, 4)"},
 };

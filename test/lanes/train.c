@@ -124,9 +124,12 @@ static RengaErrorCode CheckStage(const Training *t, int stage)
   RengaPipelineMemory wanted;
   const RengaPipelineMemory *most = NULL;
   const RengaStageShape *shape = &RengaPlanGetStage(t->plan, stage)->shape;
-  for (int i = 0; i < shape->replicas * shape->tensor; i++) {
-    const RengaPlanPlace place = {
-        .stage = stage, .replica = i / shape->tensor, .tensor = i % shape->tensor};
+  const int each = shape->sequence * shape->tensor;
+  for (int i = 0; i < shape->replicas * each; i++) {
+    const RengaPlanPlace place = {.stage = stage,
+                                  .replica = i / each,
+                                  .sequence = i % each / shape->tensor,
+                                  .tensor = i % shape->tensor};
     const RengaPipelineMemory *taken = &t->taken[RengaPlanGetRankAt(t->plan, &place)];
     Expect(taken->measured == taken->forecast && taken->measured > 0);
     if (!most || taken->forecast > most->forecast) most = taken;
@@ -187,11 +190,13 @@ static RengaErrorCode Describe(const Training *t, Outcome *outcome)
   const RengaPlanStage *stage = RengaPlanGetStage(t->plan, 0);
   outcome->steps = (int)t->steps;
   outcome->nodes = RengaGraphGetNodeCount(t->graph);
-  int lanes;
+  int lanes, of_tokens;
   RengaCall(RengaGraphGetLanes(t->graph, &lanes, &outcome->in_lanes));
+  RengaCall(RengaGraphGetTokenLanes(t->graph, &lanes, &of_tokens));
+  outcome->in_lanes += of_tokens;
   outcome->stages = RengaPlanGetStageCount(t->plan);
   outcome->replicas = stage->shape.replicas;
-  outcome->shared = stage->shape.tensor;
+  outcome->shared = stage->shape.tensor * stage->shape.sequence;
   for (int s = 0; s < outcome->stages; s++) {
     RengaCall(CheckStage(t, s));
     outcome->recomputed += RengaPlanGetStage(t->plan, s)->shape.saved == RENGA_SAVED_RECOMPUTE;

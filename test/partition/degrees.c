@@ -26,7 +26,7 @@ static RengaErrorCode FindBest(bool explains, double *step, char said[512])
   RengaPlanPrediction prediction;
   const char *topic = "", *sentence;
   RengaCall(BeginSetting(&own, &device, levels,
-                         "gpt:layers=128,hidden=64,heads=4,sequence=64,vocabulary=128", LANES));
+                         "gpt:layers=128,hidden=64,heads=4,sequence=64,vocabulary=128", LANES, 1));
   RengaCall(RengaOptionsSetValue("plan_explain", explains ? "true" : "false"));
   RengaCall(RengaPartitionSetFromOptions(own.partition));
   RengaCall(RengaPartitionSetType(own.partition, RENGA_PARTITION_AUTO));

@@ -9,9 +9,9 @@
 enum { BATCH = 24, MICROBATCH = 3, MICROBATCHES = 8, ELEMENTS = 492 };
 static const double latency = 1e-5, bandwidth = 1e9, far_latency = 1e-3, far_bandwidth = 1e8;
 
-/* On nodes of two devices. */
-static RengaErrorCode BeginWith(Setting *own, const char *network, int lanes, int tensor,
-                                int stages)
+/* On nodes of two devices; of lanes of tokens as many as context ranks. */
+static RengaErrorCode BeginBoth(Setting *own, const char *network, int lanes, int tensor,
+                                int context, int stages)
 {
   const RengaMachineDevice device = {.name = "device",
                                      .memory = (int64_t)1 << 30,
@@ -25,11 +25,19 @@ static RengaErrorCode BeginWith(Setting *own, const char *network, int lanes, in
   const RengaMachineLevel levels[] = {
       {.name = "node", .devices = 2, .latency = latency, .bandwidth = bandwidth},
       {.name = "cluster", .devices = 64, .latency = far_latency, .bandwidth = far_bandwidth}};
-  RengaCall(BeginSetting(own, &device, levels, network, lanes));
+  RengaCall(BeginSetting(own, &device, levels, network, lanes, context));
   RengaCall(RengaPartitionSetBatch(own->partition, BATCH, MICROBATCH));
   RengaCall(RengaPartitionSetTensor(own->partition, tensor));
+  RengaCall(RengaPartitionSetSequence(own->partition, context));
   RengaCall(RengaPartitionSetStages(own->partition, stages));
-  RengaCall(RengaPartitionSetRanks(own->partition, stages * tensor));
+  RengaCall(RengaPartitionSetRanks(own->partition, stages * context * tensor));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BeginWith(Setting *own, const char *network, int lanes, int tensor,
+                                int stages)
+{
+  RengaCall(BeginBoth(own, network, lanes, tensor, 1, stages));
   return RENGA_SUCCESS;
 }
 
@@ -159,6 +167,40 @@ static RengaErrorCode CheckLevels(void)
     RengaCall(RengaPlanDestroy(&plan));
     RengaCall(EndSetting(&own));
   }
+  return RENGA_SUCCESS;
+}
+
+/* Two context ranks of two tensor ranks each, on two nodes. Tensor ranks give each other the terms
+   of two sums, over links within a node; context ranks keys and values of their heads, and the
+   losses of their tokens, over those between nodes. */
+static RengaErrorCode CheckContext(void)
+{
+  static const char network[] = "gpt:layers=1,hidden=8,heads=2,sequence=4,vocabulary=11";
+  const double near = 4 * MICROBATCH * 2 * (2 * 8), far = 4 * (MICROBATCH * 2 * (2 * 4) + 1);
+  Setting own;
+  RengaPlan plan = NULL;
+  RengaProfileCost *costs = NULL;
+  double seconds = 0;
+  RengaCall(BeginBoth(&own, network, 2, 2, 2, 1));
+  RengaCall(RengaPartitionSetType(own.partition, RENGA_PARTITION_EVEN));
+  RengaCall(RengaPartitionSolve(own.partition, &plan));
+  const RengaPlanStage *stage = RengaPlanGetStage(plan, 0);
+  Expect(stage->shape.tensor == 2 && stage->shape.sequence == 2);
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(own.graph), &costs));
+  RengaCall(RengaProfileGetCosts(own.profile, MICROBATCH, costs));
+  for (int n = 0; n < RengaGraphGetNodeCount(own.graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(own.graph, n);
+    const bool cuts = !strcmp(node->op->name, "Split") &&
+                      RengaGraphGetValue(own.graph, node->in[0])->kind == RENGA_VALUE_PARAMETER;
+    const int lane =
+        RengaLaneMake(RENGA_LANES_OF_HEADS, 0) | RengaLaneMake(RENGA_LANES_OF_TOKENS, 0);
+    if (!cuts && RengaLaneCovers(node->lane, lane)) seconds += costs[n].forward;
+  }
+  Expect(IsClose(stage->forward_seconds,
+                 seconds + 4 * far_latency + near / bandwidth + far / far_bandwidth));
+  RengaFree(&costs);
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(EndSetting(&own));
   return RENGA_SUCCESS;
 }
 
@@ -334,6 +376,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckTiedTable());
   RengaCall(CheckLevels());
   RengaCall(CheckTwoStages());
+  RengaCall(CheckContext());
   RengaCall(CheckChoice());
   RengaCall(CheckAgain());
   RengaCall(CheckAcross());

@@ -15,7 +15,7 @@ typedef struct {
 
 static inline RengaErrorCode BeginSetting(Setting *own, const RengaMachineDevice *device,
                                           const RengaMachineLevel levels[2], const char *network,
-                                          int lanes)
+                                          int lanes, int tokens)
 {
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &own->comm));
   RengaCall(RengaMachineCreate(own->comm, &own->machine));
@@ -24,6 +24,7 @@ static inline RengaErrorCode BeginSetting(Setting *own, const RengaMachineDevice
   RengaCall(RengaGraphCreate(own->comm, &own->graph));
   RengaCall(RengaGraphLoad(own->graph, network));
   RengaCall(RengaGraphSetLanes(own->graph, lanes));
+  RengaCall(RengaGraphSetTokenLanes(own->graph, tokens));
   RengaCall(RengaGraphSetUp(own->graph));
   RengaCall(RengaProfileCreate(own->comm, &own->profile));
   RengaCall(RengaProfileSetMachine(own->profile, own->machine));

@@ -40,7 +40,7 @@ static RengaErrorCode BeginProblem(Setting *own, const Problem *problem)
                                        .devices = 64,
                                        .latency = 2 * problem->latency,
                                        .bandwidth = problem->bandwidth / 2}};
-  RengaCall(BeginSetting(own, &device, levels, problem->network, problem->lanes));
+  RengaCall(BeginSetting(own, &device, levels, problem->network, problem->lanes, 1));
   RengaCall(RengaPartitionSetTensor(own->partition, problem->tensor));
   RengaCall(RengaPartitionSetRanks(own->partition, RANKS));
   RengaCall(RengaPartitionSetLeaf(own->partition, 1));

@@ -50,7 +50,7 @@ static RengaErrorCode BeginProblem(Problem *p)
                  .batch = 4 + RandomBelow(9),
                  .size = 1 + RandomBelow(4),
                  .least = HUGE_VAL};
-  RengaCall(BeginSetting(&p->own, &device, levels, networks[RandomBelow(4)], p->lanes));
+  RengaCall(BeginSetting(&p->own, &device, levels, networks[RandomBelow(4)], p->lanes, 1));
   RengaCall(RengaPartitionSetType(p->own.partition, RENGA_PARTITION_MANUAL));
   RengaCall(RengaPartitionSetRanks(p->own.partition, p->ranks));
   RengaCall(RengaPartitionSetBatch(p->own.partition, p->batch, p->size));

@@ -93,6 +93,8 @@ static void CheckEqual(RengaPlan plan, RengaPlan read)
   int lanes = 0;
   RengaCallAbort(RengaPlanGetLanes(read, &lanes));
   TestTrue(lanes == 1);
+  RengaCallAbort(RengaPlanGetTokenLanes(read, &lanes));
+  TestTrue(lanes == 1);
   RengaCallAbort(RengaPlanGetOrigin(read, &machine, &costs, &memory));
   TestTrue(!strcmp(machine, "a machine, with its nodes") && !strcmp(costs, "measured"));
   TestTrue(memory == 1 << 30);

@@ -211,6 +211,11 @@ static void CheckTensor(RengaComm comm, RengaGraph graph)
     RengaCallAbort(RengaPartitionSetTensor(partition, 3));
     TestError(RengaPartitionSolve(partition, &plan), RENGA_ERR_PLAN, "but there are 4");
     TestError(RengaPartitionSetTensor(partition, -2), RENGA_ERR_ARGUMENT, "-2 tensor ranks");
+    TestError(RengaPartitionSetSequence(partition, -2), RENGA_ERR_ARGUMENT, "-2 context ranks");
+    RengaCallAbort(RengaPartitionSetSequence(partition, 3));
+    RengaCallAbort(RengaPartitionGetSequence(partition, &tensor));
+    TestTrue(tensor == 3);
+    RengaCallAbort(RengaPartitionSetSequence(partition, 0));
     RengaCallAbort(RengaPartitionDestroy(&partition));
   }
 }

@@ -190,8 +190,8 @@ static void CheckFile(RengaComm comm, RengaPlan plan)
   TestReadFile("plan-saved.txt", sizeof text, text);
   CheckBroken(comm, read, "hello\n", RENGA_ERR_FILE_FORMAT, "plan-broken.txt, line 1: not a plan");
   CheckBroken(comm, read, "renga-plan 1\n", RENGA_ERR_FILE_FORMAT,
-              "another version, 1: this program reads versions 3 to 4");
-  snprintf(head, sizeof head, "renga-plan 4\ngraph 0x1 nodes %d\n", n_nodes);
+              "another version, 1: this program reads versions 3 to 5");
+  snprintf(head, sizeof head, "renga-plan 5\ngraph 0x1 nodes %d\n", n_nodes);
   CheckBroken(comm, read, head, RENGA_ERR_PLAN, "was made for another network");
   CheckTruncated(comm, read, text);
   RengaCallAbort(RengaPlanDestroy(&read));

@@ -10,6 +10,7 @@
    they and their gradients go. */
 typedef struct {
   int64_t count, bytes;
+  int64_t across; /* of these to or from other context ranks */
 } RengaForecastTerms;
 typedef struct {
   int buckets; /* 0: nothing is shared */

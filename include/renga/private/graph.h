@@ -1,6 +1,7 @@
 /* What readers of files and planners need of a graph besides its public functions. */
 #pragma once
 #include "rengagraph.h"
+#include "renga/private/lane.h"
 
 /* Reads an ONNX file into an empty graph. */
 RengaErrorCode RengaGraphReadOnnx(RengaGraph graph, const char *file);
@@ -13,14 +14,14 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
 RengaErrorCode RengaGraphRaiseMixed_Private(RengaGraph graph, RengaErrorCode code,
                                             const char *function, const char *file, int line,
                                             const char *why);
-/* -graph_token_lanes, before RengaGraphSetUp. */
-RengaErrorCode RengaGraphSetTokenLanes_Private(RengaGraph graph, int64_t lanes);
-/* The lanes are of tokens: ranks share them out by -partition_sequence, not -partition_tensor. */
-bool RengaGraphLanesAreTokens_Private(RengaGraph graph);
-/* The options that make the lanes, and share them out over ranks: "-graph_lanes",
-   "-partition_tensor". */
-const char *RengaGraphLanesOption_Private(RengaGraph graph);
-const char *RengaGraphShareOption_Private(RengaGraph graph);
+/* Of a graph that is set up; nodes: or NULL. */
+void RengaGraphCountLanes_Private(RengaGraph graph, RengaLaneKind kind, int *lanes, int *nodes);
+/* Of each kind of lanes: the options that make them and share them out over ranks, and what these
+   ranks are called. */
+typedef struct {
+  const char *lanes, *share, *ranks;
+} RengaLaneWords;
+extern const RengaLaneWords RengaLaneWords_Private[RENGA_LANE_KINDS];
 /* Its number of lanes is chosen by whoever plans, which asks for the network in others: what
    RengaGraphSetUp would make; NULL: it does not have so many heads or columns. To choose one the
    contents of both are exchanged, and values found before mean nothing then. */

@@ -1,5 +1,6 @@
 /* What rooms above ask of plans. */
 #pragma once
+#include "renga/private/lane.h"
 #include "rengaplan.h"
 
 /* Of RengaShard, for choice.h. */
@@ -18,9 +19,6 @@ void RengaPlanSetSeconds_Private(RengaPlan plan, int stage, double forward, doub
 RengaErrorCode RengaPlanSetMessageSeconds_Private(RengaPlan plan, int count,
                                                   const double seconds[]);
 int RengaPlanGetMessageSeconds_Private(RengaPlan plan, const double **seconds);
-/* The one place that says which shapes the runtime can execute: an error names the stage and the
-   field that it cannot. */
-RengaErrorCode RengaPlanCheckRunnable_Private(RengaPlan plan);
 /* A step of more micro-batches is refused, on the ranks of comm: no schedule could be made of it in
    a reasonable time. Both numbers are at least 1. */
 enum { RENGA_PLAN_MICROBATCHES_MOST = 1 << 20 };
@@ -40,5 +38,30 @@ bool RengaPlanIsKept_Private(RengaPlan plan, int stage, const char *name);
 /* Parameters of which lanes have parts. parts: [values of the network] zero, and filled with 1 +
    the node that makes the parts; plan NULL: all nodes are of one stage. */
 RengaErrorCode RengaPlanFindParts_Private(RengaPlan plan, RengaGraph graph, int parts[]);
-/* The rank of so many tensor ranks that has a lane: rank t has lanes [t L/T, (t + 1) L/T). */
-int RengaPlanTensorRankOfLane_Private(int lanes, int tensor, int lane);
+/* The rank of so many that has a lane: rank t of T has lanes [t L/T, (t + 1) L/T). */
+int RengaPlanRankOfLane_Private(int lanes, int ranks, int lane);
+/* The ranks that compute a replica of a stage together: each context rank has some lanes of tokens,
+   and is as many ranks as share out lanes of heads. Who of them has something is a number as of
+   lanes (lane.h), with ranks in place of these; of a kind that one rank has it names none. */
+typedef struct {
+  int size; /* all of them */
+  int lanes[RENGA_LANE_KINDS], ranks[RENGA_LANE_KINDS];
+} RengaLaneGroup;
+static inline int RengaShapeGroup_Private(const RengaStageShape *shape)
+{
+  return shape->tensor * shape->sequence;
+}
+RengaLaneGroup RengaPlanGetLaneGroup_Private(const RengaStageShape *shape, RengaGraph graph);
+/* Those that have the lanes of a node. */
+int RengaLaneGroupHas_Private(const RengaLaneGroup *group, int lane);
+bool RengaLaneGroupIsOne_Private(const RengaLaneGroup *group, int ranks);
+/* Rank n of the group alone; and the rank of the same place as n among those who have something. */
+int RengaLaneGroupRank_Private(const RengaLaneGroup *group, int n);
+int RengaLaneGroupAt_Private(const RengaLaneGroup *group, int ranks, int n);
+/* The place of rank n of the group, and which one a place has. */
+RengaPlanPlace RengaPlanPlaceOf_Private(RengaPlan plan, int stage, int replica, int n);
+static inline int RengaShapeMember_Private(const RengaStageShape *shape,
+                                           const RengaPlanPlace *place)
+{
+  return place->sequence * shape->tensor + place->tensor;
+}

@@ -21,20 +21,14 @@ static RengaErrorCode AddParameterUse(ReverseWalk *walk, const RengaGraphNode *n
   return RENGA_SUCCESS;
 }
 
-/* As of the node that makes the value: what a lane makes only that lane reads. */
-static int LaneOfMaker(RengaGraph graph, RengaValue value)
-{
-  const int producer = graph->value[value]->producer;
-  return producer < 0 ? 0 : graph->entry[producer]->node.lane;
-}
-
 static int JoinedDimension(RengaGraph graph, const RengaGraphNode *join)
 {
   const int64_t axis = RengaAttributesInt(&join->attributes, "axis", 0);
   return (int)(axis < 0 ? axis + RengaGraphSpec(graph, join->in[0])->ndim : axis);
 }
 
-/* What lanes have made, put together by a node in no lane, and all of it has gradients. */
+/* What lanes have made, put together by a node in none of their kind, and all of it has gradients.
+ */
 bool RengaReverseIsJoinOfLanes(const ReverseWalk *walk, RengaValue value)
 {
   RengaGraph graph = walk->graph;
@@ -42,12 +36,14 @@ bool RengaReverseIsJoinOfLanes(const ReverseWalk *walk, RengaValue value)
   if (at < 0 || at >= walk->n_forward || walk->sent[value]) return false;
   const RengaGraphNode *node = RengaGraphEntryNode(graph, at);
   const RengaDataType type = RengaGraphTypeOfGradient_Private(graph, value);
-  if (node->lane || strcmp(node->op->name, "Concat") != 0 || graph->entry[at]->pieces) return false;
+  if (strcmp(node->op->name, "Concat") != 0 || graph->entry[at]->pieces) return false;
   if (RengaGraphSpec(graph, value)->dim[JoinedDimension(graph, node)] < 0) return false;
-  for (int i = 0; i < node->n_in; i++)
-    if (LaneOfMaker(graph, node->in[i]) == 0 || !walk->needs[node->in[i]] ||
+  for (int i = 0; i < node->n_in; i++) {
+    const int lane = RengaGraphLaneOfMaker(graph, node->in[i]);
+    if (lane == node->lane || !RengaLaneCovers(node->lane, lane) || !walk->needs[node->in[i]] ||
         RengaGraphTypeOfGradient_Private(graph, node->in[i]) != type)
       return false;
+  }
   return true;
 }
 
@@ -90,8 +86,8 @@ static RengaErrorCode AddTermToParts(ReverseWalk *walk, RengaValue value, int la
   for (int i = 0; sum && i < join->n_in; i++) {
     const RengaValue pair[2] = {sum[i], piece[i]};
     piece[i] = RENGA_VALUE_NONE;
-    RengaCall(
-        RengaReverseInsertLike(graph, "Add", LaneOfMaker(graph, join->in[i]), 2, pair, &piece[i]));
+    RengaCall(RengaReverseInsertLike(graph, "Add", RengaGraphLaneOfMaker(graph, join->in[i]), 2,
+                                     pair, &piece[i]));
   }
   walk->piece[value] = piece;
   return RENGA_SUCCESS;
@@ -103,8 +99,9 @@ static RengaErrorCode AccumulateInParts(ReverseWalk *walk, RengaValue value, int
                                         RengaValue term)
 {
   const RengaValue whole = walk->gradient[value];
+  const int all = RengaGraphLaneOfMaker(walk->graph, value);
   walk->gradient[value] = RENGA_VALUE_NONE;
-  if (whole >= 0) RengaCall(AddTermToParts(walk, value, 0, whole));
+  if (whole >= 0) RengaCall(AddTermToParts(walk, value, all, whole));
   RengaCall(AddTermToParts(walk, value, lane, term));
   return RENGA_SUCCESS;
 }
@@ -120,7 +117,9 @@ RengaErrorCode RengaReverseAccumulate(ReverseWalk *walk, const RengaGraphNode *n
     RengaCall(AddParameterUse(walk, node, input, dx));
     return RENGA_SUCCESS;
   }
-  if (walk->piece[value] || (node->lane && RengaReverseIsJoinOfLanes(walk, value))) {
+  const int maker = RengaGraphLaneOfMaker(graph, value);
+  const bool within = node->lane != maker && RengaLaneCovers(maker, node->lane);
+  if (walk->piece[value] || (within && RengaReverseIsJoinOfLanes(walk, value))) {
     RengaCall(AccumulateInParts(walk, value, node->lane, dx));
     return RENGA_SUCCESS;
   }
@@ -133,7 +132,7 @@ RengaErrorCode RengaReverseAccumulate(ReverseWalk *walk, const RengaGraphNode *n
     return RENGA_SUCCESS;
   }
   RengaValue in[2] = {walk->gradient[value], dx};
-  RengaCall(RengaReverseInsertLike(graph, "Add", LaneOfMaker(graph, value), 2, in, &sum));
+  RengaCall(RengaReverseInsertLike(graph, "Add", maker, 2, in, &sum));
   walk->gradient[value] = sum;
   return RENGA_SUCCESS;
 }

@@ -23,7 +23,7 @@ RengaErrorCode RengaReverseKeepTerm(ReverseWalk *walk, const RengaGraphNode *nod
 {
   const RengaValue value = node->in[input];
   LaneGradients *of = &walk->lanes[value];
-  if (walk->gradient[value] >= 0) AddTerm(of, walk->gradient[value], 0, node->id);
+  if (walk->gradient[value] >= 0) AddTerm(of, walk->gradient[value], of->maker, node->id);
   walk->gradient[value] = RENGA_VALUE_NONE;
   AddTerm(of, term, node->lane, node->id);
   return RENGA_SUCCESS;
@@ -47,8 +47,9 @@ static RengaErrorCode AddTermPieces(ReverseWalk *walk, const LaneGradients *of, 
     for (int p = 0; p < of->lanes; p++) {
       const RengaValue pair[2] = {piece[p], piece[t * of->lanes + p]};
       piece[p] = RENGA_VALUE_NONE;
-      graph->id = IdInLane(of, count, 1 + p, id);
-      RengaCall(RengaReverseInsertLike(graph, "Add", 1 + p, 2, pair, &piece[p]));
+      const int lane = of->maker | RengaLaneMake(of->kind, p);
+      graph->id = IdInLane(of, count, lane, id);
+      RengaCall(RengaReverseInsertLike(graph, "Add", lane, 2, pair, &piece[p]));
       if (t == count - 1) graph->value[piece[p]]->stored = type;
     }
   graph->id = id;
@@ -87,6 +88,7 @@ RengaErrorCode RengaReverseFinish(ReverseWalk *walk, RengaValue value)
   RengaCall(CutTerms(walk, of, count, piece));
   RengaCall(AddTermPieces(walk, of, count, type, piece));
   RengaCall(RengaGraphJoinPieces(graph, NULL, of->dim, of->lanes, piece, &whole));
+  RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = of->maker;
   graph->value[whole]->stored = type;
   walk->gradient[value] = whole;
   return RENGA_SUCCESS;

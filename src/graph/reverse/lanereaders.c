@@ -3,6 +3,25 @@
 #include "walk.h"
 #include <string.h>
 
+/* Of a reader in a lane within that of the maker: count becomes 1 + the last one's, and lanes 1
+   where there are several. lanes -1: they differ in more than lanes of one kind. */
+static void NoteReader(LaneGradients *of, int lane)
+{
+  const RengaLaneKind kind = RengaLaneOfKind(lane, RENGA_LANES_OF_HEADS) ==
+                                     RengaLaneOfKind(of->maker, RENGA_LANES_OF_HEADS)
+                                 ? RENGA_LANES_OF_TOKENS
+                                 : RENGA_LANES_OF_HEADS;
+  const int number = 1 + RengaLaneNumber(lane, kind), named = RengaLaneOfKind(lane, kind);
+  if (lane == of->maker || of->lanes < 0) return;
+  if (lane - named != of->maker || (of->count && of->kind != kind)) {
+    of->lanes = -1;
+    return;
+  }
+  of->kind = kind;
+  if (of->count && number != of->count) of->lanes = 1;
+  if (number > of->count) of->count = number;
+}
+
 /* lanes: up to the last one that reads the value; 0: fewer than two do. room: how often all do */
 static void CountLaneReaders(const ReverseWalk *walk, LaneGradients gradients[])
 {
@@ -13,20 +32,14 @@ static void CountLaneReaders(const ReverseWalk *walk, LaneGradients gradients[])
       if (node->in[i] < 0) continue;
       LaneGradients *of = &gradients[node->in[i]];
       of->room++;
-      if (node->lane && of->count && node->lane != of->count) of->lanes = 1;
-      if (node->lane > of->count) of->count = node->lane;
+      of->maker = RengaGraphLaneOfMaker(graph, node->in[i]);
+      NoteReader(of, node->lane);
     }
   }
   for (int v = 0; v < walk->n_values; v++) {
-    gradients[v].lanes *= gradients[v].count;
+    gradients[v].lanes = gradients[v].lanes > 0 ? gradients[v].count : 0;
     gradients[v].count = 0;
   }
-}
-
-static bool IsOfALane(const ReverseWalk *walk, RengaValue value)
-{
-  const int maker = walk->graph->value[value]->producer;
-  return maker >= 0 && RengaGraphEntryNode(walk->graph, maker)->lane;
 }
 
 /* Which gradients are added up in pieces. */
@@ -39,7 +52,7 @@ RengaErrorCode RengaReverseFindLaneReaders(ReverseWalk *walk)
     if (of->lanes == 0) continue;
     const RengaDataType type = RengaGraphTypeOfGradient_Private(walk->graph, v);
     const bool whole = walk->graph->value[v]->kind == RENGA_VALUE_PARAMETER || !walk->needs[v] ||
-                       IsOfALane(walk, v) || RengaReverseIsJoinOfLanes(walk, v);
+                       RengaReverseIsJoinOfLanes(walk, v);
     of->dim =
         RengaGraphPieceDimension(RengaGraphSpec(walk->graph, v), of->lanes, RengaDataTypeSize(type),
                                  RengaDataTypeSize(RengaReverseTypeOfSum(walk, v)));

@@ -6,6 +6,8 @@
 typedef struct {
   int dim,
       lanes; /* it is added up in pieces along dim, one for each lane; lanes 0: as terms come */
+  RengaLaneKind kind; /* of these lanes, */
+  int maker;          /* and that of the node which makes the value, in none of the kind */
   int count, room;
   RengaValue *term; /* [room] in the order in which they are added */
   int *lane, *id;   /* [room] of the nodes that read the value */

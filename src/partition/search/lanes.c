@@ -21,11 +21,12 @@ typedef enum { WORK_FORWARD, WORK_INPUT, WORK_WEIGHT, WORK_KINDS } WorkKind;
 typedef struct {
   SearchTask *task;
   SearchChain *chain;
-  int lanes, tensor, stages;
+  int stages;
+  RengaLaneGroup group;
   int *parts;   /* [values] RengaPlanFindParts_Private */
   int *reader;  /* [values] the lane that reads it first, from 1 on; 0: none does */
-  int *fullest; /* [stages] tensor rank with the most work in lanes */
-  double *work; /* [stages][tensor][WORK_KINDS] in lanes */
+  int *fullest; /* [stages] rank of the group with the most work in lanes */
+  double *work; /* [stages][ranks of the group][WORK_KINDS] in lanes */
 } LaneShares;
 
 static RengaProfileCost *CostOf(const LaneShares *shares, int node)
@@ -33,9 +34,11 @@ static RengaProfileCost *CostOf(const LaneShares *shares, int node)
   return &shares->task->costs[0][node];
 }
 
-static int RankOfLane(const LaneShares *shares, int lane)
+/* Rank n of the group has the lane. */
+static bool HasLane(const LaneShares *shares, int lane, int n)
 {
-  return RengaPlanTensorRankOfLane_Private(shares->lanes, shares->tensor, lane);
+  return RengaLaneCovers(RengaLaneGroupHas_Private(&shares->group, lane),
+                         RengaLaneGroupRank_Private(&shares->group, n));
 }
 
 static int StageOf(const LaneShares *shares, int node)
@@ -45,7 +48,7 @@ static int StageOf(const LaneShares *shares, int node)
 
 static double *RankWork(const LaneShares *shares, int s, int rank)
 {
-  return shares->work + ((int64_t)s * shares->tensor + rank) * WORK_KINDS;
+  return shares->work + ((int64_t)s * shares->group.size + rank) * WORK_KINDS;
 }
 
 /* Of all ranks in the lanes that they have. */
@@ -56,10 +59,13 @@ static void FindRankWork(const LaneShares *shares)
     const RengaGraphNode *node = RengaGraphGetNode(shares->task->graph, chain->node[c]);
     const RengaProfileCost *cost = CostOf(shares, node->id);
     if (!node->lane) continue;
-    double *work = RankWork(shares, StageOf(shares, node->id), RankOfLane(shares, node->lane - 1));
-    work[WORK_FORWARD] += cost->forward;
-    work[WORK_INPUT] += (1 - chain->weight[c]) * cost->backward;
-    work[WORK_WEIGHT] += chain->weight[c] * cost->backward;
+    for (int t = 0; t < shares->group.size; t++) {
+      if (!HasLane(shares, node->lane, t)) continue;
+      double *work = RankWork(shares, StageOf(shares, node->id), t);
+      work[WORK_FORWARD] += cost->forward;
+      work[WORK_INPUT] += (1 - chain->weight[c]) * cost->backward;
+      work[WORK_WEIGHT] += chain->weight[c] * cost->backward;
+    }
   }
 }
 
@@ -71,7 +77,7 @@ static double AllWork(const double work[])
 static void FindFullestRank(const LaneShares *shares)
 {
   for (int s = 0; s < shares->stages; s++)
-    for (int t = 1; t < shares->tensor; t++)
+    for (int t = 1; t < shares->group.size; t++)
       if (AllWork(RankWork(shares, s, t)) > AllWork(RankWork(shares, s, shares->fullest[s])))
         shares->fullest[s] = t;
 }
@@ -80,7 +86,7 @@ static bool IsOfOthers(const LaneShares *shares, int n)
 {
   const int lane = RengaGraphGetNode(shares->task->graph, n)->lane;
   const int s = RengaPlanStageOfNode(shares->task->given, n);
-  return lane && RankOfLane(shares, lane - 1) != shares->fullest[s];
+  return !HasLane(shares, lane, shares->fullest[s]);
 }
 
 static void LeaveOthersOut(const LaneShares *shares)
@@ -92,7 +98,7 @@ static void LeaveOthersOut(const LaneShares *shares)
 static double MostWork(const LaneShares *shares, int s, WorkKind kind)
 {
   double most = 0;
-  for (int t = 0; t < shares->tensor; t++) most = fmax(most, RankWork(shares, s, t)[kind]);
+  for (int t = 0; t < shares->group.size; t++) most = fmax(most, RankWork(shares, s, t)[kind]);
   return most;
 }
 
@@ -133,14 +139,14 @@ static double ElementsOfOthers(const void *user, const RengaGraphNode *split)
   const int own = shares->fullest[RengaPlanStageOfNode(shares->task->given, split->id)];
   double elements = 0;
   for (int o = 0; o < split->n_out; o++)
-    if (RankOfLane(shares, shares->reader[split->out[o]] - 1) != own)
+    if (!HasLane(shares, shares->reader[split->out[o]], own))
       elements += (double)RengaTensorSpecCount(
           &RengaGraphGetValue(shares->task->graph, split->out[o])->spec);
   return elements;
 }
 
-/* The widest level between the ranks of a replica of the stage. */
-static RengaErrorCode LevelOfGroups(const LaneShares *shares, int s, int *level)
+/* The widest level between so many ranks of a replica of the stage that lie side by side. */
+static RengaErrorCode LevelOfGroups(const LaneShares *shares, int s, int size, int *level)
 {
   RengaPlan plan = shares->task->given;
   const int count = RengaSearchShapeDevices_Private(&RengaPlanGetStage(plan, s)->shape);
@@ -148,22 +154,30 @@ static RengaErrorCode LevelOfGroups(const LaneShares *shares, int s, int *level)
   *level = 0;
   RengaCall(RengaMalloc(count, &rank));
   RengaSearchListRanks_Private(plan, s, rank);
-  for (int first = 0; first < count; first += shares->tensor) {
-    const int own =
-        RengaSearchLevelWithin_Private(shares->task->machine, shares->tensor, rank + first);
+  for (int first = 0; first < count; first += size) {
+    const int own = RengaSearchLevelWithin_Private(shares->task->machine, size, rank + first);
     if (own > *level) *level = own;
   }
   RengaFree(&rank);
   return RENGA_SUCCESS;
 }
 
-static double SecondsOfTerms(const LaneShares *shares, int level, const RengaForecastTerms *terms)
+/* Of all ranks of a group, and of the tensor ranks of one context rank. */
+typedef struct {
+  int all, tensor;
+} GroupLevels;
+
+static double SecondsOfTerms(const LaneShares *shares, GroupLevels level,
+                             const RengaForecastTerms *terms)
 {
   RengaMachine machine = shares->task->machine;
-  const double latency = RengaMachineMessageSeconds(machine, level, 0);
-  const double bytes =
-      RengaMachineExchangeSeconds_Private(machine, level, shares->tensor, (double)terms->bytes);
-  return (double)terms->count * latency + bytes;
+  const int tensor = shares->group.ranks[RENGA_LANES_OF_HEADS];
+  const double near = (double)(terms->bytes - terms->across);
+  return (double)terms->count * RengaMachineMessageSeconds(machine, level.all, 0) +
+         RengaMachineExchangeSeconds_Private(machine, level.tensor, tensor, 1, near) +
+         RengaMachineExchangeSeconds_Private(machine, level.all,
+                                             shares->group.ranks[RENGA_LANES_OF_TOKENS], tensor,
+                                             (double)terms->across);
 }
 
 /* The first place of a stage, -1: it has none. */
@@ -181,7 +195,8 @@ static double WorkOfStage(const LaneShares *shares, int s, bool whole)
   for (int c = 0; c < shares->chain->count; c++) {
     const int n = shares->chain->node[c];
     if (RengaPlanStageOfNode(shares->task->given, n) != s) continue;
-    if (!whole || !RengaGraphGetNode(shares->task->graph, n)->lane)
+    if (!whole ||
+        !RengaLaneGroupHas_Private(&shares->group, RengaGraphGetNode(shares->task->graph, n)->lane))
       seconds += CostOf(shares, n)->forward + CostOf(shares, n)->backward;
   }
   return seconds;
@@ -196,7 +211,7 @@ static void NoteExchanges(const LaneShares *shares, int s, double seconds,
                            *backward = &exchange->lanes.backward, *weight = &exchange->lanes.weight;
   if (s > 0 && seconds <= lanes->seconds) return;
   *lanes = (SearchLanes){
-      .ranks = shares->tensor,
+      .ranks = shares->group.size,
       .stage = s,
       .seconds = seconds,
       .work = WorkOfStage(shares, s, false),
@@ -206,16 +221,21 @@ static void NoteExchanges(const LaneShares *shares, int s, double seconds,
       .bytes = (double)(forward->bytes + again->bytes + backward->bytes + weight->bytes)};
 }
 
-/* In no lane, and something of a lane comes to it. */
+/* Several ranks run it, and something comes to it that not all of these have. */
 static bool JoinsLanes(const LaneShares *shares, int n)
 {
   const RengaGraphNode *node = RengaGraphGetNode(shares->task->graph, n);
-  if (node->lane) return false;
+  const int own = RengaLaneGroupHas_Private(&shares->group, node->lane);
+  if (RengaLaneGroupIsOne_Private(&shares->group, own)) return false;
   for (int i = 0; i < node->n_in; i++) {
     const int maker = node->in[i] == RENGA_VALUE_NONE
                           ? -1
                           : RengaGraphGetValue(shares->task->graph, node->in[i])->producer;
-    if (maker >= 0 && RengaGraphGetNode(shares->task->graph, maker)->lane) return true;
+    if (maker >= 0 &&
+        !RengaLaneCovers(RengaLaneGroupHas_Private(
+                             &shares->group, RengaGraphGetNode(shares->task->graph, maker)->lane),
+                         own))
+      return true;
   }
   return false;
 }
@@ -237,10 +257,11 @@ static RengaErrorCode AddExchangesOf(const LaneShares *shares, int s,
                                      const RengaForecastExchange *exchange)
 {
   const int place = FirstPlaceOf(shares, s);
-  int level = 0;
+  GroupLevels level = {0};
   double forward = 0, again = 0, backward = 0, weight = 0;
   if (shares->task->machine) {
-    RengaCall(LevelOfGroups(shares, s, &level));
+    RengaCall(LevelOfGroups(shares, s, shares->group.size, &level.all));
+    RengaCall(LevelOfGroups(shares, s, shares->group.ranks[RENGA_LANES_OF_HEADS], &level.tensor));
     forward = SecondsOfTerms(shares, level, &exchange->lanes.forward);
     again = SecondsOfTerms(shares, level, &exchange->lanes.again);
     backward = SecondsOfTerms(shares, level, &exchange->lanes.backward);
@@ -280,7 +301,7 @@ static RengaErrorCode PairWithFullest(const LaneShares *shares)
   int *own = NULL;
   RengaCall(RengaMalloc(chain->count + 1, &own));
   for (int c = 0; c < chain->count; c++) own[c] = shares->fullest[StageOf(shares, chain->node[c])];
-  const RengaErrorCode code = RengaSearchPairLanes_Private(chain, shares->tensor, own);
+  const RengaErrorCode code = RengaSearchPairLanes_Private(chain, &shares->group, own);
   RengaFree(&own);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -290,7 +311,7 @@ static RengaErrorCode ShareAmongRanks(LaneShares *shares)
 {
   RengaCall(RengaMalloc(RengaGraphGetValueCount(shares->task->graph) + 1, &shares->reader));
   RengaCall(RengaMalloc(shares->stages, &shares->fullest));
-  RengaCall(RengaMalloc((int64_t)shares->stages * shares->tensor * WORK_KINDS, &shares->work));
+  RengaCall(RengaMalloc((int64_t)shares->stages * shares->group.size * WORK_KINDS, &shares->work));
   FindRankWork(shares);
   FindFullestRank(shares);
   RengaCall(PairWithFullest(shares));
@@ -305,11 +326,10 @@ static RengaErrorCode ShareAmongRanks(LaneShares *shares)
 RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chain)
 {
   LaneShares shares = {.task = task, .chain = chain};
-  int nodes;
-  RengaCall(RengaGraphGetLanes(task->graph, &shares.lanes, &nodes));
   if (task->given) {
     shares.stages = RengaPlanGetStageCount(task->given);
-    shares.tensor = RengaPlanGetStage(task->given, 0)->shape.tensor;
+    shares.group =
+        RengaPlanGetLaneGroup_Private(&RengaPlanGetStage(task->given, 0)->shape, task->graph);
   }
   const int n_values = RengaGraphGetValueCount(task->graph) + 1;
   RengaCall(RengaMalloc(2 * n_values, &shares.parts));
@@ -317,7 +337,7 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
   if (!code) RengaSearchFindWork_Private(task, chain, shares.parts + n_values);
   if (!code) code = RengaPlanFindParts_Private(task->given, task->graph, shares.parts);
   if (!code) RengaSearchLeaveCopiesOut_Private(task, shares.parts);
-  if (!code && shares.tensor > 1) code = ShareAmongRanks(&shares);
+  if (!code && shares.group.size > 1) code = ShareAmongRanks(&shares);
   if (!code && task->tensor > 1) code = RengaSearchShareTerms_Private(task, chain, shares.parts);
   RengaFree(&shares.parts);
   RengaFree(&shares.reader);
@@ -330,6 +350,8 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
 RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, SearchAnswer *answer)
 {
   const SearchLanes *lanes = &solution->task->lanes;
+  const RengaPlan plan = solution->task->given; /* NULL: of tensor ranks that were looked for */
+  const int context = plan ? RengaPlanGetStage(plan, 0)->shape.sequence : 1;
   char seconds[32], work[32], bytes[32], again[48] = "";
   RengaFormatSeconds(lanes->seconds, sizeof seconds, seconds);
   RengaFormatSeconds(lanes->work, sizeof work, work);
@@ -337,7 +359,10 @@ RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, Searc
   if (lanes->again)
     snprintf(again, sizeof again, ", %lld of them made again", (long long)lanes->again);
   RengaCall(RengaSolutionSay_Private(
-      answer, "tensor ranks",
+      answer,
+      context == 1             ? "tensor ranks"
+      : context < lanes->ranks ? "tensor, context ranks"
+                               : "context ranks",
       "%d of them compute each replica of a stage; in stage %d they take %s to give each other "
       "what lanes have made, in %lld exchange%s of a micro-batch with %s%s, and %s to compute, "
       "%.3g %% of it in no lane and so on each of them%s",

@@ -1,24 +1,25 @@
 /* Levels of the machine whose links the stages of a plan use. */
 #include "search.h"
 
-/* Of the replicas of a stage those with this number among their tensor ranks, which have to do with
-   each other alone; the caller frees them. */
-static RengaErrorCode RanksOfStage(RengaPlan plan, int s, int tensor, int **rank)
+/* Of the replicas of a stage those with this number among their ranks, which have to do with each
+   other alone; the caller frees them. */
+static RengaErrorCode RanksOfStage(RengaPlan plan, int s, int n, int **rank)
 {
   const int replicas = RengaPlanGetStage(plan, s)->shape.replicas;
   RengaCall(RengaMalloc(replicas, rank));
-  for (int r = 0; r < replicas; r++)
-    (*rank)[r] =
-        RengaPlanGetRankAt(plan, &(RengaPlanPlace){.stage = s, .replica = r, .tensor = tensor});
+  for (int r = 0; r < replicas; r++) {
+    const RengaPlanPlace place = RengaPlanPlaceOf_Private(plan, s, r, n);
+    (*rank)[r] = RengaPlanGetRankAt(plan, &place);
+  }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode LevelBetweenStages(RengaMachine machine, RengaPlan plan, int a, int b,
-                                         int tensor, int *level)
+static RengaErrorCode LevelBetweenStages(RengaMachine machine, RengaPlan plan, int a, int b, int n,
+                                         int *level)
 {
   int *from = NULL, *to = NULL;
-  RengaErrorCode code = RanksOfStage(plan, a, tensor, &from);
-  if (!code) code = RanksOfStage(plan, b, tensor, &to);
+  RengaErrorCode code = RanksOfStage(plan, a, n, &from);
+  if (!code) code = RanksOfStage(plan, b, n, &to);
   if (!code)
     *level = RengaSearchLevelBetween_Private(machine, RengaPlanGetStage(plan, a)->shape.replicas,
                                              from, RengaPlanGetStage(plan, b)->shape.replicas, to);
@@ -33,7 +34,7 @@ RengaErrorCode RengaSearchLevelOfMessage_Private(const SearchTask *task, RengaPl
                                                  int b, int *level)
 {
   *level = 0;
-  for (int t = 0; t < RengaPlanGetStage(plan, a)->shape.tensor; t++) {
+  for (int t = 0; t < RengaShapeGroup_Private(&RengaPlanGetStage(plan, a)->shape); t++) {
     int own = 0;
     RengaCall(LevelBetweenStages(task->machine, plan, a, b, t, &own));
     if (own > *level) *level = own;
@@ -45,7 +46,7 @@ static RengaErrorCode WidestOfStage(RengaMachine machine, RengaPlan plan, int s,
 {
   const RengaStageShape *shape = &RengaPlanGetStage(plan, s)->shape;
   *level = 0;
-  for (int t = 0; t < shape->tensor; t++) {
+  for (int t = 0; t < RengaShapeGroup_Private(shape); t++) {
     int *rank = NULL;
     const RengaErrorCode code = RanksOfStage(plan, s, t, &rank);
     const int own = code ? 0 : RengaSearchLevelWithin_Private(machine, shape->replicas, rank);
@@ -71,7 +72,7 @@ RengaErrorCode RengaSearchLevelOfStage_Private(const SearchTask *task, RengaPlan
 {
   const RengaStageShape *shape = &RengaPlanGetStage(plan, s)->shape;
   if (nearest)
-    RengaCall(NearestLevel(task->machine, shape->replicas * shape->tensor, level));
+    RengaCall(NearestLevel(task->machine, RengaSearchShapeDevices_Private(shape), level));
   else
     RengaCall(WidestOfStage(task->machine, plan, s, level));
   return RENGA_SUCCESS;

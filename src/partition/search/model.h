@@ -9,6 +9,7 @@
    Rounds, reduce and update are maxima over stages, fill is a sum: that is what the search uses. */
 #pragma once
 #include "renga/private/forecast.h"
+#include "renga/private/plan.h"
 #include "rengamachine.h"
 #include "rengapartition.h"
 #include "rengaplan.h"
@@ -222,15 +223,10 @@ static inline int RengaSearchUnit_Private(const SearchModel *model)
   return model->listing.tensor > 1 ? model->listing.tensor : 1;
 }
 
-/* Ranks of a replica of a stage, and of all. */
-static inline int RengaSearchReplicaDevices_Private(const RengaStageShape *shape)
-{
-  return shape->tensor * shape->sequence;
-}
-
+/* Ranks of a stage. */
 static inline int RengaSearchShapeDevices_Private(const RengaStageShape *shape)
 {
-  return shape->replicas * RengaSearchReplicaDevices_Private(shape);
+  return shape->replicas * RengaShapeGroup_Private(shape);
 }
 
 typedef struct {

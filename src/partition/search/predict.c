@@ -17,9 +17,9 @@ static void PlaceRanks(const SearchLayout *layout, int ranks[])
   int n = 0, across = 0, before = 0; /* devices of one replica of all stages; of those before */
   if (layout->rank) memcpy(ranks, layout->rank, (size_t)layout->n_ranks * sizeof *ranks);
   for (int s = 0; s < layout->count; s++)
-    across += RengaSearchReplicaDevices_Private(&layout->stage[s].shape);
+    across += RengaShapeGroup_Private(&layout->stage[s].shape);
   for (int s = 0; !layout->rank && s < layout->count; s++) {
-    const int each = RengaSearchReplicaDevices_Private(&layout->stage[s].shape);
+    const int each = RengaShapeGroup_Private(&layout->stage[s].shape);
     for (int r = 0; r < layout->stage[s].shape.replicas; r++)
       for (int t = 0; t < each; t++, n++) ranks[n] = layout->spread ? r * across + before + t : n;
     before += each;
@@ -101,12 +101,9 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
 void RengaSearchListRanks_Private(RengaPlan plan, int s, int rank[])
 {
   const RengaStageShape *shape = &RengaPlanGetStage(plan, s)->shape;
-  const int each = RengaSearchReplicaDevices_Private(shape);
+  const int each = RengaShapeGroup_Private(shape);
   for (int n = 0; n < RengaSearchShapeDevices_Private(shape); n++) {
-    const RengaPlanPlace place = {.stage = s,
-                                  .replica = n / each,
-                                  .sequence = n % each / shape->tensor,
-                                  .tensor = n % shape->tensor};
+    const RengaPlanPlace place = RengaPlanPlaceOf_Private(plan, s, n / each, n % each);
     rank[n] = RengaPlanGetRankAt(plan, &place);
   }
 }
@@ -194,8 +191,8 @@ RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const Se
   *seconds = 0;
   if (replicas == 1) return RENGA_SUCCESS;
   RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
-  *seconds = RengaMachineSumSeconds_Private(
-      task->machine, level, replicas, RengaSearchReplicaDevices_Private(&stage->shape), bytes);
+  *seconds = RengaMachineSumSeconds_Private(task->machine, level, replicas,
+                                            RengaShapeGroup_Private(&stage->shape), bytes);
   if (stage->shape.shard >= RENGA_SHARD_OPTIMIZER) *seconds *= 1 - SEARCH_GATHER;
   if (stage->shape.shard >= RENGA_SHARD_GRADIENTS) /* those of each round of micro-batches */
     *seconds *= ceil((double)model->microbatches / replicas);
@@ -289,7 +286,7 @@ static double BusyShare(const SearchModel *model, const SearchLayout *layout, do
   for (int s = 0; s < layout->count; s++) {
     const SearchCost cost = RengaSearchCostOf_Private(model, &layout->stage[s], layout->count - s);
     busy += (double)model->microbatches * (cost.forward + cost.backward) *
-            layout->stage[s].shape.tensor;
+            RengaShapeGroup_Private(&layout->stage[s].shape);
   }
   return pipeline > 0 ? fmin(1, busy / (devices * pipeline)) : 1;
 }

@@ -164,8 +164,10 @@ static void NameChunksLeft(const SolutionChunks *chunks, double gain, size_t siz
 
 static const char *TensorLeftOut(const SearchTask *task, int nodes)
 {
-  if (RengaGraphLanesAreTokens_Private(task->graph))
-    return nodes > 0 ? ", plans of other numbers of sequence ranks for each replica "
+  int lanes;
+  RengaGraphCountLanes_Private(task->graph, RENGA_LANES_OF_TOKENS, &lanes, NULL);
+  if (lanes > 1)
+    return nodes > 0 ? ", plans of other numbers of context ranks for each replica "
                        "(-partition_sequence auto looks at even ones)"
                      : "";
   if (task->compares) return ""; /* the plan says what they take */
@@ -179,9 +181,10 @@ static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *ans
 {
   const SearchTask *task = solution->task;
   char chunks[256];
-  int lanes, nodes;
+  int lanes, nodes = 0;
   if (solution->bound <= 0 || (task->ranks == 1 && task->tensor <= 1)) return RENGA_SUCCESS;
-  RengaCall(RengaGraphGetLanes(task->graph, &lanes, &nodes));
+  for (int k = RENGA_LANE_KINDS - 1; k >= 0 && nodes == 0; k--)
+    RengaGraphCountLanes_Private(task->graph, (RengaLaneKind)k, &lanes, &nodes);
   NameChunksLeft(&solution->chunks, task->chunk_gain, sizeof chunks, chunks);
   RengaCall(RengaSolutionSay_Private(answer, "left out", "plans of several stages per rank%s%s%s",
                                      chunks, TensorLeftOut(task, nodes),

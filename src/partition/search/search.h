@@ -28,7 +28,7 @@ typedef struct {
   bool quick; /* on large problems too */
 } SearchFinder;
 enum { SEARCH_RIVALS_MOST = 3 };
-/* Of a given plan's tensor ranks, in the stage whose ranks give each other most (lanes.c). */
+/* Of a given plan's groups, in the stage whose ranks give each other most (lanes.c). */
 typedef struct {
   int ranks, stage; /* ranks 0: there is one */
   double seconds;   /* that exchanges of a micro-batch take */
@@ -83,7 +83,7 @@ struct SearchTask {
   double beat;             /* seconds of a step that is known, a slower one is of no use; 0: none */
   double known;            /* the same, for what is proved to be no faster */
   RengaPlan given;         /* evaluated as it is, instead of any search; NULL: none */
-  SearchLanes lanes;       /* of its tensor ranks */
+  SearchLanes lanes;       /* of its groups */
   bool searched;           /* it was found by a search, which says what it is the best of */
   bool compares;           /* plans of other numbers of tensor ranks are looked for as well */
   bool spares;             /* but its stages may recompute what there is no room for */
@@ -137,7 +137,8 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
 
 /* ---- twins.c ---- */
 /* own: [places] the tensor rank whose lanes a stage there has the costs of. */
-RengaErrorCode RengaSearchPairLanes_Private(SearchChain *chain, int tensor, const int own[]);
+RengaErrorCode RengaSearchPairLanes_Private(SearchChain *chain, const RengaLaneGroup *group,
+                                            const int own[]);
 
 /* ---- terms.c ---- */
 /* The same of a search for plans with tensor ranks; parts: RengaPlanFindParts_Private. */

@@ -25,7 +25,7 @@ typedef struct {
 
 static int RankOfNode(const LaneTerms *terms, const RengaGraphNode *node)
 {
-  return RengaPlanTensorRankOfLane_Private(terms->lanes, terms->task->tensor, node->lane - 1);
+  return RengaPlanRankOfLane_Private(terms->lanes, terms->task->tensor, node->lane - 1);
 }
 
 static bool IsOfOtherRank(const LaneTerms *terms, const RengaGraphNode *node)
@@ -36,8 +36,8 @@ static bool IsOfOtherRank(const LaneTerms *terms, const RengaGraphNode *node)
 /* The rank computes the first of its lanes with it. */
 static bool IsInFirstLane(const LaneTerms *terms, const RengaGraphNode *node)
 {
-  return node->lane == 1 || RengaPlanTensorRankOfLane_Private(terms->lanes, terms->task->tensor,
-                                                              node->lane - 2) != terms->own;
+  return node->lane == 1 || RengaPlanRankOfLane_Private(terms->lanes, terms->task->tensor,
+                                                        node->lane - 2) != terms->own;
 }
 
 /* Rows of the same size have the same costs. */
@@ -78,7 +78,9 @@ static RengaErrorCode PairWithOwn(const LaneTerms *terms)
   int *own = NULL;
   RengaCall(RengaMalloc(terms->chain->count + 1, &own));
   for (int c = 0; c < terms->chain->count; c++) own[c] = terms->own;
-  const RengaErrorCode code = RengaSearchPairLanes_Private(terms->chain, terms->task->tensor, own);
+  const RengaStageShape shape = {.tensor = terms->task->tensor, .sequence = 1};
+  const RengaLaneGroup group = RengaPlanGetLaneGroup_Private(&shape, terms->chain->graph);
+  const RengaErrorCode code = RengaSearchPairLanes_Private(terms->chain, &group, own);
   RengaFree(&own);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -139,7 +141,7 @@ static double ElementsElsewhere(const void *user, const RengaGraphNode *split)
     const int lane = terms->reader[split->out[o]] - 1;
     const double elements =
         (double)RengaTensorSpecCount(&RengaGraphGetValue(task->graph, split->out[o])->spec);
-    terms->rank[RengaPlanTensorRankOfLane_Private(terms->lanes, task->tensor, lane)] += elements;
+    terms->rank[RengaPlanRankOfLane_Private(terms->lanes, task->tensor, lane)] += elements;
     all += elements;
   }
   own = terms->rank[terms->own];
@@ -154,7 +156,7 @@ static double SecondsOfTerm(const LaneTerms *terms, double bytes, bool first)
   RengaMachine machine = terms->task->machine;
   const double latency = RengaMachineMessageSeconds(machine, terms->level, 0);
   return (first ? latency : 0) +
-         RengaMachineExchangeSeconds_Private(machine, terms->level, terms->task->tensor, bytes);
+         RengaMachineExchangeSeconds_Private(machine, terms->level, terms->task->tensor, 1, bytes);
 }
 
 /* Of what the node makes, all that others need. */

@@ -4,7 +4,7 @@
    Each micro-batch goes through all nodes, forward and backward, on some devices, and each
    parameter is updated by some device. Devices compute one thing at a time, and updates come behind
    the pipeline. So the busiest device computes no less than all work shared out evenly, and updates
-   no less than that share of the parameters. Of tensor ranks each computes the nodes that are in no
+   no less than that share of the parameters. Of a group each rank computes the nodes that are in no
    lane, and the average of them its share of the others. Copies that make parts of parameters are
    not run where no cut is in the way. Without tensor ranks no step is shorter than the longest path
    of one micro-batch either: a path of nodes goes through stages in their order, be they on other
@@ -18,17 +18,18 @@
 /* Rounding adds up in other orders. */
 static const double rounding = 1 - 1e-9;
 
-static int TensorRanks(const SearchTask *task)
+/* Of a replica of a stage. */
+static RengaLaneGroup GroupOf(const SearchTask *task)
 {
-  if (task->given) return RengaPlanGetStage(task->given, 0)->shape.tensor;
-  return task->tensor > 1 ? task->tensor : 1;
+  const RengaStageShape shape = {.tensor = task->tensor > 1 ? task->tensor : 1, .sequence = 1};
+  return RengaPlanGetLaneGroup_Private(
+      task->given ? &RengaPlanGetStage(task->given, 0)->shape : &shape, task->graph);
 }
 
-/* Groups of tensor ranks. */
+/* Such groups. */
 static double CountGroups(const SearchTask *task)
 {
-  const int tensor = TensorRanks(task);
-  return task->tensor > 1 ? task->ranks : fmax(1, floor((double)task->ranks / tensor));
+  return task->tensor > 1 ? task->ranks : fmax(1, floor((double)task->ranks / GroupOf(task).size));
 }
 
 /* Each once. */
@@ -43,13 +44,17 @@ static double CountUpdated(const SearchChain *chain)
 static double WorkOfRow(const SearchTask *task, const SearchChain *chain, const int parts[],
                         int row)
 {
-  const double tensor = TensorRanks(task);
-  double seconds = task->accumulate_rate * chain->elements[chain->count] / tensor;
+  const RengaLaneGroup group = GroupOf(task);
+  double seconds = task->accumulate_rate * chain->elements[chain->count] / group.size;
   for (int c = 0; c < chain->count; c++) {
     if (RengaSearchCutsIntoParts_Private(task->graph, chain->node[c], parts)) continue;
     const RengaProfileCost *cost = &task->costs[row][chain->node[c]];
-    const bool lane = RengaGraphGetNode(task->graph, chain->node[c])->lane > 0;
-    seconds += (cost->forward + cost->backward) / (lane ? tensor : 1);
+    double share = 1;
+    const int ranks =
+        RengaLaneGroupHas_Private(&group, RengaGraphGetNode(task->graph, chain->node[c])->lane);
+    for (int k = 0; k < RENGA_LANE_KINDS; k++)
+      if (RengaLaneOfKind(ranks, (RengaLaneKind)k)) share /= group.ranks[k];
+    seconds += share * (cost->forward + cost->backward);
   }
   return seconds;
 }
@@ -58,7 +63,7 @@ static double WorkOfRow(const SearchTask *task, const SearchChain *chain, const 
 void RengaSearchFindWork_Private(const SearchTask *task, SearchChain *chain, const int parts[])
 {
   const double groups = CountGroups(task);
-  const double update = task->update_rate * CountUpdated(chain) / (groups * TensorRanks(task));
+  const double update = task->update_rate * CountUpdated(chain) / (groups * GroupOf(task).size);
   double least = HUGE_VAL;
   for (int row = 0; row < task->n_sizes; row++) {
     const double count = ceil((double)task->batch / (double)task->size[row]);
@@ -87,7 +92,7 @@ RengaErrorCode RengaSolutionBoundByWork_Private(const Solution *solution, double
 {
   const SearchTask *task = solution->task;
   double path = 0;
-  if (TensorRanks(task) == 1) RengaCall(FindPath(solution, &path));
+  if (GroupOf(task).size == 1) RengaCall(FindPath(solution, &path));
   *bound = rounding * fmax(solution->chain->least, path);
   if (*bound > solution->step) *bound = solution->step;
   return RENGA_SUCCESS;
@@ -97,10 +102,14 @@ RengaErrorCode RengaSolutionExplainWork_Private(const Solution *solution, double
                                                 SearchAnswer *answer)
 {
   const SearchTask *task = solution->task;
-  const int tensor = TensorRanks(task);
+  const RengaLaneGroup group = GroupOf(task);
   char ranks[64] = "", sizes[128] = "";
   RengaSearchNameNumbers_Private(task->n_sizes, task->size, sizeof sizes, sizes);
-  if (tensor > 1) snprintf(ranks, sizeof ranks, " with %d tensor ranks for each replica", tensor);
+  if (group.size > 1)
+    snprintf(ranks, sizeof ranks, " with %d %s ranks for each replica", group.size,
+             group.ranks[RENGA_LANES_OF_TOKENS] == 1  ? "tensor"
+             : group.ranks[RENGA_LANES_OF_HEADS] == 1 ? "context"
+                                                      : "tensor and context");
   RengaCall(RengaSolutionSay_Private(
       answer, RENGA_PLAN_BOUND,
       "of all plans%s on so many devices in micro-batches of %s, with any number of stages for "

@@ -17,16 +17,29 @@ struct _p_LaneExchange {
 
 static void DescribeExchange(const Chunk *chunk, size_t size, char what[])
 {
+  const RengaLaneGroup *group = &chunk->tensor.group;
+  const char *tensor = group->ranks[RENGA_LANES_OF_HEADS] > 1 ? "tensor" : "";
+  const char *context = group->ranks[RENGA_LANES_OF_TOKENS] == 1 ? ""
+                        : *tensor                                ? " and context"
+                                                                 : "context";
   snprintf(what, size,
-           "rank %d (stage %d, replica %d, tensor rank %d) exchanges what lanes have made with the "
-           "%d others of its tensor group in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica,
-           chunk->tensor.rank, chunk->tensor.size - 1, (long long)chunk->pipeline->step);
+           "rank %d (stage %d, replica %d, %s%s rank %d) exchanges what lanes have made with the "
+           "%d others of its %s%s group in step %lld",
+           RengaCommGetRank(chunk->pipeline->rank->all), chunk->stage, chunk->replica, tensor,
+           context, chunk->tensor.rank, chunk->tensor.group.size - 1, tensor, context,
+           (long long)chunk->pipeline->step);
 }
 
-static bool GoesTo(const LaneTerm *term, int rank)
+static bool GoesTo(const TensorGroup *tensor, const LaneTerm *term, int n)
 {
-  return rank != term->from && (term->to == RENGA_TENSOR_ALL || term->to == rank);
+  const int rank = RengaLaneGroupRank_Private(&tensor->group, n);
+  return RengaLaneCovers(term->to, rank) && !RengaLaneCovers(term->from, rank);
+}
+
+/* Who gives it to rank n. */
+static int Giver(const TensorGroup *tensor, const LaneTerm *term, int n)
+{
+  return RengaLaneGroupAt_Private(&tensor->group, term->from, n);
 }
 
 /* A message of an exchange that this rank sends or receives: of a term, with another of the
@@ -44,14 +57,16 @@ static bool NextMessage(const TensorGroup *tensor, const Instruction *row, LaneM
   message->number++;
   for (; message->receives; message->receives = false, message->term = 0, message->peer = -1)
     while (++message->term < row->n_out)
-      if (GoesTo(&row->term[message->term], tensor->rank)) {
-        message->peer = row->term[message->term].from;
+      if (GoesTo(tensor, &row->term[message->term], tensor->rank)) {
+        message->peer = Giver(tensor, &row->term[message->term], tensor->rank);
         return true;
       }
   for (; message->term < row->n_out; message->term++, message->peer = -1) {
-    if (row->term[message->term].from != tensor->rank) continue;
-    while (++message->peer < tensor->size)
-      if (GoesTo(&row->term[message->term], message->peer)) return true;
+    const LaneTerm *term = &row->term[message->term];
+    if (Giver(tensor, term, tensor->rank) != tensor->rank) continue;
+    while (++message->peer < tensor->group.size)
+      if (GoesTo(tensor, term, message->peer) && Giver(tensor, term, message->peer) == tensor->rank)
+        return true;
   }
   return false;
 }
@@ -77,7 +92,7 @@ static RengaErrorCode MakeParcel(Chunk *chunk, int number, size_t bytes)
 /* Of a program that was made, once the ranks are connected: before a step, as it allocates. */
 RengaErrorCode RengaChunkMakeRoomForExchanges_Private(Chunk *chunk, const Program *program)
 {
-  if (chunk->tensor.size == 1 || !chunk->pipeline || !chunk->pipeline->rank->transport)
+  if (chunk->tensor.group.size == 1 || !chunk->pipeline || !chunk->pipeline->rank->transport)
     return RENGA_SUCCESS;
   if (!chunk->exchange) RengaCall(RengaMalloc(1, &chunk->exchange));
   for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++)
@@ -105,17 +120,22 @@ RengaErrorCode RengaChunkFreeExchanges_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+static int RankOfGroup(const Chunk *chunk, int n)
+{
+  const RengaPlan plan = chunk->outline->plan;
+  const RengaPlanPlace at = RengaPlanPlaceOf_Private(plan, chunk->stage, chunk->replica, n);
+  return RengaPlanGetRankAt(plan, &at);
+}
+
 /* Terms between two ranks of the group follow each other under one tag, and those of exchanges. */
 static RengaErrorCode PostMessage(Chunk *chunk, Pass *pass, const Instruction *row,
                                   const LaneMessage *message)
 {
-  const RengaPlanPlace at = {
-      .stage = chunk->stage, .replica = chunk->replica, .tensor = message->peer};
   const ChunkMessage parcel = {.parcel = chunk->exchange->parcel[message->number],
                                .receives = message->receives,
                                .data = RengaChunkAt_Private(chunk, row->place[message->term]),
                                .bytes = (size_t)row->term[message->term].bytes,
-                               .peer = RengaPlanGetRankAt(chunk->outline->plan, &at),
+                               .peer = RankOfGroup(chunk, message->peer),
                                .tag = RengaOutlineTag_Private(chunk->outline, TAG_EXCHANGE)};
   if (pass->failed && !message->receives) /* others may compute with it until they hear of it */
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, parcel.data, 0, parcel.bytes));
@@ -230,20 +250,47 @@ const EntryRule RengaExchangeEntry_Private = {.name = "exchange",
                                               .start = StartExchangeEntry,
                                               .end = EndExchangeEntry};
 
-/* Bytes that the rank of the group which sends or gets most of an exchange sends or gets. */
-static int64_t MostOfTerms(const TensorGroup *tensor, const Instruction *row)
+/* How many ranks rank n of the group gives the term to: those beside it. */
+static int CountTakers(const TensorGroup *tensor, const LaneTerm *term, int n)
 {
-  int64_t most = 0;
-  for (int rank = 0; rank < tensor->size; rank++) {
-    int64_t sent = 0, taken = 0;
+  const int rank = RengaLaneGroupRank_Private(&tensor->group, n);
+  int count = 1;
+  if (!RengaLaneCovers(term->from, rank)) return 0;
+  for (int k = 0; k < RENGA_LANE_KINDS; k++) {
+    const RengaLaneKind kind = (RengaLaneKind)k;
+    const int to = RengaLaneOfKind(term->to, kind);
+    if (RengaLaneOfKind(term->from, kind))
+      count *= to ? 1 : tensor->group.ranks[k];
+    else if (to && to != RengaLaneOfKind(rank, kind))
+      return 0;
+  }
+  return count - RengaLaneCovers(term->to, rank);
+}
+
+/* Bytes that the rank of the group which sends or gets most of an exchange sends or gets. */
+static RengaForecastTerms MostOfTerms(const TensorGroup *tensor, const Instruction *row)
+{
+  const int each = tensor->group.ranks[RENGA_LANES_OF_HEADS];
+  RengaForecastTerms most = {0};
+  for (int rank = 0; rank < tensor->group.size; rank++) {
+    const int context =
+        RengaLaneOfKind(RengaLaneGroupRank_Private(&tensor->group, rank), RENGA_LANES_OF_TOKENS);
+    RengaForecastTerms sent = {0}, taken = {0};
     for (int t = 0; t < row->n_out; t++) {
       const LaneTerm *term = &row->term[t];
-      const int copies = term->to == RENGA_TENSOR_ALL ? tensor->size - 1 : 1;
-      if (term->from == rank) sent += copies * term->bytes;
-      if (GoesTo(term, rank)) taken += term->bytes;
+      const LaneTerm near = {.from = term->from,
+                             .to = RengaLaneOfKind(term->to, RENGA_LANES_OF_HEADS) | context};
+      const bool within =
+          RengaLaneCovers(RengaLaneOfKind(term->to, RENGA_LANES_OF_TOKENS), context);
+      const int takers = CountTakers(tensor, term, rank);
+      sent.bytes += takers * term->bytes;
+      sent.across += (takers - (within ? CountTakers(tensor, &near, rank) : 0)) * term->bytes;
+      if (!GoesTo(tensor, term, rank)) continue;
+      taken.bytes += term->bytes;
+      if (Giver(tensor, term, rank) / each != rank / each) taken.across += term->bytes;
     }
-    if (sent > most) most = sent;
-    if (taken > most) most = taken;
+    if (sent.bytes > most.bytes) most = sent;
+    if (taken.bytes > most.bytes) most = taken;
   }
   return most;
 }
@@ -259,7 +306,9 @@ void RengaChunkCountExchanges_Private(Chunk *chunk)
       const Instruction *row = &program->part[part].row[i];
       if (row->kind != INSTRUCTION_EXCHANGE) continue;
       RengaForecastTerms *terms = &chunk->sizes->terms[row->again ? PART_AGAIN : part];
+      const RengaForecastTerms own = MostOfTerms(&chunk->tensor, row);
       terms->count++;
-      terms->bytes += MostOfTerms(&chunk->tensor, row);
+      terms->bytes += own.bytes;
+      terms->across += own.across;
     }
 }

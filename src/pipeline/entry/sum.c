@@ -11,7 +11,7 @@ RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
 {
   GradientVector *gradients = chunk->gradients;
   Program *program = RengaProgramsFirst_Private(chunk->programs);
-  const bool fixed = chunk->tensor.size > 1 && !RengaChunkFolds_Private(chunk);
+  const bool fixed = chunk->tensor.group.size > 1 && !RengaChunkFolds_Private(chunk);
   RengaCall(RengaMalloc(chunk->memory->n_buckets, &gradients->sequence));
   const ProgramPart part = RengaChunkGradientPart_Private(chunk);
   if (program) RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
