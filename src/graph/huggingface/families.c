@@ -1,0 +1,209 @@
+/* The families of networks whose config.json is understood: names in their state dicts, and in what
+   their decoders differ. */
+#include "huggingface.h"
+#include <math.h>
+#include <string.h>
+
+#define LLAMA_ENDS                                                                                 \
+  .table = "model.embed_tokens", .blocks = "model.layers.", .last = "model.norm", .head = "lm_head"
+#define LLAMA_NORMS .before_attention = "input_layernorm", .before_feed = "post_attention_layernorm"
+#define LLAMA_ATTENTION                                                                            \
+  .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj",                       \
+  .projection = "self_attn.o_proj"
+#define LLAMA_FEED .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
+#define HEAD_NORMS .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
+#define GEMMA_NORMS                                                                                \
+  .before_attention = "input_layernorm", .after_attention = "post_attention_layernorm",            \
+  .before_feed = "pre_feedforward_layernorm", .after_feed = "post_feedforward_layernorm"
+
+static const RengaHfNames llama = {LLAMA_ENDS, LLAMA_NORMS, LLAMA_ATTENTION, LLAMA_FEED};
+static const RengaHfNames qwen3 = {LLAMA_ENDS, LLAMA_NORMS, LLAMA_ATTENTION, HEAD_NORMS,
+                                   LLAMA_FEED};
+static const RengaHfNames gemma2 = {LLAMA_ENDS, GEMMA_NORMS, LLAMA_ATTENTION, LLAMA_FEED};
+static const RengaHfNames gemma3 = {LLAMA_ENDS, GEMMA_NORMS, LLAMA_ATTENTION, HEAD_NORMS,
+                                    LLAMA_FEED};
+static const RengaHfNames olmo2 = {LLAMA_ENDS,      .after_attention = "post_attention_layernorm",
+                                   LLAMA_ATTENTION, HEAD_NORMS,
+                                   LLAMA_FEED,      .after_feed = "post_feedforward_layernorm"};
+static const RengaHfNames phi3 = {LLAMA_ENDS,
+                                  LLAMA_NORMS,
+                                  .qkv = "self_attn.qkv_proj",
+                                  .projection = "self_attn.o_proj",
+                                  .gate_up = "mlp.gate_up_proj",
+                                  .down = "mlp.down_proj"};
+static const RengaHfNames phi = {.table = "model.embed_tokens",
+                                 .blocks = "model.layers.",
+                                 .before_attention = "input_layernorm",
+                                 .q = "self_attn.q_proj",
+                                 .k = "self_attn.k_proj",
+                                 .v = "self_attn.v_proj",
+                                 .projection = "self_attn.dense",
+                                 .up = "mlp.fc1",
+                                 .down = "mlp.fc2",
+                                 .last = "model.final_layernorm",
+                                 .head = "lm_head"};
+static const RengaHfNames starcoder2 = {LLAMA_ENDS, LLAMA_NORMS, LLAMA_ATTENTION, .up = "mlp.c_fc",
+                                        .down = "mlp.c_proj"};
+static const RengaHfNames neox = {.table = "gpt_neox.embed_in",
+                                  .blocks = "gpt_neox.layers.",
+                                  .before_attention = "input_layernorm",
+                                  .qkv = "attention.query_key_value",
+                                  .projection = "attention.dense",
+                                  .before_feed = "post_attention_layernorm",
+                                  .up = "mlp.dense_h_to_4h",
+                                  .down = "mlp.dense_4h_to_h",
+                                  .last = "gpt_neox.final_layer_norm",
+                                  .head = "embed_out"};
+static const RengaHfNames gpt2 = {.table = "transformer.wte",
+                                  .places = "transformer.wpe",
+                                  .blocks = "transformer.h.",
+                                  .before_attention = "ln_1",
+                                  .qkv = "attn.c_attn",
+                                  .projection = "attn.c_proj",
+                                  .before_feed = "ln_2",
+                                  .up = "mlp.c_fc",
+                                  .down = "mlp.c_proj",
+                                  .last = "transformer.ln_f",
+                                  .head = "lm_head"};
+
+static void CompleteGemma(RengaHfConfig *config)
+{
+  config->embedding_scale = sqrt((double)config->hidden);
+  if (config->query_scalar > 0) config->attention_scale = 1 / sqrt(config->query_scalar);
+}
+
+static void CompleteStarcoder2(RengaHfConfig *config)
+{
+  config->feed_bias = config->all_bias;
+}
+
+static void CompleteGpt2(RengaHfConfig *config)
+{
+  if (config->intermediate == 0) config->intermediate = 4 * config->hidden;
+}
+
+static bool IsLocalInQwen(const RengaHfConfig *config, int64_t i)
+{
+  return config->windowed && i >= config->full_layers;
+}
+
+static bool IsLocalInGemma2(const RengaHfConfig *config, int64_t i)
+{
+  (void)config;
+  return i % 2 == 0;
+}
+
+static bool IsLocalInGemma3(const RengaHfConfig *config, int64_t i)
+{
+  return (i + 1) % config->pattern != 0;
+}
+
+#define ROPE(turning)                                                                              \
+  .rope = {.base = 10000, .share = turning}, .local = {.base = 10000, .share = turning}
+#define USUAL(turning)                                                                             \
+  .deviation = 0.02, .embedding_scale = 1, .residual_scale = 1, .score_divisor = 1, ROPE(turning)
+
+static const RengaHfFamily families[] = {
+    {.type = "gemma",
+     .architecture = "GemmaForCausalLM",
+     .names = &llama,
+     .norm = RENGA_HF_RMS_PLUS_ONE,
+     .otherwise = {USUAL(1), .tied = true},
+     .complete = CompleteGemma},
+    {.type = "gemma2",
+     .architecture = "Gemma2ForCausalLM",
+     .names = &gemma2,
+     .norm = RENGA_HF_RMS_PLUS_ONE,
+     .otherwise = {USUAL(1), .tied = true},
+     .is_local = IsLocalInGemma2,
+     .complete = CompleteGemma},
+    {.type = "gemma3_text",
+     .architecture = "Gemma3ForCausalLM",
+     .names = &gemma3,
+     .norm = RENGA_HF_RMS_PLUS_ONE,
+     .otherwise = {.deviation = 0.02,
+                   .residual_scale = 1,
+                   .score_divisor = 1,
+                   .pattern = 6,
+                   .tied = true,
+                   .rope = {.base = 1e6, .share = 1},
+                   .local = {.base = 1e4, .share = 1}},
+     .is_local = IsLocalInGemma3,
+     .complete = CompleteGemma},
+    {.type = "gpt2",
+     .architecture = "GPT2LMHeadModel",
+     .names = &gpt2,
+     .norm = RENGA_HF_LAYER,
+     .transposed = true,
+     .otherwise = {USUAL(0), .tied = true, .all_bias = true, .feed_bias = true,
+                   .activation = RENGA_HF_GELU_TANH},
+     .complete = CompleteGpt2},
+    {.type = "gpt_neox",
+     .architecture = "GPTNeoXForCausalLM",
+     .names = &neox,
+     .norm = RENGA_HF_LAYER,
+     .columns = RENGA_HF_BY_HEAD,
+     .otherwise = {USUAL(0.25), .all_bias = true, .feed_bias = true, .parallel = true,
+                   .activation = RENGA_HF_GELU}},
+    {.type = "granite",
+     .architecture = "GraniteForCausalLM",
+     .names = &llama,
+     .otherwise = {USUAL(1), .attention_scale = 1}},
+    {.type = "llama", .architecture = "LlamaForCausalLM", .names = &llama, .otherwise = {USUAL(1)}},
+    {.type = "mistral",
+     .architecture = "MistralForCausalLM",
+     .names = &llama,
+     .otherwise = {USUAL(1)}},
+    {.type = "olmo2",
+     .architecture = "Olmo2ForCausalLM",
+     .names = &olmo2,
+     .wide_norm = true,
+     .otherwise = {USUAL(1)}},
+    {.type = "phi",
+     .architecture = "PhiForCausalLM",
+     .names = &phi,
+     .norm = RENGA_HF_LAYER,
+     .head_bias = true,
+     .otherwise = {USUAL(0.5), .all_bias = true, .feed_bias = true, .parallel = true,
+                   .activation = RENGA_HF_GELU_TANH}},
+    {.type = "phi3", .architecture = "Phi3ForCausalLM", .names = &phi3, .otherwise = {USUAL(1)}},
+    {.type = "qwen2",
+     .architecture = "Qwen2ForCausalLM",
+     .names = &llama,
+     .otherwise = {USUAL(1), .qkv_bias = true, .full_layers = 28},
+     .is_local = IsLocalInQwen},
+    {.type = "qwen3",
+     .architecture = "Qwen3ForCausalLM",
+     .names = &qwen3,
+     .otherwise = {USUAL(1), .full_layers = 28},
+     .is_local = IsLocalInQwen},
+    {.type = "stablelm",
+     .architecture = "StableLmForCausalLM",
+     .names = &llama,
+     .norm = RENGA_HF_LAYER,
+     .otherwise = {USUAL(0.25)}},
+    {.type = "starcoder2",
+     .architecture = "Starcoder2ForCausalLM",
+     .names = &starcoder2,
+     .norm = RENGA_HF_LAYER,
+     .otherwise = {USUAL(1), .tied = true, .all_bias = true, .activation = RENGA_HF_GELU_TANH},
+     .complete = CompleteStarcoder2},
+};
+enum { N_FAMILIES = sizeof families / sizeof families[0] };
+
+const RengaHfFamily *RengaHfFindFamily(const char *type)
+{
+  for (int i = 0; i < N_FAMILIES; i++)
+    if (strcmp(families[i].type, type) == 0) return &families[i];
+  return NULL;
+}
+
+const char *RengaHfListFamilies(size_t size, char text[])
+{
+  text[0] = '\0';
+  for (int i = 0; i < N_FAMILIES; i++) {
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", i ? ", " : "", families[i].type);
+  }
+  return text;
+}

@@ -1,0 +1,87 @@
+/* Networks of Hugging Face folders: config.json and a table of families say which decoder is built.
+   Parameters have the names and shapes of the family's state dict. */
+#pragma once
+#include "../build/blocks.h"
+#include <json-c/json.h>
+
+typedef enum { RENGA_HF_RMS, RENGA_HF_RMS_PLUS_ONE, RENGA_HF_LAYER } RengaHfNorm;
+typedef enum { RENGA_HF_SILU, RENGA_HF_GELU, RENGA_HF_GELU_TANH, RENGA_HF_RELU } RengaHfActivation;
+/* The columns of one product that makes queries, keys and values: all queries first, or for each
+   head its own three. */
+typedef enum { RENGA_HF_SECTIONS, RENGA_HF_BY_HEAD } RengaHfColumns;
+
+/* Names in the state dict, those of a block without its prefix; NULL: the family has no such part.
+ */
+typedef struct {
+  const char *table, *places, *blocks; /* blocks: "model.layers." */
+  const char *before_attention, *q, *k, *v, *qkv, *q_norm, *k_norm, *projection, *after_attention;
+  const char *before_feed, *gate, *up, *gate_up, *down, *after_feed;
+  const char *last, *head;
+} RengaHfNames;
+
+/* Angles by which positions turn; factor and the rest: of a scaling. */
+typedef enum { RENGA_HF_ROPE_DEFAULT, RENGA_HF_ROPE_LINEAR, RENGA_HF_ROPE_LLAMA3 } RengaHfScaling;
+typedef struct {
+  double base, share; /* share: of a head's numbers, which turn */
+  RengaHfScaling scaling;
+  double factor, low, high, original;
+} RengaHfRope;
+
+/* What config.json says. */
+typedef struct {
+  int64_t layers, hidden, heads, groups, head_width, intermediate, places, vocabulary;
+  int64_t window, full_layers, pattern; /* full_layers: that come before those with a window */
+  double epsilon, deviation, query_scalar, attention_scale, embedding_scale, residual_scale;
+  double score_divisor, score_cap, attention_cap, embedding_dropout, attention_dropout, dropout;
+  bool tied, qkv_bias, all_bias, feed_bias, parallel, windowed;
+  RengaHfActivation activation;
+  RengaHfRope rope, local; /* local: of layers with a window */
+} RengaHfConfig;
+
+typedef struct {
+  const char *type, *architecture;
+  const RengaHfNames *names;
+  RengaHfNorm norm;
+  RengaHfColumns columns;
+  bool transposed;         /* weights are [inputs, outputs] */
+  bool wide_norm;          /* q_norm and k_norm: over all heads together */
+  bool head_bias;          /* the output layer has one */
+  RengaHfConfig otherwise; /* of keys that config.json leaves out */
+  /* Layer i, from 0, has a window, where config.json has no layer_types; NULL: all have. */
+  bool (*is_local)(const RengaHfConfig *config, int64_t i);
+  /* Once all keys are read. */
+  void (*complete)(RengaHfConfig *config);
+} RengaHfFamily;
+
+/* A config.json that was read. local: [layers] */
+typedef struct {
+  const char *folder;
+  const RengaHfFamily *family;
+  RengaHfConfig config;
+  bool *local;
+} RengaHfModel;
+
+/* What the user says: hf:FOLDER,sequence=…; dropout -1: what config.json says. */
+typedef struct {
+  int64_t sequence;
+  double dropout;
+  const char *folder, *config; /* config: the text of FOLDER/config.json */
+} RengaHfOptions;
+/* Its settings are a RengaHfOptions. */
+extern const RengaGraphBuilder RengaGraphBuilderFolder;
+/* folder.c. Collective: the text of FOLDER/config.json on all ranks, for RengaFree. */
+RengaErrorCode RengaHfShareConfig(MPI_Comm comm, const char *folder, char **text);
+
+const RengaHfFamily *RengaHfFindFamily(const char *type); /* families.c; NULL: it is not there */
+const char *RengaHfListFamilies(size_t size, char text[]);
+/* config.c: of the text of FOLDER/config.json. Free local in any case. */
+RengaErrorCode RengaHfReadConfig(const char *folder, const char *text, RengaHfModel *model);
+/* rope.c: the member rope_parameters or rope_scaling. */
+RengaErrorCode RengaHfReadRope(const char *folder, const char *key, json_object *value,
+                               RengaHfConfig *config);
+/* Cosines and sines [places, width], as the angles of float32 numbers have them. */
+void RengaHfFillAngles(const RengaHfRope *rope, int64_t places, int64_t width, float cosines[],
+                       float sines[]);
+/* decoder.c */
+RengaErrorCode RengaHfBuildDecoder(RengaGraph graph, const RengaHfModel *model,
+                                   const RengaHfOptions *options);
