@@ -1,0 +1,242 @@
+"""Folders of Hugging Face in Renga and in transformers: scores, gradients, steps of AdamW, and the way back.
+
+usage: huggingface.py RENGA MPIEXEC FOLDER [NETWORK]…      works in FOLDER; without names all NETWORKs
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import torch
+import torch.nn.functional as F
+import transformers
+from safetensors.torch import load_file
+
+transformers.logging.set_verbosity_error()
+SAMPLES, TOKENS, PLACES, STEPS = 8, 64, 12, 5
+RATE, EPSILON, DECAY = 1e-3, 1e-5, 0.01
+SMALL = dict(
+    vocab_size=TOKENS,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    max_position_embeddings=32,
+    attn_implementation="eager",
+)
+LLAMA3 = dict(
+    rope_type="llama3",
+    rope_theta=5e5,
+    factor=8.0,
+    low_freq_factor=1.0,
+    high_freq_factor=4.0,
+    original_max_position_embeddings=16,
+)
+
+
+def small(**more):
+    return dict(SMALL, **more)
+
+
+GPT2 = dict(vocab_size=TOKENS, n_embd=32, n_layer=2, n_head=4, n_positions=16, attn_implementation="eager")
+NO_DROPOUT = dict(attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0)
+SEVEN = ["sliding_attention", "full_attention"]
+# Two of each family. The second has what the first leaves as it is.
+NETWORKS = {
+    "llama-1": ("LlamaConfig", small(num_key_value_heads=2)),
+    "llama-2": (
+        "LlamaConfig",
+        small(head_dim=6, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, rope_parameters=LLAMA3),
+    ),
+    "mistral-1": ("MistralConfig", small(num_key_value_heads=2, sliding_window=None)),
+    "mistral-2": ("MistralConfig", small(num_key_value_heads=1, sliding_window=5, rms_norm_eps=1e-3)),
+    "qwen2-1": ("Qwen2Config", small(num_key_value_heads=2)),
+    "qwen2-2": (
+        "Qwen2Config",
+        small(
+            num_key_value_heads=4,
+            tie_word_embeddings=True,
+            use_sliding_window=True,
+            sliding_window=4,
+            max_window_layers=1,
+            rope_parameters=dict(rope_type="linear", factor=2.0, rope_theta=1e6),
+        ),
+    ),
+    "qwen3-1": ("Qwen3Config", small(num_key_value_heads=2, head_dim=16)),
+    "qwen3-2": ("Qwen3Config", small(num_key_value_heads=4, head_dim=8, attention_bias=True, tie_word_embeddings=True)),
+    "gemma-1": ("GemmaConfig", small(num_key_value_heads=1, head_dim=16)),
+    "gemma-2": ("GemmaConfig", small(num_key_value_heads=4, head_dim=8, attention_bias=True)),
+    "gemma2-1": ("Gemma2Config", small(num_key_value_heads=2, head_dim=16, sliding_window=4)),
+    "gemma2-2": (
+        "Gemma2Config",
+        small(num_key_value_heads=4, head_dim=8, attn_logit_softcapping=None, query_pre_attn_scalar=8),
+    ),
+    "gemma3-1": (
+        "Gemma3TextConfig",
+        small(num_key_value_heads=2, head_dim=16, sliding_window=4, layer_types=["sliding_attention", "full_attention"]),
+    ),
+    "gemma3-2": (
+        "Gemma3TextConfig",
+        small(num_key_value_heads=1, head_dim=8, final_logit_softcapping=3.0, query_pre_attn_scalar=8),
+    ),
+    "phi3-1": ("Phi3Config", small(num_key_value_heads=2, pad_token_id=0)),
+    "phi3-2": ("Phi3Config", small(num_key_value_heads=4, pad_token_id=0, sliding_window=6, tie_word_embeddings=True)),
+    "olmo2-1": ("Olmo2Config", small(num_key_value_heads=2)),
+    "olmo2-2": ("Olmo2Config", small(num_key_value_heads=4, attention_bias=True, tie_word_embeddings=True)),
+    "granite-1": ("GraniteConfig", small(num_key_value_heads=2)),
+    "granite-2": (
+        "GraniteConfig",
+        small(
+            num_key_value_heads=2,
+            attention_multiplier=0.2,
+            embedding_multiplier=3.0,
+            residual_multiplier=0.4,
+            logits_scaling=2.0,
+            attention_bias=True,
+            mlp_bias=True,
+        ),
+    ),
+    "gpt_neox-1": ("GPTNeoXConfig", small()),
+    "gpt_neox-2": (
+        "GPTNeoXConfig",
+        small(
+            use_parallel_residual=False,
+            attention_bias=False,
+            hidden_act="gelu_new",
+            tie_word_embeddings=True,
+            rope_parameters=dict(rope_type="default", rope_theta=500.0, partial_rotary_factor=0.5),
+        ),
+    ),
+    "phi-1": ("PhiConfig", small()),
+    "phi-2": ("PhiConfig", small(num_key_value_heads=2, tie_word_embeddings=True)),
+    "stablelm-1": ("StableLmConfig", small(num_key_value_heads=2)),
+    "stablelm-2": ("StableLmConfig", small(num_key_value_heads=4, use_qkv_bias=True, tie_word_embeddings=True)),
+    "starcoder2-1": ("Starcoder2Config", small(num_key_value_heads=2)),
+    "starcoder2-2": ("Starcoder2Config", small(num_key_value_heads=4, use_bias=False, sliding_window=3)),
+    "gpt2-1": ("GPT2Config", dict(GPT2, **NO_DROPOUT)),
+    "gpt2-2": (
+        "GPT2Config",
+        dict(GPT2, n_inner=40, activation_function="relu", tie_word_embeddings=False, **NO_DROPOUT),
+    ),
+}
+
+
+class Renga:
+    def __init__(self, program, mpiexec, folder):
+        self.program, self.mpiexec, self.folder = program, mpiexec, folder
+
+    def run(self, ranks, *words):
+        command = [self.mpiexec, "-n", str(ranks), self.program, *map(str, words)]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120)
+        if done.returncode != 0:
+            raise RuntimeError(" ".join(command) + "\n" + done.stdout + done.stderr)
+        return done.stdout
+
+
+def make_model(name):
+    kind, settings = NETWORKS[name]
+    torch.manual_seed(sum(map(ord, name)))
+    config = getattr(transformers, kind)(**settings)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    return model
+
+
+def make_data(file):
+    rng = np.random.default_rng(5)
+    words = rng.integers(0, TOKENS, (SAMPLES, PLACES + 1))
+    labels = words[:, 1:].copy()
+    labels[rng.random(labels.shape) < 0.1] = -100
+    with h5py.File(file, "w") as data:
+        data["tokens"], data["labels"] = words[:, :-1], labels
+    return torch.tensor(words[:, :-1]), torch.tensor(labels)
+
+
+def loss_of(model, tokens, labels):
+    return F.cross_entropy(model(tokens).logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+
+
+def read_parameters(file):
+    with h5py.File(file) as checkpoint:
+        return {name: torch.tensor(value[()]) for name, value in checkpoint["parameters"].items()}
+
+
+def file_names(model, folder):
+    """The names that the folder has, with the parameters of the model: by equal numbers."""
+    saved = load_file(folder + "/model.safetensors")
+    own = dict(model.named_parameters())
+    return {name: next(p for p in own.values() if p.shape == t.shape and torch.equal(p, t)) for name, t in saved.items()}
+
+
+def apart(one, other):
+    """The largest difference, against the largest number."""
+    return float((one - other).abs().max() / max(1.0, float(other.abs().max())))
+
+
+def check(renga, name):
+    folder = renga.folder + "/" + name
+    model = make_model(name).eval()
+    model.save_pretrained(folder)
+    tokens, labels = make_data(folder + "/data.h5")
+    names = file_names(model, folder)
+    common = ["-graph", f"hf:{name},sequence={PLACES}", "-initial", name, "-data", name + "/data.h5"]
+    common += ["-data_validation", 0, "-seed", 1]
+    train = common + ["-data_shuffle", 0, "-batch_size", SAMPLES, "-microbatch_size", 4, "-checkpoint_every", 1]
+    result = {}
+
+    renga.run(1, "predict", name + "/scores.h5", *common, "-batch_size", SAMPLES, "-output", "logits", "-overwrite", 1)
+    with h5py.File(folder + "/scores.h5") as scores:
+        result["scores"] = apart(torch.tensor(scores["logits"][()]), model(tokens).logits.detach())
+
+    sgd = ["-optimizer_type", "sgd", "-optimizer_learning_rate", 1, "-steps", 1, "-checkpoint_dir", name + "/sgd"]
+    renga.run(1, "train", *train, *sgd)
+    loss_of(model, tokens, labels).backward()
+    after = read_parameters(folder + "/sgd/step_000000001.h5")
+    assert set(after) == set(names), set(after) ^ set(names)
+    result["gradients"] = max(apart(p.detach() - after[n], p.grad) for n, p in names.items())
+
+    adam = ["-optimizer_type", "adamw", "-optimizer_learning_rate", RATE, "-optimizer_epsilon", EPSILON]
+    adam += ["-optimizer_weight_decay", DECAY, "-steps", STEPS, "-parameter_digest", 1]
+    files = ["-monitor", f"csv:{name}/losses.csv", "-checkpoint_keep", 9, "-checkpoint_dir", name + "/adam"]
+    renga.run(1, "train", *train, *adam, *files)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, eps=EPSILON, weight_decay=DECAY)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = loss_of(model, tokens, labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    with open(folder + "/losses.csv") as rows:
+        head = rows.readline().strip().split(",")
+        mine = [float(row.split(",")[head.index("loss")]) for row in rows]
+    result["losses"] = max(abs(a - b) for a, b in zip(mine, losses, strict=True))
+    after = read_parameters(f"{folder}/adam/step_{STEPS:09d}.h5")
+    result["steps"] = max(apart(after[n], p.detach()) for n, p in names.items())
+
+    digests = set()
+    for ranks, layout in (1, []), (2, ["-partition_stages", 2]), (2, ["-partition_tensor", 2]):
+        text = renga.run(ranks, "train", *train[:-2], *adam, "-graph_lanes", 2, *layout)
+        digests |= set(re.findall("digest.*", text))
+    result["layouts"] = len(digests)
+    return result
+
+
+def main():
+    program, mpiexec, folder, *names = sys.argv[1:]
+    renga, bad = Renga(program, mpiexec, folder), 0
+    for name in names or NETWORKS:
+        result = check(renga, name)
+        good = all(value <= 1e-5 for key, value in result.items() if key != "layouts") and result["layouts"] == 1
+        bad += not good
+        print("good" if good else "BAD ", f"{name:14}", *(f"{key} {value:.2g}" for key, value in result.items()), flush=True)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
