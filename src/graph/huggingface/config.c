@@ -11,6 +11,7 @@ typedef enum {
   KEY_ACTIVATION, /* the name of a function */
   KEY_ROPE,       /* an object, or null */
   KEY_LAYERS,     /* a text for each layer */
+  KEY_ROW,        /* a row of the table of tokens, from its end where it is negative */
   KEY_EQUAL,      /* one of the values, no other is built */
   KEY_FREE        /* nothing of what is computed depends on it */
 } KeyKind;
@@ -114,7 +115,8 @@ static const Key keys[] = {
     {"is_decoder", KEY_FREE, 0, NULL, NULL},
     {"bos_token_id", KEY_FREE, 0, NULL, NULL},
     {"eos_token_id", KEY_FREE, 0, NULL, NULL},
-    {"pad_token_id", KEY_FREE, 0, NULL, NULL},
+    {"pad_token_id", KEY_ROW, AT(padding), LLAMAS OTHERS, NULL},
+    {"pad_token_id", KEY_FREE, 0, " gpt2 gpt_neox ", NULL},
     {"sep_token_id", KEY_FREE, 0, NULL, NULL},
     {"classifier_dropout", KEY_FREE, 0, NULL, NULL},
     {"output_attentions", KEY_FREE, 0, NULL, NULL},
@@ -255,6 +257,23 @@ static RengaErrorCode ReadLayerTypes(json_object *value, RengaHfModel *model)
   return RENGA_SUCCESS;
 }
 
+/* pad_token_id: null stands for none. */
+static RengaErrorCode ReadPadding(RengaHfModel *model, json_object *root)
+{
+  json_object *value = NULL;
+  RengaHfConfig *c = &model->config;
+  const Key *key = FindKey(model->family, "pad_token_id");
+  if (key->kind != KEY_ROW || !json_object_object_get_ex(root, key->name, &value))
+    return RENGA_SUCCESS;
+  const int64_t row = json_object_get_int64(value), rows = c->vocabulary;
+  RengaCheck(!value || (json_object_is_type(value, json_type_int) && row < rows && row >= -rows),
+             MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "%s/config.json: pad_token_id is %.100s, must be a token of %lld or null",
+             model->folder, ValueText(value), (long long)rows);
+  c->padding = value ? 1 + (row < 0 ? row + rows : row) : 0;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ReadKey(RengaHfModel *model, const Key *key, json_object *value)
 {
   switch (key->kind) {
@@ -277,6 +296,7 @@ static RengaErrorCode ReadKey(RengaHfModel *model, const Key *key, json_object *
     RengaCall(ReadEqual(model->folder, key, value));
     break;
   case KEY_LAYERS:
+  case KEY_ROW:
   case KEY_FREE:
     break;
   }
@@ -328,6 +348,7 @@ static RengaErrorCode CompleteConfig(RengaHfModel *model)
   if (model->family->complete) model->family->complete(c);
   RengaCall(NeedCount(model, c->intermediate, "the width inside a block (intermediate_size)"));
   c->qkv_bias = c->qkv_bias || c->all_bias;
+  if (c->pattern == 0) c->local = c->rope;
   c->local.share = c->rope.share;
   RengaCheck(c->heads % c->groups == 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "%s/config.json: %lld heads are no multiple of num_key_value_heads, %lld",
@@ -383,6 +404,13 @@ static RengaErrorCode ReadRoot(RengaHfModel *model, json_object *root)
   RengaCall(FindFamily(model, root));
   RengaCall(ReadKeys(model, root));
   RengaCall(CompleteConfig(model));
+  RengaCall(ReadPadding(model, root));
+  RengaCheck(model->config.padding <= model->config.vocabulary, MPI_COMM_SELF,
+             RENGA_ERR_FILE_FORMAT,
+             "%s/config.json does not say pad_token_id, which is %lld for type %s and no token of "
+             "%lld",
+             model->folder, (long long)model->config.padding - 1, model->family->type,
+             (long long)model->config.vocabulary);
   RengaCall(FindLocalLayers(model, root));
   return RENGA_SUCCESS;
 }

@@ -403,9 +403,13 @@ static RengaErrorCode AddEmbedding(const Decoder *d, RengaValue tokens, RengaVal
 {
   const RengaHfConfig *c = d->config;
   char text[BLOCK_NAME];
+  RengaAttributes attributes = {0};
   RengaCall(RengaBlockTable(d->graph, RengaBlockName(d->names->table, ".weight", text),
                             c->vocabulary, c->hidden, c->deviation, table));
-  RengaCall(RengaGraphAddEmbedding(d->graph, *table, tokens, x));
+  RengaCall(RengaAttributesSetInt(&attributes, "axis", 0));
+  RengaCall(RengaAttributesSetInt(&attributes, "padding", c->padding - 1));
+  RengaCall(RengaBlockNode(d->graph, "Gather", NULL, &attributes, 2,
+                           (const RengaValue[]){*table, tokens}, 1, x));
   if (c->embedding_scale != 1) RengaCall(AddFactor(d->graph, c->embedding_scale, NULL, x));
   RengaCall(AddPlaces(d, x));
   RengaCall(RengaGraphAddDropout(d->graph, *x, d->embedding_dropout, x));

@@ -31,11 +31,13 @@ typedef struct {
 typedef struct {
   int64_t layers, hidden, heads, groups, head_width, intermediate, places, vocabulary;
   int64_t window, full_layers, pattern; /* full_layers: that come before those with a window */
+  int64_t
+      padding; /* 1 + the row of the table that gets no gradient where tokens read it; 0: none */
   double epsilon, deviation, query_scalar, attention_scale, embedding_scale, residual_scale;
   double score_divisor, score_cap, attention_cap, embedding_dropout, attention_dropout, dropout;
   bool tied, qkv_bias, all_bias, feed_bias, parallel, windowed;
   RengaHfActivation activation;
-  RengaHfRope rope, local; /* local: of layers with a window */
+  RengaHfRope rope, local; /* local: of layers with a window, where pattern is not 0 */
 } RengaHfConfig;
 
 typedef struct {
