@@ -22,6 +22,7 @@ RengaErrorCode AppData(const App *app);
 RengaErrorCode AppGenerate(const App *app);
 RengaErrorCode AppEval(const App *app);
 RengaErrorCode AppPredict(const App *app);
+RengaErrorCode AppExport(const App *app);
 RengaErrorCode AppOptions(const App *app);
 RengaErrorCode AppWatch(const App *app);
 

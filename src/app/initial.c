@@ -42,7 +42,9 @@ RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subse
   *initial = (RengaCheckpointInitial){.step = -1};
   if (!path) return RENGA_SUCCESS;
   RengaCall(AppReadParameters(comm, pipeline, path, partial, subset, initial));
-  RengaCall(RengaPrintf(printer, "%d of %d parameters and states are those of %s, step %lld\n",
-                        initial->taken, initial->network, path, (long long)initial->step));
+  char step[32] = "";
+  if (initial->step >= 0) snprintf(step, sizeof step, ", step %lld", (long long)initial->step);
+  RengaCall(RengaPrintf(printer, "%d of %d parameters and states are those of %s%s\n",
+                        initial->taken, initial->network, path, step));
   return RENGA_SUCCESS;
 }

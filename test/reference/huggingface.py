@@ -2,8 +2,7 @@
 
 usage: huggingface.py RENGA MPIEXEC FOLDER [NETWORK]…      works in FOLDER; without names all NETWORKs
 """
-import json
-import os
+import glob
 import re
 import subprocess
 import sys
@@ -43,7 +42,6 @@ def small(**more):
 
 GPT2 = dict(vocab_size=TOKENS, n_embd=32, n_layer=2, n_head=4, n_positions=16, attn_implementation="eager")
 NO_DROPOUT = dict(attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0)
-SEVEN = ["sliding_attention", "full_attention"]
 # Two of each family. The second has what the first leaves as it is.
 NETWORKS = {
     "llama-1": ("LlamaConfig", small(num_key_value_heads=2)),
@@ -168,7 +166,9 @@ def read_parameters(file):
 
 def file_names(model, folder):
     """The names that the folder has, with the parameters of the model: by equal numbers."""
-    saved = load_file(folder + "/model.safetensors")
+    saved = {}
+    for file in sorted(glob.glob(folder + "/*.safetensors")):
+        saved.update(load_file(file))
     own = dict(model.named_parameters())
     return {name: next(p for p in own.values() if p.shape == t.shape and torch.equal(p, t)) for name, t in saved.items()}
 
@@ -224,7 +224,42 @@ def check(renga, name):
         text = renga.run(ranks, "train", *train[:-2], *adam, "-graph_lanes", 2, *layout)
         digests |= set(re.findall("digest.*", text))
     result["layouts"] = len(digests)
+    result["back"] = check_way_back(renga, name, model, tokens, common)
     return result
+
+
+def load(folder, dtype=torch.float32):
+    """A folder that transformers loads without a word."""
+    model, told = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=dtype, output_loading_info=True, attn_implementation="eager"
+    )
+    assert not any(told.values()), told
+    return model.eval()
+
+
+def check_way_back(renga, name, model, tokens, common):
+    """What was trained, exported and loaded has the numbers of the checkpoint; what was not trained, the same bytes."""
+    folder = renga.folder + "/" + name
+    still = ["-optimizer_type", "sgd", "-optimizer_learning_rate", 0, "-steps", 1, "-checkpoint_dir", name + "/still"]
+    renga.run(1, "train", *common, "-batch_size", SAMPLES, *still)
+    renga.run(2, "export", name + "/still", name + "/same")
+    with open(folder + "/model.safetensors", "rb") as one, open(folder + "/same/model.safetensors", "rb") as other:
+        assert one.read() == other.read(), "other bytes"
+    renga.run(1, "export", name + "/adam", name + "/trained", "-export_file", "10KB")
+    trained = load(folder + "/trained")
+    stored = read_parameters(f"{folder}/adam/step_{STEPS:09d}.h5")
+    for key, value in file_names(trained, folder + "/trained").items():
+        assert torch.equal(value, stored[key]), key
+    renga.run(1, "export", name + "/adam", name + "/brain", "-export_type", "bfloat16")
+    brain = dict(load(folder + "/brain", "auto").named_parameters())
+    for key, value in trained.named_parameters():
+        assert brain[key].dtype == torch.bfloat16 and torch.equal(brain[key], value.to(torch.bfloat16)), key
+    again = common[:3] + [name + "/brain"] + common[4:]
+    renga.run(1, "predict", name + "/brain.h5", *again, "-batch_size", SAMPLES, "-output", "logits", "-overwrite", 1)
+    with h5py.File(folder + "/brain.h5") as scores, torch.no_grad():
+        widened = load(folder + "/brain")(tokens).logits
+        assert apart(torch.tensor(scores["logits"][()]), widened) < 1e-5
+        return apart(trained(tokens).logits, model(tokens).logits)
 
 
 def main():
