@@ -68,14 +68,17 @@ static RengaErrorCode ReadShape(const HeaderReader *reader, const char *name, js
   CheckHeader(ndim <= RENGA_MAX_DIM, reader, "tensor \"%.100s\" has %zu dimensions, of at most %d",
               name, ndim, RENGA_MAX_DIM);
   spec->ndim = (int)ndim;
+  int64_t most = (int64_t)RengaDataTypeSize(RENGA_FLOAT32) * 2; /* no sum on the way may be more */
   *bytes = (int64_t)RengaDataTypeSize(spec->type);
   for (int d = 0; d < spec->ndim; d++) {
     const bool whole = IsWhole(json_object_array_get_idx(value, (size_t)d), &spec->dim[d]);
     CheckHeader(whole, reader, "tensor \"%.100s\": its shape %.80s is not of numbers from 0 on",
                 name, json_object_to_json_string(value));
-    CheckHeader(spec->dim[d] == 0 || *bytes <= INT64_MAX / spec->dim[d], reader,
+    const int64_t factor = spec->dim[d] > 0 ? spec->dim[d] : 1;
+    CheckHeader(most <= INT64_MAX / factor, reader,
                 "tensor \"%.100s\": its shape %.80s has more elements than can be counted", name,
                 json_object_to_json_string(value));
+    most *= factor;
     *bytes *= spec->dim[d];
   }
   return RENGA_SUCCESS;
