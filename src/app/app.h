@@ -28,7 +28,6 @@ RengaErrorCode AppWatch(const App *app);
 
 /* devices.c: what computes here, for renga info. Collective. */
 RengaErrorCode AppPrintDevices(const App *app);
-
 /* parameters.c: a table of what is trained, for renga info. */
 RengaErrorCode AppPrintParameters(MPI_Comm printer, RengaGraph graph);
 

@@ -27,7 +27,7 @@ static RengaErrorCode FindOwnFolder(const App *app, char **folder)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadSettings(RengaCheckpointExportSettings *settings)
+static RengaErrorCode ReadExportSettings(RengaCheckpointExportSettings *settings)
 {
   static const struct {
     const char *name;
@@ -63,7 +63,7 @@ RengaErrorCode AppExport(const App *app)
 {
   RengaCheckpointExportSettings settings = {.type = RENGA_FLOAT32};
   char *own = NULL;
-  RengaCall(ReadSettings(&settings));
+  RengaCall(ReadExportSettings(&settings));
   if (!settings.like) RengaCall(FindOwnFolder(app, &own));
   if (own) settings.like = own;
   const RengaErrorCode code = ExportLike(app, &settings);

@@ -67,7 +67,7 @@ static RengaErrorCode ChooseEntries(Exporter *exporter)
 }
 
 /* ---- the folder: it appears whole or not at all ---- */
-static RengaErrorCode CheckNew(const char *folder)
+static RengaErrorCode CheckNewFolder(const char *folder)
 {
   struct stat found;
   RengaCheck(lstat(folder, &found) != 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
@@ -107,7 +107,7 @@ static RengaErrorCode MakeFolder(Exporter *exporter, const char *folder,
 {
   char *partial = NULL;
   const size_t room = strlen(folder) + 32;
-  RengaCall(CheckNew(folder));
+  RengaCall(CheckNewFolder(folder));
   RengaCall(RengaMalloc(room, &partial));
   snprintf(partial, room, "%s.%ld.part", folder, (long)getpid());
   int reason = mkdir(partial, 0777) == 0 ? 0 : errno;
@@ -166,8 +166,8 @@ static RengaErrorCode ExportWhole(RengaComm comm, const char *file, const char *
    . comm - rank 0 reads and writes
    . path - a checkpoint's file, or a directory: its newest whole file
    . folder - to be made; it appears when it is whole
-   . settings - the type of the numbers (float32, bfloat16, float16); the bytes of a file at most, 0:
-     5 GB; the folder whose config.json and tokenizer are copied, or NULL
+   . settings - the type of the numbers (float32, bfloat16, float16); the bytes of a file at most,
+     0: 5 GB; the folder whose config.json and tokenizer are copied, or NULL
 
    Errors: RENGA_ERR_FILE_WRITE where the folder is there already or cannot be written;
    RENGA_ERR_FILE_FORMAT for a damaged checkpoint; RENGA_ERR_NUMERIC for a number that the type

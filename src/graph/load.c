@@ -177,7 +177,7 @@ static RengaErrorCode BuildOfConfig(RengaGraph graph, const char *what, const ch
 }
 
 /* Rank 0 reads config.json, and all ranks build the same. */
-static RengaErrorCode LoadFolder(RengaGraph graph, const char *what)
+static RengaErrorCode LoadNamedFolder(RengaGraph graph, const char *what)
 {
   RengaQuiet quiet;
   char *folder = NULL, *config = NULL;
@@ -195,7 +195,7 @@ static RengaErrorCode LoadFolder(RengaGraph graph, const char *what)
   return code;
 }
 
-static bool IsFolder(const char *what)
+static bool IsNamedFolder(const char *what)
 {
   return strncmp(what, "hf:", 3) == 0;
 }
@@ -269,10 +269,10 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
   RengaCheckPointer(what);
   RengaCheck(graph->n_values == 0 && graph->hdr.state == RENGA_STATE_NEW, MPI_COMM_SELF,
              RENGA_ERR_ORDER, "a network is loaded into a graph that is not empty");
-  const GraphReader *reader = IsFolder(what) ? NULL : FindReader(what);
-  RengaCall(CheckSameFile(graph, reader || IsFolder(what) ? what : NULL));
-  if (IsFolder(what)) {
-    RengaCall(LoadFolder(graph, what + 3));
+  const GraphReader *reader = IsNamedFolder(what) ? NULL : FindReader(what);
+  RengaCall(CheckSameFile(graph, reader || IsNamedFolder(what) ? what : NULL));
+  if (IsNamedFolder(what)) {
+    RengaCall(LoadNamedFolder(graph, what + 3));
     return RENGA_SUCCESS;
   }
   if (reader) {

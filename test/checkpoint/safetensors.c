@@ -3,6 +3,7 @@
 #include "../../src/checkpoint/safetensors/safetensors.h"
 #include "../../src/checkpoint/safetensors/write.h"
 #include "../check.h"
+#include "rengacheckpoint.h"
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -295,10 +296,61 @@ static RengaErrorCode TestNames(void)
   return RENGA_SUCCESS;
 }
 
+/* ---- a checkpoint of one process ---- */
+static RengaErrorCode MakeCheckpoint(RengaComm comm, float matrix[12], float *scalar)
+{
+  RengaPersistent tensors[3] = {
+      {.name = "m/\"x\"", .spec = {.ndim = 2, .dim = {3, 4}}, .data = matrix, .owner = true},
+      {.name = "m/\"x\":first_moment", .data = matrix, .owner = true},
+      {.name = "s", .data = scalar, .owner = true, .state = true}};
+  RengaCheckpointTable table = {.step = 3};
+  tensors[1].spec = tensors[0].spec;
+  for (int t = 0; t < 3; t++) RengaCall(RengaRectangleWhole(&tensors[t].spec, &tensors[t].part));
+  const RengaErrorCode code =
+      RengaCheckpointFileWrite(comm, NULL, "checkpoint.h5", 3, tensors, &table);
+  RengaCheckpointTableFree(&table);
+  return code;
+}
+
+static RengaErrorCode TryExport(RengaComm comm)
+{
+  RengaCheckpointExportSettings settings = {.type = RENGA_FLOAT32, .file_bytes = 0};
+  float matrix[12], scalar = 3, found[12], number = 0;
+  for (int i = 0; i < 12; i++) matrix[i] = 1e6f * (float)i;
+  RengaCall(MakeCheckpoint(comm, matrix, &scalar));
+  Expect(system("rm -rf written") == 0);
+  RengaCall(RengaCheckpointExport(comm, "checkpoint.h5", "written", &settings));
+  RengaCall(ReadWritten(found, &number));
+  Expect(memcmp(found, matrix, sizeof matrix) == 0 && number == 3);
+  ExpectError(RengaCheckpointExport(comm, "checkpoint.h5", "written", &settings),
+              RENGA_ERR_FILE_WRITE, "written is there already: export makes a new folder");
+  settings.type = RENGA_FLOAT16;
+  ExpectError(RengaCheckpointExport(comm, "checkpoint.h5", "small", &settings), RENGA_ERR_NUMERIC,
+              "m/\"x\" has 1e+06, which float16 cannot hold: export float32 or bfloat16");
+  settings.type = RENGA_INT64;
+  ExpectError(RengaCheckpointExport(comm, "checkpoint.h5", "small", &settings), RENGA_ERR_ARGUMENT,
+              "an exported folder has float32, bfloat16 or float16, not int64");
+  settings = (RengaCheckpointExportSettings){.type = RENGA_FLOAT32, .like = "nowhere"};
+  ExpectError(RengaCheckpointExport(comm, "checkpoint.h5", "small", &settings), RENGA_ERR_FILE_OPEN,
+              "nowhere/config.json: ");
+  Expect(system("ls -d small* 2>/dev/null | grep -q .") != 0);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestExport(void)
+{
+  RengaComm comm;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  const RengaErrorCode code = TryExport(comm);
+  RengaCommDestroy(&comm);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(void)
 {
-  RengaErrorCode (*const tests[])(void) = {TestGood,    TestWrong,   TestChanged,
-                                           TestFolders, TestWritten, TestNames};
+  RengaErrorCode (*const tests[])(void) = {TestGood,    TestWrong, TestChanged, TestFolders,
+                                           TestWritten, TestNames, TestExport};
   for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) RengaCall(tests[i]());
   return RENGA_SUCCESS;
 }

@@ -1,8 +1,11 @@
 """Folders of Hugging Face in Renga and in transformers: scores, gradients, steps of AdamW, and the way back.
 
 usage: huggingface.py RENGA MPIEXEC FOLDER [NETWORK]…      works in FOLDER; without names all NETWORKs
+       huggingface.py record FOLDER                        writes test/app/huggingface.json, of all NETWORKs
 """
 import glob
+import json
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +16,9 @@ import torch
 import torch.nn.functional as F
 import transformers
 from safetensors.torch import load_file
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../app"))
+import huggingface as plain  # noqa: E402  of test/app, which needs no torch
 
 transformers.logging.set_verbosity_error()
 SAMPLES, TOKENS, PLACES, STEPS = 8, 64, 12, 5
@@ -186,7 +192,7 @@ def check(renga, name):
     names = file_names(model, folder)
     common = ["-graph", f"hf:{name},sequence={PLACES}", "-initial", name, "-data", name + "/data.h5"]
     common += ["-data_validation", 0, "-seed", 1]
-    train = common + ["-data_shuffle", 0, "-batch_size", SAMPLES, "-microbatch_size", 4, "-checkpoint_every", 1]
+    training = common + ["-data_shuffle", 0, "-batch_size", SAMPLES, "-microbatch_size", 4, "-checkpoint_every", 1]
     result = {}
 
     renga.run(1, "predict", name + "/scores.h5", *common, "-batch_size", SAMPLES, "-output", "logits", "-overwrite", 1)
@@ -194,7 +200,7 @@ def check(renga, name):
         result["scores"] = apart(torch.tensor(scores["logits"][()]), model(tokens).logits.detach())
 
     sgd = ["-optimizer_type", "sgd", "-optimizer_learning_rate", 1, "-steps", 1, "-checkpoint_dir", name + "/sgd"]
-    renga.run(1, "train", *train, *sgd)
+    renga.run(1, "train", *training, *sgd)
     loss_of(model, tokens, labels).backward()
     after = read_parameters(folder + "/sgd/step_000000001.h5")
     assert set(after) == set(names), set(after) ^ set(names)
@@ -203,15 +209,8 @@ def check(renga, name):
     adam = ["-optimizer_type", "adamw", "-optimizer_learning_rate", RATE, "-optimizer_epsilon", EPSILON]
     adam += ["-optimizer_weight_decay", DECAY, "-steps", STEPS, "-parameter_digest", 1]
     files = ["-monitor", f"csv:{name}/losses.csv", "-checkpoint_keep", 9, "-checkpoint_dir", name + "/adam"]
-    renga.run(1, "train", *train, *adam, *files)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, eps=EPSILON, weight_decay=DECAY)
-    losses = []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = loss_of(model, tokens, labels)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+    renga.run(1, "train", *training, *adam, *files)
+    losses = train(model, tokens, labels)
     with open(folder + "/losses.csv") as rows:
         head = rows.readline().strip().split(",")
         mine = [float(row.split(",")[head.index("loss")]) for row in rows]
@@ -221,7 +220,7 @@ def check(renga, name):
 
     digests = set()
     for ranks, layout in (1, []), (2, ["-partition_stages", 2]), (2, ["-partition_tensor", 2]):
-        text = renga.run(ranks, "train", *train[:-2], *adam, "-graph_lanes", 2, *layout)
+        text = renga.run(ranks, "train", *training[:-2], *adam, "-graph_lanes", 2, *layout)
         digests |= set(re.findall("digest.*", text))
     result["layouts"] = len(digests)
     result["back"] = check_way_back(renga, name, model, tokens, common)
@@ -262,7 +261,49 @@ def check_way_back(renga, name, model, tokens, common):
         return apart(trained(tokens).logits, model(tokens).logits)
 
 
+def train(model, tokens, labels):
+    """The losses of steps of AdamW."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, eps=EPSILON, weight_decay=DECAY)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = loss_of(model, tokens, labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def save(rows):
+    """A line for each."""
+    lines = (f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
+    with open(plain.HERE + "/huggingface.json", "w", encoding="utf-8") as file:
+        file.write("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def record(folder):
+    """The networks of test/app/huggingface.py: their configurations, tensors and losses."""
+    rows = {}
+    os.chdir(folder)
+    for name in NETWORKS:
+        make_model(name).save_pretrained(name)
+        with open(name + "/config.json", encoding="utf-8") as file:
+            config = json.load(file)
+        shapes = {n: list(t.shape) for n, t in load_file(name + "/model.safetensors").items()}
+        same = {re.sub(r"\.\d+\.", ".#.", n): shape for n, shape in shapes.items()}
+        assert dict(plain.expand(same, plain.layers_of(config))) == shapes
+        rows[name] = {"config": config, "tensors": same, "losses": []}
+        save(rows)
+        plain.write(name)
+        tokens, labels = (torch.tensor(x).reshape(SAMPLES, PLACES) for x in plain.words(TOKENS))
+        rows[name]["losses"] = [round(loss, 7) for loss in train(load(name), tokens, labels)]
+    save(rows)
+
+
 def main():
+    if sys.argv[1:2] == ["record"]:
+        record(sys.argv[2])
+        return 0
     program, mpiexec, folder, *names = sys.argv[1:]
     renga, bad = Renga(program, mpiexec, folder), 0
     for name in names or NETWORKS:

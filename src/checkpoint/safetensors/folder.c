@@ -64,20 +64,20 @@ static RengaErrorCode ReadShard(const FolderReader *reader, const char *file, in
   return RENGA_SUCCESS;
 }
 
-static int CompareTexts(const void *a, const void *b)
+static int CompareShardNames(const void *a, const void *b)
 {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int FindShard(const FolderReader *reader, const char *name)
+static int FindShardFile(const FolderReader *reader, const char *name)
 {
-  char *const *found =
-      bsearch(&name, reader->shard, (size_t)reader->n_shards, sizeof *reader->shard, CompareTexts);
+  char *const *found = bsearch(&name, reader->shard, (size_t)reader->n_shards,
+                               sizeof *reader->shard, CompareShardNames);
   return found ? (int)(found - reader->shard) : -1;
 }
 
 /* The different files of the index, sorted. They lie in the folder itself. */
-static RengaErrorCode ListShards(FolderReader *reader, json_object *map)
+static RengaErrorCode ListShardFiles(FolderReader *reader, json_object *map)
 {
   const int count = json_object_object_length(map);
   RengaCall(RengaMalloc(count + 1, &reader->shard));
@@ -90,7 +90,7 @@ static RengaErrorCode ListShards(FolderReader *reader, json_object *map)
                reader->folder, index_name, name, file);
     reader->shard[reader->n_shards++] = (char *)(uintptr_t)file;
   }
-  if (count > 0) qsort(reader->shard, (size_t)count, sizeof *reader->shard, CompareTexts);
+  if (count > 0) qsort(reader->shard, (size_t)count, sizeof *reader->shard, CompareShardNames);
   int kept = 0;
   for (int i = 0; i < count; i++)
     if (kept == 0 || strcmp(reader->shard[kept - 1], reader->shard[i]) != 0)
@@ -109,9 +109,9 @@ static RengaErrorCode CompareIndex(const FolderReader *reader, json_object *map)
   {
     const int found = RengaCheckpointTableFind(table, name);
     const char *file = json_object_get_string(value);
-    RengaCheck(found >= 0 && table->entries[found].shard == FindShard(reader, file), MPI_COMM_SELF,
-               RENGA_ERR_FILE_FORMAT, "%s/%s: \"%.100s\" is not in %.100s", reader->folder,
-               index_name, name, file);
+    RengaCheck(found >= 0 && table->entries[found].shard == FindShardFile(reader, file),
+               MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "%s/%s: \"%.100s\" is not in %.100s",
+               reader->folder, index_name, name, file);
   }
   for (int i = 0; i < table->n_entries; i++)
     RengaCheck(json_object_object_get_ex(map, table->entries[i].name, NULL), MPI_COMM_SELF,
@@ -133,7 +133,7 @@ static RengaErrorCode CheckDifferent(const FolderReader *reader)
 
 static RengaErrorCode ReadShards(FolderReader *reader, json_object *map)
 {
-  RengaCall(ListShards(reader, map));
+  RengaCall(ListShardFiles(reader, map));
   for (int i = 0; i < reader->n_shards; i++) {
     RengaCheck(IsFile(reader->folder, reader->shard[i]), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
                "%s: %s is missing, one of %d files that %s names", reader->folder, reader->shard[i],

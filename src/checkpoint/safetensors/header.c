@@ -52,7 +52,7 @@ static RengaErrorCode ReadStoredType(const HeaderReader *reader, const char *nam
 }
 
 /* An integer from 0 on that fits into 63 bits. */
-static bool IsWhole(json_object *value, int64_t *number)
+static bool IsCount(json_object *value, int64_t *number)
 {
   *number = json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : -1;
   return *number >= 0 && *number < INT64_MAX;
@@ -71,7 +71,7 @@ static RengaErrorCode ReadShape(const HeaderReader *reader, const char *name, js
   int64_t most = (int64_t)RengaDataTypeSize(RENGA_FLOAT32) * 2; /* no sum on the way may be more */
   *bytes = (int64_t)RengaDataTypeSize(spec->type);
   for (int d = 0; d < spec->ndim; d++) {
-    const bool whole = IsWhole(json_object_array_get_idx(value, (size_t)d), &spec->dim[d]);
+    const bool whole = IsCount(json_object_array_get_idx(value, (size_t)d), &spec->dim[d]);
     CheckHeader(whole, reader, "tensor \"%.100s\": its shape %.80s is not of numbers from 0 on",
                 name, json_object_to_json_string(value));
     const int64_t factor = spec->dim[d] > 0 ? spec->dim[d] : 1;
@@ -90,8 +90,8 @@ static RengaErrorCode ReadPlace(const HeaderReader *reader, const char *name, js
   int64_t end = 0;
   const bool pair = json_object_is_type(value, json_type_array) &&
                     json_object_array_length(value) == 2 &&
-                    IsWhole(json_object_array_get_idx(value, 0), begin) &&
-                    IsWhole(json_object_array_get_idx(value, 1), &end) && *begin <= end;
+                    IsCount(json_object_array_get_idx(value, 0), begin) &&
+                    IsCount(json_object_array_get_idx(value, 1), &end) && *begin <= end;
   CheckHeader(pair, reader, "tensor \"%.100s\": data_offsets is %.80s, must be begin and end", name,
               value ? json_object_to_json_string(value) : "missing");
   CheckHeader(end <= reader->bytes, reader,
@@ -104,7 +104,7 @@ static RengaErrorCode ReadPlace(const HeaderReader *reader, const char *name, js
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadTensor(HeaderReader *reader, const char *name, json_object *value)
+static RengaErrorCode ReadHeaderTensor(HeaderReader *reader, const char *name, json_object *value)
 {
   RengaDataType stored = RENGA_FLOAT32;
   json_object *dtype = NULL, *shape = NULL, *place = NULL;
@@ -128,7 +128,7 @@ static RengaErrorCode ReadTensor(HeaderReader *reader, const char *name, json_ob
   return RENGA_SUCCESS;
 }
 
-static int ComparePlaces(const void *a, const void *b)
+static int CompareDataPlaces(const void *a, const void *b)
 {
   const RengaCheckpointEntry *one = a, *other = b;
   if (one->offset != other->offset) return one->offset < other->offset ? -1 : 1;
@@ -141,7 +141,7 @@ static RengaErrorCode CheckPlaces(const HeaderReader *reader)
   const int count = reader->table->n_entries - reader->first;
   RengaCheckpointEntry *entry = reader->table->entries + reader->first;
   int64_t at = reader->data;
-  if (count > 0) qsort(entry, (size_t)count, sizeof *entry, ComparePlaces);
+  if (count > 0) qsort(entry, (size_t)count, sizeof *entry, CompareDataPlaces);
   for (int i = 0; i < count; i++) {
     CheckHeader(entry[i].offset >= at, reader,
                 "tensors \"%.100s\" and \"%.100s\" overlap at byte %lld of the data",
@@ -191,8 +191,8 @@ static int64_t CountColons(const char *text, int64_t length)
   return count;
 }
 
-static RengaErrorCode ReadRoot(HeaderReader *reader, json_object *root, const char *text,
-                               int64_t length)
+static RengaErrorCode ReadHeaderRoot(HeaderReader *reader, json_object *root, const char *text,
+                                     int64_t length)
 {
   CheckHeader(json_object_is_type(root, json_type_object), reader,
               "its header is no JSON object: is it a safetensors file?");
@@ -200,7 +200,7 @@ static RengaErrorCode ReadRoot(HeaderReader *reader, json_object *root, const ch
               "its header names a tensor, or what belongs to one, twice");
   json_object_object_foreach(root, name, value)
   {
-    if (strcmp(name, "__metadata__") != 0) RengaCall(ReadTensor(reader, name, value));
+    if (strcmp(name, "__metadata__") != 0) RengaCall(ReadHeaderTensor(reader, name, value));
   }
   RengaCall(CheckPlaces(reader));
   return RENGA_SUCCESS;
@@ -240,7 +240,7 @@ static RengaErrorCode ReadMapped(HeaderReader *reader, const RengaMappedFile *fi
   reader->data = LENGTH_BYTES + (int64_t)length;
   reader->bytes = file->size - reader->data;
   json_object *root = length > 0 && text[0] == '{' ? ParseHeader(text, (int64_t)length) : NULL;
-  const RengaErrorCode code = ReadRoot(reader, root, text, (int64_t)length);
+  const RengaErrorCode code = ReadHeaderRoot(reader, root, text, (int64_t)length);
   json_object_put(root);
   RengaCall(code);
   return RENGA_SUCCESS;

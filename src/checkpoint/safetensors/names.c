@@ -43,7 +43,7 @@ static bool HasName(int count, const char *const network[], const char *name)
   return bsearch(&name, network, (size_t)count, sizeof *network, CompareNames) != NULL;
 }
 
-/* The entry that only lacks the first word of the name; -1: there is none, or it has another use. */
+/* The entry that only lacks the first word of the name; -1: none, or it has another use. */
 static int FindWithoutWord(const RengaCheckpointTable *table, int count,
                            const char *const network[], const char *name)
 {

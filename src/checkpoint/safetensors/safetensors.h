@@ -12,9 +12,9 @@ RengaErrorCode RengaSafetensorsReadHeader(const char *folder, const char *file, 
 bool RengaSafetensorsIsThere(const char *path);
 /* The tensors of all its files, sorted. Attributes "shard 0", "shard 1", … are their paths. */
 RengaErrorCode RengaSafetensorsReadFolder(const char *path, RengaCheckpointTable *table);
-/* names.c, by one process: entries get the names of the network, which are sorted: the first word of
-   these may be missing in the folder. What the network makes itself is left out, and a second copy
-   of a table that the network has once. */
+/* names.c, by one process: entries get the names of the network, which are sorted: the first word
+   of these may be missing in the folder. What the network makes itself is left out, and a second
+   copy of a table that the network has once. */
 RengaErrorCode RengaSafetensorsMatchNames(int count, const char *const network[],
                                           RengaCheckpointTable *table);
 /* part.c: this rank's parts of tensors, each of which is an entry of the table. worst: the entry

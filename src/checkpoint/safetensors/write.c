@@ -26,7 +26,7 @@ static const char *TypeName(RengaDataType type)
   return type == RENGA_FLOAT16 ? "F16" : type == RENGA_BFLOAT16 ? "BF16" : "F32";
 }
 
-static int64_t EntryBytes(const FolderWriter *writer, int i)
+static int64_t WrittenBytes(const FolderWriter *writer, int i)
 {
   return RengaTensorSpecCount(&writer->source->table->entries[i].spec) * writer->size;
 }
@@ -38,7 +38,7 @@ static RengaErrorCode CutIntoFiles(FolderWriter *writer)
   int64_t bytes = 0;
   RengaCall(RengaMalloc(table->n_entries + 2, &writer->first));
   for (int i = 0; i < table->n_entries; i++) {
-    const int64_t more = EntryBytes(writer, i);
+    const int64_t more = WrittenBytes(writer, i);
     if (i == 0 || bytes + more > writer->source->file_bytes) {
       writer->first[writer->n_files++] = i;
       bytes = 0;
@@ -73,13 +73,13 @@ static json_object *DescribeEntry(const FolderWriter *writer, int i, int64_t *at
     json_object_array_add(shape, json_object_new_int64(spec->dim[d]));
   json_object_object_add(tensor, "shape", shape);
   json_object_array_add(place, json_object_new_int64(*at));
-  *at += EntryBytes(writer, i);
+  *at += WrittenBytes(writer, i);
   json_object_array_add(place, json_object_new_int64(*at));
   json_object_object_add(tensor, "data_offsets", place);
   return tensor;
 }
 
-static json_object *DescribeFile(const FolderWriter *writer, int file)
+static json_object *DescribeShard(const FolderWriter *writer, int file)
 {
   json_object *root = json_object_new_object(), *metadata = json_object_new_object();
   int64_t at = 0;
@@ -91,9 +91,9 @@ static json_object *DescribeFile(const FolderWriter *writer, int file)
   return root;
 }
 
-static void WriteHeader(const FolderWriter *writer, int file, FILE *stream)
+static void WriteShardHeader(const FolderWriter *writer, int file, FILE *stream)
 {
-  json_object *root = DescribeFile(writer, file);
+  json_object *root = DescribeShard(writer, file);
   const char *text =
       json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
   const size_t length = strlen(text), padded = (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -119,7 +119,7 @@ static RengaErrorCode NarrowNumbers(const FolderWriter *writer, const char *name
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteEntry(const FolderWriter *writer, int i, FILE *stream)
+static RengaErrorCode WriteShardEntry(const FolderWriter *writer, int i, FILE *stream)
 {
   const RengaSafetensorsSource *source = writer->source;
   const RengaCheckpointEntry *entry = &source->table->entries[i];
@@ -135,15 +135,15 @@ static RengaErrorCode WriteEntry(const FolderWriter *writer, int i, FILE *stream
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteFile(const FolderWriter *writer, int file)
+static RengaErrorCode WriteShard(const FolderWriter *writer, int file)
 {
   char name[FILE_NAME], *path = NULL;
   RengaOutput output = {.stream = NULL};
   RengaCall(RengaSafetensorsJoin(writer->folder, NameFile(writer, file, name), &path));
   RengaErrorCode code = RengaOutputOpen_Private(path, &output);
-  if (!code) WriteHeader(writer, file, output.stream);
+  if (!code) WriteShardHeader(writer, file, output.stream);
   for (int i = writer->first[file]; i < writer->first[file + 1] && !code; i++)
-    code = WriteEntry(writer, i, output.stream);
+    code = WriteShardEntry(writer, i, output.stream);
   code = RengaOutputClose_Private(&output, code);
   RengaFree(&path);
   RengaCall(code);
@@ -160,7 +160,7 @@ static json_object *DescribeIndex(const FolderWriter *writer)
     for (int i = writer->first[f]; i < writer->first[f + 1]; i++) {
       json_object_object_add(map, writer->source->table->entries[i].name,
                              json_object_new_string(NameFile(writer, f, name)));
-      bytes += EntryBytes(writer, i);
+      bytes += WrittenBytes(writer, i);
     }
   json_object_object_add(metadata, "total_size", json_object_new_int64(bytes));
   json_object_object_add(root, "metadata", metadata);
@@ -188,12 +188,12 @@ static RengaErrorCode WriteIndex(const FolderWriter *writer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteAll(FolderWriter *writer)
+static RengaErrorCode WriteShards(FolderWriter *writer)
 {
   RengaCall(CutIntoFiles(writer));
   RengaCall(RengaMalloc(RENGA_HOLDINGS_BLOCK / 4, &writer->numbers));
   RengaCall(RengaMalloc(RENGA_HOLDINGS_BLOCK / 4, &writer->narrow));
-  for (int f = 0; f < writer->n_files; f++) RengaCall(WriteFile(writer, f));
+  for (int f = 0; f < writer->n_files; f++) RengaCall(WriteShard(writer, f));
   RengaCall(WriteIndex(writer));
   return RENGA_SUCCESS;
 }
@@ -202,7 +202,7 @@ RengaErrorCode RengaSafetensorsWrite(const char *folder, const RengaSafetensorsS
 {
   FolderWriter writer = {
       .source = source, .folder = folder, .size = (int64_t)RengaDataTypeSize(source->type)};
-  const RengaErrorCode code = WriteAll(&writer);
+  const RengaErrorCode code = WriteShards(&writer);
   RengaFree(&writer.first);
   RengaFree(&writer.numbers);
   RengaFree(&writer.narrow);

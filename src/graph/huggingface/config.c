@@ -61,12 +61,13 @@ static const Key keys[] = {
     {"use_parallel_residual", KEY_FLAG, AT(parallel), " gpt_neox ", NULL},
     {"use_parallel_residual", KEY_EQUAL, 0, " stablelm ", "false"},
     {"qk_layernorm", KEY_EQUAL, 0, " phi stablelm ", "false"},
-    {"attention_dropout", KEY_REAL, AT(attention_dropout), LLAMAS OTHERS " gpt_neox ", NULL},
-    {"attn_pdrop", KEY_REAL, AT(attention_dropout), " gpt2 ", NULL},
-    {"embd_pdrop", KEY_REAL, AT(embedding_dropout), " gpt2 phi ", NULL},
-    {"embedding_dropout", KEY_REAL, AT(embedding_dropout), " starcoder2 ", NULL},
-    {"resid_pdrop", KEY_REAL, AT(dropout), " gpt2 phi phi3 ", NULL},
-    {"residual_dropout", KEY_REAL, AT(dropout), " starcoder2 ", NULL},
+    {"attention_dropout", KEY_REAL, AT(dropout[RENGA_HF_OF_ATTENTION]), LLAMAS OTHERS " gpt_neox ",
+     NULL},
+    {"attn_pdrop", KEY_REAL, AT(dropout[RENGA_HF_OF_ATTENTION]), " gpt2 ", NULL},
+    {"embd_pdrop", KEY_REAL, AT(dropout[RENGA_HF_OF_EMBEDDINGS]), " gpt2 phi ", NULL},
+    {"embedding_dropout", KEY_REAL, AT(dropout[RENGA_HF_OF_EMBEDDINGS]), " starcoder2 ", NULL},
+    {"resid_pdrop", KEY_REAL, AT(dropout[RENGA_HF_OF_RESIDUALS]), " gpt2 phi phi3 ", NULL},
+    {"residual_dropout", KEY_REAL, AT(dropout[RENGA_HF_OF_RESIDUALS]), " starcoder2 ", NULL},
     {"hidden_dropout", KEY_EQUAL, 0, " gpt_neox stablelm ", "0|0.0"},
     {"embd_pdrop", KEY_FREE, 0, " phi3 ", NULL},
     {"sliding_window", KEY_COUNT, AT(window),
@@ -84,11 +85,11 @@ static const Key keys[] = {
     {"embedding_multiplier", KEY_REAL, AT(embedding_scale), " granite ", NULL},
     {"residual_multiplier", KEY_REAL, AT(residual_scale), " granite ", NULL},
     {"logits_scaling", KEY_REAL, AT(score_divisor), " granite ", NULL},
-    {"rope_theta", KEY_REAL, AT(rope.base), LLAMAS OTHERS, NULL},
-    {"rotary_emb_base", KEY_REAL, AT(rope.base), " gpt_neox ", NULL},
-    {"rope_local_base_freq", KEY_REAL, AT(local.base), " gemma3_text ", NULL},
-    {"rotary_pct", KEY_REAL, AT(rope.share), " gpt_neox ", NULL},
-    {"partial_rotary_factor", KEY_REAL, AT(rope.share), " phi stablelm phi3 ", NULL},
+    {"rope_theta", KEY_REAL, AT(rope[0].base), LLAMAS OTHERS, NULL},
+    {"rotary_emb_base", KEY_REAL, AT(rope[0].base), " gpt_neox ", NULL},
+    {"rope_local_base_freq", KEY_REAL, AT(rope[1].base), " gemma3_text ", NULL},
+    {"rotary_pct", KEY_REAL, AT(rope[0].share), " gpt_neox ", NULL},
+    {"partial_rotary_factor", KEY_REAL, AT(rope[0].share), " phi stablelm phi3 ", NULL},
     {"rope_scaling", KEY_ROPE, 0, LLAMAS OTHERS " gpt_neox ", NULL},
     {"rope_parameters", KEY_ROPE, 0, LLAMAS OTHERS " gpt_neox ", NULL},
     {"original_max_position_embeddings", KEY_FREE, 0, " phi3 ", NULL}, /* of longrope alone */
@@ -139,7 +140,7 @@ enum { N_KEYS = sizeof keys / sizeof keys[0] };
 /* The way that is left for networks of other kinds. */
 #define EXPORTER "export it from Python by renga.export and train the file (doc/huggingface.md)"
 
-static bool IsListed(const char *list, const char *name)
+static bool IsOfFamily(const char *list, const char *name)
 {
   char framed[80];
   snprintf(framed, sizeof framed, " %.70s ", name);
@@ -150,7 +151,7 @@ static bool IsListed(const char *list, const char *name)
 static const Key *FindKey(const RengaHfFamily *family, const char *name)
 {
   for (int i = 0; i < N_KEYS; i++)
-    if (strcmp(keys[i].name, name) == 0 && IsListed(keys[i].families, family->type))
+    if (strcmp(keys[i].name, name) == 0 && IsOfFamily(keys[i].families, family->type))
       return &keys[i];
   return NULL;
 }
@@ -160,8 +161,8 @@ static const char *ValueText(json_object *value)
   return json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN);
 }
 
-static RengaErrorCode ReadCount(const char *folder, const Key *key, json_object *value,
-                                RengaHfConfig *config)
+static RengaErrorCode ReadCountKey(const char *folder, const Key *key, json_object *value,
+                                   RengaHfConfig *config)
 {
   const int64_t number = json_object_get_int64(value);
   RengaCheck(json_object_is_type(value, json_type_int) && number >= 1 && number <= 1000000000,
@@ -172,8 +173,8 @@ static RengaErrorCode ReadCount(const char *folder, const Key *key, json_object 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadNumber(const char *folder, const Key *key, json_object *value,
-                                 RengaHfConfig *config)
+static RengaErrorCode ReadRealKey(const char *folder, const Key *key, json_object *value,
+                                  RengaHfConfig *config)
 {
   const double number = json_object_get_double(value);
   const bool is =
@@ -185,8 +186,8 @@ static RengaErrorCode ReadNumber(const char *folder, const Key *key, json_object
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadFlag(const char *folder, const Key *key, json_object *value,
-                               RengaHfConfig *config)
+static RengaErrorCode ReadFlagKey(const char *folder, const Key *key, json_object *value,
+                                  RengaHfConfig *config)
 {
   const bool flag = json_object_get_boolean(value);
   RengaCheck(json_object_is_type(value, json_type_boolean), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
@@ -258,7 +259,7 @@ static RengaErrorCode ReadLayerTypes(json_object *value, RengaHfModel *model)
 }
 
 /* pad_token_id: null stands for none. */
-static RengaErrorCode ReadPadding(RengaHfModel *model, json_object *root)
+static RengaErrorCode ReadPaddingRow(RengaHfModel *model, json_object *root)
 {
   json_object *value = NULL;
   RengaHfConfig *c = &model->config;
@@ -278,13 +279,13 @@ static RengaErrorCode ReadKey(RengaHfModel *model, const Key *key, json_object *
 {
   switch (key->kind) {
   case KEY_COUNT:
-    RengaCall(ReadCount(model->folder, key, value, &model->config));
+    RengaCall(ReadCountKey(model->folder, key, value, &model->config));
     break;
   case KEY_REAL:
-    RengaCall(ReadNumber(model->folder, key, value, &model->config));
+    RengaCall(ReadRealKey(model->folder, key, value, &model->config));
     break;
   case KEY_FLAG:
-    RengaCall(ReadFlag(model->folder, key, value, &model->config));
+    RengaCall(ReadFlagKey(model->folder, key, value, &model->config));
     break;
   case KEY_ACTIVATION:
     RengaCall(ReadActivation(model->folder, key, value, &model->config));
@@ -348,8 +349,8 @@ static RengaErrorCode CompleteConfig(RengaHfModel *model)
   if (model->family->complete) model->family->complete(c);
   RengaCall(NeedCount(model, c->intermediate, "the width inside a block (intermediate_size)"));
   c->qkv_bias = c->qkv_bias || c->all_bias;
-  if (c->pattern == 0) c->local = c->rope;
-  c->local.share = c->rope.share;
+  if (c->pattern == 0) c->rope[1] = c->rope[0];
+  c->rope[1].share = c->rope[0].share;
   RengaCheck(c->heads % c->groups == 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "%s/config.json: %lld heads are no multiple of num_key_value_heads, %lld",
              model->folder, (long long)c->heads, (long long)c->groups);
@@ -393,18 +394,18 @@ static RengaErrorCode FindFamily(RengaHfModel *model, json_object *root)
              MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "%s/config.json: architectures is %.100s; of type %s only %s is built: " EXPORTER,
              model->folder, ValueText(classes), name, model->family->architecture);
-  model->config = model->family->otherwise;
+  model->config = *model->family->otherwise;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadRoot(RengaHfModel *model, json_object *root)
+static RengaErrorCode ReadConfigRoot(RengaHfModel *model, json_object *root)
 {
   RengaCheck(json_object_is_type(root, json_type_object), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "%s/config.json is no JSON object", model->folder);
   RengaCall(FindFamily(model, root));
   RengaCall(ReadKeys(model, root));
   RengaCall(CompleteConfig(model));
-  RengaCall(ReadPadding(model, root));
+  RengaCall(ReadPaddingRow(model, root));
   RengaCheck(model->config.padding <= model->config.vocabulary, MPI_COMM_SELF,
              RENGA_ERR_FILE_FORMAT,
              "%s/config.json does not say pad_token_id, which is %lld for type %s and no token of "
@@ -419,7 +420,7 @@ RengaErrorCode RengaHfReadConfig(const char *folder, const char *text, RengaHfMo
 {
   *model = (RengaHfModel){.folder = folder};
   json_object *root = json_tokener_parse(text);
-  const RengaErrorCode code = ReadRoot(model, root);
+  const RengaErrorCode code = ReadConfigRoot(model, root);
   json_object_put(root);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -11,27 +11,27 @@ typedef struct {
   const RengaHfNames *names;
   const RengaHfConfig *config;
   int64_t sequence;
-  double embedding_dropout, attention_dropout, dropout;
+  double dropout[RENGA_HF_DROPOUTS];
   RengaValue cosine[KINDS], sine[KINDS],
       mask[KINDS]; /* [places, width], [places, places] or NONE */
   bool local;      /* of the block */
   char prefix[64]; /* of its names */
 } Decoder;
 
-static double ResidualDeviation(const Decoder *d)
+static double NarrowDeviation(const Decoder *d)
 {
   return d->config->deviation / sqrt(2.0 * (double)d->config->layers);
 }
 
 /* A product with a parameter, as the state dict has it. */
-static RengaErrorCode AddProduct(const Decoder *d, const char *part, RengaValue x, int64_t width,
-                                 bool bias, RengaValue *y)
+static RengaErrorCode AddNamedProduct(const Decoder *d, const char *part, RengaValue x,
+                                      int64_t width, bool bias, RengaValue *y)
 {
   char name[BLOCK_NAME], text[BLOCK_NAME];
   const RengaTensorSpec *spec = RengaGraphSpec(d->graph, x);
   const int64_t inputs = spec->dim[spec->ndim - 1];
   const bool narrows = part == d->names->projection || part == d->names->down;
-  const double deviation = narrows ? ResidualDeviation(d) : d->config->deviation;
+  const double deviation = narrows ? NarrowDeviation(d) : d->config->deviation;
   const RengaTensorSpec shape = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {width}};
   RengaValue in[3] = {x, RENGA_VALUE_NONE, RENGA_VALUE_NONE};
   RengaBlockName(d->prefix, part, name);
@@ -95,8 +95,8 @@ static RengaErrorCode AddSplit(RengaGraph graph, RengaValue x, int axis, int cou
 }
 
 /* ---- positions ---- */
-static RengaErrorCode AddAngles(const Decoder *d, const RengaHfRope *rope, RengaValue *cosine,
-                                RengaValue *sine)
+static RengaErrorCode AddRopeAngles(const Decoder *d, const RengaHfRope *rope, RengaValue *cosine,
+                                    RengaValue *sine)
 {
   const int64_t width = d->config->head_width;
   const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {d->sequence, width}};
@@ -113,10 +113,10 @@ static RengaErrorCode AddAngles(const Decoder *d, const RengaHfRope *rope, Renga
 }
 
 /* (a, b, rest) -> (-b, a, rest): a and b are the halves of what turns. */
-static RengaErrorCode AddQuarter(const Decoder *d, RengaValue x, RengaValue *y)
+static RengaErrorCode AddRopeQuarter(const Decoder *d, RengaValue x, RengaValue *y)
 {
   const int64_t width = d->config->head_width;
-  const int64_t half = (int64_t)((double)width * d->config->rope.share) / 2;
+  const int64_t half = (int64_t)((double)width * d->config->rope[0].share) / 2;
   const int64_t sizes[] = {half, half, width - 2 * half};
   const int count = sizes[2] > 0 ? 3 : 2;
   RengaAttributes attributes = {0};
@@ -131,12 +131,12 @@ static RengaErrorCode AddQuarter(const Decoder *d, RengaValue x, RengaValue *y)
 }
 
 /* x [N, heads, places, width]; the sines of what does not turn are 0. */
-static RengaErrorCode AddTurn(const Decoder *d, RengaValue *x)
+static RengaErrorCode AddRopeTurn(const Decoder *d, RengaValue *x)
 {
   RengaValue along[2] = {*x, d->cosine[d->local]},
              across[2] = {RENGA_VALUE_NONE, d->sine[d->local]};
-  if (d->config->rope.share == 0) return RENGA_SUCCESS;
-  RengaCall(AddQuarter(d, *x, &across[0]));
+  if (d->config->rope[0].share == 0) return RENGA_SUCCESS;
+  RengaCall(AddRopeQuarter(d, *x, &across[0]));
   RengaCall(RengaBlockNode(d->graph, "Mul", NULL, NULL, 2, along, 1, &along[0]));
   RengaCall(RengaBlockNode(d->graph, "Mul", NULL, NULL, 2, across, 1, &across[0]));
   RengaCall(RengaGraphAddAdd(d->graph, along[0], across[0], x));
@@ -145,7 +145,7 @@ static RengaErrorCode AddTurn(const Decoder *d, RengaValue *x)
 
 /* What is added to scores: minus infinity where a place may not be attended to. Attention alone
    sees to what comes later. */
-static RengaErrorCode AddMask(const Decoder *d, bool causal, int64_t window, RengaValue *mask)
+static RengaErrorCode AddWindowMask(const Decoder *d, bool causal, int64_t window, RengaValue *mask)
 {
   const int64_t places = d->sequence;
   const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {places, places}};
@@ -172,9 +172,8 @@ static RengaErrorCode AddConstants(Decoder *d, const bool local[])
     const int64_t window = k == LOCAL && c->window < d->sequence ? c->window : 0;
     d->mask[k] = RENGA_VALUE_NONE;
     if (!has[k]) continue;
-    if (c->rope.share > 0)
-      RengaCall(AddAngles(d, k == LOCAL ? &c->local : &c->rope, &d->cosine[k], &d->sine[k]));
-    if (causal || window > 0) RengaCall(AddMask(d, causal, window, &d->mask[k]));
+    if (c->rope[0].share > 0) RengaCall(AddRopeAngles(d, &c->rope[k], &d->cosine[k], &d->sine[k]));
+    if (causal || window > 0) RengaCall(AddWindowMask(d, causal, window, &d->mask[k]));
   }
   return RENGA_SUCCESS;
 }
@@ -203,7 +202,7 @@ static RengaErrorCode AddJoinedHeads(const Decoder *d, RengaValue x, RengaBlockH
   const int64_t queries = c->heads * c->head_width, keys = c->groups * c->head_width;
   const int64_t sizes[] = {queries, keys, keys};
   RengaValue part[3];
-  RengaCall(AddProduct(d, d->names->qkv, x, queries + 2 * keys, c->qkv_bias, &x));
+  RengaCall(AddNamedProduct(d, d->names->qkv, x, queries + 2 * keys, c->qkv_bias, &x));
   if (d->family->columns == RENGA_HF_BY_HEAD) {
     RengaCall(SplitByHead(d, x, heads));
     return RENGA_SUCCESS;
@@ -220,7 +219,7 @@ static RengaErrorCode AddOwnHeads(const Decoder *d, const char *part, const char
                                   int64_t count, RengaValue x, RengaValue *y)
 {
   const RengaHfConfig *c = d->config;
-  RengaCall(AddProduct(d, part, x, count * c->head_width, c->qkv_bias, &x));
+  RengaCall(AddNamedProduct(d, part, x, count * c->head_width, c->qkv_bias, &x));
   if (d->family->wide_norm) RengaCall(AddNorm(d, norm, x, &x));
   RengaCall(RengaBlockSplitHeads(d->graph, x, 1, count, &x));
   if (!d->family->wide_norm) RengaCall(AddNorm(d, norm, x, &x));
@@ -228,7 +227,7 @@ static RengaErrorCode AddOwnHeads(const Decoder *d, const char *part, const char
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddHeads(const Decoder *d, RengaValue x, RengaBlockHeads *heads)
+static RengaErrorCode AddQueriesKeysValues(const Decoder *d, RengaValue x, RengaBlockHeads *heads)
 {
   const RengaHfNames *n = d->names;
   if (n->qkv) {
@@ -238,8 +237,8 @@ static RengaErrorCode AddHeads(const Decoder *d, RengaValue x, RengaBlockHeads *
     RengaCall(AddOwnHeads(d, n->k, n->k_norm, d->config->groups, x, &heads->k));
     RengaCall(AddOwnHeads(d, n->v, NULL, d->config->groups, x, &heads->v));
   }
-  RengaCall(AddTurn(d, &heads->q));
-  RengaCall(AddTurn(d, &heads->k));
+  RengaCall(AddRopeTurn(d, &heads->q));
+  RengaCall(AddRopeTurn(d, &heads->k));
   return RENGA_SUCCESS;
 }
 
@@ -303,9 +302,9 @@ static RengaErrorCode AddAttention(const Decoder *d, RengaValue x, RengaValue *y
   const RengaHfConfig *c = d->config;
   RengaBlockHeads heads = {.mask = d->mask[d->local],
                            .scale = c->attention_scale,
-                           .dropout = d->attention_dropout,
+                           .dropout = d->dropout[RENGA_HF_OF_ATTENTION],
                            .causal = true};
-  RengaCall(AddHeads(d, x, &heads));
+  RengaCall(AddQueriesKeysValues(d, x, &heads));
   RengaCall(ShareAmongHeads(d, &heads.k));
   RengaCall(ShareAmongHeads(d, &heads.v));
   if (c->attention_cap > 0)
@@ -313,12 +312,12 @@ static RengaErrorCode AddAttention(const Decoder *d, RengaValue x, RengaValue *y
   else
     RengaCall(RengaBlockAttention(d->graph, &heads, &x));
   RengaCall(RengaBlockJoinHeads(d->graph, x, &x));
-  RengaCall(AddProduct(d, d->names->projection, x, c->hidden, c->all_bias, y));
+  RengaCall(AddNamedProduct(d, d->names->projection, x, c->hidden, c->all_bias, y));
   return RENGA_SUCCESS;
 }
 
 /* ---- the rest of a block ---- */
-static RengaErrorCode AddActivation(const Decoder *d, RengaValue x, RengaValue *y)
+static RengaErrorCode AddFeedActivation(const Decoder *d, RengaValue x, RengaValue *y)
 {
   static const char *const ops[] = {"Swish", "Gelu", "Gelu", "Relu"};
   const RengaHfActivation activation = d->config->activation;
@@ -337,17 +336,17 @@ static RengaErrorCode AddFeedForward(const Decoder *d, RengaValue x, RengaValue 
   const int64_t halves[] = {c->intermediate, c->intermediate};
   RengaValue pair[2];
   if (n->gate_up) {
-    RengaCall(AddProduct(d, n->gate_up, x, 2 * c->intermediate, c->feed_bias, &x));
+    RengaCall(AddNamedProduct(d, n->gate_up, x, 2 * c->intermediate, c->feed_bias, &x));
     RengaCall(AddSplit(d->graph, x, 2, 2, halves, pair));
   } else {
-    if (n->gate) RengaCall(AddProduct(d, n->gate, x, c->intermediate, c->feed_bias, &pair[0]));
-    RengaCall(AddProduct(d, n->up, x, c->intermediate, c->feed_bias, &pair[1]));
+    if (n->gate) RengaCall(AddNamedProduct(d, n->gate, x, c->intermediate, c->feed_bias, &pair[0]));
+    RengaCall(AddNamedProduct(d, n->up, x, c->intermediate, c->feed_bias, &pair[1]));
     if (!n->gate) pair[0] = pair[1];
   }
-  RengaCall(AddActivation(d, pair[0], &x));
+  RengaCall(AddFeedActivation(d, pair[0], &x));
   pair[0] = x;
   if (n->gate || n->gate_up) RengaCall(RengaBlockNode(d->graph, "Mul", NULL, NULL, 2, pair, 1, &x));
-  RengaCall(AddProduct(d, n->down, x, c->hidden, c->feed_bias, y));
+  RengaCall(AddNamedProduct(d, n->down, x, c->hidden, c->feed_bias, y));
   return RENGA_SUCCESS;
 }
 
@@ -358,7 +357,7 @@ static RengaErrorCode AddResidual(const Decoder *d, const char *norm, RengaValue
   RengaCall(AddNorm(d, norm, y, &y));
   if (d->config->residual_scale != 1)
     RengaCall(AddFactor(d->graph, d->config->residual_scale, NULL, &y));
-  RengaCall(RengaBlockResidual(d->graph, x, y, d->dropout, sum));
+  RengaCall(RengaBlockResidual(d->graph, x, y, d->dropout[RENGA_HF_OF_RESIDUALS], sum));
   return RENGA_SUCCESS;
 }
 
@@ -398,8 +397,8 @@ static RengaErrorCode AddPlaces(const Decoder *d, RengaValue *x)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddEmbedding(const Decoder *d, RengaValue tokens, RengaValue *table,
-                                   RengaValue *x)
+static RengaErrorCode AddTokenEmbedding(const Decoder *d, RengaValue tokens, RengaValue *table,
+                                        RengaValue *x)
 {
   const RengaHfConfig *c = d->config;
   char text[BLOCK_NAME];
@@ -412,7 +411,7 @@ static RengaErrorCode AddEmbedding(const Decoder *d, RengaValue tokens, RengaVal
                            (const RengaValue[]){*table, tokens}, 1, x));
   if (c->embedding_scale != 1) RengaCall(AddFactor(d->graph, c->embedding_scale, NULL, x));
   RengaCall(AddPlaces(d, x));
-  RengaCall(RengaGraphAddDropout(d->graph, *x, d->embedding_dropout, x));
+  RengaCall(RengaGraphAddDropout(d->graph, *x, d->dropout[RENGA_HF_OF_EMBEDDINGS], x));
   return RENGA_SUCCESS;
 }
 
@@ -443,7 +442,7 @@ static RengaErrorCode AddDecoder(Decoder *d, const bool local[], RengaValue toke
 {
   RengaValue table, x;
   RengaCall(AddConstants(d, local));
-  RengaCall(AddEmbedding(d, tokens, &table, &x));
+  RengaCall(AddTokenEmbedding(d, tokens, &table, &x));
   for (int64_t i = 0; i < d->config->layers; i++) {
     snprintf(d->prefix, sizeof d->prefix, "%s%lld.", d->names->blocks, (long long)i);
     d->local = local[i];
@@ -460,15 +459,14 @@ static Decoder StartDecoder(RengaGraph graph, const RengaHfModel *model,
                             const RengaHfOptions *options)
 {
   const RengaHfConfig *c = &model->config;
-  const bool said = options->dropout >= 0;
-  return (Decoder){.graph = graph,
-                   .family = model->family,
-                   .names = model->family->names,
-                   .config = c,
-                   .sequence = options->sequence,
-                   .embedding_dropout = said ? options->dropout : c->embedding_dropout,
-                   .attention_dropout = said ? options->dropout : c->attention_dropout,
-                   .dropout = said ? options->dropout : c->dropout};
+  Decoder d = {.graph = graph,
+               .family = model->family,
+               .names = model->family->names,
+               .config = c,
+               .sequence = options->sequence};
+  for (int i = 0; i < RENGA_HF_DROPOUTS; i++)
+    d.dropout[i] = options->dropout >= 0 ? options->dropout : c->dropout[i];
+  return d;
 }
 
 RengaErrorCode RengaHfBuildDecoder(RengaGraph graph, const RengaHfModel *model,

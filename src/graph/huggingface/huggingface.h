@@ -27,6 +27,9 @@ typedef struct {
   double factor, low, high, original;
 } RengaHfRope;
 
+/* Shares that training sets to zero: of embeddings, of attention, of what is added to x. */
+enum { RENGA_HF_OF_EMBEDDINGS, RENGA_HF_OF_ATTENTION, RENGA_HF_OF_RESIDUALS, RENGA_HF_DROPOUTS };
+
 /* What config.json says. */
 typedef struct {
   int64_t layers, hidden, heads, groups, head_width, intermediate, places, vocabulary;
@@ -34,10 +37,11 @@ typedef struct {
   int64_t
       padding; /* 1 + the row of the table that gets no gradient where tokens read it; 0: none */
   double epsilon, deviation, query_scalar, attention_scale, embedding_scale, residual_scale;
-  double score_divisor, score_cap, attention_cap, embedding_dropout, attention_dropout, dropout;
+  double score_divisor, score_cap, attention_cap;
+  double dropout[RENGA_HF_DROPOUTS];
   bool tied, qkv_bias, all_bias, feed_bias, parallel, windowed;
   RengaHfActivation activation;
-  RengaHfRope rope, local; /* local: of layers with a window, where pattern is not 0 */
+  RengaHfRope rope[2]; /* without, and with a window, which differ where pattern is not 0 */
 } RengaHfConfig;
 
 typedef struct {
@@ -45,10 +49,10 @@ typedef struct {
   const RengaHfNames *names;
   RengaHfNorm norm;
   RengaHfColumns columns;
-  bool transposed;         /* weights are [inputs, outputs] */
-  bool wide_norm;          /* q_norm and k_norm: over all heads together */
-  bool head_bias;          /* the output layer has one */
-  RengaHfConfig otherwise; /* of keys that config.json leaves out */
+  bool transposed;                /* weights are [inputs, outputs] */
+  bool wide_norm;                 /* q_norm and k_norm: over all heads together */
+  bool head_bias;                 /* the output layer has one */
+  const RengaHfConfig *otherwise; /* of keys that config.json leaves out */
   /* Layer i, from 0, has a window, where config.json has no layer_types; NULL: all have. */
   bool (*is_local)(const RengaHfConfig *config, int64_t i);
   /* Once all keys are read. */

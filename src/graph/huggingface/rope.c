@@ -80,15 +80,15 @@ RengaErrorCode RengaHfReadRope(const char *folder, const char *key, json_object 
   json_object_object_get_ex(value, "full_attention", &full);
   json_object_object_get_ex(value, "sliding_attention", &local);
   if (!full && !local) {
-    RengaCall(ReadMembers(folder, key, value, &config->rope));
+    RengaCall(ReadMembers(folder, key, value, &config->rope[0]));
     return RENGA_SUCCESS;
   }
   RengaCheck(full && local && json_object_object_length(value) == 2, MPI_COMM_SELF,
              RENGA_ERR_SUPPORT,
              "%s/config.json: %s is %.200s: full_attention and sliding_attention are expected",
              folder, key, json_object_to_json_string(value));
-  RengaCall(ReadMembers(folder, key, full, &config->rope));
-  RengaCall(ReadMembers(folder, key, local, &config->local));
+  RengaCall(ReadMembers(folder, key, full, &config->rope[0]));
+  RengaCall(ReadMembers(folder, key, local, &config->rope[1]));
   return RENGA_SUCCESS;
 }
 
