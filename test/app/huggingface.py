@@ -1,6 +1,6 @@
 """Folders of Hugging Face without torch: their numbers follow from the names of the tensors.
 
-usage: huggingface.py write NETWORK [KEY=JSON]…    makes the folder NETWORK and the data set's arrays tokens.npy, labels.npy
+usage: huggingface.py write NETWORK [KEY=JSON]…    makes the folder NETWORK, also with the data set's arrays, tokens.npy and so on
        huggingface.py compare NETWORK CSV          the losses of a run are those of transformers
        huggingface.py list                         the names of the networks
        huggingface.py change FOLDER WAY            spoils a folder: see WAYS
@@ -92,6 +92,23 @@ def words(vocabulary):
     return tokens, labels
 
 
+def arrays(config):
+    """The fields of the data set; of encoders the last samples end with padding."""
+    tokens, labels = words(config["vocab_size"])
+    if "type_vocab_size" not in config:
+        return {"tokens": tokens, "labels": labels}
+    pad, places = config["pad_token_id"], [(i // PLACES, i % PLACES) for i in range(len(tokens))]
+    real = [int(place < PLACES - max(0, sample - 3)) for sample, place in places]
+    fields = {
+        "tokens": [(token if token != pad else pad + 1) if is_real else pad for token, is_real in zip(tokens, real)],
+        "labels": [label if is_real else -100 for label, is_real in zip(labels, real)],
+        "attention_mask": real,
+    }
+    if config["type_vocab_size"] > 1:
+        fields["segments"] = [int(place >= 5) for _, place in places]
+    return fields
+
+
 def layers_of(config):
     return config.get("num_hidden_layers") or config["n_layer"]
 
@@ -106,9 +123,8 @@ def write(name, *changes):
     write_safetensors(
         name + "/model.safetensors", {n: (shape, numbers(n, count_of(shape))) for n, shape in tensors.items()}
     )
-    tokens, labels = words(config["vocab_size"])
-    write_npy("tokens.npy", (SAMPLES, PLACES), tokens)
-    write_npy("labels.npy", (SAMPLES, PLACES), labels)
+    for field, values in arrays(config).items():
+        write_npy(f"{name}/{field}.npy", (SAMPLES, PLACES), values)
 
 
 def compare(name, file):

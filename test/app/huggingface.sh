@@ -10,12 +10,14 @@ adam="-optimizer_type adamw -optimizer_learning_rate 0.001 -optimizer_epsilon 1e
 
 # the DATA of all networks
 $make write llama-1 || fail "no folder is made"
-accepts 1 data npy tokens.npy labels.npy data.h5
+accepts 1 data npy llama-1/tokens.npy llama-1/labels.npy data.h5
 
 # All networks, on one rank.
 for network in $($make list); do
   $make write $network || fail "no folder $network is made"
-  accepts 1 $train -graph hf:$network,sequence=12 -initial $network $adam -monitor csv:losses.csv
+  data=data.h5
+  case $network in *bert*) data=$network/data.h5 && accepts 1 data npy $network/*.npy $data ;; esac
+  accepts 1 $train -data $data -graph hf:$network,sequence=12 -initial $network $adam -monitor csv:losses.csv
   $make compare $network losses.csv >out 2>&1 || fail "other losses than those of transformers"
   rm -f losses.csv
 done
@@ -102,7 +104,7 @@ says_no() {
   refuses 2 "$sentence" info -graph "hf:$network"
 }
 network=llama-1
-says_no "networks of type mamba are not built from their folder; built are gemma, gemma2" 'model_type="mamba"'
+says_no "networks of type mamba are not built from their folder; built are bert, gemma" 'model_type="mamba"'
 says "export it from Python by renga.export and train the file (doc/huggingface.md)"
 says_no "of type llama only LlamaForCausalLM is built" 'architectures=["LlamaForSequenceClassification"]'
 says_no "warp is 3, of which is not known what it changes in a network of type llama" warp=3
@@ -126,10 +128,17 @@ says_no "use_bidirectional_attention is true; only false is built" use_bidirecti
 network=stablelm-1
 says_no "use_parallel_residual is true; only false is built" use_parallel_residual=true
 says_no "qk_layernorm is true; only false is built" qk_layernorm=true
+network=roberta-1
+says_no "tie_word_embeddings is false; only true is built" tie_word_embeddings=false
+says_no "position_embedding_type is \"relative_key\"; only \"absolute\" is built" 'position_embedding_type="relative_key"'
 network=gpt2-1
 says_no "scale_attn_by_inverse_layer_idx is true; only false is built" scale_attn_by_inverse_layer_idx=true
 $make write gpt2-1
+$make write roberta-1
 refuses 1 "hf: sequence=17, but gpt2-1 has learned positions for 16 tokens" info -graph hf:gpt2-1,sequence=17
+refuses 1 "hf: sequence=32, but roberta-1 has learned positions for 30 tokens" info -graph hf:roberta-1,sequence=32
+accepts 1 info -graph hf:roberta-1,padding=0
+lacks attention_mask
 refuses 2 "hf has no setting \"sequenc\"; did you mean sequence?" info -graph hf:gpt2-1,sequenc=3
 refuses 2 "nowhere/config.json: No such file or directory" info -graph hf:nowhere
 mkdir empty

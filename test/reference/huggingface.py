@@ -47,6 +47,7 @@ def small(**more):
 
 
 GPT2 = dict(vocab_size=TOKENS, n_embd=32, n_layer=2, n_head=4, n_positions=16, attn_implementation="eager")
+STILL = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 NO_DROPOUT = dict(attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0)
 # Two of each family. The second has what the first leaves as it is.
 NETWORKS = {
@@ -120,6 +121,10 @@ NETWORKS = {
     "stablelm-2": ("StableLmConfig", small(num_key_value_heads=4, use_qkv_bias=True, tie_word_embeddings=True)),
     "starcoder2-1": ("Starcoder2Config", small(num_key_value_heads=2)),
     "starcoder2-2": ("Starcoder2Config", small(num_key_value_heads=4, use_bias=False, sliding_window=3)),
+    "bert-1": ("BertConfig", small(**STILL)),
+    "bert-2": ("BertConfig", small(type_vocab_size=1, hidden_act="gelu_new", layer_norm_eps=1e-3, **STILL)),
+    "roberta-1": ("RobertaConfig", small(type_vocab_size=1, **STILL)),
+    "roberta-2": ("RobertaConfig", small(pad_token_id=3, hidden_act="relu", **STILL)),
     "gpt2-1": ("GPT2Config", dict(GPT2, **NO_DROPOUT)),
     "gpt2-2": (
         "GPT2Config",
@@ -140,29 +145,50 @@ class Renga:
         return done.stdout
 
 
+def is_encoder(name):
+    return "bert" in name
+
+
+def kind_of(name):
+    return transformers.AutoModelForMaskedLM if is_encoder(name) else transformers.AutoModelForCausalLM
+
+
 def make_model(name):
     kind, settings = NETWORKS[name]
     torch.manual_seed(sum(map(ord, name)))
     config = getattr(transformers, kind)(**settings)
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    model = kind_of(name).from_config(config, dtype=torch.float32)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
     return model
 
 
-def make_data(file):
+def make_data(file, model, name):
+    """What the model is called with, and the labels; also as a data set."""
     rng = np.random.default_rng(5)
     words = rng.integers(0, TOKENS, (SAMPLES, PLACES + 1))
-    labels = words[:, 1:].copy()
+    inputs, labels = {"tokens": words[:, :-1]}, words[:, 1:].copy()
     labels[rng.random(labels.shape) < 0.1] = -100
+    if is_encoder(name):
+        pad = model.config.pad_token_id
+        real = np.arange(PLACES) < rng.integers(4, PLACES + 1, (SAMPLES, 1))
+        real[0, :2] = False  # padding may come first
+        inputs["tokens"] = np.where(real, np.where(inputs["tokens"] == pad, pad + 1, inputs["tokens"]), pad)
+        inputs["attention_mask"] = real.astype(np.int64)
+        labels[~real] = -100
+        if model.config.type_vocab_size > 1:
+            inputs["segments"] = rng.integers(0, 2, words[:, 1:].shape)
     with h5py.File(file, "w") as data:
-        data["tokens"], data["labels"] = words[:, :-1], labels
-    return torch.tensor(words[:, :-1]), torch.tensor(labels)
+        data["labels"] = labels
+        for key, value in inputs.items():
+            data[key] = value
+    names = {"tokens": "input_ids", "segments": "token_type_ids", "attention_mask": "attention_mask"}
+    return {names[key]: torch.tensor(value) for key, value in inputs.items()}, torch.tensor(labels)
 
 
-def loss_of(model, tokens, labels):
-    return F.cross_entropy(model(tokens).logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+def loss_of(model, inputs, labels):
+    return F.cross_entropy(model(**inputs).logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
 
 
 def read_parameters(file):
@@ -188,7 +214,7 @@ def check(renga, name):
     folder = renga.folder + "/" + name
     model = make_model(name).eval()
     model.save_pretrained(folder)
-    tokens, labels = make_data(folder + "/data.h5")
+    inputs, labels = make_data(folder + "/data.h5", model, name)
     names = file_names(model, folder)
     common = ["-graph", f"hf:{name},sequence={PLACES}", "-initial", name, "-data", name + "/data.h5"]
     common += ["-data_validation", 0, "-seed", 1]
@@ -197,11 +223,11 @@ def check(renga, name):
 
     renga.run(1, "predict", name + "/scores.h5", *common, "-batch_size", SAMPLES, "-output", "logits", "-overwrite", 1)
     with h5py.File(folder + "/scores.h5") as scores:
-        result["scores"] = apart(torch.tensor(scores["logits"][()]), model(tokens).logits.detach())
+        result["scores"] = apart(torch.tensor(scores["logits"][()]), model(**inputs).logits.detach())
 
     sgd = ["-optimizer_type", "sgd", "-optimizer_learning_rate", 1, "-steps", 1, "-checkpoint_dir", name + "/sgd"]
     renga.run(1, "train", *training, *sgd)
-    loss_of(model, tokens, labels).backward()
+    loss_of(model, inputs, labels).backward()
     after = read_parameters(folder + "/sgd/step_000000001.h5")
     assert set(after) == set(names), set(after) ^ set(names)
     result["gradients"] = max(apart(p.detach() - after[n], p.grad) for n, p in names.items())
@@ -210,7 +236,7 @@ def check(renga, name):
     adam += ["-optimizer_weight_decay", DECAY, "-steps", STEPS, "-parameter_digest", 1]
     files = ["-monitor", f"csv:{name}/losses.csv", "-checkpoint_keep", 9, "-checkpoint_dir", name + "/adam"]
     renga.run(1, "train", *training, *adam, *files)
-    losses = train(model, tokens, labels)
+    losses = train(model, inputs, labels)
     with open(folder + "/losses.csv") as rows:
         head = rows.readline().strip().split(",")
         mine = [float(row.split(",")[head.index("loss")]) for row in rows]
@@ -223,20 +249,20 @@ def check(renga, name):
         text = renga.run(ranks, "train", *training[:-2], *adam, "-graph_lanes", 2, *layout)
         digests |= set(re.findall("digest.*", text))
     result["layouts"] = len(digests)
-    result["back"] = check_way_back(renga, name, model, tokens, common)
+    result["back"] = check_way_back(renga, name, model, inputs, common)
     return result
 
 
 def load(folder, dtype=torch.float32):
     """A folder that transformers loads without a word."""
-    model, told = transformers.AutoModelForCausalLM.from_pretrained(
+    model, told = kind_of(folder.split("/")[-2] if "/" in folder else folder).from_pretrained(
         folder, dtype=dtype, output_loading_info=True, attn_implementation="eager"
     )
     assert not any(told.values()), told
     return model.eval()
 
 
-def check_way_back(renga, name, model, tokens, common):
+def check_way_back(renga, name, model, inputs, common):
     """What was trained, exported and loaded has the numbers of the checkpoint; what was not trained, the same bytes."""
     folder = renga.folder + "/" + name
     still = ["-optimizer_type", "sgd", "-optimizer_learning_rate", 0, "-steps", 1, "-checkpoint_dir", name + "/still"]
@@ -256,18 +282,18 @@ def check_way_back(renga, name, model, tokens, common):
     again = common[:3] + [name + "/brain"] + common[4:]
     renga.run(1, "predict", name + "/brain.h5", *again, "-batch_size", SAMPLES, "-output", "logits", "-overwrite", 1)
     with h5py.File(folder + "/brain.h5") as scores, torch.no_grad():
-        widened = load(folder + "/brain")(tokens).logits
+        widened = load(folder + "/brain")(**inputs).logits
         assert apart(torch.tensor(scores["logits"][()]), widened) < 1e-5
-        return apart(trained(tokens).logits, model(tokens).logits)
+        return apart(trained(**inputs).logits, model(**inputs).logits)
 
 
-def train(model, tokens, labels):
+def train(model, inputs, labels):
     """The losses of steps of AdamW."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, eps=EPSILON, weight_decay=DECAY)
     losses = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        loss = loss_of(model, tokens, labels)
+        loss = loss_of(model, inputs, labels)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -295,8 +321,10 @@ def record(folder):
         rows[name] = {"config": config, "tensors": same, "losses": []}
         save(rows)
         plain.write(name)
-        tokens, labels = (torch.tensor(x).reshape(SAMPLES, PLACES) for x in plain.words(TOKENS))
-        rows[name]["losses"] = [round(loss, 7) for loss in train(load(name), tokens, labels)]
+        arrays = {key: torch.tensor(value).reshape(SAMPLES, PLACES) for key, value in plain.arrays(config).items()}
+        labels, inputs = arrays.pop("labels"), {"input_ids": arrays.pop("tokens")}
+        inputs.update(("token_type_ids" if key == "segments" else key, value) for key, value in arrays.items())
+        rows[name]["losses"] = [round(loss, 7) for loss in train(load(name), inputs, labels)]
     save(rows)
 
 

@@ -66,6 +66,20 @@ static const RengaHfNames gpt2 = {.table = "transformer.wte",
                                   .last = "transformer.ln_f",
                                   .head = "lm_head"};
 
+#define ENCODER(word)                                                                              \
+  .table = word ".embeddings.word_embeddings", .places = word ".embeddings.position_embeddings",   \
+  .segments = word ".embeddings.token_type_embeddings",                                            \
+  .table_norm = word ".embeddings.LayerNorm", .blocks = word ".encoder.layer.",                    \
+  .q = "attention.self.query", .k = "attention.self.key", .v = "attention.self.value",             \
+  .projection = "attention.output.dense", .after_attention = "attention.output.LayerNorm",         \
+  .up = "intermediate.dense", .down = "output.dense", .after_feed = "output.LayerNorm"
+
+static const RengaHfNames bert = {ENCODER("bert"), .transform = "cls.predictions.transform.dense",
+                                  .last = "cls.predictions.transform.LayerNorm",
+                                  .head_bias = "cls.predictions.bias"};
+static const RengaHfNames roberta = {ENCODER("roberta"), .transform = "lm_head.dense",
+                                     .last = "lm_head.layer_norm", .head_bias = "lm_head.bias"};
+
 static void CompleteGemma(RengaHfConfig *config)
 {
   config->embedding_scale = sqrt((double)config->hidden);
@@ -102,15 +116,34 @@ static bool IsLocalInGemma3(const RengaHfConfig *config, int64_t i)
 #define USUAL(turning)                                                                             \
   .deviation = 0.02, .embedding_scale = 1, .residual_scale = 1, .score_divisor = 1, ROPE(turning)
 
+#define MASKED(row)                                                                                \
+  .otherwise = &(const RengaHfConfig)                                                              \
+  {                                                                                                \
+    USUAL(0), .tied = true, .all_bias = true, .feed_bias = true, .segments = 2,                    \
+              .activation = RENGA_HF_GELU, .padding = 1 + (row), .dropout = {                      \
+                0,                                                                                 \
+                0.1,                                                                               \
+                0.1                                                                                \
+              }                                                                                    \
+  }
+
 static const RengaHfFamily families[] = {
+    {.type = "bert",
+     .architecture = "BertForMaskedLM",
+     .names = &bert,
+     .norm = RENGA_HF_LAYER,
+     .build = RengaHfBuildEncoder,
+     MASKED(0)},
     {.type = "gemma",
      .architecture = "GemmaForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &llama,
      .norm = RENGA_HF_RMS_PLUS_ONE,
      .otherwise = &(const RengaHfConfig){USUAL(1), .tied = true, .padding = 1},
      .complete = CompleteGemma},
     {.type = "gemma2",
      .architecture = "Gemma2ForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &gemma2,
      .norm = RENGA_HF_RMS_PLUS_ONE,
      .otherwise = &(const RengaHfConfig){USUAL(1), .tied = true, .padding = 1},
@@ -118,6 +151,7 @@ static const RengaHfFamily families[] = {
      .complete = CompleteGemma},
     {.type = "gemma3_text",
      .architecture = "Gemma3ForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &gemma3,
      .norm = RENGA_HF_RMS_PLUS_ONE,
      .otherwise =
@@ -132,6 +166,7 @@ static const RengaHfFamily families[] = {
      .complete = CompleteGemma},
     {.type = "gpt2",
      .architecture = "GPT2LMHeadModel",
+     .build = RengaHfBuildDecoder,
      .names = &gpt2,
      .norm = RENGA_HF_LAYER,
      .transposed = true,
@@ -140,6 +175,7 @@ static const RengaHfFamily families[] = {
      .complete = CompleteGpt2},
     {.type = "gpt_neox",
      .architecture = "GPTNeoXForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &neox,
      .norm = RENGA_HF_LAYER,
      .columns = RENGA_HF_BY_HEAD,
@@ -147,23 +183,28 @@ static const RengaHfFamily families[] = {
                                          .parallel = true, .activation = RENGA_HF_GELU}},
     {.type = "granite",
      .architecture = "GraniteForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &llama,
      .otherwise = &(const RengaHfConfig){USUAL(1), .attention_scale = 1}},
     {.type = "llama",
      .architecture = "LlamaForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &llama,
      .otherwise = &(const RengaHfConfig){USUAL(1)}},
     {.type = "mistral",
      .architecture = "MistralForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &llama,
      .otherwise = &(const RengaHfConfig){USUAL(1)}},
     {.type = "olmo2",
      .architecture = "Olmo2ForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &olmo2,
      .wide_norm = true,
      .otherwise = &(const RengaHfConfig){USUAL(1), .padding = 2}},
     {.type = "phi",
      .architecture = "PhiForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &phi,
      .norm = RENGA_HF_LAYER,
      .head_bias = true,
@@ -171,25 +212,38 @@ static const RengaHfFamily families[] = {
                                          .parallel = true, .activation = RENGA_HF_GELU_TANH}},
     {.type = "phi3",
      .architecture = "Phi3ForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &phi3,
      .otherwise = &(const RengaHfConfig){USUAL(1), .padding = 32001}},
     {.type = "qwen2",
      .architecture = "Qwen2ForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &llama,
      .otherwise = &(const RengaHfConfig){USUAL(1), .qkv_bias = true, .full_layers = 28},
      .is_local = IsLocalInQwen},
     {.type = "qwen3",
      .architecture = "Qwen3ForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &qwen3,
      .otherwise = &(const RengaHfConfig){USUAL(1), .full_layers = 28},
      .is_local = IsLocalInQwen},
+    {.type = "roberta",
+     .architecture = "RobertaForMaskedLM",
+     .names = &roberta,
+     .norm = RENGA_HF_LAYER,
+     .counts_words = true,
+     .gelu_head = true,
+     .build = RengaHfBuildEncoder,
+     MASKED(1)},
     {.type = "stablelm",
      .architecture = "StableLmForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &llama,
      .norm = RENGA_HF_LAYER,
      .otherwise = &(const RengaHfConfig){USUAL(0.25)}},
     {.type = "starcoder2",
      .architecture = "Starcoder2ForCausalLM",
+     .build = RengaHfBuildDecoder,
      .names = &starcoder2,
      .norm = RENGA_HF_LAYER,
      .otherwise = &(const RengaHfConfig){USUAL(1), .tied = true, .all_bias = true,

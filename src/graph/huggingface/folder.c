@@ -11,6 +11,10 @@ enum { MOST_CONFIG = 1 << 24, USUAL_SEQUENCE = 2048 };
 static const RengaOptionRow rows[] = {
     {"sequence", RENGA_OPTION_INT64, "0", AT(sequence), NULL, 0, 1e8,
      "tokens per sample; 0: the longest that config.json names, at most 2048"},
+    {"segments", RENGA_OPTION_INT64, "1", AT(segments), NULL, 0, 1,
+     "0: an encoder has no input of that name"},
+    {"padding", RENGA_OPTION_INT64, "1", AT(padding), NULL, 0, 1,
+     "0: an encoder has no input attention_mask"},
     {"dropout", RENGA_OPTION_REAL, "-1", AT(dropout), NULL, -1, 0.999,
      "share set to zero, in all places; -1: what config.json says"},
 };
@@ -71,7 +75,9 @@ RengaErrorCode RengaHfShareConfig(MPI_Comm comm, const char *folder, char **text
 
 static RengaErrorCode TakeSequence(const RengaHfModel *model, RengaHfOptions *options)
 {
-  const int64_t places = model->config.places;
+  /* the rows of padding, and those before it, are of no word */
+  const int64_t before = model->family->counts_words ? model->config.padding : 0;
+  const int64_t places = model->config.places - before;
   if (options->sequence == 0) options->sequence = places < USUAL_SEQUENCE ? places : USUAL_SEQUENCE;
   RengaCheck(!model->family->names->places || options->sequence <= places, MPI_COMM_SELF,
              RENGA_ERR_OPTION, "hf: sequence=%lld, but %s has learned positions for %lld tokens",
@@ -87,7 +93,7 @@ static RengaErrorCode BuildFolder(RengaGraph graph, const void *settings)
   RengaHfModel model;
   RengaErrorCode code = RengaHfReadConfig(options.folder, options.config, &model);
   if (!code) code = TakeSequence(&model, &options);
-  if (!code) code = RengaHfBuildDecoder(graph, &model, &options);
+  if (!code) code = model.family->build(graph, &model, &options);
   RengaFree(&model.local);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -1,4 +1,4 @@
-/* Networks of Hugging Face folders: config.json and a table of families say which decoder is built.
+/* Networks of Hugging Face folders: config.json and a table of families say what is built.
    Parameters have the names and shapes of the family's state dict. */
 #pragma once
 #include "../build/blocks.h"
@@ -17,6 +17,7 @@ typedef struct {
   const char *before_attention, *q, *k, *v, *qkv, *q_norm, *k_norm, *projection, *after_attention;
   const char *before_feed, *gate, *up, *gate_up, *down, *after_feed;
   const char *last, *head;
+  const char *segments, *table_norm, *transform, *head_bias; /* of encoders; last: a norm */
 } RengaHfNames;
 
 /* Angles by which positions turn; factor and the rest: of a scaling. */
@@ -34,6 +35,7 @@ enum { RENGA_HF_OF_EMBEDDINGS, RENGA_HF_OF_ATTENTION, RENGA_HF_OF_RESIDUALS, REN
 typedef struct {
   int64_t layers, hidden, heads, groups, head_width, intermediate, places, vocabulary;
   int64_t window, full_layers, pattern; /* full_layers: that come before those with a window */
+  int64_t segments;                     /* kinds of sentences */
   int64_t
       padding; /* 1 + the row of the table that gets no gradient where tokens read it; 0: none */
   double epsilon, deviation, query_scalar, attention_scale, embedding_scale, residual_scale;
@@ -44,6 +46,15 @@ typedef struct {
   RengaHfRope rope[2]; /* without, and with a window, which differ where pattern is not 0 */
 } RengaHfConfig;
 
+/* What the user says: hf:FOLDER,sequence=…; dropout -1: what config.json says. */
+typedef struct {
+  int64_t sequence;
+  int64_t segments, padding; /* of encoders: is there such an input? */
+  double dropout;
+  const char *folder, *config; /* config: the text of FOLDER/config.json */
+} RengaHfOptions;
+
+typedef struct RengaHfModel RengaHfModel;
 typedef struct {
   const char *type, *architecture;
   const RengaHfNames *names;
@@ -51,28 +62,26 @@ typedef struct {
   RengaHfColumns columns;
   bool transposed;                /* weights are [inputs, outputs] */
   bool wide_norm;                 /* q_norm and k_norm: over all heads together */
-  bool head_bias;                 /* the output layer has one */
+  bool head_bias;                 /* the output layer of a decoder has one */
+  bool counts_words;              /* positions are those of words, without padding */
+  bool gelu_head;                 /* an encoder's, whatever activation its blocks have */
   const RengaHfConfig *otherwise; /* of keys that config.json leaves out */
   /* Layer i, from 0, has a window, where config.json has no layer_types; NULL: all have. */
   bool (*is_local)(const RengaHfConfig *config, int64_t i);
   /* Once all keys are read. */
   void (*complete)(RengaHfConfig *config);
+  RengaErrorCode (*build)(RengaGraph graph, const RengaHfModel *model,
+                          const RengaHfOptions *options);
 } RengaHfFamily;
 
 /* A config.json that was read. local: [layers] */
-typedef struct {
+struct RengaHfModel {
   const char *folder;
   const RengaHfFamily *family;
   RengaHfConfig config;
   bool *local;
-} RengaHfModel;
+};
 
-/* What the user says: hf:FOLDER,sequence=…; dropout -1: what config.json says. */
-typedef struct {
-  int64_t sequence;
-  double dropout;
-  const char *folder, *config; /* config: the text of FOLDER/config.json */
-} RengaHfOptions;
 /* Its settings are a RengaHfOptions. */
 extern const RengaGraphBuilder RengaGraphBuilderFolder;
 /* folder.c. Collective: the text of FOLDER/config.json on all ranks, for RengaFree. */
@@ -88,6 +97,8 @@ RengaErrorCode RengaHfReadRope(const char *folder, const char *key, json_object 
 /* Cosines and sines [places, width], as the angles of float32 numbers have them. */
 void RengaHfFillAngles(const RengaHfRope *rope, int64_t places, int64_t width, float cosines[],
                        float sines[]);
-/* decoder.c */
+/* decoder.c, encoder.c */
 RengaErrorCode RengaHfBuildDecoder(RengaGraph graph, const RengaHfModel *model,
+                                   const RengaHfOptions *options);
+RengaErrorCode RengaHfBuildEncoder(RengaGraph graph, const RengaHfModel *model,
                                    const RengaHfOptions *options);
