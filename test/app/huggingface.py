@@ -174,7 +174,9 @@ def change(folder, way):
     elif way == "nan":
         tensors[name] = shape, [float("nan"), *values[1:]]
     elif way == "wordless":  # as of the model without its head
-        tensors = {n.split(".", 1)[1] if n.startswith(("model.", "transformer.")) else n: t for n, t in tensors.items()}
+        tensors = {n.split(".", 1)[1] if n.startswith(("model.", "transformer.", "bert.")) else n: t for n, t in tensors.items()}
+    elif way == "old":
+        tensors = {n.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): t for n, t in tensors.items()}
     elif way == "tied":
         tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
     elif way == "untied":

@@ -45,6 +45,16 @@ for network in llama-1 gpt2-1 gpt_neox-1 phi3-1; do
   accepts 2 $run $adam -initial $network.two -partition_stages 2
   says "$digest"
 done
+# Begun on one layout, gone on with on another, exported: as without the break.
+rm -rf whole begun
+run="$train -graph hf:qwen3-1,sequence=12 -graph_lanes 2 -initial qwen3-1"
+accepts 1 $run $adam -checkpoint_dir whole
+accepts 1 export whole whole.folder
+accepts 2 $run $adam -steps 2 -partition_stages 2 -checkpoint_dir begun
+accepts 2 $run $adam -resume -partition_tensor 2 -checkpoint_dir begun
+accepts 2 export begun begun.folder
+equal_files whole.folder/model.safetensors begun.folder/model.safetensors "other numbers after a break"
+differ "$(cksum <whole.folder/model.safetensors)" "$(cksum <qwen3-1/model.safetensors)" "nothing is trained"
 accepts 1 export still cut -export_file 4KB -export_type bfloat16
 [ -f cut/model.safetensors.index.json ] || fail "no index"
 grep -q '"dtype": *"bfloat16"' cut/config.json || fail "config.json does not say bfloat16"
@@ -71,6 +81,14 @@ digest=$(digest)
 for way in half mask wordless; do
   changed $way llama-1
   accepts 2 $begin -partition_stages 2
+  says "$digest"
+done
+of_bert="$train -data bert-1/data.h5 -graph hf:bert-1,sequence=12 -steps 0 -optimizer_type sgd -parameter_digest"
+accepts 1 $of_bert -initial bert-1
+digest=$(digest)
+for way in old wordless; do
+  changed $way bert-1
+  accepts 2 $of_bert -initial spoilt -partition_stages 2
   says "$digest"
 done
 $make write gemma-1

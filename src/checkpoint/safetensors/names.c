@@ -1,5 +1,6 @@
 /* Names of a folder and of the network. A folder of the model without its head has names without
    the word that the whole network puts in front: h.0.ln_1.weight for transformer.h.0.ln_1.weight.
+   Old ones of BERT have gamma and beta for weight and bias.
    Masks and angles that older libraries kept beside the parameters are left out. */
 #include "safetensors.h"
 #include <stdlib.h>
@@ -43,14 +44,41 @@ static bool HasName(int count, const char *const network[], const char *name)
   return bsearch(&name, network, (size_t)count, sizeof *network, CompareNames) != NULL;
 }
 
-/* The entry that only lacks the first word of the name; -1: none, or it has another use. */
-static int FindWithoutWord(const RengaCheckpointTable *table, int count,
-                           const char *const network[], const char *name)
+/* -1: there is no such entry, or the network has another use for it. */
+static int FindUnused(const RengaCheckpointTable *table, int count, const char *const network[],
+                      const char *name)
+{
+  return HasName(count, network, name) ? -1 : RengaCheckpointTableFind(table, name);
+}
+
+/* What the first libraries called the parameters of LayerNorm: gamma for weight, beta for bias. */
+static int FindOldNorm(const RengaCheckpointTable *table, int count, const char *const network[],
+                       const char *name)
+{
+  static const struct {
+    const char *end, *old;
+  } ends[] = {{"LayerNorm.weight", "gamma"}, {"LayerNorm.bias", "beta"}};
+  char old[512];
+  for (int i = 0; i < 2; i++) {
+    if (!EndsWithWord(name, ends[i].end) || strlen(name) >= sizeof old) continue;
+    strcpy(old, name);
+    strcpy(strrchr(old, '.') + 1, ends[i].old); /* which is shorter */
+    return FindUnused(table, count, network, old);
+  }
+  return -1;
+}
+
+/* The entry that is the parameter under another name: without its first word, or of old. */
+static int FindOtherName(const RengaCheckpointTable *table, int count, const char *const network[],
+                         const char *name)
 {
   const char *rest = AfterFirstWord(name);
-  if (!rest || RengaCheckpointTableFind(table, name) >= 0 || HasName(count, network, rest))
-    return -1;
-  return RengaCheckpointTableFind(table, rest);
+  int found = -1;
+  if (RengaCheckpointTableFind(table, name) >= 0) return -1;
+  if (rest) found = FindUnused(table, count, network, rest);
+  if (found < 0) found = FindOldNorm(table, count, network, name);
+  if (found < 0 && rest) found = FindOldNorm(table, count, network, rest);
+  return found;
 }
 
 /* renamed: [n_entries] of the table as it is sorted now. */
@@ -58,7 +86,7 @@ static RengaErrorCode FindNewNames(const RengaCheckpointTable *table, int count,
                                    const char *const network[], char *renamed[])
 {
   for (int i = 0; i < count; i++) {
-    const int found = FindWithoutWord(table, count, network, network[i]);
+    const int found = FindOtherName(table, count, network, network[i]);
     if (found >= 0 && !renamed[found]) RengaCall(RengaStringCopy(network[i], &renamed[found]));
   }
   return RENGA_SUCCESS;
