@@ -102,6 +102,14 @@ static RengaErrorCode FillFolder(Exporter *exporter, const char *folder,
   return RENGA_SUCCESS;
 }
 
+/* folder/ is folder. */
+static int LengthWithoutSlash(const char *folder)
+{
+  int length = (int)strlen(folder);
+  while (length > 1 && folder[length - 1] == '/') length--;
+  return length;
+}
+
 static RengaErrorCode MakeFolder(Exporter *exporter, const char *folder,
                                  const RengaCheckpointExportSettings *settings)
 {
@@ -109,7 +117,7 @@ static RengaErrorCode MakeFolder(Exporter *exporter, const char *folder,
   const size_t room = strlen(folder) + 32;
   RengaCall(CheckNewFolder(folder));
   RengaCall(RengaMalloc(room, &partial));
-  snprintf(partial, room, "%s.%ld.part", folder, (long)getpid());
+  snprintf(partial, room, "%.*s.%ld.part", LengthWithoutSlash(folder), folder, (long)getpid());
   int reason = mkdir(partial, 0777) == 0 ? 0 : errno;
   RengaErrorCode code = reason ? RENGA_SUCCESS : FillFolder(exporter, partial, settings);
   if (!reason && !code && rename(partial, folder) != 0) reason = errno;

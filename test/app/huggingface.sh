@@ -34,8 +34,8 @@ for network in llama-1 gpt2-1 gpt_neox-1 phi3-1; do
   accepts 2 $run $adam -partition_tensor 2
   says "$digest"
   accepts 2 $run -steps 1 -optimizer_type sgd -optimizer_learning_rate 0 -partition_tensor 2 -checkpoint_dir still
-  accepts 2 export still back
-  says "back has the parameters of still, and config.json of $network"
+  accepts 2 export still/ back/
+  says "back/ has the parameters of still/, and config.json of $network"
   equal_files back/model.safetensors $network/model.safetensors "other bytes than before"
   equal_files back/config.json $network/config.json "another config.json than before"
   refuses 2 "back is there already: export makes a new folder" export still back

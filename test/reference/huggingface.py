@@ -17,6 +17,7 @@ import torch.nn.functional as F
 import transformers
 from safetensors.torch import load_file
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../app"))
 import huggingface as plain  # noqa: E402  of test/app, which needs no torch
 

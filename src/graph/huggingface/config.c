@@ -133,6 +133,8 @@ static const Key keys[] = {
     {"name_or_path", KEY_FREE, 0, NULL, NULL},
     {"_attn_implementation_autoset", KEY_FREE, 0, NULL, NULL},
     {"attn_implementation", KEY_FREE, 0, NULL, NULL},
+    {"_attn_implementation", KEY_FREE, 0, NULL, NULL},
+    {"_attn_implementation_internal", KEY_FREE, 0, NULL, NULL},
     {"cache_implementation", KEY_FREE, 0, NULL, NULL},
     {"use_cache", KEY_FREE, 0, NULL, NULL},
     {"is_decoder", KEY_FREE, 0, NULL, NULL},
