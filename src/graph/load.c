@@ -257,8 +257,8 @@ static const GraphReader *FindReader(const char *what)
    inputs source, target, labels. transformer: layers, hidden, heads, intermediate, sequence,
    target, vocabulary, tied, padding, prenorm, dropout, smoothing; inputs source, target, labels.
    hf: sequence, dropout, segments, padding; inputs tokens, labels, of encoders attention_mask and
-   segments, too; parameters have the names of the family's state
-   dict, and begin at random: RengaCheckpointReadInitial reads the folder's.
+   segments, too, or image, labels; parameters have the names of the family's state dict, and begin
+   at random: RengaCheckpointReadInitial reads the folder's.
    Labels of -100 do not count; with padding=1 token 0 of a source is not attended to, and a target
    is what the decoder reads: the labels, one place later.
 

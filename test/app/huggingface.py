@@ -73,11 +73,12 @@ def read_safetensors(file):
 
 
 def write_npy(file, shape, values):
-    text = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    letter, kind = ("q", "<i8") if isinstance(values[0], int) else ("f", "<f4")
+    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
     text += " " * (-(len(text) + 11) % 64) + "\n"
     with open(file, "wb") as out:
         out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode())
-        out.write(struct.pack(f"<{len(values)}q", *values))
+        out.write(struct.pack(f"<{len(values)}{letter}", *values))
 
 
 def words(vocabulary):
@@ -93,7 +94,17 @@ def words(vocabulary):
 
 
 def arrays(config):
-    """The fields of the data set; of encoders the last samples end with padding."""
+    """Shapes and values of the fields of the data set; of encoders the last samples end with padding."""
+    if "image_size" in config:
+        shape = SAMPLES, config["num_channels"], config["image_size"], config["image_size"]
+        classes = len(config.get("id2label", "01"))
+        values = [8 * value for value in numbers("image", count_of(shape))]
+        return {"image": (shape, values), "labels": ((SAMPLES,), [sample % classes for sample in range(SAMPLES)])}
+    fields = texts(config)
+    return {field: ((SAMPLES, PLACES), values) for field, values in fields.items()}
+
+
+def texts(config):
     tokens, labels = words(config["vocab_size"])
     if "type_vocab_size" not in config:
         return {"tokens": tokens, "labels": labels}
@@ -123,8 +134,8 @@ def write(name, *changes):
     write_safetensors(
         name + "/model.safetensors", {n: (shape, numbers(n, count_of(shape))) for n, shape in tensors.items()}
     )
-    for field, values in arrays(config).items():
-        write_npy(f"{name}/{field}.npy", (SAMPLES, PLACES), values)
+    for field, (shape, values) in arrays(config).items():
+        write_npy(f"{name}/{field}.npy", shape, values)
 
 
 def compare(name, file):

@@ -15,9 +15,10 @@ accepts 1 data npy llama-1/tokens.npy llama-1/labels.npy data.h5
 # All networks, on one rank.
 for network in $($make list); do
   $make write $network || fail "no folder $network is made"
-  data=data.h5
-  case $network in *bert*) data=$network/data.h5 && accepts 1 data npy $network/*.npy $data ;; esac
-  accepts 1 $train -data $data -graph hf:$network,sequence=12 -initial $network $adam -monitor csv:losses.csv
+  data=data.h5 sizes=,sequence=12
+  case $network in *bert* | vit*) data=$network/data.h5 && accepts 1 data npy $network/*.npy $data ;; esac
+  case $network in vit*) sizes= ;; esac
+  accepts 1 $train -data $data -graph hf:$network$sizes -initial $network $adam -monitor csv:losses.csv
   $make compare $network losses.csv >out 2>&1 || fail "other losses than those of transformers"
   rm -f losses.csv
 done
@@ -146,6 +147,9 @@ says_no "use_bidirectional_attention is true; only false is built" use_bidirecti
 network=stablelm-1
 says_no "use_parallel_residual is true; only false is built" use_parallel_residual=true
 says_no "qk_layernorm is true; only false is built" qk_layernorm=true
+network=vit-1
+says_no "image_size 16 is no multiple of patch_size 3" patch_size=3
+says_no "id2label is 3, must name each class" id2label=3
 network=roberta-1
 says_no "tie_word_embeddings is false; only true is built" tie_word_embeddings=false
 says_no "position_embedding_type is \"relative_key\"; only \"absolute\" is built" 'position_embedding_type="relative_key"'
@@ -154,6 +158,8 @@ says_no "scale_attn_by_inverse_layer_idx is true; only false is built" scale_att
 $make write gpt2-1
 $make write roberta-1
 refuses 1 "hf: sequence=17, but gpt2-1 has learned positions for 16 tokens" info -graph hf:gpt2-1,sequence=17
+$make write vit-1
+refuses 1 "hf: sequence=12, but vit-1 reads images" info -graph hf:vit-1,sequence=12
 refuses 1 "hf: sequence=32, but roberta-1 has learned positions for 30 tokens" info -graph hf:roberta-1,sequence=32
 accepts 1 info -graph hf:roberta-1,padding=0
 lacks attention_mask

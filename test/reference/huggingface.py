@@ -48,6 +48,15 @@ def small(**more):
 
 
 GPT2 = dict(vocab_size=TOKENS, n_embd=32, n_layer=2, n_head=4, n_positions=16, attn_implementation="eager")
+IMAGES = dict(
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    image_size=16,
+    patch_size=4,
+    attn_implementation="eager",
+)
 STILL = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 NO_DROPOUT = dict(attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0)
 # Two of each family. The second has what the first leaves as it is.
@@ -126,6 +135,8 @@ NETWORKS = {
     "bert-2": ("BertConfig", small(type_vocab_size=1, hidden_act="gelu_new", layer_norm_eps=1e-3, **STILL)),
     "roberta-1": ("RobertaConfig", small(type_vocab_size=1, **STILL)),
     "roberta-2": ("RobertaConfig", small(pad_token_id=3, hidden_act="relu", **STILL)),
+    "vit-1": ("ViTConfig", dict(IMAGES, num_labels=5)),
+    "vit-2": ("ViTConfig", dict(IMAGES, patch_size=8, num_channels=1, hidden_act="relu", layer_norm_eps=1e-3)),
     "gpt2-1": ("GPT2Config", dict(GPT2, **NO_DROPOUT)),
     "gpt2-2": (
         "GPT2Config",
@@ -150,7 +161,13 @@ def is_encoder(name):
     return "bert" in name
 
 
+def is_image(name):
+    return "vit" in name
+
+
 def kind_of(name):
+    if is_image(name):
+        return transformers.AutoModelForImageClassification
     return transformers.AutoModelForMaskedLM if is_encoder(name) else transformers.AutoModelForCausalLM
 
 
@@ -168,6 +185,8 @@ def make_model(name):
 def make_data(file, model, name):
     """What the model is called with, and the labels; also as a data set."""
     rng = np.random.default_rng(5)
+    if is_image(name):
+        return make_images(file, model.config, rng)
     words = rng.integers(0, TOKENS, (SAMPLES, PLACES + 1))
     inputs, labels = {"tokens": words[:, :-1]}, words[:, 1:].copy()
     labels[rng.random(labels.shape) < 0.1] = -100
@@ -188,8 +207,17 @@ def make_data(file, model, name):
     return {names[key]: torch.tensor(value) for key, value in inputs.items()}, torch.tensor(labels)
 
 
+def make_images(file, config, rng):
+    image = rng.normal(size=(SAMPLES, config.num_channels, config.image_size, config.image_size)).astype(np.float32)
+    labels = rng.integers(0, config.num_labels, SAMPLES)
+    with h5py.File(file, "w") as data:
+        data["image"], data["labels"] = image, labels
+    return {"pixel_values": torch.tensor(image)}, torch.tensor(labels)
+
+
 def loss_of(model, inputs, labels):
-    return F.cross_entropy(model(**inputs).logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+    scores = model(**inputs).logits
+    return F.cross_entropy(scores.flatten(0, -2), labels.flatten(), ignore_index=-100)
 
 
 def read_parameters(file):
@@ -217,7 +245,8 @@ def check(renga, name):
     model.save_pretrained(folder)
     inputs, labels = make_data(folder + "/data.h5", model, name)
     names = file_names(model, folder)
-    common = ["-graph", f"hf:{name},sequence={PLACES}", "-initial", name, "-data", name + "/data.h5"]
+    sizes = "" if is_image(name) else f",sequence={PLACES}"
+    common = ["-graph", f"hf:{name}{sizes}", "-initial", name, "-data", name + "/data.h5"]
     common += ["-data_validation", 0, "-seed", 1]
     training = common + ["-data_shuffle", 0, "-batch_size", SAMPLES, "-microbatch_size", 4, "-checkpoint_every", 1]
     result = {}
@@ -322,9 +351,9 @@ def record(folder):
         rows[name] = {"config": config, "tensors": same, "losses": []}
         save(rows)
         plain.write(name)
-        arrays = {key: torch.tensor(value).reshape(SAMPLES, PLACES) for key, value in plain.arrays(config).items()}
-        labels, inputs = arrays.pop("labels"), {"input_ids": arrays.pop("tokens")}
-        inputs.update(("token_type_ids" if key == "segments" else key, value) for key, value in arrays.items())
+        arrays = {key: torch.tensor(values).reshape(shape) for key, (shape, values) in plain.arrays(config).items()}
+        labels, names = arrays.pop("labels"), {"tokens": "input_ids", "segments": "token_type_ids", "image": "pixel_values"}
+        inputs = {names.get(key, key): value for key, value in arrays.items()}
         rows[name]["losses"] = [round(loss, 7) for loss in train(load(name), inputs, labels)]
     save(rows)
 

@@ -7,7 +7,9 @@
 typedef enum {
   KEY_COUNT,      /* an integer from 1 on */
   KEY_REAL,       /* a number */
+  KEY_ROOT,       /* a number, of which 1 over its root is kept */
   KEY_FLAG,       /* true or false */
+  KEY_CLASSES,    /* an object with a name for each class */
   KEY_ACTIVATION, /* the name of a function */
   KEY_ROPE,       /* an object, or null */
   KEY_LAYERS,     /* a text for each layer */
@@ -28,27 +30,39 @@ typedef struct {
 #define LLAMAS " llama mistral qwen2 qwen3 gemma gemma2 gemma3_text olmo2 granite phi3 "
 #define OTHERS " phi stablelm starcoder2 "
 #define ENCODERS " bert roberta "
+#define IMAGES " vit "
 #define GEMMAS " gemma gemma2 gemma3_text "
 static const Key keys[] = {
-    {"vocab_size", KEY_COUNT, AT(vocabulary), NULL, NULL},
-    {"hidden_size", KEY_COUNT, AT(hidden), LLAMAS OTHERS ENCODERS " gpt_neox ", NULL},
+    {"vocab_size", KEY_COUNT, AT(vocabulary), LLAMAS OTHERS ENCODERS " gpt2 gpt_neox ", NULL},
+    {"image_size", KEY_COUNT, AT(image[0]), IMAGES, NULL},
+    {"patch_size", KEY_COUNT, AT(image[1]), IMAGES, NULL},
+    {"num_channels", KEY_COUNT, AT(image[2]), IMAGES, NULL},
+    {"id2label", KEY_CLASSES, AT(vocabulary), IMAGES, NULL},
+    {"num_labels", KEY_COUNT, AT(vocabulary), IMAGES, NULL},
+    {"problem_type", KEY_EQUAL, 0, IMAGES, "\"single_label_classification\""},
+    {"qkv_bias", KEY_EQUAL, 0, IMAGES, "true"},
+    {"encoder_stride", KEY_FREE, 0, IMAGES, NULL},
+    {"pooler_act", KEY_FREE, 0, IMAGES, NULL},
+    {"pooler_output_size", KEY_FREE, 0, IMAGES, NULL},
+    {"hidden_size", KEY_COUNT, AT(hidden), LLAMAS OTHERS ENCODERS IMAGES " gpt_neox ", NULL},
     {"n_embd", KEY_COUNT, AT(hidden), " gpt2 ", NULL},
-    {"num_hidden_layers", KEY_COUNT, AT(layers), LLAMAS OTHERS ENCODERS " gpt_neox ", NULL},
+    {"num_hidden_layers", KEY_COUNT, AT(layers), LLAMAS OTHERS ENCODERS IMAGES " gpt_neox ", NULL},
     {"n_layer", KEY_COUNT, AT(layers), " gpt2 ", NULL},
-    {"num_attention_heads", KEY_COUNT, AT(heads), LLAMAS OTHERS ENCODERS " gpt_neox ", NULL},
+    {"num_attention_heads", KEY_COUNT, AT(heads), LLAMAS OTHERS ENCODERS IMAGES " gpt_neox ", NULL},
     {"n_head", KEY_COUNT, AT(heads), " gpt2 ", NULL},
     {"num_key_value_heads", KEY_COUNT, AT(groups), LLAMAS OTHERS, NULL},
     {"head_dim", KEY_COUNT, AT(head_width), LLAMAS " starcoder2 ", NULL},
-    {"intermediate_size", KEY_COUNT, AT(intermediate), LLAMAS OTHERS ENCODERS " gpt_neox ", NULL},
+    {"intermediate_size", KEY_COUNT, AT(intermediate), LLAMAS OTHERS ENCODERS IMAGES " gpt_neox ",
+     NULL},
     {"n_inner", KEY_COUNT, AT(intermediate), " gpt2 ", NULL},
     {"max_position_embeddings", KEY_COUNT, AT(places), LLAMAS OTHERS ENCODERS " gpt_neox ", NULL},
     {"n_positions", KEY_COUNT, AT(places), " gpt2 ", NULL},
     {"rms_norm_eps", KEY_REAL, AT(epsilon), LLAMAS, NULL},
-    {"layer_norm_eps", KEY_REAL, AT(epsilon), " gpt_neox phi stablelm " ENCODERS, NULL},
+    {"layer_norm_eps", KEY_REAL, AT(epsilon), " gpt_neox phi stablelm " ENCODERS IMAGES, NULL},
     {"layer_norm_epsilon", KEY_REAL, AT(epsilon), " gpt2 ", NULL},
     {"norm_epsilon", KEY_REAL, AT(epsilon), " starcoder2 ", NULL},
     {"hidden_act", KEY_ACTIVATION, AT(activation),
-     " llama mistral qwen2 qwen3 olmo2 granite phi3 gpt_neox " OTHERS ENCODERS, NULL},
+     " llama mistral qwen2 qwen3 olmo2 granite phi3 gpt_neox " OTHERS ENCODERS IMAGES, NULL},
     {"hidden_act", KEY_EQUAL, 0, GEMMAS, "\"gelu_pytorch_tanh\"|\"gelu\""},
     {"hidden_activation", KEY_EQUAL, 0, GEMMAS, "\"gelu_pytorch_tanh\""},
     {"activation_function", KEY_ACTIVATION, AT(activation), " gpt2 ", NULL},
@@ -57,8 +71,9 @@ static const Key keys[] = {
     {"tie_word_embeddings", KEY_EQUAL, 0, ENCODERS, "true"},
     {"type_vocab_size", KEY_COUNT, AT(segments), ENCODERS, NULL},
     {"position_embedding_type", KEY_EQUAL, 0, ENCODERS, "\"absolute\""},
-    {"hidden_dropout_prob", KEY_REAL, AT(dropout[RENGA_HF_OF_RESIDUALS]), ENCODERS, NULL},
-    {"attention_probs_dropout_prob", KEY_REAL, AT(dropout[RENGA_HF_OF_ATTENTION]), ENCODERS, NULL},
+    {"hidden_dropout_prob", KEY_REAL, AT(dropout[RENGA_HF_OF_RESIDUALS]), ENCODERS IMAGES, NULL},
+    {"attention_probs_dropout_prob", KEY_REAL, AT(dropout[RENGA_HF_OF_ATTENTION]), ENCODERS IMAGES,
+     NULL},
     {"attention_probs_dropout_prob", KEY_FREE, 0, " gpt_neox ", NULL}, /* of another library */
     {"hidden_dropout_prob", KEY_FREE, 0, " gpt_neox ", NULL},
     {"use_mrope", KEY_EQUAL, 0, " qwen2 ", "false"},
@@ -99,7 +114,7 @@ static const Key keys[] = {
     {"sliding_window_pattern", KEY_COUNT, AT(pattern), " gemma3_text ", NULL},
     {"_sliding_window_pattern", KEY_COUNT, AT(pattern), " gemma3_text ", NULL},
     {"layer_types", KEY_LAYERS, 0, NULL, NULL},
-    {"query_pre_attn_scalar", KEY_REAL, AT(query_scalar), " gemma2 gemma3_text ", NULL},
+    {"query_pre_attn_scalar", KEY_ROOT, AT(attention_scale), " gemma2 gemma3_text ", NULL},
     {"attn_logit_softcapping", KEY_REAL, AT(attention_cap), " gemma2 ", NULL},
     {"final_logit_softcapping", KEY_REAL, AT(score_cap), " gemma2 gemma3_text ", NULL},
     {"use_bidirectional_attention", KEY_EQUAL, 0, GEMMAS, "false"},
@@ -209,6 +224,29 @@ static RengaErrorCode ReadRealKey(const char *folder, const Key *key, json_objec
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ReadRootKey(const char *folder, const Key *key, json_object *value,
+                                  RengaHfConfig *config)
+{
+  double number = 0;
+  RengaCall(ReadRealKey(folder, key, value, config));
+  memcpy(&number, (char *)config + key->at, sizeof number);
+  if (number > 0) number = 1 / sqrt(number);
+  memcpy((char *)config + key->at, &number, sizeof number);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadClasses(const char *folder, const Key *key, json_object *value,
+                                  RengaHfConfig *config)
+{
+  const int64_t count =
+      json_object_is_type(value, json_type_object) ? json_object_object_length(value) : 0;
+  RengaCheck(count > 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "%s/config.json: %s is %.100s, must name each class", folder, key->name,
+             ValueText(value));
+  memcpy((char *)config + key->at, &count, sizeof count);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ReadFlagKey(const char *folder, const Key *key, json_object *value,
                                   RengaHfConfig *config)
 {
@@ -287,7 +325,7 @@ static RengaErrorCode ReadPaddingRow(RengaHfModel *model, json_object *root)
   json_object *value = NULL;
   RengaHfConfig *c = &model->config;
   const Key *key = FindKey(model->family, "pad_token_id");
-  if (key->kind != KEY_ROW || !json_object_object_get_ex(root, key->name, &value))
+  if (!key || key->kind != KEY_ROW || !json_object_object_get_ex(root, key->name, &value))
     return RENGA_SUCCESS;
   const int64_t row = json_object_get_int64(value), rows = c->vocabulary;
   RengaCheck(!value || (json_object_is_type(value, json_type_int) && row < rows && row >= -rows),
@@ -306,6 +344,12 @@ static RengaErrorCode ReadKey(RengaHfModel *model, const Key *key, json_object *
     break;
   case KEY_REAL:
     RengaCall(ReadRealKey(model->folder, key, value, &model->config));
+    break;
+  case KEY_ROOT:
+    RengaCall(ReadRootKey(model->folder, key, value, &model->config));
+    break;
+  case KEY_CLASSES:
+    RengaCall(ReadClasses(model->folder, key, value, &model->config));
     break;
   case KEY_FLAG:
     RengaCall(ReadFlagKey(model->folder, key, value, &model->config));
@@ -350,6 +394,16 @@ static RengaErrorCode NeedCount(const RengaHfModel *model, int64_t value, const 
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckImage(const RengaHfModel *model)
+{
+  const int64_t side = model->config.image[0], patch = model->config.image[1];
+  RengaCheck(!model->family->names->patches || side % patch == 0, MPI_COMM_SELF,
+             RENGA_ERR_FILE_FORMAT,
+             "%s/config.json: image_size %lld is no multiple of patch_size %lld", model->folder,
+             (long long)side, (long long)patch);
+  return RENGA_SUCCESS;
+}
+
 /* What config.json must say, and sizes that follow from others. */
 static RengaErrorCode CompleteConfig(RengaHfModel *model)
 {
@@ -359,6 +413,8 @@ static RengaErrorCode CompleteConfig(RengaHfModel *model)
   RengaCall(NeedCount(model, c->hidden, "the width (hidden_size)"));
   RengaCall(NeedCount(model, c->heads, "how many heads there are (num_attention_heads)"));
   RengaCall(NeedCount(model, c->vocabulary, "the vocabulary (vocab_size)"));
+  RengaCall(CheckImage(model));
+  if (model->family->complete) model->family->complete(c);
   RengaCall(NeedCount(model, c->places, "the longest sequence (max_position_embeddings)"));
   RengaCall(NeedCount(model, c->epsilon > 0, "the epsilon of its norms (rms_norm_eps)"));
   if (gemma) RengaCall(NeedCount(model, c->head_width, "the width of a head (head_dim)"));
@@ -369,7 +425,6 @@ static RengaErrorCode CompleteConfig(RengaHfModel *model)
   if (c->groups == 0) c->groups = c->heads;
   if (c->head_width == 0) c->head_width = c->hidden / c->heads;
   if (c->attention_scale == 0) c->attention_scale = 1 / sqrt((double)c->head_width);
-  if (model->family->complete) model->family->complete(c);
   RengaCall(NeedCount(model, c->intermediate, "the width inside a block (intermediate_size)"));
   c->qkv_bias = c->qkv_bias || c->all_bias;
   if (c->pattern == 0) c->rope[1] = c->rope[0];

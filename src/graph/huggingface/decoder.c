@@ -56,32 +56,6 @@ static RengaErrorCode AddConstants(RengaHfParts *p, const bool local[])
   return RENGA_SUCCESS;
 }
 
-/* x + dropout(scale * norm(y)) */
-static RengaErrorCode AddResidual(const RengaHfParts *p, const char *norm, RengaValue x,
-                                  RengaValue y, RengaValue *sum)
-{
-  RengaCall(RengaHfAddNorm(p, norm, y, &y));
-  if (p->config->residual_scale != 1)
-    RengaCall(RengaHfAddFactor(p->graph, p->config->residual_scale, NULL, &y));
-  RengaCall(RengaBlockResidual(p->graph, x, y, p->dropout[RENGA_HF_OF_RESIDUALS], sum));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AddBlock(const RengaHfParts *p, RengaValue *x)
-{
-  const RengaHfNames *n = p->names;
-  RengaValue normed, y, other = *x;
-  RengaCall(RengaHfAddNorm(p, n->before_attention, *x, &normed));
-  RengaCall(RengaHfAddAttention(p, normed, &y));
-  RengaCall(AddResidual(p, n->after_attention, *x, y, x));
-  if (!p->config->parallel) other = *x;
-  if (n->before_feed || !p->config->parallel)
-    RengaCall(RengaHfAddNorm(p, n->before_feed, other, &normed));
-  RengaCall(RengaHfAddFeedForward(p, normed, &y));
-  RengaCall(AddResidual(p, n->after_feed, *x, y, x));
-  return RENGA_SUCCESS;
-}
-
 /* ---- ends ---- */
 /* The learned positions of the first places, all samples alike. */
 static RengaErrorCode AddPlaces(const RengaHfParts *p, RengaValue *x)
@@ -153,7 +127,7 @@ static RengaErrorCode AddDecoder(RengaHfParts *p, const bool local[], RengaValue
   for (int64_t i = 0; i < p->config->layers; i++) {
     snprintf(p->prefix, sizeof p->prefix, "%s%lld.", p->names->blocks, (long long)i);
     p->local = local[i];
-    RengaCall(AddBlock(p, &x));
+    RengaCall(RengaHfAddBlock(p, &x));
   }
   p->prefix[0] = '\0';
   RengaCall(RengaHfAddNorm(p, p->names->last, x, &x));

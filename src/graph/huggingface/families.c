@@ -80,10 +80,24 @@ static const RengaHfNames bert = {ENCODER("bert"), .transform = "cls.predictions
 static const RengaHfNames roberta = {ENCODER("roberta"), .transform = "lm_head.dense",
                                      .last = "lm_head.layer_norm", .head_bias = "lm_head.bias"};
 
+static const RengaHfNames vit = {.patches = "vit.embeddings.patch_embeddings.projection",
+                                 .first = "vit.embeddings.cls_token",
+                                 .places = "vit.embeddings.position_embeddings",
+                                 .blocks = "vit.encoder.layer.",
+                                 .before_attention = "layernorm_before",
+                                 .q = "attention.attention.query",
+                                 .k = "attention.attention.key",
+                                 .v = "attention.attention.value",
+                                 .projection = "attention.output.dense",
+                                 .before_feed = "layernorm_after",
+                                 .up = "intermediate.dense",
+                                 .down = "output.dense",
+                                 .last = "vit.layernorm",
+                                 .head = "classifier"};
+
 static void CompleteGemma(RengaHfConfig *config)
 {
   config->embedding_scale = sqrt((double)config->hidden);
-  if (config->query_scalar > 0) config->attention_scale = 1 / sqrt(config->query_scalar);
 }
 
 static void CompleteStarcoder2(RengaHfConfig *config)
@@ -94,6 +108,13 @@ static void CompleteStarcoder2(RengaHfConfig *config)
 static void CompleteGpt2(RengaHfConfig *config)
 {
   if (config->intermediate == 0) config->intermediate = 4 * config->hidden;
+}
+
+/* Patches, and one place in front of them. */
+static void CompleteVit(RengaHfConfig *config)
+{
+  const int64_t along = config->image[0] / config->image[1];
+  config->places = along * along + 1;
 }
 
 static bool IsLocalInQwen(const RengaHfConfig *config, int64_t i)
@@ -249,6 +270,15 @@ static const RengaHfFamily families[] = {
      .otherwise = &(const RengaHfConfig){USUAL(1), .tied = true, .all_bias = true,
                                          .activation = RENGA_HF_GELU_TANH},
      .complete = CompleteStarcoder2},
+    {.type = "vit",
+     .architecture = "ViTForImageClassification",
+     .names = &vit,
+     .norm = RENGA_HF_LAYER,
+     .build = RengaHfBuildImages,
+     .otherwise = &(const RengaHfConfig){USUAL(0), .all_bias = true, .feed_bias = true,
+                                         .activation = RENGA_HF_GELU, .image = {224, 16, 3},
+                                         .vocabulary = 2},
+     .complete = CompleteVit},
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 

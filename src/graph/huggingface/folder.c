@@ -78,7 +78,12 @@ static RengaErrorCode TakeSequence(const RengaHfModel *model, RengaHfOptions *op
   /* the rows of padding, and those before it, are of no word */
   const int64_t before = model->family->counts_words ? model->config.padding : 0;
   const int64_t places = model->config.places - before;
-  if (options->sequence == 0) options->sequence = places < USUAL_SEQUENCE ? places : USUAL_SEQUENCE;
+  RengaCheck(!model->family->names->patches || options->sequence == 0, MPI_COMM_SELF,
+             RENGA_ERR_OPTION, "hf: sequence=%lld, but %s reads images",
+             (long long)options->sequence, model->folder);
+  if (options->sequence == 0)
+    options->sequence =
+        places < USUAL_SEQUENCE || model->family->names->patches ? places : USUAL_SEQUENCE;
   RengaCheck(!model->family->names->places || options->sequence <= places, MPI_COMM_SELF,
              RENGA_ERR_OPTION, "hf: sequence=%lld, but %s has learned positions for %lld tokens",
              (long long)options->sequence, model->folder, (long long)places);

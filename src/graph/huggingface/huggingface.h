@@ -18,6 +18,7 @@ typedef struct {
   const char *before_feed, *gate, *up, *gate_up, *down, *after_feed;
   const char *last, *head;
   const char *segments, *table_norm, *transform, *head_bias; /* of encoders; last: a norm */
+  const char *patches, *first;                               /* of images */
 } RengaHfNames;
 
 /* Angles by which positions turn; factor and the rest: of a scaling. */
@@ -34,11 +35,11 @@ enum { RENGA_HF_OF_EMBEDDINGS, RENGA_HF_OF_ATTENTION, RENGA_HF_OF_RESIDUALS, REN
 /* What config.json says. */
 typedef struct {
   int64_t layers, hidden, heads, groups, head_width, intermediate, places, vocabulary;
+  int64_t image[3]; /* its side, the side of a patch, channels; vocabulary: its classes */
   int64_t window, full_layers, pattern; /* full_layers: that come before those with a window */
   int64_t segments;                     /* kinds of sentences */
-  int64_t
-      padding; /* 1 + the row of the table that gets no gradient where tokens read it; 0: none */
-  double epsilon, deviation, query_scalar, attention_scale, embedding_scale, residual_scale;
+  int64_t padding; /* 1 + the row that gets no gradient where tokens read it; 0: none */
+  double epsilon, deviation, attention_scale, embedding_scale, residual_scale;
   double score_divisor, score_cap, attention_cap;
   double dropout[RENGA_HF_DROPOUTS];
   bool tied, qkv_bias, all_bias, feed_bias, parallel, windowed;
@@ -97,8 +98,10 @@ RengaErrorCode RengaHfReadRope(const char *folder, const char *key, json_object 
 /* Cosines and sines [places, width], as the angles of float32 numbers have them. */
 void RengaHfFillAngles(const RengaHfRope *rope, int64_t places, int64_t width, float cosines[],
                        float sines[]);
-/* decoder.c, encoder.c */
+/* decoder.c, encoder.c, images.c */
 RengaErrorCode RengaHfBuildDecoder(RengaGraph graph, const RengaHfModel *model,
                                    const RengaHfOptions *options);
+RengaErrorCode RengaHfBuildImages(RengaGraph graph, const RengaHfModel *model,
+                                  const RengaHfOptions *options);
 RengaErrorCode RengaHfBuildEncoder(RengaGraph graph, const RengaHfModel *model,
                                    const RengaHfOptions *options);

@@ -298,3 +298,29 @@ RengaErrorCode RengaHfAddFeedForward(const RengaHfParts *p, RengaValue x, RengaV
   RengaCall(RengaHfAddProduct(p, n->down, x, c->hidden, c->feed_bias, y));
   return RENGA_SUCCESS;
 }
+
+/* x + dropout(scale * norm(y)) */
+static RengaErrorCode AddScaledResidual(const RengaHfParts *p, const char *norm, RengaValue x,
+                                        RengaValue y, RengaValue *sum)
+{
+  RengaCall(RengaHfAddNorm(p, norm, y, &y));
+  if (p->config->residual_scale != 1)
+    RengaCall(RengaHfAddFactor(p->graph, p->config->residual_scale, NULL, &y));
+  RengaCall(RengaBlockResidual(p->graph, x, y, p->dropout[RENGA_HF_OF_RESIDUALS], sum));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaHfAddBlock(const RengaHfParts *p, RengaValue *x)
+{
+  const RengaHfNames *n = p->names;
+  RengaValue normed, y, other = *x;
+  RengaCall(RengaHfAddNorm(p, n->before_attention, *x, &normed));
+  RengaCall(RengaHfAddAttention(p, normed, &y));
+  RengaCall(AddScaledResidual(p, n->after_attention, *x, y, x));
+  if (!p->config->parallel) other = *x;
+  if (n->before_feed || !p->config->parallel)
+    RengaCall(RengaHfAddNorm(p, n->before_feed, other, &normed));
+  RengaCall(RengaHfAddFeedForward(p, normed, &y));
+  RengaCall(AddScaledResidual(p, n->after_feed, *x, y, x));
+  return RENGA_SUCCESS;
+}

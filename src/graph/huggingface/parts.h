@@ -37,3 +37,5 @@ RengaErrorCode RengaHfAddActivation(const RengaHfParts *p, RengaHfActivation act
                                     RengaValue x, RengaValue *y);
 /* down(activation(gate(x)) * up(x)), or down(activation(up(x))) */
 RengaErrorCode RengaHfAddFeedForward(const RengaHfParts *p, RengaValue x, RengaValue *y);
+/* x + attention and x + feed-forward, each of a norm, or both of the same x */
+RengaErrorCode RengaHfAddBlock(const RengaHfParts *p, RengaValue *x);
