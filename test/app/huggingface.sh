@@ -169,9 +169,18 @@ mkdir empty
 echo '[]' >empty/config.json
 refuses 2 "empty/config.json is no JSON object" info -graph hf:empty
 # What older files say in another way is the same network.
-$make write llama-2
-accepts 1 info -graph hf:llama-2 -graph_view ascii:new.txt
-$make write llama-2 rope_parameters=null rope_theta=500000 'rope_scaling={"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":16}'
-accepts 1 info -graph hf:llama-2 -graph_view ascii:old.txt
-equal_files new.txt old.txt "another network"
+same() { # NETWORK KEY=JSON...
+  network=$1
+  $make write "$@"
+  accepts 1 $train -graph hf:$network,sequence=12 -initial $network $adam -monitor csv:losses.csv
+  $make compare $network losses.csv >out 2>&1 || fail "another network by $*"
+  rm -f losses.csv
+}
+scaling='{"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":16}'
+same llama-2 rope_parameters=null rope_theta=500000 "rope_scaling=$scaling"
+same qwen2-2 rope_parameters=null rope_theta=1e6 'rope_scaling={"type":"linear","factor":2.0}' layer_types=null
+same gpt_neox-2 rope_parameters=null rotary_pct=0.5 rotary_emb_base=500
+same gemma3-1 rope_parameters=null rope_theta=1e6 rope_local_base_freq=10000 layer_types=null sliding_window_pattern=2
+same gemma2-1 rope_parameters=null rope_theta=10000.0 layer_types=null
+same phi-1 rope_parameters=null partial_rotary_factor=0.5 pad_token_id=null
 finish
