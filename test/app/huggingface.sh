@@ -129,10 +129,15 @@ says_no "of type llama only LlamaForCausalLM is built" 'architectures=["LlamaFor
 says_no "warp is 3, of which is not known what it changes in a network of type llama" warp=3
 says_no "quantization_config is {\"bits\":4}, of which is not known" 'quantization_config={"bits":4}'
 says_no "hidden_act is \"mish\", which is not built" 'hidden_act="mish"'
-says_no "rope_parameters has the type yarn, which is not built; built are default, linear, llama3" \
-  'rope_parameters={"rope_type":"yarn","factor":4}'
+says_no "rope_parameters has the type dynamic, which is not built; built are default, linear, llama3, yarn, longrope" \
+  'rope_parameters={"rope_type":"dynamic","factor":4}'
 says_no "rope_parameters: beta_fast is 32, of which is not known what it changes" 'rope_parameters={"beta_fast":32}'
-says_no "rope_scaling has no factor" 'rope_scaling={"type":"linear"}'
+says_no "rope_scaling: mscale is 1, of which is not known what it changes" 'rope_scaling={"type":"yarn","mscale":1}'
+says_no "short_factor has 1 numbers, must have 4" \
+  'rope_parameters={"type":"longrope","original_max_position_embeddings":8,"short_factor":[1],"long_factor":[1,2,3,4]}'
+says_no "rope_parameters: long_factor has no number above 0 at place 1" 'rope_parameters={"type":"longrope","long_factor":[1,-2]}'
+says_no "the scaling of positions has no original_max_position_embeddings" 'rope_parameters={"type":"yarn","factor":2}'
+says_no "the scaling of positions has no factor" 'rope_scaling={"type":"linear"}'
 says_no "hidden_size is 0, must be an integer from 1 to 1000000000" hidden_size=0
 says_no "num_hidden_layers is \"two\", must be an integer" 'num_hidden_layers="two"'
 says_no "4 heads are no multiple of num_key_value_heads, 3" num_key_value_heads=3

@@ -41,6 +41,7 @@ LLAMA3 = dict(
     high_freq_factor=4.0,
     original_max_position_embeddings=16,
 )
+LONGROPE = dict(rope_type="longrope", rope_theta=1e4, short_factor=[1.0, 1.1, 1.2, 1.3], long_factor=[1.0, 2.0, 3.0, 4.0])
 
 
 def small(**more):
@@ -59,7 +60,7 @@ IMAGES = dict(
 )
 STILL = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 NO_DROPOUT = dict(attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0)
-# Two of each family. The second has what the first leaves as it is.
+# Two of each family, of some more. The second has what the first leaves as it is.
 NETWORKS = {
     "llama-1": ("LlamaConfig", small(num_key_value_heads=2)),
     "llama-2": (
@@ -81,6 +82,14 @@ NETWORKS = {
         ),
     ),
     "qwen3-1": ("Qwen3Config", small(num_key_value_heads=2, head_dim=16)),
+    "qwen3-3": (
+        "Qwen3Config",
+        small(
+            num_key_value_heads=2,
+            head_dim=16,
+            rope_parameters=dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=8),
+        ),
+    ),
     "qwen3-2": ("Qwen3Config", small(num_key_value_heads=4, head_dim=8, attention_bias=True, tie_word_embeddings=True)),
     "gemma-1": ("GemmaConfig", small(num_key_value_heads=1, head_dim=16)),
     "gemma-2": ("GemmaConfig", small(num_key_value_heads=4, head_dim=8, attention_bias=True)),
@@ -99,6 +108,14 @@ NETWORKS = {
     ),
     "phi3-1": ("Phi3Config", small(num_key_value_heads=2, pad_token_id=0)),
     "phi3-2": ("Phi3Config", small(num_key_value_heads=4, pad_token_id=0, sliding_window=6, tie_word_embeddings=True)),
+    "phi3-3": (
+        "Phi3Config",
+        small(num_key_value_heads=2, pad_token_id=0, original_max_position_embeddings=8, rope_parameters=LONGROPE),
+    ),
+    "phi3-4": (
+        "Phi3Config",
+        small(num_key_value_heads=2, pad_token_id=0, original_max_position_embeddings=16, rope_parameters=LONGROPE),
+    ),
     "olmo2-1": ("Olmo2Config", small(num_key_value_heads=2)),
     "olmo2-2": ("Olmo2Config", small(num_key_value_heads=4, attention_bias=True, tie_word_embeddings=True)),
     "granite-1": ("GraniteConfig", small(num_key_value_heads=2)),

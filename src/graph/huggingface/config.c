@@ -129,7 +129,7 @@ static const Key keys[] = {
     {"partial_rotary_factor", KEY_REAL, AT(rope[0].share), " phi stablelm phi3 ", NULL},
     {"rope_scaling", KEY_ROPE, 0, LLAMAS OTHERS " gpt_neox ", NULL},
     {"rope_parameters", KEY_ROPE, 0, LLAMAS OTHERS " gpt_neox ", NULL},
-    {"original_max_position_embeddings", KEY_FREE, 0, " phi3 ", NULL}, /* of longrope alone */
+    {"original_max_position_embeddings", KEY_REAL, AT(rope[0].original), " phi3 ", NULL},
     {"scale_attn_weights", KEY_EQUAL, 0, " gpt2 ", "true"},
     {"scale_attn_by_inverse_layer_idx", KEY_EQUAL, 0, " gpt2 ", "false"},
     {"add_cross_attention", KEY_EQUAL, 0, NULL, "false"},
@@ -303,9 +303,9 @@ static RengaErrorCode ReadLayerTypes(json_object *value, RengaHfModel *model)
 {
   const int64_t count =
       json_object_is_type(value, json_type_array) ? (int64_t)json_object_array_length(value) : -1;
-  RengaCheck(count == model->config.layers, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+  RengaCheck(count == model->config->layers, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "%s/config.json: layer_types is %.100s, must be a text for each of %lld layers",
-             model->folder, ValueText(value), (long long)model->config.layers);
+             model->folder, ValueText(value), (long long)model->config->layers);
   for (int64_t i = 0; i < count; i++) {
     json_object *text = json_object_array_get_idx(value, (size_t)i);
     const char *name = text ? json_object_get_string(text) : "null";
@@ -323,7 +323,7 @@ static RengaErrorCode ReadLayerTypes(json_object *value, RengaHfModel *model)
 static RengaErrorCode ReadPaddingRow(RengaHfModel *model, json_object *root)
 {
   json_object *value = NULL;
-  RengaHfConfig *c = &model->config;
+  RengaHfConfig *c = model->config;
   const Key *key = FindKey(model->family, "pad_token_id");
   if (!key || key->kind != KEY_ROW || !json_object_object_get_ex(root, key->name, &value))
     return RENGA_SUCCESS;
@@ -340,25 +340,25 @@ static RengaErrorCode ReadKey(RengaHfModel *model, const Key *key, json_object *
 {
   switch (key->kind) {
   case KEY_COUNT:
-    RengaCall(ReadCountKey(model->folder, key, value, &model->config));
+    RengaCall(ReadCountKey(model->folder, key, value, model->config));
     break;
   case KEY_REAL:
-    RengaCall(ReadRealKey(model->folder, key, value, &model->config));
+    RengaCall(ReadRealKey(model->folder, key, value, model->config));
     break;
   case KEY_ROOT:
-    RengaCall(ReadRootKey(model->folder, key, value, &model->config));
+    RengaCall(ReadRootKey(model->folder, key, value, model->config));
     break;
   case KEY_CLASSES:
-    RengaCall(ReadClasses(model->folder, key, value, &model->config));
+    RengaCall(ReadClasses(model->folder, key, value, model->config));
     break;
   case KEY_FLAG:
-    RengaCall(ReadFlagKey(model->folder, key, value, &model->config));
+    RengaCall(ReadFlagKey(model->folder, key, value, model->config));
     break;
   case KEY_ACTIVATION:
-    RengaCall(ReadActivation(model->folder, key, value, &model->config));
+    RengaCall(ReadActivation(model->folder, key, value, model->config));
     break;
   case KEY_ROPE:
-    RengaCall(RengaHfReadRope(model->folder, key->name, value, &model->config));
+    RengaCall(RengaHfReadRope(model->folder, key->name, value, model->config));
     break;
   case KEY_EQUAL:
     RengaCall(ReadEqual(model->folder, key, value));
@@ -396,7 +396,7 @@ static RengaErrorCode NeedCount(const RengaHfModel *model, int64_t value, const 
 
 static RengaErrorCode CheckImage(const RengaHfModel *model)
 {
-  const int64_t side = model->config.image[0], patch = model->config.image[1];
+  const int64_t side = model->config->image[0], patch = model->config->image[1];
   RengaCheck(!model->family->names->patches || side % patch == 0, MPI_COMM_SELF,
              RENGA_ERR_FILE_FORMAT,
              "%s/config.json: image_size %lld is no multiple of patch_size %lld", model->folder,
@@ -407,7 +407,7 @@ static RengaErrorCode CheckImage(const RengaHfModel *model)
 /* What config.json must say, and sizes that follow from others. */
 static RengaErrorCode CompleteConfig(RengaHfModel *model)
 {
-  RengaHfConfig *c = &model->config;
+  RengaHfConfig *c = model->config;
   const bool gemma = model->family->norm == RENGA_HF_RMS_PLUS_ONE;
   RengaCall(NeedCount(model, c->layers, "how many layers there are (num_hidden_layers)"));
   RengaCall(NeedCount(model, c->hidden, "the width (hidden_size)"));
@@ -429,6 +429,8 @@ static RengaErrorCode CompleteConfig(RengaHfModel *model)
   c->qkv_bias = c->qkv_bias || c->all_bias;
   if (c->pattern == 0) c->rope[1] = c->rope[0];
   c->rope[1].share = c->rope[0].share;
+  RengaCall(RengaHfCheckRope(model->folder, &c->rope[0], c->head_width));
+  RengaCall(RengaHfCheckRope(model->folder, &c->rope[1], c->head_width));
   RengaCheck(c->heads % c->groups == 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "%s/config.json: %lld heads are no multiple of num_key_value_heads, %lld",
              model->folder, (long long)c->heads, (long long)c->groups);
@@ -439,7 +441,7 @@ static RengaErrorCode CompleteConfig(RengaHfModel *model)
 static RengaErrorCode FindLocalLayers(RengaHfModel *model, json_object *root)
 {
   json_object *types = NULL;
-  const RengaHfConfig *c = &model->config;
+  const RengaHfConfig *c = model->config;
   RengaCall(RengaMalloc(c->layers, &model->local));
   json_object_object_get_ex(root, "layer_types", &types);
   for (int64_t i = 0; i < c->layers; i++)
@@ -472,7 +474,8 @@ static RengaErrorCode FindFamily(RengaHfModel *model, json_object *root)
              MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "%s/config.json: architectures is %.100s; of type %s only %s is built: " EXPORTER,
              model->folder, ValueText(classes), name, model->family->architecture);
-  model->config = *model->family->otherwise;
+  RengaCall(RengaMalloc(1, &model->config));
+  *model->config = *model->family->otherwise;
   return RENGA_SUCCESS;
 }
 
@@ -484,14 +487,26 @@ static RengaErrorCode ReadConfigRoot(RengaHfModel *model, json_object *root)
   RengaCall(ReadKeys(model, root));
   RengaCall(CompleteConfig(model));
   RengaCall(ReadPaddingRow(model, root));
-  RengaCheck(model->config.padding <= model->config.vocabulary, MPI_COMM_SELF,
+  RengaCheck(model->config->padding <= model->config->vocabulary, MPI_COMM_SELF,
              RENGA_ERR_FILE_FORMAT,
              "%s/config.json does not say pad_token_id, which is %lld for type %s and no token of "
              "%lld",
-             model->folder, (long long)model->config.padding - 1, model->family->type,
-             (long long)model->config.vocabulary);
+             model->folder, (long long)model->config->padding - 1, model->family->type,
+             (long long)model->config->vocabulary);
   RengaCall(FindLocalLayers(model, root));
   return RENGA_SUCCESS;
+}
+
+void RengaHfFreeModel(RengaHfModel *model)
+{
+  RengaFree(&model->local);
+  if (!model->config) return;
+  RengaHfRope *rope = model->config->rope;
+  for (int k = 0; k < 2; k++) {
+    if (rope[1].divisor[k] != rope[0].divisor[k]) RengaFree(&rope[1].divisor[k]);
+    RengaFree(&rope[0].divisor[k]);
+  }
+  RengaFree(&model->config);
 }
 
 RengaErrorCode RengaHfReadConfig(const char *folder, const char *text, RengaHfModel *model)

@@ -11,7 +11,7 @@ static RengaErrorCode AddRopeAngles(const RengaHfParts *p, const RengaHfRope *ro
   float *cosines = NULL, *sines = NULL;
   RengaErrorCode code = RengaMalloc(p->sequence * width, &cosines);
   if (!code) code = RengaMalloc(p->sequence * width, &sines);
-  if (!code) RengaHfFillAngles(rope, p->sequence, width, cosines, sines);
+  if (!code) RengaHfFillAngles(rope, p->config->places, p->sequence, width, cosines, sines);
   if (!code) code = RengaGraphAddConstant(p->graph, NULL, &spec, cosines, cosine);
   if (!code) code = RengaGraphAddConstant(p->graph, NULL, &spec, sines, sine);
   RengaFree(&cosines);

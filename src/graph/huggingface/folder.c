@@ -76,8 +76,8 @@ RengaErrorCode RengaHfShareConfig(MPI_Comm comm, const char *folder, char **text
 static RengaErrorCode TakeSequence(const RengaHfModel *model, RengaHfOptions *options)
 {
   /* the rows of padding, and those before it, are of no word */
-  const int64_t before = model->family->counts_words ? model->config.padding : 0;
-  const int64_t places = model->config.places - before;
+  const int64_t before = model->family->counts_words ? model->config->padding : 0;
+  const int64_t places = model->config->places - before;
   RengaCheck(!model->family->names->patches || options->sequence == 0, MPI_COMM_SELF,
              RENGA_ERR_OPTION, "hf: sequence=%lld, but %s reads images",
              (long long)options->sequence, model->folder);
@@ -99,7 +99,7 @@ static RengaErrorCode BuildFolder(RengaGraph graph, const void *settings)
   RengaErrorCode code = RengaHfReadConfig(options.folder, options.config, &model);
   if (!code) code = TakeSequence(&model, &options);
   if (!code) code = model.family->build(graph, &model, &options);
-  RengaFree(&model.local);
+  RengaHfFreeModel(&model);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

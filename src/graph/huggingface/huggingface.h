@@ -21,12 +21,22 @@ typedef struct {
   const char *patches, *first;                               /* of images */
 } RengaHfNames;
 
-/* Angles by which positions turn; factor and the rest: of a scaling. */
-typedef enum { RENGA_HF_ROPE_DEFAULT, RENGA_HF_ROPE_LINEAR, RENGA_HF_ROPE_LLAMA3 } RengaHfScaling;
+/* Angles by which positions turn. */
+typedef enum {
+  RENGA_HF_ROPE_DEFAULT,
+  RENGA_HF_ROPE_LINEAR,
+  RENGA_HF_ROPE_LLAMA3,
+  RENGA_HF_ROPE_YARN,
+  RENGA_HF_ROPE_LONGROPE
+} RengaHfScaling;
 typedef struct {
   double base, share; /* share: of a head's numbers, which turn */
   RengaHfScaling scaling;
-  double factor, low, high, original;
+  double factor, low, high, original; /* of the scaling; 0: not said */
+  double attention;                   /* by which cosines and sines are multiplied; 0: not said */
+  double
+      *divisor[2]; /* [numbers of a head / 2] of frequencies in short and long sequences, owned */
+  int64_t n_divisors[2];
 } RengaHfRope;
 
 /* Shares that training sets to zero: of embeddings, of attention, of what is added to x. */
@@ -75,11 +85,11 @@ typedef struct {
                           const RengaHfOptions *options);
 } RengaHfFamily;
 
-/* A config.json that was read. local: [layers] */
+/* A config.json that was read, until RengaHfFreeModel. local: [layers] */
 struct RengaHfModel {
   const char *folder;
   const RengaHfFamily *family;
-  RengaHfConfig config;
+  RengaHfConfig *config;
   bool *local;
 };
 
@@ -90,14 +100,18 @@ RengaErrorCode RengaHfShareConfig(MPI_Comm comm, const char *folder, char **text
 
 const RengaHfFamily *RengaHfFindFamily(const char *type); /* families.c; NULL: it is not there */
 const char *RengaHfListFamilies(size_t size, char text[]);
-/* config.c: of the text of FOLDER/config.json. Free local in any case. */
+/* config.c: of the text of FOLDER/config.json. To be freed in any case. */
 RengaErrorCode RengaHfReadConfig(const char *folder, const char *text, RengaHfModel *model);
+void RengaHfFreeModel(RengaHfModel *model);
 /* rope.c: the member rope_parameters or rope_scaling. */
 RengaErrorCode RengaHfReadRope(const char *folder, const char *key, json_object *value,
                                RengaHfConfig *config);
-/* Cosines and sines [places, width], as the angles of float32 numbers have them. */
-void RengaHfFillAngles(const RengaHfRope *rope, int64_t places, int64_t width, float cosines[],
-                       float sines[]);
+/* Does it have all that its scaling needs? */
+RengaErrorCode RengaHfCheckRope(const char *folder, const RengaHfRope *rope, int64_t width);
+/* Cosines and sines [places, width], as the angles of float32 numbers have them. longest: of the
+   sequences that the network was made for. */
+void RengaHfFillAngles(const RengaHfRope *rope, int64_t longest, int64_t places, int64_t width,
+                       float cosines[], float sines[]);
 /* decoder.c, encoder.c, images.c */
 RengaErrorCode RengaHfBuildDecoder(RengaGraph graph, const RengaHfModel *model,
                                    const RengaHfOptions *options);

@@ -82,7 +82,7 @@ static RengaErrorCode AddImages(RengaHfParts *p, RengaValue image, RengaValue *s
 RengaErrorCode RengaHfBuildImages(RengaGraph graph, const RengaHfModel *model,
                                   const RengaHfOptions *options)
 {
-  const int64_t *size = model->config.image;
+  const int64_t *size = model->config->image;
   const RengaTensorSpec spec = {
       .type = RENGA_FLOAT32, .ndim = 4, .dim = {-1, size[2], size[0], size[0]}};
   RengaHfParts p = RengaHfStartParts(graph, model, options);

@@ -6,7 +6,7 @@
 RengaHfParts RengaHfStartParts(RengaGraph graph, const RengaHfModel *model,
                                const RengaHfOptions *options)
 {
-  const RengaHfConfig *c = &model->config;
+  const RengaHfConfig *c = model->config;
   RengaHfParts p = {.graph = graph,
                     .family = model->family,
                     .names = model->family->names,
