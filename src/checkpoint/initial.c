@@ -397,8 +397,13 @@ RengaErrorCode RengaCheckpointPeekInitial(RengaCheckpoint checkpoint, const char
 RengaErrorCode RengaCheckpointFindFile_Private(RengaComm comm, const char *path, char **file)
 {
   RengaCheckpoint checkpoint = NULL;
-  bool directory;
+  bool directory, folder;
+  MPI_Comm ranks;
   int64_t step;
+  RengaCall(RengaObjectGetComm(comm, &ranks));
+  RengaCall(IsFolder(comm, path, &folder));
+  RengaCheck(!folder, ranks, RENGA_ERR_FILE_FORMAT,
+             "%s is of Hugging Face, and no checkpoint: -initial reads it", path);
   RengaCall(IsDirectory(comm, path, &directory));
   if (!directory) {
     RengaCall(RengaStringCopy(path, file));

@@ -68,6 +68,8 @@ says "plain has the parameters of own, and no config.json"
 refuses 2 "other/config.json: No such file or directory" export own with -export_like other
 [ ! -e with ] || fail "a folder is left"
 [ -z "$(ls -d ./*.part 2>/dev/null)" ] || fail "half a folder is left"
+refuses 2 "llama-1 is of Hugging Face, and no checkpoint: -initial reads it" export llama-1 with
+refuses 2 "llama-1 is of Hugging Face, and no checkpoint: -initial reads it" info -checkpoint llama-1
 refuses 1 "renga export: some word is missing" export own
 
 # changed WAY NETWORK: a copy of the folder that is changed so, and the run that reads it
