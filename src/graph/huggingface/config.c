@@ -26,6 +26,8 @@ typedef struct {
   const char *allowed;  /* KEY_EQUAL: "false|0" */
 } Key;
 
+enum { MOST_LAYERS = 100000, MOST_WIDTH = 65536 };
+
 #define AT(member) offsetof(RengaHfConfig, member)
 #define LLAMAS " llama mistral qwen2 qwen3 gemma gemma2 gemma3_text olmo2 granite phi3 "
 #define OTHERS " phi stablelm starcoder2 "
@@ -397,10 +399,10 @@ static RengaErrorCode NeedCount(const RengaHfModel *model, int64_t value, const 
 static RengaErrorCode CheckImage(const RengaHfModel *model)
 {
   const int64_t side = model->config->image[0], patch = model->config->image[1];
-  RengaCheck(!model->family->names->patches || side % patch == 0, MPI_COMM_SELF,
+  RengaCheck(!model->family->names->patches || (side <= 65536 && side % patch == 0), MPI_COMM_SELF,
              RENGA_ERR_FILE_FORMAT,
-             "%s/config.json: image_size %lld is no multiple of patch_size %lld", model->folder,
-             (long long)side, (long long)patch);
+             "%s/config.json: image_size %lld is no multiple of patch_size %lld, or above 65536",
+             model->folder, (long long)side, (long long)patch);
   return RENGA_SUCCESS;
 }
 
@@ -410,6 +412,9 @@ static RengaErrorCode CompleteConfig(RengaHfModel *model)
   RengaHfConfig *c = model->config;
   const bool gemma = model->family->norm == RENGA_HF_RMS_PLUS_ONE;
   RengaCall(NeedCount(model, c->layers, "how many layers there are (num_hidden_layers)"));
+  RengaCheck(c->layers <= MOST_LAYERS, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "%s/config.json: %lld layers, of at most %d", model->folder, (long long)c->layers,
+             MOST_LAYERS);
   RengaCall(NeedCount(model, c->hidden, "the width (hidden_size)"));
   RengaCall(NeedCount(model, c->heads, "how many heads there are (num_attention_heads)"));
   RengaCall(NeedCount(model, c->vocabulary, "the vocabulary (vocab_size)"));
@@ -424,6 +429,9 @@ static RengaErrorCode CompleteConfig(RengaHfModel *model)
   if (gemma) c->activation = RENGA_HF_GELU_TANH;
   if (c->groups == 0) c->groups = c->heads;
   if (c->head_width == 0) c->head_width = c->hidden / c->heads;
+  RengaCheck(c->head_width <= MOST_WIDTH, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "%s/config.json: a head has %lld numbers, of at most %d", model->folder,
+             (long long)c->head_width, MOST_WIDTH);
   if (c->attention_scale == 0) c->attention_scale = 1 / sqrt((double)c->head_width);
   RengaCall(NeedCount(model, c->intermediate, "the width inside a block (intermediate_size)"));
   c->qkv_bias = c->qkv_bias || c->all_bias;

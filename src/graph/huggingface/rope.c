@@ -122,8 +122,12 @@ static RengaErrorCode ReadMembers(const char *folder, const char *key, json_obje
 
 RengaErrorCode RengaHfCheckRope(const char *folder, const RengaHfRope *rope, int64_t width)
 {
-  const int64_t half = (int64_t)((double)width * rope->share) / 2;
+  const int64_t turned = (int64_t)((double)width * rope->share), half = turned / 2;
   const RengaHfScaling scaling = rope->scaling;
+  RengaCheck(rope->share == 0 || (turned > 0 && turned % 2 == 0 && turned <= width), MPI_COMM_SELF,
+             RENGA_ERR_SUPPORT,
+             "%s/config.json: %g of the %lld numbers of a head turn, which are no pairs", folder,
+             rope->share, (long long)width);
   const bool mixes = scaling == RENGA_HF_ROPE_LLAMA3 || scaling == RENGA_HF_ROPE_YARN;
   RengaCheck((scaling != RENGA_HF_ROPE_LINEAR && !mixes) || rope->factor > 0, MPI_COMM_SELF,
              RENGA_ERR_FILE_FORMAT, "%s/config.json: the scaling of positions has no factor",
