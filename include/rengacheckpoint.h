@@ -73,6 +73,15 @@ RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char
 /* Collective: the attributes of that file alone. */
 RengaErrorCode RengaCheckpointPeekInitial(RengaCheckpoint checkpoint, const char *path,
                                           int64_t *step);
+/* What an exported folder of Hugging Face is like. */
+typedef struct {
+  RengaDataType type; /* of its numbers: float32, bfloat16, float16 */
+  int64_t file_bytes; /* of a file at most, where it has several tensors; 0: 5 GB */
+  const char *like;   /* the folder whose config.json and tokenizer are copied; NULL: none */
+} RengaCheckpointExportSettings;
+/* Collective: parameters and states as safetensors files, in a new folder. */
+RengaErrorCode RengaCheckpointExport(RengaComm comm, const char *path, const char *folder,
+                                     const RengaCheckpointExportSettings *settings);
 RengaErrorCode RengaCheckpointView(RengaComm comm, const char *file, RengaViewer viewer);
 RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint);
 

@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-COMMANDS = ("train", "eval", "predict", "generate", "plan", "profile", "info", "data", "watch")
+COMMANDS = ("train", "eval", "predict", "generate", "plan", "profile", "info", "data", "export", "watch")
 FLAGS = {1: "elementwise", 4: "draws random numbers", 32: "a sum over all micro-batches and replicas"}
 
 

@@ -22,12 +22,12 @@ RengaErrorCode AppData(const App *app);
 RengaErrorCode AppGenerate(const App *app);
 RengaErrorCode AppEval(const App *app);
 RengaErrorCode AppPredict(const App *app);
+RengaErrorCode AppExport(const App *app);
 RengaErrorCode AppOptions(const App *app);
 RengaErrorCode AppWatch(const App *app);
 
 /* devices.c: what computes here, for renga info. Collective. */
 RengaErrorCode AppPrintDevices(const App *app);
-
 /* parameters.c: a table of what is trained, for renga info. */
 RengaErrorCode AppPrintParameters(MPI_Comm printer, RengaGraph graph);
 

@@ -1,5 +1,6 @@
 /* -initial: the parameters of another run. */
 #include "app.h"
+#include <string.h>
 
 RengaErrorCode AppReadParameters(RengaComm comm, RengaPipeline pipeline, const char *path,
                                  bool partial, bool subset, RengaCheckpointInitial *initial)
@@ -28,6 +29,17 @@ RengaErrorCode AppPeekInitial(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Who names a folder may take its numbers for granted. */
+static RengaErrorCode SayRandom(MPI_Comm printer)
+{
+  const char *network;
+  RengaCall(RengaOptionsGetString("graph", &network, NULL));
+  if (!network || strncmp(network, "hf:", 3) != 0) return RENGA_SUCCESS;
+  RengaCall(RengaPrintf(printer, "first values are random: -initial %.*s takes the folder's\n",
+                        (int)strcspn(network + 3, ","), network + 3));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subset,
                               RengaCheckpointInitial *initial)
 {
@@ -40,9 +52,11 @@ RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subse
   RengaCheck(path || !partial, printer, RENGA_ERR_OPTION,
              "-initial_partial needs -initial: whose parameters?");
   *initial = (RengaCheckpointInitial){.step = -1};
-  if (!path) return RENGA_SUCCESS;
+  if (!path) return SayRandom(printer);
   RengaCall(AppReadParameters(comm, pipeline, path, partial, subset, initial));
-  RengaCall(RengaPrintf(printer, "%d of %d parameters and states are those of %s, step %lld\n",
-                        initial->taken, initial->network, path, (long long)initial->step));
+  char step[32] = "";
+  if (initial->step >= 0) snprintf(step, sizeof step, ", step %lld", (long long)initial->step);
+  RengaCall(RengaPrintf(printer, "%d of %d parameters and states are those of %s%s\n",
+                        initial->taken, initial->network, path, step));
   return RENGA_SUCCESS;
 }

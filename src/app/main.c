@@ -15,6 +15,7 @@ static const char help[] =
     "       mpiexec -n RANKS renga eval -graph NETWORK -data FILE -initial CHECKPOINT [options]\n"
     "       mpiexec -n RANKS renga predict OUT -graph NETWORK -data FILE -initial CHECKPOINT "
     "[options]\n"
+    "       renga export CHECKPOINT FOLDER [options]\n"
     "       renga options FILE\n"
     "       renga watch FOLDER|FILE|HOST:PORT\n"
     "\n"
@@ -33,12 +34,14 @@ static const char help[] =
     "  generate  write text from a trained network\n"
     "  eval      the loss of a trained network over a data set\n"
     "  predict   the outputs of a trained network for a data set, as an HDF5 file\n"
+    "  export    the parameters of a checkpoint as a folder of Hugging Face\n"
     "  options   write a file of all options, as comments, for -options_file\n"
     "  watch     follow a running training, by the file of -monitor csv or the page of http\n"
     "\n"
     "NETWORK is an ONNX file or a built-in network with its sizes, such as\n"
     "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=256, bert:..., llama:..., mlp:...,\n"
-    "ncf:..., resnet:depth=18, t5:..., transformer:....\n"
+    "ncf:..., resnet:depth=18, t5:..., transformer:...; or hf:FOLDER, that of a folder of\n"
+    "Hugging Face.\n"
     "\n"
     "renga COMMAND -help lists the options of a command, renga -version says which Renga this "
     "is.\n";
@@ -73,6 +76,7 @@ static const Command commands[] = {
     {"predict", AppPredict,
      "renga predict OUT -graph NETWORK -data FILE -initial CHECKPOINT [options]", 1, 1,
      RUNNING_FORWARD, true},
+    {"export", AppExport, "renga export CHECKPOINT FOLDER [options]", 2, 2, "", true},
     {"options", AppOptions, "renga options FILE", 1, 1, "", true},
     {"watch", AppWatch, "renga watch FOLDER|FILE|HOST:PORT [options]", 1, 1, "", false},
 };
@@ -152,6 +156,13 @@ static const RengaOptionRow rows[] = {
         "generate: the output with the scores (logits); predict: outputs, with commas (all)"),
     ROW("part", STRING, "auto", "auto|validation|training|all", 0, 0,
         "eval, predict: which samples; auto: predict all, eval those for validation if there are"),
+    ROW("export_type", STRING, "float32", "float32|bfloat16|float16", 0, 0,
+        "export: the type of the numbers"),
+    ROW("export_file", BYTES, "5GB", NULL, 1, 1e18,
+        "export: size of a file at most, where it has several tensors"),
+    ROW("export_like", STRING, NULL, NULL, 0, 0,
+        "export: the folder whose config.json and tokenizer are copied; else that of -graph "
+        "hf:FOLDER when the checkpoint was written"),
     ROW("overwrite", BOOL, "false", NULL, 0, 0, "data, predict: OUT is replaced if it is there"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
@@ -192,6 +203,9 @@ static const struct {
     {"output", "generate predict"},
     {"part", "eval predict"},
     {"overwrite", "predict data"},
+    {"export_type", "export"},
+    {"export_file", "export"},
+    {"export_like", "export"},
     {"seed", "train generate data eval predict"},
     {"checkpoint_dir", "train"},
     {"checkpoint_every", "train"},
@@ -247,7 +261,7 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCheck(argc > 1, printer, RENGA_ERR_OPTION,
              "renga needs a command: train, info, plan, profile, data, generate, eval, predict, "
-             "options or watch; renga -help says more");
+             "export, options or watch; renga -help says more");
   for (int c = 0; c < N_COMMANDS; c++) {
     names[c] = commands[c].name;
     if (!strcmp(argv[1], names[c])) *command = &commands[c];

@@ -33,6 +33,8 @@ typedef struct {
   int64_t offset, bytes; /* in the file */
   int64_t first_hash;    /* of its rows among the hashes */
   bool state;
+  RengaDataType stored; /* of safetensors: the type of its bytes, and the number of its file */
+  int shard;
 } RengaCheckpointEntry;
 typedef struct {
   char *name, *value;

@@ -1,6 +1,9 @@
 /* First values from another run: parameters and states of a file, whatever layout wrote it, by name
    and shape. Its moments, its step and its place in the data are left alone. */
 #include "checkpointimpl.h"
+#include "renga/private/wait.h"
+#include "safetensors/safetensors.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -185,6 +188,77 @@ static RengaErrorCode UseInitialFiles(RengaCheckpoint checkpoint, const char *di
   return RENGA_SUCCESS;
 }
 
+/* ---- folders of Hugging Face ---- */
+/* Rank 0. */
+static RengaErrorCode ReadFolderTable(const char *path, const InitialUse *use,
+                                      RengaCheckpointTable *table)
+{
+  const char **names = NULL;
+  RengaCall(RengaSafetensorsReadFolder(path, table));
+  RengaCall(RengaMalloc(use->initial.network + 1, &names));
+  for (int i = 0; i < use->initial.network; i++) names[i] = use->network[i].name;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (use->network) code = RengaSafetensorsMatchNames(use->initial.network, names, table);
+  RengaFree(&names);
+  RengaCall(code);
+  RengaCall(RengaCheckpointTableCountHashes(table)); /* it has none */
+  table->step = -1;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadFolderParts(RengaCheckpoint checkpoint, const char *path,
+                                      const RengaCheckpointTable *table, const InitialUse *use)
+{
+  InitialTensors select = {NULL, 0};
+  MPI_Comm comm = checkpoint->hdr.comm;
+  RengaDevice device;
+  int worst = INT_MAX;
+  RengaErrorCode code = SelectInitial(checkpoint, table, use, &select);
+  if (!code) code = RengaPipelineGetDevice(checkpoint->pipeline, &device);
+  if (!code) code = RengaSafetensorsReadParts(device, table, select.count, select.tensor, &worst);
+  RengaFree(&select.tensor);
+  RengaCall(RengaErrorAgree(comm, code));
+  int64_t least = worst;
+  RengaCall(RengaReduceInt64_Private(comm, MPI_MIN, &least, "all ranks to read a folder"));
+  RengaCheck(least == INT_MAX, comm, RENGA_ERR_NUMERIC, "%s: %s has a number that is not finite",
+             path, table->entries[least == INT_MAX ? 0 : least].name);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OpenFolder(RengaCheckpoint checkpoint, const char *path, InitialUse *use,
+                                 RengaCheckpointTable *table)
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (RengaCommGetRank(checkpoint->hdr.owner) == 0) code = ReadFolderTable(path, use, table);
+  RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code));
+  RengaCall(RengaCheckpointTableBroadcast(checkpoint->hdr.owner, table));
+  if (!use->network) return RENGA_SUCCESS;
+  RengaCall(CheckInitialDifferences(checkpoint, path, table, use));
+  RengaCall(ReadFolderParts(checkpoint, path, table, use));
+  return RENGA_SUCCESS;
+}
+
+/* Its files are no checkpoint: they have no step, no attributes, and no checksums. */
+static RengaErrorCode UseInitialFolder(RengaCheckpoint checkpoint, const char *path,
+                                       InitialUse *use)
+{
+  RengaCheckpointTable table = {0};
+  const RengaErrorCode code = OpenFolder(checkpoint, path, use, &table);
+  RengaCheckpointTableFree(&table);
+  RengaCall(code);
+  use->initial.step = -1;
+  return RENGA_SUCCESS;
+}
+
+/* As rank 0 sees it. */
+static RengaErrorCode IsFolder(RengaComm comm, const char *path, bool *folder)
+{
+  *folder = RengaCommGetRank(comm) == 0 && RengaSafetensorsIsThere(path);
+  RengaCall(RengaCommBroadcast(comm, folder, sizeof *folder, 0,
+                               "whether a checkpoint is a folder of Hugging Face"));
+  return RENGA_SUCCESS;
+}
+
 /* As rank 0 sees it. */
 static RengaErrorCode IsDirectory(RengaComm comm, const char *path, bool *directory)
 {
@@ -199,8 +273,13 @@ static RengaErrorCode UseInitial(RengaCheckpoint checkpoint, const char *path, I
 {
   char message[RENGA_CHECKPOINT_MESSAGE] = "";
   RengaCheckpointFileInfo *files;
-  bool directory, whole;
+  bool directory, folder, whole;
   int count;
+  RengaCall(IsFolder(checkpoint->hdr.owner, path, &folder));
+  if (folder) {
+    RengaCall(UseInitialFolder(checkpoint, path, use));
+    return RENGA_SUCCESS;
+  }
   RengaCall(IsDirectory(checkpoint->hdr.owner, path, &directory));
   if (directory) {
     RengaCall(RengaCheckpointListShared_Private(checkpoint, path, &count, &files));
@@ -235,24 +314,28 @@ static RengaErrorCode ListNetwork(RengaCheckpoint checkpoint, InitialUse *use)
 
    Input:
    . checkpoint - with a pipeline that is set up; no directory is needed
-   . path - a file, or a directory: its newest whole file; the same on all ranks
+   . path - a file, or a directory: its newest whole file; or a folder of Hugging Face with
+     model.safetensors or model.safetensors.index.json, or one such file; the same on all ranks
    . partial - true: a tensor of the network that the file lacks or has in another shape keeps its
      values, and what the file has besides is left alone; false: each is an error
 
    Output:
-   . initial - the file's step, and how many tensors were taken
+   . initial - the file's step, -1 of a folder of Hugging Face, and how many tensors were taken
 
    Options:
    . -initial - asks programs for this call
    . -initial_partial - asks them for partial
 
    Errors: RENGA_ERR_SHAPE names the differences, all ranks with the same sentence; nothing has
-   changed then. RENGA_ERR_FILE_FORMAT for a damaged file, which may have overwritten values.
+   changed then. RENGA_ERR_FILE_FORMAT for a damaged file, which may have overwritten values;
+   RENGA_ERR_NUMERIC for a folder of Hugging Face with a number that is not finite.
 
    Notes: parameters and states (running statistics) are matched by name and shape, whatever layout
    wrote them. Moments of the optimizer, the step number, and the place in the data stay those of a
    new run. With RengaCheckpointSetSubset the file may hold more than the network without a word.
-   The file's attributes are then those of RengaCheckpointGetAttribute.
+   The file's attributes are then those of RengaCheckpointGetAttribute. Of a folder of Hugging Face
+   the numbers may be float32, float16 or bfloat16; its names are those of the network, or those
+   without their first word; each rank reads what it has of each tensor.
 
    See also: RengaCheckpointPeekInitial(), RengaCheckpointRead()
 @*/
@@ -314,8 +397,13 @@ RengaErrorCode RengaCheckpointPeekInitial(RengaCheckpoint checkpoint, const char
 RengaErrorCode RengaCheckpointFindFile_Private(RengaComm comm, const char *path, char **file)
 {
   RengaCheckpoint checkpoint = NULL;
-  bool directory;
+  bool directory, folder;
+  MPI_Comm ranks;
   int64_t step;
+  RengaCall(RengaObjectGetComm(comm, &ranks));
+  RengaCall(IsFolder(comm, path, &folder));
+  RengaCheck(!folder, ranks, RENGA_ERR_FILE_FORMAT,
+             "%s is of Hugging Face, and no checkpoint: -initial reads it", path);
   RengaCall(IsDirectory(comm, path, &directory));
   if (!directory) {
     RengaCall(RengaStringCopy(path, file));

@@ -13,6 +13,8 @@ RengaErrorCode RengaCheckpointTableAdd(RengaCheckpointTable *table, const char *
   entry->spec = *spec;
   entry->bytes = (int64_t)RengaTensorSpecBytes(spec);
   entry->state = state;
+  entry->stored = spec->type;
+  entry->shard = 0;
   table->n_entries++;
   return RENGA_SUCCESS;
 }
@@ -90,8 +92,8 @@ void RengaCheckpointTableFree(RengaCheckpointTable *table)
 /* An entry between ranks; its name follows, with the zero at its end. */
 typedef struct {
   RengaTensorSpec spec;
-  int64_t offset;
-  int32_t name_bytes, state;
+  int64_t offset, bytes;
+  int32_t name_bytes, state, stored, shard;
 } Packed;
 
 typedef struct {
@@ -118,6 +120,9 @@ static RengaErrorCode AppendEntry(TableBuffer *buffer, const RengaCheckpointEntr
   packed.offset = entry->offset;
   packed.name_bytes = (int32_t)strlen(entry->name) + 1;
   packed.state = entry->state;
+  packed.bytes = entry->bytes;
+  packed.stored = (int32_t)entry->stored;
+  packed.shard = entry->shard;
   RengaCall(AppendBytes(buffer, &packed, sizeof packed));
   RengaCall(AppendBytes(buffer, entry->name, (size_t)packed.name_bytes));
   return RENGA_SUCCESS;
@@ -130,7 +135,11 @@ static RengaErrorCode AddPacked(RengaCheckpointTable *table, const char *bytes, 
     memcpy(&packed, bytes + at, sizeof packed);
     at += sizeof packed;
     RengaCall(RengaCheckpointTableAdd(table, bytes + at, &packed.spec, packed.state != 0));
-    table->entries[table->n_entries - 1].offset = packed.offset;
+    RengaCheckpointEntry *entry = &table->entries[table->n_entries - 1];
+    entry->offset = packed.offset;
+    entry->bytes = packed.bytes;
+    entry->stored = (RengaDataType)packed.stored;
+    entry->shard = packed.shard;
     at += (size_t)packed.name_bytes;
   }
   return RENGA_SUCCESS;

@@ -1,5 +1,5 @@
 /* A network by name: a file, or a builder with its sizes. */
-#include "graphimpl.h"
+#include "huggingface/huggingface.h"
 #include "renga/private/choice.h"
 #include "renga/private/number.h"
 #include "renga/private/quiet.h"
@@ -158,8 +158,46 @@ static RengaErrorCode BuildByName(RengaGraph graph, const char *what)
   snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), what);
   const char *closest = RengaClosestName(name, N_BUILDERS, names);
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_OPTION,
-             "-graph %s: neither a file FILE.onnx nor one of %s%s%s%s", what, list,
+             "-graph %s: neither a file FILE.onnx, nor hf:FOLDER, nor one of %s%s%s%s", what, list,
              closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
+}
+
+/* FOLDER,key=value,… */
+static RengaErrorCode BuildOfConfig(RengaGraph graph, const char *what, const char *folder,
+                                    const char *config)
+{
+  RengaHfOptions options = {.folder = folder, .config = config};
+  RengaCheck(graph->options.whole_batch == 0, graph->hdr.comm, RENGA_ERR_OPTION,
+             "-graph_whole_batch is for ONNX files: the losses of hf:%s are of samples", folder);
+  const size_t length = strlen(folder);
+  RengaCall(ReadSettings(&RengaGraphBuilderFolder, what + length + (what[length] == ','),
+                         (char *)&options));
+  RengaCall(RengaGraphBuilderFolder.build(graph, &options));
+  return RENGA_SUCCESS;
+}
+
+/* Rank 0 reads config.json, and all ranks build the same. */
+static RengaErrorCode LoadNamedFolder(RengaGraph graph, const char *what)
+{
+  RengaQuiet quiet;
+  char *folder = NULL, *config = NULL;
+  RengaCall(RengaErrorAgree(graph->hdr.comm, RengaStringCopy(what, &folder)));
+  folder[strcspn(folder, ",")] = '\0';
+  RengaErrorCode code = RengaHfShareConfig(graph->hdr.comm, folder, &config);
+  if (!code) {
+    RengaQuietBegin_Private(&quiet);
+    code = BuildOfConfig(graph, what, folder, config);
+    RengaQuietEnd_Private(&quiet);
+    code = RengaErrorAgreeOnce_Private(graph->hdr.comm, code);
+  }
+  RengaFree(&config);
+  RengaFree(&folder);
+  return code;
+}
+
+static bool IsNamedFolder(const char *what)
+{
+  return strncmp(what, "hf:", 3) == 0;
 }
 
 static bool EndsWith(const char *text, const char *suffix)
@@ -198,7 +236,8 @@ static const GraphReader *FindReader(const char *what)
 
    Input:
    . graph - an empty graph
-   . what - FILE.onnx; or NAME:key=value,… with NAME that of a builder
+   . what - FILE.onnx; or NAME:key=value,… with NAME that of a builder; or hf:FOLDER,key=value,…
+     with a folder of Hugging Face, whose config.json says what is built
 
    Errors: RENGA_ERR_ORDER where the graph is not empty; RENGA_ERR_OPTION for a name that is
    neither a file nor a network, or a key that the network has not. Of a file:
@@ -217,6 +256,9 @@ static const GraphReader *FindReader(const char *what)
    intermediate, sequence, target, vocabulary, buckets, distance, gated, tied, padding, dropout;
    inputs source, target, labels. transformer: layers, hidden, heads, intermediate, sequence,
    target, vocabulary, tied, padding, prenorm, dropout, smoothing; inputs source, target, labels.
+   hf: sequence, dropout, segments, padding; inputs tokens, labels, of encoders attention_mask and
+   segments, too, or image, labels; parameters have the names of the family's state dict, and begin
+   at random: RengaCheckpointReadInitial reads the folder's.
    Labels of -100 do not count; with padding=1 token 0 of a source is not attended to, and a target
    is what the decoder reads: the labels, one place later.
 
@@ -228,8 +270,12 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
   RengaCheckPointer(what);
   RengaCheck(graph->n_values == 0 && graph->hdr.state == RENGA_STATE_NEW, MPI_COMM_SELF,
              RENGA_ERR_ORDER, "a network is loaded into a graph that is not empty");
-  const GraphReader *reader = FindReader(what);
-  RengaCall(CheckSameFile(graph, reader ? what : NULL));
+  const GraphReader *reader = IsNamedFolder(what) ? NULL : FindReader(what);
+  RengaCall(CheckSameFile(graph, reader || IsNamedFolder(what) ? what : NULL));
+  if (IsNamedFolder(what)) {
+    RengaCall(LoadNamedFolder(graph, what + 3));
+    return RENGA_SUCCESS;
+  }
   if (reader) {
     RengaCall(reader->read(graph, what));
     return RENGA_SUCCESS;
@@ -250,7 +296,8 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
    . graph - the graph; empty where -graph is given
 
    Options:
-   . -graph WHAT - FILE.onnx, or a builder, bert:layers=12,hidden=768,…: see RengaGraphLoad
+   . -graph WHAT - FILE.onnx, hf:FOLDER, or a builder, bert:layers=12,hidden=768,…: see
+     RengaGraphLoad
    . -graph_view KIND:FILE - show it once it is set up: ascii, dot, json
    . -graph_frozen PATTERNS - parameters that are not trained
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says

@@ -50,3 +50,5 @@ tests += %D%/isa.sh
 EXTRA_DIST += %D%/isa.sh
 tests += %D%/environment.sh
 EXTRA_DIST += %D%/environment.sh
+tests += %D%/huggingface.sh
+EXTRA_DIST += %D%/huggingface.sh %D%/huggingface.py %D%/huggingface.json

@@ -10,7 +10,7 @@ status=0
 "$renga" options all.opts >out 2>&1 && grep -q '^all.opts: all options' out || { cat out; exit 1; }
 "$renga" info -graph mlp:sizes=4-3 -options_file all.opts >out 2>&1 || { echo "the file is not read:"; cat out; status=1; }
 # Every option of every command stands in it, once.
-for command in train info plan profile data generate eval predict watch; do
+for command in train info plan profile data generate eval predict export watch; do
   "$renga" $command -help | sed -n 's/^  -\([a-z0-9_]*\) .*/\1/p'
 done | sort -u | grep -vx -e help -e version >known
 sed -n 's/^#-\([a-z0-9_]*\) .*/\1/p' all.opts | sort >written
@@ -39,7 +39,7 @@ expect() {
   [ "$found" = "$text" ] || { echo "renga $* completes to \"$found\", not \"$text\""; status=1; }
 }
 expect "predict" pre
-expect "train info plan profile data generate eval predict options watch" ""
+expect "train info plan profile data generate eval predict export options watch" ""
 expect "pairs" data pa
 expect "images idx" data i
 expect "-data_image_size" data images -data_im

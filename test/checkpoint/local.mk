@@ -17,3 +17,6 @@ EXTRA_DIST += %D%/faults.sh %D%/diskfull.sh
 check_PROGRAMS += %D%/extra
 tests += %D%/extra
 %C%_extra_SOURCES = %D%/extra.c
+check_PROGRAMS += %D%/safetensors
+tests += %D%/safetensors
+%C%_safetensors_SOURCES = %D%/safetensors.c

@@ -1,0 +1,73 @@
+/* renga export CHECKPOINT FOLDER: the parameters, as Hugging Face's libraries load them. */
+#include "app.h"
+#include <string.h>
+
+/* The folder of "hf:FOLDER,key=value"; NULL: the network is another. RengaFree(folder). */
+static RengaErrorCode FindNamedFolder(const char *network, char **folder)
+{
+  *folder = NULL;
+  if (!network || strncmp(network, "hf:", 3) != 0) return RENGA_SUCCESS;
+  RengaCall(RengaStringCopy(network + 3, folder));
+  (*folder)[strcspn(*folder, ",")] = '\0';
+  return RENGA_SUCCESS;
+}
+
+/* What the checkpoint says of its network. */
+static RengaErrorCode FindOwnFolder(const App *app, char **folder)
+{
+  RengaCheckpoint checkpoint = NULL;
+  const char *network = NULL;
+  int64_t step;
+  RengaCall(RengaCheckpointCreate(app->comm, &checkpoint));
+  RengaErrorCode code = RengaCheckpointPeekInitial(checkpoint, app->words[0], &step);
+  if (!code) code = RengaCheckpointGetAttribute(checkpoint, "graph", &network);
+  if (!code) code = FindNamedFolder(network, folder);
+  RengaCheckpointDestroy(&checkpoint);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadExportSettings(RengaCheckpointExportSettings *settings)
+{
+  static const struct {
+    const char *name;
+    RengaDataType type;
+  } types[] = {
+      {"float32", RENGA_FLOAT32}, {"bfloat16", RENGA_BFLOAT16}, {"float16", RENGA_FLOAT16}};
+  const char *type;
+  RengaCall(RengaOptionsGetString("export_type", &type, NULL));
+  RengaCall(RengaOptionsGetInt64("export_file", &settings->file_bytes, NULL));
+  RengaCall(RengaOptionsGetString("export_like", &settings->like, NULL));
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+    if (strcmp(types[i].name, type) == 0) settings->type = types[i].type;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ExportLike(const App *app, const RengaCheckpointExportSettings *settings)
+{
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  RengaCall(RengaCheckpointExport(app->comm, app->words[0], app->words[1], settings));
+  if (settings->like)
+    RengaCall(RengaPrintf(printer, "%s has the parameters of %s, and config.json of %s\n",
+                          app->words[1], app->words[0], settings->like));
+  else
+    RengaCall(RengaPrintf(printer,
+                          "%s has the parameters of %s, and no config.json: its network is not of "
+                          "a folder (-export_like FOLDER copies that of another)\n",
+                          app->words[1], app->words[0]));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppExport(const App *app)
+{
+  RengaCheckpointExportSettings settings = {.type = RENGA_FLOAT32};
+  char *own = NULL;
+  RengaCall(ReadExportSettings(&settings));
+  if (!settings.like) RengaCall(FindOwnFolder(app, &own));
+  if (own) settings.like = own;
+  const RengaErrorCode code = ExportLike(app, &settings);
+  RengaFree(&own);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

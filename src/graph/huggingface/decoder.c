@@ -1,0 +1,150 @@
+/* The decoder of a Hugging Face folder: one builder for all families, whose parts are those that
+   the family has names for. */
+#include "parts.h"
+#include <math.h>
+
+static RengaErrorCode AddRopeAngles(const RengaHfParts *p, const RengaHfRope *rope,
+                                    RengaValue *cosine, RengaValue *sine)
+{
+  const int64_t width = p->config->head_width;
+  const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {p->sequence, width}};
+  float *cosines = NULL, *sines = NULL;
+  RengaErrorCode code = RengaMalloc(p->sequence * width, &cosines);
+  if (!code) code = RengaMalloc(p->sequence * width, &sines);
+  if (!code) RengaHfFillAngles(rope, p->config->places, p->sequence, width, cosines, sines);
+  if (!code) code = RengaGraphAddConstant(p->graph, NULL, &spec, cosines, cosine);
+  if (!code) code = RengaGraphAddConstant(p->graph, NULL, &spec, sines, sine);
+  RengaFree(&cosines);
+  RengaFree(&sines);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* What is added to scores: minus infinity where a place may not be attended to. Attention alone
+   sees to what comes later. */
+static RengaErrorCode AddWindowMask(const RengaHfParts *p, bool causal, int64_t window,
+                                    RengaValue *mask)
+{
+  const int64_t places = p->sequence;
+  const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {places, places}};
+  float *numbers = NULL;
+  RengaCall(RengaMalloc(places * places, &numbers));
+  for (int64_t i = 0; i < places * places; i++) {
+    const int64_t back = i / places - i % places;
+    numbers[i] = (causal && back < 0) || (window > 0 && back >= window) ? -INFINITY : 0;
+  }
+  const RengaErrorCode code = RengaGraphAddConstant(p->graph, NULL, &spec, numbers, mask);
+  RengaFree(&numbers);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Constants of blocks without and with a window, as far as there are any. */
+static RengaErrorCode AddConstants(RengaHfParts *p, const bool local[])
+{
+  const RengaHfConfig *c = p->config;
+  bool has[RENGA_HF_KINDS] = {false, false};
+  const bool causal = c->attention_cap > 0;
+  for (int64_t i = 0; i < c->layers; i++) has[local[i]] = true;
+  for (int k = 0; k < RENGA_HF_KINDS; k++) {
+    const int64_t window = k == RENGA_HF_LOCAL && c->window < p->sequence ? c->window : 0;
+    p->mask[k] = RENGA_VALUE_NONE;
+    if (!has[k]) continue;
+    if (c->rope[0].share > 0) RengaCall(AddRopeAngles(p, &c->rope[k], &p->cosine[k], &p->sine[k]));
+    if (causal || window > 0) RengaCall(AddWindowMask(p, causal, window, &p->mask[k]));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* ---- ends ---- */
+/* The learned positions of the first places, all samples alike. */
+static RengaErrorCode AddPlaces(const RengaHfParts *p, RengaValue *x)
+{
+  const RengaHfConfig *c = p->config;
+  char text[BLOCK_NAME];
+  RengaAttributes attributes = {0};
+  RengaValue table;
+  if (!p->names->places) return RENGA_SUCCESS;
+  RengaCall(RengaBlockTable(p->graph, RengaBlockName(p->names->places, ".weight", text), c->places,
+                            c->hidden, c->deviation, &table));
+  if (p->sequence < c->places) {
+    RengaCall(RengaAttributesSetInts(&attributes, "starts", 1, (const int64_t[]){0}));
+    RengaCall(RengaAttributesSetInts(&attributes, "ends", 1, &p->sequence));
+    RengaCall(RengaAttributesSetInts(&attributes, "axes", 1, (const int64_t[]){0}));
+    RengaCall(
+        RengaBlockNode(p->graph, "Slice", NULL, &attributes, 1, &(RengaValue){table}, 1, &table));
+  }
+  RengaCall(RengaGraphAddAdd(p->graph, *x, table, x));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddTokenEmbedding(const RengaHfParts *p, RengaValue tokens, RengaValue *table,
+                                        RengaValue *x)
+{
+  const RengaHfConfig *c = p->config;
+  char text[BLOCK_NAME];
+  RengaAttributes attributes = {0};
+  RengaCall(RengaBlockTable(p->graph, RengaBlockName(p->names->table, ".weight", text),
+                            c->vocabulary, c->hidden, c->deviation, table));
+  RengaCall(RengaAttributesSetInt(&attributes, "axis", 0));
+  RengaCall(RengaAttributesSetInt(&attributes, "padding", c->padding - 1));
+  RengaCall(RengaBlockNode(p->graph, "Gather", NULL, &attributes, 2,
+                           (const RengaValue[]){*table, tokens}, 1, x));
+  if (c->embedding_scale != 1) RengaCall(RengaHfAddFactor(p->graph, c->embedding_scale, NULL, x));
+  RengaCall(AddPlaces(p, x));
+  RengaCall(RengaGraphAddDropout(p->graph, *x, p->dropout[RENGA_HF_OF_EMBEDDINGS], x));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddScores(const RengaHfParts *p, RengaValue x, RengaValue table,
+                                RengaValue *scores)
+{
+  const RengaHfConfig *c = p->config;
+  const RengaTensorSpec shape = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {c->vocabulary}};
+  const bool plain = c->score_divisor == 1 && c->score_cap == 0;
+  char text[BLOCK_NAME];
+  RengaValue bias = RENGA_VALUE_NONE;
+  if (!c->tied)
+    RengaCall(RengaBlockTable(p->graph, RengaBlockName(p->names->head, ".weight", text),
+                              c->vocabulary, c->hidden, c->deviation, &table));
+  if (p->family->head_bias)
+    RengaCall(RengaGraphAddParameter(p->graph, RengaBlockName(p->names->head, ".bias", text),
+                                     &shape, NULL, &bias));
+  RengaCall(RengaBlockScores(p->graph, plain ? "logits" : NULL, x, table, bias, scores));
+  if (c->score_cap > 0)
+    RengaCall(RengaHfAddCap(p->graph, c->score_cap, "logits", scores));
+  else if (!plain)
+    RengaCall(RengaHfAddFactor(p->graph, 1 / c->score_divisor, "logits", scores));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddDecoder(RengaHfParts *p, const bool local[], RengaValue tokens,
+                                 RengaValue *scores)
+{
+  RengaValue table, x;
+  RengaCall(AddConstants(p, local));
+  RengaCall(AddTokenEmbedding(p, tokens, &table, &x));
+  for (int64_t i = 0; i < p->config->layers; i++) {
+    snprintf(p->prefix, sizeof p->prefix, "%s%lld.", p->names->blocks, (long long)i);
+    p->local = local[i];
+    RengaCall(RengaHfAddBlock(p, &x));
+  }
+  p->prefix[0] = '\0';
+  RengaCall(RengaHfAddNorm(p, p->names->last, x, &x));
+  RengaCall(AddScores(p, x, table, scores));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaHfBuildDecoder(RengaGraph graph, const RengaHfModel *model,
+                                   const RengaHfOptions *options)
+{
+  RengaHfParts p = RengaHfStartParts(graph, model, options);
+  RengaValue tokens, labels, scores, loss;
+  p.causal = true;
+  RengaCall(RengaBlockIntegers(graph, "tokens", p.sequence, &tokens));
+  RengaCall(RengaBlockIntegers(graph, "labels", p.sequence, &labels));
+  RengaCall(AddDecoder(&p, model->local, tokens, &scores));
+  RengaCall(RengaGraphAddCrossEntropy(graph, scores, labels, -100, &loss));
+  RengaCall(RengaBlockFinish(graph, loss, scores));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,41 @@
+/* What the builders of huggingface/ share. Unless something else is said, x is [batch, places,
+   width]. */
+#pragma once
+#include "huggingface.h"
+
+/* Blocks without and with a window of attention. */
+enum { RENGA_HF_FULL, RENGA_HF_LOCAL, RENGA_HF_KINDS };
+
+typedef struct {
+  RengaGraph graph;
+  const RengaHfFamily *family;
+  const RengaHfNames *names;
+  const RengaHfConfig *config;
+  int64_t sequence;
+  double dropout[RENGA_HF_DROPOUTS];
+  RengaValue cosine[RENGA_HF_KINDS], sine[RENGA_HF_KINDS]; /* [places, width of a head] */
+  RengaValue mask[RENGA_HF_KINDS]; /* added to scores, or RENGA_VALUE_NONE */
+  bool causal, local;              /* local: the block has a window */
+  char prefix[64];                 /* of the block's names */
+} RengaHfParts;
+
+/* parts.c */
+RengaHfParts RengaHfStartParts(RengaGraph graph, const RengaHfModel *model,
+                               const RengaHfOptions *options);
+/* A product with a parameter, as the state dict has it. */
+RengaErrorCode RengaHfAddProduct(const RengaHfParts *p, const char *part, RengaValue x,
+                                 int64_t width, bool bias, RengaValue *y);
+/* part NULL: there is none, y is x. */
+RengaErrorCode RengaHfAddNorm(const RengaHfParts *p, const char *part, RengaValue x, RengaValue *y);
+/* x times a factor; name: of the result, or NULL */
+RengaErrorCode RengaHfAddFactor(RengaGraph graph, double factor, const char *name, RengaValue *x);
+/* cap * tanh(x / cap) */
+RengaErrorCode RengaHfAddCap(RengaGraph graph, double cap, const char *name, RengaValue *x);
+/* projection(attention(x)) */
+RengaErrorCode RengaHfAddAttention(const RengaHfParts *p, RengaValue x, RengaValue *y);
+RengaErrorCode RengaHfAddActivation(const RengaHfParts *p, RengaHfActivation activation,
+                                    RengaValue x, RengaValue *y);
+/* down(activation(gate(x)) * up(x)), or down(activation(up(x))) */
+RengaErrorCode RengaHfAddFeedForward(const RengaHfParts *p, RengaValue x, RengaValue *y);
+/* x + attention and x + feed-forward, each of a norm, or both of the same x */
+RengaErrorCode RengaHfAddBlock(const RengaHfParts *p, RengaValue *x);
