@@ -151,9 +151,9 @@ typedef struct {
 } RengaCommSumTask;
 /* A sum that goes on, from RengaCommSumBegin to RengaCommSumEnd or RengaCommSumCancel. */
 typedef struct _RengaCommSum *RengaCommSum;
-int RengaCommTreePlaces(int ranks, int rank, int64_t n_leaves, const int64_t leaves[],
-                        size_t work_bytes, size_t *bytes);
-int RengaCommGatherPlaces(RengaBlocks blocks, RengaDataType type, size_t *bytes);
+int RengaCommTreePlaces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], size_t work_bytes,
+                        size_t *bytes);
+int RengaCommGatherPlaces(RengaComm comm, RengaBlocks blocks, RengaDataType type, size_t *bytes);
 size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], RengaDataType type,
                          int64_t count);
 /* result gets the whole sum, bit for bit the same whatever leaves and blocks. */

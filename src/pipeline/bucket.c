@@ -90,8 +90,8 @@ static int CountMessages(Chunk *chunk, int64_t microbatches, size_t *bytes)
       folds ? chunk->replicas : RengaOutlineLeaves_Private(chunk->outline, microbatches);
   int64_t *bounds = chunk->gradients->leaf_bounds;
   for (int r = 0; r <= chunk->replicas; r++) bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
-  return RengaCommTreePlaces(chunk->replicas, chunk->replica, leaves, bounds,
-                             RengaChunkWorkOfBucket_Private(chunk), bytes);
+  return RengaCommTreePlaces(chunk->group, leaves, bounds, RengaChunkWorkOfBucket_Private(chunk),
+                             bytes);
 }
 
 /* The most messages of a sum, or of its second half alone, and bytes of the longest, of all
@@ -99,7 +99,7 @@ static int CountMessages(Chunk *chunk, int64_t microbatches, size_t *bytes)
 static int CountMostMessages(Chunk *chunk, const GradientBucket *bucket, size_t *room)
 {
   const Outline *outline = chunk->outline;
-  int most = RengaCommGatherPlaces(bucket->blocks, chunk->storage.gradient, room);
+  int most = RengaCommGatherPlaces(chunk->group, bucket->blocks, chunk->storage.gradient, room);
   for (int i = 0; i < outline->n_batches; i++) {
     size_t bytes;
     const int count =
@@ -118,7 +118,7 @@ static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
   if (chunk->replicas == 1 || bucket->count == 0) return RENGA_SUCCESS;
   if (!ordered && room > UNORDERED_MOST) room = UNORDERED_MOST;
   if (!ordered && bucket->kind == BUCKET_SHARED)
-    places = RengaCommGatherPlaces(bucket->blocks, chunk->storage.value, &room);
+    places = RengaCommGatherPlaces(chunk->group, bucket->blocks, chunk->storage.value, &room);
   if (ordered) places = CountMostMessages(chunk, bucket, &room);
   RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank->transport, chunk->group, places, room,
                                       &bucket->convoy));
@@ -132,7 +132,7 @@ static bool BucketFits(Chunk *chunk, const GradientBucket *bucket, int64_t micro
 {
   size_t bytes, largest;
   const int count = CountMessages(chunk, microbatches, &bytes);
-  RengaCommGatherPlaces(bucket->blocks, chunk->storage.gradient, &largest);
+  RengaCommGatherPlaces(chunk->group, bucket->blocks, chunk->storage.gradient, &largest);
   if (bytes > largest) bytes = largest;
   const bool carried = RengaConvoyGetCarrier_Private(bucket->convoy).reserve != NULL;
   return bytes > 0 &&

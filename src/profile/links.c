@@ -140,9 +140,8 @@ static RengaErrorCode TimeCarriedSums(RengaComm group, RengaProfile profile, Ren
   RengaConvoy convoy = NULL;
   MPI_Comm ranks;
   size_t room, other;
-  int places = RengaCommTreePlaces(size, RengaCommGetRank(group), size, task->leaves,
-                                   task->work_bytes, &room);
-  const int gathered = RengaCommGatherPlaces(task->blocks, task->type, &other);
+  int places = RengaCommTreePlaces(group, size, task->leaves, task->work_bytes, &room);
+  const int gathered = RengaCommGatherPlaces(group, task->blocks, task->type, &other);
   if (gathered > places) places = gathered;
   if (other > room) room = other;
   RengaCall(RengaObjectGetComm(group, &ranks));

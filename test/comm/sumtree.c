@@ -74,9 +74,11 @@ static void CheckBroken(RengaComm comm, const RengaCommSumTask *task, RengaError
 static void CheckErrors(RengaComm comm)
 {
   const int size = RengaCommGetSize(comm);
+  int nodes;
   const int64_t whole[2] = {0, 4};
   RengaBlocks other;
   Sample s;
+  RengaCallAbort(RengaCommGetNode(comm, NULL, &nodes, NULL, NULL));
   RengaCallAbort(RengaBlocksCreate(size + 1, 1, whole, &other));
   SampleCreate(comm, 2 * size, 0, 4, 0, 0, false, &s);
   RengaCommSumTask task = s.task;
@@ -96,18 +98,19 @@ static void CheckErrors(RengaComm comm)
   CheckBroken(comm, &task, RENGA_ERR_ARGUMENT, "no place for its result");
   task = s.task;
   task.work_bytes = 16;
-  if (size > 1) CheckBroken(comm, &task, RENGA_ERR_ARGUMENT, "are too few: at least");
+  if (nodes > 1) CheckBroken(comm, &task, RENGA_ERR_ARGUMENT, "are too few: at least");
   RengaCallAbort(RengaBlocksDestroy(&other));
   SampleFree(&s);
 }
 
-int main(int argc, char **argv)
+/* nodes: RENGA_NODES, or NULL. */
+static void CheckOn(const char *nodes)
 {
   static const int64_t leaves[] = {1, 2, 3, 4, 5, 7, 8, 11, 16, 20},
                        counts[] = {1, 15, 17, 300, 2048, 20000};
   enum { N_LEAVES = sizeof leaves / sizeof *leaves, N_COUNTS = sizeof counts / sizeof *counts };
   RengaComm comm;
-  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  if (nodes) setenv("RENGA_NODES", nodes, 1);
   RengaCallAbort(RengaCommCreate(MPI_COMM_WORLD, &comm));
   int size = RengaCommGetSize(comm);
   for (int i = 0; i < N_LEAVES; i++)
@@ -120,6 +123,20 @@ int main(int argc, char **argv)
   }
   CheckErrors(comm);
   RengaCallAbort(RengaCommDestroy(&comm));
+}
+
+/* On one node, where sums go by shared memory; each rank on a node of its own; and levels, with the
+   ranks of a node side by side and dealt in turn. */
+int main(int argc, char **argv)
+{
+  int size;
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  CheckOn(NULL);
+  if (size > 2) CheckOn("2");
+  if (size > 2) CheckOn("2:cyclic");
+  if (size > 3) CheckOn("3:cyclic");
+  CheckOn("8");
   RengaCallAbort(RengaFinalize());
   return 0;
 }
