@@ -17,6 +17,7 @@
    other file holds one way to find or better a layout, or to judge it. */
 #pragma once
 #include "model.h"
+#include "renga/private/links.h"
 
 /* ---- solve.c ---- */
 typedef struct SearchTask SearchTask;
@@ -351,6 +352,8 @@ enum {
 void RengaSearchTakeExchanges_Private(const RengaForecastMemory memory[], SearchLayout *layout);
 /* Of some stage they are not known yet. */
 bool RengaSearchMustAskExchanges_Private(const SearchTask *task, const SearchLayout *layout);
+RengaSumPieces RengaSearchSumPieces_Private(RengaMachine machine, const SearchModel *model,
+                                            int level, int replicas, int64_t each);
 RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const SearchModel *model,
                                                 const SearchLayout *layout, RengaPlan plan,
                                                 bool nearest, double seconds[], int parts[]);
