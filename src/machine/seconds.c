@@ -89,8 +89,8 @@ static double AddSeconds(const RengaMachineDevice *device, double bytes)
   return 3 * bytes / (device->memory_bandwidth * device->bandwidth_efficiency);
 }
 
-/* Half of a sum: each device of a node gives the others of the node a part of its vector, then one of
-   each other node a part of what the node has. */
+/* Half of a sum: each device of a node gives the others of the node a part of its vector, then one
+   of each other node a part of what the node has. */
 static double HalfSeconds(RengaMachine machine, int level, const Spaced *spaced, double bytes,
                           const RengaSumPieces *pieces)
 {

@@ -9,7 +9,7 @@
    Rounds, reduce and update are maxima over stages, fill is a sum: that is what the search uses. */
 #pragma once
 #include "renga/private/forecast.h"
-#include "rengamachine.h"
+#include "renga/private/links.h"
 #include "rengapartition.h"
 #include "rengaplan.h"
 #include "rengaschedule.h"

@@ -17,7 +17,6 @@
    other file holds one way to find or better a layout, or to judge it. */
 #pragma once
 #include "model.h"
-#include "renga/private/links.h"
 
 /* ---- solve.c ---- */
 typedef struct SearchTask SearchTask;
@@ -347,8 +346,7 @@ enum {
   SEARCH_FOLD,
   SEARCH_EXCHANGES
 };
-/* As the runtime says, beside the memory; NULL: it was not asked, and they are taken to cost
-   nothing. */
+/* As the runtime says, beside the memory; NULL: it was not asked, and they cost nothing. */
 void RengaSearchTakeExchanges_Private(const RengaForecastMemory memory[], SearchLayout *layout);
 /* Of some stage they are not known yet. */
 bool RengaSearchMustAskExchanges_Private(const SearchTask *task, const SearchLayout *layout);
