@@ -49,11 +49,24 @@ static char *InShared(const struct _RengaCommSum *sum, int local, int64_t chunk,
 static char *ReceivedPiece(const struct _RengaCommSum *sum, int number, int64_t round)
 {
   const SumLevels *levels = sum->levels;
-  const int shown = sum->shared ? levels->n_targets * levels->n_foreign : 0;
+  const bool boxes = sum->shared && !sum->direct;
+  const int shown = boxes ? levels->n_targets * levels->n_foreign : 0;
   if (number < shown)
     return InShared(sum, levels->shown[number].local, levels->shown[number].chunk, round);
   return sum->memory->received[round % SUM_ROUNDS] +
          (size_t)(number - shown) * (size_t)sum->chunk * sum->element;
+}
+
+/* Of shared vectors: where a rank's result lies in its memory, and its pieces. */
+static int64_t *OffsetsOf(const struct _RengaCommSum *sum, int local)
+{
+  return (int64_t *)(void *)RengaNodeHalf(sum->shared, local, sum->slot, 0);
+}
+
+/* number: 0: the result; 1: the first piece. */
+static char *SharedVector(const struct _RengaCommSum *sum, int local, int number)
+{
+  return sum->direct->view[local].memory + OffsetsOf(sum, local)[number];
 }
 
 /* It is received in result by messages, and copied there from shared memory. */
@@ -247,8 +260,10 @@ static void Show(const struct _RengaCommSum *sum, NodeKind kind, int64_t round, 
    what was there. */
 static bool MayShow(const struct _RengaCommSum *sum, NodeKind kind, int64_t round)
 {
-  return sum->shared->ended[sum->slot] == sum->base &&
-         HaveShown(sum, kind, round + 1 - NODE_ROUNDS, true);
+  if (sum->shared->ended[sum->slot] != sum->base) return false;
+  if (!sum->direct) return HaveShown(sum, kind, round + 1 - NODE_ROUNDS, true);
+  return round > 0 ||
+         (HaveShown(sum, NODE_PIECES, 0, true) && HaveShown(sum, NODE_BLOCKS, 0, true));
 }
 
 static int64_t VectorBytes(const struct _RengaCommSum *sum)
@@ -279,6 +294,14 @@ static RengaErrorCode LookAtFlags(RengaCommSum sum, NodeKind kind, int64_t round
                            VectorBytes(sum)));
   }
   return RENGA_SUCCESS;
+}
+
+static void ShowOffsets(const struct _RengaCommSum *sum)
+{
+  int64_t *offset = OffsetsOf(sum, sum->comm->local_rank);
+  *offset++ = sum->result - sum->direct->memory;
+  for (int i = 0; i < sum->memory->n_own; i++)
+    *offset++ = sum->memory->own[i] - sum->direct->memory;
 }
 
 /* A chunk of each block that another rank of the node answers for. */
@@ -321,10 +344,11 @@ static void CopyBlocksIn(const struct _RengaCommSum *sum, int64_t round)
   for (int b = 0; b < comm->size; b++) {
     const int64_t length = SumChunk(sum, b, round, &begin);
     const SumShown *at = &sum->levels->block[b];
-    if (at->local != comm->local_rank)
-      memcpy(InVector(sum, sum->result, begin),
-             InShared(sum, at->local, ShownBlock(sum, at->local, at->chunk), round),
-             (size_t)length * sum->element);
+    if (at->local == comm->local_rank || length == 0) continue;
+    const char *from = sum->direct
+                           ? InVector(sum, SharedVector(sum, at->local, 0), begin)
+                           : InShared(sum, at->local, ShownBlock(sum, at->local, at->chunk), round);
+    memcpy(InVector(sum, sum->result, begin), from, (size_t)length * sum->element);
   }
 }
 
@@ -335,15 +359,26 @@ typedef struct {
   int64_t round, begin, at, count;
 } SumRange;
 
+/* What may not change is copied. */
+static void CopyForSum(const struct _RengaCommSum *sum, int64_t count, SumAddend *left,
+                       const SumAddend *right)
+{
+  char *room = left->room ? left->room : right->room;
+  if (left->writable || right->writable || !room) return;
+  memcpy(room, left->data, (size_t)count * sum->element);
+  *left = (SumAddend){room, true, false, NULL};
+}
+
 /* The sum of two stands in one of them: in result, or in memory that received a piece. */
 static RengaErrorCode MergeAddends(RengaCommSum sum, int64_t count, SumAddend *left,
                                    SumAddend *right)
 {
+  CopyForSum(sum, count, left, right);
   const bool to_right = right->home || (!left->home && !left->writable);
   const SumAddend *y = to_right ? right : left, *x = to_right ? left : right;
   RengaCheck(y->writable, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "two pieces of this rank are merged");
   RengaCall(sum->adder.begin(sum->adder.user, sum->type, count, y->data, x->data));
-  *left = (SumAddend){y->data, true, y->home};
+  *left = (SumAddend){y->data, true, y->home, NULL};
   return RENGA_SUCCESS;
 }
 
@@ -352,14 +387,21 @@ static SumAddend AddendOf(const struct _RengaCommSum *sum, int source, int first
                           const SumRange *range)
 {
   const size_t offset = (size_t)range->at * sum->element;
+  const int number = first + source;
   if (source < 0)
     return (SumAddend){InVector(sum, sum->memory->own[-1 - source], range->begin) + offset, home,
-                       home};
-  char *data = ReceivedPiece(sum, first + source, range->round) + offset;
-  if (!home) return (SumAddend){data, true, false};
+                       home, NULL};
+  const bool is_shown = IsShown(sum, number);
+  char *data = ReceivedPiece(sum, number, range->round) + offset, *room = NULL;
+  if (is_shown && sum->direct) {
+    const SumShown *shown = &sum->levels->shown[number];
+    room = data;
+    data = InVector(sum, SharedVector(sum, shown->local, 1 + shown->chunk), range->begin) + offset;
+  }
+  if (!home) return (SumAddend){data, !room, false, room};
   char *in_result = InVector(sum, sum->result, range->begin) + offset;
-  if (IsShown(sum, first + source)) memcpy(in_result, data, (size_t)range->count * sum->element);
-  return (SumAddend){in_result, true, true};
+  if (is_shown) memcpy(in_result, data, (size_t)range->count * sum->element);
+  return (SumAddend){in_result, true, true, NULL};
 }
 
 /* By the tree; what is left stands in the stack. home: number of the piece in result, or -1. */
@@ -434,7 +476,8 @@ static RengaErrorCode GivePiecesInNode(RengaCommSum sum, int64_t round, bool *do
     return RENGA_SUCCESS;
   }
   *done = MayShow(sum, NODE_PIECES, round);
-  if (*done && sum->reduces && !sum->spoiled) CopyPieces(sum, round);
+  if (*done && sum->direct && round == 0) ShowOffsets(sum);
+  if (*done && !sum->direct && sum->reduces && !sum->spoiled) CopyPieces(sum, round);
   if (*done) ShowFlags(sum, NODE_PIECES, round);
   return RENGA_SUCCESS;
 }
@@ -518,7 +561,7 @@ static RengaErrorCode GiveBlocksInNode(RengaCommSum sum, int64_t round, bool *do
     return RENGA_SUCCESS;
   }
   *done = !sum->gathers || MayShow(sum, NODE_BLOCKS, round);
-  if (*done && sum->gathers && !sum->spoiled) CopyBlocksOut(sum, round);
+  if (*done && !sum->direct && sum->gathers && !sum->spoiled) CopyBlocksOut(sum, round);
   if (*done && sum->gathers) ShowFlags(sum, NODE_BLOCKS, round);
   if (!sum->gathers) Show(sum, NODE_BLOCKS, round, false);
   return RENGA_SUCCESS;
@@ -601,6 +644,9 @@ static RengaErrorCode GoStep(RengaCommSum sum, bool *done)
   if (sum->turn == sum->rounds + SUM_LAG) {
     for (int g = 0; g < SUM_GROUPS && *done; g++)
       RengaCall(AskMessages(sum, (SumGroupKind)g, sum->rounds - 1, done));
+    if (*done && sum->direct) /* others read this rank's vectors */
+      *done = HaveShown(sum, NODE_PIECES, sum->rounds, true) &&
+              HaveShown(sum, NODE_BLOCKS, sum->rounds, true);
     return RENGA_SUCCESS;
   }
   if (round >= 0 && round < sum->rounds) RengaCall(steps[sum->step].go(sum, round, done));

@@ -18,6 +18,12 @@ typedef struct {
   int64_t vector[NODE_KINDS][NODE_ROUNDS];          /* bytes of the sum's */
 } RengaNodeFlags;
 
+/* Another rank's memory, as it lies here. */
+typedef struct {
+  char *memory, *pages;
+  size_t length;
+} NodeView;
+
 struct _RengaNodeMemory {
   char *at;
   size_t bytes, half;       /* of all, and of what a rank shows in a round */
@@ -25,6 +31,17 @@ struct _RengaNodeMemory {
   int64_t sums;             /* of this comm that had boxes */
   int64_t begun[NODE_SUMS]; /* rounds of sums that begun, and that this rank has ended */
   int64_t ended[NODE_SUMS];
+};
+
+/* Whole pages of each rank's memory, which the others of its node have mapped. */
+struct _RengaCommShared {
+  RengaComm comm;
+  char *memory; /* what was asked for, */
+  size_t bytes;
+  char *pages; /* and where its pages begin */
+  size_t length;
+  bool works;     /* all ranks of the comm have it */
+  NodeView *view; /* [local_size] */
 };
 
 static inline size_t RengaNodeBoxBytes(const struct _RengaNodeMemory *memory)

@@ -42,7 +42,8 @@ typedef struct {
   int source, merges;
 } SumPiece;
 
-/* Where another rank of the node shows a piece: its number there, and which chunk of its memory. */
+/* Where another rank of the node shows a piece: its number there, and which chunk of its box, or
+   which of its pieces where vectors are shared. */
 typedef struct {
   int local, chunk;
 } SumShown;
@@ -69,6 +70,7 @@ typedef struct {
 typedef struct {
   char *data;
   bool writable, home; /* home: it lies in result */
+  char *room;          /* memory for a sum with it, where it is not writable; or NULL */
 } SumAddend;
 
 /* Where vectors lie, and what is under way. */
@@ -101,6 +103,7 @@ struct _RengaCommSum {
   SumMemory *memory;
   char *result;
   RengaNodeMemory shared; /* of pieces and blocks within the node; NULL: they are messages */
+  RengaCommShared direct; /* where they are read where they lie; NULL: they are copied there */
   int slot;               /* the boxes of the sum there */
   int64_t base;           /* rounds of the sums that had them before */
   int64_t sent, bytes;    /* messages, for the log */

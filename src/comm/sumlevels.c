@@ -251,7 +251,8 @@ static void ListShown(const Levels *l, int below[])
   for (int b = 0; b < comm->size; b++) { /* below: targets so far of each rank of the node */
     for (int q = 0; l->answer[b] == comm->local_rank && q < comm->local_size; q++) {
       const int own = q == comm->local_rank ? 0 : PiecesOf(l->leaves, ranks[q], piece);
-      for (int i = 0; i < own; i++) *shown++ = (SumShown){q, (b - below[q]) * own + i};
+      const int before = l->sum->direct ? 0 : (b - below[q]) * own;
+      for (int i = 0; i < own; i++) *shown++ = (SumShown){q, before + i};
     }
     levels->block[b] = (SumShown){l->answer[b], below[l->answer[b]]++};
   }

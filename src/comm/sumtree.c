@@ -30,8 +30,8 @@ static int64_t AlignedBytes(int64_t count, RengaDataType type)
   return (count * (int64_t)RengaDataTypeSize(type) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Pieces of all ranks, and the largest number that an owner receives of others. */
-static int CountPieces(int ranks, int64_t n_leaves, const int64_t leaves[], int *foreign)
+/* The most pieces that an owner receives of others. */
+static int ForeignPieces(int ranks, int64_t n_leaves, const int64_t leaves[])
 {
   RengaPartialSum pieces[RENGA_COMM_TREE_PIECES];
   int all = 0, fewest = RENGA_COMM_TREE_PIECES;
@@ -40,8 +40,7 @@ static int CountPieces(int ranks, int64_t n_leaves, const int64_t leaves[], int 
     all += own;
     if (own < fewest) fewest = own;
   }
-  *foreign = ranks == 1 ? 0 : all - fewest;
-  return all;
+  return all - fewest;
 }
 
 /* Levels of the tree, its leaves among them. */
@@ -76,13 +75,13 @@ static int TreeDepth(int64_t n_leaves)
 size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], RengaDataType type,
                          int64_t count)
 {
-  int foreign, n_pieces = CountPieces(ranks, n_leaves, leaves, &foreign);
   if (ranks == 1) return 0;
+  const int foreign = ForeignPieces(ranks, n_leaves, leaves);
   int64_t chunk = WORK_WANTED / (SUM_ROUNDS * foreign) / ALIGN * ALIGN;
   if (chunk < CHUNK_SMALLEST) chunk = CHUNK_SMALLEST;
   chunk = Smaller(chunk, CHUNK_LARGEST);
   chunk = Smaller(chunk, AlignedBytes((count + ranks - 1) / ranks, type));
-  const size_t free = n_pieces == 1 ? 0 : (size_t)TreeDepth(n_leaves) * LEVEL_BYTES;
+  const size_t free = (size_t)TreeDepth(n_leaves) * LEVEL_BYTES;
   return free + (size_t)chunk * SUM_ROUNDS * (size_t)foreign;
 }
 
@@ -184,10 +183,32 @@ static RengaErrorCode CheckLeaves(RengaComm comm, const RengaCommSumTask *task)
   return RENGA_SUCCESS;
 }
 
-/* What the work memory receives in a round, within nodes only where that is no shared memory. */
+/* What the work memory receives in a round, within nodes only where nothing is copied to shared
+   memory: sums of pieces that may not change have their room there. */
 static int64_t Received(const struct _RengaCommSum *sum, const SumCounts *counts)
 {
-  return sum->shared ? counts->across : counts->units;
+  return sum->shared && !sum->direct ? counts->across : counts->units;
+}
+
+static bool LiesIn(RengaCommShared shared, const struct _RengaCommSum *sum, const char *vector)
+{
+  const size_t bytes = (size_t)sum->bounds[sum->comm->size] * sum->element;
+  return vector >= shared->memory && vector + bytes <= shared->memory + shared->bytes;
+}
+
+/* Folders write over pieces, so that they get copies. */
+static RengaErrorCode UseShared(RengaCommSum sum, const SumCounts *counts,
+                                const RengaCommSumTask *task)
+{
+  if (!task->carrier.reserve) sum->shared = sum->comm->shared;
+  if (!sum->shared || !task->shared || sum->folder.take) return RENGA_SUCCESS;
+  RengaCheck(LiesIn(task->shared, sum, task->result), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the result of a sum does not lie in its shared memory");
+  for (int i = 0; i < counts->own; i++)
+    RengaCheck(LiesIn(task->shared, sum, task->pieces[i].data), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+               "piece %d of a sum does not lie in its shared memory", i);
+  sum->direct = task->shared;
+  return RENGA_SUCCESS;
 }
 
 /* Cut the work memory: two rounds of received chunks. */
@@ -248,8 +269,8 @@ static RengaErrorCode SetUpExchange(RengaCommSum sum, const RengaCommSumTask *ta
   SumCounts counts;
   if (sum->reduces) RengaCall(CheckLeaves(sum->comm, task));
   RengaCommSumCount(sum->comm, &leaves, &counts);
-  if (!task->carrier.reserve) sum->shared = sum->comm->shared;
-  if (sum->shared) CutShared(sum, &counts);
+  RengaCall(UseShared(sum, &counts, task));
+  if (sum->shared && !sum->direct) CutShared(sum, &counts);
   RengaCall(CutWork(sum, &counts, task));
   RengaCall(RengaMalloc(1, &sum->memory));
   RengaCall(SetUpMemory(sum, &counts, task));

@@ -7,7 +7,10 @@
 #include "rows.h"
 #include "renga/private/fault.h"
 
-enum { UNORDERED_MOST = 4 * 1024 * 1024 }; /* bytes of an unordered sum that are copied at a time */
+enum {
+  UNORDERED_MOST = 4 * 1024 * 1024, /* bytes of an unordered sum that are copied at a time */
+  SHARED_LEAST = 64 * 1024          /* of a gradient vector that replicas of a node share */
+};
 static const char reduces[] = "adds up gradients with the other replicas in";
 
 /* The adder of the chunk's vectors (rengacomm.h). */
@@ -177,6 +180,17 @@ RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaChunkShareGradients_Private(Chunk *chunk)
+{
+  const int64_t vector = RengaGradientBytes_Private(chunk, chunk->sizes->gradient_count);
+  if (chunk->replicas == 1 || vector < SHARED_LEAST || !RengaDeviceIsHost(chunk->device) ||
+      !RengaChunkIsOrdered_Private(chunk) || RengaChunkFolds_Private(chunk))
+    return RENGA_SUCCESS;
+  RengaCall(RengaCommShare(chunk->group, chunk->at->gradients,
+                           (size_t)(chunk->memory->n_buffers * vector), &chunk->gradients->shared));
+  return RENGA_SUCCESS;
+}
+
 /* Where a pass has ended in the middle of its messages they are given up. */
 RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk)
 {
@@ -189,6 +203,7 @@ RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk)
     RengaKeepFirst_Private(&code, RengaConvoyDestroy_Private(&bucket->convoy));
     RengaKeepFirst_Private(&code, RengaBlocksDestroy(&bucket->blocks));
   }
+  RengaKeepFirst_Private(&code, RengaCommUnshare(&chunk->gradients->shared));
   RengaFree(&chunk->gradients->bucket);
   RengaFree(&chunk->gradients->sequence);
   RengaFree(&chunk->gradients->piece);
@@ -250,7 +265,8 @@ static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket,
               (size_t)(bucket - chunk->gradients->bucket) * RengaChunkWorkOfBucket_Private(chunk),
       .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
       .adder = RengaConvoyGetAdder_Private(bucket->convoy),
-      .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
+      .carrier = RengaConvoyGetCarrier_Private(bucket->convoy),
+      .shared = chunk->gradients->shared};
   RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, &task, start));
   return RENGA_SUCCESS;
 }

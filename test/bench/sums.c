@@ -12,6 +12,7 @@
 typedef struct {
   int64_t bytes, leaves;
   int runs;
+  bool shared;
 } Settings;
 
 #define AT(member) offsetof(Settings, member)
@@ -19,6 +20,8 @@ static const RengaOptionRow rows[] = {
     {"bench_bytes", RENGA_OPTION_BYTES, "32000000", AT(bytes), NULL, 4, 1e12, "of the vector"},
     {"bench_leaves", RENGA_OPTION_INT64, "0", AT(leaves), NULL, 0, 1e9,
      "of the tree; 0: one for each rank"},
+    {"bench_shared", RENGA_OPTION_BOOL, "true", AT(shared), NULL, 0, 0,
+     "ranks of a node read each other's vectors where they lie"},
     {"bench_runs", RENGA_OPTION_INT, "11", AT(runs), NULL, 1, 1000, "of which the median is told"},
 };
 enum { ROWS = sizeof rows / sizeof *rows, MOST_RUNS = 1000 };
@@ -30,6 +33,7 @@ typedef struct {
   RengaCommSumTask task;
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
   int64_t *leaves;
+  float *vectors;
   char *work;
   int64_t count;
   int pieces;
@@ -101,11 +105,12 @@ static RengaErrorCode FillTask(Bench *bench)
   for (int r = 0; r <= size; r++) bench->leaves[r] = n * r / size;
   bench->pieces =
       RengaCommTreePieces(n, bench->leaves[rank], bench->leaves[rank + 1], bench->piece);
-  for (int p = 0; p < bench->pieces; p++) {
-    float *data;
-    RengaCall(RengaMalloc(bench->count, &data));
-    bench->piece[p].data = data;
-  }
+  const int vectors = bench->pieces > 0 ? bench->pieces : 1;
+  RengaCall(RengaMalloc(vectors * bench->count, &bench->vectors));
+  for (int p = 0; p < bench->pieces; p++) bench->piece[p].data = bench->vectors + p * bench->count;
+  if (bench->settings.shared)
+    RengaCall(RengaCommShare(bench->comm, bench->vectors,
+                             (size_t)(vectors * bench->count) * sizeof(float), &task->shared));
   task->type = RENGA_FLOAT32;
   task->n_leaves = n;
   task->leaves = bench->leaves;
@@ -115,9 +120,7 @@ static RengaErrorCode FillTask(Bench *bench)
   task->work = bench->work + (64 - (uintptr_t)bench->work % 64) % 64;
   task->adder = (RengaCommAdder){.begin = AddVectors, .user = bench};
   RengaCall(RengaBlocksCreate(size, 1, begin, &task->blocks));
-  float *result = bench->piece[0].data;
-  if (bench->pieces == 0) RengaCall(RengaMalloc(bench->count, &result));
-  task->result = result;
+  task->result = bench->vectors;
   return RENGA_SUCCESS;
 }
 
@@ -138,8 +141,9 @@ static RengaErrorCode RunBench(void)
   RengaCall(TimeSum(&bench, "reduce-scatter", RengaCommReduceScatterBegin));
   RengaCall(TimeSum(&bench, "all-gather", RengaCommAllGatherBegin));
   RengaCall(RengaBlocksDestroy(&bench.task.blocks));
-  if (bench.pieces == 0) RengaFree(&bench.task.result);
-  for (int p = 0; p < bench.pieces; p++) RengaFree(&bench.piece[p].data);
+  RengaCall(RengaCommBarrier(bench.comm, "the bench"));
+  RengaCall(RengaCommUnshare(&bench.task.shared));
+  RengaFree(&bench.vectors);
   RengaFree(&bench.work);
   RengaFree(&bench.leaves);
   RengaCall(RengaDeviceDestroy(&bench.device));
