@@ -133,6 +133,10 @@ typedef struct {
   RengaErrorCode (*take)(void *user, int64_t at, int64_t count, void *const piece[]);
   void *user; /* handed to it */
 } RengaCommFolder;
+/* Memory of the host in which the ranks of a node read each other's vectors where they lie. */
+typedef struct _RengaCommShared *RengaCommShared;
+RengaErrorCode RengaCommShare(RengaComm comm, void *memory, size_t bytes, RengaCommShared *shared);
+RengaErrorCode RengaCommUnshare(RengaCommShared *shared);
 /* Sums over all ranks of comm, several at once: all ranks begin them in the same order, and test
    and end them in any. Rank r holds leaves [leaves[r], leaves[r+1]), already summed into pieces.
    What is not said to be this rank's own is the same on all ranks. */
@@ -148,12 +152,13 @@ typedef struct {
   RengaCommAdder adder;          /* who adds the vectors */
   RengaCommCarrier carrier;      /* who carries them */
   RengaCommFolder folder;        /* of a reduce-scatter: take NULL: none; else there is no result */
+  RengaCommShared shared;        /* pieces and result lie there; NULL: anywhere */
 } RengaCommSumTask;
 /* A sum that goes on, from RengaCommSumBegin to RengaCommSumEnd or RengaCommSumCancel. */
 typedef struct _RengaCommSum *RengaCommSum;
-int RengaCommTreePlaces(int ranks, int rank, int64_t n_leaves, const int64_t leaves[],
-                        size_t work_bytes, size_t *bytes);
-int RengaCommGatherPlaces(RengaBlocks blocks, RengaDataType type, size_t *bytes);
+int RengaCommTreePlaces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], size_t work_bytes,
+                        size_t *bytes);
+int RengaCommGatherPlaces(RengaComm comm, RengaBlocks blocks, RengaDataType type, size_t *bytes);
 size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], RengaDataType type,
                          int64_t count);
 /* result gets the whole sum, bit for bit the same whatever leaves and blocks. */

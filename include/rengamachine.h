@@ -34,7 +34,7 @@ typedef struct {
   double latency;          /* seconds */
   double bandwidth;        /* bytes/s of one device to another of the group, one direction */
   double reduce_bandwidth; /* the same while all of a group sum; 0: bandwidth */
-  bool nested;             /* sums and exchanges are made within groups of the levels below first */
+  bool nested;             /* exchanges are made within groups of the levels below first */
   /* shares of sums over replicas, and of exchanges of tensor ranks, in which devices compute */
   double reduce_hidden, exchange_hidden;
 } RengaMachineLevel;

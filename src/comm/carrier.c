@@ -6,16 +6,16 @@ static RengaErrorCode CarrySend(void *user, int place, const void *from, size_t 
                                 int tag)
 {
   RengaCommSum sum = user;
-  RengaCallStart(
-      MPI_Isend(from, (int)bytes, MPI_BYTE, to, tag, sum->comm->tree, &sum->requests[place]));
+  RengaCallStart(MPI_Isend(from, (int)bytes, MPI_BYTE, to, tag, sum->comm->tree,
+                           &sum->memory->requests[place]));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CarryReceive(void *user, int place, void *to, size_t room, int from, int tag)
 {
   RengaCommSum sum = user;
-  RengaCallStart(
-      MPI_Irecv(to, (int)room, MPI_BYTE, from, tag, sum->comm->tree, &sum->requests[place]));
+  RengaCallStart(MPI_Irecv(to, (int)room, MPI_BYTE, from, tag, sum->comm->tree,
+                           &sum->memory->requests[place]));
   return RENGA_SUCCESS;
 }
 
@@ -25,7 +25,7 @@ static RengaErrorCode CarryTest(void *user, int place, bool *done, size_t *bytes
   int arrived = 0, count = 0;
   MPI_Status status;
   *done = true; /* of a message that MPI cannot test nothing more is known */
-  RengaCallMPI(MPI_Test(&sum->requests[place], &arrived, &status));
+  RengaCallMPI(MPI_Test(&sum->memory->requests[place], &arrived, &status));
   *done = arrived;
   if (!arrived || !bytes) return RENGA_SUCCESS;
   RengaCallMPI(MPI_Get_count(&status, MPI_BYTE, &count));
@@ -35,8 +35,8 @@ static RengaErrorCode CarryTest(void *user, int place, bool *done, size_t *bytes
 
 RengaErrorCode RengaCommSumUseMPI(RengaCommSum sum)
 {
-  RengaCall(RengaMalloc(sum->n_places, &sum->requests));
-  for (int i = 0; i < sum->n_places; i++) sum->requests[i] = MPI_REQUEST_NULL;
+  RengaCall(RengaMalloc(sum->memory->n_places, &sum->memory->requests));
+  for (int i = 0; i < sum->memory->n_places; i++) sum->memory->requests[i] = MPI_REQUEST_NULL;
   sum->carrier = (RengaCommCarrier){
       .send = CarrySend, .receive = CarryReceive, .test = CarryTest, .user = sum};
   return RENGA_SUCCESS;

@@ -36,6 +36,8 @@ static RengaErrorCode CommDestroy(void *object)
   RengaErrorCode code = RengaCommFreeMessages(comm, broken);
   RengaKeepFirst_Private(&code, RengaCommSumsRelease(comm, broken));
   RengaKeepFirst_Private(&code, RengaOptionsFreeStrings(OPTION_COUNT, option_rows, comm));
+  RengaCommFreeNodes(comm);
+  if (!broken) RengaNodeMemoryDestroy(&comm->shared);
   if (comm->hdr.comm != MPI_COMM_NULL) { /* else it is half made */
     RengaKeepFirst_Private(&code, RengaWatchRelease_Private(comm->hdr.comm));
     if (!broken) RengaKeepFirst_Private(&code, CommFree(&comm->tree));
@@ -102,53 +104,9 @@ static RengaErrorCode CommBuild(MPI_Comm mpi, RengaComm parent, RengaComm *comm)
   return RENGA_SUCCESS;
 }
 
-/* key: the same number on all ranks of a node and on no other. Nodes are numbered by first rank. */
-static RengaErrorCode CommFindNodes(RengaComm comm, int key)
-{
-  int *keys = NULL;
-  RengaErrorCode code = RengaErrorAgree(comm->hdr.comm, RengaMalloc(comm->size, &keys));
-  if (!code)
-    code = RengaCommGather(comm, &key, sizeof key, keys, -1, "all ranks to find their nodes");
-  if (code) RengaFree(&keys);
-  RengaCall(code);
-  for (int r = 0; r < comm->size; r++) {
-    int before = 0;
-    while (keys[before] != keys[r]) before++;
-    if (keys[r] == key && before == r) comm->node = comm->nodes;
-    if (keys[r] == key && r < comm->rank) comm->local_rank++;
-    if (keys[r] == key) comm->local_size++;
-    if (before == r) comm->nodes++;
-  }
-  RengaFree(&keys);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode CommSplitByColor(MPI_Comm comm, int color, int key, MPI_Comm *group)
 {
   RengaCallStart(MPI_Comm_split(comm, color < 0 ? MPI_UNDEFINED : color, key, group));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CommTranslateFirst(MPI_Comm comm, MPI_Comm local, int *first)
-{
-  MPI_Group group, local_group;
-  int zero = 0;
-  RengaCallMPI(MPI_Comm_group(comm, &group));
-  RengaCallMPI(MPI_Comm_group(local, &local_group));
-  RengaCallMPI(MPI_Group_translate_ranks(local_group, 1, &zero, group, first));
-  RengaCallMPI(MPI_Group_free(&local_group));
-  RengaCallMPI(MPI_Group_free(&group));
-  return RENGA_SUCCESS;
-}
-
-/* The rank in comm of the first rank of this node. */
-static RengaErrorCode CommFirstOfNode(MPI_Comm comm, int *first)
-{
-  MPI_Comm local;
-  RengaCall(RengaSplitByNode_Private(comm, &local));
-  const RengaErrorCode code = CommTranslateFirst(comm, local, first);
-  RengaCallMPI(MPI_Comm_free(&local));
-  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -166,7 +124,9 @@ static RengaErrorCode CommFirstOfNode(MPI_Comm comm, int *first)
    Errors: RENGA_ERR_ORDER where MPI is not started; RENGA_ERR_ARGUMENT for MPI_COMM_NULL or an
    intercommunicator; RENGA_ERR_TIMEOUT where a rank does not come; RENGA_ERR_LIBRARY from MPI.
 
-   Notes: the waiting time before an error starts at that of -timeout (RengaCommSetTimeout).
+   Notes: the waiting time before an error starts at that of -timeout (RengaCommSetTimeout). Where
+   the ranks of a node do not stand side by side in user, RengaCommGetRank is not the rank there:
+   ranks are numbered node after node, in the order of the nodes' first ranks.
 
    See also: RengaCommSplit(), RengaCommSetFromOptions(), RengaCommDestroy()
 @*/
@@ -187,9 +147,12 @@ RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
   RengaComm c;
   int first;
   RengaCall(CommDuplicate(user, &mpi));
+  RengaCallMPI(MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN));
+  RengaErrorCode code = RengaCommOrder(&mpi, &first);
+  if (code) MPI_Comm_free(&mpi);
+  RengaCall(code);
   RengaCall(CommBuild(mpi, NULL, &c));
-  RengaErrorCode code = CommFirstOfNode(mpi, &first);
-  if (!code) code = CommFindNodes(c, first);
+  code = RengaCommFindNodes(c, first);
   if (code) RengaHeaderDestroy(&c);
   RengaCall(code);
   *comm = c;
@@ -231,7 +194,7 @@ RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *gro
   if (mpi != MPI_COMM_NULL) {
     RengaCall(CommBuild(mpi, comm, &g));
     g->message_limit = comm->message_limit;
-    code = CommFindNodes(g, comm->node);
+    code = RengaCommFindNodes(g, comm->node);
     if (code) RengaHeaderDestroy(&g);
     RengaCall(code);
   }

@@ -32,6 +32,8 @@ struct _RengaBlocks {
   int64_t *bounds;       /* [ranks + 1] */
 };
 
+typedef struct _RengaNodeMemory *RengaNodeMemory;
+
 /* Sums under way, in the order in which they began, and what else is moved on by waits; one for a
    comm and all groups made of it. */
 typedef struct {
@@ -48,7 +50,10 @@ struct _p_RengaComm {
   MPI_Comm tree;             /* messages of sums: tags of users cannot meet them */
   int rank, size, tag_limit;
   int node, nodes, local_rank, local_size;
-  int64_t message_limit; /* bytes of one MPI call */
+  int *node_of, *local_of;   /* [size] of each rank, and its number there */
+  int *by_node, *node_begin; /* [size] ranks, node after node; [nodes + 1] where each begins */
+  RengaNodeMemory shared;    /* NULL: there is none */
+  int64_t message_limit;     /* bytes of one MPI call */
   char *view;
   RengaRequest outstanding, done, spare;
   int64_t finished; /* parts of messages that arrived or left: what moves */
@@ -66,3 +71,10 @@ RengaErrorCode RengaCommFreeMessages(RengaComm comm, bool broken);
 RengaErrorCode RengaCommSumsCreate(RengaComm parent, RengaComm comm);
 RengaErrorCode RengaCommSumsRelease(RengaComm comm, bool broken);
 RengaErrorCode RengaCommSumsAdvance(RengaComm comm);
+/* nodes.c */
+RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first);
+RengaErrorCode RengaCommFindNodes(RengaComm comm, int key);
+void RengaCommFreeNodes(RengaComm comm);
+/* nodememory.c; collective */
+RengaErrorCode RengaNodeMemoryCreate(RengaComm comm);
+void RengaNodeMemoryDestroy(RengaNodeMemory *memory);

@@ -1,18 +1,21 @@
 /* Comm: how a sum goes on, round by round, whenever a call of MPI finds that something arrived.
 
-   A round is a row of steps; each is done when what it waits for has come. Pieces of the next round
-   are on their way while this one's are added. A rank that failed goes through all its messages
-   too, and sends them empty: so none is left under way, and all who lack a part of the sum learn
-   of it. Where the carrier queues messages, nobody waits: all rounds are queued at once. */
+   A round is a row of steps; each is done when what it waits for has come. The steps of a turn
+   belong to several rounds: while pieces of one are on their way between nodes, those of the next
+   are added up within nodes. A rank that failed goes through all its messages too, and sends them
+   empty: so none is left under way, and all who lack a part of the sum learn of it. Where the
+   carrier queues messages, nobody waits: all rounds are queued at once. */
+#include "nodememory.h"
 #include "renga/private/log.h"
 #include "sum.h"
+#include <string.h>
 
 enum { ADD_MOST = 64 * 1024 }; /* elements added at a time: operands stay in caches */
 
-/* Elements [*begin, *begin + length) of the vector are rank's chunk in a round. */
-static int64_t SumChunk(const struct _RengaCommSum *sum, int rank, int64_t round, int64_t *begin)
+/* Elements [*begin, *begin + length) of the vector are the block's chunk in a round. */
+static int64_t SumChunk(const struct _RengaCommSum *sum, int block, int64_t round, int64_t *begin)
 {
-  const int64_t first = sum->bounds[rank] + round * sum->chunk, last = sum->bounds[rank + 1];
+  const int64_t first = sum->bounds[block] + round * sum->chunk, last = sum->bounds[block + 1];
   *begin = first < last ? first : last;
   return last - *begin < sum->chunk ? last - *begin : sum->chunk;
 }
@@ -29,283 +32,583 @@ static bool IsQueued(const struct _RengaCommSum *sum)
   return sum->carrier.together != NULL;
 }
 
+/* Where vectors lie. */
+
+static char *InVector(const struct _RengaCommSum *sum, char *vector, int64_t at)
+{
+  return vector + (size_t)at * sum->element;
+}
+
+static char *InShared(const struct _RengaCommSum *sum, int local, int64_t chunk, int64_t round)
+{
+  return RengaNodeHalf(sum->shared, local, sum->slot, sum->base + round) +
+         (size_t)(chunk * sum->chunk) * sum->element;
+}
+
+/* A piece that another rank gave, in the order of the memory that receives them. */
+static char *ReceivedPiece(const struct _RengaCommSum *sum, int number, int64_t round)
+{
+  const SumLevels *levels = sum->levels;
+  const bool boxes = sum->shared && !sum->direct;
+  const int shown = boxes ? levels->n_targets * levels->n_foreign : 0;
+  if (number < shown)
+    return InShared(sum, levels->shown[number].local, levels->shown[number].chunk, round);
+  return sum->memory->received[round % SUM_ROUNDS] +
+         (size_t)(number - shown) * (size_t)sum->chunk * sum->element;
+}
+
+/* Of shared vectors: where a rank's result lies in its memory, and its pieces. */
+static int64_t *OffsetsOf(const struct _RengaCommSum *sum, int local)
+{
+  return (int64_t *)(void *)RengaNodeHalf(sum->shared, local, sum->slot, 0);
+}
+
+/* number: 0: the result; 1: the first piece. */
+static char *SharedVector(const struct _RengaCommSum *sum, int local, int number)
+{
+  return sum->direct->view[local].memory + OffsetsOf(sum, local)[number];
+}
+
+/* It is received in result by messages, and copied there from shared memory. */
+static bool IsHome(const struct _RengaCommSum *sum, int number)
+{
+  const SumLevels *levels = sum->levels;
+  return levels->home >= 0 && levels->piece[levels->home].source == number;
+}
+
+static bool IsShown(const struct _RengaCommSum *sum, int number)
+{
+  return sum->shared && number < sum->levels->n_targets * sum->levels->n_foreign;
+}
+
+/* Pieces merged by this rank for its node. */
+static char **MergedPiece(const struct _RengaCommSum *sum, int64_t round, int number)
+{
+  const SumLevels *levels = sum->levels;
+  const int all = levels->n_targets * levels->n_merged;
+  return &sum->memory->merged[(round % SUM_ROUNDS) * all + number];
+}
+
+/* Messages. */
+
+static bool IsReceived(SumGroupKind kind)
+{
+  return kind == SUM_NODE_PIECE_IN || kind == SUM_PIECE_IN || kind == SUM_BLOCK_IN ||
+         kind == SUM_NODE_BLOCK_IN;
+}
+
+static char *MemoryOf(const struct _RengaCommSum *sum, SumGroupKind kind, const SumMessage *message,
+                      int64_t round, int64_t begin)
+{
+  switch (kind) {
+  case SUM_NODE_PIECE_IN:
+  case SUM_PIECE_IN:
+    if (!IsHome(sum, message->from)) return ReceivedPiece(sum, message->from, round);
+    return InVector(sum, sum->result, begin);
+  case SUM_NODE_PIECE_OUT:
+    return InVector(sum, sum->memory->own[message->from], begin);
+  case SUM_PIECE_OUT:
+    return *MergedPiece(sum, round, message->from);
+  case SUM_BLOCK_OUT:
+    if (sum->levels->itself) return InVector(sum, sum->memory->own[0], begin);
+    return InVector(sum, sum->result, begin);
+  default:
+    return InVector(sum, sum->result, begin);
+  }
+}
+
 /* A message that is under way from an earlier try is not begun again. */
-static RengaErrorCode SumSend(RengaCommSum sum, const char *from, int64_t length, int to, int tag,
-                              int place)
+static RengaErrorCode StartMessage(RengaCommSum sum, SumGroupKind kind, int64_t round,
+                                   const SumMessage *message, int place)
 {
-  const size_t bytes = sum->spoiled && !IsQueued(sum) ? 0 : (size_t)length * sum->element;
-  if (sum->open[place]) return RENGA_SUCCESS;
-  RengaCall(sum->carrier.send(sum->carrier.user, place, from, bytes, to, tag));
-  sum->open[place] = !IsQueued(sum);
+  const int tag = kind < SUM_BLOCK_IN ? sum->tag : sum->tag + 1;
+  int64_t begin;
+  const int64_t length = SumChunk(sum, message->block, round, &begin);
+  size_t bytes = (size_t)length * sum->element;
+  if (length == 0) return RENGA_SUCCESS;
+  char *memory = MemoryOf(sum, kind, message, round, begin);
+  if (IsReceived(kind)) {
+    RengaCall(sum->carrier.receive(sum->carrier.user, place, memory, bytes, message->peer, tag));
+  } else {
+    if (sum->spoiled && !IsQueued(sum)) bytes = 0;
+    RengaCall(sum->carrier.send(sum->carrier.user, place, memory, bytes, message->peer, tag));
+    sum->sent++;
+    sum->bytes += (int64_t)bytes;
+  }
+  sum->memory->open[place] = !IsQueued(sum);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SumReceive(RengaCommSum sum, char *to, int64_t length, int from, int tag,
-                                 int place)
+/* Few messages of a group are under way at once: so many ranks do not drown each other. */
+static RengaErrorCode StartSumMessages(RengaCommSum sum, SumGroupKind kind)
 {
-  const size_t room = (size_t)length * sum->element;
-  if (sum->open[place]) return RENGA_SUCCESS;
-  RengaCall(sum->carrier.receive(sum->carrier.user, place, to, room, from, tag));
-  sum->open[place] = !IsQueued(sum);
+  SumGroup *group = &sum->levels->group[kind];
+  while (group->started < group->wanted &&
+         (IsQueued(sum) || group->started - group->done < group->n_places)) {
+    const int place = group->first_place + (int)(group->started % group->n_places);
+    RengaCall(StartMessage(sum, kind, group->started / group->n,
+                           &group->message[group->started % group->n], place));
+    group->started++;
+  }
   return RENGA_SUCCESS;
 }
 
-static char *InResult(const struct _RengaCommSum *sum, int64_t at)
+static RengaErrorCode WantRound(RengaCommSum sum, SumGroupKind kind, int64_t round)
 {
-  return sum->result + (size_t)at * sum->element;
+  SumGroup *group = &sum->levels->group[kind];
+  if (group->wanted < (round + 1) * group->n) group->wanted = (round + 1) * group->n;
+  RengaCall(StartSumMessages(sum, kind));
+  return RENGA_SUCCESS;
 }
 
-/* This rank's chunk of another rank's piece. begin: the chunk's place in the vector. */
-static char *ReceivedPiece(const struct _RengaCommSum *sum, int piece, int64_t round, int64_t begin)
+static RengaErrorCode RaiseOther(const struct _RengaCommSum *sum, size_t bytes, int peer,
+                                 int64_t expected)
 {
-  const int foreign = piece < sum->first_own ? piece : piece - sum->n_own;
-  if (piece == sum->home) return InResult(sum, begin);
-  return sum->received[round % SUM_ROUNDS] + (size_t)foreign * (size_t)sum->chunk * sum->element;
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_SHAPE,
+             "rank %d received %zu bytes of a sum from rank %d, where %lld were expected: the "
+             "ranks began other sums, or in another order",
+             sum->comm->rank, bytes, peer, (long long)expected);
 }
 
-/* Pieces travel from every rank to the owner of each chunk. Peers are taken in turn from the next
-   one on, so that not all ranks begin with the same. */
-static RengaErrorCode StartPieces(RengaCommSum sum, int64_t round)
+/* An empty message: a rank has failed. */
+static RengaErrorCode CheckSumMessage(RengaCommSum sum, const SumMessage *message, int64_t round,
+                                      size_t bytes)
 {
-  const int rank = sum->comm->rank, size = sum->comm->size;
-  int in = sum->group[round % SUM_ROUNDS][SUM_PIECE_IN];
-  int out = sum->group[round % SUM_ROUNDS][SUM_PIECE_OUT];
-  int64_t begin, length = SumChunk(sum, rank, round, &begin);
-  for (int p = 0; length > 0 && p < sum->n_pieces; p++)
-    if (sum->pieces[p].rank != rank)
-      RengaCall(SumReceive(sum, ReceivedPiece(sum, p, round, begin), length, sum->pieces[p].rank,
-                           sum->tag, in++));
-  for (int step = 1; step < size; step++) {
-    const int owner = (rank + step) % size;
-    length = SumChunk(sum, owner, round, &begin);
-    for (int i = 0; length > 0 && i < sum->n_own; i++) {
-      const char *data = sum->pieces[sum->first_own + i].data + (size_t)begin * sum->element;
-      RengaCall(SumSend(sum, data, length, owner, sum->tag, out++));
-    }
+  int64_t begin;
+  const int64_t length = SumChunk(sum, message->block, round, &begin);
+  if (bytes == 0) sum->spoiled = true;
+  if (bytes != 0 && bytes != (size_t)length * sum->element)
+    RengaCall(RaiseOther(sum, bytes, message->peer, length * (int64_t)sum->element));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestMessage(RengaCommSum sum, SumGroupKind kind, bool *done)
+{
+  const SumGroup *group = &sum->levels->group[kind];
+  const int place = group->first_place + (int)(group->done % group->n_places);
+  size_t bytes = 0;
+  const RengaErrorCode code =
+      sum->carrier.test(sum->carrier.user, place, done, IsReceived(kind) ? &bytes : NULL);
+  if (*done) sum->memory->open[place] = false;
+  if (*done) sum->comm->sums->moved++;
+  RengaCall(code);
+  if (*done && IsReceived(kind))
+    RengaCall(CheckSumMessage(sum, &group->message[group->done % group->n], group->done / group->n,
+                              bytes));
+  return RENGA_SUCCESS;
+}
+
+/* Those that are done, and more that may begin then. */
+static RengaErrorCode MoveMessages(RengaCommSum sum, SumGroupKind kind)
+{
+  SumGroup *group = &sum->levels->group[kind];
+  for (bool done = true; done && group->done < group->started; group->done += done) {
+    done = !sum->memory->open[group->first_place + (int)(group->done % group->n_places)];
+    if (!done) SumNote(sum, TestMessage(sum, kind, &done));
+  }
+  RengaCall(StartSumMessages(sum, kind));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MoveAllMessages(RengaCommSum sum)
+{
+  for (int g = 0; g < SUM_GROUPS; g++) {
+    const SumGroup *group = &sum->levels->group[g];
+    if (group->done < group->wanted) RengaCall(MoveMessages(sum, (SumGroupKind)g));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Whether all messages of a group are done, up to a round. */
+static RengaErrorCode AskMessages(RengaCommSum sum, SumGroupKind kind, int64_t round, bool *done)
+{
+  const SumGroup *group = &sum->levels->group[kind];
+  const int64_t wanted = (round + 1) * group->n;
+  if (group->done < wanted) RengaCall(MoveMessages(sum, kind));
+  *done = group->done >= wanted;
+  return RENGA_SUCCESS;
+}
+
+/* Shared memory of a node. */
+
+static RengaNodeFlags *BoxFlags(const struct _RengaCommSum *sum, int local)
+{
+  return RengaNodeFlagsOf(sum->shared, local, sum->slot);
+}
+
+/* Whether all others of the node have shown, or taken, what they have to in so many rounds. */
+static bool HaveShown(const struct _RengaCommSum *sum, NodeKind kind, int64_t rounds, bool taken)
+{
+  for (int q = 0; q < sum->comm->local_size; q++) {
+    RengaNodeFlags *flags = BoxFlags(sum, q);
+    const atomic_llong *count = taken ? &flags->taken[kind] : &flags->shown[kind];
+    if (q != sum->comm->local_rank &&
+        atomic_load_explicit(count, memory_order_acquire) < sum->base + rounds)
+      return false;
+  }
+  return true;
+}
+
+static void Show(const struct _RengaCommSum *sum, NodeKind kind, int64_t round, bool taken)
+{
+  RengaNodeFlags *flags = BoxFlags(sum, sum->comm->local_rank);
+  atomic_store_explicit(taken ? &flags->taken[kind] : &flags->shown[kind], sum->base + round + 1,
+                        memory_order_release);
+}
+
+/* This rank's half is free for the round: the last sum that had it is over, and others have taken
+   what was there. */
+static bool MayShow(const struct _RengaCommSum *sum, NodeKind kind, int64_t round)
+{
+  if (sum->shared->ended[sum->slot] != sum->base) return false;
+  if (!sum->direct) return HaveShown(sum, kind, round + 1 - NODE_ROUNDS, true);
+  return round > 0 ||
+         (HaveShown(sum, NODE_PIECES, 0, true) && HaveShown(sum, NODE_BLOCKS, 0, true));
+}
+
+static int64_t VectorBytes(const struct _RengaCommSum *sum)
+{
+  return sum->bounds[sum->comm->size] * (int64_t)sum->element;
+}
+
+static void ShowFlags(const struct _RengaCommSum *sum, NodeKind kind, int64_t round)
+{
+  RengaNodeFlags *flags = BoxFlags(sum, sum->comm->local_rank);
+  const int half = (int)((sum->base + round) % NODE_ROUNDS);
+  flags->empty[kind][half] = sum->spoiled;
+  flags->vector[kind][half] = VectorBytes(sum);
+  Show(sum, kind, round, false);
+}
+
+/* What others say of what they show. */
+static RengaErrorCode LookAtFlags(RengaCommSum sum, NodeKind kind, int64_t round)
+{
+  const int half = (int)((sum->base + round) % NODE_ROUNDS);
+  for (int q = 0; q < sum->comm->local_size; q++) {
+    const RengaNodeFlags *flags = BoxFlags(sum, q);
+    if (q == sum->comm->local_rank) continue;
+    if (flags->empty[kind][half]) sum->spoiled = true;
+    if (flags->vector[kind][half] != VectorBytes(sum))
+      RengaCall(RaiseOther(sum, (size_t)flags->vector[kind][half],
+                           sum->comm->by_node[sum->comm->node_begin[sum->comm->node] + q],
+                           VectorBytes(sum)));
+  }
+  return RENGA_SUCCESS;
+}
+
+static void ShowOffsets(const struct _RengaCommSum *sum)
+{
+  int64_t *offset = OffsetsOf(sum, sum->comm->local_rank);
+  *offset++ = sum->result - sum->direct->memory;
+  for (int i = 0; i < sum->memory->n_own; i++)
+    *offset++ = sum->memory->own[i] - sum->direct->memory;
+}
+
+/* A chunk of each block that another rank of the node answers for. */
+static void CopyPieces(const struct _RengaCommSum *sum, int64_t round)
+{
+  const SumLevels *levels = sum->levels;
+  int64_t chunk = 0, begin;
+  for (int b = 0, t = 0; b < sum->comm->size; b++) {
+    const int64_t length = SumChunk(sum, b, round, &begin);
+    const bool own = t < levels->n_targets && levels->target[t] == b;
+    t += own;
+    for (int i = 0; i < sum->memory->n_own && !own; i++, chunk++)
+      memcpy(InShared(sum, sum->comm->local_rank, chunk, round),
+             InVector(sum, sum->memory->own[i], begin), (size_t)length * sum->element);
+  }
+}
+
+/* Chunks that are summed stand behind the pieces. */
+static int64_t ShownBlock(const struct _RengaCommSum *sum, int local, int target)
+{
+  return sum->levels->n_shown[local] + target;
+}
+
+static void CopyBlocksOut(const struct _RengaCommSum *sum, int64_t round)
+{
+  const SumLevels *levels = sum->levels;
+  int64_t begin;
+  for (int t = 0; t < levels->n_targets; t++) {
+    const int64_t length = SumChunk(sum, levels->target[t], round, &begin);
+    const int local = sum->comm->local_rank;
+    memcpy(InShared(sum, local, ShownBlock(sum, local, t), round),
+           InVector(sum, sum->result, begin), (size_t)length * sum->element);
+  }
+}
+
+static void CopyBlocksIn(const struct _RengaCommSum *sum, int64_t round)
+{
+  const struct _p_RengaComm *comm = sum->comm;
+  int64_t begin;
+  for (int b = 0; b < comm->size; b++) {
+    const int64_t length = SumChunk(sum, b, round, &begin);
+    const SumShown *at = &sum->levels->block[b];
+    if (at->local == comm->local_rank || length == 0) continue;
+    const char *from = sum->direct
+                           ? InVector(sum, SharedVector(sum, at->local, 0), begin)
+                           : InShared(sum, at->local, ShownBlock(sum, at->local, at->chunk), round);
+    memcpy(InVector(sum, sum->result, begin), from, (size_t)length * sum->element);
+  }
+}
+
+/* Additions. */
+
+/* Elements [at, at + count) of a chunk, whose place in the vector is begin. */
+typedef struct {
+  int64_t round, begin, at, count;
+} SumRange;
+
+/* What may not change is copied. */
+static void CopyForSum(const struct _RengaCommSum *sum, int64_t count, SumAddend *left,
+                       const SumAddend *right)
+{
+  char *room = left->room ? left->room : right->room;
+  if (left->writable || right->writable || !room) return;
+  memcpy(room, left->data, (size_t)count * sum->element);
+  *left = (SumAddend){room, true, false, NULL};
+}
+
+/* The sum of two stands in one of them: in result, or in memory that received a piece. */
+static RengaErrorCode MergeAddends(RengaCommSum sum, int64_t count, SumAddend *left,
+                                   SumAddend *right)
+{
+  CopyForSum(sum, count, left, right);
+  const bool to_right = right->home || (!left->home && !left->writable);
+  const SumAddend *y = to_right ? right : left, *x = to_right ? left : right;
+  RengaCheck(y->writable, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "two pieces of this rank are merged");
+  RengaCall(sum->adder.begin(sum->adder.user, sum->type, count, y->data, x->data));
+  *left = (SumAddend){y->data, true, y->home, NULL};
+  return RENGA_SUCCESS;
+}
+
+/* The range of a piece. first: of the memory that receives the target's pieces. */
+static SumAddend AddendOf(const struct _RengaCommSum *sum, int source, int first, bool home,
+                          const SumRange *range)
+{
+  const size_t offset = (size_t)range->at * sum->element;
+  const int number = first + source;
+  if (source < 0)
+    return (SumAddend){InVector(sum, sum->memory->own[-1 - source], range->begin) + offset, home,
+                       home, NULL};
+  const bool is_shown = IsShown(sum, number);
+  char *data = ReceivedPiece(sum, number, range->round) + offset, *room = NULL;
+  if (is_shown && sum->direct) {
+    const SumShown *shown = &sum->levels->shown[number];
+    room = data;
+    data = InVector(sum, SharedVector(sum, shown->local, 1 + shown->chunk), range->begin) + offset;
+  }
+  if (!home) return (SumAddend){data, !room, false, room};
+  char *in_result = InVector(sum, sum->result, range->begin) + offset;
+  if (is_shown) memcpy(in_result, data, (size_t)range->count * sum->element);
+  return (SumAddend){in_result, true, true, NULL};
+}
+
+/* By the tree; what is left stands in the stack. home: number of the piece in result, or -1. */
+static RengaErrorCode AddRange(RengaCommSum sum, const SumPiece pieces[], int n, int first,
+                               int home, const SumRange *range, int *depth)
+{
+  SumAddend *stack = sum->memory->stack;
+  *depth = 0;
+  for (int p = 0; p < n; p++) {
+    stack[(*depth)++] = AddendOf(sum, pieces[p].source, first, p == home, range);
+    for (int m = 0; m < pieces[p].merges; m++, --*depth)
+      RengaCall(MergeAddends(sum, range->count, &stack[*depth - 2], &stack[*depth - 1]));
+  }
+  return RENGA_SUCCESS;
+}
+
+static int64_t RangeMost(const struct _RengaCommSum *sum)
+{
+  return IsQueued(sum) ? INT64_MAX : ADD_MOST;
+}
+
+static RengaErrorCode AddTarget(RengaCommSum sum, int target, int64_t round)
+{
+  const SumLevels *levels = sum->levels;
+  SumRange range = {.round = round};
+  const int64_t length = SumChunk(sum, levels->target[target], round, &range.begin);
+  for (range.at = 0; range.at < length; range.at += range.count) {
+    int depth;
+    range.count = length - range.at < RangeMost(sum) ? length - range.at : RangeMost(sum);
+    RengaCall(AddRange(sum, levels->node_piece, levels->n_node, target * levels->n_foreign, -1,
+                       &range, &depth));
+    for (int j = 0; j < depth && range.at == 0; j++)
+      *MergedPiece(sum, round, target * levels->n_merged + j) = sum->memory->stack[j].data;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The same elements of all pieces, to who takes them. */
+static RengaErrorCode GivePiecesTo(RengaCommSum sum, const SumRange *range)
+{
+  const SumLevels *levels = sum->levels;
+  for (int p = 0; p < levels->n_pieces; p++)
+    sum->memory->taken[p] = AddendOf(sum, levels->piece[p].source, 0, false, range).data;
+  RengaCall(sum->folder.take(sum->folder.user, range->begin + range->at, range->count,
+                             sum->memory->taken));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddOwnBlock(RengaCommSum sum, int64_t round)
+{
+  const SumLevels *levels = sum->levels;
+  SumRange range = {.round = round};
+  const int64_t length = SumChunk(sum, sum->comm->rank, round, &range.begin);
+  for (range.at = 0; range.at < length; range.at += range.count) {
+    int depth;
+    range.count = length - range.at < RangeMost(sum) ? length - range.at : RangeMost(sum);
+    if (sum->folder.take)
+      RengaCall(GivePiecesTo(sum, &range));
+    else
+      RengaCall(AddRange(sum, levels->piece, levels->n_pieces, 0, levels->home, &range, &depth));
   }
   return RENGA_SUCCESS;
 }
 
 /* Steps of a round. */
 
-static RengaErrorCode StartFirstPieces(RengaCommSum sum, bool *done)
+static RengaErrorCode GivePiecesInNode(RengaCommSum sum, int64_t round, bool *done)
 {
+  if (!sum->shared) {
+    RengaCall(WantRound(sum, SUM_NODE_PIECE_IN, round));
+    RengaCall(WantRound(sum, SUM_NODE_PIECE_OUT, round));
+    return RENGA_SUCCESS;
+  }
+  *done = MayShow(sum, NODE_PIECES, round);
+  if (*done && sum->direct && round == 0) ShowOffsets(sum);
+  if (*done && !sum->direct && sum->reduces && !sum->spoiled) CopyPieces(sum, round);
+  if (*done) ShowFlags(sum, NODE_PIECES, round);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakePiecesInNode(RengaCommSum sum, int64_t round, bool *done)
+{
+  if (!sum->shared) {
+    RengaCall(AskMessages(sum, SUM_NODE_PIECE_IN, round, done));
+    return RENGA_SUCCESS;
+  }
+  *done = HaveShown(sum, NODE_PIECES, round + 1, false);
+  if (*done) SumNote(sum, LookAtFlags(sum, NODE_PIECES, round));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddForNode(RengaCommSum sum, int64_t round, bool *done)
+{
+  const SumLevels *levels = sum->levels;
   (void)done;
-  if (sum->round == 0) RengaCall(StartPieces(sum, 0));
+  for (int t = 0; t < levels->n_targets && sum->reduces && !sum->spoiled; t++)
+    if (t != levels->own_target) SumNote(sum, AddTarget(sum, t, round));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode StartNextPieces(RengaCommSum sum, bool *done)
+static RengaErrorCode WaitAdder(RengaCommSum sum, int64_t round, bool *done)
 {
-  (void)done;
-  if (sum->round + 1 < sum->rounds) RengaCall(StartPieces(sum, sum->round + 1));
-  return RENGA_SUCCESS;
-}
-
-/* Who sends the message, and how many elements it has. Blocks are of the last round that had the
-   requests of this one. */
-static int64_t ExpectedPart(const struct _RengaCommSum *sum, SumGroup group, int at, int *peer)
-{
-  const int rank = sum->comm->rank, size = sum->comm->size;
-  int64_t begin;
-  if (group == SUM_PIECE_IN) {
-    *peer = sum->pieces[at < sum->first_own ? at : at + sum->n_own].rank;
-    return SumChunk(sum, rank, sum->round, &begin);
-  }
-  *peer = (rank + size - at) % size;
-  return SumChunk(sum, *peer, sum->round - SUM_ROUNDS, &begin);
-}
-
-/* An empty message: a rank has failed. */
-static RengaErrorCode CheckSumPart(RengaCommSum sum, SumGroup group, size_t bytes)
-{
-  int peer;
-  const int64_t length = ExpectedPart(sum, group, sum->at, &peer);
-  if (bytes == 0) sum->spoiled = true;
-  RengaCheck(bytes == 0 || bytes == (size_t)length * sum->element, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "rank %d received %zu bytes of a sum from rank %d, where %lld were expected: the "
-             "ranks began other sums, or in another order",
-             sum->comm->rank, bytes, peer, (long long)length * (long long)sum->element);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode TestPart(RengaCommSum sum, SumGroup group, int place, bool *done)
-{
-  const bool in = group == SUM_PIECE_IN || group == SUM_BLOCK_IN;
-  size_t bytes = 0;
-  const RengaErrorCode code = sum->carrier.test(sum->carrier.user, place, done, in ? &bytes : NULL);
-  if (*done) sum->open[place] = false;
-  if (*done) sum->comm->sums->moved++;
-  RengaCall(code);
-  if (*done && in) RengaCall(CheckSumPart(sum, group, bytes));
-  return RENGA_SUCCESS;
-}
-
-/* Whether all messages of a group are done. */
-static void TestGroup(RengaCommSum sum, SumGroup group, bool *done)
-{
-  const int first = sum->group[sum->round % SUM_ROUNDS][group];
-  for (; sum->at < sum->n_group[group]; sum->at++) {
-    if (!sum->open[first + sum->at]) continue;
-    *done = false;
-    SumNote(sum, TestPart(sum, group, first + sum->at, done));
-    if (!*done) return;
-  }
-  sum->at = 0;
-}
-
-static RengaErrorCode TakePieces(RengaCommSum sum, bool *done)
-{
-  TestGroup(sum, SUM_PIECE_IN, done);
-  return RENGA_SUCCESS;
-}
-
-/* A partial sum while a chunk is added up. */
-typedef struct {
-  char *data;
-  bool writable, home; /* home: it lies in result */
-} Addend;
-
-/* The sum of two stands in one of them: in result, or in memory that received a piece. */
-static RengaErrorCode MergeAddends(RengaCommSum sum, int64_t count, Addend *left, Addend *right)
-{
-  const bool to_right = right->home || (!left->home && !left->writable);
-  const Addend *y = to_right ? right : left, *x = to_right ? left : right;
-  RengaCheck(y->writable, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "two pieces of this rank are merged");
-  RengaCall(sum->adder.begin(sum->adder.user, sum->type, count, y->data, x->data));
-  *left = (Addend){y->data, true, y->home};
-  return RENGA_SUCCESS;
-}
-
-/* Elements [at, at + count) of this rank's chunk, by the tree. */
-static RengaErrorCode AddRange(RengaCommSum sum, int64_t chunk_begin, int64_t at, int64_t count)
-{
-  Addend stack[RENGA_COMM_TREE_PIECES];
-  int depth = 0;
-  for (int p = 0; p < sum->n_pieces; p++) {
-    const SumPiece *piece = &sum->pieces[p];
-    const bool own = piece->rank == sum->comm->rank, home = p == sum->home;
-    char *data = own ? piece->data + (size_t)chunk_begin * sum->element
-                     : ReceivedPiece(sum, p, sum->round, chunk_begin);
-    stack[depth++] = (Addend){data + (size_t)at * sum->element, !own || home, home};
-    for (int m = 0; m < piece->merges; m++, depth--)
-      RengaCall(MergeAddends(sum, count, &stack[depth - 2], &stack[depth - 1]));
-  }
-  return RENGA_SUCCESS;
-}
-
-/* The same elements of all pieces, to who takes them. */
-static RengaErrorCode GivePieces(RengaCommSum sum, int64_t chunk_begin, int64_t at, int64_t count)
-{
-  for (int p = 0; p < sum->n_pieces; p++) {
-    const SumPiece *piece = &sum->pieces[p];
-    char *data = piece->rank == sum->comm->rank ? piece->data + (size_t)chunk_begin * sum->element
-                                                : ReceivedPiece(sum, p, sum->round, chunk_begin);
-    sum->taken[p] = data + (size_t)at * sum->element;
-  }
-  RengaCall(sum->folder.take(sum->folder.user, chunk_begin + at, count, sum->taken));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AddPieces(RengaCommSum sum, bool *done)
-{
-  int64_t begin;
-  const int64_t length = SumChunk(sum, sum->comm->rank, sum->round, &begin);
-  const int64_t most = IsQueued(sum) ? length : ADD_MOST;
-  (void)done;
-  for (int64_t at = 0; at < length && !sum->spoiled; at += most) {
-    const int64_t count = length - at < most ? length - at : most;
-    SumNote(sum,
-            sum->folder.take ? GivePieces(sum, begin, at, count) : AddRange(sum, begin, at, count));
-  }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode WaitAdder(RengaCommSum sum, bool *done)
-{
+  (void)round;
   if (sum->reduces && sum->adder.test) SumNote(sum, sum->adder.test(sum->adder.user, done));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakeBlocks(RengaCommSum sum, bool *done)
+static RengaErrorCode GivePieces(RengaCommSum sum, int64_t round, bool *done)
 {
-  TestGroup(sum, SUM_BLOCK_IN, done);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode EndBlocks(RengaCommSum sum, bool *done)
-{
-  TestGroup(sum, SUM_BLOCK_OUT, done);
-  return RENGA_SUCCESS;
-}
-
-/* Where the only piece of all is this rank's and not in result, it gets there by a message too. */
-static bool SendsToItself(const struct _RengaCommSum *sum)
-{
-  return sum->n_pieces > 0 && sum->home < 0 && !sum->folder.take;
-}
-
-static RengaErrorCode SendBlock(RengaCommSum sum, bool *done)
-{
-  const int rank = sum->comm->rank, size = sum->comm->size;
-  const bool itself = SendsToItself(sum);
-  int64_t begin;
-  const int64_t length = SumChunk(sum, rank, sum->round, &begin);
-  const int out = sum->group[sum->round % SUM_ROUNDS][SUM_BLOCK_OUT];
   (void)done;
-  const char *from =
-      itself ? sum->pieces->data + (size_t)begin * sum->element : InResult(sum, begin);
-  for (int step = itself ? 0 : 1; length > 0 && step < (sum->gathers ? size : 1); step++)
-    RengaCall(SumSend(sum, from, length, (rank + step) % size, sum->tag + 1, out + step));
+  RengaCall(WantRound(sum, SUM_PIECE_IN, round));
+  RengaCall(WantRound(sum, SUM_PIECE_OUT, round));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode EndPieces(RengaCommSum sum, bool *done)
+static RengaErrorCode TakePieces(RengaCommSum sum, int64_t round, bool *done)
 {
-  TestGroup(sum, SUM_PIECE_OUT, done);
+  RengaCall(AskMessages(sum, SUM_PIECE_IN, round, done));
   return RENGA_SUCCESS;
 }
 
-/* Only when the pieces of these chunks have left: result may be one of them. */
-static RengaErrorCode ReceiveBlocks(RengaCommSum sum, bool *done)
+static RengaErrorCode AddOwnChunk(RengaCommSum sum, int64_t round, bool *done)
 {
-  const int rank = sum->comm->rank, size = sum->comm->size;
-  const int in = sum->group[sum->round % SUM_ROUNDS][SUM_BLOCK_IN];
   (void)done;
-  for (int step = SendsToItself(sum) ? 0 : 1; step < (sum->gathers ? size : 1); step++) {
-    const int owner = (rank + size - step) % size;
-    int64_t begin;
-    const int64_t length = SumChunk(sum, owner, sum->round, &begin);
-    if (length > 0)
-      RengaCall(SumReceive(sum, InResult(sum, begin), length, owner, sum->tag + 1, in + step));
+  if (sum->reduces && !sum->spoiled) SumNote(sum, AddOwnBlock(sum, round));
+  return RENGA_SUCCESS;
+}
+
+/* Only then may others' blocks be received: result may be one of the pieces. */
+static RengaErrorCode EndPieces(RengaCommSum sum, int64_t round, bool *done)
+{
+  RengaCall(AskMessages(sum, SUM_NODE_PIECE_OUT, round, done));
+  if (*done) RengaCall(AskMessages(sum, SUM_PIECE_OUT, round, done));
+  if (*done && sum->shared) Show(sum, NODE_PIECES, round, true);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GiveBlocks(RengaCommSum sum, int64_t round, bool *done)
+{
+  (void)done;
+  RengaCall(WantRound(sum, SUM_BLOCK_IN, round));
+  RengaCall(WantRound(sum, SUM_BLOCK_OUT, round));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeBlocks(RengaCommSum sum, int64_t round, bool *done)
+{
+  RengaCall(AskMessages(sum, SUM_BLOCK_IN, round, done));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GiveBlocksInNode(RengaCommSum sum, int64_t round, bool *done)
+{
+  if (!sum->shared) {
+    RengaCall(WantRound(sum, SUM_NODE_BLOCK_IN, round));
+    RengaCall(WantRound(sum, SUM_NODE_BLOCK_OUT, round));
+    return RENGA_SUCCESS;
   }
+  *done = !sum->gathers || MayShow(sum, NODE_BLOCKS, round);
+  if (*done && !sum->direct && sum->gathers && !sum->spoiled) CopyBlocksOut(sum, round);
+  if (*done && sum->gathers) ShowFlags(sum, NODE_BLOCKS, round);
+  if (!sum->gathers) Show(sum, NODE_BLOCKS, round, false);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode (*const round_steps[])(RengaCommSum sum, bool *done) = {
-    StartFirstPieces, StartNextPieces, TakePieces, AddPieces, WaitAdder,
-    TakeBlocks,       EndBlocks,       SendBlock,  EndPieces, ReceiveBlocks};
-enum { N_STEPS = sizeof round_steps / sizeof *round_steps };
+static RengaErrorCode TakeBlocksInNode(RengaCommSum sum, int64_t round, bool *done)
+{
+  if (!sum->shared) {
+    RengaCall(AskMessages(sum, SUM_NODE_BLOCK_IN, round, done));
+    return RENGA_SUCCESS;
+  }
+  *done = !sum->gathers || HaveShown(sum, NODE_BLOCKS, round + 1, false);
+  if (*done && sum->gathers) SumNote(sum, LookAtFlags(sum, NODE_BLOCKS, round));
+  if (*done && sum->gathers && !sum->spoiled) CopyBlocksIn(sum, round);
+  if (*done) Show(sum, NODE_BLOCKS, round, true);
+  return RENGA_SUCCESS;
+}
 
-/* The last rounds have no pieces left: they take the blocks of those before. */
+/* Of a turn, the oldest round first. lag: the step is one of the round begun so many turns ago. */
+static const struct {
+  int lag;
+  RengaErrorCode (*go)(RengaCommSum sum, int64_t round, bool *done);
+} steps[] = {{4, TakeBlocksInNode}, {3, TakeBlocks}, {3, GiveBlocksInNode}, {2, TakePieces},
+             {2, AddOwnChunk},      {2, WaitAdder},  {2, EndPieces},        {2, GiveBlocks},
+             {1, TakePiecesInNode}, {1, AddForNode}, {1, WaitAdder},        {1, GivePieces},
+             {0, GivePiecesInNode}};
+enum { N_STEPS = sizeof steps / sizeof *steps };
+
 bool RengaCommSumIsOver(const struct _RengaCommSum *sum)
 {
-  return sum->round == sum->rounds + SUM_ROUNDS;
+  return sum->turn > sum->rounds + SUM_LAG;
 }
 
-/* What a round has to do with others at once: the blocks of the one before, of which nobody needs
-   the pieces any more, and its pieces. */
-static RengaErrorCode ExchangeRound(RengaCommSum sum)
+/* All that a turn has to do with others at once. */
+static RengaErrorCode ExchangeTurn(RengaCommSum sum, int64_t turn)
 {
-  const int64_t round = sum->round;
-  bool done;
+  static const int lag[SUM_GROUPS] = {0, 0, 1, 1, 2, 2, 3, 3};
   RengaErrorCode code = RENGA_SUCCESS;
+  int n = 0;
+  for (int g = 0; g < SUM_GROUPS; g++)
+    if (turn >= lag[g] && turn - lag[g] < sum->rounds) n += sum->levels->group[g].n;
+  if (n == 0) return RENGA_SUCCESS;
   RengaCall(sum->carrier.together(sum->carrier.user, true));
-  sum->round = round - 1;
-  if (round > 0) code = SendBlock(sum, &done);
-  if (round > 0 && !code) code = ReceiveBlocks(sum, &done);
-  sum->round = round;
-  if (round < sum->rounds && !code) code = StartPieces(sum, round);
+  for (int g = SUM_GROUPS - 1; g >= 0; g--) {
+    const int64_t round = turn - lag[g];
+    if (round >= 0 && round < sum->rounds && !code) code = WantRound(sum, (SumGroupKind)g, round);
+  }
   RengaKeepFirst_Private(&code, sum->carrier.together(sum->carrier.user, false));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -316,11 +619,12 @@ static RengaErrorCode ExchangeRound(RengaCommSum sum)
 static void QueueAll(RengaCommSum sum)
 {
   bool done;
-  for (sum->round = 0; sum->round <= sum->rounds && !sum->code; sum->round++) {
-    SumNote(sum, ExchangeRound(sum));
-    if (sum->round < sum->rounds && !sum->code) AddPieces(sum, &done);
+  for (int64_t turn = 0; turn < sum->rounds + 3 && !sum->code; turn++) {
+    SumNote(sum, ExchangeTurn(sum, turn));
+    if (turn < sum->rounds && !sum->code) AddForNode(sum, turn, &done);
+    if (turn >= 1 && turn <= sum->rounds && !sum->code) AddOwnChunk(sum, turn - 1, &done);
   }
-  sum->round = sum->rounds + SUM_ROUNDS;
+  sum->turn = sum->rounds + SUM_LAG + 1;
 }
 
 /* Messages of the sum begin to move, or are all done. */
@@ -333,17 +637,42 @@ void RengaCommSumMoves(RengaCommSum sum, bool begins)
                            0);
 }
 
+/* The last turn waits for what was sent. */
+static RengaErrorCode GoStep(RengaCommSum sum, bool *done)
+{
+  const int64_t round = sum->turn - steps[sum->step].lag;
+  if (sum->turn == sum->rounds + SUM_LAG) {
+    for (int g = 0; g < SUM_GROUPS && *done; g++)
+      RengaCall(AskMessages(sum, (SumGroupKind)g, sum->rounds - 1, done));
+    if (*done && sum->direct) /* others read this rank's vectors */
+      *done = HaveShown(sum, NODE_PIECES, sum->rounds, true) &&
+              HaveShown(sum, NODE_BLOCKS, sum->rounds, true);
+    return RENGA_SUCCESS;
+  }
+  if (round >= 0 && round < sum->rounds) RengaCall(steps[sum->step].go(sum, round, done));
+  return RENGA_SUCCESS;
+}
+
+static void GoSteps(RengaCommSum sum)
+{
+  for (bool done = true; done && !RengaCommSumIsOver(sum);) {
+    sum->stall = GoStep(sum, &done);
+    if (sum->stall || !done) return;
+    sum->step = (sum->step + 1) % N_STEPS;
+    if (sum->step == 0) sum->turn++;
+    if (sum->shared) sum->comm->sums->moved++;
+  }
+}
+
 void RengaCommSumAdvance(RengaCommSum sum)
 {
   if (sum->busy || sum->stall || RengaCommSumIsOver(sum)) return;
   sum->busy = true;
-  if (IsQueued(sum) && !RengaCommSumIsOver(sum)) QueueAll(sum);
-  for (bool done = true; done && !RengaCommSumIsOver(sum);) {
-    sum->stall = round_steps[sum->step](sum, &done);
-    if (sum->stall) break;
-    if (done) sum->step = (sum->step + 1) % N_STEPS;
-    if (done && sum->step == 0) sum->round++;
-  }
+  if (IsQueued(sum)) QueueAll(sum);
+  if (!RengaCommSumIsOver(sum)) sum->stall = MoveAllMessages(sum);
+  if (!sum->stall) GoSteps(sum);
   sum->busy = false;
-  if (RengaCommSumIsOver(sum)) RengaCommSumMoves(sum, false);
+  if (!RengaCommSumIsOver(sum)) return;
+  if (sum->shared) sum->shared->ended[sum->slot] += sum->rounds;
+  RengaCommSumMoves(sum, false);
 }

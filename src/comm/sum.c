@@ -2,15 +2,26 @@
 
    Sums of one comm are told apart by tags, counted as they begin. A sum takes errors to its own
    end: who waits for something else is not told. */
+#include "nodememory.h"
 #include "sum.h"
+
+static void MemoryFree(SumMemory **memory)
+{
+  if (!*memory) return;
+  RengaFree(&(*memory)->own);
+  RengaFree(&(*memory)->merged);
+  RengaFree(&(*memory)->stack);
+  RengaFree(&(*memory)->taken);
+  RengaFree(&(*memory)->open);
+  RengaFree(&(*memory)->requests);
+  RengaFree(memory);
+}
 
 static void SumFree(RengaCommSum *sum)
 {
   RengaFree(&(*sum)->bounds);
-  RengaFree(&(*sum)->pieces);
-  RengaFree(&(*sum)->taken);
-  RengaFree(&(*sum)->open);
-  RengaFree(&(*sum)->requests);
+  RengaCommSumFreeLevels(&(*sum)->levels);
+  MemoryFree(&(*sum)->memory);
   RengaFree(sum);
 }
 
@@ -62,7 +73,9 @@ static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
    Errors: RENGA_ERR_ARGUMENT for elements of no type, RENGA_ERR_MEMORY; nothing has been
    sent then, and the same sum may be begun again. Whatever fails later is told when the sum ends.
 
-   Notes: a reduce-scatter of pieces and an all-gather of sums, in rounds. It goes on in
+   Notes: a reduce-scatter of pieces and an all-gather of sums, in rounds: within nodes first, by
+   memory that their ranks share where the vectors are the host's, then between nodes, and back, so
+   that a node sends a sum once, by all its ranks. It goes on in
    RengaCommProgress, and whenever this rank waits for anything in comm, in the comm that it was
    made of or in groups of that; only there is the adder called, and between begin and end no other
    way. No piece is changed but the one that is the result. The bits depend neither on blocks nor on
@@ -151,6 +164,15 @@ RengaErrorCode RengaCommAllGatherPrepare(RengaComm comm, const RengaCommSumTask 
   return RENGA_SUCCESS;
 }
 
+/* The boxes of shared memory go round among the sums of a comm. */
+static void TakeBoxes(RengaCommSum sum)
+{
+  RengaNodeMemory shared = sum->shared;
+  sum->slot = (int)(shared->sums++ % NODE_SUMS);
+  sum->base = shared->begun[sum->slot];
+  shared->begun[sum->slot] += sum->rounds;
+}
+
 /*@
    RengaCommSumStart - begin a sum that is prepared
 
@@ -172,19 +194,24 @@ RengaErrorCode RengaCommSumStart(RengaCommSum sum)
   RengaCheck(!sum->started, MPI_COMM_SELF, RENGA_ERR_ORDER, "the sum was begun before");
   const RengaCommCarrier *carrier = &sum->carrier;
   if (carrier->reserve)
-    RengaCall(carrier->reserve(carrier->user, sum->n_places, (size_t)sum->chunk * sum->element));
+    RengaCall(
+        carrier->reserve(carrier->user, sum->memory->n_places, (size_t)sum->chunk * sum->element));
   RengaComm comm = sum->comm;
   sum->started = true;
   sum->tag = (int)(2 * (comm->begun++ % (comm->tag_limit / 2)));
   RengaCommSumEnter(sum);
+  if (sum->shared) TakeBoxes(sum);
   RengaCommSumMoves(sum, true);
   RengaCommSumAdvance(sum);
   return RENGA_SUCCESS;
 }
 
-/* The error that stopped it is told once; then it is tried again. */
+/* The error that stopped it is told once; then it is tried again. It may wait for boxes of one that
+   began before. */
 static RengaErrorCode SumMove(RengaCommSum sum)
 {
+  for (RengaCommSum s = sum->shared ? sum->comm->sums->first : sum; s != sum; s = s->next)
+    RengaCommSumAdvance(s);
   RengaCommSumAdvance(sum);
   const RengaErrorCode code = sum->stall;
   sum->stall = RENGA_SUCCESS;
@@ -216,11 +243,13 @@ RengaErrorCode RengaCommSumTest(RengaCommSum sum, bool *done)
   return RENGA_SUCCESS;
 }
 
+/* The oldest round that is not over. */
 static void DescribeSum(const void *subject, size_t size, char text[])
 {
   const struct _RengaCommSum *sum = subject;
-  snprintf(text, size, " (round %lld of %lld of a sum over %d ranks)", (long long)sum->round + 1,
-           (long long)sum->rounds + SUM_ROUNDS, sum->comm->size);
+  const int64_t round = sum->turn > SUM_LAG ? sum->turn - SUM_LAG : 0;
+  snprintf(text, size, " (round %lld of %lld of a sum over %d ranks)", (long long)round + 1,
+           (long long)sum->rounds, sum->comm->size);
 }
 
 static RengaErrorCode SumWait(RengaCommSum sum, const char *what)
@@ -234,16 +263,6 @@ static RengaErrorCode SumWait(RengaCommSum sum, const char *what)
     moved = sum->comm->sums->moved;
     RengaCall(RengaCommPause_Private(sum->comm, &wait));
   }
-}
-
-/* What this rank sent, for the log. */
-static void SumLogEnd(const struct _RengaCommSum *sum, RengaLogEvent event)
-{
-  const int peers = sum->comm->size - 1;
-  const int64_t count = sum->bounds[sum->comm->size], rank = sum->comm->rank;
-  const int64_t own = sum->bounds[rank + 1] - sum->bounds[rank];
-  const int64_t sent = (count - own) * sum->n_own + (sum->gathers ? own * peers : 0);
-  RengaLogEventEnd(event, 0, (int64_t)sum->n_own * peers, sent * (int64_t)sum->element);
 }
 
 /*@
@@ -277,7 +296,7 @@ RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
   const RengaLogEvent event = (*sum)->comm->event[RENGA_COMM_EVENT_TREE];
   RengaLogEventBegin(event);
   RengaErrorCode code = SumWait(*sum, what);
-  SumLogEnd(*sum, event);
+  RengaLogEventEnd(event, 0, (*sum)->sent, (*sum)->bytes);
   RengaCall(code);
   *whole = !(*sum)->spoiled;
   code = (*sum)->code;

@@ -1,10 +1,11 @@
 /* Comm: what a sum by the tree (rengacomm.h) has to exchange, and the memory that it takes. Blocks
    and rounds are counted in elements, memory and messages in bytes.
 
-   Each rank owns a block of the vector. In rounds of at most `chunk` elements each rank sends its
-   pieces of every owner's next chunk straight to that owner, who adds all ranks' pieces by the
-   tree and sends the sum to all others (exchange.c). With one piece per rank (powers of two) that
-   moves what a reduce-scatter and an all-gather move. */
+   Each rank owns a block of the vector. In rounds of at most `chunk` elements the ranks' pieces of
+   every owner's next chunk go to that owner, by way of those who answer for it on the other nodes
+   (sumlevels.c), and the sum goes back (exchange.c). With one piece per node (powers of two) that
+   moves between nodes what a reduce-scatter and an all-gather of nodes move. */
+#include "nodememory.h"
 #include "sum.h"
 #include <string.h>
 
@@ -12,6 +13,7 @@
 enum {
   LEVEL_BYTES = 4096, /* of work memory that are left free per level of the tree */
   ALIGN = 64,         /* chunks begin there; whole elements of any type */
+  ELEMENT_MOST = 16,  /* whole elements of any type */
   CHUNK_LARGEST = 1024 * 1024,
   CHUNK_SMALLEST = 16 * 1024, /* wanted even where that takes more than WORK_WANTED */
   WORK_WANTED = 64 * 1024 * 1024,
@@ -28,8 +30,8 @@ static int64_t AlignedBytes(int64_t count, RengaDataType type)
   return (count * (int64_t)RengaDataTypeSize(type) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Pieces of all ranks, and the largest number that an owner receives of others. */
-static int CountPieces(int ranks, int64_t n_leaves, const int64_t leaves[], int *foreign)
+/* The most pieces that an owner receives of others. */
+static int ForeignPieces(int ranks, int64_t n_leaves, const int64_t leaves[])
 {
   RengaPartialSum pieces[RENGA_COMM_TREE_PIECES];
   int all = 0, fewest = RENGA_COMM_TREE_PIECES;
@@ -38,8 +40,7 @@ static int CountPieces(int ranks, int64_t n_leaves, const int64_t leaves[], int 
     all += own;
     if (own < fewest) fewest = own;
   }
-  *foreign = ranks == 1 ? 0 : all - fewest;
-  return all;
+  return all - fewest;
 }
 
 /* Levels of the tree, its leaves among them. */
@@ -74,32 +75,23 @@ static int TreeDepth(int64_t n_leaves)
 size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], RengaDataType type,
                          int64_t count)
 {
-  int foreign, n_pieces = CountPieces(ranks, n_leaves, leaves, &foreign);
   if (ranks == 1) return 0;
+  const int foreign = ForeignPieces(ranks, n_leaves, leaves);
   int64_t chunk = WORK_WANTED / (SUM_ROUNDS * foreign) / ALIGN * ALIGN;
   if (chunk < CHUNK_SMALLEST) chunk = CHUNK_SMALLEST;
   chunk = Smaller(chunk, CHUNK_LARGEST);
   chunk = Smaller(chunk, AlignedBytes((count + ranks - 1) / ranks, type));
-  const size_t free = n_pieces == 1 ? 0 : (size_t)TreeDepth(n_leaves) * LEVEL_BYTES;
+  const size_t free = (size_t)TreeDepth(n_leaves) * LEVEL_BYTES;
   return free + (size_t)chunk * SUM_ROUNDS * (size_t)foreign;
 }
 
-/* Messages of all rounds that are in flight; n_group: of each group. */
-static int CountPlaces(int ranks, int n_pieces, int n_own, int n_group[])
+/* Bytes of a chunk, as memory for so many of a round lets it have. Where there is very little of it
+   chunks begin at whole elements only. */
+static int64_t ChunkOfMemory(int64_t chunk, int64_t units, size_t bytes)
 {
-  int count = 0;
-  n_group[SUM_PIECE_IN] = n_pieces - n_own;
-  n_group[SUM_PIECE_OUT] = n_own * (ranks - 1);
-  n_group[SUM_BLOCK_IN] = n_group[SUM_BLOCK_OUT] = ranks;
-  for (int g = 0; g < SUM_GROUPS; g++) count += n_group[g];
-  return SUM_ROUNDS * count;
-}
-
-/* Bytes of a chunk, as the work memory lets it have. */
-static int64_t ChunkOfWork(int64_t chunk, int foreign, size_t work_bytes)
-{
-  const size_t unit = (size_t)SUM_ROUNDS * (size_t)foreign;
-  return unit == 0 ? chunk : Smaller(chunk, (int64_t)(work_bytes / unit) / ALIGN * ALIGN);
+  if (units == 0) return chunk;
+  const int64_t most = (int64_t)(bytes / (size_t)units);
+  return Smaller(chunk, most < ALIGN ? most / ELEMENT_MOST * ELEMENT_MOST : most / ALIGN * ALIGN);
 }
 
 /*@
@@ -108,10 +100,9 @@ static int64_t ChunkOfWork(int64_t chunk, int foreign, size_t work_bytes)
    Not collective
 
    Input:
-   . ranks - how many of them add up
-   . rank - this one
+   . comm - the ranks that add up
    . n_leaves - leaves of the whole tree
-   . leaves - ranks + 1 numbers: rank r holds leaves [leaves[r], leaves[r+1])
+   . leaves - [size + 1] rank r holds leaves [leaves[r], leaves[r+1])
    . work_bytes - work memory of the sum
 
    Output:
@@ -119,19 +110,22 @@ static int64_t ChunkOfWork(int64_t chunk, int foreign, size_t work_bytes)
 
    Errors: none.
 
-   Notes: the places and bytes that the reserve of a RengaCommCarrier is asked for, or more.
+   Notes: the places and bytes that the reserve of a RengaCommCarrier is asked for, or more, of
+   sums with a folder too.
 
    See also: RengaCommTreeWork(), RengaCommGatherPlaces()
 @*/
-int RengaCommTreePlaces(int ranks, int rank, int64_t n_leaves, const int64_t leaves[],
-                        size_t work_bytes, size_t *bytes)
+int RengaCommTreePlaces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], size_t work_bytes,
+                        size_t *bytes)
 {
-  RengaPartialSum pieces[RENGA_COMM_TREE_PIECES];
-  int foreign, n_group[SUM_GROUPS];
-  const int n_pieces = CountPieces(ranks, n_leaves, leaves, &foreign);
-  const int own = RengaCommTreePieces(n_leaves, leaves[rank], leaves[rank + 1], pieces);
-  *bytes = (size_t)ChunkOfWork(CHUNK_LARGEST, foreign, work_bytes);
-  return CountPlaces(ranks, n_pieces, own, n_group);
+  SumLeaves of = {n_leaves, leaves, true};
+  SumCounts counts;
+  int n_group[SUM_GROUPS];
+  RengaCommSumCount(comm, &of, &counts);
+  *bytes = (size_t)ChunkOfMemory(CHUNK_LARGEST, SUM_ROUNDS * counts.units, work_bytes);
+  of.merge = false;
+  RengaCommSumCount(comm, &of, &counts);
+  return RengaCommSumPlaces(comm, &counts, n_group);
 }
 
 /* Elements of the largest block. */
@@ -150,6 +144,7 @@ static int64_t LargestBlock(const struct _RengaBlocks *blocks)
    Not collective
 
    Input:
+   . comm - the ranks
    . blocks - of the vector
    . type - of its elements
 
@@ -162,11 +157,14 @@ static int64_t LargestBlock(const struct _RengaBlocks *blocks)
 
    See also: RengaCommTreePlaces()
 @*/
-int RengaCommGatherPlaces(RengaBlocks blocks, RengaDataType type, size_t *bytes)
+int RengaCommGatherPlaces(RengaComm comm, RengaBlocks blocks, RengaDataType type, size_t *bytes)
 {
+  const SumLeaves none = {0};
+  SumCounts counts;
   int n_group[SUM_GROUPS];
+  RengaCommSumCount(comm, &none, &counts);
   *bytes = (size_t)Smaller(CHUNK_LARGEST, AlignedBytes(LargestBlock(blocks), type));
-  return CountPlaces(blocks->ranks, 0, 0, n_group);
+  return RengaCommSumPlaces(comm, &counts, n_group);
 }
 
 static RengaErrorCode CheckLeaves(RengaComm comm, const RengaCommSumTask *task)
@@ -185,83 +183,99 @@ static RengaErrorCode CheckLeaves(RengaComm comm, const RengaCommSumTask *task)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ListPieces(RengaCommSum sum, const RengaCommSumTask *task)
+/* What the work memory receives in a round, within nodes only where nothing is copied to shared
+   memory: sums of pieces that may not change have their room there. */
+static int64_t Received(const struct _RengaCommSum *sum, const SumCounts *counts)
 {
-  RengaPartialSum all[RENGA_COMM_TREE_PIECES], stack[RENGA_COMM_TREE_PIECES];
-  int depth = 0, n = 0;
-  for (int r = 0; r < sum->comm->size; r++) {
-    int held = RengaCommTreePieces(task->n_leaves, task->leaves[r], task->leaves[r + 1], all);
-    if (r == sum->comm->rank) sum->first_own = n;
-    if (r == sum->comm->rank) sum->n_own = held;
-    for (int i = 0; i < held; i++, n++) {
-      stack[depth++] = all[i];
-      int merges = RengaCommTreeMerges(task->n_leaves, depth, stack);
-      for (int m = 0; m < merges; m++, depth--) stack[depth - 2].count += stack[depth - 1].count;
-      sum->pieces[n] = (SumPiece){.rank = r, .merges = merges};
-      if (r == sum->comm->rank) sum->pieces[n].data = task->pieces[i].data;
-    }
-  }
-  RengaCheck(depth == 1, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "%d pieces are left over", depth);
-  return RENGA_SUCCESS;
+  return sum->shared && !sum->direct ? counts->across : counts->units;
 }
 
-/* The sum grows in result: from the first own piece where that lies there, else from the first
-   piece of another rank. */
-static RengaErrorCode ChooseHome(RengaCommSum sum)
+static bool LiesIn(RengaCommShared shared, const struct _RengaCommSum *sum, const char *vector)
 {
-  const SumPiece *own = sum->pieces + sum->first_own;
-  const bool empty = sum->bounds[sum->comm->size] == 0; /* then all may lie in one place */
-  if (sum->folder.take) return RENGA_SUCCESS;
-  for (int i = 0; i < sum->n_own; i++) {
-    RengaCheck(own[i].data != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "piece %d has no data", i);
-    RengaCheck(i == 0 || empty || own[i].data != sum->result, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-               "the result is piece %d: it may be the first one, or none", i);
-  }
-  if (sum->n_own > 0 && own->data == sum->result)
-    sum->home = sum->first_own;
-  else if (sum->n_own < sum->n_pieces)
-    sum->home = sum->first_own > 0 ? 0 : sum->n_own;
+  const size_t bytes = (size_t)sum->bounds[sum->comm->size] * sum->element;
+  return vector >= shared->memory && vector + bytes <= shared->memory + shared->bytes;
+}
+
+/* Folders write over pieces, so that they get copies. */
+static RengaErrorCode UseShared(RengaCommSum sum, const SumCounts *counts,
+                                const RengaCommSumTask *task)
+{
+  if (!task->carrier.reserve) sum->shared = sum->comm->shared;
+  if (!sum->shared || !task->shared || sum->folder.take) return RENGA_SUCCESS;
+  RengaCheck(LiesIn(task->shared, sum, task->result), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the result of a sum does not lie in its shared memory");
+  for (int i = 0; i < counts->own; i++)
+    RengaCheck(LiesIn(task->shared, sum, task->pieces[i].data), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+               "piece %d of a sum does not lie in its shared memory", i);
+  sum->direct = task->shared;
   return RENGA_SUCCESS;
 }
 
 /* Cut the work memory: two rounds of received chunks. */
-static RengaErrorCode CutWork(RengaCommSum sum, int foreign, void *work, size_t work_bytes)
+static RengaErrorCode CutWork(RengaCommSum sum, const SumCounts *counts,
+                              const RengaCommSumTask *task)
 {
-  const size_t needed = (size_t)SUM_ROUNDS * (size_t)foreign * ALIGN;
-  RengaCheck(work_bytes >= needed && (work != NULL || needed == 0), MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT, "%zu bytes of work memory are too few: at least %zu are needed",
-             work_bytes, needed);
-  if (needed == 0) return RENGA_SUCCESS;
-  const int64_t bytes = ChunkOfWork(sum->chunk * (int64_t)sum->element, foreign, work_bytes);
-  sum->chunk = bytes / (int64_t)sum->element;
-  sum->received[0] = work;
-  sum->received[1] = sum->received[0] + (size_t)bytes * (size_t)foreign;
+  const int64_t units = SUM_ROUNDS * Received(sum, counts), element = (int64_t)sum->element;
+  const int64_t bytes = ChunkOfMemory(sum->chunk * element, units, task->work_bytes);
+  RengaCheck(bytes > 0 && (task->work != NULL || units == 0), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%zu bytes of work memory are too few: at least %lld are needed", task->work_bytes,
+             (long long)units * ELEMENT_MOST);
+  sum->chunk = bytes / element;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetUpPieces(RengaCommSum sum, const RengaCommSumTask *task)
+/* Shared memory of a node has room for what a rank shows of its pieces and of sums. */
+static void CutShared(RengaCommSum sum, const SumCounts *counts)
 {
-  int foreign;
-  RengaCall(CheckLeaves(sum->comm, task));
-  sum->n_pieces = CountPieces(sum->comm->size, task->n_leaves, task->leaves, &foreign);
-  RengaCall(RengaMalloc(sum->n_pieces, &sum->pieces));
-  if (sum->folder.take) RengaCall(RengaMalloc(sum->n_pieces, &sum->taken));
-  RengaCall(ListPieces(sum, task));
-  RengaCall(ChooseHome(sum));
-  RengaCall(CutWork(sum, foreign, task->work, task->work_bytes));
-  return RENGA_SUCCESS;
+  const int64_t units = (sum->reduces ? counts->shown : 0) + (sum->gathers ? counts->targets : 0);
+  const int64_t bytes = ChunkOfMemory(sum->chunk * (int64_t)sum->element, units, sum->shared->half);
+  if (bytes == 0) sum->shared = NULL; /* pieces without number */
+  if (bytes > 0) sum->chunk = bytes / (int64_t)sum->element;
 }
 
-/* One message for each peer, and one to itself. */
-static RengaErrorCode SetUpPlaces(RengaCommSum sum, const RengaCommCarrier *carrier)
+/* One message for each place. */
+static RengaErrorCode SetUpPlaces(RengaCommSum sum, const SumCounts *counts,
+                                  const RengaCommCarrier *carrier)
 {
-  sum->n_places = CountPlaces(sum->comm->size, sum->n_pieces, sum->n_own, sum->n_group);
-  int at = 0;
-  for (int r = 0; r < SUM_ROUNDS; r++)
-    for (int g = 0; g < SUM_GROUPS; at += sum->n_group[g++]) sum->group[r][g] = at;
-  RengaCall(RengaMalloc(sum->n_places, &sum->open));
+  int n_group[SUM_GROUPS];
+  sum->memory->n_places = RengaCommSumPlaces(sum->comm, counts, n_group);
+  RengaCall(RengaMalloc(sum->memory->n_places, &sum->memory->open));
   sum->carrier = *carrier;
   if (!carrier->reserve) RengaCall(RengaCommSumUseMPI(sum));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetUpMemory(RengaCommSum sum, const SumCounts *counts,
+                                  const RengaCommSumTask *task)
+{
+  SumMemory *memory = sum->memory;
+  const int64_t pieces = counts->node + counts->all_merged;
+  memory->n_own = counts->own;
+  RengaCall(RengaMalloc(counts->own, &memory->own));
+  for (int i = 0; i < counts->own; i++) memory->own[i] = task->pieces[i].data;
+  RengaCall(RengaMalloc(SUM_ROUNDS * counts->targets * counts->merged, &memory->merged));
+  RengaCall(RengaMalloc(pieces, &memory->stack));
+  if (sum->folder.take) RengaCall(RengaMalloc(pieces, &memory->taken));
+  for (int r = 0; r < SUM_ROUNDS; r++)
+    memory->received[r] = (char *)task->work + (size_t)r * (size_t)Received(sum, counts) *
+                                                   (size_t)sum->chunk * sum->element;
+  return RENGA_SUCCESS;
+}
+
+/* Memory of the host that MPI has may be copied by Renga, too. */
+static RengaErrorCode SetUpExchange(RengaCommSum sum, const RengaCommSumTask *task)
+{
+  const SumLeaves leaves = {task->n_leaves, sum->reduces ? task->leaves : NULL, !sum->folder.take};
+  SumCounts counts;
+  if (sum->reduces) RengaCall(CheckLeaves(sum->comm, task));
+  RengaCommSumCount(sum->comm, &leaves, &counts);
+  RengaCall(UseShared(sum, &counts, task));
+  if (sum->shared && !sum->direct) CutShared(sum, &counts);
+  RengaCall(CutWork(sum, &counts, task));
+  RengaCall(RengaMalloc(1, &sum->memory));
+  RengaCall(SetUpMemory(sum, &counts, task));
+  RengaCall(RengaCommSumSetUpLevels(sum, &leaves, &counts));
+  RengaCall(SetUpPlaces(sum, &counts, &task->carrier));
   return RENGA_SUCCESS;
 }
 
@@ -290,14 +304,12 @@ RengaErrorCode RengaCommSumSetUp(RengaCommSum sum, const RengaCommSumTask *task)
   sum->adder = task->adder;
   sum->folder = task->folder;
   sum->result = task->result;
-  sum->home = -1;
   RengaCall(SetUpBounds(sum, task->blocks));
   RengaCheck(sum->result != NULL || sum->rounds == 0 || sum->folder.take, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "the sum has no place for its result");
   RengaCheck(!sum->folder.take || (sum->reduces && !sum->gathers), MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "pieces are taken in a reduce-scatter only");
-  if (sum->reduces) RengaCall(SetUpPieces(sum, task));
-  RengaCall(SetUpPlaces(sum, &task->carrier));
+  RengaCall(SetUpExchange(sum, task));
   sum->rounds = (sum->rounds + sum->chunk - 1) / sum->chunk;
   return RENGA_SUCCESS;
 }

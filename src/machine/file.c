@@ -57,7 +57,7 @@ static const RengaOptionRow rows[] = {
     NUMBER("cluster_bandwidth", bandwidth[2], NULL, 1e3, 1e15,
            "bytes/s of a device to one of another node while all its node's devices send"),
     {"nested", RENGA_OPTION_BOOL, "false", AT(nested), NULL, 0, 0,
-     "sums and exchanges between nodes are made within each node first"},
+     "exchanges of tensor ranks between nodes are made within each node first"},
     NUMBER("reduce_hidden", reduce_hidden, "0", 0, 1,
            "share of sums over replicas in which devices compute"),
     NUMBER("exchange_hidden", exchange_hidden, "0", 0, 1,

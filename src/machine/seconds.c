@@ -89,22 +89,22 @@ static double AddSeconds(const RengaMachineDevice *device, double bytes)
   return 3 * bytes / (device->memory_bandwidth * device->bandwidth_efficiency);
 }
 
-/* Each level sums what the one below has left: a device of n in a group sends each other one a
-   piece, and goes on with the sum of its own, so that a node sends a sum once, by all its devices.
-   On the way back the sums are gathered. */
-static double NestedSum(RengaMachine machine, int level, const Spaced *spaced, double bytes)
+/* Half of a sum: each device of a node gives the others of the node a part of its vector, then one
+   of each other node a part of what the node has. */
+static double HalfSeconds(RengaMachine machine, int level, const Spaced *spaced, double bytes,
+                          const RengaSumPieces *pieces)
 {
-  double seconds = 0;
+  const double own = (double)InGroup(machine, 0, level, spaced);
+  const double nodes = ceil((double)spaced->replicas / own);
+  double seconds = 0, before = 1;
   for (int l = 0; l <= level; l++) {
     const RengaMachineLevel *link = &machine->level[l];
     const double bandwidth = link->reduce_bandwidth > 0 ? link->reduce_bandwidth : link->bandwidth;
-    const double below = (double)InGroup(machine, l - 1, level, spaced);
-    const double groups = ceil((double)InGroup(machine, l, level, spaced) / below);
-    const double sent = bytes * (groups - 1) / groups;
-    if (groups > 1)
-      seconds += 2 * (link->latency * (groups - 1) + sent / bandwidth) +
-                 AddSeconds(&machine->device, sent);
-    bytes /= groups;
+    const double now = ceil((double)InGroup(machine, l, level, spaced) / own);
+    const double peers = l == 0 ? own - 1 : now - before;
+    const double part = l == 0 ? pieces->rank * bytes / own : pieces->node * bytes / own / nodes;
+    seconds += peers * (link->latency + part / bandwidth);
+    before = now;
   }
   return seconds;
 }
@@ -122,9 +122,8 @@ static double NestedSum(RengaMachine machine, int level, const Spaced *spaced, d
 
    Errors: a null handle, which the error handler is told.
 
-   Notes: a reduce-scatter and an all-gather, each device exchanging one piece with each other one:
-   that of RengaCommSumBegin(); or, where the level is nested, within each group of the
-   level below first, as libraries of the vendors do. Of what the level says is hidden nothing is
+   Notes: a reduce-scatter and an all-gather, within nodes first, then of each device with one of
+   each other node, as RengaCommSumBegin() makes them. Of what the level says is hidden nothing is
    counted. Replicas are taken to fill groups of the lower levels evenly. The additions are a matter
    of memory bandwidth.
 
@@ -132,27 +131,28 @@ static double NestedSum(RengaMachine machine, int level, const Spaced *spaced, d
 @*/
 double RengaMachineReduceSeconds(RengaMachine machine, int level, int64_t replicas, double bytes)
 {
+  const RengaSumPieces one = {1, 1};
   RengaCheckHandle(machine, 0);
-  return RengaMachineSumSeconds_Private(machine, level, replicas, 1, bytes);
+  return RengaMachineSumSeconds_Private(machine, level, replicas, 1, bytes, &one);
 }
 
 double RengaMachineSumSeconds_Private(RengaMachine machine, int level, int64_t replicas,
-                                      int64_t each, double bytes)
+                                      int64_t each, double bytes, const RengaSumPieces *pieces)
 {
+  static const RengaSumPieces one = {1, 1}; /* of the sum, on the way back */
+  const Spaced spaced = {replicas, each};
   if (replicas <= 1) return 0;
-  const Spaced all = {replicas, each}, *spaced = &all;
-  const RengaMachineLevel *widest = &machine->level[level];
-  const double shown = 1 - widest->reduce_hidden;
-  if (widest->nested && level > 0) return shown * NestedSum(machine, level, spaced, bytes);
-  const double piece = bytes / (double)replicas;
-  double exchange = 0;
-  for (int l = 0; l <= level; l++) {
-    const double peers =
-        (double)(InGroup(machine, l, level, spaced) - InGroup(machine, l - 1, level, spaced));
-    const RengaMachineLevel *link = &machine->level[l];
-    const double bandwidth = link->reduce_bandwidth > 0 ? link->reduce_bandwidth : link->bandwidth;
-    exchange += peers * (link->latency + piece / bandwidth);
-  }
-  const double add = AddSeconds(&machine->device, piece * (double)(replicas - 1));
-  return shown * (2 * exchange + add);
+  const double own = (double)InGroup(machine, 0, level, &spaced), all = (double)replicas;
+  const double added =
+      pieces->rank * bytes * (1 - 1 / own) + pieces->node * bytes * (1 / own - 1 / all);
+  return (1 - machine->level[level].reduce_hidden) *
+         (HalfSeconds(machine, level, &spaced, bytes, pieces) +
+          HalfSeconds(machine, level, &spaced, bytes, &one) + AddSeconds(&machine->device, added));
+}
+
+int64_t RengaMachineNodeReplicas_Private(RengaMachine machine, int level, int64_t replicas,
+                                         int64_t each)
+{
+  const Spaced spaced = {replicas, each};
+  return InGroup(machine, 0, level, &spaced);
 }

@@ -7,7 +7,10 @@
 #include "rows.h"
 #include "renga/private/fault.h"
 
-enum { UNORDERED_MOST = 4 * 1024 * 1024 }; /* bytes of an unordered sum that are copied at a time */
+enum {
+  UNORDERED_MOST = 4 * 1024 * 1024, /* bytes of an unordered sum that are copied at a time */
+  SHARED_LEAST = 64 * 1024          /* of a gradient vector that replicas of a node share */
+};
 static const char reduces[] = "adds up gradients with the other replicas in";
 
 /* The adder of the chunk's vectors (rengacomm.h). */
@@ -90,8 +93,8 @@ static int CountMessages(Chunk *chunk, int64_t microbatches, size_t *bytes)
       folds ? chunk->replicas : RengaOutlineLeaves_Private(chunk->outline, microbatches);
   int64_t *bounds = chunk->gradients->leaf_bounds;
   for (int r = 0; r <= chunk->replicas; r++) bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
-  return RengaCommTreePlaces(chunk->replicas, chunk->replica, leaves, bounds,
-                             RengaChunkWorkOfBucket_Private(chunk), bytes);
+  return RengaCommTreePlaces(chunk->group, leaves, bounds, RengaChunkWorkOfBucket_Private(chunk),
+                             bytes);
 }
 
 /* The most messages of a sum, or of its second half alone, and bytes of the longest, of all
@@ -99,7 +102,7 @@ static int CountMessages(Chunk *chunk, int64_t microbatches, size_t *bytes)
 static int CountMostMessages(Chunk *chunk, const GradientBucket *bucket, size_t *room)
 {
   const Outline *outline = chunk->outline;
-  int most = RengaCommGatherPlaces(bucket->blocks, chunk->storage.gradient, room);
+  int most = RengaCommGatherPlaces(chunk->group, bucket->blocks, chunk->storage.gradient, room);
   for (int i = 0; i < outline->n_batches; i++) {
     size_t bytes;
     const int count =
@@ -118,7 +121,7 @@ static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
   if (chunk->replicas == 1 || bucket->count == 0) return RENGA_SUCCESS;
   if (!ordered && room > UNORDERED_MOST) room = UNORDERED_MOST;
   if (!ordered && bucket->kind == BUCKET_SHARED)
-    places = RengaCommGatherPlaces(bucket->blocks, chunk->storage.value, &room);
+    places = RengaCommGatherPlaces(chunk->group, bucket->blocks, chunk->storage.value, &room);
   if (ordered) places = CountMostMessages(chunk, bucket, &room);
   RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank->transport, chunk->group, places, room,
                                       &bucket->convoy));
@@ -132,7 +135,7 @@ static bool BucketFits(Chunk *chunk, const GradientBucket *bucket, int64_t micro
 {
   size_t bytes, largest;
   const int count = CountMessages(chunk, microbatches, &bytes);
-  RengaCommGatherPlaces(bucket->blocks, chunk->storage.gradient, &largest);
+  RengaCommGatherPlaces(chunk->group, bucket->blocks, chunk->storage.gradient, &largest);
   if (bytes > largest) bytes = largest;
   const bool carried = RengaConvoyGetCarrier_Private(bucket->convoy).reserve != NULL;
   return bytes > 0 &&
@@ -177,6 +180,17 @@ RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaChunkShareGradients_Private(Chunk *chunk)
+{
+  const int64_t vector = RengaGradientBytes_Private(chunk, chunk->sizes->gradient_count);
+  if (chunk->replicas == 1 || vector < SHARED_LEAST || !RengaDeviceIsHost(chunk->device) ||
+      !RengaChunkIsOrdered_Private(chunk) || RengaChunkFolds_Private(chunk))
+    return RENGA_SUCCESS;
+  RengaCall(RengaCommShare(chunk->group, chunk->at->gradients,
+                           (size_t)(chunk->memory->n_buffers * vector), &chunk->gradients->shared));
+  return RENGA_SUCCESS;
+}
+
 /* Where a pass has ended in the middle of its messages they are given up. */
 RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk)
 {
@@ -189,6 +203,7 @@ RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk)
     RengaKeepFirst_Private(&code, RengaConvoyDestroy_Private(&bucket->convoy));
     RengaKeepFirst_Private(&code, RengaBlocksDestroy(&bucket->blocks));
   }
+  RengaKeepFirst_Private(&code, RengaCommUnshare(&chunk->gradients->shared));
   RengaFree(&chunk->gradients->bucket);
   RengaFree(&chunk->gradients->sequence);
   RengaFree(&chunk->gradients->piece);
@@ -250,7 +265,8 @@ static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket,
               (size_t)(bucket - chunk->gradients->bucket) * RengaChunkWorkOfBucket_Private(chunk),
       .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
       .adder = RengaConvoyGetAdder_Private(bucket->convoy),
-      .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
+      .carrier = RengaConvoyGetCarrier_Private(bucket->convoy),
+      .shared = chunk->gradients->shared};
   RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, &task, start));
   return RENGA_SUCCESS;
 }

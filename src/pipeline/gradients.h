@@ -61,6 +61,7 @@ struct _p_GradientVector {
   int n_pieces, taken;    /* taken: the piece that the running backward writes or adds to */
   RengaPartialSum *piece; /* [buffers] */
   char *sum;              /* of the whole batch, in the end */
+  RengaCommShared shared; /* both lie there; or NULL */
   bool valid;             /* it is the last step's */
   bool settled;           /* the pieces are whole: sums have begun */
   int64_t *leaf_bounds;   /* [replicas + 1] of the sum over the replicas */
@@ -94,6 +95,8 @@ RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int buck
 RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int bucket);
 RengaErrorCode RengaChunkEndBuckets_Private(Chunk *chunk, Pass *pass);
 RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk);
+/* Collective over the replicas: those of a node read each other's gradients where they lie. */
+RengaErrorCode RengaChunkShareGradients_Private(Chunk *chunk);
 /* gradient.c */
 RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk);
 RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, int64_t number,

@@ -172,7 +172,7 @@ static RengaErrorCode MakeRowConvoy(Chunk *chunk)
     size_t room;
     RengaCall(MakeRowBlocks(
         chunk, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]), &blocks));
-    const int places = RengaCommGatherPlaces(blocks, RENGA_FLOAT32, &room);
+    const int places = RengaCommGatherPlaces(chunk->group, blocks, RENGA_FLOAT32, &room);
     RengaCall(RengaBlocksDestroy(&blocks));
     if (places > rows->places) rows->places = places;
     if (room > rows->room) rows->room = room;
@@ -201,11 +201,12 @@ RengaErrorCode RengaChunkSetUpRows_Private(Chunk *chunk, char *base)
   return RENGA_SUCCESS;
 }
 
-static bool RowMessagesFit(const RowLists *rows)
+static bool RowMessagesFit(const Chunk *chunk)
 {
+  const RowLists *rows = chunk->rows;
   size_t bytes;
   if (!rows->convoy || !RengaConvoyGetCarrier_Private(rows->convoy).reserve) return true;
-  const int count = RengaCommGatherPlaces(rows->blocks, RENGA_FLOAT32, &bytes);
+  const int count = RengaCommGatherPlaces(chunk->group, rows->blocks, RENGA_FLOAT32, &bytes);
   return count <= rows->places && (size_t)count * bytes <= (size_t)rows->places * rows->room;
 }
 
@@ -224,7 +225,8 @@ RengaErrorCode RengaChunkPrepareRows_Private(Chunk *chunk, int64_t microbatches,
   }
   for (int l = 0; l < rows->count; l++)
     rows->row[l].last_rows = PositionsOf(chunk, &rows->row[l], last);
-  RengaCheck(microbatches <= rows->slots && RowMessagesFit(rows), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+  const bool fits = microbatches <= rows->slots && RowMessagesFit(chunk);
+  RengaCheck(fits, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "a step of %lld samples has more rows of tables than was planned for: announce it "
              "with RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
              (long long)samples);

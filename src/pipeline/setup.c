@@ -1,6 +1,7 @@
 /* Set-up: the ranks agree on what they run, split into groups, and each makes its stage ready. All
    that it makes is forgotten again where it fails. */
 #include "exchange.h"
+#include "gradients.h"
 #include "rows.h"
 #include "renga/private/device.h"
 #include "renga/private/optimizer.h"
@@ -312,6 +313,16 @@ static RengaErrorCode MakeMemory(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* All chunks take part, also behind one that failed: their replicas wait for it. */
+static RengaErrorCode ShareGradients(RengaPipeline pipeline)
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    RengaKeepFirst_Private(&code, RengaChunkShareGradients_Private(&pipeline->rank->chunk[c]));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode MakeValues(RengaPipeline pipeline)
 {
   RengaCall(RengaPipelineSetUpPersistents_Private(pipeline));
@@ -365,6 +376,7 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
                                                            FindMoments,
                                                            RengaPipelineSizeArena_Private,
                                                            MakeMemory,
+                                                           ShareGradients,
                                                            RengaPipelineCheckEntries_Private,
                                                            MakeValues,
                                                            ShowTransport};

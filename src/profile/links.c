@@ -140,9 +140,8 @@ static RengaErrorCode TimeCarriedSums(RengaComm group, RengaProfile profile, Ren
   RengaConvoy convoy = NULL;
   MPI_Comm ranks;
   size_t room, other;
-  int places = RengaCommTreePlaces(size, RengaCommGetRank(group), size, task->leaves,
-                                   task->work_bytes, &room);
-  const int gathered = RengaCommGatherPlaces(task->blocks, task->type, &other);
+  int places = RengaCommTreePlaces(group, size, task->leaves, task->work_bytes, &room);
+  const int gathered = RengaCommGatherPlaces(group, task->blocks, task->type, &other);
   if (gathered > places) places = gathered;
   if (other > room) room = other;
   RengaCall(RengaObjectGetComm(group, &ranks));
@@ -232,27 +231,36 @@ static RengaErrorCode FindLayout(RengaComm comm, LinkLayout *layout)
   return RENGA_SUCCESS;
 }
 
-/* What the machine's formula says of the sum without its links, so that they can be found. */
-static double ReduceBandwidth(double seconds, int replicas, double latency, double memory)
+/* Of the sums that a level's links make. */
+typedef struct {
+  double nodes, memory;           /* of the ranks; bytes/s of additions */
+  const RengaMachineLevel *inner; /* the links of nodes, known; NULL: it is those */
+} LinkSums;
+
+/* What the machine's formula says of the sum without the links of the level, so that they can be
+   found. */
+static double ReduceBandwidth(double seconds, int ranks, const LinkSums *sums, double latency)
 {
-  const double bytes = SUM_COUNT * (double)RengaDataTypeSize(sum_type), piece = bytes / replicas;
-  const double add = 3 * piece * (replicas - 1) / memory;
-  const double rest = seconds - add - 2 * (replicas - 1) * latency;
-  return 2 * (replicas - 1) * piece / fmax(rest, 0.05 * seconds);
+  const RengaMachineLevel *inner = sums->inner;
+  const double bytes = SUM_COUNT * (double)RengaDataTypeSize(sum_type);
+  const double nodes = sums->nodes, own = ranks / nodes, peers = inner ? nodes - 1 : own - 1;
+  double rest = seconds - 3 * bytes * (1 - 1.0 / ranks) / sums->memory - 2 * peers * latency;
+  if (inner) rest -= 2 * (own - 1) * (inner->latency + bytes / own / inner->reduce_bandwidth);
+  return 2 * peers * bytes / ranks / fmax(rest, 0.05 * seconds);
 }
 
 static RengaErrorCode MeasureLevel(RengaComm group, RengaProfile profile, RengaTransport transport,
-                                   int partner, double memory, RengaMachineLevel *level)
+                                   int partner, const LinkSums *sums, RengaMachineLevel *level)
 {
   RengaComm comm = profile->hdr.owner;
-  const int replicas = RengaCommGetSize(group);
-  double seconds;
+  struct {
+    double seconds;
+    int ranks;
+  } sum = {.ranks = RengaCommGetSize(group)};
   RengaCall(MeasureLink(comm, RengaMeasuredDevice_Private(profile), transport, partner, level));
-  RengaCall(MeasureSum(group, profile, &seconds));
-  RengaCall(RengaCommBroadcast(comm, &seconds, sizeof seconds, 0, what));
-  int count = replicas;
-  RengaCall(RengaCommBroadcast(comm, &count, sizeof count, 0, what));
-  level->reduce_bandwidth = ReduceBandwidth(seconds, count, level->latency, memory);
+  RengaCall(MeasureSum(group, profile, &sum.seconds));
+  RengaCall(RengaCommBroadcast(comm, &sum, sizeof sum, 0, what));
+  level->reduce_bandwidth = ReduceBandwidth(sum.seconds, sum.ranks, sums, level->latency);
   return RENGA_SUCCESS;
 }
 
@@ -267,14 +275,15 @@ static void NameTransport(RengaTransport transport, size_t size, char text[])
 
 /* A level's three numbers, from the rows or measured. */
 static RengaErrorCode FindLinkNumbers(RengaProfile profile, const LinkLayout *layout,
-                                      RengaTransport transport, bool within, double memory,
+                                      RengaTransport transport, const LinkSums *sums,
                                       RengaMachineLevel *level)
 {
+  const bool within = !sums->inner;
   Measured *measured = profile->data;
   RengaComm comm = profile->hdr.owner, group = comm;
   char name[3][160], by[32];
   static const char *const quantity[] = {"latency", "seconds per byte",
-                                         "seconds per byte of a sum"};
+                                         "seconds per byte of a sum by levels"};
   double value[3];
   bool known = true;
   NameTransport(transport, sizeof by, by);
@@ -287,7 +296,7 @@ static RengaErrorCode FindLinkNumbers(RengaProfile profile, const LinkLayout *la
   if (!known) {
     if (within) RengaCall(RengaCommSplit(comm, layout->node, layout->local_rank, &group));
     RengaErrorCode code = MeasureLevel(group, profile, transport,
-                                       within ? layout->neighbour : layout->away, memory, level);
+                                       within ? layout->neighbour : layout->away, sums, level);
     const RengaErrorCode freed = within ? RengaCommDestroy(&group) : RENGA_SUCCESS;
     RengaCall(code ? code : freed);
     const double found[3] = {level->latency, 1 / level->bandwidth, 1 / level->reduce_bandwidth};
@@ -304,15 +313,15 @@ static RengaErrorCode FindLinkNumbers(RengaProfile profile, const LinkLayout *la
 }
 
 /* By the transport that a run on these devices has. Collective. */
-static RengaErrorCode FindLevel(RengaProfile profile, const LinkLayout *layout, bool within,
-                                double memory, RengaMachineLevel *level)
+static RengaErrorCode FindLevel(RengaProfile profile, const LinkLayout *layout,
+                                const LinkSums *sums, RengaMachineLevel *level)
 {
   const char *type = NULL;
   RengaTransport transport = NULL;
   if (profile->settings) RengaCall(RengaSettingsGetTransport(profile->settings, &type));
   RengaCall(RengaTransportCreate_Private(profile->hdr.owner, RengaMeasuredDevice_Private(profile),
                                          type, &transport));
-  RengaErrorCode code = FindLinkNumbers(profile, layout, transport, within, memory, level);
+  RengaErrorCode code = FindLinkNumbers(profile, layout, transport, sums, level);
   RengaKeepFirst_Private(&code, RengaTransportDestroy_Private(&transport));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -359,8 +368,9 @@ static RengaErrorCode FillMachine(RengaProfile profile, const LinkLayout *layout
   RengaCall(RengaMachineSetDevice(machine, &row));
   level[0].latency = 1e-6;
   level[0].bandwidth = level[0].reduce_bandwidth = bandwidth / 3;
-  if (layout->neighbour >= 0) RengaCall(FindLevel(profile, layout, true, bandwidth, &level[0]));
-  if (layout->away >= 0) RengaCall(FindLevel(profile, layout, false, bandwidth, &level[1]));
+  const LinkSums within = {1, bandwidth, NULL}, between = {layout->nodes, bandwidth, &level[0]};
+  if (layout->neighbour >= 0) RengaCall(FindLevel(profile, layout, &within, &level[0]));
+  if (layout->away >= 0) RengaCall(FindLevel(profile, layout, &between, &level[1]));
   RengaCall(RengaMachineSetLevels(machine, layout->nodes > 1 ? 2 : 1, level));
   return RENGA_SUCCESS;
 }

@@ -117,9 +117,9 @@ refuses 1 "the plans are of two networks" plan -plan_diff one.txt other.txt
 resnet="plan -graph resnet:depth=50,classes=1000 -machine_file mdx-cpu -machine_nodes 8
   -batch_size 256 -microbatch_size 4"
 accepts 1 $resnet -plan_save eager.txt
-says "schedule zb-h"
+says "schedule interleaved"
 accepts 1 $resnet -plan_load eager.txt
-says "schedule zb-h"
+says "schedule interleaved"
 says "lower bound: no plan takes less than"
 accepts 1 $resnet -pipeline_schedule 1f1b -plan_save late.txt
 grep -q "schedule 1f1b eager 0$" late.txt || fail "another schedule than the user's"

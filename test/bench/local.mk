@@ -15,3 +15,7 @@ EXTRA_PROGRAMS += %D%/partition
 # Built by `make test/bench/densify`.
 EXTRA_PROGRAMS += %D%/densify
 %C%_densify_SOURCES = %D%/densify.c
+
+# Built by `make test/bench/sums`; doc/performance.md says what it prints.
+EXTRA_PROGRAMS += %D%/sums
+%C%_sums_SOURCES = %D%/sums.c

@@ -204,11 +204,12 @@ static inline void SampleBeginBehind(RengaComm comm, int first, Sample *s)
 {
   enum { BEGUN_TAG = 11 };
   const int rank = RengaCommGetRank(comm), size = RengaCommGetSize(comm);
-  if (rank != first)
-    MPI_Recv(NULL, 0, MPI_BYTE, first, BEGUN_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Comm ranks; /* which are not those of MPI_COMM_WORLD where nodes are pretended */
+  RengaCallAbort(RengaObjectGetComm(comm, &ranks));
+  if (rank != first) MPI_Recv(NULL, 0, MPI_BYTE, first, BEGUN_TAG, ranks, MPI_STATUS_IGNORE);
   RengaCallAbort(RengaCommSumBegin(comm, &s->task, &s->sum));
   for (int r = 0; rank == first && r < size; r++)
-    if (r != first) MPI_Send(NULL, 0, MPI_BYTE, r, BEGUN_TAG, MPI_COMM_WORLD);
+    if (r != first) MPI_Send(NULL, 0, MPI_BYTE, r, BEGUN_TAG, ranks);
 }
 
 static inline bool SampleIsRight(const Sample *s)

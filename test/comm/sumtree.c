@@ -31,7 +31,8 @@ static void CheckHalves(RengaComm comm, Sample *s)
     const char *right = i >= first && i < last ? s->one[0].data : before;
     TestTrue(memcmp(result + (size_t)i * size, right + (size_t)i * size, size) == 0);
   }
-  const RengaCommSumTask rest = {.blocks = s->task.blocks, .type = s->task.type, .result = result};
+  const RengaCommSumTask rest = {
+      .blocks = s->task.blocks, .type = s->task.type, .result = result, .shared = s->task.shared};
   RengaCallAbort(RengaCommAllGatherPrepare(comm, &rest, &s->sum));
   TestError(RengaCommSumEnd(&s->sum, "nothing", &whole), RENGA_ERR_ORDER);
   RengaCallAbort(RengaCommSumCancel(&s->sum, "nothing"));
@@ -44,6 +45,41 @@ static void CheckHalves(RengaComm comm, Sample *s)
   RengaFree(&before);
 }
 
+/* Vectors of a sample where others of the node read them. */
+typedef struct {
+  RengaPartialSum pieces[MOST_BUFFERS];
+  char *memory;
+} SharedSample;
+
+static void ShareSample(RengaComm comm, Sample *s, SharedSample *shared)
+{
+  enum { PAGE = 65536 };
+  RengaCommSumTask *task = &s->task;
+  const int rank = RengaCommGetRank(comm);
+  const int64_t bytes = s->count * (int64_t)RengaDataTypeSize(task->type);
+  const int64_t stride = (bytes + 63) / 64 * 64;
+  const int held =
+      RengaCommTreePieces(task->n_leaves, s->leaves[rank], s->leaves[rank + 1], shared->pieces);
+  RengaCallAbort(RengaMalloc((held + 1) * stride + 2 * PAGE, &shared->memory));
+  char *at = shared->memory + PAGE - (uintptr_t)shared->memory % PAGE;
+  for (int i = 0; i < held; i++) {
+    shared->pieces[i].data = at + i * stride;
+    memcpy(shared->pieces[i].data, task->pieces[i].data, (size_t)bytes);
+  }
+  const bool in_place = held > 0 && task->result == task->pieces[0].data;
+  memcpy(at + held * stride, task->result, (size_t)bytes);
+  task->result = in_place ? shared->pieces[0].data : at + held * stride;
+  task->pieces = shared->pieces;
+  RengaCallAbort(RengaCommShare(comm, at, (size_t)((held + 1) * stride), &task->shared));
+}
+
+static void UnshareSample(Sample *s, SharedSample *shared)
+{
+  RengaCallAbort(RengaCommUnshare(&s->task.shared));
+  TestTrue(!s->task.shared && SampleIsRight(s)); /* what was there stays */
+  RengaFree(&shared->memory);
+}
+
 /* draw: which leaves, blocks and type; its bits say what else is varied. */
 static void CheckSum(RengaComm comm, int64_t n, int draw, int64_t count, size_t work_bytes)
 {
@@ -53,10 +89,14 @@ static void CheckSum(RengaComm comm, int64_t n, int draw, int64_t count, size_t 
                  &s);
   if (draw & 2)
     s.task.adder = (RengaCommAdder){.begin = AddLater, .test = TestLater, .user = s.later};
+  const bool shares = (draw + n / 2) % 2 == 0;
+  SharedSample shared;
+  if (shares) ShareSample(comm, &s, &shared);
   if ((draw + n) % 3 == 0)
     CheckHalves(comm, &s);
   else
     CheckWhole(comm, &s);
+  if (shares) UnshareSample(&s, &shared);
   SampleFree(&s);
 }
 
@@ -74,9 +114,11 @@ static void CheckBroken(RengaComm comm, const RengaCommSumTask *task, RengaError
 static void CheckErrors(RengaComm comm)
 {
   const int size = RengaCommGetSize(comm);
+  int nodes;
   const int64_t whole[2] = {0, 4};
   RengaBlocks other;
   Sample s;
+  RengaCallAbort(RengaCommGetNode(comm, NULL, &nodes, NULL, NULL));
   RengaCallAbort(RengaBlocksCreate(size + 1, 1, whole, &other));
   SampleCreate(comm, 2 * size, 0, 4, 0, 0, false, &s);
   RengaCommSumTask task = s.task;
@@ -95,19 +137,29 @@ static void CheckErrors(RengaComm comm)
   task.result = NULL;
   CheckBroken(comm, &task, RENGA_ERR_ARGUMENT, "no place for its result");
   task = s.task;
+  task.result = s.result;
+  char *memory = NULL;
+  RengaCallAbort(RengaMalloc(2 << 16, &memory));
+  char *page = memory + (1 << 16) - (uintptr_t)memory % (1 << 16);
+  RengaCallAbort(RengaCommShare(comm, page, 64, &task.shared));
+  TestTrue(!task.shared == (nodes == size)); /* no two ranks share a node */
+  if (task.shared) CheckBroken(comm, &task, RENGA_ERR_ARGUMENT, "does not lie in its shared");
+  RengaCallAbort(RengaCommUnshare(&task.shared));
+  RengaFree(&memory);
   task.work_bytes = 16;
-  if (size > 1) CheckBroken(comm, &task, RENGA_ERR_ARGUMENT, "are too few: at least");
+  if (nodes > 1) CheckBroken(comm, &task, RENGA_ERR_ARGUMENT, "are too few: at least");
   RengaCallAbort(RengaBlocksDestroy(&other));
   SampleFree(&s);
 }
 
-int main(int argc, char **argv)
+/* nodes: RENGA_NODES, or NULL. */
+static void CheckOn(const char *nodes)
 {
   static const int64_t leaves[] = {1, 2, 3, 4, 5, 7, 8, 11, 16, 20},
                        counts[] = {1, 15, 17, 300, 2048, 20000};
   enum { N_LEAVES = sizeof leaves / sizeof *leaves, N_COUNTS = sizeof counts / sizeof *counts };
   RengaComm comm;
-  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  if (nodes) setenv("RENGA_NODES", nodes, 1);
   RengaCallAbort(RengaCommCreate(MPI_COMM_WORLD, &comm));
   int size = RengaCommGetSize(comm);
   for (int i = 0; i < N_LEAVES; i++)
@@ -120,6 +172,20 @@ int main(int argc, char **argv)
   }
   CheckErrors(comm);
   RengaCallAbort(RengaCommDestroy(&comm));
+}
+
+/* On one node, where sums go by shared memory; each rank on a node of its own; and levels, with the
+   ranks of a node side by side and dealt in turn. */
+int main(int argc, char **argv)
+{
+  int size;
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  CheckOn(NULL);
+  if (size > 2) CheckOn("2");
+  if (size > 2) CheckOn("2:cyclic");
+  if (size > 3) CheckOn("3:cyclic");
+  CheckOn("8");
   RengaCallAbort(RengaFinalize());
   return 0;
 }

@@ -2,6 +2,7 @@
 /* Machine files: all that are shipped load; errors name the key; levels and their seconds. */
 #include "../check.h"
 #include "rengacomm.h"
+#include "renga/private/links.h"
 #include "rengamachine.h"
 #include <dirent.h>
 #include <math.h>
@@ -100,9 +101,16 @@ static RengaErrorCode TestLevels(void)
   /* One replica costs nothing; two in a node exchange halves twice, and add one half. */
   Expect(RengaMachineReduceSeconds(machine, 0, 1, 1e6) == 0);
   Expect(Near(RengaMachineReduceSeconds(machine, 0, 2, 1e6), 2 * (1e-6 + 5e-5) + 1.5e6 / 5e10));
-  /* Eight under a switch: three peers in the node, four in the other. */
+  /* Eight under a switch: a quarter for each of three peers in the node, then an eighth for the one
+     of the other. */
   Expect(Near(RengaMachineReduceSeconds(machine, 1, 8, 8e6),
-              2 * (3 * (1e-6 + 1e-4) + 4 * (2e-6 + 1e-3)) + 3e6 * 7 / 5e10));
+              2 * (3 * (1e-6 + 2e-4) + 2e-6 + 1e-3) + 3e6 * 7 / 5e10));
+  /* The same where a device has two pieces for its node, and a node three halves for the other. */
+  const RengaSumPieces pieces = {2, 1.5};
+  Expect(Near(RengaMachineSumSeconds_Private(machine, 1, 8, 1, 8e6, &pieces),
+              3 * (1e-6 + 4e-4) + 2e-6 + 1.5e-3 + 3 * (1e-6 + 2e-4) + 2e-6 + 1e-3 +
+                  3 * (12e6 + 1.5e6) / 5e10));
+  Expect(RengaMachineNodeReplicas_Private(machine, 1, 8, 1) == 4);
   /* Two, of which one is behind the widest level. */
   Expect(Near(RengaMachineReduceSeconds(machine, 2, 2, 2e6), 2 * (4e-6 + 1e-2) + 3e6 / 5e10));
   RengaCall(RengaMachineSetNodes(machine, 1));

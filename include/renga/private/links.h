@@ -7,6 +7,14 @@
    latencies. */
 double RengaMachineExchangeSeconds_Private(RengaMachine machine, int level, int64_t ranks,
                                            int64_t each, double bytes);
+/* How many vectors a device gives the others of its node, and a node each other one: partial sums
+   that are no node of the tree together; means of all. */
+typedef struct {
+  double rank, node;
+} RengaSumPieces;
 /* RengaMachineReduceSeconds of replicas of `each` devices side by side, one of which sums. */
 double RengaMachineSumSeconds_Private(RengaMachine machine, int level, int64_t replicas,
-                                      int64_t each, double bytes);
+                                      int64_t each, double bytes, const RengaSumPieces *pieces);
+/* Those of them that share a node. */
+int64_t RengaMachineNodeReplicas_Private(RengaMachine machine, int level, int64_t replicas,
+                                         int64_t each);

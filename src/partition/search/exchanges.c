@@ -2,6 +2,8 @@
    gradients, in a reduce-scatter; where they share parameters the values that it reads, in gathers
    of which the runtime says the bytes. */
 #include "search.h"
+#include "renga/private/links.h"
+#include "rengacomm.h"
 #include <math.h>
 
 void RengaSearchSetExchanges_Private(const SearchLayout *layout, const double seconds[],
@@ -49,12 +51,37 @@ void RengaSearchTakeExchanges_Private(const RengaForecastMemory memory[], Search
   }
 }
 
-/* Half of a sum over replicas, of so many bytes in so many parts. */
-static double HalfSum(const SearchTask *task, int level, int replicas, double bytes, int parts)
+/* Partial sums that replicas, and nodes of them, have for others. */
+RengaSumPieces RengaSearchSumPieces_Private(RengaMachine machine, const SearchModel *model,
+                                            int level, int replicas, int64_t each)
 {
-  const double whole = RengaMachineReduceSeconds(task->machine, level, replicas, bytes);
-  const double more = (parts - 1) * RengaMachineReduceSeconds(task->machine, level, replicas, 0);
-  return bytes > 0 ? SEARCH_GATHER * (whole + more) : 0;
+  RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
+  const int64_t leaves = (model->microbatches + model->leaf - 1) / model->leaf;
+  const int own = (int)RengaMachineNodeReplicas_Private(machine, level, replicas, each);
+  int64_t of_ranks = 0, of_nodes = 0, nodes = 0;
+  if (model->listing.unordered) return (RengaSumPieces){1, 1};
+  for (int r = 0; r < replicas; r++)
+    of_ranks += RengaCommTreePieces(leaves, RengaPlanBound(leaves, replicas, r),
+                                    RengaPlanBound(leaves, replicas, r + 1), piece);
+  for (int r = 0; r < replicas; r += own, nodes++)
+    of_nodes += RengaCommTreePieces(
+        leaves, RengaPlanBound(leaves, replicas, r),
+        RengaPlanBound(leaves, replicas, r + own < replicas ? r + own : replicas), piece);
+  return (RengaSumPieces){(double)of_ranks / replicas, (double)of_nodes / (double)nodes};
+}
+
+/* Half of a sum over replicas, of so many bytes in so many parts. Gradients that are folded go to
+   their owner each by itself: a node sends those of all its replicas. */
+static double HalfSum(const SearchTask *task, int level, int replicas, double bytes, int parts,
+                      bool folds)
+{
+  RengaMachine machine = task->machine;
+  const int64_t own = RengaMachineNodeReplicas_Private(machine, level, replicas, 1);
+  const RengaSumPieces pieces = {1, folds ? (double)own : 1}, one = {1, 1};
+  const double back = RengaMachineSumSeconds_Private(machine, level, replicas, 1, bytes, &one);
+  const double whole = RengaMachineSumSeconds_Private(machine, level, replicas, 1, bytes, &pieces);
+  const double more = (parts - 1) * RengaMachineReduceSeconds(machine, level, replicas, 0);
+  return bytes > 0 ? whole - (1 - SEARCH_GATHER) * back + SEARCH_GATHER * more : 0;
 }
 
 /* seconds: [SEARCH_EXCHANGES][stages], zero; parts: [stages] */
@@ -79,7 +106,8 @@ RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const Se
     if (!RengaSearchFoldsStage_Private(stage) || exchange->buckets == NOT_ASKED) continue;
     RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
     for (int e = 0; e < SEARCH_EXCHANGES; e++)
-      seconds[e * count + s] = HalfSum(task, level, stage->shape.replicas, bytes[e], parts[s]);
+      seconds[e * count + s] =
+          HalfSum(task, level, stage->shape.replicas, bytes[e], parts[s], e == SEARCH_FOLD);
   }
   return RENGA_SUCCESS;
 }

@@ -9,8 +9,8 @@
    Rounds, reduce and update are maxima over stages, fill is a sum: that is what the search uses. */
 #pragma once
 #include "renga/private/forecast.h"
+#include "renga/private/links.h"
 #include "renga/private/plan.h"
-#include "rengamachine.h"
 #include "rengapartition.h"
 #include "rengaplan.h"
 #include "rengaschedule.h"

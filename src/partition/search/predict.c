@@ -191,8 +191,11 @@ RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const Se
   *seconds = 0;
   if (replicas == 1) return RENGA_SUCCESS;
   RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
-  *seconds = RengaMachineSumSeconds_Private(task->machine, level, replicas,
-                                            RengaShapeGroup_Private(&stage->shape), bytes);
+  const int64_t each = RengaShapeGroup_Private(&stage->shape);
+  RengaSumPieces pieces = {1, 1}; /* of rounds of micro-batches */
+  if (stage->shape.shard < RENGA_SHARD_GRADIENTS)
+    pieces = RengaSearchSumPieces_Private(task->machine, model, level, replicas, each);
+  *seconds = RengaMachineSumSeconds_Private(task->machine, level, replicas, each, bytes, &pieces);
   if (stage->shape.shard >= RENGA_SHARD_OPTIMIZER) *seconds *= 1 - SEARCH_GATHER;
   if (stage->shape.shard >= RENGA_SHARD_GRADIENTS) /* those of each round of micro-batches */
     *seconds *= ceil((double)model->microbatches / replicas);

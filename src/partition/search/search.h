@@ -349,11 +349,12 @@ enum {
   SEARCH_FOLD,
   SEARCH_EXCHANGES
 };
-/* As the runtime says, beside the memory; NULL: it was not asked, and they are taken to cost
-   nothing. */
+/* As the runtime says, beside the memory; NULL: it was not asked, and they cost nothing. */
 void RengaSearchTakeExchanges_Private(const RengaForecastMemory memory[], SearchLayout *layout);
 /* Of some stage they are not known yet. */
 bool RengaSearchMustAskExchanges_Private(const SearchTask *task, const SearchLayout *layout);
+RengaSumPieces RengaSearchSumPieces_Private(RengaMachine machine, const SearchModel *model,
+                                            int level, int replicas, int64_t each);
 RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const SearchModel *model,
                                                 const SearchLayout *layout, RengaPlan plan,
                                                 bool nearest, double seconds[], int parts[]);
