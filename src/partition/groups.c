@@ -2,6 +2,7 @@
    ranks (-partition_sequence): what is asked for, and whether ranks make such groups. */
 #include "partitionimpl.h"
 #include "renga/private/graph.h"
+#include "renga/private/plan.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,11 +115,8 @@ RengaErrorCode RengaPartitionCheckGroup_Private(RengaPartition partition)
   const bool searches = RengaPartitionSearchesTensor_Private(partition);
   char group[80];
   FormatGroup(partition, sizeof group, group);
-  RengaCheck(partition->sequence <= 1 || HasTokenLanes(partition), partition->hdr.comm,
-             RENGA_ERR_OPTION,
-             "-partition_sequence %d shares out the lanes of tokens of the network, of which there "
-             "is 1: give -graph_token_lanes %d or more",
-             partition->sequence, partition->sequence);
+  RengaCall(RengaPlanCheckGroup_Private(partition->graph, 1,
+                                        RengaPartitionContextRanks_Private(partition)));
   if (partition->tensor == RENGA_PARTITION_TENSOR_AUTO ||
       partition->sequence == RENGA_PARTITION_TENSOR_AUTO)
     RengaCall(CheckChosenGroup(partition));

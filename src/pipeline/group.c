@@ -29,11 +29,6 @@ static RengaErrorCode CheckRanksOfKind(RengaPipeline pipeline, RengaLaneKind kin
   RengaCall(NameAgainstTensor(pipeline, &name));
   RengaCheck(!name, comm, RENGA_ERR_SUPPORT, "%d %s ranks (%s) do not go with %s yet", ranks,
              words->ranks, words->share, name);
-  RengaCheck(ranks <= lanes, comm, RENGA_ERR_OPTION,
-             "%d %s ranks (%s) share out the lanes of the network, of which there %s %d: give "
-             "%s %d or more",
-             ranks, words->ranks, words->share, lanes == 1 ? "is" : "are", lanes, words->lanes,
-             ranks);
   RengaCheck(nodes > 0, comm, RENGA_ERR_SUPPORT,
              "%d %s ranks (%s), but nothing of the network is computed in lanes: use stages or "
              "replicas",
@@ -53,6 +48,7 @@ RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline)
                "must have as many",
                s, shape->tensor, shape->sequence, first->tensor, first->sequence);
   }
+  RengaCall(RengaPlanCheckGroup_Private(pipeline->graph, first->tensor, first->sequence));
   RengaCall(CheckRanksOfKind(pipeline, RENGA_LANES_OF_HEADS, first->tensor));
   RengaCall(CheckRanksOfKind(pipeline, RENGA_LANES_OF_TOKENS, first->sequence));
   return RENGA_SUCCESS;

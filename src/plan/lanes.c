@@ -125,6 +125,24 @@ int RengaLaneGroupHas_Private(const RengaLaneGroup *group, int lane)
   return ranks;
 }
 
+RengaErrorCode RengaPlanCheckGroup_Private(RengaGraph graph, int tensor, int context)
+{
+  const int ranks[] = {tensor, context};
+  MPI_Comm comm;
+  RengaCall(RengaObjectGetComm(graph, &comm));
+  for (int k = 0; k < RENGA_LANE_KINDS; k++) {
+    const RengaLaneWords *words = &RengaLaneWords_Private[k];
+    int lanes;
+    RengaGraphCountLanes_Private(graph, (RengaLaneKind)k, &lanes, NULL);
+    RengaCheck(ranks[k] <= lanes, comm, RENGA_ERR_OPTION,
+               "%d %s ranks (%s) share out the lanes of the network, of which there %s %d: give "
+               "%s %d or more",
+               ranks[k], words->ranks, words->share, lanes == 1 ? "is" : "are", lanes, words->lanes,
+               ranks[k]);
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Tensor ranks lie side by side. */
 int RengaLaneGroupRank_Private(const RengaLaneGroup *group, int n)
 {

@@ -10,11 +10,12 @@ typedef enum {
   RENGA_LANE_KINDS
 } RengaLaneKind;
 
-enum { RENGA_LANE_BITS = 12 }; /* of a kind: 1 + the lane, of which there are 1,024 at most */
+/* Of a kind: 1 + the lane, of which there are 1,024 at most. */
+enum { RENGA_LANE_BITS = 12 };
 
 static inline int RengaLaneMake(RengaLaneKind kind, int number)
 {
-  return (1 + number) << ((int)kind * RENGA_LANE_BITS);
+  return (int)((1 + (unsigned)number) << ((unsigned)kind * RENGA_LANE_BITS));
 }
 /* The number and nothing else of the kind. */
 static inline int RengaLaneOfKind(int lane, RengaLaneKind kind)

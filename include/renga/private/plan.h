@@ -52,6 +52,8 @@ static inline int RengaShapeGroup_Private(const RengaStageShape *shape)
   return shape->tensor * shape->sequence;
 }
 RengaLaneGroup RengaPlanGetLaneGroup_Private(const RengaStageShape *shape, RengaGraph graph);
+/* Error of more ranks of a kind than lanes. */
+RengaErrorCode RengaPlanCheckGroup_Private(RengaGraph graph, int tensor, int context);
 /* Those that have the lanes of a node. */
 int RengaLaneGroupHas_Private(const RengaLaneGroup *group, int lane);
 bool RengaLaneGroupIsOne_Private(const RengaLaneGroup *group, int ranks);

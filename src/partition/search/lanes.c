@@ -309,6 +309,9 @@ static RengaErrorCode PairWithFullest(const LaneShares *shares)
 
 static RengaErrorCode ShareAmongRanks(LaneShares *shares)
 {
+  RengaCall(RengaPlanCheckGroup_Private(shares->task->graph,
+                                        shares->group.ranks[RENGA_LANES_OF_HEADS],
+                                        shares->group.ranks[RENGA_LANES_OF_TOKENS]));
   RengaCall(RengaMalloc(RengaGraphGetValueCount(shares->task->graph) + 1, &shares->reader));
   RengaCall(RengaMalloc(shares->stages, &shares->fullest));
   RengaCall(RengaMalloc((int64_t)shares->stages * shares->group.size * WORK_KINDS, &shares->work));
