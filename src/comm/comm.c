@@ -37,7 +37,7 @@ static RengaErrorCode CommDestroy(void *object)
   RengaKeepFirst_Private(&code, RengaCommSumsRelease(comm, broken));
   RengaKeepFirst_Private(&code, RengaOptionsFreeStrings(OPTION_COUNT, option_rows, comm));
   RengaCommFreeNodes(comm);
-  if (!broken) RengaNodeMemoryDestroy(&comm->shared);
+  RengaNodeMemoryDestroy(&comm->shared);
   if (comm->hdr.comm != MPI_COMM_NULL) { /* else it is half made */
     RengaKeepFirst_Private(&code, RengaWatchRelease_Private(comm->hdr.comm));
     if (!broken) RengaKeepFirst_Private(&code, CommFree(&comm->tree));
