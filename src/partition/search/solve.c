@@ -8,7 +8,7 @@
 enum {
   DEVICES_FEW = 32,       /* of which every number of replicas is looked at */
   IMPROVE_WORK = 5000000, /* actions, about, of all that is tried */
-  ASKED_MOST = 200000,    /* nodes whose memory was asked for, some seconds */
+  ASKED_MOST = 500000,    /* nodes whose memory was asked for, some seconds */
   EAGER_FEW = 1
 };
 /* Of the best step up to which a tired search challenges what was found in another row, and up to
