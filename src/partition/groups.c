@@ -43,13 +43,22 @@ bool RengaPartitionSearchesTensor_Private(RengaPartition partition)
          (!strcmp(type, RENGA_PARTITION_AUTO) || !strcmp(type, RENGA_PARTITION_EXACT));
 }
 
+/* By name, as the network is: of lanes nothing is known. */
+static bool HasCostsOfNodes(RengaPartition partition)
+{
+  const RengaProfile profile = partition->profile ? partition->profile : partition->own.profile;
+  const char *type = NULL;
+  return profile && !RengaProfileGetType(profile, &type) && type &&
+         !strcmp(type, RENGA_PROFILE_FILE);
+}
+
 /* They are open. In a run on ranks that are here somebody who gives the micro-batch says what
    decides the bits of results: then lanes are chosen where tensor ranks are asked for alone. */
 bool RengaPartitionChoosesLanes_Private(RengaPartition partition)
 {
   const RengaMachine machine = partition->machine ? partition->machine : partition->own.machine;
   const bool asked = partition->tensor == RENGA_PARTITION_TENSOR_AUTO;
-  return RengaGraphLanesAreOpen_Private(partition->graph) &&
+  return RengaGraphLanesAreOpen_Private(partition->graph) && !HasCostsOfNodes(partition) &&
          (asked || machine || !partition->microbatch);
 }
 
