@@ -112,9 +112,10 @@ static RengaErrorCode TryNext(Climb *climb, bool *faster)
   *faster = false;
   if (!MayGoOn(climb)) return RENGA_SUCCESS;
   climb->work -= WorkOf(climb, climb->next.count);
-  const int64_t *asked = climb->trial.task->asked, before_asked = asked ? *asked : 0;
+  const struct SearchSession *session = climb->trial.task->session;
+  const int64_t asked = session ? session->asked : 0;
   RengaCall(TryOnce(climb));
-  if (asked && climb->trial.simply) climb->work -= (*asked - before_asked) * WORK_PER_ASKED;
+  if (session && climb->trial.simply) climb->work -= (session->asked - asked) * WORK_PER_ASKED;
   if (best->simulated >= before) return RENGA_SUCCESS;
   *faster = true;
   CopyLayoutStages(best, &climb->now);

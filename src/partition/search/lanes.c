@@ -286,7 +286,8 @@ static RengaErrorCode AddAllExchanges(const LaneShares *shares)
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCall(RengaMalloc(shares->stages, &memory));
   if (forecast && task->session)
-    code = forecast->stages(task->graph, task->given, &task->run, task->session, memory);
+    code =
+        forecast->stages(task->graph, task->given, &task->run, &task->session->forecasts, memory);
   for (int s = 0; s < shares->stages && !code; s++)
     code = AddExchangesOf(shares, s, &memory[s].exchange);
   RengaFree(&memory);

@@ -71,10 +71,10 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
   }
   for (int s = 0; s < layout->count && !code; s++)
     memory[s] = (RengaForecastMemory){.total = (int64_t)estimate[s]};
-  if (task->asked) *task->asked += model->count;
   if (!code && forecast && task->session) {
+    task->session->asked += model->count;
     RengaLogEventBegin(RengaSearchEvent_Private(SEARCH_EVENT_MEMORY));
-    code = forecast->stages(task->graph, plan, &task->run, task->session, memory);
+    code = forecast->stages(task->graph, plan, &task->run, &task->session->forecasts, memory);
     RengaLogEventEnd(RengaSearchEvent_Private(SEARCH_EVENT_MEMORY), 0, 0, 0);
   }
   for (int first = 0; first < RengaSearchAcross_Private(layout) && !code; first++) {

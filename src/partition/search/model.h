@@ -339,6 +339,10 @@ void RengaSearchListedFree_Private(struct SearchListed **listed);
 RengaErrorCode RengaSearchTakeListed_Private(SearchModel *model, bool *taken);
 RengaErrorCode RengaSearchKeepListed_Private(const SearchModel *model);
 uint64_t RengaSearchListedHash_Private(const SearchModel *model);
+struct SearchSession {
+  void *forecasts;
+  int64_t asked; /* nodes of the plans whose memory was asked for */
+};
 /* ---- bounds.c ---- */
 RengaErrorCode RengaSearchBoundsCreate_Private(struct SearchBounds **bounds);
 void RengaSearchBoundsFree_Private(struct SearchBounds **bounds);
@@ -409,8 +413,7 @@ RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *l
    longest of each, so that the stage's own may be added. A step is no less than that of any stage,
    and no less than the longest path of one micro-batch. Leads and tails are cut down so that from
    one place to the next they grow by no more than the work between: then a part of a stage that
-   stays under a bound stays under it too, and the greedy cover decides. *seconds: no more need to
-   be known, and it is no more afterwards. */
+   stays under a bound stays under it too, and the greedy cover decides. */
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds);
 /* Of one micro-batch on a rank of a stage, in seconds. */
 typedef struct {

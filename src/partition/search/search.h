@@ -65,8 +65,7 @@ struct SearchTask {
   bool quick;              /* not all ways of looking are taken together */
   SearchSchedule schedule; /* of the first plans */
   bool any_schedule;       /* another one is taken where it is faster */
-  double chunk_gain; /* share of a step that several stages for each rank must save; 0: a number of
-                        them was given */
+  double chunk_gain; /* share of a step that several stages for each rank must save; 0: given */
   bool whole;        /* of these only one with whole backwards */
   bool halves_only;  /* no other than one with backwards in two parts beats what is known */
   bool thorough;     /* all layouts are looked at, as far as time goes */
@@ -80,17 +79,16 @@ struct SearchTask {
   int n_first;                          /* sizes after these only where none of these fits */
   bool chooses_size, chooses_leaf;      /* nobody fixed it */
   SearchFinder finder;
-  double beat;             /* seconds of a step that is known, a slower one is of no use; 0: none */
-  double known;            /* the same, for what is proved to be no faster */
-  RengaPlan given;         /* evaluated as it is, instead of any search; NULL: none */
-  SearchLanes lanes;       /* of its groups */
-  bool searched;           /* it was found by a search, which says what it is the best of */
-  bool compares;           /* plans of other numbers of tensor ranks are looked for as well */
-  bool spares;             /* but its stages may recompute what there is no room for */
-  RengaForecastRun run;    /* for forecasts; its short batches count for the models too */
-  void **session;          /* of the runtime's forecasts; NULL: none is asked for */
-  int64_t *asked;          /* nodes of the plans whose memory was asked for; or NULL */
-  struct SearchCuts *cuts; /* what types that only cut have made (cuts.c) */
+  double beat;          /* seconds of a step that is known, a slower one is of no use; 0: none */
+  double known;         /* the same, for what is proved to be no faster */
+  RengaPlan given;      /* evaluated as it is, instead of any search; NULL: none */
+  SearchLanes lanes;    /* of its groups */
+  bool searched;        /* it was found by a search, which says what it is the best of */
+  bool compares;        /* plans of other numbers of tensor ranks are looked for as well */
+  bool spares;          /* but its stages may recompute what there is no room for */
+  RengaForecastRun run; /* for forecasts; its short batches count for the models too */
+  struct SearchSession *session; /* of the runtime's forecasts; NULL: none is asked for */
+  struct SearchCuts *cuts;       /* what types that only cut have made (cuts.c) */
   int n_rivals;
   SearchFinder rival[SEARCH_RIVALS_MOST]; /* of other types; the answer is not worse than theirs */
 };
@@ -156,8 +154,7 @@ RengaErrorCode RengaSearchModelFor_Private(const SearchTask *task, const SearchC
 int RengaSearchRowOf_Private(const SearchTask *task, const SearchLayout *layout);
 
 /* ---- layouts.c ---- */
-/* Proved: no plan of a size of the task is faster. *bound: seconds, no more of which need to be
-   known, HUGE_VAL: all; it is no more afterwards either. */
+/* Proved: no plan of a size of the task is faster. *bound before: more need not be known. */
 RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, double *bound);
 /* Replicas may also lie on different groups of the machine. */

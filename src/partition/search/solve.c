@@ -33,7 +33,7 @@ static RengaErrorCode TakeImproved(Solution *solution, const SearchLayout *best)
 /* Memory was asked for so often that only what is near the best is still looked at. */
 static bool IsTired(const SearchTask *task)
 {
-  return !task->exact && task->asked && *task->asked > ASKED_MOST;
+  return !task->exact && task->session && task->session->asked > ASKED_MOST;
 }
 
 /* What the task's searches find, or what its type does, and what challenges it. A tired search does
@@ -98,7 +98,7 @@ static bool IsFarBehind(const Solution *solution)
 }
 
 /* Of two of which 0 is none. */
-static double LeastOf(double one, double other)
+static double NearestOf(double one, double other)
 {
   return one > 0 && (one < other || other <= 0) ? one : other;
 }
@@ -109,12 +109,12 @@ static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, const 
 {
   const bool small = RengaSearchIsSmall_Private(task, solution->chain);
   const double beat = small ? 0 : task->beat, found = *fits ? solution->step : 0;
-  const double near = LeastOf(beat, IsTired(task) ? near_best * found : 0);
+  const double near = NearestOf(beat, IsTired(task) ? near_best * found : 0);
   Solution one = {.task = task, .chain = solution->chain, .beat = near};
   bool one_fits = false, slow = false;
   RengaErrorCode code = FindBest(&one, found, row->fit, &one_fits, &slow);
   const bool others = task->halves_only || IsTired(task);
-  const double known = LeastOf(beat, others ? found : 0);
+  const double known = NearestOf(beat, others ? found : 0);
   const bool far = (known > 0 && one.step > near_best * known) || IsFarBehind(&one);
   if (!code && one_fits && row->bound && !far && !slow) code = GoOn(&one, row->bound);
   const bool hopeless = one.hopeless;
@@ -161,9 +161,9 @@ typedef struct {
   double *bound, *fit; /* [rows] as of Row; what was found first */
   bool *done;          /* [rows] */
   double most;         /* rows whose bound is no less are left alone */
-} Rows;
+} TaskRows;
 
-static RengaErrorCode FitRow(Solution *solution, const Rows *rows, int row, bool *fits)
+static RengaErrorCode FitRow(Solution *solution, const TaskRows *rows, int row, bool *fits)
 {
   SearchTask task = TaskOfRow(solution->task, row);
   int first = 0;
@@ -224,7 +224,7 @@ static int NextRow(int count, const double bound[], const bool done[])
 
 /* Rows one after the other, those with the smallest bounds first, and each whose bound leaves it a
    chance: it is below the step, and below most. */
-static RengaErrorCode FitEach(Solution *solution, bool leaves, const Rows *rows, bool *fits)
+static RengaErrorCode FitEach(Solution *solution, bool leaves, const TaskRows *rows, bool *fits)
 {
   const SearchTask *task = solution->task;
   const double *bound = rows->bound;
@@ -242,7 +242,7 @@ static RengaErrorCode FitEach(Solution *solution, bool leaves, const Rows *rows,
 }
 
 /* Those of first leaves, then the others. */
-static RengaErrorCode FitAllRows(Solution *solution, Rows *rows, bool *fits)
+static RengaErrorCode FitAllRows(Solution *solution, TaskRows *rows, bool *fits)
 {
   const int count = solution->task->n_sizes;
   for (int r = 0; r < count; r++) rows->fit[r] = HUGE_VAL;
@@ -256,7 +256,7 @@ static RengaErrorCode FitAllRows(Solution *solution, Rows *rows, bool *fits)
 static RengaErrorCode FitRows(Solution *solution, double bound[], bool *fits)
 {
   const SearchTask *task = solution->task;
-  Rows rows = {.bound = bound, .most = HUGE_VAL};
+  TaskRows rows = {.bound = bound, .most = HUGE_VAL};
   const bool together = RengaSearchIsLarge_Private(task, solution->chain) && task->n_sizes > 1;
   double fit = HUGE_VAL, least = HUGE_VAL;
   for (int r = 0; r < task->n_sizes; r++) {
@@ -548,12 +548,10 @@ static RengaErrorCode SolveForAllRanks(const SearchChain *chain, SearchTask *tas
 RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *answer)
 {
   const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
-  void *session = NULL;
+  struct SearchSession session = {0};
   SearchTask own = *task;
   SearchChain chain = {0};
-  int64_t asked = 0;
   own.session = &session;
-  own.asked = &asked;
   if (task->exact && task->time_limit > 0) own.until = MPI_Wtime() + task->time_limit;
   *answer = (SearchAnswer){0};
   RengaProfileCost **costs = NULL;
@@ -566,7 +564,7 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   if (!code) code = RengaSearchSpareTables_Private(task, &chain);
   if (!code) code = RengaSearchShareLanes_Private(&own, &chain);
   if (!code) code = SolveForAllRanks(&chain, &own, answer);
-  if (forecast) forecast->end(&session);
+  if (forecast) forecast->end(&session.forecasts);
   RengaSearchCutsFree_Private(&own.cuts);
   RengaSearchChainFree_Private(&chain);
   RengaSearchFreeCosts_Private(task, &costs);
