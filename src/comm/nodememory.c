@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -24,6 +25,7 @@ enum {
 typedef struct {
   long process;
   int file;              /* its descriptor there, or -1 */
+  int64_t device, inode; /* by which the file is known, whatever the process is called elsewhere */
   size_t length, inside; /* bytes, and where in them its memory begins */
 } NodeFile;
 
@@ -36,12 +38,27 @@ static int MakeFile(size_t bytes)
   return -1;
 }
 
+static NodeFile DescribeFile(int file)
+{
+  struct stat about;
+  if (file < 0 || fstat(file, &about)) return (NodeFile){.file = -1};
+  return (NodeFile){.process = getpid(),
+                    .file = file,
+                    .device = (int64_t)about.st_dev,
+                    .inode = (int64_t)about.st_ino};
+}
+
+/* In a container of its own a process has another number, and somebody else has its own. */
 static int OpenFile(const NodeFile *of)
 {
   char path[64];
   if (of->file < 0) return -1;
   snprintf(path, sizeof path, "/proc/%ld/fd/%d", of->process, of->file);
-  return RengaFileDescriptor_Private(path, O_RDWR | O_CLOEXEC, 0);
+  const int file = RengaFileDescriptor_Private(path, O_RDWR | O_CLOEXEC, 0);
+  const NodeFile found = DescribeFile(file);
+  if (found.file >= 0 && found.device == of->device && found.inode == of->inode) return file;
+  if (file >= 0) close(file);
+  return -1;
 }
 
 /* NULL: it cannot be had. */
@@ -54,9 +71,9 @@ static char *MapFile(int file, size_t bytes)
 
 static RengaErrorCode ShareFile(RengaComm comm, RengaNodeMemory memory, NodeFile all[])
 {
-  NodeFile mine = {.process = getpid(), .file = -1};
+  NodeFile mine = {.file = -1};
   int64_t lacks;
-  if (comm->local_rank == 0) mine.file = MakeFile(memory->bytes);
+  if (comm->local_rank == 0) mine = DescribeFile(MakeFile(memory->bytes));
   RengaErrorCode code =
       RengaCommGather(comm, &mine, sizeof mine, all, -1, "all ranks to share memory");
   int file = mine.file;
@@ -134,10 +151,9 @@ static bool MapOthers(RengaCommShared shared, const NodeFile all[])
 static RengaErrorCode ExchangePages(RengaCommShared shared, NodeFile all[])
 {
   RengaComm comm = shared->comm;
-  NodeFile mine = {.process = getpid(),
-                   .file = MakeFile(shared->length),
-                   .length = shared->length,
-                   .inside = (size_t)(shared->memory - shared->pages)};
+  NodeFile mine = DescribeFile(MakeFile(shared->length));
+  mine.length = shared->length;
+  mine.inside = (size_t)(shared->memory - shared->pages);
   char *pages = MapFile(mine.file, shared->length);
   RengaErrorCode code =
       RengaCommGather(comm, &mine, sizeof mine, all, -1, "all ranks to share vectors");

@@ -30,10 +30,10 @@ typedef struct {
   RengaMachine machine;
   RengaGraph graph;
   SearchChain chain;
-  RengaProfileCost *cost; /* [nodes] */
-  void *session;          /* of the runtime's forecasts */
-  double gap;             /* the smallest */
-  int deepest;            /* stages that hold as many as the bound thinks they can */
+  RengaProfileCost *cost;       /* [nodes] */
+  struct SearchSession session; /* of the runtime's forecasts */
+  double gap;                   /* the smallest */
+  int deepest;                  /* stages that hold as many as the bound thinks they can */
   RengaSettings settings;
   bool unordered; /* of the settings */
 } Case;
@@ -219,7 +219,7 @@ static void CheckBound(Case *one, const SearchTask *task, const SearchLayout *la
                        double step)
 {
   SearchModel model;
-  double bound;
+  double bound = HUGE_VAL;
   SearchTask bounded = *task;
   bounded.memory = memory;
   RengaCallAbort(RengaSearchModelOf_Private(&bounded, &one->chain, 0, false, &model));
@@ -341,7 +341,7 @@ static void CheckNetwork(Case *one, const char *network)
   RengaCallAbort(RengaSearchChainCreate_Private(one->graph, NULL, &one->chain));
   RengaCallAbort(RengaMalloc(RengaGraphGetNodeCount(one->graph), &one->cost));
   for (int i = 0; i < UnlessSlow(CASES, CASES_SLOW); i++) CheckCase(one);
-  RengaCallAbort(RengaSearchForecast_Private()->end(&one->session));
+  RengaCallAbort(RengaSearchForecast_Private()->end(&one->session.forecasts));
   RengaFree(&one->cost);
   RengaSearchChainFree_Private(&one->chain);
   RengaCallAbort(RengaGraphDestroy(&one->graph));

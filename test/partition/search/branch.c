@@ -27,7 +27,7 @@ typedef struct {
   RengaGraph graph;
   SearchChain chain;
   RengaProfileCost *cost; /* [nodes] */
-  void *session;
+  struct SearchSession session;
   SearchTask task;
   int64_t size, leaf;
   SearchModel model;
@@ -234,7 +234,7 @@ static void CheckNetwork(Case *one, const char *network)
   RengaCallAbort(RengaSearchChainCreate_Private(one->graph, NULL, &one->chain));
   RengaCallAbort(RengaMalloc(RengaGraphGetNodeCount(one->graph), &one->cost));
   for (int i = 0; i < one->cases; i++) CheckCase(one);
-  RengaCallAbort(RengaSearchForecast_Private()->end(&one->session));
+  RengaCallAbort(RengaSearchForecast_Private()->end(&one->session.forecasts));
   RengaFree(&one->cost);
   RengaSearchChainFree_Private(&one->chain);
   RengaCallAbort(RengaGraphDestroy(&one->graph));

@@ -230,6 +230,7 @@ static void CheckCase(int number, RengaSchedule schedule, int *found, int *refus
     RengaCallAbort(RengaSearchEqual_Private(&model, &quick));
     if (model.unequal) RengaCallAbort(RengaSearchCover_Private(&model, &quick));
     RengaCallAbort(RengaSearchLabels_Private(&model, 0, 0, &best, &proved));
+    one = more = HUGE_VAL;
     RengaCallAbort(RengaSearchBound_Private(&model, 1, &one));
     RengaCallAbort(RengaSearchBound_Private(&model, 2, &more));
     TestTrue(proved);

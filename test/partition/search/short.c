@@ -15,7 +15,7 @@ typedef struct {
   RengaGraph graph;
   SearchChain chain;
   RengaProfileCost *cost; /* [nodes] */
-  void *session;
+  struct SearchSession session;
   SearchTask task;
   int64_t size, leaf;
   SearchModel model;
@@ -83,7 +83,7 @@ static void MakeCase(Case *one)
 
 static void FreeCase(Case *one)
 {
-  RengaCallAbort(runtime->end(&one->session));
+  RengaCallAbort(runtime->end(&one->session.forecasts));
   RengaSearchModelFree_Private(&one->model);
   RengaFree(&one->cost);
   RengaSearchChainFree_Private(&one->chain);
