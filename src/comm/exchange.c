@@ -51,7 +51,7 @@ static char *ReceivedPiece(const struct _RengaCommSum *sum, int number, int64_t 
   const SumLevels *levels = sum->levels;
   const bool boxes = sum->shared && !sum->direct;
   const int shown = boxes ? levels->n_targets * levels->n_foreign : 0;
-  if (number < shown)
+  if (boxes && number < shown)
     return InShared(sum, levels->shown[number].local, levels->shown[number].chunk, round);
   return sum->memory->received[round % SUM_ROUNDS] +
          (size_t)(number - shown) * (size_t)sum->chunk * sum->element;

@@ -160,7 +160,7 @@ static RengaErrorCode ExchangePages(RengaCommShared shared, NodeFile all[])
   int64_t lacks = code || !pages || !MapOthers(shared, all);
   if (!code)
     code = RengaReduceInt64_Private(comm->hdr.comm, MPI_MAX, &lacks, "all ranks to share vectors");
-  if (!code && !lacks)
+  if (!code && !lacks && pages)
     code = RengaErrorAgree(comm->hdr.comm, ReplacePages(shared, mine.file, pages));
   shared->works = !lacks;
   if (pages) munmap(pages, shared->length);
