@@ -38,7 +38,7 @@ static int MakeFile(size_t bytes)
   return -1;
 }
 
-static NodeFile DescribeFile(int file)
+static NodeFile TellFile(int file)
 {
   struct stat about;
   if (file < 0 || fstat(file, &about)) return (NodeFile){.file = -1};
@@ -55,7 +55,7 @@ static int OpenFile(const NodeFile *of)
   if (of->file < 0) return -1;
   snprintf(path, sizeof path, "/proc/%ld/fd/%d", of->process, of->file);
   const int file = RengaFileDescriptor_Private(path, O_RDWR | O_CLOEXEC, 0);
-  const NodeFile found = DescribeFile(file);
+  const NodeFile found = TellFile(file);
   if (found.file >= 0 && found.device == of->device && found.inode == of->inode) return file;
   if (file >= 0) close(file);
   return -1;
@@ -73,7 +73,7 @@ static RengaErrorCode ShareFile(RengaComm comm, RengaNodeMemory memory, NodeFile
 {
   NodeFile mine = {.file = -1};
   int64_t lacks;
-  if (comm->local_rank == 0) mine = DescribeFile(MakeFile(memory->bytes));
+  if (comm->local_rank == 0) mine = TellFile(MakeFile(memory->bytes));
   RengaErrorCode code =
       RengaCommGather(comm, &mine, sizeof mine, all, -1, "all ranks to share memory");
   int file = mine.file;
@@ -151,7 +151,7 @@ static bool MapOthers(RengaCommShared shared, const NodeFile all[])
 static RengaErrorCode ExchangePages(RengaCommShared shared, NodeFile all[])
 {
   RengaComm comm = shared->comm;
-  NodeFile mine = DescribeFile(MakeFile(shared->length));
+  NodeFile mine = TellFile(MakeFile(shared->length));
   mine.length = shared->length;
   mine.inside = (size_t)(shared->memory - shared->pages);
   char *pages = MapFile(mine.file, shared->length);

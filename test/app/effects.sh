@@ -89,10 +89,11 @@ refuses 1 "-partition_tree_memory_weight is for -partition_type tree, but the ty
 
 # -partition_rannc_blocks: of one block there is one stage; few blocks are other places to cut than as many as stages need.
 rannc="$plan -microbatch_size 2 -partition_type rannc -plan_save"
-for blocks in 0 1 8; do accepts 1 $rannc rannc$blocks.txt -partition_rannc_blocks $blocks; done
+for blocks in 0 1; do accepts 1 $rannc rannc$blocks.txt -partition_rannc_blocks $blocks; done
+for blocks in 0 8; do accepts 1 $rannc cut$blocks.txt -partition_rannc_blocks $blocks -partition_stages 4; done
 accepts 1 $rannc rannc.txt
 equal "$(cuts rannc.txt)" "$(cuts rannc0.txt)" "0 is not the default"
 equal "$(cuts rannc1.txt)" "0 44," "of one block there are several stages"
-differ "$(cuts rannc8.txt)" "$(cuts rannc0.txt)" "-partition_rannc_blocks 8 changes nothing"
+differ "$(cuts cut8.txt)" "$(cuts cut0.txt)" "-partition_rannc_blocks 8 changes nothing"
 refuses 1 "-partition_rannc_blocks is for -partition_type rannc, but the type is auto" $plan -partition_rannc_blocks 3
 finish

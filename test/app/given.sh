@@ -22,8 +22,8 @@ says "lie.txt says that stage 0 needs 12345 bytes of a device, but here it needs
 accepts 1 plan -graph $gpt -plan_load lie.txt
 says "which cannot be checked without costs"
 grep -q "predicted:" out && fail "a prediction that nobody made"
-accepts 1 plan -graph $gpt -machine_file dgx-a100 -plan_load made.txt
-says "made.txt was made for v100, not for dgx-a100: what it takes there is worked out"
+accepts 1 plan -graph $gpt -machine_file h100 -plan_load made.txt
+says "made.txt was made for v100, not for h100: what it takes there is worked out"
 says "but here this plan takes"
 refuses 1 "but a device may use" $machine -plan_load lie.txt -machine_memory 100KiB
 

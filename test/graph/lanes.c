@@ -463,8 +463,8 @@ static RengaErrorCode CheckBothKinds(RengaComm comm, RengaDevice device)
 {
   static const char *const networks[] = {
       "gpt:layers=1,hidden=20,heads=5,sequence=5,vocabulary=43",
-      "t5:layers=1,hidden=10,heads=5,head_width=2,intermediate=7,sequence=5,vocabulary=11,gated=1,"
-      "buckets=4,distance=5",
+      ("t5:layers=1,hidden=10,heads=5,head_width=2,intermediate=7,sequence=5,vocabulary=11,gated=1,"
+       "buckets=4,distance=5"),
       "llama:layers=1,hidden=12,heads=6,groups=3,intermediate=7,sequence=5,vocabulary=11",
       "rows, with norms", "unet, with norms"};
   of_tokens = true;
