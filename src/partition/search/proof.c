@@ -176,6 +176,11 @@ static const char *TensorLeftOut(const SearchTask *task, int nodes)
   return nodes > 0 ? ", plans of several tensor ranks for each replica (-partition_tensor)" : "";
 }
 
+static const char *SchedulesLeftOut(const SearchTask *task)
+{
+  return task->any_schedule ? ", and orders that -pipeline_schedule auto finds" : "";
+}
+
 /* What is known and not in the space of the bound, so that a plan of it may be faster. */
 static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *answer)
 {
@@ -186,9 +191,9 @@ static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *ans
   for (int k = RENGA_LANE_KINDS - 1; k >= 0 && nodes == 0; k--)
     RengaGraphCountLanes_Private(task->graph, (RengaLaneKind)k, &lanes, &nodes);
   NameChunksLeft(&solution->chunks, task->chunk_gain, sizeof chunks, chunks);
-  RengaCall(RengaSolutionSay_Private(answer, "left out", "plans of several stages per rank%s%s%s",
+  RengaCall(RengaSolutionSay_Private(answer, "left out", "plans of several stages per rank%s%s%s%s",
                                      chunks, TensorLeftOut(task, nodes),
-                                     ShardsLeftOut(task, solution)));
+                                     ShardsLeftOut(task, solution), SchedulesLeftOut(task)));
   return RENGA_SUCCESS;
 }
 
