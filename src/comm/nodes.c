@@ -7,19 +7,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first rank of the node of this rank, as it is pretended; -1: nothing is pretended. */
-static int PretendedFirst(int rank, int size)
+typedef struct {
+  int64_t nodes; /* 0: none are pretended */
+  bool cyclic;
+} PretendedNodes;
+
+static PretendedNodes ReadPretended(void)
 {
   const char *text = getenv("RENGA_NODES");
-  char *rest;
-  if (!text) return -1;
-  const long nodes = strtol(text, &rest, 10);
-  if (nodes < 1) return -1;
+  char *rest = NULL;
+  const long nodes = text ? strtol(text, &rest, 10) : 0;
+  return nodes < 1 ? (PretendedNodes){0} : (PretendedNodes){nodes, !strcmp(rest, ":cyclic")};
+}
+
+/* Else some ranks would ask MPI for their nodes, and wait for the others. */
+static RengaErrorCode AgreeOnPretended(MPI_Comm comm, PretendedNodes pretended)
+{
+  const int64_t mine = 2 * pretended.nodes + pretended.cyclic;
+  int64_t most = mine, least = -mine;
+  RengaCall(RengaReduceInt64_Private(comm, MPI_MAX, &most, "all ranks to find their nodes"));
+  RengaCall(RengaReduceInt64_Private(comm, MPI_MAX, &least, "all ranks to find their nodes"));
+  RengaCheck(most == -least, comm, RENGA_ERR_ARGUMENT,
+             "RENGA_NODES is not the same on all ranks: give it to all of them, or to none");
+  return RENGA_SUCCESS;
+}
+
+/* The first rank of the node of this rank, as it is pretended. */
+static int PretendedFirst(PretendedNodes pretended, int rank, int size)
+{
+  const int64_t nodes = pretended.nodes;
   if (nodes > size) return rank;
-  if (strcmp(rest, ":cyclic") == 0) return (int)(rank % nodes);
-  const int node = (int)((int64_t)rank * nodes / size);
+  if (pretended.cyclic) return (int)(rank % nodes);
+  const int64_t node = rank * nodes / size;
   int first = rank;
-  while (first > 0 && (int64_t)(first - 1) * nodes / size == node) first--;
+  while (first > 0 && (first - 1) * nodes / size == node) first--;
   return first;
 }
 
@@ -40,15 +61,17 @@ static RengaErrorCode TranslateNode(MPI_Comm comm, MPI_Comm local, int *first, b
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindFirst(MPI_Comm comm, int *first, bool *together)
+static RengaErrorCode FindFirst(MPI_Comm comm, PretendedNodes pretended, int *first, bool *together)
 {
   MPI_Comm local;
   int rank, size;
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
   RengaCallMPI(MPI_Comm_size(comm, &size));
-  *first = PretendedFirst(rank, size);
   *together = false;
-  if (*first >= 0) return RENGA_SUCCESS;
+  if (pretended.nodes > 0) {
+    *first = PretendedFirst(pretended, rank, size);
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaSplitByNode_Private(comm, &local));
   const RengaErrorCode code = TranslateNode(comm, local, first, together);
   RengaCallMPI(MPI_Comm_free(&local));
@@ -69,7 +92,9 @@ RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first)
 {
   bool together = true;
   MPI_Comm ordered;
-  RengaCall(RengaErrorAgree(*comm, FindFirst(*comm, first, &together)));
+  const PretendedNodes pretended = ReadPretended();
+  RengaCall(AgreeOnPretended(*comm, pretended));
+  RengaCall(RengaErrorAgree(*comm, FindFirst(*comm, pretended, first, &together)));
   int64_t apart = !together;
   RengaCall(RengaReduceInt64_Private(*comm, MPI_MAX, &apart, "all ranks to find their nodes"));
   if (!apart) return RENGA_SUCCESS;

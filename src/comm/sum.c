@@ -247,7 +247,8 @@ RengaErrorCode RengaCommSumTest(RengaCommSum sum, bool *done)
 static void DescribeSum(const void *subject, size_t size, char text[])
 {
   const struct _RengaCommSum *sum = subject;
-  const int64_t round = sum->turn > SUM_LAG ? sum->turn - SUM_LAG : 0;
+  const int64_t oldest = sum->turn > SUM_LAG ? sum->turn - SUM_LAG : 0;
+  const int64_t round = oldest < sum->rounds ? oldest : sum->rounds - 1; /* others still read */
   snprintf(text, size, " (round %lld of %lld of a sum over %d ranks)", (long long)round + 1,
            (long long)sum->rounds, sum->comm->size);
 }

@@ -96,7 +96,7 @@ static RengaErrorCode ShareRefusal(const DegreeTask *task, char why[DEGREE_TEXT]
 static RengaErrorCode TakeRefusal(const DegreeTask *task, RengaErrorCode code, Degree *degree)
 {
   const bool fails = code == RENGA_ERR_PLAN || code == RENGA_ERR_MEMORY;
-  const bool refused = code == RENGA_ERR_SUPPORT || code == RENGA_ERR_OPTION;
+  const bool refused = RengaPartitionIsRefusal_Private(code);
   degree->code = code;
   RengaCall(ShareRefusal(task, degree->why));
   RengaCheck(fails || (refused && degree->tensor > 1), task->partition->hdr.comm, code, "%s",

@@ -155,6 +155,19 @@ static RengaErrorCode CheckPlanning(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Some ranks would ask MPI for their nodes, and wait for those that do not. */
+static RengaErrorCode CheckPretendedNodes(RengaComm comm)
+{
+  const int rank = RengaCommGetRank(comm);
+  RengaComm other;
+  if (RengaCommGetSize(comm) == 1) return RENGA_SUCCESS;
+  if (rank == 1) setenv("RENGA_NODES", "2", 1);
+  TestError(RengaCommCreate(MPI_COMM_WORLD, &other), RENGA_ERR_ARGUMENT,
+            Root("RENGA_NODES is not the same on all ranks"));
+  unsetenv("RENGA_NODES");
+  return RENGA_SUCCESS;
+}
+
 /* Replicas whose updates differ in the last bit would drift apart. */
 static RengaErrorCode CheckInstructionSets(RengaComm comm)
 {
@@ -351,6 +364,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckBound(comm));
   RengaCall(CheckAgreement(comm));
   RengaCall(CheckPlanning(comm));
+  RengaCall(CheckPretendedNodes(comm));
   RengaCall(CheckInstructionSets(comm));
   RengaCall(CheckSilent(comm));
   RengaCall(CheckNotFinite(comm));
