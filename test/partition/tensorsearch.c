@@ -219,8 +219,11 @@ static RengaErrorCode CheckAllRanksFit(void)
   asks_all = true;
   RengaCall(SolveWithin(&problem, most[0] * 4 / 5, &step[2], &most[2]));
   RengaCall(RengaPartitionSetForecast_Private(runtime));
-  Expect(most[1] <= most[0] * 4 / 5);
-  Expect(step[1] == step[2] && most[1] == most[2]);
+  /* what one rank alone is asked for is filled a little less */
+  Expect(most[1] <= most[0] * 4 / 5 && most[2] <= most[0] * 4 / 5);
+  RengaCheck(
+      fmax(step[1], step[2]) <= near * fmin(step[1], step[2]), MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+      "%g s where all ranks are asked at last, %g s where they always are", step[1], step[2]);
   return RENGA_SUCCESS;
 }
 

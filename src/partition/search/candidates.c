@@ -2,6 +2,7 @@
    the interval: rounds, buffers of gradients, bytes of an element, and what messages and reductions
    cost on the levels of the machine. */
 #include "search.h"
+#include "renga/private/links.h"
 #include "rengacomm.h"
 #include <math.h>
 #include <string.h>
@@ -61,6 +62,21 @@ static void SetExchangeLinks(SearchCandidate *candidate)
   candidate->gather_latency = candidate->gather_rate = 0;
 }
 
+/* Before the gather that follows a sum of shares is taken off. */
+static void SetPieces(const SearchModel *model, int level, SearchCandidate *candidate)
+{
+  RengaMachine machine = model->listing.machine;
+  const int replicas = candidate->shape.replicas, unit = RengaSearchUnit_Private(model);
+  const RengaSumPieces pieces =
+      RengaSearchSumPieces_Private(machine, model, level, replicas, unit, SEARCH_PIECES_MOST);
+  const double bytes = 64 << 20;
+  const double seconds =
+      RengaMachineSumSeconds_Private(machine, level, replicas, unit, bytes, &pieces);
+  const double more = seconds - RengaMachineReduceSeconds(machine, level, replicas, bytes);
+  candidate->pieces_rate =
+      fmax(0, more) / bytes * (candidate->updaters == 1 ? 1 : 1 - SEARCH_GATHER);
+}
+
 static void SetLinks(const SearchModel *model, SearchCandidate *candidate)
 {
   RengaMachine machine = model->listing.machine;
@@ -79,6 +95,7 @@ static void SetLinks(const SearchModel *model, SearchCandidate *candidate)
   candidate->reduce_rate =
       (RengaMachineReduceSeconds(machine, level, replicas, bytes) - candidate->reduce_latency) /
       bytes;
+  if (candidate->shape.shard < RENGA_SHARD_GRADIENTS) SetPieces(model, level, candidate);
   if (candidate->updaters == 1) return;
   candidate->gather_latency = candidate->reduce_latency * SEARCH_GATHER;
   candidate->gather_rate = candidate->reduce_rate * SEARCH_GATHER;
@@ -256,8 +273,8 @@ bool RengaSearchDominates_Private(const SearchCandidate *one, const SearchCandid
          one->rounds <= other->rounds && one->buffers <= other->buffers &&
          one->updaters >= other->updaters && (one->updaters == 1 || other->updaters > 1) &&
          ExchangesOf(one) <= ExchangesOf(other) && one->sums <= other->sums &&
-         a->parameter <= b->parameter && a->gradient <= b->gradient && a->saved <= b->saved &&
-         a->message <= b->message;
+         one->pieces_rate <= other->pieces_rate && a->parameter <= b->parameter &&
+         a->gradient <= b->gradient && a->saved <= b->saved && a->message <= b->message;
 }
 
 /* Fewer replicas have more rounds, and no more of them that update a share: what dominates a shape

@@ -2,12 +2,17 @@
    cuts where fewer bytes cross, earlier stages with more work. What the search ranks by its model
    is ranked by simulation here. */
 #include "solution.h"
+#include <math.h>
 
 enum {
   CHAIN_CUT = 20000,
+  LEVEL_ROUNDS = 4,
   TURNS_FEW = 20000, /* of stages with micro-batches, in a step that is simulated often */
   TURNS_MOST = 200000
 };
+
+/* Of a step, that stages of the same time are worth; of a stage, that a cut may be off. */
+static const double level_least = 0.003, level_window = 0.1;
 
 /* Another way to find layouts, with the same memory and micro-batches. */
 static RengaErrorCode Challenge(Solution *solution, const SearchTask *task, bool *fits)
@@ -42,11 +47,12 @@ static RengaErrorCode ChallengeNeighbours(Solution *solution)
   bool fits = true;
   if (solution->task->wanted.replicas) return RENGA_SUCCESS;
   const bool is_long = solution->chain->count > SEARCH_LONG;
+  const bool own_alone = RengaSearchIsLong_Private(solution->task, solution->chain);
   const size_t all = sizeof replicas / sizeof replicas[0];
   /* of a long chain the best equal stages were found first */
   const bool found =
       is_long && solution->wanted.equal && solution->allowed >= solution->task->memory;
-  for (size_t i = found ? 1 : 0; i < (is_long ? 3 : all); i++) {
+  for (size_t i = found ? 1 : 0; i < (own_alone ? 1 : is_long ? 3 : all); i++) {
     SearchTask task = *solution->task;
     bool seen = replicas[i] < 1 || replicas[i] > ranks;
     for (size_t j = 0; j < i; j++) seen = seen || replicas[j] == replicas[i];
@@ -111,6 +117,53 @@ static RengaErrorCode ChallengeCuts(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+/* Shares of the work with which stages would take as long as each other, were what a stage makes
+   again a share of it. *uneven: one takes longer than most. */
+static RengaErrorCode LevelByAgain(const Solution *solution, double share[], bool *uneven)
+{
+  const SearchLayout *layout = &solution->layout;
+  const int count = layout->count;
+  double all = 0, most = 0, sum = 0;
+  for (int s = 0; s < count; s++) {
+    const SearchCost cost =
+        RengaSearchCostOf_Private(&solution->model, &layout->stage[s], count - s);
+    const double seconds = cost.forward + cost.backward;
+    share[s] = RengaSearchWorkOf_Private(&solution->model, &layout->stage[s]) / seconds;
+    most = fmax(most, seconds);
+    all += seconds;
+    sum += share[s];
+  }
+  for (int s = 0; s < count; s++) share[s] /= sum;
+  *uneven = most > (1 + level_least) * all / count;
+  return RENGA_SUCCESS;
+}
+
+/* Later stages have fewer micro-batches in flight and keep more, so that they make less again: they
+   get more work. The model, which does not know what is kept, cuts all alike. */
+static RengaErrorCode ChallengeLevel(Solution *solution)
+{
+  double *share = NULL, before = HUGE_VAL;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (!RengaSearchIsEqual_Private(&solution->layout) || !RengaSolutionIsShort_Private(solution))
+    return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(solution->layout.count, &share));
+  for (int round = 0; round < LEVEL_ROUNDS && !code; round++) {
+    SearchLayout moved = {0};
+    bool uneven = false;
+    if (solution->step >= before * (1 - level_least)) break;
+    before = solution->step;
+    code = LevelByAgain(solution, share, &uneven);
+    if (code || !uneven) break;
+    code = RengaSearchLayoutCopy_Private(&solution->layout, &moved);
+    if (!code) RengaSearchCutByShares_Private(&solution->model, share, level_window, &moved);
+    if (!code) code = ChallengeMoved(solution, &moved);
+    RengaSearchLayoutFree_Private(&moved);
+  }
+  RengaFree(&share);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ChallengeSlant(Solution *solution, int replicas, const SearchSlant *how,
                                      bool *faster)
 {
@@ -148,12 +201,12 @@ static RengaErrorCode ChallengeSlants(Solution *solution)
   const int own = solution->layout.stage[0].shape.replicas;
   const int replicas[] = {own, (own + 1) / 2, 2 * own};
   const double turns = (double)model->microbatches * count;
+  const bool few = turns > TURNS_FEW || RengaSearchIsLong_Private(task, solution->chain);
   if (!task->any_schedule || task->wanted.stages || task->wanted.replicas || turns > TURNS_MOST)
     return RENGA_SUCCESS;
   for (size_t i = 0; i < sizeof replicas / sizeof replicas[0]; i++) {
     if ((i > 0 && replicas[i] == own) || task->ranks < 2 * replicas[i]) continue;
-    if (i == 0 || turns <= TURNS_FEW)
-      RengaCall(TrySlants(solution, replicas[i], turns > TURNS_FEW));
+    if (i == 0 || !few) RengaCall(TrySlants(solution, replicas[i], few));
   }
   return RENGA_SUCCESS;
 }
@@ -186,6 +239,7 @@ RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits)
     RengaCall(ChallengeType(solution, &solution->task->rival[r], fits));
   if (!*fits || solution->task->finder.find) return RENGA_SUCCESS;
   if (!solution->task->halves_only) RengaCall(ChallengeNeighbours(solution));
+  RengaCall(ChallengeLevel(solution));
   RengaCall(ChallengeCuts(solution));
   if (!solution->task->halves_only) RengaCall(ChallengeSlants(solution));
   return RENGA_SUCCESS;

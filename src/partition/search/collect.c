@@ -383,6 +383,7 @@ static void TakeWish(RengaPartition partition, const RengaSearchWish *wish, Sear
 {
   task->given = wish->given;
   task->searched = wish->searched;
+  task->session = wish->session;
   task->compares = partition->compares;
   task->spares = wish->spares;
   task->beat = wish->given || wish->finder.find || wish->exact ? 0 : partition->beat;

@@ -29,9 +29,8 @@ static int PlaceOfWork(const SearchModel *model, double work, double near, int f
   return best;
 }
 
-/* Stages with these shares of the work, about; each has a place. */
-static void CutByShares(const SearchModel *model, const double share[], double window,
-                        SearchLayout *layout)
+void RengaSearchCutByShares_Private(const SearchModel *model, const double share[], double window,
+                                    SearchLayout *layout)
 {
   const double all = RengaSearchWork_Private(model);
   double before = 0;
@@ -46,7 +45,7 @@ static void CutByShares(const SearchModel *model, const double share[], double w
   }
 }
 
-static double WorkOfInterval(const SearchModel *model, const SearchStage *stage)
+double RengaSearchWorkOf_Private(const SearchModel *model, const SearchStage *stage)
 {
   return RengaSearchWorkBefore_Private(model, stage->end) -
          RengaSearchWorkBefore_Private(model, stage->begin);
@@ -56,7 +55,8 @@ static double WorkOfRank(const SearchModel *model, const SearchLayout *layout, i
 {
   double work = 0;
   for (int c = 0; c < layout->chunks; c++)
-    work += WorkOfInterval(model, &layout->stage[RengaSearchStageOf_Private(layout, first, c)]);
+    work += RengaSearchWorkOf_Private(model,
+                                      &layout->stage[RengaSearchStageOf_Private(layout, first, c)]);
   return work;
 }
 
@@ -67,7 +67,7 @@ SearchDealt RengaSearchDealt_Private(const SearchModel *model, const SearchLayou
     pace.busiest = fmax(pace.busiest, WorkOfRank(model, layout, first));
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
-    pace.longest = fmax(pace.longest, WorkOfInterval(model, stage));
+    pace.longest = fmax(pace.longest, RengaSearchWorkOf_Private(model, stage));
     pace.forward = fmax(pace.forward, model->forward[stage->end] - model->forward[stage->begin]);
   }
   return pace;
@@ -98,7 +98,8 @@ static void LevelShares(const SearchModel *model, const SearchLayout *layout, do
     const double factor = fmin(2, sqrt(all / across / WorkOfRank(model, layout, first)));
     for (int c = 0; c < layout->chunks; c++) {
       const int s = RengaSearchStageOf_Private(layout, first, c);
-      share[s] = (share[s] + WorkOfInterval(model, &layout->stage[s]) / all) / 2 * factor;
+      share[s] =
+          (share[s] + RengaSearchWorkOf_Private(model, &layout->stage[s]) / all) / 2 * factor;
     }
   }
   for (int s = 0; s < layout->count; s++) sum += share[s];
@@ -116,7 +117,7 @@ RengaErrorCode RengaSearchDeal_Private(const SearchModel *model, SearchLayout *l
   for (size_t w = 0; w < sizeof deal_windows / sizeof deal_windows[0]; w++) {
     for (int s = 0; s < layout->count; s++) share[s] = 1.0 / layout->count;
     for (int round = 0; round < DEAL_ROUNDS && !code; round++) {
-      CutByShares(model, share, deal_windows[w], layout);
+      RengaSearchCutByShares_Private(model, share, deal_windows[w], layout);
       const double judged = JudgeCuts(model, &candidate, layout);
       if (judged < least) code = RengaSearchLayoutCopy_Private(layout, &best);
       least = fmin(least, judged);

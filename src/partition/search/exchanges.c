@@ -51,23 +51,25 @@ void RengaSearchTakeExchanges_Private(const RengaForecastMemory memory[], Search
   }
 }
 
-/* Partial sums that replicas, and nodes of them, have for others. */
+/* Partial sums that replicas, and nodes of them, have for others: means of so many at most. */
 RengaSumPieces RengaSearchSumPieces_Private(RengaMachine machine, const SearchModel *model,
-                                            int level, int replicas, int64_t each)
+                                            int level, int replicas, int64_t each, int most)
 {
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
   const int64_t leaves = (model->microbatches + model->leaf - 1) / model->leaf;
   const int own = (int)RengaMachineNodeReplicas_Private(machine, level, replicas, each);
-  int64_t of_ranks = 0, of_nodes = 0, nodes = 0;
+  const int apart = 1 + (replicas - 1) / most;
+  const int nodes_apart = own * (1 + (replicas - 1) / own / most);
+  int64_t of_ranks = 0, of_nodes = 0, ranks = 0, nodes = 0;
   if (model->listing.unordered) return (RengaSumPieces){1, 1};
-  for (int r = 0; r < replicas; r++)
+  for (int r = 0; r < replicas; r += apart, ranks++)
     of_ranks += RengaCommTreePieces(leaves, RengaPlanBound(leaves, replicas, r),
                                     RengaPlanBound(leaves, replicas, r + 1), piece);
-  for (int r = 0; r < replicas; r += own, nodes++)
+  for (int r = 0; r < replicas; r += nodes_apart, nodes++)
     of_nodes += RengaCommTreePieces(
         leaves, RengaPlanBound(leaves, replicas, r),
         RengaPlanBound(leaves, replicas, r + own < replicas ? r + own : replicas), piece);
-  return (RengaSumPieces){(double)of_ranks / replicas, (double)of_nodes / (double)nodes};
+  return (RengaSumPieces){(double)of_ranks / (double)ranks, (double)of_nodes / (double)nodes};
 }
 
 /* Half of a sum over replicas, of so many bytes in so many parts. Gradients that are folded go to

@@ -19,11 +19,12 @@ typedef struct {
 } KeptSet;
 
 /* What a choice depends on; without gaps, as it is compared byte by byte. */
+typedef enum { CHOICE_BEST, CHOICE_ABOUT, CHOICE_OF_PARTS } ChoiceKind;
 typedef struct {
   const RengaProfileCost *costs; /* those of the micro-batch */
   double share;                  /* bytes of a saved element */
   int64_t microbatch, slots, bound;
-  int begin, end, base, zero;
+  int begin, end, base, kind;
 } ChoiceKey;
 
 typedef struct {
@@ -269,20 +270,6 @@ static void FillKeptPrices(const SearchChain *chain, int64_t slots, const Search
   }
 }
 
-static RengaErrorCode ChooseKept(const SearchChain *chain, int64_t slots, double budget,
-                                 const SearchKept *base, KeptStage *own, SearchStage *stage)
-{
-  RengaKeepResult result;
-  FillKeptPrices(chain, slots, base, own);
-  own->problem.bound = budget > 0 ? (int64_t)budget : 0;
-  RengaCall(RengaKeepSolve(&own->problem, &result));
-  memcpy(own->keep, result.keep, (size_t)own->problem.values * sizeof *own->keep);
-  RengaKeepFreeResult(&result);
-  KeepTwins(chain, stage, own);
-  RengaCall(TakeKeptChoice(chain, own, stage));
-  return RENGA_SUCCESS;
-}
-
 /* Where the choice is among those that are known, or where it goes. */
 static KnownChoice *FindChoice(const struct SearchKeptSets *sets, const ChoiceKey *key)
 {
@@ -305,40 +292,40 @@ static RengaErrorCode GrowChoices(struct SearchKeptSets *sets)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ChooseAnew(const SearchChain *chain, const RengaProfileCost costs[],
-                                 const SearchModel *model, int64_t slots, double budget,
-                                 const SearchKept *base, SearchStage *stage)
+/* One kind of choice: of what the stage has, the best; key->bound is bytes, or parts. */
+typedef RengaErrorCode (*ChooseHow)(const SearchChain *chain, const SearchModel *model,
+                                    const ChoiceKey *key, const SearchKept *base, KeptStage *own,
+                                    SearchStage *stage);
+
+static RengaErrorCode ChooseBest(const SearchChain *chain, const SearchModel *model,
+                                 const ChoiceKey *key, const SearchKept *base, KeptStage *own,
+                                 SearchStage *stage)
 {
-  KeptStage own = {0};
-  RengaErrorCode code = MakeKeptStage(chain, costs, model, stage, &own);
-  if (!code) code = ChooseKept(chain, slots, budget, base, &own, stage);
-  LeaveKeptStage(chain, stage);
-  FreeKeptStage(&own);
-  RengaCall(code);
+  RengaKeepResult result;
+  (void)model;
+  FillKeptPrices(chain, key->slots, base, own);
+  own->problem.bound = key->bound;
+  RengaCall(RengaKeepSolve(&own->problem, &result));
+  memcpy(own->keep, result.keep, (size_t)own->problem.values * sizeof *own->keep);
+  RengaKeepFreeResult(&result);
+  KeepTwins(chain, stage, own);
+  RengaCall(TakeKeptChoice(chain, own, stage));
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchChooseKept_Private(const SearchChain *chain,
-                                             const RengaProfileCost costs[],
-                                             const SearchModel *model, int64_t slots, double budget,
-                                             const SearchKept *base, SearchStage *stage)
+/* By the price of a byte alone, which leads to some choice. */
+static RengaErrorCode ChooseAbout(const SearchChain *chain, const SearchModel *model,
+                                  const ChoiceKey *key, const SearchKept *base, KeptStage *own,
+                                  SearchStage *stage)
 {
-  const ChoiceKey key = {.costs = costs,
-                         .share = model->listing.bytes[stage->shape.precision].saved,
-                         .microbatch = model->microbatch,
-                         .slots = slots,
-                         .bound = budget > 0 ? (int64_t)budget : 0,
-                         .begin = stage->begin,
-                         .end = stage->end,
-                         .base = base->set};
-  RengaCall(GrowChoices(chain->kept));
-  KnownChoice *known = FindChoice(chain->kept, &key);
-  if (!known->used) {
-    RengaCall(ChooseAnew(chain, costs, model, slots, budget, base, stage));
-    *known = (KnownChoice){.used = true, .key = key, .kept = stage->kept};
-    chain->kept->n_known++;
-  }
-  stage->kept = known->kept;
+  RengaKeepResult result;
+  (void)model;
+  FillKeptPrices(chain, key->slots, base, own);
+  own->problem.bound = key->bound;
+  own->problem.point_limit = 1;
+  RengaCall(RengaKeepSolve(&own->problem, &result));
+  stage->kept = (SearchKept){.set = -1, .again = result.seconds};
+  RengaKeepFreeResult(&result);
   return RENGA_SUCCESS;
 }
 
@@ -373,20 +360,86 @@ static void KeepOver(const SearchChain *chain, const SearchStage *stage, int pla
   }
 }
 
-RengaErrorCode RengaSearchCutKept_Private(const SearchChain *chain, const RengaProfileCost costs[],
-                                          const SearchModel *model, int parts, SearchStage *stage)
+static RengaErrorCode ChooseParts(const SearchChain *chain, const SearchModel *model,
+                                  const ChoiceKey *key, const SearchKept *base, KeptStage *own,
+                                  SearchStage *stage)
 {
-  KeptStage own = {0};
-  RengaErrorCode code = MakeKeptStage(chain, costs, model, stage, &own);
-  for (int k = 1; k < parts && !code; k++) {
-    const int place = NarrowPlace(model, stage, parts, k);
-    if (place < stage->end) KeepOver(chain, stage, place, &own);
+  (void)base;
+  for (int k = 1; k < key->bound; k++) {
+    const int place = NarrowPlace(model, stage, (int)key->bound, k);
+    if (place < stage->end) KeepOver(chain, stage, place, own);
   }
-  KeepTwins(chain, stage, &own);
-  if (!code) code = TakeKeptChoice(chain, &own, stage);
+  KeepTwins(chain, stage, own);
+  RengaCall(TakeKeptChoice(chain, own, stage));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ChooseAnew(const SearchChain *chain, const SearchModel *model,
+                                 const ChoiceKey *key, const SearchKept *base, SearchStage *stage)
+{
+  static const ChooseHow choose[] = {
+      [CHOICE_BEST] = ChooseBest, [CHOICE_ABOUT] = ChooseAbout, [CHOICE_OF_PARTS] = ChooseParts};
+  KeptStage own = {0};
+  RengaErrorCode code = MakeKeptStage(chain, key->costs, model, stage, &own);
+  if (!code) code = choose[key->kind](chain, model, key, base, &own, stage);
   LeaveKeptStage(chain, stage);
   FreeKeptStage(&own);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Choose(const SearchChain *chain, const RengaProfileCost costs[],
+                             const SearchModel *model, ChoiceKind kind, int64_t slots,
+                             int64_t bound, const SearchKept *base, SearchStage *stage)
+{
+  const ChoiceKey key = {.costs = costs,
+                         .share = model->listing.bytes[stage->shape.precision].saved,
+                         .microbatch = model->microbatch,
+                         .slots = slots,
+                         .bound = bound,
+                         .begin = stage->begin,
+                         .end = stage->end,
+                         .base = base->set,
+                         .kind = kind};
+  RengaCall(GrowChoices(chain->kept));
+  KnownChoice *known = FindChoice(chain->kept, &key);
+  if (!known->used) {
+    RengaCall(ChooseAnew(chain, model, &key, base, stage));
+    *known = (KnownChoice){.used = true, .key = key, .kept = stage->kept};
+    chain->kept->n_known++;
+  }
+  stage->kept = known->kept;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchChooseKept_Private(const SearchChain *chain,
+                                             const RengaProfileCost costs[],
+                                             const SearchModel *model, int64_t slots, double budget,
+                                             const SearchKept *base, SearchStage *stage)
+{
+  RengaCall(Choose(chain, costs, model, CHOICE_BEST, slots, budget > 0 ? (int64_t)budget : 0, base,
+                   stage));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchAgainAbout_Private(const SearchChain *chain,
+                                             const RengaProfileCost costs[],
+                                             const SearchModel *model, int64_t slots, double budget,
+                                             const SearchKept *base, const SearchStage *stage,
+                                             double *again)
+{
+  SearchStage own = *stage;
+  RengaCall(Choose(chain, costs, model, CHOICE_ABOUT, slots, budget > 0 ? (int64_t)budget : 0, base,
+                   &own));
+  *again = own.kept.again;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchCutKept_Private(const SearchChain *chain, const RengaProfileCost costs[],
+                                          const SearchModel *model, int parts, SearchStage *stage)
+{
+  const SearchKept none = {0};
+  RengaCall(Choose(chain, costs, model, CHOICE_OF_PARTS, 0, parts, &none, stage));
   return RENGA_SUCCESS;
 }
 

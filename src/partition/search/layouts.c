@@ -122,3 +122,8 @@ bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain
 {
   return (int64_t)task->ranks * chain->count > PROBLEM_LARGE;
 }
+
+bool RengaSearchIsLong_Private(const SearchTask *task, const SearchChain *chain)
+{
+  return chain->count > SEARCH_LONG && RengaSearchIsLarge_Private(task, chain);
+}

@@ -1,26 +1,44 @@
 /* Stages that recompute, and keep what there is room for: beside what the runtime says that they
    take when they recompute all, a stage keeps what spares most seconds of the bytes that are left.
 
-   A stage that does not fit even so keeps what crosses narrow places, first one, then as many as
-   cut it into twice the parts, and so on: of what is made again there is one part at a time. It
-   keeps as few as let it fit, and then whatever else there is room for.
+   Of what is made again there is one part at a time: the more of what crosses narrow places is
+   kept in any case, the smaller are the parts. Those are taken, of one part, two, four and so on,
+   with which the room that they leave spares most. What one part takes is known; the runtime is
+   asked of what promises most by that, until nothing promises more.
 
    What a stage takes for what it keeps is known to the bytes of what is there at once, which
    shrinks with it; where that is too much, it keeps less, and where bytes are left, more. */
 #include "search.h"
 #include <math.h>
 
-enum { MIXED_ROUNDS = 4, MIXED_PARTS = 64 };
+enum { MIXED_ROUNDS = 4, MIXED_WAYS = 7, MIXED_TURNS = 3 }; /* ways: up to 64 parts */
+
+/* Of the memory, where one tensor rank is asked for a group: others may need so little more. */
+static const double mixed_spare = 0.002;
+static const double mixed_left = 0.003; /* of the memory, that is not worth another look */
+
+/* A stage in 1, 2, 4 and more parts. */
+typedef struct {
+  int count, best; /* best: that promises most; -1: none is left */
+  int parts[MIXED_WAYS];
+  SearchKept base[MIXED_WAYS];  /* what is kept in any case */
+  bool asked[MIXED_WAYS];       /* the runtime, which says: */
+  double bytes[MIXED_WAYS];     /* that it takes then, */
+  double temporary[MIXED_WAYS]; /* of these those of what is there at once */
+  double again[MIXED_WAYS];     /* seconds with what there is room for; HUGE_VAL: it does not fit */
+} Ways;
 
 typedef struct {
   const SearchTask *task;
   const SearchChain *chain;
   const SearchModel *model;
   SearchLayout *layout;
+  const RengaProfileCost *costs;
+  double memory;           /* bytes of a device */
   int64_t *slots;          /* [stages] micro-batches in flight */
   double *room;            /* [stages] bytes for what is kept */
-  double *least;           /* [stages] bytes that it takes with what it must keep, */
-  SearchKept *base, *good; /* [stages] this; the most that is known to fit */
+  SearchKept *base, *good; /* [stages] what it keeps in any case; the best that fits */
+  Ways *ways;              /* [stages] */
 } Mixing;
 
 static bool Mixes(const SearchStage *stage)
@@ -31,12 +49,11 @@ static bool Mixes(const SearchStage *stage)
 static RengaErrorCode ChooseAll(const Mixing *mixing)
 {
   const SearchLayout *layout = mixing->layout;
-  const int row = RengaSearchRowOf_Private(mixing->task, layout);
   for (int s = 0; s < layout->count; s++)
     if (Mixes(&layout->stage[s]))
-      RengaCall(RengaSearchChooseKept_Private(mixing->chain, mixing->task->costs[row],
-                                              mixing->model, mixing->slots[s], mixing->room[s],
-                                              &mixing->base[s], &layout->stage[s]));
+      RengaCall(RengaSearchChooseKept_Private(mixing->chain, mixing->costs, mixing->model,
+                                              mixing->slots[s], mixing->room[s], &mixing->base[s],
+                                              &layout->stage[s]));
   return RENGA_SUCCESS;
 }
 
@@ -52,43 +69,143 @@ static RengaErrorCode PlanAgain(const Mixing *mixing, RengaPlan *plan, RengaFore
   return RENGA_SUCCESS;
 }
 
-static bool IsOver(const Mixing *mixing, int s)
+/* Seconds of a micro-batch that the stage makes again. */
+static double AgainOf(const Mixing *mixing, const SearchStage *stage)
 {
-  return Mixes(&mixing->layout->stage[s]) && mixing->least[s] > mixing->task->memory;
+  const double *forward = mixing->model->forward;
+  return stage->kept.set ? stage->kept.again : forward[stage->end] - forward[stage->begin];
 }
 
-/* *over: some stage does not fit; *hopeless: nor would it without saved and temporary tensors. */
-static void LookForOver(const Mixing *mixing, const RengaForecastMemory memory[], bool *over,
-                        bool *hopeless)
+/* Some stage fits neither with parts nor without saved and temporary tensors. */
+static bool IsHopeless(const Mixing *mixing, const RengaForecastMemory memory[])
 {
-  *over = *hopeless = false;
+  bool hopeless = false;
   for (int s = 0; s < mixing->layout->count; s++) {
     const int64_t rest = memory[s].total - memory[s].saved - memory[s].temporary;
-    *over = *over || IsOver(mixing, s);
-    *hopeless =
-        *hopeless || (double)rest > mixing->task->memory ||
-        (!Mixes(&mixing->layout->stage[s]) && (double)memory[s].total > mixing->task->memory);
+    const bool mixes = Mixes(&mixing->layout->stage[s]);
+    hopeless = hopeless || (double)(mixes ? rest : memory[s].total) > mixing->memory;
+  }
+  return hopeless;
+}
+
+/* All ways to cut the stage. */
+static RengaErrorCode ListWays(const Mixing *mixing, int s, const RengaForecastMemory *memory)
+{
+  Ways *ways = &mixing->ways[s];
+  SearchStage stage = mixing->layout->stage[s];
+  *ways = (Ways){.count = 1, .best = -1, .parts = {1}, .asked = {true}};
+  ways->bytes[0] = (double)memory->total;
+  ways->temporary[0] = (double)memory->temporary;
+  for (int w = 1; w < MIXED_WAYS; w++) {
+    RengaCall(
+        RengaSearchCutKept_Private(mixing->chain, mixing->costs, mixing->model, 1 << w, &stage));
+    if (stage.kept.set == ways->base[ways->count - 1].set) continue; /* no narrow place */
+    ways->parts[ways->count] = 1 << w;
+    ways->base[ways->count++] = stage.kept;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Of a way that was not asked for: parts are alike, beside what they have in common by the finest
+   that is known. */
+static double BytesOfWay(const Mixing *mixing, int s, int w)
+{
+  const Ways *ways = &mixing->ways[s];
+  int finest = 0;
+  double common = 0;
+  if (ways->asked[w]) return ways->bytes[w];
+  for (int f = 1; f < ways->count; f++)
+    if (ways->asked[f]) finest = f;
+  if (finest) {
+    const double parts = ways->parts[finest];
+    common = fmax(0, (parts * ways->temporary[finest] - ways->temporary[0]) / (parts - 1));
+  }
+  return ways->bytes[0] - ways->temporary[0] + common +
+         fmax(0, ways->temporary[0] - common) / ways->parts[w] +
+         (double)mixing->slots[s] * ways->base[w].bytes;
+}
+
+/* The way that promises most; where none seems to fit, the one with the fewest bytes of those that
+   were not asked for. -1: there is none. */
+static RengaErrorCode FindWay(const Mixing *mixing, int s, int *best)
+{
+  Ways *ways = &mixing->ways[s];
+  const SearchStage *stage = &mixing->layout->stage[s];
+  double again = HUGE_VAL, least = HUGE_VAL;
+  *best = -1;
+  for (int w = 0; w < ways->count; w++) {
+    const double bytes = BytesOfWay(mixing, s, w), left = mixing->memory - bytes;
+    ways->again[w] = HUGE_VAL;
+    if (left >= 0)
+      RengaCall(RengaSearchAgainAbout_Private(mixing->chain, mixing->costs, mixing->model,
+                                              mixing->slots[s], left, &ways->base[w], stage,
+                                              &ways->again[w]));
+    const bool fewer = isinf(again) && !ways->asked[w] && bytes < least;
+    if (ways->again[w] < again || fewer) *best = w;
+    again = fmin(again, ways->again[w]);
+    if (fewer) least = bytes;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Ways that are to be asked for. *any: there are some. */
+static RengaErrorCode TakeWays(const Mixing *mixing, bool *any)
+{
+  *any = false;
+  for (int s = 0; s < mixing->layout->count; s++) {
+    Ways *ways = &mixing->ways[s];
+    if (!Mixes(&mixing->layout->stage[s])) continue;
+    RengaCall(FindWay(mixing, s, &ways->best));
+    *any = *any || (ways->best >= 0 && !ways->asked[ways->best]);
+    mixing->layout->stage[s].kept = ways->base[ways->best >= 0 ? ways->best : 0];
+  }
+  return RENGA_SUCCESS;
+}
+
+static void HearOfWays(const Mixing *mixing, const RengaForecastMemory memory[])
+{
+  for (int s = 0; s < mixing->layout->count; s++) {
+    Ways *ways = &mixing->ways[s];
+    if (!Mixes(&mixing->layout->stage[s]) || ways->best < 0) continue;
+    ways->asked[ways->best] = true;
+    ways->bytes[ways->best] = (double)memory[s].total;
+    ways->temporary[ways->best] = (double)memory[s].temporary;
   }
 }
 
-/* Stages that do not fit in so many parts. */
-static RengaErrorCode CutOver(const Mixing *mixing, int parts, RengaPlan *plan,
-                              RengaForecastMemory memory[], double *most)
+/* The best of those that were asked for; the one that takes least where none fits. */
+static void SettleWay(const Mixing *mixing, int s, bool *over)
 {
-  const int row = RengaSearchRowOf_Private(mixing->task, mixing->layout);
-  for (int s = 0; s < mixing->layout->count; s++)
-    if (IsOver(mixing, s))
-      RengaCall(RengaSearchCutKept_Private(mixing->chain, mixing->task->costs[row], mixing->model,
-                                           parts, &mixing->layout->stage[s]));
-  RengaCall(PlanAgain(mixing, plan, memory, most));
-  for (int s = 0; s < mixing->layout->count; s++) {
-    SearchStage *stage = &mixing->layout->stage[s];
-    if (IsOver(mixing, s) && (double)memory[s].total < mixing->least[s]) {
-      mixing->least[s] = (double)memory[s].total;
-      mixing->base[s] = stage->kept;
-    }
-    stage->kept = mixing->base[s];
+  const Ways *ways = &mixing->ways[s];
+  int best = 0;
+  for (int w = 1; w < ways->count; w++) {
+    const bool fits = isfinite(ways->again[best]);
+    if (ways->asked[w] &&
+        (fits ? ways->again[w] < ways->again[best] : ways->bytes[w] < ways->bytes[best]))
+      best = w;
   }
+  mixing->base[s] = mixing->good[s] = ways->base[best];
+  mixing->room[s] = mixing->memory - ways->bytes[best];
+  *over = *over || mixing->room[s] < 0;
+}
+
+/* The parts of each stage. *over: some stage does not fit in any. */
+static RengaErrorCode FindParts(const Mixing *mixing, RengaPlan *plan, RengaForecastMemory memory[],
+                                double *most, bool *over)
+{
+  bool any = true;
+  for (int s = 0; s < mixing->layout->count; s++)
+    if (Mixes(&mixing->layout->stage[s])) RengaCall(ListWays(mixing, s, &memory[s]));
+  for (int turn = 0; turn < MIXED_TURNS && any; turn++) {
+    RengaCall(TakeWays(mixing, &any));
+    if (!any) break;
+    RengaCall(PlanAgain(mixing, plan, memory, most));
+    HearOfWays(mixing, memory);
+  }
+  if (any) RengaCall(TakeWays(mixing, &any)); /* what was heard last counts */
+  *over = false;
+  for (int s = 0; s < mixing->layout->count; s++)
+    if (Mixes(&mixing->layout->stage[s])) SettleWay(mixing, s, over);
   return RENGA_SUCCESS;
 }
 
@@ -98,11 +215,15 @@ static void TakeRoom(const Mixing *mixing, const RengaForecastMemory memory[], b
   *settled = true;
   for (int s = 0; s < mixing->layout->count; s++) {
     const SearchStage *stage = &mixing->layout->stage[s];
-    const double left = mixing->task->memory - (double)memory[s].total;
+    const SearchStage known = {.begin = stage->begin, .end = stage->end, .kept = mixing->good[s]};
+    const double left = mixing->memory - (double)memory[s].total;
+    const bool full = left >= 0 && left <= mixed_left * mixing->memory;
     if (!Mixes(stage)) continue;
-    *settled = *settled && left >= 0 && mixing->good[s].set == stage->kept.set;
-    if (left >= 0) mixing->good[s] = stage->kept;
-    mixing->room[s] = fmax(0, mixing->room[s] + left);
+    const bool same = mixing->good[s].set == stage->kept.set;
+    if (left >= 0 && AgainOf(mixing, stage) < AgainOf(mixing, &known))
+      mixing->good[s] = stage->kept;
+    *settled = *settled && (same || full) && mixing->good[s].set == stage->kept.set;
+    if (!full) mixing->room[s] = fmax(0, mixing->room[s] + left);
   }
 }
 
@@ -119,22 +240,11 @@ static RengaErrorCode PlanGood(const Mixing *mixing, RengaPlan *plan, RengaForec
 static RengaErrorCode MixAll(const Mixing *mixing, RengaPlan *plan, RengaForecastMemory memory[],
                              double *most)
 {
-  const int count = mixing->layout->count;
-  bool over, hopeless, settled = false;
-  for (int s = 0; s < count; s++) mixing->least[s] = (double)memory[s].total;
-  LookForOver(mixing, memory, &over, &hopeless);
-  if (hopeless) return RENGA_SUCCESS;
-  for (int parts = 2; parts <= MIXED_PARTS && over; parts *= 2) {
-    RengaCall(CutOver(mixing, parts, plan, memory, most));
-    LookForOver(mixing, memory, &over, &hopeless);
-  }
-  for (int s = 0; s < count; s++) {
-    mixing->good[s] = mixing->base[s];
-    mixing->room[s] = mixing->task->memory - mixing->least[s];
-  }
-  if (!over)
-    RengaCall(RengaSearchFindSlots_Private(mixing->task, mixing->model, mixing->layout, *plan,
-                                           mixing->slots));
+  bool over, settled = false;
+  if (IsHopeless(mixing, memory)) return RENGA_SUCCESS;
+  RengaCall(RengaSearchFindSlots_Private(mixing->task, mixing->model, mixing->layout, *plan,
+                                         mixing->slots));
+  RengaCall(FindParts(mixing, plan, memory, most, &over));
   for (int round = 0; round < MIXED_ROUNDS && !over && !settled; round++) {
     RengaCall(ChooseAll(mixing));
     RengaCall(PlanAgain(mixing, plan, memory, most));
@@ -153,18 +263,29 @@ static RengaErrorCode FindRoomAtBest(const Mixing *mixing, RengaPlan plan,
   RengaCall(RengaSearchFindSlots_Private(mixing->task, mixing->model, mixing->layout, plan,
                                          mixing->slots));
   for (int s = 0; s < mixing->layout->count; s++)
-    mixing->room[s] = mixing->task->memory - (double)(memory[s].total - memory[s].temporary) -
+    mixing->room[s] = mixing->memory - (double)(memory[s].total - memory[s].temporary) -
                       (temporary ? temporary[s] : 0);
   return RENGA_SUCCESS;
+}
+
+static Mixing MixingOf(const SearchTask *task, const SearchChain *chain, const SearchModel *model,
+                       SearchLayout *layout)
+{
+  return (Mixing){.task = task,
+                  .chain = chain,
+                  .model = model,
+                  .layout = layout,
+                  .memory = task->memory * (task->run.fullest ? 1 - mixed_spare : 1),
+                  .costs = task->costs[RengaSearchRowOf_Private(task, layout)]};
 }
 
 static RengaErrorCode AllocateMixing(int count, Mixing *mixing)
 {
   RengaCall(RengaMalloc(count, &mixing->slots));
   RengaCall(RengaMalloc(count, &mixing->room));
-  RengaCall(RengaMalloc(count, &mixing->least));
   RengaCall(RengaMalloc(count, &mixing->base));
   RengaCall(RengaMalloc(count, &mixing->good));
+  RengaCall(RengaMalloc(count, &mixing->ways));
   return RENGA_SUCCESS;
 }
 
@@ -172,9 +293,9 @@ static void FreeMixing(Mixing *mixing)
 {
   RengaFree(&mixing->slots);
   RengaFree(&mixing->room);
-  RengaFree(&mixing->least);
   RengaFree(&mixing->base);
   RengaFree(&mixing->good);
+  RengaFree(&mixing->ways);
 }
 
 static bool MayMix(const SearchTask *task, const SearchModel *model, const SearchLayout *layout)
@@ -189,7 +310,7 @@ RengaErrorCode RengaSearchMixAtBest_Private(const SearchTask *task, const Search
                                             RengaPlan plan, const RengaForecastMemory memory[],
                                             const double temporary[])
 {
-  Mixing mixing = {.task = task, .chain = chain, .model = model, .layout = layout};
+  Mixing mixing = MixingOf(task, chain, model, layout);
   if (!MayMix(task, model, layout)) return RENGA_SUCCESS;
   RengaErrorCode code = AllocateMixing(layout->count, &mixing);
   if (!code) code = FindRoomAtBest(&mixing, plan, memory, temporary);
@@ -203,7 +324,7 @@ RengaErrorCode RengaSearchMix_Private(const SearchTask *task, const SearchChain 
                                       const SearchModel *model, SearchLayout *layout,
                                       RengaPlan *plan, RengaForecastMemory memory[], double *most)
 {
-  Mixing mixing = {.task = task, .chain = chain, .model = model, .layout = layout};
+  Mixing mixing = MixingOf(task, chain, model, layout);
   if (RengaSearchSegments_Private(task)) {
     RengaCall(RengaSearchSegment_Private(task, chain, model, layout, *plan, memory, most));
     return RENGA_SUCCESS;

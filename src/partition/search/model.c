@@ -184,11 +184,10 @@ double RengaSearchStageBytes_Private(const SearchModel *model, const SearchCandi
 }
 
 /* Of the sum of gradients, what is left when the stages before are done with their backwards. */
-static double ReduceSeconds(const SearchModel *model, const SearchCandidate *candidate, int begin,
-                            double elements)
+static double ReduceSeconds(const SearchModel *model, const SearchCandidate *candidate, double rate,
+                            int begin, double elements)
 {
-  const double reduce = candidate->reduce_latency +
-                        candidate->reduce_rate * candidate->bytes.gradient * elements -
+  const double reduce = candidate->reduce_latency + rate * candidate->bytes.gradient * elements -
                         model->backward[begin];
   return candidate->shape.replicas == 1 || reduce < 0 ? 0 : reduce;
 }
@@ -215,7 +214,7 @@ double RengaSearchLeastEnd_Private(const SearchModel *model, const SearchCandida
                                    int begin, int end)
 {
   const double elements = model->elements[end] - model->elements[begin];
-  return ReduceSeconds(model, candidate, begin, elements) +
+  return ReduceSeconds(model, candidate, candidate->reduce_rate, begin, elements) +
          UpdateSeconds(model, candidate, begin, end);
 }
 
@@ -225,7 +224,8 @@ double RengaSearchLeastShare_Private(const SearchModel *model, const SearchCandi
   const double elements = model->elements[end] - model->elements[begin];
   const double work = model->forward[end] - model->forward[begin] + model->backward[end] -
                       model->backward[begin] + model->accumulate_rate * elements;
-  return (double)(candidate->rounds - 1) * work + ReduceSeconds(model, candidate, begin, elements) +
+  return (double)(candidate->rounds - 1) * work +
+         ReduceSeconds(model, candidate, candidate->reduce_rate, begin, elements) +
          UpdateSeconds(model, candidate, begin, end);
 }
 
@@ -269,7 +269,8 @@ static void FillSeconds(const SearchModel *model, const SearchCandidate *candida
                     : 0;
   cost->rounds =
       (double)(candidate->rounds - 1) * LargerOf(cost->forward + cost->backward, cost->delay);
-  cost->reduce = ReduceSeconds(model, candidate, begin, elements);
+  cost->reduce = ReduceSeconds(model, candidate, candidate->reduce_rate + candidate->pieces_rate,
+                               begin, elements);
   if (candidate->exchange_rate > 0)
     cost->reduce += UnhiddenExchange(model, candidate, cost, elements);
   cost->update = UpdateSeconds(model, candidate, begin, end);

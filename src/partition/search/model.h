@@ -17,7 +17,13 @@
 #include "rengaprofile.h"
 
 /* Of a chain of at most SEARCH_SHORT places more is tried, of one of more than SEARCH_LONG less. */
-enum { SEARCH_BUFFERS_MOST = 64, SEARCH_LEVELS_MOST = 8, SEARCH_SHORT = 64, SEARCH_LONG = 5000 };
+enum {
+  SEARCH_BUFFERS_MOST = 64,
+  SEARCH_PIECES_MOST = 64,
+  SEARCH_LEVELS_MOST = 8,
+  SEARCH_SHORT = 64,
+  SEARCH_LONG = 5000
+};
 
 /* What a stage that recomputes keeps all the same. */
 typedef struct {
@@ -83,6 +89,7 @@ typedef struct {
   SearchBytes bytes;                  /* at its precision, of a replica */
   int updaters;                       /* replicas that have a share of the update each */
   double reduce_latency, reduce_rate; /* seconds, seconds per byte */
+  double pieces_rate; /* of what partial sums in several pieces take more; no bound counts it */
   double gather_latency, gather_rate; /* of values that each replica updated a share of; 0: none */
   double exchange_latency, exchange_rate; /* with each micro-batch: seconds, and of an element */
   double message_latency, message_rate;   /* between this stage and the next */
@@ -282,6 +289,12 @@ RengaErrorCode RengaSearchChooseKept_Private(const SearchChain *chain,
                                              const RengaProfileCost costs[],
                                              const SearchModel *model, int64_t slots, double budget,
                                              const SearchKept *base, SearchStage *stage);
+/* About the seconds that it then makes again: of a choice that need not be the best. */
+RengaErrorCode RengaSearchAgainAbout_Private(const SearchChain *chain,
+                                             const RengaProfileCost costs[],
+                                             const SearchModel *model, int64_t slots, double budget,
+                                             const SearchKept *base, const SearchStage *stage,
+                                             double *again);
 /* It keeps what crosses narrow places that cut it into so many parts of about equal saved bytes:
    one of them is made again at a time. */
 RengaErrorCode RengaSearchCutKept_Private(const SearchChain *chain, const RengaProfileCost costs[],

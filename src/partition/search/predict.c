@@ -194,7 +194,7 @@ RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const Se
   const int64_t each = RengaShapeGroup_Private(&stage->shape);
   RengaSumPieces pieces = {1, 1}; /* of rounds of micro-batches */
   if (stage->shape.shard < RENGA_SHARD_GRADIENTS)
-    pieces = RengaSearchSumPieces_Private(task->machine, model, level, replicas, each);
+    pieces = RengaSearchSumPieces_Private(task->machine, model, level, replicas, each, replicas);
   *seconds = RengaMachineSumSeconds_Private(task->machine, level, replicas, each, bytes, &pieces);
   if (stage->shape.shard >= RENGA_SHARD_OPTIMIZER) *seconds *= 1 - SEARCH_GATHER;
   if (stage->shape.shard >= RENGA_SHARD_GRADIENTS) /* those of each round of micro-batches */

@@ -31,9 +31,9 @@ static RengaErrorCode TakeWhatSearchSays(RengaPlan found, RengaPlan plan)
 }
 
 static RengaErrorCode PredictAgain(RengaPartition partition, RengaPlan found, int ranks,
-                                   RengaPlan plan)
+                                   struct SearchSession *session, RengaPlan plan)
 {
-  const RengaSearchWish given = {.given = found, .searched = true};
+  const RengaSearchWish given = {.given = found, .searched = true, .session = session};
   int64_t batch, microbatch;
   const RengaErrorCode code = RengaPlanGetBatch(found, &batch, &microbatch);
   RengaCall(RengaErrorAgree(partition->hdr.comm, code));
@@ -47,13 +47,18 @@ static RengaErrorCode PredictAgain(RengaPartition partition, RengaPlan found, in
 static RengaErrorCode PlanWithTensor(RengaPartition partition, const RengaSearchWish *wish,
                                      int ranks, int64_t batch, int64_t microbatch, RengaPlan plan)
 {
+  const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
+  struct SearchSession session = {0};
+  RengaSearchWish own = *wish;
   RengaPlan found = NULL;
+  own.session = &session;
   RengaErrorCode code =
       RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &found));
-  if (!code) code = RengaSearchPlanOnce_Private(partition, wish, ranks, batch, microbatch, found);
+  if (!code) code = RengaSearchPlanOnce_Private(partition, &own, ranks, batch, microbatch, found);
   code = RengaErrorAgree(partition->hdr.comm, code);
-  if (!code && !partition->beaten) code = PredictAgain(partition, found, ranks, plan);
+  if (!code && !partition->beaten) code = PredictAgain(partition, found, ranks, &session, plan);
   code = RengaErrorAgree(partition->hdr.comm, code);
+  if (forecast) forecast->end(&session.forecasts);
   if (found) RengaPlanDestroy(&found);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -162,6 +162,8 @@ RengaErrorCode RengaSearchHasGroups_Private(const SearchTask *task, bool *groups
 /* All ways of looking are taken together; only a few are. */
 bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain);
 bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain);
+/* It is large, of a long chain: what is found first is hardly made better, as that takes long. */
+bool RengaSearchIsLong_Private(const SearchTask *task, const SearchChain *chain);
 /* Those of equal.c and cover.c, on fewer places where the chain is long. */
 RengaErrorCode RengaSearchQuickly_Private(const SearchModel *model, SearchLayout *best);
 /* The best layout by all searches; *proved: none is faster. */
@@ -207,6 +209,11 @@ typedef struct {
   double longest, forward; /* the longest stage, and the longest forward of one */
 } SearchDealt;
 SearchDealt RengaSearchDealt_Private(const SearchModel *model, const SearchLayout *layout);
+double RengaSearchWorkOf_Private(const SearchModel *model, const SearchStage *stage);
+/* Stages with these shares of the work, about: each has a place, and ends where the fewest bytes
+   cross of those that are so near, in stages. */
+void RengaSearchCutByShares_Private(const SearchModel *model, const double share[], double window,
+                                    SearchLayout *layout);
 /* Cuts the layout's stages, of one shape, so that its ranks have as much to do. */
 RengaErrorCode RengaSearchDeal_Private(const SearchModel *model, SearchLayout *layout);
 
@@ -260,9 +267,10 @@ typedef struct {
   bool exact;
   double time_limit; /* seconds */
   SearchFinder finder;
-  RengaPlan given; /* evaluated as it is, instead of any search; NULL: none */
-  bool searched;   /* it was found by one */
-  bool spares;     /* but its stages may recompute what there is no room for */
+  RengaPlan given;               /* evaluated as it is, instead of any search; NULL: none */
+  bool searched;                 /* it was found by one */
+  bool spares;                   /* but its stages may recompute what there is no room for */
+  struct SearchSession *session; /* of forecasts, that the caller ends; NULL: it has its own */
 } RengaSearchWish;
 /* Plans with tensor ranks are looked for. */
 bool RengaSearchSeeksTensor_Private(RengaPartition partition, const RengaSearchWish *wish);
@@ -351,7 +359,7 @@ void RengaSearchTakeExchanges_Private(const RengaForecastMemory memory[], Search
 /* Of some stage they are not known yet. */
 bool RengaSearchMustAskExchanges_Private(const SearchTask *task, const SearchLayout *layout);
 RengaSumPieces RengaSearchSumPieces_Private(RengaMachine machine, const SearchModel *model,
-                                            int level, int replicas, int64_t each);
+                                            int level, int replicas, int64_t each, int most);
 RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const SearchModel *model,
                                                 const SearchLayout *layout, RengaPlan plan,
                                                 bool nearest, double seconds[], int parts[]);

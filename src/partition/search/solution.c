@@ -73,7 +73,7 @@ bool RengaSolutionFits_Private(const Solution *solution)
   return solution->task->memory <= 0 || solution->most <= solution->task->memory;
 }
 
-static RengaErrorCode FindStep(Solution *solution)
+RengaErrorCode RengaSolutionFindStep_Private(Solution *solution)
 {
   RengaPlanPrediction prediction;
   RengaCall(RengaSearchPredict_Private(solution->task, &solution->model, &solution->layout,
@@ -180,7 +180,7 @@ static RengaErrorCode Reschedule(const Solution *solution, const SearchSchedule 
                                  Solution *other)
 {
   RengaCall(PlanUnder(solution, schedule, other));
-  if (other->plan && !SavesMemory(&other->layout)) RengaCall(FindStep(other));
+  if (other->plan && !SavesMemory(&other->layout)) RengaCall(RengaSolutionFindStep_Private(other));
   return RENGA_SUCCESS;
 }
 
@@ -238,7 +238,7 @@ static RengaErrorCode MayMixFaster(const Solution *solution, Solution *other, bo
   if (!SavesMemory(&other->layout) || !other->model.policies.mixed) return RENGA_SUCCESS;
   RengaCall(RengaSearchMixAtBest_Private(other->task, other->chain, &other->model, &other->layout,
                                          other->plan, other->memory, NULL));
-  RengaCall(FindStep(other));
+  RengaCall(RengaSolutionFindStep_Private(other));
   for (int s = 0; s < other->layout.count; s++) other->layout.stage[s].kept = (SearchKept){0};
   *may = IsFasterThan(other->step, solution);
   return RENGA_SUCCESS;
@@ -256,7 +256,7 @@ static RengaErrorCode TakeFastestSchedule(Solution *solution, Solution *other)
   RengaCall(MayMixFaster(solution, other, &may));
   if (!may) return RENGA_SUCCESS;
   RengaCall(MixSolution(other));
-  RengaCall(FindStep(other));
+  RengaCall(RengaSolutionFindStep_Private(other));
   if (!IsFasterThan(other->step, solution)) return RENGA_SUCCESS;
   const Solution old = *solution;
   *solution = *other;
@@ -340,7 +340,7 @@ static RengaErrorCode StepAtBest(Solution *one, double known, double *step)
     RengaCall(FindLeastStep(known, one, step));
     return RENGA_SUCCESS;
   }
-  RengaCall(FindStep(one));
+  RengaCall(RengaSolutionFindStep_Private(one));
   *step = one->step;
   return RENGA_SUCCESS;
 }
@@ -392,7 +392,7 @@ RengaErrorCode RengaSolutionTry_Private(const SearchTask *task, Solution *soluti
 RengaErrorCode RengaSolutionSettle_Private(Solution *solution)
 {
   RengaCall(SettleSaved(solution));
-  RengaCall(FindStep(solution));
+  RengaCall(RengaSolutionFindStep_Private(solution));
   RengaCall(ChooseSchedule(solution));
   return RENGA_SUCCESS;
 }

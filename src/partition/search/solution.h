@@ -42,6 +42,8 @@ Solution RengaSolutionBeside_Private(const Solution *solution);
 RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solution);
 /* The same, unless it is found to be hopeless first: to ask for memory takes long. */
 RengaErrorCode RengaSolutionTry_Private(const SearchTask *task, Solution *solution);
+/* Its simulated step, and the pipeline of it. */
+RengaErrorCode RengaSolutionFindStep_Private(Solution *solution);
 /* Its memory is within the bound. */
 bool RengaSolutionFits_Private(const Solution *solution);
 /* Of a plan that fits: recomputation that it can do without is dropped, the step is simulated, and

@@ -25,8 +25,8 @@ static RengaErrorCode TakeImproved(Solution *solution, const SearchLayout *best)
   task.memory = 0; /* what recomputes is decided */
   RengaSolutionFree_Private(solution);
   solution->layout = *best;
-  solution->step = best->simulated;
   RengaCall(RengaSolutionWeigh_Private(&task, solution));
+  RengaCall(RengaSolutionFindStep_Private(solution));
   return RENGA_SUCCESS;
 }
 
@@ -36,9 +36,16 @@ static bool IsTired(const SearchTask *task)
   return !task->exact && task->session && task->session->asked > ASKED_MOST;
 }
 
+/* In a long problem it is no faster than what is known. */
+static bool IsLeftBehind(const Solution *solution, double known)
+{
+  return known > 0 && solution->step >= known &&
+         RengaSearchIsLong_Private(solution->task, solution->chain);
+}
+
 /* What the task's searches find, or what its type does, and what challenges it. A tired search does
    that only where it may then be faster than what is known, and is faster than *fit, that of the
-   same micro-batches with other leaves. */
+   same micro-batches with other leaves; one of a long problem where it is. */
 static RengaErrorCode FindBest(Solution *solution, double known, double *fit, bool *fits,
                                bool *slow)
 {
@@ -47,6 +54,7 @@ static RengaErrorCode FindBest(Solution *solution, double known, double *fit, bo
   *slow = IsTired(solution->task) &&
           (*fits ? !near || solution->step >= *fit * (1 - 1e-9) : solution->hopeless);
   if (*fits) *fit = fmin(*fit, solution->step);
+  *slow = *slow || (*fits && IsLeftBehind(solution, solution->task->beat));
   if (!*slow) RengaCall(RengaSolutionChallenge_Private(solution, fits));
   return RENGA_SUCCESS;
 }
@@ -425,13 +433,14 @@ static RengaErrorCode FoldWhereShort(Solution *solution, RowsWanted *folding, bo
    those of gradients and parameters. */
 static RengaErrorCode FitAll(Solution *solution, RowsWanted wanted[3], double bound[], bool *beaten)
 {
+  const double beat = wanted[0].all.beat;
   bool fits;
   RengaCall(LookInRows(solution, &wanted[0], bound, &fits));
   if (fits && IsFarBehind(solution)) return RENGA_SUCCESS;
   RengaCall(ShardWhereShort(solution, &wanted[1], bound, &fits));
   RengaCall(FoldWhereShort(solution, &wanted[2], &fits));
-  if (fits) RengaCall(RengaSolutionShareLess_Private(solution));
-  *beaten = !fits && IsBeaten(solution);
+  *beaten = fits ? IsLeftBehind(solution, beat) : IsBeaten(solution);
+  if (fits && !*beaten) RengaCall(RengaSolutionShareLess_Private(solution));
   if (!fits && !*beaten)
     RengaCall(RengaSearchRefuse_Private(solution->task, wanted[2].all.folds ? &wanted[2].all : NULL,
                                         solution->chain));
@@ -551,13 +560,12 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   struct SearchSession session = {0};
   SearchTask own = *task;
   SearchChain chain = {0};
-  own.session = &session;
+  if (!own.session) own.session = &session;
   if (task->exact && task->time_limit > 0) own.until = MPI_Wtime() + task->time_limit;
   *answer = (SearchAnswer){0};
   RengaProfileCost **costs = NULL;
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, task->all, &chain);
-  const bool few = chain.count > SEARCH_LONG && RengaSearchIsLarge_Private(task, &chain);
-  if (!few) own.beat = 0; /* what is found first is made much better */
+  if (!RengaSearchIsLong_Private(task, &chain)) own.beat = 0;
   if (!code) code = RengaSearchCutsCreate_Private(&own.cuts);
   if (!code && task->tensor > 1) code = RengaSearchKeepCosts_Private(task, &costs);
   own.whole_costs = costs;
