@@ -1,4 +1,5 @@
 /* What was found as the answer: stages with their seconds and bytes, prediction, reasons. */
+#include "kept.h"
 #include "solution.h"
 #include "rengacomm.h"
 

@@ -1,7 +1,7 @@
 /* The chain of a network: what the search knows of it before there is a micro-batch, and the model
    that follows for one. Which values backward reads is found by differentiating the network
    once. */
-#include "search.h"
+#include "kept.h"
 #include "renga/private/graph.h"
 #include "rengagraph.h"
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "renga/private/settings.h"
 #include "rengacomm.h"
 #include "rengaschedule.h"
-#include "search.h"
+#include "kept.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
    What lies in the memory of another value, a reshape, is that value here. A value that is read and
    sent lies in each micro-batch's slot anyway, so that it is always kept. What other tensor ranks
    make is not chosen: it is kept where its twin is (twins.c). */
-#include "search.h"
+#include "kept.h"
 #include "renga/private/keep.h"
 #include "renga/private/plan.h"
 #include <math.h>
@@ -297,9 +297,9 @@ typedef RengaErrorCode (*ChooseHow)(const SearchChain *chain, const SearchModel 
                                     const ChoiceKey *key, const SearchKept *base, KeptStage *own,
                                     SearchStage *stage);
 
-static RengaErrorCode ChooseBest(const SearchChain *chain, const SearchModel *model,
-                                 const ChoiceKey *key, const SearchKept *base, KeptStage *own,
-                                 SearchStage *stage)
+static RengaErrorCode KeepBest(const SearchChain *chain, const SearchModel *model,
+                               const ChoiceKey *key, const SearchKept *base, KeptStage *own,
+                               SearchStage *stage)
 {
   RengaKeepResult result;
   (void)model;
@@ -314,9 +314,9 @@ static RengaErrorCode ChooseBest(const SearchChain *chain, const SearchModel *mo
 }
 
 /* By the price of a byte alone, which leads to some choice. */
-static RengaErrorCode ChooseAbout(const SearchChain *chain, const SearchModel *model,
-                                  const ChoiceKey *key, const SearchKept *base, KeptStage *own,
-                                  SearchStage *stage)
+static RengaErrorCode KeepAbout(const SearchChain *chain, const SearchModel *model,
+                                const ChoiceKey *key, const SearchKept *base, KeptStage *own,
+                                SearchStage *stage)
 {
   RengaKeepResult result;
   (void)model;
@@ -360,9 +360,9 @@ static void KeepOver(const SearchChain *chain, const SearchStage *stage, int pla
   }
 }
 
-static RengaErrorCode ChooseParts(const SearchChain *chain, const SearchModel *model,
-                                  const ChoiceKey *key, const SearchKept *base, KeptStage *own,
-                                  SearchStage *stage)
+static RengaErrorCode KeepParts(const SearchChain *chain, const SearchModel *model,
+                                const ChoiceKey *key, const SearchKept *base, KeptStage *own,
+                                SearchStage *stage)
 {
   (void)base;
   for (int k = 1; k < key->bound; k++) {
@@ -374,11 +374,11 @@ static RengaErrorCode ChooseParts(const SearchChain *chain, const SearchModel *m
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ChooseAnew(const SearchChain *chain, const SearchModel *model,
+static RengaErrorCode MakeChoice(const SearchChain *chain, const SearchModel *model,
                                  const ChoiceKey *key, const SearchKept *base, SearchStage *stage)
 {
   static const ChooseHow choose[] = {
-      [CHOICE_BEST] = ChooseBest, [CHOICE_ABOUT] = ChooseAbout, [CHOICE_OF_PARTS] = ChooseParts};
+      [CHOICE_BEST] = KeepBest, [CHOICE_ABOUT] = KeepAbout, [CHOICE_OF_PARTS] = KeepParts};
   KeptStage own = {0};
   RengaErrorCode code = MakeKeptStage(chain, key->costs, model, stage, &own);
   if (!code) code = choose[key->kind](chain, model, key, base, &own, stage);
@@ -388,9 +388,9 @@ static RengaErrorCode ChooseAnew(const SearchChain *chain, const SearchModel *mo
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Choose(const SearchChain *chain, const RengaProfileCost costs[],
-                             const SearchModel *model, ChoiceKind kind, int64_t slots,
-                             int64_t bound, const SearchKept *base, SearchStage *stage)
+static RengaErrorCode FindOrChoose(const SearchChain *chain, const RengaProfileCost costs[],
+                                   const SearchModel *model, ChoiceKind kind, int64_t slots,
+                                   int64_t bound, const SearchKept *base, SearchStage *stage)
 {
   const ChoiceKey key = {.costs = costs,
                          .share = model->listing.bytes[stage->shape.precision].saved,
@@ -404,7 +404,7 @@ static RengaErrorCode Choose(const SearchChain *chain, const RengaProfileCost co
   RengaCall(GrowChoices(chain->kept));
   KnownChoice *known = FindChoice(chain->kept, &key);
   if (!known->used) {
-    RengaCall(ChooseAnew(chain, model, &key, base, stage));
+    RengaCall(MakeChoice(chain, model, &key, base, stage));
     *known = (KnownChoice){.used = true, .key = key, .kept = stage->kept};
     chain->kept->n_known++;
   }
@@ -417,8 +417,8 @@ RengaErrorCode RengaSearchChooseKept_Private(const SearchChain *chain,
                                              const SearchModel *model, int64_t slots, double budget,
                                              const SearchKept *base, SearchStage *stage)
 {
-  RengaCall(Choose(chain, costs, model, CHOICE_BEST, slots, budget > 0 ? (int64_t)budget : 0, base,
-                   stage));
+  RengaCall(FindOrChoose(chain, costs, model, CHOICE_BEST, slots, budget > 0 ? (int64_t)budget : 0,
+                         base, stage));
   return RENGA_SUCCESS;
 }
 
@@ -429,8 +429,8 @@ RengaErrorCode RengaSearchAgainAbout_Private(const SearchChain *chain,
                                              double *again)
 {
   SearchStage own = *stage;
-  RengaCall(Choose(chain, costs, model, CHOICE_ABOUT, slots, budget > 0 ? (int64_t)budget : 0, base,
-                   &own));
+  RengaCall(FindOrChoose(chain, costs, model, CHOICE_ABOUT, slots, budget > 0 ? (int64_t)budget : 0,
+                         base, &own));
   *again = own.kept.again;
   return RENGA_SUCCESS;
 }
@@ -439,7 +439,7 @@ RengaErrorCode RengaSearchCutKept_Private(const SearchChain *chain, const RengaP
                                           const SearchModel *model, int parts, SearchStage *stage)
 {
   const SearchKept none = {0};
-  RengaCall(Choose(chain, costs, model, CHOICE_OF_PARTS, 0, parts, &none, stage));
+  RengaCall(FindOrChoose(chain, costs, model, CHOICE_OF_PARTS, 0, parts, &none, stage));
   return RENGA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 /* A plan that is there already, as of a file: what a step of it takes and needs is worked out as if
    the searches had found it. */
+#include "kept.h"
 #include "solution.h"
 #include "renga/private/plan.h"
 #include "rengaschedule.h"

@@ -8,7 +8,7 @@
 
    What a stage takes for what it keeps is known to the bytes of what is there at once, which
    shrinks with it; where that is too much, it keeps less, and where bytes are left, more. */
-#include "search.h"
+#include "kept.h"
 #include <math.h>
 
 enum { MIXED_ROUNDS = 4, MIXED_WAYS = 7, MIXED_TURNS = 3 }; /* ways: up to 64 parts */
@@ -190,8 +190,8 @@ static void SettleWay(const Mixing *mixing, int s, bool *over)
 }
 
 /* The parts of each stage. *over: some stage does not fit in any. */
-static RengaErrorCode FindParts(const Mixing *mixing, RengaPlan *plan, RengaForecastMemory memory[],
-                                double *most, bool *over)
+static RengaErrorCode FindPartsOfStages(const Mixing *mixing, RengaPlan *plan,
+                                        RengaForecastMemory memory[], double *most, bool *over)
 {
   bool any = true;
   for (int s = 0; s < mixing->layout->count; s++)
@@ -244,7 +244,7 @@ static RengaErrorCode MixAll(const Mixing *mixing, RengaPlan *plan, RengaForecas
   if (IsHopeless(mixing, memory)) return RENGA_SUCCESS;
   RengaCall(RengaSearchFindSlots_Private(mixing->task, mixing->model, mixing->layout, *plan,
                                          mixing->slots));
-  RengaCall(FindParts(mixing, plan, memory, most, &over));
+  RengaCall(FindPartsOfStages(mixing, plan, memory, most, &over));
   for (int round = 0; round < MIXED_ROUNDS && !over && !settled; round++) {
     RengaCall(ChooseAll(mixing));
     RengaCall(PlanAgain(mixing, plan, memory, most));

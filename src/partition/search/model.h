@@ -280,34 +280,6 @@ RengaErrorCode RengaSearchFillRates_Private(const SearchChain *chain, int64_t mi
 double RengaSearchAgainAtLeast_Private(const SearchModel *model, const SearchCandidate *candidate,
                                        int begin, int end, double bytes);
 
-/* ---- kept.c ---- */
-RengaErrorCode RengaSearchKeptCreate_Private(RengaGraph graph, struct SearchKeptSets **sets);
-void RengaSearchKeptFree_Private(struct SearchKeptSets **sets);
-/* What a stage that recomputes keeps all the same, so that it makes the least again: of each
-   micro-batch in flight it takes its bytes, for which there are so many in all; base takes none. */
-RengaErrorCode RengaSearchChooseKept_Private(const SearchChain *chain,
-                                             const RengaProfileCost costs[],
-                                             const SearchModel *model, int64_t slots, double budget,
-                                             const SearchKept *base, SearchStage *stage);
-/* About the seconds that it then makes again: of a choice that need not be the best. */
-RengaErrorCode RengaSearchAgainAbout_Private(const SearchChain *chain,
-                                             const RengaProfileCost costs[],
-                                             const SearchModel *model, int64_t slots, double budget,
-                                             const SearchKept *base, const SearchStage *stage,
-                                             double *again);
-/* It keeps what crosses narrow places that cut it into so many parts of about equal saved bytes:
-   one of them is made again at a time. */
-RengaErrorCode RengaSearchCutKept_Private(const SearchChain *chain, const RengaProfileCost costs[],
-                                          const SearchModel *model, int parts, SearchStage *stage);
-/* As stage s of a plan has it. */
-RengaErrorCode RengaSearchTakeKept_Private(const SearchChain *chain, const RengaProfileCost costs[],
-                                           const SearchModel *model, RengaPlan plan, int s,
-                                           SearchStage *stage);
-void RengaSearchGetKept_Private(const SearchChain *chain, const SearchStage *stage, int *count,
-                                const RengaValue **value); /* lent */
-RengaErrorCode RengaSearchSetKept_Private(RengaGraph graph, RengaPlan plan, int s, int count,
-                                          const RengaValue value[]);
-
 /* ---- model.c, chain.c ---- */
 /* All that a model says but its places: no arrays, ties or candidates. */
 SearchModel RengaSearchModelSettings_Private(const SearchModel *model);

@@ -1,7 +1,7 @@
 /* A layout as a plan: which ranks it takes, what a step takes on the links between them, and what
    the runtime says of its memory. */
 #include "event.h"
-#include "search.h"
+#include "kept.h"
 #include "renga/private/links.h"
 #include "renga/private/plan.h"
 #include "renga/private/schedule.h"

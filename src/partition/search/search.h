@@ -418,31 +418,6 @@ RengaErrorCode RengaSearchFindSlots_Private(const SearchTask *task, const Search
                                             const SearchLayout *layout, RengaPlan plan,
                                             int64_t slots[]);
 
-/* ---- mixed.c ---- */
-/* Of a layout's plan and memory, stages that recompute all: each keeps what there is room for; one
-   that does not fit so keeps what has it make a part of itself again at a time. The
-   plan is replaced. Nothing is done where the model has no such policy. */
-RengaErrorCode RengaSearchMix_Private(const SearchTask *task, const SearchChain *chain,
-                                      const SearchModel *model, SearchLayout *layout,
-                                      RengaPlan *plan, RengaForecastMemory memory[], double *most);
-
-/* Of the same, what each stage keeps at best, before the runtime is asked what it takes: no set
-   that fits spares more seconds. temporary: [stages] bytes that it has of temporary tensors in any
-   case; NULL: none. */
-RengaErrorCode RengaSearchMixAtBest_Private(const SearchTask *task, const SearchChain *chain,
-                                            const SearchModel *model, SearchLayout *layout,
-                                            RengaPlan plan, const RengaForecastMemory memory[],
-                                            const double temporary[]);
-/* ---- segments.c ---- */
-/* Stages of the task are to recompute all. */
-bool RengaSearchSegments_Private(const SearchTask *task);
-/* Of a layout's plan and memory: they are cut into as many parts, made again one at a time, as need
-   the least memory. */
-RengaErrorCode RengaSearchSegment_Private(const SearchTask *task, const SearchChain *chain,
-                                          const SearchModel *model, SearchLayout *layout,
-                                          RengaPlan plan, RengaForecastMemory memory[],
-                                          double *most);
-
 /* ---- floor.c ---- */
 /* The same of the pipeline alone; seconds: of the messages, sorted by where they leave. */
 RengaErrorCode RengaSearchFloor_Private(const SearchModel *bounded, const SearchLayout *layout,

@@ -2,7 +2,7 @@
    places, which cut them into parts that are made again one at a time, as many parts as need the
    least memory. With n layers alike, of which one is as large as what crosses for all micro-batches
    in flight, these are about the square root of n (Chen et al., arXiv 1604.06174). */
-#include "search.h"
+#include "kept.h"
 
 enum { PARTS_MOST = 64, WORSE_MOST = 2 }; /* numbers in turn that are worse than one before */
 

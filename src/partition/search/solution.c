@@ -1,4 +1,5 @@
 /* A layout as a plan: what it needs, what it can do without, and the schedule that suits it. */
+#include "kept.h"
 #include "solution.h"
 #include <math.h>
 

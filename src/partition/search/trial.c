@@ -6,7 +6,7 @@
    to recompute nothing, which is never slower; the runtime is asked for its memory only if it is
    then faster than the best, and the stages that do not fit recompute, but for what they have room
    for. What a stage needs does not depend on what others recompute, so that fewer never do. */
-#include "search.h"
+#include "kept.h"
 #include "rengaschedule.h"
 #include <math.h>
 #include <string.h>
