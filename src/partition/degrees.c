@@ -18,7 +18,7 @@
 
 /* What is already found is worth more than what is slower by more than this: so much the plan that
    a search begins with, and its estimate of exchanges, may be off. */
-static const double degrees_near = 1.05;
+static const double degrees_near = 1.02;
 
 /* Costs that were measured are a few percent off, differently in lanes. */
 static const double gain_measured = 0.05, gain_least = 0.01;
