@@ -8,10 +8,6 @@ typedef struct {
   char **words;
   int *exit_code; /* of the program; 0 where nothing sets it */
 } App;
-/* As a shell says of a program that SIGTERM ended: a batch system sees that work is left. */
-enum { APP_EXIT_ASKED_TO_LEAVE = 128 + 15 };
-/* Left before -time_limit with steps to go: EX_TEMPFAIL of sysexits.h, "try again". */
-enum { APP_EXIT_TIME_IS_UP = 75 };
 
 /* One file each. */
 RengaErrorCode AppTrain(const App *app);
