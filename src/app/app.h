@@ -21,6 +21,8 @@ RengaErrorCode AppPredict(const App *app);
 RengaErrorCode AppExport(const App *app);
 RengaErrorCode AppOptions(const App *app);
 RengaErrorCode AppWatch(const App *app);
+RengaErrorCode AppSuperviseMisplaced(const App *app); /* an error: "run" has to come first */
+int AppSupervise(int argc, char **argv); /* supervisor/: without MPI and options; the exit code */
 
 /* devices.c: what computes here, for renga info. Collective. */
 RengaErrorCode AppPrintDevices(const App *app);

@@ -229,7 +229,7 @@ RengaErrorCode RengaGuardMeet(MPI_Comm comm)
   ranks.machine = PlaceOfMine().machine;
   ranks.count = size;
   ranks.place = place;
-  RengaSignStart(size, ProcessOf);
+  RengaSignStart(RengaSysRank(), size, ProcessOf);
   return RENGA_SUCCESS;
 }
 

@@ -12,8 +12,9 @@
 
 enum { SIGN_TEXT = 4096 };
 static const double SIGN_EVERY = 0.2;
+static int sign_rank; /* of this process */
 
-static double SecondsNow(void)
+static double SignSeconds(void)
 {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -32,7 +33,7 @@ static void WriteSign(const char *text, size_t length)
 static void WriteSignOf(const char *sign, const char *what, int64_t number)
 {
   char text[128];
-  if (RengaSysRank() != 0) return;
+  if (sign_rank != 0) return;
   const int length =
       snprintf(text, sizeof text, "{\"sign\":\"%s\",\"%s\":%lld}\n", sign, what, (long long)number);
   WriteSign(text, (size_t)length);
@@ -42,8 +43,8 @@ static void WriteSignOf(const char *sign, const char *what, int64_t number)
 static bool IsSignDue(void)
 {
   static double last;
-  if (RengaSysRank() != 0 || !getenv("RENGA_RUN_SIGNS")) return false;
-  const double now = SecondsNow();
+  if (sign_rank != 0 || !getenv("RENGA_RUN_SIGNS")) return false;
+  const double now = SignSeconds();
   if (last > 0 && now - last < SIGN_EVERY) return false;
   last = now;
   return true;
@@ -76,11 +77,12 @@ void RengaSignEnd(int exit_code)
 }
 
 /* Nobody else writes yet, so that the row may come in pieces. */
-void RengaSignStart(int count, int64_t (*process)(int rank))
+void RengaSignStart(int rank, int count, int64_t (*process)(int rank))
 {
   char text[SIGN_TEXT];
   size_t used = 0;
-  if (RengaSysRank() != 0 || !getenv("RENGA_RUN_SIGNS")) return;
+  sign_rank = rank;
+  if (sign_rank != 0 || !getenv("RENGA_RUN_SIGNS")) return;
   for (int r = 0; r < count; r++) {
     used +=
         (size_t)snprintf(text + used, sizeof text - used, "%s%lld",

@@ -12,7 +12,8 @@ int RengaSysRank(void);       /* in MPI_COMM_WORLD; 0 without MPI */
 RengaErrorCode RengaLaunchCheck_Private(void);
 
 /* signs.c: what the ranks tell who supervises the run, beside renga/private/signs.h. */
-void RengaSignStart(int count, int64_t (*process)(int rank)); /* on rank 0, as the next */
+/* Of all ranks; written by rank 0 of MPI_COMM_WORLD, as the next. */
+void RengaSignStart(int rank, int count, int64_t (*process)(int rank));
 void RengaSignEnd(int exit_code);
 void RengaSignError(int rank, RengaErrorCode code, const char *sentence); /* on any rank */
 
