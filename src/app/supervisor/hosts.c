@@ -185,6 +185,15 @@ int SupervisorHostNamed(const SupervisorHosts *hosts, const char *name)
   return -1;
 }
 
+/* Whoever was warned of and is no longer is asked, as one that was lost. */
+static void SetWarned(SupervisorHost *host, bool goes)
+{
+  if (goes && !host->warned) SayHost("warning", host, "goes away soon, says the file of -warning");
+  if (!goes && host->warned) host->lost = true;
+  if (!goes && host->warned) host->ask_at = SupervisorSeconds();
+  host->warned = goes;
+}
+
 bool SupervisorHostsWarn(SupervisorHosts *hosts, const char *name, bool *all)
 {
   char line[SUPERVISOR_TEXT], word[SUPERVISOR_NAME];
@@ -202,10 +211,8 @@ bool SupervisorHostsWarn(SupervisorHosts *hosts, const char *name, bool *all)
   if (file) fclose(file);
   for (int h = 0; h < hosts->count && goes; h++) {
     SupervisorHost *host = &hosts->host[h];
-    if (goes[h] && !host->warned)
-      SayHost("warning", host, "goes away soon, says the file of -warning");
     if (goes[h] && !host->warned && host->used > 0) some = true;
-    host->warned = goes[h];
+    SetWarned(host, goes[h]);
   }
   free(goes);
   return some || *all;

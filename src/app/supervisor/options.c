@@ -58,8 +58,8 @@ enum {
 static const char usage[] =
     "usage: renga run [options] -- COMMAND\n"
     "\n"
-    "Starts COMMAND, such as renga train or python3 train.py, on ranks, and again where\n"
-    "it crashes or hangs, from its newest checkpoint. Options:\n";
+    "Starts COMMAND, such as renga train or python3 train.py, on ranks, and again\n"
+    "where it crashes or hangs, from its newest checkpoint. Options:\n";
 
 /* Words of a text in lines of at most HELP_WIDTH letters, the first HELP_INDENT of them blank. */
 static void PrintHelpWords(const char *text, int *column)

@@ -277,7 +277,8 @@ static void Judge(const RunningStart *start, SupervisorEnd *end)
   const int code =
       WIFEXITED(start->status) ? WEXITSTATUS(start->status) : 128 + WTERMSIG(start->status);
   end->code = signs->ended && signs->end_code ? signs->end_code : code;
-  const bool whole = !start->forced && (signs->ended || !signs->started);
+  const bool silent = !signs->started && start->asker == SUPERVISOR_NOBODY; /* no ranks of Renga */
+  const bool whole = !start->forced && (signs->ended || silent);
   end->outcome = SUPERVISOR_FAILED;
   if (whole && end->code == 0)
     end->outcome = SUPERVISOR_DONE;

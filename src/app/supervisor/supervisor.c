@@ -59,40 +59,47 @@ static int FindRanks(Supervisor *supervisor)
     if (all) return 0;
     if (ranks >= options->least) return ranks;
     if (!said)
-      SupervisorSay("wait", "",
-                    "the hosts that are left take %d ranks, and -least asks for %lld: "
-                    "it waits for hosts",
-                    ranks, (long long)options->least);
+      SupervisorSay(
+          "wait", "",
+          "it waits for hosts: those that are left take %d of at least %lld ranks (-least)", ranks,
+          (long long)options->least);
     said = true;
     PauseFor(supervisor, WAIT_FOR_HOSTS);
   }
 }
 
-static void SayStart(const Supervisor *supervisor, int ranks)
+/* Names of the hosts that are used, as strings of JSON. */
+static int ListHosts(const Supervisor *supervisor, size_t size, char names[])
 {
-  char fields[SUPERVISOR_TEXT], names[SUPERVISOR_TEXT] = "", name[2 * SUPERVISOR_NAME],
-                                after[64] = "";
+  char name[2 * SUPERVISOR_NAME];
   size_t used = 0;
   int hosts = 0;
+  names[0] = '\0';
   for (int h = 0; h < supervisor->hosts.count; h++) {
     const SupervisorHost *host = &supervisor->hosts.host[h];
     if (host->used == 0) continue;
     hosts++;
     SupervisorQuote(host->name, sizeof name, name);
-    if (supervisor->hosts.listed && used + strlen(name) + 2 < sizeof names)
-      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? "," : "", name);
+    if (supervisor->hosts.listed && used + strlen(name) + 2 < size)
+      used += (size_t)snprintf(names + used, size - used, "%s%s", used ? "," : "", name);
   }
+  return hosts;
+}
+
+static void SayStart(const Supervisor *supervisor, int ranks)
+{
+  char fields[2 * SUPERVISOR_TEXT], names[SUPERVISOR_TEXT], places[64] = "", after[64] = "";
+  const int hosts = ListHosts(supervisor, sizeof names, names);
+  if (supervisor->hosts.listed)
+    snprintf(places, sizeof places, " on %d of %d host%s", hosts, supervisor->hosts.count,
+             supervisor->hosts.count > 1 ? "s" : "");
   if (supervisor->checkpoint >= 0)
     snprintf(after, sizeof after, ", from the checkpoint of step %lld",
              (long long)supervisor->checkpoint);
-  snprintf(fields, sizeof fields, "\"start\":%d,\"ranks\":%d,\"step\":%lld,\"hosts\":[%.*s]",
-           supervisor->start, ranks, (long long)supervisor->checkpoint, (int)(sizeof fields - 128),
-           names);
-  if (supervisor->hosts.listed)
-    SupervisorSay("start", fields, "start %d: %d ranks on %d of %d hosts%s", supervisor->start,
-                  ranks, hosts, supervisor->hosts.count, after);
-  else
-    SupervisorSay("start", fields, "start %d: %d ranks%s", supervisor->start, ranks, after);
+  snprintf(fields, sizeof fields, "\"start\":%d,\"ranks\":%d,\"checkpoint\":%lld,\"hosts\":[%s]",
+           supervisor->start, ranks, (long long)supervisor->checkpoint, names);
+  SupervisorSay("start", fields, "start %d: %d rank%s%s%s", supervisor->start, ranks,
+                ranks > 1 ? "s" : "", places, after);
 }
 
 /* "the newest checkpoint is of step 40" */
@@ -162,8 +169,8 @@ static bool GivesUp(Supervisor *supervisor, const SupervisorEnd *end, int *exit_
   if (end->asked == SUPERVISOR_BY_SIGNAL) {
     const bool lost = signs->step > signs->checkpoint;
     *exit_code = lost ? APP_EXIT_CRASHED : APP_EXIT_ASKED_TO_LEAVE;
-    SupervisorSay("left", "", "asked to leave: %s, and %s", NewestText(supervisor, newest),
-                  lost ? "steps after it are lost" : "no step after it is known");
+    SupervisorSay("left", "", "asked to leave: %s; %s", NewestText(supervisor, newest),
+                  lost ? "the steps since are lost" : "nothing is lost");
     return true;
   }
   if (signs->step < 0 && IsForGood(signs->error_code)) {
