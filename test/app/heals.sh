@@ -2,9 +2,10 @@
 # renga run: a training whose ranks are killed in a step, before it begins, while a checkpoint is written and while one is read, all
 # at once, or stop, is started again and ends with the parameters of one that nothing happened to; who is to blame is named; asked
 # to leave it ends with its own codes; where it comes no further, or an error is for good, it gives up; nothing stays behind.
+# RENGA_HEALS=1: on another layout, too; test/bench/heal.py: many faults at any time.
 . "${0%/*}/common.sh"
 train="train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -reduction_leaf 1 -progress none"
-digested="$train -parameter_digest -steps 1500"
+digested="$train -parameter_digest -steps 900"
 keeping="-checkpoint_dir c -checkpoint_every 50"
 "$mpiexec" --version 2>/dev/null | grep -q HYDRA || { echo "skipped: the launcher is not MPICH's"; exit 77; }
 
@@ -36,17 +37,17 @@ killed_once() {
 writes() { set -- c/*.tmp; [ -e "$1" ]; }
 has_met() { read -r line <"$RENGA_RUN_SIGNS"; }
 case $RENGA_RUN_START:$PMI_RANK in
-1:*) export RENGA_FAULT=kill:2500:1 ;;
+1:*) export RENGA_FAULT=kill:2000:1 ;;
 2:1) kill -9 $$ ;;
 3:0) killed_once writes ;;
-4:*) export RENGA_FAULT=kill:2500 ;;
+4:*) export RENGA_FAULT=kill:2000 ;;
 5:1) killed_once has_met ;;
-6:*) export RENGA_FAULT=stop:2500:1; set -- "$@" -timeout 5 ;;
+6:*) export RENGA_FAULT=stop:1500:1; set -- "$@" -timeout 5 ;;
 esac
 exec "$@"
 FAULTY
 chmod +x faulty
-for layout in "-partition_stages 2" "-partition_stages 1 -partition_replicas 2 -pipeline_shard parameters"; do
+for layout in ${RENGA_HEALS:+"-partition_stages 2"} "-partition_stages 1 -partition_replicas 2 -pipeline_shard parameters"; do
   rm -rf c events
   run 0 -n 2 -starts 9 -events events -- ./faulty "$renga" $digested $keeping $layout
   says "$digest"
@@ -65,7 +66,7 @@ fi
 
 # Nobody says anything: what stands still is found by renga run, which sees who is stopped.
 rm -rf c
-run 0 -n 2 -stall 4 -starts 9 -- sh -c '[ $RENGA_RUN_START != 1 ] || export RENGA_FAULT=stop:7000:1; exec "$@"' sh \
+run 0 -n 2 -stall 4 -starts 9 -- sh -c '[ $RENGA_RUN_START != 1 ] || export RENGA_FAULT=stop:4000:1; exec "$@"' sh \
   "$renga" $digested $keeping -partition_stages 2
 says "$digest" "(-stall); rank 1 (process" "is stopped"
 
@@ -137,6 +138,41 @@ run 0 -n 2 -- sh -c '[ $RENGA_RUN_START = 2 ]'
 says "renga run: the run is complete after 2 starts"
 run 85 -n 2 -- sh -c 'exit 85'
 
+# A job of Slurm, whose programs are stood in for: hosts and ranks by srun, the end of the job by squeue; the warning before that end
+# leads to a checkpoint, and the job is put into the queue again, but not where it made no new step.
+mkdir slurm
+cat >slurm/srun <<SRUN
+#!/bin/sh
+ranks=
+while [ "\${1#-}" != "\$1" ]; do
+  case \$1 in -n) ranks=\$2; shift 2 ;; --nodes | --nodelist) shift 2 ;; *) shift ;; esac
+done
+[ -n "\$ranks" ] || exec "\$@"
+export SLURM_PROCID=0
+exec "$mpiexec" -n "\$ranks" "\$@"
+SRUN
+printf '%s\n' '#!/bin/sh' 'echo "scontrol $*" >>said' 'case $* in "show hostnames"*) echo node1; echo node2 ;; esac' >slurm/scontrol
+printf '%s\n' '#!/bin/sh' 'echo "squeue $*" >>said' 'echo 2040-01-02T03:04:05' >slurm/squeue
+chmod +x slurm/*
+path=$PATH
+PATH=$PWD/slurm:$PATH
+export SLURM_JOB_ID=7 SLURM_JOB_NODELIST="node[1-2]" PATH
+unset SLURM_JOB_END_TIME
+asked 85 USR1 -requeue -- "$renga" $endless
+says "renga run: start 1: 2 ranks on 2 of 2 hosts" "renga run: job 7 is put into the queue again and goes on after step"
+grep -qx "scontrol requeue 7" said || fail "the job is not put into the queue again"
+grep -qx "squeue -h -j 7 -o %e" said || fail "squeue is not asked for the end of the job"
+lacks "-time_limit auto"
+rm said
+run 5 -requeue -n 2 -- "$renga" $train $keeping -stepps 3
+run 85 -requeue -n 2 -- sh -c 'exit 85'
+says "renga run: job 7 is not put into the queue again, since it made no new step"
+! grep -q requeue said || fail "a job without a step is put into the queue again"
+unset SLURM_JOB_ID SLURM_JOB_NODELIST
+PATH=$path
+run 85 -requeue -n 2 -- sh -c 'exit 85'
+says "renga run: -requeue: this is no Slurm job (SLURM_JOB_ID is not set): submit it again by hand"
+
 # What is refused.
 refused() { # MESSAGE ARGUMENT...
   message=$1
@@ -168,5 +204,5 @@ timeout -k 5 $limit "$mpiexec" -n 1 "$renga" run -n 2 -- true </dev/null >out 2>
 says "renga run starts the ranks itself, and here a launcher has started it (PMI_RANK is set): start it without mpiexec or srun"
 "$renga" run -help >out || fail "renga run -help"
 [ "$(awk 'length > 80' out | wc -l)" -eq 0 ] || fail "lines of renga run -help are longer than 80"
-says "usage: renga run [options] -- COMMAND" "  -hosts FILE"
+says "usage: renga run [options] -- COMMAND" "  -hosts  " "int, 1 to 1000000; default 3"
 finish

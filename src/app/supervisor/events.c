@@ -59,7 +59,7 @@ void SupervisorSay(const char *event, const char *fields, const char *format, ..
   va_start(arguments, format);
   RengaTextFormatList(text, sizeof text, format, arguments);
   va_end(arguments);
-  fprintf(stderr, "renga run: %s\n", text);
+  if (*text) fprintf(stderr, "renga run: %s\n", text);
   fflush(stderr);
   if (!telling.file) return;
   strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));

@@ -31,15 +31,17 @@ static const RunOption run_options[] = {
                "what runs a command on a host: ssh, or in a Slurm job srun"),
     RUN_OPTION("starts", "N", "3", COUNT, starts, 1, 1e6,
                "starts in a row without a new step after which it gives up"),
-    RUN_OPTION("stall", "SECONDS", "900", SECONDS, stall, 0, 1e9,
-               "without any sign of a step after which a start is ended, or ten times the longest "
-               "step if that is more; 0: never"),
+    RUN_OPTION(
+        "stall", "SECONDS", "900", SECONDS, stall, 0, 1e9,
+        "seconds without any sign of a step after which a start is ended, or ten times the longest "
+        "step if that is more; 0: never"),
     RUN_OPTION("leave", "SECONDS", "600", SECONDS, leave, 1, 1e9,
-               "that a run has for its last checkpoint once it is asked to leave"),
+               "seconds that a run has for its last checkpoint once it is asked to leave"),
     RUN_OPTION("probe", "SECONDS", "10", SECONDS, probe, 0.1, 1e6,
-               "that a host has to answer before it is left out"),
+               "seconds that a host has to answer before it is left out"),
     RUN_OPTION("back", "SECONDS", "60", SECONDS, back, 0, 1e9,
-               "between questions to a host that was left out, twice as many each time it is lost; "
+               "seconds between questions to a host that was left out, twice as many each time it "
+               "is lost; "
                "once it answers the run goes on with it; 0: only when it starts again"),
     RUN_OPTION("warning", "FILE", NULL, TEXT, warning, 0, 0,
                "where it appears, the hosts that it names, or all, go soon: the run leaves them "
@@ -51,7 +53,7 @@ static const RunOption run_options[] = {
 };
 enum {
   RUN_OPTIONS = sizeof run_options / sizeof run_options[0],
-  HELP_INDENT = 20,
+  HELP_INDENT = 37,
   HELP_WIDTH = 80
 };
 
@@ -59,31 +61,52 @@ static const char usage[] =
     "usage: renga run [options] -- COMMAND\n"
     "\n"
     "Starts COMMAND, such as renga train or python3 train.py, on ranks, and again\n"
-    "where it crashes or hangs, from its newest checkpoint. Options:\n";
+    "where it crashes or hangs, from its newest checkpoint.\n"
+    "\n"
+    "Supervision\n";
 
-/* Words of a text in lines of at most HELP_WIDTH letters, the first HELP_INDENT of them blank. */
-static void PrintHelpWords(const char *text, int *column)
+/* Words of a text in lines of at most HELP_WIDTH letters, behind so many blanks. */
+static void PrintHelpWords(const char *text, int indent, int column)
 {
   for (; *text; text += strspn(text, " ")) {
     const int length = (int)strcspn(text, " ");
-    if (*column + 1 + length > HELP_WIDTH) *column = printf("\n%*s", HELP_INDENT, "") - 1;
-    *column += printf(" %.*s", length, text);
+    if (column > indent && column + 1 + length > HELP_WIDTH) {
+      printf("\n");
+      column = 0;
+    }
+    if (column < indent)
+      column += printf("%*s", indent - column, "");
+    else
+      column += printf(" ");
+    column += printf("%.*s", length, text);
     text += length;
   }
+  printf("\n");
 }
 
+static void FormatValues(const RunOption *option, size_t size, char text[])
+{
+  static const char *const kinds[] = {[WORD_COUNT] = "int",
+                                      [WORD_SECONDS] = "real",
+                                      [WORD_TEXT] = "text",
+                                      [WORD_FLAG] = "true or false"};
+  int used = snprintf(text, size, "%s", kinds[option->kind]);
+  if (option->most > 0)
+    used += RengaTextFormat(text + used, size - (size_t)used, ", %.9g to %.9g", option->least,
+                            option->most);
+  if (option->value) snprintf(text + used, size - (size_t)used, "; default %s", option->value);
+}
+
+/* As that of other commands. */
 static void PrintHelp(void)
 {
   printf("%s", usage);
   for (int i = 0; i < RUN_OPTIONS; i++) {
     const RunOption *option = &run_options[i];
-    char head[64], value[64] = "";
-    snprintf(head, sizeof head, "-%s %s", option->name, option->what ? option->what : "");
-    if (option->value) snprintf(value, sizeof value, "(%s)", option->value);
-    int column = printf("  %-*s", HELP_INDENT - 2, head);
-    PrintHelpWords(option->text, &column);
-    PrintHelpWords(value, &column);
-    printf("\n");
+    char values[128];
+    FormatValues(option, sizeof values, values);
+    PrintHelpWords(option->text, HELP_INDENT, printf("  -%s ", option->name));
+    PrintHelpWords(values, HELP_INDENT + 2, 0);
   }
 }
 

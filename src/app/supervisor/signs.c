@@ -35,8 +35,12 @@ void SupervisorSignsClose(SupervisorSigns *signs)
 
 void SupervisorSignsBegin(SupervisorSigns *signs)
 {
-  SupervisorSigns fresh = {
-      .step = -1, .checkpoint = -1, .resumed = -1, .told_rank = -1, .told_signal = -1};
+  SupervisorSigns fresh = {.step = -1,
+                           .checkpoint = -1,
+                           .resumed = -1,
+                           .told_rank = -1,
+                           .told_code = -1,
+                           .told_signal = -1};
   memcpy(fresh.file, signs->file, sizeof fresh.file);
   free(signs->process);
   *signs = fresh;
@@ -139,15 +143,18 @@ void SupervisorSignsLook(SupervisorSigns *signs)
   NameRank(signs);
 }
 
-/* MPICH: "=   PID 812 RUNNING AT node2", "=   EXIT CODE: 9". */
+/* MPICH: "=   PID 812 RUNNING AT node2", "=   EXIT CODE: 9", and, of a signal, "... (signal 9)". */
 static void HearHydra(SupervisorSigns *signs, const char *line)
 {
-  const char *at = strstr(line, "EXIT CODE: ");
+  const char *code = strstr(line, "EXIT CODE: "), *signal = strstr(line, "(signal ");
+  const bool known = signs->told && signs->told_process;
   if (!signs->told &&
       sscanf(line, "= PID %lld RUNNING AT %255s", &signs->told_process, signs->told_host) == 2)
     signs->told = true;
-  else if (signs->told && at && signs->told_signal < 0 && signs->told_process)
-    signs->told_signal = (int)strtol(at + 11, NULL, 10);
+  else if (known && code && signs->told_code < 0)
+    signs->told_code = (int)strtol(code + 11, NULL, 10);
+  else if (known && signal && strstr(line, "EXIT STRING: ") && signs->told_signal < 0)
+    signs->told_signal = (int)strtol(signal + 8, NULL, 10);
 }
 
 /* Slurm: "srun: error: node2: task 3: Killed". */

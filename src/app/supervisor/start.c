@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { LINE = 4096 };
-static const double PAUSE = 0.1, WARNING_EVERY = 1, DRAIN = 1;
+static const double PAUSE = 0.1, WARNING_EVERY = 1, DRAIN = 1, KILLED = 3;
 
 /* What the launcher writes, line by line. */
 typedef struct {
@@ -27,10 +27,11 @@ typedef struct {
   HeardLine heard[2];
   int asked_before; /* signals, when it began */
   SupervisorAsker asker;
-  double asked_at, warned_at;  /* warned_at: when the file of -warning was looked at */
-  SupervisorQuestion question; /* to hosts that were lost */
-  bool ended, stalled, forced; /* forced: ended by renga run */
-  double forced_after;         /* seconds of silence, or since it was asked to leave */
+  double asked_at, warned_at;        /* warned_at: when the file of -warning was looked at */
+  SupervisorQuestion question;       /* to hosts that were lost */
+  bool runs, ended, stalled, forced; /* runs: it made a step; forced: ended by renga run */
+  double told_at;      /* when the launcher said that a rank ended badly; 0: it did not */
+  double forced_after; /* seconds of silence, or since it was asked to leave */
   int status;
   SupervisorStopped stopped;
 } RunningStart;
@@ -85,9 +86,13 @@ static void ReapChildren(RunningStart *start)
 
 static void AskStart(RunningStart *start, SupervisorAsker asker)
 {
+  const Supervisor *supervisor = start->supervisor;
   if (start->asker == SUPERVISOR_NOBODY) start->asked_at = SupervisorSeconds();
   if (start->asker != SUPERVISOR_BY_SIGNAL) start->asker = asker;
-  kill(start->launched.process, SIGTERM);
+  if (supervisor->launcher.kind == SUPERVISOR_SRUN)
+    SupervisorAskRanks(&supervisor->hosts, supervisor->options, supervisor->token);
+  else
+    kill(start->launched.process, SIGTERM);
 }
 
 static void EndLauncher(RunningStart *start)
@@ -208,6 +213,15 @@ static void LookForStall(RunningStart *start, double now)
   EndLauncher(start);
 }
 
+/* srun says that a rank was killed, and then waits for the others, which cannot go on, until the
+   KillWait of Slurm is over. */
+static void LookForKilled(RunningStart *start, double now)
+{
+  if (!start->supervisor->signs.told || start->forced) return;
+  if (start->told_at == 0) start->told_at = now;
+  if (now - start->told_at > KILLED) EndLauncher(start);
+}
+
 /* Descendants that have lost their parents are now children of renga run. */
 static void EndOrphans(void)
 {
@@ -247,6 +261,18 @@ static void Settle(RunningStart *start)
   SupervisorSignsLook(&supervisor->signs);
 }
 
+/* How long a start takes to its first step is what a failure costs. */
+static void TellFirstStep(RunningStart *start)
+{
+  const Supervisor *supervisor = start->supervisor;
+  char fields[96];
+  if (start->runs || supervisor->signs.step < 0) return;
+  start->runs = true;
+  snprintf(fields, sizeof fields, "\"start\":%d,\"step\":%lld", supervisor->start,
+           (long long)supervisor->signs.step);
+  SupervisorSay("running", fields, "%s", "");
+}
+
 static void Accompany(RunningStart *start)
 {
   Supervisor *supervisor = start->supervisor;
@@ -254,6 +280,7 @@ static void Accompany(RunningStart *start)
     SupervisorPause(&supervisor->signals, PAUSE, start->launched.output);
     ReadLauncher(start);
     SupervisorSignsLook(&supervisor->signs);
+    TellFirstStep(start);
     ReapChildren(start);
     if (start->ended) break;
     const double now = SupervisorSeconds();
@@ -261,6 +288,7 @@ static void Accompany(RunningStart *start)
     LookAtWarning(start, now);
     LookForReturns(start, now);
     LookForStall(start, now);
+    LookForKilled(start, now);
   }
 }
 
@@ -298,19 +326,21 @@ static int RankWithoutSign(const char *text)
 static void DescribeTold(const Supervisor *supervisor, SupervisorEnd *end)
 {
   const SupervisorSigns *signs = &supervisor->signs;
-  char rank[64] = "a process", signal[64] = "ended without a word";
+  char rank[64] = "a process", how[64] = "ended badly";
   if (signs->told_rank >= 0) snprintf(rank, sizeof rank, "rank %d", signs->told_rank);
-  if (signs->told_signal > 0 && signs->told_signal < 65)
-    snprintf(signal, sizeof signal, "was ended by signal %d (%s)", signs->told_signal,
+  if (signs->told_signal > 0)
+    snprintf(how, sizeof how, "was ended by signal %d (%s)", signs->told_signal,
              strsignal(signs->told_signal));
+  else if (signs->told_code > 0)
+    snprintf(how, sizeof how, "ended with code %d", signs->told_code);
   end->rank = signs->told_rank;
   end->host = signs->told_rank >= 0 ? SupervisorHostOfRank(&supervisor->hosts, signs->told_rank)
                                     : SupervisorHostNamed(&supervisor->hosts, signs->told_host);
   if (signs->told_process)
     snprintf(end->reason, sizeof end->reason, "%s (process %lld on %s) %s", rank,
-             signs->told_process, signs->told_host, signal);
+             signs->told_process, signs->told_host, how);
   else
-    snprintf(end->reason, sizeof end->reason, "%s on %s %s", rank, signs->told_host, signal);
+    snprintf(end->reason, sizeof end->reason, "%s on %s %s", rank, signs->told_host, how);
 }
 
 /* Who is to blame, and a clause that says what happened: of what is known the nearest to the
@@ -321,14 +351,15 @@ static void Describe(const RunningStart *start, SupervisorEnd *end)
   const SupervisorSigns *signs = &supervisor->signs;
   char *reason = end->reason;
   const size_t size = sizeof end->reason;
-  if (start->forced) {
+  if (start->forced && !signs->told) {
     end->rank = start->stopped.rank;
     end->host = start->stopped.host;
     RengaTextFormat(reason, size,
                     start->stalled ? "nothing was heard of it for %.3g s (-stall)%s%s"
                                    : "it did not leave within %.3g s (-leave)%s%s",
                     start->forced_after, *start->stopped.text ? "; " : "", start->stopped.text);
-  } else if (signs->told && signs->told_signal != RENGA_ERR_TIMEOUT && !signs->error_code) {
+  } else if (signs->told && signs->told_signal > 0 &&
+             (!signs->error_code || signs->error_code == RENGA_ERR_LIBRARY)) {
     DescribeTold(supervisor, end);
   } else if (signs->error_code) {
     const int rank = RankWithoutSign(signs->error);

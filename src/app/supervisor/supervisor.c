@@ -238,8 +238,11 @@ static RengaErrorCode RunStarts(Supervisor *supervisor, int *exit_code)
       if (supervisor->options->requeue) SupervisorRequeue(supervisor, end.code);
       return RENGA_SUCCESS;
     }
-    if (end.outcome == SUPERVISOR_FAILED && GivesUp(supervisor, &end, exit_code))
+    if (end.outcome == SUPERVISOR_FAILED && GivesUp(supervisor, &end, exit_code)) {
+      if (supervisor->options->requeue && end.asked == SUPERVISOR_BY_SIGNAL)
+        SupervisorRequeue(supervisor, *exit_code);
       return RENGA_SUCCESS;
+    }
   }
 }
 

@@ -20,10 +20,10 @@ typedef struct {
 RengaErrorCode SupervisorReadOptions(int argc, char **argv, SupervisorOptions *options, bool *help);
 
 /* events.c: a sentence for people on the standard error, and a row of JSON in the file of -events.
-   fields: of the row, as "\"step\":4"; or "". */
+   fields: of the row, as "\"step\":4"; or "". An empty sentence is for programs alone. */
 RengaErrorCode SupervisorEventsOpen(const char *file);
-void SupervisorSay(const char *event, const char *fields, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+__attribute__((format(printf, 3, 4))) void SupervisorSay(const char *event, const char *fields,
+                                                         const char *format, ...);
 size_t SupervisorQuote(const char *text, size_t size, char quoted[]); /* as a string of JSON */
 double SupervisorSecondsSinceBegin(void);                             /* of renga run */
 double SupervisorSeconds(void); /* of a clock that nobody sets */
@@ -94,6 +94,9 @@ bool SupervisorHostsWarn(SupervisorHosts *hosts, const char *file, bool *all);
 void SupervisorHostsProbe(SupervisorHosts *hosts, const SupervisorOptions *options,
                           const char *token);
 void SupervisorSweep(SupervisorHosts *hosts, const SupervisorOptions *options, const char *token);
+/* SIGTERM to the tasks of Slurm: srun, asked to end, kills them. */
+void SupervisorAskRanks(const SupervisorHosts *hosts, const SupervisorOptions *options,
+                        const char *token);
 typedef struct {
   int rank, host;                 /* -1: none, or it is not known */
   char text[2 * SUPERVISOR_NAME]; /* "rank 1 (process 812 on node2) is stopped"; "": none is */
@@ -133,8 +136,8 @@ typedef struct {
   int64_t *process;           /* [n_processes] of the ranks */
   int error_rank, error_code; /* of the first error that was printed; code 0: none was */
   char error[SUPERVISOR_TEXT];
-  bool told;                  /* by the launcher: the first rank that ended badly */
-  int told_rank, told_signal; /* -1: not known */
+  bool told;                             /* by the launcher: the first rank that ended badly */
+  int told_rank, told_code, told_signal; /* -1: not known */
   long long told_process;
   char told_host[SUPERVISOR_NAME];
 } SupervisorSigns;

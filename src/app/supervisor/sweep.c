@@ -24,6 +24,11 @@ static const char look[] =
     "head -n 1); s=$(sed -n \"s/^State:[^A-Za-z]*\\([A-Za-z]\\).*/\\1/p\" $d/status 2>/dev/null); "
     "[ -z \"$r\" ] || echo \"rank $r ${d#/proc/} $s\"; done; :";
 
+static const char leave[] =
+    "for f in $(grep -lsa RENGA_RUN=%s /proc/[0-9]*/environ); do "
+    "d=${f%%/environ}; case $(cat $d/comm 2>/dev/null) in srun*) continue;; esac; "
+    "grep -qsa SLURM_PROCID= $f && kill -TERM ${d#/proc/}; done; :";
+
 static bool AskAll(const SupervisorHosts *hosts, const char *text, double seconds,
                    SupervisorQuestion *question)
 {
@@ -139,4 +144,13 @@ SupervisorStopped SupervisorFindStopped(const SupervisorHosts *hosts,
   SupervisorAskEnd(&question);
   free(there);
   return stopped;
+}
+
+void SupervisorAskRanks(const SupervisorHosts *hosts, const SupervisorOptions *options,
+                        const char *token)
+{
+  char text[2 * SUPERVISOR_TEXT];
+  SupervisorQuestion question;
+  snprintf(text, sizeof text, leave, token);
+  if (AskAll(hosts, text, options->probe, &question)) SupervisorAskEnd(&question);
 }
