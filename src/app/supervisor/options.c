@@ -86,10 +86,8 @@ static void PrintHelpWords(const char *text, int indent, int column)
 
 static void FormatValues(const RunOption *option, size_t size, char text[])
 {
-  static const char *const kinds[] = {[WORD_COUNT] = "int",
-                                      [WORD_SECONDS] = "real",
-                                      [WORD_TEXT] = "text",
-                                      [WORD_FLAG] = "true or false"};
+  static const char *const kinds[] = {
+      [WORD_COUNT] = "int", [WORD_SECONDS] = "real", [WORD_TEXT] = "text", [WORD_FLAG] = "bool"};
   int used = snprintf(text, size, "%s", kinds[option->kind]);
   if (option->most > 0)
     used += RengaTextFormat(text + used, size - (size_t)used, ", %.9g to %.9g", option->least,
@@ -158,7 +156,10 @@ static RengaErrorCode TakeRunOption(int argc, char **argv, int i, SupervisorOpti
   RengaCall(FindRunOption(argv[i], &option));
   *next = i + 1;
   if (option->kind == WORD_FLAG) {
-    *(bool *)((char *)options + option->offset) = true;
+    const char *value = i + 1 < argc ? argv[i + 1] : "";
+    const bool no = strcmp(value, "false") == 0;
+    *(bool *)((char *)options + option->offset) = !no;
+    if (no || strcmp(value, "true") == 0) *next = i + 2;
     return RENGA_SUCCESS;
   }
   RengaCheck(i + 1 < argc, MPI_COMM_SELF, RENGA_ERR_OPTION, "renga run %s needs a value: %s %s",
