@@ -85,6 +85,7 @@ static RengaErrorCode ReadRemote(const SupervisorOptions *options, bool srun,
   static const char by_srun[] = "srun --quiet --overlap --nodes=1 --ntasks=1 --nodelist";
   char *text = strdup(options->remote ? options->remote : srun ? by_srun : by_ssh);
   RengaCheck(text, MPI_COMM_SELF, RENGA_ERR_MEMORY, "no room for -remote");
+  remote->text = text;
   RengaCheck(SupervisorSplit(text, SUPERVISOR_WORDS, remote->remote) && remote->remote[0],
              MPI_COMM_SELF, RENGA_ERR_OPTION,
              "-remote: write the command that runs another one on a host, as \"%s\"", by_ssh);

@@ -33,8 +33,8 @@ static const RunOption run_options[] = {
                "starts in a row without a new step after which it gives up"),
     RUN_OPTION(
         "stall", "SECONDS", "900", SECONDS, stall, 0, 1e9,
-        "seconds without any sign of a step after which a start is ended, or ten times the longest "
-        "step if that is more; 0: never"),
+        "seconds without any sign of a step after which a start is ended, ten times the longest "
+        "step if that is more, and four times as long before the first step; 0: never"),
     RUN_OPTION("leave", "SECONDS", "600", SECONDS, leave, 1, 1e9,
                "seconds that a run has for its last checkpoint once it is asked to leave"),
     RUN_OPTION("probe", "SECONDS", "10", SECONDS, probe, 0.1, 1e6,

@@ -28,7 +28,7 @@ RengaErrorCode SupervisorSignsOpen(const char *token, SupervisorSigns *signs)
 
 void SupervisorSignsClose(SupervisorSigns *signs)
 {
-  unlink(signs->file);
+  if (*signs->file) unlink(signs->file);
   free(signs->process);
   signs->process = NULL;
 }
@@ -98,7 +98,6 @@ static void TakeSign(SupervisorSigns *signs, const char *row)
   const double now = SupervisorSeconds();
   const long long step = SignNumber(row, "\"step\":");
   if (sscanf(row, "{\"sign\":\"%31[a-z]", sign) != 1) return;
-  signs->any = true;
   if (!strcmp(sign, "start")) {
     signs->started = true;
     TakeProcesses(signs, row);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { LINE = 4096 };
-static const double PAUSE = 0.1, WARNING_EVERY = 1, DRAIN = 1, KILLED = 3;
+static const double PAUSE = 0.1, WARNING_EVERY = 1, DRAIN = 1, KILLED = 3, BEFORE_STEPS = 4;
 
 /* What the launcher writes, line by line. */
 typedef struct {
@@ -202,6 +202,7 @@ static void LookForStall(RunningStart *start, double now)
   const SupervisorSigns *signs = &supervisor->signs;
   double most = supervisor->options->stall;
   if (most > 0 && 10 * signs->longest > most) most = 10 * signs->longest;
+  if (signs->step < 0) most *= BEFORE_STEPS; /* plans and measurements give no sign */
   const bool stalls = most > 0 && now - signs->moved > most;
   const bool stays =
       start->asker != SUPERVISOR_NOBODY && now - start->asked_at > supervisor->options->leave;
@@ -343,6 +344,14 @@ static void DescribeTold(const Supervisor *supervisor, SupervisorEnd *end)
     snprintf(end->reason, sizeof end->reason, "%s on %s %s", rank, signs->told_host, how);
 }
 
+/* One that ranks were on, and that was found lost as they were to be ended. */
+static int FindLostHost(const SupervisorHosts *hosts)
+{
+  for (int h = 0; h < hosts->count; h++)
+    if (hosts->host[h].used > 0 && hosts->host[h].lost) return h;
+  return -1;
+}
+
 /* Who is to blame, and a clause that says what happened: of what is known the nearest to the
    cause. */
 static void Describe(const RunningStart *start, SupervisorEnd *end)
@@ -368,6 +377,8 @@ static void Describe(const RunningStart *start, SupervisorEnd *end)
     snprintf(reason, size, "rank %d said: %s", signs->error_rank, signs->error);
   } else if (signs->told) {
     DescribeTold(supervisor, end);
+  } else if ((end->host = FindLostHost(&supervisor->hosts)) >= 0) {
+    snprintf(reason, size, "host %s does not answer", supervisor->hosts.host[end->host].name);
   } else if (WIFSIGNALED(start->status)) {
     snprintf(reason, size, "the launcher, %s, was ended by signal %d (%s)",
              supervisor->launcher.word[0], WTERMSIG(start->status),

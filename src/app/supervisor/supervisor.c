@@ -57,12 +57,14 @@ static int FindRanks(Supervisor *supervisor)
     SupervisorHostsWarn(&supervisor->hosts, options->warning, &all);
     const int ranks = SupervisorHostsDeal(&supervisor->hosts, options);
     if (all) return 0;
-    if (ranks >= options->least) return ranks;
+    const int64_t least =
+        options->least > supervisor->refused ? options->least : supervisor->refused + 1;
+    if (ranks >= least) return ranks;
     if (!said)
       SupervisorSay(
           "wait", "",
           "it waits for hosts: those that are left take %d of at least %lld ranks (-least)", ranks,
-          (long long)options->least);
+          (long long)least);
     said = true;
     PauseFor(supervisor, WAIT_FOR_HOSTS);
   }
@@ -151,11 +153,27 @@ static void SayFailure(const Supervisor *supervisor, const SupervisorEnd *end)
 
 static void SayNobodyHeard(const Supervisor *supervisor)
 {
-  if (!supervisor->signs.any && supervisor->hosts.listed && supervisor->start == 1)
+  if (supervisor->signs.at == 0 && supervisor->hosts.listed && supervisor->start == 1)
     SupervisorSay("unheard", "",
                   "no rank wrote to %s: its steps are not known; start renga run in "
                   "a folder that all hosts share",
                   supervisor->signs.file);
+}
+
+static int CountUsed(const SupervisorHosts *hosts)
+{
+  int ranks = 0;
+  for (int h = 0; h < hosts->count; h++) ranks += hosts->host[h].used;
+  return ranks;
+}
+
+/* Would there be more ranks if no host was lost? A command may have a layout that needs them. */
+static bool LacksHosts(const Supervisor *supervisor)
+{
+  const int64_t wanted = supervisor->options->ranks;
+  int64_t all = 0;
+  for (int h = 0; h < supervisor->hosts.count; h++) all += supervisor->hosts.host[h].ranks;
+  return CountUsed(&supervisor->hosts) < (wanted > 0 ? wanted : all);
 }
 
 /* A failure: true where it is not worth another start, which is said. */
@@ -172,6 +190,10 @@ static bool GivesUp(Supervisor *supervisor, const SupervisorEnd *end, int *exit_
     SupervisorSay("left", "", "asked to leave: %s; %s", NewestText(supervisor, newest),
                   lost ? "the steps since are lost" : "nothing is lost");
     return true;
+  }
+  if (signs->step < 0 && IsForGood(signs->error_code) && LacksHosts(supervisor)) {
+    supervisor->refused = CountUsed(&supervisor->hosts);
+    return false;
   }
   if (signs->step < 0 && IsForGood(signs->error_code)) {
     SupervisorSay("give up", "", "another start would find the same error: none is made");
@@ -282,10 +304,11 @@ static RengaErrorCode RunSupervisor(int argc, char **argv, int *exit_code)
   RengaCall(SupervisorReadOptions(argc, argv, &options, &help));
   if (help) return RENGA_SUCCESS;
   Supervisor supervisor = {.options = &options, .best = -1, .checkpoint = -1, .first = -1};
-  RengaCall(SetUpSupervisor(&supervisor));
-  const RengaErrorCode code = RunStarts(&supervisor, exit_code);
+  RengaErrorCode code = SetUpSupervisor(&supervisor);
+  if (!code) code = RunStarts(&supervisor, exit_code);
   SupervisorSignsClose(&supervisor.signs);
   free(supervisor.hosts.host);
+  free(supervisor.hosts.remote.text);
   free(supervisor.launcher.text);
   RengaCall(code);
   return RENGA_SUCCESS;

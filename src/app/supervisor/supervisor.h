@@ -54,6 +54,7 @@ typedef struct {
 typedef struct {
   const char *remote[SUPERVISOR_WORDS]; /* what runs a text on a host whose name follows */
   bool shell;                           /* it runs words, not a text for a shell */
+  char *text;                           /* whose words these are */
 } SupervisorRemote;
 struct _SupervisorHosts;
 /* skip: hosts that are not asked. A host without a name is this machine. */
@@ -126,8 +127,8 @@ bool SupervisorRead(const char *const word[], double seconds, size_t size, char 
 /* signs.c: what the ranks and the launcher tell of one start. */
 typedef struct {
   char file[SUPERVISOR_TEXT];
-  long at;
-  bool any, started, ended; /* rows came; the ranks met; the end was said, with this code: */
+  long at;             /* how much of it was read */
+  bool started, ended; /* the ranks met; the end was said, with this code: */
   int end_code;
   int64_t step, checkpoint; /* the newest; -1: none */
   int64_t resumed;          /* the step that it went on from; -1: none */
@@ -167,6 +168,7 @@ typedef struct {
   SupervisorSigns signs;
   char token[24];
   int start, idle;          /* number of the start, from 1; starts since the last new step */
+  int refused;              /* so many ranks are too few for the command; 0: not known */
   int64_t best, checkpoint; /* the newest step, and that of the newest checkpoint; -1: none */
   int64_t first;            /* what the first start of all went on from */
   bool alone;               /* there were no children before it had some */
