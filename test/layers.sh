@@ -69,6 +69,8 @@ FNR == 1 {
   if (FILENAME != "src/sys/open.c" && FILENAME !~ /^src\/device\/cuda\/module/ &&
       text ~ /(^|[^A-Za-z_>.])(fopen|freopen|open|open64|openat|creat|gzopen|png_image_begin_read_from_file) *\(/)
     complain("opens a file: use RengaFileOpen_Private, which does not wait for the other end of a pipe")
+  if (text ~ /(gethostid|gethostbyname|getaddrinfo) *\(/ && room != "app")
+    complain("asks the name server, for which a node of a cluster may wait in vain: RengaHashHost_Private names the host")
   if (text ~ /H5Fopen *\(/ && FILENAME !~ /^src\/(data\/hdf5|data\/hdf5origin|profile\/store|checkpoint\/layout)\.c$/)
     complain("opens a file by HDF5: a file that looks at it first by RengaFileCheck_Private does")
   if (room == "sys" || room == "app" || room == "top" || FILENAME ~ /^include/) next

@@ -12,7 +12,7 @@ from markdown import pages_of
 from reference import COMMANDS
 
 GENERATED = {"options.md", "functions.md", "operators.md"}
-LAUNCH = re.compile(r"^\s*(?:\$ )?(?:renga|mpiexec|srun|mpirun|mpi\w+\.mpich|cc|c\+\+|python3?|pip|cmake) [a-z-]")
+LAUNCH = re.compile(r"^\s*(?:\$ )?(?!renga run: )(?:renga|mpiexec|srun|mpirun|mpi\w+\.mpich|cc|c\+\+|python3?|pip|cmake) [a-z-]")
 RUN = ("sh", "bash")
 # Options of programs that are not renga: of examples, tutorials, measurements, launchers and compilers.
 OTHERS = re.compile(r"^(?:bench|finetune|surrogate|sweep)_")

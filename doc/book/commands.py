@@ -38,6 +38,8 @@ def script(block):
     head = f"echo '== {block.page}:{block.line}'\n"
     if block.info == ["sh", "fails"]:
         return head + f"if ({block.text}); then echo 'this succeeds, and should fail'; exit 1; fi\n"
+    if block.language in COMMANDS and block.text.startswith("#!"):
+        return head + f"(\n{block.text})\n"
     if block.language in COMMANDS:
         return head + block.text
     if block.info == ["python", "run"]:

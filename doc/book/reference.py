@@ -4,7 +4,8 @@ import os
 import re
 import subprocess
 
-COMMANDS = ("train", "eval", "predict", "generate", "plan", "profile", "info", "data", "export", "watch")
+COMMANDS = ("train", "eval", "predict", "generate", "plan", "profile", "info", "data", "export", "watch", "run")
+OWN = {"run"}  # has options of its own, and no others
 FLAGS = {1: "elementwise", 4: "draws random numbers", 32: "a sum over all micro-batches and replicas"}
 
 
@@ -58,11 +59,11 @@ def split_value(value):
 
 def option_entry(option):
     kind, default = split_value(option.value)
-    everywhere = len(option.commands) == len(COMMANDS)
+    everywhere = set(COMMANDS) - OWN <= set(option.commands)
     rows = [f"(option-{option.name})=", f"### -{plain(option.name)}", "",
             plain(option.text[:1].upper() + option.text[1:]) + ".", "",
             f"Values: {plain(kind)}. Default: " + (f"`{default}`." if default else "none."), "",
-            "Commands: " + ("all of them." if everywhere else ", ".join(f"`{c}`" for c in option.commands) + "."), ""]
+            "Commands: " + ("all of them, but for `run`." if everywhere else ", ".join(f"`{c}`" for c in option.commands) + "."), ""]
     return "\n".join(rows)
 
 

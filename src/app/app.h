@@ -8,10 +8,6 @@ typedef struct {
   char **words;
   int *exit_code; /* of the program; 0 where nothing sets it */
 } App;
-/* As a shell says of a program that SIGTERM ended: a batch system sees that work is left. */
-enum { APP_EXIT_ASKED_TO_LEAVE = 128 + 15 };
-/* Left before -time_limit with steps to go: EX_TEMPFAIL of sysexits.h, "try again". */
-enum { APP_EXIT_TIME_IS_UP = 75 };
 
 /* One file each. */
 RengaErrorCode AppTrain(const App *app);
@@ -25,6 +21,8 @@ RengaErrorCode AppPredict(const App *app);
 RengaErrorCode AppExport(const App *app);
 RengaErrorCode AppOptions(const App *app);
 RengaErrorCode AppWatch(const App *app);
+RengaErrorCode AppSuperviseMisplaced(const App *app); /* an error: "run" has to come first */
+int AppSupervise(int argc, char **argv); /* supervisor/: without MPI and options; the exit code */
 
 /* devices.c: what computes here, for renga info. Collective. */
 RengaErrorCode AppPrintDevices(const App *app);

@@ -18,6 +18,7 @@ static const char help[] =
     "       renga export CHECKPOINT FOLDER [options]\n"
     "       renga options FILE\n"
     "       renga watch FOLDER|FILE|HOST:PORT\n"
+    "       renga run [-n RANKS] [-hosts FILE] [options] -- renga train ...\n"
     "\n"
     "  train     train on all ranks: pipeline stages x replicas\n"
     "  info      what a network or a checkpoint holds, and what computes here\n"
@@ -37,6 +38,7 @@ static const char help[] =
     "  export    the parameters of a checkpoint as a folder of Hugging Face\n"
     "  options   write a file of all options, as comments, for -options_file\n"
     "  watch     follow a running training, by the file of -monitor csv or the page of http\n"
+    "  run       start a training on ranks, and again where it crashes; renga run -help\n"
     "\n"
     "NETWORK is an ONNX file or a built-in network with its sizes, such as\n"
     "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=256, bert:..., llama:..., mlp:...,\n"
@@ -79,6 +81,8 @@ static const Command commands[] = {
     {"export", AppExport, "renga export CHECKPOINT FOLDER [options]", 2, 2, "", true},
     {"options", AppOptions, "renga options FILE", 1, 1, "", true},
     {"watch", AppWatch, "renga watch FOLDER|FILE|HOST:PORT [options]", 1, 1, "", false},
+    {"run", AppSuperviseMisplaced, "renga run [-n RANKS] [-hosts FILE] [options] -- COMMAND", 0,
+     1000, "", false},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -261,7 +265,7 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCheck(argc > 1, printer, RENGA_ERR_OPTION,
              "renga needs a command: train, info, plan, profile, data, generate, eval, predict, "
-             "export, options or watch; renga -help says more");
+             "export, options, watch or run; renga -help says more");
   for (int c = 0; c < N_COMMANDS; c++) {
     names[c] = commands[c].name;
     if (!strcmp(argv[1], names[c])) *command = &commands[c];
@@ -269,7 +273,7 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   closest = RengaClosestName(argv[1], N_COMMANDS, names);
   RengaCheck(*command, printer, RENGA_ERR_OPTION,
              "renga has no command %s%s%s%s; it has train, info, plan, profile, data, generate, "
-             "eval, predict, options, watch",
+             "eval, predict, export, options, watch, run",
              argv[1], closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
   return RENGA_SUCCESS;
 }
@@ -371,6 +375,7 @@ static void LetLauncherSee(void)
 int main(int argc, char **argv)
 {
   int exit_code = 0;
+  if (argc > 1 && strcmp(argv[1], "run") == 0) return AppSupervise(argc, argv);
   RengaCallAbort(RengaOptionsRegister("Program", N_ROWS, rows));
   RengaCallAbort(AppDataRegister());
   RengaCallAbort(RengaInitialize(&argc, &argv, help));

@@ -47,6 +47,14 @@ static double SlurmSeconds(MPI_Comm printer, bool asked)
   return 0;
 }
 
+/* A limit is of the whole run: what its earlier starts took, under renga run, is gone. */
+static double SecondsOfEarlierStarts(void)
+{
+  const char *text = getenv("RENGA_RUN_SECONDS");
+  const double seconds = text ? RengaReadReal(text, NULL) : 0;
+  return seconds > 0 ? seconds : 0;
+}
+
 /* Collective: rank 0's answer. seconds: from now, 0 where there is no limit. */
 RengaErrorCode AppFindTimeLimit(RengaComm comm, double *seconds)
 {
@@ -63,6 +71,10 @@ RengaErrorCode AppFindTimeLimit(RengaComm comm, double *seconds)
                "-time_limit %s: write seconds, MM:SS, HH:MM:SS or D-HH:MM:SS; 0: none; auto: what "
                "Slurm leaves",
                text);
+  if (strcmp(text, "auto") != 0 && *seconds > 0) {
+    *seconds -= SecondsOfEarlierStarts();
+    if (*seconds < 1) *seconds = 1; /* it leaves after a step */
+  }
   RengaCall(RengaCommBroadcast(comm, seconds, sizeof *seconds, 0, "the time limit"));
   return RENGA_SUCCESS;
 }

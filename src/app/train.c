@@ -1,4 +1,5 @@
 /* renga train: network, data, plan, pipeline, checkpoint; then steps. */
+#include "exitcode.h"
 #include "learners.h"
 #include "renga/private/number.h"
 #include <math.h>
@@ -423,7 +424,9 @@ static RengaErrorCode SayStop(Training *training)
                           time_is_up ? "the time limit is near: leaving" : "asked to leave",
                           (long long)training->step, (long long)training->steps,
                           training->unsaved || !training->saves ? "" : ": go on with -resume"));
-  *training->exit_code = time_is_up ? APP_EXIT_TIME_IS_UP : APP_EXIT_ASKED_TO_LEAVE;
+  *training->exit_code = time_is_up        ? APP_EXIT_TIME_IS_UP
+                         : training->saves ? APP_EXIT_ASKED_TO_LEAVE
+                                           : APP_EXIT_NOTHING_KEPT;
   return RENGA_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
    with by later ones where all ranks are ready, so that nobody waits. At most one is under way. */
 #include "checkpointimpl.h"
 #include "renga/private/log.h"
+#include "renga/private/signs.h"
 #include <unistd.h>
 
 bool RengaCheckpointIsBusy_Private(RengaCheckpoint checkpoint)
@@ -89,6 +90,7 @@ static RengaErrorCode EndPending(RengaCheckpoint checkpoint, void *user)
   (void)user;
   RengaCall(RengaAsideEnd(checkpoint->pending.aside));
   checkpoint->last_step = checkpoint->pending.step;
+  RengaSignCheckpoint_Private(checkpoint->last_step);
   return RENGA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 /* What a file of the present step holds, and a warning where one cannot be written. */
 #include "checkpointimpl.h"
+#include "renga/private/hash.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static RengaErrorCode StampTable(RengaCheckpoint checkpoint, RengaCheckpointTabl
   if (count > 0 && files[0].time >= table->time) table->time = files[0].time + 1;
   RengaFree(&files);
   if (checkpoint->run == 0) {
-    const int64_t seed[] = {table->time, (int64_t)getpid(), (int64_t)gethostid()};
+    const int64_t seed[] = {table->time, (int64_t)getpid(), (int64_t)RengaHashHost_Private()};
     checkpoint->run = RengaHash(seed, sizeof seed, 1) | 1;
   }
   table->run = checkpoint->run;

@@ -1,5 +1,6 @@
 /* The directory of checkpoints: files step_000000100.h5. */
 #include "file.h"
+#include "renga/private/hash.h"
 #include "renga/private/fault.h"
 #include "renga/private/open.h"
 #include <dirent.h>
@@ -153,7 +154,7 @@ static RengaErrorCode MakeProbe(const char *directory, uint64_t *token)
   struct timespec now;
   int reason = RengaCheckpointDirectoryMake(directory), file = -1;
   clock_gettime(CLOCK_REALTIME, &now);
-  const int64_t seed[] = {now.tv_sec, now.tv_nsec, getpid(), gethostid()};
+  const int64_t seed[] = {now.tv_sec, now.tv_nsec, getpid(), (int64_t)RengaHashHost_Private()};
   *token = RengaHash(seed, sizeof seed, 4);
   ProbePath(directory, *token, path);
   if (reason == 0 &&

@@ -3,6 +3,7 @@
    where the owner's process is gone (on the same machine), or where nothing renews it while another
    run looks on (from elsewhere: clocks of machines are never compared). */
 #include "lock.h"
+#include "renga/private/hash.h"
 #include "renga/private/image.h"
 #include "renga/private/fault.h"
 #include "renga/private/open.h"
@@ -82,7 +83,8 @@ static void DescribeMyself(Owner *mine)
   mine->process = getpid();
   mine->start = StartOf(mine->process);
   static int count; /* objects of one process may begin at the same tick */
-  const int64_t seed[] = {now.tv_sec, now.tv_nsec, mine->process, gethostid(), count++};
+  const int64_t seed[] = {now.tv_sec, now.tv_nsec, mine->process, (int64_t)RengaHashHost_Private(),
+                          count++};
   mine->token = RengaHash(seed, sizeof seed, 3);
 }
 

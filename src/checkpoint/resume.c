@@ -1,5 +1,6 @@
 /* Reading: one file, or the newest whole one of a directory. */
 #include "checkpointimpl.h"
+#include "renga/private/signs.h"
 #include <string.h>
 
 /* Read a file into the pipeline; a damaged one is told by *whole and message. */
@@ -41,6 +42,7 @@ static RengaErrorCode AdoptTable(RengaCheckpoint checkpoint, RengaCheckpointTabl
   checkpoint->unmarked = table->step;
   checkpoint->last_time = MPI_Wtime();
   RengaCheckpointKeepFound_Private(checkpoint, table);
+  RengaSignResumed_Private(checkpoint->last_step);
   return RENGA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 /* Writing: when, and what is known of a file once a step has followed it. */
 #include "checkpointimpl.h"
 #include "renga/private/quiet.h"
+#include "renga/private/signs.h"
 #include "renga/private/wait.h"
 
 static RengaErrorCode WriteAtOnce(RengaCheckpoint checkpoint, RengaCheckpointContents *contents)
@@ -103,6 +104,7 @@ static RengaErrorCode WriteStep(RengaCheckpoint checkpoint, char **file)
   RengaCall(code);
   checkpoint->last_step = checkpoint->unmarked = RengaPipelineGetStepNumber(checkpoint->pipeline);
   checkpoint->last_time = MPI_Wtime();
+  RengaSignCheckpoint_Private(checkpoint->last_step);
   return RENGA_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
    checksums and renames. Collective HDF5 would hang
    on a full disk; this does not, and is faster. */
 #include "writer.h"
+#include "renga/private/hash.h"
 #include "renga/private/fault.h"
 #include "renga/private/image.h"
 #include "renga/private/open.h"
@@ -170,7 +171,7 @@ static RengaErrorCode NameTemporary(RengaCheckpointWriter *writer)
 {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  const int64_t seed[] = {now.tv_sec, now.tv_nsec, getpid(), gethostid()};
+  const int64_t seed[] = {now.tv_sec, now.tv_nsec, getpid(), (int64_t)RengaHashHost_Private()};
   uint64_t token = RengaHash(seed, sizeof seed, 2);
   RengaCall(RengaCommBroadcast(writer->comm, &token, sizeof token, 0, "a checkpoint's name"));
   RengaCall(RengaMalloc(strlen(writer->path) + 32, &writer->temporary));

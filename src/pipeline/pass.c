@@ -1,5 +1,6 @@
 /* A pass from its preparation to its last sum. */
 #include "gradients.h"
+#include "renga/private/signs.h"
 #include "updates.h"
 
 /* Parameters rounded from masters, which may have been written by others than updates. The pass may
@@ -85,6 +86,7 @@ static RengaErrorCode EndPass(RengaPipeline pipeline, const Pass *pass)
    those of all ranks. */
 RengaErrorCode RengaPipelineRunTogether_Private(RengaPipeline pipeline, Pass *pass)
 {
+  if (pass->call != CALL_STEP) RengaSignWork_Private();
   if (!pass->code) pass->code = RengaPipelinePrepare_Private(pipeline, pass);
   RengaErrorCode code = RengaPipelineAskAll_Private(pipeline, pass);
   if (!code) code = WorkThroughList(pipeline, pass);

@@ -2,6 +2,7 @@
    Nothing after the last sum of the pass can fail but a rule of the program, on which the ranks
    agree once more, and the device itself. */
 #include "pipelineimpl.h"
+#include "renga/private/signs.h"
 
 static RengaErrorCode CheckLoss(const double *loss, const char *function)
 {
@@ -75,6 +76,7 @@ RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch
   pipeline->norm = pass.info.norm;
   pipeline->last = pass.info;
   if (pass.info.counts) pipeline->step++;
+  RengaSignStep_Private(pipeline->step);
   if (pipeline->monitor) pipeline->monitor(pipeline, &pipeline->last, pipeline->monitor_context);
   return RENGA_SUCCESS;
 }

@@ -140,6 +140,8 @@ void RengaErrorPrint(const RengaErrorReport *report, void *user)
     snprintf(text, sizeof text, "[rank %d] error: %s: %s\n", report->rank,
              RengaErrorText(report->code), report->message);
   if (report->depth == 0) WriteToStderr(text);
+  if (report->depth == 0 && report->code != RENGA_SUCCESS)
+    RengaSignError(report->rank, report->code, report->message);
   snprintf(text, sizeof text, "[rank %d]   #%d %s() at %s:%d\n", report->rank, report->depth,
            report->function, ShortFile(report->file), report->line);
   if (report->code != RENGA_SUCCESS && traced) WriteToStderr(text);

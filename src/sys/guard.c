@@ -155,7 +155,9 @@ static void GuardEndProcess(void)
       "[rank %s] error: time limit reached: %s has not come back for %.3g s: %s\n",
       rank ? rank : "?", guard.call, guard.seconds,
       stopped[0] ? stopped : "some rank has not come to it (stopped, busy or cut off)");
-  if (write(STDERR_FILENO, text, (size_t)length) < 0) _exit(guard.exit_code);
+  const ssize_t written = write(STDERR_FILENO, text, (size_t)length);
+  text[length - (written > 0)] = '\0'; /* without the end of the line */
+  RengaSignError(rank ? (int)strtol(rank, NULL, 10) : 0, RENGA_ERR_TIMEOUT, strchr(text, ':') + 2);
   _exit(guard.exit_code);
 }
 
@@ -200,6 +202,11 @@ static ProcessPlace PlaceOfMine(void)
                         .process = mine.process};
 }
 
+static int64_t ProcessOf(int rank)
+{
+  return ranks.place[rank].process;
+}
+
 RengaErrorCode RengaGuardMeet(MPI_Comm comm)
 {
   ProcessPlace *place = NULL, *mine = NULL;
@@ -222,6 +229,7 @@ RengaErrorCode RengaGuardMeet(MPI_Comm comm)
   ranks.machine = PlaceOfMine().machine;
   ranks.count = size;
   ranks.place = place;
+  RengaSignStart(RengaSysRank(), size, ProcessOf);
   return RENGA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 /* Checksums: XXH64 (https://xxhash.com), by the library of its author. */
 #include "renga/private/hash.h"
+#include <unistd.h>
 #include <xxhash.h>
 
 /*@
@@ -48,4 +49,11 @@ void RengaHasherDestroy(RengaHasher *hasher)
 {
   XXH64_freeState((XXH64_state_t *)*hasher);
   *hasher = NULL;
+}
+
+uint64_t RengaHashHost_Private(void)
+{
+  char name[256] = "";
+  if (gethostname(name, sizeof name - 1) != 0) return 0;
+  return RengaHash(name, sizeof name, 4);
 }

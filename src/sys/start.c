@@ -409,6 +409,7 @@ RengaErrorCode RengaSysFinish(void)
   const RengaErrorCode mine = RengaMemoryFinish();
   const RengaErrorCode all =
       RengaErrorAgree(start.comm != MPI_COMM_NULL ? start.comm : start.meeting, mine);
+  if (!all) RengaSignEnd(start.exit_code);
   EndMPI();
   RengaCall(all);
   return RENGA_SUCCESS;

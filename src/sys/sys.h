@@ -11,6 +11,12 @@ int RengaSysRank(void);       /* in MPI_COMM_WORLD; 0 without MPI */
 /* launch.c: a warning where a launcher started several processes that do not know of each other. */
 RengaErrorCode RengaLaunchCheck_Private(void);
 
+/* signs.c: what the ranks tell who supervises the run, beside renga/private/signs.h. */
+/* Of all ranks; written by rank 0 of MPI_COMM_WORLD, as the next. */
+void RengaSignStart(int rank, int count, int64_t (*process)(int rank));
+void RengaSignEnd(int exit_code);
+void RengaSignError(int rank, RengaErrorCode code, const char *sentence); /* on any rank */
+
 /* error.c */
 bool RengaSysHasMPI(void);                   /* MPI was started, and has not ended */
 void RengaErrorSilence(RengaErrorCode code); /* the error at hand is reported by another rank */

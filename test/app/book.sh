@@ -137,7 +137,7 @@ fi
 # What stands in for programs and packages that the commands use.
 bin=$scratch/bin
 mkdir "$bin"
-cp "$top/test/app/book/renga" "$top/test/app/book/mpiexec" "$bin"
+cp "$top/test/app/book/renga" "$top/test/app/book/mpiexec" "$top/test/app/book/ssh" "$bin"
 cp "$bin/mpiexec" "$bin/srun"
 chmod +x "$bin"/*
 PATH=$bin:$PATH MPIEXEC=mpiexec timeout "${RENGA_TEST_LIMIT:-150}" "$bin/mpiexec" -n 1 true >"$scratch/out" 2>&1

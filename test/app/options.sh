@@ -39,7 +39,8 @@ expect() {
   [ "$found" = "$text" ] || { echo "renga $* completes to \"$found\", not \"$text\""; status=1; }
 }
 expect "predict" pre
-expect "train info plan profile data generate eval predict export options watch" ""
+expect "train info plan profile data generate eval predict export options watch run" ""
+expect "-launcher" run -la
 expect "pairs" data pa
 expect "images idx" data i
 expect "-data_image_size" data images -data_im

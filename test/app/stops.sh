@@ -1,7 +1,7 @@
 #!/bin/sh
 # Where a rank is stopped the run ends soon after -timeout and names it, beside replicas that share the
 # optimizer too; where one is killed the run ends; a run that is asked to leave by a signal to mpiexec
-# writes a whole checkpoint and ends with 143. RENGA_STOPS=60 RENGA_KILLS=60 RENGA_TERMS=20: more.
+# writes a whole checkpoint and ends with 85. RENGA_STOPS=60 RENGA_KILLS=60 RENGA_TERMS=20: more.
 . "${0%/*}/common.sh"
 train="train -graph $mlp -data synthetic -batch_size 8 -progress none"
 
@@ -75,7 +75,7 @@ while [ $i -lt "${RENGA_TERMS:-3}" ]; do
   kill -$signal $(cat "/proc/$launcher/task/$launcher/children")
   wait $launcher
   code=$?
-  [ $code -eq 143 ] || fail "SIG$signal $i on $ranks ranks: exit code $code"
+  [ $code -eq 85 ] || fail "SIG$signal $i on $ranks ranks: exit code $code"
   says "asked to leave after step"
   left=$(sed -n 's/asked to leave after step \([0-9]*\) .*/\1/p' out)
   accepts 1 $train -steps $((left + 1)) -checkpoint_dir c -resume

@@ -113,6 +113,15 @@ if "$python" -c 'import torch, onnxscript; assert int(torch.__version__.split(".
   timeout 600 "$python" "$top/test/binding/changes.py" >"$folder/out" 2>&1 || { cat "$folder/out"; status=1; }
 fi
 
+# A program whose rank is killed is started again by renga run, and ends as one that nothing happened to.
+cd "$folder" && "$python" "$top/test/binding/heals.py" alone >out 2>&1 || { echo "heals.py:"; cat out; status=1; }
+digest=$(grep digest out)
+timeout -k 5 $limit "$build/renga" run -n 2 -launcher "${MPIEXEC:-mpiexec}" -- "$python" "$top/test/binding/heals.py" healed >out 2>&1 ||
+  { echo "heals.py under renga run: exit code $?"; cat out; status=1; }
+for line in "${digest:-no digest}" "renga run: start 2: 2 ranks, from the checkpoint of step 20" "renga run: the run is complete after 2 starts"; do
+  grep -qF "$line" out || { echo "heals.py under renga run does not say \"$line\":"; cat out; status=1; }
+done
+
 # A source distribution, installed into a folder.
 if "$python" -c 'import setuptools, wheel, pip' 2>/dev/null; then
   cp -r "$top/src/binding/python" "$folder/source" && chmod -R u+w "$folder/source" && cd "$folder/source" &&

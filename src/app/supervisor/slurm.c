@@ -1,0 +1,49 @@
+/* What renga run asks of Slurm: when the job ends, and to put it into the queue again. */
+#include "supervisor.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Older versions leave it out of the environment. */
+void SupervisorTellEndOfJob(void)
+{
+  const char *job = getenv("SLURM_JOB_ID"), *word[] = {"squeue", "-h", "-j", job, "-o", "%e", NULL};
+  char text[SUPERVISOR_TEXT], seconds[32];
+  struct tm end = {.tm_isdst = -1};
+  if (!job || getenv("SLURM_JOB_END_TIME")) return;
+  SupervisorRead(word, 30, sizeof text, text);
+  if (sscanf(text, "%d-%d-%dT%d:%d:%d", &end.tm_year, &end.tm_mon, &end.tm_mday, &end.tm_hour,
+             &end.tm_min, &end.tm_sec) != 6)
+    return;
+  end.tm_year -= 1900;
+  end.tm_mon--;
+  snprintf(seconds, sizeof seconds, "%lld", (long long)mktime(&end));
+  setenv("SLURM_JOB_END_TIME", seconds, 1);
+}
+
+void SupervisorRequeue(const Supervisor *supervisor, int code)
+{
+  const char *job = getenv("SLURM_JOB_ID"), *word[] = {"scontrol", "requeue", job, NULL};
+  char text[SUPERVISOR_TEXT], fields[64];
+  if (!job) {
+    SupervisorSay("requeue", "",
+                  "-requeue: this is no Slurm job (SLURM_JOB_ID is not set): submit "
+                  "it again by hand");
+    return;
+  }
+  if (supervisor->best <= supervisor->first) {
+    SupervisorSay("requeue", "",
+                  "job %s is not put into the queue again, since it made no new "
+                  "step: look at its output, or give it more time",
+                  job);
+    return;
+  }
+  if (!SupervisorRead(word, 30, sizeof text, text)) {
+    SupervisorSay("requeue", "", "scontrol requeue %s failed: submit the job again by hand", job);
+    return;
+  }
+  snprintf(fields, sizeof fields, "\"code\":%d", code);
+  SupervisorSay("requeue", fields, "job %s is put into the queue again and goes on after step %lld",
+                job, (long long)supervisor->checkpoint);
+}

@@ -1,0 +1,117 @@
+#!/bin/sh
+# renga run over two network namespaces in the place of nodes: a node whose link is cut and whose processes die is left out, the
+# plan is made anew for the other one, and the node is taken back once it answers; a node that is said to go is left with a
+# checkpoint. The parameters are those of a run that nothing happened to, and nothing stays on a node.
+# Needs root; skipped where namespaces cannot be made.
+. "${0%/*}/../app/common.sh"
+name=renga-run$$
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+[ "$(id -u)" -eq 0 ] || skip "network namespaces need root"
+for tool in ip unshare; do command -v $tool >/dev/null || skip "there is no $tool"; done
+"$mpiexec" --version 2>/dev/null | grep -q HYDRA || skip "the launcher is not MPICH's"
+[ -z "${RENGA_TEST_SLOW:-}" ] || skip "limits of a few seconds are no measure for slow programs"
+
+down() {
+  for i in 1 2 0; do
+    for process in $(ip netns pids $name-$i 2>/dev/null); do kill -9 "$process"; done
+    ip netns del $name-$i 2>/dev/null
+  done
+  rm -rf "$scratch"
+}
+trap down EXIT
+trap 'exit 1' HUP INT TERM
+
+# Node 0 has renga run and a switch, 10.80.0.x.
+up() {
+  ip netns add $name-0 && ip -n $name-0 link set lo up || return 1
+  ip -n $name-0 link add switch type bridge && ip -n $name-0 link set switch up || return 1
+  ip -n $name-0 addr add 10.80.0.254/24 dev switch
+  for i in 1 2; do
+    ip netns add $name-$i && ip -n $name-$i link set lo up || return 1
+    ip -n $name-0 link add port-$i type veth peer name eth0 netns $name-$i || return 1
+    ip -n $name-0 link set port-$i master switch up
+    ip -n $name-$i addr add 10.80.0.$i/24 dev eth0
+    ip -n $name-$i link set eth0 up
+  done
+}
+up >up.log 2>&1 || skip "no network namespaces here: $(tail -n 1 up.log)"
+
+cat >launch <<LAUNCH
+#!/bin/sh
+# As ssh: launch [-option ...] HOST COMMAND; a node whose file down-NUMBER is there does not answer.
+while [ "\${1#-}" != "\$1" ]; do shift; done
+number=\${1##*.}
+shift
+[ ! -e "$PWD/down-\$number" ] || exec sleep 100
+exec ip netns exec "$name-\$number" unshare --uts --ipc --mount sh -c \\
+  "hostname node\$number; mount -t tmpfs -o size=256m tmpfs /dev/shm; \$*"
+LAUNCH
+chmod +x launch
+printf '%s\n' 10.80.0.1:1 "10.80.0.2 slots=1 # the other" >hosts
+train="train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -reduction_leaf 1 -progress none -parameter_digest"
+
+# begin OPTIONS -- OPTIONS OF TRAIN: renga run in the background, until there is a checkpoint
+begin() {
+  rm -rf c out code
+  options=
+  while [ "$1" != -- ]; do options="$options $1"; shift; done
+  shift
+  latest="renga run$options -- renga train $*"
+  (
+    UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 ip netns exec $name-0 timeout -k 5 $limit sh -c \
+      'echo $$ >process; exec "$@"' sh "$renga" run -hosts hosts -remote "$PWD/launch" \
+      -launcher "$mpiexec -iface switch" -probe 3 $options -- "$renga" $train -checkpoint_dir c -checkpoint_every 50 "$@" </dev/null >out 2>&1
+    echo $? >code
+  ) &
+  wait_for has_checkpoint
+}
+has_checkpoint() { set -- c/*.h5; [ -e "$1" ]; }
+# ends CODE
+ends() {
+  wait
+  [ "$(cat code)" -eq "$1" ] || fail "exit code $(cat code), not $1: $latest"
+  left=$(ip netns pids $name-1; ip netns pids $name-2)
+  [ -z "$left" ] || fail "processes stay: $left"
+}
+said() { grep -q -F -e "$1" out; }
+
+accepts 1 $train -steps 4000
+digest=$(digest)
+
+begin -back 1 -- -steps 4000 -timeout 4
+: >down-2
+ip -n $name-0 link set port-2 nomaster
+for process in $(ip netns pids $name-2); do kill -9 "$process"; done
+wait_for said "start 2: 1 rank on 1 of 2 hosts"
+wait_for said "goes on after step"
+ip -n $name-0 link set port-2 master switch
+rm down-2
+ends 0
+says "$digest" "renga run: 10.80.0.2 is left out until it answers again" "1 stage x 1 replica on 1 rank"
+grep -Eq "start 1 ended after step .*: (rank 0 said: .*no sign of rank 1|.*rank 1|host 10.80.0.2 does not answer)" out || fail "rank 1 is not named"
+# It may be done before the node is back; else the node takes part again.
+if said "answers again and takes part"; then says "renga run: start 3: 2 ranks on 2 of 2 hosts, from the checkpoint of step"; fi
+
+begin -warning warning -back 0 -- -steps 4000
+echo node2.somewhere >>warning # it has an address here
+echo 10.80.0.2 >>warning
+ends 0
+says "$digest" "renga run: 10.80.0.2 goes away soon, says the file of -warning"
+says "renga run: start 2: 1 rank on 1 of 2 hosts, from the checkpoint of step" "renga run: the run is complete after 2 starts"
+rm warning
+
+# More hosts are waited for where the layout needs them.
+begin -back 1 -- -steps 100000000 -partition_stages 2 -timeout 4
+: >down-2
+for process in $(ip netns pids $name-2); do kill -9 "$process"; done
+wait_for said "plan does not fit: 2 stages need at least 2 ranks, but there are 1"
+wait_for said "it waits for hosts: those that are left take 1 of at least 2 ranks (-least)"
+rm down-2
+wait_for said "start 3: 2 ranks on 2 of 2 hosts"
+wait_for said "goes on after step"
+kill -TERM "$(cat process)"
+ends 85
+finish
