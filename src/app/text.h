@@ -1,0 +1,103 @@
+/* Text of networks that score the next token, for renga generate and renga eval. */
+#pragma once
+#include "app.h"
+
+/* ---- lines.c ---- */
+/* A file of texts, which rank 0 reads for all: its lines, ended by zeros. */
+typedef struct {
+  char *bytes;
+  int64_t count;
+  const char **line; /* [count], in bytes */
+} AppLines;
+/* Collective. Empty lines at the end are left out; a file without lines is an error. */
+RengaErrorCode AppReadLines(RengaComm comm, const char *file, AppLines *lines);
+void AppFreeLines(AppLines *lines);
+
+/* ---- textmodel.c ---- */
+/* Tokens of a text, or of its begin. */
+typedef struct {
+  int64_t length;
+  int64_t *token; /* [length] */
+} AppTokens;
+
+/* A network with an input [batch, sequence] of tokens and an output [batch, sequence, kinds] of
+   scores of the next one. */
+typedef struct {
+  const char *command; /* for messages: "renga generate" */
+  RengaComm comm;
+  MPI_Comm printer;
+  RengaGraph graph;
+  AppFields fields;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  const char *output;            /* name of the scores */
+  int field;                     /* the input that the tokens go to */
+  int64_t sequence, kinds;       /* tokens that the network sees; of tokens that it knows */
+  bool numbers;                  /* tokens stand for no text: they are written as numbers */
+  RengaVocabulary vocabulary;    /* NULL: tokens are bytes, or numbers */
+  int64_t lowest, highest;       /* those that are written: [lowest, highest) */
+  int64_t batch;                 /* texts of a forward at most */
+  float *scores;                 /* [batch, sequence, kinds] of the last forward, on rank 0 */
+  const AppTokens *const *given; /* [batch] of the last forward */
+  char spelled[24];              /* of the last token that was spelled */
+} AppTextModel;
+/* Collective: network and vocabulary. numbers: tokens need stand for no text. */
+RengaErrorCode AppTextModelOpen(RengaComm comm, const char *command, bool numbers,
+                                AppTextModel *model);
+/* Collective: the parameters of a checkpoint or a folder; NULL: those of the network itself. */
+RengaErrorCode AppTextModelSetUp(AppTextModel *model, int64_t batch, const char *parameters);
+/* Not collective. The tokens of a text, with room for so many more. */
+RengaErrorCode AppTextModelEncode(const AppTextModel *model, const char *text, int64_t length,
+                                  int64_t more, AppTokens *tokens);
+/* Not collective. What a token stands for, lent until the next call; a number with a blank before
+   it where tokens are numbers. */
+RengaErrorCode AppTextModelSpell(AppTextModel *model, int64_t token, const char **text,
+                                 int64_t *length);
+/* Collective: scores of count texts, at most model->batch. Each is one micro-batch, so that its
+   bits depend neither on the others nor on the layout. A text that is longer than the network's
+   sequence loses its begin. */
+RengaErrorCode AppTextModelForward(AppTextModel *model, int64_t count,
+                                   const AppTokens *const texts[]);
+/* On rank 0, after a forward: of what follows token number place (from 0) of text number i. */
+const float *AppTextModelScoresAt(const AppTextModel *model, int64_t i, int64_t place);
+RengaErrorCode AppTextModelDestroy(AppTextModel *model);
+
+/* ---- prompts.c ---- */
+/* Where they stand. */
+typedef struct {
+  const char *text, *numbers, *file; /* -prompt, -prompt_tokens, -prompt_file */
+  bool json;                         /* the file's lines are objects of JSON */
+  AppLines lines;                    /* of the file; AppFreeLines */
+} AppPromptSource;
+typedef struct {
+  int64_t count;
+  char **text;       /* [count] as they were given; NULL: as numbers */
+  AppTokens *tokens; /* [count], with room for what is written behind them */
+} AppPrompts;
+/* Collective, before the network is read. */
+RengaErrorCode AppPromptsOpen(RengaComm comm, AppPromptSource *source);
+/* Not collective. more: tokens that may be written behind each. */
+RengaErrorCode AppPromptsTake(const AppTextModel *model, const AppPromptSource *source,
+                              int64_t more, AppPrompts *prompts);
+void AppPromptsFree(AppPrompts *prompts);
+/* "1,2,3" */
+RengaErrorCode AppTakeNumbers(const AppTextModel *model, const char *where, const char *text,
+                              int64_t more, AppTokens *tokens);
+
+/* ---- sampler.c ---- */
+/* How a token is chosen among those that are scored. */
+typedef struct {
+  double temperature; /* 0: the likeliest */
+  int64_t top_k;      /* of so many; 0: of all */
+  double top_p;       /* of the fewest that have so much of the probability */
+  uint64_t seed;
+  int64_t lowest, highest; /* tokens [lowest, highest) */
+  double *weight;          /* [highest] */
+  struct _AppCandidate *candidate;
+} AppSampler;
+RengaErrorCode AppSamplerCreate(MPI_Comm printer, int64_t lowest, int64_t highest,
+                                AppSampler *sampler);
+/* Number number of the text that key stands for: the same whatever else is written. */
+int64_t AppSamplerChoose(const AppSampler *sampler, const float scores[], uint64_t key,
+                         int64_t number);
+void AppSamplerDestroy(AppSampler *sampler);

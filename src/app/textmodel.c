@@ -1,0 +1,216 @@
+/* A network that scores the next token of texts, run forward on the layout of the options. */
+#include "text.h"
+#include <inttypes.h>
+#include <string.h>
+
+enum { BYTES = 256 };
+
+/* The network's end of each text, padded at the right: later places do not change earlier ones. */
+static RengaErrorCode ReadTexts(void *user, int field, int64_t first, int64_t count, void *buffer)
+{
+  const AppTextModel *model = user;
+  const RengaTensorSpec *spec = &model->fields.specs[field];
+  memset(buffer, 0, RengaTensorSpecBytes(spec) * (size_t)count);
+  if (field != model->field) return RENGA_SUCCESS;
+  for (int64_t s = 0; s < count; s++) {
+    const AppTokens *text = model->given[first + s];
+    const int64_t begin = text->length > model->sequence ? text->length - model->sequence : 0;
+    const int64_t at = s * model->sequence - begin;
+    for (int64_t i = begin; i < text->length; i++)
+      if (spec->type == RENGA_INT64)
+        ((int64_t *)buffer)[at + i] = text->token[i];
+      else
+        ((int32_t *)buffer)[at + i] = (int32_t)text->token[i];
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindTokens(AppTextModel *model)
+{
+  const AppFields *fields = &model->fields;
+  model->field = -1;
+  for (int f = 0; f < fields->count && model->field < 0; f++)
+    if (fields->is_table_index[f] && fields->specs[f].ndim == 1) model->field = f;
+  RengaCheck(model->field >= 0, model->printer, RENGA_ERR_SUPPORT,
+             "%s needs a network with an input [batch, sequence] of tokens", model->command);
+  const RengaDataType type = fields->specs[model->field].type;
+  RengaCheck(type == RENGA_INT64 || type == RENGA_INT32, model->printer, RENGA_ERR_SUPPORT,
+             "%s: the tokens %s are %s, not int64 or int32", model->command,
+             fields->names[model->field], RengaDataTypeName(type));
+  model->sequence = fields->specs[model->field].dim[0];
+  return RENGA_SUCCESS;
+}
+
+/* The tokens that text is made of: bytes, or those of -vocabulary_file. */
+static RengaErrorCode FindTextVocabulary(AppTextModel *model)
+{
+  const char *file;
+  model->highest = BYTES;
+  RengaCall(RengaOptionsGetString("vocabulary_file", &file, NULL));
+  if (file == NULL) return RENGA_SUCCESS;
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int turn = 0; turn < 2; turn++) { /* what is wrong with a file is said once */
+    if ((turn == 0) == (RengaCommGetRank(model->comm) == 0))
+      code = RengaVocabularyRead(file, &model->vocabulary);
+    RengaCall(RengaErrorAgree(model->printer, code));
+  }
+  RengaCall(RengaVocabularyGetCount(model->vocabulary, &model->highest));
+  const char *text;
+  int64_t length = 0; /* the first tokens may stand for no text */
+  for (int64_t t = 0; t < model->highest && length == 0; t++) {
+    model->lowest = t;
+    RengaCall(RengaVocabularyDecode(model->vocabulary, t, &text, &length));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* kinds 0: of no use. */
+static RengaErrorCode DescribeScores(AppTextModel *model, size_t size, char text[])
+{
+  const RengaValue value = RengaGraphFindValue(model->graph, model->output);
+  snprintf(text, size, "not there");
+  if (value < 0) return RENGA_SUCCESS;
+  const RengaTensorSpec spec = RengaTensorSpecAt(&RengaGraphGetValue(model->graph, value)->spec, 1);
+  RengaTensorSpecFormat(&spec, size, text);
+  const int64_t kinds = spec.ndim >= 2 ? spec.dim[spec.ndim - 1] : 0;
+  if (RengaTensorSpecCount(&spec) == model->sequence * kinds) model->kinds = kinds;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckScores(AppTextModel *model, bool numbers)
+{
+  char text[128];
+  RengaCall(DescribeScores(model, sizeof text, text));
+  model->numbers = numbers && !model->vocabulary && model->kinds != BYTES && model->kinds > 0;
+  if (model->numbers) model->highest = model->kinds;
+  const bool fits =
+      model->vocabulary ? model->kinds >= model->highest : model->numbers || model->kinds == BYTES;
+  RengaCheck(fits, model->printer, RENGA_ERR_SUPPORT,
+             "%s writes %s: the output %s must be [batch, %lld, %lld] but is %s; name another with "
+             "-output%s",
+             model->command, model->vocabulary ? "tokens of a vocabulary" : "bytes", model->output,
+             (long long)model->sequence, (long long)model->highest, text,
+             model->vocabulary ? "" : ", or the vocabulary with -vocabulary_file");
+  return RENGA_SUCCESS;
+}
+
+/* The network without its loss, where it has the scores. */
+static RengaErrorCode EndAtScores(RengaGraph graph, const char *output)
+{
+  if (RengaGraphFindValue(graph, output) >= 0) RengaCall(RengaGraphKeepOutputs(graph, 1, &output));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OpenTextModel(AppTextModel *model, bool numbers)
+{
+  RengaCall(RengaOptionsGetString("output", &model->output, NULL));
+  if (!model->output) model->output = "logits";
+  const AppEnds ends = {EndAtScores, model->output};
+  RengaCall(AppLoadGraph(model->comm, &ends, &model->graph));
+  RengaCall(AppFindFields(model->comm, model->graph, &model->fields));
+  RengaCall(FindTokens(model));
+  RengaCall(FindTextVocabulary(model));
+  RengaCall(CheckScores(model, numbers));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppTextModelOpen(RengaComm comm, const char *command, bool numbers,
+                                AppTextModel *model)
+{
+  *model = (AppTextModel){.comm = comm, .command = command};
+  RengaCall(RengaObjectGetComm(comm, &model->printer));
+  RengaCall(OpenTextModel(model, numbers));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PlanTexts(AppTextModel *model)
+{
+  char batch[32];
+  int64_t microbatch;
+  RengaPartition partition = NULL;
+  RengaCall(AppRefuseUnused(model->printer, "microbatch_size", "each text is a micro-batch"));
+  snprintf(batch, sizeof batch, "%" PRId64, model->batch);
+  RengaCall(RengaOptionsSetValue("batch_size", batch));
+  RengaCall(RengaOptionsSetValue("microbatch_size", "1"));
+  RengaCall(AppMakePartition(model->comm, model->graph, model->batch, 1, &partition));
+  const RengaErrorCode code = RengaPartitionSolve(partition, &model->plan);
+  RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(code);
+  RengaCall(RengaPlanGetBatch(model->plan, &model->batch, &microbatch)); /* perhaps a file's */
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppTextModelSetUp(AppTextModel *model, int64_t batch, const char *parameters)
+{
+  RengaCheckpointInitial initial;
+  RengaOptimizer optimizer;
+  model->batch = batch;
+  RengaCall(PlanTexts(model));
+  RengaCall(RengaPipelineCreate(model->comm, &model->pipeline));
+  RengaCall(RengaPipelineSetPlan(model->pipeline, model->graph, model->plan));
+  RengaCall(RengaPipelineSetFromOptions(model->pipeline));
+  RengaCall(RengaPipelineGetOptimizer(model->pipeline, &optimizer));
+  RengaCall(RengaOptimizerSetType(optimizer, RENGA_OPTIMIZER_SGD)); /* it has no moments */
+  RengaCall(RengaPipelineSetUp(model->pipeline));
+  if (parameters)
+    RengaCall(AppReadParameters(model->comm, model->pipeline, parameters, false, true, &initial));
+  if (RengaCommGetRank(model->comm) == 0)
+    RengaCall(RengaMalloc(model->batch * model->sequence * model->kinds, &model->scores));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppTextModelEncode(const AppTextModel *model, const char *text, int64_t length,
+                                  int64_t more, AppTokens *tokens)
+{
+  tokens->length = length;
+  if (model->vocabulary)
+    RengaCall(
+        RengaVocabularyEncode(model->vocabulary, text, length, &tokens->length, &tokens->token));
+  RengaCall(RengaRealloc(tokens->length + more + 1, &tokens->token));
+  for (int64_t i = 0; i < length && !model->vocabulary; i++)
+    tokens->token[i] = (unsigned char)text[i];
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppTextModelSpell(AppTextModel *model, int64_t token, const char **text,
+                                 int64_t *length)
+{
+  if (model->vocabulary) {
+    RengaCall(RengaVocabularyDecode(model->vocabulary, token, text, length));
+    return RENGA_SUCCESS;
+  }
+  if (model->numbers)
+    snprintf(model->spelled, sizeof model->spelled, " %" PRId64, token);
+  else
+    model->spelled[0] = (char)token;
+  *text = model->spelled;
+  *length = model->numbers ? (int64_t)strlen(model->spelled) : 1;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppTextModelForward(AppTextModel *model, int64_t count,
+                                   const AppTokens *const texts[])
+{
+  const RengaBatch batch = {.samples = count, .read = ReadTexts, .user = model};
+  model->given = texts;
+  RengaCall(RengaPipelineForward(model->pipeline, &batch, model->output, model->scores));
+  return RENGA_SUCCESS;
+}
+
+const float *AppTextModelScoresAt(const AppTextModel *model, int64_t i, int64_t place)
+{
+  const int64_t length = model->given[i]->length;
+  const int64_t begin = length > model->sequence ? length - model->sequence : 0;
+  return model->scores + (i * model->sequence + place - begin) * model->kinds;
+}
+
+RengaErrorCode AppTextModelDestroy(AppTextModel *model)
+{
+  RengaFree(&model->scores);
+  RengaCall(RengaVocabularyDestroy(&model->vocabulary));
+  RengaCall(RengaPipelineDestroy(&model->pipeline));
+  RengaCall(RengaPlanDestroy(&model->plan));
+  AppFreeFields(&model->fields);
+  RengaCall(RengaGraphDestroy(&model->graph));
+  return RENGA_SUCCESS;
+}
