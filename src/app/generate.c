@@ -27,8 +27,7 @@ typedef struct {
 } Writing;
 
 typedef struct {
-  AppTextModel model;
-  AppPromptSource source;
+  AppTextModel *model;
   AppPrompts prompts;
   AppSampler sampler;
   StopRules stop;
@@ -55,7 +54,7 @@ static const char *TakeStop(const char *at, char *to)
 /* A text that is one token of the vocabulary also ends as that, whatever it is spelled. */
 static RengaErrorCode AddStop(Generator *generator, const char *text)
 {
-  const AppTextModel *model = &generator->model;
+  const AppTextModel *model = generator->model;
   StopRules *stop = &generator->stop;
   AppTokens tokens = {0};
   const int64_t length = (int64_t)strlen(text);
@@ -119,7 +118,7 @@ static bool IsStopToken(const StopRules *stop, int64_t token)
 }
 
 /* ---- writing ---- */
-static RengaErrorCode AddText(Writing *writing, const char *text, int64_t length)
+static RengaErrorCode AppendSpelled(Writing *writing, const char *text, int64_t length)
 {
   if (writing->length + length + 1 > writing->room) {
     writing->room = 2 * (writing->length + length) + 64;
@@ -141,9 +140,9 @@ static RengaErrorCode AddToken(Generator *generator, Writing *writing, int64_t t
   writing->written++;
   writing->stopped = IsStopToken(stop, token);
   if (!writing->stopped) {
-    RengaCall(AppTextModelSpell(&generator->model, token, &text, &length));
+    RengaCall(AppTextModelSpell(generator->model, token, &text, &length));
     const int64_t before = writing->length;
-    RengaCall(AddText(writing, text, length));
+    RengaCall(AppendSpelled(writing, text, length));
     const int64_t at = FindStop(stop, writing, before - stop->longest + 1);
     writing->stopped = at >= 0;
     if (at >= 0) writing->length = at;
@@ -175,7 +174,7 @@ static void FindKeys(Generator *generator)
 /* ---- printing, in the order of the prompts ---- */
 static RengaErrorCode PrintPrompt(Generator *generator, int64_t i)
 {
-  const AppTextModel *model = &generator->model;
+  const AppTextModel *model = generator->model;
   const Writing *writing = &generator->writing[i];
   if (generator->prompts.text[i]) {
     RengaCall(RengaPrintf(model->printer, "%s", generator->prompts.text[i]));
@@ -184,7 +183,7 @@ static RengaErrorCode PrintPrompt(Generator *generator, int64_t i)
   for (int64_t t = 0; t < writing->prompt; t++) {
     const char *text;
     int64_t length;
-    RengaCall(AppTextModelSpell(&generator->model, writing->tokens->token[t], &text, &length));
+    RengaCall(AppTextModelSpell(generator->model, writing->tokens->token[t], &text, &length));
     const int blank = model->numbers && t == 0;
     RengaCall(RengaPrintf(model->printer, "%.*s", (int)length - blank, text + blank));
   }
@@ -196,8 +195,8 @@ static RengaErrorCode PrintBytes(const Generator *generator, Writing *writing, i
   while (writing->printed < end) { /* bytes 0 end a format's text */
     const char *at = writing->text + writing->printed;
     const int64_t run = (int64_t)strnlen(at, (size_t)(end - writing->printed));
-    RengaCall(run > 0 ? RengaPrintf(generator->model.printer, "%.*s", (int)run, at)
-                      : RengaPrintf(generator->model.printer, "%c", 0));
+    RengaCall(run > 0 ? RengaPrintf(generator->model->printer, "%.*s", (int)run, at)
+                      : RengaPrintf(generator->model->printer, "%c", 0));
     writing->printed += run > 0 ? run : 1;
   }
   return RENGA_SUCCESS;
@@ -212,7 +211,7 @@ static RengaErrorCode PrintText(Generator *generator, int64_t i)
   if (!writing->begun) RengaCall(PrintPrompt(generator, i));
   writing->begun = true;
   RengaCall(PrintBytes(generator, writing, writing->length - held));
-  if (writing->done) RengaCall(RengaPrintf(generator->model.printer, "\n"));
+  if (writing->done) RengaCall(RengaPrintf(generator->model->printer, "\n"));
   return RENGA_SUCCESS;
 }
 
@@ -265,7 +264,7 @@ static RengaErrorCode FillObject(const Generator *generator, int64_t i, json_obj
     json_object_object_add(object, "prompt", text);
   }
   json_object_object_add(object, "prompt_tokens", ListTokens(writing->tokens, 0, writing->prompt));
-  if (!generator->model.numbers) {
+  if (!generator->model->numbers) {
     RengaCall(MakeString(writing->text, writing->length, &text));
     json_object_object_add(object, "text", text);
   }
@@ -283,7 +282,7 @@ static RengaErrorCode PrintObject(const Generator *generator, int64_t i)
   json_object *object = json_object_new_object();
   RengaErrorCode code = FillObject(generator, i, object);
   if (!code)
-    code = RengaPrintf(generator->model.printer, "%s\n",
+    code = RengaPrintf(generator->model->printer, "%s\n",
                        json_object_to_json_string_ext(object, plain));
   json_object_put(object);
   RengaCall(code);
@@ -306,7 +305,7 @@ static RengaErrorCode PrintWritten(Generator *generator)
 static int64_t ChooseWritings(Generator *generator, Writing *chosen[], const AppTokens *texts[])
 {
   int64_t count = 0;
-  for (int64_t i = generator->next; i < generator->prompts.count && count < generator->model.batch;
+  for (int64_t i = generator->next; i < generator->prompts.count && count < generator->model->batch;
        i++) {
     if (generator->writing[i].done) continue;
     chosen[count] = &generator->writing[i];
@@ -318,7 +317,7 @@ static int64_t ChooseWritings(Generator *generator, Writing *chosen[], const App
 static RengaErrorCode WriteRound(Generator *generator, int64_t count, Writing *const chosen[],
                                  const AppTokens *const texts[], int64_t next[])
 {
-  AppTextModel *model = &generator->model;
+  AppTextModel *model = generator->model;
   RengaCall(AppTextModelForward(model, count, texts));
   for (int64_t c = 0; c < count && RengaCommGetRank(model->comm) == 0; c++)
     next[c] =
@@ -331,14 +330,14 @@ static RengaErrorCode WriteRound(Generator *generator, int64_t count, Writing *c
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteAll(Generator *generator)
+static RengaErrorCode WriteTexts(Generator *generator)
 {
   Writing **chosen = NULL;
   const AppTokens **texts = NULL;
   int64_t *next = NULL, count;
-  RengaErrorCode code = RengaMalloc(generator->model.batch, &chosen);
-  if (!code) code = RengaMalloc(generator->model.batch, &texts);
-  if (!code) code = RengaMalloc(generator->model.batch, &next);
+  RengaErrorCode code = RengaMalloc(generator->model->batch, &chosen);
+  if (!code) code = RengaMalloc(generator->model->batch, &texts);
+  if (!code) code = RengaMalloc(generator->model->batch, &next);
   while (!code && (count = ChooseWritings(generator, chosen, texts)) > 0)
     code = WriteRound(generator, count, chosen, texts, next);
   RengaFree(&next);
@@ -356,7 +355,7 @@ static RengaErrorCode BeginWritings(Generator *generator)
     Writing *writing = &generator->writing[i];
     writing->tokens = &generator->prompts.tokens[i];
     writing->prompt = writing->tokens->length;
-    RengaCall(AddText(writing, "", 0));
+    RengaCall(AppendSpelled(writing, "", 0));
   }
   FindKeys(generator);
   return RENGA_SUCCESS;
@@ -364,20 +363,21 @@ static RengaErrorCode BeginWritings(Generator *generator)
 
 static RengaErrorCode SetUpGenerator(RengaComm comm, Generator *generator)
 {
-  AppTextModel *model = &generator->model;
+  AppTextModel *model = generator->model;
+  AppPromptSource source;
   const char *file, *format;
   int64_t batch;
   RengaCall(AppNeedOption(comm, "checkpoint", "the file of a trained network", &file));
-  RengaCall(AppPromptsOpen(comm, &generator->source));
-  RengaCall(AppTextModelOpen(comm, "renga generate",
-                             generator->source.numbers || generator->source.json, model));
-  model->numbers = model->numbers || (generator->source.numbers && !model->vocabulary);
+  RengaCall(AppPromptsOpen(comm, &source));
+  RengaCall(AppTextModelOpen(comm, "renga generate", source.numbers || source.json, model));
+  model->numbers = model->numbers || (source.numbers && !model->vocabulary);
   RengaCall(AppSamplerCreate(model->printer, model->lowest, model->highest, &generator->sampler));
   RengaCall(RengaOptionsGetInt64("tokens", &generator->most, NULL));
   RengaCall(RengaOptionsGetInt64("batch_size", &batch, NULL));
   RengaCall(RengaOptionsGetString("generate_format", &format, NULL));
   generator->json = strcmp(format, "jsonl") == 0;
-  RengaCall(AppPromptsTake(model, &generator->source, generator->most, &generator->prompts));
+  RengaCall(AppPromptsTake(model, &source, generator->most, &generator->prompts));
+  AppFreeLines(&source.lines);
   RengaCall(ReadStops(generator));
   RengaCall(BeginWritings(generator));
   if (batch == 0) batch = BATCH;
@@ -395,16 +395,16 @@ static RengaErrorCode DestroyGenerator(Generator *generator)
   RengaFree(&generator->stop.token);
   AppSamplerDestroy(&generator->sampler);
   AppPromptsFree(&generator->prompts);
-  AppFreeLines(&generator->source.lines);
-  RengaCall(AppTextModelDestroy(&generator->model));
+  RengaCall(AppTextModelDestroy(generator->model));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode AppGenerate(const App *app)
 {
-  Generator generator = {.next = 0};
+  AppTextModel model;
+  Generator generator = {.model = &model};
   RengaCall(SetUpGenerator(app->comm, &generator));
-  RengaCall(WriteAll(&generator));
+  RengaCall(WriteTexts(&generator));
   RengaCall(DestroyGenerator(&generator));
   return RENGA_SUCCESS;
 }

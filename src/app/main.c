@@ -32,7 +32,7 @@ static const char help[] =
     "              renga data npy ARRAY ... OUT                       of arrays of NumPy\n"
     "              renga data idx IMAGES LABELS [IMAGES LABELS] OUT   of images and classes\n"
     "  generate  write text from a trained network\n"
-    "  eval      the loss of a trained network over a data set\n"
+    "  eval      the loss of a trained network over a data set, or its answers to questions\n"
     "  predict   the outputs of a trained network for a data set, as an HDF5 file\n"
     "  export    the parameters of a checkpoint as a folder of Hugging Face\n"
     "  options   write a file of all options, as comments, for -options_file\n"
@@ -118,6 +118,9 @@ static const RengaOptionRow rows[] = {
         "train: steps between losses of the validation part; 0: only at the end"),
     ROW("eval_samples", INT64, "0", NULL, 0, 1e15,
         "train: samples of the validation part that are used; eval: of all; 0: all"),
+    ROW("eval_choices", STRING, NULL, NULL, 0, 0,
+        "eval: FILE.jsonl with questions in place of -data: an object with \"context\", "
+        "\"choices\" and \"answer\" in each line"),
     ROW("keep_best", BOOL, "false", NULL, 0, 0,
         "train: keep the checkpoint with the least validation loss as best.h5"),
     ROW("early_stop", INT64, "0", NULL, 0, 1e15,
@@ -147,7 +150,7 @@ static const RengaOptionRow rows[] = {
         "with spaces between them, for all combinations"),
     ROW("vocabulary_file", STRING, NULL, NULL, 0, 0,
         "data text, pairs: a vocabulary that was kept, a data set with one, or a tokenizer.json; "
-        "generate: the same"),
+        "generate, eval -eval_choices: the same"),
     ROW("prompt", STRING, "In the beginning", NULL, 0, 0, "generate: how the text begins"),
     ROW("prompt_tokens", STRING, NULL, NULL, 0, 0,
         "generate: the same as numbers of tokens: 15,7,210; several with semicolons between them"),
@@ -167,7 +170,8 @@ static const RengaOptionRow rows[] = {
     ROW("generate_format", STRING, "text", "text|jsonl", 0, 0,
         "generate: how it is printed; jsonl: an object for each prompt, with its tokens"),
     ROW("output", STRING, NULL, NULL, 0, 0,
-        "generate: the output with the scores (logits); predict: outputs, with commas (all)"),
+        "generate, eval -eval_choices: the output with the scores (logits); predict: outputs, with "
+        "commas (all)"),
     ROW("part", STRING, "auto", "auto|validation|training|all", 0, 0,
         "eval, predict: which samples; auto: predict all, eval those for validation if there are"),
     ROW("export_type", STRING, "float32", "float32|bfloat16|float16", 0, 0,
@@ -198,6 +202,7 @@ static const struct {
     {"progress", "train"},
     {"eval_every", "train"},
     {"eval_samples", "train eval"},
+    {"eval_choices", "eval"},
     {"parameter_digest", "train"},
     {"device", "info"},
     {"info_parameters", "info"},
@@ -220,7 +225,7 @@ static const struct {
     {"generate_format", "generate"},
     {"tokens", "generate"},
     {"temperature", "generate"},
-    {"output", "generate predict"},
+    {"output", "generate eval predict"},
     {"part", "eval predict"},
     {"overwrite", "predict data"},
     {"export_type", "export"},
@@ -245,7 +250,7 @@ static const struct {
     {"data_hide_schedule", "train"},
     {"data_hide_rate", "train"},
     {"eval", "train eval predict"},
-    {"vocabulary_file", "data generate"},
+    {"vocabulary_file", "data generate eval"},
     {"data_masking", "train eval predict"},
     {"data_validation", "train data eval predict"},
     {"profile_save", "profile"},

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool EndsWith(const char *text, const char *end)
+static bool NameEndsWith(const char *text, const char *end)
 {
   const size_t length = strlen(text), tail = strlen(end);
   return length >= tail && strcmp(text + length - tail, end) == 0;
@@ -25,7 +25,7 @@ RengaErrorCode AppPromptsOpen(RengaComm comm, AppPromptSource *source)
              RENGA_ERR_OPTION,
              "-prompt, -prompt_tokens and -prompt_file: give one of them, not several");
   if (!source->file) return RENGA_SUCCESS;
-  source->json = EndsWith(source->file, ".jsonl");
+  source->json = NameEndsWith(source->file, ".jsonl");
   RengaCall(AppReadLines(comm, source->file, &source->lines));
   return RENGA_SUCCESS;
 }
@@ -69,8 +69,8 @@ RengaErrorCode AppTakeNumbers(const AppTextModel *model, const char *where, cons
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakeText(const AppTextModel *model, const char *where, const char *text,
-                               int64_t more, AppPrompts *prompts)
+static RengaErrorCode TakePromptText(const AppTextModel *model, const char *where, const char *text,
+                                     int64_t more, AppPrompts *prompts)
 {
   const int64_t i = prompts->count++;
   RengaCall(RengaStringCopy(text, &prompts->text[i]));
@@ -117,19 +117,19 @@ static RengaErrorCode TakeObject(const AppTextModel *model, const char *where, j
              "numbers",
              where);
   if (text)
-    RengaCall(TakeText(model, where, json_object_get_string(text), more, prompts));
+    RengaCall(TakePromptText(model, where, json_object_get_string(text), more, prompts));
   else
     RengaCall(TakeArray(model, where, tokens, more, prompts));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakeLine(const AppTextModel *model, const AppPromptSource *source, int64_t i,
-                               int64_t more, AppPrompts *prompts)
+static RengaErrorCode TakePromptLine(const AppTextModel *model, const AppPromptSource *source,
+                                     int64_t i, int64_t more, AppPrompts *prompts)
 {
   char where[256];
   snprintf(where, sizeof where, "%.200s, line %lld", source->file, (long long)i + 1);
   if (!source->json) {
-    RengaCall(TakeText(model, where, source->lines.line[i], more, prompts));
+    RengaCall(TakePromptText(model, where, source->lines.line[i], more, prompts));
     return RENGA_SUCCESS;
   }
   json_object *object = json_tokener_parse(source->lines.line[i]);
@@ -167,8 +167,9 @@ static RengaErrorCode TakePrompts(const AppTextModel *model, const AppPromptSour
   RengaCall(RengaMalloc(room, &prompts->tokens));
   if (list) RengaCall(TakeLists(model, list, more, prompts));
   for (int64_t i = 0; i < source->lines.count; i++)
-    RengaCall(TakeLine(model, source, i, more, prompts));
-  if (!list && !source->file) RengaCall(TakeText(model, "-prompt", source->text, more, prompts));
+    RengaCall(TakePromptLine(model, source, i, more, prompts));
+  if (!list && !source->file)
+    RengaCall(TakePromptText(model, "-prompt", source->text, more, prompts));
   return RENGA_SUCCESS;
 }
 

@@ -10,7 +10,7 @@
 typedef struct _AppCandidate {
   float score;
   int32_t token;
-} Candidate;
+} TokenCandidate;
 
 static int64_t LikeliestToken(const AppSampler *sampler, const float scores[])
 {
@@ -23,7 +23,7 @@ static int64_t LikeliestToken(const AppSampler *sampler, const float scores[])
 /* Of equal scores the smaller token comes first. */
 static int CompareCandidates(const void *a, const void *b)
 {
-  const Candidate *left = a, *right = b;
+  const TokenCandidate *left = a, *right = b;
   if (left->score != right->score) return left->score > right->score ? -1 : 1;
   return left->token < right->token ? -1 : left->token > right->token;
 }
@@ -38,7 +38,7 @@ static double KeepFirst(const AppSampler *sampler, const float scores[], double 
   if (most == count && sampler->top_p >= 1) return sum;
   for (int64_t i = 0; i < count; i++)
     sampler->candidate[i] =
-        (Candidate){scores[sampler->lowest + i], (int32_t)(sampler->lowest + i)};
+        (TokenCandidate){scores[sampler->lowest + i], (int32_t)(sampler->lowest + i)};
   qsort(sampler->candidate, (size_t)count, sizeof *sampler->candidate, CompareCandidates);
   for (int64_t i = 0; i < most; i++) whole += sampler->weight[sampler->candidate[i].token];
   while (kept < most && (kept == 0 || left < sampler->top_p * whole))

@@ -37,6 +37,7 @@ typedef struct {
   RengaVocabulary vocabulary;    /* NULL: tokens are bytes, or numbers */
   int64_t lowest, highest;       /* those that are written: [lowest, highest) */
   int64_t batch;                 /* texts of a forward at most */
+  int64_t step;                  /* of the checkpoint; -1: none */
   float *scores;                 /* [batch, sequence, kinds] of the last forward, on rank 0 */
   const AppTokens *const *given; /* [batch] of the last forward */
   char spelled[24];              /* of the last token that was spelled */
@@ -44,7 +45,8 @@ typedef struct {
 /* Collective: network and vocabulary. numbers: tokens need stand for no text. */
 RengaErrorCode AppTextModelOpen(RengaComm comm, const char *command, bool numbers,
                                 AppTextModel *model);
-/* Collective: the parameters of a checkpoint or a folder; NULL: those of the network itself. */
+/* Collective: a plan for so many texts at once (or that of a file), and the parameters of a
+   checkpoint or a folder; NULL: those of -initial, which is told. */
 RengaErrorCode AppTextModelSetUp(AppTextModel *model, int64_t batch, const char *parameters);
 /* Not collective. The tokens of a text, with room for so many more. */
 RengaErrorCode AppTextModelEncode(const AppTextModel *model, const char *text, int64_t length,
@@ -101,3 +103,13 @@ RengaErrorCode AppSamplerCreate(MPI_Comm printer, int64_t lowest, int64_t highes
 int64_t AppSamplerChoose(const AppSampler *sampler, const float scores[], uint64_t key,
                          int64_t number);
 void AppSamplerDestroy(AppSampler *sampler);
+
+/* ---- choices.c ---- */
+/* What comes of questions with several answers. */
+typedef struct {
+  int64_t questions, step;       /* step: of the checkpoint; -1: none */
+  double right, right_by_length; /* answers: by probability, and by that of a byte or token */
+  double loss, tokens;           /* of the right answers: mean over their tokens */
+} AppChoices;
+/* Collective: -eval_choices. */
+RengaErrorCode AppEvaluateChoices(RengaComm comm, const char *file, AppChoices *found);

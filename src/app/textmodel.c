@@ -152,8 +152,10 @@ RengaErrorCode AppTextModelSetUp(AppTextModel *model, int64_t batch, const char 
   RengaCall(RengaPipelineGetOptimizer(model->pipeline, &optimizer));
   RengaCall(RengaOptimizerSetType(optimizer, RENGA_OPTIMIZER_SGD)); /* it has no moments */
   RengaCall(RengaPipelineSetUp(model->pipeline));
-  if (parameters)
-    RengaCall(AppReadParameters(model->comm, model->pipeline, parameters, false, true, &initial));
+  RengaCall(parameters
+                ? AppReadParameters(model->comm, model->pipeline, parameters, false, true, &initial)
+                : AppReadInitial(model->comm, model->pipeline, true, &initial));
+  model->step = initial.step;
   if (RengaCommGetRank(model->comm) == 0)
     RengaCall(RengaMalloc(model->batch * model->sequence * model->kinds, &model->scores));
   return RENGA_SUCCESS;

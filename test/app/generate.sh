@@ -1,5 +1,5 @@
 #!/bin/sh
-# renga generate: the same tokens on any layout and in any company; what ends a text; what is refused.
+# renga generate: the same tokens on any layout and in any company; what ends a text; what is refused. renga eval of questions.
 # TEST ranks: 2
 . "${0%/*}/common.sh"
 
@@ -10,7 +10,7 @@ accepts 2 train -graph $gpt -data text.h5 -data_validation 0 -batch_size 16 -ste
 write="generate -graph $gpt -checkpoint t -tokens 20"
 # of many prompts, of which some are equal, by chance and the likeliest
 printf 'abc\r\nabd ab\nxyz\nabc\nabc a\nb\nc\nd d\ne e\n\n' >prompts
-for choice in "-seed 3" "-temperature 0" "-seed 5 -generate_top_k 4 -generate_top_p 0.9"; do
+for choice in "-temperature 0" "-seed 5 -generate_top_k 4 -generate_top_p 0.9"; do
   accepts 1 $write -prompt_file prompts $choice
   cp out whole
   accepts 1 $write -prompt_file prompts $choice -batch_size 1
@@ -55,6 +55,24 @@ accepts 1 train -graph $small -data synthetic -data_samples 8 -batch_size 8 -ste
 accepts 2 generate -graph $small -checkpoint s -prompt_tokens 3,39 -tokens 12 -temperature 0 -partition_stages 2
 says "3 39 "
 
+# Questions: the loss of a sample's tokens is that of the data set, however it is asked for; the likeliest answer.
+printf 'abc abd abe abf a' >one.txt
+accepts 1 data text one.txt one.h5 -sequence 16
+accepts 1 eval -graph $gpt -initial t -data one.h5 -monitor csv:data.csv
+awk '{ for (i = 1; i < 17; i++) printf "{\"context\": \"%s\", \"choices\": [\"%s\", \"~\"], \"answer\": 0}\n", substr($0, 1, i),
+  substr($0, i + 1, 1) }' one.txt >ask.jsonl
+for layout in "1" "2 -partition_stages 2" "2 -partition_replicas 2"; do
+  accepts ${layout%% *} eval -graph $gpt -initial t -eval_choices ask.jsonl -monitor csv:ask.csv $(echo "$layout" | cut -s -d ' ' -f 2-)
+done
+says "by length " "over 16 questions"
+[ "$(uniq ask.csv | wc -l)" -eq 2 ] || fail "layouts differ in ask.csv"
+tail -n 1 ask.csv | grep -q '^"t",30,choices,16,.*,1$' || fail "the row of ask.csv"
+awk -F, 'FNR == 2 { loss[FILENAME] = $5 } END { exit (loss["data.csv"] / loss["ask.csv"] - 1) ^ 2 > 1e-12 }' data.csv ask.csv ||
+  fail "questions have another loss than data"
+printf '{"context": [97, 98], "choices": [[99], [1, 2], [3]], "answer": 2}\n' >numbers.jsonl
+accepts 1 eval -graph $gpt -initial t -eval_choices numbers.jsonl
+says "accuracy 0.00 %, by length 0.00 %"
+
 refuses 2 "-generate_top_p 0 is a share of the probability" $write -generate_top_p 0
 refuses 2 "-generate_top_p 1.5: must be from 0 to 1" $write -generate_top_p 1.5
 refuses 2 "-generate_top_k -1: must be from 0" $write -generate_top_k -1
@@ -80,4 +98,16 @@ refuses 2 "empty has no lines" $write -prompt_file empty
 printf 'a\0b\n' >zero
 refuses 2 "zero is no file of lines of text" $write -prompt_file zero
 refuses 2 "renga generate writes bytes: the output logits must be [batch, 8, 256]" generate -graph $small -checkpoint s
+question='{"context": "a", "choices": ["b", "c"], "answer": '
+for line in '{"context": "a"}' "[1]" "$question\"b\"}" "${question%??????????}"; do
+  echo "$line" >wrong.jsonl
+  refuses 2 "wrong.jsonl, line 1 is no question: an object with" eval -graph $gpt -eval_choices wrong.jsonl
+done
+echo "${question}2}" >wrong.jsonl
+refuses 2 "line 1: answer 2 is none of its 2 choices" eval -graph $gpt -eval_choices wrong.jsonl
+echo '{"context": "a", "choices": ["b", [1]], "answer": 0}' >wrong.jsonl
+refuses 2 "context and choices are all texts, or all arrays" eval -graph $gpt -eval_choices wrong.jsonl
+echo '{"context": "abcdefghijklmnop", "choices": ["qr"], "answer": 0}' >wrong.jsonl
+refuses 2 "context and choice have 17 tokens but the last" eval -graph $gpt -eval_choices wrong.jsonl
+refuses 2 "-data one.h5: -eval_choices has questions of its own" eval -graph $gpt -eval_choices ask.jsonl -data one.h5
 finish
