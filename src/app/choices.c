@@ -104,7 +104,7 @@ static RengaErrorCode TakeChoice(Questionnaire *all, const char *where, json_obj
         JoinTexts(model, json_object_get_string(context), json_object_get_string(choice), made));
   RengaCheck(made->begin > 0 && made->length > 0, model->printer, RENGA_ERR_FILE_FORMAT,
              "%s: context or choice is empty", where);
-  made->seen = (AppTokens){made->text.length - 1, made->text.token};
+  made->seen = (AppTokens){.length = made->text.length - 1, .token = made->text.token};
   RengaCheck(made->seen.length <= model->sequence, model->printer, RENGA_ERR_SHAPE,
              "%s: context and choice have %lld tokens but the last, and the network's sequence is "
              "%lld",
@@ -166,7 +166,7 @@ static double LogProbability(const float scores[], int64_t kinds, int64_t token)
 static RengaErrorCode JudgeBatch(Questionnaire *all, int64_t first, int64_t count)
 {
   AppTextModel *model = &all->model;
-  const AppTokens *texts[CHOICES_BATCH];
+  AppTokens *texts[CHOICES_BATCH];
   for (int64_t c = 0; c < count; c++) texts[c] = &all->choice[first + c].seen;
   RengaCall(AppTextModelForward(model, count, texts));
   for (int64_t c = 0; c < count && RengaCommGetRank(model->comm) == 0; c++) {

@@ -38,14 +38,22 @@ typedef struct {
 } Generator;
 
 /* ---- what ends a text ---- */
-/* Up to the next comma that has no backslash before it; \n, \t, \\ and \, are one sign each. */
+/* The sign that a letter behind a backslash stands for; 0: none. */
+static char EscapedSign(char letter)
+{
+  static const char signs[][2] = {{'n', '\n'}, {'t', '\t'}, {'\\', '\\'}, {',', ','}};
+  for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
+    if (signs[i][0] == letter) return signs[i][1];
+  return 0;
+}
+
+/* Up to the next comma that has no backslash before it. */
 static const char *TakeStop(const char *at, char *to)
 {
   for (; *at && *at != ','; at++) {
-    const char *const signs = "n\nt\t\\\\,,";
-    const char *sign = *at == '\\' && at[1] ? strchr(signs, at[1]) : NULL;
-    *to++ = sign ? sign[1] : *at;
-    at += sign != NULL;
+    const char sign = *at == '\\' ? EscapedSign(at[1]) : 0;
+    *to++ = sign ? sign : *at;
+    at += sign != 0;
   }
   *to = '\0';
   return *at ? at + 1 : at;
@@ -149,6 +157,7 @@ static RengaErrorCode AddToken(Generator *generator, Writing *writing, int64_t t
   }
   writing->text[writing->length] = '\0';
   writing->done = writing->stopped || writing->written == generator->most;
+  if (writing->done) AppTextModelLeave(generator->model, writing->tokens);
   return RENGA_SUCCESS;
 }
 
@@ -302,7 +311,7 @@ static RengaErrorCode PrintWritten(Generator *generator)
 
 /* ---- all prompts ---- */
 /* Those that are under way: as many as go into a forward, in their order. */
-static int64_t ChooseWritings(Generator *generator, Writing *chosen[], const AppTokens *texts[])
+static int64_t ChooseWritings(Generator *generator, Writing *chosen[], AppTokens *texts[])
 {
   int64_t count = 0;
   for (int64_t i = generator->next; i < generator->prompts.count && count < generator->model->batch;
@@ -315,7 +324,7 @@ static int64_t ChooseWritings(Generator *generator, Writing *chosen[], const App
 }
 
 static RengaErrorCode WriteRound(Generator *generator, int64_t count, Writing *const chosen[],
-                                 const AppTokens *const texts[], int64_t next[])
+                                 AppTokens *const texts[], int64_t next[])
 {
   AppTextModel *model = generator->model;
   RengaCall(AppTextModelForward(model, count, texts));
@@ -333,7 +342,7 @@ static RengaErrorCode WriteRound(Generator *generator, int64_t count, Writing *c
 static RengaErrorCode WriteTexts(Generator *generator)
 {
   Writing **chosen = NULL;
-  const AppTokens **texts = NULL;
+  AppTokens **texts = NULL;
   int64_t *next = NULL, count;
   RengaErrorCode code = RengaMalloc(generator->model->batch, &chosen);
   if (!code) code = RengaMalloc(generator->model->batch, &texts);
@@ -361,6 +370,15 @@ static RengaErrorCode BeginWritings(Generator *generator)
   return RENGA_SUCCESS;
 }
 
+/* The last token that is written is not read again. */
+static int64_t FindLongest(const Generator *generator)
+{
+  int64_t longest = 0;
+  for (int64_t i = 0; i < generator->prompts.count; i++)
+    if (generator->writing[i].prompt > longest) longest = generator->writing[i].prompt;
+  return longest + generator->most - 1;
+}
+
 static RengaErrorCode SetUpGenerator(RengaComm comm, Generator *generator)
 {
   AppTextModel *model = generator->model;
@@ -382,6 +400,7 @@ static RengaErrorCode SetUpGenerator(RengaComm comm, Generator *generator)
   RengaCall(BeginWritings(generator));
   if (batch == 0) batch = BATCH;
   if (batch > generator->prompts.count) batch = generator->prompts.count;
+  RengaCall(AppTextModelCache(model, batch, FindLongest(generator)));
   RengaCall(AppTextModelSetUp(model, batch, file));
   return RENGA_SUCCESS;
 }

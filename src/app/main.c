@@ -167,6 +167,10 @@ static const RengaOptionRow rows[] = {
     ROW("generate_stop", STRING, NULL, NULL, 0, 0,
         "generate: what ends a text and is not written: texts with commas between them (\\, \\n "
         "\\t \\\\ are signs), and tokens as #7"),
+    ROW("generate_cache", STRING, "auto", "auto|on|off", 0, 0,
+        "generate: keep keys and values of earlier tokens; auto: where that is possible, else it "
+        "is "
+        "said why not; on: else it is an error"),
     ROW("generate_format", STRING, "text", "text|jsonl", 0, 0,
         "generate: how it is printed; jsonl: an object for each prompt, with its tokens"),
     ROW("output", STRING, NULL, NULL, 0, 0,
@@ -222,6 +226,7 @@ static const struct {
     {"generate_top_k", "generate"},
     {"generate_top_p", "generate"},
     {"generate_stop", "generate"},
+    {"generate_cache", "generate"},
     {"generate_format", "generate"},
     {"tokens", "generate"},
     {"temperature", "generate"},

@@ -94,19 +94,50 @@ static RengaErrorCode CheckScores(AppTextModel *model, bool numbers)
   return RENGA_SUCCESS;
 }
 
-/* The network without its loss, where it has the scores. */
+static const char usual[] = "logits";
+
+/* Losses may compare tokens of all samples as rows: what they were made of. */
+static void UndoRows(RengaGraph graph, const char **name)
+{
+  const RengaValue value = *name ? RengaGraphFindValue(graph, *name) : RENGA_VALUE_NONE;
+  const int maker = value < 0 ? -1 : RengaGraphGetValue(graph, value)->producer;
+  const RengaGraphNode *node = maker < 0 ? NULL : RengaGraphGetNode(graph, maker);
+  if (node && strcmp(node->op->name, "Reshape") == 0)
+    *name = RengaGraphGetValue(graph, node->in[0])->name;
+}
+
+/* The network without its loss, where it has the scores: those of a name, or that its loss compares
+   where none is given. */
 static RengaErrorCode EndAtScores(RengaGraph graph, const char *output)
 {
-  if (RengaGraphFindValue(graph, output) >= 0) RengaCall(RengaGraphKeepOutputs(graph, 1, &output));
+  const char *name = output;
+  if (RengaGraphFindValue(graph, name) < 0 && output == usual) {
+    RengaCall(AppFindScores(graph, &name));
+    UndoRows(graph, &name);
+  }
+  if (name && RengaGraphFindValue(graph, name) >= 0)
+    RengaCall(RengaGraphKeepOutputs(graph, 1, &name));
+  return RENGA_SUCCESS;
+}
+
+/* The only output, where there are no logits. */
+static RengaErrorCode NameScores(AppTextModel *model)
+{
+  const RengaValue *values;
+  int count;
+  RengaCall(RengaGraphGetOutputs(model->graph, &count, &values));
+  if (model->output == usual && RengaGraphFindValue(model->graph, usual) < 0 && count == 1)
+    model->output = RengaGraphGetValue(model->graph, values[0])->name;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode OpenTextModel(AppTextModel *model, bool numbers)
 {
   RengaCall(RengaOptionsGetString("output", &model->output, NULL));
-  if (!model->output) model->output = "logits";
+  if (!model->output) model->output = usual;
   const AppEnds ends = {EndAtScores, model->output};
   RengaCall(AppLoadGraph(model->comm, &ends, &model->graph));
+  RengaCall(NameScores(model));
   RengaCall(AppFindFields(model->comm, model->graph, &model->fields));
   RengaCall(FindTokens(model));
   RengaCall(FindTextVocabulary(model));
@@ -123,20 +154,76 @@ RengaErrorCode AppTextModelOpen(RengaComm comm, const char *command, bool number
   return RENGA_SUCCESS;
 }
 
+/* What stands against caches; "": nothing that is known before they are made. */
+static RengaErrorCode FindObstacle(const AppTextModel *model, int64_t longest, size_t size,
+                                   char why[])
+{
+  const char *device, *plan, *context;
+  int64_t replicas, tokens;
+  RengaCall(RengaOptionsGetString("device_type", &device, NULL));
+  RengaCall(RengaOptionsGetString("plan_load", &plan, NULL));
+  RengaCall(RengaOptionsGetString("partition_sequence", &context, NULL));
+  RengaCall(RengaOptionsGetInt64("partition_replicas", &replicas, NULL));
+  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
+  why[0] = '\0';
+  if (strcmp(device, "cpu") != 0 && strcmp(device, "ref") != 0)
+    snprintf(why, size, "device %s has no kernels for them", device);
+  else if (replicas > 1 || tokens > 1 || (strcmp(context, "0") != 0 && strcmp(context, "1") != 0))
+    snprintf(why, size, "they are not for replicas, context ranks and lanes of tokens");
+  else if (plan)
+    snprintf(why, size, "a plan is given, which is of whole sequences");
+  else if (longest > model->sequence)
+    snprintf(
+        why, size,
+        "a text may have %lld tokens, and the network's sequence is %lld, so that it loses its "
+        "begin",
+        (long long)longest, (long long)model->sequence);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppTextModelCache(AppTextModel *model, int64_t texts, int64_t longest)
+{
+  char why[768];
+  const char *wanted;
+  RengaCall(RengaOptionsGetString("generate_cache", &wanted, NULL));
+  if (strcmp(wanted, "off") == 0) return RENGA_SUCCESS;
+  RengaCall(FindObstacle(model, longest, sizeof why, why));
+  if (!why[0]) RengaCall(AppTokenRowsCreate(model, texts, sizeof why, why));
+  RengaCheck(!why[0] || strcmp(wanted, "on") != 0, model->printer, RENGA_ERR_SUPPORT,
+             "-generate_cache on: %s", why);
+  if (why[0])
+    RengaWarning(
+        model->printer,
+        "each token takes a pass over a whole sequence, without caches of keys and values: "
+        "%s",
+        why);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetNumber(const char *option, int64_t number)
+{
+  char text[32];
+  snprintf(text, sizeof text, "%" PRId64, number);
+  RengaCall(RengaOptionsSetValue(option, text));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode PlanTexts(AppTextModel *model)
 {
-  char batch[32];
-  int64_t microbatch;
+  int64_t batch = model->batch, microbatch = 1;
   RengaPartition partition = NULL;
-  RengaCall(AppRefuseUnused(model->printer, "microbatch_size", "each text is a micro-batch"));
-  snprintf(batch, sizeof batch, "%" PRId64, model->batch);
-  RengaCall(RengaOptionsSetValue("batch_size", batch));
-  RengaCall(RengaOptionsSetValue("microbatch_size", "1"));
-  RengaCall(AppMakePartition(model->comm, model->graph, model->batch, 1, &partition));
+  if (model->rows)
+    RengaCall(AppTokenRowsGetBatch(model, &batch, &microbatch));
+  else
+    RengaCall(AppRefuseUnused(model->printer, "microbatch_size", "each text is a micro-batch"));
+  RengaCall(SetNumber("batch_size", batch));
+  RengaCall(SetNumber("microbatch_size", microbatch));
+  RengaCall(AppMakePartition(model->comm, model->graph, batch, 1, &partition));
   const RengaErrorCode code = RengaPartitionSolve(partition, &model->plan);
   RengaCall(RengaPartitionDestroy(&partition));
   RengaCall(code);
-  RengaCall(RengaPlanGetBatch(model->plan, &model->batch, &microbatch)); /* perhaps a file's */
+  if (!model->rows) /* perhaps a file's */
+    RengaCall(RengaPlanGetBatch(model->plan, &model->batch, &microbatch));
   return RENGA_SUCCESS;
 }
 
@@ -157,7 +244,8 @@ RengaErrorCode AppTextModelSetUp(AppTextModel *model, int64_t batch, const char 
                 : AppReadInitial(model->comm, model->pipeline, true, &initial));
   model->step = initial.step;
   if (RengaCommGetRank(model->comm) == 0)
-    RengaCall(RengaMalloc(model->batch * model->sequence * model->kinds, &model->scores));
+    RengaCall(RengaMalloc(model->batch * (model->rows ? 1 : model->sequence) * model->kinds,
+                          &model->scores));
   return RENGA_SUCCESS;
 }
 
@@ -190,24 +278,34 @@ RengaErrorCode AppTextModelSpell(AppTextModel *model, int64_t token, const char 
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppTextModelForward(AppTextModel *model, int64_t count,
-                                   const AppTokens *const texts[])
+RengaErrorCode AppTextModelForward(AppTextModel *model, int64_t count, AppTokens *const texts[])
 {
   const RengaBatch batch = {.samples = count, .read = ReadTexts, .user = model};
   model->given = texts;
+  if (model->rows) {
+    RengaCall(AppTokenRowsForward(model, count, texts));
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaPipelineForward(model->pipeline, &batch, model->output, model->scores));
   return RENGA_SUCCESS;
+}
+
+void AppTextModelLeave(AppTextModel *model, AppTokens *text)
+{
+  if (model->rows) AppTokenRowsLeave(model, text);
 }
 
 const float *AppTextModelScoresAt(const AppTextModel *model, int64_t i, int64_t place)
 {
   const int64_t length = model->given[i]->length;
+  if (model->rows) return model->scores + i * model->kinds;
   const int64_t begin = length > model->sequence ? length - model->sequence : 0;
   return model->scores + (i * model->sequence + place - begin) * model->kinds;
 }
 
 RengaErrorCode AppTextModelDestroy(AppTextModel *model)
 {
+  AppTokenRowsDestroy(&model->rows);
   RengaFree(&model->scores);
   RengaCall(RengaVocabularyDestroy(&model->vocabulary));
   RengaCall(RengaPipelineDestroy(&model->pipeline));

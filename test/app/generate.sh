@@ -1,5 +1,5 @@
 #!/bin/sh
-# renga generate: the same tokens on any layout and in any company; what ends a text; what is refused. renga eval of questions.
+# renga generate: the same tokens on any layout, in any company, with caches and without; what ends a text; what is refused. renga eval of questions.
 # TEST ranks: 2
 . "${0%/*}/common.sh"
 
@@ -7,22 +7,35 @@ for i in 1 2 3 4 5 6 7 8 9; do printf 'abc abd abe abf abg abd abc abe abf abd '
 accepts 1 data text text.txt text.h5 -sequence 16
 accepts 2 train -graph $gpt -data text.h5 -data_validation 0 -batch_size 16 -steps 30 -optimizer_learning_rate 0.01 \
   -partition_stages 2 -checkpoint_dir t -progress none
-write="generate -graph $gpt -checkpoint t -tokens 20"
-# of many prompts, of which some are equal, by chance and the likeliest
+write="generate -graph $gpt -checkpoint t -tokens 9"
+# of many prompts, of which some are equal, by chance and the likeliest: with caches as without them
 printf 'abc\r\nabd ab\nxyz\nabc\nabc a\nb\nc\nd d\ne e\n\n' >prompts
 for choice in "-temperature 0" "-seed 5 -generate_top_k 4 -generate_top_p 0.9"; do
-  accepts 1 $write -prompt_file prompts $choice
+  accepts 1 $write -prompt_file prompts $choice -generate_cache off
   cp out whole
-  accepts 1 $write -prompt_file prompts $choice -batch_size 1
+  accepts 1 $write -prompt_file prompts $choice -generate_cache on
+  equal_files out whole "caches change the texts"
+  accepts 1 $write -prompt_file prompts $choice -generate_cache on -batch_size 2
   equal_files out whole "the texts depend on their company"
-  accepts 1 $write -prompt "abc a" $choice
-  equal "$(cat out)" "$(sed -n 5p whole)" "a text depends on those before it"
-  for layout in "-partition_stages 2" "-partition_replicas 2 -batch_size 3" "-graph_lanes 2 -partition_tensor 2" \
-    "-graph_token_lanes 2 -partition_sequence 2"; do
+  for cache in on off; do
+    accepts 1 $write -prompt "abc a" $choice -generate_cache $cache
+    equal "$(cat out)" "$(sed -n 5p whole)" "a text depends on those before it"
+  done
+  for layout in "-partition_stages 2 -generate_cache on" "-graph_lanes 2 -partition_tensor 2 -generate_cache on -microbatch_size 3" \
+    "-partition_replicas 2 -batch_size 3 -generate_cache off" \
+    "-graph_token_lanes 2 -partition_sequence 2 -generate_cache off"; do
     accepts 2 $write -prompt_file prompts $choice $layout
     equal_files out whole "the texts differ on $layout"
   done
 done
+# texts that outgrow the sequence
+accepts 1 $write -prompt_file prompts -tokens 20
+says "without caches of keys and values: a text may have 25 tokens, and the network's sequence is 16"
+accepts 2 $write -prompt ab -partition_replicas 2
+says "without caches of keys and values: they are not for replicas"
+accepts 1 $write -prompt ab -device_type far
+says "without caches of keys and values: device far has no kernels for them"
+refuses 2 "-generate_cache on: a text may have 24 tokens" $write -prompt a -tokens 24 -generate_cache on
 [ "$(wc -l <whole)" -eq 9 ] || fail "not a line for each prompt"
 differ "$(sed -n 1p whole)" "$(sed -n 4p whole)" "equal prompts go on alike"
 # the first of the likeliest is the likeliest
@@ -52,7 +65,7 @@ says "$(printf '{"prompt":"\357\277\275\303\251","prompt_tokens":[255,195,169]')
 # of tokens without text
 small=gpt:layers=1,hidden=16,heads=2,sequence=8,vocabulary=40
 accepts 1 train -graph $small -data synthetic -data_samples 8 -batch_size 8 -steps 1 -checkpoint_dir s -progress none
-accepts 2 generate -graph $small -checkpoint s -prompt_tokens 3,39 -tokens 12 -temperature 0 -partition_stages 2
+accepts 2 generate -graph $small -checkpoint s -prompt_tokens 3,39 -tokens 7 -temperature 0 -partition_stages 2 -generate_cache on
 says "3 39 "
 
 # Questions: the loss of a sample's tokens is that of the data set, however it is asked for; the likeliest answer.
@@ -84,7 +97,7 @@ refuses 2 "\"97,,98\" is no list of numbers of tokens" $write -prompt_tokens 97,
 refuses 2 "-prompt_tokens: the network has no token 256" $write -prompt_tokens 97,256
 refuses 2 "-prompt, -prompt_tokens and -prompt_file: give one of them" $write -prompt a -prompt_tokens 97
 refuses 2 "cannot open file: none: No such file or directory" $write -prompt_file none
-refuses 2 "-microbatch_size 2: each text is a micro-batch" $write -microbatch_size 2
+refuses 2 "-microbatch_size 2: each text is a micro-batch" $write -prompt a -microbatch_size 2 -generate_cache off
 printf 'abc\n\nabd\n' >gap
 refuses 2 "gap, line 2 is empty: give some text" $write -prompt_file gap
 for line in '{"prompt": 1}' '{"prompt": "a", "tokens": [1]}' '[1]' '{"prompt": "a"' '{"tokens": 5}'; do
