@@ -48,6 +48,7 @@ typedef struct {
   bool prepared;       /* depends on no parameter, state or random number: cloned into stages */
   bool differentiable; /* floating and depends on a parameter that is not frozen */
   bool frozen;         /* a parameter that is not updated */
+  bool cache;          /* a state that is written before it is read, and that no file holds */
   bool in_order;       /* in the dimension of the batch one sample follows another, once through */
   RengaInit init;      /* first values of a parameter or state */
   void *data;          /* of a constant, owned */
@@ -120,6 +121,9 @@ RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name,
                                       RengaValue *value);
 RengaErrorCode RengaGraphAddState(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
                                   const RengaInit *init, RengaValue *value);
+/* One that a node writes before it reads it: no first values, and no checkpoint has it. */
+RengaErrorCode RengaGraphAddCache(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
+                                  RengaValue *value);
 RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name,
                                      const RengaTensorSpec *spec, const void *data,
                                      RengaValue *value); /* copied */
@@ -190,6 +194,13 @@ uint64_t RengaGraphGetDigest(RengaGraph graph); /* of names, shapes, operators, 
 /* First values of a parameter or state, elements [first, first+count) of its logical shape. */
 RengaErrorCode RengaGraphInitializeValue(RengaGraph graph, RengaValue value, uint64_t seed,
                                          int64_t first, int64_t count, float out[]);
+
+/* The network token by token: what its attentions read of earlier tokens is kept in caches. A
+   sample is one token of one of so many texts, with the text's number and the token's place. */
+#define RENGA_DECODER_TEXT "decoder:text"   /* input [samples]: -1: of none, its scores are none */
+#define RENGA_DECODER_PLACE "decoder:place" /* input [samples], from 0 */
+RengaErrorCode RengaGraphMakeDecoder(RengaGraph graph, const char *tokens, int64_t texts,
+                                     RengaGraph *decoder);
 
 /* A stage: nodes [first, last) of the order, with the prepared nodes that they need cloned in.
    Values keep their names. Boundary values are inputs of the subgraph; outputs that other stages

@@ -143,6 +143,7 @@ enum {
   RENGA_OP_RESHAPE = 16,     /* same bytes, another shape: the runtime may alias */
   RENGA_OP_BATCH_SUM = 32,   /* a sum over micro-batches and replicas, done by the runtime */
   RENGA_OP_PRODUCT = 64,     /* sums of products, which take most of a network's time */
+  RENGA_OP_WRITES_STATE = 128, /* writes to states that it reads, which no other node does */
 };
 /* A row of the table of operators. */
 struct RengaOperator {

@@ -1,5 +1,5 @@
-/* renga eval: the loss of a network over a data set, without training. */
-#include "app.h"
+/* renga eval: the loss of a network over a data set, or its answers to questions. */
+#include "text.h"
 #include "renga/private/number.h"
 #include "renga/private/open.h"
 #include <errno.h>
@@ -99,6 +99,17 @@ static RengaErrorCode WriteEvaluation(const Evaluation *evaluation)
   return RENGA_SUCCESS;
 }
 
+/* On rank 0, where -monitor is given. */
+static RengaErrorCode KeepEvaluation(const Evaluation *evaluation, const char *of)
+{
+  const AppForward *forward = &evaluation->forward;
+  const RengaErrorCode code = evaluation->file ? WriteEvaluation(evaluation) : RENGA_SUCCESS;
+  RengaCall(RengaErrorAgree(forward->printer, code));
+  RengaCheck(isfinite(evaluation->loss), forward->printer, RENGA_ERR_NUMERIC,
+             "the loss over the %s is not finite", of);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ReportEvaluation(const Evaluation *evaluation)
 {
   const AppForward *forward = &evaluation->forward;
@@ -111,10 +122,7 @@ static RengaErrorCode ReportEvaluation(const Evaluation *evaluation)
   RengaCall(RengaPrintf(forward->printer, "loss %.9g%s%s over %lld samples (%s)\n",
                         evaluation->loss, perplexity, accuracy, (long long)evaluation->samples,
                         forward->part));
-  const RengaErrorCode code = evaluation->file ? WriteEvaluation(evaluation) : RENGA_SUCCESS;
-  RengaCall(RengaErrorAgree(forward->printer, code));
-  RengaCheck(isfinite(evaluation->loss), forward->printer, RENGA_ERR_NUMERIC,
-             "the loss over the samples is not finite");
+  RengaCall(KeepEvaluation(evaluation, "samples"));
   return RENGA_SUCCESS;
 }
 
@@ -131,21 +139,52 @@ static RengaErrorCode LimitSamples(AppForward *forward)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode EvaluateData(Evaluation *evaluation)
+{
+  AppForward *forward = &evaluation->forward;
+  static const char *const unused[] = {"vocabulary_file", "output"};
+  for (size_t i = 0; i < sizeof unused / sizeof unused[0]; i++)
+    RengaCall(AppRefuseUnused(forward->printer, unused[i], "it is for -eval_choices"));
+  RengaCall(AppForwardOpen(forward->comm, true, NULL, forward));
+  RengaCall(LimitSamples(forward));
+  RengaCall(AppAccuracyCreate(forward->graph, &forward->fields, &evaluation->accuracy));
+  RengaCall(AppForwardSetUp(forward));
+  RengaCall(EvaluateParts(evaluation));
+  RengaCall(ReportEvaluation(evaluation));
+  AppAccuracyDestroy(&evaluation->accuracy);
+  RengaCall(AppForwardDestroy(forward));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EvaluateQuestions(Evaluation *evaluation, const char *file)
+{
+  AppForward *forward = &evaluation->forward;
+  AppChoices found;
+  RengaCall(AppEvaluateChoices(forward->comm, file, &found));
+  const double share = 100 / (double)found.questions;
+  forward->step = found.step;
+  forward->part = "choices";
+  evaluation->samples = found.questions;
+  evaluation->loss = found.loss;
+  evaluation->perplexity = exp(found.loss);
+  evaluation->accuracy = (AppAccuracy){.right = found.right, .counted = (double)found.questions};
+  RengaCall(RengaPrintf(forward->printer,
+                        "accuracy %.2f %%, by length %.2f %%, of the right answers loss %.9g "
+                        "perplexity %.5g over %lld questions\n",
+                        share * found.right, share * found.right_by_length, found.loss,
+                        evaluation->perplexity, (long long)found.questions));
+  RengaCall(KeepEvaluation(evaluation, "right answers"));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppEval(const App *app)
 {
-  Evaluation evaluation = {.samples = 0};
-  AppForward *forward = &evaluation.forward;
-  forward->comm = app->comm;
-  RengaCall(RengaObjectGetComm(app->comm, &forward->printer));
+  Evaluation evaluation = {.forward = {.comm = app->comm}};
+  const char *questions;
+  RengaCall(RengaObjectGetComm(app->comm, &evaluation.forward.printer));
+  RengaCall(RengaOptionsGetString("eval_choices", &questions, NULL));
   RengaCall(OpenEvaluationMonitor(&evaluation));
-  RengaCall(AppForwardOpen(app->comm, true, NULL, forward));
-  RengaCall(LimitSamples(forward));
-  RengaCall(AppAccuracyCreate(forward->graph, &forward->fields, &evaluation.accuracy));
-  RengaCall(AppForwardSetUp(forward));
-  RengaCall(EvaluateParts(&evaluation));
-  RengaCall(ReportEvaluation(&evaluation));
+  RengaCall(questions ? EvaluateQuestions(&evaluation, questions) : EvaluateData(&evaluation));
   if (evaluation.file) fclose(evaluation.file);
-  AppAccuracyDestroy(&evaluation.accuracy);
-  RengaCall(AppForwardDestroy(forward));
   return RENGA_SUCCESS;
 }

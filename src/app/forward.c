@@ -1,14 +1,12 @@
 /* A network that is run forward over a data set, by renga eval and renga predict: the parameters of
    -initial, or those that the network's file has. */
-#include "app.h"
+#include "text.h"
 #include <inttypes.h>
 #include <string.h>
 
 enum { FORWARD_BATCH = 32, FORWARD_MICROBATCHES = 8 };
 
-/* What is to be written of a network whose only output is its loss: the scores that a cross-entropy
-   compares. NULL: it has other outputs, or not one such. */
-static RengaErrorCode FindScores(RengaGraph graph, const char **scores)
+RengaErrorCode AppFindScores(RengaGraph graph, const char **scores)
 {
   int n_outputs, n_found = 0;
   const RengaValue *outputs;
@@ -34,7 +32,7 @@ static RengaErrorCode EndAtOutputs(RengaGraph graph, const char *outputs)
   char *list = NULL;
   const char **names = NULL;
   int count = 0;
-  if (!outputs) RengaCall(FindScores(graph, &outputs));
+  if (!outputs) RengaCall(AppFindScores(graph, &outputs));
   RengaErrorCode code = RENGA_SUCCESS;
   if (outputs) code = RengaStringCopy(outputs, &list);
   if (!code) code = RengaMalloc(outputs ? strlen(outputs) + 1 : 1, &names);

@@ -1,239 +1,429 @@
-/* renga generate: text from a trained network, a token at a time: a byte, or one of a
-   vocabulary. */
-#include "app.h"
-#include <math.h>
+/* renga generate: what a trained network writes behind prompts, a token at a time. Several prompts
+   are written at once; one that has ended makes room for the next. */
+#include "text.h"
+#include <json-c/json.h>
 #include <string.h>
 
-enum { BYTES = 256 };
+enum { BATCH = 8 };
+
+/* What ends a text. */
+typedef struct {
+  char *texts;     /* ended by zeros */
+  int64_t longest; /* of them, in bytes */
+  int n_texts, n_tokens;
+  const char **text; /* [n_texts] in texts */
+  int64_t *token;    /* [n_tokens] */
+} StopRules;
+
+/* One prompt and what is written behind it. */
+typedef struct {
+  AppTokens *tokens;
+  int64_t prompt;  /* tokens of the prompt */
+  int64_t written; /* tokens behind it */
+  uint64_t key;    /* of its random numbers */
+  char *text;      /* what was written, spelled */
+  int64_t length, room, printed;
+  bool begun, stopped, done; /* stopped: by a rule */
+} Writing;
 
 typedef struct {
-  RengaComm comm;
-  MPI_Comm printer;
-  RengaGraph graph;
-  AppFields fields;
-  RengaPlan plan;
-  RengaPipeline pipeline;
-  const char *output;         /* name of the scores [1, sequence, kinds] */
-  int tokens_field;           /* the input that the text goes to */
-  int64_t sequence;           /* tokens that the network sees */
-  RengaVocabulary vocabulary; /* NULL: tokens are bytes */
-  int64_t kinds;              /* of tokens that the network knows */
-  int64_t lowest, highest;    /* those that stand for text: [lowest, highest) */
-  int64_t *tokens;            /* of the prompt, then what was written */
-  int64_t length;
-  float *scores;   /* [sequence, kinds], rank 0 */
-  double *weights; /* [kinds] */
-  double temperature;
-  int64_t seed;
-} TokenWriter;
+  AppTextModel *model;
+  AppPrompts prompts;
+  AppSampler sampler;
+  StopRules stop;
+  int64_t most;     /* tokens behind a prompt */
+  bool json;        /* -generate_format jsonl */
+  Writing *writing; /* [prompts] */
+  int64_t next;     /* whose text is printed next */
+} Generator;
 
-/* The network's end of the text, padded at the right: later places do not change earlier ones. */
-static RengaErrorCode ReadPrompt(void *user, int field, int64_t first, int64_t count, void *buffer)
+/* ---- what ends a text ---- */
+/* The sign that a letter behind a backslash stands for; 0: none. */
+static char EscapedSign(char letter)
 {
-  const TokenWriter *writer = user;
-  int64_t begin = writer->length > writer->sequence ? writer->length - writer->sequence : 0;
-  const RengaTensorSpec *spec = &writer->fields.specs[field];
-  (void)first; /* there is one sample */
-  memset(buffer, 0, RengaTensorSpecBytes(spec) * (size_t)count);
-  if (field != writer->tokens_field) return RENGA_SUCCESS;
-  for (int64_t i = begin; i < writer->length; i++)
-    if (spec->type == RENGA_INT64)
-      ((int64_t *)buffer)[i - begin] = writer->tokens[i];
-    else
-      ((int32_t *)buffer)[i - begin] = (int32_t)writer->tokens[i];
-  return RENGA_SUCCESS;
+  static const char signs[][2] = {{'n', '\n'}, {'t', '\t'}, {'\\', '\\'}, {',', ','}};
+  for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
+    if (signs[i][0] == letter) return signs[i][1];
+  return 0;
 }
 
-static RengaErrorCode FindTokens(TokenWriter *writer)
+/* Up to the next comma that has no backslash before it. */
+static const char *TakeStop(const char *at, char *to)
 {
-  const AppFields *fields = &writer->fields;
-  writer->tokens_field = -1;
-  for (int f = 0; f < fields->count && writer->tokens_field < 0; f++)
-    if (fields->is_table_index[f] && fields->specs[f].ndim == 1) writer->tokens_field = f;
-  RengaCheck(writer->tokens_field >= 0, writer->printer, RENGA_ERR_SUPPORT,
-             "renga generate needs a network with an input [batch, sequence] of tokens");
-  RengaDataType type = fields->specs[writer->tokens_field].type;
-  RengaCheck(type == RENGA_INT64 || type == RENGA_INT32, writer->printer, RENGA_ERR_SUPPORT,
-             "renga generate: the tokens %s are %s, not int64 or int32",
-             fields->names[writer->tokens_field], RengaDataTypeName(type));
-  writer->sequence = fields->specs[writer->tokens_field].dim[0];
-  return RENGA_SUCCESS;
+  for (; *at && *at != ','; at++) {
+    const char sign = *at == '\\' ? EscapedSign(at[1]) : 0;
+    *to++ = sign ? sign : *at;
+    at += sign != 0;
+  }
+  *to = '\0';
+  return *at ? at + 1 : at;
 }
 
-/* The tokens that text is made of: bytes, or those of -vocabulary_file. */
-static RengaErrorCode FindTextVocabulary(TokenWriter *writer)
+/* A text that is one token of the vocabulary also ends as that, whatever it is spelled. */
+static RengaErrorCode AddStop(Generator *generator, const char *text)
 {
-  const char *file;
-  writer->highest = BYTES;
-  RengaCall(RengaOptionsGetString("vocabulary_file", &file, NULL));
-  if (file == NULL) return RENGA_SUCCESS;
+  const AppTextModel *model = generator->model;
+  StopRules *stop = &generator->stop;
+  AppTokens tokens = {0};
+  const int64_t length = (int64_t)strlen(text);
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int turn = 0; turn < 2; turn++) { /* what is wrong with a file is said once */
-    if ((turn == 0) == (RengaCommGetRank(writer->comm) == 0))
-      code = RengaVocabularyRead(file, &writer->vocabulary);
-    RengaCall(RengaErrorAgree(writer->printer, code));
-  }
-  RengaCall(RengaVocabularyGetCount(writer->vocabulary, &writer->highest));
-  const char *text;
-  int64_t length = 0; /* the first tokens may stand for no text */
-  for (int64_t t = 0; t < writer->highest && length == 0; t++) {
-    writer->lowest = t;
-    RengaCall(RengaVocabularyDecode(writer->vocabulary, t, &text, &length));
-  }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CheckScores(TokenWriter *writer)
-{
-  char text[128] = "not there";
-  RengaValue value;
-  bool fits = false;
-  RengaCall(RengaOptionsGetString("output", &writer->output, NULL));
-  if (!writer->output) writer->output = "logits";
-  value = RengaGraphFindValue(writer->graph, writer->output);
-  if (value >= 0) {
-    RengaTensorSpec spec = RengaTensorSpecAt(&RengaGraphGetValue(writer->graph, value)->spec, 1);
-    RengaTensorSpecFormat(&spec, sizeof text, text);
-    writer->kinds = spec.ndim >= 2 ? spec.dim[spec.ndim - 1] : 0;
-    fits = RengaTensorSpecCount(&spec) == writer->sequence * writer->kinds &&
-           (writer->vocabulary ? writer->kinds >= writer->highest : writer->kinds == BYTES);
-  }
-  RengaCheck(fits, writer->printer, RENGA_ERR_SUPPORT,
-             "renga generate writes %s: the output %s must be [batch, %lld, %lld] but is %s; name "
-             "another with -output%s",
-             writer->vocabulary ? "tokens of a vocabulary" : "bytes", writer->output,
-             (long long)writer->sequence, (long long)writer->highest, text,
-             writer->vocabulary ? "" : ", or the vocabulary with -vocabulary_file");
-  return RENGA_SUCCESS;
-}
-
-/* Its tokens, with room for as many more. */
-static RengaErrorCode TakePrompt(TokenWriter *writer, const char *prompt, int64_t more)
-{
-  int64_t bytes = (int64_t)strlen(prompt);
-  writer->length = bytes;
-  if (writer->vocabulary) {
-    RengaCall(
-        RengaVocabularyEncode(writer->vocabulary, prompt, bytes, &writer->length, &writer->tokens));
-  }
-  RengaCall(RengaRealloc(writer->length + more + 1, &writer->tokens));
-  for (int64_t i = 0; i < bytes && !writer->vocabulary; i++)
-    writer->tokens[i] = (unsigned char)prompt[i];
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode SetUpGenerator(TokenWriter *writer)
-{
-  const char *file, *prompt;
-  RengaCheckpointInitial initial;
-  int64_t more = 0;
-  RengaCall(AppNeedOption(writer->comm, "checkpoint", "the file of a trained network", &file));
-  RengaCall(RengaOptionsGetString("prompt", &prompt, NULL));
-  RengaCall(RengaOptionsGetReal("temperature", &writer->temperature, NULL));
-  RengaCall(RengaOptionsGetInt64("seed", &writer->seed, NULL));
-  RengaCheck(prompt[0], writer->printer, RENGA_ERR_OPTION, "-prompt is empty: give some text");
-  RengaCall(AppLoadGraph(writer->comm, NULL, &writer->graph));
-  RengaCall(AppFindFields(writer->comm, writer->graph, &writer->fields));
-  RengaCall(FindTokens(writer));
-  RengaCall(FindTextVocabulary(writer));
-  RengaCall(CheckScores(writer));
-  RengaPartition partition = NULL;
-  RengaCall(AppMakePartition(writer->comm, writer->graph, 1, 1, &partition));
-  const RengaErrorCode code = RengaPartitionSolve(partition, &writer->plan);
-  RengaCall(RengaPartitionDestroy(&partition));
+  RengaCheck(length > 0, model->printer, RENGA_ERR_OPTION,
+             "-generate_stop has an empty text: write texts with commas between them, and tokens "
+             "as #7");
+  RengaCheck(!model->numbers || text[0] == '#', model->printer, RENGA_ERR_OPTION,
+             "-generate_stop %s: tokens of this network stand for no text; write them as #7", text);
+  if (text[0] == '#' && text[1])
+    code = AppTakeNumbers(model, "-generate_stop", text + 1, 0, &tokens);
+  else if (model->vocabulary)
+    code = AppTextModelEncode(model, text, length, 0, &tokens);
+  if (!code && tokens.length == 1) stop->token[stop->n_tokens++] = tokens.token[0];
+  RengaFree(&tokens.token);
   RengaCall(code);
-  RengaCall(RengaPipelineCreate(writer->comm, &writer->pipeline));
-  RengaCall(RengaPipelineSetPlan(writer->pipeline, writer->graph, writer->plan));
-  RengaCall(RengaPipelineSetFromOptions(writer->pipeline));
-  RengaCall(RengaPipelineSetUp(writer->pipeline));
-  RengaCall(AppReadParameters(writer->comm, writer->pipeline, file, false, false, &initial));
-  RengaCall(RengaOptionsGetInt64("tokens", &more, NULL));
-  RengaCall(TakePrompt(writer, prompt, more));
-  RengaCall(RengaMalloc(writer->sequence * writer->kinds, &writer->scores));
-  RengaCall(RengaMalloc(writer->kinds, &writer->weights));
+  if (text[0] == '#' && text[1]) return RENGA_SUCCESS;
+  stop->text[stop->n_texts++] = text;
+  if (length > stop->longest) stop->longest = length;
   return RENGA_SUCCESS;
 }
 
-static int64_t LikeliestToken(const TokenWriter *writer, const float scores[])
+static RengaErrorCode ReadStops(Generator *generator)
 {
-  int64_t best = writer->lowest;
-  for (int64_t t = best + 1; t < writer->highest; t++)
-    if (scores[t] > scores[best]) best = t;
-  return best;
+  StopRules *stop = &generator->stop;
+  const char *option;
+  RengaCall(RengaOptionsGetString("generate_stop", &option, NULL));
+  if (!option) return RENGA_SUCCESS;
+  const int64_t room = (int64_t)strlen(option) + 1;
+  RengaCall(RengaMalloc(2 * room, &stop->texts));
+  RengaCall(RengaMalloc(room, &stop->text));
+  RengaCall(RengaMalloc(room, &stop->token));
+  char *to = stop->texts;
+  do {
+    option = TakeStop(option, to);
+    RengaCall(AddStop(generator, to));
+    to += strlen(to) + 1;
+  } while (*option);
+  return RENGA_SUCCESS;
 }
 
-/* Draw from the softmax of scores / temperature. */
-static int64_t DrawToken(const TokenWriter *writer, const float scores[], int64_t number)
+/* The first of the texts in what was written; -1: none. */
+static int64_t FindStop(const StopRules *stop, const Writing *writing, int64_t from)
 {
-  double sum = 0, best = scores[LikeliestToken(writer, scores)];
-  float random;
-  int64_t token = writer->lowest;
-  for (int64_t t = token; t < writer->highest; t++) {
-    writer->weights[t] = exp((scores[t] - best) / writer->temperature);
-    sum += writer->weights[t];
+  int64_t first = -1;
+  for (int64_t at = from > 0 ? from : 0; at < writing->length && first < 0; at++)
+    for (int i = 0; i < stop->n_texts && first < 0; i++) {
+      const int64_t length = (int64_t)strlen(stop->text[i]);
+      if (at + length <= writing->length &&
+          memcmp(writing->text + at, stop->text[i], (size_t)length) == 0)
+        first = at;
+    }
+  return first;
+}
+
+static bool IsStopToken(const StopRules *stop, int64_t token)
+{
+  for (int i = 0; i < stop->n_tokens; i++)
+    if (stop->token[i] == token) return true;
+  return false;
+}
+
+/* ---- writing ---- */
+static RengaErrorCode AppendSpelled(Writing *writing, const char *text, int64_t length)
+{
+  if (writing->length + length + 1 > writing->room) {
+    writing->room = 2 * (writing->length + length) + 64;
+    RengaCall(RengaRealloc(writing->room, &writing->text));
   }
-  RengaRandomUniform((uint64_t)writer->seed, 0, (uint64_t)number, 1, &random);
-  for (double left = random * sum; token < writer->highest - 1 && left >= writer->weights[token];
-       token++)
-    left -= writer->weights[token];
-  return token;
+  memcpy(writing->text + writing->length, text, (size_t)length);
+  writing->length += length;
+  writing->text[writing->length] = '\0';
+  return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PrintToken(const TokenWriter *writer, int64_t token)
+/* All ranks know the token, and so all that follows from it. */
+static RengaErrorCode AddToken(Generator *generator, Writing *writing, int64_t token)
 {
+  const StopRules *stop = &generator->stop;
   const char *text;
   int64_t length;
-  if (writer->vocabulary) {
-    RengaCall(RengaVocabularyDecode(writer->vocabulary, token, &text, &length));
-    RengaCall(RengaPrintf(writer->printer, "%.*s", (int)length, text));
-  } else {
-    RengaCall(RengaPrintf(writer->printer, "%c", (int)token));
+  writing->tokens->token[writing->tokens->length++] = token;
+  writing->written++;
+  writing->stopped = IsStopToken(stop, token);
+  if (!writing->stopped) {
+    RengaCall(AppTextModelSpell(generator->model, token, &text, &length));
+    const int64_t before = writing->length;
+    RengaCall(AppendSpelled(writing, text, length));
+    const int64_t at = FindStop(stop, writing, before - stop->longest + 1);
+    writing->stopped = at >= 0;
+    if (at >= 0) writing->length = at;
+  }
+  writing->text[writing->length] = '\0';
+  writing->done = writing->stopped || writing->written == generator->most;
+  if (writing->done) AppTextModelLeave(generator->model, writing->tokens);
+  return RENGA_SUCCESS;
+}
+
+/* Equal prompts have numbers of their own, by their order; else a text depends on its prompt and
+   the seed alone. */
+static void FindKeys(Generator *generator)
+{
+  for (int64_t i = 0; i < generator->prompts.count; i++) {
+    Writing *writing = &generator->writing[i];
+    const uint64_t key =
+        RengaHash(writing->tokens->token, (size_t)writing->prompt * sizeof(int64_t), 0);
+    uint64_t equal = 0;
+    for (int64_t j = 0; j < i; j++) {
+      const Writing *other = &generator->writing[j];
+      equal += other->prompt == writing->prompt &&
+               memcmp(other->tokens->token, writing->tokens->token,
+                      (size_t)writing->prompt * sizeof(int64_t)) == 0;
+    }
+    writing->key = key + equal;
+  }
+}
+
+/* ---- printing, in the order of the prompts ---- */
+static RengaErrorCode PrintPrompt(Generator *generator, int64_t i)
+{
+  const AppTextModel *model = generator->model;
+  const Writing *writing = &generator->writing[i];
+  if (generator->prompts.text[i]) {
+    RengaCall(RengaPrintf(model->printer, "%s", generator->prompts.text[i]));
+    return RENGA_SUCCESS;
+  }
+  for (int64_t t = 0; t < writing->prompt; t++) {
+    const char *text;
+    int64_t length;
+    RengaCall(AppTextModelSpell(generator->model, writing->tokens->token[t], &text, &length));
+    const int blank = model->numbers && t == 0;
+    RengaCall(RengaPrintf(model->printer, "%.*s", (int)length - blank, text + blank));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteToken(TokenWriter *writer, int64_t number)
+static RengaErrorCode PrintBytes(const Generator *generator, Writing *writing, int64_t end)
 {
-  RengaBatch batch = {.samples = 1, .read = ReadPrompt, .user = writer};
-  int64_t token = 0;
-  RengaCall(RengaPipelineForward(writer->pipeline, &batch, writer->output, writer->scores));
-  if (RengaCommGetRank(writer->comm) == 0) {
-    int64_t seen = writer->length < writer->sequence ? writer->length : writer->sequence;
-    const float *scores = writer->scores + (seen - 1) * writer->kinds;
-    token = writer->temperature > 0 ? DrawToken(writer, scores, number)
-                                    : LikeliestToken(writer, scores);
+  while (writing->printed < end) { /* bytes 0 end a format's text */
+    const char *at = writing->text + writing->printed;
+    const int64_t run = (int64_t)strnlen(at, (size_t)(end - writing->printed));
+    RengaCall(run > 0 ? RengaPrintf(generator->model->printer, "%.*s", (int)run, at)
+                      : RengaPrintf(generator->model->printer, "%c", 0));
+    writing->printed += run > 0 ? run : 1;
   }
-  RengaCall(RengaCommBroadcast(writer->comm, &token, sizeof token, 0, "the next token"));
-  writer->tokens[writer->length++] = token;
-  RengaCall(PrintToken(writer, token));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteGenerated(TokenWriter *writer)
+/* What may yet become a text that ends it is held back. */
+static RengaErrorCode PrintText(Generator *generator, int64_t i)
 {
-  const char *prompt;
-  int64_t tokens = 0;
-  RengaCall(RengaOptionsGetInt64("tokens", &tokens, NULL));
-  RengaCall(RengaOptionsGetString("prompt", &prompt, NULL));
-  RengaCall(RengaPrintf(writer->printer, "%s", prompt));
-  for (int64_t t = 0; t < tokens; t++) RengaCall(WriteToken(writer, t));
-  RengaCall(RengaPrintf(writer->printer, "\n"));
+  Writing *writing = &generator->writing[i];
+  const int64_t held =
+      writing->done || generator->stop.longest == 0 ? 0 : generator->stop.longest - 1;
+  if (!writing->begun) RengaCall(PrintPrompt(generator, i));
+  writing->begun = true;
+  RengaCall(PrintBytes(generator, writing, writing->length - held));
+  if (writing->done) RengaCall(RengaPrintf(generator->model->printer, "\n"));
+  return RENGA_SUCCESS;
+}
+
+/* Bytes of a sign of UTF-8 at a place; 0: there is none. */
+static int64_t SignBytes(const unsigned char *at, int64_t left)
+{
+  const int64_t bytes = at[0] < 0x80                    ? 1
+                        : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
+                        : at[0] >= 0xe0 && at[0] < 0xf0 ? 3
+                        : at[0] >= 0xf0 && at[0] < 0xf5 ? 4
+                                                        : 0;
+  if (bytes > left) return 0;
+  for (int64_t i = 1; i < bytes; i++)
+    if ((at[i] & 0xc0) != 0x80) return 0;
+  return bytes;
+}
+
+/* JSON has text alone: a byte that is of no sign becomes U+FFFD. */
+static RengaErrorCode MakeString(const char *text, int64_t length, json_object **string)
+{
+  char *valid = NULL;
+  int64_t used = 0;
+  RengaCall(RengaMalloc(3 * length + 1, &valid));
+  for (int64_t at = 0; at < length;) {
+    const int64_t bytes = SignBytes((const unsigned char *)text + at, length - at);
+    memcpy(valid + used, bytes > 0 ? text + at : "\xef\xbf\xbd", (size_t)(bytes > 0 ? bytes : 3));
+    used += bytes > 0 ? bytes : 3;
+    at += bytes > 0 ? bytes : 1;
+  }
+  *string = json_object_new_string_len(valid, (int)used);
+  RengaFree(&valid);
+  return RENGA_SUCCESS;
+}
+
+static json_object *ListTokens(const AppTokens *tokens, int64_t first, int64_t last)
+{
+  json_object *array = json_object_new_array();
+  for (int64_t t = first; t < last; t++)
+    json_object_array_add(array, json_object_new_int64(tokens->token[t]));
+  return array;
+}
+
+static RengaErrorCode FillObject(const Generator *generator, int64_t i, json_object *object)
+{
+  const Writing *writing = &generator->writing[i];
+  const char *prompt = generator->prompts.text[i];
+  json_object *text;
+  if (prompt) {
+    RengaCall(MakeString(prompt, (int64_t)strlen(prompt), &text));
+    json_object_object_add(object, "prompt", text);
+  }
+  json_object_object_add(object, "prompt_tokens", ListTokens(writing->tokens, 0, writing->prompt));
+  if (!generator->model->numbers) {
+    RengaCall(MakeString(writing->text, writing->length, &text));
+    json_object_object_add(object, "text", text);
+  }
+  json_object_object_add(object, "tokens",
+                         ListTokens(writing->tokens, writing->prompt, writing->tokens->length));
+  json_object_object_add(object, "end",
+                         json_object_new_string(writing->stopped ? "stop" : "length"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PrintObject(const Generator *generator, int64_t i)
+{
+  const int plain = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE;
+  if (!generator->writing[i].done) return RENGA_SUCCESS;
+  json_object *object = json_object_new_object();
+  RengaErrorCode code = FillObject(generator, i, object);
+  if (!code)
+    code = RengaPrintf(generator->model->printer, "%s\n",
+                       json_object_to_json_string_ext(object, plain));
+  json_object_put(object);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PrintWritten(Generator *generator)
+{
+  for (bool done = true; done && generator->next < generator->prompts.count;) {
+    const int64_t i = generator->next;
+    RengaCall(generator->json ? PrintObject(generator, i) : PrintText(generator, i));
+    done = generator->writing[i].done;
+    generator->next += done;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* ---- all prompts ---- */
+/* Those that are under way: as many as go into a forward, in their order. */
+static int64_t ChooseWritings(Generator *generator, Writing *chosen[], AppTokens *texts[])
+{
+  int64_t count = 0;
+  for (int64_t i = generator->next; i < generator->prompts.count && count < generator->model->batch;
+       i++) {
+    if (generator->writing[i].done) continue;
+    chosen[count] = &generator->writing[i];
+    texts[count++] = generator->writing[i].tokens;
+  }
+  return count;
+}
+
+static RengaErrorCode WriteRound(Generator *generator, int64_t count, Writing *const chosen[],
+                                 AppTokens *const texts[], int64_t next[])
+{
+  AppTextModel *model = generator->model;
+  RengaCall(AppTextModelForward(model, count, texts));
+  for (int64_t c = 0; c < count && RengaCommGetRank(model->comm) == 0; c++)
+    next[c] =
+        AppSamplerChoose(&generator->sampler, AppTextModelScoresAt(model, c, texts[c]->length - 1),
+                         chosen[c]->key, chosen[c]->written);
+  RengaCall(
+      RengaCommBroadcast(model->comm, next, (size_t)count * sizeof *next, 0, "the next tokens"));
+  for (int64_t c = 0; c < count; c++) RengaCall(AddToken(generator, chosen[c], next[c]));
+  RengaCall(PrintWritten(generator));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WriteTexts(Generator *generator)
+{
+  Writing **chosen = NULL;
+  AppTokens **texts = NULL;
+  int64_t *next = NULL, count;
+  RengaErrorCode code = RengaMalloc(generator->model->batch, &chosen);
+  if (!code) code = RengaMalloc(generator->model->batch, &texts);
+  if (!code) code = RengaMalloc(generator->model->batch, &next);
+  while (!code && (count = ChooseWritings(generator, chosen, texts)) > 0)
+    code = WriteRound(generator, count, chosen, texts, next);
+  RengaFree(&next);
+  RengaFree(&texts);
+  RengaFree(&chosen);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BeginWritings(Generator *generator)
+{
+  const int64_t count = generator->prompts.count;
+  RengaCall(RengaMalloc(count, &generator->writing));
+  for (int64_t i = 0; i < count; i++) {
+    Writing *writing = &generator->writing[i];
+    writing->tokens = &generator->prompts.tokens[i];
+    writing->prompt = writing->tokens->length;
+    RengaCall(AppendSpelled(writing, "", 0));
+  }
+  FindKeys(generator);
+  return RENGA_SUCCESS;
+}
+
+/* The last token that is written is not read again. */
+static int64_t FindLongest(const Generator *generator)
+{
+  int64_t longest = 0;
+  for (int64_t i = 0; i < generator->prompts.count; i++)
+    if (generator->writing[i].prompt > longest) longest = generator->writing[i].prompt;
+  return longest + generator->most - 1;
+}
+
+static RengaErrorCode SetUpGenerator(RengaComm comm, Generator *generator)
+{
+  AppTextModel *model = generator->model;
+  AppPromptSource source;
+  const char *file, *format;
+  int64_t batch;
+  RengaCall(AppNeedOption(comm, "checkpoint", "the file of a trained network", &file));
+  RengaCall(AppPromptsOpen(comm, &source));
+  RengaCall(AppTextModelOpen(comm, "renga generate", source.numbers || source.json, model));
+  model->numbers = model->numbers || (source.numbers && !model->vocabulary);
+  RengaCall(AppSamplerCreate(model->printer, model->lowest, model->highest, &generator->sampler));
+  RengaCall(RengaOptionsGetInt64("tokens", &generator->most, NULL));
+  RengaCall(RengaOptionsGetInt64("batch_size", &batch, NULL));
+  RengaCall(RengaOptionsGetString("generate_format", &format, NULL));
+  generator->json = strcmp(format, "jsonl") == 0;
+  RengaCall(AppPromptsTake(model, &source, generator->most, &generator->prompts));
+  AppFreeLines(&source.lines);
+  RengaCall(ReadStops(generator));
+  RengaCall(BeginWritings(generator));
+  if (batch == 0) batch = BATCH;
+  if (batch > generator->prompts.count) batch = generator->prompts.count;
+  RengaCall(AppTextModelCache(model, batch, FindLongest(generator)));
+  RengaCall(AppTextModelSetUp(model, batch, file));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DestroyGenerator(Generator *generator)
+{
+  for (int64_t i = 0; i < generator->prompts.count; i++) RengaFree(&generator->writing[i].text);
+  RengaFree(&generator->writing);
+  RengaFree(&generator->stop.texts);
+  RengaFree(&generator->stop.text);
+  RengaFree(&generator->stop.token);
+  AppSamplerDestroy(&generator->sampler);
+  AppPromptsFree(&generator->prompts);
+  RengaCall(AppTextModelDestroy(generator->model));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode AppGenerate(const App *app)
 {
-  TokenWriter writer = {.comm = app->comm};
-  RengaCall(RengaObjectGetComm(app->comm, &writer.printer));
-  RengaCall(SetUpGenerator(&writer));
-  RengaCall(WriteGenerated(&writer));
-  RengaFree(&writer.scores);
-  RengaFree(&writer.weights);
-  RengaFree(&writer.tokens);
-  RengaCall(RengaVocabularyDestroy(&writer.vocabulary));
-  RengaCall(RengaPipelineDestroy(&writer.pipeline));
-  RengaCall(RengaPlanDestroy(&writer.plan));
-  AppFreeFields(&writer.fields);
-  RengaCall(RengaGraphDestroy(&writer.graph));
+  AppTextModel model;
+  Generator generator = {.model = &model};
+  RengaCall(SetUpGenerator(app->comm, &generator));
+  RengaCall(WriteTexts(&generator));
+  RengaCall(DestroyGenerator(&generator));
   return RENGA_SUCCESS;
 }

@@ -33,7 +33,7 @@ static const char help[] =
     "              renga data npy ARRAY ... OUT                       of arrays of NumPy\n"
     "              renga data idx IMAGES LABELS [IMAGES LABELS] OUT   of images and classes\n"
     "  generate  write text from a trained network\n"
-    "  eval      the loss of a trained network over a data set\n"
+    "  eval      the loss of a trained network over a data set, or its answers to questions\n"
     "  predict   the outputs of a trained network for a data set, as an HDF5 file\n"
     "  export    the parameters of a checkpoint as a folder of Hugging Face\n"
     "  options   write a file of all options, as comments, for -options_file\n"
@@ -72,7 +72,7 @@ static const Command commands[] = {
      "|Graph|Device|Communication|Machine|Profile|Optimizer|", false},
     {"data", AppData, "renga data KIND FILES OUT [options]", 1, 1000, "|Making data sets|", true},
     {"generate", AppGenerate, "renga generate -graph NETWORK -checkpoint FILE [options]", 0, 0,
-     RUNNING, false},
+     RUNNING "|Partition|", false},
     {"eval", AppEval, "renga eval -graph NETWORK -data FILE -initial CHECKPOINT [options]", 0, 0,
      RUNNING_FORWARD, false},
     {"predict", AppPredict,
@@ -122,6 +122,9 @@ static const RengaOptionRow rows[] = {
         "train: steps between losses of the validation part; 0: only at the end"),
     ROW("eval_samples", INT64, "0", NULL, 0, 1e15,
         "train: samples of the validation part that are used; eval: of all; 0: all"),
+    ROW("eval_choices", STRING, NULL, NULL, 0, 0,
+        "eval: FILE.jsonl with questions in place of -data: an object with \"context\", "
+        "\"choices\" and \"answer\" in each line"),
     ROW("keep_best", BOOL, "false", NULL, 0, 0,
         "train: keep the checkpoint with the least validation loss as best.h5"),
     ROW("early_stop", INT64, "0", NULL, 0, 1e15,
@@ -151,13 +154,32 @@ static const RengaOptionRow rows[] = {
         "with spaces between them, for all combinations"),
     ROW("vocabulary_file", STRING, NULL, NULL, 0, 0,
         "data text, pairs: a vocabulary that was kept, a data set with one, or a tokenizer.json; "
-        "generate: the same"),
+        "generate, eval -eval_choices: the same"),
     ROW("prompt", STRING, "In the beginning", NULL, 0, 0, "generate: how the text begins"),
+    ROW("prompt_tokens", STRING, NULL, NULL, 0, 0,
+        "generate: the same as numbers of tokens: 15,7,210; several with semicolons between them"),
+    ROW("prompt_file", STRING, NULL, NULL, 0, 0,
+        "generate: a file with a prompt in each line; of FILE.jsonl each is an object with "
+        "\"prompt\" or \"tokens\""),
     ROW("tokens", INT64, "200", NULL, 1, 1e9,
-        "generate: tokens to write: bytes, or those of a vocabulary"),
+        "generate: tokens to write behind a prompt at most: bytes, or those of a vocabulary"),
     ROW("temperature", REAL, "0.8", NULL, 0, 100, "generate: 0 takes the likeliest token"),
+    ROW("generate_top_k", INT64, "0", NULL, 0, 1e9,
+        "generate: draw among so many of the likeliest tokens; 0: among all"),
+    ROW("generate_top_p", REAL, "1", NULL, 0, 1,
+        "generate: draw among the fewest tokens that have this share of the probability, above 0"),
+    ROW("generate_stop", STRING, NULL, NULL, 0, 0,
+        "generate: what ends a text and is not written: texts with commas between them (\\, \\n "
+        "\\t \\\\ are signs), and tokens as #7"),
+    ROW("generate_cache", STRING, "auto", "auto|on|off", 0, 0,
+        "generate: keep keys and values of earlier tokens; auto: where that is possible, else it "
+        "is "
+        "said why not; on: else it is an error"),
+    ROW("generate_format", STRING, "text", "text|jsonl", 0, 0,
+        "generate: how it is printed; jsonl: an object for each prompt, with its tokens"),
     ROW("output", STRING, NULL, NULL, 0, 0,
-        "generate: the output with the scores (logits); predict: outputs, with commas (all)"),
+        "generate, eval -eval_choices: the output with the scores (logits); predict: outputs, with "
+        "commas (all)"),
     ROW("part", STRING, "auto", "auto|validation|training|all", 0, 0,
         "eval, predict: which samples; auto: predict all, eval those for validation if there are"),
     ROW("export_type", STRING, "float32", "float32|bfloat16|float16", 0, 0,
@@ -188,6 +210,7 @@ static const struct {
     {"progress", "train"},
     {"eval_every", "train"},
     {"eval_samples", "train eval"},
+    {"eval_choices", "eval"},
     {"parameter_digest", "train"},
     {"device", "info"},
     {"info_parameters", "info"},
@@ -202,9 +225,16 @@ static const struct {
     {"plan_samples", "plan"},
     {"plan_sweep", "plan"},
     {"prompt", "generate"},
+    {"prompt_tokens", "generate"},
+    {"prompt_file", "generate"},
+    {"generate_top_k", "generate"},
+    {"generate_top_p", "generate"},
+    {"generate_stop", "generate"},
+    {"generate_cache", "generate"},
+    {"generate_format", "generate"},
     {"tokens", "generate"},
     {"temperature", "generate"},
-    {"output", "generate predict"},
+    {"output", "generate eval predict"},
     {"part", "eval predict"},
     {"overwrite", "predict data"},
     {"export_type", "export"},
@@ -229,7 +259,7 @@ static const struct {
     {"data_hide_schedule", "train"},
     {"data_hide_rate", "train"},
     {"eval", "train eval predict"},
-    {"vocabulary_file", "data generate"},
+    {"vocabulary_file", "data generate eval"},
     {"data_masking", "train eval predict"},
     {"data_validation", "train data eval predict"},
     {"profile_save", "profile"},

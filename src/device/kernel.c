@@ -84,6 +84,11 @@ static RengaErrorCode ChooseOnHost(RengaKernel kernel)
 {
   const char *name = kernel->call.op->name;
   bool found = false;
+  RengaCheck(!(kernel->call.op->flags & RENGA_OP_WRITES_STATE) || RengaDeviceIsHost(kernel->device),
+             MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "%s writes to what it reads: device %s, whose memory is not the host's, has no kernel "
+             "for it",
+             name, kernel->device->hdr.type_name);
   if (RengaTypeOutside_Private(outside, name)) {
     kernel->run = RunOutside;
     return RENGA_SUCCESS;

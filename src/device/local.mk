@@ -10,7 +10,7 @@ noinst_HEADERS += include/renga/private/device.h include/renga/private/factors.h
 # since a user's -O2 comes after them.
 cpu_sources = %D%/cpu/set.c %D%/cpu/low.c %D%/cpu/vector.c %D%/cpu/product.c %D%/cpu/lowproduct.c %D%/cpu/linear.c %D%/cpu/unary.c \
   %D%/cpu/binary.c %D%/cpu/copy.c %D%/cpu/move.c %D%/cpu/index.c %D%/cpu/rowsum.c %D%/cpu/reduce.c \
-  %D%/cpu/softmax.c %D%/cpu/loss.c %D%/cpu/join.c %D%/cpu/batchjoin.c %D%/cpu/layernorm.c %D%/cpu/attention.c %D%/cpu/dropout.c \
+  %D%/cpu/softmax.c %D%/cpu/loss.c %D%/cpu/join.c %D%/cpu/batchjoin.c %D%/cpu/layernorm.c %D%/cpu/attention.c %D%/cpu/cached.c %D%/cpu/dropout.c \
   %D%/cpu/convolution.c %D%/cpu/batchnorm.c %D%/cpu/pool.c
 cpu_flags = $(AM_CFLAGS) -ftree-vectorize $(VECTORIZE_CFLAGS) -ffp-contract=fast -fno-math-errno \
   -fno-trapping-math

@@ -41,8 +41,8 @@ static bool IsAlong(const RengaSplit *split)
 static bool MayCutState(const LaneChain *chain, RengaValue state, const RengaSplit *split)
 {
   const RengaGraphValue *value = chain->pass->graph->value[state];
-  return value->spec.ndim == 1 && split->repeat == 1 &&
-         chain->first[state + 1] - chain->first[state] == 1 &&
+  const bool vector = value->spec.ndim == 1 || (value->cache && split->dim == 0);
+  return vector && split->repeat == 1 && chain->first[state + 1] - chain->first[state] == 1 &&
          (value->init.kind == RENGA_INIT_CONSTANT || value->init.kind == RENGA_INIT_FILE);
 }
 

@@ -187,6 +187,7 @@ RengaErrorCode RengaGraphAddStatePart(RengaGraph graph, const char *name, RengaV
   RengaGraphValue *made = graph->value[*part];
   made->whole = whole;
   made->first = first;
+  made->cache = graph->value[whole]->cache;
   made->init = *init;
   made->init.file = NULL;
   made->init.bytes = 0;
@@ -318,6 +319,36 @@ RengaErrorCode RengaGraphAddState(RengaGraph graph, const char *name, const Reng
 {
   RengaCheckPointer(graph);
   RengaCall(AddTrained(graph, name, "state", RENGA_VALUE_STATE, spec, init, value, __func__));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphAddCache - a state that is written before it is read
+
+   Not collective
+
+   Input:
+   . graph - the graph
+   . name - unique; NULL: "state", "state_1", …
+   . spec - float32 and a concrete shape
+
+   Output:
+   . value - the new value
+
+   Errors: as of RengaGraphAddState().
+
+   Notes: it has no first values, checkpoints do not hold it, and it is not among what
+   RengaPipelineListParameters and RengaPipelineGetPersistents name. A forecast of memory counts it
+   with the parameters.
+
+   See also: RengaGraphAddState(), RengaGraphMakeDecoder()
+@*/
+RengaErrorCode RengaGraphAddCache(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
+                                  RengaValue *value)
+{
+  RengaCheckPointer(graph);
+  RengaCall(AddTrained(graph, name, "state", RENGA_VALUE_STATE, spec, NULL, value, __func__));
+  graph->value[*value]->cache = true;
   return RENGA_SUCCESS;
 }
 

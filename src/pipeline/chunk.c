@@ -114,7 +114,10 @@ static RengaErrorCode AddWholeOf(Chunk *chunk, RengaValue own, RengaValue whole,
 static RengaErrorCode AddHeld(Chunk *chunk, RengaValue own, const int uses[])
 {
   const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, own);
-  if (value->kind == RENGA_VALUE_STATE) RengaCall(AddState(chunk, own));
+  /* Caches of other ranks' lanes are theirs; other states all ranks have alike. */
+  const bool here =
+      !value->cache || RengaLaneCovers(chunk->uses->rank[own], RengaChunkAlone_Private(chunk));
+  if (value->kind == RENGA_VALUE_STATE && here) RengaCall(AddState(chunk, own));
   if (value->kind != RENGA_VALUE_PARAMETER) return RENGA_SUCCESS;
   const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, value->name);
   const RengaGraphNode *split = RengaOutlinePartsOf_Private(chunk->outline, whole);

@@ -258,7 +258,7 @@ static RengaErrorCode MakeList(RengaPipeline pipeline)
     double rate_scale, weight_decay;
     bool frozen = false;
     if (!state && value->kind != RENGA_VALUE_PARAMETER) continue;
-    if (value->whole != RENGA_VALUE_NONE) continue;
+    if (value->whole != RENGA_VALUE_NONE || value->cache) continue;
     const RengaErrorCode code = RengaOptimizerGetGroup(pipeline->optimizer, value->name,
                                                        &rate_scale, &weight_decay, &frozen);
     if (code) RengaFree(&list);

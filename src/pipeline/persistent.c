@@ -163,6 +163,7 @@ static RengaErrorCode ListState(Rank *rank, const Chunk *chunk, int s)
   const char *name = RengaGraphGetValue(chunk->sub, chunk->states->value[s])->name;
   const RengaValue number = RengaGraphFindValue(graph, name);
   const RengaGraphValue *state = RengaGraphGetValue(graph, number), *whole = state;
+  if (state->cache) return RENGA_SUCCESS;
   RengaPersistent row = {.data = chunk->at->persistent + chunk->states->offset[s],
                          .owner = OwnsState(chunk, number),
                          .state = true};

@@ -83,7 +83,7 @@ refuses 2 "p.h5 is there already: -overwrite replaces it" predict p.h5 $net -ini
 refuses 2 "no-folder/p.h5 cannot be written" predict no-folder/p.h5 $net -initial a
 refuses 2 "the network has no value l.3; did you mean l." predict q.h5 $net -output l.3
 refuses 2 "the network has no value scores; its outputs are l.2" predict q.h5 $net -output scores
-refuses 1 "holds another network, 34 differences:" generate -graph $gpt -checkpoint a
+refuses 1 "holds another network, 28 differences:" generate -graph $gpt -checkpoint a
 lacks "-initial_partial"
 refuses 2 "checkpoint b: No such file or directory" eval $net -initial b
 refuses 2 "-part validation: the data set has no samples there" eval -graph $mlp -data synthetic -part validation

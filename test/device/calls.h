@@ -32,7 +32,8 @@ static RengaErrorCode ParseAttribute(const char *name, char *value, RengaAttribu
   static const char *const lists[] = {
       "perm", "axes",    "starts",    "ends",         "steps",          "split",    "repeats",
       "pads", "strides", "dilations", "kernel_shape", "output_padding", "lane_rows"};
-  static const char *const reals[] = {"alpha", "min", "max", "value", "epsilon", "ratio", "scale"};
+  static const char *const reals[] = {"alpha",   "min",   "max",   "value",
+                                      "epsilon", "ratio", "scale", "cap"};
   int64_t ints[MOST];
   int count = 0;
   for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)

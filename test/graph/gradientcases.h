@@ -177,6 +177,18 @@ static const Case refused[] = {
     {"OneHot", "depth:int=3", "f4@0:3 c2", NULL, 1},
     {"BatchSum", "", "f", NULL, 1},
     {"WholeBatch", "", "f3", "3", 1},
+    {"CachedAttention", "", "f2,2,1,3 c2,2,1,3 c2,2,1,3 i2<2 i2<2 c2,2,2,3 c2,2,2,3 c2,1,1,2", NULL,
+     1},
+    {"CachedAttention", "", "c2,2,1,3 f2,2,1,3 c2,2,1,3 i2<2 i2<2 c2,2,2,3 c2,2,2,3 c2,1,1,2", NULL,
+     1},
+    {"CachedAttention", "", "c2,2,1,3 c2,2,1,3 f2,2,1,3 i2<2 i2<2 c2,2,2,3 c2,2,2,3 c2,1,1,2", NULL,
+     1},
+    {"CachedAttention", "", "c2,2,1,3 c2,2,1,3 c2,2,1,3 i2<2 i2<2 f2,2,2,3 c2,2,2,3 c2,1,1,2", NULL,
+     1},
+    {"CachedAttention", "", "c2,2,1,3 c2,2,1,3 c2,2,1,3 i2<2 i2<2 c2,2,2,3 f2,2,2,3 c2,1,1,2", NULL,
+     1},
+    {"CachedAttention", "", "c2,2,1,3 c2,2,1,3 c2,2,1,3 i2<2 i2<2 c2,2,2,3 c2,2,2,3 f2,1,1,2", NULL,
+     1},
 };
 enum { N_REFUSED = sizeof refused / sizeof refused[0] };
 /* Constant between their steps: the gradient is zero. */

@@ -4,8 +4,9 @@ tests += %D%/again %D%/chunks %D%/far %D%/forecast %D%/gradient %D%/groups %D%/h
   %D%/refuse %D%/replicas %D%/saved %D%/segments %D%/settings %D%/stall.sh %D%/storage %D%/together
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
-check_PROGRAMS += %D%/rows %D%/tensor
-tests += %D%/rows %D%/tensor
+check_PROGRAMS += %D%/decoder %D%/rows %D%/tensor
+tests += %D%/decoder %D%/rows %D%/tensor
+%C%_decoder_SOURCES = %D%/decoder.c
 %C%_rows_SOURCES = %D%/rows.c
 %C%_tensor_SOURCES = %D%/tensor.c
 %C%_chunks_SOURCES = %D%/chunks.c

@@ -30,6 +30,7 @@
   X(RengaCpuJoin)                                                                                  \
   X(RengaCpuLayerNorm)                                                                             \
   X(RengaCpuAttention)                                                                             \
+  X(RengaCpuCached)                                                                                \
   X(RengaCpuDropout)                                                                               \
   X(RengaCpuConvolution)                                                                           \
   X(RengaCpuBatchNorm)                                                                             \

@@ -7,7 +7,7 @@ RengaRefKernel RengaRefFind(const char *name)
       RefFindUnary,     RefFindBinary,      RefFindReduce,  RefFindScan,      RefFindMove,
       RefFindPad,       RefFindIndex,       RefFindMatrix,  RefFindConvolve,  RefFindPool,
       RefFindNormalize, RefFindBatch,       RefFindSoftmax, RefFindAttention, RefFindLoss,
-      RefFindRecurrent, RefFindDeterminant, RefFindRegion,
+      RefFindRecurrent, RefFindDeterminant, RefFindRegion,  RefFindCached,
   };
   for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
     RengaRefKernel run = families[f](name);

@@ -22,6 +22,7 @@ RengaRefKernel RefFindNormalize(const char *name);
 RengaRefKernel RefFindBatch(const char *name);
 RengaRefKernel RefFindSoftmax(const char *name);
 RengaRefKernel RefFindAttention(const char *name);
+RengaRefKernel RefFindCached(const char *name);
 RengaRefKernel RefFindLoss(const char *name);
 RengaRefKernel RefFindRecurrent(const char *name);
 

@@ -118,6 +118,26 @@ static RengaErrorCode WriteRowNorm(const RengaOpCall *call, RengaFormula *formul
   return RENGA_SUCCESS;
 }
 
+/* Heads of keys and values, with those of the queries that read them; not samples, which have one
+   cache. */
+static RengaErrorCode WriteCachedAttention(const RengaOpCall *call, RengaFormula *formula)
+{
+  static const bool without[RENGA_MAX_DIM] = {true, true, true, true, true, true, true, true};
+  const bool masked = RengaOpCallHasInput(call, 7);
+  const bool heads =
+      masked && call->in[7].ndim > 2 && call->in[7].dim[call->in[7].ndim - 3] == call->in[0].dim[1];
+  formula->groups = call->in[1].dim[1];
+  RengaFormulaAdd_Private(formula, "-(g-)-- -g-- -g-- - - g--- g--- ");
+  if (masked && heads && call->in[0].dim[1] > 1) {
+    RengaFormulaAdd_Private(formula, call->in[7].ndim > 3 ? "-(g-)-- " : "(g-)-- ");
+  } else if (masked) {
+    RengaFormulaAddDims_Private(formula, call->in[7].ndim, without);
+    RengaFormulaAdd_Private(formula, " ");
+  }
+  RengaFormulaAdd_Private(formula, "> -(g-)--");
+  return RENGA_SUCCESS;
+}
+
 const RengaSplitRule RengaSplitRulesMatrix[] = {
     {"MatMul", NULL, WriteMatMul, "0 1", NULL},
     {"Linear", NULL, WriteLinear, "02 12", NULL},
@@ -127,6 +147,7 @@ const RengaSplitRule RengaSplitRulesMatrix[] = {
     {"DetGrad", "* *-- > *--", NULL, "0", NULL},
     {"Attention", "*t- *-- *-- *t- > *t- *t", NULL, NULL, NULL},
     {"AttentionGrad", "*t- *t- *-- *-- *t- *t *t- > *t- *-- *-- *t-", NULL, "0", NULL},
+    {"CachedAttention", NULL, WriteCachedAttention, NULL, NULL},
     {"RNNCells", "-b- -- b- > -b-", NULL, NULL, NULL},
     {"RNNCellsGrad", "-- b- -b- > -b- -- b-", NULL, "3", NULL},
     {"LSTMCells", "-b- -- b- > -b-", NULL, NULL, NULL},
