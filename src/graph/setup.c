@@ -29,16 +29,12 @@ static RengaErrorCode CheckNotEmpty(RengaGraph graph)
 
 /* Sorting after each step that removes or adds nodes keeps the order topological. */
 static RengaErrorCode (*const steps[])(RengaGraph graph) = {
-    CheckNotEmpty,           SeparateOutputs,
-    RengaGraphRemoveDead,    RengaGraphSortNodes,
-    RengaGraphSimplify,      RengaGraphSortNodes,
-    RengaGraphFuse,          RengaGraphSortNodes,
-    RengaGraphSimplify,      RengaGraphRemoveDead,
-    RengaGraphSortNodes,     RengaGraphRewriteMeans,
-    RengaGraphSortNodes,     RengaGraphSimplify,
-    RengaGraphSortNodes,     RengaGraphChooseTrained,
-    RengaGraphMarkValues,    RengaGraphCheckSamples,
-    RengaGraphCheckShares,   RengaGraphKeepUnsplit,
+    CheckNotEmpty,         SeparateOutputs,         RengaGraphRemoveDead, RengaGraphSortNodes,
+    RengaGraphSimplify,    RengaGraphSortNodes,     RengaGraphFuse,       RengaGraphSortNodes,
+    RengaGraphSimplify,    RengaGraphRemoveDead,    RengaGraphSortNodes,  RengaGraphRewriteMeans,
+    RengaGraphSortNodes,   RengaGraphSimplify,      RengaGraphSortNodes,  RengaGraphAddAdapters,
+    RengaGraphSortNodes,   RengaGraphChooseTrained, RengaGraphMarkValues, RengaGraphCheckSamples,
+    RengaGraphCheckShares, RengaGraphKeepUnsplit,
 };
 enum { N_STEPS = sizeof steps / sizeof steps[0] };
 

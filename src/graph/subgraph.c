@@ -89,6 +89,7 @@ static RengaErrorCode CopyValue(GraphCut *cut, RengaValue from)
   copy->prepared = value->prepared;
   copy->differentiable = value->differentiable;
   copy->frozen = value->frozen;
+  copy->adapter = value->adapter;
   RengaCall(RengaGraphCopyContents(value, copy));
   cut->number[from] = to;
   return RENGA_SUCCESS;

@@ -33,6 +33,7 @@ typedef struct {
   void *data; /* of a constant, owned */
   RengaValue whole;     /* of a state that a lane has: the state that it is a part of; else NONE */
   int64_t first;        /* and the element of that with which it begins */
+  RengaAdapterKind adapter; /* of a parameter */
 } RengaGraphValue;
 typedef struct {
   int64_t parameters;      /* elements */
@@ -48,6 +49,7 @@ typedef struct {
   const char *name;
   RengaTensorSpec spec; /* whole logical shape */
   bool frozen, state;   /* state: not trained, running statistics */
+  RengaAdapterKind adapter;
 } RengaPipelineParameter;
 typedef struct {
   int64_t step, samples; /* number, from 0; samples over all replicas */
@@ -208,4 +210,4 @@ ERRORS = ("MEMORY", "SUPPORT", "ORDER", "ARGUMENT", "OPTION", "SHAPE", "GRAPH", 
           "FILE_FORMAT", "FILE_WRITE", "PLAN", "NUMERIC", "TIMEOUT", "LIBRARY", "INTERNAL")
 CONSTANTS = {"RENGA_MAX_DIM": 8, "RENGA_TO_ALL": -1, "RENGA_TO_NONE": -2}
 # Types that are numbers: enums, but for RengaValue.
-ENUMS = ("RengaErrorCode", "RengaDataType", "RengaInitKind", "RengaValueKind", "RengaValue")
+ENUMS = ("RengaErrorCode", "RengaDataType", "RengaInitKind", "RengaValueKind", "RengaAdapterKind", "RengaValue")
