@@ -147,6 +147,7 @@ static RengaErrorCode SetUpGenerator(TokenWriter *writer)
   RengaCall(RengaPipelineSetFromOptions(writer->pipeline));
   RengaCall(RengaPipelineSetUp(writer->pipeline));
   RengaCall(AppReadParameters(writer->comm, writer->pipeline, file, false, false, &initial));
+  RengaCall(AppReadAdapter(writer->comm, writer->pipeline));
   RengaCall(RengaOptionsGetInt64("tokens", &more, NULL));
   RengaCall(TakePrompt(writer, prompt, more));
   RengaCall(RengaMalloc(writer->sequence * writer->kinds, &writer->scores));

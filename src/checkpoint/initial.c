@@ -2,6 +2,7 @@
    and shape. Its moments, its step and its place in the data are left alone. */
 #include "checkpointimpl.h"
 #include "renga/private/wait.h"
+#include "safetensors/adapter.h"
 #include "safetensors/safetensors.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 typedef struct {
   RengaPipelineParameter *network; /* [initial.network] by name; NULL: only attributes are read */
   bool partial, subset;
+  bool adapters; /* of the network these alone, and a folder of these */
   RengaCheckpointInitial initial;
 } InitialUse;
 
@@ -52,14 +54,25 @@ static bool MatchInitial(const RengaCheckpointTable *table, const RengaPipelineP
   return false;
 }
 
+/* Adapters begin as they are where the file is of the network without any. */
+static bool HasAdapters(const RengaCheckpointTable *table, const InitialUse *use)
+{
+  for (int i = 0; i < use->initial.network; i++)
+    if (use->network[i].adapter && RengaCheckpointTableFind(table, use->network[i].name) >= 0)
+      return true;
+  return use->adapters;
+}
+
 /* The same on every rank: all know the network's tensors and the file's. Moments of the file are
    not looked for. */
 static RengaErrorCode FindInitialDifferences(const RengaCheckpointTable *table, InitialUse *use,
                                              RengaCheckpointDifferences *differences)
 {
+  const bool adapters = HasAdapters(table, use);
   use->initial.taken = 0;
   for (int i = 0; i < use->initial.network; i++)
-    use->initial.taken += MatchInitial(table, &use->network[i], differences);
+    if (adapters || !use->network[i].adapter)
+      use->initial.taken += MatchInitial(table, &use->network[i], differences);
   for (int i = 0; i < table->n_entries && !use->subset; i++) {
     bool moment = true;
     if (NetworkHas(use, table->entries[i].name)) continue;
@@ -78,6 +91,7 @@ static RengaErrorCode GetPartialHint(const InitialUse *use, const char **hint)
   const char *path;
   bool given;
   RengaCall(RengaOptionsGetString("initial", &path, &given));
+  given = given && !use->adapters;
   *hint = use->partial ? " and not one tensor that fits"
           : given      ? " (-initial_partial takes what fits)"
                        : "";
@@ -94,7 +108,8 @@ static RengaErrorCode CheckInitialDifferences(RengaCheckpoint checkpoint, const 
   RengaCall(RengaErrorAgree(comm, FindInitialDifferences(table, use, &differences)));
   if (!differences.count) return RENGA_SUCCESS;
   RengaCheck(use->partial && use->initial.taken > 0, comm, RENGA_ERR_SHAPE,
-             "%s holds another network, %d differences%s:%s%s", path, differences.count, hint,
+             "%s holds %s, %d differences%s:%s%s", path,
+             use->adapters ? "other adapters" : "another network", differences.count, hint,
              differences.text, RengaCheckpointDifferencesMore(&differences));
   RengaWarning(comm, "%s and the network have %d differences, which keep what they are:%s%s", path,
                differences.count, differences.text, RengaCheckpointDifferencesMore(&differences));
@@ -190,6 +205,19 @@ static RengaErrorCode UseInitialFiles(RengaCheckpoint checkpoint, const char *di
 
 /* ---- folders of Hugging Face ---- */
 /* Rank 0. */
+static RengaErrorCode ReadAdapterTable(RengaCheckpoint checkpoint, const char *path,
+                                       RengaCheckpointTable *table)
+{
+  RengaGraph graph;
+  RengaGraphLora lora;
+  RengaCall(RengaPipelineGetGraph(checkpoint->pipeline, &graph));
+  RengaCall(RengaGraphGetLora(graph, &lora));
+  RengaCall(RengaAdapterRead(path, &lora, table));
+  RengaCall(RengaCheckpointTableCountHashes(table)); /* it has none */
+  return RENGA_SUCCESS;
+}
+
+/* Rank 0. */
 static RengaErrorCode ReadFolderTable(const char *path, const InitialUse *use,
                                       RengaCheckpointTable *table)
 {
@@ -229,7 +257,9 @@ static RengaErrorCode OpenFolder(RengaCheckpoint checkpoint, const char *path, I
                                  RengaCheckpointTable *table)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  if (RengaCommGetRank(checkpoint->hdr.owner) == 0) code = ReadFolderTable(path, use, table);
+  if (RengaCommGetRank(checkpoint->hdr.owner) == 0)
+    code = use->adapters ? ReadAdapterTable(checkpoint, path, table)
+                         : ReadFolderTable(path, use, table);
   RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code));
   RengaCall(RengaCheckpointTableBroadcast(checkpoint->hdr.owner, table));
   if (!use->network) return RENGA_SUCCESS;
@@ -260,6 +290,18 @@ static RengaErrorCode IsFolder(RengaComm comm, const char *path, bool *folder)
 }
 
 /* As rank 0 sees it. */
+static RengaErrorCode CheckIsNetwork(RengaComm comm, MPI_Comm ranks, const char *path)
+{
+  bool adapter = RengaCommGetRank(comm) == 0 && RengaAdapterIsThere(path);
+  RengaCall(RengaCommBroadcast(comm, &adapter, sizeof adapter, 0, "whether a folder has adapters"));
+  RengaCheck(!adapter, ranks, RENGA_ERR_FILE_FORMAT,
+             "%s has adapters alone: -initial reads the folder of their network, -initial_adapter "
+             "this one",
+             path);
+  return RENGA_SUCCESS;
+}
+
+/* As rank 0 sees it. */
 static RengaErrorCode IsDirectory(RengaComm comm, const char *path, bool *directory)
 {
   struct stat status;
@@ -280,6 +322,7 @@ static RengaErrorCode UseInitial(RengaCheckpoint checkpoint, const char *path, I
     RengaCall(UseInitialFolder(checkpoint, path, use));
     return RENGA_SUCCESS;
   }
+  RengaCall(CheckIsNetwork(checkpoint->hdr.owner, checkpoint->hdr.comm, path));
   RengaCall(IsDirectory(checkpoint->hdr.owner, path, &directory));
   if (directory) {
     RengaCall(RengaCheckpointListShared_Private(checkpoint, path, &count, &files));
@@ -301,9 +344,9 @@ static RengaErrorCode ListNetwork(RengaCheckpoint checkpoint, InitialUse *use)
   int count;
   RengaCall(RengaPipelineListParameters(checkpoint->pipeline, &count, &list));
   RengaCall(RengaMalloc(count + 1, &use->network));
-  if (count > 0) memcpy(use->network, list, (size_t)count * each);
-  qsort(use->network, (size_t)count, each, CompareParameters);
-  use->initial.network = count;
+  for (int i = 0; i < count; i++)
+    if (!use->adapters || list[i].adapter) use->network[use->initial.network++] = list[i];
+  qsort(use->network, (size_t)use->initial.network, each, CompareParameters);
   return RENGA_SUCCESS;
 }
 
@@ -353,6 +396,51 @@ RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char
   RengaErrorCode code = ListNetwork(checkpoint, &use);
   code = RengaErrorAgree(checkpoint->hdr.comm, code);
   if (!code) code = UseInitial(checkpoint, path, &use);
+  RengaFree(&use.network);
+  RengaCall(code);
+  *initial = use.initial;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointReadAdapter - begin with the adapters of a folder of peft
+
+   Collective
+
+   Input:
+   . checkpoint - with a pipeline that is set up; no directory is needed
+   . path - a folder with adapter_model.safetensors and adapter_config.json; the same on all ranks
+
+   Output:
+   . initial - step -1, and how many tensors were taken of those that the network's adapters have
+
+   Options:
+   . -initial_adapter - asks programs for this call
+
+   Errors: RENGA_ERR_SHAPE names what one of both has alone, or in another shape; RENGA_ERR_OPTION
+   where the network has no adapters, or counts them otherwise (alpha / rank); RENGA_ERR_SUPPORT for
+   a key of adapter_config.json that makes other adapters; RENGA_ERR_FILE_OPEN,
+   RENGA_ERR_FILE_FORMAT and RENGA_ERR_NUMERIC for files that are missing, damaged, or hold a number
+   that is not finite. All ranks have the error; nothing has changed then, but for the last.
+
+   Notes: what is no adapter keeps its values: RengaCheckpointReadInitial takes them from the folder
+   that the adapters were trained for. Names are those of the network behind base_model.model.
+
+   See also: RengaGraphSetLora(), RengaCheckpointReadInitial(), RengaCheckpointExport()
+@*/
+RengaErrorCode RengaCheckpointReadAdapter(RengaCheckpoint checkpoint, const char *path,
+                                          RengaCheckpointInitial *initial)
+{
+  InitialUse use = {.adapters = true};
+  RengaCheckPointer(checkpoint);
+  RengaCheckPointer(path);
+  RengaCheckPointer(initial);
+  RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaCheckpointReadAdapter: call RengaCheckpointSetPipeline first");
+  RengaCall(RengaCheckpointCheckSame_Private(checkpoint, path));
+  RengaErrorCode code = ListNetwork(checkpoint, &use);
+  code = RengaErrorAgree(checkpoint->hdr.comm, code);
+  if (!code) code = UseInitialFolder(checkpoint, path, &use);
   RengaFree(&use.network);
   RengaCall(code);
   *initial = use.initial;

@@ -3,6 +3,7 @@
    gradients are those of the network with merged weights, multiplied by the other factor. What is
    frozen has no gradient and no moments and keeps its bits, and all other gradients are those of
    the network in which nothing is frozen. Any layout has the same bits. */
+#include "rengacheckpoint.h"
 #include "run.h"
 
 static const int64_t samples[] = {8, 8, 7};
@@ -338,6 +339,98 @@ static RengaErrorCode CheckLayouts(RengaComm comm, RengaComm self)
   return RENGA_SUCCESS;
 }
 
+/* ---- folders ---- */
+static RengaErrorCode WriteFolder(RengaComm self, RengaPipeline pipeline, const char *folder)
+{
+  RengaCheckpointExportSettings settings = {.type = RENGA_FLOAT32};
+  RengaCheckpoint checkpoint;
+  char kept[64], merged[64];
+  snprintf(kept, sizeof kept, "%s.kept", folder);
+  snprintf(merged, sizeof merged, "%s.merged", folder);
+  RengaCall(RengaCheckpointCreate(self, &checkpoint));
+  RengaCall(RengaCheckpointSetPipeline(checkpoint, pipeline));
+  RengaCall(RengaCheckpointSetDirectory(checkpoint, kept));
+  RengaCall(RengaCheckpointSetUp(checkpoint));
+  RengaCall(RengaCheckpointWrite(checkpoint, NULL));
+  RengaCall(RengaCheckpointDestroy(&checkpoint));
+  RengaCall(RengaCheckpointExport(self, kept, folder, &settings));
+  settings.merged = true;
+  RengaCall(RengaCheckpointExport(self, kept, merged, &settings));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadFolder(RengaComm self, RengaPipeline pipeline, const char *folder,
+                                 RengaCheckpointInitial *initial)
+{
+  RengaCheckpoint checkpoint;
+  RengaCall(RengaCheckpointCreate(self, &checkpoint));
+  RengaCall(RengaCheckpointSetPipeline(checkpoint, pipeline));
+  const RengaErrorCode code = RengaCheckpointReadAdapter(checkpoint, folder, initial);
+  RengaCall(RengaCheckpointDestroy(&checkpoint));
+  return code;
+}
+
+/* Only one of the weights is stored transposed, and it is square. */
+static RengaErrorCode CheckMerged(RengaComm self, const char *folder, float a[][MOST],
+                                  float b[][MOST])
+{
+  RengaCheckpointInitial initial;
+  RengaCheckpoint checkpoint;
+  float wanted[WEIGHTS][MOST], found[MOST];
+  char merged[80];
+  Run run = base;
+  Made made;
+  run.build = BuildPlain;
+  RengaCall(Make(self, &run, &made));
+  RengaCall(MergeFactors(made.pipeline, a, b));
+  for (int w = 0; w < WEIGHTS; w++)
+    RengaCall(RengaPipelineGetParameter(made.pipeline, weights[w].weight, 0, wanted[w]));
+  snprintf(merged, sizeof merged, "%s.merged", folder);
+  RengaCall(RengaCheckpointCreate(self, &checkpoint));
+  RengaCall(RengaCheckpointSetPipeline(checkpoint, made.pipeline));
+  RengaCall(RengaCheckpointReadInitial(checkpoint, merged, false, &initial));
+  RengaCall(RengaCheckpointDestroy(&checkpoint));
+  for (int w = 0; w < WEIGHTS; w++) {
+    RengaCall(RengaPipelineGetParameter(made.pipeline, weights[w].weight, 0, found));
+    for (int i = 0; i < weights[w].outputs * WIDTH; i++)
+      Expect(fabs((double)found[i] - (double)wanted[w][i]) <= 1e-6);
+  }
+  RengaCall(Unmake(&made));
+  return RENGA_SUCCESS;
+}
+
+/* From a program: one process writes them and reads them. */
+static RengaErrorCode CheckFolder(RengaComm comm, RengaComm self)
+{
+  float a[WEIGHTS][MOST], b[WEIGHTS][MOST], found[MOST];
+  RengaCheckpointInitial initial;
+  char folder[64], name[64];
+  Run run = base;
+  Made made;
+  if (RengaCommGetRank(comm) > 0) return RENGA_SUCCESS;
+  snprintf(folder, sizeof folder, "folder%d", RengaCommGetSize(comm));
+  run.build = BuildAdapted;
+  RengaCall(Make(self, &run, &made));
+  RengaCall(SetFactors(made.pipeline, a, b));
+  RengaCall(WriteFolder(self, made.pipeline, folder));
+  RengaCall(Unmake(&made));
+  RengaCall(Make(self, &run, &made));
+  RengaCall(ReadFolder(self, made.pipeline, folder, &initial));
+  Expect(initial.step == -1 && initial.taken == 2 * WEIGHTS && initial.network == 2 * WEIGHTS);
+  for (int w = 0; w < WEIGHTS; w++) {
+    RengaCall(RengaPipelineGetParameter(made.pipeline, Factor(w, "lora_B", name), 0, found));
+    Expect(!memcmp(found, b[w], sizeof *found * (size_t)weights[w].outputs * RANK));
+  }
+  RengaCall(Unmake(&made));
+  RengaCall(CheckMerged(self, folder, a, b));
+  run.build = BuildPlain;
+  RengaCall(Make(self, &run, &made));
+  ExpectError(ReadFolder(self, made.pipeline, folder, &initial), RENGA_ERR_OPTION,
+              "is an adapter of rank 2, and the network has none");
+  RengaCall(Unmake(&made));
+  return RENGA_SUCCESS;
+}
+
 /* ---- settings ---- */
 static RengaErrorCode CheckBeginning(RengaComm self)
 {
@@ -421,6 +514,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckRefusals(self));
   RengaCall(CheckBeginning(self));
   RengaCall(CheckFormula(self));
+  RengaCall(CheckFolder(comm, self));
   RengaCall(CheckFrozen(comm, self));
   RengaCall(CheckLayouts(comm, self));
   RengaCall(RengaCommDestroy(&self));
