@@ -36,6 +36,12 @@ typedef struct {
   RengaAdapterKind adapter; /* of a parameter */
 } RengaGraphValue;
 typedef struct {
+  int64_t rank;        /* 0: none */
+  double alpha;        /* factors count alpha / rank times; 0: the rank */
+  double dropout;      /* share of the inputs of the factors that training sets to zero */
+  const char *targets; /* patterns of names, or of their ends behind a point: "q_proj,v_proj" */
+} RengaGraphLora;
+typedef struct {
   int64_t parameters;      /* elements */
   double forward_flops;    /* per sample */
   double activation_bytes; /* per sample, outputs of all forward nodes */
@@ -108,6 +114,7 @@ RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph);
 RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what);
 RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns);
 RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns);
+RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora);
 RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
 RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs);
@@ -199,6 +206,8 @@ RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, in
 RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file);
 RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char *path,
                                           bool partial, RengaCheckpointInitial *initial);
+RengaErrorCode RengaCheckpointReadAdapter(RengaCheckpoint checkpoint, const char *path,
+                                          RengaCheckpointInitial *initial);
 RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint);
 void RengaMemoryFree(void *pointer_to_pointer);
 """
