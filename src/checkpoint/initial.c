@@ -1,5 +1,6 @@
 /* First values from another run: parameters and states of a file, whatever layout wrote it, by name
    and shape. Its moments, its step and its place in the data are left alone. */
+#include "adapters.h"
 #include "checkpointimpl.h"
 #include "renga/private/wait.h"
 #include "safetensors/adapter.h"
@@ -98,12 +99,29 @@ static RengaErrorCode GetPartialHint(const InitialUse *use, const char **hint)
   return RENGA_SUCCESS;
 }
 
+/* A file may hold more than is evaluated, but not adapters without which it would be another
+   network. */
+static RengaErrorCode CheckHasAdapters(MPI_Comm comm, const char *path,
+                                       const RengaCheckpointTable *table, const InitialUse *use)
+{
+  RengaCheckpointAdapters adapters;
+  bool has = !use->subset;
+  RengaCall(RengaCheckpointFindAdapters_Private(path, table, &adapters));
+  for (int i = 0; i < use->initial.network; i++) has = has || use->network[i].adapter;
+  RengaCheck(has || adapters.rank == 0, comm, RENGA_ERR_OPTION,
+             "%s has adapters of rank %lld, and the network has none: give -graph_lora and its "
+             "targets as its run did",
+             path, (long long)adapters.rank);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckInitialDifferences(RengaCheckpoint checkpoint, const char *path,
                                               const RengaCheckpointTable *table, InitialUse *use)
 {
   RengaCheckpointDifferences differences = {"", 0};
   MPI_Comm comm = checkpoint->hdr.comm;
   const char *hint;
+  RengaCall(CheckHasAdapters(comm, path, table, use));
   RengaCall(GetPartialHint(use, &hint));
   RengaCall(RengaErrorAgree(comm, FindInitialDifferences(table, use, &differences)));
   if (!differences.count) return RENGA_SUCCESS;
@@ -375,7 +393,9 @@ static RengaErrorCode ListNetwork(RengaCheckpoint checkpoint, InitialUse *use)
 
    Notes: parameters and states (running statistics) are matched by name and shape, whatever layout
    wrote them. Moments of the optimizer, the step number, and the place in the data stay those of a
-   new run. With RengaCheckpointSetSubset the file may hold more than the network without a word.
+   new run. With RengaCheckpointSetSubset the file may hold more than the network without a word,
+   but for adapters where the network has none, which is RENGA_ERR_OPTION. Adapters of the network
+   (RengaGraphSetLora) keep their values where the file has none.
    The file's attributes are then those of RengaCheckpointGetAttribute. Of a folder of Hugging Face
    the numbers may be float32, float16 or bfloat16; its names are those of the network, or those
    without their first word; each rank reads what it has of each tensor.

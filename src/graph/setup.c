@@ -60,6 +60,8 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    Options:
    . -graph_view KIND:FILE - show the result
    . -graph_frozen PATTERNS - parameters that are not trained
+   . -graph_lora RANK, -graph_lora_targets PATTERNS - adapters of products are trained, and all else
+     is frozen
    . -graph_lanes L|auto - the network is computed in L lanes, the same on any layout
    . -graph_token_lanes L - the same, in lanes of the tokens of a sequence or the rows of an image
    . -partition_split PATTERN:HOW,... - nodes that lanes have in a certain manner: whole, lanes (in

@@ -99,13 +99,22 @@ rm -rf kept
 accepts 1 $run $adam -graph_trained lm_head.weight -checkpoint_dir kept
 refuses 2 "has 1 tensors besides its adapters that the run has changed" export kept other
 [ ! -e other ] || fail "a folder is left"
-accepts 1 export kept other -export_merged -export_type bfloat16
-accepts 1 $base -initial other -steps 0
+accepts 1 export kept other -export_merged
+accepts 1 export kept narrow -export_merged -export_type bfloat16
+accepts 1 $base -initial narrow -steps 0
 rm -rf plain
 accepts 1 $base $still -checkpoint_dir plain
 refuses 2 "has no adapters that could be merged" export plain other.folder -export_merged
 accepts 2 $base -initial kept $options -steps 0
 refuses 2 "model.layers.0.mlp.down_proj.lora_A.weight of the file is not in the network" $base -initial kept -steps 0
+evaluate="eval -data llama-1.h5 -batch_size 8 -part all -graph hf:llama-1,sequence=12"
+refuses 2 "kept/step_000000005.h5 holds another network, 12 differences" $evaluate -initial kept
+refuses 2 "kept/step_000000005.h5 has adapters of rank 4, and the network has none" \
+  predict scores.h5 -output logits ${evaluate#* } -initial kept
+accepts 2 $evaluate -initial kept $options
+loss=$(grep -o "^loss [0-9.]\{6\}" out)
+accepts 1 $evaluate -initial other
+says "$loss"
 
 # changed WAY: a copy of the adapters that is changed so.
 changed() {
