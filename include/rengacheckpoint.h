@@ -70,6 +70,9 @@ typedef struct {
    warning, not an error. */
 RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char *path,
                                           bool partial, RengaCheckpointInitial *initial);
+/* Collective: the adapters of a folder of peft, and nothing else. */
+RengaErrorCode RengaCheckpointReadAdapter(RengaCheckpoint checkpoint, const char *path,
+                                          RengaCheckpointInitial *initial);
 /* Collective: the attributes of that file alone. */
 RengaErrorCode RengaCheckpointPeekInitial(RengaCheckpoint checkpoint, const char *path,
                                           int64_t *step);
@@ -78,6 +81,7 @@ typedef struct {
   RengaDataType type; /* of its numbers: float32, bfloat16, float16 */
   int64_t file_bytes; /* of a file at most, where it has several tensors; 0: 5 GB */
   const char *like;   /* the folder whose config.json and tokenizer are copied; NULL: none */
+  bool merged;        /* adapters are added to their weights; else they are all that is written */
 } RengaCheckpointExportSettings;
 /* Collective: parameters and states as safetensors files, in a new folder. */
 RengaErrorCode RengaCheckpointExport(RengaComm comm, const char *path, const char *folder,

@@ -36,6 +36,8 @@ typedef struct {
   double (*map)(double); /* of each number of the file, to which a is added; NULL: the number */
 } RengaInit;
 
+/* A factor of what -graph_lora adds to a weight [outputs, inputs], or to one [inputs, outputs]. */
+typedef enum { RENGA_ADAPTER_NONE, RENGA_ADAPTER, RENGA_ADAPTER_TRANSPOSED } RengaAdapterKind;
 /* Read-only views, lent by the graph until it changes. */
 typedef struct {
   char *name;                    /* in the network */
@@ -54,6 +56,7 @@ typedef struct {
   void *data;          /* of a constant, owned */
   RengaValue whole;    /* of a state that a lane has: the state that it is a part of; else NONE */
   int64_t first;       /* and the element of that with which it begins */
+  RengaAdapterKind adapter; /* of a parameter */
 } RengaGraphValue;
 
 /* The part of a step that a node belongs to. */
@@ -83,6 +86,16 @@ RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns); /* -
 RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns);
 RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained,
                                     const char **frozen); /* lent */
+/* -graph_lora -graph_lora_targets -graph_lora_alpha -graph_lora_dropout: products that are trained
+   by two small factors each, and all else is frozen (Hu et al. 2022) */
+typedef struct {
+  int64_t rank;        /* 0: none */
+  double alpha;        /* factors count alpha / rank times; 0: the rank */
+  double dropout;      /* share of the inputs of the factors that training sets to zero */
+  const char *targets; /* patterns of names, or of their ends behind a point: "q_proj,v_proj" */
+} RengaGraphLora;
+RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora);
+RengaErrorCode RengaGraphGetLora(RengaGraph graph, RengaGraphLora *lora); /* lent */
 /* -graph_whole_batch: a file's network as a function of a batch of so many samples, never cut */
 RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
 RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples);

@@ -12,6 +12,7 @@ RENGA_BEGIN_DECLS
 typedef struct _p_RengaPipeline *RengaPipeline;
 RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline);
 RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, RengaPlan plan);
+RengaErrorCode RengaPipelineGetGraph(RengaPipeline pipeline, RengaGraph *graph); /* lent */
 /* Those of the pipeline until others are set: what the setters below change. */
 RengaErrorCode RengaPipelineSetSettings(RengaPipeline pipeline, RengaSettings settings);
 RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *settings); /* lent */
@@ -120,9 +121,10 @@ RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *nam
                                          const float buffer[]);
 /* One parameter or state of the network, whichever rank has it. */
 typedef struct {
-  const char *name;     /* in the network, lent */
-  RengaTensorSpec spec; /* whole logical shape */
-  bool frozen, state;   /* state: not trained, running statistics */
+  const char *name;         /* in the network, lent */
+  RengaTensorSpec spec;     /* whole logical shape */
+  bool frozen, state;       /* state: not trained, running statistics */
+  RengaAdapterKind adapter; /* of which kind it is a factor */
 } RengaPipelineParameter;
 /* Lent: all of the network. */
 RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,

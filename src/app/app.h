@@ -291,10 +291,10 @@ RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint);
 
 /* initial.c. Collective, before any work: is there a file of -initial? */
 RengaErrorCode AppPeekInitial(RengaComm comm);
-/* Collective: the parameters of -initial for a pipeline that is set up; step -1: it is not given.
-   subset: the file may hold more than the network. */
+/* Collective: for a pipeline that is set up; step -1: not given; subset: the file may hold more. */
 RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subset,
                               RengaCheckpointInitial *initial);
+RengaErrorCode AppReadAdapter(RengaComm comm, RengaPipeline pipeline); /* -initial_adapter */
 /* Collective: those of a file, or of the newest in a folder. */
 RengaErrorCode AppReadParameters(RengaComm comm, RengaPipeline pipeline, const char *path,
                                  bool partial, bool subset, RengaCheckpointInitial *initial);

@@ -13,17 +13,19 @@ static RengaErrorCode FindNamedFolder(const char *network, char **folder)
 }
 
 /* What the checkpoint says of its network. */
-static RengaErrorCode FindOwnFolder(const App *app, char **folder)
+static RengaErrorCode FindOwnFolder(const App *app, char **folder, bool *adapters)
 {
   RengaCheckpoint checkpoint = NULL;
-  const char *network = NULL;
+  const char *network = NULL, *described = NULL;
   int64_t step;
   RengaCall(RengaCheckpointCreate(app->comm, &checkpoint));
   RengaErrorCode code = RengaCheckpointPeekInitial(checkpoint, app->words[0], &step);
   if (!code) code = RengaCheckpointGetAttribute(checkpoint, "graph", &network);
+  if (!code) code = RengaCheckpointGetAttribute(checkpoint, "adapters", &described);
   if (!code) code = FindNamedFolder(network, folder);
   RengaCheckpointDestroy(&checkpoint);
   RengaCall(code);
+  *adapters = described != NULL;
   return RENGA_SUCCESS;
 }
 
@@ -38,17 +40,26 @@ static RengaErrorCode ReadExportSettings(RengaCheckpointExportSettings *settings
   RengaCall(RengaOptionsGetString("export_type", &type, NULL));
   RengaCall(RengaOptionsGetInt64("export_file", &settings->file_bytes, NULL));
   RengaCall(RengaOptionsGetString("export_like", &settings->like, NULL));
+  RengaCall(RengaOptionsGetBool("export_merged", &settings->merged, NULL));
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
     if (strcmp(types[i].name, type) == 0) settings->type = types[i].type;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ExportLike(const App *app, const RengaCheckpointExportSettings *settings)
+/* alone: of adapters that are not merged. */
+static RengaErrorCode ExportLike(const App *app, const RengaCheckpointExportSettings *settings,
+                                 bool alone)
 {
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(app->comm, &printer));
   RengaCall(RengaCheckpointExport(app->comm, app->words[0], app->words[1], settings));
-  if (settings->like)
+  if (alone)
+    RengaCall(RengaPrintf(printer,
+                          "%s has the adapters of %s, for the network of %s (-export_merged writes "
+                          "the network with them)\n",
+                          app->words[1], app->words[0],
+                          settings->like ? settings->like : "the run"));
+  else if (settings->like)
     RengaCall(RengaPrintf(printer, "%s has the parameters of %s, and config.json of %s\n",
                           app->words[1], app->words[0], settings->like));
   else
@@ -63,10 +74,11 @@ RengaErrorCode AppExport(const App *app)
 {
   RengaCheckpointExportSettings settings = {.type = RENGA_FLOAT32};
   char *own = NULL;
+  bool adapters;
   RengaCall(ReadExportSettings(&settings));
-  if (!settings.like) RengaCall(FindOwnFolder(app, &own));
-  if (own) settings.like = own;
-  const RengaErrorCode code = ExportLike(app, &settings);
+  RengaCall(FindOwnFolder(app, &own, &adapters));
+  if (!settings.like) settings.like = own;
+  const RengaErrorCode code = ExportLike(app, &settings, adapters && !settings.merged);
   RengaFree(&own);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -1,4 +1,4 @@
-/* -initial: the parameters of another run. */
+/* -initial: the parameters of another run; -initial_adapter: adapters. */
 #include "app.h"
 #include <string.h>
 
@@ -15,6 +15,26 @@ RengaErrorCode AppReadParameters(RengaComm comm, RengaPipeline pipeline, const c
   return RENGA_SUCCESS;
 }
 
+/* -initial_adapter: after the network's own. */
+RengaErrorCode AppReadAdapter(RengaComm comm, RengaPipeline pipeline)
+{
+  RengaCheckpoint checkpoint = NULL;
+  RengaCheckpointInitial initial;
+  MPI_Comm printer;
+  const char *path;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetString("initial_adapter", &path, NULL));
+  if (!path) return RENGA_SUCCESS;
+  RengaCall(RengaCheckpointCreate(comm, &checkpoint));
+  RengaErrorCode code = RengaCheckpointSetPipeline(checkpoint, pipeline);
+  if (!code) code = RengaCheckpointReadAdapter(checkpoint, path, &initial);
+  RengaCheckpointDestroy(&checkpoint);
+  RengaCall(code);
+  RengaCall(RengaPrintf(printer, "%d of %d tensors of adapters are those of %s\n", initial.taken,
+                        initial.network, path));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppPeekInitial(RengaComm comm)
 {
   RengaCheckpoint checkpoint = NULL;
@@ -26,6 +46,19 @@ RengaErrorCode AppPeekInitial(RengaComm comm)
   const RengaErrorCode code = RengaCheckpointPeekInitial(checkpoint, path, &step);
   RengaCheckpointDestroy(&checkpoint);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeInitial(RengaComm comm, RengaPipeline pipeline, const char *path,
+                                  bool partial, bool subset, RengaCheckpointInitial *initial)
+{
+  MPI_Comm printer;
+  char step[32] = "";
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(AppReadParameters(comm, pipeline, path, partial, subset, initial));
+  if (initial->step >= 0) snprintf(step, sizeof step, ", step %lld", (long long)initial->step);
+  RengaCall(RengaPrintf(printer, "%d of %d parameters and states are those of %s%s\n",
+                        initial->taken, initial->network, path, step));
   return RENGA_SUCCESS;
 }
 
@@ -52,11 +85,10 @@ RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subse
   RengaCheck(path || !partial, printer, RENGA_ERR_OPTION,
              "-initial_partial needs -initial: whose parameters?");
   *initial = (RengaCheckpointInitial){.step = -1};
-  if (!path) return SayRandom(printer);
-  RengaCall(AppReadParameters(comm, pipeline, path, partial, subset, initial));
-  char step[32] = "";
-  if (initial->step >= 0) snprintf(step, sizeof step, ", step %lld", (long long)initial->step);
-  RengaCall(RengaPrintf(printer, "%d of %d parameters and states are those of %s%s\n",
-                        initial->taken, initial->network, path, step));
+  if (path)
+    RengaCall(TakeInitial(comm, pipeline, path, partial, subset, initial));
+  else
+    RengaCall(SayRandom(printer));
+  RengaCall(AppReadAdapter(comm, pipeline));
   return RENGA_SUCCESS;
 }

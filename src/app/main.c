@@ -189,6 +189,8 @@ static const RengaOptionRow rows[] = {
     ROW("export_like", STRING, NULL, NULL, 0, 0,
         "export: the folder whose config.json and tokenizer are copied; else that of -graph "
         "hf:FOLDER when the checkpoint was written"),
+    ROW("export_merged", BOOL, "false", NULL, 0, 0,
+        "export: adapters are added to their weights, and the network is written without them"),
     ROW("overwrite", BOOL, "false", NULL, 0, 0, "data, predict: OUT is replaced if it is there"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
@@ -201,6 +203,7 @@ static const struct {
     {"resume", "train"},
     {"initial", "train eval predict"},
     {"initial_partial", "train eval predict"},
+    {"initial_adapter", "train eval predict generate"},
     {"monitor", "train eval"},
     {"monitor_token", "train watch"},
     {"monitor_token_file", "train watch"},
@@ -240,6 +243,7 @@ static const struct {
     {"export_type", "export"},
     {"export_file", "export"},
     {"export_like", "export"},
+    {"export_merged", "export"},
     {"seed", "train generate data eval predict"},
     {"checkpoint_dir", "train"},
     {"checkpoint_every", "train"},

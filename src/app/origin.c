@@ -39,6 +39,10 @@ static const char *const options[] = {"data_shuffle",
                                       "on_nonfinite",
                                       "graph_trained",
                                       "graph_frozen",
+                                      "graph_lora",
+                                      "graph_lora_targets",
+                                      "graph_lora_alpha",
+                                      "graph_lora_dropout",
                                       "graph_lanes",
                                       "graph_token_lanes",
                                       "partition_split",
@@ -128,7 +132,7 @@ static RengaErrorCode FindSettings(const AppOrigin *origin, Settings *settings)
 
 RengaErrorCode AppSetOrigin(RengaCheckpoint checkpoint, const AppOrigin *origin)
 {
-  static const char *const texts[] = {"graph", "data", "initial"};
+  static const char *const texts[] = {"graph", "data", "initial", "initial_adapter"};
   Settings settings;
   RengaCall(FindSettings(origin, &settings));
   RengaCall(RengaCheckpointSetAttribute(checkpoint, "settings_version", "2"));

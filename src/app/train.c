@@ -116,14 +116,16 @@ static RengaErrorCode TakeBestState(Training *training)
 /* A job's script gives the same command when it goes on. */
 static RengaErrorCode TakeInitialState(Training *training)
 {
-  const char *path;
-  RengaCall(RengaOptionsGetString("initial", &path, NULL));
-  if (!training->goes_on)
-    RengaCall(AppLearnersReadInitial(&training->learners));
-  else if (path)
-    RengaCall(RengaPrintf(training->printer,
-                          "-initial %s is not read: the run goes on from its own checkpoint\n",
-                          path));
+  static const char *const names[] = {"initial", "initial_adapter"};
+  if (!training->goes_on) RengaCall(AppLearnersReadInitial(&training->learners));
+  for (int i = 0; i < 2 && training->goes_on; i++) {
+    const char *path;
+    RengaCall(RengaOptionsGetString(names[i], &path, NULL));
+    if (path)
+      RengaCall(RengaPrintf(training->printer,
+                            "-%s %s is not read: the run goes on from its own checkpoint\n",
+                            names[i], path));
+  }
   return RENGA_SUCCESS;
 }
 

@@ -116,7 +116,7 @@ RengaErrorCode RengaCheckpointSetSubset(RengaCheckpoint checkpoint, bool subset)
 RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const char *name,
                                            const char *value)
 {
-  static const char *const own[] = {"step", "version", "checksums", "options"};
+  static const char *const own[] = {"step", "version", "checksums", "options", "adapters"};
   RengaCheckPointer(checkpoint);
   RengaCheckPointer(name);
   RengaCheckPointer(value);

@@ -1,4 +1,5 @@
 /* What a file of the present step holds, and a warning where one cannot be written. */
+#include "adapters.h"
 #include "checkpointimpl.h"
 #include "renga/private/hash.h"
 #include <errno.h>
@@ -56,6 +57,7 @@ static RengaErrorCode FillTable(RengaCheckpoint checkpoint, RengaCheckpointTable
     RengaCall(RengaCheckpointTableSetAttribute(table, attribute->name, attribute->value));
   }
   RengaCall(RengaCheckpointKeepScale_Private(checkpoint, table));
+  RengaCall(RengaCheckpointKeepAdapters_Private(checkpoint->pipeline, table));
   RengaCall(SetOptionsText(table));
   if (RengaCommGetRank(checkpoint->hdr.owner) == 0) RengaCall(StampTable(checkpoint, table));
   return RENGA_SUCCESS;

@@ -1,8 +1,11 @@
 /* A checkpoint as a folder of Hugging Face: parameters and states by their names, as safetensors
-   files. Moments and steps stay in the checkpoint. */
+   files; of a network with adapters these alone, as peft loads them, or the weights with what they
+   add. Moments and steps stay in the checkpoint. */
 #include "checkpointimpl.h"
+#include "merge.h"
 #include "renga/private/hash.h"
 #include "renga/private/open.h"
+#include "safetensors/adapter.h"
 #include "safetensors/safetensors.h"
 #include "safetensors/write.h"
 #include <errno.h>
@@ -14,20 +17,28 @@
 
 static const int64_t usual_file = 5000000000;
 
+typedef enum {
+  EXPORT_WHOLE,    /* all parameters and states */
+  EXPORT_ADAPTERS, /* the factors of adapters, and nothing else */
+  EXPORT_MERGED    /* all others, with what adapters add to them */
+} ExportForm;
+
 typedef struct {
   RengaMappedFile file;
   const RengaCheckpointTable *table; /* of the checkpoint */
   RengaCheckpointTable chosen;       /* what is written */
   int *entry;                        /* [chosen.n_entries] in the table */
   RengaHasher hasher;
+  ExportForm form;
+  RengaCheckpointAdapters adapters;
+  RengaMerger merger;
 } Exporter;
 
-/* Elements of the tensor, with whole blocks that are as they were written. */
-static RengaErrorCode ReadElements(void *user, int chosen, int64_t first, int64_t count, float to[])
+/* Elements of a tensor of the checkpoint, with whole blocks that are as they were written. */
+static RengaErrorCode ReadOwnElements(void *user, int i, int64_t first, int64_t count, float to[])
 {
   Exporter *exporter = user;
   const RengaCheckpointTable *table = exporter->table;
-  const int i = exporter->entry[chosen];
   const RengaCheckpointEntry *entry = &table->entries[i];
   const int64_t size = (int64_t)sizeof *to;
   memcpy(to, exporter->file.bytes + entry->offset + first * size, (size_t)(count * size));
@@ -46,6 +57,57 @@ static RengaErrorCode ReadElements(void *user, int chosen, int64_t first, int64_
   return RENGA_SUCCESS;
 }
 
+/* Of a tensor that is written. */
+static RengaErrorCode ReadElements(void *user, int chosen, int64_t first, int64_t count, float to[])
+{
+  Exporter *exporter = user;
+  const int i = exporter->entry[chosen];
+  RengaCall(ReadOwnElements(exporter, i, first, count, to));
+  if (exporter->form == EXPORT_MERGED)
+    RengaCall(RengaMergeElements(&exporter->merger, i, first, count, to));
+  return RENGA_SUCCESS;
+}
+
+/* ---- what is written ---- */
+static RengaErrorCode ChooseForm(Exporter *exporter, const RengaCheckpointExportSettings *settings)
+{
+  const char *path = exporter->file.path;
+  const RengaCheckpointAdapters *adapters = &exporter->adapters;
+  RengaCall(RengaCheckpointFindAdapters_Private(path, exporter->table, &exporter->adapters));
+  RengaCheck(adapters->rank > 0 || !settings->merged, MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "checkpoint %s has no adapters that could be merged", path);
+  RengaCheck(
+      adapters->rank == 0 || settings->merged || adapters->others == 0, MPI_COMM_SELF,
+      RENGA_ERR_SUPPORT,
+      "checkpoint %s has %lld tensors besides its adapters that the run has changed, or that "
+      "are statistics, and a folder of adapters does not hold them: -export_merged writes "
+      "all",
+      path, (long long)adapters->others);
+  if (adapters->rank > 0) exporter->form = settings->merged ? EXPORT_MERGED : EXPORT_ADAPTERS;
+  exporter->merger = (RengaMerger){.table = exporter->table,
+                                   .adapters = adapters,
+                                   .read = ReadOwnElements,
+                                   .user = exporter,
+                                   .entry = -1};
+  return RENGA_SUCCESS;
+}
+
+/* Factors have a name before theirs in a folder of adapters. */
+static RengaErrorCode ChooseEntry(Exporter *exporter, int i)
+{
+  const RengaCheckpointEntry *entry = &exporter->table->entries[i];
+  const bool adapters = exporter->form == EXPORT_ADAPTERS;
+  char layer[RENGA_ADAPTER_NAME], name[RENGA_ADAPTER_NAME + 64];
+  const bool factor =
+      exporter->adapters.rank > 0 && RengaCheckpointIsFactor_Private(entry->name, layer);
+  if (exporter->form != EXPORT_WHOLE && factor != adapters) return RENGA_SUCCESS;
+  snprintf(name, sizeof name, "%s%s", RENGA_ADAPTER_PREFIX, entry->name);
+  exporter->entry[exporter->chosen.n_entries] = i;
+  RengaCall(RengaCheckpointTableAdd(&exporter->chosen, adapters ? name : entry->name, &entry->spec,
+                                    entry->state));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ChooseEntries(Exporter *exporter)
 {
   const RengaCheckpointTable *table = exporter->table;
@@ -60,9 +122,44 @@ static RengaErrorCode ChooseEntries(Exporter *exporter)
                    entry->offset + entry->bytes <= exporter->file.size,
                MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "checkpoint %s: tensor %.500s is %s",
                exporter->file.path, entry->name, RengaDataTypeName(entry->spec.type));
-    exporter->entry[exporter->chosen.n_entries] = i;
-    RengaCall(RengaCheckpointTableAdd(&exporter->chosen, entry->name, &entry->spec, entry->state));
+    RengaCall(ChooseEntry(exporter, i));
   }
+  return RENGA_SUCCESS;
+}
+
+/* The layers of what was chosen: each has two factors. description: module is for RengaFree, and
+   its names lie behind the list. */
+static RengaErrorCode ListLayers(const Exporter *exporter, RengaAdapterDescription *description)
+{
+  const RengaCheckpointTable *chosen = &exporter->chosen;
+  const size_t prefix = strlen(RENGA_ADAPTER_PREFIX);
+  char *memory = NULL;
+  const size_t each = sizeof *description->module;
+  RengaCall(RengaMalloc((size_t)(chosen->n_entries + 1) * (each + RENGA_ADAPTER_NAME), &memory));
+  char *text = memory + (size_t)(chosen->n_entries + 1) * each;
+  description->module = (void *)memory;
+  for (int i = 0; i < chosen->n_entries; i++) {
+    const char *name = chosen->entries[i].name + prefix;
+    if (!strstr(name, ".lora_A.") || !RengaCheckpointIsFactor_Private(name, text)) continue;
+    description->transposed =
+        description->transposed || RengaCheckpointIsTransposed_Private(&exporter->adapters, text);
+    description->module[description->count++] = text;
+    text += RENGA_ADAPTER_NAME;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WriteAdapterConfig(const Exporter *exporter, const char *folder,
+                                         const char *base)
+{
+  RengaAdapterDescription description = {.rank = exporter->adapters.rank,
+                                         .alpha = exporter->adapters.alpha,
+                                         .dropout = exporter->adapters.dropout,
+                                         .base = base};
+  RengaErrorCode code = ListLayers(exporter, &description);
+  if (!code) code = RengaAdapterWriteConfig(folder, &description);
+  RengaFree(&description.module);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -91,13 +188,18 @@ static void RemoveFolder(const char *folder)
 static RengaErrorCode FillFolder(Exporter *exporter, const char *folder,
                                  const RengaCheckpointExportSettings *settings)
 {
-  const RengaSafetensorsSource source = {
-      .table = &exporter->chosen,
-      .type = settings->type,
-      .file_bytes = settings->file_bytes > 0 ? settings->file_bytes : usual_file,
-      .read = ReadElements,
-      .user = exporter};
-  if (settings->like) RengaCall(RengaSafetensorsCopyFiles(settings->like, folder, settings->type));
+  const bool adapters = exporter->form == EXPORT_ADAPTERS;
+  const int64_t most = settings->file_bytes > 0 ? settings->file_bytes : usual_file;
+  const RengaSafetensorsSource source = {.table = &exporter->chosen,
+                                         .name = adapters ? "adapter_model" : "model",
+                                         .type = settings->type,
+                                         .file_bytes = adapters ? INT64_MAX : most,
+                                         .read = ReadElements,
+                                         .user = exporter};
+  if (adapters)
+    RengaCall(WriteAdapterConfig(exporter, folder, settings->like));
+  else if (settings->like)
+    RengaCall(RengaSafetensorsCopyFiles(settings->like, folder, settings->type));
   RengaCall(RengaSafetensorsWrite(folder, &source));
   return RENGA_SUCCESS;
 }
@@ -136,8 +238,10 @@ static RengaErrorCode ExportFile(const char *file, const RengaCheckpointTable *t
   Exporter exporter = {.table = table};
   RengaErrorCode code = RengaMapFile(file, &exporter.file);
   if (!code) code = RengaHasherCreate(&exporter.hasher);
+  if (!code) code = ChooseForm(&exporter, settings);
   if (!code) code = ChooseEntries(&exporter);
   if (!code) code = MakeFolder(&exporter, folder, settings);
+  RengaMergerFree(&exporter.merger);
   RengaCheckpointTableFree(&exporter.chosen);
   RengaFree(&exporter.entry);
   RengaHasherDestroy(&exporter.hasher);
@@ -175,16 +279,22 @@ static RengaErrorCode ExportWhole(RengaComm comm, const char *file, const char *
    . path - a checkpoint's file, or a directory: its newest whole file
    . folder - to be made; it appears when it is whole
    . settings - the type of the numbers (float32, bfloat16, float16); the bytes of a file at most,
-     0: 5 GB; the folder whose config.json and tokenizer are copied, or NULL
+     0: 5 GB; the folder whose config.json and tokenizer are copied, or NULL; whether adapters are
+     added to their weights
 
    Errors: RENGA_ERR_FILE_WRITE where the folder is there already or cannot be written;
    RENGA_ERR_FILE_FORMAT for a damaged checkpoint; RENGA_ERR_NUMERIC for a number that the type
-   cannot hold. Nothing is left then. All ranks have the error.
+   cannot hold; RENGA_ERR_OPTION where there are no adapters to be merged; RENGA_ERR_SUPPORT where
+   the run has changed more than adapters, and these alone would be written. Nothing is left then.
+   All ranks have the error.
 
    Notes: names are those of the checkpoint, which for a network of hf:FOLDER are those of its state
    dict. Files are those of safetensors: model.safetensors, or model-00001-of-00002.safetensors and
    so on with model.safetensors.index.json. Moments, steps and a program's own tensors are left out.
    config.json is copied byte for byte, but for the type of its numbers where that is another.
+   A network with adapters (RengaGraphSetLora) gives the folder of these, as peft's: of
+   settings->like adapter_config.json has the name. Merged, it gives the network without adapters,
+   whose weights are W + alpha / rank * B A, with sums in double precision.
 
    See also: RengaCheckpointReadInitial(), RengaGraphLoad()
 @*/

@@ -118,6 +118,8 @@ RengaErrorCode RengaTransferCreate(RengaDevice device, RengaTransfer *transfer);
 RengaErrorCode RengaTransferRead(RengaTransfer transfer, int file, int64_t offset, int64_t first,
                                  int64_t bytes, const RengaPersistent *persistent, uint64_t *hash,
                                  int *reason);
+/* What is here of the tensor becomes zero. */
+RengaErrorCode RengaTransferClear(RengaTransfer transfer, const RengaPersistent *persistent);
 void RengaTransferDestroy(RengaTransfer *transfer);
 
 /* write.c. Collective: path appears whole or not at all. table: step and attributes; gets entries

@@ -1,7 +1,9 @@
 /* First values from another run: parameters and states of a file, whatever layout wrote it, by name
    and shape. Its moments, its step and its place in the data are left alone. */
+#include "adapters.h"
 #include "checkpointimpl.h"
 #include "renga/private/wait.h"
+#include "safetensors/adapter.h"
 #include "safetensors/safetensors.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 typedef struct {
   RengaPipelineParameter *network; /* [initial.network] by name; NULL: only attributes are read */
   bool partial, subset;
+  bool adapters; /* of the network these alone, and a folder of these */
   RengaCheckpointInitial initial;
 } InitialUse;
 
@@ -52,14 +55,25 @@ static bool MatchInitial(const RengaCheckpointTable *table, const RengaPipelineP
   return false;
 }
 
+/* Adapters begin as they are where the file is of the network without any. */
+static bool HasAdapters(const RengaCheckpointTable *table, const InitialUse *use)
+{
+  for (int i = 0; i < use->initial.network; i++)
+    if (use->network[i].adapter && RengaCheckpointTableFind(table, use->network[i].name) >= 0)
+      return true;
+  return use->adapters;
+}
+
 /* The same on every rank: all know the network's tensors and the file's. Moments of the file are
    not looked for. */
 static RengaErrorCode FindInitialDifferences(const RengaCheckpointTable *table, InitialUse *use,
                                              RengaCheckpointDifferences *differences)
 {
+  const bool adapters = HasAdapters(table, use);
   use->initial.taken = 0;
   for (int i = 0; i < use->initial.network; i++)
-    use->initial.taken += MatchInitial(table, &use->network[i], differences);
+    if (adapters || !use->network[i].adapter)
+      use->initial.taken += MatchInitial(table, &use->network[i], differences);
   for (int i = 0; i < table->n_entries && !use->subset; i++) {
     bool moment = true;
     if (NetworkHas(use, table->entries[i].name)) continue;
@@ -78,9 +92,26 @@ static RengaErrorCode GetPartialHint(const InitialUse *use, const char **hint)
   const char *path;
   bool given;
   RengaCall(RengaOptionsGetString("initial", &path, &given));
+  given = given && !use->adapters;
   *hint = use->partial ? " and not one tensor that fits"
           : given      ? " (-initial_partial takes what fits)"
                        : "";
+  return RENGA_SUCCESS;
+}
+
+/* A file may hold more than is evaluated, but not adapters without which it would be another
+   network. */
+static RengaErrorCode CheckHasAdapters(MPI_Comm comm, const char *path,
+                                       const RengaCheckpointTable *table, const InitialUse *use)
+{
+  RengaCheckpointAdapters adapters;
+  bool has = !use->subset;
+  RengaCall(RengaCheckpointFindAdapters_Private(path, table, &adapters));
+  for (int i = 0; i < use->initial.network; i++) has = has || use->network[i].adapter;
+  RengaCheck(has || adapters.rank == 0, comm, RENGA_ERR_OPTION,
+             "%s has adapters of rank %lld, and the network has none: give -graph_lora and its "
+             "targets as its run did",
+             path, (long long)adapters.rank);
   return RENGA_SUCCESS;
 }
 
@@ -90,11 +121,13 @@ static RengaErrorCode CheckInitialDifferences(RengaCheckpoint checkpoint, const 
   RengaCheckpointDifferences differences = {"", 0};
   MPI_Comm comm = checkpoint->hdr.comm;
   const char *hint;
+  RengaCall(CheckHasAdapters(comm, path, table, use));
   RengaCall(GetPartialHint(use, &hint));
   RengaCall(RengaErrorAgree(comm, FindInitialDifferences(table, use, &differences)));
   if (!differences.count) return RENGA_SUCCESS;
   RengaCheck(use->partial && use->initial.taken > 0, comm, RENGA_ERR_SHAPE,
-             "%s holds another network, %d differences%s:%s%s", path, differences.count, hint,
+             "%s holds %s, %d differences%s:%s%s", path,
+             use->adapters ? "other adapters" : "another network", differences.count, hint,
              differences.text, RengaCheckpointDifferencesMore(&differences));
   RengaWarning(comm, "%s and the network have %d differences, which keep what they are:%s%s", path,
                differences.count, differences.text, RengaCheckpointDifferencesMore(&differences));
@@ -190,6 +223,19 @@ static RengaErrorCode UseInitialFiles(RengaCheckpoint checkpoint, const char *di
 
 /* ---- folders of Hugging Face ---- */
 /* Rank 0. */
+static RengaErrorCode ReadAdapterTable(RengaCheckpoint checkpoint, const char *path,
+                                       RengaCheckpointTable *table)
+{
+  RengaGraph graph;
+  RengaGraphLora lora;
+  RengaCall(RengaPipelineGetGraph(checkpoint->pipeline, &graph));
+  RengaCall(RengaGraphGetLora(graph, &lora));
+  RengaCall(RengaAdapterRead(path, &lora, table));
+  RengaCall(RengaCheckpointTableCountHashes(table)); /* it has none */
+  return RENGA_SUCCESS;
+}
+
+/* Rank 0. */
 static RengaErrorCode ReadFolderTable(const char *path, const InitialUse *use,
                                       RengaCheckpointTable *table)
 {
@@ -229,7 +275,9 @@ static RengaErrorCode OpenFolder(RengaCheckpoint checkpoint, const char *path, I
                                  RengaCheckpointTable *table)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  if (RengaCommGetRank(checkpoint->hdr.owner) == 0) code = ReadFolderTable(path, use, table);
+  if (RengaCommGetRank(checkpoint->hdr.owner) == 0)
+    code = use->adapters ? ReadAdapterTable(checkpoint, path, table)
+                         : ReadFolderTable(path, use, table);
   RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code));
   RengaCall(RengaCheckpointTableBroadcast(checkpoint->hdr.owner, table));
   if (!use->network) return RENGA_SUCCESS;
@@ -260,6 +308,18 @@ static RengaErrorCode IsFolder(RengaComm comm, const char *path, bool *folder)
 }
 
 /* As rank 0 sees it. */
+static RengaErrorCode CheckIsNetwork(RengaComm comm, MPI_Comm ranks, const char *path)
+{
+  bool adapter = RengaCommGetRank(comm) == 0 && RengaAdapterIsThere(path);
+  RengaCall(RengaCommBroadcast(comm, &adapter, sizeof adapter, 0, "whether a folder has adapters"));
+  RengaCheck(!adapter, ranks, RENGA_ERR_FILE_FORMAT,
+             "%s has adapters alone: -initial reads the folder of their network, -initial_adapter "
+             "this one",
+             path);
+  return RENGA_SUCCESS;
+}
+
+/* As rank 0 sees it. */
 static RengaErrorCode IsDirectory(RengaComm comm, const char *path, bool *directory)
 {
   struct stat status;
@@ -280,6 +340,7 @@ static RengaErrorCode UseInitial(RengaCheckpoint checkpoint, const char *path, I
     RengaCall(UseInitialFolder(checkpoint, path, use));
     return RENGA_SUCCESS;
   }
+  RengaCall(CheckIsNetwork(checkpoint->hdr.owner, checkpoint->hdr.comm, path));
   RengaCall(IsDirectory(checkpoint->hdr.owner, path, &directory));
   if (directory) {
     RengaCall(RengaCheckpointListShared_Private(checkpoint, path, &count, &files));
@@ -301,9 +362,9 @@ static RengaErrorCode ListNetwork(RengaCheckpoint checkpoint, InitialUse *use)
   int count;
   RengaCall(RengaPipelineListParameters(checkpoint->pipeline, &count, &list));
   RengaCall(RengaMalloc(count + 1, &use->network));
-  if (count > 0) memcpy(use->network, list, (size_t)count * each);
-  qsort(use->network, (size_t)count, each, CompareParameters);
-  use->initial.network = count;
+  for (int i = 0; i < count; i++)
+    if (!use->adapters || list[i].adapter) use->network[use->initial.network++] = list[i];
+  qsort(use->network, (size_t)use->initial.network, each, CompareParameters);
   return RENGA_SUCCESS;
 }
 
@@ -332,7 +393,9 @@ static RengaErrorCode ListNetwork(RengaCheckpoint checkpoint, InitialUse *use)
 
    Notes: parameters and states (running statistics) are matched by name and shape, whatever layout
    wrote them. Moments of the optimizer, the step number, and the place in the data stay those of a
-   new run. With RengaCheckpointSetSubset the file may hold more than the network without a word.
+   new run. With RengaCheckpointSetSubset the file may hold more than the network without a word,
+   but for adapters where the network has none, which is RENGA_ERR_OPTION. Adapters of the network
+   (RengaGraphSetLora) keep their values where the file has none.
    The file's attributes are then those of RengaCheckpointGetAttribute. Of a folder of Hugging Face
    the numbers may be float32, float16 or bfloat16; its names are those of the network, or those
    without their first word; each rank reads what it has of each tensor.
@@ -353,6 +416,51 @@ RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char
   RengaErrorCode code = ListNetwork(checkpoint, &use);
   code = RengaErrorAgree(checkpoint->hdr.comm, code);
   if (!code) code = UseInitial(checkpoint, path, &use);
+  RengaFree(&use.network);
+  RengaCall(code);
+  *initial = use.initial;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointReadAdapter - begin with the adapters of a folder of peft
+
+   Collective
+
+   Input:
+   . checkpoint - with a pipeline that is set up; no directory is needed
+   . path - a folder with adapter_model.safetensors and adapter_config.json; the same on all ranks
+
+   Output:
+   . initial - step -1, and how many tensors were taken of those that the network's adapters have
+
+   Options:
+   . -initial_adapter - asks programs for this call
+
+   Errors: RENGA_ERR_SHAPE names what one of both has alone, or in another shape; RENGA_ERR_OPTION
+   where the network has no adapters, or counts them otherwise (alpha / rank); RENGA_ERR_SUPPORT for
+   a key of adapter_config.json that makes other adapters; RENGA_ERR_FILE_OPEN,
+   RENGA_ERR_FILE_FORMAT and RENGA_ERR_NUMERIC for files that are missing, damaged, or hold a number
+   that is not finite. All ranks have the error; nothing has changed then, but for the last.
+
+   Notes: what is no adapter keeps its values: RengaCheckpointReadInitial takes them from the folder
+   that the adapters were trained for. Names are those of the network behind base_model.model.
+
+   See also: RengaGraphSetLora(), RengaCheckpointReadInitial(), RengaCheckpointExport()
+@*/
+RengaErrorCode RengaCheckpointReadAdapter(RengaCheckpoint checkpoint, const char *path,
+                                          RengaCheckpointInitial *initial)
+{
+  InitialUse use = {.adapters = true};
+  RengaCheckPointer(checkpoint);
+  RengaCheckPointer(path);
+  RengaCheckPointer(initial);
+  RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaCheckpointReadAdapter: call RengaCheckpointSetPipeline first");
+  RengaCall(RengaCheckpointCheckSame_Private(checkpoint, path));
+  RengaErrorCode code = ListNetwork(checkpoint, &use);
+  code = RengaErrorAgree(checkpoint->hdr.comm, code);
+  if (!code) code = UseInitialFolder(checkpoint, path, &use);
   RengaFree(&use.network);
   RengaCall(code);
   *initial = use.initial;

@@ -26,6 +26,8 @@ static const RengaOptionRow rows[] = {
      "begin with the parameters of this checkpoint, or of the newest in this folder"},
     {"initial_partial", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "-initial takes what fits by name and shape, and warns of the rest"},
+    {"initial_adapter", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "begin with the adapters of this folder, which has adapter_model.safetensors (-graph_lora)"},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 

@@ -58,6 +58,62 @@ const char *RengaCheckpointDifferencesMore(const RengaCheckpointDifferences *dif
   return differences->count > DIFFERENCES_LISTED ? "\n    ..." : "";
 }
 
+/* "NAME:first_moment" of a table that has NAME: where ":first_moment" begins; else NULL. */
+static const char *MomentOf(const RengaCheckpointTable *table, const char *name)
+{
+  const int found = RengaCheckpointTableFind(table, name);
+  bool moment = false;
+  if (found < 0 || RengaCheckpointTableIsMoment(table, found, &moment) || !moment) return NULL;
+  return strrchr(name, ':');
+}
+
+/* Moments of a parameter follow each other in a sorted table. */
+static bool HasMoments(const RengaCheckpointTable *table, const char *parameter, size_t length)
+{
+  int low = 0, high = table->n_entries;
+  while (low < high) { /* the first name that is not before "PARAMETER:" */
+    const int middle = low + (high - low) / 2,
+              order = strncmp(table->entries[middle].name, parameter, length + 1);
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  for (; low < table->n_entries; low++) {
+    const char *name = table->entries[low].name, *colon = MomentOf(table, name);
+    if (strncmp(name, parameter, length + 1) != 0) return false;
+    if (colon == name + length) return true;
+  }
+  return false;
+}
+
+/* As ":first_moment": of some parameter. */
+static bool HasMomentNamed(const RengaCheckpointTable *table, const char *moment)
+{
+  for (int i = 0; i < table->n_entries; i++) {
+    const char *colon = strrchr(table->entries[i].name, ':');
+    if (colon && strcmp(colon, moment) == 0 && MomentOf(table, table->entries[i].name)) return true;
+  }
+  return false;
+}
+
+/* What is missing in the other table is a moment of a parameter that is frozen there: it has the
+   parameter, without moments, and such moments of others. */
+static bool IsFrozenIn(const RengaCheckpointTable *other, const RengaCheckpointTable *table,
+                       const char *name)
+{
+  const char *moment = MomentOf(table, name);
+  char *parameter = NULL;
+  if (!moment || RengaStringCopy(name, &parameter)) return false;
+  parameter[moment - name] = '\0';
+  bool frozen = RengaCheckpointTableFind(other, parameter) >= 0;
+  parameter[moment - name] = ':';
+  frozen = frozen && !HasMoments(other, parameter, (size_t)(moment - name)) &&
+           HasMomentNamed(other, moment);
+  RengaFree(&parameter);
+  return frozen;
+}
+
 static void FindDifferences(const RengaCheckpointTable *file, const RengaCheckpointTable *network,
                             bool subset, RengaCheckpointDifferences *differences)
 {
@@ -67,8 +123,9 @@ static void FindDifferences(const RengaCheckpointTable *file, const RengaCheckpo
     char here[128], there[128];
     RengaTensorSpecFormat(&wanted->spec, sizeof here, here);
     if (found < 0) {
-      RengaCheckpointDifferencesAdd(differences, "%s %s of the network is not in the file",
-                                    wanted->name, here);
+      if (!IsFrozenIn(file, network, wanted->name))
+        RengaCheckpointDifferencesAdd(differences, "%s %s of the network is not in the file",
+                                      wanted->name, here);
     } else if (!RengaTensorSpecEqual(&wanted->spec, &file->entries[found].spec)) {
       RengaTensorSpecFormat(&file->entries[found].spec, sizeof there, there);
       RengaCheckpointDifferencesAdd(differences, "%s is %s in the network, %s in the file",
@@ -77,7 +134,8 @@ static void FindDifferences(const RengaCheckpointTable *file, const RengaCheckpo
   }
   for (int i = 0; i < file->n_entries && !subset; i++)
     if (RengaCheckpointTableFind(network, file->entries[i].name) < 0 &&
-        !RengaCheckpointIsExtra_Private(file->entries[i].name))
+        !RengaCheckpointIsExtra_Private(file->entries[i].name) &&
+        !IsFrozenIn(network, file, file->entries[i].name))
       RengaCheckpointDifferencesAdd(differences, "%s of the file is not in the network",
                                     file->entries[i].name);
 }
@@ -161,7 +219,8 @@ static RengaErrorCode ReadOwnParts(RengaTransfer transfer, int file,
 {
   for (int t = 0; t < count; t++) {
     const int i = RengaCheckpointTableFind(table, tensors[t].name);
-    const int64_t blocks = RengaCheckpointTableBlocks(table, i);
+    if (i < 0) RengaCall(RengaTransferClear(transfer, &tensors[t])); /* it was frozen */
+    const int64_t blocks = i < 0 ? 0 : RengaCheckpointTableBlocks(table, i);
     for (int64_t b = 0; b < blocks && damage->entry == INT_MAX; b++)
       if (NeedsBlock(table, i, b, &tensors[t]))
         RengaCall(ReadBlockOf(transfer, file, table, i, b, &tensors[t], damage));

@@ -136,3 +136,15 @@ RengaErrorCode RengaTransferRead(RengaTransfer transfer, int file, int64_t offse
   *hash = RengaHasherGet(transfer->hasher);
   return RENGA_SUCCESS;
 }
+
+RengaErrorCode RengaTransferClear(RengaTransfer transfer, const RengaPersistent *persistent)
+{
+  const size_t bytes = (size_t)RengaPersistentGetBytes(persistent);
+  if (!transfer->device || persistent->host) {
+    memset(persistent->data, 0, bytes);
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaDeviceSetBytes(transfer->device, NULL, persistent->data, 0, bytes));
+  RengaCall(RengaStreamSynchronize(transfer->device, NULL));
+  return RENGA_SUCCESS;
+}

@@ -1,4 +1,5 @@
-/* Which parameters are trained: patterns of -graph_trained, then those of -graph_frozen. */
+/* Which parameters are trained: patterns of -graph_trained, then those of -graph_frozen; of a
+   network with adapters, these. */
 #include "graphimpl.h"
 #include "renga/private/pattern.h"
 #include <string.h>
@@ -28,11 +29,19 @@ static bool FitsChoice(const char *list, uint64_t *fitted, const char *name)
   return fits;
 }
 
+static RengaGraphChoice ChooseByPatterns(RengaGraph graph, const char *name)
+{
+  bool frozen = FitsChoice(graph->options.frozen, &graph->fitted[RENGA_GRAPH_OF_FROZEN], name);
+  if (FitsChoice(graph->options.trained, &graph->fitted[RENGA_GRAPH_OF_TRAINED], name))
+    return RENGA_GRAPH_TRAINED;
+  return frozen ? RENGA_GRAPH_FROZEN : RENGA_GRAPH_UNSAID;
+}
+
+/* While a file is read: adapters, which take the place of its parameters, are not there yet. */
 RengaGraphChoice RengaGraphChoose_Private(RengaGraph graph, const char *name)
 {
-  bool frozen = FitsChoice(graph->options.frozen, &graph->fitted_frozen, name);
-  if (FitsChoice(graph->options.trained, &graph->fitted_trained, name)) return RENGA_GRAPH_TRAINED;
-  return frozen ? RENGA_GRAPH_FROZEN : RENGA_GRAPH_UNSAID;
+  const RengaGraphChoice choice = ChooseByPatterns(graph, name);
+  return choice == RENGA_GRAPH_UNSAID && RengaGraphHasAdapters(graph) ? RENGA_GRAPH_FROZEN : choice;
 }
 
 RengaErrorCode RengaGraphFreeze_Private(RengaGraph graph, RengaValue parameter)
@@ -57,10 +66,15 @@ RengaErrorCode RengaGraphChooseTrained(RengaGraph graph)
   for (int i = 0; i < graph->n_values; i++) {
     RengaGraphValue *value = graph->value[i];
     if (value->kind != RENGA_VALUE_PARAMETER) continue;
-    RengaGraphChoice choice = RengaGraphChoose_Private(graph, value->name);
-    if (choice != RENGA_GRAPH_UNSAID) value->frozen = choice == RENGA_GRAPH_FROZEN;
+    const RengaGraphChoice choice = ChooseByPatterns(graph, value->name);
+    if (choice != RENGA_GRAPH_UNSAID)
+      value->frozen = choice == RENGA_GRAPH_FROZEN;
+    else if (RengaGraphHasAdapters(graph))
+      value->frozen = value->adapter == RENGA_ADAPTER_NONE;
   }
-  RengaCall(CheckAllFit(graph, "-graph_trained", graph->options.trained, graph->fitted_trained));
-  RengaCall(CheckAllFit(graph, "-graph_frozen", graph->options.frozen, graph->fitted_frozen));
+  RengaCall(CheckAllFit(graph, "-graph_trained", graph->options.trained,
+                        graph->fitted[RENGA_GRAPH_OF_TRAINED]));
+  RengaCall(CheckAllFit(graph, "-graph_frozen", graph->options.frozen,
+                        graph->fitted[RENGA_GRAPH_OF_FROZEN]));
   return RENGA_SUCCESS;
 }

@@ -25,6 +25,9 @@ typedef struct {
   bool pieces; /* or cuts terms, adds or puts together their pieces */
 } RengaGraphEntry;
 
+/* Lists of patterns. */
+enum { RENGA_GRAPH_OF_TRAINED, RENGA_GRAPH_OF_FROZEN, RENGA_GRAPH_OF_KEPT, RENGA_GRAPH_LISTS };
+
 /* Of a graph that is set up. */
 typedef struct {
   uint64_t digest;             /* 0: not worked out since it changed */
@@ -64,12 +67,12 @@ struct _p_RengaGraph {
       fewest;            /* chains that stay whole, as lanes are more than their units; fewest:
                                   those for which lanes became half as many the last time */
   RengaGraphWhole whole; /* lanes of tokens: products that stay so, and the node that they follow */
-  /* which patterns have fitted a name, by bit */
-  uint64_t fitted_trained, fitted_frozen, fitted_keep;
-  int64_t place;    /* of nodes added now; -1: the end */
-  int id;           /* of nodes added now; -1: their position */
-  RengaPhase phase; /* of nodes added now */
-  int *readers;     /* while the graph is rewritten: how often each value is read */
+  RengaGraphLora *lora;  /* with its targets; NULL: there are no adapters */
+  uint64_t fitted[RENGA_GRAPH_LISTS]; /* which patterns of a list have fitted a name, by bit */
+  int64_t place;                      /* of nodes added now; -1: the end */
+  int id;                             /* of nodes added now; -1: their position */
+  RengaPhase phase;                   /* of nodes added now */
+  int *readers; /* while the graph is rewritten: how often each value is read */
   RengaGraphKnown known;
   bool wants_sample_losses, wants_gradient_norms; /* norms in place of the losses */
   int sample_losses;                              /* number among the outputs, once it is set up */
@@ -123,6 +126,16 @@ void RengaGraphFreeScratch(RengaGraph graph);
 RengaErrorCode RengaGraphReadOptions(RengaGraph graph); /* of the data base */
 RengaErrorCode RengaGraphFreeOptions(RengaGraph graph);
 RengaErrorCode RengaGraphCopyOptions(RengaGraph from, RengaGraph to); /* to: an empty graph */
+/* lora.c: the same of its options */
+RengaErrorCode RengaGraphRegisterLora(void);
+RengaErrorCode RengaGraphReadLora(RengaGraph graph);
+RengaErrorCode RengaGraphCopyLora(RengaGraph from, RengaGraph to);
+void RengaGraphFreeLora(RengaGraph graph);
+RengaErrorCode RengaGraphAddAdapters(RengaGraph graph);
+static inline bool RengaGraphHasAdapters(RengaGraph graph)
+{
+  return graph->lora && graph->lora->rank > 0;
+}
 #define RengaGraphScratch(graph, count, pointer)                                                   \
   RengaGraphAllocateScratch(graph, (int64_t)(count), sizeof **(pointer), pointer)
 /* What follows reads the marks; node names the place of an error. */

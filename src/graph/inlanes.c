@@ -33,9 +33,7 @@ static RengaErrorCode CopyUnsplit(RengaGraph from, RengaGraph to)
   to->loss = from->loss;
   to->seed = from->seed;
   to->file_batch = from->file_batch;
-  to->fitted_trained = from->fitted_trained;
-  to->fitted_frozen = from->fitted_frozen;
-  to->fitted_keep = from->fitted_keep;
+  memcpy(to->fitted, from->fitted, sizeof to->fitted);
   to->wants_sample_losses = from->wants_sample_losses;
   to->wants_gradient_norms = from->wants_gradient_norms;
   RengaCall(RengaGraphCopyOptions(from, to));

@@ -204,6 +204,30 @@ static RengaErrorCode FindInnerDimension(RengaGraph graph, const RengaGraphNode 
   return RENGA_SUCCESS;
 }
 
+/* A factor of an adapter ends no chain of its own: it is narrow, and its sum would be wide. */
+static bool IsOfAdapter(RengaGraph graph, const RengaGraphNode *node)
+{
+  return IsLayer(node) && graph->value[node->in[1]]->adapter != RENGA_ADAPTER_NONE;
+}
+
+/* The first factor of an adapter reads what its product reads: where this ends a chain it adds up
+   the same units, in lanes too. */
+static RengaErrorCode JoinAdapters(LaneChain *chain, RengaValue x, const RengaSplit *wanted)
+{
+  RengaLanes *pass = chain->pass;
+  for (int r = chain->first[x]; r < chain->first[x + 1]; r++) {
+    const int at = chain->reader[r];
+    const RengaGraphNode *node = RengaGraphEntryNode(pass->graph, at);
+    RengaSplitWay way;
+    if (pass->node[at].chosen || !IsOfAdapter(pass->graph, node) || node->in[0] != x) continue;
+    RengaCall(TakeLaneWay(chain, at, 0, wanted, true, &way));
+    if (!way.in) continue;
+    pass->node[at] = (RengaLaneNode){.way = way, .chosen = true, .sums = true};
+    chain->node[chain->n_nodes++] = at;
+  }
+  return RENGA_SUCCESS;
+}
+
 /* The chain whose last product has its input in units of so many elements. */
 static RengaErrorCode FollowLaneChain(LaneChain *chain, int64_t unit)
 {
@@ -219,6 +243,7 @@ static RengaErrorCode FollowLaneChain(LaneChain *chain, int64_t unit)
     if (!way.in) return RENGA_SUCCESS;
     pass->node[chain->last] = (RengaLaneNode){.way = way, .chosen = true, .sums = true};
     chain->node[chain->n_nodes++] = chain->last;
+    if (IsLayer(node)) RengaCall(JoinAdapters(chain, node->in[0], &way.in[0]));
     WantInputs(chain, node, node->n_in < 2 ? node->n_in : 2, &way);
     while (chain->n_wanted > 0) {
       const WantedParts next = chain->wanted[--chain->n_wanted];
@@ -308,7 +333,7 @@ static RengaErrorCode TryLast(LaneChain *chain, int at)
   const RengaTensorSpec *x = RengaGraphSpec(graph, node->in[0]);
   int64_t unit;
   if (chain->pass->node[at].chosen || !(IsLayer(node) || AddsExperts(node))) return RENGA_SUCCESS;
-  if (!IsLayer(node) && !chain->experts) return RENGA_SUCCESS;
+  if ((!IsLayer(node) && !chain->experts) || IsOfAdapter(graph, node)) return RENGA_SUCCESS;
   if (IsLayer(node) && graph->value[node->in[1]]->kind != RENGA_VALUE_PARAMETER)
     return RENGA_SUCCESS;
   chain->last = at;

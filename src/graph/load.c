@@ -301,6 +301,8 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
    . -graph_view KIND:FILE - show it once it is set up: ascii, dot, json
    . -graph_frozen PATTERNS - parameters that are not trained
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
+   . -graph_lora RANK, -graph_lora_targets PATTERNS, -graph_lora_alpha A, -graph_lora_dropout P -
+     adapters, see RengaGraphSetLora
    . -graph_dimension NAME=SIZE,… - sizes of a file's symbolic dimensions
    . -graph_whole_batch SAMPLES - of a batch that is never cut, for losses across samples
    . -graph_batch_inputs NAME[:D],… - the inputs of a file that hold samples

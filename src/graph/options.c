@@ -46,6 +46,7 @@ enum { N_ROWS = sizeof rows / sizeof rows[0], LANES_MOST = 1024, LANES_CHOSEN = 
 RengaErrorCode RengaGraphRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Graph", N_ROWS, rows));
+  RengaCall(RengaGraphRegisterLora());
   return RENGA_SUCCESS;
 }
 
@@ -113,11 +114,13 @@ RengaErrorCode RengaGraphReadOptions(RengaGraph graph)
 {
   RengaCall(RengaOptionsSetFromDatabase(graph->hdr.prefix, N_ROWS, rows, &graph->options));
   RengaCall(ReadLanes(graph));
+  RengaCall(RengaGraphReadLora(graph));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaGraphFreeOptions(RengaGraph graph)
 {
+  RengaGraphFreeLora(graph);
   RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, &graph->options));
   return RENGA_SUCCESS;
 }
@@ -132,6 +135,7 @@ RengaErrorCode RengaGraphCopyOptions(RengaGraph from, RengaGraph to)
     *place = code ? NULL : text;
     RengaCall(code);
   }
+  RengaCall(RengaGraphCopyLora(from, to));
   return RENGA_SUCCESS;
 }
 

@@ -96,14 +96,14 @@ RengaErrorCode RengaGraphMarkWide(RengaGraph graph)
   char pattern[RENGA_GRAPH_PATTERN];
   for (int p = 0; list && RengaGraphNextPattern(&list, pattern); p++) {
     const uint64_t bit = UINT64_C(1) << (p < 63 ? p : 63);
-    bool fits = graph->fitted_keep & bit;
+    bool fits = graph->fitted[RENGA_GRAPH_OF_KEPT] & bit;
     for (int i = 0; i < graph->n_nodes; i++) {
       RengaGraphNode *node = RengaGraphEntryNode(graph, i);
       if (RengaIsMatch(pattern, node->name)) fits = node->wide = true;
     }
     RengaCheck(fits, graph->hdr.comm, RENGA_ERR_OPTION,
                "-precision_keep: \"%s\" fits no node of the network", pattern);
-    graph->fitted_keep |= bit;
+    graph->fitted[RENGA_GRAPH_OF_KEPT] |= bit;
   }
   return RENGA_SUCCESS;
 }

@@ -29,16 +29,12 @@ static RengaErrorCode CheckNotEmpty(RengaGraph graph)
 
 /* Sorting after each step that removes or adds nodes keeps the order topological. */
 static RengaErrorCode (*const steps[])(RengaGraph graph) = {
-    CheckNotEmpty,           SeparateOutputs,
-    RengaGraphRemoveDead,    RengaGraphSortNodes,
-    RengaGraphSimplify,      RengaGraphSortNodes,
-    RengaGraphFuse,          RengaGraphSortNodes,
-    RengaGraphSimplify,      RengaGraphRemoveDead,
-    RengaGraphSortNodes,     RengaGraphRewriteMeans,
-    RengaGraphSortNodes,     RengaGraphSimplify,
-    RengaGraphSortNodes,     RengaGraphChooseTrained,
-    RengaGraphMarkValues,    RengaGraphCheckSamples,
-    RengaGraphCheckShares,   RengaGraphKeepUnsplit,
+    CheckNotEmpty,         SeparateOutputs,         RengaGraphRemoveDead, RengaGraphSortNodes,
+    RengaGraphSimplify,    RengaGraphSortNodes,     RengaGraphFuse,       RengaGraphSortNodes,
+    RengaGraphSimplify,    RengaGraphRemoveDead,    RengaGraphSortNodes,  RengaGraphRewriteMeans,
+    RengaGraphSortNodes,   RengaGraphSimplify,      RengaGraphSortNodes,  RengaGraphAddAdapters,
+    RengaGraphSortNodes,   RengaGraphChooseTrained, RengaGraphMarkValues, RengaGraphCheckSamples,
+    RengaGraphCheckShares, RengaGraphKeepUnsplit,
 };
 enum { N_STEPS = sizeof steps / sizeof steps[0] };
 
@@ -64,6 +60,8 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    Options:
    . -graph_view KIND:FILE - show the result
    . -graph_frozen PATTERNS - parameters that are not trained
+   . -graph_lora RANK, -graph_lora_targets PATTERNS - adapters of products are trained, and all else
+     is frozen
    . -graph_lanes L|auto - the network is computed in L lanes, the same on any layout
    . -graph_token_lanes L - the same, in lanes of the tokens of a sequence or the rows of an image
    . -partition_split PATTERN:HOW,... - nodes that lanes have in a certain manner: whole, lanes (in

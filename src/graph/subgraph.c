@@ -90,6 +90,7 @@ static RengaErrorCode CopyValue(GraphCut *cut, RengaValue from)
   copy->differentiable = value->differentiable;
   copy->frozen = value->frozen;
   copy->cache = value->cache;
+  copy->adapter = value->adapter;
   RengaCall(RengaGraphCopyContents(value, copy));
   cut->number[from] = to;
   return RENGA_SUCCESS;

@@ -64,16 +64,20 @@ static RengaErrorCode ChooseOwners(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode IsParameterFrozen(const Chunk *chunk, int number, bool *frozen)
+{
+  const RengaValue whole = chunk->parameter[number].whole;
+  RengaCall(RengaOutlineIsFrozen_Private(chunk->outline,
+                                         RengaGraphGetValue(chunk->outline->graph, whole), frozen));
+  return RENGA_SUCCESS;
+}
+
 /* Not frozen, and some stage has a gradient for it. */
 RengaErrorCode RengaChunkIsTrained_Private(const Chunk *chunk, int number, bool *trained)
 {
-  const Parameter *parameter = &chunk->parameter[number];
-  double rate_scale, weight_decay;
   bool frozen;
-  RengaCall(RengaOptimizerGetGroup(chunk->outline->settings->optimizer, parameter->name,
-                                   &rate_scale, &weight_decay, &frozen));
-  *trained = !frozen && !RengaGraphGetValue(chunk->outline->graph, parameter->whole)->frozen &&
-             HasUses(chunk, number);
+  RengaCall(IsParameterFrozen(chunk, number, &frozen));
+  *trained = !frozen && HasUses(chunk, number);
   return RENGA_SUCCESS;
 }
 
@@ -173,8 +177,10 @@ RengaErrorCode RengaChunkSetUpHolders_Private(Chunk *chunk)
   if (!code) code = FindHolders(chunk, shares);
   RengaFree(&shares);
   RengaCall(code);
-  for (int p = 0; p < chunk->n_parameters; p++)
+  for (int p = 0; p < chunk->n_parameters; p++) {
+    RengaCall(IsParameterFrozen(chunk, p, &chunk->parameter[p].frozen));
     RengaCall(RengaChunkIsTrained_Private(chunk, p, &chunk->parameter[p].trained));
+  }
   RengaCall(RengaChunkPlaceParameters_Private(chunk));
   RengaCall(ChooseOwners(chunk));
   RengaCall(CheckStates(chunk));

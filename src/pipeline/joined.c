@@ -115,6 +115,44 @@ static bool LiesInARowAway(const Chunk *chunk, const RengaGraphNode *node, const
   return true;
 }
 
+/* The parameter that the value is, or is a part of. */
+static RengaValue ParameterOf(const Chunk *chunk, RengaValue value)
+{
+  const int producer = RengaGraphGetValue(chunk->sub, value)->producer;
+  const RengaGraphNode *maker = producer < 0 ? NULL : RengaGraphGetNode(chunk->sub, producer);
+  const bool cut = maker && maker->n_in == 1 && maker->in[0] >= 0 && chunk->uses->cut[maker->in[0]];
+  return cut ? maker->in[0] : value;
+}
+
+/* What is frozen lies apart from what is not, on whichever rank. */
+static RengaErrorCode AreFrozenAlike(const Chunk *chunk, const RengaGraphNode *node, bool *alike)
+{
+  bool first = false, frozen;
+  *alike = true;
+  for (int i = 0; i < node->n_in; i++) {
+    if (node->in[i] == RENGA_VALUE_NONE) continue;
+    const RengaValue whole = ParameterOf(chunk, node->in[i]);
+    RengaCall(RengaOutlineIsFrozen_Private(chunk->outline, RengaGraphGetValue(chunk->sub, whole),
+                                           &frozen));
+    if (i == 0) first = frozen;
+    *alike = *alike && frozen == first;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PlaceJoinedBy(Chunk *chunk, const RengaGraphNode *node, const int known[],
+                                    const int away[])
+{
+  bool alike;
+  if (!JoinsRows(chunk, node)) return RENGA_SUCCESS;
+  RengaCall(AreFrozenAlike(chunk, node, &alike));
+  if (!alike) return RENGA_SUCCESS;
+  const bool here = ReadsParameters(node, known) && LiesInARow(chunk, node);
+  if (here) chunk->value_place[node->out[0]] = chunk->value_place[node->in[0]];
+  chunk->uses->joined[node->out[0]] = here || LiesInARowAway(chunk, node, away);
+  return RENGA_SUCCESS;
+}
+
 /* What is sent is made. */
 static void LeaveSentOut(Chunk *chunk)
 {
@@ -136,14 +174,11 @@ RengaErrorCode RengaChunkPlaceJoined_Private(Chunk *chunk)
   int *away = known + n_values, *fetched = away + n_values;
   MarkKnown(chunk, known);
   if (chunk->tensor.group.size > 1) MarkAway(chunk, away, fetched);
-  for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
-    const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
-    if (!JoinsRows(chunk, node)) continue;
-    const bool here = ReadsParameters(node, known) && LiesInARow(chunk, node);
-    if (here) chunk->value_place[node->out[0]] = chunk->value_place[node->in[0]];
-    chunk->uses->joined[node->out[0]] = here || LiesInARowAway(chunk, node, away);
-  }
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub) && !code; n++)
+    code = PlaceJoinedBy(chunk, RengaGraphGetNode(chunk->sub, n), known, away);
   LeaveSentOut(chunk);
   RengaFree(&known);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -31,18 +31,6 @@ static bool IsOutput(RengaGraph graph, RengaValue value)
   return false;
 }
 
-/* frozen: by a group of the optimizer. */
-static RengaErrorCode IsFrozen(const Outline *outline, const RengaGraphValue *value, bool *frozen)
-{
-  double rate_scale, weight_decay;
-  bool grouped = false;
-  if (value->kind == RENGA_VALUE_PARAMETER)
-    RengaCall(RengaOptimizerGetGroup(outline->settings->optimizer, value->name, &rate_scale,
-                                     &weight_decay, &grouped));
-  *frozen = value->frozen || grouped;
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode HashValue(const Outline *outline, RengaValue v, RengaValue loss,
                                 uint64_t *hash)
 {
@@ -53,7 +41,7 @@ static RengaErrorCode HashValue(const Outline *outline, RengaValue v, RengaValue
     return RENGA_SUCCESS;
   }
   const RengaGraphValue *value = RengaGraphGetValue(outline->graph, v);
-  RengaCall(IsFrozen(outline, value, &frozen));
+  RengaCall(RengaOutlineIsFrozen_Private(outline, value, &frozen));
   const int64_t head[11] = {1,
                             value->kind,
                             value->prepared,

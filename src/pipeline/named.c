@@ -266,7 +266,8 @@ static RengaErrorCode MakeList(RengaPipeline pipeline)
     list[count++] = (RengaPipelineParameter){.name = value->name,
                                              .spec = value->spec,
                                              .frozen = !state && (value->frozen || frozen),
-                                             .state = state};
+                                             .state = state,
+                                             .adapter = value->adapter};
   }
   pipeline->rank->listed = list;
   pipeline->rank->n_listed = count;
@@ -283,7 +284,8 @@ static RengaErrorCode MakeList(RengaPipeline pipeline)
 
    Output:
    . count - their number, over all stages
-   . list - names, logical shapes, and whether they are frozen, in the order of the network; lent
+   . list - names, logical shapes, whether they are frozen, and of which kind of adapters, in the
+     order of the network; lent
      until the pipeline is reset or destroyed
 
    Errors: RENGA_ERR_ORDER before set-up, or for a pipeline that can only be destroyed

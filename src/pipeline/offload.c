@@ -12,7 +12,7 @@ enum { WINDOW = 16 * RENGA_VECTOR_PIECE }; /* elements of each moment, at the mo
 
 static int64_t CountMomentElements(const Chunk *chunk, int64_t own)
 {
-  return chunk->sizes->whole_count + own;
+  return chunk->sizes->moment_count + own;
 }
 
 /* Elements of a window; other: there is a second one. */

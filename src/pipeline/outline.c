@@ -141,3 +141,15 @@ RengaErrorCode RengaOutlineFree_Private(Outline *outline)
   RengaCall(code);
   return RENGA_SUCCESS;
 }
+
+RengaErrorCode RengaOutlineIsFrozen_Private(const Outline *outline, const RengaGraphValue *value,
+                                            bool *frozen)
+{
+  double rate_scale, weight_decay;
+  bool grouped = false;
+  if (value->kind == RENGA_VALUE_PARAMETER)
+    RengaCall(RengaOptimizerGetGroup(outline->settings->optimizer, value->name, &rate_scale,
+                                     &weight_decay, &grouped));
+  *frozen = value->frozen || grouped;
+  return RENGA_SUCCESS;
+}

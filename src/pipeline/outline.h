@@ -97,3 +97,6 @@ RengaErrorCode RengaOutlineGetTurns_Private(Outline *outline, int64_t microbatch
 /* turns.c: which micro-batch of the batch each number of a step is */
 RengaErrorCode RengaOutlineDealOut_Private(const Outline *outline, int64_t microbatches,
                                            int64_t **turn);
+/* By the network, or a group of the optimizer. */
+RengaErrorCode RengaOutlineIsFrozen_Private(const Outline *outline, const RengaGraphValue *value,
+                                            bool *frozen);

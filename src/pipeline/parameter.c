@@ -2,12 +2,13 @@
 
    Parameters that each replica updates follow each other in the vectors of values, masters and
    moments (in the order of the network, but for parts that a lane puts together: joined.c), and, in
-   the order of the network, with all their uses in a gradient buffer. Behind them
-   come the sharded ones (shard.c), whose first uses lie in a gradient buffer as the parameters do
-   among the values, so that a block of the one is a block of the other; further uses lie with those
-   of the others.
+   the order of the network, with all their uses in a gradient buffer. Frozen ones, which have
+   neither gradient nor moments, follow those among the values. Behind them come the sharded ones
+   (shard.c), whose first uses lie in a gradient buffer as the parameters do among the values, so
+   that a block of the one is a block of the other; further uses lie with those of the others.
 
-       values     whole parameters             | sharded parameters
+       values     whole parameters, frozen ones | sharded parameters
+       moments    whole parameters              | this replica's shares of sharded ones
        gradients  whole, each with all its uses | further uses of sharded ones | their first uses */
 #include "rows.h"
 #include <string.h>
@@ -67,8 +68,13 @@ static void PlaceSharded(Chunk *chunk, Parameter *parameter)
 static void PlaceAllParameters(Chunk *chunk, const int order[])
 {
   ChunkSizes *sizes = chunk->sizes;
-  for (int i = 0; i < chunk->n_parameters; i++)
-    if (!chunk->parameter[order[i]].sharded) PlaceWhole(chunk, &chunk->parameter[order[i]]);
+  for (int frozen = 0; frozen < 2; frozen++) {
+    for (int i = 0; i < chunk->n_parameters; i++) {
+      Parameter *parameter = &chunk->parameter[order[i]];
+      if (!parameter->sharded && parameter->frozen == frozen) PlaceWhole(chunk, parameter);
+    }
+    if (!frozen) sizes->moment_count = sizes->parameter_count;
+  }
   for (int p = 0; p < chunk->n_parameters; p++)
     if (!chunk->parameter[p].sharded) PlaceItsGradients(chunk, &chunk->parameter[p]);
   for (int p = 0; p < chunk->n_parameters; p++)

@@ -25,6 +25,7 @@ struct _p_Parameter {
   int64_t from, to; /* elements that this replica updates */
   int64_t own;      /* of a share: where it is among all shares of this replica */
   int n_uses;       /* in this chunk */
+  bool frozen;      /* it has no moments */
   bool trained;     /* not frozen, and some stage has a gradient for it */
   bool owner;
   int number; /* among all parameters of the network: the canonical order */

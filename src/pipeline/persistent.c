@@ -108,8 +108,9 @@ RengaErrorCode RengaChunkCutParts_Private(const Chunk *chunk, const Parameter *p
   return RENGA_SUCCESS;
 }
 
-/* What lives across steps of a parameter is its master, and the moments: a rank has the whole of
-   each parameter of its stages, or its replica's share, which no other rank has. */
+/* What lives across steps of a parameter is its master, and, unless it is frozen, the moments: a
+   rank has the whole of each parameter of its stages, or its replica's share, which no other rank
+   has. */
 static RengaErrorCode AppendRole(Rank *rank, const Chunk *chunk, const Parameter *parameter,
                                  ParameterRole role)
 {
@@ -138,7 +139,7 @@ static RengaErrorCode ListParameter(Rank *rank, const Chunk *chunk, const Parame
   RengaCall(AppendRole(rank, chunk, parameter, ROLE_MASTER));
   for (int t = before; t < rank->persistents.count; t++)
     RengaCall(FillHeldPart(chunk, &rank->persistents.row[t]));
-  for (int m = 0; m < rank->n_moments; m++)
+  for (int m = 0; m < rank->n_moments && !parameter->frozen; m++)
     RengaCall(AppendRole(rank, chunk, parameter, (ParameterRole)(ROLE_MOMENT + m)));
   return RENGA_SUCCESS;
 }

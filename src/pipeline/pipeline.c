@@ -116,6 +116,29 @@ RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, Re
 }
 
 /*@
+   RengaPipelineGetGraph - the network that is run
+
+   Not collective
+
+   Input:
+   . pipeline - the pipeline
+
+   Output:
+   . graph - lent by the pipeline until it is given another; NULL before RengaPipelineSetPlan
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPipelineSetPlan()
+@*/
+RengaErrorCode RengaPipelineGetGraph(RengaPipeline pipeline, RengaGraph *graph)
+{
+  RengaCheckPointer(pipeline);
+  RengaCheckPointer(graph);
+  *graph = pipeline->graph;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaPipelineSetSettings - run by settings that others share
 
    Collective

@@ -26,7 +26,7 @@ int64_t RengaChunkStride_Private(const Chunk *chunk, int64_t count)
 }
 
 /* Elements from one parameter to the next, the same in the vectors of values, masters and moments:
-   whole lines in each of them. */
+   whole lines in each of them. Frozen ones have no moments, and stand behind those that have. */
 int64_t RengaChunkRoom_Private(const Chunk *chunk, int64_t count)
 {
   const RengaStorage *storage = &chunk->storage;
@@ -129,7 +129,7 @@ bool RengaChunkHoldsShare_Private(const Chunk *chunk, const Parameter *parameter
 /* Among moments: of those that are not sharded, then of this replica's shares. */
 static int64_t PlaceInMoment(const Chunk *chunk, const Parameter *parameter)
 {
-  return parameter->sharded ? chunk->sizes->whole_count + parameter->own : parameter->place;
+  return parameter->sharded ? chunk->sizes->moment_count + parameter->own : parameter->place;
 }
 
 /* Where what this rank has of the parameter begins; NULL for gradients before there are any. */
@@ -153,7 +153,7 @@ static char *BeginInRole(const Chunk *chunk, const Parameter *parameter, Paramet
   } else if (role >= ROLE_MOMENT) {
     base = chunk->updates->offload.host ? chunk->updates->offload.host : chunk->at->moments;
     place = PlaceInMoment(chunk, parameter) +
-            (chunk->sizes->whole_count + chunk->memory->own) * (int64_t)(role - ROLE_MOMENT);
+            (chunk->sizes->moment_count + chunk->memory->own) * (int64_t)(role - ROLE_MOMENT);
   }
   return base ? base + RengaChunkRoleBytes_Private(chunk, role, place) : NULL;
 }

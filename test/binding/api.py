@@ -191,6 +191,14 @@ again.close()
 again = make(graph)
 expect(again.read_initial(path) == 4 and again.step_number == 0, "initial")
 again.close()
+# Adapters.
+adapted = renga.Graph("mlp:sizes=4-16-3", lora={"rank": 2, "targets": "l.0", "alpha": 4})
+expect(adapted.parameters["l.0.lora_A.weight"].shape == (2, 4), adapted.parameters)
+refuses("ARGUMENT", "adapters have rank, alpha, dropout and targets",
+        lambda: renga.Graph("mlp:sizes=4-16-3", lora={"rank": 2, "target": "l.0"}))
+refuses("OPTION", "fits no parameter", lambda: renga.Graph("mlp:sizes=4-16-3", lora={"rank": 2, "targets": "l.9"}))
+with make(adapted) as again:
+    refuses("FILE_OPEN", "adapter_config.json", lambda: again.read_adapter(folder))
 world.barrier()
 if rank == 0:
     os.unlink(path)

@@ -227,8 +227,12 @@ static RengaErrorCode Write(RengaDataType type, int64_t file_bytes, float scale)
   RengaCheckpointTable table = {0};
   RengaCall(RengaCheckpointTableAdd(&table, "m/\"x\"", &matrix, false));
   RengaCall(RengaCheckpointTableAdd(&table, "s", &scalar, false));
-  const RengaSafetensorsSource source = {
-      .table = &table, .type = type, .file_bytes = file_bytes, .read = GiveNumbers, .user = &scale};
+  const RengaSafetensorsSource source = {.table = &table,
+                                         .name = "model",
+                                         .type = type,
+                                         .file_bytes = file_bytes,
+                                         .read = GiveNumbers,
+                                         .user = &scale};
   const RengaErrorCode code = RengaSafetensorsWrite("written", &source);
   RengaCheckpointTableFree(&table);
   return code;

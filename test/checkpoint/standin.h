@@ -26,6 +26,13 @@ RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaPipelineGetGraph(RengaPipeline pipeline, RengaGraph *graph)
+{
+  (void)pipeline;
+  *graph = NULL;
+  return RENGA_SUCCESS;
+}
+
 int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline)
 {
   (void)pipeline;

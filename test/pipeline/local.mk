@@ -57,3 +57,6 @@ tests += %D%/count %D%/statistics
 check_PROGRAMS += %D%/entries
 tests += %D%/entries
 %C%_entries_SOURCES = %D%/entries.c
+check_PROGRAMS += %D%/adapters
+tests += %D%/adapters
+%C%_adapters_SOURCES = %D%/adapters.c

@@ -24,7 +24,7 @@ static bool HasSuffix(const char *path)
   return length > tail && strcmp(path + length - tail, suffix) == 0;
 }
 
-static bool IsFile(const char *folder, const char *name)
+bool RengaSafetensorsHasFile(const char *folder, const char *name)
 {
   struct stat status;
   char path[4096];
@@ -34,7 +34,8 @@ static bool IsFile(const char *folder, const char *name)
 
 bool RengaSafetensorsIsThere(const char *path)
 {
-  return HasSuffix(path) || IsFile(path, index_name) || IsFile(path, single);
+  return HasSuffix(path) || RengaSafetensorsHasFile(path, index_name) ||
+         RengaSafetensorsHasFile(path, single);
 }
 
 const char *RengaSafetensorsShard(const RengaCheckpointTable *table, int shard)
@@ -135,9 +136,9 @@ static RengaErrorCode ReadShards(FolderReader *reader, json_object *map)
 {
   RengaCall(ListShardFiles(reader, map));
   for (int i = 0; i < reader->n_shards; i++) {
-    RengaCheck(IsFile(reader->folder, reader->shard[i]), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
-               "%s: %s is missing, one of %d files that %s names", reader->folder, reader->shard[i],
-               reader->n_shards, index_name);
+    RengaCheck(RengaSafetensorsHasFile(reader->folder, reader->shard[i]), MPI_COMM_SELF,
+               RENGA_ERR_FILE_OPEN, "%s: %s is missing, one of %d files that %s names",
+               reader->folder, reader->shard[i], reader->n_shards, index_name);
     RengaCall(ReadShard(reader, reader->shard[i], i));
   }
   RengaCheckpointTableSort(reader->table);
@@ -202,15 +203,23 @@ static RengaErrorCode ReadSingle(const char *path, RengaCheckpointTable *table)
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaSafetensorsReadOne(const char *folder, const char *file,
+                                       RengaCheckpointTable *table)
+{
+  const FolderReader reader = {.folder = folder, .table = table};
+  RengaCall(ReadShard(&reader, file, 0));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSafetensorsReadFolder(const char *path, RengaCheckpointTable *table)
 {
   FolderReader reader = {.folder = path, .table = table};
   if (HasSuffix(path))
     RengaCall(ReadSingle(path, table));
-  else if (IsFile(path, index_name))
+  else if (RengaSafetensorsHasFile(path, index_name))
     RengaCall(ReadIndex(&reader));
   else
-    RengaCall(ReadShard(&reader, single, 0));
+    RengaCall(RengaSafetensorsReadOne(path, single, table));
   RengaCheckpointTableSort(table);
   return RENGA_SUCCESS;
 }

@@ -10,6 +10,10 @@ RengaErrorCode RengaSafetensorsReadHeader(const char *folder, const char *file, 
                                           RengaCheckpointTable *table);
 /* folder.c, by one process: is the path such a folder, or a file FOLDER/NAME.safetensors? */
 bool RengaSafetensorsIsThere(const char *path);
+bool RengaSafetensorsHasFile(const char *folder, const char *name);
+/* The tensors of FOLDER/FILE; attribute "shard 0" is its path. */
+RengaErrorCode RengaSafetensorsReadOne(const char *folder, const char *file,
+                                       RengaCheckpointTable *table);
 /* The tensors of all its files, sorted. Attributes "shard 0", "shard 1", … are their paths. */
 RengaErrorCode RengaSafetensorsReadFolder(const char *path, RengaCheckpointTable *table);
 /* names.c, by one process: entries get the names of the network, which are sorted: the first word

@@ -55,10 +55,11 @@ static RengaErrorCode CutIntoFiles(FolderWriter *writer)
 enum { FILE_NAME = 64 };
 static const char *NameFile(const FolderWriter *writer, int file, char name[FILE_NAME])
 {
+  const char *own = writer->source->name;
   if (writer->n_files == 1)
-    snprintf(name, FILE_NAME, "model.safetensors");
+    snprintf(name, FILE_NAME, "%s.safetensors", own);
   else
-    snprintf(name, FILE_NAME, "model-%05d-of-%05d.safetensors", file + 1, writer->n_files);
+    snprintf(name, FILE_NAME, "%s-%05d-of-%05d.safetensors", own, file + 1, writer->n_files);
   return name;
 }
 

@@ -4,6 +4,7 @@
 
 typedef struct {
   const RengaCheckpointTable *table; /* sorted; all of its entries are written */
+  const char *name;                  /* of the file without its end: "model" */
   RengaDataType type;                /* float32, bfloat16, float16 */
   int64_t file_bytes;                /* a file has more only where one tensor has */
   /* Elements [first, first + count) of an entry. */

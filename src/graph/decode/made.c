@@ -17,6 +17,7 @@ static RengaErrorCode CopyLeafValue(Decoder *decoder, RengaValue value, RengaVal
   RengaCall(RengaGraphNewValue(decoder->to, from->name, from->kind, &from->spec, copy));
   RengaGraphValue *made = decoder->to->value[*copy];
   made->frozen = from->frozen;
+  made->adapter = from->adapter;
   RengaCall(RengaGraphCopyContents(from, made));
   return RENGA_SUCCESS;
 }

@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _library as c
 from . import _prototypes
-from ._library import library
+from ._library import Error, library
 from ._runtime import Comm, Handle, communicator
 
 _INPUT, _PARAMETER, _STATE = 0, 1, 2
@@ -24,11 +24,22 @@ def tensor_of(spec: Any) -> Tensor:
     return Tensor(_prototypes.TYPES[spec.type], tuple(spec.dim[:max(spec.ndim, 0)]))
 
 
+def _lora_of(settings: Optional[Mapping[str, Any]]) -> Any:
+    lora = c.structs["RengaGraphLora"]()
+    for name, value in (settings or {}).items():
+        if name not in ("rank", "alpha", "dropout", "targets"):
+            raise Error(f"lora={{{name!r}: …}}: adapters have rank, alpha, dropout and targets",
+                        "ARGUMENT")
+        setattr(lora, name, c.text(value) if name == "targets" else value)
+    return lora
+
+
 class Graph(Handle):
     """A network: an ONNX file, or one built by size ("gpt:layers=4,hidden=256").
 
     frozen, trained: patterns of parameters that keep their values, and of those that are trained
-    whatever else is said. whole_batch: samples of a batch that is never cut. batch_inputs: inputs
+    whatever else is said. lora: {"rank": 8, "targets": "q_proj,v_proj", "alpha": 16} trains adapters
+    of these products (and "dropout": 0.1), and what trained names. whole_batch: samples of a batch that is never cut. batch_inputs: inputs
     that hold samples, and where ("tokens,image:1"). dimension: sizes of a file's symbolic
     dimensions ("time=100"). outputs: let the network end there, without a loss; True: at all the
     outputs that it has. Collective.
@@ -39,20 +50,23 @@ class Graph(Handle):
     def __init__(self, what: Any, comm: Any = None, *, frozen: Optional[str] = None,
                  trained: Optional[str] = None, whole_batch: int = 0,
                  batch_inputs: Optional[str] = None, dimension: Optional[str] = None,
-                 outputs: Union[bool, Sequence[str], None] = None):
+                 outputs: Union[bool, Sequence[str], None] = None,
+                 lora: Optional[Mapping[str, Any]] = None):
         self.comm: Comm = communicator(comm)
         with self.comm.enter("Graph"):
             settings = [(setter, c.text(value)) for setter, value in (
                 (library.RengaGraphSetFrozen, frozen), (library.RengaGraphSetTrained, trained),
                 (library.RengaGraphSetDimension, dimension),
                 (library.RengaGraphSetBatchInputs, batch_inputs)) if value is not None]
-            whole, name = int(whole_batch), c.text(what)
+            whole, name, adapters = int(whole_batch), c.text(what), _lora_of(lora)
             names = [c.text(o) for o in outputs] if outputs and outputs is not True else []
         super().__init__(c.get(library.RengaGraphCreate, self.comm))
         try:
             with self.comm.together():
                 for setter, value in settings:
                     setter(self, value)
+                if lora:
+                    library.RengaGraphSetLora(self, ctypes.byref(adapters))
                 if whole:
                     library.RengaGraphSetWholeBatch(self, whole)
             with self.comm.together():

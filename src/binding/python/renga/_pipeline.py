@@ -358,6 +358,17 @@ class Pipeline(Handle):
                 library.RengaCheckpointReadInitial(reader, name, partial, ctypes.byref(initial))
         return initial.taken
 
+    def read_adapter(self, path: Any) -> int:
+        """The adapters of a folder of peft, after those of their network; the number of tensors
+        taken. Collective."""
+        initial = c.structs["RengaCheckpointInitial"]()
+        with Checkpoint(self, None) as reader:
+            with self.comm.enter("Pipeline.read_adapter"):
+                name = c.text(path)
+            with self.comm.together():
+                library.RengaCheckpointReadAdapter(reader, name, ctypes.byref(initial))
+        return initial.taken
+
 
 def _check_state(state: Mapping[str, Any], tensors: Mapping[str, Tensor], needed: set,
                  strict: bool) -> Dict[str, np.ndarray]:

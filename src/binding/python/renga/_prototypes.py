@@ -33,7 +33,14 @@ typedef struct {
   void *data; /* of a constant, owned */
   RengaValue whole;     /* of a state that a lane has: the state that it is a part of; else NONE */
   int64_t first;        /* and the element of that with which it begins */
+  RengaAdapterKind adapter; /* of a parameter */
 } RengaGraphValue;
+typedef struct {
+  int64_t rank;        /* 0: none */
+  double alpha;        /* factors count alpha / rank times; 0: the rank */
+  double dropout;      /* share of the inputs of the factors that training sets to zero */
+  const char *targets; /* patterns of names, or of their ends behind a point: "q_proj,v_proj" */
+} RengaGraphLora;
 typedef struct {
   int64_t parameters;      /* elements */
   double forward_flops;    /* per sample */
@@ -48,6 +55,7 @@ typedef struct {
   const char *name;
   RengaTensorSpec spec; /* whole logical shape */
   bool frozen, state;   /* state: not trained, running statistics */
+  RengaAdapterKind adapter;
 } RengaPipelineParameter;
 typedef struct {
   int64_t step, samples; /* number, from 0; samples over all replicas */
@@ -106,6 +114,7 @@ RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph);
 RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what);
 RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns);
 RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns);
+RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora);
 RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
 RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs);
@@ -197,6 +206,8 @@ RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, in
 RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file);
 RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char *path,
                                           bool partial, RengaCheckpointInitial *initial);
+RengaErrorCode RengaCheckpointReadAdapter(RengaCheckpoint checkpoint, const char *path,
+                                          RengaCheckpointInitial *initial);
 RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint);
 void RengaMemoryFree(void *pointer_to_pointer);
 """
@@ -208,4 +219,4 @@ ERRORS = ("MEMORY", "SUPPORT", "ORDER", "ARGUMENT", "OPTION", "SHAPE", "GRAPH", 
           "FILE_FORMAT", "FILE_WRITE", "PLAN", "NUMERIC", "TIMEOUT", "LIBRARY", "INTERNAL")
 CONSTANTS = {"RENGA_MAX_DIM": 8, "RENGA_TO_ALL": -1, "RENGA_TO_NONE": -2}
 # Types that are numbers: enums, but for RengaValue.
-ENUMS = ("RengaErrorCode", "RengaDataType", "RengaInitKind", "RengaValueKind", "RengaValue")
+ENUMS = ("RengaErrorCode", "RengaDataType", "RengaInitKind", "RengaValueKind", "RengaAdapterKind", "RengaValue")
