@@ -5,6 +5,7 @@
 #include "rengacomm.h"
 #include "rengaprofile.h"
 #include <math.h>
+#include <string.h>
 
 enum { WIDTH = 16, SAMPLES = 3, LAYERS = 2000 };
 static RengaComm comm;
@@ -222,6 +223,67 @@ static RengaErrorCode TestTypes(void)
   return RENGA_SUCCESS;
 }
 
+/* Seconds of the second Linear and of the Relu after it, forward. */
+static RengaErrorCode PriceLayer(const RengaMachineDevice *device, double *linear, double *relu)
+{
+  const RengaMachineLevel level = {
+      .name = "node", .devices = 1, .latency = 1e-6, .bandwidth = 1e10};
+  RengaGraph graph;
+  RengaMachine other;
+  RengaProfile profile;
+  RengaProfileCost *costs;
+  RengaCall(MakeGraph(3, &graph));
+  RengaCall(RengaMachineCreate(comm, &other));
+  RengaCall(RengaMachineSetDevice(other, device));
+  RengaCall(RengaMachineSetLevels(other, 1, &level));
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaProfileSetGraph(profile, graph));
+  RengaCall(RengaProfileSetMachine(profile, other));
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), &costs));
+  RengaCall(RengaProfileGetCosts(profile, SAMPLES, costs));
+  for (int n = 0, seen = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const char *op = RengaGraphGetNode(graph, n)->op->name;
+    if (strcmp(op, "Linear") == 0 && ++seen == 2) *linear = costs[n].forward;
+    if (strcmp(op, "Relu") == 0 && seen == 2) *relu = costs[n].forward;
+  }
+  RengaFree(&costs);
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaMachineDestroy(&other));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* A product of short sums is slower, and a host issues it with what follows. */
+static RengaErrorCode TestProducts(void)
+{
+  RengaMachineDevice device = {.memory = 1 << 30,
+                               .matrix_rate = 1e8,
+                               .vector_rate = 2e9,
+                               .memory_bandwidth = 4e9,
+                               .matrix_efficiency = 1,
+                               .vector_efficiency = 1,
+                               .bandwidth_efficiency = 1};
+  const double work = 2.0 * SAMPLES * WIDTH * WIDTH / 1e8;
+  double linear, relu, after;
+  RengaCall(PriceLayer(&device, &linear, &relu));
+  Expect(Near(linear, work) && relu > 0);
+  device.half_depth = WIDTH;
+  RengaCall(PriceLayer(&device, &linear, &after));
+  Expect(Near(linear, 2 * work) && after == relu);
+  device.half_depth = 0;
+  device.processors = 3; /* one tile */
+  RengaCall(PriceLayer(&device, &linear, &after));
+  Expect(Near(linear, work));
+  device.host = work + relu / 2;
+  RengaCall(PriceLayer(&device, &linear, &after));
+  Expect(Near(linear, device.host) && Near(after, relu / 2));
+  device.host = work + 2 * relu;
+  RengaCall(PriceLayer(&device, &linear, &after));
+  Expect(Near(linear, device.host) && after == 0);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(void)
 {
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
@@ -229,6 +291,7 @@ static RengaErrorCode Run(void)
   RengaCall(TestFormulas());
   RengaCall(TestLong());
   RengaCall(TestTypes());
+  RengaCall(TestProducts());
   RengaCall(RengaMachineDestroy(&machine));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
