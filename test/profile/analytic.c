@@ -11,6 +11,7 @@ enum { WIDTH = 16, SAMPLES = 3, LAYERS = 2000 };
 static RengaComm comm;
 static RengaMachine machine;
 static double slow_host, uneven; /* of the device of typed products */
+static int lanes = 1;            /* of MakeGraph */
 
 static RengaErrorCode MakeMachine(void)
 {
@@ -48,6 +49,7 @@ static RengaErrorCode MakeGraph(int layers, RengaGraph *graph)
   }
   RengaCall(RengaGraphAddCrossEntropy(*graph, x, labels, -100, &loss));
   RengaCall(RengaGraphSetLoss(*graph, loss));
+  if (lanes > 1) RengaCall(RengaGraphSetLanes(*graph, lanes));
   RengaCall(RengaGraphSetUp(*graph));
   return RENGA_SUCCESS;
 }
@@ -284,6 +286,57 @@ static RengaErrorCode TestProducts(void)
   return RENGA_SUCCESS;
 }
 
+/* Seconds of a network in four lanes, all of their ranks together. */
+static RengaErrorCode PriceLanes(double all_reduce, double *seconds)
+{
+  const RengaMachineDevice device = {.memory = 1 << 30,
+                                     .matrix_rate = 1e8,
+                                     .vector_rate = 2e9,
+                                     .memory_bandwidth = 4e9,
+                                     .matrix_efficiency = 1,
+                                     .vector_efficiency = 1,
+                                     .bandwidth_efficiency = 1,
+                                     .all_reduce = all_reduce};
+  const RengaMachineLevel level = {
+      .name = "node", .devices = 1, .latency = 1e-6, .bandwidth = 1e10};
+  RengaGraph graph;
+  RengaMachine other;
+  RengaProfile profile;
+  RengaProfileCost *costs;
+  lanes = 4;
+  RengaCall(MakeGraph(3, &graph));
+  lanes = 1;
+  RengaCall(RengaMachineCreate(comm, &other));
+  RengaCall(RengaMachineSetDevice(other, &device));
+  RengaCall(RengaMachineSetLevels(other, 1, &level));
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaProfileSetGraph(profile, graph));
+  RengaCall(RengaProfileSetMachine(profile, other));
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), &costs));
+  RengaCall(RengaProfileGetCosts(profile, 64, costs));
+  *seconds = 0;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++)
+    *seconds += costs[n].forward + costs[n].backward;
+  RengaFree(&costs);
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaMachineDestroy(&other));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* Kernels that cut and add terms are gone, and each sum takes what is said. */
+static RengaErrorCode TestSums(void)
+{
+  double pieces, first, second;
+  RengaCall(PriceLanes(0, &pieces));
+  RengaCall(PriceLanes(1e-9, &first));
+  RengaCall(PriceLanes(1e-3, &second));
+  const double sums = (second - first) / (1e-3 - 1e-9);
+  Expect(first < pieces && sums > 0.5 && fabs(sums - round(sums)) < 1e-6);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(void)
 {
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
@@ -292,6 +345,7 @@ static RengaErrorCode Run(void)
   RengaCall(TestLong());
   RengaCall(TestTypes());
   RengaCall(TestProducts());
+  RengaCall(TestSums());
   RengaCall(RengaMachineDestroy(&machine));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
