@@ -25,6 +25,18 @@ typedef struct {
   double attention_passes; /* how often a forward of attention reads or writes all its scores; 0:
                               kernels are fused, and scores never lie in memory */
   double spread; /* standard deviation of devices' seconds for the same work, as a share */
+  double unaligned_efficiency; /* share of the matrix rate in products with rows that are no
+                                  multiple of 4 bytes; 0: matrix_efficiency */
+  double scatter_efficiency;   /* share of the memory's bandwidth in gradients of looked-up rows; 0:
+                                  bandwidth_efficiency */
+  double half_depth;  /* terms of each element of a product with which it reaches half its rate */
+  int64_t processors; /* multiprocessors that tiles of a product are dealt to; 0: a product
+                                  reaches the same rate whatever its shape */
+  double
+      all_reduce;   /* seconds of a sum of tensor ranks besides its bytes, where it is an all-reduce
+                        of values as they are stored; 0: kernels cut, exchange and add terms */
+  bool accumulates; /* products add gradients of parameters to those of the micro-batches
+                                  before, and no pass over memory does */
 } RengaMachineDevice;
 
 /* Devices that share a level (0: a node, 1: the nodes of a switch, …) talk over its links. */

@@ -38,6 +38,17 @@ static const RengaOptionRow rows[] = {
            "share of memory_bandwidth that is reached"),
     NUMBER("host", host, "0", 0, 1,
            "seconds between products that a host issues, with what goes with them"),
+    NUMBER("unaligned_efficiency", unaligned_efficiency, "0", 0, 1,
+           "share of matrix_rate in products with rows that are no multiple of 4 bytes; 0: "
+           "matrix_efficiency"),
+    NUMBER("scatter_efficiency", scatter_efficiency, "0", 0, 1,
+           "share of memory_bandwidth in gradients of looked-up rows; 0: bandwidth_efficiency"),
+    NUMBER("half_depth", half_depth, "0", 0, 1e6,
+           "terms of each element of a product with which it reaches half of its rate"),
+    {"processors", RENGA_OPTION_INT64, "0", AT(processors), NULL, 0, 1e6,
+     "multiprocessors that tiles of a product are dealt to; 0: its shape does not matter"},
+    {"accumulates", RENGA_OPTION_BOOL, "false", AT(accumulates), NULL, 0, 0,
+     "products add gradients to those of the micro-batches before"},
     NUMBER("attention_efficiency", attention_efficiency, "0", 0, 1,
            "share of matrix_rate that attention reaches; 0: matrix_efficiency"),
     NUMBER("attention_passes", attention_passes, "0", 0, 1000,
@@ -58,6 +69,10 @@ static const RengaOptionRow rows[] = {
            "bytes/s of a device to one of another node while all its node's devices send"),
     {"nested", RENGA_OPTION_BOOL, "false", AT(nested), NULL, 0, 0,
      "exchanges of tensor ranks between nodes are made within each node first"},
+    NUMBER(
+        "all_reduce", all_reduce, "0", 0, 10,
+        "seconds of a sum of tensor ranks besides its bytes, where it is an all-reduce; 0: terms "
+        "are cut, exchanged and added"),
     NUMBER("reduce_hidden", reduce_hidden, "0", 0, 1,
            "share of sums over replicas in which devices compute"),
     NUMBER("exchange_hidden", exchange_hidden, "0", 0, 1,
@@ -119,7 +134,13 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
                                          .host = file->host,
                                          .attention_efficiency = file->attention_efficiency,
                                          .attention_passes = file->attention_passes,
-                                         .spread = file->spread};
+                                         .spread = file->spread,
+                                         .unaligned_efficiency = file->unaligned_efficiency,
+                                         .all_reduce = file->all_reduce,
+                                         .half_depth = file->half_depth,
+                                         .scatter_efficiency = file->scatter_efficiency,
+                                         .processors = file->processors,
+                                         .accumulates = file->accumulates};
   RengaCall(RengaStringCopy(file->name, &machine->device_name));
   machine->device.name = machine->device_name;
   machine->n_levels = 0;
@@ -234,9 +255,12 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    (seconds), node_latency, node_bandwidth, cluster_latency, cluster_bandwidth (seconds, bytes/s)
    and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth; where they
    are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
-   host, where it issues products too slowly for devices; attention_efficiency; attention_passes,
-   where kernels of attention are not fused; spread, of devices; nested, reduce_hidden and
-   exchange_hidden, of sums over replicas and exchanges of tensor ranks. A missing or unknown key
+   host, where it issues products too slowly for devices; half_depth, processors and
+   unaligned_efficiency, by which the shape of a product decides its rate; scatter_efficiency, of
+   gradients of looked-up rows; accumulates, where products add gradients up; attention_efficiency;
+   attention_passes, where kernels of attention are not fused; spread, of devices; nested,
+   all_reduce, reduce_hidden and exchange_hidden, of sums over replicas and exchanges of tensor
+   ranks. A missing or unknown key
    and a value out of all bounds are errors. What RengaMachineSetNodes(),
    RengaMachineSetDevicesPerNode() and RengaMachineSetMemory() ask for is kept.
 

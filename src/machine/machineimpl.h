@@ -14,7 +14,10 @@ typedef struct {
   double matrix_efficiency, vector_efficiency, bandwidth_efficiency, launch;
   double attention_passes, attention_efficiency;
   double host, spread, reduce_hidden, exchange_hidden;
-  bool nested;
+  double unaligned_efficiency;
+  double half_depth, all_reduce, scatter_efficiency;
+  int64_t processors;
+  bool nested, accumulates;
   double latency[MACHINE_LEVELS], bandwidth[MACHINE_LEVELS]; /* node, switch, cluster */
 } MachineFile;
 

@@ -64,6 +64,25 @@ RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
   if (device->attention_passes > 0)
     RengaCall(RengaViewerPrintf(viewer, "  attention: its scores pass through memory %.3g times\n",
                                 device->attention_passes));
+  if (device->unaligned_efficiency > 0)
+    RengaCall(RengaViewerPrintf(
+        viewer, "  products with rows of no multiple of 4 bytes: %.3g %% of their rate\n",
+        100 * device->unaligned_efficiency));
+  if (device->scatter_efficiency > 0)
+    RengaCall(RengaViewerPrintf(
+        viewer, "  gradients of looked-up rows: %.3g %% of the memory's bandwidth\n",
+        100 * device->scatter_efficiency));
+  if (device->half_depth > 0)
+    RengaCall(RengaViewerPrintf(viewer, "  products of %.4g terms reach half of their rate\n",
+                                device->half_depth));
+  if (device->processors > 0)
+    RengaCall(RengaViewerPrintf(viewer, "  tiles of products are dealt to %lld processors\n",
+                                (long long)device->processors));
+  if (device->all_reduce > 0)
+    RengaCall(RengaViewerPrintf(viewer, "  sums of tensor ranks are all-reduces, %.3g us\n",
+                                1e6 * device->all_reduce));
+  if (device->accumulates)
+    RengaCall(RengaViewerPrintf(viewer, "  products add gradients to those before\n"));
   if (device->spread > 0)
     RengaCall(RengaViewerPrintf(viewer, "  devices differ by %.3g %%\n", 100 * device->spread));
   for (int l = 0; l < machine->n_levels; l++) {

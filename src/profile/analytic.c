@@ -69,16 +69,64 @@ static void AddPasses(const RengaMachineDevice *device, const RengaOpCall *call,
   if (backward) *work *= 4.0 / 5.0;
 }
 
+enum { TILE = 128 }; /* rows and columns that a block of a product computes */
+
+/* The last tiles of a product leave processors idle: of 1.2 rounds of tiles two are waited for.
+   Where there are fewer tiles than processors kernels take smaller ones, or cut the sum. */
+static double ShareOfRounds(const RengaMachineDevice *device, double rows, double columns)
+{
+  const double rounds = ceil(rows / TILE) * ceil(columns / TILE) / (double)device->processors;
+  return device->processors <= 0 || rounds < 1 ? 1 : rounds / ceil(rounds);
+}
+
+/* Each tile begins with loads that nothing hides and ends with stores: the longer its sums are the
+   less of its time. */
+static double ShareOfShape(const RengaMachineDevice *device, const RengaOpCall *call)
+{
+  const RengaTensorSpec *out = &call->out[0];
+  if (strncmp(call->op->name, "Linear", 6) != 0 || out->ndim < 2) return 1;
+  const double columns = (double)out->dim[out->ndim - 1];
+  const double elements = (double)RengaTensorSpecCount(out);
+  const double depth = fmax(1, RengaOperatorFlops(call) / (2 * elements));
+  return ShareOfRounds(device, elements / columns, columns) * depth / (depth + device->half_depth);
+}
+
+/* Kernels of products read 16 bytes at a time, and single elements of 16 bits where rows do not
+   begin at a multiple of 4. */
+static bool HasUnalignedRows(const RengaOpCall *call)
+{
+  if (strncmp(call->op->name, "Linear", 6) != 0 && strcmp(call->op->name, "MatMul") != 0)
+    return false;
+  for (int i = 0; i < call->n_in + call->n_out; i++) {
+    const RengaTensorSpec *spec = i < call->n_in ? &call->in[i] : &call->out[i - call->n_in];
+    if (spec->ndim >= 2 &&
+        (size_t)spec->dim[spec->ndim - 1] * RengaDataTypeSize(spec->type) % 4 != 0)
+      return true;
+  }
+  return false;
+}
+
 /* FLOP/s that products reach. */
 static double ReachedRate(const RengaMachineDevice *device, const RengaOpCall *call)
 {
   const bool attention = CountScores(call) > 0 && device->attention_efficiency > 0;
-  return MatrixRate(device, call) *
-         (attention ? device->attention_efficiency : device->matrix_efficiency);
+  if (device->unaligned_efficiency > 0 && HasUnalignedRows(call))
+    return MatrixRate(device, call) * device->unaligned_efficiency;
+  return MatrixRate(device, call) * (attention
+                                         ? device->attention_efficiency
+                                         : ShareOfShape(device, call) * device->matrix_efficiency);
 }
 
-/* A device waits for a host that issues products, with the small kernels between them, more slowly
-   than it computes them. */
+/* Gradients of rows that are looked up are added one after the other where tokens share a row. */
+static double TrafficSeconds(const RengaMachineDevice *device, const RengaOpCall *call)
+{
+  const double seconds =
+      RengaProfileBytes_Private(call) / (device->memory_bandwidth * device->bandwidth_efficiency);
+  if (device->scatter_efficiency <= 0 || strcmp(call->op->name, "GatherGrad") != 0) return seconds;
+  return seconds + (double)RengaTensorSpecBytes(&call->in[0]) /
+                       (device->memory_bandwidth * device->scatter_efficiency);
+}
+
 static double CostSeconds(const RengaMachineDevice *device, const RengaOpCall *call)
 {
   if (call->op->flags & RENGA_OP_RESHAPE) return 0;
@@ -87,10 +135,9 @@ static double CostSeconds(const RengaMachineDevice *device, const RengaOpCall *c
       matrix ? ReachedRate(device, call) : device->vector_rate * device->vector_efficiency;
   const double bandwidth = device->memory_bandwidth * device->bandwidth_efficiency;
   double work = RengaOperatorFlops(call) / rate, passes;
-  const double traffic = RengaProfileBytes_Private(call) / bandwidth;
+  const double traffic = TrafficSeconds(device, call);
   AddPasses(device, call, &work, &passes);
-  const double seconds = (work > traffic ? work : traffic) + passes / bandwidth + device->launch;
-  return matrix && seconds < device->host ? device->host : seconds;
+  return (work > traffic ? work : traffic) + passes / bandwidth + device->launch;
 }
 
 /* A step waits for all devices. Of n of a normal distribution the slowest is about sqrt(2 ln n)
@@ -156,10 +203,28 @@ RengaErrorCode RengaProfileUpdate_Analytic(RengaProfile profile, int64_t paramet
 RengaErrorCode RengaProfileAccumulate_Analytic(RengaProfile profile, int64_t parameters,
                                                double *seconds)
 {
+  const RengaMachineDevice *device;
   RengaStorage storage;
+  RengaCall(GetDevice(profile, &device));
+  *seconds = 0;
+  if (device->accumulates) return RENGA_SUCCESS;
   RengaCall(FindStorage(profile, &storage));
   const double bytes = 3 * (double)RengaDataTypeSize(storage.gradient);
   RengaCall(Stream(profile, bytes * (double)parameters, seconds));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Costs(RengaProfile profile, int64_t samples, RengaProfileCost costs[])
+{
+  const RengaMachineDevice *device;
+  int64_t devices;
+  RengaCall(GetDevice(profile, &device));
+  RengaCall(RengaMachineGetDeviceCount(profile->machine, &devices));
+  const double slowest = SlowestOf(device, devices);
+  profile->sums_in_one = device->all_reduce > 0;
+  profile->sum_seconds = slowest * device->all_reduce;
+  profile->host = slowest * device->host;
+  RengaCall(RengaProfileSumCalls_Private(profile, samples, costs));
   return RENGA_SUCCESS;
 }
 
@@ -174,7 +239,7 @@ static RengaErrorCode Machine(RengaProfile profile, RengaMachine *machine)
 RengaErrorCode RengaProfileCreate_Analytic(void *object)
 {
   RengaProfile profile = object;
-  profile->ops->costs = RengaProfileSumCalls_Private;
+  profile->ops->costs = Costs;
   profile->ops->price = Price;
   profile->ops->update = RengaProfileUpdate_Analytic;
   profile->ops->accumulate = RengaProfileAccumulate_Analytic;

@@ -2,10 +2,11 @@
    What differs from node to node without a change of work, the key of random numbers, is left out
    of the comparison. */
 #include "profileimpl.h"
+#include "renga/private/lane.h"
 #include "renga/private/number.h"
 #include <string.h>
 
-enum { FIRST_SLOTS = 1024 };
+enum { FIRST_SLOTS = 1024, LANES_MOST = 64 };
 
 static bool Counts(const RengaAttribute *row)
 {
@@ -101,7 +102,8 @@ static RengaErrorCode FindCallOfNode(RengaProfile profile, int n, int64_t sample
 {
   const RengaGraphNode *node = RengaGraphGetNode(profile->whole, n);
   *number = -1;
-  if (profile->part[n] == PROFILE_PART_NONE || (node->op->flags & RENGA_OP_RESHAPE))
+  if (profile->part[n] == PROFILE_PART_NONE || (node->op->flags & RENGA_OP_RESHAPE) ||
+      (profile->sums_in_one && profile->sum[n] != PROFILE_SUM_NONE))
     return RENGA_SUCCESS;
   for (int i = 0; i < node->n_in + node->n_out; i++) {
     const RengaValue value = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
@@ -188,16 +190,47 @@ void RengaProfileCallText_Private(const ProfileCall *call, size_t size, char tex
   AppendCall(used, size, text, part);
 }
 
+/* Negative: the node is no call. */
+static double SecondsOfNode(RengaProfile profile, int n, int number)
+{
+  if (number >= 0) return profile->call[number].seconds;
+  const bool sum = profile->sums_in_one && profile->sum[n] == PROFILE_SUM_WHOLE;
+  return sum && profile->part[n] != PROFILE_PART_NONE ? profile->sum_seconds : -1;
+}
+
+/* A host issues products, with the small kernels between them, one after the other: a product and
+   what follows it up to the next one take no less than it does. [lanes]: what is left of that. */
+static double WaitForHost(RengaProfile profile, int lanes, const RengaGraphNode *node,
+                          double seconds, double left[])
+{
+  const int lane = RengaLaneOfKind(node->lane, RENGA_LANES_OF_HEADS); /* from 1 on */
+  const int first = lane ? (lane - 1) % lanes : 0, last = lane ? first : lanes - 1;
+  const bool issued = RengaProfileIsMatrix_Private(&(RengaOpCall){.op = node->op});
+  double least = profile->host;
+  for (int l = first; l <= last; l++) {
+    if (issued) left[l] = profile->host;
+    if (left[l] < least) least = left[l];
+    left[l] = left[l] > seconds ? left[l] - seconds : 0;
+  }
+  if (issued) return seconds > profile->host ? seconds : profile->host;
+  return seconds > least ? seconds - least : 0;
+}
+
 static RengaErrorCode SumCalls(RengaProfile profile, const int number[], RengaProfileCost costs[])
 {
   const int count = RengaGraphGetNodeCount(profile->graph);
+  double left[LANES_MOST] = {0};
+  int lanes = 1;
+  RengaCall(RengaGraphGetLanes(profile->graph, &lanes, NULL));
+  if (lanes > LANES_MOST) lanes = LANES_MOST;
   memset(costs, 0, (size_t)count * sizeof *costs);
   for (int n = 0; n < RengaGraphGetNodeCount(profile->whole); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(profile->whole, n);
-    if (number[n] < 0) continue;
+    double seconds = SecondsOfNode(profile, n, number[n]);
+    if (seconds < 0) continue;
+    if (profile->host > 0) seconds = WaitForHost(profile, lanes, node, seconds, left);
     RengaCheck(node->id >= 0 && node->id < count, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
                "node %s has id %d in a network of %d nodes", node->name, node->id, count);
-    const double seconds = profile->call[number[n]].seconds;
     if (profile->part[n] == PROFILE_PART_FORWARD)
       costs[node->id].forward += seconds;
     else

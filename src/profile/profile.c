@@ -36,6 +36,8 @@ static RengaErrorCode ResetProfile(void *object)
   if (profile->ops->destroy) RengaCall(profile->ops->destroy(profile));
   profile->ops[0] = (struct _RengaProfileOps){0};
   profile->rule = NULL;
+  profile->sums_in_one = false;
+  profile->host = 0;
   RengaFree(&profile->data);
   RengaProfileFreeCalls_Private(profile);
   return RENGA_SUCCESS;
@@ -86,6 +88,7 @@ static RengaErrorCode ForgetGraph(RengaProfile profile)
   RengaProfileFreeCalls_Private(profile);
   RengaFree(&profile->part);
   RengaFree(&profile->warm);
+  RengaFree(&profile->sum);
   profile->largest = 0;
   if (profile->whole) RengaCall(RengaGraphDestroy(&profile->whole));
   return RENGA_SUCCESS;

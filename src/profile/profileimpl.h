@@ -17,6 +17,9 @@ typedef struct {
 
 typedef enum { PROFILE_PART_NONE = -1, PROFILE_PART_FORWARD, PROFILE_PART_BACKWARD } ProfilePart;
 
+/* What a node has to do with a sum over tensor ranks: it cuts or adds terms, or makes the sum. */
+typedef enum { PROFILE_SUM_NONE, PROFILE_SUM_TERMS, PROFILE_SUM_WHOLE } ProfileSum;
+
 struct _RengaProfileOps {
   RengaErrorCode (*setfromoptions)(RengaProfile profile);
   RengaErrorCode (*costs)(RengaProfile profile, int64_t samples, RengaProfileCost costs[]);
@@ -43,8 +46,12 @@ struct _p_RengaProfile {
   RengaGraph whole;
   ProfilePart *part; /* [nodes of whole] when it runs in a training step; NONE: it costs nothing */
   uint32_t *warm;    /* [nodes of whole] as in a call */
-  int *number;       /* [nodes of whole] call of the last question; -1: none; NULL: none asked */
-  int largest;       /* most inputs and outputs of a node */
+  ProfileSum *sum;   /* [nodes of whole] */
+  bool sums_in_one;  /* nodes of sums are no calls, but each sum takes sum_seconds */
+  double sum_seconds;
+  double host; /* seconds between products that a host issues; 0: devices wait for none */
+  int *number; /* [nodes of whole] call of the last question; -1: none; NULL: none asked */
+  int largest; /* most inputs and outputs of a node */
   /* distinct calls */
   int n_calls, n_slots;
   ProfileCall *call;

@@ -3,6 +3,8 @@
    loss, the gradients of parameters and the statistics, but for what depends on constants only. */
 #include "profileimpl.h"
 #include "renga/private/cost.h"
+#include "renga/private/graph.h"
+#include <string.h>
 
 static bool DependsOnWholeConstants(RengaGraph whole, const RengaGraphNode *node,
                                     const bool constant[])
@@ -140,6 +142,28 @@ static RengaErrorCode MarkWarm(RengaProfile profile)
   return RENGA_SUCCESS;
 }
 
+static ProfileSum RoleInSum(RengaProfile profile, int n)
+{
+  const RengaGraphNode *node = RengaGraphGetNode(profile->whole, n);
+  const char *name = node->op->name;
+  if (RengaGraphIsOfPieces_Private(profile->whole, n))
+    return strcmp(name, "Concat") == 0 ? PROFILE_SUM_WHOLE : PROFILE_SUM_TERMS;
+  if (strcmp(name, "Add") != 0) return PROFILE_SUM_NONE;
+  for (int i = 0; i < node->n_in; i++) { /* backward adds pieces, too */
+    const int maker = RengaGraphGetValue(profile->whole, node->in[i])->producer;
+    if (maker < 0 || profile->sum[maker] != PROFILE_SUM_TERMS) return PROFILE_SUM_NONE;
+  }
+  return PROFILE_SUM_TERMS;
+}
+
+static RengaErrorCode MarkSumsOfLanes(RengaProfile profile)
+{
+  const int n_nodes = RengaGraphGetNodeCount(profile->whole);
+  RengaCall(RengaMalloc(n_nodes + 1, &profile->sum));
+  for (int n = 0; n < n_nodes; n++) profile->sum[n] = RoleInSum(profile, n);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode DifferentiateWhole(RengaProfile profile)
 {
   bool *needed = NULL, *constant = NULL;
@@ -155,6 +179,7 @@ static RengaErrorCode DifferentiateWhole(RengaProfile profile)
   RengaFree(&constant);
   RengaCall(code);
   RengaCall(MarkWarm(profile));
+  RengaCall(MarkSumsOfLanes(profile));
   return RENGA_SUCCESS;
 }
 
@@ -170,6 +195,7 @@ RengaErrorCode RengaProfileDifferentiate_Private(RengaProfile profile)
   if (code) {
     RengaFree(&profile->part);
     RengaFree(&profile->warm);
+    RengaFree(&profile->sum);
     RengaGraphDestroy(&profile->whole);
   }
   RengaCall(code);

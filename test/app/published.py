@@ -37,6 +37,8 @@ import tempfile
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "published")
 TABLES = ["runs.tsv", "vtrain-multi.tsv", "vtrain-single.tsv"]
 NODE = 8  # devices
+# vTrain: of GPT-2, not padded; each tensor rank has a whole number of its rows.
+VOCABULARY = 50257
 LIMIT = 900  # seconds of one plan
 # A fixed layout has its memory whether it fits or not: these ran.
 ROOM = "16TiB"
@@ -69,11 +71,12 @@ def layout(table, row):
                      nodes=int(row["nodes"]), chunks=int(row["chunks"]), recompute=row["recompute"],
                      shard=row["shard"])
     else:
+        vocabulary = VOCABULARY // whole["tensor"] * whole["tensor"]
         network = (f"gpt:layers={row['layers']},hidden={row['hidden']},heads={row['heads']},"
-                   f"sequence={row['sequence']},vocabulary=51200")
+                   f"sequence={row['sequence']},vocabulary={vocabulary}")
         whole.update(source=table[:-4], machine="selene", network=network,
-                     nodes=(int(row["gpus"]) + NODE - 1) // NODE, chunks=1, recompute="full",
-                     shard="none")
+                     nodes=(int(row["gpus"]) + NODE - 1) // NODE, chunks=1,
+                     recompute="none" if table == "vtrain-single.tsv" else "full", shard="none")
     whole["devices"] = whole["stages"] * whole["replicas"] * whole["tensor"]
     return whole
 
@@ -215,7 +218,8 @@ def regrets(rows):
     groups = {}
     for row in rows:
         if row["source"].startswith("vtrain"):
-            name = (row["source"], row["network"], row["batch"], row["devices"])
+            network = row["network"].split(",vocabulary")[0]
+            name = (row["source"], network, row["batch"], row["devices"])
             groups.setdefault(name, []).append(row)
     found = []
     for name, group in groups.items():

@@ -14,7 +14,8 @@ static const char good[] =
     "# a machine of two nodes under each of two switches\n"
     "-name small -nodes 4 -devices 4 -memory 8GiB\n"
     "-matrix_rate 1e12 -vector_rate 1e11 -memory_bandwidth 1e11 -matrix_rate_bfloat16 3e12\n"
-    "-host 2e-5 -spread 0.01\n"
+    "-host 2e-5 -spread 0.01 -processors 64 -half_depth 100 -unaligned_efficiency 0.1 -all_reduce "
+    "1e-5\n"
     "-matrix_efficiency 0.5 -vector_efficiency 0.5 -bandwidth_efficiency 0.5 -launch 1e-6\n"
     "-node_latency 1e-6 -node_bandwidth 1e10\n"
     "-switch_nodes 2 -switch_latency 2e-6 -switch_bandwidth 1e9\n"
@@ -76,6 +77,7 @@ static RengaErrorCode TestShipped(void)
     const bool old_kernels = strcmp(name, "selene") == 0;
     Expect((device->host > 0) == old_kernels);
     Expect((device->attention_passes > 0) == old_kernels);
+    Expect((device->all_reduce > 0) == old_kernels);
     RengaCall(RengaMachineDestroy(&machine));
     count++;
   }

@@ -5,11 +5,13 @@
 #include "rengacomm.h"
 #include "rengaprofile.h"
 #include <math.h>
+#include <string.h>
 
 enum { WIDTH = 16, SAMPLES = 3, LAYERS = 2000 };
 static RengaComm comm;
 static RengaMachine machine;
 static double slow_host, uneven; /* of the device of typed products */
+static int lanes = 1;            /* of MakeGraph */
 
 static RengaErrorCode MakeMachine(void)
 {
@@ -47,6 +49,7 @@ static RengaErrorCode MakeGraph(int layers, RengaGraph *graph)
   }
   RengaCall(RengaGraphAddCrossEntropy(*graph, x, labels, -100, &loss));
   RengaCall(RengaGraphSetLoss(*graph, loss));
+  if (lanes > 1) RengaCall(RengaGraphSetLanes(*graph, lanes));
   RengaCall(RengaGraphSetUp(*graph));
   return RENGA_SUCCESS;
 }
@@ -222,6 +225,118 @@ static RengaErrorCode TestTypes(void)
   return RENGA_SUCCESS;
 }
 
+/* Seconds of the second Linear and of the Relu after it, forward. */
+static RengaErrorCode PriceLayer(const RengaMachineDevice *device, double *linear, double *relu)
+{
+  const RengaMachineLevel level = {
+      .name = "node", .devices = 1, .latency = 1e-6, .bandwidth = 1e10};
+  RengaGraph graph;
+  RengaMachine other;
+  RengaProfile profile;
+  RengaProfileCost *costs;
+  RengaCall(MakeGraph(3, &graph));
+  RengaCall(RengaMachineCreate(comm, &other));
+  RengaCall(RengaMachineSetDevice(other, device));
+  RengaCall(RengaMachineSetLevels(other, 1, &level));
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaProfileSetGraph(profile, graph));
+  RengaCall(RengaProfileSetMachine(profile, other));
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), &costs));
+  RengaCall(RengaProfileGetCosts(profile, SAMPLES, costs));
+  for (int n = 0, seen = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const char *op = RengaGraphGetNode(graph, n)->op->name;
+    if (strcmp(op, "Linear") == 0 && ++seen == 2) *linear = costs[n].forward;
+    if (strcmp(op, "Relu") == 0 && seen == 2) *relu = costs[n].forward;
+  }
+  RengaFree(&costs);
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaMachineDestroy(&other));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* A product of short sums is slower, and a host issues it with what follows. */
+static RengaErrorCode TestProducts(void)
+{
+  RengaMachineDevice device = {.memory = 1 << 30,
+                               .matrix_rate = 1e8,
+                               .vector_rate = 2e9,
+                               .memory_bandwidth = 4e9,
+                               .matrix_efficiency = 1,
+                               .vector_efficiency = 1,
+                               .bandwidth_efficiency = 1};
+  const double work = 2.0 * SAMPLES * WIDTH * WIDTH / 1e8;
+  double linear, relu, after;
+  RengaCall(PriceLayer(&device, &linear, &relu));
+  Expect(Near(linear, work) && relu > 0);
+  device.half_depth = WIDTH;
+  RengaCall(PriceLayer(&device, &linear, &after));
+  Expect(Near(linear, 2 * work) && after == relu);
+  device.half_depth = 0;
+  device.processors = 3; /* one tile */
+  RengaCall(PriceLayer(&device, &linear, &after));
+  Expect(Near(linear, work));
+  device.host = work + relu / 2;
+  RengaCall(PriceLayer(&device, &linear, &after));
+  Expect(Near(linear, device.host) && Near(after, relu / 2));
+  device.host = work + 2 * relu;
+  RengaCall(PriceLayer(&device, &linear, &after));
+  Expect(Near(linear, device.host) && after == 0);
+  return RENGA_SUCCESS;
+}
+
+/* Seconds of a network in four lanes, all of their ranks together. */
+static RengaErrorCode PriceLanes(double all_reduce, double *seconds)
+{
+  const RengaMachineDevice device = {.memory = 1 << 30,
+                                     .matrix_rate = 1e8,
+                                     .vector_rate = 2e9,
+                                     .memory_bandwidth = 4e9,
+                                     .matrix_efficiency = 1,
+                                     .vector_efficiency = 1,
+                                     .bandwidth_efficiency = 1,
+                                     .all_reduce = all_reduce};
+  const RengaMachineLevel level = {
+      .name = "node", .devices = 1, .latency = 1e-6, .bandwidth = 1e10};
+  RengaGraph graph;
+  RengaMachine other;
+  RengaProfile profile;
+  RengaProfileCost *costs;
+  lanes = 4;
+  RengaCall(MakeGraph(3, &graph));
+  lanes = 1;
+  RengaCall(RengaMachineCreate(comm, &other));
+  RengaCall(RengaMachineSetDevice(other, &device));
+  RengaCall(RengaMachineSetLevels(other, 1, &level));
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaProfileSetGraph(profile, graph));
+  RengaCall(RengaProfileSetMachine(profile, other));
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), &costs));
+  RengaCall(RengaProfileGetCosts(profile, 64, costs));
+  *seconds = 0;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++)
+    *seconds += costs[n].forward + costs[n].backward;
+  RengaFree(&costs);
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaMachineDestroy(&other));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* Kernels that cut and add terms are gone, and each sum takes what is said. */
+static RengaErrorCode TestSums(void)
+{
+  double pieces, first, second;
+  RengaCall(PriceLanes(0, &pieces));
+  RengaCall(PriceLanes(1e-9, &first));
+  RengaCall(PriceLanes(1e-3, &second));
+  const double sums = (second - first) / (1e-3 - 1e-9);
+  Expect(first < pieces && sums > 0.5 && fabs(sums - round(sums)) < 1e-6);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(void)
 {
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
@@ -229,6 +344,8 @@ static RengaErrorCode Run(void)
   RengaCall(TestFormulas());
   RengaCall(TestLong());
   RengaCall(TestTypes());
+  RengaCall(TestProducts());
+  RengaCall(TestSums());
   RengaCall(RengaMachineDestroy(&machine));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;

@@ -27,6 +27,7 @@ typedef struct {
   int *reader;  /* [values] the lane that reads it first, from 1 on; 0: none does */
   int *fullest; /* [stages] rank of the group with the most work in lanes */
   double *work; /* [stages][ranks of the group][WORK_KINDS] in lanes */
+  double share; /* RengaSearchAllReduceShare_Private */
 } LaneShares;
 
 static RengaProfileCost *CostOf(const LaneShares *shares, int node)
@@ -172,7 +173,7 @@ static double SecondsOfTerms(const LaneShares *shares, GroupLevels level,
 {
   RengaMachine machine = shares->task->machine;
   const int tensor = shares->group.ranks[RENGA_LANES_OF_HEADS];
-  const double near = (double)(terms->bytes - terms->across);
+  const double near = shares->share * (double)(terms->bytes - terms->across);
   return (double)terms->count * RengaMachineMessageSeconds(machine, level.all, 0) +
          RengaMachineExchangeSeconds_Private(machine, level.tensor, tensor, 1, near) +
          RengaMachineExchangeSeconds_Private(machine, level.all,
@@ -278,12 +279,13 @@ static RengaErrorCode AddExchangesOf(const LaneShares *shares, int s,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddAllExchanges(const LaneShares *shares)
+static RengaErrorCode AddAllExchanges(LaneShares *shares)
 {
   const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
   SearchTask *task = shares->task;
   RengaForecastMemory *memory = NULL;
   RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaSearchAllReduceShare_Private(task, &shares->share));
   RengaCall(RengaMalloc(shares->stages, &memory));
   if (forecast && task->session)
     code =

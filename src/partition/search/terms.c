@@ -17,6 +17,7 @@ typedef struct {
   SearchChain *chain;
   const int *parts; /* [values] RengaPlanFindParts_Private */
   int lanes, own, level;
+  double share;  /* of the runtime's bytes those of all-reduces */
   int *reader;   /* [values] the lane that reads it first, from 1 on; 0: none does */
   int *others;   /* [values] of those that lanes make: how many other ranks read it */
   bool *counted; /* [values] its exchange of the first lane */
@@ -150,13 +151,31 @@ static double ElementsElsewhere(const void *user, const RengaGraphNode *split)
   return all - own;
 }
 
+/* A sum gives away its terms, of 4 bytes an element, and the sum as it is stored. An all-reduce has
+   terms as they are stored: of what the runtime would give away the share that one does. */
+RengaErrorCode RengaSearchAllReduceShare_Private(const SearchTask *task, double *share)
+{
+  const RengaMachineDevice *device;
+  RengaPrecision precision;
+  RengaStorage storage;
+  *share = 1;
+  if (!task->machine) return RENGA_SUCCESS;
+  RengaCall(RengaMachineGetDevice(task->machine, &device));
+  RengaCall(RengaGraphGetPrecision(task->graph, &precision));
+  RengaCall(RengaPrecisionGetStorage(precision, &storage));
+  const double stored = (double)RengaDataTypeSize(storage.value);
+  if (device->all_reduce > 0) *share = 2 * stored / (sizeof(float) + stored);
+  return RENGA_SUCCESS;
+}
+
 /* bytes: to all of the other ranks that get some */
 static double SecondsOfTerm(const LaneTerms *terms, double bytes, bool first)
 {
   RengaMachine machine = terms->task->machine;
   const double latency = RengaMachineMessageSeconds(machine, terms->level, 0);
-  return (first ? latency : 0) +
-         RengaMachineExchangeSeconds_Private(machine, terms->level, terms->task->tensor, 1, bytes);
+  return (first ? latency : 0) + RengaMachineExchangeSeconds_Private(machine, terms->level,
+                                                                     terms->task->tensor, 1,
+                                                                     terms->share * bytes);
 }
 
 /* Of what the node makes, all that others need. */
@@ -252,6 +271,7 @@ static RengaErrorCode AddTerms(LaneTerms *terms)
   int count = 0;
   if (!task->machine || task->bare) return RENGA_SUCCESS;
   RengaCall(RengaMachineGetLevels(task->machine, &count, &levels));
+  RengaCall(RengaSearchAllReduceShare_Private(task, &terms->share));
   while (terms->level < count - 1 && LeavesLevel(task, &levels[terms->level])) terms->level++;
   for (int row = 0; row < task->n_sizes; row++) {
     if (!IsFirstOfSize(task, row)) continue;
