@@ -300,7 +300,7 @@ static bool IsLeaving(int code)
 
 /* The code of the program; what the ranks said of their end tells more than a launcher, which adds
    up codes or forgets them. */
-static void Judge(const RunningStart *start, SupervisorEnd *end)
+static void JudgeStart(const RunningStart *start, SupervisorEnd *end)
 {
   const SupervisorSigns *signs = &start->supervisor->signs;
   const int code =
@@ -404,7 +404,7 @@ RengaErrorCode SupervisorRunStart(Supervisor *supervisor, int ranks, SupervisorE
     Accompany(start);
     Settle(start);
     end->asked = start->asker;
-    Judge(start, end);
+    JudgeStart(start, end);
     if (end->outcome == SUPERVISOR_FAILED) Describe(start, end);
   }
   free(start);
