@@ -3,7 +3,7 @@
    many kinds, simulated with their lists and messages, under the memory that the runtime says they
    take; a stage never holds more micro-batches than the bound thinks it can, or fewer than it
    must. */
-#include "../../../src/partition/search/search.h"
+#include "../../../src/partition/search/kept.h"
 #include "../../plan/plantest.h"
 #include "renga/private/graph.h"
 #include "rengaschedule.h"

@@ -2,7 +2,7 @@
 /* The search that proves its plan finds the fastest of all layouts, numbers of micro-batches begun
    early, and placements on the machine, of small networks, under bounds on memory that make stages
    recompute; all are simulated here. TEST_CASES: how many of each network. */
-#include "../../../src/partition/search/search.h"
+#include "../../../src/partition/search/kept.h"
 #include "../../plan/plantest.h"
 #include "renga/private/graph.h"
 #include "random.h"

@@ -1,7 +1,7 @@
 /* TEST ranks: 1 */
 /* Where memory is short: what stages keep at best is never slower than what the runtime lets them
    keep, and a plan is found without asking it for what could be no faster. */
-#include "../../../src/partition/search/search.h"
+#include "../../../src/partition/search/kept.h"
 #include "../../plan/plantest.h"
 #include "renga/private/graph.h"
 #include "random.h"
