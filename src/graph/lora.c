@@ -26,7 +26,7 @@ enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 RengaErrorCode RengaGraphRegisterLora(void)
 {
-  RengaCall(RengaOptionsRegister("Adapters of a graph", N_ROWS, rows));
+  RengaCall(RengaOptionsRegister("Graph", N_ROWS, rows));
   return RENGA_SUCCESS;
 }
 

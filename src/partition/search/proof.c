@@ -68,15 +68,15 @@ static const char *ShardsLeftOut(const SearchTask *task, const Solution *solutio
   if (solution->leaves_shards)
     return task->folds
                ? ", and plans of replicas that share the optimizer, gradients or parameters "
-                 "(-pipeline_shard), which are looked at where memory is short or sums and updates "
-                 "take long"
+                 "(-pipeline_shard), which in large problems are looked at where memory is short "
+                 "or sums and updates take long"
                : ", and plans of replicas that share the optimizer (-pipeline_shard "
-                 "optimizer), which are looked at where memory is short or sums and updates take "
-                 "long";
+                 "optimizer), which in large problems are looked at where memory is short or sums "
+                 "and updates take long";
   if (task->folds && !solution->tried_folds && !solution->folds_too)
     return ", and plans of replicas that share gradients or parameters (-pipeline_shard), which "
-           "are looked at where memory is short, or sums and updates take long, with a sharded "
-           "optimizer, too";
+           "in large problems are looked at where memory is short, or sums and updates take long, "
+           "with a sharded optimizer, too";
   if (solution->tried_folds && !solution->folds_too)
     return ", and plans of replicas that share gradients or parameters (-pipeline_shard), of which "
            "none was found that is faster";

@@ -1,14 +1,14 @@
 /* Replicas that share gradients, or parameters too (ZeRO 2 and 3): each stage has as many of them,
    and their gradients, and values, travel with each micro-batch. That is mostly slower where
-   memory is not short, so that such layouts are a search of their own, after the others, for what
-   fits where those do not or may be faster: where memory is short or keeps a long chain in many
-   stages, or what comes behind the pipeline takes long. */
+   memory is not short, so that such layouts are a search of their own, after the others. In a large
+   problem it is made for what fits where those do not or may be faster: where memory is short or
+   keeps a long chain in many stages, or what comes behind the pipeline takes long. */
 #include "solution.h"
 #include "renga/private/settings.h"
 #include <math.h>
 
 static const double memory_matters = 0.8; /* share of a device's memory from which on */
-static const double ends_matter = 0.02; /* share of a step */
+static const double ends_matter = 0.02;   /* share of a step */
 
 /* What the pipeline refuses together with them is left alone. */
 RengaErrorCode RengaSearchMayFold_Private(const SearchTask *task, RengaSettings settings, bool *may)
@@ -38,9 +38,10 @@ bool RengaSolutionWantsShares_Private(const Solution *solution)
                    !task->wanted.stages && !task->wanted.replicas &&
                    2 * solution->most > task->memory;
   /* sums and updates that replicas which share them do in part, or under the pipeline */
-  const bool ends = task->ranks > 1 && solution->pipeline > 0 &&
-                    solution->step - solution->pipeline > ends_matter * solution->step;
-  return cut || ends || RengaSolutionIsShort_Private(solution);
+  const bool ends =
+      solution->pipeline > 0 && solution->step - solution->pipeline > ends_matter * solution->step;
+  const bool looks = ends || !RengaSearchIsLarge_Private(task, solution->chain);
+  return cut || (task->ranks > 1 && looks) || RengaSolutionIsShort_Private(solution);
 }
 
 SearchTask RengaSearchFoldingTask_Private(const SearchTask *task)
