@@ -132,8 +132,8 @@ says "renga run: another start would find the same error: none is made"
 run 5 -n 2 -- "$renga" $train -steps 3
 says "-resume needs -checkpoint_dir: where are the checkpoints?"
 run 70 -n 2 -starts 2 -- sh -c 'exit 3'
-says "renga run: start 2 ended: $mpiexec ended with code" "renga run: 2 starts in a row came to no new step (-starts): look at their reasons; no checkpoint is known" ||
-  says "renga run: 2 starts in a row came to no new step (-starts): look at their reasons; no checkpoint is known"
+says "renga run: start 2 ended: mpiexec" "ended with code 3" \
+  "renga run: 2 starts in a row came to no new step (-starts): look at their reasons; no checkpoint is known"
 run 0 -n 2 -- sh -c '[ $RENGA_RUN_START = 2 ]'
 says "renga run: the run is complete after 2 starts"
 run 85 -n 2 -- sh -c 'exit 85'

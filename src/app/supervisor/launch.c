@@ -1,4 +1,5 @@
 /* The launcher: which one it is, its command line, and its process. */
+#include "config.h"
 #include "supervisor.h"
 #include "renga/private/open.h"
 #include <errno.h>
@@ -40,11 +41,19 @@ static bool IsOnPath(const char *program)
   return false;
 }
 
+/* That of the MPI that this program is built with, which need not be the first of the path. */
+static const char *OwnLauncher(void)
+{
+  static const char own[] = RENGA_MPIEXEC;
+  const bool there = strchr(own, '/') ? access(own, X_OK) == 0 : own[0] && IsOnPath(own);
+  return there ? own : "mpiexec";
+}
+
 RengaErrorCode SupervisorLauncherFind(const SupervisorOptions *options,
                                       SupervisorLauncher *launcher)
 {
   const bool in_job = getenv("SLURM_JOB_ID") && IsOnPath("srun");
-  const char *text = options->launcher ? options->launcher : in_job ? "srun" : "mpiexec";
+  const char *text = options->launcher ? options->launcher : in_job ? "srun" : OwnLauncher();
   char version[SUPERVISOR_TEXT];
   launcher->text = strdup(text);
   RengaCheck(launcher->text, MPI_COMM_SELF, RENGA_ERR_MEMORY, "no room for -launcher");

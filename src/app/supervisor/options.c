@@ -26,7 +26,7 @@ static const RunOption run_options[] = {
     RUN_OPTION("least", "RANKS", "1", COUNT, least, 1, 1 << 24,
                "fewest ranks to go on with where hosts are lost; with fewer it waits for hosts"),
     RUN_OPTION("launcher", "COMMAND", NULL, TEXT, launcher, 0, 0,
-               "mpiexec, or in a Slurm job srun; may have options: \"srun --mpi=pmi2\""),
+               "that of its MPI, or in a Slurm job srun; may have options: \"srun --mpi=pmi2\""),
     RUN_OPTION("remote", "COMMAND", NULL, TEXT, remote, 0, 0,
                "what runs a command on a host: ssh, or in a Slurm job srun"),
     RUN_OPTION("starts", "N", "3", COUNT, starts, 1, 1e6,
