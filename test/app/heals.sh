@@ -53,7 +53,7 @@ for layout in ${RENGA_HEALS:+"-partition_stages 2"} "-partition_stages 1 -partit
   says "$digest"
   says "renga run: the run is complete after 7 starts"
   [ "$(count "was ended by signal 9 (Killed)")" -ge 4 ] || fail "killed ranks are not named"
-  says "renga run: start 1 ended after step" "rank 1 (process" "no sign of rank 1 (stopped, busy or cut off)"
+  says "renga run: start 1 ended after step" "no sign of rank 1 (stopped, busy or cut off)"
   [ "$(grep -c '"event":"failure"' events)" -eq 6 ] || fail "not six failures in events"
 done
 if command -v python3 >/dev/null; then
