@@ -115,6 +115,24 @@ static RengaErrorCode CheckHasAdapters(MPI_Comm comm, const char *path,
   return RENGA_SUCCESS;
 }
 
+/* Factors alone do not say how often they count. */
+static RengaErrorCode CheckAlpha(RengaCheckpoint checkpoint, const char *path,
+                                 const RengaCheckpointTable *table)
+{
+  RengaCheckpointAdapters adapters;
+  RengaGraphLora lora = {.rank = 0};
+  RengaGraph graph;
+  RengaCall(RengaCheckpointFindAdapters_Private(path, table, &adapters));
+  RengaCall(RengaPipelineGetGraph(checkpoint->pipeline, &graph));
+  if (graph) RengaCall(RengaGraphGetLora(graph, &lora));
+  RengaCheck(adapters.rank == 0 || lora.rank == 0 || adapters.alpha == lora.alpha,
+             checkpoint->hdr.comm, RENGA_ERR_OPTION,
+             "the adapters of %s have alpha %g, and those of the network %g, with which they would "
+             "compute something else: give -graph_lora_alpha %g",
+             path, adapters.alpha, lora.alpha, adapters.alpha);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckInitialDifferences(RengaCheckpoint checkpoint, const char *path,
                                               const RengaCheckpointTable *table, InitialUse *use)
 {
@@ -122,6 +140,7 @@ static RengaErrorCode CheckInitialDifferences(RengaCheckpoint checkpoint, const 
   MPI_Comm comm = checkpoint->hdr.comm;
   const char *hint;
   RengaCall(CheckHasAdapters(comm, path, table, use));
+  if (!use->adapters) RengaCall(CheckAlpha(checkpoint, path, table));
   RengaCall(GetPartialHint(use, &hint));
   RengaCall(RengaErrorAgree(comm, FindInitialDifferences(table, use, &differences)));
   if (!differences.count) return RENGA_SUCCESS;

@@ -264,12 +264,20 @@ static RengaErrorCode CheckLora(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
+/* It was made of a network that had them, as decoders are. */
+static bool HasFactors(RengaGraph graph)
+{
+  for (int v = 0; v < graph->n_values; v++)
+    if (graph->value[v]->adapter != RENGA_ADAPTER_NONE) return true;
+  return false;
+}
+
 RengaErrorCode RengaGraphAddAdapters(RengaGraph graph)
 {
   Adapters adapters = {.graph = graph, .n_values = graph->n_values};
   const int n_nodes = graph->n_nodes;
   RengaCall(CheckLora(graph));
-  if (!RengaGraphHasAdapters(graph)) return RENGA_SUCCESS;
+  if (!RengaGraphHasAdapters(graph) || HasFactors(graph)) return RENGA_SUCCESS;
   RengaCall(RengaGraphScratch(graph, adapters.n_values, &adapters.kind));
   RengaCall(RengaGraphScratch(graph, adapters.n_values, &adapters.chosen));
   RengaCall(RengaGraphScratch(graph, adapters.n_values, &adapters.a));

@@ -119,6 +119,15 @@ accepts 2 $evaluate -initial kept $options
 loss=$(grep -o "^loss [0-9.]\{6\}" out)
 accepts 1 $evaluate -initial other
 says "$loss"
+refuses 2 "have alpha 6, and those of the network 12" $evaluate -initial kept $options -graph_lora_alpha 12
+# Texts are written with keys and values in caches, too.
+writes="generate -graph hf:llama-1,sequence=12 $options -checkpoint kept -temperature 0 -tokens 6 -generate_format jsonl"
+accepts 1 $writes -prompt_tokens 1,2,3 -generate_cache off
+tail -n 1 out >whole.text
+for layout in "" "-partition_tensor 2 -graph_lanes 2"; do
+  accepts 2 $writes -prompt_tokens 1,2,3 -generate_cache on $layout
+  tail -n 1 out | cmp - whole.text || fail "other texts from caches: $layout"
+done
 
 # changed WAY: a copy of the adapters that is changed so.
 changed() {
