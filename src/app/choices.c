@@ -144,7 +144,7 @@ static RengaErrorCode TakeQuestions(Questionnaire *all)
   RengaCall(RengaMalloc(all->lines.count, &all->question));
   for (int64_t i = 0; i < all->lines.count; i++) {
     snprintf(where, sizeof where, "%.200s, line %lld", all->file, (long long)i + 1);
-    json_object *object = json_tokener_parse(all->lines.line[i]);
+    json_object *object = AppParseLine(all->lines.line[i]);
     const RengaErrorCode code = TakeQuestion(all, where, object);
     json_object_put(object);
     RengaCall(code);

@@ -2,6 +2,7 @@
 #include "text.h"
 #include "renga/private/open.h"
 #include <errno.h>
+#include <json-c/json.h>
 #include <string.h>
 
 static RengaErrorCode ReadBytes(const char *name, FILE *file, char **bytes, int64_t *length)
@@ -79,4 +80,19 @@ void AppFreeLines(AppLines *lines)
   RengaFree(&lines->bytes);
   RengaFree(&lines->line);
   lines->count = 0;
+}
+
+json_object *AppParseLine(const char *line)
+{
+  json_tokener *tokener = json_tokener_new();
+  if (!tokener) return NULL;
+  json_object *object = json_tokener_parse_ex(tokener, line, (int)strlen(line));
+  const bool whole = json_tokener_get_error(tokener) == json_tokener_success;
+  const char *rest = line + json_tokener_get_parse_end(tokener);
+  if (!whole || rest[strspn(rest, " \t\r")] != '\0') {
+    json_object_put(object);
+    object = NULL;
+  }
+  json_tokener_free(tokener);
+  return object;
 }

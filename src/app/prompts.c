@@ -116,6 +116,9 @@ static RengaErrorCode TakeObject(const AppTextModel *model, const char *where, j
              "%s is no prompt: an object with \"prompt\", a text, or with \"tokens\", an array of "
              "numbers",
              where);
+  RengaCheck(!text ||
+                 strlen(json_object_get_string(text)) == (size_t)json_object_get_string_len(text),
+             model->printer, RENGA_ERR_FILE_FORMAT, "%s: the prompt has a character 0", where);
   if (text)
     RengaCall(TakePromptText(model, where, json_object_get_string(text), more, prompts));
   else
@@ -132,7 +135,7 @@ static RengaErrorCode TakePromptLine(const AppTextModel *model, const AppPromptS
     RengaCall(TakePromptText(model, where, source->lines.line[i], more, prompts));
     return RENGA_SUCCESS;
   }
-  json_object *object = json_tokener_parse(source->lines.line[i]);
+  json_object *object = AppParseLine(source->lines.line[i]);
   const RengaErrorCode code = TakeObject(model, where, object, more, prompts);
   json_object_put(object);
   RengaCall(code);

@@ -16,6 +16,8 @@ typedef struct {
 /* Collective. Empty lines at the end are left out; a file without lines is an error. */
 RengaErrorCode AppReadLines(RengaComm comm, const char *file, AppLines *lines);
 void AppFreeLines(AppLines *lines);
+/* The one JSON value of a line, to be put; NULL: it is not one. */
+struct json_object *AppParseLine(const char *line);
 
 /* ---- textmodel.c ---- */
 /* Tokens of a text, or of its begin. */

@@ -100,10 +100,12 @@ refuses 2 "cannot open file: none: No such file or directory" $write -prompt_fil
 refuses 2 "-microbatch_size 2: each text is a micro-batch" $write -prompt a -microbatch_size 2 -generate_cache off
 printf 'abc\n\nabd\n' >gap
 refuses 2 "gap, line 2 is empty: give some text" $write -prompt_file gap
-for line in '{"prompt": 1}' '{"prompt": "a", "tokens": [1]}' '[1]' '{"prompt": "a"' '{"tokens": 5}'; do
+for line in '{"prompt": 1}' '{"prompt": "a", "tokens": [1]}' '[1]' '{"prompt": "a"' '{"tokens": 5}' '{"prompt": "a"} {"prompt": "b"}'; do
   echo "$line" >wrong.jsonl
   refuses 2 "wrong.jsonl, line 1 is no prompt: an object with" $write -prompt_file wrong.jsonl
 done
+printf '%s\n' '{"prompt": "a\u0000b"}' >wrong.jsonl
+refuses 2 "line 1: the prompt has a character 0" $write -prompt_file wrong.jsonl
 echo '{"tokens": [1, "a"]}' >wrong.jsonl
 refuses 2 "line 1: \"tokens\" has \"a\", which is no number of a token" $write -prompt_file wrong.jsonl
 : >empty
