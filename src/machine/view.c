@@ -18,6 +18,33 @@ static RengaErrorCode ViewRates(const RengaMachineDevice *device, RengaViewer vi
   return RENGA_SUCCESS;
 }
 
+/* What is said of its kernels. */
+static RengaErrorCode ViewKernels(const RengaMachineDevice *device, RengaViewer viewer)
+{
+  const struct {
+    const char *what;
+    double value;
+    const char *of;
+  } lines[] = {{"the host issues a product in", 1e6 * device->host, "us"},
+               {"attention:", 100 * device->attention_efficiency, "% of the rate of products"},
+               {"attention: its scores pass through memory", device->attention_passes, "times"},
+               {"products with rows of no multiple of 4 bytes:", 100 * device->unaligned_efficiency,
+                "% of their rate"},
+               {"gradients of looked-up rows:", 100 * device->scatter_efficiency,
+                "% of the memory's bandwidth"},
+               {"half of their rate is reached by products of", device->half_depth, "terms"},
+               {"tiles of products are dealt to", (double)device->processors, "processors"},
+               {"sums of tensor ranks are all-reduces,", 1e6 * device->all_reduce, "us"},
+               {"devices differ by", 100 * device->spread, "%"}};
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+    if (lines[i].value > 0)
+      RengaCall(
+          RengaViewerPrintf(viewer, "  %s %.4g %s\n", lines[i].what, lines[i].value, lines[i].of));
+  if (device->accumulates)
+    RengaCall(RengaViewerPrintf(viewer, "  products add gradients to those before\n"));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaMachineView - show a machine
 
@@ -55,36 +82,7 @@ RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
       100 * device->matrix_efficiency, 1e-12 * device->vector_rate, 100 * device->vector_efficiency,
       1e6 * device->launch));
   RengaCall(ViewRates(device, viewer));
-  if (device->host > 0)
-    RengaCall(
-        RengaViewerPrintf(viewer, "  the host issues a product in %.3g us\n", 1e6 * device->host));
-  if (device->attention_efficiency > 0)
-    RengaCall(RengaViewerPrintf(viewer, "  attention: %.3g %% of the rate of products\n",
-                                100 * device->attention_efficiency));
-  if (device->attention_passes > 0)
-    RengaCall(RengaViewerPrintf(viewer, "  attention: its scores pass through memory %.3g times\n",
-                                device->attention_passes));
-  if (device->unaligned_efficiency > 0)
-    RengaCall(RengaViewerPrintf(
-        viewer, "  products with rows of no multiple of 4 bytes: %.3g %% of their rate\n",
-        100 * device->unaligned_efficiency));
-  if (device->scatter_efficiency > 0)
-    RengaCall(RengaViewerPrintf(
-        viewer, "  gradients of looked-up rows: %.3g %% of the memory's bandwidth\n",
-        100 * device->scatter_efficiency));
-  if (device->half_depth > 0)
-    RengaCall(RengaViewerPrintf(viewer, "  products of %.4g terms reach half of their rate\n",
-                                device->half_depth));
-  if (device->processors > 0)
-    RengaCall(RengaViewerPrintf(viewer, "  tiles of products are dealt to %lld processors\n",
-                                (long long)device->processors));
-  if (device->all_reduce > 0)
-    RengaCall(RengaViewerPrintf(viewer, "  sums of tensor ranks are all-reduces, %.3g us\n",
-                                1e6 * device->all_reduce));
-  if (device->accumulates)
-    RengaCall(RengaViewerPrintf(viewer, "  products add gradients to those before\n"));
-  if (device->spread > 0)
-    RengaCall(RengaViewerPrintf(viewer, "  devices differ by %.3g %%\n", 100 * device->spread));
+  RengaCall(ViewKernels(device, viewer));
   for (int l = 0; l < machine->n_levels; l++) {
     RengaFormatBytes(machine->level[l].bandwidth, sizeof bandwidth, bandwidth);
     RengaCall(RengaViewerPrintf(viewer, "  %s: %lld devices, %.3g us, %s/s from one to another\n",

@@ -3,26 +3,8 @@
 # plan is made anew for the other one, and the node is taken back once it answers; a node that is said to go is left with a
 # checkpoint. The parameters are those of a run that nothing happened to, and nothing stays on a node.
 # Needs root; skipped where namespaces cannot be made.
-. "${0%/*}/../app/common.sh"
-name=renga-run$$
-skip() {
-  echo "skipped: $*"
-  exit 77
-}
-[ "$(id -u)" -eq 0 ] || skip "network namespaces need root"
-for tool in ip unshare; do command -v $tool >/dev/null || skip "there is no $tool"; done
-"$mpiexec" --version 2>/dev/null | grep -q HYDRA || skip "the launcher is not MPICH's"
-[ -z "${RENGA_TEST_SLOW:-}" ] || skip "limits of a few seconds are no measure for slow programs"
-
-down() {
-  for i in 1 2 0; do
-    for process in $(ip netns pids $name-$i 2>/dev/null); do kill -9 "$process"; done
-    ip netns del $name-$i 2>/dev/null
-  done
-  rm -rf "$scratch"
-}
-trap down EXIT
-trap 'exit 1' HUP INT TERM
+name=renga-run$$ tools=
+. "${0%/*}/namespaces.sh"
 
 # Node 0 has renga run and a switch, 10.80.0.x.
 up() {

@@ -4,26 +4,8 @@
 # from its last checkpoint. First the network of the data alone is cut, then also that of the launcher. A link that
 # comes back in time changes nothing; where a rank or all of a node dies the other node's ranks end.
 # Needs root; skipped where namespaces cannot be made.
-. "${0%/*}/../app/common.sh"
-name=renga$$
-skip() {
-  echo "skipped: $*"
-  exit 77
-}
-[ "$(id -u)" -eq 0 ] || skip "network namespaces need root"
-for tool in ip tc unshare; do command -v $tool >/dev/null || skip "there is no $tool"; done
-"$mpiexec" --version 2>/dev/null | grep -q HYDRA || skip "the launcher is not MPICH's"
-[ -z "${RENGA_TEST_SLOW:-}" ] || skip "limits of a few seconds are no measure for slow programs"
-
-down() {
-  for i in 1 2 0; do
-    for process in $(ip netns pids $name-$i 2>/dev/null); do kill -9 "$process"; done
-    ip netns del $name-$i 2>/dev/null
-  done
-  rm -rf "$scratch"
-}
-trap down EXIT
-trap 'exit 1' HUP INT TERM
+name=renga$$ tools=tc
+. "${0%/*}/namespaces.sh"
 
 # Node 0 has the launcher and two switches: of the launcher (10.79.0.x, eth0) and of the data (10.79.1.x, eth1).
 up() {

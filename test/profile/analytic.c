@@ -225,16 +225,14 @@ static RengaErrorCode TestTypes(void)
   return RENGA_SUCCESS;
 }
 
-/* Seconds of the second Linear and of the Relu after it, forward. */
-static RengaErrorCode PriceLayer(const RengaMachineDevice *device, double *linear, double *relu)
+/* Costs of the graph's nodes on one such device: RengaFree. */
+static RengaErrorCode PriceOn(const RengaMachineDevice *device, RengaGraph graph, int64_t samples,
+                              RengaProfileCost **costs)
 {
   const RengaMachineLevel level = {
       .name = "node", .devices = 1, .latency = 1e-6, .bandwidth = 1e10};
-  RengaGraph graph;
   RengaMachine other;
   RengaProfile profile;
-  RengaProfileCost *costs;
-  RengaCall(MakeGraph(3, &graph));
   RengaCall(RengaMachineCreate(comm, &other));
   RengaCall(RengaMachineSetDevice(other, device));
   RengaCall(RengaMachineSetLevels(other, 1, &level));
@@ -242,16 +240,26 @@ static RengaErrorCode PriceLayer(const RengaMachineDevice *device, double *linea
   RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
   RengaCall(RengaProfileSetGraph(profile, graph));
   RengaCall(RengaProfileSetMachine(profile, other));
-  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), &costs));
-  RengaCall(RengaProfileGetCosts(profile, SAMPLES, costs));
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), costs));
+  RengaCall(RengaProfileGetCosts(profile, samples, *costs));
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaMachineDestroy(&other));
+  return RENGA_SUCCESS;
+}
+
+/* Seconds of the second Linear and of the Relu after it, forward. */
+static RengaErrorCode PriceLayer(const RengaMachineDevice *device, double *linear, double *relu)
+{
+  RengaGraph graph;
+  RengaProfileCost *costs;
+  RengaCall(MakeGraph(3, &graph));
+  RengaCall(PriceOn(device, graph, SAMPLES, &costs));
   for (int n = 0, seen = 0; n < RengaGraphGetNodeCount(graph); n++) {
     const char *op = RengaGraphGetNode(graph, n)->op->name;
     if (strcmp(op, "Linear") == 0 && ++seen == 2) *linear = costs[n].forward;
     if (strcmp(op, "Relu") == 0 && seen == 2) *relu = costs[n].forward;
   }
   RengaFree(&costs);
-  RengaCall(RengaProfileDestroy(&profile));
-  RengaCall(RengaMachineDestroy(&other));
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
@@ -297,30 +305,16 @@ static RengaErrorCode PriceLanes(double all_reduce, double *seconds)
                                      .vector_efficiency = 1,
                                      .bandwidth_efficiency = 1,
                                      .all_reduce = all_reduce};
-  const RengaMachineLevel level = {
-      .name = "node", .devices = 1, .latency = 1e-6, .bandwidth = 1e10};
   RengaGraph graph;
-  RengaMachine other;
-  RengaProfile profile;
   RengaProfileCost *costs;
   lanes = 4;
   RengaCall(MakeGraph(3, &graph));
   lanes = 1;
-  RengaCall(RengaMachineCreate(comm, &other));
-  RengaCall(RengaMachineSetDevice(other, &device));
-  RengaCall(RengaMachineSetLevels(other, 1, &level));
-  RengaCall(RengaProfileCreate(comm, &profile));
-  RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
-  RengaCall(RengaProfileSetGraph(profile, graph));
-  RengaCall(RengaProfileSetMachine(profile, other));
-  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), &costs));
-  RengaCall(RengaProfileGetCosts(profile, 64, costs));
+  RengaCall(PriceOn(&device, graph, 64, &costs));
   *seconds = 0;
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++)
     *seconds += costs[n].forward + costs[n].backward;
   RengaFree(&costs);
-  RengaCall(RengaProfileDestroy(&profile));
-  RengaCall(RengaMachineDestroy(&other));
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }

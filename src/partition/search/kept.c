@@ -292,10 +292,20 @@ static RengaErrorCode GrowChoices(struct SearchKeptSets *sets)
   return RENGA_SUCCESS;
 }
 
-/* One kind of choice: of what the stage has, the best; key->bound is bytes, or parts. */
+/* Of one kind, into stage->kept; key->bound: bytes, or parts. */
 typedef RengaErrorCode (*ChooseHow)(const SearchChain *chain, const SearchModel *model,
                                     const ChoiceKey *key, const SearchKept *base, KeptStage *own,
                                     SearchStage *stage);
+
+static RengaErrorCode SolveKept(const ChoiceKey *key, const SearchKept *base,
+                                const SearchChain *chain, KeptStage *own, RengaKeepResult *result)
+{
+  FillKeptPrices(chain, key->slots, base, own);
+  own->problem.bound = key->bound;
+  own->problem.point_limit = key->kind == CHOICE_ABOUT ? 1 : 0; /* by the price of a byte alone */
+  RengaCall(RengaKeepSolve(&own->problem, result));
+  return RENGA_SUCCESS;
+}
 
 static RengaErrorCode KeepBest(const SearchChain *chain, const SearchModel *model,
                                const ChoiceKey *key, const SearchKept *base, KeptStage *own,
@@ -303,9 +313,7 @@ static RengaErrorCode KeepBest(const SearchChain *chain, const SearchModel *mode
 {
   RengaKeepResult result;
   (void)model;
-  FillKeptPrices(chain, key->slots, base, own);
-  own->problem.bound = key->bound;
-  RengaCall(RengaKeepSolve(&own->problem, &result));
+  RengaCall(SolveKept(key, base, chain, own, &result));
   memcpy(own->keep, result.keep, (size_t)own->problem.values * sizeof *own->keep);
   RengaKeepFreeResult(&result);
   KeepTwins(chain, stage, own);
@@ -313,17 +321,14 @@ static RengaErrorCode KeepBest(const SearchChain *chain, const SearchModel *mode
   return RENGA_SUCCESS;
 }
 
-/* By the price of a byte alone, which leads to some choice. */
+/* Some choice, of which the seconds alone are known. */
 static RengaErrorCode KeepAbout(const SearchChain *chain, const SearchModel *model,
                                 const ChoiceKey *key, const SearchKept *base, KeptStage *own,
                                 SearchStage *stage)
 {
   RengaKeepResult result;
   (void)model;
-  FillKeptPrices(chain, key->slots, base, own);
-  own->problem.bound = key->bound;
-  own->problem.point_limit = 1;
-  RengaCall(RengaKeepSolve(&own->problem, &result));
+  RengaCall(SolveKept(key, base, chain, own, &result));
   stage->kept = (SearchKept){.set = -1, .again = result.seconds};
   RengaKeepFreeResult(&result);
   return RENGA_SUCCESS;
