@@ -294,7 +294,8 @@ RengaErrorCode AppPeekInitial(RengaComm comm);
 /* Collective: for a pipeline that is set up; step -1: not given; subset: the file may hold more. */
 RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subset,
                               RengaCheckpointInitial *initial);
-RengaErrorCode AppReadAdapter(RengaComm comm, RengaPipeline pipeline); /* -initial_adapter */
+/* Collective: -initial_adapter; says: what was read. */
+RengaErrorCode AppReadAdapter(RengaComm comm, RengaPipeline pipeline, bool says);
 /* Collective: those of a file, or of the newest in a folder. */
 RengaErrorCode AppReadParameters(RengaComm comm, RengaPipeline pipeline, const char *path,
                                  bool partial, bool subset, RengaCheckpointInitial *initial);

@@ -16,7 +16,7 @@ RengaErrorCode AppReadParameters(RengaComm comm, RengaPipeline pipeline, const c
 }
 
 /* -initial_adapter: after the network's own. */
-RengaErrorCode AppReadAdapter(RengaComm comm, RengaPipeline pipeline)
+RengaErrorCode AppReadAdapter(RengaComm comm, RengaPipeline pipeline, bool says)
 {
   RengaCheckpoint checkpoint = NULL;
   RengaCheckpointInitial initial;
@@ -30,8 +30,9 @@ RengaErrorCode AppReadAdapter(RengaComm comm, RengaPipeline pipeline)
   if (!code) code = RengaCheckpointReadAdapter(checkpoint, path, &initial);
   RengaCheckpointDestroy(&checkpoint);
   RengaCall(code);
-  RengaCall(RengaPrintf(printer, "%d of %d tensors of adapters are those of %s\n", initial.taken,
-                        initial.network, path));
+  if (says)
+    RengaCall(RengaPrintf(printer, "%d of %d tensors of adapters are those of %s\n", initial.taken,
+                          initial.network, path));
   return RENGA_SUCCESS;
 }
 
@@ -89,6 +90,6 @@ RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subse
     RengaCall(TakeInitial(comm, pipeline, path, partial, subset, initial));
   else
     RengaCall(SayRandom(printer));
-  RengaCall(AppReadAdapter(comm, pipeline));
+  RengaCall(AppReadAdapter(comm, pipeline, true));
   return RENGA_SUCCESS;
 }

@@ -153,6 +153,26 @@ static RengaErrorCode ForecastMemory(const App *app, RengaGraph graph, RengaPlan
   return RENGA_SUCCESS;
 }
 
+/* Types that only cut leave it to who runs the plan to say that it does not fit. */
+static RengaErrorCode CheckLimit(const App *app, RengaPlan plan)
+{
+  MPI_Comm printer;
+  char needed[32], allowed[32];
+  int64_t limit = 0, bytes = 0;
+  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  RengaCall(RengaPlanGetMemoryLimit(plan, &limit));
+  for (int s = 0; s < RengaPlanGetStageCount(plan) && limit > 0; s++) {
+    RengaCall(RengaPlanGetDeviceMemory(plan, s, &bytes));
+    RengaFormatBytes((double)bytes, sizeof needed, needed);
+    RengaFormatBytes((double)limit, sizeof allowed, allowed);
+    RengaCheck(bytes <= limit, printer, RENGA_ERR_PLAN,
+               "the plan: stage %d needs %s, but -partition_memory allows %s: -partition_type auto "
+               "looks for plans that fit",
+               s, needed, allowed);
+  }
+  return RENGA_SUCCESS;
+}
+
 /* On standard output, with what the options ask beside the plan; nodes 0: of no machine. */
 static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan, int64_t nodes,
                                 int64_t devices)
@@ -178,6 +198,7 @@ static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan,
   bool given = false, drawn = false;
   RengaCall(RengaOptionsGetString("plan_view", &view, &given));
   RengaCall(ForecastMemory(app, graph, plan));
+  RengaCall(CheckLimit(app, plan));
   RengaCall(AppViewPlan(app->comm, plan));
   if (!given) RengaCall(PrintPlan(app, graph, plan, nodes, devices));
   RengaCall(RengaOptionsGetString("schedule_view", &view, &drawn));

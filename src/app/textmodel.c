@@ -242,7 +242,7 @@ RengaErrorCode AppTextModelSetUp(AppTextModel *model, int64_t batch, const char 
   RengaCall(parameters
                 ? AppReadParameters(model->comm, model->pipeline, parameters, false, true, &initial)
                 : AppReadInitial(model->comm, model->pipeline, true, &initial));
-  if (parameters) RengaCall(AppReadAdapter(model->comm, model->pipeline));
+  if (parameters) RengaCall(AppReadAdapter(model->comm, model->pipeline, false));
   model->step = initial.step;
   if (RengaCommGetRank(model->comm) == 0)
     RengaCall(RengaMalloc(model->batch * (model->rows ? 1 : model->sequence) * model->kinds,

@@ -50,9 +50,18 @@ static bool IsSignDue(void)
   return true;
 }
 
+static int64_t untold_step = -1; /* that was no time to tell of */
+
+static void TellStep(void)
+{
+  if (untold_step >= 0) WriteSignOf("step", "step", untold_step);
+  untold_step = -1;
+}
+
 void RengaSignStep_Private(int64_t step)
 {
-  if (IsSignDue()) WriteSignOf("step", "step", step);
+  untold_step = step;
+  if (IsSignDue()) TellStep();
 }
 
 void RengaSignWork_Private(void)
@@ -73,6 +82,7 @@ void RengaSignCheckpoint_Private(int64_t step)
 
 void RengaSignEnd(int exit_code)
 {
+  TellStep();
   WriteSignOf("end", "code", exit_code);
 }
 
@@ -112,6 +122,7 @@ void RengaSignError(int rank, RengaErrorCode code, const char *sentence)
 {
   char text[SIGN_TEXT];
   if (!getenv("RENGA_RUN_SIGNS")) return;
+  TellStep();
   size_t used =
       (size_t)snprintf(text, sizeof text, "{\"sign\":\"error\",\"rank\":%d,\"code\":%d,\"text\":\"",
                        rank, (int)code);

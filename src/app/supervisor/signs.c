@@ -9,6 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
+/* An empty row is no sign. */
+bool SupervisorSignsTakeRows(const SupervisorSigns *signs)
+{
+  const int file = RengaFileDescriptor_Private(signs->file, O_WRONLY | O_APPEND, 0);
+  if (file < 0) return false;
+  const ssize_t wrote = write(file, "\n", 1);
+  const int why = errno;
+  close(file);
+  errno = why;
+  return wrote == 1;
+}
+
 /* In the working folder, which all hosts see, as launchers start the ranks in it. */
 RengaErrorCode SupervisorSignsOpen(const char *token, SupervisorSigns *signs)
 {
@@ -18,11 +30,11 @@ RengaErrorCode SupervisorSignsOpen(const char *token, SupervisorSigns *signs)
              "renga run: the working folder has no name: %s", strerror(errno));
   snprintf(signs->file, sizeof signs->file, "%s/renga_run.%s.signs", folder, token);
   const int file = RengaFileDescriptor_Private(signs->file, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-  RengaCheck(file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
+  if (file >= 0) close(file);
+  RengaCheck(file >= 0 && SupervisorSignsTakeRows(signs), MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
              "renga run: %s: %s; it is what the ranks tell of themselves: start where all hosts "
              "can write",
              signs->file, RengaFileReason_Private(errno));
-  close(file);
   return RENGA_SUCCESS;
 }
 

@@ -30,6 +30,7 @@ typedef struct {
   double asked_at, warned_at;        /* warned_at: when the file of -warning was looked at */
   SupervisorQuestion question;       /* to hosts that were lost */
   bool runs, ended, stalled, forced; /* runs: it made a step; forced: ended by renga run */
+  bool deaf;                         /* it was said that rows of the ranks are lost */
   double told_at;      /* when the launcher said that a rank ended badly; 0: it did not */
   double forced_after; /* seconds of silence, or since it was asked to leave */
   int status;
@@ -195,6 +196,20 @@ static void LookForReturns(RunningStart *start, double now)
   free(skip);
 }
 
+/* Silence says nothing of the run where its rows have no place. */
+static bool IsDeaf(RunningStart *start, double now)
+{
+  SupervisorSigns *signs = &start->supervisor->signs;
+  if (SupervisorSignsTakeRows(signs)) return false;
+  if (!start->deaf)
+    SupervisorSay("deaf", "",
+                  "%s takes no more rows: %s: nothing is heard of the run, and -stall waits",
+                  signs->file, strerror(errno));
+  start->deaf = true;
+  signs->moved = now;
+  return true;
+}
+
 /* Without any row for too long; who is stopped is looked for while the ranks are there. */
 static void LookForStall(RunningStart *start, double now)
 {
@@ -203,7 +218,7 @@ static void LookForStall(RunningStart *start, double now)
   double most = supervisor->options->stall;
   if (most > 0 && 10 * signs->longest > most) most = 10 * signs->longest;
   if (signs->step < 0) most *= BEFORE_STEPS; /* plans and measurements give no sign */
-  const bool stalls = most > 0 && now - signs->moved > most;
+  const bool stalls = most > 0 && now - signs->moved > most && !IsDeaf(start, now);
   const bool stays =
       start->asker != SUPERVISOR_NOBODY && now - start->asked_at > supervisor->options->leave;
   if ((!stalls && !stays) || start->forced) return;
@@ -307,7 +322,7 @@ static void JudgeStart(const RunningStart *start, SupervisorEnd *end)
       WIFEXITED(start->status) ? WEXITSTATUS(start->status) : 128 + WTERMSIG(start->status);
   end->code = signs->ended && signs->end_code ? signs->end_code : code;
   const bool silent = !signs->started && start->asker == SUPERVISOR_NOBODY; /* no ranks of Renga */
-  const bool whole = !start->forced && (signs->ended || silent);
+  const bool whole = !start->forced && (signs->ended || silent || start->deaf);
   end->outcome = SUPERVISOR_FAILED;
   if (whole && end->code == 0)
     end->outcome = SUPERVISOR_DONE;

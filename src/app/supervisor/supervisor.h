@@ -145,6 +145,8 @@ typedef struct {
 RengaErrorCode SupervisorSignsOpen(const char *token, SupervisorSigns *signs);
 void SupervisorSignsBegin(SupervisorSigns *signs); /* of another start */
 void SupervisorSignsLook(SupervisorSigns *signs);
+/* False: what ranks tell is lost, for the reason errno. */
+bool SupervisorSignsTakeRows(const SupervisorSigns *signs);
 void SupervisorSignsHear(SupervisorSigns *signs, const char *line); /* of the launcher's output */
 void SupervisorSignsClose(SupervisorSigns *signs);
 
