@@ -34,7 +34,7 @@ typedef struct {
   const SearchModel *model;
   SearchLayout *layout;
   const RengaProfileCost *costs;
-  double memory;           /* bytes of a device */
+  double memory, spare;    /* bytes of a device; of these not to be filled */
   int64_t *slots;          /* [stages] micro-batches in flight */
   double *room;            /* [stages] bytes for what is kept */
   SearchKept *base, *good; /* [stages] what it keeps in any case; the best that fits */
@@ -148,13 +148,20 @@ static RengaErrorCode FindWay(const Mixing *mixing, int s, int *best)
   return RENGA_SUCCESS;
 }
 
-/* Ways that are to be asked for. *any: there are some. */
-static RengaErrorCode TakeWays(const Mixing *mixing, bool *any)
+static bool HasFit(const Mixing *mixing, const Ways *ways)
+{
+  for (int w = 0; w < ways->count; w++)
+    if (ways->asked[w] && ways->bytes[w] <= mixing->memory) return true;
+  return false;
+}
+
+/* Ways that are to be asked for, late only of stages for which none fits. *any: there are some. */
+static RengaErrorCode TakeWays(const Mixing *mixing, bool late, bool *any)
 {
   *any = false;
   for (int s = 0; s < mixing->layout->count; s++) {
     Ways *ways = &mixing->ways[s];
-    if (!Mixes(&mixing->layout->stage[s])) continue;
+    if (!Mixes(&mixing->layout->stage[s]) || (late && HasFit(mixing, ways))) continue;
     RengaCall(FindWay(mixing, s, &ways->best));
     *any = *any || (ways->best >= 0 && !ways->asked[ways->best]);
     mixing->layout->stage[s].kept = ways->base[ways->best >= 0 ? ways->best : 0];
@@ -185,8 +192,8 @@ static void SettleWay(const Mixing *mixing, int s, bool *over)
       best = w;
   }
   mixing->base[s] = mixing->good[s] = ways->base[best];
-  mixing->room[s] = mixing->memory - ways->bytes[best];
-  *over = *over || mixing->room[s] < 0;
+  mixing->room[s] = fmax(0, mixing->memory - mixing->spare - ways->bytes[best]);
+  *over = *over || ways->bytes[best] > mixing->memory;
 }
 
 /* The parts of each stage. *over: some stage does not fit in any. */
@@ -196,13 +203,13 @@ static RengaErrorCode FindPartsOfStages(const Mixing *mixing, RengaPlan *plan,
   bool any = true;
   for (int s = 0; s < mixing->layout->count; s++)
     if (Mixes(&mixing->layout->stage[s])) RengaCall(ListWays(mixing, s, &memory[s]));
-  for (int turn = 0; turn < MIXED_TURNS && any; turn++) {
-    RengaCall(TakeWays(mixing, &any));
+  for (int turn = 0; turn < MIXED_WAYS; turn++) {
+    RengaCall(TakeWays(mixing, turn >= MIXED_TURNS, &any));
     if (!any) break;
     RengaCall(PlanAgain(mixing, plan, memory, most));
     HearOfWays(mixing, memory);
   }
-  if (any) RengaCall(TakeWays(mixing, &any)); /* what was heard last counts */
+  RengaCall(TakeWays(mixing, false, &any)); /* what was heard last counts */
   *over = false;
   for (int s = 0; s < mixing->layout->count; s++)
     if (Mixes(&mixing->layout->stage[s])) SettleWay(mixing, s, over);
@@ -216,11 +223,11 @@ static void TakeRoom(const Mixing *mixing, const RengaForecastMemory memory[], b
   for (int s = 0; s < mixing->layout->count; s++) {
     const SearchStage *stage = &mixing->layout->stage[s];
     const SearchStage known = {.begin = stage->begin, .end = stage->end, .kept = mixing->good[s]};
-    const double left = mixing->memory - (double)memory[s].total;
+    const double all = (double)memory[s].total, left = mixing->memory - mixing->spare - all;
     const bool full = left >= 0 && left <= mixed_left * mixing->memory;
     if (!Mixes(stage)) continue;
     const bool same = mixing->good[s].set == stage->kept.set;
-    if (left >= 0 && AgainOf(mixing, stage) < AgainOf(mixing, &known))
+    if (all <= mixing->memory && AgainOf(mixing, stage) < AgainOf(mixing, &known))
       mixing->good[s] = stage->kept;
     *settled = *settled && (same || full) && mixing->good[s].set == stage->kept.set;
     if (!full) mixing->room[s] = fmax(0, mixing->room[s] + left);
@@ -275,7 +282,8 @@ static Mixing MixingOf(const SearchTask *task, const SearchChain *chain, const S
                   .chain = chain,
                   .model = model,
                   .layout = layout,
-                  .memory = task->memory * (task->run.fullest ? 1 - mixed_spare : 1),
+                  .memory = task->memory,
+                  .spare = task->run.fullest ? mixed_spare * task->memory : 0,
                   .costs = task->costs[RengaSearchRowOf_Private(task, layout)]};
 }
 
