@@ -18,8 +18,8 @@ static RengaErrorCode ViewRates(const RengaMachineDevice *device, RengaViewer vi
   return RENGA_SUCCESS;
 }
 
-/* What is said of its kernels. */
-static RengaErrorCode ViewKernels(const RengaMachineDevice *device, RengaViewer viewer)
+/* What its kernels reach, as far as it is said. */
+static RengaErrorCode ViewReached(const RengaMachineDevice *device, RengaViewer viewer)
 {
   const struct {
     const char *what;
@@ -82,7 +82,7 @@ RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
       100 * device->matrix_efficiency, 1e-12 * device->vector_rate, 100 * device->vector_efficiency,
       1e6 * device->launch));
   RengaCall(ViewRates(device, viewer));
-  RengaCall(ViewKernels(device, viewer));
+  RengaCall(ViewReached(device, viewer));
   for (int l = 0; l < machine->n_levels; l++) {
     RengaFormatBytes(machine->level[l].bandwidth, sizeof bandwidth, bandwidth);
     RengaCall(RengaViewerPrintf(viewer, "  %s: %lld devices, %.3g us, %s/s from one to another\n",
