@@ -140,6 +140,33 @@ static int64_t Rounds(int64_t microbatches, int64_t leaf, int replicas)
   return others ? most * leaf : microbatches - (leaves - most) * leaf;
 }
 
+/* Leaf one does all that the other does, with as few rounds and buffers for all equal replicas. */
+static bool ReplacesLeaf(int64_t microbatches, int64_t one, int64_t other, int ranks)
+{
+  bool fewer = one < other;
+  for (int replicas = 1; replicas <= ranks && replicas <= Leaves(microbatches, other); replicas++) {
+    if (ranks % replicas) continue;
+    const int64_t rounds = Rounds(microbatches, one, replicas);
+    const int64_t other_rounds = Rounds(microbatches, other, replicas);
+    const int buffers = Buffers(Leaves(microbatches, one), one > 1, replicas);
+    const int other_buffers = Buffers(Leaves(microbatches, other), other > 1, replicas);
+    if (Leaves(microbatches, one) < replicas || rounds > other_rounds || buffers > other_buffers)
+      return false;
+    fewer = fewer || rounds < other_rounds || buffers < other_buffers;
+  }
+  return fewer;
+}
+
+bool RengaSearchIsLeafUseless_Private(const SearchTask *task, int row)
+{
+  const int64_t m = (task->batch + task->size[row] - 1) / task->size[row];
+  for (int r = 0; r < task->n_sizes; r++)
+    if (r != row && task->size[r] == task->size[row] &&
+        ReplacesLeaf(m, task->leaf[r], task->leaf[row], task->ranks))
+      return true;
+  return false;
+}
+
 static double ShareOf(RengaDataType type, RengaDataType network)
 {
   return (double)RengaDataTypeSize(type) / (double)RengaDataTypeSize(network);

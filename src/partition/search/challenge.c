@@ -215,7 +215,7 @@ static RengaErrorCode ChallengeSlants(Solution *solution)
 static RengaErrorCode ChallengeType(Solution *solution, const SearchFinder *rival, bool *fits)
 {
   SearchTask task = *solution->task;
-  Solution other = {.task = &task, .chain = solution->chain};
+  Solution other = {.task = &task, .chain = solution->chain, .beat = solution->beat};
   bool other_fits = false;
   task.finder = *rival;
   task.n_rivals = 0;

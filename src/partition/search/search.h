@@ -468,9 +468,9 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTas
                                          const SearchChain *chain);
 
 /* ---- squeeze.c ---- */
-/* The layout on so many devices that needs the least memory by estimate, in the smallest
-   micro-batches; *allowed: the bound that it was found under. layout.count 0: there is none. */
-int RengaSearchSmallestRow_Private(const SearchTask *task); /* that it is of */
+int RengaSearchSmallestRow_Private(const SearchTask *task); /* in which a plan needs least */
+bool RengaSearchIsLeafUseless_Private(const SearchTask *task, int row); /* others do as well */
+/* The layout of that row that needs least by estimate: *allowed; count 0: there is none. */
 RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchChain *chain,
                                           int devices, SearchLayout *layout, double *allowed);
 /* Fewest devices whose memory holds the network; 0: no number does. */

@@ -231,16 +231,33 @@ static RengaErrorCode MaySettleFaster(const Solution *solution, const Solution *
   return RENGA_SUCCESS;
 }
 
-/* With what the other one's stages that recompute have room for at best; to find out what they do
-   keep takes long. */
+/* Stages that recompute keep what there is room for at best, to find out what they do keep takes
+   long; with the step. */
+static RengaErrorCode MixAtBest(Solution *solution)
+{
+  RengaCall(RengaSearchMixAtBest_Private(solution->task, solution->chain, &solution->model,
+                                         &solution->layout, solution->plan, solution->memory,
+                                         NULL));
+  RengaCall(RengaSolutionFindStep_Private(solution));
+  return RENGA_SUCCESS;
+}
+
+static void KeepNone(SearchLayout *layout)
+{
+  for (int s = 0; s < layout->count; s++) layout->stage[s].kept = (SearchKept){0};
+}
+
+static bool MayMixSolution(const Solution *solution)
+{
+  return SavesMemory(&solution->layout) && solution->model.policies.mixed;
+}
+
 static RengaErrorCode MayMixFaster(const Solution *solution, Solution *other, bool *may)
 {
   *may = true;
-  if (!SavesMemory(&other->layout) || !other->model.policies.mixed) return RENGA_SUCCESS;
-  RengaCall(RengaSearchMixAtBest_Private(other->task, other->chain, &other->model, &other->layout,
-                                         other->plan, other->memory, NULL));
-  RengaCall(RengaSolutionFindStep_Private(other));
-  for (int s = 0; s < other->layout.count; s++) other->layout.stage[s].kept = (SearchKept){0};
+  if (!MayMixSolution(other)) return RENGA_SUCCESS;
+  RengaCall(MixAtBest(other));
+  KeepNone(&other->layout);
   *may = IsFasterThan(other->step, solution);
   return RENGA_SUCCESS;
 }
@@ -382,11 +399,30 @@ static RengaErrorCode IsSolutionHopeless(Solution *solution, bool *hopeless)
   return RENGA_SUCCESS;
 }
 
+/* With what stages have room for at best no schedule makes it as fast as it should be. */
+static RengaErrorCode IsMixHopeless(Solution *solution, bool *hopeless)
+{
+  if (solution->beat <= 0 || !MayMixSolution(solution)) return RENGA_SUCCESS;
+  RengaCall(MixAtBest(solution));
+  double least = solution->pipeline;
+  for (int i = 1; i < SEARCH_SCHEDULES; i++)
+    if (MayReschedule(solution, i))
+      least = fmin(least, RengaSearchLeastPipeline_Private(&solution->model, &solution->layout,
+                                                           i >= SEARCH_WHOLE));
+  KeepNone(&solution->layout);
+  *hopeless = solution->step - solution->pipeline + least >= solution->beat;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSolutionTry_Private(const SearchTask *task, Solution *solution)
 {
   RengaCall(MakeSolutionPlan(task, solution));
   RengaCall(IsSolutionHopeless(solution, &solution->hopeless));
-  if (!solution->hopeless) RengaCall(FindLeastMemory(solution));
+  if (solution->hopeless) return RENGA_SUCCESS;
+  RengaCall(FindMemory(solution));
+  if (RengaSolutionFits_Private(solution)) return RENGA_SUCCESS;
+  RengaCall(IsMixHopeless(solution, &solution->hopeless));
+  if (!solution->hopeless) RengaCall(MixSolution(solution));
   return RENGA_SUCCESS;
 }
 

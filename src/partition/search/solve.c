@@ -52,7 +52,7 @@ static RengaErrorCode FindBest(Solution *solution, double known, double *fit, bo
   RengaCall(RengaSolutionFit_Private(solution, fits));
   const bool near = known <= 0 || solution->step <= near_fit * known;
   *slow = IsTired(solution->task) &&
-          (*fits ? !near || solution->step >= *fit * (1 - 1e-9) : solution->hopeless);
+          (*fits ? !near || solution->step >= *fit * (1 - 1e-9) : solution->hopeless || known > 0);
   if (*fits) *fit = fmin(*fit, solution->step);
   *slow = *slow || (*fits && IsLeftBehind(solution, solution->task->beat));
   if (!*slow) RengaCall(RengaSolutionChallenge_Private(solution, fits));
@@ -120,7 +120,7 @@ static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, const 
   const double near = NearestOf(beat, IsTired(task) ? near_best * found : 0);
   Solution one = {.task = task, .chain = solution->chain, .beat = near};
   bool one_fits = false, slow = false;
-  RengaErrorCode code = FindBest(&one, found, row->fit, &one_fits, &slow);
+  RengaErrorCode code = FindBest(&one, NearestOf(beat, found), row->fit, &one_fits, &slow);
   const bool others = task->halves_only || IsTired(task);
   const double known = NearestOf(beat, others ? found : 0);
   const bool far = (known > 0 && one.step > near_best * known) || IsFarBehind(&one);
@@ -231,7 +231,7 @@ static int NextRow(int count, const double bound[], const bool done[])
 }
 
 /* Rows one after the other, those with the smallest bounds first, and each whose bound leaves it a
-   chance: it is below the step, and below most. */
+   chance: it is below the step, and below most. Without a bound no plan of the row fits. */
 static RengaErrorCode FitEach(Solution *solution, bool leaves, const TaskRows *rows, bool *fits)
 {
   const SearchTask *task = solution->task;
@@ -241,7 +241,7 @@ static RengaErrorCode FitEach(Solution *solution, bool leaves, const TaskRows *r
     const double known = fmax(task->beat, task->known);
     const bool slow = known > 0 && bound[row] >= known * (1 - 1e-9);
     solution->hopeless = !*fits && (solution->hopeless || (slow && isfinite(bound[row])));
-    if (slow) continue;
+    if (slow || isinf(bound[row])) continue;
     if (*fits && bound[row] >= fmin(rows->most, solution->step * (1 - 1e-9))) continue;
     if (!leaves && !IsFirstLeaf(task, row)) continue;
     RengaCall(FitRow(solution, rows, row, fits));
@@ -249,14 +249,23 @@ static RengaErrorCode FitEach(Solution *solution, bool leaves, const TaskRows *r
   return RENGA_SUCCESS;
 }
 
-/* Those of first leaves, then the others. */
+/* Those of first leaves, then the others. Where nothing fits in those, what takes least is first:
+   it says what others, which recompute more, must be faster than. */
 static RengaErrorCode FitAllRows(Solution *solution, TaskRows *rows, bool *fits)
 {
   const int count = solution->task->n_sizes;
   for (int r = 0; r < count; r++) rows->fit[r] = HUGE_VAL;
   RengaCall(FitEach(solution, false, rows, fits));
   if (*fits) RengaCall(LimitLeaves(solution, rows->bound, &rows->most));
-  for (int r = 0; r < count; r++) rows->done[r] = IsFirstLeaf(solution->task, r);
+  const bool small = RengaSearchIsSmall_Private(solution->task, solution->chain);
+  for (int r = 0; r < count; r++)
+    rows->done[r] = IsFirstLeaf(solution->task, r) ||
+                    (!small && RengaSearchIsLeafUseless_Private(solution->task, r));
+  const int least = RengaSearchSmallestRow_Private(solution->task);
+  if (!*fits && !rows->done[least]) {
+    rows->done[least] = true;
+    RengaCall(FitRow(solution, rows, least, fits));
+  }
   RengaCall(FitEach(solution, true, rows, fits));
   return RENGA_SUCCESS;
 }

@@ -140,7 +140,9 @@ int RengaSearchSmallestRow_Private(const SearchTask *task)
 {
   int smallest = 0;
   for (int row = 1; row < task->n_sizes; row++)
-    if (task->size[row] < task->size[smallest]) smallest = row;
+    if (task->size[row] < task->size[smallest] ||
+        (task->size[row] == task->size[smallest] && task->leaf[row] > task->leaf[smallest]))
+      smallest = row;
   return smallest;
 }
 
@@ -153,7 +155,6 @@ RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchCh
   *layout = (SearchLayout){0};
   *allowed = HUGE_VAL;
   for (int row = 0; row < task->n_sizes; row++)
-    if (task->size[row] == smallest)
-      RengaCall(SqueezeRow(&wide, chain, row, layout, allowed));
+    if (task->size[row] == smallest) RengaCall(SqueezeRow(&wide, chain, row, layout, allowed));
   return RENGA_SUCCESS;
 }
