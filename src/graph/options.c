@@ -20,26 +20,21 @@ static const RengaOptionRow rows[] = {
     {"graph_dimension", RENGA_OPTION_STRING, NULL, AT(dimension), NULL, 0, 0,
      "sizes of a file's symbolic dimensions: name=size,..."},
     {"graph_whole_batch", RENGA_OPTION_INT64, "0", AT(whole_batch), NULL, 0, 1 << 20,
-     "samples of a batch that is never cut, for losses across samples: one micro-batch, one "
-     "replica"},
+     "samples of a batch that is never cut; 0: batches may be"},
     {"graph_lanes", RENGA_OPTION_STRING, "auto", AT(lanes_text), NULL, 0, 0,
-     "lanes that hidden columns and heads are dealt out to, whose sums are added in fixed order: "
-     "decides bits; auto: one for each rank of -partition_tensor, be it given or chosen"},
+     "lanes (tensor-parallel units) of columns and heads; auto: the degree; decides bits"},
     {"graph_token_lanes", RENGA_OPTION_INT64, "1", AT(token_lanes), NULL, 1, 1024,
-     "lanes that tokens of a sequence, or rows of an image, are dealt out to: decides bits"},
+     "lanes (context-parallel units) of tokens or rows of images; decides bits"},
     {"partition_split", RENGA_OPTION_STRING, NULL, AT(split), NULL, 0, 0,
-     "how lanes have nodes: PATTERN:HOW,... where HOW is whole, lanes, columns or rows; the first "
-     "pattern of the shell that fits a node decides"},
+     "how lanes split nodes: PATTERN:HOW,... (whole, lanes, columns, rows)"},
     {"graph_batch_inputs", RENGA_OPTION_STRING, NULL, AT(batch_inputs), NULL, 0, 0,
      "the inputs of a file that hold samples, and which dimension counts them: "
      "NAME[:dimension],..."},
     {"precision", RENGA_OPTION_ENUM, "fp32", AT(precision),
      RENGA_PRECISION_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
-     "what tensors are kept in and products read: 32 or 16 bits; parameters are updated, and all "
-     "sums made, in 32; tf32, on cuda: kept in 32, products read 19"},
+     "types of tensors and of the factors of products; sums are fp32"},
     {"precision_keep", RENGA_OPTION_STRING, NULL, AT(keep), NULL, 0, 0,
-     "nodes whose tensors and parameters stay in 32 bits, and products exact: patterns of the "
-     "shell, comma separated"},
+     "patterns of nodes that stay in fp32, comma separated"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0], LANES_MOST = 1024, LANES_CHOSEN = 8 };
 

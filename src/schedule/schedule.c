@@ -8,15 +8,11 @@ enum { EAGER_MOST = 1 << 20 };
 static const RengaOptionRow rows[] = {
     {"pipeline_schedule", RENGA_OPTION_STRING, RENGA_SCHEDULE_1F1B, RENGA_OPTION_NO_OFFSET,
      "gpipe|1f1b|interleaved|zb-h1|zb-h2|zb-v|dualpipe-v|auto|file:", 0, 0,
-     "order of forward and backward: gpipe keeps all micro-batches, 1f1b few; zb- fill waits with "
-     "gradients of parameters; auto takes the shortest; file:FILE replays lists"},
+     "order of forward and backward: a type, auto, or lists in file:FILE"},
     {"schedule_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-     "show the schedule of a step: ascii[:FILE]; draw[:FILE], a picture (SVG) of it in time, of "
-     "renga train with a step that was run; file:FILE saves its lists, for -pipeline_schedule"},
+     "show the schedule of a step: ascii[:FILE], draw[:FILE], or file:FILE saves it"},
     {"pipeline_eager", RENGA_OPTION_REAL, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, EAGER_MOST,
-     "micro-batches that a stage of 1f1b begins early, or that a rank of auto may hold more, for "
-     "each "
-     "stage after it"},
+     "extra warm-up micro-batches of 1f1b, for each stage that follows"},
 };
 
 static const RengaTypeRow types[] = {
