@@ -123,7 +123,7 @@ static RengaErrorCode MakeSettings(RengaComm comm, RengaSettings *settings)
   RengaCall(RengaSettingsGetShard(*settings, &shard)); /* what replicas have a share of */
   RengaCall(RengaSettingsGetChunks(*settings, &chunks));
   RengaCall(RengaPrintf(
-      MPI_COMM_WORLD, "settings: recompute %s, offload %s, shard %s, stages per rank %d\n",
+      MPI_COMM_WORLD, "settings: recompute %s, offload %s, shard %s, virtual stages per rank %d\n",
       RengaRecomputeName(recompute), RengaOffloadName(offload), RengaShardName(shard), chunks));
 
   /* Which processor and which libraries: what a measured speed is the speed of. */

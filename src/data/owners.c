@@ -112,7 +112,7 @@ RengaErrorCode RengaDataSetUpOwners_Private(RengaData data)
              data->hdr.comm, RENGA_ERR_OPTION,
              "a local placement is for samples that belong to owners, and there are none");
   RengaCheck(data->owners.count <= samples, data->hdr.comm, RENGA_ERR_OPTION,
-             "%lld training samples cannot be shared out among %lld owners", (long long)samples,
+             "%lld training samples cannot be split among %lld owners", (long long)samples,
              (long long)data->owners.count);
   data->owners.batch = data->owners.count;
   return RENGA_SUCCESS;

@@ -370,8 +370,8 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
 
    Input:
    . graph - the graph, before RengaGraphSetUp
-   . lanes - that heads and hidden columns are dealt out to, 1 to 1024; 1: it is not split; 0: as
-     many as tensor ranks, which RengaPartitionSolve() chooses
+   . lanes - that heads and hidden columns are split into, 1 to 1024; 1: it is not split; 0: as
+     many as tensor-parallel ranks, which RengaPartitionSolve() chooses
 
    Options:
    . -graph_lanes L|auto - likewise; auto, the default: as many as -partition_tensor has ranks
@@ -380,9 +380,9 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
    RengaGraphSetUp.
 
    Notes: what lanes make is added up in a fixed order, so that losses and parameters have the bits
-   of this number of lanes on any layout. Tensor ranks share out the lanes. Where their number is
-   chosen the lanes are, too: RengaPartitionSolve() may then put the network in lanes, after which
-   values are to be found by name again.
+   of this number of lanes on any layout. Tensor-parallel ranks split the lanes. Where their number
+   is chosen the lanes are, too: RengaPartitionSolve() may then put the network in lanes, after
+   which values are to be found by name again.
 
    See also: RengaGraphGetLanes(), RengaPartitionSetTensor()
 @*/
@@ -432,7 +432,7 @@ RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
 
    Input:
    . graph - the graph, before RengaGraphSetUp
-   . lanes - that tokens, or rows of images, are dealt out to, 1 to 1024; 1: they are not
+   . lanes - that tokens, or rows of images, are split into, 1 to 1024; 1: they are not
 
    Options:
    . -graph_token_lanes L - likewise
@@ -440,8 +440,8 @@ RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
    Errors: RENGA_ERR_ARGUMENT for a number outside of its range; RENGA_ERR_ORDER after
    RengaGraphSetUp.
 
-   Notes: context ranks share out these lanes. They go with lanes of heads (RengaGraphSetLanes()):
-   each of those then has lanes of tokens.
+   Notes: context-parallel ranks split these lanes. They go with lanes of heads
+   (RengaGraphSetLanes()): each of those then has lanes of tokens.
 
    See also: RengaGraphGetTokenLanes(), RengaPartitionSetSequence()
 @*/
@@ -465,7 +465,7 @@ RengaErrorCode RengaGraphSetTokenLanes(RengaGraph graph, int lanes)
    . graph - the graph, after RengaGraphSetUp
 
    Output:
-   . lanes - 1: tokens are not dealt out
+   . lanes - 1: tokens are not split
    . nodes - how many are computed in them, those of lanes of heads each by itself; or NULL
 
    Errors: RENGA_ERR_ORDER before RengaGraphSetUp.
@@ -490,8 +490,8 @@ void RengaGraphCountLanes_Private(RengaGraph graph, RengaLaneKind kind, int *lan
 }
 
 const RengaLaneWords RengaLaneWords_Private[RENGA_LANE_KINDS] = {
-    [RENGA_LANES_OF_HEADS] = {"-graph_lanes", "-partition_tensor", "tensor"},
-    [RENGA_LANES_OF_TOKENS] = {"-graph_token_lanes", "-partition_sequence", "context"},
+    [RENGA_LANES_OF_HEADS] = {"-graph_lanes", "-partition_tensor", "tensor-parallel"},
+    [RENGA_LANES_OF_TOKENS] = {"-graph_token_lanes", "-partition_sequence", "context-parallel"},
 };
 
 RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch)

@@ -68,15 +68,14 @@ static const RengaOptionRow rows[] = {
     NUMBER("cluster_bandwidth", bandwidth[2], NULL, 1e3, 1e15,
            "bytes/s of a device to one of another node while all its node's devices send"),
     {"nested", RENGA_OPTION_BOOL, "false", AT(nested), NULL, 0, 0,
-     "exchanges of tensor ranks between nodes are made within each node first"},
-    NUMBER(
-        "all_reduce", all_reduce, "0", 0, 10,
-        "seconds of a sum of tensor ranks besides its bytes, where it is an all-reduce; 0: terms "
-        "are cut, exchanged and added"),
+     "collectives of tensor-parallel ranks between nodes are made within each node first"},
+    NUMBER("all_reduce", all_reduce, "0", 0, 10,
+           "seconds of a sum of tensor-parallel ranks besides its bytes, where it is an "
+           "all-reduce; 0: terms are cut, exchanged and added"),
     NUMBER("reduce_hidden", reduce_hidden, "0", 0, 1,
            "share of sums over replicas in which devices compute"),
     NUMBER("exchange_hidden", exchange_hidden, "0", 0, 1,
-           "share of exchanges of tensor ranks in which devices compute"),
+           "share of collectives of tensor-parallel ranks in which devices compute"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 

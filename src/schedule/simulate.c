@@ -325,7 +325,7 @@ RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
    . makespan - seconds until the last rank is done with its micro-batches
    . bubble - share of all ranks' time in which they wait, 0 … 1
 
-   Errors: backwards in two parts: RengaScheduleSimulateWith() takes the seconds of each; seconds
+   Errors: split backwards: RengaScheduleSimulateWith() takes the seconds of each; seconds
    that are negative or not finite.
 
    Notes: a stage that recomputes does a second forward before each backward. For equal stages and
@@ -343,11 +343,9 @@ RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forwar
              "backward: null pointer");
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   for (int s = 0; s < schedule->stages; s++)
-    RengaCheck(
-        schedule->lag[s] == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-        "schedule %s does backwards in two parts: RengaScheduleSimulateWith takes the seconds of "
-        "each",
-        schedule->hdr.type_name);
+    RengaCheck(schedule->lag[s] == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+               "schedule %s splits backward: RengaScheduleSimulateWith takes the seconds of each",
+               schedule->hdr.type_name);
   const RengaScheduleDurations durations = {.seconds = {[RENGA_ACTION_FORWARD] = forward,
                                                         [RENGA_ACTION_RECOMPUTE] = forward,
                                                         [RENGA_ACTION_BACKWARD] = backward},

@@ -22,7 +22,7 @@ static const RengaOptionRow rows[] = {
     {"pipeline_overlap", RENGA_OPTION_BOOL, "true", AT(overlap), NULL, 0, 0,
      "overlap reduce-scatters and all-gathers over replicas with computing"},
     {"pipeline_chunks", RENGA_OPTION_INT, "0", AT(chunks), NULL, 0, RENGA_CHUNKS_MOST,
-     "virtual pipeline stages per rank, of types even, tree, manual; 0: one"},
+     "virtual pipeline virtual stages per rank, of types even, tree, manual; 0: one"},
     {"pipeline_shard", RENGA_OPTION_ENUM, "auto", AT(shard),
      RENGA_SHARD_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), RENGA_SHARD_AUTO, 0,
      "sharding over replicas (ZeRO 1, 2, 3): optimizer, gradients, parameters"},
@@ -61,7 +61,7 @@ void RengaSettingsList_Private(RengaSettings settings, RengaSettingList *list)
   for (int r = 0; r < N_ROWS; r++)
     if (DecidesPlan(&rows[r])) RengaSettingAddRow_Private(list, &rows[r], settings);
   RengaSettingAddText_Private(list, "schedule (-pipeline_schedule)", settings->schedule);
-  RengaSettingAdd_Private(list, "micro-batches begun early (-pipeline_eager)", &settings->eager,
+  RengaSettingAdd_Private(list, "extra warm-up micro-batches (-pipeline_eager)", &settings->eager,
                           sizeof settings->eager);
   RengaSettingAddInt64_Private(list, "memory bound", settings->memory_bound);
   RengaSettingAddText_Private(list, "device type", settings->device->hdr.type_name);

@@ -50,7 +50,7 @@ once() {
   refuses 2 "$text" $train "$@"
   [ "$(grep -c "error: " out)" -eq 1 ] || fail "more than one error"
 }
-once "bad option: -pipeline_eager 3 begins micro-batches of -pipeline_schedule 1f1b early, but" \
+once "bad option: -pipeline_eager 3 asks for extra warm-up micro-batches of -pipeline_schedule 1f1b, but" \
   -partition_stages 2 -pipeline_schedule gpipe -pipeline_eager 3
 [ $code -eq 5 ] || fail "exit code $code of options that do not go together"
 once "that of device far is not the host's" -device_type far -comm_transport mpi

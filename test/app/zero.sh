@@ -42,7 +42,7 @@ size="-graph mlp:sizes=256-256-256-256-256-256-256-256-256 -batch_size 8 -microb
 plan="plan $size -machine_file laptop -partition_ranks 4 -partition_memory 3.55MiB"
 accepts 1 $plan -partition_type even -partition_stages 2 -partition_replicas 2 -pipeline_shard gradients -plan_save slower.txt
 accepts 1 $plan -pipeline_chunks 1 -plan_explain -plan_save taken.txt
-says "of replicas that share gradients or parameters (-pipeline_shard), of which none was found that is faster"
+says "with sharded gradients or parameters (-pipeline_shard), of which none was found that is faster"
 [ "$(grep -c "shard none" taken.txt)" = 4 ] || fail "not four stages that share nothing"
 predicted() { awk '$1 == "predicted" { print $2 }' "$1"; }
 awk -v taken="$(predicted taken.txt)" -v slower="$(predicted slower.txt)" 'BEGIN { exit !(taken < slower) }' ||

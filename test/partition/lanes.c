@@ -269,7 +269,8 @@ static RengaErrorCode CheckChoice(void)
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(ExpectChoice(1e-4, memory, 2, "1: none (the network does not fit"));
   ExpectError(Choose(RENGA_PARTITION_AUTO, RENGA_PARTITION_TENSOR_AUTO, 1e-4, memory / 2, &plan),
-              RENGA_ERR_MEMORY, "nor is there a plan with tensor ranks (-partition_tensor auto): ");
+              RENGA_ERR_MEMORY,
+              "nor is there a plan with tensor-parallel ranks (-partition_tensor auto): ");
   ExpectError(Choose(RENGA_PARTITION_EVEN, RENGA_PARTITION_TENSOR_AUTO, 1e-4, 0, &plan),
               RENGA_ERR_SUPPORT, "-partition_tensor auto is not supported by -partition_type even");
   return RENGA_SUCCESS;
