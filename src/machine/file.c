@@ -258,9 +258,9 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    unaligned_efficiency, by which the shape of a product decides its rate; scatter_efficiency, of
    gradients of looked-up rows; accumulates, where products add gradients up; attention_efficiency;
    attention_passes, where kernels of attention are not fused; spread, of devices; nested,
-   all_reduce, reduce_hidden and exchange_hidden, of sums over replicas and exchanges of tensor
-   ranks. A missing or unknown key
-   and a value out of all bounds are errors. What RengaMachineSetNodes(),
+   all_reduce, reduce_hidden and exchange_hidden, of sums over replicas and tensor-parallel
+   collectives. A missing or unknown key and a value out of all bounds are errors. What
+   RengaMachineSetNodes(),
    RengaMachineSetDevicesPerNode() and RengaMachineSetMemory() ask for is kept.
 
    See also: RengaMachineSetFromOptions(), RengaMachineSetNodes()
