@@ -250,7 +250,7 @@ def write_table(path, rows):
              "nemotron4": "DGX Cloud, Nemotron-4 15 G", "maxtext": "DGX Cloud, Llama 3 70 G (MaxText)",
              "llama3-sft": "DGX Cloud, Llama 3 70 G (tuning)"}
     with open(path, "w", encoding="ascii") as file:
-        print("| run | devices | stages x replicas x tensor | chunks | micro-batch | made again | "
+        print("| run | devices | stages x replicas x tensor | chunks | micro-batch | recomputed | "
               "published | predicted | |\n|---|---|---|---|---|---|---|---|---|", file=file)
         for row in rows:
             if row["source"] in names:
