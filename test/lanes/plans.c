@@ -55,7 +55,8 @@ static const View views[] = {
      "proved best"},
     {CHOSEN " -graph_lanes 3 -partition_ranks 2",
      true,
-     {"tensor degrees: 1: ", "; 2: ", " (1 stage, 2 ranks in groups of 2, micro-batches of 8)"},
+     {"tensor-parallel degrees: 1: ", "; 2: ",
+      " (1 stage, 2 ranks in groups of 2, micro-batches of 8)"},
      NULL},
     {CHOSEN " -graph_lanes 3 -partition_ranks 2 -pipeline_reduction unordered",
      true,
@@ -71,10 +72,10 @@ static const View views[] = {
      "stay idle"},
     /* Without a number of lanes there are as many as tensor ranks, which every chain has heads for.
      */
-    {CHOSEN " -partition_ranks 2", true, {"tensor degrees: 1: ", "; 2: "}, NULL},
+    {CHOSEN " -partition_ranks 2", true, {"tensor-parallel degrees: 1: ", "; 2: "}, NULL},
     {CHOSEN " -partition_ranks 8",
      true,
-     {"tensor degrees: 1: ", "; 4: ",
+     {"tensor-parallel degrees: 1: ", "; 4: ",
       "8 and more: not looked at, as a group would not be in one node"},
      NULL},
     {"-graph_token_lanes 2 -graph lanes-nearest.onnx",

@@ -251,7 +251,7 @@ static RengaErrorCode ExpectChoice(double link, int64_t memory, int tensor, cons
   const char *topic = "", *sentence;
   RengaCall(Choose(RENGA_PARTITION_AUTO, RENGA_PARTITION_TENSOR_AUTO, link, memory, &plan));
   Expect(RengaPlanGetStage(plan, 0)->shape.tensor == tensor);
-  for (int r = 0; topic && strcmp(topic, "tensor degrees"); r++)
+  for (int r = 0; topic && strcmp(topic, "tensor-parallel degrees"); r++)
     RengaCall(RengaPlanGetReason(plan, r, &topic, &sentence));
   RengaCheck(topic && strstr(sentence, said), MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "no \"%s\" in \"%s\"", said, topic ? sentence : "");
