@@ -120,7 +120,7 @@ static RengaErrorCode MakeSettings(RengaComm comm, RengaSettings *settings)
   int chunks;
   RengaCall(RengaSettingsGetRecompute(*settings, &recompute));
   RengaCall(RengaSettingsGetOffload(*settings, &offload));
-  RengaCall(RengaSettingsGetShard(*settings, &shard)); /* what replicas have a share of */
+  RengaCall(RengaSettingsGetShard(*settings, &shard)); /* the ZeRO stage */
   RengaCall(RengaSettingsGetChunks(*settings, &chunks));
   RengaCall(RengaPrintf(
       MPI_COMM_WORLD, "settings: recompute %s, offload %s, shard %s, virtual stages per rank %d\n",

@@ -13,12 +13,12 @@ accepts 1 $train
 digest=$(digest)
 refuses 1 "9.96 MiB per device would do" $plan -partition_memory 8MiB -pipeline_shard optimizer
 accepts 1 $plan -partition_memory 8MiB -plan_explain -plan_save parameters.txt
-says "replicas share parameters, gradients, masters and moments: stage 0 needs 6.74 MiB of a device, and would need 12.9 MiB"
+says "replicas shard parameters, gradients, masters and moments: stage 0 needs 6.74 MiB of a device, and would need 12.9 MiB"
 says "with or without a sharded optimizer, or, with equal replicas, sharded gradients or parameters"
-lacks "of replicas that share"
+lacks "with sharded gradients or parameters (-pipeline_shard)"
 # Values of the largest layer lie in the window whole: where that is too much, gradients alone are shared.
 accepts 1 $plan -partition_memory 6.5MiB -plan_explain -plan_save gradients.txt
-says "replicas share gradients, masters and moments: stage 0 needs 6.23 MiB of a device, and would need 12.9 MiB"
+says "replicas shard gradients, masters and moments: stage 0 needs 6.23 MiB of a device, and would need 12.9 MiB"
 for level in parameters gradients; do
   grep -q "replicas 4 .* shard $level " $level.txt || fail "the plan does not share $level on four replicas"
   accepts 4 $train -plan_load $level.txt -log_view
