@@ -114,7 +114,7 @@ RengaErrorCode RengaGraphGetBatchInputs(RengaGraph graph, const char **inputs); 
    values and parameters stay float32 */
 RengaErrorCode RengaGraphSetPrecision(RengaGraph graph, RengaPrecision precision, const char *keep);
 RengaErrorCode RengaGraphGetPrecision(RengaGraph graph, RengaPrecision *precision);
-/* -graph_lanes: heads and hidden columns are dealt out to so many lanes, on any layout; how many
+/* -graph_lanes: heads and hidden columns are split into so many lanes, on any layout; how many
    nodes of the network are computed in them is known after RengaGraphSetUp. */
 RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes);
 RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes); /* nodes: or NULL */

@@ -33,8 +33,8 @@ typedef struct {
   int64_t processors; /* multiprocessors that tiles of a product are dealt to; 0: a product
                                   reaches the same rate whatever its shape */
   double
-      all_reduce;   /* seconds of a sum of tensor ranks besides its bytes, where it is an all-reduce
-                        of values as they are stored; 0: kernels cut, exchange and add terms */
+      all_reduce;   /* seconds of a sum of tensor-parallel ranks besides its bytes, where it is an
+                        all-reduce of values as stored; 0: kernels cut, exchange and add terms */
   bool accumulates; /* products add gradients of parameters to those of the micro-batches
                                   before, and no pass over memory does */
 } RengaMachineDevice;
@@ -47,7 +47,7 @@ typedef struct {
   double bandwidth;        /* bytes/s of one device to another of the group, one direction */
   double reduce_bandwidth; /* the same while all of a group sum; 0: bandwidth */
   bool nested;             /* exchanges are made within groups of the levels below first */
-  /* shares of sums over replicas, and of exchanges of tensor ranks, in which devices compute */
+  /* shares of sums over replicas, and of tensor-parallel collectives, in which devices compute */
   double reduce_hidden, exchange_hidden;
 } RengaMachineLevel;
 

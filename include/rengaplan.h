@@ -10,7 +10,7 @@ typedef struct _p_RengaPlan *RengaPlan;
 typedef struct {
   int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs; /* bytes */
 } RengaPlanMemory;
-/* What replicas have a share of each, instead of all of it. */
+/* ZeRO stages: what is sharded over replicas. */
 typedef enum {
   RENGA_SHARD_AUTO = -1, /* of settings alone: the planner chooses it */
   RENGA_SHARD_NOTHING,
@@ -23,21 +23,21 @@ const char *RengaShardName(RengaShard shard);
 /* What becomes of the tensors of forward that backward needs. */
 typedef enum {
   RENGA_SAVED_KEEP,
-  RENGA_SAVED_RECOMPUTE, /* backward runs the stage's forward again, but for what is kept */
+  RENGA_SAVED_RECOMPUTE, /* backward recomputes the stage's activations, but for what is kept */
   RENGA_SAVED_OFFLOAD    /* they wait in the host's memory */
 } RengaSaved;
 /* How a stage is computed. A plan may say more than the runtime can: RengaPlanCheck() refuses what
    cannot be run, by its name. */
 typedef struct {
   int replicas;     /* stages may have different numbers of them */
-  int tensor;       /* tensor ranks of a replica, which share out heads and columns */
-  int sequence;     /* context ranks of a replica, which share out the tokens of a sequence */
-  RengaShard shard; /* what its replicas have a share of */
-  RengaSaved saved; /* what becomes of saved tensors */
+  int tensor;       /* tensor-parallel ranks of a replica, which split heads and columns */
+  int sequence;     /* context-parallel ranks of a replica, which split the tokens of a sequence */
+  RengaShard shard; /* the ZeRO stage of its replicas */
+  RengaSaved saved; /* what becomes of saved activations */
   RengaPrecision precision; /* in which it is computed */
   int chunks; /* stages that each of its ranks computes: of p x chunks stages 0, p, 2p, … */
 } RengaStageShape;
-/* So many replicas of one rank, nothing shared, all saved tensors kept, fp32, a stage per rank. */
+/* So many replicas of one rank, ZeRO stage 0, all activations saved, fp32, a stage per rank. */
 RengaStageShape RengaStageShapePlain(int replicas);
 bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *other);
 /* "2 replicas, saved recompute": replicas, and what is not plain. */
@@ -67,7 +67,7 @@ typedef struct {
   double step;                     /* simulated, all in all */
   double pipeline, reduce, update; /* its parts */
   double bound;                    /* proved: no plan of the searched kind has a faster step */
-  double bubble;                   /* share of the pipeline's time in which devices wait, 0 … 1 */
+  double bubble;                   /* share of the pipeline's time in which devices idle, 0 … 1 */
 } RengaPlanPrediction;
 RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan);
 RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
@@ -94,7 +94,7 @@ RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes);
 RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes);
 RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type);  /* 1f1b, … */
 RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type); /* NULL: open; lent */
-/* Of schedule 1f1b: micro-batches begun early for each stage that follows; 0 at first. */
+/* Of schedule 1f1b: extra warm-up micro-batches for each stage that follows; 0 at first. */
 RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager);
 RengaErrorCode RengaPlanGetEager(RengaPlan plan, double *eager);
 RengaErrorCode RengaPlanGetLanes(RengaPlan plan, int *lanes); /* of the network: -graph_lanes */
@@ -134,10 +134,10 @@ typedef struct {
   int stages, chunks;       /* pipeline stages; virtual stages of each rank */
   int replicas;             /* data parallel */
   int tensor;               /* tensor-parallel ranks of a replica */
-  int context;              /* context-parallel ranks, which share out a sequence */
+  int context;              /* context-parallel ranks, which split a sequence */
   int expert;               /* expert-parallel ranks: 1 */
   RengaShard shard;         /* the ZeRO stage */
-  RengaSaved saved;         /* recomputation, or offloading, of saved tensors */
+  RengaSaved saved;         /* recomputation, or offloading, of saved activations */
   RengaPrecision precision; /* in which it is computed */
 } RengaLayout;
 RengaErrorCode RengaPlanGetLayout(RengaPlan plan, RengaLayout *layout);

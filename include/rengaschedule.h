@@ -9,10 +9,10 @@ typedef struct _p_RengaSchedule *RengaSchedule;
 /* Types of schedules, for RengaScheduleSetType and -pipeline_schedule. */
 #define RENGA_SCHEDULE_GPIPE "gpipe"             /* all forwards, then all backwards */
 #define RENGA_SCHEDULE_1F1B "1f1b"               /* a forward and a backward by turns */
-#define RENGA_SCHEDULE_INTERLEAVED "interleaved" /* the same, with several stages on each rank */
+#define RENGA_SCHEDULE_INTERLEAVED "interleaved" /* the same, with virtual stages */
 #define RENGA_SCHEDULE_ZB_H1 "zb-h1" /* gradients of parameters where a rank would wait */
 #define RENGA_SCHEDULE_ZB_H2 "zb-h2" /* the same, with more micro-batches in flight */
-#define RENGA_SCHEDULE_ZB_V "zb-v"   /* the same, with two stages on each rank, as a wave */
+#define RENGA_SCHEDULE_ZB_V "zb-v"   /* the same, with two virtual stages per rank, V-shaped */
 #define RENGA_SCHEDULE_DUALPIPE_V "dualpipe-v" /* as zb-v, gradients of parameters at the end */
 #define RENGA_SCHEDULE_AUTO "auto"  /* the shortest of these that fit, and of greedy lists */
 #define RENGA_SCHEDULE_FILE "file:" /* and the name of a file of RengaScheduleSave() */
@@ -71,8 +71,8 @@ typedef struct {
   void *user; /* handed to build */
 } RengaScheduleRule;
 RengaErrorCode RengaScheduleRegister(const RengaScheduleRule *rule);
-/* For such functions: what SetShape was told, the stages of a rank, and actions behind those that
-   are there. */
+/* For such functions: what SetShape was told, the virtual stages per rank, and actions behind
+   those that are there. */
 RengaErrorCode RengaScheduleGetShape(RengaSchedule schedule, int *stages, const int **replicas,
                                      int64_t *microbatches); /* lent */
 RengaErrorCode RengaScheduleGetChunks(RengaSchedule schedule, int rank, int *count,
@@ -92,11 +92,11 @@ RengaErrorCode RengaActionListFill(RengaActionList list, RengaScheduleForwards f
 RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule);
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type);
 RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type);
-/* Stages of each rank where nothing else is said, and whether they lie as a wave: rank r of p has
-   stages r, 2p-1-r, 2p+r, …; else r, r + p, … NULL: 1f1b. */
+/* Stages of each rank where nothing else is said, and whether their placement is V-shaped: rank r
+   of p has stages r, 2p-1-r, 2p+r, …; else r, r + p, … NULL: 1f1b. */
 RengaErrorCode RengaScheduleShareLists(RengaComm comm, const char *type); /* of type file: */
 RengaErrorCode RengaScheduleFindPlacement(const char *type, int *chunks, bool *wave);
-/* 1f1b: micro-batches begun early for each stage that follows, so that messages are hidden. */
+/* 1f1b: extra warm-up micro-batches for each stage that follows, so that messages are hidden. */
 RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager);
 RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager);
 int64_t RengaScheduleEarly(double eager, int following);            /* micro-batches, rounded up */
@@ -108,7 +108,7 @@ RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const i
                                      const RengaMessage messages[], bool forward_only);
 /* Micro-batches that a replica has together; 1 after SetShape. */
 RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf);
-/* The stage keeps what it receives only, and runs forward again before each backward. */
+/* The stage keeps what it receives only, and recomputes before each backward. */
 RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool recompute);
 /* Which replicas of stages are together on one rank; each on its own after SetShape. */
 RengaErrorCode RengaScheduleSetRanks(RengaSchedule schedule, const int rank[]);

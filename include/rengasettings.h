@@ -16,7 +16,7 @@ typedef enum {
   RENGA_REDUCTION_UNORDERED /* one buffer, and MPI's own sum */
 } RengaReduction;
 const char *RengaReductionName(RengaReduction reduction); /* ordered, unordered */
-/* What backward computes again of forward. */
+/* What backward recomputes. */
 typedef enum {
   RENGA_RECOMPUTE_AUTO, /* as the plan says, and the planner chooses it */
   RENGA_RECOMPUTE_NONE, /* stages keep what backward reads */

@@ -120,10 +120,10 @@ static RengaErrorCode MakeSettings(RengaComm comm, RengaSettings *settings)
   int chunks;
   RengaCall(RengaSettingsGetRecompute(*settings, &recompute));
   RengaCall(RengaSettingsGetOffload(*settings, &offload));
-  RengaCall(RengaSettingsGetShard(*settings, &shard)); /* what replicas have a share of */
+  RengaCall(RengaSettingsGetShard(*settings, &shard)); /* the ZeRO stage */
   RengaCall(RengaSettingsGetChunks(*settings, &chunks));
   RengaCall(RengaPrintf(
-      MPI_COMM_WORLD, "settings: recompute %s, offload %s, shard %s, stages per rank %d\n",
+      MPI_COMM_WORLD, "settings: recompute %s, offload %s, shard %s, virtual stages per rank %d\n",
       RengaRecomputeName(recompute), RengaOffloadName(offload), RengaShardName(shard), chunks));
 
   /* Which processor and which libraries: what a measured speed is the speed of. */

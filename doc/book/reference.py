@@ -1,6 +1,7 @@
 """Pages of the book that come from the program: each option, each function, each operator."""
 import ctypes
 import os
+import pathlib
 import re
 import subprocess
 
@@ -57,18 +58,25 @@ def split_value(value):
     return kind, default.strip()
 
 
-def option_entry(option):
+def read_details():
+    """By option: sentences that its line of help has no room for."""
+    lines = (pathlib.Path(__file__).parent / "details.txt").read_text().splitlines()
+    return dict(line.split("\t") for line in lines if not line.startswith("#"))
+
+
+def option_entry(option, details):
     kind, default = split_value(option.value)
     everywhere = set(COMMANDS) - OWN <= set(option.commands)
     rows = [f"(option-{option.name})=", f"### -{plain(option.name)}", "",
             plain(option.text[:1].upper() + option.text[1:]) + ".", "",
+            *([details[option.name], ""] if option.name in details else []),
             f"Values: {plain(kind)}. Default: " + (f"`{default}`." if default else "none."), "",
             "Commands: " + ("all of them, but for `run`." if everywhere else ", ".join(f"`{c}`" for c in option.commands) + "."), ""]
     return "\n".join(rows)
 
 
 def options_page(options):
-    sections = {}
+    sections, details = {}, read_details()
     for option in options.values():
         sections.setdefault(option.section, []).append(option)
     text = ["# Each option", "",
@@ -77,7 +85,7 @@ def options_page(options):
             "the command line, and the last one wins. An option that the program does not know ends the run before any",
             "work, with the name that is closest. `renga options FILE` writes a file of all options, as comments.", ""]
     for section, members in sections.items():
-        text += [f"## {section}", ""] + [option_entry(option) for option in members]
+        text += [f"## {section}", ""] + [option_entry(option, details) for option in members]
     return "\n".join(text)
 
 

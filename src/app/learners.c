@@ -154,8 +154,8 @@ RengaErrorCode AppLearnersSetPartition(AppLearners *learners, RengaPartition par
              "learners",
              learners->count);
   RengaCheck(batch % learners->count == 0, printer, RENGA_ERR_OPTION,
-             "a batch of %lld samples cannot be shared out equally among %d learners",
-             (long long)batch, learners->count);
+             "a batch of %lld samples cannot be split equally among %d learners", (long long)batch,
+             learners->count);
   learners->batch = batch;
   RengaCall(RengaPartitionSetBatch(partition, batch / learners->count, microbatch));
   RengaCall(RengaPartitionSetRanks(partition, RengaCommGetSize(learners->ranks)));
@@ -237,7 +237,7 @@ static RengaErrorCode CheckLearnersPlan(const AppLearners *learners, RengaPlan p
   const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
   RengaCheck(shape->tensor == 1 && shape->sequence == 1, printer, RENGA_ERR_SUPPORT,
              "a plan with %s ranks together with -data_parallel %s is not supported",
-             shape->tensor > 1 ? "tensor" : "context", manner);
+             shape->tensor > 1 ? "tensor-parallel" : "context-parallel", manner);
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   RengaCheck(RengaDeviceIsHost(device), printer, RENGA_ERR_SUPPORT,
              "-data_parallel local and gossip are not supported for -device_type %s, which has "

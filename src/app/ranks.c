@@ -6,9 +6,10 @@ static void NameMember(const RengaStageShape *shape, const RengaPlanPlace *place
 {
   int used = snprintf(what, size, "stage %d, replica %d", place->stage, place->replica);
   if (shape->sequence > 1)
-    used += snprintf(what + used, size - (size_t)used, ", context rank %d", place->sequence);
+    used +=
+        snprintf(what + used, size - (size_t)used, ", context-parallel rank %d", place->sequence);
   if (shape->tensor > 1)
-    snprintf(what + used, size - (size_t)used, ", tensor rank %d", place->tensor);
+    snprintf(what + used, size - (size_t)used, ", tensor-parallel rank %d", place->tensor);
 }
 
 RengaErrorCode AppDescribeRank(RengaPlan plan, int rank, size_t size, char what[])

@@ -17,7 +17,7 @@ typedef struct {
 } AppReport;
 /* What is known of a rank before the first step. */
 typedef struct {
-  char node[64], place[64]; /* "stage 1, replica 0" */
+  char node[64], place[96]; /* "stage 1, replica 0" */
   RengaPipelineMemory memory;
 } AppRankFacts;
 

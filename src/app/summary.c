@@ -23,9 +23,10 @@ static void NameGroups(RengaPlan plan, size_t size, char text[])
 {
   const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
   int used = 0;
-  if (shape->sequence > 1) used = snprintf(text, size, " x %d context ranks", shape->sequence);
+  if (shape->sequence > 1)
+    used = snprintf(text, size, " x %d context-parallel ranks", shape->sequence);
   if (shape->tensor > 1)
-    snprintf(text + used, size - (size_t)used, " x %d tensor ranks", shape->tensor);
+    snprintf(text + used, size - (size_t)used, " x %d tensor-parallel ranks", shape->tensor);
 }
 
 /* ", 2 stages on each" where ranks have several. */
@@ -93,7 +94,7 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
   MPI_Comm printer;
   RengaGraphTotals totals;
   const char *name;
-  char parameters[32], fewest[32] = "", groups[64] = "", chunks[48] = "", schedule[320];
+  char parameters[32], fewest[32] = "", groups[96] = "", chunks[48] = "", schedule[320];
   int stages = RengaPlanGetStageCount(plan), least, replicas, recomputing;
   int ranks = RengaPlanGetRankCount(plan), idle = RengaCommGetSize(comm) - ranks;
   int64_t batch, microbatch;
@@ -117,8 +118,8 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
                         groups, ranks, ranks == 1 ? "" : "s", chunks, (long long)batch,
                         (long long)microbatch, schedule));
   if (recomputing > 0)
-    RengaCall(RengaPrintf(printer, "%d of %d stages %s forward again before backward\n",
-                          recomputing, stages, recomputing == 1 ? "runs" : "run"));
+    RengaCall(RengaPrintf(printer, "%d of %d stages %s before backward\n", recomputing, stages,
+                          recomputing == 1 ? "recomputes" : "recompute"));
   if (idle > 0)
     RengaCall(RengaPrintf(printer, "%d of %d ranks %s idle\n", idle, RengaCommGetSize(comm),
                           idle == 1 ? "is" : "are"));
@@ -155,7 +156,7 @@ typedef struct {
 static RengaErrorCode PrintRank(MPI_Comm printer, RengaPlan plan, int rank, int width,
                                 const Memory *memory)
 {
-  char forecast[32], measured[32], resident[32], what[64];
+  char forecast[32], measured[32], resident[32], what[128];
   RengaCall(AppDescribeRank(plan, rank, sizeof what, what));
   RengaFormatBytes((double)memory->forecast, sizeof forecast, forecast);
   RengaFormatBytes((double)memory->measured, sizeof measured, measured);
@@ -168,7 +169,7 @@ static RengaErrorCode PrintRank(MPI_Comm printer, RengaPlan plan, int rank, int 
 /* Characters of the longest description of a rank. */
 static RengaErrorCode MeasureRanks(RengaPlan plan, int size, int *width)
 {
-  char what[64];
+  char what[128];
   *width = 0;
   for (int r = 0; r < size; r++) {
     RengaCall(AppDescribeRank(plan, r, sizeof what, what));

@@ -169,7 +169,7 @@ static RengaErrorCode FindObstacle(const AppTextModel *model, int64_t longest, s
   if (strcmp(device, "cpu") != 0 && strcmp(device, "ref") != 0)
     snprintf(why, size, "device %s has no kernels for them", device);
   else if (replicas > 1 || tokens > 1 || (strcmp(context, "0") != 0 && strcmp(context, "1") != 0))
-    snprintf(why, size, "they are not for replicas, context ranks and lanes of tokens");
+    snprintf(why, size, "they are not for replicas, context-parallel ranks and lanes of tokens");
   else if (plan)
     snprintf(why, size, "a plan is given, which is of whole sequences");
   else if (longest > model->sequence)

@@ -3,7 +3,7 @@
 #include "app.h"
 
 typedef struct {
-  char place[64], node[64];
+  char place[96], node[64];
   int64_t step;        /* 0-based; -1: nothing was heard of it */
   double seconds, age; /* of that step; since it was heard of */
 } AppViewRank;

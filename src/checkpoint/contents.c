@@ -70,7 +70,7 @@ static void BringBackDirectory(const char *directory)
   if (stat(directory, &found) == 0 || errno != ENOENT) return;
   if (RengaCheckpointDirectoryMake(directory) == 0)
     RengaWarning(MPI_COMM_SELF,
-                 "the folder of checkpoints %s was removed during the run: it is made again, and "
+                 "the folder of checkpoints %s was removed during the run: it is made anew, and "
                  "what was in it is gone",
                  directory);
 }

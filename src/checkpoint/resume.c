@@ -195,8 +195,8 @@ static RengaErrorCode TryGood(RengaCheckpoint checkpoint, int64_t step, int coun
    error.
 
    Notes: tensors become those of the file, and the pipeline's step number the one after the step
-   that failed: the batches from the file's step to the one that failed are left out, as made again
-   they would fail again. With -checkpoint_every in steps only files of its steps are gone back to,
+   that failed: the batches from the file's step to the one that failed are left out, as they
+   would fail once more. With -checkpoint_every in steps only files of its steps are gone back to,
    not the last ones of runs that were interrupted: what follows is the same in each run. A file of
    the step that failed is marked, and not resumed from (RengaCheckpointMarkBad).
 

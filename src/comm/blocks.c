@@ -44,7 +44,7 @@ static void BlocksMakeEven(RengaBlocks blocks)
 }
 
 /*@
-   RengaBlocksCreate - share out the elements of a vector
+   RengaBlocksCreate - split the elements of a vector
 
    Not collective; all ranks that use the blocks together make the same
 
@@ -88,7 +88,7 @@ RengaErrorCode RengaBlocksCreate(int ranks, int64_t parts, const int64_t begin[]
 }
 
 /*@
-   RengaBlocksSetBounds - share out the elements in another way
+   RengaBlocksSetBounds - split the elements in another way
 
    Not collective; all ranks that use the blocks together set the same
 

@@ -16,8 +16,7 @@ static const RengaOptionRow option_rows[] = {
     {"data_validation", RENGA_OPTION_REAL, "0", AT(validation), NULL, 0, 0.999,
      "share of the samples, from the end, that is kept for validation"},
     {"data_masking", RENGA_OPTION_REAL, "0", AT(masking), NULL, 0, 0.999,
-     "share of the tokens that the network must find again, as BERT does; 0: it finds the next "
-     "one"},
+     "share of the tokens that are masked, as for BERT; 0: none"},
 };
 enum { OPTIONS = sizeof option_rows / sizeof *option_rows, IGNORED = -100 };
 

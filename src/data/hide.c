@@ -19,19 +19,17 @@
 
 static const RengaOptionRow hiding_rows[] = {
     {"data_hide", RENGA_OPTION_REAL, "0", AT(fraction), NULL, 0, MOST_HIDDEN,
-     "share of the training samples, those of least loss, that an epoch may leave out"},
+     "largest share of the training samples that an epoch may leave out"},
     {"data_importance", RENGA_OPTION_ENUM, "loss", AT(importance), "loss|random|gradient_norm", 0,
      0, "what -data_hide goes by"},
     {"data_hide_confidence", RENGA_OPTION_REAL, "0.7", AT(confidence), NULL, 0, 1,
-     "a sample of one label is not hidden where its label had a smaller probability, or another "
-     "class a larger one"},
+     "samples with a less probable label than this are never hidden"},
     {"data_hide_warmup", RENGA_OPTION_INT64, "1", AT(warmup), NULL, 1, 1e15,
      "epochs in which nothing is hidden"},
     {"data_hide_schedule", RENGA_OPTION_ENUM, "stairs", AT(schedule), "stairs|constant", 0, 0,
-     "stairs: all of -data_hide, from 30 % of the epochs on 0.8 of it, from 60 % 0.6, from 80 % "
-     "0.4"},
+     "share of -data_hide over the epochs: falling in stairs, or constant"},
     {"data_hide_rate", RENGA_OPTION_BOOL, "true", AT(adapts_rate), NULL, 0, 0,
-     "the learning rate is divided by the share of the samples that are not hidden"},
+     "divide the learning rate by the share of samples not hidden"},
 };
 enum { HIDING_OPTIONS = sizeof hiding_rows / sizeof *hiding_rows };
 

@@ -12,16 +12,13 @@
 
 static const RengaOptionRow owner_rows[] = {
     {"data_shuffle", RENGA_OPTION_STRING, "true", AT(shuffle), NULL, 0, 0,
-     "true or global: each epoch's training samples in an order drawn from the seed; local: "
-     "within owners; partial:Q: and the share Q of each owner is exchanged; false: as they stand"},
+     "order of training samples: true (global), local, partial:Q within owners, or false"},
     {"data_owners", RENGA_OPTION_INT64, "0", AT(count), NULL, 0, 1 << 20,
      "owners of the samples, for -data_shuffle local and partial:Q"},
     {"data_owners_order", RENGA_OPTION_ENUM, "shuffled", AT(order), "shuffled|file", 0, 0,
-     "which samples an owner has first: drawn from the seed, or one range of the set for each "
-     "owner"},
+     "first samples of an owner: shuffled by the seed, or a range (file)"},
     {"data_placement", RENGA_OPTION_ENUM, "shared", AT(placement), "shared|local", 0, 0,
-     "shared: samples are read from the files of the set; local: ranks hold those that they read, "
-     "of their owners, and exchange them by messages"},
+     "where samples are read from: shared files, or the ranks that own them"},
     {"data_cache", RENGA_OPTION_STRING, NULL, AT(cache), NULL, 0, 0,
      "for -data_placement local: a folder on each node for the samples, instead of memory"},
 };
@@ -115,7 +112,7 @@ RengaErrorCode RengaDataSetUpOwners_Private(RengaData data)
              data->hdr.comm, RENGA_ERR_OPTION,
              "a local placement is for samples that belong to owners, and there are none");
   RengaCheck(data->owners.count <= samples, data->hdr.comm, RENGA_ERR_OPTION,
-             "%lld training samples cannot be shared out among %lld owners", (long long)samples,
+             "%lld training samples cannot be split among %lld owners", (long long)samples,
              (long long)data->owners.count);
   data->owners.batch = data->owners.count;
   return RENGA_SUCCESS;

@@ -8,8 +8,7 @@
 #define ROW(name) offsetof(RengaDeviceOptions, name)
 static const RengaOptionRow options[] = {
     {"device_type", RENGA_OPTION_STRING, RENGA_DEVICE_CPU, ROW(type), "ref|cpu|cuda|far", 0, 0,
-     "what computes: plain loops (ref), fast kernels (cpu), a GPU (cuda), or for tests the first "
-     "two on memory that the host cannot touch, later than they are asked to (far)"},
+     "what computes: cpu, a GPU (cuda), plain loops (ref), or far for tests"},
     {"device_threads", RENGA_OPTION_INT, "0", ROW(threads), NULL, 0, 4096,
      "threads of this rank; 0: OMP_NUM_THREADS, else its share of the cores"},
     {"device_poison", RENGA_OPTION_BOOL, "false", ROW(poison), NULL, 0, 0,

@@ -13,10 +13,9 @@ static const double most_alpha = 1e9;
 #define AT(member) offsetof(RengaGraphLora, member)
 static const RengaOptionRow rows[] = {
     {"graph_lora", RENGA_OPTION_INT64, "0", AT(rank), NULL, 0, MOST_RANK,
-     "rank of the adapters that are trained in place of the network's parameters (LoRA); 0: none"},
+     "rank of low-rank adapters (LoRA), trained in place of parameters; 0: none"},
     {"graph_lora_targets", RENGA_OPTION_STRING, NULL, AT(targets), NULL, 0, 0,
-     "products that get adapters: patterns of the names of their weights or layers, or of the ends "
-     "of these behind a point: q_proj,v_proj"},
+     "patterns of the weights or layers that get adapters: q_proj,v_proj"},
     {"graph_lora_alpha", RENGA_OPTION_REAL, "0", AT(alpha), NULL, 0, 1e9,
      "adapters count alpha / rank times; 0: once"},
     {"graph_lora_dropout", RENGA_OPTION_REAL, "0", AT(dropout), NULL, 0, 0.999999,

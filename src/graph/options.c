@@ -20,26 +20,21 @@ static const RengaOptionRow rows[] = {
     {"graph_dimension", RENGA_OPTION_STRING, NULL, AT(dimension), NULL, 0, 0,
      "sizes of a file's symbolic dimensions: name=size,..."},
     {"graph_whole_batch", RENGA_OPTION_INT64, "0", AT(whole_batch), NULL, 0, 1 << 20,
-     "samples of a batch that is never cut, for losses across samples: one micro-batch, one "
-     "replica"},
+     "samples of a batch that is never cut; 0: batches may be"},
     {"graph_lanes", RENGA_OPTION_STRING, "auto", AT(lanes_text), NULL, 0, 0,
-     "lanes that hidden columns and heads are dealt out to, whose sums are added in fixed order: "
-     "decides bits; auto: one for each rank of -partition_tensor, be it given or chosen"},
+     "lanes (tensor-parallel units) of columns and heads; auto: the degree; decides bits"},
     {"graph_token_lanes", RENGA_OPTION_INT64, "1", AT(token_lanes), NULL, 1, 1024,
-     "lanes that tokens of a sequence, or rows of an image, are dealt out to: decides bits"},
+     "lanes (context-parallel units) of tokens or rows of images; decides bits"},
     {"partition_split", RENGA_OPTION_STRING, NULL, AT(split), NULL, 0, 0,
-     "how lanes have nodes: PATTERN:HOW,... where HOW is whole, lanes, columns or rows; the first "
-     "pattern of the shell that fits a node decides"},
+     "how lanes split nodes: PATTERN:HOW,... (whole, lanes, columns, rows)"},
     {"graph_batch_inputs", RENGA_OPTION_STRING, NULL, AT(batch_inputs), NULL, 0, 0,
      "the inputs of a file that hold samples, and which dimension counts them: "
      "NAME[:dimension],..."},
     {"precision", RENGA_OPTION_ENUM, "fp32", AT(precision),
      RENGA_PRECISION_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
-     "what tensors are kept in and products read: 32 or 16 bits; parameters are updated, and all "
-     "sums made, in 32; tf32, on cuda: kept in 32, products read 19"},
+     "types of tensors and of the factors of products; sums are fp32"},
     {"precision_keep", RENGA_OPTION_STRING, NULL, AT(keep), NULL, 0, 0,
-     "nodes whose tensors and parameters stay in 32 bits, and products exact: patterns of the "
-     "shell, comma separated"},
+     "patterns of nodes that stay in fp32, comma separated"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0], LANES_MOST = 1024, LANES_CHOSEN = 8 };
 
@@ -375,8 +370,8 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
 
    Input:
    . graph - the graph, before RengaGraphSetUp
-   . lanes - that heads and hidden columns are dealt out to, 1 to 1024; 1: it is not split; 0: as
-     many as tensor ranks, which RengaPartitionSolve() chooses
+   . lanes - that heads and hidden columns are split into, 1 to 1024; 1: it is not split; 0: as
+     many as tensor-parallel ranks, which RengaPartitionSolve() chooses
 
    Options:
    . -graph_lanes L|auto - likewise; auto, the default: as many as -partition_tensor has ranks
@@ -385,9 +380,9 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
    RengaGraphSetUp.
 
    Notes: what lanes make is added up in a fixed order, so that losses and parameters have the bits
-   of this number of lanes on any layout. Tensor ranks share out the lanes. Where their number is
-   chosen the lanes are, too: RengaPartitionSolve() may then put the network in lanes, after which
-   values are to be found by name again.
+   of this number of lanes on any layout. Tensor-parallel ranks split the lanes. Where their number
+   is chosen the lanes are, too: RengaPartitionSolve() may then put the network in lanes, after
+   which values are to be found by name again.
 
    See also: RengaGraphGetLanes(), RengaPartitionSetTensor()
 @*/
@@ -437,7 +432,7 @@ RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
 
    Input:
    . graph - the graph, before RengaGraphSetUp
-   . lanes - that tokens, or rows of images, are dealt out to, 1 to 1024; 1: they are not
+   . lanes - that tokens, or rows of images, are split into, 1 to 1024; 1: they are not
 
    Options:
    . -graph_token_lanes L - likewise
@@ -445,8 +440,8 @@ RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
    Errors: RENGA_ERR_ARGUMENT for a number outside of its range; RENGA_ERR_ORDER after
    RengaGraphSetUp.
 
-   Notes: context ranks share out these lanes. They go with lanes of heads (RengaGraphSetLanes()):
-   each of those then has lanes of tokens.
+   Notes: context-parallel ranks split these lanes. They go with lanes of heads
+   (RengaGraphSetLanes()): each of those then has lanes of tokens.
 
    See also: RengaGraphGetTokenLanes(), RengaPartitionSetSequence()
 @*/
@@ -470,7 +465,7 @@ RengaErrorCode RengaGraphSetTokenLanes(RengaGraph graph, int lanes)
    . graph - the graph, after RengaGraphSetUp
 
    Output:
-   . lanes - 1: tokens are not dealt out
+   . lanes - 1: tokens are not split
    . nodes - how many are computed in them, those of lanes of heads each by itself; or NULL
 
    Errors: RENGA_ERR_ORDER before RengaGraphSetUp.
@@ -495,8 +490,8 @@ void RengaGraphCountLanes_Private(RengaGraph graph, RengaLaneKind kind, int *lan
 }
 
 const RengaLaneWords RengaLaneWords_Private[RENGA_LANE_KINDS] = {
-    [RENGA_LANES_OF_HEADS] = {"-graph_lanes", "-partition_tensor", "tensor"},
-    [RENGA_LANES_OF_TOKENS] = {"-graph_token_lanes", "-partition_sequence", "context"},
+    [RENGA_LANES_OF_HEADS] = {"-graph_lanes", "-partition_tensor", "tensor-parallel"},
+    [RENGA_LANES_OF_TOKENS] = {"-graph_token_lanes", "-partition_sequence", "context-parallel"},
 };
 
 RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch)

@@ -169,12 +169,11 @@ static RengaErrorCode MakeWhole(Shares *shares, int at, int input)
   RengaGraphNode *node = RengaGraphEntryNode(graph, at);
   RengaValue value = node->in[input], whole = RENGA_VALUE_NONE;
   if (!IsPrepared(shares, value))
-    RengaGraphRefuseMixed(
-        graph, node,
-        "input \"%s\" is a sum over the batch that depends on parameters. Each "
-        "micro-batch has a share of it, and after this operator the shares would not add "
-        "up. Linear operators may follow such a sum, nothing else",
-        graph->value[value]->name);
+    RengaGraphRefuseMixed(graph, node,
+                          "input \"%s\" is a sum over the batch that depends on parameters. Each "
+                          "micro-batch makes a part of it, and after this operator the parts would "
+                          "not add up. Linear operators may follow such a sum, nothing else",
+                          graph->value[value]->name);
   graph->place = graph->entry[at]->place - 1;
   RengaCall(AddBatchSum(graph, value, &whole));
   node->in[input] = whole;

@@ -273,8 +273,8 @@ static void WarnOfWholeTokens(RengaGraph graph)
   if (graph->whole.share > RENGA_GRAPH_MUCH_WHOLE)
     RengaWarning(graph->hdr.comm,
                  "-graph_token_lanes %d: %.0f%% of the FLOPs of products are in no lane, so that "
-                 "each context rank computes them all, first behind node \"%s\": it mixes tokens "
-                 "or rows, or has fewer than lanes",
+                 "each context-parallel rank computes them all, first behind node \"%s\": it mixes "
+                 "tokens or rows, or has fewer than lanes",
                  (int)graph->options.token_lanes, 100 * graph->whole.share, graph->whole.name);
 }
 

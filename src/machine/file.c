@@ -68,15 +68,14 @@ static const RengaOptionRow rows[] = {
     NUMBER("cluster_bandwidth", bandwidth[2], NULL, 1e3, 1e15,
            "bytes/s of a device to one of another node while all its node's devices send"),
     {"nested", RENGA_OPTION_BOOL, "false", AT(nested), NULL, 0, 0,
-     "exchanges of tensor ranks between nodes are made within each node first"},
-    NUMBER(
-        "all_reduce", all_reduce, "0", 0, 10,
-        "seconds of a sum of tensor ranks besides its bytes, where it is an all-reduce; 0: terms "
-        "are cut, exchanged and added"),
+     "collectives of tensor-parallel ranks between nodes are made within each node first"},
+    NUMBER("all_reduce", all_reduce, "0", 0, 10,
+           "seconds of a sum of tensor-parallel ranks besides its bytes, where it is an "
+           "all-reduce; 0: terms are cut, exchanged and added"),
     NUMBER("reduce_hidden", reduce_hidden, "0", 0, 1,
            "share of sums over replicas in which devices compute"),
     NUMBER("exchange_hidden", exchange_hidden, "0", 0, 1,
-           "share of exchanges of tensor ranks in which devices compute"),
+           "share of collectives of tensor-parallel ranks in which devices compute"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -259,9 +258,9 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    unaligned_efficiency, by which the shape of a product decides its rate; scatter_efficiency, of
    gradients of looked-up rows; accumulates, where products add gradients up; attention_efficiency;
    attention_passes, where kernels of attention are not fused; spread, of devices; nested,
-   all_reduce, reduce_hidden and exchange_hidden, of sums over replicas and exchanges of tensor
-   ranks. A missing or unknown key
-   and a value out of all bounds are errors. What RengaMachineSetNodes(),
+   all_reduce, reduce_hidden and exchange_hidden, of sums over replicas and tensor-parallel
+   collectives. A missing or unknown key and a value out of all bounds are errors. What
+   RengaMachineSetNodes(),
    RengaMachineSetDevicesPerNode() and RengaMachineSetMemory() ask for is kept.
 
    See also: RengaMachineSetFromOptions(), RengaMachineSetNodes()

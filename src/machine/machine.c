@@ -10,7 +10,7 @@ static const RengaOptionRow rows[] = {
     {"machine_nodes", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "nodes of the machine: a number, or several to compare: 4,8,16"},
     {"machine_devices", RENGA_OPTION_INT64, NULL, RENGA_OPTION_NO_OFFSET, NULL, 1, 1e5,
-     "devices of each node that are planned for, at most the file's, which is the default"},
+     "devices per node to plan for; without it those of the file"},
     {"machine_memory", RENGA_OPTION_BYTES, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e18,
      "memory of each device of the machine; 0: the file's"},
 };

@@ -34,7 +34,7 @@ static RengaErrorCode ViewReached(const RengaMachineDevice *device, RengaViewer 
                 "% of the memory's bandwidth"},
                {"half of their rate is reached by products of", device->half_depth, "terms"},
                {"tiles of products are dealt to", (double)device->processors, "processors"},
-               {"sums of tensor ranks are all-reduces,", 1e6 * device->all_reduce, "us"},
+               {"sums of tensor-parallel ranks are all-reduces,", 1e6 * device->all_reduce, "us"},
                {"devices differ by", 100 * device->spread, "%"}};
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     if (lines[i].value > 0)

@@ -119,7 +119,7 @@ static RengaErrorCode SayBound(RengaPartition partition, const DegreeChoice *cho
 
 RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoice *choice)
 {
-  char text[4 * DEGREE_TEXT] = "", topic[24];
+  char text[4 * DEGREE_TEXT] = "", topic[32];
   size_t used = 0;
   for (int tensor = 1; tensor <= RengaDegreesMost_Private(task) && used < sizeof text; tensor++)
     if (choice->said[tensor][0])

@@ -325,10 +325,10 @@ static bool IsNearWork(const DegreeTask *task, const Degree *one, const DegreeCh
 {
   const double work = task->partition->work;
   if (!task->open || !one->plan || one->step * (1 - task->gain) > work) return false;
-  RengaTextFormat(choice->said[2], DEGREE_TEXT,
-                  "2 and more: not looked at, as the plan with 1 is %.1f %% slower than all work "
-                  "shared out evenly",
-                  100 * (one->step / work - 1));
+  RengaTextFormat(
+      choice->said[2], DEGREE_TEXT,
+      "2 and more: not looked at, as the plan with 1 is %.1f %% slower than all work split evenly",
+      100 * (one->step / work - 1));
   return true;
 }
 
@@ -355,7 +355,7 @@ static RengaErrorCode SearchAll(DegreeTask *task, int count, const int list[], D
   bool explains = task->partition->explains;
   double least = HUGE_VAL;
   RengaCall(RengaCommBroadcast(task->partition->hdr.owner, &explains, sizeof explains, 0,
-                               "whether numbers of tensor ranks are explained"));
+                               "whether numbers of tensor-parallel ranks are explained"));
   for (int turn = 0; turn < count; turn++) {
     Degree degree;
     const int tensor = list[task->gives_up && !task->open ? FromMiddle(count, turn) : turn];

@@ -94,7 +94,8 @@ RengaErrorCode RengaPartitionGetTensor(RengaPartition partition, int *tensor)
 }
 
 /*@
-   RengaPartitionGetSequence - number of context ranks, which share out the tokens of a sequence
+   RengaPartitionGetSequence - number of context-parallel ranks, which split the tokens of a
+   sequence
 
    Not collective
 

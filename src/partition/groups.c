@@ -109,8 +109,8 @@ static RengaErrorCode CheckChosenGroup(RengaPartition partition)
   if (kind == RENGA_LANES_OF_HEADS && RengaPartitionChoosesLanes_Private(partition))
     return RENGA_SUCCESS;
   RengaCheck(lanes > 1, partition->hdr.comm, RENGA_ERR_OPTION,
-             "%s auto: %s ranks share out the lanes of the network, of which there is 1: give "
-             "%s, or leave it out",
+             "%s auto: %s ranks split the lanes of the network, of which there is 1: give %s, or "
+             "leave it out",
              words->share, words->ranks, words->lanes);
   RengaCheck(nodes > 0, partition->hdr.comm, RENGA_ERR_SUPPORT,
              "%s auto: nothing of the network is computed in lanes: leave it out", words->share);
@@ -155,7 +155,7 @@ RengaErrorCode RengaPartitionFindGroups_Private(RengaPartition partition, int ra
   FormatGroup(partition, sizeof group, group);
   RengaCheck(each == 1 || (ranks % each == 0 && enough), partition->hdr.comm, RENGA_ERR_PLAN,
              "%s with %lld stages x %lld replicas needs %lld ranks%s, but there are %d: ranks are "
-             "stages x replicas x context ranks x tensor ranks",
+             "stages x replicas x context-parallel ranks x tensor-parallel ranks",
              group, (long long)stages, (long long)replicas, (long long)(stages * replicas * each),
              partition->stages && partition->replicas ? "" : " or a multiple of them", ranks);
   return RENGA_SUCCESS;

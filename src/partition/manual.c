@@ -185,7 +185,7 @@ static RengaErrorCode CheckManual(RengaPartition partition, const char *function
    . partition - of type manual
    . cuts - names of the first node of stages 1, 2, … (or of a value that it makes), parted by
      commas; or, where all are numbers, the number of nodes of each stage. Without cuts stages are
-     shared out as type even does
+     made as type even does
 
    Options:
    . -partition_cuts - the cuts

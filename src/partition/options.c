@@ -9,57 +9,40 @@ enum { TENSOR_MOST = 1000000 };
 static const RengaOptionRow rows[] = {
     {"partition_type", RENGA_OPTION_STRING, RENGA_PARTITION_EVEN, RENGA_OPTION_NO_OFFSET,
      "auto|exact|rannc|tree|even|manual", 0, 0,
-     "how nodes are shared out: for the fastest step (quickly, or with proof), as RaNNC does, "
-     "along the tree of their names, evenly by FLOPs, or at given cuts; the programs take auto "
-     "for several devices where neither stages nor replicas nor -pipeline_chunks are given"},
+     "how nodes are assigned to stages: searched, as RaNNC, evenly, or manually"},
     {"partition_cuts", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-     "manual: first node (or value) of stages 1, 2, …, or the node count of each stage"},
+     "manual: first node of stages 1, 2, …, or nodes per stage"},
     {"partition_even_slack", RENGA_OPTION_REAL, "0.02", RENGA_OPTION_NO_OFFSET, NULL, 0, 10,
-     "even: share by which a stage may be over the least largest load, to send fewer bytes"},
+     "even: share over the least largest load that a stage may have"},
     {"partition_tree_memory_weight", RENGA_OPTION_REAL, "0.2", RENGA_OPTION_NO_OFFSET, NULL, 0, 1,
      "tree: share of memory, beside time, in the cost of a subtree"},
     {"partition_rannc_blocks", RENGA_OPTION_INT, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e4,
-     "rannc: blocks at most, of which stages are made; 0: as many as stages need"},
+     "rannc: blocks at most; 0: as many as stages need"},
     {"partition_microbatch_sizes", RENGA_OPTION_STRING, "auto", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-     "auto, exact, rannc: sizes to choose from: auto, 1,2,4, or default (an eighth of the batch, "
-     "smaller if it does not fit); not with -microbatch_size"},
+     "auto, exact, rannc: micro-batch sizes to choose from: 1,2,4, auto or default"},
     {"partition_exact_time_limit", RENGA_OPTION_REAL, "60", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
      "exact: seconds for the search; then the best found is taken; 0: any time"},
     {"partition_stages", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, stages), NULL, 0,
-     1e6,
-     "pipeline stages, each of -pipeline_chunks where that is given; 0: 1, or ranks / replicas "
-     "where replicas are given"},
+     1e6, "pipeline stages; 0: ranks / replicas, or 1"},
     {"partition_replicas", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, replicas),
-     NULL, 0, 1e6, "copies of each stage; 0: ranks / stages"},
+     NULL, 0, 1e6, "data-parallel replicas of each stage; 0: ranks / stages"},
     {"partition_tensor", RENGA_OPTION_STRING, "0", offsetof(struct _p_RengaPartition, tensor_text),
-     NULL, 0, 0,
-     "ranks that compute a replica of a stage together, each some of the lanes of -graph_lanes; "
-     "0: type auto chooses, others take 1; auto: the fastest number, of types that search"},
+     NULL, 0, 0, "tensor-parallel degree; 0: type auto chooses, others take 1; auto: the fastest"},
     {"partition_sequence", RENGA_OPTION_STRING, "0",
      offsetof(struct _p_RengaPartition, sequence_text), NULL, 0, 0,
-     "context ranks of a replica of a stage, each the tokens of some lanes of -graph_token_lanes, "
-     "of as many tensor ranks; 0: 1; auto, of types that search: 1, or more in even stages where "
-     "that is faster or alone fits"},
+     "context-parallel degree; 0: 1; auto: the fastest even stages"},
     {"partition_ranks", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, ranks), NULL, 0,
      1e6, "ranks to plan for; 0: those of this run"},
     {"partition_memory", RENGA_OPTION_BYTES, "0", offsetof(struct _p_RengaPartition, memory), NULL,
-     0, 0, "bytes that each device may use; a plan over it is refused; 0: no bound"},
+     0, 0, "bytes that each device may use; 0: no bound"},
     {"batch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, batch), NULL, 0,
-     1e12,
-     "samples per step over all replicas, at most those of the data set; 0: the network file's, or "
-     "else 32"},
+     1e12, "samples per step over all replicas; 0: the network file's, or 32"},
     {"microbatch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, microbatch),
-     NULL, 0, 1e12,
-     "samples per micro-batch; 0: auto and exact choose it, else an eighth of the batch; with "
-     "BatchNormalization the whole batch where it fits"},
+     NULL, 0, 1e12, "samples per micro-batch; 0: chosen, or an eighth of the batch"},
     {"reduction_leaf", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, leaf), NULL, 0,
-     1e12,
-     "micro-batches whose gradients are added in a row: more take fewer buffers; 0: chosen by "
-     "types that know costs, else 1"},
+     1e12, "micro-batches per accumulation group (leaf); 0: chosen, or 1; decides bits"},
     {"partition_leaves", RENGA_OPTION_STRING, NULL, offsetof(struct _p_RengaPartition, leaves),
-     NULL, 0, 0,
-     "types that know costs: leaves of which the fastest that fits is taken: 1,4,16, or auto, "
-     "which is the default"},
+     NULL, 0, 0, "accumulation groups (leaves) to choose from: 1,4,16, or auto"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 

@@ -46,7 +46,7 @@ RengaErrorCode RengaPartitionRegister(const RengaPartitionRule *rule)
    Collective
 
    Input:
-   . comm - the ranks that are to be shared out
+   . comm - the ranks that are to be assigned
 
    Output:
    . partition - to be freed with RengaPartitionDestroy()
@@ -69,7 +69,7 @@ RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition)
 }
 
 /*@
-   RengaPartitionSetType - choose how nodes are shared out
+   RengaPartitionSetType - choose how nodes are assigned to stages
 
    Collective
 

@@ -37,7 +37,7 @@ static int FindReading(RengaPartition partition, const char *input)
 
    Notes: for types that weigh by time. It is counted in the stage of the first node that computes
    with the input, for each micro-batch. Of a measured profile the seconds that it was first given
-   for such an input and data set count, so that the same plan is made again.
+   for such an input and data set count, so that the same plan results.
 
    See also: RengaPartitionGetReadSeconds()
 @*/

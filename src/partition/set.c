@@ -86,10 +86,10 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
    . -partition_tensor - the number, or auto
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_PLAN where
-   stages x replicas x context ranks x tensor ranks are not the ranks, RENGA_ERR_OPTION where the
-   network has no lanes of heads, and RENGA_ERR_SUPPORT for type rannc where a number is set, for
-   types that search where the network has lanes of tokens too, and for types that do not search
-   where it is to be chosen.
+   stages x replicas x context-parallel ranks x tensor-parallel ranks are not the ranks,
+   RENGA_ERR_OPTION where the network has no lanes of heads, and RENGA_ERR_SUPPORT for type rannc
+   where a number is set, for types that search where the network has lanes of tokens too, and for
+   types that do not search where it is to be chosen.
 
    Notes: each of these ranks runs the nodes of consecutive lanes (-graph_lanes), and all of them
    the nodes outside of lanes. Losses and weights are those of one rank with as many lanes. Types
@@ -102,13 +102,14 @@ RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor)
 {
   RengaCheckPointer(partition);
   RengaCheck(tensor >= 0 || tensor == RENGA_PARTITION_TENSOR_AUTO, partition->hdr.comm,
-             RENGA_ERR_ARGUMENT, "%d tensor ranks", tensor);
+             RENGA_ERR_ARGUMENT, "%d tensor-parallel ranks", tensor);
   partition->tensor = tensor;
   return RENGA_SUCCESS;
 }
 
 /*@
-   RengaPartitionSetSequence - number of context ranks, which share out the tokens of a sequence
+   RengaPartitionSetSequence - number of context-parallel ranks, which split the tokens of a
+   sequence
 
    Collective
 
@@ -122,10 +123,12 @@ RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor)
    . -partition_sequence - the number, or auto
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_OPTION where
-   the network has no lanes of tokens (RengaGraphSetTokenLanes()), or tensor ranks are to be chosen
-   too, and else as RengaPartitionSetTensor(). Types that search do so with one context rank alone.
+   the network has no lanes of tokens (RengaGraphSetTokenLanes()), or tensor-parallel ranks are to
+   be chosen too, and else as RengaPartitionSetTensor(). Types that search do so with one
+   context-parallel rank alone.
 
-   Notes: each context rank has consecutive lanes of tokens, and is as many tensor ranks as are set.
+   Notes: each context-parallel rank has consecutive lanes of tokens, and is as many tensor-parallel
+   ranks as are set.
 
    See also: RengaPartitionGetSequence(), RengaPartitionSetTensor()
 @*/
@@ -133,7 +136,7 @@ RengaErrorCode RengaPartitionSetSequence(RengaPartition partition, int sequence)
 {
   RengaCheckPointer(partition);
   RengaCheck(sequence >= 0 || sequence == RENGA_PARTITION_TENSOR_AUTO, partition->hdr.comm,
-             RENGA_ERR_ARGUMENT, "%d context ranks", sequence);
+             RENGA_ERR_ARGUMENT, "%d context-parallel ranks", sequence);
   partition->sequence = sequence;
   return RENGA_SUCCESS;
 }

@@ -115,7 +115,7 @@ static RengaErrorCode FindStages(RengaPartition partition, int chunks, int *stag
   RengaCall(partition->ops->count(partition, &own));
   *stages = own ? own / chunks : partition->stages;
   RengaCheck(own % chunks == 0, partition->hdr.comm, RENGA_ERR_PLAN,
-             "the cuts make %d stages, which cannot be shared out in %d for each rank "
+             "the cuts make %d stages, which are no multiple of %d virtual stages per rank "
              "(-pipeline_chunks)",
              own, chunks);
   RengaCheck(!own || !partition->stages || *stages == partition->stages, partition->hdr.comm,
@@ -136,7 +136,7 @@ static RengaErrorCode ChooseLayout(RengaPartition partition, int ranks, int64_t 
   RengaCall(CheckWishes(partition, ranks, *stages, *replicas));
   if (!*stages) *stages = *replicas ? ranks / *replicas : chunks > 1 ? ranks : 1;
   RengaCheck(most > 0, partition->hdr.comm, RENGA_ERR_PLAN,
-             "%d stages per rank, but the network has only %d nodes: give a smaller "
+             "%d virtual stages per rank, but the network has only %d nodes: give a smaller "
              "-pipeline_chunks",
              chunks, RengaGraphGetNodeCount(partition->graph));
   if (*stages > most) *stages = most;
@@ -274,11 +274,11 @@ static RengaErrorCode CheckWishedChunks(RengaPartition partition, int chunks, Re
              "it takes: give -partition_type auto, exact, even, tree or manual",
              RengaShardName(shard), type);
   RengaCheck(chunks == 1 || !partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "-pipeline_chunks %d: %d stages per rank are not supported by -partition_type %s: "
-             "give -partition_type even, tree or manual",
+             "-pipeline_chunks %d: %d virtual stages per rank are not supported by -partition_type "
+             "%s: give -partition_type even, tree or manual",
              chunks, chunks, partition->hdr.type_name);
   RengaCheck(chunks == 1 || !partition->leaves, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "-partition_leaves %s: with %d stages per rank the leaf is not chosen: give "
+             "-partition_leaves %s: with %d virtual stages per rank the leaf is not chosen: give "
              "-reduction_leaf",
              partition->leaves, chunks);
   return RENGA_SUCCESS;

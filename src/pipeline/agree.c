@@ -96,7 +96,7 @@ static RengaErrorCode AddSchedule(RengaPipeline pipeline, RengaSettingList *list
   RengaCall(RengaScheduleGetType(schedule, &type));
   RengaCall(RengaScheduleGetEager(schedule, &eager));
   RengaSettingAddText_Private(list, "schedule (-pipeline_schedule)", type);
-  RengaSettingAdd_Private(list, "micro-batches begun early (-pipeline_eager)", &eager,
+  RengaSettingAdd_Private(list, "extra warm-up micro-batches (-pipeline_eager)", &eager,
                           sizeof eager);
   RengaSettingAdd_Private(list, "schedule (the lists that its rule made)", &lists, sizeof lists);
   return RENGA_SUCCESS;

@@ -44,8 +44,8 @@ RengaErrorCode RengaPipelineCheckTensor_Private(RengaPipeline pipeline)
     const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, s)->shape;
     RengaCheck(shape->tensor == first->tensor && shape->sequence == first->sequence,
                pipeline->hdr.comm, RENGA_ERR_SUPPORT,
-               "stage %d has %d tensor and %d context ranks, but stage 0 has %d and %d: all stages "
-               "must have as many",
+               "stage %d has %d tensor-parallel and %d context-parallel ranks, but stage 0 has %d "
+               "and %d: all stages must have as many",
                s, shape->tensor, shape->sequence, first->tensor, first->sequence);
   }
   RengaCall(RengaPlanCheckGroup_Private(pipeline->graph, first->tensor, first->sequence));
@@ -105,7 +105,7 @@ static RengaErrorCode CompareGroupEntries(const Chunk *chunk, bool exchanges, Re
   RengaCall(RengaReduceInt64_Private(group, MPI_MAX, &most, what));
   RengaCheck(-least == most, group, RENGA_ERR_INTERNAL,
              "the %s of stage %d do not have the same %s, in the same order",
-             exchanges ? "tensor ranks" : "replicas", chunk->stage,
+             exchanges ? "tensor-parallel ranks" : "replicas", chunk->stage,
              exchanges ? "exchanges" : "sums and gathers");
   return RENGA_SUCCESS;
 }

@@ -270,8 +270,8 @@ static RengaErrorCode QueueSlot(Chunk *chunk, int64_t i, bool up)
   const RengaErrorCode code =
       RengaDeviceCopy(chunk->device, NULL, up ? RENGA_HOST_TO_DEVICE : RENGA_DEVICE_TO_HOST,
                       up ? slot : host, up ? host : slot, (size_t)bytes);
-  const RengaErrorCode ended = RengaSpanEnd_Private(chunk->device, NULL, span, "compute",
-                                                    "Copy of saved tensors", 0, "saved tensors");
+  const RengaErrorCode ended = RengaSpanEnd_Private(
+      chunk->device, NULL, span, "compute", "Copy of saved activations", 0, "saved activations");
   RengaCall(code ? code : ended);
   return RENGA_SUCCESS;
 }

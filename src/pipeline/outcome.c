@@ -70,7 +70,7 @@ RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineS
 
    rollback: the step says so, succeeds, and does not count. It is for callers that keep
    checkpoints: where RengaPipelineGetLastStep says that it was not finite they go back to one.
-   Made again with the same data it will be the same.
+   Repeated with the same data it will be the same.
 
    See also: RengaPipelineGetOnNonfinite(), RengaPipelineGetNonfiniteCount(),
    RengaPipelineGetLastStep(), RengaCheckpointRollBack()

@@ -47,7 +47,7 @@ static RengaErrorCode WidenToTurns(const Chunk *chunk, int64_t microbatches, int
    Errors: RENGA_ERR_ORDER before RengaPipelineSetUp; RENGA_ERR_ARGUMENT for fewer inputs than the
    network has.
 
-   Notes: for RengaDataPlace. A batch that is shorter than the plan's is shared out in another way.
+   Notes: for RengaDataPlace. A batch that is shorter than the plan's is split in another way.
 
    See also: RengaDataPlace(), RengaPipelineStep()
 @*/

@@ -49,8 +49,8 @@ static RengaErrorCode CheckChunks(RengaPipeline pipeline)
   const int chunks = RengaPlanGetStage(pipeline->plan, 0)->shape.chunks;
   const int wanted = pipeline->settings->chunks;
   RengaCheck(!wanted || wanted == chunks, pipeline->hdr.comm, RENGA_ERR_PLAN,
-             "the settings ask for %d stages per rank (-pipeline_chunks), but the plan has %d: "
-             "make the plan with these settings, or leave the option out",
+             "the settings ask for %d virtual stages per rank (-pipeline_chunks), but the plan has "
+             "%d: make the plan with these settings, or leave the option out",
              wanted, chunks);
   return RENGA_SUCCESS;
 }
@@ -115,7 +115,7 @@ static RengaErrorCode CheckOffloadedTensors(RengaPipeline pipeline)
     RengaCheck(RengaPlanGetStage(pipeline->plan, s)->shape.saved == RENGA_SAVED_OFFLOAD,
                pipeline->hdr.comm, RENGA_ERR_PLAN,
                "the settings ask for -pipeline_offload %s, but stage %d of the plan offloads no "
-               "saved tensors: make the plan with these settings, or leave the option out",
+               "saved activations: make the plan with these settings, or leave the option out",
                RengaOffloadName(pipeline->settings->offload), s);
   return RENGA_SUCCESS;
 }

@@ -72,7 +72,7 @@ static RengaErrorCode CheckChunkShapes(RengaPlan plan, int count, const RengaPla
                    stages[s].shape.tensor == stages[s - ring].shape.tensor,
                plan->hdr.comm, RENGA_ERR_PLAN,
                "stages %d and %d are chunks of the same ranks: they must have the same replicas, "
-               "tensor and context ranks",
+               "tensor- and context-parallel ranks",
                s - ring, s);
   return RENGA_SUCCESS;
 }

@@ -101,7 +101,7 @@ void RengaPlanFormatShape_Private(RengaPlan plan, size_t size, char text[])
   else
     used = snprintf(text, size, "%d stages of %d to %d replicas", plan->count, least, most);
   if (chunks > 1 && (size_t)used < size)
-    snprintf(text + used, size - (size_t)used, ", %d stages per rank", chunks);
+    snprintf(text + used, size - (size_t)used, ", %d virtual stages per rank", chunks);
 }
 
 void RengaPlanFormatGroups_Private(RengaPlan plan, size_t size, char text[])
@@ -111,8 +111,8 @@ void RengaPlanFormatGroups_Private(RengaPlan plan, size_t size, char text[])
   text[0] = 0;
   for (int s = 1; s < plan->count; s++)
     if (plan->stage[s].shape.tensor != tensor || plan->stage[s].shape.sequence != sequence) return;
-  if (sequence > 1) used = snprintf(text, size, " x %d context ranks", sequence);
-  if (tensor > 1) snprintf(text + used, size - (size_t)used, " x %d tensor ranks", tensor);
+  if (sequence > 1) used = snprintf(text, size, " x %d context-parallel ranks", sequence);
+  if (tensor > 1) snprintf(text + used, size - (size_t)used, " x %d tensor-parallel ranks", tensor);
 }
 
 void RengaPlanFormatRate_Private(RengaPlan plan, size_t size, char text[])

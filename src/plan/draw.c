@@ -63,7 +63,7 @@ static RengaErrorCode DrawHead(const PlanDrawing *drawing)
 {
   RengaPlan plan = drawing->plan;
   const RengaPlanPrediction *p = &plan->prediction;
-  char shape[80], each[48], text[256], step[24], bound[24], rate[24];
+  char shape[80], each[96], text[320], step[24], bound[24], rate[24];
   RengaPlanFormatShape_Private(plan, sizeof shape, shape);
   RengaPlanFormatGroups_Private(plan, sizeof each, each);
   const int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch);
@@ -76,9 +76,8 @@ static RengaErrorCode DrawHead(const PlanDrawing *drawing)
   RengaFormatSeconds(p->step, sizeof step, step);
   RengaFormatSeconds(p->bound, sizeof bound, bound);
   RengaPlanFormatRate_Private(plan, sizeof rate, rate);
-  int used = RengaTextFormat(text, sizeof text,
-                             "predicted step %s, %s samples/s; bubble (devices wait) %.1f %%", step,
-                             rate, 100 * p->bubble);
+  int used = RengaTextFormat(text, sizeof text, "predicted step %s, %s samples/s; bubble %.1f %%",
+                             step, rate, 100 * p->bubble);
   if (p->bound > 0)
     RengaTextFormat(text + used, sizeof text - (size_t)used, "; lower bound %s, gap %.2f %%", bound,
                     100 * (p->step / p->bound - 1));

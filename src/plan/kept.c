@@ -55,7 +55,7 @@ static RengaErrorCode CheckKeptNames(RengaPlan plan, int stage, const RengaPlanK
    says where the stage makes no such value.
 
    Notes: such a value takes memory for each micro-batch in flight, where backward reads it, and is
-   not made again. Results do not depend on it.
+   not recomputed. Results do not depend on it.
 
    See also: RengaPlanGetKept(), RengaPlanSetStages()
 @*/

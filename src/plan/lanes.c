@@ -134,11 +134,11 @@ RengaErrorCode RengaPlanCheckGroup_Private(RengaGraph graph, int tensor, int con
     const RengaLaneWords *words = &RengaLaneWords_Private[k];
     int lanes;
     RengaGraphCountLanes_Private(graph, (RengaLaneKind)k, &lanes, NULL);
-    RengaCheck(ranks[k] <= lanes, comm, RENGA_ERR_OPTION,
-               "%d %s ranks (%s) share out the lanes of the network, of which there %s %d: give "
-               "%s %d or more",
-               ranks[k], words->ranks, words->share, lanes == 1 ? "is" : "are", lanes, words->lanes,
-               ranks[k]);
+    RengaCheck(
+        ranks[k] <= lanes, comm, RENGA_ERR_OPTION,
+        "%d %s ranks (%s) split the lanes of the network, of which there %s %d: give %s %d or more",
+        ranks[k], words->ranks, words->share, lanes == 1 ? "is" : "are", lanes, words->lanes,
+        ranks[k]);
   }
   return RENGA_SUCCESS;
 }

@@ -8,12 +8,11 @@
 #define AXIS(member) offsetof(RengaLayout, member)
 const RengaAxis RengaAxes_Private[RENGA_AXES] = {
     [RENGA_AXIS_STAGES] = {"pipeline stages", "-partition_stages", "1", AXIS(stages), 1},
-    [RENGA_AXIS_CHUNKS] = {"several stages for each rank", "-pipeline_chunks", "1", AXIS(chunks),
-                           1},
+    [RENGA_AXIS_CHUNKS] = {"virtual pipeline stages", "-pipeline_chunks", "1", AXIS(chunks), 1},
     [RENGA_AXIS_REPLICAS] = {"replicas", "-partition_replicas", "1", AXIS(replicas), 1},
-    [RENGA_AXIS_TENSOR] = {"tensor ranks", "-partition_tensor", "1", AXIS(tensor), 1},
-    [RENGA_AXIS_CONTEXT] = {"context ranks", "-partition_sequence", "1", AXIS(context), 1},
-    [RENGA_AXIS_SHARD] = {"shares of replicas", "-pipeline_shard", "none", AXIS(shard),
+    [RENGA_AXIS_TENSOR] = {"tensor-parallel ranks", "-partition_tensor", "1", AXIS(tensor), 1},
+    [RENGA_AXIS_CONTEXT] = {"context-parallel ranks", "-partition_sequence", "1", AXIS(context), 1},
+    [RENGA_AXIS_SHARD] = {"sharding over replicas (ZeRO)", "-pipeline_shard", "none", AXIS(shard),
                           RENGA_SHARD_NOTHING},
     [RENGA_AXIS_SAVED] = {"recomputation", "-pipeline_recompute", "none", AXIS(saved),
                           RENGA_SAVED_KEEP},
@@ -46,7 +45,7 @@ static int Larger(int a, int b)
 
    Output:
    . layout - how many stages, replicas and ranks of each kind, what replicas share, what becomes
-     of saved tensors, and in which precision; of stages that differ in one of them the most
+     of saved activations, and in which precision; of stages that differ in one of them the most
 
    Errors: RENGA_ERR_ORDER before RengaPlanSetStages().
 

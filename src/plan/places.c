@@ -45,8 +45,8 @@ const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage)
 
    Input:
    . plan - the plan
-   . place - stage, replica, and the numbers of its context and tensor rank, each from 0; -1 is
-     returned where there is no such place
+   . place - stage, replica, and the numbers of its context-parallel and tensor-parallel rank, each
+     from 0; -1 is returned where there is no such place
 
    Errors: a null handle, which the error handler is told.
 
@@ -185,7 +185,7 @@ RengaErrorCode RengaPlanGetDeviceMemory(RengaPlan plan, int stage, int64_t *byte
 
    Errors: none beyond bad arguments.
 
-   Notes: RengaPlanFindPlaces() gives all places, and their context and tensor ranks.
+   Notes: RengaPlanFindPlaces() gives all places, and their context- and tensor-parallel ranks.
 
    See also: RengaPlanFindPlaces(), RengaPlanGetRank()
 @*/

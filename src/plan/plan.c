@@ -196,7 +196,7 @@ RengaErrorCode RengaPlanSetRanks(RengaPlan plan, const int ranks[])
 }
 
 /*@
-   RengaPlanSetWave - let the stages of each rank lie as a wave, which turns at both ends
+   RengaPlanSetWave - V-shaped placement of the stages of each rank, which turns at both ends
 
    Collective
 

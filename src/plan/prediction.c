@@ -16,7 +16,7 @@
 
    Errors: none beyond bad arguments.
 
-   Notes: no micro-batch is begun early after this call.
+   Notes: there are no extra warm-up micro-batches after this call.
 
    See also: RengaPlanGetSchedule(), RengaScheduleSetType()
 @*/
@@ -55,7 +55,7 @@ RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type)
 }
 
 /*@
-   RengaPlanSetEager - say how many micro-batches the plan's schedule begins early
+   RengaPlanSetEager - say extra warm-up micro-batches of the plan's schedule
 
    Not collective (the same on all ranks)
 
@@ -71,13 +71,13 @@ RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager)
 {
   RengaCheckPointer(plan);
   RengaCheck(eager >= 0 && isfinite(eager), plan->hdr.comm, RENGA_ERR_ARGUMENT,
-             "%g micro-batches begun early for each stage", eager);
+             "%g extra warm-up micro-batches for each stage", eager);
   plan->eager = eager;
   return RENGA_SUCCESS;
 }
 
 /*@
-   RengaPlanGetEager - how many micro-batches the plan's schedule begins early
+   RengaPlanGetEager - extra warm-up micro-batches of the plan's schedule
 
    Not collective
 

@@ -107,7 +107,7 @@ static RengaErrorCode ParseVersion(PlanReader *reader)
       reader->version >= RENGA_PLAN_FILE_OLDEST && reader->version <= RENGA_PLAN_FILE_VERSION,
       reader->plan->hdr.comm, RENGA_ERR_FILE_FORMAT,
       "%s, line %d: a plan of another version, %d: this program reads versions %d to %d; make the "
-      "plan again",
+      "plan anew",
       reader->file, reader->line, reader->version, RENGA_PLAN_FILE_OLDEST, RENGA_PLAN_FILE_VERSION);
   return RENGA_SUCCESS;
 }

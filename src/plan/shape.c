@@ -12,7 +12,7 @@ static const char *const precisions[] = {RENGA_PRECISION_WORDS(RENGA_WORD, RENGA
 enum { FIRST_SHARD = -RENGA_SHARD_AUTO }; /* of a stage: it is settled */
 
 /*@
-   RengaShardName - what replicas have a share of, in a word
+   RengaShardName - the ZeRO stage in a word
 
    Not collective
 
@@ -39,10 +39,10 @@ static const struct {
   const char *noun;         /* of a sentence: %s is the number or word */
 } fields[RENGA_PLAN_SHAPE_FIELDS] = {
     {"replicas", NULL, "%s replicas"},
-    {"tensor", NULL, "%s tensor ranks"},
-    {"context", NULL, "%s context ranks"},
+    {"tensor", NULL, "%s tensor-parallel ranks"},
+    {"context", NULL, "%s context-parallel ranks"},
     {"shard", shards + FIRST_SHARD, "sharding of %s over replicas"},
-    {"saved", policies, "policy %s of saved tensors"},
+    {"saved", policies, "policy %s of saved activations"},
     {"precision", precisions, "precision %s"},
     {"chunks", NULL, "%s chunks per rank"},
 };
@@ -176,9 +176,9 @@ RengaErrorCode RengaPlanCheckShape_Private(RengaPlan plan, int s, const RengaSta
 
    Errors: none.
 
-   Notes: returned is a shape of one tensor rank and one context rank per replica, that shards
-   nothing, keeps all saved tensors, computes in fp32 and has one chunk per rank. A program changes
-   the fields that are to be otherwise.
+   Notes: returned is a shape of one tensor-parallel rank and one context-parallel rank per replica,
+   that shards nothing, keeps all saved activations, computes in fp32 and has one chunk per rank. A
+   program changes the fields that are to be otherwise.
 
    See also: RengaStageShapeEqual(), RengaStageShapeFormat()
 @*/

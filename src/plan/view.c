@@ -215,11 +215,10 @@ static RengaErrorCode ViewPrediction(RengaPlan plan, RengaViewer viewer)
   RengaFormatSeconds(p->pipeline, sizeof pipeline, pipeline);
   RengaFormatSeconds(p->reduce, sizeof reduce, reduce);
   RengaFormatSeconds(p->update, sizeof update, update);
-  RengaCall(RengaViewerPrintf(
-      viewer,
-      "  predicted: %s per step, %s samples/s; pipeline %s, in which devices wait %.1f %%; "
-      "reduction %s; update %s\n",
-      step, rate, pipeline, 100 * p->bubble, reduce, update));
+  RengaCall(RengaViewerPrintf(viewer,
+                              "  predicted: %s per step, %s samples/s; pipeline %s, bubble %.1f "
+                              "%%; reduction %s; update %s\n",
+                              step, rate, pipeline, 100 * p->bubble, reduce, update));
   RengaCall(ViewBound(plan, viewer));
   return RENGA_SUCCESS;
 }

@@ -18,7 +18,7 @@
 #include <math.h>
 
 /*@
-   RengaScheduleEarly - how many micro-batches a stage of 1f1b begins early
+   RengaScheduleEarly - extra warm-up micro-batches of a stage of 1f1b
 
    Not collective
 

@@ -78,10 +78,9 @@ RengaErrorCode RengaProofAligned_Private(Proof *proof)
       if (*next < list->n_actions && IsSameAction(&list->action[*next], &action))
         ++*next;
       else
-        return RengaProofRefuse_Private(
-            proof, list->chunk,
-            "replicas that share gradients go through one list, and the one with most "
-            "micro-batches does something else here");
+        return RengaProofRefuse_Private(proof, list->chunk,
+                                        "replicas with sharded gradients go through one list, and "
+                                        "the one with most micro-batches does something else here");
     }
     *next = 0;
   }

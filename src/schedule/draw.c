@@ -31,7 +31,7 @@ static const struct {
     [RENGA_ACTION_REDUCE] = {"sum of gradients", {226, 104, 134}},
     [RENGA_ACTION_GATHER] = {"gather", {206, 176, 60}},
     [RENGA_ACTION_UPDATE] = {"update", {160, 160, 160}},
-    [RENGA_ACTION_GATHER_PARAMETERS] = {"gather of parameters", {170, 150, 40}},
+    [RENGA_ACTION_GATHER_PARAMETERS] = {"all-gather of parameters", {170, 150, 40}},
 };
 
 typedef struct {
@@ -475,8 +475,8 @@ static RengaErrorCode CheckStep(RengaSchedule schedule, const RengaScheduleStep 
    Notes: a row for each rank, of more than 12 ranks one for all that look alike; what it computes
    has the number of its micro-batch, what is on its way to it (messages from their send until they
    are taken, sums and gathers) lies below. Of a rank's several stages the later ones are paler. A
-   step ends with the last update; gathers of parameters, which go on under the next one, are not
-   counted.
+   step ends with the last update; all-gathers of parameters, which go on under the next one, are
+   not counted.
 
    See also: RengaScheduleView(), RengaScheduleSimulateWith()
 @*/

@@ -176,7 +176,7 @@ RengaErrorCode RengaProofCompute_Private(Proof *proof, const RengaScheduleChunk 
   Require(!rule->backward || !schedule->forward_only,
           "a schedule of forwards only has no backward");
   Require(action->kind != RENGA_ACTION_RECOMPUTE || again,
-          "the stage keeps its activations: nothing is to be computed again");
+          "the stage keeps its activations: nothing is to be recomputed");
   RengaCall(CheckFacts(proof, chunk, rule, *fact));
   Require(IsInTurn(count, rule, chunk, action->microbatch), rule->out_of_turn);
   Require(rule->receives == RENGA_ROWS_KINDS ||

@@ -79,7 +79,7 @@ static RengaErrorCode ReadListHead(ListFile *file, ListHead *head)
             file, "expected: ranks P stages S microbatches M round, or wave in place of round");
   CheckLine(ranks >= 1 && ranks <= MOST_NUMBER && stages >= ranks && stages <= MOST_NUMBER &&
                 stages % ranks == 0 && microbatches >= 1 && microbatches <= MOST_NUMBER,
-            file, "%lld stages cannot be shared out on %lld ranks for %lld micro-batches", stages,
+            file, "%lld stages cannot be placed on %lld ranks for %lld micro-batches", stages,
             ranks, microbatches);
   head->ranks = (int)ranks;
   head->stages = (int)stages;

@@ -90,9 +90,10 @@ RengaErrorCode RengaScheduleWantPlaces_Private(RengaSchedule schedule, bool want
   bool wave;
   RengaCall(RengaScheduleFindPlaces_Private(schedule, &across, &wave));
   const int own = schedule->stages / across;
-  RengaCheck(!chunks || own == chunks, MPI_COMM_SELF, RENGA_ERR_PLAN,
-             "schedule %s has %d stages on each rank, but here are %d: give -pipeline_chunks %d",
-             type, chunks, own, chunks);
+  RengaCheck(
+      !chunks || own == chunks, MPI_COMM_SELF, RENGA_ERR_PLAN,
+      "schedule %s has %d virtual stages per rank, but here are %d: give -pipeline_chunks %d", type,
+      chunks, own, chunks);
   RengaCheck(
       across == 1 || own == 1 || wave == wanted, MPI_COMM_SELF, RENGA_ERR_PLAN,
       "schedule %s has stages 0 and %d on one rank, but here these are stages 0 and %d: plan "

@@ -8,15 +8,11 @@ enum { EAGER_MOST = 1 << 20 };
 static const RengaOptionRow rows[] = {
     {"pipeline_schedule", RENGA_OPTION_STRING, RENGA_SCHEDULE_1F1B, RENGA_OPTION_NO_OFFSET,
      "gpipe|1f1b|interleaved|zb-h1|zb-h2|zb-v|dualpipe-v|auto|file:", 0, 0,
-     "order of forward and backward: gpipe keeps all micro-batches, 1f1b few; zb- fill waits with "
-     "gradients of parameters; auto takes the shortest; file:FILE replays lists"},
+     "order of forward and backward: a type, auto, or lists in file:FILE"},
     {"schedule_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-     "show the schedule of a step: ascii[:FILE]; draw[:FILE], a picture (SVG) of it in time, of "
-     "renga train with a step that was run; file:FILE saves its lists, for -pipeline_schedule"},
+     "show the schedule of a step: ascii[:FILE], draw[:FILE], or file:FILE saves it"},
     {"pipeline_eager", RENGA_OPTION_REAL, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, EAGER_MOST,
-     "micro-batches that a stage of 1f1b begins early, or that a rank of auto may hold more, for "
-     "each "
-     "stage after it"},
+     "extra warm-up micro-batches of 1f1b, for each stage that follows"},
 };
 
 static const RengaTypeRow types[] = {
@@ -131,7 +127,7 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
 
    Errors: RENGA_ERR_SUPPORT for a type that there is not.
 
-   Notes: no micro-batch is begun early after this call; see RengaScheduleSetEager().
+   Notes: there are no extra warm-up micro-batches after this call; see RengaScheduleSetEager().
 
    See also: RengaScheduleGetType(), RengaScheduleRegister()
 @*/
@@ -168,13 +164,13 @@ RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
 }
 
 /*@
-   RengaScheduleSetEager - how many micro-batches 1f1b begins early, to hide messages
+   RengaScheduleSetEager - extra warm-up micro-batches of 1f1b, to hide messages
 
    Not collective (the same on all ranks)
 
    Input:
    . schedule - of type 1f1b, or auto, which may then hold as many more on each rank as a first
-     stage begins early
+     stage has extra
    . eager - for each stage that follows, so that of p stages stage s warms up with p-s-1 + eager
      (p-s-1) forwards, rounded up; 0: as few as keep the pipeline full where messages take no time
 
@@ -195,15 +191,14 @@ RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager)
 {
   RengaCheckPointer(schedule);
   RengaCheck(eager >= 0 && eager <= EAGER_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "%g micro-batches begun early for each stage: at least 0, at most %d", eager,
+             "%g extra warm-up micro-batches for each stage: at least 0, at most %d", eager,
              (int)EAGER_MOST);
-  RengaCheck(
-      eager <= 0 || !strcmp(schedule->hdr.type_name, RENGA_SCHEDULE_1F1B) ||
-          !strcmp(schedule->hdr.type_name, RENGA_SCHEDULE_AUTO),
-      MPI_COMM_SELF, RENGA_ERR_ORDER,
-      "micro-batches are begun early by a schedule of type 1f1b or auto, but this one's type "
-      "is %s",
-      schedule->hdr.type_name);
+  RengaCheck(eager <= 0 || !strcmp(schedule->hdr.type_name, RENGA_SCHEDULE_1F1B) ||
+                 !strcmp(schedule->hdr.type_name, RENGA_SCHEDULE_AUTO),
+             MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "extra warm-up micro-batches are for a schedule of type 1f1b or auto, but this one's "
+             "type is %s",
+             schedule->hdr.type_name);
   RengaScheduleFreeLists_Private(schedule);
   schedule->eager = eager;
   schedule->hdr.state = RENGA_STATE_NEW;
@@ -211,7 +206,7 @@ RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager)
 }
 
 /*@
-   RengaScheduleGetEager - how many micro-batches are begun early for each stage that follows
+   RengaScheduleGetEager - extra warm-up micro-batches for each stage that follows
 
    Not collective
 
@@ -392,7 +387,7 @@ RengaErrorCode RengaScheduleGetRankCount(RengaSchedule schedule, int *ranks)
 }
 
 /*@
-   RengaScheduleGetChunks - the stages of a rank, and its micro-batches of each
+   RengaScheduleGetChunks - the virtual stages per rank, and the micro-batches of each
 
    Not collective
 

@@ -172,7 +172,7 @@ RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf)
 }
 
 /*@
-   RengaScheduleSetRecompute - whether a stage runs forward again before each backward
+   RengaScheduleSetRecompute - whether a stage recomputes before each backward
 
    Not collective
 

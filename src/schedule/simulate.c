@@ -285,7 +285,7 @@ static RengaErrorCode CheckDurations(RengaSchedule schedule,
    negative or not finite, and for parts that are not at least 1.
 
    Notes: sums run beside what ranks compute, one after the other on each rank, from when the last
-   replica came to them; an update waits for those of its rank. Gathers of parameters run behind the
+   replica came to them; an update waits for those of its rank. All-gathers of parameters run behind the
    update, as long as they take: what the next step hides of them is not taken off. Of an action
    with K parts that computes for c seconds and fetches for g the rank waits for g/K, and where g is
    longer than c for (g - c) (K - 1)/K beside; of what it folds one part is left at its end where
@@ -325,7 +325,7 @@ RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
    . makespan - seconds until the last rank is done with its micro-batches
    . bubble - share of all ranks' time in which they wait, 0 … 1
 
-   Errors: backwards in two parts: RengaScheduleSimulateWith() takes the seconds of each; seconds
+   Errors: split backwards: RengaScheduleSimulateWith() takes the seconds of each; seconds
    that are negative or not finite.
 
    Notes: a stage that recomputes does a second forward before each backward. For equal stages and
@@ -343,11 +343,9 @@ RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forwar
              "backward: null pointer");
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   for (int s = 0; s < schedule->stages; s++)
-    RengaCheck(
-        schedule->lag[s] == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-        "schedule %s does backwards in two parts: RengaScheduleSimulateWith takes the seconds of "
-        "each",
-        schedule->hdr.type_name);
+    RengaCheck(schedule->lag[s] == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+               "schedule %s splits backward: RengaScheduleSimulateWith takes the seconds of each",
+               schedule->hdr.type_name);
   const RengaScheduleDurations durations = {.seconds = {[RENGA_ACTION_FORWARD] = forward,
                                                         [RENGA_ACTION_RECOMPUTE] = forward,
                                                         [RENGA_ACTION_BACKWARD] = backward},

@@ -4,7 +4,7 @@
 #include "renga/private/settings.h"
 
 /*@
-   RengaSettingsSetShard - what the replicas of a stage have a share of, instead of all of it
+   RengaSettingsSetShard - the ZeRO stage: what is sharded over the replicas of a stage
 
    Not collective (the same on all ranks)
 
@@ -39,7 +39,7 @@ RengaErrorCode RengaSettingsSetShard(RengaSettings settings, RengaShard shard)
 }
 
 /*@
-   RengaSettingsGetShard - what the replicas of a stage have a share of
+   RengaSettingsGetShard - the ZeRO stage of the replicas of a stage
 
    Not collective
 
@@ -89,14 +89,14 @@ const char *RengaRecomputeName(RengaRecompute recompute)
 }
 
 /*@
-   RengaSettingsSetRecompute - whether stages run forward again before backward
+   RengaSettingsSetRecompute - whether stages recompute before backward
 
    Not collective (the same on all ranks)
 
    Input:
    . settings - the settings
    . recompute - RENGA_RECOMPUTE_NONE: stages keep all that backward reads; RENGA_RECOMPUTE_FULL:
-     they keep what lies between their segments, which run forward again one at a time;
+     they keep what lies between their segments, which are recomputed one at a time;
      RENGA_RECOMPUTE_AUTO: as the plan says
 
    Options:
@@ -108,8 +108,8 @@ const char *RengaRecomputeName(RengaRecompute recompute)
    Notes: plans are made so, and those that are loaded must be so, whatever stages that recompute
    keep beside. Segments are as many as need the least memory, about the square root of a stage's
    layers. With RENGA_RECOMPUTE_AUTO the planner lets stages keep all where that fits; where it does
-   not, a stage keeps what spares most seconds of the bytes that there are, and makes the rest
-   again. Results do not depend on it.
+   not, a stage keeps what spares most seconds of the bytes that there are, and recomputes the rest.
+   Results do not depend on it.
 
    See also: RengaSettingsGetRecompute(), RengaPlanSetKept()
 @*/
@@ -123,7 +123,7 @@ RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, RengaRecompute 
 }
 
 /*@
-   RengaSettingsGetRecompute - whether stages run forward again before backward
+   RengaSettingsGetRecompute - whether stages recompute before backward
 
    Not collective
 
@@ -185,7 +185,7 @@ const char *RengaOffloadName(RengaOffload offload)
 
    Notes: a device whose memory is the host's is refused by RengaPipelineSetUp(). Forecasts count
    what the device has, and not what lies on the host; predictions do not count the copies. Plans
-   are made so, and say which stages offload saved tensors. Results do not depend on it.
+   are made so, and say which stages offload saved activations. Results do not depend on it.
 
    See also: RengaSettingsGetOffload(), RengaSettingsSetShard()
 @*/

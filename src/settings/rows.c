@@ -16,26 +16,24 @@ static const RengaOptionRow rows[] = {
      RENGA_REDUCTION_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
      "how gradients are added up: the same bits on any layout, or less memory"},
     {"pipeline_buckets", RENGA_OPTION_INT, "0", AT(buckets), NULL, 0, RENGA_BUCKETS_MOST,
-     "parts of a stage's gradients, each summed over the replicas by itself; 0: of 4 MiB, 16 at "
-     "most"},
+     "buckets of a stage's gradients; 0: of 4 MiB, 16 at most"},
     {"pipeline_bucket_size", RENGA_OPTION_BYTES, "0", AT(bucket_size), NULL, 0, 1e18,
-     "of each such part, where it says how many there are; 0: -pipeline_buckets does"},
+     "bytes of a bucket of gradients; 0: -pipeline_buckets decides"},
     {"pipeline_overlap", RENGA_OPTION_BOOL, "true", AT(overlap), NULL, 0, 0,
-     "sums and gathers over the replicas go on while ranks compute"},
+     "overlap reduce-scatters and all-gathers over replicas with computing"},
     {"pipeline_chunks", RENGA_OPTION_INT, "0", AT(chunks), NULL, 0, RENGA_CHUNKS_MOST,
-     "stages that each rank computes, for -partition_type even, tree and manual; 0: one"},
+     "virtual pipeline virtual stages per rank, of types even, tree, manual; 0: one"},
     {"pipeline_shard", RENGA_OPTION_ENUM, "auto", AT(shard),
      RENGA_SHARD_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), RENGA_SHARD_AUTO, 0,
-     "what replicas have a share of, instead of all; auto: the planner shards what must be"},
+     "sharding over replicas (ZeRO 1, 2, 3): optimizer, gradients, parameters"},
     {"pipeline_recompute", RENGA_OPTION_ENUM, "auto", AT(recompute),
      RENGA_RECOMPUTE_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
-     "stages run forward again before backward: never, all of it; auto: what must be"},
+     "recompute activations before backward; auto: where memory is short"},
     {"pipeline_offload", RENGA_OPTION_ENUM, "none", AT(offload),
      RENGA_OFFLOAD_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
-     "what waits in the memory of the host, of a device that has its own: moments, saved tensors"},
+     "what a GPU offloads to the host: optimizer moments, saved activations"},
     {"comm_transport", RENGA_OPTION_STRING, RENGA_TRANSPORT_AUTO, AT(transport),
-     RENGA_TRANSPORT_CHOICES, 0, 0,
-     "how tensors travel: MPI has the host's memory, or the device's; by way of the host; by NCCL"},
+     RENGA_TRANSPORT_CHOICES, 0, 0, "how tensors travel between ranks; auto: the first that works"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -63,7 +61,7 @@ void RengaSettingsList_Private(RengaSettings settings, RengaSettingList *list)
   for (int r = 0; r < N_ROWS; r++)
     if (DecidesPlan(&rows[r])) RengaSettingAddRow_Private(list, &rows[r], settings);
   RengaSettingAddText_Private(list, "schedule (-pipeline_schedule)", settings->schedule);
-  RengaSettingAdd_Private(list, "micro-batches begun early (-pipeline_eager)", &settings->eager,
+  RengaSettingAdd_Private(list, "extra warm-up micro-batches (-pipeline_eager)", &settings->eager,
                           sizeof settings->eager);
   RengaSettingAddInt64_Private(list, "memory bound", settings->memory_bound);
   RengaSettingAddText_Private(list, "device type", settings->device->hdr.type_name);

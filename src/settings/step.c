@@ -11,8 +11,8 @@
 
    Input:
    . settings - the settings
-   . type - of RengaScheduleSetType(), with no micro-batch begun early; NULL: the plan's, and types
-     auto, exact and rannc choose gpipe or 1f1b
+   . type - of RengaScheduleSetType(), without extra warm-up micro-batches; NULL: the plan's, and
+     types auto, exact and rannc choose gpipe or 1f1b
 
    Options:
    . -pipeline_schedule - the same
@@ -56,7 +56,7 @@ RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **typ
 }
 
 /*@
-   RengaSettingsSetEager - micro-batches that 1f1b begins early, for each stage that follows
+   RengaSettingsSetEager - extra warm-up micro-batches of 1f1b, for each stage that follows
 
    Not collective (the same on all ranks)
 
@@ -79,7 +79,7 @@ RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager)
   RengaCheck(eager < 0 || !settings->schedule || !strcmp(settings->schedule, RENGA_SCHEDULE_1F1B) ||
                  !strcmp(settings->schedule, RENGA_SCHEDULE_AUTO),
              MPI_COMM_SELF, RENGA_ERR_ORDER,
-             "%g micro-batches begun early are for schedule 1f1b, but the schedule is %s", eager,
+             "%g extra warm-up micro-batches are for schedule 1f1b, but the schedule is %s", eager,
              settings->schedule);
   settings->eager = eager < 0 ? -1 : eager;
   if (eager >= 0 && !settings->schedule)
@@ -88,7 +88,7 @@ RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager)
 }
 
 /*@
-   RengaSettingsGetEager - micro-batches that 1f1b begins early, for each stage that follows
+   RengaSettingsGetEager - extra warm-up micro-batches of 1f1b, for each stage that follows
 
    Not collective
 
@@ -259,7 +259,7 @@ RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks)
 {
   RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetChunks"));
   RengaCheck(chunks >= 0 && chunks <= RENGA_CHUNKS_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "%d stages per rank: 0 to %d are possible", chunks, RENGA_CHUNKS_MOST);
+             "%d virtual stages per rank: 0 to %d are possible", chunks, RENGA_CHUNKS_MOST);
   settings->chunks = chunks;
   return RENGA_SUCCESS;
 }

@@ -30,8 +30,7 @@ static const RengaOptionRow rows[] = {
     {"version", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "print the version; the program ends then"},
     {"timeout", RENGA_OPTION_REAL, "300", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
-     "seconds that any wait may last while nothing moves; then the run ends and says who waits for "
-     "what, and who gave no sign; 0: for ever"},
+     "seconds without any progress after which the run ends; 0: never"},
     {"options_file", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "read options from this file; may be given several times"},
     {"options_view", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
@@ -41,9 +40,9 @@ static const RengaOptionRow rows[] = {
     {"log_trace", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "write a timeline of all ranks to this file (Chrome trace, JSON)"},
     {"error_trace", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-     "with an error, print where it was found and the functions that passed it on"},
+     "print which functions passed an error on"},
     {"allow_external", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-     "read files outside of the folder of a network, data set or checkpoint that names them"},
+     "read files outside of the folder of the file that names them"},
 };
 
 RengaErrorCode RengaSysRegisterPackage(void)

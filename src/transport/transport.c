@@ -29,7 +29,7 @@ static const char class_name[] = "RengaTransport";
    Notes: before RengaInitialize, so that -comm_transport may choose it; -comm_transport auto never
    does. Rules carry memory of the host, that of the device where they are one; else Renga copies
    it to staging memory and from there, as transport staged does. They carry all messages between
-   stages, of tensor ranks and of sums over replicas, but for unordered sums
+   stages, of tensor-parallel ranks and of sums over replicas, but for unordered sums
    (-pipeline_reduction unordered), which are MPI's. Renga waits by asking test: so time limits and
    errors of other ranks end a wait for a message that does not come, too. Results do not depend on
    the transport. Functions are called by the thread that calls Renga.

@@ -60,7 +60,7 @@ for network in llama-1 gpt2-1; do
   equal_files back/adapter_model.safetensors $network.adapters/adapter_model.safetensors "other bytes than before"
 done
 
-# Tensor ranks share out products with adapters as they do those without.
+# Tensor-parallel ranks split products with adapters as they do those without.
 take llama-1
 accepts 1 info -graph hf:llama-1,sequence=12 $options -graph_lanes 2 -graph_view ascii
 says "2, of 85 nodes of the network, 7 of them summed" # without adapters 75 and 5

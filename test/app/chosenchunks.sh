@@ -1,5 +1,5 @@
 #!/bin/sh
-# The planner takes several stages for each rank where that is clearly faster, says by how much, and leaves it alone
+# The planner takes virtual pipeline stages where that is clearly faster, says by how much, and leaves it alone
 # where a number is given or it may not; such a plan is kept, simulated alike, and run with the bits of one rank.
 . "${0%/*}/common.sh"
 
@@ -19,7 +19,7 @@ clearly() {
 }
 
 accepts 1 $plan -plan_explain -plan_save chunks.txt
-says "8 stages x 1 replica, 2 stages per rank; steps of 4 samples in 4 micro-batches of 1; schedule zb-v"
+says "8 stages x 1 replica, 2 virtual stages per rank; steps of 4 samples in 4 micro-batches of 1; schedule zb-v"
 says "chunks: each of 4 ranks computes 2 of the 8 stages under zb-v: "
 says "proof: no plan with one stage per rank has a faster step than "
 says " were simulated, and others are not looked at"
@@ -30,8 +30,8 @@ awk '$1 == "predicted" { for (i = 2; i < NF; i++) if ($i == "bound") { bound = $
   END { exit !(bound > 0.5 * step && bound <= step) }' chunks.txt || fail "the bound is above the step, or far below it"
 predicted=$(grep predicted: out | head -n 1)
 accepts 1 $plan -pipeline_chunks 1 -plan_save one.txt
-lacks "stages per rank;"
-says "left out: plans of several stages per rank (-pipeline_chunks)"
+lacks "virtual stages per rank;"
+says "left out: plans of several virtual stages per rank (-pipeline_chunks)"
 clearly 0.99 "$(seconds chunks.txt)" "$(seconds one.txt)" || fail "not 1 % faster than one stage per rank"
 
 # The same plan given, from its file and by its cuts; on other ranks that plan; by exact, too.
@@ -51,14 +51,14 @@ says "covered: no plan with one stage per rank has a faster step than "
 for option in "-partition_stages 4" "-pipeline_schedule 1f1b" "-pipeline_recompute full" "-pipeline_eager 1" \
   "-partition_type rannc"; do
   accepts 1 $plan $option
-  lacks "stages per rank;"
+  lacks "virtual stages per rank;"
 done
 accepts 1 $plan -pipeline_recompute none
-says "2 stages per rank;"
+says "2 virtual stages per rank;"
 # With many micro-batches they win little, and one stage on all ranks has no pipeline.
 accepts 1 $plan -batch_size 64
-says "left out: plans of several stages per rank, of which "
-lacks "stages per rank;"
+says "left out: plans of several virtual stages per rank, of which "
+lacks "virtual stages per rank;"
 # A bound on memory holds for the plan as the runtime forecasts it.
 accepts 1 $plan -partition_memory 1200KiB -plan_save tight.txt
 clearly 1.0000001 "$(seconds chunks.txt)" "$(seconds tight.txt)" || fail "faster in less memory"

@@ -26,9 +26,9 @@ says "$digest"
 # A plan with costs, through a file.
 plan="plan -graph $gpt -machine_file laptop -batch_size 8 -microbatch_size 1"
 accepts 1 $plan -partition_ranks 4 -partition_stages 2 -pipeline_chunks 2 -plan_save p.txt
-says "4 stages x 2 replicas, 2 stages per rank"
+says "4 stages x 2 replicas, 2 virtual stages per rank"
 says "predicted:"
-says "bound: of all plans on so many devices in micro-batches of 1, with any number of stages for each rank"
+says "bound: of all plans on so many devices in micro-batches of 1, with any number of virtual stages per rank"
 step=$(grep predicted: out)
 accepts 1 $plan -plan_load p.txt -plan_explain
 says "$step"
@@ -40,7 +40,7 @@ says "$digest"
 # Gradients that pass by stages of the same ranks: they are taken late, and the lists wait for that.
 accepts 1 plan -graph ncf -batch_size 8 -microbatch_size 1 -partition_ranks 4 -partition_stages 4 \
   -pipeline_chunks 5 -pipeline_schedule gpipe
-says "20 stages x 1 replica, 5 stages per rank"
+says "20 stages x 1 replica, 5 virtual stages per rank"
 accepts 3 train -graph ncf -data synthetic -batch_size 8 -microbatch_size 1 -steps 2 -progress none \
   -parameter_digest -partition_stages 3 -pipeline_chunks 6 -pipeline_schedule gpipe
 digest=$(digest)
@@ -48,12 +48,12 @@ accepts 1 train -graph ncf -data synthetic -batch_size 8 -microbatch_size 1 -ste
   -parameter_digest
 says "$digest"
 
-refuses 2 "-pipeline_chunks 2: 2 stages per rank are not supported by -partition_type auto" \
+refuses 2 "-pipeline_chunks 2: 2 virtual stages per rank are not supported by -partition_type auto" \
   $train -pipeline_chunks 2 -partition_type auto
-refuses 2 "the cuts make 3 stages, which cannot be shared out in 2 for each rank" \
+refuses 2 "the cuts make 3 stages, which are no multiple of 2 virtual stages per rank" \
   $train -pipeline_chunks 2 -partition_type manual -partition_cuts 10,10,24
 refuses 1 "-plan_load and -pipeline_chunks are both given" $plan -plan_load p.txt -pipeline_chunks 2
-refuses 1 "1000 stages per rank, but the network has only" $train -pipeline_chunks 1000
+refuses 1 "1000 virtual stages per rank, but the network has only" $train -pipeline_chunks 1000
 accepts 1 plan -graph $gpt -partition_ranks 2 -pipeline_chunks 2 -plan_explain
 says "each rank computes 2 of the 4 stages"
 lacks "left no reasons"

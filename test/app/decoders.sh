@@ -1,6 +1,6 @@
 #!/bin/sh
 # Text of each family of decoders of Hugging Face, and of a file: with caches of keys and values, on one rank, in stages and
-# on tensor ranks, it is that of whole sequences.
+# on tensor-parallel ranks, it is that of whole sequences.
 # TEST ranks: 2
 . "${0%/*}/common.sh"
 python=python3

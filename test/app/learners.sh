@@ -107,7 +107,7 @@ for bad in local local:0 local:-2 gossip:2.5 local:x async; do
 done
 refuses 2 "-data_learners says how many, 2 or more" $train -data_parallel local:4
 refuses 2 "-data_learners 4 is for -data_parallel local:K or gossip:K" $train -data_learners 4
-refuses 2 "a batch of 8 samples cannot be shared out equally among 3 learners" $train -data_parallel local:4 -data_learners 3
+refuses 2 "a batch of 8 samples cannot be split equally among 3 learners" $train -data_parallel local:4 -data_learners 3
 refuses 2 "-data_parallel local and gossip need -batch_size: the samples of a step, of all 2 learners" train -graph $mlp -data synthetic -data_parallel local:4 -data_learners 2
 for other in "-data_hide 0.3" "-on_nonfinite skip" "-pipeline_shard optimizer" "-optimizer_sparse lazy" "-precision fp16"; do
   refuses 2 "$other together with -data_parallel local:4 is not supported" $train -data_parallel local:4 -data_learners 2 $other

@@ -32,7 +32,7 @@ refuses 2 "2 stages x 2 replicas need 4 ranks, but there are 2" $train -partitio
 refuses 2 "3 stages need at least 3 ranks" $train -partition_stages 3
 refuses 2 "5 replicas need at least 5 ranks" $train -partition_replicas 5
 refuses 1 "500 stages, but the network has only" plan -graph $mlp -partition_stages 500
-refuses 2 "schedule zb-v has 2 stages on each rank, but here are 1: give -pipeline_chunks 2" $train -partition_stages 2 -pipeline_chunks 1 \
+refuses 2 "schedule zb-v has 2 virtual stages per rank, but here are 1: give -pipeline_chunks 2" $train -partition_stages 2 -pipeline_chunks 1 \
   -pipeline_schedule zb-v
 refuses 2 "cut \"nothing\": the network has no node or value of that name" $train -partition_type manual -partition_cuts nothing
 refuses 2 "-partition_cuts is for -partition_type manual" $train -partition_cuts 3,4
@@ -50,7 +50,7 @@ once() {
   refuses 2 "$text" $train "$@"
   [ "$(grep -c "error: " out)" -eq 1 ] || fail "more than one error"
 }
-once "bad option: -pipeline_eager 3 begins micro-batches of -pipeline_schedule 1f1b early, but" \
+once "bad option: -pipeline_eager 3 asks for extra warm-up micro-batches of -pipeline_schedule 1f1b, but" \
   -partition_stages 2 -pipeline_schedule gpipe -pipeline_eager 3
 [ $code -eq 5 ] || fail "exit code $code of options that do not go together"
 once "that of device far is not the host's" -device_type far -comm_transport mpi

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Moments of the optimizer and saved tensors in the host's memory: the bits and the forecasts of runs, checkpoints that go on
+# Moments of the optimizer and saved activations in the host's memory: the bits and the forecasts of runs, checkpoints that go on
 # with and without, and what is refused. Device far has memory of its own, which the host cannot touch.
 . "${0%/*}/common.sh"
 wide="mlp:sizes=300-900-300-4" # more than two windows of moments
@@ -72,7 +72,7 @@ grep -q "saved offload" away.txt || fail "the plan's file does not say that stag
 for place in 1 2; do # of the two stages
   kept=$(grep '"saved": *[0-9]' kept.json | sed -n ${place}p | tr -cd 0-9)
   away=$(grep '"saved": *[0-9]' away.json | sed -n ${place}p | tr -cd 0-9)
-  [ $((2 * away)) -lt "$kept" ] || fail "saved tensors take $away bytes of the device, and $kept without"
+  [ $((2 * away)) -lt "$kept" ] || fail "saved activations take $away bytes of the device, and $kept without"
 done
 accepts 2 $train -graph $gpt -steps 1 -plan_load away.txt
 refuses 2 "the memory of device cpu is the host's already: leave it out" $train -graph $gpt -steps 1 -plan_load away.txt \
@@ -80,7 +80,7 @@ refuses 2 "the memory of device cpu is the host's already: leave it out" $train 
 refuses 1 "-pipeline_recompute full says something else of them" $train -graph $wide -steps 1 -pipeline_offload saved \
   -pipeline_recompute full
 accepts 1 $plan -plan_save keeps.txt
-refuses 2 "stage 0 of the plan offloads no saved tensors" $train -graph $gpt -steps 1 -plan_load keeps.txt \
+refuses 2 "stage 0 of the plan offloads no saved activations" $train -graph $gpt -steps 1 -plan_load keeps.txt \
   -pipeline_offload saved
 
 offload="-pipeline_offload optimizer"

@@ -30,7 +30,7 @@ differ "$(digest)" "$expected" "-data_shuffle no changes nothing"
 
 refuses 2 "a batch of 8 samples cannot be filled equally by 3 data owners" $train -steps 4 -data_owners 3 \
   -data_shuffle local
-refuses 2 "103 training samples cannot be shared out among 200 owners" $train -steps 4 -data_owners 200 \
+refuses 2 "103 training samples cannot be split among 200 owners" $train -steps 4 -data_owners 200 \
   -data_shuffle local
 refuses 2 "-data_hide 0.3 together with -data_owners is not supported" $train -steps 4 -data_owners 4 \
   -data_shuffle local -data_hide 0.3

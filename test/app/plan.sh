@@ -24,8 +24,8 @@ says '"machine":"v100"'
 says '"costs":"analytic"'
 accepts 1 $machine -partition_type exact -partition_ranks 3
 says "proved best of the plans searched"
-says "left out: plans of several stages per rank, of which none of equal work under zb-v, dualpipe-v and interleaved, "
-says ", and plans of replicas that share gradients or parameters"
+says "left out: plans of several virtual stages per rank, of which none of equal work under zb-v, dualpipe-v and interleaved, "
+says ", and plans with sharded gradients or parameters"
 [ "$(grep -c "left out: " out)" -eq 1 ] || fail "what the bound leaves out is not said once"
 cp out first
 accepts 3 $machine -partition_type exact -partition_ranks 3

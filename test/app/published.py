@@ -5,7 +5,7 @@ usage: published.py RENGA [option...] [FILE...]
 
 FILE: tables of published/ (all of them where none is named), each a row per measured run: layout
 and seconds. Every row is planned as a run would be: with its stages (of whole layers), replicas,
-tensor ranks (-graph_lanes, -partition_tensor), chunks and micro-batch, and nothing left to choose.
+tensor-parallel ranks (-graph_lanes, -partition_tensor), chunks and micro-batch, and nothing left to choose.
 Where attention alone was made again nothing is.
 
   -every N       every Nth row of vtrain-single.tsv (10)
@@ -37,7 +37,7 @@ import tempfile
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "published")
 TABLES = ["runs.tsv", "vtrain-multi.tsv", "vtrain-single.tsv"]
 NODE = 8  # devices
-# vTrain: of GPT-2, not padded; each tensor rank has a whole number of its rows.
+# vTrain: of GPT-2, not padded; each tensor-parallel rank has a whole number of its rows.
 VOCABULARY = 50257
 LIMIT = 900  # seconds of one plan
 # A fixed layout has its memory whether it fits or not: these ran.
@@ -56,7 +56,7 @@ def read(name, every):
 
 
 def quick(rows):
-    """Of each source a few layouts, of few nodes: layers x tensor ranks."""
+    """Of each source a few layouts, of few nodes: layers x tensor-parallel ranks."""
     few = [row for row in rows
            if row["tensor"] * layers_of(row) <= 64]
     return few[::len(few) // 12 or 1]
@@ -250,7 +250,7 @@ def write_table(path, rows):
              "nemotron4": "DGX Cloud, Nemotron-4 15 G", "maxtext": "DGX Cloud, Llama 3 70 G (MaxText)",
              "llama3-sft": "DGX Cloud, Llama 3 70 G (tuning)"}
     with open(path, "w", encoding="ascii") as file:
-        print("| run | devices | stages x replicas x tensor | chunks | micro-batch | made again | "
+        print("| run | devices | stages x replicas x tensor | chunks | micro-batch | recomputed | "
               "published | predicted | |\n|---|---|---|---|---|---|---|---|---|", file=file)
         for row in rows:
             if row["source"] in names:

@@ -60,7 +60,7 @@ once "is of 8 micro-batches"
 
 refuses 2 "schedule zb-h1 has one stage on each rank, but a rank has stages 0 and 2" \
   $train -partition_stages 2 -pipeline_chunks 2 -pipeline_schedule zb-h1
-refuses 2 "schedule zb-v has 2 stages on each rank, but here are 3: give -pipeline_chunks 2" \
+refuses 2 "schedule zb-v has 2 virtual stages per rank, but here are 3: give -pipeline_chunks 2" \
   $train -partition_stages 2 -pipeline_chunks 3 -pipeline_schedule zb-v
 accepts 1 $plan -partition_ranks 2 -partition_stages 2 -pipeline_chunks 2 -plan_save round.txt
 refuses 2 "schedule zb-v has stages 0 and 3 on one rank, but here these are stages 0 and 2" \

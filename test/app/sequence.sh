@@ -29,7 +29,7 @@ both=$(echo "$middle" && grep "validation" out)
 accepts 3 train -graph "$heads" $small $valued -steps 4 -graph_token_lanes 3 -partition_sequence auto -partition_type auto \
   -partition_stages 1 -partition_replicas 1 -machine_file laptop
 says "$digest"
-says "1 stage x 1 replica x 3 context ranks on 3 ranks"
+says "1 stage x 1 replica x 3 context-parallel ranks on 3 ranks"
 
 # A network part of which is in no lane is told of.
 accepts 1 train -graph resnet:depth=18,width=0.0625,image=33,classes=7 $small -steps 1 -microbatch_size 4 -graph_token_lanes 4

@@ -80,12 +80,12 @@ says "1 stage x 1 replica"
 lacks "replicas share"
 accepts 1 $short
 says "1 stage x 2 replicas"
-says "replicas share masters and moments of the optimizer: stage 0 needs 1.06 MiB of a device, and would need 1.21 MiB without"
+says "replicas shard masters and moments of the optimizer: stage 0 needs 1.06 MiB of a device, and would need 1.21 MiB without"
 says "with or without a sharded optimizer"
 # Stages share where that is needed, or faster. (Sums in any order leave shares of gradients out.)
 some="$plan -partition_ranks 4 -partition_stages 2 -partition_replicas 2 -reduction_leaf 1 -partition_memory 650KiB -pipeline_reduction unordered"
 accepts 1 $some -plan_explain -plan_save some.txt
-says "replicas share masters and moments of the optimizer: stage 1 needs"
+says "replicas shard masters and moments of the optimizer: stage 1 needs"
 grep -q "shard optimizer" some.txt || fail "no stage of the plan shards"
 accepts 4 $train -steps 4 -plan_load some.txt
 says "$bits"

@@ -98,7 +98,7 @@ says "plans for several machines"
 # Nodes of fewer devices than the file has.
 accepts 1 $machine -machine_nodes 2 -plan_sweep machine_devices:8,4,1
 [ "$(row '1,$' | awk '{ printf "%s:%s ", $1, $2 }' | tr ' ' '\n' | sort | tr '\n' ' ')" = "1:2 4:8 8:16 " ] || fail "other devices"
-# Lanes follow the tensor ranks of each row: it is what its plan alone says.
+# Lanes follow the tensor-parallel ranks of each row: it is what its plan alone says.
 shared="$machine -machine_nodes 1 -partition_type even -partition_ranks 4 -partition_stages 1"
 accepts 1 $shared -plan_sweep partition_tensor:4,1,2
 rows=$(row '1,$' | awk '{ print $1, $8 }')
@@ -106,7 +106,7 @@ for number in 1 2 4; do
   accepts 1 $shared -partition_tensor $number
   says "predicted: "
   alone=$(awk '/predicted: / { print $2 }' out)
-  [ -n "$alone" ] && echo "$rows" | grep -q "^$number .*$alone" || fail "a row of the sweep is not the plan of $number tensor ranks: $rows"
+  [ -n "$alone" ] && echo "$rows" | grep -q "^$number .*$alone" || fail "a row of the sweep is not the plan of $number tensor-parallel ranks: $rows"
 done
 accepts 1 $machine -machine_nodes 1 -plan_sweep partition_stages:200,1
 awk '/does not fit|is refused/ { refused = NR } / x / && /%/ { planned = NR } END { exit !(planned && refused > planned) }' out ||

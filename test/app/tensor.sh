@@ -20,7 +20,7 @@ accepts 4 train -graph "$heads" $small $valued -steps 5 -checkpoint_dir c -resum
   -pipeline_shard optimizer
 accepts 4 train -graph "$heads" $small $valued -steps 6 -checkpoint_dir c -resume -partition_stages 2 -partition_tensor 2
 says "$digest"
-says "2 stages x 1 replica x 2 tensor ranks on 4 ranks"
+says "2 stages x 1 replica x 2 tensor-parallel ranks on 4 ranks"
 both=$(echo "$middle" && grep "validation" out)
 [ "$both" = "$values" ] || fail "other evaluations than $values: $both"
 
@@ -38,7 +38,7 @@ allocations=$(sed -n 's/.*rank 1 came to \([0-9]*\) events of kind allocation.*/
 accepts 1 train -graph "$heads" $small -steps 3 -checkpoint_dir two -resume
 says "2 lanes at most, which decide bits"
 accepts 1 train -graph "$heads" $small -steps 1 -checkpoint_dir one
-refuses 2 "2 tensor ranks (-partition_tensor) share out the lanes of the network, of which there is 1: give -graph_lanes 2 or more" \
+refuses 2 "2 tensor-parallel ranks (-partition_tensor) split the lanes of the network, of which there is 1: give -graph_lanes 2 or more" \
   train -graph "$heads" $small -partition_tensor 2 -checkpoint_dir one -resume
 
 # The number is chosen where that is asked for; tables try several; costs that are measured are said.
@@ -47,7 +47,7 @@ accepts 1 train -graph "$heads" $whole
 one=$(grep "parameter digest 0x" out)
 accepts 2 train -graph "$heads" $whole -partition_tensor auto -machine_file laptop
 says "$one"
-says "1 stage x 1 replica x 2 tensor ranks on 2 ranks"
+says "1 stage x 1 replica x 2 tensor-parallel ranks on 2 ranks"
 accepts 1 plan -graph "$heads" -graph_lanes 3 -batch_size 8 -microbatch_size 2 -machine_file laptop -partition_ranks 6 \
   -plan_sweep partition_tensor:1,2,3
 [ "$(grep -c '^ *[123]  .* us ' out)" -eq 3 ] || fail "not three plans that were searched"
@@ -61,7 +61,7 @@ refuses 4 "-partition_tensor 2 together with -data_parallel local:2 is not suppo
   -partition_tensor 2 -data_parallel local:2 -data_learners 2
 refuses 2 "-partition_tensor auto together with -data_parallel local:2 is not supported" train -graph "$heads" $small -graph_lanes 3 \
   -partition_tensor auto -data_parallel local:2 -data_learners 2
-refuses 4 "a plan with tensor ranks together with -data_parallel local:2 is not supported" train -graph "$heads" $small -plan_load two.txt \
+refuses 4 "a plan with tensor-parallel ranks together with -data_parallel local:2 is not supported" train -graph "$heads" $small -plan_load two.txt \
   -data_parallel local:2 -data_learners 2
 
 # wants FAULT RANKS OPTION...: a rank that has no room says so, and all end, soon; else nothing is said, and the bits are
@@ -86,15 +86,15 @@ wants "allocation:$((allocations / 2)):1" 2
 [ $code -ne 0 ] || fail "half of $allocations allocations were none"
 wants "allocation:$((allocations * 9 / 10)):1" 4 -partition_stages 2 -pipeline_recompute full
 
-# Nobody gives the tensor ranks: they are chosen, with lanes, where that is faster, and the plan says what each axis wins.
+# Nobody gives the tensor-parallel ranks: they are chosen, with lanes, where that is faster, and the plan says what each axis wins.
 machines=$top_srcdir/test/golden/machines
 chosen="plan -graph mlp:layers=4,hidden=256 -machine_file $machines/m8_0.opts -batch_size 24 -optimizer_type adam -microbatch_size 6
   -reduction_leaf 1 -machine_memory 3705216"
 accepts 1 $chosen -plan_explain -plan_save chosen.txt
 says "2 stages x 1 replica"
 says "chosen: 2 lanes of heads and columns"
-says "axis: without tensor ranks (-partition_tensor 1) "
-says "the lower bound is the least of those of plans with 1, 2 tensor ranks"
+says "axis: without tensor-parallel ranks (-partition_tensor 1) "
+says "the lower bound is the least of those of plans with 1, 2 tensor-parallel ranks"
 accepts 1 $chosen -plan_load chosen.txt
 accepts 1 $chosen -graph_lanes 1
 lacks "lanes of heads"
@@ -102,7 +102,7 @@ lacks "lanes of heads"
 run="train -graph mlp:layers=4,hidden=256 -data synthetic -batch_size 24 -optimizer_type adam -microbatch_size 6 -reduction_leaf 1
   -machine_file $machines/m8_0.opts -partition_memory 3705216 -parameter_digest -progress none"
 accepts 4 $run -steps 4
-says "2 tensor ranks on 4 ranks"
+says "2 tensor-parallel ranks on 4 ranks"
 says "chosen: 2 lanes of heads and columns"
 whole=$(digest)
 accepts 4 $run -steps 2 -checkpoint_dir lanes

@@ -30,10 +30,10 @@ simulated "-partition_ranks 4 -partition_stages 2 -partition_replicas 2 -partiti
   ranks=4 forward=16 backward=16 message=32 update=4 sum_of_gradients=4
 simulated "-partition_ranks 1 -partition_stages 1" ranks=1 forward=8 backward=8 update=1
 
-# The bubble is the plan's. Of many replicas one row; groups of tensor ranks with all their ranks.
+# The bubble is the plan's. Of many replicas one row; groups of tensor-parallel ranks with all their ranks.
 accepts 1 $plan $two -pipeline_schedule 1f1b -schedule_view draw:f.svg
-waits=$(sed -n 's/.*in which devices wait \([0-9.]*\) %.*/\1/p' out)
-grep -q ", bubble ${waits:-none} %" f.svg || fail "another bubble than the plan's $waits %"
+waits=$(sed -n 's/.*bubble \([0-9.]*\) %.*/\1/p' out)
+grep -q "bubble ${waits:-none} %" f.svg || fail "another bubble than the plan's $waits %"
 layout="16 replicas"
 accepts 1 plan -graph $mlp -machine_file v100 -machine_nodes 4 -batch_size 32 -microbatch_size 1 -partition_type even \
   -partition_stages 1 -partition_replicas 16 -schedule_view draw:f.svg
@@ -41,9 +41,9 @@ drawn ranks=1 forward=2 backward=2 update=1 sum_of_gradients=1
 grep -q ">rank 0 and 15 alike: stage 0<" f.svg || fail "replicas in rows of their own"
 accepts 1 $plan -graph_lanes 2 -partition_ranks 4 -partition_stages 2 -partition_tensor 2 -partition_type even -schedule_view draw:f.svg \
   -plan_view draw:p.svg
-grep -q ">2 stages x 1 replica x 2 tensor ranks on 4 ranks: " p.svg || fail "the plan's picture has no tensor ranks"
-bubble=$(sed -n 's/.*; bubble (devices wait) \([0-9.]*\) %.*/\1/p' p.svg)
-grep -q ", bubble ${bubble:-none} %" f.svg || fail "another bubble than the plan's picture: $bubble %"
+grep -q ">2 stages x 1 replica x 2 tensor-parallel ranks on 4 ranks: " p.svg || fail "the plan's picture has no tensor-parallel ranks"
+bubble=$(sed -n 's/.*; bubble \([0-9.]*\) %.*/\1/p' p.svg)
+grep -q "bubble ${bubble:-none} %" f.svg || fail "another bubble than the plan's picture: $bubble %"
 grep -q "2 stages on 4 ranks (2 at a time compute a stage together)" f.svg || fail "other ranks than the plan's"
 grep -q ">ranks 2-3: stage 1<" f.svg || fail "a row without its ranks"
 plan="plan -graph $gpt -batch_size 8 -microbatch_size 1" # without costs

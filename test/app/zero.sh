@@ -13,12 +13,12 @@ accepts 1 $train
 digest=$(digest)
 refuses 1 "9.96 MiB per device would do" $plan -partition_memory 8MiB -pipeline_shard optimizer
 accepts 1 $plan -partition_memory 8MiB -plan_explain -plan_save parameters.txt
-says "replicas share parameters, gradients, masters and moments: stage 0 needs 6.74 MiB of a device, and would need 12.9 MiB"
+says "replicas shard parameters, gradients, masters and moments: stage 0 needs 6.74 MiB of a device, and would need 12.9 MiB"
 says "with or without a sharded optimizer, or, with equal replicas, sharded gradients or parameters"
-lacks "of replicas that share"
+lacks "with sharded gradients or parameters (-pipeline_shard)"
 # Values of the largest layer lie in the window whole: where that is too much, gradients alone are shared.
 accepts 1 $plan -partition_memory 6.5MiB -plan_explain -plan_save gradients.txt
-says "replicas share gradients, masters and moments: stage 0 needs 6.23 MiB of a device, and would need 12.9 MiB"
+says "replicas shard gradients, masters and moments: stage 0 needs 6.23 MiB of a device, and would need 12.9 MiB"
 for level in parameters gradients; do
   grep -q "replicas 4 .* shard $level " $level.txt || fail "the plan does not share $level on four replicas"
   accepts 4 $train -plan_load $level.txt -log_view
@@ -42,7 +42,7 @@ size="-graph mlp:sizes=256-256-256-256-256-256-256-256-256 -batch_size 8 -microb
 plan="plan $size -machine_file laptop -partition_ranks 4 -partition_memory 3.55MiB"
 accepts 1 $plan -partition_type even -partition_stages 2 -partition_replicas 2 -pipeline_shard gradients -plan_save slower.txt
 accepts 1 $plan -pipeline_chunks 1 -plan_explain -plan_save taken.txt
-says "of replicas that share gradients or parameters (-pipeline_shard), of which none was found that is faster"
+says "with sharded gradients or parameters (-pipeline_shard), of which none was found that is faster"
 [ "$(grep -c "shard none" taken.txt)" = 4 ] || fail "not four stages that share nothing"
 predicted() { awk '$1 == "predicted" { print $2 }' "$1"; }
 awk -v taken="$(predicted taken.txt)" -v slower="$(predicted slower.txt)" 'BEGIN { exit !(taken < slower) }' ||

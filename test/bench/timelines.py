@@ -6,7 +6,7 @@
 Each run is one of renga train with -schedule_view draw:FILE, whose drawing has two ratios: how long the step of median length
 was by the simulation with measured costs, and by one in which each action takes what it took in that step on the average. The
 first judges costs and simulation together, the second the simulation (what the lists wait for, and nothing else is waited for).
-Schedules with several stages for each rank have the second alone ("nan"). Behind them stands the distance of the run that is
+Schedules with virtual pipeline stages have the second alone ("nan"). Behind them stands the distance of the run that is
 farthest from the median of the second ratio. --yields: ranks that wait give their core away (test/yield.so), where there are
 more ranks than cores.
 Costs are measured first (-profile_type measured). Of several runs the table has the median of each ratio. A network is one of

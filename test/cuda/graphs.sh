@@ -60,7 +60,7 @@ sed 's/saved keep/saved recompute/' plan.txt >again.txt
 cmp -s plan.txt again.txt && fail "the plan has no line to change"
 same 2 $dropout -plan_load again.txt
 
-# Shares of gradients and of parameters, and tensor and context ranks: what lies between their messages is recorded.
+# Shares of gradients and of parameters, and tensor- and context-parallel ranks: what lies between their messages is recorded.
 for transport in staged nccl; do
   same 2 $dropout -partition_stages 1 -partition_replicas 2 -pipeline_buckets 3 -pipeline_shard gradients -comm_transport $transport
   same 3 $dropout -partition_stages 1 -partition_replicas 3 -pipeline_buckets 3 -pipeline_shard parameters -comm_transport $transport

@@ -55,7 +55,7 @@ for precision in fp32 bf16; do
   unset EMU_DEVICES EMU_SEED
 done
 
-# Shares of gradients and of parameters, and what lies in the host's memory: moments, saved tensors.
+# Shares of gradients and of parameters, and what lies in the host's memory: moments, saved activations.
 train="train $run -steps 3 -graph gpt:layers=2,hidden=16,heads=2,sequence=9,vocabulary=40,dropout=0.1 -optimizer_type adamw"
 accepts 1 $train $on_cuda
 digest >one.txt

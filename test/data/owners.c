@@ -149,7 +149,7 @@ static RengaErrorCode CheckOwnerErrors(RengaComm comm)
   ExpectError(RengaDataSetOwners(data, -1, 0.5), RENGA_ERR_ARGUMENT, OnFirst(comm, "at least 1"));
   RengaCall(RengaDataDestroy(&data));
   ExpectError(MakeOwners(comm, "n5.h5", 6, 0.5, &data), RENGA_ERR_OPTION,
-              OnFirst(comm, "5 training samples cannot be shared out among 6 owners"));
+              OnFirst(comm, "5 training samples cannot be split among 6 owners"));
   RengaCall(RengaDataDestroy(&data));
   RengaCall(MakeOwners(comm, "n5.h5", 2, 0.5, &data));
   ExpectError(RengaDataSetBatch(data, 3), RENGA_ERR_OPTION,

@@ -58,7 +58,7 @@ whole() {
   accepts 1 predict "$1.h5" -graph "$gpt" -data synthetic -data_samples 5 -initial c
 }
 
-# Tensor and context ranks, shares of gradients and of parameters, on replicas that have other numbers of
+# Tensor- and context-parallel ranks, shares of gradients and of parameters, on replicas that have other numbers of
 # micro-batches, and what lies on the host: all have the bits of one rank.
 lanes="train -graph llama:layers=2,hidden=16,heads=4,sequence=8,vocabulary=32 -data synthetic -data_samples 40 -batch_size 5
   -microbatch_size 1 -progress none -parameter_digest -steps 2"

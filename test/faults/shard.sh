@@ -11,11 +11,11 @@ for try in ${RENGA_FAULT_PARTS:-optimizer step,optimizer second step,optimizer d
   code=$?
   [ $code -eq 0 ] && grep -q "^$part: [0-9]* times message failed" out || fail "$part: exit code $code"
 done
-# Two replicas of two tensor ranks each: exchanges of lanes, gathers and sums in turn.
+# Two replicas of two tensor-parallel ranks each: exchanges of lanes, gathers and sums in turn.
 for part in ${RENGA_FAULT_PARTS:-step,evaluate}; do
   own env RENGA_FAULT_TENSOR=1 RENGA_FAULT_SHARD=parameters RENGA_FAULT_TRIES="${RENGA_FAULT_TRIES:-12}" RENGA_FAULT_PART="$part" \
     timeout -k 5 $((2 * limit)) "$mpiexec" -n 4 "$top_builddir/test/faults/each" >out 2>&1 </dev/null
   code=$?
-  [ $code -eq 0 ] && grep -q "^$part: [0-9]* times message failed" out || fail "tensor ranks, $part: exit code $code"
+  [ $code -eq 0 ] && grep -q "^$part: [0-9]* times message failed" out || fail "tensor-parallel ranks, $part: exit code $code"
 done
 finish

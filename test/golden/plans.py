@@ -12,7 +12,7 @@ fixed layout, and how much is lost.
   --class CLASS,...  only these classes
   --record           write plans.expected.tsv anew: all, or the rows of the problems that are chosen
   --compare FOLDER   the same with another build, and a table of both: this build's steps and seconds by the other's
-  --monotone         plans each on 1, 2, 4 and 8 nodes, and without and with as many tensor ranks as the planner likes; fails
+  --monotone         plans each on 1, 2, 4 and 8 nodes, and without and with as many tensor-parallel ranks as the planner likes; fails
                      where more is slower. --along nodes or --along tensor is one of both
   --show             a row for each problem, with what is expected
   --enumerate        try all fixed layouts of small problems, and write the best into plans.tsv
@@ -43,7 +43,7 @@ FIELDS = ("step", "bound", "layout", "refused", "user", "peak")
 HEAD = """# Planning problems; plans.py compares their plans with those of plans.expected.tsv. Columns are parted by tabs:
 # name, class, options of renga plan; of small ones the step of the best fixed layout that was found by trying, and its options.
 # Classes small and tensor have the same problems, planned without and with -partition_tensor auto; the best of the latter is
-# of tensor ranks and lanes 1 and 1, 1 and 2, 2 and 2, 4 and 4, 8 and 8. Files of this folder begin with @. randomplans.py has
+# of tensor-parallel ranks and lanes 1 and 1, 1 and 2, 2 and 2, 4 and 4, 8 and 8. Files of this folder begin with @. randomplans.py has
 # made the classes small, tensor and random; trial has what users of the planner were surprised by.
 """
 
@@ -262,7 +262,7 @@ def sequences(problem):
 
 
 def monotone(planner, problems, along, jobs):
-    """Prints what is slower with more nodes, or with tensor ranks allowed, the worst first; their number."""
+    """Prints what is slower with more nodes, or with tensor-parallel ranks allowed, the worst first; their number."""
     cases = [(problem, name, steps) for problem in problems for name, steps in sequences(problem) if along in (None, name)]
     lines, counts = [], {}
     plans = map_all(jobs, lambda case: [planner.plan(case[0], more) for more in case[2]], cases)
@@ -320,7 +320,7 @@ def layouts(problem, devices, tensor, lanes):
 
 
 def best_layout(planner, problem, tensors):
-    """The shortest step of all fixed layouts of so many tensor ranks and lanes, and the layout's options. The table of a sweep
+    """The shortest step of all fixed layouts of so many tensor-parallel ranks and lanes, and the layout's options. The table of a sweep
     has few digits: what it puts first is planned alone."""
     devices = devices_of(planner, problem)
     found = [pair for tensor, lanes in tensors if tensor <= devices for fixed, swept in layouts(problem, devices, tensor, lanes)
@@ -335,7 +335,7 @@ def best_layout(planner, problem, tensors):
 
 
 def enumerate_layouts(planner, problems, jobs):
-    """Writes into problems of class small the best of one tensor rank and lane, and into those of class tensor the best of all."""
+    """Writes into problems of class small the best of one tensor-parallel rank and lane, and into those of class tensor the best of all."""
     by_name = {problem.name: problem for problem in problems}
     small = [problem for problem in problems if problem.kind == "small"]
     def both(problem):

@@ -43,37 +43,39 @@ static const View views[] = {
     {PLANNED "-graph_lanes 3 -partition_ranks 4 -partition_stages 2 -partition_tensor 2 "
              "-graph " HEADS,
      true,
-     {"tensor ranks: 2 of them compute each replica of a stage; in stage 0 they take ",
-      "bound: of all plans with 2 tensor ranks for each replica on so many devices"},
+     {"tensor-parallel ranks: 2 of them compute each replica of a stage; in stage 0 they take ",
+      "bound: of all plans with 2 tensor-parallel ranks for each replica on so many devices"},
      "proved best"},
     {PLANNED "-graph_lanes 2 -graph_token_lanes 3 -partition_ranks 4 -partition_tensor 2 "
              "-partition_sequence 2 -graph " HEADS,
      true,
      {"lanes of tokens        3, of ", "1 replica, tensor 2, context 2",
-      "tensor, context ranks: 4 of them compute each replica of a stage; in stage 0 they take "},
+      "tensor-, context-parallel ranks: 4 of them compute each replica of a stage; in stage 0 they "
+      "take "},
      "proved best"},
     {CHOSEN " -graph_lanes 3 -partition_ranks 2",
      true,
-     {"tensor degrees: 1: ", "; 2: ", " (1 stage, 2 ranks in groups of 2, micro-batches of 8)"},
+     {"tensor-parallel degrees: 1: ", "; 2: ",
+      " (1 stage, 2 ranks in groups of 2, micro-batches of 8)"},
      NULL},
     {CHOSEN " -graph_lanes 3 -partition_ranks 2 -pipeline_reduction unordered",
      true,
-     {"; 2: none (2 tensor ranks (-partition_tensor) do not go with -pipeline_reduction unordered "
-      "yet)",
+     {"; 2: none (2 tensor-parallel ranks (-partition_tensor) do not go with -pipeline_reduction "
+      "unordered yet)",
       "lower bound: "},
      NULL},
     /* No rank is idle. */
     {PLANNED "-graph_lanes 3 -microbatch_size 8 -partition_ranks 2 -partition_tensor 2 "
              "-partition_type auto -graph " HEADS,
      true,
-     {"proof: no plan with 2 tensor ranks"},
+     {"proof: no plan with 2 tensor-parallel ranks"},
      "stay idle"},
     /* Without a number of lanes there are as many as tensor ranks, which every chain has heads for.
      */
-    {CHOSEN " -partition_ranks 2", true, {"tensor degrees: 1: ", "; 2: "}, NULL},
+    {CHOSEN " -partition_ranks 2", true, {"tensor-parallel degrees: 1: ", "; 2: "}, NULL},
     {CHOSEN " -partition_ranks 8",
      true,
-     {"tensor degrees: 1: ", "; 4: ",
+     {"tensor-parallel degrees: 1: ", "; 4: ",
       "8 and more: not looked at, as a group would not be in one node"},
      NULL},
     {"-graph_token_lanes 2 -graph lanes-nearest.onnx",

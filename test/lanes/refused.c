@@ -32,8 +32,8 @@ static const Case rows[] = {
      .options = LANES HEADS " -partition_tensor 2 -pipeline_reduction unordered "
                             "-partition_type auto " LAPTOP,
      .code = RENGA_ERR_SUPPORT,
-     .sentence = "2 tensor ranks (-partition_tensor) do not go with -pipeline_reduction unordered "
-                 "yet"},
+     .sentence = "2 tensor-parallel ranks (-partition_tensor) do not go with -pipeline_reduction "
+                 "unordered yet"},
     {2, .options = LANES HEADS " -partition_tensor 2 -optimizer_sparse lazy",
      .code = RENGA_ERR_SUPPORT, .sentence = "do not go with -optimizer_sparse lazy yet"},
     {2, .options = LANES "mlp:sizes=9-5 -partition_tensor 2", .code = RENGA_ERR_SUPPORT,
@@ -51,7 +51,7 @@ static const Case rows[] = {
      .options = LANES HEADS " -partition_ranks 2 -partition_tensor 2 -partition_memory 100KiB "
                             "-partition_type auto " LAPTOP,
      .code = RENGA_ERR_MEMORY,
-     .sentence = "with 2 tensor ranks for each replica in micro-batches of 2 samples: "},
+     .sentence = "with 2 tensor-parallel ranks for each replica in micro-batches of 2 samples: "},
     {1,
      .options = PLAIN HEADS " -graph_lanes 1 -partition_ranks 2 -partition_tensor auto "
                             "-partition_type auto " LAPTOP,
@@ -85,12 +85,12 @@ static const Case rows[] = {
      .sentence = "-partition_sequence 2 is not supported by -partition_type auto"},
     {3, .options = PLAIN HEADS " -partition_sequence auto -partition_type auto",
      .code = RENGA_ERR_OPTION,
-     .sentence = "context ranks share out the lanes of the network, of which there is 1: give "
+     .sentence = "context-parallel ranks split the lanes of the network, of which there is 1: give "
                  "-graph_token_lanes"},
     {2,
      .options = PLAIN HEADS " -graph_token_lanes 2 -graph_lanes 1 -partition_tensor auto "
                             "-partition_type auto",
-     .code = RENGA_ERR_OPTION, .sentence = "-partition_tensor auto: tensor ranks share out"},
+     .code = RENGA_ERR_OPTION, .sentence = "-partition_tensor auto: tensor-parallel ranks split"},
     {1, .options = PLAIN "mlp:sizes=9-5 -graph_token_lanes 2", .code = RENGA_ERR_OPTION,
      .sentence = "has no product along the tokens"},
     {1, .options = LONG ",sequence=240 -partition_memory 4MiB -pipeline_recompute none",

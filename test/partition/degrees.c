@@ -39,7 +39,7 @@ static RengaErrorCode FindBest(bool explains, double *step, char said[512])
   *step = prediction.step;
   for (int r = 0; topic; r++) {
     RengaCall(RengaPlanGetReason(plan, r, &topic, &sentence));
-    if (topic && !strcmp(topic, "tensor degrees")) snprintf(said, 512, "%s", sentence);
+    if (topic && !strcmp(topic, "tensor-parallel degrees")) snprintf(said, 512, "%s", sentence);
   }
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(EndSetting(&own));

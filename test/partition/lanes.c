@@ -251,7 +251,7 @@ static RengaErrorCode ExpectChoice(double link, int64_t memory, int tensor, cons
   const char *topic = "", *sentence;
   RengaCall(Choose(RENGA_PARTITION_AUTO, RENGA_PARTITION_TENSOR_AUTO, link, memory, &plan));
   Expect(RengaPlanGetStage(plan, 0)->shape.tensor == tensor);
-  for (int r = 0; topic && strcmp(topic, "tensor degrees"); r++)
+  for (int r = 0; topic && strcmp(topic, "tensor-parallel degrees"); r++)
     RengaCall(RengaPlanGetReason(plan, r, &topic, &sentence));
   RengaCheck(topic && strstr(sentence, said), MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "no \"%s\" in \"%s\"", said, topic ? sentence : "");
@@ -269,7 +269,8 @@ static RengaErrorCode CheckChoice(void)
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(ExpectChoice(1e-4, memory, 2, "1: none (the network does not fit"));
   ExpectError(Choose(RENGA_PARTITION_AUTO, RENGA_PARTITION_TENSOR_AUTO, 1e-4, memory / 2, &plan),
-              RENGA_ERR_MEMORY, "nor is there a plan with tensor ranks (-partition_tensor auto): ");
+              RENGA_ERR_MEMORY,
+              "nor is there a plan with tensor-parallel ranks (-partition_tensor auto): ");
   ExpectError(Choose(RENGA_PARTITION_EVEN, RENGA_PARTITION_TENSOR_AUTO, 1e-4, 0, &plan),
               RENGA_ERR_SUPPORT, "-partition_tensor auto is not supported by -partition_type even");
   return RENGA_SUCCESS;

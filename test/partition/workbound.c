@@ -138,8 +138,8 @@ static RengaErrorCode TryAll(Problem *p)
     }
   RengaCheck(
       p->bound <= p->least * (1 + 1e-9), MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-      "a network of %d nodes on %d ranks, %d of them tensor ranks of each other, %d samples in "
-      "micro-batches of %d: of %d plans one takes %g s, less than the bound of %g s",
+      "a network of %d nodes on %d ranks, %d of them tensor-parallel ranks of each other, %d "
+      "samples in micro-batches of %d: of %d plans one takes %g s, less than the bound of %g s",
       RengaGraphGetNodeCount(p->own.graph), p->ranks, p->tensor, (int)p->batch, (int)p->size,
       p->plans, p->least, p->bound);
   return RENGA_SUCCESS;

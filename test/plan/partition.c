@@ -210,8 +210,10 @@ static void CheckTensor(RengaComm comm, RengaGraph graph)
     RengaCallAbort(RengaPlanDestroy(&plan));
     RengaCallAbort(RengaPartitionSetTensor(partition, 3));
     TestError(RengaPartitionSolve(partition, &plan), RENGA_ERR_PLAN, "but there are 4");
-    TestError(RengaPartitionSetTensor(partition, -2), RENGA_ERR_ARGUMENT, "-2 tensor ranks");
-    TestError(RengaPartitionSetSequence(partition, -2), RENGA_ERR_ARGUMENT, "-2 context ranks");
+    TestError(RengaPartitionSetTensor(partition, -2), RENGA_ERR_ARGUMENT,
+              "-2 tensor-parallel ranks");
+    TestError(RengaPartitionSetSequence(partition, -2), RENGA_ERR_ARGUMENT,
+              "-2 context-parallel ranks");
     RengaCallAbort(RengaPartitionSetSequence(partition, 3));
     RengaCallAbort(RengaPartitionGetSequence(partition, &tensor));
     TestTrue(tensor == 3);

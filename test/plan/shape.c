@@ -13,8 +13,8 @@ static const struct {
 } rows[] = {
     {{2, 1, 3, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_FP32, 1},
      "2 replicas, context 3",
-     "stage 1 has 1 tensor and 3 context ranks, but stage 0 has 1 and 1: all stages must have as "
-     "many"},
+     "stage 1 has 1 tensor-parallel and 3 context-parallel ranks, but stage 0 has 1 and 1: all "
+     "stages must have as many"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -94,7 +94,7 @@ static void CheckNoShapes(RengaComm comm, RengaGraph graph)
   shape.tensor = 0;
   FillTwo(graph, &shape, stages);
   TestError(RengaPlanSetStages(plan, graph, 2, stages), RENGA_ERR_PLAN,
-            "stage 1 has 0 tensor ranks: at least 1 is needed");
+            "stage 1 has 0 tensor-parallel ranks: at least 1 is needed");
   shape = RengaStageShapePlain(0);
   FillTwo(graph, &shape, stages);
   TestError(RengaPlanSetStages(plan, graph, 2, stages), RENGA_ERR_PLAN,
@@ -261,7 +261,7 @@ static void CheckChunks(RengaComm comm, RengaGraph graph)
   RengaCallAbort(RengaPlanView(read, viewer));
   RengaCallAbort(RengaViewerDestroy(&viewer));
   TestReadFile("plan-shape-view.txt", sizeof text, text);
-  TestTrue(strstr(text, "4 stages of 1 to 2 replicas, 2 stages per rank"));
+  TestTrue(strstr(text, "4 stages of 1 to 2 replicas, 2 virtual stages per rank"));
   stages[3].shape.tensor = 2;
   TestError(RengaPlanSetStages(plan, graph, 4, stages), RENGA_ERR_PLAN,
             "stages 1 and 3 are chunks of the same ranks");

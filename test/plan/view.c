@@ -67,7 +67,7 @@ static void CheckTable(RengaComm comm, RengaPlan plan)
       ("plan: 3 stages of 1 to 2 replicas; steps of 12 samples in 4 micro-batches of 3; schedule "
        "1f1b, eager 0.5\n"),
       "made for: v100, 32.0 MiB per device; costs analytic\n",
-      "predicted: 9.50 s per step, 1.263 samples/s; pipeline 8.00 s, in which devices wait 25.0 %",
+      "predicted: 9.50 s per step, 1.263 samples/s; pipeline 8.00 s, bubble 25.0 %",
       "lower bound: no plan takes less than 8.00 s; gap 18.75 %\n",
       "recomputes",
       "2.00 s   25.0 %", /* two replicas, two micro-batches each, of 3 s: 6 of 8 */

@@ -184,7 +184,7 @@ static void CheckBadFiles(RengaComm comm)
   } bad[] = {
       {"renga-plan 4\n", RENGA_ERR_FILE_FORMAT, "txt:1: \"renga-plan 4\": a schedule begins with"},
       {"renga-schedule 1\nranks 2 stages 3 microbatches 1 round\n", RENGA_ERR_FILE_FORMAT,
-       "3 stages cannot be shared out on 2 ranks"},
+       "3 stages cannot be placed on 2 ranks"},
       {"renga-schedule 1\nranks 2 stages 2 microbatches 1 square\n", RENGA_ERR_FILE_FORMAT,
        ":2: \"ranks 2 stages 2 microbatches 1 square\": expected: ranks P stages S"},
       {HEAD "forward 0 0\n", RENGA_ERR_FILE_FORMAT, "before the first \"rank R\""},
@@ -196,7 +196,7 @@ static void CheckBadFiles(RengaComm comm)
       {HEAD "rank 0\nforward 4294967296 0\n", RENGA_ERR_FILE_FORMAT, "stage 4294967296 of 2"},
       {HEAD "rank 4294967296\n", RENGA_ERR_FILE_FORMAT, "ranks come in their order"},
       {"renga-schedule 1\nranks 4294967298 stages 4294967298 microbatches 1 round\n",
-       RENGA_ERR_FILE_FORMAT, "4294967298 stages cannot be shared out on 4294967298 ranks"},
+       RENGA_ERR_FILE_FORMAT, "4294967298 stages cannot be placed on 4294967298 ranks"},
       {HEAD "rank 0\nforward 1 0\n", RENGA_ERR_FILE_FORMAT, "stage 1 is rank 1's, not rank 0's"},
       {HEAD "rank 0\nforward 0 1\n", RENGA_ERR_FILE_FORMAT, "micro-batch 1 of 1"},
       {HEAD "rank 0\nforward 0 0\nforward 0 0\n", RENGA_ERR_FILE_FORMAT,

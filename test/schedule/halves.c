@@ -42,7 +42,7 @@ static void CheckFormulas(RengaSchedule schedule)
       TestTrue(makespan == (double)(3 * m + p - 1));
       TestTrue(fabs(bubble - (p - 1) / makespan) < 1e-12);
       TestError(RengaScheduleSimulate(schedule, one, one, NULL, &makespan, &bubble),
-                RENGA_ERR_ARGUMENT, "schedule delayed does backwards in two parts");
+                RENGA_ERR_ARGUMENT, "schedule delayed splits backward");
     }
 }
 

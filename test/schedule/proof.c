@@ -300,7 +300,7 @@ static void CheckTogether(RengaSchedule schedule)
     Move(&list, second, second + 1);
     if (folds)
       TestError(RengaScheduleSetActions(schedule, 0, 1, list.count, list.action), RENGA_ERR_PLAN,
-                "replicas that share gradients go through one list, and the one with most "
+                "replicas with sharded gradients go through one list, and the one with most "
                 "micro-batches does something else here");
     else
       RengaCallAbort(RengaScheduleSetActions(schedule, 0, 1, list.count, list.action));

@@ -21,33 +21,27 @@ typedef struct {
   }
 static const RunOption run_options[] = {
     RUN_OPTION("n", "RANKS", "0", COUNT, ranks, 0, 1 << 24, "ranks; 0: as many as the hosts take"),
-    RUN_OPTION("hosts", "FILE", NULL, TEXT, hosts, 0, 0,
-               "hosts, a line NAME:RANKS each; without it this machine, or those of the Slurm job"),
+    RUN_OPTION("hosts", "FILE", NULL, TEXT, hosts, 0, 0, "file of hosts, a line NAME:RANKS each"),
     RUN_OPTION("least", "RANKS", "1", COUNT, least, 1, 1 << 24,
-               "fewest ranks to go on with where hosts are lost; with fewer it waits for hosts"),
+               "fewest ranks to go on with where hosts are lost"),
     RUN_OPTION("launcher", "COMMAND", NULL, TEXT, launcher, 0, 0,
-               "that of its MPI, or in a Slurm job srun; may have options: \"srun --mpi=pmi2\""),
+               "what starts ranks: mpiexec, in a Slurm job srun, or \"srun --mpi=pmi2\""),
     RUN_OPTION("remote", "COMMAND", NULL, TEXT, remote, 0, 0,
                "what runs a command on a host: ssh, or in a Slurm job srun"),
     RUN_OPTION("starts", "N", "3", COUNT, starts, 1, 1e6,
                "starts in a row without a new step after which it gives up"),
-    RUN_OPTION(
-        "stall", "SECONDS", "900", SECONDS, stall, 0, 1e9,
-        "seconds without any sign of a step after which a start is ended, ten times the longest "
-        "step if that is more, and four times as long before the first step; 0: never"),
+    RUN_OPTION("stall", "SECONDS", "900", SECONDS, stall, 0, 1e9,
+               "seconds without a step after which a start is ended; 0: never"),
     RUN_OPTION("leave", "SECONDS", "600", SECONDS, leave, 1, 1e9,
-               "seconds that a run has for its last checkpoint once it is asked to leave"),
+               "seconds for the last checkpoint of a run that must leave"),
     RUN_OPTION("probe", "SECONDS", "10", SECONDS, probe, 0.1, 1e6,
                "seconds that a host has to answer before it is left out"),
     RUN_OPTION("back", "SECONDS", "60", SECONDS, back, 0, 1e9,
-               "seconds between questions to a host that was left out, twice as many each time it "
-               "is lost; "
-               "once it answers the run goes on with it; 0: only when it starts again"),
+               "seconds between questions to a host that was left out"),
     RUN_OPTION("warning", "FILE", NULL, TEXT, warning, 0, 0,
-               "where it appears, the hosts that it names, or all, go soon: the run leaves them "
-               "with a checkpoint"),
+               "file that names hosts that go soon: the run leaves them"),
     RUN_OPTION("requeue", NULL, "false", FLAG, requeue, 0, 0,
-               "a Slurm job that left with steps to go is put into the queue again"),
+               "put a Slurm job with steps to go into the queue again"),
     RUN_OPTION("events", "FILE", NULL, TEXT, events, 0, 0,
                "what happens, a row of JSON each, at the end of that file"),
 };

@@ -9,12 +9,11 @@
 #define ROW(name) offsetof(CudaOptions, name)
 static const RengaOptionRow options[] = {
     {"device_number", RENGA_OPTION_INT, "-1", ROW(number), NULL, -1, 1024,
-     "cuda: which GPU of the node; -1: the rank among those of the node, modulo their number"},
+     "cuda: which GPU of the node; -1: by the rank within the node"},
     {"device_cuda_workspace", RENGA_OPTION_INT, "32", ROW(workspace), NULL, 0, 4096,
-     "cuda: MiB of the GPU's memory that products may work in, columns of convolutions in twice as "
-     "many; decides bits"},
+     "cuda: MiB of workspace for matrix products; decides bits"},
     {"device_graphs", RENGA_OPTION_BOOL, "on", ROW(graphs), NULL, 0, 0,
-     "cuda: kernels of a part of a program are recorded as a CUDA graph, and launched by one call"},
+     "cuda: record kernels as CUDA graphs and launch each by one call"},
     {"device_cuda_module", RENGA_OPTION_STRING, "", ROW(module), NULL, 0, 0,
      "cuda: file of the module; empty: renga/renga_cuda.so beside the library"},
 };

@@ -10,7 +10,7 @@ static const RengaOptionRow options[] = {
     {"device_far_seed", RENGA_OPTION_INT64, "1", ROW(seed), NULL, 0, 1e18,
      "far: seed of the order in which queued work is done"},
     {"device_far_kernels", RENGA_OPTION_STRING, RENGA_DEVICE_CPU, ROW(kernels), "cpu|ref", 0, 0,
-     "far: kernels of the cpu device, or the ref ones that stand in on any device"},
+     "far: kernels of the cpu device, or the ref ones"},
 };
 #undef ROW
 enum { N_OPTIONS = sizeof options / sizeof *options };

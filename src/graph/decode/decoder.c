@@ -232,9 +232,9 @@ static RengaErrorCode FillDecoder(Decoder *decoder, RengaValue tokens)
    all samples of a text are computed by one replica, so that a plan has one. Attentions may be
    causal by themselves or by a constant mask, with windows, biases of distances, groups of heads
    that share keys, and capped scores. Parameters have the names that they have in the network.
-   Caches are float32 [heads, texts, places, width], of tensor ranks each its heads; devices have
-   the host's memory. Logits are those of whole sequences but for the last bits, since products
-   have other shapes.
+   Caches are float32 [heads, texts, places, width], of tensor-parallel ranks each its heads;
+   devices have the host's memory. Logits are those of whole sequences but for the last bits, since
+   products have other shapes.
 
    See also: RengaGraphKeepOutputs(), RengaGraphAddCache(), RengaPipelineForward()
 @*/

@@ -363,12 +363,12 @@ RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, Searc
   RengaFormatSeconds(lanes->work, sizeof work, work);
   RengaFormatBytes(lanes->bytes, sizeof bytes, bytes);
   if (lanes->again)
-    snprintf(again, sizeof again, ", %lld of them made again", (long long)lanes->again);
+    snprintf(again, sizeof again, ", %lld of them recomputed", (long long)lanes->again);
   RengaCall(RengaSolutionSay_Private(
       answer,
-      context == 1             ? "tensor ranks"
-      : context < lanes->ranks ? "tensor, context ranks"
-                               : "context ranks",
+      context == 1             ? "tensor-parallel ranks"
+      : context < lanes->ranks ? "tensor-, context-parallel ranks"
+                               : "context-parallel ranks",
       "%d of them compute each replica of a stage; in stage %d they take %s to give each other "
       "what lanes have made, in %lld exchange%s of a micro-batch with %s%s, and %s to compute, "
       "%.3g %% of it in no lane and so on each of them%s",
@@ -387,10 +387,10 @@ RengaErrorCode RengaSolutionExplainIdleGroups_Private(const SearchTask *task,
 {
   const int idle = task->ranks - RengaSearchDevices_Private(layout) / task->tensor;
   if (idle == 0) return RENGA_SUCCESS;
-  RengaCall(RengaSolutionSay_Private(answer, "idle",
-                                     "%d of %d devices stay idle, %d of %d groups of %d tensor "
-                                     "ranks: no plan that was found with all of them is faster",
-                                     idle * task->tensor, task->ranks * task->tensor, idle,
-                                     task->ranks, task->tensor));
+  RengaCall(RengaSolutionSay_Private(
+      answer, "idle",
+      "%d of %d devices stay idle, %d of %d groups of %d tensor-parallel ranks: no plan that was "
+      "found with all of them is faster",
+      idle * task->tensor, task->ranks * task->tensor, idle, task->ranks, task->tensor));
   return RENGA_SUCCESS;
 }

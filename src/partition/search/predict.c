@@ -261,8 +261,8 @@ static RengaErrorCode PredictPipeline(const SearchTask *task, const SearchModel 
   prediction->pipeline = layout->fill + layout->rounds;
   RengaCheck(layout->chunks <= 1 || RengaSearchMaySimulate_Private(model, layout, n), MPI_COMM_SELF,
              RENGA_ERR_SUPPORT,
-             "a step of %lld micro-batches with %d stages per rank takes too long to simulate: "
-             "give a larger -microbatch_size",
+             "a step of %lld micro-batches with %d virtual stages per rank takes too long to "
+             "simulate: give a larger -microbatch_size",
              (long long)model->microbatches, layout->chunks);
   if (!draft->messages || !RengaSearchMaySimulate_Private(model, layout, n)) {
     RengaCall(RengaSearchAddExchanges_Private(task, model, layout, draft->plan, nearest,

@@ -41,10 +41,9 @@ static void NameWish(const char *what, int wish, size_t size, char text[])
 static const char *SchedulesOf(const SearchTask *task)
 {
   if (!task->any_schedule) return "under the schedule that is asked for";
-  return task->whole
-             ? "under gpipe and 1f1b with any number begun early (so large a problem is tried "
-               "with zb-h1 and zb-h2 after the search alone)"
-             : "under gpipe, 1f1b with any number begun early, zb-h1 and zb-h2";
+  return task->whole ? "under gpipe and 1f1b with any warm-up (so large a problem is tried with "
+                       "zb-h1 and zb-h2 after the search alone)"
+                     : "under gpipe, 1f1b with any warm-up, zb-h1 and zb-h2";
 }
 
 /* What replicas may have a share of in these. */
@@ -67,19 +66,18 @@ static const char *ShardsLeftOut(const SearchTask *task, const Solution *solutio
   if (task->wanted.replicas == 1) return "";
   if (solution->leaves_shards)
     return task->folds
-               ? ", and plans of replicas that share the optimizer, gradients or parameters "
+               ? ", and plans with a sharded optimizer, sharded gradients or parameters "
                  "(-pipeline_shard), which in large problems are looked at where memory is short "
                  "or sums and updates take long"
-               : ", and plans of replicas that share the optimizer (-pipeline_shard "
-                 "optimizer), which in large problems are looked at where memory is short or sums "
-                 "and updates take long";
+               : ", and plans with a sharded optimizer (-pipeline_shard optimizer), which in large "
+                 "problems are looked at where memory is short or sums and updates take long";
   if (task->folds && !solution->tried_folds && !solution->folds_too)
-    return ", and plans of replicas that share gradients or parameters (-pipeline_shard), which "
-           "in large problems are looked at where memory is short, or sums and updates take long, "
-           "with a sharded optimizer, too";
+    return ", and plans with sharded gradients or parameters (-pipeline_shard), which in large "
+           "problems are looked at where memory is short, or sums and updates take long, with a "
+           "sharded optimizer, too";
   if (solution->tried_folds && !solution->folds_too)
-    return ", and plans of replicas that share gradients or parameters (-pipeline_shard), of which "
-           "none was found that is faster";
+    return ", and plans with sharded gradients or parameters (-pipeline_shard), of which none was "
+           "found that is faster";
   return "";
 }
 
@@ -94,18 +92,17 @@ static RengaErrorCode ExplainTensorProof(const SearchTask *task, const Solution 
   if (solution->bound > 0)
     RengaCall(RengaSolutionSay_Private(
         answer, task->exact ? "covered" : "proof",
-        "no plan%s with %d tensor ranks side by side for each replica has a faster step than %.4g "
-        "s, whatever exchanges take and the memory is, in micro-batches of %s and leaves of %s: %s "
-        "that are intervals of the nodes' order, with %s, %s%s",
+        "no plan%s with %d tensor-parallel ranks side by side for each replica has a faster step "
+        "than %.4g s, whatever exchanges take and the memory is, in micro-batches of %s and leaves "
+        "of %s: %s that are intervals of the nodes' order, with %s, %s%s",
         solution->chunks.taken ? " with one stage per rank" : "", task->tensor, solution->bound,
         sizes, leaves, stages, replicas, ShardsOfBound(task, solution), SchedulesOf(task)));
   else
     RengaCall(RengaSolutionSay_Private(
         answer, "proof",
-        "of plans with %d tensor ranks for each replica%s no other lower bound is known than that "
-        "of "
-        "the work",
-        task->tensor, solution->folds_too ? " that share gradients or parameters" : ""));
+        "of plans with %d tensor-parallel ranks for each replica%s no other lower bound is known "
+        "than that of the work",
+        task->tensor, solution->folds_too ? " with sharded gradients or parameters" : ""));
   return RENGA_SUCCESS;
 }
 
@@ -167,13 +164,15 @@ static const char *TensorLeftOut(const SearchTask *task, int nodes)
   int lanes;
   RengaGraphCountLanes_Private(task->graph, RENGA_LANES_OF_TOKENS, &lanes, NULL);
   if (lanes > 1)
-    return nodes > 0 ? ", plans of other numbers of context ranks for each replica "
+    return nodes > 0 ? ", plans of other numbers of context-parallel ranks for each replica "
                        "(-partition_sequence auto looks at even ones)"
                      : "";
   if (task->compares) return ""; /* the plan says what they take */
   if (task->tensor > 1)
-    return ", plans of other numbers of tensor ranks (-partition_tensor auto looks at them)";
-  return nodes > 0 ? ", plans of several tensor ranks for each replica (-partition_tensor)" : "";
+    return ", plans of other numbers of tensor-parallel ranks (-partition_tensor auto looks at "
+           "them)";
+  return nodes > 0 ? ", plans of several tensor-parallel ranks for each replica (-partition_tensor)"
+                   : "";
 }
 
 static const char *SchedulesLeftOut(const SearchTask *task)
@@ -191,9 +190,9 @@ static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *ans
   for (int k = RENGA_LANE_KINDS - 1; k >= 0 && nodes == 0; k--)
     RengaGraphCountLanes_Private(task->graph, (RengaLaneKind)k, &lanes, &nodes);
   NameChunksLeft(&solution->chunks, task->chunk_gain, sizeof chunks, chunks);
-  RengaCall(RengaSolutionSay_Private(answer, "left out", "plans of several stages per rank%s%s%s%s",
-                                     chunks, TensorLeftOut(task, nodes),
-                                     ShardsLeftOut(task, solution), SchedulesLeftOut(task)));
+  RengaCall(RengaSolutionSay_Private(
+      answer, "left out", "plans of several virtual stages per rank%s%s%s%s", chunks,
+      TensorLeftOut(task, nodes), ShardsLeftOut(task, solution), SchedulesLeftOut(task)));
   return RENGA_SUCCESS;
 }
 

@@ -158,12 +158,13 @@ static RengaErrorCode FindLeastNeed(const SearchTask *task, const SearchTask *ot
 RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTask *other,
                                          const SearchChain *chain)
 {
-  char bound[32], memory[96], devices[96], tensor[48] = "";
+  char bound[32], memory[96], devices[96], tensor[64] = "";
   const int64_t size = task->size[RengaSearchSmallestRow_Private(task)];
   const int unit = task->tensor > 1 ? task->tensor : 1, ranks = task->ranks * unit;
   double enough = 0;
   int needed = 0;
-  if (unit > 1) snprintf(tensor, sizeof tensor, " with %d tensor ranks for each replica", unit);
+  if (unit > 1)
+    snprintf(tensor, sizeof tensor, " with %d tensor-parallel ranks for each replica", unit);
   if (task->memory <= 0) RengaCall(RefuseLayout(task, chain));
   if (task->finder.find) RengaCall(RefuseCuts(task, chain));
   RengaCall(FindLeastNeed(task, other, chain, &enough, &needed));

@@ -93,7 +93,7 @@ struct SearchTask {
   SearchFinder rival[SEARCH_RIVALS_MOST]; /* of other types; the answer is not worse than theirs */
 };
 
-enum { SEARCH_TOPIC = 24, SEARCH_SENTENCE = 680 };
+enum { SEARCH_TOPIC = 32, SEARCH_SENTENCE = 760 };
 typedef struct {
   char topic[SEARCH_TOPIC], sentence[SEARCH_SENTENCE];
 } SearchReason;

@@ -119,7 +119,7 @@ static RengaErrorCode SayShards(const Solution *solution, const RengaForecastMem
   SearchReason *reason = &answer->reason[answer->n_reasons++];
   snprintf(reason->topic, sizeof reason->topic, "shards");
   snprintf(reason->sentence, sizeof reason->sentence,
-           "%sreplicas share %s: stage %d needs %s of a device, and would need %s without "
+           "%sreplicas shard %s: stage %d needs %s of a device, and would need %s without "
            "(-pipeline_shard none)",
            some, words[shard], best, own, other);
   return RENGA_SUCCESS;

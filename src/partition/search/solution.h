@@ -3,7 +3,7 @@
 #include "search.h"
 
 /* Plans of several stages for each rank, beside the solution. */
-#define SOLUTION_CHUNK_KINDS "zb-v, dualpipe-v and interleaved, where nothing is made again,"
+#define SOLUTION_CHUNK_KINDS "zb-v, dualpipe-v and interleaved, without recomputation,"
 typedef struct {
   bool looked, taken; /* for them; one of them is the solution, the bound is of the others */
   int tried;          /* simulated */

@@ -103,21 +103,19 @@ RengaErrorCode RengaSolutionExplainWork_Private(const Solution *solution, double
 {
   const SearchTask *task = solution->task;
   const RengaLaneGroup group = GroupOf(task);
-  char ranks[64] = "", sizes[128] = "";
+  char ranks[96] = "", sizes[128] = "";
   RengaSearchNameNumbers_Private(task->n_sizes, task->size, sizeof sizes, sizes);
   if (group.size > 1)
     snprintf(ranks, sizeof ranks, " with %d %s ranks for each replica", group.size,
-             group.ranks[RENGA_LANES_OF_TOKENS] == 1  ? "tensor"
-             : group.ranks[RENGA_LANES_OF_HEADS] == 1 ? "context"
-                                                      : "tensor and context");
+             group.ranks[RENGA_LANES_OF_TOKENS] == 1  ? "tensor-parallel"
+             : group.ranks[RENGA_LANES_OF_HEADS] == 1 ? "context-parallel"
+                                                      : "tensor- and context-parallel");
   RengaCall(RengaSolutionSay_Private(
       answer, RENGA_PLAN_BOUND,
-      "of all plans%s on so many devices in micro-batches of %s, with any number of stages for "
-      "each "
-      "rank, any replicas, schedule and memory: none takes less than %.4g s, %s",
+      "of all plans%s on so many devices in micro-batches of %s, with any number of virtual stages "
+      "per rank, any replicas, schedule and memory: none takes less than %.4g s, %s",
       ranks, sizes, bound,
-      solution->chain->least >= bound
-          ? "all work shared out evenly, with no waiting, message or sum"
-          : "the way of one micro-batch through all stages and back"));
+      solution->chain->least >= bound ? "all work split evenly, with no waiting, message or sum"
+                                      : "the way of one micro-batch through all stages and back"));
   return RENGA_SUCCESS;
 }

@@ -18,10 +18,10 @@ struct _p_LaneExchange {
 static void DescribeExchange(const Chunk *chunk, size_t size, char what[])
 {
   const RengaLaneGroup *group = &chunk->tensor.group;
-  const char *tensor = group->ranks[RENGA_LANES_OF_HEADS] > 1 ? "tensor" : "";
+  const char *tensor = group->ranks[RENGA_LANES_OF_HEADS] > 1 ? "tensor-parallel" : "";
   const char *context = group->ranks[RENGA_LANES_OF_TOKENS] == 1 ? ""
-                        : *tensor                                ? " and context"
-                                                                 : "context";
+                        : *tensor                                ? " and context-parallel"
+                                                                 : "context-parallel";
   snprintf(what, size,
            "rank %d (stage %d, replica %d, %s%s rank %d) exchanges what lanes have made with the "
            "%d others of its %s%s group in step %lld",

@@ -174,7 +174,7 @@ static void TraceFetch(const Chunk *chunk, int b)
 {
   char name[64];
   if (!RengaLogTraceIsOn()) return;
-  snprintf(name, sizeof name, "gather of parameters, bucket %d", b);
+  snprintf(name, sizeof name, "all-gather of parameters, bucket %d", b);
   RengaLogTrace("communication", name, chunk->window->bucket[b].began, MPI_Wtime());
 }
 

@@ -53,9 +53,9 @@ static void TraceGather(const Chunk *chunk, int number)
 {
   char name[64];
   if (!RengaLogTraceIsOn()) return;
-  snprintf(name, sizeof name, "gather of parameters");
+  snprintf(name, sizeof name, "all-gather of parameters");
   if (chunk->memory->n_shared > 1)
-    snprintf(name, sizeof name, "gather of parameters of bucket %d", number);
+    snprintf(name, sizeof name, "all-gather of parameters of bucket %d", number);
   RengaLogTrace("communication", name, chunk->gradients->bucket[number].gathering, MPI_Wtime());
 }
 
@@ -106,7 +106,7 @@ RengaErrorCode RengaChunkBeginGather_Private(Chunk *chunk, const Pass *pass, int
   if (!pass->verdict && chunk->outline->settings->overlap) return RENGA_SUCCESS;
   if (!pass->verdict) return EndInPlace(chunk, number);
   chunk->gradients->n_gathering--;
-  RengaCall(RengaCommSumCancel(&bucket->gather, "ranks to give up the gather of parameters"));
+  RengaCall(RengaCommSumCancel(&bucket->gather, "ranks to give up the all-gather of parameters"));
   return RENGA_SUCCESS;
 }
 
