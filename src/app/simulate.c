@@ -1,0 +1,93 @@
+/* renga plan: the planned step on a machine whose links are shared, and with what -simulate_...
+   says of its nodes and links. */
+#include "simulate.h"
+#include "renga/private/number.h"
+#include <stdlib.h>
+
+/* "NODE:FACTOR" */
+static RengaErrorCode ReadNodeFactor(MPI_Comm printer, const char *option, int64_t *node,
+                                     double *factor, bool *given)
+{
+  const char *text;
+  char *end, *last = NULL;
+  RengaCall(RengaOptionsGetString(option, &text, given));
+  if (!*given) return RENGA_SUCCESS;
+  *node = strtoll(text, &end, 10);
+  if (end != text && *end == ':') *factor = RengaReadReal(end + 1, &last);
+  RengaCheck(last && last > end + 1 && !*last, printer, RENGA_ERR_OPTION,
+             "-%s %s: write NODE:FACTOR, a node from 0 on and a number", option, text);
+  return RENGA_SUCCESS;
+}
+
+/* disturbed: any is asked for. */
+static RengaErrorCode ReadDisturbance(MPI_Comm printer, RengaScheduleDisturbance *disturbance,
+                                      bool *disturbed)
+{
+  bool slow, link, lost, jitter, seeded;
+  int64_t seed;
+  *disturbance = RengaScheduleDisturbanceNone();
+  RengaCall(ReadNodeFactor(printer, "simulate_slow", &disturbance->slow_node,
+                           &disturbance->slow_factor, &slow));
+  RengaCall(ReadNodeFactor(printer, "simulate_link", &disturbance->link_node,
+                           &disturbance->link_factor, &link));
+  RengaCall(RengaOptionsGetInt64("simulate_lost", &disturbance->lost_node, &lost));
+  RengaCall(RengaOptionsGetReal("simulate_jitter", &disturbance->jitter, &jitter));
+  RengaCall(RengaOptionsGetInt64("simulate_seed", &seed, &seeded));
+  disturbance->seed = (uint64_t)seed;
+  disturbance->card_lost = lost;
+  *disturbed = slow || link || lost || jitter;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppSimulateNetwork(RengaComm comm, RengaSchedule schedule, RengaPlan plan,
+                                  RengaMachine machine)
+{
+  MPI_Comm printer;
+  RengaScheduleDisturbance disturbance;
+  bool disturbed;
+  double step = 0, with = 0;
+  char step_text[24], with_text[24];
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(ReadDisturbance(printer, &disturbance, &disturbed));
+  RengaCall(RengaScheduleSimulateNetwork(schedule, plan, machine, NULL, &step));
+  RengaFormatSeconds(step, sizeof step_text, step_text);
+  if (!disturbed) {
+    RengaCall(RengaPrintf(printer, "  simulated on shared links: %s per step\n", step_text));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaScheduleSimulateNetwork(schedule, plan, machine, &disturbance, &with));
+  RengaFormatSeconds(with, sizeof with_text, with_text);
+  RengaCall(RengaPrintf(printer,
+                        "  simulated on shared links: %s per step without, %s with what "
+                        "-simulate_... says: %.3f times as long\n",
+                        step_text, with_text, with / step));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine)
+{
+  MPI_Comm printer;
+  RengaScheduleDisturbance disturbance;
+  bool disturbed;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(ReadDisturbance(printer, &disturbance, &disturbed));
+  RengaCheck(machine || !disturbed, printer, RENGA_ERR_OPTION,
+             "-simulate_... is for the links of a machine: give -machine_file");
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppIsSimulated(RengaComm comm, RengaPlan plan, RengaMachine machine, bool *simulated)
+{
+  MPI_Comm printer;
+  RengaScheduleDisturbance disturbance;
+  const RengaMachineNetwork *network;
+  RengaPlanPrediction prediction;
+  *simulated = false;
+  if (!machine) return RENGA_SUCCESS;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(ReadDisturbance(printer, &disturbance, simulated));
+  RengaCall(RengaPlanGetPrediction(plan, &prediction));
+  RengaCall(RengaMachineGetNetwork(machine, &network));
+  *simulated = prediction.step > 0 && (*simulated || network->cards > 0);
+  return RENGA_SUCCESS;
+}

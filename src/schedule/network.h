@@ -1,0 +1,44 @@
+/* A machine's network as links of flows, and what a plan sends over it. */
+#pragma once
+#include "renga/private/flows.h"
+#include "rengamachine.h"
+#include "scheduleimpl.h"
+
+enum { MESSAGE_HOPS = 4 }; /* a card, the uplinks of two switches, a card */
+
+/* A message under way. */
+typedef struct {
+  RengaFlow flow;
+  RengaFlowHop hop[MESSAGE_HOPS];
+  int64_t place; /* [message][micro-batch] */
+} NetworkMessage;
+
+/* The sum of a bucket of a stage: the devices of all replicas at once. */
+typedef struct {
+  RengaFlow flow;      /* one bucket at a time */
+  double bytes;        /* that a device gives those of other nodes, of a bucket */
+  double within;       /* seconds of a bucket in nodes: exchanges, additions, latencies */
+  int buckets, bucket; /* how many there are; which is under way */
+  bool early;          /* buckets begin within the last backward */
+} StageSum;
+
+typedef struct {
+  RengaPlan plan;
+  RengaMachine machine;
+  const RengaMachineNetwork *network;
+  const RengaScheduleDisturbance *disturbance;
+  int64_t devices, nodes; /* of a node; nodes that the plan uses */
+  RengaFlows flows;
+} StepNetwork;
+
+RengaErrorCode RengaStepNetworkCreate_Private(RengaPlan plan, RengaMachine machine,
+                                              const RengaScheduleDisturbance *disturbance,
+                                              StepNetwork *network);
+void RengaStepNetworkDestroy_Private(StepNetwork *network);
+/* From a device to another, whose bytes are filled in; latency: seconds until it leaves. */
+void RengaStepNetworkRoute_Private(StepNetwork *network, int64_t from, int64_t to,
+                                   NetworkMessage *transfer, double *latency);
+/* Of the stage's sums, which the plan says the seconds of. The caller frees flow.hop. */
+RengaErrorCode RengaStepNetworkSum_Private(StepNetwork *network, int stage, StageSum *sum);
+/* How many times as long a rank of this seat takes. */
+double RengaStepNetworkPace_Private(const StepNetwork *network, int stage, int replica);
