@@ -190,6 +190,9 @@ RengaErrorCode RengaScheduleSimulateNetwork(RengaSchedule schedule, RengaPlan pl
                                             RengaMachine machine,
                                             const RengaScheduleDisturbance *disturbance,
                                             double *step);
+/* The same step as a text, for simulators of networks. */
+RengaErrorCode RengaScheduleViewNetwork(RengaSchedule schedule, RengaPlan plan,
+                                        RengaMachine machine, RengaViewer viewer);
 RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer); /* ascii, draw */
 /* What a rank did from begin to end; a sum until it was there. */
 typedef struct {

@@ -160,6 +160,8 @@ static const RengaOptionRow rows[] = {
         "plan on a machine: this node has lost its first network card"),
     ROW("simulate_jitter", REAL, "0", NULL, 0, 1,
         "plan on a machine: standard deviation of the seconds of each action, as a share"),
+    ROW("simulate_save", STRING, NULL, NULL, 0, 0,
+        "plan on a machine: a file for the step as a text, for simulators of networks"),
     ROW("simulate_seed", INT64, "0", NULL, 0, 1e15, "of -simulate_jitter"),
     ROW("vocabulary_file", STRING, NULL, NULL, 0, 0,
         "data text, pairs: a vocabulary that was kept, a data set with one, or a tokenizer.json; "
@@ -240,6 +242,7 @@ static const struct {
     {"simulate_link", "plan"},
     {"simulate_lost", "plan"},
     {"simulate_jitter", "plan"},
+    {"simulate_save", "plan"},
     {"simulate_seed", "plan"},
     {"prompt", "generate"},
     {"prompt_tokens", "generate"},

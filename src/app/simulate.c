@@ -19,6 +19,24 @@ static RengaErrorCode ReadNodeFactor(MPI_Comm printer, const char *option, int64
   return RENGA_SUCCESS;
 }
 
+/* -simulate_save */
+static RengaErrorCode SaveStep(RengaComm comm, RengaSchedule schedule, RengaPlan plan,
+                               RengaMachine machine)
+{
+  const char *file;
+  char what[4096];
+  bool given;
+  RengaViewer viewer = NULL;
+  RengaCall(RengaOptionsGetString("simulate_save", &file, &given));
+  if (!given) return RENGA_SUCCESS;
+  RengaTextFormat(what, sizeof what, "ascii:%s", file);
+  RengaCall(RengaViewerCreate(comm, what, &viewer));
+  const RengaErrorCode code = RengaScheduleViewNetwork(schedule, plan, machine, viewer);
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* disturbed: any is asked for. */
 static RengaErrorCode ReadDisturbance(MPI_Comm printer, RengaScheduleDisturbance *disturbance,
                                       bool *disturbed)
@@ -39,6 +57,18 @@ static RengaErrorCode ReadDisturbance(MPI_Comm printer, RengaScheduleDisturbance
   return RENGA_SUCCESS;
 }
 
+/* The step is to be simulated, or saved. */
+static RengaErrorCode IsSimulationAsked(MPI_Comm printer, bool *asked)
+{
+  RengaScheduleDisturbance disturbance;
+  const char *file;
+  bool saved;
+  RengaCall(ReadDisturbance(printer, &disturbance, asked));
+  RengaCall(RengaOptionsGetString("simulate_save", &file, &saved));
+  *asked = *asked || saved;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppSimulateNetwork(RengaComm comm, RengaSchedule schedule, RengaPlan plan,
                                   RengaMachine machine)
 {
@@ -49,10 +79,12 @@ RengaErrorCode AppSimulateNetwork(RengaComm comm, RengaSchedule schedule, RengaP
   char step_text[24], with_text[24];
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(ReadDisturbance(printer, &disturbance, &disturbed));
+  RengaCall(SaveStep(comm, schedule, plan, machine));
   RengaCall(RengaScheduleSimulateNetwork(schedule, plan, machine, NULL, &step));
   RengaFormatSeconds(step, sizeof step_text, step_text);
   if (!disturbed) {
-    RengaCall(RengaPrintf(printer, "  simulated on shared links: %s per step\n", step_text));
+    RengaCall(RengaPrintf(printer, "  simulated on shared links: %s per step (%.6g s)\n", step_text,
+                          step));
     return RENGA_SUCCESS;
   }
   RengaCall(RengaScheduleSimulateNetwork(schedule, plan, machine, &disturbance, &with));
@@ -67,11 +99,10 @@ RengaErrorCode AppSimulateNetwork(RengaComm comm, RengaSchedule schedule, RengaP
 RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine)
 {
   MPI_Comm printer;
-  RengaScheduleDisturbance disturbance;
-  bool disturbed;
+  bool asked;
   RengaCall(RengaObjectGetComm(comm, &printer));
-  RengaCall(ReadDisturbance(printer, &disturbance, &disturbed));
-  RengaCheck(machine || !disturbed, printer, RENGA_ERR_OPTION,
+  RengaCall(IsSimulationAsked(printer, &asked));
+  RengaCheck(machine || !asked, printer, RENGA_ERR_OPTION,
              "-simulate_... is for the links of a machine: give -machine_file");
   return RENGA_SUCCESS;
 }
@@ -79,15 +110,17 @@ RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine)
 RengaErrorCode AppIsSimulated(RengaComm comm, RengaPlan plan, RengaMachine machine, bool *simulated)
 {
   MPI_Comm printer;
-  RengaScheduleDisturbance disturbance;
   const RengaMachineNetwork *network;
   RengaPlanPrediction prediction;
+  bool whole = true; /* no replicas exchange anything within actions */
   *simulated = false;
   if (!machine) return RENGA_SUCCESS;
   RengaCall(RengaObjectGetComm(comm, &printer));
-  RengaCall(ReadDisturbance(printer, &disturbance, simulated));
+  RengaCall(IsSimulationAsked(printer, simulated));
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   RengaCall(RengaMachineGetNetwork(machine, &network));
-  *simulated = prediction.step > 0 && (*simulated || network->cards > 0);
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++)
+    whole = whole && RengaPlanGetStage(plan, s)->shape.shard < RENGA_SHARD_GRADIENTS;
+  *simulated = prediction.step > 0 && (*simulated || (whole && network->cards > 0));
   return RENGA_SUCCESS;
 }

@@ -7,7 +7,7 @@
 #include "renga/private/schedule.h"
 #include <math.h>
 
-enum { WAYS = 2, TREE = 2, AT_ONCE = 32 }; /* messages of a kind that a rank has under way */
+enum { WAYS = 2, AT_ONCE = 32 }; /* messages of a kind that a rank has under way */
 
 static int64_t NodeOf(const StepNetwork *network, int64_t device)
 {
@@ -49,7 +49,7 @@ static int UplinkOf(const StepNetwork *network, int64_t device, int way)
   return (int)(WAYS * (network->nodes * network->network->cards + SwitchOf(network, device)) + way);
 }
 
-static int64_t DeviceOf(const StepNetwork *network, int stage, int replica, int n)
+int64_t RengaStepNetworkDevice_Private(const StepNetwork *network, int stage, int replica, int n)
 {
   const RengaPlanPlace place = RengaPlanPlaceOf_Private(network->plan, stage, replica, n);
   return RengaPlanGetRankAt(network->plan, &place);
@@ -63,7 +63,7 @@ static int64_t CountNodes(const StepNetwork *network)
     const RengaStageShape *shape = &RengaPlanGetStage(network->plan, s)->shape;
     for (int r = 0; r < shape->replicas; r++)
       for (int n = 0; n < RengaShapeGroup_Private(shape); n++) {
-        const int64_t node = NodeOf(network, DeviceOf(network, s, r, n));
+        const int64_t node = NodeOf(network, RengaStepNetworkDevice_Private(network, s, r, n));
         if (node > most) most = node;
       }
   }
@@ -103,6 +103,21 @@ static void FillCapacities(StepNetwork *network)
                : network->network->card_bandwidth *
                      (IsImpaired(network, node) ? network->disturbance->link_factor : 1);
   }
+}
+
+RengaErrorCode RengaStepNetworkCheck_Private(RengaSchedule schedule, RengaPlan plan)
+{
+  RengaCheck(RengaPlanGetStageCount(plan) == schedule->stages &&
+                 RengaPlanGetStage(plan, 0)->forward_seconds > 0,
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the plan does not say how long its stages take, or is not the schedule's");
+  for (int s = 0; s < schedule->stages; s++)
+    RengaCheck(RengaPlanGetStage(plan, s)->shape.shard < RENGA_SHARD_GRADIENTS, MPI_COMM_SELF,
+               RENGA_ERR_SUPPORT,
+               "replicas of stage %d share gradients or parameters: what they exchange with each "
+               "micro-batch is not simulated on shared links; -pipeline_shard optimizer is",
+               s);
+  return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaStepNetworkCreate_Private(RengaPlan plan, RengaMachine machine,
@@ -176,8 +191,9 @@ static int LevelOfSum(const StepNetwork *network, int stage)
   int level = 0;
   for (int n = 0; n < RengaShapeGroup_Private(shape); n++)
     for (int r = 1; r < shape->replicas; r++) {
-      const int own = RengaMachineLevelOf(network->machine, DeviceOf(network, stage, 0, n),
-                                          DeviceOf(network, stage, r, n));
+      const int own = RengaMachineLevelOf(network->machine,
+                                          RengaStepNetworkDevice_Private(network, stage, 0, n),
+                                          RengaStepNetworkDevice_Private(network, stage, r, n));
       if (own > level) level = own;
     }
   return level;
@@ -198,7 +214,7 @@ static RengaErrorCode LayOutSum(StepNetwork *network, int stage, double beyond, 
   for (int r = 0; r < shape->replicas; r++)
     for (int n = 0; n < group; n++)
       for (int way = 0; way < WAYS; way++) {
-        const int64_t device = DeviceOf(network, stage, r, n);
+        const int64_t device = RengaStepNetworkDevice_Private(network, stage, r, n);
         AddHop(flow, CardOf(network, device, way), 1);
         if (HasUplinks(network) && beyond > 0) AddHop(flow, UplinkOf(network, device, way), beyond);
       }
@@ -207,6 +223,7 @@ static RengaErrorCode LayOutSum(StepNetwork *network, int stage, double beyond, 
 
 /* What is known of a sum by its levels. */
 typedef struct {
+  int64_t peers;       /* other nodes, with which each device exchanges messages */
   double all, latency; /* seconds; of these without any bytes */
   double bytes;        /* of a device to those of other nodes */
   double between;      /* seconds in which they pass */
@@ -235,6 +252,8 @@ static RengaErrorCode FindLevelSum(const StepNetwork *network, int stage, LevelS
     parts->between +=
         between[l] / (link->reduce_bandwidth > 0 ? link->reduce_bandwidth : link->bandwidth);
   }
+  const int64_t own = RengaMachineNodeReplicas_Private(network->machine, level, replicas, each);
+  parts->peers = (replicas + own - 1) / own - 1;
   if (level > 1 && parts->bytes > 0) parts->beyond = between[level] / parts->bytes;
   return RENGA_SUCCESS;
 }
@@ -256,8 +275,8 @@ RengaErrorCode RengaStepNetworkSum_Private(StepNetwork *network, int stage, Stag
   sum->within =
       scale * (parts.latency + (parts.all - parts.latency - parts.between) / sum->buckets);
   sum->bytes = scale * parts.bytes / sum->buckets;
-  sum->flow.weight = (double)LesserOfTwo(AT_ONCE, network->nodes);
   if (parts.bytes <= 0) return RENGA_SUCCESS;
+  sum->flow.weight = (double)LesserOfTwo(AT_ONCE, parts.peers);
   sum->flow.most = network->network->cards > 0
                        ? network->network->card_bandwidth
                        : parts.bytes / parts.between * network->disturbance->link_factor;
@@ -270,7 +289,8 @@ double RengaStepNetworkPace_Private(const StepNetwork *network, int stage, int r
   const RengaScheduleDisturbance *of = network->disturbance;
   const RengaStageShape *shape = &RengaPlanGetStage(network->plan, stage)->shape;
   for (int n = 0; n < RengaShapeGroup_Private(shape); n++)
-    if (NodeOf(network, DeviceOf(network, stage, replica, n)) == of->slow_node)
+    if (NodeOf(network, RengaStepNetworkDevice_Private(network, stage, replica, n)) ==
+        of->slow_node)
       return of->slow_factor;
   return 1;
 }

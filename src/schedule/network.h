@@ -31,10 +31,14 @@ typedef struct {
   RengaFlows flows;
 } StepNetwork;
 
+/* What can be simulated so. */
+RengaErrorCode RengaStepNetworkCheck_Private(RengaSchedule schedule, RengaPlan plan);
 RengaErrorCode RengaStepNetworkCreate_Private(RengaPlan plan, RengaMachine machine,
                                               const RengaScheduleDisturbance *disturbance,
                                               StepNetwork *network);
 void RengaStepNetworkDestroy_Private(StepNetwork *network);
+/* Of number n of those that compute a replica together. */
+int64_t RengaStepNetworkDevice_Private(const StepNetwork *network, int stage, int replica, int n);
 /* From a device to another, whose bytes are filled in; latency: seconds until it leaves. */
 void RengaStepNetworkRoute_Private(StepNetwork *network, int64_t from, int64_t to,
                                    NetworkMessage *transfer, double *latency);

@@ -2,8 +2,8 @@
    of a machine: what is under way at one time shares cards and uplinks. A rank computes one action
    after another and waits for messages that it receives; a sum of a bucket begins when the last
    replica has its gradients, within the last backward where the runtime does so, and runs beside
-   what ranks compute, one at a time on each; an update waits for its rank's sums. Of replicas that
-   share gradients or parameters the exchanges of all micro-batches are one sum at the end. */
+   what ranks compute, one at a time on each; an update waits for its rank's sums. Exchanges
+   of replicas that share gradients or parameters, within actions, are not simulated. */
 #include "network.h"
 #include "queue.h"
 #include "rengamachine.h"
@@ -348,7 +348,8 @@ RengaScheduleDisturbance RengaScheduleDisturbanceNone(void)
 
    Errors: RENGA_ERR_ORDER before RengaScheduleSetUp; RENGA_ERR_ARGUMENT for a plan that does not
    know its seconds, and for factors out of their ranges, nodes that the plan does not have, and a
-   lost card of a node that has only one.
+   lost card of a node that has only one; RENGA_ERR_SUPPORT for replicas that share gradients or
+   parameters, whose exchanges go with each micro-batch.
 
    Notes: what RengaMachineGetNetwork() says is shared, max-min fair by messages: network cards, and
    uplinks of switches. A sum is one flow of all its devices, within nodes first; its buckets begin
@@ -370,10 +371,7 @@ RengaErrorCode RengaScheduleSimulateNetwork(RengaSchedule schedule, RengaPlan pl
   RengaCheckPointer(machine);
   RengaCheckPointer(step);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
-  RengaCheck(RengaPlanGetStageCount(plan) == schedule->stages &&
-                 RengaPlanGetStage(plan, 0)->forward_seconds > 0,
-             MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "the plan does not say how long its stages take, or is not the schedule's");
+  RengaCall(RengaStepNetworkCheck_Private(schedule, plan));
   RengaCall(
       RengaStepNetworkCreate_Private(plan, machine, disturbance ? disturbance : &none, &network));
   NetworkRun run = {.schedule = schedule, .network = &network};

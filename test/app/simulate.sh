@@ -16,7 +16,7 @@ accepts 1 $layout -machine_file cards.opts
 grep -q simulated out && fail "a machine without cards is simulated unasked"
 grep predicted out >alone
 accepts 1 $layout -machine_file shared.opts
-says "simulated on shared links: "
+says " per step ("
 grep predicted out | cmp -s - alone || fail "cards change the prediction"
 
 # What disturbs a step makes it longer, the same each time.
@@ -37,9 +37,20 @@ says "times as long"
 accepts 1 $layout -machine_file shared.opts -machine_nodes 3 -partition_replicas 6 -plan_explain
 says "with twice the bandwidth"
 
+# The step as a text.
+accepts 1 $layout -machine_file shared.opts -simulate_save step.txt
+[ "$(grep -c '^rank ' step.txt)" -eq 8 ] || fail "not eight ranks"
+[ "$(tail -n 1 step.txt)" = end ] || fail "no end"
+refuses 1 "a step whose ranks have several stages is not written for other simulators" $layout -machine_file shared.opts -simulate_save step.txt \
+  -partition_stages 2 -partition_replicas 4 -pipeline_chunks 2
+
 refuses 1 "write NODE:FACTOR, a node from 0 on and a number" $layout -machine_file shared.opts -simulate_slow 2
 refuses 1 "node 4: the plan is on nodes 0 to 3" $layout -machine_file shared.opts -simulate_slow 4:2
 refuses 1 "with one lost no other carries its messages" $layout -machine_file cards.opts -simulate_lost 0
+refuses 1 "share gradients or parameters: what they exchange with each micro-batch is not simulated" $layout -machine_file shared.opts \
+  -pipeline_shard gradients -simulate_slow 1:2
+accepts 1 $layout -machine_file shared.opts -pipeline_shard gradients
+grep -q simulated out && fail "what cannot be simulated is"
 refuses 1 "is for the links of a machine: give -machine_file" plan -graph mlp:sizes=8-8 -simulate_slow 0:2
 sed 's/-card_bandwidth 1e9//' shared.opts >bad.opts
 refuses 1 "-cards 2 needs -card_bandwidth" $layout -machine_file bad.opts

@@ -215,6 +215,7 @@ static RengaErrorCode TestErrors(void)
   Expect(RengaScheduleSimulateNetwork(step.schedule, step.plan, machine, &disturbance, &seconds) ==
              RENGA_ERR_ARGUMENT &&
          seconds == -1);
+  Expect(RengaScheduleViewNetwork(step.schedule, step.plan, machine, NULL) == RENGA_ERR_ARGUMENT);
   disturbance = RengaScheduleDisturbanceNone();
   disturbance.slow_factor = 2;
   disturbance.slow_node = 2;
