@@ -7,6 +7,12 @@ tests += $(app_tests)
 EXTRA_DIST += %D%/common.sh $(app_tests)
 tests += %D%/published.sh
 EXTRA_DIST += %D%/published.sh %D%/published.py %D%/published/runs.tsv %D%/published/vtrain-multi.tsv %D%/published/vtrain-single.tsv
+tests += %D%/scale.sh
+EXTRA_DIST += %D%/scale.sh %D%/scale.py
+# Tables of doc/performance.md: how networks scale. Minutes.
+.PHONY: scale
+scale: renga$(EXEEXT)
+	python3 $(srcdir)/%D%/scale.py ./renga$(EXEEXT) -machines $(srcdir)/share/renga/machines -table scale.md
 # All rows, for doc/performance.md: hours of a core.
 .PHONY: published
 published: renga$(EXEEXT)
