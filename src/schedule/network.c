@@ -205,7 +205,7 @@ static int64_t LesserOfTwo(int64_t a, int64_t b)
 }
 
 /* Each device over its card, and what goes to other switches over theirs. */
-static RengaErrorCode LayOutSum(StepNetwork *network, int stage, double beyond, RengaFlow *flow)
+static RengaErrorCode LayOutSum(StepNetwork *network, int stage, bool beyond, RengaFlow *flow)
 {
   const RengaStageShape *shape = &RengaPlanGetStage(network->plan, stage)->shape;
   const int group = RengaShapeGroup_Private(shape);
@@ -216,46 +216,80 @@ static RengaErrorCode LayOutSum(StepNetwork *network, int stage, double beyond, 
       for (int way = 0; way < WAYS; way++) {
         const int64_t device = RengaStepNetworkDevice_Private(network, stage, r, n);
         AddHop(flow, CardOf(network, device, way), 1);
-        if (HasUplinks(network) && beyond > 0) AddHop(flow, UplinkOf(network, device, way), beyond);
+        if (HasUplinks(network) && beyond) AddHop(flow, UplinkOf(network, device, way), 1);
       }
   return RENGA_SUCCESS;
 }
 
 /* What is known of a sum by its levels. */
 typedef struct {
-  int64_t peers;       /* other nodes, with which each device exchanges messages */
-  double all, latency; /* seconds; of these without any bytes */
-  double bytes;        /* of a device to those of other nodes */
-  double between;      /* seconds in which they pass */
-  double beyond;       /* share of them that leaves the switch */
+  double all, latency;     /* seconds; of these without any bytes */
+  double between;          /* in which they pass between nodes */
+  double bytes[SUM_FLOWS]; /* of a device to those of other nodes */
+  double most;             /* bytes/s of a device, by the levels */
+  double scale;            /* what the plan says of it, by the same of replicas side by side */
 } LevelSum;
 
-static RengaErrorCode FindLevelSum(const StepNetwork *network, int stage, LevelSum *parts)
+/* Devices between the replicas of a stage. */
+static int64_t StrideOf(const StepNetwork *network, int stage)
+{
+  const int64_t group = RengaShapeGroup_Private(&RengaPlanGetStage(network->plan, stage)->shape);
+  const int64_t apart = RengaStepNetworkDevice_Private(network, stage, 1, 0) -
+                        RengaStepNetworkDevice_Private(network, stage, 0, 0);
+  return apart > group ? apart : group;
+}
+
+static RengaErrorCode FindLevelSum(const StepNetwork *network, int stage, LevelSum *of)
 {
   static const RengaSumPieces one = {1, 1};
   const RengaPlanStage *row = RengaPlanGetStage(network->plan, stage);
-  const int64_t each = RengaShapeGroup_Private(&row->shape), replicas = row->shape.replicas;
-  const double bytes =
-      (double)row->parameters / (double)each * (double)RengaDataTypeSize(RENGA_FLOAT32);
+  const RengaMachine machine = network->machine;
+  const int64_t each = StrideOf(network, stage), replicas = row->shape.replicas;
+  const int64_t group = RengaShapeGroup_Private(&row->shape);
+  const double bytes = (double)(row->parameters / group) * (double)RengaDataTypeSize(RENGA_FLOAT32);
   const int level = LevelOfSum(network, stage);
   const RengaMachineLevel *levels;
   int count = 0;
-  double between[8] = {0};
-  RengaCall(RengaMachineGetLevels(network->machine, &count, &levels));
-  RengaMachineSumBytes_Private(network->machine, level, replicas, each, bytes, between);
-  *parts = (LevelSum){
-      .all = RengaMachineSumSeconds_Private(network->machine, level, replicas, each, bytes, &one),
-      .latency = RengaMachineSumSeconds_Private(network->machine, level, replicas, each, 0, &one)};
+  double over[SUM_FLOWS + 1] = {0};
+  RengaCall(RengaMachineGetLevels(machine, &count, &levels));
+  RengaMachineSumBytes_Private(machine, level, replicas, each, bytes, over);
+  *of = (LevelSum){
+      .all = RengaMachineSumSeconds_Private(machine, level, replicas, each, bytes, &one),
+      .latency = RengaMachineSumSeconds_Private(machine, level, replicas, each, 0, &one)};
+  const bool apart = network->network->cards > 0; /* else one after the other, as levels have it */
   for (int l = 1; l <= level; l++) {
     const RengaMachineLevel *link = &levels[l];
-    parts->bytes += between[l];
-    parts->between +=
-        between[l] / (link->reduce_bandwidth > 0 ? link->reduce_bandwidth : link->bandwidth);
+    of->bytes[apart ? l - 1 : 0] += over[l];
+    of->between +=
+        over[l] / (link->reduce_bandwidth > 0 ? link->reduce_bandwidth : link->bandwidth);
   }
-  const int64_t own = RengaMachineNodeReplicas_Private(network->machine, level, replicas, each);
-  parts->peers = (replicas + own - 1) / own - 1;
-  if (level > 1 && parts->bytes > 0) parts->beyond = between[level] / parts->bytes;
+  of->most = apart ? network->network->card_bandwidth
+                   : of->bytes[0] / of->between * network->disturbance->link_factor;
+  const double side = RengaMachineSumSeconds_Private(machine, level, replicas, group, bytes, &one);
+  if (side > 0) of->scale = row->reduce_seconds / side;
   return RENGA_SUCCESS;
+}
+
+/* Messages of a device to those of the other nodes: of a flow as many as are of its bytes. */
+static double MessagesOfSum(const StepNetwork *network, int stage, const LevelSum *of, int flow)
+{
+  const RengaStageShape *shape = &RengaPlanGetStage(network->plan, stage)->shape;
+  const int64_t own = RengaMachineNodeReplicas_Private(network->machine, LevelOfSum(network, stage),
+                                                       shape->replicas, StrideOf(network, stage));
+  const double peers = (double)((shape->replicas + own - 1) / own - 1);
+  const double share = of->bytes[flow] / (of->bytes[0] + of->bytes[1]);
+  return share * fmin(AT_ONCE, peers);
+}
+
+static RengaErrorCode BeginSumFlow(StepNetwork *network, int stage, const LevelSum *of, int number,
+                                   StageSum *sum)
+{
+  RengaFlow *flow = &sum->flow[number];
+  sum->bytes[number] = of->scale * of->bytes[number] / sum->buckets;
+  if (sum->bytes[number] <= 0) return RENGA_SUCCESS;
+  flow->weight = MessagesOfSum(network, stage, of, number);
+  flow->most = of->most;
+  return LayOutSum(network, stage, number == 1, flow);
 }
 
 RengaErrorCode RengaStepNetworkSum_Private(StepNetwork *network, int stage, StageSum *sum)
@@ -263,25 +297,22 @@ RengaErrorCode RengaStepNetworkSum_Private(StepNetwork *network, int stage, Stag
   const RengaPlanStage *row = RengaPlanGetStage(network->plan, stage);
   const RengaMachineLevel *levels;
   int count = 0;
-  LevelSum parts;
+  LevelSum of;
   RengaCall(RengaMachineGetLevels(network->machine, &count, &levels));
-  RengaCall(FindLevelSum(network, stage, &parts));
   const int64_t bytes = row->parameters * (int64_t)RengaDataTypeSize(RENGA_FLOAT32);
   const int64_t wanted = (bytes + RENGA_BUCKET_SIZE - 1) / RENGA_BUCKET_SIZE;
   *sum = (StageSum){.early = levels[count - 1].reduce_hidden <= 0};
   sum->buckets = sum->early && wanted > 1 ? (int)LesserOfTwo(wanted, RENGA_BUCKETS_ENOUGH) : 1;
-  if (parts.all <= 0 || row->reduce_seconds <= 0) return RENGA_SUCCESS;
-  const double scale = row->reduce_seconds / parts.all;
-  sum->within =
-      scale * (parts.latency + (parts.all - parts.latency - parts.between) / sum->buckets);
-  sum->bytes = scale * parts.bytes / sum->buckets;
-  if (parts.bytes <= 0) return RENGA_SUCCESS;
-  sum->flow.weight = (double)LesserOfTwo(AT_ONCE, parts.peers);
-  sum->flow.most = network->network->cards > 0
-                       ? network->network->card_bandwidth
-                       : parts.bytes / parts.between * network->disturbance->link_factor;
-  RengaCall(LayOutSum(network, stage, parts.beyond, &sum->flow));
+  if (row->shape.replicas == 1) return RENGA_SUCCESS;
+  RengaCall(FindLevelSum(network, stage, &of));
+  sum->within = of.scale * (of.latency + (of.all - of.latency - of.between) / sum->buckets);
+  for (int f = 0; f < SUM_FLOWS; f++) RengaCall(BeginSumFlow(network, stage, &of, f, sum));
   return RENGA_SUCCESS;
+}
+
+void RengaStepNetworkFreeSum_Private(StageSum *sum)
+{
+  for (int f = 0; f < SUM_FLOWS; f++) RengaFree(&sum->flow[f].hop);
 }
 
 double RengaStepNetworkPace_Private(const StepNetwork *network, int stage, int replica)

@@ -14,12 +14,13 @@ typedef struct {
 } NetworkMessage;
 
 /* The sum of a bucket of a stage: the devices of all replicas at once. */
+enum { SUM_FLOWS = 2 }; /* under the switch, and to others */
 typedef struct {
-  RengaFlow flow;      /* one bucket at a time */
-  double bytes;        /* that a device gives those of other nodes, of a bucket */
-  double within;       /* seconds of a bucket in nodes: exchanges, additions, latencies */
-  int buckets, bucket; /* how many there are; which is under way */
-  bool early;          /* buckets begin within the last backward */
+  RengaFlow flow[SUM_FLOWS]; /* one bucket at a time */
+  double bytes[SUM_FLOWS];   /* that a device gives those of other nodes, of a bucket */
+  double within;             /* seconds of a bucket in nodes: exchanges, additions, latencies */
+  int buckets, under_way;    /* how many there are; flows of one that are not there yet */
+  bool early;                /* buckets begin within the last backward */
 } StageSum;
 
 typedef struct {
@@ -42,7 +43,8 @@ int64_t RengaStepNetworkDevice_Private(const StepNetwork *network, int stage, in
 /* From a device to another, whose bytes are filled in; latency: seconds until it leaves. */
 void RengaStepNetworkRoute_Private(StepNetwork *network, int64_t from, int64_t to,
                                    NetworkMessage *transfer, double *latency);
-/* Of the stage's sums, which the plan says the seconds of. The caller frees flow.hop. */
+/* Of the stage's sums, which the plan says the seconds of; and gives what it holds back. */
 RengaErrorCode RengaStepNetworkSum_Private(StepNetwork *network, int stage, StageSum *sum);
+void RengaStepNetworkFreeSum_Private(StageSum *sum);
 /* How many times as long a rank of this seat takes. */
 double RengaStepNetworkPace_Private(const StepNetwork *network, int stage, int replica);

@@ -42,10 +42,11 @@ static RengaErrorCode AddEvent(NetworkRun *run, double at, EventKind kind, int64
                                (Event){.at = at, .kind = kind, .who = who, .version = version});
 }
 
-/* Transfers are numbered from 0, sums of stages below that: -1 - stage. */
+/* Messages are numbered from 0, flows of sums below that: -1 - (SUM_FLOWS stage + flow). */
 static RengaFlow *FlowOf(const NetworkRun *run, int64_t who)
 {
-  return who < 0 ? &run->sum[-1 - who].flow : &run->transfer[who]->flow;
+  const int64_t of = -1 - who;
+  return who < 0 ? &run->sum[of / SUM_FLOWS].flow[of % SUM_FLOWS] : &run->transfer[who]->flow;
 }
 
 /* When those arrive whose rates have changed. */
@@ -129,8 +130,12 @@ static RengaErrorCode BeginSums(NetworkRun *run)
     }
     for (int r = 0; r < run->schedule->replicas[stage]; r++)
       run->rank[RanksOfSum(run, stage)[r]].summing = true;
-    run->sum[stage].flow.left = run->sum[stage].bytes;
-    RengaCall(AddEvent(run, run->now + run->sum[stage].within, EVENT_LEAVE, -1 - stage, 0));
+    run->sum[stage].under_way = SUM_FLOWS;
+    for (int f = 0; f < SUM_FLOWS; f++) {
+      run->sum[stage].flow[f].left = run->sum[stage].bytes[f];
+      RengaCall(AddEvent(run, run->now + run->sum[stage].within, EVENT_LEAVE,
+                         run->sum[stage].flow[f].number, 0));
+    }
   }
   run->n_ready = left;
   return RENGA_SUCCESS;
@@ -218,8 +223,9 @@ static RengaErrorCode EndMessage(NetworkRun *run, int number)
   return Advance(run, rank);
 }
 
-static RengaErrorCode EndSum(NetworkRun *run, int stage)
+static RengaErrorCode EndSumFlow(NetworkRun *run, int stage)
 {
+  if (--run->sum[stage].under_way > 0) return RENGA_SUCCESS;
   for (int r = 0; r < run->schedule->replicas[stage]; r++) {
     NetworkRank *rank = &run->rank[RanksOfSum(run, stage)[r]];
     rank->summing = false;
@@ -233,7 +239,7 @@ static RengaErrorCode EndSum(NetworkRun *run, int stage)
 
 static RengaErrorCode EndTransfer(NetworkRun *run, int64_t who)
 {
-  return who < 0 ? EndSum(run, (int)(-1 - who)) : EndMessage(run, (int)who);
+  return who < 0 ? EndSumFlow(run, (int)((-1 - who) / SUM_FLOWS)) : EndMessage(run, (int)who);
 }
 
 static RengaErrorCode Leave(NetworkRun *run, int64_t who)
@@ -247,7 +253,6 @@ static RengaErrorCode Leave(NetworkRun *run, int64_t who)
 static RengaErrorCode Arrive(NetworkRun *run, const Event *event)
 {
   RengaFlow *flow = FlowOf(run, event->who);
-  if (flow->version != event->version) return RENGA_SUCCESS;
   RengaCall(RengaFlowsEnd_Private(&run->network->flows, flow, run->now));
   RengaCall(AddArrivals(run));
   return EndTransfer(run, event->who);
@@ -255,6 +260,8 @@ static RengaErrorCode Arrive(NetworkRun *run, const Event *event)
 
 static RengaErrorCode Happen(NetworkRun *run, const Event *event)
 {
+  if (event->kind == EVENT_ARRIVE && FlowOf(run, event->who)->version != event->version)
+    return RENGA_SUCCESS; /* its rate has changed since */
   run->now = event->at;
   switch (event->kind) {
   case EVENT_DONE:
@@ -274,7 +281,7 @@ static RengaErrorCode BeginStage(NetworkRun *run, int stage)
 {
   RengaSchedule schedule = run->schedule;
   RengaCall(RengaStepNetworkSum_Private(run->network, stage, &run->sum[stage]));
-  run->sum[stage].flow.number = -1 - stage;
+  for (int f = 0; f < SUM_FLOWS; f++) run->sum[stage].flow[f].number = -1 - (SUM_FLOWS * stage + f);
   for (int r = 0; r < schedule->replicas[stage]; r++) {
     NetworkRank *rank = &run->rank[RanksOfSum(run, stage)[r]];
     const double pace = RengaStepNetworkPace_Private(run->network, stage, r);
@@ -305,7 +312,8 @@ static RengaErrorCode BeginRun(NetworkRun *run)
 
 static void EndRun(NetworkRun *run)
 {
-  for (int s = 0; run->sum && s < run->schedule->stages; s++) RengaFree(&run->sum[s].flow.hop);
+  for (int s = 0; run->sum && s < run->schedule->stages; s++)
+    RengaStepNetworkFreeSum_Private(&run->sum[s]);
   for (int n = 0; n < run->n_transfers; n++) RengaFree(&run->transfer[n]);
   RengaFree(&run->transfer);
   RengaFree(&run->vacant);

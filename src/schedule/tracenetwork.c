@@ -35,9 +35,10 @@ static RengaErrorCode TraceSum(const StepTrace *trace, int stage)
 {
   const StageSum *sum = &trace->sum[stage];
   const RengaStageShape *shape = &RengaPlanGetStage(trace->network.plan, stage)->shape;
-  RengaCall(RengaViewerPrintf(
-      trace->viewer, "sum %d replicas %d group %d buckets %d within %.17g bytes %.17g\n", stage,
-      shape->replicas, RengaShapeGroup_Private(shape), sum->buckets, sum->within, sum->bytes));
+  RengaCall(RengaViewerPrintf(trace->viewer,
+                              "sum %d replicas %d group %d buckets %d within %.17g bytes %.17g\n",
+                              stage, shape->replicas, RengaShapeGroup_Private(shape), sum->buckets,
+                              sum->within, sum->bytes[0] + sum->bytes[1]));
   for (int r = 0; r < shape->replicas; r++)
     for (int n = 0; n < RengaShapeGroup_Private(shape); n++)
       RengaCall(RengaViewerPrintf(
@@ -144,7 +145,8 @@ RengaErrorCode RengaScheduleViewNetwork(RengaSchedule schedule, RengaPlan plan,
              "-pipeline_chunks 1");
   RengaCall(RengaStepNetworkCreate_Private(plan, machine, &none, &trace.network));
   const RengaErrorCode code = TraceStep(&trace);
-  for (int s = 0; trace.sum && s < schedule->stages; s++) RengaFree(&trace.sum[s].flow.hop);
+  for (int s = 0; trace.sum && s < schedule->stages; s++)
+    RengaStepNetworkFreeSum_Private(&trace.sum[s]);
   RengaFree(&trace.sum);
   RengaFree(&trace.seconds.block);
   RengaStepNetworkDestroy_Private(&trace.network);
