@@ -51,6 +51,14 @@ typedef struct {
   double reduce_hidden, exchange_hidden;
 } RengaMachineLevel;
 
+/* What messages between nodes share. */
+typedef struct {
+  int64_t cards;           /* network cards of a node, dealt to its devices in turn; 0: not known */
+  double card_bandwidth;   /* bytes/s of a card, in each direction */
+  int64_t switch_nodes;    /* nodes under a switch; 0: all */
+  double uplink_bandwidth; /* bytes/s from a switch to others, in each direction; 0: enough */
+} RengaMachineNetwork;
+
 RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine);
 /* A name of share/renga/machines without its ending, or the path of such a file. */
 RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file);
@@ -66,6 +74,9 @@ RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const
 RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDevice *device);
 RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
                                      const RengaMachineLevel levels[]);
+RengaErrorCode RengaMachineSetNetwork(RengaMachine machine, const RengaMachineNetwork *network);
+RengaErrorCode RengaMachineGetNetwork(RengaMachine machine,
+                                      const RengaMachineNetwork **network);  /* lent */
 RengaErrorCode RengaMachineGetName(RengaMachine machine, const char **name); /* lent */
 RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes);
 RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices);

@@ -1,5 +1,6 @@
 /* Schedule: plan to one list of actions per rank; proved before it is run. */
 #pragma once
+#include "rengamachine.h"
 #include "rengaplan.h"
 
 RENGA_BEGIN_DECLS
@@ -173,6 +174,25 @@ RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
 RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forward[],
                                      const double backward[], const double message[],
                                      double *makespan, double *bubble);
+/* What a simulated step meets beside its plan. */
+typedef struct {
+  int64_t slow_node, link_node, lost_node; /* nodes, from 0 */
+  double slow_factor; /* devices of slow_node take so many times as long; 1: they do not */
+  double link_factor; /* share that link_node's network cards have left; 1: all */
+  bool card_lost;     /* the first network card of lost_node carries nothing */
+  double jitter;      /* standard deviation of each action's seconds, as a share; 0: none */
+  uint64_t seed;      /* of these */
+} RengaScheduleDisturbance;
+RengaScheduleDisturbance RengaScheduleDisturbanceNone(void);
+/* Seconds of a plan's step on a machine whose network cards and switches messages and sums share;
+   disturbance NULL: none. */
+RengaErrorCode RengaScheduleSimulateNetwork(RengaSchedule schedule, RengaPlan plan,
+                                            RengaMachine machine,
+                                            const RengaScheduleDisturbance *disturbance,
+                                            double *step);
+/* The same step as a text, for simulators of networks. */
+RengaErrorCode RengaScheduleViewNetwork(RengaSchedule schedule, RengaPlan plan,
+                                        RengaMachine machine, RengaViewer viewer);
 RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer); /* ascii, draw */
 /* What a rank did from begin to end; a sum until it was there. */
 typedef struct {

@@ -1,5 +1,5 @@
 /* renga plan: who would compute what, for any number of ranks, without running. */
-#include "app.h"
+#include "simulate.h"
 #include <string.h>
 
 enum { ANY_NUMBER = 1 << 20 };
@@ -95,8 +95,12 @@ static RengaErrorCode ViewPlanSchedule(const App *app, RengaPlan plan, RengaSche
   return RENGA_SUCCESS;
 }
 
-/* print: what is not said of a plan without a prediction; else as -schedule_view asks. */
-static RengaErrorCode ShowSchedule(const App *app, RengaGraph graph, RengaPlan plan, bool print)
+/* What is said of the schedule: what is not said of a plan without a prediction; as -schedule_view
+   asks; the step on the links of a machine. */
+typedef enum { SHOW_PRINTED, SHOW_VIEWED, SHOW_SIMULATED } ShownPart;
+
+static RengaErrorCode ShowSchedule(const App *app, RengaGraph graph, RengaPlan plan, ShownPart part,
+                                   RengaMachine machine)
 {
   MPI_Comm printer;
   RengaSchedule schedule = NULL;
@@ -104,11 +108,14 @@ static RengaErrorCode ShowSchedule(const App *app, RengaGraph graph, RengaPlan p
   int count = 0;
   RengaCall(RengaObjectGetComm(app->comm, &printer));
   RengaCall(RengaPlanGetMessages(plan, graph, &count, &messages));
-  RengaErrorCode code = print ? PrintMessages(printer, count, messages) : RENGA_SUCCESS;
+  RengaErrorCode code =
+      part == SHOW_PRINTED ? PrintMessages(printer, count, messages) : RENGA_SUCCESS;
   if (!code) code = RengaScheduleCreate(app->comm, &schedule);
   if (!code) code = RengaErrorAgree(printer, SetUpSchedule(plan, count, messages, schedule));
-  if (!code)
-    code = print ? PrintSchedule(printer, plan, schedule) : ViewPlanSchedule(app, plan, schedule);
+  if (!code && part == SHOW_PRINTED) code = PrintSchedule(printer, plan, schedule);
+  if (!code && part == SHOW_VIEWED) code = ViewPlanSchedule(app, plan, schedule);
+  if (!code && part == SHOW_SIMULATED)
+    code = AppSimulateNetwork(app->comm, schedule, plan, machine);
   if (schedule) RengaCall(RengaScheduleDestroy(&schedule));
   RengaFree(&messages);
   RengaCall(code);
@@ -173,26 +180,35 @@ static RengaErrorCode CheckLimit(const App *app, RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
-/* On standard output, with what the options ask beside the plan; nodes 0: of no machine. */
-static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan, int64_t nodes,
-                                int64_t devices)
+/* The machine that a plan is for, or NULL; nodes 0: of no machine. */
+typedef struct {
+  RengaMachine machine;
+  int64_t nodes, devices;
+} PlannedFor;
+
+/* On standard output, with what the options ask beside the plan. */
+static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan,
+                                const PlannedFor *of)
 {
   RengaViewer viewer = NULL;
   RengaPlanPrediction prediction;
   AppBudget budget;
+  bool simulated;
   RengaCall(AppReadBudget(app->comm, graph, &budget));
   RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
   const RengaErrorCode code = RengaPlanView(plan, viewer);
   RengaCall(RengaViewerDestroy(&viewer));
   RengaCall(code);
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
-  if (prediction.step <= 0) RengaCall(ShowSchedule(app, graph, plan, true));
-  RengaCall(AppPrintBudget(app->comm, &budget, plan, nodes, devices));
+  if (prediction.step <= 0) RengaCall(ShowSchedule(app, graph, plan, SHOW_PRINTED, NULL));
+  RengaCall(AppIsSimulated(app->comm, plan, of->machine, &simulated));
+  if (simulated) RengaCall(ShowSchedule(app, graph, plan, SHOW_SIMULATED, of->machine));
+  RengaCall(AppPrintBudget(app->comm, &budget, plan, of->nodes, of->devices));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan, int64_t nodes,
-                               int64_t devices)
+static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan,
+                               const PlannedFor *of)
 {
   const char *view;
   bool given = false, drawn = false;
@@ -200,9 +216,9 @@ static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan,
   RengaCall(ForecastMemory(app, graph, plan));
   RengaCall(CheckLimit(app, plan));
   RengaCall(AppViewPlan(app->comm, plan));
-  if (!given) RengaCall(PrintPlan(app, graph, plan, nodes, devices));
+  if (!given) RengaCall(PrintPlan(app, graph, plan, of));
   RengaCall(RengaOptionsGetString("schedule_view", &view, &drawn));
-  if (drawn) RengaCall(ShowSchedule(app, graph, plan, false));
+  if (drawn) RengaCall(ShowSchedule(app, graph, plan, SHOW_VIEWED, NULL));
   return RENGA_SUCCESS;
 }
 
@@ -272,7 +288,8 @@ static RengaErrorCode PlanMachine(const App *app, RengaGraph graph, bool lanes)
     code = AppPlanNodes(app->comm, graph, machine);
   else if (!code)
     code = AppPlanMachine(app->comm, graph, 0, &plan);
-  if (!code && plan) code = ShowPlan(app, graph, plan, devices / per_node, devices);
+  const PlannedFor of = {machine, devices / per_node, devices};
+  if (!code && plan) code = ShowPlan(app, graph, plan, &of);
   if (!code && plan) code = AppSayFasterPrecision(app->comm, graph, machine, lanes, plan);
   if (plan) RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaMachineDestroy(&machine));
@@ -291,7 +308,7 @@ static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
   if (!code) code = RengaPartitionSetFromOptions(partition);
   if (!code) code = RengaPartitionSolve(partition, &plan);
   if (!code && open) code = RengaPlanSetAvailableRanks(plan, 0);
-  if (!code) code = ShowPlan(app, graph, plan, 0, 0);
+  if (!code) code = ShowPlan(app, graph, plan, &(PlannedFor){.machine = NULL});
   if (plan) RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaPartitionDestroy(&partition));
   RengaCall(code);
@@ -305,6 +322,7 @@ static RengaErrorCode MakeOwnPlan(const App *app)
   bool machine = false, drawn, lanes;
   RengaCall(RengaOptionsGetString("machine_file", &file, &machine));
   RengaCall(AppReadScheduleView(app->comm, &view, &drawn)); /* a file that cannot be written */
+  RengaCall(AppCheckSimulation(app->comm, machine));
   RengaCall(AppAreLanesChosen(&lanes));
   RengaCall(AppLoadGraph(app->comm, NULL, &graph));
   const RengaErrorCode code = machine ? PlanMachine(app, graph, lanes) : PlanRanks(app, graph);

@@ -59,7 +59,7 @@ static const RengaOptionRow rows[] = {
     NUMBER("node_latency", latency[0], NULL, 0, 10, "seconds of a message within a node"),
     NUMBER("node_bandwidth", bandwidth[0], NULL, 1e3, 1e15,
            "bytes/s of a device to another of its node"),
-    {"switch_nodes", RENGA_OPTION_INT64, "0", AT(switch_nodes), NULL, 0, 1e8,
+    {"switch_nodes", RENGA_OPTION_INT64, "0", AT(network.switch_nodes), NULL, 0, 1e8,
      "nodes under one switch, where there are several; 0: there is no such level"},
     NUMBER("switch_latency", latency[1], "0", 0, 10, "seconds of a message under a switch"),
     NUMBER("switch_bandwidth", bandwidth[1], "0", 0, 1e15,
@@ -67,6 +67,12 @@ static const RengaOptionRow rows[] = {
     NUMBER("cluster_latency", latency[2], NULL, 0, 10, "seconds of a message between nodes"),
     NUMBER("cluster_bandwidth", bandwidth[2], NULL, 1e3, 1e15,
            "bytes/s of a device to one of another node while all its node's devices send"),
+    {"cards", RENGA_OPTION_INT64, "0", AT(network.cards), NULL, 0, 1e5,
+     "network cards of a node, dealt to its devices in turn; 0: simulations share none"},
+    NUMBER("card_bandwidth", network.card_bandwidth, "0", 0, 1e15,
+           "bytes/s of a network card, in each direction"),
+    NUMBER("uplink_bandwidth", network.uplink_bandwidth, "0", 0, 1e16,
+           "bytes/s of all links together from a switch to others, in each direction; 0: enough"),
     {"nested", RENGA_OPTION_BOOL, "false", AT(nested), NULL, 0, 0,
      "collectives of tensor-parallel ranks between nodes are made within each node first"},
     NUMBER("all_reduce", all_reduce, "0", 0, 10,
@@ -116,7 +122,7 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
   const MachineFile *file = machine->file;
   const int64_t nodes = machine->nodes > 0 ? machine->nodes : file->nodes;
   const int64_t devices = machine->devices > 0 ? machine->devices : file->devices;
-  const int64_t shared = file->switch_nodes;
+  const int64_t shared = file->network.switch_nodes;
   RengaFree(&machine->device_name);
   machine->device = (RengaMachineDevice){.memory = machine->memory ? machine->memory : file->memory,
                                          .matrix_rate = file->matrix_rate,
@@ -148,6 +154,7 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
     RengaCall(AddLevel(machine, "switch", (nodes < shared ? nodes : shared) * devices, 1));
   if (nodes > 1 && (shared <= 1 || nodes > shared))
     RengaCall(AddLevel(machine, "cluster", nodes * devices, 2));
+  machine->network = file->network;
   machine->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
 }
@@ -220,15 +227,22 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
 {
   RengaCheck(file->name && file->name[0], machine->hdr.comm, RENGA_ERR_FILE_FORMAT,
              "%s: -name is missing: what the machine is called", path);
-  RengaCheck(file->switch_nodes == 0 || file->bandwidth[1] >= 1e3, machine->hdr.comm,
+  RengaCheck(file->network.switch_nodes == 0 || file->bandwidth[1] >= 1e3, machine->hdr.comm,
              RENGA_ERR_FILE_FORMAT,
              "%s: -switch_nodes %lld needs -switch_latency and -switch_bandwidth", path,
-             (long long)file->switch_nodes);
-  RengaCheck(file->switch_nodes < 2 || file->nodes <= file->switch_nodes ||
-                 file->nodes % file->switch_nodes == 0,
+             (long long)file->network.switch_nodes);
+  RengaCheck(file->network.switch_nodes < 2 || file->nodes <= file->network.switch_nodes ||
+                 file->nodes % file->network.switch_nodes == 0,
              machine->hdr.comm, RENGA_ERR_FILE_FORMAT,
              "%s: -nodes %lld is no multiple of -switch_nodes %lld", path, (long long)file->nodes,
-             (long long)file->switch_nodes);
+             (long long)file->network.switch_nodes);
+  RengaCheck(file->network.cards == 0 || file->network.card_bandwidth >= 1e3, machine->hdr.comm,
+             RENGA_ERR_FILE_FORMAT, "%s: -cards %lld needs -card_bandwidth", path,
+             (long long)file->network.cards);
+  RengaCheck(file->network.uplink_bandwidth == 0 ||
+                 (file->network.cards > 0 && file->network.switch_nodes > 0),
+             machine->hdr.comm, RENGA_ERR_FILE_FORMAT,
+             "%s: -uplink_bandwidth needs -switch_nodes and -cards", path);
   RengaCall(RengaMachineCheckDevices_Private(machine, file, machine->devices));
   return RENGA_SUCCESS;
 }
@@ -252,8 +266,9 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    memory (bytes of a device), matrix_rate, vector_rate (FLOP/s), memory_bandwidth (bytes/s),
    matrix_efficiency, vector_efficiency, bandwidth_efficiency (shares that are reached), launch
    (seconds), node_latency, node_bandwidth, cluster_latency, cluster_bandwidth (seconds, bytes/s)
-   and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth; where they
-   are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
+   and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth; cards,
+   card_bandwidth and uplink_bandwidth, which simulated steps share; where they are known,
+   matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
    host, where it issues products too slowly for devices; half_depth, processors and
    unaligned_efficiency, by which the shape of a product decides its rate; scatter_efficiency, of
    gradients of looked-up rows; accumulates, where products add gradients up; attention_efficiency;

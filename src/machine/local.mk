@@ -1,5 +1,5 @@
-librenga_la_SOURCES += %D%/machine.c %D%/file.c %D%/seconds.c %D%/view.c
-noinst_HEADERS += %D%/machineimpl.h include/renga/private/links.h
+librenga_la_SOURCES += %D%/machine.c %D%/file.c %D%/flows.c %D%/seconds.c %D%/view.c
+noinst_HEADERS += %D%/machineimpl.h include/renga/private/links.h include/renga/private/flows.h
 
 # The one file that knows folders, so that nothing else depends on them.
 noinst_LTLIBRARIES += libmachinefolders.la

@@ -313,7 +313,8 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
    Input:
    . machine - the machine
    . count - of levels, 1 … 3
-   . levels - lowest first: a node, then groups of nodes, each a multiple of the one below; copied
+   . levels - lowest first: a node, then groups of nodes, each a multiple of the one below, but that
+     the last may end with a part of a group; copied
 
    Errors: RENGA_ERR_ARGUMENT for no level or too many, or a level that is not made of groups of
    the one below.
@@ -329,7 +330,8 @@ RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
              "%d levels of a machine: 1 to %d", count, MACHINE_LEVELS);
   for (int l = 0; l < count; l++) {
     const int64_t below = l ? levels[l - 1].devices : 1;
-    RengaCheck(levels[l].devices >= below && levels[l].devices % below == 0 &&
+    const int64_t whole = l + 1 < count ? below : l ? levels[0].devices : 1;
+    RengaCheck(levels[l].devices >= below && levels[l].devices % whole == 0 &&
                    levels[l].latency >= 0 && levels[l].bandwidth > 0 &&
                    levels[l].reduce_hidden >= 0 && levels[l].reduce_hidden <= 1 &&
                    levels[l].exchange_hidden >= 0 && levels[l].exchange_hidden <= 1,
@@ -346,6 +348,62 @@ RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
   }
   machine->n_levels = count;
   if (machine->device.name) machine->hdr.state = RENGA_STATE_SETUP;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineSetNetwork - describe what messages between nodes share
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . machine - the machine
+   . network - copied
+
+   Errors: RENGA_ERR_ARGUMENT for cards without a bandwidth, for uplinks without cards or switches,
+   and for numbers below 0.
+
+   Notes: plans are chosen by levels alone; RengaScheduleSimulateNetwork() goes by the network.
+
+   See also: RengaMachineGetNetwork(), RengaMachineSetLevels()
+@*/
+RengaErrorCode RengaMachineSetNetwork(RengaMachine machine, const RengaMachineNetwork *network)
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(network);
+  const bool cards = network->cards == 0 || (network->cards > 0 && network->card_bandwidth > 0);
+  const bool uplinks =
+      network->uplink_bandwidth == 0 ||
+      (network->uplink_bandwidth > 0 && network->cards > 0 && network->switch_nodes > 0);
+  RengaCheck(cards && uplinks && network->switch_nodes >= 0, machine->hdr.comm, RENGA_ERR_ARGUMENT,
+             "a network of %lld cards of %g bytes/s a node, %lld nodes a switch with %g bytes/s",
+             (long long)network->cards, network->card_bandwidth, (long long)network->switch_nodes,
+             network->uplink_bandwidth);
+  machine->network = *network;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineGetNetwork - what messages between nodes share
+
+   Not collective
+
+   Input:
+   . machine - the machine, described
+
+   Output:
+   . network - lent
+
+   Errors: RENGA_ERR_ORDER where the machine is not described yet.
+
+   See also: RengaMachineSetNetwork()
+@*/
+RengaErrorCode RengaMachineGetNetwork(RengaMachine machine, const RengaMachineNetwork **network)
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(network);
+  RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
+  *network = &machine->network;
   return RENGA_SUCCESS;
 }
 

@@ -8,7 +8,8 @@ enum { MACHINE_LEVELS = 3, MACHINE_NODE_COUNTS = 64 };
 /* A machine file: keys, and what they mean. */
 typedef struct {
   char *name;
-  int64_t nodes, devices, memory, switch_nodes;
+  int64_t nodes, devices, memory;
+  RengaMachineNetwork network;
   double matrix_rate, vector_rate, memory_bandwidth;
   double matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
   double matrix_efficiency, vector_efficiency, bandwidth_efficiency, launch;
@@ -29,6 +30,7 @@ struct _p_RengaMachine {
   int n_counts; /* of -machine_nodes */
   int64_t counts[MACHINE_NODE_COUNTS];
   RengaMachineDevice device;
+  RengaMachineNetwork network;
   int n_levels;
   RengaMachineLevel level[MACHINE_LEVELS];
   char *device_name;

@@ -150,6 +150,22 @@ double RengaMachineSumSeconds_Private(RengaMachine machine, int level, int64_t r
           HalfSeconds(machine, level, &spaced, bytes, &one) + AddSeconds(&machine->device, added));
 }
 
+void RengaMachineSumBytes_Private(RengaMachine machine, int level, int64_t replicas, int64_t each,
+                                  double bytes, double between[])
+{
+  const Spaced spaced = {replicas, each};
+  const double own = (double)InGroup(machine, 0, level, &spaced);
+  const double nodes = ceil((double)replicas / own);
+  double before = 1;
+  between[0] = 0;
+  for (int l = 1; l <= level; l++) {
+    const double now = ceil((double)InGroup(machine, l, level, &spaced) / own);
+    between[l] =
+        (1 - machine->level[level].reduce_hidden) * 2 * (now - before) * bytes / own / nodes;
+    before = now;
+  }
+}
+
 int64_t RengaMachineNodeReplicas_Private(RengaMachine machine, int level, int64_t replicas,
                                          int64_t each)
 {

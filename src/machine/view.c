@@ -45,6 +45,20 @@ static RengaErrorCode ViewReached(const RengaMachineDevice *device, RengaViewer 
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ViewNetwork(const RengaMachineNetwork *network, RengaViewer viewer)
+{
+  char text[32];
+  if (network->cards <= 0) return RENGA_SUCCESS;
+  RengaFormatBytes(network->card_bandwidth, sizeof text, text);
+  RengaCall(RengaViewerPrintf(viewer, "  network cards: %lld a node, %s/s each\n",
+                              (long long)network->cards, text));
+  RengaFormatBytes(network->uplink_bandwidth, sizeof text, text);
+  if (network->uplink_bandwidth > 0)
+    RengaCall(RengaViewerPrintf(viewer, "  switches: %lld nodes each, %s/s to others\n",
+                                (long long)network->switch_nodes, text));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaMachineView - show a machine
 
@@ -89,5 +103,6 @@ RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
                                 machine->level[l].name, (long long)machine->level[l].devices,
                                 1e6 * machine->level[l].latency, bandwidth));
   }
+  RengaCall(ViewNetwork(&machine->network, viewer));
   return RENGA_SUCCESS;
 }

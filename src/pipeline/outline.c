@@ -1,8 +1,6 @@
 /* What network and plan say of a run, the same on all ranks: nothing of it needs a rank. */
 #include "pipelineimpl.h"
-
-/* Where nothing is said of buckets. Each has work memory of its own, of a piece or two. */
-enum { BUCKET_SIZE = 4 << 20, BUCKETS_ENOUGH = 16 };
+#include "renga/private/schedule.h"
 
 /* The plan's batch, then those that were announced. */
 static RengaErrorCode ListBatches(RengaPipeline pipeline, Outline *outline)
@@ -43,10 +41,10 @@ static int64_t LesserOf(int64_t a, int64_t b)
 
 static int CountBucketsOf(const Outline *outline, const StageReading *reading)
 {
-  const int64_t given = outline->settings->bucket_size, size = given ? given : BUCKET_SIZE;
+  const int64_t given = outline->settings->bucket_size, size = given ? given : RENGA_BUCKET_SIZE;
   const int64_t bytes = reading->elements * (int64_t)RengaDataTypeSize(RENGA_FLOAT32);
   const int64_t wanted = LesserOf((bytes + size - 1) / size, reading->parameters);
-  const int64_t most = given ? RENGA_BUCKETS_MOST : BUCKETS_ENOUGH;
+  const int64_t most = given ? RENGA_BUCKETS_MOST : RENGA_BUCKETS_ENOUGH;
   return wanted > 1 ? (int)LesserOf(wanted, most) : 1;
 }
 

@@ -15,6 +15,10 @@ typedef struct {
 /* RengaMachineReduceSeconds of replicas of `each` devices side by side, one of which sums. */
 double RengaMachineSumSeconds_Private(RengaMachine machine, int level, int64_t replicas,
                                       int64_t each, double bytes, const RengaSumPieces *pieces);
+/* Of the same, in one piece each: bytes that a device gives those of other nodes, over each level
+   up to the widest; between[0] is 0. */
+void RengaMachineSumBytes_Private(RengaMachine machine, int level, int64_t replicas, int64_t each,
+                                  double bytes, double between[]);
 /* Those of them that share a node. */
 int64_t RengaMachineNodeReplicas_Private(RengaMachine machine, int level, int64_t replicas,
                                          int64_t each);

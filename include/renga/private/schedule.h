@@ -2,6 +2,9 @@
 #pragma once
 #include "rengaschedule.h"
 
+/* Buckets of gradients where nothing is said of them. Each has work memory of its own, of a piece
+   or two. */
+enum { RENGA_BUCKET_SIZE = 4 << 20, RENGA_BUCKETS_ENOUGH = 16 };
 /* A program registered it: what it does is not known before it is asked. */
 bool RengaScheduleIsOutside_Private(const char *type);
 /* Adds the text of a type file:F to the hash; of a file that cannot be read, and of other types,
