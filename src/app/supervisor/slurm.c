@@ -22,6 +22,16 @@ void SupervisorTellEndOfJob(void)
   setenv("SLURM_JOB_END_TIME", seconds, 1);
 }
 
+/* By whoever cancelled it, who does not want it back; over its time limit it may come back. */
+static bool IsCancelled(const char *job)
+{
+  const char *word[] = {"squeue", "-h", "-j", job, "-t", "all", "-o", "%T %r", NULL};
+  char text[SUPERVISOR_TEXT];
+  SupervisorRead(word, 30, sizeof text, text);
+  return (strncmp(text, "COMPLETING", 10) == 0 || strncmp(text, "CANCELLED", 9) == 0) &&
+         !strstr(text, "TimeLimit");
+}
+
 void SupervisorRequeue(const Supervisor *supervisor, int code)
 {
   const char *job = getenv("SLURM_JOB_ID"), *word[] = {"scontrol", "requeue", job, NULL};
@@ -37,6 +47,12 @@ void SupervisorRequeue(const Supervisor *supervisor, int code)
                   "job %s is not put into the queue again, since it made no new "
                   "step: look at its output, or give it more time",
                   job);
+    return;
+  }
+  if (IsCancelled(job)) {
+    SupervisorSay(
+        "requeue", "",
+        "job %s is not put into the queue again, since Slurm is asked to end it (scancel)", job);
     return;
   }
   if (!SupervisorRead(word, 30, sizeof text, text)) {
