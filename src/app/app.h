@@ -306,10 +306,6 @@ RengaErrorCode AppFindDirectory(RengaComm comm, const char **directory, bool *re
 /* timelimit.c: collective; seconds from now, 0: none. */
 RengaErrorCode AppFindTimeLimit(RengaComm comm, double *seconds);
 
-/* leaving.c: signals end the program at once until it says that it leaves; then no more. */
-void AppCatchLateSignals(void);
-void AppLeave(void);
-
 /* monitor.c: progress on standard output, and the places of -monitor. */
 typedef struct _AppMonitor *AppMonitor;
 /* The run does steps first … steps-1. */

@@ -1,7 +1,8 @@
 /* Signals that come while renga train already leaves. All ranks leave as one of them is asked; a
    signal that comes to another one later than that must not end it with a code of its own, which
    would look like a crash. */
-#include "app.h"
+#include "exitcode.h"
+#include <stddef.h>
 #include <signal.h>
 #include <string.h>
 

@@ -14,6 +14,11 @@ renga_SOURCES += %D%/watch.c %D%/view.c %D%/runfile.c %D%/runpage.c %D%/fetch.c 
 # Private names of the library are hidden from programs.
 renga_SOURCES += src/sys/open.c
 
+# Scripts that users copy: of Slurm, of PBS, and of machines without either.
+clusterdir = $(datadir)/renga/cluster
+dist_cluster_DATA = share/renga/cluster/renga.sbatch share/renga/cluster/renga.pbs
+dist_cluster_SCRIPTS = share/renga/cluster/renga-hosts
+
 # The page of -monitor http, line by line as strings of C: compilers need take no string that is longer.
 nodist_renga_SOURCES = %D%/watchpage.h
 BUILT_SOURCES += %D%/watchpage.h

@@ -58,10 +58,12 @@ chmod +x bin/*
 PATH=$PWD/bin:$PATH
 export SLURM_CONF=$PWD/slurm/slurm.conf UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 PATH
 mkdir slurm/state slurm/spool.node1 slurm/spool.node2
-ip netns exec $name-0 unshare --uts sh -c "hostname control; exec slurmctld -c" >up.log 2>&1 || skip "no slurmctld here: $(tail -n 1 up.log)"
+ip netns exec $name-0 unshare --uts sh -c "hostname control; exec slurmctld -c" >up.log 2>&1 ||
+  skip "no slurmctld here: $(tail -n 1 up.log)"
 for i in 1 2; do
   ip netns exec $name-$i unshare --uts --ipc --mount sh -c \
-    "hostname node$i; mount -t tmpfs -o size=256m tmpfs /dev/shm; exec slurmd -N node$i -c" >up.log 2>&1 || skip "no slurmd here: $(tail -n 1 up.log)"
+    "hostname node$i; mount -t tmpfs -o size=256m tmpfs /dev/shm; exec slurmd -N node$i -c" >up.log 2>&1 ||
+    skip "no slurmd here: $(tail -n 1 up.log)"
 done
 
 at() { ip netns exec $name-0 "$@"; }
@@ -72,7 +74,7 @@ until [ "$(at sinfo -h -N -t idle -o %N 2>/dev/null | wc -l)" -eq 2 ]; do
 done
 
 train="renga train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -reduction_leaf 1 -progress none -parameter_digest
-  -options_file steps -checkpoint_dir c -checkpoint_every 200"
+  -options_file steps -checkpoint_dir c -checkpoint_every 2000"
 # submit OPTIONS -- COMMAND: of sbatch
 submit() {
   options=
@@ -80,12 +82,12 @@ submit() {
   shift
   latest="sbatch$options renga.sbatch $*"
   echo "-steps 100000000" >steps
-  job=$(at sbatch --parsable -o out --ntasks-per-node=1 --cpus-per-task=1 $options "$top_srcdir/share/renga/cluster/renga.sbatch" "$@" 2>submitted) ||
-    fail "$(cat submitted): $latest"
+  job=$(at sbatch --parsable -o out --ntasks-per-node=1 --cpus-per-task=1 $options "$top_srcdir/share/renga/cluster/renga.sbatch" "$@" \
+    2>submitted) || fail "$(cat submitted): $latest"
 }
 is() { [ "$(at squeue -h -t all -j "$job" -o %T)" = "$1" ]; }
 said() { grep -q -F -e "$1" out; }
-said_times() { [ "$(grep -c -F -e "$1" out)" -eq "$2" ]; }
+said_times() { [ "$(grep -c -e "^$1" out)" -eq "$2" ]; }
 has_checkpoint() { set -- c/*.h5; [ -e "$1" ]; }
 # Processes of Slurm for the job, which know it for a while after its end.
 has_left() {
@@ -100,7 +102,7 @@ again() {
 # The process of Renga that has this rank.
 process_of() {
   for process in $(ip netns pids $name-$(($1 + 1))); do
-    grep -qsaz "^SLURM_PROCID=$1$" "/proc/$process/environ" && grep -qs renga "/proc/$process/comm" && grep -qsaz "^train$" "/proc/$process/cmdline" && echo "$process"
+    grep -qsaz "^SLURM_PROCID=$1$" "/proc/$process/environ" && grep -qs renga "/proc/$process/comm" && echo "$process"
   done | tail -n 1
 }
 
@@ -115,10 +117,9 @@ again # by Slurm's warning
 says "signal 15 (Terminated) asks the run to leave"
 for times in 2 3; do
   wait_for said_times "goes on after step" $times # twice in the first job
-  rm -f c/*.h5.seen
   at scancel --batch --signal=TERM "$job"
   wait_for said_times "renga run: job $job is put into the queue again and goes on after step" $times
-  [ $times -ne 3 ] || echo "-steps $(($(sed -n 's/^asked to leave after step \([0-9]*\) .*/\1/p' out | tail -n 1) + 1))" >steps
+  [ $times -ne 3 ] || sed -n 's/^asked to leave after step \([0-9]*\) .*/\1/p' out | tail -n 1 | awk '{ print "-steps", $1 + 1 }' >steps
   again
 done
 wait_for is COMPLETED
@@ -137,7 +138,7 @@ says "the time limit is near: leaving after step" "renga run: the time limit is 
 has_checkpoint || fail "no checkpoint before the limit"
 lacks "DUE TO TIME LIMIT" "signal 15"
 again
-wait_for said "goes on after step"
+wait_for said_times "goes on after step" 1
 at scancel "$job"
 wait_for is CANCELLED
 wait_for has_left
