@@ -144,4 +144,15 @@ wait_for is CANCELLED
 wait_for has_left
 is CANCELLED || fail "a cancelled job comes back"
 says "renga run: job $job is not put into the queue again, since Slurm is asked to end it (scancel)"
+
+# The page, as it stands.
+if command -v python3 >/dev/null; then
+  latest="the commands of doc/slurm.md"
+  ln -s "$top_srcdir/share" share
+  python3 "$top_srcdir/doc/book/commands.py" "$top_srcdir/doc/slurm.md" >page
+  timeout -k 5 $limit ip netns exec $name-0 bash page </dev/null >out 2>&1 || fail "exit code $?: $latest"
+  says "Comm: 2 ranks on 2 nodes" "  node 1 (node2): ranks 1"
+  is_done() { grep -q -F "renga run: the run is complete after 1 start" slurm-*.out; }
+  wait_for is_done
+fi
 finish
