@@ -212,12 +212,13 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
     start.we_started_mpi = true;
   }
   RengaCall(CheckThreads());
-  RengaCall(RengaLaunchCheck_Private());
+  RengaCall(RengaLaunchCheckAlone_Private());
   if (start.meeting != MPI_COMM_NULL) MPI_Comm_free(&start.meeting);
   RengaCall(Duplicate(RengaSysWorld(), &start.meeting));
   RengaCall(Duplicate(RengaSysWorld(), &start.comm));
   RengaCall(RengaWatchCreate_Private(start.comm));
   RengaWatchSetWorld(start.comm);
+  RengaCall(RengaLaunchCheckVersions_Private(start.comm));
   RengaCall(RengaGuardMeet(start.comm));
   RengaCall(RengaOptionsBegin());
   return RENGA_SUCCESS;
@@ -374,6 +375,7 @@ RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
   RengaFree(&problems);
   RengaCall(RengaErrorAgree(start.comm, code));
   RengaCall(TakeLimit());
+  RengaCall(RengaLaunchCheckNodes_Private(start.comm));
   RengaCall(RengaOptionsGetBool("options_view", &view, NULL));
   if (view && rank == 0) RengaCall(RengaOptionsView(stdout));
   RengaCall(RengaOptionsGetString("log_trace", &trace, NULL));

@@ -145,6 +145,12 @@ wait_for has_left
 is CANCELLED || fail "a cancelled job comes back"
 says "renga run: job $job is not put into the queue again, since Slurm is asked to end it (scancel)"
 
+# Tasks that do not know of each other are refused, each of them.
+latest="srun --mpi=none"
+at timeout -k 5 $limit srun --mpi=none --nodes=2 --ntasks-per-node=1 renga info -graph $mlp </dev/null >out 2>&1 && fail "exit code 0: $latest"
+said_times ".*error: .*Slurm started 2 tasks (SLURM_STEP_NUM_TASKS), but to MPI this process is the only one" 2 ||
+  fail "not both tasks refuse: $latest"
+
 # The page, as it stands.
 if command -v python3 >/dev/null; then
   latest="the commands of doc/slurm.md"
