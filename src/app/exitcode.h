@@ -9,3 +9,7 @@ enum {
   /* By a signal, without -checkpoint_dir: as SIGTERM itself ends a program. */
   APP_EXIT_NOTHING_KEPT = 128 + 15
 };
+
+/* leaving.c: signals end the program at once until it says that it leaves, and from then on not. */
+void AppCatchLateSignals(void);
+void AppLeave(void);

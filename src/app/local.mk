@@ -1,5 +1,5 @@
 bin_PROGRAMS += renga
-renga_SOURCES = %D%/main.c %D%/network.c %D%/fields.c %D%/monitor.c %D%/sinks.c %D%/row.c %D%/rows.c %D%/tensorboard.c %D%/summary.c %D%/terminal.c %D%/output.c %D%/timelimit.c \
+renga_SOURCES = %D%/main.c %D%/network.c %D%/fields.c %D%/monitor.c %D%/sinks.c %D%/row.c %D%/rows.c %D%/tensorboard.c %D%/summary.c %D%/terminal.c %D%/output.c %D%/timelimit.c %D%/leaving.c \
   %D%/train.c %D%/timeline.c %D%/copies.c %D%/directory.c %D%/initial.c %D%/samples.c %D%/forward.c %D%/eval.c %D%/predict.c %D%/export.c %D%/origin.c %D%/info.c %D%/devices.c %D%/parameters.c %D%/plan.c %D%/simulate.c %D%/nodes.c %D%/options.c %D%/budget.c %D%/curve.c %D%/profile.c \
   %D%/data.c %D%/generate.c %D%/textmodel.c %D%/prompts.c %D%/sampler.c %D%/lines.c %D%/tokenrows.c %D%/choices.c %D%/accuracy.c %D%/reading.c %D%/share.c %D%/files.c %D%/hiding.c %D%/unused.c %D%/placement.c %D%/learners.c %D%/learnerfiles.c %D%/mean.c %D%/gossip.c
 renga_SOURCES += %D%/plantable.c %D%/sweep.c %D%/precision.c
@@ -13,6 +13,11 @@ renga_SOURCES += %D%/watch.c %D%/view.c %D%/runfile.c %D%/runpage.c %D%/fetch.c 
 
 # Private names of the library are hidden from programs.
 renga_SOURCES += src/sys/open.c
+
+# Scripts that users copy: of Slurm, of PBS, and of machines without either.
+clusterdir = $(datadir)/renga/cluster
+dist_cluster_DATA = share/renga/cluster/renga.sbatch share/renga/cluster/renga.pbs
+dist_cluster_SCRIPTS = share/renga/cluster/renga-hosts
 
 # The page of -monitor http, line by line as strings of C: compilers need take no string that is longer.
 nodist_renga_SOURCES = %D%/watchpage.h

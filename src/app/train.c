@@ -477,6 +477,7 @@ static RengaErrorCode FinishTraining(Training *training, int64_t first)
 
 static RengaErrorCode DestroyTraining(Training *training)
 {
+  AppLeave();
   if (training->checkpoint) RengaCall(RengaCheckpointDestroy(&training->checkpoint));
   RengaCall(AppLearnersDestroy(&training->learners));
   RengaCall(RengaPlanDestroy(&training->plan));
@@ -496,6 +497,7 @@ RengaErrorCode AppTrain(const App *app)
       .comm = app->comm, .best = HUGE_VAL, .validated = -1, .exit_code = app->exit_code};
   RengaCall(RengaObjectGetComm(app->comm, &training.printer));
   AppLetOutputFail();
+  AppCatchLateSignals();
   RengaCall(SetUpTraining(&training));
   int64_t first = training.step;
   RengaCall(RunSteps(&training));

@@ -344,6 +344,24 @@ static RengaErrorCode CompareCounts(RengaData data, const int64_t counts[RENGA_D
   return RENGA_SUCCESS;
 }
 
+/* And with as many samples: some of them are compared where there are several nodes. */
+static RengaErrorCode CompareSamples(RengaData data)
+{
+  RengaSettingList list = {0};
+  char name[512];
+  uint64_t digest = 0;
+  int nodes;
+  RengaCall(RengaCommGetNode(data->hdr.owner, NULL, &nodes, NULL, NULL));
+  if (nodes < 2 || strcmp(data->source, SYNTHETIC) == 0) return RENGA_SUCCESS;
+  RengaCall(RengaErrorAgree(data->hdr.comm, data->ops->digest(data, &digest)));
+  snprintf(name, sizeof name, "samples of data set %s (a node has another file of that name)",
+           data->source);
+  RengaSettingAdd_Private(&list, name, &digest, sizeof digest);
+  RengaCall(RengaCommCheckSame_Private(data->hdr.owner, RENGA_ERR_FILE_FORMAT,
+                                       "all ranks to read some samples", &list));
+  return RENGA_SUCCESS;
+}
+
 /* Rank 0 goes first, so that what is wrong with a file is said once. */
 static RengaErrorCode SetUpInTurn(RengaData data, int64_t counts[RENGA_DATA_PARTS])
 {
@@ -420,6 +438,7 @@ RengaErrorCode RengaDataSetUp(RengaData data)
     RengaCall(RengaDataCreate_File(data));
   RengaCall(SetUpInTurn(data, counts));
   RengaCall(CompareCounts(data, counts));
+  RengaCall(CompareSamples(data));
   RengaCall(PlaceParts(data, counts));
   RengaCall(RengaDataSetUpOwners_Private(data));
   data->hdr.state = RENGA_STATE_SETUP;

@@ -99,29 +99,6 @@ RengaErrorCode RengaSetWorld(MPI_Comm comm)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaGetVersion - the version of the library that runs
-
-   Not collective
-
-   Output:
-   . major, minor, patch - numbers; any may be NULL
-   . text - "MAJOR.MINOR.PATCH"; may be NULL
-
-   Errors: none.
-
-   Notes: RENGA_VERSION_MAJOR and the others are of the headers that a program was compiled with.
-
-   See also: RengaInitialize()
-@*/
-void RengaGetVersion(int *major, int *minor, int *patch, const char **text)
-{
-  if (major) *major = RENGA_VERSION_MAJOR;
-  if (minor) *minor = RENGA_VERSION_MINOR;
-  if (patch) *patch = RENGA_VERSION_PATCH;
-  if (text) *text = RENGA_VERSION;
-}
-
 /* Even the start is bounded, before there are options: the words of the command line are enough. */
 static void FindLimit(int argc, char **argv)
 {
@@ -211,12 +188,13 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
     start.we_started_mpi = true;
   }
   RengaCall(CheckThreads());
-  RengaCall(RengaLaunchCheck_Private());
+  RengaCall(RengaLaunchCheckAlone_Private());
   if (start.meeting != MPI_COMM_NULL) MPI_Comm_free(&start.meeting);
   RengaCall(Duplicate(RengaSysWorld(), &start.meeting));
   RengaCall(Duplicate(RengaSysWorld(), &start.comm));
   RengaCall(RengaWatchCreate_Private(start.comm));
   RengaWatchSetWorld(start.comm);
+  RengaCall(RengaLaunchCheckVersions_Private(start.comm));
   RengaCall(RengaGuardMeet(start.comm));
   RengaCall(RengaOptionsBegin());
   return RENGA_SUCCESS;
@@ -373,6 +351,7 @@ RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
   RengaFree(&problems);
   RengaCall(RengaErrorAgree(start.comm, code));
   RengaCall(TakeLimit());
+  RengaCall(RengaLaunchCheckNodes_Private(start.comm));
   RengaCall(RengaOptionsGetBool("options_view", &view, NULL));
   if (view && rank == 0) RengaCall(RengaOptionsView(stdout));
   RengaCall(RengaOptionsGetString("log_trace", &trace, NULL));

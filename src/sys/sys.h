@@ -8,8 +8,11 @@ MPI_Comm RengaSysWorld(void); /* of RengaSetWorld */
 MPI_Comm RengaSysComm(void);  /* private duplicate of the processes that called RengaInitialize */
 int RengaSysRank(void);       /* in MPI_COMM_WORLD; 0 without MPI */
 
-/* launch.c: a warning where a launcher started several processes that do not know of each other. */
-RengaErrorCode RengaLaunchCheck_Private(void);
+/* launch.c: an error where a launcher started several processes that do not know of each other. */
+RengaErrorCode RengaLaunchCheckAlone_Private(void);
+/* Collective: an error where ranks have several versions; warnings of nodes that do not fit. */
+RengaErrorCode RengaLaunchCheckVersions_Private(MPI_Comm comm);
+RengaErrorCode RengaLaunchCheckNodes_Private(MPI_Comm comm);
 
 /* signs.c: what the ranks tell who supervises the run, beside renga/private/signs.h. */
 /* Of all ranks; written by rank 0 of MPI_COMM_WORLD, as the next. */

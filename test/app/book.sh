@@ -137,12 +137,15 @@ fi
 # What stands in for programs and packages that the commands use.
 bin=$scratch/bin
 mkdir "$bin"
-cp "$top/test/app/book/renga" "$top/test/app/book/mpiexec" "$top/test/app/book/ssh" "$bin"
+cp "$top/test/app/book/renga" "$top/test/app/book/mpiexec" "$top/test/app/book/ssh" "$top/test/app/book/sbatch" "$bin"
+printf '#!/bin/sh\necho "10.0.0.$$ STREAM"\n' >"$bin/getent"
+printf '#!/bin/sh\necho "10.0.0.1 dev eth0 src 10.0.0.2"\n' >"$bin/ip"
+ln -s "$top/share" "$scratch/share"
 cp "$bin/mpiexec" "$bin/srun"
 chmod +x "$bin"/*
 PATH=$bin:$PATH MPIEXEC=mpiexec timeout "${RENGA_TEST_LIMIT:-150}" "$bin/mpiexec" -n 1 true >"$scratch/out" 2>&1
 [ $? -eq 2 ] || { echo "the launcher that stands in takes itself for the true one"; status=1; }
-for name in apt-get sudo pip; do printf '#!/bin/sh\n:\n' >"$bin/$name"; chmod +x "$bin/$name"; done
+for name in apt-get sudo pip sinfo squeue qsub; do printf '#!/bin/sh\n:\n' >"$bin/$name"; chmod +x "$bin/$name"; done
 cat >"$bin/bible" <<'TXT'
 #!/bin/sh
 for verse in 1 2 3 4 5 6 7 8 9; do for chapter in 1 2 3 4 5 6 7 8 9; do

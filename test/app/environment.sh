@@ -28,9 +28,17 @@ code=$?
 says "standard output cannot be written: No space left on device"
 
 export SLURM_JOB_ID=7 SLURM_STEP_NUM_TASKS=2
-"$renga" $train -steps 1 >out 2>&1 </dev/null || fail "exit code $? of a task of Slurm"
-says "warning: Slurm started 2 tasks (SLURM_STEP_NUM_TASKS), but to MPI this process is the only one"
+"$renga" $train -steps 1 >out 2>&1 </dev/null && fail "a task of Slurm trains alone"
+says "Slurm started 2 tasks (SLURM_STEP_NUM_TASKS), but to MPI this process is the only one" "srun --mpi=list" "set RENGA_ALONE=1"
+RENGA_ALONE=1 "$renga" $train -steps 1 >out 2>&1 </dev/null || fail "exit code $? with RENGA_ALONE=1"
 says "-time_limit auto: no end of a Slurm job is known (SLURM_JOB_END_TIME is not set), so there is no limit"
 accepts 2 $train -steps 1 -time_limit 0
+lacks warning
+
+# More threads than cores, unless an option says how many.
+cores=$(env -u OMP_NUM_THREADS nproc)
+OMP_NUM_THREADS=$((cores + 1)) accepts 2 info -graph $mlp
+says "warning: OMP_NUM_THREADS asks for $((2 * cores + 2)) threads on $cores cores of" "by 2 ranks: steps will be many times slower"
+OMP_NUM_THREADS=$((cores + 1)) accepts 2 $train -steps 1 -time_limit 0 -device_threads 1
 lacks warning
 finish

@@ -152,7 +152,8 @@ export SLURM_PROCID=0
 exec "$mpiexec" -n "\$ranks" "\$@"
 SRUN
 printf '%s\n' '#!/bin/sh' 'echo "scontrol $*" >>said' 'case $* in "show hostnames"*) echo node1; echo node2 ;; esac' >slurm/scontrol
-printf '%s\n' '#!/bin/sh' 'echo "squeue $*" >>said' 'echo 2040-01-02T03:04:05' >slurm/squeue
+printf '%s\n' '#!/bin/sh' 'echo "squeue $*" >>said' \
+  'case $* in *%T*) cat state 2>/dev/null || echo RUNNING None ;; *) echo 2040-01-02T03:04:05 ;; esac' >slurm/squeue
 chmod +x slurm/*
 path=$PATH
 PATH=$PWD/slurm:$PATH
@@ -164,6 +165,15 @@ grep -qx "scontrol requeue 7" said || fail "the job is not put into the queue ag
 grep -qx "squeue -h -j 7 -o %e" said || fail "squeue is not asked for the end of the job"
 lacks "-time_limit auto"
 rm said
+# Whoever cancels a job does not want it back; at its limit it may come back.
+echo COMPLETING None >state
+asked 85 TERM -requeue -- "$renga" $endless
+says "renga run: job 7 is not put into the queue again, since Slurm is asked to end it (scancel)"
+! grep -q requeue said || fail "a cancelled job is put into the queue again"
+echo COMPLETING TimeLimit >state
+asked 85 TERM -requeue -- "$renga" $endless
+says "renga run: job 7 is put into the queue again and goes on after step"
+rm said state
 run 5 -requeue -n 2 -- "$renga" $train $keeping -stepps 3
 run 85 -requeue -n 2 -- sh -c 'exit 85'
 says "renga run: job 7 is not put into the queue again, since it made no new step"

@@ -25,4 +25,19 @@ last=$(sed -n 's/asked to leave after step \([0-9]*\) .*/\1/p' out)
 accepts 2 $train -resume -steps $((last + 2)) -partition_stages 2
 says "goes on after step $last"
 [ "$(($(wc -l <losses.csv) - 1))" -eq $((last + 2)) ] || fail "losses.csv was not continued"
+
+# Signals that come while it leaves already, or behind the last step, change nothing.
+for wanted in 85 0; do
+  steps=100000000
+  [ $wanted -eq 85 ] || steps=$((last + 2000))
+  "$renga" $train -resume -steps $steps </dev/null >out 2>&1 &
+  process=$!
+  wait_for grep -q "goes on after step" out
+  [ $wanted -ne 0 ] || wait_for grep -q "c/step_" out
+  while kill -TERM $process 2>/dev/null; do sleep 0.002; done
+  wait $process
+  code=$?
+  [ $code -eq $wanted ] || fail "exit code $code, not $wanted, after many SIGTERM"
+  last=$(sed -n 's/asked to leave after step \([0-9]*\) .*/\1/p' out)
+done
 finish

@@ -20,5 +20,10 @@ noinst_HEADERS += test/check.h
 test/flying.so: test/flying.c
 	@$(MKDIR_P) $(@D)
 	$(AM_V_CCLD)$(CC) -std=c11 -D_GNU_SOURCE $(CPPFLAGS) $(WARN_CFLAGS) -O1 -shared -fPIC -o $@ $(srcdir)/test/flying.c $(LIBS) -lpthread
-check_DATA = test/flying.so
-CLEANFILES += test/flying.so
+# Preloaded on one of two nodes.
+test/oddnode.so: test/oddnode.c
+	@$(MKDIR_P) $(@D)
+	$(AM_V_CCLD)$(CC) -std=c11 -D_GNU_SOURCE $(CPPFLAGS) $(WARN_CFLAGS) -O1 -shared -fPIC -o $@ $(srcdir)/test/oddnode.c $(LIBS) -ldl
+check_DATA = test/flying.so test/oddnode.so
+CLEANFILES += test/flying.so test/oddnode.so
+EXTRA_DIST += test/oddnode.c

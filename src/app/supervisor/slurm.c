@@ -22,10 +22,36 @@ void SupervisorTellEndOfJob(void)
   setenv("SLURM_JOB_END_TIME", seconds, 1);
 }
 
+/* "RUNNING None", "COMPLETING TimeLimit"; "": it is not known. */
+static void ReadStateOfJob(const char *job, char text[SUPERVISOR_TEXT])
+{
+  const char *word[] = {"squeue", "-h", "-j", job, "-t", "all", "-o", "%T %r", NULL};
+  SupervisorRead(word, 30, SUPERVISOR_TEXT, text);
+}
+
+/* By whoever cancelled it, who does not want it back; over its time limit it may come back. */
+static bool IsCancelled(const char *job)
+{
+  char text[SUPERVISOR_TEXT];
+  ReadStateOfJob(job, text);
+  return (strncmp(text, "COMPLETING", 10) == 0 || strncmp(text, "CANCELLED", 9) == 0) &&
+         !strstr(text, "TimeLimit");
+}
+
+/* Slurm ends what runs in the job, which may be scontrol before it has said that all is well. */
+static bool RequeueJob(const char *job)
+{
+  const char *word[] = {"scontrol", "requeue", job, NULL};
+  char text[SUPERVISOR_TEXT];
+  if (SupervisorRead(word, 30, sizeof text, text)) return true;
+  ReadStateOfJob(job, text);
+  return *text && strncmp(text, "RUNNING", 7) != 0;
+}
+
 void SupervisorRequeue(const Supervisor *supervisor, int code)
 {
-  const char *job = getenv("SLURM_JOB_ID"), *word[] = {"scontrol", "requeue", job, NULL};
-  char text[SUPERVISOR_TEXT], fields[64];
+  const char *job = getenv("SLURM_JOB_ID");
+  char fields[64];
   if (!job) {
     SupervisorSay("requeue", "",
                   "-requeue: this is no Slurm job (SLURM_JOB_ID is not set): submit "
@@ -39,7 +65,13 @@ void SupervisorRequeue(const Supervisor *supervisor, int code)
                   job);
     return;
   }
-  if (!SupervisorRead(word, 30, sizeof text, text)) {
+  if (IsCancelled(job)) {
+    SupervisorSay(
+        "requeue", "",
+        "job %s is not put into the queue again, since Slurm is asked to end it (scancel)", job);
+    return;
+  }
+  if (!RequeueJob(job)) {
     SupervisorSay("requeue", "", "scontrol requeue %s failed: submit the job again by hand", job);
     return;
   }
