@@ -19,9 +19,9 @@ static const int nothing_to_read[2] = {-1, -1};
 /* Of errors that a start finds by itself: another one would find them, too. */
 static bool IsForGood(int code)
 {
-  static const int codes[] = {RENGA_ERR_SUPPORT, RENGA_ERR_ORDER,   RENGA_ERR_ARGUMENT,
-                              RENGA_ERR_OPTION,  RENGA_ERR_SHAPE,   RENGA_ERR_GRAPH,
-                              RENGA_ERR_PLAN,    RENGA_ERR_INTERNAL};
+  static const int codes[] = {RENGA_ERR_SUPPORT, RENGA_ERR_ORDER,    RENGA_ERR_ARGUMENT,
+                              RENGA_ERR_OPTION,  RENGA_ERR_SHAPE,    RENGA_ERR_GRAPH,
+                              RENGA_ERR_PLAN,    RENGA_ERR_INTERNAL, RENGA_ERR_FILE_FORMAT};
   for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
     if (codes[i] == code) return true;
   return false;
@@ -284,6 +284,7 @@ static RengaErrorCode SetUpSupervisor(Supervisor *supervisor)
 {
   const SupervisorOptions *options = supervisor->options;
   RengaCall(CheckAlone());
+  supervisor->alone = waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
   RengaCall(SupervisorLauncherFind(options, &supervisor->launcher));
   const bool srun = supervisor->launcher.kind == SUPERVISOR_SRUN;
   RengaCall(SupervisorHostsRead(options, srun, &supervisor->hosts));
@@ -291,7 +292,6 @@ static RengaErrorCode SetUpSupervisor(Supervisor *supervisor)
   RengaCall(SupervisorEventsOpen(options->events));
   RengaCall(SupervisorSignsOpen(supervisor->token, &supervisor->signs));
   SupervisorTellEndOfJob();
-  supervisor->alone = waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
   prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL);
   SupervisorCatchSignals(&supervisor->signals);
   return RENGA_SUCCESS;
