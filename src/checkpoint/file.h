@@ -186,6 +186,7 @@ RengaErrorCode RengaCheckpointDirectoryNamed(const char *directory, const char *
 typedef struct {
   int64_t step, time;
   uint64_t run; /* 0: its head cannot be read */
+  bool whole;   /* its head can be read, and it is as long as that says */
   RengaCheckpointMarkKind mark;
 } RengaCheckpointFileInfo;
 /* The newest first. */
