@@ -362,6 +362,10 @@ RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pi
 void AppEndCheckpoints(RengaPipeline pipeline, int64_t step, RengaErrorCode code,
                        RengaCheckpoint *checkpoint);
 RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
+/* hostmemory.c: lines about memory of the host beside that of the plan: of a run, and of a plan
+   for so many devices in a node. */
+RengaErrorCode AppPrintSharedMemory(RengaComm comm);
+RengaErrorCode AppPrintHostMemory(RengaComm comm, RengaPlan plan, int64_t per_node);
 /* Collective: with -parameter_digest. */
 RengaErrorCode AppPrintDigest(RengaPipeline pipeline, AppMonitor monitor);
 

@@ -187,6 +187,7 @@ static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan
   RengaCall(code);
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   if (prediction.step <= 0) RengaCall(ShowSchedule(app, graph, plan, true));
+  RengaCall(AppPrintHostMemory(app->comm, plan, nodes ? devices / nodes : 0));
   RengaCall(AppPrintBudget(app->comm, &budget, plan, nodes, devices));
   return RENGA_SUCCESS;
 }

@@ -455,6 +455,7 @@ static RengaErrorCode PrintEnd(Training *training)
                             seconds));
   if (training->learners.group == 0)
     RengaCall(AppPrintMemory(training->learners.ranks, training->plan, training->pipeline));
+  RengaCall(AppPrintSharedMemory(training->comm));
   RengaCall(
       AppTimelineDraw(training->timeline, training->pipeline, training->plan, training->monitor));
   RengaCall(AppPrintTraffic(training->comm, training->data, training->monitor));
