@@ -341,6 +341,9 @@ RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* a line of its own, past the bar */
 /* origin.c: which checkpoint is on the disk now. */
 RengaErrorCode AppSayWritten(RengaCheckpoint checkpoint, AppMonitor monitor);
+/* A line where the newest checkpoint was in the memory of the nodes. */
+RengaErrorCode AppSayRecovered(RengaCheckpoint checkpoint, const char *directory,
+                               MPI_Comm printer);
 /* Collective; an error where numbers are missing. goes_on: the run, later, so that it is a
    warning. */
 RengaErrorCode AppMonitorDestroy(AppMonitor *monitor, bool goes_on);

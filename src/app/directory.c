@@ -6,21 +6,36 @@ RengaErrorCode AppFindDirectory(RengaComm comm, const char **directory, bool *re
 {
   const char *every, *manner;
   bool every_given, async_given, best;
+  int64_t memory;
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(RengaOptionsGetString("checkpoint_dir", directory, NULL));
   RengaCall(RengaOptionsGetString("checkpoint_every", &every, &every_given));
   RengaCall(RengaOptionsGetString("on_nonfinite", &manner, NULL));
   RengaCall(RengaOptionsGetBool("checkpoint_async", &async_given, NULL));
+  RengaCall(RengaOptionsGetInt64("checkpoint_memory", &memory, NULL));
   RengaCall(RengaOptionsGetBool("resume", resume, NULL));
   RengaCall(RengaOptionsGetBool("keep_best", &best, NULL));
   const char *needs = *resume                           ? "resume"
                       : best                            ? "keep_best"
                       : every_given                     ? "checkpoint_every"
                       : async_given                     ? "checkpoint_async"
+                      : memory > 0                      ? "checkpoint_memory"
                       : strcmp(manner, "rollback") == 0 ? "on_nonfinite rollback"
                                                         : NULL;
   RengaCheck(*directory || !needs, printer, RENGA_ERR_OPTION,
              "-%s needs -checkpoint_dir: where are the checkpoints?", needs);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppSayRecovered(RengaCheckpoint checkpoint, const char *directory, MPI_Comm printer)
+{
+  int64_t step;
+  RengaCall(RengaCheckpointGetRecovered(checkpoint, &step));
+  if (step >= 0)
+    RengaCall(RengaPrintf(printer,
+                          "the nodes have the checkpoint of step %lld in memory: it is now "
+                          "%s/step_%09lld.h5\n",
+                          (long long)step, directory, (long long)step));
   return RENGA_SUCCESS;
 }

@@ -1,4 +1,5 @@
-/* Memory of the host that is not the plan's: what the ranks of a node share for sums. */
+/* Memory of the host that is not the plan's: what the ranks of a node share for sums, and
+   checkpoints in memory. */
 #include "app.h"
 
 RengaErrorCode AppPrintSharedMemory(RengaComm comm)
@@ -30,6 +31,28 @@ static int64_t SharedBytesOf(RengaPlan plan, int stage)
   return bytes;
 }
 
+/* At most: a rank owns no more than its parameters and moments, and has as much of a neighbour where
+   there are several nodes, twice. */
+static RengaErrorCode PrintCheckpointMemory(MPI_Comm printer, RengaPlan plan, int64_t per_node)
+{
+  int64_t steps, most = 0;
+  char text[16];
+  RengaCall(RengaOptionsGetInt64("checkpoint_memory", &steps, NULL));
+  if (steps == 0) return RENGA_SUCCESS;
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
+    const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
+    const int64_t bytes = (stage->parts.parameters + stage->parts.optimizer) * stage->shape.chunks;
+    if (bytes > most) most = bytes;
+  }
+  const bool copies = per_node != RengaPlanGetRankCount(plan);
+  RengaFormatBytes((double)(most * (copies ? 4 : 2)), sizeof text, text);
+  RengaCall(RengaPrintf(printer,
+                        "  memory of the host beside it: -checkpoint_memory takes up to %s for a "
+                        "rank%s\n",
+                        text, copies ? ", with the copies of a neighbour node" : ""));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppPrintHostMemory(RengaComm comm, RengaPlan plan, int64_t per_node)
 {
   char text[16];
@@ -46,5 +69,6 @@ RengaErrorCode AppPrintHostMemory(RengaComm comm, RengaPlan plan, int64_t per_no
                           "  memory of the host beside it: sums share up to %s of a rank with the "
                           "others of its node\n",
                           text));
+  RengaCall(PrintCheckpointMemory(printer, plan, per_node));
   return RENGA_SUCCESS;
 }

@@ -53,7 +53,7 @@ static RengaErrorCode MakeLayout(RengaCheckpointWriter *writer, RengaImage *imag
   RengaCheck(RengaCheckpointLayoutCreate(image->path, table, message), MPI_COMM_SELF,
              RENGA_ERR_FILE_WRITE, "%s: %s", writer->path, message);
   table->file_bytes = RengaImageBytes(image);
-  RengaCall(MakeTemporary(writer, image, table->file_bytes));
+  if (!writer->image) RengaCall(MakeTemporary(writer, image, table->file_bytes));
   return RENGA_SUCCESS;
 }
 
@@ -62,7 +62,7 @@ static RengaErrorCode LayOutFile(RengaCheckpointWriter *writer, RengaCheckpointT
   RengaImage image = {.descriptor = -1};
   table->block = RENGA_HOLDINGS_BLOCK;
   RengaCall(RengaCheckpointTableAddHoldings(table, &writer->holdings));
-  RengaErrorCode code = MakeLayout(writer, &image, table);
+  RengaErrorCode code = MakeLayout(writer, writer->image ? writer->image : &image, table);
   RengaImageClose(&image);
   RengaCall(code);
   return RENGA_SUCCESS;
