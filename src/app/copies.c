@@ -19,7 +19,7 @@ static RengaErrorCode CountOwnBytes(const AppLearners *learners, int64_t *bytes)
 
 /* bytes: for checkpoints, by what. */
 static RengaErrorCode CheckOwnMemory(const AppLearners *learners, RengaPlan plan, int64_t bytes,
-                                     const char *what)
+                                     const char *what, const char *advice)
 {
   char copies[16], taken[16], given[16], needed[16];
   RengaPipelineMemory memory;
@@ -34,8 +34,8 @@ static RengaErrorCode CheckOwnMemory(const AppLearners *learners, RengaPlan plan
   RengaFormatBytes((double)(bytes + own), sizeof needed, needed);
   RengaCheck(limit <= 0 || bytes + own <= limit, MPI_COMM_SELF, RENGA_ERR_MEMORY,
              "%s %s to memory of the host, of which the plan takes %s: that is more than "
-             "-partition_memory %s; give %s, or write checkpoints at once",
-             what, copies, taken, given, needed);
+             "-partition_memory %s; give %s, or %s",
+             what, copies, taken, given, needed, advice);
   return RENGA_SUCCESS;
 }
 
@@ -43,7 +43,8 @@ static RengaErrorCode CheckOwnCopies(const AppLearners *learners, RengaPlan plan
 {
   int64_t bytes;
   RengaCall(CountOwnBytes(learners, &bytes));
-  RengaCall(CheckOwnMemory(learners, plan, bytes, "-checkpoint_async copies"));
+  RengaCall(CheckOwnMemory(learners, plan, bytes, "-checkpoint_async copies",
+                           "write checkpoints at once"));
   return RENGA_SUCCESS;
 }
 
@@ -69,7 +70,8 @@ static RengaErrorCode CheckMemoryToo(const AppLearners *learners, RengaPlan plan
   if (async) RengaCall(CountOwnBytes(learners, &copies));
   RengaCall(CheckOwnMemory(learners, plan, bytes + copies,
                            async ? "-checkpoint_memory and -checkpoint_async copy"
-                                 : "-checkpoint_memory copies"));
+                                 : "-checkpoint_memory copies",
+                           "keep no checkpoints in memory"));
   return RENGA_SUCCESS;
 }
 

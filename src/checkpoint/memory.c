@@ -151,7 +151,7 @@ RengaErrorCode RengaNodesMemoryCreate(RengaComm comm, const char *parent, const 
   *made =
       (struct _RengaNodesMemory){.comm = comm, .ranks = ranks, .to = -1, .step = -1, .before = -1};
   code = FillMemory(made, parent, directory);
-  if (code) RengaNodesMemoryDestroy(&made, directory, true);
+  if (code) RengaNodesMemoryDestroy(&made, directory, made->was_there);
   RengaCall(code);
   *memory = made;
   return RENGA_SUCCESS;

@@ -331,8 +331,7 @@ RengaErrorCode RengaNodesMemoryRecover(RengaNodesMemory memory, const char *dire
   if (!code) code = TrySets(&search, step);
   if (!code && memory->was_there && search.count == 0)
     RengaWarning(memory->ranks,
-                 "the memory of the nodes holds no checkpoint any more: the newest file of %s is "
-                 "used",
+                 "the memory of the nodes holds no checkpoint: the newest file of %s is used",
                  directory);
   RengaFree(&search.fragment);
   RengaCall(code);

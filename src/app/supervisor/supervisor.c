@@ -88,16 +88,27 @@ static int ListHosts(const Supervisor *supervisor, size_t size, char names[])
   return hosts;
 }
 
+/* Which step that has is known to the nodes alone. */
+static bool KeepsInMemory(const SupervisorOptions *options)
+{
+  for (int i = 0; i < options->n_words; i++) {
+    const char *word = options->command[i] + (strncmp(options->command[i], "--", 2) == 0);
+    if (strncmp(word, "-checkpoint_memory", 18) == 0) return true;
+  }
+  return false;
+}
+
 static void SayStart(const Supervisor *supervisor, int ranks)
 {
-  char fields[2 * SUPERVISOR_TEXT], names[SUPERVISOR_TEXT], places[64] = "", after[64] = "";
+  char fields[2 * SUPERVISOR_TEXT], names[SUPERVISOR_TEXT], places[64] = "", after[96] = "";
   const int hosts = ListHosts(supervisor, sizeof names, names);
   if (supervisor->hosts.listed)
     snprintf(places, sizeof places, " on %d of %d host%s", hosts, supervisor->hosts.count,
              supervisor->hosts.count > 1 ? "s" : "");
   if (supervisor->checkpoint >= 0)
-    snprintf(after, sizeof after, ", from the checkpoint of step %lld",
-             (long long)supervisor->checkpoint);
+    snprintf(after, sizeof after, ", from the checkpoint of step %lld%s",
+             (long long)supervisor->checkpoint,
+             KeepsInMemory(supervisor->options) ? " or a newer one in memory" : "");
   snprintf(fields, sizeof fields, "\"start\":%d,\"ranks\":%d,\"checkpoint\":%lld,\"hosts\":[%s]",
            supervisor->start, ranks, (long long)supervisor->checkpoint, names);
   SupervisorSay("start", fields, "start %d: %d rank%s%s%s", supervisor->start, ranks,
