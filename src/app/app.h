@@ -341,9 +341,6 @@ RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* a line of its own, past the bar */
 /* origin.c: which checkpoint is on the disk now. */
 RengaErrorCode AppSayWritten(RengaCheckpoint checkpoint, AppMonitor monitor);
-/* A line where the newest checkpoint was in the memory of the nodes. */
-RengaErrorCode AppSayRecovered(RengaCheckpoint checkpoint, const char *directory,
-                               MPI_Comm printer);
 /* Collective; an error where numbers are missing. goes_on: the run, later, so that it is a
    warning. */
 RengaErrorCode AppMonitorDestroy(AppMonitor *monitor, bool goes_on);
@@ -365,10 +362,6 @@ RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pi
 void AppEndCheckpoints(RengaPipeline pipeline, int64_t step, RengaErrorCode code,
                        RengaCheckpoint *checkpoint);
 RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
-/* hostmemory.c: lines about memory of the host beside that of the plan: of a run, and of a plan
-   for so many devices in a node. */
-RengaErrorCode AppPrintSharedMemory(RengaComm comm);
-RengaErrorCode AppPrintHostMemory(RengaComm comm, RengaPlan plan, int64_t per_node);
 /* Collective: with -parameter_digest. */
 RengaErrorCode AppPrintDigest(RengaPipeline pipeline, AppMonitor monitor);
 

@@ -1,5 +1,5 @@
-/* Memory for checkpoints beside that of the plan: for those that are written while training goes on,
-   and for those that stay in memory. The end of both where a step fails. */
+/* Memory for checkpoints beside that of the plan: for those that are written while training goes
+   on, and for those that stay in memory. The end of both where a step fails. */
 #include "mean.h"
 
 /* The parts of tensors that this rank writes: of its learners, and in the first group of the mean.

@@ -27,15 +27,3 @@ RengaErrorCode AppFindDirectory(RengaComm comm, const char **directory, bool *re
              "-%s needs -checkpoint_dir: where are the checkpoints?", needs);
   return RENGA_SUCCESS;
 }
-
-RengaErrorCode AppSayRecovered(RengaCheckpoint checkpoint, const char *directory, MPI_Comm printer)
-{
-  int64_t step;
-  RengaCall(RengaCheckpointGetRecovered(checkpoint, &step));
-  if (step >= 0)
-    RengaCall(RengaPrintf(printer,
-                          "the nodes have the checkpoint of step %lld in memory: it is now "
-                          "%s/step_%09lld.h5\n",
-                          (long long)step, directory, (long long)step));
-  return RENGA_SUCCESS;
-}

@@ -1,6 +1,6 @@
 /* Memory of the host that is not the plan's: what the ranks of a node share for sums, and
    checkpoints in memory. */
-#include "app.h"
+#include "hostmemory.h"
 
 RengaErrorCode AppPrintSharedMemory(RengaComm comm)
 {
@@ -31,8 +31,8 @@ static int64_t SharedBytesOf(RengaPlan plan, int stage)
   return bytes;
 }
 
-/* At most: a rank owns no more than its parameters and moments, and has as much of a neighbour where
-   there are several nodes, twice. */
+/* At most: a rank owns no more than its parameters and moments, and has as much of a neighbour
+   where there are several nodes, twice. */
 static RengaErrorCode PrintCheckpointMemory(MPI_Comm printer, RengaPlan plan, int64_t per_node)
 {
   int64_t steps, most = 0;
@@ -70,5 +70,17 @@ RengaErrorCode AppPrintHostMemory(RengaComm comm, RengaPlan plan, int64_t per_no
                           "others of its node\n",
                           text));
   RengaCall(PrintCheckpointMemory(printer, plan, per_node));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppSayRecovered(RengaCheckpoint checkpoint, const char *directory, MPI_Comm printer)
+{
+  int64_t step;
+  RengaCall(RengaCheckpointGetRecovered(checkpoint, &step));
+  if (step >= 0)
+    RengaCall(RengaPrintf(printer,
+                          "the nodes have the checkpoint of step %lld in memory: it is now "
+                          "%s/step_%09lld.h5\n",
+                          (long long)step, directory, (long long)step));
   return RENGA_SUCCESS;
 }

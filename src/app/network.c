@@ -197,7 +197,7 @@ static void CountTrained(RengaGraph graph, int *trained, int *frozen, int *state
   }
 }
 
-static RengaErrorCode CheckTrained(MPI_Comm printer, RengaGraph graph)
+static RengaErrorCode CheckAnyTrained(MPI_Comm printer, RengaGraph graph)
 {
   static const char advice[] =
       "-graph_frozen and the file freeze them, -graph_trained PATTERN,... trains some all the same";
@@ -225,7 +225,7 @@ RengaErrorCode AppLoadTrained(RengaComm comm, RengaGraph *graph)
              "%s has no loss, so that there is nothing to train for: export it with its loss, one "
              "floating number, as an output (doc/networks.md); renga predict runs it as it is",
              name);
-  RengaCall(CheckTrained(printer, *graph));
+  RengaCall(CheckAnyTrained(printer, *graph));
   return RENGA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 /* renga plan: who would compute what, for any number of ranks, without running. */
 #include "app.h"
+#include "hostmemory.h"
 #include <string.h>
 
 enum { ANY_NUMBER = 1 << 20 };

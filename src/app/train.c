@@ -1,5 +1,6 @@
 /* renga train: network, data, plan, pipeline, checkpoint; then steps. */
 #include "exitcode.h"
+#include "hostmemory.h"
 #include "learners.h"
 #include "renga/private/number.h"
 #include <math.h>

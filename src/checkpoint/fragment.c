@@ -162,9 +162,9 @@ bool RengaFragmentHeadRead(const char *path, RengaFragmentHead *head)
 }
 
 /* Blocks whose rows are those that were written. */
-static RengaErrorCode CopyBlocksOut(int from, const RengaFragmentHead *head,
-                                    const RengaFragmentBlock row[], int to, bool *whole,
-                                    int *reason)
+static RengaErrorCode CopyFragmentOut(int from, const RengaFragmentHead *head,
+                                      const RengaFragmentBlock row[], int to, bool *whole,
+                                      int *reason)
 {
   char *block = NULL;
   int64_t at = RENGA_FRAGMENT_HEAD, most = 1;
@@ -196,7 +196,7 @@ RengaErrorCode RengaFragmentCopyOut(const char *path, const RengaFragmentHead *h
            memcmp(&now, head, sizeof now) == 0 &&
            ReadFragment(from, RENGA_FRAGMENT_HEAD + head->data_bytes, bytes, row) &&
            RengaHash(row, bytes, 0) == head->rows_hash;
-  if (*whole) code = CopyBlocksOut(from, head, row, file, whole, reason);
+  if (*whole) code = CopyFragmentOut(from, head, row, file, whole, reason);
   close(from);
   RengaFree(&row);
   RengaCall(code);

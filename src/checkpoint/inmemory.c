@@ -17,12 +17,12 @@
 
    Errors: RENGA_ERR_ARGUMENT for fewer than 0 steps.
 
-   Notes: each rank keeps its fragment of the checkpoint in a file of the folder, and a rank of the next
-   node a copy of it, so that the nodes that are left have all of it where one is lost. Each file has
-   two slots: a crash in the middle of one checkpoint leaves the one before. RengaCheckpointSetUp of
-   the run that goes on finds the newest that is whole, and makes it a file of the directory, to the
-   byte as it would have been written; where none is whole the files are what is left, and a
-   warning says so. RengaCheckpointDestroy removes them where a file is as new.
+   Notes: each rank keeps its fragment of the checkpoint in a file of the folder, and a rank of the
+   next node a copy of it, so that the nodes that are left have all of it where one is lost. Each
+   file has two slots: a crash in the middle of one checkpoint leaves the one before.
+   RengaCheckpointSetUp of the run that goes on finds the newest that is whole, and makes it a file
+   of the directory, to the byte as it would have been written; where none is whole the files are
+   what is left, and a warning says so. RengaCheckpointDestroy removes them where a file is as new.
 
    See also: RengaCheckpointGetMemory(), RengaCheckpointReserveMemory(), RengaCheckpointStep()
 @*/
@@ -75,8 +75,8 @@ RengaErrorCode RengaCheckpointGetMemory(RengaCheckpoint checkpoint, int *steps, 
    . checkpoint - set up
 
    Output:
-   . step - of the checkpoint, which is a file of the directory now; -1: none was found that is newer
-     than the files
+   . step - of the checkpoint, which is a file of the directory now; -1: none was found that is
+     newer than the files
 
    Errors: none beyond bad arguments.
 
@@ -103,9 +103,9 @@ RengaErrorCode RengaCheckpointGetRecovered(RengaCheckpoint checkpoint, int64_t *
 
    Errors: RENGA_ERR_MEMORY where a node has less, on all ranks.
 
-   Notes: so that it is known before the first step; RengaCheckpointStep takes what is still lacking,
-   and warns where it cannot. The memory is twice the rank's fragment and twice each that it has a copy
-   of.
+   Notes: so that it is known before the first step; RengaCheckpointStep takes what is still
+   lacking, and warns where it cannot. The memory is twice the rank's fragment and twice each that
+   it has a copy of.
 
    See also: RengaCheckpointSetMemory()
 @*/

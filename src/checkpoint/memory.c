@@ -1,6 +1,6 @@
-/* Fragments of a checkpoint in the memory of nodes. Blocks of tensors go to the ranks that would write
-   them to a file, with the same places and checksums, and what of the file is no tensor is in the
-   fragment of rank 0: put together, fragments are the file to the byte. */
+/* Fragments of a checkpoint in the memory of nodes. Blocks of tensors go to the ranks that would
+   write them to a file, with the same places and checksums, and what of the file is no tensor is in
+   the fragment of rank 0: put together, fragments are the file to the byte. */
 #include "memory.h"
 #include "renga/private/hash.h"
 #include "renga/private/image.h"
@@ -23,7 +23,7 @@ static const char token_file[] = ".renga_memory",
 static const char fragment_what[] = "all ranks to keep a checkpoint in memory";
 
 /* Rank 0: the directory's token, which is made where there is none. */
-static RengaErrorCode FindToken(RengaNodesMemory memory, const char *directory)
+static RengaErrorCode FindMemoryToken(RengaNodesMemory memory, const char *directory)
 {
   char path[PATH_ROOM];
   unsigned long long token = 0;
@@ -123,7 +123,7 @@ static RengaErrorCode FillMemory(RengaNodesMemory memory, const char *parent, co
   } told = {.token = 0};
   const bool root = RengaCommGetRank(memory->comm) == 0;
   RengaErrorCode code = RengaMalloc(RengaCommGetSize(memory->comm), &memory->place);
-  if (!code && root) code = FindToken(memory, directory);
+  if (!code && root) code = FindMemoryToken(memory, directory);
   RengaCall(RengaErrorAgree(memory->ranks, code));
   if (root) {
     told.token = memory->token;
@@ -267,7 +267,7 @@ static RengaErrorCode TakeFragmentBlock(void *user, int tensor, int64_t first, i
   return RENGA_SUCCESS;
 }
 
-static int CompareOffsets(const void *a, const void *b)
+static int CompareEntryOffsets(const void *a, const void *b)
 {
   const RengaCheckpointEntry *const *x = a, *const *y = b;
   return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
@@ -296,7 +296,7 @@ static RengaErrorCode AddBetween(FragmentMaker *maker, const RengaCheckpointEntr
   const RengaCheckpointTable *table = maker->writer.table;
   int64_t at = 0;
   for (int i = 0; i < table->n_entries; i++) entry[i] = &table->entries[i];
-  qsort(entry, (size_t)table->n_entries, sizeof *entry, CompareOffsets);
+  qsort(entry, (size_t)table->n_entries, sizeof *entry, CompareEntryOffsets);
   for (int i = 0; i < table->n_entries; i++) {
     if (entry[i]->bytes == 0) continue;
     RengaCall(AddOfImage(maker, piece, at, entry[i]->offset));
@@ -386,7 +386,7 @@ static RengaErrorCode PrepareCopies(RengaNodesMemory memory, const RengaFragment
   return RENGA_SUCCESS;
 }
 
-static size_t MessageBytes(const RengaFragment *fragment)
+static size_t BytesOfCopy(const RengaFragment *fragment)
 {
   return (size_t)(RengaFragmentBytes(&fragment->head) - RENGA_FRAGMENT_HEAD);
 }
@@ -397,12 +397,12 @@ static RengaErrorCode StartCopies(RengaNodesMemory memory, RengaRequest request[
   const RengaFragment *own = &memory->own[memory->slot];
   for (int i = 0; i < memory->n_from; i++) {
     RengaFragment *copy = &memory->copy[2 * i + memory->slot];
-    if (MessageBytes(copy) == 0) continue;
-    RengaCall(RengaCommReceive(memory->comm, copy->at + RENGA_FRAGMENT_HEAD, MessageBytes(copy),
+    if (BytesOfCopy(copy) == 0) continue;
+    RengaCall(RengaCommReceive(memory->comm, copy->at + RENGA_FRAGMENT_HEAD, BytesOfCopy(copy),
                                memory->from[i], FRAGMENT_TAG, &request[i]));
   }
-  if (memory->to >= 0 && MessageBytes(own) > 0)
-    RengaCall(RengaCommSend(memory->comm, own->at + RENGA_FRAGMENT_HEAD, MessageBytes(own),
+  if (memory->to >= 0 && BytesOfCopy(own) > 0)
+    RengaCall(RengaCommSend(memory->comm, own->at + RENGA_FRAGMENT_HEAD, BytesOfCopy(own),
                             memory->to, FRAGMENT_TAG, &request[memory->n_from]));
   return RENGA_SUCCESS;
 }

@@ -1,5 +1,5 @@
-/* Checkpoints in the memory of nodes (-checkpoint_memory): each rank's fragment in its node's memory,
-   and a copy of it in that of the next node. */
+/* Checkpoints in the memory of nodes (-checkpoint_memory): each rank's fragment in its node's
+   memory, and a copy of it in that of the next node. */
 #pragma once
 #include "fragment.h"
 
@@ -28,8 +28,8 @@ typedef struct _RengaNodesMemory {
 /* parent: where the node's folder is made, such as /dev/shm. */
 RengaErrorCode RengaNodesMemoryCreate(RengaComm comm, const char *parent, const char *directory,
                                       RengaNodesMemory *memory);
-/* Room for fragments, of which this rank's has so many bytes; all: that this rank takes. An error on
-   all ranks where a node has less. */
+/* Room for fragments, of which this rank's has so many bytes; all: that this rank takes. An error
+   on all ranks where a node has less. */
 RengaErrorCode RengaNodesMemoryReserve(RengaNodesMemory memory, int64_t bytes, int64_t *all);
 /* table: step and attributes; rank 0: run and time. */
 RengaErrorCode RengaNodesMemorySave(RengaNodesMemory memory, RengaDevice device, int count,

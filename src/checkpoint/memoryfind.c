@@ -1,6 +1,6 @@
 /* After a start: what the nodes that are here have of checkpoints in memory. All ranks learn of all
-   fragments and choose alike; fragments are put together as a file in the directory of checkpoints, which
-   is resumed from as any other, on any layout. */
+   fragments and choose alike; fragments are put together as a file in the directory of checkpoints,
+   which is resumed from as any other, on any layout. */
 #include "memory.h"
 #include "renga/private/open.h"
 #include "writer.h"
@@ -223,7 +223,7 @@ static RengaErrorCode FillFile(FragmentFile *made, bool *whole)
 }
 
 /* Rank 0: under its name, if it is a whole checkpoint. */
-static RengaErrorCode NameFile(const FragmentFile *made, bool *whole)
+static RengaErrorCode NameWholeFile(const FragmentFile *made, bool *whole)
 {
   char message[RENGA_CHECKPOINT_MESSAGE] = "";
   RengaCheckpointHead head;
@@ -255,7 +255,8 @@ static RengaErrorCode MakeFragmentFile(FragmentFile *made, bool *whole)
   RengaCall(RengaErrorAgree(memory->ranks, NameFragmentFile(made)));
   RengaCall(RengaErrorAgree(memory->ranks, root ? MakeEmptyFile(made) : RENGA_SUCCESS));
   RengaCall(FillFile(made, whole));
-  RengaCall(RengaErrorAgree(memory->ranks, root && *whole ? NameFile(made, whole) : RENGA_SUCCESS));
+  RengaCall(
+      RengaErrorAgree(memory->ranks, root && *whole ? NameWholeFile(made, whole) : RENGA_SUCCESS));
   RengaCall(RengaCommBroadcast(memory->comm, whole, sizeof *whole, 0, find_what));
   return RENGA_SUCCESS;
 }
