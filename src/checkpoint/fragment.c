@@ -76,7 +76,7 @@ static RengaErrorCode CheckFragmentRoom(RengaFragment *fragment, int64_t bytes)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaFragmentAdd(RengaFragment *fragment, int64_t offset, int64_t bytes,
+RengaErrorCode RengaFragmentAdd(RengaFragment *fragment, const RengaFragmentBlock *block,
                                 const void *data)
 {
   RengaFragmentHead *head = &fragment->head;
@@ -85,11 +85,11 @@ RengaErrorCode RengaFragmentAdd(RengaFragment *fragment, int64_t offset, int64_t
     RengaCall(RengaRealloc(2 * fragment->most_rows + 16, &fragment->row));
     fragment->most_rows = 2 * fragment->most_rows + 16;
   }
-  RengaCall(CheckFragmentRoom(fragment, at + bytes));
-  if (bytes > 0) memcpy(fragment->at + at, data, (size_t)bytes);
-  fragment->row[head->n_blocks++] = (RengaFragmentBlock){
-      .offset = offset, .bytes = bytes, .hash = RengaHash(data, (size_t)bytes, 0)};
-  head->data_bytes += bytes;
+  RengaCall(CheckFragmentRoom(fragment, at + block->bytes));
+  if (block->bytes > 0) memcpy(fragment->at + at, data, (size_t)block->bytes);
+  fragment->row[head->n_blocks] = *block;
+  fragment->row[head->n_blocks++].hash = RengaHash(data, (size_t)block->bytes, 0);
+  head->data_bytes += block->bytes;
   return RENGA_SUCCESS;
 }
 
@@ -161,44 +161,110 @@ bool RengaFragmentHeadRead(const char *path, RengaFragmentHead *head)
   return good;
 }
 
-/* Blocks whose rows are those that were written. */
-static RengaErrorCode CopyFragmentOut(int from, const RengaFragmentHead *head,
-                                      const RengaFragmentBlock row[], int to, bool *whole,
-                                      int *reason)
+/* A fragment that is read: its file, and the rows of its blocks. */
+typedef struct {
+  int file; /* -1: it is not as it was written */
+  RengaFragmentBlock *row;
+} OpenFragment;
+
+static RengaErrorCode OpenRows(const char *path, const RengaFragmentHead *head,
+                               OpenFragment *fragment)
 {
-  char *block = NULL;
-  int64_t at = RENGA_FRAGMENT_HEAD, most = 1;
-  for (int64_t b = 0; b < head->n_blocks; b++)
-    if (row[b].bytes > most) most = row[b].bytes;
-  RengaCall(RengaMalloc(most, &block));
-  for (int64_t b = 0; b < head->n_blocks && *whole && *reason == 0; b++) {
-    const size_t bytes = (size_t)row[b].bytes;
-    *whole = ReadFragment(from, at, bytes, block) && RengaHash(block, bytes, 0) == row[b].hash;
-    if (*whole) *reason = RengaTransferWrite(to, row[b].offset, row[b].bytes, block);
-    at += row[b].bytes;
-  }
-  RengaFree(&block);
+  RengaFragmentHead now;
+  const size_t bytes = (size_t)head->n_blocks * sizeof *fragment->row;
+  *fragment = (OpenFragment){.file = -1};
+  const int file = RengaFileDescriptor_Private(path, O_RDONLY | O_NOFOLLOW, 0);
+  if (file < 0) return RENGA_SUCCESS;
+  const RengaErrorCode code = RengaMalloc(head->n_blocks + 1, &fragment->row);
+  const bool whole =
+      !code && ReadFragment(file, 0, sizeof now, &now) && memcmp(&now, head, sizeof now) == 0 &&
+      ReadFragment(file, RENGA_FRAGMENT_HEAD + head->data_bytes, bytes, fragment->row) &&
+      RengaHash(fragment->row, bytes, 0) == head->rows_hash;
+  if (whole)
+    fragment->file = file;
+  else
+    close(file);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaFragmentCopyOut(const char *path, const RengaFragmentHead *head, int file,
-                                    bool *whole, int *reason)
+static void CloseRows(OpenFragment *fragment)
 {
-  RengaFragmentBlock *row = NULL;
-  RengaFragmentHead now;
-  const size_t bytes = (size_t)head->n_blocks * sizeof *row;
+  if (fragment->file >= 0) close(fragment->file);
+  RengaFree(&fragment->row);
+}
+
+static bool FitsTable(const RengaCheckpointTable *table, const RengaFragmentBlock *row)
+{
+  return row->tensor >= 0 && row->tensor < table->n_entries && row->first >= 0 && row->bytes >= 0 &&
+         row->first % table->block == 0 && row->bytes <= table->block &&
+         row->first + row->bytes <= table->entries[row->tensor].bytes;
+}
+
+static uint64_t *HashOf(const RengaCheckpointTable *table, const RengaFragmentBlock *row)
+{
+  return &table->hashes[table->entries[row->tensor].first_hash + row->first / table->block];
+}
+
+/* room: for a block. */
+static void CopyRows(const OpenFragment *fragment, int64_t count, RengaCheckpointTable *table,
+                     int to, char *room, bool *whole, int *reason)
+{
+  int64_t at = RENGA_FRAGMENT_HEAD;
+  for (int64_t b = 0; b < count && *whole && *reason == 0; b++) {
+    const RengaFragmentBlock *row = &fragment->row[b];
+    const int64_t from = at;
+    at += row->bytes;
+    if (row->tensor == RENGA_FRAGMENT_TABLE) continue;
+    *whole = FitsTable(table, row) &&
+             ReadFragment(fragment->file, from, (size_t)row->bytes, room) &&
+             RengaHash(room, (size_t)row->bytes, 0) == row->hash;
+    if (!*whole) continue;
+    *reason =
+        RengaTransferWrite(to, table->entries[row->tensor].offset + row->first, row->bytes, room);
+    *HashOf(table, row) = row->hash;
+  }
+}
+
+RengaErrorCode RengaFragmentCopyOut(const char *path, const RengaFragmentHead *head,
+                                    RengaCheckpointTable *table, int file, bool *whole, int *reason)
+{
+  OpenFragment fragment;
+  char *room = NULL;
   *reason = 0;
   *whole = false;
-  const int from = RengaFileDescriptor_Private(path, O_RDONLY | O_NOFOLLOW, 0);
-  if (from < 0) return RENGA_SUCCESS;
-  RengaErrorCode code = RengaMalloc(head->n_blocks + 1, &row);
-  *whole = !code && ReadFragment(from, 0, sizeof now, &now) &&
-           memcmp(&now, head, sizeof now) == 0 &&
-           ReadFragment(from, RENGA_FRAGMENT_HEAD + head->data_bytes, bytes, row) &&
-           RengaHash(row, bytes, 0) == head->rows_hash;
-  if (*whole) code = CopyFragmentOut(from, head, row, file, whole, reason);
-  close(from);
-  RengaFree(&row);
+  RengaCall(OpenRows(path, head, &fragment));
+  const RengaErrorCode code = RengaMalloc(table->block + 1, &room);
+  *whole = !code && fragment.file >= 0;
+  if (*whole) CopyRows(&fragment, head->n_blocks, table, file, room, whole, reason);
+  for (int64_t b = 0; b < head->n_blocks && fragment.file >= 0 && !*whole; b++)
+    if (FitsTable(table, &fragment.row[b])) *HashOf(table, &fragment.row[b]) = 0; /* a copy's */
+  CloseRows(&fragment);
+  RengaFree(&room);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaFragmentReadTable(const char *path, const RengaFragmentHead *head, char **bytes,
+                                      int64_t *count, bool *whole)
+{
+  OpenFragment fragment;
+  int64_t at = RENGA_FRAGMENT_HEAD, b = 0;
+  RengaErrorCode code = RENGA_SUCCESS;
+  *bytes = NULL;
+  *whole = false;
+  RengaCall(OpenRows(path, head, &fragment));
+  if (fragment.file < 0) b = head->n_blocks;
+  for (; b < head->n_blocks && fragment.row[b].tensor != RENGA_FRAGMENT_TABLE; b++)
+    at += fragment.row[b].bytes;
+  if (b < head->n_blocks) {
+    *count = fragment.row[b].bytes;
+    code = RengaMalloc(*count + 1, bytes);
+    *whole = !code && ReadFragment(fragment.file, at, (size_t)*count, *bytes) &&
+             RengaHash(*bytes, (size_t)*count, 0) == fragment.row[b].hash;
+  }
+  CloseRows(&fragment);
+  if (!*whole) RengaFree(bytes);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -1,12 +1,10 @@
 /* Fragments of a checkpoint in the memory of nodes. Blocks of tensors go to the ranks that would
-   write them to a file, with the same places and checksums, and what of the file is no tensor is in
-   the fragment of rank 0: put together, fragments are the file to the byte. */
+   write them to a file, and rank 0 has the table of names, shapes and attributes, from which the file
+   is laid out once it is needed: that takes longer than all the rest where tensors are small. */
 #include "memory.h"
 #include "renga/private/hash.h"
-#include "renga/private/image.h"
 #include "renga/private/object.h"
 #include "renga/private/open.h"
-#include "writer.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -249,75 +247,24 @@ RengaErrorCode RengaNodesMemoryReserve(RengaNodesMemory memory, int64_t bytes, i
   return RENGA_SUCCESS;
 }
 
-typedef struct {
-  RengaCheckpointWriter writer;
-  RengaFragment *fragment;
-} FragmentMaker;
-
 static RengaErrorCode TakeFragmentBlock(void *user, int tensor, int64_t first, int64_t bytes,
                                         const void *data)
 {
-  FragmentMaker *maker = user;
-  RengaCheckpointTable *table = maker->writer.table;
-  const RengaCheckpointEntry *entry = &table->entries[tensor];
-  RengaFragment *fragment = maker->fragment;
-  RengaCall(RengaFragmentAdd(fragment, entry->offset + first, bytes, data));
-  table->hashes[entry->first_hash + first / table->block] =
-      fragment->row[fragment->head.n_blocks - 1].hash;
+  const RengaFragmentBlock block = {.tensor = tensor, .first = first, .bytes = bytes};
+  RengaCall(RengaFragmentAdd(user, &block, data));
   return RENGA_SUCCESS;
 }
 
-static int CompareEntryOffsets(const void *a, const void *b)
+/* Rank 0. */
+static RengaErrorCode AddTable(RengaFragment *fragment, const RengaHoldings *holdings,
+                               RengaCheckpointTable *table)
 {
-  const RengaCheckpointEntry *const *x = a, *const *y = b;
-  return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
-}
-
-/* Bytes [at, end) of the image. */
-static RengaErrorCode AddOfImage(FragmentMaker *maker, char *piece, int64_t at, int64_t end)
-{
-  while (at < end) {
-    const int64_t bytes = end - at < RENGA_HOLDINGS_BLOCK ? end - at : RENGA_HOLDINGS_BLOCK;
-    const ssize_t got = pread(maker->writer.image->descriptor, piece, (size_t)bytes, at);
-    if (got < 0 && errno == EINTR) continue;
-    RengaCheck(got == (ssize_t)bytes, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
-               "%s: the layout of a checkpoint cannot be read: %s", maker->fragment->path,
-               RengaFileReason_Private(got < 0 ? errno : EIO));
-    RengaCall(RengaFragmentAdd(maker->fragment, at, bytes, piece));
-    at += bytes;
-  }
-  return RENGA_SUCCESS;
-}
-
-/* Rank 0: what lies between tensors. */
-static RengaErrorCode AddBetween(FragmentMaker *maker, const RengaCheckpointEntry *entry[],
-                                 char *piece)
-{
-  const RengaCheckpointTable *table = maker->writer.table;
-  int64_t at = 0;
-  for (int i = 0; i < table->n_entries; i++) entry[i] = &table->entries[i];
-  qsort(entry, (size_t)table->n_entries, sizeof *entry, CompareEntryOffsets);
-  for (int i = 0; i < table->n_entries; i++) {
-    if (entry[i]->bytes == 0) continue;
-    RengaCall(AddOfImage(maker, piece, at, entry[i]->offset));
-    at = entry[i]->offset + entry[i]->bytes;
-  }
-  RengaCall(AddOfImage(maker, piece, at, table->file_bytes));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AddRest(FragmentMaker *maker)
-{
-  char message[RENGA_CHECKPOINT_MESSAGE] = "", *piece = NULL;
-  const RengaCheckpointEntry **entry = NULL;
-  RengaCheckpointTable *table = maker->writer.table;
-  RengaCheck(RengaCheckpointHeadWrite(maker->writer.image->descriptor, table, message),
-             MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", maker->fragment->path, message);
-  RengaErrorCode code = RengaMalloc(RENGA_HOLDINGS_BLOCK, &piece);
-  if (!code) code = RengaMalloc(table->n_entries + 1, &entry);
-  if (!code) code = AddBetween(maker, entry, piece);
-  RengaFree(&piece);
-  RengaFree(&entry);
+  RengaFragmentBlock block = {.tensor = RENGA_FRAGMENT_TABLE};
+  char *bytes;
+  RengaCall(RengaCheckpointTableAddHoldings(table, holdings));
+  RengaCall(RengaCheckpointTablePack(table, &bytes, &block.bytes));
+  const RengaErrorCode code = RengaFragmentAdd(fragment, &block, bytes);
+  RengaFree(&bytes);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -339,7 +286,6 @@ static RengaErrorCode ShareHead(RengaNodesMemory memory, const RengaCheckpointTa
     head->run = table->run;
     head->step = table->step;
     head->time = table->time;
-    head->file_bytes = table->file_bytes;
     head->ranks = RengaCommGetSize(memory->comm);
   }
   RengaCall(RengaCommBroadcast(memory->comm, head, sizeof *head, 0, fragment_what));
@@ -347,27 +293,24 @@ static RengaErrorCode ShareHead(RengaNodesMemory memory, const RengaCheckpointTa
   return RENGA_SUCCESS;
 }
 
-/* The first agreement of the writer's beginning is one that all ranks have ended the checkpoint
-   before: the slot that is wiped out then is not needed any more. */
-static RengaErrorCode MakeFragment(RengaNodesMemory memory, FragmentMaker *maker, int count,
-                                   const RengaPersistent tensors[])
+/* That all ranks know what the others hold is the proof that they have ended the checkpoint before:
+   the slot that is wiped out then is not needed any more. */
+static RengaErrorCode MakeFragment(RengaNodesMemory memory, RengaDevice device,
+                                   const RengaHoldings *holdings, RengaCheckpointTable *table)
 {
-  RengaCheckpointWriter *writer = &maker->writer;
+  RengaFragment *fragment = &memory->own[memory->slot];
   const RengaBringing bringing = {
-      .taker = RENGA_TAKER_OF_BLOCK, .take = TakeFragmentBlock, .user = maker};
+      .taker = RENGA_TAKER_OF_BLOCK, .take = TakeFragmentBlock, .user = fragment};
   RengaFragmentHead head = {.rank = 0};
   bool lost;
-  RengaCall(RengaCheckpointWriterBegin_Private(writer, count, tensors));
-  RengaCall(ShareHead(memory, writer->table, &head));
-  RengaErrorCode code = RengaErrorAgree(memory->ranks, BeginFragment(maker->fragment));
-  maker->fragment->head = head;
+  RengaCall(ShareHead(memory, table, &head));
+  RengaErrorCode code = RengaErrorAgree(memory->ranks, BeginFragment(fragment));
+  fragment->head = head;
   if (!code)
-    code = RengaErrorAgree(memory->ranks,
-                           RengaHoldingsBring(&writer->holdings, writer->device, &bringing, &lost));
+    code = RengaErrorAgree(memory->ranks, RengaHoldingsBring(holdings, device, &bringing, &lost));
   RengaCall(code);
-  RengaCall(RengaCheckpointWriterShareHashes_Private(writer));
-  if (head.rank == 0) code = AddRest(maker);
-  if (!code) code = RengaFragmentEnd(maker->fragment);
+  if (head.rank == 0) code = AddTable(fragment, holdings, table);
+  if (!code) code = RengaFragmentEnd(fragment);
   RengaCall(RengaErrorAgree(memory->ranks, code));
   return RENGA_SUCCESS;
 }
@@ -447,21 +390,15 @@ static RengaErrorCode CopyToNeighbours(RengaNodesMemory memory)
 RengaErrorCode RengaNodesMemorySave(RengaNodesMemory memory, RengaDevice device, int count,
                                     const RengaPersistent tensors[], RengaCheckpointTable *table)
 {
-  RengaImage image = {.descriptor = -1};
-  FragmentMaker maker = {.writer = {.comm = memory->comm,
-                                    .device = device,
-                                    .path = memory->folder,
-                                    .table = table,
-                                    .image = &image},
-                         .fragment = &memory->own[memory->slot]};
-  RengaErrorCode code = MakeFragment(memory, &maker, count, tensors);
-  RengaCheckpointWriterFree_Private(&maker.writer, false);
-  RengaImageClose(&image);
+  RengaHoldings holdings;
+  RengaCall(RengaHoldingsCreate(memory->comm, count, tensors, NULL, &holdings));
+  const RengaErrorCode code = MakeFragment(memory, device, &holdings, table);
+  RengaHoldingsFree(&holdings);
   RengaCall(code);
   if (memory->nodes > 1) RengaCall(CopyToNeighbours(memory));
   RengaCall(RengaErrorAgree(memory->ranks, CommitFragments(memory)));
   memory->before = memory->step;
-  memory->step = maker.fragment->head.step;
+  memory->step = memory->own[memory->slot].head.step;
   memory->slot = 1 - memory->slot;
   return RENGA_SUCCESS;
 }

@@ -130,21 +130,31 @@ static int CopierOf(const struct _RengaNodesMemory *memory, const FoundFragment 
   return 0;
 }
 
+static RengaErrorCode NameFound(const FragmentSearch *search, const FoundFragment *found,
+                                RengaFragment *fragment)
+{
+  RengaCall(RengaFragmentCreate(search->memory->folder, (int)found->head.rank, found->by,
+                                found->slot, fragment));
+  return RENGA_SUCCESS;
+}
+
 typedef struct {
   FragmentSearch *search;
   FragmentSet set;
-  char *path, *temporary;
+  char *path;
+  RengaCheckpointTable table; /* rank 0 */
+  RengaCheckpointWriter writer;
   int64_t *there; /* [ranks of the set] fragments that are in the file */
 } FragmentFile;
 
-static RengaErrorCode CopyFragment(const FragmentFile *made, const FoundFragment *fragment,
-                                   int file, bool *whole)
+static RengaErrorCode CopyFragment(const FragmentFile *made, const FoundFragment *found, int file,
+                                   bool *whole)
 {
   RengaFragment name;
   int reason = 0;
-  RengaErrorCode code = RengaFragmentCreate(made->search->memory->folder, (int)fragment->head.rank,
-                                            fragment->by, fragment->slot, &name);
-  if (!code) code = RengaFragmentCopyOut(name.path, &fragment->head, file, whole, &reason);
+  RengaErrorCode code = NameFound(made->search, found, &name);
+  if (!code)
+    code = RengaFragmentCopyOut(name.path, &found->head, made->writer.table, file, whole, &reason);
   RengaFragmentDestroy(&name, false);
   RengaCall(code);
   RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", made->path,
@@ -175,27 +185,55 @@ static RengaErrorCode CopyFragments(const FragmentFile *made, int number, int fi
 
 static RengaErrorCode CopyFragmentsTo(const FragmentFile *made, int number, int64_t there[])
 {
-  const int file = RengaFileDescriptor_Private(made->temporary, O_WRONLY, 0);
-  RengaCheck(file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", made->temporary,
+  const int file = RengaFileDescriptor_Private(made->writer.temporary, O_WRONLY, 0);
+  RengaCheck(file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", made->writer.temporary,
              RengaFileReason_Private(errno));
   RengaErrorCode code = CopyFragments(made, number, file, there);
   const int reason = fsync(file) == 0 || errno == EINVAL ? 0 : errno;
   close(file);
   RengaCall(code);
-  RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", made->temporary,
+  RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", made->writer.temporary,
              RengaFileReason_Private(reason));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakeEmptyFile(const FragmentFile *made)
+/* A copy of the table, from its node to all ranks. whole: it is as it was written. */
+static RengaErrorCode ShareTable(FragmentFile *made, const FoundFragment *found, bool *whole)
 {
-  const int64_t bytes = made->search->fragment[made->set.first].head.file_bytes;
-  const int file = RengaFileDescriptor_Private(made->temporary, O_RDWR | O_CREAT | O_EXCL, 0666);
-  const int reason = file < 0 ? errno : posix_fallocate(file, 0, bytes);
-  if (file >= 0) close(file);
-  RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
-             "%s, a checkpoint that the nodes have in memory: %s", made->path,
-             RengaFileReason_Private(reason));
+  const RengaNodesMemory memory = made->search->memory;
+  const int rank = RengaCommGetRank(memory->comm), reader = CopierOf(memory, found);
+  int64_t told[2] = {0, 0}; /* whole, bytes */
+  char *bytes = NULL;
+  RengaFragment name = {.file = -1};
+  RengaErrorCode code = rank == reader ? NameFound(made->search, found, &name) : RENGA_SUCCESS;
+  if (!code && rank == reader)
+    code = RengaFragmentReadTable(name.path, &found->head, &bytes, &told[1], whole);
+  RengaFragmentDestroy(&name, false);
+  code = RengaErrorAgree(memory->ranks, code);
+  told[0] = *whole;
+  if (!code) code = RengaCommBroadcast(memory->comm, told, sizeof told, reader, find_what);
+  *whole = told[0] != 0;
+  if (!code && *whole && rank != reader) code = RengaMalloc(told[1] + 1, &bytes);
+  code = RengaErrorAgree(memory->ranks, code);
+  if (!code && *whole)
+    code = RengaCommBroadcast(memory->comm, bytes, (size_t)told[1], reader, find_what);
+  if (!code && *whole && rank == 0) code = RengaCheckpointTableUnpack(bytes, told[1], &made->table);
+  RengaFree(&bytes);
+  RengaCall(RengaErrorAgree(memory->ranks, code));
+  return RENGA_SUCCESS;
+}
+
+/* That of the first fragment of rank 0 which is whole. */
+static RengaErrorCode FindTable(FragmentFile *made, bool *whole)
+{
+  const FragmentSearch *search = made->search;
+  const RengaFragmentHead *head = &search->fragment[made->set.first].head;
+  *whole = false;
+  for (int i = made->set.first; i < made->set.last && !*whole; i++)
+    if (search->fragment[i].head.rank == 0)
+      RengaCall(ShareTable(made, &search->fragment[i], whole));
+  made->table.time = head->time;
+  made->table.run = head->run;
   return RENGA_SUCCESS;
 }
 
@@ -222,16 +260,12 @@ static RengaErrorCode FillFile(FragmentFile *made, bool *whole)
   return RENGA_SUCCESS;
 }
 
-/* Rank 0: under its name, if it is a whole checkpoint. */
-static RengaErrorCode NameWholeFile(const FragmentFile *made, bool *whole)
+/* Rank 0. */
+static RengaErrorCode NameWholeFile(FragmentFile *made)
 {
   char message[RENGA_CHECKPOINT_MESSAGE] = "";
-  RengaCheckpointHead head;
-  const RengaCheckpointWriter writer = {.path = made->path, .temporary = made->temporary};
-  RengaCall(RengaCheckpointHeadCheck(made->temporary, &head, message));
-  *whole = !*message;
-  if (!*whole) return RENGA_SUCCESS;
-  RengaCheck(RengaCheckpointWriterName_Private(&writer, message), MPI_COMM_SELF,
+  RengaCall(RengaCheckpointWriterEnd_Private(&made->writer));
+  RengaCheck(RengaCheckpointWriterName_Private(&made->writer, message), MPI_COMM_SELF,
              RENGA_ERR_FILE_WRITE, "%s", message);
   return RENGA_SUCCESS;
 }
@@ -240,9 +274,6 @@ static RengaErrorCode NameFragmentFile(FragmentFile *made)
 {
   const RengaFragmentHead *head = &made->search->fragment[made->set.first].head;
   RengaCall(RengaCheckpointDirectoryPath(made->search->directory, head->step, &made->path));
-  RengaCall(RengaMalloc(strlen(made->path) + 32, &made->temporary));
-  sprintf(made->temporary, "%s.%016llx.tmp", made->path,
-          (unsigned long long)made->search->memory->token);
   RengaCall(RengaMalloc(head->ranks, &made->there));
   memset(made->there, 0, (size_t)head->ranks * sizeof *made->there);
   return RENGA_SUCCESS;
@@ -253,11 +284,15 @@ static RengaErrorCode MakeFragmentFile(FragmentFile *made, bool *whole)
   const RengaNodesMemory memory = made->search->memory;
   const bool root = RengaCommGetRank(memory->comm) == 0;
   RengaCall(RengaErrorAgree(memory->ranks, NameFragmentFile(made)));
-  RengaCall(RengaErrorAgree(memory->ranks, root ? MakeEmptyFile(made) : RENGA_SUCCESS));
+  RengaCall(FindTable(made, whole));
+  if (!*whole) return RENGA_SUCCESS;
+  made->writer = (RengaCheckpointWriter){
+      .comm = memory->comm, .path = made->path, .reserve = true, .table = &made->table};
+  RengaCall(RengaCheckpointWriterBeginTable_Private(&made->writer));
   RengaCall(FillFile(made, whole));
-  RengaCall(
-      RengaErrorAgree(memory->ranks, root && *whole ? NameWholeFile(made, whole) : RENGA_SUCCESS));
-  RengaCall(RengaCommBroadcast(memory->comm, whole, sizeof *whole, 0, find_what));
+  if (!*whole) return RENGA_SUCCESS;
+  RengaCall(RengaCheckpointWriterShareHashes_Private(&made->writer));
+  RengaCall(RengaErrorAgree(memory->ranks, root ? NameWholeFile(made) : RENGA_SUCCESS));
   return RENGA_SUCCESS;
 }
 
@@ -266,10 +301,9 @@ static RengaErrorCode TrySet(FragmentSearch *search, FragmentSet set, bool *whol
   FragmentFile made = {.search = search, .set = set};
   *whole = false;
   const RengaErrorCode code = MakeFragmentFile(&made, whole);
-  if ((code || !*whole) && made.temporary && RengaCommGetRank(search->memory->comm) == 0)
-    unlink(made.temporary);
+  if (made.writer.comm) RengaCheckpointWriterFree_Private(&made.writer, code || !*whole);
+  RengaCheckpointTableFree(&made.table);
   RengaFree(&made.path);
-  RengaFree(&made.temporary);
   RengaFree(&made.there);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -2,27 +2,26 @@
    (aside.c). */
 #pragma once
 #include "file.h"
-#include "renga/private/image.h"
 
 typedef struct {
   RengaComm comm;
   MPI_Comm ranks; /* of comm */
   RengaDevice device;
   const char *path;
-  char *temporary;   /* on the same file system, renamed at the end */
-  bool reserve;      /* its space before anything is written */
-  RengaImage *image; /* rank 0: names and shapes stay there, and no file is made; else NULL */
+  char *temporary; /* on the same file system, renamed at the end */
+  bool reserve;    /* its space before anything is written */
   RengaHoldings holdings;
   RengaCheckpointTable *table; /* of the same tensors in the same order; on all ranks */
   RengaCheckpointTable shared; /* the table of ranks that have none */
   int file;                    /* -1: not opened yet */
 } RengaCheckpointWriter;
 
-/* Collective. The temporary file is there, with names and shapes in it, or the image has them; all
-   ranks have its table. The caller has set comm, device, path, reserve and, on rank 0, table and
-   image. */
+/* Collective. The temporary file is there, with names and shapes in it; all ranks have its table.
+   The caller has set comm, device, path, reserve and, on rank 0, table. */
 RengaErrorCode RengaCheckpointWriterBegin_Private(RengaCheckpointWriter *writer, int count,
                                                   const RengaPersistent tensors[]);
+/* The same, where rank 0's table has its entries, and no tensors are brought together. */
+RengaErrorCode RengaCheckpointWriterBeginTable_Private(RengaCheckpointWriter *writer);
 /* Collective: each block was written by one rank. */
 RengaErrorCode RengaCheckpointWriterShareHashes_Private(RengaCheckpointWriter *writer);
 /* Rank 0: checksums and head. */
