@@ -108,12 +108,12 @@ RengaErrorCode RengaFragmentEnd(RengaFragment *fragment)
     memcpy(fragment->at + RENGA_FRAGMENT_HEAD + head->data_bytes, fragment->row, bytes);
   memcpy(head->magic, fragment_magic, sizeof fragment_magic);
   head->rows_hash = RengaHash(fragment->row, bytes, 0);
-  head->hash = RengaHash(head, offsetof(RengaFragmentHead, hash), 0);
   return RENGA_SUCCESS;
 }
 
 int RengaFragmentCommit(RengaFragment *fragment)
 {
+  fragment->head.hash = RengaHash(&fragment->head, offsetof(RengaFragmentHead, hash), 0);
   return RengaWriteAt(fragment->file, 0, sizeof fragment->head, &fragment->head);
 }
 

@@ -94,6 +94,8 @@ static RengaErrorCode FindNeighbours(RengaNodesMemory memory)
   memory->to = FindKeeper(memory, rank);
   for (int r = 0; r < size && memory->nodes > 1; r++)
     if (FindKeeper(memory, r) == rank) memory->from[memory->n_from++] = r;
+  RengaCall(RengaMalloc(size, &memory->heads));
+  RengaCall(RengaMalloc(memory->n_from + 1, &memory->request));
   RengaCall(RengaMalloc(2 * memory->n_from + 1, &memory->copy));
   for (int s = 0; s < 2; s++) {
     RengaCall(RengaFragmentCreate(memory->folder, rank, rank, s, &memory->own[s]));
@@ -277,51 +279,70 @@ static RengaErrorCode BeginFragment(RengaFragment *fragment)
   return RENGA_SUCCESS;
 }
 
-/* What all fragments of a checkpoint have. */
-static RengaErrorCode ShareHead(RengaNodesMemory memory, const RengaCheckpointTable *table,
-                                RengaFragmentHead *head)
+/* run and time: on rank 0. */
+static RengaErrorCode BeginOwn(RengaNodesMemory memory, const RengaCheckpointTable *table)
 {
-  if (RengaCommGetRank(memory->comm) == 0) {
-    head->token = memory->token;
-    head->run = table->run;
-    head->step = table->step;
-    head->time = table->time;
-    head->ranks = RengaCommGetSize(memory->comm);
-  }
-  RengaCall(RengaCommBroadcast(memory->comm, head, sizeof *head, 0, fragment_what));
-  head->rank = RengaCommGetRank(memory->comm);
+  RengaFragment *own = &memory->own[memory->slot];
+  RengaCall(BeginFragment(own));
+  own->head.token = memory->token;
+  own->head.run = table->run;
+  own->head.step = table->step;
+  own->head.time = table->time;
+  own->head.ranks = RengaCommGetSize(memory->comm);
+  own->head.rank = RengaCommGetRank(memory->comm);
+  return RENGA_SUCCESS;
+}
+
+/* Where it fails on a rank the others bring their tensors together all the same. */
+static RengaErrorCode FillOwn(RengaNodesMemory memory, RengaDevice device,
+                              const RengaHoldings *holdings, RengaCheckpointTable *table)
+{
+  RengaFragment *own = &memory->own[memory->slot];
+  const RengaBringing bringing = {
+      .taker = RENGA_TAKER_OF_BLOCK, .take = TakeFragmentBlock, .user = own};
+  bool lost;
+  RengaErrorCode code = BeginOwn(memory, table);
+  RengaKeepFirst_Private(&code, RengaHoldingsBring(holdings, device, &bringing, &lost));
+  if (!code && RengaCommGetRank(memory->comm) == 0) code = AddTable(own, holdings, table);
+  if (!code) code = RengaFragmentEnd(own);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 /* That all ranks know what the others hold is the proof that they have ended the checkpoint before:
    the slot that is wiped out then is not needed any more. */
-static RengaErrorCode MakeFragment(RengaNodesMemory memory, RengaDevice device,
-                                   const RengaHoldings *holdings, RengaCheckpointTable *table)
+static RengaErrorCode MakeOwn(RengaNodesMemory memory, RengaDevice device, int count,
+                              const RengaPersistent tensors[], RengaCheckpointTable *table)
 {
-  RengaFragment *fragment = &memory->own[memory->slot];
-  const RengaBringing bringing = {
-      .taker = RENGA_TAKER_OF_BLOCK, .take = TakeFragmentBlock, .user = fragment};
-  RengaFragmentHead head = {.rank = 0};
-  bool lost;
-  RengaCall(ShareHead(memory, table, &head));
-  RengaErrorCode code = RengaErrorAgree(memory->ranks, BeginFragment(fragment));
-  fragment->head = head;
-  if (!code)
-    code = RengaErrorAgree(memory->ranks, RengaHoldingsBring(holdings, device, &bringing, &lost));
+  RengaHoldings holdings;
+  RengaCall(RengaHoldingsCreate(memory->comm, count, tensors, NULL, &holdings));
+  const RengaErrorCode code =
+      RengaErrorAgree(memory->ranks, FillOwn(memory, device, &holdings, table));
+  RengaHoldingsFree(&holdings);
   RengaCall(code);
-  if (head.rank == 0) code = AddTable(fragment, holdings, table);
-  if (!code) code = RengaFragmentEnd(fragment);
-  RengaCall(RengaErrorAgree(memory->ranks, code));
+  return RENGA_SUCCESS;
+}
+
+/* Those of all ranks, with what rank 0 knows. */
+static RengaErrorCode ShareHeads(RengaNodesMemory memory)
+{
+  RengaFragmentHead *own = &memory->own[memory->slot].head, *heads = memory->heads;
+  RengaCall(RengaCommGather(memory->comm, own, sizeof *own, heads, -1, fragment_what));
+  for (int r = RengaCommGetSize(memory->comm) - 1; r >= 0; r--) {
+    heads[r].run = heads[0].run;
+    heads[r].time = heads[0].time;
+  }
+  *own = heads[RengaCommGetRank(memory->comm)];
   return RENGA_SUCCESS;
 }
 
 /* Room for the copies that come. */
-static RengaErrorCode PrepareCopies(RengaNodesMemory memory, const RengaFragmentHead heads[])
+static RengaErrorCode PrepareCopies(RengaNodesMemory memory)
 {
   for (int i = 0; i < memory->n_from; i++) {
     RengaFragment *copy = &memory->copy[2 * i + memory->slot];
     RengaCall(BeginFragment(copy));
-    copy->head = heads[memory->from[i]];
+    copy->head = memory->heads[memory->from[i]];
     const int reason = RengaFragmentReserve(copy, RengaFragmentBytes(&copy->head));
     RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", copy->path,
                RengaFileReason_Private(reason));
@@ -350,15 +371,16 @@ static RengaErrorCode StartCopies(RengaNodesMemory memory, RengaRequest request[
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MoveCopies(RengaNodesMemory memory)
+static RengaErrorCode CopyToNeighbours(RengaNodesMemory memory)
 {
   static const char what[] = "a copy of a checkpoint's fragment on another node";
-  RengaRequest *request = NULL;
-  RengaErrorCode code = RengaErrorAgree(memory->ranks, RengaMalloc(memory->n_from + 1, &request));
-  if (!code) code = StartCopies(memory, request);
-  for (int i = 0; i <= memory->n_from && request; i++)
+  RengaRequest *request = memory->request;
+  if (memory->nodes == 1) return RENGA_SUCCESS;
+  RengaCall(RengaErrorAgree(memory->ranks, PrepareCopies(memory)));
+  memset(request, 0, (size_t)(memory->n_from + 1) * sizeof *request);
+  RengaErrorCode code = StartCopies(memory, request);
+  for (int i = 0; i <= memory->n_from; i++)
     if (request[i]) RengaKeepFirst_Private(&code, RengaCommWait(memory->comm, &request[i], what));
-  RengaFree(&request);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -373,29 +395,12 @@ static RengaErrorCode CommitFragments(RengaNodesMemory memory)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyToNeighbours(RengaNodesMemory memory)
-{
-  RengaFragmentHead *heads = NULL;
-  const RengaFragmentHead *own = &memory->own[memory->slot].head;
-  RengaErrorCode code =
-      RengaErrorAgree(memory->ranks, RengaMalloc(RengaCommGetSize(memory->comm), &heads));
-  if (!code) code = RengaCommGather(memory->comm, own, sizeof *own, heads, -1, fragment_what);
-  if (!code) code = RengaErrorAgree(memory->ranks, PrepareCopies(memory, heads));
-  RengaFree(&heads);
-  RengaCall(code);
-  RengaCall(MoveCopies(memory));
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaNodesMemorySave(RengaNodesMemory memory, RengaDevice device, int count,
                                     const RengaPersistent tensors[], RengaCheckpointTable *table)
 {
-  RengaHoldings holdings;
-  RengaCall(RengaHoldingsCreate(memory->comm, count, tensors, NULL, &holdings));
-  const RengaErrorCode code = MakeFragment(memory, device, &holdings, table);
-  RengaHoldingsFree(&holdings);
-  RengaCall(code);
-  if (memory->nodes > 1) RengaCall(CopyToNeighbours(memory));
+  RengaCall(MakeOwn(memory, device, count, tensors, table));
+  RengaCall(ShareHeads(memory));
+  RengaCall(CopyToNeighbours(memory));
   RengaCall(RengaErrorAgree(memory->ranks, CommitFragments(memory)));
   memory->before = memory->step;
   memory->step = memory->own[memory->slot].head.step;
@@ -429,5 +434,7 @@ void RengaNodesMemoryDestroy(RengaNodesMemory *memory, const char *directory, bo
   RengaFree(&gone->place);
   RengaFree(&gone->from);
   RengaFree(&gone->copy);
+  RengaFree(&gone->heads);
+  RengaFree(&gone->request);
   RengaFree(memory);
 }

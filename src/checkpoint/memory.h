@@ -2,6 +2,7 @@
    memory, and a copy of it in that of the next node. */
 #pragma once
 #include "fragment.h"
+#include "rengacomm.h"
 
 typedef struct {
   int node, local, local_size;
@@ -20,6 +21,8 @@ typedef struct _RengaNodesMemory {
   int to;                      /* who has the copy of this rank's fragment; -1: nobody */
   int n_from, *from;           /* [n_from] of whom this rank has copies */
   RengaFragment own[2], *copy; /* [2 * n_from]: of from[i] in slot s at 2 * i + s */
+  RengaFragmentHead *heads;    /* [ranks] of the checkpoint that is made */
+  RengaRequest *request;       /* [n_from + 1] */
   int slot;                    /* the next to be written */
   int64_t step, before;        /* the newest that is whole, and the one before; -1: none */
 } * RengaNodesMemory;
