@@ -27,6 +27,15 @@ RengaErrorCode RengaCheckpointSetAsync(RengaCheckpoint checkpoint, bool async);
 RengaErrorCode RengaCheckpointGetAsync(RengaCheckpoint checkpoint, bool *async);
 RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint);
 /* -checkpoint_dir, -checkpoint_every 100 (steps) or 30min, -checkpoint_keep */
+/* steps > 0: so often a checkpoint is also kept in memory, a part in each node's and in the next
+   node's, in files of this folder (/dev/shm). */
+RengaErrorCode RengaCheckpointSetMemory(RengaCheckpoint checkpoint, int steps, const char *folder);
+RengaErrorCode RengaCheckpointGetMemory(RengaCheckpoint checkpoint, int *steps,
+                                        const char **folder);
+/* Collective, before the first step: is there room? bytes: for this rank. */
+RengaErrorCode RengaCheckpointReserveMemory(RengaCheckpoint checkpoint, int64_t *bytes);
+/* After RengaCheckpointSetUp: the step that was found in memory, and is a file now; -1: none. */
+RengaErrorCode RengaCheckpointGetRecovered(RengaCheckpoint checkpoint, int64_t *step);
 /* Collective: is the directory writable? Catches signals. */
 RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint);
 RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const char *name,

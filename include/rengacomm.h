@@ -161,6 +161,9 @@ int RengaCommTreePlaces(RengaComm comm, int64_t n_leaves, const int64_t leaves[]
 int RengaCommGatherPlaces(RengaComm comm, RengaBlocks blocks, RengaDataType type, size_t *bytes);
 size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], RengaDataType type,
                          int64_t count);
+/* Bytes of the host that the ranks of a node share for sums: of a rank at most, and so far. */
+int64_t RengaCommSumMemory(int ranks);
+RengaErrorCode RengaCommGetSumMemory(RengaComm comm, int64_t *bytes);
 /* result gets the whole sum, bit for bit the same whatever leaves and blocks. */
 RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
 /* Its first half: this rank's block of result. */

@@ -1,5 +1,5 @@
-/* Checkpoints that are written while training goes on: memory for them beside that of the plan, and
-   their end where a step fails. */
+/* Memory for checkpoints beside that of the plan: for those that are written while training goes
+   on, and for those that stay in memory. The end of both where a step fails. */
 #include "mean.h"
 
 /* The parts of tensors that this rank writes: of its learners, and in the first group of the mean.
@@ -17,14 +17,15 @@ static RengaErrorCode CountOwnBytes(const AppLearners *learners, int64_t *bytes)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckOwnCopies(const AppLearners *learners, RengaPlan plan)
+/* bytes: for checkpoints, by what. */
+static RengaErrorCode CheckOwnMemory(const AppLearners *learners, RengaPlan plan, int64_t bytes,
+                                     const char *what, const char *advice)
 {
   char copies[16], taken[16], given[16], needed[16];
   RengaPipelineMemory memory;
-  int64_t bytes, limit;
+  int64_t limit;
   RengaCall(RengaPlanGetMemoryLimit(plan, &limit)); /* of one learner */
   RengaCall(RengaPipelineGetMemory(learners->pipeline[0], &memory));
-  RengaCall(CountOwnBytes(learners, &bytes));
   const int64_t own = memory.forecast * learners->own;
   limit *= learners->own;
   RengaFormatBytes((double)bytes, sizeof copies, copies);
@@ -32,9 +33,18 @@ static RengaErrorCode CheckOwnCopies(const AppLearners *learners, RengaPlan plan
   RengaFormatBytes((double)limit, sizeof given, given);
   RengaFormatBytes((double)(bytes + own), sizeof needed, needed);
   RengaCheck(limit <= 0 || bytes + own <= limit, MPI_COMM_SELF, RENGA_ERR_MEMORY,
-             "-checkpoint_async copies %s to memory of the host, of which the plan takes %s: that "
-             "is more than -partition_memory %s; give %s, or write checkpoints at once",
-             copies, taken, given, needed);
+             "%s %s to memory of the host, of which the plan takes %s: that is more than "
+             "-partition_memory %s; give %s, or %s",
+             what, copies, taken, given, needed, advice);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckOwnCopies(const AppLearners *learners, RengaPlan plan)
+{
+  int64_t bytes;
+  RengaCall(CountOwnBytes(learners, &bytes));
+  RengaCall(CheckOwnMemory(learners, plan, bytes, "-checkpoint_async copies",
+                           "write checkpoints at once"));
   return RENGA_SUCCESS;
 }
 
@@ -48,6 +58,47 @@ RengaErrorCode AppCheckCopies(const AppLearners *learners, RengaPlan plan)
   if (!async || !RengaDeviceIsHost(device)) return RENGA_SUCCESS;
   RengaCall(RengaObjectGetComm(learners->all, &ranks));
   RengaCall(RengaErrorAgree(ranks, CheckOwnCopies(learners, plan)));
+  return RENGA_SUCCESS;
+}
+
+/* Beside the copies of -checkpoint_async. */
+static RengaErrorCode CheckMemoryToo(const AppLearners *learners, RengaPlan plan, int64_t bytes)
+{
+  bool async;
+  int64_t copies = 0;
+  RengaCall(RengaOptionsGetBool("checkpoint_async", &async, NULL));
+  if (async) RengaCall(CountOwnBytes(learners, &copies));
+  RengaCall(CheckOwnMemory(learners, plan, bytes + copies,
+                           async ? "-checkpoint_memory and -checkpoint_async copy"
+                                 : "-checkpoint_memory copies",
+                           "keep no checkpoints in memory"));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppReserveMemory(const AppLearners *learners, RengaPlan plan,
+                                RengaCheckpoint checkpoint)
+{
+  MPI_Comm ranks;
+  RengaDevice device;
+  RengaRequest request = NULL;
+  int64_t bytes = 0;
+  int steps;
+  const char *folder;
+  char text[16];
+  RengaCall(RengaObjectGetComm(learners->all, &ranks));
+  RengaCall(RengaCheckpointGetMemory(checkpoint, &steps, &folder));
+  if (steps == 0) return RENGA_SUCCESS;
+  RengaCall(RengaCheckpointReserveMemory(checkpoint, &bytes));
+  RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
+  if (RengaDeviceIsHost(device))
+    RengaCall(RengaErrorAgree(ranks, CheckMemoryToo(learners, plan, bytes)));
+  RengaCall(RengaCommStartLargest(learners->all, 1, &bytes, &request));
+  RengaCall(RengaCommWait(learners->all, &request, "the memory of all ranks"));
+  RengaFormatBytes((double)bytes, sizeof text, text);
+  RengaCall(RengaPrintf(ranks,
+                        "-checkpoint_memory takes up to %s of a rank's node, in %s, beside the "
+                        "forecast\n",
+                        text, folder));
   return RENGA_SUCCESS;
 }
 

@@ -6,18 +6,21 @@ RengaErrorCode AppFindDirectory(RengaComm comm, const char **directory, bool *re
 {
   const char *every, *manner;
   bool every_given, async_given, best;
+  int64_t memory;
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(RengaOptionsGetString("checkpoint_dir", directory, NULL));
   RengaCall(RengaOptionsGetString("checkpoint_every", &every, &every_given));
   RengaCall(RengaOptionsGetString("on_nonfinite", &manner, NULL));
   RengaCall(RengaOptionsGetBool("checkpoint_async", &async_given, NULL));
+  RengaCall(RengaOptionsGetInt64("checkpoint_memory", &memory, NULL));
   RengaCall(RengaOptionsGetBool("resume", resume, NULL));
   RengaCall(RengaOptionsGetBool("keep_best", &best, NULL));
   const char *needs = *resume                           ? "resume"
                       : best                            ? "keep_best"
                       : every_given                     ? "checkpoint_every"
                       : async_given                     ? "checkpoint_async"
+                      : memory > 0                      ? "checkpoint_memory"
                       : strcmp(manner, "rollback") == 0 ? "on_nonfinite rollback"
                                                         : NULL;
   RengaCheck(*directory || !needs, printer, RENGA_ERR_OPTION,

@@ -57,6 +57,9 @@ RengaErrorCode AppLearnersShowMean(AppLearners *learners);
 RengaErrorCode AppLearnersHideMean(AppLearners *learners);
 /* copies.c: those of -checkpoint_async fit beside what the learners of this rank take. */
 RengaErrorCode AppCheckCopies(const AppLearners *learners, RengaPlan plan);
+/* Once the checkpoint has its tensors: memory of the nodes for -checkpoint_memory. */
+RengaErrorCode AppReserveMemory(const AppLearners *learners, RengaPlan plan,
+                                RengaCheckpoint checkpoint);
 /* learnerfiles.c: all learners are in its files; those that it holds are as many. */
 RengaErrorCode AppLearnersSetCheckpoint(AppLearners *learners, RengaCheckpoint checkpoint);
 /* As AppEndCheckpoints, after AppLearnersStep, which fails on all ranks. */

@@ -186,6 +186,32 @@ RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *gra
   return RENGA_SUCCESS;
 }
 
+/* Parameters that are trained, that are not, and states, which steps may change all the same. */
+static void CountTrained(RengaGraph graph, int *trained, int *frozen, int *states)
+{
+  *trained = *frozen = *states = 0;
+  for (int v = 0; v < RengaGraphGetValueCount(graph); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(graph, v);
+    *states += value->kind == RENGA_VALUE_STATE;
+    if (value->kind == RENGA_VALUE_PARAMETER) ++*(value->frozen ? frozen : trained);
+  }
+}
+
+static RengaErrorCode CheckAnyTrained(MPI_Comm printer, RengaGraph graph)
+{
+  static const char advice[] =
+      "-graph_frozen and the file freeze them, -graph_trained PATTERN,... trains some all the same";
+  int trained, frozen, states;
+  CountTrained(graph, &trained, &frozen, &states);
+  RengaCheck(trained || !frozen || states, printer, RENGA_ERR_OPTION,
+             "all %d parameters are frozen, so that nothing would be trained: %s", frozen, advice);
+  if (!trained && frozen)
+    RengaWarning(printer,
+                 "all %d parameters are frozen: steps change nothing but running statistics; %s",
+                 frozen, advice);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppLoadTrained(RengaComm comm, RengaGraph *graph)
 {
   const char *name;
@@ -199,6 +225,7 @@ RengaErrorCode AppLoadTrained(RengaComm comm, RengaGraph *graph)
              "%s has no loss, so that there is nothing to train for: export it with its loss, one "
              "floating number, as an output (doc/networks.md); renga predict runs it as it is",
              name);
+  RengaCall(CheckAnyTrained(printer, *graph));
   return RENGA_SUCCESS;
 }
 

@@ -1,4 +1,5 @@
 /* renga plan: who would compute what, for any number of ranks, without running. */
+#include "hostmemory.h"
 #include "simulate.h"
 #include <string.h>
 
@@ -203,6 +204,7 @@ static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan
   if (prediction.step <= 0) RengaCall(ShowSchedule(app, graph, plan, SHOW_PRINTED, NULL));
   RengaCall(AppIsSimulated(app->comm, plan, of->machine, &simulated));
   if (simulated) RengaCall(ShowSchedule(app, graph, plan, SHOW_SIMULATED, of->machine));
+  RengaCall(AppPrintHostMemory(app->comm, plan, of->nodes ? of->devices / of->nodes : 0));
   RengaCall(AppPrintBudget(app->comm, &budget, plan, of->nodes, of->devices));
   return RENGA_SUCCESS;
 }

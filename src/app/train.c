@@ -1,5 +1,6 @@
 /* renga train: network, data, plan, pipeline, checkpoint; then steps. */
 #include "exitcode.h"
+#include "hostmemory.h"
 #include "learners.h"
 #include "renga/private/number.h"
 #include <math.h>
@@ -174,6 +175,7 @@ static RengaErrorCode OpenDirectory(Training *training, bool resume)
       "%s holds the checkpoints of another run, the newest of step %lld, which are not "
       "replaced: go on from them with -resume, or give this run a -checkpoint_dir of its own",
       directory, (long long)step);
+  RengaCall(AppSayRecovered(training->checkpoint, directory, training->printer));
   if (resume) RengaCall(AppKeepChoices(training->checkpoint));
   training->goes_on = found;
   return RENGA_SUCCESS;
@@ -216,6 +218,8 @@ static RengaErrorCode SetUpTraining(Training *training)
   RengaCall(SetUpPipeline(training));
   RengaCall(ResumeTraining(training));
   RengaCall(TakeInitialState(training));
+  if (training->saves)
+    RengaCall(AppReserveMemory(&training->learners, training->plan, training->checkpoint));
   const AppRun run = {training->step, training->steps, AppTokensPerSample(&training->fields),
                       training->plan, training->pipeline};
   RengaCall(AppMonitorBegin(training->monitor, &run));
@@ -455,6 +459,7 @@ static RengaErrorCode PrintEnd(Training *training)
                             seconds));
   if (training->learners.group == 0)
     RengaCall(AppPrintMemory(training->learners.ranks, training->plan, training->pipeline));
+  RengaCall(AppPrintSharedMemory(training->comm));
   RengaCall(
       AppTimelineDraw(training->timeline, training->pipeline, training->plan, training->monitor));
   RengaCall(AppPrintTraffic(training->comm, training->data, training->monitor));

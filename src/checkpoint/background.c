@@ -65,8 +65,10 @@ bool RengaCheckpointMarkPending_Private(RengaCheckpoint checkpoint, int64_t step
 /* Rank 0: the directory is still ours; what goes once this file is there. */
 static RengaErrorCode PreparePublishing(RengaCheckpoint checkpoint, RengaCheckpointOld *old)
 {
-  const RengaCheckpointFileInfo coming = {
-      .step = checkpoint->pending.step, .run = checkpoint->run, .mark = checkpoint->pending.mark};
+  const RengaCheckpointFileInfo coming = {.step = checkpoint->pending.step,
+                                          .run = checkpoint->run,
+                                          .whole = true,
+                                          .mark = checkpoint->pending.mark};
   if (RengaCommGetRank(checkpoint->hdr.owner) != 0) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointLockCheck(checkpoint->lock));
   RengaCall(RengaCheckpointFindOld_Private(checkpoint, &coming, old));

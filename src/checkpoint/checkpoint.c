@@ -219,6 +219,7 @@ RengaErrorCode RengaCheckpointCheckSame_Private(RengaCheckpoint checkpoint, cons
   RengaSettingAdd_Private(&list, "-checkpoint_every", &checkpoint->every_seconds,
                           sizeof checkpoint->every_seconds);
   RengaSettingAddInt64_Private(&list, "-checkpoint_async", checkpoint->options.async);
+  RengaSettingAddInt64_Private(&list, "-checkpoint_memory", checkpoint->options.memory);
   RengaSettingAddInt64_Private(&list, "subset (RengaCheckpointSetSubset)", checkpoint->subset);
   RengaSettingAddInt64_Private(&list, "tensors of the program", (int64_t)extras);
   RengaCall(RengaCommCheckSame_Private(checkpoint->hdr.owner, RENGA_ERR_ARGUMENT,
@@ -301,6 +302,7 @@ RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint)
     RengaCall(code);
     if (checkpoint->lock) RengaCheckpointDirectoryClean(directory);
   }
+  RengaCall(RengaCheckpointSetUpMemory_Private(checkpoint));
   if (directory && checkpoint->options.signals && !checkpoint->catches_signals) {
     RengaCall(RengaCheckpointCatchSignals_Private());
     checkpoint->catches_signals = true;

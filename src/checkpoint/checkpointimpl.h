@@ -2,6 +2,7 @@
 #pragma once
 #include "file.h"
 #include "lock.h"
+#include "memory.h"
 #include "renga/private/object.h"
 #include "rengacheckpoint.h"
 
@@ -11,8 +12,8 @@ struct _p_RengaCheckpoint {
   RengaCheckpointTensors tensors; /* NULL: those of the pipeline */
   void *tensors_user;
   struct {
-    char *directory, *every;
-    int keep;
+    char *directory, *every, *memory_dir;
+    int keep, memory;
     bool signals, async;
   } options;
   bool subset;                     /* files may hold more than the network */
@@ -24,7 +25,10 @@ struct _p_RengaCheckpoint {
   RengaCheckpointTable found;      /* attributes of the file that was read */
   int n_extras;                    /* tensors of the program's own */
   RengaPersistent *extra;          /* [n_extras] names are owned */
-  uint64_t run; /* rank 0: of the files that are written; taken over from the file that was read */
+  uint64_t run;  /* rank 0: of the files that are written; taken over from the file that was read */
+  int64_t stamp; /* rank 0: the time of what was written last, nanoseconds since 1970 */
+  RengaNodesMemory nodes; /* of -checkpoint_memory; NULL: there is none */
+  int64_t recovered;      /* step that was found in the nodes' memory; -1: none */
   bool catches_signals;
   RengaCheckpointLock lock; /* rank 0 */
   int64_t unmarked;         /* step of the file that no step has followed; -1: none */
@@ -58,6 +62,7 @@ typedef enum {
   RENGA_CHECKPOINT_WRITE, /* beside training: by the thread of the rank */
   RENGA_CHECKPOINT_STALL, /* of training, by one that is written beside it */
   RENGA_CHECKPOINT_WAIT,  /* for one that is written, before the next one */
+  RENGA_CHECKPOINT_MEMORY,
   RENGA_CHECKPOINT_EVENTS
 } RengaCheckpointEvents;
 
@@ -101,6 +106,9 @@ typedef struct {
 /* Of a file of the present step, or NAME.h5, which may be written. Free it in any case. */
 RengaErrorCode RengaCheckpointContentsMake_Private(RengaCheckpoint checkpoint, const char *name,
                                                    RengaCheckpointContents *contents);
+/* The same without looking at the directory: of one in memory. */
+RengaErrorCode RengaCheckpointContentsOfMemory_Private(RengaCheckpoint checkpoint,
+                                                       RengaCheckpointContents *contents);
 void RengaCheckpointContentsFree_Private(RengaCheckpointContents *contents);
 /* What cannot be written for reasons of the disk is a warning. */
 RengaErrorCode RengaCheckpointAttempt_Private(RengaCheckpoint checkpoint,
@@ -121,6 +129,12 @@ RengaErrorCode RengaCheckpointFinish_Private(RengaCheckpoint checkpoint, bool *d
 /* A finite step has followed the file of this step, which is under way; false: it is not, or has
    its mark. */
 bool RengaCheckpointMarkPending_Private(RengaCheckpoint checkpoint, int64_t step);
+
+/* inmemory.c. Collective. */
+RengaErrorCode RengaCheckpointSetUpMemory_Private(RengaCheckpoint checkpoint);
+/* The present step's; what fails is a warning. */
+RengaErrorCode RengaCheckpointSaveMemory_Private(RengaCheckpoint checkpoint);
+void RengaCheckpointFreeMemory_Private(RengaCheckpoint checkpoint);
 
 /* initial.c. Collective: the newest whole file of a directory, or the file; RengaFree(file). */
 RengaErrorCode RengaCheckpointFindFile_Private(RengaComm comm, const char *path, char **file);

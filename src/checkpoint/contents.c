@@ -31,21 +31,29 @@ static int64_t Nanoseconds(void)
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Rank 0: run and time of the head; the time is never before that of a file that is there, so that
-   a clock that was set back does not make an old file the newest. */
-static RengaErrorCode StampTable(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
+/* Rank 0: run and time of the head; the time is after that of what was written before, so that a
+   clock that was set back does not make an old file the newest. */
+static void StampTable(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
 {
-  int count;
-  RengaCheckpointFileInfo *files;
-  RengaCall(RengaCheckpointDirectoryList(checkpoint->options.directory, &count, &files));
   table->time = Nanoseconds();
-  if (count > 0 && files[0].time >= table->time) table->time = files[0].time + 1;
-  RengaFree(&files);
+  if (table->time <= checkpoint->stamp) table->time = checkpoint->stamp + 1;
+  checkpoint->stamp = table->time;
   if (checkpoint->run == 0) {
     const int64_t seed[] = {table->time, (int64_t)getpid(), (int64_t)RengaHashHost_Private()};
     checkpoint->run = RengaHash(seed, sizeof seed, 1) | 1;
   }
   table->run = checkpoint->run;
+}
+
+/* Rank 0: of files that are there, also of other runs. */
+static RengaErrorCode StampAfterFiles(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
+{
+  int count;
+  RengaCheckpointFileInfo *files;
+  RengaCall(RengaCheckpointDirectoryList(checkpoint->options.directory, &count, &files));
+  if (count > 0 && files[0].time > checkpoint->stamp) checkpoint->stamp = files[0].time;
+  RengaFree(&files);
+  StampTable(checkpoint, table);
   return RENGA_SUCCESS;
 }
 
@@ -59,7 +67,6 @@ static RengaErrorCode FillTable(RengaCheckpoint checkpoint, RengaCheckpointTable
   RengaCall(RengaCheckpointKeepScale_Private(checkpoint, table));
   RengaCall(RengaCheckpointKeepAdapters_Private(checkpoint->pipeline, table));
   RengaCall(SetOptionsText(table));
-  if (RengaCommGetRank(checkpoint->hdr.owner) == 0) RengaCall(StampTable(checkpoint, table));
   return RENGA_SUCCESS;
 }
 
@@ -99,8 +106,20 @@ static RengaErrorCode NameContents(RengaCheckpoint checkpoint, const char *name,
     RengaCall(RengaCheckpointDirectoryNamed(directory, name, &contents->path));
   else
     RengaCall(RengaCheckpointDirectoryPath(directory, contents->table.step, &contents->path));
-  if (RengaCommGetRank(checkpoint->hdr.owner) == 0)
-    RengaCall(CheckOwner(checkpoint, contents->path));
+  if (RengaCommGetRank(checkpoint->hdr.owner) != 0) return RENGA_SUCCESS;
+  RengaCall(StampAfterFiles(checkpoint, &contents->table));
+  RengaCall(CheckOwner(checkpoint, contents->path));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ListContents(RengaCheckpoint checkpoint, RengaCheckpointContents *contents)
+{
+  RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &contents->device));
+  RengaCall(
+      RengaCheckpointListTensors_Private(checkpoint, NULL, &contents->count, &contents->tensors));
+  for (int i = 0; i < contents->count; i++)
+    if (contents->tensors[i].owner)
+      contents->bytes += RengaPersistentGetBytes(&contents->tensors[i]);
   return RENGA_SUCCESS;
 }
 
@@ -108,12 +127,16 @@ RengaErrorCode RengaCheckpointContentsMake_Private(RengaCheckpoint checkpoint, c
                                                    RengaCheckpointContents *contents)
 {
   RengaCall(RengaErrorAgree(checkpoint->hdr.comm, NameContents(checkpoint, name, contents)));
-  RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &contents->device));
-  RengaCall(
-      RengaCheckpointListTensors_Private(checkpoint, NULL, &contents->count, &contents->tensors));
-  for (int i = 0; i < contents->count; i++)
-    if (contents->tensors[i].owner)
-      contents->bytes += RengaPersistentGetBytes(&contents->tensors[i]);
+  RengaCall(ListContents(checkpoint, contents));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCheckpointContentsOfMemory_Private(RengaCheckpoint checkpoint,
+                                                       RengaCheckpointContents *contents)
+{
+  RengaCall(RengaErrorAgree(checkpoint->hdr.comm, FillTable(checkpoint, &contents->table)));
+  if (RengaCommGetRank(checkpoint->hdr.owner) == 0) StampTable(checkpoint, &contents->table);
+  RengaCall(ListContents(checkpoint, contents));
   return RENGA_SUCCESS;
 }
 

@@ -51,11 +51,13 @@ static RengaErrorCode Inspect(const char *directory, RengaCheckpointFileInfo *fi
   struct stat status;
   char *path;
   RengaCall(RengaCheckpointDirectoryPath(directory, file->step, &path));
+  const bool there = stat(path, &status) == 0;
   if (RengaCheckpointHeadRead(path, &head)) {
     file->time = head.time;
     file->run = head.run;
+    file->whole = there && (int64_t)status.st_size == head.file_bytes;
     file->mark = RengaCheckpointMarkRead(path);
-  } else if (stat(path, &status) == 0) {
+  } else if (there) {
     file->time = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
     file->run = 0;
   }

@@ -15,6 +15,7 @@ RengaErrorCode RengaCheckpointRegisterEvents_Private(void)
       [RENGA_CHECKPOINT_WRITE] = "Checkpoint write",
       [RENGA_CHECKPOINT_STALL] = "Checkpoint stall",
       [RENGA_CHECKPOINT_WAIT] = "Checkpoint wait",
+      [RENGA_CHECKPOINT_MEMORY] = "Checkpoint memory",
   };
   for (int i = 0; i < RENGA_CHECKPOINT_EVENTS; i++)
     RengaCall(RengaLogEventRegister(names[i], &events[i]));

@@ -85,6 +85,10 @@ void RengaCheckpointTableBlock(const RengaCheckpointTable *table, int entry, int
                                int64_t *first, int64_t *bytes);
 /* Collective: rank 0's table to all. */
 RengaErrorCode RengaCheckpointTableBroadcast(RengaComm comm, RengaCheckpointTable *table);
+/* Step, entries and attributes of a table, as bytes and back; the table is empty before. */
+RengaErrorCode RengaCheckpointTablePack(const RengaCheckpointTable *table, char **bytes,
+                                        int64_t *count);
+RengaErrorCode RengaCheckpointTableUnpack(char *bytes, int64_t count, RengaCheckpointTable *table);
 /* Where an entry is in the file: /parameters/NAME, /moments/first_moment/NAME, /states/NAME. */
 RengaErrorCode RengaCheckpointTablePath(const RengaCheckpointTable *table, int entry, char **path);
 
@@ -186,6 +190,7 @@ RengaErrorCode RengaCheckpointDirectoryNamed(const char *directory, const char *
 typedef struct {
   int64_t step, time;
   uint64_t run; /* 0: its head cannot be read */
+  bool whole;   /* its head can be read, and it is as long as that says */
   RengaCheckpointMarkKind mark;
 } RengaCheckpointFileInfo;
 /* The newest first. */

@@ -4,8 +4,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* The newest files of this run stay, so many as -checkpoint_keep says, and the newest regular one
-   that a finite step has followed. */
+/* The newest whole files of this run stay, so many as -checkpoint_keep says, and the newest regular
+   one that a finite step has followed. A file that was cut short is none of them. */
 static RengaErrorCode ChooseOld(RengaCheckpoint checkpoint, int count,
                                 const RengaCheckpointFileInfo files[], RengaCheckpointOld *old)
 {
@@ -14,11 +14,11 @@ static RengaErrorCode ChooseOld(RengaCheckpoint checkpoint, int count,
   RengaCall(RengaMalloc(count + 1, &old->path));
   for (int i = 0; i < count; i++) {
     if (files[i].run != checkpoint->run) continue;
-    const bool found = !good && files[i].mark == RENGA_MARK_GOOD &&
+    const bool found = !good && files[i].whole && files[i].mark == RENGA_MARK_GOOD &&
                        RengaCheckpointIsRegular_Private(checkpoint, files[i].step);
     const bool stays = found || kept < checkpoint->options.keep;
     good = good || found;
-    kept++;
+    kept += files[i].whole;
     if (stays) continue;
     RengaCall(RengaCheckpointDirectoryPath(checkpoint->options.directory, files[i].step,
                                            &old->path[old->count]));

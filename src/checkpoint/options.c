@@ -17,6 +17,10 @@ static const RengaOptionRow rows[] = {
      "newest checkpoints that are kept, and the newest good one"},
     {"checkpoint_async", RENGA_OPTION_BOOL, "false", AT(async), NULL, 0, 0,
      "write checkpoints in the background from a copy in host memory"},
+    {"checkpoint_memory", RENGA_OPTION_INT, "0", AT(memory), NULL, 0, 1000000000,
+     "steps between checkpoints in the memory of two nodes; 0: none"},
+    {"checkpoint_memory_dir", RENGA_OPTION_STRING, "/dev/shm", AT(memory_dir), NULL, 0, 0,
+     "folder of -checkpoint_memory, in each node's own memory"},
     {"checkpoint_signals", RENGA_OPTION_BOOL, "false", AT(signals), NULL, 0, 0,
      "write on SIGUSR1; on SIGTERM, SIGINT, SIGHUP write and end"},
     {"resume", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
@@ -79,6 +83,8 @@ RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text
    . -checkpoint_every - 100 (steps), 30s, 30min, 2h; 0: only when asked and at the end
    . -checkpoint_keep - so many of the newest
    . -checkpoint_async - train on while they are written
+   . -checkpoint_memory - each so many steps one in the memory of the nodes
+   . -checkpoint_memory_dir - the folder that is
 
    Errors: RENGA_ERR_OPTION for a bad value.
 
@@ -103,6 +109,7 @@ static RengaErrorCode DestroyCheckpoint(void *object)
   bool done;
   RengaErrorCode code = RengaCheckpointFinish_Private(checkpoint, &done);
   RengaAsideDestroy(&checkpoint->pending.aside);
+  RengaCheckpointFreeMemory_Private(checkpoint);
   if (checkpoint->catches_signals) RengaCheckpointReleaseSignals_Private();
   RengaCheckpointLockDestroy(&checkpoint->lock);
   RengaCheckpointFreeExtras_Private(checkpoint);
@@ -134,7 +141,7 @@ RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint
   RengaCheckPointer(comm);
   RengaCheckPointer(checkpoint);
   RengaCall(RengaHeaderCreate(comm, "RengaCheckpoint", sizeof *made, DestroyCheckpoint, &made));
-  made->last_step = made->unmarked = made->pending.step = -1;
+  made->last_step = made->unmarked = made->pending.step = made->recovered = -1;
   RengaErrorCode code = RengaOptionsSetDefaults(ROWS, rows, made);
   if (!code)
     code = RengaCheckpointParseEvery_Private(made->hdr.comm, made->options.every,

@@ -207,6 +207,8 @@ RengaErrorCode RengaCheckpointMarkBad(RengaCheckpoint checkpoint)
   RengaErrorCode code =
       MarkFile(checkpoint, RengaPipelineGetStepNumber(checkpoint->pipeline), RENGA_MARK_BAD);
   checkpoint->unmarked = -1;
+  if (checkpoint->nodes)
+    RengaNodesMemoryForget(checkpoint->nodes, RengaPipelineGetStepNumber(checkpoint->pipeline));
   RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code)); /* nobody leaves before it is done */
   return RENGA_SUCCESS;
 }
@@ -279,6 +281,14 @@ static RengaErrorCode WriteIfDue(RengaCheckpoint checkpoint, int asked, bool *wr
   return RENGA_SUCCESS;
 }
 
+/* Whoever is about to leave writes a file. */
+static bool IsMemoryDue(RengaCheckpoint checkpoint, int asked)
+{
+  const int64_t step = RengaPipelineGetStepNumber(checkpoint->pipeline);
+  return checkpoint->nodes && step % checkpoint->options.memory == 0 &&
+         (asked & (RENGA_ASKED_TO_STOP | RENGA_ASKED_BY_TIME)) == 0;
+}
+
 /*@
    RengaCheckpointStep - after each step: write where it is time or a signal asked for it
 
@@ -312,6 +322,7 @@ RengaErrorCode RengaCheckpointStep(RengaCheckpoint checkpoint, bool *wrote, bool
   *wrote = *stop = false;
   if (checkpoint->options.directory == NULL && checkpoint->end_time <= 0) return RENGA_SUCCESS;
   RengaCall(AgreeOnAsked(checkpoint, &asked));
+  if (IsMemoryDue(checkpoint, asked)) RengaCall(RengaCheckpointSaveMemory_Private(checkpoint));
   if (checkpoint->options.directory) RengaCall(WriteIfDue(checkpoint, asked, wrote));
   *stop = (asked & (RENGA_ASKED_TO_STOP | RENGA_ASKED_BY_TIME)) != 0;
   checkpoint->time_is_up = (asked & RENGA_ASKED_BY_TIME) != 0;

@@ -13,6 +13,7 @@ RengaErrorCode RengaCheckpointTableAdd(RengaCheckpointTable *table, const char *
   entry->spec = *spec;
   entry->bytes = (int64_t)RengaTensorSpecBytes(spec);
   entry->state = state;
+  entry->offset = entry->first_hash = 0;
   entry->stored = spec->type;
   entry->shard = 0;
   table->n_entries++;
@@ -148,6 +149,7 @@ static RengaErrorCode AddPacked(RengaCheckpointTable *table, const char *bytes, 
 RengaErrorCode RengaCheckpointTableAddHoldings(RengaCheckpointTable *table,
                                                const RengaHoldings *holdings)
 {
+  table->block = RENGA_HOLDINGS_BLOCK;
   for (int t = 0; t < holdings->n_tensors; t++)
     RengaCall(RengaCheckpointTableAdd(table, holdings->tensor[t].name, &holdings->tensor[t].spec,
                                       holdings->tensor[t].state));
@@ -202,6 +204,37 @@ static RengaErrorCode Unpack(RengaCheckpointTable *table, const TableBuffer *ent
     at = (size_t)(value + strlen(value) + 1 - attributes->bytes);
   }
   RengaCall(RengaCheckpointTableCountHashes(table));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCheckpointTablePack(const RengaCheckpointTable *table, char **bytes,
+                                        int64_t *count)
+{
+  TableBuffer entries = {NULL, 0, 0}, attributes = {NULL, 0, 0}, all = {NULL, 0, 0};
+  RengaErrorCode code = Pack(table, &entries, &attributes);
+  const int64_t head[3] = {table->step, table->block, (int64_t)entries.used};
+  if (!code) code = AppendBytes(&all, head, sizeof head);
+  if (!code && entries.used) code = AppendBytes(&all, entries.bytes, entries.used);
+  if (!code && attributes.used) code = AppendBytes(&all, attributes.bytes, attributes.used);
+  RengaFree(&entries.bytes);
+  RengaFree(&attributes.bytes);
+  if (code) RengaFree(&all.bytes);
+  RengaCall(code);
+  *bytes = all.bytes;
+  *count = (int64_t)all.used;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCheckpointTableUnpack(char *bytes, int64_t count, RengaCheckpointTable *table)
+{
+  int64_t head[3];
+  memcpy(head, bytes, sizeof head);
+  table->step = head[0];
+  table->block = head[1];
+  const TableBuffer entries = {bytes + sizeof head, (size_t)head[2], 0};
+  const TableBuffer attributes = {entries.bytes + entries.used,
+                                  (size_t)count - sizeof head - entries.used, 0};
+  RengaCall(Unpack(table, &entries, &attributes));
   return RENGA_SUCCESS;
 }
 

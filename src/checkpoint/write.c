@@ -60,8 +60,6 @@ static RengaErrorCode MakeLayout(RengaCheckpointWriter *writer, RengaImage *imag
 static RengaErrorCode LayOutFile(RengaCheckpointWriter *writer, RengaCheckpointTable *table)
 {
   RengaImage image = {.descriptor = -1};
-  table->block = RENGA_HOLDINGS_BLOCK;
-  RengaCall(RengaCheckpointTableAddHoldings(table, &writer->holdings));
   RengaErrorCode code = MakeLayout(writer, &image, table);
   RengaImageClose(&image);
   RengaCall(code);
@@ -179,18 +177,29 @@ static RengaErrorCode NameTemporary(RengaCheckpointWriter *writer)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaCheckpointWriterBegin_Private(RengaCheckpointWriter *writer, int count,
-                                                  const RengaPersistent tensors[])
+RengaErrorCode RengaCheckpointWriterBeginTable_Private(RengaCheckpointWriter *writer)
 {
   const bool root = RengaCommGetRank(writer->comm) == 0;
   writer->file = -1;
   if (!root) writer->table = &writer->shared;
   RengaCall(RengaObjectGetComm(writer->comm, &writer->ranks));
   RengaCall(RengaErrorAgree(writer->ranks, NameTemporary(writer)));
-  RengaCall(RengaHoldingsCreate(writer->comm, count, tensors, NULL, &writer->holdings));
   RengaCall(
       RengaErrorAgree(writer->ranks, root ? LayOutFile(writer, writer->table) : RENGA_SUCCESS));
   RengaCall(RengaCheckpointTableBroadcast(writer->comm, writer->table));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCheckpointWriterBegin_Private(RengaCheckpointWriter *writer, int count,
+                                                  const RengaPersistent tensors[])
+{
+  const bool root = RengaCommGetRank(writer->comm) == 0;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaObjectGetComm(writer->comm, &writer->ranks));
+  RengaCall(RengaHoldingsCreate(writer->comm, count, tensors, NULL, &writer->holdings));
+  if (root) code = RengaCheckpointTableAddHoldings(writer->table, &writer->holdings);
+  RengaCall(RengaErrorAgree(writer->ranks, code));
+  RengaCall(RengaCheckpointWriterBeginTable_Private(writer));
   return RENGA_SUCCESS;
 }
 

@@ -20,6 +20,8 @@ typedef struct {
    The caller has set comm, device, path, reserve and, on rank 0, table. */
 RengaErrorCode RengaCheckpointWriterBegin_Private(RengaCheckpointWriter *writer, int count,
                                                   const RengaPersistent tensors[]);
+/* The same, where rank 0's table has its entries, and no tensors are brought together. */
+RengaErrorCode RengaCheckpointWriterBeginTable_Private(RengaCheckpointWriter *writer);
 /* Collective: each block was written by one rank. */
 RengaErrorCode RengaCheckpointWriterShareHashes_Private(RengaCheckpointWriter *writer);
 /* Rank 0: checksums and head. */

@@ -40,9 +40,10 @@ typedef struct {
   int holders;
   RengaCommSum first;
   RengaCommDriven *driven;
-  int64_t moved; /* messages of sums that arrived or left, and what the driven did */
-  int moving;    /* sums that are not over, */
-  double since;  /* and MPI_Wtime when there was none last */
+  int64_t moved;        /* messages of sums that arrived or left, and what the driven did */
+  int moving;           /* sums that are not over, */
+  double since;         /* and MPI_Wtime when there was none last */
+  int64_t shared_bytes; /* of this rank's boxes that sums of any of the comms have used */
 } RengaCommSums;
 
 struct _p_RengaComm {

@@ -89,6 +89,57 @@ static RengaErrorCode ShareFile(RengaComm comm, RengaNodeMemory memory, NodeFile
   return RENGA_SUCCESS;
 }
 
+static size_t HalfOf(int ranks)
+{
+  const size_t half = (size_t)ranks * HALF_OF_RANK;
+  return half < LEAST_HALF ? LEAST_HALF : half;
+}
+
+/*@
+   RengaCommSumMemory - how much of its node's memory a rank has for sums at most
+
+   Not collective
+
+   Input:
+   . ranks - of the comm in which the sums are; the rank has others of it on its node
+
+   Errors: none; 0 for less than two ranks.
+
+   Notes: memory of the host that the ranks of a node share, beside what a sum's task is given: as
+   much as two sums at once use where their vectors are as large. Ranks alone on their node have
+   none.
+
+   See also: RengaCommGetSumMemory(), RengaCommSumBegin()
+@*/
+int64_t RengaCommSumMemory(int ranks)
+{
+  const struct _RengaNodeMemory memory = {.half = HalfOf(ranks)};
+  return ranks > 1 ? NODE_SUMS * (int64_t)RengaNodeBoxBytes(&memory) : 0;
+}
+
+/*@
+   RengaCommGetSumMemory - how much of its node's memory a rank has used for sums
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+
+   Output:
+   . bytes - at most, of sums of comm and of all groups made of it so far
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCommSumMemory()
+@*/
+RengaErrorCode RengaCommGetSumMemory(RengaComm comm, int64_t *bytes)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(bytes);
+  *bytes = comm->sums->shared_bytes;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaNodeMemoryCreate(RengaComm comm)
 {
   NodeFile *all = NULL;
@@ -98,8 +149,7 @@ RengaErrorCode RengaNodeMemoryCreate(RengaComm comm)
   if (!code) code = RengaMalloc(comm->size, &all);
   code = RengaErrorAgree(comm->hdr.comm, code);
   if (!code) {
-    memory->half = (size_t)comm->size * HALF_OF_RANK;
-    if (memory->half < LEAST_HALF) memory->half = LEAST_HALF;
+    memory->half = HalfOf(comm->size);
     memory->bytes = (size_t)comm->local_size * NODE_SUMS * RengaNodeBoxBytes(memory);
     code = ShareFile(comm, memory, all);
   }

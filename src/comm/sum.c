@@ -168,6 +168,7 @@ RengaErrorCode RengaCommAllGatherPrepare(RengaComm comm, const RengaCommSumTask 
 static void TakeBoxes(RengaCommSum sum)
 {
   RengaNodeMemory shared = sum->shared;
+  if (shared->sums < NODE_SUMS) sum->comm->sums->shared_bytes += (int64_t)RengaNodeBoxBytes(shared);
   sum->slot = (int)(shared->sums++ % NODE_SUMS);
   sum->base = shared->begun[sum->slot];
   shared->begun[sum->slot] += sum->rounds;

@@ -122,7 +122,8 @@ rm -f warning
 asked 137 KILL -n 2 -- "$renga" $endless
 no_ranks() { ! grep -lsaz "^RENGA_RUN_SIGNS=$PWD/" /proc/[0-9]*/environ; }
 wait_for no_ranks
-rm -f renga_run.*
+no_signs() { [ "$(echo renga_run.*)" = "renga_run.*" ]; }
+wait_for no_signs
 
 # Errors that are for good, and a program that comes no further; other programs than renga train.
 rm -rf c
@@ -134,6 +135,13 @@ says "-resume needs -checkpoint_dir: where are the checkpoints?"
 run 70 -n 2 -starts 2 -- sh -c 'exit 3'
 says "renga run: start 2 ended: mpiexec" "ended with code 3" \
   "renga run: 2 starts in a row came to no new step (-starts): look at their reasons; no checkpoint is known"
+mkdir c
+echo "this is no checkpoint" >c/step_000000050.h5
+run 9 -n 2 -- "$renga" $train $keeping -steps 60
+says "none of the 1 checkpoints in c is whole" "renga run: another start would find the same error: none is made"
+run 0 -n 2 -events /dev/full -- true
+says "renga run: -events /dev/full takes no more rows: No space left on device: events are lost"
+[ "$(count "takes no more rows")" -eq 1 ] || fail "said more than once"
 run 0 -n 2 -- sh -c '[ $RENGA_RUN_START = 2 ]'
 says "renga run: the run is complete after 2 starts"
 run 85 -n 2 -- sh -c 'exit 85'

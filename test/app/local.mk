@@ -2,7 +2,7 @@
 check_PROGRAMS += %D%/network
 %C%_network_SOURCES = %D%/network.c test/onnx/text.c test/onnx/write.c test/onnx/text.h test/onnx/write.h
 app_tests = %D%/chunks.sh %D%/chosenchunks.sh %D%/commands.sh %D%/decoders.sh %D%/forward.sh %D%/generate.sh %D%/given.sh %D%/initial.sh %D%/effects.sh %D%/judges.sh %D%/datasets.sh %D%/misuse.sh %D%/options.sh %D%/plan.sh %D%/plancounts.sh %D%/sweep.sh \
-  %D%/heals.sh %D%/rivals.sh %D%/rollback.sh %D%/runs.sh %D%/signals.sh %D%/simulate.sh %D%/stops.sh %D%/whole.sh
+  %D%/heals.sh %D%/memory.sh %D%/rivals.sh %D%/rollback.sh %D%/runs.sh %D%/signals.sh %D%/simulate.sh %D%/stops.sh %D%/whole.sh
 tests += $(app_tests)
 EXTRA_DIST += %D%/common.sh $(app_tests)
 tests += %D%/published.sh

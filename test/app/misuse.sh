@@ -25,6 +25,7 @@ echo "this is no network" >garbled.onnx
 refuses 2 "garbled.onnx is not an ONNX model: byte 0: wire type 4" train -graph garbled.onnx -data synthetic
 echo "this is no data set" >garbled.h5
 refuses 2 "data set garbled.h5 is not an HDF5 file; make one of text with: renga data text IN OUT" train -graph $mlp -data garbled.h5
+refuses 2 "all 6 parameters are frozen, so that nothing would be trained: -graph_frozen and the file freeze them" $train -graph_frozen '*'
 
 # Layouts.
 refuses 2 "2 stages x 2 replicas need 4 ranks, but there are 2" $train -partition_stages 2 \

@@ -13,6 +13,7 @@ case "$less" in -*) fail "slower with faster links" ;; '') fail "does not say wh
 says "lower bound: no plan takes less than"
 says "memory of a device"
 says "made for: v100"
+says "memory of the host beside it: sums share up to 8.00 MiB of a rank with the others of its node"
 accepts 1 $machine -optimizer_schedule cosine
 says "lower bound: no plan takes less than"
 for type in rannc tree even "exact -partition_exact_time_limit 1"; do

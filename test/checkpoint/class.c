@@ -126,6 +126,31 @@ static RengaErrorCode TestKeep(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Files of steps 40 and 45 are there, the first one good. One that is cut short is not counted. */
+static RengaErrorCode TestKeepOfTruncated(RengaComm comm)
+{
+  RengaCheckpoint checkpoint;
+  char *path;
+  bool found;
+  int64_t step;
+  RengaCall(RengaOptionsSetValue("checkpoint_keep", "2"));
+  RengaCall(StandinCreate(comm, 1, false, directory, &checkpoint));
+  RengaCall(RengaCheckpointResume(checkpoint, &found, &step));
+  Expect(found && step == 45);
+  standin.step = 50;
+  RengaCall(RengaCheckpointWrite(checkpoint, &path));
+  if (RengaCommGetRank(comm) == 0) Expect(truncate(path, 8192) == 0);
+  RengaFree(&path);
+  standin.step = 35;
+  RengaCall(RengaCheckpointWrite(checkpoint, NULL));
+  RengaCall(ExpectSteps(4, (const int64_t[]){35, 40, 45, 50}));
+  standin.step = 30;
+  RengaCall(RengaCheckpointWrite(checkpoint, NULL));
+  RengaCall(ExpectSteps(3, (const int64_t[]){30, 35, 40}));
+  RengaCall(StandinDestroy(&checkpoint));
+  return RENGA_SUCCESS;
+}
+
 /* SIGUSR1 on one rank writes on all; SIGTERM on one rank writes and stops all. */
 static RengaErrorCode TestSignals(RengaComm comm)
 {
@@ -234,6 +259,7 @@ static RengaErrorCode TestClass(void)
   RengaCall(TestSteps(comm));
   RengaCall(TestResume(comm));
   RengaCall(TestKeep(comm));
+  RengaCall(TestKeepOfTruncated(comm));
   RengaCall(TestSignals(comm));
   RengaCall(TestTime(comm));
   RengaCall(TestNothing(comm));

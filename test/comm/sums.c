@@ -197,6 +197,17 @@ static void CheckLate(RengaComm comm)
   SampleFree(&s);
 }
 
+/* Sums were made, several at once. */
+static void CheckMemory(RengaComm comm, int nodes)
+{
+  const int size = RengaCommGetSize(comm);
+  int64_t bytes = -1;
+  RengaCallAbort(RengaCommGetSumMemory(comm, &bytes));
+  TestTrue(nodes == size ? bytes == 0 : bytes >= RengaCommSumMemory(size));
+  TestTrue(RengaCommSumMemory(1) == 0 && RengaCommSumMemory(2) > 8 << 20);
+  TestTrue(RengaCommSumMemory(1000) > RengaCommSumMemory(2));
+}
+
 /* nodes: RENGA_NODES, or NULL. */
 static RengaErrorCode CheckOn(const char *nodes)
 {
@@ -218,6 +229,7 @@ static RengaErrorCode CheckOn(const char *nodes)
   if (found > 1) CheckNoMessage(comm, 12);
   CheckLate(comm);
   CheckAtOnce(comm);
+  CheckMemory(comm, found);
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # renga run over two network namespaces in the place of nodes: a node whose link is cut and whose processes die is left out, the
 # plan is made anew for the other one, and the node is taken back once it answers; a node that is said to go is left with a
-# checkpoint. The parameters are those of a run that nothing happened to, and nothing stays on a node.
+# checkpoint; a node that is lost takes its memory with it, and no step is lost where the other one has a copy (-checkpoint_memory). The parameters are those of a run that nothing happened to, and nothing stays on a node.
 # Needs root; skipped where namespaces cannot be made.
 name=renga-run$$ tools=
 . "${0%/*}/namespaces.sh"
@@ -29,9 +29,10 @@ number=\${1##*.}
 shift
 [ ! -e "$PWD/down-\$number" ] || exec sleep 100
 exec ip netns exec "$name-\$number" unshare --uts --ipc --mount sh -c \\
-  "hostname node\$number; mount -t tmpfs -o size=256m tmpfs /dev/shm; \$*"
+  "hostname node\$number; mount -t tmpfs -o size=256m tmpfs /dev/shm; mount --bind $PWD/memory-\$number $PWD/memory; \$*"
 LAUNCH
 chmod +x launch
+mkdir memory memory-1 memory-2 # of a node, which outlives its processes
 printf '%s\n' 10.80.0.1:1 "10.80.0.2 slots=1 # the other" >hosts
 train="train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -reduction_leaf 1 -progress none -parameter_digest"
 
@@ -76,6 +77,22 @@ says "$digest" "renga run: 10.80.0.2 is left out until it answers again" "1 stag
 grep -Eq "start 1 ended after step .*: (rank 0 said: .*no sign of rank 1|.*rank 1|host 10.80.0.2 does not answer)" out || fail "rank 1 is not named"
 # It may be done before the node is back; else the node takes part again.
 if said "answers again and takes part"; then says "renga run: start 3: 2 ranks on 2 of 2 hosts, from the checkpoint of step"; fi
+
+# A node dies, with its memory: the other one has all of the newest step.
+accepts 1 $train -steps 400
+shorter=$(digest)
+begin -back 0 -- -steps 400 -timeout 4 -checkpoint_memory 1 -checkpoint_memory_dir "$PWD/memory"
+: >down-2
+for process in $(ip netns pids $name-2); do kill -9 "$process"; done
+rm -rf memory-2/*
+wait_for said "the nodes have the checkpoint of step"
+ends 0
+rm down-2
+says "$shorter" "renga run: start 2: 1 rank on 1 of 2 hosts"
+lost=$(sed -n 's/.*start 1 ended after step \([0-9]*\):.*/\1/p' out)
+from=$(sed -n 's/^the nodes have the checkpoint of step \([0-9]*\) in memory.*/\1/p' out)
+[ "${from:-0}" -ge $((${lost:-0} - 1)) ] || fail "goes on from ${from:-nothing} after step $lost"
+[ -z "$(ls memory-1)" ] || fail "memory stays: $(ls memory-1)"
 
 begin -warning warning -back 0 -- -steps 4000
 echo node2.somewhere >>warning # it has an address here

@@ -3,13 +3,17 @@
 #include "renga/private/number.h"
 #include "renga/private/open.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static struct {
-  FILE *file; /* of -events; NULL: none */
+  int file;         /* of -events; 0: none */
+  const char *name; /* of it */
+  bool torn, full;  /* its last row is not whole; it was said that it takes no more */
   double began;
 } telling;
 
@@ -30,9 +34,12 @@ RengaErrorCode SupervisorEventsOpen(const char *file)
 {
   telling.began = SupervisorSeconds();
   if (!file) return RENGA_SUCCESS;
-  telling.file = RengaFileOpen_Private(file, "a");
-  RengaCheck(telling.file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "renga run -events %s: %s", file,
+  const int opened =
+      RengaFileDescriptor_Private(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  RengaCheck(opened >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "renga run -events %s: %s", file,
              RengaFileReason_Private(errno));
+  telling.file = opened;
+  telling.name = file;
   return RENGA_SUCCESS;
 }
 
@@ -50,6 +57,30 @@ size_t SupervisorQuote(const char *text, size_t size, char quoted[])
   return used;
 }
 
+/* A row that is cut off ends before the next one, so that the others can be read. */
+static void WriteEventRow(const char *row, size_t length)
+{
+  const char *text = telling.torn ? "\n" : row;
+  size_t left = telling.torn ? 1 : length;
+  while (left > 0) {
+    const ssize_t wrote = write(telling.file, text, left);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) break;
+    text += wrote;
+    left -= (size_t)wrote;
+    if (left > 0 || !telling.torn) continue;
+    telling.torn = false;
+    text = row;
+    left = length;
+  }
+  if (left == 0) return;
+  telling.torn = telling.torn || left < length;
+  if (!telling.full)
+    fprintf(stderr, "renga run: -events %s takes no more rows: %s: events are lost\n", telling.name,
+            RengaFileReason_Private(errno ? errno : ENOSPC));
+  telling.full = true;
+}
+
 void SupervisorSay(const char *event, const char *fields, const char *format, ...)
 {
   char text[3 * SUPERVISOR_TEXT], quoted[4 * SUPERVISOR_TEXT], row[6 * SUPERVISOR_TEXT], when[32];
@@ -64,9 +95,8 @@ void SupervisorSay(const char *event, const char *fields, const char *format, ..
   if (!telling.file) return;
   strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
   SupervisorQuote(text, sizeof quoted, quoted);
-  RengaTextFormat(row, sizeof row,
-                  "{\"time\":\"%s\",\"seconds\":%.3f,\"event\":\"%s\",%s%s\"text\":%s}\n", when,
-                  SupervisorSecondsSinceBegin(), event, fields, *fields ? "," : "", quoted);
-  fputs(row, telling.file);
-  fflush(telling.file);
+  const int length = RengaTextFormat(
+      row, sizeof row, "{\"time\":\"%s\",\"seconds\":%.3f,\"event\":\"%s\",%s%s\"text\":%s}\n",
+      when, SupervisorSecondsSinceBegin(), event, fields, *fields ? "," : "", quoted);
+  WriteEventRow(row, (size_t)length);
 }

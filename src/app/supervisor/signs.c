@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* An empty row is no sign. */
@@ -19,6 +20,37 @@ bool SupervisorSignsTakeRows(const SupervisorSigns *signs)
   close(file);
   errno = why;
   return wrote == 1;
+}
+
+/* A process that is nobody's child and has nothing else to do: once renga run is gone, killed or
+   not, the pipe from it is at its end, and the file goes. */
+static void TakeFileAway(const char *name, int pipe)
+{
+  char letter;
+  setsid();
+  const int nothing = RengaFileDescriptor_Private("/dev/null", O_RDWR, 0);
+  for (int i = 0; i < 3 && nothing >= 0; i++) dup2(nothing, i);
+  for (int signal_number = 1; signal_number < NSIG; signal_number++)
+    if (signal_number != SIGTERM && signal_number != SIGCHLD) signal(signal_number, SIG_IGN);
+  if (chdir("/") != 0) _exit(1);
+  while (read(pipe, &letter, 1) < 0 && errno == EINTR) continue;
+  unlink(name);
+  _exit(0);
+}
+
+/* Where there is none the file stays if renga run is killed. */
+static void StartCaretaker(const char *name)
+{
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return;
+  const pid_t child = fork();
+  if (child == 0) {
+    close(ends[1]);
+    if (fork() == 0) TakeFileAway(name, ends[0]);
+    _exit(0);
+  }
+  close(ends[0]); /* the other end is open as long as this process lives */
+  if (child > 0) waitpid(child, NULL, 0);
 }
 
 /* In the working folder, which all hosts see, as launchers start the ranks in it. */
@@ -35,6 +67,7 @@ RengaErrorCode SupervisorSignsOpen(const char *token, SupervisorSigns *signs)
              "renga run: %s: %s; it is what the ranks tell of themselves: start where all hosts "
              "can write",
              signs->file, RengaFileReason_Private(errno));
+  StartCaretaker(signs->file);
   return RENGA_SUCCESS;
 }
 

@@ -19,9 +19,9 @@ static const int nothing_to_read[2] = {-1, -1};
 /* Of errors that a start finds by itself: another one would find them, too. */
 static bool IsForGood(int code)
 {
-  static const int codes[] = {RENGA_ERR_SUPPORT, RENGA_ERR_ORDER,   RENGA_ERR_ARGUMENT,
-                              RENGA_ERR_OPTION,  RENGA_ERR_SHAPE,   RENGA_ERR_GRAPH,
-                              RENGA_ERR_PLAN,    RENGA_ERR_INTERNAL};
+  static const int codes[] = {RENGA_ERR_SUPPORT, RENGA_ERR_ORDER,    RENGA_ERR_ARGUMENT,
+                              RENGA_ERR_OPTION,  RENGA_ERR_SHAPE,    RENGA_ERR_GRAPH,
+                              RENGA_ERR_PLAN,    RENGA_ERR_INTERNAL, RENGA_ERR_FILE_FORMAT};
   for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
     if (codes[i] == code) return true;
   return false;
@@ -88,16 +88,27 @@ static int ListHosts(const Supervisor *supervisor, size_t size, char names[])
   return hosts;
 }
 
+/* Which step that has is known to the nodes alone. */
+static bool KeepsInMemory(const SupervisorOptions *options)
+{
+  for (int i = 0; i < options->n_words; i++) {
+    const char *word = options->command[i] + (strncmp(options->command[i], "--", 2) == 0);
+    if (strncmp(word, "-checkpoint_memory", 18) == 0) return true;
+  }
+  return false;
+}
+
 static void SayStart(const Supervisor *supervisor, int ranks)
 {
-  char fields[2 * SUPERVISOR_TEXT], names[SUPERVISOR_TEXT], places[64] = "", after[64] = "";
+  char fields[2 * SUPERVISOR_TEXT], names[SUPERVISOR_TEXT], places[64] = "", after[96] = "";
   const int hosts = ListHosts(supervisor, sizeof names, names);
   if (supervisor->hosts.listed)
     snprintf(places, sizeof places, " on %d of %d host%s", hosts, supervisor->hosts.count,
              supervisor->hosts.count > 1 ? "s" : "");
   if (supervisor->checkpoint >= 0)
-    snprintf(after, sizeof after, ", from the checkpoint of step %lld",
-             (long long)supervisor->checkpoint);
+    snprintf(after, sizeof after, ", from the checkpoint of step %lld%s",
+             (long long)supervisor->checkpoint,
+             KeepsInMemory(supervisor->options) ? " or a newer one in memory" : "");
   snprintf(fields, sizeof fields, "\"start\":%d,\"ranks\":%d,\"checkpoint\":%lld,\"hosts\":[%s]",
            supervisor->start, ranks, (long long)supervisor->checkpoint, names);
   SupervisorSay("start", fields, "start %d: %d rank%s%s%s", supervisor->start, ranks,
@@ -284,6 +295,7 @@ static RengaErrorCode SetUpSupervisor(Supervisor *supervisor)
 {
   const SupervisorOptions *options = supervisor->options;
   RengaCall(CheckAlone());
+  supervisor->alone = waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
   RengaCall(SupervisorLauncherFind(options, &supervisor->launcher));
   const bool srun = supervisor->launcher.kind == SUPERVISOR_SRUN;
   RengaCall(SupervisorHostsRead(options, srun, &supervisor->hosts));
@@ -291,7 +303,6 @@ static RengaErrorCode SetUpSupervisor(Supervisor *supervisor)
   RengaCall(SupervisorEventsOpen(options->events));
   RengaCall(SupervisorSignsOpen(supervisor->token, &supervisor->signs));
   SupervisorTellEndOfJob();
-  supervisor->alone = waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
   prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL);
   SupervisorCatchSignals(&supervisor->signals);
   return RENGA_SUCCESS;
