@@ -4,6 +4,8 @@
 #include "renga/private/number.h"
 #include <stdlib.h>
 
+enum { UNASKED_MOST = 1 << 19 }; /* micro-batches of all stages */
+
 /* "NODE:FACTOR" */
 static RengaErrorCode ReadNodeFactor(MPI_Comm printer, const char *option, int64_t *node,
                                      double *factor, bool *given)
@@ -107,20 +109,31 @@ RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine)
   return RENGA_SUCCESS;
 }
 
+/* Unasked only what takes little: of replicas that exchange nothing within actions. */
+static RengaErrorCode IsSimulatedUnasked(RengaPlan plan, bool *simulated)
+{
+  int64_t batch, microbatch;
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
+  const int stages = RengaPlanGetStageCount(plan);
+  *simulated = RengaPlanMicrobatches(plan, batch) <= UNASKED_MOST / stages;
+  for (int s = 0; s < stages; s++)
+    *simulated = *simulated && RengaPlanGetStage(plan, s)->shape.shard < RENGA_SHARD_GRADIENTS;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppIsSimulated(RengaComm comm, RengaPlan plan, RengaMachine machine, bool *simulated)
 {
   MPI_Comm printer;
   const RengaMachineNetwork *network;
   RengaPlanPrediction prediction;
-  bool whole = true; /* no replicas exchange anything within actions */
+  bool asked, unasked;
   *simulated = false;
   if (!machine) return RENGA_SUCCESS;
   RengaCall(RengaObjectGetComm(comm, &printer));
-  RengaCall(IsSimulationAsked(printer, simulated));
+  RengaCall(IsSimulationAsked(printer, &asked));
+  RengaCall(IsSimulatedUnasked(plan, &unasked));
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   RengaCall(RengaMachineGetNetwork(machine, &network));
-  for (int s = 0; s < RengaPlanGetStageCount(plan); s++)
-    whole = whole && RengaPlanGetStage(plan, s)->shape.shard < RENGA_SHARD_GRADIENTS;
-  *simulated = prediction.step > 0 && (*simulated || (whole && network->cards > 0));
+  *simulated = prediction.step > 0 && (asked || (unasked && network->cards > 0));
   return RENGA_SUCCESS;
 }
