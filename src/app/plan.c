@@ -193,7 +193,6 @@ static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan
   RengaViewer viewer = NULL;
   RengaPlanPrediction prediction;
   AppBudget budget;
-  bool simulated;
   RengaCall(AppReadBudget(app->comm, graph, &budget));
   RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
   const RengaErrorCode code = RengaPlanView(plan, viewer);
@@ -201,8 +200,6 @@ static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan
   RengaCall(code);
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   if (prediction.step <= 0) RengaCall(ShowSchedule(app, graph, plan, SHOW_PRINTED, NULL));
-  RengaCall(AppIsSimulated(app->comm, plan, of->machine, &simulated));
-  if (simulated) RengaCall(ShowSchedule(app, graph, plan, SHOW_SIMULATED, of->machine));
   RengaCall(AppPrintBudget(app->comm, &budget, plan, of->nodes, of->devices));
   return RENGA_SUCCESS;
 }
@@ -211,12 +208,14 @@ static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan,
                                const PlannedFor *of)
 {
   const char *view;
-  bool given = false, drawn = false;
+  bool given = false, drawn = false, simulated;
   RengaCall(RengaOptionsGetString("plan_view", &view, &given));
   RengaCall(ForecastMemory(app, graph, plan));
   RengaCall(CheckLimit(app, plan));
   RengaCall(AppViewPlan(app->comm, plan));
   if (!given) RengaCall(PrintPlan(app, graph, plan, of));
+  RengaCall(AppIsSimulated(app->comm, plan, of->machine, !given, &simulated));
+  if (simulated) RengaCall(ShowSchedule(app, graph, plan, SHOW_SIMULATED, of->machine));
   RengaCall(RengaOptionsGetString("schedule_view", &view, &drawn));
   if (drawn) RengaCall(ShowSchedule(app, graph, plan, SHOW_VIEWED, NULL));
   return RENGA_SUCCESS;

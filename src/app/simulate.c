@@ -56,6 +56,8 @@ static RengaErrorCode ReadDisturbance(MPI_Comm printer, RengaScheduleDisturbance
   disturbance->seed = (uint64_t)seed;
   disturbance->card_lost = lost;
   *disturbed = slow || link || lost || jitter;
+  RengaCheck(!seeded || jitter, printer, RENGA_ERR_OPTION,
+             "-simulate_seed %lld is of random numbers: give -simulate_jitter", (long long)seed);
   return RENGA_SUCCESS;
 }
 
@@ -121,7 +123,8 @@ static RengaErrorCode IsSimulatedUnasked(RengaPlan plan, bool *simulated)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppIsSimulated(RengaComm comm, RengaPlan plan, RengaMachine machine, bool *simulated)
+RengaErrorCode AppIsSimulated(RengaComm comm, RengaPlan plan, RengaMachine machine, bool printed,
+                              bool *simulated)
 {
   MPI_Comm printer;
   const RengaMachineNetwork *network;
@@ -134,6 +137,7 @@ RengaErrorCode AppIsSimulated(RengaComm comm, RengaPlan plan, RengaMachine machi
   RengaCall(IsSimulatedUnasked(plan, &unasked));
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   RengaCall(RengaMachineGetNetwork(machine, &network));
-  *simulated = prediction.step > 0 && (asked || (unasked && network->cards > 0));
+  unasked = unasked && printed && prediction.step > 0 && network->cards > 0;
+  *simulated = asked || unasked;
   return RENGA_SUCCESS;
 }
