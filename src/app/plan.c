@@ -194,7 +194,6 @@ static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan
   RengaViewer viewer = NULL;
   RengaPlanPrediction prediction;
   AppBudget budget;
-  bool simulated;
   RengaCall(AppReadBudget(app->comm, graph, &budget));
   RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
   const RengaErrorCode code = RengaPlanView(plan, viewer);
@@ -202,8 +201,6 @@ static RengaErrorCode PrintPlan(const App *app, RengaGraph graph, RengaPlan plan
   RengaCall(code);
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   if (prediction.step <= 0) RengaCall(ShowSchedule(app, graph, plan, SHOW_PRINTED, NULL));
-  RengaCall(AppIsSimulated(app->comm, plan, of->machine, &simulated));
-  if (simulated) RengaCall(ShowSchedule(app, graph, plan, SHOW_SIMULATED, of->machine));
   RengaCall(AppPrintHostMemory(app->comm, plan, of->nodes ? of->devices / of->nodes : 0));
   RengaCall(AppPrintBudget(app->comm, &budget, plan, of->nodes, of->devices));
   return RENGA_SUCCESS;
@@ -213,12 +210,14 @@ static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan,
                                const PlannedFor *of)
 {
   const char *view;
-  bool given = false, drawn = false;
+  bool given = false, drawn = false, simulated;
   RengaCall(RengaOptionsGetString("plan_view", &view, &given));
   RengaCall(ForecastMemory(app, graph, plan));
   RengaCall(CheckLimit(app, plan));
   RengaCall(AppViewPlan(app->comm, plan));
   if (!given) RengaCall(PrintPlan(app, graph, plan, of));
+  RengaCall(AppIsSimulated(app->comm, plan, of->machine, !given, &simulated));
+  if (simulated) RengaCall(ShowSchedule(app, graph, plan, SHOW_SIMULATED, of->machine));
   RengaCall(RengaOptionsGetString("schedule_view", &view, &drawn));
   if (drawn) RengaCall(ShowSchedule(app, graph, plan, SHOW_VIEWED, NULL));
   return RENGA_SUCCESS;

@@ -5,7 +5,9 @@
 
 RengaErrorCode AppRefuseOfOnePlan(RengaComm comm)
 {
-  static const char *const of_one[] = {"plan_save", "schedule_view"};
+  static const char *const of_one[] = {"plan_save",     "schedule_view", "simulate_slow",
+                                       "simulate_link", "simulate_lost", "simulate_jitter",
+                                       "simulate_save"};
   MPI_Comm printer;
   const char *text;
   bool given;

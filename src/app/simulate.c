@@ -4,6 +4,8 @@
 #include "renga/private/number.h"
 #include <stdlib.h>
 
+enum { UNASKED_MOST = 1 << 19 }; /* micro-batches of all stages */
+
 /* "NODE:FACTOR" */
 static RengaErrorCode ReadNodeFactor(MPI_Comm printer, const char *option, int64_t *node,
                                      double *factor, bool *given)
@@ -54,6 +56,8 @@ static RengaErrorCode ReadDisturbance(MPI_Comm printer, RengaScheduleDisturbance
   disturbance->seed = (uint64_t)seed;
   disturbance->card_lost = lost;
   *disturbed = slow || link || lost || jitter;
+  RengaCheck(!seeded || jitter, printer, RENGA_ERR_OPTION,
+             "-simulate_seed %lld is of random numbers: give -simulate_jitter", (long long)seed);
   return RENGA_SUCCESS;
 }
 
@@ -107,20 +111,33 @@ RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppIsSimulated(RengaComm comm, RengaPlan plan, RengaMachine machine, bool *simulated)
+/* Unasked only what takes little: of replicas that exchange nothing within actions. */
+static RengaErrorCode IsSimulatedUnasked(RengaPlan plan, bool *simulated)
+{
+  int64_t batch, microbatch;
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
+  const int stages = RengaPlanGetStageCount(plan);
+  *simulated = RengaPlanMicrobatches(plan, batch) <= UNASKED_MOST / stages;
+  for (int s = 0; s < stages; s++)
+    *simulated = *simulated && RengaPlanGetStage(plan, s)->shape.shard < RENGA_SHARD_GRADIENTS;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppIsSimulated(RengaComm comm, RengaPlan plan, RengaMachine machine, bool printed,
+                              bool *simulated)
 {
   MPI_Comm printer;
   const RengaMachineNetwork *network;
   RengaPlanPrediction prediction;
-  bool whole = true; /* no replicas exchange anything within actions */
+  bool asked, unasked;
   *simulated = false;
   if (!machine) return RENGA_SUCCESS;
   RengaCall(RengaObjectGetComm(comm, &printer));
-  RengaCall(IsSimulationAsked(printer, simulated));
+  RengaCall(IsSimulationAsked(printer, &asked));
+  RengaCall(IsSimulatedUnasked(plan, &unasked));
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   RengaCall(RengaMachineGetNetwork(machine, &network));
-  for (int s = 0; s < RengaPlanGetStageCount(plan); s++)
-    whole = whole && RengaPlanGetStage(plan, s)->shape.shard < RENGA_SHARD_GRADIENTS;
-  *simulated = prediction.step > 0 && (*simulated || (whole && network->cards > 0));
+  unasked = unasked && printed && prediction.step > 0 && network->cards > 0;
+  *simulated = asked || unasked;
   return RENGA_SUCCESS;
 }

@@ -4,8 +4,9 @@
 
 /* -simulate_... is understood, and there is a machine if it is given. */
 RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine);
-/* Whether a line is said of it: the machine (or NULL) says of links, or it is asked for. */
-RengaErrorCode AppIsSimulated(RengaComm comm, RengaPlan plan, RengaMachine machine,
+/* Whether a line is said of it: it is asked for; or the plan was printed, and the machine (or NULL)
+   says of links. */
+RengaErrorCode AppIsSimulated(RengaComm comm, RengaPlan plan, RengaMachine machine, bool printed,
                               bool *simulated);
 RengaErrorCode AppSimulateNetwork(RengaComm comm, RengaSchedule schedule, RengaPlan plan,
                                   RengaMachine machine);

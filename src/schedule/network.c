@@ -221,6 +221,18 @@ static RengaErrorCode LayOutSum(StepNetwork *network, int stage, bool beyond, Re
   return RENGA_SUCCESS;
 }
 
+/* What is left of the slowest device's bandwidth, where it has it to itself. */
+static double FactorOfSum(const StepNetwork *network, int stage)
+{
+  const RengaStageShape *shape = &RengaPlanGetStage(network->plan, stage)->shape;
+  for (int r = 0; r < shape->replicas; r++)
+    for (int n = 0; n < RengaShapeGroup_Private(shape); n++)
+      if (IsImpaired(network,
+                     NodeOf(network, RengaStepNetworkDevice_Private(network, stage, r, n))))
+        return network->disturbance->link_factor;
+  return 1;
+}
+
 /* What is known of a sum by its levels. */
 typedef struct {
   double all, latency;     /* seconds; of these without any bytes */
@@ -263,8 +275,10 @@ static RengaErrorCode FindLevelSum(const StepNetwork *network, int stage, LevelS
     of->between +=
         over[l] / (link->reduce_bandwidth > 0 ? link->reduce_bandwidth : link->bandwidth);
   }
-  of->most = apart ? network->network->card_bandwidth
-                   : of->bytes[0] / of->between * network->disturbance->link_factor;
+  if (apart)
+    of->most = network->network->card_bandwidth;
+  else if (of->between > 0)
+    of->most = of->bytes[0] / of->between * FactorOfSum(network, stage);
   const double side = RengaMachineSumSeconds_Private(machine, level, replicas, group, bytes, &one);
   if (side > 0) of->scale = row->reduce_seconds / side;
   return RENGA_SUCCESS;

@@ -51,6 +51,10 @@ refuses 1 "share gradients or parameters: what they exchange with each micro-bat
   -pipeline_shard gradients -simulate_slow 1:2
 accepts 1 $layout -machine_file shared.opts -pipeline_shard gradients
 grep -q simulated out && fail "what cannot be simulated is"
+refuses 1 "is of random numbers: give -simulate_jitter" $layout -machine_file shared.opts -simulate_seed 3
+refuses 1 "is for one plan, and a table of several is asked for" $layout -machine_file shared.opts -machine_nodes 2,4 -simulate_slow 1:2
+accepts 1 $layout -machine_file shared.opts -simulate_slow 1:2 -plan_view json:plan.json
+says "times as long"
 refuses 1 "is for the links of a machine: give -machine_file" plan -graph mlp:sizes=8-8 -simulate_slow 0:2
 sed 's/-card_bandwidth 1e9//' shared.opts >bad.opts
 refuses 1 "-cards 2 needs -card_bandwidth" $layout -machine_file bad.opts

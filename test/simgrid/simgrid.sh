@@ -5,7 +5,7 @@
 referee=$top_builddir/test/simgrid/referee
 [ -x "$referee" ] || { echo "no SimGrid (configure found none), or sanitizers"; exit 77; }
 
-cat >machine.opts <<'OPTS'
+cat >cards.opts <<'OPTS'
 -name machine -nodes 16 -devices 2 -memory 8GiB -matrix_rate 1e12 -vector_rate 1e11 -memory_bandwidth 1e11
 -matrix_efficiency 0.5 -vector_efficiency 0.5 -bandwidth_efficiency 0.5 -launch 1e-6
 -node_latency 1e-6 -node_bandwidth 1e10 -switch_nodes 4 -switch_latency 2e-6 -switch_bandwidth 1e9
@@ -19,24 +19,25 @@ compare() {
     exit !(off < most && off > -most)}' "$layout, $1" || fail "not within $2 % of SimGrid's $(tail -n 1 seconds) s"
 }
 
-# nodes, stages, replicas
-while read -r nodes stages replicas; do
-  layout="$stages stages x $replicas"
+# nodes, stages, replicas, tensor ranks, network cards
+while read -r nodes stages replicas tensor cards; do
+  layout="$stages stages x $replicas x $tensor, $cards cards"
+  sed "s/-cards 1/-cards $cards/" cards.opts >machine.opts
   accepts 1 plan -graph gpt:layers=8,hidden=256,heads=4,sequence=64,vocabulary=1024 -machine_file machine.opts -machine_nodes "$nodes" \
-    -batch_size 256 -microbatch_size 2 -graph_lanes 1 -partition_stages "$stages" -partition_replicas "$replicas" -partition_type even \
+    -batch_size 256 -microbatch_size 2 -graph_lanes "$tensor" -partition_tensor "$tensor" -partition_stages "$stages" -partition_replicas "$replicas" -partition_type even \
     -pipeline_chunks 1 -pipeline_shard none -simulate_save step.txt
   own=$(sed -n 's/.*simulated on shared links: .*(\(.*\) s)/\1/p' out)
   compare CM02 1
   compare LV08 10
 done <<'LAYOUTS'
-8 1 16
-8 2 8
-8 4 4
-8 8 2
-16 1 32
-16 2 16
-16 4 8
-16 8 4
-16 16 2
+8 1 16 1 1
+8 2 8 1 2
+8 4 4 1 1
+8 2 4 2 1
+16 1 32 1 2
+16 2 16 1 1
+16 8 4 1 1
+16 2 8 2 2
+16 16 2 1 1
 LAYOUTS
 finish
