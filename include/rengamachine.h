@@ -32,10 +32,9 @@ typedef struct {
   double half_depth;  /* terms of each element of a product with which it reaches half its rate */
   int64_t processors; /* multiprocessors that tiles of a product are dealt to; 0: a product
                                   reaches the same rate whatever its shape */
-  double
-      all_reduce;   /* seconds of a sum of tensor-parallel ranks besides its bytes, where it is an
+  double all_reduce;  /* seconds of a sum of tensor-parallel ranks besides its bytes, where it is an
                         all-reduce of values as stored; 0: kernels cut, exchange and add terms */
-  bool accumulates; /* products add gradients of parameters to those of the micro-batches
+  bool accumulates;   /* products add gradients of parameters to those of the micro-batches
                                   before, and no pass over memory does */
 } RengaMachineDevice;
 

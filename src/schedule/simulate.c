@@ -285,8 +285,8 @@ static RengaErrorCode CheckDurations(RengaSchedule schedule,
    negative or not finite, and for parts that are not at least 1.
 
    Notes: sums run beside what ranks compute, one after the other on each rank, from when the last
-   replica came to them; an update waits for those of its rank. All-gathers of parameters run behind the
-   update, as long as they take: what the next step hides of them is not taken off. Of an action
+   replica came to them; an update waits for those of its rank. All-gathers of parameters run behind
+   the update, as long as they take: what the next step hides of them is not taken off. Of an action
    with K parts that computes for c seconds and fetches for g the rank waits for g/K, and where g is
    longer than c for (g - c) (K - 1)/K beside; of what it folds one part is left at its end where
    that takes no longer than the computing, and the next action or the update may wait for it.
