@@ -66,7 +66,7 @@ static RengaErrorCode GatherVersions(MPI_Comm comm, const char *version, const c
   RengaCallMPI(MPI_Comm_size(comm, &count));
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
   RengaCallMPI(MPI_Get_processor_name(node, &length));
-  const int used = snprintf(mine, 64, "%s", version) + 1;
+  const int used = snprintf(mine, 64, "%.60s", version) + 1;
   snprintf(mine + used, sizeof mine - (size_t)used, "%s", node);
   const size_t bytes = (size_t)used + strlen(node) + 1;
   RengaErrorCode code = RengaGatherBytes(comm, mine, bytes, &all, &sizes, what);
