@@ -1,6 +1,7 @@
 /* Fragments of a checkpoint in the memory of nodes. Blocks of tensors go to the ranks that would
-   write them to a file, and rank 0 has the table of names, shapes and attributes, from which the file
-   is laid out once it is needed: that takes longer than all the rest where tensors are small. */
+   write them to a file, and rank 0 has the table of names, shapes and attributes, from which the
+   file is laid out once it is needed: that takes longer than all the rest where tensors are small.
+ */
 #include "memory.h"
 #include "renga/private/hash.h"
 #include "renga/private/object.h"
@@ -311,8 +312,8 @@ static RengaErrorCode FillOwn(RengaNodesMemory memory, RengaDevice device,
 
 /* That all ranks know what the others hold is the proof that they have ended the checkpoint before:
    the slot that is wiped out then is not needed any more. */
-static RengaErrorCode MakeOwn(RengaNodesMemory memory, RengaDevice device, int count,
-                              const RengaPersistent tensors[], RengaCheckpointTable *table)
+static RengaErrorCode MakeOwnFragment(RengaNodesMemory memory, RengaDevice device, int count,
+                                      const RengaPersistent tensors[], RengaCheckpointTable *table)
 {
   RengaHoldings holdings;
   RengaCall(RengaHoldingsCreate(memory->comm, count, tensors, NULL, &holdings));
@@ -324,7 +325,7 @@ static RengaErrorCode MakeOwn(RengaNodesMemory memory, RengaDevice device, int c
 }
 
 /* Those of all ranks, with what rank 0 knows. */
-static RengaErrorCode ShareHeads(RengaNodesMemory memory)
+static RengaErrorCode ShareFragmentHeads(RengaNodesMemory memory)
 {
   RengaFragmentHead *own = &memory->own[memory->slot].head, *heads = memory->heads;
   RengaCall(RengaCommGather(memory->comm, own, sizeof *own, heads, -1, fragment_what));
@@ -398,8 +399,8 @@ static RengaErrorCode CommitFragments(RengaNodesMemory memory)
 RengaErrorCode RengaNodesMemorySave(RengaNodesMemory memory, RengaDevice device, int count,
                                     const RengaPersistent tensors[], RengaCheckpointTable *table)
 {
-  RengaCall(MakeOwn(memory, device, count, tensors, table));
-  RengaCall(ShareHeads(memory));
+  RengaCall(MakeOwnFragment(memory, device, count, tensors, table));
+  RengaCall(ShareFragmentHeads(memory));
   RengaCall(CopyToNeighbours(memory));
   RengaCall(RengaErrorAgree(memory->ranks, CommitFragments(memory)));
   memory->before = memory->step;
