@@ -283,7 +283,8 @@ static RengaErrorCode TakeLock(RengaCheckpoint checkpoint)
    restored by RengaCheckpointDestroy, which releases the lock too. The lock of a run that is dead
    is taken over: at once where its process ran on this machine; elsewhere where its file
    .renga_lock is not renewed for 30 s (an owner renews it every 5 s), during which this call
-   waits. Files that a dead run could not finish are removed.
+   waits. Files that a dead run could not finish are removed. What nodes have in memory that is
+   newer than the files (RengaCheckpointSetMemory) becomes a file.
 
    See also: RengaCheckpointSetDirectory(), RengaCheckpointResume(), RengaCheckpointStep()
 @*/

@@ -167,8 +167,8 @@ typedef struct {
   RengaFragmentBlock *row;
 } OpenFragment;
 
-static RengaErrorCode OpenRows(const char *path, const RengaFragmentHead *head,
-                               OpenFragment *fragment)
+static RengaErrorCode OpenFragmentRows(const char *path, const RengaFragmentHead *head,
+                                       OpenFragment *fragment)
 {
   RengaFragmentHead now;
   const size_t bytes = (size_t)head->n_blocks * sizeof *fragment->row;
@@ -188,13 +188,13 @@ static RengaErrorCode OpenRows(const char *path, const RengaFragmentHead *head,
   return RENGA_SUCCESS;
 }
 
-static void CloseRows(OpenFragment *fragment)
+static void CloseFragmentRows(OpenFragment *fragment)
 {
   if (fragment->file >= 0) close(fragment->file);
   RengaFree(&fragment->row);
 }
 
-static bool FitsTable(const RengaCheckpointTable *table, const RengaFragmentBlock *row)
+static bool BlockFitsTable(const RengaCheckpointTable *table, const RengaFragmentBlock *row)
 {
   return row->tensor >= 0 && row->tensor < table->n_entries && row->first >= 0 && row->bytes >= 0 &&
          row->first % table->block == 0 && row->bytes <= table->block &&
@@ -216,7 +216,7 @@ static void CopyRows(const OpenFragment *fragment, int64_t count, RengaCheckpoin
     const int64_t from = at;
     at += row->bytes;
     if (row->tensor == RENGA_FRAGMENT_TABLE) continue;
-    *whole = FitsTable(table, row) &&
+    *whole = BlockFitsTable(table, row) &&
              ReadFragment(fragment->file, from, (size_t)row->bytes, room) &&
              RengaHash(room, (size_t)row->bytes, 0) == row->hash;
     if (!*whole) continue;
@@ -233,13 +233,14 @@ RengaErrorCode RengaFragmentCopyOut(const char *path, const RengaFragmentHead *h
   char *room = NULL;
   *reason = 0;
   *whole = false;
-  RengaCall(OpenRows(path, head, &fragment));
+  RengaCall(OpenFragmentRows(path, head, &fragment));
   const RengaErrorCode code = RengaMalloc(table->block + 1, &room);
   *whole = !code && fragment.file >= 0;
   if (*whole) CopyRows(&fragment, head->n_blocks, table, file, room, whole, reason);
   for (int64_t b = 0; b < head->n_blocks && fragment.file >= 0 && !*whole; b++)
-    if (FitsTable(table, &fragment.row[b])) *HashOf(table, &fragment.row[b]) = 0; /* a copy's */
-  CloseRows(&fragment);
+    if (BlockFitsTable(table, &fragment.row[b]))
+      *HashOf(table, &fragment.row[b]) = 0; /* a copy's */
+  CloseFragmentRows(&fragment);
   RengaFree(&room);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -253,7 +254,7 @@ RengaErrorCode RengaFragmentReadTable(const char *path, const RengaFragmentHead 
   RengaErrorCode code = RENGA_SUCCESS;
   *bytes = NULL;
   *whole = false;
-  RengaCall(OpenRows(path, head, &fragment));
+  RengaCall(OpenFragmentRows(path, head, &fragment));
   if (fragment.file < 0) b = head->n_blocks;
   for (; b < head->n_blocks && fragment.row[b].tensor != RENGA_FRAGMENT_TABLE; b++)
     at += fragment.row[b].bytes;
@@ -263,7 +264,7 @@ RengaErrorCode RengaFragmentReadTable(const char *path, const RengaFragmentHead 
     *whole = !code && ReadFragment(fragment.file, at, (size_t)*count, *bytes) &&
              RengaHash(*bytes, (size_t)*count, 0) == fragment.row[b].hash;
   }
-  CloseRows(&fragment);
+  CloseFragmentRows(&fragment);
   if (!*whole) RengaFree(bytes);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -175,8 +175,7 @@ RengaErrorCode RengaCheckpointSetUpMemory_Private(RengaCheckpoint checkpoint)
 void RengaCheckpointFreeMemory_Private(RengaCheckpoint checkpoint)
 {
   if (!checkpoint->nodes) return;
-  RengaNodesMemoryDestroy(&checkpoint->nodes, checkpoint->options.directory,
-                          checkpoint->nodes->step > checkpoint->last_step);
+  RengaNodesMemoryDestroy(&checkpoint->nodes, checkpoint->nodes->step > checkpoint->last_step);
 }
 
 static RengaErrorCode SaveInMemory(RengaCheckpoint checkpoint, void *user)

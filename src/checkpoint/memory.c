@@ -1,6 +1,7 @@
 /* Fragments of a checkpoint in the memory of nodes. Blocks of tensors go to the ranks that would
-   write them to a file, and rank 0 has the table of names, shapes and attributes, from which the file
-   is laid out once it is needed: that takes longer than all the rest where tensors are small. */
+   write them to a file, and rank 0 has the table of names, shapes and attributes, from which the
+   file is laid out once it is needed: that takes longer than all the rest where tensors are small.
+ */
 #include "memory.h"
 #include "renga/private/hash.h"
 #include "renga/private/object.h"
@@ -15,22 +16,23 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { FRAGMENT_TAG = 32765, TMPFS = 0x01021994, PATH_ROOM = 4096 };
-static const char token_file[] = ".renga_memory",
-                  token_line[] = "Renga checkpoint memory %016llx\n";
+enum { FRAGMENT_TAG = 32765, TMPFS = 0x01021994 };
+static const char token_line[] = "Renga checkpoint memory %016llx\n";
 static const char fragment_what[] = "all ranks to keep a checkpoint in memory";
 
 /* Rank 0: the directory's token, which is made where there is none. */
 static RengaErrorCode FindMemoryToken(RengaNodesMemory memory, const char *directory)
 {
-  char path[PATH_ROOM];
+  const size_t room = strlen(directory) + 32;
   unsigned long long token = 0;
-  snprintf(path, sizeof path, "%s/%s", directory, token_file);
+  RengaCall(RengaMalloc(room, &memory->token_file));
+  const char *path = memory->token_file;
+  snprintf(memory->token_file, room, "%s/.renga_memory", directory);
   FILE *file = RengaFileOpen_Private(path, "r");
   memory->was_there = file && fscanf(file, token_line, &token) == 1;
   if (file) fclose(file);
   if (!memory->was_there && getrandom(&token, sizeof token, 0) != (ssize_t)sizeof token) token = 0;
-  memory->token = (uint64_t)token;
+  memory->token = token;
   if (memory->was_there) return RENGA_SUCCESS;
   file = RengaFileOpen_Private(path, "w");
   bool good = file && fprintf(file, token_line, token) > 0;
@@ -151,7 +153,7 @@ RengaErrorCode RengaNodesMemoryCreate(RengaComm comm, const char *parent, const 
   *made =
       (struct _RengaNodesMemory){.comm = comm, .ranks = ranks, .to = -1, .step = -1, .before = -1};
   code = FillMemory(made, parent, directory);
-  if (code) RengaNodesMemoryDestroy(&made, directory, made->was_there);
+  if (code) RengaNodesMemoryDestroy(&made, made->was_there);
   RengaCall(code);
   *memory = made;
   return RENGA_SUCCESS;
@@ -311,8 +313,8 @@ static RengaErrorCode FillOwn(RengaNodesMemory memory, RengaDevice device,
 
 /* That all ranks know what the others hold is the proof that they have ended the checkpoint before:
    the slot that is wiped out then is not needed any more. */
-static RengaErrorCode MakeOwn(RengaNodesMemory memory, RengaDevice device, int count,
-                              const RengaPersistent tensors[], RengaCheckpointTable *table)
+static RengaErrorCode MakeOwnFragment(RengaNodesMemory memory, RengaDevice device, int count,
+                                      const RengaPersistent tensors[], RengaCheckpointTable *table)
 {
   RengaHoldings holdings;
   RengaCall(RengaHoldingsCreate(memory->comm, count, tensors, NULL, &holdings));
@@ -324,7 +326,7 @@ static RengaErrorCode MakeOwn(RengaNodesMemory memory, RengaDevice device, int c
 }
 
 /* Those of all ranks, with what rank 0 knows. */
-static RengaErrorCode ShareHeads(RengaNodesMemory memory)
+static RengaErrorCode ShareFragmentHeads(RengaNodesMemory memory)
 {
   RengaFragmentHead *own = &memory->own[memory->slot].head, *heads = memory->heads;
   RengaCall(RengaCommGather(memory->comm, own, sizeof *own, heads, -1, fragment_what));
@@ -398,8 +400,8 @@ static RengaErrorCode CommitFragments(RengaNodesMemory memory)
 RengaErrorCode RengaNodesMemorySave(RengaNodesMemory memory, RengaDevice device, int count,
                                     const RengaPersistent tensors[], RengaCheckpointTable *table)
 {
-  RengaCall(MakeOwn(memory, device, count, tensors, table));
-  RengaCall(ShareHeads(memory));
+  RengaCall(MakeOwnFragment(memory, device, count, tensors, table));
+  RengaCall(ShareFragmentHeads(memory));
   RengaCall(CopyToNeighbours(memory));
   RengaCall(RengaErrorAgree(memory->ranks, CommitFragments(memory)));
   memory->before = memory->step;
@@ -419,17 +421,16 @@ void RengaNodesMemoryForget(RengaNodesMemory memory, int64_t step)
   memory->before = -1;
 }
 
-void RengaNodesMemoryDestroy(RengaNodesMemory *memory, const char *directory, bool keeps)
+void RengaNodesMemoryDestroy(RengaNodesMemory *memory, bool keeps)
 {
   RengaNodesMemory gone = *memory;
-  char path[PATH_ROOM];
   if (!gone) return;
   for (int s = 0; s < 2; s++) RengaFragmentDestroy(&gone->own[s], !keeps);
   for (int i = 0; i < 2 * gone->n_from && gone->copy; i++)
     RengaFragmentDestroy(&gone->copy[i], !keeps);
   if (!keeps && gone->folder) rmdir(gone->folder); /* the last rank of the node can */
-  snprintf(path, sizeof path, "%s/%s", directory, token_file);
-  if (!keeps && RengaCommGetRank(gone->comm) == 0) unlink(path);
+  if (!keeps && gone->token_file) unlink(gone->token_file);
+  RengaFree(&gone->token_file);
   RengaFree(&gone->folder);
   RengaFree(&gone->place);
   RengaFree(&gone->from);

@@ -14,6 +14,7 @@ typedef struct _RengaNodesMemory {
   RengaComm comm; /* lent */
   MPI_Comm ranks; /* of it */
   char *folder;   /* of the node, for this user and this folder of checkpoints */
+  char *token_file;
   uint64_t token; /* in the folder of checkpoints, so that what another run left is known */
   bool was_there; /* the token: a run did not come to its end */
   int nodes;
@@ -40,7 +41,7 @@ RengaErrorCode RengaNodesMemorySave(RengaNodesMemory memory, RengaDevice device,
 /* The checkpoint of this step is none any more. */
 void RengaNodesMemoryForget(RengaNodesMemory memory, int64_t step);
 /* keeps: another run may find what is there. */
-void RengaNodesMemoryDestroy(RengaNodesMemory *memory, const char *directory, bool keeps);
+void RengaNodesMemoryDestroy(RengaNodesMemory *memory, bool keeps);
 
 /* memoryfind.c. Collective: the newest checkpoint that the nodes have whole, if it is newer than
    `newest` (rank 0's counts), becomes a file of the directory; step: its step, or -1. The nodes

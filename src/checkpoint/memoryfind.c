@@ -142,7 +142,7 @@ typedef struct {
   FragmentSearch *search;
   FragmentSet set;
   char *path;
-  RengaCheckpointTable table; /* rank 0 */
+  RengaCheckpointTable *table; /* lent; filled on rank 0 */
   RengaCheckpointWriter writer;
   int64_t *there; /* [ranks of the set] fragments that are in the file */
 } FragmentFile;
@@ -198,7 +198,8 @@ static RengaErrorCode CopyFragmentsTo(const FragmentFile *made, int number, int6
 }
 
 /* A copy of the table, from its node to all ranks. whole: it is as it was written. */
-static RengaErrorCode ShareTable(FragmentFile *made, const FoundFragment *found, bool *whole)
+static RengaErrorCode ShareFragmentTable(FragmentFile *made, const FoundFragment *found,
+                                         bool *whole)
 {
   const RengaNodesMemory memory = made->search->memory;
   const int rank = RengaCommGetRank(memory->comm), reader = CopierOf(memory, found);
@@ -217,23 +218,23 @@ static RengaErrorCode ShareTable(FragmentFile *made, const FoundFragment *found,
   code = RengaErrorAgree(memory->ranks, code);
   if (!code && *whole)
     code = RengaCommBroadcast(memory->comm, bytes, (size_t)told[1], reader, find_what);
-  if (!code && *whole && rank == 0) code = RengaCheckpointTableUnpack(bytes, told[1], &made->table);
+  if (!code && *whole && rank == 0) code = RengaCheckpointTableUnpack(bytes, told[1], made->table);
   RengaFree(&bytes);
   RengaCall(RengaErrorAgree(memory->ranks, code));
   return RENGA_SUCCESS;
 }
 
 /* That of the first fragment of rank 0 which is whole. */
-static RengaErrorCode FindTable(FragmentFile *made, bool *whole)
+static RengaErrorCode FindFragmentTable(FragmentFile *made, bool *whole)
 {
   const FragmentSearch *search = made->search;
   const RengaFragmentHead *head = &search->fragment[made->set.first].head;
   *whole = false;
   for (int i = made->set.first; i < made->set.last && !*whole; i++)
     if (search->fragment[i].head.rank == 0)
-      RengaCall(ShareTable(made, &search->fragment[i], whole));
-  made->table.time = head->time;
-  made->table.run = head->run;
+      RengaCall(ShareFragmentTable(made, &search->fragment[i], whole));
+  made->table->time = head->time;
+  made->table->run = head->run;
   return RENGA_SUCCESS;
 }
 
@@ -284,10 +285,10 @@ static RengaErrorCode MakeFragmentFile(FragmentFile *made, bool *whole)
   const RengaNodesMemory memory = made->search->memory;
   const bool root = RengaCommGetRank(memory->comm) == 0;
   RengaCall(RengaErrorAgree(memory->ranks, NameFragmentFile(made)));
-  RengaCall(FindTable(made, whole));
+  RengaCall(FindFragmentTable(made, whole));
   if (!*whole) return RENGA_SUCCESS;
   made->writer = (RengaCheckpointWriter){
-      .comm = memory->comm, .path = made->path, .reserve = true, .table = &made->table};
+      .comm = memory->comm, .path = made->path, .reserve = true, .table = made->table};
   RengaCall(RengaCheckpointWriterBeginTable_Private(&made->writer));
   RengaCall(FillFile(made, whole));
   if (!*whole) return RENGA_SUCCESS;
@@ -298,11 +299,12 @@ static RengaErrorCode MakeFragmentFile(FragmentFile *made, bool *whole)
 
 static RengaErrorCode TrySet(FragmentSearch *search, FragmentSet set, bool *whole)
 {
-  FragmentFile made = {.search = search, .set = set};
+  RengaCheckpointTable table = {0};
+  FragmentFile made = {.search = search, .set = set, .table = &table};
   *whole = false;
   const RengaErrorCode code = MakeFragmentFile(&made, whole);
   if (made.writer.comm) RengaCheckpointWriterFree_Private(&made.writer, code || !*whole);
-  RengaCheckpointTableFree(&made.table);
+  RengaCheckpointTableFree(&table);
   RengaFree(&made.path);
   RengaFree(&made.there);
   RengaCall(code);

@@ -225,6 +225,16 @@ RengaErrorCode RengaCheckpointRollBack(RengaCheckpoint checkpoint, bool *found, 
   return RENGA_SUCCESS;
 }
 
+/* What was found in memory is a file more with each start. */
+static RengaErrorCode DeleteAfterRecovery(RengaCheckpoint checkpoint)
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (checkpoint->recovered < 0) return RENGA_SUCCESS;
+  if (checkpoint->lock) code = RengaCheckpointDeleteOld_Private(checkpoint);
+  RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaCheckpointResume - read the newest whole file of the directory
 
@@ -267,6 +277,7 @@ RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, in
   RengaCall(code);
   RengaCheck(read || count == 0, checkpoint->hdr.comm, RENGA_ERR_FILE_FORMAT,
              "none of the %d checkpoints in %s is whole", count, checkpoint->options.directory);
+  RengaCall(DeleteAfterRecovery(checkpoint));
   *found = read;
   if (read) *step = checkpoint->found.step;
   return RENGA_SUCCESS;

@@ -83,9 +83,10 @@ if "$mpiexec" --version 2>/dev/null | grep -q HYDRA; then
   latest="renga run"
   RENGA_NODES=2 timeout -k 5 $limit "$renga" run -n 4 -starts 9 -- \
     sh -c '[ $RENGA_RUN_START -gt 3 ] || export RENGA_FAULT=kill:$((100 + 40 * RENGA_RUN_START)):$RENGA_RUN_START; exec "$@"' sh \
-    "$renga" $digested $keeping -partition_stages 2 </dev/null >out 2>&1 || fail "exit code $?: $latest"
+    "$renga" $digested $keeping -partition_stages 2 -checkpoint_keep 2 </dev/null >out 2>&1 || fail "exit code $?: $latest"
   says "$digest" "renga run: the run is complete after 4 starts"
   [ "$(grep -c "^the nodes have the checkpoint of step" out)" -eq 3 ] || fail "not three checkpoints in memory"
+  [ "$(ls c | wc -l)" -eq 2 ] || fail "not two files: $(ls c)"
 fi
 
 # Not each step; beside files that are written meanwhile.
