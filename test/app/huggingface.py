@@ -3,6 +3,7 @@
 usage: huggingface.py write NETWORK [KEY=JSON]…    makes the folder NETWORK, also with the data set's arrays, tokens.npy and so on
        huggingface.py compare NETWORK CSV          the losses of a run are those of transformers
        huggingface.py list                         the names of the networks
+       huggingface.py near FOLDER FOLDER           their numbers differ by rounding alone
        huggingface.py change FOLDER WAY            spoils a folder: see WAYS
 NETWORKs, with the losses of transformers, are those of huggingface.json, which test/reference/huggingface.py writes.
 """
@@ -148,6 +149,13 @@ def compare(name, file):
         sys.exit(f"{name}: losses {losses}, of transformers {wanted}")
 
 
+def near(one, other):
+    one, other = (read_safetensors(folder + "/model.safetensors") for folder in (one, other))
+    most = max(abs(a - b) for name, (_, values) in one.items() for a, b in zip(values, other[name][1]))
+    if one.keys() != other.keys() or not most <= NEAR:
+        sys.exit(f"numbers are {most} apart")
+
+
 def cut_in_two(folder, tensors):
     """Two files and an index."""
     names, index = sorted(tensors), {}
@@ -203,4 +211,4 @@ if __name__ == "__main__":
     if command == "list":
         print("\n".join(networks()))
     else:
-        {"write": write, "compare": compare, "change": change}[command](*words_of_it)
+        {"write": write, "compare": compare, "near": near, "change": change}[command](*words_of_it)

@@ -52,5 +52,7 @@ tests += %D%/environment.sh
 EXTRA_DIST += %D%/environment.sh
 tests += %D%/huggingface.sh
 EXTRA_DIST += %D%/huggingface.sh %D%/huggingface.py %D%/huggingface.json
+tests += %D%/packed.sh
+EXTRA_DIST += %D%/packed.sh
 tests += %D%/adapters.sh
 EXTRA_DIST += %D%/adapters.sh %D%/adapters.py %D%/adapters.json

@@ -212,6 +212,17 @@ static RengaErrorCode CallPairs(const Kept *kept, Made *made, const char *what)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CallDocuments(const Kept *kept, Made *made, const char *what)
+{
+  const RengaDataRows rows = {.sequence = 8, .packed = true, .end = "e", .validation_share = 0.2};
+  int64_t counts[RENGA_DATA_ROW_COUNTS];
+  (void)made;
+  (void)what;
+  RengaCall(
+      RengaDataWriteDocuments(kept->comm, kept->vocabulary, text_file, set_file, &rows, counts));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CallVocabulary(const Kept *kept, Made *made, const char *what)
 {
   const char *const files[] = {text_file};
@@ -299,6 +310,7 @@ static const struct {
     {"text", CallText, NULL},
     {"tokens", CallTokens, NULL},
     {"pairs", CallPairs, NULL},
+    {"documents", CallDocuments, NULL},
     {"vocabulary", CallVocabulary, NULL},
     {"tokenizer", CallVocabulary, "tokenizer.json"},
     {"classes", CallCsv, "class"},

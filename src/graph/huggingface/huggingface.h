@@ -61,6 +61,7 @@ typedef struct {
 typedef struct {
   int64_t sequence;
   int64_t segments, padding; /* of encoders: is there such an input? */
+  int64_t packed;            /* of decoders: rows hold several documents */
   double dropout;
   const char *folder, *config; /* config: the text of FOLDER/config.json */
 } RengaHfOptions;

@@ -12,6 +12,7 @@ RengaHfParts RengaHfStartParts(RengaGraph graph, const RengaHfModel *model,
                     .names = model->family->names,
                     .config = c,
                     .sequence = options->sequence,
+                    .positions = RENGA_VALUE_NONE,
                     .mask = {RENGA_VALUE_NONE, RENGA_VALUE_NONE}};
   for (int i = 0; i < RENGA_HF_DROPOUTS; i++)
     p.dropout[i] = options->dropout >= 0 ? options->dropout : c->dropout[i];

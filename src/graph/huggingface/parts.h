@@ -13,7 +13,9 @@ typedef struct {
   const RengaHfConfig *config;
   int64_t sequence;
   double dropout[RENGA_HF_DROPOUTS];
-  RengaValue cosine[RENGA_HF_KINDS], sine[RENGA_HF_KINDS]; /* [places, width of a head] */
+  RengaValue positions; /* [N, places], in rows of several documents; or RENGA_VALUE_NONE */
+  /* [places, width of a head], with positions [N, 1, places, width of a head] */
+  RengaValue cosine[RENGA_HF_KINDS], sine[RENGA_HF_KINDS];
   RengaValue mask[RENGA_HF_KINDS]; /* added to scores, or RENGA_VALUE_NONE */
   bool causal, local;              /* local: the block has a window */
   char prefix[64];                 /* of the block's names */
