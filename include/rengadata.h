@@ -176,6 +176,10 @@ RengaErrorCode RengaDataWriteDocuments(RengaComm comm, RengaVocabulary vocabular
                                        const char *text_file, const char *out_file,
                                        const RengaDataRows *rows,
                                        int64_t counts[RENGA_DATA_ROW_COUNTS]);
+/* Conversations, in the tokens and by the chat template of a folder of Hugging Face. */
+RengaErrorCode RengaDataWriteChat(RengaComm comm, const char *folder, const char *chat_file,
+                                  const char *out_file, const RengaDataRows *rows,
+                                  int64_t counts[RENGA_DATA_ROW_COUNTS]);
 /* Lines of user, item and rating; negatives: items not rated, for each one that is. Numbers of
    users, items and samples. */
 RengaErrorCode RengaDataWriteRatings(RengaComm comm, const char *text_file, const char *out_file,

@@ -18,7 +18,9 @@ static const RengaOptionRow rows[] = {
     ROW("data_document_end", STRING, NULL, NULL, 0, 0,
         "data text: the text behind each document; rows then hold whole documents"),
     ROW("data_packed", BOOL, "false", NULL, 0, 0,
-        "data text: rows hold several documents, which position_ids counts anew"),
+        "data text, chat: rows hold several documents, which position_ids counts anew"),
+    ROW("tokenizer", STRING, NULL, NULL, 0, 0,
+        "data chat: a folder of Hugging Face with its tokenizer and chat template"),
     ROW("data_negatives", INT64, "0", NULL, 0, 10000,
         "data ratings: items not rated, drawn by the seed for each one that is"),
     ROW("data_mean", REAL, "0", NULL, -1e30, 1e30,
@@ -119,6 +121,19 @@ static RengaErrorCode MakeDocuments(const App *app, MPI_Comm printer, const Reng
   RengaCall(RengaVocabularyDestroy(&vocabulary));
   RengaCall(code);
   RengaCall(TellRows(printer, files[1], form, counts));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeChat(const App *app, MPI_Comm printer)
+{
+  const char *const *files = (const char *const *)app->words + 1, *folder;
+  int64_t counts[RENGA_DATA_ROW_COUNTS];
+  RengaDataRows form;
+  RengaCall(GetRows(&form));
+  RengaCall(RengaOptionsGetString("tokenizer", &folder, NULL));
+  RengaCheck(folder, printer, RENGA_ERR_OPTION, "renga data chat needs -tokenizer FOLDER");
+  RengaCall(RengaDataWriteChat(app->comm, folder, files[0], files[1], &form, counts));
+  RengaCall(TellRows(printer, files[1], &form, counts));
   return RENGA_SUCCESS;
 }
 
@@ -294,6 +309,7 @@ static const struct {
      "sequence vocabulary vocabulary_file vocabulary_save data_validation data_document_end "
      "data_packed",
      MakeText},
+    {"chat", "chat IN OUT", {3, 3}, "sequence tokenizer data_packed data_validation", MakeChat},
     {"pairs",
      "pairs SOURCE TARGET OUT",
      {4, 4},

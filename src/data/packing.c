@@ -112,6 +112,7 @@ RengaErrorCode RengaPackingTake_Private(RengaPacking *p, int64_t count, const in
   const int64_t sequence = p->task->rows->sequence;
   p->counts[RENGA_DATA_COUNT_DOCUMENTS]++;
   p->counts[RENGA_DATA_COUNT_CUT] += count > sequence;
+  if (p->task->cuts && count > sequence) count = sequence;
   p->counts[RENGA_DATA_COUNT_TOKENS] += count;
   for (int64_t i = 0; i < count; i++)
     p->counts[RENGA_DATA_COUNT_LABELS] += labels[i] != RENGA_LABEL_IGNORED;

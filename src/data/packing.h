@@ -17,6 +17,7 @@ typedef struct {
   void *user;
   const RengaDataRows *rows;
   int64_t padding; /* the token of places that no document has */
+  bool cuts;       /* what is longer than a row is cut, and does not go on in another */
 } RengaPackingTask;
 RengaErrorCode RengaPackingWrite_Private(const RengaPackingTask *task,
                                          int64_t counts[RENGA_DATA_ROW_COUNTS]);

@@ -62,6 +62,7 @@ def of_bytes(learned, pattern, normalizer=None, **changes):
         splitter = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"), splitter])
     trainer = trainers.BpeTrainer(vocab_size=600, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<s>", "</s>"])
     file = trained(models.BPE(), trainer, learned, normalizer, splitter)
+    file["decoder"] = json.loads(decoders.ByteLevel().__getstate__())
     file["model"].update(changes)
     return file
 
@@ -74,6 +75,8 @@ def of_signs(learned, normalizer, splitter=None, **changes):
     file = trained(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True), trainer, learned, normalizer, mid)
     file["pre_tokenizer"] = json.loads(splitter.__getstate__()) if splitter else None
     file["added_tokens"] = [t for t in file["added_tokens"] if not t["content"].startswith("<0x")]
+    back = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    file["decoder"] = json.loads(back.__getstate__())
     file["model"].update(changes)
     return file
 
