@@ -3,23 +3,6 @@
 #include "parts.h"
 #include <math.h>
 
-static RengaErrorCode AddRopeAngles(const RengaHfParts *p, const RengaHfRope *rope,
-                                    RengaValue *cosine, RengaValue *sine)
-{
-  const int64_t width = p->config->head_width;
-  const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {p->sequence, width}};
-  float *cosines = NULL, *sines = NULL;
-  RengaErrorCode code = RengaMalloc(p->sequence * width, &cosines);
-  if (!code) code = RengaMalloc(p->sequence * width, &sines);
-  if (!code) RengaHfFillAngles(rope, p->config->places, p->sequence, width, cosines, sines);
-  if (!code) code = RengaGraphAddConstant(p->graph, NULL, &spec, cosines, cosine);
-  if (!code) code = RengaGraphAddConstant(p->graph, NULL, &spec, sines, sine);
-  RengaFree(&cosines);
-  RengaFree(&sines);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 /* What is added to scores: minus infinity where a place may not be attended to. Attention alone
    sees to what comes later. */
 static RengaErrorCode AddWindowMask(const RengaHfParts *p, bool causal, int64_t window,
@@ -120,7 +103,7 @@ static RengaErrorCode AddConstants(RengaHfParts *p, const bool local[])
     const int64_t window = k == RENGA_HF_LOCAL && c->window < p->sequence ? c->window : 0;
     p->mask[k] = p->cosine[k] = RENGA_VALUE_NONE;
     if (!has[k]) continue;
-    if (c->rope[0].share > 0) RengaCall(AddRopeAngles(p, &c->rope[k], &p->cosine[k], &p->sine[k]));
+    if (c->rope[0].share > 0) RengaCall(RengaHfAddAngles(p, k));
     if (causal || window > 0) RengaCall(AddWindowMask(p, causal, window, &p->mask[k]));
   }
   RengaCall(AddDocuments(p));

@@ -80,6 +80,20 @@ static const RengaHfNames bert = {ENCODER("bert"), .transform = "cls.predictions
 static const RengaHfNames roberta = {ENCODER("roberta"), .transform = "lm_head.dense",
                                      .last = "lm_head.layer_norm", .head_bias = "lm_head.bias"};
 
+static const RengaHfNames modernbert = {.table = "model.embeddings.tok_embeddings",
+                                        .table_norm = "model.embeddings.norm",
+                                        .blocks = "model.layers.",
+                                        .before_attention = "attn_norm",
+                                        .qkv = "attn.Wqkv",
+                                        .projection = "attn.Wo",
+                                        .before_feed = "mlp_norm",
+                                        .gate_up = "mlp.Wi",
+                                        .down = "mlp.Wo",
+                                        .after_blocks = "model.final_norm",
+                                        .transform = "head.dense",
+                                        .last = "head.norm",
+                                        .head_bias = "decoder.bias"};
+
 static const RengaHfNames vit = {.patches = "vit.embeddings.patch_embeddings.projection",
                                  .first = "vit.embeddings.cls_token",
                                  .places = "vit.embeddings.position_embeddings",
@@ -115,6 +129,18 @@ static void CompleteVit(RengaHfConfig *config)
 {
   const int64_t along = config->image[0] / config->image[1];
   config->places = along * along + 1;
+}
+
+/* local_attention is as wide as both sides together. */
+static void CompleteModernBert(RengaHfConfig *config)
+{
+  config->window /= 2;
+}
+
+/* The first of so many layers is not. */
+static bool IsLocalInModernBert(const RengaHfConfig *config, int64_t i)
+{
+  return i % config->pattern != 0;
 }
 
 static bool IsLocalInQwen(const RengaHfConfig *config, int64_t i)
@@ -217,6 +243,27 @@ static const RengaHfFamily families[] = {
      .build = RengaHfBuildDecoder,
      .names = &llama,
      .otherwise = &(const RengaHfConfig){USUAL(1)}},
+    {.type = "modernbert",
+     .architecture = "ModernBertForMaskedLM",
+     .build = RengaHfBuildModernEncoder,
+     .names = &modernbert,
+     .norm = RENGA_HF_LAYER,
+     .bare_norms = true,
+     .otherwise =
+         &(const RengaHfConfig){.deviation = 0.02,
+                                .epsilon = 1e-5,
+                                .embedding_scale = 1,
+                                .residual_scale = 1,
+                                .score_divisor = 1,
+                                .window = 128,
+                                .pattern = 3,
+                                .tied = true,
+                                .head_bias = true,
+                                .padding = 50284,
+                                .activation = RENGA_HF_GELU,
+                                .rope = {{.base = 160000, .share = 1}, {.base = 1e4, .share = 1}}},
+     .is_local = IsLocalInModernBert,
+     .complete = CompleteModernBert},
     {.type = "olmo2",
      .architecture = "Olmo2ForCausalLM",
      .build = RengaHfBuildDecoder,

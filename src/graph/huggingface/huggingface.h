@@ -18,7 +18,8 @@ typedef struct {
   const char *before_feed, *gate, *up, *gate_up, *down, *after_feed;
   const char *last, *head;
   const char *segments, *table_norm, *transform, *head_bias; /* of encoders; last: a norm */
-  const char *patches, *first;                               /* of images */
+  const char *after_blocks;
+  const char *patches, *first; /* of images */
 } RengaHfNames;
 
 /* Angles by which positions turn. */
@@ -52,7 +53,8 @@ typedef struct {
   double epsilon, deviation, attention_scale, embedding_scale, residual_scale;
   double score_divisor, score_cap, attention_cap;
   double dropout[RENGA_HF_DROPOUTS];
-  bool tied, qkv_bias, all_bias, feed_bias, parallel, windowed;
+  bool tied, qkv_bias, all_bias, feed_bias, norm_bias, transform_bias, head_bias, parallel,
+      windowed;
   RengaHfActivation activation;
   RengaHfRope rope[2]; /* without, and with a window, which differ where pattern is not 0 */
 } RengaHfConfig;
@@ -76,6 +78,7 @@ typedef struct {
   bool wide_norm;                 /* q_norm and k_norm: over all heads together */
   bool head_bias;                 /* the output layer of a decoder has one */
   bool counts_words;              /* positions are those of words, without padding */
+  bool bare_norms;                /* they have biases only where the configuration says so */
   bool gelu_head;                 /* an encoder's, whatever activation its blocks have */
   const RengaHfConfig *otherwise; /* of keys that config.json leaves out */
   /* Layer i, from 0, has a window, where config.json has no layer_types; NULL: all have. */
@@ -118,5 +121,7 @@ RengaErrorCode RengaHfBuildDecoder(RengaGraph graph, const RengaHfModel *model,
                                    const RengaHfOptions *options);
 RengaErrorCode RengaHfBuildImages(RengaGraph graph, const RengaHfModel *model,
                                   const RengaHfOptions *options);
+RengaErrorCode RengaHfBuildModernEncoder(RengaGraph graph, const RengaHfModel *model,
+                                         const RengaHfOptions *options); /* modern.c */
 RengaErrorCode RengaHfBuildEncoder(RengaGraph graph, const RengaHfModel *model,
                                    const RengaHfOptions *options);

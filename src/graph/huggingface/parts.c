@@ -69,6 +69,25 @@ static RengaErrorCode AddNormPlusOne(const RengaHfParts *p, const char *name, Re
   return RENGA_SUCCESS;
 }
 
+/* A layer normalization without a bias. */
+static RengaErrorCode AddBareNorm(const RengaHfParts *p, const char *name, RengaValue x,
+                                  RengaValue *y)
+{
+  const RengaTensorSpec *spec = RengaGraphSpec(p->graph, x);
+  const RengaTensorSpec width = {
+      .type = RENGA_FLOAT32, .ndim = 1, .dim = {spec->dim[spec->ndim - 1]}};
+  const RengaInit one = {.kind = RENGA_INIT_CONSTANT, .a = 1};
+  char text[BLOCK_NAME];
+  RengaAttributes attributes = {0};
+  RengaValue in[2] = {x, RENGA_VALUE_NONE};
+  RengaCall(RengaGraphAddParameter(p->graph, RengaBlockName(name, ".weight", text), &width, &one,
+                                   &in[1]));
+  RengaCall(RengaAttributesSetInt(&attributes, "axis", -1));
+  RengaCall(RengaAttributesSetReal(&attributes, "epsilon", p->config->epsilon));
+  RengaCall(RengaBlockNode(p->graph, "LayerNormalization", name, &attributes, 2, in, 1, y));
+  return RENGA_SUCCESS;
+}
+
 /* part NULL: there is none, y is x. */
 RengaErrorCode RengaHfAddNorm(const RengaHfParts *p, const char *part, RengaValue x, RengaValue *y)
 {
@@ -76,7 +95,9 @@ RengaErrorCode RengaHfAddNorm(const RengaHfParts *p, const char *part, RengaValu
   *y = x;
   if (!part) return RENGA_SUCCESS;
   RengaBlockName(p->prefix, part, name);
-  if (p->family->norm == RENGA_HF_LAYER)
+  if (p->family->norm == RENGA_HF_LAYER && p->family->bare_norms && !p->config->norm_bias)
+    RengaCall(AddBareNorm(p, name, x, y));
+  else if (p->family->norm == RENGA_HF_LAYER)
     RengaCall(RengaGraphAddLayerNormalization(p->graph, name, x, p->config->epsilon, y));
   else if (p->family->norm == RENGA_HF_RMS)
     RengaCall(RengaBlockRmsNormalization(p->graph, name, x, p->config->epsilon, y));
@@ -123,6 +144,24 @@ static RengaErrorCode AddRopeTurn(const RengaHfParts *p, RengaValue *x)
   RengaCall(RengaBlockNode(p->graph, "Mul", NULL, NULL, 2, along, 1, &along[0]));
   RengaCall(RengaBlockNode(p->graph, "Mul", NULL, NULL, 2, across, 1, &across[0]));
   RengaCall(RengaGraphAddAdd(p->graph, along[0], across[0], x));
+  return RENGA_SUCCESS;
+}
+
+/* Cosines and sines of the angles of blocks of a kind. */
+RengaErrorCode RengaHfAddAngles(RengaHfParts *p, int kind)
+{
+  const int64_t width = p->config->head_width;
+  const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {p->sequence, width}};
+  const RengaHfRope *rope = &p->config->rope[kind];
+  float *cosines = NULL, *sines = NULL;
+  RengaErrorCode code = RengaMalloc(p->sequence * width, &cosines);
+  if (!code) code = RengaMalloc(p->sequence * width, &sines);
+  if (!code) RengaHfFillAngles(rope, p->config->places, p->sequence, width, cosines, sines);
+  if (!code) code = RengaGraphAddConstant(p->graph, NULL, &spec, cosines, &p->cosine[kind]);
+  if (!code) code = RengaGraphAddConstant(p->graph, NULL, &spec, sines, &p->sine[kind]);
+  RengaFree(&cosines);
+  RengaFree(&sines);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

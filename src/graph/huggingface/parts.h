@@ -29,6 +29,8 @@ RengaErrorCode RengaHfAddProduct(const RengaHfParts *p, const char *part, RengaV
                                  int64_t width, bool bias, RengaValue *y);
 /* part NULL: there is none, y is x. */
 RengaErrorCode RengaHfAddNorm(const RengaHfParts *p, const char *part, RengaValue x, RengaValue *y);
+/* Cosines and sines of the angles of blocks of a kind. */
+RengaErrorCode RengaHfAddAngles(RengaHfParts *p, int kind);
 /* x times a factor; name: of the result, or NULL */
 RengaErrorCode RengaHfAddFactor(RengaGraph graph, double factor, const char *name, RengaValue *x);
 /* cap * tanh(x / cap) */
@@ -41,3 +43,9 @@ RengaErrorCode RengaHfAddActivation(const RengaHfParts *p, RengaHfActivation act
 RengaErrorCode RengaHfAddFeedForward(const RengaHfParts *p, RengaValue x, RengaValue *y);
 /* x + attention and x + feed-forward, each of a norm, or both of the same x */
 RengaErrorCode RengaHfAddBlock(const RengaHfParts *p, RengaValue *x);
+/* encoder.c: a parameter [rows, width of the network], and rows of one; that of padding gets no
+   gradient. */
+RengaErrorCode RengaHfAddTable(const RengaHfParts *p, const char *name, int64_t rows,
+                               RengaValue *table);
+RengaErrorCode RengaHfAddRows(const RengaHfParts *p, RengaValue table, RengaValue rows,
+                              int64_t padding, RengaValue *y);
