@@ -107,7 +107,9 @@ def arrays(config):
 
 def texts(config):
     tokens, labels = words(config["vocab_size"])
-    if "type_vocab_size" not in config:
+    if config["model_type"] == "t5":
+        return pairs(tokens, labels)
+    if "type_vocab_size" not in config and config["model_type"] != "modernbert":
         return {"tokens": tokens, "labels": labels}
     pad, places = config["pad_token_id"], [(i // PLACES, i % PLACES) for i in range(len(tokens))]
     real = [int(place < PLACES - max(0, sample - 3)) for sample, place in places]
@@ -116,13 +118,24 @@ def texts(config):
         "labels": [label if is_real else -100 for label, is_real in zip(labels, real)],
         "attention_mask": real,
     }
-    if config["type_vocab_size"] > 1:
+    if config.get("type_vocab_size", 1) > 1:
         fields["segments"] = [int(place >= 5) for _, place in places]
     return fields
 
 
+def pairs(tokens, labels):
+    """The last sources end with padding; a target begins with token 0, and is the source otherwise."""
+    places = [(i // PLACES, i % PLACES) for i in range(len(tokens))]
+    return {
+        "source": tokens,
+        "source_mask": [int(place < PLACES - max(0, sample - 3)) for sample, place in places],
+        "target": [token if place else 0 for token, (_, place) in zip(tokens, places)],
+        "labels": labels,
+    }
+
+
 def layers_of(config):
-    return config.get("num_hidden_layers") or config["n_layer"]
+    return config.get("num_hidden_layers") or config.get("n_layer") or config["num_layers"]
 
 
 def write(name, *changes):

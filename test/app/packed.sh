@@ -53,6 +53,10 @@ done
 # The network that was trained so is the one without position_ids.
 accepts 1 generate -graph hf:gpt2-1,sequence=16 -checkpoint steps -prompt "In the" -tokens 3 -vocabulary_file packed.h5
 says "In the"
+cp out without
+accepts 1 generate -graph hf:gpt2-1,sequence=16,packed=1 -checkpoint steps -prompt "In the" -tokens 3 -vocabulary_file packed.h5 \
+  -generate_cache off
+equal_files out without "another text with position_ids"
 
 refuses 2 "-data_packed: where do documents end? -data_document_end TEXT" data text text.txt x.h5 -data_packed
 refuses 2 "renga data text with -data_document_end needs -vocabulary KINDS" data text text.txt x.h5 -data_document_end "$end"

@@ -43,25 +43,41 @@ typedef struct {
 /* Shares that training sets to zero: of embeddings, of attention, of what is added to x. */
 enum { RENGA_HF_OF_EMBEDDINGS, RENGA_HF_OF_ATTENTION, RENGA_HF_OF_RESIDUALS, RENGA_HF_DROPOUTS };
 
+/* Which products and norms have biases: queries, keys and values; those and what follows them; the
+   feed-forward layer; norms; a layer behind the blocks; the scores. */
+enum {
+  RENGA_HF_BIAS_QKV,
+  RENGA_HF_BIAS_ALL,
+  RENGA_HF_BIAS_FEED,
+  RENGA_HF_BIAS_NORM,
+  RENGA_HF_BIAS_TRANSFORM,
+  RENGA_HF_BIAS_HEAD,
+  RENGA_HF_BIASES
+};
+/* Of T5: layers of the decoder, 0: as many as the encoder has; kinds of distances, and from where
+   on they are of one kind. Is there a factor in the feed-forward layer, are scores scaled? */
+enum { RENGA_HF_DECODER_LAYERS, RENGA_HF_BUCKETS, RENGA_HF_DISTANCE, RENGA_HF_STACKS };
+enum { RENGA_HF_GATED, RENGA_HF_SCALED };
+
 /* What config.json says. */
 typedef struct {
   int64_t layers, hidden, heads, groups, head_width, intermediate, places, vocabulary;
   int64_t image[3]; /* its side, the side of a patch, channels; vocabulary: its classes */
   int64_t window, full_layers, pattern; /* full_layers: that come before those with a window */
   int64_t segments;                     /* kinds of sentences */
+  int64_t stack[RENGA_HF_STACKS];       /* of T5 */
   int64_t padding; /* 1 + the row that gets no gradient where tokens read it; 0: none */
   double epsilon, deviation, attention_scale, embedding_scale, residual_scale;
   double score_divisor, score_cap, attention_cap;
   double dropout[RENGA_HF_DROPOUTS];
-  bool tied, qkv_bias, all_bias, feed_bias, norm_bias, transform_bias, head_bias, parallel,
-      windowed;
+  bool tied, parallel, windowed, bias[RENGA_HF_BIASES], of_t5[2];
   RengaHfActivation activation;
   RengaHfRope rope[2]; /* without, and with a window, which differ where pattern is not 0 */
 } RengaHfConfig;
 
 /* What the user says: hf:FOLDER,sequence=…; dropout -1: what config.json says. */
 typedef struct {
-  int64_t sequence;
+  int64_t sequence, target;  /* target 0: as long as the source */
   int64_t segments, padding; /* of encoders: is there such an input? */
   int64_t packed;            /* of decoders: rows hold several documents */
   double dropout;
@@ -123,5 +139,7 @@ RengaErrorCode RengaHfBuildImages(RengaGraph graph, const RengaHfModel *model,
                                   const RengaHfOptions *options);
 RengaErrorCode RengaHfBuildModernEncoder(RengaGraph graph, const RengaHfModel *model,
                                          const RengaHfOptions *options); /* modern.c */
+RengaErrorCode RengaHfBuildT5(RengaGraph graph, const RengaHfModel *model,
+                              const RengaHfOptions *options); /* t5.c */
 RengaErrorCode RengaHfBuildEncoder(RengaGraph graph, const RengaHfModel *model,
                                    const RengaHfOptions *options);

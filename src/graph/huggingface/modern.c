@@ -64,10 +64,11 @@ static RengaErrorCode AddModernScores(const RengaHfParts *p, RengaValue x, Renga
   const RengaHfConfig *c = p->config;
   const RengaTensorSpec shape = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {c->vocabulary}};
   RengaValue bias = RENGA_VALUE_NONE;
-  RengaCall(RengaHfAddProduct(p, p->names->transform, x, c->hidden, c->transform_bias, &x));
+  RengaCall(RengaHfAddProduct(p, p->names->transform, x, c->hidden,
+                              c->bias[RENGA_HF_BIAS_TRANSFORM], &x));
   RengaCall(RengaHfAddActivation(p, RENGA_HF_GELU, x, &x));
   RengaCall(RengaHfAddNorm(p, p->names->last, x, &x));
-  if (c->head_bias)
+  if (c->bias[RENGA_HF_BIAS_HEAD])
     RengaCall(RengaGraphAddParameter(p->graph, p->names->head_bias, &shape, NULL, &bias));
   RengaCall(RengaBlockScores(p->graph, "logits", x, table, bias, scores));
   return RENGA_SUCCESS;

@@ -95,7 +95,8 @@ RengaErrorCode RengaHfAddNorm(const RengaHfParts *p, const char *part, RengaValu
   *y = x;
   if (!part) return RENGA_SUCCESS;
   RengaBlockName(p->prefix, part, name);
-  if (p->family->norm == RENGA_HF_LAYER && p->family->bare_norms && !p->config->norm_bias)
+  if (p->family->norm == RENGA_HF_LAYER && p->family->bare_norms &&
+      !p->config->bias[RENGA_HF_BIAS_NORM])
     RengaCall(AddBareNorm(p, name, x, y));
   else if (p->family->norm == RENGA_HF_LAYER)
     RengaCall(RengaGraphAddLayerNormalization(p->graph, name, x, p->config->epsilon, y));
@@ -199,7 +200,8 @@ static RengaErrorCode AddJoinedHeads(const RengaHfParts *p, RengaValue x, RengaB
   const int64_t queries = c->heads * c->head_width, keys = c->groups * c->head_width;
   const int64_t sizes[] = {queries, keys, keys};
   RengaValue part[3];
-  RengaCall(RengaHfAddProduct(p, p->names->qkv, x, queries + 2 * keys, c->qkv_bias, &x));
+  RengaCall(
+      RengaHfAddProduct(p, p->names->qkv, x, queries + 2 * keys, c->bias[RENGA_HF_BIAS_QKV], &x));
   if (p->family->columns == RENGA_HF_BY_HEAD) {
     RengaCall(SplitByHead(p, x, heads));
     return RENGA_SUCCESS;
@@ -216,7 +218,7 @@ static RengaErrorCode AddOwnHeads(const RengaHfParts *p, const char *part, const
                                   int64_t count, RengaValue x, RengaValue *y)
 {
   const RengaHfConfig *c = p->config;
-  RengaCall(RengaHfAddProduct(p, part, x, count * c->head_width, c->qkv_bias, &x));
+  RengaCall(RengaHfAddProduct(p, part, x, count * c->head_width, c->bias[RENGA_HF_BIAS_QKV], &x));
   if (p->family->wide_norm) RengaCall(RengaHfAddNorm(p, norm, x, &x));
   RengaCall(RengaBlockSplitHeads(p->graph, x, 1, count, &x));
   if (!p->family->wide_norm) RengaCall(RengaHfAddNorm(p, norm, x, &x));
@@ -300,7 +302,8 @@ RengaErrorCode RengaHfAddAttention(const RengaHfParts *p, RengaValue x, RengaVal
   else
     RengaCall(RengaBlockAttention(p->graph, &heads, &x));
   RengaCall(RengaBlockJoinHeads(p->graph, x, &x));
-  RengaCall(RengaHfAddProduct(p, p->names->projection, x, c->hidden, c->all_bias, y));
+  RengaCall(
+      RengaHfAddProduct(p, p->names->projection, x, c->hidden, c->bias[RENGA_HF_BIAS_ALL], y));
   return RENGA_SUCCESS;
 }
 
@@ -324,18 +327,21 @@ RengaErrorCode RengaHfAddFeedForward(const RengaHfParts *p, RengaValue x, RengaV
   const int64_t halves[] = {c->intermediate, c->intermediate};
   RengaValue pair[2];
   if (n->gate_up) {
-    RengaCall(RengaHfAddProduct(p, n->gate_up, x, 2 * c->intermediate, c->feed_bias, &x));
+    RengaCall(
+        RengaHfAddProduct(p, n->gate_up, x, 2 * c->intermediate, c->bias[RENGA_HF_BIAS_FEED], &x));
     RengaCall(AddSplit(p->graph, x, 2, 2, halves, pair));
   } else {
     if (n->gate)
-      RengaCall(RengaHfAddProduct(p, n->gate, x, c->intermediate, c->feed_bias, &pair[0]));
-    RengaCall(RengaHfAddProduct(p, n->up, x, c->intermediate, c->feed_bias, &pair[1]));
+      RengaCall(
+          RengaHfAddProduct(p, n->gate, x, c->intermediate, c->bias[RENGA_HF_BIAS_FEED], &pair[0]));
+    RengaCall(
+        RengaHfAddProduct(p, n->up, x, c->intermediate, c->bias[RENGA_HF_BIAS_FEED], &pair[1]));
     if (!n->gate) pair[0] = pair[1];
   }
   RengaCall(RengaHfAddActivation(p, c->activation, pair[0], &x));
   pair[0] = x;
   if (n->gate || n->gate_up) RengaCall(RengaBlockNode(p->graph, "Mul", NULL, NULL, 2, pair, 1, &x));
-  RengaCall(RengaHfAddProduct(p, n->down, x, c->hidden, c->feed_bias, y));
+  RengaCall(RengaHfAddProduct(p, n->down, x, c->hidden, c->bias[RENGA_HF_BIAS_FEED], y));
   return RENGA_SUCCESS;
 }
 
