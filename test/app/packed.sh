@@ -67,5 +67,7 @@ refuses 2 "text.txt has 18 rows of documents, which is too few: 18 for training,
 refuses 2 "the text that ends documents has no characters" data text text.txt x.h5 -vocabulary 300 -data_document_end ""
 $make write bert-1
 refuses 2 "hf: packed=1 is for decoders, and bert-1 is of type bert" info -graph hf:bert-1,packed=1
+refuses 2 "data set packed.h5 has rows of several documents (position_ids), which the network would take for one" \
+  train -graph hf:gpt2-1,sequence=16 -data packed.h5 -steps 1
 refuses 2 "data set padded.h5 has no dataset for input position_ids of the network" train -graph hf:gpt2-1,sequence=16,packed=1 -data padded.h5 -steps 1
 finish
