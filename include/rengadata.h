@@ -156,6 +156,30 @@ RengaErrorCode RengaDataWritePairs(RengaComm comm, RengaVocabulary vocabulary,
                                    const char *source_file, const char *target_file,
                                    const char *out_file, const int64_t lengths[2],
                                    double validation_share, int64_t pairs[3]);
+/* Rows of documents. */
+typedef struct {
+  int64_t sequence;        /* tokens of a row */
+  bool packed;             /* several documents to a row, with position_ids, or one */
+  const char *end;         /* the text behind each document; of conversations NULL */
+  double validation_share; /* of the rows, from the end; at least 0, less than 1 */
+} RengaDataRows;
+/* Documents; rows; documents that are longer than a row; tokens; tokens that are learned. */
+enum {
+  RENGA_DATA_COUNT_DOCUMENTS,
+  RENGA_DATA_COUNT_ROWS,
+  RENGA_DATA_COUNT_CUT,
+  RENGA_DATA_COUNT_TOKENS,
+  RENGA_DATA_COUNT_LABELS,
+  RENGA_DATA_ROW_COUNTS
+};
+RengaErrorCode RengaDataWriteDocuments(RengaComm comm, RengaVocabulary vocabulary,
+                                       const char *text_file, const char *out_file,
+                                       const RengaDataRows *rows,
+                                       int64_t counts[RENGA_DATA_ROW_COUNTS]);
+/* Conversations, in the tokens and by the chat template of a folder of Hugging Face. */
+RengaErrorCode RengaDataWriteChat(RengaComm comm, const char *folder, const char *chat_file,
+                                  const char *out_file, const RengaDataRows *rows,
+                                  int64_t counts[RENGA_DATA_ROW_COUNTS]);
 /* Lines of user, item and rating; negatives: items not rated, for each one that is. Numbers of
    users, items and samples. */
 RengaErrorCode RengaDataWriteRatings(RengaComm comm, const char *text_file, const char *out_file,

@@ -15,6 +15,12 @@ static const RengaOptionRow rows[] = {
         "data text, pairs: kinds of tokens, bytes and their most frequent pairs; 0: bytes"),
     ROW("vocabulary_save", STRING, NULL, NULL, 0, 0,
         "data text, pairs: a text file that keeps the vocabulary"),
+    ROW("data_document_end", STRING, NULL, NULL, 0, 0,
+        "data text: the text behind each document; rows then hold whole documents"),
+    ROW("data_packed", BOOL, "false", NULL, 0, 0,
+        "data text, chat: rows hold several documents, which position_ids counts anew"),
+    ROW("tokenizer", STRING, NULL, NULL, 0, 0,
+        "data chat: a folder of Hugging Face with its tokenizer and chat template"),
     ROW("data_negatives", INT64, "0", NULL, 0, 10000,
         "data ratings: items not rated, drawn by the seed for each one that is"),
     ROW("data_mean", REAL, "0", NULL, -1e30, 1e30,
@@ -69,12 +75,80 @@ static RengaErrorCode GetVocabulary(const App *app, MPI_Comm printer, int n_file
   return RENGA_SUCCESS;
 }
 
+/* What stands in a set of rows of documents. */
+static RengaErrorCode TellRows(MPI_Comm printer, const char *out, const RengaDataRows *form,
+                               const int64_t counts[RENGA_DATA_ROW_COUNTS])
+{
+  const double filled = (double)counts[RENGA_DATA_COUNT_TOKENS] /
+                        ((double)counts[RENGA_DATA_COUNT_ROWS] * (double)form->sequence);
+  RengaCall(RengaPrintf(
+      printer,
+      "wrote %s: %lld documents in %lld rows of %lld tokens, %.1f %% filled; %lld "
+      "labels count; %lld documents are longer than a row\n",
+      out, (long long)counts[RENGA_DATA_COUNT_DOCUMENTS], (long long)counts[RENGA_DATA_COUNT_ROWS],
+      (long long)form->sequence, 100 * filled, (long long)counts[RENGA_DATA_COUNT_LABELS],
+      (long long)counts[RENGA_DATA_COUNT_CUT]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GetRows(RengaDataRows *form)
+{
+  *form = (RengaDataRows){0};
+  RengaCall(RengaOptionsGetInt64("sequence", &form->sequence, NULL));
+  RengaCall(RengaOptionsGetReal("data_validation", &form->validation_share, NULL));
+  RengaCall(RengaOptionsGetBool("data_packed", &form->packed, NULL));
+  RengaCall(RengaOptionsGetString("data_document_end", &form->end, NULL));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RaiseNoVocabulary(MPI_Comm printer, const char *kind)
+{
+  RengaRaise(printer, RENGA_ERR_OPTION,
+             "renga data %s needs -vocabulary KINDS, or -vocabulary_file FILE", kind);
+}
+
+static RengaErrorCode MakeDocuments(const App *app, MPI_Comm printer, const RengaDataRows *form)
+{
+  const char *const *files = (const char *const *)app->words + 1;
+  int64_t kinds, counts[RENGA_DATA_ROW_COUNTS];
+  RengaVocabulary vocabulary;
+  RengaCheck(form->end, printer, RENGA_ERR_OPTION,
+             "-data_packed: where do documents end? -data_document_end TEXT");
+  RengaCall(GetVocabulary(app, printer, 1, files, &vocabulary, &kinds));
+  const RengaErrorCode code =
+      kinds > 0 ? RengaDataWriteDocuments(app->comm, vocabulary, files[0], files[1], form, counts)
+                : RaiseNoVocabulary(printer, "text with -data_document_end");
+  RengaCall(RengaVocabularyDestroy(&vocabulary));
+  RengaCall(code);
+  RengaCall(TellRows(printer, files[1], form, counts));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeChat(const App *app, MPI_Comm printer)
+{
+  const char *const *files = (const char *const *)app->words + 1, *folder;
+  int64_t counts[RENGA_DATA_ROW_COUNTS];
+  RengaDataRows form;
+  RengaCall(GetRows(&form));
+  RengaCall(RengaOptionsGetString("tokenizer", &folder, NULL));
+  RengaCheck(folder, printer, RENGA_ERR_OPTION, "renga data chat needs -tokenizer FOLDER");
+  RengaCall(RengaDataWriteChat(app->comm, folder, files[0], files[1], &form, counts));
+  RengaCall(TellRows(printer, files[1], &form, counts));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode MakeText(const App *app, MPI_Comm printer)
 {
   const char *const *files = (const char *const *)app->words + 1;
   int64_t sequence = 0, kinds;
   double validation = 0;
   RengaVocabulary vocabulary;
+  RengaDataRows form;
+  RengaCall(GetRows(&form));
+  if (form.end || form.packed) {
+    RengaCall(MakeDocuments(app, printer, &form));
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaOptionsGetInt64("sequence", &sequence, NULL));
   RengaCall(RengaOptionsGetReal("data_validation", &validation, NULL));
   RengaCall(GetVocabulary(app, printer, 1, files, &vocabulary, &kinds));
@@ -94,12 +168,6 @@ static RengaErrorCode MakeText(const App *app, MPI_Comm printer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RaiseNoVocabulary(MPI_Comm printer)
-{
-  RengaRaise(printer, RENGA_ERR_OPTION,
-             "renga data pairs needs -vocabulary KINDS, or -vocabulary_file FILE");
-}
-
 static RengaErrorCode MakePairs(const App *app, MPI_Comm printer)
 {
   const char *const *files = (const char *const *)app->words + 1;
@@ -114,7 +182,7 @@ static RengaErrorCode MakePairs(const App *app, MPI_Comm printer)
   const RengaErrorCode code = kinds > 0
                                   ? RengaDataWritePairs(app->comm, vocabulary, files[0], files[1],
                                                         files[2], lengths, validation, pairs)
-                                  : RaiseNoVocabulary(printer);
+                                  : RaiseNoVocabulary(printer, "pairs");
   RengaCall(RengaVocabularyDestroy(&vocabulary));
   RengaCall(code);
   RengaCall(RengaPrintf(printer,
@@ -238,8 +306,10 @@ static const struct {
     {"text",
      "text IN OUT",
      {3, 3},
-     "sequence vocabulary vocabulary_file vocabulary_save data_validation",
+     "sequence vocabulary vocabulary_file vocabulary_save data_validation data_document_end "
+     "data_packed",
      MakeText},
+    {"chat", "chat IN OUT", {3, 3}, "sequence tokenizer data_packed data_validation", MakeChat},
     {"pairs",
      "pairs SOURCE TARGET OUT",
      {4, 4},

@@ -5,12 +5,25 @@
 
 enum { BYTES = 256 };
 
+/* The places of tokens in a text, of networks that read them. */
+static void FillTokenPositions(const RengaTensorSpec *spec, int64_t count, void *buffer)
+{
+  for (int64_t i = 0; i < count * spec->dim[0]; i++)
+    if (spec->type == RENGA_INT64)
+      ((int64_t *)buffer)[i] = i % spec->dim[0];
+    else
+      ((int32_t *)buffer)[i] = (int32_t)(i % spec->dim[0]);
+}
+
 /* The network's end of each text, padded at the right: later places do not change earlier ones. */
 static RengaErrorCode ReadTexts(void *user, int field, int64_t first, int64_t count, void *buffer)
 {
   const AppTextModel *model = user;
   const RengaTensorSpec *spec = &model->fields.specs[field];
   memset(buffer, 0, RengaTensorSpecBytes(spec) * (size_t)count);
+  if (spec->ndim == 1 && strcmp(model->fields.names[field], "position_ids") == 0 &&
+      (spec->type == RENGA_INT64 || spec->type == RENGA_INT32))
+    FillTokenPositions(spec, count, buffer);
   if (field != model->field) return RENGA_SUCCESS;
   for (int64_t s = 0; s < count; s++) {
     const AppTokens *text = model->given[first + s];
@@ -31,6 +44,10 @@ static RengaErrorCode FindTokens(AppTextModel *model)
   model->field = -1;
   for (int f = 0; f < fields->count && model->field < 0; f++)
     if (fields->is_table_index[f] && fields->specs[f].ndim == 1) model->field = f;
+  for (int f = 0; f < fields->count; f++)
+    RengaCheck(strcmp(fields->names[f], "target") != 0, model->printer, RENGA_ERR_SUPPORT,
+               "the network reads %s and target: texts are written by decoders without an encoder",
+               fields->names[model->field >= 0 ? model->field : 0]);
   RengaCheck(model->field >= 0, model->printer, RENGA_ERR_SUPPORT,
              "%s needs a network with an input [batch, sequence] of tokens", model->command);
   const RengaDataType type = fields->specs[model->field].type;

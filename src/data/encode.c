@@ -34,18 +34,19 @@ static RengaErrorCode FlushTokens(Encoder *e)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakeTextWord(void *user, const unsigned char word[], int64_t length)
+static RengaErrorCode TakeTextTokens(void *user, int64_t count, const int32_t tokens[],
+                                     const int64_t places[])
 {
   Encoder *e = user;
-  int64_t count;
-  const int32_t *tokens;
-  RengaCall(RengaVocabularyGetWord_Private(e->vocabulary, word, length, &count, &tokens));
+  (void)places;
   if (e->output == NULL) {
     e->total += count;
     return RENGA_SUCCESS;
   }
-  if (e->n_block + count > BLOCK) RengaCall(FlushTokens(e));
-  for (int64_t i = 0; i < count; i++) e->block[e->n_block++] = tokens[i];
+  for (int64_t i = 0; i < count; i++) {
+    if (e->n_block == BLOCK) RengaCall(FlushTokens(e));
+    e->block[e->n_block++] = tokens[i];
+  }
   return RENGA_SUCCESS;
 }
 
@@ -87,7 +88,7 @@ static RengaErrorCode EncodeAll(Encoder *e, const char *text_file, int64_t seque
   RengaCall(AddTokenDatasets(e, sequence));
   RengaCall(RengaMalloc(BLOCK, &e->block));
   RengaCall(RengaMalloc((size_t)BLOCK * RengaDataTypeSize(e->type), &e->stored));
-  RengaCall(RengaVocabularyVisitFile_Private(e->vocabulary, text_file, TakeTextWord, e));
+  RengaCall(RengaVocabularyVisitFile_Private(e->vocabulary, text_file, TakeTextTokens, e));
   RengaCall(FlushTokens(e));
   RengaCheck(e->written == e->total, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
              "text %s became shorter while it was read", text_file);
@@ -99,7 +100,7 @@ static RengaErrorCode EncodeTokens(RengaVocabulary vocabulary, const char *text_
 {
   Encoder e = {.vocabulary = vocabulary};
   RengaCheck(vocabulary != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rank 0 has no vocabulary");
-  RengaCall(RengaVocabularyVisitFile_Private(vocabulary, text_file, TakeTextWord, &e));
+  RengaCall(RengaVocabularyVisitFile_Private(vocabulary, text_file, TakeTextTokens, &e));
   RengaCall(SplitDocument(&e, text_file, sequence, share));
   RengaErrorCode code = RengaDataWriterCreate(out_file, &e.output);
   if (code == RENGA_SUCCESS) code = EncodeAll(&e, text_file, sequence);

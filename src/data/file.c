@@ -72,6 +72,24 @@ static bool IsNameTaken(RengaData data, const int from[], int name)
   return false;
 }
 
+/* Tokens of packed rows are of several documents, which a network without position_ids would take
+   for one. */
+static RengaErrorCode RefusePacked(RengaData data, const RengaDataFile *file, int count,
+                                   char *const names[])
+{
+  bool packed = false, reads = false, tokens = false;
+  for (int i = 0; i < count; i++) packed = packed || strcmp(names[i], "position_ids") == 0;
+  for (int i = 0; i < data->n_fields; i++) {
+    reads = reads || strcmp(data->fields[i].name, "position_ids") == 0;
+    tokens = tokens || strcmp(data->fields[i].name, "tokens") == 0;
+  }
+  RengaCheck(!packed || reads || !tokens, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "data set %s has rows of several documents (position_ids), which the network would "
+             "take for one: -graph hf:FOLDER,packed=1 reads them",
+             file->name);
+  return RENGA_SUCCESS;
+}
+
 /* from[i]: which of the names is field i's; first those of the same name, then the rest in order.
    */
 static RengaErrorCode MatchNames(RengaData data, const RengaDataFile *file, int count,
@@ -79,6 +97,7 @@ static RengaErrorCode MatchNames(RengaData data, const RengaDataFile *file, int 
 {
   char list[512];
   int left_fields = data->n_fields, left_names = count, next = 0;
+  RengaCall(RefusePacked(data, file, count, names));
   for (int i = 0; i < data->n_fields; i++) {
     from[i] = 0;
     while (from[i] < count && strcmp(names[from[i]], data->fields[i].name) != 0) from[i]++;

@@ -5,7 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORDS = 1 << 20, LONGEST_TOKEN = 1 << 16 };
+enum {
+  MOST_WORDS = 1 << 20,
+  MOST_KEPT = 1 << 24, /* tokens of words that are known */
+  LONGEST_TOKEN = 1 << 16,
+  LONGEST_WORD = 1 << 30,
+  LONG_WORD = 48 /* symbols, from which on a heap is faster */
+};
 
 static int64_t *VocabularySlotOf(RengaVocabulary v, int32_t left, int32_t right)
 {
@@ -123,93 +129,247 @@ bool RengaVocabularyIsTokenizer_Private(RengaVocabulary v)
   return v->tokenizer != NULL;
 }
 
-RengaErrorCode RengaVocabularyVisit_Private(RengaVocabulary v, const unsigned char text[],
-                                            int64_t length, RengaWordVisitor visit, void *user)
+/* ---- words ---- */
+static int32_t FindMerge(RengaVocabulary v, int32_t left, int32_t right)
 {
-  if (v->tokenizer)
-    RengaCall(RengaTokenizerVisit_Private(v->tokenizer, text, length, visit, user));
-  else
-    RengaCall(RengaWordsVisit_Private(text, length, visit, user));
-  return RENGA_SUCCESS;
+  return (int32_t)(*VocabularySlotOf(v, left, right) - 1);
 }
 
-RengaErrorCode RengaVocabularyVisitFile_Private(RengaVocabulary v, const char *file_name,
-                                                RengaWordVisitor visit, void *user)
-{
-  if (v->tokenizer)
-    RengaCall(RengaTokenizerVisitFile_Private(v->tokenizer, file_name, visit, user));
-  else
-    RengaCall(RengaWordsVisitFile_Private(file_name, visit, user));
-  return RENGA_SUCCESS;
-}
-
-/* The pair that was joined first, again and again. */
-static int64_t JoinPairs(RengaVocabulary v, int64_t length, int32_t symbol[])
+/* The pair that was joined first, again and again, the leftmost of equal ones. */
+static int64_t JoinPairs(RengaVocabulary v, int64_t length, int32_t symbol[], int32_t begin[])
 {
   for (;;) {
-    int64_t best = v->n_merges, n = 0;
+    int64_t best = v->n_merges, at = 0;
     for (int64_t i = 0; i + 1 < length; i++) {
-      int64_t merge = *VocabularySlotOf(v, symbol[i], symbol[i + 1]) - 1;
-      if (merge >= 0 && merge < best) best = merge;
+      const int64_t merge = FindMerge(v, symbol[i], symbol[i + 1]);
+      if (merge >= 0 && merge < best) {
+        best = merge;
+        at = i;
+      }
     }
     if (best == v->n_merges) return length;
-    for (int64_t i = 0; i < length; i++) {
-      bool joined =
-          i + 1 < length && symbol[i] == v->merge[best][0] && symbol[i + 1] == v->merge[best][1];
-      symbol[n++] = joined ? v->joined[best] : symbol[i];
-      i += joined;
-    }
-    length = n;
+    symbol[at] = v->joined[best];
+    length--;
+    memmove(&symbol[at + 1], &symbol[at + 2], (size_t)(length - at - 1) * sizeof *symbol);
+    memmove(&begin[at + 1], &begin[at + 2], (size_t)(length - at - 1) * sizeof *begin);
   }
 }
 
-/* The number of an added token that the word is; -1: of none. */
-static int32_t AddedToken(RengaVocabulary v, const unsigned char word[], int64_t length)
+/* The same for long words: pairs wait in a heap, and symbols know their neighbours. */
+typedef struct {
+  int32_t merge, at;
+} WaitingPair;
+typedef struct {
+  RengaVocabulary vocabulary;
+  int32_t *symbol, *next, *previous; /* next -1: the last; symbol -1: joined to another */
+  int64_t n_waiting;
+  WaitingPair *waiting;
+} PairHeap;
+
+static bool IsJoinedBefore(WaitingPair one, WaitingPair other)
 {
-  for (int i = 0; v->tokenizer && i < v->tokenizer->n_added; i++) {
-    const RengaAddedToken *added = &v->tokenizer->added[i];
-    if (added->length == length && memcmp(added->text, word, (size_t)length) == 0)
-      return added->token;
+  return one.merge != other.merge ? one.merge < other.merge : one.at < other.at;
+}
+
+static void PushWaiting(PairHeap *heap, int32_t at)
+{
+  const int32_t next = at < 0 ? -1 : heap->next[at];
+  const int32_t merge =
+      next < 0 ? -1 : FindMerge(heap->vocabulary, heap->symbol[at], heap->symbol[next]);
+  if (merge < 0) return;
+  const WaitingPair pair = {merge, at};
+  int64_t i = heap->n_waiting++;
+  for (; i > 0 && IsJoinedBefore(pair, heap->waiting[(i - 1) / 2]); i = (i - 1) / 2)
+    heap->waiting[i] = heap->waiting[(i - 1) / 2];
+  heap->waiting[i] = pair;
+}
+
+static WaitingPair PopWaiting(PairHeap *heap)
+{
+  const WaitingPair first = heap->waiting[0], last = heap->waiting[--heap->n_waiting];
+  int64_t i = 0;
+  for (int64_t child = 1; child < heap->n_waiting; child = 2 * i + 1) {
+    if (child + 1 < heap->n_waiting &&
+        IsJoinedBefore(heap->waiting[child + 1], heap->waiting[child]))
+      child++;
+    if (!IsJoinedBefore(heap->waiting[child], last)) break;
+    heap->waiting[i] = heap->waiting[child];
+    i = child;
   }
-  return -1;
+  heap->waiting[i] = last;
+  return first;
+}
+
+static void JoinWaiting(PairHeap *heap)
+{
+  RengaVocabulary v = heap->vocabulary;
+  while (heap->n_waiting > 0) {
+    const WaitingPair pair = PopWaiting(heap);
+    const int32_t left = heap->symbol[pair.at], next = heap->next[pair.at];
+    if (left < 0 || next < 0 || left != v->merge[pair.merge][0] ||
+        heap->symbol[next] != v->merge[pair.merge][1])
+      continue; /* one of the two was joined since */
+    heap->symbol[pair.at] = v->joined[pair.merge];
+    heap->symbol[next] = -1;
+    heap->next[pair.at] = heap->next[next];
+    if (heap->next[next] >= 0) heap->previous[heap->next[next]] = pair.at;
+    PushWaiting(heap, heap->previous[pair.at]);
+    PushWaiting(heap, pair.at);
+  }
+}
+
+static RengaErrorCode JoinManyPairs(RengaVocabulary v, int64_t *length, int32_t symbol[],
+                                    int32_t begin[])
+{
+  const int64_t count = *length;
+  PairHeap heap = {.vocabulary = v, .symbol = symbol};
+  RengaErrorCode code = RengaMalloc(count, &heap.next);
+  if (!code) code = RengaMalloc(count, &heap.previous);
+  if (!code) code = RengaMalloc(3 * count, &heap.waiting); /* two more for each that is joined */
+  for (int64_t i = 0; i < count && !code; i++) {
+    heap.previous[i] = (int32_t)i - 1;
+    heap.next[i] = i + 1 < count ? (int32_t)i + 1 : -1;
+  }
+  for (int64_t i = 0; i < count && !code; i++) PushWaiting(&heap, (int32_t)i);
+  if (!code) JoinWaiting(&heap);
+  int64_t n = 0;
+  for (int64_t i = 0; i < count && !code; i++) {
+    if (symbol[i] < 0) continue;
+    symbol[n] = symbol[i];
+    begin[n++] = begin[i];
+  }
+  RengaFree(&heap.next);
+  RengaFree(&heap.previous);
+  RengaFree(&heap.waiting);
+  RengaCall(code);
+  *length = n;
+  return RENGA_SUCCESS;
+}
+
+/* Tokens of a word into room for as many as it has bytes. */
+static RengaErrorCode SpellWord(RengaVocabulary v, const unsigned char word[], int64_t length,
+                                int32_t symbol[], int32_t begin[], int64_t *count)
+{
+  const RengaTokenizer *t = v->tokenizer;
+  const int32_t whole =
+      t && t->whole_first ? RengaPiecesFind_Private(&t->pieces, word, length) : -1;
+  *count = length;
+  if (whole >= 0) {
+    symbol[0] = whole;
+    begin[0] = 0;
+    *count = 1;
+    return RENGA_SUCCESS;
+  }
+  if (t && t->model != RENGA_TOKENS_OF_BYTES)
+    RengaCall(RengaTokenizerEncode_Private(t, word, length, symbol, begin, count));
+  else
+    for (int64_t i = 0; i < length; i++) {
+      symbol[i] = v->byte_token[word[i]];
+      begin[i] = (int32_t)i;
+    }
+  if (t && t->model != RENGA_TOKENS_OF_BYTES && t->model != RENGA_TOKENS_OF_SIGNS)
+    return RENGA_SUCCESS;
+  if (*count > LONG_WORD)
+    RengaCall(JoinManyPairs(v, count, symbol, begin));
+  else
+    *count = JoinPairs(v, *count, symbol, begin);
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode EncodeWord(RengaVocabulary v, const unsigned char word[], int64_t length)
 {
-  const int32_t added = AddedToken(v, word, length);
-  RengaCheck(length <= LONGEST_TOKEN, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+  int64_t n;
+  RengaCheck(length <= LONGEST_WORD, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "a word of %lld bytes, which begins with \"%.20s\", is too long for a vocabulary",
              (long long)length, (const char *)word);
-  while (v->n_tokens + length > v->token_room) {
-    v->token_room = v->token_room * 2 + 1024;
-    RengaCall(RengaRealloc(v->token_room, &v->token));
+  if (v->n_tokens + length > v->token_room) {
+    const int64_t room = 2 * v->token_room + length + 1024;
+    RengaCall(RengaRealloc(room, &v->token));
+    v->token_room = room;
+  }
+  if (v->token_room > v->begin_room) {
+    RengaCall(RengaRealloc(v->token_room, &v->begin));
+    v->begin_room = v->token_room;
   }
   RengaCall(RengaWordsRoom(v->words.n_words, &v->first_room, &v->first));
   RengaCall(RengaWordsRoom(v->words.n_words, &v->count_room, &v->counts));
-  int32_t *symbol = v->token + v->n_tokens;
-  for (int64_t i = 0; i < length; i++) symbol[i] = v->byte_token[word[i]];
-  if (added >= 0) symbol[0] = added;
-  int64_t n = added >= 0 ? 1 : JoinPairs(v, length, symbol);
+  RengaCall(SpellWord(v, word, length, v->token + v->n_tokens, v->begin + v->n_tokens, &n));
   v->first[v->words.n_words - 1] = v->n_tokens;
   v->counts[v->words.n_words - 1] = (int32_t)n;
   v->n_tokens += n;
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaVocabularyGetWord_Private(RengaVocabulary v, const unsigned char word[],
-                                              int64_t length, int64_t *count,
-                                              const int32_t **tokens)
+/* The number of a word whose tokens are known. Long words do not come again. */
+static RengaErrorCode KnowWord(RengaVocabulary v, const unsigned char word[], int64_t length,
+                               int64_t *number)
 {
-  int64_t number;
   bool is_new;
-  if (v->words.n_words >= MOST_WORDS) {
+  if (v->words.n_words >= MOST_WORDS || v->n_tokens > MOST_KEPT) {
     RengaWordsFree_Private(&v->words);
     v->n_tokens = 0;
   }
-  RengaCall(RengaWordsFind_Private(&v->words, word, length, &number, &is_new));
-  if (is_new) RengaCall(EncodeWord(v, word, length));
-  *count = v->counts[number];
-  *tokens = v->token + v->first[number];
+  RengaCall(RengaWordsFind_Private(&v->words, word, length, number, &is_new));
+  if (!is_new) return RENGA_SUCCESS;
+  const RengaErrorCode code = EncodeWord(v, word, length);
+  if (code) RengaWordsFree_Private(&v->words); /* the word is without tokens */
+  if (code) v->n_tokens = 0;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  RengaVocabulary vocabulary;
+  RengaTokenVisitor visit;
+  void *user;
+} TokenVisit;
+
+static RengaErrorCode VisitPiece(void *user, int32_t added, const unsigned char word[],
+                                 int64_t length, const int64_t at[])
+{
+  const TokenVisit *t = user;
+  RengaVocabulary v = t->vocabulary;
+  int64_t number, *places = NULL;
+  if (added >= 0) {
+    RengaCall(t->visit(t->user, 1, &added, at));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(KnowWord(v, word, length, &number));
+  const int64_t first = v->first[number], count = v->counts[number];
+  RengaErrorCode code = at ? RengaMalloc(count + 1, &places) : RENGA_SUCCESS;
+  for (int64_t i = 0; i < count && at && !code; i++) places[i] = at[v->begin[first + i]];
+  if (!code) code = t->visit(t->user, count, v->token + first, places);
+  RengaFree(&places);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode VisitOwnWord(void *user, const unsigned char word[], int64_t length)
+{
+  RengaCall(VisitPiece(user, -1, word, length, NULL));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaVocabularyVisit_Private(RengaVocabulary v, const unsigned char text[],
+                                            int64_t length, bool places, RengaTokenVisitor visit,
+                                            void *user)
+{
+  TokenVisit t = {v, visit, user};
+  if (v->tokenizer)
+    RengaCall(RengaTokenizerVisit_Private(v->tokenizer, text, length, places, VisitPiece, &t));
+  else
+    RengaCall(RengaWordsVisit_Private(text, length, VisitOwnWord, &t));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaVocabularyVisitFile_Private(RengaVocabulary v, const char *file_name,
+                                                RengaTokenVisitor visit, void *user)
+{
+  TokenVisit t = {v, visit, user};
+  if (v->tokenizer)
+    RengaCall(RengaTokenizerVisitFile_Private(v->tokenizer, file_name, VisitPiece, &t));
+  else
+    RengaCall(RengaWordsVisitFile_Private(file_name, VisitOwnWord, &t));
   return RENGA_SUCCESS;
 }
 
@@ -298,21 +458,36 @@ RengaErrorCode RengaVocabularyGetCount(RengaVocabulary vocabulary, int64_t *kind
 }
 
 typedef struct {
-  RengaVocabulary vocabulary;
-  int64_t count, room;
-  int64_t *tokens;
+  int64_t count, room, place_room;
+  int64_t *tokens, *places;
 } Encoding;
 
-static RengaErrorCode AddVocabularyWord(void *user, const unsigned char word[], int64_t length)
+static RengaErrorCode AddVocabularyTokens(void *user, int64_t n, const int32_t tokens[],
+                                          const int64_t places[])
 {
   Encoding *e = user;
-  int64_t n;
-  const int32_t *tokens;
-  RengaCall(RengaVocabularyGetWord_Private(e->vocabulary, word, length, &n, &tokens));
   for (int64_t i = 0; i < n; i++) {
     RengaCall(RengaWordsRoom(e->count, &e->room, &e->tokens));
+    if (places) RengaCall(RengaWordsRoom(e->count, &e->place_room, &e->places));
+    if (places) e->places[e->count] = places[i];
     e->tokens[e->count++] = tokens[i];
   }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaVocabularyEncodePlaces_Private(RengaVocabulary vocabulary, const char *text,
+                                                   int64_t length, int64_t *count, int64_t **tokens,
+                                                   int64_t **places)
+{
+  Encoding e = {0};
+  const RengaErrorCode code = RengaVocabularyVisit_Private(vocabulary, (const unsigned char *)text,
+                                                           length, true, AddVocabularyTokens, &e);
+  if (code) RengaFree(&e.tokens);
+  if (code) RengaFree(&e.places);
+  RengaCall(code);
+  *count = e.count;
+  *tokens = e.tokens;
+  *places = e.places;
   return RENGA_SUCCESS;
 }
 
@@ -340,9 +515,9 @@ RengaErrorCode RengaVocabularyEncode(RengaVocabulary vocabulary, const char *tex
   RengaCheckPointer(vocabulary);
   RengaCheckPointer(count);
   RengaCheckPointer(tokens);
-  Encoding e = {.vocabulary = vocabulary};
+  Encoding e = {0};
   RengaErrorCode code = RengaVocabularyVisit_Private(vocabulary, (const unsigned char *)text,
-                                                     length, AddVocabularyWord, &e);
+                                                     length, false, AddVocabularyTokens, &e);
   if (code != RENGA_SUCCESS) RengaFree(&e.tokens);
   RengaCall(code);
   *count = e.count;
@@ -407,6 +582,7 @@ RengaErrorCode RengaVocabularyDestroy(RengaVocabulary *vocabulary)
   RengaFree(&v->bytes);
   RengaFree(&v->first);
   RengaFree(&v->token);
+  RengaFree(&v->begin);
   RengaFree(&v->counts);
   RengaWordsFree_Private(&v->words);
   RengaFree(vocabulary);

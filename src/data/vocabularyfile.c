@@ -154,8 +154,8 @@ static RengaErrorCode ReadTokenizer(const char *name, RengaVocabulary *vocabular
 
    Errors: RENGA_ERR_SUPPORT names what of a tokenizer.json is not supported.
 
-   Notes: of a tokenizer.json the kind of GPT-2 is supported: byte pairs (model BPE) and
-   pre-tokenizer ByteLevel, no normalizer. Tokens are those of encode(text,
+   Notes: of a tokenizer.json models BPE, of bytes and of signs, Unigram and WordPiece are
+   supported, with the usual normalizers and pre-tokenizers. Tokens are those of encode(text,
    add_special_tokens=False); its post-processor is not looked at.
 
    See also: RengaVocabularyWrite(), RengaDataWriteTokens()

@@ -118,7 +118,10 @@ RengaErrorCode RengaWordsFind_Private(RengaWords *words, const unsigned char tex
   *is_new = *slot == 0;
   if (*is_new) {
     RengaCall(RengaWordsRoom(words->n_words, &words->word_room, &words->word));
-    RengaCall(RengaWordsRoom(words->n_bytes + length, &words->byte_room, &words->bytes));
+    if (words->n_bytes + length > words->byte_room) {
+      words->byte_room = 2 * words->byte_room + length + 64;
+      RengaCall(RengaRealloc(words->byte_room, &words->bytes));
+    }
     memcpy(words->bytes + words->n_bytes, text, (size_t)length);
     words->word[words->n_words] = (RengaWord){words->n_bytes, (int32_t)length};
     words->n_bytes += length;

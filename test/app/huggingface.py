@@ -3,6 +3,7 @@
 usage: huggingface.py write NETWORK [KEY=JSON]…    makes the folder NETWORK, also with the data set's arrays, tokens.npy and so on
        huggingface.py compare NETWORK CSV          the losses of a run are those of transformers
        huggingface.py list                         the names of the networks
+       huggingface.py near FOLDER FOLDER           their numbers differ by rounding alone
        huggingface.py change FOLDER WAY            spoils a folder: see WAYS
 NETWORKs, with the losses of transformers, are those of huggingface.json, which test/reference/huggingface.py writes.
 """
@@ -106,7 +107,9 @@ def arrays(config):
 
 def texts(config):
     tokens, labels = words(config["vocab_size"])
-    if "type_vocab_size" not in config:
+    if config["model_type"] == "t5":
+        return pairs(tokens, labels)
+    if "type_vocab_size" not in config and config["model_type"] != "modernbert":
         return {"tokens": tokens, "labels": labels}
     pad, places = config["pad_token_id"], [(i // PLACES, i % PLACES) for i in range(len(tokens))]
     real = [int(place < PLACES - max(0, sample - 3)) for sample, place in places]
@@ -115,13 +118,24 @@ def texts(config):
         "labels": [label if is_real else -100 for label, is_real in zip(labels, real)],
         "attention_mask": real,
     }
-    if config["type_vocab_size"] > 1:
+    if config.get("type_vocab_size", 1) > 1:
         fields["segments"] = [int(place >= 5) for _, place in places]
     return fields
 
 
+def pairs(tokens, labels):
+    """The last sources end with padding; a target begins with token 0, and is the source otherwise."""
+    places = [(i // PLACES, i % PLACES) for i in range(len(tokens))]
+    return {
+        "source": tokens,
+        "source_mask": [int(place < PLACES - max(0, sample - 3)) for sample, place in places],
+        "target": [token if place else 0 for token, (_, place) in zip(tokens, places)],
+        "labels": labels,
+    }
+
+
 def layers_of(config):
-    return config.get("num_hidden_layers") or config["n_layer"]
+    return config.get("num_hidden_layers") or config.get("n_layer") or config["num_layers"]
 
 
 def write(name, *changes):
@@ -146,6 +160,13 @@ def compare(name, file):
     apart = [abs(a - b) for a, b in zip(losses, wanted)]
     if len(losses) != len(wanted) or max(apart) > NEAR:
         sys.exit(f"{name}: losses {losses}, of transformers {wanted}")
+
+
+def near(one, other):
+    one, other = (read_safetensors(folder + "/model.safetensors") for folder in (one, other))
+    most = max(abs(a - b) for name, (_, values) in one.items() for a, b in zip(values, other[name][1]))
+    if one.keys() != other.keys() or not most <= NEAR:
+        sys.exit(f"numbers are {most} apart")
 
 
 def cut_in_two(folder, tensors):
@@ -203,4 +224,4 @@ if __name__ == "__main__":
     if command == "list":
         print("\n".join(networks()))
     else:
-        {"write": write, "compare": compare, "change": change}[command](*words_of_it)
+        {"write": write, "compare": compare, "near": near, "change": change}[command](*words_of_it)

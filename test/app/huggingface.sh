@@ -16,7 +16,7 @@ accepts 1 data npy llama-1/tokens.npy llama-1/labels.npy data.h5
 for network in $($make list); do
   $make write $network || fail "no folder $network is made"
   data=data.h5 sizes=,sequence=12
-  case $network in *bert* | vit*) data=$network/data.h5 && accepts 1 data npy $network/*.npy $data ;; esac
+  case $network in *bert* | vit* | t5*) data=$network/data.h5 && accepts 1 data npy $network/*.npy $data ;; esac
   case $network in vit*) sizes= ;; esac
   accepts 1 $train -data $data -graph hf:$network$sizes -initial $network $adam -monitor csv:losses.csv
   $make compare $network losses.csv >out 2>&1 || fail "other losses than those of transformers"
@@ -163,6 +163,19 @@ says_no "id2label is 3, must name each class" id2label=3
 network=roberta-1
 says_no "tie_word_embeddings is false; only true is built" tie_word_embeddings=false
 says_no "position_embedding_type is \"relative_key\"; only \"absolute\" is built" 'position_embedding_type="relative_key"'
+network=modernbert-1
+says_no "mlp_dropout is 0.1; only 0.0 is built" mlp_dropout=0.1
+says_no "classifier_activation is \"relu\"; only \"gelu\" is built" 'classifier_activation="relu"'
+network=t5-1
+says_no "6 kinds of distances up to 128: only multiples of 4" relative_attention_num_buckets=6
+says_no "feed_forward_proj is \"gated-mish\", which is not built" 'feed_forward_proj="gated-mish"'
+says_no "is_encoder_decoder is false; only true is built" is_encoder_decoder=false
+$make write t5-1
+accepts 1 info -graph hf:t5-1,sequence=12,target=7
+says "target                           int64[N,7]"
+refuses 2 "the network reads source and target: texts are written by decoders without an encoder" \
+  generate -graph hf:t5-1,sequence=12 -checkpoint t5-1 -prompt_tokens 5,6 -tokens 3
+refuses 2 "hf: target=7, but bert-1 has no decoder beside an encoder" info -graph hf:bert-1,target=7
 network=gpt2-1
 says_no "scale_attn_by_inverse_layer_idx is true; only false is built" scale_attn_by_inverse_layer_idx=true
 $make write gpt2-1

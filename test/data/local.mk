@@ -1,4 +1,4 @@
-data_tests = %D%/arrays %D%/csv %D%/files %D%/idx %D%/images %D%/origin %D%/shuffle %D%/text %D%/tokenizer %D%/vocabulary %D%/writer
+data_tests = %D%/arrays %D%/csv %D%/files %D%/idx %D%/images %D%/origin %D%/shuffle %D%/text %D%/tokenizer %D%/tokenizers %D%/vocabulary %D%/writer
 check_PROGRAMS += $(data_tests)
 tests += $(data_tests)
 %C%_arrays_LDADD = $(LDADD) $(HDF5_LIBS)
@@ -10,6 +10,7 @@ tests += $(data_tests)
 %C%_shuffle_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_text_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_tokenizer_LDADD = $(LDADD) $(HDF5_LIBS)
+%C%_tokenizers_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_vocabulary_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_writer_LDADD = $(LDADD) $(HDF5_LIBS)
 noinst_HEADERS += %D%/datatest.h

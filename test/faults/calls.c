@@ -10,6 +10,7 @@
 #include "renga.h"
 #include "renga/private/fault.h"
 #include <hdf5.h>
+#include <sys/stat.h>
 
 enum { DEVICES = 4, BATCH = 8, MICROBATCH = 1, PATH = 1024 };
 static const char network[] = "gpt:layers=2,hidden=8,heads=2,sequence=6,vocabulary=17";
@@ -17,6 +18,7 @@ static const char text_file[] = "faults-calls.txt", other_text[] = "faults-calls
 static const char set_file[] = "faults-calls.h5", table_file[] = "faults-calls.csv";
 static const char plan_file[] = "faults-calls.plan", costs_file[] = "faults-calls.costs";
 static const char words_file[] = "faults-calls-words.h5";
+static const char chat_folder[] = "faults-calls-folder", chat_file[] = "faults-calls.jsonl";
 
 /* What calls may use, made once, and what the running call has made. */
 typedef struct {
@@ -212,6 +214,27 @@ static RengaErrorCode CallPairs(const Kept *kept, Made *made, const char *what)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CallDocuments(const Kept *kept, Made *made, const char *what)
+{
+  const RengaDataRows rows = {.sequence = 8, .packed = true, .end = "e", .validation_share = 0.2};
+  int64_t counts[RENGA_DATA_ROW_COUNTS];
+  (void)made;
+  (void)what;
+  RengaCall(
+      RengaDataWriteDocuments(kept->comm, kept->vocabulary, text_file, set_file, &rows, counts));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CallChat(const Kept *kept, Made *made, const char *what)
+{
+  const RengaDataRows rows = {.sequence = 8};
+  int64_t counts[RENGA_DATA_ROW_COUNTS];
+  (void)made;
+  (void)what;
+  RengaCall(RengaDataWriteChat(kept->comm, chat_folder, chat_file, set_file, &rows, counts));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CallVocabulary(const Kept *kept, Made *made, const char *what)
 {
   const char *const files[] = {text_file};
@@ -299,6 +322,8 @@ static const struct {
     {"text", CallText, NULL},
     {"tokens", CallTokens, NULL},
     {"pairs", CallPairs, NULL},
+    {"documents", CallDocuments, NULL},
+    {"chat", CallChat, NULL},
     {"vocabulary", CallVocabulary, NULL},
     {"tokenizer", CallVocabulary, "tokenizer.json"},
     {"classes", CallCsv, "class"},
@@ -373,6 +398,31 @@ static RengaErrorCode TryEach(const Kept *kept, int c, int64_t *failed)
   return RENGA_SUCCESS;
 }
 
+/* A conversation, and a folder with the tests' tokenizer and a template. */
+static RengaErrorCode WriteChat(void)
+{
+  static char bytes[65536];
+  char path[PATH];
+  const char *top = getenv("top_srcdir");
+  mkdir(chat_folder, 0777);
+  snprintf(path, sizeof path, "%s/test/data/tokenizer.json", top ? top : ".");
+  FILE *from = fopen(path, "r");
+  snprintf(path, sizeof path, "%s/tokenizer.json", chat_folder);
+  FILE *to = fopen(path, "w");
+  snprintf(path, sizeof path, "%s/tokenizer_config.json", chat_folder);
+  FILE *config = fopen(path, "w"), *chat = fopen(chat_file, "w");
+  Expect(from && to && config && chat);
+  fwrite(bytes, 1, fread(bytes, 1, sizeof bytes, from), to);
+  fputs("{\"chat_template\": \"'<|user|>' + message['content'] + eos_token '<|assistant|>' + "
+        "message['content'] + eos_token\", \"eos_token\": \"<|end|>\"}",
+        config);
+  fputs("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
+        "{\"role\": \"assistant\", \"content\": \"the end\"}]}\n",
+        chat);
+  Expect(fclose(from) == 0 && fclose(to) == 0 && fclose(config) == 0 && fclose(chat) == 0);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode WriteInputs(void)
 {
   FILE *text = fopen(text_file, "w"), *other = fopen(other_text, "w");
@@ -387,6 +437,7 @@ static RengaErrorCode WriteInputs(void)
   fclose(text);
   fclose(other);
   fclose(table);
+  RengaCall(WriteChat());
   return RENGA_SUCCESS;
 }
 
@@ -435,7 +486,7 @@ static RengaErrorCode RunTest(void)
   for (int c = 0; c < CALLS; c++)
     if (!only || strcmp(only, calls[c].name) == 0) RengaCall(TryEach(&kept, c, &failed));
   RengaCall(FreeKept(&kept));
-  Expect(system("rm -f faults-calls*") == 0);
+  Expect(system("rm -rf faults-calls*") == 0);
   Expect(failed == 0);
   return RENGA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 """Folders of Hugging Face in Renga and in transformers: scores, gradients, steps of AdamW, and the way back.
 
 usage: huggingface.py RENGA MPIEXEC FOLDER [NETWORK]…      works in FOLDER; without names all NETWORKs
-       huggingface.py record FOLDER                        writes test/app/huggingface.json, of all NETWORKs
+       huggingface.py record FOLDER [NETWORK]…             writes test/app/huggingface.json, of all NETWORKs or anew of some
 """
 import glob
 import json
@@ -58,6 +58,7 @@ IMAGES = dict(
     patch_size=4,
     attn_implementation="eager",
 )
+SMALL_T5 = dict(vocab_size=TOKENS, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, dropout_rate=0.0)
 STILL = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 NO_DROPOUT = dict(attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0)
 # Two of each family, of some more. The second has what the first leaves as it is.
@@ -152,6 +153,18 @@ NETWORKS = {
     "bert-2": ("BertConfig", small(type_vocab_size=1, hidden_act="gelu_new", layer_norm_eps=1e-3, **STILL)),
     "roberta-1": ("RobertaConfig", small(type_vocab_size=1, **STILL)),
     "roberta-2": ("RobertaConfig", small(pad_token_id=3, hidden_act="relu", **STILL)),
+    "modernbert-1": ("ModernBertConfig", small(pad_token_id=0, local_attention=6)),
+    "modernbert-2": (
+        "ModernBertConfig",
+        small(pad_token_id=1, local_attention=4, norm_bias=True, attention_bias=True, mlp_bias=True, classifier_bias=True,
+              decoder_bias=False, hidden_activation="silu", layer_types=["sliding_attention", "full_attention"]),
+    ),
+    "t5-1": ("T5Config", dict(SMALL_T5)),
+    "t5-2": (
+        "T5Config",
+        dict(SMALL_T5, feed_forward_proj="gated-gelu", num_decoder_layers=1, relative_attention_num_buckets=8, relative_attention_max_distance=10),
+    ),
+    "t5-3": ("T5Config", dict(SMALL_T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
     "vit-1": ("ViTConfig", dict(IMAGES, num_labels=5)),
     "vit-2": ("ViTConfig", dict(IMAGES, patch_size=8, num_channels=1, hidden_act="relu", layer_norm_eps=1e-3)),
     "gpt2-1": ("GPT2Config", dict(GPT2, **NO_DROPOUT)),
@@ -182,7 +195,13 @@ def is_image(name):
     return "vit" in name
 
 
+def is_pair(name):
+    return "t5" in name
+
+
 def kind_of(name):
+    if is_pair(name):
+        return transformers.AutoModelForSeq2SeqLM
     if is_image(name):
         return transformers.AutoModelForImageClassification
     return transformers.AutoModelForMaskedLM if is_encoder(name) else transformers.AutoModelForCausalLM
@@ -193,6 +212,8 @@ def make_model(name):
     torch.manual_seed(sum(map(ord, name)))
     config = getattr(transformers, kind)(**settings)
     model = kind_of(name).from_config(config, dtype=torch.float32)
+    if name == "t5-3":  # as version 1.1 has it, whose files have two tables
+        model.lm_head.weight = torch.nn.Parameter(0.1 * torch.randn_like(model.lm_head.weight))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
@@ -204,6 +225,8 @@ def make_data(file, model, name):
     rng = np.random.default_rng(5)
     if is_image(name):
         return make_images(file, model.config, rng)
+    if is_pair(name):
+        return make_pairs(file, rng)
     words = rng.integers(0, TOKENS, (SAMPLES, PLACES + 1))
     inputs, labels = {"tokens": words[:, :-1]}, words[:, 1:].copy()
     labels[rng.random(labels.shape) < 0.1] = -100
@@ -214,7 +237,7 @@ def make_data(file, model, name):
         inputs["tokens"] = np.where(real, np.where(inputs["tokens"] == pad, pad + 1, inputs["tokens"]), pad)
         inputs["attention_mask"] = real.astype(np.int64)
         labels[~real] = -100
-        if model.config.type_vocab_size > 1:
+        if getattr(model.config, "type_vocab_size", 1) > 1:
             inputs["segments"] = rng.integers(0, 2, words[:, 1:].shape)
     with h5py.File(file, "w") as data:
         data["labels"] = labels
@@ -222,6 +245,18 @@ def make_data(file, model, name):
             data[key] = value
     names = {"tokens": "input_ids", "segments": "token_type_ids", "attention_mask": "attention_mask"}
     return {names[key]: torch.tensor(value) for key, value in inputs.items()}, torch.tensor(labels)
+
+
+def make_pairs(file, rng):
+    source, words = rng.integers(1, TOKENS, (SAMPLES, PLACES)), rng.integers(1, TOKENS, (SAMPLES, PLACES + 1))
+    real = (np.arange(PLACES) < rng.integers(4, PLACES + 1, (SAMPLES, 1))).astype(np.int64)
+    target, labels = words[:, :-1].copy(), words[:, 1:].copy()
+    target[:, 0] = 0
+    labels[rng.random(labels.shape) < 0.1] = -100
+    with h5py.File(file, "w") as data:
+        data["source"], data["source_mask"], data["target"], data["labels"] = source, real, target, labels
+    inputs = {"input_ids": source, "attention_mask": real, "decoder_input_ids": target}
+    return {key: torch.tensor(value) for key, value in inputs.items()}, torch.tensor(labels)
 
 
 def make_images(file, config, rng):
@@ -256,6 +291,12 @@ def apart(one, other):
     return float((one - other).abs().max() / max(1.0, float(other.abs().max())))
 
 
+def words_of(scores, inputs):
+    """Of padding none: what stands there is nobody's business."""
+    mask = inputs.get("attention_mask")
+    return scores if mask is None or "decoder_input_ids" in inputs else scores[mask.bool()]
+
+
 def check(renga, name):
     folder = renga.folder + "/" + name
     model = make_model(name).eval()
@@ -270,7 +311,9 @@ def check(renga, name):
 
     renga.run(1, "predict", name + "/scores.h5", *common, "-batch_size", SAMPLES, "-output", "logits", "-overwrite", 1)
     with h5py.File(folder + "/scores.h5") as scores:
-        result["scores"] = apart(torch.tensor(scores["logits"][()]), model(**inputs).logits.detach())
+        mine, theirs = torch.tensor(scores["logits"][()]), model(**inputs).logits.detach()
+        assert mine.isfinite().all()
+        result["scores"] = apart(words_of(mine, inputs), words_of(theirs, inputs))
 
     sgd = ["-optimizer_type", "sgd", "-optimizer_learning_rate", 1, "-steps", 1, "-checkpoint_dir", name + "/sgd"]
     renga.run(1, "train", *training, *sgd)
@@ -330,7 +373,7 @@ def check_way_back(renga, name, model, inputs, common):
     renga.run(1, "predict", name + "/brain.h5", *again, "-batch_size", SAMPLES, "-output", "logits", "-overwrite", 1)
     with h5py.File(folder + "/brain.h5") as scores, torch.no_grad():
         widened = load(folder + "/brain")(**inputs).logits
-        assert apart(torch.tensor(scores["logits"][()]), widened) < 1e-5
+        assert apart(words_of(torch.tensor(scores["logits"][()]), inputs), words_of(widened, inputs)) < 1e-5
         return apart(trained(**inputs).logits, model(**inputs).logits)
 
 
@@ -354,22 +397,40 @@ def save(rows):
         file.write("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def record(folder):
-    """The networks of test/app/huggingface.py: their configurations, tensors and losses."""
+def alike(shapes, layers):
+    """One name, with a #, of what all layers have."""
+    groups = {}
+    for name in shapes:
+        groups.setdefault(re.sub(r"\.\d+\.", ".#.", name, count=1), []).append(name)
     rows = {}
+    for name, own in groups.items():
+        rows.update({name: shapes[own[0]]} if len(own) == layers else {n: shapes[n] for n in own})
+    return rows
+
+
+def record(folder, names):
+    """The networks of test/app/huggingface.py: their configurations, tensors and losses; of names, if there are any."""
+    rows = plain.networks() if names else {}
     os.chdir(folder)
-    for name in NETWORKS:
+    for name in names or NETWORKS:
         make_model(name).save_pretrained(name)
         with open(name + "/config.json", encoding="utf-8") as file:
             config = json.load(file)
         shapes = {n: list(t.shape) for n, t in load_file(name + "/model.safetensors").items()}
-        same = {re.sub(r"\.\d+\.", ".#.", n): shape for n, shape in shapes.items()}
+        same = alike(shapes, plain.layers_of(config))
         assert dict(plain.expand(same, plain.layers_of(config))) == shapes
         rows[name] = {"config": config, "tensors": same, "losses": []}
         save(rows)
         plain.write(name)
         arrays = {key: torch.tensor(values).reshape(shape) for key, (shape, values) in plain.arrays(config).items()}
-        labels, names = arrays.pop("labels"), {"tokens": "input_ids", "segments": "token_type_ids", "image": "pixel_values"}
+        labels, names = arrays.pop("labels"), {
+            "tokens": "input_ids",
+            "segments": "token_type_ids",
+            "image": "pixel_values",
+            "source": "input_ids",
+            "source_mask": "attention_mask",
+            "target": "decoder_input_ids",
+        }
         inputs = {names.get(key, key): value for key, value in arrays.items()}
         rows[name]["losses"] = [round(loss, 7) for loss in train(load(name), inputs, labels)]
     save(rows)
@@ -377,7 +438,7 @@ def record(folder):
 
 def main():
     if sys.argv[1:2] == ["record"]:
-        record(sys.argv[2])
+        record(sys.argv[2], sys.argv[3:])
         return 0
     program, mpiexec, folder, *names = sys.argv[1:]
     renga, bad = Renga(program, mpiexec, folder), 0

@@ -126,12 +126,15 @@ static RengaErrorCode CompareBytes(const RengaCheckpointTable *table,
   return RENGA_SUCCESS;
 }
 
-/* The output layer of a network that has one table for both ends. */
+/* The output layer of a network that has one table for both ends, or the table of one of two
+   stacks that share theirs. */
 static bool IsHead(const char *name)
 {
   return EndsWithWord(name, "lm_head.weight") || EndsWithWord(name, "embed_out.weight") ||
          EndsWithWord(name, "predictions.decoder.weight") ||
-         EndsWithWord(name, "predictions.decoder.bias");
+         EndsWithWord(name, "predictions.decoder.bias") || strcmp(name, "decoder.weight") == 0 ||
+         EndsWithWord(name, "encoder.embed_tokens.weight") ||
+         EndsWithWord(name, "decoder.embed_tokens.weight");
 }
 
 static RengaErrorCode IsTiedCopy(const RengaCheckpointTable *table, int head, bool *is)

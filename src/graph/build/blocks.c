@@ -214,3 +214,22 @@ RengaErrorCode RengaBlockFinish(RengaGraph graph, RengaValue loss, RengaValue sc
   RengaCall(RengaGraphAddOutput(graph, scores));
   return RENGA_SUCCESS;
 }
+
+/* The kind of a distance from a query to a key: half of them for one step each, the others grow by
+   a factor. Where a
+   query looks both ways there are as many for keys ahead. */
+int64_t RengaBlockBucket(int64_t ahead, bool both, int64_t buckets, int64_t distance)
+{
+  int64_t first = 0, back = -ahead;
+  if (both) {
+    buckets /= 2;
+    if (ahead > 0) first = buckets;
+    if (ahead > 0) back = ahead;
+  }
+  if (back < 0) back = 0;
+  int64_t exact = buckets / 2;
+  if (back < exact) return first + back;
+  double part = log((double)back / (double)exact) / log((double)distance / (double)exact);
+  int64_t far = exact + (int64_t)(part * (double)(buckets - exact));
+  return first + (far < buckets - 1 ? far : buckets - 1);
+}

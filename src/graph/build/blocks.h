@@ -43,6 +43,8 @@ RengaErrorCode RengaBlockScores(RengaGraph graph, const char *name, RengaValue x
 /* x + dropout(y) */
 RengaErrorCode RengaBlockResidual(RengaGraph graph, RengaValue x, RengaValue y, double dropout,
                                   RengaValue *sum);
+/* The kind of a distance from a query to a key, of T5; both: it looks both ways. */
+int64_t RengaBlockBucket(int64_t ahead, bool both, int64_t buckets, int64_t distance);
 /* int64 input [N,places]; places 0: [N] */
 RengaErrorCode RengaBlockIntegers(RengaGraph graph, const char *name, int64_t places,
                                   RengaValue *value);

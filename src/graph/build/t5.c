@@ -158,24 +158,6 @@ static RengaErrorCode AddT5Blocks(T5Builder *builder, const char *name, RengaVal
   return RENGA_SUCCESS;
 }
 
-/* The kind of a distance from a query to a key: half of them for one step each, the others grow by
-   a factor. An encoder has as many for keys ahead; a decoder does not look ahead. */
-static int64_t BucketOf(int64_t ahead, bool decoder, int64_t buckets, int64_t distance)
-{
-  int64_t first = 0, back = -ahead;
-  if (!decoder) {
-    buckets /= 2;
-    if (ahead > 0) first = buckets;
-    if (ahead > 0) back = ahead;
-  }
-  if (back < 0) back = 0;
-  int64_t exact = buckets / 2;
-  if (back < exact) return first + back;
-  double part = log((double)back / (double)exact) / log((double)distance / (double)exact);
-  int64_t far = exact + (int64_t)(part * (double)(buckets - exact));
-  return first + (far < buckets - 1 ? far : buckets - 1);
-}
-
 /* [heads, places, places] from a table [buckets, heads] */
 static RengaErrorCode AddT5Bias(const T5Builder *builder, const char *name, int64_t places,
                                 RengaValue *bias)
@@ -187,7 +169,7 @@ static RengaErrorCode AddT5Bias(const T5Builder *builder, const char *name, int6
   RengaCall(RengaMalloc(places * places, &kind));
   for (int64_t q = 0; q < places; q++)
     for (int64_t k = 0; k < places; k++)
-      kind[q * places + k] = BucketOf(k - q, builder->decoder, s->buckets, s->distance);
+      kind[q * places + k] = RengaBlockBucket(k - q, !builder->decoder, s->buckets, s->distance);
   RengaErrorCode code = RengaGraphAddConstant(builder->graph, NULL, &spec, kind, &index);
   RengaFree(&kind);
   RengaCall(code);

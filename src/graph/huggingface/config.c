@@ -11,6 +11,7 @@ typedef enum {
   KEY_FLAG,       /* true or false */
   KEY_CLASSES,    /* an object with a name for each class */
   KEY_ACTIVATION, /* the name of a function */
+  KEY_GATED,      /* the name of a function, behind "gated-" where it has a factor */
   KEY_ROPE,       /* an object, or null */
   KEY_LAYERS,     /* a text for each layer */
   KEY_ROW,        /* a row of the table of tokens, from its end where it is negative */
@@ -33,9 +34,34 @@ enum { MOST_LAYERS = 100000, MOST_WIDTH = 65536 };
 #define OTHERS " phi stablelm starcoder2 "
 #define ENCODERS " bert roberta "
 #define IMAGES " vit "
+#define MODERN " modernbert "
+#define T5 " t5 "
 #define GEMMAS " gemma gemma2 gemma3_text "
 static const Key keys[] = {
-    {"vocab_size", KEY_COUNT, AT(vocabulary), LLAMAS OTHERS ENCODERS " gpt2 gpt_neox ", NULL},
+    {"vocab_size", KEY_COUNT, AT(vocabulary), LLAMAS OTHERS ENCODERS MODERN " gpt2 gpt_neox ",
+     NULL},
+    {"vocab_size", KEY_COUNT, AT(vocabulary), T5, NULL},
+    {"d_model", KEY_COUNT, AT(hidden), T5, NULL},
+    {"d_kv", KEY_COUNT, AT(head_width), T5, NULL},
+    {"d_ff", KEY_COUNT, AT(intermediate), T5, NULL},
+    {"num_layers", KEY_COUNT, AT(layers), T5, NULL},
+    {"num_decoder_layers", KEY_COUNT, AT(stack[RENGA_HF_DECODER_LAYERS]), T5, NULL},
+    {"num_heads", KEY_COUNT, AT(heads), T5, NULL},
+    {"relative_attention_num_buckets", KEY_COUNT, AT(stack[RENGA_HF_BUCKETS]), T5, NULL},
+    {"relative_attention_max_distance", KEY_COUNT, AT(stack[RENGA_HF_DISTANCE]), T5, NULL},
+    {"dropout_rate", KEY_REAL, AT(dropout[RENGA_HF_OF_RESIDUALS]), T5, NULL},
+    {"layer_norm_epsilon", KEY_REAL, AT(epsilon), T5, NULL},
+    {"feed_forward_proj", KEY_GATED, AT(activation), T5, NULL},
+    {"tie_word_embeddings", KEY_FLAG, AT(tied), T5, NULL},
+    {"is_encoder_decoder", KEY_EQUAL, 0, T5, "true"},
+    {"scale_decoder_outputs", KEY_FLAG, AT(of_t5[RENGA_HF_SCALED]), T5, NULL},
+    {"dense_act_fn", KEY_FREE, 0, T5, NULL}, /* feed_forward_proj is what counts */
+    {"is_gated_act", KEY_FREE, 0, T5, NULL},
+    {"initializer_factor", KEY_FREE, 0, T5, NULL},
+    {"decoder_start_token_id", KEY_FREE, 0, T5, NULL}, /* of the data */
+    {"pad_token_id", KEY_FREE, 0, T5, NULL},
+    {"n_positions", KEY_FREE, 0, T5, NULL},
+    {"output_past", KEY_FREE, 0, T5, NULL},
     {"image_size", KEY_COUNT, AT(image[0]), IMAGES, NULL},
     {"patch_size", KEY_COUNT, AT(image[1]), IMAGES, NULL},
     {"num_channels", KEY_COUNT, AT(image[2]), IMAGES, NULL},
@@ -46,18 +72,21 @@ static const Key keys[] = {
     {"encoder_stride", KEY_FREE, 0, IMAGES, NULL},
     {"pooler_act", KEY_FREE, 0, IMAGES, NULL},
     {"pooler_output_size", KEY_FREE, 0, IMAGES, NULL},
-    {"hidden_size", KEY_COUNT, AT(hidden), LLAMAS OTHERS ENCODERS IMAGES " gpt_neox ", NULL},
+    {"hidden_size", KEY_COUNT, AT(hidden), LLAMAS OTHERS ENCODERS MODERN IMAGES " gpt_neox ", NULL},
     {"n_embd", KEY_COUNT, AT(hidden), " gpt2 ", NULL},
-    {"num_hidden_layers", KEY_COUNT, AT(layers), LLAMAS OTHERS ENCODERS IMAGES " gpt_neox ", NULL},
+    {"num_hidden_layers", KEY_COUNT, AT(layers), LLAMAS OTHERS ENCODERS MODERN IMAGES " gpt_neox ",
+     NULL},
     {"n_layer", KEY_COUNT, AT(layers), " gpt2 ", NULL},
-    {"num_attention_heads", KEY_COUNT, AT(heads), LLAMAS OTHERS ENCODERS IMAGES " gpt_neox ", NULL},
+    {"num_attention_heads", KEY_COUNT, AT(heads), LLAMAS OTHERS ENCODERS MODERN IMAGES " gpt_neox ",
+     NULL},
     {"n_head", KEY_COUNT, AT(heads), " gpt2 ", NULL},
     {"num_key_value_heads", KEY_COUNT, AT(groups), LLAMAS OTHERS, NULL},
     {"head_dim", KEY_COUNT, AT(head_width), LLAMAS " starcoder2 ", NULL},
-    {"intermediate_size", KEY_COUNT, AT(intermediate), LLAMAS OTHERS ENCODERS IMAGES " gpt_neox ",
-     NULL},
+    {"intermediate_size", KEY_COUNT, AT(intermediate),
+     LLAMAS OTHERS ENCODERS MODERN IMAGES " gpt_neox ", NULL},
     {"n_inner", KEY_COUNT, AT(intermediate), " gpt2 ", NULL},
-    {"max_position_embeddings", KEY_COUNT, AT(places), LLAMAS OTHERS ENCODERS " gpt_neox ", NULL},
+    {"max_position_embeddings", KEY_COUNT, AT(places), LLAMAS OTHERS ENCODERS MODERN " gpt_neox ",
+     NULL},
     {"n_positions", KEY_COUNT, AT(places), " gpt2 ", NULL},
     {"rms_norm_eps", KEY_REAL, AT(epsilon), LLAMAS, NULL},
     {"layer_norm_eps", KEY_REAL, AT(epsilon), " gpt_neox phi stablelm " ENCODERS IMAGES, NULL},
@@ -70,7 +99,7 @@ static const Key keys[] = {
     {"activation_function", KEY_ACTIVATION, AT(activation), " gpt2 ", NULL},
     {"initializer_range", KEY_REAL, AT(deviation), NULL, NULL},
     {"tie_word_embeddings", KEY_FLAG, AT(tied), LLAMAS OTHERS " gpt2 gpt_neox ", NULL},
-    {"tie_word_embeddings", KEY_EQUAL, 0, ENCODERS, "true"},
+    {"tie_word_embeddings", KEY_EQUAL, 0, ENCODERS MODERN, "true"},
     {"type_vocab_size", KEY_COUNT, AT(segments), ENCODERS, NULL},
     {"position_embedding_type", KEY_EQUAL, 0, ENCODERS, "\"absolute\""},
     {"hidden_dropout_prob", KEY_REAL, AT(dropout[RENGA_HF_OF_RESIDUALS]), ENCODERS IMAGES, NULL},
@@ -92,11 +121,11 @@ static const Key keys[] = {
     {"unsloth_version", KEY_FREE, 0, NULL, NULL},
     {"unsloth_fixed", KEY_FREE, 0, NULL, NULL},
     {"gradient_checkpointing", KEY_FREE, 0, NULL, NULL},
-    {"attention_bias", KEY_FLAG, AT(all_bias),
+    {"attention_bias", KEY_FLAG, AT(bias[RENGA_HF_BIAS_ALL]),
      " llama qwen3 gemma gemma2 gemma3_text olmo2 granite gpt_neox ", NULL},
-    {"mlp_bias", KEY_FLAG, AT(feed_bias), " llama granite ", NULL},
-    {"use_qkv_bias", KEY_FLAG, AT(qkv_bias), " stablelm ", NULL},
-    {"use_bias", KEY_FLAG, AT(all_bias), " starcoder2 ", NULL},
+    {"mlp_bias", KEY_FLAG, AT(bias[RENGA_HF_BIAS_FEED]), " llama granite ", NULL},
+    {"use_qkv_bias", KEY_FLAG, AT(bias[RENGA_HF_BIAS_QKV]), " stablelm ", NULL},
+    {"use_bias", KEY_FLAG, AT(bias[RENGA_HF_BIAS_ALL]), " starcoder2 ", NULL},
     {"use_parallel_residual", KEY_FLAG, AT(parallel), " gpt_neox ", NULL},
     {"use_parallel_residual", KEY_EQUAL, 0, " stablelm ", "false"},
     {"qk_layernorm", KEY_EQUAL, 0, " phi stablelm ", "false"},
@@ -115,6 +144,31 @@ static const Key keys[] = {
     {"max_window_layers", KEY_COUNT, AT(full_layers), " qwen2 qwen3 ", NULL},
     {"sliding_window_pattern", KEY_COUNT, AT(pattern), " gemma3_text ", NULL},
     {"_sliding_window_pattern", KEY_COUNT, AT(pattern), " gemma3_text ", NULL},
+    {"norm_eps", KEY_REAL, AT(epsilon), MODERN, NULL},
+    {"norm_bias", KEY_FLAG, AT(bias[RENGA_HF_BIAS_NORM]), MODERN, NULL},
+    {"attention_bias", KEY_FLAG, AT(bias[RENGA_HF_BIAS_ALL]), MODERN, NULL},
+    {"mlp_bias", KEY_FLAG, AT(bias[RENGA_HF_BIAS_FEED]), MODERN, NULL},
+    {"classifier_bias", KEY_FLAG, AT(bias[RENGA_HF_BIAS_TRANSFORM]), MODERN, NULL},
+    {"decoder_bias", KEY_FLAG, AT(bias[RENGA_HF_BIAS_HEAD]), MODERN, NULL},
+    {"hidden_activation", KEY_ACTIVATION, AT(activation), MODERN, NULL},
+    {"classifier_activation", KEY_EQUAL, 0, MODERN, "\"gelu\""},
+    {"local_attention", KEY_COUNT, AT(window), MODERN, NULL},
+    {"global_attn_every_n_layers", KEY_COUNT, AT(pattern), MODERN, NULL},
+    {"global_rope_theta", KEY_REAL, AT(rope[0].base), MODERN, NULL},
+    {"local_rope_theta", KEY_REAL, AT(rope[1].base), MODERN, NULL},
+    {"embedding_dropout", KEY_REAL, AT(dropout[RENGA_HF_OF_EMBEDDINGS]), MODERN, NULL},
+    {"attention_dropout", KEY_EQUAL, 0, MODERN, "0.0|0"},
+    {"mlp_dropout", KEY_EQUAL, 0, MODERN, "0.0|0"},
+    {"layer_norm_eps", KEY_FREE, 0, MODERN, NULL},          /* norm_eps is what counts */
+    {"position_embedding_type", KEY_FREE, 0, MODERN, NULL}, /* positions turn */
+    {"initializer_cutoff_factor", KEY_FREE, 0, MODERN, NULL},
+    {"classifier_pooling", KEY_FREE, 0, MODERN, NULL},
+    {"deterministic_flash_attn", KEY_FREE, 0, MODERN, NULL},
+    {"sparse_prediction", KEY_FREE, 0, MODERN, NULL},
+    {"sparse_pred_ignore_index", KEY_EQUAL, 0, MODERN, "-100"},
+    {"repad_logits_with_grad", KEY_FREE, 0, MODERN, NULL},
+    {"reference_compile", KEY_FREE, 0, MODERN, NULL},
+    {"cls_token_id", KEY_FREE, 0, MODERN, NULL},
     {"layer_types", KEY_LAYERS, 0, NULL, NULL},
     {"query_pre_attn_scalar", KEY_ROOT, AT(attention_scale), " gemma2 gemma3_text ", NULL},
     {"attn_logit_softcapping", KEY_REAL, AT(attention_cap), " gemma2 ", NULL},
@@ -130,7 +184,7 @@ static const Key keys[] = {
     {"rotary_pct", KEY_REAL, AT(rope[0].share), " gpt_neox ", NULL},
     {"partial_rotary_factor", KEY_REAL, AT(rope[0].share), " phi stablelm phi3 ", NULL},
     {"rope_scaling", KEY_ROPE, 0, LLAMAS OTHERS " gpt_neox ", NULL},
-    {"rope_parameters", KEY_ROPE, 0, LLAMAS OTHERS " gpt_neox ", NULL},
+    {"rope_parameters", KEY_ROPE, 0, LLAMAS OTHERS MODERN " gpt_neox ", NULL},
     {"original_max_position_embeddings", KEY_REAL, AT(rope[0].original), " phi3 ", NULL},
     {"scale_attn_weights", KEY_EQUAL, 0, " gpt2 ", "true"},
     {"scale_attn_by_inverse_layer_idx", KEY_EQUAL, 0, " gpt2 ", "false"},
@@ -157,7 +211,7 @@ static const Key keys[] = {
     {"is_decoder", KEY_FREE, 0, NULL, NULL},
     {"bos_token_id", KEY_FREE, 0, NULL, NULL},
     {"eos_token_id", KEY_FREE, 0, NULL, NULL},
-    {"pad_token_id", KEY_ROW, AT(padding), LLAMAS OTHERS ENCODERS, NULL},
+    {"pad_token_id", KEY_ROW, AT(padding), LLAMAS OTHERS ENCODERS MODERN, NULL},
     {"pad_token_id", KEY_FREE, 0, " gpt2 gpt_neox ", NULL},
     {"sep_token_id", KEY_FREE, 0, NULL, NULL},
     {"classifier_dropout", KEY_FREE, 0, NULL, NULL},
@@ -261,7 +315,7 @@ static RengaErrorCode ReadFlagKey(const char *folder, const Key *key, json_objec
 }
 
 static RengaErrorCode ReadActivation(const char *folder, const Key *key, json_object *value,
-                                     RengaHfConfig *config)
+                                     const char *name, RengaHfConfig *config)
 {
   static const struct {
     const char *name;
@@ -269,7 +323,6 @@ static RengaErrorCode ReadActivation(const char *folder, const Key *key, json_ob
   } known[] = {{"silu", RENGA_HF_SILU}, {"swish", RENGA_HF_SILU},
                {"gelu", RENGA_HF_GELU}, {"gelu_new", RENGA_HF_GELU_TANH},
                {"relu", RENGA_HF_RELU}, {"gelu_pytorch_tanh", RENGA_HF_GELU_TANH}};
-  const char *name = json_object_get_string(value);
   for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
     if (strcmp(known[i].name, name) != 0) continue;
     config->activation = known[i].activation;
@@ -279,6 +332,21 @@ static RengaErrorCode ReadActivation(const char *folder, const Key *key, json_ob
              "%s/config.json: %s is %.100s, which is not built; built are silu, gelu, gelu_new, "
              "gelu_pytorch_tanh, relu: " EXPORTER,
              folder, key->name, ValueText(value));
+}
+
+/* "relu", or "gated-gelu", which is that of GPT-2 in T5. */
+static RengaErrorCode ReadGated(const char *folder, const Key *key, json_object *value,
+                                RengaHfConfig *config)
+{
+  const char *name = json_object_get_string(value);
+  config->of_t5[RENGA_HF_GATED] = strncmp(name, "gated-", 6) == 0;
+  if (strcmp(name, "gated-gelu") == 0) {
+    config->activation = RENGA_HF_GELU_TANH;
+    return RENGA_SUCCESS;
+  }
+  RengaCall(
+      ReadActivation(folder, key, value, config->of_t5[RENGA_HF_GATED] ? name + 6 : name, config));
+  return RENGA_SUCCESS;
 }
 
 /* Is the text one of "a|b"? */
@@ -357,7 +425,11 @@ static RengaErrorCode ReadKey(RengaHfModel *model, const Key *key, json_object *
     RengaCall(ReadFlagKey(model->folder, key, value, model->config));
     break;
   case KEY_ACTIVATION:
-    RengaCall(ReadActivation(model->folder, key, value, model->config));
+    RengaCall(
+        ReadActivation(model->folder, key, value, json_object_get_string(value), model->config));
+    break;
+  case KEY_GATED:
+    RengaCall(ReadGated(model->folder, key, value, model->config));
     break;
   case KEY_ROPE:
     RengaCall(RengaHfReadRope(model->folder, key->name, value, model->config));
@@ -434,7 +506,7 @@ static RengaErrorCode CompleteConfig(RengaHfModel *model)
              (long long)c->head_width, MOST_WIDTH);
   if (c->attention_scale == 0) c->attention_scale = 1 / sqrt((double)c->head_width);
   RengaCall(NeedCount(model, c->intermediate, "the width inside a block (intermediate_size)"));
-  c->qkv_bias = c->qkv_bias || c->all_bias;
+  c->bias[RENGA_HF_BIAS_QKV] = c->bias[RENGA_HF_BIAS_QKV] || c->bias[RENGA_HF_BIAS_ALL];
   if (c->pattern == 0) c->rope[1] = c->rope[0];
   c->rope[1].share = c->rope[0].share;
   RengaCall(RengaHfCheckRope(model->folder, &c->rope[0], c->head_width));

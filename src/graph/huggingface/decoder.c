@@ -3,23 +3,6 @@
 #include "parts.h"
 #include <math.h>
 
-static RengaErrorCode AddRopeAngles(const RengaHfParts *p, const RengaHfRope *rope,
-                                    RengaValue *cosine, RengaValue *sine)
-{
-  const int64_t width = p->config->head_width;
-  const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {p->sequence, width}};
-  float *cosines = NULL, *sines = NULL;
-  RengaErrorCode code = RengaMalloc(p->sequence * width, &cosines);
-  if (!code) code = RengaMalloc(p->sequence * width, &sines);
-  if (!code) RengaHfFillAngles(rope, p->config->places, p->sequence, width, cosines, sines);
-  if (!code) code = RengaGraphAddConstant(p->graph, NULL, &spec, cosines, cosine);
-  if (!code) code = RengaGraphAddConstant(p->graph, NULL, &spec, sines, sine);
-  RengaFree(&cosines);
-  RengaFree(&sines);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 /* What is added to scores: minus infinity where a place may not be attended to. Attention alone
    sees to what comes later. */
 static RengaErrorCode AddWindowMask(const RengaHfParts *p, bool causal, int64_t window,
@@ -39,6 +22,76 @@ static RengaErrorCode AddWindowMask(const RengaHfParts *p, bool causal, int64_t 
   return RENGA_SUCCESS;
 }
 
+/* ---- rows of several documents ---- */
+static RengaErrorCode AddIntegerNode(const RengaHfParts *p, const char *op, RengaValue a,
+                                     RengaValue b, RengaValue *y)
+{
+  RengaCall(RengaBlockNode(p->graph, op, NULL, NULL, 2, (const RengaValue[]){a, b}, 1, y));
+  return RENGA_SUCCESS;
+}
+
+/* 0 .. sequence - 1 */
+static RengaErrorCode AddCounting(const RengaHfParts *p, RengaValue *counting)
+{
+  const RengaTensorSpec spec = {.type = RENGA_INT64, .ndim = 1, .dim = {p->sequence}};
+  int64_t *numbers = NULL;
+  RengaCall(RengaMalloc(p->sequence, &numbers));
+  for (int64_t i = 0; i < p->sequence; i++) numbers[i] = i;
+  const RengaErrorCode code = RengaGraphAddConstant(p->graph, NULL, &spec, numbers, counting);
+  RengaFree(&numbers);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* A token's place in the row less its position is where its document begins: tokens of one begin
+   are of one document, and attend to no other. The mask is [N,1,places,places]. */
+static RengaErrorCode AddDocumentMask(const RengaHfParts *p, RengaValue *mask)
+{
+  const int64_t rows[] = {-1, p->sequence, 1}, columns[] = {-1, 1, p->sequence};
+  const int64_t heads[] = {-1, 1, p->sequence, p->sequence};
+  const RengaTensorSpec scalar = {.type = RENGA_FLOAT32};
+  RengaValue begin, row, column, in[3];
+  RengaCall(AddCounting(p, &begin));
+  RengaCall(AddIntegerNode(p, "Sub", begin, p->positions, &begin));
+  RengaCall(RengaGraphAddReshape(p->graph, begin, 3, rows, &row));
+  RengaCall(RengaGraphAddReshape(p->graph, begin, 3, columns, &column));
+  RengaCall(AddIntegerNode(p, "Equal", row, column, &in[0]));
+  RengaCall(RengaGraphAddConstant(p->graph, NULL, &scalar, &(float){0}, &in[1]));
+  RengaCall(RengaGraphAddConstant(p->graph, NULL, &scalar, &(float){-INFINITY}, &in[2]));
+  RengaCall(RengaBlockNode(p->graph, "Where", NULL, NULL, 3, in, 1, mask));
+  RengaCall(RengaGraphAddReshape(p->graph, *mask, 4, heads, mask));
+  return RENGA_SUCCESS;
+}
+
+/* [places, width] -> [N,1,places,width]: that of each token's position */
+static RengaErrorCode PickPositions(const RengaHfParts *p, RengaValue *table)
+{
+  const int64_t heads[] = {-1, 1, p->sequence, p->config->head_width};
+  const RengaValue in[2] = {*table, p->positions};
+  RengaAttributes attributes = {0};
+  RengaCall(RengaAttributesSetInt(&attributes, "axis", 0));
+  RengaCall(RengaBlockNode(p->graph, "Gather", NULL, &attributes, 2, in, 1, table));
+  RengaCall(RengaGraphAddReshape(p->graph, *table, 4, heads, table));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddDocuments(RengaHfParts *p)
+{
+  RengaValue documents;
+  if (p->positions == RENGA_VALUE_NONE) return RENGA_SUCCESS;
+  RengaCall(AddDocumentMask(p, &documents));
+  for (int k = 0; k < RENGA_HF_KINDS; k++) {
+    if (p->mask[k] == RENGA_VALUE_NONE)
+      p->mask[k] = documents;
+    else
+      RengaCall(RengaGraphAddAdd(p->graph, documents, p->mask[k], &p->mask[k]));
+    if (p->cosine[k] == RENGA_VALUE_NONE) continue;
+    RengaCall(PickPositions(p, &p->cosine[k]));
+    RengaCall(PickPositions(p, &p->sine[k]));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Constants of blocks without and with a window, as far as there are any. */
 static RengaErrorCode AddConstants(RengaHfParts *p, const bool local[])
 {
@@ -48,16 +101,17 @@ static RengaErrorCode AddConstants(RengaHfParts *p, const bool local[])
   for (int64_t i = 0; i < c->layers; i++) has[local[i]] = true;
   for (int k = 0; k < RENGA_HF_KINDS; k++) {
     const int64_t window = k == RENGA_HF_LOCAL && c->window < p->sequence ? c->window : 0;
-    p->mask[k] = RENGA_VALUE_NONE;
+    p->mask[k] = p->cosine[k] = RENGA_VALUE_NONE;
     if (!has[k]) continue;
-    if (c->rope[0].share > 0) RengaCall(AddRopeAngles(p, &c->rope[k], &p->cosine[k], &p->sine[k]));
+    if (c->rope[0].share > 0) RengaCall(RengaHfAddAngles(p, k));
     if (causal || window > 0) RengaCall(AddWindowMask(p, causal, window, &p->mask[k]));
   }
+  RengaCall(AddDocuments(p));
   return RENGA_SUCCESS;
 }
 
 /* ---- ends ---- */
-/* The learned positions of the first places, all samples alike. */
+/* The learned positions: of the first places, all samples alike, or of each token. */
 static RengaErrorCode AddPlaces(const RengaHfParts *p, RengaValue *x)
 {
   const RengaHfConfig *c = p->config;
@@ -67,7 +121,11 @@ static RengaErrorCode AddPlaces(const RengaHfParts *p, RengaValue *x)
   if (!p->names->places) return RENGA_SUCCESS;
   RengaCall(RengaBlockTable(p->graph, RengaBlockName(p->names->places, ".weight", text), c->places,
                             c->hidden, c->deviation, &table));
-  if (p->sequence < c->places) {
+  if (p->positions != RENGA_VALUE_NONE) {
+    RengaCall(RengaAttributesSetInt(&attributes, "axis", 0));
+    RengaCall(RengaBlockNode(p->graph, "Gather", NULL, &attributes, 2,
+                             (const RengaValue[]){table, p->positions}, 1, &table));
+  } else if (p->sequence < c->places) {
     RengaCall(RengaAttributesSetInts(&attributes, "starts", 1, (const int64_t[]){0}));
     RengaCall(RengaAttributesSetInts(&attributes, "ends", 1, &p->sequence));
     RengaCall(RengaAttributesSetInts(&attributes, "axes", 1, (const int64_t[]){0}));
@@ -143,6 +201,8 @@ RengaErrorCode RengaHfBuildDecoder(RengaGraph graph, const RengaHfModel *model,
   p.causal = true;
   RengaCall(RengaBlockIntegers(graph, "tokens", p.sequence, &tokens));
   RengaCall(RengaBlockIntegers(graph, "labels", p.sequence, &labels));
+  if (options->packed)
+    RengaCall(RengaBlockIntegers(graph, "position_ids", p.sequence, &p.positions));
   RengaCall(AddDecoder(&p, model->local, tokens, &scores));
   RengaCall(RengaGraphAddCrossEntropy(graph, scores, labels, -100, &loss));
   RengaCall(RengaBlockFinish(graph, loss, scores));

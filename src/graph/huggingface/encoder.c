@@ -2,8 +2,8 @@
    2019): norms after each part, and an output layer that is the table of words. */
 #include "parts.h"
 
-static RengaErrorCode AddHfTable(const RengaHfParts *p, const char *name, int64_t rows,
-                                 RengaValue *table)
+RengaErrorCode RengaHfAddTable(const RengaHfParts *p, const char *name, int64_t rows,
+                               RengaValue *table)
 {
   char text[BLOCK_NAME];
   RengaCall(RengaBlockTable(p->graph, RengaBlockName(name, ".weight", text), rows,
@@ -12,8 +12,8 @@ static RengaErrorCode AddHfTable(const RengaHfParts *p, const char *name, int64_
 }
 
 /* Rows of the table; that of padding gets no gradient. */
-static RengaErrorCode AddHfRows(const RengaHfParts *p, RengaValue table, RengaValue rows,
-                                int64_t padding, RengaValue *y)
+RengaErrorCode RengaHfAddRows(const RengaHfParts *p, RengaValue table, RengaValue rows,
+                              int64_t padding, RengaValue *y)
 {
   const RengaValue in[2] = {table, rows};
   RengaAttributes attributes = {0};
@@ -68,10 +68,10 @@ static RengaErrorCode AddHfPlaces(const RengaHfParts *p, RengaValue tokens, Reng
 {
   const RengaHfConfig *c = p->config;
   RengaValue table, rows, y;
-  RengaCall(AddHfTable(p, p->names->places, c->places, &table));
+  RengaCall(RengaHfAddTable(p, p->names->places, c->places, &table));
   if (p->family->counts_words) {
     RengaCall(AddCountedPlaces(p, tokens, &rows));
-    RengaCall(AddHfRows(p, table, rows, c->padding - 1, &y));
+    RengaCall(RengaHfAddRows(p, table, rows, c->padding - 1, &y));
   } else {
     RengaCall(AddFirstRows(p, table, p->sequence, &y));
   }
@@ -83,10 +83,10 @@ static RengaErrorCode AddHfPlaces(const RengaHfParts *p, RengaValue tokens, Reng
 static RengaErrorCode AddHfSegments(const RengaHfParts *p, bool given, RengaValue *x)
 {
   RengaValue table, rows, y;
-  RengaCall(AddHfTable(p, p->names->segments, p->config->segments, &table));
+  RengaCall(RengaHfAddTable(p, p->names->segments, p->config->segments, &table));
   if (given) {
     RengaCall(RengaBlockIntegers(p->graph, "segments", p->sequence, &rows));
-    RengaCall(AddHfRows(p, table, rows, -1, &y));
+    RengaCall(RengaHfAddRows(p, table, rows, -1, &y));
   } else {
     RengaCall(AddFirstRows(p, table, 1, &y));
   }
@@ -133,8 +133,8 @@ static RengaErrorCode AddEncoder(RengaHfParts *p, const RengaHfOptions *options,
 {
   const RengaHfConfig *c = p->config;
   RengaValue table, x;
-  RengaCall(AddHfTable(p, p->names->table, c->vocabulary, &table));
-  RengaCall(AddHfRows(p, table, tokens, c->padding - 1, &x));
+  RengaCall(RengaHfAddTable(p, p->names->table, c->vocabulary, &table));
+  RengaCall(RengaHfAddRows(p, table, tokens, c->padding - 1, &x));
   RengaCall(AddHfSegments(p, options->segments && c->segments > 1, &x));
   RengaCall(AddHfPlaces(p, tokens, &x));
   RengaCall(RengaHfAddNorm(p, p->names->table_norm, x, &x));

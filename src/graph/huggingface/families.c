@@ -80,6 +80,20 @@ static const RengaHfNames bert = {ENCODER("bert"), .transform = "cls.predictions
 static const RengaHfNames roberta = {ENCODER("roberta"), .transform = "lm_head.dense",
                                      .last = "lm_head.layer_norm", .head_bias = "lm_head.bias"};
 
+static const RengaHfNames modernbert = {.table = "model.embeddings.tok_embeddings",
+                                        .table_norm = "model.embeddings.norm",
+                                        .blocks = "model.layers.",
+                                        .before_attention = "attn_norm",
+                                        .qkv = "attn.Wqkv",
+                                        .projection = "attn.Wo",
+                                        .before_feed = "mlp_norm",
+                                        .gate_up = "mlp.Wi",
+                                        .down = "mlp.Wo",
+                                        .after_blocks = "model.final_norm",
+                                        .transform = "head.dense",
+                                        .last = "head.norm",
+                                        .head_bias = "decoder.bias"};
+
 static const RengaHfNames vit = {.patches = "vit.embeddings.patch_embeddings.projection",
                                  .first = "vit.embeddings.cls_token",
                                  .places = "vit.embeddings.position_embeddings",
@@ -95,6 +109,8 @@ static const RengaHfNames vit = {.patches = "vit.embeddings.patch_embeddings.pro
                                  .last = "vit.layernorm",
                                  .head = "classifier"};
 
+static const RengaHfNames t5 = {.table = "shared", .head = "lm_head"};
+
 static void CompleteGemma(RengaHfConfig *config)
 {
   config->embedding_scale = sqrt((double)config->hidden);
@@ -102,7 +118,7 @@ static void CompleteGemma(RengaHfConfig *config)
 
 static void CompleteStarcoder2(RengaHfConfig *config)
 {
-  config->feed_bias = config->all_bias;
+  config->bias[RENGA_HF_BIAS_FEED] = config->bias[RENGA_HF_BIAS_ALL];
 }
 
 static void CompleteGpt2(RengaHfConfig *config)
@@ -110,11 +126,34 @@ static void CompleteGpt2(RengaHfConfig *config)
   if (config->intermediate == 0) config->intermediate = 4 * config->hidden;
 }
 
+/* One share for all of its dropouts. Version 1.1 has an output layer of its own: its files say that
+   tables are not tied, or, of newer libraries, that what is compared is not scaled. */
+static void CompleteT5(RengaHfConfig *config)
+{
+  config->tied = config->tied && config->of_t5[RENGA_HF_SCALED];
+  if (config->stack[RENGA_HF_DECODER_LAYERS] == 0)
+    config->stack[RENGA_HF_DECODER_LAYERS] = config->layers;
+  config->dropout[RENGA_HF_OF_EMBEDDINGS] = config->dropout[RENGA_HF_OF_ATTENTION] =
+      config->dropout[RENGA_HF_OF_RESIDUALS];
+}
+
 /* Patches, and one place in front of them. */
 static void CompleteVit(RengaHfConfig *config)
 {
   const int64_t along = config->image[0] / config->image[1];
   config->places = along * along + 1;
+}
+
+/* local_attention is as wide as both sides together. */
+static void CompleteModernBert(RengaHfConfig *config)
+{
+  config->window /= 2;
+}
+
+/* The first of so many layers is not. */
+static bool IsLocalInModernBert(const RengaHfConfig *config, int64_t i)
+{
+  return i % config->pattern != 0;
 }
 
 static bool IsLocalInQwen(const RengaHfConfig *config, int64_t i)
@@ -140,8 +179,8 @@ static bool IsLocalInGemma3(const RengaHfConfig *config, int64_t i)
 #define MASKED(row)                                                                                \
   .otherwise = &(const RengaHfConfig)                                                              \
   {                                                                                                \
-    USUAL(0), .tied = true, .all_bias = true, .feed_bias = true, .segments = 2,                    \
-              .activation = RENGA_HF_GELU, .padding = 1 + (row), .dropout = {                      \
+    USUAL(0), .tied = true, .bias[RENGA_HF_BIAS_ALL] = true, .bias[RENGA_HF_BIAS_FEED] = true,     \
+              .segments = 2, .activation = RENGA_HF_GELU, .padding = 1 + (row), .dropout = {       \
                 0,                                                                                 \
                 0.1,                                                                               \
                 0.1                                                                                \
@@ -191,8 +230,9 @@ static const RengaHfFamily families[] = {
      .names = &gpt2,
      .norm = RENGA_HF_LAYER,
      .transposed = true,
-     .otherwise = &(const RengaHfConfig){USUAL(0), .tied = true, .all_bias = true,
-                                         .feed_bias = true, .activation = RENGA_HF_GELU_TANH},
+     .otherwise =
+         &(const RengaHfConfig){USUAL(0), .tied = true, .bias[RENGA_HF_BIAS_ALL] = true,
+                                .bias[RENGA_HF_BIAS_FEED] = true, .activation = RENGA_HF_GELU_TANH},
      .complete = CompleteGpt2},
     {.type = "gpt_neox",
      .architecture = "GPTNeoXForCausalLM",
@@ -200,8 +240,9 @@ static const RengaHfFamily families[] = {
      .names = &neox,
      .norm = RENGA_HF_LAYER,
      .columns = RENGA_HF_BY_HEAD,
-     .otherwise = &(const RengaHfConfig){USUAL(0.25), .all_bias = true, .feed_bias = true,
-                                         .parallel = true, .activation = RENGA_HF_GELU}},
+     .otherwise = &(const RengaHfConfig){USUAL(0.25), .bias[RENGA_HF_BIAS_ALL] = true,
+                                         .bias[RENGA_HF_BIAS_FEED] = true, .parallel = true,
+                                         .activation = RENGA_HF_GELU}},
     {.type = "granite",
      .architecture = "GraniteForCausalLM",
      .build = RengaHfBuildDecoder,
@@ -217,6 +258,27 @@ static const RengaHfFamily families[] = {
      .build = RengaHfBuildDecoder,
      .names = &llama,
      .otherwise = &(const RengaHfConfig){USUAL(1)}},
+    {.type = "modernbert",
+     .architecture = "ModernBertForMaskedLM",
+     .build = RengaHfBuildModernEncoder,
+     .names = &modernbert,
+     .norm = RENGA_HF_LAYER,
+     .bare_norms = true,
+     .otherwise =
+         &(const RengaHfConfig){.deviation = 0.02,
+                                .epsilon = 1e-5,
+                                .embedding_scale = 1,
+                                .residual_scale = 1,
+                                .score_divisor = 1,
+                                .window = 128,
+                                .pattern = 3,
+                                .tied = true,
+                                .bias[RENGA_HF_BIAS_HEAD] = true,
+                                .padding = 50284,
+                                .activation = RENGA_HF_GELU,
+                                .rope = {{.base = 160000, .share = 1}, {.base = 1e4, .share = 1}}},
+     .is_local = IsLocalInModernBert,
+     .complete = CompleteModernBert},
     {.type = "olmo2",
      .architecture = "Olmo2ForCausalLM",
      .build = RengaHfBuildDecoder,
@@ -229,8 +291,9 @@ static const RengaHfFamily families[] = {
      .names = &phi,
      .norm = RENGA_HF_LAYER,
      .head_bias = true,
-     .otherwise = &(const RengaHfConfig){USUAL(0.5), .all_bias = true, .feed_bias = true,
-                                         .parallel = true, .activation = RENGA_HF_GELU_TANH}},
+     .otherwise = &(const RengaHfConfig){USUAL(0.5), .bias[RENGA_HF_BIAS_ALL] = true,
+                                         .bias[RENGA_HF_BIAS_FEED] = true, .parallel = true,
+                                         .activation = RENGA_HF_GELU_TANH}},
     {.type = "phi3",
      .architecture = "Phi3ForCausalLM",
      .build = RengaHfBuildDecoder,
@@ -245,7 +308,8 @@ static const RengaHfFamily families[] = {
      .architecture = "Qwen2ForCausalLM",
      .build = RengaHfBuildDecoder,
      .names = &llama,
-     .otherwise = &(const RengaHfConfig){USUAL(1), .qkv_bias = true, .full_layers = 28},
+     .otherwise =
+         &(const RengaHfConfig){USUAL(1), .bias[RENGA_HF_BIAS_QKV] = true, .full_layers = 28},
      .is_local = IsLocalInQwen},
     {.type = "qwen3",
      .architecture = "Qwen3ForCausalLM",
@@ -272,17 +336,29 @@ static const RengaHfFamily families[] = {
      .build = RengaHfBuildDecoder,
      .names = &starcoder2,
      .norm = RENGA_HF_LAYER,
-     .otherwise = &(const RengaHfConfig){USUAL(1), .tied = true, .all_bias = true,
+     .otherwise = &(const RengaHfConfig){USUAL(1), .tied = true, .bias[RENGA_HF_BIAS_ALL] = true,
                                          .activation = RENGA_HF_GELU_TANH},
      .complete = CompleteStarcoder2},
+    {.type = "t5",
+     .architecture = "T5ForConditionalGeneration",
+     .build = RengaHfBuildT5,
+     .names = &t5,
+     .otherwise =
+         &(const RengaHfConfig){USUAL(0), .epsilon = 1e-6, .places = 512,
+                                .stack[RENGA_HF_BUCKETS] = 32, .stack[RENGA_HF_DISTANCE] = 128,
+                                .tied = true, .of_t5 = {[RENGA_HF_SCALED] = true},
+                                .attention_scale = 1, .head_width = 64, .activation = RENGA_HF_RELU,
+                                .dropout = {0.1, 0.1, 0.1}},
+     .complete = CompleteT5},
     {.type = "vit",
      .architecture = "ViTForImageClassification",
      .names = &vit,
      .norm = RENGA_HF_LAYER,
      .build = RengaHfBuildImages,
-     .otherwise = &(const RengaHfConfig){USUAL(0), .all_bias = true, .feed_bias = true,
-                                         .activation = RENGA_HF_GELU, .image = {224, 16, 3},
-                                         .vocabulary = 2},
+     .otherwise =
+         &(const RengaHfConfig){USUAL(0), .bias[RENGA_HF_BIAS_ALL] = true,
+                                .bias[RENGA_HF_BIAS_FEED] = true, .activation = RENGA_HF_GELU,
+                                .image = {224, 16, 3}, .vocabulary = 2},
      .complete = CompleteVit},
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };

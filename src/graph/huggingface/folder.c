@@ -11,10 +11,14 @@ enum { MOST_CONFIG = 1 << 24, USUAL_SEQUENCE = 2048 };
 static const RengaOptionRow rows[] = {
     {"sequence", RENGA_OPTION_INT64, "0", AT(sequence), NULL, 0, 1e8,
      "tokens per sample; 0: the longest that config.json names, at most 2048"},
+    {"target", RENGA_OPTION_INT64, "0", AT(target), NULL, 0, 1e8,
+     "of an encoder with a decoder: tokens of a target; 0: as many as of a source"},
     {"segments", RENGA_OPTION_INT64, "1", AT(segments), NULL, 0, 1,
      "0: an encoder has no input of that name"},
     {"padding", RENGA_OPTION_INT64, "1", AT(padding), NULL, 0, 1,
      "0: an encoder has no input attention_mask"},
+    {"packed", RENGA_OPTION_INT64, "0", AT(packed), NULL, 0, 1,
+     "1: rows hold several documents, which the input position_ids counts anew"},
     {"dropout", RENGA_OPTION_REAL, "-1", AT(dropout), NULL, -1, 0.999,
      "share set to zero, in all places; -1: what config.json says"},
 };
@@ -87,6 +91,12 @@ static RengaErrorCode TakeSequence(const RengaHfModel *model, RengaHfOptions *op
   RengaCheck(!model->family->names->places || options->sequence <= places, MPI_COMM_SELF,
              RENGA_ERR_OPTION, "hf: sequence=%lld, but %s has learned positions for %lld tokens",
              (long long)options->sequence, model->folder, (long long)places);
+  RengaCheck(options->target == 0 || model->family->build == RengaHfBuildT5, MPI_COMM_SELF,
+             RENGA_ERR_OPTION, "hf: target=%lld, but %s has no decoder beside an encoder",
+             (long long)options->target, model->folder);
+  RengaCheck(!options->packed || model->family->build == RengaHfBuildDecoder, MPI_COMM_SELF,
+             RENGA_ERR_SUPPORT, "hf: packed=1 is for decoders, and %s is of type %s", model->folder,
+             model->family->type);
   RengaCheck(options->dropout == -1 || options->dropout >= 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
              "hf: dropout=%g must be from 0 to 0.999, or -1", options->dropout);
   return RENGA_SUCCESS;

@@ -18,7 +18,8 @@ typedef struct {
   const char *before_feed, *gate, *up, *gate_up, *down, *after_feed;
   const char *last, *head;
   const char *segments, *table_norm, *transform, *head_bias; /* of encoders; last: a norm */
-  const char *patches, *first;                               /* of images */
+  const char *after_blocks;
+  const char *patches, *first; /* of images */
 } RengaHfNames;
 
 /* Angles by which positions turn. */
@@ -42,25 +43,43 @@ typedef struct {
 /* Shares that training sets to zero: of embeddings, of attention, of what is added to x. */
 enum { RENGA_HF_OF_EMBEDDINGS, RENGA_HF_OF_ATTENTION, RENGA_HF_OF_RESIDUALS, RENGA_HF_DROPOUTS };
 
+/* Which products and norms have biases: queries, keys and values; those and what follows them; the
+   feed-forward layer; norms; a layer behind the blocks; the scores. */
+enum {
+  RENGA_HF_BIAS_QKV,
+  RENGA_HF_BIAS_ALL,
+  RENGA_HF_BIAS_FEED,
+  RENGA_HF_BIAS_NORM,
+  RENGA_HF_BIAS_TRANSFORM,
+  RENGA_HF_BIAS_HEAD,
+  RENGA_HF_BIASES
+};
+/* Of T5: layers of the decoder, 0: as many as the encoder has; kinds of distances, and from where
+   on they are of one kind. Is there a factor in the feed-forward layer, are scores scaled? */
+enum { RENGA_HF_DECODER_LAYERS, RENGA_HF_BUCKETS, RENGA_HF_DISTANCE, RENGA_HF_STACKS };
+enum { RENGA_HF_GATED, RENGA_HF_SCALED };
+
 /* What config.json says. */
 typedef struct {
   int64_t layers, hidden, heads, groups, head_width, intermediate, places, vocabulary;
   int64_t image[3]; /* its side, the side of a patch, channels; vocabulary: its classes */
   int64_t window, full_layers, pattern; /* full_layers: that come before those with a window */
   int64_t segments;                     /* kinds of sentences */
+  int64_t stack[RENGA_HF_STACKS];       /* of T5 */
   int64_t padding; /* 1 + the row that gets no gradient where tokens read it; 0: none */
   double epsilon, deviation, attention_scale, embedding_scale, residual_scale;
   double score_divisor, score_cap, attention_cap;
   double dropout[RENGA_HF_DROPOUTS];
-  bool tied, qkv_bias, all_bias, feed_bias, parallel, windowed;
+  bool tied, parallel, windowed, bias[RENGA_HF_BIASES], of_t5[2];
   RengaHfActivation activation;
   RengaHfRope rope[2]; /* without, and with a window, which differ where pattern is not 0 */
 } RengaHfConfig;
 
 /* What the user says: hf:FOLDER,sequence=…; dropout -1: what config.json says. */
 typedef struct {
-  int64_t sequence;
+  int64_t sequence, target;  /* target 0: as long as the source */
   int64_t segments, padding; /* of encoders: is there such an input? */
+  int64_t packed;            /* of decoders: rows hold several documents */
   double dropout;
   const char *folder, *config; /* config: the text of FOLDER/config.json */
 } RengaHfOptions;
@@ -75,6 +94,7 @@ typedef struct {
   bool wide_norm;                 /* q_norm and k_norm: over all heads together */
   bool head_bias;                 /* the output layer of a decoder has one */
   bool counts_words;              /* positions are those of words, without padding */
+  bool bare_norms;                /* they have biases only where the configuration says so */
   bool gelu_head;                 /* an encoder's, whatever activation its blocks have */
   const RengaHfConfig *otherwise; /* of keys that config.json leaves out */
   /* Layer i, from 0, has a window, where config.json has no layer_types; NULL: all have. */
@@ -117,5 +137,9 @@ RengaErrorCode RengaHfBuildDecoder(RengaGraph graph, const RengaHfModel *model,
                                    const RengaHfOptions *options);
 RengaErrorCode RengaHfBuildImages(RengaGraph graph, const RengaHfModel *model,
                                   const RengaHfOptions *options);
+RengaErrorCode RengaHfBuildModernEncoder(RengaGraph graph, const RengaHfModel *model,
+                                         const RengaHfOptions *options); /* modern.c */
+RengaErrorCode RengaHfBuildT5(RengaGraph graph, const RengaHfModel *model,
+                              const RengaHfOptions *options); /* t5.c */
 RengaErrorCode RengaHfBuildEncoder(RengaGraph graph, const RengaHfModel *model,
                                    const RengaHfOptions *options);

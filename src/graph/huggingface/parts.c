@@ -12,6 +12,7 @@ RengaHfParts RengaHfStartParts(RengaGraph graph, const RengaHfModel *model,
                     .names = model->family->names,
                     .config = c,
                     .sequence = options->sequence,
+                    .positions = RENGA_VALUE_NONE,
                     .mask = {RENGA_VALUE_NONE, RENGA_VALUE_NONE}};
   for (int i = 0; i < RENGA_HF_DROPOUTS; i++)
     p.dropout[i] = options->dropout >= 0 ? options->dropout : c->dropout[i];
@@ -68,6 +69,25 @@ static RengaErrorCode AddNormPlusOne(const RengaHfParts *p, const char *name, Re
   return RENGA_SUCCESS;
 }
 
+/* A layer normalization without a bias. */
+static RengaErrorCode AddBareNorm(const RengaHfParts *p, const char *name, RengaValue x,
+                                  RengaValue *y)
+{
+  const RengaTensorSpec *spec = RengaGraphSpec(p->graph, x);
+  const RengaTensorSpec width = {
+      .type = RENGA_FLOAT32, .ndim = 1, .dim = {spec->dim[spec->ndim - 1]}};
+  const RengaInit one = {.kind = RENGA_INIT_CONSTANT, .a = 1};
+  char text[BLOCK_NAME];
+  RengaAttributes attributes = {0};
+  RengaValue in[2] = {x, RENGA_VALUE_NONE};
+  RengaCall(RengaGraphAddParameter(p->graph, RengaBlockName(name, ".weight", text), &width, &one,
+                                   &in[1]));
+  RengaCall(RengaAttributesSetInt(&attributes, "axis", -1));
+  RengaCall(RengaAttributesSetReal(&attributes, "epsilon", p->config->epsilon));
+  RengaCall(RengaBlockNode(p->graph, "LayerNormalization", name, &attributes, 2, in, 1, y));
+  return RENGA_SUCCESS;
+}
+
 /* part NULL: there is none, y is x. */
 RengaErrorCode RengaHfAddNorm(const RengaHfParts *p, const char *part, RengaValue x, RengaValue *y)
 {
@@ -75,7 +95,10 @@ RengaErrorCode RengaHfAddNorm(const RengaHfParts *p, const char *part, RengaValu
   *y = x;
   if (!part) return RENGA_SUCCESS;
   RengaBlockName(p->prefix, part, name);
-  if (p->family->norm == RENGA_HF_LAYER)
+  if (p->family->norm == RENGA_HF_LAYER && p->family->bare_norms &&
+      !p->config->bias[RENGA_HF_BIAS_NORM])
+    RengaCall(AddBareNorm(p, name, x, y));
+  else if (p->family->norm == RENGA_HF_LAYER)
     RengaCall(RengaGraphAddLayerNormalization(p->graph, name, x, p->config->epsilon, y));
   else if (p->family->norm == RENGA_HF_RMS)
     RengaCall(RengaBlockRmsNormalization(p->graph, name, x, p->config->epsilon, y));
@@ -125,6 +148,24 @@ static RengaErrorCode AddRopeTurn(const RengaHfParts *p, RengaValue *x)
   return RENGA_SUCCESS;
 }
 
+/* Cosines and sines of the angles of blocks of a kind. */
+RengaErrorCode RengaHfAddAngles(RengaHfParts *p, int kind)
+{
+  const int64_t width = p->config->head_width;
+  const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {p->sequence, width}};
+  const RengaHfRope *rope = &p->config->rope[kind];
+  float *cosines = NULL, *sines = NULL;
+  RengaErrorCode code = RengaMalloc(p->sequence * width, &cosines);
+  if (!code) code = RengaMalloc(p->sequence * width, &sines);
+  if (!code) RengaHfFillAngles(rope, p->config->places, p->sequence, width, cosines, sines);
+  if (!code) code = RengaGraphAddConstant(p->graph, NULL, &spec, cosines, &p->cosine[kind]);
+  if (!code) code = RengaGraphAddConstant(p->graph, NULL, &spec, sines, &p->sine[kind]);
+  RengaFree(&cosines);
+  RengaFree(&sines);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* name: of the result, or NULL */
 RengaErrorCode RengaHfAddFactor(RengaGraph graph, double factor, const char *name, RengaValue *x)
 {
@@ -159,7 +200,8 @@ static RengaErrorCode AddJoinedHeads(const RengaHfParts *p, RengaValue x, RengaB
   const int64_t queries = c->heads * c->head_width, keys = c->groups * c->head_width;
   const int64_t sizes[] = {queries, keys, keys};
   RengaValue part[3];
-  RengaCall(RengaHfAddProduct(p, p->names->qkv, x, queries + 2 * keys, c->qkv_bias, &x));
+  RengaCall(
+      RengaHfAddProduct(p, p->names->qkv, x, queries + 2 * keys, c->bias[RENGA_HF_BIAS_QKV], &x));
   if (p->family->columns == RENGA_HF_BY_HEAD) {
     RengaCall(SplitByHead(p, x, heads));
     return RENGA_SUCCESS;
@@ -176,7 +218,7 @@ static RengaErrorCode AddOwnHeads(const RengaHfParts *p, const char *part, const
                                   int64_t count, RengaValue x, RengaValue *y)
 {
   const RengaHfConfig *c = p->config;
-  RengaCall(RengaHfAddProduct(p, part, x, count * c->head_width, c->qkv_bias, &x));
+  RengaCall(RengaHfAddProduct(p, part, x, count * c->head_width, c->bias[RENGA_HF_BIAS_QKV], &x));
   if (p->family->wide_norm) RengaCall(RengaHfAddNorm(p, norm, x, &x));
   RengaCall(RengaBlockSplitHeads(p->graph, x, 1, count, &x));
   if (!p->family->wide_norm) RengaCall(RengaHfAddNorm(p, norm, x, &x));
@@ -260,7 +302,8 @@ RengaErrorCode RengaHfAddAttention(const RengaHfParts *p, RengaValue x, RengaVal
   else
     RengaCall(RengaBlockAttention(p->graph, &heads, &x));
   RengaCall(RengaBlockJoinHeads(p->graph, x, &x));
-  RengaCall(RengaHfAddProduct(p, p->names->projection, x, c->hidden, c->all_bias, y));
+  RengaCall(
+      RengaHfAddProduct(p, p->names->projection, x, c->hidden, c->bias[RENGA_HF_BIAS_ALL], y));
   return RENGA_SUCCESS;
 }
 
@@ -284,18 +327,21 @@ RengaErrorCode RengaHfAddFeedForward(const RengaHfParts *p, RengaValue x, RengaV
   const int64_t halves[] = {c->intermediate, c->intermediate};
   RengaValue pair[2];
   if (n->gate_up) {
-    RengaCall(RengaHfAddProduct(p, n->gate_up, x, 2 * c->intermediate, c->feed_bias, &x));
+    RengaCall(
+        RengaHfAddProduct(p, n->gate_up, x, 2 * c->intermediate, c->bias[RENGA_HF_BIAS_FEED], &x));
     RengaCall(AddSplit(p->graph, x, 2, 2, halves, pair));
   } else {
     if (n->gate)
-      RengaCall(RengaHfAddProduct(p, n->gate, x, c->intermediate, c->feed_bias, &pair[0]));
-    RengaCall(RengaHfAddProduct(p, n->up, x, c->intermediate, c->feed_bias, &pair[1]));
+      RengaCall(
+          RengaHfAddProduct(p, n->gate, x, c->intermediate, c->bias[RENGA_HF_BIAS_FEED], &pair[0]));
+    RengaCall(
+        RengaHfAddProduct(p, n->up, x, c->intermediate, c->bias[RENGA_HF_BIAS_FEED], &pair[1]));
     if (!n->gate) pair[0] = pair[1];
   }
   RengaCall(RengaHfAddActivation(p, c->activation, pair[0], &x));
   pair[0] = x;
   if (n->gate || n->gate_up) RengaCall(RengaBlockNode(p->graph, "Mul", NULL, NULL, 2, pair, 1, &x));
-  RengaCall(RengaHfAddProduct(p, n->down, x, c->hidden, c->feed_bias, y));
+  RengaCall(RengaHfAddProduct(p, n->down, x, c->hidden, c->bias[RENGA_HF_BIAS_FEED], y));
   return RENGA_SUCCESS;
 }
 

@@ -13,7 +13,9 @@ typedef struct {
   const RengaHfConfig *config;
   int64_t sequence;
   double dropout[RENGA_HF_DROPOUTS];
-  RengaValue cosine[RENGA_HF_KINDS], sine[RENGA_HF_KINDS]; /* [places, width of a head] */
+  RengaValue positions; /* [N, places], in rows of several documents; or RENGA_VALUE_NONE */
+  /* [places, width of a head], with positions [N, 1, places, width of a head] */
+  RengaValue cosine[RENGA_HF_KINDS], sine[RENGA_HF_KINDS];
   RengaValue mask[RENGA_HF_KINDS]; /* added to scores, or RENGA_VALUE_NONE */
   bool causal, local;              /* local: the block has a window */
   char prefix[64];                 /* of the block's names */
@@ -27,6 +29,8 @@ RengaErrorCode RengaHfAddProduct(const RengaHfParts *p, const char *part, RengaV
                                  int64_t width, bool bias, RengaValue *y);
 /* part NULL: there is none, y is x. */
 RengaErrorCode RengaHfAddNorm(const RengaHfParts *p, const char *part, RengaValue x, RengaValue *y);
+/* Cosines and sines of the angles of blocks of a kind. */
+RengaErrorCode RengaHfAddAngles(RengaHfParts *p, int kind);
 /* x times a factor; name: of the result, or NULL */
 RengaErrorCode RengaHfAddFactor(RengaGraph graph, double factor, const char *name, RengaValue *x);
 /* cap * tanh(x / cap) */
@@ -39,3 +43,9 @@ RengaErrorCode RengaHfAddActivation(const RengaHfParts *p, RengaHfActivation act
 RengaErrorCode RengaHfAddFeedForward(const RengaHfParts *p, RengaValue x, RengaValue *y);
 /* x + attention and x + feed-forward, each of a norm, or both of the same x */
 RengaErrorCode RengaHfAddBlock(const RengaHfParts *p, RengaValue *x);
+/* encoder.c: a parameter [rows, width of the network], and rows of one; that of padding gets no
+   gradient. */
+RengaErrorCode RengaHfAddTable(const RengaHfParts *p, const char *name, int64_t rows,
+                               RengaValue *table);
+RengaErrorCode RengaHfAddRows(const RengaHfParts *p, RengaValue table, RengaValue rows,
+                              int64_t padding, RengaValue *y);

@@ -1,0 +1,13 @@
+/* Regular expressions of tokenizers. */
+#pragma once
+#include "sign.h"
+
+typedef struct RengaExpression RengaExpression;
+/* Errors: RENGA_ERR_SUPPORT for what is not understood, with the place; owner is for errors. */
+RengaErrorCode RengaExpressionCreate_Private(const char *owner, const char *expression,
+                                             RengaExpression **pattern);
+/* Where the match that begins at a place ends; -1: there is none. Text behind end is looked at by
+   nothing. */
+int64_t RengaExpressionMatch_Private(const RengaExpression *pattern, const unsigned char text[],
+                                     int64_t at, int64_t end);
+void RengaExpressionFree_Private(RengaExpression **pattern);
