@@ -59,6 +59,7 @@ class Graph(Handle):
                 (library.RengaGraphSetDimension, dimension),
                 (library.RengaGraphSetBatchInputs, batch_inputs)) if value is not None]
             whole, name, adapters = int(whole_batch), c.text(what), _lora_of(lora)
+            self.whole_batch = whole
             names = [c.text(o) for o in outputs] if outputs and outputs is not True else []
         super().__init__(c.get(library.RengaGraphCreate, self.comm))
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import zlib
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -48,44 +48,55 @@ class Pipeline(Handle):
     in their order. An array has the whole batch, the same on each rank; a rank that does not need
     an input may leave it out or give a function ``f(first, count)``, which returns the rows that
     are needed here. Batches may have any number of samples.
+
+    total_steps: how many there will be, for optimizer_schedule. passes: samples of the data sets
+    that are gone through batch by batch: their last batches, which may be short, are prepared.
     """
 
     _destroy = "RengaPipelineDestroy"
 
     def __init__(self, graph: Graph, plan: Optional[Plan] = None, *, seed: Optional[int] = None,
-                 **given: Any):
+                 total_steps: Optional[int] = None, passes: Sequence[int] = (), **given: Any):
         self.graph, self.comm = graph, graph.comm
         with self.comm.enter("Pipeline"):
             self._fields = Fields(graph.inputs)
             texts = option_texts(option_names(given))
             number = None if seed is None else ctypes.c_uint64(seed)
+            self._passes = [int(samples) for samples in passes]
+            steps = None if total_steps is None else int(total_steps)
         super().__init__(c.get(library.RengaPipelineCreate, self.comm))
         self._moments: List[str] = []
         self._sizes: set = set()
         try:
             with options_on(self.comm, texts):
-                self._set_up(graph, plan, number)
+                self._set_up(graph, plan, number, steps)
             self._moments = self._find_moments()
         except BaseException as error:
             self.free_after(error)
             raise
 
-    def _set_up(self, graph: Graph, plan: Optional[Plan], seed: Optional[ctypes.c_uint64]) -> None:
+    def _set_up(self, graph: Graph, plan: Optional[Plan], seed: Optional[ctypes.c_uint64],
+                steps: Optional[int]) -> None:
         made = None
         try:
             with self.comm.together():
                 if seed is not None:
                     library.RengaPipelineSetSeed(self, seed)
                 library.RengaPipelineSetFromOptions(self)
+                if steps is not None:
+                    library.RengaOptimizerSetTotalSteps(self.optimizer, steps)
             if plan is None:
                 with self.comm.together():
                     settings = ctypes.c_void_p(c.get(library.RengaPipelineGetSettings, self))
-                    plan = made = solve(graph, settings)
+                    plan = made = solve(graph, settings, passes=self._passes)
             self.plan_table = plan.table
             self.plan_text = plan.text()
             self._sizes.add(plan.batch_size)
             with self.comm.together():
                 library.RengaPipelineSetPlan(self, graph, plan)
+                for rest in {samples % plan.batch_size for samples in self._passes} - {0}:
+                    library.RengaPipelineSetDataShortBatch(self, rest)
+                    self._sizes.add(rest)
             with self.comm.together():
                 library.RengaPipelineSetUp(self)
         finally:
@@ -160,6 +171,30 @@ class Pipeline(Handle):
         count = self._prepare("evaluate", batch, samples)
         self._run(library.RengaPipelineEvaluate, count, ctypes.byref(loss))
         return loss.value
+
+    def evaluate_all(self, batches: Callable[[], Iterable[Any]]) -> float:
+        """The loss of many samples as of one batch, batch by batch; nothing changes. Collective.
+
+        batches: called twice for an iterable of (inputs, samples), as of ``step``: samples may count
+        differently (labels that are left out, weights), and so their numbers come first.
+        """
+        total, number, even = 0.0, 0, True
+        try:
+            if not self.graph.whole_batch:
+                for inputs, samples in batches():
+                    same = ctypes.c_bool()
+                    count = self._prepare("evaluate_all", lambda: inputs, samples)
+                    self._run(library.RengaPipelineCount, count, ctypes.byref(same))
+                    even = even and same.value
+                if even:
+                    library.RengaPipelineForgetCounts(self)
+            for inputs, samples in batches():
+                loss = self.evaluate(inputs, samples=samples)
+                total += loss * samples if even else loss
+                number += samples
+        finally:
+            library.RengaPipelineForgetCounts(self)
+        return total / number if even and number else total
 
     def forward(self, batch: Any, output: Optional[str] = None, *, to: Optional[int] = None,
                 samples: Optional[int] = None) -> Optional[np.ndarray]:
@@ -429,6 +464,18 @@ class Checkpoint(Handle):
         text = ctypes.cast(path, ctypes.c_char_p).value or b""
         library.RengaMemoryFree(ctypes.byref(path))
         return text.decode()
+
+    def set_attribute(self, name: str, value: str) -> None:
+        """A word of the program in all files from now on, the same on all ranks."""
+        library.RengaCheckpointSetAttribute(self, c.text(name), c.text(value))
+
+    def newest(self) -> Optional[int]:
+        """The step of the newest whole file, None where there is none; it is not read.
+        Collective."""
+        found, step = ctypes.c_bool(), ctypes.c_int64()
+        with self._call("newest"):
+            library.RengaCheckpointGetNewest(self, ctypes.byref(found), ctypes.byref(step))
+        return step.value if found.value else None
 
     def resume(self) -> Optional[int]:
         """Read the newest whole file; the number of steps done then, None where there is no file.
