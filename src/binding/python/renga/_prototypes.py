@@ -28,6 +28,7 @@ typedef struct {
   bool prepared;        /* depends on no parameter, state or random number: cloned into stages */
   bool differentiable;  /* floating and depends on a parameter that is not frozen */
   bool frozen;          /* a parameter that is not updated */
+  bool cache;           /* a state that is written before it is read, and that no file holds */
   bool in_order;        /* in the dimension of the batch one sample follows another, once through */
   RengaInit init;
   void *data; /* of a constant, owned */
