@@ -280,6 +280,7 @@ static const RengaHfFamily families[] = {
      .names = &vit,
      .norm = RENGA_HF_LAYER,
      .build = RengaHfBuildImages,
+     .narrow = RengaHfNarrowImages,
      .otherwise = &(const RengaHfConfig){USUAL(0), .all_bias = true, .feed_bias = true,
                                          .activation = RENGA_HF_GELU, .image = {224, 16, 3},
                                          .vocabulary = 2},

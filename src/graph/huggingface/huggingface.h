@@ -63,6 +63,7 @@ typedef struct {
   int64_t segments, padding; /* of encoders: is there such an input? */
   double dropout;
   const char *folder, *config; /* config: the text of FOLDER/config.json */
+  double share;                /* of the widths that config says, in a part; 0: all of them */
 } RengaHfOptions;
 
 typedef struct RengaHfModel RengaHfModel;
@@ -83,6 +84,8 @@ typedef struct {
   void (*complete)(RengaHfConfig *config);
   RengaErrorCode (*build)(RengaGraph graph, const RengaHfModel *model,
                           const RengaHfOptions *options);
+  /* Widths become that share of what they are; NULL: the family cannot be divided. */
+  void (*narrow)(RengaHfConfig *config, double share);
 } RengaHfFamily;
 
 /* A config.json that was read, until RengaHfFreeModel. local: [layers] */
@@ -119,3 +122,4 @@ RengaErrorCode RengaHfBuildImages(RengaGraph graph, const RengaHfModel *model,
                                   const RengaHfOptions *options);
 RengaErrorCode RengaHfBuildEncoder(RengaGraph graph, const RengaHfModel *model,
                                    const RengaHfOptions *options);
+void RengaHfNarrowImages(RengaHfConfig *config, double share);

@@ -43,6 +43,10 @@ typedef struct {
   const char *targets; /* patterns of names, or of their ends behind a point: "q_proj,v_proj" */
 } RengaGraphLora;
 typedef struct {
+  int64_t parts; /* 1: one network */
+  double weight; /* of the Jensen-Shannon divergence of their probabilities, in the loss */
+} RengaGraphDivision;
+typedef struct {
   int64_t parameters;      /* elements */
   double forward_flops;    /* per sample */
   double activation_bytes; /* per sample, outputs of all forward nodes */
@@ -122,6 +126,7 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what);
 RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns);
 RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns);
 RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora);
+RengaErrorCode RengaGraphSetDivision(RengaGraph graph, const RengaGraphDivision *division);
 RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
 RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs);
