@@ -52,5 +52,5 @@ tests += %D%/environment.sh
 EXTRA_DIST += %D%/environment.sh
 tests += %D%/huggingface.sh
 EXTRA_DIST += %D%/huggingface.sh %D%/huggingface.py %D%/huggingface.json
-tests += %D%/adapters.sh %D%/divided.sh
-EXTRA_DIST += %D%/divided.sh %D%/adapters.sh %D%/adapters.py %D%/adapters.json
+tests += %D%/adapters.sh %D%/divided.sh %D%/larger.sh
+EXTRA_DIST += %D%/larger.sh %D%/divided.sh %D%/adapters.sh %D%/adapters.py %D%/adapters.json

@@ -167,17 +167,19 @@ class TorchOptimizer:
                         f"{min(steps)} to {max(steps)}", "SUPPORT")
         return {**found, "step": steps.pop()}
 
-    def take_state(self, names: Mapping[int, str], values: Mapping[str, np.ndarray]) -> None:
-        """Give torch's optimizer the moments of Renga's."""
+    def places(self, names: Mapping[int, str]) -> Dict[str, Tuple[Any, str]]:
+        """Of each moment of Renga's, by its name: torch's parameter, and what torch calls it."""
+        return {f"{names[id(parameter)]}:{ours}": (parameter, theirs)
+                for parameter in self.trained() if id(parameter) in names
+                for ours, theirs in _MOMENTS[self.kind].items()}
+
+    def take_moment(self, parameter: Any, theirs: str, values: np.ndarray, step: int) -> None:
+        """Give torch's optimizer a moment of Renga's, which is its own from then on."""
         import torch
-        for parameter in self.trained():
-            name = names.get(id(parameter))
-            state = {theirs: torch.from_numpy(values[f"{name}:{ours}"].copy())
-                     for ours, theirs in _MOMENTS[self.kind].items() if f"{name}:{ours}" in values}
-            if state and self.kind != "sgd":
-                state["step"] = torch.tensor(float(values["step"]))
-            if state:
-                self.optimizer.state[parameter] = state
+        state = self.optimizer.state[parameter]
+        state[theirs] = torch.from_numpy(values)
+        if self.kind != "sgd":
+            state["step"] = torch.tensor(float(step))
 
 
 def _patterns(said: Mapping[str, str]) -> List[Tuple[str, str]]:
@@ -189,12 +191,12 @@ def _patterns(said: Mapping[str, str]) -> List[Tuple[str, str]]:
             raise Error(f"a parameter is called {name}: Renga's groups take no semicolon", "SUPPORT")
         ending = "." + name.rsplit(".", 1)[-1]
         alike = {w for other, w in said.items() if other.endswith(ending)}
-        pattern = "*" + _escape(ending) if len(alike) == 1 and name.endswith(ending) else _escape(name)
+        pattern = "*" + escape(ending) if len(alike) == 1 and name.endswith(ending) else escape(name)
         found[pattern] = words
     return list(found.items())
 
 
-def _escape(name: str) -> str:
+def escape(name: str) -> str:
     return re.sub(r"([*?\[\]\\])", r"\\\1", name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import zlib
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ._graph import Graph, Tensor, tensor_of, view
 from ._library import Error, library
 from ._plan import Plan, solve
 from ._runtime import Entry, Handle, option_texts, options_on
+from ._safetensors import Writer, is_path
 
 ALL = _prototypes.CONSTANTS["RENGA_TO_ALL"]
 # What torch calls settings of optimizers, and what Renga does.
@@ -278,30 +279,69 @@ class Pipeline(Handle):
         pointer = array.ctypes.data_as(ctypes.c_void_p) if array is not None else None
         library.RengaPipelineGetParameter(self, name.encode(), to, pointer)
 
-    def _set(self, name: str, array: Optional[np.ndarray], root: int) -> None:
+    def set_tensor(self, name: str, array: Optional[np.ndarray], root: int) -> None:
+        """Values of one tensor, float32 and whole, from a rank to those that have it. Collective."""
         pointer = array.ctypes.data_as(ctypes.c_void_p) if array is not None else None
         library.RengaPipelineSetParameter(self, name.encode(), root, pointer)
 
-    def state_dict(self, *, optimizer: bool = False,
-                   to: Optional[int] = None) -> Dict[str, np.ndarray]:
+    def state_dict(self, *, optimizer: bool = False, to: Any = None) -> Dict[str, np.ndarray]:
         """Parameters and states, whole, as float32 arrays by name. Collective.
 
         optimizer: with the optimizer's moments ("NAME:first_moment") and "step". to: the rank that
-        gets them, others get an empty dict; None: all ranks.
+        gets them, others get an empty dict; None: all ranks; a path: they are written there tensor
+        by tensor, as a safetensors file, and all ranks get an empty dict.
         """
-        with self.comm.enter("Pipeline.state_dict") as entry:
+        if is_path(to):
+            self._write_state(to, optimizer)
+            return {}
+        state = {name: array for name, array in self.tensors(optimizer=optimizer, to=to)
+                 if array is not None}
+        if optimizer and to in (None, self.comm.rank):
+            state["step"] = np.array(self.step_number)
+        return state
+
+    def tensors(self, *, optimizer: bool = False,
+                to: Optional[int] = 0) -> Iterator[Tuple[str, Optional[np.ndarray]]]:
+        """Parameters and states one after the other, as (name, float32 array). Collective: all ranks
+        go through all of them, without another call of the pipeline between.
+
+        to: the rank that gets them, others get None in their place; None: all ranks. Nobody has more
+        than the one that is looked at.
+        """
+        with self.comm.enter("Pipeline.tensors") as entry:
             root = self._root(to)
             mine = self._is_for(root)
             tensors = self._tensors(optimizer)
-            arrays = {name: np.empty(tensor.shape, np.float32) if mine else None
-                      for name, tensor in tensors.items()}
             entry.choice, entry.words = 2 * root + bool(optimizer), "optimizer= or to="
-        for name, array in arrays.items():
+        return self._each(tensors, root, mine)
+
+    def _each(self, tensors: Mapping[str, Tensor], root: int,
+              mine: bool) -> Iterator[Tuple[str, Optional[np.ndarray]]]:
+        for name, tensor in tensors.items():
+            array = np.empty(tensor.shape, np.float32) if mine else None
             self._get(name, array, root)
-        state = {name: array for name, array in arrays.items() if array is not None}
-        if optimizer and mine:
-            state["step"] = np.array(self.step_number)
-        return state
+            yield name, array
+            del array
+
+    def _write_state(self, path: Any, optimizer: bool) -> None:
+        """Rank 0 writes each tensor as it comes."""
+        tensors = self._tensors(optimizer)
+        each = self.tensors(optimizer=optimizer, to=0)
+        writer: Optional[Writer] = None
+        with self.comm.together():
+            if self.comm.rank == 0:
+                writer = Writer(path, {n: t.shape for n, t in tensors.items()},
+                                {"step": str(self.step_number)} if optimizer else {})
+        error: Optional[BaseException] = None
+        for _, array in each:
+            if writer is not None and error is None:
+                try:
+                    writer.write(array)
+                except BaseException as caught:  # the others are told when all have come so far
+                    error = caught
+        with self.comm.together():
+            if writer is not None:
+                writer.close(error)
 
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True,
                         root: Optional[int] = None) -> None:
@@ -335,7 +375,7 @@ class Pipeline(Handle):
             first, *names = told.decode().split("\0")
             step = int(first)
         for name in names:
-            self._set(name, arrays.get(name), self._root(root))
+            self.set_tensor(name, arrays.get(name), self._root(root))
         if step >= 0:
             library.RengaPipelineSetStepNumber(self, step)
 
@@ -354,7 +394,7 @@ class Pipeline(Handle):
         library.RengaPipelineSetDataShortBatch(self, samples)
         library.RengaPipelineSetUp(self)
         for i, (name, _) in enumerate(tensors):
-            self._set(name, kept[i], i % size)
+            self.set_tensor(name, kept[i], i % size)
         library.RengaPipelineSetStepNumber(self, step)
         self._sizes.add(samples)
 
