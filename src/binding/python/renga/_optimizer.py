@@ -15,6 +15,21 @@ _OF_A_GROUP = {"lr", "weight_decay"}
 _MOMENTS = {"sgd": {"momentum": "momentum_buffer"},
             "adam": {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"}}
 _MOMENTS["adamw"] = _MOMENTS["adam"]
+# What is near to others of torch.optim.
+_NEAR = {
+    "Adadelta": "; near is Adam, whose steps do not depend on the size of gradients either",
+    "Adafactor": "; near is AdamW; pipeline_shard=\"optimizer\" shares its moments among replicas",
+    "Adagrad": "; near is Adam with betas=(0, 0.999), whose sum of squares forgets",
+    "Adamax": "; near is Adam, which has a mean of squares where Adamax has a maximum",
+    "ASGD": "; near is SGD",
+    "LBFGS": ", and no line search; near is Adam with a schedule",
+    "Muon": "; near is AdamW, with another learning rate",
+    "NAdam": "; near is Adam, without Nesterov's momentum",
+    "RAdam": "; near is Adam with optimizer_warmup_steps, which does what the rectification does",
+    "RMSprop": "; near is Adam with betas=(0, alpha)",
+    "Rprop": "; near is Adam with betas=(0, 0), whose steps have the sign of the gradient",
+    "SparseAdam": "; near is Adam",
+}
 # Words of Renga for what an optimizer of torch says already.
 _SAID = ("lr", "momentum", "nesterov", "betas", "eps", "weight_decay", "optimizer_type",
          "optimizer_learning_rate", "optimizer_momentum", "optimizer_nesterov", "optimizer_beta1",
@@ -55,8 +70,8 @@ class TorchOptimizer:
     def _find_kind(self) -> str:
         kind = type(self.optimizer)
         if not kind.__module__.startswith("torch.optim.") or kind.__name__.lower() not in _MOMENTS:
-            raise Error(f"an optimizer {kind.__name__}: Renga has SGD, Adam and AdamW of torch.optim",
-                        "SUPPORT")
+            raise Error(f"an optimizer {kind.__name__}: Renga has SGD, Adam and AdamW of torch.optim"
+                        f"{_NEAR.get(kind.__name__, '')}", "SUPPORT")
         if any(group.get("decoupled_weight_decay") for group in self.optimizer.param_groups):
             return "adamw"
         return kind.__name__.lower()
