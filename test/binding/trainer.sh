@@ -25,4 +25,17 @@ for ranks in 1 2; do
     equal_files "exported/config.json" "$way-$ranks/config.json" "another config.json"
   done
 done
+
+# The example, with a small folder of that name.
+"$python" - <<'PY' || fail "no data of the example"
+import numpy as np
+words = np.random.default_rng(1).integers(0, 32, (40, 129))
+np.save("tokens.npy", words[:, :-1])
+np.save("labels.npy", words[:, 1:])
+PY
+accepts 1 data npy tokens.npy labels.npy llama.h5
+cp -r llama-1 Llama-3.2-1B
+timeout -k 5 $limit "$mpiexec" -n 2 "$python" "$top_srcdir/examples/pretrained.py" >out 2>&1 || fail "examples/pretrained.py"
+equal_files Llama-3.2-1B/config.json Llama-3.2-1B-trained/config.json "another config.json of the example"
+[ -e checkpoints/step_000000200.h5 ] || fail "no checkpoint of the example"
 exit $((failures > 0))
