@@ -80,6 +80,15 @@ refuses("FILE_OPEN", "nowhere", lambda: renga.from_pretrained("nowhere"))
 last = size - 1
 refuses("ARGUMENT", "labels", lambda: renga.Trainer(
     model, {"tokens": arrays["tokens"]} if rank == last else arrays, **settings))
+refuses("SUPPORT", "data_hide: renga train has this",
+        lambda: renga.Trainer(model, arrays, data_hide=0.3, **settings))
+digests = []
+for data in ("data.h5", arrays):
+    with renga.Trainer(model, data, data_owners=2, data_shuffle="local", partition_stages=size,
+                       **{**settings, "batch_size": 4}) as trainer:
+        trainer.train()
+        digests.append(trainer.digest)
+expect(digests[0] == digests[1], "samples of owners")
 refuses("ARGUMENT", "is no network", lambda: renga.Trainer(7, arrays, **settings))
 refuses("ARGUMENT", "checkpoint_dir=", lambda: renga.Trainer(model, arrays, resume=True, **settings))
 

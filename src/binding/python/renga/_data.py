@@ -16,6 +16,10 @@ from ._runtime import Handle, option_texts, options_on
 TRAINING, VALIDATION = 0, 1
 
 
+_OF_RENGA_TRAIN = ("data_hide", "data_importance", "data_learners", "data_parallel",
+                   "data_placement")
+
+
 class Batch(NamedTuple):
     """Some samples, as ``Pipeline.step`` takes them: a function for each input."""
 
@@ -43,7 +47,12 @@ class Data(Handle):
                  **given: Any):
         self.comm, self.graph = graph.comm, graph
         self._arrays: List[Optional[Dict[str, np.ndarray]]] = [None, None]
+        self._batch_size = 0
         with self.comm.enter("Data") as entry:
+            others = [name for name in given if name.startswith(_OF_RENGA_TRAIN)]
+            if others:
+                raise Error(f"{', '.join(others)}: renga train has this, and not yet the Python "
+                            "package", "SUPPORT")
             self._inputs = graph.inputs
             entry.digest = self._take_arrays(source, validation)
             texts = option_texts({**given, **self._options(source)})
@@ -115,6 +124,9 @@ class Data(Handle):
     def step(self, step: int, batch_size: int) -> Batch:
         """The samples of a step, from 0, of an endless sequence of epochs; the last step of an epoch
         has what is left."""
+        if batch_size != self._batch_size:
+            library.RengaDataSetBatch(self, batch_size)
+            self._batch_size = batch_size
         first, count, epoch = (ctypes.c_int64() for _ in range(3))
         library.RengaDataGetStep(self, TRAINING, batch_size, step,
                                  *[ctypes.byref(n) for n in (first, count, epoch)])
