@@ -8,4 +8,4 @@ tests += %D%/run.sh
 %C%_sweep_LDADD = $(OUTSIDE_LDADD)
 %C%_finetune_SOURCES = %D%/finetune.c
 %C%_finetune_LDADD = $(OUTSIDE_LDADD)
-EXTRA_DIST += %D%/run.sh %D%/README.md %D%/train.py %D%/heat.f90
+EXTRA_DIST += %D%/run.sh %D%/README.md %D%/train.py %D%/pretrained.py %D%/heat.f90

@@ -91,6 +91,9 @@ RengaErrorCode RengaDataKeepEpoch(RengaData data);
    the field's type, into buffer. */
 RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int64_t epoch,
                              int64_t first, int64_t count, void *buffer);
+/* Not collective. The number, among the training samples, of the one at a place of an epoch's
+   order. */
+RengaErrorCode RengaDataFindSample(RengaData data, int64_t epoch, int64_t place, int64_t *sample);
 /* Of names, shapes, counts and some samples: the same for copies of a set. */
 RengaErrorCode RengaDataGetDigest(RengaData data, uint64_t *digest);
 /* Of a set of tokens; 0: unknown. */

@@ -96,6 +96,16 @@ typedef struct {
 } RengaGraphLora;
 RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora);
 RengaErrorCode RengaGraphGetLora(RengaGraph graph, RengaGraphLora *lora); /* lent */
+/* -graph_divide S -graph_divide_weight W: narrow networks, each as wide as the one that is named
+   divided by the root of S, are trained together (FedDCT, Nguyen et al. 2023) */
+typedef struct {
+  int64_t parts; /* 1: one network */
+  double weight; /* of the Jensen-Shannon divergence of their probabilities, in the loss */
+} RengaGraphDivision;
+RengaErrorCode RengaGraphSetDivision(RengaGraph graph, const RengaGraphDivision *division);
+RengaErrorCode RengaGraphGetDivision(RengaGraph graph, RengaGraphDivision *division);
+/* The output of a divided network: the logarithm of its parts' mean probability. */
+#define RENGA_GRAPH_MEAN_OF_PARTS "mean_of_parts"
 /* -graph_whole_batch: a file's network as a function of a batch of so many samples, never cut */
 RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
 RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples);

@@ -106,9 +106,23 @@ static Comparisons FindComparisons(RengaGraph graph)
   return all;
 }
 
+/* Parts of a divided network compare each its own: the answer is their mean. */
+static RengaErrorCode TakeMeanOfParts(RengaGraph graph, Comparisons *all)
+{
+  RengaGraphDivision division;
+  RengaCall(RengaGraphGetDivision(graph, &division));
+  if (division.parts <= 1 || !all->first) return RENGA_SUCCESS;
+  *all = (Comparisons){.count = 1,
+                       .first = all->first,
+                       .scores = RengaGraphFindValue(graph, RENGA_GRAPH_MEAN_OF_PARTS)};
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppAccuracyCreate(RengaGraph graph, const AppFields *fields, AppAccuracy *accuracy)
 {
   Comparisons all = FindComparisons(graph);
+  const int compared = all.count;
+  RengaCall(TakeMeanOfParts(graph, &all));
   const bool tokens = all.lanes > 0 && all.lanes == all.count && all.firsts == 1;
   *accuracy = (AppAccuracy){.ignored = fields->ignored, .likelihood = tokens};
   if (tokens) all.scores = JoinedOf(graph, all.first->in[0]);
@@ -116,7 +130,7 @@ RengaErrorCode AppAccuracyCreate(RengaGraph graph, const AppFields *fields, AppA
   if ((!tokens && all.count != 1) || all.scores == RENGA_VALUE_NONE ||
       !DescribeAccuracy(graph, all.first, all.scores, fields, accuracy))
     return RENGA_SUCCESS;
-  accuracy->likelihood = true;
+  accuracy->likelihood = tokens || compared == 1;
   RengaCall(RengaStringCopy(RengaGraphGetValue(graph, all.scores)->name, &accuracy->scores));
   RengaCall(RengaGraphAddOutput(graph, all.scores));
   return RENGA_SUCCESS;

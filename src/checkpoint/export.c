@@ -54,6 +54,7 @@ static RengaErrorCode ReadOwnElements(void *user, int i, int64_t first, int64_t 
                "differs",
                exporter->file.path, entry->name);
   }
+  RengaForgetMapped(&exporter->file, entry->offset + first * size, count * size);
   return RENGA_SUCCESS;
 }
 

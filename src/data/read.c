@@ -193,6 +193,39 @@ RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int6
 }
 
 /*@
+   RengaDataFindSample - which training sample stands at a place of an epoch
+
+   Not collective
+
+   Input:
+   . data - set up
+   . epoch - from 0
+   . place - of the epoch's order, as of RengaDataGetStep
+
+   Output:
+   . sample - its number among the training samples, as the files have them
+
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_ARGUMENT for a place that is not in the
+   epoch.
+
+   Notes: a program that has the samples itself takes them in the order that a data set of as many
+   samples would have; -data synthetic with -data_samples is one.
+
+   See also: RengaDataRead(), RengaDataFindOwner()
+@*/
+RengaErrorCode RengaDataFindSample(RengaData data, int64_t epoch, int64_t place, int64_t *sample)
+{
+  RengaCall(CheckPart(data, RENGA_DATA_TRAINING, __func__));
+  RengaCheckPointer(sample);
+  const int64_t samples = data->part[RENGA_DATA_TRAINING].count;
+  RengaCheck(epoch >= 0 && place >= 0 && place < samples, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "place %lld of epoch %lld of %lld samples", (long long)place, (long long)epoch,
+             (long long)samples);
+  *sample = RengaDataAt_Private(data, epoch, place);
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaDataGetVocabulary - the kinds of tokens of a text
 
    Not collective

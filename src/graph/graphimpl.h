@@ -49,6 +49,12 @@ typedef struct {
   char name[128];
 } RengaGraphWhole;
 
+/* division.h */
+typedef struct RengaGraphParts RengaGraphParts;
+
+/* Bits. Norms of gradients are in place of the losses. */
+enum { RENGA_GRAPH_SAMPLE_LOSSES = 1, RENGA_GRAPH_GRADIENT_NORMS = 2 };
+
 struct _p_RengaGraph {
   struct _p_RengaObject hdr;
   RengaGraphOptions options;
@@ -68,17 +74,18 @@ struct _p_RengaGraph {
                                   those for which lanes became half as many the last time */
   RengaGraphWhole whole; /* lanes of tokens: products that stay so, and the node that they follow */
   RengaGraphLora *lora;  /* with its targets; NULL: there are no adapters */
+  RengaGraphParts *parts;             /* NULL: it is not divided */
   uint64_t fitted[RENGA_GRAPH_LISTS]; /* which patterns of a list have fitted a name, by bit */
   int64_t place;                      /* of nodes added now; -1: the end */
   int id;                             /* of nodes added now; -1: their position */
   RengaPhase phase;                   /* of nodes added now */
   int *readers; /* while the graph is rewritten: how often each value is read */
   RengaGraphKnown known;
-  bool wants_sample_losses, wants_gradient_norms; /* norms in place of the losses */
-  int sample_losses;                              /* number among the outputs, once it is set up */
-  RengaGraph unsplit; /* inlanes.c: before it was in lanes; NULL: their number is fixed */
-  char mixed[768];    /* why it cannot be cut into micro-batches; empty: that was not found */
-  void **scratch;     /* freed with the graph, or by RengaGraphFreeScratch */
+  unsigned of_samples; /* what of each is wanted: RENGA_GRAPH_SAMPLE_LOSSES and so on */
+  int sample_losses;   /* number among the outputs, once it is set up */
+  RengaGraph unsplit;  /* inlanes.c: before it was in lanes; NULL: their number is fixed */
+  char mixed[768];     /* why it cannot be cut into micro-batches; empty: that was not found */
+  void **scratch;      /* freed with the graph, or by RengaGraphFreeScratch */
   RengaGraphPieces pieces;
 };
 
@@ -132,6 +139,22 @@ RengaErrorCode RengaGraphReadLora(RengaGraph graph);
 RengaErrorCode RengaGraphCopyLora(RengaGraph from, RengaGraph to);
 void RengaGraphFreeLora(RengaGraph graph);
 RengaErrorCode RengaGraphAddAdapters(RengaGraph graph);
+/* division.c: the same of its options; */
+RengaErrorCode RengaGraphRegisterDivision(void);
+RengaErrorCode RengaGraphReadDivision(RengaGraph graph);
+RengaErrorCode RengaGraphCopyDivision(RengaGraph from, RengaGraph to);
+void RengaGraphFreeDivision(RengaGraph graph);
+/* the name that a value or node has in the part that is built, if one is: text, or as it was; */
+RengaErrorCode RengaGraphNameOfPart(RengaGraph graph, const char **name, size_t size, char text[]);
+/* is it, so that an input of an earlier one is meant again? */
+bool RengaGraphIsPart(RengaGraph graph);
+/* the end of what a builder makes: *is where it was a part; */
+RengaErrorCode RengaGraphFinishPart(RengaGraph graph, RengaValue loss, RengaValue scores, bool *is);
+/* an error where a file is to be divided. */
+RengaErrorCode RengaGraphRefuseParts(RengaGraph graph, const char *file);
+/* divide.c: at least 1; of heads the width stays, where their number can be divided. */
+int64_t RengaGraphNarrow(int64_t width, double share);
+void RengaGraphNarrowHeads(double share, int64_t *hidden, int64_t *heads);
 static inline bool RengaGraphHasAdapters(RengaGraph graph)
 {
   return graph->lora && graph->lora->rank > 0;
@@ -211,7 +234,12 @@ typedef struct {
   int n_settings;
   const RengaOptionRow *settings;
   RengaErrorCode (*build)(RengaGraph graph, const void *settings);
+  /* its widths become that share of what they are; NULL: it cannot be divided */
+  RengaErrorCode (*narrow)(void *settings, double share);
 } RengaGraphBuilder;
+/* divide.c: the network, or its parts. */
+RengaErrorCode RengaGraphBuildParts(RengaGraph graph, const RengaGraphBuilder *builder,
+                                    const void *settings);
 extern const RengaGraphBuilder RengaGraphBuilderBert, RengaGraphBuilderGpt, RengaGraphBuilderLlama,
     RengaGraphBuilderMlp, RengaGraphBuilderNcf, RengaGraphBuilderResnet, RengaGraphBuilderT5,
     RengaGraphBuilderTransformer;

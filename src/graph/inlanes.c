@@ -34,8 +34,7 @@ static RengaErrorCode CopyUnsplit(RengaGraph from, RengaGraph to)
   to->seed = from->seed;
   to->file_batch = from->file_batch;
   memcpy(to->fitted, from->fitted, sizeof to->fitted);
-  to->wants_sample_losses = from->wants_sample_losses;
-  to->wants_gradient_norms = from->wants_gradient_norms;
+  to->of_samples = from->of_samples;
   RengaCall(RengaGraphCopyOptions(from, to));
   return RENGA_SUCCESS;
 }

@@ -137,7 +137,7 @@ static RengaErrorCode BuildNamed(RengaGraph graph, const RengaGraphBuilder *buil
   char *settings = NULL;
   RengaCall(RengaMalloc(builder->size, &settings));
   RengaErrorCode code = ReadSettings(builder, text, settings);
-  if (code == RENGA_SUCCESS) code = builder->build(graph, settings);
+  if (code == RENGA_SUCCESS) code = RengaGraphBuildParts(graph, builder, settings);
   RengaFree(&settings);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -172,7 +172,7 @@ static RengaErrorCode BuildOfConfig(RengaGraph graph, const char *what, const ch
   const size_t length = strlen(folder);
   RengaCall(ReadSettings(&RengaGraphBuilderFolder, what + length + (what[length] == ','),
                          (char *)&options));
-  RengaCall(RengaGraphBuilderFolder.build(graph, &options));
+  RengaCall(RengaGraphBuildParts(graph, &RengaGraphBuilderFolder, &options));
   return RENGA_SUCCESS;
 }
 
@@ -277,6 +277,7 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
     return RENGA_SUCCESS;
   }
   if (reader) {
+    RengaCall(RengaGraphRefuseParts(graph, what));
     RengaCall(reader->read(graph, what));
     return RENGA_SUCCESS;
   }
@@ -303,6 +304,7 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
    . -graph_lora RANK, -graph_lora_targets PATTERNS, -graph_lora_alpha A, -graph_lora_dropout P -
      adapters, see RengaGraphSetLora
+   . -graph_divide S, -graph_divide_weight W - parts of a network, see RengaGraphSetDivision
    . -graph_dimension NAME=SIZE,… - sizes of a file's symbolic dimensions
    . -graph_whole_batch SAMPLES - of a batch that is never cut, for losses across samples
    . -graph_batch_inputs NAME[:D],… - the inputs of a file that hold samples

@@ -276,10 +276,12 @@ RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *n
                                  const RengaAttributes *attributes, int n_in, const RengaValue in[],
                                  int n_out, const RengaTensorSpec given[], RengaValue out[])
 {
+  char part[NAME_SIZE];
   RengaCheckPointer(graph);
   RengaCheckPointer(op);
   RengaCheckPointer(out);
   RengaCheck(n_in == 0 || in, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "in: null pointer");
+  RengaCall(RengaGraphNameOfPart(graph, &name, sizeof part, part));
   RengaCheck(graph->hdr.state == RENGA_STATE_NEW, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the graph is set up: nothing can be added to it");
   RengaCheck(name == NULL || RengaGraphFindValue(graph, name) == RENGA_VALUE_NONE, MPI_COMM_SELF,

@@ -42,6 +42,7 @@ RengaErrorCode RengaGraphRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Graph", N_ROWS, rows));
   RengaCall(RengaGraphRegisterLora());
+  RengaCall(RengaGraphRegisterDivision());
   return RENGA_SUCCESS;
 }
 
@@ -110,12 +111,14 @@ RengaErrorCode RengaGraphReadOptions(RengaGraph graph)
   RengaCall(RengaOptionsSetFromDatabase(graph->hdr.prefix, N_ROWS, rows, &graph->options));
   RengaCall(ReadLanes(graph));
   RengaCall(RengaGraphReadLora(graph));
+  RengaCall(RengaGraphReadDivision(graph));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaGraphFreeOptions(RengaGraph graph)
 {
   RengaGraphFreeLora(graph);
+  RengaGraphFreeDivision(graph);
   RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, &graph->options));
   return RENGA_SUCCESS;
 }
@@ -131,6 +134,7 @@ RengaErrorCode RengaGraphCopyOptions(RengaGraph from, RengaGraph to)
     RengaCall(code);
   }
   RengaCall(RengaGraphCopyLora(from, to));
+  RengaCall(RengaGraphCopyDivision(from, to));
   return RENGA_SUCCESS;
 }
 

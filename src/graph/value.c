@@ -201,12 +201,13 @@ static RengaErrorCode AddLeaf(RengaGraph graph, const char *name, const char *ot
                               RengaValueKind kind, const RengaTensorSpec *spec, RengaValue *value,
                               const char *function)
 {
-  char unique[NAME_SIZE];
+  char unique[NAME_SIZE], part[NAME_SIZE];
   RengaCheckPointerOf(function, graph);
   RengaCheckPointerOf(function, spec);
   RengaCheckPointerOf(function, value);
   RengaCheck(graph->hdr.state == RENGA_STATE_NEW, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the graph is set up: nothing can be added to it");
+  if (kind != RENGA_VALUE_INPUT) RengaCall(RengaGraphNameOfPart(graph, &name, sizeof part, part));
   if (name == NULL) {
     RengaCall(RengaGraphUniqueName(graph, otherwise, sizeof unique, unique));
     name = unique;
@@ -237,7 +238,10 @@ static RengaErrorCode AddLeaf(RengaGraph graph, const char *name, const char *ot
 RengaErrorCode RengaGraphAddInput(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
                                   RengaValue *value)
 {
+  RengaCheckPointer(graph);
   RengaCheckPointer(value);
+  *value = name && RengaGraphIsPart(graph) ? RengaGraphFindValue(graph, name) : RENGA_VALUE_NONE;
+  if (*value != RENGA_VALUE_NONE) return RENGA_SUCCESS;
   RengaCall(AddLeaf(graph, name, "input", RENGA_VALUE_INPUT, spec, value, __func__));
   return RENGA_SUCCESS;
 }

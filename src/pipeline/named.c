@@ -54,7 +54,7 @@ static RengaErrorCode PrepareNamed(RengaPipeline pipeline, NamedTensor *named, b
              "rank %d has no buffer for %s", rank, named->name);
   RengaCall(FindSpec(pipeline, named->name, &spec));
   named->bytes = RengaTensorSpecBytes(&spec);
-  RengaCall(RengaMalloc(named->bytes + 1, &named->copy));
+  if (sets || has) RengaCall(RengaMalloc(named->bytes + 1, &named->copy));
   if (sets) RengaCall(RengaMalloc(named->bytes + 1, &named->part));
   if (sets && has) memcpy(named->copy, named->buffer, named->bytes);
   if (sets && named->rank == RENGA_TO_ALL) named->value = RengaHash(named->copy, named->bytes, 0);

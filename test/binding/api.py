@@ -160,6 +160,8 @@ expect(np.allclose(hidden @ pipeline.state_dict()["l.1.weight"].T +
 state = pipeline.state_dict(optimizer=True)
 expect(set(state) >= {"l.0.weight", "l.0.weight:first_moment", "step"}, sorted(state))
 expect(pipeline.state_dict(to=0) == {} or rank == 0, "a state for rank 0 alone")
+for name, array in pipeline.tensors(optimizer=True, to=0):
+    expect(array is None if rank else np.array_equal(array, state[name]), f"{name} by itself")
 other = make(graph, partition_stages=1, partition_replicas=size)
 other.load_state_dict(state)
 expect(other.digest == digest and other.step_number == 3, "state to another layout")

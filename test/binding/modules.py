@@ -1,5 +1,7 @@
 """renga.Module beside torch: losses of five steps, state, predictions. Prints the digests."""
+import shutil
 import sys
+import tempfile
 
 import numpy as np
 import torch
@@ -148,4 +150,38 @@ with renga.Module(net, cross, (x, y), **layout) as model:
     refuses("missing: 0.bias", lambda: model.load_state_dict(
         {k: v for k, v in state.items() if k != "0.bias"}))
     refuses("[N, 4]", lambda: model.step(x[:, :2], y))
+
+# Without numbers of its own: those of a folder, written tensor by tensor, which may have another of several names.
+world = renga.Comm()
+folder = world.broadcast(tempfile.mkdtemp().encode() if world.rank == 0 else None).decode()
+make, loss, draw = cases["tied"][:3]
+net, batch = make(), draw(8)
+with renga.Module(net, loss, batch, **layout) as model:
+    model.state_dict(to=folder + "/of.network")
+    refuses("is there already", lambda: model.state_dict(to=folder + "/of.network"))
+    if world.rank == 0:
+        writer = renga._safetensors.Writer(
+            folder + "/model.safetensors", {k: v.shape for k, v in net.state_dict().items()}, {})
+        for tensor in net.state_dict().values():
+            writer.write(tensor.numpy())
+        writer.close()
+    world.barrier()
+    wanted = [model.step(batch) for _ in range(3)]
+    kept = model.state_dict()
+    model.update()
+    expect(all(torch.equal(v, kept[k]) for k, v in net.state_dict().items()), "an update")
+hollow = make().to("meta")
+hollow.out.weight = hollow.table.weight  # which to("meta") has made two
+refuses("without numbers: initial= names", lambda: renga.Module(hollow, loss, batch, **layout))
+refuses("shift is a buffer on \"meta\"",
+        lambda: renga.Module(hollow, loss, batch, initial=folder, **layout))
+hollow.shift = torch.linspace(0, 1, 8)
+with renga.Module(hollow, loss, batch, initial=folder, **layout) as model:
+    expect([model.step(batch) for _ in range(3)] == wanted, "numbers of a folder")
+    expect(all(torch.equal(v, kept[k]) for k, v in model.state_dict().items()), "a state")
+    model.update()
+    expect(hollow.table.weight.device.type == "meta", "a module that stays without numbers")
+world.barrier()
+if world.rank == 0:
+    shutil.rmtree(folder)
 sys.exit(failures > 0)

@@ -135,7 +135,8 @@ def module(optimizer, **given):
     return renga.Module(net, cross_entropy, example, optimizer=optimizer, **layout, **given)
 
 
-refuses("SGD, Adam and AdamW", lambda: module(optim.RMSprop(parameters)))
+refuses("SGD, Adam and AdamW of torch.optim; near is Adam with betas=(0, alpha)", lambda: module(optim.RMSprop(parameters)))
+refuses("near is Adam, without Nesterov's momentum", lambda: module(optim.NAdam(parameters)))
 refuses("amsgrad=True", lambda: module(optim.Adam(parameters, amsgrad=True)))
 refuses("maximize=True", lambda: module(optim.SGD(parameters, maximize=True)))
 refuses("dampening=0.5", lambda: module(optim.SGD(parameters, lr=0.1, momentum=0.9, dampening=0.5)))

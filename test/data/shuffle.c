@@ -37,6 +37,12 @@ static RengaErrorCode ReadOrder(RengaComm comm, RengaData data, int64_t epoch, i
 {
   int64_t *order, piece = 1 + RengaCommGetRank(comm) * 37;
   RengaCall(RengaMalloc(count, &order));
+  for (int64_t at = 0; at < count; at += 1 + count / 50) {
+    int64_t number = -1, sample = -1;
+    RengaCall(RengaDataRead(data, RENGA_DATA_TRAINING, 0, epoch, at, 1, &number));
+    RengaCall(RengaDataFindSample(data, epoch, at, &sample));
+    Expect(sample == number);
+  }
   for (int64_t at = 0, n; at < count; at += n) {
     n = count - at < piece ? count - at : piece;
     RengaCall(RengaDataRead(data, RENGA_DATA_TRAINING, 0, epoch, at, n, order + at));

@@ -1,5 +1,6 @@
-check_PROGRAMS += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ties %D%/lanes
+check_PROGRAMS += %D%/build %D%/divide %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ties %D%/lanes
 %C%_build_SOURCES = %D%/build.c
+%C%_divide_SOURCES = %D%/divide.c
 %C%_formulas_SOURCES = %D%/formulas.c
 %C%_gradient_SOURCES = %D%/gradient.c %D%/execute.c
 %C%_lanes_SOURCES = %D%/lanes.c %D%/execute.c
@@ -7,7 +8,7 @@ check_PROGRAMS += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ti
 %C%_stage_SOURCES = %D%/stage.c %D%/execute.c
 %C%_setup_SOURCES = %D%/setup.c %D%/execute.c
 %C%_ties_SOURCES = %D%/ties.c %D%/execute.c
-tests += %D%/build %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ties %D%/lanes
+tests += %D%/build %D%/divide %D%/formulas %D%/gradient %D%/stage %D%/setup %D%/ties %D%/lanes
 noinst_HEADERS += %D%/execute.h %D%/expression.h %D%/gradientcases.h %D%/lanenetworks.h %D%/rownetworks.h
 check_PROGRAMS += %D%/precision %D%/lanechains %D%/lanetypes
 tests += %D%/precision %D%/lanechains %D%/lanetypes

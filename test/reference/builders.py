@@ -148,14 +148,16 @@ class Gpt(Network):
         y = F.gelu(self.linear(at + "fc", self.norm(at + "ln2", x, 1e-5)), approximate="tanh")
         return x + self.linear(at + "out", y)
 
-    def loss(self, d):
+    def scores(self, d):
         p = self.p
         x = p["wte.weight"][d["tokens"]] + p["wpe.weight"]
         for i in range(int(self.number("layers"))):
             x = self.block(f"blocks.{i}.", x)
         table = p["wte.weight" if self.number("tied", 1) else "head.weight"]
-        scores = self.norm("lnf", x, 1e-5) @ table.T
-        return F.cross_entropy(scores.flatten(0, 1), d["labels"].flatten())
+        return self.norm("lnf", x, 1e-5) @ table.T
+
+    def loss(self, d):
+        return F.cross_entropy(self.scores(d).flatten(0, 1), d["labels"].flatten())
 
 
 class Llama(Network):
@@ -382,8 +384,8 @@ def check(network, data, checkpoint, losses, rate):
     return right
 
 
-if sys.argv[1] == "data":
+if __name__ == "__main__" and sys.argv[1] == "data":
     make(sys.argv[2])
-else:
+elif __name__ == "__main__":
     rows = [check(*sys.argv[i : i + 5]) for i in range(2, len(sys.argv), 5)]
     sys.exit(0 if rows and all(rows) else 1)

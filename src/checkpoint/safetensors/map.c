@@ -34,6 +34,12 @@ RengaErrorCode RengaMapFile(const char *path, RengaMappedFile *file)
   return RENGA_SUCCESS;
 }
 
+void RengaForgetMapped(const RengaMappedFile *file, int64_t first, int64_t bytes)
+{
+  const int64_t page = (int64_t)sysconf(_SC_PAGESIZE), begin = first / page * page;
+  if (bytes > 0) madvise(file->bytes + begin, (size_t)(first + bytes - begin), MADV_DONTNEED);
+}
+
 void RengaUnmapFile(RengaMappedFile *file)
 {
   if (file->bytes) munmap(file->bytes, (size_t)file->size);

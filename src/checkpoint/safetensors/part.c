@@ -3,8 +3,6 @@
 #include <limits.h>
 #include <math.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum { PIECE = 1 << 16 }; /* elements that are made at a time */
 
@@ -57,14 +55,6 @@ static RengaErrorCode MovePart(PartReader *reader, int entry, const RengaPersist
   return RENGA_SUCCESS;
 }
 
-/* What was copied is not kept in memory a second time. */
-static void ForgetTensor(const RengaMappedFile *file, const RengaCheckpointEntry *entry)
-{
-  const int64_t page = (int64_t)sysconf(_SC_PAGESIZE), first = entry->offset / page * page;
-  if (entry->bytes > 0)
-    madvise(file->bytes + first, (size_t)(entry->offset + entry->bytes - first), MADV_DONTNEED);
-}
-
 /* The tensors that are in one file. */
 static RengaErrorCode MoveOfShard(PartReader *reader, int shard, int count,
                                   const RengaPersistent tensors[])
@@ -78,7 +68,7 @@ static RengaErrorCode MoveOfShard(PartReader *reader, int shard, int count,
     RengaCheck(found->offset + found->bytes <= reader->file.size, MPI_COMM_SELF,
                RENGA_ERR_FILE_FORMAT, "%s has become shorter while it was read", reader->file.path);
     RengaCall(MovePart(reader, entry, &tensors[t]));
-    ForgetTensor(&reader->file, found);
+    RengaForgetMapped(&reader->file, found->offset, found->bytes);
   }
   return RENGA_SUCCESS;
 }

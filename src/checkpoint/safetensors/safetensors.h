@@ -33,4 +33,6 @@ typedef struct {
 } RengaMappedFile;
 RengaErrorCode RengaMapFile(const char *path, RengaMappedFile *file); /* map.c */
 void RengaUnmapFile(RengaMappedFile *file);
+/* Bytes that were copied are not kept in memory a second time. */
+void RengaForgetMapped(const RengaMappedFile *file, int64_t first, int64_t bytes);
 const char *RengaSafetensorsShard(const RengaCheckpointTable *table, int shard); /* its path */

@@ -191,5 +191,5 @@ static RengaErrorCode BuildBert(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderBert = {"bert", sizeof(BertSettings),
-                                                 sizeof rows / sizeof rows[0], rows, BuildBert};
+const RengaGraphBuilder RengaGraphBuilderBert = {
+    "bert", sizeof(BertSettings), sizeof rows / sizeof rows[0], rows, BuildBert, NULL};

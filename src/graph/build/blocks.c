@@ -209,6 +209,9 @@ RengaErrorCode RengaBlockSmoothLoss(RengaGraph graph, RengaValue scores, RengaVa
 
 RengaErrorCode RengaBlockFinish(RengaGraph graph, RengaValue loss, RengaValue scores)
 {
+  bool is_part;
+  RengaCall(RengaGraphFinishPart(graph, loss, scores, &is_part));
+  if (is_part) return RENGA_SUCCESS;
   RengaCall(RengaGraphSetLoss(graph, loss));
   RengaCall(RengaGraphAddOutput(graph, loss));
   RengaCall(RengaGraphAddOutput(graph, scores));

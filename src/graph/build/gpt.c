@@ -108,5 +108,13 @@ static RengaErrorCode BuildGpt(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderGpt = {"gpt", sizeof(GptSettings),
-                                                sizeof rows / sizeof rows[0], rows, BuildGpt};
+static RengaErrorCode NarrowGpt(void *settings, double share)
+{
+  GptSettings *s = settings;
+  if (s->heads == 0) s->heads = s->hidden / 64 > 0 ? s->hidden / 64 : 1;
+  RengaGraphNarrowHeads(share, &s->hidden, &s->heads);
+  return RENGA_SUCCESS;
+}
+
+const RengaGraphBuilder RengaGraphBuilderGpt = {
+    "gpt", sizeof(GptSettings), sizeof rows / sizeof rows[0], rows, BuildGpt, NarrowGpt};

@@ -13,8 +13,7 @@ typedef struct {
 static const RengaOptionRow rows[] = {
     {"layers", RENGA_OPTION_INT64, "32", AT(layers), NULL, 1, 1e5, "blocks"},
     {"hidden", RENGA_OPTION_INT64, "4096", AT(hidden), NULL, 1, 1e7, "width"},
-    {"heads", RENGA_OPTION_INT64, "0", AT(heads), NULL, 0, 1e6,
-     "attention heads; 0: hidden / 128"},
+    {"heads", RENGA_OPTION_INT64, "0", AT(heads), NULL, 0, 1e6, "attention heads; 0: hidden / 128"},
     {"groups", RENGA_OPTION_INT64, "0", AT(groups), NULL, 0, 1e6,
      "heads of keys and values; 0: as many as of queries"},
     {"intermediate", RENGA_OPTION_INT64, "0", AT(intermediate), NULL, 0, 1e8,
@@ -213,5 +212,5 @@ static RengaErrorCode BuildLlama(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderLlama = {"llama", sizeof(LlamaSettings),
-                                                  sizeof rows / sizeof rows[0], rows, BuildLlama};
+const RengaGraphBuilder RengaGraphBuilderLlama = {
+    "llama", sizeof(LlamaSettings), sizeof rows / sizeof rows[0], rows, BuildLlama, NULL};

@@ -114,5 +114,26 @@ static RengaErrorCode BuildMlp(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderMlp = {"mlp", sizeof(MlpSettings),
-                                                sizeof rows / sizeof rows[0], rows, BuildMlp};
+/* All widths but those of the input and of the classes. */
+static RengaErrorCode NarrowMlp(void *settings, double share)
+{
+  MlpSettings *s = settings;
+  int count;
+  int64_t size[MAX_LAYERS + 2];
+  RengaCheck(strcmp(s->loss, "mse") != 0, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "-graph_divide: mlp with loss=mse has no probabilities of classes, by which parts are "
+             "trained together");
+  RengaCall(ReadSizes(s, &count, size));
+  s->hidden = RengaGraphNarrow(s->hidden, share);
+  if (!s->sizes[0]) return RENGA_SUCCESS;
+  size_t used = 0;
+  for (int i = 0; i < count && used < sizeof s->sizes; i++) {
+    const bool end = i == 0 || i == count - 1;
+    used += (size_t)snprintf(s->sizes + used, sizeof s->sizes - used, "%s%lld", i ? "-" : "",
+                             (long long)(end ? size[i] : RengaGraphNarrow(size[i], share)));
+  }
+  return RENGA_SUCCESS;
+}
+
+const RengaGraphBuilder RengaGraphBuilderMlp = {
+    "mlp", sizeof(MlpSettings), sizeof rows / sizeof rows[0], rows, BuildMlp, NarrowMlp};

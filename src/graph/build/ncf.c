@@ -105,5 +105,5 @@ static RengaErrorCode BuildNcf(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderNcf = {"ncf", sizeof(NcfSettings),
-                                                sizeof rows / sizeof rows[0], rows, BuildNcf};
+const RengaGraphBuilder RengaGraphBuilderNcf = {
+    "ncf", sizeof(NcfSettings), sizeof rows / sizeof rows[0], rows, BuildNcf, NULL};

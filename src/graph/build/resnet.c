@@ -118,5 +118,13 @@ static RengaErrorCode BuildResNet(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderResnet = {"resnet", sizeof(ResNetSettings),
-                                                   sizeof rows / sizeof rows[0], rows, BuildResNet};
+static RengaErrorCode NarrowResNet(void *settings, double share)
+{
+  ResNetSettings *s = settings;
+  s->width *= share;
+  return RENGA_SUCCESS;
+}
+
+const RengaGraphBuilder RengaGraphBuilderResnet = {
+    "resnet",    sizeof(ResNetSettings), sizeof rows / sizeof rows[0], rows, BuildResNet,
+    NarrowResNet};

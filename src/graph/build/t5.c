@@ -246,5 +246,5 @@ static RengaErrorCode BuildT5(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderT5 = {"t5", sizeof(T5Settings),
-                                               sizeof rows / sizeof rows[0], rows, BuildT5};
+const RengaGraphBuilder RengaGraphBuilderT5 = {
+    "t5", sizeof(T5Settings), sizeof rows / sizeof rows[0], rows, BuildT5, NULL};

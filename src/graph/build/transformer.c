@@ -257,6 +257,9 @@ static RengaErrorCode BuildTransformer(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderTransformer = {"transformer", sizeof(TransformerSettings),
-                                                        sizeof rows / sizeof rows[0], rows,
-                                                        BuildTransformer};
+const RengaGraphBuilder RengaGraphBuilderTransformer = {"transformer",
+                                                        sizeof(TransformerSettings),
+                                                        sizeof rows / sizeof rows[0],
+                                                        rows,
+                                                        BuildTransformer,
+                                                        NULL};

@@ -355,6 +355,7 @@ static const RengaHfFamily families[] = {
      .names = &vit,
      .norm = RENGA_HF_LAYER,
      .build = RengaHfBuildImages,
+     .narrow = RengaHfNarrowImages,
      .otherwise =
          &(const RengaHfConfig){USUAL(0), .bias[RENGA_HF_BIAS_ALL] = true,
                                 .bias[RENGA_HF_BIAS_FEED] = true, .activation = RENGA_HF_GELU,

@@ -102,17 +102,35 @@ static RengaErrorCode TakeSequence(const RengaHfModel *model, RengaHfOptions *op
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode NarrowModel(RengaHfModel *model, double share)
+{
+  RengaCheck(model->family->narrow, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "-graph_divide: %s is of the family %s, which cannot be divided; of folders those of "
+             "vit can",
+             model->folder, model->family->type);
+  model->family->narrow(model->config, share);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode NarrowFolder(void *settings, double share)
+{
+  RengaHfOptions *options = settings;
+  options->share = share;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode BuildFolder(RengaGraph graph, const void *settings)
 {
   RengaHfOptions options = *(const RengaHfOptions *)settings;
   RengaHfModel model;
   RengaErrorCode code = RengaHfReadConfig(options.folder, options.config, &model);
   if (!code) code = TakeSequence(&model, &options);
+  if (!code && options.share > 0) code = NarrowModel(&model, options.share);
   if (!code) code = model.family->build(graph, &model, &options);
   RengaHfFreeModel(&model);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderFolder = {"hf", sizeof(RengaHfOptions),
-                                                   sizeof rows / sizeof rows[0], rows, BuildFolder};
+const RengaGraphBuilder RengaGraphBuilderFolder = {
+    "hf", sizeof(RengaHfOptions), sizeof rows / sizeof rows[0], rows, BuildFolder, NarrowFolder};

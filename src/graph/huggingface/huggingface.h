@@ -82,6 +82,7 @@ typedef struct {
   int64_t packed;            /* of decoders: rows hold several documents */
   double dropout;
   const char *folder, *config; /* config: the text of FOLDER/config.json */
+  double share;                /* of the widths that config says, in a part; 0: all of them */
 } RengaHfOptions;
 
 typedef struct RengaHfModel RengaHfModel;
@@ -103,6 +104,8 @@ typedef struct {
   void (*complete)(RengaHfConfig *config);
   RengaErrorCode (*build)(RengaGraph graph, const RengaHfModel *model,
                           const RengaHfOptions *options);
+  /* Widths become that share of what they are; NULL: the family cannot be divided. */
+  void (*narrow)(RengaHfConfig *config, double share);
 } RengaHfFamily;
 
 /* A config.json that was read, until RengaHfFreeModel. local: [layers] */
@@ -143,3 +146,4 @@ RengaErrorCode RengaHfBuildT5(RengaGraph graph, const RengaHfModel *model,
                               const RengaHfOptions *options); /* t5.c */
 RengaErrorCode RengaHfBuildEncoder(RengaGraph graph, const RengaHfModel *model,
                                    const RengaHfOptions *options);
+void RengaHfNarrowImages(RengaHfConfig *config, double share);

@@ -1,6 +1,7 @@
 /* The network of a Hugging Face folder that classifies images by their patches (Dosovitskiy et al.
    2021). */
 #include "parts.h"
+#include <math.h>
 
 /* A parameter that is added to all samples alike: [1, places, width]. */
 static RengaErrorCode AddLearned(const RengaHfParts *p, const char *name, int64_t places,
@@ -77,6 +78,15 @@ static RengaErrorCode AddImages(RengaHfParts *p, RengaValue image, RengaValue *s
   RengaCall(RengaHfAddNorm(p, p->names->last, x, &x));
   RengaCall(AddClassScores(p, x, scores));
   return RENGA_SUCCESS;
+}
+
+void RengaHfNarrowImages(RengaHfConfig *config, double share)
+{
+  RengaGraphNarrowHeads(share, &config->hidden, &config->heads);
+  config->intermediate = RengaGraphNarrow(config->intermediate, share);
+  config->groups = config->heads;
+  config->head_width = config->hidden / config->heads;
+  config->attention_scale = 1 / sqrt((double)config->head_width);
 }
 
 RengaErrorCode RengaHfBuildImages(RengaGraph graph, const RengaHfModel *model,

@@ -6,16 +6,21 @@
         loss = pipeline.step({"x": x, "labels": labels})    # NumPy arrays
 
 runs on one process or under ``mpiexec -n 4 python``. ``renga.plan(graph, "v100", nodes=4)`` plans
-for a machine that is not there. ``renga.Module`` trains a module of torch.
+for a machine that is not there. ``renga.Module`` trains a module of torch. ``renga.from_pretrained``
+takes a folder of Hugging Face, and ``renga.Trainer`` trains from the first step to the last.
 Functions that say "Collective" are called by all ranks. What Renga refuses is raised as ``renga.Error``.
 """
+from ._data import Data
 from ._graph import Graph, Tensor
 from ._library import Error, Warning
 from ._pipeline import Checkpoint, Pipeline
 from ._plan import Plan, plan
+from ._pretrained import Pretrained, from_pretrained, save_pretrained
 from ._runtime import Comm, finalize, initialize, options
 from ._torch import Module, export
+from ._trainer import Trainer
 from ._version import __version__
 
-__all__ = ["Checkpoint", "Comm", "Error", "Graph", "Module", "Pipeline", "Plan", "Tensor",
-           "Warning", "__version__", "export", "finalize", "initialize", "options", "plan"]
+__all__ = ["Checkpoint", "Comm", "Data", "Error", "Graph", "Module", "Pipeline", "Plan",
+           "Pretrained", "Tensor", "Trainer", "Warning", "__version__", "export", "finalize",
+           "from_pretrained", "initialize", "options", "plan", "save_pretrained"]

@@ -9,7 +9,7 @@ import warnings
 from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 from typing import Union
 
-from . import _trial, _watch
+from . import _hollow, _trial, _watch
 from ._library import Error
 
 Targets = Union[int, Sequence[str]]
@@ -179,21 +179,23 @@ def _write(module: Any, loss: Any, call: _Call, file: str) -> None:
 
     def mode() -> Any:
         return _trial.watching(trial, True) if acts[0] else contextlib.nullcontext()
-    with _training_form(module), _unchecked():
+    with _training_form(module), _unchecked(), _hollow.filled(module) as hollow:
         wrapped = _wrap(module, loss, call, mode)
-        count = _trial.run_trial(module, wrapped, loss, call.tensors, trial)
+        count = _hollow.count_results(wrapped, call.tensors) if hollow else \
+            _trial.run_trial(module, wrapped, loss, call.tensors, trial)
         acts[0] = trial.stops or trial.masks
         with _quiet():
             program = torch.onnx.export(
                 wrapped, tuple(call.tensors), dynamo=True, optimize=False, verbose=False,
                 input_names=call.names, output_names=["loss", "output"][:count],
                 dynamic_shapes=(tuple({0: batch} for _ in call.tensors),))
-    trained = {n for n, p in module.named_parameters(remove_duplicate=False) if p.requires_grad}
-    there = list(program.model.graph.initializers)
-    if any(not p.requires_grad for p in module.parameters()):
-        program.model.metadata_props["renga.parameters"] = "\n".join(
-            n for n in there if n in trained)
-    program.save(file)
+        trained = {n for n, p in module.named_parameters(remove_duplicate=False)
+                   if p.requires_grad or n in hollow}  # without numbers it can be no constant
+        there = list(program.model.graph.initializers)
+        if any(not p.requires_grad for p in module.parameters()):
+            program.model.metadata_props["renga.parameters"] = "\n".join(
+                n for n in there if n in trained)
+        _hollow.save(program, file, hollow)
 
 
 _ADVICE = {"grouped_mm": "; experts of transformers: set config._experts_implementation = "

@@ -39,7 +39,8 @@ class Graph(Handle):
 
     frozen, trained: patterns of parameters that keep their values, and of those that are trained
     whatever else is said. lora: {"rank": 8, "targets": "q_proj,v_proj", "alpha": 16} trains adapters
-    of these products (and "dropout": 0.1), and what trained names. whole_batch: samples of a batch that is never cut. batch_inputs: inputs
+    of these products (and "dropout": 0.1), and what trained names. divide: narrow networks that are
+    trained together in place of one, divide_weight: of their divergence in the loss. whole_batch: samples of a batch that is never cut. batch_inputs: inputs
     that hold samples, and where ("tokens,image:1"). dimension: sizes of a file's symbolic
     dimensions ("time=100"). outputs: let the network end there, without a loss; True: at all the
     outputs that it has. Collective.
@@ -51,7 +52,8 @@ class Graph(Handle):
                  trained: Optional[str] = None, whole_batch: int = 0,
                  batch_inputs: Optional[str] = None, dimension: Optional[str] = None,
                  outputs: Union[bool, Sequence[str], None] = None,
-                 lora: Optional[Mapping[str, Any]] = None):
+                 lora: Optional[Mapping[str, Any]] = None, divide: int = 1,
+                 divide_weight: float = 0.5):
         self.comm: Comm = communicator(comm)
         with self.comm.enter("Graph"):
             settings = [(setter, c.text(value)) for setter, value in (
@@ -59,6 +61,8 @@ class Graph(Handle):
                 (library.RengaGraphSetDimension, dimension),
                 (library.RengaGraphSetBatchInputs, batch_inputs)) if value is not None]
             whole, name, adapters = int(whole_batch), c.text(what), _lora_of(lora)
+            division = c.structs["RengaGraphDivision"](int(divide), float(divide_weight))
+            self.whole_batch = whole
             names = [c.text(o) for o in outputs] if outputs and outputs is not True else []
         super().__init__(c.get(library.RengaGraphCreate, self.comm))
         try:
@@ -67,6 +71,8 @@ class Graph(Handle):
                     setter(self, value)
                 if lora:
                     library.RengaGraphSetLora(self, ctypes.byref(adapters))
+                if division.parts != 1:
+                    library.RengaGraphSetDivision(self, ctypes.byref(division))
                 if whole:
                     library.RengaGraphSetWholeBatch(self, whole)
             with self.comm.together():

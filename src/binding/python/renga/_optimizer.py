@@ -15,6 +15,21 @@ _OF_A_GROUP = {"lr", "weight_decay"}
 _MOMENTS = {"sgd": {"momentum": "momentum_buffer"},
             "adam": {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"}}
 _MOMENTS["adamw"] = _MOMENTS["adam"]
+# What is near to others of torch.optim.
+_NEAR = {
+    "Adadelta": "; near is Adam, whose steps do not depend on the size of gradients either",
+    "Adafactor": "; near is AdamW; pipeline_shard=\"optimizer\" shares its moments among replicas",
+    "Adagrad": "; near is Adam with betas=(0, 0.999), whose sum of squares forgets",
+    "Adamax": "; near is Adam, which has a mean of squares where Adamax has a maximum",
+    "ASGD": "; near is SGD",
+    "LBFGS": ", and no line search; near is Adam with a schedule",
+    "Muon": "; near is AdamW, with another learning rate",
+    "NAdam": "; near is Adam, without Nesterov's momentum",
+    "RAdam": "; near is Adam with optimizer_warmup_steps, which does what the rectification does",
+    "RMSprop": "; near is Adam with betas=(0, alpha)",
+    "Rprop": "; near is Adam with betas=(0, 0), whose steps have the sign of the gradient",
+    "SparseAdam": "; near is Adam",
+}
 # Words of Renga for what an optimizer of torch says already.
 _SAID = ("lr", "momentum", "nesterov", "betas", "eps", "weight_decay", "optimizer_type",
          "optimizer_learning_rate", "optimizer_momentum", "optimizer_nesterov", "optimizer_beta1",
@@ -55,8 +70,8 @@ class TorchOptimizer:
     def _find_kind(self) -> str:
         kind = type(self.optimizer)
         if not kind.__module__.startswith("torch.optim.") or kind.__name__.lower() not in _MOMENTS:
-            raise Error(f"an optimizer {kind.__name__}: Renga has SGD, Adam and AdamW of torch.optim",
-                        "SUPPORT")
+            raise Error(f"an optimizer {kind.__name__}: Renga has SGD, Adam and AdamW of torch.optim"
+                        f"{_NEAR.get(kind.__name__, '')}", "SUPPORT")
         if any(group.get("decoupled_weight_decay") for group in self.optimizer.param_groups):
             return "adamw"
         return kind.__name__.lower()
@@ -167,17 +182,19 @@ class TorchOptimizer:
                         f"{min(steps)} to {max(steps)}", "SUPPORT")
         return {**found, "step": steps.pop()}
 
-    def take_state(self, names: Mapping[int, str], values: Mapping[str, np.ndarray]) -> None:
-        """Give torch's optimizer the moments of Renga's."""
+    def places(self, names: Mapping[int, str]) -> Dict[str, Tuple[Any, str]]:
+        """Of each moment of Renga's, by its name: torch's parameter, and what torch calls it."""
+        return {f"{names[id(parameter)]}:{ours}": (parameter, theirs)
+                for parameter in self.trained() if id(parameter) in names
+                for ours, theirs in _MOMENTS[self.kind].items()}
+
+    def take_moment(self, parameter: Any, theirs: str, values: np.ndarray, step: int) -> None:
+        """Give torch's optimizer a moment of Renga's, which is its own from then on."""
         import torch
-        for parameter in self.trained():
-            name = names.get(id(parameter))
-            state = {theirs: torch.from_numpy(values[f"{name}:{ours}"].copy())
-                     for ours, theirs in _MOMENTS[self.kind].items() if f"{name}:{ours}" in values}
-            if state and self.kind != "sgd":
-                state["step"] = torch.tensor(float(values["step"]))
-            if state:
-                self.optimizer.state[parameter] = state
+        state = self.optimizer.state[parameter]
+        state[theirs] = torch.from_numpy(values)
+        if self.kind != "sgd":
+            state["step"] = torch.tensor(float(step))
 
 
 def _patterns(said: Mapping[str, str]) -> List[Tuple[str, str]]:
@@ -189,12 +206,12 @@ def _patterns(said: Mapping[str, str]) -> List[Tuple[str, str]]:
             raise Error(f"a parameter is called {name}: Renga's groups take no semicolon", "SUPPORT")
         ending = "." + name.rsplit(".", 1)[-1]
         alike = {w for other, w in said.items() if other.endswith(ending)}
-        pattern = "*" + _escape(ending) if len(alike) == 1 and name.endswith(ending) else _escape(name)
+        pattern = "*" + escape(ending) if len(alike) == 1 and name.endswith(ending) else escape(name)
         found[pattern] = words
     return list(found.items())
 
 
-def _escape(name: str) -> str:
+def escape(name: str) -> str:
     return re.sub(r"([*?\[\]\\])", r"\\\1", name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import zlib
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ._graph import Graph, Tensor, tensor_of, view
 from ._library import Error, library
 from ._plan import Plan, solve
 from ._runtime import Entry, Handle, option_texts, options_on
+from ._safetensors import Writer, is_path
 
 ALL = _prototypes.CONSTANTS["RENGA_TO_ALL"]
 # What torch calls settings of optimizers, and what Renga does.
@@ -48,44 +49,55 @@ class Pipeline(Handle):
     in their order. An array has the whole batch, the same on each rank; a rank that does not need
     an input may leave it out or give a function ``f(first, count)``, which returns the rows that
     are needed here. Batches may have any number of samples.
+
+    total_steps: how many there will be, for optimizer_schedule. passes: samples of the data sets
+    that are gone through batch by batch: their last batches, which may be short, are prepared.
     """
 
     _destroy = "RengaPipelineDestroy"
 
     def __init__(self, graph: Graph, plan: Optional[Plan] = None, *, seed: Optional[int] = None,
-                 **given: Any):
+                 total_steps: Optional[int] = None, passes: Sequence[int] = (), **given: Any):
         self.graph, self.comm = graph, graph.comm
         with self.comm.enter("Pipeline"):
             self._fields = Fields(graph.inputs)
             texts = option_texts(option_names(given))
             number = None if seed is None else ctypes.c_uint64(seed)
+            self._passes = [int(samples) for samples in passes]
+            steps = None if total_steps is None else int(total_steps)
         super().__init__(c.get(library.RengaPipelineCreate, self.comm))
         self._moments: List[str] = []
         self._sizes: set = set()
         try:
             with options_on(self.comm, texts):
-                self._set_up(graph, plan, number)
+                self._set_up(graph, plan, number, steps)
             self._moments = self._find_moments()
         except BaseException as error:
             self.free_after(error)
             raise
 
-    def _set_up(self, graph: Graph, plan: Optional[Plan], seed: Optional[ctypes.c_uint64]) -> None:
+    def _set_up(self, graph: Graph, plan: Optional[Plan], seed: Optional[ctypes.c_uint64],
+                steps: Optional[int]) -> None:
         made = None
         try:
             with self.comm.together():
                 if seed is not None:
                     library.RengaPipelineSetSeed(self, seed)
                 library.RengaPipelineSetFromOptions(self)
+                if steps is not None:
+                    library.RengaOptimizerSetTotalSteps(self.optimizer, steps)
             if plan is None:
                 with self.comm.together():
                     settings = ctypes.c_void_p(c.get(library.RengaPipelineGetSettings, self))
-                    plan = made = solve(graph, settings)
+                    plan = made = solve(graph, settings, passes=self._passes)
             self.plan_table = plan.table
             self.plan_text = plan.text()
             self._sizes.add(plan.batch_size)
             with self.comm.together():
                 library.RengaPipelineSetPlan(self, graph, plan)
+                for rest in {samples % plan.batch_size for samples in self._passes} - {0}:
+                    library.RengaPipelineSetDataShortBatch(self, rest)
+                    self._sizes.add(rest)
             with self.comm.together():
                 library.RengaPipelineSetUp(self)
         finally:
@@ -160,6 +172,30 @@ class Pipeline(Handle):
         count = self._prepare("evaluate", batch, samples)
         self._run(library.RengaPipelineEvaluate, count, ctypes.byref(loss))
         return loss.value
+
+    def evaluate_all(self, batches: Callable[[], Iterable[Any]]) -> float:
+        """The loss of many samples as of one batch, batch by batch; nothing changes. Collective.
+
+        batches: called twice for an iterable of (inputs, samples), as of ``step``: samples may count
+        differently (labels that are left out, weights), and so their numbers come first.
+        """
+        total, number, even = 0.0, 0, True
+        try:
+            if not self.graph.whole_batch:
+                for inputs, samples in batches():
+                    same = ctypes.c_bool()
+                    count = self._prepare("evaluate_all", lambda: inputs, samples)
+                    self._run(library.RengaPipelineCount, count, ctypes.byref(same))
+                    even = even and same.value
+                if even:
+                    library.RengaPipelineForgetCounts(self)
+            for inputs, samples in batches():
+                loss = self.evaluate(inputs, samples=samples)
+                total += loss * samples if even else loss
+                number += samples
+        finally:
+            library.RengaPipelineForgetCounts(self)
+        return total / number if even and number else total
 
     def forward(self, batch: Any, output: Optional[str] = None, *, to: Optional[int] = None,
                 samples: Optional[int] = None) -> Optional[np.ndarray]:
@@ -243,30 +279,69 @@ class Pipeline(Handle):
         pointer = array.ctypes.data_as(ctypes.c_void_p) if array is not None else None
         library.RengaPipelineGetParameter(self, name.encode(), to, pointer)
 
-    def _set(self, name: str, array: Optional[np.ndarray], root: int) -> None:
+    def set_tensor(self, name: str, array: Optional[np.ndarray], root: int) -> None:
+        """Values of one tensor, float32 and whole, from a rank to those that have it. Collective."""
         pointer = array.ctypes.data_as(ctypes.c_void_p) if array is not None else None
         library.RengaPipelineSetParameter(self, name.encode(), root, pointer)
 
-    def state_dict(self, *, optimizer: bool = False,
-                   to: Optional[int] = None) -> Dict[str, np.ndarray]:
+    def state_dict(self, *, optimizer: bool = False, to: Any = None) -> Dict[str, np.ndarray]:
         """Parameters and states, whole, as float32 arrays by name. Collective.
 
         optimizer: with the optimizer's moments ("NAME:first_moment") and "step". to: the rank that
-        gets them, others get an empty dict; None: all ranks.
+        gets them, others get an empty dict; None: all ranks; a path: they are written there tensor
+        by tensor, as a safetensors file, and all ranks get an empty dict.
         """
-        with self.comm.enter("Pipeline.state_dict") as entry:
+        if is_path(to):
+            self._write_state(to, optimizer)
+            return {}
+        state = {name: array for name, array in self.tensors(optimizer=optimizer, to=to)
+                 if array is not None}
+        if optimizer and to in (None, self.comm.rank):
+            state["step"] = np.array(self.step_number)
+        return state
+
+    def tensors(self, *, optimizer: bool = False,
+                to: Optional[int] = 0) -> Iterator[Tuple[str, Optional[np.ndarray]]]:
+        """Parameters and states one after the other, as (name, float32 array). Collective: all ranks
+        go through all of them, without another call of the pipeline between.
+
+        to: the rank that gets them, others get None in their place; None: all ranks. Nobody has more
+        than the one that is looked at.
+        """
+        with self.comm.enter("Pipeline.tensors") as entry:
             root = self._root(to)
             mine = self._is_for(root)
             tensors = self._tensors(optimizer)
-            arrays = {name: np.empty(tensor.shape, np.float32) if mine else None
-                      for name, tensor in tensors.items()}
             entry.choice, entry.words = 2 * root + bool(optimizer), "optimizer= or to="
-        for name, array in arrays.items():
+        return self._each(tensors, root, mine)
+
+    def _each(self, tensors: Mapping[str, Tensor], root: int,
+              mine: bool) -> Iterator[Tuple[str, Optional[np.ndarray]]]:
+        for name, tensor in tensors.items():
+            array = np.empty(tensor.shape, np.float32) if mine else None
             self._get(name, array, root)
-        state = {name: array for name, array in arrays.items() if array is not None}
-        if optimizer and mine:
-            state["step"] = np.array(self.step_number)
-        return state
+            yield name, array
+            del array
+
+    def _write_state(self, path: Any, optimizer: bool) -> None:
+        """Rank 0 writes each tensor as it comes."""
+        tensors = self._tensors(optimizer)
+        each = self.tensors(optimizer=optimizer, to=0)
+        writer: Optional[Writer] = None
+        with self.comm.together():
+            if self.comm.rank == 0:
+                writer = Writer(path, {n: t.shape for n, t in tensors.items()},
+                                {"step": str(self.step_number)} if optimizer else {})
+        error: Optional[BaseException] = None
+        for _, array in each:
+            if writer is not None and error is None:
+                try:
+                    writer.write(array)
+                except BaseException as caught:  # the others are told when all have come so far
+                    error = caught
+        with self.comm.together():
+            if writer is not None:
+                writer.close(error)
 
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True,
                         root: Optional[int] = None) -> None:
@@ -300,7 +375,7 @@ class Pipeline(Handle):
             first, *names = told.decode().split("\0")
             step = int(first)
         for name in names:
-            self._set(name, arrays.get(name), self._root(root))
+            self.set_tensor(name, arrays.get(name), self._root(root))
         if step >= 0:
             library.RengaPipelineSetStepNumber(self, step)
 
@@ -319,7 +394,7 @@ class Pipeline(Handle):
         library.RengaPipelineSetDataShortBatch(self, samples)
         library.RengaPipelineSetUp(self)
         for i, (name, _) in enumerate(tensors):
-            self._set(name, kept[i], i % size)
+            self.set_tensor(name, kept[i], i % size)
         library.RengaPipelineSetStepNumber(self, step)
         self._sizes.add(samples)
 
@@ -429,6 +504,18 @@ class Checkpoint(Handle):
         text = ctypes.cast(path, ctypes.c_char_p).value or b""
         library.RengaMemoryFree(ctypes.byref(path))
         return text.decode()
+
+    def set_attribute(self, name: str, value: str) -> None:
+        """A word of the program in all files from now on, the same on all ranks."""
+        library.RengaCheckpointSetAttribute(self, c.text(name), c.text(value))
+
+    def newest(self) -> Optional[int]:
+        """The step of the newest whole file, None where there is none; it is not read.
+        Collective."""
+        found, step = ctypes.c_bool(), ctypes.c_int64()
+        with self._call("newest"):
+            library.RengaCheckpointGetNewest(self, ctypes.byref(found), ctypes.byref(step))
+        return step.value if found.value else None
 
     def resume(self) -> Optional[int]:
         """Read the newest whole file; the number of steps done then, None where there is no file.

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from . import _library as c
 from ._graph import Graph, view
@@ -131,8 +131,9 @@ def _given(name: str) -> bool:
 
 
 def solve(graph: Graph, settings: Any, machine: Any = None, profile: Any = None,
-          ranks: Optional[int] = None, alone: bool = False) -> Plan:
-    """A plan by the options that stand. alone: one process that asks for no number of ranks."""
+          ranks: Optional[int] = None, alone: bool = False, passes: Sequence[int] = ()) -> Plan:
+    """A plan by the options that stand. alone: one process that asks for no number of ranks. passes:
+    samples of data sets that are gone through batch by batch."""
     partition = ctypes.c_void_p(c.get(library.RengaPartitionCreate, graph.comm))
     fixed = ("partition_type", "partition_stages", "partition_replicas", "partition_cuts",
              "plan_load")
@@ -152,6 +153,8 @@ def solve(graph: Graph, settings: Any, machine: Any = None, profile: Any = None,
         if ranks or alone:
             library.RengaPartitionSetRanks(partition, _ANY_NUMBER if alone else ranks)
         library.RengaPartitionSetFromOptions(partition)
+        for samples in passes:
+            library.RengaPartitionAddDataPass(partition, samples)
         made = Plan(c.get(library.RengaPartitionSolve, partition), graph.comm)
     finally:
         library.RengaPartitionDestroy(ctypes.byref(partition))

@@ -28,6 +28,7 @@ typedef struct {
   bool prepared;        /* depends on no parameter, state or random number: cloned into stages */
   bool differentiable;  /* floating and depends on a parameter that is not frozen */
   bool frozen;          /* a parameter that is not updated */
+  bool cache;           /* a state that is written before it is read, and that no file holds */
   bool in_order;        /* in the dimension of the batch one sample follows another, once through */
   RengaInit init;
   void *data; /* of a constant, owned */
@@ -41,6 +42,10 @@ typedef struct {
   double dropout;      /* share of the inputs of the factors that training sets to zero */
   const char *targets; /* patterns of names, or of their ends behind a point: "q_proj,v_proj" */
 } RengaGraphLora;
+typedef struct {
+  int64_t parts; /* 1: one network */
+  double weight; /* of the Jensen-Shannon divergence of their probabilities, in the loss */
+} RengaGraphDivision;
 typedef struct {
   int64_t parameters;      /* elements */
   double forward_flops;    /* per sample */
@@ -76,6 +81,12 @@ typedef struct {
   int64_t step;       /* of the file */
   int taken, network; /* tensors: taken from the file, there are in the network */
 } RengaCheckpointInitial;
+typedef struct {
+  RengaDataType type; /* of its numbers: float32, bfloat16, float16 */
+  int64_t file_bytes; /* of a file at most, where it has several tensors; 0: 5 GB */
+  const char *like;   /* the folder whose config.json and tokenizer are copied; NULL: none */
+  bool merged;        /* adapters are added to their weights; else they are all that is written */
+} RengaCheckpointExportSettings;
 """
 
 FUNCTIONS = """
@@ -115,6 +126,7 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what);
 RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns);
 RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns);
 RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora);
+RengaErrorCode RengaGraphSetDivision(RengaGraph graph, const RengaGraphDivision *division);
 RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
 RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs);
@@ -129,6 +141,21 @@ RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaVal
 RengaErrorCode RengaGraphGetLoss(RengaGraph graph, RengaValue *value);
 RengaErrorCode RengaGraphGetTotals(RengaGraph graph, RengaGraphTotals *totals);
 uint64_t RengaGraphGetDigest(RengaGraph graph);
+RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data);
+RengaErrorCode RengaDataSetFromOptions(RengaData data);
+RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file);
+RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed);
+RengaErrorCode RengaDataSetFields(RengaData data, int count, const char *const names[],
+                                  const RengaTensorSpec specs[], const int64_t classes[]);
+RengaErrorCode RengaDataSetUp(RengaData data);
+RengaErrorCode RengaDataDestroy(RengaData *data);
+RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *samples);
+RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batch, int64_t step,
+                                int64_t *first, int64_t *count, int64_t *epoch);
+RengaErrorCode RengaDataSetBatch(RengaData data, int64_t batch);
+RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int64_t epoch,
+                             int64_t first, int64_t count, void *buffer);
+RengaErrorCode RengaDataFindSample(RengaData data, int64_t epoch, int64_t place, int64_t *sample);
 RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine);
 RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file);
 RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes);
@@ -150,6 +177,7 @@ RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages);
 RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas);
 RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks);
 RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch);
+RengaErrorCode RengaPartitionAddDataPass(RengaPartition partition, int64_t samples);
 RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition);
 RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan);
 RengaErrorCode RengaPartitionDestroy(RengaPartition *partition);
@@ -179,6 +207,8 @@ RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer);
 RengaErrorCode RengaPipelineDestroy(RengaPipeline *pipeline);
 RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch, double *loss);
 RengaErrorCode RengaPipelineEvaluate(RengaPipeline pipeline, const RengaBatch *batch, double *loss);
+RengaErrorCode RengaPipelineCount(RengaPipeline pipeline, const RengaBatch *batch, bool *even);
+RengaErrorCode RengaPipelineForgetCounts(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineForwardTo(RengaPipeline pipeline, const RengaBatch *batch,
                                       const char *output, int to, void *buffer);
 int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline);
@@ -191,6 +221,7 @@ RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *nam
                                          const float buffer[]);
 RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,
                                            const RengaPipelineParameter **list);
+RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t steps);
 RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double rate);
 RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
                                         const char *const **names);
@@ -208,6 +239,11 @@ RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char
                                           bool partial, RengaCheckpointInitial *initial);
 RengaErrorCode RengaCheckpointReadAdapter(RengaCheckpoint checkpoint, const char *path,
                                           RengaCheckpointInitial *initial);
+RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const char *name,
+                                           const char *value);
+RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found, int64_t *step);
+RengaErrorCode RengaCheckpointExport(RengaComm comm, const char *path, const char *folder,
+                                     const RengaCheckpointExportSettings *settings);
 RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint);
 void RengaMemoryFree(void *pointer_to_pointer);
 """
@@ -219,4 +255,5 @@ ERRORS = ("MEMORY", "SUPPORT", "ORDER", "ARGUMENT", "OPTION", "SHAPE", "GRAPH", 
           "FILE_FORMAT", "FILE_WRITE", "PLAN", "NUMERIC", "TIMEOUT", "LIBRARY", "INTERNAL")
 CONSTANTS = {"RENGA_MAX_DIM": 8, "RENGA_TO_ALL": -1, "RENGA_TO_NONE": -2}
 # Types that are numbers: enums, but for RengaValue.
-ENUMS = ("RengaErrorCode", "RengaDataType", "RengaInitKind", "RengaValueKind", "RengaAdapterKind", "RengaValue")
+ENUMS = ("RengaErrorCode", "RengaDataType", "RengaInitKind", "RengaValueKind", "RengaAdapterKind", "RengaDataPart",
+         "RengaValue")

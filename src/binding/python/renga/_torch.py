@@ -13,10 +13,13 @@ from ._batch import as_array
 from ._export import Targets, export
 from ._export import _import_torch, _loss_of, _read_example  # noqa: F401: tests use them too
 from ._graph import Graph
+from ._hollow import has_hollow
 from ._library import Error
+from ._optimizer import escape
 from ._optimizer import find as find_optimizer
 from ._pipeline import Pipeline
 from ._runtime import communicator, is_forked, is_told
+from ._safetensors import Reader
 
 
 class Module:
@@ -35,7 +38,9 @@ class Module:
     batch size, unless batch_size is given. Parameters that do not require a gradient are frozen;
     ``torch.no_grad()`` within forward is not seen by the exporter. comm: the ranks. directory:
     where the exported file is put, a folder that all ranks see; needed on several nodes. The file
-    is kept there; without it, it is removed by ``close``. given: options, as of Pipeline; optimizer
+    is kept there; without it, it is removed by ``close``. initial: a folder of Hugging Face or a
+    checkpoint, whose numbers are taken in place of the module's, which may then be on "meta", without
+    any. given: options, as of Pipeline; optimizer
     may also be a torch.optim.SGD, Adam or AdamW of the module's parameters, whose settings and
     groups are taken, and whose learning rates count at each step: schedulers of torch change them.
 
@@ -47,7 +52,7 @@ class Module:
     def __init__(self, module: Any, loss: Optional[Callable[..., Any]] = None,
                  example: Any = None, *, targets: Optional[Targets] = None, comm: Any = None,
                  directory: Any = None, whole_batch: int = 0, seed: Optional[int] = None,
-                 **given: Any):
+                 initial: Any = None, **given: Any):
         self.given, self.comm = module, communicator(comm)
         self._folder: Optional[str] = None
         self.graph: Optional[Graph] = None
@@ -58,6 +63,9 @@ class Module:
                 self._call = _read_example(module, loss, example, targets)
                 self._optimizer = find_optimizer(given, module)
                 given.setdefault("batch_size", len(self._call.tensors[0]))
+                if initial is None and self.comm.rank == 0 and has_hollow(module):
+                    raise Error("the module is on \"meta\", without numbers: initial= names a "
+                                "folder or a checkpoint that has them", "ARGUMENT")
                 if directory is None and self.comm.nodes > 1:
                     raise Error("ranks on several nodes: directory= names a folder that all of "
                                 "them see", "ARGUMENT")
@@ -68,10 +76,12 @@ class Module:
                 if self._optimizer is not None:
                     given.update(self._optimizer.options(self._by_tensor()))
             self.pipeline = Pipeline(self.graph, seed=seed, **given)
+            if initial is not None:
+                self._read_initial(initial)
             self._load_moments()
             with self.comm.together():
                 self._watch = _watch.Watch(module, loss)
-            self._current = True  # the module has the values of the network
+            self._current = initial is None  # the module has the values of the network
         except BaseException as error:
             if is_told(error):
                 self.free()
@@ -94,14 +104,17 @@ class Module:
 
     def _read(self, whole_batch: int, given: Mapping[str, Any]) -> Graph:
         """The network; one that mixes samples is read for whole batches where micro-batches are."""
+        frozen = ",".join(escape(n) for n, p in self.module.named_parameters()
+                          if not p.requires_grad and p.device.type == "meta") or None
+        frozen = self.comm.send(os.fsencode(frozen or "")).decode() or None
         try:
-            return Graph(self.file, self.comm, whole_batch=whole_batch)
+            return Graph(self.file, self.comm, whole_batch=whole_batch, frozen=frozen)
         except Error as error:
             batch = given["batch_size"]
             if whole_batch or given.get("microbatch_size") != batch or \
                     "may be the whole batch" not in str(error):
                 raise
-        return Graph(self.file, self.comm, whole_batch=batch)
+        return Graph(self.file, self.comm, whole_batch=batch, frozen=frozen)
 
     def _find_names(self) -> Dict[str, str]:
         """Torch's names to the network's: a tensor with several names has one of them there."""
@@ -118,6 +131,39 @@ class Module:
         """The network's names of the module's tensors, by their id."""
         tensors = self.module.state_dict(keep_vars=True)
         return {id(tensors[name]): there for name, there in self._names.items()}
+
+    def _read_initial(self, initial: Any) -> None:
+        """The numbers of a folder or a checkpoint, by the network's names; where tensors have several
+        names, of which the folder may have another, by any of them."""
+        tied = any(name != there for name, there in self._names.items())
+        sources: Dict[str, str] = {}
+        reader: Any = None
+        with self.comm.together():
+            constants = [n for n, b in self.module.named_buffers() if b.device.type == "meta" and
+                         n not in self._names and not n.endswith("num_batches_tracked")]
+            if constants and self.comm.rank == 0:
+                raise Error(f"{constants[0]} is a buffer on \"meta\" and a constant of the network: "
+                            "give it its numbers before the renga.Module is made", "SUPPORT")
+            if tied and self.comm.rank == 0 and os.path.isdir(initial):
+                reader = Reader(initial)
+                sources = {there: name for name, there in self._names.items()
+                           if name in reader.rows}
+                missing = set(self._names.values()) - set(sources)
+                if reader.rows and missing:
+                    raise Error(f"{initial} has no {', '.join(sorted(missing)[:5])}", "SHAPE")
+        if not self.comm.agree(None, len(sources))[0]:
+            self._pipeline.read_initial(initial)
+            return
+        for there in sorted(set(self._names.values())):
+            array: Optional[np.ndarray] = None
+            with self.comm.together():
+                if reader is not None:
+                    array = reader.get(sources[there])
+                    wanted = self._pipeline.parameters[there].shape
+                    if array.shape != wanted:
+                        raise Error(f"{there} of {initial} is {list(array.shape)}, the network has "
+                                    f"{list(wanted)}", "SHAPE")
+            self._pipeline.set_tensor(there, array, 0)
 
     def _load_moments(self) -> None:
         """An optimizer of torch that has done steps goes on with its moments."""
@@ -219,12 +265,13 @@ class Module:
             state[name] = made[there] if there is not None else tensor.detach().clone()
         return state
 
-    def state_dict(self, *, to: Optional[int] = None) -> Dict[str, Any]:
+    def state_dict(self, *, to: Any = None) -> Dict[str, Any]:
         """Parameters and buffers by torch's names, as of ``module.state_dict()``. Collective.
         Buffers that training does not change, and counters of batches, are the module's. to: the
-        rank that gets them, others get an empty dict; None: all ranks."""
+        rank that gets them, others get an empty dict; None: all ranks; a path: what the network has
+        is written there tensor by tensor, by the network's names, as a safetensors file."""
         values = self._pipeline.state_dict(to=to)
-        return self._with_names(values) if to in (None, self.comm.rank) else {}
+        return self._with_names(values) if to is None or to == self.comm.rank else {}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Take parameters and buffers by torch's names; the same on all ranks. Collective."""
@@ -250,14 +297,34 @@ class Module:
     def update(self) -> Any:
         """Copy parameters and buffers into the module of torch, and moments into its optimizer; the
         module. Collective."""
-        values = self._pipeline.state_dict(optimizer=self._optimizer is not None)
+        places: Dict[str, Any] = {}
+        moments: Dict[str, Any] = {}
         with self.comm.together():
-            self.module.load_state_dict(self._with_names(values))
+            tensors = self.module.state_dict(keep_vars=True)
+            places = {there: tensors[name] for name, there in self._names.items()}
             if self._optimizer is not None:
-                self._optimizer.take_state(self._by_tensor(), values)
+                moments = self._optimizer.places(self._by_tensor())
+        self._copy_each(places, moments)
         self._watch.remember_values()
         self._current = True
         return self.given
+
+    def _copy_each(self, places: Mapping[str, Any], moments: Mapping[str, Any]) -> None:
+        """Each tensor of the network into the module's, or the optimizer's, one after the other."""
+        torch = _import_torch()
+        step, error = self._pipeline.step_number, None
+        for name, array in self._pipeline.tensors(optimizer=bool(moments), to=None):
+            try:
+                if name in places and places[name].device.type != "meta":
+                    with torch.no_grad():
+                        places[name].copy_(torch.from_numpy(array))
+                elif name in moments and self._optimizer is not None:
+                    self._optimizer.take_moment(*moments[name], array, step)
+            except BaseException as caught:  # the others are told when all have come so far
+                error = error or caught
+        with self.comm.together():
+            if error is not None:
+                raise error
 
     @property
     def _pipeline(self) -> Pipeline:
