@@ -74,7 +74,7 @@ refuses 2 "not a finite number: the loss of step 1 is " $train -steps 50 -optimi
 # Other commands.
 refuses 1 "renga info: of what?" info
 refuses 1 "checkpoint no-such-checkpoint.h5: No such file or directory" info -checkpoint no-such-checkpoint.h5
-refuses 1 "of kind text, pairs, ratings, idx, images, csv, npy, not of kind image" data image a b
+refuses 1 "of kind text, chat, pairs, ratings, idx, images, csv, npy, not of kind image" data image a b
 refuses 1 "renga data text: some word is missing; usage: renga data text IN OUT" data text a
 refuses 1 "what is \"c\" for?" data text a b c
 refuses 1 "renga data text does not use -data_mean" data text a b -data_mean 1
