@@ -220,12 +220,16 @@ static RengaErrorCode LimitLeaves(const Solution *solution, const double bound[]
   return RENGA_SUCCESS;
 }
 
-/* The row with the smallest bound of those that are left, -1: none. */
-static int NextRow(int count, const double bound[], const bool done[])
+/* The row with the smallest bound of those that are left, -1: none. Of a tired search to which
+   nothing fits yet that which needs least: it says what others must be faster than. */
+static int NextRow(const Solution *solution, const TaskRows *rows, bool leaves, bool fits)
 {
+  const int least = RengaSearchSmallestRow_Private(solution->task);
+  const bool needy = leaves && !fits && RengaSearchIsTired_Private(solution->task);
   int next = -1;
-  for (int r = 0; r < count; r++)
-    if (!done[r] && (next < 0 || bound[r] < bound[next])) next = r;
+  if (needy && !rows->done[least]) return least;
+  for (int r = 0; r < solution->task->n_sizes; r++)
+    if (!rows->done[r] && (next < 0 || rows->bound[r] < rows->bound[next])) next = r;
   return next;
 }
 
@@ -235,7 +239,7 @@ static RengaErrorCode FitEach(Solution *solution, bool leaves, const TaskRows *r
 {
   const SearchTask *task = solution->task;
   const double *bound = rows->bound;
-  for (int row; (row = NextRow(task->n_sizes, bound, rows->done)) >= 0;) {
+  for (int row; (row = NextRow(solution, rows, leaves, *fits)) >= 0;) {
     rows->done[row] = true;
     const double known = fmax(task->beat, task->known);
     const bool slow = known > 0 && bound[row] >= known * (1 - 1e-9);
@@ -248,8 +252,7 @@ static RengaErrorCode FitEach(Solution *solution, bool leaves, const TaskRows *r
   return RENGA_SUCCESS;
 }
 
-/* Those of first leaves, then the others. Where nothing fits in those, what takes least is first:
-   it says what others, which recompute more, must be faster than. */
+/* Those of first leaves, then the others. */
 static RengaErrorCode FitAllRows(Solution *solution, TaskRows *rows, bool *fits)
 {
   const int count = solution->task->n_sizes;
@@ -260,11 +263,6 @@ static RengaErrorCode FitAllRows(Solution *solution, TaskRows *rows, bool *fits)
   for (int r = 0; r < count; r++)
     rows->done[r] = IsFirstLeaf(solution->task, r) ||
                     (!small && RengaSearchIsLeafUseless_Private(solution->task, r));
-  const int least = RengaSearchSmallestRow_Private(solution->task);
-  if (!*fits && !rows->done[least]) {
-    rows->done[least] = true;
-    RengaCall(FitRow(solution, rows, least, fits));
-  }
   RengaCall(FitEach(solution, true, rows, fits));
   return RENGA_SUCCESS;
 }
