@@ -215,8 +215,9 @@ static RengaErrorCode ChallengeSlants(Solution *solution)
 static RengaErrorCode ChallengeType(Solution *solution, const SearchFinder *rival, bool *fits)
 {
   SearchTask task = *solution->task;
-  Solution other = {.task = &task, .chain = solution->chain, .beat = solution->beat};
+  Solution other = {.task = &task, .chain = solution->chain};
   bool other_fits = false;
+  if (RengaSearchIsTired_Private(&task)) other.beat = solution->beat; /* else it is gone on from */
   task.finder = *rival;
   task.n_rivals = 0;
   if (*fits) task.beat = solution->step;

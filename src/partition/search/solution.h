@@ -122,6 +122,10 @@ void RengaSearchFreeCosts_Private(const SearchTask *task, RengaProfileCost ***ke
 RengaErrorCode RengaSolutionBoundBare_Private(Solution *solution, RengaProfileCost *const *costs,
                                               RengaShard most);
 
+/* ---- solve.c ---- */
+/* Memory was asked for so often that only what is near the best is still looked at. */
+bool RengaSearchIsTired_Private(const SearchTask *task);
+
 /* ---- answer.c ---- */
 RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswer *answer);
 

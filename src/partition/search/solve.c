@@ -30,8 +30,7 @@ static RengaErrorCode TakeImproved(Solution *solution, const SearchLayout *best)
   return RENGA_SUCCESS;
 }
 
-/* Memory was asked for so often that only what is near the best is still looked at. */
-static bool IsTired(const SearchTask *task)
+bool RengaSearchIsTired_Private(const SearchTask *task)
 {
   return !task->exact && task->session && task->session->asked > ASKED_MOST;
 }
@@ -51,7 +50,7 @@ static RengaErrorCode FindBest(Solution *solution, double known, double *fit, bo
 {
   RengaCall(RengaSolutionFit_Private(solution, fits));
   const bool near = known <= 0 || solution->step <= near_fit * known;
-  *slow = IsTired(solution->task) &&
+  *slow = RengaSearchIsTired_Private(solution->task) &&
           (*fits ? !near || solution->step >= *fit * (1 - 1e-9) : solution->hopeless || known > 0);
   if (*fits) *fit = fmin(*fit, solution->step);
   *slow = *slow || (*fits && IsLeftBehind(solution, solution->task->beat));
@@ -117,11 +116,11 @@ static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, const 
 {
   const bool small = RengaSearchIsSmall_Private(task, solution->chain);
   const double beat = small ? 0 : task->beat, found = *fits ? solution->step : 0;
-  const double near = NearestOf(beat, IsTired(task) ? near_best * found : 0);
+  const double near = NearestOf(beat, RengaSearchIsTired_Private(task) ? near_best * found : 0);
   Solution one = {.task = task, .chain = solution->chain, .beat = near};
   bool one_fits = false, slow = false;
   RengaErrorCode code = FindBest(&one, NearestOf(beat, found), row->fit, &one_fits, &slow);
-  const bool others = task->halves_only || IsTired(task);
+  const bool others = task->halves_only || RengaSearchIsTired_Private(task);
   const double known = NearestOf(beat, others ? found : 0);
   const bool far = (known > 0 && one.step > near_best * known) || IsFarBehind(&one);
   if (!code && one_fits && row->bound && !far && !slow) code = GoOn(&one, row->bound);
@@ -221,12 +220,16 @@ static RengaErrorCode LimitLeaves(const Solution *solution, const double bound[]
   return RENGA_SUCCESS;
 }
 
-/* The row with the smallest bound of those that are left, -1: none. */
-static int NextRow(int count, const double bound[], const bool done[])
+/* The row with the smallest bound of those that are left, -1: none. Of a tired search to which
+   nothing fits yet that which needs least: it says what others must be faster than. */
+static int NextRow(const Solution *solution, const TaskRows *rows, bool leaves, bool fits)
 {
+  const int least = RengaSearchSmallestRow_Private(solution->task);
+  const bool needy = leaves && !fits && RengaSearchIsTired_Private(solution->task);
   int next = -1;
-  for (int r = 0; r < count; r++)
-    if (!done[r] && (next < 0 || bound[r] < bound[next])) next = r;
+  if (needy && !rows->done[least]) return least;
+  for (int r = 0; r < solution->task->n_sizes; r++)
+    if (!rows->done[r] && (next < 0 || rows->bound[r] < rows->bound[next])) next = r;
   return next;
 }
 
@@ -236,7 +239,7 @@ static RengaErrorCode FitEach(Solution *solution, bool leaves, const TaskRows *r
 {
   const SearchTask *task = solution->task;
   const double *bound = rows->bound;
-  for (int row; (row = NextRow(task->n_sizes, bound, rows->done)) >= 0;) {
+  for (int row; (row = NextRow(solution, rows, leaves, *fits)) >= 0;) {
     rows->done[row] = true;
     const double known = fmax(task->beat, task->known);
     const bool slow = known > 0 && bound[row] >= known * (1 - 1e-9);
@@ -249,8 +252,7 @@ static RengaErrorCode FitEach(Solution *solution, bool leaves, const TaskRows *r
   return RENGA_SUCCESS;
 }
 
-/* Those of first leaves, then the others. Where nothing fits in those, what takes least is first:
-   it says what others, which recompute more, must be faster than. */
+/* Those of first leaves, then the others. */
 static RengaErrorCode FitAllRows(Solution *solution, TaskRows *rows, bool *fits)
 {
   const int count = solution->task->n_sizes;
@@ -261,11 +263,6 @@ static RengaErrorCode FitAllRows(Solution *solution, TaskRows *rows, bool *fits)
   for (int r = 0; r < count; r++)
     rows->done[r] = IsFirstLeaf(solution->task, r) ||
                     (!small && RengaSearchIsLeafUseless_Private(solution->task, r));
-  const int least = RengaSearchSmallestRow_Private(solution->task);
-  if (!*fits && !rows->done[least]) {
-    rows->done[least] = true;
-    RengaCall(FitRow(solution, rows, least, fits));
-  }
   RengaCall(FitEach(solution, true, rows, fits));
   return RENGA_SUCCESS;
 }
@@ -381,7 +378,7 @@ static RengaErrorCode ShardWhereShort(Solution *solution, RowsWanted *sharded, c
   if (sharded->all.shards.least == sharded->all.shards.most || sharded->all.memory <= 0)
     return RENGA_SUCCESS;
   if (*fits && !RengaSolutionWantsShares_Private(solution)) return RENGA_SUCCESS;
-  sharded->known = *fits && IsTired(&sharded->all);
+  sharded->known = *fits && RengaSearchIsTired_Private(&sharded->all);
   if (sharded->known) sharded->first.beat = sharded->all.beat = solution->step;
   RengaCall(RengaMalloc(sharded->all.n_sizes, &other_bound));
   for (int r = 0; r < sharded->all.n_sizes; r++) other_bound[r] = HUGE_VAL;
