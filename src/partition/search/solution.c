@@ -3,6 +3,8 @@
 #include "solution.h"
 #include <math.h>
 
+enum { ASKED_MOST = 500000 }; /* nodes whose memory was asked for, some seconds */
+
 static const double SCHEDULE_GAIN = 1e-9; /* share of the step */
 
 void RengaSolutionFree_Private(Solution *solution)
@@ -67,6 +69,11 @@ RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solu
   RengaCall(MakeSolutionPlan(task, solution));
   RengaCall(FindLeastMemory(solution));
   return RENGA_SUCCESS;
+}
+
+bool RengaSearchIsTired_Private(const SearchTask *task)
+{
+  return !task->exact && task->session && task->session->asked > ASKED_MOST;
 }
 
 bool RengaSolutionFits_Private(const Solution *solution)

@@ -44,6 +44,8 @@ RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solu
 RengaErrorCode RengaSolutionTry_Private(const SearchTask *task, Solution *solution);
 /* Its simulated step, and the pipeline of it. */
 RengaErrorCode RengaSolutionFindStep_Private(Solution *solution);
+/* Memory was asked for so often that only what is near the best is still looked at. */
+bool RengaSearchIsTired_Private(const SearchTask *task);
 /* Its memory is within the bound. */
 bool RengaSolutionFits_Private(const Solution *solution);
 /* Of a plan that fits: recomputation that it can do without is dropped, the step is simulated, and
@@ -121,10 +123,6 @@ void RengaSearchFreeCosts_Private(const SearchTask *task, RengaProfileCost ***ke
    replicas may share of the plans that were looked at. */
 RengaErrorCode RengaSolutionBoundBare_Private(Solution *solution, RengaProfileCost *const *costs,
                                               RengaShard most);
-
-/* ---- solve.c ---- */
-/* Memory was asked for so often that only what is near the best is still looked at. */
-bool RengaSearchIsTired_Private(const SearchTask *task);
 
 /* ---- answer.c ---- */
 RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswer *answer);

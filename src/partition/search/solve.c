@@ -8,7 +8,6 @@
 enum {
   DEVICES_FEW = 32,       /* of which every number of replicas is looked at */
   IMPROVE_WORK = 5000000, /* actions, about, of all that is tried */
-  ASKED_MOST = 500000,    /* nodes whose memory was asked for, some seconds */
   EAGER_FEW = 1
 };
 /* Of the best step up to which a tired search challenges what was found in another row, and up to
@@ -28,11 +27,6 @@ static RengaErrorCode TakeImproved(Solution *solution, const SearchLayout *best)
   RengaCall(RengaSolutionWeigh_Private(&task, solution));
   RengaCall(RengaSolutionFindStep_Private(solution));
   return RENGA_SUCCESS;
-}
-
-bool RengaSearchIsTired_Private(const SearchTask *task)
-{
-  return !task->exact && task->session && task->session->asked > ASKED_MOST;
 }
 
 /* In a long problem it is no faster than what is known. */
