@@ -182,7 +182,7 @@ static void SayThreads(int count, const LaunchedRank rank[])
       threads += rank[s].threads > 0 ? rank[s].threads : 1;
       sharers++;
     }
-    if (threads <= rank[r].cores) continue;
+    if (sharers == 0 || threads <= rank[r].cores) continue;
     RengaWarning(MPI_COMM_SELF,
                  "OMP_NUM_THREADS asks for %lld threads on %lld cores of %s, by %d rank%s: steps "
                  "will be many times slower; give each rank at most %lld, or bind it to more cores",

@@ -16,10 +16,10 @@ accepts 1 $wide -partition_memory 3MiB -checkpoint_async -checkpoint_every 1 -lo
 says "checkpoint, copied aside"
 rm -rf m
 
-# hashes FOLDER: of the tensors of all files, as renga info lists them
+# hashes FOLDER: of the tensors of all files, as renga info lists them; a file's size is that of its options, too
 hashes() {
   for file in "$1"/*.h5; do
-    "$renga" info -checkpoint "$file" | grep -E '^  /|step [0-9]+,' | sed 's/^checkpoint [^:]*//'
+    "$renga" info -checkpoint "$file" | grep -E '^  /|step [0-9]+,' | sed 's/^checkpoint [^:]*//; s/, [0-9.]* [KM]iB, whole/, whole/'
   done
 }
 for manner in '' '-pipeline_shard optimizer' '-precision bf16'; do

@@ -177,7 +177,7 @@ command -v c++ >/dev/null || { printf '#!/bin/sh\necho no C++ compiler\nprintf "
 # Files that the pages take as given.
 given() {
   python3 - "$top" <<'PY'
-import gzip, shutil, struct, sys
+import gzip, json, os, shutil, struct, sys
 top = sys.argv[1]
 shutil.copy(top + "/test/reference/networks/mlp_export.onnx", "net.onnx")
 columns = [f"c{i}" for i in range(20)]
@@ -194,11 +194,32 @@ def idx(name, *shape):
 for part, samples in (("train", 128), ("t10k", 16)):
     idx(f"{part}-images-idx3-ubyte.gz", samples, 28, 28)
     idx(f"{part}-labels-idx1-ubyte.gz", samples)
+letters = "abcdefghijklmnopqrstuvwxyz"
+vocabulary = ["[UNK]", "<|end_of_text|>", *letters, *(f"##{letter}" for letter in letters)]
+with open("tokenizer.json", "w") as file:
+    json.dump({"added_tokens": [{"id": 1, "content": "<|end_of_text|>", "special": True, "normalized": False,
+                                 "single_word": False, "lstrip": False, "rstrip": False}],
+               "pre_tokenizer": {"type": "BertPreTokenizer"},
+               "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                         "max_input_chars_per_word": 100,
+                         "vocab": {word: number for number, word in enumerate(vocabulary)}}}, file)
+with open("articles.txt", "w") as file:
+    for article in range(60): file.write("in the beginning "[:5 + article % 12] + "<|end_of_text|>")
+with open("chat.jsonl", "w") as file:
+    for turn in range(40):
+        file.write(json.dumps({"messages": [{"role": "user", "content": f"what is {turn}"},
+                                            {"role": "assistant", "content": f"it is {turn} " * 20}]}) + "\n")
+os.mkdir("Llama-3.2-1B-Instruct")
+shutil.copy(top + "/test/data/tokenizer.json", "Llama-3.2-1B-Instruct")
+with open("Llama-3.2-1B-Instruct/tokenizer_config.json", "w") as file:
+    json.dump({"chat_template": "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + "
+               "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}", "eos_token": "<|end|>"}, file)
 PY
   "$build/renga" data csv table.csv train.h5 -data_label class >log 2>&1 || { cat log; return 1; }
   cp "$top"/tutorials/*.c "$top/examples/heat.f90" .
-  python3 "$top/test/app/huggingface.py" write llama-1 && mv llama-1 Llama-3.2-1B &&
-    "$build/renga" data npy Llama-3.2-1B/tokens.npy Llama-3.2-1B/labels.npy llama.h5 >log 2>&1 || { cat log; return 1; }
+  python3 "$top/test/app/huggingface.py" write llama-1 && mv llama-1 Llama-3.2-1B && cp tokenizer.json Llama-3.2-1B &&
+    "$build/renga" data npy Llama-3.2-1B/tokens.npy Llama-3.2-1B/labels.npy llama.h5 >log 2>&1 &&
+    cp llama.h5 chat.h5 || { cat log; return 1; }
   mkdir quickstart-run && "$bin/bible" >text.txt &&
     "$build/renga" data text text.txt quickstart-run/bible.h5 -sequence 128 -data_validation 0.05 >log 2>&1 || { cat log; return 1; }
 }
