@@ -117,11 +117,21 @@ int RengaFragmentCommit(RengaFragment *fragment)
   return RengaWriteAt(fragment->file, 0, sizeof fragment->head, &fragment->head);
 }
 
+/* Under its name is still the file that was made, and not another run's. */
+static bool IsFragmentThere(const RengaFragment *fragment)
+{
+  struct stat own, there;
+  return fragment->file >= 0 && fstat(fragment->file, &own) == 0 &&
+         lstat(fragment->path, &there) == 0 && own.st_dev == there.st_dev &&
+         own.st_ino == there.st_ino;
+}
+
 void RengaFragmentDestroy(RengaFragment *fragment, bool unlinks)
 {
+  if (!fragment->path) return; /* it was never created: 0 is no file of it */
+  if (unlinks && IsFragmentThere(fragment)) unlink(fragment->path);
   if (fragment->at) munmap(fragment->at, (size_t)fragment->room);
   if (fragment->file >= 0) close(fragment->file);
-  if (unlinks && fragment->path) unlink(fragment->path);
   RengaFree(&fragment->path);
   RengaFree(&fragment->row);
   *fragment = (RengaFragment){.file = -1};

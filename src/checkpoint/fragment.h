@@ -48,6 +48,7 @@ RengaErrorCode RengaFragmentAdd(RengaFragment *fragment, const RengaFragmentBloc
 RengaErrorCode RengaFragmentEnd(RengaFragment *fragment);
 int64_t RengaFragmentBytes(const RengaFragmentHead *head);
 int RengaFragmentCommit(RengaFragment *fragment); /* 0 or errno */
+/* One that is all zeros was never created. unlinks: the file that it has made. */
 void RengaFragmentDestroy(RengaFragment *fragment, bool unlinks);
 
 /* Files of a folder. */

@@ -4,6 +4,7 @@
 #include "standin.h"
 #include "renga/private/fault.h"
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -145,6 +146,23 @@ static RengaErrorCode TestFailures(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Nodes' memory that cannot be had: what was open stays open, whatever was not made yet. */
+static RengaErrorCode TestNowhere(RengaComm comm)
+{
+  RengaCheckpoint checkpoint;
+  FILE *file;
+  const int open = fcntl(STDIN_FILENO, F_GETFD);
+  RengaCall(RengaCheckpointCreate(comm, &checkpoint));
+  RengaCall(RengaCheckpointSetDirectory(checkpoint, directory));
+  RengaCall(RengaCheckpointSetMemory(checkpoint, 1, "memory-test.nowhere"));
+  const int saved = BeginErrors(&file);
+  Expect(RengaCheckpointSetUp(checkpoint) == RENGA_ERR_FILE_WRITE);
+  EndErrors(file, saved);
+  RengaCall(RengaCheckpointDestroy(&checkpoint));
+  Expect(fcntl(STDIN_FILENO, F_GETFD) == open);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestRefused(RengaComm comm)
 {
   RengaCheckpoint checkpoint;
@@ -182,6 +200,7 @@ static RengaErrorCode TestMemory(void)
   RengaCall(TestLeft(comm));
   RengaCall(TestFound(comm));
   RengaCall(TestFailures(comm));
+  RengaCall(TestNowhere(comm));
   RengaCall(TestRefused(comm));
   RengaCall(CleanUp(comm));
   RengaCall(RengaCommDestroy(&comm));
