@@ -153,7 +153,7 @@ RengaErrorCode RengaNodesMemoryCreate(RengaComm comm, const char *parent, const 
   *made =
       (struct _RengaNodesMemory){.comm = comm, .ranks = ranks, .to = -1, .step = -1, .before = -1};
   code = FillMemory(made, parent, directory);
-  if (code) RengaNodesMemoryDestroy(&made, made->was_there);
+  if (code) RengaNodesMemoryDestroy(&made, false);
   RengaCall(code);
   *memory = made;
   return RENGA_SUCCESS;
@@ -425,6 +425,7 @@ void RengaNodesMemoryDestroy(RengaNodesMemory *memory, bool keeps)
 {
   RengaNodesMemory gone = *memory;
   if (!gone) return;
+  keeps = keeps || (gone->was_there && !gone->cleared);
   for (int s = 0; s < 2; s++) RengaFragmentDestroy(&gone->own[s], !keeps);
   for (int i = 0; i < 2 * gone->n_from && gone->copy; i++)
     RengaFragmentDestroy(&gone->copy[i], !keeps);

@@ -82,6 +82,28 @@ static RengaErrorCode ExpectFound(RengaComm comm, int stages, int64_t wanted,
   return RENGA_SUCCESS;
 }
 
+/* Something of the name of the file is in the way: a start fails, and the next one finds all. */
+static RengaErrorCode TestInTheWay(RengaComm comm)
+{
+  RengaCheckpoint checkpoint;
+  FILE *file;
+  char path[128];
+  snprintf(path, sizeof path, "%s/step_000000004.h5", directory);
+  RengaCall(RengaCommBarrier(comm, "before"));
+  if (RengaCommGetRank(comm) == 0) Expect(mkdir(path, 0700) == 0);
+  RengaCall(RengaCheckpointCreate(comm, &checkpoint));
+  RengaCall(RengaCheckpointSetDirectory(checkpoint, directory));
+  RengaCall(RengaCheckpointSetFromOptions(checkpoint));
+  const int saved = BeginErrors(&file);
+  Expect(RengaCheckpointSetUp(checkpoint) == RENGA_ERR_FILE_WRITE);
+  EndErrors(file, saved);
+  RengaCall(RengaCheckpointDestroy(&checkpoint));
+  RengaCall(ExpectFiles(comm, true));
+  if (RengaCommGetRank(comm) == 0) Expect(rmdir(path) == 0);
+  RengaCall(RengaCommBarrier(comm, "after"));
+  return RENGA_SUCCESS;
+}
+
 /* A step that was not finite has followed that of 8. */
 static RengaErrorCode TestFound(RengaComm comm)
 {
@@ -198,6 +220,7 @@ static RengaErrorCode TestMemory(void)
   RengaCall(RengaOptionsSetValue("checkpoint_memory_dir", folder));
   RengaCall(CleanUp(comm));
   RengaCall(TestLeft(comm));
+  RengaCall(TestInTheWay(comm));
   RengaCall(TestFound(comm));
   RengaCall(TestFailures(comm));
   RengaCall(TestNowhere(comm));
