@@ -180,17 +180,19 @@ static int64_t FreeBytes(const char *folder)
 
 typedef struct {
   int64_t fragment, free; /* bytes of a file of this rank's fragment, and free of its node */
+  int64_t needed;         /* all that the rank takes; 0 before it is found */
   char host[64];
 } RoomOfRank;
 
-/* Of all that a rank takes: two files of its own fragment, and of each that it has copies of. */
-static int64_t RoomNeeded(const struct _RengaNodesMemory *memory, const RoomOfRank all[], int rank)
+/* Two files of a rank's own fragment, and of each that it has copies of. */
+static void FindRoomNeeded(const struct _RengaNodesMemory *memory, RoomOfRank all[])
 {
-  int64_t bytes = 2 * all[rank].fragment;
   const int size = RengaCommGetSize(memory->comm);
-  for (int r = 0; r < size && memory->nodes > 1; r++)
-    if (FindKeeper(memory, r) == rank) bytes += 2 * all[r].fragment;
-  return bytes;
+  for (int r = 0; r < size; r++) {
+    const int keeper = memory->nodes > 1 ? FindKeeper(memory, r) : -1;
+    all[r].needed += 2 * all[r].fragment;
+    if (keeper >= 0) all[keeper].needed += 2 * all[r].fragment;
+  }
 }
 
 /* The same on all ranks. */
@@ -202,7 +204,7 @@ static RengaErrorCode CheckRoomOfNodes(RengaNodesMemory memory, const RoomOfRank
     const int first = FindRankAt(memory, n, 0);
     int64_t bytes = 0;
     for (int r = 0; r < size; r++)
-      if (memory->place[r].node == n) bytes += RoomNeeded(memory, all, r);
+      if (memory->place[r].node == n) bytes += all[r].needed;
     RengaFormatBytes((double)bytes, sizeof needed, needed);
     RengaFormatBytes((double)all[first].free, sizeof there, there);
     RengaCheck(bytes <= all[first].free, memory->ranks, RENGA_ERR_MEMORY,
@@ -243,9 +245,10 @@ RengaErrorCode RengaNodesMemoryReserve(RengaNodesMemory memory, int64_t bytes, i
   RengaErrorCode code =
       RengaErrorAgree(memory->ranks, RengaMalloc(RengaCommGetSize(memory->comm), &rooms));
   if (!code) code = RengaCommGather(memory->comm, &mine, sizeof mine, rooms, -1, fragment_what);
+  if (!code) FindRoomNeeded(memory, rooms);
   if (!code) code = CheckRoomOfNodes(memory, rooms);
   if (!code) code = RengaErrorAgree(memory->ranks, ReserveFragments(memory, rooms));
-  if (!code) *all = RoomNeeded(memory, rooms, rank);
+  if (!code) *all = rooms[rank].needed;
   RengaFree(&rooms);
   RengaCall(code);
   return RENGA_SUCCESS;
