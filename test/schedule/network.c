@@ -40,6 +40,25 @@ static RengaErrorCode TestFlows(void)
   return RENGA_SUCCESS;
 }
 
+/* A sender of many messages has its own 1, another one its own 100, whatever their quotients are
+   rounded to: a 49th 49 times is less than 1. */
+static RengaErrorCode TestRounding(void)
+{
+  RengaFlowHop hop[2] = {{.link = 0, .load = 1}, {.link = 0, .load = 1}};
+  for (int messages = 1; messages < 100; messages++) {
+    RengaFlow quick = {.left = 1, .most = 100, .weight = 1, .n_hops = 1, .hop = &hop[0]};
+    RengaFlow slow = {.left = 1, .most = 1, .weight = messages, .n_hops = 1, .hop = &hop[1]};
+    RengaFlows flows;
+    RengaCall(RengaFlowsCreate_Private(1, &flows));
+    flows.capacity[0] = 1000;
+    RengaCall(RengaFlowsBegin_Private(&flows, &quick, 0));
+    RengaCall(RengaFlowsBegin_Private(&flows, &slow, 0));
+    Expect(Near(slow.rate, 1) && Near(quick.rate, 100));
+    RengaFlowsDestroy_Private(&flows);
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Nodes of two devices with so many cards, two nodes under a switch; messages have no latency. */
 static RengaErrorCode MakeMachine(int64_t cards, double uplink, RengaMachine *machine)
 {
@@ -230,6 +249,7 @@ static RengaErrorCode RunTest(void)
 {
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(TestFlows());
+  RengaCall(TestRounding());
   RengaCall(TestMessages());
   RengaCall(TestSums());
   RengaCall(TestErrors());
