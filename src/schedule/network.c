@@ -142,14 +142,20 @@ void RengaStepNetworkDestroy_Private(StepNetwork *network)
   RengaFlowsDestroy_Private(&network->flows);
 }
 
-static void AddHop(RengaFlow *flow, int link, double load)
+static void AddHop(RengaFlow *flow, int link)
 {
-  for (int h = 0; h < flow->n_hops; h++)
-    if (flow->hop[h].link == link) {
-      flow->hop[h].load += load;
-      return;
-    }
-  flow->hop[flow->n_hops++] = (RengaFlowHop){.link = link, .load = load};
+  flow->hop[flow->n_hops++] = (RengaFlowHop){.link = link, .load = 1};
+}
+
+/* The same where devices share links; number: [links] 1 + the hop over each, 0: none. */
+static void AddLoad(RengaFlow *flow, int link, int number[])
+{
+  if (number[link]) {
+    flow->hop[number[link] - 1].load += 1;
+    return;
+  }
+  AddHop(flow, link);
+  number[link] = flow->n_hops;
 }
 
 /* What a device alone gives one of another node. */
@@ -177,11 +183,11 @@ void RengaStepNetworkRoute_Private(StepNetwork *network, int64_t from, int64_t t
   if (level == 0) return;
   flow->most = AloneBetween(network, levels[level].bandwidth, from, to);
   if (network->network->cards <= 0) return;
-  AddHop(flow, CardOf(network, from, 0), 1);
-  AddHop(flow, CardOf(network, to, 1), 1);
+  AddHop(flow, CardOf(network, from, 0));
+  AddHop(flow, CardOf(network, to, 1));
   if (!HasUplinks(network) || SwitchOf(network, from) == SwitchOf(network, to)) return;
-  AddHop(flow, UplinkOf(network, from, 0), 1);
-  AddHop(flow, UplinkOf(network, to, 1), 1);
+  AddHop(flow, UplinkOf(network, from, 0));
+  AddHop(flow, UplinkOf(network, to, 1));
 }
 
 /* The widest level that a replica's devices reach those of the others over. */
@@ -209,15 +215,18 @@ static RengaErrorCode LayOutSum(StepNetwork *network, int stage, bool beyond, Re
 {
   const RengaStageShape *shape = &RengaPlanGetStage(network->plan, stage)->shape;
   const int group = RengaShapeGroup_Private(shape);
+  int *number;
   if (network->network->cards <= 0) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(2 * WAYS * group * shape->replicas, &flow->hop));
+  RengaCall(RengaMalloc((int64_t)2 * WAYS * group * shape->replicas, &flow->hop));
+  RengaCall(RengaMalloc(network->flows.n_links, &number));
   for (int r = 0; r < shape->replicas; r++)
     for (int n = 0; n < group; n++)
       for (int way = 0; way < WAYS; way++) {
         const int64_t device = RengaStepNetworkDevice_Private(network, stage, r, n);
-        AddHop(flow, CardOf(network, device, way), 1);
-        if (HasUplinks(network) && beyond) AddHop(flow, UplinkOf(network, device, way), 1);
+        AddLoad(flow, CardOf(network, device, way), number);
+        if (HasUplinks(network) && beyond) AddLoad(flow, UplinkOf(network, device, way), number);
       }
+  RengaFree(&number);
   return RENGA_SUCCESS;
 }
 
