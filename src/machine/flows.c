@@ -8,9 +8,10 @@
 RengaErrorCode RengaFlowsCreate_Private(int n_links, RengaFlows *flows)
 {
   *flows = (RengaFlows){.n_links = n_links};
-  RengaErrorCode code = RengaMalloc(3 * n_links + 1, &flows->capacity);
-  if (!code) code = RengaMalloc(n_links + 1, &flows->first);
-  if (!code) code = RengaMalloc(2 * n_links + 1, &flows->seen);
+  const int64_t count = n_links;
+  RengaErrorCode code = RengaMalloc(3 * count + 1, &flows->capacity);
+  if (!code) code = RengaMalloc(count + 1, &flows->first);
+  if (!code) code = RengaMalloc(2 * count + 1, &flows->seen);
   if (code) RengaFlowsDestroy_Private(flows);
   RengaCall(code);
   flows->room = flows->capacity + n_links;

@@ -5,6 +5,7 @@
 #include "renga/private/links.h"
 #include "renga/private/plan.h"
 #include "renga/private/schedule.h"
+#include <limits.h>
 #include <math.h>
 
 enum { WAYS = 2, AT_ONCE = 32 }; /* messages of a kind that a rank has under way */
@@ -73,7 +74,8 @@ static int64_t CountNodes(const StepNetwork *network)
 static RengaErrorCode CheckDisturbance(const StepNetwork *network)
 {
   const RengaScheduleDisturbance *of = network->disturbance;
-  RengaCheck(of->slow_factor >= 1 && of->link_factor > 0 && of->link_factor <= 1 && of->jitter >= 0,
+  RengaCheck(of->slow_factor >= 1 && isfinite(of->slow_factor) && of->link_factor > 0 &&
+                 of->link_factor <= 1 && of->jitter >= 0 && isfinite(of->jitter),
              MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "a node that takes %g times as long, a share %g of a link, jitter %g: at least 1, "
              "above 0 and at most 1, at least 0",
@@ -107,9 +109,11 @@ static void FillCapacities(StepNetwork *network)
 
 RengaErrorCode RengaStepNetworkCheck_Private(RengaSchedule schedule, RengaPlan plan)
 {
-  RengaCheck(RengaPlanGetStageCount(plan) == schedule->stages &&
-                 RengaPlanGetStage(plan, 0)->forward_seconds > 0,
-             MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+  bool same = RengaPlanGetStageCount(plan) == schedule->stages;
+  for (int s = 0; s < schedule->stages && same; s++)
+    same = RengaPlanGetStage(plan, s)->shape.replicas == schedule->replicas[s];
+  RengaCheck(same && RengaPlanGetStage(plan, 0)->forward_seconds > 0, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT,
              "the plan does not say how long its stages take, or is not the schedule's");
   for (int s = 0; s < schedule->stages; s++)
     RengaCheck(RengaPlanGetStage(plan, s)->shape.shard < RENGA_SHARD_GRADIENTS, MPI_COMM_SELF,
@@ -129,9 +133,12 @@ RengaErrorCode RengaStepNetworkCreate_Private(RengaPlan plan, RengaMachine machi
   RengaCall(RengaMachineGetDevicesPerNode(machine, &network->devices));
   network->nodes = CountNodes(network);
   RengaCall(CheckDisturbance(network));
-  const int64_t below = network->network->switch_nodes;
-  const int64_t switches = HasUplinks(network) ? (network->nodes + below - 1) / below : 0;
-  const int64_t links = WAYS * (network->nodes * network->network->cards + switches);
+  const int64_t below = network->network->switch_nodes, cards = network->network->cards;
+  const int64_t switches = HasUplinks(network) ? 1 + (network->nodes - 1) / below : 0;
+  RengaCheck(cards <= (INT_MAX / WAYS - switches) / network->nodes, MPI_COMM_SELF,
+             RENGA_ERR_SUPPORT, "%lld nodes of %lld cards are too many links",
+             (long long)network->nodes, (long long)cards);
+  const int64_t links = WAYS * (network->nodes * cards + switches);
   RengaCall(RengaFlowsCreate_Private((int)links, &network->flows));
   FillCapacities(network);
   return RENGA_SUCCESS;

@@ -220,7 +220,7 @@ static RengaErrorCode TestErrors(void)
   RengaMachineNetwork network = {.cards = 1};
   const RengaMachineNetwork *got;
   RengaMachine machine;
-  Step step;
+  Step step, other;
   double seconds = -1;
   RengaCall(MakeMachine(1, 0, &machine));
   RengaCall(RengaMachineGetNetwork(machine, &got));
@@ -240,7 +240,22 @@ static RengaErrorCode TestErrors(void)
   disturbance.slow_node = 2;
   Expect(RengaScheduleSimulateNetwork(step.schedule, step.plan, machine, &disturbance, &seconds) ==
          RENGA_ERR_ARGUMENT);
+  disturbance.slow_node = 0;
+  disturbance.slow_factor = HUGE_VAL;
+  Expect(RengaScheduleSimulateNetwork(step.schedule, step.plan, machine, &disturbance, &seconds) ==
+         RENGA_ERR_ARGUMENT);
+  network = (RengaMachineNetwork){.cards = INT64_MAX / 8, .card_bandwidth = 100};
+  RengaCall(RengaMachineSetNetwork(machine, &network));
+  Expect(RengaScheduleSimulateNetwork(step.schedule, step.plan, machine, NULL, &seconds) ==
+             RENGA_ERR_SUPPORT &&
+         seconds == -1);
   RengaErrorSetHandler(NULL, NULL);
+  RengaCall(MakeStep(2, 1, ranks, 0, 200, &other));
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  Expect(RengaScheduleSimulateNetwork(step.schedule, other.plan, machine, NULL, &seconds) ==
+         RENGA_ERR_ARGUMENT);
+  RengaErrorSetHandler(NULL, NULL);
+  RengaCall(EndStep(&other));
   RengaCall(EndStep(&step));
   return RengaMachineDestroy(&machine);
 }
