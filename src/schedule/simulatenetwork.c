@@ -310,6 +310,16 @@ static RengaErrorCode BeginRun(NetworkRun *run)
   return RENGA_SUCCESS;
 }
 
+/* Lists that were proved come to their ends; one that waits for ever would make the step shorter. */
+static RengaErrorCode CheckListsEnded(const NetworkRun *run)
+{
+  for (int r = 0; r < run->schedule->ranks; r++)
+    RengaCheck(run->rank[r].next == run->schedule->list[r].n_actions, MPI_COMM_SELF,
+               RENGA_ERR_INTERNAL, "rank %d of the simulated step waits for ever at action %lld", r,
+               (long long)run->rank[r].next);
+  return RENGA_SUCCESS;
+}
+
 static void EndRun(NetworkRun *run)
 {
   for (int s = 0; run->sum && s < run->schedule->stages; s++)
@@ -388,6 +398,7 @@ RengaErrorCode RengaScheduleSimulateNetwork(RengaSchedule schedule, RengaPlan pl
     const Event event = RengaEventTake_Private(&run.queue);
     code = Happen(&run, &event);
   }
+  if (!code) code = CheckListsEnded(&run);
   EndRun(&run);
   RengaStepNetworkDestroy_Private(&network);
   RengaCall(code);
