@@ -46,7 +46,7 @@ int RengaFragmentReserve(RengaFragment *fragment, int64_t bytes)
   if (reason || bytes <= fragment->room) return reason;
   if (!RengaImageMayHold(bytes)) return EFBIG;
   if (RengaFaultIsDue(RENGA_FAULT_FILE)) return ENOSPC;
-  do reason = posix_fallocate(fragment->file, 0, bytes);
+  do reason = posix_fallocate(fragment->file, fragment->room, bytes - fragment->room);
   while (reason == EINTR);
   if (reason) return reason;
   void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fragment->file, 0);
