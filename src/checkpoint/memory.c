@@ -53,13 +53,20 @@ static uint64_t HashDirectory(const char *directory)
   return hash;
 }
 
-static RengaErrorCode MakeNodeFolder(RengaNodesMemory memory, const char *parent, uint64_t hash)
+static RengaErrorCode NameNodeFolder(RengaNodesMemory memory, const char *parent, uint64_t hash)
 {
-  struct stat about;
   const size_t room = strlen(parent) + 64;
   RengaCall(RengaMalloc(room, &memory->folder));
   snprintf(memory->folder, room, "%s/renga-%ld-%016llx", parent, (long)geteuid(),
            (unsigned long long)hash);
+  return RENGA_SUCCESS;
+}
+
+/* Where it is not there. Systems remove all that a user has in /dev/shm once the user's last
+   session ends (RemoveIPC, logind.conf(5)), also where runs go on. */
+static RengaErrorCode MakeNodeFolder(RengaNodesMemory memory)
+{
+  struct stat about;
   const int reason = mkdir(memory->folder, 0700) == 0 || errno == EEXIST ? 0 : errno;
   RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
              "-checkpoint_memory: %s cannot be made: %s; -checkpoint_memory_dir names a folder of "
@@ -136,7 +143,8 @@ static RengaErrorCode FillMemory(RengaNodesMemory memory, const char *parent, co
   memory->token = told.token;
   memory->was_there = told.was_there;
   RengaCall(FindPlaces(memory));
-  code = MakeNodeFolder(memory, parent, told.hash);
+  code = NameNodeFolder(memory, parent, told.hash);
+  if (!code) code = MakeNodeFolder(memory);
   if (!code) code = FindNeighbours(memory);
   RengaCall(RengaErrorAgree(memory->ranks, code));
   return RENGA_SUCCESS;
@@ -288,6 +296,7 @@ static RengaErrorCode BeginFragment(RengaFragment *fragment)
 static RengaErrorCode BeginOwn(RengaNodesMemory memory, const RengaCheckpointTable *table)
 {
   RengaFragment *own = &memory->own[memory->slot];
+  RengaCall(MakeNodeFolder(memory));
   RengaCall(BeginFragment(own));
   own->head.token = memory->token;
   own->head.run = table->run;

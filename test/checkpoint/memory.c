@@ -168,6 +168,26 @@ static RengaErrorCode TestFailures(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* What a system removes under a run is made again. */
+static RengaErrorCode TestRemoved(RengaComm comm)
+{
+  RengaCheckpoint checkpoint;
+  char command[256];
+  const int64_t first = standin.step / 2 * 2;
+  snprintf(command, sizeof command, "rm -rf %s/*", folder);
+  RengaCall(StandinCreate(comm, 1, true, directory, &checkpoint));
+  RengaCall(MakeSteps(checkpoint, first + 1, first + 4));
+  RengaCall(RengaCommBarrier(comm, "before"));
+  if (RengaCommGetRank(comm) == 0) Expect(system(command) == 0);
+  RengaCall(RengaCommBarrier(comm, "after"));
+  RengaCall(MakeSteps(checkpoint, first + 5, first + 8));
+  RengaCall(StandinDestroy(&checkpoint));
+  RengaCall(ExpectFound(comm, 1, first + 8, &checkpoint));
+  RengaCall(StandinDestroy(&checkpoint));
+  RengaCall(ExpectFiles(comm, false));
+  return RENGA_SUCCESS;
+}
+
 /* Nodes' memory that cannot be had: what was open stays open, whatever was not made yet. */
 static RengaErrorCode TestNowhere(RengaComm comm)
 {
@@ -223,6 +243,7 @@ static RengaErrorCode TestMemory(void)
   RengaCall(TestInTheWay(comm));
   RengaCall(TestFound(comm));
   RengaCall(TestFailures(comm));
+  RengaCall(TestRemoved(comm));
   RengaCall(TestNowhere(comm));
   RengaCall(TestRefused(comm));
   RengaCall(CleanUp(comm));
