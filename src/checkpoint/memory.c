@@ -17,8 +17,16 @@
 #include <unistd.h>
 
 enum { FRAGMENT_TAG = 32765, TMPFS = 0x01021994 };
+static const char token_name[] = "%s/.renga_memory"; /* of a folder of checkpoints */
 static const char token_line[] = "Renga checkpoint memory %016llx\n";
 static const char fragment_what[] = "all ranks to keep a checkpoint in memory";
+
+bool RengaNodesMemoryIsLeft(const char *directory)
+{
+  char path[4096];
+  return snprintf(path, sizeof path, token_name, directory) < (int)sizeof path &&
+         access(path, F_OK) == 0;
+}
 
 /* Rank 0: the directory's token, which is made where there is none. */
 static RengaErrorCode FindMemoryToken(RengaNodesMemory memory, const char *directory)
@@ -27,7 +35,7 @@ static RengaErrorCode FindMemoryToken(RengaNodesMemory memory, const char *direc
   unsigned long long token = 0;
   RengaCall(RengaMalloc(room, &memory->token_file));
   const char *path = memory->token_file;
-  snprintf(memory->token_file, room, "%s/.renga_memory", directory);
+  snprintf(memory->token_file, room, token_name, directory);
   FILE *file = RengaFileOpen_Private(path, "r");
   memory->was_there = file && fscanf(file, token_line, &token) == 1;
   if (file) fclose(file);

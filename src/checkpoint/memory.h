@@ -29,7 +29,9 @@ typedef struct _RengaNodesMemory {
   int64_t step, before;        /* the newest that is whole, and the one before; -1: none */
 } * RengaNodesMemory;
 
-/* memory.c. Collective, but for Forget and Destroy. */
+/* memory.c. Collective, but for IsLeft, Forget and Destroy. */
+/* By a run that has not come to its end; what of it is still there only nodes know. */
+bool RengaNodesMemoryIsLeft(const char *directory);
 /* parent: where the node's folder is made, such as /dev/shm. */
 RengaErrorCode RengaNodesMemoryCreate(RengaComm comm, const char *parent, const char *directory,
                                       RengaNodesMemory *memory);
