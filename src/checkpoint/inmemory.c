@@ -150,11 +150,12 @@ static RengaErrorCode FindNewestTime(RengaCheckpoint checkpoint, int64_t *newest
 static void WarnOfUnsought(RengaCheckpoint checkpoint)
 {
   if (checkpoint->lock && RengaNodesMemoryIsLeft(checkpoint->options.directory))
-    RengaWarning(MPI_COMM_SELF,
-                 "%s/.renga_memory: a run that kept checkpoints in the memory of nodes has not come "
-                 "to its end, and they may be newer than the files: -checkpoint_memory, which looks "
-                 "for them, is not given",
-                 checkpoint->options.directory);
+    RengaWarning(
+        MPI_COMM_SELF,
+        "%s/.renga_memory: a run that kept checkpoints in the memory of nodes has not come "
+        "to its end, and they may be newer than the files: -checkpoint_memory, which looks "
+        "for them, is not given",
+        checkpoint->options.directory);
 }
 
 RengaErrorCode RengaCheckpointSetUpMemory_Private(RengaCheckpoint checkpoint)

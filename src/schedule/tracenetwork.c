@@ -81,7 +81,8 @@ static RengaErrorCode TraceMessage(const StepTrace *trace, const RengaAction *ac
 static RengaErrorCode TraceIdle(const StepTrace *trace, int stage, int replica)
 {
   const bool idle = RengaScheduleChunk_Private(trace->schedule, stage, replica)->count == 0;
-  for (int b = 0; b < trace->sum[stage].buckets && idle && trace->schedule->replicas[stage] > 1; b++)
+  for (int b = 0; b < trace->sum[stage].buckets && idle && trace->schedule->replicas[stage] > 1;
+       b++)
     RengaCall(RengaViewerPrintf(trace->viewer, "come %d %d\n", stage, b));
   return RENGA_SUCCESS;
 }
