@@ -310,7 +310,7 @@ static RengaErrorCode BeginRun(NetworkRun *run)
   return RENGA_SUCCESS;
 }
 
-/* Lists that were proved come to their ends; one that waits for ever would make the step shorter. */
+/* Lists that were proved come to their ends: where one does not the step would look shorter. */
 static RengaErrorCode CheckListsEnded(const NetworkRun *run)
 {
   for (int r = 0; r < run->schedule->ranks; r++)
