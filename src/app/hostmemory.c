@@ -44,7 +44,7 @@ static RengaErrorCode PrintCheckpointMemory(MPI_Comm printer, RengaPlan plan, in
     const int64_t bytes = (stage->parts.parameters + stage->parts.optimizer) * stage->shape.chunks;
     if (bytes > most) most = bytes;
   }
-  const bool copies = per_node != RengaPlanGetRankCount(plan);
+  const bool copies = per_node < RengaPlanGetRankCount(plan);
   RengaFormatBytes((double)(most * (copies ? 4 : 2)), sizeof text, text);
   RengaCall(RengaPrintf(printer,
                         "  memory of the host beside it: -checkpoint_memory takes up to %s for a "

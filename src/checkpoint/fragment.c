@@ -34,9 +34,9 @@ bool RengaFragmentParseName(const char *name, int *rank, int *by, int *slot)
 
 int RengaFragmentOpen(RengaFragment *fragment)
 {
+  const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   if (fragment->file >= 0) return 0;
-  fragment->file =
-      RengaFileDescriptor_Private(fragment->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  fragment->file = RengaFileDescriptor_Private(fragment->path, flags, 0600);
   return fragment->file >= 0 ? 0 : errno;
 }
 
@@ -46,7 +46,7 @@ int RengaFragmentReserve(RengaFragment *fragment, int64_t bytes)
   if (reason || bytes <= fragment->room) return reason;
   if (!RengaImageMayHold(bytes)) return EFBIG;
   if (RengaFaultIsDue(RENGA_FAULT_FILE)) return ENOSPC;
-  do reason = posix_fallocate(fragment->file, 0, bytes);
+  do reason = posix_fallocate(fragment->file, fragment->room, bytes - fragment->room);
   while (reason == EINTR);
   if (reason) return reason;
   void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fragment->file, 0);
@@ -57,10 +57,38 @@ int RengaFragmentReserve(RengaFragment *fragment, int64_t bytes)
   return 0;
 }
 
+/* Under its name is still the file that was made, and not another run's. */
+static bool IsFragmentThere(const RengaFragment *fragment)
+{
+  struct stat own, there;
+  return fragment->file >= 0 && fstat(fragment->file, &own) == 0 &&
+         lstat(fragment->path, &there) == 0 && own.st_dev == there.st_dev &&
+         own.st_ino == there.st_ino;
+}
+
+static void CloseFragment(RengaFragment *fragment)
+{
+  if (fragment->at) munmap(fragment->at, (size_t)fragment->room);
+  if (fragment->file >= 0) close(fragment->file);
+  fragment->at = NULL;
+  fragment->room = 0;
+  fragment->file = -1;
+}
+
+/* As much room as before for one that was removed. */
+static int MakeFragmentAgain(RengaFragment *fragment)
+{
+  const int64_t room = fragment->room;
+  if (fragment->file < 0 || IsFragmentThere(fragment)) return 0;
+  CloseFragment(fragment);
+  return RengaFragmentReserve(fragment, room);
+}
+
 int RengaFragmentBegin(RengaFragment *fragment)
 {
   static const RengaFragmentHead none;
-  int reason = RengaFragmentReserve(fragment, RENGA_FRAGMENT_HEAD);
+  int reason = MakeFragmentAgain(fragment);
+  if (!reason) reason = RengaFragmentReserve(fragment, RENGA_FRAGMENT_HEAD);
   if (!reason) reason = RengaWriteAt(fragment->file, 0, sizeof none, &none);
   fragment->head = none;
   return reason;
@@ -119,9 +147,9 @@ int RengaFragmentCommit(RengaFragment *fragment)
 
 void RengaFragmentDestroy(RengaFragment *fragment, bool unlinks)
 {
-  if (fragment->at) munmap(fragment->at, (size_t)fragment->room);
-  if (fragment->file >= 0) close(fragment->file);
-  if (unlinks && fragment->path) unlink(fragment->path);
+  if (!fragment->path) return; /* it was never created: 0 is no file of it */
+  if (unlinks && IsFragmentThere(fragment)) unlink(fragment->path);
+  CloseFragment(fragment);
   RengaFree(&fragment->path);
   RengaFree(&fragment->row);
   *fragment = (RengaFragment){.file = -1};

@@ -34,13 +34,14 @@ typedef struct {
   int64_t most_rows;
 } RengaFragment;
 
-/* rank's fragment, on the rank `by`; slot 0 or 1. The file is made. 0 or errno. */
+/* rank's fragment, on the rank `by`; slot 0 or 1. */
 RengaErrorCode RengaFragmentCreate(const char *folder, int rank, int by, int slot,
                                    RengaFragment *fragment);
+/* The file is made; one that is there is another run's. 0 or errno. */
 int RengaFragmentOpen(RengaFragment *fragment);
 /* The memory is there: a write to what is mapped does not fail. 0 or errno. */
 int RengaFragmentReserve(RengaFragment *fragment, int64_t bytes);
-/* What the file held is none any more. 0 or errno. */
+/* What the file held is none any more; one that was removed is made again. 0 or errno. */
 int RengaFragmentBegin(RengaFragment *fragment);
 RengaErrorCode RengaFragmentAdd(RengaFragment *fragment, const RengaFragmentBlock *block,
                                 const void *data); /* the hash is found here */
@@ -48,6 +49,7 @@ RengaErrorCode RengaFragmentAdd(RengaFragment *fragment, const RengaFragmentBloc
 RengaErrorCode RengaFragmentEnd(RengaFragment *fragment);
 int64_t RengaFragmentBytes(const RengaFragmentHead *head);
 int RengaFragmentCommit(RengaFragment *fragment); /* 0 or errno */
+/* One that is all zeros was never created. unlinks: the file that it has made. */
 void RengaFragmentDestroy(RengaFragment *fragment, bool unlinks);
 
 /* Files of a folder. */

@@ -146,6 +146,18 @@ static RengaErrorCode FindNewestTime(RengaCheckpoint checkpoint, int64_t *newest
   return RENGA_SUCCESS;
 }
 
+/* Nobody looks for what nodes may have. */
+static void WarnOfUnsought(RengaCheckpoint checkpoint)
+{
+  if (checkpoint->lock && RengaNodesMemoryIsLeft(checkpoint->options.directory))
+    RengaWarning(
+        MPI_COMM_SELF,
+        "%s/.renga_memory: a run that kept checkpoints in the memory of nodes has not come "
+        "to its end, and they may be newer than the files: -checkpoint_memory, which looks "
+        "for them, is not given",
+        checkpoint->options.directory);
+}
+
 RengaErrorCode RengaCheckpointSetUpMemory_Private(RengaCheckpoint checkpoint)
 {
   const char *directory = checkpoint->options.directory;
@@ -154,7 +166,10 @@ RengaErrorCode RengaCheckpointSetUpMemory_Private(RengaCheckpoint checkpoint)
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCheckpointFreeMemory_Private(checkpoint);
   checkpoint->recovered = -1;
-  if (checkpoint->options.memory == 0) return RENGA_SUCCESS;
+  if (checkpoint->options.memory == 0) {
+    WarnOfUnsought(checkpoint);
+    return RENGA_SUCCESS;
+  }
   RengaCheck(
       directory, ranks, RENGA_ERR_OPTION,
       "-checkpoint_memory %d needs -checkpoint_dir: where a run begins that finds nothing in "

@@ -17,8 +17,16 @@
 #include <unistd.h>
 
 enum { FRAGMENT_TAG = 32765, TMPFS = 0x01021994 };
+static const char token_name[] = "%s/.renga_memory"; /* of a folder of checkpoints */
 static const char token_line[] = "Renga checkpoint memory %016llx\n";
 static const char fragment_what[] = "all ranks to keep a checkpoint in memory";
+
+bool RengaNodesMemoryIsLeft(const char *directory)
+{
+  char path[4096];
+  return snprintf(path, sizeof path, token_name, directory) < (int)sizeof path &&
+         access(path, F_OK) == 0;
+}
 
 /* Rank 0: the directory's token, which is made where there is none. */
 static RengaErrorCode FindMemoryToken(RengaNodesMemory memory, const char *directory)
@@ -27,7 +35,7 @@ static RengaErrorCode FindMemoryToken(RengaNodesMemory memory, const char *direc
   unsigned long long token = 0;
   RengaCall(RengaMalloc(room, &memory->token_file));
   const char *path = memory->token_file;
-  snprintf(memory->token_file, room, "%s/.renga_memory", directory);
+  snprintf(memory->token_file, room, token_name, directory);
   FILE *file = RengaFileOpen_Private(path, "r");
   memory->was_there = file && fscanf(file, token_line, &token) == 1;
   if (file) fclose(file);
@@ -53,13 +61,20 @@ static uint64_t HashDirectory(const char *directory)
   return hash;
 }
 
-static RengaErrorCode MakeNodeFolder(RengaNodesMemory memory, const char *parent, uint64_t hash)
+static RengaErrorCode NameNodeFolder(RengaNodesMemory memory, const char *parent, uint64_t hash)
 {
-  struct stat about;
   const size_t room = strlen(parent) + 64;
   RengaCall(RengaMalloc(room, &memory->folder));
   snprintf(memory->folder, room, "%s/renga-%ld-%016llx", parent, (long)geteuid(),
            (unsigned long long)hash);
+  return RENGA_SUCCESS;
+}
+
+/* Where it is not there. Systems remove all that a user has in /dev/shm once the user's last
+   session ends (RemoveIPC, logind.conf(5)), also where runs go on. */
+static RengaErrorCode MakeNodeFolder(RengaNodesMemory memory)
+{
+  struct stat about;
   const int reason = mkdir(memory->folder, 0700) == 0 || errno == EEXIST ? 0 : errno;
   RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
              "-checkpoint_memory: %s cannot be made: %s; -checkpoint_memory_dir names a folder of "
@@ -136,7 +151,8 @@ static RengaErrorCode FillMemory(RengaNodesMemory memory, const char *parent, co
   memory->token = told.token;
   memory->was_there = told.was_there;
   RengaCall(FindPlaces(memory));
-  code = MakeNodeFolder(memory, parent, told.hash);
+  code = NameNodeFolder(memory, parent, told.hash);
+  if (!code) code = MakeNodeFolder(memory);
   if (!code) code = FindNeighbours(memory);
   RengaCall(RengaErrorAgree(memory->ranks, code));
   return RENGA_SUCCESS;
@@ -153,7 +169,7 @@ RengaErrorCode RengaNodesMemoryCreate(RengaComm comm, const char *parent, const 
   *made =
       (struct _RengaNodesMemory){.comm = comm, .ranks = ranks, .to = -1, .step = -1, .before = -1};
   code = FillMemory(made, parent, directory);
-  if (code) RengaNodesMemoryDestroy(&made, made->was_there);
+  if (code) RengaNodesMemoryDestroy(&made, false);
   RengaCall(code);
   *memory = made;
   return RENGA_SUCCESS;
@@ -180,17 +196,19 @@ static int64_t FreeBytes(const char *folder)
 
 typedef struct {
   int64_t fragment, free; /* bytes of a file of this rank's fragment, and free of its node */
+  int64_t needed;         /* all that the rank takes; 0 before it is found */
   char host[64];
 } RoomOfRank;
 
-/* Of all that a rank takes: two files of its own fragment, and of each that it has copies of. */
-static int64_t RoomNeeded(const struct _RengaNodesMemory *memory, const RoomOfRank all[], int rank)
+/* Two files of a rank's own fragment, and of each that it has copies of. */
+static void FindRoomNeeded(const struct _RengaNodesMemory *memory, RoomOfRank all[])
 {
-  int64_t bytes = 2 * all[rank].fragment;
   const int size = RengaCommGetSize(memory->comm);
-  for (int r = 0; r < size && memory->nodes > 1; r++)
-    if (FindKeeper(memory, r) == rank) bytes += 2 * all[r].fragment;
-  return bytes;
+  for (int r = 0; r < size; r++) {
+    const int keeper = memory->nodes > 1 ? FindKeeper(memory, r) : -1;
+    all[r].needed += 2 * all[r].fragment;
+    if (keeper >= 0) all[keeper].needed += 2 * all[r].fragment;
+  }
 }
 
 /* The same on all ranks. */
@@ -202,7 +220,7 @@ static RengaErrorCode CheckRoomOfNodes(RengaNodesMemory memory, const RoomOfRank
     const int first = FindRankAt(memory, n, 0);
     int64_t bytes = 0;
     for (int r = 0; r < size; r++)
-      if (memory->place[r].node == n) bytes += RoomNeeded(memory, all, r);
+      if (memory->place[r].node == n) bytes += all[r].needed;
     RengaFormatBytes((double)bytes, sizeof needed, needed);
     RengaFormatBytes((double)all[first].free, sizeof there, there);
     RengaCheck(bytes <= all[first].free, memory->ranks, RENGA_ERR_MEMORY,
@@ -243,9 +261,10 @@ RengaErrorCode RengaNodesMemoryReserve(RengaNodesMemory memory, int64_t bytes, i
   RengaErrorCode code =
       RengaErrorAgree(memory->ranks, RengaMalloc(RengaCommGetSize(memory->comm), &rooms));
   if (!code) code = RengaCommGather(memory->comm, &mine, sizeof mine, rooms, -1, fragment_what);
+  if (!code) FindRoomNeeded(memory, rooms);
   if (!code) code = CheckRoomOfNodes(memory, rooms);
   if (!code) code = RengaErrorAgree(memory->ranks, ReserveFragments(memory, rooms));
-  if (!code) *all = RoomNeeded(memory, rooms, rank);
+  if (!code) *all = rooms[rank].needed;
   RengaFree(&rooms);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -285,6 +304,7 @@ static RengaErrorCode BeginFragment(RengaFragment *fragment)
 static RengaErrorCode BeginOwn(RengaNodesMemory memory, const RengaCheckpointTable *table)
 {
   RengaFragment *own = &memory->own[memory->slot];
+  RengaCall(MakeNodeFolder(memory));
   RengaCall(BeginFragment(own));
   own->head.token = memory->token;
   own->head.run = table->run;
@@ -425,6 +445,7 @@ void RengaNodesMemoryDestroy(RengaNodesMemory *memory, bool keeps)
 {
   RengaNodesMemory gone = *memory;
   if (!gone) return;
+  keeps = keeps || (gone->was_there && !gone->cleared);
   for (int s = 0; s < 2; s++) RengaFragmentDestroy(&gone->own[s], !keeps);
   for (int i = 0; i < 2 * gone->n_from && gone->copy; i++)
     RengaFragmentDestroy(&gone->copy[i], !keeps);

@@ -17,6 +17,7 @@ typedef struct _RengaNodesMemory {
   char *token_file;
   uint64_t token; /* in the folder of checkpoints, so that what another run left is known */
   bool was_there; /* the token: a run did not come to its end */
+  bool cleared;   /* what it left is a file now, or of no use */
   int nodes;
   RengaNodePlace *place;       /* [ranks] */
   int to;                      /* who has the copy of this rank's fragment; -1: nobody */
@@ -28,7 +29,9 @@ typedef struct _RengaNodesMemory {
   int64_t step, before;        /* the newest that is whole, and the one before; -1: none */
 } * RengaNodesMemory;
 
-/* memory.c. Collective, but for Forget and Destroy. */
+/* memory.c. Collective, but for IsLeft, Forget and Destroy. */
+/* By a run that has not come to its end; what of it is still there only nodes know. */
+bool RengaNodesMemoryIsLeft(const char *directory);
 /* parent: where the node's folder is made, such as /dev/shm. */
 RengaErrorCode RengaNodesMemoryCreate(RengaComm comm, const char *parent, const char *directory,
                                       RengaNodesMemory *memory);
@@ -40,7 +43,7 @@ RengaErrorCode RengaNodesMemorySave(RengaNodesMemory memory, RengaDevice device,
                                     const RengaPersistent tensors[], RengaCheckpointTable *table);
 /* The checkpoint of this step is none any more. */
 void RengaNodesMemoryForget(RengaNodesMemory memory, int64_t step);
-/* keeps: another run may find what is there. */
+/* keeps: another run may find what is there. What was not cleared is kept in any case. */
 void RengaNodesMemoryDestroy(RengaNodesMemory *memory, bool keeps);
 
 /* memoryfind.c. Collective: the newest checkpoint that the nodes have whole, if it is newer than

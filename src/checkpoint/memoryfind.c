@@ -373,6 +373,7 @@ RengaErrorCode RengaNodesMemoryRecover(RengaNodesMemory memory, const char *dire
   RengaFree(&search.fragment);
   RengaCall(code);
   if (memory->place[RengaCommGetRank(memory->comm)].local == 0) ClearNode(memory);
+  memory->cleared = true;
   RengaCall(RengaErrorAgree(memory->ranks, RENGA_SUCCESS)); /* before any of them makes files */
   return RENGA_SUCCESS;
 }

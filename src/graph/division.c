@@ -8,8 +8,7 @@ static const double most_weight = 1e6;
 #define AT(member) offsetof(RengaGraphDivision, member)
 static const RengaOptionRow rows[] = {
     {"graph_divide", RENGA_OPTION_INT64, "1", AT(parts), NULL, 1, MOST_PARTS,
-     "narrow networks that are trained together in place of one, each as wide as it divided by the "
-     "root of their number"},
+     "narrow networks trained together in place of one, of its width over their root"},
     {"graph_divide_weight", RENGA_OPTION_REAL, "0.5", AT(weight), NULL, 0, 1e6,
      "weight of the Jensen-Shannon divergence of their probabilities in the loss"},
 };

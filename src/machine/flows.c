@@ -8,9 +8,10 @@
 RengaErrorCode RengaFlowsCreate_Private(int n_links, RengaFlows *flows)
 {
   *flows = (RengaFlows){.n_links = n_links};
-  RengaErrorCode code = RengaMalloc(3 * n_links + 1, &flows->capacity);
-  if (!code) code = RengaMalloc(n_links + 1, &flows->first);
-  if (!code) code = RengaMalloc(2 * n_links + 1, &flows->seen);
+  const int64_t count = n_links;
+  RengaErrorCode code = RengaMalloc(3 * count + 1, &flows->capacity);
+  if (!code) code = RengaMalloc(count + 1, &flows->first);
+  if (!code) code = RengaMalloc(2 * count + 1, &flows->seen);
   if (code) RengaFlowsDestroy_Private(flows);
   RengaCall(code);
   flows->room = flows->capacity + n_links;
@@ -65,15 +66,17 @@ static double EvenShare(const RengaFlows *flows)
   return least;
 }
 
+static const double rounding = 1 + 1e-12; /* of what is divided and multiplied again */
+
 /* The link cannot give the message more than this. */
 static bool IsFull(const RengaFlows *flows, int link, double each)
 {
-  return flows->room[link] <= flows->share[link] * each * (1 + 1e-12);
+  return flows->room[link] <= flows->share[link] * each * rounding;
 }
 
 static bool IsHeldBack(const RengaFlows *flows, const RengaFlow *flow, double each)
 {
-  if (flow->most <= each * flow->weight) return true;
+  if (flow->most <= each * flow->weight * rounding) return true;
   for (int h = 0; h < flow->n_hops; h++)
     if (IsFull(flows, flow->hop[h].link, each)) return true;
   return false;
@@ -99,6 +102,13 @@ static double FindSlowest(const RengaFlows *flows, int from)
   return least;
 }
 
+/* What is left of a share by rounding alone holds nobody back: all of the link have their rates. */
+static void EmptyFullLinks(RengaFlows *flows, double each)
+{
+  for (int l = 0; l < flows->n_reached; l++)
+    if (IsFull(flows, flows->reached[l], each)) flows->share[flows->reached[l]] = 0;
+}
+
 /* Of near[]: those that are held are moved to the front, round after round. */
 static void FillLinks(RengaFlows *flows)
 {
@@ -114,11 +124,12 @@ static void FillLinks(RengaFlows *flows)
     const int before = done;
     for (int n = done; n < flows->n_near; n++) {
       RengaFlow *flow = flows->near[n];
-      if (!IsHeldBack(flows, flow, each) && (n + 1 < flows->n_near || done > before)) continue;
+      if (!IsHeldBack(flows, flow, each)) continue;
       TakeRate(flows, flow, each);
       flows->near[n] = flows->near[done];
       flows->near[done++] = flow;
     }
+    if (done == before) EmptyFullLinks(flows, each);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "renga/private/links.h"
 #include "renga/private/plan.h"
 #include "renga/private/schedule.h"
+#include <limits.h>
 #include <math.h>
 
 enum { WAYS = 2, AT_ONCE = 32 }; /* messages of a kind that a rank has under way */
@@ -73,7 +74,8 @@ static int64_t CountNodes(const StepNetwork *network)
 static RengaErrorCode CheckDisturbance(const StepNetwork *network)
 {
   const RengaScheduleDisturbance *of = network->disturbance;
-  RengaCheck(of->slow_factor >= 1 && of->link_factor > 0 && of->link_factor <= 1 && of->jitter >= 0,
+  RengaCheck(of->slow_factor >= 1 && isfinite(of->slow_factor) && of->link_factor > 0 &&
+                 of->link_factor <= 1 && of->jitter >= 0 && isfinite(of->jitter),
              MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "a node that takes %g times as long, a share %g of a link, jitter %g: at least 1, "
              "above 0 and at most 1, at least 0",
@@ -107,14 +109,16 @@ static void FillCapacities(StepNetwork *network)
 
 RengaErrorCode RengaStepNetworkCheck_Private(RengaSchedule schedule, RengaPlan plan)
 {
-  RengaCheck(RengaPlanGetStageCount(plan) == schedule->stages &&
-                 RengaPlanGetStage(plan, 0)->forward_seconds > 0,
-             MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+  bool same = RengaPlanGetStageCount(plan) == schedule->stages;
+  for (int s = 0; s < schedule->stages && same; s++)
+    same = RengaPlanGetStage(plan, s)->shape.replicas == schedule->replicas[s];
+  RengaCheck(same && RengaPlanGetStage(plan, 0)->forward_seconds > 0, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT,
              "the plan does not say how long its stages take, or is not the schedule's");
   for (int s = 0; s < schedule->stages; s++)
     RengaCheck(RengaPlanGetStage(plan, s)->shape.shard < RENGA_SHARD_GRADIENTS, MPI_COMM_SELF,
                RENGA_ERR_SUPPORT,
-               "replicas of stage %d share gradients or parameters: what they exchange with each "
+               "gradients or parameters of stage %d are sharded: what replicas exchange with each "
                "micro-batch is not simulated on shared links; -pipeline_shard optimizer is",
                s);
   return RENGA_SUCCESS;
@@ -129,9 +133,12 @@ RengaErrorCode RengaStepNetworkCreate_Private(RengaPlan plan, RengaMachine machi
   RengaCall(RengaMachineGetDevicesPerNode(machine, &network->devices));
   network->nodes = CountNodes(network);
   RengaCall(CheckDisturbance(network));
-  const int64_t below = network->network->switch_nodes;
-  const int64_t switches = HasUplinks(network) ? (network->nodes + below - 1) / below : 0;
-  const int64_t links = WAYS * (network->nodes * network->network->cards + switches);
+  const int64_t below = network->network->switch_nodes, cards = network->network->cards;
+  const int64_t switches = HasUplinks(network) ? 1 + (network->nodes - 1) / below : 0;
+  RengaCheck(cards <= (INT_MAX / WAYS - switches) / network->nodes, MPI_COMM_SELF,
+             RENGA_ERR_SUPPORT, "%lld nodes of %lld cards are too many links",
+             (long long)network->nodes, (long long)cards);
+  const int64_t links = WAYS * (network->nodes * cards + switches);
   RengaCall(RengaFlowsCreate_Private((int)links, &network->flows));
   FillCapacities(network);
   return RENGA_SUCCESS;
@@ -142,14 +149,20 @@ void RengaStepNetworkDestroy_Private(StepNetwork *network)
   RengaFlowsDestroy_Private(&network->flows);
 }
 
-static void AddHop(RengaFlow *flow, int link, double load)
+static void AddHop(RengaFlow *flow, int link)
 {
-  for (int h = 0; h < flow->n_hops; h++)
-    if (flow->hop[h].link == link) {
-      flow->hop[h].load += load;
-      return;
-    }
-  flow->hop[flow->n_hops++] = (RengaFlowHop){.link = link, .load = load};
+  flow->hop[flow->n_hops++] = (RengaFlowHop){.link = link, .load = 1};
+}
+
+/* The same where devices share links; number: [links] 1 + the hop over each, 0: none. */
+static void AddLoad(RengaFlow *flow, int link, int number[])
+{
+  if (number[link]) {
+    flow->hop[number[link] - 1].load += 1;
+    return;
+  }
+  AddHop(flow, link);
+  number[link] = flow->n_hops;
 }
 
 /* What a device alone gives one of another node. */
@@ -177,11 +190,11 @@ void RengaStepNetworkRoute_Private(StepNetwork *network, int64_t from, int64_t t
   if (level == 0) return;
   flow->most = AloneBetween(network, levels[level].bandwidth, from, to);
   if (network->network->cards <= 0) return;
-  AddHop(flow, CardOf(network, from, 0), 1);
-  AddHop(flow, CardOf(network, to, 1), 1);
+  AddHop(flow, CardOf(network, from, 0));
+  AddHop(flow, CardOf(network, to, 1));
   if (!HasUplinks(network) || SwitchOf(network, from) == SwitchOf(network, to)) return;
-  AddHop(flow, UplinkOf(network, from, 0), 1);
-  AddHop(flow, UplinkOf(network, to, 1), 1);
+  AddHop(flow, UplinkOf(network, from, 0));
+  AddHop(flow, UplinkOf(network, to, 1));
 }
 
 /* The widest level that a replica's devices reach those of the others over. */
@@ -209,15 +222,18 @@ static RengaErrorCode LayOutSum(StepNetwork *network, int stage, bool beyond, Re
 {
   const RengaStageShape *shape = &RengaPlanGetStage(network->plan, stage)->shape;
   const int group = RengaShapeGroup_Private(shape);
+  int *number;
   if (network->network->cards <= 0) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(2 * WAYS * group * shape->replicas, &flow->hop));
+  RengaCall(RengaMalloc((int64_t)2 * WAYS * group * shape->replicas, &flow->hop));
+  RengaCall(RengaMalloc(network->flows.n_links, &number));
   for (int r = 0; r < shape->replicas; r++)
     for (int n = 0; n < group; n++)
       for (int way = 0; way < WAYS; way++) {
         const int64_t device = RengaStepNetworkDevice_Private(network, stage, r, n);
-        AddHop(flow, CardOf(network, device, way), 1);
-        if (HasUplinks(network) && beyond) AddHop(flow, UplinkOf(network, device, way), 1);
+        AddLoad(flow, CardOf(network, device, way), number);
+        if (HasUplinks(network) && beyond) AddLoad(flow, UplinkOf(network, device, way), number);
       }
+  RengaFree(&number);
   return RENGA_SUCCESS;
 }
 

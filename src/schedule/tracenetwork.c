@@ -77,6 +77,16 @@ static RengaErrorCode TraceMessage(const StepTrace *trace, const RengaAction *ac
   return RENGA_SUCCESS;
 }
 
+/* A replica without a micro-batch has its parts at once. */
+static RengaErrorCode TraceIdle(const StepTrace *trace, int stage, int replica)
+{
+  const bool idle = RengaScheduleChunk_Private(trace->schedule, stage, replica)->count == 0;
+  for (int b = 0; b < trace->sum[stage].buckets && idle && trace->schedule->replicas[stage] > 1;
+       b++)
+    RengaCall(RengaViewerPrintf(trace->viewer, "come %d %d\n", stage, b));
+  return RENGA_SUCCESS;
+}
+
 /* The list of a rank that has one stage. */
 static RengaErrorCode TraceRank(const StepTrace *trace, int stage, int replica)
 {
@@ -86,6 +96,7 @@ static RengaErrorCode TraceRank(const StepTrace *trace, int stage, int replica)
   RengaCall(RengaViewerPrintf(
       trace->viewer, "rank %lld\n",
       (long long)RengaStepNetworkDevice_Private(&trace->network, stage, replica, 0)));
+  RengaCall(TraceIdle(trace, stage, replica));
   for (int64_t i = 0; i < count; i++) {
     if (action[i].kind == RENGA_ACTION_SEND || action[i].kind == RENGA_ACTION_RECEIVE)
       RengaCall(TraceMessage(trace, &action[i]));

@@ -171,23 +171,30 @@ static void SayLocked(int count, const LaunchedRank rank[])
                first, rank[first].node, (long long)rank[first].locked >> 10, rank[first].card);
 }
 
-/* Ranks that may run on the same cores share them. */
-static void SayThreads(int count, const LaunchedRank rank[])
+static int CompareCores(const void *a, const void *b)
 {
-  for (int r = 0; r < count; r++) {
-    int64_t threads = 0;
-    int sharers = 0;
-    for (int s = 0; s < count && rank[r].threads > 0; s++) {
-      if (rank[s].where != rank[r].where) continue;
-      threads += rank[s].threads > 0 ? rank[s].threads : 1;
-      sharers++;
+  const LaunchedRank *x = a, *y = b;
+  return (x->where > y->where) - (x->where < y->where);
+}
+
+/* Ranks that may run on the same cores share them. The order of the ranks changes. */
+static void SayThreads(int count, LaunchedRank rank[])
+{
+  qsort(rank, (size_t)count, sizeof *rank, CompareCores);
+  for (int first = 0, last = 0; first < count; first = last) {
+    const LaunchedRank *own = &rank[first];
+    int64_t threads = 0, asked = 0;
+    for (; last < count && rank[last].where == own->where; last++) {
+      threads += rank[last].threads > 0 ? rank[last].threads : 1;
+      asked += rank[last].threads;
     }
-    if (sharers == 0 || threads <= rank[r].cores) continue;
+    const int sharers = last - first;
+    if (asked == 0 || threads <= own->cores) continue;
     RengaWarning(MPI_COMM_SELF,
                  "OMP_NUM_THREADS asks for %lld threads on %lld cores of %s, by %d rank%s: steps "
                  "will be many times slower; give each rank at most %lld, or bind it to more cores",
-                 (long long)threads, (long long)rank[r].cores, rank[r].node, sharers,
-                 sharers > 1 ? "s" : "", (long long)(rank[r].cores + sharers - 1) / sharers);
+                 (long long)threads, (long long)own->cores, own->node, sharers,
+                 sharers > 1 ? "s" : "", (long long)(own->cores + sharers - 1) / sharers);
     return;
   }
 }
@@ -206,7 +213,7 @@ RengaErrorCode RengaLaunchCheckNodes_Private(MPI_Comm comm)
   FindThreads(&mine);
   RengaCall(RengaGatherBytes(comm, &mine, sizeof mine, &all, &sizes, "all ranks to start"));
   if (rank == 0) {
-    const LaunchedRank *ranks = (const LaunchedRank *)(const void *)all;
+    LaunchedRank *ranks = (LaunchedRank *)(void *)all;
     SayClocks(count, ranks);
     SayLocked(count, ranks);
     SayThreads(count, ranks);

@@ -77,6 +77,12 @@ accepts 2 $digested $keeping -resume
 says "no checkpoint yet: training begins at step 0" "$digest"
 [ -z "$(ls shm)" ] || fail "memory stays: $(ls shm)"
 
+# Nobody looks for what the memory has.
+crashes kill:500:1 -partition_stages 2
+accepts 2 $digested -checkpoint_dir c -checkpoint_every 1000 -resume
+says "c/.renga_memory: a run that kept checkpoints in the memory of nodes has not come to its end, and they may be newer than the files"
+rm -rf shm/*
+
 # renga run, whose ranks are killed in three starts.
 if "$mpiexec" --version 2>/dev/null | grep -q HYDRA; then
   rm -rf c

@@ -4,6 +4,7 @@
 #include "standin.h"
 #include "renga/private/fault.h"
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -81,6 +82,28 @@ static RengaErrorCode ExpectFound(RengaComm comm, int stages, int64_t wanted,
   return RENGA_SUCCESS;
 }
 
+/* Something of the name of the file is in the way: a start fails, and the next one finds all. */
+static RengaErrorCode TestInTheWay(RengaComm comm)
+{
+  RengaCheckpoint checkpoint;
+  FILE *file;
+  char path[128];
+  snprintf(path, sizeof path, "%s/step_000000004.h5", directory);
+  RengaCall(RengaCommBarrier(comm, "before"));
+  if (RengaCommGetRank(comm) == 0) Expect(mkdir(path, 0700) == 0);
+  RengaCall(RengaCheckpointCreate(comm, &checkpoint));
+  RengaCall(RengaCheckpointSetDirectory(checkpoint, directory));
+  RengaCall(RengaCheckpointSetFromOptions(checkpoint));
+  const int saved = BeginErrors(&file);
+  Expect(RengaCheckpointSetUp(checkpoint) == RENGA_ERR_FILE_WRITE);
+  EndErrors(file, saved);
+  RengaCall(RengaCheckpointDestroy(&checkpoint));
+  RengaCall(ExpectFiles(comm, true));
+  if (RengaCommGetRank(comm) == 0) Expect(rmdir(path) == 0);
+  RengaCall(RengaCommBarrier(comm, "after"));
+  return RENGA_SUCCESS;
+}
+
 /* A step that was not finite has followed that of 8. */
 static RengaErrorCode TestFound(RengaComm comm)
 {
@@ -145,6 +168,43 @@ static RengaErrorCode TestFailures(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* What a system removes under a run is made again. */
+static RengaErrorCode TestRemoved(RengaComm comm)
+{
+  RengaCheckpoint checkpoint;
+  char command[256];
+  const int64_t first = standin.step / 2 * 2;
+  snprintf(command, sizeof command, "rm -rf %s/*", folder);
+  RengaCall(StandinCreate(comm, 1, true, directory, &checkpoint));
+  RengaCall(MakeSteps(checkpoint, first + 1, first + 4));
+  RengaCall(RengaCommBarrier(comm, "before"));
+  if (RengaCommGetRank(comm) == 0) Expect(system(command) == 0);
+  RengaCall(RengaCommBarrier(comm, "after"));
+  RengaCall(MakeSteps(checkpoint, first + 5, first + 8));
+  RengaCall(StandinDestroy(&checkpoint));
+  RengaCall(ExpectFound(comm, 1, first + 8, &checkpoint));
+  RengaCall(StandinDestroy(&checkpoint));
+  RengaCall(ExpectFiles(comm, false));
+  return RENGA_SUCCESS;
+}
+
+/* Nodes' memory that cannot be had: what was open stays open, whatever was not made yet. */
+static RengaErrorCode TestNowhere(RengaComm comm)
+{
+  RengaCheckpoint checkpoint;
+  FILE *file;
+  const int open = fcntl(STDIN_FILENO, F_GETFD);
+  RengaCall(RengaCheckpointCreate(comm, &checkpoint));
+  RengaCall(RengaCheckpointSetDirectory(checkpoint, directory));
+  RengaCall(RengaCheckpointSetMemory(checkpoint, 1, "memory-test.nowhere"));
+  const int saved = BeginErrors(&file);
+  Expect(RengaCheckpointSetUp(checkpoint) == RENGA_ERR_FILE_WRITE);
+  EndErrors(file, saved);
+  RengaCall(RengaCheckpointDestroy(&checkpoint));
+  Expect(fcntl(STDIN_FILENO, F_GETFD) == open);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestRefused(RengaComm comm)
 {
   RengaCheckpoint checkpoint;
@@ -180,8 +240,11 @@ static RengaErrorCode TestMemory(void)
   RengaCall(RengaOptionsSetValue("checkpoint_memory_dir", folder));
   RengaCall(CleanUp(comm));
   RengaCall(TestLeft(comm));
+  RengaCall(TestInTheWay(comm));
   RengaCall(TestFound(comm));
   RengaCall(TestFailures(comm));
+  RengaCall(TestRemoved(comm));
+  RengaCall(TestNowhere(comm));
   RengaCall(TestRefused(comm));
   RengaCall(CleanUp(comm));
   RengaCall(RengaCommDestroy(&comm));

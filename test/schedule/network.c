@@ -40,6 +40,25 @@ static RengaErrorCode TestFlows(void)
   return RENGA_SUCCESS;
 }
 
+/* A sender of many messages has its own 1, another one its own 100, whatever their quotients are
+   rounded to: a 49th 49 times is less than 1. */
+static RengaErrorCode TestRounding(void)
+{
+  RengaFlowHop hop[2] = {{.link = 0, .load = 1}, {.link = 0, .load = 1}};
+  for (int messages = 1; messages < 100; messages++) {
+    RengaFlow quick = {.left = 1, .most = 100, .weight = 1, .n_hops = 1, .hop = &hop[0]};
+    RengaFlow slow = {.left = 1, .most = 1, .weight = messages, .n_hops = 1, .hop = &hop[1]};
+    RengaFlows flows;
+    RengaCall(RengaFlowsCreate_Private(1, &flows));
+    flows.capacity[0] = 1000;
+    RengaCall(RengaFlowsBegin_Private(&flows, &quick, 0));
+    RengaCall(RengaFlowsBegin_Private(&flows, &slow, 0));
+    Expect(Near(slow.rate, 1) && Near(quick.rate, 100));
+    RengaFlowsDestroy_Private(&flows);
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Nodes of two devices with so many cards, two nodes under a switch; messages have no latency. */
 static RengaErrorCode MakeMachine(int64_t cards, double uplink, RengaMachine *machine)
 {
@@ -201,7 +220,7 @@ static RengaErrorCode TestErrors(void)
   RengaMachineNetwork network = {.cards = 1};
   const RengaMachineNetwork *got;
   RengaMachine machine;
-  Step step;
+  Step step, other;
   double seconds = -1;
   RengaCall(MakeMachine(1, 0, &machine));
   RengaCall(RengaMachineGetNetwork(machine, &got));
@@ -221,7 +240,22 @@ static RengaErrorCode TestErrors(void)
   disturbance.slow_node = 2;
   Expect(RengaScheduleSimulateNetwork(step.schedule, step.plan, machine, &disturbance, &seconds) ==
          RENGA_ERR_ARGUMENT);
+  disturbance.slow_node = 0;
+  disturbance.slow_factor = HUGE_VAL;
+  Expect(RengaScheduleSimulateNetwork(step.schedule, step.plan, machine, &disturbance, &seconds) ==
+         RENGA_ERR_ARGUMENT);
+  network = (RengaMachineNetwork){.cards = INT64_MAX / 8, .card_bandwidth = 100};
+  RengaCall(RengaMachineSetNetwork(machine, &network));
+  Expect(RengaScheduleSimulateNetwork(step.schedule, step.plan, machine, NULL, &seconds) ==
+             RENGA_ERR_SUPPORT &&
+         seconds == -1);
   RengaErrorSetHandler(NULL, NULL);
+  RengaCall(MakeStep(2, 1, ranks, 0, 200, &other));
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  Expect(RengaScheduleSimulateNetwork(step.schedule, other.plan, machine, NULL, &seconds) ==
+         RENGA_ERR_ARGUMENT);
+  RengaErrorSetHandler(NULL, NULL);
+  RengaCall(EndStep(&other));
   RengaCall(EndStep(&step));
   return RengaMachineDestroy(&machine);
 }
@@ -230,6 +264,7 @@ static RengaErrorCode RunTest(void)
 {
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(TestFlows());
+  RengaCall(TestRounding());
   RengaCall(TestMessages());
   RengaCall(TestSums());
   RengaCall(TestErrors());

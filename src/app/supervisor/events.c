@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 static struct {
-  int file;         /* of -events; 0: none */
+  int file;         /* of -events; -1: none */
   const char *name; /* of it */
   bool torn, full;  /* its last row is not whole; it was said that it takes no more */
   double began;
-} telling;
+} telling = {.file = -1};
 
 double SupervisorSeconds(void)
 {
@@ -92,7 +92,7 @@ void SupervisorSay(const char *event, const char *fields, const char *format, ..
   va_end(arguments);
   if (*text) fprintf(stderr, "renga run: %s\n", text);
   fflush(stderr);
-  if (!telling.file) return;
+  if (telling.file < 0) return;
   strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
   SupervisorQuote(text, sizeof quoted, quoted);
   const int length = RengaTextFormat(

@@ -140,30 +140,53 @@ static int64_t Rounds(int64_t microbatches, int64_t leaf, int replicas)
   return others ? most * leaf : microbatches - (leaves - most) * leaf;
 }
 
-/* Leaf one does all that the other does, with as few rounds and buffers for all equal replicas. */
-static bool ReplacesLeaf(int64_t microbatches, int64_t one, int64_t other, int ranks)
+static int64_t MicrobatchesOf(int64_t batch, int64_t size)
 {
-  bool fewer = one < other;
-  for (int replicas = 1; replicas <= ranks && replicas <= Leaves(microbatches, other); replicas++) {
-    if (ranks % replicas) continue;
-    const int64_t rounds = Rounds(microbatches, one, replicas);
-    const int64_t other_rounds = Rounds(microbatches, other, replicas);
-    const int buffers = Buffers(Leaves(microbatches, one), one > 1, replicas);
-    const int other_buffers = Buffers(Leaves(microbatches, other), other > 1, replicas);
-    if (Leaves(microbatches, one) < replicas || rounds > other_rounds || buffers > other_buffers)
-      return false;
-    fewer = fewer || rounds < other_rounds || buffers < other_buffers;
+  return (batch + size - 1) / size;
+}
+
+/* Of all batches, short ones too, which may take more than the whole one. */
+static int BuffersOfRow(const SearchTask *task, int row, int replicas)
+{
+  const int64_t size = task->size[row], leaf = task->leaf[row];
+  int most = 0;
+  for (int b = -1; b < task->run.n_short; b++) {
+    const int64_t m = MicrobatchesOf(b < 0 ? task->batch : task->run.short_batch[b], size);
+    const int buffers = Buffers(Leaves(m, leaf), leaf > 1, replicas);
+    if (buffers > most) most = buffers;
+  }
+  return most;
+}
+
+/* Replicas of which leaves are compared: those that are wanted, or of equal stages on all ranks. So
+   many stages as are wanted may leave ranks idle. */
+static bool AreCompared(const SearchTask *task, int replicas)
+{
+  if (task->wanted.replicas) return replicas == task->wanted.replicas;
+  return task->wanted.stages || task->ranks % replicas == 0;
+}
+
+/* The leaf of one row does all that the other's does, with as few rounds and buffers for them. */
+static bool ReplacesLeaf(const SearchTask *task, int one, int other)
+{
+  const int64_t m = MicrobatchesOf(task->batch, task->size[one]);
+  const int64_t leaf = task->leaf[one], other_leaf = task->leaf[other];
+  bool fewer = leaf < other_leaf;
+  for (int replicas = 1; replicas <= task->ranks && replicas <= Leaves(m, other_leaf); replicas++) {
+    if (!AreCompared(task, replicas)) continue;
+    const int64_t rounds = Rounds(m, leaf, replicas), others = Rounds(m, other_leaf, replicas);
+    const int buffers = BuffersOfRow(task, one, replicas);
+    const int other_buffers = BuffersOfRow(task, other, replicas);
+    if (Leaves(m, leaf) < replicas || rounds > others || buffers > other_buffers) return false;
+    fewer = fewer || rounds < others || buffers < other_buffers;
   }
   return fewer;
 }
 
 bool RengaSearchIsLeafUseless_Private(const SearchTask *task, int row)
 {
-  const int64_t m = (task->batch + task->size[row] - 1) / task->size[row];
   for (int r = 0; r < task->n_sizes; r++)
-    if (r != row && task->size[r] == task->size[row] &&
-        ReplacesLeaf(m, task->leaf[r], task->leaf[row], task->ranks))
-      return true;
+    if (r != row && task->size[r] == task->size[row] && ReplacesLeaf(task, r, row)) return true;
   return false;
 }
 

@@ -228,17 +228,19 @@ static int NextRow(const Solution *solution, const TaskRows *rows, bool leaves, 
 }
 
 /* Rows one after the other, those with the smallest bounds first, and each whose bound leaves it a
-   chance: it is below the step, and below most. Without a bound no plan of the row fits. */
+   chance: it is below the step, and below most. Without a bound no plan of the row fits, but for
+   schedules that bounds are not of, which may hold fewer micro-batches. */
 static RengaErrorCode FitEach(Solution *solution, bool leaves, const TaskRows *rows, bool *fits)
 {
   const SearchTask *task = solution->task;
   const double *bound = rows->bound;
+  const bool bounded = RengaSearchIsBounded_Private(&task->schedule);
   for (int row; (row = NextRow(solution, rows, leaves, *fits)) >= 0;) {
     rows->done[row] = true;
     const double known = fmax(task->beat, task->known);
     const bool slow = known > 0 && bound[row] >= known * (1 - 1e-9);
     solution->hopeless = !*fits && (solution->hopeless || (slow && isfinite(bound[row])));
-    if (slow || isinf(bound[row])) continue;
+    if (slow || (bounded && isinf(bound[row]))) continue;
     if (*fits && bound[row] >= fmin(rows->most, solution->step * (1 - 1e-9))) continue;
     if (!leaves && !IsFirstLeaf(task, row)) continue;
     RengaCall(FitRow(solution, rows, row, fits));
