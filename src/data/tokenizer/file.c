@@ -14,7 +14,8 @@ typedef struct {
   RengaTokenizer *to;
   int byte_of[SIGNS]; /* what a code point of a token's text stands for; -1: no byte */
   uint32_t sign_of[256];
-  const char **text; /* [count] as in the file, lent by the root; NULL: none */
+  const char **text;             /* [count] as in the file, lent by the root; NULL: none */
+  const RengaAddedToken **added; /* [count] NULL: the token is not added */
 } TokenizerFile;
 
 /* Printable bytes stand for themselves, the others are numbered from 256 on, as GPT-2 does. */
@@ -336,13 +337,6 @@ static int64_t SpellToken(const TokenizerFile *file, const char *text, unsigned 
   return length;
 }
 
-static const RengaAddedToken *AddedOf(const TokenizerFile *file, int64_t token)
-{
-  for (int i = 0; i < file->to->n_added; i++)
-    if (file->to->added[i].token == token) return &file->to->added[i];
-  return NULL;
-}
-
 /* Special tokens stand for no text, other added ones for what they are. */
 static RengaErrorCode SpellAll(TokenizerFile *file)
 {
@@ -350,7 +344,7 @@ static RengaErrorCode SpellAll(TokenizerFile *file)
   RengaCall(RengaMalloc(to->count + 1, &to->start));
   for (int turn = 0; turn < 2; turn++) {
     for (int64_t t = 0; t < to->count; t++) {
-      const RengaAddedToken *added = AddedOf(file, t);
+      const RengaAddedToken *added = file->added[t];
       unsigned char *at = turn ? to->bytes + to->start[t] : NULL;
       int64_t length = added ? (added->special ? 0 : added->length) : 0;
       if (!added && to->model == RENGA_TOKENS_OF_BYTES)
@@ -468,6 +462,9 @@ static RengaErrorCode TakeTokenizer(TokenizerFile *file)
   FindTexts(file);
   RengaCall(IndexPieces(file));
   RengaCall(TakeModel(file));
+  RengaCall(RengaMalloc(file->to->count + 1, &file->added));
+  for (int i = file->to->n_added - 1; i >= 0; i--) /* of several of a number the first */
+    file->added[file->to->added[i].token] = &file->to->added[i];
   RengaCall(SpellAll(file));
   return RENGA_SUCCESS;
 }
@@ -515,6 +512,7 @@ void RengaTokenizerFree_Private(RengaTokenizer *tokenizer)
   RengaFree(&tokenizer->bytes);
   RengaFree(&tokenizer->json);
   RengaFree(&tokenizer->score);
+  RengaFree(&file.added);
   RengaFree(&tokenizer->inside);
   RengaPiecesFree_Private(&tokenizer->pieces);
   RengaNormalizerFree_Private(&tokenizer->normalizer);
