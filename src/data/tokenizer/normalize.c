@@ -85,6 +85,8 @@ static RengaErrorCode ApplyReplace(const NormalStep *step, const RengaSignText *
   uint32_t code = 0;
   for (int64_t i = 0; i < from->length;) {
     const int64_t stop = RengaExpressionMatch_Private(step->pattern, from->bytes, i, from->length);
+    if (stop == RENGA_EXPRESSION_TOO_HARD)
+      RengaCall(RengaExpressionRaise_Private(step->pattern, i));
     if (stop > i) {
       RengaCall(RengaSignTextAdd_Private(to, step->content, (int64_t)strlen(step->content),
                                          PlaceOfByte(from, i)));
@@ -302,8 +304,6 @@ static RengaErrorCode DecodeBase64(const char *text, unsigned char **bytes, int6
   return RENGA_SUCCESS;
 }
 
-/* A size in four bytes, the units of the trie, the texts. */
-static RengaErrorCode ReadPrecompiled(const char *owner, json_object *value, NormalStep *step)
 /* Are its texts UTF-8, so that what they are put into is so, too? */
 static bool HasSigns(const unsigned char text[], int64_t length)
 {
@@ -315,6 +315,8 @@ static bool HasSigns(const unsigned char text[], int64_t length)
   return true;
 }
 
+/* A size in four bytes, the units of the trie, the texts. */
+static RengaErrorCode ReadPrecompiled(const char *owner, json_object *value, NormalStep *step)
 {
   const char *text = RengaTokenizerText_Private(value, "precompiled_charsmap");
   unsigned char *bytes = NULL;
