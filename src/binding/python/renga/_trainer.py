@@ -58,8 +58,11 @@ class Trainer:
                                 "renga.Graph make some", "ARGUMENT")
                 self.steps, self.batch_size = int(steps), int(batch_size)
                 self.eval_every, self._on_row = int(eval_every), on_row
-                entry.choice = hash((self.steps, self.batch_size, self.eval_every, int(eval_samples),
-                                     bool(resume))) & 0x7fffffff
+                numbers = self.steps, self.batch_size, self.eval_every, int(eval_samples)
+                if min(numbers) < 0:
+                    raise Error("steps=, batch_size=, eval_every= and eval_samples= are {}, {}, {} "
+                                "and {}: none may be below 0".format(*numbers), "ARGUMENT")
+                entry.choice = hash((*numbers, bool(resume))) & 0x7fffffff
                 entry.words = "steps=, batch_size=, eval_every=, eval_samples= or resume="
             self.data = self._keep(Data(self.graph, data, validation, seed=seed,
                                         **kinds["data_"]))
