@@ -40,7 +40,8 @@ class Trainer:
                  on_row: Optional[Callable[[Row], Any]] = None, comm: Any = None, **given: Any):
         named = isinstance(model, (str, bytes))
         self.pretrained = model if isinstance(model, Pretrained) else None
-        self.graph = Graph(model, comm) if named else getattr(model, "graph", model)
+        self.graph = Graph(model, comm) if named else \
+            self.pretrained.graph if self.pretrained else model
         self.comm = self.graph.comm if isinstance(self.graph, Graph) else communicator(comm)
         self._own: List[Any] = [self.graph] if named else []
         self.history: List[Row] = []
