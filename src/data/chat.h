@@ -29,7 +29,8 @@ typedef struct {
   char *system;       /* a text of the system where a conversation has none, or NULL */
   char *date;         /* of Llama 3.1, or NULL */
   bool begins, ends;  /* begin stands in front, end behind all */
-  bool spaced, apart; /* of Mistral */
+  bool spaced, apart; /* of Mistral; spaced: of Gemma, from 3 on */
+  bool plain;         /* it has no turns of the system */
 } RengaChatTemplate;
 /* Of FOLDER/tokenizer_config.json and FOLDER/chat_template.jinja. */
 RengaErrorCode RengaChatTemplateRead_Private(const char *folder, RengaChatTemplate *chat);

@@ -87,8 +87,8 @@ static RengaErrorCode VisitDocuments(void *user, RengaPacking *packing)
     const char *stop = FindEndText(at, end, documents->end_text, width);
     const char *next = stop ? stop + width : end;
     if (!stop) stop = end;
-    while (at < stop && strchr("\r\n", *at)) at++;
-    while (stop > at && strchr("\r\n", stop[-1])) stop--;
+    while (at < stop && (*at == '\r' || *at == '\n')) at++;
+    while (stop > at && (stop[-1] == '\r' || stop[-1] == '\n')) stop--;
     if (stop > at) RengaCall(TakeDocument(documents, packing, at, stop - at));
     at = next;
   }

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define TEXT_END "{%else%}{{eos_token}}"
 enum { MOST_TEMPLATE = 1 << 24, FRAGMENTS = 4 };
+static const char apostrophe = 1; /* one that ends no text of a template */
 
 typedef struct {
   const RengaChatTemplate *chat;
@@ -20,9 +22,10 @@ typedef struct {
 
 struct RengaChatFamily {
   const char *name;
-  /* of the template without blanks and line ends, with message['role'] for message.role */
+  /* of the template that is simplified */
   const char *has[FRAGMENTS], *lacks[FRAGMENTS];
   bool alternates; /* user and assistant take turns */
+  bool ended;      /* eos_token stands behind those of the assistant */
   RengaErrorCode (*write)(ChatWriter *w);
 };
 
@@ -30,6 +33,7 @@ struct RengaChatFamily {
 static RengaErrorCode AddChatBytes(ChatWriter *w, const char *bytes, int64_t length)
 {
   RengaChatText *text = w->text;
+  if (length == 0) return RENGA_SUCCESS;
   if (text->length + length > text->room) {
     text->room = 2 * text->room + length + 256;
     RengaCall(RengaRealloc(text->room, &text->text));
@@ -241,9 +245,11 @@ static RengaErrorCode WriteGemma(ChatWriter *w)
   return RENGA_SUCCESS;
 }
 
-/* <|user|>, a line end, the words, and what ends them: <|end|>, or the token that ends texts. */
+/* <|user|>, a line end, the words, and what ends them: <|end|>, or the token that ends texts. A
+   template without turns of the system leaves them out: they are refused. */
 static RengaErrorCode WriteTagged(ChatWriter *w, const char *end)
 {
+  if (w->chat->plain) RengaCall(RefuseSystem(w));
   for (int i = 0; i < w->count; i++) {
     RengaCall(AddChat(w, "<|"));
     RengaCall(AddChat(w, roles[w->turn[i].role]));
@@ -271,70 +277,116 @@ static RengaErrorCode WriteZephyr(ChatWriter *w)
 
 static const struct RengaChatFamily families[] = {
     {.name = "ChatML",
-     .has = {"'<|im_start|>'+message['role']+''+message['content']+'<|im_end|>"},
-     .lacks = {"think", "trim", "[INST]"},
+     .has = {"'<|im_start|>'+message['role']+'\n'+message['content']+'<|im_end|>\n'"},
+     .lacks = {"think", "trim", "[INST]", "system_message"},
      .write = WriteChatMl},
     {.name = "Llama 3",
-     .has = {"'<|start_header_id|>'+message['role']+'<|end_header_id|>'+message['content']|trim+'<|"
-             "eot_id|>'"},
+     .has =
+         {"'<|start_header_id|>'+message['role']+'<|end_header_id|>\n\n'+message['content']|trim+"
+          "'<|eot_id|>'"},
      .lacks = {"think"},
      .write = WriteLlama3},
     {.name = "Llama 2",
-     .has = {"'<<SYS>>'+system_message+'<</SYS>>'+message['content']",
-             "bos_token+'[INST]'+content|trim+'[/INST]'", "''+content|trim+''+eos_token"},
+     .has = {"'<<SYS>>\n'+system_message+'\n<</SYS>>\n\n'+message['content']",
+             "bos_token+'[INST] '+content|trim+' [/INST]'", "' '+content|trim+' '+eos_token"},
      .alternates = true,
+     .ended = true,
      .write = WriteLlama2},
     {.name = "Mistral",
-     .has = {"'[INST]'+message['content']+'[/INST]'", "{{message['content']+eos_token"},
+     .has = {"'[INST] '+message['content']+'", "[/INST]'", "{{message['content']+eos_token"},
      .lacks = {"<<SYS>>", "tool", "system_message"},
      .alternates = true,
+     .ended = true,
      .write = WriteMistral},
     {.name = "Gemma",
-     .has = {"'<start_of_turn>'+role+''", "|trim", "<end_of_turn>"},
+     .has = {"'<start_of_turn>'+role+'\n'", "|trim", "<end_of_turn>\n"},
      .lacks = {"tool", "think"},
      .alternates = true,
      .write = WriteGemma},
     {.name = "Phi-3",
-     .has = {"<|user|>", "<|assistant|>", "message['content']+'<|end|>'"},
+     .has = {"<|user|>\n", "<|assistant|>\n", "message['content']+'<|end|>\n"},
      .lacks = {"tool", "think"},
      .write = WritePhi3},
     {.name = "Zephyr",
-     .has = {"'<|user|>'+message['content']+eos_token",
-             "'<|assistant|>'+message['content']+eos_token"},
+     .has = {"'<|user|>\n'+message['content']+eos_token",
+             "'<|assistant|>\n'+message['content']+eos_token"},
      .lacks = {"tool", "think"},
+     .ended = true,
      .write = WriteZephyr},
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 /* ---- the template of a folder ---- */
-/* Without white space and line ends, in single quotes; message.role is message['role']. */
-static RengaErrorCode SimplifyTemplate(const char *from, char **simple)
+typedef struct {
+  const char *from;
+  char *begin, *to;
+  char quote; /* within a text of a tag, which ends with it; else 0 */
+  bool tag;   /* within {{ }} or {% %} */
+} Simplifier;
+
+/* Texts that are added to each other are one. */
+static void OpenText(Simplifier *s)
+{
+  s->quote = *s->from++;
+  if (s->to - s->begin >= 2 && s->to[-1] == '+' && s->to[-2] == '\'')
+    s->to -= 2;
+  else
+    *s->to++ = '\'';
+}
+
+static void CopyText(Simplifier *s)
+{
+  const bool escaped = s->from[0] == '\\' && s->from[1] != '\0';
+  s->from += escaped;
+  const char letter = *s->from++;
+  if (letter == '\'' || letter == '"') {
+    const bool ends = letter == s->quote && !escaped;
+    *s->to++ = letter == '\'' && !ends ? apostrophe : ends ? '\'' : letter;
+    if (ends) s->quote = 0;
+  } else if (escaped && letter != 'n') {
+    *s->to++ = '\\';
+    *s->to++ = letter;
+  } else {
+    *s->to++ = escaped ? '\n' : letter;
+  }
+}
+
+static void CopyOutsideOfTexts(Simplifier *s)
 {
   static const char *const members[][2] = {{"message.role", "message['role']"},
                                            {"message.content", "message['content']"}};
-  char *to;
-  RengaCall(RengaMalloc(2 * strlen(from) + 1, simple));
-  to = *simple;
-  while (*from) {
-    const char *member = NULL;
-    for (int m = 0; m < 2; m++) {
-      const size_t length = strlen(members[m][0]);
-      if (strncmp(from, members[m][0], length) != 0) continue;
-      member = members[m][1];
-      from += length;
-    }
-    if (member) {
-      to = stpcpy(to, member);
-    } else if (strchr(" \n\r\t", *from)) {
-      from++;
-    } else if (from[0] == '\\' && from[1] == 'n') {
-      from += 2;
-    } else {
-      *to++ = *from == '"' ? '\'' : *from;
-      from++;
-    }
+  for (int m = 0; m < 2 && s->tag; m++) {
+    const size_t length = strlen(members[m][0]);
+    if (strncmp(s->from, members[m][0], length) != 0) continue;
+    s->to = stpcpy(s->to, members[m][1]);
+    s->from += length;
+    return;
   }
-  *to = '\0';
+  if (s->from[0] == '{' && (s->from[1] == '{' || s->from[1] == '%')) s->tag = true;
+  if (s->from[1] == '}' && (s->from[0] == '}' || s->from[0] == '%')) s->tag = false;
+  const bool dash =
+      s->from[0] == '-' && /* of a tag: it takes white space away */
+      ((s->to - s->begin >= 2 && s->tag && strchr("{%", s->to[-1]) && s->to[-2] == '{') ||
+       ((s->from[1] == '}' || s->from[1] == '%') && s->from[2] == '}'));
+  if (!dash && !strchr(" \n\r\t", *s->from)) *s->to++ = *s->from;
+  s->from++;
+}
+
+/* The template without white space outside of its texts, which are in single quotes and have line
+   ends themselves, and without the dashes of its tags; message.role is message['role']. */
+static RengaErrorCode SimplifyTemplate(const char *from, char **simple)
+{
+  RengaCall(RengaMalloc(2 * strlen(from) + 1, simple));
+  Simplifier s = {.from = from, .begin = *simple, .to = *simple};
+  while (*s.from) {
+    if (s.quote)
+      CopyText(&s);
+    else if (s.tag && (*s.from == '"' || *s.from == '\''))
+      OpenText(&s);
+    else
+      CopyOutsideOfTexts(&s);
+  }
+  *s.to = '\0';
   return RENGA_SUCCESS;
 }
 
@@ -344,43 +396,52 @@ static bool FitsFamily(const struct RengaChatFamily *family, const char *simple)
     if (!strstr(simple, family->has[i])) return false;
   for (int i = 0; i < FRAGMENTS && family->lacks[i]; i++)
     if (strstr(simple, family->lacks[i])) return false;
-  return true;
+  /* the token that ends texts: of turns, or behind all of them */
+  return family->ended || !strstr(simple, "eos_token") || strstr(simple, TEXT_END);
 }
 
-/* What stands between two words, if no quote does; NULL: nothing. Line ends may be spelled. */
-static RengaErrorCode CopyBetween(const char *text, const char *before, const char *behind,
+/* What stands between two words in a text of the template; NULL: nothing. */
+static RengaErrorCode CopyBetween(const char *simple, const char *before, const char *behind,
                                   char **copy)
 {
   *copy = NULL;
-  for (const char *at = strstr(text, before); at && !*copy; at = strstr(at + 1, before)) {
+  for (const char *at = strstr(simple, before); at && !*copy; at = strstr(at + 1, before)) {
     const char *begin = at + strlen(before), *end = strstr(begin, behind);
     const size_t length = end ? (size_t)(end - begin) : 0;
-    if (length == 0 || memchr(begin, '\'', length) || memchr(begin, '"', length)) continue;
+    if (length == 0 || memchr(begin, '\'', length)) continue;
     RengaCall(RengaMalloc(length + 1, copy));
-    memcpy(*copy, begin, length);
+    for (size_t i = 0; i < length; i++) (*copy)[i] = begin[i] == apostrophe ? '\'' : begin[i];
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindTemplateParts(const char *text, const char *simple,
-                                        RengaChatTemplate *chat)
+static RengaErrorCode FindTemplateParts(const char *simple, RengaChatTemplate *chat)
 {
   chat->begins = strstr(simple, "bos_token") && chat->family->write != WriteLlama2;
-  chat->ends = strstr(simple, "{%else%}{{eos_token}}") != NULL;
+  chat->ends = strstr(simple, TEXT_END) != NULL;
   if (chat->family->write == WriteChatMl) {
-    RengaCall(CopyBetween(text, "<|im_start|>system\\n", "<|im_end|>", &chat->system));
-    if (!chat->system)
-      RengaCall(CopyBetween(text, "<|im_start|>system\n", "<|im_end|>", &chat->system));
+    RengaCall(CopyBetween(simple, "<|im_start|>system\n", "<|im_end|>", &chat->system));
   } else if (chat->family->write == WriteLlama3) {
-    const bool dated = strstr(simple, "CuttingKnowledgeDate:December2023") != NULL;
-    if (dated) RengaCall(CopyBetween(text, "set date_string = \"", "\"", &chat->date));
+    const bool dated = strstr(simple, "Cutting Knowledge Date: December 2023") != NULL;
+    if (dated) RengaCall(CopyBetween(simple, "setdate_string='", "'", &chat->date));
     if (dated && !chat->date) RengaCall(RengaStringCopy("26 Jul 2024", &chat->date));
   } else if (chat->family->write == WriteMistral) {
-    chat->spaced = strstr(text, " [/INST]") != NULL;
-    chat->apart = strstr(simple, "eos_token+''") != NULL;
+    chat->spaced = strstr(simple, "' [/INST]") != NULL;
+    chat->apart = strstr(simple, "eos_token+' '") != NULL;
   } else if (chat->family->write == WriteGemma) {
     chat->spaced = strstr(simple, "first_user_prefix") != NULL;
+  } else {
+    chat->plain = !strstr(simple, "<|system|>\n");
   }
+  return RENGA_SUCCESS;
+}
+
+/* A token that the template adds to texts must be there: it says that turns end. */
+static RengaErrorCode NeedSpecial(const char *folder, const char *name, bool needed,
+                                  const char *token)
+{
+  RengaCheck(!needed || token[0], MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "%s/tokenizer_config.json has no %s, which its chat template writes", folder, name);
   return RENGA_SUCCESS;
 }
 
@@ -394,13 +455,16 @@ static RengaErrorCode RecogniseTemplate(const char *folder, const char *text,
     snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", f ? ", " : "",
              families[f].name);
   }
-  const RengaErrorCode code = chat->family ? FindTemplateParts(text, simple, chat) : RENGA_SUCCESS;
+  const bool needs[] = {strstr(simple, "bos_token+"), strstr(simple, "+eos_token")};
+  const RengaErrorCode code = chat->family ? FindTemplateParts(simple, chat) : RENGA_SUCCESS;
   RengaFree(&simple);
   RengaCall(code);
   RengaCheck(chat->family, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "%s: its chat template is none of %s: write tokens and labels with Python into an "
              "HDF5 file (doc/data.md)",
              folder, names);
+  RengaCall(NeedSpecial(folder, "bos_token", needs[0], chat->begin));
+  RengaCall(NeedSpecial(folder, "eos_token", needs[1], chat->end));
   return RENGA_SUCCESS;
 }
 
@@ -449,6 +513,7 @@ static const char *FindTemplate(json_object *config)
        json_object_is_type(value, json_type_array) && i < json_object_array_length(value); i++) {
     json_object *one = json_object_array_get_idx(value, i);
     if (json_object_object_get_ex(one, "name", &name) &&
+        json_object_is_type(name, json_type_string) &&
         strcmp(json_object_get_string(name), "default") == 0 &&
         json_object_object_get_ex(one, "template", &text))
       return json_object_get_string(text);

@@ -44,13 +44,25 @@ says_line " has tools, which are not supported" '{"messages": [{"role": "user", 
 says_line " has no turn of the assistant, so that nothing of it is learned" '{"messages": [{"role": "user", "content": "a"}]}'
 says_line ": byte 1, 0xff, is no text in UTF-8" '{\0377}'
 says_line ": message 1 has a character 0" '{"messages": [{"role": "user", "content": "a\\u0000"}]}'
-zephyr="{{ '<|user|>\\\\n' + message['content'] + eos_token }}{{ '<|assistant|>\\\\n' + message['content'] + eos_token }}"
+zephyr="{{ '<|system|>\\\\n' + message['content'] + eos_token }}{{ '<|user|>\\\\n' + message['content'] + eos_token }}{{ '<|assistant|>\\\\n' + message['content'] + eos_token }}"
 template "{{ bos_token }}{% for message in messages %}{{ '<start_of_turn>' + role + '\\\\n' + message['content'] | trim + '<end_of_turn>\\\\n' }}{% endfor %}"
 says_line ": the chat template (Gemma) has no turns of the system" \
   '{"messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'
 says_line ": turn 1 is of the assistant: in the chat template (Gemma) user and assistant take turns" '{"messages": [{"role": "assistant", "content": "a"}]}'
 template "$zephyr"
 accepts 1 data chat chat.jsonl zephyr.h5 -tokenizer folder -sequence 160
+# Templates with words of the system of their own, without turns of it, without an end, or with other blanks.
+template "{% set system_message = 'Be kind.' %}$chatml"
+refuses 1 "folder: its chat template is none of" data chat chat.jsonl bad.h5 -tokenizer folder
+template "{{'<|user|>\\\\n' + message['content'] + '<|end|>\\\\n<|assistant|>\\\\n'}}{{message['content'] + '<|end|>\\\\n'}}"
+says_line ": the chat template (Phi-3) has no turns of the system" \
+  '{"messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'
+template "{{ '<|im_start|>' + message['role'] + ' ' + message['content'] + '<|im_end|>' + '\\\\n'}}"
+refuses 1 "folder: its chat template is none of" data chat chat.jsonl bad.h5 -tokenizer folder
+printf '{"chat_template": "%s"}\n' "$zephyr" >folder/tokenizer_config.json
+refuses 1 "folder/tokenizer_config.json has no eos_token, which its chat template writes" data chat chat.jsonl bad.h5 -tokenizer folder
+printf '{"chat_template": [{"name": null, "template": "%s"}]}\n' "$chatml" >folder/tokenizer_config.json
+refuses 1 "folder/tokenizer_config.json has no chat_template" data chat chat.jsonl bad.h5 -tokenizer folder
 template "{{ messages | tojson }}"
 refuses 2 "folder: its chat template is none of ChatML, Llama 3, Llama 2, Mistral, Gemma, Phi-3, Zephyr: write tokens and labels with Python" \
   data chat chat.jsonl bad.h5 -tokenizer folder

@@ -90,6 +90,10 @@ for data in ("data.h5", arrays):
         digests.append(trainer.digest)
 expect(digests[0] == digests[1], "samples of owners")
 refuses("ARGUMENT", "is no network", lambda: renga.Trainer(7, arrays, **settings))
+refuses("ARGUMENT", "none may be below 0",
+        lambda: renga.Trainer(model, arrays, eval_samples=-1, **settings))
+with renga.from_pretrained("llama-1", sequence=12, packed=True) as packed:
+    expect("position_ids" in packed.graph.inputs, "rows of several documents")
 refuses("ARGUMENT", "checkpoint_dir=", lambda: renga.Trainer(model, arrays, resume=True, **settings))
 
 

@@ -115,6 +115,79 @@ static RengaErrorCode Change(const char *from, const char *to)
   return RENGA_SUCCESS;
 }
 
+#define PLAIN "\"normalizer\":null"
+#define REPLACE(expression)                                                                        \
+  "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"" expression                      \
+  "\"},\"content\":\"#\"}"
+
+/* The forms of expressions are those of Oniguruma. */
+static RengaErrorCode CheckExpressions(void)
+{
+  static const struct {
+    const char *json, *text, *becomes;
+  } known[] = {
+      {REPLACE("^a"), "aa a\na", "#a a\n#"}, {REPLACE("a$"), "a b\na\nba", "a b\n#\nb#"},
+      {REPLACE("a{1,2}+"), "aaaaab", "#b"},  {REPLACE("a{,2}b"), "aaab", "a#"},
+      {REPLACE("a++b|a"), "aab a", "# #"},   {REPLACE("(?:a|ab)+c(?!d)"), "aabc abcd", "# abcd"}};
+  RengaVocabulary vocabulary;
+  for (int k = 0; k < COUNT_OF(known); k++) {
+    char back[64] = "";
+    int64_t count, *tokens, length;
+    const char *part;
+    RengaCall(Change(PLAIN, known[k].json));
+    RengaCall(RengaVocabularyRead(changed_name, &vocabulary));
+    RengaCall(RengaVocabularyEncode(vocabulary, known[k].text, (int64_t)strlen(known[k].text),
+                                    &count, &tokens));
+    for (int64_t t = 0; t < count; t++) {
+      RengaCall(RengaVocabularyDecode(vocabulary, tokens[t], &part, &length));
+      strncat(back, part, (size_t)length);
+    }
+    Expect(strcmp(back, known[k].becomes) == 0);
+    RengaFree(&tokens);
+    RengaCall(RengaVocabularyDestroy(&vocabulary));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* A group that is repeated as often as a long text has it. */
+static RengaErrorCode CheckHardExpression(void)
+{
+  enum { LENGTH = 200000 };
+  static char text[LENGTH];
+  RengaVocabulary vocabulary;
+  int64_t count, *tokens;
+  for (int i = 0; i < LENGTH; i++) text[i] = "ab"[i % 2];
+  RengaCall(Change(PLAIN, REPLACE("(?:ab)+")));
+  RengaCall(RengaVocabularyRead(changed_name, &vocabulary));
+  ExpectError(RengaVocabularyEncode(vocabulary, text, LENGTH, &count, &tokens), RENGA_ERR_SUPPORT,
+              "the pattern \"(?:ab)+\" of the tokenizer is too hard to match from byte 0");
+  RengaCall(RengaVocabularyDestroy(&vocabulary));
+  return RENGA_SUCCESS;
+}
+
+#define DEEP "(((((((((((((((((((("
+
+static RengaErrorCode CheckRefusedExpressions(void)
+{
+  static const struct {
+    const char *json, *place;
+  } refused[] = {
+      {REPLACE("(?:a)++"), "is not supported from place 6 on"},
+      {REPLACE("(?!a)*"), "is not supported from place 6 on"},
+      {REPLACE("a{2}+"), "is not supported from place 4 on"},
+      {REPLACE("a{3,2}"), "is not supported from place 1 on"},
+      {REPLACE("(?i:[a-z])"), "is not supported from place 8 on"},
+      {REPLACE(DEEP DEEP DEEP DEEP DEEP DEEP DEEP), "is not supported from place 129 on"},
+  };
+  RengaVocabulary vocabulary;
+  for (int r = 0; r < COUNT_OF(refused); r++) {
+    RengaCall(Change(PLAIN, refused[r].json));
+    ExpectError(RengaVocabularyRead(changed_name, &vocabulary), RENGA_ERR_SUPPORT, changed_name,
+                refused[r].place);
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckRefusals(void)
 {
   static const struct {
@@ -130,6 +203,10 @@ static RengaErrorCode CheckRefusals(void)
       {"\"normalizer\":null",
        "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a(?<b\"},\"content\":\"\"}",
        RENGA_ERR_SUPPORT, "the pattern \"a(?<b\" is not supported from place 2 on"},
+      {PLAIN, REPLACE("\xff"), RENGA_ERR_FILE_FORMAT, ", 0xff, is no text in UTF-8"},
+      {PLAIN,
+       "\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"BAAAAAAAAAD/AA==\"}",
+       RENGA_ERR_FILE_FORMAT, "precompiled_charsmap of its normalizer is damaged"},
       {"\"type\":\"BPE\"", "\"type\":\"WordPiece\"", RENGA_ERR_SUPPORT,
        "pre_tokenizer ByteLevel with model WordPiece is not supported"},
       {"\"type\":\"BPE\"", "\"type\":\"WordLevel\"", RENGA_ERR_SUPPORT,
@@ -181,6 +258,9 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(CheckFiles(comm));
   RengaCall(CheckSamples(comm));
+  RengaCall(CheckExpressions());
+  RengaCall(CheckHardExpression());
+  RengaCall(CheckRefusedExpressions());
   RengaCall(CheckRefusals());
   RengaCall(RengaCommDestroy(&comm));
   remove(changed_name);

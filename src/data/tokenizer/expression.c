@@ -1,15 +1,23 @@
 /* Data: the regular expressions by which tokenizers split texts: alternatives, groups, classes of
    signs, repetitions that take as much as they can, and looks ahead. A match is found by trying
-   alternatives in their order, as Perl does. */
+   alternatives in their order, as Perl does. Where forms differ they are those of Oniguruma, which
+   tokenizers uses. */
 #include "expression.h"
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+  MOST_NESTED = 128,    /* groups within each other */
+  MOST_DEEP = 8192,     /* nodes whose rest is still to match */
+  MOST_TRIED = 10000000 /* nodes in the search for one match */
+};
+static const int64_t no_match = -1, too_hard = RENGA_EXPRESSION_TOO_HARD;
 
 typedef enum {
   NODE_SIGN,  /* a class of signs */
   NODE_GROUP, /* alternatives: child, and their next siblings by other */
   NODE_AHEAD, /* the same, which takes nothing */
-  NODE_BEGIN, /* the begin of the text */
+  NODE_BEGIN, /* the begin of a line */
   NODE_END    /* its end */
 } NodeKind;
 
@@ -33,6 +41,7 @@ struct PatternNode {
 };
 
 struct RengaExpression {
+  char *text;         /* for errors */
   PatternNode **node; /* all, for the end */
   int64_t count, room, n_ranges, range_room;
   SignRange *range;
@@ -44,6 +53,7 @@ typedef struct {
   const char *owner, *text;
   const unsigned char *bytes;
   int64_t at, end;
+  int nested;
   bool small;
 } PatternReader;
 
@@ -166,7 +176,7 @@ static RengaErrorCode ReadClass(PatternReader *reader, PatternNode *node)
     if (single && rest[0] == '-' && rest[1] != ']') {
       reader->at++;
       RengaCall(ReadOneSign(reader, &last, &single));
-      if (!single) RengaCall(RaisePattern(reader));
+      if (!single || reader->small) RengaCall(RaisePattern(reader));
       range.last = last.last;
     }
     RengaCall(AddSignRange(reader, node, range));
@@ -176,32 +186,49 @@ static RengaErrorCode ReadClass(PatternReader *reader, PatternNode *node)
   return RENGA_SUCCESS;
 }
 
-/* ? * + {n} {n,} {n,m}, and + behind them */
+/* What stands behind a repetition: + behind ? * + says that it gives nothing back; behind {n,m},
+   that it is repeated itself. */
+static RengaErrorCode ReadBehindRepetition(PatternReader *reader, PatternNode *node, bool counted)
+{
+  const bool more = StartsWith(reader, "+");
+  const bool good = !StartsWith(reader, "?") && !StartsWith(reader, "*") &&
+                    !StartsWith(reader, "{") && (node->kind == NODE_SIGN || !more) &&
+                    (node->kind == NODE_SIGN || node->kind == NODE_GROUP) &&
+                    !(more && counted && (node->least > 1 || node->most == 0));
+  if (!good) RengaCall(RaisePattern(reader));
+  if (more && counted)
+    node->most = -1;
+  else
+    node->kept = more;
+  reader->at += more;
+  return RENGA_SUCCESS;
+}
+
+/* ? * + {n} {n,} {n,m} */
 static RengaErrorCode ReadRepetition(PatternReader *reader, PatternNode *node)
 {
   const char *at = reader->text + reader->at;
+  const bool counted = *at == '{';
   char *stop;
   if (*at == '?' || *at == '*' || *at == '+') {
     node->least = *at == '+';
     node->most = *at == '?' ? 1 : -1;
     reader->at++;
   } else if (*at == '{') {
-    node->least = (int)strtol(at + 1, &stop, 10);
-    node->most = *stop == ',' ? -1 : node->least;
-    if (*stop == ',' && stop[1] != '}')
-      node->most = (int)strtol(stop + 1, &stop, 10);
-    else if (*stop == ',')
-      stop++;
-    if (*stop != '}' || node->least < 0 || node->least > 1000 || node->most > 1000)
+    const long least = strtol(at + 1, &stop, 10);
+    const bool said = stop > at + 1 || (stop[0] == ',' && stop[1] != '}');
+    const bool open = stop[0] == ',' && stop[1] == '}';
+    const long most = *stop == ',' && !open ? strtol(stop + 1, &stop, 10) : least;
+    stop += open;
+    if (*stop != '}' || !said || least < 0 || most < least || most > 1000)
       RengaCall(RaisePattern(reader));
+    node->least = (int)least;
+    node->most = open ? -1 : (int)most;
     reader->at += stop + 1 - at;
   } else {
     return RENGA_SUCCESS;
   }
-  if (StartsWith(reader, "?") || StartsWith(reader, "*") || StartsWith(reader, "{"))
-    RengaCall(RaisePattern(reader));
-  node->kept = StartsWith(reader, "+");
-  reader->at += node->kept;
+  RengaCall(ReadBehindRepetition(reader, node, counted));
   return RENGA_SUCCESS;
 }
 
@@ -223,9 +250,11 @@ static RengaErrorCode ReadSignGroup(PatternReader *reader, PatternNode *node)
   } else if (StartsWith(reader, "?")) {
     RengaCall(RaisePattern(reader));
   }
+  if (++reader->nested > MOST_NESTED) RengaCall(RaisePattern(reader));
   RengaCall(ReadAlternatives(reader, node));
   if (!StartsWith(reader, ")")) RengaCall(RaisePattern(reader));
   reader->at++;
+  reader->nested--;
   reader->small = small;
   return RENGA_SUCCESS;
 }
@@ -289,6 +318,7 @@ RengaErrorCode RengaExpressionCreate_Private(const char *owner, const char *expr
                           .bytes = (const unsigned char *)expression,
                           .end = (int64_t)strlen(expression)};
   RengaErrorCode code = RengaMalloc(1, &reader.pattern);
+  if (!code) code = RengaStringCopy(expression, &reader.pattern->text);
   if (!code) code = NewNode(&reader, NODE_GROUP, &reader.pattern->root);
   if (!code) code = ReadAlternatives(&reader, reader.pattern->root);
   if (!code && reader.at < reader.end) code = RaisePattern(&reader);
@@ -302,6 +332,7 @@ void RengaExpressionFree_Private(RengaExpression **pattern)
 {
   if (!*pattern) return;
   for (int64_t i = 0; i < (*pattern)->count; i++) RengaFree(&(*pattern)->node[i]);
+  RengaFree(&(*pattern)->text);
   RengaFree(&(*pattern)->node);
   RengaFree(&(*pattern)->range);
   RengaFree(pattern);
@@ -312,6 +343,7 @@ typedef struct {
   const RengaExpression *pattern;
   const unsigned char *text;
   int64_t end;
+  int deep, tried;
 } PatternText;
 
 /* What is to match behind a node: of its alternative, or of the groups around it. */
@@ -344,14 +376,20 @@ static bool TakesSign(const PatternText *t, const PatternNode *node, uint32_t co
   return in != node->negated;
 }
 
-static int64_t MatchNode(const PatternText *t, const PatternNode *node, int64_t at,
+static int64_t MatchNode(PatternText *t, const PatternNode *node, int64_t at,
                          const Continuation *then);
 
-static int64_t MatchThen(const PatternText *t, const Continuation *then, int64_t at);
+static int64_t MatchThen(PatternText *t, const Continuation *then, int64_t at);
+
+/* Whether the search may go on, one node deeper; the stack has an end. */
+static bool GoDeeper(PatternText *t)
+{
+  return ++t->deep <= MOST_DEEP && ++t->tried <= MOST_TRIED;
+}
 
 /* One more turn of a group, or on behind it. */
-static int64_t MatchGroup(const PatternText *t, const PatternNode *node, int64_t at, int times,
-                          const Continuation *then)
+static int64_t TurnGroup(PatternText *t, const PatternNode *node, int64_t at, int times,
+                         const Continuation *then)
 {
   const bool may_turn = node->most < 0 || times < node->most;
   if (may_turn) {
@@ -359,24 +397,33 @@ static int64_t MatchGroup(const PatternText *t, const PatternNode *node, int64_t
     for (const PatternNode *head = node->child; head; head = head->other) {
       const int64_t stop =
           head->is_head_empty ? MatchThen(t, &again, at) : MatchNode(t, head, at, &again);
-      if (stop >= 0) return stop;
+      if (stop != no_match) return stop;
     }
   }
-  return times >= node->least ? MatchThen(t, then, at) : -1;
+  return times >= node->least ? MatchThen(t, then, at) : no_match;
 }
 
-static int64_t MatchThen(const PatternText *t, const Continuation *then, int64_t at)
+static int64_t MatchGroup(PatternText *t, const PatternNode *node, int64_t at, int times,
+                          const Continuation *then)
+{
+  const int64_t stop = GoDeeper(t) ? TurnGroup(t, node, at, times, then) : too_hard;
+  t->deep--;
+  return stop;
+}
+
+static int64_t MatchThen(PatternText *t, const Continuation *then, int64_t at)
 {
   if (!then) return at;
   if (then->repeated) {
-    if (then->from == at && then->times > then->repeated->least) return -1; /* it took nothing */
+    if (then->from == at && then->times > then->repeated->least)
+      return no_match; /* it took nothing */
     return MatchGroup(t, then->repeated, at, then->times, then->outer);
   }
   return then->node ? MatchNode(t, then->node, at, then->outer) : MatchThen(t, then->outer, at);
 }
 
 /* As many signs as there are, and one less as long as what follows does not match. */
-static int64_t MatchSigns(const PatternText *t, const PatternNode *node, int64_t at,
+static int64_t MatchSigns(PatternText *t, const PatternNode *node, int64_t at,
                           const Continuation *then)
 {
   const int64_t begin = at;
@@ -389,40 +436,68 @@ static int64_t MatchSigns(const PatternText *t, const PatternNode *node, int64_t
     at += bytes;
     if (++times == node->least) least_at = at;
   }
-  if (least_at < 0) return -1;
+  if (least_at < 0) return no_match;
   for (;;) {
     const int64_t stop = MatchThen(t, then, at);
-    if (stop >= 0 || at <= least_at || node->kept) return stop;
+    if (stop != no_match || at <= least_at || node->kept) return stop;
     for (at--; at > begin && (t->text[at] & 0xc0) == 0x80;) at--;
   }
 }
 
-static int64_t MatchNode(const PatternText *t, const PatternNode *node, int64_t at,
-                         const Continuation *outer)
+static int64_t MatchAhead(PatternText *t, const PatternNode *node, int64_t at,
+                          const Continuation *then)
 {
-  const Continuation then = {.node = node->next, .outer = outer, .from = -1};
+  int64_t stop = no_match;
+  for (const PatternNode *head = node->child; head && stop == no_match; head = head->other)
+    stop = head->is_head_empty ? at : MatchNode(t, head, at, NULL);
+  if (stop == too_hard) return stop;
+  return (stop != no_match) != node->negated ? MatchThen(t, then, at) : no_match;
+}
+
+static bool EndsLineAt(const PatternText *t, int64_t at)
+{
+  return at < t->end && t->text[at] == '\n';
+}
+
+static int64_t MatchKind(PatternText *t, const PatternNode *node, int64_t at,
+                         const Continuation *then)
+{
   switch (node->kind) {
   case NODE_SIGN:
-    return MatchSigns(t, node, at, &then);
+    return MatchSigns(t, node, at, then);
   case NODE_GROUP:
-    return MatchGroup(t, node, at, 0, &then);
-  case NODE_AHEAD: {
-    bool found = false;
-    for (const PatternNode *head = node->child; head && !found; head = head->other)
-      found = head->is_head_empty || MatchNode(t, head, at, NULL) >= 0;
-    return found != node->negated ? MatchThen(t, &then, at) : -1;
-  }
+    return MatchGroup(t, node, at, 0, then);
+  case NODE_AHEAD:
+    return MatchAhead(t, node, at, then);
   case NODE_BEGIN:
-    return at == 0 ? MatchThen(t, &then, at) : -1;
+    return at == 0 || (at < t->end && EndsLineAt(t, at - 1)) ? MatchThen(t, then, at) : no_match;
   case NODE_END:
     break;
   }
-  return at == t->end ? MatchThen(t, &then, at) : -1;
+  return at == t->end || EndsLineAt(t, at) ? MatchThen(t, then, at) : no_match;
+}
+
+static int64_t MatchNode(PatternText *t, const PatternNode *node, int64_t at,
+                         const Continuation *outer)
+{
+  const Continuation then = {.node = node->next, .outer = outer, .from = -1};
+  const int64_t stop = GoDeeper(t) ? MatchKind(t, node, at, &then) : too_hard;
+  t->deep--;
+  return stop;
 }
 
 int64_t RengaExpressionMatch_Private(const RengaExpression *pattern, const unsigned char text[],
                                      int64_t at, int64_t end)
 {
-  const PatternText t = {pattern, text, end};
+  PatternText t = {.pattern = pattern, .text = text, .end = end};
   return MatchGroup(&t, pattern->root, at, 0, NULL);
+}
+
+RengaErrorCode RengaExpressionRaise_Private(const RengaExpression *pattern, int64_t at)
+{
+  RengaRaise(
+      MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+      "the pattern \"%.160s\" of the tokenizer is too hard to match from byte %lld of a part "
+      "of the text on: it repeats groups more often than %d times, or in too many ways",
+      pattern->text, (long long)at, MOST_DEEP / 4);
 }

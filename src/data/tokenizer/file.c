@@ -1,6 +1,7 @@
 /* Data: tokenizer.json of Hugging Face: models BPE (of bytes and of signs), Unigram and WordPiece,
    with normalizers and pre-tokenizers. All else that changes tokens is refused by name. */
 #include "../vocabulary.h"
+#include "sign.h"
 #include "steps.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ typedef struct {
   RengaTokenizer *to;
   int byte_of[SIGNS]; /* what a code point of a token's text stands for; -1: no byte */
   uint32_t sign_of[256];
-  const char **text; /* [count] as in the file, lent by the root; NULL: none */
+  const char **text;             /* [count] as in the file, lent by the root; NULL: none */
+  const RengaAddedToken **added; /* [count] NULL: the token is not added */
 } TokenizerFile;
 
 /* Printable bytes stand for themselves, the others are numbered from 256 on, as GPT-2 does. */
@@ -141,9 +143,12 @@ static RengaErrorCode CheckScoredTexts(const TokenizerFile *file)
              "tokenizer %s has %zu tokens, of at most %d", file->name, count, MOST_TOKENS);
   for (size_t t = 0; t < count; t++) {
     json_object *pair = json_object_array_get_idx(file->vocab, t);
-    const bool good = json_object_is_type(pair, json_type_array) &&
-                      json_object_array_length(pair) == 2 &&
-                      json_object_is_type(json_object_array_get_idx(pair, 0), json_type_string);
+    const bool two =
+        json_object_is_type(pair, json_type_array) && json_object_array_length(pair) == 2;
+    json_object *score = two ? json_object_array_get_idx(pair, 1) : NULL;
+    const bool good =
+        two && json_object_is_type(json_object_array_get_idx(pair, 0), json_type_string) &&
+        (json_object_is_type(score, json_type_double) || json_object_is_type(score, json_type_int));
     RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
                "tokenizer %s: token %zu is no text with a score: %.100s", file->name, t,
                json_object_to_json_string(pair));
@@ -336,13 +341,6 @@ static int64_t SpellToken(const TokenizerFile *file, const char *text, unsigned 
   return length;
 }
 
-static const RengaAddedToken *AddedOf(const TokenizerFile *file, int64_t token)
-{
-  for (int i = 0; i < file->to->n_added; i++)
-    if (file->to->added[i].token == token) return &file->to->added[i];
-  return NULL;
-}
-
 /* Special tokens stand for no text, other added ones for what they are. */
 static RengaErrorCode SpellAll(TokenizerFile *file)
 {
@@ -350,7 +348,7 @@ static RengaErrorCode SpellAll(TokenizerFile *file)
   RengaCall(RengaMalloc(to->count + 1, &to->start));
   for (int turn = 0; turn < 2; turn++) {
     for (int64_t t = 0; t < to->count; t++) {
-      const RengaAddedToken *added = AddedOf(file, t);
+      const RengaAddedToken *added = file->added[t];
       unsigned char *at = turn ? to->bytes + to->start[t] : NULL;
       int64_t length = added ? (added->special ? 0 : added->length) : 0;
       if (!added && to->model == RENGA_TOKENS_OF_BYTES)
@@ -464,11 +462,28 @@ static RengaErrorCode TakeTokenizer(TokenizerFile *file)
   RengaCall(CheckKind(file));
   RengaCall(CountTokens(file));
   RengaCall(TakeAdded(file));
+  RengaCall(RengaMalloc(file->to->count + 1, &file->added));
+  for (int i = file->to->n_added - 1; i >= 0; i--) /* of several of a number the first */
+    file->added[file->to->added[i].token] = &file->to->added[i];
   RengaCall(RengaMalloc(file->to->count + 1, &file->text));
   FindTexts(file);
   RengaCall(IndexPieces(file));
   RengaCall(TakeModel(file));
   RengaCall(SpellAll(file));
+  return RENGA_SUCCESS;
+}
+
+/* What follows takes sign by sign of the texts in it. */
+static RengaErrorCode CheckSigns(const char *name, const char *json, int64_t bytes)
+{
+  const unsigned char *text = (const unsigned char *)json;
+  uint32_t code;
+  for (int64_t at = 0, n; at < bytes; at += n) {
+    n = RengaSignDecode_Private(text, at, bytes, &code);
+    RengaCheck(n > 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+               "tokenizer %s: byte %lld, 0x%02x, is no text in UTF-8", name, (long long)at,
+               text[at]);
+  }
   return RENGA_SUCCESS;
 }
 
@@ -479,6 +494,7 @@ RengaErrorCode RengaTokenizerParse_Private(const char *name, const char *json, i
   *tokenizer = (RengaTokenizer){0};
   RengaCheck(bytes > 0 && bytes < INT32_MAX, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "tokenizer %s has %lld bytes", name, (long long)bytes);
+  RengaCall(CheckSigns(name, json, bytes));
   json_tokener *parser = json_tokener_new_ex(64);
   RengaCheck(parser, MPI_COMM_SELF, RENGA_ERR_MEMORY, "no room to read tokenizer %s", name);
   file.root = json_tokener_parse_ex(parser, json, (int)bytes);
@@ -496,6 +512,7 @@ RengaErrorCode RengaTokenizerParse_Private(const char *name, const char *json, i
   if (!code) memcpy(tokenizer->json, json, (size_t)bytes);
   tokenizer->json_bytes = bytes;
   RengaFree(&file.text);
+  RengaFree(&file.added);
   json_object_put(file.root);
   if (code) RengaTokenizerFree_Private(tokenizer);
   RengaCall(code);

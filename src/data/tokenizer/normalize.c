@@ -85,6 +85,8 @@ static RengaErrorCode ApplyReplace(const NormalStep *step, const RengaSignText *
   uint32_t code = 0;
   for (int64_t i = 0; i < from->length;) {
     const int64_t stop = RengaExpressionMatch_Private(step->pattern, from->bytes, i, from->length);
+    if (stop == RENGA_EXPRESSION_TOO_HARD)
+      RengaCall(RengaExpressionRaise_Private(step->pattern, i));
     if (stop > i) {
       RengaCall(RengaSignTextAdd_Private(to, step->content, (int64_t)strlen(step->content),
                                          PlaceOfByte(from, i)));
@@ -237,7 +239,7 @@ static RengaErrorCode AddReplaced(const NormalStep *step, uint32_t value, int64_
                                   RengaSignText *to)
 {
   const unsigned char *text = step->replaced + value;
-  if ((int64_t)value >= step->replaced_bytes) return RENGA_SUCCESS;
+  if ((int64_t)value >= step->replaced_bytes || (*text & 0xc0) == 0x80) return RENGA_SUCCESS;
   RengaCall(RengaSignTextAdd_Private(to, text, (int64_t)strlen((const char *)text), at));
   return RENGA_SUCCESS;
 }
@@ -302,6 +304,17 @@ static RengaErrorCode DecodeBase64(const char *text, unsigned char **bytes, int6
   return RENGA_SUCCESS;
 }
 
+/* Are its texts UTF-8, so that what they are put into is so, too? */
+static bool HasSigns(const unsigned char text[], int64_t length)
+{
+  uint32_t code;
+  for (int64_t at = 0, bytes; at < length; at += bytes) {
+    bytes = RengaSignDecode_Private(text, at, length, &code);
+    if (bytes == 0) return false;
+  }
+  return true;
+}
+
 /* A size in four bytes, the units of the trie, the texts. */
 static RengaErrorCode ReadPrecompiled(const char *owner, json_object *value, NormalStep *step)
 {
@@ -311,7 +324,8 @@ static RengaErrorCode ReadPrecompiled(const char *owner, json_object *value, Nor
   RengaErrorCode code = text ? DecodeBase64(text, &bytes, &count) : RENGA_SUCCESS;
   if (!code && count >= 8)
     size = bytes[0] | bytes[1] << 8 | bytes[2] << 16 | (int64_t)bytes[3] << 24;
-  const bool good = size >= 4 && size % 4 == 0 && size <= count - 4;
+  const bool good = size >= 4 && size % 4 == 0 && size <= count - 4 &&
+                    HasSigns(bytes + 4 + size, count - 4 - size);
   if (!code && good) {
     step->n_units = (uint32_t)(size / 4);
     step->replaced_bytes = count - 4 - size;

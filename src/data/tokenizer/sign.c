@@ -84,6 +84,7 @@ uint32_t RengaSignSmall_Private(uint32_t code)
 RengaErrorCode RengaSignTextAdd_Private(RengaSignText *text, const void *bytes, int64_t length,
                                         int64_t at)
 {
+  if (length == 0) return RENGA_SUCCESS;
   if (text->length + length > text->room) {
     text->room = 2 * text->room + length + 64;
     RengaCall(RengaRealloc(text->room, &text->bytes));

@@ -13,7 +13,7 @@ typedef struct {
 } SplitParts;
 
 typedef struct SplitStep SplitStep;
-/* How many bytes from a place on match; 0: none. */
+/* How many bytes from a place on match; 0: none; or RENGA_EXPRESSION_TOO_HARD. */
 typedef int64_t (*SplitMatch)(const SplitStep *step, const unsigned char text[], int64_t at,
                               int64_t end);
 struct SplitStep {
@@ -35,7 +35,7 @@ static int64_t MatchPattern(const SplitStep *step, const unsigned char text[], i
                             int64_t end)
 {
   const int64_t stop = RengaExpressionMatch_Private(step->pattern, text, at, end);
-  return stop > at ? stop - at : 0;
+  return stop > at ? stop - at : stop == RENGA_EXPRESSION_TOO_HARD ? stop : 0;
 }
 
 static int64_t MatchWhite(const SplitStep *step, const unsigned char text[], int64_t at,
@@ -95,6 +95,8 @@ static RengaErrorCode FindSplitParts(const SplitStep *step, const unsigned char 
   parts->count = 0;
   for (int64_t at = 0; at < length;) {
     const int64_t bytes = step->match(step, text, at, length);
+    if (bytes == RENGA_EXPRESSION_TOO_HARD)
+      RengaCall(RengaExpressionRaise_Private(step->pattern, at));
     if (bytes > 0) {
       RengaCall(AddSplitPart(parts, begin, at, step->inverted));
       RengaCall(AddSplitPart(parts, at, at + bytes, !step->inverted));

@@ -333,12 +333,17 @@ class Pipeline(Handle):
                 writer = Writer(path, {n: t.shape for n, t in tensors.items()},
                                 {"step": str(self.step_number)} if optimizer else {})
         error: Optional[BaseException] = None
-        for _, array in each:
-            if writer is not None and error is None:
-                try:
-                    writer.write(array)
-                except BaseException as caught:  # the others are told when all have come so far
-                    error = caught
+        try:
+            for _, array in each:
+                if writer is not None and error is None:
+                    try:
+                        writer.write(array)
+                    except BaseException as caught:  # the others are told when all have come so far
+                        error = caught
+        except BaseException as caught:
+            if writer is not None:
+                writer.close(caught)  # leaves no part of a file
+            raise
         with self.comm.together():
             if writer is not None:
                 writer.close(error)

@@ -56,7 +56,7 @@ class Pretrained:
 
 
 # What follows the folder's name in -graph hf:FOLDER,key=value.
-_OF_FOLDER = ("sequence", "segments", "padding", "dropout")
+_OF_FOLDER = ("sequence", "target", "segments", "padding", "packed", "dropout")
 
 
 def from_pretrained(folder: Any, *, comm: Any = None, adapter: Any = None,
@@ -64,8 +64,9 @@ def from_pretrained(folder: Any, *, comm: Any = None, adapter: Any = None,
     """The network of a folder of Hugging Face (config.json and safetensors) with its parameters.
     Collective.
 
-    sequence: tokens of a sample. segments=0, padding=0: encoders without these inputs. dropout: in
-    place of the shares that config.json says. adapter: a folder of peft, whose adapters lora= names.
+    sequence: tokens of a sample. target: of an encoder with a decoder, tokens of a target. segments=0,
+    padding=0: encoders without these inputs. packed=1: rows hold several documents, which the input
+    position_ids counts anew. dropout: in place of the shares that config.json says. adapter: a folder of peft, whose adapters lora= names.
     Others are those of ``renga.Graph``: frozen, trained, lora.
     """
     ranks = communicator(comm)
@@ -73,9 +74,10 @@ def from_pretrained(folder: Any, *, comm: Any = None, adapter: Any = None,
         path = os.fsdecode(os.fspath(folder))
         if "," in path:
             raise Error(f"{path}: Renga takes no folder with a comma in its name", "ARGUMENT")
-        sizes: Dict[str, Any] = {k: given.pop(k) for k in _OF_FOLDER if given.get(k) is not None}
+        sizes: Dict[str, Any] = {k: given.pop(k) for k in _OF_FOLDER if k in given}
         peft = None if adapter is None else os.fsdecode(os.fspath(adapter))
-    what = "hf:" + ",".join([path] + [f"{k}={v}" for k, v in sizes.items()])
+    what = "hf:" + ",".join([path] + [f"{k}={v:d}" if isinstance(v, bool) else f"{k}={v}"
+                                for k, v in sizes.items() if v is not None])
     return Pretrained(Graph(what, ranks, **given), path, peft)
 
 

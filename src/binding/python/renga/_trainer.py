@@ -40,7 +40,8 @@ class Trainer:
                  on_row: Optional[Callable[[Row], Any]] = None, comm: Any = None, **given: Any):
         named = isinstance(model, (str, bytes))
         self.pretrained = model if isinstance(model, Pretrained) else None
-        self.graph = Graph(model, comm) if named else getattr(model, "graph", model)
+        self.graph = Graph(model, comm) if named else \
+            self.pretrained.graph if self.pretrained else model
         self.comm = self.graph.comm if isinstance(self.graph, Graph) else communicator(comm)
         self._own: List[Any] = [self.graph] if named else []
         self.history: List[Row] = []
@@ -58,8 +59,11 @@ class Trainer:
                                 "renga.Graph make some", "ARGUMENT")
                 self.steps, self.batch_size = int(steps), int(batch_size)
                 self.eval_every, self._on_row = int(eval_every), on_row
-                entry.choice = hash((self.steps, self.batch_size, self.eval_every, int(eval_samples),
-                                     bool(resume))) & 0x7fffffff
+                numbers = self.steps, self.batch_size, self.eval_every, int(eval_samples)
+                if min(numbers) < 0:
+                    raise Error("steps=, batch_size=, eval_every= and eval_samples= are {}, {}, {} "
+                                "and {}: none may be below 0".format(*numbers), "ARGUMENT")
+                entry.choice = hash((*numbers, bool(resume))) & 0x7fffffff
                 entry.words = "steps=, batch_size=, eval_every=, eval_samples= or resume="
             self.data = self._keep(Data(self.graph, data, validation, seed=seed,
                                         **kinds["data_"]))
