@@ -127,7 +127,7 @@ static void CheckEager(RengaComm comm)
   TestTrue(held == MICROBATCHES);
   RengaCallAbort(RengaScheduleSetType(schedule, RENGA_SCHEDULE_GPIPE));
   TestError(RengaScheduleSetEager(schedule, 1), RENGA_ERR_ORDER, "this one's type is gpipe");
-  TestError(RengaScheduleSetEager(schedule, -1), RENGA_ERR_ARGUMENT, "-1 extra warm-up micro-batches");
+  TestError(RengaScheduleSetEager(schedule, -1), RENGA_ERR_ARGUMENT, "-1 extra warm-up");
   TestTrue(RengaScheduleEarly(0.25, 4) == 1 && RengaScheduleEarly(0.25, 5) == 2);
   RengaCallAbort(RengaScheduleDestroy(&schedule));
 }
