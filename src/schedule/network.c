@@ -119,7 +119,8 @@ RengaErrorCode RengaStepNetworkCheck_Private(RengaSchedule schedule, RengaPlan p
     RengaCheck(RengaPlanGetStage(plan, s)->shape.shard < RENGA_SHARD_GRADIENTS, MPI_COMM_SELF,
                RENGA_ERR_SUPPORT,
                "gradients or parameters of stage %d are sharded: what replicas exchange with each "
-               "micro-batch is not simulated on shared links; -pipeline_shard optimizer is",
+               "micro-batch is not simulated on shared links (-simulate_...); plans with "
+               "-pipeline_shard optimizer are",
                s);
   return RENGA_SUCCESS;
 }
