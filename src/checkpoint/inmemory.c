@@ -146,6 +146,15 @@ static RengaErrorCode FindNewestTime(RengaCheckpoint checkpoint, int64_t *newest
   return RENGA_SUCCESS;
 }
 
+static void WarnOfUnused(RengaCheckpoint checkpoint)
+{
+  if (checkpoint->lock && RengaNodesMemoryIsLeft(checkpoint->options.directory))
+    RengaWarning(MPI_COMM_SELF,
+                 "a run of %s has left checkpoints in the memory of the nodes, which are not looked "
+                 "for without -checkpoint_memory",
+                 checkpoint->options.directory);
+}
+
 RengaErrorCode RengaCheckpointSetUpMemory_Private(RengaCheckpoint checkpoint)
 {
   const char *directory = checkpoint->options.directory;
@@ -154,7 +163,10 @@ RengaErrorCode RengaCheckpointSetUpMemory_Private(RengaCheckpoint checkpoint)
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCheckpointFreeMemory_Private(checkpoint);
   checkpoint->recovered = -1;
-  if (checkpoint->options.memory == 0) return RENGA_SUCCESS;
+  if (checkpoint->options.memory == 0) {
+    WarnOfUnused(checkpoint);
+    return RENGA_SUCCESS;
+  }
   RengaCheck(
       directory, ranks, RENGA_ERR_OPTION,
       "-checkpoint_memory %d needs -checkpoint_dir: where a run begins that finds nothing in "
@@ -165,6 +177,9 @@ RengaErrorCode RengaCheckpointSetUpMemory_Private(RengaCheckpoint checkpoint)
   if (checkpoint->lock) code = FindNewestTime(checkpoint, &newest);
   RengaCall(RengaErrorAgree(ranks, code));
   RengaCall(RengaNodesMemoryRecover(checkpoint->nodes, directory, newest, &checkpoint->recovered));
+  /* What comes is after what was found, whose clock may have been another node's. */
+  if (checkpoint->lock) code = FindNewestTime(checkpoint, &newest);
+  RengaCall(RengaErrorAgree(ranks, code));
   if (checkpoint->nodes->nodes == 1)
     RengaWarning(ranks,
                  "-checkpoint_memory: all ranks are on one node, so that it protects from the end "

@@ -20,6 +20,13 @@ enum { FRAGMENT_TAG = 32765, TMPFS = 0x01021994 };
 static const char token_line[] = "Renga checkpoint memory %016llx\n";
 static const char fragment_what[] = "all ranks to keep a checkpoint in memory";
 
+bool RengaNodesMemoryIsLeft(const char *directory)
+{
+  char path[4096];
+  const int length = snprintf(path, sizeof path, "%s/.renga_memory", directory);
+  return length < (int)sizeof path && access(path, F_OK) == 0;
+}
+
 /* Rank 0: the directory's token, which is made where there is none. */
 static RengaErrorCode FindMemoryToken(RengaNodesMemory memory, const char *directory)
 {

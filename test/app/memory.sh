@@ -77,6 +77,19 @@ accepts 2 $digested $keeping -resume
 says "no checkpoint yet: training begins at step 0" "$digest"
 [ -z "$(ls shm)" ] || fail "memory stays: $(ls shm)"
 
+# The first rank's clock is behind that of the one before: what is newer is told by what was found.
+crashes kill:500:1 -partition_stages 2
+RENGA_FAULT=kill:130:1 RENGA_NODES=2 LD_PRELOAD="$top_builddir/test/oddnode.so${LD_PRELOAD:+:$LD_PRELOAD}" RENGA_TEST_CLOCK=-1000 \
+  timeout -k 5 $limit "$mpiexec" -n 4 "$renga" $digested $keeping -partition_stages 2 -resume </dev/null >out 2>&1 &&
+  fail "exit code 0: $latest"
+made=$(sed -n '$s/,.*//p' steps.csv)
+resumes 1 2 -partition_stages 2
+
+# What is not looked for is said to be there.
+crashes kill:500:1 -partition_stages 2
+accepts 2 $digested -checkpoint_dir c -resume
+says "has left checkpoints in the memory of the nodes, which are not looked for without -checkpoint_memory" "$digest"
+
 # renga run, whose ranks are killed in three starts.
 if "$mpiexec" --version 2>/dev/null | grep -q HYDRA; then
   rm -rf c
