@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,7 +38,9 @@ int RengaFragmentOpen(RengaFragment *fragment)
   if (fragment->file >= 0) return 0;
   fragment->file =
       RengaFileDescriptor_Private(fragment->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  return fragment->file >= 0 ? 0 : errno;
+  if (fragment->file < 0) return errno;
+  (void)!flock(fragment->file, LOCK_EX | LOCK_NB); /* where the file system has locks */
+  return 0;
 }
 
 int RengaFragmentReserve(RengaFragment *fragment, int64_t bytes)
@@ -59,7 +62,7 @@ int RengaFragmentReserve(RengaFragment *fragment, int64_t bytes)
 
 int RengaFragmentBegin(RengaFragment *fragment)
 {
-  static const RengaFragmentHead none;
+  const RengaFragmentHead none = {.token = fragment->token};
   int reason = RengaFragmentReserve(fragment, RENGA_FRAGMENT_HEAD);
   if (!reason) reason = RengaWriteAt(fragment->file, 0, sizeof none, &none);
   fragment->head = none;
@@ -120,8 +123,8 @@ int RengaFragmentCommit(RengaFragment *fragment)
 void RengaFragmentDestroy(RengaFragment *fragment, bool unlinks)
 {
   if (fragment->at) munmap(fragment->at, (size_t)fragment->room);
+  if (unlinks && fragment->file >= 0) unlink(fragment->path);
   if (fragment->file >= 0) close(fragment->file);
-  if (unlinks && fragment->path) unlink(fragment->path);
   RengaFree(&fragment->path);
   RengaFree(&fragment->row);
   *fragment = (RengaFragment){.file = -1};
@@ -159,6 +162,17 @@ bool RengaFragmentHeadRead(const char *path, RengaFragmentHead *head)
       file >= 0 && ReadFragment(file, 0, sizeof *head, head) && FragmentHeadIsGood(file, head);
   if (file >= 0) close(file);
   return good;
+}
+
+bool RengaFragmentIsTaken(const char *path, uint64_t token)
+{
+  RengaFragmentHead head;
+  const int file = RengaFileDescriptor_Private(path, O_RDONLY | O_NOFOLLOW, 0);
+  const bool others = file >= 0 && ReadFragment(file, 0, sizeof head, &head) && head.token != 0 &&
+                      head.token != token;
+  const bool taken = others && flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (file >= 0) close(file);
+  return taken;
 }
 
 /* A fragment that is read: its file, and the rows of its blocks. */

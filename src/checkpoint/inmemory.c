@@ -149,10 +149,11 @@ static RengaErrorCode FindNewestTime(RengaCheckpoint checkpoint, int64_t *newest
 static void WarnOfUnused(RengaCheckpoint checkpoint)
 {
   if (checkpoint->lock && RengaNodesMemoryIsLeft(checkpoint->options.directory))
-    RengaWarning(MPI_COMM_SELF,
-                 "a run of %s has left checkpoints in the memory of the nodes, which are not looked "
-                 "for without -checkpoint_memory",
-                 checkpoint->options.directory);
+    RengaWarning(
+        MPI_COMM_SELF,
+        "a run of %s has left checkpoints in the memory of the nodes, which are not looked "
+        "for without -checkpoint_memory",
+        checkpoint->options.directory);
 }
 
 RengaErrorCode RengaCheckpointSetUpMemory_Private(RengaCheckpoint checkpoint)

@@ -132,5 +132,19 @@ if unshare --mount true 2>unshare; then
     $train -steps 3 $keeping -checkpoint_memory_dir small </dev/null >out 2>&1 && fail "exit code 0: $latest"
   says "-checkpoint_memory needs" "which has room for 1.00 MiB: free some there, use more nodes"
   [ "$(grep -c "which has room for" out)" -eq 1 ] || fail "said more than once"
+
+  # A run that goes on, whose folder has the same path: that of another container.
+  rm -rf c steps.csv
+  mkdir -p c one other
+  unshare --mount sh -c 'mount --bind one c && exec "$@"' sh timeout -k 5 $limit "$mpiexec" -n 2 "$renga" \
+    $train -steps 100000 $keeping </dev/null >one.out 2>&1 &
+  wait_for sh -c 'ls shm/*/fragment_1_by_1.1'
+  latest="renga train in another container"
+  unshare --mount sh -c 'mount --bind other c && exec "$@"' sh timeout -k 5 $limit "$mpiexec" -n 2 "$renga" \
+    $train -steps 3 $keeping -monitor csv:other.csv </dev/null >out 2>&1 && fail "exit code 0: $latest"
+  says "is used by another run, whose folder of checkpoints has the same name"
+  [ "$(ls shm/* | wc -l)" -eq 4 ] || fail "fragments of another run are gone: $(ls shm/*)"
+  kill $!
+  wait
 fi
 finish
