@@ -119,6 +119,7 @@ refuses 2 "cannot be made: No such file or directory; -checkpoint_memory_dir nam
 refuses 2 "to memory of the host, of which the plan takes" $train -steps 3 $keeping -partition_memory 100KB
 tellers=1
 lacks "holds no checkpoint"
+[ -z "$(ls shm)" ] && [ ! -e c/.renga_memory ] || fail "memory stays after what is refused: $(ls shm)"
 says "-checkpoint_memory copies" "that is more than -partition_memory 97.7 KiB"
 accepts 2 $train -steps 3 -checkpoint_dir d -checkpoint_memory 1 -checkpoint_memory_dir shm -log_view
 says "-checkpoint_memory takes up to" "checkpoints, in the node's memory" "Checkpoint memory"
