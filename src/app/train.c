@@ -205,7 +205,7 @@ static RengaErrorCode SetUpCheckpoint(Training *training)
 }
 
 /* What was taken of the nodes' memory before they refuse is given back. */
-static RengaErrorCode ReserveMemory(Training *training)
+static RengaErrorCode ReserveNodes(Training *training)
 {
   if (!training->saves) return RENGA_SUCCESS;
   const RengaErrorCode code =
@@ -229,7 +229,7 @@ static RengaErrorCode SetUpTraining(Training *training)
   RengaCall(SetUpPipeline(training));
   RengaCall(ResumeTraining(training));
   RengaCall(TakeInitialState(training));
-  RengaCall(ReserveMemory(training));
+  RengaCall(ReserveNodes(training));
   const AppRun run = {training->step, training->steps, AppTokensPerSample(&training->fields),
                       training->plan, training->pipeline};
   RengaCall(AppMonitorBegin(training->monitor, &run));
