@@ -204,6 +204,17 @@ static RengaErrorCode SetUpCheckpoint(Training *training)
   return RENGA_SUCCESS;
 }
 
+/* What was taken of the nodes' memory before they refuse is given back. */
+static RengaErrorCode ReserveNodes(Training *training)
+{
+  if (!training->saves) return RENGA_SUCCESS;
+  const RengaErrorCode code =
+      AppReserveMemory(&training->learners, training->plan, training->checkpoint);
+  if (code == RENGA_ERR_MEMORY) RengaCheckpointDestroy(&training->checkpoint);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode SetUpTraining(Training *training)
 {
   RengaCall(RengaOptionsGetInt64("seed", &training->seed, NULL));
@@ -218,8 +229,7 @@ static RengaErrorCode SetUpTraining(Training *training)
   RengaCall(SetUpPipeline(training));
   RengaCall(ResumeTraining(training));
   RengaCall(TakeInitialState(training));
-  if (training->saves)
-    RengaCall(AppReserveMemory(&training->learners, training->plan, training->checkpoint));
+  RengaCall(ReserveNodes(training));
   const AppRun run = {training->step, training->steps, AppTokensPerSample(&training->fields),
                       training->plan, training->pipeline};
   RengaCall(AppMonitorBegin(training->monitor, &run));

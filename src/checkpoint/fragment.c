@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,7 +38,9 @@ int RengaFragmentOpen(RengaFragment *fragment)
   const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   if (fragment->file >= 0) return 0;
   fragment->file = RengaFileDescriptor_Private(fragment->path, flags, 0600);
-  return fragment->file >= 0 ? 0 : errno;
+  if (fragment->file < 0) return errno;
+  (void)!flock(fragment->file, LOCK_EX | LOCK_NB); /* where the file system has locks */
+  return 0;
 }
 
 int RengaFragmentReserve(RengaFragment *fragment, int64_t bytes)
@@ -86,7 +89,7 @@ static int MakeFragmentAgain(RengaFragment *fragment)
 
 int RengaFragmentBegin(RengaFragment *fragment)
 {
-  static const RengaFragmentHead none;
+  const RengaFragmentHead none = {.token = fragment->token};
   int reason = MakeFragmentAgain(fragment);
   if (!reason) reason = RengaFragmentReserve(fragment, RENGA_FRAGMENT_HEAD);
   if (!reason) reason = RengaWriteAt(fragment->file, 0, sizeof none, &none);
@@ -187,6 +190,17 @@ bool RengaFragmentHeadRead(const char *path, RengaFragmentHead *head)
       file >= 0 && ReadFragment(file, 0, sizeof *head, head) && FragmentHeadIsGood(file, head);
   if (file >= 0) close(file);
   return good;
+}
+
+bool RengaFragmentIsTaken(const char *path, uint64_t token)
+{
+  RengaFragmentHead head;
+  const int file = RengaFileDescriptor_Private(path, O_RDONLY | O_NOFOLLOW, 0);
+  const bool others = file >= 0 && ReadFragment(file, 0, sizeof head, &head) && head.token != 0 &&
+                      head.token != token;
+  const bool taken = others && flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (file >= 0) close(file);
+  return taken;
 }
 
 /* A fragment that is read: its file, and the rows of its blocks. */

@@ -26,7 +26,8 @@ enum { RENGA_FRAGMENT_HEAD = 4096 };
 
 typedef struct {
   char *path;
-  int file;                /* -1: not open */
+  uint64_t token;          /* of the head, from its first bytes on */
+  int file;                /* -1: not open; locked while it is */
   char *at;                /* mapped */
   int64_t room;            /* bytes that are mapped, and taken of the memory */
   RengaFragmentHead head;  /* of the fragment that is made */
@@ -56,6 +57,8 @@ void RengaFragmentDestroy(RengaFragment *fragment, bool unlinks);
 bool RengaFragmentParseName(const char *name, int *rank, int *by, int *slot);
 bool RengaFragmentHeadRead(const char *path,
                            RengaFragmentHead *head); /* false: it is no fragment */
+/* Of a run that goes on, and has another token. */
+bool RengaFragmentIsTaken(const char *path, uint64_t token);
 /* whole: what is read is what was written. */
 /* Its blocks to their places in the checkpoint's file, which the table knows, and their hashes to
    the table. reason: 0 or errno of that file. */

@@ -180,6 +180,9 @@ RengaErrorCode RengaCheckpointSetUpMemory_Private(RengaCheckpoint checkpoint)
   if (checkpoint->lock) code = FindNewestTime(checkpoint, &newest);
   RengaCall(RengaErrorAgree(ranks, code));
   RengaCall(RengaNodesMemoryRecover(checkpoint->nodes, directory, newest, &checkpoint->recovered));
+  /* What comes is after what was found, whose clock may have been another node's. */
+  if (checkpoint->lock) code = FindNewestTime(checkpoint, &newest);
+  RengaCall(RengaErrorAgree(ranks, code));
   if (checkpoint->nodes->nodes == 1)
     RengaWarning(ranks,
                  "-checkpoint_memory: all ranks are on one node, so that it protects from the end "

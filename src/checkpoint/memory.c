@@ -6,6 +6,7 @@
 #include "renga/private/hash.h"
 #include "renga/private/object.h"
 #include "renga/private/open.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -87,6 +88,26 @@ static RengaErrorCode MakeNodeFolder(RengaNodesMemory memory)
   return RENGA_SUCCESS;
 }
 
+/* The same path may be another folder for a run in another container, or on another node. */
+static RengaErrorCode CheckNodeFolderIsFree(const struct _RengaNodesMemory *memory)
+{
+  char path[4096];
+  bool taken = false;
+  int rank, by, slot;
+  DIR *entries = opendir(memory->folder);
+  for (struct dirent *entry; !taken && entries && (entry = readdir(entries)) != NULL;) {
+    if (!RengaFragmentParseName(entry->d_name, &rank, &by, &slot)) continue;
+    snprintf(path, sizeof path, "%s/%s", memory->folder, entry->d_name);
+    taken = RengaFragmentIsTaken(path, memory->token);
+  }
+  if (entries) closedir(entries);
+  RengaCheck(!taken, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
+             "-checkpoint_memory: %s is used by another run, whose folder of checkpoints has the "
+             "same name: -checkpoint_memory_dir names another folder of each node's own memory",
+             memory->folder);
+  return RENGA_SUCCESS;
+}
+
 static int FindRankAt(const struct _RengaNodesMemory *memory, int node, int local)
 {
   const int size = RengaCommGetSize(memory->comm);
@@ -116,9 +137,12 @@ static RengaErrorCode FindNeighbours(RengaNodesMemory memory)
   RengaCall(RengaMalloc(2 * memory->n_from + 1, &memory->copy));
   for (int s = 0; s < 2; s++) {
     RengaCall(RengaFragmentCreate(memory->folder, rank, rank, s, &memory->own[s]));
-    for (int i = 0; i < memory->n_from; i++)
-      RengaCall(
-          RengaFragmentCreate(memory->folder, memory->from[i], rank, s, &memory->copy[2 * i + s]));
+    memory->own[s].token = memory->token;
+    for (int i = 0; i < memory->n_from; i++) {
+      RengaFragment *copy = &memory->copy[2 * i + s];
+      RengaCall(RengaFragmentCreate(memory->folder, memory->from[i], rank, s, copy));
+      copy->token = memory->token;
+    }
   }
   return RENGA_SUCCESS;
 }
@@ -153,6 +177,8 @@ static RengaErrorCode FillMemory(RengaNodesMemory memory, const char *parent, co
   RengaCall(FindPlaces(memory));
   code = NameNodeFolder(memory, parent, told.hash);
   if (!code) code = MakeNodeFolder(memory);
+  if (!code && memory->place[RengaCommGetRank(memory->comm)].local == 0)
+    code = CheckNodeFolderIsFree(memory);
   if (!code) code = FindNeighbours(memory);
   RengaCall(RengaErrorAgree(memory->ranks, code));
   return RENGA_SUCCESS;
@@ -234,7 +260,8 @@ static RengaErrorCode CheckRoomOfNodes(RengaNodesMemory memory, const RoomOfRank
 
 static RengaErrorCode ReserveFragment(RengaFragment *fragment, int64_t bytes)
 {
-  const int reason = RengaFragmentReserve(fragment, bytes);
+  int reason = RengaFragmentReserve(fragment, bytes);
+  if (!reason) reason = RengaFragmentBegin(fragment);
   RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_MEMORY, "-checkpoint_memory: %s: %s",
              fragment->path, RengaFileReason_Private(reason));
   return RENGA_SUCCESS;

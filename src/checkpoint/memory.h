@@ -38,6 +38,8 @@ RengaErrorCode RengaNodesMemoryCreate(RengaComm comm, const char *parent, const 
 /* Room for fragments, of which this rank's has so many bytes; all: that this rank takes. An error
    on all ranks where a node has less. */
 RengaErrorCode RengaNodesMemoryReserve(RengaNodesMemory memory, int64_t bytes, int64_t *all);
+/* Rank 0: a run of the directory has not come to its end. */
+bool RengaNodesMemoryIsLeft(const char *directory);
 /* table: step and attributes; rank 0: run and time. */
 RengaErrorCode RengaNodesMemorySave(RengaNodesMemory memory, RengaDevice device, int count,
                                     const RengaPersistent tensors[], RengaCheckpointTable *table);

@@ -83,6 +83,14 @@ accepts 2 $digested -checkpoint_dir c -checkpoint_every 1000 -resume
 says "c/.renga_memory: a run that kept checkpoints in the memory of nodes has not come to its end, and they may be newer than the files"
 rm -rf shm/*
 
+# The first rank's clock is behind that of the one before: what is newer is told by what was found.
+crashes kill:500:1 -partition_stages 2
+RENGA_FAULT=kill:130:1 RENGA_NODES=2 LD_PRELOAD="$top_builddir/test/oddnode.so${LD_PRELOAD:+:$LD_PRELOAD}" RENGA_TEST_CLOCK=-1000 \
+  timeout -k 5 $limit "$mpiexec" -n 4 "$renga" $digested $keeping -partition_stages 2 -resume </dev/null >out 2>&1 &&
+  fail "exit code 0: $latest"
+made=$(sed -n '$s/,.*//p' steps.csv)
+resumes 1 2 -partition_stages 2
+
 # renga run, whose ranks are killed in three starts.
 if "$mpiexec" --version 2>/dev/null | grep -q HYDRA; then
   rm -rf c
@@ -112,6 +120,7 @@ refuses 2 "cannot be made: No such file or directory; -checkpoint_memory_dir nam
 refuses 2 "to memory of the host, of which the plan takes" $train -steps 3 $keeping -partition_memory 100KB
 tellers=1
 lacks "holds no checkpoint"
+[ -z "$(ls shm)" ] && [ ! -e c/.renga_memory ] || fail "memory stays after what is refused: $(ls shm)"
 says "-checkpoint_memory copies" "that is more than -partition_memory 97.7 KiB"
 accepts 2 $train -steps 3 -checkpoint_dir d -checkpoint_memory 1 -checkpoint_memory_dir shm -log_view
 says "-checkpoint_memory takes up to" "checkpoints, in the node's memory" "Checkpoint memory"
@@ -125,5 +134,19 @@ if unshare --mount true 2>unshare; then
     $train -steps 3 $keeping -checkpoint_memory_dir small </dev/null >out 2>&1 && fail "exit code 0: $latest"
   says "-checkpoint_memory needs" "which has room for 1.00 MiB: free some there, use more nodes"
   [ "$(grep -c "which has room for" out)" -eq 1 ] || fail "said more than once"
+
+  # A run that goes on, whose folder has the same path: that of another container.
+  rm -rf c steps.csv
+  mkdir -p c one other
+  unshare --mount sh -c 'mount --bind one c && exec "$@"' sh timeout -k 5 $limit "$mpiexec" -n 2 "$renga" \
+    $train -steps 100000 $keeping </dev/null >one.out 2>&1 &
+  wait_for sh -c 'ls shm/*/fragment_1_by_1.1'
+  latest="renga train in another container"
+  unshare --mount sh -c 'mount --bind other c && exec "$@"' sh timeout -k 5 $limit "$mpiexec" -n 2 "$renga" \
+    $train -steps 3 $keeping -monitor csv:other.csv </dev/null >out 2>&1 && fail "exit code 0: $latest"
+  says "is used by another run, whose folder of checkpoints has the same name"
+  [ "$(ls shm/* | wc -l)" -eq 4 ] || fail "fragments of another run are gone: $(ls shm/*)"
+  kill $!
+  wait
 fi
 finish
