@@ -148,7 +148,7 @@ static RengaErrorCode AddRowDatasets(RengaPacking *p)
   static const char *const groups[RENGA_DATA_PARTS] = {"training", "validation"};
   RengaCall(RengaVocabularyPut_Private(p->task->vocabulary, p->output));
   for (int part = 0; part < RENGA_DATA_PARTS; part++)
-    for (int f = 0; f < p->fields && p->kept[part] > 0; f++) {
+    for (int f = 0; f < ROW_FIELDS && f < p->fields && p->kept[part] > 0; f++) {
       char path[64];
       const RengaTensorSpec spec = {
           .type = RENGA_INT32, .ndim = 2, .dim = {p->kept[part], p->task->rows->sequence}};

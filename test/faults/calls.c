@@ -413,8 +413,9 @@ static RengaErrorCode WriteChat(void)
   FILE *config = fopen(path, "w"), *chat = fopen(chat_file, "w");
   Expect(from && to && config && chat);
   fwrite(bytes, 1, fread(bytes, 1, sizeof bytes, from), to);
-  fputs("{\"chat_template\": \"'<|user|>' + message['content'] + eos_token '<|assistant|>' + "
-        "message['content'] + eos_token\", \"eos_token\": \"<|end|>\"}",
+  fputs("{\"chat_template\": \"{% for message in messages %}{{'<|im_start|>' + message['role'] + "
+        "'\\\\n' + message['content'] + '<|im_end|>' + '\\\\n'}}{% endfor %}\", "
+        "\"eos_token\": \"<|end|>\"}",
         config);
   fputs("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
         "{\"role\": \"assistant\", \"content\": \"the end\"}]}\n",

@@ -387,7 +387,7 @@ static RengaErrorCode ReadSteps(const char *owner, json_object *value, RengaNorm
 {
   const char *type = RengaTokenizerText_Private(value, "type");
   if (!value || json_object_is_type(value, json_type_null)) return RENGA_SUCCESS;
-  if (!type) RengaCall(RengaTokenizerRefuse_Private(owner, "normalizer", value));
+  if (!type) return RengaTokenizerRefuse_Private(owner, "normalizer", value);
   if (strcmp(type, "Sequence") == 0) {
     json_object *list = RengaTokenizerMember_Private(value, "normalizers");
     if (!list || !json_object_is_type(list, json_type_array))

@@ -44,14 +44,16 @@ static RengaErrorCode AddModernBlocks(RengaHfParts *p, const bool local[], Renga
 {
   const RengaHfNames *names = p->names;
   RengaHfNames first = *names;
+  RengaErrorCode code = RENGA_SUCCESS;
   first.before_attention = NULL;
-  for (int64_t i = 0; i < p->config->layers; i++) {
+  for (int64_t i = 0; i < p->config->layers && !code; i++) {
     snprintf(p->prefix, sizeof p->prefix, "%s%lld.", names->blocks, (long long)i);
     p->names = i == 0 ? &first : names;
     p->local = local[i];
-    RengaCall(RengaHfAddBlock(p, x));
+    code = RengaHfAddBlock(p, x);
   }
   p->names = names;
+  RengaCall(code);
   p->prefix[0] = '\0';
   RengaCall(RengaHfAddNorm(p, names->after_blocks, *x, x));
   return RENGA_SUCCESS;
