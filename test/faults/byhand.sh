@@ -7,18 +7,7 @@ name=renga-hand$$ tools="python3 getent hostname"
 . "${0%/*}/namespaces.sh"
 
 # Node 0 has a switch alone: the user works on node 1.
-up() {
-  ip netns add $name-0 && ip -n $name-0 link set lo up || return 1
-  ip -n $name-0 link add switch type bridge && ip -n $name-0 link set switch up || return 1
-  for i in 1 2; do
-    ip netns add $name-$i && ip -n $name-$i link set lo up || return 1
-    ip -n $name-0 link add port-$i type veth peer name eth0 netns $name-$i || return 1
-    ip -n $name-0 link set port-$i master switch up
-    ip -n $name-$i addr add 10.83.0.$i/24 dev eth0
-    ip -n $name-$i link set eth0 up
-  done
-}
-up >up.log 2>&1 || skip "no network namespaces here: $(tail -n 1 up.log)"
+star 83
 
 mkdir bin work other
 mpiexec=$(command -v "$mpiexec")

@@ -7,19 +7,7 @@ name=renga-run$$ tools=
 . "${0%/*}/namespaces.sh"
 
 # Node 0 has renga run and a switch, 10.80.0.x.
-up() {
-  ip netns add $name-0 && ip -n $name-0 link set lo up || return 1
-  ip -n $name-0 link add switch type bridge && ip -n $name-0 link set switch up || return 1
-  ip -n $name-0 addr add 10.80.0.254/24 dev switch
-  for i in 1 2; do
-    ip netns add $name-$i && ip -n $name-$i link set lo up || return 1
-    ip -n $name-0 link add port-$i type veth peer name eth0 netns $name-$i || return 1
-    ip -n $name-0 link set port-$i master switch up
-    ip -n $name-$i addr add 10.80.0.$i/24 dev eth0
-    ip -n $name-$i link set eth0 up
-  done
-}
-up >up.log 2>&1 || skip "no network namespaces here: $(tail -n 1 up.log)"
+star 80
 
 cat >launch <<LAUNCH
 #!/bin/sh
@@ -46,7 +34,7 @@ begin() {
   (
     UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 ip netns exec $name-0 timeout -k 5 $limit sh -c \
       'echo $$ >process; exec "$@"' sh "$renga" run -hosts hosts -remote "$PWD/launch" \
-      -launcher "$mpiexec -iface switch" -probe 3 $options -- "$renga" $train -checkpoint_dir c -checkpoint_every 50 "$@" </dev/null >out 2>&1
+      -launcher "$mpiexec -iface switch0" -probe 3 $options -- "$renga" $train -checkpoint_dir c -checkpoint_every 50 "$@" </dev/null >out 2>&1
     echo $? >code
   ) &
   wait_for has_checkpoint
@@ -66,11 +54,11 @@ digest=$(digest)
 
 begin -back 1 -- -steps 4000 -timeout 4
 : >down-2
-ip -n $name-0 link set port-2 nomaster
+ip -n $name-0 link set port0-2 nomaster
 for process in $(ip netns pids $name-2); do kill -9 "$process"; done
 wait_for said "start 2: 1 rank on 1 of 2 hosts"
 wait_for said "goes on after step"
-ip -n $name-0 link set port-2 master switch
+ip -n $name-0 link set port0-2 master switch0
 rm down-2
 ends 0
 says "$digest" "renga run: 10.80.0.2 is left out until it answers again" "1 stage x 1 replica on 1 rank"

@@ -7,19 +7,7 @@ name=renga-launch$$ tools=setpriv
 . "${0%/*}/namespaces.sh"
 
 # Node 0 has the launcher and a switch.
-up() {
-  ip netns add $name-0 && ip -n $name-0 link set lo up || return 1
-  ip -n $name-0 link add switch type bridge && ip -n $name-0 link set switch up || return 1
-  ip -n $name-0 addr add 10.84.0.254/24 dev switch
-  for i in 1 2; do
-    ip netns add $name-$i && ip -n $name-$i link set lo up || return 1
-    ip -n $name-0 link add port-$i type veth peer name eth0 netns $name-$i || return 1
-    ip -n $name-0 link set port-$i master switch up
-    ip -n $name-$i addr add 10.84.0.$i/24 dev eth0
-    ip -n $name-$i link set eth0 up
-  done
-}
-up >up.log 2>&1 || skip "no network namespaces here: $(tail -n 1 up.log)"
+star 84
 
 # The file before has what stands before the command on node 2.
 cat >launch <<LAUNCH
@@ -48,7 +36,7 @@ on_nodes() {
   shift 2
   latest="$(cat before); renga $*"
   UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 ip netns exec $name-0 timeout -k 5 $limit "$mpiexec" -launcher ssh \
-    -launcher-exec "$PWD/launch" -iface switch -hosts 10.84.0.1:1,10.84.0.2:1 -n 2 "$PWD/preloading" "$@" </dev/null >out 2>&1
+    -launcher-exec "$PWD/launch" -iface switch0 -hosts 10.84.0.1:1,10.84.0.2:1 -n 2 "$PWD/preloading" "$@" </dev/null >out 2>&1
   code=$?
   if [ "$wanted" -eq 0 ]; then [ $code -eq 0 ]; else is_error $code; fi || fail "exit code $code: $latest"
 }

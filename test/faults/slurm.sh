@@ -8,19 +8,7 @@ name=renga-slurm$$ tools="slurmctld slurmd sbatch srun scontrol squeue scancel"
 . "${0%/*}/namespaces.sh"
 
 # Node 0 has slurmctld and a switch, 10.82.0.x.
-up() {
-  ip netns add $name-0 && ip -n $name-0 link set lo up || return 1
-  ip -n $name-0 link add switch type bridge && ip -n $name-0 link set switch up || return 1
-  ip -n $name-0 addr add 10.82.0.254/24 dev switch
-  for i in 1 2; do
-    ip netns add $name-$i && ip -n $name-$i link set lo up || return 1
-    ip -n $name-0 link add port-$i type veth peer name eth0 netns $name-$i || return 1
-    ip -n $name-0 link set port-$i master switch up
-    ip -n $name-$i addr add 10.82.0.$i/24 dev eth0
-    ip -n $name-$i link set eth0 up
-  done
-}
-up >up.log 2>&1 || skip "no network namespaces here: $(tail -n 1 up.log)"
+star 82
 
 # Neither munge nor control groups nor systemd.
 mkdir slurm bin

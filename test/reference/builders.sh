@@ -1,14 +1,8 @@
 #!/bin/sh
 # Networks that are built by size have the losses that PyTorch computes for them, step by step.
 # Skipped where there is no python3 with torch and h5py.
-cd "$(dirname "$0")" && here=$(pwd) && cd - >/dev/null || exit 1
-top_builddir=${top_builddir:-$(pwd)}
-. "$here/../app/common.sh"
-python=${PYTHON:-python3}
-for candidate in "$python" /usr/bin/python3; do
-  "$candidate" -c 'import torch, h5py' 2>/dev/null && found=$candidate && break
-done
-[ -n "${found:-}" ] || exit 77
+modules="torch, h5py"
+. "${0%/*}/python.sh"
 "$found" "$here/builders.py" data . || exit 1
 
 # same NETWORK DATA [RATE]: trains; what is to be compared is put to the list.

@@ -1,14 +1,8 @@
 #!/bin/sh
 # Conversations by chat templates beside those of transformers. Skipped where there is no python3 with transformers,
 # tokenizers and h5py.
-cd "$(dirname "$0")" && here=$(pwd) && cd - >/dev/null || exit 1
-top_builddir=${top_builddir:-$(pwd)}
-. "$here/../app/common.sh"
-python=${PYTHON:-python3}
-for candidate in "$python" /usr/bin/python3; do
-  "$candidate" -c 'import transformers, tokenizers, h5py' 2>/dev/null && found=$candidate && break
-done
-[ -n "${found:-}" ] || exit 77
+modules="transformers, tokenizers, h5py"
+. "${0%/*}/python.sh"
 "$found" "$here/chat.py" "$renga" "$scratch" >out 2>&1 || fail "other tokens than those of transformers"
 [ -z "${VERBOSE:-}" ] || cat out
 finish

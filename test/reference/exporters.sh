@@ -1,14 +1,8 @@
 #!/bin/sh
 # Networks as PyTorch's exporters write them train to PyTorch's losses with its norms of gradients, or are refused by a sentence.
 # Skipped where there is no python3 with torch 2.15, onnxscript and h5py. Arguments: names of networks.
-cd "$(dirname "$0")" && here=$(pwd) && cd - >/dev/null || exit 1
-top_builddir=${top_builddir:-$(pwd)}
-. "$here/../app/common.sh"
-for candidate in "${PYTHON:-python3}" /usr/bin/python3; do
-  "$candidate" -c 'import torch, onnxscript, h5py; assert torch.__version__ >= "2.9"' 2>/dev/null &&
-    found=$candidate && break
-done
-[ -n "${found:-}" ] || exit 77
+modules='torch, onnxscript, h5py; assert torch.__version__ >= "2.9"'
+. "${0%/*}/python.sh"
 "$found" "$here/exporters.py" make . "$@" >list || exit 1
 
 trained=
