@@ -53,8 +53,8 @@ static RengaErrorCode EstimateDevices(const SearchTask *task, const SearchChain 
                                       int *devices)
 {
   SearchModel model = {0};
-  RengaCall(RengaSearchModelOf_Private(task, chain, RengaSearchSmallestRow_Private(task), false,
-                                       &model));
+  RengaCall(
+      RengaSearchModelOf_Private(task, chain, RengaSearchSmallestRow_Private(task), false, &model));
   *devices = RengaSearchDevicesNeeded_Private(&model);
   if (*devices <= task->ranks) *devices = task->ranks + 1;
   RengaSearchModelFree_Private(&model);
@@ -116,8 +116,7 @@ static RengaErrorCode RefuseCuts(const SearchTask *task, const SearchChain *chai
              "as this type cuts it the network does not fit on %d device%s of %s each in "
              "micro-batches of %lld sample%s: %s; type auto needs %s",
              task->ranks, task->ranks == 1 ? "" : "s", bound, (long long)task->size[0],
-             task->size[0] == 1 ? "" : "s", memory,
-             least > 0 ? other : "more too");
+             task->size[0] == 1 ? "" : "s", memory, least > 0 ? other : "more too");
 }
 
 static RengaErrorCode RefuseLayout(const SearchTask *task, const SearchChain *chain)
@@ -155,11 +154,23 @@ static RengaErrorCode FindLeastNeed(const SearchTask *task, const SearchTask *ot
   return RENGA_SUCCESS;
 }
 
+/* Sizes of micro-batches that were squeezed. */
+static void NameSizes(const SearchTask *task, const SearchChain *chain, size_t size, char text[])
+{
+  const int64_t least = task->size[RengaSearchSmallestRow_Private(task)];
+  int64_t most = least;
+  for (int r = 0; r < task->n_sizes && RengaSearchIsSmall_Private(task, chain); r++)
+    if (task->size[r] > most) most = task->size[r];
+  if (most > least)
+    snprintf(text, size, "%lld to %lld samples", (long long)least, (long long)most);
+  else
+    snprintf(text, size, "%lld sample%s", (long long)least, least == 1 ? "" : "s");
+}
+
 RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTask *other,
                                          const SearchChain *chain)
 {
-  char bound[32], memory[96], devices[96], tensor[64] = "";
-  const int64_t size = task->size[RengaSearchSmallestRow_Private(task)];
+  char bound[32], memory[96], devices[96], tensor[64] = "", sizes[64];
   const int unit = task->tensor > 1 ? task->tensor : 1, ranks = task->ranks * unit;
   double enough = 0;
   int needed = 0;
@@ -170,13 +181,13 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTas
   RengaCall(FindLeastNeed(task, other, chain, &enough, &needed));
   RengaFormatBytes(task->memory, sizeof bound, bound);
   NameEnough(enough, sizeof memory, memory);
+  NameSizes(task, chain, sizeof sizes, sizes);
   if (needed)
     snprintf(devices, sizeof devices, "%d devices with this memory would do", needed * unit);
   else
     snprintf(devices, sizeof devices, "no number of devices with this memory was found to do");
-  RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
-             "the network does not fit on %d device%s of %s each%s in micro-batches of %lld "
-             "sample%s: %s, and %s",
-             ranks, ranks == 1 ? "" : "s", bound, tensor, (long long)size, size == 1 ? "" : "s",
-             memory, devices);
+  RengaRaise(
+      MPI_COMM_SELF, RENGA_ERR_MEMORY,
+      "the network does not fit on %d device%s of %s each%s in micro-batches of %s: %s, and %s",
+      ranks, ranks == 1 ? "" : "s", bound, tensor, sizes, memory, devices);
 }

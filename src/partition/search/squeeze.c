@@ -151,10 +151,12 @@ RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchCh
 {
   SearchTask wide = *task;
   const int64_t smallest = task->size[RengaSearchSmallestRow_Private(task)];
+  const bool all = RengaSearchIsSmall_Private(task, chain); /* one micro-batch has one sum alone */
   wide.ranks = devices;
   *layout = (SearchLayout){0};
   *allowed = HUGE_VAL;
   for (int row = 0; row < task->n_sizes; row++)
-    if (task->size[row] == smallest) RengaCall(SqueezeRow(&wide, chain, row, layout, allowed));
+    if (all || task->size[row] == smallest)
+      RengaCall(SqueezeRow(&wide, chain, row, layout, allowed));
   return RENGA_SUCCESS;
 }
