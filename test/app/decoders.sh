@@ -20,7 +20,7 @@ compare() {
 
 families=0
 for network in $($make list); do
-  case $network in *bert* | vit* | *-[3-9]) continue ;; esac
+  case $network in *bert* | vit* | t5* | *-[3-9]) continue ;; esac
   case $network in *-1) families=$((families + 1)) ;; llama* | qwen3* | gemma2* | phi3*) ;; *) continue ;; esac
   $make write $network || fail "no folder $network is made"
   compare hf:$network,sequence=14 $network
