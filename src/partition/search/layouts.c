@@ -7,6 +7,7 @@ enum {
   LABEL_WORK = 4000000,
   LABEL_WORK_BLIND = 400000,
   CHAIN_SMALL = 500, /* of a small problem, on so many devices */
+  CHAIN_TINY = 40,   /* which even quick searches look at in all ways */
   DEVICES_SMALL = 8,
   PROBLEM_LARGE = 200000 /* places times devices */
 };
@@ -114,7 +115,7 @@ RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchCh
 
 bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain)
 {
-  const bool all = !task->finder.find && !task->quick;
+  const bool all = !task->finder.find && (!task->quick || chain->count <= CHAIN_TINY);
   return all && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SMALL;
 }
 
