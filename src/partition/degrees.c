@@ -189,14 +189,16 @@ static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan 
 {
   RengaPartition partition = task->partition;
   RengaQuiet quiet;
-  const int wish = partition->tensor;
+  const bool tokens = RengaPartitionChosenKind_Private(partition) == RENGA_LANES_OF_TOKENS;
+  int *ranks = tokens ? &partition->sequence : &partition->tensor;
+  const int wish = *ranks;
   const int64_t own_microbatch = partition->microbatch, own_leaf = partition->leaf;
   const bool settled = tensor > 1 && task->settled_microbatch > 0;
   const int64_t microbatch = settled ? task->settled_microbatch : task->microbatch;
   if (settled) partition->microbatch = microbatch;
   if (settled) partition->leaf = task->settled_leaf;
   RengaQuietBegin_Private(&quiet);
-  if (task->searches) partition->tensor = tensor;
+  if (task->searches) *ranks = tensor;
   partition->compares = task->searches;
   partition->quick = tensor > 1;
   partition->beat = task->beat;
@@ -209,7 +211,7 @@ static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan 
   partition->leaf = own_leaf;
   partition->compares = partition->quick = false;
   partition->beat = 0;
-  partition->tensor = wish;
+  *ranks = wish;
   RengaQuietEnd_Private(&quiet);
   return RengaPartitionTellFailure_Private(code);
 }

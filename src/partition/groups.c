@@ -35,12 +35,11 @@ static bool HasTokenLanes(RengaPartition partition)
   return lanes > 1;
 }
 
-/* The type looks for plans with a given number of tensor ranks, of a network in lanes of heads. */
+/* The type looks for plans with a given number of tensor- and context-parallel ranks. */
 bool RengaPartitionSearchesTensor_Private(RengaPartition partition)
 {
   const char *type = partition->hdr.type_name;
-  return !HasTokenLanes(partition) &&
-         (!strcmp(type, RENGA_PARTITION_AUTO) || !strcmp(type, RENGA_PARTITION_EXACT));
+  return !strcmp(type, RENGA_PARTITION_AUTO) || !strcmp(type, RENGA_PARTITION_EXACT);
 }
 
 /* By name, as the network is: of lanes nothing is known. */
@@ -133,11 +132,9 @@ RengaErrorCode RengaPartitionCheckGroup_Private(RengaPartition partition)
              "-partition_leaves %s: with %s the leaf is not chosen: give -reduction_leaf",
              partition->leaves, group);
   RengaCheck(!several || !partition->ops->plan || searches, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "%s is not supported by -partition_type %s, which does not choose among such plans%s: "
-             "give -partition_type %seven, tree or manual",
-             group, partition->hdr.type_name,
-             HasTokenLanes(partition) ? " of a network in lanes of tokens" : "",
-             HasTokenLanes(partition) ? "" : "auto, exact, ");
+             "%s is not supported by -partition_type %s, which does not choose among such plans: "
+             "give -partition_type auto, exact, even, tree or manual",
+             group, partition->hdr.type_name);
   return RENGA_SUCCESS;
 }
 

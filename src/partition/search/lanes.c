@@ -344,7 +344,7 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
   if (!code) code = RengaPlanFindParts_Private(task->given, task->graph, shares.parts);
   if (!code) RengaSearchLeaveCopiesOut_Private(task, shares.parts);
   if (!code && shares.group.size > 1) code = ShareAmongRanks(&shares);
-  if (!code && task->tensor > 1) code = RengaSearchShareTerms_Private(task, chain, shares.parts);
+  if (!code && task->unit > 1) code = RengaSearchShareTerms_Private(task, chain, shares.parts);
   RengaFree(&shares.parts);
   RengaFree(&shares.reader);
   RengaFree(&shares.fullest);
@@ -385,12 +385,12 @@ RengaErrorCode RengaSolutionExplainIdleGroups_Private(const SearchTask *task,
                                                       const SearchLayout *layout,
                                                       SearchAnswer *answer)
 {
-  const int idle = task->ranks - RengaSearchDevices_Private(layout) / task->tensor;
+  const int idle = task->ranks - RengaSearchDevices_Private(layout) / task->unit;
   if (idle == 0) return RENGA_SUCCESS;
   RengaCall(RengaSolutionSay_Private(
       answer, "idle",
       "%d of %d devices stay idle, %d of %d groups of %d tensor-parallel ranks: no plan that was "
       "found with all of them is faster",
-      idle * task->tensor, task->ranks * task->tensor, idle, task->ranks, task->tensor));
+      idle * task->unit, task->ranks * task->unit, idle, task->ranks, task->unit));
   return RENGA_SUCCESS;
 }

@@ -60,7 +60,7 @@ RengaErrorCode RengaSearchHasGroups_Private(const SearchTask *task, bool *groups
   *groups = false;
   if (!task->machine) return RENGA_SUCCESS;
   RengaCall(RengaMachineGetLevels(task->machine, &count, &levels));
-  const int64_t own = levels[0].devices / (task->tensor > 1 ? task->tensor : 1);
+  const int64_t own = levels[0].devices / (task->unit > 1 ? task->unit : 1);
   *groups = count > 1 && own < task->ranks && own > 1;
   return RENGA_SUCCESS;
 }

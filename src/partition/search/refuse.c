@@ -125,7 +125,7 @@ static RengaErrorCode RefuseLayout(const SearchTask *task, const SearchChain *ch
              "no layout of %d stages and %d replicas (0: any) on %d %sranks has work for each: the "
              "network has %d nodes that depend on parameters, the step %lld micro-batches",
              task->wanted.stages, task->wanted.replicas, task->ranks,
-             task->tensor > 1 ? "groups of tensor " : "", chain->count,
+             task->unit > 1 ? "groups of tensor " : "", chain->count,
              (long long)((task->batch + task->size[0] - 1) / task->size[0]));
 }
 
@@ -171,7 +171,7 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTas
                                          const SearchChain *chain)
 {
   char bound[32], memory[96], devices[96], tensor[64] = "", sizes[64];
-  const int unit = task->tensor > 1 ? task->tensor : 1, ranks = task->ranks * unit;
+  const int unit = task->unit > 1 ? task->unit : 1, ranks = task->ranks * unit;
   double enough = 0;
   int needed = 0;
   if (unit > 1)
