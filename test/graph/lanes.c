@@ -221,7 +221,7 @@ static RengaErrorCode CheckOpen(RengaComm comm)
     RengaCall(RengaGraphLoad(given, what));
     RengaCall(RengaGraphSetLanes(given, l));
     RengaCall(RengaGraphSetUp(given));
-    RengaCall(RengaGraphInLanes_Private(open, l, &made));
+    RengaCall(RengaGraphInLanes_Private(open, l, 1, &made));
     TestTrue(made && RengaGraphGetDigest(made) == RengaGraphGetDigest(given));
     RengaGraphExchange_Private(open, made);
     RengaCall(RengaGraphGetLanes(open, &lanes, NULL));

@@ -1,4 +1,5 @@
 /* What a plan's lower bound is one of, and which plans it leaves out. */
+#include "parts.h"
 #include "renga/private/graph.h"
 #include "renga/private/number.h"
 #include "solution.h"
@@ -92,17 +93,19 @@ static RengaErrorCode ExplainTensorProof(const SearchTask *task, const Solution 
   if (solution->bound > 0)
     RengaCall(RengaSolutionSay_Private(
         answer, task->exact ? "covered" : "proof",
-        "no plan%s with %d tensor-parallel ranks side by side for each replica has a faster step "
+        "no plan%s with %d %s ranks side by side for each replica has a faster step "
         "than %.4g s, whatever exchanges take and the memory is, in micro-batches of %s and leaves "
         "of %s: %s that are intervals of the nodes' order, with %s, %s%s",
-        solution->chunks.taken ? " with one stage per rank" : "", task->unit, solution->bound,
-        sizes, leaves, stages, replicas, ShardsOfBound(task, solution), SchedulesOf(task)));
+        solution->chunks.taken ? " with one stage per rank" : "", task->unit,
+        RengaSearchKindOfRanks_Private(task), solution->bound, sizes, leaves, stages, replicas,
+        ShardsOfBound(task, solution), SchedulesOf(task)));
   else
     RengaCall(RengaSolutionSay_Private(
         answer, "proof",
-        "of plans with %d tensor-parallel ranks for each replica%s no other lower bound is known "
+        "of plans with %d %s ranks for each replica%s no other lower bound is known "
         "than that of the work",
-        task->unit, solution->folds_too ? " with sharded gradients or parameters" : ""));
+        task->unit, RengaSearchKindOfRanks_Private(task),
+        solution->folds_too ? " with sharded gradients or parameters" : ""));
   return RENGA_SUCCESS;
 }
 
@@ -161,17 +164,12 @@ static void NameChunksLeft(const SolutionChunks *chunks, double gain, size_t siz
 
 static const char *TensorLeftOut(const SearchTask *task, int nodes)
 {
-  int lanes;
-  RengaGraphCountLanes_Private(task->graph, RENGA_LANES_OF_TOKENS, &lanes, NULL);
-  if (lanes > 1)
-    return nodes > 0 ? ", plans of other numbers of context-parallel ranks for each replica "
-                       "(-partition_sequence auto looks at even ones)"
-                     : "";
   if (task->compares) return ""; /* the plan says what they take */
   if (task->unit > 1)
-    return ", plans of other numbers of tensor-parallel ranks (-partition_tensor auto looks at "
-           "them)";
-  return nodes > 0 ? ", plans of several tensor-parallel ranks for each replica (-partition_tensor)"
+    return ", plans of other numbers of ranks for each replica (-partition_tensor auto and "
+           "-partition_sequence auto look at them)";
+  return nodes > 0 ? ", plans of several tensor- or context-parallel ranks for each replica "
+                     "(-partition_tensor, -partition_sequence)"
                    : "";
 }
 

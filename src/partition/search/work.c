@@ -28,6 +28,14 @@ RengaLaneGroup RengaSearchGroupOf_Private(const SearchTask *task)
       task->given ? &RengaPlanGetStage(task->given, 0)->shape : &shape, task->graph);
 }
 
+const char *RengaSearchKindOfRanks_Private(const SearchTask *task)
+{
+  const RengaLaneGroup group = RengaSearchGroupOf_Private(task);
+  if (group.ranks[RENGA_LANES_OF_TOKENS] == 1) return "tensor-parallel";
+  return group.ranks[RENGA_LANES_OF_HEADS] == 1 ? "context-parallel"
+                                                : "tensor- and context-parallel";
+}
+
 /* Such groups. */
 static double CountGroups(const SearchTask *task)
 {
@@ -112,9 +120,7 @@ RengaErrorCode RengaSolutionExplainWork_Private(const Solution *solution, double
   RengaSearchNameNumbers_Private(task->n_sizes, task->size, sizeof sizes, sizes);
   if (group.size > 1)
     snprintf(ranks, sizeof ranks, " with %d %s ranks for each replica", group.size,
-             group.ranks[RENGA_LANES_OF_TOKENS] == 1  ? "tensor-parallel"
-             : group.ranks[RENGA_LANES_OF_HEADS] == 1 ? "context-parallel"
-                                                      : "tensor- and context-parallel");
+             RengaSearchKindOfRanks_Private(task));
   RengaCall(RengaSolutionSay_Private(
       answer, RENGA_PLAN_BOUND,
       "of all plans%s on so many devices in micro-batches of %s, with any number of virtual stages "
