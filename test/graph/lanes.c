@@ -229,9 +229,9 @@ static RengaErrorCode CheckOpen(RengaComm comm)
     RengaCall(RengaGraphDestroy(&made));
     RengaCall(RengaGraphDestroy(&given));
   }
-  RengaCall(RengaGraphInLanes_Private(open, 8, &made));
+  RengaCall(RengaGraphInLanes_Private(open, 8, 1, &made));
   TestTrue(!made); /* four heads */
-  RengaCall(RengaGraphInLanes_Private(open, 1, &made));
+  RengaCall(RengaGraphInLanes_Private(open, 1, 1, &made));
   TestTrue(RengaGraphGetDigest(made) == whole);
   RengaCall(RengaGraphDestroy(&made));
   RengaCall(RengaGraphDestroy(&open));
