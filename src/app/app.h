@@ -46,8 +46,12 @@ typedef struct {
   const char *outputs;
 } AppEnds; /* other ends than the network's own */
 RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *graph);
-/* Before it is loaded: -graph_lanes leaves them to Renga. */
-RengaErrorCode AppAreLanesChosen(bool *chosen);
+/* Before it is loaded: lanes that options leave to Renga; and again, after a plan. */
+typedef struct {
+  bool heads, tokens;
+} AppLanes;
+RengaErrorCode AppFindOpenLanes(AppLanes *open);
+RengaErrorCode AppReopenLanes(const AppLanes *open);
 RengaErrorCode AppLoadTrained(RengaComm comm, RengaGraph *graph); /* it has a loss */
 RengaErrorCode AppKeepPlannedLanes(RengaGraph graph); /* in checkpoints, as if they were given */
 /* Value of a string option that must be given; purpose: what for. */
@@ -84,9 +88,9 @@ typedef struct {
 /* Collective: a plan is made, for so many nodes (0: as the options say). An error of the planning
    is the row's. */
 RengaErrorCode AppMakePlanRow(RengaComm comm, RengaGraph graph, int64_t nodes, AppPlanRow *row);
-/* precision.c: a sentence, where the plan in bfloat16 is worth one; lanes: Renga chooses them. */
+/* precision.c: a sentence, where the plan in bfloat16 is worth one; lanes: that Renga chooses. */
 RengaErrorCode AppSayFasterPrecision(RengaComm comm, RengaGraph graph, RengaMachine machine,
-                                     bool lanes, RengaPlan plan);
+                                     const AppLanes *lanes, RengaPlan plan);
 RengaErrorCode AppPlanNodes(RengaComm comm, RengaGraph graph, RengaMachine machine);
 /* sweep.c: -plan_sweep, for the values of options. */
 RengaErrorCode AppPlanSweep(const App *app);

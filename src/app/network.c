@@ -104,22 +104,30 @@ static RengaErrorCode ReadEitherWay(RengaComm comm, const AppEnds *ends, int64_t
   return code;
 }
 
-RengaErrorCode AppKeepPlannedLanes(RengaGraph graph)
+static RengaErrorCode SetLanes(const char *option, int lanes)
 {
   char number[16];
+  snprintf(number, sizeof number, "%d", lanes);
+  RengaCall(RengaOptionsSetValue(option, number));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppKeepPlannedLanes(RengaGraph graph)
+{
   int lanes;
   RengaCall(RengaGraphGetLanes(graph, &lanes, NULL));
-  snprintf(number, sizeof number, "%d", lanes);
-  RengaCall(RengaOptionsSetValue("graph_lanes", number));
+  RengaCall(SetLanes("graph_lanes", lanes));
+  RengaCall(RengaGraphGetTokenLanes(graph, &lanes, NULL));
+  RengaCall(SetLanes("graph_token_lanes", lanes));
   return RENGA_SUCCESS;
 }
 
 /* What the graph has chosen is told, and kept in checkpoints, as if it were given. */
 static RengaErrorCode KeepLanes(RengaGraph graph)
 {
-  const char *text;
-  RengaCall(RengaOptionsGetString("graph_lanes", &text, NULL));
-  if (!strcmp(text, "auto")) RengaCall(AppKeepPlannedLanes(graph));
+  AppLanes open;
+  RengaCall(AppFindOpenLanes(&open));
+  if (open.heads) RengaCall(AppKeepPlannedLanes(graph));
   return RENGA_SUCCESS;
 }
 
@@ -158,11 +166,21 @@ static RengaErrorCode TakePlanLanes(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppAreLanesChosen(bool *chosen)
+RengaErrorCode AppFindOpenLanes(AppLanes *open)
 {
   const char *lanes;
+  int64_t tokens;
   RengaCall(RengaOptionsGetString("graph_lanes", &lanes, NULL));
-  *chosen = !strcmp(lanes, "auto");
+  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
+  open->heads = !strcmp(lanes, "auto");
+  open->tokens = tokens == 0;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppReopenLanes(const AppLanes *open)
+{
+  if (open->heads) RengaCall(RengaOptionsSetValue("graph_lanes", "auto"));
+  if (open->tokens) RengaCall(RengaOptionsSetValue("graph_token_lanes", "0"));
   return RENGA_SUCCESS;
 }
 

@@ -273,7 +273,7 @@ static RengaErrorCode FindFiles(const App *app, bool swept, const char **file, b
 
 /* On the machine that the options name: one plan, or a table for several numbers of its nodes.
    lanes: Renga chooses them. */
-static RengaErrorCode PlanMachine(const App *app, RengaGraph graph, bool lanes)
+static RengaErrorCode PlanMachine(const App *app, RengaGraph graph, const AppLanes *lanes)
 {
   RengaMachine machine = NULL;
   RengaPlan plan = NULL;
@@ -320,13 +320,14 @@ static RengaErrorCode MakeOwnPlan(const App *app)
 {
   RengaGraph graph = NULL;
   const char *file, *view;
-  bool machine = false, drawn, lanes;
+  AppLanes lanes;
+  bool machine = false, drawn;
   RengaCall(RengaOptionsGetString("machine_file", &file, &machine));
   RengaCall(AppReadScheduleView(app->comm, &view, &drawn)); /* a file that cannot be written */
   RengaCall(AppCheckSimulation(app->comm, machine));
-  RengaCall(AppAreLanesChosen(&lanes));
+  RengaCall(AppFindOpenLanes(&lanes));
   RengaCall(AppLoadGraph(app->comm, NULL, &graph));
-  const RengaErrorCode code = machine ? PlanMachine(app, graph, lanes) : PlanRanks(app, graph);
+  const RengaErrorCode code = machine ? PlanMachine(app, graph, &lanes) : PlanRanks(app, graph);
   RengaCall(RengaGraphDestroy(&graph));
   RengaCall(code);
   return RENGA_SUCCESS;

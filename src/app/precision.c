@@ -45,30 +45,34 @@ static RengaErrorCode PredictOtherStep(RengaComm comm, double *step)
 
 /* As the network was read, but in bfloat16: lanes where Renga chooses them, and a batch that is cut
    or not, which is not told once more. The options are then as they were. */
-static RengaErrorCode PredictNarrowStep(RengaComm comm, RengaGraph graph, bool lanes, double *step)
+static RengaErrorCode PredictNarrowStep(RengaComm comm, RengaGraph graph, const AppLanes *lanes,
+                                        double *step)
 {
   const char *chosen;
-  char kept[16], whole[24];
-  int64_t samples;
+  char kept[16], tokens[24], whole[24];
+  int64_t samples, token_lanes;
   bool given;
   RengaCall(RengaOptionsGetString("graph_lanes", &chosen, NULL));
   snprintf(kept, sizeof kept, "%s", chosen);
+  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &token_lanes, NULL));
+  snprintf(tokens, sizeof tokens, "%lld", (long long)token_lanes);
   RengaCall(RengaOptionsGetInt64("graph_whole_batch", &samples, &given));
   RengaCall(RengaGraphGetWholeBatch(graph, &samples));
   snprintf(whole, sizeof whole, "%lld", (long long)samples);
   RengaCall(RengaOptionsSetValue("graph_whole_batch", whole));
   RengaCall(RengaOptionsSetValue("precision", "bf16"));
-  if (lanes) RengaCall(RengaOptionsSetValue("graph_lanes", "auto"));
+  RengaCall(AppReopenLanes(lanes));
   const RengaErrorCode code = PredictOtherStep(comm, step);
   if (!given) RengaCall(RengaOptionsClearValue("graph_whole_batch"));
   RengaCall(RengaOptionsClearValue("precision"));
-  if (lanes) RengaCall(RengaOptionsSetValue("graph_lanes", kept));
+  if (lanes->heads) RengaCall(RengaOptionsSetValue("graph_lanes", kept));
+  if (lanes->tokens) RengaCall(RengaOptionsSetValue("graph_token_lanes", tokens));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode AppSayFasterPrecision(RengaComm comm, RengaGraph graph, RengaMachine machine,
-                                     bool lanes, RengaPlan plan)
+                                     const AppLanes *lanes, RengaPlan plan)
 {
   MPI_Comm printer;
   RengaPlanPrediction prediction;

@@ -33,8 +33,8 @@ typedef struct {
   MPI_Comm printer;
   int n_options;
   SweptOption option[APP_SWEPT];
-  bool network; /* it is read anew for each row */
-  bool lanes;   /* -graph_lanes auto: each row has its own */
+  bool network;   /* it is read anew for each row */
+  AppLanes lanes; /* each row has its own */
   RengaGraph graph;
   char title[256];
   AppPlanTable table;
@@ -155,7 +155,7 @@ static RengaErrorCode ReadSweep(Sweep *sweep, const App *app)
   const char *text, *machine;
   bool given;
   RengaCall(RengaOptionsGetString("plan_sweep", &text, NULL));
-  RengaCall(AppAreLanesChosen(&sweep->lanes));
+  RengaCall(AppFindOpenLanes(&sweep->lanes));
   RengaCall(ReadSweptList(sweep, text));
   for (int w = 0; w < app->n_words; w++) RengaCall(ReadSweptList(sweep, app->words[w]));
   RengaCheck(sweep->n_options > 0, sweep->printer, RENGA_ERR_OPTION,
@@ -181,7 +181,7 @@ static RengaErrorCode SetSweptRow(const Sweep *sweep, int row)
 {
   for (int o = 0; o < sweep->n_options; o++)
     RengaCall(SetSwept(sweep, sweep->option[o].option, FindSweptValue(sweep, row, o)));
-  if (sweep->lanes) RengaCall(RengaOptionsSetValue("graph_lanes", "auto"));
+  RengaCall(AppReopenLanes(&sweep->lanes));
   return RENGA_SUCCESS;
 }
 

@@ -53,6 +53,11 @@ bool RengaGraphLanesAreOpen_Private(RengaGraph graph)
   return graph->unsplit != NULL;
 }
 
+bool RengaGraphTokensAreOpen_Private(RengaGraph graph)
+{
+  return graph->unsplit != NULL && graph->unsplit->options.token_lanes == 0;
+}
+
 RengaErrorCode RengaGraphKeepUnsplit(RengaGraph graph)
 {
   const RengaGraphOptions *options = &graph->options;
@@ -88,11 +93,12 @@ RengaErrorCode RengaGraphSplit(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FillInLanes(RengaGraph graph, int lanes, RengaGraph made)
+static RengaErrorCode FillInLanes(RengaGraph graph, int lanes, int tokens, RengaGraph made)
 {
   RengaCall(RengaHeaderReplace(&made->unsplit, graph->unsplit));
   made->options.lanes = lanes;
   made->options.lanes_at_most = true;
+  if (tokens > 1) made->options.token_lanes = tokens;
   RengaCall(RengaGraphSplit(made));
   return RENGA_SUCCESS;
 }
@@ -118,16 +124,16 @@ static RengaErrorCode AddLaterOutputs(RengaGraph graph, RengaGraph made, bool *a
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaGraphInLanes_Private(RengaGraph graph, int lanes, RengaGraph *made)
+RengaErrorCode RengaGraphInLanes_Private(RengaGraph graph, int lanes, int tokens, RengaGraph *made)
 {
   bool all = true;
   *made = NULL;
   RengaCall(CreateUnsplit(graph->unsplit, made));
-  RengaErrorCode code = FillInLanes(graph, lanes, *made);
+  RengaErrorCode code = FillInLanes(graph, lanes, tokens, *made);
   if (!code) code = AddLaterOutputs(graph, *made, &all);
-  const bool fewer =
-      !code && lanes > 1 &&
-      ((*made)->options.lanes < lanes || (*made)->in_lanes[RENGA_LANES_OF_HEADS] == 0);
+  const bool fewer = !code && ((lanes > 1 && ((*made)->options.lanes < lanes ||
+                                              (*made)->in_lanes[RENGA_LANES_OF_HEADS] == 0)) ||
+                               (tokens > 1 && (*made)->in_lanes[RENGA_LANES_OF_TOKENS] == 0));
   if (code || fewer || !all) RengaGraphDestroy(made);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -23,8 +23,8 @@ static const RengaOptionRow rows[] = {
      "samples of a batch that is never cut; 0: batches may be"},
     {"graph_lanes", RENGA_OPTION_STRING, "auto", AT(lanes_text), NULL, 0, 0,
      "lanes (tensor-parallel units) of columns and heads; auto: the degree; decides bits"},
-    {"graph_token_lanes", RENGA_OPTION_INT64, "1", AT(token_lanes), NULL, 1, 1024,
-     "lanes (context-parallel units) of tokens or rows of images; decides bits"},
+    {"graph_token_lanes", RENGA_OPTION_INT64, "0", AT(token_lanes), NULL, 0, 1024,
+     "lanes (context-parallel units) of tokens or image rows; 0: chosen; decides bits"},
     {"partition_split", RENGA_OPTION_STRING, NULL, AT(split), NULL, 0, 0,
      "how lanes split nodes: PATTERN:HOW,... (whole, lanes, columns, rows)"},
     {"graph_batch_inputs", RENGA_OPTION_STRING, NULL, AT(batch_inputs), NULL, 0, 0,
@@ -436,7 +436,8 @@ RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
 
    Input:
    . graph - the graph, before RengaGraphSetUp
-   . lanes - that tokens, or rows of images, are split into, 1 to 1024; 1: they are not
+   . lanes - that tokens, or rows of images, are split into, 1 to 1024; 1: they are not; 0: type
+     auto may choose them where it chooses the lanes of heads
 
    Options:
    . -graph_token_lanes L - likewise
@@ -452,8 +453,9 @@ RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
 RengaErrorCode RengaGraphSetTokenLanes(RengaGraph graph, int lanes)
 {
   RengaCheckPointer(graph);
-  RengaCheck(lanes >= 1 && lanes <= LANES_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "%d lanes of tokens: must be from 1 to %d", lanes, LANES_MOST);
+  RengaCheck(lanes >= 0 && lanes <= LANES_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%d lanes of tokens: must be from 1 to %d, or 0 where they are chosen", lanes,
+             LANES_MOST);
   RengaCheck(graph->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaGraphSetTokenLanes: call it before RengaGraphSetUp");
   graph->options.token_lanes = lanes;

@@ -94,7 +94,7 @@ static RengaErrorCode SolveWithout(const AxisTask *task, RengaAxisNumber axis, d
   RengaQuiet quiet;
   RengaQuietBegin_Private(&quiet);
   if (RengaPartitionChoosesLanes_Private(partition))
-    code = RengaGraphInLanes_Private(task->was.graph, 1, &graph);
+    code = RengaGraphInLanes_Private(task->was.graph, 1, 1, &graph);
   if (!code && graph) partition->graph = graph;
   if (!code) code = LeaveAxisOut(task, axis);
   if (!code) code = RengaPlanCreate(partition->hdr.owner, &made);

@@ -20,10 +20,19 @@ static void NameLayout(RengaPlan plan, size_t size, char text[])
   snprintf(text + n, size - (size_t)n, ", micro-batches of %lld", (long long)microbatch);
 }
 
+/* "2", or "2 x 4" where numbers of both kinds are looked at. */
+static int NameNumber(const DegreeTask *task, int tensor, int context, size_t size, char text[])
+{
+  if (!task->tensor_chosen || !task->context_chosen)
+    return snprintf(text, size, "%d", task->tensor_chosen ? tensor : context);
+  return snprintf(text, size, "%d x %d", tensor, context);
+}
+
 static void SayDegree(const DegreeTask *task, const Degree *degree, size_t size, char text[])
 {
   char number[32], bound[32], layout[96];
-  const int at = snprintf(text, size, "%d: ", degree->tensor);
+  int at = NameNumber(task, degree->tensor, degree->context, size, text);
+  at += snprintf(text + at, size - (size_t)at, ": ");
   text += at;
   size -= (size_t)at;
   if (degree->beaten) {
@@ -43,14 +52,14 @@ static void SayDegree(const DegreeTask *task, const Degree *degree, size_t size,
   }
 }
 
-/* Of two that take as long that with fewer tensor ranks is taken; one tensor rank must be beaten by
-   the gain. */
+/* Of two that take as long that with fewer ranks is taken; one rank must be beaten by the gain. */
 static bool IsBetterDegree(const DegreeTask *task, const Degree *degree, const Degree *best)
 {
   if (!best->plan) return true;
-  if (best->tensor == 1) return degree->step < best->step * (1 - task->gain);
-  if (degree->tensor == 1) return degree->step * (1 - task->gain) <= best->step;
-  return degree->step < best->step || (degree->step <= best->step && degree->tensor < best->tensor);
+  const int own = RengaDegreeGroup_Private(degree), other = RengaDegreeGroup_Private(best);
+  if (other == 1) return degree->step < best->step * (1 - task->gain);
+  if (own == 1) return degree->step * (1 - task->gain) <= best->step;
+  return degree->step < best->step || (degree->step <= best->step && own < other);
 }
 
 RengaErrorCode RengaDegreeFree_Private(Degree *degree)
@@ -60,27 +69,33 @@ RengaErrorCode RengaDegreeFree_Private(Degree *degree)
   return RENGA_SUCCESS;
 }
 
-static void TakeBound(const Degree *degree, DegreeChoice *choice)
+static void TakeBound(const DegreeTask *task, const Degree *degree, DegreeChoice *choice)
 {
-  const size_t used = strlen(choice->bounded);
+  size_t used = strlen(choice->bounded);
   if (!isfinite(degree->bound)) return;
   choice->bound = choice->n_bounded ? fmin(choice->bound, degree->bound) : degree->bound;
   choice->n_bounded++;
-  snprintf(choice->bounded + used, sizeof choice->bounded - used, "%s%d", used ? ", " : "",
-           degree->tensor);
+  used += (size_t)snprintf(choice->bounded + used, sizeof choice->bounded - used, "%s",
+                           used ? ", " : "");
+  if (used < sizeof choice->bounded)
+    NameNumber(task, degree->tensor, degree->context, sizeof choice->bounded - used,
+               choice->bounded + used);
 }
 
 RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoice *choice)
 {
-  SayDegree(task, degree, DEGREE_TEXT, choice->said[degree->tensor]);
-  TakeBound(degree, choice);
-  if (!degree->plan && degree->tensor > 1 && degree->tensor >= choice->last) {
-    choice->last = degree->tensor;
+  const int group = RengaDegreeGroup_Private(degree);
+  for (int i = 0; i < choice->n_numbers; i++)
+    if (choice->number[i].tensor == degree->tensor && choice->number[i].context == degree->context)
+      SayDegree(task, degree, DEGREE_TEXT, choice->number[i].said);
+  TakeBound(task, degree, choice);
+  if (!degree->plan && group > 1 && group >= choice->last) {
+    choice->last = group;
     snprintf(choice->why, sizeof choice->why, "%s", degree->why);
   }
   if (!degree->plan && degree->least < choice->least) {
     choice->least = degree->least;
-    choice->smallest = degree->tensor;
+    choice->smallest = group;
   }
   if (degree->plan && !degree->late && IsBetterDegree(task, degree, &choice->best)) {
     const Degree slower = choice->best;
@@ -91,17 +106,19 @@ RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, D
   return RENGA_SUCCESS;
 }
 
-int RengaDegreesMost_Private(const DegreeTask *task)
+/* Of the kinds that are looked at. */
+static const char *WordsOf(const DegreeTask *task)
 {
-  return task->lanes < task->ranks ? task->lanes : task->ranks;
+  if (task->tensor_chosen && task->context_chosen) return "tensor- x context-parallel";
+  return RengaLaneWords_Private[RengaPartitionChosenKind_Private(task->partition)].ranks;
 }
 
 /* Of the plan that was chosen it becomes the bound, and what is said of its own is left out. */
-static RengaErrorCode SayBound(RengaPartition partition, const DegreeChoice *choice)
+static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choice)
 {
   RengaPlan plan = choice->best.plan;
   RengaPlanPrediction prediction;
-  char sentence[240];
+  char sentence[400];
   if (choice->n_bounded < 2) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   if (choice->bound < prediction.bound * (1 - 1e-9)) {
@@ -111,24 +128,22 @@ static RengaErrorCode SayBound(RengaPartition partition, const DegreeChoice *cho
   }
   snprintf(sentence, sizeof sentence,
            "the lower bound is the least of those of plans with %s %s ranks for each replica",
-           choice->bounded,
-           RengaLaneWords_Private[RengaPartitionChosenKind_Private(partition)].ranks);
+           choice->bounded, WordsOf(task));
   RengaCall(RengaPlanAddReason(plan, "covered", sentence));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoice *choice)
 {
-  char text[4 * DEGREE_TEXT] = "", topic[32];
+  char text[4 * DEGREE_TEXT] = "", topic[48];
   size_t used = 0;
-  for (int tensor = 1; tensor <= RengaDegreesMost_Private(task) && used < sizeof text; tensor++)
-    if (choice->said[tensor][0])
+  for (int i = 0; i < choice->n_numbers && used < sizeof text; i++)
+    if (choice->number[i].said[0])
       used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "; " : "",
-                               choice->said[tensor]);
-  snprintf(topic, sizeof topic, "%s degrees",
-           RengaLaneWords_Private[RengaPartitionChosenKind_Private(task->partition)].ranks);
+                               choice->number[i].said);
+  snprintf(topic, sizeof topic, "%s degrees", WordsOf(task));
   if (used) RengaCall(RengaPlanAddReason(choice->best.plan, topic, text));
-  RengaCall(SayBound(task->partition, choice));
+  RengaCall(SayBound(task, choice));
   return RENGA_SUCCESS;
 }
 

@@ -1,10 +1,11 @@
-/* The tensor degree: what the type finds with one rank for each replica of a stage, beside what it
-   finds with groups of 2 and more tensor ranks. A type that does not look for these is beside even
-   plans of them, in the micro-batches and leaves of its own plan. The fastest that fits is taken.
-   Numbers of tensor ranks are those that divide the ranks, up to the lanes, in groups that do not
-   leave a node, unless the links between nodes are nearly as good. Where lanes are open the network
-   is put in as many as tensor ranks, and one rank for each replica computes it in none. A limit on
-   the time is one of all of them. */
+/* The tensor and the context degree: what the type finds with one rank for each replica of a stage,
+   beside what it finds with groups of 2 and more tensor- and context-parallel ranks. A type that
+   does not look for these is beside even plans of them, in the micro-batches and leaves of its own
+   plan. The fastest that fits is taken. Numbers of tensor ranks are those that divide the ranks, up
+   to the lanes, in groups that do not leave a node, unless the links between nodes are nearly as
+   good; of each, numbers of context ranks are looked at one after the other while more are faster,
+   or nothing fits. Where lanes are open the network is put in as many as ranks of the kind, and one
+   rank for each replica computes it in none. A limit on the time is one of all of them. */
 #include "degrees.h"
 #include "renga/private/wait.h"
 #include "renga/private/graph.h"
@@ -26,17 +27,21 @@ static const double gain_measured = 0.05, gain_least = 0.01;
 /* Of open lanes; more ranks are in powers of two; more settle sizes of micro-batches. */
 enum { LANES_MOST = 8, RANKS_FEW = 64, RANKS_SMALL = 8 };
 
+/* So many tokens are shared out among context ranks where nobody says so, as attention is most of
+   the work and of the memory; fewer where nothing fits without. */
+enum { TOKENS_LONG = 16384 };
+
 static const double links_alike = 0.5; /* share of the bandwidth within a node from which on */
 
-/* stages x replicas x tensor ranks, as type even cuts. */
-static RengaErrorCode FillDegreePlan(const DegreeTask *task, int tensor, int stages, int replicas,
-                                     RengaPlanStage stage[], RengaPlan plan)
+/* stages x replicas x ranks of the degree, as type even cuts. */
+static RengaErrorCode FillDegreePlan(const DegreeTask *task, const Degree *degree, int stages,
+                                     int replicas, RengaPlanStage stage[], RengaPlan plan)
 {
   RengaPartition partition = task->partition;
   RengaSettings settings;
   RengaStageShape shape = RengaStageShapePlain(replicas);
-  const bool tokens = RengaPartitionChosenKind_Private(partition) == RENGA_LANES_OF_TOKENS;
-  *(tokens ? &shape.sequence : &shape.tensor) = tensor;
+  shape.tensor = degree->tensor;
+  shape.sequence = degree->context;
   RengaCall(RengaPartitionGetSettings(partition, &settings));
   RengaCall(RengaGraphGetPrecision(partition->graph, &shape.precision));
   RengaSettingsFindShard_Private(settings, &shape.shard);
@@ -49,25 +54,25 @@ static RengaErrorCode FillDegreePlan(const DegreeTask *task, int tensor, int sta
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CutDegreePlan(const DegreeTask *task, int tensor, int stages, int replicas,
-                                    RengaPlan plan)
+static RengaErrorCode CutDegreePlan(const DegreeTask *task, const Degree *degree, int stages,
+                                    int replicas, RengaPlan plan)
 {
   RengaPlanStage *stage = NULL;
   RengaCall(RengaMalloc(stages, &stage));
-  const RengaErrorCode code = FillDegreePlan(task, tensor, stages, replicas, stage, plan);
+  const RengaErrorCode code = FillDegreePlan(task, degree, stages, replicas, stage, plan);
   RengaFree(&stage);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 /* With what a step takes. */
-static RengaErrorCode WeighDegreePlan(const DegreeTask *task, int tensor, int stages, int replicas,
-                                      RengaPlan made)
+static RengaErrorCode WeighDegreePlan(const DegreeTask *task, const Degree *degree, int stages,
+                                      int replicas, RengaPlan made)
 {
   MPI_Comm comm = task->partition->hdr.comm;
   RengaPlan cut = NULL;
   RengaErrorCode code = RengaPlanCreate(task->partition->hdr.owner, &cut);
-  if (!code) code = CutDegreePlan(task, tensor, stages, replicas, cut);
+  if (!code) code = CutDegreePlan(task, degree, stages, replicas, cut);
   code = RengaErrorAgree(comm, code);
   const RengaSearchWish wish = {.given = cut, .spares = true};
   if (!code)
@@ -99,8 +104,8 @@ static RengaErrorCode TakeRefusal(const DegreeTask *task, RengaErrorCode code, D
   const bool refused = RengaPartitionIsRefusal_Private(code);
   degree->code = code;
   RengaCall(ShareRefusal(task, degree->why));
-  RengaCheck(fails || (refused && degree->tensor > 1), task->partition->hdr.comm, code, "%s",
-             degree->why);
+  RengaCheck(fails || (refused && RengaDegreeGroup_Private(degree) > 1), task->partition->hdr.comm,
+             code, "%s", degree->why);
   return RENGA_SUCCESS;
 }
 
@@ -138,7 +143,7 @@ static RengaErrorCode TryDegreeLayout(const DegreeTask *task, int stages, int re
   RengaPlan made = NULL;
   RengaCall(CreateOnAll(task, &made));
   RengaQuietBegin_Private(&quiet);
-  RengaErrorCode code = WeighDegreePlan(task, degree->tensor, stages, replicas, made);
+  RengaErrorCode code = WeighDegreePlan(task, degree, stages, replicas, made);
   RengaQuietEnd_Private(&quiet);
   code = RengaPartitionTellFailure_Private(code);
   if (code && !RengaPartitionIsRefusal_Private(code)) {
@@ -165,13 +170,15 @@ static RengaErrorCode MakeDegreeGraph(const DegreeTask *task, Degree *degree)
 {
   RengaPartition partition = task->partition;
   RengaQuiet quiet;
-  int lanes = 1;
+  int lanes = 1, tokens = 1;
   if (!task->open) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetLanes(partition->graph, &lanes, NULL));
-  if (lanes == degree->tensor) return RENGA_SUCCESS;
+  RengaCall(RengaGraphGetTokenLanes(partition->graph, &tokens, NULL));
+  if (lanes == degree->tensor && (!task->tokens_open || tokens == degree->context))
+    return RENGA_SUCCESS;
   RengaQuietBegin_Private(&quiet);
-  const RengaErrorCode code =
-      RengaGraphInLanes_Private(partition->graph, degree->tensor, &degree->graph);
+  const RengaErrorCode code = RengaGraphInLanes_Private(
+      partition->graph, degree->tensor, task->tokens_open ? degree->context : 1, &degree->graph);
   RengaQuietEnd_Private(&quiet);
   const RengaErrorCode agreed = RengaErrorAgree(partition->hdr.comm, code);
   if (agreed == RENGA_ERR_TIMEOUT || agreed == RENGA_ERR_LIBRARY) RengaCall(agreed);
@@ -180,25 +187,27 @@ static RengaErrorCode MakeDegreeGraph(const DegreeTask *task, Degree *degree)
   degree->code = RENGA_ERR_PLAN;
   snprintf(degree->why, sizeof degree->why, "%s",
            agreed ? "the network cannot be put in so many lanes"
-                  : "the network does not have so many heads and columns");
+                  : "the network does not have so many heads and columns, or tokens");
   return RENGA_SUCCESS;
 }
 
 /* The type's own plan. */
-static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan *plan)
+static RengaErrorCode SolveDegree(const DegreeTask *task, const Degree *degree, RengaPlan *plan)
 {
   RengaPartition partition = task->partition;
   RengaQuiet quiet;
-  const int wish = partition->tensor;
+  const bool several = RengaDegreeGroup_Private(degree) > 1;
+  const int tensor = partition->tensor, context = partition->sequence;
   const int64_t own_microbatch = partition->microbatch, own_leaf = partition->leaf;
-  const bool settled = tensor > 1 && task->settled_microbatch > 0;
+  const bool settled = several && task->settled_microbatch > 0;
   const int64_t microbatch = settled ? task->settled_microbatch : task->microbatch;
   if (settled) partition->microbatch = microbatch;
   if (settled) partition->leaf = task->settled_leaf;
   RengaQuietBegin_Private(&quiet);
-  if (task->searches) partition->tensor = tensor;
+  if (task->searches) partition->tensor = degree->tensor;
+  if (task->searches) partition->sequence = degree->context;
   partition->compares = task->searches;
-  partition->quick = tensor > 1;
+  partition->quick = several;
   partition->beat = task->beat;
   partition->beaten = false;
   RengaErrorCode code = LeaveTime(task);
@@ -209,7 +218,8 @@ static RengaErrorCode SolveDegree(const DegreeTask *task, int tensor, RengaPlan 
   partition->leaf = own_leaf;
   partition->compares = partition->quick = false;
   partition->beat = 0;
-  partition->tensor = wish;
+  partition->tensor = tensor;
+  partition->sequence = context;
   RengaQuietEnd_Private(&quiet);
   return RengaPartitionTellFailure_Private(code);
 }
@@ -219,7 +229,7 @@ static RengaErrorCode SearchInGraph(const DegreeTask *task, Degree *degree)
   RengaPlanPrediction prediction;
   RengaCall(CreateOnAll(task, &degree->plan));
   task->partition->work = 0;
-  RengaErrorCode code = SolveDegree(task, degree->tensor, &degree->plan);
+  RengaErrorCode code = SolveDegree(task, degree, &degree->plan);
   code = RengaErrorAgree(task->partition->hdr.comm, code);
   if (task->partition->work > 0) degree->bound = task->partition->work;
   degree->beaten = !code && task->partition->beaten;
@@ -239,7 +249,7 @@ static RengaErrorCode SearchInGraph(const DegreeTask *task, Degree *degree)
 static RengaErrorCode TryEvenInGraph(const DegreeTask *task, Degree *degree)
 {
   RengaPartition partition = task->partition;
-  const int groups = task->ranks / degree->tensor;
+  const int groups = task->ranks / RengaDegreeGroup_Private(degree);
   const int n_nodes = RengaGraphGetNodeCount(partition->graph);
   const int64_t microbatches = (task->batch + task->microbatch - 1) / task->microbatch;
   const int64_t leaves = (microbatches + task->leaf - 1) / task->leaf;
@@ -258,12 +268,12 @@ static RengaErrorCode TryEvenInGraph(const DegreeTask *task, Degree *degree)
 }
 
 /* With the partition's network in the degree's lanes meanwhile. */
-static RengaErrorCode LookFor(const DegreeTask *task, int tensor,
+static RengaErrorCode LookFor(const DegreeTask *task, int tensor, int context,
                               RengaErrorCode (*look)(const DegreeTask *, Degree *), Degree *degree)
 {
   RengaPartition partition = task->partition;
   const RengaGraph own = partition->graph;
-  *degree = (Degree){.tensor = tensor, .least = HUGE_VAL, .bound = HUGE_VAL};
+  *degree = (Degree){.tensor = tensor, .context = context, .least = HUGE_VAL, .bound = HUGE_VAL};
   RengaCall(MakeDegreeGraph(task, degree));
   if (degree->code) return RENGA_SUCCESS;
   if (degree->graph) partition->graph = degree->graph;
@@ -274,26 +284,62 @@ static RengaErrorCode LookFor(const DegreeTask *task, int tensor,
   return RENGA_SUCCESS;
 }
 
-/* list: [ranks of the largest group + 1] those that are looked at; of others it is said why not. */
-static int ListDegrees(const DegreeTask *task, const DegreeChoice *choice, int list[])
+static RengaErrorCode ListNumber(int tensor, int context, DegreeChoice *choice)
 {
-  int count = 0;
-  for (int tensor = 1; tensor <= RengaDegreesMost_Private(task); tensor++) {
+  RengaCall(RengaRealloc(choice->n_numbers + 1, &choice->number));
+  choice->number[choice->n_numbers++] = (DegreeNumber){.tensor = tensor, .context = context};
+  return RENGA_SUCCESS;
+}
+
+/* Of tensor ranks, with so many context ranks. Of those that are not looked at it is said why. */
+static RengaErrorCode ListTensor(const DegreeTask *task, int context, DegreeChoice *choice)
+{
+  const int ranks = task->ranks / context, most = task->lanes < ranks ? task->lanes : ranks;
+  for (int tensor = 1; tensor <= most; tensor++) {
     const bool power = !(tensor & (tensor - 1));
-    if (task->ranks % tensor || (task->open && !power && task->ranks > RANKS_FEW)) continue;
+    if (ranks % tensor || (task->open && !power && task->ranks > RANKS_FEW)) continue;
+    RengaCall(ListNumber(tensor, context, choice));
+    DegreeNumber *number = &choice->number[choice->n_numbers - 1];
+    number->left_out = tensor > task->node || (ranks > task->node && task->node % tensor);
     if (tensor > task->node) {
-      snprintf(choice->said[tensor], DEGREE_TEXT,
+      snprintf(number->said, DEGREE_TEXT,
                "%d and more: not looked at, as a group would not be in one node", tensor);
       break;
     }
-    if (task->ranks > task->node && task->node % tensor)
-      snprintf(choice->said[tensor], DEGREE_TEXT,
+    if (number->left_out)
+      snprintf(number->said, DEGREE_TEXT,
                "%d: not looked at, as groups would lie across nodes of %lld devices", tensor,
                (long long)task->node);
-    else
-      list[count++] = tensor;
   }
-  return count;
+  return RENGA_SUCCESS;
+}
+
+/* Context ranks besides the first number of them, of each that is looked at. */
+static RengaErrorCode ListContext(const DegreeTask *task, DegreeChoice *choice)
+{
+  const int count = choice->n_numbers;
+  for (int i = 0; i < count; i++) {
+    const int tensor = choice->number[i].tensor;
+    for (int context = 2; context <= task->contexts && !choice->number[i].left_out; context++) {
+      const int64_t group = (int64_t)tensor * context;
+      if (task->ranks % group || (task->node % group && group % task->node) ||
+          ((task->tokens_open || task->ranks > RANKS_FEW) && context & (context - 1)))
+        continue;
+      RengaCall(ListNumber(tensor, context, choice));
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* With one context rank, or as many as are given. */
+static RengaErrorCode ListDegrees(const DegreeTask *task, DegreeChoice *choice)
+{
+  const int context = RengaPartitionContextRanks_Private(task->partition);
+  if (task->tensor_chosen)
+    RengaCall(ListTensor(task, context, choice));
+  else
+    RengaCall(ListNumber(RengaPartitionTensorRanks_Private(task->partition), context, choice));
+  return RENGA_SUCCESS;
 }
 
 /* The order of looking, from the middle on, which is seldom far from the best: with few tensor
@@ -308,13 +354,14 @@ static int FromMiddle(int count, int turn)
 
 /* What there is with so many. Where somebody asks what each takes a search that was given up is
    made again to its end, only to be told of, so that the plan is the same. */
-static RengaErrorCode LookAtDegree(DegreeTask *task, bool explains, int tensor, Degree *degree)
+static RengaErrorCode LookAtDegree(DegreeTask *task, bool explains, const DegreeNumber *number,
+                                   Degree *degree)
 {
-  RengaCall(LookFor(task, tensor, SearchInGraph, degree));
+  RengaCall(LookFor(task, number->tensor, number->context, SearchInGraph, degree));
   if (!degree->beaten || !explains) return RENGA_SUCCESS;
   task->beat = 0;
   RengaCall(RengaDegreeFree_Private(degree));
-  RengaCall(LookFor(task, tensor, SearchInGraph, degree));
+  RengaCall(LookFor(task, number->tensor, number->context, SearchInGraph, degree));
   degree->late = true;
   return RENGA_SUCCESS;
 }
@@ -325,8 +372,9 @@ static bool IsNearWork(const DegreeTask *task, const Degree *one, const DegreeCh
 {
   const double work = task->partition->work;
   if (!task->open || !one->plan || one->step * (1 - task->gain) > work) return false;
+  if (choice->n_numbers < 2) return true;
   RengaTextFormat(
-      choice->said[2], DEGREE_TEXT,
+      choice->number[1].said, DEGREE_TEXT,
       "2 and more: not looked at, as the plan with 1 is %.1f %% slower than all work split evenly",
       100 * (one->step / work - 1));
   return true;
@@ -346,53 +394,94 @@ static RengaErrorCode SettleSizes(DegreeTask *task, const Degree *one)
   return RENGA_SUCCESS;
 }
 
-/* All numbers, that of one tensor rank first where lanes are open. Of a long chain on many ranks
-   most of the time goes where the plan is slower than another's at last: such a search is given up,
-   by what others' were when they had come as far. */
-static RengaErrorCode SearchAll(DegreeTask *task, int count, const int list[], Degree *one,
-                                DegreeChoice *choice)
+static RengaErrorCode SearchNumber(DegreeTask *task, bool explains, const DegreeNumber *number,
+                                   double *least, Degree *degree)
 {
-  bool explains = task->partition->explains;
+  task->beat = task->gives_up && isfinite(*least) ? degrees_near * *least : 0;
+  RengaCall(LookAtDegree(task, explains, number, degree));
+  if (degree->plan && !degree->late) *least = fmin(*least, degree->first);
+  return RENGA_SUCCESS;
+}
+
+/* More context ranks of each number of tensor ranks, while there is no plan or a faster one. */
+static RengaErrorCode SearchContext(DegreeTask *task, bool explains, double *least,
+                                    DegreeChoice *choice)
+{
+  const int first = choice->n_numbers;
+  bool goes_on = true;
+  task->context_chosen = task->context_chosen || (task->tokens_open && !choice->best.plan);
+  if (!task->context_chosen) return RENGA_SUCCESS;
+  RengaCall(ListContext(task, choice));
+  for (int i = first; i < choice->n_numbers; i++) {
+    const DegreeNumber *number = &choice->number[i];
+    Degree degree;
+    if (i == first || number->tensor != number[-1].tensor) goes_on = true;
+    if (!goes_on && !explains) continue;
+    const double before = choice->best.plan ? choice->best.step : HUGE_VAL;
+    RengaCall(SearchNumber(task, explains, number, least, &degree));
+    RengaCall(RengaDegreeTake_Private(task, &degree, choice));
+    goes_on = !choice->best.plan || choice->best.step < before;
+  }
+  return RENGA_SUCCESS;
+}
+
+static const DegreeNumber *LookedAt(const DegreeChoice *choice, int n)
+{
+  const DegreeNumber *number = choice->number;
+  for (; number->left_out || n > 0; number++) n -= !number->left_out;
+  return number;
+}
+
+/* All numbers, that of one rank first where lanes are open. Of a long chain on many ranks most of
+   the time goes where the plan is slower than another's at last: such a search is given up, by what
+   others' were when they had come as far. */
+static RengaErrorCode SearchAll(DegreeTask *task, Degree *one, DegreeChoice *choice)
+{
+  const int first = choice->n_numbers;
+  bool explains = task->partition->explains, near = false;
   double least = HUGE_VAL;
+  int count = 0;
   RengaCall(RengaCommBroadcast(task->partition->hdr.owner, &explains, sizeof explains, 0,
                                "whether numbers of tensor-parallel ranks are explained"));
-  for (int turn = 0; turn < count; turn++) {
+  for (int i = 0; i < first; i++) count += !choice->number[i].left_out;
+  for (int turn = 0; turn < count && !near; turn++) {
     Degree degree;
-    const int tensor = list[task->gives_up && !task->open ? FromMiddle(count, turn) : turn];
-    task->beat = task->gives_up && isfinite(least) ? degrees_near * least : 0;
-    RengaCall(LookAtDegree(task, explains, tensor, &degree));
-    if (degree.plan && !degree.late) least = fmin(least, degree.first);
-    if (tensor == 1) *one = degree;
-    const bool near = tensor == 1 && IsNearWork(task, one, choice);
-    if (tensor == 1) RengaCall(RengaErrorAgree(task->partition->hdr.comm, SettleSizes(task, one)));
+    const DegreeNumber *number =
+        LookedAt(choice, task->gives_up && !task->open ? FromMiddle(count, turn) : turn);
+    RengaCall(SearchNumber(task, explains, number, &least, &degree));
+    const bool is_one = RengaDegreeGroup_Private(&degree) == 1;
+    if (is_one) *one = degree;
+    near = is_one && IsNearWork(task, one, choice);
+    if (is_one) RengaCall(RengaErrorAgree(task->partition->hdr.comm, SettleSizes(task, one)));
     RengaCall(RengaDegreeTake_Private(task, &degree, choice));
-    if (near) break;
   }
+  if (!near) RengaCall(SearchContext(task, explains, &least, choice));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TryEvenDegrees(const DegreeTask *task, int count, const int list[],
-                                     DegreeChoice *choice)
+static RengaErrorCode TryEvenDegrees(const DegreeTask *task, DegreeChoice *choice)
 {
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < choice->n_numbers; i++) {
+    const DegreeNumber *number = &choice->number[i];
     Degree degree;
-    if (list[i] == 1) continue;
-    RengaCall(LookFor(task, list[i], TryEvenInGraph, &degree));
+    if (number->left_out || number->tensor * number->context == 1) continue;
+    RengaCall(LookFor(task, number->tensor, number->context, TryEvenInGraph, &degree));
     RengaCall(RengaDegreeTake_Private(task, &degree, choice));
   }
   return RENGA_SUCCESS;
 }
 
-/* one: what there is with one tensor rank; NULL: that is known. */
+/* one: what there is with one rank; NULL: that is known. */
 static RengaErrorCode TryDegrees(DegreeTask *task, Degree *one, DegreeChoice *choice)
 {
-  int *list = NULL;
-  RengaCall(RengaMalloc(RengaDegreesMost_Private(task) + 1, &list));
-  const int count = ListDegrees(task, choice, list);
-  const RengaErrorCode code = task->searches ? SearchAll(task, count, list, one, choice)
-                                             : TryEvenDegrees(task, count, list, choice);
-  RengaFree(&list);
-  RengaCall(code);
+  const bool listed = choice->n_numbers > 0;
+  if (!listed) RengaCall(ListDegrees(task, choice));
+  if (task->searches) {
+    RengaCall(SearchAll(task, one, choice));
+    return RENGA_SUCCESS;
+  }
+  if (!listed && task->context_chosen) RengaCall(ListContext(task, choice));
+  RengaCall(TryEvenDegrees(task, choice));
   return RENGA_SUCCESS;
 }
 
@@ -442,7 +531,7 @@ static RengaErrorCode TryBesideOne(DegreeTask *task, DegreeChoice *choice)
   task->leaf = RengaPlanGetLeaf(choice->best.plan);
   RengaCall(TakeChosen(choice->best.plan, &chosen));
   RengaErrorCode code = TryDegrees(task, NULL, choice);
-  if (!code && chosen && choice->best.tensor > 1)
+  if (!code && chosen && RengaDegreeGroup_Private(&choice->best) > 1)
     code = RengaPlanAddReason(choice->best.plan, RENGA_PLAN_CHOSEN, chosen);
   RengaFree(&chosen);
   RengaCall(code);
@@ -451,7 +540,7 @@ static RengaErrorCode TryBesideOne(DegreeTask *task, DegreeChoice *choice)
 
 static RengaErrorCode ChooseEven(DegreeTask *task, Degree *one, DegreeChoice *choice)
 {
-  RengaCall(LookFor(task, 1, SearchInGraph, one));
+  RengaCall(LookFor(task, 1, 1, SearchInGraph, one));
   const bool fits = one->plan;
   RengaCall(RengaDegreeTake_Private(task, one, choice));
   if (fits)
@@ -464,8 +553,7 @@ static RengaErrorCode ChooseEven(DegreeTask *task, Degree *one, DegreeChoice *ch
 
 static RengaErrorCode ChooseDegree(DegreeTask *task, DegreeChoice *choice)
 {
-  Degree one = {.tensor = 1};
-  RengaCall(RengaMalloc(RengaDegreesMost_Private(task) + 1, &choice->said));
+  Degree one = {.tensor = 1, .context = 1};
   if (task->searches)
     RengaCall(TryDegrees(task, &one, choice));
   else
@@ -515,18 +603,29 @@ static RengaErrorCode TakeGraph(RengaPartition partition, RengaGraph *graph)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode SayLanes(RengaPlan plan, int count, const char *of, const char *lanes,
+                               const char *without)
+{
+  char sentence[200];
+  if (count == 1) return RENGA_SUCCESS;
+  snprintf(sentence, sizeof sentence,
+           "%d lanes of %s, on which the bits of results depend; %s %d fixes it, %s 1 leaves them "
+           "out",
+           count, of, lanes, count, without);
+  RengaCall(RengaPlanAddReason(plan, RENGA_PLAN_CHOSEN, sentence));
+  return RENGA_SUCCESS;
+}
+
 /* That of the plan, with what fixes it. */
 static RengaErrorCode TakeDegreeGraph(const DegreeTask *task, Degree *best)
 {
-  RengaPartition partition = task->partition;
-  char sentence[160];
-  if (best->graph) RengaCall(TakeGraph(partition, &best->graph));
-  if (!task->open || best->tensor == 1) return RENGA_SUCCESS;
-  snprintf(sentence, sizeof sentence,
-           "%d lanes of heads and columns, on which the bits of results depend; -graph_lanes %d "
-           "fixes it, -graph_lanes 1 leaves them out",
-           best->tensor, best->tensor);
-  RengaCall(RengaPlanAddReason(best->plan, RENGA_PLAN_CHOSEN, sentence));
+  if (best->graph) RengaCall(TakeGraph(task->partition, &best->graph));
+  if (!task->open) return RENGA_SUCCESS;
+  RengaCall(
+      SayLanes(best->plan, best->tensor, "heads and columns", "-graph_lanes", "-graph_lanes"));
+  if (task->tokens_open)
+    RengaCall(
+        SayLanes(best->plan, best->context, "tokens", "-graph_token_lanes", "-partition_sequence"));
   return RENGA_SUCCESS;
 }
 
@@ -543,6 +642,39 @@ static RengaErrorCode FindGain(DegreeTask *task)
   return RENGA_SUCCESS;
 }
 
+/* Of the sequences that samples are, where it is one. */
+static bool AreTokensMany(RengaGraph graph)
+{
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(graph); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(graph, v);
+    if (value->kind == RENGA_VALUE_INPUT && value->spec.ndim > 1 &&
+        value->spec.dim[1] >= TOKENS_LONG)
+      return true;
+  }
+  return false;
+}
+
+/* Which numbers are open, and up to which. */
+static RengaErrorCode FindChosen(DegreeTask *task)
+{
+  const RengaPartition partition = task->partition;
+  const bool asked = partition->sequence == RENGA_PARTITION_TENSOR_AUTO;
+  task->open = RengaPartitionChoosesLanes_Private(partition);
+  task->tokens_open = task->open && RengaGraphTokensAreOpen_Private(partition->graph) &&
+                      (asked || partition->sequence == 0);
+  RengaGraphCountLanes_Private(partition->graph, RENGA_LANES_OF_HEADS, &task->lanes, NULL);
+  RengaGraphCountLanes_Private(partition->graph, RENGA_LANES_OF_TOKENS, &task->contexts, NULL);
+  task->tensor_chosen = partition->tensor == RENGA_PARTITION_TENSOR_AUTO ||
+                        (partition->tensor == 0 && (task->open || task->lanes > 1 || !asked));
+  task->context_chosen =
+      asked || (task->searches && partition->sequence == 0 &&
+                (task->contexts > 1 || (task->tokens_open && AreTokensMany(partition->graph))));
+  if (task->open) task->lanes = LANES_MOST;
+  if (task->tokens_open) task->contexts = LANES_MOST;
+  if (task->open) RengaCall(FindGain(task));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int ranks,
                                                   int64_t batch, int64_t microbatch,
                                                   RengaPlan *plan)
@@ -555,11 +687,7 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
                      .searches = RengaPartitionSearchesTensor_Private(partition),
                      .begun = MPI_Wtime()};
   DegreeChoice choice = {.least = HUGE_VAL};
-  RengaGraphCountLanes_Private(partition->graph, RengaPartitionChosenKind_Private(partition),
-                               &task.lanes, NULL);
-  task.open = RengaPartitionChoosesLanes_Private(partition);
-  if (task.open) task.lanes = LANES_MOST;
-  if (task.open) RengaCall(FindGain(&task));
+  RengaCall(FindChosen(&task));
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task.memory));
   RengaCall(FindNodeOfGroup(&task));
   RengaCall(AreSizesGiven(partition, &task.sizes));
@@ -568,8 +696,8 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
   else
     task.gives_up = true;
   RengaErrorCode code = ChooseDegree(&task, &choice);
-  RengaFree(&choice.said);
-  if (!code && task.chosen && choice.best.tensor > 1)
+  RengaFree(&choice.number);
+  if (!code && task.chosen && RengaDegreeGroup_Private(&choice.best) > 1)
     code = RengaPlanAddReason(choice.best.plan, RENGA_PLAN_CHOSEN, task.chosen);
   RengaFree(&task.chosen);
   if (!code) code = TakeDegreeGraph(&task, &choice.best);

@@ -1,13 +1,20 @@
-/* What files of -partition_tensor auto share: what is known of each number of tensor ranks, and the
-   choice between them. */
+/* What files of -partition_tensor auto and -partition_sequence auto share: what is known of each number
+   of tensor- and context-parallel ranks, and the choice between them. */
 #pragma once
 #include "partitionimpl.h"
 
 enum { DEGREE_TEXT = 480 };
 
-/* The best of one number of tensor ranks. */
+/* Ranks of a replica of a stage. */
 typedef struct {
-  int tensor;
+  int tensor, context;
+  char said[DEGREE_TEXT]; /* what they take, or why they are not looked at; empty: nothing */
+  bool left_out;
+} DegreeNumber;
+
+/* The best of one of them. */
+typedef struct {
+  int tensor, context;
   RengaGraph graph;      /* in as many lanes, where these are open; NULL: the partition's own */
   RengaPlan plan;        /* NULL: none fits */
   double step;           /* seconds */
@@ -24,16 +31,20 @@ typedef struct {
 typedef struct {
   RengaPartition partition;
   int ranks, lanes;
+  int contexts;       /* the most context-parallel ranks */
+  bool tensor_chosen; /* not given */
+  bool context_chosen;
   int64_t batch, microbatch, leaf;
-  bool sizes;    /* of micro-batches are given to choose from */
-  double memory; /* bytes of a device; 0: no bound */
-  bool searches; /* the type looks for plans with tensor ranks */
-  bool open;     /* lanes are chosen with the tensor ranks */
-  double gain;   /* share of a step that others must save */
+  bool sizes;                               /* of micro-batches are given to choose from */
+  double memory;                            /* bytes of a device; 0: no bound */
+  bool searches;                            /* the type looks for plans with tensor ranks */
+  bool open;                                /* lanes are chosen with the tensor ranks */
+  bool tokens_open;                         /* and lanes of tokens with the context ranks */
+  double gain;                              /* share of a step that others must save */
   int64_t settled_microbatch, settled_leaf; /* of the plan of one tensor rank, which others take; 0:
                                                they choose */
-  char *chosen; /* what that plan says of them */
-  int64_t node;  /* ranks whose links a group may use */
+  char *chosen;                             /* what that plan says of them */
+  int64_t node;                             /* ranks whose links a group may use */
   double limit;  /* seconds that type exact has for all of them; 0: any time */
   double begun;  /* on the clock of MPI_Wtime */
   bool gives_up; /* what is slower than another number's plan */
@@ -44,21 +55,24 @@ typedef struct {
 typedef struct {
   Degree best;
   double least; /* bytes that a device needs of those with tensor ranks that do not fit */
-  int smallest; /* their tensor ranks; 0: there are none */
-  int last;     /* the most tensor ranks that have no plan, and why */
+  int smallest; /* their ranks; 0: there are none */
+  int last;     /* the most ranks that have no plan, and why */
   char why[DEGREE_TEXT];
-  char (*said)[DEGREE_TEXT]; /* [tensor ranks] of each; empty: nothing */
-  double bound;              /* seconds: of all numbers that were looked at, which are */
+  int n_numbers;
+  DegreeNumber *number; /* [n_numbers] with one context rank first */
+  double bound;         /* seconds: of all numbers that were looked at, which are */
   int n_bounded;
-  char bounded[96]; /* "1, 2, 4" */
+  char bounded[240]; /* "1, 2, 4, 2 x 2" */
 } DegreeChoice;
 
 /* ---- degreechoice.c ---- */
-/* Ranks of the largest group. */
-int RengaDegreesMost_Private(const DegreeTask *task);
 /* Takes or frees the degree's plan, and says what it takes. */
 RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree,
                                        DegreeChoice *choice);
+static inline int RengaDegreeGroup_Private(const Degree *degree)
+{
+  return degree->tensor * degree->context;
+}
 RengaErrorCode RengaDegreeFree_Private(Degree *degree);
 /* Into the plan that was chosen: what all take. */
 RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoice *choice);

@@ -108,10 +108,12 @@ static bool IsTooFew(const FewerTask *task, int ranks, RengaPlan plan)
   return task->work * task->ranks / ranks >= prediction.step * (1 - 1e-9);
 }
 
-/* Halves, and what is small enough for all ways of looking; of whole groups of tensor ranks. */
+/* Halves, and what is small enough for all ways of looking; of whole groups of tensor ranks. Of few
+   ranks in groups each number. */
 static int NextFewer(const FewerTask *task, int ranks)
 {
   const int tensor = RengaPartitionTensorRanks_Private(task->partition);
+  if (tensor > 1 && ranks <= RANKS_SMALL) return ranks - tensor;
   const int half = ranks / 2 / tensor * tensor;
   const int small = RANKS_SMALL / tensor * tensor;
   return half < small && ranks > small ? small : half;

@@ -103,7 +103,7 @@ RengaErrorCode RengaPartitionGetTensor(RengaPartition partition, int *tensor)
    . partition - the partition
 
    Output:
-   . sequence - 0: 1; RENGA_PARTITION_TENSOR_AUTO: chosen
+   . sequence - 0: 1, or chosen by type auto; RENGA_PARTITION_TENSOR_AUTO: chosen
 
    Errors: none beyond bad arguments.
 

@@ -28,19 +28,11 @@ RengaLaneKind RengaPartitionChosenKind_Private(RengaPartition partition)
                                                             : RENGA_LANES_OF_HEADS;
 }
 
-static bool HasTokenLanes(RengaPartition partition)
-{
-  int lanes;
-  RengaGraphCountLanes_Private(partition->graph, RENGA_LANES_OF_TOKENS, &lanes, NULL);
-  return lanes > 1;
-}
-
-/* The type looks for plans with a given number of tensor ranks, of a network in lanes of heads. */
+/* The type looks for plans with a given number of tensor- and context-parallel ranks. */
 bool RengaPartitionSearchesTensor_Private(RengaPartition partition)
 {
   const char *type = partition->hdr.type_name;
-  return !HasTokenLanes(partition) &&
-         (!strcmp(type, RENGA_PARTITION_AUTO) || !strcmp(type, RENGA_PARTITION_EXACT));
+  return !strcmp(type, RENGA_PARTITION_AUTO) || !strcmp(type, RENGA_PARTITION_EXACT);
 }
 
 /* By name, as the network is: of lanes nothing is known. */
@@ -65,15 +57,20 @@ bool RengaPartitionChoosesLanes_Private(RengaPartition partition)
 /* Type auto does it where nobody gave their number and the network has lanes, or may have them. */
 bool RengaPartitionChoosesTensor_Private(RengaPartition partition, int ranks)
 {
-  int lanes, nodes;
+  const int wish[] = {
+      [RENGA_LANES_OF_HEADS] = partition->tensor, [RENGA_LANES_OF_TOKENS] = partition->sequence};
+  bool in_lanes = false; /* as an earlier plan may have left it */
   if (partition->tensor == RENGA_PARTITION_TENSOR_AUTO ||
       partition->sequence == RENGA_PARTITION_TENSOR_AUTO)
     return true;
-  if (partition->tensor != 0 || strcmp(partition->hdr.type_name, RENGA_PARTITION_AUTO) ||
-      HasTokenLanes(partition) || RengaGraphGetLanes(partition->graph, &lanes, &nodes))
-    return false;
-  const bool in_lanes = lanes > 1 && nodes > 0; /* as an earlier plan may have left it */
-  if (RengaPartitionChoosesLanes_Private(partition)) return ranks > 1 || in_lanes;
+  if (strcmp(partition->hdr.type_name, RENGA_PARTITION_AUTO)) return false;
+  for (int k = 0; k < RENGA_LANE_KINDS; k++) {
+    int lanes, nodes;
+    RengaGraphCountLanes_Private(partition->graph, (RengaLaneKind)k, &lanes, &nodes);
+    in_lanes = in_lanes || (wish[k] == 0 && lanes > 1 && nodes > 0);
+  }
+  if (partition->tensor == 0 && RengaPartitionChoosesLanes_Private(partition))
+    return ranks > 1 || in_lanes;
   return ranks > 1 && in_lanes;
 }
 
@@ -97,16 +94,12 @@ static RengaErrorCode CheckChosenGroup(RengaPartition partition)
   const RengaLaneWords *words = &RengaLaneWords_Private[kind];
   int lanes, nodes;
   RengaGraphCountLanes_Private(partition->graph, kind, &lanes, &nodes);
-  RengaCheck(partition->tensor == 0 || partition->tensor == 1 || partition->sequence == 0 ||
-                 partition->sequence == 1,
-             partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "%s auto beside several -partition_%s is not supported yet: give both as numbers",
-             words->share, kind == RENGA_LANES_OF_TOKENS ? "tensor" : "sequence");
   RengaCheck(partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
              "%s auto is not supported by -partition_type %s, which chooses no layout: give "
              "-partition_type auto, or the number of ranks",
              words->share, partition->hdr.type_name);
-  if (kind == RENGA_LANES_OF_HEADS && RengaPartitionChoosesLanes_Private(partition))
+  if (RengaPartitionChoosesLanes_Private(partition) &&
+      (kind == RENGA_LANES_OF_HEADS || RengaGraphTokensAreOpen_Private(partition->graph)))
     return RENGA_SUCCESS;
   RengaCheck(lanes > 1, partition->hdr.comm, RENGA_ERR_OPTION,
              "%s auto: %s ranks split the lanes of the network, of which there is 1: give %s, or "
@@ -133,11 +126,9 @@ RengaErrorCode RengaPartitionCheckGroup_Private(RengaPartition partition)
              "-partition_leaves %s: with %s the leaf is not chosen: give -reduction_leaf",
              partition->leaves, group);
   RengaCheck(!several || !partition->ops->plan || searches, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "%s is not supported by -partition_type %s, which does not choose among such plans%s: "
-             "give -partition_type %seven, tree or manual",
-             group, partition->hdr.type_name,
-             HasTokenLanes(partition) ? " of a network in lanes of tokens" : "",
-             HasTokenLanes(partition) ? "" : "auto, exact, ");
+             "%s is not supported by -partition_type %s, which does not choose among such plans: "
+             "give -partition_type auto, exact, even, tree or manual",
+             group, partition->hdr.type_name);
   return RENGA_SUCCESS;
 }
 

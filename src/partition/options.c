@@ -30,7 +30,7 @@ static const RengaOptionRow rows[] = {
      NULL, 0, 0, "tensor-parallel degree; 0: type auto chooses, others take 1; auto: the fastest"},
     {"partition_sequence", RENGA_OPTION_STRING, "0",
      offsetof(struct _p_RengaPartition, sequence_text), NULL, 0, 0,
-     "context-parallel degree; 0: 1; auto: the fastest even stages"},
+     "context-parallel degree; 0: 1, or chosen for long sequences; auto: the fastest"},
     {"partition_ranks", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, ranks), NULL, 0,
      1e6, "ranks to plan for; 0: those of this run"},
     {"partition_memory", RENGA_OPTION_BYTES, "0", offsetof(struct _p_RengaPartition, memory), NULL,

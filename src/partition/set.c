@@ -115,17 +115,17 @@ RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor)
 
    Input:
    . partition - the partition
-   . sequence - at least 1, at most the lanes of tokens of the network; 0: 1;
-     RENGA_PARTITION_TENSOR_AUTO: of what a type that searches finds with 1 and even plans of more
-     the fastest that fits is taken
+   . sequence - at least 1, at most the lanes of tokens of the network; 0: type auto chooses it
+     where lanes of tokens are given, where they are open and sequences have 16,384 tokens or more,
+     or where nothing fits without, others take 1; RENGA_PARTITION_TENSOR_AUTO: type auto always
+     chooses it, exact too, and rannc among even plans
 
    Options:
    . -partition_sequence - the number, or auto
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_OPTION where
-   the network has no lanes of tokens (RengaGraphSetTokenLanes()), or tensor-parallel ranks are to
-   be chosen too, and else as RengaPartitionSetTensor(). Types that search do so with one
-   context-parallel rank alone.
+   the network has no lanes of tokens (RengaGraphSetTokenLanes()) and none may be chosen, and else
+   as RengaPartitionSetTensor().
 
    Notes: each context-parallel rank has consecutive lanes of tokens, and is as many tensor-parallel
    ranks as are set.

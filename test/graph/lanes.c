@@ -221,7 +221,7 @@ static RengaErrorCode CheckOpen(RengaComm comm)
     RengaCall(RengaGraphLoad(given, what));
     RengaCall(RengaGraphSetLanes(given, l));
     RengaCall(RengaGraphSetUp(given));
-    RengaCall(RengaGraphInLanes_Private(open, l, &made));
+    RengaCall(RengaGraphInLanes_Private(open, l, 1, &made));
     TestTrue(made && RengaGraphGetDigest(made) == RengaGraphGetDigest(given));
     RengaGraphExchange_Private(open, made);
     RengaCall(RengaGraphGetLanes(open, &lanes, NULL));
@@ -229,9 +229,9 @@ static RengaErrorCode CheckOpen(RengaComm comm)
     RengaCall(RengaGraphDestroy(&made));
     RengaCall(RengaGraphDestroy(&given));
   }
-  RengaCall(RengaGraphInLanes_Private(open, 8, &made));
+  RengaCall(RengaGraphInLanes_Private(open, 8, 1, &made));
   TestTrue(!made); /* four heads */
-  RengaCall(RengaGraphInLanes_Private(open, 1, &made));
+  RengaCall(RengaGraphInLanes_Private(open, 1, 1, &made));
   TestTrue(RengaGraphGetDigest(made) == whole);
   RengaCall(RengaGraphDestroy(&made));
   RengaCall(RengaGraphDestroy(&open));

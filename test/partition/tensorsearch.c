@@ -1,5 +1,5 @@
 /* TEST ranks: 1 */
-/* The search for plans with tensor ranks against all of them: every cut, micro-batch and schedule
+/* The search for plans with tensor- and context-parallel ranks against all of them: every cut, micro-batch and schedule
    of a small network, as the program itself predicts it when it is given. None is below the bound,
    and the best of them is hardly faster than what the search takes; its own plan, given again,
    takes what it says. While stages are looked for one rank of a tensor group is asked what it
@@ -19,6 +19,7 @@ typedef struct {
   const char *network;
   int lanes, tensor;
   double latency, bandwidth;
+  int tokens, context;
 } Problem;
 
 static RengaErrorCode BeginProblem(Setting *own, const Problem *problem)
@@ -33,15 +34,16 @@ static RengaErrorCode BeginProblem(Setting *own, const Problem *problem)
                                      .bandwidth_efficiency = 1,
                                      .launch = 1e-6};
   const RengaMachineLevel levels[] = {{.name = "node",
-                                       .devices = problem->tensor,
+                                       .devices = problem->tensor * problem->context,
                                        .latency = problem->latency,
                                        .bandwidth = problem->bandwidth},
                                       {.name = "cluster",
                                        .devices = 64,
                                        .latency = 2 * problem->latency,
                                        .bandwidth = problem->bandwidth / 2}};
-  RengaCall(BeginSetting(own, &device, levels, problem->network, problem->lanes, 1));
+  RengaCall(BeginSetting(own, &device, levels, problem->network, problem->lanes, problem->tokens));
   RengaCall(RengaPartitionSetTensor(own->partition, problem->tensor));
+  RengaCall(RengaPartitionSetSequence(own->partition, problem->context));
   RengaCall(RengaPartitionSetRanks(own->partition, RANKS));
   RengaCall(RengaPartitionSetLeaf(own->partition, 1));
   return RENGA_SUCCESS;
@@ -106,7 +108,7 @@ static RengaErrorCode TryAll(const Problem *problem, Tried *tried)
   *tried = (Tried){.least = HUGE_VAL};
   for (int i = 0; i < SCHEDULES; i++) {
     RengaCall(RengaSettingsSetSchedule(settings, schedules[i]));
-    RengaCall(TryCuts(&own, RANKS / problem->tensor, tried));
+    RengaCall(TryCuts(&own, RANKS / (problem->tensor * problem->context), tried));
   }
   RengaCall(EndSetting(&own));
   return RENGA_SUCCESS;
@@ -153,6 +155,7 @@ static RengaErrorCode CheckProblem(const Problem *problem)
              "%s: of %d plans the best takes %g s, what was found %g s", problem->network,
              tried.count, tried.least, prediction.step);
   Expect(RengaPlanGetStage(plan, 0)->shape.tensor == problem->tensor);
+  Expect(RengaPlanGetStage(plan, 0)->shape.sequence == problem->context);
   RengaCall(CheckGivenAgain(problem, plan));
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(EndSetting(&own));
@@ -206,8 +209,8 @@ static RengaErrorCode SolveWithin(const Problem *problem, int64_t bound, double 
 
 static RengaErrorCode CheckAllRanksFit(void)
 {
-  static const Problem problem = {"gpt:layers=2,hidden=16,heads=2,sequence=32,vocabulary=40", 2, 2,
-                                  1e-6, 1e9};
+  static const Problem problem = {
+      "gpt:layers=2,hidden=16,heads=2,sequence=32,vocabulary=40", 2, 2, 1e-6, 1e9, 1, 1};
   const RengaMemoryForecast half = {.stages = AskHalf, .end = RengaSearchForecast_Private()->end};
   double step[3];
   int64_t most[3];
@@ -230,10 +233,16 @@ static RengaErrorCode CheckAllRanksFit(void)
 static RengaErrorCode RunTest(void)
 {
   static const Problem problems[] = {
-      {"mlp:sizes=8-16-8-16-4", 2, 2, 1e-9, 1e12}, {"mlp:sizes=8-16-8-16-4", 2, 2, 1e-6, 1e10},
-      {"mlp:sizes=8-16-8-16-4", 3, 2, 1e-5, 1e9},  {"mlp:sizes=64-64-64-64-64", 2, 2, 1e-4, 1e8},
-      {"mlp:sizes=8-16-8-16-4", 4, 4, 1e-6, 1e9},  {"mlp:sizes=32-96-32-8", 5, 2, 1e-7, 1e8},
-      {"mlp:sizes=128-256-128-4", 2, 2, 1e-3, 1e7}};
+      {"mlp:sizes=8-16-8-16-4", 2, 2, 1e-9, 1e12, 1, 1},
+      {"mlp:sizes=8-16-8-16-4", 2, 2, 1e-6, 1e10, 1, 1},
+      {"mlp:sizes=8-16-8-16-4", 3, 2, 1e-5, 1e9, 1, 1},
+      {"mlp:sizes=64-64-64-64-64", 2, 2, 1e-4, 1e8, 1, 1},
+      {"mlp:sizes=8-16-8-16-4", 4, 4, 1e-6, 1e9, 1, 1},
+      {"mlp:sizes=32-96-32-8", 5, 2, 1e-7, 1e8, 1, 1},
+      {"mlp:sizes=128-256-128-4", 2, 2, 1e-3, 1e7, 1, 1},
+      {"gpt:layers=1,hidden=16,heads=2,sequence=64,vocabulary=8", 1, 1, 1e-6, 1e9, 2, 2},
+      {"gpt:layers=1,hidden=16,heads=2,sequence=64,vocabulary=8", 1, 1, 1e-5, 1e8, 4, 4},
+      {"gpt:layers=1,hidden=16,heads=2,sequence=64,vocabulary=8", 2, 2, 1e-6, 1e9, 2, 2}};
   for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++)
     RengaCall(CheckProblem(&problems[i]));
   RengaCall(CheckAllRanksFit());

@@ -26,7 +26,8 @@ extern const RengaLaneWords RengaLaneWords_Private[RENGA_LANE_KINDS];
    RengaGraphSetUp would make; NULL: it does not have so many heads or columns. To choose one the
    contents of both are exchanged, and values found before mean nothing then. */
 bool RengaGraphLanesAreOpen_Private(RengaGraph graph);
-RengaErrorCode RengaGraphInLanes_Private(RengaGraph graph, int lanes, RengaGraph *made);
+bool RengaGraphTokensAreOpen_Private(RengaGraph graph);
+RengaErrorCode RengaGraphInLanes_Private(RengaGraph graph, int lanes, int tokens, RengaGraph *made);
 void RengaGraphExchange_Private(RengaGraph one, RengaGraph other);
 /* In what the gradient of a value is kept, and sent. */
 RengaDataType RengaGraphTypeOfGradient_Private(RengaGraph graph, RengaValue of);

@@ -382,7 +382,8 @@ static RengaErrorCode ListShards(SearchModel *model, int replicas)
 {
   const SearchShards shards = model->listing.shards;
   RengaStageShape shape = RengaStageShapePlain(replicas);
-  shape.tensor = RengaSearchUnit_Private(model);
+  shape.sequence = model->listing.context > 1 ? model->listing.context : 1;
+  shape.tensor = RengaSearchUnit_Private(model) / shape.sequence;
   shape.precision = model->listing.precision;
   shape.shard = shards.least;
   RengaCall(RengaSearchAddCandidate_Private(model, &shape));

@@ -452,7 +452,8 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   model->listing.every = task->wanted.every;
   model->listing.several = task->wanted.several;
   model->listing.by_ranks = task->by_ranks;
-  model->listing.tensor = task->tensor;
+  model->listing.unit = task->unit;
+  model->listing.context = task->context;
   model->listing.shards = task->shards;
   model->listing.unordered = task->unordered;
   model->listing.n_short = task->run.n_short;

@@ -53,7 +53,8 @@ static void AddTrial(ChunkTrials *trials, const ChunkTrial *trial)
 static RengaStageShape ShapeOfChunks(const Solution *solution, const ChunkTrial *trial)
 {
   RengaStageShape shape = RengaStageShapePlain(trial->replicas);
-  shape.tensor = RengaSearchUnit_Private(&solution->model);
+  shape.sequence = solution->layout.stage[0].shape.sequence;
+  shape.tensor = solution->layout.stage[0].shape.tensor;
   shape.chunks = trial->kind->chunks;
   shape.precision = solution->layout.stage[0].shape.precision;
   shape.shard = solution->task->shards.least;
@@ -339,7 +340,7 @@ static RengaErrorCode TryChunkTrials(const Solution *solution, const ChunkTrials
    user gives that of the plan. */
 static bool MayHaveChunks(const SearchTask *task)
 {
-  if (task->tensor > 1 && !RengaSearchCapabilities_Private().tensor_chunks) return false;
+  if (task->unit > 1 && !RengaSearchCapabilities_Private().tensor_chunks) return false;
   return task->chunk_gain > 0 && task->lanes.ranks <= 1 && task->any_schedule && !task->given &&
          !task->finder.find && task->ranks > 1 && !task->wanted.stages &&
          (!task->fixes_saved || task->saved == RENGA_SAVED_KEEP) &&

@@ -231,7 +231,7 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
       .large = (int64_t)ranks * RengaGraphGetNodeCount(partition->graph) > PROBLEM_LARGE,
       .measured = IsMeasured(collected->from.profile),
       .ranks = ranks,
-      .several = ranks * (task->tensor > 1 ? task->tensor : 1) > 1,
+      .several = ranks * (task->unit > 1 ? task->unit : 1) > 1,
       .saved = totals.activation_bytes,
       .values = statistics ? values : 0,
       .memory = task->memory > 0 || !device ? task->memory : (double)device->memory};
@@ -375,7 +375,7 @@ static SearchShards ShardsOf(RengaPlan plan)
 /* Of given plans the stages say how many tensor ranks there are. */
 bool RengaSearchSeeksTensor_Private(RengaPartition partition, const RengaSearchWish *wish)
 {
-  return RengaPartitionTensorRanks_Private(partition) > 1 && !wish->given && !wish->finder.find;
+  return RengaPartitionGroupRanks_Private(partition) > 1 && !wish->given && !wish->finder.find;
 }
 
 /* Which layouts are wanted, and who looks for them. */
@@ -406,7 +406,8 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   int ranks = all;
   RengaCall(RengaPartitionFindCosts_Private(partition, all, &collected->from));
   if (RengaSearchSeeksTensor_Private(partition, wish)) {
-    task->tensor = RengaPartitionTensorRanks_Private(partition);
+    task->unit = RengaPartitionGroupRanks_Private(partition);
+    task->context = RengaPartitionContextRanks_Private(partition);
     RengaCall(RengaPartitionFindGroups_Private(partition, all, &ranks));
   }
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task->memory));
@@ -427,7 +428,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   RengaCall(RengaPartitionListShort_Private(partition, batch, &task->run.n_short,
                                             &collected->short_batch));
   task->run.short_batch = collected->short_batch;
-  task->run.fullest = task->tensor > 1;
+  task->run.fullest = task->unit > 1;
   task->graph = partition->graph;
   task->all = RengaProfileGetWhole_Private(collected->from.profile, task->graph);
   task->ranks = ranks;

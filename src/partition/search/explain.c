@@ -440,7 +440,7 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
     return RENGA_SUCCESS;
   }
   if (solution->folds_too) *task = RengaSearchOpenTask_Private(task);
-  if (task->tensor > 1 && layout->chunks <= 1) { /* costs are estimates until a plan is there */
+  if (task->unit > 1 && layout->chunks <= 1) { /* costs are estimates until a plan is there */
     RengaCall(RengaSolutionExplainIdleGroups_Private(task, layout, answer));
     RengaCall(ExplainChoice(task, answer));
     RengaCall(RengaSolutionExplainProof_Private(solution, answer));

@@ -344,7 +344,7 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
   if (!code) code = RengaPlanFindParts_Private(task->given, task->graph, shares.parts);
   if (!code) RengaSearchLeaveCopiesOut_Private(task, shares.parts);
   if (!code && shares.group.size > 1) code = ShareAmongRanks(&shares);
-  if (!code && task->tensor > 1) code = RengaSearchShareTerms_Private(task, chain, shares.parts);
+  if (!code && task->unit > 1) code = RengaSearchShareTerms_Private(task, chain, shares.parts);
   RengaFree(&shares.parts);
   RengaFree(&shares.reader);
   RengaFree(&shares.fullest);
@@ -356,8 +356,7 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
 RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, SearchAnswer *answer)
 {
   const SearchLanes *lanes = &solution->task->lanes;
-  const RengaPlan plan = solution->task->given; /* NULL: of tensor ranks that were looked for */
-  const int context = plan ? RengaPlanGetStage(plan, 0)->shape.sequence : 1;
+  const RengaLaneGroup group = RengaSearchGroupOf_Private(solution->task);
   char seconds[32], work[32], bytes[32], again[48] = "";
   RengaFormatSeconds(lanes->seconds, sizeof seconds, seconds);
   RengaFormatSeconds(lanes->work, sizeof work, work);
@@ -366,9 +365,9 @@ RengaErrorCode RengaSolutionExplainLanes_Private(const Solution *solution, Searc
     snprintf(again, sizeof again, ", %lld of them recomputed", (long long)lanes->again);
   RengaCall(RengaSolutionSay_Private(
       answer,
-      context == 1             ? "tensor-parallel ranks"
-      : context < lanes->ranks ? "tensor-, context-parallel ranks"
-                               : "context-parallel ranks",
+      group.ranks[RENGA_LANES_OF_TOKENS] == 1  ? "tensor-parallel ranks"
+      : group.ranks[RENGA_LANES_OF_HEADS] == 1 ? "context-parallel ranks"
+                                               : "tensor-, context-parallel ranks",
       "%d of them compute each replica of a stage; in stage %d they take %s to give each other "
       "what lanes have made, in %lld exchange%s of a micro-batch with %s%s, and %s to compute, "
       "%.3g %% of it in no lane and so on each of them%s",
@@ -385,12 +384,13 @@ RengaErrorCode RengaSolutionExplainIdleGroups_Private(const SearchTask *task,
                                                       const SearchLayout *layout,
                                                       SearchAnswer *answer)
 {
-  const int idle = task->ranks - RengaSearchDevices_Private(layout) / task->tensor;
+  const int idle = task->ranks - RengaSearchDevices_Private(layout) / task->unit;
   if (idle == 0) return RENGA_SUCCESS;
   RengaCall(RengaSolutionSay_Private(
       answer, "idle",
-      "%d of %d devices stay idle, %d of %d groups of %d tensor-parallel ranks: no plan that was "
+      "%d of %d devices stay idle, %d of %d groups of %d %s ranks: no plan that was "
       "found with all of them is faster",
-      idle * task->tensor, task->ranks * task->tensor, idle, task->ranks, task->tensor));
+      idle * task->unit, task->ranks * task->unit, idle, task->ranks, task->unit,
+      RengaSearchKindOfRanks_Private(task)));
   return RENGA_SUCCESS;
 }

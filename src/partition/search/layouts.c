@@ -7,6 +7,7 @@ enum {
   LABEL_WORK = 4000000,
   LABEL_WORK_BLIND = 400000,
   CHAIN_SMALL = 500, /* of a small problem, on so many devices */
+  CHAIN_TINY = 40,   /* which even quick searches look at in all ways */
   DEVICES_SMALL = 8,
   PROBLEM_LARGE = 200000 /* places times devices */
 };
@@ -59,7 +60,7 @@ RengaErrorCode RengaSearchHasGroups_Private(const SearchTask *task, bool *groups
   *groups = false;
   if (!task->machine) return RENGA_SUCCESS;
   RengaCall(RengaMachineGetLevels(task->machine, &count, &levels));
-  const int64_t own = levels[0].devices / (task->tensor > 1 ? task->tensor : 1);
+  const int64_t own = levels[0].devices / (task->unit > 1 ? task->unit : 1);
   *groups = count > 1 && own < task->ranks && own > 1;
   return RENGA_SUCCESS;
 }
@@ -114,7 +115,7 @@ RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchCh
 
 bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain)
 {
-  const bool all = !task->finder.find && !task->quick;
+  const bool all = !task->finder.find && (!task->quick || chain->count <= CHAIN_TINY);
   return all && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SMALL;
 }
 

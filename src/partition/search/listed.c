@@ -11,9 +11,9 @@ typedef struct {
   RengaMachine machine;
   const int64_t *short_batch;
   int64_t microbatch, microbatches, leaf;
-  int devices, replicas, moments, tensor, precision, n_short;
-  int least, most;                                       /* shards */
-  int spread, every, several, by_ranks, unordered, fill; /* fill: to whole eight bytes */
+  int devices, replicas, moments, unit, context, precision, n_short;
+  int least, most; /* shards */
+  int spread, every, several, by_ranks, unordered;
 } ListedKey;
 _Static_assert(sizeof(ListedKey) == 2 * sizeof(void *) + 3 * sizeof(int64_t) + 14 * sizeof(int),
                "a key with gaps is not compared byte by byte");
@@ -52,7 +52,8 @@ static ListedKey ListedKeyOf(const SearchModel *model)
                      .devices = model->devices,
                      .replicas = model->replicas,
                      .moments = model->moments,
-                     .tensor = listing->tensor,
+                     .unit = listing->unit,
+                     .context = listing->context,
                      .precision = (int)listing->precision,
                      .n_short = listing->n_short,
                      .least = (int)listing->shards.least,

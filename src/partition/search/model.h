@@ -123,7 +123,7 @@ typedef struct {
 /* What a model's candidates, and the seconds of their policies, are made from. */
 typedef struct {
   RengaMachine machine; /* of the links; NULL: messages and reductions cost nothing */
-  int tensor;           /* ranks of the machine that make a device of the model; 0: one */
+  int unit, context;    /* ranks of the machine that make a device, context-parallel; 0: one */
   int n_levels;
   const RengaMachineLevel *levels;      /* its own */
   bool spread;                          /* replicas lie on different groups of it */
@@ -224,10 +224,10 @@ typedef struct {
   RengaForecastExchange exchange; /* of one whose replicas share gradients, likewise */
 } SearchStage;
 
-/* Ranks of the machine that make one of the devices that a model counts: a tensor group. */
+/* Ranks of the machine that make one of the devices that a model counts: a group. */
 static inline int RengaSearchUnit_Private(const SearchModel *model)
 {
-  return model->listing.tensor > 1 ? model->listing.tensor : 1;
+  return model->listing.unit > 1 ? model->listing.unit : 1;
 }
 
 /* Ranks of a stage. */

@@ -219,7 +219,7 @@ RengaErrorCode RengaSearchPlaces_Private(const SearchTask *task, bool simply, in
                      .count = count,
                      .replicas = replicas,
                      .places = places,
-                     .unit = task->tensor > 1 ? task->tensor : 1};
+                     .unit = task->unit > 1 ? task->unit : 1};
   *places = (SearchPlaces){.all = true};
   placing.devices = placing.group = task->ranks;
   if (task->machine)

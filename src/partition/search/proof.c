@@ -1,4 +1,5 @@
 /* What a plan's lower bound is one of, and which plans it leaves out. */
+#include "parts.h"
 #include "renga/private/graph.h"
 #include "renga/private/number.h"
 #include "solution.h"
@@ -92,17 +93,19 @@ static RengaErrorCode ExplainTensorProof(const SearchTask *task, const Solution 
   if (solution->bound > 0)
     RengaCall(RengaSolutionSay_Private(
         answer, task->exact ? "covered" : "proof",
-        "no plan%s with %d tensor-parallel ranks side by side for each replica has a faster step "
+        "no plan%s with %d %s ranks side by side for each replica has a faster step "
         "than %.4g s, whatever exchanges take and the memory is, in micro-batches of %s and leaves "
         "of %s: %s that are intervals of the nodes' order, with %s, %s%s",
-        solution->chunks.taken ? " with one stage per rank" : "", task->tensor, solution->bound,
-        sizes, leaves, stages, replicas, ShardsOfBound(task, solution), SchedulesOf(task)));
+        solution->chunks.taken ? " with one stage per rank" : "", task->unit,
+        RengaSearchKindOfRanks_Private(task), solution->bound, sizes, leaves, stages, replicas,
+        ShardsOfBound(task, solution), SchedulesOf(task)));
   else
     RengaCall(RengaSolutionSay_Private(
         answer, "proof",
-        "of plans with %d tensor-parallel ranks for each replica%s no other lower bound is known "
+        "of plans with %d %s ranks for each replica%s no other lower bound is known "
         "than that of the work",
-        task->tensor, solution->folds_too ? " with sharded gradients or parameters" : ""));
+        task->unit, RengaSearchKindOfRanks_Private(task),
+        solution->folds_too ? " with sharded gradients or parameters" : ""));
   return RENGA_SUCCESS;
 }
 
@@ -123,7 +126,7 @@ static RengaErrorCode ExplainProof(const SearchTask *task, const Solution *solut
   }
   RengaSearchNameNumbers_Private(task->n_sizes, task->size, sizeof sizes, sizes);
   RengaSearchNameNumbers_Private(task->n_sizes, task->leaf, sizeof leaves, leaves);
-  if (task->tensor > 1) {
+  if (task->unit > 1) {
     RengaCall(ExplainTensorProof(task, solution, sizes, leaves, answer));
     return RENGA_SUCCESS;
   }
@@ -161,17 +164,12 @@ static void NameChunksLeft(const SolutionChunks *chunks, double gain, size_t siz
 
 static const char *TensorLeftOut(const SearchTask *task, int nodes)
 {
-  int lanes;
-  RengaGraphCountLanes_Private(task->graph, RENGA_LANES_OF_TOKENS, &lanes, NULL);
-  if (lanes > 1)
-    return nodes > 0 ? ", plans of other numbers of context-parallel ranks for each replica "
-                       "(-partition_sequence auto looks at even ones)"
-                     : "";
   if (task->compares) return ""; /* the plan says what they take */
-  if (task->tensor > 1)
-    return ", plans of other numbers of tensor-parallel ranks (-partition_tensor auto looks at "
-           "them)";
-  return nodes > 0 ? ", plans of several tensor-parallel ranks for each replica (-partition_tensor)"
+  if (task->unit > 1)
+    return ", plans of other numbers of ranks for each replica (-partition_tensor auto and "
+           "-partition_sequence auto look at them)";
+  return nodes > 0 ? ", plans of several tensor- or context-parallel ranks for each replica "
+                     "(-partition_tensor, -partition_sequence)"
                    : "";
 }
 
@@ -186,7 +184,7 @@ static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *ans
   const SearchTask *task = solution->task;
   char chunks[256];
   int lanes, nodes = 0;
-  if (solution->bound <= 0 || (task->ranks == 1 && task->tensor <= 1)) return RENGA_SUCCESS;
+  if (solution->bound <= 0 || (task->ranks == 1 && task->unit <= 1)) return RENGA_SUCCESS;
   for (int k = RENGA_LANE_KINDS - 1; k >= 0 && nodes == 0; k--)
     RengaGraphCountLanes_Private(task->graph, (RengaLaneKind)k, &lanes, &nodes);
   NameChunksLeft(&solution->chunks, task->chunk_gain, sizeof chunks, chunks);

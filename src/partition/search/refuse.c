@@ -1,5 +1,6 @@
 /* Nothing fits: with how much memory, or on how many devices, it would. Both are of plans that were
    made, with what the runtime says that they need. */
+#include "parts.h"
 #include "solution.h"
 #include <math.h>
 
@@ -125,7 +126,7 @@ static RengaErrorCode RefuseLayout(const SearchTask *task, const SearchChain *ch
              "no layout of %d stages and %d replicas (0: any) on %d %sranks has work for each: the "
              "network has %d nodes that depend on parameters, the step %lld micro-batches",
              task->wanted.stages, task->wanted.replicas, task->ranks,
-             task->tensor > 1 ? "groups of tensor " : "", chain->count,
+             task->unit > 1 ? "groups of " : "", chain->count,
              (long long)((task->batch + task->size[0] - 1) / task->size[0]));
 }
 
@@ -170,12 +171,13 @@ static void NameSizes(const SearchTask *task, const SearchChain *chain, size_t s
 RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTask *other,
                                          const SearchChain *chain)
 {
-  char bound[32], memory[96], devices[96], tensor[64] = "", sizes[64];
-  const int unit = task->tensor > 1 ? task->tensor : 1, ranks = task->ranks * unit;
+  char bound[32], memory[96], devices[96], group[64] = "", sizes[64];
+  const int unit = task->unit > 1 ? task->unit : 1, ranks = task->ranks * unit;
   double enough = 0;
   int needed = 0;
   if (unit > 1)
-    snprintf(tensor, sizeof tensor, " with %d tensor-parallel ranks for each replica", unit);
+    snprintf(group, sizeof group, " with %d %s ranks for each replica", unit,
+             RengaSearchKindOfRanks_Private(task));
   if (task->memory <= 0) RengaCall(RefuseLayout(task, chain));
   if (task->finder.find) RengaCall(RefuseCuts(task, chain));
   RengaCall(FindLeastNeed(task, other, chain, &enough, &needed));
@@ -189,5 +191,5 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTas
   RengaRaise(
       MPI_COMM_SELF, RENGA_ERR_MEMORY,
       "the network does not fit on %d device%s of %s each%s in micro-batches of %s: %s, and %s",
-      ranks, ranks == 1 ? "" : "s", bound, tensor, sizes, memory, devices);
+      ranks, ranks == 1 ? "" : "s", bound, group, sizes, memory, devices);
 }

@@ -50,8 +50,8 @@ struct SearchTask {
   RengaGraph graph, all; /* all: it is differentiated, as one stage; NULL: it is not yet */
   RengaMachine machine;  /* NULL: messages and reductions cost nothing */
   int ranks, moments;
-  int tensor; /* each rank stands for a group of so many tensor ranks; 0: it is one */
-  bool bare;  /* these give each other nothing, for a bound on what they take */
+  int unit, context; /* each rank stands for a group of so many, context-parallel; 0: it is one */
+  bool bare;         /* these give each other nothing, for a bound on what they take */
   SearchWanted wanted;
   int64_t batch;
   double memory;       /* bytes of a device; 0: no bound */

@@ -530,7 +530,7 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
   if (answer->beaten) return RENGA_SUCCESS;
   const double step = solution.step;
   code = HalveAtLast(&solution, &all);
-  if (!code && task->tensor > 1)
+  if (!code && task->unit > 1)
     code = RengaSolutionBoundBare_Private(&solution, task->whole_costs, task->shards.most);
   if (!RengaSearchIsBounded_Private(&task->schedule)) solution.bound = 0;
   if (!code) code = RengaSolutionChunk_Private(&solution);
@@ -569,7 +569,7 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, task->all, &chain);
   if (!RengaSearchIsLong_Private(task, &chain)) own.beat = 0;
   if (!code) code = RengaSearchCutsCreate_Private(&own.cuts);
-  if (!code && task->tensor > 1) code = RengaSearchKeepCosts_Private(task, &costs);
+  if (!code && task->unit > 1) code = RengaSearchKeepCosts_Private(task, &costs);
   own.whole_costs = costs;
   if (!code) code = RengaSearchSpareTables_Private(task, &chain);
   if (!code) code = RengaSearchShareLanes_Private(&own, &chain);

@@ -19,17 +19,29 @@
 static const double rounding = 1 - 1e-9;
 
 /* Of a replica of a stage. */
-static RengaLaneGroup GroupOf(const SearchTask *task)
+RengaLaneGroup RengaSearchGroupOf_Private(const SearchTask *task)
 {
-  const RengaStageShape shape = {.tensor = task->tensor > 1 ? task->tensor : 1, .sequence = 1};
+  const int context = task->context > 1 ? task->context : 1;
+  const RengaStageShape shape = {.tensor = task->unit > 1 ? task->unit / context : 1,
+                                 .sequence = context};
   return RengaPlanGetLaneGroup_Private(
       task->given ? &RengaPlanGetStage(task->given, 0)->shape : &shape, task->graph);
+}
+
+const char *RengaSearchKindOfRanks_Private(const SearchTask *task)
+{
+  const RengaLaneGroup group = RengaSearchGroupOf_Private(task);
+  if (group.ranks[RENGA_LANES_OF_TOKENS] == 1) return "tensor-parallel";
+  return group.ranks[RENGA_LANES_OF_HEADS] == 1 ? "context-parallel"
+                                                : "tensor- and context-parallel";
 }
 
 /* Such groups. */
 static double CountGroups(const SearchTask *task)
 {
-  return task->tensor > 1 ? task->ranks : fmax(1, floor((double)task->ranks / GroupOf(task).size));
+  return task->unit > 1
+             ? task->ranks
+             : fmax(1, floor((double)task->ranks / RengaSearchGroupOf_Private(task).size));
 }
 
 /* Each once. */
@@ -44,7 +56,7 @@ static double CountUpdated(const SearchChain *chain)
 static double WorkOfRow(const SearchTask *task, const SearchChain *chain, const int parts[],
                         int row)
 {
-  const RengaLaneGroup group = GroupOf(task);
+  const RengaLaneGroup group = RengaSearchGroupOf_Private(task);
   double seconds = task->accumulate_rate * chain->elements[chain->count] / group.size;
   for (int c = 0; c < chain->count; c++) {
     if (RengaSearchCutsIntoParts_Private(task->graph, chain->node[c], parts)) continue;
@@ -63,7 +75,8 @@ static double WorkOfRow(const SearchTask *task, const SearchChain *chain, const 
 void RengaSearchFindWork_Private(const SearchTask *task, SearchChain *chain, const int parts[])
 {
   const double groups = CountGroups(task);
-  const double update = task->update_rate * CountUpdated(chain) / (groups * GroupOf(task).size);
+  const double update =
+      task->update_rate * CountUpdated(chain) / (groups * RengaSearchGroupOf_Private(task).size);
   double least = HUGE_VAL;
   for (int row = 0; row < task->n_sizes; row++) {
     const double count = ceil((double)task->batch / (double)task->size[row]);
@@ -92,7 +105,7 @@ RengaErrorCode RengaSolutionBoundByWork_Private(const Solution *solution, double
 {
   const SearchTask *task = solution->task;
   double path = 0;
-  if (GroupOf(task).size == 1) RengaCall(FindPath(solution, &path));
+  if (RengaSearchGroupOf_Private(task).size == 1) RengaCall(FindPath(solution, &path));
   *bound = rounding * fmax(solution->chain->least, path);
   if (*bound > solution->step) *bound = solution->step;
   return RENGA_SUCCESS;
@@ -102,14 +115,12 @@ RengaErrorCode RengaSolutionExplainWork_Private(const Solution *solution, double
                                                 SearchAnswer *answer)
 {
   const SearchTask *task = solution->task;
-  const RengaLaneGroup group = GroupOf(task);
+  const RengaLaneGroup group = RengaSearchGroupOf_Private(task);
   char ranks[96] = "", sizes[128] = "";
   RengaSearchNameNumbers_Private(task->n_sizes, task->size, sizeof sizes, sizes);
   if (group.size > 1)
     snprintf(ranks, sizeof ranks, " with %d %s ranks for each replica", group.size,
-             group.ranks[RENGA_LANES_OF_TOKENS] == 1  ? "tensor-parallel"
-             : group.ranks[RENGA_LANES_OF_HEADS] == 1 ? "context-parallel"
-                                                      : "tensor- and context-parallel");
+             RengaSearchKindOfRanks_Private(task));
   RengaCall(RengaSolutionSay_Private(
       answer, RENGA_PLAN_BOUND,
       "of all plans%s on so many devices in micro-batches of %s, with any number of virtual stages "
