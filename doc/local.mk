@@ -25,7 +25,7 @@ clean-local:
 # The book, by packages that nothing else needs: each target says which are missing. HTML: python3-sphinx and python3-myst-parser;
 # PDF: weasyprint too.
 book_tools = %D%/book/book.py %D%/book/check.py %D%/book/commands.py %D%/book/markdown.py %D%/book/pictures.py \
-  %D%/book/details.txt %D%/book/reference.py %D%/book/search.py %D%/book/questions.txt %D%/book/conf.py %D%/book/book.css
+  %D%/book/details.txt %D%/book/operators.txt %D%/book/reference.py %D%/book/search.py %D%/book/questions.txt %D%/book/conf.py %D%/book/book.css
 EXTRA_DIST += $(book_tools)
 make_book = MPIEXEC='$(MPIEXEC)' python3 $(srcdir)/%D%/book/book.py $(srcdir) .
 book: renga $(man3_stamp)

@@ -1,6 +1,11 @@
 /* Adapters of low rank (LoRA, Hu et al. 2022): a product W x becomes W x + alpha / rank * B A x, of
    which W stays as it is. A begins uniform, as peft's does, and B at zero, so that the network
-   computes at first what it did before. */
+   computes at first what it did before.
+
+   Adapters come after products are fused, so that readers and builders know nothing of them. The
+   sum of a product and its adapter takes the name that the product's output had. A factor stands
+   where A x is narrow. Frozen parameters are not differentiated, and reverse mode ends there. Lanes
+   have the first factor of a product that ends a chain as this has it. */
 #include "graphimpl.h"
 #include "renga/private/pattern.h"
 #include <math.h>

@@ -10,7 +10,12 @@
    All replicas begin the sums of a round in the order in which one program ends its buckets. Two
    are under way at once; who is ahead waits where it would write over what has not left. A replica
    with fewer micro-batches than others takes part in their rounds all the same (prepare.c). What is
-   not sharded is given to all in the end. */
+   not sharded is given to all in the end.
+
+   With P bytes of gradients in B equal buckets and r replicas a replica takes n P/r + 3 P/B and the
+   work memory of two sums. There n partial sums at most are left between rounds: 1 of one round,
+   else the logarithm of their number where r is a power of 2 and leaves are single micro-batches
+   (RengaChunkCountFolds_Private counts any). */
 #include "entry/entry.h"
 #include "renga/private/fault.h"
 

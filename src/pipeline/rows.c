@@ -6,7 +6,11 @@
    gradients of these positions, where else GatherGrad would add them up. Behind the last backward
    the replicas give each other their slots, and each adds up all of them, row by row, in the order
    of the tree (rowsums.c). Which tables these are follows from network and batch, never from the
-   layout. */
+   layout.
+
+   A leaf that did not read a row adds nothing to it. Sums begin at +0 and so are never -0, to which
+   alone adding 0 makes a difference: the row's gradient has the bits that it has in the whole
+   vector. */
 #include "rows.h"
 #include "renga/private/device.h"
 #include <string.h>
