@@ -1,4 +1,5 @@
-"""The field's words, short sentences and short help: what README.md, doc/, renga -help, messages and manual pages say.
+"""The field's words, short sentences and short help: what README.md, doc/, pages beside the source, renga -help, messages and
+manual pages say.
 
 usage: words.py SOURCE RENGA [words|sentences|help|readme]
 Words of test/app/words/words.tsv stand nowhere in them; of a page's sentences 99 in 100 have at most 35 words; a line of help is one
@@ -12,11 +13,13 @@ import sys
 sys.dont_write_bytecode = True
 LONGEST_SENTENCE, LONGEST_HELP, PERCENT = 35, 14, 99
 README_LINES, README_MEDIAN = 70, 20
+OTHER_PAGES = "CONTRIBUTING.md", "examples/README.md", "packaging/README.md", "test/cuda/README.md"
 
 
 def pages(source):
     """The last one is a manual page."""
-    return [*sorted((source / "doc").glob("*.md")), source / "README.md", source / "doc" / "renga.1"]
+    others = [path for name in OTHER_PAGES if (path := source / name).exists()]
+    return [*sorted((source / "doc").glob("*.md")), *others, source / "README.md", source / "doc" / "renga.1"]
 
 
 def forbidden(source):
