@@ -356,8 +356,8 @@ RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora)
    . graph - the graph
 
    Output:
-   . lora - as it was set, but alpha the rank where that is what it stands for; rank 0: there are
-     none; targets: lent by the graph until it is set again
+   . lora - the setting as it was set, with the rank for an alpha that stands for it. Rank 0: there
+     are no adapters. Targets are lent by the graph until it is set again
 
    Errors: none beyond bad arguments.
 

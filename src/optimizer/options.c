@@ -145,7 +145,7 @@ RengaErrorCode RengaOptimizerReadOfType(RengaOptimizer optimizer)
 
    Input:
    . optimizer - the optimizer
-   . rate - at least 0; may be changed between steps
+   . rate - the learning rate, at least 0; it may be changed between steps
 
    Options:
    . -optimizer_learning_rate - the same
@@ -172,7 +172,8 @@ RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double ra
    . optimizer - the optimizer
 
    Output:
-   . rate - as RengaOptimizerSetLearningRate or -optimizer_learning_rate said
+   . rate - the rate, at least 0, that RengaOptimizerSetLearningRate or -optimizer_learning_rate
+     said
 
    Errors: none beyond bad arguments.
 
@@ -193,7 +194,7 @@ RengaErrorCode RengaOptimizerGetBaseLearningRate(RengaOptimizer optimizer, doubl
 
    Input:
    . optimizer - the optimizer
-   . steps - of the whole training, also those before a resumed run
+   . steps - steps of the whole training, at least 0, also those before a resumed run
 
    Options:
    . -optimizer_total_steps - stands above this
@@ -221,7 +222,8 @@ RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t ste
    . optimizer - the optimizer
 
    Output:
-   . steps - of -optimizer_total_steps, or else of RengaOptimizerSetTotalSteps; 0: neither was given
+   . steps - the steps of -optimizer_total_steps, or else of RengaOptimizerSetTotalSteps; 0: neither
+     was given
 
    Errors: none beyond bad arguments.
 
@@ -270,7 +272,7 @@ RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double wei
    . optimizer - the optimizer
 
    Output:
-   . weight_decay - of all parameters whose groups say nothing
+   . weight_decay - the weight decay, at least 0, of all parameters whose groups say nothing
 
    Errors: none beyond bad arguments.
 
@@ -371,7 +373,7 @@ static RengaErrorCode ViewSchedule(RengaOptimizer optimizer, RengaViewer viewer)
 
    Input:
    . optimizer - the optimizer
-   . viewer - where to print; kind ascii
+   . viewer - the viewer, of kind ascii
 
    Errors: RENGA_ERR_FILE_WRITE where the file does not take it.
 

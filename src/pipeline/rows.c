@@ -261,8 +261,8 @@ RengaErrorCode RengaChunkFreeRows_Private(Chunk *chunk)
    . parameter - its name in the network
 
    Output:
-   . rows - of it a step of the plan's batch reads at the most, each time that it reads one counted;
-     0: a step updates all of it, or nothing where it is frozen
+   . rows - the most rows of it that a step of the plan's batch reads, each time counted. 0: a step
+     updates all of it, or nothing where it is frozen
 
    Errors: RENGA_ERR_ORDER before RengaPipelineSetUp; RENGA_ERR_ARGUMENT for a parameter that there
    is not.

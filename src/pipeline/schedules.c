@@ -80,7 +80,8 @@ RengaErrorCode RengaOutlineGetSchedule_Private(Outline *outline, int64_t microba
    . pipeline - the pipeline, set up
 
    Output:
-   . schedule - lent: it is gone after RengaPipelineReset() and RengaPipelineDestroy()
+   . schedule - the schedule, lent by the pipeline: it is gone after RengaPipelineReset() and
+     RengaPipelineDestroy()
 
    Errors: RENGA_ERR_ORDER before RengaPipelineSetUp().
 

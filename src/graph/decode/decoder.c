@@ -218,7 +218,7 @@ static RengaErrorCode FillDecoder(Decoder *decoder, RengaValue tokens)
    Input:
    . graph - set up, without a loss (RengaGraphKeepOutputs) and without lanes; not changed
    . tokens - name of its input [batch, places] of tokens
-   . texts - that are under way at once: each has a place in the caches
+   . texts - texts that are under way at once, at least 1: each has a place in the caches
 
    Output:
    . decoder - a graph that is not set up, to be freed with RengaGraphDestroy; it has the options of
