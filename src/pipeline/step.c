@@ -1,4 +1,4 @@
-/* A step: all ranks make the pass (together.c), whose last action changes parameters and states.
+/* A step: all ranks make the pass (allornone.c), whose last action changes parameters and states.
    Nothing after the last sum of the pass can fail but a rule of the program, on which the ranks
    agree once more, and the device itself. */
 #include "pipelineimpl.h"
