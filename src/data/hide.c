@@ -21,7 +21,7 @@ static const RengaOptionRow hiding_rows[] = {
     {"data_hide", RENGA_OPTION_REAL, "0", AT(fraction), NULL, 0, MOST_HIDDEN,
      "largest share of the training samples that an epoch may leave out"},
     {"data_importance", RENGA_OPTION_ENUM, "loss", AT(importance), "loss|random|gradient_norm", 0,
-     0, "what -data_hide goes by"},
+     0, "measure by which -data_hide ranks samples"},
     {"data_hide_confidence", RENGA_OPTION_REAL, "0.7", AT(confidence), NULL, 0, 1,
      "samples with a less probable label than this are never hidden"},
     {"data_hide_warmup", RENGA_OPTION_INT64, "1", AT(warmup), NULL, 1, 1e15,

@@ -22,9 +22,9 @@ static const RengaOptionRow rows[] = {
     {"graph_lora_targets", RENGA_OPTION_STRING, NULL, AT(targets), NULL, 0, 0,
      "patterns of the weights or layers that get adapters: q_proj,v_proj"},
     {"graph_lora_alpha", RENGA_OPTION_REAL, "0", AT(alpha), NULL, 0, 1e9,
-     "adapters count alpha / rank times; 0: once"},
+     "LoRA's alpha: adapters are scaled by alpha / rank; 0: by 1"},
     {"graph_lora_dropout", RENGA_OPTION_REAL, "0", AT(dropout), NULL, 0, 0.999999,
-     "share of the inputs of adapters that training sets to zero"},
+     "LoRA's dropout: share of adapter inputs that training sets to zero"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 

@@ -20,7 +20,7 @@ static const RengaOptionRow rows[] = {
     {"graph_dimension", RENGA_OPTION_STRING, NULL, AT(dimension), NULL, 0, 0,
      "sizes of a file's symbolic dimensions: name=size,..."},
     {"graph_whole_batch", RENGA_OPTION_INT64, "0", AT(whole_batch), NULL, 0, 1 << 20,
-     "samples of a batch that is never cut; 0: batches may be"},
+     "samples of a batch that is never cut into micro-batches; 0: it may be"},
     {"graph_lanes", RENGA_OPTION_STRING, "auto", AT(lanes_text), NULL, 0, 0,
      "lanes (tensor-parallel units) of columns and heads; auto: the degree; decides bits"},
     {"graph_token_lanes", RENGA_OPTION_INT64, "1", AT(token_lanes), NULL, 1, 1024,
@@ -32,7 +32,7 @@ static const RengaOptionRow rows[] = {
      "NAME[:dimension],..."},
     {"precision", RENGA_OPTION_ENUM, "fp32", AT(precision),
      RENGA_PRECISION_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
-     "types of tensors and of the factors of products; sums are fp32"},
+     "number type of tensors and matrix products; sums and master weights are fp32"},
     {"precision_keep", RENGA_OPTION_STRING, NULL, AT(keep), NULL, 0, 0,
      "patterns of nodes that stay in fp32, comma separated"},
 };
