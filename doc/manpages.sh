@@ -23,7 +23,7 @@ function finish(   i, line, name, short, file) {
       if (rest != "") print escape(rest) > file
     } else if (line ~ /^\. /) {
       sub(/^\. /, "", line); what = line; text = line
-      sub(/ - .*/, "", what); sub(/^.* - /, "", text)
+      sub(/ - .*/, "", what); text = substr(text, length(what) + 4)
       printf ".TP\n.I %s\n%s\n", escape(what), escape(text) > file
     } else if (line == "") print ".PP" > file
     else print escape(line) > file

@@ -99,8 +99,9 @@ static RengaErrorCode StartRooms(void)
    Collective on the processes of RengaSetWorld, otherwise MPI_COMM_WORLD
 
    Input:
-   . argc, argv - of main, or NULL; on return only the words that are no options
-   . help - what the program does, for RengaAnswerHelp; lent until RengaFinalize; may be NULL
+   . argc, argv - main's, or NULL; on return only the words that are no options
+   . help - a text that says what the program does, for RengaAnswerHelp; lent until RengaFinalize;
+     may be NULL
 
    Options:
    . -options_file FILE - read options; then RENGA_OPTIONS, then the command line; the last one wins

@@ -48,7 +48,7 @@ def check_links(page, pages):
             continue
         name, _, anchor = target.partition("#")
         path = page.path.parent / name if name else page.path
-        if path.name in GENERATED or path.name.startswith("picture-"):
+        if path.name in GENERATED or path.name.startswith(("picture-", "functions-")):
             continue
         if not path.exists():
             yield number, f"the link {target} leads nowhere"

@@ -263,14 +263,19 @@ def operator_row(row, rules, names):
     return "| " + " | ".join(cells) + " |"
 
 
+def read_meanings():
+    lines = (pathlib.Path(__file__).parent / "operators.txt").read_text().splitlines()
+    return [line.split("\t") for line in lines if not line.startswith("#")]
+
+
 def operators_page(source):
     rows, rules = read_table(), reverse_rules(source)
     names = {row.name.decode() for row in rows}
     head = ["| operator | inputs | outputs | types | attributes and defaults | gradient | |", "|---|---|---|---|---|---|---|"]
     text = ["# Each operator and its gradient", "",
             "This page is written from the library's table of operators, from the rules of reverse mode and from the table",
-            "of the reader of ONNX files. What inputs and outputs of Renga's own operators mean is in",
-            "[How Renga works inside](design.md#canonical-operators-that-are-not-simply-onnxs).", "",
+            "of the reader of ONNX files. [The last table](#inputs-outputs-and-attributes) says what inputs, outputs and attributes mean where",
+            "that is not simply ONNX's.", "",
             "*Types* has a letter for each input and, behind `>`, for each output; the last letter stands for all that",
             "follow. T and U are any type, N and M a number, F a floating number, Z an integer, I int32 or int64, B a bool,",
             "L int64, S float32, and ? the type that the attribute `to` names. *Gradient* names the operators that",
@@ -284,6 +289,10 @@ def operators_page(source):
              "opset whose form is understood.", "", "| operator of the file | from opset | becomes |", "|---|---|---|"]
     text += [f"| `{name}` | {since} | {', '.join(f'`{word}`' for word in becomes)} |"
              for name, since, becomes in onnx_forms(source)]
+    text += ["", "## Inputs, outputs and attributes", "",
+             "Of operators that are not simply ONNX's. N is the batch, T and d are tokens and width; an input in parentheses may be left out.", "",
+             "| operator | inputs → outputs | attributes |", "|---|---|---|"]
+    text += ["| " + " | ".join([*row, "", ""][:3]) + " |" for row in read_meanings()]
     return "\n".join(text) + "\n"
 
 

@@ -188,7 +188,7 @@ RengaErrorCode RengaCheckpointSetAsync(RengaCheckpoint checkpoint, bool async)
    . checkpoint - the checkpoint
 
    Output:
-   . async - as set
+   . async - whether files are written while training goes on
 
    Errors: none beyond bad arguments.
 
@@ -211,7 +211,7 @@ RengaErrorCode RengaCheckpointGetAsync(RengaCheckpoint checkpoint, bool *async)
    . checkpoint - the checkpoint
 
    Output:
-   . step - of the file that was written or read last; -1: none was
+   . step - the number of the step of the file that was written or read last; -1: none was
 
    Errors: none beyond bad arguments.
 

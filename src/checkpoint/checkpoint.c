@@ -65,7 +65,7 @@ RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const cha
    . checkpoint - the checkpoint
 
    Output:
-   . directory - lent; NULL: none are written
+   . directory - the folder's name, lent by the checkpoint; NULL: no files are written
 
    Errors: none beyond bad arguments.
 
@@ -134,10 +134,10 @@ RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const cha
 
    Input:
    . checkpoint - the checkpoint
-   . name - of RengaCheckpointSetAttribute when it was written
+   . name - the name that RengaCheckpointSetAttribute had when the file was written
 
    Output:
-   . value - lent; NULL where the file has none, or none was read
+   . value - the text, lent by the checkpoint; NULL where the file has none, or none was read
 
    Errors: none beyond bad arguments.
 
@@ -159,7 +159,7 @@ RengaErrorCode RengaCheckpointGetAttribute(RengaCheckpoint checkpoint, const cha
 
    Input:
    . checkpoint - the checkpoint
-   . seconds - from now; 0: no limit
+   . seconds - seconds that are left from now; 0: no limit
 
    Errors: RENGA_ERR_ARGUMENT for a negative limit.
 

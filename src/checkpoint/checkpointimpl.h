@@ -145,7 +145,7 @@ RengaErrorCode RengaCheckpointListShared_Private(RengaCheckpoint checkpoint, con
                                                  int *count, RengaCheckpointFileInfo **files);
 void RengaCheckpointPutBadLast_Private(MPI_Comm comm, int count, RengaCheckpointFileInfo files[]);
 
-/* extra.c */
+/* programtensors.c */
 RengaErrorCode RengaCheckpointListTensors_Private(RengaCheckpoint checkpoint,
                                                   const RengaCheckpointTable *table, int *count,
                                                   RengaPersistent **tensors);

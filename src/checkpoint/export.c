@@ -278,10 +278,10 @@ static RengaErrorCode ExportWhole(RengaComm comm, const char *file, const char *
    Input:
    . comm - rank 0 reads and writes
    . path - a checkpoint's file, or a directory: its newest whole file
-   . folder - to be made; it appears when it is whole
-   . settings - the type of the numbers (float32, bfloat16, float16); the bytes of a file at most,
-     0: 5 GB; the folder whose config.json and tokenizer are copied, or NULL; whether adapters are
-     added to their weights
+   . folder - the name of a folder that is made; it appears when it is whole
+   . settings - the content of the folder: the type of the numbers (float32, bfloat16, float16), and
+     the bytes of a file at most (0: 5 GB). It names the folder whose config.json and tokenizer are
+     copied, or NULL, and says whether adapters are added to their weights
 
    Errors: RENGA_ERR_FILE_WRITE where the folder is there already or cannot be written;
    RENGA_ERR_FILE_FORMAT for a damaged checkpoint; RENGA_ERR_NUMERIC for a number that the type

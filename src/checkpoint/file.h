@@ -92,7 +92,8 @@ RengaErrorCode RengaCheckpointTableUnpack(char *bytes, int64_t count, RengaCheck
 /* Where an entry is in the file: /parameters/NAME, /moments/first_moment/NAME, /states/NAME. */
 RengaErrorCode RengaCheckpointTablePath(const RengaCheckpointTable *table, int entry, char **path);
 
-/* extra.c: a tensor of the program's own, which neither the file nor its reader need have. */
+/* programtensors.c: a tensor of the program's own, which neither the file nor its reader need
+   have. */
 bool RengaCheckpointIsExtra_Private(const char *name);
 
 /* layout.c: the HDF5 part, by one process. On failure false and a message. file is one in memory:
@@ -132,8 +133,8 @@ RengaErrorCode RengaCheckpointFileWrite(RengaComm comm, RengaDevice device, cons
                                         int count, const RengaPersistent tensors[],
                                         RengaCheckpointTable *table);
 
-/* aside.c: the same by a thread of each rank, while the tensors change. Buffers for what is copied
-   aside stay from file to file. */
+/* asynchronous.c: the same by a thread of each rank, while the tensors change. Buffers for what
+   is copied aside stay from file to file. */
 typedef struct _RengaAside *RengaAside;
 RengaErrorCode RengaAsideCreate(RengaAside *aside);
 /* Buffers for so many bytes, once: else the first file makes them as it needs them. */

@@ -393,11 +393,12 @@ static RengaErrorCode ListNetwork(RengaCheckpoint checkpoint, InitialUse *use)
    Collective
 
    Input:
-   . checkpoint - with a pipeline that is set up; no directory is needed
-   . path - a file, or a directory: its newest whole file; or a folder of Hugging Face with
-     model.safetensors or model.safetensors.index.json, or one such file; the same on all ranks
-   . partial - true: a tensor of the network that the file lacks or has in another shape keeps its
-     values, and what the file has besides is left alone; false: each is an error
+   . checkpoint - the checkpoint, with a pipeline that is set up; no directory is needed
+   . path - a file, or a directory, whose newest whole file is read. It may be a folder of Hugging
+     Face with model.safetensors or model.safetensors.index.json, or one such file. It is the same
+     on all ranks
+   . partial - true: a tensor of the network that the file lacks, or has in another shape, keeps its
+     values, and other tensors of the file are left alone. false: each of these is an error
 
    Output:
    . initial - the file's step, -1 of a folder of Hugging Face, and how many tensors were taken
@@ -447,7 +448,7 @@ RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char
    Collective
 
    Input:
-   . checkpoint - with a pipeline that is set up; no directory is needed
+   . checkpoint - the checkpoint, with a pipeline that is set up; no directory is needed
    . path - a folder with adapter_model.safetensors and adapter_config.json; the same on all ranks
 
    Output:
@@ -497,7 +498,7 @@ RengaErrorCode RengaCheckpointReadAdapter(RengaCheckpoint checkpoint, const char
    . path - a file, or a directory: its newest whole file; the same on all ranks
 
    Output:
-   . step - of the file
+   . step - the number of the file's step, at least 0
 
    Errors: RENGA_ERR_FILE_OPEN where there is no checkpoint; RENGA_ERR_FILE_FORMAT where none is
    whole. All ranks have the error.

@@ -8,8 +8,8 @@
 
    Input:
    . checkpoint - the checkpoint; one that is set up is to be set up again
-   . steps - between two of them; 0: none are kept
-   . folder - of each node's own memory, such as /dev/shm; copied
+   . steps - steps between two checkpoints in memory; 0: none are kept
+   . folder - a folder of each node's own memory, such as /dev/shm; copied
 
    Options:
    . -checkpoint_memory - the steps
@@ -50,8 +50,8 @@ RengaErrorCode RengaCheckpointSetMemory(RengaCheckpoint checkpoint, int steps, c
    . checkpoint - the checkpoint
 
    Output:
-   . steps - between two of them; 0: none are kept
-   . folder - lent; may be NULL
+   . steps - steps between two checkpoints in memory; 0: none are kept
+   . folder - the folder's name, lent by the checkpoint; may be NULL
 
    Errors: none beyond bad arguments.
 
@@ -75,8 +75,8 @@ RengaErrorCode RengaCheckpointGetMemory(RengaCheckpoint checkpoint, int *steps, 
    . checkpoint - set up
 
    Output:
-   . step - of the checkpoint, which is a file of the directory now; -1: none was found that is
-     newer than the files
+   . step - the number of the checkpoint's step, which is a file of the directory now; -1: none was
+     found that is newer than the files
 
    Errors: none beyond bad arguments.
 
@@ -99,7 +99,7 @@ RengaErrorCode RengaCheckpointGetRecovered(RengaCheckpoint checkpoint, int64_t *
    . checkpoint - set up, with a pipeline that is set up
 
    Output:
-   . bytes - of the node's memory, for this rank; 0 without checkpoints in memory
+   . bytes - bytes of the node's memory, for this rank; 0 without checkpoints in memory
 
    Errors: RENGA_ERR_MEMORY where a node has less, on all ranks.
 

@@ -1,7 +1,13 @@
 /* Fragments of a checkpoint in the memory of nodes. Blocks of tensors go to the ranks that would
    write them to a file, and rank 0 has the table of names, shapes and attributes, from which the
    file is laid out once it is needed: that takes longer than all the rest where tensors are small.
- */
+
+   Each fragment has two slots. A save wipes out the head of the older one, once all ranks agree
+   that the save before is complete, and writes the head last; so each rank has the last or the one
+   before whole, and all have one in common. The fragments of a rank lie in files of its node's
+   memory, which no process holds, and a copy in that of the next node. A token in the folder of
+   checkpoints (.renga_memory) tells its fragments from those of a folder that was removed and made
+   anew. */
 #include "memory.h"
 #include "renga/private/hash.h"
 #include "renga/private/object.h"

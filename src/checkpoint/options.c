@@ -12,7 +12,7 @@ static const RengaOptionRow rows[] = {
     {"checkpoint_dir", RENGA_OPTION_STRING, NULL, AT(directory), NULL, 0, 0,
      "folder of checkpoints, made where it is not there; without it none are written"},
     {"checkpoint_every", RENGA_OPTION_STRING, "30min", AT(every), NULL, 0, 0,
-     "how often one is written: 100 (steps), 30s, 30min, 2h; 0: last"},
+     "how often to write a checkpoint: 100 (steps), 30s, 30min, 2h; 0: last"},
     {"checkpoint_keep", RENGA_OPTION_INT, "3", AT(keep), NULL, 1, 1000000000,
      "newest checkpoints that are kept, and the newest good one"},
     {"checkpoint_async", RENGA_OPTION_BOOL, "false", AT(async), NULL, 0, 0,

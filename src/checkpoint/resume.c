@@ -66,7 +66,7 @@ static RengaErrorCode TryFile(RengaCheckpoint checkpoint, const char *path, bool
    Collective
 
    Input:
-   . checkpoint - with a pipeline that is set up
+   . checkpoint - the checkpoint, with a pipeline that is set up
    . file - its path, the same on all ranks
 
    Errors: RENGA_ERR_ORDER without a pipeline; RENGA_ERR_FILE_OPEN or RENGA_ERR_FILE_FORMAT where
@@ -188,7 +188,7 @@ static RengaErrorCode TryGood(RengaCheckpoint checkpoint, int64_t step, int coun
 
    Output:
    . found - false where this run has no file that a finite step has followed: nothing is changed
-   . from - the step of the file that was read
+   . from - the number of the step of the file that was read, at least 0
 
    Errors: RENGA_ERR_ORDER without a pipeline or a directory; RENGA_ERR_SHAPE for checkpoints of
    another network; RENGA_ERR_FILE_OPEN where the directory cannot be listed. All ranks have the
@@ -241,11 +241,11 @@ static RengaErrorCode DeleteAfterRecovery(RengaCheckpoint checkpoint)
    Collective
 
    Input:
-   . checkpoint - with a directory, and a pipeline that is set up
+   . checkpoint - the checkpoint, with a directory, and a pipeline that is set up
 
    Output:
    . found - false where the directory holds no checkpoint
-   . step - of the file that was read
+   . step - the number of the step of the file that was read, at least 0
 
    Options:
    . -resume - asks programs for this call
@@ -289,11 +289,11 @@ RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, in
    Collective
 
    Input:
-   . checkpoint - with a directory
+   . checkpoint - the checkpoint, with a directory
 
    Output:
    . found - false where the directory holds no checkpoint
-   . step - of the file that was written last, by whichever run
+   . step - the number of the step of the newest file, at least 0, whichever run wrote it
 
    Errors: RENGA_ERR_ORDER without a directory; RENGA_ERR_FILE_OPEN where it cannot be listed.
 
@@ -340,11 +340,11 @@ static RengaErrorCode PeekAt(RengaCheckpoint checkpoint, int64_t step, bool *who
    Collective
 
    Input:
-   . checkpoint - with a directory; no pipeline is needed
+   . checkpoint - the checkpoint, with a directory; no pipeline is needed
 
    Output:
    . found - false where there is none
-   . step - of the file
+   . step - the number of the file's step, at least 0
 
    Errors: RENGA_ERR_ORDER without a directory; RENGA_ERR_FILE_OPEN where it cannot be listed.
 

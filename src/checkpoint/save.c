@@ -156,8 +156,9 @@ static RengaErrorCode WriteByName(RengaCheckpoint checkpoint, void *user)
 
    Input:
    . checkpoint - set up, with a pipeline that is set up
-   . name - of a file NAME.h5 that is neither deleted nor resumed from, such as "best", and replaced
-     by the next one of this run; NULL: one of the present step, as RengaCheckpointWrite
+   . name - NULL: the file is one of the present step, as RengaCheckpointWrite makes it. Else, such
+     as "best": the file is NAME.h5, which is neither deleted nor resumed from, and which the next
+     one of this run replaces
 
    Output:
    . wrote - false: it was not possible, for reasons of the disk, which a warning gives

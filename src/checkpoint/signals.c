@@ -89,7 +89,7 @@ RengaErrorCode RengaCheckpointSetSignals(RengaCheckpoint checkpoint, bool signal
    . checkpoint - the checkpoint
 
    Output:
-   . signals - as set
+   . signals - whether signals ask for checkpoints
 
    Errors: none beyond bad arguments.
 

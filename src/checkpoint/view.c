@@ -133,7 +133,7 @@ static RengaErrorCode ViewCheckpointFile(RengaComm comm, const char *file, Renga
    Input:
    . comm - the ranks, which share the work of checking
    . file - its path; or a directory, whose newest whole file is shown
-   . viewer - where to show it
+   . viewer - the viewer that it is shown by
 
    Errors: RENGA_ERR_FILE_OPEN where the file cannot be read; RENGA_ERR_FILE_FORMAT where it is
    no checkpoint or is damaged; RENGA_ERR_FILE_WRITE where the viewer's file does not take it.

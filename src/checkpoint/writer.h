@@ -1,5 +1,5 @@
 /* A checkpoint's file under way: written at once (write.c), or by threads while training goes on
-   (aside.c). */
+   (asynchronous.c). */
 #pragma once
 #include "file.h"
 

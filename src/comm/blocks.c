@@ -49,8 +49,8 @@ static void BlocksMakeEven(RengaBlocks blocks)
    Not collective; all ranks that use the blocks together make the same
 
    Input:
-   . ranks - how many share the vector
-   . parts - of which it consists, at least one: parameters, or the whole
+   . ranks - the number of ranks that have the vector together, at least 1
+   . parts - the number of parts that the vector consists of, at least 1: parameters, or the whole
    . begin - [parts + 1] where each begins, the first at 0; the last number is the vector's length
 
    Output:
@@ -128,7 +128,7 @@ RengaErrorCode RengaBlocksSetBounds(RengaBlocks blocks, const int64_t bounds[])
 
    Input:
    . blocks - the blocks
-   . rank - whose
+   . rank - the rank whose block it is, from 0
 
    Output:
    . first, last - elements [first, last); the same number where the rank has none

@@ -55,7 +55,7 @@ RengaErrorCode RengaCommBarrier(RengaComm comm, const char *what)
    . comm - the ranks
    . buffer - read on root, filled elsewhere
    . bytes - any number, the same on all ranks
-   . root - whose bytes
+   . root - the rank whose bytes all get, from 0
    . what - printed when nothing moves for the timeout
 
    Errors: RENGA_ERR_ARGUMENT for a root that there is not, or values without a buffer;
@@ -103,7 +103,7 @@ static RengaErrorCode SumInPlace(RengaComm comm, MPI_Datatype type, size_t size,
 
    Input:
    . comm - the ranks
-   . count - length of the vector
+   . count - elements of the vector, at least 0, the same on all ranks
    . what - printed when nothing moves for the timeout
 
    Input and output:
@@ -132,7 +132,7 @@ RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[],
 
    Input:
    . comm - the ranks
-   . count - length of the vector
+   . count - elements of the vector, at least 0, the same on all ranks
    . what - printed when nothing moves for the timeout
 
    Input and output:
@@ -166,8 +166,8 @@ static RengaErrorCode FindMPIType(RengaDataType type, MPI_Datatype *found)
 
    Input:
    . comm - the ranks
-   . type - of the elements: RENGA_FLOAT32 or RENGA_FLOAT64
-   . count - length of the vector
+   . type - the type of the elements: RENGA_FLOAT32 or RENGA_FLOAT64
+   . count - elements of the vector, at least 0, the same on all ranks
    . what - printed when nothing moves for the timeout
 
    Input and output:
@@ -234,7 +234,7 @@ static RengaErrorCode GatherPart(RengaComm comm, const char *mine, size_t at, in
    Input:
    . comm - the ranks
    . mine - this rank's bytes
-   . bytes - how many, the same on all ranks
+   . bytes - bytes of each rank, at least 0, the same on all ranks
    . root - who gets them; -1: all ranks
    . what - printed when nothing moves for the timeout
 

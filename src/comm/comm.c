@@ -167,7 +167,7 @@ RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
    Input:
    . comm - the ranks
    . color - ranks of one color (0 or larger) form a group; -1: in no group
-   . key - order of the ranks in the group; equal keys: order in comm
+   . key - any number: ranks of the group are ordered by it; equal keys: by their order in comm
 
    Output:
    . group - NULL where color is -1; end it with RengaCommDestroy
@@ -304,10 +304,10 @@ int RengaCommGetSize(RengaComm comm)
    . comm - the ranks
 
    Output:
-   . node - number of this rank's node, in order of the nodes' first ranks
-   . nodes - number of nodes
-   . local_rank - this rank's number among those of comm on its node
-   . local_size - number of those
+   . node - the number of this rank's node, from 0, in order of the nodes' first ranks
+   . nodes - the number of nodes, at least 1
+   . local_rank - this rank's number among those of comm on its node, from 0
+   . local_size - the number of ranks of comm on its node, at least 1
 
    Errors: none beyond bad arguments.
 

@@ -33,7 +33,8 @@ RengaErrorCode RengaCommCreateFortran(MPI_Fint user, RengaComm *comm)
    Not collective
 
    Input:
-   . comm - as of RengaCommCreateFortran; not copied; RengaInitialize is collective on it
+   . comm - the communicator of RengaCommCreateFortran; not copied; RengaInitialize is collective on
+     it
 
    Errors: RENGA_ERR_ORDER after RengaInitialize.
 

@@ -206,11 +206,12 @@ static RengaErrorCode StartLargest(RengaComm comm, RengaRequest r, int count, in
    . comm - the ranks
    . buffer - must not change until the request is done
    . bytes - any number; more than -comm_message_limit travel in parts
-   . to - rank that calls RengaCommReceive with the same number of bytes
-   . tag - messages between two ranks under one tag arrive in the order in which they were sent
+   . to - the rank, from 0, that calls RengaCommReceive with the same number of bytes
+   . tag - a number from 0: messages between two ranks under one tag arrive in the order in which
+     they were sent
 
    Output:
-   . request - for RengaCommTest or RengaCommWait, one of which must end it
+   . request - the request that RengaCommTest or RengaCommWait must end
 
    Errors: RENGA_ERR_ARGUMENT for a rank or a tag that there is not, or bytes without a buffer;
    RENGA_ERR_LIBRARY where MPI refuses three times.
@@ -233,12 +234,12 @@ RengaErrorCode RengaCommSend(RengaComm comm, const void *buffer, size_t bytes, i
    Input:
    . comm - the ranks
    . buffer - filled when the request is done
-   . bytes - exactly as many as are sent; another length is an error
-   . from - rank that calls RengaCommSend
-   . tag - as there
+   . bytes - bytes, at least 0, exactly as many as are sent; another length is an error
+   . from - the rank, from 0, that calls RengaCommSend
+   . tag - the tag of RengaCommSend, from 0
 
    Output:
-   . request - for RengaCommTest or RengaCommWait, one of which must end it
+   . request - the request that RengaCommTest or RengaCommWait must end
 
    Errors: RENGA_ERR_ARGUMENT for a rank or a tag that there is not, or bytes without a buffer;
    RENGA_ERR_LIBRARY where MPI refuses three times.
@@ -286,13 +287,13 @@ RengaErrorCode RengaCommTestPart_Private(RengaComm comm, RengaRequest *request, 
 
    Input:
    . comm - the ranks
-   . count - numbers of each rank, the same on all; few: they travel in one call of MPI
+   . count - numbers of each rank, at least 1, the same on all; few: they travel in one call of MPI
 
    Input and output:
    . values - [count] this rank's; the largest, on all ranks, when the request is done
 
    Output:
-   . request - for RengaCommTest or RengaCommWait, one of which must end it
+   . request - the request that RengaCommTest or RengaCommWait must end
 
    Errors: RENGA_ERR_ARGUMENT for a count of numbers that does not fit a request;
    RENGA_ERR_LIBRARY where MPI refuses three times.

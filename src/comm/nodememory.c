@@ -101,7 +101,8 @@ static size_t HalfOf(int ranks)
    Not collective
 
    Input:
-   . ranks - of the comm in which the sums are; the rank has others of it on its node
+   . ranks - the number of ranks of the comm in which the sums are, at least 1; the rank has others
+     of it on its node
 
    Errors: none; 0 for less than two ranks.
 
@@ -126,7 +127,7 @@ int64_t RengaCommSumMemory(int ranks)
    . comm - the ranks
 
    Output:
-   . bytes - at most, of sums of comm and of all groups made of it so far
+   . bytes - the most bytes of sums of comm and of all groups made of it so far, at least 0
 
    Errors: none beyond bad arguments.
 
@@ -250,12 +251,13 @@ static RengaErrorCode MakeShared(RengaComm comm, char *memory, size_t bytes,
 
    Input:
    . comm - the ranks
-   . memory - of the host, and of this rank alone; what it holds stays
+   . memory - memory of the host that is this rank's alone; its content stays
    . bytes - its length, at least 1
 
    Output:
-   . shared - for RengaCommSumTask; NULL on all ranks where no ranks share a node, or one of them
-     cannot share memory. RengaCommUnshare ends it, before the memory is given back
+   . shared - the shared memory, for RengaCommSumTask. NULL on all ranks where no ranks share a
+     node, or one of them cannot share memory. RengaCommUnshare ends it, before the memory is given
+     back
 
    Errors: RENGA_ERR_ARGUMENT for no memory, RENGA_ERR_MEMORY, on all ranks.
 

@@ -64,11 +64,11 @@ static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
 
    Input:
    . comm - the ranks
-   . task - read now: blocks and the lists of leaves and pieces may be freed or changed; the
-     vectors, work and what the adder needs must stay until the sum has ended
+   . task - the task, which is read now: blocks and the lists of leaves and pieces may be freed or
+     changed. The vectors, work and all that the adder needs must stay until the sum has ended
 
    Output:
-   . sum - for RengaCommSumTest; RengaCommSumEnd or RengaCommSumCancel must end it
+   . sum - the sum, for RengaCommSumTest; RengaCommSumEnd or RengaCommSumCancel must end it
 
    Errors: RENGA_ERR_ARGUMENT for elements of no type, RENGA_ERR_MEMORY; nothing has been
    sent then, and the same sum may be begun again. Whatever fails later is told when the sum ends.
@@ -97,7 +97,7 @@ RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, R
 
    Input:
    . comm - the ranks
-   . task - as of RengaCommSumBegin; of result only this rank's block is written
+   . task - the task, as of RengaCommSumBegin; of result only this rank's block is written
 
    Output:
    . sum - RengaCommSumEnd ends it
@@ -146,7 +146,7 @@ RengaErrorCode RengaCommAllGatherBegin(RengaComm comm, const RengaCommSumTask *t
 
    Input:
    . comm - the ranks
-   . task - as of RengaCommAllGatherBegin
+   . task - the task, as of RengaCommAllGatherBegin
 
    Output:
    . sum - RengaCommSumStart begins it; RengaCommSumCancel frees it, before that without a message
@@ -180,7 +180,7 @@ static void TakeBoxes(RengaCommSum sum)
    Collective; as RengaCommSumBegin
 
    Input:
-   . sum - of RengaCommAllGatherPrepare
+   . sum - the sum that RengaCommAllGatherPrepare made
 
    Errors: RENGA_ERR_ORDER where it was begun before; those of the carrier of its messages. Nothing
    has been sent then, and it may be begun again.
@@ -277,8 +277,8 @@ static RengaErrorCode SumWait(RengaCommSum sum, const char *what)
    . what - the sentence to print when nothing moves for the timeout
 
    Output:
-   . whole - the result is there; false, on all ranks that lack a part of it, where the adder failed
-     on some rank or a rank cancelled the sum. Set on errors too
+   . whole - true: the result is there. false: the adder failed on some rank, or a rank cancelled
+     the sum; this holds on all ranks that lack a part of it. It is set on errors too
 
    Errors: of the adder of this rank: it has gone through its messages, sum is NULL. Where a message
    could not be started, or after RENGA_ERR_TIMEOUT (which names the ranks that gave no sign), sum
@@ -316,7 +316,7 @@ RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
 
    Input:
    . sum - set to NULL; NULL is none
-   . what - as of RengaCommSumEnd
+   . what - the words that RengaCommSumEnd takes
 
    Errors: RENGA_ERR_TIMEOUT and others where messages of it stay under way, for ever: no memory is
    given back from then on, as MPI may still write to it, and all further waits end with

@@ -57,11 +57,11 @@ static int TreeDepth(int64_t n_leaves)
    Not collective
 
    Input:
-   . ranks - how many of them add up
-   . n_leaves - leaves of the whole tree
+   . ranks - the number of ranks that add up, at least 1
+   . n_leaves - leaves of the whole tree, at least 1
    . leaves - ranks + 1 numbers: rank r holds leaves [leaves[r], leaves[r+1])
-   . type - of the elements
-   . count - length of the vectors
+   . type - the type of the elements
+   . count - elements of the vectors, at least 0
 
    Errors: none.
 
@@ -101,12 +101,12 @@ static int64_t ChunkOfMemory(int64_t chunk, int64_t units, size_t bytes)
 
    Input:
    . comm - the ranks that add up
-   . n_leaves - leaves of the whole tree
+   . n_leaves - leaves of the whole tree, at least 1
    . leaves - [size + 1] rank r holds leaves [leaves[r], leaves[r+1])
-   . work_bytes - work memory of the sum
+   . work_bytes - bytes of work memory of the sum, at least 0
 
    Output:
-   . bytes - of the longest of them, whatever the type of the elements
+   . bytes - bytes of the longest of them, at least 0, whatever the type of the elements
 
    Errors: none.
 
@@ -145,11 +145,11 @@ static int64_t LargestBlock(const struct _RengaBlocks *blocks)
 
    Input:
    . comm - the ranks
-   . blocks - of the vector
-   . type - of its elements
+   . blocks - the blocks of the vector
+   . type - the type of its elements
 
    Output:
-   . bytes - of the longest of them
+   . bytes - bytes of the longest of them, at least 0
 
    Errors: none.
 

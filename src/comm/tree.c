@@ -47,10 +47,10 @@ static int PutLeaf(int64_t n_leaves, int64_t leaf, int count, RengaPartialSum pi
    Not collective
 
    Input:
-   . n_leaves - leaves of the whole tree
-   . chains - a leaf is made of several summands, and needs a buffer of its own; else a leaf whose
-     left neighbour waits for it is added to that at once
-   . first, last - the rank accumulates leaves [first, last), ascending
+   . n_leaves - leaves of the whole tree, at least 1
+   . chains - true: a leaf is made of several summands, and needs a buffer of its own. false: a leaf
+     whose left neighbour waits for it is added to that at once
+   . first, last - numbers of leaves from 0: the rank accumulates leaves [first, last), ascending
 
    Errors: none.
 
@@ -77,8 +77,8 @@ int RengaCommTreeBuffers(int64_t n_leaves, bool chains, int64_t first, int64_t l
    Not collective
 
    Input:
-   . n_leaves - leaves of the whole tree
-   . leaf - whose summand it is
+   . n_leaves - leaves of the whole tree, at least 1
+   . leaf - the number of the leaf whose summand it is, from 0
    . alone - the leaf has no other summand
 
    Input and output:
@@ -87,7 +87,7 @@ int RengaCommTreeBuffers(int64_t n_leaves, bool chains, int64_t first, int64_t l
      which summands are missing is a piece of 0 leaves
 
    Output:
-   . at - number of the piece
+   . at - the number of the piece, from 0
    . adds - the summand is added to what the piece holds; else it is written there
 
    Errors: none beyond bad arguments.
@@ -122,9 +122,9 @@ RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int
    Not collective
 
    Input:
-   . n_leaves - leaves of the whole tree
-   . at - the piece that RengaCommTreeTake() said
-   . type, length, adder - as of RengaCommTreeMerge()
+   . n_leaves - leaves of the whole tree, at least 1
+   . at - the number of the piece that RengaCommTreeTake() said, from 0
+   . type, length, adder - the values that RengaCommTreeMerge() takes
 
    Input and output:
    . count - number of pieces
@@ -175,13 +175,13 @@ static RengaErrorCode CountSummand(int64_t n, int64_t leaf, int64_t number, int 
    Not collective
 
    Input:
-   . n - summands of the whole sum
-   . leaf - how many of them are a leaf of the tree, added up one after the other
-   . count - summands of this rank, whole leaves
+   . n - summands of the whole sum, at least 1
+   . leaf - summands that are a leaf of the tree, added up one after the other; at least 1
+   . count - summands of this rank, at least 0, in whole leaves
    . order - [count] the summands, each once, as they come; those of a leaf ascending
 
    Output:
-   . buffers - the most partial sums at once, leaves that are not whole among them
+   . buffers - the most partial sums at once, at least 0, leaves that are not whole among them
 
    Errors: RENGA_ERR_ARGUMENT for leaves of less than one micro-batch.
 
@@ -211,8 +211,8 @@ RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n, int64_t leaf, int64_t coun
    Not collective
 
    Input:
-   . n_leaves - leaves of the whole tree
-   . first, last - the rank's leaves are [first, last)
+   . n_leaves - leaves of the whole tree, at least 1
+   . first, last - numbers of leaves from 0: the rank's leaves are [first, last)
 
    Output:
    . pieces - first leaf and number of leaves of each node, ascending; data is not touched; at most
@@ -257,8 +257,8 @@ static RengaErrorCode MergeAt(int at, int *count, RengaPartialSum pieces[], Reng
    Not collective
 
    Input:
-   . n_leaves - leaves of the whole tree
-   . type, length - of the vectors
+   . n_leaves - leaves of the whole tree, at least 1
+   . type, length - the type of the vectors, and their elements, at least 0
    . adder - who adds
 
    Input and output:

@@ -47,7 +47,7 @@ static RengaErrorCode ViewPlaces(RengaComm comm, RengaViewer viewer, const CommP
 
    Input:
    . comm - the ranks
-   . viewer - where to print; kind ascii
+   . viewer - the viewer, of kind ascii
 
    Options:
    . -comm_view - called by RengaCommSetFromOptions

@@ -349,10 +349,11 @@ static RengaErrorCode WriteCsv(CsvSet *set, const char *table, const char *out_f
    . label - column of classes, whole numbers or texts, or NULL
    . targets - columns of numbers to be learned, with commas, or NULL; one of the two is given
    . dropped - columns to leave out, with commas, or NULL
-   . validation_share - of the rows, from the end, for the validation part; at least 0, below 1
+   . validation_share - the share of the rows, from the end, for the validation part; at least 0,
+     below 1
 
    Output:
-   . numbers - of rows, of inputs, and of classes or targets. Rank 0 knows
+   . numbers - [3], the numbers of rows, of inputs, and of classes or targets. Rank 0 knows them
 
    Errors: RENGA_ERR_FILE_FORMAT names the line and the column of a cell that is no number.
 

@@ -166,8 +166,8 @@ RengaErrorCode RengaDataSetFile(RengaData data, const char *file)
 
    Input:
    . data - the data set
-   . file - as for RengaDataSetFile; what they have for training is taken, or all where they have no
-     parts; NULL: none
+   . file - a name, as for RengaDataSetFile. The training part of the files is taken, or all samples
+     where they have no parts. NULL: none
 
    Errors: none beyond bad arguments.
 
@@ -192,7 +192,8 @@ RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file)
 
    Input:
    . data - the data set, of tokens with a vocabulary that has one to mask with
-   . share - of the tokens that are to be found again, less than 1; 0: the next token is to be found
+   . share - the share of the tokens that are to be found anew, less than 1; 0: the next token is to
+     be found
 
    Options:
    . -data_masking - the same
@@ -275,8 +276,9 @@ static RengaErrorCode CheckSpec(RengaData data, const char *name, const RengaTen
 
    Input:
    . data - the data set
-   . count - number of inputs
-   . names - of the inputs; datasets of the same name belong to them, others by their order
+   . count - the number of inputs, at least 1
+   . names - [count], the names of the inputs; datasets of the same name belong to them, others by
+     their order
    . specs - type and shape of one sample of each, without the batch
    . classes - exclusive bound of an integer input, which made-up samples keep and read ones are
      checked against; 0: none. May be NULL
@@ -403,7 +405,7 @@ static RengaErrorCode CheckSameData(RengaData data)
    Collective
 
    Input:
-   . data - with a file and fields
+   . data - the data set, with a file and fields
 
    Errors: RENGA_ERR_ORDER without a file or fields; RENGA_ERR_FILE_FORMAT where the file does
    not have the fields, or is damaged; RENGA_ERR_OPTION for options that made-up samples do not
@@ -452,7 +454,7 @@ RengaErrorCode RengaDataSetUp(RengaData data)
 
    Input:
    . data - set up
-   . viewer - where to print; kind ascii
+   . viewer - the viewer, of kind ascii
 
    Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_FILE_WRITE where the file does not
    take it.

@@ -11,8 +11,8 @@
    . data - set up
 
    Output:
-   . digest - of counts, shapes and types, and of up to 16 samples of each input, as they are
-     stored; not of file names, order, masking or seed
+   . digest - a hash of counts, shapes and types, and of up to 16 samples of each input, as they are
+     stored. File names, order, masking and seed do not change it
 
    Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_TIMEOUT where a rank does not come;
    RENGA_ERR_LIBRARY from MPI.

@@ -115,7 +115,7 @@ static RengaErrorCode PackDocuments(RengaPackingTask *task, Documents *documents
 
    Input:
    . comm - the ranks
-   . vocabulary - of rank 0
+   . vocabulary - the vocabulary; that of rank 0 counts
    . text_file - any regular file
    . out_file - the HDF5 file to make; replaced when the new one is whole
    . rows - their length; end: of a tokenizer it is one token

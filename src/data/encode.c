@@ -118,11 +118,12 @@ static RengaErrorCode EncodeTokens(RengaVocabulary vocabulary, const char *text_
 
    Input:
    . comm - the ranks
-   . vocabulary - of rank 0
+   . vocabulary - the vocabulary; that of rank 0 counts
    . text_file - any regular file
    . out_file - the HDF5 file to make; replaced when the new one is whole
    . sequence - T: sample i is the window of T + 1 tokens that begins at token i T
-   . validation_share - of the tokens, from the end, for the validation part; at least 0, below 1
+   . validation_share - the share of the tokens, from the end, for the validation part; at least 0,
+     below 1
 
    Errors: RENGA_ERR_ARGUMENT for a sequence or a share that cannot be, no vocabulary on rank 0,
    or a text that is too short; RENGA_ERR_FILE_OPEN, RENGA_ERR_FILE_FORMAT or

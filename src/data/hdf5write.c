@@ -173,7 +173,7 @@ static RengaErrorCode CheckDataset(RengaDataWriter writer, const char *path,
    . spec - type and dimensions of the whole, rows first
 
    Output:
-   . dataset - its number, for RengaDataWriterWrite
+   . dataset - the dataset's number for RengaDataWriterWrite, from 0
 
    Errors: RENGA_ERR_SUPPORT for no dimension, more than RENGA_MAX_DIM or a 16-bit float;
    RENGA_ERR_FILE_WRITE for a path that is there already.
@@ -220,8 +220,8 @@ RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
 
    Input:
    . writer - the file
-   . dataset - of RengaDataWriterAdd
-   . first, rows - which rows, in any order
+   . dataset - the number that RengaDataWriterAdd gave, from 0
+   . first, rows - the first row, from 0, and the number of rows, at least 0; rows come in any order
    . values - row-major, of the dataset's own type; NULL is allowed where rows is 0
 
    Errors: RENGA_ERR_ARGUMENT for rows that the dataset has not.
@@ -282,8 +282,8 @@ static RengaErrorCode PutAttribute(RengaDataWriter writer, int dataset, const ch
 
    Input:
    . writer - the file
-   . dataset - of RengaDataWriterAdd; -1: the file itself
-   . name, value - the attribute
+   . dataset - the number that RengaDataWriterAdd gave; -1: the file itself
+   . name, value - the attribute's name, and any number
 
    Errors: RENGA_ERR_ARGUMENT for a dataset that there is not; RENGA_ERR_FILE_WRITE where the
    file does not take it.
@@ -303,8 +303,8 @@ RengaErrorCode RengaDataWriterPutInt(RengaDataWriter writer, int dataset, const 
 
    Input:
    . writer - the file
-   . dataset - of RengaDataWriterAdd; -1: the file itself
-   . name, value - the attribute
+   . dataset - the number that RengaDataWriterAdd gave; -1: the file itself
+   . name, value - the attribute's name, and any number
 
    Errors: RENGA_ERR_ARGUMENT for a dataset that there is not; RENGA_ERR_FILE_WRITE where the
    file does not take it.
@@ -324,7 +324,7 @@ RengaErrorCode RengaDataWriterPutReal(RengaDataWriter writer, int dataset, const
 
    Input:
    . writer - the file
-   . dataset - of RengaDataWriterAdd; -1: the file itself
+   . dataset - the number that RengaDataWriterAdd gave; -1: the file itself
    . name, value - the attribute; value below 64 KiB
 
    Errors: RENGA_ERR_ARGUMENT for a dataset that there is not; RENGA_ERR_FILE_WRITE where the
@@ -437,7 +437,8 @@ static RengaErrorCode CloseImage(RengaDataWriter writer)
 
    Input:
    . writer - the file; NULL is allowed
-   . code - of what was written: with RENGA_SUCCESS the file gets its name, else it is removed
+   . code - the outcome of what was written: with RENGA_SUCCESS the file gets its name, else it is
+     removed
 
    Output:
    . writer - set to NULL

@@ -21,7 +21,7 @@ static const RengaOptionRow hiding_rows[] = {
     {"data_hide", RENGA_OPTION_REAL, "0", AT(fraction), NULL, 0, MOST_HIDDEN,
      "largest share of the training samples that an epoch may leave out"},
     {"data_importance", RENGA_OPTION_ENUM, "loss", AT(importance), "loss|random|gradient_norm", 0,
-     0, "what -data_hide goes by"},
+     0, "measure by which -data_hide ranks samples"},
     {"data_hide_confidence", RENGA_OPTION_REAL, "0.7", AT(confidence), NULL, 0, 1,
      "samples with a less probable label than this are never hidden"},
     {"data_hide_warmup", RENGA_OPTION_INT64, "1", AT(warmup), NULL, 1, 1e15,
@@ -117,8 +117,8 @@ RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, RengaImportan
    . data - the data set
 
    Output:
-   . fraction - as of RengaDataSetHiding
-   . importance - as of RengaDataSetHiding
+   . fraction - the share of the samples, from 0, as RengaDataSetHiding takes it
+   . importance - the measure that RengaDataSetHiding takes
    . adapts_rate - whether the learning rate is to be divided by the share that is left
 
    Errors: none beyond bad arguments.
@@ -256,12 +256,13 @@ static RengaErrorCode Hide(RengaData data, int64_t epoch, const bool marked[])
 
    Input:
    . data - set up
-   . epoch - from 0; from now on its order and its steps are those without the hidden samples
-   . batch - samples of a step: whole batches are hidden
-   . progress - the part of the training that is done, for the schedule
+   . epoch - the number of the epoch, from 0; from now on its order and its steps are those without
+     the hidden samples
+   . batch - samples of a step, at least 1: whole batches are hidden
+   . progress - the part of the training that is done, from 0 to 1, for the schedule
 
    Output:
-   . chosen - how many
+   . chosen - the numbers of samples that were chosen and hidden
 
    Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding; RENGA_ERR_ARGUMENT for a
    negative epoch or an empty batch.
@@ -304,7 +305,7 @@ RengaErrorCode RengaDataBeginEpoch(RengaData data, int64_t epoch, int64_t batch,
 
    Output:
    . epoch - its number; -1: none was begun
-   . hidden - samples
+   . hidden - the number of samples that are hidden, at least 0
 
    Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding.
 
@@ -329,7 +330,7 @@ RengaErrorCode RengaDataGetHidden(RengaData data, int64_t *epoch, int64_t *hidde
    . data - set up
    . epoch, first, count - the step's places in the epoch's order
    . columns - 1: losses; 2: and how sure the network was, negative where it was wrong
-   . values - [count, columns], as RengaPipelineGetSampleLosses gives them
+   . values - [count x columns], any numbers, as RengaPipelineGetSampleLosses gives them
 
    Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding; RENGA_ERR_ARGUMENT for
    samples that are not in the epoch.
@@ -365,7 +366,7 @@ RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, 
    . data - set up
 
    Output:
-   . samples - of the training part
+   . samples - the number of samples of the training part, at least 0
    . state - [3, samples]: loss, confidence, and 1 where the epoch hides the sample; lent. A program
      may fill it, and then calls RengaDataResumeEpoch
 
@@ -391,8 +392,8 @@ RengaErrorCode RengaDataGetHidingState(RengaData data, int64_t *samples, float *
 
    Input:
    . data - set up, its state (RengaDataGetHidingState) filled
-   . epoch - the running one
-   . batch - samples of a step
+   . epoch - the number of the running epoch, from 0
+   . batch - samples of a step, at least 1
 
    Errors: hidden samples that are not whole batches, as those of a run with another batch.
 

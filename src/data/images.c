@@ -346,14 +346,15 @@ static RengaErrorCode WriteImages(int n_folders, const char *const folders[], co
    . n_folders - 1, or 2 with one for validation
    . folders - each holds a folder per class, with its images
    . out_file - the HDF5 file to make; replaced when the new one is whole
-   . size - height and width that all images are made of, linear between pixels, where smaller the
-     mean of what a pixel covers; 0, 0: all have the same already
-   . mean, deviation - as of RengaDataWriteIdx
-   . validation_share - of each class, the last by name, where there is one folder; at least 0,
-     below 1
+   . size - [2], height and width in pixels that all images are brought to: linear between pixels,
+     where smaller the mean of all that a pixel covers. 0, 0: all have the same already
+   . mean, deviation - any mean, and a deviation of at least 0, as RengaDataWriteIdx takes them
+   . validation_share - the share of each class, the last by name, where there is one folder; at
+     least 0, below 1
 
    Output:
-   . numbers - of images, of classes, of files that are no images and were left out. Rank 0 knows
+   . numbers - [3], the numbers of images, of classes, and of files that are no images and were left
+     out. Rank 0 knows them
 
    Errors: a file that is damaged, or of another size than the first, is named. RENGA_ERR_SUPPORT
    where Renga was built without the library of that kind of file.

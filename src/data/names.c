@@ -54,13 +54,13 @@ static RengaErrorCode AddAll(DataNames *list, const char *text)
    Not collective
 
    Input:
-   . list - names with commas between them, of which those with *, ? or [ are patterns, such as
-     a.h5,shard-*.h5; a file that is there under the whole list, or a whole pattern, is meant alone
+   . list - names with commas between them; those with *, ? or [ are patterns, such as
+     a.h5,shard-*.h5. A file that is there under the whole list, or a whole pattern, is meant alone
 
    Output:
-   . count - how many
-   . names - [count] in the order of the list, of a pattern in that of the names; each of them and
-     the array are freed by the caller with RengaFree()
+   . count - the number of files, at least 1
+   . names - [count], in the order of the list, of a pattern in that of the names. The caller frees
+     each of them and the array with RengaFree()
 
    Errors: a pattern that no file fits, a list without a name. Names that are no patterns need not
    be files.

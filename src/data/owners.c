@@ -14,9 +14,9 @@ static const RengaOptionRow owner_rows[] = {
     {"data_shuffle", RENGA_OPTION_STRING, "true", AT(shuffle), NULL, 0, 0,
      "order of training samples: true (global), local, partial:Q within owners, or false"},
     {"data_owners", RENGA_OPTION_INT64, "0", AT(count), NULL, 0, 1 << 20,
-     "owners of the samples, for -data_shuffle local and partial:Q"},
+     "number of owners of samples, for -data_shuffle local and partial:Q"},
     {"data_owners_order", RENGA_OPTION_ENUM, "shuffled", AT(order), "shuffled|file", 0, 0,
-     "first samples of an owner: shuffled by the seed, or a range (file)"},
+     "samples that an owner begins with: drawn by the seed, or a range"},
     {"data_placement", RENGA_OPTION_ENUM, "shared", AT(placement), "shared|local", 0, 0,
      "where samples are read from: shared files, or the ranks that own them"},
     {"data_cache", RENGA_OPTION_STRING, NULL, AT(cache), NULL, 0, 0,
@@ -154,7 +154,7 @@ RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle)
    . data - the data set
 
    Output:
-   . shuffle - as of RengaDataSetShuffle
+   . shuffle - whether samples are shuffled
 
    Errors: none beyond bad arguments.
 
@@ -218,7 +218,8 @@ RengaErrorCode RengaDataSetOwners(RengaData data, int64_t owners, double exchang
 
    Output:
    . owners - 0: none
-   . exchange - as of RengaDataSetOwners
+   . exchange - the share of samples that owners exchange, from 0 to 1, as RengaDataSetOwners takes
+     it
 
    Errors: none beyond bad arguments.
 
@@ -243,7 +244,7 @@ RengaErrorCode RengaDataGetOwners(RengaData data, int64_t *owners, double *excha
    . data - the data set
    . placement - RENGA_PLACEMENT_SHARED: the files of the set; RENGA_PLACEMENT_LOCAL: each rank
      holds those that it reads
-   . cache - for local ones: a folder on each node; NULL: they are in memory
+   . cache - a folder on each node, for local placement; NULL: samples are in memory
 
    Options:
    . -data_placement - shared or local
@@ -283,7 +284,7 @@ RengaErrorCode RengaDataSetPlacement(RengaData data, RengaPlacement placement, c
    . data - the data set
 
    Output:
-   . placement, cache - as of RengaDataSetPlacement; the folder is lent
+   . placement, cache - the values that RengaDataSetPlacement takes; the folder is lent
 
    Errors: none beyond bad arguments.
 
@@ -306,7 +307,7 @@ RengaErrorCode RengaDataGetPlacement(RengaData data, RengaPlacement *placement, 
 
    Input:
    . data - set up
-   . batch - samples of a step: sample i of it comes from owner i × owners / batch
+   . batch - samples of a step, at least 1: sample i of it comes from owner i × owners / batch
 
    Errors: a batch that owners cannot fill equally.
 
@@ -335,12 +336,12 @@ RengaErrorCode RengaDataSetBatch(RengaData data, int64_t batch)
 
    Input:
    . data - set up, with owners
-   . epoch - from 0
-   . place - of the epoch's order, as of RengaDataGetStep
+   . epoch - the number of the epoch, from 0
+   . place - the place in the epoch's order, from 0, as RengaDataGetStep says it
 
    Output:
-   . owner - the owner in that epoch
-   . sample - its number among the training samples
+   . owner - the number of the owner in that epoch, from 0
+   . sample - the sample's number among the training samples, from 0
 
    Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without owners; RENGA_ERR_ARGUMENT for a
    place that is not in the epoch.

@@ -1,7 +1,11 @@
 /* Data: documents in rows of one length. A document goes to the row, of some that are open, that it
    fills most; where it fits in none a new one is opened, and the fullest closed if too many are
    open (best fit with bounded space: Johnson 1974; Ding et al. 2024, "Fewer truncations"). The
-   documents are visited twice, first to count the rows. */
+   documents are visited twice, first to count the rows.
+
+   Where a document begins a decoder finds by its input position_ids: a token's place in its row
+   less its position. Masks and angles of that are prepared values, which each stage makes itself.
+ */
 #include "packing.h"
 #include <string.h>
 

@@ -202,11 +202,12 @@ static void FreePairs(Pairing *p)
 
    Input:
    . comm - the ranks
-   . vocabulary - of rank 0, shared by both languages
+   . vocabulary - the vocabulary of both languages; that of rank 0 counts
    . source_file, target_file - line i of one is the translation of line i of the other
    . out_file - the HDF5 file to make; replaced when the new one is whole
    . lengths - S and T, tokens of source and target, at least 2
-   . validation_share - of the pairs, from the end, for the validation part; at least 0, less than 1
+   . validation_share - the share of the pairs, from the end, for the validation part; at least 0,
+     less than 1
 
    Output:
    . pairs - written; left out, as a line is empty; cut, as a line is too long. Rank 0 knows

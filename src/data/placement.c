@@ -195,8 +195,8 @@ static RengaErrorCode SetUpPlacement(RengaData data, const int64_t first[], cons
 
    Input:
    . data - set up, after RengaDataSetBatch
-   . first, last - of each input: this rank reads samples first to last - 1 of a batch of it; as
-     RengaPipelineGetReads says them
+   . first, last - numbers of samples from 0, for each input: this rank reads samples
+     [first, last) of each step
 
    Options:
    . -data_placement - local: the ranks hold the samples; shared: nothing is done here
@@ -274,7 +274,8 @@ static RengaErrorCode ReachStep(RengaData data, int64_t epoch, int64_t step)
 
    Input:
    . data - set up
-   . step - of the training part, from 0, as of RengaDataGetStep with the batch of RengaDataSetBatch
+   . step - the number of the step of the training part, from 0, as of RengaDataGetStep with the
+     batch of RengaDataSetBatch
 
    Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_FILE_FORMAT where the set's files
    cannot be read, or RENGA_ERR_MEMORY, on all ranks. On one rank alone: RENGA_ERR_TIMEOUT where

@@ -312,14 +312,15 @@ static RengaErrorCode WriteRatings(Ratings *r, const char *out_file)
 
    Input:
    . comm - the ranks
-   . text_file - lines of user, item and, if it likes, a rating, between commas, semicolons, tabs,
-     colons, double colons or blanks, all lines alike; the first may be a heading, without numbers
+   . text_file - lines of user, item and, if it likes, a rating. Commas, semicolons, tabs, colons,
+     double colons or blanks stand between them, in all lines alike. The first may be a heading,
+     without numbers
    . out_file - the HDF5 file to make; replaced when the new one is whole
    . negatives - items that the user has not rated, for each one rated; 0: labels are the ratings
-   . seed - decides which
+   . seed - any number: it decides which samples are drawn
 
    Output:
-   . numbers - of users, items and samples. Rank 0 knows
+   . numbers - [3], the numbers of users, items and samples. Rank 0 knows them
 
    Errors: RENGA_ERR_ARGUMENT for a number of negatives that cannot be; RENGA_ERR_FILE_OPEN,
    RENGA_ERR_FILE_FORMAT or RENGA_ERR_FILE_WRITE where a file cannot be read or written. All

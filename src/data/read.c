@@ -49,12 +49,13 @@ RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *sa
    . data - set up
    . part - training or validation
    . batch - samples of a step, at most
-   . step - from 0, in an endless sequence of epochs
+   . step - the number of the step, from 0, in an endless sequence of epochs
 
    Output:
-   . first - place of the first sample in its epoch's order
-   . count - number of samples; the last step of an epoch takes what is left
-   . epoch - from 0
+   . first - the place of the first sample in its epoch's order, from 0
+   . count - samples of the step, at least 1; the last step of an epoch takes the samples that are
+     left
+   . epoch - the number of the epoch, from 0
 
    Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_ARGUMENT for a negative step, an
    empty batch, or a part that there is not.
@@ -156,9 +157,9 @@ static RengaErrorCode ReadChunk(RengaData data, RengaDataPart part, int field, i
    Input:
    . data - set up
    . part - training, in the epoch's order, or validation, in the file's
-   . field - number of the input
-   . epoch - from 0
-   . first, count - places in that order
+   . field - the number of the input, from 0
+   . epoch - the number of the epoch, from 0
+   . first, count - the first place in that order, from 0, and the number of places, at least 0
 
    Output:
    . buffer - count samples, in the type of the input
@@ -199,11 +200,11 @@ RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int6
 
    Input:
    . data - set up
-   . epoch - from 0
-   . place - of the epoch's order, as of RengaDataGetStep
+   . epoch - the number of the epoch, from 0
+   . place - the place in the epoch's order, from 0, as RengaDataGetStep says it
 
    Output:
-   . sample - its number among the training samples, as the files have them
+   . sample - the sample's number among the training samples, from 0, as the files have them
 
    Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_ARGUMENT for a place that is not in the
    epoch.

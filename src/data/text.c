@@ -112,7 +112,8 @@ RengaErrorCode RengaDataCheckWindow_Private(MPI_Comm comm, int64_t sequence,
    . text_file - any regular file
    . out_file - the HDF5 file to make; replaced when the new one is whole
    . sequence - T: sample i is the window of T + 1 bytes that begins at byte i T
-   . validation_share - of the text, from its end, for the validation part; at least 0, less than 1
+   . validation_share - the share of the text, from its end, for the validation part; at least 0,
+     less than 1
 
    Errors: RENGA_ERR_ARGUMENT for a sequence or a share that cannot be, or a text that is too
    short; RENGA_ERR_FILE_OPEN or RENGA_ERR_FILE_WRITE where a file cannot be read or written. All

@@ -397,8 +397,8 @@ static RengaErrorCode CountVocabularyWord(void *user, const unsigned char word[]
 
    Input:
    . n_files, files - the texts, of any bytes
-   . kinds - of tokens at the most, at least 260: four for no text, 256 bytes, and the pairs that
-     are most frequent
+   . kinds - the most tokens, at least 260: four for no text, 256 bytes, and the pairs that are most
+     frequent
 
    Output:
    . vocabulary - end it with RengaVocabularyDestroy; it may have fewer kinds, where no pair is left
@@ -443,7 +443,7 @@ RengaErrorCode RengaVocabularyTrain(int n_files, const char *const files[], int6
    . vocabulary - the vocabulary
 
    Output:
-   . kinds - exclusive bound of the tokens
+   . kinds - the number of different tokens: each token is at least 0 and less than this
 
    Errors: none beyond bad arguments.
 
@@ -501,7 +501,7 @@ RengaErrorCode RengaVocabularyEncodePlaces_Private(RengaVocabulary vocabulary, c
    . text, length - any bytes
 
    Output:
-   . count - of the tokens
+   . count - the number of tokens, at least 0
    . tokens - free them with RengaFree; NULL where there are none
 
    Errors: RENGA_ERR_FILE_FORMAT for a text that is not UTF-8, where the vocabulary is a

@@ -146,7 +146,7 @@ static RengaErrorCode ReadTokenizer(const char *name, RengaVocabulary *vocabular
    Not collective
 
    Input:
-   . file - as RengaVocabularyWrite makes it, a data set that was made with a vocabulary, or a
+   . file - a file of RengaVocabularyWrite, a data set that was made with a vocabulary, or a
      tokenizer.json of Hugging Face
 
    Output:
@@ -197,7 +197,7 @@ static void WritePairs(RengaVocabulary v, FILE *out)
 
    Input:
    . vocabulary - the vocabulary
-   . file - to be made or replaced
+   . file - the name of the file, which is made or replaced
 
    Errors: RENGA_ERR_FILE_WRITE where the file cannot be written.
 

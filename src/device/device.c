@@ -195,7 +195,7 @@ RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type)
    . device - the device
 
    Output:
-   . type - lent
+   . type - the type's name, lent by the device
 
    Errors: none beyond bad arguments.
 
@@ -221,7 +221,8 @@ const char *RengaDeviceGetKernelSet_Private(RengaDevice device)
 
    Input:
    . device - the device
-   . threads - how many; 0: the environment's OMP_NUM_THREADS, else this rank's share of the cores
+   . threads - the number of threads, at least 1; 0: the environment's OMP_NUM_THREADS, else this
+     rank's share of the cores
 
    Options:
    . -device_threads - the same
@@ -251,7 +252,7 @@ RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads)
    . device - the device, set up
 
    Output:
-   . threads - at least 1
+   . threads - the number of threads, at least 1
 
    Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
 
@@ -422,7 +423,7 @@ static void ReadProcessor(size_t size, char text[])
 
    Input:
    . device - the device, set up
-   . size - of text
+   . size - bytes of text, at least 1
 
    Output:
    . text - type, threads, processor, instruction set, versions of libraries; the same text means
@@ -453,7 +454,7 @@ RengaErrorCode RengaDeviceDescribe(RengaDevice device, size_t size, char text[])
 
    Input:
    . device - the device
-   . viewer - where to
+   . viewer - the viewer that it is shown by
 
    Errors: RENGA_ERR_ORDER before RengaDeviceSetUp; RENGA_ERR_FILE_WRITE where the file does not
    take it.

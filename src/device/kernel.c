@@ -215,8 +215,8 @@ bool RengaKernelIsFallback(RengaKernel kernel)
 
    Input:
    . kernel - the kernel
-   . output - number of the output
-   . input - number of the input
+   . output - the number of the output, from 0
+   . input - the number of the input, from 0
 
    Errors: a null handle, which the error handler is told.
 

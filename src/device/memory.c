@@ -39,7 +39,7 @@ static RengaErrorCode RememberBlock(RengaDevice device, void *pointer, size_t by
 
    Input:
    . device - the device, set up
-   . bytes - how many; the start is a multiple of 64
+   . bytes - bytes, at least 0; the start is a multiple of 64
 
    Output:
    . pointer_to_pointer - address of a pointer, which is set; NULL for 0 bytes
@@ -112,7 +112,7 @@ RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer)
 
    Input:
    . device - the device, set up
-   . bytes - how many; the start is a multiple of 64
+   . bytes - bytes, at least 0; the start is a multiple of 64
 
    Output:
    . pointer_to_pointer - address of a pointer, which is set
@@ -175,9 +175,9 @@ RengaErrorCode RengaDeviceHostFree(RengaDevice device, void *pointer_to_pointer)
    . device - the device, set up
 
    Output:
-   . capacity - of the device, shared by all ranks that use it; 0 where unknown
-   . used - by RengaDeviceMalloc now
-   . peak - the most so far
+   . capacity - bytes of the device, shared by all ranks that use it; 0 where unknown
+   . used - bytes that RengaDeviceMalloc has given and not taken back, at least 0
+   . peak - the most bytes of these so far, at least 0
 
    Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
 
@@ -206,9 +206,9 @@ RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t
    Input:
    . device - the device
    . stream - the copy is queued on it; NULL: the default one
-   . kind - which side is the host
+   . kind - the side that is the host
    . from - source
-   . bytes - how many; the two ranges must not overlap
+   . bytes - bytes to copy, at least 0; the two ranges must not overlap
 
    Output:
    . to - destination
@@ -241,7 +241,7 @@ RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopy
    . device - the device
    . stream - queued on it
    . byte - 0 to 255
-   . bytes - how many
+   . bytes - bytes to set, at least 0
 
    Output:
    . to - memory of the device

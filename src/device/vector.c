@@ -27,7 +27,7 @@ static bool CanConvert(RengaDataType from, RengaDataType to)
    Input:
    . device - the device
    . stream - queued on it
-   . count - elements
+   . count - elements, at least 0
    . from - type of x: RENGA_FLOAT32, RENGA_BFLOAT16 or RENGA_FLOAT16; any where it is y's, too
    . x - not overlapping y
    . to - type of y: RENGA_FLOAT32 where x has 16 bits, else any of the three
@@ -65,8 +65,8 @@ RengaErrorCode RengaDeviceConvert(RengaDevice device, RengaStream stream, int64_
    Input:
    . device - the device
    . stream - queued on it
-   . type - of the elements: RENGA_FLOAT32
-   . count - elements
+   . type - the type of the elements: RENGA_FLOAT32
+   . count - elements, at least 0
    . x - not overlapping y
 
    Output:
@@ -93,12 +93,13 @@ RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataT
    Input:
    . device - the device
    . stream - queued on it
-   . count - number of vectors
+   . count - the number of vectors, at least 0
    . x - [count] the vectors; the table is copied
 
    Output:
-   . squares - of the host, there once the stream was waited for: RengaVectorPieces() numbers of
-     each vector, one vector after the other, in double, the same for any number of threads
+   . squares - memory of the host, filled once the stream was waited for: RengaVectorPieces()
+     numbers of each vector, one vector after the other. They are double, and the same for any
+     number of threads
 
    Errors: RENGA_ERR_SUPPORT where a vector is not float32.
 
@@ -188,8 +189,8 @@ static bool HaveMoments(int count, const RengaParameterUpdate updates[], int mom
    . device - the device
    . stream - queued on it
    . step - rate, momentum m, dampening d
-   . scale - the gradient is g = scale * gradient + w * parameter
-   . count - number of parameters
+   . scale - any finite number: the gradient is g = scale * gradient + w * parameter
+   . count - the number of parameters, at least 0
    . updates - [count] the parameters, their gradients, rate scales and weight decays w; the table
      is copied.
      Parameter p -= rate * rate_scale * u; u is g without momentum, v with it, g + m v with
@@ -226,8 +227,9 @@ RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
    . device - the device
    . stream - queued on it
    . step - rate, beta1, beta2, epsilon, number of the step from 1
-   . scale - the gradient is g = scale * gradient (+ decay * parameter where it is not decoupled)
-   . count - number of parameters
+   . scale - any finite number: the gradient is g = scale * gradient (+ decay * parameter where it
+     is not decoupled)
+   . count - the number of parameters, at least 0
    . updates - [count] the parameters, their gradients, rate scales and weight decays; the table is
      copied. parameter p -= r m' / (sqrt(v') + epsilon), r = rate * rate_scale, after
      p *= 1 - r * decay where decoupled. Moment 0 is m = beta1 m + (1 - beta1) g;

@@ -4,7 +4,11 @@
    their probabilities, which pulls them to their mean. What the network answers is that mean.
 
    Zhao et al., "Towards Better Accuracy-Efficiency Trade-Offs: Divide and Co-Training", IEEE TIP
-   2022; Nguyen et al., "FedDCT", IEEE TNSM 2023 (arXiv 2211.10948). */
+   2022; Nguyen et al., "FedDCT", IEEE TNSM 2023 (arXiv 2211.10948).
+
+   The builder runs once for each part, with names under a prefix and the inputs of the first part.
+   What it ends with (RengaBlockFinish) is taken as a part's scores and loss. Parts are intervals of
+   the canonical order, so that cuts find them. */
 #include "build/blocks.h"
 #include "division.h"
 #include <math.h>

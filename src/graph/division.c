@@ -8,9 +8,9 @@ static const double most_weight = 1e6;
 #define AT(member) offsetof(RengaGraphDivision, member)
 static const RengaOptionRow rows[] = {
     {"graph_divide", RENGA_OPTION_INT64, "1", AT(parts), NULL, 1, MOST_PARTS,
-     "narrow networks trained together in place of one, of its width over their root"},
+     "narrow networks trained together in place of one (FedDCT); 1: the network itself"},
     {"graph_divide_weight", RENGA_OPTION_REAL, "0.5", AT(weight), NULL, 0, 1e6,
-     "weight of the Jensen-Shannon divergence of their probabilities in the loss"},
+     "-graph_divide: weight of the Jensen-Shannon divergence between the networks in the loss"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 static const RengaGraphDivision undivided = {.parts = 1, .weight = 0.5};

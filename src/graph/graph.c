@@ -78,7 +78,7 @@ static RengaErrorCode DestroyGraph(void *object)
    . comm - the processes that hold it
 
    Output:
-   . graph - to be freed with RengaGraphDestroy
+   . graph - the new graph; RengaGraphDestroy() frees it
 
    Errors: none beyond bad arguments.
 

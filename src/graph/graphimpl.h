@@ -83,7 +83,7 @@ struct _p_RengaGraph {
   RengaGraphKnown known;
   unsigned of_samples; /* what of each is wanted: RENGA_GRAPH_SAMPLE_LOSSES and so on */
   int sample_losses;   /* number among the outputs, once it is set up */
-  RengaGraph unsplit;  /* inlanes.c: before it was in lanes; NULL: their number is fixed */
+  RengaGraph unsplit;  /* lanecount.c: before it was in lanes; NULL: their number is fixed */
   char mixed[768];     /* why it cannot be cut into micro-batches; empty: that was not found */
   void **scratch;      /* freed with the graph, or by RengaGraphFreeScratch */
   RengaGraphPieces pieces;
@@ -182,7 +182,7 @@ void RengaGraphKillNode(RengaGraph graph, int node); /* needs counted readers */
 RengaErrorCode RengaGraphSimplify(RengaGraph graph);
 RengaErrorCode RengaGraphFuse(RengaGraph graph);
 RengaErrorCode RengaGraphRewriteMeans(RengaGraph graph);
-RengaErrorCode RengaGraphKeepUnsplit(RengaGraph graph); /* inlanes.c */
+RengaErrorCode RengaGraphKeepUnsplit(RengaGraph graph); /* lanecount.c */
 RengaErrorCode RengaGraphSplit(RengaGraph graph);       /* the steps from here to the end */
 RengaErrorCode RengaGraphTakeSteps(RengaGraph graph, int count,
                                    RengaErrorCode (*const step[])(RengaGraph graph));

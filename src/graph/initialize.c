@@ -167,8 +167,9 @@ static RengaErrorCode (*const fillers[])(const RengaGraphValue *, uint64_t, int6
    Input:
    . graph - the graph
    . value - a parameter or state
-   . seed - of the run
-   . first, count - elements of its logical shape, in C order
+   . seed - the seed of the run, any number
+   . first, count - the first element of its logical shape, from 0, in C order, and the number of
+     elements, at least 0
 
    Output:
    . out - [count]

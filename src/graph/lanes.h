@@ -1,6 +1,6 @@
 /* Lanes: which nodes are computed in lanes (lanes.c: chains, lanevocabulary.c: output layers and
-   losses, lanetables.c: tables of embeddings, tokenlanes.c: tokens), by wish (lanewish.c) too, and
-   the nodes that do so (lanenodes.c). */
+   losses, lanetables.c: tables of embeddings, tokenlanes.c: tokens), by wish (splitoption.c)
+   too, and the nodes that do so (lanenodes.c). */
 #pragma once
 #include "graphimpl.h"
 #include "renga/private/split.h"

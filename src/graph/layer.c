@@ -73,11 +73,12 @@ RengaErrorCode RengaGraphAddMatMul(RengaGraph graph, RengaValue a, RengaValue b,
 
    Input:
    . graph - the graph
-   . name - of the layer, or NULL
+   . name - the layer's name, or NULL
    . x - […, k]
-   . width - of y
+   . width - the last dimension of y, at least 1
    . bias - whether there is one; it begins at zero
-   . deviation - the weight begins normal with this standard deviation
+   . deviation - the standard deviation of the normal numbers that the weight begins with, at least
+     0
 
    Output:
    . y - […, width]
@@ -166,7 +167,7 @@ RengaErrorCode RengaGraphAddUnary(RengaGraph graph, const char *op, RengaValue x
    Input:
    . graph - the graph
    . x - any shape
-   . ndim, dim - the shape; -c is c times the batch
+   . ndim, dim - the number of dimensions, at least 0, and the shape; -c is c times the batch
 
    Output:
    . y - x in that shape
@@ -237,9 +238,9 @@ static RengaErrorCode AddScaleAndShift(RengaGraph graph, const char *name, Renga
 
    Input:
    . graph - the graph
-   . name - of the layer, or NULL
+   . name - the layer's name, or NULL
    . x - […, width]
-   . epsilon - added to the variance
+   . epsilon - a number above 0 that is added to the variance
 
    Output:
    . y - the shape of x
@@ -270,9 +271,9 @@ RengaErrorCode RengaGraphAddLayerNormalization(RengaGraph graph, const char *nam
 
    Input:
    . graph - the graph
-   . name - of the layer, or NULL
+   . name - the layer's name, or NULL
    . x - [batch, channels, …]
-   . epsilon - added to the variance
+   . epsilon - a number above 0 that is added to the variance
    . momentum - running = momentum * running + (1 - momentum) * batch's, as in ONNX (PyTorch counts
      the other way)
 
@@ -316,9 +317,10 @@ RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *nam
 
    Input:
    . graph - the graph
-   . name - of the layer, or NULL
+   . name - the layer's name, or NULL
    . x - [batch, channels, space…]
-   . channels, kernel, stride, pad - of the output; extent, step and padding in each dimension
+   . channels, kernel, stride, pad - channels of the output, at least 1; extent and step, at least
+     1, and padding, at least 0, in each dimension
    . bias - whether there is one
 
    Output:
@@ -429,7 +431,7 @@ RengaErrorCode RengaGraphAddDropout(RengaGraph graph, RengaValue x, double ratio
    . graph - the graph
    . q, k, v - [batch, heads, sequence, width per head]
    . causal - each place sees only itself and those before it
-   . dropout - of the weights after the softmax, in [0, 1)
+   . dropout - the share of the weights after the softmax that is dropped, in [0, 1)
 
    Output:
    . y - the shape of q

@@ -1,6 +1,11 @@
 /* Adapters of low rank (LoRA, Hu et al. 2022): a product W x becomes W x + alpha / rank * B A x, of
    which W stays as it is. A begins uniform, as peft's does, and B at zero, so that the network
-   computes at first what it did before. */
+   computes at first what it did before.
+
+   Adapters come after products are fused, so that readers and builders know nothing of them. The
+   sum of a product and its adapter takes the name that the product's output had. A factor stands
+   where A x is narrow. Frozen parameters are not differentiated, and reverse mode ends there. Lanes
+   have the first factor of a product that ends a chain as this has it. */
 #include "graphimpl.h"
 #include "renga/private/pattern.h"
 #include <math.h>
@@ -17,9 +22,9 @@ static const RengaOptionRow rows[] = {
     {"graph_lora_targets", RENGA_OPTION_STRING, NULL, AT(targets), NULL, 0, 0,
      "patterns of the weights or layers that get adapters: q_proj,v_proj"},
     {"graph_lora_alpha", RENGA_OPTION_REAL, "0", AT(alpha), NULL, 0, 1e9,
-     "adapters count alpha / rank times; 0: once"},
+     "LoRA's alpha: adapters are scaled by alpha / rank; 0: by 1"},
     {"graph_lora_dropout", RENGA_OPTION_REAL, "0", AT(dropout), NULL, 0, 0.999999,
-     "share of the inputs of adapters that training sets to zero"},
+     "LoRA's dropout: share of adapter inputs that training sets to zero"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -351,8 +356,8 @@ RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora)
    . graph - the graph
 
    Output:
-   . lora - as it was set, but alpha the rank where that is what it stands for; rank 0: there are
-     none; targets: lent by the graph until it is set again
+   . lora - the setting as it was set, with the rank for an alpha that stands for it. Rank 0: there
+     are no adapters. Targets are lent by the graph until it is set again
 
    Errors: none beyond bad arguments.
 

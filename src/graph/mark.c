@@ -134,8 +134,9 @@ RengaErrorCode RengaGraphFindUpdates(RengaGraph graph)
    . graph - a graph that is set up, or a subgraph
 
    Output:
-   . count - how many
-   . updates - lent; state = keep * state + (1 - keep) * factor * batch_value, in micro-batch order
+   . count - the number of updates, at least 0
+   . updates - the updates, lent by the graph: state = keep * state + (1 - keep) * factor *
+     batch_value, in micro-batch order
 
    Errors: RENGA_ERR_ORDER before RengaGraphSetUp.
 

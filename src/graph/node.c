@@ -256,7 +256,7 @@ RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op_name, const
    . name - unique; NULL: made from the operator
    . attributes - copied; NULL: none
    . n_in, in - inputs, RENGA_VALUE_NONE where an optional one is absent
-   . n_out - outputs
+   . n_out - the number of outputs, at least 1
    . given - their shapes where the operator takes them from the node (Reshape, Expand, …), else
      NULL
 

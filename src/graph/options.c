@@ -20,7 +20,7 @@ static const RengaOptionRow rows[] = {
     {"graph_dimension", RENGA_OPTION_STRING, NULL, AT(dimension), NULL, 0, 0,
      "sizes of a file's symbolic dimensions: name=size,..."},
     {"graph_whole_batch", RENGA_OPTION_INT64, "0", AT(whole_batch), NULL, 0, 1 << 20,
-     "samples of a batch that is never cut; 0: batches may be"},
+     "samples of a batch that is never cut into micro-batches; 0: it may be"},
     {"graph_lanes", RENGA_OPTION_STRING, "auto", AT(lanes_text), NULL, 0, 0,
      "lanes (tensor-parallel units) of columns and heads; auto: the degree; decides bits"},
     {"graph_token_lanes", RENGA_OPTION_INT64, "0", AT(token_lanes), NULL, 0, 1024,
@@ -32,7 +32,7 @@ static const RengaOptionRow rows[] = {
      "NAME[:dimension],..."},
     {"precision", RENGA_OPTION_ENUM, "fp32", AT(precision),
      RENGA_PRECISION_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
-     "types of tensors and of the factors of products; sums are fp32"},
+     "number type of tensors and matrix products; sums and master weights are fp32"},
     {"precision_keep", RENGA_OPTION_STRING, NULL, AT(keep), NULL, 0, 0,
      "patterns of nodes that stay in fp32, comma separated"},
 };
@@ -201,7 +201,7 @@ RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns)
    . graph - the graph
 
    Output:
-   . trained - lent by the graph until it is set again; NULL: none
+   . trained - the patterns, lent by the graph until they are set again; NULL: none
    . frozen - likewise
 
    Errors: none beyond bad arguments.
@@ -225,7 +225,8 @@ RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained, cons
 
    Input:
    . graph - the graph, empty: before RengaGraphLoad of an ONNX file
-   . samples - of each batch; 0: a batch is cut into micro-batches, whose losses add up
+   . samples - samples of each batch, at least 1; 0: a batch is cut into micro-batches, whose losses
+     add up
 
    Options:
    . -graph_whole_batch SAMPLES - likewise
@@ -300,9 +301,9 @@ RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
 
    Input:
    . graph - the graph, empty: before RengaGraphLoad
-   . inputs - "tokens,image:1": names, and the dimension that counts the samples where it is not
-     the first; NULL: the first dimension of every input whose first dimension is like that of the
-     first input
+   . inputs - names, each with the dimension that counts the samples where it is not the first:
+     "tokens,image:1". NULL: the first dimension of every input whose first dimension is like that
+     of the first input
 
    Options:
    . -graph_batch_inputs NAME[:D],… - likewise
@@ -333,7 +334,7 @@ RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs)
    . graph - the graph
 
    Output:
-   . inputs - lent by the graph until it is set again; NULL: not said
+   . inputs - the names, lent by the graph until they are set again; NULL: not said
 
    Errors: none beyond bad arguments.
 
@@ -374,8 +375,8 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
 
    Input:
    . graph - the graph, before RengaGraphSetUp
-   . lanes - that heads and hidden columns are split into, 1 to 1024; 1: it is not split; 0: as
-     many as tensor-parallel ranks, which RengaPartitionSolve() chooses
+   . lanes - the number of lanes that heads and hidden columns are split into, 1 to 1024. 1: nothing
+     is split. 0: as many as tensor-parallel ranks, which RengaPartitionSolve() chooses
 
    Options:
    . -graph_lanes L|auto - likewise; auto, the default: as many as -partition_tensor has ranks
@@ -412,8 +413,9 @@ RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes)
    . graph - the graph, after RengaGraphSetUp
 
    Output:
-   . lanes - of heads, columns and experts; 1: it is not split so
-   . nodes - of the network before it was split, how many are computed in lanes; or NULL
+   . lanes - the number of lanes of heads, columns and experts; 1: nothing is split so
+   . nodes - the number of nodes, of the network before it was split, that are computed in lanes; or
+     NULL
 
    Errors: RENGA_ERR_ORDER before RengaGraphSetUp, which may choose fewer.
 
@@ -436,8 +438,8 @@ RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
 
    Input:
    . graph - the graph, before RengaGraphSetUp
-   . lanes - that tokens, or rows of images, are split into, 1 to 1024; 1: they are not; 0: type
-     auto may choose them where it chooses the lanes of heads
+   . lanes - the number of lanes that tokens, or rows of images, are split into, 1 to 1024; 1: they
+     are not split; 0: type auto may choose them where it chooses the lanes of heads
 
    Options:
    . -graph_token_lanes L - likewise
@@ -472,7 +474,8 @@ RengaErrorCode RengaGraphSetTokenLanes(RengaGraph graph, int lanes)
 
    Output:
    . lanes - 1: tokens are not split
-   . nodes - how many are computed in them, those of lanes of heads each by itself; or NULL
+   . nodes - the number of nodes that are computed in them, those of lanes of heads each by itself;
+     or NULL
 
    Errors: RENGA_ERR_ORDER before RengaGraphSetUp.
 

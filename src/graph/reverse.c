@@ -290,9 +290,9 @@ RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const Reng
    . graph - a graph, or a subgraph
 
    Output:
-   . seed - the input that is the gradient of the loss by itself, a scalar: the scale of the loss,
-     in a graph of RENGA_PRECISION_FP16 that is differentiated and has the loss; RENGA_VALUE_NONE
-     otherwise
+   . seed - the input that is the gradient of the loss by itself, a scalar: the scale of the loss. A
+     graph of RENGA_PRECISION_FP16 that is differentiated and has the loss has one; else it is
+     RENGA_VALUE_NONE
 
    Errors: none beyond bad arguments.
 
@@ -315,8 +315,9 @@ RengaErrorCode RengaGraphGetSeed(RengaGraph graph, RengaValue *seed)
    . graph - a graph that is differentiated
 
    Output:
-   . count - how many
-   . uses - lent; by node id, then input number: the order in which they are to be added
+   . count - the number of uses, at least 0
+   . uses - the uses, lent by the graph, by node id, then input number: the order in which they are
+     added
 
    Errors: RENGA_ERR_ORDER before RengaGraphDifferentiate.
 

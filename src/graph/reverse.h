@@ -51,7 +51,7 @@ RengaErrorCode RengaReverseReshape(RengaReverse *reverse, RengaValue x,
 RengaErrorCode RengaReverseSum(RengaReverse *reverse, RengaValue x, int count, const int64_t axes[],
                                bool keep, RengaValue *y);
 /* The value, or a copy of it where a lane has made it of what is kept. */
-RengaErrorCode RengaReverseMakeAgain(RengaReverse *reverse, RengaValue value, RengaValue *again);
+RengaErrorCode RengaReverseRecompute(RengaReverse *reverse, RengaValue value, RengaValue *again);
 RengaErrorCode RengaReverseZeros(RengaReverse *reverse, RengaValue like, RengaValue *y);
 /* Where(condition, a, b), with NONE for zero */
 RengaErrorCode RengaReverseChoose(RengaReverse *reverse, RengaValue condition, RengaValue a,

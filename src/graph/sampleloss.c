@@ -400,8 +400,9 @@ RengaErrorCode RengaGraphAddSampleLosses(RengaGraph graph)
    Input:
    . graph - not set up yet
    . wanted - true: set-up adds an output [samples, 1 or 2] of float32, which a training step makes
-     with no pass of its own: the loss of the sample, and where a cross-entropy has one label for
-     each sample the probability of the likeliest class, negative where that is not the label
+     with no pass of its own. The first column is the loss of the sample. Where a cross-entropy has
+     one label for each sample, the second is the probability of the likeliest class, negative where
+     that is not the label
 
    Errors: set-up refuses networks whose loss is not one sum over the samples (several targets,
    -graph_whole_batch, a batch that is not the first dimension) with RENGA_ERR_SUPPORT.
@@ -429,9 +430,9 @@ RengaErrorCode RengaGraphSetSampleLosses(RengaGraph graph, bool wanted)
 
    Input:
    . graph - not set up yet, with RengaGraphSetSampleLosses
-   . wanted - true: the first column of its output is, of each sample, the norm of the gradient of
-     its loss with respect to what the loss is made of: the scores of a cross-entropy, the summands
-     of a sum of squares
+   . wanted - true: the first column of that output is, of each sample, the norm of the gradient of
+     its loss. It is with respect to the scores of a cross-entropy, or the summands of a sum of
+     squares
 
    Errors: RENGA_ERR_ORDER after set-up; set-up refuses other losses with RENGA_ERR_SUPPORT.
 

@@ -40,10 +40,12 @@ RengaStatisticsSize RengaGraphStatisticsOf(RengaGraph graph, const RengaGraphNod
    . graph - the graph, set up
 
    Output:
-   . count - nodes that take statistics over the samples of a micro-batch (BatchNormalization in
-     training, not in evaluation); 0: the results do not depend on how a batch is cut
+   . count - the number of nodes that take statistics over the samples of a micro-batch:
+     BatchNormalization in training, not in evaluation. 0: the results do not depend on how a batch
+     is cut
    . node - the one whose statistics are of the fewest values; -1: there is none
-   . values - of a channel of one sample in these; a micro-batch has as many times more as samples
+   . values - values of a channel of one sample in these, at least 0; a micro-batch has as many
+     times more as samples
 
    Errors: RENGA_ERR_ORDER before RengaGraphSetUp.
 

@@ -220,10 +220,10 @@ static RengaErrorCode FillPart(GraphCut *cut)
 
    Input:
    . graph - a graph that is set up
-   . first, last - nodes [first, last) of its order
+   . first, last - numbers of nodes from 0: nodes [first, last) of its order
 
    Output:
-   . subgraph - to be freed with RengaGraphDestroy
+   . subgraph - the new graph; RengaGraphDestroy() frees it
 
    Errors: RENGA_ERR_ORDER before RengaGraphSetUp; RENGA_ERR_ARGUMENT for nodes that there are
    not.

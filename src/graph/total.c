@@ -10,10 +10,10 @@
    Input:
    . graph - the graph
    . node - 0 … RengaGraphGetNodeCount() - 1
-   . batch - samples
+   . batch - samples, at least 1
 
    Output:
-   . flops - a multiply-add counts two
+   . flops - floating-point operations, at least 0; a multiply-add counts two
 
    Errors: RENGA_ERR_ARGUMENT for a node that there is not.
 

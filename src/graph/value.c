@@ -75,7 +75,7 @@ RengaErrorCode RengaGraphRebuildNames(RengaGraph graph)
 
    Input:
    . graph - the graph
-   . name - of the value
+   . name - the value's name
 
    Errors: a null handle, which the error handler is told.
 
@@ -440,8 +440,8 @@ int RengaGraphGetValueCount(RengaGraph graph)
    Not collective
 
    Input:
-   . value - of a graph that is set up
-   . samples - of the micro-batch
+   . value - a value of a graph that is set up
+   . samples - samples of the micro-batch, at least 1
 
    Errors: none.
 

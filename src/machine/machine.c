@@ -41,7 +41,7 @@ static RengaErrorCode DestroyMachine(void *object)
    . comm - the processes that plan
 
    Output:
-   . machine - to be freed with RengaMachineDestroy()
+   . machine - the new machine; RengaMachineDestroy() frees it
 
    Errors: none beyond bad arguments.
 
@@ -101,7 +101,7 @@ RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes)
 
    Input:
    . machine - the machine
-   . devices - of each node; 0: the file's
+   . devices - devices of each node, at least 1; 0: the file's
 
    Options:
    . -machine_devices - the number, 1 or more
@@ -138,7 +138,7 @@ RengaErrorCode RengaMachineSetDevicesPerNode(RengaMachine machine, int64_t devic
 
    Input:
    . machine - the machine
-   . bytes - of each device; 0: the file's
+   . bytes - bytes of each device, at least 1; 0: the file's
 
    Options:
    . -machine_memory - the same
@@ -169,7 +169,7 @@ RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
    . machine - the machine
 
    Output:
-   . bytes - of each device, as RengaMachineSetMemory() set it; 0: the file's, which
+   . bytes - bytes of each device, as RengaMachineSetMemory() set them; 0: the file's, which
      RengaMachineGetDevice() has
 
    Errors: none beyond bad arguments.
@@ -250,7 +250,7 @@ RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine)
 
    Output:
    . count - 0 where the option was not given
-   . nodes - lent
+   . nodes - the numbers of nodes, each at least 1, lent by the machine
 
    Errors: none beyond bad arguments.
 
@@ -312,9 +312,9 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
 
    Input:
    . machine - the machine
-   . count - of levels, 1 … 3
-   . levels - lowest first: a node, then groups of nodes, each a multiple of the one below, but that
-     the last may end with a part of a group; copied
+   . count - the number of levels, 1 … 3
+   . levels - [count], the lowest first: a node, then groups of nodes. Each is a multiple of the one
+     below; only the last may end with a part of a group. Copied
 
    Errors: RENGA_ERR_ARGUMENT for no level or too many, or a level that is not made of groups of
    the one below.
@@ -392,7 +392,7 @@ RengaErrorCode RengaMachineSetNetwork(RengaMachine machine, const RengaMachineNe
    . machine - the machine, described
 
    Output:
-   . network - lent
+   . network - the network, lent by the machine
 
    Errors: RENGA_ERR_ORDER where the machine is not described yet.
 
@@ -416,7 +416,7 @@ RengaErrorCode RengaMachineGetNetwork(RengaMachine machine, const RengaMachineNe
    . machine - the machine, described
 
    Output:
-   . name - lent
+   . name - the name, lent by the machine
 
    Errors: RENGA_ERR_ORDER where the machine is not described yet.
 
@@ -440,7 +440,7 @@ RengaErrorCode RengaMachineGetName(RengaMachine machine, const char **name)
    . machine - the machine, described
 
    Output:
-   . devices - how many
+   . devices - the number of devices, at least 1
 
    Errors: RENGA_ERR_ORDER where the machine is not described yet.
 
@@ -464,7 +464,7 @@ RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices
    . machine - the machine, described
 
    Output:
-   . devices - how many
+   . devices - the number of devices of a node, at least 1
 
    Errors: RENGA_ERR_ORDER where the machine is not described yet.
 
@@ -488,7 +488,7 @@ RengaErrorCode RengaMachineGetDevicesPerNode(RengaMachine machine, int64_t *devi
    . machine - the machine, described
 
    Output:
-   . nodes - how many
+   . nodes - the number of nodes, at least 1
 
    Errors: RENGA_ERR_ORDER where the machine is not described yet.
 
@@ -512,7 +512,7 @@ RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes)
    . machine - the machine, described
 
    Output:
-   . device - lent
+   . device - the device, lent by the machine
 
    Errors: RENGA_ERR_ORDER where the machine is not described yet.
 
@@ -536,8 +536,8 @@ RengaErrorCode RengaMachineGetDevice(RengaMachine machine, const RengaMachineDev
    . machine - the machine, described
 
    Output:
-   . count - of levels
-   . levels - lent
+   . count - the number of levels, from 1 to 3
+   . levels - [count], the levels, lent by the machine
 
    Errors: RENGA_ERR_ORDER where the machine is not described yet.
 

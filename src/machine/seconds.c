@@ -10,7 +10,7 @@
 
    Input:
    . machine - the machine, described
-   . rank, other - numbered node after node
+   . rank, other - ranks from 0, numbered node after node
 
    Errors: a null handle, which the error handler is told.
 
@@ -35,8 +35,8 @@ int RengaMachineLevelOf(RengaMachine machine, int64_t rank, int64_t other)
 
    Input:
    . machine - the machine, described
-   . level - of the link
-   . bytes - of the message
+   . level - the number of the link's level, from 0, the lowest
+   . bytes - bytes of the message, at least 0
 
    Errors: a null handle, which the error handler is told.
 
@@ -116,9 +116,9 @@ static double HalfSeconds(RengaMachine machine, int level, const Spaced *spaced,
 
    Input:
    . machine - the machine, described
-   . level - the widest whose links are needed
-   . replicas - devices that hold a part of the sum
-   . bytes - of the vector
+   . level - the number of the widest level whose links are needed, from 0
+   . replicas - the number of devices that hold a part of the sum, at least 1
+   . bytes - bytes of the vector, at least 0
 
    Errors: a null handle, which the error handler is told.
 

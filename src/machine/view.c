@@ -66,7 +66,7 @@ static RengaErrorCode ViewNetwork(const RengaMachineNetwork *network, RengaViewe
 
    Input:
    . machine - the machine
-   . viewer - where
+   . viewer - the viewer that it is shown by
 
    Errors: RENGA_ERR_FILE_WRITE where the file does not take it.
 

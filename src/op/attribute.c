@@ -105,8 +105,8 @@ static RengaErrorCode SetNumbers(RengaAttributes *attributes, const char *name,
 
    Input:
    . attributes - the list; all zero is an empty one
-   . name - of the attribute; an older value is replaced
-   . value - the value
+   . name - the attribute's name; an older value is replaced
+   . value - any number, which is the attribute's value
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 
@@ -125,9 +125,9 @@ RengaErrorCode RengaAttributesSetInt(RengaAttributes *attributes, const char *na
 
    Input:
    . attributes - the list
-   . name - of the attribute; an older value is replaced
+   . name - the attribute's name; an older value is replaced
    . count - number of values, 0 or more
-   . values - the values, copied
+   . values - any numbers, which are the attribute's values; copied
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 
@@ -147,8 +147,8 @@ RengaErrorCode RengaAttributesSetInts(RengaAttributes *attributes, const char *n
 
    Input:
    . attributes - the list
-   . name - of the attribute; an older value is replaced
-   . value - the value
+   . name - the attribute's name; an older value is replaced
+   . value - any number, which is the attribute's value
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 
@@ -167,9 +167,9 @@ RengaErrorCode RengaAttributesSetReal(RengaAttributes *attributes, const char *n
 
    Input:
    . attributes - the list
-   . name - of the attribute; an older value is replaced
+   . name - the attribute's name; an older value is replaced
    . count - number of values, 0 or more
-   . values - the values, copied
+   . values - any numbers, which are the attribute's values; copied
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 
@@ -189,7 +189,7 @@ RengaErrorCode RengaAttributesSetReals(RengaAttributes *attributes, const char *
 
    Input:
    . attributes - the list
-   . name - of the attribute; an older value is replaced
+   . name - the attribute's name; an older value is replaced
    . value - the text, copied
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
@@ -218,7 +218,7 @@ RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char 
 
    Input:
    . attributes - the list
-   . name - of the attribute; one that is not there is no error
+   . name - the attribute's name; one that is not there is no error
 
    Errors: a name that is not there is none; without memory the whole list is freed.
 
@@ -244,7 +244,7 @@ RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *na
 
    Input:
    . attributes - the list; NULL is an empty one
-   . name - of the attribute
+   . name - the attribute's name
 
    Errors: none; NULL where the name is not there.
 
@@ -264,8 +264,8 @@ const RengaAttribute *RengaAttributesFind(const RengaAttributes *attributes, con
 
    Input:
    . attributes - the list; NULL is an empty one
-   . name - of the attribute
-   . otherwise - the answer where it is absent or no integer
+   . name - the attribute's name
+   . otherwise - any number: the answer where the attribute is absent or no integer
 
    Errors: none.
 
@@ -284,8 +284,8 @@ int64_t RengaAttributesInt(const RengaAttributes *attributes, const char *name, 
 
    Input:
    . attributes - the list; NULL is an empty one
-   . name - of the attribute
-   . otherwise - the answer where it is absent or no number
+   . name - the attribute's name
+   . otherwise - any number: the answer where the attribute is absent or no number
 
    Errors: none.
 
@@ -304,7 +304,7 @@ double RengaAttributesReal(const RengaAttributes *attributes, const char *name, 
 
    Input:
    . attributes - the list; NULL is an empty one
-   . name - of the attribute
+   . name - the attribute's name
    . otherwise - the answer where it is absent or no text
 
    Errors: none.
@@ -327,7 +327,7 @@ const char *RengaAttributesString(const RengaAttributes *attributes, const char 
 
    Input:
    . attributes - the list; NULL is an empty one
-   . name - of the attribute
+   . name - the attribute's name
 
    Output:
    . count - number of integers; 0 where the attribute is absent (the answer is then NULL)
@@ -452,7 +452,7 @@ bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b)
    Input:
    . attributes - the list
    . except - name of an attribute that does not count; NULL: all count
-   . seed - a hash of what comes before
+   . seed - any number: a hash of all that comes before
 
    Errors: none.
 

@@ -89,7 +89,7 @@ RengaErrorCode RengaOpCheckAttributes(const RengaOpCall *call)
 
    Input:
    . call - the use of an operator
-   . name - of the attribute
+   . name - the attribute's name
 
    Errors: none.
 
@@ -111,7 +111,7 @@ int64_t RengaOpCallInt(const RengaOpCall *call, const char *name)
 
    Input:
    . call - the use of an operator
-   . name - of the attribute
+   . name - the attribute's name
 
    Errors: none.
 
@@ -134,7 +134,7 @@ double RengaOpCallReal(const RengaOpCall *call, const char *name)
 
    Input:
    . call - the use of an operator
-   . name - of the attribute
+   . name - the attribute's name
 
    Errors: none.
 
@@ -154,7 +154,7 @@ const char *RengaOpCallString(const RengaOpCall *call, const char *name)
 
    Input:
    . call - the use of an operator
-   . name - of the attribute
+   . name - the attribute's name
 
    Output:
    . count - number of integers, 0 where absent (the answer is then NULL)
@@ -175,7 +175,7 @@ const int64_t *RengaOpCallInts(const RengaOpCall *call, const char *name, int *c
 
    Input:
    . call - the use of an operator
-   . input - number of the input
+   . input - the number of the input, from 0
 
    Errors: none.
 
@@ -193,7 +193,7 @@ bool RengaOpCallHasInput(const RengaOpCall *call, int input)
 
    Input:
    . call - the use of an operator
-   . size - bytes of text
+   . size - bytes of text, at least 1
 
    Output:
    . text - the description, cut to size

@@ -39,7 +39,7 @@ const char *RengaPrecisionName(RengaPrecision precision)
    Not collective
 
    Input:
-   . precision - of the network
+   . precision - the precision of the network
 
    Output:
    . storage - the types
@@ -82,11 +82,11 @@ static int64_t BytesOfValue(const RengaStorage *storage)
 
    Input:
    . storage - the types
-   . moments - that the optimizer keeps of each element; at least 0
+   . moments - moments that the optimizer keeps of each element, at least 0
 
    Output:
-   . bytes - of the value, of the master where it is not the same memory, and of the moments; the
-     buffers of gradients are not counted
+   . bytes - bytes, at least 0, of the value, of the master where it is not the same memory, and of
+     the moments; the buffers of gradients are not counted
 
    Errors: RENGA_ERR_ARGUMENT for fewer than 0 moments.
 
@@ -110,11 +110,12 @@ RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int 
 
    Input:
    . storage - the types
-   . moments - that the optimizer keeps of each element (RengaOptimizerGetMoments); at least 0
+   . moments - moments that the optimizer keeps of each element (RengaOptimizerGetMoments), at least
+     0
 
    Output:
-   . bytes - the master and each moment there and back, the gradient, and the value where it is
-     written beside the master
+   . bytes - bytes, at least 0: the master and each moment there and back, the gradient, and the
+     value where it is written beside the master
 
    Errors: RENGA_ERR_ARGUMENT for fewer than 0 moments.
 

@@ -75,8 +75,8 @@ bool RengaDataTypeIsFloating(RengaDataType type)
    Not collective
 
    Input:
-   . type - of the numbers: RENGA_FLOAT32, RENGA_BFLOAT16 or RENGA_FLOAT16
-   . count - how many
+   . type - the type of the numbers: RENGA_FLOAT32, RENGA_BFLOAT16 or RENGA_FLOAT16
+   . count - elements, at least 0
    . from - the numbers, in memory of the host
 
    Output:
@@ -137,7 +137,7 @@ int64_t RengaTensorSpecCount(const RengaTensorSpec *spec)
    Not collective
 
    Input:
-   . count - elements of the vector
+   . count - elements of the vector, at least 0
 
    Errors: none.
 
@@ -178,7 +178,7 @@ size_t RengaTensorSpecBytes(const RengaTensorSpec *spec)
 
    Input:
    . spec - the shape; a dimension -c means c times the batch
-   . batch - samples
+   . batch - samples, at least 1
 
    Errors: none.
 
@@ -218,9 +218,9 @@ bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b)
    Not collective
 
    Input:
-   . count - of tensors
+   . count - the number of tensors, at least 0
    . specs - their types and shapes
-   . seed - a hash of what comes before
+   . seed - any number: a hash of all that comes before
 
    Errors: none.
 
@@ -254,7 +254,7 @@ static int FormatDimension(int64_t dim, size_t size, char text[])
 
    Input:
    . spec - the tensor
-   . size - bytes of text
+   . size - bytes of text, at least 1
 
    Output:
    . text - the description, cut to size

@@ -59,9 +59,9 @@ static RengaErrorCode ViewAdam(RengaOptimizer optimizer, RengaViewer viewer)
    Not collective
 
    Input:
-   . optimizer - of type adam or adamw; another type is an error
-   . beta1 - of the first moment, at least 0 and less than 1
-   . beta2 - of the second moment, at least 0 and less than 1
+   . optimizer - the optimizer, of type adam or adamw; another type is an error
+   . beta1 - the share of the first moment that stays, at least 0 and less than 1
+   . beta2 - the share of the second moment that stays, at least 0 and less than 1
    . epsilon - added to the root of the second moment; larger than 0
 
    Options:
@@ -96,12 +96,12 @@ RengaErrorCode RengaOptimizerSetBetas(RengaOptimizer optimizer, double beta1, do
    Not collective
 
    Input:
-   . optimizer - of type adam or adamw; another type is an error
+   . optimizer - the optimizer, of type adam or adamw; another type is an error
 
    Output:
-   . beta1 - of the first moment
-   . beta2 - of the second moment
-   . epsilon - added to the root of the second moment
+   . beta1 - the share of the first moment that stays, at least 0 and less than 1
+   . beta2 - the share of the second moment that stays, at least 0 and less than 1
+   . epsilon - a number above 0 that is added to the root of the second moment
 
    Errors: RENGA_ERR_ARGUMENT for a type without betas.
 

@@ -145,7 +145,7 @@ RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *gro
    . optimizer - the optimizer
 
    Output:
-   . groups - as of RengaOptimizerSetGroups(), lent; NULL: none
+   . groups - the text that RengaOptimizerSetGroups() took, lent by the optimizer; NULL: none
 
    Errors: none beyond bad arguments.
 
@@ -166,11 +166,11 @@ RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **gr
 
    Input:
    . optimizer - the optimizer
-   . name - of the parameter
+   . name - the parameter's name
 
    Output:
-   . rate_scale - its learning rate is the step's times this
-   . weight_decay - its weight decay
+   . rate_scale - a factor, at least 0: the parameter's learning rate is the step's times this
+   . weight_decay - the parameter's weight decay, at least 0
    . frozen - it is never updated
 
    Errors: RENGA_ERR_OPTION for groups that cannot be read.
@@ -203,8 +203,8 @@ RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name
 
    Input:
    . optimizer - the optimizer
-   . count - number of names
-   . names - of all parameters of the network
+   . count - the number of names, at least 0
+   . names - [count], the names of all parameters of the network
 
    Errors: RENGA_ERR_OPTION for a group that no parameter's name fits, or that cannot be read.
 

@@ -66,7 +66,7 @@ RengaErrorCode RengaOptimizerRegister(const RengaOptimizerRule *rule)
    . comm - the ranks
 
    Output:
-   . optimizer - of type adamw until told otherwise; end it with RengaOptimizerDestroy
+   . optimizer - the new optimizer, adamw until told otherwise; RengaOptimizerDestroy() frees it
 
    Errors: none beyond bad arguments.
 
@@ -162,7 +162,7 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
    . optimizer - the optimizer
 
    Output:
-   . type - lent
+   . type - the type's name, lent by the optimizer
 
    Errors: none beyond bad arguments.
 
@@ -285,8 +285,8 @@ RengaErrorCode RengaOptimizerRehearse_Private(RengaOptimizer optimizer, RengaDev
    . device - holds all vectors
    . stream - the work is queued there
    . step - 0-based
-   . scale - as of RengaOptimizerUpdate
-   . count - number of parameters, none of them frozen
+   . scale - any finite number, as of RengaOptimizerUpdate
+   . count - the number of parameters, none of them frozen
    . updates - [count] parameters, gradients, as many moments as RengaOptimizerGetMoments says, and
      what RengaOptimizerGetGroup says of each parameter; the table is copied
 
@@ -315,11 +315,11 @@ RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice dev
    . optimizer - set up
    . device - holds all vectors
    . stream - the work is queued there
-   . name - of the parameter, for the groups
+   . name - the parameter's name, for the groups
    . step - number of the step, from 0
-   . scale - the gradient is read as scale × gradient (RengaOptimizerGetScale)
+   . scale - any finite number: the gradient is read as scale × gradient (RengaOptimizerGetScale)
    . count - elements, all of them float32
-   . gradient - of the loss of the whole batch
+   . gradient - [count], the gradient of the loss of the whole batch
 
    Input and output:
    . parameter - updated, unless a group freezes it

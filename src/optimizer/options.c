@@ -10,37 +10,37 @@
 
 static const RengaOptionRow general_rows[] = {
     {"optimizer_type", RENGA_OPTION_STRING, "adamw", AT(type_option), "sgd|adam|adamw", 0, 0,
-     "how parameters follow from gradients"},
+     "optimizer, by which parameters follow from gradients"},
     {"optimizer_learning_rate", RENGA_OPTION_REAL, "0.001", AT(learning_rate), NULL, 0, LARGE,
      "learning rate before schedule and groups"},
     {"optimizer_weight_decay", RENGA_OPTION_REAL, "0.01", AT(weight_decay), NULL, 0, LARGE,
      "decoupled for adamw; L2 for sgd and adam, whose default is 0"},
     {"optimizer_clip_norm", RENGA_OPTION_REAL, "0", AT(clip_norm), NULL, 0, LARGE,
-     "bound of the norm of the whole gradient; 0: none"},
+     "clip the norm of the whole gradient to this; 0: no clipping"},
     {"optimizer_schedule", RENGA_OPTION_STRING, "constant", AT(schedule), "constant|linear|cosine",
-     0, 0, "learning rate after the warm-up"},
+     0, 0, "decay of the learning rate after the warm-up"},
     {"optimizer_warmup_steps", RENGA_OPTION_INT64, "0", AT(warmup_steps), NULL, 0, 1e15,
-     "steps in which the learning rate grows from nothing"},
+     "warm-up: steps in which the learning rate grows from zero"},
     {"optimizer_total_steps", RENGA_OPTION_INT64, "0", AT(total_steps_option), NULL, 0, 1e15,
      "length of the schedule; 0: the steps of the run"},
     {"optimizer_final_ratio", RENGA_OPTION_REAL, "0", AT(final_ratio), NULL, 0, 1,
-     "share of the learning rate that is left after all steps"},
+     "learning rate after all steps, as a share of the base rate"},
     {"optimizer_groups", RENGA_OPTION_STRING, NULL, AT(groups_text), NULL, 0, 0,
      "PATTERN:key=value,...;... with keys learning_rate_scale, weight_decay, frozen"},
     {"optimizer_sparse", RENGA_OPTION_ENUM, "off", AT(sparse), "off|lazy", 0, 0,
-     "lazy: tables that are read by rows are updated by these rows alone"},
+     "lazy: update only the rows of embedding tables that a step reads"},
 };
 static const RengaOptionRow sgd_rows[] = {
     {"optimizer_momentum", RENGA_OPTION_REAL, "0", AT(momentum), NULL, 0, BELOW_ONE,
-     "sgd: share of the last update that is kept"},
+     "sgd: momentum, the share of the last update that is kept"},
     {"optimizer_nesterov", RENGA_OPTION_BOOL, "false", AT(nesterov), NULL, 0, 0,
      "sgd: Nesterov's momentum"},
 };
 static const RengaOptionRow adam_rows[] = {
     {"optimizer_beta1", RENGA_OPTION_REAL, "0.9", AT(beta1), NULL, 0, BELOW_ONE,
-     "adam, adamw: averaging of gradients"},
+     "adam, adamw: decay of the first moment, the average of gradients"},
     {"optimizer_beta2", RENGA_OPTION_REAL, "0.999", AT(beta2), NULL, 0, BELOW_ONE,
-     "adam, adamw: averaging of their squares"},
+     "adam, adamw: decay of the second moment, the average of their squares"},
     {"optimizer_epsilon", RENGA_OPTION_REAL, "1e-8", AT(epsilon), NULL, 1e-300, LARGE,
      "adam, adamw: added to the root of the second moment"},
 };
@@ -145,7 +145,7 @@ RengaErrorCode RengaOptimizerReadOfType(RengaOptimizer optimizer)
 
    Input:
    . optimizer - the optimizer
-   . rate - at least 0; may be changed between steps
+   . rate - the learning rate, at least 0; it may be changed between steps
 
    Options:
    . -optimizer_learning_rate - the same
@@ -172,7 +172,8 @@ RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double ra
    . optimizer - the optimizer
 
    Output:
-   . rate - as RengaOptimizerSetLearningRate or -optimizer_learning_rate said
+   . rate - the rate, at least 0, that RengaOptimizerSetLearningRate or -optimizer_learning_rate
+     said
 
    Errors: none beyond bad arguments.
 
@@ -193,7 +194,7 @@ RengaErrorCode RengaOptimizerGetBaseLearningRate(RengaOptimizer optimizer, doubl
 
    Input:
    . optimizer - the optimizer
-   . steps - of the whole training, also those before a resumed run
+   . steps - steps of the whole training, at least 0, also those before a resumed run
 
    Options:
    . -optimizer_total_steps - stands above this
@@ -221,7 +222,8 @@ RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t ste
    . optimizer - the optimizer
 
    Output:
-   . steps - of -optimizer_total_steps, or else of RengaOptimizerSetTotalSteps; 0: neither was given
+   . steps - the steps of -optimizer_total_steps, or else of RengaOptimizerSetTotalSteps; 0: neither
+     was given
 
    Errors: none beyond bad arguments.
 
@@ -270,7 +272,7 @@ RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double wei
    . optimizer - the optimizer
 
    Output:
-   . weight_decay - of all parameters whose groups say nothing
+   . weight_decay - the weight decay, at least 0, of all parameters whose groups say nothing
 
    Errors: none beyond bad arguments.
 
@@ -371,7 +373,7 @@ static RengaErrorCode ViewSchedule(RengaOptimizer optimizer, RengaViewer viewer)
 
    Input:
    . optimizer - the optimizer
-   . viewer - where to print; kind ascii
+   . viewer - the viewer, of kind ascii
 
    Errors: RENGA_ERR_FILE_WRITE where the file does not take it.
 

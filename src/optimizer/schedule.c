@@ -67,8 +67,9 @@ RengaErrorCode RengaOptimizerCheckSchedule(RengaOptimizer optimizer)
    . optimizer - the optimizer
    . schedule - constant, linear or cosine
    . warmup_steps - w: step s < w (from 0) has (s + 1) / w of the learning rate; 0: none
-   . final_ratio - r: after w the share of the learning rate falls as r + (1 - r) f(t), with
-     t = (s - w) / (total - w), f linear 1 - t or cosine (1 + cos(pi t)) / 2, and stays r
+   . final_ratio - r, the share of the learning rate that is left at the end. After w steps the rate
+     falls as r + (1 - r) f(t), with t = (s - w) / (total - w), and then stays r. f is linear, 1 -
+     t, or cosine, (1 + cos(pi t)) / 2
 
    Options:
    . -optimizer_schedule - the schedule
@@ -112,9 +113,10 @@ RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *s
    . optimizer - the optimizer
 
    Output:
-   . schedule - lent
-   . warmup_steps - see RengaOptimizerSetSchedule()
-   . final_ratio - see RengaOptimizerSetSchedule()
+   . schedule - the schedule's name, lent by the optimizer
+   . warmup_steps - the number of warm-up steps, at least 0: see RengaOptimizerSetSchedule()
+   . final_ratio - the share of the learning rate at the end, from 0 to 1: see
+     RengaOptimizerSetSchedule()
 
    Errors: none beyond bad arguments.
 
@@ -140,9 +142,9 @@ RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **
 
    Input:
    . optimizer - the optimizer; also between steps
-   . function - is given context, the number of the step, from 0, and the learning rate that base
-     and schedule make of it; it sets rate to what is to be taken, at least 0. The same on all
-     ranks, for a step compares. NULL: none
+   . function - a function that is given context, the number of the step, from 0, and the learning
+     rate of base and schedule. It sets rate to the one that is taken, at least 0. It must do the
+     same on all ranks: a step compares. NULL: none
    . context - handed to it; must live as long as the function is set
 
    Errors: none beyond bad arguments.
@@ -172,7 +174,7 @@ RengaErrorCode RengaOptimizerSetLearningRateFunction(RengaOptimizer optimizer,
 
    Output:
    . function - NULL: none
-   . context - as set
+   . context - the pointer that was set with it
 
    Errors: none beyond bad arguments.
 
@@ -197,10 +199,10 @@ RengaErrorCode RengaOptimizerGetLearningRateFunction(RengaOptimizer optimizer,
 
    Input:
    . optimizer - set up
-   . step - from 0
+   . step - the number of the step, from 0
 
    Output:
-   . rate - before the groups' scales
+   . rate - the learning rate, at least 0, before the groups' scales
 
    Errors: RENGA_ERR_ORDER before RengaOptimizerSetUp; RENGA_ERR_ARGUMENT for a negative step, or
    a rate of the program's function that is negative or not finite; the code of that function.
@@ -254,7 +256,7 @@ RengaErrorCode RengaOptimizerFixLearningRate_Private(RengaOptimizer optimizer, i
 
    Input:
    . optimizer - set up
-   . norm - of the gradient of all parameters together
+   . norm - the norm of the gradient of all parameters together, at least 0
 
    Output:
    . scale - min(1, clip_norm / norm); 1 without clipping

@@ -41,8 +41,8 @@ static RengaErrorCode ViewSgd(RengaOptimizer optimizer, RengaViewer viewer)
    Not collective
 
    Input:
-   . optimizer - of type sgd; another type is an error
-   . momentum - at least 0, less than 1; 0: none
+   . optimizer - the optimizer, of type sgd; another type is an error
+   . momentum - the momentum, at least 0, less than 1; 0: none
    . nesterov - look ahead by Nesterov's rule
 
    Options:
@@ -73,7 +73,7 @@ RengaErrorCode RengaOptimizerSetMomentum(RengaOptimizer optimizer, double moment
    Not collective
 
    Input:
-   . optimizer - of type sgd; another type is an error
+   . optimizer - the optimizer, of type sgd; another type is an error
 
    Output:
    . momentum - 0: none

@@ -8,9 +8,9 @@
 
    Input:
    . optimizer - the optimizer
-   . sparse - RENGA_SPARSE_OFF: each step updates all rows of all parameters. RENGA_SPARSE_LAZY: of
-     a parameter that one Gather reads rows of, and nothing else, a step has gradients of these rows
-     alone and updates these rows alone, where they are fewer bytes than the table
+   . sparse - RENGA_SPARSE_OFF: each step updates all rows of all parameters. RENGA_SPARSE_LAZY: a
+     parameter of which one Gather, and nothing else, reads rows has gradients of the rows that a
+     step read. Only these are updated, where they are fewer bytes than the table
 
    Options:
    . -optimizer_sparse - off or lazy
@@ -46,7 +46,7 @@ RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, RengaSparse spa
    . optimizer - the optimizer
 
    Output:
-   . sparse - as of RengaOptimizerSetSparse()
+   . sparse - the value that RengaOptimizerSetSparse() takes
 
    Errors: none beyond bad arguments.
 

@@ -74,12 +74,12 @@ static RengaErrorCode FindAuto(RengaPartition partition, bool exact, Auto **wish
    Collective
 
    Input:
-   . partition - of type auto or exact
+   . partition - the partition, of type auto or exact
    . sizes - auto, as at first: powers of two and halves between, fewer where costs are measured or
-     the problem is large; numbers of samples: "1,2,4"; or default: an eighth of the batch, smaller
-     ones only if it does not fit. Where nothing is set, a network with statistics
-     (RengaGraphGetBatchStatistics()) has the whole batch as one micro-batch, smaller ones only if
-     it does not fit
+     the problem is large. Or numbers of samples: "1,2,4". Or default: an eighth of the batch, and
+     smaller ones only if it does not fit. Where nothing is set, a network with statistics
+     (RengaGraphGetBatchStatistics()) has the whole batch as one micro-batch, and smaller ones only
+     if it does not fit
 
    Options:
    . -partition_microbatch_sizes - the same
@@ -109,10 +109,10 @@ RengaErrorCode RengaPartitionAutoSetMicrobatchSizes(RengaPartition partition, co
    Not collective
 
    Input:
-   . partition - of type auto or exact
+   . partition - the partition, of type auto or exact
 
    Output:
-   . sizes - lent; see RengaPartitionAutoSetMicrobatchSizes()
+   . sizes - the text that RengaPartitionAutoSetMicrobatchSizes() takes, lent by the partition
 
    Errors: RENGA_ERR_ORDER for a type other than auto or exact.
 
@@ -133,9 +133,9 @@ RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, co
    Collective
 
    Input:
-   . partition - of type exact
-   . seconds - for the whole search; then the best so far is taken, with the bound that is proved;
-     0: any time. 60 at first
+   . partition - the partition, of type exact
+   . seconds - seconds for the whole search, 60 at first; then the best so far is taken, with the
+     bound that is proved. 0: any time
 
    Options:
    . -partition_exact_time_limit - the seconds
@@ -161,7 +161,7 @@ RengaErrorCode RengaPartitionExactSetTimeLimit(RengaPartition partition, double 
    Not collective
 
    Input:
-   . partition - of type exact
+   . partition - the partition, of type exact
 
    Output:
    . seconds - 0: any time

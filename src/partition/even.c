@@ -281,7 +281,7 @@ static RengaErrorCode FindEven(RengaPartition partition, Even **even, const char
    Collective
 
    Input:
-   . partition - of type even
+   . partition - the partition, of type even
    . slack - share by which a stage may be over the least largest load, if fewer bytes then cross
      the cuts; 0: as even as can be. 0.02 at first
 
@@ -307,10 +307,10 @@ RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack
    Not collective
 
    Input:
-   . partition - of type even
+   . partition - the partition, of type even
 
    Output:
-   . slack - share by which a stage may be over the least largest load
+   . slack - the share, at least 0, by which a stage may be over the least largest load
 
    Errors: RENGA_ERR_ORDER for another type.
 

@@ -266,8 +266,8 @@ RengaErrorCode RengaPartitionGetBatch(RengaPartition partition, int64_t *batch, 
    Input:
    . partition - the partition; its type knows costs, or has a machine or a profile
    . leaves - numbers of micro-batches that may be added one after the other (RengaPlanSetLeaf()):
-     "1,4,16"; auto: 1, 4, 6, 8 … 96; NULL: auto, of large problems 1 and where that does not fit 4,
-     16 and 64
+     "1,4,16". auto: 1, 4, 6, 8 … 96. NULL: auto; of large problems 1, and where that does not fit
+     4, 16 and 64
 
    Options:
    . -partition_leaves - the same
@@ -296,7 +296,7 @@ RengaErrorCode RengaPartitionSetLeaves(RengaPartition partition, const char *lea
    . partition - the partition
 
    Output:
-   . leaves - see RengaPartitionSetLeaves(); NULL: none were set
+   . leaves - the text that RengaPartitionSetLeaves() takes; NULL: none was set
 
    Errors: none beyond bad arguments.
 
@@ -317,7 +317,8 @@ RengaErrorCode RengaPartitionGetLeaves(RengaPartition partition, const char **le
 
    Input:
    . partition - the partition
-   . file - as RengaPlanSave() writes it, or by hand (doc/plans.md); NULL: make one
+   . file - a file that RengaPlanSave() wrote, or one written by hand (doc/plans.md); NULL: a plan
+     is made
 
    Options:
    . -plan_load - the file

@@ -182,9 +182,9 @@ static RengaErrorCode CheckManual(RengaPartition partition, const char *function
    Collective
 
    Input:
-   . partition - of type manual
-   . cuts - names of the first node of stages 1, 2, … (or of a value that it makes), parted by
-     commas; or, where all are numbers, the number of nodes of each stage. Without cuts stages are
+   . partition - the partition, of type manual
+   . cuts - names of the first node of stages 1, 2, …, or of a value that it makes, parted by
+     commas. Or, where all are numbers, the number of nodes of each stage. Without cuts stages are
      made as type even does
 
    Options:
@@ -212,10 +212,10 @@ RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char 
    Not collective
 
    Input:
-   . partition - of type manual
+   . partition - the partition, of type manual
 
    Output:
-   . cuts - as they were set, lent; NULL: none were
+   . cuts - the text that was set, lent by the partition; NULL: none was
 
    Errors: RENGA_ERR_ORDER for another type.
 

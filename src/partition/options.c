@@ -13,7 +13,7 @@ static const RengaOptionRow rows[] = {
     {"partition_cuts", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "manual: first node of stages 1, 2, …, or nodes per stage"},
     {"partition_even_slack", RENGA_OPTION_REAL, "0.02", RENGA_OPTION_NO_OFFSET, NULL, 0, 10,
-     "even: share over the least largest load that a stage may have"},
+     "even: share by which the largest stage may exceed the best balance"},
     {"partition_tree_memory_weight", RENGA_OPTION_REAL, "0.2", RENGA_OPTION_NO_OFFSET, NULL, 0, 1,
      "tree: share of memory, beside time, in the cost of a subtree"},
     {"partition_rannc_blocks", RENGA_OPTION_INT, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e4,

@@ -49,7 +49,7 @@ RengaErrorCode RengaPartitionRegister(const RengaPartitionRule *rule)
    . comm - the ranks that are to be assigned
 
    Output:
-   . partition - to be freed with RengaPartitionDestroy()
+   . partition - the new partition; RengaPartitionDestroy() frees it
 
    Errors: none beyond bad arguments.
 
@@ -141,7 +141,7 @@ RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition)
 
    Input:
    . partition - the partition
-   . viewer - where to
+   . viewer - the viewer that it is shown by
 
    Errors: RENGA_ERR_FILE_WRITE where the file does not take it.
 

@@ -85,7 +85,7 @@ void RengaPartitionFreeReadings_Private(RengaPartition partition); /* reading.c 
 RengaErrorCode RengaPartitionListShort_Private(RengaPartition partition, int64_t batch, int *count,
                                                int64_t **samples);
 
-/* given.c: settings, machine and profile. */
+/* costsources.c: settings, machine and profile. */
 RengaErrorCode RengaPartitionTakeGiven_Private(RengaPartition partition);
 RengaErrorCode RengaPartitionFreeGiven_Private(RengaPartition partition);
 /* Collective: costs for so many ranks. */
@@ -132,8 +132,8 @@ RengaErrorCode RengaPartitionCheckGroup_Private(RengaPartition partition);
 RengaErrorCode RengaPartitionFindGroups_Private(RengaPartition partition, int ranks, int *groups);
 RengaErrorCode RengaPartitionCheckGroups_Private(RengaPartition partition, int ranks, int stages,
                                                  int replicas);
-/* refusal.c: there is no plan, or it is not supported; of a search that was made quietly, what is
-   no refusal is told, and is its code. */
+/* trialplans.c: there is no plan, or it is not supported; of a search that was made quietly,
+   what is no refusal is told, and is its code. */
 bool RengaPartitionIsRefusal_Private(RengaErrorCode code);
 RengaErrorCode RengaPartitionTellFailure_Private(RengaErrorCode code);
 /* degrees.c: collective; instead of *plan, which is freed, the best of those of a type that
@@ -141,7 +141,7 @@ RengaErrorCode RengaPartitionTellFailure_Private(RengaErrorCode code);
 RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int ranks,
                                                   int64_t batch, int64_t microbatch,
                                                   RengaPlan *plan);
-/* fewer.c: collective; what a type that plans finds, also for fewer ranks. */
+/* fewerranks.c: collective; what a type that plans finds, also for fewer ranks. */
 RengaErrorCode RengaPartitionPlan_Private(RengaPartition partition, int ranks, int64_t batch,
                                           int64_t microbatch, RengaPlan *plan);
 /* degrees.c: the same with chosen tensor ranks. */

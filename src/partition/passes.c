@@ -10,7 +10,8 @@
 
    Input:
    . partition - the partition
-   . samples - of the training data, or of those that are evaluated; may be called for several
+   . samples - samples of the training data, or of those that are evaluated, at least 1; the call
+     may be made for several
 
    Errors: RENGA_ERR_ARGUMENT for no samples.
 
@@ -39,7 +40,7 @@ RengaErrorCode RengaPartitionAddDataPass(RengaPartition partition, int64_t sampl
    . partition - the partition
 
    Output:
-   . count - number of passes
+   . count - the number of passes, at least 0
    . samples - [count] of each, in the order in which they were said; the partition's
 
    Errors: none beyond bad arguments.

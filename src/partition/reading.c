@@ -30,7 +30,8 @@ static int FindReading(RengaPartition partition, const char *input)
    . partition - the partition, with its network
    . input - name of an input of the network
    . data - name of the data set; measured costs are kept by it
-   . seconds - for one sample of it, on the rank that reads it; what rank 0 says counts
+   . seconds - seconds for one sample of it, at least 0, on the rank that reads it; the number of
+     rank 0 counts
 
    Errors: RENGA_ERR_ORDER without a network; RENGA_ERR_ARGUMENT for an input that it does not
    have, or a negative time.
@@ -77,7 +78,7 @@ RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char
    . input - name of an input of the network
 
    Output:
-   . seconds - for one sample of it; 0 where nothing was said
+   . seconds - seconds for one sample of it; 0 where nothing was said
 
    Errors: none beyond bad arguments.
 

@@ -29,7 +29,7 @@ RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph
 
    Input:
    . partition - the partition
-   . stages - at least 1; 0: 1, or ranks / replicas where the replicas are set
+   . stages - the number of stages, at least 1; 0: 1, or ranks / replicas where the replicas are set
 
    Options:
    . -partition_stages - the number
@@ -53,7 +53,7 @@ RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages)
 
    Input:
    . partition - the partition
-   . replicas - at least 1; 0: ranks / stages
+   . replicas - the number of replicas of each stage, at least 1; 0: ranks / stages
 
    Options:
    . -partition_replicas - the number
@@ -77,10 +77,10 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
 
    Input:
    . partition - the partition
-   . tensor - at least 1, at most the lanes of the network; 0: 1, but type auto chooses where the
-     network has lanes or their number is open (RengaGraphSetLanes());
-     RENGA_PARTITION_TENSOR_AUTO: of the plans that a type that searches finds with 1, 2 and more
-     the fastest that fits is taken
+   . tensor - the tensor-parallel degree, at least 1, at most the lanes of the network. 0: 1, but
+     type auto chooses where the network has lanes or their number is open (RengaGraphSetLanes()).
+     RENGA_PARTITION_TENSOR_AUTO: plans with 1, 2 and more are searched, and the fastest that fits
+     is taken
 
    Options:
    . -partition_tensor - the number, or auto
@@ -115,10 +115,10 @@ RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor)
 
    Input:
    . partition - the partition
-   . sequence - at least 1, at most the lanes of tokens of the network; 0: type auto chooses it
-     where lanes of tokens are given, where they are open and sequences have 16,384 tokens or more,
-     or where nothing fits without, others take 1; RENGA_PARTITION_TENSOR_AUTO: type auto always
-     chooses it, exact too, and rannc among even plans
+   . sequence - the context-parallel degree, at least 1, at most the token lanes of the network. 0:
+     type auto chooses it where lanes of tokens are given, where they are open and sequences have
+     16,384 tokens or more, or where nothing fits without; other types take 1.
+     RENGA_PARTITION_TENSOR_AUTO: types auto and exact always choose it, rannc among even plans
 
    Options:
    . -partition_sequence - the number, or auto
@@ -201,10 +201,10 @@ RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes)
    Input:
    . partition - the partition
    . batch - samples of a step over all replicas; 0: the network file's, or else 32
-   . microbatch - samples of a micro-batch; 0: types auto and exact choose it
-     (RengaPartitionAutoSetMicrobatchSizes()), for others an eighth of the batch, rounded up; of a
-     network with statistics (RengaGraphGetBatchStatistics()) the whole batch where it fits, or a
-     share for each replica where their number is given
+   . microbatch - samples of a micro-batch, at least 1. 0: types auto and exact choose it
+     (RengaPartitionAutoSetMicrobatchSizes()), and others take an eighth of the batch, rounded up. A
+     network with statistics (RengaGraphGetBatchStatistics()) has the whole batch where it fits, or
+     that of one replica where their number is given
 
    Options:
    . -batch_size - samples of a step
@@ -235,8 +235,8 @@ RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, i
 
    Input:
    . partition - the partition
-   . leaf - their number, a leaf of the sum of gradients (RengaPlanSetLeaf()); 0: what the plan's
-     file says, or one of RengaPartitionSetLeaves() where the type knows costs, or 1
+   . leaf - micro-batches of a leaf of the sum of gradients (RengaPlanSetLeaf()), at least 1. 0: the
+     leaf of the plan's file, or one of RengaPartitionSetLeaves() where the type knows costs, or 1
 
    Options:
    . -reduction_leaf - the number

@@ -321,7 +321,7 @@ static RengaErrorCode FindTree(RengaPartition partition, Tree **tree, const char
    Collective
 
    Input:
-   . partition - of type tree
+   . partition - the partition, of type tree
    . weight - share of memory in the cost of a subtree, 0 … 1. 0.2 at first
 
    Options:
@@ -348,10 +348,10 @@ RengaErrorCode RengaPartitionTreeSetMemoryWeight(RengaPartition partition, doubl
    Not collective
 
    Input:
-   . partition - of type tree
+   . partition - the partition, of type tree
 
    Output:
-   . weight - share of memory in the cost of a subtree
+   . weight - the share of memory in the cost of a subtree, from 0 to 1
 
    Errors: RENGA_ERR_ORDER for another type.
 

@@ -12,7 +12,7 @@
    . spec - a concrete shape
 
    Output:
-   . whole - from 0, as long as each dimension
+   . whole - the rectangle, from 0, as long as each dimension
 
    Errors: none beyond bad arguments.
 
@@ -102,7 +102,8 @@ static int64_t CutRectangle(const RengaTensorSpec *spec, int64_t first, int64_t 
 
    Input:
    . spec - the shape of the whole tensor
-   . first, count - elements of it as a row-major vector
+   . first, count - the first element of it as a row-major vector, from 0, and the number of
+     elements, at least 0
 
    Output:
    . n - number of rectangles: 0 for an empty range, at most 2 ndim - 1

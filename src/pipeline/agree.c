@@ -1,4 +1,4 @@
-/* The ranks agree on all that decides the bits, at set-up; together.c compares before each pass
+/* The ranks agree on all that decides the bits, at set-up; allornone.c compares before each pass
    what may have changed since. */
 #include "pipelineimpl.h"
 #include "renga/private/device.h"

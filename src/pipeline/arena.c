@@ -136,7 +136,7 @@ static int64_t BuffersBytes(const Chunk *chunk)
 static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
 {
   const RengaPipelineMemory *memory = &chunk->memory->bytes;
-  const bool folds = RengaChunkFolds_Private(chunk);
+  const bool folds = RengaChunkShardsGradients_Private(chunk);
   const int64_t folded =
       chunk->memory->n_buffers * RengaGradientBytes_Private(chunk, chunk->memory->folded);
   const int64_t bytes = folds ? chunk->sizes->local_bytes : BuffersBytes(chunk);

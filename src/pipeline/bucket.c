@@ -27,7 +27,7 @@ RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t cou
 size_t RengaChunkWorkOfBucket_Private(const Chunk *chunk)
 {
   return chunk->memory->work_bytes /
-         (size_t)(RengaChunkFolds_Private(chunk) ? 2 : chunk->memory->n_buckets);
+         (size_t)(RengaChunkShardsGradients_Private(chunk) ? 2 : chunk->memory->n_buckets);
 }
 
 /* The next parameter whose gradients begin at `wanted` or behind it. */
@@ -88,7 +88,7 @@ static RengaErrorCode SetUpBlocks(Chunk *chunk, int b, int64_t begin[])
 /* Messages of a sum of so many micro-batches, and bytes of the longest. */
 static int CountMessages(Chunk *chunk, int64_t microbatches, size_t *bytes)
 {
-  const bool folds = RengaChunkFolds_Private(chunk); /* a piece of each replica */
+  const bool folds = RengaChunkShardsGradients_Private(chunk); /* a piece of each replica */
   const int64_t leaves =
       folds ? chunk->replicas : RengaOutlineLeaves_Private(chunk->outline, microbatches);
   int64_t *bounds = chunk->gradients->leaf_bounds;
@@ -148,7 +148,8 @@ static bool BucketFits(Chunk *chunk, const GradientBucket *bucket, int64_t micro
 bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches)
 {
   const bool ordered = RengaChunkIsOrdered_Private(chunk);
-  for (int b = 0; ordered && !RengaChunkFolds_Private(chunk) && b < chunk->memory->n_buckets; b++) {
+  for (int b = 0;
+       ordered && !RengaChunkShardsGradients_Private(chunk) && b < chunk->memory->n_buckets; b++) {
     const GradientBucket *bucket = &chunk->gradients->bucket[b];
     if (bucket->convoy && !BucketFits(chunk, bucket, microbatches)) return false;
   }
@@ -159,7 +160,7 @@ static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
 {
   GradientBucket *bucket = &chunk->gradients->bucket[b];
   bucket->chunk = chunk;
-  if (RengaChunkFolds_Private(chunk)) bucket->local = chunk->gradients->fold.place[b];
+  if (RengaChunkShardsGradients_Private(chunk)) bucket->local = chunk->gradients->fold.place[b];
   RengaCall(SetUpBlocks(chunk, b, begin));
   RengaCall(MakeConvoy(chunk, bucket));
   return RENGA_SUCCESS;
@@ -184,7 +185,7 @@ RengaErrorCode RengaChunkShareGradients_Private(Chunk *chunk)
 {
   const int64_t vector = RengaGradientBytes_Private(chunk, chunk->sizes->gradient_count);
   if (chunk->replicas == 1 || vector < SHARED_LEAST || !RengaDeviceIsHost(chunk->device) ||
-      !RengaChunkIsOrdered_Private(chunk) || RengaChunkFolds_Private(chunk))
+      !RengaChunkIsOrdered_Private(chunk) || RengaChunkShardsGradients_Private(chunk))
     return RENGA_SUCCESS;
   RengaCall(RengaCommShare(chunk->group, chunk->at->gradients,
                            (size_t)(chunk->memory->n_buffers * vector), &chunk->gradients->shared));
@@ -228,7 +229,7 @@ void RengaPipelineMarkGathers_Private(RengaPipeline pipeline, const Pass *pass)
     const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
     GradientBucket *bucket = &chunk->gradients->bucket[action->bucket];
     bucket->apart = RengaSettingsIsOrdered_Private(pipeline->settings) &&
-                    bucket->kind != BUCKET_SHARED && !RengaChunkFolds_Private(chunk);
+                    bucket->kind != BUCKET_SHARED && !RengaChunkShardsGradients_Private(chunk);
   }
 }
 
@@ -334,7 +335,8 @@ RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int numb
   GradientBucket *bucket = &chunk->gradients->bucket[number];
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_GATHER);
   if (!IsSummed(chunk, bucket) || !bucket->sum) return RENGA_SUCCESS; /* it is whole */
-  if (bucket->kind == BUCKET_SHARED || RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS;
+  if (bucket->kind == BUCKET_SHARED || RengaChunkShardsGradients_Private(chunk))
+    return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = GatherBlocks(chunk, pass, number);
   RengaLogEventEnd(event, 0, 1, RengaGradientBytes_Private(chunk, bucket->count));

@@ -103,9 +103,9 @@ static inline bool RengaChunkSpeaks_Private(const Chunk *chunk)
 }
 
 /* Replicas have a share of the gradients, too: none has all of those of the step. */
-static inline bool RengaChunkFolds_Private(const Chunk *chunk)
+static inline bool RengaChunkShardsGradients_Private(const Chunk *chunk)
 {
-  return RengaOutlineFolds_Private(chunk->outline, chunk->stage);
+  return RengaOutlineShardsGradients_Private(chunk->outline, chunk->stage);
 }
 
 /* Replicas have a share of the parameters, too. */
@@ -171,5 +171,5 @@ RengaErrorCode RengaChunkWaitSends_Private(Chunk *chunk, Pass *pass, int64_t i, 
 RengaErrorCode RengaChunkFinishLinks_Private(Chunk *chunk, Pass *pass);
 RengaErrorCode RengaChunkMakeParcels_Private(Chunk *chunk); /* the rings are known */
 RengaErrorCode RengaChunkFreeParcels_Private(Chunk *chunk);
-/* saved.c: what becomes of a tensor of the network that backward reads */
+/* savedactivations.c: what becomes of a tensor of the network that backward reads */
 RengaSaved RengaChunkGetPolicy_Private(const Chunk *chunk, const char *name);

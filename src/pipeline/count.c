@@ -13,8 +13,9 @@
    . batch - number of samples over all replicas, and how to read them
 
    Output:
-   . even - whether this batch has as much of each sum that the loss is divided by, for each of its
-     samples, as the first batch that was announced; false where the loss is divided by none
+   . even - true: this batch has as much of each sum that the loss is divided by, for each of its
+     samples, as the first batch that was announced. false: it has not, or the loss is divided by
+     none
 
    Errors: as of RengaPipelineEvaluate. Nothing has been added then.
 

@@ -337,7 +337,7 @@ static RengaErrorCode Ask(RengaPipeline pipeline, bool fullest, int first, int l
 
    Input:
    . pipeline - the pipeline, with plan, device, optimizer and options; not yet set up
-   . stage - which stage of the plan
+   . stage - the number of the stage, from 0
 
    Output:
    . memory - bytes by category on the replica that needs most; what RengaPipelineSetUp will take
@@ -374,7 +374,7 @@ RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
    Collective the first time where -device_threads is not given, else not
 
    Input:
-   . pipeline - as of RengaPipelineForecastStage()
+   . pipeline - the pipeline, as of RengaPipelineForecastStage()
 
    Output:
    . memory - [stages of the plan] as of RengaPipelineForecastStage()
@@ -416,10 +416,10 @@ RengaErrorCode RengaPipelineForecastExchanges_Private(RengaPipeline pipeline, bo
    Input:
    . graph - the network, set up
    . plan - its plan, with stages and batch
-   . stage - which stage
+   . stage - the number of the stage, from 0
 
    Output:
-   . memory - as of RengaPipelineForecastStage()
+   . memory - the bytes, as of RengaPipelineForecastStage()
 
    Errors: as of RengaPipelineForecastStage(); RENGA_ERR_OPTION for options that
    RengaPipelineSetFromOptions() does not take.

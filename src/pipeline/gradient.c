@@ -21,7 +21,7 @@ RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk)
 {
   chunk->gradients->valid = chunk->gradients->settled = chunk->gradients->early = false;
   chunk->gradients->n_pieces = chunk->gradients->n_begun = chunk->gradients->n_merges = 0;
-  for (int b = 0; b < chunk->memory->n_buffers && !RengaChunkFolds_Private(chunk); b++)
+  for (int b = 0; b < chunk->memory->n_buffers && !RengaChunkShardsGradients_Private(chunk); b++)
     chunk->gradients->piece[b] = (RengaPartialSum){.data = BufferOfLevel(chunk, b)};
   chunk->gradients->sum = BufferOfLevel(chunk, 0);
   if (!RengaChunkIsOrdered_Private(chunk))
@@ -42,7 +42,7 @@ RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, i
                                                bool *adds)
 {
   char *gradients = chunk->gradients->sum;
-  *adds = !RengaChunkFolds_Private(chunk);
+  *adds = !RengaChunkShardsGradients_Private(chunk);
   if (*adds && RengaChunkIsOrdered_Private(chunk)) {
     const bool alone = number % chunk->outline->leaf == 0 && EndsLeaf(chunk, pass, number);
     RengaCall(RengaCommTreeTake(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
@@ -63,7 +63,7 @@ RengaErrorCode RengaChunkWillAdd_Private(const Chunk *chunk, const Pass *pass, i
   const int64_t leaves = RengaOutlineLeaves_Private(chunk->outline, pass->microbatches);
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES + 1];
   int count = gradients->n_pieces, at;
-  *adds = !RengaChunkFolds_Private(chunk);
+  *adds = !RengaChunkShardsGradients_Private(chunk);
   if (!*adds || !RengaChunkIsOrdered_Private(chunk)) return RENGA_SUCCESS;
   for (int p = 0; p <= count && p < chunk->memory->n_buffers; p++) piece[p] = gradients->piece[p];
   const bool alone = number % chunk->outline->leaf == 0 && EndsLeaf(chunk, pass, number);
@@ -75,7 +75,7 @@ RengaErrorCode RengaChunkWillAdd_Private(const Chunk *chunk, const Pass *pass, i
 /* After the backward of micro-batch number. */
 RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, int64_t number)
 {
-  if (chunk->gradients->early || RengaChunkFolds_Private(chunk))
+  if (chunk->gradients->early || RengaChunkShardsGradients_Private(chunk))
     return RENGA_SUCCESS; /* bucket by bucket, before */
   if (!RengaChunkIsOrdered_Private(chunk) || !EndsLeaf(chunk, pass, number)) return RENGA_SUCCESS;
   RengaSpan span;
@@ -161,7 +161,7 @@ RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass, int b
 {
   const bool ends = !chunk->outline->settings->overlap;
   RengaCall(RengaChunkEndOldGathers_Private(chunk, pass));
-  if (RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS; /* round by round */
+  if (RengaChunkShardsGradients_Private(chunk)) return RENGA_SUCCESS; /* round by round */
   if (!chunk->gradients->settled) RengaCall(SettlePieces(chunk, pass));
   chunk->gradients->settled = true;
   chunk->gradients->early = false;

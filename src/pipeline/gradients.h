@@ -25,7 +25,7 @@ typedef struct {
   int64_t own;                   /* elements of this replica's blocks of the buckets before */
   bool apart;                    /* the running pass gathers it by an action of its own */
   double began, gathering;       /* MPI_Wtime of its last sum, of its values' gather */
-  int64_t local;                 /* bytes in the memory of a micro-batch's gradients (local.c) */
+  int64_t local;                 /* bytes in the place of a micro-batch (gradientplaces.c) */
   Chunk *chunk;                  /* lent, of a fold: */
   int64_t round;                 /* that is under way */
 } GradientBucket;
@@ -45,9 +45,10 @@ typedef struct {
   bool adds;
 } FoldStep;
 
-/* Gradients that replicas give, micro-batch by micro-batch, to who answers for them (fold.c). */
+/* Gradients that replicas give, micro-batch by micro-batch, to who answers for them
+   (reducescatter.c). */
 typedef struct {
-  int64_t *place;    /* [buckets] bytes in the memory of a micro-batch's gradients (local.c) */
+  int64_t *place;    /* [buckets] bytes in the place of a micro-batch (gradientplaces.c) */
   FoldStep *step;    /* of the running pass */
   int64_t *first;    /* [rounds + 1] the steps of each */
   int64_t round;     /* of the running pass, whose sums begin next */
@@ -78,7 +79,8 @@ struct _p_GradientVector {
 /* shard.c: own is [replicas] elements of the chunk's sharded parameters that each updates */
 RengaErrorCode RengaChunkCountShares_Private(const Chunk *chunk, int64_t own[]);
 RengaErrorCode RengaChunkMakeShares_Private(Chunk *chunk, int bucket);
-RengaErrorCode RengaChunkCountFold_Private(const Chunk *chunk, const int64_t own[], int64_t fold[]);
+RengaErrorCode RengaChunkCountScattered_Private(const Chunk *chunk, const int64_t own[],
+                                                int64_t fold[]);
 void RengaChunkRangeOfBucket_Private(const Chunk *chunk, int bucket, int64_t *first,
                                      int64_t *count);
 int RengaChunkBucketAt_Private(const Chunk *chunk, ParameterRole role, int64_t at, int64_t *begin);
@@ -108,14 +110,15 @@ RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t cou
                                      const void *x);
 RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass, int bucket);
 RengaErrorCode RengaChunkCloseEarly_Private(Chunk *chunk, const Pass *pass);
-/* local.c */
+/* gradientplaces.c */
 RengaErrorCode RengaChunkPlaceLocal_Private(Chunk *chunk);
 RengaErrorCode RengaChunkMoveLocal_Private(Chunk *chunk, Program *program);
-/* fold.c */
-RengaErrorCode RengaChunkCountFolds_Private(const Chunk *chunk, int64_t microbatches, int *buffers);
-RengaErrorCode RengaChunkPrepareFold_Private(Chunk *chunk, const Pass *pass);
+/* reducescatter.c */
+RengaErrorCode RengaChunkCountPartialSums_Private(const Chunk *chunk, int64_t microbatches,
+                                                  int *buffers);
+RengaErrorCode RengaChunkPrepareRounds_Private(Chunk *chunk, const Pass *pass);
 RengaErrorCode RengaChunkEndRound_Private(Chunk *chunk, Pass *pass);
-RengaErrorCode RengaChunkGatherFolded_Private(Chunk *chunk, Pass *pass);
+RengaErrorCode RengaChunkGatherUnsharded_Private(Chunk *chunk, Pass *pass);
 /* entry/sum.c */
 RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk);
 bool RengaChunkIsEarly_Private(const Chunk *chunk);

@@ -196,7 +196,7 @@ static RengaErrorCode BringGradientOfParts(RengaPipeline pipeline, RengaValue wh
    . parameter - its name in the network
 
    Output:
-   . buffer - on rank 0: the whole gradient, before clipping
+   . buffer - the whole gradient, before clipping, on rank 0
 
    Errors: RENGA_ERR_ORDER before set-up, or for a pipeline that can only be destroyed
    (RengaPipelineStep); RENGA_ERR_ARGUMENT on all ranks where there is no gradient: no such
@@ -273,7 +273,7 @@ int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline)
 
    Input:
    . pipeline - the pipeline
-   . step - steps done so far; random numbers and learning rates follow from it
+   . step - steps done so far, at least 0; random numbers and learning rates follow from it
 
    Errors: RENGA_ERR_ARGUMENT for a negative number.
 

@@ -204,7 +204,8 @@ RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *clas
   RengaCall(RengaGraphGetLoss(outline->graph, &loss));
   key->count = 0;
   RengaCall(PushNumber(key, row->shape.saved));
-  RengaCall(PushNumber(key, 2 * (int64_t)row->shape.shard + RengaChunkFolds_Private(chunk)));
+  RengaCall(
+      PushNumber(key, 2 * (int64_t)row->shape.shard + RengaChunkShardsGradients_Private(chunk)));
   RengaCall(PushNumber(key, chunk->memory->lag > 0));
   RengaCall(PushNumber(key, row->shape.tensor));
   RengaCall(PushNumber(key, row->shape.sequence));

@@ -393,7 +393,7 @@ RengaErrorCode RengaLayoutPlace_Private(Layout *layout)
   RengaCall(RengaLayoutListForward_Private(layout));
   MakeStorages(layout, 0);
   const int before = layout->n_steps;
-  if (!several) RengaCall(RengaLayoutChooseAgain_Private(layout));
+  if (!several) RengaCall(RengaLayoutChooseRecomputed_Private(layout));
   RengaCall(RengaLayoutListBackward_Private(layout));
   MakeStorages(layout, before);
   RengaCall(KeepToEnd(layout));

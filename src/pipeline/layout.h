@@ -119,11 +119,11 @@ static inline ProgramPart LayoutFills(const Layout *layout, RengaValue value, Pl
 RengaErrorCode RengaLayoutWanted_Private(const Layout *layout, int *count, RengaValue values[]);
 RengaErrorCode RengaLayoutChoose_Private(Layout *layout); /* needed, part, kernel */
 RengaErrorCode RengaLayoutPlace_Private(Layout *layout);  /* steps, program->place, sizes, moves */
-/* saved.c: what is kept of forward; once it is known where forward's values lie, what is made
-   again. */
+/* savedactivations.c: what is kept of forward; once it is known where forward's values lie, what
+   is made again. */
 RengaErrorCode RengaLayoutMarkKept_Private(Layout *layout);
-RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout);
-/* again.c */
+RengaErrorCode RengaLayoutChooseRecomputed_Private(Layout *layout);
+/* recompute.c */
 RengaErrorCode RengaLayoutListForward_Private(Layout *layout);
 RengaErrorCode RengaLayoutListBackward_Private(Layout *layout);
 RengaErrorCode RengaLayoutEmit_Private(Layout *layout); /* the instructions */

@@ -109,8 +109,8 @@ RengaErrorCode RengaPipelineSetLossScale(RengaPipeline pipeline, double scale, i
    . pipeline - the pipeline
 
    Output:
-   . scale - of the next step
-   . steps - since it last changed
+   . scale - the factor of the next step's loss, above 0
+   . steps - steps since it last changed, at least 0
    . used - whether the network is of RENGA_PRECISION_FP16, once the pipeline is set up
 
    Errors: none beyond bad arguments.

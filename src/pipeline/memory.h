@@ -32,7 +32,7 @@ struct _p_ChunkSizes {
   int64_t first_bytes;  /* that the first forward of a step asks the others for */
   int64_t fetched_bytes[PART_COUNT];    /* and parts of a micro-batch */
   RengaForecastTerms terms[PART_COUNT]; /* that tensor ranks exchange in parts of a micro-batch */
-  int64_t local_bytes; /* of a micro-batch's gradients, where they are folded (local.c) */
+  int64_t local_bytes; /* of a micro-batch's gradients, where they are folded (gradientplaces.c) */
   int64_t whole_gradient, whole_count; /* of these, of parameters that are not sharded, */
   int64_t moment_count;                /* and the first of those values: that have moments */
   int n_parts;                         /* parameters that are sharded */

@@ -1,5 +1,5 @@
 /* Messages of a chunk with other ranks, and sums over the replicas: what fails is tried again
-   (together.c), and a wait says who waits for what. */
+   (allornone.c), and a wait says who waits for what. */
 #include "pipelineimpl.h"
 
 /* "rank 3 (stage 1, replica 0) adds up gradients in step 7": does, in the present. */

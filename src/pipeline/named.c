@@ -194,13 +194,13 @@ static RengaErrorCode Transact(RengaPipeline pipeline, NamedTensor *named, bool 
 
    Input:
    . pipeline - the pipeline, set up
-   . name - in the network (RengaPipelineListParameters), or "NAME:first_moment" and the like; the
-     same on all ranks
+   . name - the parameter's name in the network (RengaPipelineListParameters), or
+     "NAME:first_moment" and the like; the same on all ranks
    . to - the rank that gets them; RENGA_TO_ALL: every rank
 
    Output:
-   . buffer - where they go: the whole tensor of its logical shape, row-major float32. Not looked at
-     on other ranks
+   . buffer - the whole tensor of its logical shape, row-major float32. It is not looked at on other
+     ranks
 
    Errors: RENGA_ERR_ARGUMENT on all ranks where there is no such tensor, or where ranks ask for
    different ones.
@@ -225,7 +225,7 @@ RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *nam
 
    Input:
    . pipeline - the pipeline, set up; before the first step these are its first values
-   . name - as of RengaPipelineGetParameter
+   . name - the name, as RengaPipelineGetParameter takes it
    . from - the rank that has the values; RENGA_TO_ALL: every rank has them, and they are compared
    . buffer - there: the whole tensor of its logical shape, row-major float32; copied. Not looked at
      on other ranks
@@ -283,10 +283,9 @@ static RengaErrorCode MakeList(RengaPipeline pipeline)
    . pipeline - the pipeline, set up
 
    Output:
-   . count - their number, over all stages
-   . list - names, logical shapes, whether they are frozen, and of which kind of adapters, in the
-     order of the network; lent
-     until the pipeline is reset or destroyed
+   . count - the number of parameters, at least 0, over all stages
+   . list - names, logical shapes, whether they are frozen, and the kind of their adapters, in the
+     order of the network. It is lent until the pipeline is reset or destroyed
 
    Errors: RENGA_ERR_ORDER before set-up, or for a pipeline that can only be destroyed
    (RengaPipelineStep); RENGA_ERR_OPTION where the optimizer's groups cannot be read.

@@ -57,7 +57,8 @@ static bool IsCutBySize(const Outline *outline, int stage)
          RengaPlanGetStage(outline->plan, stage)->shape.replicas > 1;
 }
 
-/* Where gradients are folded (fold.c) and nothing was said one bucket would hold all of them. */
+/* Where gradients are folded (reducescatter.c) and nothing was said one bucket would hold all of
+   them. */
 static int FewestBuckets(const Outline *outline, int stage)
 {
   const RengaSettings settings = outline->settings;

@@ -14,7 +14,7 @@ typedef struct {
   int64_t microbatches; /* of the step */
   bool forward_only;
   RengaSchedule schedule;
-  int64_t *turn; /* [micro-batches] their numbers in the batch (turns.c); NULL: their own */
+  int64_t *turn; /* [micro-batches] numbers in the batch (microbatchorder.c); NULL: their own */
 } ScheduleRow;
 
 /* The same on all ranks, and known without them. */
@@ -44,8 +44,8 @@ static inline int64_t RengaOutlineLeaves_Private(const Outline *outline, int64_t
   return (microbatches + outline->leaf - 1) / outline->leaf;
 }
 
-/* Replicas of the stage give each other the gradients of each micro-batch (fold.c). */
-static inline bool RengaOutlineFolds_Private(const Outline *outline, int stage)
+/* Replicas of the stage give each other the gradients of each micro-batch (reducescatter.c). */
+static inline bool RengaOutlineShardsGradients_Private(const Outline *outline, int stage)
 {
   const RengaStageShape *shape = &RengaPlanGetStage(outline->plan, stage)->shape;
   return shape->shard >= RENGA_SHARD_GRADIENTS && shape->replicas > 1 && outline->has_loss;
@@ -54,7 +54,7 @@ static inline bool RengaOutlineFolds_Private(const Outline *outline, int stage)
 /* Replicas have a share of the parameters, too. */
 static inline bool RengaOutlineFetches_Private(const Outline *outline, int stage)
 {
-  return RengaOutlineFolds_Private(outline, stage) &&
+  return RengaOutlineShardsGradients_Private(outline, stage) &&
          RengaPlanGetStage(outline->plan, stage)->shape.shard >= RENGA_SHARD_PARAMETERS;
 }
 
@@ -94,9 +94,9 @@ RengaErrorCode RengaChunkCountTreeBuffers_Private(const Chunk *chunk, int64_t mi
                                                   int *buffers);
 RengaErrorCode RengaOutlineGetTurns_Private(Outline *outline, int64_t microbatches,
                                             const int64_t **turn);
-/* turns.c: which micro-batch of the batch each number of a step is */
-RengaErrorCode RengaOutlineDealOut_Private(const Outline *outline, int64_t microbatches,
-                                           int64_t **turn);
+/* microbatchorder.c: which micro-batch of the batch each number of a step is */
+RengaErrorCode RengaOutlineOrderMicrobatches_Private(const Outline *outline, int64_t microbatches,
+                                                     int64_t **turn);
 /* By the network, or a group of the optimizer. */
 RengaErrorCode RengaOutlineIsFrozen_Private(const Outline *outline, const RengaGraphValue *value,
                                             bool *frozen);

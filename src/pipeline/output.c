@@ -163,8 +163,8 @@ static RengaErrorCode RunOutputForward(RengaPipeline pipeline, const RengaBatch 
    . to - the rank that gets it; RENGA_TO_ALL: every rank; RENGA_TO_NONE: it is left where it is
 
    Output:
-   . buffer - where it goes: the output of all samples in order. With RENGA_TO_NONE the rows of the
-     samples that RengaPipelineGetOutputRows says. Not looked at on other ranks: NULL is allowed
+   . buffer - the output of all samples in order. With RENGA_TO_NONE it has the rows of the samples
+     that RengaPipelineGetOutputRows says. It is not looked at on other ranks, where NULL is allowed
 
    Errors: as of RengaPipelineStep; a rank without a buffer, or with another output or rank to bring
    it to, is an error on all ranks.
@@ -192,7 +192,7 @@ RengaErrorCode RengaPipelineForwardTo(RengaPipeline pipeline, const RengaBatch *
    . output - name of an output of the network, [samples, ...], float32
 
    Output:
-   . buffer - on rank 0: the output of all samples in order; not looked at on other ranks
+   . buffer - the output of all samples in order, on rank 0; it is not looked at on other ranks
 
    Errors: as of RengaPipelineForwardTo.
 
@@ -214,11 +214,11 @@ RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *ba
    Input:
    . pipeline - the pipeline, set up
    . output - name of an output of the network
-   . samples - of the batch
+   . samples - samples of the batch, at least 1
 
    Output:
-   . first - the first of them in the batch
-   . count - how many; 0 on ranks that do not make the output
+   . first - the number of the first of them in the batch, from 0
+   . count - the number of samples; 0 on ranks that do not make the output
 
    Errors: RENGA_ERR_ORDER before set-up, or for a pipeline that can only be destroyed
    (RengaPipelineStep); RENGA_ERR_ARGUMENT for an output that the network does not have, or no

@@ -1,15 +1,16 @@
 /* Where parameters lie in the vectors of their roles, and their uses in a gradient buffer.
 
    Parameters that each replica updates follow each other in the vectors of values, masters and
-   moments (in the order of the network, but for parts that a lane puts together: joined.c), and, in
-   the order of the network, with all their uses in a gradient buffer. Frozen ones, which have
-   neither gradient nor moments, follow those among the values. Behind them come the sharded ones
-   (shard.c), whose first uses lie in a gradient buffer as the parameters do among the values, so
-   that a block of the one is a block of the other; further uses lie with those of the others.
+   moments (in the order of the network, but for parts that a lane puts together:
+   concatenatedparts.c), and, in the order of the network, with all their uses in a gradient buffer.
+   Frozen ones, which have neither gradient nor moments, follow those among the values. Behind them
+   come the sharded ones (shard.c), whose first uses lie in a gradient buffer as the parameters do
+   among the values, so that a block of the one is a block of the other; further uses lie with those
+   of the others.
 
-       values     whole parameters, frozen ones | sharded parameters
-       moments    whole parameters              | this replica's shares of sharded ones
-       gradients  whole, each with all its uses | further uses of sharded ones | their first uses */
+   values whole parameters, frozen ones | sharded parameters moments whole parameters | this
+   replica's shares of sharded ones gradients whole, each with all its uses | further uses of
+   sharded ones | their first uses */
 #include "rows.h"
 #include <string.h>
 
@@ -64,7 +65,7 @@ static void PlaceSharded(Chunk *chunk, Parameter *parameter)
   sizes->gradient_count += room;
 }
 
-/* order: in which values lie, and of sharded parameters gradients (joined.c). */
+/* order: in which values lie, and of sharded parameters gradients (concatenatedparts.c). */
 static void PlaceAllParameters(Chunk *chunk, const int order[])
 {
   ChunkSizes *sizes = chunk->sizes;

@@ -41,7 +41,7 @@ struct _p_ParameterUses {
   int *rank;              /* [values of sub] those of the tensor group that have it: of parts */
   int *split;             /* [values of sub] 1 + the first node that makes parts of it */
   RengaValue *same;       /* [values of sub] the part that the first node makes; else itself */
-  bool *joined;           /* [values of sub] its parts lie in a row: nothing makes it (joined.c) */
+  bool *joined;           /* [values of sub] its parts lie in a row (concatenatedparts.c) */
   int64_t *holds;         /* [parameters][stages] 0: not there, else 1 + uses (holders.c) */
 };
 
@@ -55,7 +55,7 @@ RengaErrorCode RengaChunkGetPart_Private(const Chunk *chunk, const RengaGraphNod
                                          RengaValue *value, RengaRectangle *part);
 RengaErrorCode RengaChunkCutParts_Private(const Chunk *chunk, const Parameter *parameter,
                                           ParameterRole role, int *count, RengaRectangle part[]);
-/* joined.c: parts that a lane puts together lie one after the other. */
+/* concatenatedparts.c: parts that a lane puts together lie one after the other. */
 RengaErrorCode RengaChunkOrderParameters_Private(const Chunk *chunk, int order[]);
 RengaErrorCode RengaChunkPlaceJoined_Private(Chunk *chunk);
 RengaErrorCode RengaChunkListUses_Private(Chunk *chunk, int count, const RengaParameterUse whole[]);

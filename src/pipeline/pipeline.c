@@ -8,7 +8,7 @@ static const RengaOptionRow rows[] = {
     {"precision_loss_scale", RENGA_OPTION_REAL, "65536", AT(loss_scale), NULL, 1, 0x1p24,
      "fp16: first scale of the loss, a power of two"},
     {"on_nonfinite", RENGA_OPTION_ENUM, "stop", AT(on_nonfinite), "stop|skip|rollback", 0, 0,
-     "what a step does whose loss or gradient is not finite"},
+     "what to do after a loss or gradient that is not finite"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -92,7 +92,7 @@ static RengaErrorCode CheckNew(RengaPipeline pipeline, const char *what)
    Input:
    . pipeline - the pipeline
    . graph - the network, set up; the pipeline keeps a reference
-   . plan - of this graph; the pipeline keeps a reference
+   . plan - the plan of this graph; the pipeline keeps a reference
 
    Errors: RENGA_ERR_ORDER after RengaPipelineSetUp. Whether the plan is of this graph is found
    there.
@@ -122,7 +122,8 @@ RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, Re
    . pipeline - the pipeline
 
    Output:
-   . graph - lent by the pipeline until it is given another; NULL before RengaPipelineSetPlan
+   . graph - the graph, lent by the pipeline until it is given another; NULL before
+     RengaPipelineSetPlan
 
    Errors: none beyond bad arguments.
 
@@ -143,8 +144,8 @@ RengaErrorCode RengaPipelineGetGraph(RengaPipeline pipeline, RengaGraph *graph)
 
    Input:
    . pipeline - the pipeline
-   . settings - in place of its own; the pipeline keeps a reference. They may not change while it is
-     set up
+   . settings - the settings in place of its own; the pipeline keeps a reference. They may not
+     change while it is set up
 
    Errors: RENGA_ERR_ORDER after RengaPipelineSetUp.
 
@@ -192,7 +193,7 @@ RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *s
 
    Input:
    . pipeline - the pipeline
-   . type - of RengaScheduleSetType(); NULL: that of the plan
+   . type - a type that RengaScheduleSetType() takes; NULL: that of the plan
 
    Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
    that is set up. A schedule that there is not is refused by RengaPipelineSetUp.
@@ -308,7 +309,8 @@ RengaErrorCode RengaPipelineSetMemoryBound(RengaPipeline pipeline, int64_t bytes
 
    Input:
    . pipeline - the pipeline
-   . samples - of such a step or evaluation; may be called for several sizes
+   . samples - samples of such a step or evaluation, at least 1; the call may be made for several
+     sizes
 
    Errors: RENGA_ERR_ARGUMENT for no samples, RENGA_ERR_ORDER after set-up. Set-up refuses a size of
    more than 1048576 micro-batches with RENGA_ERR_PLAN.
@@ -364,7 +366,7 @@ RengaErrorCode RengaPipelineSetFromOptions(RengaPipeline pipeline)
    . pipeline - the pipeline
 
    Output:
-   . seed - as set, or of -seed
+   . seed - any number, as it was set, or that of -seed
 
    Errors: none beyond bad arguments.
 

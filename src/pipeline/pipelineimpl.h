@@ -113,7 +113,7 @@ static inline Chunk *RengaPipelineFindChunk_Private(RengaPipeline pipeline, int 
 struct _p_Pass {
   ProgramKind kind;
   PipelineCall call;
-  /* how the ranks stand to it (together.c) */
+  /* how the ranks stand to it (allornone.c) */
   RengaErrorCode code; /* the first error that this rank found */
   bool prepared;       /* this rank could prepare it */
   bool settled;        /* the agreement has come */
@@ -131,7 +131,7 @@ struct _p_Pass {
   RengaAction *own;          /* what replicas that fold go through together; or NULL */
   const RengaBatch *batch;
   int64_t microbatches; /* of the batch */
-  const int64_t *turn;  /* [microbatches] which of the batch each is (turns.c); NULL: as numbered */
+  const int64_t *turn;  /* [microbatches] number in the batch (microbatchorder.c); NULL: as it is */
   bool training;
   double *loss;          /* [microbatches] shares, in values; NULL: not wanted */
   double *sample_losses; /* [samples][columns] in values, of a step; NULL: not wanted */
@@ -213,7 +213,7 @@ RengaErrorCode RengaPipelineEndTimed_Private(RengaPipeline pipeline, PipelineEve
                                              RengaErrorCode code);
 void RengaPipelineNameAction_Private(const RengaAction *action, size_t size, char name[]);
 const char *RengaPipelineTrack_Private(RengaPipeline pipeline);
-/* together.c */
+/* allornone.c */
 RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline, const char *function);
 RengaErrorCode RengaPipelineCheckWhole_Private(RengaPipeline pipeline);
 void RengaPipelineBreak_Private(RengaPipeline pipeline, RengaErrorCode code);
@@ -249,7 +249,7 @@ RengaErrorCode RengaPipelinePrepare_Private(RengaPipeline pipeline, Pass *pass);
 /* pass.c */
 RengaErrorCode RengaPipelineRunTogether_Private(RengaPipeline pipeline, Pass *pass);
 void RengaPipelineFreePass_Private(RengaPipeline pipeline, Pass *pass);
-/* outcome.c */
+/* nonfinite.c */
 RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineStepInfo *info);
 /* inspect.c */
 RengaErrorCode RengaPipelineTransfer_Private(RengaPipeline pipeline, void *buffer, size_t bytes,

@@ -119,7 +119,7 @@ static RengaErrorCode CheckStepFits(Chunk *chunk, const Pass *pass)
 
 /* Replicas that fold go through one list, of the one that has most micro-batches, each with its own
    in the place of that one's: where it has none left the action is empty. Its own list is
-   that without them (schedule/align.c). */
+   that without them (schedule/commonlist.c). */
 static RengaErrorCode AlignActions(const Chunk *chunk, int longest, Pass *pass)
 {
   const int64_t leaf = chunk->outline->leaf, m = pass->microbatches;
@@ -147,7 +147,7 @@ static RengaErrorCode PrepareActions(RengaPipeline pipeline, Pass *pass)
     pass->action = &update;
     return RENGA_SUCCESS;
   }
-  const bool together = RengaChunkFolds_Private(chunk);
+  const bool together = RengaChunkShardsGradients_Private(chunk);
   RengaCall(RengaOutlineGetSchedule_Private(pipeline->outline, pass->microbatches, !pass->training,
                                             &schedule));
   const int longest =
@@ -184,7 +184,8 @@ static RengaErrorCode PreparePrograms(Chunk *chunk, const Pass *pass)
   Portion *portion = chunk->portion;
   const int64_t count = portion->last - portion->first;
   const bool ordered = RengaChunkIsOrdered_Private(chunk);
-  const bool adds = pass->training && count > 1 && ordered && !RengaChunkFolds_Private(chunk);
+  const bool adds =
+      pass->training && count > 1 && ordered && !RengaChunkShardsGradients_Private(chunk);
   bool uses_sums;
   if (count > 0) RengaCall(PrepareSize(chunk, pass, portion->first, adds, &uses_sums));
   if (count > 1) RengaCall(PrepareSize(chunk, pass, portion->last - 1, adds, &uses_sums));
@@ -212,7 +213,7 @@ static RengaErrorCode PrepareChunk(Chunk *chunk, const Pass *pass)
   RengaCall(RengaChunkPrepareGathers_Private(chunk));
   RengaCall(RengaChunkPrepareRows_Private(chunk, pass->microbatches, pass->batch->samples));
   RengaCall(RengaChunkBeginGradients_Private(chunk));
-  RengaCall(RengaChunkPrepareFold_Private(chunk, pass));
+  RengaCall(RengaChunkPrepareRounds_Private(chunk, pass));
   return RENGA_SUCCESS;
 }
 

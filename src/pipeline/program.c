@@ -167,7 +167,7 @@ static RengaErrorCode CompileProgram(Chunk *chunk, const Program *like, bool bes
 static bool HasBeside(const Chunk *chunk, const Program *program)
 {
   return chunk->tensor.group.size > 1 && program->kind == PROGRAM_TRAINING &&
-         !RengaChunkFolds_Private(chunk) && chunk->outline->settings->overlap;
+         !RengaChunkShardsGradients_Private(chunk) && chunk->outline->settings->overlap;
 }
 
 /* So it is where that takes no more memory than without. A program that adds gradients has the

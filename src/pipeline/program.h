@@ -88,8 +88,8 @@ typedef struct {
   int n_recorded;
   RecordedKernels *recorded;
 } Entry;
-/* Where a part touches a bucket (touch.c): from the first of its rows to behind the last; -1: it
-   does not. begin: where the gather of its values begins. */
+/* Where a part touches a bucket (bucketrows.c): from the first of its rows to behind the last;
+   -1: it does not. begin: where the gather of its values begins. */
 typedef struct {
   int begin, first, end;
 } BucketRows;
@@ -179,7 +179,7 @@ RengaErrorCode RengaChunkFreePrograms_Private(Chunk *chunk);
 /* conflict.c */
 bool RengaInstructionsConflict_Private(const Instruction *a, const Instruction *b);
 RengaErrorCode RengaProgramPostpone_Private(Program *program);
-/* touch.c */
+/* bucketrows.c */
 RengaErrorCode RengaChunkFindTouched_Private(const Chunk *chunk, Program *program,
                                              ProgramPart part);
 /* entry/list.c */

@@ -38,7 +38,7 @@ static RengaErrorCode WidenToTurns(const Chunk *chunk, int64_t microbatches, int
 
    Input:
    . pipeline - set up
-   . fields - number of the network's inputs
+   . fields - the number of the network's inputs, at least 1
 
    Output:
    . first, last - [fields] of each input: samples first to last - 1 of a whole batch; first = last:

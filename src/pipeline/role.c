@@ -121,7 +121,7 @@ bool RengaChunkHoldsShare_Private(const Chunk *chunk, const Parameter *parameter
                                   ParameterRole role)
 {
   if (!parameter->sharded) return false;
-  if (role == ROLE_GRADIENT) return RengaChunkFolds_Private(chunk);
+  if (role == ROLE_GRADIENT) return RengaChunkShardsGradients_Private(chunk);
   return role >= ROLE_MOMENT || RengaChunkFetches_Private(chunk) ||
          (role == ROLE_MASTER && RengaChunkHasMasters_Private(chunk));
 }

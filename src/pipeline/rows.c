@@ -6,7 +6,11 @@
    gradients of these positions, where else GatherGrad would add them up. Behind the last backward
    the replicas give each other their slots, and each adds up all of them, row by row, in the order
    of the tree (rowsums.c). Which tables these are follows from network and batch, never from the
-   layout. */
+   layout.
+
+   A leaf that did not read a row adds nothing to it. Sums begin at +0 and so are never -0, to which
+   alone adding 0 makes a difference: the row's gradient has the bits that it has in the whole
+   vector. */
 #include "rows.h"
 #include "renga/private/device.h"
 #include <string.h>
@@ -257,8 +261,8 @@ RengaErrorCode RengaChunkFreeRows_Private(Chunk *chunk)
    . parameter - its name in the network
 
    Output:
-   . rows - of it a step of the plan's batch reads at the most, each time that it reads one counted;
-     0: a step updates all of it, or nothing where it is frozen
+   . rows - the most rows of it that a step of the plan's batch reads, each time counted. 0: a step
+     updates all of it, or nothing where it is frozen
 
    Errors: RENGA_ERR_ORDER before RengaPipelineSetUp; RENGA_ERR_ARGUMENT for a parameter that there
    is not.

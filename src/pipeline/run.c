@@ -82,7 +82,7 @@ static RengaErrorCode RunEmpty(Chunk *chunk, Pass *pass, const PartsRule *rule)
   for (ProgramPart part = rule->first; part <= rule->last; part++)
     if (part != PART_WEIGHT || chunk->memory->lag > 0)
       RengaCall(RengaChunkRunPart_Private(chunk, pass, program, part, NULL));
-  if (rule->last == PART_WEIGHT && RengaChunkFolds_Private(chunk))
+  if (rule->last == PART_WEIGHT && RengaChunkShardsGradients_Private(chunk))
     RengaCall(RengaChunkEndRound_Private(chunk, pass));
   return RENGA_SUCCESS;
 }

@@ -84,10 +84,10 @@ void RengaPipelineKeepSampleLosses_Private(RengaPipeline pipeline, Pass *pass)
    Not collective
 
    Input:
-   . pipeline - of a network with RengaGraphSetSampleLosses, after a step
+   . pipeline - the pipeline of a network with RengaGraphSetSampleLosses, after a step
 
    Output:
-   . samples - of the step's batch
+   . samples - the number of samples of the step's batch, at least 1
    . columns - 1: the loss; 2: and the probability of the likeliest class, negative where that is
      not the label
    . values - [samples, columns], the same bits on every rank and in every layout; lent until the

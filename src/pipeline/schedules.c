@@ -22,7 +22,8 @@ static RengaErrorCode MakeSchedule(Outline *outline, int64_t microbatches, bool 
     RengaCall(RengaScheduleSetBuckets(schedule, s, counts.all));
     const bool fetches = RengaOutlineFetches_Private(outline, s); /* as they are needed */
     RengaCall(RengaScheduleSetGathers(schedule, s, fetches ? 0 : counts.shared));
-    RengaCall(RengaScheduleSetFold_Private(schedule, s, RengaOutlineFolds_Private(outline, s)));
+    RengaCall(
+        RengaScheduleSetFold_Private(schedule, s, RengaOutlineShardsGradients_Private(outline, s)));
   }
   return RENGA_SUCCESS;
 }
@@ -48,8 +49,8 @@ RengaErrorCode RengaOutlineGetShape_Private(Outline *outline, int64_t microbatch
   return RENGA_SUCCESS;
 }
 
-/* Which micro-batch of the batch each number of a step of so many is (turns.c); lent. NULL: each
-   stands where its number says. */
+/* Which micro-batch of the batch each number of a step of so many is (microbatchorder.c); lent.
+   NULL: each stands where its number says. */
 RengaErrorCode RengaOutlineGetTurns_Private(Outline *outline, int64_t microbatches,
                                             const int64_t **turn)
 {
@@ -57,7 +58,8 @@ RengaErrorCode RengaOutlineGetTurns_Private(Outline *outline, int64_t microbatch
   RengaCall(RengaOutlineGetShape_Private(outline, microbatches, false, &schedule));
   ScheduleRow *row = outline->schedule;
   while (row->schedule != schedule) row++;
-  if (!row->turn) RengaCall(RengaOutlineDealOut_Private(outline, microbatches, &row->turn));
+  if (!row->turn)
+    RengaCall(RengaOutlineOrderMicrobatches_Private(outline, microbatches, &row->turn));
   *turn = row->turn;
   return RENGA_SUCCESS;
 }
@@ -80,7 +82,8 @@ RengaErrorCode RengaOutlineGetSchedule_Private(Outline *outline, int64_t microba
    . pipeline - the pipeline, set up
 
    Output:
-   . schedule - lent: it is gone after RengaPipelineReset() and RengaPipelineDestroy()
+   . schedule - the schedule, lent by the pipeline: it is gone after RengaPipelineReset() and
+     RengaPipelineDestroy()
 
    Errors: RENGA_ERR_ORDER before RengaPipelineSetUp().
 
@@ -142,8 +145,8 @@ RengaErrorCode RengaChunkCountTreeBuffers_Private(const Chunk *chunk, int64_t mi
   *buffers = 1;
   if (!RengaSettingsIsOrdered_Private(outline->settings) || !outline->has_loss)
     return RENGA_SUCCESS;
-  if (RengaChunkFolds_Private(chunk)) {
-    RengaCall(RengaChunkCountFolds_Private(chunk, microbatches, buffers));
+  if (RengaChunkShardsGradients_Private(chunk)) {
+    RengaCall(RengaChunkCountPartialSums_Private(chunk, microbatches, buffers));
     return RENGA_SUCCESS;
   }
   RengaCall(RengaOutlineGetShape_Private(outline, microbatches, false, &schedule));

@@ -55,8 +55,8 @@ static RengaErrorCode CheckChunks(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Replicas that share gradients take micro-batches in turn, in all stages alike (turns.c), and add
-   them up in order. */
+/* Replicas that share gradients take micro-batches in turn, in all stages alike
+   (microbatchorder.c), and add them up in order. */
 static RengaErrorCode CheckFolds(RengaPipeline pipeline, int s)
 {
   const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, s)->shape;

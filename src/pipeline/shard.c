@@ -121,13 +121,14 @@ RengaErrorCode RengaChunkCountShares_Private(const Chunk *chunk, int64_t own[])
 
 /* Elements of the gradients that each replica answers for, where they are folded; else 0. own: what
    it updates, fold: [replicas] */
-RengaErrorCode RengaChunkCountFold_Private(const Chunk *chunk, const int64_t own[], int64_t fold[])
+RengaErrorCode RengaChunkCountScattered_Private(const Chunk *chunk, const int64_t own[],
+                                                int64_t fold[])
 {
   const int64_t begin[2] = {0, chunk->sizes->whole_gradient};
   int64_t first, last;
   RengaBlocks blocks;
   for (int r = 0; r < chunk->replicas; r++) fold[r] = 0;
-  if (!RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS;
+  if (!RengaChunkShardsGradients_Private(chunk)) return RENGA_SUCCESS;
   RengaCall(RengaBlocksCreate(chunk->replicas, 1, begin, &blocks));
   for (int r = 0; r < chunk->replicas; r++) {
     RengaBlocksGetRange(blocks, r, &first, &last);

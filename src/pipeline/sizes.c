@@ -10,7 +10,7 @@
 static bool MayAdd(Chunk *chunk)
 {
   if (!chunk->outline->has_loss || !RengaChunkIsOrdered_Private(chunk) ||
-      RengaChunkFolds_Private(chunk))
+      RengaChunkShardsGradients_Private(chunk))
     return false;
   for (int i = 0; i < chunk->outline->n_batches; i++)
     if (chunk->outline->batch[i] > chunk->outline->microbatch) return true;
@@ -91,8 +91,8 @@ static RengaErrorCode CountWork(Chunk *chunk)
   chunk->memory->work_bytes = 0;
   if (replicas == 1 || !RengaChunkIsOrdered_Private(chunk)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(replicas + 1, &bounds));
-  if (RengaChunkFolds_Private(chunk)) CountFoldWork(chunk, count, bounds);
-  for (int i = 0; i < chunk->outline->n_batches && !RengaChunkFolds_Private(chunk); i++) {
+  if (RengaChunkShardsGradients_Private(chunk)) CountFoldWork(chunk, count, bounds);
+  for (int i = 0; i < chunk->outline->n_batches && !RengaChunkShardsGradients_Private(chunk); i++) {
     const int64_t leaves = RengaOutlineLeaves_Private(
         chunk->outline, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]));
     for (int r = 0; r <= replicas; r++) bounds[r] = RengaPlanBound(leaves, replicas, r);
@@ -301,7 +301,7 @@ static int64_t CountShareBytes(const Chunk *chunk, int64_t own)
 /* All memory of one replica. */
 static void SizeReplica(Chunk *chunk, const ReplicaShare *share, RengaPipelineMemory *memory)
 {
-  const bool folds = RengaChunkFolds_Private(chunk);
+  const bool folds = RengaChunkShardsGradients_Private(chunk);
   const int64_t buffer =
       RengaGradientBytes_Private(chunk, folds ? share->folded : chunk->sizes->gradient_count);
   *memory = (RengaPipelineMemory){0};
@@ -359,7 +359,7 @@ static RengaErrorCode CountOwn(Chunk *chunk, ReplicaShare *share)
   RengaCall(RengaMalloc(2 * (int64_t)chunk->replicas, &own));
   int64_t *folded = own + chunk->replicas;
   RengaErrorCode code = RengaChunkCountShares_Private(chunk, own);
-  if (!code) code = RengaChunkCountFold_Private(chunk, own, folded);
+  if (!code) code = RengaChunkCountScattered_Private(chunk, own, folded);
   share->own = chunk->memory->own = own[chunk->replica];
   share->folded = folded[chunk->replica];
   chunk->memory->folded = share->folded;
@@ -425,7 +425,8 @@ static void FreeShares(ReplicaShares *shares)
 /* They are the same in all stages with as many replicas. */
 static RengaErrorCode FindShares(Chunk *chunk, ShareTable *table, const ReplicaShares **found)
 {
-  ReplicaShares made = {.replicas = chunk->replicas, .folds = RengaChunkFolds_Private(chunk)};
+  ReplicaShares made = {.replicas = chunk->replicas,
+                        .folds = RengaChunkShardsGradients_Private(chunk)};
   for (int i = 0; i < table->count; i++) {
     *found = &table->row[i];
     if ((*found)->replicas == made.replicas && (*found)->folds == made.folds) return RENGA_SUCCESS;
@@ -467,7 +468,7 @@ static RengaErrorCode SizeWorstSharded(Chunk *chunk, const ReplicaShares *shares
   RengaCall(RengaMalloc(2 * (int64_t)chunk->replicas, &own));
   int64_t *folded = own + chunk->replicas;
   RengaErrorCode code = RengaChunkCountShares_Private(chunk, own);
-  if (!code) code = RengaChunkCountFold_Private(chunk, own, folded);
+  if (!code) code = RengaChunkCountScattered_Private(chunk, own, folded);
   if (!code) SizeWorstShare(chunk, shares, own, folded, worst);
   RengaFree(&own);
   RengaCall(code);

@@ -1,4 +1,4 @@
-/* A step: all ranks make the pass (together.c), whose last action changes parameters and states.
+/* A step: all ranks make the pass (allornone.c), whose last action changes parameters and states.
    Nothing after the last sum of the pass can fail but a rule of the program, on which the ranks
    agree once more, and the device itself. */
 #include "pipelineimpl.h"
@@ -32,7 +32,7 @@ static RengaErrorCode CheckStepStatistics(RengaPipeline pipeline, const RengaBat
    . batch - number of samples of the step, over all replicas, and how to read them
 
    Output:
-   . loss - of the whole batch, the same bits on every rank
+   . loss - the loss of the whole batch, the same bits on every rank
 
    Errors: RENGA_ERR_ORDER before set-up, where the network has no loss, or for a pipeline that can
    only be destroyed; RENGA_ERR_ARGUMENT for a batch without samples or without a function that
@@ -91,7 +91,7 @@ RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch
    . batch - number of samples over all replicas, and how to read them
 
    Output:
-   . loss - of the whole batch, the same bits on every rank
+   . loss - the loss of the whole batch, the same bits on every rank
 
    Errors: as of RengaPipelineStep, but for RENGA_ERR_NUMERIC: a loss that is not finite is
    returned.

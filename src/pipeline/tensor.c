@@ -5,12 +5,12 @@
    order of one rank. What only one other rank reads goes to that one, and what ranks of one kind
    read, of one number in the other, to these.
 
-   Nodes of several ranks, and sums of gradients, that wait for an exchange are put off until a lane
-   needs what they make, so that one exchange takes the terms of all lanes, which the ranks have
-   made at the same time. What of backward an exchange does not take may be done beside it
+   Nodes of several ranks, and sums of gradients, that wait for an exchange are put off until a
+   lane needs what they make, so that one exchange takes the terms of all lanes, which the ranks
+   have made at the same time. What of backward an exchange does not take may be done beside it
    (program.c): it stands behind all that the exchange takes. What a stage that recomputes makes
-   again (again.c) is exchanged again, where another lane, or a node in none, reads what a lane has
-   made. */
+   again (recompute.c) is exchanged again, where another lane, or a node in none, reads what a
+   lane has made. */
 #include "parameter.h"
 #include "layout.h"
 #include <string.h>
@@ -64,7 +64,7 @@ RengaErrorCode RengaLayoutFindExchanged_Private(Layout *layout)
   int count;
   RengaValue *wanted = NULL;
   bool *own;
-  RengaCall(RengaLayoutChooseAgain_Private(layout));
+  RengaCall(RengaLayoutChooseRecomputed_Private(layout));
   RengaCall(RengaLayoutWanted_Private(layout, &count, NULL));
   RengaCall(RengaMalloc(layout->n_values + 1, &own));
   MarkGradientsOfParts(layout->chunk, own);

@@ -81,7 +81,7 @@ static void FillViewRows(RengaPipeline pipeline, int each, PipelineRow rows[])
 
    Input:
    . pipeline - the pipeline, set up
-   . viewer - where to; rank 0 writes
+   . viewer - the viewer that it is shown by; rank 0 writes
 
    Errors: RENGA_ERR_ORDER before set-up; RENGA_ERR_TIMEOUT where a rank does not come;
    RENGA_ERR_FILE_WRITE where the file does not take it.

@@ -8,7 +8,8 @@
 
    Input:
    . plan - the plan
-   . samples - of this step, over all replicas; the last micro-batch may be short
+   . samples - samples of this step, at least 1, over all replicas; the last micro-batch may be
+     short
 
    Errors: a null handle, which the error handler is told.
 
@@ -26,8 +27,8 @@ int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples)
    Not collective
 
    Input:
-   . microbatches - of the step
-   . replicas - number of replicas
+   . microbatches - micro-batches of the step, at least 1
+   . replicas - the number of replicas, at least 1
    . replica - 0 … replicas; replica r has micro-batches bound(r) … bound(r + 1) - 1
 
    Errors: none.
@@ -48,9 +49,10 @@ int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica)
    Not collective
 
    Input:
-   . microbatches - of the step
-   . leaf - micro-batches of a leaf of the sum of gradients; the last leaf may have fewer
-   . replicas - number of replicas
+   . microbatches - micro-batches of the step, at least 1
+   . leaf - micro-batches of a leaf of the sum of gradients, at least 1; the last leaf may have
+     fewer
+   . replicas - the number of replicas, at least 1
    . replica - 0 … replicas; replica r has micro-batches bound(r) … bound(r + 1) - 1
 
    Errors: none.

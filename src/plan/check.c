@@ -254,7 +254,7 @@ RengaErrorCode RengaPlanCheckNetwork_Private(RengaGraph graph, const char *name,
    Input:
    . plan - the plan
    . graph - the network, set up
-   . ranks - how many there are; 0: any number
+   . ranks - the number of ranks that there are; 0: any number
 
    Errors: RENGA_ERR_PLAN, what does not fit, with its numbers; RENGA_ERR_SUPPORT, the stage and the
    field of its shape that the runtime cannot execute.

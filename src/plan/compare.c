@@ -204,7 +204,7 @@ static RengaErrorCode CompareStages(RengaPlan a, RengaPlan b, RengaViewer viewer
    Input:
    . plan - a plan, with its stages
    . other - another plan of the same network; may be the same plan
-   . viewer - of kind ascii
+   . viewer - the viewer, of kind ascii
 
    Errors: RENGA_ERR_ORDER before RengaPlanSetStages; RENGA_ERR_SUPPORT for a viewer that is not
    ascii; RENGA_ERR_PLAN for plans of two networks; RENGA_ERR_FILE_WRITE where the file does not

@@ -103,7 +103,8 @@ void RengaPlanGetLanes_Private(RengaGraph graph, int lanes[RENGA_LANE_KINDS])
    . plan - the plan, with its stages
 
    Output:
-   . lanes - of heads and columns (-graph_lanes); 1: it is in none, or the plan's file says nothing
+   . lanes - the lanes of heads and columns (-graph_lanes); 1: it is in none, or the plan's file
+     says nothing
 
    Errors: none beyond bad arguments.
 
@@ -129,8 +130,8 @@ RengaErrorCode RengaPlanGetLanes(RengaPlan plan, int *lanes)
    . plan - the plan, with its stages
 
    Output:
-   . lanes - of tokens (-graph_token_lanes); 1: it is in none; 0: the plan's file is older than
-     version 5 and does not say
+   . lanes - the lanes of tokens (-graph_token_lanes); 1: it is in none; 0: the plan's file is older
+     than version 5 and does not say
 
    Errors: none beyond bad arguments.
 

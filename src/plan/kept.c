@@ -45,8 +45,8 @@ static RengaErrorCode CheckKeptNames(RengaPlan plan, int stage, const RengaPlanK
 
    Input:
    . plan - the plan, with its stages
-   . stage - number of a stage whose shape says that it recomputes
-   . count - how many values; 0: none, which is what a new plan has
+   . stage - the number of a stage, from 0, whose shape says that it recomputes
+   . count - the number of values; 0: none, which is what a new plan has
    . names - [count] of values of the network that the stage makes, each once; copied
 
    Errors: RENGA_ERR_ORDER before RengaPlanSetStages; RENGA_ERR_ARGUMENT for a stage that there is
@@ -93,10 +93,10 @@ RengaErrorCode RengaPlanSetKept(RengaPlan plan, int stage, int count, const char
 
    Input:
    . plan - the plan, with its stages
-   . stage - number of the stage
+   . stage - the number of the stage, from 0
 
    Output:
-   . count - how many values
+   . count - the number of values, at least 0
    . names - [count] in the order of strcmp; lent until the plan is changed
 
    Errors: RENGA_ERR_ARGUMENT for a stage that there is not.

@@ -44,8 +44,8 @@ static int Larger(int a, int b)
    . plan - the plan, with its stages
 
    Output:
-   . layout - how many stages, replicas and ranks of each kind, what replicas share, what becomes
-     of saved activations, and in which precision; of stages that differ in one of them the most
+   . layout - the numbers of stages, replicas and ranks of each kind, the ZeRO stage, recomputation,
+     and precision. Where stages differ in one of them, it is the most
 
    Errors: RENGA_ERR_ORDER before RengaPlanSetStages().
 

@@ -72,7 +72,7 @@ int RengaPlanGetRankAt(RengaPlan plan, const RengaPlanPlace *place)
 
    Input:
    . plan - the plan
-   . stage - number of the stage
+   . stage - the number of the stage, from 0
    . replica - number of the replica; -1 is returned where there is no such place
 
    Errors: a null handle, which the error handler is told.
@@ -142,11 +142,11 @@ int RengaPlanGetFirstStage(RengaPlan plan, int stage)
 
    Input:
    . plan - the plan, with its stages
-   . stage - number of the stage
+   . stage - the number of the stage, from 0
 
    Output:
-   . bytes - of this stage, and of the others of the same ranks where shapes have chunks; 0: of one
-     of them it is not known
+   . bytes - bytes of this stage, and of the others of the same ranks where shapes have chunks; 0:
+     of one of them it is not known
 
    Errors: RENGA_ERR_ARGUMENT for a stage that there is not.
 
@@ -177,7 +177,7 @@ RengaErrorCode RengaPlanGetDeviceMemory(RengaPlan plan, int stage, int64_t *byte
 
    Input:
    . plan - the plan
-   . rank - the rank
+   . rank - the rank, from 0
 
    Output:
    . stage - its stage, -1 where the rank is idle
@@ -208,13 +208,13 @@ RengaErrorCode RengaPlanFindRank(RengaPlan plan, int rank, int *stage, int *repl
 
    Input:
    . plan - the plan
-   . rank - the rank
-   . most - places that there is room for
+   . rank - the rank, from 0
+   . most - the number of places that there is room for, at least 0
 
    Output:
    . places - [most] the first of them, stage after stage; others are not touched
-   . count - of all places, also of those without room: 0 where the rank is idle, else the chunks of
-     its stages' shapes
+   . count - the number of all places, also of those without room: 0 where the rank is idle, else
+     the chunks of its stages' shapes
 
    Errors: none beyond bad arguments.
 

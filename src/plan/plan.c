@@ -78,7 +78,7 @@ RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nod
    . comm - the ranks that will run it
 
    Output:
-   . plan - to be freed with RengaPlanDestroy()
+   . plan - the new plan; RengaPlanDestroy() frees it
 
    Errors: none beyond bad arguments.
 
@@ -110,7 +110,7 @@ RengaErrorCode RengaPlanSetCuts_Private(RengaPlan plan, RengaGraph graph, int co
    Input:
    . plan - the plan
    . graph - the network, set up; only looked at
-   . count - number of stages
+   . count - the number of stages, at least 1
    . stages - first, last, shape of each; the stages follow each other and cover all nodes. With c
      chunks there are p x c stages, all of c chunks, and stage s + p has the shape of stage s
 
@@ -259,7 +259,7 @@ RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks)
    . plan - the plan
 
    Output:
-   . ranks - as RengaPlanSetAvailableRanks() set them; 0: not known
+   . ranks - the number that RengaPlanSetAvailableRanks() set; 0: not known
 
    Errors: none beyond bad arguments.
 
@@ -301,8 +301,8 @@ int RengaPlanGetMessageSeconds_Private(RengaPlan plan, const double **seconds)
 
    Input:
    . plan - the plan, with its stages
-   . stage - number of the stage
-   . bytes - forecast for one device
+   . stage - the number of the stage, from 0
+   . bytes - bytes that are forecast for one device, at least 0
 
    Errors: RENGA_ERR_ARGUMENT for a stage that there is not.
 
@@ -324,7 +324,7 @@ RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes)
 
    Input:
    . plan - the plan, with its stages
-   . stage - number of the stage
+   . stage - the number of the stage, from 0
    . parts - bytes by category; their sum is the memory of the stage
 
    Errors: RENGA_ERR_ARGUMENT for a stage that there is not.
@@ -398,7 +398,7 @@ RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes)
    . plan - the plan
 
    Output:
-   . batch - samples of a step over all replicas
+   . batch - samples of a step over all replicas, at least 1
    . microbatch - samples of a micro-batch, not above the batch
 
    Errors: none beyond bad arguments.
@@ -422,8 +422,8 @@ RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microb
 
    Input:
    . plan - the plan
-   . leaf - how many consecutive micro-batches are added up one after the other; at least 1, which
-     is what a new plan has
+   . leaf - consecutive micro-batches that are added one after the other, at least 1, which is what
+     a new plan has
 
    Options:
    . -reduction_leaf - the number, where a partition makes the plan

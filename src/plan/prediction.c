@@ -12,7 +12,7 @@
 
    Input:
    . plan - the plan
-   . type - of RengaScheduleSetType; NULL leaves it to the run
+   . type - a type that RengaScheduleSetType takes; NULL leaves it to the run
 
    Errors: none beyond bad arguments.
 
@@ -40,7 +40,7 @@ RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type)
    . plan - the plan
 
    Output:
-   . type - lent; NULL where the plan leaves it open
+   . type - the type's name, lent by the plan; NULL where the plan leaves it open
 
    Errors: none beyond bad arguments.
 
@@ -61,7 +61,8 @@ RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type)
 
    Input:
    . plan - the plan, with schedule 1f1b
-   . eager - for each stage that follows; see RengaScheduleSetEager()
+   . eager - extra warm-up micro-batches for each stage that follows, at least 0: see
+     RengaScheduleSetEager()
 
    Errors: RENGA_ERR_ARGUMENT for a number that is negative or not finite.
 
@@ -85,7 +86,8 @@ RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager)
    . plan - the plan
 
    Output:
-   . eager - for each stage that follows; 0 where the schedule is not 1f1b
+   . eager - extra warm-up micro-batches for each stage that follows; 0 where the schedule is not
+     1f1b
 
    Errors: none beyond bad arguments.
 
@@ -116,7 +118,7 @@ static RengaErrorCode ReplaceText(const char *text, char **held)
    Input:
    . plan - the plan
    . machine - its name; NULL: not known
-   . costs - where they came from: the type of the profile; NULL: not known
+   . costs - the type of the profile that the costs are from; NULL: not known
    . memory - bytes of a device; 0: not known
 
    Errors: RENGA_ERR_ARGUMENT for negative memory.
@@ -146,7 +148,7 @@ RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const cha
    . plan - the plan
 
    Output:
-   . machine, costs - lent; NULL where they are not known
+   . machine, costs - the names, lent by the plan; NULL where they are not known
    . memory - bytes of a device; 0: not known
 
    Errors: none beyond bad arguments.
@@ -218,7 +220,7 @@ RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *predi
    Input:
    . plan - the plan
    . topic - one or two words, such as "limit" or "runner-up"
-   . sentence - with its values and units
+   . sentence - the sentence, with its values and units
 
    Errors: none beyond bad arguments.
 
@@ -284,7 +286,7 @@ void RengaPlanDropReasonsIf_Private(RengaPlan plan, bool (*is)(const char *topic
    . number - 0, 1, …
 
    Output:
-   . topic, sentence - lent; NULL after the last
+   . topic, sentence - the texts, lent by the plan; NULL after the last
 
    Errors: none beyond bad arguments.
 

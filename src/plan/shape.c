@@ -172,7 +172,8 @@ RengaErrorCode RengaPlanCheckShape_Private(RengaPlan plan, int s, const RengaSta
    Not collective
 
    Input:
-   . replicas - how many ranks compute the stage, each a share of the micro-batches; at least 1
+   . replicas - the number of ranks that compute the stage, each some of the micro-batches; at least
+     1
 
    Errors: none.
 
@@ -216,11 +217,11 @@ bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *oth
 
    Input:
    . shape - the shape
-   . size - bytes of text
+   . size - bytes of text, at least 1
 
    Output:
-   . text - as "2 replicas, saved recompute": replicas, then name and value of each field that is
-     not as RengaStageShapePlain() makes it; cut off where there is no room
+   . text - the text, such as "2 replicas, saved recompute": replicas, then name and value of each
+     field that is not as RengaStageShapePlain() makes it. It is cut off where there is no room
 
    Errors: none beyond bad arguments.
 

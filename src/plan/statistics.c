@@ -17,7 +17,7 @@ static int64_t SmallestMicrobatch(RengaPlan plan, int64_t samples)
    Input:
    . plan - the plan, with its batch
    . graph - its network, set up
-   . samples - of the step, at most the plan's batch
+   . samples - samples of the step, at most the plan's batch
 
    Errors: RENGA_ERR_PLAN where a micro-batch has one value for a channel of BatchNormalization: its
    output would be the bias, whatever the sample. RengaPipelineStep refuses such a step, too.

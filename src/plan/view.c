@@ -316,7 +316,8 @@ static const struct {
 
    Input:
    . plan - the plan, with its stages
-   . viewer - of kind ascii (a table), json, or draw (SVG: stages along the network, load, memory)
+   . viewer - the viewer, of kind ascii (a table), json, or draw (SVG: stages along the network,
+     load, memory)
 
    Errors: RENGA_ERR_ORDER before RengaPlanSetStages; RENGA_ERR_SUPPORT for a viewer that is not
    ascii, json or draw.
@@ -348,7 +349,7 @@ RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer)
 
    Input:
    . plan - the plan, with its stages
-   . viewer - of kind ascii
+   . viewer - the viewer, of kind ascii
 
    Errors: RENGA_ERR_ORDER before RengaPlanSetStages; RENGA_ERR_SUPPORT for a viewer that is not
    ascii; RENGA_ERR_FILE_WRITE where the file does not take it.

@@ -115,7 +115,7 @@ static RengaErrorCode DestroyProfile(void *object)
    . comm - the processes that plan; with type measured they share the work
 
    Output:
-   . profile - to be freed with RengaProfileDestroy()
+   . profile - the new profile; RengaProfileDestroy() frees it
 
    Errors: none beyond bad arguments.
 
@@ -166,7 +166,7 @@ RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
    . profile - the profile
 
    Output:
-   . graph - lent; NULL: none was set
+   . graph - the graph, lent by the profile; NULL: none was set
 
    Errors: none beyond bad arguments.
 
@@ -253,8 +253,8 @@ RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device)
 
    Input:
    . profile - the profile, which keeps a reference
-   . settings - whose optimizer updates the parameters; type measured measures on a device like
-     theirs, where none was set
+   . settings - the settings whose optimizer updates the parameters; type measured measures on a
+     device like theirs, where none was set
 
    Errors: none beyond bad arguments.
 
@@ -381,7 +381,7 @@ RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile)
 
    Input:
    . profile - the profile, with a network
-   . samples - in a micro-batch
+   . samples - samples of a micro-batch, at least 1
 
    Output:
    . costs - one for each node of the network: forward, and all gradients that training needs of it
@@ -422,10 +422,10 @@ static RengaErrorCode CheckSampleCount(RengaProfile profile, int64_t parameters)
 
    Input:
    . profile - the profile
-   . parameters - elements
+   . parameters - elements, at least 0
 
    Output:
-   . seconds - with the optimizer of the settings
+   . seconds - seconds, at least 0, with the optimizer of the settings
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; what the type says.
 
@@ -448,10 +448,10 @@ RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parame
 
    Input:
    . profile - the profile
-   . parameters - elements of the gradient
+   . parameters - elements of the gradient, at least 0
 
    Output:
-   . seconds - of y += x
+   . seconds - seconds of y += x, at least 0
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; what the type says.
 
@@ -474,12 +474,12 @@ RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t pa
 
    Input:
    . profile - the profile
-   . name - what takes so long, in words
-   . seconds - what rank 0 has measured
+   . name - words for the work that takes so long
+   . seconds - seconds that rank 0 has measured, at least 0
 
    Output:
-   . seconds - on all ranks: what type measured has in its file under this name; else what rank 0
-     has measured, which is put there
+   . seconds - the seconds on all ranks: those that type measured has in its file under this name,
+     else those of rank 0, which are put there
 
    Errors: RENGA_ERR_TIMEOUT where a rank does not come; RENGA_ERR_LIBRARY from MPI.
 
@@ -506,7 +506,7 @@ RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, d
    . profile - the profile
 
    Output:
-   . machine - lent: the one that was set, or one that was measured
+   . machine - the machine that was set, or one that was measured; lent by the profile
 
    Errors: what measuring the links says, where type measured does it.
 

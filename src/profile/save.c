@@ -65,8 +65,8 @@ static RengaErrorCode CheckSampleSizes(RengaProfile profile, int count, const in
    Input:
    . profile - the profile, with a network
    . file - its name; rank 0 writes
-   . count - numbers of samples
-   . samples - sizes of micro-batches, rising
+   . count - the number of sizes, at least 1
+   . samples - [count], sizes of micro-batches, each at least 1, rising
 
    Options:
    . -profile_save - for renga profile: the file

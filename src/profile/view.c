@@ -67,7 +67,7 @@ static RengaErrorCode PrintCostTable(RengaProfile profile, RengaViewer viewer, C
 
    Input:
    . profile - the profile; the calls are those of the last RengaProfileGetCosts()
-   . viewer - where
+   . viewer - the viewer that it is shown by
 
    Options:
    . -profile_view - for renga profile: where

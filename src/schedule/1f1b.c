@@ -23,8 +23,9 @@
    Not collective
 
    Input:
-   . eager - for each stage that follows; see RengaScheduleSetEager()
-   . following - number of stages that follow
+   . eager - extra warm-up micro-batches for each stage that follows, at least 0: see
+     RengaScheduleSetEager()
+   . following - the number of stages that follow, at least 0
 
    Errors: none.
 

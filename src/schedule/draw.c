@@ -460,13 +460,13 @@ static RengaErrorCode CheckStep(RengaSchedule schedule, const RengaScheduleStep 
 
    Input:
    . schedule - the schedule, set up
-   . step - the plan whose seconds and bytes count, and the bars of a step that was run (of rank 0;
-     others need none); NULL: neither
-   . viewer - of kind draw: an SVG
+   . step - seconds of the step on rank 0: simulated with the plan's, measured, and simulated with
+     the mean of the measured actions
+   . viewer - the viewer, of kind draw: an SVG
 
    Output:
-   . step - on rank 0 seconds of the step: simulated with the plan's, measured, and simulated with
-     the mean of what the measured actions took
+   . step - seconds of the step on rank 0: simulated with the plan's, measured, and simulated with
+     the mean of the measured actions
 
    Errors: RENGA_ERR_ORDER before RengaScheduleSetUp(); RENGA_ERR_SUPPORT for another viewer, or
    more actions than a picture can show; RENGA_ERR_ARGUMENT for bars that are not of the

@@ -331,8 +331,8 @@ static RengaErrorCode ShareOneFile(RengaComm comm, const char *type)
 
    Input:
    . comm - its rank 0 reads
-   . type - of RengaScheduleSetType(); nothing is done for NULL, for others than file:, and where
-     ranks name different ones
+   . type - a type that RengaScheduleSetType() takes; nothing is done for NULL, for others than
+     file:, and where ranks name different ones
 
    Errors: RENGA_ERR_FILE_OPEN where rank 0 cannot read the file; RENGA_ERR_FILE_FORMAT for a line
    that is wrong, with its number.

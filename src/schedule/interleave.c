@@ -2,7 +2,7 @@
 
    If each stage had a rank of its own, and every action took one unit of time, each would have a
    time at which it ends, later than all that it depends on: what it reads is there, and what it
-   writes over is taken (facts.c). A rank does its actions by these times.
+   writes over is taken (actionrules.c). A rank does its actions by these times.
    So the actions of all ranks have one order in which nothing comes before what it needs: no rank
    waits for ever. Each stage does its own in the order in which it would do them alone, so that it
    holds as many micro-batches as it would alone. The sums of a stage's gradients have the time at

@@ -94,10 +94,10 @@ RengaErrorCode RengaActionListReserve_Private(RengaActionList list)
    Not collective
 
    Input:
-   . list - of the function that makes it
+   . list - the list that the function was given
    . kind - forward, backward, backward input or backward weight
-   . stage - one of the rank's
-   . microbatch - its number in the step
+   . stage - the number of one of the rank's stages, from 0
+   . microbatch - the micro-batch's number in the step, from 0
 
    Errors: another kind, a stage that the rank has not.
 
@@ -130,7 +130,7 @@ RengaErrorCode RengaActionListAdd(RengaActionList list, RengaActionKind kind, in
    Not collective
 
    Input:
-   . list - of the function that makes it
+   . list - the list that the function was given
    . action - copied; the proof looks at it when all lists are made
 
    Errors: none beyond bad arguments.
@@ -159,7 +159,7 @@ static bool HasSums(const RengaActionList list, int stage)
    Not collective
 
    Input:
-   . list - of the function that makes it
+   . list - the list that the function was given
 
    Errors: none beyond bad arguments.
 

@@ -139,7 +139,7 @@ static RengaErrorCode BuildMessages(UseTable *table, int *count, RengaMessage **
    . graph - its network
 
    Output:
-   . count - number of rows
+   . count - the number of rows, at least 0
    . messages - the rows, by value; the names are the graph's; to be freed with RengaFree
 
    Errors: RENGA_ERR_ORDER where the plan has no stages; RENGA_ERR_PLAN for a plan of another

@@ -17,11 +17,11 @@ static const struct {
    Not collective
 
    Input:
-   . type - of RengaScheduleSetType(); NULL: 1f1b
+   . type - a type that RengaScheduleSetType() takes; NULL: 1f1b
 
    Output:
-   . chunks - stages of each rank, where nothing else is said
-   . wave - of p ranks each, rank r has stages r, 2p-1-r, 2p+r, …; else r, r + p, r + 2p, …
+   . chunks - the number of stages of each rank, at least 1, where nothing else is said
+   . wave - true: of p ranks, rank r has stages r, 2p-1-r, 2p+r, …; false: r, r + p, r + 2p, …
 
    Errors: of type file: a file that cannot be read.
 

@@ -42,9 +42,9 @@ typedef struct {
   bool *arrived;                    /* [message][micro-batch] received */
 } Proof;
 
-/* align.c: the lists of replicas that go through one are that one. */
+/* commonlist.c: the lists of replicas that go through one are that one. */
 RengaErrorCode RengaProofAligned_Private(Proof *proof);
-/* facts.c: the error: where in which list, what the action is, and what is wrong with it. */
+/* actionrules.c: the error: where in which list, what the action is, and what is wrong with it. */
 RengaErrorCode RengaProofRefuse_Private(const Proof *proof, const RengaScheduleChunk *chunk,
                                         const char *why);
 #define Require(condition, why)                                                                    \
@@ -62,7 +62,7 @@ static inline unsigned char *FactsOf(const Proof *proof, int stage, int64_t micr
   return &proof->fact[stage * proof->schedule->microbatches + microbatch];
 }
 
-/* facts.c: an action that computes; the most micro-batches in flight so far. */
+/* actionrules.c: an action that computes; the most micro-batches in flight so far. */
 bool RengaProofComputes_Private(const RengaAction *action);
 RengaErrorCode RengaProofCompute_Private(Proof *proof, const RengaScheduleChunk *chunk,
                                          const RengaAction *action, bool *waits);

@@ -1,11 +1,11 @@
 /* Proof of the lists by executing them in the abstract: receives and sums over replicas block,
    sends do not, and messages of one row of the table between two replicas arrive in the order in
    which they were sent. What replicas do together with each micro-batch they do at one place of
-   one list (align.c). Where ranks have several stages the lists are executed once more, in the
+   one list (commonlist.c). Where ranks have several stages the lists are executed once more, in the
    room that they were seen to need, and an action waits until what it writes over is taken: a
    rank may be waiting for itself. A rank runs until it would wait; when no rank can go on, either
    all are done or the first that waits does so for ever. What an action needs, makes and frees is
-   one table (facts.c). */
+   one table (actionrules.c). */
 #include "proof.h"
 #include <string.h>
 
@@ -292,7 +292,7 @@ static RengaErrorCode RunProof(Proof *proof)
 }
 
 /* Once more, in the room that the lists were seen to need; of forwards only, in what they get. */
-static RengaErrorCode RunAgain(const Proof *first)
+static RengaErrorCode RunRepeated(const Proof *first)
 {
   RengaSchedule schedule = first->schedule;
   Proof proof = {.schedule = schedule,
@@ -320,7 +320,7 @@ RengaErrorCode RengaScheduleProve_Private(RengaSchedule schedule)
   RengaErrorCode code = AllocateProof(&proof);
   if (!code) code = RengaProofAligned_Private(&proof);
   if (!code) code = RunProof(&proof);
-  if (!code && RengaScheduleSharesRanks_Private(schedule)) code = RunAgain(&proof);
+  if (!code && RengaScheduleSharesRanks_Private(schedule)) code = RunRepeated(&proof);
   if (!code) TakeNumbers(&proof);
   FreeProof(&proof);
   RengaCall(code);

@@ -96,7 +96,7 @@ static RengaErrorCode DestroySchedule(void *object)
    . comm - the ranks that will run it
 
    Output:
-   . schedule - to be freed with RengaScheduleDestroy()
+   . schedule - the new schedule; RengaScheduleDestroy() frees it
 
    Errors: none beyond bad arguments.
 
@@ -169,10 +169,11 @@ RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
    Not collective (the same on all ranks)
 
    Input:
-   . schedule - of type 1f1b, or auto, which may then hold as many more on each rank as a first
-     stage has extra
-   . eager - for each stage that follows, so that of p stages stage s warms up with p-s-1 + eager
-     (p-s-1) forwards, rounded up; 0: as few as keep the pipeline full where messages take no time
+   . schedule - the schedule, of type 1f1b. Or of type auto, which may then hold as many more on
+     each rank as a first stage has extra
+   . eager - extra warm-up micro-batches for each stage that follows, at least 0: of p stages stage
+     s warms up with p-s-1 + eager (p-s-1) forwards, rounded up. 0: as few as keep the pipeline full
+     where messages take no time
 
    Options:
    . -pipeline_eager - the same
@@ -214,7 +215,8 @@ RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager)
    . schedule - the schedule
 
    Output:
-   . eager - see RengaScheduleSetEager()
+   . eager - extra warm-up micro-batches for each stage that follows, at least 0: see
+     RengaScheduleSetEager()
 
    Errors: none beyond bad arguments.
 
@@ -294,8 +296,8 @@ RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule)
 
    Input:
    . schedule - the schedule, set up
-   . stage, replica - which rank: the one that has it
-   . count - number of actions
+   . stage, replica - numbers from 0 of a stage and a replica of the rank
+   . count - the number of actions, at least 0
    . actions - the list; copied
 
    Errors: RENGA_ERR_ORDER before RengaScheduleSetUp; RENGA_ERR_ARGUMENT for a stage or a replica
@@ -336,11 +338,11 @@ RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int re
 
    Input:
    . schedule - the schedule, set up
-   . stage, replica - which rank: the one that has it
+   . stage, replica - numbers from 0 of a stage and a replica of the rank
 
    Output:
-   . count - number of actions
-   . actions - in the order in which they are to be done
+   . count - the number of actions, at least 0
+   . actions - [count], the actions in the order in which they are done, lent by the schedule
 
    Errors: RENGA_ERR_ORDER before RengaScheduleSetUp; RENGA_ERR_ARGUMENT for a stage or a replica
    that there is not.
@@ -371,7 +373,7 @@ RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int re
    . schedule - the schedule, with its shape
 
    Output:
-   . ranks - their number
+   . ranks - the number of ranks, at least 1
 
    Errors: RENGA_ERR_ORDER without a shape.
 
@@ -393,10 +395,10 @@ RengaErrorCode RengaScheduleGetRankCount(RengaSchedule schedule, int *ranks)
 
    Input:
    . schedule - the schedule, with its shape; it need not be set up
-   . rank - number of the rank in the schedule, see RengaScheduleSetRanks()
+   . rank - the number of the rank in the schedule, from 0: see RengaScheduleSetRanks()
 
    Output:
-   . count - how many stages it has
+   . count - the number of its stages, at least 0
    . chunks - [count] by stage; lent
 
    Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a rank that there is not.
@@ -425,10 +427,10 @@ RengaErrorCode RengaScheduleGetChunks(RengaSchedule schedule, int rank, int *cou
 
    Input:
    . schedule - the schedule, with its shape; it need not be set up
-   . stage, replica - which rank
+   . stage, replica - numbers from 0 of a stage and a replica of the rank
 
    Output:
-   . count - how many it has
+   . count - the number of its micro-batches, at least 0
    . order - [count] their numbers in the step, forward and backward alike; lent
 
    Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage or a replica that

@@ -59,7 +59,7 @@ struct _p_RengaSchedule {
   int *rank;                            /* [seats] whose list it is */
   int *buckets;                         /* [stages] */
   int *gathers;                         /* [stages] of these, gathered after the update */
-  bool *folds;                          /* [stages] see align.c */
+  bool *folds;                          /* [stages] see commonlist.c */
   bool *recompute;                      /* [stages] */
   int64_t microbatches, leaf;           /* of the step; of those that a replica has together */
   bool forward_only;
@@ -176,7 +176,7 @@ RengaErrorCode RengaScheduleFilePlaces_Private(const char *type, int *chunks, bo
    action. */
 RengaErrorCode RengaScheduleProve_Private(RengaSchedule schedule);
 
-/* align.c: the lists of replicas that go through one become that one. */
+/* commonlist.c: the lists of replicas that go through one become that one. */
 void RengaScheduleAlignLists_Private(RengaSchedule schedule);
 
 /* sequence.c: fills sequence[], if it is not there. */

@@ -101,7 +101,7 @@ static int64_t TakeActions(Ordering *ordering, RengaSequenceRow rows[])
   return row - rows;
 }
 
-/* The proof says why; lists of known.c come here without it. */
+/* The proof says why; lists of provedtypes.c come here without it. */
 static RengaErrorCode RefuseLists(RengaSchedule schedule)
 {
   RengaCall(RengaScheduleProve_Private(schedule));

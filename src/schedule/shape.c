@@ -71,10 +71,10 @@ RengaErrorCode RengaScheduleCheckStage_Private(RengaSchedule schedule, int stage
 
    Input:
    . schedule - the schedule
-   . stages - number of stages
+   . stages - the number of stages, at least 1
    . replicas - [stages] of each, or NULL: one
-   . microbatches - of one step, over all replicas; 0 is allowed
-   . n_messages - rows of the message table
+   . microbatches - micro-batches of one step, at least 0, over all replicas
+   . n_messages - the number of rows of the message table, at least 0
    . messages - the table, of RengaPlanGetMessages(); borrowed until the schedule is destroyed
    . forward_only - no backward: evaluation
 
@@ -124,9 +124,9 @@ RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const i
    . schedule - the schedule, with its shape
 
    Output:
-   . stages - number of stages
+   . stages - the number of stages, at least 1
    . replicas - [stages] of each; lent
-   . microbatches - of one step, over all replicas
+   . microbatches - micro-batches of one step, at least 0, over all replicas
 
    Errors: RENGA_ERR_ORDER without a shape.
 
@@ -178,7 +178,7 @@ RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf)
 
    Input:
    . schedule - the schedule, with its shape
-   . stage - which stage
+   . stage - the number of the stage, from 0
    . recompute - the stage keeps of a micro-batch in flight only what it received
 
    Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not.
@@ -203,8 +203,9 @@ RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool
 
    Input:
    . schedule - the schedule, with its shape
-   . stage - which stage
-   . buckets - at least 1; each is summed over the replicas by an action of its own
+   . stage - the number of the stage, from 0
+   . buckets - the number of buckets, at least 1; each is summed over the replicas by an action of
+     its own
 
    Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not, or
    less than one bucket.
@@ -232,10 +233,10 @@ RengaErrorCode RengaScheduleSetBuckets(RengaSchedule schedule, int stage, int bu
 
    Input:
    . schedule - the schedule, with its shape
-   . stage - which stage
+   . stage - the number of the stage, from 0
 
    Output:
-   . buckets - see RengaScheduleSetBuckets()
+   . buckets - the number of buckets, at least 1: see RengaScheduleSetBuckets()
 
    Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not.
 
@@ -269,9 +270,10 @@ RengaErrorCode RengaScheduleSetFold_Private(RengaSchedule schedule, int stage, b
 
    Input:
    . schedule - the schedule, with its shape and its buckets
-   . stage - which stage
-   . buckets - the first so many of the stage's: each replica updates its block of their parameters
-     alone, and the others get it by an action behind the update; 0: each updates all
+   . stage - the number of the stage, from 0
+   . buckets - the number of first buckets of the stage, at least 0, of whose parameters each
+     replica updates its block alone. The others get it by an action behind the update. 0: each
+     updates all
 
    Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not, or
    more buckets than it has.
@@ -299,10 +301,10 @@ RengaErrorCode RengaScheduleSetGathers(RengaSchedule schedule, int stage, int bu
 
    Input:
    . schedule - the schedule, with its shape
-   . stage - which stage
+   . stage - the number of the stage, from 0
 
    Output:
-   . buckets - see RengaScheduleSetGathers()
+   . buckets - the number of buckets, at least 0: see RengaScheduleSetGathers()
 
    Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not.
 

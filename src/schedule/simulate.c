@@ -272,13 +272,15 @@ static RengaErrorCode CheckDurations(RengaSchedule schedule,
 
    Input:
    . schedule - the schedule, set up
-   . durations - seconds of each kind: of a micro-batch on one replica of the stage, of the sum of
-     one bucket (where it is gathered by itself: of each half), of the update of a rank (that of the
-     action's stage), of the gather of one bucket's parameters; seconds until a message arrives;
-     whether messages of one rank to another queue; what replicas give each other within actions
+   . durations - seconds of each kind, at least 0: of a micro-batch on one replica of the stage, of
+     the update of a rank, and of the all-gather of one bucket's parameters. That of the sum of one
+     bucket is of each half where it is gathered by itself. Also seconds until a message arrives,
+     whether messages of one rank to another queue, and the seconds of exchanges of replicas within
+     actions
 
    Output:
-   . makespan - seconds until the last rank is done with its list, and parameters are gathered
+   . makespan - seconds, at least 0, until the last rank is done with its list, and parameters are
+     gathered
    . bubble - share of all ranks' time in which they wait, 0 … 1
 
    Errors: RENGA_ERR_ORDER before RengaScheduleSetUp; RENGA_ERR_ARGUMENT for seconds that are
@@ -322,7 +324,7 @@ RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
    . message - [messages] seconds until a message arrives, or NULL: at once
 
    Output:
-   . makespan - seconds until the last rank is done with its micro-batches
+   . makespan - seconds, at least 0, until the last rank is done with its micro-batches
    . bubble - share of all ranks' time in which they wait, 0 … 1
 
    Errors: split backwards: RengaScheduleSimulateWith() takes the seconds of each; seconds

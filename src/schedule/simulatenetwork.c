@@ -357,12 +357,12 @@ RengaScheduleDisturbance RengaScheduleDisturbanceNone(void)
 
    Input:
    . schedule - the schedule of the plan, set up
-   . plan - with the seconds of its stages
-   . machine - for which the plan was made
+   . plan - the plan, with the seconds of its stages
+   . machine - the machine for which the plan was made
    . disturbance - slower nodes and links, jitter, or NULL: none
 
    Output:
-   . step - seconds until the last rank is done
+   . step - seconds, at least 0, until the last rank is done
 
    Errors: RENGA_ERR_ORDER before RengaScheduleSetUp; RENGA_ERR_ARGUMENT for a plan that does not
    know its seconds, and for factors out of their ranges, nodes that the plan does not have, and a

@@ -130,9 +130,9 @@ static RengaErrorCode TraceStep(StepTrace *trace)
 
    Input:
    . schedule - the schedule of the plan, set up, a stage for each rank
-   . plan - with the seconds of its stages
-   . machine - for which the plan was made
-   . viewer - of type ascii
+   . plan - the plan, with the seconds of its stages
+   . machine - the machine for which the plan was made
+   . viewer - the viewer, of kind ascii
 
    Errors: those of RengaScheduleSimulateNetwork(); RENGA_ERR_SUPPORT for ranks with several stages.
 

@@ -117,7 +117,7 @@ static RengaErrorCode ViewDrawing(RengaSchedule schedule, RengaViewer viewer,
 
    Input:
    . schedule - the schedule, set up
-   . viewer - of kind ascii; or draw, for what RengaScheduleDraw() says
+   . viewer - the viewer, of kind ascii; or draw, for what RengaScheduleDraw() says
 
    Errors: RENGA_ERR_ORDER before RengaScheduleSetUp; RENGA_ERR_SUPPORT for a viewer of another
    kind; RENGA_ERR_FILE_WRITE where the file does not take it.

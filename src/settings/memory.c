@@ -47,7 +47,7 @@ RengaErrorCode RengaSettingsSetShard(RengaSettings settings, RengaShard shard)
    . settings - the settings
 
    Output:
-   . shard - as of RengaSettingsSetShard()
+   . shard - the value that RengaSettingsSetShard() takes
 
    Errors: none beyond bad arguments.
 
@@ -131,7 +131,7 @@ RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, RengaRecompute 
    . settings - the settings
 
    Output:
-   . recompute - as of RengaSettingsSetRecompute()
+   . recompute - the value that RengaSettingsSetRecompute() takes
 
    Errors: none beyond bad arguments.
 
@@ -172,10 +172,10 @@ const char *RengaOffloadName(RengaOffload offload)
 
    Input:
    . settings - the settings
-   . offload - RENGA_OFFLOAD_NONE; RENGA_OFFLOAD_OPTIMIZER: the moments of the optimizer, of which
-     the device has a window at a time while parameters are updated; RENGA_OFFLOAD_SAVED: what
-     backward reads of forward, of which the device has that of one micro-batch;
-     RENGA_OFFLOAD_ALL: both
+   . offload - RENGA_OFFLOAD_NONE: nothing. RENGA_OFFLOAD_OPTIMIZER: the moments of the optimizer,
+     of which the device has a window at a time while parameters are updated. RENGA_OFFLOAD_SAVED:
+     the saved activations, of which the device has those of one micro-batch. RENGA_OFFLOAD_ALL:
+     both
 
    Options:
    . -pipeline_offload - the same, as RengaOffloadName() says it
@@ -207,7 +207,7 @@ RengaErrorCode RengaSettingsSetOffload(RengaSettings settings, RengaOffload offl
    . settings - the settings
 
    Output:
-   . offload - as of RengaSettingsSetOffload()
+   . offload - the value that RengaSettingsSetOffload() takes
 
    Errors: none beyond bad arguments.
 

@@ -86,8 +86,8 @@ static uint64_t AddText(const char *text, uint64_t hash)
    . settings - the settings; their device is set up by this
 
    Output:
-   . hash - of device, moments, groups and rows of the optimizer, reduction, buckets and schedule,
-     with the text of its file
+   . hash - any number: a hash of device, moments, groups and rows of the optimizer, reduction,
+     buckets and schedule, with the text of its file
 
    Errors: RENGA_ERR_TIMEOUT where a rank does not come; RENGA_ERR_LIBRARY from MPI.
 
@@ -129,7 +129,7 @@ RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
 
    Input:
    . settings - the settings
-   . viewer - where to
+   . viewer - the viewer that it is shown by
 
    Errors: RENGA_ERR_FILE_WRITE where the file does not take it.
 

@@ -22,7 +22,8 @@ static RengaErrorCode DestroySettings(void *object)
    . comm - the ranks of the run
 
    Output:
-   . settings - with a device and an optimizer of their own; RengaSettingsDestroy() frees them
+   . settings - the new settings, with a device and an optimizer of their own;
+     RengaSettingsDestroy() frees them
 
    Errors: none beyond bad arguments.
 

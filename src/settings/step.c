@@ -11,8 +11,8 @@
 
    Input:
    . settings - the settings
-   . type - of RengaScheduleSetType(), without extra warm-up micro-batches; NULL: the plan's, and
-     types auto, exact and rannc choose gpipe or 1f1b
+   . type - a type that RengaScheduleSetType() takes, without extra warm-up micro-batches. NULL: the
+     plan's, and types auto, exact and rannc choose gpipe or 1f1b
 
    Options:
    . -pipeline_schedule - the same
@@ -41,7 +41,7 @@ RengaErrorCode RengaSettingsSetSchedule(RengaSettings settings, const char *type
    . settings - the settings
 
    Output:
-   . type - lent
+   . type - the type's name, lent by the settings
 
    Errors: none beyond bad arguments.
 
@@ -62,8 +62,8 @@ RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **typ
 
    Input:
    . settings - the settings
-   . eager - see RengaScheduleSetEager(); the schedule becomes 1f1b where nothing was said of it;
-     negative: nothing is said
+   . eager - extra warm-up micro-batches, at least 0: see RengaScheduleSetEager(). The schedule
+     becomes 1f1b where nothing was said of it. Negative: nothing is said
 
    Options:
    . -pipeline_eager - the same
@@ -96,7 +96,8 @@ RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager)
    . settings - the settings
 
    Output:
-   . eager - negative: nothing was said
+   . eager - extra warm-up micro-batches for each stage that follows, at least 0; negative: nothing
+     was said
 
    Errors: none beyond bad arguments.
 
@@ -166,7 +167,7 @@ RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, RengaReduction 
    . settings - the settings
 
    Output:
-   . reduction - as of RengaSettingsSetReduction()
+   . reduction - the value that RengaSettingsSetReduction() takes
 
    Errors: none beyond bad arguments.
 
@@ -187,8 +188,8 @@ RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, RengaReduction 
 
    Input:
    . settings - the settings
-   . buckets - 1 to 1000 parts of the gradients of each stage, of whole parameters; 0: of 4 MiB each
-     or more, 16 parts at most, where several replicas add up
+   . buckets - the number of parts of the gradients of each stage, of whole parameters, 1 to 1000.
+     0: parts of 4 MiB each or more, at most 16, where several replicas add up
 
    Options:
    . -pipeline_buckets - the same
@@ -240,7 +241,8 @@ RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
 
    Input:
    . settings - the settings
-   . chunks - of p x chunks stages a rank computes stages s, s + p, s + 2p, …; 0: as the plan says
+   . chunks - virtual stages of each rank, at least 1: of p x chunks stages a rank computes stages
+     s, s + p, s + 2p, …; 0: as the plan says
 
    Options:
    . -pipeline_chunks - the same
@@ -297,12 +299,12 @@ RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
 
    Input:
    . settings - the settings
-   . type - RENGA_TRANSPORT_MPI: MPI gets the device's memory, which must be the host's;
-     RENGA_TRANSPORT_MPI_DEVICE: or need not be, where MPI can send it, which is tried out;
-     RENGA_TRANSPORT_STAGED: it is copied to memory of the host and from there;
-     RENGA_TRANSPORT_NCCL: it goes from GPU to GPU, one for each rank; RENGA_TRANSPORT_AUTO, or
+   . type - RENGA_TRANSPORT_MPI: MPI gets the device's memory, which must be the host's.
+     RENGA_TRANSPORT_MPI_DEVICE: MPI gets memory that need not be the host's, if a try shows that it
+     can send it. RENGA_TRANSPORT_STAGED: messages are copied to memory of the host and from there.
+     RENGA_TRANSPORT_NCCL: they go from GPU to GPU, one for each rank. RENGA_TRANSPORT_AUTO, or
      NULL: mpi where the device's memory is the host's, else the first of nccl, mpi_device and
-     staged that goes; or one of RengaTransportRegister()
+     staged that goes. Or a type of RengaTransportRegister()
 
    Options:
    . -comm_transport - the same
@@ -341,7 +343,7 @@ RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *typ
    . settings - the settings
 
    Output:
-   . type - lent
+   . type - the type's name, lent by the settings
 
    Errors: none beyond bad arguments.
 

@@ -8,8 +8,8 @@
 
    Input:
    . settings - the settings
-   . bytes - of gradients, about so many in each part, which says how many parts a stage has; 0: as
-     RengaSettingsSetBuckets() says
+   . bytes - bytes of gradients, about so many in each part, which says how many parts a stage has;
+     0: as RengaSettingsSetBuckets() says
 
    Options:
    . -pipeline_bucket_size - the same
@@ -61,8 +61,8 @@ RengaErrorCode RengaSettingsGetBucketSize(RengaSettings settings, int64_t *bytes
 
    Input:
    . settings - the settings
-   . overlap - true at first: the sum of each bucket of gradients begins when the last backward has
-     made them, and is awaited by the update; parameters of a sharded stage are awaited by the first
+   . overlap - true, as at first: the sum of each bucket of gradients begins when the last backward
+     has made them, and the update awaits it. Parameters of a sharded stage are awaited by the first
      kernel of the next step that reads them. false: each is awaited where the schedule begins it
 
    Options:
@@ -91,7 +91,7 @@ RengaErrorCode RengaSettingsSetOverlap(RengaSettings settings, bool overlap)
    . settings - the settings
 
    Output:
-   . overlap - see RengaSettingsSetOverlap()
+   . overlap - the value that RengaSettingsSetOverlap() takes
 
    Errors: none beyond bad arguments.
 

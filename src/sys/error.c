@@ -115,7 +115,7 @@ void RengaErrorShowTrace(bool show)
    Not collective
 
    Input:
-   . report - what is told: an error, a caller that passes it on, or a warning
+   . report - the report: an error, a caller that passes it on, or a warning
    . user - not used
 
    Options:
@@ -153,7 +153,7 @@ void RengaErrorPrint(const RengaErrorReport *report, void *user)
    Not collective
 
    Input:
-   . report - what is told: an error, a caller that passes it on, or a warning
+   . report - the report: an error, a caller that passes it on, or a warning
    . user - not used
 
    Errors: none.
@@ -197,7 +197,7 @@ void RengaErrorSetHandler(RengaErrorHandler report, void *user)
    Not collective
 
    Output:
-   . report, user - what RengaErrorSetHandler was given; NULL for either is allowed
+   . report, user - the values that RengaErrorSetHandler was given; NULL for either is allowed
 
    Errors: none.
 
@@ -269,8 +269,8 @@ static void Report(const char *message, const char *function, const char *file, 
    Input:
    . comm - its rank 0 reports; a communicator of several ranks only where all of them surely fail
    . code - the error
-   . function, file, line - where it was found
-   . format - what is wrong, with the values, and what to do
+   . function, file, line - the place where it was found; lines are numbered from 1
+   . format - a sentence that says what is wrong, with the values, and what to do
 
    Errors: the code that it is given.
 
@@ -302,7 +302,7 @@ RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *f
 
    Input:
    . comm - its rank 0 reports
-   . format - what it is, and what to do
+   . format - a sentence that says what it is, and what to do
 
    Errors: none.
 
@@ -325,7 +325,7 @@ void RengaWarning(MPI_Comm comm, const char *format, ...)
    Not collective
 
    Input:
-   . function, file, line - where the call that failed stands
+   . function, file, line - the place of the call that failed; lines are numbered from 1
 
    Errors: none.
 
@@ -345,9 +345,9 @@ void RengaErrorPass(const char *function, const char *file, int line)
    Not collective
 
    Input:
-   . mpi_error - what the call returned
+   . mpi_error - the number that the call of MPI returned; MPI_SUCCESS is 0
    . call - its text
-   . function, file, line - where it stands
+   . function, file, line - the place of the call; lines are numbered from 1
 
    Errors: RENGA_ERR_LIBRARY, always.
 

@@ -9,8 +9,8 @@
    Not collective
 
    Input:
-   . bytes, count - the bytes
-   . seed - of the hash
+   . bytes, count - the bytes, and their number, at least 0
+   . seed - any number: another seed gives another hash
 
    Errors: none.
 

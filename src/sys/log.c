@@ -61,7 +61,7 @@ int RengaLogGetMemory(const RengaLogMemoryRecord **records)
    . name - up to 39 letters; a name that is known gives its event again
 
    Output:
-   . event - for RengaLogEventBegin and RengaLogEventEnd
+   . event - the event's number, for RengaLogEventBegin and RengaLogEventEnd
 
    Errors: RENGA_ERR_INTERNAL where there are too many events.
 
@@ -87,7 +87,7 @@ RengaErrorCode RengaLogEventRegister(const char *name, RengaLogEvent *event)
    Not collective
 
    Input:
-   . event - of RengaLogEventRegister
+   . event - the number that RengaLogEventRegister gave
 
    Errors: none.
 
@@ -106,9 +106,9 @@ void RengaLogEventBegin(RengaLogEvent event)
    Not collective
 
    Input:
-   . event - of RengaLogEventRegister
-   . flops, messages, bytes - what was done since RengaLogEventBegin: floating point operations,
-     messages sent, bytes sent or written
+   . event - the number that RengaLogEventRegister gave
+   . flops, messages, bytes - floating point operations, messages sent, and bytes sent or written
+     since RengaLogEventBegin, each at least 0
 
    Errors: none.
 
@@ -138,7 +138,7 @@ void RengaLogEventAdd_Private(RengaLogEvent event, double seconds, double flops)
 
    Input:
    . category - "parameters", "saved activations", ...; a name that is known is replaced
-   . forecast_bytes, measured_bytes - on this rank; -1 where unknown
+   . forecast_bytes, measured_bytes - bytes on this rank; -1 where unknown
 
    Errors: none.
 

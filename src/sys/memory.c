@@ -85,8 +85,8 @@ static RengaErrorCode RaiseForeign(const void *pointer)
    Not collective
 
    Input:
-   . count, size - number of elements and bytes of each
-   . function, file, line - who asks
+   . count, size - the number of elements, at least 0, and bytes of each
+   . function, file, line - the place of the call; lines are numbered from 1
 
    Output:
    . pointer_to_pointer - the block; never NULL, also for count 0
@@ -126,8 +126,8 @@ RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *functi
    Not collective
 
    Input:
-   . count, size - new number of elements and bytes of each
-   . function, file, line - who asks
+   . count, size - the new number of elements, at least 0, and bytes of each
+   . function, file, line - the place of the call; lines are numbered from 1
 
    Output:
    . pointer_to_pointer - the block, moved; NULL on entry is allowed. What was added is zeroed
@@ -190,9 +190,9 @@ void RengaMemoryFree(void *pointer_to_pointer)
    Not collective
 
    Output:
-   . bytes - now
-   . peak_bytes - the largest value so far
-   . blocks - number of blocks now
+   . bytes - bytes that are taken now, at least 0
+   . peak_bytes - the most bytes so far, at least 0
+   . blocks - the number of blocks now, at least 0
 
    Errors: none.
 

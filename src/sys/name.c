@@ -45,7 +45,7 @@ static bool SharesLastWords(const char *a, const char *b)
    Not collective
 
    Input:
-   . name - as it was typed
+   . name - the name, as it was typed
    . count, names - the names there are
 
    Errors: none; NULL where no name is close.

@@ -92,7 +92,7 @@ RengaErrorCode RengaHeaderSetTypeName(void *object, const char *type_name)
    . object - any object of Renga
 
    Output:
-   . comm - lent: Renga's private duplicate, shared by all objects made from one RengaComm
+   . comm - Renga's private duplicate, lent, and shared by all objects made from one RengaComm
 
    Errors: none beyond bad arguments.
 

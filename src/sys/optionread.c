@@ -54,7 +54,7 @@ RengaErrorCode RengaOptionsSetDefaults(int count, const RengaOptionRow rows[], v
    Not collective
 
    Input:
-   . prefix - of the object, or NULL; -PREFIXname goes before -name
+   . prefix - the object's prefix, or NULL; -PREFIXname goes before -name
    . count, rows - the table
 
    Output:
@@ -140,8 +140,8 @@ static RengaErrorCode GetOptionNumber(const char *name, RengaOptionKind kind, vo
    . name - without the dash
 
    Output:
-   . value - lent; the default where it was not given, which may be NULL
-   . given - by the user or the program; may be NULL
+   . value - the text, lent; the default where it was not given, which may be NULL
+   . given - whether the user or the program gave it; may be NULL
 
    Errors: RENGA_ERR_INTERNAL for a name that is in no table, or is of another kind.
 
@@ -162,8 +162,8 @@ RengaErrorCode RengaOptionsGetString(const char *name, const char **value, bool 
    . name - without the dash
 
    Output:
-   . value - the default where it was not given
-   . given - by the user or the program; may be NULL
+   . value - the number that was given, in the option's range, or the default
+   . given - whether the user or the program gave it; may be NULL
 
    Errors: RENGA_ERR_INTERNAL for a name that is in no table, or is of another kind;
    RENGA_ERR_OPTION for a value that its row does not allow.
@@ -185,8 +185,8 @@ RengaErrorCode RengaOptionsGetInt64(const char *name, int64_t *value, bool *give
    . name - without the dash
 
    Output:
-   . value - the default where it was not given
-   . given - by the user or the program; may be NULL
+   . value - the number that was given, in the option's range, or the default
+   . given - whether the user or the program gave it; may be NULL
 
    Errors: RENGA_ERR_INTERNAL for a name that is in no table, or is of another kind;
    RENGA_ERR_OPTION for a value that its row does not allow.
@@ -209,7 +209,7 @@ RengaErrorCode RengaOptionsGetReal(const char *name, double *value, bool *given)
 
    Output:
    . value - the default where it was not given
-   . given - by the user or the program; may be NULL
+   . given - whether the user or the program gave it; may be NULL
 
    Errors: RENGA_ERR_INTERNAL for a name that is in no table, or is of another kind;
    RENGA_ERR_OPTION for a value that its row does not allow.

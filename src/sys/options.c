@@ -94,7 +94,7 @@ RengaErrorCode RengaOptionsSetUnknown(RengaUnknownOptions unknown)
    Not collective
 
    Output:
-   . unknown - what is done with unknown options
+   . unknown - the treatment of unknown options
 
    Errors: none beyond bad arguments.
 
@@ -258,7 +258,7 @@ RengaErrorCode RengaOptionsStore(const char *name, const char *text)
    Not collective (the same on all ranks)
 
    Input:
-   . name - with or without the dash
+   . name - the option's name, with or without the dash
    . value - text; NULL is "true"
 
    Errors: RENGA_ERR_OPTION for a name that is in no table, or a value that its row does not
@@ -293,7 +293,7 @@ RengaErrorCode RengaOptionsSetValue(const char *name, const char *value)
    Not collective (the same on all ranks)
 
    Input:
-   . name - with or without the dash
+   . name - the option's name, with or without the dash
 
    Errors: none beyond bad arguments.
 

@@ -81,7 +81,7 @@ static bool ParseByteText(const char *text, int64_t *bytes)
    . text - a number, with a unit or without: 1024, 512MB (decimal), 8GiB, 8G (binary)
 
    Output:
-   . bytes - the size
+   . bytes - the size in bytes, at least 0
 
    Errors: RENGA_ERR_ARGUMENT for a text that is no number of bytes.
 

@@ -14,11 +14,11 @@
    Not collective
 
    Input:
-   . counter - which block
-   . key - which generator
+   . counter - [4], any numbers: the block of random words
+   . key - [2], any numbers: the generator
 
    Output:
-   . out - four random words; may not be counter
+   . out - [4], random words; may not be counter
 
    Errors: none.
 
@@ -84,8 +84,8 @@ static void FillConverted(void (*convert)(const uint32_t[4], float[4]), uint64_t
    Not collective
 
    Input:
-   . seed, stream - which sequence
-   . first, count - which elements of it
+   . seed, stream - any numbers: they name the sequence
+   . first, count - the first element of it, from 0, and the number of elements, at least 0
 
    Output:
    . out - [count]; element i of a stream is the same whatever first is
@@ -105,8 +105,8 @@ void RengaRandomUniform(uint64_t seed, uint64_t stream, uint64_t first, int64_t 
    Not collective
 
    Input:
-   . seed, stream - which sequence
-   . first, count - which elements of it
+   . seed, stream - any numbers: they name the sequence
+   . first, count - the first element of it, from 0, and the number of elements, at least 0
 
    Output:
    . out - [count]; element i of a stream is the same whatever first is

@@ -206,7 +206,7 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
    Not collective
 
    Input:
-   . code - what main will return; 0 at first
+   . code - the number that main will return; 0 at first
 
    Errors: none.
 

@@ -80,7 +80,7 @@ void RengaTypeFormatChoices(const char *option, size_t size, char text[]); /* be
 /* optionparse.c */
 RengaErrorCode RengaOptionsParse(MPI_Comm comm, int *argc, char ***argv, char **problems);
 
-/* shared.c */
+/* sharedtext.c */
 void RengaSharedTextsFinish(void);
 
 /* log.c and trace.c */

@@ -88,7 +88,7 @@ RengaErrorCode RengaPrintFlush(void)
 
    Input:
    . comm - its rank 0 writes
-   . format - as printf
+   . format - a format, as of printf
 
    Errors: those of RengaPrintFlush; RENGA_ERR_LIBRARY from MPI.
 
@@ -125,7 +125,7 @@ static void FormatScaled(double value, double base, int units, const char *const
    Not collective
 
    Input:
-   . bytes - the size
+   . bytes - bytes, at least 0
    . size - room in text; 16 is enough
 
    Output:
@@ -147,7 +147,7 @@ void RengaFormatBytes(double bytes, size_t size, char text[])
    Not collective
 
    Input:
-   . count - the number
+   . count - any number
    . size - room in text; 16 is enough
 
    Output:
@@ -169,7 +169,7 @@ void RengaFormatCount(double count, size_t size, char text[])
    Not collective
 
    Input:
-   . seconds - the time
+   . seconds - seconds, any number
    . size - room in text; 16 is enough
 
    Output:

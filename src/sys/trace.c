@@ -44,8 +44,9 @@ static void ForgetListener(const void *user)
    Not collective
 
    Input:
-   . hear - called with each bar of this rank, whether or not -log_trace keeps them, by the thread
-     that does the work; the strings are lent until it returns; NULL: this user is told no more
+   . hear - a function that is called with each bar of this rank, whether or not -log_trace keeps
+     them, by the thread that does the work. The strings are lent until it returns. NULL: this user
+     is told no more
    . user - handed to it; of each user the last function that was set is told
 
    Errors: RENGA_ERR_SUPPORT where four other users are told already.
@@ -128,8 +129,8 @@ static int Intern(char (*table)[NAME], int *count, int most, const char *text)
 
    Input:
    . track - the row, below the rank's own: "compute", "send", ...
-   . name - of the work
-   . begin, end - from MPI_Wtime
+   . name - the name of the work
+   . begin, end - seconds of MPI_Wtime, any numbers
 
    Errors: none: where memory runs out the record is counted as lost.
 
@@ -242,7 +243,7 @@ static RengaErrorCode FindOrigin(MPI_Comm comm, double own, double *origin)
    . comm - the ranks
 
    Output:
-   . zero - of MPI_Wtime: bars less this are on one clock
+   . zero - seconds of MPI_Wtime, any number: bars less this are on one clock
 
    Errors: RENGA_ERR_TIMEOUT where a rank does not come.
 

@@ -135,7 +135,7 @@ RengaErrorCode RengaViewerCheckFile(const char *file)
 
    Input:
    . viewer - the place
-   . format - as printf; ranks other than 0 write nothing
+   . format - a format, as of printf; ranks other than 0 write nothing
 
    Errors: RENGA_ERR_FILE_WRITE where the file does not take it.
 

@@ -53,7 +53,7 @@ typedef struct {
   bool aborted;
 } Nccl;
 
-/* wires.c */
+/* ncclcommunicators.c */
 RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport, int n_routes,
                                           const RengaRoute route[], int n_groups,
                                           const RengaComm group[]);
@@ -61,7 +61,7 @@ RengaErrorCode RengaTransportCheck_NCCL(RengaTransport transport);
 RengaErrorCode RengaTransportAbort_NCCL(RengaTransport transport);
 size_t RengaTransportBuffers_NCCL(RengaTransport transport);
 RengaErrorCode RengaTransportDestroy_NCCL(RengaTransport transport);
-/* gang.c */
+/* ncclsums.c */
 RengaErrorCode RengaConvoyCreate_NCCL(RengaConvoy convoy);
 RengaErrorCode RengaConvoySum_NCCL(RengaConvoy convoy, RengaDataType type, int64_t count,
                                    void *values, const char *what);

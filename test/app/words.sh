@@ -20,10 +20,12 @@ printf '# Renga\n\nTensor ranks share\nout the lanes.\n%s\n' "$(yes 'a line' | h
 printf '# Page\n\nThis sentence %s.\n\n| a | all is made once again |\n' "$(yes 'and on' | head -40 | tr '\n' ' ')" >"$wrong/doc/page.md"
 printf 'what replicas have a share of\n' >"$wrong/doc/renga.1"
 printf '/*@\n   F - how many lost seconds\n@*/\nint F(void) { return puts("a stage runs forward " "again"); }\n' >"$wrong/src/f.c"
+printf '/*@\n   RengaF - a page\n\n   Input:\n   . count - elements\n   . name - of it\n@*/\nint RengaF(int count, const char *name)\n{\n}\n' >"$wrong/src/g.c"
 printf '/* micro-batches begun early */\n' >"$wrong/include/renga.h"
-$words "$wrong" "$renga" words sentences readme >"$scratch/out" && { echo "a text with mistakes is taken"; status=1; }
+$words "$wrong" "$renga" words sentences readme items >"$scratch/out" && { echo "a text with mistakes is taken"; status=1; }
 for mistake in 'README.md:3: "Tensor ranks"' 'README.md:3: "share out"' 'doc/page.md:5: "made once again"' 'doc/page.md:3: 82 words' \
   'doc/renga.1:1: "have a share of"' 'src/f.c:2: "lost seconds"' 'src/f.c:4: "forward again"' 'include/renga.h:1: "begun early"' \
+  'src/g.c:5: RengaF: count: a number without its range' 'src/g.c:6: RengaF: name: begins as no sentence does' \
   'README.md has 84 lines' 'README.md: half of its sentences'; do
   grep -q -F -e "$mistake" "$scratch/out" || { echo "not found: $mistake"; status=1; }
 done

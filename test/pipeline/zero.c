@@ -3,7 +3,7 @@
    and gradients have the bits of one rank that has all of them, with micro-batches taken in turn,
    leaves of one and several, replicas without a micro-batch, tied parameters, dropout, statistics
    of batches, several stages and schedules. What they take is what was forecast, and what the
-   formula of doc/design.md says. */
+   formula of src/pipeline/reducescatter.c says. */
 #include "renga/private/quiet.h"
 #include "run.h"
 

@@ -25,7 +25,7 @@ typedef struct {
   char why[384]; /* it is not possible: the first node that needs more than a token */
 } Decoder;
 
-/* ---- made.c ---- */
+/* ---- decodervalues.c ---- */
 /* The value of the decoder; a parameter or constant is added when it is first read. */
 RengaErrorCode RengaDecodeRead_Private(Decoder *decoder, RengaValue value, DecodedValue *made);
 /* Of a value that is made whole, and has all places along dimension t, those of the samples: [N, …]

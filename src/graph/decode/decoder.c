@@ -4,7 +4,12 @@
    along a dimension has one there; the split rules say through which nodes this goes, as they do
    for lanes of tokens. What depends on no sample (positions, angles, masks) is made whole, and
    rows of it are picked by the place of each sample. What needs all tokens must be an attention to
-   earlier ones (attention.c); with anything else the network has no decoder. */
+   earlier ones (attention.c); with anything else the network has no decoder.
+
+   So a prompt is a batch of its tokens, and several texts go on in one batch. Caches are states
+   (RengaGraphValue.cache) that their node writes and no checkpoint holds; lanes of heads have parts
+   of them. Micro-batches of a stage run in their order, and there is one replica, so that earlier
+   tokens are there. */
 #include "decode.h"
 #include "renga/private/op.h"
 #include "renga/private/split.h"
@@ -213,7 +218,7 @@ static RengaErrorCode FillDecoder(Decoder *decoder, RengaValue tokens)
    Input:
    . graph - set up, without a loss (RengaGraphKeepOutputs) and without lanes; not changed
    . tokens - name of its input [batch, places] of tokens
-   . texts - that are under way at once: each has a place in the caches
+   . texts - texts that are under way at once, at least 1: each has a place in the caches
 
    Output:
    . decoder - a graph that is not set up, to be freed with RengaGraphDestroy; it has the options of

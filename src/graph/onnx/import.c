@@ -143,7 +143,7 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
   importer->model_scope = scope;
   importer->n_node = graph->n_node;
   importer->node = graph->node;
-  RengaCall(RengaOnnxReadSaid(importer));
+  RengaCall(RengaOnnxReadMetadata(importer));
   RengaCall(RengaOnnxImportInitializers(importer, scope, graph));
   RengaCall(RengaOnnxCheckNames(importer, scope, graph));
   RengaCall(CheckTypes(importer, scope));
@@ -155,7 +155,7 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
     RengaCall(RengaOnnxMarkUsed(importer, graph->output[i]->name));
   RengaCall(RengaOnnxImportNodes(importer, scope, importer->n_node, importer->node));
   RengaCall(ImportOutputs(importer, scope, graph));
-  RengaCall(RengaOnnxCheckSaid(importer));
+  RengaCall(RengaOnnxCheckMetadata(importer));
   RengaOnnxWarnOfExport(importer);
   return RENGA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 # Reads ONNX files. The message types are made from onnx.proto of the system.
-ONNX_SOURCES = %D%/again.c %D%/attention.c %D%/attribute.c %D%/axes.c %D%/batch.c %D%/call.c %D%/changed.c %D%/defaults.c %D%/einsum.c %D%/emit.c %D%/file.c %D%/fold.c %D%/form.c %D%/foldmove.c %D%/foldnumber.c %D%/folded.c %D%/host.c %D%/import.c %D%/input.c \
-  %D%/draw.c %D%/grid.c %D%/hostvalue.c %D%/known.c %D%/loop.c %D%/loss.c %D%/lost.c %D%/memory.c %D%/merged.c %D%/module.c %D%/node.c %D%/nodes.c %D%/numbered.c %D%/open.c %D%/order.c %D%/patch.c %D%/property.c %D%/replaced.c %D%/product.c %D%/read.c %D%/recurrent.c %D%/renamed.c %D%/reduce.c %D%/region.c \
-  %D%/resize.c %D%/said.c %D%/same.c %D%/scope.c %D%/selected.c %D%/sequence.c %D%/shape.c %D%/spectrum.c %D%/stopped.c %D%/table.c %D%/tensor.c %D%/undone.c %D%/value.c %D%/warn.c %D%/wire.c %D%/words.c
+ONNX_SOURCES = %D%/mergednodes.c %D%/attention.c %D%/attribute.c %D%/axes.c %D%/batch.c %D%/call.c %D%/mutatedbuffers.c %D%/defaults.c %D%/einsum.c %D%/emit.c %D%/file.c %D%/fold.c %D%/form.c %D%/foldmove.c %D%/foldnumber.c %D%/foldedparameters.c %D%/host.c %D%/import.c %D%/input.c \
+  %D%/draw.c %D%/grid.c %D%/hostvalue.c %D%/constantoperators.c %D%/loop.c %D%/loss.c %D%/missingparameters.c %D%/memory.c %D%/mergedinitializers.c %D%/module.c %D%/node.c %D%/nodes.c %D%/batchindices.c %D%/open.c %D%/order.c %D%/col2im.c %D%/property.c %D%/inputoverrides.c %D%/product.c %D%/read.c %D%/recurrent.c %D%/nodecopies.c %D%/reduce.c %D%/region.c \
+  %D%/resize.c %D%/metadata.c %D%/sameoperators.c %D%/scope.c %D%/maskedselect.c %D%/sequence.c %D%/shape.c %D%/spectrum.c %D%/detached.c %D%/table.c %D%/tensor.c %D%/foldedfunctions.c %D%/value.c %D%/warn.c %D%/wire.c %D%/words.c
 librenga_la_SOURCES += $(ONNX_SOURCES)
 librenga_la_LIBADD += %D%/libonnxproto.la
 AM_CPPFLAGS += -I$(top_builddir)/src/graph

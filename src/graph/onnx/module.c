@@ -125,7 +125,7 @@ static RengaErrorCode MarkTied(RengaOnnxImporter *importer, const Onnx__NodeProt
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaOnnxFindLost(RengaOnnxImporter *importer, RengaOnnxLost *lost)
+RengaErrorCode RengaOnnxFindMissing(RengaOnnxImporter *importer, RengaOnnxMissing *lost)
 {
   const RengaOnnxScope *scope = importer->placeholders;
   RengaOnnxScope *mentioned;
@@ -148,7 +148,8 @@ RengaErrorCode RengaOnnxFindLost(RengaOnnxImporter *importer, RengaOnnxLost *los
 }
 
 /* A lost parameter of the module with that last name; -1: none, or several where name is NULL. */
-int RengaOnnxLostIn(const RengaOnnxLost *lost, const char *module, size_t length, const char *name)
+int RengaOnnxMissingIn(const RengaOnnxMissing *lost, const char *module, size_t length,
+                       const char *name)
 {
   int found = -1;
   for (int i = 0; i < lost->count; i++) {
@@ -176,23 +177,23 @@ static int Closeness(const char *module, size_t length, const RengaOnnxOrigin *r
 }
 
 /* Has the module lost parameters of all these names? */
-static bool HasLostAll(const RengaOnnxLost *lost, const RengaOnnxOwners *parameters,
-                       const char *module, size_t length)
+static bool MissesAll(const RengaOnnxMissing *lost, const RengaOnnxOwners *parameters,
+                      const char *module, size_t length)
 {
   for (int k = 0; k < parameters->count; k++)
-    if (RengaOnnxLostIn(lost, module, length, RengaOnnxLastName(parameters->old[k]->target)) < 0)
+    if (RengaOnnxMissingIn(lost, module, length, RengaOnnxLastName(parameters->old[k]->target)) < 0)
       return false;
   return true;
 }
 
 /* Has any module lost parameters like these, or has theirs one besides a single one? */
-bool RengaOnnxIsLikeLost(const RengaOnnxLost *lost, const RengaOnnxOwners *parameters)
+bool RengaOnnxIsLikeMissing(const RengaOnnxMissing *lost, const RengaOnnxOwners *parameters)
 {
   const char *old = parameters->old[0]->target;
   for (int i = 0; i < lost->count; i++) {
     const char *target = lost->parameter[i]->target;
     const size_t length = RengaOnnxModuleLength(target);
-    if (HasLostAll(lost, parameters, target, length)) return true;
+    if (MissesAll(lost, parameters, target, length)) return true;
     if (parameters->count == 1 && RengaOnnxModuleLength(old) == length &&
         memcmp(old, target, length) == 0)
       return true;
@@ -200,7 +201,7 @@ bool RengaOnnxIsLikeLost(const RengaOnnxLost *lost, const RengaOnnxOwners *param
   return false;
 }
 
-bool RengaOnnxNamesLost(const RengaOnnxLost *lost, const RengaOnnxOrigin *reader)
+bool RengaOnnxNamesMissing(const RengaOnnxMissing *lost, const RengaOnnxOrigin *reader)
 {
   for (int i = 0; i < lost->count; i++) {
     const char *target = lost->parameter[i]->target;
@@ -211,7 +212,7 @@ bool RengaOnnxNamesLost(const RengaOnnxLost *lost, const RengaOnnxOrigin *reader
 
 /* The closest module that lost all, and of those as close the one that is deepest; NULL: none, or
    several. */
-static const char *FindModule(const RengaOnnxLost *lost, const RengaOnnxOwners *parameters,
+static const char *FindModule(const RengaOnnxMissing *lost, const RengaOnnxOwners *parameters,
                               const RengaOnnxOrigin *reader, const char *type, size_t *length)
 {
   const char *found = NULL, *old = parameters->old[0]->target;
@@ -220,7 +221,7 @@ static const char *FindModule(const RengaOnnxLost *lost, const RengaOnnxOwners *
     const char *module = lost->parameter[i] ? lost->parameter[i]->target : NULL;
     const size_t size = module ? RengaOnnxModuleLength(module) : 0;
     if (!module || strcmp(RengaOnnxLastName(module), RengaOnnxLastName(old)) != 0 ||
-        !HasLostAll(lost, parameters, module, size))
+        !MissesAll(lost, parameters, module, size))
       continue;
     const int close = Closeness(module, size, reader, type);
     const size_t depth = close == 2 ? SIZE_MAX : close == 1 ? LengthOfOuter(module, size) + 1 : 0;
@@ -235,8 +236,8 @@ static const char *FindModule(const RengaOnnxLost *lost, const RengaOnnxOwners *
 
 /* Gives the parameters of a module, or the one that is beside a single one in its own module, where
    a line of Python names it. */
-bool RengaOnnxTakeLost(RengaOnnxLost *lost, RengaOnnxOwners *parameters,
-                       const RengaOnnxOrigin *reader, const char *type)
+bool RengaOnnxTakeMissing(RengaOnnxMissing *lost, RengaOnnxOwners *parameters,
+                          const RengaOnnxOrigin *reader, const char *type)
 {
   const char *old = parameters->old[0]->target, *module;
   size_t length = RengaOnnxModuleLength(old);
@@ -245,7 +246,7 @@ bool RengaOnnxTakeLost(RengaOnnxLost *lost, RengaOnnxOwners *parameters,
         memcmp(parameters->old[k]->target, old, length) != 0)
       return false;
   int beside = parameters->count == 1 && RengaOnnxIsInside(reader->module, old, length)
-                   ? RengaOnnxLostIn(lost, old, length, NULL)
+                   ? RengaOnnxMissingIn(lost, old, length, NULL)
                    : -1;
   if (beside >= 0) {
     const char *name = RengaOnnxLastName(lost->parameter[beside]->target);
@@ -254,8 +255,8 @@ bool RengaOnnxTakeLost(RengaOnnxLost *lost, RengaOnnxOwners *parameters,
   module = FindModule(lost, parameters, reader, type, &length);
   if (module && beside >= 0) return false;
   for (int k = 0; k < parameters->count && (module || beside >= 0); k++) {
-    const int at = module ? RengaOnnxLostIn(lost, module, length,
-                                            RengaOnnxLastName(parameters->old[k]->target))
+    const int at = module ? RengaOnnxMissingIn(lost, module, length,
+                                               RengaOnnxLastName(parameters->old[k]->target))
                           : beside;
     parameters->other[k] = lost->parameter[at];
     lost->parameter[at] = NULL;

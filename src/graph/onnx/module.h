@@ -5,7 +5,7 @@
 typedef struct {
   int count;
   RengaOnnxBinding **parameter; /* in importer->placeholders; NULL: taken */
-} RengaOnnxLost;
+} RengaOnnxMissing;
 
 /* The parameters of a calculation, and those that take their places. */
 enum { RENGA_ONNX_OWNERS_MAX = 8 };
@@ -26,15 +26,16 @@ const char *RengaOnnxLastName(const char *target);
 bool RengaOnnxIsInside(const char *inner, const char *outer, size_t length);
 RengaErrorCode RengaOnnxReadOrigin(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
                                    RengaOnnxOrigin *origin);
-RengaErrorCode RengaOnnxFindLost(RengaOnnxImporter *importer, RengaOnnxLost *lost);
-int RengaOnnxLostIn(const RengaOnnxLost *lost, const char *module, size_t length, const char *name);
+RengaErrorCode RengaOnnxFindMissing(RengaOnnxImporter *importer, RengaOnnxMissing *lost);
+int RengaOnnxMissingIn(const RengaOnnxMissing *lost, const char *module, size_t length,
+                       const char *name);
 /* Does the reader, or a line of Python that led to it, belong to a module that lost a parameter? */
-bool RengaOnnxNamesLost(const RengaOnnxLost *lost, const RengaOnnxOrigin *reader);
-bool RengaOnnxIsLikeLost(const RengaOnnxLost *lost, const RengaOnnxOwners *parameters);
-bool RengaOnnxTakeLost(RengaOnnxLost *lost, RengaOnnxOwners *parameters,
-                       const RengaOnnxOrigin *reader, const char *type);
+bool RengaOnnxNamesMissing(const RengaOnnxMissing *lost, const RengaOnnxOrigin *reader);
+bool RengaOnnxIsLikeMissing(const RengaOnnxMissing *lost, const RengaOnnxOwners *parameters);
+bool RengaOnnxTakeMissing(RengaOnnxMissing *lost, RengaOnnxOwners *parameters,
+                          const RengaOnnxOrigin *reader, const char *type);
 
-/* renamed.c: the call of a copy, with other parameters and another result; the list of a folded
+/* nodecopies.c: the call of a copy, with other parameters and another result; the list of a folded
    value, of which one name is another; a node with its own lists of names. */
 RengaErrorCode RengaOnnxRenameCall(RengaOnnxImporter *importer, const char *call,
                                    const RengaOnnxOwners *parameters, const char *result,
@@ -44,8 +45,8 @@ RengaErrorCode RengaOnnxRenameList(RengaOnnxImporter *importer, const char *list
 RengaErrorCode RengaOnnxCopyProto(RengaOnnxImporter *importer, const Onnx__NodeProto *from,
                                   Onnx__NodeProto **to);
 
-bool RengaOnnxIsMoved(const RengaOnnxBinding *folded); /* folded.c */
+bool RengaOnnxIsMoved(const RengaOnnxBinding *folded); /* foldedparameters.c */
 
-/* stopped.c. calls: row is the first node of each; next[i]: the node after node i, or -1 */
+/* detached.c. calls: row is the first node of each; next[i]: the node after node i, or -1 */
 RengaErrorCode RengaOnnxCheckStopped(RengaOnnxImporter *importer, const RengaOnnxScope *calls,
                                      const int next[]);

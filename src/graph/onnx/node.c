@@ -107,7 +107,7 @@ static RengaErrorCode MakeValue(RengaOnnxNode *node, const RengaOnnxBinding *bin
 {
   if (binding->undone) {
     RengaCall(RengaOnnxBindingValue(node, binding->same, value));
-    RengaCall(RengaOnnxDoAgain(node, binding, value));
+    RengaCall(RengaOnnxUnfoldFunctions(node, binding, value));
   } else if (binding->same)
     RengaCall(MoveSame(node, binding, value));
   else if (binding->kind == RENGA_ONNX_HOST)

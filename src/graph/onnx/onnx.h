@@ -28,7 +28,7 @@ typedef enum {
   RENGA_ONNX_VALUE,     /* a value of the graph */
   RENGA_ONNX_DROPPED,   /* an output that Renga does not make */
   RENGA_ONNX_SEQUENCE,  /* a list of tensors (sequence.c) */
-  RENGA_ONNX_POSITIONS, /* of what is not zero in a mask (selected.c) */
+  RENGA_ONNX_POSITIONS, /* of what is not zero in a mask (maskedselect.c) */
   RENGA_ONNX_ABSENT,    /* an optional input of a function that a call leaves out */
 } RengaOnnxKind;
 /* What the file says of an initializer. */
@@ -38,7 +38,7 @@ typedef enum {
   RENGA_ONNX_FOLDED,   /* made from a parameter: a transposed weight */
   RENGA_ONNX_BUFFER,   /* or a constant of the module */
   RENGA_ONNX_CONSTANT, /* made from constants */
-} RengaOnnxSaid;
+} RengaOnnxMetadata;
 typedef struct RengaOnnxBinding RengaOnnxBinding;
 struct RengaOnnxBinding {
   const char *name;
@@ -51,7 +51,7 @@ struct RengaOnnxBinding {
   bool unsure;                     /* trained or not, though nobody says so */
   bool is_table;                   /* rows are gathered from it */
   bool is_shared;                  /* nodes of different modules read it */
-  RengaOnnxSaid said;
+  RengaOnnxMetadata said;
   const char *module;      /* of the first node that reads it */
   RengaValue value;        /* NONE until a node of the graph uses it */
   const char *why;         /* of a dropped one */
@@ -66,11 +66,11 @@ struct RengaOnnxBinding {
   bool scaled;             /* read by attention, which is folded with a factor */
   bool zeros;              /* a parameter without data that begins as zeros */
   bool vague;              /* read by a call that does not name it */
-  const struct RengaOnnxUndone *undone; /* computed from same, a parameter that it gave back */
-  double (*map)(double);                /* of the numbers of the tensor: first values, */
-  double shift;                         /* to which this is added */
-  int n_calls;                          /* that read it */
-  int64_t row;                          /* of a name in property renga.padding_rows */
+  const struct RengaOnnxFolding *undone; /* computed from same, a parameter that it gave back */
+  double (*map)(double);                 /* of the numbers of the tensor: first values, */
+  double shift;                          /* to which this is added */
+  int n_calls;                           /* that read it */
+  int64_t row;                           /* of a name in property renga.padding_rows */
   bool found; /* of a name in a property of the model: the network has it */
 };
 
@@ -214,17 +214,17 @@ bool RengaOnnxHasWord(const char *list, const char *word);
 RengaErrorCode RengaOnnxProperty(RengaOnnxImporter *importer, const ProtobufCMessage *message,
                                  const char *key, char **value);
 
-/* replaced.c: by NULL in the scope of detached inputs */
+/* inputoverrides.c: by NULL in the scope of detached inputs */
 RengaErrorCode RengaOnnxNoteInput(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                   const Onnx__NodeProto *proto, int input, RengaOnnxBinding *by);
 RengaOnnxBinding *RengaOnnxReplaced(const RengaOnnxNode *node,
                                     int input); /* NULL: as in the file */
 bool RengaOnnxIsDetached(const RengaOnnxNode *node, int input);
 
-/* said.c: what is trained, and where gradients stop. */
-RengaErrorCode RengaOnnxReadSaid(RengaOnnxImporter *importer);
+/* metadata.c: what is trained, and where gradients stop. */
+RengaErrorCode RengaOnnxReadMetadata(RengaOnnxImporter *importer);
 void RengaOnnxDecide(RengaOnnxImporter *importer, RengaOnnxBinding *binding);
-RengaErrorCode RengaOnnxCheckSaid(RengaOnnxImporter *importer); /* is all there that is named? */
+RengaErrorCode RengaOnnxCheckMetadata(RengaOnnxImporter *importer); /* is what it names there? */
 bool RengaOnnxIsStopped(const RengaOnnxImporter *importer, const char *name);
 bool RengaOnnxIsCertain(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding);
 
@@ -245,10 +245,10 @@ bool RengaOnnxIsCallOf(const RengaOnnxNode *node, const char *target);
 bool RengaOnnxIsDetach(const RengaOnnxNode *node);
 bool RengaOnnxIsTrainingNorm(const char *call); /* NULL: not said */
 
-/* changed.c: buffers that the network changes itself. */
+/* mutatedbuffers.c: buffers that the network changes itself. */
 RengaErrorCode RengaOnnxCheckChanged(RengaOnnxImporter *importer);
 
-/* merged.c, folded.c, lost.c, again.c, undone.c: what the exporter's optimizer did */
+/* merged*.c, folded*.c, missingparameters.c: what the exporter's optimizer did */
 extern const char RengaOnnxExportAdvice[];
 RengaErrorCode RengaOnnxMatchCalls(RengaOnnxImporter *importer);
 RengaErrorCode RengaOnnxSeparate(RengaOnnxImporter *importer, RengaOnnxBinding *from,
@@ -258,20 +258,20 @@ RengaErrorCode RengaOnnxMakeZeros(RengaOnnxImporter *importer, const RengaOnnxBi
 RengaErrorCode RengaOnnxCheckFolded(RengaOnnxImporter *importer);
 RengaErrorCode RengaOnnxFindMade(RengaOnnxImporter *importer);
 bool RengaOnnxIsOtherCall(const char *missing, size_t length, const char *there);
-RengaErrorCode RengaOnnxMakeAgain(RengaOnnxImporter *importer);
+RengaErrorCode RengaOnnxSplitMergedNodes(RengaOnnxImporter *importer);
 RengaErrorCode RengaOnnxUndo(RengaOnnxImporter *importer, RengaOnnxBinding *folded,
                              RengaOnnxBinding *parameter, bool *undone);
 /* value: that of the parameter, which becomes that of what was folded from it */
-RengaErrorCode RengaOnnxDoAgain(RengaOnnxNode *node, const RengaOnnxBinding *folded,
-                                RengaValue *value);
-RengaErrorCode RengaOnnxCheckLost(RengaOnnxImporter *importer);
+RengaErrorCode RengaOnnxUnfoldFunctions(RengaOnnxNode *node, const RengaOnnxBinding *folded,
+                                        RengaValue *value);
+RengaErrorCode RengaOnnxCheckMissing(RengaOnnxImporter *importer);
 
 /* warn.c */
 RengaErrorCode RengaOnnxNoteUse(RengaOnnxNode *node, RengaOnnxBinding *binding);
 void RengaOnnxNoteMerged(RengaOnnxNode *node, const RengaOnnxBinding *of);
 void RengaOnnxWarnOfExport(RengaOnnxImporter *importer);
 
-/* selected.c: rows that a mask leaves out */
+/* maskedselect.c: rows that a mask leaves out */
 bool RengaOnnxArePositions(RengaOnnxNode *node, int input, RengaOnnxBinding **positions);
 RengaErrorCode RengaOnnxPassPositions(RengaOnnxNode *node, bool *passed);
 RengaErrorCode RengaOnnxTurnPositions(RengaOnnxNode *node, RengaOnnxBinding *positions);

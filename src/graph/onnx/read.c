@@ -83,7 +83,7 @@ static RengaErrorCode Import(RengaOnnxImporter *importer, size_t count, const un
    Input:
    . graph - new
    . file - path of the model
-   . options - see RengaOnnxOptions
+   . options - the wishes: see RengaOnnxOptions
 
    Errors: RENGA_ERR_ORDER where the graph is not empty; RENGA_ERR_FILE_OPEN where a file cannot
    be read; RENGA_ERR_FILE_FORMAT where it is no ONNX model or is damaged, RENGA_ERR_SUPPORT for
@@ -172,7 +172,7 @@ static RengaErrorCode ReadTensor(RengaOnnxImporter *importer, RengaOnnxFile *fil
    . file - path
 
    Output:
-   . name - of the tensor; RengaFree
+   . name - the tensor's name; RengaFree() frees it
    . spec - type and shape
    . data - its elements; RengaFree
 

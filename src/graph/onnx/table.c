@@ -1,5 +1,11 @@
 /* The operators of ONNX that Renga reads. Opsets 11 to 24 are what is promised; `since` is the
-   first whose form is understood, as some operators have not changed for long. */
+   first whose form is understood, as some operators have not changed for long.
+
+   Several operators become a few nodes of others. Einsum is products of matrices; Resize a Gather
+   (nearest) or a product with constant weights along each axis, then a Where outside of a crop; DFT
+   and STFT products with constant matrices of cosines and sines; GridSample a GatherND of all taps
+   and a product with their weights; Col2Im a ConvTranspose whose kernels have a single one. Random
+   numbers of all kinds are made of RandomUniform. */
 #include "onnx.h"
 #include <string.h>
 

@@ -121,7 +121,7 @@ static void WarnOfBindings(RengaOnnxImporter *importer)
 }
 
 /* Their first values are not those of the module to the last bit. */
-static void WarnOfUndone(RengaOnnxImporter *importer)
+static void WarnOfFoldedFunctions(RengaOnnxImporter *importer)
 {
   Names undone = {0};
   for (int i = 0; i < importer->model_scope->capacity; i++) {
@@ -140,7 +140,7 @@ void RengaOnnxWarnOfExport(RengaOnnxImporter *importer)
   if (importer->options->evaluate || importer->graph == NULL) return;
   WarnOfMerged(importer);
   WarnOfBindings(importer);
-  WarnOfUndone(importer);
+  WarnOfFoldedFunctions(importer);
   if (importer->noted.n_inference > 0)
     RengaWarning(importer->comm,
                  "%s: %d BatchNormalization%s in the form of inference: the running statistics "

@@ -19,7 +19,7 @@ static RengaErrorCode ReverseConv(RengaReverse *reverse)
   RengaValue x = node->in[0], w = node->in[1], dy = reverse->dy[0];
   RengaTensorSpec of_x = *RengaReverseSpec(reverse, x), of_w = *RengaReverseSpec(reverse, w);
   if (reverse->wanted[1]) {
-    RengaCall(RengaReverseMakeAgain(reverse, x, &x));
+    RengaCall(RengaReverseRecompute(reverse, x, &x));
     RengaCall(RengaReverseApplyLike(reverse, "ConvGradWeight", 2, (const RengaValue[]){x, dy},
                                     &of_w, 1, &reverse->dx[1]));
   }
@@ -38,7 +38,7 @@ static RengaErrorCode ReverseConvTranspose(RengaReverse *reverse)
   RengaValue x = node->in[0], w = node->in[1], dy = reverse->dy[0];
   RengaTensorSpec of_w = *RengaReverseSpec(reverse, w);
   if (reverse->wanted[1]) {
-    RengaCall(RengaReverseMakeAgain(reverse, x, &x));
+    RengaCall(RengaReverseRecompute(reverse, x, &x));
     RengaCall(RengaReverseApplyLike(reverse, "ConvGradWeight", 2, (const RengaValue[]){dy, x},
                                     &of_w, 1, &reverse->dx[1]));
   }

@@ -70,9 +70,10 @@ static RengaErrorCode FindRannc(RengaPartition partition, Rannc **rannc, const c
    Collective
 
    Input:
-   . partition - of type rannc
-   . blocks - at most so many; 0, at first: 32, as in RaNNC, for stages of different replicas, and 8
-     for each stage that there may be, from 32 to 256, for stages of equal ones. More are slower
+   . partition - the partition, of type rannc
+   . blocks - the most blocks, at least 1; more are slower. 0, as at first: 32, as in RaNNC, for
+     stages of different replicas. For stages of equal ones it is 8 for each stage that there may
+     be, from 32 to 256
 
    Options:
    . -partition_rannc_blocks - the number
@@ -101,7 +102,7 @@ RengaErrorCode RengaPartitionRanncSetBlocks(RengaPartition partition, int blocks
    Not collective
 
    Input:
-   . partition - of type rannc
+   . partition - the partition, of type rannc
 
    Output:
    . blocks - the most; 0: as many as stages need

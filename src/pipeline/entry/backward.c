@@ -35,7 +35,7 @@ static RengaErrorCode BeginBackward(Chunk *chunk, Pass *pass, Program **program,
   RengaCall(RengaChunkTakeRows_Private(chunk, action));
   RengaCall(RengaChunkBeginAction_Private(chunk, pass, *program, adds, action));
   if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, (*program)->samples, program));
-  if (!RengaChunkFolds_Private(chunk) && RengaChunkBeginsSums_Private(chunk, action))
+  if (!RengaChunkShardsGradients_Private(chunk) && RengaChunkBeginsSums_Private(chunk, action))
     RengaCall(RengaChunkCloseEarly_Private(chunk, pass));
   return RENGA_SUCCESS;
 }
@@ -66,7 +66,7 @@ RengaErrorCode RengaChunkBackward_Private(Chunk *chunk, Pass *pass, Program *pro
     RengaCall(
         RengaChunkRunTimed_Private(chunk, pass, program, PART_WEIGHT, EVENT_BACKWARD, action));
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, EndBackward(chunk, pass, action, i)));
-  if (RengaChunkFolds_Private(chunk)) RengaCall(RengaChunkEndRound_Private(chunk, pass));
+  if (RengaChunkShardsGradients_Private(chunk)) RengaCall(RengaChunkEndRound_Private(chunk, pass));
   chunk->portion->backward_done++;
   return RENGA_SUCCESS;
 }

@@ -50,9 +50,9 @@ RengaErrorCode RengaPartList_Private(const Chunk *chunk, const Program *program,
                                      EntryList *list);
 /* prove.c */
 RengaErrorCode RengaPartProve_Private(const Chunk *chunk, const Program *program, ProgramPart part);
-/* fold.c, whose sums start and end as entries say */
-RengaErrorCode RengaChunkStartFold_Private(Chunk *chunk, Pass *pass, int bucket);
-RengaErrorCode RengaChunkClearFold_Private(Chunk *chunk, Pass *pass, int bucket);
+/* reducescatter.c, whose sums start and end as entries say */
+RengaErrorCode RengaChunkStartRoundSum_Private(Chunk *chunk, Pass *pass, int bucket);
+RengaErrorCode RengaChunkClearRoundSum_Private(Chunk *chunk, Pass *pass, int bucket);
 /* Actions of the rank's list that are parts (part.c, forward.c, backward.c). program: of the
    micro-batch, which stands in place i of the chunk's. */
 RengaErrorCode RengaChunkRunTimed_Private(Chunk *chunk, Pass *pass, const Program *program,

@@ -41,7 +41,7 @@ static RengaErrorCode Poison(Chunk *chunk, bool training, bool adds, const Renga
     RengaCall(Fill(chunk, REGION_KEPT, sizes->kept_bytes[training]));
   }
   if (forward && !chunk->inputs->host) RengaCall(Fill(chunk, REGION_INPUTS, sizes->input_bytes));
-  if (!makes && !adds && !RengaChunkFolds_Private(chunk)) /* bucket by bucket there */
+  if (!makes && !adds && !RengaChunkShardsGradients_Private(chunk)) /* bucket by bucket there */
     RengaCall(
         Fill(chunk, REGION_GRADIENTS, RengaGradientBytes_Private(chunk, sizes->gradient_count)));
   return RENGA_SUCCESS;
@@ -88,8 +88,8 @@ RengaErrorCode RengaChunkForward_Private(Chunk *chunk, Pass *pass, Program *prog
 
 /* What backward needs first is made again where that backward has it: whether gradients will be
    added decides places there. */
-static RengaErrorCode BeginAgain(Chunk *chunk, Pass *pass, Program **program,
-                                 const RengaAction *action)
+static RengaErrorCode BeginRecompute(Chunk *chunk, Pass *pass, Program **program,
+                                     const RengaAction *action)
 {
   bool adds;
   RengaCall(RengaChunkWillAdd_Private(chunk, pass, action->microbatch, &adds));
@@ -106,7 +106,7 @@ RengaErrorCode RengaChunkRecompute_Private(Chunk *chunk, Pass *pass, Program *pr
   if (!pass->failed)
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
                                         away ? RengaChunkFetch_Private(chunk, i)
-                                             : BeginAgain(chunk, pass, &program, action)));
+                                             : BeginRecompute(chunk, pass, &program, action)));
   if (!away)
     RengaCall(
         RengaChunkRunTimed_Private(chunk, pass, program, PART_AGAIN, EVENT_RECOMPUTE, action));

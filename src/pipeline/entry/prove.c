@@ -20,7 +20,7 @@ typedef struct {
 static Range RangeOfGradients(const Chunk *chunk, int b)
 {
   const GradientBucket *bucket = &chunk->gradients->bucket[b];
-  const bool folds = RengaChunkFolds_Private(chunk);
+  const bool folds = RengaChunkShardsGradients_Private(chunk);
   const int64_t begin = folds ? bucket->local : RengaGradientBytes_Private(chunk, bucket->first);
   return (Range){begin, begin + RengaGradientBytes_Private(chunk, bucket->count)};
 }
@@ -65,7 +65,8 @@ static RengaErrorCode ProveBucket(const PartProof *proof, int b, int row)
   RengaCheck(!proof->started[b], MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: row %d of a part writes gradients of bucket %d, whose sum has started",
              chunk->stage, row, b);
-  RengaCheck(!RengaChunkFolds_Private(chunk) || proof->free[b], MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+  RengaCheck(!RengaChunkShardsGradients_Private(chunk) || proof->free[b], MPI_COMM_SELF,
+             RENGA_ERR_INTERNAL,
              "stage %d: row %d of a part writes gradients of bucket %d where others may not have "
              "left",
              chunk->stage, row, b);

@@ -1,8 +1,8 @@
-/* Sums of gradients that begin while a backward goes on, each bucket's as soon as the last kernel
-   that writes gradients of it has run: in the last backward of a replica, where the buffers of the
-   tree that become one after it do so bucket by bucket before; or in all, where replicas fold their
-   gradients (fold.c). All replicas begin the sums in one order, that of a program which all of them
-   have. */
+/* Sums of gradients that begin while a backward goes on, each bucket's as soon as the last
+   kernel that writes gradients of it has run: in the last backward of a replica, where the
+   buffers of the tree that become one after it do so bucket by bucket before; or in all, where
+   replicas fold their gradients (reducescatter.c). All replicas begin the sums in one order,
+   that of a program which all of them have. */
 #include "entry.h"
 
 /* Once the buckets are there. Which rows stand beside exchanges follows from memory, which ranks
@@ -11,7 +11,7 @@ RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
 {
   GradientVector *gradients = chunk->gradients;
   Program *program = RengaProgramsFirst_Private(chunk->programs);
-  const bool fixed = chunk->tensor.group.size > 1 && !RengaChunkFolds_Private(chunk);
+  const bool fixed = chunk->tensor.group.size > 1 && !RengaChunkShardsGradients_Private(chunk);
   RengaCall(RengaMalloc(chunk->memory->n_buckets, &gradients->sequence));
   const ProgramPart part = RengaChunkGradientPart_Private(chunk);
   if (program) RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
@@ -32,7 +32,7 @@ RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
 /* Sums may start in backwards, if the list of a pass does not say otherwise. */
 static bool MayStartEarly(const Chunk *chunk)
 {
-  return RengaChunkFolds_Private(chunk) ||
+  return RengaChunkShardsGradients_Private(chunk) ||
          (chunk->replicas > 1 && chunk->outline->settings->overlap &&
           RengaChunkIsOrdered_Private(chunk));
 }
@@ -41,7 +41,7 @@ static bool MayStartEarly(const Chunk *chunk)
    gathers buckets by themselves it says the order of all. */
 bool RengaChunkIsEarly_Private(const Chunk *chunk)
 {
-  bool early = MayStartEarly(chunk) && !RengaChunkFolds_Private(chunk);
+  bool early = MayStartEarly(chunk) && !RengaChunkShardsGradients_Private(chunk);
   for (int b = 0; b < chunk->memory->n_buckets; b++)
     early = early && !chunk->gradients->bucket[b].apart;
   return early;
@@ -53,7 +53,7 @@ bool RengaChunkBeginsSums_Private(const Chunk *chunk, const RengaAction *action)
   const Portion *portion = chunk->portion;
   const bool last = portion->backward_done == portion->last - portion->first - 1;
   return (action->kind == RENGA_ACTION_BACKWARD || action->kind == RENGA_ACTION_BACKWARD_WEIGHT) &&
-         (RengaChunkFolds_Private(chunk) || (last && RengaChunkIsEarly_Private(chunk)));
+         (RengaChunkShardsGradients_Private(chunk) || (last && RengaChunkIsEarly_Private(chunk)));
 }
 
 static RengaErrorCode MergeBucket(Chunk *chunk, const GradientBucket *bucket)
@@ -100,7 +100,7 @@ static RengaErrorCode ListSumEntries(const Chunk *chunk, const Program *program,
     const Entry starts = {.kind = ENTRY_SUM, .first = row, .bucket = b};
     RengaCall(RengaEntryAdd_Private(list, starts));
   }
-  for (int b = 0; b < chunk->memory->n_buckets && RengaChunkFolds_Private(chunk); b++) {
+  for (int b = 0; b < chunk->memory->n_buckets && RengaChunkShardsGradients_Private(chunk); b++) {
     const Entry ends = {.kind = ENTRY_SUM, .ends = true, .first = writes[b].first, .bucket = b};
     if (writes[b].first >= 0) RengaCall(RengaEntryAdd_Private(list, ends));
   }
@@ -109,8 +109,8 @@ static RengaErrorCode ListSumEntries(const Chunk *chunk, const Program *program,
 
 static RengaErrorCode StartSumEntry(const EntryTask *task, Entry *entry)
 {
-  if (RengaChunkFolds_Private(task->chunk))
-    RengaCall(RengaChunkStartFold_Private(task->chunk, task->pass, entry->bucket));
+  if (RengaChunkShardsGradients_Private(task->chunk))
+    RengaCall(RengaChunkStartRoundSum_Private(task->chunk, task->pass, entry->bucket));
   else if (task->chunk->gradients->early)
     RengaCall(BeginInTurn(task->chunk, task->pass));
   return RENGA_SUCCESS;
@@ -118,7 +118,7 @@ static RengaErrorCode StartSumEntry(const EntryTask *task, Entry *entry)
 
 static RengaErrorCode EndSumEntry(const EntryTask *task, Entry *entry)
 {
-  RengaCall(RengaChunkClearFold_Private(task->chunk, task->pass, entry->bucket));
+  RengaCall(RengaChunkClearRoundSum_Private(task->chunk, task->pass, entry->bucket));
   return RENGA_SUCCESS;
 }
 

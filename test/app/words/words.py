@@ -1,8 +1,10 @@
-"""The field's words, short sentences and short help: what README.md, doc/, renga -help, messages and manual pages say.
+"""The field's words, short sentences and short help: what README.md, doc/, pages beside the source, renga -help, messages and
+manual pages say.
 
-usage: words.py SOURCE RENGA [words|sentences|help|readme]
+usage: words.py SOURCE RENGA [words|sentences|help|readme|items]
 Words of test/app/words/words.tsv stand nowhere in them; of a page's sentences 99 in 100 have at most 35 words; a line of help is one
-sentence of at most 14 words; README.md has at most 70 lines, and its sentences a median of at most 20 words.
+sentence of at most 14 words; README.md has at most 70 lines, and its sentences a median of at most 20 words. Of manual pages an item under
+Input or Output begins with a noun, and a number has its range.
 """
 import pathlib
 import re
@@ -12,11 +14,18 @@ import sys
 sys.dont_write_bytecode = True
 LONGEST_SENTENCE, LONGEST_HELP, PERCENT = 35, 14, 99
 README_LINES, README_MEDIAN = 70, 20
+# Of items of manual pages: words that begin no sentence, types that are numbers, words of a range.
+FRAGMENT = re.compile(r"(of|as|how|whose|which|see|in|on|by|for|that|from|at|with|to|where|what|lent|also|and|or|now)\b", re.I)
+NUMBER = re.compile(r"(const )?(int|int64_t|size_t|uint32_t|uint64_t|float|double)( \*+)?$")
+RANGE = re.compile(r"\d|\bat (least|most)\b|\bany\b|\babove\b|\bbelow\b|\bless than\b|\bthe most\b|RENGA_|NULL|"
+                   r"\bthe (number|step|loss|share|same|value|rows)|\[\w+\]", re.I)
+OTHER_PAGES = "CONTRIBUTING.md", "examples/README.md", "packaging/README.md", "test/cuda/README.md"
 
 
 def pages(source):
     """The last one is a manual page."""
-    return [*sorted((source / "doc").glob("*.md")), source / "README.md", source / "doc" / "renga.1"]
+    others = [path for name in OTHER_PAGES if (path := source / name).exists()]
+    return [*sorted((source / "doc").glob("*.md")), *others, source / "README.md", source / "doc" / "renga.1"]
 
 
 def forbidden(source):
@@ -115,6 +124,30 @@ def check_help(source, renga):
             yield f"doc/book/details.txt: there is no option -{name}"
 
 
+def items(path):
+    """Items under Input and Output of the manual pages in a C file: line, function, item, its C type, text."""
+    text = path.read_text()
+    for page in re.finditer(r"/\*@\s*(Renga\w+) - (.*?)@\*/\s*([^{;]*?\))\s*\{", text, re.S):
+        for section in re.finditer(r"\n\s*(?:Input|Output):\n(.*?)(?=\n\s*\n|\Z)", page[2], re.S):
+            for item in re.finditer(r"^\s*\. ([\w, ]+?) - (.*?)(?=^\s*\. |\Z)", section[1], re.S | re.M):
+                kind = re.search(rf"[(,]\s*([^(,]*?)\b{item[1].rpartition(' ')[2]}\b", page[3])
+                place = page.start(2) + section.start(1) + item.start(1)
+                yield line_of(text, place), page[1], item[1], kind[1].strip() if kind else "", " ".join(item[2].split())
+
+
+def check_items(source, renga):
+    """An item says what it is, begins with a noun, has short sentences, and of a number says of what and in which range."""
+    for path in sorted((source / "src").rglob("*.c")):
+        for line, function, name, kind, text in items(path):
+            where = f"{path.relative_to(source)}:{line}: {function}: {name}"
+            if FRAGMENT.match(text):
+                yield f"{where}: begins as no sentence does: {text[:60]}"
+            if NUMBER.match(kind) and not RANGE.search(text):
+                yield f"{where}: a number without its range: {text[:60]}"
+            if max(len(part.split()) for part in re.split(r"[.;:](?:\s|$)", text)) > LONGEST_SENTENCE:
+                yield f"{where}: a sentence of more than {LONGEST_SENTENCE} words: {text[:60]}"
+
+
 def check_readme(source, renga):
     text = (source / "README.md").read_text()
     lines, median = len(text.splitlines()), statistics.median(words for _, words, _ in sentences(text))
@@ -126,7 +159,8 @@ def check_readme(source, renga):
 
 def main():
     source, renga = pathlib.Path(sys.argv[1]), sys.argv[2]
-    checks = {"words": check_words, "sentences": check_sentences, "help": check_help, "readme": check_readme}
+    checks = {"words": check_words, "sentences": check_sentences, "help": check_help, "readme": check_readme,
+              "items": check_items}
     complaints = [line for name in sys.argv[3:] or checks for line in checks[name](source, renga)]
     print("\n".join(complaints) if complaints else "no complaint")
     sys.exit(bool(complaints))

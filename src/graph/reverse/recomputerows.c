@@ -38,7 +38,8 @@ static RengaErrorCode CopyNode(RengaReverse *reverse, const RengaGraphNode *node
 }
 
 /* The pieces that a Concat reads: those that its lane has cut are cut again, once. */
-static RengaErrorCode CutAgain(RengaReverse *reverse, const RengaGraphNode *node, RengaValue in[])
+static RengaErrorCode RecomputeCut(RengaReverse *reverse, const RengaGraphNode *node,
+                                   RengaValue in[])
 {
   const RengaGraphNode *last = NULL;
   RengaValue *out = NULL;
@@ -56,7 +57,7 @@ static RengaErrorCode CutAgain(RengaReverse *reverse, const RengaGraphNode *node
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaReverseMakeAgain(RengaReverse *reverse, RengaValue value, RengaValue *again)
+RengaErrorCode RengaReverseRecompute(RengaReverse *reverse, RengaValue value, RengaValue *again)
 {
   const RengaGraphNode *node = FindLaneCopy(reverse, value);
   RengaValue *in, *out;
@@ -65,7 +66,7 @@ RengaErrorCode RengaReverseMakeAgain(RengaReverse *reverse, RengaValue value, Re
   RengaCall(RengaGraphScratch(reverse->graph, node->n_in, &in));
   RengaCall(RengaGraphScratch(reverse->graph, node->n_out, &out));
   if (strcmp(node->op->name, "Concat") == 0)
-    RengaCall(CutAgain(reverse, node, in));
+    RengaCall(RecomputeCut(reverse, node, in));
   else
     memcpy(in, node->in, (size_t)node->n_in * sizeof *in);
   RengaCall(CopyNode(reverse, node, in, out));

@@ -70,7 +70,7 @@ RengaErrorCode RengaCheckpointListTensors_Private(RengaCheckpoint checkpoint,
    Input:
    . checkpoint - the checkpoint; its pipeline still says step, device and loss scale
    . tensors - called on all ranks for each file that is written or read; NULL: the pipeline's
-   . user - for it
+   . user - a pointer that the function is given
 
    Errors: none beyond bad arguments.
 
@@ -97,11 +97,11 @@ RengaErrorCode RengaCheckpointSetTensors(RengaCheckpoint checkpoint, RengaCheckp
    Collective
 
    Input:
-   . checkpoint - with a pipeline on a host device
+   . checkpoint - the checkpoint, with a pipeline on a host device
    . name - without "renga:", which its name in the file begins with
    . spec - float32, of a size that is known
-   . data - the same on all ranks whenever a file is written, and filled on all of them when one is
-     read; lent until the checkpoint ends
+   . data - [elements], the same on all ranks whenever a file is written, and filled on all of them
+     when one is read. It is lent until the checkpoint ends
 
    Errors: a name that was added before, another type, a pipeline whose device is not a host's.
 
@@ -155,7 +155,7 @@ RengaErrorCode RengaCheckpointAddTensor(RengaCheckpoint checkpoint, const char *
 
    Input:
    . checkpoint - after RengaCheckpointResume or RengaCheckpointRead
-   . name - as of RengaCheckpointAddTensor
+   . name - the name that RengaCheckpointAddTensor was given
 
    Output:
    . has - true: in the shape that was added, so that it was read; false: not, or no file was read

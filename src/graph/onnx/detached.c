@@ -202,7 +202,7 @@ static RengaErrorCode CheckCall(RengaOnnxImporter *importer, const StoppedCall *
 }
 
 /* A parameter whose calculation was made one with another's, and that stays as it is. */
-static bool IsLostFrozen(const RengaOnnxImporter *importer)
+static bool IsMissingFrozen(const RengaOnnxImporter *importer)
 {
   for (int i = 0; i < importer->placeholders->capacity; i++) {
     const RengaOnnxBinding *named = importer->placeholders->slot[i];
@@ -219,7 +219,7 @@ RengaErrorCode RengaOnnxCheckStopped(RengaOnnxImporter *importer, const RengaOnn
 {
   StoppedCall call;
   bool *trained;
-  if (IsLostFrozen(importer)) return RENGA_SUCCESS;
+  if (IsMissingFrozen(importer)) return RENGA_SUCCESS;
   RengaCall(FindThroughTrained(importer, &trained));
   for (int i = 0; i < calls->capacity; i++) {
     const RengaOnnxBinding *of = calls->slot[i];

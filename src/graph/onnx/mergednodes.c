@@ -3,7 +3,7 @@
    that read the result still name the one that each had: where a call reads layer_norm in place of
    layer_norm_1, and a module in whose reach it lies lost parameters of the same names, the nodes of
    layer_norm are copied for layer_norm_1, with a call that names these parameters. A folded value
-   is copied in the same way. What remains lost is for lost.c to refuse. */
+   is copied in the same way. What remains lost is for missingparameters.c to refuse. */
 #include "module.h"
 #include <string.h>
 
@@ -14,7 +14,7 @@ typedef struct {
 } NodeCopy;
 typedef struct {
   RengaOnnxImporter *importer;
-  RengaOnnxLost lost;
+  RengaOnnxMissing lost;
   RengaOnnxScope *restored;   /* by name in calls: what is made again; target: in place of what */
   RengaOnnxScope *unresolved; /* values that a call read in place of another, which nobody knows */
   int n_copies, copies_max;
@@ -169,7 +169,7 @@ static RengaErrorCode Restore(MakingAgain *again, const Onnx__NodeProto *reader,
   RengaCall(RengaOnnxReadOrigin(importer, reader, &origin));
   RengaCall(TypeOfReader(again, value, &type));
   if (parameters.count > RENGA_ONNX_OWNERS_MAX ||
-      !RengaOnnxTakeLost(&again->lost, &parameters, &origin, type)) {
+      !RengaOnnxTakeMissing(&again->lost, &parameters, &origin, type)) {
     RengaCall(RengaOnnxScopeAdd(importer, again->unresolved, value, &binding));
     return RENGA_SUCCESS;
   }
@@ -262,11 +262,12 @@ static RengaErrorCode LookAtReader(MakingAgain *again, size_t row)
 
 /* ---- nodes without a call: a parameter that is split for its module ---- */
 /* The lost parameter of the module that reads what the node makes of its parameter; -1: none. */
-static int LostOfReader(const MakingAgain *again, const RengaOnnxBinding *parameter,
-                        const char *reader)
+static int MissingOfReader(const MakingAgain *again, const RengaOnnxBinding *parameter,
+                           const char *reader)
 {
   if (RengaOnnxIsInside(reader, parameter->name, RengaOnnxModuleLength(parameter->name))) return -1;
-  return RengaOnnxLostIn(&again->lost, reader, strlen(reader), RengaOnnxLastName(parameter->name));
+  return RengaOnnxMissingIn(&again->lost, reader, strlen(reader),
+                            RengaOnnxLastName(parameter->name));
 }
 
 static bool ReadsAny(const Onnx__NodeProto *reader, const Onnx__NodeProto *maker)
@@ -278,9 +279,9 @@ static bool ReadsAny(const Onnx__NodeProto *reader, const Onnx__NodeProto *maker
 }
 
 /* A copy that reads another parameter, whose outputs all nodes of its module read. */
-static RengaErrorCode SplitAgain(MakingAgain *again, size_t row, int input,
-                                 RengaOnnxBinding *parameter, const RengaOnnxBinding *lost,
-                                 const char *module)
+static RengaErrorCode SplitMergedNode(MakingAgain *again, size_t row, int input,
+                                      RengaOnnxBinding *parameter, const RengaOnnxBinding *lost,
+                                      const char *module)
 {
   RengaOnnxImporter *importer = again->importer;
   const Onnx__NodeProto *node = importer->node[row];
@@ -336,11 +337,11 @@ static RengaErrorCode LookAtSplit(MakingAgain *again, size_t row)
     for (size_t i = 0; i < importer->n_node; i++) {
       if (!ReadsAny(importer->node[i], node)) continue;
       RengaCall(RengaOnnxReadOrigin(importer, importer->node[i], &reader));
-      const int lost = LostOfReader(again, parameter, reader.module);
+      const int lost = MissingOfReader(again, parameter, reader.module);
       if (lost < 0) continue;
       RengaOnnxBinding *named = again->lost.parameter[lost];
       again->lost.parameter[lost] = NULL;
-      RengaCall(SplitAgain(again, row, (int)k, parameter, named, reader.module));
+      RengaCall(SplitMergedNode(again, row, (int)k, parameter, named, reader.module));
       again->dropped[row] = !IsReadAgain(again, node);
     }
   }
@@ -463,13 +464,13 @@ static RengaErrorCode PutCopies(const MakingAgain *again)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaOnnxMakeAgain(RengaOnnxImporter *importer)
+RengaErrorCode RengaOnnxSplitMergedNodes(RengaOnnxImporter *importer)
 {
   MakingAgain again = {.importer = importer};
   Onnx__NodeProto **node;
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &again.restored));
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &again.unresolved));
-  RengaCall(RengaOnnxFindLost(importer, &again.lost));
+  RengaCall(RengaOnnxFindMissing(importer, &again.lost));
   if (again.lost.count == 0) return RENGA_SUCCESS;
   RengaCall(RengaOnnxFindMade(importer));
   RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node, sizeof *node, &node));

@@ -109,7 +109,7 @@ static RengaErrorCode FindEnds(RengaGraph graph, int count, const char *const na
    Input:
    . graph - not set up
    . count - number of names; 0: the outputs that it has
-   . names - of any values
+   . names - the names of any values
 
    Errors: a value that is not there; no output besides the loss. After an error the graph is as
    before.
@@ -148,8 +148,9 @@ RengaErrorCode RengaGraphKeepOutputs(RengaGraph graph, int count, const char *co
    . graph - the graph
 
    Output:
-   . count - how many
-   . values - lent by the graph until it changes; the loss is not among them unless it was added
+   . count - the number of outputs, at least 0
+   . values - the outputs, lent by the graph until it changes; the loss is not among them unless it
+     was added
 
    Errors: none beyond bad arguments.
 

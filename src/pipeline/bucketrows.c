@@ -18,12 +18,13 @@ static int FindInTable(const Chunk *chunk, int buckets, ParameterRole role, int6
   return -1;
 }
 
-/* Folded ones are asked for before the table is made, and before they are moved (local.c). */
+/* Folded ones are asked for before the table is made, and before they are moved
+   (gradientplaces.c). */
 static int GradientsAt(const Chunk *chunk, const Place *place)
 {
   int64_t begin;
   if (place->region != REGION_GRADIENTS) return -1;
-  return RengaChunkFolds_Private(chunk)
+  return RengaChunkShardsGradients_Private(chunk)
              ? RengaChunkBucketAt_Private(chunk, ROLE_GRADIENT, place->offset, &begin)
              : FindInTable(chunk, chunk->memory->n_buckets, ROLE_GRADIENT, 0, place->offset);
 }

@@ -1,4 +1,5 @@
-/* Where the gradients of a micro-batch lie until they have left, where replicas fold them (fold.c).
+/* Where the gradients of a micro-batch lie until they have left, where replicas fold them
+   (reducescatter.c).
 
    A bucket needs memory from the first instruction that touches its gradients until the replicas
    that answer for its blocks have them. So buckets share the memory of a micro-batch: places follow
@@ -6,7 +7,7 @@
    that time. Programs are compiled as if the whole vector were there, and their places are moved
    once the lifetimes are known. Backward waits where a bucket before has not left yet.
 
-       further uses, and what is not sharded | shared buckets, by lifetime  */
+       further uses, and what is not sharded | shared buckets, by lifetime */
 #include "gradients.h"
 #include <limits.h>
 
@@ -125,7 +126,7 @@ RengaErrorCode RengaChunkPlaceLocal_Private(Chunk *chunk)
   const int buckets = RengaChunkBuckets_Private(chunk).all;
   Lifetime *row = NULL;
   int *last = NULL;
-  if (!RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS;
+  if (!RengaChunkShardsGradients_Private(chunk)) return RENGA_SUCCESS;
   RengaErrorCode code = RengaMalloc(buckets + 1, &row);
   if (!code) code = RengaMalloc(buckets + 1, &last);
   if (!code) code = PlaceShared(chunk, buckets - 1, row, last);

@@ -98,8 +98,9 @@ static RengaErrorCode SetChunks(RengaSchedule schedule, RengaPlan plan)
    Input:
    . schedule - the schedule
    . plan - the plan
-   . microbatches - of one step, over all replicas; see RengaPlanMicrobatches()
-   . n_messages - rows of the message table
+   . microbatches - micro-batches of one step, at least 1, over all replicas: see
+     RengaPlanMicrobatches()
+   . n_messages - the number of rows of the message table, at least 0
    . messages - the table, of RengaPlanGetMessages(); borrowed until the schedule is destroyed
    . forward_only - no backward: evaluation
 

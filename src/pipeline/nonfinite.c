@@ -93,7 +93,7 @@ RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, RengaNonfinit
    . pipeline - the pipeline
 
    Output:
-   . manner - as of RengaPipelineSetOnNonfinite()
+   . manner - the value that RengaPipelineSetOnNonfinite() takes
 
    Errors: none beyond bad arguments.
 
@@ -116,7 +116,8 @@ RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, RengaNonfinit
    . pipeline - the pipeline
 
    Output:
-   . count - since it was created, whatever RengaPipelineSetOnNonfinite made of them
+   . count - the number of such steps since it was created, whatever RengaPipelineSetOnNonfinite
+     made of them
 
    Errors: none beyond bad arguments.
 
@@ -189,8 +190,8 @@ RengaErrorCode RengaPipelineSetMonitor(RengaPipeline pipeline, RengaPipelineMoni
    . pipeline - the pipeline
 
    Output:
-   . monitor - as set; NULL: none
-   . context - as set
+   . monitor - the function that was set; NULL: none
+   . context - the pointer that was set with it
 
    Errors: none beyond bad arguments.
 

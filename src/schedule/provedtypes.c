@@ -1,5 +1,5 @@
 /* Lists that need no proof: of gpipe, 1f1b, zb-h1 and zb-h2, for ranks with one stage each, they
-   are in order whatever the shape (test/schedule/known.c proves many). A search sets up
+   are in order whatever the shape (test/schedule/provedtypes.c proves many). A search sets up
    thousands of lists, of which one is taken. */
 #include "renga/private/schedule.h"
 #include "scheduleimpl.h"

@@ -64,7 +64,7 @@ static RengaErrorCode FindOwners(RengaOnnxImporter *importer, const Onnx__NodePr
 
 /* Which nodes compute from parameters like those that are lost, through others too: nodes are in
    order. own: by themselves; reads: from any parameters */
-static RengaErrorCode FindDependent(RengaOnnxImporter *importer, const RengaOnnxLost *lost,
+static RengaErrorCode FindDependent(RengaOnnxImporter *importer, const RengaOnnxMissing *lost,
                                     bool **dependent, bool **own, bool **reads)
 {
   RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node, sizeof **reads, reads));
@@ -75,7 +75,7 @@ static RengaErrorCode FindDependent(RengaOnnxImporter *importer, const RengaOnnx
     const Onnx__NodeProto *node = importer->node[i];
     (*reads)[i] = ReadsParameter(importer, node);
     if ((*reads)[i]) RengaCall(FindOwners(importer, node, &owners));
-    (*dependent)[i] = (*own)[i] = owners.count > 0 && RengaOnnxIsLikeLost(lost, &owners);
+    (*dependent)[i] = (*own)[i] = owners.count > 0 && RengaOnnxIsLikeMissing(lost, &owners);
     for (size_t k = 0; k < node->n_input && !(*dependent)[i]; k++) {
       const RengaOnnxBinding *read = RengaOnnxScopeFind(importer->made, node->input[k]);
       (*dependent)[i] = read && read->row < (int64_t)i && (*dependent)[read->row];
@@ -153,7 +153,7 @@ static bool IsAnyVague(const RengaOnnxScope *scope)
 }
 
 /* The first parameter that is announced and is not there; NULL: none. */
-static const char *FirstLost(const RengaOnnxImporter *importer, int *count)
+static const char *FirstMissing(const RengaOnnxImporter *importer, int *count)
 {
   const char *first = NULL;
   *count = 0;
@@ -171,7 +171,7 @@ static const char *FirstLost(const RengaOnnxImporter *importer, int *count)
 }
 
 /* x + 0 and x * 1 are not in the file any more, and with them the parameter is not. */
-static void WarnOfLost(const RengaOnnxImporter *importer, int count, const char *lost)
+static void WarnOfMissing(const RengaOnnxImporter *importer, int count, const char *lost)
 {
   RengaWarning(importer->comm,
                "%s announces %d parameter%s that it does not have (\"%s\"%s), and calculations are "
@@ -181,15 +181,15 @@ static void WarnOfLost(const RengaOnnxImporter *importer, int count, const char 
                RengaOnnxExportAdvice);
 }
 
-RengaErrorCode RengaOnnxCheckLost(RengaOnnxImporter *importer)
+RengaErrorCode RengaOnnxCheckMissing(RengaOnnxImporter *importer)
 {
   bool missing = false, *dependent, *own, *reads;
-  RengaOnnxLost losses;
+  RengaOnnxMissing losses;
   int count;
-  const char *lost = FirstLost(importer, &count);
+  const char *lost = FirstMissing(importer, &count);
   bool merged = lost && IsAnyVague(importer->model_scope);
   if (!lost) return RENGA_SUCCESS;
-  RengaCall(RengaOnnxFindLost(importer, &losses));
+  RengaCall(RengaOnnxFindMissing(importer, &losses));
   RengaCall(FindDependent(importer, &losses, &dependent, &own, &reads));
   for (size_t i = 0; i < importer->n_node && !merged; i++)
     merged = own[i] && IsAfterGap(importer, importer->node[i]);
@@ -198,13 +198,13 @@ RengaErrorCode RengaOnnxCheckLost(RengaOnnxImporter *importer)
   for (size_t i = 0; i < importer->n_node && !merged; i++) {
     RengaOnnxOrigin origin;
     RengaCall(RengaOnnxReadOrigin(importer, importer->node[i], &origin));
-    if (RengaOnnxNamesLost(&losses, &origin)) /* whatever its parameters are called */
+    if (RengaOnnxNamesMissing(&losses, &origin)) /* whatever its parameters are called */
       RengaCall(LookAtCall(importer, importer->node[i], reads, &missing, &merged));
   }
   RengaCheck(!merged, importer->comm, RENGA_ERR_SUPPORT,
              "%s: the exporter's optimizer made calculations one that began with equal parameters, "
              "and %d of these are lost (\"%s\"): %s",
              importer->file, count, lost, RengaOnnxExportAdvice);
-  if (missing && !importer->options->evaluate) WarnOfLost(importer, count, lost);
+  if (missing && !importer->options->evaluate) WarnOfMissing(importer, count, lost);
   return RENGA_SUCCESS;
 }

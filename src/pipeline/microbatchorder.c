@@ -1,26 +1,26 @@
 /* Turns: which micro-batch of the batch each number is.
 
    A replica has a range of consecutive numbers. Where replicas give each other the gradients of
-   each micro-batch (fold.c), what they work on at the same time should be neighbours in the sum:
-   then whoever adds them up needs no more memory than one rank with all of them. So the batch is
-   dealt out like cards: number j of replica r stands behind number j of the replicas before, and
-   behind all numbers of the rounds before. Samples, results and the place in sums follow from where
-   a micro-batch stands in the batch; the list of a rank, its messages and its memory from its
-   number. */
+   each micro-batch (reducescatter.c), what they work on at the same time should be neighbours in
+   the sum: then whoever adds them up needs no more memory than one rank with all of them. So the
+   batch is dealt out like cards: number j of replica r stands behind number j of the replicas
+   before, and behind all numbers of the rounds before. Samples, results and the place in sums
+   follow from where a micro-batch stands in the batch; the list of a rank, its messages and its
+   memory from its number. */
 #include "outline.h"
 
 /* Some stage has replicas that fold their gradients; all of its stages do then (setup.c). */
 static int FoldingReplicas(const Outline *outline)
 {
   for (int s = 0; s < outline->stages; s++)
-    if (RengaOutlineFolds_Private(outline, s))
+    if (RengaOutlineShardsGradients_Private(outline, s))
       return RengaPlanGetStage(outline->plan, s)->shape.replicas;
   return 0;
 }
 
 /* Where each number stands in the batch; NULL: where it says. */
-RengaErrorCode RengaOutlineDealOut_Private(const Outline *outline, int64_t microbatches,
-                                           int64_t **turn)
+RengaErrorCode RengaOutlineOrderMicrobatches_Private(const Outline *outline, int64_t microbatches,
+                                                     int64_t **turn)
 {
   const int replicas = FoldingReplicas(outline);
   int64_t *made, at = 0;

@@ -3,14 +3,20 @@
    After the backward of each micro-batch every replica sends each block of its gradients to who
    answers for it, bucket by bucket, as soon as backward is done with the bucket. Who answers adds
    the micro-batches of all replicas by the tree, in the order of the batch, as one rank does that
-   has all of them: replicas work on neighbours (turns.c), a *round* is what they work on at the
-   same time. So what lasts through the step is, of each replica, its share of one rank's buffers,
-   and beside it the gradients of the running micro-batch that have not left yet (local.c).
+   has all of them: replicas work on neighbours (microbatchorder.c), a *round* is what they work on
+   at the same time. So what lasts through the step is, of each replica, its share of one rank's
+   buffers, and beside it the gradients of the running micro-batch that have not left yet
+   (gradientplaces.c).
 
    All replicas begin the sums of a round in the order in which one program ends its buckets. Two
    are under way at once; who is ahead waits where it would write over what has not left. A replica
    with fewer micro-batches than others takes part in their rounds all the same (prepare.c). What is
-   not sharded is given to all in the end. */
+   not sharded is given to all in the end.
+
+   With P bytes of gradients in B equal buckets and r replicas a replica takes n P/r + 3 P/B and
+   the work memory of two sums. There n partial sums at most are left between rounds: 1 of one
+   round, else the logarithm of their number where r is a power of 2 and leaves are single
+   micro-batches (RengaChunkCountPartialSums_Private counts any). */
 #include "entry/entry.h"
 #include "renga/private/fault.h"
 
@@ -41,7 +47,7 @@ typedef struct {
   bool taken[RENGA_COMM_TREE_PIECES];
   int n_pieces;
   RengaPartialSum *piece; /* [replicas + RENGA_COMM_TREE_PIECES] */
-} Folding;
+} RoundAdditions;
 
 static void *PointerOf(int number)
 {
@@ -53,100 +59,102 @@ static int NumberOf(const void *pointer)
   return (int)(((intptr_t)pointer - 1) / 2);
 }
 
-static void ListStep(Folding *folding, int y, int x, bool adds)
+static void ListStep(RoundAdditions *additions, int y, int x, bool adds)
 {
-  if (folding->step) folding->step[folding->n_steps] = (FoldStep){.y = y, .x = x, .adds = adds};
-  folding->n_steps++;
+  if (additions->step)
+    additions->step[additions->n_steps] = (FoldStep){.y = y, .x = x, .adds = adds};
+  additions->n_steps++;
 }
 
 static RengaErrorCode ListAddition(void *user, RengaDataType type, int64_t count, void *y,
                                    const void *x)
 {
-  Folding *folding = user;
+  RoundAdditions *additions = user;
   (void)type, (void)count;
-  ListStep(folding, NumberOf(y), NumberOf(x), true);
-  if (NumberOf(x) >= 0) folding->taken[NumberOf(x)] = false;
+  ListStep(additions, NumberOf(y), NumberOf(x), true);
+  if (NumberOf(x) >= 0) additions->taken[NumberOf(x)] = false;
   return RENGA_SUCCESS;
 }
 
 /* The gradients of the micro-batch that stands at `at` in the batch, number `own` of its round. */
-static RengaErrorCode FoldMicrobatch(const Chunk *chunk, int64_t microbatches, int64_t at, int own,
-                                     Folding *folding)
+static RengaErrorCode ListMicrobatch(const Chunk *chunk, int64_t microbatches, int64_t at, int own,
+                                     RoundAdditions *additions)
 {
   const int64_t leaf = chunk->outline->leaf;
   const int64_t leaves = RengaOutlineLeaves_Private(chunk->outline, microbatches);
   const bool ends = (at + 1) % leaf == 0 || at + 1 == microbatches;
-  const RengaCommAdder list = {.begin = ListAddition, .user = folding};
-  RengaPartialSum *piece = folding->piece;
+  const RengaCommAdder list = {.begin = ListAddition, .user = additions};
+  RengaPartialSum *piece = additions->piece;
   bool adds;
   int place;
-  piece[folding->n_pieces].data = PointerOf(-1 - own);
-  RengaCall(RengaCommTreeTake(leaves, at / leaf, ends && at % leaf == 0, &folding->n_pieces, piece,
-                              &place, &adds));
-  if (adds) ListStep(folding, NumberOf(piece[place].data), -1 - own, true);
+  piece[additions->n_pieces].data = PointerOf(-1 - own);
+  RengaCall(RengaCommTreeTake(leaves, at / leaf, ends && at % leaf == 0, &additions->n_pieces,
+                              piece, &place, &adds));
+  if (adds) ListStep(additions, NumberOf(piece[place].data), -1 - own, true);
   if (ends)
     RengaCall(
-        RengaCommTreeClose(leaves, place, &folding->n_pieces, piece, RENGA_FLOAT32, 1, &list));
+        RengaCommTreeClose(leaves, place, &additions->n_pieces, piece, RENGA_FLOAT32, 1, &list));
   return RENGA_SUCCESS;
 }
 
 /* What is left of a round goes to buffers that are free. */
-static void KeepPieces(Folding *folding)
+static void KeepPieces(RoundAdditions *additions)
 {
-  for (int p = 0; p < folding->n_pieces; p++) {
-    const int number = NumberOf(folding->piece[p].data);
+  for (int p = 0; p < additions->n_pieces; p++) {
+    const int number = NumberOf(additions->piece[p].data);
     int buffer = 0;
     if (number >= 0) continue;
-    while (folding->taken[buffer]) buffer++;
-    folding->taken[buffer] = true;
-    if (buffer + 1 > folding->n_buffers) folding->n_buffers = buffer + 1;
-    folding->piece[p].data = PointerOf(buffer);
-    ListStep(folding, buffer, number, false);
+    while (additions->taken[buffer]) buffer++;
+    additions->taken[buffer] = true;
+    if (buffer + 1 > additions->n_buffers) additions->n_buffers = buffer + 1;
+    additions->piece[p].data = PointerOf(buffer);
+    ListStep(additions, buffer, number, false);
   }
 }
 
 /* first: [micro-batches + 1] of each round its first step, or NULL. */
-static RengaErrorCode FoldBatch(const Chunk *chunk, int64_t microbatches, Folding *folding,
+static RengaErrorCode ListBatch(const Chunk *chunk, int64_t microbatches, RoundAdditions *additions,
                                 int64_t first[])
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  RengaCall(RengaMalloc(chunk->replicas + RENGA_COMM_TREE_PIECES, &folding->piece));
+  RengaCall(RengaMalloc(chunk->replicas + RENGA_COMM_TREE_PIECES, &additions->piece));
   for (int64_t at = 0, round = 0; at < microbatches && !code; round++) {
     const int givers = CountGivers(chunk, microbatches, round);
-    if (first) first[round] = folding->n_steps;
+    if (first) first[round] = additions->n_steps;
     for (int own = 0; own < givers && !code; own++)
-      code = FoldMicrobatch(chunk, microbatches, at++, own, folding);
-    KeepPieces(folding);
-    if (first) first[round + 1] = folding->n_steps;
+      code = ListMicrobatch(chunk, microbatches, at++, own, additions);
+    KeepPieces(additions);
+    if (first) first[round + 1] = additions->n_steps;
   }
-  const bool one = folding->n_pieces == 1;
-  const int sum = NumberOf(folding->piece[0].data);
-  RengaFree(&folding->piece);
+  const bool one = additions->n_pieces == 1;
+  const int sum = NumberOf(additions->piece[0].data);
+  RengaFree(&additions->piece);
   RengaCall(code);
   RengaCheck(one && sum == 0, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-             "%d sums of gradients are left of one, the first in buffer %d", folding->n_pieces,
+             "%d sums of gradients are left of one, the first in buffer %d", additions->n_pieces,
              sum);
   return RENGA_SUCCESS;
 }
 
 /* Partial sums that a replica keeps between rounds: the most of a step. */
-RengaErrorCode RengaChunkCountFolds_Private(const Chunk *chunk, int64_t microbatches, int *buffers)
+RengaErrorCode RengaChunkCountPartialSums_Private(const Chunk *chunk, int64_t microbatches,
+                                                  int *buffers)
 {
-  Folding folding = {0};
-  RengaCall(FoldBatch(chunk, microbatches, &folding, NULL));
-  *buffers = folding.n_buffers;
+  RoundAdditions additions = {0};
+  RengaCall(ListBatch(chunk, microbatches, &additions, NULL));
+  *buffers = additions.n_buffers;
   return RENGA_SUCCESS;
 }
 
 /* Before a step: the same on all replicas. */
-RengaErrorCode RengaChunkPrepareFold_Private(Chunk *chunk, const Pass *pass)
+RengaErrorCode RengaChunkPrepareRounds_Private(Chunk *chunk, const Pass *pass)
 {
   GradientFold *fold = &chunk->gradients->fold;
-  if (!RengaChunkFolds_Private(chunk)) return RENGA_SUCCESS;
+  if (!RengaChunkShardsGradients_Private(chunk)) return RENGA_SUCCESS;
   RengaCall(RengaRealloc(3 * pass->microbatches + 1, &fold->step)); /* taken, merged, kept */
   RengaCall(RengaRealloc(pass->microbatches + 1, &fold->first));
-  Folding folding = {.step = fold->step};
-  RengaCall(FoldBatch(chunk, pass->microbatches, &folding, fold->first));
+  RoundAdditions additions = {.step = fold->step};
+  RengaCall(ListBatch(chunk, pass->microbatches, &additions, fold->first));
   fold->round = fold->n_started = 0;
   for (int w = 0; w < RENGA_SUMS_AT_ONCE; w++) fold->user[w] = -1;
   return RENGA_SUCCESS;
@@ -185,7 +193,7 @@ static RengaErrorCode TakeGradients(void *user, int64_t at, int64_t count, void 
 }
 
 /* Of the round that is there: who has a micro-batch gives its gradients of the bucket. */
-static RengaErrorCode StartFold(Chunk *chunk, Pass *pass, GradientBucket *bucket)
+static RengaErrorCode StartRoundSum(Chunk *chunk, Pass *pass, GradientBucket *bucket)
 {
   GradientVector *gradients = chunk->gradients;
   int64_t *leaves = gradients->leaf_bounds;
@@ -213,20 +221,20 @@ static RengaErrorCode StartFold(Chunk *chunk, Pass *pass, GradientBucket *bucket
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode BeginFold(Chunk *chunk, Pass *pass, GradientBucket *bucket)
+static RengaErrorCode BeginRoundSum(Chunk *chunk, Pass *pass, GradientBucket *bucket)
 {
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
   if (bucket->count == 0) return RENGA_SUCCESS;
   RengaFaultMeetAction("sum", chunk->stage, -1);
   RengaLogEventBegin(event);
-  const RengaErrorCode code = StartFold(chunk, pass, bucket);
+  const RengaErrorCode code = StartRoundSum(chunk, pass, bucket);
   RengaLogEventEnd(event, 0, 1, RengaGradientBytes_Private(chunk, bucket->count));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 /* A sum of the round, with the work memory of the last but one. */
-RengaErrorCode RengaChunkStartFold_Private(Chunk *chunk, Pass *pass, int b)
+RengaErrorCode RengaChunkStartRoundSum_Private(Chunk *chunk, Pass *pass, int b)
 {
   GradientVector *gradients = chunk->gradients;
   GradientFold *fold = &gradients->fold;
@@ -234,7 +242,7 @@ RengaErrorCode RengaChunkStartFold_Private(Chunk *chunk, Pass *pass, int b)
   RengaCall(RengaChunkEndOldGathers_Private(chunk, pass));
   if (fold->user[part] >= 0) RengaCall(RengaChunkEndBucket_Private(chunk, pass, fold->user[part]));
   RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
-  RengaCall(BeginFold(chunk, pass, &gradients->bucket[b]));
+  RengaCall(BeginRoundSum(chunk, pass, &gradients->bucket[b]));
   fold->user[part] = b;
   fold->n_started++;
   return RENGA_SUCCESS;
@@ -255,7 +263,7 @@ static RengaErrorCode PoisonBucket(Chunk *chunk, const GradientBucket *bucket)
 }
 
 /* Before backward writes gradients of a bucket: what lay there has left. */
-RengaErrorCode RengaChunkClearFold_Private(Chunk *chunk, Pass *pass, int number)
+RengaErrorCode RengaChunkClearRoundSum_Private(Chunk *chunk, Pass *pass, int number)
 {
   const GradientVector *gradients = chunk->gradients;
   const GradientBucket *bucket = &gradients->bucket[number];
@@ -292,11 +300,11 @@ static RengaErrorCode PlaceWholeBlock(Chunk *chunk, const GradientBucket *bucket
 
 /* Before the update, once all sums have ended: all replicas get what is not sharded. Fails only
    where messages are left under way. */
-RengaErrorCode RengaChunkGatherFolded_Private(Chunk *chunk, Pass *pass)
+RengaErrorCode RengaChunkGatherUnsharded_Private(Chunk *chunk, Pass *pass)
 {
   GradientVector *gradients = chunk->gradients;
   GradientBucket *bucket = &gradients->bucket[chunk->memory->n_shared];
-  if (!RengaChunkFolds_Private(chunk) || bucket->count == 0) return RENGA_SUCCESS;
+  if (!RengaChunkShardsGradients_Private(chunk) || bucket->count == 0) return RENGA_SUCCESS;
   const RengaCommSumTask task = {.blocks = bucket->blocks,
                                  .type = chunk->storage.gradient,
                                  .result = gradients->sum,

@@ -20,7 +20,7 @@ static RengaErrorCode KnowStage(RengaSchedule schedule, int stage)
 
    Input:
    . schedule - the schedule, with its shape; it need not be set up
-   . stage - which stage
+   . stage - the number of the stage, from 0
 
    Output:
    . microbatches - the most that are forward but not yet backward; their activations are saved,
@@ -50,7 +50,7 @@ RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64
 
    Input:
    . schedule - the schedule, with its shape; it need not be set up
-   . stage - which stage
+   . stage - the number of the stage, from 0
 
    Output:
    . microbatches - the most whose backward input is done and whose backward weight is not; 0 where

@@ -1,9 +1,9 @@
 /* What becomes of the tensors of forward that backward needs: one function says it for each of
    them. A stage that recomputes may keep some all the same; for a backward it makes the others
-   again, each when it is needed (again.c), and runs no node that leads to nothing but what it keeps
-   or sends. A stage that offloads
-   has them in the host's memory, each micro-batch in a slot of its own there; the device has one
-   slot, to which they come before their backward (offload.c). */
+   again, each when it is needed (recompute.c), and runs no node that leads to nothing but what
+   it keeps or sends. A stage that offloads has them in the host's memory, each micro-batch in a
+   slot of its own there; the device has one slot, to which they come before their backward
+   (offload.c). */
 #include "layout.h"
 #include "renga/private/graph.h"
 #include "renga/private/plan.h"
@@ -86,7 +86,7 @@ static bool JoinsParts(const Layout *layout, int n)
 
 /* All of a stage that recomputes, but for what it keeps; of any stage what is put together of
    parts, unless it has to stay until it is sent: each rank keeps the parts of its own lanes. */
-static bool MayBeMadeAgain(const Layout *layout, int n)
+static bool MayBeRecomputed(const Layout *layout, int n)
 {
   const Chunk *chunk = layout->chunk;
   if (layout->part[n] != PART_FORWARD) return false;
@@ -110,7 +110,7 @@ static void MarkResent(Layout *layout, int n)
 
 /* From what backward reads back to what is there. Where a tensor group computes the stage all nodes
    are looked at, so that its ranks choose alike. */
-RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout)
+RengaErrorCode RengaLayoutChooseRecomputed_Private(Layout *layout)
 {
   bool *wanted;
   const bool any = layout->chunk->recompute || layout->chunk->tensor.group.size > 1;
@@ -119,7 +119,7 @@ RengaErrorCode RengaLayoutChooseAgain_Private(Layout *layout)
   MarkRead(layout, wanted);
   for (int n = layout->n_nodes - 1; n >= 0; n--) {
     const RengaGraphNode *node = LayoutNode(layout, n);
-    if (!MayBeMadeAgain(layout, n)) continue;
+    if (!MayBeRecomputed(layout, n)) continue;
     for (int o = 0; o < node->n_out; o++)
       if (node->out[o] != RENGA_VALUE_NONE && wanted[node->out[o]] &&
           !IsThere(layout, node->out[o]))

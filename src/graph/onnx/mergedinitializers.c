@@ -274,14 +274,14 @@ RengaErrorCode RengaOnnxMatchCalls(RengaOnnxImporter *importer)
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &calls));
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->replaced));
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->detached));
-  RengaCall(RengaOnnxMakeAgain(importer));
+  RengaCall(RengaOnnxSplitMergedNodes(importer));
   RengaCall(RengaOnnxFindMade(importer));
   RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node, sizeof *next, &next));
   RengaCall(GroupNodes(importer, calls, next));
   for (int i = 0; i < calls->capacity; i++)
     if (calls->slot[i]) RengaCall(MatchNodes(importer, calls->slot[i], next));
   RengaCall(RengaOnnxCheckFolded(importer));
-  RengaCall(RengaOnnxCheckLost(importer));
+  RengaCall(RengaOnnxCheckMissing(importer));
   RengaCall(RengaOnnxCheckStopped(importer, calls, next));
   return RENGA_SUCCESS;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct RengaOnnxUndone {
+struct RengaOnnxFolding {
   const char *words;    /* in the list, sorted */
   const char *nodes[2]; /* in order */
   double (*inverse)(double);
@@ -33,7 +33,7 @@ static double Logit(double y)
 }
 
 /* Which of two is decided by the sign of the results. */
-static const struct RengaOnnxUndone functions[] = {
+static const struct RengaOnnxFolding functions[] = {
     {"exp", {"Exp"}, log, 1e-30, 1e30},
     {"exp neg", {"Exp", "Neg"}, LogOfNegative, -1e30, -1e-30},
     {"exp neg", {"Neg", "Exp"}, NegativeLog, 1e-30, 1e30},
@@ -41,7 +41,7 @@ static const struct RengaOnnxUndone functions[] = {
     {"sigmoid", {"Sigmoid"}, Logit, 0.01, 0.99},
     {"tanh", {"Tanh"}, atanh, -0.99, 0.99},
 };
-static const struct RengaOnnxUndone sum = {"add", {"Add"}, NULL, -1e30, 1e30};
+static const struct RengaOnnxFolding sum = {"add", {"Add"}, NULL, -1e30, 1e30};
 
 /* Elements stay, in another order or shape; their numbers are constants, val_3. */
 static const char moves[] = "val view reshape _unsafe_view permute transpose t unsqueeze squeeze "
@@ -60,7 +60,7 @@ static bool CopyWord(const char *name, size_t length, char word[WORD_SIZE])
 }
 
 /* Words are kept sorted. */
-static bool AddUndoneWord(char words[WORDS_SIZE], const char *name, size_t length)
+static bool AddFunctionWord(char words[WORDS_SIZE], const char *name, size_t length)
 {
   char word[WORD_SIZE];
   const size_t used = strlen(words);
@@ -83,15 +83,15 @@ static bool FindWords(const RengaOnnxBinding *folded, const char *parameter, cha
   bool good = true;
   *words = '\0';
   while (good && RengaOnnxNextQuoted(&list, &name, &length))
-    if (!RengaOnnxIsName(parameter, name, length)) good = AddUndoneWord(words, name, length);
-  return good && AddUndoneWord(words, folded->name, strlen(folded->name));
+    if (!RengaOnnxIsName(parameter, name, length)) good = AddFunctionWord(words, name, length);
+  return good && AddFunctionWord(words, folded->name, strlen(folded->name));
 }
 
-static const struct RengaOnnxUndone *FindUndoneFunction(const char *words, int64_t count,
-                                                        const float data[])
+static const struct RengaOnnxFolding *FindFoldedFunction(const char *words, int64_t count,
+                                                         const float data[])
 {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-    const struct RengaOnnxUndone *function = &functions[i];
+    const struct RengaOnnxFolding *function = &functions[i];
     bool fits = strcmp(function->words, words) == 0;
     for (int64_t k = 0; k < count && fits; k++)
       fits = (double)data[k] > function->low && (double)data[k] < function->high;
@@ -190,7 +190,7 @@ static bool IsSum(const RengaOnnxBinding *folded)
 
 /* The parameter takes the place that it had: folded is computed from it. */
 static RengaErrorCode GiveBack(RengaOnnxImporter *importer, RengaOnnxBinding *folded,
-                               RengaOnnxBinding *said, const struct RengaOnnxUndone *function,
+                               RengaOnnxBinding *said, const struct RengaOnnxFolding *function,
                                double added)
 {
   RengaOnnxBinding *parameter;
@@ -211,7 +211,7 @@ static RengaErrorCode GiveBack(RengaOnnxImporter *importer, RengaOnnxBinding *fo
 RengaErrorCode RengaOnnxUndo(RengaOnnxImporter *importer, RengaOnnxBinding *folded,
                              RengaOnnxBinding *said, bool *undone)
 {
-  const struct RengaOnnxUndone *function = NULL;
+  const struct RengaOnnxFolding *function = NULL;
   RengaTensorSpec spec;
   char words[WORDS_SIZE];
   double added = 0;
@@ -222,7 +222,7 @@ RengaErrorCode RengaOnnxUndo(RengaOnnxImporter *importer, RengaOnnxBinding *fold
       folded->spec.type != RENGA_FLOAT32 || !FindWords(folded, said->name, words))
     return RENGA_SUCCESS;
   RengaCall(RengaOnnxTensorRead(importer, folded->tensor, &spec, (void **)&data));
-  function = FindUndoneFunction(words, RengaTensorSpecCount(&spec), data);
+  function = FindFoldedFunction(words, RengaTensorSpecCount(&spec), data);
   if (strcmp(words, sum.words) == 0 && IsSum(folded))
     RengaCall(FindAddedConstant(importer, folded, said->name, &added, &known));
   if (known) function = &sum;
@@ -232,10 +232,10 @@ RengaErrorCode RengaOnnxUndo(RengaOnnxImporter *importer, RengaOnnxBinding *fold
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaOnnxDoAgain(RengaOnnxNode *node, const RengaOnnxBinding *folded,
-                                RengaValue *value)
+RengaErrorCode RengaOnnxUnfoldFunctions(RengaOnnxNode *node, const RengaOnnxBinding *folded,
+                                        RengaValue *value)
 {
-  const struct RengaOnnxUndone *function = folded->undone;
+  const struct RengaOnnxFolding *function = folded->undone;
   if (function == &sum) {
     RengaCall(RengaOnnxApplyReal(node, "Add", *value, -folded->same->shift, value));
     return RENGA_SUCCESS;

@@ -48,7 +48,7 @@ RengaErrorCode RengaOnnxMakeZeros(RengaOnnxImporter *importer, const RengaOnnxBi
 }
 
 /* Is it a parameter or buffer of the module? */
-static bool IsSaid(const RengaOnnxImporter *importer, const char *name, size_t length)
+static bool HasMetadata(const RengaOnnxImporter *importer, const char *name, size_t length)
 {
   for (int i = 0; i < importer->placeholders->capacity; i++) {
     const RengaOnnxBinding *named = importer->placeholders->slot[i];
@@ -109,7 +109,8 @@ static bool IsMovedAlone(const RengaOnnxImporter *importer, const RengaOnnxBindi
                (looked_up || IsOneOfFolds(folded->name, strlen(folded->name), moves));
   while (moved && RengaOnnxNextQuoted(&list, &name, &length))
     moved = IsOneOfFolds(name, length, moves) ||
-            (looked_up && IsOneOfFolds(name, length, numbering)) || IsSaid(importer, name, length);
+            (looked_up && IsOneOfFolds(name, length, numbering)) ||
+            HasMetadata(importer, name, length);
   return moved;
 }
 

@@ -71,7 +71,7 @@ RengaErrorCode RengaPartitionGetSettings(RengaPartition partition, RengaSettings
 
    Input:
    . partition - the partition
-   . machine - whose links, and whose memory where no bound is set, count; the partition
+   . machine - the machine whose links count, and whose memory where no bound is set; the partition
      keeps a reference. NULL: that of -machine_file
 
    Errors: none beyond bad arguments.
@@ -115,8 +115,8 @@ RengaErrorCode RengaPartitionGetMachine(RengaPartition partition, RengaMachine *
 
    Input:
    . partition - the partition
-   . profile - costs of nodes, with the machine whose links and memory go with them; its graph is
-     set, and its settings where it has none; the partition keeps a reference. NULL: one made
+   . profile - the costs of nodes, with the machine whose links and memory go with them. Its graph
+     is set, and its settings where it has none; the partition keeps a reference. NULL: one is made
      from the options
 
    Errors: none beyond bad arguments.

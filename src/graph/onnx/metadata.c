@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* ---- what the new exporter says ---- */
-static RengaErrorCode NoteSaid(RengaOnnxImporter *importer, const char *name, RengaOnnxSaid said)
+static RengaErrorCode NoteMetadata(RengaOnnxImporter *importer, const char *name,
+                                   RengaOnnxMetadata said)
 {
   RengaOnnxBinding *binding;
   RengaCall(RengaOnnxScopeAdd(importer, importer->said, name, &binding));
@@ -16,13 +17,13 @@ static RengaErrorCode NoteSaid(RengaOnnxImporter *importer, const char *name, Re
   return RENGA_SUCCESS;
 }
 
-static RengaOnnxSaid SaidOf(const RengaOnnxImporter *importer, const char *name)
+static RengaOnnxMetadata MetadataOf(const RengaOnnxImporter *importer, const char *name)
 {
   const RengaOnnxBinding *binding = RengaOnnxScopeFind(importer->said, name);
   return binding ? binding->said : RENGA_ONNX_UNSAID;
 }
 
-static RengaOnnxSaid KindFromText(const char *text)
+static RengaOnnxMetadata KindFromText(const char *text)
 {
   return strncmp(text, "PARAMETER", 9) == 0 ? RENGA_ONNX_PARAMETER : RENGA_ONNX_BUFFER;
 }
@@ -57,7 +58,7 @@ static RengaErrorCode ReadSignature(RengaOnnxImporter *importer, char *text)
       continue;
     }
     importer->is_signed = true;
-    RengaCall(NoteSaid(importer, target, KindFromText(kind + 2)));
+    RengaCall(NoteMetadata(importer, target, KindFromText(kind + 2)));
     RengaCall(RengaOnnxScopeAdd(importer, importer->placeholders, line, &placeholder));
     if (!placeholder) continue;
     placeholder->target = target;
@@ -97,7 +98,7 @@ static RengaErrorCode ReadValue(RengaOnnxImporter *importer, const Onnx__ValueIn
   if (!value->name) return RENGA_SUCCESS;
   RengaCall(RengaOnnxProperty(importer, &value->base,
                               "pkg.torch.export.graph_signature.InputSpec.kind", &text));
-  if (text) RengaCall(NoteSaid(importer, value->name, KindFromText(text)));
+  if (text) RengaCall(NoteMetadata(importer, value->name, KindFromText(text)));
   if (text) importer->is_signed = true;
   RengaCall(ReadFolded(importer, value));
   return RENGA_SUCCESS;
@@ -151,7 +152,7 @@ static RengaErrorCode ReadPadding(RengaOnnxImporter *importer)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaOnnxReadSaid(RengaOnnxImporter *importer)
+RengaErrorCode RengaOnnxReadMetadata(RengaOnnxImporter *importer)
 {
   const Onnx__GraphProto *graph = importer->model->graph;
   char *signature;
@@ -232,10 +233,10 @@ static bool GuessParameter(const RengaOnnxImporter *importer, const RengaOnnxBin
   return true;
 }
 
-static bool DecideBySaid(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding,
-                         bool *unsure)
+static bool DecideByMetadata(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding,
+                             bool *unsure)
 {
-  const RengaOnnxSaid said = SaidOf(importer, binding->name);
+  const RengaOnnxMetadata said = MetadataOf(importer, binding->name);
   if (importer->listed) return RengaOnnxScopeFind(importer->listed, binding->name) != NULL;
   if (said == RENGA_ONNX_UNSAID && !importer->is_signed)
     return GuessParameter(importer, binding, unsure);
@@ -249,7 +250,7 @@ void RengaOnnxDecide(RengaOnnxImporter *importer, RengaOnnxBinding *binding)
   binding->said = said ? said->said : RENGA_ONNX_UNSAID;
   binding->folded_from = said ? said->folded_from : NULL;
   if (!RengaDataTypeIsFloating(binding->spec.type)) return;
-  binding->trainable = DecideBySaid(importer, binding, &unsure);
+  binding->trainable = DecideByMetadata(importer, binding, &unsure);
   const RengaGraphChoice choice = RengaGraphChoose_Private(importer->graph, binding->name);
   if (choice == RENGA_GRAPH_TRAINED) binding->trainable = true;
   binding->unsure = unsure && choice == RENGA_GRAPH_UNSAID;
@@ -281,7 +282,7 @@ static RengaErrorCode CheckFound(const RengaOnnxImporter *importer, const RengaO
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaOnnxCheckSaid(RengaOnnxImporter *importer)
+RengaErrorCode RengaOnnxCheckMetadata(RengaOnnxImporter *importer)
 {
   for (int i = 0; importer->listed && i < importer->listed->capacity; i++)
     if (importer->listed->slot[i]) {
