@@ -44,6 +44,7 @@ typedef struct {
   int moving;           /* sums that are not over, */
   double since;         /* and MPI_Wtime when there was none last */
   int64_t shared_bytes; /* of this rank's boxes that sums of any of the comms have used */
+  int64_t messages_out, bytes_out; /* to other nodes */
 } RengaCommSums;
 
 struct _p_RengaComm {
