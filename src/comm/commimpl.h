@@ -77,6 +77,10 @@ RengaErrorCode RengaCommSumsAdvance(RengaComm comm);
 RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first);
 RengaErrorCode RengaCommFindNodes(RengaComm comm, int key);
 void RengaCommFreeNodes(RengaComm comm);
+/* switches.c */
+enum { COMM_SWITCH_BYTES = 128 };
+void RengaCommFindSwitches(char path[COMM_SWITCH_BYTES]);
+RengaErrorCode RengaCommOrderBySwitches(MPI_Comm comm, int node, int *place, bool *moved);
 /* nodememory.c; collective */
 RengaErrorCode RengaNodeMemoryCreate(RengaComm comm);
 void RengaNodeMemoryDestroy(RengaNodeMemory *memory);

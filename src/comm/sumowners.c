@@ -18,7 +18,7 @@ typedef struct {
   int64_t nodes, pieces;
 } Owners;
 
-static int64_t Least(int64_t a, int64_t b)
+static int64_t LowerOf(int64_t a, int64_t b)
 {
   return a < b ? a : b;
 }
@@ -33,17 +33,17 @@ static int64_t Traffic(const Owners *owners, const Owner *owner)
 }
 
 /* The shares with which a node has no more traffic. */
-static void Limit(const Owners *owners, int64_t traffic, Owner *owner)
+static void LimitShare(const Owners *owners, int64_t traffic, Owner *owner)
 {
   const int64_t left = traffic - owner->pieces * WHOLE;
   const int64_t out = owners->nodes - 1 - owner->pieces;
   const int64_t in = owners->pieces - owner->pieces - 1;
   owner->least = 0;
   owner->most = WHOLE;
-  if (out > 0) owner->most = left < 0 ? -1 : Least(WHOLE, left / out);
+  if (out > 0) owner->most = left < 0 ? -1 : LowerOf(WHOLE, left / out);
   if (out == 0 && left < 0) owner->most = -1;
   if (out < 0 && left < 0) owner->least = (-left - out - 1) / -out;
-  if (in > 0) owner->most = Least(owner->most, (traffic - WHOLE) / in);
+  if (in > 0) owner->most = LowerOf(owner->most, (traffic - WHOLE) / in);
 }
 
 static bool IsEnough(const Owners *owners, int64_t traffic)
@@ -51,7 +51,7 @@ static bool IsEnough(const Owners *owners, int64_t traffic)
   int64_t least = 0, most = 0;
   for (int64_t n = 0; n < owners->nodes; n++) {
     Owner *owner = &owners->owner[n];
-    Limit(owners, traffic, owner);
+    LimitShare(owners, traffic, owner);
     if (owner->least > owner->most) return false;
     least += owner->least;
     most += owner->most;
@@ -85,7 +85,7 @@ static void MoveShares(const Owners *owners)
   for (int64_t n = 0; n < owners->nodes && left != 0; n++) {
     Owner *owner = &owners->owner[n];
     const int64_t room = left > 0 ? owner->most - owner->share : owner->least - owner->share;
-    const int64_t moved = left > 0 ? Least(left, room) : -Least(-left, -room);
+    const int64_t moved = left > 0 ? LowerOf(left, room) : -LowerOf(-left, -room);
     owner->share += moved;
     left -= moved;
   }
