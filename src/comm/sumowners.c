@@ -1,9 +1,9 @@
 /* Comm: who adds up how much of a sum that all ranks get.
 
    A node that has k partial sums for the others sends k of each block that another node owns, and
-   the sum of each of its own to all others. Where leaves give nodes unequal numbers of partial sums,
-   those that have more own more: what the busiest node sends and receives is the least for owners
-   that add up whole blocks. Numbers are whole, the same on all ranks. */
+   the sum of each of its own to all others. Where leaves give nodes unequal numbers of partial
+   sums, those that have more own more: what the busiest node sends and receives is the least for
+   owners that add up whole blocks. Numbers are whole, the same on all ranks. */
 #include "sum.h"
 
 enum { WHOLE = 4096, ENOUGH = WHOLE / 32 };
@@ -11,12 +11,12 @@ enum { WHOLE = 4096, ENOUGH = WHOLE / 32 };
 /* Of a node; shares of the vector are in WHOLE parts. */
 typedef struct {
   int64_t ranks, pieces, share, least, most;
-} Owner;
+} NodeShare;
 
 typedef struct {
-  Owner *owner; /* [nodes] */
+  NodeShare *owner; /* [nodes] */
   int64_t nodes, pieces;
-} Owners;
+} NodeShares;
 
 static int64_t LowerOf(int64_t a, int64_t b)
 {
@@ -24,7 +24,7 @@ static int64_t LowerOf(int64_t a, int64_t b)
 }
 
 /* Vectors that a node sends or receives, whichever is more. */
-static int64_t Traffic(const Owners *owners, const Owner *owner)
+static int64_t Traffic(const NodeShares *owners, const NodeShare *owner)
 {
   const int64_t others = WHOLE - owner->share;
   const int64_t out = owner->pieces * others + (owners->nodes - 1) * owner->share;
@@ -33,7 +33,7 @@ static int64_t Traffic(const Owners *owners, const Owner *owner)
 }
 
 /* The shares with which a node has no more traffic. */
-static void LimitShare(const Owners *owners, int64_t traffic, Owner *owner)
+static void LimitShare(const NodeShares *owners, int64_t traffic, NodeShare *owner)
 {
   const int64_t left = traffic - owner->pieces * WHOLE;
   const int64_t out = owners->nodes - 1 - owner->pieces;
@@ -46,11 +46,11 @@ static void LimitShare(const Owners *owners, int64_t traffic, Owner *owner)
   if (in > 0) owner->most = LowerOf(owner->most, (traffic - WHOLE) / in);
 }
 
-static bool IsEnough(const Owners *owners, int64_t traffic)
+static bool IsEnough(const NodeShares *owners, int64_t traffic)
 {
   int64_t least = 0, most = 0;
   for (int64_t n = 0; n < owners->nodes; n++) {
-    Owner *owner = &owners->owner[n];
+    NodeShare *owner = &owners->owner[n];
     LimitShare(owners, traffic, owner);
     if (owner->least > owner->most) return false;
     least += owner->least;
@@ -59,7 +59,7 @@ static bool IsEnough(const Owners *owners, int64_t traffic)
   return least <= WHOLE && WHOLE <= most;
 }
 
-static int64_t LeastTraffic(const Owners *owners)
+static int64_t LeastTraffic(const NodeShares *owners)
 {
   int64_t low = WHOLE - 1, high = owners->pieces * WHOLE;
   while (high - low > 1) {
@@ -73,17 +73,17 @@ static int64_t LeastTraffic(const Owners *owners)
 }
 
 /* As near to what they are as the limits allow. */
-static void MoveShares(const Owners *owners)
+static void MoveShares(const NodeShares *owners)
 {
   int64_t left = WHOLE;
   for (int64_t n = 0; n < owners->nodes; n++) {
-    Owner *owner = &owners->owner[n];
+    NodeShare *owner = &owners->owner[n];
     if (owner->share > owner->most) owner->share = owner->most;
     if (owner->share < owner->least) owner->share = owner->least;
     left -= owner->share;
   }
   for (int64_t n = 0; n < owners->nodes && left != 0; n++) {
-    Owner *owner = &owners->owner[n];
+    NodeShare *owner = &owners->owner[n];
     const int64_t room = left > 0 ? owner->most - owner->share : owner->least - owner->share;
     const int64_t moved = left > 0 ? LowerOf(left, room) : -LowerOf(-left, -room);
     owner->share += moved;
@@ -92,17 +92,17 @@ static void MoveShares(const Owners *owners)
 }
 
 /* The ranks of a node own as much each; blocks begin at multiples of 64 elements. */
-static void SetBounds(RengaCommSum sum, const Owners *owners)
+static void SetBounds(RengaCommSum sum, const NodeShares *owners)
 {
   const struct _p_RengaComm *comm = sum->comm;
   const int64_t count = sum->bounds[comm->size];
   int64_t all = 0, before = 0;
   for (int r = 0; r < comm->size; r++) {
-    const Owner *owner = &owners->owner[comm->node_of[r]];
+    const NodeShare *owner = &owners->owner[comm->node_of[r]];
     all += owner->share * WHOLE / owner->ranks;
   }
   for (int r = 0; r < comm->size; r++) {
-    const Owner *owner = &owners->owner[comm->node_of[r]];
+    const NodeShare *owner = &owners->owner[comm->node_of[r]];
     sum->bounds[r] = before == all ? count : count / all * before + count % all * before / all;
     sum->bounds[r] -= before == all ? 0 : sum->bounds[r] % 64;
     before += owner->share * WHOLE / owner->ranks;
@@ -113,12 +113,12 @@ static void SetBounds(RengaCommSum sum, const Owners *owners)
 RengaErrorCode RengaCommSumShareOut(RengaCommSum sum, const SumLeaves *leaves)
 {
   const struct _p_RengaComm *comm = sum->comm;
-  Owners owners = {.nodes = comm->nodes};
+  NodeShares owners = {.nodes = comm->nodes};
   int64_t now = 0, left = WHOLE;
   if (comm->nodes == 1) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(comm->nodes, &owners.owner));
   for (int n = 0; n < comm->nodes; n++) {
-    Owner *owner = &owners.owner[n];
+    NodeShare *owner = &owners.owner[n];
     owner->ranks = comm->node_begin[n + 1] - comm->node_begin[n];
     owner->pieces = RengaCommSumMerged(sum->comm, leaves, n);
     owner->share = n + 1 < comm->nodes ? WHOLE * owner->ranks / comm->size : left;

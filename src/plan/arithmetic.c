@@ -42,7 +42,7 @@ static int64_t Roundest(int64_t low, int64_t high)
 
    Notes: the numbers of two replicas differ by at most one; with more replicas than micro-batches
    some have none. Within that, bounds are as round as they may be, those between many replicas
-   first: so what a node of replicas adds up is few nodes of the tree of a sum, whichever they share.
+   first: so replicas of a node add up few nodes of the tree of a sum, wherever they lie.
 
    See also: RengaPlanLeafBound(), RengaPlanMicrobatches()
 @*/

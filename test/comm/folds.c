@@ -1,8 +1,8 @@
 /* TEST ranks: 1 2 4 */
 /* Reduce-scatters whose pieces somebody takes instead of adding them: each element of a rank's
-   block comes once, with the pieces of all ranks that have one, in their order, those of other nodes
-   added up where that is asked for, and may be written over; in many rounds, where a rank has no
-   piece, and where taking fails. */
+   block comes once, with the pieces of all ranks that have one, in their order, those of other
+   nodes added up where that is asked for, and may be written over; in many rounds, where a rank
+   has no piece, and where taking fails. */
 #include "sumtest.h"
 #include <stdlib.h>
 

@@ -2,10 +2,11 @@
    of the others while kernels read them.
 
    A bucket is gathered by all replicas together, by levels as sums are, so that a node gets each
-   block once, before the part of a program that reads it comes to the first row that does. All replicas
-   go through the same list, where one that has no micro-batch gathers all the same (prepare.c), and
-   all programs read the buckets in one order (list.c): so gathers follow each other in one order
-   everywhere, and need neither a question nor a number. Shares do not change during a pass. */
+   block once, before the part of a program that reads it comes to the first row that does. All
+   replicas go through the same list, where one that has no micro-batch gathers all the same
+   (prepare.c), and all programs read the buckets in one order (list.c): so gathers follow each
+   other in one order everywhere, and need neither a question nor a number. Shares do not change
+   during a pass. */
 #include "../window.h"
 #include "entry.h"
 #include "renga/private/fault.h"
@@ -27,7 +28,7 @@ static char *OwnBlock(const Chunk *chunk, int b)
   return chunk->at->shares + RengaValueBytes_Private(chunk, chunk->gradients->bucket[b].own);
 }
 
-static RengaErrorCode MakeConvoy(Chunk *chunk, int b)
+static RengaErrorCode MakeFetchConvoy(Chunk *chunk, int b)
 {
   const GradientBucket *bucket = &chunk->gradients->bucket[b];
   ParameterWindow *window = chunk->window;
@@ -46,7 +47,7 @@ RengaErrorCode RengaChunkSetUpFetches_Private(Chunk *chunk)
   const int buckets = RengaChunkBuckets_Private(chunk).shared;
   if (!RengaChunkFetches_Private(chunk)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(buckets + 1, &chunk->window->bucket));
-  for (int b = 0; b < buckets; b++) RengaCall(MakeConvoy(chunk, b));
+  for (int b = 0; b < buckets; b++) RengaCall(MakeFetchConvoy(chunk, b));
   return RENGA_SUCCESS;
 }
 
@@ -56,7 +57,7 @@ RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk)
   ParameterWindow *window = chunk->window;
   RengaErrorCode code = RENGA_SUCCESS;
   for (int b = 0; window->bucket && b < RengaChunkBuckets_Private(chunk).shared; b++) {
-    RengaCommSumCancel(&window->bucket[b].gather, "ranks to give up a gather of parameters");
+    RengaCommSumCancel(&window->bucket[b].gather, "ranks to give up the all-gather of parameters");
     RengaKeepFirst_Private(&code, RengaConvoyDestroy_Private(&window->bucket[b].convoy));
   }
   RengaFree(&window->place);
@@ -74,7 +75,7 @@ void RengaChunkBeginFetches_Private(Chunk *chunk)
 }
 
 /* It is there, for this replica and for those that it passes blocks on to. */
-static RengaErrorCode EndGather(Chunk *chunk, Pass *pass, int b)
+static RengaErrorCode EndFetch(Chunk *chunk, Pass *pass, int b)
 {
   RengaCommSum *gather = &chunk->window->bucket[b].gather;
   if (!*gather) return RENGA_SUCCESS;
@@ -99,7 +100,7 @@ static RengaErrorCode ClearPlace(Chunk *chunk, Pass *pass, int b)
   for (int other = 0; other < RengaChunkBuckets_Private(chunk).shared; other++) {
     if (other == b || window->bucket[other].state == BUCKET_AWAY || !ShareWindow(chunk, b, other))
       continue;
-    RengaCall(EndGather(chunk, pass, other));
+    RengaCall(EndFetch(chunk, pass, other));
     window->bucket[other].state = BUCKET_AWAY;
   }
   return RENGA_SUCCESS;
@@ -120,7 +121,7 @@ static RengaErrorCode PlaceOwnBlock(Chunk *chunk, int b)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode StartGather(Chunk *chunk, Pass *pass, int b)
+static RengaErrorCode StartFetch(Chunk *chunk, Pass *pass, int b)
 {
   WindowBucket *bucket = &chunk->window->bucket[b];
   if (!bucket->convoy) return RENGA_SUCCESS;
@@ -142,7 +143,7 @@ static RengaErrorCode BeginGather(Chunk *chunk, Pass *pass, int b)
   chunk->window->bucket[b].state = BUCKET_COMES;
   chunk->window->bucket[b].began = MPI_Wtime();
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, PlaceOwnBlock(chunk, b)));
-  RengaCall(StartGather(chunk, pass, b));
+  RengaCall(StartFetch(chunk, pass, b));
   return RENGA_SUCCESS;
 }
 
@@ -162,7 +163,7 @@ static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
   if (window->bucket[b].state == BUCKET_AWAY) RengaCall(BeginGather(chunk, pass, b));
   if (window->bucket[b].state == BUCKET_HERE) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
-  const RengaErrorCode code = EndGather(chunk, pass, b);
+  const RengaErrorCode code = EndFetch(chunk, pass, b);
   RengaLogEventEnd(event, 0, 1, RengaValueBytes_Private(chunk, chunk->gradients->bucket[b].count));
   RengaCall(code);
   window->bucket[b].state = BUCKET_HERE;
@@ -210,6 +211,6 @@ const EntryRule RengaGatherEntry_Private = {
 RengaErrorCode RengaChunkEndFetches_Private(Chunk *chunk, Pass *pass)
 {
   for (int b = 0; chunk->window->bucket && b < RengaChunkBuckets_Private(chunk).shared; b++)
-    RengaCall(EndGather(chunk, pass, b));
+    RengaCall(EndFetch(chunk, pass, b));
   return RENGA_SUCCESS;
 }
