@@ -127,11 +127,12 @@ typedef struct {
 } RengaCommCarrier;
 /* Who takes the pieces of a sum instead of an adder that adds them by the tree: elements
    [at, at + count) of the vector, which are this rank's to keep, of the pieces of all ranks,
-   ascending. What is there may be written over. */
+   ascending, as RengaCommFoldPieces says. What is there may be written over. */
 typedef struct {
   /* piece: of all ranks, each of count elements. */
   RengaErrorCode (*take)(void *user, int64_t at, int64_t count, void *const piece[]);
-  void *user; /* handed to it */
+  void *user;  /* handed to it */
+  bool merges; /* pieces of another node come added up, as far as they are nodes of the tree */
 } RengaCommFolder;
 /* Memory of the host in which the ranks of a node read each other's vectors where they lie. */
 typedef struct _RengaCommShared *RengaCommShared;
@@ -143,7 +144,7 @@ RengaErrorCode RengaCommUnshare(RengaCommShared *shared);
 typedef struct {
   RengaBlocks blocks;            /* who adds up which elements of the vectors */
   RengaDataType type;            /* any that the adder knows */
-  int64_t n_leaves;              /* over all ranks */
+  int64_t n_leaves;              /* of the tree: over all ranks, but for a folder */
   const int64_t *leaves;         /* [size + 1] */
   const RengaPartialSum *pieces; /* this rank's, as RengaCommTreePieces says */
   void *result;                  /* this rank's; may be pieces[0].data */
@@ -164,6 +165,11 @@ size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], Re
 /* Bytes of the host that the ranks of a node share for sums: of a rank at most, and so far. */
 int64_t RengaCommSumMemory(int ranks);
 RengaErrorCode RengaCommGetSumMemory(RengaComm comm, int64_t *bytes);
+/* What this rank has sent to other nodes for sums. */
+RengaErrorCode RengaCommGetSumTraffic(RengaComm comm, int64_t *messages, int64_t *bytes);
+/* pieces: [size] */
+int RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], bool merges,
+                        RengaPartialSum pieces[]);
 /* result gets the whole sum, bit for bit the same whatever leaves and blocks. */
 RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
 /* Its first half: this rank's block of result. */

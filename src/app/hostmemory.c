@@ -26,7 +26,8 @@ static int64_t SharedBytesOf(RengaPlan plan, int stage)
   const RengaStageShape *shape = &RengaPlanGetStage(plan, stage)->shape;
   const int lanes = shape->sequence * shape->tensor;
   int64_t bytes = 0;
-  if (shape->replicas > 1) bytes += RengaCommSumMemory(shape->replicas);
+  const int sums = shape->shard >= RENGA_SHARD_PARAMETERS ? 2 : 1; /* and gathers of parameters */
+  if (shape->replicas > 1) bytes += sums * RengaCommSumMemory(shape->replicas);
   if (lanes > 1) bytes += RengaCommSumMemory(lanes);
   return bytes;
 }

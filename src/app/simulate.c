@@ -3,6 +3,7 @@
 #include "simulate.h"
 #include "renga/private/number.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { UNASKED_MOST = 1 << 19 }; /* micro-batches of all stages */
 
@@ -103,9 +104,16 @@ RengaErrorCode AppSimulateNetwork(RengaComm comm, RengaSchedule schedule, RengaP
 RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine)
 {
   MPI_Comm printer;
-  bool asked;
+  const char *shard;
+  bool asked, given;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(IsSimulationAsked(printer, &asked));
+  RengaCall(RengaOptionsGetString("pipeline_shard", &shard, &given));
+  RengaCheck(!asked || !given || (strcmp(shard, "gradients") && strcmp(shard, "parameters")),
+             printer, RENGA_ERR_SUPPORT,
+             "-pipeline_shard %s: what replicas exchange with each micro-batch is not simulated on "
+             "shared links (-simulate_...); plans with -pipeline_shard optimizer are",
+             shard);
   RengaCheck(machine || !asked, printer, RENGA_ERR_OPTION,
              "-simulate_... is for the links of a machine: give -machine_file");
   return RENGA_SUCCESS;

@@ -44,6 +44,7 @@ typedef struct {
   int moving;           /* sums that are not over, */
   double since;         /* and MPI_Wtime when there was none last */
   int64_t shared_bytes; /* of this rank's boxes that sums of any of the comms have used */
+  int64_t messages_out, bytes_out; /* to other nodes */
 } RengaCommSums;
 
 struct _p_RengaComm {
@@ -76,6 +77,10 @@ RengaErrorCode RengaCommSumsAdvance(RengaComm comm);
 RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first);
 RengaErrorCode RengaCommFindNodes(RengaComm comm, int key);
 void RengaCommFreeNodes(RengaComm comm);
+/* switches.c */
+enum { COMM_SWITCH_BYTES = 128 };
+void RengaCommFindSwitches(char path[COMM_SWITCH_BYTES]);
+RengaErrorCode RengaCommOrderBySwitches(MPI_Comm comm, int node, int *place, bool *moved);
 /* nodememory.c; collective */
 RengaErrorCode RengaNodeMemoryCreate(RengaComm comm);
 void RengaNodeMemoryDestroy(RengaNodeMemory *memory);

@@ -117,6 +117,16 @@ static char *MemoryOf(const struct _RengaCommSum *sum, SumGroupKind kind, const 
   }
 }
 
+static void CountMessage(RengaCommSum sum, int peer, int64_t bytes)
+{
+  RengaCommSums *sums = sum->comm->sums;
+  sum->sent++;
+  sum->bytes += bytes;
+  if (sum->comm->node_of[peer] == sum->comm->node) return;
+  sums->messages_out++;
+  sums->bytes_out += bytes;
+}
+
 /* A message that is under way from an earlier try is not begun again. */
 static RengaErrorCode StartMessage(RengaCommSum sum, SumGroupKind kind, int64_t round,
                                    const SumMessage *message, int place)
@@ -132,8 +142,7 @@ static RengaErrorCode StartMessage(RengaCommSum sum, SumGroupKind kind, int64_t 
   } else {
     if (sum->spoiled && !IsQueued(sum)) bytes = 0;
     RengaCall(sum->carrier.send(sum->carrier.user, place, memory, bytes, message->peer, tag));
-    sum->sent++;
-    sum->bytes += (int64_t)bytes;
+    CountMessage(sum, message->peer, (int64_t)bytes);
   }
   sum->memory->open[place] = !IsQueued(sum);
   return RENGA_SUCCESS;

@@ -85,9 +85,9 @@ static RengaErrorCode SplitInOrder(MPI_Comm comm, int key, MPI_Comm *ordered)
   return RENGA_SUCCESS;
 }
 
-/* A launcher may deal ranks to nodes in turn: then comm gives way to one with the ranks of a node
-   side by side. Nodes keep the order of their first ranks, so that rank 0 stays rank 0. first: a
-   number of this rank's node, and of no other. */
+/* A launcher may deal ranks to nodes in turn, or nodes to switches: then comm gives way to one with
+   the ranks of a node side by side, and the nodes of a switch. They keep the order of their first
+   ranks, so that rank 0 stays rank 0. first: a number of this rank's node, and of no other. */
 RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first)
 {
   bool together = true;
@@ -97,9 +97,12 @@ RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first)
   RengaCall(RengaErrorAgree(*comm, FindFirst(*comm, pretended, first, &together)));
   int64_t apart = !together;
   RengaCall(RengaReduceInt64_Private(*comm, MPI_MAX, &apart, "all ranks to find their nodes"));
-  if (!apart) return RENGA_SUCCESS;
+  int place = *first;
+  bool moved = apart > 0;
+  RengaCall(RengaCommOrderBySwitches(*comm, *first, &place, &moved));
+  if (!moved) return RENGA_SUCCESS;
   RengaGuardBegin_Private("MPI_Comm_split");
-  const RengaErrorCode code = SplitInOrder(*comm, *first, &ordered);
+  const RengaErrorCode code = SplitInOrder(*comm, place, &ordered);
   RengaGuardEnd_Private();
   RengaCall(code);
   RengaCallMPI(MPI_Comm_free(comm));

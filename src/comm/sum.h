@@ -124,7 +124,7 @@ RengaErrorCode RengaCommSumSetUp(RengaCommSum sum, const RengaCommSumTask *task)
 typedef struct {
   int64_t n;
   const int64_t *bounds; /* [size + 1] */
-  bool merge;            /* pieces, as far as they are nodes of the tree */
+  bool merge;            /* pieces of a node, as far as they are nodes of the tree */
 } SumLeaves;
 typedef struct {
   int own;                        /* pieces of this rank, */
@@ -137,6 +137,9 @@ int RengaCommSumPlaces(RengaComm comm, const SumCounts *counts, int n_group[]);
 RengaErrorCode RengaCommSumSetUpLevels(RengaCommSum sum, const SumLeaves *leaves,
                                        const SumCounts *counts);
 void RengaCommSumFreeLevels(SumLevels **levels);
+int RengaCommSumMerged(RengaComm comm, const SumLeaves *leaves, int node);
+/* sumowners.c */
+RengaErrorCode RengaCommSumShareOut(RengaCommSum sum, const SumLeaves *leaves);
 /* exchange.c: as far as it goes without waiting. Errors stay in the sum. */
 void RengaCommSumAdvance(RengaCommSum sum);
 void RengaCommSumMoves(RengaCommSum sum, bool begins); /* counted for the log */

@@ -86,6 +86,12 @@ static NodePieces CountNode(const struct _p_RengaComm *comm, const SumLeaves *le
   return pieces;
 }
 
+/* Partial sums that a node has for others. */
+int RengaCommSumMerged(RengaComm comm, const SumLeaves *leaves, int node)
+{
+  return CountNode(comm, leaves, node).merged;
+}
+
 /* The most blocks that a rank of the node answers for. */
 static int64_t CountTargets(const struct _p_RengaComm *comm, int node)
 {
@@ -209,10 +215,50 @@ typedef struct {
   int source;
 } Sourced;
 
-static int CompareSourced(const void *a, const void *b)
+/* Of Sourced, which begin with a partial sum, too. */
+static int ComparePieces(const void *a, const void *b)
 {
-  const Sourced *x = a, *y = b;
-  return (x->sum.first > y->sum.first) - (x->sum.first < y->sum.first);
+  const RengaPartialSum *x = a, *y = b;
+  return (x->first > y->first) - (x->first < y->first);
+}
+
+/*@
+   RengaCommFoldPieces - the pieces that a folder is given on this rank
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+   . n_leaves, leaves - of the task
+   . merges - of the folder
+
+   Output:
+   . pieces - first leaf and number of leaves of each, ascending; data is not touched
+
+   Errors: none.
+
+   Notes: returns their number. Those of the ranks of this rank's own node are never added up.
+
+   See also: RengaCommReduceScatterBegin(), RengaCommTreePieces()
+@*/
+int RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], bool merges,
+                        RengaPartialSum pieces[])
+{
+  const SumLeaves of = {n_leaves, leaves, merges};
+  int count = 0;
+  for (int n = 0; n < comm->nodes; n++) {
+    Merger merger = {
+        .n_leaves = n_leaves, .merges = merges && n != comm->node, .out = pieces + count};
+    for (int i = comm->node_begin[n]; i < comm->node_begin[n + 1]; i++) {
+      RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
+      const int own = PiecesOf(&of, comm->by_node[i], piece);
+      for (int p = 0; p < own; p++) PutPiece(&merger, &piece[p]);
+    }
+    FlushMerger(&merger);
+    count += merger.left;
+  }
+  qsort(pieces, (size_t)count, sizeof *pieces, ComparePieces);
+  return count;
 }
 
 /* What the sum of the own block is made of, in ascending order. */
@@ -228,13 +274,14 @@ static RengaErrorCode ListPieces(const Levels *l, const RengaPartialSum mine[], 
   }
   for (int p = 0; p < l->across_begin[l->comm->nodes]; p++)
     if (p < begin || p >= end) all[n++] = (Sourced){l->across[p], unit++};
-  qsort(all, (size_t)n, sizeof *all, CompareSourced);
-  Merger merger = {.n_leaves = l->leaves->n, .merges = l->leaves->merge};
+  qsort(all, (size_t)n, sizeof *all, ComparePieces);
+  const bool folds = l->sum->folder.take != NULL;
+  Merger merger = {.n_leaves = l->leaves->n, .merges = !folds};
   for (int p = 0; p < n; p++)
     levels->piece[p] = (SumPiece){all[p].source, PutPiece(&merger, &all[p].sum)};
   levels->n_pieces = n;
   FlushMerger(&merger);
-  RengaCheck(!l->leaves->merge || merger.left == 1, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+  RengaCheck(folds || merger.left == 1, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "%d pieces are left over", merger.left);
   return RENGA_SUCCESS;
 }

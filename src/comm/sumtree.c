@@ -128,13 +128,12 @@ int RengaCommTreePlaces(RengaComm comm, int64_t n_leaves, const int64_t leaves[]
   return RengaCommSumPlaces(comm, &counts, n_group);
 }
 
-/* Elements of the largest block. */
-static int64_t LargestBlock(const struct _RengaBlocks *blocks)
+/* Elements of the largest block. bounds: [ranks + 1] */
+static int64_t LargestBlock(int ranks, const int64_t bounds[])
 {
   int64_t largest = 0;
-  for (int r = 0; r < blocks->ranks; r++)
-    if (blocks->bounds[r + 1] - blocks->bounds[r] > largest)
-      largest = blocks->bounds[r + 1] - blocks->bounds[r];
+  for (int r = 0; r < ranks; r++)
+    if (bounds[r + 1] - bounds[r] > largest) largest = bounds[r + 1] - bounds[r];
   return largest;
 }
 
@@ -163,7 +162,8 @@ int RengaCommGatherPlaces(RengaComm comm, RengaBlocks blocks, RengaDataType type
   SumCounts counts;
   int n_group[SUM_GROUPS];
   RengaCommSumCount(comm, &none, &counts);
-  *bytes = (size_t)Smaller(CHUNK_LARGEST, AlignedBytes(LargestBlock(blocks), type));
+  *bytes = (size_t)Smaller(CHUNK_LARGEST,
+                           AlignedBytes(LargestBlock(blocks->ranks, blocks->bounds), type));
   return RengaCommSumPlaces(comm, &counts, n_group);
 }
 
@@ -171,7 +171,9 @@ static RengaErrorCode CheckLeaves(RengaComm comm, const RengaCommSumTask *task)
 {
   const int64_t *leaves = task->leaves;
   RengaCheck(leaves, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "the task of a sum has no leaves");
-  RengaCheck(task->n_leaves > 0 && leaves[0] == 0 && leaves[comm->size] == task->n_leaves,
+  const bool some = task->folder.take && leaves[0] >= 0 && leaves[comm->size] <= task->n_leaves;
+  RengaCheck(task->n_leaves > 0 &&
+                 (some || (leaves[0] == 0 && leaves[comm->size] == task->n_leaves)),
              MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "the bounds run from %lld to %lld, not from 0 to the %lld leaves",
              (long long)leaves[0], (long long)leaves[comm->size], (long long)task->n_leaves);
@@ -262,18 +264,21 @@ static RengaErrorCode SetUpMemory(RengaCommSum sum, const SumCounts *counts,
   return RENGA_SUCCESS;
 }
 
-/* Memory of the host that MPI has may be copied by Renga, too. */
+/* Memory of the host that MPI has may be copied by Renga, too. Memory and places of a sum with a
+   folder are those that it has where nothing merges, in any round of micro-batches. */
 static RengaErrorCode SetUpExchange(RengaCommSum sum, const RengaCommSumTask *task)
 {
-  const SumLeaves leaves = {task->n_leaves, sum->reduces ? task->leaves : NULL, !sum->folder.take};
+  SumLeaves leaves = {task->n_leaves, sum->reduces ? task->leaves : NULL, !sum->folder.take};
   SumCounts counts;
   if (sum->reduces) RengaCall(CheckLeaves(sum->comm, task));
+  if (sum->reduces && sum->gathers) RengaCall(RengaCommSumShareOut(sum, &leaves));
   RengaCommSumCount(sum->comm, &leaves, &counts);
   RengaCall(UseShared(sum, &counts, task));
   if (sum->shared && !sum->direct) CutShared(sum, &counts);
   RengaCall(CutWork(sum, &counts, task));
   RengaCall(RengaMalloc(1, &sum->memory));
   RengaCall(SetUpMemory(sum, &counts, task));
+  leaves.merge = !sum->folder.take || sum->folder.merges;
   RengaCall(RengaCommSumSetUpLevels(sum, &leaves, &counts));
   RengaCall(SetUpPlaces(sum, &counts, &task->carrier));
   return RENGA_SUCCESS;
@@ -287,8 +292,7 @@ static RengaErrorCode SetUpBounds(RengaCommSum sum, const struct _RengaBlocks *b
              "blocks for %d ranks, and %d add up", blocks->ranks, size);
   RengaCall(RengaMalloc(size + 1, &sum->bounds));
   memcpy(sum->bounds, blocks->bounds, (size_t)(size + 1) * sizeof *sum->bounds);
-  const int64_t largest = LargestBlock(blocks);
-  sum->rounds = largest;
+  const int64_t largest = LargestBlock(size, blocks->bounds);
   int64_t bytes = Smaller(CHUNK_LARGEST, sum->comm->message_limit / ALIGN * ALIGN);
   if (largest > 0) bytes = Smaller(bytes, AlignedBytes(largest, sum->type));
   sum->chunk = bytes / (int64_t)sum->element;
@@ -305,11 +309,13 @@ RengaErrorCode RengaCommSumSetUp(RengaCommSum sum, const RengaCommSumTask *task)
   sum->folder = task->folder;
   sum->result = task->result;
   RengaCall(SetUpBounds(sum, task->blocks));
-  RengaCheck(sum->result != NULL || sum->rounds == 0 || sum->folder.take, MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT, "the sum has no place for its result");
+  const bool empty = sum->bounds[sum->comm->size] == 0;
+  RengaCheck(sum->result != NULL || empty || sum->folder.take, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the sum has no place for its result");
   RengaCheck(!sum->folder.take || (sum->reduces && !sum->gathers), MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "pieces are taken in a reduce-scatter only");
   RengaCall(SetUpExchange(sum, task));
-  sum->rounds = (sum->rounds + sum->chunk - 1) / sum->chunk;
+  const int64_t largest = LargestBlock(sum->comm->size, sum->bounds);
+  sum->rounds = (largest + sum->chunk - 1) / sum->chunk;
   return RENGA_SUCCESS;
 }

@@ -50,6 +50,34 @@ RengaErrorCode RengaCommSumsRelease(RengaComm comm, bool broken)
   return RENGA_SUCCESS;
 }
 
+/*@
+   RengaCommGetSumTraffic - what sums have sent out of this rank's node
+
+   Not collective
+
+   Input:
+   . comm - the ranks; sums of the comm that it was made of, and of groups of that, are counted too
+
+   Output:
+   . messages, bytes - that this rank has sent to ranks of other nodes, so far
+
+   Errors: none beyond bad arguments.
+
+   Notes: sums of RengaCommSumBegin and its halves; where many pieces go to one rank each of them is
+   a message.
+
+   See also: RengaCommGetSumMemory(), RengaCommSumBegin()
+@*/
+RengaErrorCode RengaCommGetSumTraffic(RengaComm comm, int64_t *messages, int64_t *bytes)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(messages);
+  RengaCheckPointer(bytes);
+  *messages = comm->sums->messages_out;
+  *bytes = comm->sums->bytes_out;
+  return RENGA_SUCCESS;
+}
+
 void RengaCommDrive_Private(RengaComm comm, RengaCommDriven *driven)
 {
   driven->previous = NULL;

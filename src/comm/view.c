@@ -5,6 +5,7 @@
 typedef struct {
   int node;
   char host[MPI_MAX_PROCESSOR_NAME];
+  char switches[COMM_SWITCH_BYTES];
 } CommPlace;
 
 /* "0-3, 8, 10-11": the ranks on a node, as ranges. */
@@ -35,6 +36,8 @@ static RengaErrorCode ViewPlaces(RengaComm comm, RengaViewer viewer, const CommP
     while (places[r].node != node) r++;
     RengaCall(RengaViewerPrintf(viewer, "  node %d (%s): ranks ", node, places[r].host));
     RengaCall(ViewRanks(viewer, comm->size, places, node));
+    if (places[r].switches[0])
+      RengaCall(RengaViewerPrintf(viewer, ", switch %s (SLURM_TOPOLOGY_ADDR)", places[r].switches));
     RengaCall(RengaViewerPrintf(viewer, "\n"));
   }
   return RENGA_SUCCESS;
@@ -64,6 +67,7 @@ RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer)
   CommPlace mine = {.node = comm->node}, *places = NULL;
   int length;
   RengaCallMPI(MPI_Get_processor_name(mine.host, &length));
+  RengaCommFindSwitches(mine.switches);
   RengaErrorCode code = comm->rank == 0 ? RengaMalloc(comm->size, &places) : RENGA_SUCCESS;
   code = RengaErrorAgree(comm->hdr.comm, code);
   if (!code)

@@ -243,7 +243,7 @@ RengaErrorCode RengaChunkStartTask_Private(Chunk *chunk, Pass *pass, GradientBuc
                                            const RengaCommSumTask *task, SumStart start)
 {
   bucket->began = MPI_Wtime();
-  RengaCall(RengaChunkStartSum_Private(chunk, pass, task, start, &bucket->sum));
+  RengaCall(RengaChunkStartSum_Private(chunk, pass, chunk->group, task, start, &bucket->sum));
   return RENGA_SUCCESS;
 }
 

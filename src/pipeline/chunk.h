@@ -158,8 +158,9 @@ RengaErrorCode RengaChunkPost_Private(Chunk *chunk, Pass *pass, const ChunkMessa
 RengaErrorCode RengaChunkAwait_Private(Chunk *chunk, Pass *pass, RengaParcel parcel,
                                        const char *what);
 typedef RengaErrorCode (*SumStart)(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
-RengaErrorCode RengaChunkStartSum_Private(Chunk *chunk, Pass *pass, const RengaCommSumTask *task,
-                                          SumStart start, RengaCommSum *sum);
+RengaErrorCode RengaChunkStartSum_Private(Chunk *chunk, Pass *pass, RengaComm comm,
+                                          const RengaCommSumTask *task, SumStart start,
+                                          RengaCommSum *sum);
 RengaErrorCode RengaChunkEndSum_Private(Chunk *chunk, Pass *pass, const char *does,
                                         RengaCommSum *sum);
 /* entry/link.c */

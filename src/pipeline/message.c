@@ -38,12 +38,13 @@ RengaErrorCode RengaChunkAwait_Private(Chunk *chunk, Pass *pass, RengaParcel par
 }
 
 /* A sum that found no memory has sent nothing, and is begun once more. */
-RengaErrorCode RengaChunkStartSum_Private(Chunk *chunk, Pass *pass, const RengaCommSumTask *task,
-                                          SumStart start, RengaCommSum *sum)
+RengaErrorCode RengaChunkStartSum_Private(Chunk *chunk, Pass *pass, RengaComm comm,
+                                          const RengaCommSumTask *task, SumStart start,
+                                          RengaCommSum *sum)
 {
   RengaErrorCode code;
   int attempt = 0;
-  do code = start(chunk->group, task, sum);
+  do code = start(comm, task, sum);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -60,8 +60,8 @@ static inline bool RengaOutlineFetches_Private(const Outline *outline, int stage
 
 /* Tags of messages between all ranks: a row of the message table is its own. Behind them, for all
    stages of a rank together, which make their messages in one order: those of tied parameters and
-   of exchanges; then a tag of each stage for its gathers. */
-enum { TAG_TIED, TAG_EXCHANGE, TAG_GATHER /* + stage */ };
+   of exchanges. */
+enum { TAG_TIED, TAG_EXCHANGE };
 static inline int RengaOutlineTag_Private(const Outline *outline, int kind)
 {
   return outline->n_messages + kind;

@@ -1,12 +1,12 @@
-/* Folds: with RENGA_SHARD_GRADIENTS no replica has all gradients of a step, not even for a while.
+/* Rounds: with RENGA_SHARD_GRADIENTS no replica has all gradients of a step, not even for a while.
 
    After the backward of each micro-batch every replica sends each block of its gradients to who
    answers for it, bucket by bucket, as soon as backward is done with the bucket. Who answers adds
    the micro-batches of all replicas by the tree, in the order of the batch, as one rank does that
-   has all of them: replicas work on neighbours (microbatchorder.c), a *round* is what they work on
-   at the same time. So what lasts through the step is, of each replica, its share of one rank's
-   buffers, and beside it the gradients of the running micro-batch that have not left yet
-   (gradientplaces.c).
+   has all of them: replicas work on neighbours (microbatchorder.c), a *round* is what they work on at the
+   same time. Those of another node come added up, where leaves are of one micro-batch. So what
+   lasts through the step is, of each replica, its share of one rank's buffers, and beside it the
+   gradients of the running micro-batch that have not left yet (gradientplaces.c).
 
    All replicas begin the sums of a round in the order in which one program ends its buckets. Two
    are under way at once; who is ahead waits where it would write over what has not left. A replica
@@ -28,14 +28,18 @@ static int64_t CountOfReplica(const Chunk *chunk, int64_t microbatches, int repl
   return RengaPlanLeafBound(microbatches, leaf, chunk->replicas, replica + 1) - *first;
 }
 
-/* Replicas that have a micro-batch in a round. */
-static int CountGivers(const Chunk *chunk, int64_t microbatches, int64_t round)
+/* Where the micro-batches of a round stand in the batch: replica r has [bounds[r], bounds[r + 1]).
+   bounds: [replicas + 1] */
+static void BoundRound(const Chunk *chunk, int64_t microbatches, int64_t round, int64_t bounds[])
 {
-  int64_t first;
-  int count = 0;
-  for (int r = 0; r < chunk->replicas; r++)
-    count += CountOfReplica(chunk, microbatches, r, &first) > round;
-  return count;
+  bounds[0] = 0;
+  for (int r = 0; r < chunk->replicas; r++) {
+    int64_t first;
+    const int64_t count = CountOfReplica(chunk, microbatches, r, &first);
+    bounds[0] += count < round ? count : round;
+    bounds[r + 1] = count > round;
+  }
+  for (int r = 0; r < chunk->replicas; r++) bounds[r + 1] += bounds[r];
 }
 
 /* The additions of a step as they are found. What a partial sum lies in is a number: a buffer, or
@@ -47,6 +51,8 @@ typedef struct {
   bool taken[RENGA_COMM_TREE_PIECES];
   int n_pieces;
   RengaPartialSum *piece; /* [replicas + RENGA_COMM_TREE_PIECES] */
+  RengaPartialSum *given; /* [replicas] of a round */
+  int64_t *bounds;        /* [replicas + 1] */
 } RoundAdditions;
 
 static void *PointerOf(int number)
@@ -97,6 +103,22 @@ static RengaErrorCode ListMicrobatch(const Chunk *chunk, int64_t microbatches, i
   return RENGA_SUCCESS;
 }
 
+/* Number `own` of a round: a micro-batch, or several that another node has added up. */
+static RengaErrorCode ListPiece(const Chunk *chunk, int64_t microbatches, int own,
+                                RoundAdditions *additions)
+{
+  const RengaPartialSum *given = &additions->given[own];
+  const RengaCommAdder list = {.begin = ListAddition, .user = additions};
+  if (given->count == 1)
+    RengaCall(ListMicrobatch(chunk, microbatches, given->first, own, additions));
+  if (given->count == 1) return RENGA_SUCCESS;
+  additions->piece[additions->n_pieces] = *given;
+  additions->piece[additions->n_pieces++].data = PointerOf(-1 - own);
+  RengaCall(RengaCommTreeMerge(microbatches, &additions->n_pieces, additions->piece, RENGA_FLOAT32,
+                               1, &list));
+  return RENGA_SUCCESS;
+}
+
 /* What is left of a round goes to buffers that are free. */
 static void KeepPieces(RoundAdditions *additions)
 {
@@ -112,23 +134,46 @@ static void KeepPieces(RoundAdditions *additions)
   }
 }
 
-/* first: [micro-batches + 1] of each round its first step, or NULL. */
-static RengaErrorCode ListBatch(const Chunk *chunk, int64_t microbatches, RoundAdditions *additions,
-                                int64_t first[])
+/* The pieces of a round, on this rank or, where they are only counted, on any: how many. */
+static int ListGiven(const Chunk *chunk, int64_t microbatches, const RoundAdditions *additions)
 {
-  RengaErrorCode code = RENGA_SUCCESS;
+  const int64_t *bounds = additions->bounds;
+  if (additions->step)
+    return RengaCommFoldPieces(chunk->group, microbatches, bounds, chunk->outline->leaf == 1,
+                               additions->given);
+  const int count = (int)(bounds[chunk->replicas] - bounds[0]);
+  for (int i = 0; i < count; i++)
+    additions->given[i] = (RengaPartialSum){.first = bounds[0] + i, .count = 1};
+  return count;
+}
+
+/* first: [micro-batches + 1] of each round its first step, or NULL. */
+static RengaErrorCode ListRounds(const Chunk *chunk, int64_t microbatches,
+                                 RoundAdditions *additions, int64_t first[])
+{
   RengaCall(RengaMalloc(chunk->replicas + RENGA_COMM_TREE_PIECES, &additions->piece));
-  for (int64_t at = 0, round = 0; at < microbatches && !code; round++) {
-    const int givers = CountGivers(chunk, microbatches, round);
+  RengaCall(RengaMalloc(chunk->replicas, &additions->given));
+  RengaCall(RengaMalloc(chunk->replicas + 1, &additions->bounds));
+  for (int64_t round = 0; additions->bounds[chunk->replicas] < microbatches; round++) {
+    BoundRound(chunk, microbatches, round, additions->bounds);
+    const int n = ListGiven(chunk, microbatches, additions);
     if (first) first[round] = additions->n_steps;
-    for (int own = 0; own < givers && !code; own++)
-      code = ListMicrobatch(chunk, microbatches, at++, own, additions);
+    for (int own = 0; own < n; own++) RengaCall(ListPiece(chunk, microbatches, own, additions));
     KeepPieces(additions);
     if (first) first[round + 1] = additions->n_steps;
   }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ListBatch(const Chunk *chunk, int64_t microbatches, RoundAdditions *additions,
+                                int64_t first[])
+{
+  const RengaErrorCode code = ListRounds(chunk, microbatches, additions, first);
   const bool one = additions->n_pieces == 1;
-  const int sum = NumberOf(additions->piece[0].data);
+  const int sum = one ? NumberOf(additions->piece[0].data) : 0;
   RengaFree(&additions->piece);
+  RengaFree(&additions->given);
+  RengaFree(&additions->bounds);
   RengaCall(code);
   RengaCheck(one && sum == 0, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "%d sums of gradients are left of one, the first in buffer %d", additions->n_pieces,
@@ -169,7 +214,7 @@ static char *PartialSumAt(const GradientBucket *bucket, int number, int64_t plac
                           RengaGradientBytes_Private(chunk, number * chunk->memory->folded + place);
 }
 
-/* Elements of a bucket, which this replica answers for, of all micro-batches of a round. */
+/* Elements of a bucket, which this replica answers for, of all pieces of a round. */
 static RengaErrorCode TakeGradients(void *user, int64_t at, int64_t count, void *const piece[])
 {
   const GradientBucket *bucket = user;
@@ -198,25 +243,20 @@ static RengaErrorCode StartRoundSum(Chunk *chunk, Pass *pass, GradientBucket *bu
   GradientVector *gradients = chunk->gradients;
   int64_t *leaves = gradients->leaf_bounds;
   const RengaPartialSum piece = {.count = 1, .data = chunk->at->gradients + bucket->local};
-  leaves[0] = 0;
-  for (int r = 0; r < chunk->replicas; r++) {
-    int64_t first;
-    leaves[r + 1] =
-        leaves[r] + (CountOfReplica(chunk, pass->microbatches, r, &first) > gradients->fold.round);
-  }
+  BoundRound(chunk, pass->microbatches, gradients->fold.round, leaves);
   bucket->round = gradients->fold.round;
-  const RengaCommSumTask task = {.blocks = bucket->blocks,
-                                 .type = chunk->storage.gradient,
-                                 .n_leaves = leaves[chunk->replicas],
-                                 .leaves = leaves,
-                                 .pieces = &piece,
-                                 .work = chunk->at->work +
-                                         (size_t)(gradients->fold.n_started % RENGA_SUMS_AT_ONCE) *
-                                             RengaChunkWorkOfBucket_Private(chunk),
-                                 .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
-                                 .adder = RengaConvoyGetAdder_Private(bucket->convoy),
-                                 .carrier = RengaConvoyGetCarrier_Private(bucket->convoy),
-                                 .folder = {.take = TakeGradients, .user = bucket}};
+  const RengaCommSumTask task = {
+      .blocks = bucket->blocks,
+      .type = chunk->storage.gradient,
+      .n_leaves = pass->microbatches,
+      .leaves = leaves,
+      .pieces = &piece,
+      .work = chunk->at->work + (size_t)(gradients->fold.n_started % RENGA_SUMS_AT_ONCE) *
+                                    RengaChunkWorkOfBucket_Private(chunk),
+      .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
+      .adder = RengaConvoyGetAdder_Private(bucket->convoy),
+      .carrier = RengaConvoyGetCarrier_Private(bucket->convoy),
+      .folder = {.take = TakeGradients, .user = bucket, .merges = chunk->outline->leaf == 1}};
   RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, &task, RengaCommReduceScatterBegin));
   return RENGA_SUCCESS;
 }

@@ -3,6 +3,7 @@
    many of them are opened at once. */
 #include "parameter.h"
 #include "pipelineimpl.h"
+#include "window.h"
 
 typedef struct {
   const Outline *outline;
@@ -145,35 +146,23 @@ static RengaErrorCode AddTensorGroup(RouteList *list, int stage, int replica)
   return RENGA_SUCCESS;
 }
 
-/* Replicas give each other what they have of a stage's parameters. */
-static RengaErrorCode AddGathers(RouteList *list, int stage)
-{
-  const int tag = RengaOutlineTag_Private(list->outline, TAG_GATHER) + stage;
-  for (int from = 0; from < Replicas(list, stage); from++)
-    for (int to = 0; to < Replicas(list, stage); to++)
-      if (from != to)
-        RengaCall(AddReplicas(list, ReplicaAt(stage, from), ReplicaAt(stage, to), tag));
-  return RENGA_SUCCESS;
-}
-
 /* Tag by tag, as a route of several stages is one. */
 static RengaErrorCode AddStages(RouteList *list)
 {
   for (int s = 0; s < list->outline->stages; s++)
     for (int r = 0; r < Replicas(list, s); r++) RengaCall(AddTensorGroup(list, s, r));
-  for (int s = 0; s < list->outline->stages; s++)
-    if (RengaOutlineFetches_Private(list->outline, s)) RengaCall(AddGathers(list, s));
   return RENGA_SUCCESS;
 }
 
 /* Replicas of the rank's stages, stage by stage. */
 static RengaErrorCode ListGroups(RengaPipeline pipeline, int *count, RengaComm **group)
 {
-  RengaCall(RengaMalloc(pipeline->rank->n_chunks + 1, group));
+  RengaCall(RengaMalloc(2 * pipeline->rank->n_chunks + 1, group));
   *count = 0;
   for (int c = 0; c < pipeline->rank->n_chunks; c++) {
     const Chunk *chunk = &pipeline->rank->chunk[c];
     if (chunk->replicas > 1) (*group)[(*count)++] = chunk->group;
+    if (chunk->window->comm) (*group)[(*count)++] = chunk->window->comm;
   }
   return RENGA_SUCCESS;
 }

@@ -26,7 +26,8 @@ static RengaErrorCode StartRowGather(Chunk *chunk, Pass *pass)
                                  .result = rows->base,
                                  .adder = RengaConvoyGetAdder_Private(rows->convoy),
                                  .carrier = RengaConvoyGetCarrier_Private(rows->convoy)};
-  RengaCall(RengaChunkStartSum_Private(chunk, pass, &task, RengaCommAllGatherBegin, &rows->gather));
+  RengaCall(RengaChunkStartSum_Private(chunk, pass, chunk->group, &task, RengaCommAllGatherBegin,
+                                       &rows->gather));
   return RENGA_SUCCESS;
 }
 

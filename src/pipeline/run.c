@@ -165,7 +165,7 @@ static RengaErrorCode SettleBefore(RengaPipeline pipeline, Pass *pass, const Ren
   const bool message = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
   const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
   if (!message && action->microbatch >= 0 && !RengaChunkBeginsSums_Private(chunk, action) &&
-      !chunk->window->fetch)
+      !chunk->window->bucket)
     return RENGA_SUCCESS;
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
   RengaCall(PostAll(pipeline, pass));

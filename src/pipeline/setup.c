@@ -3,6 +3,7 @@
 #include "exchange.h"
 #include "gradients.h"
 #include "rows.h"
+#include "window.h"
 #include "renga/private/device.h"
 #include "renga/private/optimizer.h"
 #include "renga/private/plan.h"
@@ -266,10 +267,18 @@ static RengaErrorCode MakeChunks(RengaPipeline pipeline)
 /* Collective; chunk NULL: this rank has none. */
 static RengaErrorCode MakeGroup(RengaPipeline pipeline, Chunk *chunk)
 {
-  RengaComm group = NULL;
+  RengaComm group = NULL, again = NULL;
+  bool fetches = false;
+  for (int s = 0; s < pipeline->outline->stages; s++)
+    fetches = fetches || RengaOutlineFetches_Private(pipeline->outline, s);
   const int color = chunk ? chunk->stage * chunk->tensor.group.size + chunk->tensor.rank : -1;
   RengaCall(RengaCommSplit(pipeline->rank->all, color, chunk ? chunk->replica : 0, &group));
   if (chunk) chunk->group = group;
+  if (!fetches) return RENGA_SUCCESS;
+  const bool own = chunk && RengaChunkFetches_Private(chunk);
+  RengaCall(
+      RengaCommSplit(pipeline->rank->all, own ? color : -1, own ? chunk->replica : 0, &again));
+  if (own) chunk->window->comm = again;
   return RENGA_SUCCESS;
 }
 

@@ -5,21 +5,18 @@
 /* A bucket of parameters in the window: not there, on its way, there. */
 typedef enum { BUCKET_AWAY, BUCKET_COMES, BUCKET_HERE } BucketState;
 
-/* Between this replica and another: its block of a bucket, and this one's for it. */
-typedef struct {
-  RengaParcel taken, given;
-} Fetch;
-
 typedef struct {
   BucketState state;
   double began; /* MPI_Wtime, of its gather */
+  RengaConvoy convoy;
+  RengaCommSum gather; /* under way, or NULL */
 } WindowBucket;
 
 /* Values of parameters that come from other replicas for a while (window.c, entry/gather.c). */
 struct _p_ParameterWindow {
   int64_t *place;       /* [buckets] bytes in the window (window.c) */
-  WindowBucket *bucket; /* [buckets], and messages: entry/gather.c */
-  Fetch *fetch;         /* [buckets][replicas] */
+  WindowBucket *bucket; /* [buckets], and all-gathers: entry/gather.c */
+  RengaComm comm;       /* the replicas once more: gathers come in an order of their own */
 };
 
 /* window.c */

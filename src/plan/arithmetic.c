@@ -21,6 +21,14 @@ int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples)
   return samples > 0 ? (samples - 1) / plan->microbatch + 1 : 0;
 }
 
+/* The number of [low, high] that the largest power of two divides. */
+static int64_t Roundest(int64_t low, int64_t high)
+{
+  int64_t number = high;
+  while (number > 0 && (number & (number - 1)) >= low) number &= number - 1;
+  return number;
+}
+
 /*@
    RengaPlanBound - the first micro-batch of a replica
 
@@ -34,13 +42,33 @@ int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples)
    Errors: none.
 
    Notes: the numbers of two replicas differ by at most one; with more replicas than micro-batches
-   some have none.
+   some have none. Within that, bounds are as round as they may be, those between many replicas
+   first: so replicas of a node add up few nodes of the tree of a sum, wherever they lie.
 
    See also: RengaPlanLeafBound(), RengaPlanMicrobatches()
 @*/
 int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica)
 {
-  return microbatches / replicas * replica + microbatches % replicas * replica / replicas;
+  const int64_t least = microbatches / replicas, more = microbatches % replicas;
+  int first = 0, last = replicas; /* replicas first to last share out `begin` to `end` of more */
+  int64_t begin = 0, end = more;
+  if (more == 0 || replica == 0 || replica == replicas)
+    return least * replica + (replica ? more : 0);
+  for (;;) {
+    int middle = last - 1;
+    while ((middle & (middle - 1)) > first) middle &= middle - 1;
+    const int64_t low = end - (last - middle) > begin ? end - (last - middle) : begin;
+    const int64_t high = begin + (middle - first) < end ? begin + (middle - first) : end;
+    const int64_t bound = Roundest(least * middle + low, least * middle + high);
+    if (middle == replica) return bound;
+    if (replica < middle) {
+      last = middle;
+      end = bound - least * middle;
+    } else {
+      first = middle;
+      begin = bound - least * middle;
+    }
+  }
 }
 
 /*@

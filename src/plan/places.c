@@ -201,6 +201,14 @@ RengaErrorCode RengaPlanFindRank(RengaPlan plan, int rank, int *stage, int *repl
   return RENGA_SUCCESS;
 }
 
+int64_t RengaPlanStride_Private(RengaPlan plan, int stage)
+{
+  const RengaStageShape *shape = &plan->stage[stage].shape;
+  const int group = RengaShapeGroup_Private(shape), *rank = plan->rank + plan->offset[stage];
+  if (shape->replicas == 1 || rank[group] - rank[0] < group) return group;
+  return rank[group] - rank[0];
+}
+
 /*@
    RengaPlanFindPlaces - all places at which a rank works
 

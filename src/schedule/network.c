@@ -256,24 +256,16 @@ typedef struct {
   double between;          /* in which they pass between nodes */
   double bytes[SUM_FLOWS]; /* of a device to those of other nodes */
   double most;             /* bytes/s of a device, by the levels */
-  double scale;            /* what the plan says of it, by the same of replicas side by side */
+  double scale;            /* what the plan says of it, by the same of one piece of each node */
 } LevelSum;
-
-/* Devices between the replicas of a stage. */
-static int64_t StrideOf(const StepNetwork *network, int stage)
-{
-  const int64_t group = RengaShapeGroup_Private(&RengaPlanGetStage(network->plan, stage)->shape);
-  const int64_t apart = RengaStepNetworkDevice_Private(network, stage, 1, 0) -
-                        RengaStepNetworkDevice_Private(network, stage, 0, 0);
-  return apart > group ? apart : group;
-}
 
 static RengaErrorCode FindLevelSum(const StepNetwork *network, int stage, LevelSum *of)
 {
   static const RengaSumPieces one = {1, 1};
   const RengaPlanStage *row = RengaPlanGetStage(network->plan, stage);
   const RengaMachine machine = network->machine;
-  const int64_t each = StrideOf(network, stage), replicas = row->shape.replicas;
+  const int64_t each = RengaPlanStride_Private(network->plan, stage),
+                replicas = row->shape.replicas;
   const int64_t group = RengaShapeGroup_Private(&row->shape);
   const double bytes = (double)(row->parameters / group) * (double)RengaDataTypeSize(RENGA_FLOAT32);
   const int level = LevelOfSum(network, stage);
@@ -296,8 +288,7 @@ static RengaErrorCode FindLevelSum(const StepNetwork *network, int stage, LevelS
     of->most = network->network->card_bandwidth;
   else if (of->between > 0)
     of->most = of->bytes[0] / of->between * FactorOfSum(network, stage);
-  const double side = RengaMachineSumSeconds_Private(machine, level, replicas, group, bytes, &one);
-  if (side > 0) of->scale = row->reduce_seconds / side;
+  if (of->all > 0) of->scale = row->reduce_seconds / of->all;
   return RENGA_SUCCESS;
 }
 
@@ -305,8 +296,9 @@ static RengaErrorCode FindLevelSum(const StepNetwork *network, int stage, LevelS
 static double MessagesOfSum(const StepNetwork *network, int stage, const LevelSum *of, int flow)
 {
   const RengaStageShape *shape = &RengaPlanGetStage(network->plan, stage)->shape;
-  const int64_t own = RengaMachineNodeReplicas_Private(network->machine, LevelOfSum(network, stage),
-                                                       shape->replicas, StrideOf(network, stage));
+  const int64_t own = RengaMachineNodeReplicas_Private(
+      network->machine, LevelOfSum(network, stage), shape->replicas,
+      RengaPlanStride_Private(network->plan, stage));
   const double peers = (double)((shape->replicas + own - 1) / own - 1);
   const double share = of->bytes[flow] / (of->bytes[0] + of->bytes[1]);
   return share * fmin(AT_ONCE, peers);

@@ -8,14 +8,14 @@ accepts 1 $machine -plan_save made.txt
 accepts 1 $machine -plan_load made.txt -plan_save again.txt
 # What was chosen, and simulated beside it, stands in the plan that was made; of one that is given
 # nothing is, and its bound is one of fewer plans.
-sed -i '/^reason /d' made.txt again.txt
+sed -i -e '/^reason /d' -e 's/ bound [^ ]*/ bound 0/' made.txt again.txt
 equal_files made.txt again.txt "a plan is not evaluated as when it was made"
 grep -q warning out && fail "a warning of a file that is right"
 
 # Of a file that lies nothing is believed.
 sed -e 's/^predicted [^ ]*/predicted 1e-9/' -e 's/memory [0-9]* parts/memory 12345 parts/' made.txt >lie.txt
 accepts 1 $machine -plan_load lie.txt -plan_save again.txt
-sed -i '/^reason /d' again.txt
+sed -i -e '/^reason /d' -e 's/ bound [^ ]*/ bound 0/' again.txt
 equal_files made.txt again.txt "a file was believed"
 says "lie.txt predicts 1.00 ns per step, but here this plan takes"
 says "lie.txt says that stage 0 needs 12345 bytes of a device, but here it needs"

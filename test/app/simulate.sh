@@ -47,7 +47,7 @@ refuses 1 "a step whose ranks have several stages is not written for other simul
 refuses 1 "write NODE:FACTOR, a node from 0 on and a number" $layout -machine_file shared.opts -simulate_slow 2
 refuses 1 "node 4: the plan is on nodes 0 to 3" $layout -machine_file shared.opts -simulate_slow 4:2
 refuses 1 "with one lost no other carries its messages" $layout -machine_file cards.opts -simulate_lost 0
-refuses 1 "are sharded: what replicas exchange with each micro-batch is not simulated" $layout -machine_file shared.opts \
+refuses 1 "not supported: -pipeline_shard gradients: what replicas exchange with each micro-batch is not simulated" $layout -machine_file shared.opts \
   -pipeline_shard gradients -simulate_slow 1:2
 accepts 1 $layout -machine_file shared.opts -pipeline_shard gradients
 grep -q simulated out && fail "what cannot be simulated is"

@@ -1,17 +1,27 @@
 /* TEST ranks: 1 2 4 */
 /* Reduce-scatters whose pieces somebody takes instead of adding them: each element of a rank's
-   block comes once, with the pieces of all ranks that have one, in their order, and may be written
-   over; in many rounds, where a rank has no piece, and where taking fails. */
+   block comes once, with the pieces of all ranks that have one, in their order, those of other
+   nodes added up where that is asked for, and may be written over; in many rounds, where a rank
+   has no piece, and where taking fails. */
 #include "sumtest.h"
+#include <stdlib.h>
 
 enum { COUNT = 100000 };
 
 typedef struct {
   int64_t first, last, taken;
-  int pieces, fails; /* fails: the call that does; 0: none */
+  RengaPartialSum piece[MOST_RANKS]; /* leaves of each */
+  int pieces, fails;                 /* fails: the call that does; 0: none */
   int calls;
   float *sum; /* [COUNT] */
 } Taker;
+
+/* By the tree: of 1, 2 or 4 leaves, from `first` on. */
+static float SumLeaves(int64_t first, int64_t count, int64_t i)
+{
+  if (count == 1) return SumLeaf(first, i);
+  return SumLeaves(first, count / 2, i) + SumLeaves(first + count / 2, count / 2, i);
+}
 
 static RengaErrorCode Take(void *user, int64_t at, int64_t count, void *const piece[])
 {
@@ -20,7 +30,8 @@ static RengaErrorCode Take(void *user, int64_t at, int64_t count, void *const pi
   TestTrue(at >= taker->first && at + count <= taker->last);
   for (int p = 0; p < taker->pieces; p++)
     for (int64_t i = 0; i < count; i++) {
-      TestTrue(((float *)piece[p])[i] == SumLeaf(p, at + i));
+      const RengaPartialSum *of = &taker->piece[p];
+      TestTrue(((float *)piece[p])[i] == SumLeaves(of->first, of->count, at + i));
       taker->sum[at + i] += ((float *)piece[p])[i];
       ((float *)piece[p])[i] = -1;
     }
@@ -28,15 +39,18 @@ static RengaErrorCode Take(void *user, int64_t at, int64_t count, void *const pi
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddNothing(void *user, RengaDataType type, int64_t count, void *y,
-                                 const void *x)
+/* user: NULL where there is a folder that gets all pieces as they are. */
+static RengaErrorCode AddForFolder(void *user, RengaDataType type, int64_t count, void *y,
+                                   const void *x)
 {
-  (void)user, (void)type, (void)count, (void)y, (void)x;
-  TestTrue(false); /* there is a folder */
+  TestTrue(user != NULL);
+  AddTyped(type, count, y, x);
   return RENGA_SUCCESS;
 }
 
-static void CheckFold(RengaComm comm, int givers, size_t work, int fails)
+/* from: the first leaf of a tree of 16, which goes on behind the last one here; -1: all come as
+   they are. */
+static void CheckFold(RengaComm comm, int givers, int from, size_t work, int fails)
 {
   static const int64_t begin[2] = {0, COUNT};
   const int rank = RengaCommGetRank(comm), size = RengaCommGetSize(comm);
@@ -47,24 +61,27 @@ static void CheckFold(RengaComm comm, int givers, size_t work, int fails)
   RengaBlocks blocks;
   FILE *file;
   bool whole;
-  for (int r = 0; r < size; r++) leaves[r + 1] = r < givers ? r + 1 : givers;
+  const int first = from < 0 ? 0 : from;
+  for (int r = 0; r <= size; r++) leaves[r] = first + (r < givers ? r : givers);
   RengaCallAbort(RengaMalloc(COUNT, &vector));
   RengaCallAbort(RengaMalloc(COUNT, &sum));
   RengaCallAbort(RengaMalloc((int64_t)work, &memory));
   RengaCallAbort(RengaBlocksCreate(size, 1, begin, &blocks));
-  for (int64_t i = 0; i < COUNT; i++) vector[i] = SumLeaf(rank, i);
-  Taker taker = {.pieces = givers, .sum = sum, .fails = rank == 0 ? fails : 0};
+  for (int64_t i = 0; i < COUNT; i++) vector[i] = SumLeaf(first + rank, i);
+  Taker taker = {.sum = sum, .fails = rank == 0 ? fails : 0};
+  taker.pieces = RengaCommFoldPieces(comm, 16, leaves, from >= 0, taker.piece);
+  TestTrue(from >= 0 || taker.pieces == givers);
   RengaCallAbort(RengaBlocksGetRange(blocks, rank, &taker.first, &taker.last));
-  const RengaPartialSum piece = {.first = rank, .count = 1, .data = vector};
+  const RengaPartialSum piece = {.first = first + rank, .count = 1, .data = vector};
   const RengaCommSumTask task = {.blocks = blocks,
                                  .type = RENGA_FLOAT32,
-                                 .n_leaves = givers,
+                                 .n_leaves = 16,
                                  .leaves = leaves,
                                  .pieces = &piece,
                                  .work = memory,
                                  .work_bytes = work,
-                                 .adder = {.begin = AddNothing},
-                                 .folder = {.take = Take, .user = &taker}};
+                                 .adder = {.begin = AddForFolder, .user = from < 0 ? NULL : &taker},
+                                 .folder = {.take = Take, .user = &taker, .merges = from >= 0}};
   const int saved = BeginErrors(&file);
   RengaCallAbort(RengaCommReduceScatterBegin(comm, &task, &under_way));
   const RengaErrorCode code = RengaCommSumEnd(&under_way, "a fold", &whole);
@@ -73,7 +90,8 @@ static void CheckFold(RengaComm comm, int givers, size_t work, int fails)
   TestTrue(fails ? !taker.fails || !whole : whole && taker.taken == taker.last - taker.first);
   for (int64_t i = taker.first; i < taker.last && !fails; i++) {
     float expected = 0;
-    for (int p = 0; p < givers; p++) expected += SumLeaf(p, i);
+    for (int p = 0; p < taker.pieces; p++)
+      expected += SumLeaves(taker.piece[p].first, taker.piece[p].count, i);
     TestTrue(sum[i] == expected);
   }
   RengaCallAbort(RengaBlocksDestroy(&blocks));
@@ -98,18 +116,32 @@ static RengaErrorCode CheckRefused(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunTest(void)
+/* nodes: RENGA_NODES, or NULL. */
+static RengaErrorCode CheckOn(const char *nodes)
 {
   RengaComm comm;
+  if (nodes) setenv("RENGA_NODES", nodes, 1);
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(RengaCommSetTimeout(comm, 150));
   const int size = RengaCommGetSize(comm);
-  for (int givers = 1; givers <= size; givers++) CheckFold(comm, givers, 1 << 20, 0);
-  CheckFold(comm, size, 4096, 0);
-  CheckFold(comm, size, 1 << 20, 1);
-  CheckFold(comm, size, 4096, 0);
+  for (int givers = 1; givers <= size; givers++)
+    for (int from = -1; from < 4; from++) CheckFold(comm, givers, from, 1 << 20, 0);
+  CheckFold(comm, size, 0, 4096, 0);
+  CheckFold(comm, size, -1, 1 << 20, 1);
+  CheckFold(comm, size, 0, 1 << 20, 1);
+  CheckFold(comm, size, -1, 4096, 0);
   RengaCall(CheckRefused(comm));
   RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(void)
+{
+  int size;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  RengaCall(CheckOn(NULL));
+  if (size > 2) RengaCall(CheckOn("2"));
+  if (size > 2) RengaCall(CheckOn("2:cyclic"));
   return RENGA_SUCCESS;
 }
 

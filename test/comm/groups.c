@@ -2,6 +2,7 @@
 /* Communicators of users of any kind, groups, nodes, the view. */
 #include "commtest.h"
 #include "renga/private/fault.h"
+#include <stdlib.h>
 #include <string.h>
 
 static void CheckNode(RengaComm comm)
@@ -91,6 +92,37 @@ static void CheckView(RengaComm comm)
   remove(name + 6);
 }
 
+/* Nodes that a launcher deals to two switches in turn stand switch after switch. */
+static void CheckSwitches(void)
+{
+  RengaComm comm;
+  RengaViewer viewer;
+  char text[64];
+  int rank, size;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  snprintf(text, sizeof text, "top.leaf%d.node%d", rank % 2, rank);
+  setenv("RENGA_NODES", "8", 1);
+  setenv("SLURM_TOPOLOGY_ADDR", text, 1);
+  RengaCallAbort(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  TestTrue(RengaCommGetRank(comm) == (rank % 2 ? (size + 1) / 2 : 0) + rank / 2);
+  snprintf(text, sizeof text, "ascii:switches-%d.tmp", size);
+  RengaCallAbort(RengaViewerCreate(comm, text, &viewer));
+  RengaCallAbort(RengaCommView(comm, viewer));
+  RengaCallAbort(RengaViewerDestroy(&viewer));
+  if (rank == 0) {
+    char line[512] = "";
+    FILE *file = fopen(text + 6, "r");
+    for (int i = 0; i < 2; i++) TestTrue(file != NULL && fgets(line, sizeof line, file) != NULL);
+    TestTrue(strstr(line, "ranks 0, switch top.leaf0 (SLURM_TOPOLOGY_ADDR)\n"));
+    fclose(file);
+    remove(text + 6);
+  }
+  RengaCallAbort(RengaCommDestroy(&comm));
+  unsetenv("RENGA_NODES");
+  unsetenv("SLURM_TOPOLOGY_ADDR");
+}
+
 /* The number that Fortran has for a communicator makes the same group of ranks. */
 static void CheckFortran(void)
 {
@@ -116,6 +148,7 @@ int main(int argc, char **argv)
   CheckFortran();
   CheckUser();
   CheckView(comm);
+  CheckSwitches();
   RengaCallAbort(RengaCommDestroy(&comm));
   RengaCallAbort(RengaFinalize());
   MPI_Finalize();

@@ -283,37 +283,37 @@ static RengaErrorCode CheckOrder(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-/* Seven micro-batches make more pieces of a sum than eight do. A step that is refused changes
+/* 26 micro-batches make more pieces of a sum than 32 do. A step that is refused changes
    nothing; one that was announced is done. */
 static RengaErrorCode CheckPieces(RengaComm comm, bool announced)
 {
   Parts parts;
   Run run = base;
   Source source = {.classes = base.classes};
-  RengaBatch batch = {8, RunRead, &source};
+  RengaBatch batch = {32, RunRead, &source};
   RengaSettings settings;
   uint64_t before, after;
   double loss;
   if (RengaCommGetSize(comm) == 1) return RENGA_SUCCESS;
-  run.batch = 8;
+  run.batch = 32;
   run.microbatch = 1;
   RengaCall(Make(comm, run, &parts));
   RengaCall(RengaPipelineGetSettings(parts.pipeline, &settings));
   RengaCall(RengaSettingsSetTransport(settings, RENGA_TRANSPORT_STAGED));
-  if (announced) RengaCall(RengaPipelineSetDataShortBatch(parts.pipeline, 7));
+  if (announced) RengaCall(RengaPipelineSetDataShortBatch(parts.pipeline, 26));
   RengaCall(RengaPipelineSetUp(parts.pipeline));
   source.graph = parts.graph;
   RengaCall(RengaPipelineStep(parts.pipeline, &batch, &loss));
   RengaCall(RengaPipelineGetDigest(parts.pipeline, &before));
-  batch.samples = 7;
+  batch.samples = 26;
   if (announced)
     RengaCall(RengaPipelineStep(parts.pipeline, &batch, &loss));
   else
     TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_ARGUMENT,
-              "a step of 7 samples needs more memory than was planned for 8: announce it");
+              "a step of 26 samples needs more memory than was planned for 32: announce it");
   RengaCall(RengaPipelineGetDigest(parts.pipeline, &after));
   Expect((before != after) == announced);
-  batch.samples = 8;
+  batch.samples = 32;
   RengaCall(RengaPipelineStep(parts.pipeline, &batch, &loss));
   RengaCall(Free(&parts));
   return RENGA_SUCCESS;

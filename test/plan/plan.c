@@ -51,6 +51,7 @@ static void CheckBounds(void)
       }
     }
   TestTrue(RengaPlanBound(INT64_MAX, 1 << 20, 1 << 20) == INT64_MAX);
+  TestTrue(RengaPlanBound(6, 4, 2) == 4 && RengaPlanBound(15, 8, 4) == 8); /* nodes of a tree */
   for (int64_t m = 0; m < 20; m++)
     for (int64_t leaf = 1; leaf < 6; leaf++)
       for (int replicas = 1; replicas < 5; replicas++)

@@ -183,15 +183,16 @@ static RengaErrorCode TestMessages(void)
 }
 
 /* One stage: a sum of one bucket begins behind the backward. The plan says 5 seconds for replicas
-   side by side; it takes twice as long where two devices of a node share a card. */
+   side by side, which take twice as long where two devices of a node share a card, and 15 for those
+   that lie apart, as three times as much leaves a node. */
 static RengaErrorCode TestSums(void)
 {
   static const int ranks[] = {0, 2, 4, 6}, pairs[] = {0, 1, 2, 3};
   Step step;
   double seconds, again;
   RengaScheduleDisturbance disturbance = RengaScheduleDisturbanceNone();
-  RengaCall(MakeStep(1, 4, ranks, 5, 0, &step));
-  RengaCall(Simulate(&step, 0, 0, NULL, &seconds)); /* three times as much leaves a node */
+  RengaCall(MakeStep(1, 4, ranks, 15, 0, &step));
+  RengaCall(Simulate(&step, 0, 0, NULL, &seconds));
   Expect(Near(seconds, 3 + 15));
   RengaCall(Simulate(&step, 1, 0, NULL, &seconds));
   Expect(Near(seconds, 3 + 15));

@@ -62,6 +62,8 @@ int RengaLaneGroupRank_Private(const RengaLaneGroup *group, int n);
 int RengaLaneGroupAt_Private(const RengaLaneGroup *group, int ranks, int n);
 /* The place of rank n of the group, and which one a place has. */
 RengaPlanPlace RengaPlanPlaceOf_Private(RengaPlan plan, int stage, int replica, int n);
+/* Ranks from the first of a replica to that of the next one, at least those of a replica. */
+int64_t RengaPlanStride_Private(RengaPlan plan, int stage);
 static inline int RengaShapeMember_Private(const RengaStageShape *shape,
                                            const RengaPlanPlace *place)
 {

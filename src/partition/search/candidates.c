@@ -131,12 +131,12 @@ static int LeastBuffers(int64_t microbatches, int64_t leaf, int replicas)
   return alone && buffers > 1 ? buffers - 1 : buffers;
 }
 
-/* Micro-batches of the busiest replica. The last one has the last leaf, which may be short, and as
-   many leaves as any. */
+/* Micro-batches of the busiest replica. The last one has the last leaf, which may be short. */
 static int64_t Rounds(int64_t microbatches, int64_t leaf, int replicas)
 {
   const int64_t leaves = Leaves(microbatches, leaf), most = (leaves + replicas - 1) / replicas;
-  const bool others = replicas > 1 && leaves % replicas != 1;
+  const int64_t last = leaves - RengaPlanBound(leaves, replicas, replicas - 1);
+  const bool others = replicas > 1 && (leaves % replicas != 1 || last < most);
   return others ? most * leaf : microbatches - (leaves - most) * leaf;
 }
 

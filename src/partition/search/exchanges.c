@@ -51,17 +51,15 @@ void RengaSearchTakeExchanges_Private(const RengaForecastMemory memory[], Search
   }
 }
 
-/* Partial sums that replicas, and nodes of them, have for others: means of so many at most. */
-RengaSumPieces RengaSearchSumPieces_Private(RengaMachine machine, const SearchModel *model,
-                                            int level, int replicas, int64_t each, int most)
+/* Of so many leaves. */
+static RengaSumPieces MeanPieces(RengaMachine machine, int64_t leaves, int level, int replicas,
+                                 int64_t each, int most)
 {
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
-  const int64_t leaves = (model->microbatches + model->leaf - 1) / model->leaf;
   const int own = (int)RengaMachineNodeReplicas_Private(machine, level, replicas, each);
   const int apart = 1 + (replicas - 1) / most;
   const int nodes_apart = own * (1 + (replicas - 1) / own / most);
   int64_t of_ranks = 0, of_nodes = 0, ranks = 0, nodes = 0;
-  if (model->listing.unordered) return (RengaSumPieces){1, 1};
   for (int r = 0; r < replicas; r += apart, ranks++)
     of_ranks += RengaCommTreePieces(leaves, RengaPlanBound(leaves, replicas, r),
                                     RengaPlanBound(leaves, replicas, r + 1), piece);
@@ -72,14 +70,31 @@ RengaSumPieces RengaSearchSumPieces_Private(RengaMachine machine, const SearchMo
   return (RengaSumPieces){(double)of_ranks / (double)ranks, (double)of_nodes / (double)nodes};
 }
 
-/* Half of a sum over replicas, of so many bytes in so many parts. Gradients that are folded go to
-   their owner each by itself: a node sends those of all its replicas. */
-static double HalfSum(const SearchTask *task, int level, int replicas, double bytes, int parts,
-                      bool folds)
+/* Partial sums that replicas, and nodes of them, have for others: means of so many at most. */
+RengaSumPieces RengaSearchSumPieces_Private(RengaMachine machine, const SearchModel *model,
+                                            int level, int replicas, int64_t each, int most)
 {
-  RengaMachine machine = task->machine;
+  const int64_t leaves = (model->microbatches + model->leaf - 1) / model->leaf;
+  if (model->listing.unordered) return (RengaSumPieces){1, 1};
+  return MeanPieces(machine, leaves, level, replicas, each, most);
+}
+
+/* Of a round of micro-batches, whose gradients are folded: neighbours in the batch, which a node
+   adds up as far as each is a leaf of its own. */
+static RengaSumPieces RoundPieces(RengaMachine machine, const SearchModel *model, int level,
+                                  int replicas)
+{
   const int64_t own = RengaMachineNodeReplicas_Private(machine, level, replicas, 1);
-  const RengaSumPieces pieces = {1, folds ? (double)own : 1}, one = {1, 1};
+  if (model->leaf > 1 || model->listing.unordered) return (RengaSumPieces){1, (double)own};
+  return MeanPieces(machine, replicas, level, replicas, 1, SEARCH_PIECES_MOST);
+}
+
+/* Half of a sum over replicas, of so many bytes in so many parts. */
+static double HalfSum(const SearchTask *task, int level, int replicas, double bytes, int parts,
+                      RengaSumPieces pieces)
+{
+  static const RengaSumPieces one = {1, 1};
+  RengaMachine machine = task->machine;
   const double back = RengaMachineSumSeconds_Private(machine, level, replicas, 1, bytes, &one);
   const double whole = RengaMachineSumSeconds_Private(machine, level, replicas, 1, bytes, &pieces);
   const double more = (parts - 1) * RengaMachineReduceSeconds(machine, level, replicas, 0);
@@ -107,9 +122,11 @@ RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const Se
     parts[s] = exchange->buckets > 0 ? exchange->buckets : 1;
     if (!RengaSearchFoldsStage_Private(stage) || exchange->buckets == NOT_ASKED) continue;
     RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
+    const int replicas = stage->shape.replicas;
+    const RengaSumPieces round = RoundPieces(task->machine, model, level, replicas), one = {1, 1};
     for (int e = 0; e < SEARCH_EXCHANGES; e++)
       seconds[e * count + s] =
-          HalfSum(task, level, stage->shape.replicas, bytes[e], parts[s], e == SEARCH_FOLD);
+          HalfSum(task, level, replicas, bytes[e], parts[s], e == SEARCH_FOLD ? round : one);
   }
   return RENGA_SUCCESS;
 }

@@ -191,7 +191,8 @@ RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const Se
   *seconds = 0;
   if (replicas == 1) return RENGA_SUCCESS;
   RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
-  const int64_t each = RengaShapeGroup_Private(&stage->shape);
+  const int64_t group = RengaShapeGroup_Private(&stage->shape);
+  const int64_t each = nearest ? group : RengaPlanStride_Private(plan, s);
   RengaSumPieces pieces = {1, 1}; /* of rounds of micro-batches */
   if (stage->shape.shard < RENGA_SHARD_GRADIENTS)
     pieces = RengaSearchSumPieces_Private(task->machine, model, level, replicas, each, replicas);

@@ -1,11 +1,12 @@
 /* Gathers: with RENGA_SHARD_PARAMETERS a replica has the values of its share of the parameters, and
    of the others while kernels read them.
 
-   A bucket is gathered by all replicas together: each gives its block to the others, and gets
-   theirs, before the part of a program that reads it comes to the first row that does. All replicas
-   go through the same list, where one that has no micro-batch gathers all the same (prepare.c), and
-   all programs read the buckets in one order (list.c): so gathers follow each other in one order
-   everywhere, and need neither a question nor a number. Shares do not change during a pass. */
+   A bucket is gathered by all replicas together, by levels as sums are, so that a node gets each
+   block once, before the part of a program that reads it comes to the first row that does. All
+   replicas go through the same list, where one that has no micro-batch gathers all the same
+   (prepare.c), and all programs read the buckets in one order (list.c): so gathers follow each
+   other in one order everywhere, and need neither a question nor a number. Shares do not change
+   during a pass. */
 #include "../window.h"
 #include "entry.h"
 #include "renga/private/fault.h"
@@ -21,40 +22,32 @@ static void BlockOfReplica(const Chunk *chunk, int b, int replica, int64_t *begi
   *bytes = RengaValueBytes_Private(chunk, last - first);
 }
 
-static Fetch *FetchOf(const Chunk *chunk, int b, int replica)
-{
-  return &chunk->window->fetch[b * chunk->replicas + replica];
-}
-
 /* This replica's block of a bucket, among its shares. */
 static char *OwnBlock(const Chunk *chunk, int b)
 {
   return chunk->at->shares + RengaValueBytes_Private(chunk, chunk->gradients->bucket[b].own);
 }
 
-static RengaErrorCode MakeFetch(Chunk *chunk, int b, int replica)
+static RengaErrorCode MakeFetchConvoy(Chunk *chunk, int b)
 {
-  const Rank *rank = chunk->pipeline->rank;
-  Fetch *fetch = FetchOf(chunk, b, replica);
-  int64_t begin, bytes;
-  if (replica == chunk->replica) return RENGA_SUCCESS;
-  BlockOfReplica(chunk, b, replica, &begin, &bytes);
-  RengaCall(RengaParcelCreate_Private(rank->transport, rank->all, (size_t)bytes, &fetch->taken));
-  BlockOfReplica(chunk, b, chunk->replica, &begin, &bytes);
-  RengaCall(RengaParcelCreate_Private(rank->transport, rank->all, (size_t)bytes, &fetch->given));
+  const GradientBucket *bucket = &chunk->gradients->bucket[b];
+  ParameterWindow *window = chunk->window;
+  size_t room;
+  if (bucket->count == 0) return RENGA_SUCCESS;
+  const int places =
+      RengaCommGatherPlaces(window->comm, bucket->blocks, chunk->storage.value, &room);
+  RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank->transport, window->comm, places, room,
+                                      &window->bucket[b].convoy));
   return RENGA_SUCCESS;
 }
 
 /* After the buckets. */
 RengaErrorCode RengaChunkSetUpFetches_Private(Chunk *chunk)
 {
-  ParameterWindow *window = chunk->window;
   const int buckets = RengaChunkBuckets_Private(chunk).shared;
   if (!RengaChunkFetches_Private(chunk)) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(buckets + 1, &window->bucket));
-  RengaCall(RengaMalloc(buckets * chunk->replicas + 1, &window->fetch));
-  for (int b = 0; b < buckets; b++)
-    for (int r = 0; r < chunk->replicas; r++) RengaCall(MakeFetch(chunk, b, r));
+  RengaCall(RengaMalloc(buckets + 1, &chunk->window->bucket));
+  for (int b = 0; b < buckets; b++) RengaCall(MakeFetchConvoy(chunk, b));
   return RENGA_SUCCESS;
 }
 
@@ -63,14 +56,13 @@ RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk)
 {
   ParameterWindow *window = chunk->window;
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int i = 0; window->fetch && i < RengaChunkBuckets_Private(chunk).shared * chunk->replicas;
-       i++) {
-    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&window->fetch[i].taken));
-    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&window->fetch[i].given));
+  for (int b = 0; window->bucket && b < RengaChunkBuckets_Private(chunk).shared; b++) {
+    RengaCommSumCancel(&window->bucket[b].gather, "ranks to give up the all-gather of parameters");
+    RengaKeepFirst_Private(&code, RengaConvoyDestroy_Private(&window->bucket[b].convoy));
   }
   RengaFree(&window->place);
   RengaFree(&window->bucket);
-  RengaFree(&window->fetch);
+  if (window->comm) RengaKeepFirst_Private(&code, RengaCommDestroy(&window->comm));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -78,39 +70,17 @@ RengaErrorCode RengaChunkFreeFetches_Private(Chunk *chunk)
 /* Before a pass: no bucket is there. */
 void RengaChunkBeginFetches_Private(Chunk *chunk)
 {
-  for (int b = 0; chunk->window->fetch && b < RengaChunkBuckets_Private(chunk).shared; b++)
+  for (int b = 0; chunk->window->bucket && b < RengaChunkBuckets_Private(chunk).shared; b++)
     chunk->window->bucket[b].state = BUCKET_AWAY;
 }
 
-/* Between this replica and another: its block, or this one's. A message that cannot be begun leaves
-   the others' under way. */
-static RengaErrorCode PostBlock(Chunk *chunk, Pass *pass, int b, int replica, bool receives)
+/* It is there, for this replica and for those that it passes blocks on to. */
+static RengaErrorCode EndFetch(Chunk *chunk, Pass *pass, int b)
 {
-  const Fetch *fetch = FetchOf(chunk, b, replica);
-  int64_t begin, bytes;
-  BlockOfReplica(chunk, b, receives ? replica : chunk->replica, &begin, &bytes);
-  if (bytes == 0) return RENGA_SUCCESS;
-  const ChunkMessage message = {
-      .parcel = receives ? fetch->taken : fetch->given,
-      .receives = receives,
-      .data = receives ? chunk->at->window + chunk->window->place[b] + begin : OwnBlock(chunk, b),
-      .bytes = (size_t)bytes,
-      .peer = RengaChunkPeer_Private(chunk, chunk->stage, replica),
-      .tag = RengaOutlineTag_Private(chunk->outline, TAG_GATHER) + chunk->stage};
-  RengaCall(RengaChunkPost_Private(chunk, pass, &message));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode WaitForBlocks(Chunk *chunk, Pass *pass, int b, bool given)
-{
-  char what[160];
-  RengaChunkDescribe_Private(chunk, "gathers parameters with the other replicas in", sizeof what,
-                             what);
-  for (int r = 0; r < chunk->replicas; r++) {
-    const Fetch *fetch = FetchOf(chunk, b, r);
-    if (r != chunk->replica)
-      RengaCall(RengaChunkAwait_Private(chunk, pass, given ? fetch->given : fetch->taken, what));
-  }
+  RengaCommSum *gather = &chunk->window->bucket[b].gather;
+  if (!*gather) return RENGA_SUCCESS;
+  RengaCall(RengaChunkEndSum_Private(chunk, pass, "gathers parameters with the other replicas in",
+                                     gather));
   return RENGA_SUCCESS;
 }
 
@@ -130,8 +100,7 @@ static RengaErrorCode ClearPlace(Chunk *chunk, Pass *pass, int b)
   for (int other = 0; other < RengaChunkBuckets_Private(chunk).shared; other++) {
     if (other == b || window->bucket[other].state == BUCKET_AWAY || !ShareWindow(chunk, b, other))
       continue;
-    if (window->bucket[other].state == BUCKET_COMES)
-      RengaCall(WaitForBlocks(chunk, pass, other, false));
+    RengaCall(EndFetch(chunk, pass, other));
     window->bucket[other].state = BUCKET_AWAY;
   }
   return RENGA_SUCCESS;
@@ -152,6 +121,20 @@ static RengaErrorCode PlaceOwnBlock(Chunk *chunk, int b)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode StartFetch(Chunk *chunk, Pass *pass, int b)
+{
+  WindowBucket *bucket = &chunk->window->bucket[b];
+  if (!bucket->convoy) return RENGA_SUCCESS;
+  const RengaCommSumTask task = {.blocks = chunk->gradients->bucket[b].blocks,
+                                 .type = chunk->storage.value,
+                                 .result = chunk->at->window + chunk->window->place[b],
+                                 .adder = RengaConvoyGetAdder_Private(bucket->convoy),
+                                 .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
+  RengaCall(RengaChunkStartSum_Private(chunk, pass, chunk->window->comm, &task,
+                                       RengaCommAllGatherBegin, &bucket->gather));
+  return RENGA_SUCCESS;
+}
+
 /* Of a bucket that is not there, nor on its way. */
 static RengaErrorCode BeginGather(Chunk *chunk, Pass *pass, int b)
 {
@@ -160,12 +143,7 @@ static RengaErrorCode BeginGather(Chunk *chunk, Pass *pass, int b)
   chunk->window->bucket[b].state = BUCKET_COMES;
   chunk->window->bucket[b].began = MPI_Wtime();
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, PlaceOwnBlock(chunk, b)));
-  RengaCall(WaitForBlocks(chunk, pass, b, true)); /* of the gather before */
-  for (int step = 1; step < chunk->replicas; step++)
-    RengaCall(PostBlock(chunk, pass, b, (chunk->replica + chunk->replicas - step) % chunk->replicas,
-                        true));
-  for (int step = 1; step < chunk->replicas; step++)
-    RengaCall(PostBlock(chunk, pass, b, (chunk->replica + step) % chunk->replicas, false));
+  RengaCall(StartFetch(chunk, pass, b));
   return RENGA_SUCCESS;
 }
 
@@ -185,7 +163,7 @@ static RengaErrorCode AwaitGather(Chunk *chunk, Pass *pass, int b)
   if (window->bucket[b].state == BUCKET_AWAY) RengaCall(BeginGather(chunk, pass, b));
   if (window->bucket[b].state == BUCKET_HERE) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
-  const RengaErrorCode code = WaitForBlocks(chunk, pass, b, false);
+  const RengaErrorCode code = EndFetch(chunk, pass, b);
   RengaLogEventEnd(event, 0, 1, RengaValueBytes_Private(chunk, chunk->gradients->bucket[b].count));
   RengaCall(code);
   window->bucket[b].state = BUCKET_HERE;
@@ -232,9 +210,7 @@ const EntryRule RengaGatherEntry_Private = {
    messages are left under way. */
 RengaErrorCode RengaChunkEndFetches_Private(Chunk *chunk, Pass *pass)
 {
-  for (int b = 0; chunk->window->fetch && b < RengaChunkBuckets_Private(chunk).shared; b++) {
-    RengaCall(WaitForBlocks(chunk, pass, b, false));
-    RengaCall(WaitForBlocks(chunk, pass, b, true));
-  }
+  for (int b = 0; chunk->window->bucket && b < RengaChunkBuckets_Private(chunk).shared; b++)
+    RengaCall(EndFetch(chunk, pass, b));
   return RENGA_SUCCESS;
 }

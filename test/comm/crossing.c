@@ -1,0 +1,154 @@
+/* TEST ranks: 8 */
+/* Bytes that a sum sends out of a node, as a part of the least that a reduce-scatter and an
+   all-gather of nodes send, 2 V (N - 1) / N: for any leaves, ranks dealt to nodes in any order, and
+   rounds of micro-batches that go to their owners by themselves. With CROSSING_TABLE=1 in the
+   environment all of them are printed. */
+#include "rengaplan.h"
+#include "sumtest.h"
+#include <stdlib.h>
+
+enum { COUNT = 8 * RENGA_VECTOR_PIECE };
+
+typedef struct {
+  RengaComm comm;
+  RengaBlocks blocks;
+  float *vectors, *result;
+  char *work;
+  size_t work_bytes;
+  int node, nodes;
+  int64_t leaves[MOST_RANKS + 1];
+} Crossing;
+
+static RengaErrorCode TakeNothing(void *user, int64_t at, int64_t count, void *const piece[])
+{
+  (void)user, (void)at, (void)count, (void)piece;
+  return RENGA_SUCCESS;
+}
+
+/* The most bytes that a node has sent since `before`, of the least. */
+static double PartOfLeast(const Crossing *c, int64_t before, double least)
+{
+  int64_t messages, bytes, of_node[MOST_RANKS] = {0}, most = 0;
+  RengaCallAbort(RengaCommGetSumTraffic(c->comm, &messages, &bytes));
+  of_node[c->node] = bytes - before;
+  MPI_Allreduce(MPI_IN_PLACE, of_node, MOST_RANKS, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+  for (int n = 0; n < c->nodes; n++)
+    if (of_node[n] > most) most = of_node[n];
+  return (double)most / least;
+}
+
+/* fold: one round, whose micro-batches stand there in the batch; -1: a whole sum. */
+static double Cross(Crossing *c, int64_t n, int64_t fold)
+{
+  const int rank = RengaCommGetRank(c->comm), size = RengaCommGetSize(c->comm);
+  RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
+  int64_t messages, before;
+  RengaCommSum sum;
+  AtOnce at_once = {0};
+  bool whole;
+  for (int r = 0; r <= size; r++)
+    c->leaves[r] = fold < 0 ? RengaPlanBound(n, size, r) : fold + r < n ? fold + r : n;
+  const int held = RengaCommTreePieces(n, c->leaves[rank], c->leaves[rank + 1], piece);
+  for (int p = 0; p < held; p++) piece[p].data = c->vectors + p * COUNT;
+  RengaCommSumTask task = {.blocks = c->blocks,
+                           .type = RENGA_FLOAT32,
+                           .n_leaves = n,
+                           .leaves = c->leaves,
+                           .pieces = piece,
+                           .result = c->result,
+                           .work = c->work,
+                           .work_bytes = c->work_bytes,
+                           .adder = {.begin = AddAtOnce, .user = &at_once}};
+  if (fold >= 0) task.folder = (RengaCommFolder){.take = TakeNothing, .merges = true};
+  RengaCallAbort(RengaCommGetSumTraffic(c->comm, &messages, &before));
+  if (fold >= 0)
+    RengaCallAbort(RengaCommReduceScatterBegin(c->comm, &task, &sum));
+  else
+    RengaCallAbort(RengaCommSumBegin(c->comm, &task, &sum));
+  RengaCallAbort(RengaCommSumEnd(&sum, "a sum", &whole));
+  const double half = (double)COUNT * sizeof(float) * (c->nodes - 1) / c->nodes;
+  return PartOfLeast(c, before, fold < 0 ? 2 * half : half);
+}
+
+/* Leaves of whole sums, and rounds of folds, with the most that they may send in hundredths. */
+typedef struct {
+  const char *nodes; /* RENGA_NODES */
+  struct {
+    int leaves, most;
+  } row[16];
+  int fold; /* of all rounds of 40 micro-batches */
+} Expected;
+
+/* The tree of 24 or 40 leaves has no nodes that are the leaves of 2 or 4 equal parts. */
+static const Expected expected[] = {
+    {"2",
+     {{3, 100},
+      {5, 100},
+      {8, 100},
+      {9, 100},
+      {10, 100},
+      {11, 100},
+      {12, 100},
+      {13, 100},
+      {15, 100},
+      {16, 100},
+      {24, 150},
+      {35, 100},
+      {40, 167}},
+     100},
+    {"2:cyclic", {{8, 100}, {12, 100}, {15, 100}, {24, 150}}, 100},
+    {"4",
+     {{8, 100},
+      {9, 134},
+      {10, 100},
+      {11, 100},
+      {12, 100},
+      {15, 100},
+      {16, 100},
+      {24, 150},
+      {40, 200}},
+     100},
+    {"4:cyclic", {{8, 100}, {12, 100}, {24, 150}}, 100},
+    {"3", {{8, 150}, {16, 150}}, 188}, /* of 3, 3 and 2 ranks */
+};
+
+static RengaErrorCode CheckNodes(const Expected *e, bool print)
+{
+  static const int64_t begin[2] = {0, COUNT};
+  Crossing c = {0};
+  setenv("RENGA_NODES", e->nodes, 1);
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &c.comm));
+  RengaCall(RengaCommSetTimeout(c.comm, 150));
+  RengaCall(RengaCommGetNode(c.comm, &c.node, &c.nodes, NULL, NULL));
+  const bool first = RengaCommGetRank(c.comm) == 0;
+  c.work_bytes = 4 << 20;
+  RengaCall(RengaMalloc((int64_t)c.work_bytes, &c.work));
+  RengaCall(RengaMalloc((int64_t)RENGA_COMM_TREE_PIECES * COUNT, &c.vectors));
+  RengaCall(RengaMalloc(COUNT, &c.result));
+  RengaCall(RengaBlocksCreate(RengaCommGetSize(c.comm), 1, begin, &c.blocks));
+  for (int i = 0; e->row[i].leaves > 0; i++) {
+    const double part = Cross(&c, e->row[i].leaves, -1);
+    if (print && first) printf("%-9s %3d leaves: %.2f\n", e->nodes, e->row[i].leaves, part);
+    TestTrue(print || 100 * part <= e->row[i].most + 0.5);
+  }
+  for (int64_t at = 0; at < 40; at += RengaCommGetSize(c.comm)) {
+    const double part = Cross(&c, 40, at);
+    if (print && first) printf("%-9s round at %d: %.2f\n", e->nodes, (int)at, part);
+    TestTrue(print || 100 * part <= e->fold + 0.5);
+  }
+  RengaCall(RengaBlocksDestroy(&c.blocks));
+  RengaFree(&c.work);
+  RengaFree(&c.vectors);
+  RengaFree(&c.result);
+  RengaCall(RengaCommDestroy(&c.comm));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(void)
+{
+  for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+    RengaCall(CheckNodes(&expected[i], getenv("CROSSING_TABLE") != NULL));
+  return RENGA_SUCCESS;
+}
+
+TEST_MAIN(RunTest)
