@@ -51,6 +51,75 @@ def _cumprod(x: Any, dim: int, *, dtype: Any = None) -> Any:
     return x
 
 
+def _cummax(x: Any, dim: int) -> Any:
+    """Where the largest so far is, the last of equal ones, of parts that double in length."""
+    import torch
+    size, length = x.shape[dim], 1
+    if not isinstance(size, int):
+        return None
+    shape = [1] * x.dim()
+    shape[dim] = size
+    largest, place = x.detach(), torch.arange(size).view(shape).expand_as(x)
+    while length < size:
+        head, at = largest.narrow(dim, 0, length), place.narrow(dim, 0, length)
+        before = torch.cat((head, largest.narrow(dim, 0, size - length)), dim)
+        there = torch.cat((at, place.narrow(dim, 0, size - length)), dim)
+        stays = largest >= before
+        largest, place = torch.where(stays, largest, before), torch.where(stays, place, there)
+        length *= 2
+    return torch.return_types.cummax((x.gather(dim, place), place))  # type: ignore[attr-defined]
+
+
+def _cummin(x: Any, dim: int) -> Any:
+    import torch
+    found = _cummax(-x, dim)
+    return found and torch.return_types.cummin((-found[0], found[1]))  # type: ignore[attr-defined]
+
+
+def _slogdet(x: Any) -> Any:
+    import torch
+    det = torch.linalg.det(x)
+    return torch.return_types.linalg_slogdet((det.sign(), det.abs().log()))  # type: ignore
+
+
+def _kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    import torch
+    found = (part.narrow(dim, k - 1, 1) for part in x.sort(dim))
+    kind: Any = torch.return_types
+    return kind.kthvalue(part if keepdim else part.squeeze(dim) for part in found)
+
+
+def _median(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The lower one of two."""
+    if dim is None or not isinstance(x.shape[dim], int):
+        return None
+    return _kthvalue(x, (x.shape[dim] + 1) // 2, dim, keepdim)
+
+
+def _searchsorted(rows: Any, values: Any, *, out_int32: bool = False, right: bool = False,
+                  side: Any = None, sorter: Any = None, **more: Any) -> Any:
+    """How many of a row are smaller."""
+    import torch
+    if sorter is not None or not isinstance(values, torch.Tensor):
+        return None
+    rows, values = rows if rows.dim() == 1 else rows.unsqueeze(-2), values.unsqueeze(-1)
+    smaller = rows <= values if right or side == "right" else rows < values
+    return smaller.sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+
+
+def _hann(length: int, periodic: bool = True, **more: Any) -> Any:
+    return _hamming(length, periodic, 0.5, 0.5)
+
+
+def _hamming(length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46,
+             **more: Any) -> Any:
+    import torch
+    if length < 2:
+        return None
+    turns = torch.arange(length, dtype=torch.float32) / (length if periodic else length - 1)
+    return alpha - beta * torch.cos(2 * math.pi * turns)
+
+
 def _attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *rest: Any,
                **more: Any) -> Any:
     """Without heads."""
@@ -69,7 +138,12 @@ def _table() -> Dict[Any, Callable[..., Any]]:
     import torch
     named = torch.nn.functional
     return {named.embedding_bag: _bag, torch.cdist: _cdist, torch.cumprod: _cumprod,
-            torch.Tensor.cumprod: _cumprod, named.scaled_dot_product_attention: _attention}
+            torch.Tensor.cumprod: _cumprod, torch.cummax: _cummax, torch.Tensor.cummax: _cummax,
+            torch.cummin: _cummin, torch.Tensor.cummin: _cummin, torch.slogdet: _slogdet,
+            torch.linalg.slogdet: _slogdet, torch.Tensor.slogdet: _slogdet,
+            torch.median: _median, torch.Tensor.median: _median, torch.kthvalue: _kthvalue,
+            torch.Tensor.kthvalue: _kthvalue, torch.searchsorted: _searchsorted,
+            torch.hann_window: _hann, torch.hamming_window: _hamming, named.scaled_dot_product_attention: _attention}
 
 
 def rewrite(function: Any, args: Any, kwargs: Any) -> Any:
