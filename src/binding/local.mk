@@ -1,7 +1,7 @@
 # Languages: the Python package, the module of Fortran; and what bash completes.
 EXTRA_DIST += %D%/python/pyproject.toml %D%/python/setup.py %D%/python/MANIFEST.in %D%/python/renga/__init__.py \
   %D%/python/renga/_batch.py %D%/python/renga/_data.py %D%/python/renga/_export.py %D%/python/renga/_graph.py %D%/python/renga/_hollow.py %D%/python/renga/_library.py %D%/python/renga/_optimizer.py %D%/python/renga/_pipeline.py \
-  %D%/python/renga/_plan.py %D%/python/renga/_pretrained.py %D%/python/renga/_prototypes.py %D%/python/renga/_runtime.py %D%/python/renga/_safetensors.py %D%/python/renga/_torch.py %D%/python/renga/_trainer.py %D%/python/renga/_trial.py %D%/python/renga/_version.py %D%/python/renga/_watch.py \
+  %D%/python/renga/_plan.py %D%/python/renga/_pretrained.py %D%/python/renga/_prototypes.py %D%/python/renga/_rewrite.py %D%/python/renga/_runtime.py %D%/python/renga/_safetensors.py %D%/python/renga/_torch.py %D%/python/renga/_trainer.py %D%/python/renga/_trial.py %D%/python/renga/_version.py %D%/python/renga/_watch.py \
   %D%/python/renga/py.typed
 
 EXTRA_DIST += %D%/conda/meta.yaml

@@ -1,5 +1,7 @@
 /* 1F1B: stage s of p warms up with p-s-1 forwards, then does one forward, one backward in turn.
-   The bubble is GPipe's, but at most p-s micro-batches are in flight.
+   The bubble is GPipe's, but at most p-s micro-batches are in flight. Stages that send nothing to
+   each other, as those of a divided network, work at the same time: what a stage waits for is the
+   longest chain of messages from it, and so many forwards are its warm-up.
    Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training" (PipeDream-Flush), ICML
    2021.
 
@@ -9,7 +11,8 @@
    if w[t] is no less than the number of c's micro-batches from x on before y, in the order that all
    ranks agree on. Then no send waits for ever either where receivers have a buffer more than they
    hold: what it waits for is older than x. To keep the next stage busy w[t] covers one micro-batch
-   more for each of its ranks. With equal numbers that is p-s-1 again.
+   more for each of its ranks. With equal numbers and messages to each next stage that is p-s-1
+   again.
 
    Where messages take time a gradient comes back late, and the stages wait for it in every round.
    Then each begins some micro-batches early, in proportion to the stages that follow: no later
@@ -69,14 +72,33 @@ static int64_t Crowd(RengaSchedule schedule, int stage, int64_t span)
   return most;
 }
 
+/* Stages of the longest chain of messages behind each stage; all that follow where no messages are
+   known. */
+static void CountFollowing(RengaSchedule schedule, int64_t following[])
+{
+  bool longer = schedule->n_messages > 0;
+  for (int s = 0; s < schedule->stages; s++) following[s] = longer ? 0 : schedule->stages - 1 - s;
+  while (longer) {
+    longer = false;
+    for (int m = schedule->n_messages - 1; m >= 0; m--) {
+      const RengaMessage *message = &schedule->message[m];
+      if (message->backward || following[message->from] > following[message->to]) continue;
+      following[message->from] = following[message->to] + 1;
+      longer = true;
+    }
+  }
+}
+
 RengaErrorCode RengaScheduleWarmUp_Private(RengaSchedule schedule, int64_t warm_up[])
 {
   const int last = schedule->stages - 1;
   const bool equal = RengaScheduleIsEqual_Private(schedule);
   int64_t span = 0;
+  if (equal) CountFollowing(schedule, warm_up);
   for (int s = last; s >= 0; s--) {
-    const int64_t early = RengaScheduleEarly(schedule->eager, last - s);
-    warm_up[s] = last - s + early;
+    const int64_t following = equal ? warm_up[s] : last - s;
+    const int64_t early = RengaScheduleEarly(schedule->eager, (int)following);
+    warm_up[s] = following + early;
     if (equal) continue;
     if (s < last) warm_up[s] = early + Crowd(schedule, s, span + schedule->replicas[s + 1]);
     const int64_t own = SpanOfStage(schedule, s, warm_up[s]);

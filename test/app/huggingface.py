@@ -181,6 +181,21 @@ def cut_in_two(folder, tensors):
         json.dump({"metadata": {}, "weight_map": index}, out)
 
 
+def change_header(file, name, way):
+    """A header of 2^63 bytes, a tensor that begins in another, a type that there is not."""
+    with open(file, "rb") as old:
+        length, rest = struct.unpack("<Q", old.read(8))[0], old.read()
+    header, data = json.loads(rest[:length]), rest[length:]
+    begin, end = header[name]["data_offsets"]
+    if way == "overlap":
+        header[name]["data_offsets"] = [begin - 4, end - 4] if begin else [begin + 4, end + 4]
+    elif way == "type":
+        header[name]["dtype"] = "F12"
+    text = json.dumps(header).encode()
+    with open(file, "wb") as new:
+        new.write(struct.pack("<Q", 1 << 63 if way == "tall" else len(text)) + text + data)
+
+
 def change(folder, way):
     file = folder + "/model.safetensors"
     tensors = read_safetensors(file)
@@ -191,6 +206,9 @@ def change(folder, way):
         return
     if way == "short":
         os.truncate(file, os.path.getsize(file) - 1)
+        return
+    if way in ("tall", "overlap", "type"):
+        change_header(file, name, way)
         return
     if way == "half":  # all numbers are exact in it
         write_safetensors(file, tensors, "e", "F16")

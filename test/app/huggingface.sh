@@ -52,6 +52,7 @@ run="$train -graph hf:qwen3-1,sequence=12 -graph_lanes 2 -initial qwen3-1"
 accepts 1 $run $adam -checkpoint_dir whole
 accepts 1 export whole whole.folder
 accepts 2 $run $adam -steps 2 -partition_stages 2 -checkpoint_dir begun
+accepts 2 $run $adam -resume -steps 4 -partition_replicas 2 -pipeline_shard parameters -checkpoint_dir begun
 accepts 2 $run $adam -resume -partition_tensor 2 -checkpoint_dir begun
 accepts 2 export begun begun.folder
 equal_files whole.folder/model.safetensors begun.folder/model.safetensors "other numbers after a break"
@@ -99,21 +100,32 @@ changed tied gemma-1
 accepts 2 $train -graph hf:gemma-1,sequence=12 -initial spoilt -steps 0
 changed untied gemma-1
 refuses 2 "lm_head.weight of the file is not in the network" $train -graph hf:gemma-1,sequence=12 -initial spoilt -steps 0
+broken="$begin -checkpoint_dir never"
 changed short llama-1
-refuses 2 "of the data, which has" $begin
+refuses 2 "of the data, which has" $broken
 says "is the file truncated?"
+changed tall llama-1
+refuses 2 "its header is said to have 9223372036854775808 bytes" $broken
+changed overlap llama-1
+refuses 2 "overlap at byte" $broken
+changed type llama-1
+refuses 2 "is of type F12, which is not" $broken
+$make write llama-1 vocab_size=96
+refuses 2 "model.embed_tokens.weight is float32[96,32] in the network, float32[64,32] in the file" $broken -initial llama-1
+$make write llama-1
 changed missing llama-1
-refuses 2 "model.embed_tokens.weight float32[64,32] of the network is not in the file" $begin
+refuses 2 "model.embed_tokens.weight float32[64,32] of the network is not in the file" $broken
 accepts 1 $begin -initial_partial
 changed more llama-1
 refuses 2 "model.extra.weight of the file is not in the network" $begin
 changed shape llama-1
-refuses 2 "model.embed_tokens.weight is float32[64,32] in the network, float32[2048] in the file" $begin
+refuses 2 "model.embed_tokens.weight is float32[64,32] in the network, float32[2048] in the file" $broken
 changed nan llama-1
-refuses 2 "spoilt: model.embed_tokens.weight has a number that is not finite" $begin
+refuses 2 "spoilt: model.embed_tokens.weight has a number that is not finite" $broken
 changed two llama-1
 rm spoilt/model-00002-of-00002.safetensors
-refuses 2 "model-00002-of-00002.safetensors is missing, one of 2 files that model.safetensors.index.json names" $begin
+refuses 2 "model-00002-of-00002.safetensors is missing, one of 2 files that model.safetensors.index.json names" $broken
+[ -z "$(ls never)" ] || fail "something is written"
 accepts 1 $train -graph hf:llama-1,sequence=12 -steps 0
 says "first values are random: -initial llama-1 takes the folder's"
 

@@ -132,6 +132,33 @@ static void CheckEager(RengaComm comm)
   RengaCallAbort(RengaScheduleDestroy(&schedule));
 }
 
+/* Stages that send to the last alone work at the same time, and each begins one micro-batch more
+   than the last. */
+static void CheckApart(RengaComm comm)
+{
+  enum { STAGES = 4, MICROBATCHES = 12 };
+  RengaMessage messages[2 * STAGES];
+  const double forward[] = {1, 1, 1, 1}, backward[] = {2, 2, 2, 2};
+  double makespan, bubble;
+  int64_t held;
+  RengaSchedule schedule;
+  for (int s = 0; s + 1 < STAGES; s++) {
+    messages[2 * s] = (RengaMessage){"scores", s, STAGES - 1, false, 8};
+    messages[2 * s + 1] = (RengaMessage){"scores", STAGES - 1, s, true, 8};
+  }
+  RengaCallAbort(RengaScheduleCreate(comm, &schedule));
+  RengaCallAbort(
+      RengaScheduleSetShape(schedule, STAGES, NULL, MICROBATCHES, 2 * STAGES - 2, messages, false));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  for (int s = 0; s < STAGES; s++) {
+    RengaCallAbort(RengaScheduleGetInFlight(schedule, s, &held));
+    TestTrue(held == (s + 1 < STAGES ? 2 : 1));
+  }
+  RengaCallAbort(RengaScheduleSimulate(schedule, forward, backward, NULL, &makespan, &bubble));
+  TestTrue(makespan == (MICROBATCHES + 1) * 3);
+  RengaCallAbort(RengaScheduleDestroy(&schedule));
+}
+
 /* What replicas give each other within actions: by the rank itself it adds to its work; apart, all
    but one part of a fetch is hidden while it is shorter than the computing, and of folds all but
    the last part. */
@@ -197,6 +224,7 @@ int main(int argc, char **argv)
           CheckShape(comm, types[t], p, m, forward_only);
   CheckMessageTimes(comm);
   CheckEager(comm);
+  CheckApart(comm);
   CheckExchanges(comm);
   TestTrue(!strcmp(RengaActionName(RENGA_ACTION_BACKWARD_INPUT), "backward input"));
   RengaCallAbort(RengaCommDestroy(&comm));

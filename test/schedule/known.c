@@ -6,6 +6,7 @@
 #include "renga/private/schedule.h"
 
 enum { MOST_STAGES = 6, MOST_REPLICAS = 4, MOST_MICROBATCHES = 24, SHAPES = 2000 };
+enum { MOST_MESSAGES = MOST_STAGES * MOST_STAGES };
 static const char *const types[] = {RENGA_SCHEDULE_GPIPE, RENGA_SCHEDULE_1F1B, RENGA_SCHEDULE_ZB_H1,
                                     RENGA_SCHEDULE_ZB_H2};
 
@@ -13,6 +14,7 @@ typedef struct {
   int stages, replicas[MOST_STAGES];
   int64_t microbatches, leaf;
   uint64_t recompute; /* a bit of each stage */
+  uint64_t sends;     /* a bit of each pair of stages; 0: a chain and more */
 } Shape;
 
 typedef struct {
@@ -35,12 +37,26 @@ static Shape DrawShape(uint64_t *draw)
                  .recompute = (uint64_t)Draw(draw, 1 << MOST_STAGES)};
   for (int s = 0; s < shape.stages; s++)
     shape.replicas[s] = equal && s ? shape.replicas[0] : 1 + Draw(draw, MOST_REPLICAS);
+  if (Draw(draw, 2)) shape.sends = 1 + (uint64_t)Draw(draw, 1 << 15);
   return shape;
+}
+
+/* Of any pairs of stages: some have no way between them. */
+static int FillPairs(const Shape *shape, RengaMessage rows[])
+{
+  int n = 0, pair = 0;
+  for (int to = 1; to < shape->stages; to++)
+    for (int from = 0; from < to; from++)
+      if (shape->sends >> pair++ & 1) {
+        rows[n++] = (RengaMessage){"pair", from, to, false, 8};
+        rows[n++] = (RengaMessage){"pair", to, from, true, 8};
+      }
+  return n;
 }
 
 static void TakeShape(RengaSchedule schedule, const Shape *shape, RengaMessage messages[])
 {
-  const int n = FillMessages(shape->stages, messages);
+  const int n = shape->sends ? FillPairs(shape, messages) : FillMessages(shape->stages, messages);
   RengaCallAbort(RengaScheduleSetShape(schedule, shape->stages, shape->replicas,
                                        shape->microbatches, n, messages, false));
   RengaCallAbort(RengaScheduleSetLeaf(schedule, shape->leaf));
@@ -69,7 +85,7 @@ static Numbers NumbersOf(RengaSchedule schedule, int stages)
 static void CheckType(RengaComm comm, const char *type)
 {
   uint64_t draw = 7;
-  RengaMessage messages[4 * MOST_STAGES];
+  RengaMessage messages[MOST_MESSAGES];
   RengaSchedule schedule;
   RengaCallAbort(RengaScheduleCreate(comm, &schedule));
   RengaCallAbort(RengaScheduleSetType(schedule, type));

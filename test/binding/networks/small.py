@@ -191,6 +191,36 @@ class Recurrent(nn.Module):
         return self.out(self.cells(x)[0][:, -1])
 
 
+class Rewritten(nn.Module):
+    """What torch's exporter has no operator for."""
+
+    def __init__(self):
+        super().__init__()
+        self.bag, self.other = nn.EmbeddingBag(WORDS, W, mode="mean"), nn.EmbeddingBag(WORDS, W, mode="max", padding_idx=5)
+        self.centres, self.out = nn.Parameter(torch.randn(4, W)), nn.Linear(W + 4, CLASSES)
+
+    def forward(self, words):
+        h = (self.bag(words) + self.other(words)).unsqueeze(1)
+        d = torch.cdist(h, self.centres)
+        h = torch.cat((h, h * torch.hann_window(W)), 1)
+        h = F.scaled_dot_product_attention(h, h, h) + torch.cumprod(h.tanh(), -1) + torch.cummax(h, 1).values
+        place = torch.searchsorted(torch.linspace(-1, 1, 5), h) * h
+        h = h + place + h.median(-1, keepdim=True).values
+        return self.out(torch.cat((h.sum(1), d.squeeze(1)), -1)) - torch.slogdet(self.centres @ self.centres.T)[1]
+
+
+class SameNames(nn.Module):
+    """A parameter with the name of an input, another with that of what a node of the file makes, and a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.x, self.t, self.out = nn.Parameter(torch.ones(W)), nn.Parameter(torch.randn(CLASSES, W)), nn.Linear(W, W)
+        self.register_buffer("target", torch.arange(W) / W)
+
+    def forward(self, x):
+        return self.out(x * self.x + self.target) @ self.t.t()
+
+
 class Complex(nn.Module):
     def __init__(self):
         super().__init__()
@@ -253,6 +283,8 @@ NETWORKS = [
     row("function", Loop, sequences),
     row("frozen", Frozen),
     row("detached", Detached),
+    row("rewritten", Rewritten, sentences),
+    row("same-names", SameNames),
     row("padding-row", lambda: SharedEmbedding(padding_idx=5), language, words_loss),
     row("dropout-0", Dropped),
     row("group-norm", lambda: of_images(lambda n: nn.GroupNorm(2, n)), images()),

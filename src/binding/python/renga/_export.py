@@ -6,8 +6,8 @@ import inspect
 import logging
 import os
 import warnings
-from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence
-from typing import Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Set, Union
 
 from . import _hollow, _trial, _watch
 from ._library import Error
@@ -22,6 +22,12 @@ class _Call(NamedTuple):
     keys: Optional[List[str]]  # of a batch that is a mapping
     n_in: int              # the first of them are the module's
     tensors: List[Any]     # the example's
+    given: List[str]       # the names as they are in Python
+
+    def with_names(self, batch: Mapping[str, Any]) -> Dict[str, Any]:
+        """A batch by the network's names."""
+        names = dict(zip(self.given, self.names))
+        return {names.get(key, key): value for key, value in batch.items()}
 
 
 def _import_torch() -> Any:
@@ -70,7 +76,19 @@ def _read_example(module: Any, loss: Any, example: Any, targets: Optional[Target
     if len(sizes) != 1 or None in sizes:
         raise Error("the tensors of the example do not begin with the same number of samples: " +
                     ", ".join(f"{n} {list(t.shape)}" for n, t in zip(names, tensors)), "SHAPE")
-    return _Call(names, keys, n_in, tensors)
+    own = {n for n, _ in [*module.named_parameters(), *module.named_buffers()]}
+    return _Call(_free_names(names, own), keys, n_in, tensors, names)
+
+
+def _free_names(names: Sequence[str], taken: Set[str]) -> List[str]:
+    """Names that no tensor of the module has: a file has one name for each."""
+    found: List[str] = []
+    for name in names:
+        while name in taken:
+            name += "_input"
+        found.append(name)
+        taken = taken | {name}
+    return found
 
 
 def _loss_of(result: Any, torch: Any) -> Any:
@@ -174,7 +192,7 @@ def _unchecked() -> Iterator[None]:
 def _write(module: Any, loss: Any, call: _Call, file: str) -> None:
     torch = _import_torch()
     batch = torch.export.Dim("batch")
-    trial, acts = _trial.Trial(), [False]
+    trial, acts = _trial.Trial(), [_hollow.has_hollow(module)]
     _watch.check_hooks(module)
 
     def mode() -> Any:
@@ -183,7 +201,7 @@ def _write(module: Any, loss: Any, call: _Call, file: str) -> None:
         wrapped = _wrap(module, loss, call, mode)
         count = _hollow.count_results(wrapped, call.tensors) if hollow else \
             _trial.run_trial(module, wrapped, loss, call.tensors, trial)
-        acts[0] = trial.stops or trial.masks
+        acts[0] = acts[0] or trial.stops or trial.masks or trial.rewrites
         with _quiet():
             program = torch.onnx.export(
                 wrapped, tuple(call.tensors), dynamo=True, optimize=False, verbose=False,
@@ -195,7 +213,18 @@ def _write(module: Any, loss: Any, call: _Call, file: str) -> None:
         if any(not p.requires_grad for p in module.parameters()):
             program.model.metadata_props["renga.parameters"] = "\n".join(
                 n for n in there if n in trained)
+        _name_results(program.model)
         _hollow.save(program, file, hollow)
+
+
+def _name_results(model: Any) -> None:
+    """Nodes of the exporter may have the name of a tensor of the module, as t of x.t()."""
+    taken = set(model.graph.initializers) | {value.name for value in model.graph.inputs}
+    for node in model.graph:
+        for value in node.outputs:
+            while value.name in taken:
+                value.name += "_value"
+            taken.add(value.name)
 
 
 _ADVICE = {"grouped_mm": "; experts of transformers: set config._experts_implementation = "

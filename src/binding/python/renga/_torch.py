@@ -213,10 +213,9 @@ class Module:
 
     def _batch(self, batch: Tuple[Any, ...]) -> Any:
         only = batch[0] if len(batch) == 1 else batch
-        if isinstance(only, Mapping) and self._call.keys:
-            only = {k: v for k, v in only.items()}
         inputs = self.graph.inputs if self.graph else {}
         if isinstance(only, Mapping):
+            only = self._call.with_names(only)
             return {k: v for k, v in only.items() if k in inputs or k not in self._call.names}
         only = only if isinstance(only, (list, tuple)) else (only,)
         if len(only) != len(self._call.names):
@@ -247,8 +246,8 @@ class Module:
             only = inputs[0] if len(inputs) == 1 else inputs
             if not isinstance(only, Mapping):
                 only = only if isinstance(only, (list, tuple)) else (only,)
-                only = dict(zip(self._call.names, only))
-            return only
+                only = dict(zip(self._call.given, only))
+            return self._call.with_names(only)
         self._take_values(training=False)
         output = self._pipeline.forward_on(given, "output")
         return _import_torch().from_numpy(np.ascontiguousarray(output))

@@ -9,7 +9,7 @@ import sys
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
-from . import _watch
+from . import _rewrite, _watch
 from ._library import Error, Warning
 
 _HAND_OVER = "hand it over with each batch, as a tensor with an element for each sample"
@@ -26,6 +26,7 @@ class Trial:
     def __init__(self) -> None:
         self.stops = False            # gradients end: under no_grad, in .data, in numbers of Python
         self.masks = False            # attention under a mask of booleans, of each sample
+        self.rewrites = False         # what the exporter has no operator for (_rewrite.py)
         self.functions: List[str] = []  # of torch.autograd, with a backward of their own
         self.hooks = False            # of a tensor, within forward
         self.detaches = False         # detach_()
@@ -86,7 +87,11 @@ def watching(trial: Trial, acts: bool) -> Any:
                     if function == data:
                         return args[0]
             read = not torch.is_grad_enabled() and _reads_gradient([args, kwargs])
-            result = function(*args, **kwargs)
+            result = _rewrite.rewrite(function, args, kwargs)
+            if result is None:
+                result = function(*args, **kwargs)
+            else:
+                trial.rewrites = True
             if function is torch.nn.functional.scaled_dot_product_attention and \
                     _is_own_mask(_attention_mask(args, kwargs)):
                 trial.masks = True
