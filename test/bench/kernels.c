@@ -208,10 +208,11 @@ static RengaErrorCode TimeVectors(Table *table, int64_t parameters)
   float *x[4] = {NULL};
   double *squares = NULL;
   RengaCall(RengaMalloc(parameters / RENGA_VECTOR_PIECE + 1, &squares));
-  for (int i = 0; i < 4; i++) RengaCall(RengaMalloc(parameters, &x[i]));
+  for (int i = 0; i < 4; i++)
+    RengaCall(RengaDeviceMalloc(table->device, (size_t)parameters * sizeof(float), &x[i]));
   for (int k = 0; k < N_VECTOR_ROWS; k++)
     RengaCall(TimeVector(table, (VectorRow)k, parameters, x, squares));
-  for (int i = 0; i < 4; i++) RengaFree(&x[i]);
+  for (int i = 0; i < 4; i++) RengaCall(RengaDeviceFree(table->device, &x[i]));
   RengaFree(&squares);
   return RENGA_SUCCESS;
 }
