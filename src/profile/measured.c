@@ -42,9 +42,7 @@ static RengaErrorCode ShareOut(int count, Task task[], int workers)
   return RENGA_SUCCESS;
 }
 
-/* Bytes of a micro-batch's step: tensors come again after that many; beyond the largest no cache
-   matters. A few classes, so that networks of a kind share their costs. */
-static int64_t ColdBytes(RengaProfile profile, int64_t samples)
+int64_t RengaProfileColdBytes_Private(RengaProfile profile, int64_t samples)
 {
   const int64_t smallest = 4 << 20, largest = 256 << 20;
   int64_t bytes = 0, cold = smallest;
@@ -90,7 +88,7 @@ static RengaErrorCode FindMissingCalls(RengaProfile profile, int first, MissingC
 {
   Measured *measured = profile->data;
   int workers;
-  missing->cold = ColdBytes(profile, profile->call[first].samples);
+  missing->cold = RengaProfileColdBytes_Private(profile, profile->call[first].samples);
   RengaCall(RengaMeasuredSetUp_Private(profile));
   RengaCall(RengaMalloc(profile->n_calls - first, &missing->task));
   RengaCall(RengaMalloc(profile->n_calls - first, &missing->seconds));

@@ -99,6 +99,10 @@ RengaErrorCode RengaProfileStoreWrite_Private(RengaComm comm, const char *file, 
 /* The default file; empty where there is no place for it. */
 void RengaProfileStoreName_Private(size_t size, char name[]);
 
+/* measured.c: bytes of a micro-batch's step: tensors come again after that many; beyond the largest
+   no cache matters. A few classes, so that networks of a kind share their costs. */
+int64_t RengaProfileColdBytes_Private(RengaProfile profile, int64_t samples);
+
 /* run.c: one call after the other on the device, with tensors as cold or warm as in a step. */
 typedef struct {
   RengaDevice device;

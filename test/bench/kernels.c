@@ -1,265 +1,321 @@
-/* Rates of the cpu kernels on one device: GFLOP/s and GB/s per second of processor time, so that
-   other work on the machine matters little. Usage: kernels [network [type]] with the options of a
-   device; network: gpt, resnet or all; type: float32, bfloat16 or float16, of all tensors but
-   gradients of parameters and those that are small beside the call's largest. Each line has a
-   case's share of one training step of that network where count is given. */
-#include "../device/calls.h"
-#include "../device/lowcalls.h"
-#include "rengacomm.h"
+/* Where the time of a training step goes on the cpu device, and what of it the machine would not
+   need: each distinct call of the reference networks, timed as a measured profile does, beside the
+   machine's ceiling in the same minutes. The ceiling is the best product of any library, or a copy
+   of as many bytes, as cold or warm, whichever takes longer. Sorted by the time that is lost.
+
+   kernels [NETWORK ...] -device_threads 1 [-precision bf16] [-device_isa avx2]
+
+   The libraries choose their instructions themselves: DNNL_MAX_CPU_ISA=AVX2 and
+   OPENBLAS_CORETYPE=Haswell hold them to AVX2. */
+#include "../../src/profile/profileimpl.h"
+#include "ceilings.h"
+#include "renga/private/op.h"
 #include "rengadevice.h"
-#include <time.h>
+#include "rengagraph.h"
+#include "rengaoptimizer.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+  const char *name, *graph;
+  int64_t samples;
+} networks[] = {
+    {"gpt", "gpt:layers=12,hidden=768,heads=12,sequence=256,vocabulary=50257", 4},
+    {"bert", "bert:sequence=128", 4},
+    {"resnet", "resnet:depth=50,image=64,classes=1000", 16},
+    {"mlp", "mlp:sizes=784-2048-2048-2048-2048-2048-2048-2048-2048-10", 128},
+    {"transformer", "transformer:sequence=64,vocabulary=32000", 4},
+    {"ncf", "ncf:users=6040,items=3706", 1024},
+};
+enum { N_NETWORKS = sizeof networks / sizeof *networks, ROUNDS = 2, SIZES = 13 };
+static const double LONG = 0.1; /* seconds of a call that is timed less often */
 
 typedef struct {
-  const char *network;
-  int count; /* of such calls in one step */
-  Case call;
-} Bench;
+  char name[120];
+  int count; /* in a step */
+  bool matrix;
+  double seconds, flops, ceiling;
+  BenchBest best; /* of a product of the call's shape; 1e30: it is none */
+} Row;
 
-static const Bench benches[] = {
-    /* GPT small: 12 layers, width 768, 4 x 256 tokens, 50257 words */
-    {"gpt", 12, {"Linear", "", "f1024,768 f768,2304 f2304", "1", 0}},
-    {"gpt", 12, {"LinearGradInput", "", "f1024,2304 f768,2304", "1", 0}},
-    {"gpt", 12, {"LinearGradWeight", "", "f1024,768 f1024,2304", "1", 0}},
-    {"gpt", 12, {"Linear", "", "f1024,768 f768,768 f768", "1", 0}},
-    {"gpt", 12, {"LinearGradInput", "", "f1024,768 f768,768", "1", 0}},
-    {"gpt", 12, {"LinearGradWeight", "", "f1024,768 f1024,768", "1", 0}},
-    {"gpt", 12, {"Linear", "", "f1024,768 f768,3072 f3072", "1", 0}},
-    {"gpt", 12, {"LinearGradInput", "", "f1024,3072 f768,3072", "1", 0}},
-    {"gpt", 12, {"LinearGradWeight", "", "f1024,768 f1024,3072", "1", 0}},
-    {"gpt", 12, {"Linear", "", "f1024,3072 f3072,768 f768", "1", 0}},
-    {"gpt", 12, {"LinearGradInput", "", "f1024,768 f3072,768", "1", 0}},
-    {"gpt", 12, {"LinearGradWeight", "", "f1024,3072 f1024,768", "1", 0}},
-    {"gpt", 1, {"Linear", "transB=1", "f1024,768 f50257,768", "1", 0}},
-    {"gpt", 1, {"LinearGradInput", "transB=1", "f1024,50257 f50257,768", "1", 0}},
-    {"gpt", 1, {"LinearGradWeight", "transB=1", "f1024,768 f1024,50257", "1", 0}},
-    {"gpt", 12, {"Attention", "causal=1", "f4,12,256,64 f4,12,256,64 f4,12,256,64", "2", 0}},
-    {"gpt", 12, {"AttentionGrad", "causal=1", "f4,12,256,64 ^0 ^1 ^2 @0 @1", "3", 0}},
-    {"gpt", 25, {"LayerNormalization", "axis=-1", "f1024,768 f768 f768", "3", 0}},
-    {"gpt", 25, {"LayerNormalizationGrad", "axis=-1", "f1024,768 ^0 ^1 @1 @2", "3", 0}},
-    {"gpt", 12, {"Gelu", "approximate=tanh", "f1024,3072", "1", 0}},
-    {"gpt", 12, {"GeluGrad", "approximate=tanh", "f1024,3072 f1024,3072", "1", 0}},
-    {"gpt", 0, {"Gelu", "", "f1024,3072", "1", 0}},
-    {"gpt", 0, {"GeluGrad", "", "f1024,3072 f1024,3072", "1", 0}},
-    {"gpt", 48, {"Add", "", "f1024,768 f1024,768", "1", 0}},
-    {"gpt", 1, {"Add", "", "f4,256,768 f256,768", "1", 0}},
-    {"gpt", 12, {"ReduceSum", "axes=0 keepdims=0", "f1024,2304", "1", 0}},
-    {"gpt", 24, {"ReduceSum", "axes=0 keepdims=0", "f1024,768", "1", 0}},
-    {"gpt", 12, {"ReduceSum", "axes=0 keepdims=0", "f1024,3072", "1", 0}},
-    {"gpt", 48, {"Transpose", "perm=0,2,1,3", "f4,256,12,64", "1", 0}},
-    {"gpt", 48, {"Transpose", "perm=0,2,1,3", "f4,12,256,64", "1", 0}},
-    {"gpt", 12, {"Split", "axis=-1 split=768,768,768", "f4,256,2304", "3", 0}},
-    {"gpt", 12, {"Concat", "axis=-1", "f4,256,768 f4,256,768 f4,256,768", "1", 0}},
-    {"gpt", 0, {"Dropout", "ratio=0.1 key=3", "f4,256,768", "1", 0}},
-    {"gpt", 0, {"Softmax", "axis=-1", "f48,256,256", "1", 0}},
-    {"gpt", 0, {"SoftmaxGrad", "axis=-1", "f48,256,256 @0", "1", 0}},
-    {"gpt", 1, {"Gather", "axis=0", "f50257,768 l4,256<50257", "1", 0}},
-    {"gpt", 1, {"GatherGrad", "axis=0", "f4,256,768 l4,256<50257", "f50257,768", 0}},
-    {"gpt", 1, {"CrossEntropy", "axis=-1", "f1024,50257 l1024<50257", "2", 0}},
-    {"gpt", 1, {"CrossEntropyGrad", "axis=-1", "f ^0 ^1 @1", "1", 0}},
-    /* ResNet-50: 4 images of 224 x 224 */
-    {"resnet", 1, {"Conv", "strides=2,2 pads=3,3,3,3", "f4,3,224,224 f64,3,7,7", "1", 0}},
-    {"resnet",
-     1,
-     {"ConvGradWeight", "strides=2,2 pads=3,3,3,3", "f4,3,224,224 f4,64,112,112", "f64,3,7,7", 0}},
-    {"resnet", 3, {"Conv", "pads=1,1,1,1", "f4,64,56,56 f64,64,3,3", "1", 0}},
-    {"resnet", 3, {"ConvGradInput", "pads=1,1,1,1", "f4,64,56,56 f64,64,3,3", "f4,64,56,56", 0}},
-    {"resnet", 3, {"ConvGradWeight", "pads=1,1,1,1", "f4,64,56,56 f4,64,56,56", "f64,64,3,3", 0}},
-    {"resnet", 4, {"Conv", "", "f4,64,56,56 f256,64,1,1", "1", 0}},
-    {"resnet", 4, {"ConvGradInput", "", "f4,256,56,56 f256,64,1,1", "f4,64,56,56", 0}},
-    {"resnet", 4, {"ConvGradWeight", "", "f4,64,56,56 f4,256,56,56", "f256,64,1,1", 0}},
-    {"resnet", 2, {"Conv", "", "f4,256,56,56 f64,256,1,1", "1", 0}},
-    {"resnet", 2, {"ConvGradInput", "", "f4,64,56,56 f64,256,1,1", "f4,256,56,56", 0}},
-    {"resnet", 2, {"ConvGradWeight", "", "f4,256,56,56 f4,64,56,56", "f64,256,1,1", 0}},
-    {"resnet", 1, {"Conv", "pads=1,1,1,1 strides=2,2", "f4,128,56,56 f128,128,3,3", "1", 0}},
-    {"resnet",
-     1,
-     {"ConvGradInput", "pads=1,1,1,1 strides=2,2", "f4,128,28,28 f128,128,3,3", "f4,128,56,56", 0}},
-    {"resnet",
-     1,
-     {"ConvGradWeight", "pads=1,1,1,1 strides=2,2", "f4,128,56,56 f4,128,28,28", "f128,128,3,3",
-      0}},
-    {"resnet", 1, {"Conv", "strides=2,2", "f4,256,56,56 f512,256,1,1", "1", 0}},
-    {"resnet", 1, {"ConvGradInput", "strides=2,2", "f4,512,28,28 f512,256,1,1", "f4,256,56,56", 0}},
-    {"resnet",
-     1,
-     {"ConvGradWeight", "strides=2,2", "f4,256,56,56 f4,512,28,28", "f512,256,1,1", 0}},
-    {"resnet", 3, {"Conv", "pads=1,1,1,1", "f4,128,28,28 f128,128,3,3", "1", 0}},
-    {"resnet",
-     3,
-     {"ConvGradInput", "pads=1,1,1,1", "f4,128,28,28 f128,128,3,3", "f4,128,28,28", 0}},
-    {"resnet",
-     3,
-     {"ConvGradWeight", "pads=1,1,1,1", "f4,128,28,28 f4,128,28,28", "f128,128,3,3", 0}},
-    {"resnet", 4, {"Conv", "", "f4,128,28,28 f512,128,1,1", "1", 0}},
-    {"resnet", 4, {"ConvGradInput", "", "f4,512,28,28 f512,128,1,1", "f4,128,28,28", 0}},
-    {"resnet", 4, {"ConvGradWeight", "", "f4,128,28,28 f4,512,28,28", "f512,128,1,1", 0}},
-    {"resnet", 5, {"Conv", "pads=1,1,1,1", "f4,256,14,14 f256,256,3,3", "1", 0}},
-    {"resnet",
-     5,
-     {"ConvGradInput", "pads=1,1,1,1", "f4,256,14,14 f256,256,3,3", "f4,256,14,14", 0}},
-    {"resnet",
-     5,
-     {"ConvGradWeight", "pads=1,1,1,1", "f4,256,14,14 f4,256,14,14", "f256,256,3,3", 0}},
-    {"resnet", 6, {"Conv", "", "f4,256,14,14 f1024,256,1,1", "1", 0}},
-    {"resnet", 6, {"ConvGradInput", "", "f4,1024,14,14 f1024,256,1,1", "f4,256,14,14", 0}},
-    {"resnet", 6, {"ConvGradWeight", "", "f4,256,14,14 f4,1024,14,14", "f1024,256,1,1", 0}},
-    {"resnet", 2, {"Conv", "pads=1,1,1,1", "f4,512,7,7 f512,512,3,3", "1", 0}},
-    {"resnet", 2, {"ConvGradInput", "pads=1,1,1,1", "f4,512,7,7 f512,512,3,3", "f4,512,7,7", 0}},
-    {"resnet", 2, {"ConvGradWeight", "pads=1,1,1,1", "f4,512,7,7 f4,512,7,7", "f512,512,3,3", 0}},
-    {"resnet", 3, {"Conv", "", "f4,512,7,7 f2048,512,1,1", "1", 0}},
-    {"resnet", 3, {"ConvGradInput", "", "f4,2048,7,7 f2048,512,1,1", "f4,512,7,7", 0}},
-    {"resnet", 3, {"ConvGradWeight", "", "f4,512,7,7 f4,2048,7,7", "f2048,512,1,1", 0}},
-    {"resnet", 1, {"BatchNormalization", "", "f4,64,112,112 f64 f64 f64 f64+", "3", 0}},
-    {"resnet", 1, {"BatchNormalizationGrad", "", "f4,64,112,112 ^0 ^1 @1 @2", "3", 0}},
-    {"resnet", 4, {"BatchNormalization", "", "f4,256,56,56 f256 f256 f256 f256+", "3", 0}},
-    {"resnet", 4, {"BatchNormalizationGrad", "", "f4,256,56,56 ^0 ^1 @1 @2", "3", 0}},
-    {"resnet", 13, {"BatchNormalization", "", "f4,256,14,14 f256 f256 f256 f256+", "3", 0}},
-    {"resnet", 13, {"BatchNormalizationGrad", "", "f4,256,14,14 ^0 ^1 @1 @2", "3", 0}},
-    {"resnet", 4, {"Relu", "", "f4,256,56,56", "1", 0}},
-    {"resnet", 4, {"ReluGrad", "", "f4,256,56,56 f4,256,56,56", "1", 0}},
-    {"resnet", 4, {"Add", "", "f4,256,56,56 f4,256,56,56", "1", 0}},
-    {"resnet",
-     1,
-     {"MaxPool", "kernel_shape=3,3 strides=2,2 pads=1,1,1,1", "f4,64,112,112", "2", 0}},
-    {"resnet", 1, {"MaxPoolGrad", "", "f4,64,56,56 @1", "f4,64,112,112", 0}},
-    {"resnet", 1, {"ReduceMean", "axes=2,3", "f4,2048,7,7", "1", 0}},
-};
-enum { N_BENCHES = sizeof benches / sizeof *benches };
+typedef struct {
+  RengaDevice device;
+  int threads, n_rows;
+  Row *row;
+  double peak[2];     /* flop/s of one thread, of float32 and of bfloat16 */
+  double copy[SIZES]; /* bytes per second where 2^(i + 15) come again */
+} Table;
 
-static double Processor(void)
+/* Some other work on the machine makes everything slower for a while: the best of the run. */
+static RengaErrorCode RaisePeaks(Table *table, bool low)
 {
-  struct timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* Best of five rounds of at least 0.05 s. */
-static RengaErrorCode Time(RengaKernel kernel, const void *const in[], void *const out[],
-                           void *workspace, double *seconds)
-{
-  RengaKernelContext context = {1, 1, 0, 4, true};
-  *seconds = 1e30;
-  RengaCall(RengaKernelRun(kernel, NULL, &context, in, out, workspace));
-  for (int round = 0; round < 5; round++) {
-    int runs = 0;
-    double start = Processor(), spent = 0;
-    while (spent < 0.05) {
-      RengaCall(RengaKernelRun(kernel, NULL, &context, in, out, workspace));
-      runs++;
-      spent = Processor() - start;
-    }
-    if (spent / runs < *seconds) *seconds = spent / runs;
+  const BenchProduct reference = {.m = 1024, .n = 1024, .k = 1024};
+  for (int l = 0; l <= low; l++) {
+    BenchBest best;
+    RengaCall(BenchTimeProduct(&reference, l, ROUNDS, &best));
+    const double rate = 2.0 * 1024 * 1024 * 1024 / best.seconds;
+    if (rate > table->peak[l]) table->peak[l] = rate;
+  }
+  if (!low) table->peak[1] = table->peak[0];
+  for (int i = 0; i < SIZES; i++) {
+    const double rate = BenchCopyRate((int64_t)1 << (i + 15));
+    if (rate > table->copy[i]) table->copy[i] = rate;
   }
   return RENGA_SUCCESS;
 }
 
-/* Which tensors of a call keep float32 where the others are of another type. */
-static unsigned MaskOf(const RengaOpCall *op)
+static double CopySeconds(const Table *table, double bytes)
 {
-  static const char *const gradients[] = {"LinearGradWeight", "ConvGradWeight", "GatherGrad"};
-  const int count = op->n_in + op->n_out;
-  int64_t largest = 0;
-  unsigned mask = 0;
-  for (int p = 0; p < count; p++) {
-    const int64_t here = RengaTensorSpecCount(p < op->n_in ? &op->in[p] : &op->out[p - op->n_in]);
-    if (here > largest) largest = here;
-  }
-  for (int p = 0; p < count; p++) {
-    const int64_t here = RengaTensorSpecCount(p < op->n_in ? &op->in[p] : &op->out[p - op->n_in]);
-    if (64 * here > largest || here > 1 << 17) mask |= 1u << p;
-  }
-  for (size_t i = 0; i < sizeof gradients / sizeof *gradients; i++)
-    if (strcmp(gradients[i], op->op->name) == 0) mask &= ~(1u << op->n_in);
-  return mask;
+  int i = 0;
+  while (i + 1 < SIZES && (double)(1 << (i + 15)) < bytes) i++;
+  return bytes / table->copy[i] / table->threads;
 }
 
-static RengaErrorCode RunBench(RengaDevice device, const Bench *bench, RengaDataType type,
-                               int number, Call *before, double *total)
+/* Bytes of the call's tensors that come from memory, and of those that a cache has. */
+static void CountBytes(const ProfileCall *call, int64_t cold, double bytes[2])
 {
-  Call call;
-  RengaOpCall op;
-  Variant wide, low;
-  RengaKernel kernel = NULL;
-  char *workspace = NULL;
-  double seconds = 0;
-  RengaCall(MakeCall(&bench->call, number, before, &call, &op));
-  for (int i = 0; i < call.n_out; i++) RengaCall(Allocate(&call.out[i], &call.output[i]));
-  RengaCall(
-      MakeVariants(device, &op, (const void *const *)call.input, type, MaskOf(&op), &wide, &low));
-  RengaCall(RengaKernelCreate(device, &low.op, &kernel));
-  RengaCall(RengaMalloc(RengaKernelGetWorkspace(kernel) + 1, &workspace));
-  RengaCall(Time(kernel, (const void *const *)low.data, low.data + op.n_in, workspace, &seconds));
-  for (int o = 0; o < op.n_out; o++)
-    RengaCall(RengaDeviceConvert(device, NULL, RengaTensorSpecCount(&op.out[o]),
-                                 low.spec[op.n_in + o].type, low.data[op.n_in + o], op.out[o].type,
-                                 call.output[o]));
-  *total += seconds * bench->count;
-  RengaCall(RengaPrintf(
-      MPI_COMM_WORLD, "%-24s %-42s %9.3f ms %7.1f GFLOP/s %6.1f GB/s %3d %8.1f ms%s\n",
-      bench->call.op, bench->call.inputs, 1e3 * seconds, 1e-9 * RengaOperatorFlops(&op) / seconds,
-      1e-9 * RengaOperatorBytes(&low.op) / seconds, bench->count, 1e3 * seconds * bench->count,
-      RengaKernelIsFallback(kernel) ? " (ref)" : ""));
-  RengaCall(FreeVariant(&wide));
-  RengaCall(FreeVariant(&low));
-  RengaFree(&workspace);
-  RengaCall(RengaKernelDestroy(&kernel));
-  RengaCall(FreeCall(before));
-  *before = call;
+  const RengaOpCall op = RengaProfileOpCall_Private(call);
+  double all = 0;
+  bytes[0] = bytes[1] = 0;
+  for (int i = 0; i < op.n_in + op.n_out; i++) {
+    const double here = (double)RengaTensorSpecBytes(&call->spec[i]);
+    all += here;
+    bytes[i < 32 && call->warm >> i & 1] += here;
+  }
+  if (all > 0 && RengaProfileBytes_Private(&op) < all) /* of a table only what is read */
+    bytes[0] -= bytes[0] < all - RengaProfileBytes_Private(&op)
+                    ? bytes[0]
+                    : all - RengaProfileBytes_Private(&op);
+  if ((double)cold < bytes[0]) bytes[0] = (double)cold;
+}
+
+/* A product that one call of a library can make; halved until it takes less than a tenth of a
+   second. */
+static bool FindProduct(const RengaOpCall *op, BenchProduct *s)
+{
+  const RengaTensorSpec *x = &op->in[0], *y = &op->out[0];
+  const bool trans = RengaAttributesInt(op->attributes, "transB", 0) != 0;
+  const int64_t rows = RengaOpProduct(x, 0, x->ndim - 1), in = x->dim[x->ndim - 1];
+  const int64_t out = y->dim[y->ndim - 1];
+  if (strcmp(op->op->name, "Linear") == 0)
+    *s = (BenchProduct){.trans_b = trans, .m = rows, .n = out, .k = in};
+  else if (strcmp(op->op->name, "LinearGradInput") == 0)
+    *s = (BenchProduct){.trans_b = !trans, .m = rows, .n = out, .k = in};
+  else if (strcmp(op->op->name, "LinearGradWeight") == 0)
+    *s = (BenchProduct){.trans_a = true, .m = y->dim[0], .n = y->dim[1], .k = rows};
+  else
+    return false;
+  while (s->m * s->n * s->k > (int64_t)1 << 31) {
+    int64_t *largest = s->m > s->n ? &s->m : &s->n;
+    if (s->k > *largest) largest = &s->k;
+    *largest /= 2;
+  }
+  return s->m > 0 && s->n > 0 && s->k > 0;
+}
+
+static RengaErrorCode FindLibrary(const RengaOpCall *op, bool low, BenchBest *best, double *flops)
+{
+  BenchProduct shape;
+  *best = (BenchBest){"", 1e30};
+  if (!FindProduct(op, &shape)) return RENGA_SUCCESS;
+  RengaCall(BenchTimeProduct(&shape, low, 1, best));
+  *flops = 2.0 * (double)shape.m * (double)shape.n * (double)shape.k;
   return RENGA_SUCCESS;
 }
 
-/* The updates of vectors, of GPT small's size. */
-static RengaErrorCode RunVectors(RengaDevice device)
+static double FlopsOf(const RengaOpCall *op)
 {
-  enum { COUNT = 1 << 25 };
-  float *x[4] = {NULL};
-  static double squares[COUNT / RENGA_VECTOR_PIECE];
+  const bool causal = RengaAttributesInt(op->attributes, "causal", 0) != 0;
+  return RengaOperatorFlops(op) / (causal ? 2 : 1); /* half the scores are none */
+}
+
+/* bench has tensors as cold as in a step. */
+static RengaErrorCode TimeRow(Table *table, ProfileBench *bench, const ProfileCall *call, Row *row)
+{
+  const RengaOpCall op = RengaProfileOpCall_Private(call);
+  const bool low =
+      op.in[0].type == RENGA_BFLOAT16 && op.n_in > 1 && op.in[1].type == RENGA_BFLOAT16;
+  double bytes[2], product = 0;
+  char *end;
+  RengaProfileCallText_Private(call, sizeof row->name, row->name);
+  if ((end = strrchr(row->name, '#')) != NULL) *end = '\0';
+  row->seconds = 1e30;
+  row->matrix = RengaProfileIsMatrix_Private(&op);
+  row->flops = FlopsOf(&op);
+  CountBytes(call, bench->cold, bytes);
+  for (int round = 0; round < ROUNDS; round++) {
+    double seconds;
+    RengaCall(RengaProfileTimeCall_Private(bench, call, &seconds));
+    if (seconds < row->seconds) row->seconds = seconds;
+    if (seconds > LONG) break;
+  }
+  RengaCall(FindLibrary(&op, low, &row->best, &product));
+  if (product > 0) row->best.seconds *= row->flops / product / table->threads;
+  row->ceiling = CopySeconds(table, (double)bench->cold) * bytes[0] / (double)bench->cold +
+                 CopySeconds(table, bytes[1]);
+  const double least = row->flops / table->peak[low] / table->threads;
+  if (row->matrix && least > row->ceiling) row->ceiling = least;
+  return RENGA_SUCCESS;
+}
+
+typedef enum { VECTOR_ADAM, VECTOR_NORM, VECTOR_ADD, N_VECTOR_ROWS } VectorRow;
+
+static RengaErrorCode RunVector(RengaDevice device, VectorRow kind, int64_t count, float *x[4],
+                                double squares[])
+{
   const RengaAdamStep adam = {1e-3, 0.9, 0.999, 1e-8, true, 3};
-  for (int i = 0; i < 4; i++) RengaCall(RengaMalloc(COUNT, &x[i]));
   const RengaParameterUpdate update = {
-      .parameter = {x[0], RENGA_FLOAT32, COUNT},
-      .gradient = {x[1], RENGA_FLOAT32, COUNT},
-      .moment = {{x[2], RENGA_FLOAT32, COUNT}, {x[3], RENGA_FLOAT32, COUNT}},
+      .parameter = {x[0], RENGA_FLOAT32, count},
+      .gradient = {x[1], RENGA_FLOAT32, count},
+      .moment = {{x[2], RENGA_FLOAT32, count}, {x[3], RENGA_FLOAT32, count}},
       .rate_scale = 1,
       .weight_decay = 0.1};
-  RengaCall(RengaDeviceUpdateAdam(device, NULL, &adam, 1, 1, &update));
-  double start = Processor();
-  RengaCall(RengaDeviceUpdateAdam(device, NULL, &adam, 1, 1, &update));
-  double adam_seconds = Processor() - start;
-  start = Processor();
-  RengaCall(RengaDeviceAdd(device, NULL, RENGA_FLOAT32, COUNT, x[0], x[1]));
-  double add_seconds = Processor() - start;
-  start = Processor();
-  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, &update.parameter, squares));
-  double sum_seconds = Processor() - start;
-  for (int i = 0; i < 4; i++) RengaFree(&x[i]);
-  RengaCall(RengaPrintf(
-      MPI_COMM_WORLD, "adam %.1f GB/s, add %.1f GB/s, sum of squares %.1f GB/s of processor time\n",
-      28e-9 * COUNT / adam_seconds, 12e-9 * COUNT / add_seconds, 4e-9 * COUNT / sum_seconds));
+  if (kind == VECTOR_ADAM)
+    RengaCall(RengaDeviceUpdateAdam(device, NULL, &adam, 1, 1, &update));
+  else if (kind == VECTOR_NORM)
+    RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, &update.gradient, squares));
+  else
+    RengaCall(RengaDeviceAdd(device, NULL, RENGA_FLOAT32, count, x[0], x[1]));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunAll(const char *network, const char *type_name)
+/* All parameters, as many of them at a time as a large network has from memory. */
+static RengaErrorCode TimeVector(Table *table, VectorRow kind, int64_t parameters, float *x[4],
+                                 double squares[])
 {
-  RengaDataType type = RENGA_FLOAT32;
-  if (strcmp(type_name, "bfloat16") == 0) type = RENGA_BFLOAT16;
-  if (strcmp(type_name, "float16") == 0) type = RENGA_FLOAT16;
+  enum { MOST = 1 << 24 };
+  static const char *const names[] = {"update by Adam", "norm of gradients, where clipped",
+                                      "add gradients, of a further micro-batch"};
+  static const int moved[] = {28, 4, 12};
+  const int64_t count = parameters < MOST ? parameters : MOST;
+  Row *row = &table->row[table->n_rows++];
+  *row = (Row){.count = 1, .seconds = 1e30, .best = {"", 1e30}};
+  snprintf(row->name, sizeof row->name, "%s", names[kind]);
+  for (int round = 0; round < 3; round++) {
+    const double start = BenchClock();
+    RengaCall(RunVector(table->device, kind, count, x, squares));
+    const double spent = BenchClock() - start;
+    if (round > 0 && spent < row->seconds) row->seconds = spent;
+  }
+  row->ceiling = CopySeconds(table, moved[kind] * (double)count);
+  row->seconds *= (double)parameters / (double)count;
+  row->ceiling *= (double)parameters / (double)count;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TimeVectors(Table *table, int64_t parameters)
+{
+  float *x[4] = {NULL};
+  double *squares = NULL;
+  RengaCall(RengaMalloc(parameters / RENGA_VECTOR_PIECE + 1, &squares));
+  for (int i = 0; i < 4; i++)
+    RengaCall(RengaDeviceMalloc(table->device, (size_t)parameters * sizeof(float), &x[i]));
+  for (int k = 0; k < N_VECTOR_ROWS; k++)
+    RengaCall(TimeVector(table, (VectorRow)k, parameters, x, squares));
+  for (int i = 0; i < 4; i++) RengaCall(RengaDeviceFree(table->device, &x[i]));
+  RengaFree(&squares);
+  return RENGA_SUCCESS;
+}
+
+static double LostBy(const Row *row)
+{
+  return row->count * (row->seconds - row->ceiling);
+}
+
+static int CompareRows(const void *a, const void *b)
+{
+  const double x = LostBy(a), y = LostBy(b);
+  return (x < y) - (x > y);
+}
+
+static void PrintTable(Table *table, const char *network)
+{
+  double step = 0;
+  for (int r = 0; r < table->n_rows; r++) step += table->row[r].count * table->row[r].seconds;
+  qsort(table->row, (size_t)table->n_rows, sizeof *table->row, CompareRows);
+  RengaPrintf(MPI_COMM_WORLD,
+              "\n%s: %.1f ms; peak %.1f GFLOP/s%s, copies from memory %.1f GB/s\n"
+              "  lost%% share%% step%%       ms   n GFLOP/s library%%  call\n",
+              network, 1e3 * step, 1e-9 * table->peak[0],
+              table->peak[1] > table->peak[0] ? " (bf16 more)" : "", 1e-9 * table->copy[SIZES - 1]);
+  for (int r = 0; r < table->n_rows; r++) {
+    const Row *row = &table->row[r];
+    const double share = row->ceiling / row->seconds;
+    char library[40] = "";
+    if (row->best.seconds < 1e30)
+      snprintf(library, sizeof library, "%.0f %s", 100 * row->best.seconds / row->seconds,
+               row->best.library);
+    RengaPrintf(MPI_COMM_WORLD, "  %5.2f %6.0f %5.1f %8.3f %3d %7.1f %-20s %s\n",
+                100 * LostBy(row) / step, 100 * share, 100 * row->count * row->seconds / step,
+                1e3 * row->seconds, row->count, row->matrix ? 1e-9 * row->flops / row->seconds : 0,
+                library, row->name);
+  }
+}
+
+/* The calls of a step of one micro-batch, each with how often it comes. */
+static RengaErrorCode TimeCalls(Table *table, RengaProfile profile, int64_t samples)
+{
+  ProfileBench bench;
+  RengaPrecision precision;
+  const int n_nodes = RengaGraphGetNodeCount(profile->whole);
+  RengaCall(RengaMalloc(n_nodes + 1, &profile->number));
+  RengaCall(RengaProfileFindCalls_Private(profile, samples, profile->number));
+  RengaCall(RengaMalloc(profile->n_calls + N_VECTOR_ROWS, &table->row));
+  RengaCall(RengaGraphGetPrecision(profile->graph, &precision));
+  RengaCall(RengaProfileBenchCreate_Private(
+      table->device, RengaProfileColdBytes_Private(profile, samples), &bench));
+  for (int c = 0; c < profile->n_calls; c++) {
+    Row *row = &table->row[table->n_rows++];
+    *row = (Row){.count = 0};
+    for (int n = 0; n < n_nodes; n++) row->count += profile->number[n] == c;
+    if (c % 16 == 0) RengaCall(RaisePeaks(table, precision == RENGA_PRECISION_BF16));
+    RengaCall(TimeRow(table, &bench, &profile->call[c], row));
+  }
+  RengaCall(RengaProfileBenchFree_Private(&bench));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunNetwork(RengaComm comm, RengaDevice device, int number)
+{
+  RengaGraph graph = NULL;
+  RengaProfile profile = NULL;
+  RengaGraphTotals totals;
+  Table table = {.device = device};
+  RengaCall(RengaDeviceGetThreads(device, &table.threads));
+  RengaCall(RengaOptionsSetValue("graph", networks[number].graph));
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphSetFromOptions(graph));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RengaGraphGetTotals(graph, &totals));
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileSetGraph(profile, graph));
+  RengaCall(RengaProfileDifferentiate_Private(profile));
+  RengaCall(TimeCalls(&table, profile, networks[number].samples));
+  RengaCall(TimeVectors(&table, totals.parameters));
+  PrintTable(&table, networks[number].graph);
+  RengaFree(&table.row);
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunNetworks(int argc, char **argv)
+{
   RengaComm comm = NULL;
   RengaDevice device = NULL;
-  Call before;
-  double total = 0;
-  memset(&before, 0, sizeof before);
+  char text[512];
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(RengaDeviceCreate(comm, &device));
   RengaCall(RengaDeviceSetFromOptions(device));
   RengaCall(RengaDeviceSetUp(device));
-  for (int b = 0; b < N_BENCHES; b++)
-    if (strcmp(network, "all") == 0 || strcmp(network, benches[b].network) == 0)
-      RengaCall(RunBench(device, &benches[b], type, b, &before, &total));
-  RengaCall(FreeCall(&before));
-  RengaCall(RengaPrintf(MPI_COMM_WORLD, "these calls of one step: %.1f ms of processor time\n",
-                        1e3 * total));
-  RengaCall(RunVectors(device));
+  RengaCall(RengaDeviceDescribe(device, sizeof text, text));
+  RengaCall(RengaPrintf(MPI_COMM_WORLD, "%s\n", text));
+  BenchPrintLibraries();
+  for (int n = 0; n < N_NETWORKS; n++) {
+    bool wanted = argc < 2 || argv[1][0] == '-';
+    for (int a = 1; a < argc; a++) wanted = wanted || strcmp(argv[a], networks[n].name) == 0;
+    if (wanted) RengaCall(RunNetwork(comm, device, n));
+  }
   RengaCall(RengaDeviceDestroy(&device));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
@@ -267,9 +323,8 @@ static RengaErrorCode RunAll(const char *network, const char *type_name)
 
 int main(int argc, char **argv)
 {
-  RengaCallAbort(
-      RengaInitialize(&argc, &argv, "Rates of the kernels: kernels [gpt|resnet|all [type]]\n"));
-  RengaCallAbort(RunAll(argc > 1 ? argv[1] : "all", argc > 2 ? argv[2] : "float32"));
+  RengaCallAbort(RengaInitialize(&argc, &argv, "Shares of the kernels: kernels [NETWORK ...]\n"));
+  RengaCallAbort(RunNetworks(argc, argv));
   RengaCallAbort(RengaFinalize());
   return 0;
 }

@@ -2,6 +2,7 @@ EXTRA_DIST += %D%/costs.py %D%/heal.py %D%/images.py %D%/namespaces.sh %D%/slowd
 
 # Built by `make test/bench/kernels`; doc/performance.md says what it prints.
 EXTRA_PROGRAMS += %D%/kernels
+%C%_kernels_SOURCES = %D%/kernels.c %D%/ceilings.c %D%/ceilings.h
 
 # Built by `make test/bench/checkpoint`.
 EXTRA_PROGRAMS += %D%/checkpoint

@@ -1,4 +1,6 @@
-/* BatchNormalization over images [N,C,...], one channel per piece, forward and backward. */
+/* BatchNormalization over images [N,C,...], forward and backward. Small planes of a channel lie far
+   apart, often a power of 2, so that they push each other out of the cache, and do not fill a line
+   of it: neighbouring channels are gathered into dense rows of the thread's own first. */
 #include "low.h"
 #include "renga/private/op.h"
 #include "rows.h"
@@ -8,6 +10,7 @@ typedef struct {
   int64_t images, channels, pixels, run; /* pixels that are worked on together */
   double epsilon;
   bool training;
+  int64_t block; /* channels that are gathered together; 0: none are */
 } BatchNorm_Cpu;
 
 /* A tensor of images, float32 or in runs by way of a buffer. */
@@ -48,6 +51,89 @@ static double SquaresFrom(int64_t n, const float *x, double mean)
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
   return sum;
+}
+
+/* What a thread works on: channels of the tensors as they lie, or gathered ones. */
+typedef struct {
+  BatchNorm_Cpu shape;
+  int64_t first, last, from; /* channels; the one that comes first where they lie */
+  float *free;               /* memory of the thread for gathered tensors */
+} Channels_Cpu;
+
+static int64_t CountBlocks(const BatchNorm_Cpu *s)
+{
+  return s->block ? RengaCpuPieces(s->channels, s->block) : s->channels;
+}
+
+/* Piece of CountBlocks(). */
+static Channels_Cpu TakeChannels(const BatchNorm_Cpu *s, int64_t piece, void *workspace)
+{
+  enum { MOST_GATHERED = 3 };
+  const int64_t dense = s->images * s->pixels, step = s->block ? s->block : 1;
+  Channels_Cpu c = {.shape = *s, .first = piece * step, .last = piece * step + step};
+  if (!s->block) return c;
+  c.last = RengaCpuSmaller(c.last, s->channels);
+  c.from = c.first;
+  c.free = (float *)workspace + MOST_GATHERED * s->block * dense * RengaCpuThread();
+  c.shape.images = 1;
+  c.shape.channels = s->block;
+  c.shape.pixels = c.shape.run = dense;
+  return c;
+}
+
+/* rows: [channels of c, images x pixels] */
+static void GatherChannels(const BatchNorm_Cpu *s, const Channels_Cpu *c, const ImagesOf *x,
+                           float *rows)
+{
+  float buffer[RENGA_CPU_RUN];
+  const int64_t count = (c->last - c->first) * s->pixels, dense = s->images * s->pixels;
+  for (int64_t n = 0; n < s->images; n++) {
+    const int64_t at = (n * s->channels + c->first) * s->pixels;
+    const float *from = RengaCpuRead(x->type, x->data, at, count, buffer);
+    for (int64_t i = 0; i < c->last - c->first; i++)
+      for (int64_t p = 0; p < s->pixels; p++)
+        rows[i * dense + n * s->pixels + p] = from[i * s->pixels + p];
+  }
+}
+
+static void ScatterChannels(const BatchNorm_Cpu *s, const Channels_Cpu *c, const float *rows,
+                            const ImagesOf *y)
+{
+  float buffer[RENGA_CPU_RUN];
+  const int64_t count = (c->last - c->first) * s->pixels, dense = s->images * s->pixels;
+  for (int64_t n = 0; n < s->images; n++) {
+    const int64_t at = (n * s->channels + c->first) * s->pixels;
+    float *to = RengaCpuPlace(y->type, y->data, at, buffer);
+    for (int64_t i = 0; i < c->last - c->first; i++)
+      for (int64_t p = 0; p < s->pixels; p++)
+        to[i * s->pixels + p] = rows[i * dense + n * s->pixels + p];
+    RengaCpuWrite(y->type, y->data, at, count, to);
+  }
+}
+
+/* An input as c.shape has it: where it lies, or gathered in place number k. */
+static ImagesOf ReadChannels(const BatchNorm_Cpu *s, const Channels_Cpu *c,
+                             const RengaTensorSpec *spec, const void *data, int k)
+{
+  const ImagesOf x = ImagesAt(spec, data);
+  if (!c->free) return x;
+  float *rows = c->free + k * c->shape.channels * c->shape.pixels;
+  GatherChannels(s, c, &x, rows);
+  return (ImagesOf){RENGA_FLOAT32, rows};
+}
+
+/* Where an output is made. */
+static ImagesOf PlaceChannels(const Channels_Cpu *c, const RengaTensorSpec *spec, void *data, int k)
+{
+  if (!c->free) return ImagesAt(spec, data);
+  return (ImagesOf){RENGA_FLOAT32, c->free + k * c->shape.channels * c->shape.pixels};
+}
+
+static void WriteChannels(const BatchNorm_Cpu *s, const Channels_Cpu *c, const ImagesOf *made,
+                          const RengaTensorSpec *spec, void *data)
+{
+  const ImagesOf y = ImagesAt(spec, data);
+  if (c->free) ScatterChannels(s, c, made->data, &y);
 }
 
 /* Mean and biased variance of a channel in the micro-batch. In double: networks of ReLU after
@@ -93,21 +179,26 @@ static RengaErrorCode BatchNormForwardRun_Cpu(RengaKernel kernel, RengaStream st
                                               void *workspace)
 {
   (void)stream;
-  (void)workspace;
   const BatchNorm_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
-  bool batch = context->training && s->training;
+  const bool batch = context->training && s->training;
+  const int64_t pieces = CountBlocks(s);
 #pragma omp parallel for schedule(static)                                                          \
-    num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
-  for (int64_t c = 0; c < s->channels; c++) {
-    double mean = RengaCpuGetOf(call, in, 3, c), variance = RengaCpuGetOf(call, in, 4, c);
-    const ImagesOf x = ImagesAt(&call->in[0], in[0]);
-    const ImagesOf y = ImagesAt(&call->out[0], out[0]);
-    if (batch) Statistics_Cpu(s, &x, c, &mean, &variance);
-    float a = (float)(RengaCpuGetOf(call, in, 1, c) / sqrt(variance + s->epsilon));
-    ForwardChannel(s, &x, c, (float)mean, a, RengaCpuGetOf(call, in, 2, c), &y);
-    RengaCpuPutOf(call, out, 1, c, mean);
-    RengaCpuPutOf(call, out, 2, c, variance);
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+  for (int64_t piece = 0; piece < pieces; piece++) {
+    const Channels_Cpu channels = TakeChannels(s, piece, workspace), *of = &channels;
+    const ImagesOf x = ReadChannels(s, of, &call->in[0], in[0], 0);
+    const ImagesOf y = PlaceChannels(of, &call->out[0], out[0], 1);
+    for (int64_t c = of->first; c < of->last; c++) {
+      double mean = RengaCpuGetOf(call, in, 3, c), variance = RengaCpuGetOf(call, in, 4, c);
+      if (batch) Statistics_Cpu(&of->shape, &x, c - of->from, &mean, &variance);
+      const float a = (float)(RengaCpuGetOf(call, in, 1, c) / sqrt(variance + s->epsilon));
+      ForwardChannel(&of->shape, &x, c - of->from, (float)mean, a, RengaCpuGetOf(call, in, 2, c),
+                     &y);
+      RengaCpuPutOf(call, out, 1, c, mean);
+      RengaCpuPutOf(call, out, 2, c, variance);
+    }
+    WriteChannels(s, of, &y, &call->out[0], out[0]);
   }
   return RENGA_SUCCESS;
 }
@@ -152,35 +243,45 @@ static void BackwardChannel(const BatchNorm_Cpu *s, const ImagesOf *dy, const Im
   }
 }
 
-/* in: dy, x, scale, mean, variance; out: dx, dscale, dbias */
+/* Channel c; tensor: dy, x, dx; in: dy, x, scale, mean, variance; out: dx, dscale, dbias */
+static void BackwardOf(const RengaKernel kernel, const Channels_Cpu *of, bool batch, int64_t c,
+                       const void *const in[], void *const out[], const ImagesOf tensor[])
+{
+  const RengaOpCall *call = &kernel->call;
+  const BatchNorm_Cpu *s = &of->shape;
+  const double count = (double)(s->images * s->pixels);
+  const float mean = RengaCpuGetOf(call, in, 3, c);
+  const double inverse = 1 / sqrt((double)RengaCpuGetOf(call, in, 4, c) + s->epsilon);
+  double sum = 0, product = 0;
+  GradientSums(s, &tensor[0], &tensor[1], c - of->from, mean, &sum, &product);
+  RengaCpuPutOf(call, out, 1, c, product * inverse);
+  RengaCpuPutOf(call, out, 2, c, sum);
+  const double m = batch ? sum / count : 0, k = batch ? product * inverse * inverse / count : 0;
+  if (out[0])
+    BackwardChannel(s, &tensor[0], &tensor[1], c - of->from, mean,
+                    (float)(RengaCpuGetOf(call, in, 2, c) * inverse), (float)m, (float)k,
+                    &tensor[2]);
+}
+
 static RengaErrorCode BatchNormBackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
                                                const RengaKernelContext *context,
                                                const void *const in[], void *const out[],
                                                void *workspace)
 {
   (void)stream;
-  (void)workspace;
   const BatchNorm_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
-  bool batch = context->training && s->training;
-  double count = (double)(s->images * s->pixels);
+  const bool batch = context->training && s->training;
+  const int64_t pieces = CountBlocks(s);
 #pragma omp parallel for schedule(static)                                                          \
-    num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
-  for (int64_t c = 0; c < s->channels; c++) {
-    const float mean = RengaCpuGetOf(call, in, 3, c);
-    double inverse = 1 / sqrt((double)RengaCpuGetOf(call, in, 4, c) + s->epsilon), sum = 0,
-           product = 0;
-    const ImagesOf dy = ImagesAt(&call->in[0], in[0]);
-    const ImagesOf x = ImagesAt(&call->in[1], in[1]);
-    const ImagesOf dx = ImagesAt(&call->out[0], out[0]);
-    GradientSums(s, &dy, &x, c, mean, &sum, &product);
-    RengaCpuPutOf(call, out, 1, c, product * inverse);
-    RengaCpuPutOf(call, out, 2, c, sum);
-    double m = batch ? sum / count : 0;
-    double k = batch ? product * inverse * inverse / count : 0;
-    if (out[0])
-      BackwardChannel(s, &dy, &x, c, mean, (float)(RengaCpuGetOf(call, in, 2, c) * inverse),
-                      (float)m, (float)k, &dx);
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+  for (int64_t piece = 0; piece < pieces; piece++) {
+    const Channels_Cpu of = TakeChannels(s, piece, workspace);
+    const ImagesOf tensor[] = {ReadChannels(s, &of, &call->in[0], in[0], 0),
+                               ReadChannels(s, &of, &call->in[1], in[1], 1),
+                               PlaceChannels(&of, &call->out[0], out[0], 2)};
+    for (int64_t c = of.first; c < of.last; c++) BackwardOf(kernel, &of, batch, c, in, out, tensor);
+    if (out[0]) WriteChannels(s, &of, &tensor[2], &call->out[0], out[0]);
   }
   return RENGA_SUCCESS;
 }
@@ -204,6 +305,19 @@ static RengaErrorCode CreateBatchNorm_Cpu(RengaKernel kernel, const RengaTensorS
   kernel->alias = RENGA_KERNEL_ALIAS(0, 0);
   kernel->run = run;
   return RENGA_SUCCESS;
+}
+
+/* Where planes are small: as many channels as fill some lines of a cache, if three tensors of them
+   are no more than half a cache of the second level. */
+static void GatherInBlocks(RengaKernel kernel)
+{
+  enum { SMALL = 64, MOST = 32768, TENSORS = 3 }; /* floats of an image, of a tensor */
+  BatchNorm_Cpu *s = kernel->data;
+  if (!s || s->pixels >= SMALL) return;
+  const int64_t block = SMALL / s->pixels, floats = block * s->images * s->pixels;
+  if (floats > MOST) return;
+  s->block = block;
+  kernel->workspace = (size_t)(TENSORS * floats * kernel->device->threads) * sizeof(float);
 }
 
 /* in: x, rows of an image; out: their mean, their variance */
@@ -271,12 +385,14 @@ static RengaErrorCode BatchLaneGradRun_Cpu(RengaKernel kernel, RengaStream strea
 static RengaErrorCode BatchNormalizationCreate_Cpu(RengaKernel kernel)
 {
   RengaCall(CreateBatchNorm_Cpu(kernel, &kernel->call.in[0], BatchNormForwardRun_Cpu));
+  GatherInBlocks(kernel);
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode BatchNormalizationGradCreate_Cpu(RengaKernel kernel)
 {
   RengaCall(CreateBatchNorm_Cpu(kernel, &kernel->call.in[1], BatchNormBackwardRun_Cpu));
+  GatherInBlocks(kernel);
   return RENGA_SUCCESS;
 }
 

@@ -9,7 +9,7 @@
 typedef struct {
   RengaConvolution general; /* NULL: one pixel */
   RengaCpuLowProduct *low;  /* of an image, where not all is float32; NULL: it is, or general */
-  bool gathers;             /* low: of all images, side by side, instead */
+  bool gathers;             /* gradients of weights: of all images, side by side, instead */
   int64_t images, channels, out_channels, pixels, width, in_pixels, in_width, stride[2];
   RengaCpuTiling tiling;
 } Convolution;
@@ -138,24 +138,38 @@ static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
+/* Every stride-th pixel of a line. */
+static void GatherLine(size_t element, int64_t count, int64_t stride, const char *from, char *to)
+{
+  if (stride == 1)
+    memcpy(to, from, (size_t)count * element);
+  else if (element == sizeof(float))
+    for (int64_t j = 0; j < count; j++)
+      ((float *)(void *)to)[j] = ((const float *)(const void *)from)[j * stride];
+  else
+    for (int64_t j = 0; j < count; j++)
+      ((uint16_t *)(void *)to)[j] = ((const uint16_t *)(const void *)from)[j * stride];
+}
+
 /* Row c, image n of [images, rows, plane] goes to row c, column n of [rows, images x pixels]: every
-   stride[0]-th line of it, every stride[1]-th pixel of that. All are of 16 bits. */
-static void GatherPixels(int threads, const Convolution *s, int64_t rows, int64_t plane,
-                         int64_t width, const int64_t stride[2], const uint16_t *from, uint16_t *to)
+   stride[0]-th line of it, every stride[1]-th pixel of that. element: bytes, of float32 or of 16
+   bits */
+static void GatherPixels(int threads, const Convolution *s, size_t element, int64_t rows,
+                         int64_t plane, int64_t width, const int64_t stride[2], const void *from,
+                         void *to)
 {
   const int64_t lines = s->pixels / s->width;
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, rows))
   for (int64_t c = 0; c < rows; c++)
     for (int64_t n = 0; n < s->images; n++) {
-      const uint16_t *x = from + (n * rows + c) * plane;
-      uint16_t *y = to + (c * s->images + n) * s->pixels;
-      if (plane == s->pixels) {
-        memcpy(y, x, (size_t)plane * sizeof *y);
-        continue;
-      }
-      for (int64_t i = 0; i < lines; i++)
-        for (int64_t j = 0; j < s->width; j++)
-          y[i * s->width + j] = x[i * stride[0] * width + j * stride[1]];
+      const char *x = (const char *)from + (size_t)((n * rows + c) * plane) * element;
+      char *y = (char *)to + (size_t)((c * s->images + n) * s->pixels) * element;
+      if (plane == s->pixels)
+        GatherLine(element, plane, 1, x, y);
+      else
+        for (int64_t i = 0; i < lines; i++)
+          GatherLine(element, s->width, stride[1], x + (size_t)(i * stride[0] * width) * element,
+                     y + (size_t)(i * s->width) * element);
     }
 }
 
@@ -165,11 +179,28 @@ static RengaErrorCode RunGatheredWeights(const RengaKernel kernel, const void *c
 {
   const Convolution *s = kernel->data;
   const int threads = kernel->device->threads;
-  uint16_t *x = (uint16_t *)(void *)((char *)workspace + s->low->bytes * (size_t)threads);
-  uint16_t *dy = x + s->channels * s->low->shape.k;
-  GatherPixels(threads, s, s->channels, s->in_pixels, s->in_width, s->stride, in[0], x);
-  GatherPixels(threads, s, s->out_channels, s->pixels, s->width, s->stride, in[1], dy);
-  RengaCall(RengaCpuLowMultiply(threads, s->low, dy, x, NULL, w, workspace));
+  const size_t element = RengaDataTypeSize(kernel->call.in[0].type);
+  const int64_t k = s->images * s->pixels;
+  char *x = (char *)workspace + (s->low ? s->low->bytes * (size_t)threads : 0);
+  char *dy = x + (size_t)(s->channels * k) * element;
+  GatherPixels(threads, s, element, s->channels, s->in_pixels, s->in_width, s->stride, in[0], x);
+  GatherPixels(threads, s, element, s->out_channels, s->pixels, s->width, s->stride, in[1], dy);
+  if (s->low) {
+    RengaCall(RengaCpuLowMultiply(threads, s->low, dy, x, NULL, w, workspace));
+    return RENGA_SUCCESS;
+  }
+  const RengaCpuProduct product = {.trans_b = true,
+                                   .m = s->out_channels,
+                                   .n = s->channels,
+                                   .k = k,
+                                   .lda = k,
+                                   .ldb = k,
+                                   .ldc = s->channels,
+                                   .alpha = 1,
+                                   .a = (const float *)(const void *)dy,
+                                   .b = (const float *)(const void *)x,
+                                   .c = w};
+  RengaCpuMultiply(threads, &product);
   return RENGA_SUCCESS;
 }
 
@@ -346,6 +377,13 @@ static RengaErrorCode CreateLowImages(RengaKernel kernel, bool input)
   return RENGA_SUCCESS;
 }
 
+static size_t BytesGathered(const RengaKernel kernel)
+{
+  const Convolution *s = kernel->data;
+  return (size_t)((s->channels + s->out_channels) * s->images * s->pixels) *
+         RengaDataTypeSize(kernel->call.in[0].type);
+}
+
 /* The product of an image that is added to dw, or of all of them. */
 static RengaErrorCode CreateLowWeights(RengaKernel kernel)
 {
@@ -367,8 +405,7 @@ static RengaErrorCode CreateLowWeights(RengaKernel kernel)
                                   .c = RENGA_FLOAT32};
   RengaCall(RengaCpuLowProductCreate(kernel->device->threads, &shape, &s->low));
   kernel->workspace = s->low->bytes * (size_t)kernel->device->threads;
-  if (s->gathers)
-    kernel->workspace += (size_t)((s->channels + s->out_channels) * k) * sizeof(uint16_t);
+  if (s->gathers) kernel->workspace += BytesGathered(kernel);
   return RENGA_SUCCESS;
 }
 
@@ -401,11 +438,14 @@ static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolution
   CopyShape(&shape, s);
   const bool weight = kind == RENGA_CONVOLUTION_WEIGHT, input = kind == RENGA_CONVOLUTION_INPUT;
   const bool lie = AsTheyLie(&shape), products = low && !shape.has_bias && OnePixel(&shape);
-  s->gathers = !lie && x->type == RENGA_BFLOAT16 && y->type == RENGA_BFLOAT16;
+  s->gathers = weight && !lie && OnePixel(&shape) &&
+               (!low || (x->type == RENGA_BFLOAT16 && y->type == RENGA_BFLOAT16));
   if (products && !weight && lie) {
     RengaCall(CreateLowImages(kernel, input));
   } else if (products && weight && w->type == RENGA_FLOAT32 && (lie || s->gathers)) {
     RengaCall(CreateLowWeights(kernel));
+  } else if (!low && s->gathers) {
+    kernel->workspace = BytesGathered(kernel);
   } else if (!low && lie) {
     s->tiling =
         RengaCpuTile(input ? s->channels : s->out_channels, weight ? s->channels : s->pixels);
