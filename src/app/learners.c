@@ -36,8 +36,8 @@ static RengaErrorCode ReadManner(MPI_Comm printer, AppLearners *learners)
 {
   const char *text;
   int64_t count;
-  RengaCall(RengaOptionsGetString("data_parallel", &text, NULL));
-  RengaCall(RengaOptionsGetInt64("data_learners", &count, NULL));
+  RengaCall(RengaOptionsGetString("train_average", &text, NULL));
+  RengaCall(RengaOptionsGetInt64("train_learners", &count, NULL));
   RengaCheck(ParseManner(text, learners), printer, RENGA_ERR_OPTION,
              "-data_parallel %s is none of sync, local:K, gossip:K, where K is a number of steps "
              "from 1",
@@ -57,19 +57,20 @@ static RengaErrorCode RefuseOptions(MPI_Comm printer)
 {
   static const struct {
     const char *option, *plain;
-  } rows[] = {{"data_hide", "0"},          {"on_nonfinite", "stop"},  {"optimizer_sparse", "off"},
-              {"partition_sequence", "1"}, {"partition_tensor", "1"}, {"pipeline_offload", "none"},
-              {"pipeline_shard", "none"},  {"precision", "fp32"},     {"schedule_view", "none"}};
+  } rows[] = {{"data_hide", "0"},          {"pipeline_on_nonfinite", "stop"},
+              {"optimizer_sparse", "off"}, {"layout_context", "1"},
+              {"layout_tensor", "1"},      {"layout_offload", "none"},
+              {"layout_zero", "none"},     {"precision", "fp32"},
+              {"schedule_view", "none"}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const char *value, *manner;
     bool given, tensor;
     RengaCall(AppHasTensorRanks(&tensor));
-    RengaCall(RengaOptionsGetString("data_parallel", &manner, NULL));
+    RengaCall(RengaOptionsGetString("train_average", &manner, NULL));
     RengaCall(RengaOptionsGetString(rows[i].option, &value, &given));
     if (!value) value = "";
     const bool low = strcmp(rows[i].option, "precision") == 0 && strcmp(value, "fp16") != 0;
-    const bool one = strncmp(rows[i].option, "partition_", strlen("partition_")) == 0 && !tensor &&
-                     strcmp(value, "auto") != 0;
+    const bool one = strcmp(rows[i].plain, "1") == 0 && !tensor && strcmp(value, "auto") != 0;
     const bool plain = one || strcmp(value, rows[i].plain) == 0;
     RengaCheck(!given || low || plain, printer, RENGA_ERR_SUPPORT,
                "-%s %s together with -data_parallel %s is not supported", rows[i].option, value,
@@ -233,7 +234,7 @@ static RengaErrorCode CheckLearnersPlan(const AppLearners *learners, RengaPlan p
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(learners->all, &printer));
   RengaCall(RengaOptionsGetString("device_type", &type, NULL));
-  RengaCall(RengaOptionsGetString("data_parallel", &manner, NULL));
+  RengaCall(RengaOptionsGetString("train_average", &manner, NULL));
   const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
   RengaCheck(shape->tensor == 1 && shape->sequence == 1, printer, RENGA_ERR_SUPPORT,
              "a plan with %s ranks together with -data_parallel %s is not supported",
@@ -291,7 +292,7 @@ RengaErrorCode AppLearnersPrint(const AppLearners *learners)
   MPI_Comm printer;
   if (!learners->apart) return RENGA_SUCCESS;
   RengaCall(RengaObjectGetComm(learners->all, &printer));
-  RengaCall(RengaOptionsGetString("data_parallel", &manner, NULL));
+  RengaCall(RengaOptionsGetString("train_average", &manner, NULL));
   RengaCall(RengaPrintf(printer,
                         "%d learners train apart (%s), each with %lld of %lld samples of a step: "
                         "%d on each of %d group%s of ranks\n",

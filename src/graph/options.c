@@ -25,7 +25,7 @@ static const RengaOptionRow rows[] = {
      "lanes (tensor-parallel units) of columns and heads; auto: the degree; decides bits"},
     {"graph_token_lanes", RENGA_OPTION_INT64, "1", AT(token_lanes), NULL, 1, 1024,
      "lanes (context-parallel units) of tokens or rows of images; decides bits"},
-    {"partition_split", RENGA_OPTION_STRING, NULL, AT(split), NULL, 0, 0,
+    {"graph_split", RENGA_OPTION_STRING, NULL, AT(split), NULL, 0, 0,
      "how lanes split nodes: PATTERN:HOW,... (whole, lanes, columns, rows)"},
     {"graph_batch_inputs", RENGA_OPTION_STRING, NULL, AT(batch_inputs), NULL, 0, 0,
      "the inputs of a file that hold samples, and which dimension counts them: "
@@ -51,7 +51,7 @@ typedef struct {
   char *tensor, *machine, *ranks;
 } RankOptions;
 static const RengaOptionRow rank_rows[] = {
-    {"partition_tensor", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, tensor), NULL, 0, 0, ""},
+    {"layout_tensor", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, tensor), NULL, 0, 0, ""},
     {"machine_file", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, machine), NULL, 0, 0, ""},
     {"partition_ranks", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, ranks), NULL, 0, 0, ""},
 };

@@ -130,8 +130,8 @@ RengaErrorCode RengaPartitionCheckGroup_Private(RengaPartition partition)
       partition->sequence == RENGA_PARTITION_TENSOR_AUTO)
     RengaCall(CheckChosenGroup(partition));
   RengaCheck(!several || !partition->leaves || searches, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_leaves %s: with %s the leaf is not chosen: give -reduction_leaf",
-             partition->leaves, group);
+             "-partition_leaf %s: with %s the leaf is not chosen: give a number", partition->leaves,
+             group);
   RengaCheck(!several || !partition->ops->plan || searches, partition->hdr.comm, RENGA_ERR_SUPPORT,
              "%s is not supported by -partition_type %s, which does not choose among such plans%s: "
              "give -partition_type %seven, tree or manual",

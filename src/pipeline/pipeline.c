@@ -5,10 +5,10 @@
 
 #define AT(member) offsetof(struct _p_RengaPipeline, member)
 static const RengaOptionRow rows[] = {
-    {"precision_loss_scale", RENGA_OPTION_REAL, "65536", AT(loss_scale), NULL, 1, 0x1p24,
+    {"pipeline_loss_scale", RENGA_OPTION_REAL, "65536", AT(loss_scale), NULL, 1, 0x1p24,
      "fp16: first scale of the loss, a power of two"},
-    {"on_nonfinite", RENGA_OPTION_ENUM, "stop", AT(on_nonfinite), "stop|skip|rollback", 0, 0,
-     "what a step does whose loss or gradient is not finite"},
+    {"pipeline_on_nonfinite", RENGA_OPTION_ENUM, "stop", AT(on_nonfinite), "stop|skip|rollback", 0,
+     0, "what a step does whose loss or gradient is not finite"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 

@@ -6,12 +6,12 @@
 enum { EAGER_MOST = 1 << 20 };
 
 static const RengaOptionRow rows[] = {
-    {"pipeline_schedule", RENGA_OPTION_STRING, RENGA_SCHEDULE_1F1B, RENGA_OPTION_NO_OFFSET,
+    {"schedule_type", RENGA_OPTION_STRING, RENGA_SCHEDULE_1F1B, RENGA_OPTION_NO_OFFSET,
      "gpipe|1f1b|interleaved|zb-h1|zb-h2|zb-v|dualpipe-v|auto|file:", 0, 0,
      "order of forward and backward: a type, auto, or lists in file:FILE"},
     {"schedule_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "show the schedule of a step: ascii[:FILE], draw[:FILE], or file:FILE saves it"},
-    {"pipeline_eager", RENGA_OPTION_REAL, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, EAGER_MOST,
+    {"schedule_eager", RENGA_OPTION_REAL, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, EAGER_MOST,
      "extra warm-up micro-batches of 1f1b, for each stage that follows"},
 };
 
@@ -37,7 +37,7 @@ static RengaErrorCode ResetSchedule(void *object)
   return RENGA_SUCCESS;
 }
 
-static const RengaClass schedules = {"RengaSchedule", "pipeline_schedule", types, ResetSchedule,
+static const RengaClass schedules = {"RengaSchedule", "schedule_type", types, ResetSchedule,
                                      RengaScheduleAdopt_Private};
 
 /*@
@@ -250,8 +250,8 @@ RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule)
   double eager = 0;
   bool given = false, eager_given = false;
   RengaCheckPointer(schedule);
-  RengaCall(RengaOptionsGetString("pipeline_schedule", &type, &given));
-  RengaCall(RengaOptionsGetReal("pipeline_eager", &eager, &eager_given));
+  RengaCall(RengaOptionsGetString("schedule_type", &type, &given));
+  RengaCall(RengaOptionsGetReal("schedule_eager", &eager, &eager_given));
   if (given) RengaCall(RengaScheduleShareLists(schedule->hdr.owner, type));
   if (given || eager_given)
     RengaCall(RengaScheduleSetType(schedule, given ? type : RENGA_SCHEDULE_1F1B));

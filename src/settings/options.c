@@ -45,8 +45,8 @@ RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings)
   RengaCheck(!settings->users, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaSettingsSetFromOptions comes before RengaPipelineSetUp");
   RengaCall(RengaSettingsReadRows_Private(settings));
-  RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, &given));
-  RengaCall(RengaOptionsGetReal("pipeline_eager", &eager, &eager_given));
+  RengaCall(RengaOptionsGetString("schedule_type", &schedule, &given));
+  RengaCall(RengaOptionsGetReal("schedule_eager", &eager, &eager_given));
   RengaCheck(!given || !eager_given || strcmp(schedule, RENGA_SCHEDULE_1F1B) == 0 ||
                  strcmp(schedule, RENGA_SCHEDULE_AUTO) == 0,
              settings->hdr.comm, RENGA_ERR_OPTION,

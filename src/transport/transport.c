@@ -50,7 +50,7 @@ RengaErrorCode RengaTransportRegister(const RengaTransportRule *rule)
              "the transport %s needs both create and destroy, or neither", name);
   RengaCheck(strcmp(name, RENGA_TRANSPORT_AUTO) != 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "%s has a type %s already: choose another name", class_name, name);
-  RengaCall(RengaTypeRegister_Private(class_name, types, "comm_transport", rule->name, rule));
+  RengaCall(RengaTypeRegister_Private(class_name, types, "transport_type", rule->name, rule));
   return RENGA_SUCCESS;
 }
 

@@ -135,7 +135,7 @@ def solve(graph: Graph, settings: Any, machine: Any = None, profile: Any = None,
     """A plan by the options that stand. alone: one process that asks for no number of ranks. passes:
     samples of data sets that are gone through batch by batch."""
     partition = ctypes.c_void_p(c.get(library.RengaPartitionCreate, graph.comm))
-    fixed = ("partition_type", "partition_stages", "partition_replicas", "partition_cuts",
+    fixed = ("partition_type", "layout_pipeline", "layout_data", "partition_cuts",
              "plan_load")
     try:
         library.RengaPartitionSetGraph(partition, graph)
