@@ -60,7 +60,7 @@ static RengaErrorCode RefuseOptions(MPI_Comm printer)
   } rows[] = {{"data_hide", "0"},          {"pipeline_on_nonfinite", "stop"},
               {"optimizer_sparse", "off"}, {"layout_context", "1"},
               {"layout_tensor", "1"},      {"layout_offload", "none"},
-              {"layout_zero", "none"},     {"precision", "fp32"},
+              {"layout_zero", "0"},     {"precision", "fp32"},
               {"schedule_view", "none"}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const char *value, *manner;
