@@ -74,7 +74,7 @@ typedef enum {
 RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, RengaNonfinite manner);
 RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, RengaNonfinite *manner);
 RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *count);
-/* -precision_loss_scale; in fp16: a power of two, and steps since it changed. */
+/* -pipeline_loss_scale; in fp16: a power of two, and steps since it changed. */
 RengaErrorCode RengaPipelineSetLossScale(RengaPipeline pipeline, double scale, int64_t steps);
 RengaErrorCode RengaPipelineGetLossScale(RengaPipeline pipeline, double *scale, int64_t *steps,
                                          bool *used);

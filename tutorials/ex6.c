@@ -6,9 +6,9 @@
    everything else (replicas, checkpoints with the optimizer's moments, memory) works with them.
    The rules look at what is the same on every layout, and so the loss is the same too.
 
-     mpiexec -n 4 ./ex6 -partition_stages 2
+     mpiexec -n 4 ./ex6 -layout_pipeline 2
      ./ex6 -help                               -optimizer_type lists lion
-     mpiexec -n 2 ./ex6 -optimizer_type adamw -partition_type even -pipeline_schedule gpipe
+     mpiexec -n 2 ./ex6 -optimizer_type adamw -partition_type even -schedule_type gpipe
 */
 #include <math.h>
 #include <renga.h>

@@ -21,7 +21,7 @@ RengaErrorCode AppFindDirectory(RengaComm comm, const char **directory, bool *re
                       : every_given                     ? "checkpoint_every"
                       : async_given                     ? "checkpoint_async"
                       : memory > 0                      ? "checkpoint_memory"
-                      : strcmp(manner, "rollback") == 0 ? "on_nonfinite rollback"
+                      : strcmp(manner, "rollback") == 0 ? "pipeline_on_nonfinite rollback"
                                                         : NULL;
   RengaCheck(*directory || !needs, printer, RENGA_ERR_OPTION,
              "-%s needs -checkpoint_dir: where are the checkpoints?", needs);

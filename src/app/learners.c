@@ -39,15 +39,16 @@ static RengaErrorCode ReadManner(MPI_Comm printer, AppLearners *learners)
   RengaCall(RengaOptionsGetString("train_average", &text, NULL));
   RengaCall(RengaOptionsGetInt64("train_learners", &count, NULL));
   RengaCheck(ParseManner(text, learners), printer, RENGA_ERR_OPTION,
-             "-data_parallel %s is none of sync, local:K, gossip:K, where K is a number of steps "
+             "-train_average %s is none of sync, local:K, gossip:K, where K is a number of steps "
              "from 1",
              text);
-  RengaCheck(!learners->apart || count > 1, printer, RENGA_ERR_OPTION,
-             "-data_parallel %s is for copies of the network that train apart: -data_learners says "
-             "how many, 2 or more",
-             text);
+  RengaCheck(
+      !learners->apart || count > 1, printer, RENGA_ERR_OPTION,
+      "-train_average %s is for copies of the network that train apart: -train_learners says "
+      "how many, 2 or more",
+      text);
   RengaCheck(learners->apart || count == 0, printer, RENGA_ERR_OPTION,
-             "-data_learners %lld is for -data_parallel local:K or gossip:K", (long long)count);
+             "-train_learners %lld is for -train_average local:K or gossip:K", (long long)count);
   learners->count = learners->apart ? (int)count : 1;
   return RENGA_SUCCESS;
 }
@@ -60,7 +61,7 @@ static RengaErrorCode RefuseOptions(MPI_Comm printer)
   } rows[] = {{"data_hide", "0"},          {"pipeline_on_nonfinite", "stop"},
               {"optimizer_sparse", "off"}, {"layout_context", "1"},
               {"layout_tensor", "1"},      {"layout_offload", "none"},
-              {"layout_zero", "0"},     {"precision", "fp32"},
+              {"layout_zero", "0"},        {"precision", "fp32"},
               {"schedule_view", "none"}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const char *value, *manner;
@@ -73,7 +74,7 @@ static RengaErrorCode RefuseOptions(MPI_Comm printer)
     const bool one = strcmp(rows[i].plain, "1") == 0 && !tensor && strcmp(value, "auto") != 0;
     const bool plain = one || strcmp(value, rows[i].plain) == 0;
     RengaCheck(!given || low || plain, printer, RENGA_ERR_SUPPORT,
-               "-%s %s together with -data_parallel %s is not supported", rows[i].option, value,
+               "-%s %s together with -train_average %s is not supported", rows[i].option, value,
                manner);
   }
   return RENGA_SUCCESS;
@@ -151,7 +152,7 @@ RengaErrorCode AppLearnersSetPartition(AppLearners *learners, RengaPartition par
   RengaCall(RengaObjectGetComm(learners->all, &printer));
   RengaCall(RengaPartitionGetBatch(partition, &batch, &microbatch));
   RengaCheck(batch > 0, printer, RENGA_ERR_OPTION,
-             "-data_parallel local and gossip need -batch_size: the samples of a step, of all %d "
+             "-train_average local and gossip need -batch_size: the samples of a step, of all %d "
              "learners",
              learners->count);
   RengaCheck(batch % learners->count == 0, printer, RENGA_ERR_OPTION,
@@ -237,11 +238,11 @@ static RengaErrorCode CheckLearnersPlan(const AppLearners *learners, RengaPlan p
   RengaCall(RengaOptionsGetString("train_average", &manner, NULL));
   const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
   RengaCheck(shape->tensor == 1 && shape->sequence == 1, printer, RENGA_ERR_SUPPORT,
-             "a plan with %s ranks together with -data_parallel %s is not supported",
+             "a plan with %s ranks together with -train_average %s is not supported",
              shape->tensor > 1 ? "tensor-parallel" : "context-parallel", manner);
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   RengaCheck(RengaDeviceIsHost(device), printer, RENGA_ERR_SUPPORT,
-             "-data_parallel local and gossip are not supported for -device_type %s, which has "
+             "-train_average local and gossip are not supported for -device_type %s, which has "
              "memory of its own",
              type);
   return RENGA_SUCCESS;

@@ -378,7 +378,7 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
      many as tensor-parallel ranks, which RengaPartitionSolve() chooses
 
    Options:
-   . -graph_lanes L|auto - likewise; auto, the default: as many as -partition_tensor has ranks
+   . -graph_lanes L|auto - likewise; auto, the default: as many as -layout_tensor has ranks
 
    Errors: RENGA_ERR_ARGUMENT for a number outside of its range; RENGA_ERR_ORDER after
    RengaGraphSetUp.
@@ -494,8 +494,8 @@ void RengaGraphCountLanes_Private(RengaGraph graph, RengaLaneKind kind, int *lan
 }
 
 const RengaLaneWords RengaLaneWords_Private[RENGA_LANE_KINDS] = {
-    [RENGA_LANES_OF_HEADS] = {"-graph_lanes", "-partition_tensor", "tensor-parallel"},
-    [RENGA_LANES_OF_TOKENS] = {"-graph_token_lanes", "-partition_sequence", "context-parallel"},
+    [RENGA_LANES_OF_HEADS] = {"-graph_lanes", "-layout_tensor", "tensor-parallel"},
+    [RENGA_LANES_OF_TOKENS] = {"-graph_token_lanes", "-layout_context", "context-parallel"},
 };
 
 RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch)

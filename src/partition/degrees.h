@@ -1,4 +1,4 @@
-/* What files of -partition_tensor auto share: what is known of each number of tensor ranks, and the
+/* What files of -layout_tensor auto share: what is known of each number of tensor ranks, and the
    choice between them. */
 #pragma once
 #include "partitionimpl.h"
@@ -25,15 +25,15 @@ typedef struct {
   RengaPartition partition;
   int ranks, lanes;
   int64_t batch, microbatch, leaf;
-  bool sizes;    /* of micro-batches are given to choose from */
-  double memory; /* bytes of a device; 0: no bound */
-  bool searches; /* the type looks for plans with tensor ranks */
-  bool open;     /* lanes are chosen with the tensor ranks */
-  double gain;   /* share of a step that others must save */
+  bool sizes;                               /* of micro-batches are given to choose from */
+  double memory;                            /* bytes of a device; 0: no bound */
+  bool searches;                            /* the type looks for plans with tensor ranks */
+  bool open;                                /* lanes are chosen with the tensor ranks */
+  double gain;                              /* share of a step that others must save */
   int64_t settled_microbatch, settled_leaf; /* of the plan of one tensor rank, which others take; 0:
                                                they choose */
-  char *chosen; /* what that plan says of them */
-  int64_t node;  /* ranks whose links a group may use */
+  char *chosen;                             /* what that plan says of them */
+  int64_t node;                             /* ranks whose links a group may use */
   double limit;  /* seconds that type exact has for all of them; 0: any time */
   double begun;  /* on the clock of MPI_Wtime */
   bool gives_up; /* what is slower than another number's plan */

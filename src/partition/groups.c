@@ -1,5 +1,5 @@
-/* Ranks that compute a replica of a stage together: tensor ranks (-partition_tensor), and context
-   ranks (-partition_sequence): what is asked for, and whether ranks make such groups. */
+/* Ranks that compute a replica of a stage together: tensor ranks (-layout_tensor), and context
+   ranks (-layout_context): what is asked for, and whether ranks make such groups. */
 #include "partitionimpl.h"
 #include "renga/private/graph.h"
 #include "renga/private/plan.h"
@@ -77,17 +77,16 @@ bool RengaPartitionChoosesTensor_Private(RengaPartition partition, int ranks)
   return ranks > 1 && in_lanes;
 }
 
-/* "-partition_tensor 2 -partition_sequence 4": the options that ask for several. */
+/* "-layout_tensor 2 -layout_context 4": the options that ask for several. */
 static void FormatGroup(RengaPartition partition, size_t size, char text[])
 {
   const int tensor = RengaPartitionTensorRanks_Private(partition),
             context = RengaPartitionContextRanks_Private(partition);
   int used = 0;
   text[0] = '\0';
-  if (tensor > 1) used = snprintf(text, size, "-partition_tensor %d", tensor);
+  if (tensor > 1) used = snprintf(text, size, "-layout_tensor %d", tensor);
   if (context > 1)
-    snprintf(text + used, size - (size_t)used, "%s-partition_sequence %d", used ? " " : "",
-             context);
+    snprintf(text + used, size - (size_t)used, "%s-layout_context %d", used ? " " : "", context);
 }
 
 /* They are chosen beside what a type that searches finds. */

@@ -338,7 +338,7 @@ RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline, int64_t sa
    . pipeline - the pipeline, whose settings it is that take the options
 
    Options:
-   . -on_nonfinite - stop, skip or rollback, see RengaPipelineSetOnNonfinite()
+   . -pipeline_on_nonfinite - stop, skip or rollback, see RengaPipelineSetOnNonfinite()
 
    Errors: RENGA_ERR_OPTION for a bad value, or options that do not go together; RENGA_ERR_ORDER
    after RengaPipelineSetUp, or where the settings are of another pipeline that is set up.

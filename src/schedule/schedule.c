@@ -53,7 +53,7 @@ static const RengaClass schedules = {"RengaSchedule", "schedule_type", types, Re
    refuses, such as those of ranks that would wait for each other for ever, are errors of
    RengaScheduleSetUp().
 
-   Notes: before RengaInitialize, so that -pipeline_schedule may choose it. RengaActionListFill()
+   Notes: before RengaInitialize, so that -schedule_type may choose it. RengaActionListFill()
    makes a whole list in which forward and backward alternate; RengaActionListAdd() and
    RengaActionListEnd() make any other, for the micro-batches of RengaScheduleGetChunks(). The
    function is called on every rank for the lists of all ranks, and more than once for a list: it
@@ -175,7 +175,7 @@ RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
      (p-s-1) forwards, rounded up; 0: as few as keep the pipeline full where messages take no time
 
    Options:
-   . -pipeline_eager - the same
+   . -schedule_eager - the same
 
    Errors: RENGA_ERR_ORDER for a type other than 1f1b and auto; RENGA_ERR_ARGUMENT for a number that
    is out of range.
@@ -237,8 +237,8 @@ RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager)
    . schedule - the schedule
 
    Options:
-   . -pipeline_schedule - a type of RengaScheduleSetType()
-   . -pipeline_eager - see RengaScheduleSetEager()
+   . -schedule_type - a type of RengaScheduleSetType()
+   . -schedule_eager - see RengaScheduleSetEager()
 
    Errors: RENGA_ERR_OPTION for a bad value; RENGA_ERR_SUPPORT for a type that there is not.
 

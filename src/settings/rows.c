@@ -75,8 +75,8 @@ void RengaSettingsList_Private(RengaSettings settings, RengaSettingList *list)
     for (int r = 0; r < tables[t].count; r++)
       if (DecidesPlan(&tables[t].rows[r]))
         RengaSettingAddRow_Private(list, &tables[t].rows[r], settings);
-  RengaSettingAddText_Private(list, "schedule (-pipeline_schedule)", settings->schedule);
-  RengaSettingAdd_Private(list, "extra warm-up micro-batches (-pipeline_eager)", &settings->eager,
+  RengaSettingAddText_Private(list, "schedule (-schedule_type)", settings->schedule);
+  RengaSettingAdd_Private(list, "extra warm-up micro-batches (-schedule_eager)", &settings->eager,
                           sizeof settings->eager);
   RengaSettingAddInt64_Private(list, "memory bound", settings->memory_bound);
   RengaSettingAddText_Private(list, "device type", settings->device->hdr.type_name);

@@ -352,7 +352,7 @@ int main(int argc, char **argv)
   for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
     RengaCallAbort(RengaScheduleRegister(&rules[r]));
   RengaCallAbort(TestRefusedNames());
-  char *words[] = {argv[0], (char[]){"-pipeline_schedule"}, (char[]){"seeded"}, NULL};
+  char *words[] = {argv[0], (char[]){"-schedule_type"}, (char[]){"seeded"}, NULL};
   char **given = words;
   int n_words = 3;
   RengaCallAbort(RengaInitialize(&n_words, &given, NULL)); /* the option knows it */

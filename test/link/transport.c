@@ -54,7 +54,7 @@ static RengaErrorCode MakePipeline(RengaComm comm, const Trained *run, const cha
   RengaCall(RengaSettingsSetChunks(settings, run->chunks));
   RengaCall(RengaSettingsSetSchedule(settings, run->chunks > 1 ? RENGA_SCHEDULE_INTERLEAVED
                                                                : RENGA_SCHEDULE_1F1B));
-  RengaCall(RengaOptionsSetValue("comm_transport", transport));
+  RengaCall(RengaOptionsSetValue("transport_type", transport));
   RengaCall(RengaSettingsSetFromOptions(settings));
   RengaCall(RengaSettingsGetTransport(settings, &found));
   Expect(!strcmp(found, transport));
@@ -259,7 +259,7 @@ int main(int argc, char **argv)
   RengaCallAbort(RengaTransportRegister(&carried));
   RengaCallAbort(RengaTransportRegister(&carried)); /* again is as good as once */
   RengaCallAbort(TestRefused());
-  char *words[] = {argv[0], (char[]){"-comm_transport"}, (char[]){"carried"}, NULL};
+  char *words[] = {argv[0], (char[]){"-transport_type"}, (char[]){"carried"}, NULL};
   char **given = words;
   int n_words = 3;
   RengaCallAbort(RengaInitialize(&n_words, &given, NULL)); /* the option knows it */

@@ -177,13 +177,12 @@ static RengaErrorCode CheckDifferences(RengaComm comm, uint64_t wanted)
   static const struct {
     Change change;
     const char *name;
-  } changes[] = {
-      {ChangeClip, "-optimizer_clip_norm"},     {ChangeBetas, "-optimizer_beta2"},
-      {ChangeDecay, "-optimizer_weight_decay"}, {ChangeGroups, "-optimizer_groups"},
-      {ChangeRate, "-optimizer_learning_rate"}, {ChangePlanSchedule, "-pipeline_schedule"},
-      {ChangeLeaf, "-reduction_leaf"},          {ChangeReduction, "-pipeline_reduction"},
-      {ChangeBuckets, "-pipeline_buckets"},     {ChangeSeed, "seed"},
-      {ChangeManner, "-on_nonfinite"}};
+  } changes[] = {{ChangeClip, "-optimizer_clip_norm"},     {ChangeBetas, "-optimizer_beta2"},
+                 {ChangeDecay, "-optimizer_weight_decay"}, {ChangeGroups, "-optimizer_groups"},
+                 {ChangeRate, "-optimizer_learning_rate"}, {ChangePlanSchedule, "-schedule_type"},
+                 {ChangeLeaf, "-partition_leaf"},          {ChangeReduction, "-pipeline_reduction"},
+                 {ChangeBuckets, "-pipeline_buckets"},     {ChangeSeed, "seed"},
+                 {ChangeManner, "-pipeline_on_nonfinite"}};
   Parts parts;
   uint64_t digest;
   RengaCall(Make(comm, &parts));

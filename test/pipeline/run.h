@@ -218,7 +218,7 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
   if (run->buckets) RengaCall(RengaSettingsSetBuckets(settings, run->buckets));
   RengaCall(RengaSettingsSetBucketSize(settings, run->bucket_size));
   RengaCall(RengaSettingsSetOverlap(settings, !run->in_place));
-  RengaCall(RengaOptionsGetString("comm_transport", &transport, &given));
+  RengaCall(RengaOptionsGetString("transport_type", &transport, &given));
   if (given) RengaCall(RengaSettingsSetTransport(settings, transport));
   RengaCall(RengaPipelineSetTimeout(*pipeline, 150));
   for (int i = 0; i < run->steps; i++)
