@@ -106,6 +106,7 @@ static RengaErrorCode MakePlan(RengaComm comm, RengaGraph graph, RengaPlan *plan
 
 static RengaErrorCode Train(RengaComm comm, RengaGraph graph, RengaPlan plan)
 {
+  RengaSettings settings;
   const RengaBatch batch = {.samples = batch_samples, .read = Read};
   RengaPipeline pipeline;
   RengaOptimizer optimizer;
@@ -115,7 +116,8 @@ static RengaErrorCode Train(RengaComm comm, RengaGraph graph, RengaPlan plan)
   RengaCall(RengaPipelineGetOptimizer(pipeline, &optimizer));
   RengaCall(RengaOptimizerSetType(optimizer, "lion"));
   RengaCall(RengaOptimizerSetLearningRate(optimizer, 0.01));
-  RengaCall(RengaPipelineSetSchedule(pipeline, "ahead"));
+  RengaCall(RengaPipelineGetSettings(pipeline, &settings));
+  RengaCall(RengaSettingsSetSchedule(settings, "ahead"));
   RengaCall(RengaPipelineSetFromOptions(pipeline));
   RengaCall(RengaPipelineSetUp(pipeline));
   for (int64_t step = 0; step < steps; step++) {

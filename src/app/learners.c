@@ -102,12 +102,14 @@ static RengaErrorCode MakePipeline(const AppLearners *learners, int l, int64_t s
 {
   RengaPipeline *pipeline = &learners->pipeline[l];
   RengaOptimizer optimizer;
+  RengaSettings settings;
   const int64_t words[] = {learners->seed, learners->first + l};
   const uint64_t own = RengaHash(words, sizeof words, 0x1ea51e5);
   RengaCall(RengaPipelineCreate(learners->ranks, pipeline));
-  RengaCall(RengaPipelineSetSeed(*pipeline, (uint64_t)learners->seed));
+  RengaCall(RengaPipelineGetSettings(*pipeline, &settings));
+  RengaCall(RengaSettingsSetSeed(settings, (uint64_t)learners->seed));
   RengaCall(RengaPipelineSetFromOptions(*pipeline));
-  if (learners->first + l > 0) RengaCall(RengaPipelineSetSeed(*pipeline, own));
+  if (learners->first + l > 0) RengaCall(RengaSettingsSetSeed(settings, own));
   RengaCall(RengaPipelineGetOptimizer(*pipeline, &optimizer));
   RengaCall(RengaOptimizerSetTotalSteps(optimizer, steps));
   return RENGA_SUCCESS;

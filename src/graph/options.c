@@ -284,12 +284,82 @@ RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples)
 
    Errors: none beyond bad arguments.
 
-   See also: RengaGraphLoad()
+   See also: RengaGraphGetDimension(), RengaGraphLoad()
 @*/
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
 {
   RengaCheckPointer(graph);
   RengaCall(SetText(&graph->options.dimension, dimensions));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetDimension - the sizes of symbolic dimensions
+
+   Not collective
+
+   Input:
+   . graph - the graph
+
+   Output:
+   . dimensions - lent by the graph until they are set again; NULL: none
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphSetDimension()
+@*/
+RengaErrorCode RengaGraphGetDimension(RengaGraph graph, const char **dimensions)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(dimensions);
+  *dimensions = graph->options.dimension;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetSplit - say how lanes split nodes, where the choice of the library is not wanted
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . graph - the graph, before RengaGraphSetUp
+   . patterns - "PATTERN:HOW,...", where HOW is whole, lanes, columns or rows, and the first pattern
+     of the shell that fits a node's name decides; NULL: the library chooses
+
+   Options:
+   . -graph_split - the same
+
+   Errors: a node that cannot be split so is an error of RengaGraphSetUp.
+
+   See also: RengaGraphGetSplit(), RengaGraphSetLanes()
+@*/
+RengaErrorCode RengaGraphSetSplit(RengaGraph graph, const char *patterns)
+{
+  RengaCheckPointer(graph);
+  RengaCall(SetText(&graph->options.split, patterns));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetSplit - how lanes split nodes
+
+   Not collective
+
+   Input:
+   . graph - the graph
+
+   Output:
+   . patterns - lent by the graph until they are set again; NULL: the library chooses
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphSetSplit()
+@*/
+RengaErrorCode RengaGraphGetSplit(RengaGraph graph, const char **patterns)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(patterns);
+  *patterns = graph->options.split;
   return RENGA_SUCCESS;
 }
 

@@ -23,6 +23,8 @@ sed -e 's/^#-machine_file.*/-machine_file v100/' -e 's/^#-batch_size .*/-batch_s
 # All defaults at once, but for those that are empty, are what there is without them.
 sed -n 's/^#\(-[a-z0-9_]* [^ ].*\)/\1/p' all.opts | grep -e '^-graph_' -e '^-timeout' -e '^-log_view' >defaults.opts
 "$renga" info -graph mlp:sizes=4-3 -options_file defaults.opts >out 2>&1 || { cat out; status=1; }
+# The prefix of each option is that of a class, which sets and gets it.
+python3 "$top/test/app/optionclasses.py" "$top/test/app/options.tsv" all.opts "$top"/include/*.h || status=1
 # Names of the version before, with the defaults of their options: in a file, in the environment, on the command line.
 sed -n 's/^ *{"\([a-z0-9_]*\)", "\([a-z0-9_]*\)", true}.*/\1 \2/p' "$top/src/sys/optionname.c" >names
 [ "$(wc -l <names)" -gt 10 ] || { echo "few old names"; status=1; }

@@ -32,6 +32,7 @@ static RengaErrorCode MakeNetwork(RengaComm comm, const Trained *run, RengaGraph
 static RengaErrorCode MakePipeline(RengaComm comm, const Trained *run, const char *transport,
                                    RengaPipeline *pipeline)
 {
+  RengaSettings settings;
   RengaGraph graph;
   RengaPartition partition;
   RengaPlan plan;
@@ -201,7 +202,8 @@ static RengaErrorCode TestFailing(RengaComm comm)
   RengaCall(RengaPipelineStep(pipeline, &batch, &loss));
   RengaCall(RengaPipelineDestroy(&pipeline));
   RengaCall(MakePipeline(comm, &run, "carried", &pipeline));
-  RengaCall(RengaPipelineSetTimeout(pipeline, 0.3));
+  RengaCall(RengaPipelineGetSettings(pipeline, &settings));
+  RengaCall(RengaSettingsSetTimeout(settings, 0.3));
   RengaCall(RengaPipelineSetUp(pipeline));
   counts.still = true;
   ExpectError(RengaPipelineStep(pipeline, &batch, &loss), RENGA_ERR_TIMEOUT, "");

@@ -82,7 +82,7 @@ class Pipeline(Handle):
         try:
             with self.comm.together():
                 if seed is not None:
-                    library.RengaPipelineSetSeed(self, seed)
+                    library.RengaSettingsSetSeed(c.get(library.RengaPipelineGetSettings, self), seed)
                 library.RengaPipelineSetFromOptions(self)
                 if steps is not None:
                     library.RengaOptimizerSetTotalSteps(self.optimizer, steps)
