@@ -99,8 +99,8 @@ static RengaErrorCode CheckChosenGroup(RengaPartition partition)
   RengaCheck(partition->tensor == 0 || partition->tensor == 1 || partition->sequence == 0 ||
                  partition->sequence == 1,
              partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "%s auto beside several -partition_%s is not supported yet: give both as numbers",
-             words->share, kind == RENGA_LANES_OF_TOKENS ? "tensor" : "sequence");
+             "%s auto beside several -layout_%s is not supported yet: give both as numbers",
+             words->share, kind == RENGA_LANES_OF_TOKENS ? "tensor" : "context");
   RengaCheck(partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
              "%s auto is not supported by -partition_type %s, which chooses no layout: give "
              "-partition_type auto, or the number of ranks",

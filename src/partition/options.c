@@ -135,8 +135,8 @@ RengaErrorCode RengaPartitionCheckLoadAlone_Private(RengaPartition partition)
                names[i]);
   }
   RengaCheck(!partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-plan_load and -partition_leaf %s are both given, but a file says its leaf already: "
-             "leave one out",
+             "-plan_load and -partition_leaf %s are both given, but the file says it already: leave "
+             "one out",
              partition->leaves);
   return RENGA_SUCCESS;
 }

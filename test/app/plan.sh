@@ -141,7 +141,6 @@ accepts 1 $machine -partition_leaf 16,1 -layout_data 2
 grep -q "in leaves" out && fail "a leaf that leaves one replica for all"
 accepts 1 $machine -partition_leaf auto
 refuses 1 "-partition_leaf 1,0: write auto, or numbers of micro-batches" $machine -partition_leaf 1,0
-refuses 1 "-partition_leaf 2 and -partition_leaf 1,4 are both given: leave one out" $machine -partition_leaf 1,4 -partition_leaf 2
 refuses 1 "the file says it already" $machine -plan_load leaf.txt -partition_leaf 1,4
 refuses 1 "-partition_leaf 1,2: type even does not know which is faster without costs" plan -graph $mlp -partition_leaf 1,2
 narrow="$machine -partition_ranks 2 -batch_size 256 -microbatch_size 1 -layout_pipeline 2"

@@ -92,7 +92,7 @@ says "$bits"
 refuses 2 "stage 0 needs 1.43 MiB (1502848 bytes) per device, -partition_memory allows 1.37 MiB" $train -steps 4 -partition_type even -layout_data 2 -layout_zero 0 -partition_memory 1400KiB
 refuses 2 "the settings ask for -layout_zero 0, but stage 0 of the plan shards optimizer" \
   $train -steps 4 -plan_load p.txt -layout_zero 0
-refuses 1 "-layout_zero states: not one of auto|none|optimizer|gradients|parameters" $train -layout_zero states
+refuses 1 "-layout_zero states: not one of auto|0=none|1=optimizer|2=gradients|3=parameters" $train -layout_zero states
 # Replicas that have other numbers of micro-batches go through one list, whatever the schedule.
 odd="train -graph $gpt -data synthetic -batch_size 4 -microbatch_size 1 -steps 2 -parameter_digest"
 accepts 1 $odd

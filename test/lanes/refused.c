@@ -42,7 +42,7 @@ static const Case rows[] = {
      .code = RENGA_ERR_PLAN, .sentence = "the plan: stage 0 needs"},
     {1, .options = LANES HEADS " -partition_ranks 2 -layout_tensor 2 -partition_leaf auto " LAPTOP,
      .code = RENGA_ERR_OPTION,
-     .sentence = "with -layout_tensor 2 the leaf is not chosen: give -partition_leaf"},
+     .sentence = "with -layout_tensor 2 the leaf is not chosen: give a number"},
     {1,
      .options = LANES HEADS " -partition_ranks 2 -layout_tensor 2 -partition_memory 100KiB "
                             "-partition_type auto " LAPTOP,

@@ -266,7 +266,7 @@ static RengaErrorCode CheckOrder(RengaComm comm)
             RENGA_ERR_ARGUMENT, "2 is no RengaReduction");
   RengaCall(RengaPipelineSetUp(parts.pipeline));
   TestError(RengaSettingsSetSeed(SettingsOf(parts.pipeline), 1), RENGA_ERR_ORDER,
-            "comes before RengaPipelineSetUp");
+            "these settings are of a pipeline that is set up");
   float buffer[64];
   source.graph = parts.graph;
   TestError(RengaPipelineForward(parts.pipeline, &batch, "nothing", buffer), RENGA_ERR_ARGUMENT,
