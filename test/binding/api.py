@@ -39,6 +39,18 @@ expect(half.size == (size + 1 - rank % 2) // 2, "size of half of the ranks")
 expect(world.split(-1 if rank else 0) is None or rank == 0, "no group for color -1")
 expect(world.broadcast(b"abc" if rank == 0 else None) == b"abc", "broadcast")
 
+def within(**given):
+    with renga.options(**given):
+        pass
+
+
+# Other names of an option: one value is taken, and gone behind the block; two are refused.
+refuses("OPTION", "with another value", lambda: within(layout_pipeline=2, pipeline_parallel=1))
+within(layout_tensor=2, tensor_parallel=2)
+with renga.options(layout_tensor=1):
+    within(tensor_parallel=2)
+refuses("OPTION", "not one of", lambda: within(zero_stage=7))
+
 rng = np.random.default_rng(7)
 x = rng.standard_normal((20, 4)).astype(np.float32)
 labels = (x[:, 0] > 0).astype(np.int32) + (x[:, 1] > 0)
