@@ -32,7 +32,6 @@ static RengaErrorCode MakeNetwork(RengaComm comm, const Trained *run, RengaGraph
 static RengaErrorCode MakePipeline(RengaComm comm, const Trained *run, const char *transport,
                                    RengaPipeline *pipeline)
 {
-  RengaSettings settings;
   RengaGraph graph;
   RengaPartition partition;
   RengaPlan plan;
@@ -183,6 +182,7 @@ static RengaErrorCode TestMeasured(RengaComm comm)
 /* All ranks learn that one could not open it; a message of another length; one that never comes. */
 static RengaErrorCode TestFailing(RengaComm comm)
 {
+  RengaSettings settings;
   const RengaBatch batch = {.samples = SAMPLES, .read = ReadWave};
   const Trained run = {RENGA_SHARD_NOTHING, RENGA_REDUCTION_ORDERED, "cpu", 2, 1, 1, 1, {0}, 0};
   const int rank = RengaCommGetRank(comm);
