@@ -134,10 +134,11 @@ RengaErrorCode RengaPartitionCheckLoadAlone_Private(RengaPartition partition)
                "-plan_load and -%s are both given, but the file says it already: leave one out",
                names[i]);
   }
-  RengaCheck(!partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-plan_load and -partition_leaf %s are both given, but the file says it already: leave "
-             "one out",
-             partition->leaves);
+  RengaCheck(
+      !partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
+      "-plan_load and -partition_leaf %s are both given, but the file says it already: leave "
+      "one out",
+      partition->leaves);
   return RENGA_SUCCESS;
 }
 

@@ -128,7 +128,7 @@ static RengaErrorCode CheckWords(RengaComm comm)
   Expect(!strcmp(RengaRecomputeName(RENGA_RECOMPUTE_FULL), "full"));
   Expect(!strcmp(RengaReductionName(RENGA_REDUCTION_UNORDERED), "unordered"));
   ExpectError(RengaOptionsSetValue("layout_zero", "optimiser"), RENGA_ERR_OPTION,
-              "not one of auto|0=none|1=optimizer|2=gradients|3=parameters; did you mean optimizer?");
+              "|1=optimizer|2=gradients|3=parameters; did you mean optimizer?");
   ExpectError(RengaSettingsSetOffload(settings, (RengaOffload)4), RENGA_ERR_ARGUMENT,
               "4 is no RengaOffload");
   ExpectError(RengaSettingsSetRecompute(settings, (RengaRecompute)3), RENGA_ERR_ARGUMENT,
