@@ -169,7 +169,7 @@ static RengaErrorCode TestNames(void)
 {
   RengaCall(ExpectText("layout_pipeline", "4")); /* the program's, under its old name */
   RengaCall(ExpectText("partition_stages", "4"));
-  RengaCall(ExpectText("layout_zero", "2")); /* -zero_stage 2 -pipeline_shard gradients */
+  RengaCall(ExpectText("layout_zero", "2"));         /* -zero_stage 2 -pipeline_shard gradients */
   RengaCall(ExpectText("first_layout_tensor", "2")); /* -first_tensor_parallel 2 */
   RengaCall(ExpectText("layout_tensor", NULL));
   RengaCall(ExpectText("layout_recompute", "auto")); /* -recompute selective */
