@@ -6,7 +6,7 @@
 ! 0.1. At the end it is asked for cases that it has not seen, and compared with the solver.
 !
 !   mpiexec -n 4 ./heat                                        a stage or replica per rank
-!   mpiexec -n 4 ./heat -partition_stages 2 -partition_replicas 2
+!   mpiexec -n 4 ./heat -layout_pipeline 2 -layout_data 2
 !   mpiexec -n 4 ./heat -optimizer_learning_rate 1e-3 -timeout 60
 !
 ! What to look at: a batch is a type of the program's own (samples), whose read is asked for what a

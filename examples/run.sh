@@ -28,14 +28,14 @@ fails() {
 }
 
 expect 'off by [0-9.]* % of' 2 "$programs/surrogate"
-expect 'off by [0-9.]* % of' 4 "$programs/surrogate" -surrogate_trainers 2 -partition_stages 2 -surrogate_rounds 60
+expect 'off by [0-9.]* % of' 4 "$programs/surrogate" -surrogate_trainers 2 -layout_pipeline 2 -surrogate_rounds 60
 fails 'there must be a solver' 1 "$programs/surrogate"
 expect 'best: -optimizer_learning_rate' 2 "$programs/sweep"
-expect 'best: -optimizer_learning_rate 0.1$' 4 "$programs/sweep" -sweep_rates 0.1,0.00001 -partition_stages 2
+expect 'best: -optimizer_learning_rate 0.1$' 4 "$programs/sweep" -sweep_rates 0.1,0.00001 -layout_pipeline 2
 fails 'cannot be divided into 2 equal groups' 3 "$programs/sweep"
 expect 'of a frozen one: 0$' 1 "$programs/finetune" -finetune_network "$networks/bert_export.onnx" -data synthetic \
   -finetune_frozen 'tokens*,layers.0*' -finetune_steps 3
 expect "checkpoint $work/tuned/step_000000003.h5" 2 "$programs/finetune" -finetune_network "$networks/ncf_export.onnx" -data synthetic \
-  -finetune_frozen 'user1*' -finetune_steps 3 -partition_stages 2 -checkpoint_dir "$work/tuned"
+  -finetune_frozen 'user1*' -finetune_steps 3 -layout_pipeline 2 -checkpoint_dir "$work/tuned"
 fails 'says what to train further' 2 "$programs/finetune" -data synthetic
 [ $failures -eq 0 ]

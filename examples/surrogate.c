@@ -7,7 +7,7 @@
    asked for cases that it has not seen, and compared with the solver.
 
      mpiexec -n 4 ./surrogate                            2 ranks solve, 2 learn
-     mpiexec -n 6 ./surrogate -surrogate_trainers 4 -partition_stages 2
+     mpiexec -n 6 ./surrogate -surrogate_trainers 4 -layout_pipeline 2
      mpiexec -n 4 ./surrogate -surrogate_rounds 400 -optimizer_learning_rate 1e-3
 
    What to look at: only the trainers call Renga (RengaSetWorld gives it their communicator); a

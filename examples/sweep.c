@@ -6,7 +6,7 @@
    as one likes: it cuts the network into stages by itself.
 
      mpiexec -n 4 ./sweep -sweep_rates 0.3,0.1,0.03,0.01
-     mpiexec -n 4 ./sweep -sweep_rates 0.1,0.01 -partition_stages 2      two groups of two stages */
+     mpiexec -n 4 ./sweep -sweep_rates 0.1,0.01 -layout_pipeline 2      two groups of two stages */
 #include <math.h>
 #include <renga.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 """Train a network from Python, with NumPy arrays, on any number of ranks.
 
     mpiexec -n 4 python3 examples/train.py
-    mpiexec -n 4 python3 examples/train.py -partition_stages 2 -partition_replicas 2
+    mpiexec -n 4 python3 examples/train.py -layout_pipeline 2 -layout_data 2
 
 Points of two interleaved spirals are to be told apart. Every rank has all points here; an array may
 also be a function f(first, count), which is asked on the ranks that need it only.

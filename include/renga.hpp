@@ -1,5 +1,5 @@
 // Renga for C++11: handles that free themselves and are moved, not copied; errors are exceptions. Includes all of the C
-// interface, whose functions take a handle where they take an object: renga::Check(RengaPipelineSetSeed(pipeline, 3)).
+// interface, whose functions take a handle where they take an object: renga::Check(RengaPipelineSetDataShortBatch(pipeline, 3)).
 #pragma once
 #include <renga.h>
 

@@ -4,7 +4,7 @@
 
 RENGA_BEGIN_DECLS
 
-/* -comm_transport: how tensors get from one rank's device to another's. */
+/* -transport_type: how tensors get from one rank's device to another's. */
 #define RENGA_TRANSPORT_AUTO "auto"             /* what fits devices and MPI */
 #define RENGA_TRANSPORT_MPI "mpi"               /* MPI gets the device's memory, the host's */
 #define RENGA_TRANSPORT_MPI_DEVICE "mpi_device" /* MPI gets the device's own memory */

@@ -14,6 +14,7 @@ RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file);
 /* The names that such a list means; RengaFree each, and the array. */
 RengaErrorCode RengaDataFindFiles(const char *list, int *count, char ***names);
 RengaErrorCode RengaDataSetMasking(RengaData data, double share);
+RengaErrorCode RengaDataGetMasking(RengaData data, double *share);
 /* true: each epoch's training samples in another order; false: as the files have them. */
 RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle);
 RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle);

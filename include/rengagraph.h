@@ -117,6 +117,7 @@ RengaErrorCode RengaGraphGetBatchStatistics(RengaGraph graph, int *count, int *n
                                             int64_t *values);
 /* -graph_dimension: "name=size,…" for the symbolic dimensions of a file */
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
+RengaErrorCode RengaGraphGetDimension(RengaGraph graph, const char **dimensions); /* lent */
 /* -graph_batch_inputs: "name,name:1,…", the inputs of a file that hold samples, and where */
 RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs);
 RengaErrorCode RengaGraphGetBatchInputs(RengaGraph graph, const char **inputs); /* lent */
@@ -126,6 +127,8 @@ RengaErrorCode RengaGraphSetPrecision(RengaGraph graph, RengaPrecision precision
 RengaErrorCode RengaGraphGetPrecision(RengaGraph graph, RengaPrecision *precision);
 /* -graph_lanes: heads and hidden columns are split into so many lanes, on any layout; how many
    nodes of the network are computed in them is known after RengaGraphSetUp. */
+RengaErrorCode RengaGraphSetSplit(RengaGraph graph, const char *patterns);  /* -graph_split */
+RengaErrorCode RengaGraphGetSplit(RengaGraph graph, const char **patterns); /* lent */
 RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes);
 RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes); /* nodes: or NULL */
 /* -graph_token_lanes: the same of the tokens of a sequence; both may be given. */

@@ -13,18 +13,11 @@ typedef struct _p_RengaPipeline *RengaPipeline;
 RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline);
 RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, RengaPlan plan);
 RengaErrorCode RengaPipelineGetGraph(RengaPipeline pipeline, RengaGraph *graph); /* lent */
-/* Those of the pipeline until others are set: what the setters below change. */
+/* Those of the pipeline until others are set: seed, schedule, reduction, timeout, layout. */
 RengaErrorCode RengaPipelineSetSettings(RengaPipeline pipeline, RengaSettings settings);
 RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *settings); /* lent */
-RengaErrorCode RengaPipelineSetSchedule(RengaPipeline pipeline, const char *type);
 /* The lists of a step of a whole batch, lent until the pipeline is reset or destroyed. */
 RengaErrorCode RengaPipelineGetStepSchedule(RengaPipeline pipeline, RengaSchedule *schedule);
-RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed);
-RengaErrorCode RengaPipelineGetSeed(RengaPipeline pipeline, uint64_t *seed);
-RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline, RengaReduction reduction);
-RengaErrorCode RengaPipelineSetTimeout(RengaPipeline pipeline, double seconds); /* 0: never */
-RengaErrorCode RengaPipelineSetMemoryBound(RengaPipeline pipeline,
-                                           int64_t bytes); /* 0: the plan's */
 RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline,
                                               int64_t samples); /* a step may be this short */
 RengaErrorCode RengaPipelineSetFromOptions(RengaPipeline pipeline);
@@ -74,7 +67,7 @@ typedef enum {
 RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, RengaNonfinite manner);
 RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, RengaNonfinite *manner);
 RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *count);
-/* -precision_loss_scale; in fp16: a power of two, and steps since it changed. */
+/* -pipeline_loss_scale; in fp16: a power of two, and steps since it changed. */
 RengaErrorCode RengaPipelineSetLossScale(RengaPipeline pipeline, double scale, int64_t steps);
 RengaErrorCode RengaPipelineGetLossScale(RengaPipeline pipeline, double *scale, int64_t *steps,
                                          bool *used);

@@ -7,7 +7,7 @@ RENGA_BEGIN_DECLS
 
 /* The actions of one step, a list for each rank. */
 typedef struct _p_RengaSchedule *RengaSchedule;
-/* Types of schedules, for RengaScheduleSetType and -pipeline_schedule. */
+/* Types of schedules, for RengaScheduleSetType and -schedule_type. */
 #define RENGA_SCHEDULE_GPIPE "gpipe"             /* all forwards, then all backwards */
 #define RENGA_SCHEDULE_1F1B "1f1b"               /* a forward and a backward by turns */
 #define RENGA_SCHEDULE_INTERLEAVED "interleaved" /* the same, with virtual stages */
@@ -101,7 +101,7 @@ RengaErrorCode RengaScheduleFindPlacement(const char *type, int *chunks, bool *w
 RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager);
 RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager);
 int64_t RengaScheduleEarly(double eager, int following);            /* micro-batches, rounded up */
-RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule); /* -pipeline_schedule, _eager */
+RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule); /* -schedule_type, _eager */
 /* Shape of the pipeline: stages, replicas of each (copied; NULL: one), micro-batches of the step
    over all replicas, messages (borrowed). Replica r of R has those of RengaPlanLeafBound. */
 RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const int replicas[],

@@ -26,7 +26,7 @@ typedef struct {
    same may be tried again; one of test leaves the message as it is. */
 typedef struct {
   size_t size;      /* sizeof(RengaTransportRule), by which later versions know what it has */
-  const char *name; /* of the type, as -comm_transport takes it */
+  const char *name; /* of the type, as -transport_type takes it */
   const char *does; /* in words, for -comm_view; may be NULL */
   /* Opens it for the ranks of comm, on which Renga sends: its messages want a duplicate. */
   RengaErrorCode (*create)(MPI_Comm comm, void **state, void *user);

@@ -8,8 +8,8 @@
    on communicators of the program's own, which counts them. The loss is that of one rank.
 
      mpiexec -n 4 ./ex10
-     mpiexec -n 4 ./ex10 -comm_transport mpi -profile_type analytic
-     ./ex10 -help                                   -comm_transport lists counted
+     mpiexec -n 4 ./ex10 -transport_type mpi -profile_type analytic
+     ./ex10 -help                                   -transport_type lists counted
 */
 #include <math.h>
 #include <renga.h>

@@ -4,8 +4,8 @@
    The network, the layout and the training loop are yours; Renga partitions, compiles and runs.
    The loss is the same to the last bit whatever the number of ranks, stages and replicas.
 
-     mpiexec -n 4 ./ex4 -partition_stages 2 -partition_replicas 2
-     mpiexec -n 2 ./ex4 -partition_stages 2 -pipeline_schedule gpipe -log_view
+     mpiexec -n 4 ./ex4 -layout_pipeline 2 -layout_data 2
+     mpiexec -n 2 ./ex4 -layout_pipeline 2 -schedule_type gpipe -log_view
 */
 #include <renga.h>
 
@@ -60,8 +60,7 @@ static RengaErrorCode MakePlan(RengaComm comm, RengaGraph graph, RengaPlan *plan
   RengaCall(RengaPartitionCreate(comm, &partition));
   RengaCall(RengaPartitionSetGraph(partition, graph));
   RengaCall(RengaPartitionSetBatch(partition, batch_samples, 8));
-  RengaCall(
-      RengaPartitionSetFromOptions(partition)); /* -partition_stages 2 -partition_replicas 2 */
+  RengaCall(RengaPartitionSetFromOptions(partition)); /* -layout_pipeline 2 -layout_data 2 */
   RengaCall(RengaPartitionSolve(partition, plan));
   RengaCall(RengaPartitionDestroy(&partition));
   return RENGA_SUCCESS;

@@ -6,9 +6,9 @@
    everything else (replicas, checkpoints with the optimizer's moments, memory) works with them.
    The rules look at what is the same on every layout, and so the loss is the same too.
 
-     mpiexec -n 4 ./ex6 -partition_stages 2
+     mpiexec -n 4 ./ex6 -layout_pipeline 2
      ./ex6 -help                               -optimizer_type lists lion
-     mpiexec -n 2 ./ex6 -optimizer_type adamw -partition_type even -pipeline_schedule gpipe
+     mpiexec -n 2 ./ex6 -optimizer_type adamw -partition_type even -schedule_type gpipe
 */
 #include <math.h>
 #include <renga.h>
@@ -106,6 +106,7 @@ static RengaErrorCode MakePlan(RengaComm comm, RengaGraph graph, RengaPlan *plan
 
 static RengaErrorCode Train(RengaComm comm, RengaGraph graph, RengaPlan plan)
 {
+  RengaSettings settings;
   const RengaBatch batch = {.samples = batch_samples, .read = Read};
   RengaPipeline pipeline;
   RengaOptimizer optimizer;
@@ -115,7 +116,8 @@ static RengaErrorCode Train(RengaComm comm, RengaGraph graph, RengaPlan plan)
   RengaCall(RengaPipelineGetOptimizer(pipeline, &optimizer));
   RengaCall(RengaOptimizerSetType(optimizer, "lion"));
   RengaCall(RengaOptimizerSetLearningRate(optimizer, 0.01));
-  RengaCall(RengaPipelineSetSchedule(pipeline, "ahead"));
+  RengaCall(RengaPipelineGetSettings(pipeline, &settings));
+  RengaCall(RengaSettingsSetSchedule(settings, "ahead"));
   RengaCall(RengaPipelineSetFromOptions(pipeline));
   RengaCall(RengaPipelineSetUp(pipeline));
   for (int64_t step = 0; step < steps; step++) {

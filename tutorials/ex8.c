@@ -6,7 +6,7 @@
    gradient, the scale of the loss in fp16, how much of the job's time is left. What it leaves is
    looked at before anything is made of it.
 
-     mpiexec -n 4 ./ex8 -partition_stages 2
+     mpiexec -n 4 ./ex8 -layout_pipeline 2
      mpiexec -n 2 ./ex8 -precision fp16
 */
 #include <math.h>

@@ -46,12 +46,12 @@ run 0 4 ex10
 lacks "^0 bytes went"
 grep '^loss ' out >other
 equal_files one other "four ranks do not have the loss of one"
-run 0 4 ex10 -comm_transport mpi -profile_type analytic
+run 0 4 ex10 -transport_type mpi -profile_type analytic
 says "0 bytes went by the program's transport"
 grep '^loss ' out >other
 equal_files one other "transport mpi does not have the loss of the program's own"
 run 0 1 ex10 -help
 says "|counted"
-run 5 1 ex10 -comm_transport conted
-says "-comm_transport conted: not one of auto|mpi|mpi_device|staged|nccl|counted"
+run 5 1 ex10 -transport_type conted
+says "-transport_type conted: not one of auto|mpi|mpi_device|staged|nccl|counted"
 finish

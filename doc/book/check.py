@@ -9,7 +9,7 @@ import sys
 
 sys.dont_write_bytecode = True
 from markdown import pages_of
-from reference import COMMANDS
+from reference import COMMANDS, read_names
 
 GENERATED = {"options.md", "functions.md", "operators.md"}
 LAUNCH = re.compile(r"^\s*(?:\$ )?(?!renga run: )(?:renga|mpiexec|srun|mpirun|mpi\w+\.mpich|cc|c\+\+|python3?|pip|cmake) [a-z-]")
@@ -114,7 +114,8 @@ def main():
     source, renga = pathlib.Path(sys.argv[1]), sys.argv[2]
     all_pages = pages_of(source)
     pages, names = {page.path.name: page for page in all_pages}, known_names(source)
-    options = known_options(renga) | machine_options(source)
+    aliases = {n[2:-1] for names in read_names().values() for n in names["false"]}
+    options = known_options(renga) | machine_options(source) | aliases
     wrong = 0
     for page in all_pages:
         complaints = [*check_links(page, pages), *check_options(page, options), *check_names(page, names), *check_blocks(source, page)]

@@ -22,8 +22,8 @@ def run(command, folder):
 
 
 def draw_plans(renga, pages):
-    asked = [renga, "plan", "-graph", BERT, "-machine_file", "v100", "-microbatch_size", "2", "-reduction_leaf", "1"]
-    four = asked + ["-machine_nodes", "1", "-batch_size", "64", "-partition_stages", "4"]
+    asked = [renga, "plan", "-graph", BERT, "-machine_file", "v100", "-microbatch_size", "2", "-partition_leaf", "1"]
+    four = asked + ["-machine_nodes", "1", "-batch_size", "64", "-layout_pipeline", "4"]
     (pages / "listing-explain.txt").write_text(run(four + ["-plan_explain", "-plan_view", "draw:picture-plan.svg"], pages))
     (pages / "listing-plan.txt").write_text(run(four, pages))
     run(asked + ["-machine_nodes", "1,2,4", "-batch_size", "256", "-plan_view", "draw:picture-nodes.svg"], pages)
@@ -130,8 +130,8 @@ def draw_timelines(renga, mpiexec, pages):
     for schedule in ("gpipe", "1f1b"):
         trace = pages / "trace.json"
         shown = run([mpiexec, "-n", "2", renga, "train", "-graph", GPT, "-data", "synthetic", "-batch_size", "16", "-steps", "6",
-                     "-microbatch_size", "2", "-partition_stages", "2", "-partition_replicas", "1", "-log_trace", trace.name,
-                     "-pipeline_schedule", schedule], pages)
+                     "-microbatch_size", "2", "-layout_pipeline", "2", "-layout_data", "1", "-log_trace", trace.name,
+                     "-schedule_type", schedule], pages)
         (pages / f"picture-timeline-{schedule}.svg").write_text(timeline(json.loads(trace.read_text())["traceEvents"]))
         (pages / "listing-train.txt").write_text(shown)
         trace.unlink()

@@ -64,28 +64,46 @@ def read_details():
     return dict(line.split("\t") for line in lines if not line.startswith("#"))
 
 
-def option_entry(option, details):
+def read_names():
+    """By option: its other names of today, and those of the version before, from the program's table."""
+    table = pathlib.Path(__file__).parents[2] / "src" / "sys" / "optionname.c"
+    names = {}
+    for name, option, old in re.findall(r'{"(\w+)", "(\w+)", (true|false)}', table.read_text()):
+        names.setdefault(option, {"true": [], "false": []})[old].append(f"`-{name}`")
+    return names
+
+
+def names_entry(names):
+    """What it is called as well, what it was called, and an empty line."""
+    also = ["Also: " + ", ".join(names["false"]) + "."] if names["false"] else []
+    before = ["Before: " + ", ".join(names["true"]) + ", read for one version more."] if names["true"] else []
+    return [" ".join(also + before), ""]
+
+
+def option_entry(option, details, names):
     kind, default = split_value(option.value)
     everywhere = set(COMMANDS) - OWN <= set(option.commands)
     rows = [f"(option-{option.name})=", f"### -{plain(option.name)}", "",
             plain(option.text[:1].upper() + option.text[1:]) + ".", "",
             *([details[option.name], ""] if option.name in details else []),
             f"Values: {plain(kind)}. Default: " + (f"`{default}`." if default else "none."), "",
+            *(names_entry(names[option.name]) if option.name in names else []),
             "Commands: " + ("all of them, but for `run`." if everywhere else ", ".join(f"`{c}`" for c in option.commands) + "."), ""]
     return "\n".join(rows)
 
 
 def options_page(options):
-    sections, details = {}, read_details()
+    sections, details, names = {}, read_details(), read_names()
     for option in options.values():
         sections.setdefault(option.section, []).append(option)
     text = ["# Each option", "",
             "This page is written from the rows of options in the program, which `renga COMMAND -help` prints as well.",
             "Options are read from files (`-options_file`), then from the environment variable `RENGA_OPTIONS`, then from",
-            "the command line, and the last one wins. An option that the program does not know ends the run before any",
+            "the command line, and the last one wins. Where one source has two names of an option, with two values, the run",
+            "ends. An option that the program does not know ends the run before any",
             "work, with the name that is closest. `renga options FILE` writes a file of all options, as comments.", ""]
     for section, members in sections.items():
-        text += [f"## {section}", ""] + [option_entry(option, details) for option in members]
+        text += [f"## {section}", ""] + [option_entry(option, details, names) for option in members]
     return "\n".join(text)
 
 

@@ -61,7 +61,7 @@ RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpo
 /* The partition of the options; batch and replicas where the user gives none, 0: chosen. */
 RengaErrorCode AppHasTensorRanks(bool *several);
 RengaErrorCode AppHasChunks(RengaComm comm,
-                            bool *several); /* collective: -pipeline_chunks is more than 1 */
+                            bool *several); /* collective: -layout_chunks is more than 1 */
 RengaErrorCode AppMakePartition(RengaComm comm, RengaGraph graph, int64_t batch, int replicas,
                                 RengaPartition *partition);
 

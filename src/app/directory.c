@@ -11,7 +11,7 @@ RengaErrorCode AppFindDirectory(RengaComm comm, const char **directory, bool *re
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(RengaOptionsGetString("checkpoint_dir", directory, NULL));
   RengaCall(RengaOptionsGetString("checkpoint_every", &every, &every_given));
-  RengaCall(RengaOptionsGetString("on_nonfinite", &manner, NULL));
+  RengaCall(RengaOptionsGetString("pipeline_on_nonfinite", &manner, NULL));
   RengaCall(RengaOptionsGetBool("checkpoint_async", &async_given, NULL));
   RengaCall(RengaOptionsGetInt64("checkpoint_memory", &memory, NULL));
   RengaCall(RengaOptionsGetBool("resume", resume, NULL));
@@ -21,7 +21,7 @@ RengaErrorCode AppFindDirectory(RengaComm comm, const char **directory, bool *re
                       : every_given                     ? "checkpoint_every"
                       : async_given                     ? "checkpoint_async"
                       : memory > 0                      ? "checkpoint_memory"
-                      : strcmp(manner, "rollback") == 0 ? "on_nonfinite rollback"
+                      : strcmp(manner, "rollback") == 0 ? "pipeline_on_nonfinite rollback"
                                                         : NULL;
   RengaCheck(*directory || !needs, printer, RENGA_ERR_OPTION,
              "-%s needs -checkpoint_dir: where are the checkpoints?", needs);

@@ -113,8 +113,7 @@ static RengaErrorCode FixSizes(AppForward *forward)
   if (planned) return RENGA_SUCCESS;
   RengaCall(NoteGiven("microbatch_size", &micro));
   RengaCall(NoteGiven("partition_microbatch_sizes", &micro));
-  RengaCall(NoteGiven("reduction_leaf", &leaf));
-  RengaCall(NoteGiven("partition_leaves", &leaf));
+  RengaCall(NoteGiven("partition_leaf", &leaf));
   RengaCall(RengaOptionsGetInt64("batch_size", &batch, NULL));
   if (!batch) RengaCall(RengaGraphGetFileBatch(forward->graph, &batch));
   if (!batch) batch = FORWARD_BATCH;
@@ -122,7 +121,7 @@ static RengaErrorCode FixSizes(AppForward *forward)
   if (!micro)
     RengaCall(SetSizeOption("microbatch_size",
                             (batch + FORWARD_MICROBATCHES - 1) / FORWARD_MICROBATCHES));
-  if (!leaf) RengaCall(SetSizeOption("reduction_leaf", 1));
+  if (!leaf) RengaCall(SetSizeOption("partition_leaf", 1));
   return RENGA_SUCCESS;
 }
 

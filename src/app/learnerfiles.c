@@ -20,7 +20,7 @@ static RengaErrorCode CheckLearnersBefore(const AppLearners *learners, RengaChec
   const int before = was ? atoi(was) : 1;
   RengaCheck(before == learners->count, printer, RENGA_ERR_OPTION,
              "the run that wrote the checkpoint had %d learner%s, this one has %d: -resume goes on "
-             "with as many (-data_learners); -initial begins with the mean of them",
+             "with as many (-train_learners); -initial begins with the mean of them",
              before, before == 1 ? "" : "s", learners->count);
   return RENGA_SUCCESS;
 }

@@ -36,18 +36,19 @@ static RengaErrorCode ReadManner(MPI_Comm printer, AppLearners *learners)
 {
   const char *text;
   int64_t count;
-  RengaCall(RengaOptionsGetString("data_parallel", &text, NULL));
-  RengaCall(RengaOptionsGetInt64("data_learners", &count, NULL));
+  RengaCall(RengaOptionsGetString("train_average", &text, NULL));
+  RengaCall(RengaOptionsGetInt64("train_learners", &count, NULL));
   RengaCheck(ParseManner(text, learners), printer, RENGA_ERR_OPTION,
-             "-data_parallel %s is none of sync, local:K, gossip:K, where K is a number of steps "
+             "-train_average %s is none of sync, local:K, gossip:K, where K is a number of steps "
              "from 1",
              text);
-  RengaCheck(!learners->apart || count > 1, printer, RENGA_ERR_OPTION,
-             "-data_parallel %s is for copies of the network that train apart: -data_learners says "
-             "how many, 2 or more",
-             text);
+  RengaCheck(
+      !learners->apart || count > 1, printer, RENGA_ERR_OPTION,
+      "-train_average %s is for copies of the network that train apart: -train_learners says "
+      "how many, 2 or more",
+      text);
   RengaCheck(learners->apart || count == 0, printer, RENGA_ERR_OPTION,
-             "-data_learners %lld is for -data_parallel local:K or gossip:K", (long long)count);
+             "-train_learners %lld is for -train_average local:K or gossip:K", (long long)count);
   learners->count = learners->apart ? (int)count : 1;
   return RENGA_SUCCESS;
 }
@@ -57,22 +58,23 @@ static RengaErrorCode RefuseOptions(MPI_Comm printer)
 {
   static const struct {
     const char *option, *plain;
-  } rows[] = {{"data_hide", "0"},          {"on_nonfinite", "stop"},  {"optimizer_sparse", "off"},
-              {"partition_sequence", "1"}, {"partition_tensor", "1"}, {"pipeline_offload", "none"},
-              {"pipeline_shard", "none"},  {"precision", "fp32"},     {"schedule_view", "none"}};
+  } rows[] = {{"data_hide", "0"},          {"pipeline_on_nonfinite", "stop"},
+              {"optimizer_sparse", "off"}, {"layout_context", "1"},
+              {"layout_tensor", "1"},      {"layout_offload", "none"},
+              {"layout_zero", "0"},        {"precision", "fp32"},
+              {"schedule_view", "none"}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const char *value, *manner;
     bool given, tensor;
     RengaCall(AppHasTensorRanks(&tensor));
-    RengaCall(RengaOptionsGetString("data_parallel", &manner, NULL));
+    RengaCall(RengaOptionsGetString("train_average", &manner, NULL));
     RengaCall(RengaOptionsGetString(rows[i].option, &value, &given));
     if (!value) value = "";
     const bool low = strcmp(rows[i].option, "precision") == 0 && strcmp(value, "fp16") != 0;
-    const bool one = strncmp(rows[i].option, "partition_", strlen("partition_")) == 0 && !tensor &&
-                     strcmp(value, "auto") != 0;
+    const bool one = strcmp(rows[i].plain, "1") == 0 && !tensor && strcmp(value, "auto") != 0;
     const bool plain = one || strcmp(value, rows[i].plain) == 0;
     RengaCheck(!given || low || plain, printer, RENGA_ERR_SUPPORT,
-               "-%s %s together with -data_parallel %s is not supported", rows[i].option, value,
+               "-%s %s together with -train_average %s is not supported", rows[i].option, value,
                manner);
   }
   return RENGA_SUCCESS;
@@ -100,12 +102,14 @@ static RengaErrorCode MakePipeline(const AppLearners *learners, int l, int64_t s
 {
   RengaPipeline *pipeline = &learners->pipeline[l];
   RengaOptimizer optimizer;
+  RengaSettings settings;
   const int64_t words[] = {learners->seed, learners->first + l};
   const uint64_t own = RengaHash(words, sizeof words, 0x1ea51e5);
   RengaCall(RengaPipelineCreate(learners->ranks, pipeline));
-  RengaCall(RengaPipelineSetSeed(*pipeline, (uint64_t)learners->seed));
+  RengaCall(RengaPipelineGetSettings(*pipeline, &settings));
+  RengaCall(RengaSettingsSetSeed(settings, (uint64_t)learners->seed));
   RengaCall(RengaPipelineSetFromOptions(*pipeline));
-  if (learners->first + l > 0) RengaCall(RengaPipelineSetSeed(*pipeline, own));
+  if (learners->first + l > 0) RengaCall(RengaSettingsSetSeed(settings, own));
   RengaCall(RengaPipelineGetOptimizer(*pipeline, &optimizer));
   RengaCall(RengaOptimizerSetTotalSteps(optimizer, steps));
   return RENGA_SUCCESS;
@@ -150,7 +154,7 @@ RengaErrorCode AppLearnersSetPartition(AppLearners *learners, RengaPartition par
   RengaCall(RengaObjectGetComm(learners->all, &printer));
   RengaCall(RengaPartitionGetBatch(partition, &batch, &microbatch));
   RengaCheck(batch > 0, printer, RENGA_ERR_OPTION,
-             "-data_parallel local and gossip need -batch_size: the samples of a step, of all %d "
+             "-train_average local and gossip need -batch_size: the samples of a step, of all %d "
              "learners",
              learners->count);
   RengaCheck(batch % learners->count == 0, printer, RENGA_ERR_OPTION,
@@ -233,14 +237,14 @@ static RengaErrorCode CheckLearnersPlan(const AppLearners *learners, RengaPlan p
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(learners->all, &printer));
   RengaCall(RengaOptionsGetString("device_type", &type, NULL));
-  RengaCall(RengaOptionsGetString("data_parallel", &manner, NULL));
+  RengaCall(RengaOptionsGetString("train_average", &manner, NULL));
   const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
   RengaCheck(shape->tensor == 1 && shape->sequence == 1, printer, RENGA_ERR_SUPPORT,
-             "a plan with %s ranks together with -data_parallel %s is not supported",
+             "a plan with %s ranks together with -train_average %s is not supported",
              shape->tensor > 1 ? "tensor-parallel" : "context-parallel", manner);
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   RengaCheck(RengaDeviceIsHost(device), printer, RENGA_ERR_SUPPORT,
-             "-data_parallel local and gossip are not supported for -device_type %s, which has "
+             "-train_average local and gossip are not supported for -device_type %s, which has "
              "memory of its own",
              type);
   return RENGA_SUCCESS;
@@ -291,7 +295,7 @@ RengaErrorCode AppLearnersPrint(const AppLearners *learners)
   MPI_Comm printer;
   if (!learners->apart) return RENGA_SUCCESS;
   RengaCall(RengaObjectGetComm(learners->all, &printer));
-  RengaCall(RengaOptionsGetString("data_parallel", &manner, NULL));
+  RengaCall(RengaOptionsGetString("train_average", &manner, NULL));
   RengaCall(RengaPrintf(printer,
                         "%d learners train apart (%s), each with %lld of %lld samples of a step: "
                         "%d on each of %d group%s of ranks\n",

@@ -1,4 +1,4 @@
-/* Copies of the network that train apart (-data_parallel local:k, gossip:k), and what becomes of
+/* Copies of the network that train apart (-train_average local:k, gossip:k), and what becomes of
    them. Their number is a setting, so that results do not depend on the ranks that have them. */
 #pragma once
 #include "app.h"

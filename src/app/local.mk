@@ -12,7 +12,7 @@ noinst_HEADERS += %D%/supervisor/supervisor.h
 renga_SOURCES += %D%/watch.c %D%/view.c %D%/runfile.c %D%/runpage.c %D%/fetch.c %D%/token.c
 
 # Private names of the library are hidden from programs.
-renga_SOURCES += src/sys/open.c
+renga_SOURCES += src/sys/open.c src/sys/optionname.c
 
 # Scripts that users copy: of Slurm, of PBS, and of machines without either.
 clusterdir = $(datadir)/renga/cluster

@@ -57,10 +57,10 @@ typedef struct {
   bool writes_last;     /* the last word is the file that it makes */
 } Command;
 
-#define RUNNING "|Graph|Device|Communication|Pipeline|"
-#define PLANNING "|Graph|Device|Machine|Profile|Plan|Partition|Schedule|Optimizer|Pipeline|"
+#define RUNNING "|Graph|Device|Communication|Layout|Pipeline|"
+#define PLANNING "|Graph|Device|Machine|Profile|Plan|Layout|Partition|Schedule|Optimizer|Pipeline|"
 #define RUNNING_FORWARD                                                                            \
-  "|Graph|Device|Communication|Pipeline|Machine|Profile|Plan|Partition|Schedule|Data|"
+  "|Graph|Device|Communication|Layout|Pipeline|Machine|Profile|Plan|Partition|Schedule|Data|"
 static const Command commands[] = {
     {"train", AppTrain, "renga train -graph NETWORK -data FILE [options]", 0, 0,
      RUNNING PLANNING "|Data|Checkpoint|", false},
@@ -107,10 +107,10 @@ static const RengaOptionRow rows[] = {
         "train: how progress is shown; auto: a bar on a terminal, else lines"),
     ROW("eval", STRING, NULL, NULL, 0, 0,
         "train, eval, predict: HDF5 files of the validation part, with commas and patterns"),
-    ROW("data_parallel", STRING, "sync", NULL, 0, 0,
+    ROW("train_average", STRING, "sync", NULL, 0, 0,
         "train: sync, or local SGD: local:K or gossip:K averages parameters every K steps"),
-    ROW("data_learners", INT64, "0", NULL, 0, 1 << 16,
-        "train: learners of local SGD, for -data_parallel local and gossip"),
+    ROW("train_learners", INT64, "0", NULL, 0, 1 << 16,
+        "train: learners of local SGD, for -train_average local and gossip"),
     ROW("eval_every", INT64, "0", NULL, 0, 1e15,
         "train: steps between losses of the validation part; 0: only at the end"),
     ROW("eval_samples", INT64, "0", NULL, 0, 1e15,
@@ -126,7 +126,7 @@ static const RengaOptionRow rows[] = {
     ROW("resume_strict", BOOL, "false", NULL, 0, 0,
         "train: other settings than those of the checkpoint's run are an error"),
     ROW("rollback_limit", INT64, "10", NULL, 0, 1e9,
-        "train: rollbacks of -on_nonfinite rollback before it is an error"),
+        "train: rollbacks of -pipeline_on_nonfinite rollback before it is an error"),
     ROW("parameter_digest", BOOL, "false", NULL, 0, 0,
         "train: print a checksum of all parameters and moments that no layout changes"),
     ROW("checkpoint", STRING, NULL, NULL, 0, 0,
@@ -255,8 +255,8 @@ static const struct {
     {"data_owners_order", "train"},
     {"data_placement", "train"},
     {"data_cache", "train"},
-    {"data_parallel", "train"},
-    {"data_learners", "train"},
+    {"train_average", "train"},
+    {"train_learners", "train"},
     {"data_hide", "train"},
     {"data_importance", "train"},
     {"data_hide_confidence", "train"},

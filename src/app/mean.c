@@ -35,7 +35,7 @@ static RengaErrorCode PlaceTensors(AppMean mean)
     mean->taken[t] = NetworkLists(listed, list, row->name);
     if (!mean->taken[t]) continue;
     RengaCheck(row->spec.type == RENGA_FLOAT32, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-               "%s: -data_parallel local and gossip are not supported for type %s", row->name,
+               "%s: -train_average local and gossip are not supported for type %s", row->name,
                RengaDataTypeName(row->spec.type));
     mean->elements += RengaRectangleCount(&row->spec, &row->part);
   }

@@ -20,7 +20,7 @@ static RengaErrorCode FindUncutBatch(int64_t *samples)
   bool given;
   RengaCall(RengaOptionsGetInt64("batch_size", &batch, NULL));
   RengaCall(RengaOptionsGetInt64("microbatch_size", &microbatch, NULL));
-  RengaCall(RengaOptionsGetInt64("partition_replicas", &replicas, NULL));
+  RengaCall(RengaOptionsGetInt64("layout_data", &replicas, NULL));
   RengaCall(RengaOptionsGetInt64("graph_whole_batch", &whole, &given));
   *samples = batch == microbatch && replicas <= 1 && !given ? batch : 0;
   return RENGA_SUCCESS;
@@ -254,8 +254,8 @@ RengaErrorCode AppHasChunks(RengaComm comm, bool *several)
   const char *schedule = NULL;
   int own = 0;
   bool wave;
-  RengaCall(RengaOptionsGetInt64("pipeline_chunks", &chunks, NULL));
-  RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, NULL));
+  RengaCall(RengaOptionsGetInt64("layout_chunks", &chunks, NULL));
+  RengaCall(RengaOptionsGetString("schedule_type", &schedule, NULL));
   RengaCall(RengaScheduleShareLists(comm, schedule));
   RengaCall(RengaScheduleFindPlacement(schedule, &own, &wave));
   if (chunks == 0) chunks = own;
@@ -275,8 +275,8 @@ static RengaErrorCode AsksForSeveral(const char *option, bool *several)
 RengaErrorCode AppHasTensorRanks(bool *several)
 {
   bool sequence;
-  RengaCall(AsksForSeveral("partition_tensor", several));
-  RengaCall(AsksForSeveral("partition_sequence", &sequence));
+  RengaCall(AsksForSeveral("layout_tensor", several));
+  RengaCall(AsksForSeveral("layout_context", &sequence));
   *several = *several || sequence;
   return RENGA_SUCCESS;
 }
@@ -286,11 +286,11 @@ static RengaErrorCode IsOpen(RengaComm comm, bool *open)
 {
   bool several, sequence, tensor;
   int64_t tokens;
-  static const char *const names[] = {"partition_type", "partition_stages", "partition_replicas",
+  static const char *const names[] = {"partition_type", "layout_pipeline", "layout_data",
                                       "partition_cuts", "plan_load"};
   RengaCall(AppHasChunks(comm, &several));
-  RengaCall(AsksForSeveral("partition_sequence", &sequence));
-  RengaCall(AsksForSeveral("partition_tensor", &tensor));
+  RengaCall(AsksForSeveral("layout_context", &sequence));
+  RengaCall(AsksForSeveral("layout_tensor", &tensor));
   RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
   /* Types that search have no tensor ranks of lanes of tokens. */
   *open = RengaCommGetSize(comm) > 1 && !several && !sequence && !(tensor && tokens > 1);

@@ -1,6 +1,7 @@
 /* What a checkpoint tells about its run: all that decides the numbers, so that one that goes on
    with other settings is told which. */
 #include "app.h"
+#include "renga/private/choice.h"
 #include "renga/private/number.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,8 +11,8 @@
 static const char *const options[] = {"data_shuffle",
                                       "data_owners",
                                       "data_owners_order",
-                                      "data_parallel",
-                                      "data_learners",
+                                      "train_average",
+                                      "train_learners",
                                       "data_hide",
                                       "data_importance",
                                       "data_hide_confidence",
@@ -36,7 +37,7 @@ static const char *const options[] = {"data_shuffle",
                                       "optimizer_sparse",
                                       "device_type",
                                       "pipeline_reduction",
-                                      "on_nonfinite",
+                                      "pipeline_on_nonfinite",
                                       "graph_trained",
                                       "graph_frozen",
                                       "graph_lora",
@@ -47,7 +48,7 @@ static const char *const options[] = {"data_shuffle",
                                       "graph_divide_weight",
                                       "graph_lanes",
                                       "graph_token_lanes",
-                                      "partition_split",
+                                      "graph_split",
                                       "precision",
                                       "precision_keep"};
 enum { OPTIONS = sizeof options / sizeof options[0], FOUND = 7, VALUE = 512 };
@@ -118,7 +119,7 @@ static RengaErrorCode FindSettings(const AppOrigin *origin, Settings *settings)
   AddNumber(settings, "seed", origin->seed);
   AddNumber(settings, "batch_size", origin->batch);
   AddNumber(settings, "microbatch_size", microbatch);
-  AddNumber(settings, "reduction_leaf", RengaPlanGetLeaf(origin->plan));
+  AddNumber(settings, "partition_leaf", RengaPlanGetLeaf(origin->plan));
   RengaCall(AddTotalSteps(settings, origin->steps));
   for (int i = 0; i < OPTIONS; i++) {
     const char *value;
@@ -178,6 +179,16 @@ static bool CouldBeDefault(const Setting *is, const char *was, const char *type)
          (SameValue(is->value, "0") || SameValue(is->value, "0.01"));
 }
 
+/* As the run of the checkpoint wrote it, perhaps under the name of the version before. */
+static RengaErrorCode GetSetting(RengaCheckpoint checkpoint, const char *name, const char **value)
+{
+  const char *old = name;
+  *value = NULL;
+  for (int i = 0; old && !*value; old = RengaOptionOldName_Private(name, i++))
+    RengaCall(RengaCheckpointGetAttribute(checkpoint, old, value));
+  return RENGA_SUCCESS;
+}
+
 /* is: as it would be written now. */
 static RengaErrorCode SettingDiffers(RengaCheckpoint checkpoint, const Setting *is,
                                      const char **was, bool *differs)
@@ -185,7 +196,7 @@ static RengaErrorCode SettingDiffers(RengaCheckpoint checkpoint, const Setting *
   const char *version, *type;
   RengaCall(RengaCheckpointGetAttribute(checkpoint, "settings_version", &version));
   RengaCall(RengaCheckpointGetAttribute(checkpoint, "optimizer_type", &type));
-  RengaCall(RengaCheckpointGetAttribute(checkpoint, is->name, was));
+  RengaCall(GetSetting(checkpoint, is->name, was));
   *differs = *was && !SameValue(FindMeaning(is->name, *was), FindMeaning(is->name, is->value)) &&
              (version || !CouldBeDefault(is, *was, type));
   return RENGA_SUCCESS;
@@ -246,21 +257,23 @@ static RengaErrorCode HasOtherLanes(RengaCheckpoint checkpoint, bool *other)
 /* What was chosen is not chosen once more. */
 static RengaErrorCode KeepChoice(const char *name, const char *value)
 {
-  static const struct {
-    const char *chosen, *from;
-  } lists[] = {{"microbatch_size", "partition_microbatch_sizes"},
-               {"reduction_leaf", "partition_leaves"}};
   RengaCall(RengaOptionsSetValue(name, value));
-  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-    if (strcmp(lists[i].chosen, name) == 0) RengaCall(RengaOptionsClearValue(lists[i].from));
+  if (strcmp(name, "microbatch_size") == 0)
+    RengaCall(RengaOptionsClearValue("partition_microbatch_sizes"));
   return RENGA_SUCCESS;
+}
+
+/* Several leaves to choose from fix none. */
+static bool Fixes(const char *name, const char *value)
+{
+  return strcmp(name, "partition_leaf") != 0 || strspn(value, "0123456789") == strlen(value);
 }
 
 /* What was chosen for the user stays: it decides the bits. */
 RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
 {
-  static const char *const chosen[] = {"graph_lanes", "graph_token_lanes", "partition_split",
-                                       "microbatch_size", "reduction_leaf"};
+  static const char *const chosen[] = {"graph_lanes", "graph_token_lanes", "graph_split",
+                                       "microbatch_size", "partition_leaf"};
   enum { OF_LANES = 3 };
   int64_t step;
   bool found, hold = false, other = false;
@@ -273,8 +286,9 @@ RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
     const char *was, *value;
     bool given;
     RengaCall(RengaOptionsGetString(chosen[i], &value, &given));
-    RengaCall(RengaCheckpointGetAttribute(checkpoint, chosen[i], &was));
-    if (was && !given && strcmp(was, "none") != 0) RengaCall(KeepChoice(chosen[i], was));
+    RengaCall(GetSetting(checkpoint, chosen[i], &was));
+    if (was && !(given && Fixes(chosen[i], value)) && strcmp(was, "none") != 0)
+      RengaCall(KeepChoice(chosen[i], was));
   }
   return RENGA_SUCCESS;
 }

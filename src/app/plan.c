@@ -9,7 +9,7 @@ enum { ANY_NUMBER = 1 << 20 };
    and replicas that are asked for need. */
 static RengaErrorCode OpenLayout(const App *app, RengaPartition partition, bool *open)
 {
-  const char *names[] = {"partition_ranks", "partition_stages", "partition_replicas"}, *text, *type;
+  const char *names[] = {"partition_ranks", "layout_pipeline", "layout_data"}, *text, *type;
   bool given[3];
   for (int i = 0; i < 3; i++) RengaCall(RengaOptionsGetString(names[i], &text, &given[i]));
   RengaCall(RengaOptionsGetString("partition_type", &type, NULL));

@@ -108,11 +108,11 @@ RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine)
   bool asked, given;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(IsSimulationAsked(printer, &asked));
-  RengaCall(RengaOptionsGetString("pipeline_shard", &shard, &given));
+  RengaCall(RengaOptionsGetString("layout_zero", &shard, &given));
   RengaCheck(!asked || !given || (strcmp(shard, "gradients") && strcmp(shard, "parameters")),
              printer, RENGA_ERR_SUPPORT,
-             "-pipeline_shard %s: what replicas exchange with each micro-batch is not simulated on "
-             "shared links (-simulate_...); plans with -pipeline_shard optimizer are",
+             "-layout_zero %s: what replicas exchange with each micro-batch is not simulated on "
+             "shared links (-simulate_...); plans with -layout_zero 1 are",
              shard);
   RengaCheck(machine || !asked, printer, RENGA_ERR_OPTION,
              "-simulate_... is for the links of a machine: give -machine_file");

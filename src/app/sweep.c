@@ -1,6 +1,7 @@
 /* renga plan -plan_sweep: a plan for each value of an option, or for each combination of the values
    of several, in a table and a picture. */
 #include "app.h"
+#include "renga/private/choice.h"
 #include <string.h>
 
 enum { SWEEP_MOST = 64 };
@@ -10,15 +11,15 @@ static const struct {
   const char *option;
   bool network;
 } sweepable[] = {
-    {"machine_file", false},     {"machine_nodes", false},      {"machine_memory", false},
-    {"machine_devices", false},  {"batch_size", true},          {"microbatch_size", true},
-    {"reduction_leaf", false},   {"precision", true},           {"partition_type", false},
-    {"partition_stages", false}, {"partition_replicas", true},  {"partition_ranks", true},
-    {"partition_memory", false}, {"pipeline_schedule", false},  {"pipeline_eager", false},
-    {"pipeline_chunks", false},  {"pipeline_shard", false},     {"pipeline_recompute", false},
-    {"pipeline_offload", false}, {"pipeline_overlap", false},   {"pipeline_reduction", false},
-    {"pipeline_buckets", false}, {"optimizer_type", false},     {"optimizer_sparse", false},
-    {"partition_tensor", true},  {"partition_sequence", false},
+    {"machine_file", false},     {"machine_nodes", false},    {"machine_memory", false},
+    {"machine_devices", false},  {"batch_size", true},        {"microbatch_size", true},
+    {"partition_leaf", false},   {"precision", true},         {"partition_type", false},
+    {"layout_pipeline", false},  {"layout_data", true},       {"partition_ranks", true},
+    {"partition_memory", false}, {"schedule_type", false},    {"schedule_eager", false},
+    {"layout_chunks", false},    {"layout_zero", false},      {"layout_recompute", false},
+    {"layout_offload", false},   {"pipeline_overlap", false}, {"pipeline_reduction", false},
+    {"pipeline_buckets", false}, {"optimizer_type", false},   {"optimizer_sparse", false},
+    {"layout_tensor", true},     {"layout_context", false},
 };
 enum { N_SWEEPABLE = sizeof sweepable / sizeof sweepable[0] };
 
@@ -60,8 +61,12 @@ static RengaErrorCode RefuseSwept(const Sweep *sweep, const char *option, const 
 static RengaErrorCode NameSwept(Sweep *sweep, const char *text, SweptOption *swept)
 {
   const size_t length = strcspn(text, ":");
-  bool known = false;
-  snprintf(swept->option, sizeof swept->option, "%.*s", (int)length, text);
+  char name[sizeof swept->option];
+  bool known = false, old;
+  snprintf(name, sizeof name, "%.*s", (int)length, text);
+  const char *option = RengaOptionNewName_Private(name, &old);
+  if (old) RengaWarning(sweep->printer, "-plan_sweep: -%s is -%s now", name, option);
+  snprintf(swept->option, sizeof swept->option, "%.31s", option ? option : name);
   for (int i = 0; i < N_SWEEPABLE; i++)
     if (!strcmp(sweepable[i].option, swept->option)) {
       known = true;

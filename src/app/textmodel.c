@@ -179,8 +179,8 @@ static RengaErrorCode FindObstacle(const AppTextModel *model, int64_t longest, s
   int64_t replicas, tokens;
   RengaCall(RengaOptionsGetString("device_type", &device, NULL));
   RengaCall(RengaOptionsGetString("plan_load", &plan, NULL));
-  RengaCall(RengaOptionsGetString("partition_sequence", &context, NULL));
-  RengaCall(RengaOptionsGetInt64("partition_replicas", &replicas, NULL));
+  RengaCall(RengaOptionsGetString("layout_context", &context, NULL));
+  RengaCall(RengaOptionsGetInt64("layout_data", &replicas, NULL));
   RengaCall(RengaOptionsGetInt64("graph_token_lanes", &tokens, NULL));
   why[0] = '\0';
   if (strcmp(device, "cpu") != 0 && strcmp(device, "ref") != 0)

@@ -329,7 +329,7 @@ static RengaErrorCode AfterFailure(Training *training, RengaErrorCode code)
   return code;
 }
 
-/* -on_nonfinite rollback: the parameters of the newest good checkpoint, and the next batch. */
+/* -pipeline_on_nonfinite rollback: the parameters of the newest good checkpoint, the next batch. */
 static RengaErrorCode RollBack(Training *training)
 {
   int64_t from = 0, most;

@@ -205,7 +205,7 @@ RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file)
    from seed, epoch and sample alone; each sample has at least one. Source: Devlin et al. 2019,
    section 3.1.
 
-   See also: RengaDataSetUp()
+   See also: RengaDataGetMasking(), RengaDataSetUp()
 @*/
 RengaErrorCode RengaDataSetMasking(RengaData data, double share)
 {
@@ -213,6 +213,29 @@ RengaErrorCode RengaDataSetMasking(RengaData data, double share)
   RengaCheck(share >= 0 && share < 1, data->hdr.comm, RENGA_ERR_ARGUMENT,
              "a share of %g masked tokens is not at least 0 and less than 1", share);
   data->masking = share;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataGetMasking - the share of tokens that are masked
+
+   Not collective
+
+   Input:
+   . data - the data set
+
+   Output:
+   . share - 0: the next token is to be found
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDataSetMasking()
+@*/
+RengaErrorCode RengaDataGetMasking(RengaData data, double *share)
+{
+  RengaCheckPointer(data);
+  RengaCheckPointer(share);
+  *share = data->masking;
   return RENGA_SUCCESS;
 }
 

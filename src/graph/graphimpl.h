@@ -19,7 +19,7 @@ typedef struct {
   RengaGraphNode node;
   int64_t place; /* canonical form: new nodes take the place of the one that they stand for */
   bool dead;
-  int wish;    /* RengaLaneWish: what -partition_split says of it */
+  int wish;    /* RengaLaneWish: what -graph_split says of it */
   bool rows;   /* rowlanes.c: it cuts or puts together rows that a lane reads */
   bool term;   /* lanesums.c: it makes a term of what lanes add up, or an inner sum, */
   bool pieces; /* or cuts terms, adds or puts together their pieces */

@@ -13,7 +13,7 @@ typedef struct {
   bool joined;       /* its output is put together, too: nobody may read that */
 } RengaLaneNode;
 
-/* What -partition_split says of a node: not in lanes, in lanes, as a product by columns or rows. */
+/* What -graph_split says of a node: not in lanes, in lanes, as a product by columns or rows. */
 typedef enum {
   RENGA_LANE_FREE,
   RENGA_LANE_WHOLE,

@@ -2,7 +2,7 @@
    PyTorch writes chunks so. Lanes have their units of each part of a Split, but none of a Slice,
    so that this comes before them. Slices far apart in the order of the nodes stay: their parts
    would live long, and cross the cuts of stages; and so do those that -precision_keep or
-   -partition_split tell apart. */
+   -graph_split tell apart. */
 #include "lanes.h"
 #include "renga/private/op.h"
 #include <string.h>

@@ -17,7 +17,7 @@ enum { ROWS_FOR_COLUMN = 2 };
 
 typedef struct {
   RengaLanes *pass;
-  bool *wanted; /* [nodes] a table is looked up that is large enough, or -partition_split asks */
+  bool *wanted; /* [nodes] a table is looked up that is large enough, or -graph_split asks */
   bool *apart;  /* [values] a reader has not its rows in lanes */
 } LaneTables;
 

@@ -310,7 +310,7 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
    . -graph_batch_inputs NAME[:D],… - the inputs of a file that hold samples
    . -graph_lanes L|auto - lanes of heads and columns, see RengaGraphSetLanes
    . -graph_token_lanes L - lanes of the tokens of a sequence in place of those
-   . -partition_split PATTERN:HOW,… - how lanes have nodes: whole, lanes, columns, rows
+   . -graph_split PATTERN:HOW,… - how lanes have nodes: whole, lanes, columns, rows
 
    Errors: RENGA_ERR_OPTION for a bad value; of -graph, what RengaGraphLoad says.
 

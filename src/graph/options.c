@@ -25,7 +25,7 @@ static const RengaOptionRow rows[] = {
      "lanes (tensor-parallel units) of columns and heads; auto: the degree; decides bits"},
     {"graph_token_lanes", RENGA_OPTION_INT64, "0", AT(token_lanes), NULL, 0, 1024,
      "lanes (context-parallel units) of tokens or image rows; 0: chosen; decides bits"},
-    {"partition_split", RENGA_OPTION_STRING, NULL, AT(split), NULL, 0, 0,
+    {"graph_split", RENGA_OPTION_STRING, NULL, AT(split), NULL, 0, 0,
      "how lanes split nodes: PATTERN:HOW,... (whole, lanes, columns, rows)"},
     {"graph_batch_inputs", RENGA_OPTION_STRING, NULL, AT(batch_inputs), NULL, 0, 0,
      "the inputs of a file that hold samples, and which dimension counts them: "
@@ -51,7 +51,7 @@ typedef struct {
   char *tensor, *machine, *ranks;
 } RankOptions;
 static const RengaOptionRow rank_rows[] = {
-    {"partition_tensor", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, tensor), NULL, 0, 0, ""},
+    {"layout_tensor", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, tensor), NULL, 0, 0, ""},
     {"machine_file", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, machine), NULL, 0, 0, ""},
     {"partition_ranks", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, ranks), NULL, 0, 0, ""},
 };
@@ -285,12 +285,82 @@ RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples)
 
    Errors: none beyond bad arguments.
 
-   See also: RengaGraphLoad()
+   See also: RengaGraphGetDimension(), RengaGraphLoad()
 @*/
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
 {
   RengaCheckPointer(graph);
   RengaCall(SetText(&graph->options.dimension, dimensions));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetDimension - the sizes of symbolic dimensions
+
+   Not collective
+
+   Input:
+   . graph - the graph
+
+   Output:
+   . dimensions - lent by the graph until they are set again; NULL: none
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphSetDimension()
+@*/
+RengaErrorCode RengaGraphGetDimension(RengaGraph graph, const char **dimensions)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(dimensions);
+  *dimensions = graph->options.dimension;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetSplit - say how lanes split nodes, where the choice of the library is not wanted
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . graph - the graph, before RengaGraphSetUp
+   . patterns - "PATTERN:HOW,...", where HOW is whole, lanes, columns or rows, and the first pattern
+     of the shell that fits a node's name decides; NULL: the library chooses
+
+   Options:
+   . -graph_split - the same
+
+   Errors: a node that cannot be split so is an error of RengaGraphSetUp.
+
+   See also: RengaGraphGetSplit(), RengaGraphSetLanes()
+@*/
+RengaErrorCode RengaGraphSetSplit(RengaGraph graph, const char *patterns)
+{
+  RengaCheckPointer(graph);
+  RengaCall(SetText(&graph->options.split, patterns));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetSplit - how lanes split nodes
+
+   Not collective
+
+   Input:
+   . graph - the graph
+
+   Output:
+   . patterns - lent by the graph until they are set again; NULL: the library chooses
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphSetSplit()
+@*/
+RengaErrorCode RengaGraphGetSplit(RengaGraph graph, const char **patterns)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(patterns);
+  *patterns = graph->options.split;
   return RENGA_SUCCESS;
 }
 
@@ -379,7 +449,7 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
      is split. 0: as many as tensor-parallel ranks, which RengaPartitionSolve() chooses
 
    Options:
-   . -graph_lanes L|auto - likewise; auto, the default: as many as -partition_tensor has ranks
+   . -graph_lanes L|auto - likewise; auto, the default: as many as -layout_tensor has ranks
 
    Errors: RENGA_ERR_ARGUMENT for a number outside of its range; RENGA_ERR_ORDER after
    RengaGraphSetUp.
@@ -499,8 +569,8 @@ void RengaGraphCountLanes_Private(RengaGraph graph, RengaLaneKind kind, int *lan
 }
 
 const RengaLaneWords RengaLaneWords_Private[RENGA_LANE_KINDS] = {
-    [RENGA_LANES_OF_HEADS] = {"-graph_lanes", "-partition_tensor", "tensor-parallel"},
-    [RENGA_LANES_OF_TOKENS] = {"-graph_token_lanes", "-partition_sequence", "context-parallel"},
+    [RENGA_LANES_OF_HEADS] = {"-graph_lanes", "-layout_tensor", "tensor-parallel"},
+    [RENGA_LANES_OF_TOKENS] = {"-graph_token_lanes", "-layout_context", "context-parallel"},
 };
 
 RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch)

@@ -64,7 +64,7 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
      is frozen
    . -graph_lanes L|auto - the network is computed in L lanes, the same on any layout
    . -graph_token_lanes L - the same, in lanes of the tokens of a sequence or the rows of an image
-   . -partition_split PATTERN:HOW,... - nodes that lanes have in a certain manner: whole, lanes (in
+   . -graph_split PATTERN:HOW,... - nodes that lanes have in a certain manner: whole, lanes (in
      some manner), columns, rows
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
    . -precision fp32|bf16|fp16|tf32 - the types that tensors are kept in

@@ -1,4 +1,4 @@
-/* -partition_split: which nodes are to be in lanes, and how, by patterns of their names. Columns:
+/* -graph_split: which nodes are to be in lanes, and how, by patterns of their names. Columns:
    what lanes make are parts (columns, heads); rows: it is added up. */
 #include "lanes.h"
 #include "renga/private/pattern.h"
@@ -17,7 +17,7 @@ static RengaErrorCode ReadHow(RengaGraph graph, char pattern[], RengaLaneWish *w
   for (int h = RENGA_LANE_WHOLE; how && h < HOWS; h++)
     if (strcmp(how + 1, hows[h]) == 0) *wish = (RengaLaneWish)h;
   RengaCheck(*wish != RENGA_LANE_FREE && how != pattern, graph->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_split: \"%s\" is no PATTERN:HOW, where HOW is whole, lanes, columns or "
+             "-graph_split: \"%s\" is no PATTERN:HOW, where HOW is whole, lanes, columns or "
              "rows",
              pattern);
   *how = '\0';
@@ -30,7 +30,7 @@ RengaErrorCode RengaGraphReadLaneWishes(RengaGraph graph)
   const char *list = graph->options.split;
   char pattern[RENGA_GRAPH_PATTERN];
   RengaCheck(!list || strlen(list) < LONGEST, graph->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_split: %zu characters are more than %d: name several nodes by one pattern",
+             "-graph_split: %zu characters are more than %d: name several nodes by one pattern",
              list ? strlen(list) : 0, LONGEST - 1);
   while (list && RengaGraphNextPattern(&list, pattern)) {
     RengaLaneWish wish;
@@ -42,7 +42,7 @@ RengaErrorCode RengaGraphReadLaneWishes(RengaGraph graph)
       if (graph->entry[i]->wish == RENGA_LANE_FREE) graph->entry[i]->wish = wish;
     }
     RengaCheck(fits, graph->hdr.comm, RENGA_ERR_OPTION,
-               "-partition_split: \"%s\" fits no node of the network", pattern);
+               "-graph_split: \"%s\" fits no node of the network", pattern);
   }
   return RENGA_SUCCESS;
 }
@@ -71,15 +71,15 @@ RengaErrorCode RengaGraphCheckLaneWishes(const RengaLanes *pass)
     if (wish == RENGA_LANE_FREE || wish == RENGA_LANE_WHOLE) continue;
     if (pass->node[i].chosen || pass->node[i].loss) continue;
     RengaCheck(pass->lanes > 1, pass->graph->hdr.comm, RENGA_ERR_OPTION,
-               "-partition_split: node \"%s\" is to be computed in lanes (%s), but the network has "
+               "-graph_split: node \"%s\" is to be computed in lanes (%s), but the network has "
                "one: give -graph_lanes 2 or more",
                node->name, hows[wish]);
     RengaCheck(pass->few[i] == 0, pass->graph->hdr.comm, RENGA_ERR_OPTION,
-               "-partition_split: node \"%s\" (%s) cannot be computed in lanes (%s): its chain has "
+               "-graph_split: node \"%s\" (%s) cannot be computed in lanes (%s): its chain has "
                "%lld heads, columns or experts, fewer than %d lanes: give fewer -graph_lanes",
                node->name, node->op->name, hows[wish], (long long)pass->few[i], pass->lanes);
     RengaCheck(false, pass->graph->hdr.comm, RENGA_ERR_OPTION,
-               "-partition_split: node \"%s\" (%s) cannot be computed in lanes so (%s): no chain "
+               "-graph_split: node \"%s\" (%s) cannot be computed in lanes so (%s): no chain "
                "that leads from columns or heads to rows has it so",
                node->name, node->op->name, hows[wish]);
   }

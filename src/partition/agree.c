@@ -9,18 +9,18 @@ static void AddWishes(RengaPartition partition, RengaSettingList *list)
 {
   RengaSettingAddText_Private(list, "-partition_type", partition->hdr.type_name);
   RengaSettingAddText_Private(list, "plan (-plan_load)", partition->load);
-  RengaSettingAddInt64_Private(list, "-partition_stages", partition->stages);
-  RengaSettingAddInt64_Private(list, "-partition_replicas", partition->replicas);
-  RengaSettingAddInt64_Private(list, "-partition_tensor", partition->tensor);
-  RengaSettingAddText_Private(list, "-partition_tensor", partition->tensor_text);
-  RengaSettingAddInt64_Private(list, "-partition_sequence", partition->sequence);
-  RengaSettingAddText_Private(list, "-partition_sequence", partition->sequence_text);
+  RengaSettingAddInt64_Private(list, "-layout_pipeline", partition->stages);
+  RengaSettingAddInt64_Private(list, "-layout_data", partition->replicas);
+  RengaSettingAddInt64_Private(list, "-layout_tensor", partition->tensor);
+  RengaSettingAddText_Private(list, "-layout_tensor", partition->tensor_text);
+  RengaSettingAddInt64_Private(list, "-layout_context", partition->sequence);
+  RengaSettingAddText_Private(list, "-layout_context", partition->sequence_text);
   RengaSettingAddInt64_Private(list, "-partition_ranks", partition->ranks);
   RengaSettingAddInt64_Private(list, "-partition_memory", partition->memory);
   RengaSettingAddInt64_Private(list, "-batch_size", partition->batch);
   RengaSettingAddInt64_Private(list, "-microbatch_size", partition->microbatch);
-  RengaSettingAddInt64_Private(list, "-reduction_leaf", partition->leaf);
-  RengaSettingAddText_Private(list, "-partition_leaves", partition->leaves);
+  RengaSettingAddInt64_Private(list, "-partition_leaf", partition->leaf);
+  RengaSettingAddText_Private(list, "-partition_leaf", partition->leaves);
   if (partition->ops->list) partition->ops->list(partition, list);
 }
 

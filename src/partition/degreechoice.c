@@ -168,6 +168,6 @@ RengaErrorCode RengaDegreesRefuse_Private(const DegreeTask *task, const Degree *
              "chosen: give %s",
              one->why, words->ranks, words->share,
              task->sizes ? "a micro-batch of -partition_microbatch_sizes" : "a leaf",
-             task->sizes ? "-microbatch_size" : "-reduction_leaf");
+             task->sizes ? "-microbatch_size" : "-partition_leaf");
   RengaRaise(comm, one->code, "%s", one->why);
 }

@@ -504,7 +504,7 @@ static RengaErrorCode SaySize(const DegreeTask *task, RengaPlan plan)
   if (task->partition->microbatch && task->partition->leaf) return RENGA_SUCCESS;
   snprintf(sentence, sizeof sentence,
            "micro-batches of %lld sample%s and leaves of %lld, on which the bits of results "
-           "depend; -microbatch_size %lld -reduction_leaf %lld fix them",
+           "depend; -microbatch_size %lld -partition_leaf %lld fix them",
            (long long)task->microbatch, task->microbatch == 1 ? "" : "s", (long long)task->leaf,
            (long long)task->microbatch, (long long)task->leaf);
   RengaCall(RengaPlanAddReason(plan, RENGA_PLAN_CHOSEN, sentence));
@@ -625,7 +625,7 @@ static RengaErrorCode TakeDegreeGraph(const DegreeTask *task, Degree *best)
       SayLanes(best->plan, best->tensor, "heads and columns", "-graph_lanes", "-graph_lanes"));
   if (task->tokens_open)
     RengaCall(
-        SayLanes(best->plan, best->context, "tokens", "-graph_token_lanes", "-partition_sequence"));
+        SayLanes(best->plan, best->context, "tokens", "-graph_token_lanes", "-layout_context"));
   return RENGA_SUCCESS;
 }
 

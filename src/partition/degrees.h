@@ -1,4 +1,4 @@
-/* What files of -partition_tensor auto and -partition_sequence auto share: what is known of each number
+/* What files of -layout_tensor auto and -layout_context auto share: what is known of each number
    of tensor- and context-parallel ranks, and the choice between them. */
 #pragma once
 #include "partitionimpl.h"

@@ -270,7 +270,7 @@ RengaErrorCode RengaPartitionGetBatch(RengaPartition partition, int64_t *batch, 
      4, 16 and 64
 
    Options:
-   . -partition_leaves - the same
+   . -partition_leaf - the same
 
    Errors: with a leaf of RengaPartitionSetLeaf(), in RengaPartitionSetFromOptions() or
    RengaPartitionSolve(); what is no list, in RengaPartitionSolve()

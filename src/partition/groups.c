@@ -1,5 +1,5 @@
-/* Ranks that compute a replica of a stage together: tensor ranks (-partition_tensor), and context
-   ranks (-partition_sequence): what is asked for, and whether ranks make such groups. */
+/* Ranks that compute a replica of a stage together: tensor ranks (-layout_tensor), and context
+   ranks (-layout_context): what is asked for, and whether ranks make such groups. */
 #include "partitionimpl.h"
 #include "renga/private/graph.h"
 #include "renga/private/plan.h"
@@ -74,17 +74,16 @@ bool RengaPartitionChoosesTensor_Private(RengaPartition partition, int ranks)
   return ranks > 1 && in_lanes;
 }
 
-/* "-partition_tensor 2 -partition_sequence 4": the options that ask for several. */
+/* "-layout_tensor 2 -layout_context 4": the options that ask for several. */
 static void FormatGroup(RengaPartition partition, size_t size, char text[])
 {
   const int tensor = RengaPartitionTensorRanks_Private(partition),
             context = RengaPartitionContextRanks_Private(partition);
   int used = 0;
   text[0] = '\0';
-  if (tensor > 1) used = snprintf(text, size, "-partition_tensor %d", tensor);
+  if (tensor > 1) used = snprintf(text, size, "-layout_tensor %d", tensor);
   if (context > 1)
-    snprintf(text + used, size - (size_t)used, "%s-partition_sequence %d", used ? " " : "",
-             context);
+    snprintf(text + used, size - (size_t)used, "%s-layout_context %d", used ? " " : "", context);
 }
 
 /* They are chosen beside what a type that searches finds. */
@@ -123,8 +122,8 @@ RengaErrorCode RengaPartitionCheckGroup_Private(RengaPartition partition)
       partition->sequence == RENGA_PARTITION_TENSOR_AUTO)
     RengaCall(CheckChosenGroup(partition));
   RengaCheck(!several || !partition->leaves || searches, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_leaves %s: with %s the leaf is not chosen: give -reduction_leaf",
-             partition->leaves, group);
+             "-partition_leaf %s: with %s the leaf is not chosen: give a number", partition->leaves,
+             group);
   RengaCheck(!several || !partition->ops->plan || searches, partition->hdr.comm, RENGA_ERR_SUPPORT,
              "%s is not supported by -partition_type %s, which does not choose among such plans: "
              "give -partition_type auto, exact, even, tree or manual",

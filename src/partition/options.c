@@ -5,7 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AT(member) offsetof(struct _p_RengaPartition, member)
 enum { TENSOR_MOST = 1000000 };
+static const RengaOptionRow layout_rows[] = {
+    {"layout_pipeline", RENGA_OPTION_INT, "0", AT(stages), NULL, 0, 1e6,
+     "pipeline stages; 0: ranks / replicas, or 1"},
+    {"layout_data", RENGA_OPTION_INT, "0", AT(replicas), NULL, 0, 1e6,
+     "data-parallel replicas of each stage; 0: ranks / stages"},
+    {"layout_tensor", RENGA_OPTION_STRING, "0", AT(tensor_text), NULL, 0, 0,
+     "tensor-parallel degree; 0: type auto chooses, others take 1; auto: the fastest"},
+    {"layout_context", RENGA_OPTION_STRING, "0", AT(sequence_text), NULL, 0, 0,
+     "context-parallel degree; 0: 1, or chosen for long sequences; auto: the fastest"},
+    {"layout_expert", RENGA_OPTION_INT, "1", RENGA_OPTION_NO_OFFSET, NULL, 1, 1,
+     "expert-parallel degree: 1, as no other is supported"},
+};
+enum { N_LAYOUT_ROWS = sizeof layout_rows / sizeof layout_rows[0] };
 static const RengaOptionRow rows[] = {
     {"partition_type", RENGA_OPTION_STRING, RENGA_PARTITION_EVEN, RENGA_OPTION_NO_OFFSET,
      "auto|exact|rannc|tree|even|manual", 0, 0,
@@ -22,27 +36,16 @@ static const RengaOptionRow rows[] = {
      "auto, exact, rannc: micro-batch sizes to choose from: 1,2,4, auto or default"},
     {"partition_exact_time_limit", RENGA_OPTION_REAL, "60", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
      "exact: seconds for the search; then the best found is taken; 0: any time"},
-    {"partition_stages", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, stages), NULL, 0,
-     1e6, "pipeline stages; 0: ranks / replicas, or 1"},
-    {"partition_replicas", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, replicas),
-     NULL, 0, 1e6, "data-parallel replicas of each stage; 0: ranks / stages"},
-    {"partition_tensor", RENGA_OPTION_STRING, "0", offsetof(struct _p_RengaPartition, tensor_text),
-     NULL, 0, 0, "tensor-parallel degree; 0: type auto chooses, others take 1; auto: the fastest"},
-    {"partition_sequence", RENGA_OPTION_STRING, "0",
-     offsetof(struct _p_RengaPartition, sequence_text), NULL, 0, 0,
-     "context-parallel degree; 0: 1, or chosen for long sequences; auto: the fastest"},
-    {"partition_ranks", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, ranks), NULL, 0,
-     1e6, "ranks to plan for; 0: those of this run"},
-    {"partition_memory", RENGA_OPTION_BYTES, "0", offsetof(struct _p_RengaPartition, memory), NULL,
-     0, 0, "bytes that each device may use; 0: no bound"},
-    {"batch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, batch), NULL, 0,
-     1e12, "samples per step over all replicas; 0: the network file's, or 32"},
-    {"microbatch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, microbatch),
-     NULL, 0, 1e12, "samples per micro-batch; 0: chosen, or an eighth of the batch"},
-    {"reduction_leaf", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, leaf), NULL, 0,
-     1e12, "micro-batches per accumulation group (leaf); 0: chosen, or 1; decides bits"},
-    {"partition_leaves", RENGA_OPTION_STRING, NULL, offsetof(struct _p_RengaPartition, leaves),
-     NULL, 0, 0, "accumulation groups (leaves) to choose from: 1,4,16, or auto"},
+    {"partition_ranks", RENGA_OPTION_INT, "0", AT(ranks), NULL, 0, 1e6,
+     "ranks to plan for; 0: those of this run"},
+    {"partition_memory", RENGA_OPTION_BYTES, "0", AT(memory), NULL, 0, 0,
+     "bytes that each device may use; 0: no bound"},
+    {"batch_size", RENGA_OPTION_INT64, "0", AT(batch), NULL, 0, 1e12,
+     "samples per step over all replicas; 0: the network file's, or 32"},
+    {"microbatch_size", RENGA_OPTION_INT64, "0", AT(microbatch), NULL, 0, 1e12,
+     "samples per micro-batch; 0: chosen, or an eighth of the batch"},
+    {"partition_leaf", RENGA_OPTION_STRING, "0", AT(leaf_text), NULL, 0, 0,
+     "micro-batches per accumulation group (leaf); 0: chosen; 1,4,16 or auto: the fastest"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -57,6 +60,7 @@ static const struct {
 
 RengaErrorCode RengaPartitionRegisterPackage(void)
 {
+  RengaCall(RengaOptionsRegister("Layout", N_LAYOUT_ROWS, layout_rows));
   RengaCall(RengaOptionsRegister("Partition", N_ROWS, rows));
   RengaCall(RengaSearchRegisterEvents_Private());
   return RENGA_SUCCESS;
@@ -79,19 +83,40 @@ static RengaErrorCode ReadRanks(RengaPartition partition, const char *option, co
   return RENGA_SUCCESS;
 }
 
+/* A number is the leaf; anything else are several, of which one is chosen. */
+static RengaErrorCode ReadLeaf(RengaPartition partition)
+{
+  static const int64_t leaf_most = INT64_C(1000000000000);
+  const char *text = partition->leaf_text;
+  char *end;
+  if (!text) return RENGA_SUCCESS;
+  const long long number = strtoll(text, &end, 10);
+  const bool one = end != text && !*end;
+  RengaCheck(!one || (number >= 0 && number <= leaf_most), partition->hdr.comm, RENGA_ERR_OPTION,
+             "-partition_leaf %s: write at most %lld micro-batches, several numbers, or auto", text,
+             (long long)leaf_most);
+  RengaCall(RengaPartitionSetLeaves(partition, one ? NULL : text));
+  partition->leaf = one ? number : 0;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaPartitionReadOptions_Private(RengaPartition partition)
 {
-  RengaCall(RengaOptionsSetFromDatabase(partition->hdr.prefix, N_ROWS, rows, partition));
-  RengaCall(ReadRanks(partition, "partition_tensor", partition->tensor_text, &partition->tensor));
   RengaCall(
-      ReadRanks(partition, "partition_sequence", partition->sequence_text, &partition->sequence));
+      RengaOptionsSetFromDatabase(partition->hdr.prefix, N_LAYOUT_ROWS, layout_rows, partition));
+  RengaCall(RengaOptionsSetFromDatabase(partition->hdr.prefix, N_ROWS, rows, partition));
+  RengaCall(ReadRanks(partition, "layout_tensor", partition->tensor_text, &partition->tensor));
+  RengaCall(ReadRanks(partition, "layout_context", partition->sequence_text, &partition->sequence));
+  RengaCall(ReadLeaf(partition));
   RengaCall(RengaOptionsGetBool("plan_explain", &partition->explains, NULL));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaPartitionFreeOptions_Private(RengaPartition partition)
 {
+  RengaCall(RengaOptionsFreeStrings(N_LAYOUT_ROWS, layout_rows, partition));
   RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, partition));
+  RengaFree(&partition->leaves);
   return RENGA_SUCCESS;
 }
 
@@ -99,9 +124,8 @@ RengaErrorCode RengaPartitionFreeOptions_Private(RengaPartition partition)
 RengaErrorCode RengaPartitionCheckLoadAlone_Private(RengaPartition partition)
 {
   const char *const names[] = {
-      "partition_type",     "partition_cuts",   "partition_stages",
-      "partition_replicas", "partition_tensor", "partition_leaves",
-      "partition_sequence", "pipeline_chunks",  "partition_microbatch_sizes"};
+      "partition_type", "partition_cuts", "layout_pipeline", "layout_data",
+      "layout_tensor",  "layout_context", "layout_chunks",   "partition_microbatch_sizes"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     const char *text;
     bool given = false;
@@ -110,6 +134,11 @@ RengaErrorCode RengaPartitionCheckLoadAlone_Private(RengaPartition partition)
                "-plan_load and -%s are both given, but the file says it already: leave one out",
                names[i]);
   }
+  RengaCheck(
+      !partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
+      "-plan_load and -partition_leaf %s are both given, but the file says it already: leave "
+      "one out",
+      partition->leaves);
   return RENGA_SUCCESS;
 }
 
@@ -136,7 +165,8 @@ static RengaErrorCode CheckSizes(RengaPartition partition)
 RengaErrorCode RengaPartitionCheckOptions_Private(RengaPartition partition)
 {
   RengaCheck(!partition->leaf || !partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-reduction_leaf %lld and -partition_leaves %s are both given: leave one out",
+             "RengaPartitionSetLeaf %lld and RengaPartitionSetLeaves %s are both given: leave one "
+             "out",
              (long long)partition->leaf, partition->leaves);
   for (size_t i = 0; i < sizeof used_by / sizeof used_by[0]; i++) {
     const char *text;

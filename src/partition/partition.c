@@ -101,11 +101,11 @@ RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type)
    . -partition_even_slack - even: how far a stage may be over the least largest load
    . -partition_rannc_blocks - rannc: blocks of which stages are made
    . -partition_tree_memory_weight - tree: how much memory counts beside time
-   . -partition_stages, -partition_replicas, -partition_tensor, -partition_sequence - numbers; auto
+   . -layout_pipeline, -layout_data, -layout_tensor, -layout_context - numbers; auto
      of the last two
    . -partition_ranks, -partition_memory - numbers
    . -batch_size, -microbatch_size - samples
-   . -reduction_leaf, -partition_leaves - micro-batches whose gradients are added in a row
+   . -partition_leaf - micro-batches whose gradients are added in a row
    . -plan_load - a file to take the plan from; samples and leaf that are given win over its own
    . -machine_file, -profile_type, … - those of machine, profile and settings where none were set
 

@@ -44,8 +44,8 @@ struct _p_RengaPartition {
   RengaProfile profile;
   PartitionOwn own;
   int stages, replicas, tensor, sequence, ranks; /* tensor, sequence 0: 1, or "auto": chosen */
-  /* As -partition_tensor and -partition_sequence have it; NULL: it was not given. */
-  char *tensor_text, *sequence_text;
+  /* As -layout_tensor and -layout_context have it; NULL: it was not given. */
+  char *tensor_text, *sequence_text, *leaf_text;
   bool compares; /* it looks for plans of several numbers of tensor ranks */
   bool explains; /* somebody will ask what each of them takes */
   double beat;   /* seconds: slower ones are of no use (of long chains) */

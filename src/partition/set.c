@@ -32,7 +32,7 @@ RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph
    . stages - the number of stages, at least 1; 0: 1, or ranks / replicas where the replicas are set
 
    Options:
-   . -partition_stages - the number
+   . -layout_pipeline - the number
 
    Errors: RENGA_ERR_ARGUMENT for a negative number.
 
@@ -56,7 +56,7 @@ RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages)
    . replicas - the number of replicas of each stage, at least 1; 0: ranks / stages
 
    Options:
-   . -partition_replicas - the number
+   . -layout_data - the number
 
    Errors: RENGA_ERR_ARGUMENT for a negative number.
 
@@ -83,7 +83,7 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
      is taken
 
    Options:
-   . -partition_tensor - the number, or auto
+   . -layout_tensor - the number, or auto
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_PLAN where
    stages x replicas x context-parallel ranks x tensor-parallel ranks are not the ranks,
@@ -121,7 +121,7 @@ RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor)
      RENGA_PARTITION_TENSOR_AUTO: types auto and exact always choose it, rannc among even plans
 
    Options:
-   . -partition_sequence - the number, or auto
+   . -layout_context - the number, or auto
 
    Errors: RENGA_ERR_ARGUMENT for a negative number; of RengaPartitionSolve, RENGA_ERR_OPTION where
    the network has no lanes of tokens (RengaGraphSetTokenLanes()) and none may be chosen, and else
@@ -239,7 +239,7 @@ RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, i
      leaf of the plan's file, or one of RengaPartitionSetLeaves() where the type knows costs, or 1
 
    Options:
-   . -reduction_leaf - the number
+   . -partition_leaf - the number
 
    Errors: RENGA_ERR_ARGUMENT for a negative number.
 

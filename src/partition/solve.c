@@ -116,7 +116,7 @@ static RengaErrorCode FindStages(RengaPartition partition, int chunks, int *stag
   *stages = own ? own / chunks : partition->stages;
   RengaCheck(own % chunks == 0, partition->hdr.comm, RENGA_ERR_PLAN,
              "the cuts make %d stages, which are no multiple of %d virtual stages per rank "
-             "(-pipeline_chunks)",
+             "(-layout_chunks)",
              own, chunks);
   RengaCheck(!own || !partition->stages || *stages == partition->stages, partition->hdr.comm,
              RENGA_ERR_PLAN, "the cuts make %d stages, but %d stages are asked for", own,
@@ -137,7 +137,7 @@ static RengaErrorCode ChooseLayout(RengaPartition partition, int ranks, int64_t 
   if (!*stages) *stages = *replicas ? ranks / *replicas : chunks > 1 ? ranks : 1;
   RengaCheck(most > 0, partition->hdr.comm, RENGA_ERR_PLAN,
              "%d virtual stages per rank, but the network has only %d nodes: give a smaller "
-             "-pipeline_chunks",
+             "-layout_chunks",
              chunks, RengaGraphGetNodeCount(partition->graph));
   if (*stages > most) *stages = most;
   if (!*replicas) *replicas = ranks / *stages < leaves ? ranks / *stages : (int)leaves;
@@ -219,10 +219,10 @@ static RengaErrorCode AdviseSettled(RengaPartition partition, int64_t microbatch
   int statistics, node;
   int64_t values;
   const char *more = RengaPartitionContextRanks_Private(partition) > 1
-                         ? "more ranks for -partition_sequence or -partition_stages"
+                         ? "more ranks for -layout_context or -layout_pipeline"
                      : RengaPartitionTensorRanks_Private(partition) > 1
-                         ? "more ranks for -partition_tensor or -partition_stages"
-                         : "more -partition_stages";
+                         ? "more ranks for -layout_tensor or -layout_pipeline"
+                         : "more -layout_pipeline";
   RengaCall(RengaGraphGetBatchStatistics(partition->graph, &statistics, &node, &values));
   if (microbatch == 1)
     snprintf(text, size, "micro-batches of one sample are as small as can be: %s need less", more);
@@ -270,16 +270,16 @@ static RengaErrorCode CheckWishedChunks(RengaPartition partition, int chunks, Re
   const bool knows = !partition->ops->plan || !strcmp(type, RENGA_PARTITION_AUTO) ||
                      !strcmp(type, RENGA_PARTITION_EXACT);
   RengaCheck(shard < RENGA_SHARD_GRADIENTS || knows, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "-pipeline_shard %s is not supported by -partition_type %s, which does not know what "
+             "-layout_zero %d is not supported by -partition_type %s, which does not know what "
              "it takes: give -partition_type auto, exact, even, tree or manual",
-             RengaShardName(shard), type);
+             (int)shard, type);
   RengaCheck(chunks == 1 || !partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "-pipeline_chunks %d: %d virtual stages per rank are not supported by -partition_type "
+             "-layout_chunks %d: %d virtual stages per rank are not supported by -partition_type "
              "%s: give -partition_type even, tree or manual",
              chunks, chunks, partition->hdr.type_name);
   RengaCheck(chunks == 1 || !partition->leaves, partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "-partition_leaves %s: with %d virtual stages per rank the leaf is not chosen: give "
-             "-reduction_leaf",
+             "-partition_leaf %s: with %d virtual stages per rank the leaf is not chosen: give "
+             "a number",
              partition->leaves, chunks);
   return RENGA_SUCCESS;
 }
@@ -391,8 +391,8 @@ static RengaErrorCode CutAlone(RengaPartition partition, int ranks, const SolveW
                                RengaPlan plan, bool *spares)
 {
   RengaCheck(!partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_leaves %s: type %s does not know which is faster without costs: give "
-             "-reduction_leaf, or -machine_file",
+             "-partition_leaf %s: type %s does not know which is faster without costs: give "
+             "a number, or -machine_file",
              partition->leaves, partition->hdr.type_name);
   RengaCall(CutStages(partition, ranks, wish->batch, wish->microbatch, plan));
   RengaCall(MustSpare(partition, plan, spares));

@@ -58,7 +58,7 @@ static RengaErrorCode AddPlan(RengaPipeline pipeline, RengaSettingList *list)
   RengaSettingAdd_Private(list, "precision (-precision, -precision_keep)", &stored, sizeof stored);
   RengaSettingAdd_Private(list, "plan (its stages or ranks)", &stages, sizeof stages);
   RengaSettingAdd_Private(list, "plan (its batch or micro-batch)", batch, sizeof batch);
-  RengaSettingAdd_Private(list, "plan (its leaf: -reduction_leaf)", &pipeline->outline->leaf,
+  RengaSettingAdd_Private(list, "plan (its leaf: -partition_leaf)", &pipeline->outline->leaf,
                           sizeof pipeline->outline->leaf);
   RengaSettingAdd_Private(list, "plan (its memory: -partition_memory)", &memory, sizeof memory);
   return RENGA_SUCCESS;
@@ -95,8 +95,8 @@ static RengaErrorCode AddSchedule(RengaPipeline pipeline, RengaSettingList *list
   RengaCall(HashLists(pipeline, schedule, &lists));
   RengaCall(RengaScheduleGetType(schedule, &type));
   RengaCall(RengaScheduleGetEager(schedule, &eager));
-  RengaSettingAddText_Private(list, "schedule (-pipeline_schedule)", type);
-  RengaSettingAdd_Private(list, "extra warm-up micro-batches (-pipeline_eager)", &eager,
+  RengaSettingAddText_Private(list, "schedule (-schedule_type)", type);
+  RengaSettingAdd_Private(list, "extra warm-up micro-batches (-schedule_eager)", &eager,
                           sizeof eager);
   RengaSettingAdd_Private(list, "schedule (the lists that its rule made)", &lists, sizeof lists);
   return RENGA_SUCCESS;
@@ -113,8 +113,8 @@ static RengaErrorCode AddOptions(RengaPipeline pipeline, RengaSettingList *list)
                           &pipeline->settings->bucket_size, sizeof pipeline->settings->bucket_size);
   RengaSettingAdd_Private(list, "overlap (-pipeline_overlap)", &pipeline->settings->overlap,
                           sizeof pipeline->settings->overlap);
-  RengaSettingAddInt64_Private(list, "offload (-pipeline_offload)", pipeline->settings->offload);
-  RengaSettingAddInt64_Private(list, "-on_nonfinite", pipeline->on_nonfinite);
+  RengaSettingAddInt64_Private(list, "offload (-layout_offload)", pipeline->settings->offload);
+  RengaSettingAddInt64_Private(list, "-pipeline_on_nonfinite", pipeline->on_nonfinite);
   RengaSettingAddText_Private(
       list, "instruction set of kernels (-device_isa; auto: the best of each processor)",
       RengaDeviceGetKernelSet_Private(pipeline->device));

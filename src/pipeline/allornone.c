@@ -217,7 +217,7 @@ static void DescribeWant(int want, int64_t value, size_t size, char text[])
     RengaTextFormat(text, size, "learning rate %.17g", real);
     break;
   case WANT_SETTINGS:
-    snprintf(text, size, "other settings of the optimizer or another -on_nonfinite");
+    snprintf(text, size, "other settings of the optimizer or another -pipeline_on_nonfinite");
     break;
   case WANT_SCALE:
     snprintf(text, size, "a loss scale of %lld", (long long)value);

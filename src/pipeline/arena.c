@@ -10,7 +10,7 @@ static const struct {
   const char *name, *help;
 } categories[] = {
     {"parameters", "more stages"},
-    {"gradients", "a larger -reduction_leaf, more stages, or -pipeline_reduction unordered"},
+    {"gradients", "a larger -partition_leaf, more stages, or -pipeline_reduction unordered"},
     {"optimizer", "more stages, or an optimizer with fewer moments"},
     {"saved", "a smaller -microbatch_size, more stages, or recomputation (-partition_type auto)"},
     {"temporary", "a smaller -microbatch_size"},

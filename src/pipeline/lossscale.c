@@ -80,7 +80,7 @@ RengaErrorCode RengaLossScaleSetUp_Private(RengaPipeline pipeline)
    . steps - since it last changed, 0 to 1999: after 2000 steps that fit it is doubled
 
    Options:
-   . -precision_loss_scale SCALE - the first one
+   . -pipeline_loss_scale SCALE - the first one
 
    Errors: RENGA_ERR_ARGUMENT for numbers out of these ranges.
 

@@ -5,11 +5,12 @@
 /* The loss and the norm are the same on all ranks, so that all of them stop. */
 static RengaErrorCode RefuseNonfinite(RengaPipeline pipeline, const RengaPipelineStepInfo *info)
 {
-  RengaCheck(isfinite(info->loss), pipeline->hdr.comm, RENGA_ERR_NUMERIC,
-             "the loss of step %lld is %g; parameters are those after %lld steps. What may help: a "
-             "smaller -optimizer_learning_rate, -optimizer_clip_norm, -on_nonfinite skip, a look "
-             "at the data",
-             (long long)info->step, info->loss, (long long)info->step);
+  RengaCheck(
+      isfinite(info->loss), pipeline->hdr.comm, RENGA_ERR_NUMERIC,
+      "the loss of step %lld is %g; parameters are those after %lld steps. What may help: a "
+      "smaller -optimizer_learning_rate, -optimizer_clip_norm, -pipeline_on_nonfinite skip, a look "
+      "at the data",
+      (long long)info->step, info->loss, (long long)info->step);
   RengaCheck(
       isfinite(info->norm), pipeline->hdr.comm, RENGA_ERR_NUMERIC,
       "the gradient of step %lld is not finite (its norm is %g, the loss %g); parameters are "
@@ -55,7 +56,7 @@ RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineS
    . manner - RENGA_NONFINITE_STOP, RENGA_NONFINITE_SKIP or RENGA_NONFINITE_ROLLBACK
 
    Options:
-   . -on_nonfinite - stop, skip or rollback
+   . -pipeline_on_nonfinite - stop, skip or rollback
 
    Errors: RENGA_ERR_ARGUMENT for another number.
 

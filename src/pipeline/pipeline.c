@@ -5,10 +5,10 @@
 
 #define AT(member) offsetof(struct _p_RengaPipeline, member)
 static const RengaOptionRow rows[] = {
-    {"precision_loss_scale", RENGA_OPTION_REAL, "65536", AT(loss_scale), NULL, 1, 0x1p24,
+    {"pipeline_loss_scale", RENGA_OPTION_REAL, "65536", AT(loss_scale), NULL, 1, 0x1p24,
      "fp16: first scale of the loss, a power of two"},
-    {"on_nonfinite", RENGA_OPTION_ENUM, "stop", AT(on_nonfinite), "stop|skip|rollback", 0, 0,
-     "what to do after a loss or gradient that is not finite"},
+    {"pipeline_on_nonfinite", RENGA_OPTION_ENUM, "stop", AT(on_nonfinite), "stop|skip|rollback", 0,
+     0, "what a step does whose loss or gradient is not finite"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -187,122 +187,6 @@ RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *s
 }
 
 /*@
-   RengaPipelineSetSchedule - the order of forwards and backwards
-
-   Collective
-
-   Input:
-   . pipeline - the pipeline
-   . type - a type that RengaScheduleSetType() takes; NULL: that of the plan
-
-   Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
-   that is set up. A schedule that there is not is refused by RengaPipelineSetUp.
-
-   Notes: RengaSettingsSetSchedule() of its settings.
-
-   See also: RengaSettingsSetSchedule(), RengaScheduleSetType(), RengaPlanSetSchedule()
-@*/
-RengaErrorCode RengaPipelineSetSchedule(RengaPipeline pipeline, const char *type)
-{
-  RengaCall(CheckNew(pipeline, "RengaPipelineSetSchedule"));
-  RengaCall(RengaSettingsSetSchedule(pipeline->settings, type));
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaPipelineSetSeed - of first values and random numbers
-
-   Collective
-
-   Input:
-   . pipeline - the pipeline
-   . seed - any number, the same on all ranks
-
-   Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
-   that is set up.
-
-   Notes: RengaSettingsSetSeed() of its settings.
-
-   See also: RengaPipelineGetSeed(), RengaSettingsSetSeed()
-@*/
-RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed)
-{
-  RengaCall(CheckNew(pipeline, "RengaPipelineSetSeed"));
-  RengaCall(RengaSettingsSetSeed(pipeline->settings, seed));
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaPipelineSetReduction - how gradients are added up
-
-   Collective
-
-   Input:
-   . pipeline - the pipeline
-   . reduction - RENGA_REDUCTION_ORDERED: the same bits on any layout; RENGA_REDUCTION_UNORDERED:
-     one buffer and MPI's own sum
-
-   Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
-   that is set up; RENGA_ERR_ARGUMENT for a reduction that there is not.
-
-   Notes: RengaSettingsSetReduction() of its settings.
-
-   See also: RengaSettingsSetReduction()
-@*/
-RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline, RengaReduction reduction)
-{
-  RengaCall(CheckNew(pipeline, "RengaPipelineSetReduction"));
-  RengaCall(RengaSettingsSetReduction(pipeline->settings, reduction));
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaPipelineSetTimeout - how long a wait may last without progress
-
-   Collective
-
-   Input:
-   . pipeline - the pipeline
-   . seconds - 0: for ever
-
-   Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
-   that is set up; RENGA_ERR_ARGUMENT for a negative time.
-
-   Notes: RengaSettingsSetTimeout() of its settings.
-
-   See also: RengaSettingsSetTimeout()
-@*/
-RengaErrorCode RengaPipelineSetTimeout(RengaPipeline pipeline, double seconds)
-{
-  RengaCall(CheckNew(pipeline, "RengaPipelineSetTimeout"));
-  RengaCall(RengaSettingsSetTimeout(pipeline->settings, seconds));
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaPipelineSetMemoryBound - bytes that this rank's device may use
-
-   Collective
-
-   Input:
-   . pipeline - the pipeline
-   . bytes - the bound; 0: that of the plan (-partition_memory)
-
-   Errors: RENGA_ERR_ORDER after RengaPipelineSetUp, or where the settings are of another pipeline
-   that is set up; RENGA_ERR_ARGUMENT for a negative number.
-
-   Notes: RengaSettingsSetMemoryBound() of its settings.
-
-   See also: RengaSettingsSetMemoryBound(), RengaPipelineGetMemory(), RengaPlanSetMemory()
-@*/
-RengaErrorCode RengaPipelineSetMemoryBound(RengaPipeline pipeline, int64_t bytes)
-{
-  RengaCall(CheckNew(pipeline, "RengaPipelineSetMemoryBound"));
-  RengaCall(RengaSettingsSetMemoryBound(pipeline->settings, bytes));
-  return RENGA_SUCCESS;
-}
-
-/*@
    RengaPipelineSetDataShortBatch - announce that some steps have fewer (or more) samples
 
    Collective
@@ -340,7 +224,7 @@ RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline, int64_t sa
    . pipeline - the pipeline, whose settings it is that take the options
 
    Options:
-   . -on_nonfinite - stop, skip or rollback, see RengaPipelineSetOnNonfinite()
+   . -pipeline_on_nonfinite - stop, skip or rollback, see RengaPipelineSetOnNonfinite()
 
    Errors: RENGA_ERR_OPTION for a bad value, or options that do not go together; RENGA_ERR_ORDER
    after RengaPipelineSetUp, or where the settings are of another pipeline that is set up.
@@ -354,29 +238,6 @@ RengaErrorCode RengaPipelineSetFromOptions(RengaPipeline pipeline)
   if (pipeline->hdr.prefix)
     RengaCall(RengaObjectSetOptionsPrefix(pipeline->settings, pipeline->hdr.prefix));
   RengaCall(RengaSettingsSetFromOptions(pipeline->settings));
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaPipelineGetSeed - the seed
-
-   Not collective
-
-   Input:
-   . pipeline - the pipeline
-
-   Output:
-   . seed - any number, as it was set, or that of -seed
-
-   Errors: none beyond bad arguments.
-
-   See also: RengaPipelineSetSeed()
-@*/
-RengaErrorCode RengaPipelineGetSeed(RengaPipeline pipeline, uint64_t *seed)
-{
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(seed);
-  *seed = (uint64_t)pipeline->settings->seed;
   return RENGA_SUCCESS;
 }
 

@@ -50,7 +50,7 @@ static RengaErrorCode CheckChunks(RengaPipeline pipeline)
   const int chunks = RengaPlanGetStage(pipeline->plan, 0)->shape.chunks;
   const int wanted = pipeline->settings->chunks;
   RengaCheck(!wanted || wanted == chunks, pipeline->hdr.comm, RENGA_ERR_PLAN,
-             "the settings ask for %d virtual stages per rank (-pipeline_chunks), but the plan has "
+             "the settings ask for %d virtual stages per rank (-layout_chunks), but the plan has "
              "%d: make the plan with these settings, or leave the option out",
              wanted, chunks);
   return RENGA_SUCCESS;
@@ -69,19 +69,18 @@ static RengaErrorCode CheckFolds(RengaPipeline pipeline, int s)
     RengaCheck(other->replicas == shape->replicas && other->shard >= RENGA_SHARD_GRADIENTS,
                pipeline->hdr.comm, RENGA_ERR_SUPPORT,
                "stage %d has %d replicas and shards %s, stage %d has %d and shards %s: where one "
-               "stage shards gradients all must, with as many replicas (-pipeline_shard optimizer "
+               "stage shards gradients all must, with as many replicas (-layout_zero 1 "
                "needs neither)",
                s, shape->replicas, name, t, other->replicas, RengaShardName(other->shard));
   }
   RengaCheck(RengaSettingsIsOrdered_Private(settings), pipeline->hdr.comm, RENGA_ERR_SUPPORT,
-             "-pipeline_shard %s adds gradients in order: it does not go with -pipeline_reduction "
-             "unordered; use -pipeline_shard optimizer",
-             name);
+             "-layout_zero %d adds gradients in order: it does not go with -pipeline_reduction "
+             "unordered; use -layout_zero 1",
+             (int)shape->shard);
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
   RengaCheck(sparse != RENGA_SPARSE_LAZY, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
-             "-pipeline_shard %s does not go with -optimizer_sparse lazy yet: use -pipeline_shard "
-             "optimizer",
-             name);
+             "-layout_zero %d does not go with -optimizer_sparse lazy yet: use -layout_zero 1",
+             (int)shape->shard);
   return RENGA_SUCCESS;
 }
 
@@ -95,15 +94,15 @@ static RengaErrorCode CheckSharding(RengaPipeline pipeline)
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
     const RengaShard shard = RengaPlanGetStage(pipeline->plan, s)->shape.shard;
     RengaCheck(!said || shard == wanted, pipeline->hdr.comm, RENGA_ERR_PLAN,
-               "the settings ask for -pipeline_shard %s, but stage %d of the plan shards %s: make "
+               "the settings ask for -layout_zero %d, but stage %d of the plan shards %s: make "
                "the plan with these settings, or leave the option out",
-               RengaShardName(wanted), s, RengaShardName(shard));
+               (int)wanted, s, RengaShardName(shard));
     RengaCheck(shard == RENGA_SHARD_NOTHING ||
                    !RengaOptimizerIsOutside_Private(pipeline->optimizer),
                pipeline->hdr.comm, RENGA_ERR_SUPPORT,
-               "stage %d shards the optimizer (-pipeline_shard %s), and it is not known whether "
-               "the program's own rule %s may update parts of parameters: use -pipeline_shard none",
-               s, RengaShardName(shard), type);
+               "stage %d shards the optimizer (-layout_zero %d), and it is not known whether "
+               "the program's own rule %s may update parts of parameters: use -layout_zero 0",
+               s, (int)shard, type);
     if (shard >= RENGA_SHARD_GRADIENTS && RengaPlanGetStage(pipeline->plan, s)->shape.replicas > 1)
       RengaCall(CheckFolds(pipeline, s));
   }
@@ -115,7 +114,7 @@ static RengaErrorCode CheckOffloadedTensors(RengaPipeline pipeline)
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++)
     RengaCheck(RengaPlanGetStage(pipeline->plan, s)->shape.saved == RENGA_SAVED_OFFLOAD,
                pipeline->hdr.comm, RENGA_ERR_PLAN,
-               "the settings ask for -pipeline_offload %s, but stage %d of the plan offloads no "
+               "the settings ask for -layout_offload %s, but stage %d of the plan offloads no "
                "saved activations: make the plan with these settings, or leave the option out",
                RengaOffloadName(pipeline->settings->offload), s);
   return RENGA_SUCCESS;
@@ -130,7 +129,7 @@ static RengaErrorCode CheckRecomputation(RengaPipeline pipeline)
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
     const RengaSaved saved = RengaPlanGetStage(pipeline->plan, s)->shape.saved;
     RengaCheck(saved == wanted, pipeline->hdr.comm, RENGA_ERR_PLAN,
-               "the settings ask for -pipeline_recompute %s, but stage %d of the plan %s: make the "
+               "the settings ask for -layout_recompute %s, but stage %d of the plan %s: make the "
                "plan with these settings, or leave the option out",
                RengaRecomputeName(pipeline->settings->recompute), s,
                saved == RENGA_SAVED_RECOMPUTE ? "recomputes" : "recomputes nothing");
@@ -149,15 +148,15 @@ static RengaErrorCode CheckOffloadedMoments(RengaPipeline pipeline)
   RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &moments, &names));
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
   RengaCheck(moments > 0, comm, RENGA_ERR_SUPPORT,
-             "-pipeline_offload optimizer: %s as it is set has no moments that could be offloaded: "
+             "-layout_offload optimizer: %s as it is set has no moments that could be offloaded: "
              "leave the option out",
              optimizer);
   RengaCheck(!RengaOptimizerIsOutside_Private(pipeline->optimizer), comm, RENGA_ERR_SUPPORT,
-             "-pipeline_offload optimizer: it is not known whether the program's own rule %s may "
+             "-layout_offload optimizer: it is not known whether the program's own rule %s may "
              "update parts of parameters: leave the option out",
              optimizer);
   RengaCheck(sparse != RENGA_SPARSE_LAZY, comm, RENGA_ERR_SUPPORT,
-             "-pipeline_offload optimizer does not go with -optimizer_sparse lazy, whose rows are "
+             "-layout_offload optimizer does not go with -optimizer_sparse lazy, whose rows are "
              "updated on the device: leave one of the two out");
   return RENGA_SUCCESS;
 }
@@ -170,12 +169,11 @@ static RengaErrorCode CheckOffload(RengaPipeline pipeline, int ranks)
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++)
     offloads = offloads || RengaPlanGetStage(pipeline->plan, s)->shape.saved == RENGA_SAVED_OFFLOAD;
   RengaCall(RengaDeviceGetType(pipeline->device, &type));
-  RengaCheck(
-      !offloads || !ranks || !RengaDeviceIsHost(pipeline->device), pipeline->hdr.comm,
-      RENGA_ERR_SUPPORT,
-      "offloading (-pipeline_offload %s, or as the plan says): the memory of device %s is the "
-      "host's already: leave it out",
-      RengaOffloadName(pipeline->settings->offload), type);
+  RengaCheck(!offloads || !ranks || !RengaDeviceIsHost(pipeline->device), pipeline->hdr.comm,
+             RENGA_ERR_SUPPORT,
+             "offloading (-layout_offload %s, or as the plan says): the memory of device %s is the "
+             "host's already: leave it out",
+             RengaOffloadName(pipeline->settings->offload), type);
   RengaCall(CheckOffloadedMoments(pipeline));
   return RENGA_SUCCESS;
 }

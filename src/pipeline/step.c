@@ -42,7 +42,7 @@ static RengaErrorCode CheckStepStatistics(RengaPipeline pipeline, const RengaBat
    settings of the optimizer than rank 0: it is named; RENGA_ERR_PLAN where a micro-batch has one
    value for a channel of BatchNormalization (RengaPlanCheckStatistics); RENGA_ERR_NUMERIC for a
    loss or gradient that is not finite (RengaPipelineSetOnNonfinite); RENGA_ERR_TIMEOUT where
-   nothing moves for as long as RengaPipelineSetTimeout says; and what the function that reads the
+   nothing moves for as long as RengaSettingsSetTimeout says; and what the function that reads the
    batch returns. A step that fails on one rank fails on all of them, with the same code. No
    parameter, moment, state or number of steps has changed then, no message is under way, and the
    next step may be made, or this one once more. After RENGA_ERR_TIMEOUT the pipeline can only be

@@ -169,7 +169,7 @@ RengaErrorCode RengaPlanCheckLeaves_Private(RengaPlan plan)
     RengaCheck(
         plan->stage[s].shape.replicas <= leaves, plan->hdr.comm, RENGA_ERR_PLAN,
         "stage %d has %d replicas, but the %lld micro-batches of a step make only %lld leaves "
-        "of %lld, and a replica has whole leaves: give a -reduction_leaf of %lld or less, or "
+        "of %lld, and a replica has whole leaves: give a -partition_leaf of %lld or less, or "
         "fewer replicas",
         s, plan->stage[s].shape.replicas, (long long)microbatches, (long long)leaves,
         (long long)leaf,
@@ -193,7 +193,7 @@ static RengaErrorCode CheckWholeBatch(RengaPlan plan, RengaGraph graph)
              "the network is read for batches of %lld that are never cut: the plan has a batch of "
              "%lld in micro-batches of %lld on %d replicas, but such a network takes one "
              "micro-batch on one replica: -batch_size %lld -microbatch_size %lld "
-             "-partition_replicas 1",
+             "-layout_data 1",
              (long long)whole, (long long)batch, (long long)microbatch, replicas, (long long)whole,
              (long long)whole);
   return RENGA_SUCCESS;

@@ -7,14 +7,14 @@
 
 #define AXIS(member) offsetof(RengaLayout, member)
 const RengaAxis RengaAxes_Private[RENGA_AXES] = {
-    [RENGA_AXIS_STAGES] = {"pipeline stages", "-partition_stages", "1", AXIS(stages), 1},
-    [RENGA_AXIS_CHUNKS] = {"virtual pipeline stages", "-pipeline_chunks", "1", AXIS(chunks), 1},
-    [RENGA_AXIS_REPLICAS] = {"replicas", "-partition_replicas", "1", AXIS(replicas), 1},
-    [RENGA_AXIS_TENSOR] = {"tensor-parallel ranks", "-partition_tensor", "1", AXIS(tensor), 1},
-    [RENGA_AXIS_CONTEXT] = {"context-parallel ranks", "-partition_sequence", "1", AXIS(context), 1},
-    [RENGA_AXIS_SHARD] = {"sharding over replicas (ZeRO)", "-pipeline_shard", "none", AXIS(shard),
+    [RENGA_AXIS_STAGES] = {"pipeline stages", "-layout_pipeline", "1", AXIS(stages), 1},
+    [RENGA_AXIS_CHUNKS] = {"virtual pipeline stages", "-layout_chunks", "1", AXIS(chunks), 1},
+    [RENGA_AXIS_REPLICAS] = {"replicas", "-layout_data", "1", AXIS(replicas), 1},
+    [RENGA_AXIS_TENSOR] = {"tensor-parallel ranks", "-layout_tensor", "1", AXIS(tensor), 1},
+    [RENGA_AXIS_CONTEXT] = {"context-parallel ranks", "-layout_context", "1", AXIS(context), 1},
+    [RENGA_AXIS_SHARD] = {"sharding over replicas (ZeRO)", "-layout_zero", "0", AXIS(shard),
                           RENGA_SHARD_NOTHING},
-    [RENGA_AXIS_SAVED] = {"recomputation", "-pipeline_recompute", "none", AXIS(saved),
+    [RENGA_AXIS_SAVED] = {"recomputation", "-layout_recompute", "none", AXIS(saved),
                           RENGA_SAVED_KEEP},
 };
 

@@ -426,7 +426,7 @@ RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microb
      a new plan has
 
    Options:
-   . -reduction_leaf - the number, where a partition makes the plan
+   . -partition_leaf - the number, where a partition makes the plan
 
    Errors: RENGA_ERR_ARGUMENT for less than 1.
 

@@ -22,7 +22,7 @@ enum { FIRST_SHARD = -RENGA_SHARD_AUTO }; /* of a stage: it is settled */
 
    Errors: none.
 
-   Notes: the words of -pipeline_shard, and of plans.
+   Notes: the words of -layout_zero, and of plans.
 
    See also: RengaSettingsSetShard(), RengaStageShapeFormat()
 @*/

@@ -145,10 +145,9 @@ static RengaErrorCode TryNamed(AutoChoice *choice)
     RengaCall(MakeRival(schedule, &named[i], &rival));
     RengaCall(WeighRival(choice, &rival));
     if (i > 0) continue;
-    RengaCheck(
-        choice->best, MPI_COMM_SELF, RENGA_ERR_PLAN,
-        "schedule auto: not even 1f1b has lists for this shape: -pipeline_schedule 1f1b says "
-        "why");
+    RengaCheck(choice->best, MPI_COMM_SELF, RENGA_ERR_PLAN,
+               "schedule auto: not even 1f1b has lists for this shape: -schedule_type 1f1b says "
+               "why");
     choice->bound =
         Fullest(choice->best) + RengaScheduleEarly(schedule->eager, schedule->stages - 1);
   }

@@ -229,7 +229,7 @@ static RengaErrorCode CheckHead(RengaSchedule schedule, const ListFile *file, co
   RengaCall(RengaScheduleFindPlaces_Private(schedule, &across, &wave));
   RengaCheck(head->ranks == across && head->stages == schedule->stages, comm, RENGA_ERR_PLAN,
              "schedule %s is of %d stages on %d ranks, but here are %d stages on %d: give "
-             "-partition_stages %d",
+             "-layout_pipeline %d",
              file->name, head->stages, head->ranks, schedule->stages, across, head->ranks);
   RengaCheck(head->wave == wave || across == 1 || across == head->stages, comm, RENGA_ERR_PLAN,
              "schedule %s is of stages that lie as a %s, but here they lie as a %s", file->name,

@@ -120,7 +120,7 @@ RengaErrorCode RengaStepNetworkCheck_Private(RengaSchedule schedule, RengaPlan p
                RENGA_ERR_SUPPORT,
                "gradients or parameters of stage %d are sharded: what replicas exchange with each "
                "micro-batch is not simulated on shared links (-simulate_...); plans with "
-               "-pipeline_shard optimizer are",
+               "-layout_zero 1 are",
                s);
   return RENGA_SUCCESS;
 }

@@ -68,7 +68,7 @@ RengaErrorCode RengaScheduleFindPlaces_Private(RengaSchedule schedule, int *acro
     RengaCheck(
         schedule->replicas[s] == schedule->replicas[0], MPI_COMM_SELF, RENGA_ERR_PLAN,
         "schedule %s has as many replicas of all stages, but stage 0 has %d and stage %d has "
-        "%d: take gpipe, 1f1b, zb-h1 or zb-h2, or give -partition_replicas",
+        "%d: take gpipe, 1f1b, zb-h1 or zb-h2, or give -layout_data",
         type, schedule->replicas[0], s, schedule->replicas[s]);
   const int ranks = schedule->ranks / schedule->replicas[0];
   RengaCheck(
@@ -90,14 +90,13 @@ RengaErrorCode RengaScheduleWantPlaces_Private(RengaSchedule schedule, bool want
   bool wave;
   RengaCall(RengaScheduleFindPlaces_Private(schedule, &across, &wave));
   const int own = schedule->stages / across;
-  RengaCheck(
-      !chunks || own == chunks, MPI_COMM_SELF, RENGA_ERR_PLAN,
-      "schedule %s has %d virtual stages per rank, but here are %d: give -pipeline_chunks %d", type,
-      chunks, own, chunks);
+  RengaCheck(!chunks || own == chunks, MPI_COMM_SELF, RENGA_ERR_PLAN,
+             "schedule %s has %d virtual stages per rank, but here are %d: give -layout_chunks %d",
+             type, chunks, own, chunks);
   RengaCheck(
       across == 1 || own == 1 || wave == wanted, MPI_COMM_SELF, RENGA_ERR_PLAN,
       "schedule %s has stages 0 and %d on one rank, but here these are stages 0 and %d: plan "
-      "with -pipeline_schedule %s",
+      "with -schedule_type %s",
       type, wanted ? 2 * across - 1 : across, wanted ? across : 2 * across - 1, type);
   return RENGA_SUCCESS;
 }

@@ -6,12 +6,12 @@
 enum { EAGER_MOST = 1 << 20 };
 
 static const RengaOptionRow rows[] = {
-    {"pipeline_schedule", RENGA_OPTION_STRING, RENGA_SCHEDULE_1F1B, RENGA_OPTION_NO_OFFSET,
+    {"schedule_type", RENGA_OPTION_STRING, RENGA_SCHEDULE_1F1B, RENGA_OPTION_NO_OFFSET,
      "gpipe|1f1b|interleaved|zb-h1|zb-h2|zb-v|dualpipe-v|auto|file:", 0, 0,
      "order of forward and backward: a type, auto, or lists in file:FILE"},
     {"schedule_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "show the schedule of a step: ascii[:FILE], draw[:FILE], or file:FILE saves it"},
-    {"pipeline_eager", RENGA_OPTION_REAL, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, EAGER_MOST,
+    {"schedule_eager", RENGA_OPTION_REAL, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, EAGER_MOST,
      "extra warm-up micro-batches of 1f1b, for each stage that follows"},
 };
 
@@ -37,7 +37,7 @@ static RengaErrorCode ResetSchedule(void *object)
   return RENGA_SUCCESS;
 }
 
-static const RengaClass schedules = {"RengaSchedule", "pipeline_schedule", types, ResetSchedule,
+static const RengaClass schedules = {"RengaSchedule", "schedule_type", types, ResetSchedule,
                                      RengaScheduleAdopt_Private};
 
 /*@
@@ -53,7 +53,7 @@ static const RengaClass schedules = {"RengaSchedule", "pipeline_schedule", types
    refuses, such as those of ranks that would wait for each other for ever, are errors of
    RengaScheduleSetUp().
 
-   Notes: before RengaInitialize, so that -pipeline_schedule may choose it. RengaActionListFill()
+   Notes: before RengaInitialize, so that -schedule_type may choose it. RengaActionListFill()
    makes a whole list in which forward and backward alternate; RengaActionListAdd() and
    RengaActionListEnd() make any other, for the micro-batches of RengaScheduleGetChunks(). The
    function is called on every rank for the lists of all ranks, and more than once for a list: it
@@ -176,7 +176,7 @@ RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
      where messages take no time
 
    Options:
-   . -pipeline_eager - the same
+   . -schedule_eager - the same
 
    Errors: RENGA_ERR_ORDER for a type other than 1f1b and auto; RENGA_ERR_ARGUMENT for a number that
    is out of range.
@@ -239,8 +239,8 @@ RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager)
    . schedule - the schedule
 
    Options:
-   . -pipeline_schedule - a type of RengaScheduleSetType()
-   . -pipeline_eager - see RengaScheduleSetEager()
+   . -schedule_type - a type of RengaScheduleSetType()
+   . -schedule_eager - see RengaScheduleSetEager()
 
    Errors: RENGA_ERR_OPTION for a bad value; RENGA_ERR_SUPPORT for a type that there is not.
 
@@ -252,8 +252,8 @@ RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule)
   double eager = 0;
   bool given = false, eager_given = false;
   RengaCheckPointer(schedule);
-  RengaCall(RengaOptionsGetString("pipeline_schedule", &type, &given));
-  RengaCall(RengaOptionsGetReal("pipeline_eager", &eager, &eager_given));
+  RengaCall(RengaOptionsGetString("schedule_type", &type, &given));
+  RengaCall(RengaOptionsGetReal("schedule_eager", &eager, &eager_given));
   if (given) RengaCall(RengaScheduleShareLists(schedule->hdr.owner, type));
   if (given || eager_given)
     RengaCall(RengaScheduleSetType(schedule, given ? type : RENGA_SCHEDULE_1F1B));

@@ -153,7 +153,7 @@ RengaErrorCode RengaScheduleViewNetwork(RengaSchedule schedule, RengaPlan plan,
   RengaCall(RengaStepNetworkCheck_Private(schedule, plan));
   RengaCheck(!RengaScheduleSharesRanks_Private(schedule), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "a step whose ranks have several stages is not written for other simulators: give "
-             "-pipeline_chunks 1");
+             "-layout_chunks 1");
   RengaCall(RengaStepNetworkCreate_Private(plan, machine, &none, &trace.network));
   const RengaErrorCode code = TraceStep(&trace);
   for (int s = 0; trace.sum && s < schedule->stages; s++)

@@ -58,7 +58,7 @@ static RengaErrorCode BuildHalves(RengaSchedule schedule, RengaActionList list, 
   ZeroBubble how;
   RengaCheck(list->n_chunks == 1, MPI_COMM_SELF, RENGA_ERR_PLAN,
              "schedule %s has one stage on each rank, but a rank has stages %d and %d: leave out "
-             "-pipeline_chunks, or take another -pipeline_schedule",
+             "-layout_chunks, or take another -schedule_type",
              schedule->hdr.type_name, list->chunk[0].stage, list->chunk[1].stage);
   RengaCall(FindHalves(schedule, list->chunk->stage, early, &how));
   RengaCall(RengaActionListReserve_Private(list));

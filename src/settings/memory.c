@@ -15,7 +15,7 @@
      too; RENGA_SHARD_AUTO: as the plan says
 
    Options:
-   . -pipeline_shard - the same, as RengaShardName() says it
+   . -layout_zero - the same, as RengaShardName() says it
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
    RENGA_ERR_ARGUMENT for another number.
@@ -78,7 +78,7 @@ bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard)
 
    Errors: none.
 
-   Notes: the words of -pipeline_recompute.
+   Notes: the words of -layout_recompute.
 
    See also: RengaSettingsSetRecompute()
 @*/
@@ -100,7 +100,7 @@ const char *RengaRecomputeName(RengaRecompute recompute)
      RENGA_RECOMPUTE_AUTO: as the plan says
 
    Options:
-   . -pipeline_recompute - the same, as RengaRecomputeName() says it
+   . -layout_recompute - the same, as RengaRecomputeName() says it
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
    RENGA_ERR_ARGUMENT for another number.
@@ -155,7 +155,7 @@ RengaErrorCode RengaSettingsGetRecompute(RengaSettings settings, RengaRecompute 
 
    Errors: none.
 
-   Notes: the words of -pipeline_offload.
+   Notes: the words of -layout_offload.
 
    See also: RengaSettingsSetOffload()
 @*/
@@ -178,7 +178,7 @@ const char *RengaOffloadName(RengaOffload offload)
      both
 
    Options:
-   . -pipeline_offload - the same, as RengaOffloadName() says it
+   . -layout_offload - the same, as RengaOffloadName() says it
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
    RENGA_ERR_ARGUMENT for another number.

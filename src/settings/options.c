@@ -15,19 +15,19 @@
 
    Options:
    . -seed - of first values, dropout and shuffles
-   . -pipeline_schedule - order of forwards and backwards; see RengaScheduleSetType()
-   . -pipeline_eager - extra warm-up micro-batches of 1f1b, for each stage that follows
-   . -pipeline_timeout - as -timeout: seconds without progress after which a run ends, 0: never
+   . -schedule_type - order of forwards and backwards; see RengaScheduleSetType()
+   . -schedule_eager - extra warm-up micro-batches of 1f1b, for each stage that follows
+   . -timeout - seconds without progress after which a run ends, 0: never
    . -pipeline_reduction - ordered or unordered
    . -pipeline_buckets - parts of a stage's gradients, each summed over the replicas by itself
    . -pipeline_bucket_size - bytes of each such part, which says how many there are
    . -pipeline_overlap - whether sums, gathers and exchanges go on while ranks compute
-   . -pipeline_chunks - stages that each rank computes
-   . -pipeline_shard - what is sharded over replicas (ZeRO): none, optimizer, gradients, parameters
+   . -layout_chunks - stages that each rank computes
+   . -layout_zero - what is sharded over replicas (ZeRO): none, optimizer, gradients, parameters
      or auto
-   . -pipeline_offload - what waits in the memory of the host: none, optimizer, saved, all
-   . -pipeline_recompute - whether stages recompute before backward: none, full or auto
-   . -comm_transport - how tensors travel between ranks: auto, mpi, mpi_device, staged or nccl
+   . -layout_offload - what waits in the memory of the host: none, optimizer, saved, all
+   . -layout_recompute - whether stages recompute before backward: none, full or auto
+   . -transport_type - how tensors travel between ranks: auto, mpi, mpi_device, staged or nccl
 
    Errors: RENGA_ERR_OPTION for a bad value, or options that do not go together; RENGA_ERR_ORDER
    where the settings are of a pipeline that is set up.
@@ -45,19 +45,19 @@ RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings)
   RengaCheck(!settings->users, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaSettingsSetFromOptions comes before RengaPipelineSetUp");
   RengaCall(RengaSettingsReadRows_Private(settings));
-  RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, &given));
-  RengaCall(RengaOptionsGetReal("pipeline_eager", &eager, &eager_given));
+  RengaCall(RengaOptionsGetString("schedule_type", &schedule, &given));
+  RengaCall(RengaOptionsGetReal("schedule_eager", &eager, &eager_given));
   RengaCheck(!given || !eager_given || strcmp(schedule, RENGA_SCHEDULE_1F1B) == 0 ||
                  strcmp(schedule, RENGA_SCHEDULE_AUTO) == 0,
              settings->hdr.comm, RENGA_ERR_OPTION,
-             "-pipeline_eager %g asks for extra warm-up micro-batches of -pipeline_schedule 1f1b, "
-             "but -pipeline_schedule is %s: leave one of the two out",
+             "-schedule_eager %g asks for extra warm-up micro-batches of -schedule_type 1f1b, "
+             "but -schedule_type is %s: leave one of the two out",
              eager, schedule);
   RengaCheck(!(settings->offload & RENGA_OFFLOAD_SAVED) ||
                  settings->recompute == RENGA_RECOMPUTE_AUTO,
              settings->hdr.comm, RENGA_ERR_OPTION,
-             "-pipeline_offload %s lets saved activations wait on the host, and "
-             "-pipeline_recompute %s says something else of them: leave one of the two out",
+             "-layout_offload %s lets saved activations wait on the host, and "
+             "-layout_recompute %s says something else of them: leave one of the two out",
              RengaOffloadName(settings->offload), RengaRecomputeName(settings->recompute));
   RengaCheck(settings->buckets == 0 || settings->bucket_size == 0, settings->hdr.comm,
              RENGA_ERR_OPTION,

@@ -10,8 +10,6 @@
 static const RengaOptionRow rows[] = {
     {"seed", RENGA_OPTION_INT64, "0", AT(seed), NULL, 0, 0,
      "seed of initial values, dropout and shuffles"},
-    {"pipeline_timeout", RENGA_OPTION_REAL, "300", AT(timeout), NULL, 0, 1e9,
-     "another name of -timeout"},
     {"pipeline_reduction", RENGA_OPTION_ENUM, "ordered", AT(reduction),
      RENGA_REDUCTION_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
      "ordered: sums of gradients have the same bits on any layout; unordered: less memory"},
@@ -21,31 +19,46 @@ static const RengaOptionRow rows[] = {
      "bytes of a bucket of gradients; 0: -pipeline_buckets decides"},
     {"pipeline_overlap", RENGA_OPTION_BOOL, "true", AT(overlap), NULL, 0, 0,
      "overlap reduce-scatters and all-gathers over replicas with computing"},
-    {"pipeline_chunks", RENGA_OPTION_INT, "0", AT(chunks), NULL, 0, RENGA_CHUNKS_MOST,
-     "virtual pipeline stages per rank, of types even, tree, manual; 0: one"},
-    {"pipeline_shard", RENGA_OPTION_ENUM, "auto", AT(shard),
-     RENGA_SHARD_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), RENGA_SHARD_AUTO, 0,
-     "sharding over replicas (ZeRO 1, 2, 3): optimizer, gradients, parameters"},
-    {"pipeline_recompute", RENGA_OPTION_ENUM, "auto", AT(recompute),
-     RENGA_RECOMPUTE_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
-     "recompute activations before backward; auto: where memory is short"},
-    {"pipeline_offload", RENGA_OPTION_ENUM, "none", AT(offload),
-     RENGA_OFFLOAD_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
-     "what a GPU offloads to the host: optimizer moments, saved activations"},
-    {"comm_transport", RENGA_OPTION_STRING, RENGA_TRANSPORT_AUTO, AT(transport),
+    {"transport_type", RENGA_OPTION_STRING, RENGA_TRANSPORT_AUTO, AT(transport),
      RENGA_TRANSPORT_CHOICES, 0, 0, "how tensors travel between ranks; auto: the first that works"},
 };
-enum { N_ROWS = sizeof rows / sizeof rows[0] };
+static const RengaOptionRow axis_rows[] = {
+    {"layout_chunks", RENGA_OPTION_INT, "0", AT(chunks), NULL, 0, RENGA_CHUNKS_MOST,
+     "virtual pipeline stages per rank, of types even, tree, manual; 0: one"},
+    {"layout_zero", RENGA_OPTION_ENUM, "auto", AT(shard), RENGA_ZERO_CHOICES, RENGA_SHARD_AUTO, 0,
+     "ZeRO stage: what is sharded over replicas; auto: where memory is short"},
+    {"layout_recompute", RENGA_OPTION_ENUM, "auto", AT(recompute), RENGA_RECOMPUTE_CHOICES, 0, 0,
+     "recompute activations before backward; auto: where memory is short"},
+    {"layout_offload", RENGA_OPTION_ENUM, "none", AT(offload),
+     RENGA_OFFLOAD_WORDS(RENGA_CHOICE, RENGA_OR_CHOICE), 0, 0,
+     "what a GPU offloads to the host: optimizer moments, saved activations"},
+};
+/* Of src/sys, which registers it. */
+static const RengaOptionRow timeout_row[] = {
+    {"timeout", RENGA_OPTION_REAL, "300", AT(timeout), NULL, 0, 1e9, ""}};
+static const struct {
+  const char *section;
+  int count;
+  const RengaOptionRow *rows;
+} tables[] = {
+    {"Pipeline", sizeof rows / sizeof rows[0], rows},
+    {"Layout", sizeof axis_rows / sizeof axis_rows[0], axis_rows},
+    {NULL, 1, timeout_row},
+};
+enum { N_TABLES = sizeof tables / sizeof tables[0] };
 
 RengaErrorCode RengaSettingsRegisterPackage(void)
 {
-  RengaCall(RengaOptionsRegister("Pipeline", N_ROWS, rows));
+  for (int t = 0; t < N_TABLES; t++)
+    if (tables[t].section)
+      RengaCall(RengaOptionsRegister(tables[t].section, tables[t].count, tables[t].rows));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings)
 {
-  RengaCall(RengaOptionsSetDefaults(N_ROWS, rows, settings));
+  for (int t = 0; t < N_TABLES; t++)
+    RengaCall(RengaOptionsSetDefaults(tables[t].count, tables[t].rows, settings));
   settings->timeout = -1;
   return RENGA_SUCCESS;
 }
@@ -58,10 +71,12 @@ static bool DecidesPlan(const RengaOptionRow *row)
 
 void RengaSettingsList_Private(RengaSettings settings, RengaSettingList *list)
 {
-  for (int r = 0; r < N_ROWS; r++)
-    if (DecidesPlan(&rows[r])) RengaSettingAddRow_Private(list, &rows[r], settings);
-  RengaSettingAddText_Private(list, "schedule (-pipeline_schedule)", settings->schedule);
-  RengaSettingAdd_Private(list, "extra warm-up micro-batches (-pipeline_eager)", &settings->eager,
+  for (int t = 0; t < N_TABLES; t++)
+    for (int r = 0; r < tables[t].count; r++)
+      if (DecidesPlan(&tables[t].rows[r]))
+        RengaSettingAddRow_Private(list, &tables[t].rows[r], settings);
+  RengaSettingAddText_Private(list, "schedule (-schedule_type)", settings->schedule);
+  RengaSettingAdd_Private(list, "extra warm-up micro-batches (-schedule_eager)", &settings->eager,
                           sizeof settings->eager);
   RengaSettingAddInt64_Private(list, "memory bound", settings->memory_bound);
   RengaSettingAddText_Private(list, "device type", settings->device->hdr.type_name);
@@ -72,6 +87,8 @@ void RengaSettingsList_Private(RengaSettings settings, RengaSettingList *list)
 
 RengaErrorCode RengaSettingsReadRows_Private(RengaSettings settings)
 {
-  RengaCall(RengaOptionsSetFromDatabase(settings->hdr.prefix, N_ROWS, rows, settings));
+  for (int t = 0; t < N_TABLES; t++)
+    RengaCall(RengaOptionsSetFromDatabase(settings->hdr.prefix, tables[t].count, tables[t].rows,
+                                          settings));
   return RENGA_SUCCESS;
 }

@@ -170,7 +170,7 @@ RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed)
    . seconds - 0: for ever
 
    Options:
-   . -pipeline_timeout - the same
+   . -timeout - the same
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
    RENGA_ERR_ARGUMENT for a negative time.

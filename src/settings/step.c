@@ -15,7 +15,7 @@
      plan's, and types auto, exact and rannc choose gpipe or 1f1b
 
    Options:
-   . -pipeline_schedule - the same
+   . -schedule_type - the same
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up.
 
@@ -66,7 +66,7 @@ RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **typ
      becomes 1f1b where nothing was said of it. Negative: nothing is said
 
    Options:
-   . -pipeline_eager - the same
+   . -schedule_eager - the same
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up, or the schedule
    is not 1f1b.
@@ -245,7 +245,7 @@ RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
      s, s + p, s + 2p, …; 0: as the plan says
 
    Options:
-   . -pipeline_chunks - the same
+   . -layout_chunks - the same
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
    RENGA_ERR_ARGUMENT for a number that is out of range.
@@ -307,7 +307,7 @@ RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
      staged that goes. Or a type of RengaTransportRegister()
 
    Options:
-   . -comm_transport - the same
+   . -transport_type - the same
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
    RENGA_ERR_ARGUMENT for a transport that there is not.

@@ -32,7 +32,7 @@ static int Distance(const char *a, const char *b)
   return last[m];
 }
 
-/* partition_schedule and pipeline_schedule: all but the first word is the same. */
+/* partition_data and layout_data: all but the first word is the same. */
 static bool SharesLastWords(const char *a, const char *b)
 {
   const char *x = strchr(a, '_'), *y = strchr(b, '_');

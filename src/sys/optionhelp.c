@@ -38,7 +38,7 @@ static void PrintWrapped(FILE *file, int column, int indent, const char *text)
 static void PrintValues(FILE *file, const RengaOptionRow *row)
 {
   fprintf(file, "%s", row->choices ? row->choices : kind_words[row->kind]);
-  if (RengaOptionIsNumber(row->kind) && row->low < row->high) {
+  if (RengaOptionHasRange(row)) {
     if (isinf(row->high) || row->high >= 1e18)
       RengaFilePrint(file, ", >= %g", row->low);
     else

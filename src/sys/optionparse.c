@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTION_NAME = 256, MOST_PROBLEMS = 100 };
+enum { MOST_PROBLEMS = 100 };
 
 /* Words of one source, and where it is. */
 typedef struct {
@@ -25,7 +25,15 @@ typedef struct {
   int n_problems;
   MPI_Comm comm;
   int depth;
+  int source; /* number of the words that are taken; 0: the program's own values */
 } Parser;
+
+/* One option as it was written, and what it means. */
+typedef struct {
+  char name[RENGA_OPTION_NAME], whole[RENGA_OPTION_NAME]; /* as written; of the option */
+  const char *value;                                      /* NULL: none, or a word that follows */
+  const RengaOptionRow *row;                              /* NULL: unknown */
+} Written;
 
 static RengaErrorCode AddProblem(Parser *parser, const char *format, ...)
 {
@@ -114,67 +122,91 @@ static const char *ImpliedValue(const RengaOptionRow *row)
   return strcmp(row->name + length - 5, "_view") == 0 ? "ascii" : NULL;
 }
 
-/* The name in a word, -h being -help, and its row; value: after an equals sign, or NULL. */
-static const RengaOptionRow *ReadName(const char *word, char name[OPTION_NAME], const char **value)
+/* The name in a word, -h being -help, and its row; next: the word that follows, or NULL. */
+static void ReadName(const char *word, const char *next, Written *written)
 {
   word += word[1] == '-' ? 2 : 1;
   const char *equals = strchr(word, '=');
-  *value = equals ? equals + 1 : NULL;
-  snprintf(name, OPTION_NAME, "%.*s", equals ? (int)(equals - word) : (int)strlen(word), word);
-  if (strcmp(name, "h") == 0) strcpy(name, "help");
-  return RengaOptionsFindRow(name);
+  written->value = equals ? equals + 1 : NULL;
+  snprintf(written->name, RENGA_OPTION_NAME, "%.*s",
+           equals ? (int)(equals - word) : (int)strlen(word), word);
+  if (strcmp(written->name, "h") == 0) strcpy(written->name, "help");
+  written->row = RengaOptionsFindRow(written->name, equals ? equals + 1 : next, written->whole);
 }
 
 /* Is the word of the command line the program's own? */
 static bool IsLeft(const Words *words, const char *word)
 {
-  char name[OPTION_NAME];
-  const char *value;
+  Written written;
   RengaUnknownOptions unknown;
   if (!words->is_command) return false;
   if (!IsOption(word)) return true;
   RengaOptionsGetUnknown(&unknown);
-  return unknown == RENGA_UNKNOWN_IS_LEFT && ReadName(word, name, &value) == NULL;
+  ReadName(word, NULL, &written);
+  return unknown == RENGA_UNKNOWN_IS_LEFT && !written.row;
+}
+
+/* Two names of one option in one source have one value, or the user takes them for two options. */
+static RengaErrorCode StoreWritten(Parser *parser, const char *source, const Written *written)
+{
+  char message[RENGA_OPTION_MESSAGE], parsed[sizeof(double)], word[64];
+  const RengaOptionValue *earlier = RengaOptionsFindGiven(written->whole);
+  const bool other = strcmp(written->name, written->whole) != 0;
+  if (!RengaOptionParse(written->row, written->value, parsed, message)) {
+    RengaCall(AddProblem(parser, "%s: %s%s%s", source, message, other ? "; it was given as -" : "",
+                         other ? written->name : ""));
+  } else if (earlier && earlier->source == parser->source &&
+             strcmp(earlier->given_as, written->name) != 0 &&
+             !RengaOptionSame(written->row, earlier->value, written->value)) {
+    RengaCall(AddProblem(parser,
+                         "%s: -%s %s and -%s %s are one option with two values: leave one out",
+                         source, earlier->given_as, earlier->value, written->name, written->value));
+  } else {
+    const bool normal = RengaOptionNormalize(written->row, written->value, word);
+    RengaCall(RengaOptionsStore(written->whole, normal ? word : written->value, written->name,
+                                parser->source));
+  }
+  return RENGA_SUCCESS;
 }
 
 /* Store or, in the first pass, only visit the option at words[i]; used: words that it takes. */
 static RengaErrorCode TakeOption(Parser *parser, const Words *words, int i, bool store, char **file,
                                  int *used)
 {
-  char message[RENGA_OPTION_MESSAGE], parsed[sizeof(double)], name[OPTION_NAME];
-  const char *value;
-  const RengaOptionRow *row = ReadName(words->words[i], name, &value);
-  const char *next = !value && i + 1 < words->count ? words->words[i + 1] : NULL;
+  Written written;
+  const char *next = i + 1 < words->count ? words->words[i + 1] : NULL;
+  ReadName(words->words[i], next && !IsOption(next) ? next : NULL, &written);
+  const RengaOptionRow *row = written.row;
+  if (written.value) next = NULL;
   *used = 1;
   if (row == NULL) {
-    if (store) RengaCall(ReportUnknownOption(parser, words->source, name));
+    if (store) RengaCall(ReportUnknownOption(parser, words->source, written.name));
     *used += next && !IsOption(next) && !words->is_command;
     return RENGA_SUCCESS;
   }
-  if (value == NULL && row->kind == RENGA_OPTION_BOOL) {
-    value = next && RengaOptionIsBool(next) ? next : "true";
-    *used += value == next;
-  } else if (value == NULL && next && !IsOption(next)) {
-    value = next;
+  if (written.value == NULL && row->kind == RENGA_OPTION_BOOL) {
+    written.value = next && RengaOptionIsBool(next) ? next : "true";
+    *used += written.value == next;
+  } else if (written.value == NULL && next && !IsOption(next)) {
+    written.value = next;
     *used = 2;
-  } else if (value == NULL) {
-    value = ImpliedValue(row);
+  } else if (written.value == NULL) {
+    written.value = ImpliedValue(row);
   }
   if (!store) {
-    if (value && strcmp(name, "options_file") == 0) RengaCall(RengaStringCopy(value, file));
+    if (written.value && strcmp(written.whole, "options_file") == 0)
+      RengaCall(RengaStringCopy(written.value, file));
     return RENGA_SUCCESS;
   }
-  if (value == NULL)
-    RengaCall(AddProblem(parser, "%s: -%s needs a value", words->source, name));
-  else if (!RengaOptionParse(row, value, parsed, message))
-    RengaCall(AddProblem(parser, "%s: %s", words->source, message));
+  if (written.value == NULL)
+    RengaCall(AddProblem(parser, "%s: -%s needs a value", words->source, written.name));
   else
-    RengaCall(RengaOptionsStore(name, value));
-  if (value && words->is_command && row->kind == RENGA_OPTION_SECRET)
+    RengaCall(StoreWritten(parser, words->source, &written));
+  if (written.value && words->is_command && row->kind == RENGA_OPTION_SECRET)
     RengaWarning(parser->comm,
                  "-%s is on the command line, which other users of this machine can list (ps): "
                  "put it into an options file, or see -%s_file",
-                 name, row->name);
+                 written.name, row->name);
   return RENGA_SUCCESS;
 }
 
@@ -249,6 +281,7 @@ static RengaErrorCode TakeFilesOf(Parser *parser, const Words *words)
 /* Store the options of a source; words that are none stay, where the caller keeps them. */
 static RengaErrorCode TakeWords(Parser *parser, const Words *words, bool is_option[])
 {
+  parser->source++;
   for (int i = 0, used; i < words->count; i += used) {
     used = 1;
     if (IsLeft(words, words->words[i])) continue;
@@ -304,18 +337,35 @@ static RengaErrorCode CheckSame(MPI_Comm comm, const Words *environment, const W
   return RENGA_SUCCESS;
 }
 
-/* Values that the program set before RengaInitialize could not be checked then. */
+/* A value that the program set before RengaInitialize could not be checked then; one under another
+   name than the option's is moved. */
+static RengaErrorCode CheckEarlierValue(Parser *parser, const char *name, const char *value)
+{
+  Written written = {.value = value};
+  snprintf(written.name, sizeof written.name, "%s", name);
+  written.row = RengaOptionsFindRow(name, value, written.whole);
+  if (written.row == NULL) {
+    RengaCall(ReportUnknownOption(parser, "RengaOptionsSetValue", name));
+    return RENGA_SUCCESS;
+  }
+  if (strcmp(written.whole, name) != 0) RengaCall(RengaOptionsClearValue(name));
+  return StoreWritten(parser, "RengaOptionsSetValue", &written);
+}
+
 static RengaErrorCode CheckEarlierValues(Parser *parser)
 {
   const RengaOptionValue *values;
-  int count = RengaOptionsGetValues(&values);
-  for (int i = 0; i < count; i++) {
-    char message[RENGA_OPTION_MESSAGE], parsed[sizeof(double)];
-    const RengaOptionRow *row = RengaOptionsFindRow(values[i].name);
-    if (row == NULL)
-      RengaCall(ReportUnknownOption(parser, "RengaOptionsSetValue", values[i].name));
-    else if (!RengaOptionParse(row, values[i].value, parsed, message))
-      RengaCall(AddProblem(parser, "RengaOptionsSetValue: %s", message));
+  for (int i = 0; i < RengaOptionsGetValues(&values);) {
+    char *name = NULL, *value = NULL;
+    RengaErrorCode code = RengaStringCopy(values[i].name, &name);
+    if (!code) code = RengaStringCopy(values[i].value, &value);
+    if (!code) code = CheckEarlierValue(parser, name, value);
+    const bool moved =
+        !code && (i >= RengaOptionsGetValues(&values) || strcmp(values[i].name, name) != 0);
+    RengaFree(&name);
+    RengaFree(&value);
+    RengaCall(code);
+    i += !moved;
   }
   return RENGA_SUCCESS;
 }
@@ -353,7 +403,9 @@ RengaErrorCode RengaOptionsParse(MPI_Comm comm, int *argc, char ***argv, char **
   if (!code) code = RengaMalloc(last + 1, &is_option);
   code = RengaErrorAgree(comm, code);
   if (!code) code = CheckSame(comm, &environment, &command);
+  RengaOptionsSetTeller(comm);
   if (!code) code = TakeAll(&parser, &environment, &command, is_option);
+  RengaOptionsTell();
   const bool good = !code && !parser.problems;
   for (int i = 1; i < last && good; i++)
     if (!is_option[i - 1]) (*argv)[kept++] = (*argv)[i];

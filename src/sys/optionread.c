@@ -102,14 +102,16 @@ RengaErrorCode RengaOptionsFreeStrings(int count, const RengaOptionRow rows[], v
 static RengaErrorCode GetOptionText(const char *name, RengaOptionKind kind, const char **text,
                                     bool *given)
 {
+  char whole[RENGA_OPTION_NAME];
   RengaCheck(name != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "an option without a name");
-  const RengaOptionRow *row = RengaOptionsFindRow(name);
+  const RengaOptionRow *row = RengaOptionsFindRow(name, NULL, whole);
+  RengaOptionsTell();
   RengaCheck(row != NULL, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "option -%s is in no table", name);
   bool same = row->kind == kind || (kind == RENGA_OPTION_STRING) ||
               (kind == RENGA_OPTION_INT64 &&
                (row->kind == RENGA_OPTION_INT || row->kind == RENGA_OPTION_BYTES));
   RengaCheck(same, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "option -%s is of another kind", name);
-  *text = RengaOptionsFindValue(NULL, name);
+  *text = RengaOptionsFindValue(NULL, whole);
   if (given) *given = *text != NULL;
   if (*text == NULL) *text = row->value;
   return RENGA_SUCCESS;
@@ -118,10 +120,10 @@ static RengaErrorCode GetOptionText(const char *name, RengaOptionKind kind, cons
 static RengaErrorCode GetOptionNumber(const char *name, RengaOptionKind kind, void *value,
                                       bool *given)
 {
-  char message[RENGA_OPTION_MESSAGE];
+  char message[RENGA_OPTION_MESSAGE], whole[RENGA_OPTION_NAME];
   const char *text;
   RengaCall(GetOptionText(name, kind, &text, given));
-  RengaOptionRow row = *RengaOptionsFindRow(name);
+  RengaOptionRow row = *RengaOptionsFindRow(name, NULL, whole);
   if (row.kind == RENGA_OPTION_INT) row.kind = RENGA_OPTION_INT64;
   if (text == NULL)
     memset(value, 0, RengaOptionSize(row.kind));

@@ -11,7 +11,10 @@ static struct {
   int n_sections, n_values, n_prefixes;
   RengaOptionValue *before; /* the values before RengaInitialize, for one that fails */
   int n_before, sections_before;
-  bool ready; /* the command line has been read */
+  bool ready;      /* the command line has been read */
+  MPI_Comm teller; /* whose rank 0 tells of old names, where there is one */
+  bool tells;
+  bool met[RENGA_OPTION_NAMES]; /* old names, until a line has told their new ones */
   RengaUnknownOptions unknown;
 } database;
 
@@ -20,6 +23,8 @@ static RengaErrorCode CopyValues(int count, const RengaOptionValue from[], Renga
   for (int i = 0; i < count; i++) {
     RengaCall(RengaStringCopy(from[i].name, &to[i].name));
     RengaCall(RengaStringCopy(from[i].value, &to[i].value));
+    RengaCall(RengaStringCopy(from[i].given_as, &to[i].given_as));
+    to[i].source = from[i].source;
   }
   return RENGA_SUCCESS;
 }
@@ -29,6 +34,7 @@ static void FreeValues(int *count, RengaOptionValue **values)
   for (int i = 0; i < *count; i++) {
     RengaFree(&(*values)[i].name);
     RengaFree(&(*values)[i].value);
+    RengaFree(&(*values)[i].given_as);
   }
   RengaFree(values);
   *count = 0;
@@ -127,25 +133,66 @@ static const RengaOptionRow *FindExact(const char *name)
   return NULL;
 }
 
-const RengaOptionRow *RengaOptionsFindRow(const char *name)
+/* The option of this name behind a prefix of `length` letters, or that of which it is another name:
+   of several the first that takes the text, else the first. */
+static const RengaOptionRow *FindBehindPrefix(const char *name, size_t length, const char *text,
+                                              char whole[RENGA_OPTION_NAME])
 {
-  const RengaOptionRow *row = FindExact(name);
-  for (int i = 0; i < database.n_prefixes && row == NULL; i++) {
-    size_t length = strlen(database.prefixes[i]);
-    if (strncmp(name, database.prefixes[i], length) == 0) row = FindExact(name + length);
+  char value[sizeof(double)], message[RENGA_OPTION_MESSAGE];
+  const RengaOptionName *found = NULL, *other = NULL;
+  const RengaOptionRow *row = FindExact(name + length), *fits = NULL;
+  snprintf(whole, RENGA_OPTION_NAME, "%s", name);
+  while (!row && !fits && (other = RengaOptionNextName(name + length, other)) != NULL) {
+    const RengaOptionRow *meant = FindExact(other->option);
+    if (!meant) continue;
+    if (!text || RengaOptionParse(meant, text, value, message)) fits = meant;
+    if (!found || fits) found = other;
+  }
+  if (found) {
+    row = FindExact(found->option);
+    snprintf(whole, RENGA_OPTION_NAME, "%.*s%s", (int)length, name, found->option);
+    if (found->old) database.met[RengaOptionNameNumber(found)] = true;
   }
   return row;
+}
+
+const RengaOptionRow *RengaOptionsFindRow(const char *name, const char *text,
+                                          char whole[RENGA_OPTION_NAME])
+{
+  const RengaOptionRow *row = FindBehindPrefix(name, 0, text, whole);
+  for (int i = 0; i < database.n_prefixes && row == NULL; i++) {
+    size_t length = strlen(database.prefixes[i]);
+    if (strncmp(name, database.prefixes[i], length) == 0)
+      row = FindBehindPrefix(name, length, text, whole);
+  }
+  return row;
+}
+
+void RengaOptionsSetTeller(MPI_Comm comm)
+{
+  database.teller = comm;
+  database.tells = true;
+}
+
+void RengaOptionsTell(void)
+{
+  if (database.tells) RengaOptionsTellOld(database.teller, database.met);
 }
 
 const char *RengaOptionsGetClosest(const char *name)
 {
   enum { MOST = 1024 };
-  const char *names[MOST];
+  const char *names[MOST], *closest;
   int count = 0;
   for (int i = 0; i < database.n_sections; i++)
     for (int j = 0; j < database.sections[i].count && count < MOST; j++)
       names[count++] = database.sections[i].rows[j].name;
-  return RengaClosestName(name, count, names);
+  for (const RengaOptionName *other = NULL;
+       (other = RengaOptionNextName(NULL, other)) != NULL && count < MOST;)
+    names[count++] = other->name;
+  closest = RengaClosestName(name, count, names);
+  const RengaOptionName *other = closest ? RengaOptionNextName(closest, NULL) : NULL;
+  return other && !FindExact(closest) ? other->option : closest;
 }
 
 static RengaErrorCode CheckRow(const RengaOptionRow *row)
@@ -219,6 +266,11 @@ static RengaOptionValue *FindValue(const char *name)
   return NULL;
 }
 
+const RengaOptionValue *RengaOptionsFindGiven(const char *name)
+{
+  return FindValue(name);
+}
+
 static const char *GetValue(const char *name)
 {
   RengaOptionValue *value = FindValue(name);
@@ -236,10 +288,11 @@ const char *RengaOptionsFindValue(const char *prefix, const char *name)
   return value ? value : GetValue(name);
 }
 
-RengaErrorCode RengaOptionsStore(const char *name, const char *text)
+RengaErrorCode RengaOptionsStore(const char *name, const char *text, const char *given_as,
+                                 int source)
 {
   RengaOptionValue *value = FindValue(name);
-  char *copy;
+  char *copy, *written;
   if (value == NULL) {
     RengaCall(RengaRealloc(database.n_values + 1, &database.values));
     value = &database.values[database.n_values];
@@ -249,6 +302,10 @@ RengaErrorCode RengaOptionsStore(const char *name, const char *text)
   RengaCall(RengaStringCopy(text, &copy));
   RengaFree(&value->value);
   value->value = copy;
+  RengaCall(RengaStringCopy(given_as, &written));
+  RengaFree(&value->given_as);
+  value->given_as = written;
+  value->source = source;
   return RENGA_SUCCESS;
 }
 
@@ -271,19 +328,24 @@ RengaErrorCode RengaOptionsStore(const char *name, const char *text)
 @*/
 RengaErrorCode RengaOptionsSetValue(const char *name, const char *value)
 {
+  char whole[RENGA_OPTION_NAME], word[64];
   RengaCheck(name && name[0], MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "an option without a name");
   if (name[0] == '-') name++;
   if (value == NULL) value = "true";
   if (database.ready) {
     char parsed[sizeof(double)], message[RENGA_OPTION_MESSAGE];
-    const RengaOptionRow *row = RengaOptionsFindRow(name);
+    const RengaOptionRow *row = RengaOptionsFindRow(name, value, whole);
     const char *closest = row ? NULL : RengaOptionsGetClosest(name);
+    RengaOptionsTell();
     RengaCheck(row != NULL, MPI_COMM_SELF, RENGA_ERR_OPTION, "unknown option -%s%s%s%s", name,
                closest ? "; did you mean -" : "", closest ? closest : "", closest ? "?" : "");
     RengaCheck(RengaOptionParse(row, value, parsed, message), MPI_COMM_SELF, RENGA_ERR_OPTION, "%s",
                message);
+    if (RengaOptionNormalize(row, value, word)) value = word;
+    RengaCall(RengaOptionsStore(whole, value, name, 0));
+    return RENGA_SUCCESS;
   }
-  RengaCall(RengaOptionsStore(name, value));
+  RengaCall(RengaOptionsStore(name, value, name, 0));
   return RENGA_SUCCESS;
 }
 
@@ -304,12 +366,15 @@ RengaErrorCode RengaOptionsSetValue(const char *name, const char *value)
 @*/
 RengaErrorCode RengaOptionsClearValue(const char *name)
 {
+  char whole[RENGA_OPTION_NAME];
   RengaCheck(name && name[0], MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "an option without a name");
   if (name[0] == '-') name++;
   RengaOptionValue *value = FindValue(name);
+  if (value == NULL && RengaOptionsFindRow(name, NULL, whole)) value = FindValue(whole);
   if (value == NULL) return RENGA_SUCCESS;
   RengaFree(&value->name);
   RengaFree(&value->value);
+  RengaFree(&value->given_as);
   RengaOptionValue *last = &database.values[--database.n_values];
   memmove(value, value + 1, (size_t)((const char *)last - (const char *)value));
   *last = (RengaOptionValue){0}; /* the next one that is stored frees what is here */
@@ -332,8 +397,9 @@ RengaErrorCode RengaOptionsClearValue(const char *name)
 @*/
 RengaErrorCode RengaOptionsView(FILE *file)
 {
+  char whole[RENGA_OPTION_NAME];
   for (int i = 0; i < database.n_values; i++) {
-    const RengaOptionRow *row = RengaOptionsFindRow(database.values[i].name);
+    const RengaOptionRow *row = RengaOptionsFindRow(database.values[i].name, NULL, whole);
     const char *text = database.values[i].value;
     bool quoted = text[0] == '\0' || strpbrk(text, " \t#\"") != NULL;
     const char *quote = quoted ? "\"" : "";
@@ -347,11 +413,11 @@ RengaErrorCode RengaOptionsView(FILE *file)
 
 int RengaSecretInLine_Private(const char *line)
 {
-  char name[256];
+  char name[RENGA_OPTION_NAME], whole[RENGA_OPTION_NAME];
   const int length = (int)strcspn(line, " \t\n");
   if (line[0] != '-' || length >= (int)sizeof name) return 0;
   snprintf(name, sizeof name, "%.*s", length - 1, line + 1);
-  const RengaOptionRow *row = RengaOptionsFindRow(name);
+  const RengaOptionRow *row = RengaOptionsFindRow(name, NULL, whole);
   return row && row->kind == RENGA_OPTION_SECRET ? length : 0;
 }
 

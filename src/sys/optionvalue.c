@@ -94,17 +94,46 @@ RengaErrorCode RengaParseBytes(const char *text, int64_t *bytes)
   return RENGA_SUCCESS;
 }
 
-int RengaFindChoice_Private(const char *text, const char *choices)
+/* Is a text one of the words of a choice, which stand with = between them? */
+static bool IsChoice(const char *text, const char *choice, size_t own)
 {
   const size_t length = strlen(text);
-  int number = 0;
-  for (const char *at = choices; at; at = strchr(at, '|'), at = at ? at + 1 : NULL, number++) {
-    const size_t own = strcspn(at, "|");
-    const bool open = own > 0 && at[own - 1] == ':';
-    if (own > 0 && strncmp(at, text, own) == 0 && (open ? length > own : length == own))
-      return number;
+  for (const char *at = choice, *end = choice + own; at < end;) {
+    const size_t word = strcspn(at, "|=");
+    const bool open = word > 0 && at[word - 1] == ':';
+    if (word > 0 && strncmp(at, text, word) == 0 && (open ? length > word : length == word))
+      return true;
+    at += word + 1;
   }
+  return false;
+}
+
+int RengaFindChoice_Private(const char *text, const char *choices)
+{
+  int number = 0;
+  for (const char *at = choices; at; at = strchr(at, '|'), at = at ? at + 1 : NULL, number++)
+    if (IsChoice(text, at, strcspn(at, "|"))) return number;
   return -1;
+}
+
+bool RengaOptionNormalize(const RengaOptionRow *row, const char *text, char word[64])
+{
+  const char *at = row->kind == RENGA_OPTION_ENUM ? row->choices : NULL;
+  while (at && !IsChoice(text, at, strcspn(at, "|"))) {
+    at = strchr(at, '|');
+    at = at ? at + 1 : NULL;
+  }
+  if (at) snprintf(word, 64, "%.*s", (int)strcspn(at, "|="), at);
+  return at != NULL;
+}
+
+bool RengaOptionSame(const RengaOptionRow *row, const char *a, const char *b)
+{
+  char message[RENGA_OPTION_MESSAGE], first[sizeof(double)] = "", second[sizeof(double)] = "";
+  if (strcmp(a, b) == 0) return true;
+  return !RengaOptionIsText(row->kind) && RengaOptionParse(row, a, first, message) &&
+         RengaOptionParse(row, b, second, message) &&
+         memcmp(first, second, RengaOptionSize(row->kind)) == 0;
 }
 
 /* Behind the message: the choice that was probably meant. */
@@ -116,11 +145,12 @@ static void AddClosest(const char *text, const char *choices, char message[RENGA
   const size_t used = strlen(message);
   int count = 0;
   snprintf(copy, sizeof copy, "%s", choices);
-  for (char *word = strtok_r(copy, "|", &place); word && count < MOST;
-       word = strtok_r(NULL, "|", &place))
+  for (char *word = strtok_r(copy, "|=", &place); word && count < MOST;
+       word = strtok_r(NULL, "|=", &place))
     names[count++] = word;
   closest = RengaClosestName(text, count, names);
-  if (closest) snprintf(message + used, RENGA_OPTION_MESSAGE - used, "; did you mean %s?", closest);
+  if (closest && closest[1])
+    snprintf(message + used, RENGA_OPTION_MESSAGE - used, "; did you mean %s?", closest);
 }
 
 typedef union {
@@ -194,8 +224,18 @@ static bool ParseKind(RengaOptionKind kind, const char *text, Value *value, doub
   return true;
 }
 
+bool RengaOptionHasRange(const RengaOptionRow *row)
+{
+  const bool one = !(row->low < row->high) && !(row->low > row->high) && row->low > 0;
+  return RengaOptionIsNumber(row->kind) && (row->low < row->high || one);
+}
+
 static void DescribeRange(const RengaOptionRow *row, char text[96])
 {
+  if (!(row->low < row->high)) {
+    RengaTextFormat(text, 96, "%g, as no other is supported", row->low);
+    return;
+  }
   if (isinf(row->high) || row->high >= 1e300)
     RengaTextFormat(text, 96, "at least %g", row->low);
   else if (isinf(row->low) || row->low <= -1e300)
@@ -228,8 +268,7 @@ bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destina
     return false;
   }
   if (row->kind == RENGA_OPTION_ENUM) value.integer = (int)row->low + choice;
-  if (RengaOptionIsNumber(row->kind) && row->low < row->high &&
-      !(number >= row->low && number <= row->high)) {
+  if (RengaOptionHasRange(row) && !(number >= row->low && number <= row->high)) {
     char range[96];
     DescribeRange(row, range);
     snprintf(message, RENGA_OPTION_MESSAGE, "-%s %s: must be %s", row->name, text, range);

@@ -104,24 +104,19 @@ static void FindLimit(int argc, char **argv)
 {
   for (int i = 1; i + 1 < argc; i++) {
     char *end = NULL;
-    if (strcmp(argv[i], "-timeout") && strcmp(argv[i], "-pipeline_timeout")) continue;
+    const RengaOptionName *other = RengaOptionNextName(argv[i] + (argv[i][0] == '-'), NULL);
+    if (strcmp(argv[i], "-timeout") && !(other && strcmp(other->option, "timeout") == 0)) continue;
     const double limit = RengaReadReal(argv[i + 1], &end);
     if (end != argv[i + 1] && *end == 0 && limit >= 0) RengaWatchSetDefaultLimit(limit);
   }
 }
 
-/* -timeout, or -pipeline_timeout, as the options say. */
 static RengaErrorCode TakeLimit(void)
 {
-  double limit, other;
-  bool given, other_given;
-  RengaCall(RengaOptionsGetReal("timeout", &limit, &given));
-  RengaCall(RengaOptionsGetReal("pipeline_timeout", &other, &other_given));
-  RengaCheck(!given || !other_given || limit == other, start.comm, RENGA_ERR_OPTION,
-             "-timeout %g and -pipeline_timeout %g are one setting with two values: leave one out",
-             limit, other);
-  RengaWatchSetDefaultLimit(other_given ? other : limit);
-  RengaCall(RengaWatchSetLimit_Private(start.comm, other_given ? other : limit));
+  double limit;
+  RengaCall(RengaOptionsGetReal("timeout", &limit, NULL));
+  RengaWatchSetDefaultLimit(limit);
+  RengaCall(RengaWatchSetLimit_Private(start.comm, limit));
   return RENGA_SUCCESS;
 }
 

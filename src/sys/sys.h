@@ -44,17 +44,27 @@ RengaErrorCode RengaMemoryFinish(void); /* an error that lists what was not free
 #define RENGA_OPTIONS_FILE_DEPTH 8 /* options files that name options files */
 typedef struct {
   char *name, *value;
+  char *given_as; /* the name that was written */
+  int source;     /* words of one source have one number */
 } RengaOptionValue;
 typedef struct {
   const char *section;
   int count;
   const RengaOptionRow *rows;
 } RengaOptionSection;
-const RengaOptionRow *RengaOptionsFindRow(const char *name); /* also PREFIX+name; NULL: unknown */
+/* The option that a name means, and its whole name, with a prefix that the name has. Where a name
+   has two meanings, the text decides, if it is not NULL. NULL: unknown. */
+enum { RENGA_OPTION_NAME = 256 };
+const RengaOptionRow *RengaOptionsFindRow(const char *name, const char *text,
+                                          char whole[RENGA_OPTION_NAME]);
 const char *RengaOptionsFindValue(const char *prefix, const char *name); /* NULL: not given */
+const RengaOptionValue *RengaOptionsFindGiven(const char *name);         /* by its whole name */
 /* Into the owner's struct; text NULL: zero. */
 RengaErrorCode RengaOptionsPlace(const RengaOptionRow *row, const char *text, void *base);
-RengaErrorCode RengaOptionsStore(const char *name, const char *value);
+RengaErrorCode RengaOptionsStore(const char *name, const char *value, const char *given_as,
+                                 int source);
+void RengaOptionsSetTeller(MPI_Comm comm); /* its rank 0 tells */
+void RengaOptionsTell(void);               /* a line of the old names that were met */
 int RengaOptionsGetValues(const RengaOptionValue **values);
 int RengaOptionsGetSections(const RengaOptionSection **sections);
 const char *RengaOptionsGetClosest(const char *name);
@@ -63,10 +73,25 @@ RengaErrorCode RengaOptionsBegin(void);
 void RengaOptionsEnd(bool good); /* good: from now on values are checked when they are set */
 void RengaOptionsFinish(void);
 
+/* optionname.c: the table of other names */
+typedef struct {
+  const char *name, *option;
+  bool old; /* of the version before */
+} RengaOptionName;
+enum { RENGA_OPTION_NAMES = 32 };
+/* The next row of a name, or of any where it is NULL. */
+const RengaOptionName *RengaOptionNextName(const char *name, const RengaOptionName *after);
+int RengaOptionNameNumber(const RengaOptionName *row);
+void RengaOptionsTellOld(MPI_Comm comm, bool met[RENGA_OPTION_NAMES]);
+
 /* optionvalue.c: text to value; false and a sentence where it is none */
 #define RENGA_OPTION_MESSAGE 512
 bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destination,
                       char message[RENGA_OPTION_MESSAGE]);
+/* The first word of the choice that a text names by another of its words; false: it does not. */
+bool RengaOptionNormalize(const RengaOptionRow *row, const char *text, char word[64]);
+bool RengaOptionSame(const RengaOptionRow *row, const char *a, const char *b); /* one value? */
+bool RengaOptionHasRange(const RengaOptionRow *row);
 bool RengaOptionIsBool(const char *text);
 bool RengaOptionIsText(RengaOptionKind kind);   /* a string, secret or not */
 bool RengaOptionIsNumber(RengaOptionKind kind); /* of which a row may say the range */

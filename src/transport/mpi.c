@@ -44,7 +44,7 @@ RengaErrorCode RengaTransportCreate_MPI(void *object)
   RengaCall(RengaDeviceGetType(transport->device, &device));
   RengaCheck(RengaDeviceIsHost(transport->device), transport->hdr.comm, RENGA_ERR_SUPPORT,
              "transport mpi gives MPI the device's own memory, and that of device %s is not the "
-             "host's: use -comm_transport auto",
+             "host's: use -transport_type auto",
              device);
   *transport->ops = (struct _RengaTransportOps){.send = Send_MPI,
                                                 .receive = Receive_MPI,

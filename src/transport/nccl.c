@@ -254,7 +254,7 @@ RengaErrorCode RengaTransportCreate_NCCL(void *object)
   RengaCall(RengaTransportFindFabric(transport, &found, sizeof why, why));
   RengaCheck(found, transport->hdr.comm, RENGA_ERR_SUPPORT,
              "transport nccl: %s; start one rank for each GPU (-device_number says which one), or "
-             "use -comm_transport auto",
+             "use -transport_type auto",
              why);
   RengaCall(RengaMalloc(1, &nccl));
   *nccl = (Nccl){.fabric = RengaDeviceGetFabric_Private(transport->device)};

@@ -83,7 +83,7 @@ static RengaErrorCode CanSend(RengaTransport transport, char *memory, char *host
   if (fault) RengaWatchBreak_Private(transport->hdr.comm); /* MPI is in the middle of a message */
   RengaCheck(!fault, MPI_COMM_SELF, RENGA_ERR_LIBRARY,
              "rank %d: this MPI packs memory of the device, but cannot send it: use "
-             "-comm_transport staged",
+             "-transport_type staged",
              rank);
   RengaCall(code);
   RengaCall(RengaDeviceCopy(transport->device, NULL, RENGA_DEVICE_TO_HOST, host,

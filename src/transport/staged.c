@@ -437,7 +437,7 @@ RengaErrorCode RengaTransportCreate_MPIDevice(void *object)
   RengaCall(RengaTransportProbe(transport, &works, sizeof why, why));
   RengaCheck(works, transport->hdr.comm, RENGA_ERR_SUPPORT,
              "transport mpi_device gives MPI the memory of device %s, but %s: use an MPI that is "
-             "built for it, or -comm_transport staged",
+             "built for it, or -transport_type staged",
              device, why);
   RengaCall(RengaTransportCreate_Queue(transport, true));
   transport->ops->does = "the device's own memory is MPI's";

@@ -26,7 +26,7 @@ static const char class_name[] = "RengaTransport";
    functions return are errors of the call that needs them: RengaPipelineSetUp(),
    RengaPipelineStep() and their like.
 
-   Notes: before RengaInitialize, so that -comm_transport may choose it; -comm_transport auto never
+   Notes: before RengaInitialize, so that -transport_type may choose it; -transport_type auto never
    does. Rules carry memory of the host, that of the device where they are one; else Renga copies
    it to staging memory and from there, as transport staged does. They carry all messages between
    stages, of tensor-parallel ranks and of sums over replicas, but for unordered sums
@@ -50,7 +50,7 @@ RengaErrorCode RengaTransportRegister(const RengaTransportRule *rule)
              "the transport %s needs both create and destroy, or neither", name);
   RengaCheck(strcmp(name, RENGA_TRANSPORT_AUTO) != 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "%s has a type %s already: choose another name", class_name, name);
-  RengaCall(RengaTypeRegister_Private(class_name, types, "comm_transport", rule->name, rule));
+  RengaCall(RengaTypeRegister_Private(class_name, types, "transport_type", rule->name, rule));
   return RENGA_SUCCESS;
 }
 
@@ -82,7 +82,7 @@ static RengaErrorCode OpenTransport(RengaComm comm, RengaDevice device, RengaTra
 static RengaErrorCode ChooseTransport(RengaTransport transport, const char *type)
 {
   const RengaTypeRow *row;
-  snprintf(transport->reason, sizeof transport->reason, "-comm_transport or the program chose it");
+  snprintf(transport->reason, sizeof transport->reason, "-transport_type or the program chose it");
   if (!type || strcmp(type, RENGA_TRANSPORT_AUTO) == 0)
     RengaCall(RengaTransportFit(transport, &type));
   const RengaTransportRule *rule = RengaTypeOutside_Private(class_name, type);

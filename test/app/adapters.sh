@@ -44,18 +44,18 @@ for network in llama-1 gpt2-1; do
   take $network
   accepts 1 $run $adam
   digest=$(digest)
-  for layout in "-partition_stages 2" "-partition_replicas 2" "-partition_stages 2 -pipeline_recompute full" \
-    "-partition_replicas 2 -pipeline_shard parameters" \
-    "-partition_stages 2 -pipeline_schedule zb-h2"; do
+  for layout in "-layout_pipeline 2" "-layout_data 2" "-layout_pipeline 2 -layout_recompute full" \
+    "-layout_data 2 -layout_zero 3" \
+    "-layout_pipeline 2 -schedule_type zb-h2"; do
     accepts 2 $run $adam $layout
     says "$digest"
   done
   accepts 1 $run $adam -graph_lanes 2
   digest=$(digest)
-  accepts 2 $run $adam -partition_tensor 2
+  accepts 2 $run $adam -layout_tensor 2
   says "$digest"
   rm -rf kept back
-  accepts 2 $run $still -partition_stages 2 -checkpoint_dir kept
+  accepts 2 $run $still -layout_pipeline 2 -checkpoint_dir kept
   accepts 1 export kept back -export_like $network
   equal_files back/adapter_model.safetensors $network.adapters/adapter_model.safetensors "other bytes than before"
 done
@@ -68,7 +68,7 @@ says "2, of 85 nodes of the network, 7 of them summed" # without adapters 75 and
 # Moments in the host's memory.
 accepts 1 $run $adam -device_type far
 digest=$(digest)
-accepts 2 $run $adam -device_type far -pipeline_offload optimizer -partition_replicas 2
+accepts 2 $run $adam -device_type far -layout_offload optimizer -layout_data 2
 says "$digest"
 
 # In 16 bits; with a dropout; with the norms besides.
@@ -76,7 +76,7 @@ for more in "-precision bf16" "-graph_lora_dropout 0.25" "-graph_trained *norm*"
   set -f
   accepts 1 $run $adam $more
   digest=$(digest)
-  accepts 2 $run $adam $more -partition_stages 2
+  accepts 2 $run $adam $more -layout_pipeline 2
   set +f
   says "$digest"
 done
@@ -86,8 +86,8 @@ take qwen3-2
 rm -rf whole begun whole.folder begun.folder
 accepts 1 $run $adam -graph_lanes 2 -checkpoint_dir whole
 accepts 1 export whole whole.folder
-accepts 2 $run $adam -graph_lanes 2 -steps 2 -partition_stages 2 -checkpoint_dir begun
-accepts 2 $run $adam -resume -partition_tensor 2 -checkpoint_dir begun
+accepts 2 $run $adam -graph_lanes 2 -steps 2 -layout_pipeline 2 -checkpoint_dir begun
+accepts 2 $run $adam -resume -layout_tensor 2 -checkpoint_dir begun
 says "-initial_adapter qwen3-2.adapters is not read: the run goes on from its own checkpoint"
 accepts 2 export begun begun.folder
 equal_files whole.folder/adapter_model.safetensors begun.folder/adapter_model.safetensors "other numbers after a break"
@@ -124,7 +124,7 @@ refuses 2 "have alpha 6, and those of the network 12" $evaluate -initial kept $o
 writes="generate -graph hf:llama-1,sequence=12 $options -checkpoint kept -temperature 0 -tokens 6 -generate_format jsonl"
 accepts 1 $writes -prompt_tokens 1,2,3 -generate_cache off
 tail -n 1 out >whole.text
-for layout in "" "-partition_tensor 2 -graph_lanes 2"; do
+for layout in "" "-layout_tensor 2 -graph_lanes 2"; do
   accepts 2 $writes -prompt_tokens 1,2,3 -generate_cache on $layout
   tail -n 1 out | cmp - whole.text || fail "other texts from caches: $layout"
 done
@@ -139,7 +139,7 @@ begin="$base $options -steps 0 -optimizer_type sgd"
 accepts 1 $begin -initial_adapter llama-1.adapters
 digest=$(digest)
 changed half
-accepts 2 $begin -initial_adapter spoilt -partition_stages 2
+accepts 2 $begin -initial_adapter spoilt -layout_pipeline 2
 says "$digest"
 changed missing
 refuses 2 "spoilt holds other adapters, 1 differences:" $begin -initial_adapter spoilt
@@ -191,8 +191,8 @@ frozen="-graph_frozen * -graph_trained *norm*,lm_head*"
 rm -rf kept
 accepts 1 $base $adam $frozen
 digest=$(digest)
-accepts 2 $base $adam -steps 3 $frozen -partition_stages 2 -checkpoint_dir kept
-accepts 2 $base $adam $frozen -partition_replicas 2 -checkpoint_dir kept -resume
+accepts 2 $base $adam -steps 3 $frozen -layout_pipeline 2 -checkpoint_dir kept
+accepts 2 $base $adam $frozen -layout_data 2 -checkpoint_dir kept -resume
 says "$digest"
 accepts 2 $base $adam -steps 6 -checkpoint_dir kept -resume
 says "graph_frozen             was *, is none"
@@ -203,8 +203,8 @@ set +f
 # Labels that do not count: the loss is the mean of those of the batch that do, whichever micro-batch has them.
 $adapters mask masked || fail "no labels are made"
 accepts 1 data npy masked/tokens.npy masked/labels.npy masked.h5
-for layout in "1 -microbatch_size 8" "1 -microbatch_size 1" "2 -microbatch_size 2 -partition_replicas 2" \
-  "2 -microbatch_size 1 -partition_stages 2"; do
+for layout in "1 -microbatch_size 8" "1 -microbatch_size 1" "2 -microbatch_size 2 -layout_data 2" \
+  "2 -microbatch_size 1 -layout_pipeline 2"; do
   accepts ${layout%% *} $base -data masked.h5 $adam ${layout#* } -monitor csv:masked.csv
   $adapters weigh masked.csv >out 2>&1 || fail "another loss with ${layout#* }"
   rm -f masked.csv

@@ -22,16 +22,16 @@ hashes() {
     "$renga" info -checkpoint "$file" | grep -E '^  /|step [0-9]+,' | sed 's/^checkpoint [^:]*//; s/, [0-9.]* [KM]iB, whole/, whole/'
   done
 }
-for manner in '' '-pipeline_shard optimizer' '-precision bf16'; do
+for manner in '' '-layout_zero 1' '-precision bf16'; do
   for beside in '' -checkpoint_async; do
-    accepts 2 $train -steps 12 -partition_replicas 2 $manner -checkpoint_dir c$beside -checkpoint_every 5 $beside
+    accepts 2 $train -steps 12 -layout_data 2 $manner -checkpoint_dir c$beside -checkpoint_every 5 $beside
     digest >digest$beside
     hashes c$beside >list$beside
   done
   equal_files digest digest-checkpoint_async "other parameters with -checkpoint_async $manner"
   [ "$(grep -c 'step 5,\|step 10,\|step 12,' list-checkpoint_async)" -eq 3 ] || fail "files are missing $manner"
   equal_files list list-checkpoint_async "other files with -checkpoint_async $manner"
-  accepts 4 $train -steps 16 -partition_replicas 2 -partition_stages 2 $manner -checkpoint_dir c-checkpoint_async \
+  accepts 4 $train -steps 16 -layout_data 2 -layout_pipeline 2 $manner -checkpoint_dir c-checkpoint_async \
     -checkpoint_async -checkpoint_every 2 -resume -log_view
   digest >resumed
   grep -q 'Checkpoint stall' out && grep -q 'Checkpoint write' out || fail "-log_view does not say how long it took"
@@ -46,7 +46,7 @@ accepts 1 data csv table.csv table.h5 -data_label kind
 LC_ALL=C sed 's/\xc9\x00\x00\x00\x00\x00\x00\x00/\xc9\x01\x00\x00\x00\x00\x00\x00/' table.h5 >wrong.h5
 for beside in '' -checkpoint_async; do
   refuses 2 "457 is none of the 202 classes" train -graph mlp:sizes=2-8-202 -data wrong.h5 -batch_size 8 -steps 100 \
-    -partition_replicas 2 -checkpoint_dir w$beside -checkpoint_every 1 -progress none $beside
+    -layout_data 2 -checkpoint_dir w$beside -checkpoint_every 1 -progress none $beside
   ls w$beside >list$beside
 done
 equal_files list list-checkpoint_async "an error loses a file with -checkpoint_async"
@@ -59,7 +59,7 @@ while [ $i -lt "${RENGA_KILLS:-4}" ]; do
   rm -rf k killed
   : >killed
   timeout -k 5 $limit "$mpiexec" -n 2 "$renga" $train -steps 100000000 -checkpoint_dir k -checkpoint_every 1 -checkpoint_keep 2 \
-    -checkpoint_async -partition_stages 2 </dev/null >killed 2>&1 &
+    -checkpoint_async -layout_pipeline 2 </dev/null >killed 2>&1 &
   launcher=$!
   wait_for has_come_to $((1 + i * 7919 % 23))
   for process in /proc/[0-9]*; do
@@ -76,7 +76,7 @@ while [ $i -lt "${RENGA_KILLS:-4}" ]; do
 done
 # Its parameters are those of a run that nobody killed.
 steps=$((${there:-0} + 4))
-accepts 2 $train -steps $steps -checkpoint_dir k -resume -checkpoint_async -checkpoint_every 1 -partition_stages 2
+accepts 2 $train -steps $steps -checkpoint_dir k -resume -checkpoint_async -checkpoint_every 1 -layout_pipeline 2
 digest=$(digest)
 accepts 1 $train -steps $steps
 says "$digest"

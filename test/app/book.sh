@@ -19,7 +19,7 @@ python3 "$top/doc/book/check.py" "$top" "$build/renga" || status=1
 mkdir -p "$scratch/wrong/doc" "$scratch/wrong/include" "$scratch/wrong/src" "$scratch/wrong/examples" "$scratch/wrong/share/renga/machines"
 cat >"$scratch/wrong/doc/page.md" <<'TXT'
 # One heading
-[here](nowhere.md), [there](#another-heading), `-partition_stage`, `RengaPipelineStop()`, `renga train -stepz 3`
+[here](nowhere.md), [there](#another-heading), `-layout_pipelin`, `RengaPipelineStop()`, `renga train -stepz 3`
 
 ```
 renga info -graph mlp:sizes=4-3
@@ -39,7 +39,7 @@ int main(void) { return 1; }
 TXT
 touch "$scratch/wrong/README.md" "$scratch/wrong/examples/README.md"
 python3 "$top/doc/book/check.py" "$scratch/wrong" "$build/renga" >"$scratch/out" && { echo "a page with mistakes is taken"; status=1; }
-for mistake in "nowhere.md leads nowhere" "no heading #another-heading" "no option -partition_stage" "no header has RengaPipelineStop" \
+for mistake in "nowhere.md leads nowhere" "no heading #another-heading" "no option -layout_pipelin" "no header has RengaPipelineStop" \
   "no option -stepz" "a command that no test runs" "mark its block as python run" "no command of the page uses alone.c" "README.md has no such lines"; do
   grep -q -e "$mistake" "$scratch/out" || { echo "not found: $mistake"; cat "$scratch/out"; status=1; }
 done

@@ -20,7 +20,7 @@ says "wrote chat.h5: 3 documents in 3 rows of 160 tokens" "1 documents are longe
 labels=$(sed -n 's/.* \([0-9]*\) labels count.*/\1/p' out)
 accepts 2 data chat chat.jsonl packed.h5 -tokenizer folder -sequence 160 -data_packed
 says "wrote packed.h5: 3 documents in" "$labels labels count"
-accepts 2 train -graph gpt:layers=1,hidden=16,heads=2,sequence=160,vocabulary=281 -data chat.h5 -batch_size 3 -steps 1 -partition_stages 2
+accepts 2 train -graph gpt:layers=1,hidden=16,heads=2,sequence=160,vocabulary=281 -data chat.h5 -batch_size 3 -steps 1 -layout_pipeline 2
 # The answers with <|im_end|> behind each, and no more, of rows that are long enough.
 accepts 1 data chat chat.jsonl long.h5 -tokenizer folder -sequence 400 -data_validation 0.4
 says "wrote long.h5: 3 documents in 3 rows of 400 tokens" "0 documents are longer than a row"

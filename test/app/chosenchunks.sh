@@ -5,8 +5,8 @@
 
 few="gpt:layers=8,hidden=32,heads=2,sequence=16,vocabulary=64"
 machine="-machine_file v100 -machine_nodes 1"
-numbers="-batch_size 4 -microbatch_size 1 -reduction_leaf 1"
-plan="plan -graph $few $machine $numbers -partition_ranks 4 -partition_replicas 1"
+numbers="-batch_size 4 -microbatch_size 1 -partition_leaf 1"
+plan="plan -graph $few $machine $numbers -partition_ranks 4 -layout_data 1"
 
 # seconds FILE: of the step of a kept plan.
 seconds() {
@@ -29,16 +29,16 @@ says "bound: of all plans on so many devices in micro-batches of "
 awk '$1 == "predicted" { for (i = 2; i < NF; i++) if ($i == "bound") { bound = $(i + 1); step = $2 } }
   END { exit !(bound > 0.5 * step && bound <= step) }' chunks.txt || fail "the bound is above the step, or far below it"
 predicted=$(grep predicted: out | head -n 1)
-accepts 1 $plan -pipeline_chunks 1 -plan_save one.txt
+accepts 1 $plan -layout_chunks 1 -plan_save one.txt
 lacks "virtual stages per rank;"
-says "left out: plans of several virtual stages per rank (-pipeline_chunks)"
+says "left out: plans of several virtual stages per rank (-layout_chunks)"
 clearly 0.99 "$(seconds chunks.txt)" "$(seconds one.txt)" || fail "not 1 % faster than one stage per rank"
 
 # The same plan given, from its file and by its cuts; on other ranks that plan; by exact, too.
 accepts 1 plan -graph $few $machine $numbers -plan_load chunks.txt -plan_save again.txt
 says "$predicted"
 cuts=$(awk '$1 == "stage" { printf "%s%d", n++ ? "," : "", $5 - $4 }' chunks.txt)
-accepts 1 $plan -partition_type manual -partition_cuts "$cuts" -partition_stages 4 -pipeline_schedule zb-v
+accepts 1 $plan -partition_type manual -partition_cuts "$cuts" -layout_pipeline 4 -schedule_type zb-v
 says "$predicted"
 cp chunks.txt mine.txt
 accepts 3 $plan -plan_explain -plan_save chunks.txt
@@ -48,12 +48,12 @@ says "$predicted"
 says "covered: no plan with one stage per rank has a faster step than "
 
 # What the user says is kept.
-for option in "-partition_stages 4" "-pipeline_schedule 1f1b" "-pipeline_recompute full" "-pipeline_eager 1" \
+for option in "-layout_pipeline 4" "-schedule_type 1f1b" "-layout_recompute full" "-schedule_eager 1" \
   "-partition_type rannc"; do
   accepts 1 $plan $option
   lacks "virtual stages per rank;"
 done
-accepts 1 $plan -pipeline_recompute none
+accepts 1 $plan -layout_recompute none
 says "2 virtual stages per rank;"
 # With many micro-batches they win little, and one stage on all ranks has no pipeline.
 accepts 1 $plan -batch_size 64
@@ -67,15 +67,15 @@ clearly 1.0000001 "$(seconds chunks.txt)" "$(seconds tight.txt)" || fail "faster
 train="train -graph $few -data synthetic $numbers -steps 3 -parameter_digest -progress none"
 accepts 1 $train
 digest=$(digest)
-accepts 4 $train $machine -partition_type auto -partition_replicas 1
+accepts 4 $train $machine -partition_type auto -layout_data 1
 says "8 stages x 1 replica on 4 ranks, 2 stages on each; steps of 4 samples in micro-batches of 1; schedule zb-v"
 says "$digest"
 accepts 4 $train -plan_load chunks.txt
 says "2 stages on each"
 says "$digest"
-accepts 2 $train -partition_type auto -partition_replicas 1
+accepts 2 $train -partition_type auto -layout_data 1
 says "$digest"
-accepts 4 $train $machine -partition_type auto -partition_replicas 2 -pipeline_shard optimizer
+accepts 4 $train $machine -partition_type auto -layout_data 2 -layout_zero 1
 says "4 stages x 2 replicas on 4 ranks, 2 stages on each; steps of 4 samples in micro-batches of 1; schedule zb-v"
 says "$digest"
 finish

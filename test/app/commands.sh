@@ -13,8 +13,8 @@ accepts 2 train -help
 [ "$(awk 'length > 80 && NF > 1' out | wc -l)" -eq 0 ] || fail "lines of renga train -help are longer than 80"
 says "usage: renga train"
 [ "$(grep -c '^Optimizer$' out)" -eq 1 ] || fail "not one heading Optimizer"
-for option in batch_size microbatch_size steps seed resume monitor partition_stages plan_load \
-  pipeline_schedule pipeline_timeout optimizer_type device_threads checkpoint_dir checkpoint_every \
+for option in batch_size microbatch_size steps seed resume monitor layout_pipeline plan_load \
+  schedule_type timeout optimizer_type device_threads checkpoint_dir checkpoint_every \
   parameter_digest log_view options_file data graph; do
   says "  -$option "
 done
@@ -44,16 +44,16 @@ says "device cpu: "
 says "  instruction set "
 accepts 2 info -device -device_type cuda -device_cuda_module "$PWD/none.so"
 says "device cuda: not here: "
-accepts 1 plan -graph $gpt -partition_stages 3 -partition_replicas 2 -batch_size 64
+accepts 1 plan -graph $gpt -layout_pipeline 3 -layout_data 2 -batch_size 64
 says "plan: 3 stages x 2 replicas; steps of 64 samples in 8 micro-batches of 8"
 says "schedule 1f1b"
-accepts 1 plan -graph $gpt -partition_stages 2 -partition_ranks 5
+accepts 1 plan -graph $gpt -layout_pipeline 2 -partition_ranks 5
 says "idle: 1 of 5 ranks (4)"
-accepts 1 plan -graph $gpt -partition_replicas 9 -partition_stages 1 -batch_size 8
+accepts 1 plan -graph $gpt -layout_data 9 -layout_pipeline 1 -batch_size 8
 says "only 8 of 9 replicas have a micro-batch"
-accepts 1 plan -graph $gpt -partition_stages 2 -plan_view json
+accepts 1 plan -graph $gpt -layout_pipeline 2 -plan_view json
 says '"stages":['
-accepts 1 plan -graph $gpt -partition_stages 2 -batch_size 8 -plan_save plan.txt
+accepts 1 plan -graph $gpt -layout_pipeline 2 -batch_size 8 -plan_save plan.txt
 says "wrote plan.txt"
 
 accepts 1 profile -graph $gpt -machine_file h200 -profile_samples 1,4 -profile_save costs.txt
@@ -73,10 +73,10 @@ accepts 1 $train -steps 4 -monitor csv:one.csv
 digest=$(digest)
 accepts 2 $train -steps 4 -monitor csv:two.csv -plan_load plan.txt
 says "$digest"
-accepts 2 $train -steps 4 -monitor csv:three.csv -partition_replicas 2 -pipeline_schedule gpipe
+accepts 2 $train -steps 4 -monitor csv:three.csv -layout_data 2 -schedule_type gpipe
 says "$digest"
-accepts 3 $train -steps 4 -monitor csv:five.csv -partition_type even -partition_stages 3 \
-  -pipeline_eager 0.75
+accepts 3 $train -steps 4 -monitor csv:five.csv -partition_type even -layout_pipeline 3 \
+  -schedule_eager 0.75
 says "$digest"
 # The plan is made for the run's own settings: a schedule of the learning rate has its steps.
 accepts 2 train -graph $gpt -data synthetic -batch_size 8 -steps 2 -progress none \
@@ -85,7 +85,7 @@ accepts 2 train -graph $gpt -data synthetic -batch_size 8 -steps 2 -progress non
   -optimizer_schedule linear -optimizer_warmup_steps 1
 cat >four.opts <<OPTIONS
 # A layout with an idle rank, by hand.
--partition_type manual -partition_replicas 1 -partition_cuts blocks.1.ln1
+-partition_type manual -layout_data 1 -partition_cuts blocks.1.ln1
 -monitor csv:four.csv -plan_view
 OPTIONS
 accepts 3 $train -steps 4 -options_file four.opts
@@ -100,7 +100,7 @@ done
 [ "$(wc -l <one.csv)" -eq 5 ] || fail "rows of one.csv"
 
 # Two steps on two stages, the other two on one rank; the monitor goes on in the same file.
-accepts 2 $train -steps 2 -partition_stages 2 -checkpoint_dir c -monitor csv:resumed.csv
+accepts 2 $train -steps 2 -layout_pipeline 2 -checkpoint_dir c -monitor csv:resumed.csv
 says "checkpoint c/"
 echo "7,1,1,1,1,1" >>resumed.csv # of a step after the checkpoint: dropped
 accepts 1 $train -steps 4 -checkpoint_dir c -resume -monitor csv:resumed.csv
@@ -120,7 +120,7 @@ refuses 1 "is no monitor's" $train -steps 6 -checkpoint_dir c -resume -monitor c
 seq 3000 >text.txt
 accepts 2 data text text.txt text.h5 -sequence 16 -data_validation 0.1
 accepts 2 train -graph $gpt -data text.h5 -batch_size 8 -steps 5 -eval_every 2 -eval_samples 12 \
-  -checkpoint_dir t -progress lines -monitor_every 1 -partition_stages 2
+  -checkpoint_dir t -progress lines -monitor_every 1 -layout_pipeline 2
 says "validation loss"
 says "tokens/s"
 says "step 5/5"

@@ -21,12 +21,12 @@ accepts 1 data text text.txt again.h5 -sequence 16 -vocabulary_file kept -data_v
 accepts 1 data text text.txt third.h5 -sequence 16 -vocabulary_file text.h5
 small=gpt:layers=2,hidden=16,heads=2,sequence=16,vocabulary=300
 steps="-batch_size 8 -microbatch_size 2 -steps 3 -seed 3"
-layout="-partition_stages 2"
+layout="-layout_pipeline 2"
 same tokens 2 train -graph $small -data text.h5,again.h5 $steps -eval_samples 20
 says "accuracy"
 same "other files for validation" 2 train -graph $small -data again.h5 -eval third.h5 $steps
 says "validation loss"
-accepts 2 train -graph $small -data text.h5 $steps -partition_stages 2 -checkpoint_dir t
+accepts 2 train -graph $small -data text.h5 $steps -layout_pipeline 2 -checkpoint_dir t
 newest=$(ls t/*.h5 | tail -n 1)
 accepts 2 generate -graph $small -checkpoint "$newest" -prompt "In the" -tokens 5 -vocabulary_file kept
 says "In the"
@@ -46,7 +46,7 @@ tokenizer=${top_srcdir:-.}/test/data/tokenizer.json
 accepts 2 data text text.txt hugging.h5 -sequence 16 -vocabulary_file "$tokenizer"
 says "samples of 16 tokens of 281 kinds"
 accepts 2 train -graph gpt:layers=1,hidden=16,heads=2,sequence=16,vocabulary=281 -data hugging.h5 $steps \
-  -partition_stages 2 -checkpoint_dir h
+  -layout_pipeline 2 -checkpoint_dir h
 accepts 2 generate -graph gpt:layers=1,hidden=16,heads=2,sequence=16,vocabulary=281 -checkpoint h \
   -prompt "In the" -tokens 5 -vocabulary_file hugging.h5
 says "In the"

@@ -12,7 +12,7 @@ compare() {
   write="generate -graph $1 -checkpoint $2 -tokens 9 -temperature 2 -generate_top_k 30"
   accepts 1 $write -prompt_tokens '1,2,3;7' -generate_cache off
   cp out whole
-  for layout in "1" "2 -partition_stages 2" "2 -graph_lanes 2 -partition_tensor 2"; do
+  for layout in "1" "2 -layout_pipeline 2" "2 -graph_lanes 2 -layout_tensor 2"; do
     accepts ${layout%% *} $write -prompt_tokens '1,2,3;7' -generate_cache on $(echo "$layout" | cut -s -d ' ' -f 2-)
     equal_files out whole "$1 writes something else with caches ($layout)"
   done
@@ -36,7 +36,7 @@ accepts 1 train -graph $gpt -data synthetic -data_samples 4 -batch_size 4 -steps
 accepts 1 generate -graph $gpt -checkpoint g -prompt_tokens 1,2 -tokens 9 -precision bf16 -generate_cache on -temperature 0
 cp out whole
 accepts 2 generate -graph $gpt -checkpoint g -prompt_tokens 1,2 -tokens 9 -precision bf16 -generate_cache on -temperature 0 \
-  -partition_stages 2
+  -layout_pipeline 2
 equal_files out whole "stages differ in 16 bits"
 bert=bert:layers=1,hidden=16,heads=2,sequence=16,vocabulary=40
 accepts 1 train -graph $bert -data synthetic -data_samples 4 -batch_size 4 -steps 1 -progress none -checkpoint_dir b

@@ -14,7 +14,7 @@ equal "$(digest)" "$plain" "1e-8 is not the default"
 accepts 1 $adam -optimizer_epsilon 0.01
 large=$(digest)
 differ "$large" "$plain" "-optimizer_epsilon changes nothing"
-accepts 2 $adam -optimizer_epsilon 0.01 -partition_stages 2
+accepts 2 $adam -optimizer_epsilon 0.01 -layout_pipeline 2
 equal "$(digest)" "$large" "other parameters on two stages"
 accepts 1 $adam -optimizer_epsilon 1e30 -monitor csv:huge.csv
 accepts 1 $adam -optimizer_learning_rate 0 -monitor csv:still.csv
@@ -30,7 +30,7 @@ equal "$(digest)" "$plain" "shuffled is not the default"
 accepts 1 $owned -data_owners_order file
 ranges=$(digest)
 differ "$ranges" "$plain" "-data_owners_order file changes nothing"
-accepts 2 $owned -data_owners_order file -partition_replicas 2
+accepts 2 $owned -data_owners_order file -layout_data 2
 equal "$(digest)" "$ranges" "other parameters on two replicas"
 refuses 1 "-data_owners_order files: not one of shuffled|file" $owned -data_owners_order files
 refuses 1 "-data_owners_order file is of samples that belong to owners: -data_owners N with -data_shuffle local or partial:Q" \
@@ -65,7 +65,7 @@ plain=$(grep "predicted:" out)
 accepts 1 $plan -partition_microbatch_sizes auto
 equal "$(grep "predicted:" out)" "$plain" "auto is not the default"
 # A run that goes on by the same command has what was chosen.
-again="train -graph $mlp -data synthetic -batch_size 8 -progress none -partition_type auto -partition_microbatch_sizes 1,2 -partition_leaves 1,4"
+again="train -graph $mlp -data synthetic -batch_size 8 -progress none -partition_type auto -partition_microbatch_sizes 1,2 -partition_leaf 1,4"
 accepts 1 $again -steps 2 -checkpoint_dir c
 chosen=$(grep -o "micro-batches of [0-9]*$" out)
 accepts 1 $again -steps 4 -checkpoint_dir c -resume
@@ -77,7 +77,7 @@ refuses 1 "-partition_microbatch_sizes is for -partition_type auto, exact and ra
   -partition_microbatch_sizes 1,2
 
 # -partition_tree_memory_weight: time alone, and memory alone, cut at other places; time alone is faster.
-tree="$plan -microbatch_size 2 -partition_type tree -partition_stages 3 -partition_replicas 1 -plan_save"
+tree="$plan -microbatch_size 2 -partition_type tree -layout_pipeline 3 -layout_data 1 -plan_save"
 cuts() { awk '$1 == "stage" { print $4, $5 }' "$1" | tr '\n' ','; }
 step() { awk '$1 == "predicted" { print $2 }' "$1"; }
 for weight in 0 0.2 1; do accepts 1 $tree tree$weight.txt -partition_tree_memory_weight $weight; done
@@ -90,7 +90,7 @@ refuses 1 "-partition_tree_memory_weight is for -partition_type tree, but the ty
 # -partition_rannc_blocks: of one block there is one stage; few blocks are other places to cut than as many as stages need.
 rannc="$plan -microbatch_size 2 -partition_type rannc -plan_save"
 for blocks in 0 1; do accepts 1 $rannc rannc$blocks.txt -partition_rannc_blocks $blocks; done
-for blocks in 0 8; do accepts 1 $rannc cut$blocks.txt -partition_rannc_blocks $blocks -partition_stages 4; done
+for blocks in 0 8; do accepts 1 $rannc cut$blocks.txt -partition_rannc_blocks $blocks -layout_pipeline 4; done
 accepts 1 $rannc rannc.txt
 equal "$(cuts rannc.txt)" "$(cuts rannc0.txt)" "0 is not the default"
 equal "$(cuts rannc1.txt)" "0 44," "of one block there are several stages"

@@ -13,11 +13,11 @@ awk 'BEGIN { print "a,b,c,d,e,f,g,h,kind"; for (i = 0; i < 83; i++) {
   for (k = 0; k < 8; k++) printf "%d,", (i * (k + 3)) % 7; print "k" i % 4 } }' >table.csv
 accepts 1 data csv table.csv table.h5 -data_label kind -data_validation 0.25
 net="-graph $mlp -data table.h5"
-accepts 2 train $net -batch_size 16 -microbatch_size 2 -steps 5 -checkpoint_dir a -partition_stages 2 \
+accepts 2 train $net -batch_size 16 -microbatch_size 2 -steps 5 -checkpoint_dir a -layout_pipeline 2 \
   -monitor csv:train.csv -progress none
 
 # The loss: that of the training's last validation; a row for each call.
-for layout in "1" "2 -partition_stages 2" "2 -partition_replicas 2" "3"; do
+for layout in "1" "2 -layout_pipeline 2" "2 -layout_data 2" "3"; do
   accepts_on "$layout" eval $net -initial a -batch_size 16 -microbatch_size 2 -monitor csv:eval.csv
   accepts_on "$layout" eval $net -initial a -part all -monitor csv:all.csv
 done
@@ -39,7 +39,7 @@ accepts 1 eval -graph $gpt -data synthetic -data_samples 5
 says "perplexity"
 
 # Outputs in the order of the samples, of which the loss is computed here again; labels are not needed.
-for layout in "1" "2 -partition_stages 2" "2 -partition_replicas 2" "3"; do
+for layout in "1" "2 -layout_pipeline 2" "2 -layout_data 2" "3"; do
   accepts_on "$layout" predict o.h5 $net -initial a -overwrite -output l.2,l.0
   [ ! -e p.h5 ] || equal_files p.h5 o.h5 "outputs differ on $layout"
   mv o.h5 p.h5

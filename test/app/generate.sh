@@ -6,7 +6,7 @@
 for i in 1 2 3 4 5 6 7 8 9; do printf 'abc abd abe abf abg abd abc abe abf abd '; done >text.txt
 accepts 1 data text text.txt text.h5 -sequence 16
 accepts 2 train -graph $gpt -data text.h5 -data_validation 0 -batch_size 16 -steps 30 -optimizer_learning_rate 0.01 \
-  -partition_stages 2 -checkpoint_dir t -progress none
+  -layout_pipeline 2 -checkpoint_dir t -progress none
 write="generate -graph $gpt -checkpoint t -tokens 9"
 # of many prompts, of which some are equal, by chance and the likeliest: with caches as without them
 printf 'abc\r\nabd ab\nxyz\nabc\nabc a\nb\nc\nd d\ne e\n\n' >prompts
@@ -21,9 +21,9 @@ for choice in "-temperature 0" "-seed 5 -generate_top_k 4 -generate_top_p 0.9"; 
     accepts 1 $write -prompt "abc a" $choice -generate_cache $cache
     equal "$(cat out)" "$(sed -n 5p whole)" "a text depends on those before it"
   done
-  for layout in "-partition_stages 2 -generate_cache on" "-graph_lanes 2 -partition_tensor 2 -generate_cache on -microbatch_size 3" \
-    "-partition_replicas 2 -batch_size 3 -generate_cache off" \
-    "-graph_token_lanes 2 -partition_sequence 2 -generate_cache off"; do
+  for layout in "-layout_pipeline 2 -generate_cache on" "-graph_lanes 2 -layout_tensor 2 -generate_cache on -microbatch_size 3" \
+    "-layout_data 2 -batch_size 3 -generate_cache off" \
+    "-graph_token_lanes 2 -layout_context 2 -generate_cache off"; do
     accepts 2 $write -prompt_file prompts $choice $layout
     equal_files out whole "the texts differ on $layout"
   done
@@ -31,7 +31,7 @@ done
 # texts that outgrow the sequence
 accepts 1 $write -prompt_file prompts -tokens 20
 says "without caches of keys and values: a text may have 25 tokens, and the network's sequence is 16"
-accepts 2 $write -prompt ab -partition_replicas 2
+accepts 2 $write -prompt ab -layout_data 2
 says "without caches of keys and values: they are not for replicas"
 accepts 1 $write -prompt ab -device_type far
 says "without caches of keys and values: device far has no kernels for them"
@@ -54,10 +54,10 @@ accepts 1 $write -prompt abc -temperature 0
 says "abc ab"
 accepts 1 $write -prompt abc -temperature 0 -generate_stop 'x\,y, ab,zz' -generate_format jsonl
 says '"prompt":"abc","prompt_tokens":[97,98,99],"text":"","tokens":[32,97,98],"end":"stop"'
-accepts 2 $write -prompt abc -temperature 0 -generate_stop '#98' -partition_stages 2
+accepts 2 $write -prompt abc -temperature 0 -generate_stop '#98' -layout_pipeline 2
 equal "$(cat out)" "abc a" "a token does not end the text"
 printf '{"prompt": "abc"}\n{"tokens": [97, 98, 99]}\n' >objects.jsonl
-accepts 2 $write -prompt_file objects.jsonl -temperature 0 -partition_stages 2
+accepts 2 $write -prompt_file objects.jsonl -temperature 0 -layout_pipeline 2
 [ "$(uniq out | wc -l)" -eq 1 ] || fail "equal prompts go on in two ways"
 printf '\377\303\251' >bytes
 accepts 1 $write -prompt_file bytes -tokens 1 -temperature 0 -generate_format jsonl
@@ -65,7 +65,7 @@ says "$(printf '{"prompt":"\357\277\275\303\251","prompt_tokens":[255,195,169]')
 # of tokens without text
 small=gpt:layers=1,hidden=16,heads=2,sequence=8,vocabulary=40
 accepts 1 train -graph $small -data synthetic -data_samples 8 -batch_size 8 -steps 1 -checkpoint_dir s -progress none
-accepts 2 generate -graph $small -checkpoint s -prompt_tokens 3,39 -tokens 7 -temperature 0 -partition_stages 2 -generate_cache on
+accepts 2 generate -graph $small -checkpoint s -prompt_tokens 3,39 -tokens 7 -temperature 0 -layout_pipeline 2 -generate_cache on
 says "3 39 "
 
 # Questions: the loss of a sample's tokens is that of the data set, however it is asked for; the likeliest answer.
@@ -74,7 +74,7 @@ accepts 1 data text one.txt one.h5 -sequence 16
 accepts 1 eval -graph $gpt -initial t -data one.h5 -monitor csv:data.csv
 awk '{ for (i = 1; i < 17; i++) printf "{\"context\": \"%s\", \"choices\": [\"%s\", \"~\"], \"answer\": 0}\n", substr($0, 1, i),
   substr($0, i + 1, 1) }' one.txt >ask.jsonl
-for layout in "1" "2 -partition_stages 2" "2 -partition_replicas 2"; do
+for layout in "1" "2 -layout_pipeline 2" "2 -layout_data 2"; do
   accepts ${layout%% *} eval -graph $gpt -initial t -eval_choices ask.jsonl -monitor csv:ask.csv $(echo "$layout" | cut -s -d ' ' -f 2-)
 done
 says "by length " "over 16 questions"

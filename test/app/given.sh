@@ -38,7 +38,7 @@ while read -r line; do says "$line"; done <shown.txt
 says "plan: 2 stages of 2 to 3 replicas; steps of 32 samples in 16 micro-batches of 2"
 says "predicted: "
 says "lower bound: no plan takes less than"
-accepts 1 $hand -machine_file v100 -batch_size 64 -pipeline_schedule gpipe
+accepts 1 $hand -machine_file v100 -batch_size 64 -schedule_type gpipe
 says "steps of 64 samples in 32 micro-batches of 2; schedule gpipe"
 accepts 1 $hand
 says "2-4"
@@ -51,11 +51,11 @@ refuses 1 "expected: graph DIGEST nodes COUNT, unless the network is given" plan
 accepts 1 plan -graph gpt:layers=2,hidden=16,heads=2,sequence=16,vocabulary=256 -plan_diff hand.txt twice.txt
 
 # Stages by their number alone, and numbers that make no sense.
-accepts 1 plan -graph $gpt -partition_type manual -partition_stages 3 -plan_save manual.txt
-accepts 1 plan -graph $gpt -partition_type even -partition_stages 3 -plan_save even.txt
+accepts 1 plan -graph $gpt -partition_type manual -layout_pipeline 3 -plan_save manual.txt
+accepts 1 plan -graph $gpt -partition_type even -layout_pipeline 3 -plan_save even.txt
 equal_files manual.txt even.txt "manual without cuts is not cut evenly"
 refuses 1 "4 replicas, but a step of 3 samples in micro-batches of 1 makes only 3 parts" $machine \
-  -batch_size 3 -microbatch_size 1 -partition_replicas 4
+  -batch_size 3 -microbatch_size 1 -layout_data 4
 refuses 1 "give a -microbatch_size of 10 or more" plan -graph $mlp -batch_size 10000000 \
   -microbatch_size 1
 accepts 1 plan -graph $mlp -partition_ranks 100000 -batch_size 8
@@ -63,7 +63,7 @@ says "plan: 1 stage x 8 replicas"
 says "idle: 99992 of 100000 ranks"
 
 # What the cuts need is said of these cuts, and is enough.
-cuts="$machine -partition_type manual -partition_cuts blocks.1.ln1 -partition_replicas 2"
+cuts="$machine -partition_type manual -partition_cuts blocks.1.ln1 -layout_data 2"
 refuses 1 "as this type cuts it the network does not fit" $cuts -machine_memory 30KiB
 enough=$(sed -n 's/.*samples: \([0-9.]*\) \([A-Za-z]*\) per device would do.*/\1\2/p' out)
 accepts 1 $cuts -machine_memory "${enough:-none}"

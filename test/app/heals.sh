@@ -4,7 +4,7 @@
 # to leave it ends with its own codes; where it comes no further, or an error is for good, it gives up; nothing stays behind.
 # RENGA_HEALS=1: on another layout, too; test/bench/heal.py: many faults at any time.
 . "${0%/*}/common.sh"
-train="train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -reduction_leaf 1 -progress none"
+train="train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -partition_leaf 1 -progress none"
 digested="$train -parameter_digest -steps 900"
 keeping="-checkpoint_dir c -checkpoint_every 50"
 "$mpiexec" --version 2>/dev/null | grep -q HYDRA || { echo "skipped: the launcher is not MPICH's"; exit 77; }
@@ -47,7 +47,7 @@ esac
 exec "$@"
 FAULTY
 chmod +x faulty
-for layout in ${RENGA_HEALS:+"-partition_stages 2"} "-partition_stages 1 -partition_replicas 2 -pipeline_shard parameters"; do
+for layout in ${RENGA_HEALS:+"-layout_pipeline 2"} "-layout_pipeline 1 -layout_data 2 -layout_zero 3"; do
   rm -rf c events
   run 0 -n 2 -starts 9 -events events -- ./faulty "$renga" $digested $keeping $layout
   says "$digest"
@@ -67,7 +67,7 @@ fi
 # Nobody says anything: what stands still is found by renga run, which sees who is stopped.
 rm -rf c
 run 0 -n 2 -stall 4 -starts 9 -- sh -c '[ $RENGA_RUN_START != 1 ] || export RENGA_FAULT=stop:4000:1; exec "$@"' sh \
-  "$renga" $digested $keeping -partition_stages 2
+  "$renga" $digested $keeping -layout_pipeline 2
 says "$digest" "(-stall); rank 1 (process" "is stopped"
 
 # The launcher is killed, and the time limit is that of all starts.

@@ -15,7 +15,7 @@ expected=$(digest)
 rows=$(wc -l <one.csv)
 [ "$rows" -eq 52 ] || fail "$rows rows, not one for each of 60 steps but the 9 of hidden samples"
 cut -d, -f1-4 one.csv >one
-for layout in "-partition_stages 2" "-partition_replicas 3" "-partition_stages 3 -partition_replicas 1"; do
+for layout in "-layout_pipeline 2" "-layout_data 3" "-layout_pipeline 3 -layout_data 1"; do
   rm -f two.csv
   accepts 3 $train $hide -steps 60 $layout -monitor csv:two.csv
   equal "$(digest)" "$expected" "another digest with $layout"
@@ -26,10 +26,10 @@ differ "$(digest)" "$expected" "hiding changes nothing"
 
 # Stopped while samples are trained, while hidden ones are evaluated, and between epochs.
 for stop in 20 27 28; do
-  accepts 2 $train $hide -steps 60 -checkpoint_dir c$stop -checkpoint_every $stop -partition_stages 2
+  accepts 2 $train $hide -steps 60 -checkpoint_dir c$stop -checkpoint_every $stop -layout_pipeline 2
   rm -f c$stop/step_000000060.h5
   for later in 2 3; do rm -f "$(printf 'c%d/step_%09d.h5' $stop $((later * stop)))"; done
-  accepts 3 $train $hide -steps 60 -checkpoint_dir c$stop -resume -partition_replicas 3
+  accepts 3 $train $hide -steps 60 -checkpoint_dir c$stop -resume -layout_data 3
   says "goes on after step $stop"
   equal "$(digest)" "$expected" "another digest after a resume at step $stop"
 done
@@ -60,9 +60,9 @@ expected=$(digest)
 accepts 1 $norm gradient_norm
 differ "$(digest)" "$expected" "norms choose what losses do"
 expected=$(digest)
-accepts 3 $norm gradient_norm -partition_stages 3
+accepts 3 $norm gradient_norm -layout_pipeline 3
 equal "$(digest)" "$expected" "another digest of norms on three stages"
-accepts 2 $norm gradient_norm -partition_replicas 2
+accepts 2 $norm gradient_norm -layout_data 2
 equal "$(digest)" "$expected" "another digest of norms on two replicas"
 accepts 2 $byte -data_hide 0.4 -steps 14 -data_hide_schedule constant -data_importance gradient_norm
 says "epoch 2 hides 16 of 40 samples (40 %)"

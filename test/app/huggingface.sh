@@ -30,11 +30,11 @@ for network in llama-1 gpt2-1 gpt_neox-1 phi3-1; do
   accepts 1 $run $adam
   says "parameters and states are those of $network"
   digest=$(digest)
-  accepts 2 $run $adam -partition_stages 2
+  accepts 2 $run $adam -layout_pipeline 2
   says "$digest"
-  accepts 2 $run $adam -partition_tensor 2
+  accepts 2 $run $adam -layout_tensor 2
   says "$digest"
-  accepts 2 $run -steps 1 -optimizer_type sgd -optimizer_learning_rate 0 -partition_tensor 2 -checkpoint_dir still
+  accepts 2 $run -steps 1 -optimizer_type sgd -optimizer_learning_rate 0 -layout_tensor 2 -checkpoint_dir still
   accepts 2 export still/ back/
   says "back/ has the parameters of still/, and config.json of $network"
   equal_files back/model.safetensors $network/model.safetensors "other bytes than before"
@@ -43,7 +43,7 @@ for network in llama-1 gpt2-1 gpt_neox-1 phi3-1; do
   rm -rf $network.two
   cp -r $network $network.two
   $make change $network.two two
-  accepts 2 $run $adam -initial $network.two -partition_stages 2
+  accepts 2 $run $adam -initial $network.two -layout_pipeline 2
   says "$digest"
 done
 # Begun on one layout, gone on with on another, exported: as without the break.
@@ -51,9 +51,9 @@ rm -rf whole begun
 run="$train -graph hf:qwen3-1,sequence=12 -graph_lanes 2 -initial qwen3-1"
 accepts 1 $run $adam -checkpoint_dir whole
 accepts 1 export whole whole.folder
-accepts 2 $run $adam -steps 2 -partition_stages 2 -checkpoint_dir begun
-accepts 2 $run $adam -resume -steps 4 -partition_replicas 2 -pipeline_shard parameters -checkpoint_dir begun
-accepts 2 $run $adam -resume -partition_tensor 2 -checkpoint_dir begun
+accepts 2 $run $adam -steps 2 -layout_pipeline 2 -checkpoint_dir begun
+accepts 2 $run $adam -resume -steps 4 -layout_data 2 -layout_zero 3 -checkpoint_dir begun
+accepts 2 $run $adam -resume -layout_tensor 2 -checkpoint_dir begun
 accepts 2 export begun begun.folder
 equal_files whole.folder/model.safetensors begun.folder/model.safetensors "other numbers after a break"
 differ "$(cksum <whole.folder/model.safetensors)" "$(cksum <qwen3-1/model.safetensors)" "nothing is trained"
@@ -84,7 +84,7 @@ accepts 1 $begin -initial llama-1
 digest=$(digest)
 for way in half mask wordless; do
   changed $way llama-1
-  accepts 2 $begin -partition_stages 2
+  accepts 2 $begin -layout_pipeline 2
   says "$digest"
 done
 of_bert="$train -data bert-1/data.h5 -graph hf:bert-1,sequence=12 -steps 0 -optimizer_type sgd -parameter_digest"
@@ -92,7 +92,7 @@ accepts 1 $of_bert -initial bert-1
 digest=$(digest)
 for way in old wordless; do
   changed $way bert-1
-  accepts 2 $of_bert -initial spoilt -partition_stages 2
+  accepts 2 $of_bert -initial spoilt -layout_pipeline 2
   says "$digest"
 done
 $make write gemma-1

@@ -5,7 +5,7 @@ train="train -data synthetic -batch_size 8 -microbatch_size 2 -progress none -pa
 
 # begins NETWORK FILE: on each layout a run of no steps has the parameters that are wanted.
 begins() {
-  for layout in "" "-partition_stages 2" "-partition_replicas 2"; do
+  for layout in "" "-layout_pipeline 2" "-layout_data 2"; do
     [ -z "$layout" ] && ranks=1 || ranks=2
     accepts $ranks $train -graph "$1" -optimizer_type sgd -seed 9 -steps 0 -initial "$2" $layout
     says "$digest"
@@ -15,7 +15,7 @@ begins() {
 # SGD keeps no moments: the digest is that of the parameters and states.
 for network in $mlp resnet:depth=18,classes=4,image=8,channels=1; do
   rm -rf a
-  accepts 2 $train -graph $network -optimizer_type sgd -steps 3 -partition_stages 2 -checkpoint_dir a
+  accepts 2 $train -graph $network -optimizer_type sgd -steps 3 -layout_pipeline 2 -checkpoint_dir a
   digest=$(digest)
   begins $network a
   begins $network a/step_000000003.h5

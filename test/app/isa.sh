@@ -17,7 +17,7 @@ for network in "$gpt" resnet:depth=18,width=0.0625,image=16,classes=5 t5:layers=
       accepts 1 train -graph "$network" $small -device_isa $isa -device_threads $threads
       says "$digest"
     done
-    accepts 2 train -graph "$network" $small -device_isa $isa -device_threads 2 -partition_stages 2
+    accepts 2 train -graph "$network" $small -device_isa $isa -device_threads 2 -layout_pipeline 2
     says "$digest"
     [ $isa = base ] || paste -d, base.csv $isa.csv | awk -F, 'NR > 1 { rows++; d = $2 - $(NF / 2 + 2); if (d > 1e-3 || d < -1e-3) bad = 1 }
       END { exit bad || !rows }' || fail "losses with -device_isa $isa are not near those with base: $network"

@@ -26,13 +26,13 @@ lanes() {
     seen="$seen $digest"
     near 1.csv $number.csv
   done
-  accepts 2 train -graph "$1" $small -graph_lanes 3 -partition_stages 2
+  accepts 2 train -graph "$1" $small -graph_lanes 3 -layout_pipeline 2
   says "$digest"
-  accepts 2 train -graph "$1" $small -graph_lanes 3 -partition_replicas 2
+  accepts 2 train -graph "$1" $small -graph_lanes 3 -layout_data 2
   says "$digest"
   for shard in optimizer gradients parameters; do
-    accepts 4 train -graph "$1" $small -graph_lanes 3 -partition_stages 2 -partition_replicas 2 -partition_type even \
-      -pipeline_shard $shard
+    accepts 4 train -graph "$1" $small -graph_lanes 3 -layout_pipeline 2 -layout_data 2 -partition_type even \
+      -layout_zero $shard
     says "$digest"
   done
 }
@@ -53,7 +53,7 @@ says "lanes                  6, of 21 nodes of the network, 3 of them summed"
 accepts 1 train -graph mlp:sizes=9-5 $small -graph_lanes 3
 says "nothing of it is computed in lanes (-graph_lanes 3)"
 
-accepts 2 train -graph "$heads" $small -graph_lanes 3 -precision bf16 -partition_stages 2 -monitor csv:narrow.csv
+accepts 2 train -graph "$heads" $small -graph_lanes 3 -precision bf16 -layout_pipeline 2 -monitor csv:narrow.csv
 narrow=$(digest)
 accepts 1 train -graph "$heads" $small -graph_lanes 3 -precision bf16
 says "$narrow"
@@ -63,7 +63,7 @@ accepts 1 info -graph "$tables" -graph_lanes 3 -graph_view ascii
 says "3, of 7 nodes of the network, 5 of them summed"
 refuses 1 "-optimizer_sparse lazy does not go with rows of mf.user.weight in lanes yet: leave -graph_lanes out, or have" train \
   -graph "$tables" $small -graph_lanes 3 -optimizer_sparse lazy
-accepts 1 train -graph "$tables" $small -graph_lanes 3 -optimizer_sparse lazy -partition_split 'Gather*:whole'
+accepts 1 train -graph "$tables" $small -graph_lanes 3 -optimizer_sparse lazy -graph_split 'Gather*:whole'
 accepts 1 train -graph "$tables" $small -batch_size 64 -graph_lanes 3 -optimizer_sparse lazy # no table is worth it
 
 # Attention that drops out is whole, hidden layers are not: numbers are drawn as they always were.
@@ -85,10 +85,10 @@ images="resnet:depth=18,width=0.125,image=16,classes=7"
 accepts 1 train -graph "$images" $small -steps 4 -graph_lanes 3 -graph_view ascii -checkpoint_dir images
 says "lanes                  3, of 32 nodes of the network, 8 of them summed"
 images_digest=$(digest)
-accepts 4 train -graph "$images" $small -steps 4 -graph_lanes 3 -partition_stages 2 -partition_tensor 2 \
+accepts 4 train -graph "$images" $small -steps 4 -graph_lanes 3 -layout_pipeline 2 -layout_tensor 2 \
   -partition_type manual -partition_cuts 24,224
 says "$images_digest"
-accepts 4 train -graph "$images" $small -steps 4 -graph_lanes 3 -partition_replicas 2 -partition_tensor 2 -pipeline_shard gradients
+accepts 4 train -graph "$images" $small -steps 4 -graph_lanes 3 -layout_data 2 -layout_tensor 2 -layout_zero 2
 says "$images_digest"
 for number in 1 3; do
   accepts 1 eval -graph "$images" -data synthetic -data_samples 64 -batch_size 8 -graph_lanes $number -initial images
@@ -103,7 +103,7 @@ accepts 1 train -graph "$heads" $small -steps 12 -graph_lanes 3 -checkpoint_dir 
 accepts 1 eval -graph "$heads" -data synthetic -initial kept -graph_lanes 3
 says "accuracy"
 cp -r kept other
-accepts 2 train -graph "$heads" $small -checkpoint_dir kept -resume -partition_replicas 2
+accepts 2 train -graph "$heads" $small -checkpoint_dir kept -resume -layout_data 2
 says "$digest"
 cp -r other third
 accepts 1 train -graph "$heads" $small -batch_size 4 -checkpoint_dir third -resume
@@ -111,30 +111,30 @@ lacks "graph_lanes   "
 accepts 1 train -graph "$heads" $small -checkpoint_dir other -resume -graph_lanes 2
 says "graph_lanes              was 3, is 2"
 
-# -partition_split: what it names is whole, or is in lanes as asked; kept by -resume.
-accepts 1 train -graph "$heads" $small -graph_lanes 3 -partition_split 'blocks.0.*:whole,blocks.*.qkv:columns,blocks.*.out:rows' \
+# -graph_split: what it names is whole, or is in lanes as asked; kept by -resume.
+accepts 1 train -graph "$heads" $small -graph_lanes 3 -graph_split 'blocks.0.*:whole,blocks.*.qkv:columns,blocks.*.out:rows' \
   -graph_view ascii -steps 12 -checkpoint_dir split
 says "3, of 17 nodes of the network, 3 of them summed"
-accepts 2 train -graph "$heads" $small -checkpoint_dir split -resume -graph_view ascii -partition_stages 2
+accepts 2 train -graph "$heads" $small -checkpoint_dir split -resume -graph_view ascii -layout_pipeline 2
 says "3, of 17 nodes of the network, 3 of them summed"
 split=$(digest)
 cp -r split joined
 accepts 1 train -graph "$heads" $small -checkpoint_dir joined -resume -graph_lanes 1
-lacks "partition_split: node"
-accepts 1 train -graph "$heads" $small -graph_lanes 3 -partition_split 'blocks.0.*:whole'
+lacks "graph_split: node"
+accepts 1 train -graph "$heads" $small -graph_lanes 3 -graph_split 'blocks.0.*:whole'
 says "$split"
 accepts 1 train -graph "$heads" $small
 whole=$(digest)
-accepts 1 train -graph "$heads" $small -partition_split '*:whole'
+accepts 1 train -graph "$heads" $small -graph_split '*:whole'
 says "$whole"
 refuses 2 'node "blocks.0.qkv" (Linear) cannot be computed in lanes so (rows)' train -graph "$heads" $small -graph_lanes 3 \
-  -partition_split 'blocks.?.qkv:rows'
+  -graph_split 'blocks.?.qkv:rows'
 refuses 1 'node "blocks.0.qkv" is to be computed in lanes (columns), but the network has one: give -graph_lanes 2 or more' \
-  train -graph "$heads" $small -partition_split 'blocks.?.qkv:columns'
+  train -graph "$heads" $small -graph_split 'blocks.?.qkv:columns'
 refuses 1 'its chain has 5 heads, columns or experts, fewer than 8 lanes: give fewer -graph_lanes' train -graph "$heads" $small \
-  -graph_lanes 8 -partition_split 'blocks.?.proj:rows'
-refuses 1 '"blocks.7.*" fits no node of the network' train -graph "$heads" $small -graph_lanes 3 -partition_split 'blocks.7.*:whole'
-refuses 1 '"blocks.0.qkv:heads" is no PATTERN:HOW' train -graph "$heads" $small -graph_lanes 3 -partition_split blocks.0.qkv:heads
+  -graph_lanes 8 -graph_split 'blocks.?.proj:rows'
+refuses 1 '"blocks.7.*" fits no node of the network' train -graph "$heads" $small -graph_lanes 3 -graph_split 'blocks.7.*:whole'
+refuses 1 '"blocks.0.qkv:heads" is no PATTERN:HOW' train -graph "$heads" $small -graph_lanes 3 -graph_split blocks.0.qkv:heads
 
 # Five heads stay whole in six lanes, hidden layers do not; in 90 nothing is left. One rank and two say the same.
 accepts 1 train -graph "$heads" $small -graph_lanes 6 -graph_view ascii
@@ -142,7 +142,7 @@ says "2 products stay whole with what leads to them, for fewer heads, columns or
 says "lanes                  6, of 9 nodes of the network, 3 of them summed"
 says "fewer units than lanes 2 of the sums stay whole: \"blocks.0.proj\" has 5"
 digest=$(digest)
-accepts 2 train -graph "$heads" $small -graph_lanes 6 -partition_tensor 2
+accepts 2 train -graph "$heads" $small -graph_lanes 6 -layout_tensor 2
 says "$digest"
 accepts 1 train -graph "$heads" $small -graph_lanes 90
 says "no more heads, hidden columns or experts between two products, so that nothing of it is computed in lanes"

@@ -24,7 +24,7 @@ within() {
 }
 # 132 MiB of parameters, twice that with their gradients.
 network="-graph mlp:sizes=2048-2880-2880-2880-2880-1000"
-run="$network -data synthetic -data_samples 16 -batch_size 4 -microbatch_size 1 -graph_lanes 1 -optimizer_type sgd -progress none -partition_stages 4"
+run="$network -data synthetic -data_samples 16 -batch_size 4 -microbatch_size 1 -graph_lanes 1 -optimizer_type sgd -progress none -layout_pipeline 4"
 peak 4 train $run -steps 1
 share=$(awk '/stage [0-9]+, replica/ { if ($7 == "MiB" && $6 > most) most = $6 } END { print int(most) }' out)
 [ "$share" -ge 60 ] && [ "$share" -le 180 ] || fail "a forecast of $share MiB"

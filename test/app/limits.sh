@@ -15,7 +15,7 @@ $matrix "$top_srcdir" "$renga" $half >out 2>&1 || fail "the table of doc/limits.
 
 # A table that says otherwise is found, in a cell and in its mirror.
 mkdir -p wrong/doc
-sed 's/^| 2 virtual stages | `-pipeline_chunks` |  |  |  |/| 2 virtual stages | `-pipeline_chunks` |  |  | no |/' "$top_srcdir/doc/limits.md" >wrong/doc/limits.md
+sed 's/^| 2 virtual stages | `-layout_chunks` |  |  |  |/| 2 virtual stages | `-layout_chunks` |  |  | no |/' "$top_srcdir/doc/limits.md" >wrong/doc/limits.md
 cmp -s wrong/doc/limits.md "$top_srcdir/doc/limits.md" && fail "nothing is planted"
 $matrix wrong "$renga" --first 2 >out 2>&1 && fail "a wrong table is taken"
 says 'virtual stages, stages (1): "", but doc/limits.md has "no".'

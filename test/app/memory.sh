@@ -3,7 +3,7 @@
 # and ranks, and ends with the parameters of one that nothing happened to. What is damaged gives way to its copy, or to an older one;
 # nothing stays at a clean end. RENGA_NODES has nodes pretended; their memory is told apart by the ranks that wrote it.
 . "${0%/*}/common.sh"
-train="train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -reduction_leaf 1 -progress none"
+train="train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -partition_leaf 1 -progress none"
 digested="$train -parameter_digest -steps 40"
 keeping="-checkpoint_dir c -checkpoint_every 1000 -checkpoint_memory 1 -checkpoint_memory_dir $PWD/shm -monitor csv:steps.csv"
 mkdir shm
@@ -34,62 +34,62 @@ resumes() {
   [ ! -e c/.renga_memory ] || fail "the token of the memory stays"
 }
 # Four ranks have two stages of two replicas, shares of all, and learners apart; a node is lost, which had ranks 0 and 1 or 2 and 3.
-crashes kill:500:1 -partition_stages 2
+crashes kill:500:1 -layout_pipeline 2
 rm -f shm/*/*_by_[23].*
-resumes 1 2 -partition_stages 2
+resumes 1 2 -layout_pipeline 2
 lacks "is not whole"
-crashes kill:500:2 -partition_stages 1 -partition_replicas 4 -pipeline_shard parameters
+crashes kill:500:2 -layout_pipeline 1 -layout_data 4 -layout_zero 3
 rm -f shm/*/*_by_[01].*
 RENGA_NODES=3
 export RENGA_NODES
-resumes 1 3 -partition_stages 3
+resumes 1 3 -layout_pipeline 3
 unset RENGA_NODES
 # Processes alone are killed, where there is one node.
-crashes kill:500:3 -partition_stages 4
-resumes 1 4 -partition_stages 4
+crashes kill:500:3 -layout_pipeline 4
+resumes 1 4 -layout_pipeline 4
 says "-checkpoint_memory: all ranks are on one node, so that it protects from the end of processes, not from that of the node"
 
 # A fragment that is damaged: its copy is taken, and where there is none the checkpoint before.
 spoil() { for file; do printf spoilt | dd of="$file" bs=1 seek=4100 conv=notrunc 2>dd; done; }
-crashes kill:500:1 -partition_stages 2
+crashes kill:500:1 -layout_pipeline 2
 spoil shm/*/fragment_1_by_1.*
 resumes 1 1
-crashes kill:500:1 -partition_stages 2
+crashes kill:500:1 -layout_pipeline 2
 newest=$(ls -t shm/*/fragment_1_by_1.* | head -n 1)
 spoil shm/*/fragment_1_by_?."${newest##*.}"
 resumes 2 2
 says "in the memory of the nodes is damaged; an older one is used"
 
 # Ranks of both nodes are lost: the newest file is what is left, or nothing.
-crashes kill:500:1 -partition_stages 2 -checkpoint_every 3
+crashes kill:500:1 -layout_pipeline 2 -checkpoint_every 3
 rm -f shm/*/*_by_[13].*
 accepts 2 $digested $keeping -resume
 says "the checkpoint of step" "in the memory of the nodes is not whole: the fragments of 2 of 4 ranks are lost; an older one is used" \
   "goes on after step $((made / 3 * 3))" "$digest"
-crashes kill:500:1 -partition_stages 2
+crashes kill:500:1 -layout_pipeline 2
 rm -rf shm/*
 accepts 2 $digested $keeping -resume
 says "the memory of the nodes holds no checkpoint: the newest file of c is used" "no checkpoint yet: training begins at step 0" "$digest"
 # A file that is newer, and a folder of checkpoints that was made anew: what the memory has is not used.
-crashes kill:500:1 -partition_stages 2
+crashes kill:500:1 -layout_pipeline 2
 rm -rf c
 accepts 2 $digested $keeping -resume
 says "no checkpoint yet: training begins at step 0" "$digest"
 [ -z "$(ls shm)" ] || fail "memory stays: $(ls shm)"
 
 # Nobody looks for what the memory has.
-crashes kill:500:1 -partition_stages 2
+crashes kill:500:1 -layout_pipeline 2
 accepts 2 $digested -checkpoint_dir c -checkpoint_every 1000 -resume
 says "c/.renga_memory: a run that kept checkpoints in the memory of nodes has not come to its end, and they may be newer than the files"
 rm -rf shm/*
 
 # The first rank's clock is behind that of the one before: what is newer is told by what was found.
-crashes kill:500:1 -partition_stages 2
+crashes kill:500:1 -layout_pipeline 2
 RENGA_FAULT=kill:130:1 RENGA_NODES=2 LD_PRELOAD="$top_builddir/test/oddnode.so${LD_PRELOAD:+:$LD_PRELOAD}" RENGA_TEST_CLOCK=-1000 \
-  timeout -k 5 $limit "$mpiexec" -n 4 "$renga" $digested $keeping -partition_stages 2 -resume </dev/null >out 2>&1 &&
+  timeout -k 5 $limit "$mpiexec" -n 4 "$renga" $digested $keeping -layout_pipeline 2 -resume </dev/null >out 2>&1 &&
   fail "exit code 0: $latest"
 made=$(sed -n '$s/,.*//p' steps.csv)
-resumes 1 2 -partition_stages 2
+resumes 1 2 -layout_pipeline 2
 
 # renga run, whose ranks are killed in three starts.
 if "$mpiexec" --version 2>/dev/null | grep -q HYDRA; then
@@ -97,14 +97,14 @@ if "$mpiexec" --version 2>/dev/null | grep -q HYDRA; then
   latest="renga run"
   RENGA_NODES=2 timeout -k 5 $limit "$renga" run -n 4 -starts 9 -- \
     sh -c '[ $RENGA_RUN_START -gt 3 ] || export RENGA_FAULT=kill:$((100 + 40 * RENGA_RUN_START)):$RENGA_RUN_START; exec "$@"' sh \
-    "$renga" $digested $keeping -partition_stages 2 -checkpoint_keep 2 </dev/null >out 2>&1 || fail "exit code $?: $latest"
+    "$renga" $digested $keeping -layout_pipeline 2 -checkpoint_keep 2 </dev/null >out 2>&1 || fail "exit code $?: $latest"
   says "$digest" "renga run: the run is complete after 4 starts"
   [ "$(grep -c "^the nodes have the checkpoint of step" out)" -eq 3 ] || fail "not three checkpoints in memory"
   [ "$(ls c | wc -l)" -eq 2 ] || fail "not two files: $(ls c)"
 fi
 
 # Not each step; beside files that are written meanwhile.
-crashes kill:500:0 -partition_stages 2 -checkpoint_memory 4 -checkpoint_async -checkpoint_every 6
+crashes kill:500:0 -layout_pipeline 2 -checkpoint_memory 4 -checkpoint_async -checkpoint_every 6
 accepts 4 $digested $keeping -resume
 from=$(sed -n 's/^goes on after step //p' out)
 [ "${from:-0}" -ge $((made - 4)) ] || fail "goes on from ${from:-nothing} after $made steps: $latest"

@@ -7,11 +7,11 @@ refuses 2 "renga needs a command" # none at all
 refuses 2 "renga has no command trian; did you mean train?" trian -graph $mlp
 refuses 2 "what is \"extra\" for?" $train extra
 refuses 2 "unknown option -batchsize; did you mean -batch_size?" train -graph $mlp -batchsize 8
-refuses 2 "unknown option -partition_schedule; did you mean -pipeline_schedule?" $train -partition_schedule gpipe
+refuses 2 "unknown option -partition_schedule; did you mean -schedule_type?" $train -partition_schedule gpipe
 refuses 2 "-steps abc: not a whole number" $train -steps abc
 refuses 2 "-steps -5: must be from 0 to 1e+15" $train -steps -5
 refuses 2 "-partition_type evne: not one of auto|exact|rannc|tree|even|manual" $train -partition_type evne
-refuses 2 "-pipeline_schedule 2f2b: not one of gpipe|1f1b|interleaved|zb-h1|zb-h2|zb-v|dualpipe-v|auto|file:" $train -pipeline_schedule 2f2b
+refuses 2 "-schedule_type 2f2b: not one of gpipe|1f1b|interleaved|zb-h1|zb-h2|zb-v|dualpipe-v|auto|file:" $train -schedule_type 2f2b
 refuses 2 "-optimizer_type adamx: not one of sgd|adam|adamw" $train -optimizer_type adamx
 refuses 2 "-device_type gpu: not one of ref|cpu|cuda|far" $train -device_type gpu
 refuses 2 "-partition_memory 3parsecs: not a size in bytes such as 1024, 512MB or 8GiB" $train -partition_memory 3parsecs
@@ -28,18 +28,18 @@ refuses 2 "data set garbled.h5 is not an HDF5 file; make one of text with: renga
 refuses 2 "all 6 parameters are frozen, so that nothing would be trained: -graph_frozen and the file freeze them" $train -graph_frozen '*'
 
 # Layouts.
-refuses 2 "2 stages x 2 replicas need 4 ranks, but there are 2" $train -partition_stages 2 \
-  -partition_replicas 2
-refuses 2 "3 stages need at least 3 ranks" $train -partition_stages 3
-refuses 2 "5 replicas need at least 5 ranks" $train -partition_replicas 5
-refuses 1 "500 stages, but the network has only" plan -graph $mlp -partition_stages 500
-refuses 2 "schedule zb-v has 2 virtual stages per rank, but here are 1: give -pipeline_chunks 2" $train -partition_stages 2 -pipeline_chunks 1 \
-  -pipeline_schedule zb-v
+refuses 2 "2 stages x 2 replicas need 4 ranks, but there are 2" $train -layout_pipeline 2 \
+  -layout_data 2
+refuses 2 "3 stages need at least 3 ranks" $train -layout_pipeline 3
+refuses 2 "5 replicas need at least 5 ranks" $train -layout_data 5
+refuses 1 "500 stages, but the network has only" plan -graph $mlp -layout_pipeline 500
+refuses 2 "schedule zb-v has 2 virtual stages per rank, but here are 1: give -layout_chunks 2" $train -layout_pipeline 2 -layout_chunks 1 \
+  -schedule_type zb-v
 refuses 2 "cut \"nothing\": the network has no node or value of that name" $train -partition_type manual -partition_cuts nothing
 refuses 2 "-partition_cuts is for -partition_type manual" $train -partition_cuts 3,4
 refuses 2 "cannot read the plan no-such-plan: No such file or directory" $train -plan_load no-such-plan
-refuses 2 "-plan_load and -partition_stages are both given, but the file says it already: leave one out" $train -plan_load p \
-  -partition_stages 2
+refuses 2 "-plan_load and -layout_pipeline are both given, but the file says it already: leave one out" $train -plan_load p \
+  -layout_pipeline 2
 accepts 1 plan -graph $gpt -plan_save other-plan
 refuses 2 "was made for another network" $train -plan_load other-plan
 refuses 2 "the network does not fit on 2 devices of 1.00 KiB each" $train -partition_memory 1KiB
@@ -51,10 +51,10 @@ once() {
   refuses 2 "$text" $train "$@"
   [ "$(grep -c "error: " out)" -eq 1 ] || fail "more than one error"
 }
-once "bad option: -pipeline_eager 3 asks for extra warm-up micro-batches of -pipeline_schedule 1f1b, but" \
-  -partition_stages 2 -pipeline_schedule gpipe -pipeline_eager 3
+once "bad option: -schedule_eager 3 asks for extra warm-up micro-batches of -schedule_type 1f1b, but" \
+  -layout_pipeline 2 -schedule_type gpipe -schedule_eager 3
 [ $code -eq 5 ] || fail "exit code $code of options that do not go together"
-once "that of device far is not the host's" -device_type far -comm_transport mpi
+once "that of device far is not the host's" -device_type far -transport_type mpi
 once "-graph_whole_batch is for ONNX files" -graph_whole_batch 8
 
 # Files of a run.

@@ -5,7 +5,7 @@
 wide="mlp:sizes=300-900-300-4" # more than two windows of moments
 train="train -data synthetic -batch_size 8 -microbatch_size 2 -optimizer_type adamw -device_type far \
   -parameter_digest -progress none"
-offload="-pipeline_offload optimizer"
+offload="-layout_offload optimizer"
 
 # as_foretold: the table of memory at the end has the same bytes twice in each row.
 as_foretold() {
@@ -27,10 +27,10 @@ for graph in "$wide" "$gpt"; do
   accepts 1 $train -graph $graph -steps 3
   digest=$(digest)
   same 1 -graph $graph -steps 3
-  same 2 -graph $graph -steps 3 -partition_type even -partition_stages 2
-  same 2 -graph $graph -steps 3 -partition_type even -partition_replicas 2 -pipeline_shard optimizer
+  same 2 -graph $graph -steps 3 -partition_type even -layout_pipeline 2
+  same 2 -graph $graph -steps 3 -partition_type even -layout_data 2 -layout_zero 1
 done
-same 2 -graph $gpt -steps 3 -partition_type even -partition_stages 2 -pipeline_chunks 2
+same 2 -graph $gpt -steps 3 -partition_type even -layout_pipeline 2 -layout_chunks 2
 accepts 1 $train -graph $wide -steps 3 -optimizer_type sgd -optimizer_momentum 0.9 -optimizer_clip_norm 0.1
 digest=$(digest)
 same 1 -graph $wide -steps 3 -optimizer_type sgd -optimizer_momentum 0.9 -optimizer_clip_norm 0.1
@@ -47,7 +47,7 @@ accepts 1 $train -graph $wide -steps 4 -checkpoint_dir one -resume
 says "$digest"
 accepts 1 $train -graph $wide -steps 2 -checkpoint_dir other
 accepts 2 $train -graph $wide -steps 4 -checkpoint_dir other -resume $offload -partition_type even \
-  -partition_replicas 2 -pipeline_shard optimizer
+  -layout_data 2 -layout_zero 1
 says "$digest"
 accepts 1 $train -graph $wide -steps 4 -checkpoint_dir aside -checkpoint_every 1 -checkpoint_async $offload
 says "$digest"
@@ -57,17 +57,17 @@ says "$digest"
 accepts 1 $train -graph $gpt,dropout=0.1 -steps 3
 digest=$(digest)
 for saved in saved all; do
-  offload="-pipeline_offload $saved"
+  offload="-layout_offload $saved"
   same 1 -graph $gpt,dropout=0.1 -steps 3
   for schedule in gpipe 1f1b zb-h1 interleaved; do
-    same 2 -graph $gpt,dropout=0.1 -steps 3 -partition_type even -partition_stages 2 -pipeline_schedule $schedule
+    same 2 -graph $gpt,dropout=0.1 -steps 3 -partition_type even -layout_pipeline 2 -schedule_type $schedule
   done
-  same 2 -graph $gpt,dropout=0.1 -steps 3 -partition_type even -partition_replicas 2 -pipeline_shard optimizer
+  same 2 -graph $gpt,dropout=0.1 -steps 3 -partition_type even -layout_data 2 -layout_zero 1
 done
 plan="plan -graph $gpt -batch_size 8 -microbatch_size 1 -optimizer_type adamw -device_type far -partition_type even \
-  -partition_ranks 2 -partition_stages 2 -pipeline_schedule gpipe"
+  -partition_ranks 2 -layout_pipeline 2 -schedule_type gpipe"
 accepts 1 $plan -plan_view json:kept.json
-accepts 1 $plan -plan_view json:away.json -pipeline_offload saved -plan_save away.txt
+accepts 1 $plan -plan_view json:away.json -layout_offload saved -plan_save away.txt
 grep -q "saved offload" away.txt || fail "the plan's file does not say that stages offload"
 for place in 1 2; do # of the two stages
   kept=$(grep '"saved": *[0-9]' kept.json | sed -n ${place}p | tr -cd 0-9)
@@ -77,17 +77,17 @@ done
 accepts 2 $train -graph $gpt -steps 1 -plan_load away.txt
 refuses 2 "the memory of device cpu is the host's already: leave it out" $train -graph $gpt -steps 1 -plan_load away.txt \
   -device_type cpu
-refuses 1 "-pipeline_recompute full says something else of them" $train -graph $wide -steps 1 -pipeline_offload saved \
-  -pipeline_recompute full
+refuses 1 "-layout_recompute full says something else of them" $train -graph $wide -steps 1 -layout_offload saved \
+  -layout_recompute full
 accepts 1 $plan -plan_save keeps.txt
 refuses 2 "stage 0 of the plan offloads no saved activations" $train -graph $gpt -steps 1 -plan_load keeps.txt \
-  -pipeline_offload saved
+  -layout_offload saved
 
-offload="-pipeline_offload optimizer"
+offload="-layout_offload optimizer"
 refuses 2 "the memory of device cpu is the host's already: leave it out" $train -graph $wide -steps 1 $offload \
   -device_type cpu
 refuses 2 "sgd as it is set has no moments that could be offloaded" $train -graph $wide -steps 1 $offload \
   -optimizer_type sgd
 refuses 2 "does not go with -optimizer_sparse lazy" $train -graph $gpt -steps 1 $offload -optimizer_sparse lazy
-refuses 2 "-pipeline_offload moments: not one of none|optimizer|saved|all" $train -graph $wide -steps 1 -pipeline_offload moments
+refuses 2 "-layout_offload moments: not one of none|optimizer|saved|all" $train -graph $wide -steps 1 -layout_offload moments
 finish

@@ -8,12 +8,12 @@ train="train -graph $mlp -data synthetic -data_samples 103 -batch_size 8 -microb
 
 accepts 1 $train -steps 40 -data_owners 4 -data_shuffle partial:0.3
 expected=$(digest)
-for layout in "-partition_stages 2" "-partition_replicas 3"; do
+for layout in "-layout_pipeline 2" "-layout_data 3"; do
   accepts 3 $train -steps 40 -data_owners 4 -data_shuffle partial:0.3 $layout
   equal "$(digest)" "$expected" "another digest with $layout"
 done
-accepts 2 $train -steps 17 -data_owners 4 -data_shuffle partial:0.3 -checkpoint_dir c -partition_stages 2
-accepts 3 $train -steps 40 -data_owners 4 -data_shuffle partial:0.3 -checkpoint_dir c -resume -partition_replicas 3
+accepts 2 $train -steps 17 -data_owners 4 -data_shuffle partial:0.3 -checkpoint_dir c -layout_pipeline 2
+accepts 3 $train -steps 40 -data_owners 4 -data_shuffle partial:0.3 -checkpoint_dir c -resume -layout_data 3
 equal "$(digest)" "$expected" "another digest after a resume"
 accepts 1 $train -steps 40 -data_owners 4 -data_shuffle local
 differ "$(digest)" "$expected" "the exchange changes nothing"

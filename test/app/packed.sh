@@ -41,12 +41,12 @@ for network in llama-1 mistral-2 gemma2-1 gpt2-1; do
   gradients 1 packed $network,sequence=16,packed=1 packed.h5 -batch_size "$rows" -microbatch_size 1 -graph_lanes 2
   digest=$(digest)
   $make near padded packed >out 2>&1 || fail "$network: other gradients than of documents one by one"
-  gradients 2 packed $network,sequence=16,packed=1 packed.h5 -batch_size "$rows" -microbatch_size 1 -graph_lanes 2 -partition_stages 2
+  gradients 2 packed $network,sequence=16,packed=1 packed.h5 -batch_size "$rows" -microbatch_size 1 -graph_lanes 2 -layout_pipeline 2
   says "$digest"
-  gradients 2 packed $network,sequence=16,packed=1 packed.h5 -batch_size "$rows" -microbatch_size 1 -graph_lanes 2 -partition_tensor 2
+  gradients 2 packed $network,sequence=16,packed=1 packed.h5 -batch_size "$rows" -microbatch_size 1 -graph_lanes 2 -layout_tensor 2
   says "$digest"
   gradients 2 packed $network,sequence=16,packed=1 packed.h5 -batch_size "$rows" -microbatch_size 2 -graph_token_lanes 2 \
-    -partition_sequence 2
+    -layout_context 2
   $make near padded packed >out 2>&1 || fail "$network: other gradients on context ranks"
 done
 

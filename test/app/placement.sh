@@ -13,7 +13,7 @@ same() { equal "$(digest)" "$expected" "another digest with $*"; }
 
 accepts 1 $train
 expected=$(digest)
-for layout in "1" "2 -partition_stages 2" "2 -partition_replicas 2" "3 -partition_replicas 3"; do
+for layout in "1" "2 -layout_pipeline 2" "2 -layout_data 2" "3 -layout_data 3"; do
   set -- $layout
   ranks=$1
   shift
@@ -21,15 +21,15 @@ for layout in "1" "2 -partition_stages 2" "2 -partition_replicas 2" "3 -partitio
   same "$layout"
   says "samples: ranks hold"
 done
-accepts 3 $train -data_placement local -data_cache here -partition_replicas 3
+accepts 3 $train -data_placement local -data_cache here -layout_data 3
 same "a cache"
 [ -s here/owner-3.field-0 ] || fail "no file of owner 3"
-accepts 2 $train -data_placement local -data_cache here -partition_replicas 2
+accepts 2 $train -data_placement local -data_cache here -layout_data 2
 same "a cache of another run"
 
 # Killed after some steps, and resumed on other ranks.
-accepts 3 $train -steps 11 -checkpoint_dir c -data_placement local -partition_replicas 3
-accepts 2 $train -checkpoint_dir c -resume -data_placement local -data_cache here -partition_replicas 2
+accepts 3 $train -steps 11 -checkpoint_dir c -data_placement local -layout_data 3
+accepts 2 $train -checkpoint_dir c -resume -data_placement local -data_cache here -layout_data 2
 same "a resume"
 
 refuses 2 "here/owner-0.field-0 holds owner 0 of 4" $train -data_placement local -data_cache here -data_owners 2

@@ -46,7 +46,7 @@ says "of best"
 [ "$(grep -c '100.0 %' out)" -eq 1 ] || fail "not one best row"
 says "wrote sweep.svg"
 # 0: Renga chooses, and the row is in the table only; one sample takes as long as a step.
-accepts 1 $machine -machine_nodes 1 -plan_sweep partition_stages:0,1,2 -plan_samples 1 -plan_view draw:chosen.svg
+accepts 1 $machine -machine_nodes 1 -plan_sweep layout_pipeline:0,1,2 -plan_samples 1 -plan_view draw:chosen.svg
 [ "$(grep -c ' % ' out)" -eq 3 ] || fail "not three rows"
 [ "$(grep -c '<circle' chosen.svg)" -eq 2 ] || fail "not two points"
 grep -q -i -e nan -e inf chosen.svg && fail "a point without a place"
@@ -75,16 +75,16 @@ enough=$(sed -n 's/.*samples: \([0-9.]*\) \([A-Za-z]*\) per device would do.*/\1
 accepts 1 $machine -machine_memory "${enough:-none}"
 
 # So do the devices that it names.
-deep="plan -pipeline_schedule 1f1b -graph_lanes 1 -graph gpt:layers=6,hidden=128,heads=4,sequence=64,vocabulary=1024 -machine_file v100
-  -batch_size 64 -microbatch_size 4 -reduction_leaf 1 -machine_memory 10MiB -machine_nodes 4"
+deep="plan -schedule_type 1f1b -graph_lanes 1 -graph gpt:layers=6,hidden=128,heads=4,sequence=64,vocabulary=1024 -machine_file v100
+  -batch_size 64 -microbatch_size 4 -partition_leaf 1 -machine_memory 10MiB -machine_nodes 4"
 refuses 1 "per device would do" $deep -partition_ranks 2
 enough=$(sed -n 's/.* and \([0-9]*\) devices with this memory would do.*/\1/p' out)
 accepts 1 $deep -partition_ranks "${enough:-none}"
 
 # The next-best kind of plan fits, too.
-short="$machine -partition_ranks 4 -reduction_leaf 1 -pipeline_schedule 1f1b -machine_memory 400KiB"
+short="$machine -partition_ranks 4 -partition_leaf 1 -schedule_type 1f1b -machine_memory 400KiB"
 accepts 1 $short -plan_explain
-other=$(sed -n 's/.*runner-up: .*(\([0-9]*\) stages* x \([0-9]*\)): .*/-partition_stages \1 -partition_replicas \2/p' out)
+other=$(sed -n 's/.*runner-up: .*(\([0-9]*\) stages* x \([0-9]*\)): .*/-layout_pipeline \1 -layout_data \2/p' out)
 [ -n "$other" ] || fail "no runner-up"
 accepts 1 $short $other
 
@@ -102,7 +102,7 @@ refuses 1 "devices with this memory would do" $deep -machine_memory 9MiB \
 accepts 1 $machine -machine_memory 100KiB -machine_nodes 1,2
 says "per device would do"
 
-accepts 1 $machine -partition_type tree -partition_stages 2 -partition_replicas 4 -plan_save two.txt
+accepts 1 $machine -partition_type tree -layout_pipeline 2 -layout_data 4 -plan_save two.txt
 accepts 1 plan -plan_diff one.txt two.txt
 says "one.txt -> two.txt"
 says "predicted step"
@@ -122,29 +122,28 @@ says "schedule interleaved"
 accepts 1 $resnet -plan_load eager.txt
 says "schedule interleaved"
 says "lower bound: no plan takes less than"
-accepts 1 $resnet -pipeline_schedule 1f1b -plan_save late.txt
+accepts 1 $resnet -schedule_type 1f1b -plan_save late.txt
 grep -q "schedule 1f1b eager 0$" late.txt || fail "another schedule than the user's"
 awk '$1 == "predicted" { step[++n] = $2 } END { exit !(n == 2 && step[1] < step[2]) }' \
   eager.txt late.txt || fail "the chosen schedule is no faster"
 
 # Gradients in leaves of micro-batches: kept with the plan, changed by the option; of several the
 # fastest is taken; larger ones where nothing fits with small ones. A replica has whole leaves.
-accepts 1 $machine -reduction_leaf 4 -partition_replicas 3 -plan_save leaf.txt
+accepts 1 $machine -partition_leaf 4 -layout_data 3 -plan_save leaf.txt
 says "16 micro-batches of 2, their gradients in leaves of 4"
 grep -q "microbatch 2 leaf 4$" leaf.txt || fail "no leaf in the file"
 accepts 1 $machine -plan_load leaf.txt -plan_view json
 says '"leaf":4'
-accepts 1 $machine -plan_load leaf.txt -reduction_leaf 2
+accepts 1 $machine -plan_load leaf.txt -partition_leaf 2
 says "in leaves of 2"
-refuses 1 "make only 2 leaves of 8" $machine -plan_load leaf.txt -reduction_leaf 8
-accepts 1 $machine -partition_leaves 16,1 -partition_replicas 2
+refuses 1 "make only 2 leaves of 8" $machine -plan_load leaf.txt -partition_leaf 8
+accepts 1 $machine -partition_leaf 16,1 -layout_data 2
 grep -q "in leaves" out && fail "a leaf that leaves one replica for all"
-accepts 1 $machine -partition_leaves auto
-refuses 1 "-partition_leaves 1,0: write auto, or numbers of micro-batches" $machine -partition_leaves 1,0
-refuses 1 "-reduction_leaf 2 and -partition_leaves 1,4 are both given: leave one out" $machine -partition_leaves 1,4 -reduction_leaf 2
-refuses 1 "the file says it already" $machine -plan_load leaf.txt -partition_leaves 1,4
-refuses 1 "-partition_leaves 1,2: type even does not know which is faster without costs" plan -graph $mlp -partition_leaves 1,2
-narrow="$machine -partition_ranks 2 -batch_size 256 -microbatch_size 1 -partition_stages 2"
+accepts 1 $machine -partition_leaf auto
+refuses 1 "-partition_leaf 1,0: write auto, or numbers of micro-batches" $machine -partition_leaf 1,0
+refuses 1 "the file says it already" $machine -plan_load leaf.txt -partition_leaf 1,4
+refuses 1 "-partition_leaf 1,2: type even does not know which is faster without costs" plan -graph $mlp -partition_leaf 1,2
+narrow="$machine -partition_ranks 2 -batch_size 256 -microbatch_size 1 -layout_pipeline 2"
 accepts 1 $narrow -plan_explain
 says "gradients: sums of gradients hold"
 bytes=$(sed -n 's/^ *[01]-* .* \([0-9.]*\) KiB$/\1/p' out | sort -g | tail -1)
@@ -161,13 +160,13 @@ refuses 1 "was made for another network" plan -graph $mlp -plan_load two.txt
 refuses 1 "but a device may use" $machine -plan_load two.txt -machine_memory 1KiB
 
 # Types that only cut predict what their cuts take where costs are asked for without a machine, too.
-accepts 1 plan -graph $gpt -batch_size 8 -microbatch_size 2 -partition_type even -partition_ranks 2 -partition_stages 2 -profile_type analytic
+accepts 1 plan -graph $gpt -batch_size 8 -microbatch_size 2 -partition_type even -partition_ranks 2 -layout_pipeline 2 -profile_type analytic
 says "predicted: "
 lacks "made without costs"
 
 # A run whose ranks have more threads than there are cores says that it takes longer than predicted.
 accepts 3 train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -steps 3 -progress none \
-  -partition_type auto -partition_replicas 1 -partition_stages 3 -profile_type analytic
+  -partition_type auto -layout_data 1 -layout_pipeline 3 -profile_type analytic
 if [ "$(getconf _NPROCESSORS_ONLN)" -lt 3 ]; then
   says "cores: a step takes longer than predicted, "
 fi

@@ -26,6 +26,6 @@ does() {
 does 276 5011 363 239 -graph gpt:layers=6,hidden=512,heads=8,sequence=256,vocabulary=1000 \
   -graph_lanes 1 -machine_file v100 -machine_nodes 1 -batch_size 32
 does 164 5014 701 581 -graph bert:layers=24,hidden=1024,heads=16 -graph_lanes 1 -machine_file v100 -machine_nodes 1 \
-  -batch_size 64 -partition_stages 4
+  -batch_size 64 -layout_pipeline 4
 
 finish

@@ -22,35 +22,35 @@ accepts 1 $train -steps 6 -precision bf16 -monitor csv:narrow.csv -checkpoint_di
 digest=$(digest)
 differ "$digest" "$wide" "bf16 has the bits of fp32"
 near "$(loss wide.csv)" "$(loss narrow.csv)" 0.01
-accepts 2 $train -steps 6 -precision bf16 -partition_stages 2 -pipeline_schedule gpipe -pipeline_buckets 2
+accepts 2 $train -steps 6 -precision bf16 -layout_pipeline 2 -schedule_type gpipe -pipeline_buckets 2
 says "$digest"
-accepts 2 $train -steps 6 -precision bf16 -partition_replicas 2 -device_threads 2
+accepts 2 $train -steps 6 -precision bf16 -layout_data 2 -device_threads 2
 says "$digest"
 accepts 1 plan -graph $gpt -precision bf16 -machine_file laptop -batch_size 8 -microbatch_size 1 -partition_ranks 4 \
-  -partition_stages 2 -partition_replicas 2 -plan_save plan.txt
+  -layout_pipeline 2 -layout_data 2 -plan_save plan.txt
 says "precision bf16"
 sed 's/saved keep/saved recompute/' plan.txt >again.txt
 accepts 4 $train -steps 6 -precision bf16 -plan_load again.txt
 says "$digest"
-accepts 2 $train -steps 6 -precision bf16 -pipeline_chunks 2 -partition_stages 2 -device_type far -device_far_seed 3
+accepts 2 $train -steps 6 -precision bf16 -layout_chunks 2 -layout_pipeline 2 -device_type far -device_far_seed 3
 says "$digest"
 
 # Masters are what checkpoints hold: a run goes on as if nothing had been, and in the other precision, too.
-accepts 2 $train -steps 3 -precision bf16 -partition_stages 2 -checkpoint_dir cut
+accepts 2 $train -steps 3 -precision bf16 -layout_pipeline 2 -checkpoint_dir cut
 accepts 1 $train -steps 6 -precision bf16 -checkpoint_dir cut -resume
 says "$digest"
 refuses 1 "was bf16, is fp32" $train -steps 8 -checkpoint_dir cut -resume -resume_strict
-accepts 2 $train -steps 8 -partition_stages 2 -checkpoint_dir cut -resume
+accepts 2 $train -steps 8 -layout_pipeline 2 -checkpoint_dir cut -resume
 says "parameter digest 0x"
 accepts 1 $train -steps 10 -precision bf16 -checkpoint_dir cut -resume
 says "parameter digest 0x"
-accepts 2 eval -graph $gpt -data synthetic -batch_size 8 -precision bf16 -partition_stages 2 -initial "$(ls one/*.h5 | tail -n 1)"
+accepts 2 eval -graph $gpt -data synthetic -batch_size 8 -precision bf16 -layout_pipeline 2 -initial "$(ls one/*.h5 | tail -n 1)"
 accepts 1 generate -graph $gpt -precision bf16 -checkpoint "$(ls one/*.h5 | tail -n 1)" -prompt ab -tokens 4
 
 # What every node keeps wide is fp32.
-accepts 2 $train -steps 6 -precision bf16 -precision_keep '*' -partition_stages 2
+accepts 2 $train -steps 6 -precision bf16 -precision_keep '*' -layout_pipeline 2
 says "$wide"
-accepts 2 $train -steps 6 -precision bf16 -precision_keep '*ln*,*.fc' -partition_stages 2
+accepts 2 $train -steps 6 -precision bf16 -precision_keep '*ln*,*.fc' -layout_pipeline 2
 some=$(digest)
 differ "$some" "$wide" "-precision_keep changed everything"
 differ "$some" "$digest" "-precision_keep changed nothing"
@@ -63,7 +63,7 @@ for network in resnet:depth=18,width=0.25,image=33,classes=4 t5:layers=1,hidden=
   run="train -graph $network $small -steps 3 -precision bf16"
   accepts 1 $run
   digest=$(digest)
-  accepts 4 $run -partition_stages 2 -partition_replicas 2
+  accepts 4 $run -layout_pipeline 2 -layout_data 2
   says "$digest"
 done
 
@@ -71,24 +71,24 @@ done
 accepts 1 $train -steps 6 -precision fp16 -monitor csv:short.csv
 near "$(loss wide.csv)" "$(loss short.csv)" 0.01
 lacks "does not fit fp16"
-high="$train -precision fp16 -precision_loss_scale 16777216"
+high="$train -precision fp16 -pipeline_loss_scale 16777216"
 accepts 1 $high -steps 8
 digest=$(digest)
 says "step 0: the gradient does not fit fp16 at this scale of the loss: the step is skipped, the scale is 8388608 now"
 skipped=$(grep -c "does not fit fp16" out)
 [ "$skipped" -lt 8 ] || fail "no step fits"
-accepts 4 $high -steps 8 -partition_stages 2 -partition_replicas 2
+accepts 4 $high -steps 8 -layout_pipeline 2 -layout_data 2
 says "$digest"
-accepts 2 $high -steps 8 -partition_stages 2 -device_type far
+accepts 2 $high -steps 8 -layout_pipeline 2 -device_type far
 says "$digest"
-accepts 2 $high -steps 3 -partition_stages 2 -checkpoint_dir high
-accepts 2 $high -steps 8 -partition_replicas 2 -checkpoint_dir high -resume
+accepts 2 $high -steps 3 -layout_pipeline 2 -checkpoint_dir high
+accepts 2 $high -steps 8 -layout_data 2 -checkpoint_dir high -resume
 says "$digest"
-refuses 2 "a loss scale of 1000: a power of two from 1 to 16777216 is needed" $train -steps 1 -precision fp16 -precision_loss_scale 1000
+refuses 2 "a loss scale of 1000: a power of two from 1 to 16777216 is needed" $train -steps 1 -precision fp16 -pipeline_loss_scale 1000
 
 # Plans know the bytes of types; a plan is of its network's precision.
 plan="plan -graph gpt:layers=8,hidden=256,heads=4,sequence=128 -machine_file h200 -batch_size 64 -microbatch_size 8 \
-  -partition_type manual -partition_cuts blocks.4.ln1 -partition_replicas 1"
+  -partition_type manual -partition_cuts blocks.4.ln1 -layout_data 1"
 accepts 1 $plan -plan_view json:wide.json -plan_save wide.txt
 accepts 1 $plan -plan_view json:narrow.json -plan_save narrow.txt -precision bf16
 python3 - <<'P' >out 2>&1 || fail "bytes of plans"
@@ -137,6 +137,6 @@ pixel="train -graph resnet:depth=18,classes=4,image=16 -data synthetic -data_sam
   -optimizer_type sgd -precision bf16 -parameter_digest -progress none"
 accepts 1 $pixel
 digest=$(digest)
-accepts 1 $pixel -device_poison -pipeline_schedule zb-h1
+accepts 1 $pixel -device_poison -schedule_type zb-h1
 says "$digest"
 finish

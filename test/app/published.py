@@ -5,7 +5,7 @@ usage: published.py RENGA [option...] [FILE...]
 
 FILE: tables of published/ (all of them where none is named), each a row per measured run: layout
 and seconds. Every row is planned as a run would be: with its stages (of whole layers), replicas,
-tensor-parallel ranks (-graph_lanes, -partition_tensor), chunks and micro-batch, and nothing left to choose.
+tensor-parallel ranks (-graph_lanes, -layout_tensor), chunks and micro-batch, and nothing left to choose.
 Where attention alone was made again nothing is.
 
   -every N       every Nth row of vtrain-single.tsv (10)
@@ -88,16 +88,16 @@ def command(row, machines):
         "machine_file": machine, "machine_nodes": row["nodes"], "machine_memory": ROOM,
         "graph": row["network"], "precision": "bf16", "optimizer_type": "adam",
         "batch_size": row["batch"], "microbatch_size": row["microbatch"],
-        "partition_stages": row["stages"], "partition_replicas": row["replicas"],
+        "layout_pipeline": row["stages"], "layout_data": row["replicas"],
         "partition_ranks": row["devices"], "partition_type": "even",
-        "pipeline_chunks": row["chunks"], "pipeline_shard": row["shard"],
-        "pipeline_recompute": "full" if row["recompute"] == "full" else "none",
+        "layout_chunks": row["chunks"], "layout_zero": row["shard"],
+        "layout_recompute": "full" if row["recompute"] == "full" else "none",
     }
     if row["stages"] > 1 and layers_of(row) % (row["stages"] * row["chunks"]) == 0:
         options.update(partition_type="manual", partition_cuts=cuts(row))
-    options["pipeline_schedule"] = "interleaved" if row["chunks"] > 1 else "1f1b"
+    options["schedule_type"] = "interleaved" if row["chunks"] > 1 else "1f1b"
     if row["tensor"] > 1:
-        options["graph_lanes"] = options["partition_tensor"] = row["tensor"]
+        options["graph_lanes"] = options["layout_tensor"] = row["tensor"]
     return [word for name, value in options.items() for word in ("-" + name, str(value))]
 
 

@@ -5,10 +5,10 @@
 graph="gpt:layers=4,hidden=32,heads=2,sequence=16,vocabulary=40,dropout=0.1"
 train="train -graph $graph -data synthetic -batch_size 16 -microbatch_size 2 -parameter_digest -progress none"
 plan="plan -graph $graph -machine_file laptop -batch_size 16 -microbatch_size 2 -partition_type even
-  -partition_ranks 2 -partition_stages 2 -partition_replicas 1 -reduction_leaf 1 -pipeline_schedule gpipe"
+  -partition_ranks 2 -layout_pipeline 2 -layout_data 1 -partition_leaf 1 -schedule_type gpipe"
 
-accepts 1 $plan -pipeline_recompute none -plan_save keep.txt
-accepts 1 $plan -pipeline_recompute full -plan_save full.txt
+accepts 1 $plan -layout_recompute none -plan_save keep.txt
+accepts 1 $plan -layout_recompute full -plan_save full.txt
 grep -q "saved keep" full.txt && fail "a stage keeps what it was to make again"
 grep -q "saved recompute" keep.txt && fail "a stage makes again what it was to keep"
 memory() { awk '$1 == "memory" && $2 > most { most = $2 } END { print most }' "$1"; }
@@ -21,7 +21,7 @@ grep -q "  keeps blocks" part.txt || fail "the file of the plan does not say wha
 [ "$(memory part.txt)" -le $half ] || fail "what is kept takes more than there is"
 awk -v full="$(step full.txt)" -v part="$(step part.txt)" -v keep="$(step keep.txt)" \
   'BEGIN { exit !(keep < part && part < full) }' || fail "a part of it takes no time between none and all"
-accepts 1 $plan -pipeline_recompute auto -plan_save auto.txt
+accepts 1 $plan -layout_recompute auto -plan_save auto.txt
 grep -q "saved recompute" auto.txt && fail "a stage makes again what there is room for"
 
 # Files that are loaded are predicted as they were, and run with the same bits, interrupted or not.
@@ -37,13 +37,13 @@ accepts 2 $train -steps 2 -plan_load part.txt -checkpoint_dir on
 accepts 2 $train -steps 3 -plan_load full.txt -checkpoint_dir on -resume
 accepts 2 $train -steps 4 -plan_load part.txt -checkpoint_dir on -resume
 says "$digest"
-accepts 2 $train -steps 4 -partition_type even -partition_stages 2 -pipeline_recompute full
+accepts 2 $train -steps 4 -partition_type even -layout_pipeline 2 -layout_recompute full
 says "$digest"
 
-refuses 2 "the settings ask for -pipeline_recompute none, but stage" $train -steps 4 -plan_load part.txt -pipeline_recompute none
-refuses 2 "the settings ask for -pipeline_recompute full, but stage 0 of the plan recomputes nothing" $train -steps 4 -plan_load keep.txt -pipeline_recompute full
-refuses 1 "the network does not fit" $plan -pipeline_recompute none -partition_memory $half
-refuses 1 "-pipeline_recompute most: not one of auto|none|full" $plan -pipeline_recompute most
+refuses 2 "the settings ask for -layout_recompute none, but stage" $train -steps 4 -plan_load part.txt -layout_recompute none
+refuses 2 "the settings ask for -layout_recompute full, but stage 0 of the plan recomputes nothing" $train -steps 4 -plan_load keep.txt -layout_recompute full
+refuses 1 "the network does not fit" $plan -layout_recompute none -partition_memory $half
+refuses 1 "-layout_recompute most: not one of auto|none|full" $plan -layout_recompute most
 sed 's/  keeps blocks/  keeps block/' part.txt >wrong.txt
 refuses 1 "but the network has no such value" plan -graph $graph -machine_file laptop -plan_load wrong.txt
 finish

@@ -23,7 +23,7 @@ gpt="plan -graph gpt -machine_file mdx-cpu -machine_nodes 4 -batch_size 32 -micr
 plans $gpt
 own=$seconds
 for option in "-partition_type rannc" "-partition_type tree" "-partition_type even" \
-  "-partition_replicas 1" "-partition_stages 4" "-pipeline_schedule gpipe" "-pipeline_eager 3"; do
+  "-layout_data 1" "-layout_pipeline 4" "-schedule_type gpipe" "-schedule_eager 3"; do
   no_faster "$own" $gpt $option
 done
 
@@ -61,16 +61,16 @@ cat >slow.opts <<'END'
 -cluster_bandwidth 100e6
 END
 mlp="plan -graph mlp:sizes=100-30-200-10 -machine_file slow.opts -batch_size 30 -microbatch_size 3
-  -machine_nodes 1 -reduction_leaf 2 -machine_memory 206784"
+  -machine_nodes 1 -partition_leaf 2 -machine_memory 206784"
 plans $mlp -partition_type exact
 proved=$seconds
 says "proved best of the plans searched"
 says "in micro-batches of 3 and leaves of 2: any stages that are intervals of the nodes' order"
 says "zb-h1 and zb-h2; every one that may be faster was simulated"
 for eager in 0 0.5 1 2 3 5 9; do
-  no_faster "$proved" $mlp -partition_type exact -pipeline_eager $eager
+  no_faster "$proved" $mlp -partition_type exact -schedule_eager $eager
 done
-plans $mlp -partition_type exact -pipeline_eager 5
-no_faster "$seconds" $mlp -partition_type exact -pipeline_eager 0
+plans $mlp -partition_type exact -schedule_eager 5
+no_faster "$seconds" $mlp -partition_type exact -schedule_eager 0
 
 finish

@@ -1,5 +1,5 @@
 #!/bin/sh
-# -on_nonfinite: stop, skip and rollback, on all layouts to the same bits; a file that a step followed that
+# -pipeline_on_nonfinite: stop, skip and rollback, on all layouts to the same bits; a file that a step followed that
 # was not finite is not gone on from.
 . "${0%/*}/common.sh"
 
@@ -22,7 +22,7 @@ train="train -graph $mlp -data d.h5 -data_shuffle false -batch_size 8 -microbatc
 # same ARGUMENT...: the digest is the same on each layout.
 same() {
   digest=
-  for layout in "" "-partition_stages 2" "-partition_replicas 2"; do
+  for layout in "" "-layout_pipeline 2" "-layout_data 2"; do
     rm -rf c
     [ -z "$layout" ] && ranks=1 || ranks=2
     accepts $ranks $train "$@" $layout
@@ -32,38 +32,38 @@ same() {
 }
 
 # Step 3 fails. The file after step 3 is bad, that after step 2 is good: step 3 was finite up to it.
-same -steps 6 -on_nonfinite rollback -checkpoint_dir c -checkpoint_every 1 -checkpoint_keep 9
+same -steps 6 -pipeline_on_nonfinite rollback -checkpoint_dir c -checkpoint_every 1 -checkpoint_keep 9
 says "rolled back to the checkpoint of step 2; batches 2 to 3 are left out"
 mkdir b
 mv c/step_000000003.h5 b
 refuses 1 "the loss of step 3 is" $train -steps 6 -checkpoint_dir b -resume
 says "the checkpoint of step 3 was followed by a step that was not finite"
-accepts 2 $train -steps 9 -on_nonfinite rollback -checkpoint_dir c -resume
+accepts 2 $train -steps 9 -pipeline_on_nonfinite rollback -checkpoint_dir c -resume
 says "goes on after step 6"
 
 # An interrupted run goes back to where the undisturbed one does: not to the last file of its first part.
-same -steps 7 -on_nonfinite rollback -checkpoint_dir c -checkpoint_every 2
+same -steps 7 -pipeline_on_nonfinite rollback -checkpoint_dir c -checkpoint_every 2
 digest >undisturbed
 rm -rf c
-accepts 1 $train -steps 3 -on_nonfinite rollback -checkpoint_dir c -checkpoint_every 2 -checkpoint_keep 1
-accepts 2 $train -steps 7 -on_nonfinite rollback -checkpoint_dir c -checkpoint_every 2 -resume -partition_stages 2
+accepts 1 $train -steps 3 -pipeline_on_nonfinite rollback -checkpoint_dir c -checkpoint_every 2 -checkpoint_keep 1
+accepts 2 $train -steps 7 -pipeline_on_nonfinite rollback -checkpoint_dir c -checkpoint_every 2 -resume -layout_pipeline 2
 says "rolled back to the checkpoint of step 2; batches 2 to 3 are left out"
 says "$(cat undisturbed)"
 
 # Another time in each epoch; the limit.
-same -steps 16 -on_nonfinite rollback -checkpoint_dir c -checkpoint_every 2
+same -steps 16 -pipeline_on_nonfinite rollback -checkpoint_dir c -checkpoint_every 2
 says "rolled back to the checkpoint of step 2; batches 2 to 3 are left out"
 says "rolled back to the checkpoint of step 10; batches 10 to 11 are left out"
 rm -rf c
-refuses 2 "step 11 is not finite after 1 rollbacks" $train -steps 16 -on_nonfinite rollback \
+refuses 2 "step 11 is not finite after 1 rollbacks" $train -steps 16 -pipeline_on_nonfinite rollback \
   -checkpoint_dir c -checkpoint_every 2 -rollback_limit 1
 rm -rf c
 refuses 2 "there is no checkpoint yet that a finite step followed" $train -steps 16 \
-  -on_nonfinite rollback -checkpoint_dir c -checkpoint_every 100
-refuses 2 "-on_nonfinite rollback needs -checkpoint_dir" $train -steps 1 -on_nonfinite rollback
+  -pipeline_on_nonfinite rollback -checkpoint_dir c -checkpoint_every 100
+refuses 2 "-pipeline_on_nonfinite rollback needs -checkpoint_dir" $train -steps 1 -pipeline_on_nonfinite rollback
 
 # Without: the step leaves no trace, or the run ends there.
-same -steps 6 -on_nonfinite skip
+same -steps 6 -pipeline_on_nonfinite skip
 rm -rf c
 refuses 2 "the loss of step 3 is" $train -steps 6 -checkpoint_dir c -checkpoint_every 1
 accepts 1 $train -steps 3 -checkpoint_dir c -resume

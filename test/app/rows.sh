@@ -14,10 +14,10 @@ says "mlp.item.weight is updated by the rows that a step reads: up to 16 of 900"
 accepts 1 $train $adam -steps 1 -optimizer_groups "mf.*:frozen=yes"
 says "mlp.item.weight is updated by the rows that a step reads: up to 16 of 900"
 lacks "mf.user.weight is updated by the rows"
-accepts 2 $train $adam -steps 4 -partition_stages 2
+accepts 2 $train $adam -steps 4 -layout_pipeline 2
 says "$digest"
-accepts 2 $train $adam -steps 2 -partition_replicas 2 -checkpoint_dir two
-accepts 3 $train $adam -steps 4 -partition_stages 1 -partition_replicas 3 -pipeline_shard optimizer -checkpoint_dir two -resume
+accepts 2 $train $adam -steps 2 -layout_data 2 -checkpoint_dir two
+accepts 3 $train $adam -steps 4 -layout_pipeline 1 -layout_data 3 -layout_zero 1 -checkpoint_dir two -resume
 says "$digest"
 refuses 1 "optimizer_sparse         was lazy, is off" $train -optimizer_type adam -optimizer_clip_norm 0.5 -steps 5 \
   -checkpoint_dir two -resume -resume_strict
@@ -29,12 +29,12 @@ says "$(cat whole)"
 # A table that is read by constant numbers, for all samples alike: backwards in two parts make its rows in the second.
 t5="train -graph t5:layers=1,hidden=16,heads=2,head_width=8,sequence=3,target=5,vocabulary=20 -data synthetic -batch_size 6
   -microbatch_size 2 -parameter_digest -progress none -steps 2 -optimizer_sparse lazy"
-accepts 1 $t5 -pipeline_schedule 1f1b
+accepts 1 $t5 -schedule_type 1f1b
 digest=$(digest)
 says "encoder.distances.weight is updated by the rows that a step reads"
-accepts 1 $t5 -pipeline_schedule zb-h1
+accepts 1 $t5 -schedule_type zb-h1
 says "$digest"
-accepts 2 $t5 -partition_stages 2 -pipeline_schedule zb-h2
+accepts 2 $t5 -layout_pipeline 2 -schedule_type zb-h2
 says "$digest"
 
 # Bytes of gradients of a plan, and its bound in its own unit.
@@ -42,9 +42,9 @@ gradients() {
   sed -n '/^ *stage  *parameters  *gradients/,$p' out | sed -n 2p | awk '{print $4, $5}'
 }
 plan="plan -graph $ncf -machine_file laptop -batch_size 16 -microbatch_size 2 -optimizer_type adam -graph_lanes 1"
-accepts 1 $plan -partition_stages 1 -partition_replicas 1
+accepts 1 $plan -layout_pipeline 1 -layout_data 1
 whole=$(gradients)
-accepts 1 $plan -partition_stages 1 -partition_replicas 1 -optimizer_sparse lazy
+accepts 1 $plan -layout_pipeline 1 -layout_data 1 -optimizer_sparse lazy
 rows=$(gradients)
 case $whole in *MiB) ;; *) fail "gradients of whole tables take $whole" ;; esac
 case $rows in *KiB) ;; *) fail "gradients of rows take $rows" ;; esac

@@ -132,7 +132,7 @@ refuses 1 "-time_limit 1:2:3:4: write seconds, MM:SS, HH:MM:SS or D-HH:MM:SS" $t
 awk 'BEGIN { for (i = 0; i < 3000; i++) print "In the beginning of" }' >cut.txt
 accepts 1 data text cut.txt cut.h5 -sequence 16
 timeout -k 5 $limit "$mpiexec" -n 2 "$renga" train -graph "$gpt" -data cut.h5 -batch_size 8 \
-  -steps 100000000 -partition_stages 2 -monitor csv:cut.csv </dev/null >out 2>&1 &
+  -steps 100000000 -layout_pipeline 2 -monitor csv:cut.csv </dev/null >out 2>&1 &
 cutting=$!
 wait_for test -s cut.csv
 truncate -s 10000 cut.h5

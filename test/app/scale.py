@@ -30,9 +30,9 @@ SECONDS, MEMORY = 60, 1 << 20  # of one plan of the Transformer, at most; KiB
 
 def replicas(ranks, batch, microbatch):
     """One stage on every rank."""
-    return {"batch_size": batch, "microbatch_size": microbatch, "partition_stages": 1,
-            "partition_replicas": ranks, "graph_lanes": 1, "pipeline_chunks": 1,
-            "pipeline_shard": "none"}
+    return {"batch_size": batch, "microbatch_size": microbatch, "layout_pipeline": 1,
+            "layout_data": ranks, "graph_lanes": 1, "layout_chunks": 1,
+            "layout_zero": "none"}
 
 
 def megatron(devices, batch, stages, tensor, chunks, layers, prefix, shard, recompute):
@@ -40,12 +40,12 @@ def megatron(devices, batch, stages, tensor, chunks, layers, prefix, shard, reco
     parts = stages * chunks
     cuts = ",".join(f"{prefix}.{layers // parts * part}.{'ln1' if prefix == 'blocks' else 'norm1'}"
                     for part in range(1, parts))
-    return {"batch_size": batch, "microbatch_size": 1, "partition_stages": stages,
-            "partition_replicas": devices // stages // tensor, "partition_ranks": devices,
-            "graph_lanes": tensor, "partition_tensor": tensor, "partition_type": "manual",
-            "partition_cuts": cuts, "pipeline_chunks": chunks, "pipeline_shard": shard,
-            "pipeline_schedule": "interleaved" if chunks > 1 else "1f1b",
-            "pipeline_recompute": recompute, "precision": "bf16", "machine_memory": "16TiB"}
+    return {"batch_size": batch, "microbatch_size": 1, "layout_pipeline": stages,
+            "layout_data": devices // stages // tensor, "partition_ranks": devices,
+            "graph_lanes": tensor, "layout_tensor": tensor, "partition_type": "manual",
+            "partition_cuts": cuts, "layout_chunks": chunks, "layout_zero": shard,
+            "schedule_type": "interleaved" if chunks > 1 else "1f1b",
+            "layout_recompute": recompute, "precision": "bf16", "machine_memory": "16TiB"}
 
 
 def weak_transformer(ranks):

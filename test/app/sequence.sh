@@ -17,17 +17,17 @@ accepts 1 train -graph "$heads" $small $valued -steps 4
 [ "$(accuracy)" = "$counted" ] || fail "another accuracy than that of lanes, $counted"
 
 # A run goes on with other ranks and as many lanes.
-accepts 3 train -graph "$heads" $small $valued -steps 2 -graph_token_lanes 3 -partition_sequence 3 -checkpoint_dir c
+accepts 3 train -graph "$heads" $small $valued -steps 2 -graph_token_lanes 3 -layout_context 3 -checkpoint_dir c
 middle=$(grep "validation" out)
-accepts 4 train -graph "$heads" $small $valued -steps 3 -checkpoint_dir c -resume -partition_sequence 2 -partition_stages 2
-accepts 2 train -graph "$heads" $small $valued -steps 4 -checkpoint_dir c -resume -partition_replicas 2
+accepts 4 train -graph "$heads" $small $valued -steps 3 -checkpoint_dir c -resume -layout_context 2 -layout_pipeline 2
+accepts 2 train -graph "$heads" $small $valued -steps 4 -checkpoint_dir c -resume -layout_data 2
 says "$digest"
 both=$(echo "$middle" && grep "validation" out)
 [ "$both" = "$values" ] || fail "other evaluations than $values: $both"
 
 # Ranks are found where that is asked for; a plan's file is of as many lanes as are given.
-accepts 3 train -graph "$heads" $small $valued -steps 4 -graph_token_lanes 3 -partition_sequence auto -partition_type auto \
-  -partition_stages 1 -partition_replicas 1 -machine_file laptop
+accepts 3 train -graph "$heads" $small $valued -steps 4 -graph_token_lanes 3 -layout_context auto -partition_type auto \
+  -layout_pipeline 1 -layout_data 1 -machine_file laptop
 says "$digest"
 says "1 stage x 1 replica x 3 context-parallel ranks on 3 ranks"
 

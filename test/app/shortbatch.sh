@@ -4,10 +4,10 @@
 . "${0%/*}/common.sh"
 run="train -graph mlp:sizes=40-500-70-5 -data synthetic -data_samples 44 -steps 4 -batch_size 16 -progress none
   -machine_file laptop -profile_type analytic"
-train="$run -microbatch_size 2 -partition_type auto -partition_replicas 2"
+train="$run -microbatch_size 2 -partition_type auto -layout_data 2"
 
 # Without shards and with leaves of one micro-batch nothing can be saved: what would do does.
-whole="$train -pipeline_shard none -reduction_leaf 1"
+whole="$train -layout_zero 0 -partition_leaf 1"
 refuses 2 "the network does not fit on 2 devices" $whole -partition_memory 1000K
 enough=$(sed -n 's/.*: \([0-9.]*\) \([KMG]\)iB per device would do.*/\1\2/p' out | head -1)
 [ -n "$enough" ] || fail "does not say what would do"

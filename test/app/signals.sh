@@ -22,7 +22,7 @@ says "asked to leave after step"
 has_files 2 || fail "no checkpoint after SIGTERM"
 last=$(sed -n 's/asked to leave after step \([0-9]*\) .*/\1/p' out)
 [ "$(($(wc -l <losses.csv) - 1))" -eq "$last" ] || fail "losses.csv does not end with step $last"
-accepts 2 $train -resume -steps $((last + 2)) -partition_stages 2
+accepts 2 $train -resume -steps $((last + 2)) -layout_pipeline 2
 says "goes on after step $last"
 [ "$(($(wc -l <losses.csv) - 1))" -eq $((last + 2)) ] || fail "losses.csv was not continued"
 

@@ -9,7 +9,7 @@ cat >cards.opts <<'OPTS'
 -cluster_latency 4e-6 -cluster_bandwidth 5e8
 OPTS
 sed 's/-name cards/-name shared/; $a -cards 2 -card_bandwidth 1e9 -uplink_bandwidth 4e9' cards.opts >shared.opts
-layout="plan -graph mlp:sizes=256-1024-1024-256 -batch_size 64 -microbatch_size 8 -graph_lanes 1 -partition_stages 1 -partition_replicas 8 -pipeline_shard none"
+layout="plan -graph mlp:sizes=256-1024-1024-256 -batch_size 64 -microbatch_size 8 -graph_lanes 1 -layout_pipeline 1 -layout_data 8 -layout_zero 0"
 
 # What is predicted does not change by cards.
 accepts 1 $layout -machine_file cards.opts
@@ -34,7 +34,7 @@ accepts 1 $layout -machine_file cards.opts -simulate_link 0:0.5
 says "times as long"
 
 # The last switch may have fewer nodes.
-accepts 1 $layout -machine_file shared.opts -machine_nodes 3 -partition_replicas 6 -plan_explain
+accepts 1 $layout -machine_file shared.opts -machine_nodes 3 -layout_data 6 -plan_explain
 says "with twice the bandwidth"
 
 # The step as a text.
@@ -42,14 +42,14 @@ accepts 1 $layout -machine_file shared.opts -simulate_save step.txt
 [ "$(grep -c '^rank ' step.txt)" -eq 8 ] || fail "not eight ranks"
 [ "$(tail -n 1 step.txt)" = end ] || fail "no end"
 refuses 1 "a step whose ranks have several stages is not written for other simulators" $layout -machine_file shared.opts -simulate_save step.txt \
-  -partition_stages 2 -partition_replicas 4 -pipeline_chunks 2
+  -layout_pipeline 2 -layout_data 4 -layout_chunks 2
 
 refuses 1 "write NODE:FACTOR, a node from 0 on and a number" $layout -machine_file shared.opts -simulate_slow 2
 refuses 1 "node 4: the plan is on nodes 0 to 3" $layout -machine_file shared.opts -simulate_slow 4:2
 refuses 1 "with one lost no other carries its messages" $layout -machine_file cards.opts -simulate_lost 0
-refuses 1 "not supported: -pipeline_shard gradients: what replicas exchange with each micro-batch is not simulated" $layout -machine_file shared.opts \
-  -pipeline_shard gradients -simulate_slow 1:2
-accepts 1 $layout -machine_file shared.opts -pipeline_shard gradients
+refuses 1 "not supported: -layout_zero 2: what replicas exchange with each micro-batch is not simulated" $layout -machine_file shared.opts \
+  -layout_zero 2 -simulate_slow 1:2
+accepts 1 $layout -machine_file shared.opts -layout_zero 2
 grep -q simulated out && fail "what cannot be simulated is"
 refuses 1 "is of random numbers: give -simulate_jitter" $layout -machine_file shared.opts -simulate_seed 3
 refuses 1 "is for one plan, and a table of several is asked for" $layout -machine_file shared.opts -machine_nodes 2,4 -simulate_slow 1:2

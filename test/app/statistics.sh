@@ -20,7 +20,7 @@ says "statistics over the whole batch of 8, which is one micro-batch on one repl
 says "$digest"
 
 # What replicas that are asked for have of it, with a word; a micro-batch that is given is shown.
-accepts 2 train -graph "$resnet" $small -partition_replicas 2
+accepts 2 train -graph "$resnet" $small -layout_data 2
 says "micro-batches of 4"
 says "warning: in training 20 BatchNormalizations take their statistics over micro-batches of 4 of the 8 samples"
 says ": -microbatch_size 8 takes them over the whole batch"
@@ -52,7 +52,7 @@ for batch in 1 3 7 100; do
 done >losses
 awk '{ d = $1 - first; if (NR == 1) first = $1; else if (d > 1e-6 || d < -1e-6 || $1 == "nan") bad = 1 }
   END { exit bad || NR != 4 || !(first > 1) }' losses || fail "losses of batches: $(tr '\n' ' ' <losses)"
-accepts 3 eval $bert -part all -batch_size 3 -partition_type even -partition_stages 3
+accepts 3 eval $bert -part all -batch_size 3 -partition_type even -layout_pipeline 3
 says "$(sed -n 2p losses | cut -c 1-10)"
 for batch in 2 5; do
   accepts 1 train $bert -data_validation 0.4 -batch_size $batch -microbatch_size 1 -steps 1 -optimizer_learning_rate 0 -optimizer_weight_decay 0

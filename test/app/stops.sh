@@ -31,16 +31,16 @@ process_of() {
 # layout NUMBER: $ranks and its options in $layout; each second one shares the optimizer
 layout() {
   ranks=$(($1 / 2 % 3 + 2))
-  layout="-partition_stages $((ranks == 3 ? 3 : 2))"
-  [ $(($1 % 2)) -eq 0 ] || layout="-partition_stages $((ranks / 4 + 1)) -partition_replicas $((ranks == 3 ? 3 : 2))
-    -pipeline_shard optimizer -pipeline_buckets 3"
+  layout="-layout_pipeline $((ranks == 3 ? 3 : 2))"
+  [ $(($1 % 2)) -eq 0 ] || layout="-layout_pipeline $((ranks / 4 + 1)) -layout_data $((ranks == 3 ? 3 : 2))
+    -layout_zero 1 -pipeline_buckets 3"
 }
 
 # A limit that no slow rank meets; once the victim is stopped it comes soon.
 i=0
 while [ $i -lt "${RENGA_STOPS:-6}" ]; do
   layout $i
-  start $ranks -checkpoint_every 1 -pipeline_timeout 100 $layout
+  start $ranks -checkpoint_every 1 -timeout 100 $layout
   victim=$((i % ranks))
   kill -STOP $(process_of $victim)
   : >"$flies"
@@ -55,7 +55,7 @@ done
 i=0
 while [ $i -lt "${RENGA_KILLS:-3}" ]; do
   layout $((2 * i + 1))
-  start $ranks -checkpoint_every 1 -checkpoint_keep 2 -pipeline_timeout 100 $layout
+  start $ranks -checkpoint_every 1 -checkpoint_keep 2 -timeout 100 $layout
   kill -KILL $(process_of $((i % ranks)))
   wait $launcher
   code=$?
@@ -71,7 +71,7 @@ while [ $i -lt "${RENGA_TERMS:-3}" ]; do
   ranks=$((i % 2 + 1))
   signal=TERM
   [ $((i % 5)) -ne 4 ] || signal=INT
-  start $ranks -checkpoint_every 2s -partition_stages $ranks
+  start $ranks -checkpoint_every 2s -layout_pipeline $ranks
   kill -$signal $(cat "/proc/$launcher/task/$launcher/children")
   wait $launcher
   code=$?

@@ -99,19 +99,19 @@ says "plans for several machines"
 accepts 1 $machine -machine_nodes 2 -plan_sweep machine_devices:8,4,1
 [ "$(row '1,$' | awk '{ printf "%s:%s ", $1, $2 }' | tr ' ' '\n' | sort | tr '\n' ' ')" = "1:2 4:8 8:16 " ] || fail "other devices"
 # Lanes follow the tensor-parallel ranks of each row: it is what its plan alone says.
-shared="$machine -machine_nodes 1 -partition_type even -partition_ranks 4 -partition_stages 1"
-accepts 1 $shared -plan_sweep partition_tensor:4,1,2
+shared="$machine -machine_nodes 1 -partition_type even -partition_ranks 4 -layout_pipeline 1"
+accepts 1 $shared -plan_sweep layout_tensor:4,1,2
 rows=$(row '1,$' | awk '{ print $1, $8 }')
 for number in 1 2 4; do
-  accepts 1 $shared -partition_tensor $number
+  accepts 1 $shared -layout_tensor $number
   says "predicted: "
   alone=$(awk '/predicted: / { print $2 }' out)
   [ -n "$alone" ] && echo "$rows" | grep -q "^$number .*$alone" || fail "a row of the sweep is not the plan of $number tensor-parallel ranks: $rows"
 done
-accepts 1 $machine -machine_nodes 1 -plan_sweep partition_stages:200,1
+accepts 1 $machine -machine_nodes 1 -plan_sweep layout_pipeline:200,1
 awk '/does not fit|is refused/ { refused = NR } / x / && /%/ { planned = NR } END { exit !(planned && refused > planned) }' out ||
   fail "a row that is refused comes before others"
-says "partition_stages 200: 200 stages, but the network has only"
+says "layout_pipeline 200: 200 stages, but the network has only"
 
 refuses 2 "did you mean batch_size?" $machine -plan_sweep batchsize:8
 refuses 1 "-batch_size x: not a whole number" $machine -plan_sweep batch_size:8,x

@@ -83,7 +83,7 @@ begin() {
 page() { python3 "$top_srcdir/test/app/page.py" "$@" >out 2>&1 || { cat "$2" >>out; fail "page.py $*"; }; }
 endless="train -graph $gpt -data synthetic -data_validation 0.1 -eval_samples 8 -batch_size 8 -microbatch_size 2 -progress none
   -eval_every 10 -steps 100000000 -time_limit 0 -seed 3"
-begin first.log 2 $endless -partition_stages 2 -monitor csv:first.csv,http:0 -checkpoint_dir p
+begin first.log 2 $endless -layout_pipeline 2 -monitor csv:first.csv,http:0 -checkpoint_dir p
 first=$job
 page all first.log first.csv
 says " 2 ranks"
@@ -118,7 +118,7 @@ else
 fi
 
 # Another job has a page of its own, and cannot have this one's port.
-begin second.log 2 $endless -data_parallel local:5 -data_learners 2 -monitor http:0
+begin second.log 2 $endless -train_average local:5 -train_learners 2 -monitor http:0
 second=$job
 page port second.log
 second_port=$(cat out)
@@ -198,9 +198,9 @@ assert shown.count(b"a?[2Jb\xc2?2Jc\xc3\xa9\xe2\x80\xa6") == 3 and b"\x1b" not i
 PY
 
 # Whoever looks, the bits are the same.
-accepts 2 $train -steps 40 -partition_stages 2 -parameter_digest
+accepts 2 $train -steps 40 -layout_pipeline 2 -parameter_digest
 digest >plain
-accepts 2 $train -steps 40 -partition_stages 2 -parameter_digest -monitor http:0
+accepts 2 $train -steps 40 -layout_pipeline 2 -parameter_digest -monitor http:0
 digest >watched
 equal_files plain watched "another digest with a page"
 finish

@@ -35,7 +35,7 @@ for file in pairs dice; do
   accepts 1 train -graph $file.onnx $once -monitor csv:given.csv -graph_whole_batch 8
   lacks "is read for whole batches"
   digest >given.txt
-  accepts 2 train -graph $file.onnx $once -monitor csv:stages.csv -partition_stages 2
+  accepts 2 train -graph $file.onnx $once -monitor csv:stages.csv -layout_pipeline 2
   digest >stages.txt
   for other in given stages; do
     equal_files auto.txt $other.txt "$file: other parameters, $other"
@@ -46,7 +46,7 @@ for file in pairs dice; do
 
   # Several micro-batches or replicas, or nothing said: refused, with both ways.
   advice="give -microbatch_size that of -batch_size, or -graph_whole_batch SIZE"
-  for cut in "-microbatch_size 4" "-partition_replicas 2" "-graph_whole_batch 0"; do
+  for cut in "-microbatch_size 4" "-layout_data 2" "-graph_whole_batch 0"; do
     refuses 2 "$advice" train -graph $file.onnx $once $cut
     says "$why"
     says "one micro-batch on one replica"
@@ -55,7 +55,7 @@ for file in pairs dice; do
   refuses 1 "$advice" plan -graph $file.onnx -batch_size 8
   accepts 1 plan -graph $file.onnx -batch_size 8 -microbatch_size 8
   says "in 1 micro-batch of 8"
-  refuses 2 "a batch of 8 in micro-batches of 8 on 2 replicas, but such a network takes one" train -graph $file.onnx $once -graph_whole_batch 8 -partition_replicas 2
+  refuses 2 "a batch of 8 in micro-batches of 8 on 2 replicas, but such a network takes one" train -graph $file.onnx $once -graph_whole_batch 8 -layout_data 2
   refuses 1 "the network is read for batches of 8 that are never cut, but some steps have 4 samples" \
     train -graph $file.onnx $once -data_samples 20
 done

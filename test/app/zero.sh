@@ -3,7 +3,7 @@
 # nothing else does, or is faster, with the same bits and the memory that was foretold; what is slower is not taken, and
 # what a run refuses is not chosen.
 . "${0%/*}/common.sh"
-size="-graph mlp:sizes=40-700-700-5 -batch_size 8 -microbatch_size 1 -reduction_leaf 1 -optimizer_type adam"
+size="-graph mlp:sizes=40-700-700-5 -batch_size 8 -microbatch_size 1 -partition_leaf 1 -optimizer_type adam"
 plan="plan $size -machine_file laptop -partition_ranks 4 -graph_lanes 1"
 train="train $size -data synthetic -parameter_digest -progress none -steps 2 -device_threads 1"
 as_forecast() { awk '$1 == "device" && NF == 7 { met = $2 == $4 && $3 == $5 } END { exit !met }' out || fail "not the memory that was forecast"; }
@@ -11,11 +11,11 @@ as_forecast() { awk '$1 == "device" && NF == 7 { met = $2 == $4 && $3 == $5 } EN
 # One layer has most of the parameters, so that stages alone do not help, nor does the optimizer's share.
 accepts 1 $train
 digest=$(digest)
-refuses 1 "9.96 MiB per device would do" $plan -partition_memory 8MiB -pipeline_shard optimizer
+refuses 1 "9.96 MiB per device would do" $plan -partition_memory 8MiB -layout_zero 1
 accepts 1 $plan -partition_memory 8MiB -plan_explain -plan_save parameters.txt
 says "replicas shard parameters, gradients, masters and moments: stage 0 needs 6.74 MiB of a device, and would need 12.9 MiB"
 says "with or without a sharded optimizer, or, with equal replicas, sharded gradients or parameters"
-lacks "with sharded gradients or parameters (-pipeline_shard)"
+lacks "with sharded gradients or parameters (-layout_zero)"
 # Values of the largest layer lie in the window whole: where that is too much, gradients alone are shared.
 accepts 1 $plan -partition_memory 6.5MiB -plan_explain -plan_save gradients.txt
 says "replicas shard gradients, masters and moments: stage 0 needs 6.23 MiB of a device, and would need 12.9 MiB"
@@ -29,20 +29,20 @@ done
 refuses 1 "6.26 MiB per device would do" $plan -partition_memory 6MiB
 accepts 1 $plan -partition_memory 6.26MiB
 refuses 1 "the network does not fit on 4 devices of " $plan -partition_memory 6.5MiB -pipeline_reduction unordered
-refuses 1 "the network does not fit on 4 devices of " $plan -partition_memory 8MiB -partition_replicas 1
+refuses 1 "the network does not fit on 4 devices of " $plan -partition_memory 8MiB -layout_data 1
 # A level that is asked for is kept, as it is by types that only cut.
 for level in gradients parameters; do
-  accepts 1 $plan -pipeline_shard $level -plan_explain -plan_save asked.txt
+  accepts 1 $plan -layout_zero $level -plan_explain -plan_save asked.txt
   grep "^stage [0-9]" asked.txt | grep -v -q "shard $level " && fail "a stage does not share $level"
   says "with sharded $level"
 done
 
 # Possible, but slower: replicas wait for each other's gradients.
-size="-graph mlp:sizes=256-256-256-256-256-256-256-256-256 -batch_size 8 -microbatch_size 1 -reduction_leaf 1 -optimizer_type adam"
+size="-graph mlp:sizes=256-256-256-256-256-256-256-256-256 -batch_size 8 -microbatch_size 1 -partition_leaf 1 -optimizer_type adam"
 plan="plan $size -machine_file laptop -partition_ranks 4 -partition_memory 3.55MiB"
-accepts 1 $plan -partition_type even -partition_stages 2 -partition_replicas 2 -pipeline_shard gradients -plan_save slower.txt
-accepts 1 $plan -pipeline_chunks 1 -plan_explain -plan_save taken.txt
-says "with sharded gradients or parameters (-pipeline_shard), of which none was found that is faster"
+accepts 1 $plan -partition_type even -layout_pipeline 2 -layout_data 2 -layout_zero 2 -plan_save slower.txt
+accepts 1 $plan -layout_chunks 1 -plan_explain -plan_save taken.txt
+says "with sharded gradients or parameters (-layout_zero), of which none was found that is faster"
 [ "$(grep -c "shard none" taken.txt)" = 4 ] || fail "not four stages that share nothing"
 predicted() { awk '$1 == "predicted" { print $2 }' "$1"; }
 awk -v taken="$(predicted taken.txt)" -v slower="$(predicted slower.txt)" 'BEGIN { exit !(taken < slower) }' ||

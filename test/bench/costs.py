@@ -20,13 +20,13 @@ MPIEXEC = os.environ.get("MPIEXEC", "mpiexec")
 ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1")
 
 TINY = ("-graph gpt:layers=4,hidden=64,heads=4,sequence=32,vocabulary=256 -graph_lanes 4 -graph_token_lanes 2 -batch_size 4 "
-        "-microbatch_size 1 -reduction_leaf 1 -steps 100 -parameter_digest -monitor_every 100 -progress lines")
-S, R, T, C, SHARD = "-partition_stages", "-partition_replicas", "-partition_tensor", "-partition_sequence", "-pipeline_shard"
+        "-microbatch_size 1 -partition_leaf 1 -steps 100 -parameter_digest -monitor_every 100 -progress lines")
+S, R, T, C, SHARD = "-layout_pipeline", "-layout_data", "-layout_tensor", "-layout_context", "-layout_zero"
 LAYOUTS = [  # ranks, options
     (1, ""), (2, f"{R} 2"), (2, f"{R} 2 {SHARD} optimizer"), (2, f"{R} 2 {SHARD} parameters"), (2, f"{T} 2"), (2, f"{C} 2"), (2, f"{S} 2"),
-    (4, f"{R} 4 {SHARD} gradients"), (4, f"{T} 4"), (4, f"{S} 4 -pipeline_recompute full"), (4, f"{S} 2 {R} 2"),
-    (4, f"{S} 2 {T} 2 -pipeline_schedule gpipe"), (4, f"{R} 2 {T} 2 {SHARD} optimizer"), (4, f"{T} 2 {C} 2"), (4, f"{S} 2 {C} 2"),
-    (4, f"{S} 4 -pipeline_schedule zb-h1"), (8, f"{S} 2 {R} 2 {T} 2"), (8, f"{S} 2 {T} 2 {C} 2 -pipeline_recompute full"),
+    (4, f"{R} 4 {SHARD} gradients"), (4, f"{T} 4"), (4, f"{S} 4 -layout_recompute full"), (4, f"{S} 2 {R} 2"),
+    (4, f"{S} 2 {T} 2 -schedule_type gpipe"), (4, f"{R} 2 {T} 2 {SHARD} optimizer"), (4, f"{T} 2 {C} 2"), (4, f"{S} 2 {C} 2"),
+    (4, f"{S} 4 -schedule_type zb-h1"), (8, f"{S} 2 {R} 2 {T} 2"), (8, f"{S} 2 {T} 2 {C} 2 -layout_recompute full"),
 ]
 BASE = "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=2048"
 FIRST = "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=256"

@@ -24,14 +24,14 @@ FIRST = int(sys.argv[3]) if len(sys.argv) > 3 else 0
 KINDS = "kill", "stop", "all", "mpiexec", "start", "checkpoint", "resume", "term"
 GPT = "gpt:layers=2,hidden=32,heads=4,sequence=16,vocabulary=64"
 LAYOUTS = {
-    "stages 2": "-partition_stages 2",
-    "replicas 2": "-partition_stages 1 -partition_replicas 2",
-    "tensor 2": "-partition_stages 1 -partition_tensor 2",
-    "shard of parameters": "-partition_stages 1 -partition_replicas 2 -pipeline_shard parameters",
-    "shard of the optimizer, 3 ranks": "-partition_stages 1 -partition_replicas 3 -pipeline_shard optimizer",
+    "stages 2": "-layout_pipeline 2",
+    "replicas 2": "-layout_pipeline 1 -layout_data 2",
+    "tensor 2": "-layout_pipeline 1 -layout_tensor 2",
+    "shard of parameters": "-layout_pipeline 1 -layout_data 2 -layout_zero 3",
+    "shard of the optimizer, 3 ranks": "-layout_pipeline 1 -layout_data 3 -layout_zero 1",
 }
 TRAIN = [RENGA, "train", "-graph", GPT, "-graph_lanes", "2", "-data", "synthetic", "-batch_size", "6", "-microbatch_size", "1",
-         "-reduction_leaf", "1", "-steps", os.environ.get("STEPS", "400"), "-progress", "none", "-parameter_digest"]
+         "-partition_leaf", "1", "-steps", os.environ.get("STEPS", "400"), "-progress", "none", "-parameter_digest"]
 
 
 def digest(text):

@@ -53,7 +53,7 @@ train() {
   rm -f "$1.csv"
   UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 timeout 600 mpiexec -launcher ssh -launcher-exec ./launch -iface $bridge \
     -hosts 10.78.0.1:1,10.78.0.2:1 -n 2 "$renga" train -graph "$network" -data set.h5 -batch_size "$batch" \
-    -microbatch_size $((batch / 2)) -partition_stages 1 -partition_replicas 2 -steps "$steps" -progress none \
+    -microbatch_size $((batch / 2)) -layout_pipeline 1 -layout_data 2 -steps "$steps" -progress none \
     -optimizer_learning_rate 1e-4 -data_placement local -data_owners 8 -data_shuffle "$1" -monitor "csv:$1.csv" -log_view >"$1.log" 2>&1 ||
     { cat "$1.log"; exit 1; }
   awk -F, 'NR > 6 { print $6 }' "$1.csv" | sort -g | awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }'

@@ -49,7 +49,7 @@ def plan(renga, kind, options, case):
         file = os.path.join(folder, "plan.json")
         command = [renga, "plan", "-graph", graph, "-machine_file", machine, "-machine_nodes",
                    str(nodes), "-batch_size", str(batch), "-microbatch_size", str(microbatch),
-                   "-partition_type", kind, "-pipeline_chunks", "1", "-plan_view",
+                   "-partition_type", kind, "-layout_chunks", "1", "-plan_view",
                    "json:" + file] + options
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,

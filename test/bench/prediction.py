@@ -77,7 +77,7 @@ def predictions(folder, names):
         network, batch, sizes = wanted(name)
         for microbatch in sizes:
             for stages, replicas in ((1, 1), (1, 2), (2, 1)):
-                options = ["-partition_type", "auto", "-partition_stages", str(stages), "-partition_replicas",
+                options = ["-partition_type", "auto", "-layout_pipeline", str(stages), "-layout_data",
                            str(replicas)]
                 predicted, measured, text = train(folder, network, batch, microbatch, stages * replicas, options)
                 errors.append(abs(predicted / measured - 1))
@@ -111,8 +111,8 @@ def exhaustive(folder, names):
     for name in names:
         network, batch, sizes = wanted(name)
         nodes, cuts = places(folder, network)
-        plans = {"one rank": (1, ["-partition_stages", "1"]),
-                 "two replicas": (2, ["-partition_stages", "1", "-partition_replicas", "2"])}
+        plans = {"one rank": (1, ["-layout_pipeline", "1"]),
+                 "two replicas": (2, ["-layout_pipeline", "1", "-layout_data", "2"])}
         for first in cuts:
             plans["cut at node %d" % first] = (2, ["-partition_type", "manual", "-partition_cuts",
                                                    "%d,%d" % (first, nodes - first)])

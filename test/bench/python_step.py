@@ -27,7 +27,7 @@ parser.add_argument("--graph", default="gpt:layers=2,hidden=192,heads=4,sequence
 parser.add_argument("--loop", action="store_true", help=argparse.SUPPRESS)
 arguments = parser.parse_args()
 OPTIONS = {"batch_size": arguments.batch, "optimizer_type": "adam", "optimizer_learning_rate": 1e-4,
-           "partition_stages": arguments.ranks, "partition_replicas": 1, "device_threads": 1}
+           "layout_pipeline": arguments.ranks, "layout_data": 1, "device_threads": 1}
 
 
 def loop():

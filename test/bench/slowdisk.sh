@@ -44,7 +44,7 @@ hold() { # bytes a second; 0: as fast as it is
 train() {
   rm -f steps.csv
   timeout 600 sh -c "echo \$\$ >$group/cgroup.procs; exec \"\$@\"" run "$renga" train -graph "$network" -data disk/set.h5 \
-    -batch_size "$batch" -microbatch_size "$batch" -partition_stages 1 -partition_replicas 1 -steps "$steps" -progress none \
+    -batch_size "$batch" -microbatch_size "$batch" -layout_pipeline 1 -layout_data 1 -steps "$steps" -progress none \
     -optimizer_type sgd -optimizer_learning_rate 1e-6 -monitor csv:steps.csv >train.log 2>&1 || { cat train.log; exit 1; }
   awk -F, 'NR > 6 { sum += $6; n++ } END { print sum / n }' steps.csv
 }

@@ -41,17 +41,17 @@ CASES = {  # name: network, batch, micro-batch, peer's network, its micro-batche
 }
 SMALL = GPT.replace("sequence=256", "sequence=128").replace("50257", "8192")
 STAGES = {  # name: network, batch, micro-batch, options of two ranks
-    "gpt_stages": (SMALL, 8, 1, ["-partition_stages", "2"]),
-    "gpt_stages_auto": (SMALL, 8, 1, ["-partition_stages", "2", "-pipeline_chunks", "2", "-pipeline_schedule", "auto"]),
-    "gpt_replicas": (SMALL, 8, 4, ["-partition_stages", "1", "-partition_replicas", "2"]),
-    "mlp_stages": ("mlp:sizes=784-2048-2048-2048-2048-2048-2048-2048-2048-10", 256, 32, ["-partition_stages", "2"]),
+    "gpt_stages": (SMALL, 8, 1, ["-layout_pipeline", "2"]),
+    "gpt_stages_auto": (SMALL, 8, 1, ["-layout_pipeline", "2", "-layout_chunks", "2", "-schedule_type", "auto"]),
+    "gpt_replicas": (SMALL, 8, 4, ["-layout_pipeline", "1", "-layout_data", "2"]),
+    "mlp_stages": ("mlp:sizes=784-2048-2048-2048-2048-2048-2048-2048-2048-10", 256, 32, ["-layout_pipeline", "2"]),
 }
 PARALLEL = {  # name: mode of peer_parallel.py, micro-batch, options of two ranks
-    "pp_1f1b": ("1f1b", 1, ["-partition_stages", "2"]),
-    "pp_interleaved": ("interleaved", 1, ["-partition_stages", "2", "-pipeline_chunks", "2", "-pipeline_schedule", "interleaved"]),
-    "pp_zbv": ("zbv", 1, ["-partition_stages", "2", "-pipeline_schedule", "zb-v"]),
-    "ddp": ("ddp", 4, ["-partition_stages", "1", "-partition_replicas", "2"]),
-    "fsdp": ("fsdp", 4, ["-partition_stages", "1", "-partition_replicas", "2", "-pipeline_shard", "parameters"]),
+    "pp_1f1b": ("1f1b", 1, ["-layout_pipeline", "2"]),
+    "pp_interleaved": ("interleaved", 1, ["-layout_pipeline", "2", "-layout_chunks", "2", "-schedule_type", "interleaved"]),
+    "pp_zbv": ("zbv", 1, ["-layout_pipeline", "2", "-schedule_type", "zb-v"]),
+    "ddp": ("ddp", 4, ["-layout_pipeline", "1", "-layout_data", "2"]),
+    "fsdp": ("fsdp", 4, ["-layout_pipeline", "1", "-layout_data", "2", "-layout_zero", "parameters"]),
 }
 
 

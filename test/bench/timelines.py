@@ -20,22 +20,22 @@ import subprocess
 import tempfile
 
 here = os.path.dirname(os.path.abspath(__file__))
-TWICE = ["-partition_type", "auto", "-partition_stages", "1", "-partition_replicas", "2"]
-GROUP = ["-partition_type", "even", "-partition_stages", "1"]
-FOUR = ["-partition_type", "auto", "-partition_stages", "2", "-partition_replicas", "2", "-pipeline_schedule", "1f1b"]
+TWICE = ["-partition_type", "auto", "-layout_pipeline", "1", "-layout_data", "2"]
+GROUP = ["-partition_type", "even", "-layout_pipeline", "1"]
+FOUR = ["-partition_type", "auto", "-layout_pipeline", "2", "-layout_data", "2", "-schedule_type", "1f1b"]
 LAYOUTS = {  # ranks, options
     "replicas": (2, TWICE),
-    "shard-optimizer": (2, TWICE + ["-pipeline_shard", "optimizer"]),
-    "shard-gradients": (2, TWICE + ["-pipeline_shard", "gradients"]),
-    "shard-parameters": (2, TWICE + ["-pipeline_shard", "parameters"]),
-    "tensor": (2, GROUP + ["-partition_tensor", "2", "-graph_lanes", "2"]),
-    "sequence": (2, GROUP + ["-partition_sequence", "2", "-graph_token_lanes", "2"]),
+    "shard-optimizer": (2, TWICE + ["-layout_zero", "optimizer"]),
+    "shard-gradients": (2, TWICE + ["-layout_zero", "gradients"]),
+    "shard-parameters": (2, TWICE + ["-layout_zero", "parameters"]),
+    "tensor": (2, GROUP + ["-layout_tensor", "2", "-graph_lanes", "2"]),
+    "sequence": (2, GROUP + ["-layout_context", "2", "-graph_token_lanes", "2"]),
     "replicas-4": (4, FOUR),
-    "shard-gradients-4": (4, FOUR + ["-pipeline_shard", "gradients"]),
-    "shard-parameters-4": (4, FOUR + ["-pipeline_shard", "parameters"]),
-    "tensor-4": (4, ["-partition_type", "even", "-partition_stages", "2", "-pipeline_schedule", "1f1b", "-partition_tensor", "2",
+    "shard-gradients-4": (4, FOUR + ["-layout_zero", "gradients"]),
+    "shard-parameters-4": (4, FOUR + ["-layout_zero", "parameters"]),
+    "tensor-4": (4, ["-partition_type", "even", "-layout_pipeline", "2", "-schedule_type", "1f1b", "-layout_tensor", "2",
                      "-graph_lanes", "2"]),
-    "sequence-4": (4, ["-partition_type", "even", "-partition_stages", "2", "-pipeline_schedule", "1f1b", "-partition_sequence",
+    "sequence-4": (4, ["-partition_type", "even", "-layout_pipeline", "2", "-schedule_type", "1f1b", "-layout_context",
                        "2", "-graph_token_lanes", "2"]),
 }
 NO_LANES = {"resnet": ("tensor", "sequence", "tensor-4", "sequence-4"), "mlp": ("sequence", "sequence-4")}
@@ -81,7 +81,7 @@ def run(folder, ranks, network, batch, microbatch, options):
 
 def rows():
     worst = [0, 0]
-    layouts = [(name, 2, ["-partition_stages", "2", "-pipeline_schedule", name, "-partition_type", "even" if name in CHUNKED else "auto"])
+    layouts = [(name, 2, ["-layout_pipeline", "2", "-schedule_type", name, "-partition_type", "even" if name in CHUNKED else "auto"])
                for name in arguments.schedules.split(",") if name]
     layouts += [(name, *LAYOUTS[name]) for name in arguments.layouts.split(",") if name]
     print("| network | schedule | measured ms | bubble % | measured / simulated by costs | / simulated by its actions | ± |")

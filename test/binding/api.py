@@ -39,6 +39,18 @@ expect(half.size == (size + 1 - rank % 2) // 2, "size of half of the ranks")
 expect(world.split(-1 if rank else 0) is None or rank == 0, "no group for color -1")
 expect(world.broadcast(b"abc" if rank == 0 else None) == b"abc", "broadcast")
 
+def within(**given):
+    with renga.options(**given):
+        pass
+
+
+# Other names of an option: one value is taken, and gone behind the block; two are refused.
+refuses("OPTION", "with another value", lambda: within(layout_pipeline=2, pipeline_parallel=1))
+within(layout_tensor=2, tensor_parallel=2)
+with renga.options(layout_tensor=1):
+    within(tensor_parallel=2)
+refuses("OPTION", "not one of", lambda: within(zero_stage=7))
+
 rng = np.random.default_rng(7)
 x = rng.standard_normal((20, 4)).astype(np.float32)
 labels = (x[:, 0] > 0).astype(np.int32) + (x[:, 1] > 0)
@@ -54,8 +66,8 @@ def train(pipeline):
 
 
 def make(graph, **given):
-    layout = {"partition_stages": min(graph.comm.size, 2)}
-    layout["partition_replicas"] = max(graph.comm.size // 2, 1)
+    layout = {"layout_pipeline": min(graph.comm.size, 2)}
+    layout["layout_data"] = max(graph.comm.size // 2, 1)
     return renga.Pipeline(graph, batch_size=8, microbatch_size=2, seed=3, optimizer="adam",
                           lr=0.01, betas=(0.8, 0.99), **{**layout, **given})
 
@@ -162,7 +174,7 @@ expect(set(state) >= {"l.0.weight", "l.0.weight:first_moment", "step"}, sorted(s
 expect(pipeline.state_dict(to=0) == {} or rank == 0, "a state for rank 0 alone")
 for name, array in pipeline.tensors(optimizer=True, to=0):
     expect(array is None if rank else np.array_equal(array, state[name]), f"{name} by itself")
-other = make(graph, partition_stages=1, partition_replicas=size)
+other = make(graph, layout_pipeline=1, layout_data=size)
 other.load_state_dict(state)
 expect(other.digest == digest and other.step_number == 3, "state to another layout")
 back = other.state_dict(optimizer=True)
@@ -216,7 +228,7 @@ expect(loaded.stages[0]["last"] == len(graph) or len(loaded.stages) > 1, loaded.
 expect("same" in plan.compare(loaded), plan.compare(loaded))
 refuses("FILE_OPEN", "v1000", lambda: renga.plan(graph, "v1000", batch_size=64))
 refuses("ARGUMENT", "none is named", lambda: renga.plan(graph, nodes=3, batch_size=64))
-two = renga.plan(graph, batch_size=8, partition_stages=2, ranks=2)
+two = renga.plan(graph, batch_size=8, layout_pipeline=2, ranks=2)
 expect(len(two.stages) == 2, two.stages)
 world.barrier()
 if rank == 0:

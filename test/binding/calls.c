@@ -18,12 +18,14 @@ static RengaErrorCode Train(RengaPipeline pipeline)
 {
   RengaBatch batch = {.samples = 12, .read = ReadWave};
   RengaOptimizer optimizer;
+  RengaSettings settings;
   double loss;
   uint64_t digest;
   RengaCall(RengaPipelineGetOptimizer(pipeline, &optimizer));
   RengaCall(RengaOptimizerSetType(optimizer, RENGA_OPTIMIZER_ADAM));
   RengaCall(RengaOptimizerSetLearningRate(optimizer, 1e-2));
-  RengaCall(RengaPipelineSetSeed(pipeline, 5));
+  RengaCall(RengaPipelineGetSettings(pipeline, &settings));
+  RengaCall(RengaSettingsSetSeed(settings, 5));
   RengaCall(RengaPipelineSetUp(pipeline));
   for (int step = 0; step < 3; step++) RengaCall(RengaPipelineStep(pipeline, &batch, &loss));
   RengaCall(RengaPipelineGetDigest(pipeline, &digest));

@@ -11,7 +11,7 @@ world = renga.Comm()
 rng = np.random.default_rng(1)
 x, labels = rng.random((320, 4)), rng.integers(0, 3, 320)
 graph = renga.Graph("mlp:sizes=4-16-3")
-with renga.Pipeline(graph, batch_size=32, microbatch_size=8, reduction_leaf=1, optimizer="adam", lr=0.01) as pipeline:
+with renga.Pipeline(graph, batch_size=32, microbatch_size=8, partition_leaf=1, optimizer="adam", lr=0.01) as pipeline:
     with renga.Checkpoint(pipeline, sys.argv[1], checkpoint_every=10, checkpoint_signals=True) as keeper:
         step = keeper.resume() or 0
         while step < 60 and not keeper.stop:

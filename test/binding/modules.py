@@ -74,7 +74,7 @@ optimizers = {
     "adamw": (lambda p: torch.optim.AdamW(p, lr=0.01), {"lr": 0.01}),
 }
 size = renga.Comm().size
-layout = {"partition_stages": min(size, 2), "partition_replicas": max(size // 2, 1)}
+layout = {"layout_pipeline": min(size, 2), "layout_data": max(size // 2, 1)}
 
 
 def train(net, loss, batches, make):
@@ -97,7 +97,7 @@ for name, (make, loss, sample) in cases.items():
         whole = name == "norm"
         given = {**layout, "microbatch_size": 8 if whole else 2}
         if whole:
-            given["partition_replicas"] = 1
+            given["layout_data"] = 1
         first = {k: v.clone() for k, v in net.state_dict().items()}
         if whole and size > 2:
             continue

@@ -17,8 +17,8 @@ except renga.Error as error:
 assert graph.comm.size == some.size and graph.comm.rank == some.rank
 x = np.arange(32, dtype=np.float32).reshape(8, 4) / 32
 labels = np.arange(8) % 3
-with renga.Pipeline(graph, batch_size=8, microbatch_size=2, partition_stages=some.size,
-                    partition_replicas=1, seed=5) as pipeline:
+with renga.Pipeline(graph, batch_size=8, microbatch_size=2, layout_pipeline=some.size,
+                    layout_data=1, seed=5) as pipeline:
     losses = [pipeline.step((x, labels)) for _ in range(3)]
     digest = pipeline.digest
 everyone = world.allgather((losses, digest))

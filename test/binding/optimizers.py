@@ -14,7 +14,7 @@ import renga
 SAMPLES, BATCH, EPOCHS = 27, 8, 2
 failures = 0
 size = renga.Comm().size
-layout = {"partition_stages": min(size, 2), "partition_replicas": max(size // 2, 1), "microbatch_size": 2}
+layout = {"layout_pipeline": min(size, 2), "layout_data": max(size // 2, 1), "microbatch_size": 2}
 cross_entropy = nn.functional.cross_entropy
 
 

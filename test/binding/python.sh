@@ -54,7 +54,7 @@ for ranks in 1 2 4; do
 done
 
 # The example.
-timeout -k 5 $limit "${MPIEXEC:-mpiexec}" -n 2 "$python" "$top/examples/train.py" -partition_stages 2 >"$folder/out" 2>&1
+timeout -k 5 $limit "${MPIEXEC:-mpiexec}" -n 2 "$python" "$top/examples/train.py" -layout_pipeline 2 >"$folder/out" 2>&1
 grep -q '9[0-9]\.[0-9] % right, 2 ranks' "$folder/out" || { echo "examples/train.py:"; cat "$folder/out"; status=1; }
 
 # An exception that nobody catches ends the others too, at once; without a word of MPI's.

@@ -51,7 +51,7 @@ def raises(words, call, cause=None):
 
 
 def make(graph, **given):
-    layout = {"partition_stages": min(graph.comm.size, 2), "partition_replicas": max(graph.comm.size // 2, 1)}
+    layout = {"layout_pipeline": min(graph.comm.size, 2), "layout_data": max(graph.comm.size // 2, 1)}
     return renga.Pipeline(graph, **{**dict(batch_size=8, microbatch_size=2, seed=3, lr=0.01), **layout, **given})
 
 

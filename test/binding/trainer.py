@@ -8,7 +8,7 @@ import renga
 
 world = renga.Comm()
 rank, size = world.rank, world.size
-settings = dict(steps=6, batch_size=5, microbatch_size=1, reduction_leaf=1, seed=1, lr=1e-3,
+settings = dict(steps=6, batch_size=5, microbatch_size=1, partition_leaf=1, seed=1, lr=1e-3,
                 optimizer_schedule="cosine")
 arrays = {name: np.load(f"llama-1/{name}.npy") for name in ("tokens", "labels")}
 failures = 0
@@ -39,7 +39,7 @@ def finish(way, trainer):
 
 model = renga.from_pretrained("llama-1", sequence=12)
 for way, data in (("file", "data.h5"), ("arrays", arrays)):
-    with renga.Trainer(model, data, partition_stages=size, **settings) as trainer:
+    with renga.Trainer(model, data, layout_pipeline=size, **settings) as trainer:
         rows = trainer.train()
         expect([row["step"] for row in rows] == list(range(6)), "rows of steps")
         finish(way, trainer)
@@ -49,14 +49,14 @@ folder, seen = f"checkpoints-{size}", []
 tests = {name: array[:3] for name, array in arrays.items()}
 given = dict(checkpoint_dir=folder, checkpoint_every=2, validation=tests, eval_every=2,
              on_row=seen.append, **settings)
-with renga.Trainer(model, arrays, partition_replicas=size, **given) as trainer:
+with renga.Trainer(model, arrays, layout_data=size, **given) as trainer:
     before = trainer.evaluate()
     for step in range(4):
         trainer.step()
         trainer.checkpoint.step()
 refuses("OPTION", "holds the checkpoints of another run", lambda: renga.Trainer(
-    model, arrays, partition_stages=size, **given))
-with renga.Trainer(model, arrays, partition_stages=size, resume=True, **given) as trainer:
+    model, arrays, layout_pipeline=size, **given))
+with renga.Trainer(model, arrays, layout_pipeline=size, resume=True, **given) as trainer:
     expect(trainer.step_number == 4, f"goes on after step {trainer.step_number}")
     rows = trainer.train()
     expect([r["step"] for r in rows if "loss" in r] == [4, 5], "steps after the resume")
@@ -67,9 +67,9 @@ with renga.Trainer(model, arrays, partition_stages=size, resume=True, **given) a
 # Labels that do not count: batches are parts of one.
 uneven = {name: array[:7].copy() for name, array in arrays.items()}
 uneven["labels"][:5, 3:] = -100
-with model.pipeline(batch_size=7, microbatch_size=1, reduction_leaf=1) as pipeline:
+with model.pipeline(batch_size=7, microbatch_size=1, partition_leaf=1) as pipeline:
     whole = pipeline.evaluate(uneven)
-with renga.Trainer(model, arrays, validation=uneven, partition_stages=size, **settings) as trainer:
+with renga.Trainer(model, arrays, validation=uneven, layout_pipeline=size, **settings) as trainer:
     expect(abs(trainer.evaluate() - whole) < 1e-6 * whole, "the loss of batches as of one")
 
 # What is wrong on one rank is raised on all.
@@ -84,7 +84,7 @@ refuses("SUPPORT", "data_hide: renga train has this",
         lambda: renga.Trainer(model, arrays, data_hide=0.3, **settings))
 digests = []
 for data in ("data.h5", arrays):
-    with renga.Trainer(model, data, data_owners=2, data_shuffle="local", partition_stages=size,
+    with renga.Trainer(model, data, data_owners=2, data_shuffle="local", layout_pipeline=size,
                        **{**settings, "batch_size": 4}) as trainer:
         trainer.train()
         digests.append(trainer.digest)
@@ -101,7 +101,7 @@ def stops(row):
     raise ValueError("enough" if rank == last else "")
 
 
-with renga.Trainer(model, arrays, partition_stages=size, **settings) as trainer:
+with renga.Trainer(model, arrays, layout_pipeline=size, **settings) as trainer:
     trainer._on_row = stops if rank == last else lambda row: None
     refuses("ARGUMENT", "enough", trainer.train)
 with renga.Trainer("mlp:sizes=4-8-3", [np.ones((9, 4)), np.arange(9) % 3], steps=2,

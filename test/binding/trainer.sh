@@ -11,8 +11,8 @@ export PYTHONDONTWRITEBYTECODE=1 RENGA_LIBRARY="$top_builddir/.libs/librenga.so"
 
 "$python" "$top_srcdir/test/app/huggingface.py" write llama-1 || fail "no folder is made"
 accepts 1 data npy llama-1/tokens.npy llama-1/labels.npy data.h5
-accepts 2 train -graph hf:llama-1,sequence=12 -initial llama-1 -data data.h5 -steps 6 -batch_size 5 -microbatch_size 1 -reduction_leaf 1 -seed 1 \
-  -optimizer_learning_rate 1e-3 -optimizer_schedule cosine -partition_stages 2 -graph_lanes 1 -checkpoint_dir run -progress none -parameter_digest
+accepts 2 train -graph hf:llama-1,sequence=12 -initial llama-1 -data data.h5 -steps 6 -batch_size 5 -microbatch_size 1 -partition_leaf 1 -seed 1 \
+  -optimizer_learning_rate 1e-3 -optimizer_schedule cosine -layout_pipeline 2 -graph_lanes 1 -checkpoint_dir run -progress none -parameter_digest
 digest=$(digest)
 digest=${digest##*0x}
 accepts 1 export run exported

@@ -18,7 +18,7 @@ run() { OMP_NUM_THREADS=1 timeout 100 "$MPIEXEC" -n 2 "$@"; }
 for page in RengaPipelineStep RengaTensorSpec RENGA_ERR_MEMORY RENGA_SCHEDULE_1F1B; do [ -s "$mandir/man3/$page.3" ]; done
 # shellcheck disable=SC2046
 $CC -std=c11 -o "$folder/tutorial" "$source/tutorials/ex4.c" $($PKG_CONFIG --cflags --libs renga) -Wl,-rpath,"$libdir" -lm
-run "$folder/tutorial" -partition_stages 2
+run "$folder/tutorial" -layout_pipeline 2
 done_with "shared library"
 
 # Copied to another place, the packages are those of that place.
@@ -36,7 +36,7 @@ if [ -s "$libdir/librenga.a" ]; then
   gcc -std=c11 -o "$folder/static" "$source/tutorials/ex4.c" \
     $($PKG_CONFIG --define-variable=libdir="$folder/archive" --static --cflags --libs renga)
   ! ldd "$folder/static" | grep librenga
-  run "$folder/static" -partition_stages 2
+  run "$folder/static" -layout_pipeline 2
   done_with archive
 fi
 

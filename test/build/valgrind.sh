@@ -10,4 +10,4 @@ for test in test/sys/memory test/graph/setup test/comm/sumtree test/data/arrays 
 done
 OMP_NUM_THREADS=1 timeout 300 mpiexec -n 2 ./libtool --mode=execute valgrind -q --error-exitcode=9 ./renga train \
   -graph gpt:layers=2,hidden=16,heads=2,sequence=8,vocabulary=32 -data synthetic -batch_size 4 -microbatch_size 2 \
-  -steps 2 -partition_stages 2 -device_type cpu >/dev/null
+  -steps 2 -layout_pipeline 2 -device_type cpu >/dev/null

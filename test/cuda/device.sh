@@ -7,7 +7,7 @@ export top_srcdir
 tellers=2 # each rank has a device of its own
 module=$top_builddir/test/cuda/renga_cudaemu.so
 train="train -graph $mlp -data synthetic -data_samples 64 -batch_size 8 -microbatch_size 4 -seed 3
-  -steps 4 -progress none -parameter_digest -optimizer_type adamw -comm_transport staged"
+  -steps 4 -progress none -parameter_digest -optimizer_type adamw -transport_type staged"
 refuses 2 "this build has no CUDA" $train -device_type cuda -device_cuda_module nowhere.so
 if [ -z "${CUDA_EMULATED:-}" ]; then
   echo "the rest is skipped: ${CUDA_MISSING:-configure found no CUDA}"
@@ -37,16 +37,16 @@ same() {
   digest >other.txt
   equal_files one.txt other.txt "other parameters: $* with $(env | grep '^EMU_' | tr '\n' ' ')"
 }
-same 2 $train $on_cuda -partition_stages 2
-same 2 $train $on_cuda -partition_stages 1 -partition_replicas 2
+same 2 $train $on_cuda -layout_pipeline 2
+same 2 $train $on_cuda -layout_pipeline 1 -layout_data 2
 for EMU_SEED in 2 3 4; do
   export EMU_SEED
-  same 2 $train $on_cuda -partition_stages 2
+  same 2 $train $on_cuda -layout_pipeline 2
 done
 EMU_MODE=sync EMU_ORDER=check
 export EMU_MODE EMU_ORDER
 same 1 $train $on_cuda
-same 2 $train $on_cuda -partition_stages 2
+same 2 $train $on_cuda -layout_pipeline 2
 unset EMU_SEED EMU_MODE EMU_ORDER
 RENGA_OPTIONS=$on_cuda
 export RENGA_OPTIONS

@@ -13,7 +13,7 @@ export EMU_DEVICES EMU_DRIVER EMU_FAIL EMU_MEMORY EMU_NAME EMU_NCCL EMU_OPEN
 data="-data synthetic -data_samples 64 -batch_size 8 -microbatch_size 4"
 train="train -graph $gpt $data -seed 3 -steps 4 -progress none -parameter_digest
   -device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so -comm_view ascii"
-stages="-partition_stages 2"
+stages="-layout_pipeline 2"
 
 # errors COUNT: the last run said so many.
 errors() {
@@ -41,26 +41,26 @@ refuses 2 " bytes more: cudaMalloc: error 2 of the emulated CUDA" $train $stages
 errors 2
 EMU_MEMORY=
 EMU_DEVICES=1
-refuses 2 "ranks 0 and 1 share device" $train $stages -comm_transport nccl
+refuses 2 "ranks 0 and 1 share device" $train $stages -transport_type nccl
 errors 1
 EMU_DEVICES=2
 EMU_NCCL=none
-refuses 2 "rank 0 has no NCCL" $train $stages -comm_transport nccl
+refuses 2 "rank 0 has no NCCL" $train $stages -transport_type nccl
 errors 1
 accepts 2 $train $stages
 says "Transport: staged"
 says "rank 0 has no NCCL"
 EMU_NCCL=
-refuses 2 "this MPI does not read memory of the device" $train $stages -comm_transport mpi_device
+refuses 2 "this MPI does not read memory of the device" $train $stages -transport_type mpi_device
 errors 1
 for transport in nccl staged; do
   for at in 1 40; do
     EMU_FAIL=kernel:$at@1
-    refuses 2 "GPU 1 failed and answers no more" $train $stages -comm_transport $transport
+    refuses 2 "GPU 1 failed and answers no more" $train $stages -transport_type $transport
     errors 2
   done
   EMU_FAIL=hang:40@1
-  refuses 2 "nothing moved for 4 s" $train $stages -comm_transport $transport -timeout 4
+  refuses 2 "nothing moved for 4 s" $train $stages -transport_type $transport -timeout 4
   errors 2
 done
 EMU_FAIL=hang:20@1 # while operators are measured, before there is a plan
@@ -74,13 +74,13 @@ EMU_FAIL=
 own env RENGA_OPTIONS="-device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so" \
   timeout -k 5 $limit "$mpiexec" -n 2 "$top_builddir/test/cuda/again" </dev/null >out 2>&1 || fail "test/cuda/again"
 EMU_FAIL=nccl:1@1 # while routes are opened: rank 1 cannot tell rank 0 either
-refuses 2 "a message by NCCL" $train $stages -comm_transport nccl
+refuses 2 "a message by NCCL" $train $stages -transport_type nccl
 errors 3
 EMU_FAIL=nccl:9@1
-refuses 2 "a message by NCCL" $train $stages -comm_transport nccl
+refuses 2 "a message by NCCL" $train $stages -transport_type nccl
 errors 2
 EMU_FAIL=nccl:4@0
-refuses 2 "a message by NCCL" $train -partition_stages 1 -partition_replicas 2 -comm_transport nccl
+refuses 2 "a message by NCCL" $train -layout_pipeline 1 -layout_data 2 -transport_type nccl
 errors 2
 EMU_FAIL=
 
@@ -89,7 +89,7 @@ says "Transport: nccl"
 says "each rank has a device of its own"
 says "its library keeps about 48.0 MiB of rank 0's device, an estimate" # six routes, 2 channels of 4 MiB each
 NCCL_BUFFSIZE=1048576 && export NCCL_BUFFSIZE
-accepts 2 $train -partition_stages 1 -partition_replicas 2 -log_view
+accepts 2 $train -layout_pipeline 1 -layout_data 2 -log_view
 says "its library keeps about 16.0 MiB of rank 0's device, an estimate" # one peer, 16 channels
 grep -q "^NCCL's buffers (estimate) *16.0 MiB *-" out || fail "the log lacks NCCL's buffers"
 unset NCCL_BUFFSIZE
@@ -97,7 +97,7 @@ unset NCCL_BUFFSIZE
 XDG_CACHE_HOME=$scratch/costs
 export XDG_CACHE_HOME
 for transport in nccl staged; do
-  accepts 2 $train -graph $mlp -steps 1 -comm_transport $transport
+  accepts 2 $train -graph $mlp -steps 1 -transport_type $transport
   grep -a -r -q "link within a node, 2 ranks on 1 nodes, by $transport: latency" "$XDG_CACHE_HOME" || fail "no link by $transport"
 done
 unset XDG_CACHE_HOME
@@ -120,18 +120,18 @@ says "the GPUs are not equal: rank 1 has another"
 
 # interrupted, and resumed by another transport on another layout
 keep="-checkpoint_dir kept -checkpoint_every 2"
-accepts 1 $train -comm_transport staged
+accepts 1 $train -transport_type staged
 digest=$(digest)
-accepts 2 $train $stages -steps 2 $keep -comm_transport nccl
-accepts 3 $train -partition_stages 3 -resume $keep -comm_transport nccl
+accepts 2 $train $stages -steps 2 $keep -transport_type nccl
+accepts 3 $train -layout_pipeline 3 -resume $keep -transport_type nccl
 equal "$(digest)" "$digest" "another digest after a resumption on 3 x 1"
 rm -rf kept
-accepts 2 $train -partition_stages 1 -partition_replicas 2 -steps 2 $keep -comm_transport nccl
-accepts 2 $train $stages -resume $keep -comm_transport staged
+accepts 2 $train -layout_pipeline 1 -layout_data 2 -steps 2 $keep -transport_type nccl
+accepts 2 $train $stages -resume $keep -transport_type staged
 equal "$(digest)" "$digest" "another digest after a resumption by staged"
 rm -rf kept
-accepts 2 $train $stages -steps 2 $keep -comm_transport staged
-accepts 4 $train $stages -partition_replicas 2 -resume $keep
+accepts 2 $train $stages -steps 2 $keep -transport_type staged
+accepts 4 $train $stages -layout_data 2 -resume $keep
 says "Transport: nccl"
 equal "$(digest)" "$digest" "another digest after a resumption on 2 x 2"
 finish

@@ -45,51 +45,51 @@ same() {
   alike "$@"
   equal_files one.txt off.txt "another digest than on one rank: $*"
 }
-same 2 $dropout -partition_stages 2 -comm_transport nccl
-same 2 $dropout -partition_stages 2 -comm_transport staged
-same 2 $dropout -partition_stages 1 -partition_replicas 2
-same 2 $dropout -partition_type even -partition_stages 2 -pipeline_chunks 2
-same 2 $dropout -partition_stages 2 -pipeline_schedule gpipe -device_poison
+same 2 $dropout -layout_pipeline 2 -transport_type nccl
+same 2 $dropout -layout_pipeline 2 -transport_type staged
+same 2 $dropout -layout_pipeline 1 -layout_data 2
+same 2 $dropout -partition_type even -layout_pipeline 2 -layout_chunks 2
+same 2 $dropout -layout_pipeline 2 -schedule_type gpipe -device_poison
 EMU_MODE=sync EMU_ORDER=check
 same 1 $dropout
 EMU_MODE= EMU_ORDER=
 
 # Recomputation, from a plan in which it is written.
-accepts 2 $base $dropout -partition_stages 2 -steps 1 -plan_save plan.txt
+accepts 2 $base $dropout -layout_pipeline 2 -steps 1 -plan_save plan.txt
 sed 's/saved keep/saved recompute/' plan.txt >again.txt
 cmp -s plan.txt again.txt && fail "the plan has no line to change"
 same 2 $dropout -plan_load again.txt
 
 # Shares of gradients and of parameters, and tensor- and context-parallel ranks: what lies between their messages is recorded.
 for transport in staged nccl; do
-  same 2 $dropout -partition_stages 1 -partition_replicas 2 -pipeline_buckets 3 -pipeline_shard gradients -comm_transport $transport
-  same 3 $dropout -partition_stages 1 -partition_replicas 3 -pipeline_buckets 3 -pipeline_shard parameters -comm_transport $transport
+  same 2 $dropout -layout_pipeline 1 -layout_data 2 -pipeline_buckets 3 -layout_zero 2 -transport_type $transport
+  same 3 $dropout -layout_pipeline 1 -layout_data 3 -pipeline_buckets 3 -layout_zero 3 -transport_type $transport
 done
 alike 1 $dropout -graph_lanes 2
 cp off.txt one.txt
 for transport in staged nccl; do
-  same 2 $dropout -graph_lanes 2 -partition_tensor 2 -partition_stages 1 -comm_transport $transport
-  same 4 $dropout -graph_lanes 2 -partition_tensor 2 -partition_stages 2 -comm_transport $transport
+  same 2 $dropout -graph_lanes 2 -layout_tensor 2 -layout_pipeline 1 -transport_type $transport
+  same 4 $dropout -graph_lanes 2 -layout_tensor 2 -layout_pipeline 2 -transport_type $transport
 done
 alike 1 $dropout -graph_lanes 2 -graph_token_lanes 2
 cp off.txt one.txt
 for transport in staged nccl; do
-  same 4 $dropout -graph_lanes 2 -graph_token_lanes 2 -partition_tensor 2 -partition_sequence 2 -partition_stages 1 -comm_transport $transport
+  same 4 $dropout -graph_lanes 2 -graph_token_lanes 2 -layout_tensor 2 -layout_context 2 -layout_pipeline 1 -transport_type $transport
 done
 
 # A last batch of 3 samples, validations in between, and a resumption on another layout.
 short="$dropout -data_samples 43 -data_validation 0.2 -eval_every 2 -steps 6"
 alike 1 $short
 cp off.txt one.txt
-accepts 2 $base $short -steps 3 -partition_stages 2 -checkpoint_dir c
+accepts 2 $base $short -steps 3 -layout_pipeline 2 -checkpoint_dir c
 accepts 1 $base $short -steps 6 -resume -checkpoint_dir c
 equal "$(digest)" "$(cat one.txt)" "another digest after a resumption"
 
 # Running statistics; 16 bits; a scale of the loss that changes.
 alike 1 -graph resnet:depth=18,width=0.0625,image=16,classes=5 -microbatch_size 4 -optimizer_learning_rate 0.00001
 alike 1 $dropout -precision bf16
-alike 1 $dropout -precision fp16 -precision_loss_scale 16777216
-alike 2 $dropout -precision fp16 -partition_stages 2
+alike 1 $dropout -precision fp16 -pipeline_loss_scale 16777216
+alike 2 $dropout -precision fp16 -layout_pipeline 2
 
 # CUDA refuses to record, at once, at a call in a graph, or once some are in use: a warning, and the same bits.
 export EMU_FAIL
@@ -102,12 +102,12 @@ for EMU_FAIL in begin:1 begin:3 capture:1 capture:7 capture:60; do
   equal "$(digest)" "$(cat off.txt)" "other parameters where CUDA refuses: $EMU_FAIL"
 done
 EMU_FAIL=capture:7@1
-accepts 2 $base $dropout -partition_stages 2
+accepts 2 $base $dropout -layout_pipeline 2
 says "GPU 1 records no graphs"
 equal "$(digest)" "$(cat off.txt)" "other parameters where CUDA refuses one rank"
 # Replicas whose devices differ in it begin their sums in one order still.
 for transport in staged nccl; do
-  accepts 2 $base $dropout -partition_stages 1 -partition_replicas 2 -pipeline_buckets 3 -comm_transport $transport
+  accepts 2 $base $dropout -layout_pipeline 1 -layout_data 2 -pipeline_buckets 3 -transport_type $transport
   says "GPU 1 records no graphs"
   equal "$(digest)" "$(cat off.txt)" "other parameters where CUDA refuses one replica: $transport"
 done

@@ -10,7 +10,7 @@ fi
 on_cuda="-device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so
   -device_cuda_workspace 1"
 run="-data synthetic -data_samples 64 -batch_size 8 -microbatch_size 2 -seed 3 -progress none
-  -parameter_digest -comm_transport staged"
+  -parameter_digest -transport_type staged"
 
 # near STEPS: the losses of cuda.csv are those of cpu.csv.
 near() {
@@ -36,10 +36,10 @@ network() {
   accepts 1 $train $on_cuda -monitor csv:cuda.csv
   digest >one.txt
   near 3
-  same 2 $train $on_cuda -partition_stages 2
-  same 2 $train $on_cuda -partition_stages 1 -partition_replicas 2
-  same 4 $train $on_cuda -partition_stages 2 -partition_replicas 2
-  same 3 $train $on_cuda -partition_stages 3
+  same 2 $train $on_cuda -layout_pipeline 2
+  same 2 $train $on_cuda -layout_pipeline 1 -layout_data 2
+  same 4 $train $on_cuda -layout_pipeline 2 -layout_data 2
+  same 3 $train $on_cuda -layout_pipeline 3
 }
 
 # A share of the optimizer on each replica, by the host and by NCCL: parameters in several pieces.
@@ -50,7 +50,7 @@ for precision in fp32 bf16; do
   digest >one.txt
   export EMU_DEVICES=2 EMU_SEED=3
   for transport in staged nccl; do
-    same 2 $train $on_cuda -partition_replicas 2 -pipeline_shard optimizer -comm_transport $transport
+    same 2 $train $on_cuda -layout_data 2 -layout_zero 1 -transport_type $transport
   done
   unset EMU_DEVICES EMU_SEED
 done
@@ -62,13 +62,13 @@ digest >one.txt
 replicas="-partition_type even -pipeline_buckets 3"
 export EMU_DEVICES=4
 for transport in staged nccl; do
-  same 3 $train $on_cuda $replicas -partition_replicas 3 -pipeline_shard gradients -device_poison -comm_transport $transport
-  same 4 $train $on_cuda $replicas -partition_stages 2 -partition_replicas 2 -pipeline_shard parameters -comm_transport $transport
+  same 3 $train $on_cuda $replicas -layout_data 3 -layout_zero 2 -device_poison -transport_type $transport
+  same 4 $train $on_cuda $replicas -layout_pipeline 2 -layout_data 2 -layout_zero 3 -transport_type $transport
 done
-same 2 $train $on_cuda $replicas -partition_replicas 2 -pipeline_shard parameters -pipeline_offload all -comm_transport nccl
+same 2 $train $on_cuda $replicas -layout_data 2 -layout_zero 3 -layout_offload all -transport_type nccl
 unset EMU_DEVICES
-same 1 $train $on_cuda -pipeline_offload all
-same 2 $train $on_cuda -partition_stages 2 -pipeline_offload saved -device_poison
+same 1 $train $on_cuda -layout_offload all
+same 2 $train $on_cuda -layout_pipeline 2 -layout_offload saved -device_poison
 
 pairs=layers=2,hidden=16,heads=2,sequence=7,target=5,vocabulary=30
 network mlp:sizes=8-16-16-4
@@ -87,10 +87,10 @@ for precision in bf16 fp16 tf32; do
   differ "$fp32" "$(cat one.txt)" "-precision $precision changes nothing"
   cut -d, -f2 low.csv | paste -d, cpu.txt - | awk -F, 'NR > 1 { d = $1 - $2; if (d < 0) d = -d; if (!(d <= 0.01 * $1)) bad = 1 }
     END { exit bad || NR != 4 }' || fail "other losses in $precision than in fp32"
-  same 2 $low -partition_stages 2
-  same 2 $low -partition_replicas 2 -partition_stages 1
-  same 4 $low -partition_stages 2 -partition_replicas 2
-  same 3 $low -partition_stages 3
+  same 2 $low -layout_pipeline 2
+  same 2 $low -layout_data 2 -layout_pipeline 1
+  same 4 $low -layout_pipeline 2 -layout_data 2
+  same 3 $low -layout_pipeline 3
   (EMU_MODE=sync EMU_ORDER=check && export EMU_MODE EMU_ORDER && same 1 $low && exit $failures) || failures=$((failures + 1))
 done
 echo "$fp32" >one.txt
@@ -101,13 +101,13 @@ for EMU_SEED in 2 3 4 5 6 7 8 9 10; do
   same 1 $train $on_cuda
 done
 export EMU_SEED=11
-same 2 $train $on_cuda -partition_stages 2
+same 2 $train $on_cuda -layout_pipeline 2
 unset EMU_SEED
 
 # Its first step, then the others, on another layout; then each on another device.
 resume="-checkpoint_dir c -checkpoint_every 1"
 accepts 1 $train -steps 1 $on_cuda $resume
-same 2 $train $on_cuda $resume -resume -partition_stages 2
+same 2 $train $on_cuda $resume -resume -layout_pipeline 2
 rm -rf c cuda.csv
 accepts 1 $train -steps 1 -device_type cpu $resume -monitor csv:cuda.csv
 accepts 1 $train -steps 2 $on_cuda $resume -resume -monitor csv:second.csv

@@ -55,12 +55,15 @@ static RengaErrorCode Open(RengaComm comm, const char *files, const char *valida
                            double masking, int n, const char *const names[],
                            const RengaTensorSpec specs[], RengaData *data)
 {
+  double share;
   RengaCall(RengaOptionsSetValue("data_shuffle", "false"));
   RengaCall(RengaDataCreate(comm, data));
   RengaCall(RengaDataSetFromOptions(*data));
   RengaCall(RengaDataSetFile(*data, files));
   RengaCall(RengaDataSetValidationFile(*data, validation));
   RengaCall(RengaDataSetMasking(*data, masking));
+  RengaCall(RengaDataGetMasking(*data, &share));
+  Expect(share == masking);
   RengaCall(RengaDataSetFields(*data, n, names, specs, NULL));
   return RengaDataSetUp(*data);
 }

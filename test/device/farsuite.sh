@@ -42,7 +42,7 @@ convolutions="train -graph resnet:depth=18,width=0.0625,image=16,classes=5 -data
 short="train -graph ncf:users=50,items=40 -data synthetic -data_samples 21 -batch_size 8 -microbatch_size 1
   -progress none -parameter_digest -steps 8"
 several() {
-  accepts "$1" $short -partition_stages 1 -comm_message_limit 64
+  accepts "$1" $short -layout_pipeline 1 -comm_message_limit 64
   digest >>"$2.txt"
   accepts "$1" $short
   digest >>"$2.txt"
@@ -62,7 +62,7 @@ whole() {
 # micro-batches, and what lies on the host: all have the bits of one rank.
 lanes="train -graph llama:layers=2,hidden=16,heads=4,sequence=8,vocabulary=32 -data synthetic -data_samples 40 -batch_size 5
   -microbatch_size 1 -progress none -parameter_digest -steps 2"
-shares="$lanes -partition_stages 1 -pipeline_buckets 3"
+shares="$lanes -layout_pipeline 1 -pipeline_buckets 3"
 laid() {
   accepts "$@"
   equal "$(digest)" "$one" "another digest than on one rank: $* with ${RENGA_OPTIONS:-}"
@@ -70,15 +70,15 @@ laid() {
 layouts() {
   one=$1
   shift
-  laid 2 $lanes -graph_lanes 2 -partition_tensor 2 -partition_stages 1 "$@"
-  laid 4 $shares -graph_lanes 2 -partition_tensor 2 -partition_replicas 2 -pipeline_shard parameters "$@"
+  laid 2 $lanes -graph_lanes 2 -layout_tensor 2 -layout_pipeline 1 "$@"
+  laid 4 $shares -graph_lanes 2 -layout_tensor 2 -layout_data 2 -layout_zero 3 "$@"
 }
 shares() {
   one=$1
   shift
-  laid 3 $shares -partition_replicas 3 -pipeline_shard gradients "$@"
-  laid 2 $shares -partition_replicas 2 -pipeline_shard parameters "$@"
-  laid 4 $lanes -partition_stages 2 -partition_replicas 2 -pipeline_shard parameters -pipeline_schedule zb-h1 "$@"
+  laid 3 $shares -layout_data 3 -layout_zero 2 "$@"
+  laid 2 $shares -layout_data 2 -layout_zero 3 "$@"
+  laid 4 $lanes -layout_pipeline 2 -layout_data 2 -layout_zero 3 -schedule_type zb-h1 "$@"
 }
 
 unset RENGA_OPTIONS
@@ -99,8 +99,8 @@ for seed in $seeds; do
   rm -f far.csv far.h5
   layouts "$(cat lanes.txt)"
   shares "$(cat shares.txt)"
-  layouts "$(cat lanes.txt)" -pipeline_offload all
-  shares "$(cat shares.txt)" -pipeline_offload all
+  layouts "$(cat lanes.txt)" -layout_offload all
+  shares "$(cat shares.txt)" -layout_offload all
   for program in $programs; do
     case $program in *:*) [ $((seed % 2)) -eq 1 ] || continue ;; esac
     run "$program"

@@ -86,7 +86,7 @@ for event in Forward Backward Accumulate Norm Update; do
   adds $event "$(echo $event | tr '[:upper:]' '[:lower:]')"
 done
 adds "Copy of inputs" inputs
-logged 2 -device_type far -partition_stages 2 -device_far_seed 2
+logged 2 -device_type far -layout_pipeline 2 -device_far_seed 2
 rows 12
 has inputs compute "copies down" "copies up"
 own env RENGA_OPTIONS=-log_view timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/pipeline/far" </dev/null >out 2>&1 ||
@@ -97,10 +97,10 @@ if [ -n "${CUDA_EMULATED:-}" ]; then
   rows 12
   EMU_DEVICES=2
   export EMU_DEVICES
-  logged 2 $on_cuda -partition_stages 2 -comm_transport nccl
+  logged 2 $on_cuda -layout_pipeline 2 -transport_type nccl
   rows 12
   has "send to rank" "receive from rank"
-  logged 2 $on_cuda -partition_stages 1 -partition_replicas 2 -comm_transport nccl
+  logged 2 $on_cuda -layout_pipeline 1 -layout_data 2 -transport_type nccl
   rows 6
   has "sum of gradients"
 fi

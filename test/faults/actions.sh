@@ -12,27 +12,27 @@ tries=${RENGA_FAULT_TRIES:-1}
 jobs=${RENGA_FAULT_JOBS:-3}
 steps=2
 train="train -graph $gpt -data synthetic -batch_size 4 -microbatch_size 1 -parameter_digest -progress none
-  -checkpoint_dir c -checkpoint_every 1 -checkpoint_keep 2 -pipeline_timeout 100"
+  -checkpoint_dir c -checkpoint_every 1 -checkpoint_keep 2 -timeout 100"
 
 # layout NUMBER: $ranks and $options, $lanes of the network; 1 behind the last
 layout() {
   lanes=
-  two="-partition_type even -partition_stages 2" both="-partition_type even -partition_stages 2 -partition_replicas 2"
+  two="-partition_type even -layout_pipeline 2" both="-partition_type even -layout_pipeline 2 -layout_data 2"
   case $1 in
   0) ranks=2 options="$two" ;;
-  1) ranks=2 options="$two -pipeline_schedule zb-h1 -checkpoint_async" ;;
-  2) ranks=2 options="$two -pipeline_schedule interleaved" ;;
-  3) ranks=2 options="-partition_replicas 2 -pipeline_buckets 3 -checkpoint_async" ;;
-  4) ranks=2 options="-partition_replicas 2 -pipeline_buckets 3 -pipeline_shard optimizer" ;;
-  5) ranks=2 options="-partition_type even -partition_replicas 2 -pipeline_shard parameters -checkpoint_async" ;;
-  6) ranks=4 options="$both -pipeline_buckets 2 -pipeline_shard optimizer -checkpoint_async" ;;
-  7) ranks=4 options="$both -pipeline_shard parameters" ;;
-  8) ranks=4 options="$both -pipeline_schedule zb-h1 -pipeline_buckets 2" ;;
-  9) ranks=4 options="$both -pipeline_schedule interleaved -checkpoint_async" ;;
-  10) ranks=2 options="$two -pipeline_recompute full -pipeline_schedule gpipe" ;;
-  11) ranks=4 lanes="-graph_lanes 2" options="-partition_tensor 2 -partition_stages 1 -partition_replicas 2 -pipeline_buckets 2 -pipeline_shard parameters" ;;
-  12) ranks=2 lanes="-graph_token_lanes 2" options="-partition_sequence 2 -partition_stages 1" ;;
-  13) ranks=4 lanes="-graph_lanes 2 -graph_token_lanes 2" options="-partition_type even -partition_tensor 2 -partition_sequence 2 -partition_stages 1" ;;
+  1) ranks=2 options="$two -schedule_type zb-h1 -checkpoint_async" ;;
+  2) ranks=2 options="$two -schedule_type interleaved" ;;
+  3) ranks=2 options="-layout_data 2 -pipeline_buckets 3 -checkpoint_async" ;;
+  4) ranks=2 options="-layout_data 2 -pipeline_buckets 3 -layout_zero 1" ;;
+  5) ranks=2 options="-partition_type even -layout_data 2 -layout_zero 3 -checkpoint_async" ;;
+  6) ranks=4 options="$both -pipeline_buckets 2 -layout_zero 1 -checkpoint_async" ;;
+  7) ranks=4 options="$both -layout_zero 3" ;;
+  8) ranks=4 options="$both -schedule_type zb-h1 -pipeline_buckets 2" ;;
+  9) ranks=4 options="$both -schedule_type interleaved -checkpoint_async" ;;
+  10) ranks=2 options="$two -layout_recompute full -schedule_type gpipe" ;;
+  11) ranks=4 lanes="-graph_lanes 2" options="-layout_tensor 2 -layout_pipeline 1 -layout_data 2 -pipeline_buckets 2 -layout_zero 3" ;;
+  12) ranks=2 lanes="-graph_token_lanes 2" options="-layout_context 2 -layout_pipeline 1" ;;
+  13) ranks=4 lanes="-graph_lanes 2 -graph_token_lanes 2" options="-partition_type even -layout_tensor 2 -layout_context 2 -layout_pipeline 1" ;;
   *) return 1 ;;
   esac
 }

@@ -22,7 +22,7 @@ LAUNCH
 chmod +x launch
 mkdir memory memory-1 memory-2 # of a node, which outlives its processes
 printf '%s\n' 10.80.0.1:1 "10.80.0.2 slots=1 # the other" >hosts
-train="train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -reduction_leaf 1 -progress none -parameter_digest"
+train="train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -partition_leaf 1 -progress none -parameter_digest"
 
 # begin OPTIONS -- OPTIONS OF TRAIN: renga run in the background, until there is a checkpoint
 begin() {
@@ -91,7 +91,7 @@ says "renga run: start 2: 1 rank on 1 of 2 hosts, from the checkpoint of step" "
 rm warning
 
 # More hosts are waited for where the layout needs them.
-begin -back 1 -- -steps 100000000 -partition_stages 2 -timeout 4
+begin -back 1 -- -steps 100000000 -layout_pipeline 2 -timeout 4
 : >down-2
 for process in $(ip netns pids $name-2); do kill -9 "$process"; done
 wait_for said "plan does not fit: 2 stages need at least 2 ranks, but there are 1"

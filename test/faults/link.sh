@@ -53,7 +53,7 @@ start() {
   (
     UCX_TLS=tcp,self UCX_NET_DEVICES=eth1 ip netns exec $name-0 timeout -k 5 $limit "$mpiexec" -launcher ssh \
       -launcher-exec "$PWD/launch" -iface switch0 -hosts 10.79.0.1:1,10.79.0.2:1 -n 2 "$PWD/node" $flying "$renga" $train \
-      -steps "$steps" -partition_stages 1 -partition_replicas 2 -pipeline_buckets 4 -pipeline_timeout 100 -checkpoint_dir c \
+      -steps "$steps" -layout_pipeline 1 -layout_data 2 -pipeline_buckets 4 -timeout 100 -checkpoint_dir c \
       -checkpoint_every 1 "$@" </dev/null >out 2>&1
     echo $? >code
   ) &
@@ -109,8 +109,8 @@ grep -q node1 started && grep -q node2 started || skip "no ranks on two nodes he
 accepts 1 $train -steps 3
 digest=$(digest) || fail "no digest"
 cut 1
-cut 1 -partition_type even -pipeline_shard parameters
-cut "1 0" -pipeline_shard optimizer
+cut 1 -partition_type even -layout_zero 3
+cut "1 0" -layout_zero 1
 
 # A link that comes back before the time limit costs nothing but time.
 start 3

@@ -61,7 +61,7 @@ until [ "$(at sinfo -h -N -t idle -o %N 2>/dev/null | wc -l)" -eq 2 ]; do
   sleep 0.1
 done
 
-train="renga train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -reduction_leaf 1 -progress none -parameter_digest
+train="renga train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -partition_leaf 1 -progress none -parameter_digest
   -options_file steps -checkpoint_dir c -checkpoint_every 2000"
 # submit OPTIONS -- COMMAND: of sbatch
 submit() {

@@ -42,7 +42,7 @@ SLACK = 1.001
 FIELDS = ("step", "bound", "layout", "refused", "user", "peak")
 HEAD = """# Planning problems; plans.py compares their plans with those of plans.expected.tsv. Columns are parted by tabs:
 # name, class, options of renga plan; of small ones the step of the best fixed layout that was found by trying, and its options.
-# Classes small and tensor have the same problems, planned without and with -partition_tensor auto; the best of the latter is
+# Classes small and tensor have the same problems, planned without and with -layout_tensor auto; the best of the latter is
 # of tensor-parallel ranks and lanes 1 and 1, 1 and 2, 2 and 2, 4 and 4, 8 and 8. Files of this folder begin with @. randomplans.py has
 # made the classes small, tensor and random; trial has what users of the planner were surprised by.
 """
@@ -255,10 +255,10 @@ def compare(problems, found, other):
 def sequences(problem):
     """Lists of options that give the planner more and more: it should never get slower along them."""
     nodes = int(problem.value("-machine_nodes", "0"))
-    if nodes and problem.value("-partition_ranks") is None and problem.value("-partition_stages") is None:
+    if nodes and problem.value("-partition_ranks") is None and problem.value("-layout_pipeline") is None:
         yield "nodes", [f"-machine_nodes {n}" for n in (1, 2, 4, 8)]
-    if problem.value("-partition_tensor") in (None, "auto") and problem.value("-graph_lanes") is None:
-        yield "tensor", ["-partition_tensor -", "-partition_tensor auto"]
+    if problem.value("-layout_tensor") in (None, "auto") and problem.value("-graph_lanes") is None:
+        yield "tensor", ["-layout_tensor -", "-layout_tensor auto"]
 
 
 def monotone(planner, problems, along, jobs):
@@ -304,19 +304,19 @@ def devices_of(planner, problem):
 
 def layouts(problem, devices, tensor, lanes):
     """Sweeps of fixed layouts: what is fixed, and lists of values."""
-    again = ("pipeline_recompute", ["auto", "full"] if problem.value("-machine_memory") else ["auto"])
+    again = ("layout_recompute", ["auto", "full"] if problem.value("-machine_memory") else ["auto"])
     for replicas in range(1, devices // tensor + 1):
-        shards = ("pipeline_shard", ["none", "optimizer", "gradients", "parameters"] if replicas > 1 else ["none"])
+        shards = ("layout_zero", ["none", "optimizer", "gradients", "parameters"] if replicas > 1 else ["none"])
         some = (shards[0], shards[1][:2])
         for stages in range(1, devices // tensor // replicas + 1):
-            fixed = f"-partition_tensor {tensor} -graph_lanes {lanes} -partition_stages {stages} -partition_replicas {replicas}"
+            fixed = f"-layout_tensor {tensor} -graph_lanes {lanes} -layout_pipeline {stages} -layout_data {replicas}"
             searched, even = f"{fixed} -partition_type auto", f"{fixed} -partition_type even"
             yield searched, [again, shards]  # the fastest schedule of those with one stage for each rank
             if stages > 1:
-                yield searched, [again, ("pipeline_schedule", ["auto"]), some]
+                yield searched, [again, ("schedule_type", ["auto"]), some]
                 two = ["interleaved", "zb-v", "dualpipe-v", "auto"]
-                yield even, [again, ("pipeline_chunks", [2]), ("pipeline_schedule", two), some]
-                yield even, [again, ("pipeline_chunks", [4]), ("pipeline_schedule", ["interleaved", "auto"]), some]
+                yield even, [again, ("layout_chunks", [2]), ("schedule_type", two), some]
+                yield even, [again, ("layout_chunks", [4]), ("schedule_type", ["interleaved", "auto"]), some]
 
 
 def best_layout(planner, problem, tensors):

@@ -106,11 +106,11 @@ def small_problems(planner, machines):
     for number in range(SMALL):
         draw = random.Random(f"small {number}")
         made, batch = problem(draw, f"small{number}", machines, small_network, (2, 8) if number % 4 == 0 else (2, 4))
-        made.options += f" -microbatch_size {max(1, batch // draw.choice((1, 2, 4, 8, 8, 16)))} -reduction_leaf 1"
+        made.options += f" -microbatch_size {max(1, batch // draw.choice((1, 2, 4, 8, 8, 16)))} -partition_leaf 1"
         if draw.random() < 0.25:
             with_memory(draw, planner, made)
         rows.append(plans.Problem(made.name, "small", made.options))
-        rows.append(plans.Problem(f"tensor{number}", "tensor", made.options + " -partition_tensor auto"))
+        rows.append(plans.Problem(f"tensor{number}", "tensor", made.options + " -layout_tensor auto"))
     return rows
 
 
@@ -123,9 +123,9 @@ def large_problems(planner, machines):
             made.options += f" -microbatch_size {max(1, batch // draw.choice((8, 16, 32)))}"
         if draw.random() < 0.2:
             with_memory(draw, planner, made)
-        more = draw.choice(("",) * 6 + ("-partition_tensor auto", "-graph_lanes 2 -partition_tensor 2", "-pipeline_shard optimizer",
-                                        "-pipeline_shard parameters", "-pipeline_recompute full", "-pipeline_schedule 1f1b",
-                                        "-pipeline_schedule zb-h2"))
+        more = draw.choice(("",) * 6 + ("-layout_tensor auto", "-graph_lanes 2 -layout_tensor 2", "-layout_zero 1",
+                                        "-layout_zero 3", "-layout_recompute full", "-schedule_type 1f1b",
+                                        "-schedule_type zb-h2"))
         made.options += f" {more}" if more else ""
         rows.append(made)
     return rows

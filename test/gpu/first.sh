@@ -119,8 +119,8 @@ network() {
   share=$2
   shift 2
   train cpu 1 -graph "$graph" -device_type cpu "$@" && train one 1 -graph "$graph" $cuda "$@" && near cpu one "$share" &&
-    train stages 2 -graph "$graph" $cuda -comm_transport staged -partition_stages 2 "$@" && same one stages &&
-    train replicas 2 -graph "$graph" $cuda -comm_transport staged -partition_stages 1 -partition_replicas 2 "$@" &&
+    train stages 2 -graph "$graph" $cuda -transport_type staged -layout_pipeline 2 "$@" && same one stages &&
+    train replicas 2 -graph "$graph" $cuda -transport_type staged -layout_pipeline 1 -layout_data 2 "$@" &&
     same one replicas
 }
 

@@ -218,6 +218,7 @@ static RengaErrorCode CheckView(RengaComm comm)
 /* What the options say is what the setters do; sizes of symbolic dimensions are read by name. */
 static RengaErrorCode CheckOptions(RengaComm comm)
 {
+  const char *text;
   RengaGraph graph;
   int64_t size = -1;
   const char *inputs = NULL;
@@ -226,6 +227,13 @@ static RengaErrorCode CheckOptions(RengaComm comm)
   RengaCall(RengaOptionsSetValue("graph_dimension", "sequence=128,width=64"));
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphSetFromOptions(graph));
+  RengaCall(RengaGraphGetDimension(graph, &text));
+  TestTrue(strcmp(text, "sequence=128,width=64") == 0);
+  RengaCall(RengaGraphSetSplit(graph, "nowhere.*:whole"));
+  RengaCall(RengaGraphGetSplit(graph, &text));
+  TestTrue(strcmp(text, "nowhere.*:whole") == 0);
+  TestError(RengaGraphSetUp(graph), RENGA_ERR_OPTION, "fits no node of the network");
+  RengaCall(RengaGraphSetSplit(graph, NULL));
   RengaCall(RengaGraphSetUp(graph));
   TestTrue(RengaGraphGetValue(graph, RengaGraphFindValue(graph, "l.0.bias"))->frozen);
   TestTrue(!RengaGraphGetValue(graph, RengaGraphFindValue(graph, "l.1.bias"))->frozen);

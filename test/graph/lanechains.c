@@ -75,7 +75,7 @@ static RengaErrorCode CheckTableIn(RengaComm comm, const char *what, const char 
 {
   RengaGraph graph;
   RengaCall(RengaGraphCreate(comm, &graph));
-  RengaCall(RengaOptionsSetValue("partition_split", wishes));
+  RengaCall(RengaOptionsSetValue("graph_split", wishes));
   RengaCall(RengaGraphLoad(graph, what));
   RengaCall(RengaGraphSetFromOptions(graph));
   RengaCall(RengaGraphSetLanes(graph, 3));
@@ -102,7 +102,7 @@ static RengaErrorCode CheckLookUps(RengaComm comm)
   RengaCall(CheckTableIn(comm, wide, "", 1));
   RengaCall(CheckTableIn(comm, wide, "Gather*:rows", 3));
   RengaCall(CheckTableIn(comm, wide, "Gather*:lanes", 3));
-  RengaCall(RengaOptionsSetValue("partition_split", ""));
+  RengaCall(RengaOptionsSetValue("graph_split", ""));
   return RENGA_SUCCESS;
 }
 

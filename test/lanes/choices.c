@@ -33,7 +33,7 @@ void Choose(int number, int stages, int nodes, size_t size, char options[])
   char cuts[128] = "";
   if (draw % 5 == 2) {
     snprintf(options, size,
-             "-pipeline_recompute %s -pipeline_schedule %s -pipeline_chunks 2 -partition_type even",
+             "-layout_recompute %s -schedule_type %s -layout_chunks 2 -partition_type even",
              recompute, several[draw >> 16 & 3]);
     return;
   }
@@ -41,6 +41,6 @@ void Choose(int number, int stages, int nodes, size_t size, char options[])
     ChooseCuts(other, stages, nodes, sizeof cuts, cuts);
   else
     snprintf(cuts, sizeof cuts, " -partition_type even");
-  snprintf(options, size, "-pipeline_recompute %s -pipeline_schedule %s%s", recompute,
+  snprintf(options, size, "-layout_recompute %s -schedule_type %s%s", recompute,
            one[(draw >> 16) % 3], cuts);
 }

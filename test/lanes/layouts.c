@@ -85,8 +85,8 @@ static RengaErrorCode AddLayout(Walk *walk, const char *common, int context, con
   Case added = *row;
   if ((++walk->number + walk->cases.slot) % walk->cases.every) return RENGA_SUCCESS;
   Expect(snprintf(options, sizeof options,
-                  "%s -partition_tensor %d -partition_sequence %d -partition_stages %d "
-                  "-partition_replicas %d -pipeline_shard %s",
+                  "%s -layout_tensor %d -layout_context %d -layout_pipeline %d "
+                  "-layout_data %d -layout_zero %s",
                   common, row->shared / context, context, row->stages, replicas,
                   RengaShardName(shard)) < (int)sizeof options);
   added.number = walk->number;

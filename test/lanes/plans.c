@@ -5,31 +5,31 @@
 #define PLANNED "-batch_size 8 -microbatch_size 2 -machine_file laptop "
 #define CHOSEN                                                                                     \
   "-batch_size 8 -microbatch_size 8 -machine_file laptop -partition_type auto "                    \
-  "-partition_tensor auto -graph " HEADS
+  "-layout_tensor auto -graph " HEADS
 
 static const struct {
   const char *file, *options;
   int lanes; /* of heads and columns */
 } plans[] = {
     {"lanes-heads.plan",
-     PLANNED "-graph_lanes 3 -partition_ranks 4 -partition_stages 2 "
-             "-partition_tensor 2 -graph " HEADS,
+     PLANNED "-graph_lanes 3 -partition_ranks 4 -layout_pipeline 2 "
+             "-layout_tensor 2 -graph " HEADS,
      3},
-    {"lanes-two.plan",
-     PLANNED "-graph_lanes 2 -partition_ranks 2 -partition_tensor 2 -graph " HEADS, 2},
+    {"lanes-two.plan", PLANNED "-graph_lanes 2 -partition_ranks 2 -layout_tensor 2 -graph " HEADS,
+     2},
     {"lanes-chunks.plan",
-     PLANNED "-graph_lanes 3 -partition_ranks 4 -partition_stages 2 "
-             "-partition_tensor 2 -pipeline_chunks 2 -pipeline_schedule zb-v "
+     PLANNED "-graph_lanes 3 -partition_ranks 4 -layout_pipeline 2 "
+             "-layout_tensor 2 -layout_chunks 2 -schedule_type zb-v "
              "-graph " HEADS,
      3},
     {"lanes-tokens.plan",
-     PLANNED "-graph_token_lanes 3 -partition_ranks 3 -partition_sequence 3 -graph " HEADS, 1},
+     PLANNED "-graph_token_lanes 3 -partition_ranks 3 -layout_context 3 -graph " HEADS, 1},
     {"lanes-both.plan",
-     PLANNED "-graph_lanes 2 -graph_token_lanes 3 -partition_ranks 4 -partition_tensor 2 "
-             "-partition_sequence 2 -graph " HEADS,
+     PLANNED "-graph_lanes 2 -graph_token_lanes 3 -partition_ranks 4 -layout_tensor 2 "
+             "-layout_context 2 -graph " HEADS,
      2},
     {"lanes-columns.plan",
-     PLANNED "-graph_lanes 3 -partition_ranks 3 -partition_tensor 3 -graph " HEADS, 3},
+     PLANNED "-graph_lanes 3 -partition_ranks 3 -layout_tensor 3 -graph " HEADS, 3},
 };
 enum { N_PLANS = sizeof plans / sizeof plans[0] };
 
@@ -40,14 +40,14 @@ typedef struct {
 } View;
 
 static const View views[] = {
-    {PLANNED "-graph_lanes 3 -partition_ranks 4 -partition_stages 2 -partition_tensor 2 "
+    {PLANNED "-graph_lanes 3 -partition_ranks 4 -layout_pipeline 2 -layout_tensor 2 "
              "-graph " HEADS,
      true,
      {"tensor-parallel ranks: 2 of them compute each replica of a stage; in stage 0 they take ",
       "bound: of all plans with 2 tensor-parallel ranks for each replica on so many devices"},
      "proved best"},
-    {PLANNED "-graph_lanes 2 -graph_token_lanes 3 -partition_ranks 4 -partition_tensor 2 "
-             "-partition_sequence 2 -graph " HEADS,
+    {PLANNED "-graph_lanes 2 -graph_token_lanes 3 -partition_ranks 4 -layout_tensor 2 "
+             "-layout_context 2 -graph " HEADS,
      true,
      {"lanes of tokens        3, of ", "1 replica, tensor 2, context 2",
       "tensor-, context-parallel ranks: 4 of them compute each replica of a stage; in stage 0 they "
@@ -60,12 +60,12 @@ static const View views[] = {
      NULL},
     {CHOSEN " -graph_lanes 3 -partition_ranks 2 -pipeline_reduction unordered",
      true,
-     {"; 2: none (2 tensor-parallel ranks (-partition_tensor) do not go with -pipeline_reduction "
+     {"; 2: none (2 tensor-parallel ranks (-layout_tensor) do not go with -pipeline_reduction "
       "unordered yet)",
       "lower bound: "},
      NULL},
     /* No rank is idle. */
-    {PLANNED "-graph_lanes 3 -microbatch_size 8 -partition_ranks 2 -partition_tensor 2 "
+    {PLANNED "-graph_lanes 3 -microbatch_size 8 -partition_ranks 2 -layout_tensor 2 "
              "-partition_type auto -graph " HEADS,
      true,
      {"proof: no plan with 2 tensor-parallel ranks"},

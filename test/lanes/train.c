@@ -82,7 +82,8 @@ static RengaErrorCode Plan(Training *t)
   RengaSettings settings;
   int64_t samples, microbatch;
   RengaCall(RengaPipelineCreate(t->comm, &t->pipeline));
-  RengaCall(RengaPipelineSetSeed(t->pipeline, (uint64_t)t->seed));
+  RengaCall(RengaPipelineGetSettings(t->pipeline, &settings));
+  RengaCall(RengaSettingsSetSeed(settings, (uint64_t)t->seed));
   RengaCall(RengaPipelineSetFromOptions(t->pipeline));
   RengaCall(RengaPipelineGetOptimizer(t->pipeline, &optimizer));
   RengaCall(RengaOptimizerSetTotalSteps(optimizer, t->steps));

@@ -40,7 +40,9 @@ static renga::Pipeline Make(const renga::Comm &comm, const renga::Graph &graph)
   const renga::Plan plan = partition.Solve();
   EXPECT(plan.GetStageCount() == (comm.GetSize() < 2 ? 1 : 2));
   renga::Pipeline pipeline(comm);
-  renga::Check(RengaPipelineSetSeed(pipeline, 5));
+  RengaSettings settings;
+  renga::Check(RengaPipelineGetSettings(pipeline, &settings));
+  renga::Check(RengaSettingsSetSeed(settings, 5));
   pipeline.SetPlan(graph, plan);
   pipeline.SetFromOptions();
   pipeline.SetUp();

@@ -158,7 +158,7 @@ static RengaErrorCode SetShares(const Run *run, RengaPartition partition)
   snprintf(text, sizeof text, "%d", run->ranks);
   if (!run->tokens) RengaCall(RengaPartitionSetTensor(partition, run->ranks));
   if (!run->tokens) return RENGA_SUCCESS;
-  RengaCall(RengaOptionsSetValue("partition_sequence", text));
+  RengaCall(RengaOptionsSetValue("layout_context", text));
   RengaCall(RengaPartitionSetFromOptions(partition));
   return RENGA_SUCCESS;
 }
@@ -269,7 +269,7 @@ static RengaErrorCode TestLanes(RengaComm all, RengaComm self)
   RengaCall(RengaOptionsSetValue("graph_token_lanes", "2"));
   RengaCall(CheckLanes(all, self, 2, TOKENS));
   RengaCall(RengaOptionsClearValue("graph_token_lanes"));
-  RengaCall(RengaOptionsClearValue("partition_sequence"));
+  RengaCall(RengaOptionsClearValue("layout_context"));
   return RENGA_SUCCESS;
 }
 

@@ -130,6 +130,7 @@ typedef struct {
 static RengaErrorCode TrainWith(RengaComm comm, RengaGraph graph, int stages, const char *schedule,
                                 Trained *trained)
 {
+  RengaSettings settings;
   const RengaBatch batch = {.samples = SAMPLES, .read = ReadWave};
   const char *type;
   RengaPlan plan;
@@ -141,7 +142,8 @@ static RengaErrorCode TrainWith(RengaComm comm, RengaGraph graph, int stages, co
   Expect(!strcmp(type, schedule));
   RengaCall(RengaPipelineCreate(comm, &pipeline));
   RengaCall(RengaPipelineSetPlan(pipeline, graph, plan));
-  RengaCall(RengaPipelineSetTimeout(pipeline, 150));
+  RengaCall(RengaPipelineGetSettings(pipeline, &settings));
+  RengaCall(RengaSettingsSetTimeout(settings, 150));
   RengaErrorCode code = RengaPipelineSetUp(pipeline);
   for (int step = 0; step < STEPS && !code; step++)
     code = RengaPipelineStep(pipeline, &batch, &trained->loss);
@@ -352,7 +354,7 @@ int main(int argc, char **argv)
   for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
     RengaCallAbort(RengaScheduleRegister(&rules[r]));
   RengaCallAbort(TestRefusedNames());
-  char *words[] = {argv[0], (char[]){"-pipeline_schedule"}, (char[]){"seeded"}, NULL};
+  char *words[] = {argv[0], (char[]){"-schedule_type"}, (char[]){"seeded"}, NULL};
   char **given = words;
   int n_words = 3;
   RengaCallAbort(RengaInitialize(&n_words, &given, NULL)); /* the option knows it */

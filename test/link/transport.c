@@ -54,7 +54,7 @@ static RengaErrorCode MakePipeline(RengaComm comm, const Trained *run, const cha
   RengaCall(RengaSettingsSetChunks(settings, run->chunks));
   RengaCall(RengaSettingsSetSchedule(settings, run->chunks > 1 ? RENGA_SCHEDULE_INTERLEAVED
                                                                : RENGA_SCHEDULE_1F1B));
-  RengaCall(RengaOptionsSetValue("comm_transport", transport));
+  RengaCall(RengaOptionsSetValue("transport_type", transport));
   RengaCall(RengaSettingsSetFromOptions(settings));
   RengaCall(RengaSettingsGetTransport(settings, &found));
   Expect(!strcmp(found, transport));
@@ -182,6 +182,7 @@ static RengaErrorCode TestMeasured(RengaComm comm)
 /* All ranks learn that one could not open it; a message of another length; one that never comes. */
 static RengaErrorCode TestFailing(RengaComm comm)
 {
+  RengaSettings settings;
   const RengaBatch batch = {.samples = SAMPLES, .read = ReadWave};
   const Trained run = {RENGA_SHARD_NOTHING, RENGA_REDUCTION_ORDERED, "cpu", 2, 1, 1, 1, {0}, 0};
   const int rank = RengaCommGetRank(comm);
@@ -201,7 +202,8 @@ static RengaErrorCode TestFailing(RengaComm comm)
   RengaCall(RengaPipelineStep(pipeline, &batch, &loss));
   RengaCall(RengaPipelineDestroy(&pipeline));
   RengaCall(MakePipeline(comm, &run, "carried", &pipeline));
-  RengaCall(RengaPipelineSetTimeout(pipeline, 0.3));
+  RengaCall(RengaPipelineGetSettings(pipeline, &settings));
+  RengaCall(RengaSettingsSetTimeout(settings, 0.3));
   RengaCall(RengaPipelineSetUp(pipeline));
   counts.still = true;
   ExpectError(RengaPipelineStep(pipeline, &batch, &loss), RENGA_ERR_TIMEOUT, "");
@@ -259,7 +261,7 @@ int main(int argc, char **argv)
   RengaCallAbort(RengaTransportRegister(&carried));
   RengaCallAbort(RengaTransportRegister(&carried)); /* again is as good as once */
   RengaCallAbort(TestRefused());
-  char *words[] = {argv[0], (char[]){"-comm_transport"}, (char[]){"carried"}, NULL};
+  char *words[] = {argv[0], (char[]){"-transport_type"}, (char[]){"carried"}, NULL};
   char **given = words;
   int n_words = 3;
   RengaCallAbort(RengaInitialize(&n_words, &given, NULL)); /* the option knows it */

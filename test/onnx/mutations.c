@@ -204,7 +204,7 @@ static RengaErrorCode MakeOptions(int number, size_t *count, unsigned char bytes
 {
   static const char *const texts[] = {
       "# how to train\n-optimizer_type adamw -optimizer_learning_rate 1e-3\n-data_samples 4096\n"
-      "-data_shuffle no\n-pipeline_timeout 60 -partition_memory 8GiB\n-graph \"mlp:width=8\"\n",
+      "-data_shuffle no\n-timeout 60 -partition_memory 8GiB\n-graph \"mlp:width=8\"\n",
       "-graph 'gpt:layers=2'\n\n\t-data_validation 0.25 # a quarter\n-log_view\n-data_samples=7\n",
   };
   *count = strlen(texts[number]);

@@ -1,5 +1,5 @@
 /* TEST ranks: 1 3 */
-/* -partition_tensor auto of a long network on many devices: numbers of tensor ranks that cannot
+/* -layout_tensor auto of a long network on many devices: numbers of tensor ranks that cannot
    beat what is found are given up, and the plan is that of a search of all; with -plan_explain it
    is said what each takes. */
 #include "setting.h"

@@ -270,9 +270,9 @@ static RengaErrorCode CheckChoice(void)
   RengaCall(ExpectChoice(1e-4, memory, 2, "1: none (the network does not fit"));
   ExpectError(Choose(RENGA_PARTITION_AUTO, RENGA_PARTITION_TENSOR_AUTO, 1e-4, memory / 2, &plan),
               RENGA_ERR_MEMORY,
-              "nor is there a plan with tensor-parallel ranks (-partition_tensor auto): ");
+              "nor is there a plan with tensor-parallel ranks (-layout_tensor auto): ");
   ExpectError(Choose(RENGA_PARTITION_EVEN, RENGA_PARTITION_TENSOR_AUTO, 1e-4, 0, &plan),
-              RENGA_ERR_SUPPORT, "-partition_tensor auto is not supported by -partition_type even");
+              RENGA_ERR_SUPPORT, "-layout_tensor auto is not supported by -partition_type even");
   return RENGA_SUCCESS;
 }
 
@@ -298,8 +298,7 @@ static RengaErrorCode CheckAcross(void)
     Expect(RengaPlanGetStage(plan, 0)->shape.tensor == 1 + given);
     for (int r = 0; topic; r++) {
       RengaCall(RengaPlanGetReason(plan, r, &topic, &sentence));
-      if (topic && !strcmp(topic, "left out"))
-        Expect(given || !strstr(sentence, "-partition_tensor"));
+      if (topic && !strcmp(topic, "left out")) Expect(given || !strstr(sentence, "-layout_tensor"));
       said = said || (topic && strstr(sentence, "2: not looked at, as groups would lie across"));
     }
     Expect(said == !given);

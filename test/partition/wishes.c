@@ -12,7 +12,7 @@ static RengaErrorCode CheckNumbers(RengaPartition partition)
   RengaCall(RengaPartitionSetBatch(partition, 24, 4));
   RengaCall(RengaPartitionSetLeaf(partition, 2));
   RengaCall(RengaPartitionSetMemory(partition, 1 << 20));
-  RengaCall(RengaOptionsSetValue("partition_replicas", "1"));
+  RengaCall(RengaOptionsSetValue("layout_data", "1"));
   RengaCall(RengaPartitionSetFromOptions(partition));
   RengaCall(RengaPartitionGetStages(partition, &stages));
   RengaCall(RengaPartitionGetReplicas(partition, &replicas));

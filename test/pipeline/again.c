@@ -62,7 +62,7 @@ static RengaErrorCode CheckMemory(RengaComm comm, uint64_t wanted)
   size_t before, after, peak;
   int64_t blocks;
   RengaCall(Make(comm, &parts));
-  RengaCall(RengaPipelineSetMemoryBound(parts.pipeline, parts.rank == 0 ? 1000 : 0));
+  RengaCall(RengaSettingsSetMemoryBound(SettingsOf(parts.pipeline), parts.rank == 0 ? 1000 : 0));
   for (int n = 0; n < 3; n++) {
     RengaMemoryGetUsage(&before, &peak, &blocks);
     TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_MEMORY,
@@ -70,7 +70,7 @@ static RengaErrorCode CheckMemory(RengaComm comm, uint64_t wanted)
     RengaMemoryGetUsage(&after, &peak, &blocks);
     if (n > 0) Expect(before == after);
   }
-  RengaCall(RengaPipelineSetMemoryBound(parts.pipeline, 0));
+  RengaCall(RengaSettingsSetMemoryBound(SettingsOf(parts.pipeline), 0));
   RengaCall(RengaPipelineSetUp(parts.pipeline));
   RengaCall(Train(&parts, &digest));
   Expect(digest == wanted);
@@ -150,7 +150,7 @@ static RengaErrorCode ChangeLeaf(Parts *parts, bool other)
 
 static RengaErrorCode ChangeReduction(Parts *parts, bool other)
 {
-  return RengaPipelineSetReduction(parts->pipeline,
+  return RengaSettingsSetReduction(SettingsOf(parts->pipeline),
                                    other ? RENGA_REDUCTION_UNORDERED : RENGA_REDUCTION_ORDERED);
 }
 
@@ -163,7 +163,7 @@ static RengaErrorCode ChangeBuckets(Parts *parts, bool other)
 
 static RengaErrorCode ChangeSeed(Parts *parts, bool other)
 {
-  return RengaPipelineSetSeed(parts->pipeline, other ? 6 : 5);
+  return RengaSettingsSetSeed(SettingsOf(parts->pipeline), other ? 6 : 5);
 }
 
 static RengaErrorCode ChangeManner(Parts *parts, bool other)
@@ -177,13 +177,12 @@ static RengaErrorCode CheckDifferences(RengaComm comm, uint64_t wanted)
   static const struct {
     Change change;
     const char *name;
-  } changes[] = {
-      {ChangeClip, "-optimizer_clip_norm"},     {ChangeBetas, "-optimizer_beta2"},
-      {ChangeDecay, "-optimizer_weight_decay"}, {ChangeGroups, "-optimizer_groups"},
-      {ChangeRate, "-optimizer_learning_rate"}, {ChangePlanSchedule, "-pipeline_schedule"},
-      {ChangeLeaf, "-reduction_leaf"},          {ChangeReduction, "-pipeline_reduction"},
-      {ChangeBuckets, "-pipeline_buckets"},     {ChangeSeed, "seed"},
-      {ChangeManner, "-on_nonfinite"}};
+  } changes[] = {{ChangeClip, "-optimizer_clip_norm"},     {ChangeBetas, "-optimizer_beta2"},
+                 {ChangeDecay, "-optimizer_weight_decay"}, {ChangeGroups, "-optimizer_groups"},
+                 {ChangeRate, "-optimizer_learning_rate"}, {ChangePlanSchedule, "-schedule_type"},
+                 {ChangeLeaf, "-partition_leaf"},          {ChangeReduction, "-pipeline_reduction"},
+                 {ChangeBuckets, "-pipeline_buckets"},     {ChangeSeed, "seed"},
+                 {ChangeManner, "-pipeline_on_nonfinite"}};
   Parts parts;
   uint64_t digest;
   RengaCall(Make(comm, &parts));

@@ -135,7 +135,7 @@ static RengaErrorCode Open(RengaComm comm, int64_t batch, int64_t microbatch, in
   RengaCall(RengaPartitionDestroy(&partition));
   RengaCall(RengaPipelineCreate(comm, &parts->pipeline));
   RengaCall(RengaPipelineSetPlan(parts->pipeline, parts->graph, parts->plan));
-  RengaCall(RengaPipelineSetSeed(parts->pipeline, 3));
+  RengaCall(RengaSettingsSetSeed(SettingsOf(parts->pipeline), 3));
   RengaCall(RengaPipelineSetUp(parts->pipeline));
   return RENGA_SUCCESS;
 }

@@ -54,7 +54,8 @@ static RengaErrorCode CheckBound(RengaComm comm)
   RengaCall(RengaPipelineGetMemory(parts.pipeline, &memory));
   RengaCall(Free(&parts));
   RengaCall(Make(comm, base, &parts));
-  if (rank == 0) RengaCall(RengaPipelineSetMemoryBound(parts.pipeline, memory.forecast - 1));
+  if (rank == 0)
+    RengaCall(RengaSettingsSetMemoryBound(SettingsOf(parts.pipeline), memory.forecast - 1));
   TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_MEMORY, Root("more stages"));
   RengaCall(Free(&parts));
   RengaCall(Make(comm, base, &parts));
@@ -63,7 +64,7 @@ static RengaErrorCode CheckBound(RengaComm comm)
             Root("allows 1000 B; the largest part is"));
   RengaCall(Free(&parts));
   RengaCall(Make(comm, base, &parts));
-  RengaCall(RengaPipelineSetMemoryBound(parts.pipeline, memory.forecast));
+  RengaCall(RengaSettingsSetMemoryBound(SettingsOf(parts.pipeline), memory.forecast));
   if (RengaCommGetSize(comm) == 1) RengaCall(RengaPipelineSetUp(parts.pipeline));
   RengaCall(Free(&parts));
   return RENGA_SUCCESS;
@@ -81,7 +82,7 @@ static RengaErrorCode CheckAgreement(RengaComm comm)
             Root("rank 1 differs from rank 0 in its plan"));
   RengaCall(Free(&parts));
   RengaCall(Make(comm, base, &parts));
-  RengaCall(RengaPipelineSetSeed(parts.pipeline, (uint64_t)(rank == 2)));
+  RengaCall(RengaSettingsSetSeed(SettingsOf(parts.pipeline), (uint64_t)(rank == 2)));
   if (RengaCommGetSize(comm) > 2)
     TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_PLAN,
               Root("rank 2 differs from rank 0 in its seed"));
@@ -261,11 +262,11 @@ static RengaErrorCode CheckOrder(RengaComm comm)
   RengaCall(Make(comm, base, &parts));
   TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_ORDER,
             "call RengaPipelineSetUp first");
-  TestError(RengaPipelineSetReduction(parts.pipeline, (RengaReduction)2), RENGA_ERR_ARGUMENT,
-            "2 is no RengaReduction");
+  TestError(RengaSettingsSetReduction(SettingsOf(parts.pipeline), (RengaReduction)2),
+            RENGA_ERR_ARGUMENT, "2 is no RengaReduction");
   RengaCall(RengaPipelineSetUp(parts.pipeline));
-  TestError(RengaPipelineSetSeed(parts.pipeline, 1), RENGA_ERR_ORDER,
-            "comes before RengaPipelineSetUp");
+  TestError(RengaSettingsSetSeed(SettingsOf(parts.pipeline), 1), RENGA_ERR_ORDER,
+            "these settings are of a pipeline that is set up");
   float buffer[64];
   source.graph = parts.graph;
   TestError(RengaPipelineForward(parts.pipeline, &batch, "nothing", buffer), RENGA_ERR_ARGUMENT,

@@ -33,6 +33,14 @@ typedef struct {
   int tensor;          /* ranks of a replica, and lanes of the network; 0: one */
 } Run;
 
+/* Lent. */
+static inline RengaSettings SettingsOf(RengaPipeline pipeline)
+{
+  RengaSettings settings = NULL;
+  RengaCallAbort(RengaPipelineGetSettings(pipeline, &settings));
+  return settings;
+}
+
 typedef struct {
   double loss[MOST_STEPS], norm[MOST_STEPS], validation;
   uint64_t digest, outputs; /* outputs: on rank 0, of a forward pass alone */
@@ -200,7 +208,7 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
   bool given = false;
   RengaCall(RengaPipelineCreate(comm, pipeline));
   RengaCall(RengaPipelineSetPlan(*pipeline, graph, plan));
-  RengaCall(RengaPipelineSetSeed(*pipeline, 5));
+  RengaCall(RengaSettingsSetSeed(SettingsOf(*pipeline), 5));
   RengaCall(RengaPipelineGetDevice(*pipeline, &device));
   RengaCall(RengaDeviceSetType(device, run->device ? run->device : "ref"));
   RengaCall(RengaDeviceSetThreads(device, 1));
@@ -212,15 +220,15 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
   if (run->clip_norm > 0) RengaCall(RengaOptimizerSetClipNorm(optimizer, run->clip_norm));
   if (run->groups) RengaCall(RengaOptimizerSetGroups(optimizer, run->groups));
   if (run->sparse) RengaCall(RengaOptimizerSetSparse(optimizer, run->sparse));
-  if (run->schedule) RengaCall(RengaPipelineSetSchedule(*pipeline, run->schedule));
-  if (run->reduction) RengaCall(RengaPipelineSetReduction(*pipeline, run->reduction));
+  if (run->schedule) RengaCall(RengaSettingsSetSchedule(SettingsOf(*pipeline), run->schedule));
+  if (run->reduction) RengaCall(RengaSettingsSetReduction(SettingsOf(*pipeline), run->reduction));
   RengaCall(RengaPipelineGetSettings(*pipeline, &settings));
   if (run->buckets) RengaCall(RengaSettingsSetBuckets(settings, run->buckets));
   RengaCall(RengaSettingsSetBucketSize(settings, run->bucket_size));
   RengaCall(RengaSettingsSetOverlap(settings, !run->in_place));
-  RengaCall(RengaOptionsGetString("comm_transport", &transport, &given));
+  RengaCall(RengaOptionsGetString("transport_type", &transport, &given));
   if (given) RengaCall(RengaSettingsSetTransport(settings, transport));
-  RengaCall(RengaPipelineSetTimeout(*pipeline, 150));
+  RengaCall(RengaSettingsSetTimeout(SettingsOf(*pipeline), 150));
   for (int i = 0; i < run->steps; i++)
     RengaCall(RengaPipelineSetDataShortBatch(*pipeline, run->samples[i]));
   return RENGA_SUCCESS;

@@ -90,17 +90,18 @@ static RengaErrorCode CheckOptions(RengaComm comm)
   RengaPipeline pipeline;
   uint64_t seed;
   RengaCall(RengaPipelineCreate(comm, &pipeline));
-  RengaCall(RengaPipelineSetSeed(pipeline, UINT64_MAX));
-  RengaCall(RengaPipelineGetSeed(pipeline, &seed));
+  RengaCall(RengaSettingsSetSeed(SettingsOf(pipeline), UINT64_MAX));
+  RengaCall(RengaSettingsGetSeed(SettingsOf(pipeline), &seed));
   Expect(seed == UINT64_MAX);
   RengaCall(RengaOptionsSetValue("seed", "12"));
   RengaCall(RengaPipelineSetFromOptions(pipeline));
-  RengaCall(RengaPipelineGetSeed(pipeline, &seed));
+  RengaCall(RengaSettingsGetSeed(SettingsOf(pipeline), &seed));
   Expect(seed == 12);
-  TestError(RengaPipelineSetTimeout(pipeline, -1), RENGA_ERR_ARGUMENT, "a timeout of -1 seconds");
+  TestError(RengaSettingsSetTimeout(SettingsOf(pipeline), -1), RENGA_ERR_ARGUMENT,
+            "a timeout of -1 seconds");
   TestError(RengaPipelineSetDataShortBatch(pipeline, 0), RENGA_ERR_ARGUMENT, "a step of 0 samples");
-  TestError(RengaPipelineSetSeed(NULL, 1), RENGA_ERR_ARGUMENT,
-            "RengaPipelineSetSeed: pipeline is a null pointer");
+  TestError(RengaSettingsSetSeed(NULL, 1), RENGA_ERR_ARGUMENT,
+            "RengaSettingsSetSeed: settings is a null pointer");
   TestError(RengaPipelineStep(NULL, NULL, NULL), RENGA_ERR_ARGUMENT,
             "RengaPipelineStep: pipeline is a null pointer");
   TestError(RengaPipelineSetUp(pipeline), RENGA_ERR_ORDER, "call RengaPipelineSetPlan first");

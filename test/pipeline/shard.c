@@ -250,7 +250,7 @@ static RengaErrorCode CheckRefused(RengaComm comm)
   RengaCall(RengaSettingsSetShard(settings, RENGA_SHARD_OPTIMIZER));
   ExpectError(RengaPipelineSetUp(pipeline), RENGA_ERR_PLAN,
               RengaCommGetRank(comm) == 0
-                  ? "ask for -pipeline_shard optimizer, but stage 0 of the plan shards none"
+                  ? "ask for -layout_zero 1, but stage 0 of the plan shards none"
                   : "");
   RengaCall(Close(&graph, &plan, &pipeline));
   return RENGA_SUCCESS;

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A stalled run ends after -pipeline_timeout and names rank, stage, message, peer and micro-batch. Seconds fly once it stalls.
+# A stalled run ends after -timeout and names rank, stage, message, peer and micro-batch. Seconds fly once it stalls.
 . "${0%/*}/../app/common.sh"
-RENGA_TEST_FLY=stalls timeout -k 5 $limit "$mpiexec" -n 2 "$top_builddir/test/pipeline/stall" -pipeline_timeout 100 >said 2>&1 </dev/null
+RENGA_TEST_FLY=stalls timeout -k 5 $limit "$mpiexec" -n 2 "$top_builddir/test/pipeline/stall" -timeout 100 >said 2>&1 </dev/null
 code=$?
 is_error $code || fail "exit code $code"
 tr '\n' ' ' <said >out

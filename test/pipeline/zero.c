@@ -249,7 +249,7 @@ static RengaErrorCode CheckRefused(RengaComm comm)
   static const int unequal[] = {2, 1};
   Run run = Begin(&networks[0], 0, RENGA_SHARD_GRADIENTS);
   run.reduction = RENGA_REDUCTION_UNORDERED;
-  RengaCall(RefuseRun(comm, &run, "-pipeline_shard gradients adds gradients in order"));
+  RengaCall(RefuseRun(comm, &run, "-layout_zero 2 adds gradients in order"));
   run.reduction = RENGA_REDUCTION_ORDERED;
   if (RengaCommGetSize(comm) < 4) return RENGA_SUCCESS;
   run.stages = 2;

@@ -104,7 +104,7 @@ def check(renga, name):
     run += ["-data", name + ".h5", "-data_validation", 0, "-data_shuffle", 0, "-batch_size", whole.SAMPLES]
     run += plain.options(name).split() + ["-steps", STEPS, "-optimizer_type", "adamw", "-optimizer_learning_rate", RATE]
     run += ["-optimizer_epsilon", EPSILON, "-optimizer_weight_decay", DECAY, "-microbatch_size", 4]
-    renga.run(2, "train", *run, "-partition_stages", 2, "-checkpoint_dir", name + ".kept", "-monitor", f"csv:{name}.csv")
+    renga.run(2, "train", *run, "-layout_pipeline", 2, "-checkpoint_dir", name + ".kept", "-monitor", f"csv:{name}.csv")
     renga.run(1, "export", name + ".kept", name + ".back")
     mine = plain.read_losses(name + ".csv")
     result = {"losses": max(abs(a - b) for a, b in zip(mine, losses, strict=True))}

@@ -335,7 +335,7 @@ def check(renga, name):
     result["steps"] = max(apart(after[n], p.detach()) for n, p in names.items())
 
     digests = set()
-    for ranks, layout in (1, []), (2, ["-partition_stages", 2]), (2, ["-partition_tensor", 2]):
+    for ranks, layout in (1, []), (2, ["-layout_pipeline", 2]), (2, ["-layout_tensor", 2]):
         text = renga.run(ranks, "train", *training[:-2], *adam, "-graph_lanes", 2, *layout)
         digests |= set(re.findall("digest.*", text))
     result["layouts"] = len(digests)

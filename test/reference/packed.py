@@ -15,10 +15,10 @@ LENGTHS = [[5, 4, 3], [12], [1, 7, 2], [6, 6], [3, 3, 3, 3], [2, 9], [11], [4, 1
 LAYOUTS = [
     (1, ["-microbatch_size", 1]),
     (1, ["-microbatch_size", 8]),
-    (2, ["-partition_stages", 2]),
-    (2, ["-graph_lanes", 2, "-partition_tensor", 2]),
-    (2, ["-graph_token_lanes", 2, "-partition_sequence", 2]),
-    (2, ["-partition_stages", 1]),
+    (2, ["-layout_pipeline", 2]),
+    (2, ["-graph_lanes", 2, "-layout_tensor", 2]),
+    (2, ["-graph_token_lanes", 2, "-layout_context", 2]),
+    (2, ["-layout_pipeline", 1]),
 ]
 
 

@@ -128,6 +128,7 @@ static RengaErrorCode MakePlan(const Run *run, RengaPlan *plan)
 
 static RengaErrorCode MakePipeline(const Run *run, RengaPlan plan, RengaPipeline *pipeline)
 {
+  RengaSettings settings;
   RengaDevice device;
   RengaOptimizer optimizer;
   bool sgd = strcmp(run->optimizer, RENGA_OPTIMIZER_SGD) == 0;
@@ -142,7 +143,8 @@ static RengaErrorCode MakePipeline(const Run *run, RengaPlan plan, RengaPipeline
   RengaCall(
       RengaOptimizerSetLearningRate(optimizer, sgd ? run->row->sgd_rate : run->row->adamw_rate));
   RengaCall(RengaOptimizerSetWeightDecay(optimizer, sgd ? 0 : 0.01));
-  RengaCall(RengaPipelineSetTimeout(*pipeline, 150));
+  RengaCall(RengaPipelineGetSettings(*pipeline, &settings));
+  RengaCall(RengaSettingsSetTimeout(settings, 150));
   RengaCall(RengaPipelineSetUp(*pipeline));
   return RENGA_SUCCESS;
 }

@@ -139,7 +139,7 @@ static void CheckRefused(RengaSchedule schedule)
   RengaCallAbort(RengaScheduleSetType(schedule, RENGA_SCHEDULE_ZB_V));
   RengaCallAbort(RengaScheduleSetShape(schedule, 4, NULL, 5, n, messages, false));
   TestError(RengaScheduleSetUp(schedule), RENGA_ERR_PLAN,
-            "schedule zb-v has 2 virtual stages per rank, but here are 1: give -pipeline_chunks 2");
+            "schedule zb-v has 2 virtual stages per rank, but here are 1: give -layout_chunks 2");
   RengaCallAbort(RengaScheduleSetRanks(schedule, round));
   TestError(RengaScheduleSetUp(schedule), RENGA_ERR_PLAN,
             "schedule zb-v has stages 0 and 3 on one rank, but here these are stages 0 and 2");

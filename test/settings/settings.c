@@ -85,7 +85,7 @@ static RengaErrorCode CheckOptions(RengaSettings settings)
   bool overlap;
   RengaCall(RengaOptionsSetValue("seed", "12"));
   RengaCall(RengaOptionsSetValue("pipeline_buckets", "5"));
-  RengaCall(RengaOptionsSetValue("pipeline_schedule", "gpipe"));
+  RengaCall(RengaOptionsSetValue("schedule_type", "gpipe"));
   RengaCall(RengaOptionsSetValue("pipeline_overlap", "on"));
   RengaCall(RengaOptionsSetValue("pipeline_bucket_size", "4KiB"));
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -113,13 +113,13 @@ static RengaErrorCode CheckWords(RengaComm comm)
   RengaRecompute recompute;
   RengaCall(RengaSettingsCreate(comm, &settings));
   for (int w = RENGA_SHARD_AUTO; RengaShardName((RengaShard)w); w++) {
-    RengaCall(RengaOptionsSetValue("pipeline_shard", RengaShardName((RengaShard)w)));
+    RengaCall(RengaOptionsSetValue("layout_zero", RengaShardName((RengaShard)w)));
     RengaCall(RengaSettingsSetFromOptions(settings));
     RengaCall(RengaSettingsGetShard(settings, &shard));
     Expect((int)shard == w);
   }
-  RengaCall(RengaOptionsSetValue("pipeline_offload", "optimizer"));
-  RengaCall(RengaOptionsSetValue("pipeline_recompute", "full"));
+  RengaCall(RengaOptionsSetValue("layout_offload", "optimizer"));
+  RengaCall(RengaOptionsSetValue("layout_recompute", "full"));
   RengaCall(RengaSettingsSetFromOptions(settings));
   RengaCall(RengaSettingsGetOffload(settings, &offload));
   RengaCall(RengaSettingsGetRecompute(settings, &recompute));
@@ -127,15 +127,15 @@ static RengaErrorCode CheckWords(RengaComm comm)
   Expect(!strcmp(RengaOffloadName(RENGA_OFFLOAD_ALL), "all") && !RengaOffloadName((RengaOffload)4));
   Expect(!strcmp(RengaRecomputeName(RENGA_RECOMPUTE_FULL), "full"));
   Expect(!strcmp(RengaReductionName(RENGA_REDUCTION_UNORDERED), "unordered"));
-  ExpectError(RengaOptionsSetValue("pipeline_shard", "optimiser"), RENGA_ERR_OPTION,
-              "not one of auto|none|optimizer|gradients|parameters; did you mean optimizer?");
+  ExpectError(RengaOptionsSetValue("layout_zero", "optimiser"), RENGA_ERR_OPTION,
+              "|1=optimizer|2=gradients|3=parameters; did you mean optimizer?");
   ExpectError(RengaSettingsSetOffload(settings, (RengaOffload)4), RENGA_ERR_ARGUMENT,
               "4 is no RengaOffload");
   ExpectError(RengaSettingsSetRecompute(settings, (RengaRecompute)3), RENGA_ERR_ARGUMENT,
               "3 is no RengaRecompute");
-  RengaCall(RengaOptionsClearValue("pipeline_shard"));
-  RengaCall(RengaOptionsClearValue("pipeline_offload"));
-  RengaCall(RengaOptionsClearValue("pipeline_recompute"));
+  RengaCall(RengaOptionsClearValue("layout_zero"));
+  RengaCall(RengaOptionsClearValue("layout_offload"));
+  RengaCall(RengaOptionsClearValue("layout_recompute"));
   RengaCall(RengaSettingsDestroy(&settings));
   return RENGA_SUCCESS;
 }

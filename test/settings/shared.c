@@ -35,10 +35,10 @@ static RengaErrorCode CheckForecasts(RengaComm comm, RengaGraph graph, RengaPlan
   for (int i = 0; i < 4; i++) {
     RengaPipelineMemory again, once;
     RengaCall(RengaOptimizerSetType(optimizer, optimizers[i / 2]));
-    RengaCall(RengaPipelineSetReduction(pipeline, reductions[i % 2]));
+    RengaCall(RengaSettingsSetReduction(SettingsOf(pipeline), reductions[i % 2]));
     RengaCall(RengaPipelineForecastStages(pipeline, &again));
     RengaCall(MakePipeline(comm, graph, plan, optimizers[i / 2], &fresh));
-    RengaCall(RengaPipelineSetReduction(fresh, reductions[i % 2]));
+    RengaCall(RengaSettingsSetReduction(SettingsOf(fresh), reductions[i % 2]));
     RengaCall(RengaPipelineForecastStages(fresh, &once));
     RengaCall(RengaPipelineDestroy(&fresh));
     Expect(memcmp(&again, &once, sizeof once) == 0);

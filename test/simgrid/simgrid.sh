@@ -24,8 +24,8 @@ while read -r nodes stages replicas tensor cards; do
   layout="$stages stages x $replicas x $tensor, $cards cards"
   sed "s/-cards 1/-cards $cards/" cards.opts >machine.opts
   accepts 1 plan -graph gpt:layers=8,hidden=256,heads=4,sequence=64,vocabulary=1024 -machine_file machine.opts -machine_nodes "$nodes" \
-    -batch_size 256 -microbatch_size 2 -graph_lanes "$tensor" -partition_tensor "$tensor" -partition_stages "$stages" -partition_replicas "$replicas" -partition_type even \
-    -pipeline_chunks 1 -pipeline_shard none -simulate_save step.txt
+    -batch_size 256 -microbatch_size 2 -graph_lanes "$tensor" -layout_tensor "$tensor" -layout_pipeline "$stages" -layout_data "$replicas" -partition_type even \
+    -layout_chunks 1 -layout_zero 0 -simulate_save step.txt
   own=$(sed -n 's/.*simulated on shared links: .*(\(.*\) s)/\1/p' out)
   compare CM02 1
   compare LV08 10

@@ -2,6 +2,7 @@
 /* Options: kinds, defaults, prefixes, values from the program, closest names, sizes as text. */
 #include "../check.h"
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -123,22 +124,89 @@ static RengaErrorCode TestText(void)
   return RENGA_SUCCESS;
 }
 
+/* A start with these words fails, and says this. */
+static RengaErrorCode Refuse(const char *first, const char *one, const char *second,
+                             const char *other, const char *sentence)
+{
+  char texts[5][64], *words[] = {texts[0], texts[1], texts[2], texts[3], texts[4], NULL};
+  char **argv = words;
+  int argc = second ? 5 : 3;
+  const char *given[] = {"options", first, one, second ? second : "", other ? other : ""};
+  for (int i = 0; i < 5; i++) strcpy(texts[i], given[i]);
+  words[argc] = NULL;
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  const RengaErrorCode code = RengaInitialize(&argc, &argv, NULL);
+  RengaErrorSetHandler(NULL, NULL);
+  Expect(code == RENGA_ERR_OPTION);
+  Expect(strstr(RengaErrorGetMessage(), sentence) != NULL);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ExpectText(const char *name, const char *wanted)
+{
+  const char *text;
+  bool given;
+  RengaCall(RengaOptionsGetString(name, &text, &given));
+  Expect(given == (wanted != NULL) && (!wanted || strcmp(text, wanted) == 0));
+  return RENGA_SUCCESS;
+}
+
+/* Other names of an option: of the field, and of the version before. */
+static RengaErrorCode TestRefusedNames(void)
+{
+  const char *two = "are one option with two values";
+  RengaCall(Refuse("-partition_stages", "2", "-layout_pipeline", "4", two));
+  RengaCall(Refuse("-layout_pipeline", "4", "-pipeline_parallel", "2", two));
+  RengaCall(Refuse("-zero_stage", "1", "-layout_zero", "none", two));
+  RengaCall(Refuse("-first_tensor_parallel", "1", "-first_layout_tensor", "2", two));
+  RengaCall(Refuse("-expert_parallel", "2", NULL, NULL, "must be 1, as no other is supported"));
+  RengaCall(Refuse("-data_parallel", "x", NULL, NULL, "it was given as -data_parallel"));
+  RengaCall(Refuse("-zero_stge", "1", NULL, NULL, "did you mean -layout_zero"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestNames(void)
+{
+  RengaCall(ExpectText("layout_pipeline", "4")); /* the program's, under its old name */
+  RengaCall(ExpectText("partition_stages", "4"));
+  RengaCall(ExpectText("layout_zero", "2"));         /* -zero_stage 2 -pipeline_shard gradients */
+  RengaCall(ExpectText("first_layout_tensor", "2")); /* -first_tensor_parallel 2 */
+  RengaCall(ExpectText("layout_tensor", NULL));
+  RengaCall(ExpectText("layout_recompute", "auto")); /* -recompute selective */
+  RengaCall(ExpectText("layout_data", "8"));         /* the command line, over RENGA_OPTIONS */
+  RengaCall(RengaOptionsSetValue("-partition_stages", "3"));
+  RengaCall(ExpectText("layout_pipeline", "3"));
+  RengaCall(RengaOptionsClearValue("pipeline_parallel"));
+  RengaCall(ExpectText("layout_pipeline", NULL));
+  RengaCall(RengaOptionsClearValue("zero_stage"));
+  RengaCall(RengaOptionsClearValue("layout_recompute"));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestOptions(void)
 {
   static char name[] = "options", flag[] = "-test_flag=no", word[] = "train";
   static char prefixed[] = "--first_test_count", number[] = "4";
-  char *words[] = {name, flag, word, prefixed, number, NULL}, **argv = words;
-  int argc = 5;
+  static char zero[] = "-zero_stage=2", shard[] = "-pipeline_shard=gradients";
+  static char tensor[] = "--first_tensor_parallel=2", again[] = "-recompute=selective";
+  static char data[] = "-layout_data=8";
+  char *words[] = {name, flag, word, prefixed, number, zero, shard, tensor, again, data, NULL},
+       **argv = words;
+  int argc = 10;
   RengaCall(RengaOptionsRegister("Test", ROWS, rows));
   RengaCall(RengaOptionsAddPrefix("first_"));
   RengaCall(RengaOptionsSetValue("first_test_kind", "adam"));
   RengaCall(RengaOptionsSetValue("first_test_count", "1"));
+  RengaCall(TestRefusedNames());
+  RengaCall(RengaOptionsSetValue("partition_stages", "4"));
+  setenv("RENGA_OPTIONS", "-data_parallel 4 # over which stands the command line", 1);
   RengaCall(RengaInitialize(&argc, &argv, NULL));
   Expect(argc == 2 && argv[1] == word && argv[2] == NULL);
   RengaCall(TestTable());
   RengaCall(TestByName());
   RengaCall(TestClear());
   RengaCall(TestText());
+  RengaCall(TestNames());
   RengaCall(RengaFinalize());
   return RENGA_SUCCESS;
 }

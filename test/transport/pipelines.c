@@ -50,7 +50,7 @@ static RengaErrorCode Choose(const char *device, int seed, const char *transport
   RengaCall(RengaOptionsSetValue("device_type", device));
   RengaCall(RengaOptionsClearValue("device_far_seed"));
   if (strcmp(device, "far") == 0) RengaCall(RengaOptionsSetValue("device_far_seed", text));
-  RengaCall(RengaOptionsSetValue("comm_transport", transport));
+  RengaCall(RengaOptionsSetValue("transport_type", transport));
   return RENGA_SUCCESS;
 }
 
@@ -278,7 +278,7 @@ static RengaErrorCode CheckView(void)
   }
   RengaCall(Choose("far", 1, "mpi"));
   ExpectError(SetUpAndView(comm, path, sizeof text, text), RENGA_ERR_SUPPORT,
-              RengaCommGetRank(comm) == 0 ? "device far is not the host's: use -comm_transport "
+              RengaCommGetRank(comm) == 0 ? "device far is not the host's: use -transport_type "
                                             "auto"
                                           : "");
   RengaCall(Choose("far", 1, "mpi_device"));
@@ -302,9 +302,9 @@ static RengaErrorCode CheckNames(RengaComm comm)
   Expect(strcmp(type, RENGA_TRANSPORT_AUTO) == 0);
   ExpectError(RengaSettingsSetTransport(settings, "stagd"), RENGA_ERR_ARGUMENT,
               "mpi_device, staged, nccl");
-  ExpectError(RengaOptionsSetValue("comm_transport", "ncc"), RENGA_ERR_OPTION, "comm_transport");
+  ExpectError(RengaOptionsSetValue("transport_type", "ncc"), RENGA_ERR_OPTION, "transport_type");
   RengaCall(RengaSettingsSetTransport(settings, RENGA_TRANSPORT_MPI));
-  RengaCall(RengaOptionsSetValue("comm_transport", "staged"));
+  RengaCall(RengaOptionsSetValue("transport_type", "staged"));
   RengaCall(RengaSettingsSetFromOptions(settings));
   RengaCall(RengaSettingsGetTransport(settings, &type));
   Expect(strcmp(type, RENGA_TRANSPORT_STAGED) == 0);

@@ -13,6 +13,11 @@
    as he likes. */
 int RengaFindChoice_Private(const char *text, const char *choices);
 
+/* What the version before called an option: its name of this number, from 0; NULL: no such. */
+const char *RengaOptionOldName_Private(const char *option, int number);
+/* The option that a name is another name of; NULL: of none. old: of the version before. */
+const char *RengaOptionNewName_Private(const char *name, bool *old);
+
 /* Does a line of an options file, such as a checkpoint of an older version holds, give a secret?
    Then the length of its name, with the dash; else 0. */
 int RengaSecretInLine_Private(const char *line);

@@ -6,6 +6,8 @@
 /* Of RengaShard, for choice.h. */
 #define RENGA_SHARD_WORDS(first, other)                                                            \
   first("auto") other("none") other("optimizer") other("gradients") other("parameters")
+/* The numbers of ZeRO stages, and the same words. */
+#define RENGA_ZERO_CHOICES "auto|0=none|1=optimizer|2=gradients|3=parameters"
 
 /* Of plans that are only weighed, as a search makes many and shows one:
    RengaPlanSetStages without what is only shown: parameters, FLOPs, bytes over the cuts and names,

@@ -9,6 +9,7 @@
 /* Of the enums of the settings, for choice.h. */
 #define RENGA_REDUCTION_WORDS(first, other) first("ordered") other("unordered")
 #define RENGA_RECOMPUTE_WORDS(first, other) first("auto") other("none") other("full")
+#define RENGA_RECOMPUTE_CHOICES "auto=selective|none|full"
 #define RENGA_OFFLOAD_WORDS(first, other)                                                          \
   first("none") other("optimizer") other("saved") other("all")
 #define RENGA_TRANSPORT_CHOICES                                                                    \
@@ -23,7 +24,7 @@ struct _p_RengaSettings {
   RengaDevice device;
   RengaOptimizer optimizer;
   int64_t seed, memory_bound;
-  double timeout; /* of -pipeline_timeout; negative: not given */
+  double timeout; /* of -timeout; negative: not given */
   RengaReduction reduction;
   int buckets;         /* of a stage's gradients; 0: by their size */
   int64_t bucket_size; /* bytes; 0: so many as buckets says */

@@ -355,9 +355,15 @@ module renga
       type(c_ptr), value :: pipeline, graph, plan
       integer(c_int) :: code
     end function
-    function c_pipeline_set_seed(pipeline, seed) bind(c, name="RengaPipelineSetSeed") result(code)
+    function c_get_settings(pipeline, settings) bind(c, name="RengaPipelineGetSettings") result(code)
       import
       type(c_ptr), value :: pipeline
+      type(c_ptr) :: settings
+      integer(c_int) :: code
+    end function
+    function c_settings_set_seed(settings, seed) bind(c, name="RengaSettingsSetSeed") result(code)
+      import
+      type(c_ptr), value :: settings
       integer(c_int64_t), value :: seed
       integer(c_int) :: code
     end function
@@ -891,7 +897,11 @@ contains
     type(renga_pipeline), intent(in) :: pipeline
     integer, intent(in) :: seed
     integer, intent(out), optional :: ierror
-    call finish(c_pipeline_set_seed(pipeline%handle, int(seed, c_int64_t)), ierror)
+    type(c_ptr) :: settings
+    integer(c_int) :: code
+    code = c_get_settings(pipeline%handle, settings)
+    if (code == RENGA_SUCCESS) code = c_settings_set_seed(settings, int(seed, c_int64_t))
+    call finish(code, ierror)
   end subroutine
 
   ! name: sgd, adam, adamw; other settings by options.

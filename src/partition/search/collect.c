@@ -163,7 +163,7 @@ static RengaErrorCode ListLeaves(RengaPartition partition, int64_t microbatches,
   if (partition->leaf) {
     AddSize(first, partition->leaf);
   } else if (leaves && !all) {
-    RengaCall(ReadSizeList(partition, "partition_leaves", leaves, microbatches,
+    RengaCall(ReadSizeList(partition, "partition_leaf", leaves, microbatches,
                            "auto, or numbers of micro-batches", first));
   } else if (large && !all) {
     AddSize(first, 1);

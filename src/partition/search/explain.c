@@ -355,7 +355,7 @@ static RengaErrorCode ExplainGradients(const SearchModel *model, const SearchLay
                    sizeof less, less);
   RengaCall(RengaSolutionSay_Private(
       answer, "gradients",
-      "sums of gradients hold %s of %s of stage %d, in %d buffers; -reduction_leaf %lld "
+      "sums of gradients hold %s of %s of stage %d, in %d buffers; -partition_leaf %lld "
       "holds %s, in %d, and other bits are the price",
       held, all, fullest, own.buffers, (long long)leaf, less, best.buffers));
   return RENGA_SUCCESS;
@@ -377,7 +377,7 @@ static RengaErrorCode ExplainChoice(const SearchTask *task, SearchAnswer *answer
                                (long long)answer->microbatch, task->chooses_leaf ? " " : "")
                     : 0;
   if (task->chooses_leaf)
-    snprintf(options + n, sizeof options - (size_t)n, "-reduction_leaf %lld",
+    snprintf(options + n, sizeof options - (size_t)n, "-partition_leaf %lld",
              (long long)answer->leaf);
   RengaCall(RengaSolutionSay_Private(
       answer, RENGA_PLAN_CHOSEN, "%s%s, on which the bits of results depend; %s %s", size, leaf,

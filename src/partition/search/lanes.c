@@ -1,5 +1,5 @@
 /* Lanes (-graph_lanes) in what is predicted. The copies that would make parts of parameters are not
-   run. Of a given plan with tensor ranks (-partition_tensor) each stage has the costs of its rank
+   run. Of a given plan with tensor ranks (-layout_tensor) each stage has the costs of its rank
    with the most work in lanes: that of its lanes, of all nodes in no lane, and what the ranks of
    its replicas give each other, of which the runtime says how much. Where another rank has more to
    do forward, or of either half of backward, its lanes take as much as that. Nothing else is done

@@ -68,16 +68,16 @@ static const char *ShardsLeftOut(const SearchTask *task, const Solution *solutio
   if (solution->leaves_shards)
     return task->folds
                ? ", and plans with a sharded optimizer, sharded gradients or parameters "
-                 "(-pipeline_shard), which in large problems are looked at where memory is short "
+                 "(-layout_zero), which in large problems are looked at where memory is short "
                  "or sums and updates take long"
-               : ", and plans with a sharded optimizer (-pipeline_shard optimizer), which in large "
+               : ", and plans with a sharded optimizer (-layout_zero 1), which in large "
                  "problems are looked at where memory is short or sums and updates take long";
   if (task->folds && !solution->tried_folds && !solution->folds_too)
-    return ", and plans with sharded gradients or parameters (-pipeline_shard), which in large "
+    return ", and plans with sharded gradients or parameters (-layout_zero), which in large "
            "problems are looked at where memory is short, or sums and updates take long, with a "
            "sharded optimizer, too";
   if (solution->tried_folds && !solution->folds_too)
-    return ", and plans with sharded gradients or parameters (-pipeline_shard), of which none was "
+    return ", and plans with sharded gradients or parameters (-layout_zero), of which none was "
            "found that is faster";
   return "";
 }
@@ -147,7 +147,7 @@ static void NameChunksLeft(const SolutionChunks *chunks, double gain, size_t siz
 {
   static const char kinds[] = SOLUTION_CHUNK_KINDS;
   if (!chunks->looked)
-    snprintf(text, size, " (-pipeline_chunks)");
+    snprintf(text, size, " (-layout_chunks)");
   else if (chunks->tried)
     RengaTextFormat(
         text, size,
@@ -166,16 +166,16 @@ static const char *TensorLeftOut(const SearchTask *task, int nodes)
 {
   if (task->compares) return ""; /* the plan says what they take */
   if (task->unit > 1)
-    return ", plans of other numbers of ranks for each replica (-partition_tensor auto and "
-           "-partition_sequence auto look at them)";
+    return ", plans of other numbers of ranks for each replica (-layout_tensor auto and "
+           "-layout_context auto look at them)";
   return nodes > 0 ? ", plans of several tensor- or context-parallel ranks for each replica "
-                     "(-partition_tensor, -partition_sequence)"
+                     "(-layout_tensor, -layout_context)"
                    : "";
 }
 
 static const char *SchedulesLeftOut(const SearchTask *task)
 {
-  return task->any_schedule ? ", and orders that -pipeline_schedule auto finds" : "";
+  return task->any_schedule ? ", and orders that -schedule_type auto finds" : "";
 }
 
 /* What is known and not in the space of the bound, so that a plan of it may be faster. */

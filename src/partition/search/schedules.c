@@ -146,7 +146,7 @@ RengaErrorCode RengaSearchCheckSchedule_Private(const char *type)
   RengaCheck(!type || !RengaScheduleIsOutside_Private(type), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "what a step by schedule %s takes cannot be predicted: cut by -partition_type even, "
              "tree or manual, with stages or replicas given, and without costs of a machine, or "
-             "plan for -pipeline_schedule " RENGA_SCHEDULE_GPIPE " or " RENGA_SCHEDULE_1F1B,
+             "plan for -schedule_type " RENGA_SCHEDULE_GPIPE " or " RENGA_SCHEDULE_1F1B,
              type);
   return RENGA_SUCCESS;
 }

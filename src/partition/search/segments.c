@@ -1,4 +1,4 @@
-/* Stages that are told to recompute all (-pipeline_recompute full): they keep what crosses narrow
+/* Stages that are told to recompute all (-layout_recompute full): they keep what crosses narrow
    places, which cut them into parts that are made again one at a time, as many parts as need the
    least memory. With n layers alike, of which one is as large as what crosses for all micro-batches
    in flight, these are about the square root of n (Chen et al., arXiv 1604.06174). */

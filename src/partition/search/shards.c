@@ -120,7 +120,7 @@ static RengaErrorCode SayShards(const Solution *solution, const RengaForecastMem
   snprintf(reason->topic, sizeof reason->topic, "shards");
   snprintf(reason->sentence, sizeof reason->sentence,
            "%sreplicas shard %s: stage %d needs %s of a device, and would need %s without "
-           "(-pipeline_shard none)",
+           "(-layout_zero 0)",
            some, words[shard], best, own, other);
   return RENGA_SUCCESS;
 }

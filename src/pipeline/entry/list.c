@@ -108,7 +108,7 @@ static RengaErrorCode CompareGathers(const Chunk *chunk, const Program *program,
           RENGA_ERR_SUPPORT,
           "stage %d: micro-batches of %lld samples would gather the parameters of buckets in "
           "another order than those of %lld do, which other replicas may have at the same "
-          "time: give batches that are whole micro-batches, or -pipeline_shard gradients",
+          "time: give batches that are whole micro-batches, or -layout_zero 2",
           chunk->stage, (long long)program->samples, (long long)first->samples);
     } while (x);
   }

@@ -22,33 +22,33 @@ COMMON = ("-data synthetic -data_samples 16 -batch_size 8 -microbatch_size 1 -st
           "-optimizer_learning_rate 1e-3")
 # Name in the tables, ranks, options. Options of both sides are joined; "own_memory": on a device with memory of its own.
 FEATURES = [
-    ("stages", 2, "-partition_stages 2"),
-    ("virtual stages", 2, "-partition_stages 2 -pipeline_chunks 2"),
-    ("split backward", 2, "-partition_stages 2 -pipeline_schedule zb-h1"),
-    ("extra warm-up", 2, "-partition_stages 2 -pipeline_eager 1"),
-    ("data parallel", 2, "-partition_replicas 2"),
-    ("ZeRO 1", 2, "-partition_replicas 2 -pipeline_shard optimizer"),
-    ("ZeRO 2", 2, "-partition_replicas 2 -pipeline_shard gradients"),
-    ("ZeRO 3", 2, "-partition_replicas 2 -pipeline_shard parameters"),
-    ("tensor parallel", 2, "-partition_tensor 2 -graph_lanes 2"),
-    ("context parallel", 2, "-partition_sequence 2 -graph_token_lanes 2"),
-    ("recompute", 1, "-pipeline_recompute full"),
-    ("offload moments", 1, "-pipeline_offload optimizer own_memory"),
-    ("offload activations", 1, "-pipeline_offload saved own_memory"),
-    ("leaf", 1, "-reduction_leaf 2"),
+    ("stages", 2, "-layout_pipeline 2"),
+    ("virtual stages", 2, "-layout_pipeline 2 -layout_chunks 2"),
+    ("split backward", 2, "-layout_pipeline 2 -schedule_type zb-h1"),
+    ("extra warm-up", 2, "-layout_pipeline 2 -schedule_eager 1"),
+    ("data parallel", 2, "-layout_data 2"),
+    ("ZeRO 1", 2, "-layout_data 2 -layout_zero 1"),
+    ("ZeRO 2", 2, "-layout_data 2 -layout_zero 2"),
+    ("ZeRO 3", 2, "-layout_data 2 -layout_zero 3"),
+    ("tensor parallel", 2, "-layout_tensor 2 -graph_lanes 2"),
+    ("context parallel", 2, "-layout_context 2 -graph_token_lanes 2"),
+    ("recompute", 1, "-layout_recompute full"),
+    ("offload moments", 1, "-layout_offload optimizer own_memory"),
+    ("offload activations", 1, "-layout_offload saved own_memory"),
+    ("leaf", 1, "-partition_leaf 2"),
     ("bf16", 1, "-precision bf16"),
     ("fp16", 1, "-precision fp16"),
     ("LoRA", 1, "-graph_lora 2 -graph_lora_targets *weight*"),
     ("dropout", 1, "dropout=0.1"),
     ("sparse tables", 1, "-optimizer_sparse lazy"),
     ("unordered sums", 1, "-pipeline_reduction unordered"),
-    ("local SGD", 2, "-data_parallel local:1 -data_learners 2"),
+    ("local SGD", 2, "-train_average local:1 -train_learners 2"),
     ("hidden samples", 1, "-data_hide 0.3"),
     ("generation", 1, "generate"),
 ]
 
 
-SIZES = ("-partition_stages", "-partition_replicas")  # which others need
+SIZES = ("-layout_pipeline", "-layout_data")  # which others need
 
 
 class Feature:
@@ -148,7 +148,7 @@ class Judge:
                     print(f"{other.name}, {one.name}: the two halves of the table differ")
 
     def ask_cuda(self, features, module, every):
-        device = ["-device_type", "cuda", "-device_cuda_module", module, "-device_cuda_workspace", "1", "-comm_transport", "staged"]
+        device = ["-device_type", "cuda", "-device_cuda_module", module, "-device_cuda_workspace", "1", "-transport_type", "staged"]
         has = {}
         for i, one in enumerate(features, 1):
             self.ask(i, "cuda", one, one, device)

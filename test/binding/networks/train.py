@@ -85,9 +85,9 @@ def losses_of_torch(network, kind):
 def layout(network):
     """A batch of BatchNormalization is one micro-batch, so that there are stages alone."""
     if network.whole:
-        return {"partition_stages": world.size, "partition_replicas": 1, "microbatch_size": network.samples}
+        return {"layout_pipeline": world.size, "layout_data": 1, "microbatch_size": network.samples}
     stages = min(world.size, 2)
-    return {"partition_stages": stages, "partition_replicas": world.size // stages, "microbatch_size": 2}
+    return {"layout_pipeline": stages, "layout_data": world.size // stages, "microbatch_size": 2}
 
 
 def train_in_renga(network, kind):

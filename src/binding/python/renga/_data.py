@@ -16,7 +16,7 @@ from ._runtime import Handle, option_texts, options_on
 TRAINING, VALIDATION = 0, 1
 
 
-_OF_RENGA_TRAIN = ("data_hide", "data_importance", "data_learners", "data_parallel",
+_OF_RENGA_TRAIN = ("data_hide", "data_importance", "train_learners", "train_average",
                    "data_placement")
 
 

@@ -18,7 +18,7 @@ _MOMENTS["adamw"] = _MOMENTS["adam"]
 # What is near to others of torch.optim.
 _NEAR = {
     "Adadelta": "; near is Adam, whose steps do not depend on the size of gradients either",
-    "Adafactor": "; near is AdamW; pipeline_shard=\"optimizer\" shares its moments among replicas",
+    "Adafactor": "; near is AdamW; layout_zero=1 shares its moments among replicas",
     "Adagrad": "; near is Adam with betas=(0, 0.999), whose sum of squares forgets",
     "Adamax": "; near is Adam, which has a mean of squares where Adamax has a maximum",
     "ASGD": "; near is SGD",

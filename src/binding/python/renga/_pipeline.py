@@ -41,7 +41,7 @@ class Pipeline(Handle):
     """A network that runs on all ranks of its communicator; set up when it is made. Collective.
 
     plan: who computes what; None: found now, from the options (``batch_size=``,
-    ``partition_stages=`` ...). seed: of first values and of dropout. given: options by Renga's
+    ``layout_pipeline=`` ...). seed: of first values and of dropout. given: options by Renga's
     names without the dash, or torch's for the optimizer: optimizer="sgd"|"adam"|"adamw", lr,
     momentum, nesterov, betas, eps, weight_decay; defaults as in torch.
 
@@ -82,7 +82,7 @@ class Pipeline(Handle):
         try:
             with self.comm.together():
                 if seed is not None:
-                    library.RengaPipelineSetSeed(self, seed)
+                    library.RengaSettingsSetSeed(c.get(library.RengaPipelineGetSettings, self), seed)
                 library.RengaPipelineSetFromOptions(self)
                 if steps is not None:
                     library.RengaOptimizerSetTotalSteps(self.optimizer, steps)

@@ -135,7 +135,7 @@ def solve(graph: Graph, settings: Any, machine: Any = None, profile: Any = None,
     """A plan by the options that stand. alone: one process that asks for no number of ranks. passes:
     samples of data sets that are gone through batch by batch."""
     partition = ctypes.c_void_p(c.get(library.RengaPartitionCreate, graph.comm))
-    fixed = ("partition_type", "partition_stages", "partition_replicas", "partition_cuts",
+    fixed = ("partition_type", "layout_pipeline", "layout_data", "partition_cuts",
              "plan_load")
     try:
         library.RengaPartitionSetGraph(partition, graph)
@@ -198,7 +198,7 @@ def plan(graph: Graph, machine: Any = None, *, nodes: int = 0, memory: int = 0,
     machine: a name of share/renga/machines ("v100") or a machine file; None: these ranks, whose
     costs are measured. nodes: of the machine; 0: as many as its file says. memory: bytes of each of
     its devices; 0: the file's. ranks: devices to use; None: all. given: options, without the dash,
-    such as partition_stages=4. On one process and without machine and ranks, the plan has one stage
+    such as layout_pipeline=4. On one process and without machine and ranks, the plan has one stage
     and one replica, or as many as the options ask for.
 
     Raises renga.Error where nothing fits (name "PLAN") or an option is wrong.

@@ -195,7 +195,7 @@ RengaErrorCode RengaPlanDestroy(RengaPlan *plan);
 RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline);
 RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, RengaPlan plan);
 RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *settings);
-RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed);
+RengaErrorCode RengaSettingsSetSeed(RengaSettings settings, uint64_t seed);
 RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline,
                                               int64_t samples);
 RengaErrorCode RengaPipelineSetFromOptions(RengaPipeline pipeline);

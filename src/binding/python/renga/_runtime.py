@@ -206,26 +206,32 @@ def _given(name: str) -> Optional[bytes]:
     return value.value if given.value else None
 
 
+def _given_or_unknown(name: str) -> Optional[bytes]:
+    try:
+        return _given(name)
+    except Error:
+        return None  # an unknown name: told by the call that sets it
+
+
 @contextmanager
 def options(**given: Any) -> Iterator[None]:
     """Within ``with renga.options(name=value):`` objects are made with these options (``renga
     -help`` lists them, without the dash); None leaves an option as it is."""
     start()
-    before = {}
+    before: Dict[str, Optional[bytes]] = {}
+    texts = option_texts(given)
+    were = {name: _given_or_unknown(name) for name in texts}
     try:
-        for name, value in given.items():
-            if value is None:
-                continue
-            old = None
-            try:
-                old = _given(name)
-            except Error:
-                pass  # an unknown name: told by the call that follows
-            library.RengaOptionsSetValue(name.encode(), option_text(value))
+        for name, text in texts.items():
+            old = _given_or_unknown(name)
+            if old != were[name] and old != text:
+                raise Error(f"{name} is another name of an option that is given, too, with another "
+                            "value: leave one out", "OPTION")
+            library.RengaOptionsSetValue(name.encode(), text)
             before[name] = old
         yield
     finally:
-        for name, old in before.items():
+        for name, old in reversed(list(before.items())):
             if old is None:
                 library.RengaOptionsClearValue(name.encode())
             else:
