@@ -82,6 +82,15 @@ void AppFreeLines(AppLines *lines)
   lines->count = 0;
 }
 
+void AppJoinLines(AppLines *lines)
+{
+  for (int64_t i = 1; i < lines->count; i++) {
+    char *at = lines->bytes + (lines->line[i - 1] - lines->bytes);
+    for (at += strlen(at); at < lines->line[i]; at++) *at = ' ';
+  }
+  if (lines->count > 0) lines->count = 1;
+}
+
 json_object *AppParseLine(const char *line)
 {
   json_tokener *tokener = json_tokener_new();

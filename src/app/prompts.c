@@ -43,10 +43,10 @@ static RengaErrorCode CheckPromptLength(const AppTextModel *model, const char *w
 {
   RengaCheck(length > 0, model->printer, RENGA_ERR_OPTION, "%s is empty: give some %s", where,
              model->numbers ? "tokens" : "text");
-  RengaCheck(length <= model->sequence, model->printer, RENGA_ERR_OPTION,
+  RengaCheck(length <= model->prompt, model->printer, RENGA_ERR_OPTION,
              "%s has %lld tokens, and the network's sequence is %lld: shorten it, or build the "
              "network with a longer sequence",
-             where, (long long)length, (long long)model->sequence);
+             where, (long long)length, (long long)model->prompt);
   return RENGA_SUCCESS;
 }
 

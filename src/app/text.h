@@ -16,6 +16,7 @@ typedef struct {
 /* Collective. Empty lines at the end are left out; a file without lines is an error. */
 RengaErrorCode AppReadLines(RengaComm comm, const char *file, AppLines *lines);
 void AppFreeLines(AppLines *lines);
+void AppJoinLines(AppLines *lines); /* to one, with blanks between them */
 /* The one JSON value of a line, to be put; NULL: it is not one. */
 struct json_object *AppParseLine(const char *line);
 
@@ -24,12 +25,14 @@ struct json_object *AppParseLine(const char *line);
 typedef struct {
   int64_t length;
   int64_t *token; /* [length] */
+  int64_t source; /* so many of them are for the encoder; 0: the network has none */
   int64_t kept;   /* of these so many have their keys and values in the caches, */
   int64_t cache;  /* which are those of text cache - 1; 0: of none */
 } AppTokens;
 
 /* A network with an input [batch, sequence] of tokens and an output [batch, sequence, kinds] of
-   scores of the next one. */
+   scores of the next one; of an encoder and a decoder that is the decoder's, and what texts go on
+   from is the input of the encoder. */
 typedef struct {
   const char *command; /* for messages: "renga generate" */
   RengaComm comm;
@@ -40,7 +43,10 @@ typedef struct {
   RengaPipeline pipeline;
   const char *output;         /* name of the scores */
   int field;                  /* the input that the tokens go to */
+  int source, real;           /* inputs of an encoder: its tokens, and which are no padding; -1 */
+  int64_t start;              /* with an encoder: the token that texts begin with */
   int64_t sequence, kinds;    /* tokens that the network sees; of tokens that it knows */
+  int64_t prompt;             /* tokens of a prompt at most */
   bool numbers;               /* tokens stand for no text: they are written as numbers */
   RengaVocabulary vocabulary; /* NULL: tokens are bytes, or numbers */
   int64_t lowest, highest;    /* those that are written: [lowest, highest) */
