@@ -1,8 +1,8 @@
 /* A network that scores the next token of texts, run forward on the layout of the options. */
 #include "text.h"
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BYTES = 256 };
 
@@ -66,22 +66,14 @@ static RengaErrorCode ReadTexts(void *user, int field, int64_t first, int64_t co
 static RengaErrorCode FindStart(AppTextModel *model)
 {
   const char *network;
-  char *file = NULL;
-  AppLines lines = {0};
-  json_object *root = NULL, *start = NULL;
+  char *folder = NULL;
+  int64_t padding;
   model->start = RENGA_TOKEN_BEGIN;
   RengaCall(RengaOptionsGetString("graph", &network, NULL));
-  RengaCall(AppFolderFile(network, "config.json", &file));
-  if (!file) return RENGA_SUCCESS;
-  RengaErrorCode code = AppReadLines(model->comm, file, &lines);
-  if (!code) AppJoinLines(&lines);
-  if (!code) root = AppParseLine(lines.line[0]);
-  if (!code && !json_object_object_get_ex(root, "decoder_start_token_id", &start))
-    json_object_object_get_ex(root, "pad_token_id", &start);
-  model->start = json_object_get_int64(start);
-  json_object_put(root);
-  AppFreeLines(&lines);
-  RengaFree(&file);
+  RengaCall(AppFolderFile(network, "", &folder));
+  if (!folder) return RENGA_SUCCESS;
+  const RengaErrorCode code = AppReadStart(model->comm, folder, &model->start, &padding);
+  RengaFree(&folder);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -106,7 +98,6 @@ static RengaErrorCode UseEncoder(AppTextModel *model, int target)
              "%s: the network has a target, but no source, or no source_mask that says which of it "
              "is padding",
              model->command);
-  model->prompt = fields->specs[model->source].dim[0];
   RengaCall(FindStart(model));
   return RENGA_SUCCESS;
 }
@@ -126,17 +117,29 @@ static RengaErrorCode FindTokens(AppTextModel *model)
              "%s: the tokens %s are %s, not int64 or int32", model->command,
              fields->names[model->field], RengaDataTypeName(type));
   model->sequence = fields->specs[model->field].dim[0];
-  if (target < 0) model->prompt = model->sequence;
   return RENGA_SUCCESS;
 }
 
-/* The tokens that text is made of: bytes, or those of -vocabulary_file. */
-static RengaErrorCode FindTextVocabulary(AppTextModel *model)
+/* tokenizer.json of the network's folder, where prompts are no numbers; NULL: there is none. */
+static RengaErrorCode FindFolderTokenizer(AppTextModel *model, char **file)
 {
-  const char *file;
-  model->highest = BYTES;
-  RengaCall(RengaOptionsGetString("vocabulary_file", &file, NULL));
-  if (file == NULL) return RENGA_SUCCESS;
+  const char *network, *numbers;
+  bool there = false;
+  *file = NULL;
+  RengaCall(RengaOptionsGetString("graph", &network, NULL));
+  RengaCall(RengaOptionsGetString("prompt_tokens", &numbers, NULL));
+  if (!numbers) RengaCall(AppFolderFile(network, "tokenizer.json", file));
+  if (!*file) return RENGA_SUCCESS;
+  if (RengaCommGetRank(model->comm) == 0) there = access(*file, R_OK) == 0;
+  RengaErrorCode code =
+      RengaCommBroadcast(model->comm, &there, sizeof there, 0, "the folder's tokenizer");
+  if (code || !there) RengaFree(file);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadTextVocabulary(AppTextModel *model, const char *file)
+{
   RengaErrorCode code = RENGA_SUCCESS;
   for (int turn = 0; turn < 2; turn++) { /* what is wrong with a file is said once */
     if ((turn == 0) == (RengaCommGetRank(model->comm) == 0))
@@ -150,6 +153,24 @@ static RengaErrorCode FindTextVocabulary(AppTextModel *model)
     model->lowest = t;
     RengaCall(RengaVocabularyDecode(model->vocabulary, t, &text, &length));
   }
+  return RENGA_SUCCESS;
+}
+
+/* The tokens that text is made of: bytes, or those of -vocabulary_file or of the folder. What its
+   tokenizer puts around a text stands around prompts, and an end behind what an encoder reads. */
+static RengaErrorCode FindTextVocabulary(AppTextModel *model)
+{
+  const char *given;
+  char *own = NULL;
+  model->highest = BYTES;
+  RengaCall(RengaOptionsGetString("vocabulary_file", &given, NULL));
+  if (!given) RengaCall(FindFolderTokenizer(model, &own));
+  if (!given && !own) return RENGA_SUCCESS;
+  RengaErrorCode code = ReadTextVocabulary(model, given ? given : own);
+  if (!code && (own || model->source >= 0))
+    code = RengaVocabularyGetFrame(model->vocabulary, model->n_frame, model->frame);
+  RengaFree(&own);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -400,6 +421,7 @@ RengaErrorCode AppTextModelDestroy(AppTextModel *model)
 {
   AppTokenRowsDestroy(&model->rows);
   RengaFree(&model->scores);
+  for (int side = 0; side < 2; side++) RengaFree(&model->frame[side]);
   RengaCall(RengaVocabularyDestroy(&model->vocabulary));
   RengaCall(RengaPipelineDestroy(&model->pipeline));
   RengaCall(RengaPlanDestroy(&model->plan));
