@@ -25,6 +25,11 @@ RengaErrorCode RengaCheckpointGetSignals(RengaCheckpoint checkpoint, bool *signa
 /* true: training goes on while a file of RengaCheckpointStep is written. */
 RengaErrorCode RengaCheckpointSetAsync(RengaCheckpoint checkpoint, bool async);
 RengaErrorCode RengaCheckpointGetAsync(RengaCheckpoint checkpoint, bool *async);
+/* Safetensors: beside each file step_000000100.h5 a folder step_000000100 that Hugging Face's
+   libraries load. */
+typedef enum { RENGA_CHECKPOINT_HDF5, RENGA_CHECKPOINT_SAFETENSORS } RengaCheckpointFormat;
+RengaErrorCode RengaCheckpointSetFormat(RengaCheckpoint checkpoint, RengaCheckpointFormat format);
+RengaErrorCode RengaCheckpointGetFormat(RengaCheckpoint checkpoint, RengaCheckpointFormat *format);
 RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint);
 /* -checkpoint_dir, -checkpoint_every 100 (steps) or 30min, -checkpoint_keep */
 /* steps > 0: so often a checkpoint is also kept in memory, a part in each node's and in the next

@@ -149,6 +149,13 @@ RengaErrorCode RengaVocabularyEncode(RengaVocabulary vocabulary, const char *tex
                                      int64_t *count, int64_t **tokens);
 RengaErrorCode RengaVocabularyDecode(RengaVocabulary vocabulary, int64_t token, const char **text,
                                      int64_t *length); /* lent */
+/* Tokens before and behind a whole text, for RengaFree. */
+RengaErrorCode RengaVocabularyGetFrame(RengaVocabulary vocabulary, int64_t count[2],
+                                       int64_t *tokens[2]);
+/* With which a decoder's texts begin, and padding; -1: not known. */
+RengaErrorCode RengaVocabularySetStart(RengaVocabulary vocabulary, int64_t start, int64_t padding);
+RengaErrorCode RengaVocabularyGetStart(RengaVocabulary vocabulary, int64_t *start,
+                                       int64_t *padding);
 RengaErrorCode RengaVocabularyDestroy(RengaVocabulary *vocabulary);
 /* As RengaDataWriteText, in the tokens of a vocabulary, which rank 0 has. */
 RengaErrorCode RengaDataWriteTokens(RengaComm comm, RengaVocabulary vocabulary,

@@ -39,6 +39,7 @@ RengaErrorCode AppCheckNewFile(RengaComm comm, const char *file);
 RengaErrorCode AppDataRegister(void);
 RengaErrorCode AppDataRefuseOptions(RengaComm comm, const char *command);
 
+RengaErrorCode AppFolderFile(const char *network, const char *name, char **path); /* network.c */
 /* network.c: the network of -graph, set up. Where the options say that a batch is one micro-batch
    on one replica, also one that cannot be cut, which is said. */
 typedef struct {

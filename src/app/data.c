@@ -1,5 +1,5 @@
 /* renga data KIND FILES OUT: make a data set. */
-#include "app.h"
+#include "text.h"
 #include <string.h>
 
 #define ROW(name, kind, value, choices, low, high, text)                                           \
@@ -20,7 +20,7 @@ static const RengaOptionRow rows[] = {
     ROW("data_packed", BOOL, "false", NULL, 0, 0,
         "data text, chat: rows hold several documents, which position_ids counts anew"),
     ROW("tokenizer", STRING, NULL, NULL, 0, 0,
-        "data chat: a folder of Hugging Face with its tokenizer and chat template"),
+        "data chat, pairs: a folder of Hugging Face, whose tokens are taken"),
     ROW("data_negatives", INT64, "0", NULL, 0, 10000,
         "data ratings: unrated items drawn as negatives for each rated one"),
     ROW("data_mean", REAL, "0", NULL, -1e30, 1e30,
@@ -168,6 +168,28 @@ static RengaErrorCode MakeText(const App *app, MPI_Comm printer)
   return RENGA_SUCCESS;
 }
 
+/* -tokenizer FOLDER: its tokens, and what targets begin with. */
+static RengaErrorCode GetPairVocabulary(const App *app, MPI_Comm printer, const char *const files[],
+                                        RengaVocabulary *vocabulary, int64_t *kinds)
+{
+  const char *folder;
+  int64_t start, padding;
+  char file[4096];
+  RengaCall(RengaOptionsGetString("tokenizer", &folder, NULL));
+  if (folder) {
+    const char *kept;
+    RengaCall(RengaOptionsGetString("vocabulary_file", &kept, NULL));
+    RengaCheck(!kept, printer, RENGA_ERR_OPTION,
+               "-tokenizer and -vocabulary_file are both given: which has the tokens?");
+    snprintf(file, sizeof file, "%s/tokenizer.json", folder);
+    RengaCall(AppReadStart(app->comm, folder, &start, &padding));
+    RengaCall(RengaOptionsSetValue("vocabulary_file", file));
+  }
+  RengaCall(GetVocabulary(app, printer, 2, files, vocabulary, kinds));
+  if (folder && *vocabulary) RengaCall(RengaVocabularySetStart(*vocabulary, start, padding));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode MakePairs(const App *app, MPI_Comm printer)
 {
   const char *const *files = (const char *const *)app->words + 1;
@@ -178,7 +200,7 @@ static RengaErrorCode MakePairs(const App *app, MPI_Comm printer)
   RengaCall(RengaOptionsGetInt64("sequence_target", &lengths[1], NULL));
   RengaCall(RengaOptionsGetReal("data_validation", &validation, NULL));
   if (lengths[1] == 0) lengths[1] = lengths[0];
-  RengaCall(GetVocabulary(app, printer, 2, files, &vocabulary, &kinds));
+  RengaCall(GetPairVocabulary(app, printer, files, &vocabulary, &kinds));
   const RengaErrorCode code = kinds > 0
                                   ? RengaDataWritePairs(app->comm, vocabulary, files[0], files[1],
                                                         files[2], lengths, validation, pairs)
@@ -313,7 +335,8 @@ static const struct {
     {"pairs",
      "pairs SOURCE TARGET OUT",
      {4, 4},
-     "sequence sequence_target vocabulary vocabulary_file vocabulary_save data_validation",
+     "sequence sequence_target vocabulary vocabulary_file vocabulary_save tokenizer "
+     "data_validation",
      MakePairs},
     {"ratings", "ratings IN OUT", {3, 3}, "data_negatives seed", MakeRatings},
     {"idx", "idx IMAGES LABELS [IMAGES LABELS] OUT", {4, 6}, "data_mean data_deviation", MakeIdx},

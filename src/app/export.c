@@ -2,16 +2,6 @@
 #include "app.h"
 #include <string.h>
 
-/* The folder of "hf:FOLDER,key=value"; NULL: the network is another. RengaFree(folder). */
-static RengaErrorCode FindNamedFolder(const char *network, char **folder)
-{
-  *folder = NULL;
-  if (!network || strncmp(network, "hf:", 3) != 0) return RENGA_SUCCESS;
-  RengaCall(RengaStringCopy(network + 3, folder));
-  (*folder)[strcspn(*folder, ",")] = '\0';
-  return RENGA_SUCCESS;
-}
-
 /* What the checkpoint says of its network. */
 static RengaErrorCode FindOwnFolder(const App *app, char **folder, bool *adapters)
 {
@@ -22,7 +12,7 @@ static RengaErrorCode FindOwnFolder(const App *app, char **folder, bool *adapter
   RengaErrorCode code = RengaCheckpointPeekInitial(checkpoint, app->words[0], &step);
   if (!code) code = RengaCheckpointGetAttribute(checkpoint, "graph", &network);
   if (!code) code = RengaCheckpointGetAttribute(checkpoint, "adapters", &described);
-  if (!code) code = FindNamedFolder(network, folder);
+  if (!code) code = AppFolderFile(network, "", folder);
   RengaCheckpointDestroy(&checkpoint);
   RengaCall(code);
   *adapters = described != NULL;

@@ -364,6 +364,7 @@ static RengaErrorCode BeginWritings(Generator *generator)
     Writing *writing = &generator->writing[i];
     writing->tokens = &generator->prompts.tokens[i];
     writing->prompt = writing->tokens->length;
+    if (generator->model->source >= 0) writing->tokens->source = writing->prompt;
     RengaCall(AppendSpelled(writing, "", 0));
   }
   FindKeys(generator);
@@ -396,6 +397,11 @@ static RengaErrorCode SetUpGenerator(RengaComm comm, Generator *generator)
   generator->json = strcmp(format, "jsonl") == 0;
   RengaCall(AppPromptsTake(model, &source, generator->most, &generator->prompts));
   AppFreeLines(&source.lines);
+  RengaCheck(model->source < 0 || generator->most <= model->sequence, model->printer,
+             RENGA_ERR_OPTION,
+             "-tokens %lld: the network's target has %lld; write fewer, or build it with a longer "
+             "target",
+             (long long)generator->most, (long long)model->sequence);
   RengaCall(ReadStops(generator));
   RengaCall(BeginWritings(generator));
   if (batch == 0) batch = BATCH;

@@ -82,6 +82,40 @@ void AppFreeLines(AppLines *lines)
   lines->count = 0;
 }
 
+void AppJoinLines(AppLines *lines)
+{
+  for (int64_t i = 1; i < lines->count; i++) {
+    char *at = lines->bytes + (lines->line[i - 1] - lines->bytes);
+    for (at += strlen(at); at < lines->line[i]; at++) *at = ' ';
+  }
+  if (lines->count > 0) lines->count = 1;
+}
+
+static int64_t NumberOr(json_object *owner, const char *key, int64_t otherwise)
+{
+  json_object *value = NULL;
+  if (json_object_is_type(owner, json_type_object)) json_object_object_get_ex(owner, key, &value);
+  return json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : otherwise;
+}
+
+RengaErrorCode AppReadStart(RengaComm comm, const char *folder, int64_t *start, int64_t *padding)
+{
+  AppLines lines;
+  char *file = NULL;
+  RengaCall(RengaMalloc(strlen(folder) + 16, &file));
+  sprintf(file, "%s/config.json", folder);
+  const RengaErrorCode code = AppReadLines(comm, file, &lines);
+  RengaFree(&file);
+  RengaCall(code);
+  AppJoinLines(&lines);
+  json_object *root = AppParseLine(lines.line[0]);
+  *padding = NumberOr(root, "pad_token_id", 0);
+  *start = NumberOr(root, "decoder_start_token_id", *padding);
+  json_object_put(root);
+  AppFreeLines(&lines);
+  return RENGA_SUCCESS;
+}
+
 json_object *AppParseLine(const char *line)
 {
   json_tokener *tokener = json_tokener_new();

@@ -249,6 +249,7 @@ static const struct {
     {"checkpoint_dir", "train"},
     {"checkpoint_every", "train"},
     {"checkpoint_async", "train"},
+    {"checkpoint_format", "train"},
     {"data", "train eval predict"},
     {"data_shuffle", "train"},
     {"data_owners", "train"},

@@ -184,6 +184,19 @@ RengaErrorCode AppReopenLanes(const AppLanes *open)
   return RENGA_SUCCESS;
 }
 
+/* FOLDER/NAME of the network hf:FOLDER,key=value, or FOLDER where the name is empty, for RengaFree;
+   NULL: the network is another. */
+RengaErrorCode AppFolderFile(const char *network, const char *name, char **path)
+{
+  *path = NULL;
+  if (!network || strncmp(network, "hf:", 3) != 0) return RENGA_SUCCESS;
+  const int length = (int)strcspn(network + 3, ",");
+  const size_t room = (size_t)length + strlen(name) + 2;
+  RengaCall(RengaMalloc(room, path));
+  snprintf(*path, room, "%.*s%s%s", length, network + 3, *name ? "/" : "", name);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *graph)
 {
   const char *name;

@@ -43,10 +43,12 @@ static RengaErrorCode CheckPromptLength(const AppTextModel *model, const char *w
 {
   RengaCheck(length > 0, model->printer, RENGA_ERR_OPTION, "%s is empty: give some %s", where,
              model->numbers ? "tokens" : "text");
-  RengaCheck(length <= model->sequence, model->printer, RENGA_ERR_OPTION,
+  const int field = model->source >= 0 ? model->source : model->field;
+  const int64_t most = model->fields.specs[field].dim[0];
+  RengaCheck(length <= most, model->printer, RENGA_ERR_OPTION,
              "%s has %lld tokens, and the network's sequence is %lld: shorten it, or build the "
              "network with a longer sequence",
-             where, (long long)length, (long long)model->sequence);
+             where, (long long)length, (long long)most);
   return RENGA_SUCCESS;
 }
 
@@ -69,6 +71,19 @@ RengaErrorCode AppTakeNumbers(const AppTextModel *model, const char *where, cons
   return RENGA_SUCCESS;
 }
 
+/* What the tokenizer puts before and behind a whole text; more: room behind. */
+static RengaErrorCode FramePrompt(const AppTextModel *model, int64_t more, AppTokens *tokens)
+{
+  const int64_t *n = model->n_frame, length = tokens->length;
+  if (n[0] + n[1] == 0) return RENGA_SUCCESS;
+  RengaCall(RengaRealloc(n[0] + length + n[1] + more + 1, &tokens->token));
+  memmove(tokens->token + n[0], tokens->token, (size_t)length * sizeof *tokens->token);
+  for (int64_t i = 0; i < n[0]; i++) tokens->token[i] = model->frame[0][i];
+  for (int64_t i = 0; i < n[1]; i++) tokens->token[n[0] + length + i] = model->frame[1][i];
+  tokens->length += n[0] + n[1];
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TakePromptText(const AppTextModel *model, const char *where, const char *text,
                                      int64_t more, AppPrompts *prompts)
 {
@@ -79,6 +94,7 @@ static RengaErrorCode TakePromptText(const AppTextModel *model, const char *wher
              "stand for",
              where);
   RengaCall(AppTextModelEncode(model, text, (int64_t)strlen(text), more, &prompts->tokens[i]));
+  RengaCall(FramePrompt(model, more, &prompts->tokens[i]));
   RengaCall(CheckPromptLength(model, where, prompts->tokens[i].length));
   return RENGA_SUCCESS;
 }

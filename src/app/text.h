@@ -16,20 +16,26 @@ typedef struct {
 /* Collective. Empty lines at the end are left out; a file without lines is an error. */
 RengaErrorCode AppReadLines(RengaComm comm, const char *file, AppLines *lines);
 void AppFreeLines(AppLines *lines);
+void AppJoinLines(AppLines *lines); /* to one, with blanks between them */
 /* The one JSON value of a line, to be put; NULL: it is not one. */
 struct json_object *AppParseLine(const char *line);
+
+/* Collective: the tokens that targets begin with and that pad, as FOLDER/config.json says, or 0. */
+RengaErrorCode AppReadStart(RengaComm comm, const char *folder, int64_t *start, int64_t *padding);
 
 /* ---- textmodel.c ---- */
 /* Tokens of a text, or of its begin. */
 typedef struct {
   int64_t length;
   int64_t *token; /* [length] */
+  int64_t source; /* so many of them are for the encoder; 0: the network has none */
   int64_t kept;   /* of these so many have their keys and values in the caches, */
   int64_t cache;  /* which are those of text cache - 1; 0: of none */
 } AppTokens;
 
 /* A network with an input [batch, sequence] of tokens and an output [batch, sequence, kinds] of
-   scores of the next one. */
+   scores of the next one; of an encoder and a decoder that is the decoder's, and what texts go on
+   from is the input of the encoder. */
 typedef struct {
   const char *command; /* for messages: "renga generate" */
   RengaComm comm;
@@ -40,16 +46,19 @@ typedef struct {
   RengaPipeline pipeline;
   const char *output;         /* name of the scores */
   int field;                  /* the input that the tokens go to */
+  int source, real;           /* inputs of an encoder: its tokens, and which are no padding; -1 */
+  int64_t start;              /* with an encoder: the token that texts begin with */
   int64_t sequence, kinds;    /* tokens that the network sees; of tokens that it knows */
   bool numbers;               /* tokens stand for no text: they are written as numbers */
   RengaVocabulary vocabulary; /* NULL: tokens are bytes, or numbers */
-  int64_t lowest, highest;    /* those that are written: [lowest, highest) */
-  int64_t batch;              /* texts of a forward at most */
-  int64_t step;               /* of the checkpoint; -1: none */
-  float *scores;              /* [batch, sequence, kinds] of the last forward, on rank 0 */
-  AppTokens *const *given;    /* [batch] of the last forward */
-  struct _AppTokenRows *rows; /* of a network with caches; NULL: of whole sequences */
-  char spelled[24];           /* of the last token that was spelled */
+  int64_t n_frame[2], *frame[2]; /* tokens before and behind a prompt that is a text */
+  int64_t lowest, highest;       /* those that are written: [lowest, highest) */
+  int64_t batch;                 /* texts of a forward at most */
+  int64_t step;                  /* of the checkpoint; -1: none */
+  float *scores;                 /* [batch, sequence, kinds] of the last forward, on rank 0 */
+  AppTokens *const *given;       /* [batch] of the last forward */
+  struct _AppTokenRows *rows;    /* of a network with caches; NULL: of whole sequences */
+  char spelled[24];              /* of the last token that was spelled */
 } AppTextModel;
 /* Collective: network and vocabulary. numbers: tokens need stand for no text. */
 RengaErrorCode AppTextModelOpen(RengaComm comm, const char *command, bool numbers,

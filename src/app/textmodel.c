@@ -2,6 +2,7 @@
 #include "text.h"
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BYTES = 256 };
 
@@ -15,12 +16,39 @@ static void FillTokenPositions(const RengaTensorSpec *spec, int64_t count, void 
       ((int32_t *)buffer)[i] = (int32_t)(i % spec->dim[0]);
 }
 
+static void PutToken(const RengaTensorSpec *spec, void *buffer, int64_t at, int64_t token)
+{
+  if (spec->type == RENGA_INT64)
+    ((int64_t *)buffer)[at] = token;
+  else
+    ((int32_t *)buffer)[at] = (int32_t)token;
+}
+
+/* Of an encoder and a decoder: the prompt, 1 for each of its tokens, or what was written behind the
+   token that texts begin with. */
+static void FillPair(const AppTextModel *model, int field, const AppTokens *text, int64_t at,
+                     void *buffer)
+{
+  const RengaTensorSpec *spec = &model->fields.specs[field];
+  if (field == model->field) PutToken(spec, buffer, at, model->start);
+  for (int64_t i = 0; i < text->source && field != model->field; i++)
+    PutToken(spec, buffer, at + i, field == model->source ? text->token[i] : 1);
+  for (int64_t i = text->source; i < text->length && field == model->field; i++)
+    PutToken(spec, buffer, at + 1 + i - text->source, text->token[i]);
+}
+
 /* The network's end of each text, padded at the right: later places do not change earlier ones. */
 static RengaErrorCode ReadTexts(void *user, int field, int64_t first, int64_t count, void *buffer)
 {
   const AppTextModel *model = user;
   const RengaTensorSpec *spec = &model->fields.specs[field];
+  const bool pair = model->source >= 0;
   memset(buffer, 0, RengaTensorSpecBytes(spec) * (size_t)count);
+  if (pair && (field == model->field || field == model->source || field == model->real)) {
+    for (int64_t s = 0; s < count; s++)
+      FillPair(model, field, model->given[first + s], s * spec->dim[0], buffer);
+    return RENGA_SUCCESS;
+  }
   if (spec->ndim == 1 && strcmp(model->fields.names[field], "position_ids") == 0 &&
       (spec->type == RENGA_INT64 || spec->type == RENGA_INT32))
     FillTokenPositions(spec, count, buffer);
@@ -29,25 +57,59 @@ static RengaErrorCode ReadTexts(void *user, int field, int64_t first, int64_t co
     const AppTokens *text = model->given[first + s];
     const int64_t begin = text->length > model->sequence ? text->length - model->sequence : 0;
     const int64_t at = s * model->sequence - begin;
-    for (int64_t i = begin; i < text->length; i++)
-      if (spec->type == RENGA_INT64)
-        ((int64_t *)buffer)[at + i] = text->token[i];
-      else
-        ((int32_t *)buffer)[at + i] = (int32_t)text->token[i];
+    for (int64_t i = begin; i < text->length; i++) PutToken(spec, buffer, at + i, text->token[i]);
   }
+  return RENGA_SUCCESS;
+}
+
+/* The token that targets begin with, as config.json says, or as data sets of Renga have it. */
+static RengaErrorCode FindStart(AppTextModel *model)
+{
+  const char *network;
+  char *folder = NULL;
+  int64_t padding;
+  model->start = RENGA_TOKEN_BEGIN;
+  RengaCall(RengaOptionsGetString("graph", &network, NULL));
+  RengaCall(AppFolderFile(network, "", &folder));
+  if (!folder) return RENGA_SUCCESS;
+  const RengaErrorCode code = AppReadStart(model->comm, folder, &model->start, &padding);
+  RengaFree(&folder);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static int FindField(const AppFields *fields, const char *name)
+{
+  for (int f = 0; f < fields->count; f++)
+    if (strcmp(fields->names[f], name) == 0) return f;
+  return -1;
+}
+
+/* Of a network with an encoder. */
+static RengaErrorCode UseEncoder(AppTextModel *model, int target)
+{
+  const AppFields *fields = &model->fields;
+  model->source = model->field;
+  model->field = target;
+  model->real = FindField(fields, "source_mask");
+  RengaCheck(model->source >= 0 && model->source != target && model->real >= 0 &&
+                 fields->specs[model->real].ndim == 1,
+             model->printer, RENGA_ERR_SUPPORT,
+             "%s: the network has a target, but no source, or no source_mask that says which of it "
+             "is padding",
+             model->command);
+  RengaCall(FindStart(model));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode FindTokens(AppTextModel *model)
 {
   const AppFields *fields = &model->fields;
-  model->field = -1;
+  const int target = FindField(fields, "target");
+  model->field = model->source = model->real = -1;
   for (int f = 0; f < fields->count && model->field < 0; f++)
     if (fields->is_table_index[f] && fields->specs[f].ndim == 1) model->field = f;
-  for (int f = 0; f < fields->count; f++)
-    RengaCheck(strcmp(fields->names[f], "target") != 0, model->printer, RENGA_ERR_SUPPORT,
-               "the network reads %s and target: texts are written by decoders without an encoder",
-               fields->names[model->field >= 0 ? model->field : 0]);
+  if (target >= 0) RengaCall(UseEncoder(model, target));
   RengaCheck(model->field >= 0, model->printer, RENGA_ERR_SUPPORT,
              "%s needs a network with an input [batch, sequence] of tokens", model->command);
   const RengaDataType type = fields->specs[model->field].type;
@@ -58,13 +120,26 @@ static RengaErrorCode FindTokens(AppTextModel *model)
   return RENGA_SUCCESS;
 }
 
-/* The tokens that text is made of: bytes, or those of -vocabulary_file. */
-static RengaErrorCode FindTextVocabulary(AppTextModel *model)
+/* tokenizer.json of the network's folder, where prompts are no numbers; NULL: there is none. */
+static RengaErrorCode FindFolderTokenizer(AppTextModel *model, char **file)
 {
-  const char *file;
-  model->highest = BYTES;
-  RengaCall(RengaOptionsGetString("vocabulary_file", &file, NULL));
-  if (file == NULL) return RENGA_SUCCESS;
+  const char *network, *numbers;
+  bool there = false;
+  *file = NULL;
+  RengaCall(RengaOptionsGetString("graph", &network, NULL));
+  RengaCall(RengaOptionsGetString("prompt_tokens", &numbers, NULL));
+  if (!numbers) RengaCall(AppFolderFile(network, "tokenizer.json", file));
+  if (!*file) return RENGA_SUCCESS;
+  if (RengaCommGetRank(model->comm) == 0) there = access(*file, R_OK) == 0;
+  RengaErrorCode code =
+      RengaCommBroadcast(model->comm, &there, sizeof there, 0, "the folder's tokenizer");
+  if (code || !there) RengaFree(file);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadTextVocabulary(AppTextModel *model, const char *file)
+{
   RengaErrorCode code = RENGA_SUCCESS;
   for (int turn = 0; turn < 2; turn++) { /* what is wrong with a file is said once */
     if ((turn == 0) == (RengaCommGetRank(model->comm) == 0))
@@ -78,6 +153,24 @@ static RengaErrorCode FindTextVocabulary(AppTextModel *model)
     model->lowest = t;
     RengaCall(RengaVocabularyDecode(model->vocabulary, t, &text, &length));
   }
+  return RENGA_SUCCESS;
+}
+
+/* The tokens that text is made of: bytes, or those of -vocabulary_file or of the folder. What its
+   tokenizer puts around a text stands around prompts, and an end behind what an encoder reads. */
+static RengaErrorCode FindTextVocabulary(AppTextModel *model)
+{
+  const char *given;
+  char *own = NULL;
+  model->highest = BYTES;
+  RengaCall(RengaOptionsGetString("vocabulary_file", &given, NULL));
+  if (!given) RengaCall(FindFolderTokenizer(model, &own));
+  if (!given && !own) return RENGA_SUCCESS;
+  RengaErrorCode code = ReadTextVocabulary(model, given ? given : own);
+  if (!code && (own || model->source >= 0))
+    code = RengaVocabularyGetFrame(model->vocabulary, model->n_frame, model->frame);
+  RengaFree(&own);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -187,6 +280,8 @@ static RengaErrorCode FindObstacle(const AppTextModel *model, int64_t longest, s
     snprintf(why, size, "device %s has no kernels for them", device);
   else if (replicas > 1 || tokens > 1 || (strcmp(context, "0") != 0 && strcmp(context, "1") != 0))
     snprintf(why, size, "they are not for replicas, context-parallel ranks and lanes of tokens");
+  else if (model->source >= 0)
+    snprintf(why, size, "the network has an encoder");
   else if (plan)
     snprintf(why, size, "a plan is given, which is of whole sequences");
   else if (longest > model->sequence)
@@ -315,7 +410,8 @@ void AppTextModelLeave(AppTextModel *model, AppTokens *text)
 
 const float *AppTextModelScoresAt(const AppTextModel *model, int64_t i, int64_t place)
 {
-  const int64_t length = model->given[i]->length;
+  const int64_t length = model->given[i]->length, source = model->given[i]->source;
+  if (source > 0) return model->scores + (i * model->sequence + place + 1 - source) * model->kinds;
   if (model->rows) return model->scores + i * model->kinds;
   const int64_t begin = length > model->sequence ? length - model->sequence : 0;
   return model->scores + (i * model->sequence + place - begin) * model->kinds;
@@ -325,6 +421,7 @@ RengaErrorCode AppTextModelDestroy(AppTextModel *model)
 {
   AppTokenRowsDestroy(&model->rows);
   RengaFree(&model->scores);
+  for (int side = 0; side < 2; side++) RengaFree(&model->frame[side]);
   RengaCall(RengaVocabularyDestroy(&model->vocabulary));
   RengaCall(RengaPipelineDestroy(&model->pipeline));
   RengaCall(RengaPlanDestroy(&model->plan));

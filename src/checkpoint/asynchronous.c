@@ -244,7 +244,7 @@ static void *NameAside(void *user)
   RengaAside aside = user;
   const double begin = MonotonicSeconds();
   if (RengaCheckpointWriterName_Private(&aside->writer, aside->message))
-    for (int i = 0; i < aside->old.count; i++) unlink(aside->old.path[i]);
+    RengaCheckpointOldDelete_Private(&aside->old);
   aside->seconds += MonotonicSeconds() - begin;
   atomic_store(&aside->done, true);
   return NULL;

@@ -89,9 +89,16 @@ static RengaErrorCode PublishPending(RengaCheckpoint checkpoint, void *user)
 
 static RengaErrorCode EndPending(RengaCheckpoint checkpoint, void *user)
 {
+  char *path = NULL;
   (void)user;
   RengaCall(RengaAsideEnd(checkpoint->pending.aside));
   checkpoint->last_step = checkpoint->pending.step;
+  RengaErrorCode code = RengaErrorAgree(
+      checkpoint->hdr.comm,
+      RengaCheckpointDirectoryPath(checkpoint->options.directory, checkpoint->last_step, &path));
+  if (!code) code = RengaCheckpointWriteFolder_Private(checkpoint, path);
+  RengaFree(&path);
+  RengaCall(code);
   RengaSignCheckpoint_Private(checkpoint->last_step);
   return RENGA_SUCCESS;
 }

@@ -219,6 +219,7 @@ RengaErrorCode RengaCheckpointCheckSame_Private(RengaCheckpoint checkpoint, cons
   RengaSettingAdd_Private(&list, "-checkpoint_every", &checkpoint->every_seconds,
                           sizeof checkpoint->every_seconds);
   RengaSettingAddInt64_Private(&list, "-checkpoint_async", checkpoint->options.async);
+  RengaSettingAddInt64_Private(&list, "-checkpoint_format", checkpoint->options.format);
   RengaSettingAddInt64_Private(&list, "-checkpoint_memory", checkpoint->options.memory);
   RengaSettingAddInt64_Private(&list, "subset (RengaCheckpointSetSubset)", checkpoint->subset);
   RengaSettingAddInt64_Private(&list, "tensors of the program", (int64_t)extras);

@@ -15,6 +15,7 @@ struct _p_RengaCheckpoint {
     char *directory, *every, *memory_dir;
     int keep, memory;
     bool signals, async;
+    RengaCheckpointFormat format;
   } options;
   bool subset;                     /* files may hold more than the network */
   int64_t every_steps;             /* 0: not by steps */
@@ -33,10 +34,9 @@ struct _p_RengaCheckpoint {
   RengaCheckpointLock lock; /* rank 0 */
   int64_t unmarked;         /* step of the file that no step has followed; -1: none */
   bool missing;             /* the file that was due last was not written */
-  bool looked_for_room;
-  int64_t bytes;                      /* of the tensors of a file, once looked for */
-  double end_time;                    /* MPI_Wtime when all must be done; 0: no limit */
-  double step_time;                   /* of the step before */
+  int64_t bytes;    /* of the tensors of a file, once there was looked for room; 0: not yet */
+  double end_time;  /* MPI_Wtime when all must be done; 0: no limit */
+  double step_time; /* of the step before */
   double step_seconds, write_seconds; /* the longest */
   bool time_is_up;
   struct { /* a file that is written while training goes on */
@@ -138,6 +138,16 @@ void RengaCheckpointFreeMemory_Private(RengaCheckpoint checkpoint);
 
 /* initial.c. Collective: the newest whole file of a directory, or the file; RengaFree(file). */
 RengaErrorCode RengaCheckpointFindFile_Private(RengaComm comm, const char *path, char **file);
+
+/* exportfile.c. Collective: the parameters of a file as a folder, which is whole under its name. */
+typedef struct {
+  const char *folder, *partial;
+  RengaCheckpointExportSettings settings;
+} RengaCheckpointTarget;
+RengaErrorCode RengaCheckpointExportFile_Private(RengaComm comm, const char *file,
+                                                 const RengaCheckpointTarget *target);
+/* format.c. Collective: the folder beside a file, where one is wanted; what fails is a warning. */
+RengaErrorCode RengaCheckpointWriteFolder_Private(RengaCheckpoint checkpoint, const char *file);
 
 /* resume.c. Collective: the files of a directory, newest first; then those that a step followed
    that was not finite behind the others, with a warning for each. */

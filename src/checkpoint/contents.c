@@ -109,6 +109,8 @@ static RengaErrorCode NameContents(RengaCheckpoint checkpoint, const char *name,
   if (RengaCommGetRank(checkpoint->hdr.owner) != 0) return RENGA_SUCCESS;
   RengaCall(StampAfterFiles(checkpoint, &contents->table));
   RengaCall(CheckOwner(checkpoint, contents->path));
+  if (checkpoint->options.format == RENGA_CHECKPOINT_SAFETENSORS)
+    RengaCheckpointDirectoryRemoveBeside(contents->path);
   return RENGA_SUCCESS;
 }
 

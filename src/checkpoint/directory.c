@@ -92,6 +92,33 @@ RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count,
   return RENGA_SUCCESS;
 }
 
+void RengaCheckpointDirectoryRemove(const char *folder)
+{
+  DIR *entries = opendir(folder);
+  for (struct dirent *entry; entries && (entry = readdir(entries)) != NULL;)
+    unlinkat(dirfd(entries), entry->d_name, 0); /* fails for . and .. */
+  if (entries) closedir(entries);
+  rmdir(folder);
+}
+
+/* FILE.h5 is beside FILE. */
+void RengaCheckpointDirectoryRemoveBeside(const char *file)
+{
+  char folder[4096];
+  const int length = (int)strlen(file) - (int)strlen(".h5");
+  if (snprintf(folder, sizeof folder, "%.*s", length, file) < (int)sizeof folder)
+    RengaCheckpointDirectoryRemove(folder);
+}
+
+/* The folder goes first: it is found by its file alone. */
+void RengaCheckpointOldDelete_Private(const RengaCheckpointOld *old)
+{
+  for (int i = 0; i < old->count; i++) {
+    if (old->folders) RengaCheckpointDirectoryRemoveBeside(old->path[i]);
+    unlink(old->path[i]);
+  }
+}
+
 void RengaCheckpointOldFree_Private(RengaCheckpointOld *old)
 {
   for (int i = 0; i < old->count; i++) RengaFree(&old->path[i]);
@@ -114,7 +141,7 @@ void RengaCheckpointDirectoryClean(const char *directory)
   for (struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
     if (!IsTemporaryFile(entry->d_name)) continue;
     if (snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) < (int)sizeof path)
-      unlink(path);
+      if (unlink(path) != 0) RengaCheckpointDirectoryRemove(path);
   }
   if (entries) closedir(entries);
 }

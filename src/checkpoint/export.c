@@ -1,207 +1,14 @@
-/* A checkpoint as a folder of Hugging Face: parameters and states by their names, as safetensors
-   files; of a network with adapters these alone, as peft loads them, or the weights with what they
-   add. Moments and steps stay in the checkpoint. */
+/* A checkpoint as a folder of Hugging Face that was not there before. */
 #include "checkpointimpl.h"
-#include "merge.h"
-#include "renga/private/hash.h"
-#include "renga/private/open.h"
-#include "safetensors/adapter.h"
-#include "safetensors/safetensors.h"
-#include "safetensors/write.h"
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <dirent.h>
 
-static const int64_t usual_file = 5000000000;
-
-typedef enum {
-  EXPORT_WHOLE,    /* all parameters and states */
-  EXPORT_ADAPTERS, /* the factors of adapters, and nothing else */
-  EXPORT_MERGED    /* all others, with what adapters add to them */
-} ExportForm;
-
-typedef struct {
-  RengaMappedFile file;
-  const RengaCheckpointTable *table; /* of the checkpoint */
-  RengaCheckpointTable chosen;       /* what is written */
-  int *entry;                        /* [chosen.n_entries] in the table */
-  RengaHasher hasher;
-  ExportForm form;
-  RengaCheckpointAdapters adapters;
-  RengaMerger merger;
-} Exporter;
-
-/* Elements of a tensor of the checkpoint, with whole blocks that are as they were written. */
-static RengaErrorCode ReadOwnElements(void *user, int i, int64_t first, int64_t count, float to[])
-{
-  Exporter *exporter = user;
-  const RengaCheckpointTable *table = exporter->table;
-  const RengaCheckpointEntry *entry = &table->entries[i];
-  const int64_t size = (int64_t)sizeof *to;
-  memcpy(to, exporter->file.bytes + entry->offset + first * size, (size_t)(count * size));
-  for (int64_t b = 0; b < RengaCheckpointTableBlocks(table, i); b++) {
-    int64_t from, bytes;
-    RengaCheckpointTableBlock(table, i, b, &from, &bytes);
-    if (from < first * size || from >= (first + count) * size) continue;
-    RengaHasherRestart(exporter->hasher, 0);
-    RengaHasherAdd(exporter->hasher, exporter->file.bytes + entry->offset + from, (size_t)bytes);
-    RengaCheck(RengaHasherGet(exporter->hasher) == table->hashes[entry->first_hash + b],
-               MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-               "checkpoint %s: tensor %.500s: its checksum "
-               "differs",
-               exporter->file.path, entry->name);
-  }
-  RengaForgetMapped(&exporter->file, entry->offset + first * size, count * size);
-  return RENGA_SUCCESS;
-}
-
-/* Of a tensor that is written. */
-static RengaErrorCode ReadElements(void *user, int chosen, int64_t first, int64_t count, float to[])
-{
-  Exporter *exporter = user;
-  const int i = exporter->entry[chosen];
-  RengaCall(ReadOwnElements(exporter, i, first, count, to));
-  if (exporter->form == EXPORT_MERGED)
-    RengaCall(RengaMergeElements(&exporter->merger, i, first, count, to));
-  return RENGA_SUCCESS;
-}
-
-/* ---- what is written ---- */
-static RengaErrorCode ChooseForm(Exporter *exporter, const RengaCheckpointExportSettings *settings)
-{
-  const char *path = exporter->file.path;
-  const RengaCheckpointAdapters *adapters = &exporter->adapters;
-  RengaCall(RengaCheckpointFindAdapters_Private(path, exporter->table, &exporter->adapters));
-  RengaCheck(adapters->rank > 0 || !settings->merged, MPI_COMM_SELF, RENGA_ERR_OPTION,
-             "checkpoint %s has no adapters that could be merged", path);
-  RengaCheck(
-      adapters->rank == 0 || settings->merged || adapters->others == 0, MPI_COMM_SELF,
-      RENGA_ERR_SUPPORT,
-      "checkpoint %s has %lld tensors besides its adapters that the run has changed, or that "
-      "are statistics, and a folder of adapters does not hold them: -export_merged writes "
-      "all",
-      path, (long long)adapters->others);
-  if (adapters->rank > 0) exporter->form = settings->merged ? EXPORT_MERGED : EXPORT_ADAPTERS;
-  exporter->merger = (RengaMerger){.table = exporter->table,
-                                   .adapters = adapters,
-                                   .read = ReadOwnElements,
-                                   .user = exporter,
-                                   .entry = -1};
-  return RENGA_SUCCESS;
-}
-
-/* Factors have a name before theirs in a folder of adapters. */
-static RengaErrorCode ChooseEntry(Exporter *exporter, int i)
-{
-  const RengaCheckpointEntry *entry = &exporter->table->entries[i];
-  const bool adapters = exporter->form == EXPORT_ADAPTERS;
-  char layer[RENGA_ADAPTER_NAME], name[RENGA_ADAPTER_NAME + 64];
-  const bool factor =
-      exporter->adapters.rank > 0 && RengaCheckpointIsFactor_Private(entry->name, layer);
-  if (exporter->form != EXPORT_WHOLE && factor != adapters) return RENGA_SUCCESS;
-  snprintf(name, sizeof name, "%s%s", RENGA_ADAPTER_PREFIX, entry->name);
-  exporter->entry[exporter->chosen.n_entries] = i;
-  RengaCall(RengaCheckpointTableAdd(&exporter->chosen, adapters ? name : entry->name, &entry->spec,
-                                    entry->state));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ChooseEntries(Exporter *exporter)
-{
-  const RengaCheckpointTable *table = exporter->table;
-  RengaCall(RengaMalloc(table->n_entries + 1, &exporter->entry));
-  for (int i = 0; i < table->n_entries; i++) {
-    const RengaCheckpointEntry *entry = &table->entries[i];
-    bool moment = true;
-    if (RengaCheckpointIsExtra_Private(entry->name)) continue;
-    RengaCall(RengaCheckpointTableIsMoment(table, i, &moment));
-    if (moment) continue;
-    RengaCheck(entry->spec.type == RENGA_FLOAT32 &&
-                   entry->offset + entry->bytes <= exporter->file.size,
-               MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "checkpoint %s: tensor %.500s is %s",
-               exporter->file.path, entry->name, RengaDataTypeName(entry->spec.type));
-    RengaCall(ChooseEntry(exporter, i));
-  }
-  return RENGA_SUCCESS;
-}
-
-/* The layers of what was chosen: each has two factors. description: module is for RengaFree, and
-   its names lie behind the list. */
-static RengaErrorCode ListLayers(const Exporter *exporter, RengaAdapterDescription *description)
-{
-  const RengaCheckpointTable *chosen = &exporter->chosen;
-  const size_t prefix = strlen(RENGA_ADAPTER_PREFIX);
-  char *memory = NULL;
-  const size_t each = sizeof *description->module;
-  RengaCall(RengaMalloc((size_t)(chosen->n_entries + 1) * (each + RENGA_ADAPTER_NAME), &memory));
-  char *text = memory + (size_t)(chosen->n_entries + 1) * each;
-  description->module = (void *)memory;
-  for (int i = 0; i < chosen->n_entries; i++) {
-    const char *name = chosen->entries[i].name + prefix;
-    if (!strstr(name, ".lora_A.") || !RengaCheckpointIsFactor_Private(name, text)) continue;
-    description->transposed =
-        description->transposed || RengaCheckpointIsTransposed_Private(&exporter->adapters, text);
-    description->module[description->count++] = text;
-    text += RENGA_ADAPTER_NAME;
-  }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode WriteAdapterConfig(const Exporter *exporter, const char *folder,
-                                         const char *base)
-{
-  RengaAdapterDescription description = {.rank = exporter->adapters.rank,
-                                         .alpha = exporter->adapters.alpha,
-                                         .dropout = exporter->adapters.dropout,
-                                         .base = base};
-  RengaErrorCode code = ListLayers(exporter, &description);
-  if (!code) code = RengaAdapterWriteConfig(folder, &description);
-  RengaFree(&description.module);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* ---- the folder: it appears whole or not at all ---- */
 static RengaErrorCode CheckNewFolder(const char *folder)
 {
   struct stat found;
   RengaCheck(lstat(folder, &found) != 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
              "%s is there already: export makes a new folder", folder);
-  return RENGA_SUCCESS;
-}
-
-static void RemoveFolder(const char *folder)
-{
-  char *path = NULL;
-  DIR *directory = opendir(folder);
-  for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;) {
-    if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
-    if (RengaSafetensorsJoin(folder, entry->d_name, &path) == RENGA_SUCCESS) unlink(path);
-    RengaFree(&path);
-  }
-  if (directory) closedir(directory);
-  rmdir(folder);
-}
-
-static RengaErrorCode FillFolder(Exporter *exporter, const char *folder,
-                                 const RengaCheckpointExportSettings *settings)
-{
-  const bool adapters = exporter->form == EXPORT_ADAPTERS;
-  const int64_t most = settings->file_bytes > 0 ? settings->file_bytes : usual_file;
-  const RengaSafetensorsSource source = {.table = &exporter->chosen,
-                                         .name = adapters ? "adapter_model" : "model",
-                                         .type = settings->type,
-                                         .file_bytes = adapters ? INT64_MAX : most,
-                                         .read = ReadElements,
-                                         .user = exporter};
-  if (adapters)
-    RengaCall(WriteAdapterConfig(exporter, folder, settings->like));
-  else if (settings->like)
-    RengaCall(RengaSafetensorsCopyFiles(settings->like, folder, settings->type));
-  RengaCall(RengaSafetensorsWrite(folder, &source));
   return RENGA_SUCCESS;
 }
 
@@ -213,59 +20,23 @@ static int LengthWithoutSlash(const char *folder)
   return length;
 }
 
-static RengaErrorCode MakeFolder(Exporter *exporter, const char *folder,
-                                 const RengaCheckpointExportSettings *settings)
+/* By way of FOLDER.NUMBER.part. */
+static RengaErrorCode ExportNew(RengaComm comm, const char *file, const char *folder,
+                                const RengaCheckpointExportSettings *settings)
 {
   char *partial = NULL;
+  MPI_Comm ranks;
   const size_t room = strlen(folder) + 32;
-  RengaCall(CheckNewFolder(folder));
-  RengaCall(RengaMalloc(room, &partial));
+  RengaCall(RengaObjectGetComm(comm, &ranks));
+  RengaCall(
+      RengaErrorAgree(ranks, RengaCommGetRank(comm) == 0 ? CheckNewFolder(folder) : RENGA_SUCCESS));
+  RengaCall(RengaErrorAgree(ranks, RengaMalloc(room, &partial)));
   snprintf(partial, room, "%.*s.%ld.part", LengthWithoutSlash(folder), folder, (long)getpid());
-  int reason = mkdir(partial, 0777) == 0 ? 0 : errno;
-  RengaErrorCode code = reason ? RENGA_SUCCESS : FillFolder(exporter, partial, settings);
-  if (!reason && !code && rename(partial, folder) != 0) reason = errno;
-  if (code || reason) RemoveFolder(partial);
+  const RengaCheckpointTarget target = {
+      .folder = folder, .partial = partial, .settings = *settings};
+  const RengaErrorCode code = RengaCheckpointExportFile_Private(comm, file, &target);
   RengaFree(&partial);
   RengaCall(code);
-  RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", folder,
-             RengaFileReason_Private(reason));
-  return RENGA_SUCCESS;
-}
-
-/* Rank 0. */
-static RengaErrorCode ExportFile(const char *file, const RengaCheckpointTable *table,
-                                 const char *folder, const RengaCheckpointExportSettings *settings)
-{
-  Exporter exporter = {.table = table};
-  RengaErrorCode code = RengaMapFile(file, &exporter.file);
-  if (!code) code = RengaHasherCreate(&exporter.hasher);
-  if (!code) code = ChooseForm(&exporter, settings);
-  if (!code) code = ChooseEntries(&exporter);
-  if (!code) code = MakeFolder(&exporter, folder, settings);
-  RengaMergerFree(&exporter.merger);
-  RengaCheckpointTableFree(&exporter.chosen);
-  RengaFree(&exporter.entry);
-  RengaHasherDestroy(&exporter.hasher);
-  RengaUnmapFile(&exporter.file);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ExportWhole(RengaComm comm, const char *file, const char *folder,
-                                  const RengaCheckpointExportSettings *settings)
-{
-  RengaCheckpointTable table = {0};
-  char message[RENGA_CHECKPOINT_MESSAGE] = "";
-  MPI_Comm ranks;
-  bool whole = false;
-  RengaCall(RengaObjectGetComm(comm, &ranks));
-  RengaErrorCode code = RengaCheckpointFileOpen(comm, file, &table, &whole, message);
-  if (!code && whole && RengaCommGetRank(comm) == 0)
-    code = ExportFile(file, &table, folder, settings);
-  code = RengaErrorAgree(ranks, code);
-  RengaCheckpointTableFree(&table);
-  RengaCall(code);
-  RengaCheck(whole, ranks, RENGA_ERR_FILE_FORMAT, "checkpoint %s: %s", file, message);
   return RENGA_SUCCESS;
 }
 
@@ -313,7 +84,7 @@ RengaErrorCode RengaCheckpointExport(RengaComm comm, const char *path, const cha
              "an exported folder has float32, bfloat16 or float16, not %s",
              RengaDataTypeName(settings->type));
   RengaCall(RengaCheckpointFindFile_Private(comm, path, &file));
-  const RengaErrorCode code = ExportWhole(comm, file, folder, settings);
+  const RengaErrorCode code = ExportNew(comm, file, folder, settings);
   RengaFree(&file);
   RengaCall(code);
   return RENGA_SUCCESS;

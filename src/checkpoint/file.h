@@ -58,9 +58,11 @@ typedef struct {
 /* Files to be deleted. */
 typedef struct {
   int count;
-  char **path; /* [count] */
+  char **path;  /* [count] */
+  bool folders; /* each has one beside it, of safetensors */
 } RengaCheckpointOld;
-void RengaCheckpointOldFree_Private(RengaCheckpointOld *old); /* directory.c */
+void RengaCheckpointOldDelete_Private(const RengaCheckpointOld *old); /* calls the system alone */
+void RengaCheckpointOldFree_Private(RengaCheckpointOld *old);         /* directory.c */
 
 /* table.c */
 RengaErrorCode RengaCheckpointTableAdd(RengaCheckpointTable *table, const char *name,
@@ -200,5 +202,8 @@ RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count,
 RengaErrorCode RengaCheckpointDirectoryProbe(RengaComm comm, const char *directory);
 /* Files that were never finished, of runs that are dead: the directory is ours. */
 void RengaCheckpointDirectoryClean(const char *directory);
-int RengaCheckpointDirectoryMake(const char *directory); /* with those above it; 0 or errno */
-int RengaCheckpointDirectorySync(const char *directory); /* 0 or errno */
+/* A folder and the files in it, whatever is there of them; calls the system alone. */
+void RengaCheckpointDirectoryRemove(const char *folder);
+void RengaCheckpointDirectoryRemoveBeside(const char *file); /* the folder of a file */
+int RengaCheckpointDirectoryMake(const char *directory);     /* with those above it; 0 or errno */
+int RengaCheckpointDirectorySync(const char *directory);     /* 0 or errno */

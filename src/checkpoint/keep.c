@@ -47,7 +47,8 @@ RengaErrorCode RengaCheckpointFindOld_Private(RengaCheckpoint checkpoint,
                                               const RengaCheckpointFileInfo *coming,
                                               RengaCheckpointOld *old)
 {
-  RengaCheckpointOld found = {.count = 0};
+  RengaCheckpointOld found = {.folders =
+                                  checkpoint->options.format == RENGA_CHECKPOINT_SAFETENSORS};
   RengaCheckpointFileInfo *files;
   int count;
   RengaCall(RengaCheckpointDirectoryList(checkpoint->options.directory, &count, &files));
@@ -64,7 +65,7 @@ RengaErrorCode RengaCheckpointDeleteOld_Private(RengaCheckpoint checkpoint)
 {
   RengaCheckpointOld old;
   RengaCall(RengaCheckpointFindOld_Private(checkpoint, NULL, &old));
-  for (int i = 0; i < old.count; i++) unlink(old.path[i]);
+  RengaCheckpointOldDelete_Private(&old);
   RengaCheckpointOldFree_Private(&old);
   return RENGA_SUCCESS;
 }
@@ -98,8 +99,7 @@ RengaErrorCode RengaCheckpointLookForRoom_Private(RengaCheckpoint checkpoint)
   int count = 0;
   int64_t bytes = 0;
   RengaErrorCode code = RENGA_SUCCESS;
-  if (checkpoint->looked_for_room) return RENGA_SUCCESS;
-  checkpoint->looked_for_room = true;
+  if (checkpoint->bytes > 0) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointListTensors_Private(checkpoint, NULL, &count, &tensors));
   for (int i = 0; i < count; i++)
     if (tensors[i].owner) bytes += RengaPersistentGetBytes(&tensors[i]);

@@ -17,6 +17,8 @@ static const RengaOptionRow rows[] = {
      "newest checkpoints that are kept, and the newest good one"},
     {"checkpoint_async", RENGA_OPTION_BOOL, "false", AT(async), NULL, 0, 0,
      "write checkpoints in the background from a copy in host memory"},
+    {"checkpoint_format", RENGA_OPTION_ENUM, "hdf5", AT(format), "hdf5|safetensors", 0, 0,
+     "safetensors: a folder of Hugging Face is written beside each file"},
     {"checkpoint_memory", RENGA_OPTION_INT, "0", AT(memory), NULL, 0, 1000000000,
      "steps between checkpoints in the memory of two nodes; 0: none"},
     {"checkpoint_memory_dir", RENGA_OPTION_STRING, "/dev/shm", AT(memory_dir), NULL, 0, 0,
@@ -83,6 +85,7 @@ RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text
    . -checkpoint_every - 100 (steps), 30s, 30min, 2h; 0: only when asked and at the end
    . -checkpoint_keep - so many of the newest
    . -checkpoint_async - train on while they are written
+   . -checkpoint_format - safetensors: with a folder of Hugging Face beside each
    . -checkpoint_memory - each so many steps one in the memory of the nodes
    . -checkpoint_memory_dir - the folder that is
 

@@ -25,6 +25,8 @@ static RengaErrorCode WriteNamed(RengaCheckpoint checkpoint, const char *name, c
   const double begin = MPI_Wtime();
   RengaErrorCode code = RengaCheckpointContentsMake_Private(checkpoint, name, &contents);
   if (!code) code = WriteAtOnce(checkpoint, &contents);
+  if (!code && !name) checkpoint->last_step = contents.table.step;
+  if (!code) code = RengaCheckpointWriteFolder_Private(checkpoint, contents.path);
   if (!code) {
     *path = contents.path;
     contents.path = NULL;
@@ -102,7 +104,7 @@ static RengaErrorCode WriteStep(RengaCheckpoint checkpoint, char **file)
   else
     RengaFree(&path);
   RengaCall(code);
-  checkpoint->last_step = checkpoint->unmarked = RengaPipelineGetStepNumber(checkpoint->pipeline);
+  checkpoint->unmarked = checkpoint->last_step;
   checkpoint->last_time = MPI_Wtime();
   RengaSignCheckpoint_Private(checkpoint->last_step);
   return RENGA_SUCCESS;

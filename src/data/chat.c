@@ -63,19 +63,25 @@ static RengaErrorCode ReadTurn(const Chats *chats, json_object *message, size_t 
 
 static RengaErrorCode ReadTurns(Chats *chats, json_object *object, int *count)
 {
-  json_object *messages = NULL, *tools = NULL;
+  /* What templates write besides the turns. */
+  static const char *const others[] = {
+      "tools",    "functions",        "documents",     "enable_thinking",
+      "thinking", "reasoning_effort", "chat_template", "chat_template_kwargs"};
+  json_object *messages = NULL, *other = NULL;
+  const char *unknown = NULL;
   if (object && json_object_is_type(object, json_type_object)) {
     json_object_object_get_ex(object, "messages", &messages);
-    json_object_object_get_ex(object, "tools", &tools);
+    for (size_t i = 0; i < sizeof others / sizeof others[0] && !other; i++)
+      if (json_object_object_get_ex(object, others[i], &other) && other) unknown = others[i];
   }
   const bool list = messages && json_object_is_type(messages, json_type_array) &&
                     json_object_array_length(messages) > 0;
   RengaCheck(list && json_object_array_length(messages) < 100000, MPI_COMM_SELF,
              RENGA_ERR_FILE_FORMAT, "%s: line %lld is no JSON object with a list messages: %.60s",
              chats->name, (long long)chats->number, chats->line);
-  RengaCheck(!tools, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "%s: line %lld has tools, which are not supported", chats->name,
-             (long long)chats->number);
+  RengaCheck(!unknown, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "%s: line %lld has %s, which are not supported", chats->name, (long long)chats->number,
+             unknown);
   *count = (int)json_object_array_length(messages);
   if (*count > chats->turn_room) {
     RengaCall(RengaRealloc(*count, &chats->turn));

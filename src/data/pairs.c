@@ -23,6 +23,7 @@ typedef struct {
   int32_t *row[FIELDS]; /* [BATCH][length] */
   unsigned char *mask;
   int64_t n_rows, written;
+  int64_t n_frame[2], *frame[2], start, padding; /* around each text; of targets */
 } Pairing;
 
 /* *length: without the line's end; -1 at the end of the file. */
@@ -78,20 +79,31 @@ static void FillPairRow(int32_t row[], int64_t width, const int64_t tokens[], in
   for (int64_t i = 0; i < width; i++) row[i] = (int32_t)(i < count ? tokens[i] : rest);
 }
 
-/* source: tokens, end; target: begin, tokens; labels: tokens, end. */
+/* before, as many tokens as fit, behind; returns how many. */
+static int64_t FillFramed(const Pairing *p, int side, int64_t count, const int64_t tokens[],
+                          int32_t row[])
+{
+  const int64_t *n = p->n_frame, most = p->length[side] - n[0] - n[1];
+  const int64_t kept = count < most ? count : most;
+  FillPairRow(row, n[0], p->frame[0], n[0], 0);
+  FillPairRow(row + n[0], kept, tokens, kept, 0);
+  FillPairRow(row + n[0] + kept, n[1], p->frame[1], n[1], 0);
+  return n[0] + kept + n[1];
+}
+
+/* source and labels: tokens, with those before and behind; target: begin, the labels. */
 static void PlacePair(Pairing *p, const int64_t count[2], int64_t *const tokens[2])
 {
   const int64_t at = p->n_rows++, s = p->length[0], t = p->length[1];
-  const int64_t n = count[0] < s - 1 ? count[0] : s - 1, m = count[1] < t - 1 ? count[1] : t - 1;
   int32_t *source = p->row[SOURCE] + at * s, *target = p->row[TARGET] + at * t;
   int32_t *labels = p->row[LABELS] + at * t;
-  FillPairRow(source, s, tokens[0], n, RENGA_TOKEN_PADDING);
-  source[n] = RENGA_TOKEN_END;
-  for (int64_t i = 0; i < s; i++) p->mask[at * s + i] = i <= n;
-  target[0] = RENGA_TOKEN_BEGIN;
-  FillPairRow(target + 1, t - 1, tokens[1], m, RENGA_TOKEN_PADDING);
-  FillPairRow(labels, t, tokens[1], m, IGNORED);
-  labels[m] = RENGA_TOKEN_END;
+  const int64_t n = FillFramed(p, 0, count[0], tokens[0], source);
+  const int64_t m = FillFramed(p, 1, count[1], tokens[1], labels);
+  for (int64_t i = n; i < s; i++) source[i] = (int32_t)p->padding;
+  for (int64_t i = 0; i < s; i++) p->mask[at * s + i] = i < n;
+  target[0] = (int32_t)p->start;
+  for (int64_t i = 1; i < t; i++) target[i] = i < m ? labels[i - 1] : (int32_t)p->padding;
+  for (int64_t i = m; i < t; i++) labels[i] = IGNORED;
 }
 
 static RengaErrorCode TakePair(Pairing *p, const int64_t length[2])
@@ -103,7 +115,8 @@ static RengaErrorCode TakePair(Pairing *p, const int64_t length[2])
     code = RengaVocabularyEncode(p->vocabulary, p->line[side], length[side], &count[side],
                                  &tokens[side]);
   if (code == RENGA_SUCCESS) {
-    p->pairs[2] += count[0] >= p->length[0] || count[1] >= p->length[1];
+    const int64_t frame = p->n_frame[0] + p->n_frame[1];
+    p->pairs[2] += count[0] + frame > p->length[0] || count[1] + frame > p->length[1];
     PlacePair(p, count, tokens);
   }
   RengaFree(&tokens[0]);
@@ -169,12 +182,28 @@ static RengaErrorCode AddPairDatasets(Pairing *p)
   return RENGA_SUCCESS;
 }
 
+/* The tokens that begin, end and pad. */
+static RengaErrorCode FindMarks(Pairing *p)
+{
+  RengaCall(RengaVocabularyGetStart(p->vocabulary, &p->start, &p->padding));
+  RengaCheck(p->start >= 0, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "of a tokenizer.json it is not known which token begins a target: give -tokenizer "
+             "FOLDER, whose config.json says it, in place of -vocabulary_file");
+  RengaCall(RengaVocabularyGetFrame(p->vocabulary, p->n_frame, p->frame));
+  RengaCheck(p->n_frame[1] > 0, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "the tokenizer puts no token behind a text, so that targets would have no end");
+  for (int side = 0; side < 2; side++)
+    RengaCheck(p->length[side] > p->n_frame[0] + p->n_frame[1], MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+               "rows of %lld tokens have no room beside the %lld that the tokenizer puts around a "
+               "text",
+               (long long)p->length[side], (long long)(p->n_frame[0] + p->n_frame[1]));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode WriteAllPairs(Pairing *p, const char *out_file, double share)
 {
   RengaCheck(p->vocabulary != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rank 0 has no vocabulary");
-  RengaCheck(!RengaVocabularyIsTokenizer_Private(p->vocabulary), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "aligned texts need a vocabulary with tokens that begin, end and pad: not a "
-             "tokenizer.json");
+  RengaCall(FindMarks(p));
   RengaCall(Open(p));
   RengaCall(VisitPairs(p));
   RengaCall(SplitPairs(p, share));
@@ -192,6 +221,7 @@ static void FreePairs(Pairing *p)
     free(p->line[side]); /* of getline */
   }
   for (int f = 0; f < FIELDS; f++) RengaFree(&p->row[f]);
+  for (int side = 0; side < 2; side++) RengaFree(&p->frame[side]);
   RengaFree(&p->mask);
 }
 
@@ -213,13 +243,14 @@ static void FreePairs(Pairing *p)
    . pairs - written; left out, as a line is empty; cut, as a line is too long. Rank 0 knows
 
    Errors: RENGA_ERR_ARGUMENT for a sequence or a share that cannot be, or no vocabulary on rank
-   0; RENGA_ERR_SUPPORT for a vocabulary without tokens that begin, end and pad;
+   0; RENGA_ERR_SUPPORT for a vocabulary of which it is not known which tokens begin, end and pad;
    RENGA_ERR_FILE_OPEN, RENGA_ERR_FILE_FORMAT or RENGA_ERR_FILE_WRITE where a file cannot be read
    or written. All ranks have the error.
 
    Notes: source [N,S] is the line's tokens, an end, then padding; target [N,T] a begin, the tokens,
    padding; labels [N,T] the tokens, an end, then -100, which losses ignore; source_mask [N,S] is 1
-   where source is no padding. The vocabulary stands in the file.
+   where source is no padding. Of a tokenizer.json the end is what RengaVocabularyGetFrame says, and
+   the begin that of RengaVocabularySetStart. The vocabulary stands in the file.
 
    See also: RengaVocabularyTrain(), RengaDataWriteTokens()
 @*/

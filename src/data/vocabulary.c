@@ -85,6 +85,8 @@ RengaErrorCode RengaVocabularyCreate_Private(int64_t n_merges, int32_t (*merges)
   v->merge = merges;
   v->count = RENGA_TOKEN_PAIR + n_merges;
   for (int b = 0; b < 256; b++) v->byte_token[b] = RENGA_TOKEN_BYTE + b;
+  v->begin_token = RENGA_TOKEN_BEGIN;
+  v->padding_token = RENGA_TOKEN_PADDING;
   code = RengaMalloc(n_merges + 1, &v->joined);
   for (int64_t m = 0; m < n_merges && code == RENGA_SUCCESS; m++)
     v->joined[m] = (int32_t)(RENGA_TOKEN_PAIR + m);
@@ -101,6 +103,7 @@ RengaErrorCode RengaVocabularyCreateFromJson_Private(const char *name, const cha
 {
   RengaVocabulary v = NULL;
   RengaCall(RengaMalloc(1, &v));
+  v->begin_token = v->padding_token = -1;
   RengaErrorCode code = RengaMalloc(1, &v->tokenizer);
   if (!code) code = RengaTokenizerParse_Private(name, json, bytes, v->tokenizer);
   if (!code) {

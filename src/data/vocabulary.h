@@ -113,9 +113,10 @@ struct _p_RengaVocabulary {
   int64_t count, n_merges;
   int32_t (*merge)[2], *joined; /* joined: [n_merges] the token that a pair becomes */
   int32_t byte_token[256];
-  RengaTokenizer *tokenizer; /* NULL: of Renga's own form */
-  int64_t n_slots, *slot;    /* open addressing by pair: merge + 1, 0 where free */
-  int64_t *start;            /* [count + 1] the text of a token in bytes */
+  int64_t begin_token, padding_token; /* of a decoder's texts; -1: not known */
+  RengaTokenizer *tokenizer;          /* NULL: of Renga's own form */
+  int64_t n_slots, *slot;             /* open addressing by pair: merge + 1, 0 where free */
+  int64_t *start;                     /* [count + 1] the text of a token in bytes */
   unsigned char *bytes;
   /* words that were encoded before */
   RengaWords words;

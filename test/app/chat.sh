@@ -40,6 +40,8 @@ says_line ": message 1 has no texts role and content" '{"messages": [{"role": "u
 says_line ": message 1 is of the tool; understood are system, as the first, user and assistant" '{"messages": [{"role": "tool", "content": "a"}]}'
 says_line ": message 2 is of the system; understood" '{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "a"}]}'
 says_line ": message 1 has tool_calls, of which is not known" '{"messages": [{"role": "user", "content": "a", "tool_calls": []}]}'
+says_line " has enable_thinking, which are not supported" '{"messages": [{"role": "user", "content": "a"}], "enable_thinking": false}'
+says_line " has documents, which are not supported" '{"messages": [{"role": "user", "content": "a"}], "documents": [{"text": "b"}]}'
 says_line " has tools, which are not supported" '{"messages": [{"role": "user", "content": "a"}], "tools": []}'
 says_line " has no turn of the assistant, so that nothing of it is learned" '{"messages": [{"role": "user", "content": "a"}]}'
 says_line ": byte 1, 0xff, is no text in UTF-8" '{\0377}'

@@ -152,7 +152,26 @@ refuses 2 "data set none.h5: No such file or directory" train -graph $small -dat
 
 # Aligned texts and ratings.
 refuses 2 "renga data pairs needs -vocabulary KINDS, or -vocabulary_file FILE" data pairs source.txt target.txt o.h5
-refuses 2 "aligned texts need a vocabulary with tokens that begin, end and pad: not a tokenizer.json" data pairs source.txt target.txt o.h5 -vocabulary_file "$tokenizer"
+refuses 2 "it is not known which token begins a target: give -tokenizer FOLDER" data pairs source.txt target.txt o.h5 -vocabulary_file "$tokenizer"
+# A folder of Hugging Face: its tokenizer, what this puts around texts, and what targets begin with.
+mkdir folder
+echo '{"pad_token_id": 5}' >folder/config.json
+cp "$tokenizer" folder
+refuses 2 "puts no token behind a text, so that targets would have no end" data pairs source.txt target.txt o.h5 -tokenizer folder
+frame='"post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "end"}}], "special_tokens": {"end": {"ids": [0]}}}'
+sed "s/\"post_processor\":null/$frame/" "$tokenizer" >folder/tokenizer.json
+accepts 2 data pairs source.txt target.txt framed.h5 -tokenizer folder -sequence 12
+says "40 pairs of at most 12 and 12 tokens of 281 kinds"
+refuses 2 "-tokenizer and -vocabulary_file are both given" data pairs source.txt target.txt o.h5 -tokenizer folder -vocabulary_file x
+cat >folder/config.json <<'END'
+{"model_type": "llama", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+ "vocab_size": 281, "max_position_embeddings": 64, "rms_norm_eps": 1e-6}
+END
+accepts 2 train -graph hf:folder,sequence=16 -data hugging.h5 $steps -partition_stages 2 -checkpoint_dir f
+accepts 2 generate -graph hf:folder,sequence=32 -checkpoint f -prompt "In the" -tokens 5 -generate_format jsonl -partition_stages 2
+says '"prompt":"In the"' ',0],"text":"'
+accepts 1 generate -graph hf:folder,sequence=32 -checkpoint f -prompt_tokens 7,8 -tokens 5 -generate_format jsonl
+lacks '"text"'
 head -n 39 target.txt >fewer.txt
 refuses 2 "are not aligned: fewer.txt ends after 39 lines" data pairs source.txt fewer.txt o.h5 -vocabulary 280
 refuses 2 "have 0 pairs of lines" data pairs empty.txt empty.txt o.h5 -vocabulary 280

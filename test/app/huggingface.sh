@@ -185,8 +185,25 @@ says_no "is_encoder_decoder is false; only true is built" is_encoder_decoder=fal
 $make write t5-1
 accepts 1 info -graph hf:t5-1,sequence=12,target=7
 says "target                           int64[N,7]"
-refuses 2 "the network reads source and target: texts are written by decoders without an encoder" \
-  generate -graph hf:t5-1,sequence=12 -checkpoint t5-1 -prompt_tokens 5,6 -tokens 3
+# Its text is one on all layouts, alone or beside others; what does not go with an encoder is refused.
+write="generate -checkpoint t5-1 -prompt_tokens"
+pair="-graph hf:t5-1,sequence=12,target=7 -temperature 2 -tokens"
+accepts 1 $write '5,6;7,8,9,10,1' $pair 7
+says "the network has an encoder"
+cp out whole
+accepts 2 $write '5,6;7,8,9,10,1' $pair 7 -partition_stages 2
+equal_files out whole "stages write another text"
+accepts 2 $write '5,6;7,8,9,10,1' $pair 7 -graph_lanes 2 -partition_tensor 2
+equal_files out whole "tensor-parallel ranks write another text"
+accepts 1 $write 7,8,9,10,1 $pair 7
+equal "$(tail -n 1 out)" "$(tail -n 1 whole)" "alone it is another text"
+refuses 2 "-tokens 8: the network's target has 7; write fewer, or build it with a longer target" $write 5 $pair 8
+refuses 2 "-generate_cache on: the network has an encoder" $write 5 $pair 7 -generate_cache on
+refuses 2 "has 13 tokens, and the network's sequence is 12" $write 1,2,3,4,5,6,7,8,9,10,11,12,13 $pair 7
+refuses 2 "no source_mask that says which of it is padding" $write 5 $pair 7 -graph hf:t5-1,padding=0
+printf '{"context": [5], "choices": [[6], [7]], "answer": 1}\n' >asked.jsonl
+refuses 2 "the network has an encoder, and answers are judged of decoders alone" eval -graph hf:t5-1,sequence=12 -initial t5-1 \
+  -eval_choices asked.jsonl
 refuses 2 "hf: target=7, but bert-1 has no decoder beside an encoder" info -graph hf:bert-1,target=7
 network=gpt2-1
 says_no "scale_attn_by_inverse_layer_idx is true; only false is built" scale_attn_by_inverse_layer_idx=true

@@ -65,5 +65,5 @@ tests += %D%/chat.sh
 EXTRA_DIST += %D%/chat.sh
 tests += %D%/packed.sh
 EXTRA_DIST += %D%/packed.sh
-tests += %D%/adapters.sh %D%/divided.sh %D%/larger.sh
-EXTRA_DIST += %D%/larger.sh %D%/divided.sh %D%/adapters.sh %D%/adapters.py %D%/adapters.json
+tests += %D%/adapters.sh %D%/divided.sh %D%/folders.sh %D%/larger.sh
+EXTRA_DIST += %D%/larger.sh %D%/divided.sh %D%/folders.sh %D%/adapters.sh %D%/adapters.py %D%/adapters.json

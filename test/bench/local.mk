@@ -1,4 +1,4 @@
-EXTRA_DIST += %D%/costs.py %D%/heal.py %D%/images.py %D%/namespaces.sh %D%/slowdisk.sh %D%/peer.py %D%/peer_parallel.py %D%/planners.py %D%/prediction.py %D%/python_step.py %D%/rows.py %D%/scale.py %D%/steps.py %D%/timelines.py
+EXTRA_DIST += %D%/costs.py %D%/generation.py %D%/heal.py %D%/images.py %D%/namespaces.sh %D%/slowdisk.sh %D%/peer.py %D%/peer_parallel.py %D%/planners.py %D%/prediction.py %D%/python_step.py %D%/rows.py %D%/scale.py %D%/steps.py %D%/timelines.py
 
 # Built by `make test/bench/kernels`; doc/performance.md says what it prints.
 EXTRA_PROGRAMS += %D%/kernels

@@ -125,6 +125,13 @@ static RengaErrorCode TestContents(RengaComm comm)
     RengaCall(StandinCreate(comm, 1, true, directory, &checkpoint));
     RengaCall(RengaCheckpointGetAsync(checkpoint, &async));
     Expect(async == (beside == 1));
+    RengaCheckpointFormat format;
+    RengaCall(RengaCheckpointSetFormat(checkpoint, RENGA_CHECKPOINT_SAFETENSORS));
+    RengaCall(RengaCheckpointGetFormat(checkpoint, &format));
+    Expect(format == RENGA_CHECKPOINT_SAFETENSORS);
+    RengaCall(RengaCheckpointSetFormat(checkpoint, RENGA_CHECKPOINT_HDF5));
+    ExpectError(RengaCheckpointSetFormat(checkpoint, (RengaCheckpointFormat)2), RENGA_ERR_ARGUMENT,
+                "2 is no format of checkpoints");
     standin.step = 1000;
     RengaCall(RengaCheckpointStep(checkpoint, &wrote, &stop));
     Expect(!stop && wrote == !beside);

@@ -188,6 +188,51 @@ static RengaErrorCode CheckRefusedExpressions(void)
   return RENGA_SUCCESS;
 }
 
+#define BARE "\"post_processor\":null"
+#define AROUND                                                                                     \
+  "\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\"},{\"type\":"  \
+  "\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}},{\"Sequence\":{\"id\":"    \
+  "\"A\"}},"                                                                                       \
+  "{\"SpecialToken\":{\"id\":\"y\"}}],\"special_tokens\":{\"x\":{\"ids\":[7,8]},\"y\":{\"ids\":["  \
+  "9]}}}]}"
+#define PAIRED                                                                                     \
+  "\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":[\"</s>\",2],\"cls\":[\"<s>\",0]}"
+
+/* What stands around texts, and what targets begin with. */
+static RengaErrorCode CheckFrames(void)
+{
+  static const struct {
+    const char *json;
+    int64_t count[2], first[2]; /* their first tokens */
+  } known[] = {{BARE, {0, 0}, {0, 0}}, {AROUND, {2, 1}, {7, 9}}, {PAIRED, {1, 1}, {0, 2}}};
+  RengaVocabulary vocabulary;
+  int64_t count[2], *tokens[2], start, padding;
+  for (int k = 0; k < COUNT_OF(known); k++) {
+    RengaCall(Change(BARE, known[k].json));
+    RengaCall(RengaVocabularyRead(changed_name, &vocabulary));
+    RengaCall(RengaVocabularyGetFrame(vocabulary, count, tokens));
+    for (int side = 0; side < 2; side++) {
+      Expect(count[side] == known[k].count[side]);
+      Expect(count[side] == 0 || tokens[side][0] == known[k].first[side]);
+      RengaFree(&tokens[side]);
+    }
+    RengaCall(RengaVocabularyGetStart(vocabulary, &start, &padding));
+    Expect(start == -1 && padding == -1);
+    ExpectError(RengaVocabularySetStart(vocabulary, -1, 0), RENGA_ERR_ARGUMENT,
+                "a text cannot begin with token -1");
+    RengaCall(RengaVocabularySetStart(vocabulary, 3, 4));
+    RengaCall(RengaVocabularyGetStart(vocabulary, &start, &padding));
+    Expect(start == 3 && padding == 4);
+    RengaCall(RengaVocabularyDestroy(&vocabulary));
+  }
+  RengaCall(Change(BARE, "\"post_processor\":{\"type\":\"Odd\"}"));
+  RengaCall(RengaVocabularyRead(changed_name, &vocabulary));
+  ExpectError(RengaVocabularyGetFrame(vocabulary, count, tokens), RENGA_ERR_SUPPORT,
+              "post_processor is {\"type\":\"Odd\"}, which is not supported");
+  RengaCall(RengaVocabularyDestroy(&vocabulary));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckRefusals(void)
 {
   static const struct {
@@ -216,7 +261,7 @@ static RengaErrorCode CheckRefusals(void)
       {"\"dropout\":null", "\"dropout\":0.5", RENGA_ERR_SUPPORT, "model.dropout is 0.5"},
       {"\"truncation\":null", "\"truncation\":{}", RENGA_ERR_SUPPORT, "truncation is"},
       {"\"merges\"", "\"fusions\"", RENGA_ERR_SUPPORT, "is not BPE with vocab and merges"},
-      {"\"a\":", "\"aa\":", RENGA_ERR_FILE_FORMAT, "\"a\" has no token"},
+      {"\"a\":", "\"aa\":", RENGA_ERR_SUPPORT, "byte 0x61 has no token"},
       {"\"a\":65", "\"a\":-65", RENGA_ERR_FILE_FORMAT, "\"a\" has no token"},
       {"\"vocab\":{", "\"vocab\":[65],\"more\":{", RENGA_ERR_FILE_FORMAT,
        "model.vocab is no object of tokens: [ 65 ]"},
@@ -261,6 +306,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckExpressions());
   RengaCall(CheckHardExpression());
   RengaCall(CheckRefusedExpressions());
+  RengaCall(CheckFrames());
   RengaCall(CheckRefusals());
   RengaCall(RengaCommDestroy(&comm));
   remove(changed_name);

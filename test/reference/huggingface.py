@@ -207,10 +207,10 @@ def kind_of(name):
     return transformers.AutoModelForMaskedLM if is_encoder(name) else transformers.AutoModelForCausalLM
 
 
-def make_model(name):
+def make_model(name, **others):
     kind, settings = NETWORKS[name]
     torch.manual_seed(sum(map(ord, name)))
-    config = getattr(transformers, kind)(**settings)
+    config = getattr(transformers, kind)(**{**settings, **others})
     model = kind_of(name).from_config(config, dtype=torch.float32)
     if name == "t5-3":  # as version 1.1 has it, whose files have two tables
         model.lm_head.weight = torch.nn.Parameter(0.1 * torch.randn_like(model.lm_head.weight))

@@ -251,6 +251,10 @@ static RengaErrorCode FindBytes(TokenizerFile *file)
   for (int b = 0; b < 256; b++) {
     char text[3];
     SpellSign(file->sign_of[b], text);
+    RengaCheck(RengaTokenizerMember_Private(file->vocab, text), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+               "tokenizer %s: byte 0x%02X has no token, so that texts with it could not be "
+               "written; ByteLevel needs all 256 in its vocab (\"%s\" is missing)",
+               file->name, b, text);
     RengaCall(TokenOf(file, text, &file->to->byte_token[b]));
   }
   return RENGA_SUCCESS;

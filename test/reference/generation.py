@@ -1,0 +1,55 @@
+"""Text of folders of Hugging Face: the likeliest tokens of Renga, on several layouts, and of transformers.
+
+phi3-4 is left out: transformers takes other factors of positions (longrope) once a text is long, Renga those of the sequence.
+
+usage: generation.py RENGA MPIEXEC FOLDER [NETWORK]…      works in FOLDER; without names all that write text
+"""
+import json
+import sys
+
+import torch
+
+from huggingface import NETWORKS, Renga, is_encoder, is_image, is_pair, make_model
+
+TOKENS, PROMPTS = 64, [[5, 6, 9], [33, 8, 21, 10, 1, 17, 3]]
+FACTORS = {"t5-1": 5.0, "t5-2": 5.0, "t5-3": 1.0}
+LAYOUTS = (1, []), (2, ["-partition_stages", 2]), (2, ["-graph_lanes", 2, "-partition_tensor", 2])
+
+
+def make(name):
+    """A model whose next token is not always the same one."""
+    if is_pair(name):
+        return make_model(name, initializer_factor=FACTORS[name], decoder_start_token_id=3).eval()
+    places = "n_positions" if "n_positions" in NETWORKS[name][1] else "max_position_embeddings"
+    return make_model(name, **{"initializer_range": 0.1 if "gemma" in name else 0.4, places: 96}).eval()
+
+
+def write(model, prompt):
+    tokens = torch.tensor([prompt])
+    how = {"max_new_tokens": TOKENS, "do_sample": False, "eos_token_id": None, "pad_token_id": 0, "bos_token_id": None}
+    written = model.generate(tokens, attention_mask=torch.ones_like(tokens), **how)[0].tolist()
+    return written[-TOKENS:]
+
+
+def check(renga, name):
+    model = make(name)
+    model.save_pretrained(f"{renga.folder}/{name}")
+    size = f"sequence=12,target={TOKENS}" if is_pair(name) else "sequence=80"
+    words = ["generate", "-graph", f"hf:{name},{size}", "-checkpoint", name, "-tokens", TOKENS, "-temperature", 0]
+    words += ["-generate_format", "jsonl", "-prompt_tokens", ";".join(",".join(map(str, prompt)) for prompt in PROMPTS)]
+    theirs = [write(model, prompt) for prompt in PROMPTS]
+    for ranks, layout in LAYOUTS:
+        text = renga.run(ranks, *words, *layout)
+        mine = [json.loads(line)["tokens"] for line in text.splitlines() if line.startswith("{")]
+        assert mine == theirs, f"{name} on {ranks} ranks: {mine}, {theirs}"
+    return [len(set(row)) for row in theirs]
+
+
+def main(renga, mpiexec, folder, *names):
+    program = Renga(renga, mpiexec, folder)
+    for name in names or [name for name in NETWORKS if not is_encoder(name) and not is_image(name) and name != "phi3-4"]:
+        print(name, "different tokens:", *check(program, name))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
