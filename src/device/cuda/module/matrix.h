@@ -44,9 +44,27 @@ static __device__ inline void CopySixteen(uint16_t *to, const uint16_t *from, bo
                                  : "memory");)
 }
 
+/* The same of 4 bytes. */
+static __device__ inline void CopyFour(float *to, const float *from, bool there)
+{
+  const uint32_t place = (uint32_t)__cvta_generic_to_shared(to);
+  RENGA_MATRIX_CODE(asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                                 :
+                                 : "r"(place), "l"(from), "r"(there ? 4 : 0)
+                                 : "memory");)
+}
+
 static __device__ inline void WaitForCopies()
 {
   RENGA_MATRIX_CODE(asm volatile("cp.async.wait_all;" ::: "memory");)
+}
+
+/* 2^x by the GPU's own approximation, 0 in place of the smallest floats. */
+static __device__ inline float PowerOfTwo(float x)
+{
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
 }
 
 /* Four matrices of 8 x 8; row: of matrix l / 8, row l % 8. */
@@ -95,8 +113,18 @@ static inline void CopySixteen(uint16_t *to, const uint16_t *from, bool there)
   for (int k = 0; k < 8; k++) to[k] = there ? from[k] : 0;
 }
 
+static inline void CopyFour(float *to, const float *from, bool there)
+{
+  *to = there ? *from : 0;
+}
+
 static inline void WaitForCopies()
 {
+}
+
+static inline float PowerOfTwo(float x)
+{
+  return exp2f(x);
 }
 
 template <bool TURNED> static inline void LoadMatrices(uint32_t at[4], const uint16_t *row)
