@@ -4,8 +4,6 @@
 #include "kernel.h"
 #include "renga/private/logsum.h"
 
-#define LOG2_E 1.4426950408889634f
-
 struct AttentionHead {
   int64_t number, mask, sample, element; /* element: of its first probability in the sample */
 };

@@ -59,14 +59,6 @@ static __device__ inline void WaitForCopies()
   RENGA_MATRIX_CODE(asm volatile("cp.async.wait_all;" ::: "memory");)
 }
 
-/* 2^x by the GPU's own approximation, 0 in place of the smallest floats. */
-static __device__ inline float PowerOfTwo(float x)
-{
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-  return power;
-}
-
 /* Four matrices of 8 x 8; row: of matrix l / 8, row l % 8. */
 template <bool TURNED>
 static __device__ inline void LoadMatrices(uint32_t at[4], const uint16_t *row)
@@ -120,11 +112,6 @@ static inline void CopyFour(float *to, const float *from, bool there)
 
 static inline void WaitForCopies()
 {
-}
-
-static inline float PowerOfTwo(float x)
-{
-  return exp2f(x);
 }
 
 template <bool TURNED> static inline void LoadMatrices(uint32_t at[4], const uint16_t *row)
