@@ -102,16 +102,17 @@ __device__ inline void Multiply<__half>(float sum[4], const uint32_t left[4],
 
 static inline void CopySixteen(uint16_t *to, const uint16_t *from, bool there)
 {
-  for (int k = 0; k < 8; k++) to[k] = there ? from[k] : 0;
+  EmuCopyLate(to, there ? from : NULL, 16);
 }
 
 static inline void CopyFour(float *to, const float *from, bool there)
 {
-  *to = there ? *from : 0;
+  EmuCopyLate(to, there ? from : NULL, 4);
 }
 
 static inline void WaitForCopies()
 {
+  EmuWaitForLate();
 }
 
 template <bool TURNED> static inline void LoadMatrices(uint32_t at[4], const uint16_t *row)
