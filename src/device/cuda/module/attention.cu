@@ -172,9 +172,9 @@ static __device__ inline float FindMost(const RengaCudaAttention &s, const Atten
   return all;
 }
 
-/* Of each row: delta is dy . o, and shift and rest together the log-sum-exp; a row whose log-sum-exp
-   has lost the logarithm has its keys gone through once more, for its maximum and the logarithm of
-   its sum. powers: for tensor cores. */
+/* Of each row: delta is dy . o, and shift and rest together the log-sum-exp; a row whose
+   log-sum-exp has lost the logarithm has its keys gone through once more, for its maximum and the
+   logarithm of its sum. powers: for tensor cores. */
 template <class T>
 __global__ void QueriesKernel(RengaCudaAttention s, AttentionCall call, RengaCudaOperand o_,
                               int powers, float *__restrict__ delta, float *__restrict__ shift,

@@ -11,8 +11,8 @@ struct AttentionHead {
 /* What all kernels get of the operator's arguments. */
 struct AttentionCall {
   RengaCudaOperand q, k, v, mask, dy, whole;
-  /* Of each query: dy . o; p is exp(score - shift - rest). For tensor cores delta is times the scale,
-     and p is 2^(factor (dot - shift) - rest). */
+  /* Of each query: dy . o; p is exp(score - shift - rest). For tensor cores delta is times the
+     scale, and p is 2^(factor (dot - shift) - rest). */
   const float *delta, *shift, *rest;
   Randoms randoms;
   int64_t sample;

@@ -113,7 +113,7 @@ __global__ void NormPartsKernel(RengaCudaNormalize s, RengaCudaOperand dy_, Reng
   parts[(2 * piece + threadIdx.y) * s.n + column] = sum;
 }
 
-/* A block takes 32 columns of scale and bias; each of its rows of threads adds every eighth piece. */
+/* A block takes 32 columns of scale and bias; each row of its threads adds every eighth piece. */
 __global__ void NormSumsKernel(RengaCudaNormalize s, const float *__restrict__ parts,
                                RengaCudaOperand dscale, RengaCudaOperand dbias)
 {

@@ -1,8 +1,8 @@
 /* Attention of 16-bit floats on tensor cores, forward and backward. A warp has 16 rows of its own,
    queries or keys; the block goes through the others in tiles, in ascending order (Dao,
    FlashAttention-2, 2023), but not those that no row of it sees. Scores and sums are float32;
-   weights, and gradients of scores, are rounded to the type before they are multiplied. Each sum has
-   one owner. Rows and columns are 32-bit numbers: HasTensorAttention says of what. */
+   weights, and gradients of scores, are rounded to the type before they are multiplied. Each sum
+   has one owner. Rows and columns are 32-bit numbers: HasTensorAttention says of what. */
 #include "attention.h"
 #include "matrix.h"
 
@@ -225,8 +225,8 @@ static __device__ inline float MaskRowAt(const RengaCudaAttention &s, const Atte
   return MaskOfDot(s, Values<void>(call.mask)[head.mask + key * s.mask_column]);
 }
 
-/* What dots of the warp's own rows, from mine on, with N others begin with. row: the mask's one row,
-   of the others, or where own rows are KEYS of these. */
+/* What dots of the warp's own rows, from mine on, with N others begin with. row: the mask's one
+   row, of the others, or where own rows are KEYS of these. */
 template <int N, bool KEYS, int MASK>
 static __device__ inline void BeginDots(const RengaCudaAttention &s, const AttentionCall &call,
                                         const AttentionHead &head, int mine, int other,
@@ -302,8 +302,8 @@ static __device__ inline void FinishSums(const RengaCudaAttention &s, const Valu
   }
 }
 
-/* Which weights dropout keeps, of own rows and N others: bit 4 c + e is of sum e of strip c. A loop,
-   so that its numbers take few registers. */
+/* Which weights dropout keeps, of own rows and N others: bit 4 c + e is of sum e of strip c. A
+   loop, so that its numbers take few registers. */
 template <int N, bool KEYS>
 static __device__ inline uint32_t FindKept(const RengaCudaAttention &s, const AttentionCall &call,
                                            const AttentionHead &head, int mine, int other)
@@ -411,8 +411,8 @@ __global__ void __launch_bounds__(WARP *WARPS, RENGA_BLOCKS(WIDE, MASK))
   StoreRows<T, WIDE>(y, mine, (int)s.queries, (int)s.values, query, sum, inverse);
 }
 
-/* What gradients know of queries: p is 2^(factor (dot - shift) - rest); its gradients are lessened by
-   delta. */
+/* What gradients know of queries: p is 2^(factor (dot - shift) - rest); its gradients are lessened
+   by delta. */
 enum { SHIFT, REST, DELTA, OF_QUERY };
 
 /* p: dot products of queries and keys, ds: those of output gradients and values. They become the
@@ -420,9 +420,9 @@ enum { SHIFT, REST, DELTA, OF_QUERY };
    the factor of dropout. of[]: queries, both of the own rows, or the others. */
 template <int N, bool KEYS, int MASK>
 static __device__ inline void FindGradients(const RengaCudaAttention &s, bool drops, uint32_t kept,
-                                            const float *const of[OF_QUERY], float p[][4],
-                                            float ds[][4])
+                                            const float of[], float p[][4], float ds[][4])
 {
+  enum { QUERIES = KEYS ? N : 2 };
   const float factor = s.scale * LOG2_E;
 #pragma unroll
   for (int c = 0; c < N / 8; c++)
@@ -430,12 +430,36 @@ static __device__ inline void FindGradients(const RengaCudaAttention &s, bool dr
     for (int e = 0; e < 4; e++) {
       const int query = KEYS ? ColumnOf(c, e) : e / 2;
       const float keep = drops ? KeepOf(s, kept, c, e) : 1;
-      float weight = PowerOfTwo(fmaf(p[c][e] - of[SHIFT][query], factor, -of[REST][query]));
+      float weight = PowerOfTwo(fmaf(p[c][e] - of[query], factor, -of[REST * QUERIES + query]));
       if (MASK != PLAIN && p[c][e] == -INFINITY)
         weight = 0; /* of a query that sees no key rest is, too */
       p[c][e] = weight * keep;
-      ds[c][e] = weight * fmaf(ds[c][e], s.scale * keep, -of[DELTA][query]);
+      ds[c][e] = weight * fmaf(ds[c][e], s.scale * keep, -of[DELTA * QUERIES + query]);
     }
+}
+
+/* Of queries there is room for N where they are the others; of masks for the keys, which are the
+   others or the own ones. */
+template <int WIDE, bool KEYS, int MASK> struct GradSizes : Sizes<WIDE> {
+  enum { HAS_ROW = MASK == ROW || MASK == DROPS, OF = KEYS ? Sizes<WIDE>::GRAD_OTHERS : 1 };
+  enum { ACROSS = HAS_ROW && !KEYS ? Sizes<WIDE>::GRAD_OTHERS : 1 };
+  enum { OWN_MASK = HAS_ROW && KEYS ? (int)Sizes<WIDE>::GRAD_OWN : 1 };
+};
+
+static __device__ inline const float *OfQueries(const AttentionCall &call, int which)
+{
+  return which == SHIFT ? call.shift : which == REST ? call.rest : call.delta;
+}
+
+/* Of the own rows, which are queries. */
+static __device__ inline void LoadOfQueries(const RengaCudaAttention &s, const AttentionCall &call,
+                                            int64_t number, int mine, float of[])
+{
+  for (int h = 0; h < 2; h++) {
+    const int row = mine + RowOf(2 * h);
+    for (int i = 0; i < OF_QUERY && row < (int)s.queries; i++)
+      of[2 * i + h] = OfQueries(call, i)[number * s.queries + row];
+  }
 }
 
 /* A block takes keys of a head, for the gradients of keys and values, or else queries. */
@@ -444,15 +468,10 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS, RENGA_GRAD_BLOC
     TensorGradKernel(RengaCudaAttention s, AttentionCall call, RengaCudaOperand dx,
                      RengaCudaOperand dv)
 {
-  typedef Sizes<WIDE> Z;
-  enum { N = Z::GRAD_OTHERS, STRIPS = KEYS ? Z::STRIPS : 1, BLOCK = WARP * Z::GRAD_WARPS };
-  enum { HAS_ROW = MASK == ROW || MASK == DROPS };
-  enum { ACROSS = HAS_ROW && !KEYS ? N : 1, OWN_MASK = HAS_ROW && KEYS ? (int)Z::GRAD_OWN : 1 };
-  enum { OF = KEYS ? N : 1 };
+  typedef GradSizes<WIDE, KEYS, MASK> Z;
+  enum { N = Z::GRAD_OTHERS, BLOCK = WARP * Z::GRAD_WARPS };
   __shared__ __align__(16) uint16_t own[2][Z::GRAD_OWN * Z::PITCH], others[2][2][N * Z::PITCH];
-  __shared__ float others_of[2][OF_QUERY][OF]; /* the queries, where they are the others */
-  __shared__ float mask_row[2][ACROSS],
-      own_mask[OWN_MASK]; /* the keys, where they are, or own ones */
+  __shared__ float others_of[2][OF_QUERY * Z::OF], mask_row[2][Z::ACROSS], own_mask[Z::OWN_MASK];
   const int n_own = (int)(KEYS ? s.keys : s.queries), n_others = (int)(KEYS ? s.queries : s.keys);
   __shared__ AttentionHead head;
   int place;
@@ -466,31 +485,23 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS, RENGA_GRAD_BLOC
   const HeadRows dy = RowsOf(call.dy, number, s.queries, s.values);
   const HeadRows k = RowsOf(call.k, number, s.keys, s.width);
   const HeadRows v = RowsOf(call.v, number, s.keys, s.values);
-  const float *of_queries[OF_QUERY] = {call.shift, call.rest, call.delta};
-  for (int i = 0; i < OF_QUERY; i++) of_queries[i] += number * s.queries;
-  const float *of_mine = thread < N       ? of_queries[SHIFT]
-                         : thread < 2 * N ? of_queries[REST]
-                                          : of_queries[DELTA];
-  const bool takes_mask = HAS_ROW && !KEYS && thread < N;
-  float sum[Z::STRIPS][4] = {}, of_values[STRIPS][4] = {};
-  float own_of[OF_QUERY][2] = {};
+  const float *of_mine = OfQueries(call, thread / N) + number * s.queries;
+  const bool takes_mask = Z::HAS_ROW && !KEYS && thread < N;
+  float sum[Z::STRIPS][4] = {}, of_values[KEYS ? Z::STRIPS : 1][4] = {}, own_of[OF_QUERY * 2] = {};
   const auto load = [&](int other, int side) {
     LoadRows<WIDE, N, BLOCK>(others[side][0], KEYS ? q : k, other);
     LoadRows<WIDE, N, BLOCK>(others[side][1], KEYS ? dy : v, other);
     if (KEYS && thread < OF_QUERY * N) {
       const int i = other + thread % N;
-      CopyFour(&others_of[side][thread / N][thread % OF], of_mine + i, i < n_others);
+      CopyFour(&others_of[side][thread % (OF_QUERY * Z::OF)], of_mine + i, i < n_others);
     }
   };
   LoadRows<WIDE, Z::GRAD_OWN, BLOCK>(own[0], KEYS ? k : q, first);
   LoadRows<WIDE, Z::GRAD_OWN, BLOCK>(own[1], KEYS ? v : dy, first);
-  for (int h = 0; h < 2; h++) {
-    const int row = mine + RowOf(2 * h);
-    for (int i = 0; i < OF_QUERY && !KEYS; i++) own_of[i][h] = row < n_own ? of_queries[i][row] : 0;
-  }
-  if (takes_mask) mask_row[0][thread % ACROSS] = MaskRowAt(s, call, head, thread);
-  if (HAS_ROW && KEYS && thread < Z::GRAD_OWN)
-    own_mask[thread % OWN_MASK] = MaskRowAt(s, call, head, first + thread);
+  if (!KEYS) LoadOfQueries(s, call, number, mine, own_of);
+  if (takes_mask) mask_row[0][thread % Z::ACROSS] = MaskRowAt(s, call, head, thread);
+  if (Z::HAS_ROW && KEYS && thread < Z::GRAD_OWN)
+    own_mask[thread % Z::OWN_MASK] = MaskRowAt(s, call, head, first + thread);
   if (begin < end) load(begin, 0);
   int side = 0;
   for (int other = begin; other < end; other += N, side = 1 - side) {
@@ -499,8 +510,6 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS, RENGA_GRAD_BLOC
     __syncthreads(); /* this tile is there, and the one before was read */
     if (other + N < end) load(other + N, 1 - side);
     if (SeesSome<KEYS>(s, mine, other, N)) {
-      const float *of[OF_QUERY];
-      for (int i = 0; i < OF_QUERY; i++) of[i] = KEYS ? others_of[side][i] : own_of[i];
       const bool drops = MASK >= DROPS && call.drops;
       const uint32_t kept = drops ? FindKept<N, KEYS>(s, call, head, mine, other) : 0;
       BeginDots<N, KEYS, MASK>(s, call, head, mine, other,
@@ -509,12 +518,12 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS, RENGA_GRAD_BLOC
       DotRows<T, WIDE, N>(p, own[0], NULL, others[side][0]);
       DotRows<T, WIDE, N>(ds, own[1], NULL, others[side][1]);
       if (!SeesAll<KEYS>(s, mine, other, N)) HideUnseen<N, KEYS>(s, mine, other, p);
-      FindGradients<N, KEYS, MASK>(s, drops, kept, of, p, ds);
+      FindGradients<N, KEYS, MASK>(s, drops, kept, KEYS ? others_of[side] : own_of, p, ds);
       if (KEYS) AddRows<T, WIDE, N>(of_values, p, others[side][1]);
       AddRows<T, WIDE, N>(sum, ds, others[side][0]);
     }
     if (takes_mask)
-      mask_row[1 - side][thread % ACROSS] = MaskRowAt(s, call, head, other + N + thread);
+      mask_row[1 - side][thread % Z::ACROSS] = MaskRowAt(s, call, head, other + N + thread);
   }
   const float one[2] = {1, 1};
   StoreRows<T, WIDE>(dx, number, n_own, (int)s.width, mine, sum, one);
