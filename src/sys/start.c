@@ -162,6 +162,12 @@ static void DieWithLauncher(void)
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
 }
 
+/* A CUDA-aware MPI reads at its start how many streams of a GPU do not wait for each other. */
+static void AskForConnections(void)
+{
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
 RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
 {
   int started = 0, ended = 0, level;
@@ -176,6 +182,7 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
              "and MPI_Finalize at the end");
   if (!started) {
     DieWithLauncher();
+    AskForConnections();
     RengaGuardAllow(true);
     RengaGuardBegin_Private("MPI_Init");
     RengaCallMPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level));

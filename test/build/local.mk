@@ -1,7 +1,7 @@
 # Other compilers, sanitizers, valgrind, the distribution and what it installs: each a script that builds what it needs.
-build_tests = %D%/analyze.sh %D%/bench.sh %D%/clang.sh %D%/distribution.sh %D%/generated.sh %D%/linked.sh %D%/nvcc.sh %D%/openmpi.sh %D%/packaging.sh %D%/quickstart.sh %D%/valgrind.sh
+build_tests = %D%/analyze.sh %D%/bench.sh %D%/budgets.sh %D%/clang.sh %D%/distribution.sh %D%/generated.sh %D%/linked.sh %D%/nvcc.sh %D%/openmpi.sh %D%/packaging.sh %D%/quickstart.sh %D%/valgrind.sh
 tests += $(build_tests)
-EXTRA_DIST += $(build_tests) %D%/leaks.supp %D%/common.sh %D%/installcheck.sh
+EXTRA_DIST += $(build_tests) %D%/leaks.supp %D%/common.sh %D%/installcheck.sh %D%/budgets.py %D%/budgets.tsv
 
 # How a file is compiled here, for other compilers.
 compile-flags:

@@ -106,6 +106,11 @@ change module/tensorattention.cu 's/key < end; key += N/key + N < end; key += N/
 fault="a tile of 16-bit attention that is written before all have read it"
 change module/tensorattention.cu 's|__syncthreads(); /\* this tile is there, and the one before was read \*/||' &&
   in_module tensorattention "$order" "$check"
+fault="a tile of 16-bit attention that is not waited for"
+change module/tensorattention.cu 's/^    WaitForCopies();$//' && in_module tensorattention "differs from ref" "$check"
+fault="16-bit attention that goes on behind the diagonal"
+change module/tensorattention.cu 's/if (!SeesAll<false>(s, query, key, N)) HideUnseen/if (0) HideUnseen/' &&
+  in_module tensorattention "differs from ref" "$check"
 
 fault="the host looks at an input"
 change shaped.c 's|^  if (s->checked >= 0)$|  if (in[0] \&\& *(const volatile char *)in[0] == 1) return RENGA_SUCCESS;\n&|' &&

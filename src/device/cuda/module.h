@@ -11,12 +11,12 @@
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 10, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 11, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
 
-/* Rows of tables, at most RENGA_CUDA_TABLE in a call. */
+/* Rows of tables, at most RENGA_CUDA_TABLE in a call. value: gets the new parameter, rounded. */
 typedef struct {
   const float *x;
   int64_t count;
@@ -25,12 +25,14 @@ typedef struct {
 typedef struct {
   float *parameter, *momentum; /* NULL: none */
   const float *gradient;
+  RengaCudaOperand value;
   int64_t count;
   RengaSgdFactors by;
 } RengaCudaSgd;
 typedef struct {
   float *parameter, *first, *second;
   const float *gradient;
+  RengaCudaOperand value;
   int64_t count;
   RengaAdamFactors by;
 } RengaCudaAdam;

@@ -14,17 +14,9 @@ static RengaErrorCode Convert_Cuda(RengaDevice device, RengaStream stream, int64
   return RENGA_SUCCESS;
 }
 
-/* Values beside parameters follow them. */
-static RengaErrorCode StoreValues_Cuda(RengaDevice device, RengaStream stream, int count,
-                                       const RengaParameterUpdate updates[])
+static RengaCudaOperand ValueOf_Cuda(const RengaParameterUpdate *update)
 {
-  for (int i = 0; i < count; i++) {
-    const RengaVector *value = &updates[i].value;
-    if (value->data)
-      RengaCall(RengaDeviceConvert(device, stream, value->count, RENGA_FLOAT32,
-                                   updates[i].parameter.data, value->type, value->data));
-  }
-  return RENGA_SUCCESS;
+  return (RengaCudaOperand){update->value.data, RengaCudaTypeOf_Private(update->value.type)};
 }
 
 static RengaErrorCode Add_Cuda(RengaDevice device, RengaStream stream, int64_t count, float y[],
@@ -114,6 +106,7 @@ static RengaCudaSgd SgdRow_Cuda(const RengaSgdStep *step, double scale,
       .parameter = update->parameter.data,
       .momentum = update->moment[0].data,
       .gradient = update->gradient.data,
+      .value = ValueOf_Cuda(update),
       .count = update->parameter.count,
       .by = RengaSgdFactorsOf_Private(step, scale, update),
   };
@@ -129,7 +122,6 @@ static RengaErrorCode UpdateSgd_Cuda(RengaDevice device, RengaStream stream,
     for (int i = 0; i < here; i++) row[i] = SgdRow_Cuda(step, scale, &updates[k + i]);
     RENGA_CALL_CUDA(device, module_->sgd(RengaCudaStream_Private(device, stream), here, row));
   }
-  RengaCall(StoreValues_Cuda(device, stream, count, updates));
   return RENGA_SUCCESS;
 }
 
@@ -141,6 +133,7 @@ static RengaCudaAdam AdamRow_Cuda(const RengaAdamStep *step, double scale,
       .first = update->moment[0].data,
       .second = update->moment[1].data,
       .gradient = update->gradient.data,
+      .value = ValueOf_Cuda(update),
       .count = update->parameter.count,
       .by = RengaAdamFactorsOf_Private(step, scale, update),
   };
@@ -156,7 +149,6 @@ static RengaErrorCode UpdateAdam_Cuda(RengaDevice device, RengaStream stream,
     for (int i = 0; i < here; i++) row[i] = AdamRow_Cuda(step, scale, &updates[k + i]);
     RENGA_CALL_CUDA(device, module_->adam(RengaCudaStream_Private(device, stream), here, row));
   }
-  RengaCall(StoreValues_Cuda(device, stream, count, updates));
   return RENGA_SUCCESS;
 }
 

@@ -32,6 +32,10 @@ void EmuBarrier(const char *file, int line);
 const uint64_t *EmuMeet(unsigned mask, uint64_t value, const char *file, int line);
 unsigned EmuLane();
 void *EmuDynamicShared();
+/* As cp.async and the wait for it: the bytes, or zeros in place of NULL, are there when this thread
+   has waited; others need a barrier, too. */
+void EmuCopyLate(void *to, const void *from, size_t bytes);
+void EmuWaitForLate();
 void EmuRegisterShared(char *begin, char *end);
 /* A pointer that is an argument of a kernel: memory that kernels may touch, or the end. */
 void EmuCheckPointer(const char *kernel, int number, const void *pointer);

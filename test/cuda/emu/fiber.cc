@@ -21,10 +21,17 @@ asm(".text\n.globl EmuSwitch\n.hidden EmuSwitch\n.type EmuSwitch,@function\nEmuS
 /* Stacks begin at different lines of the cache. */
 enum { STACK = 64 * 1024 + 192, FENCE = 64, FENCE_BYTE = 0xa5, MOST_MASKS = 4 };
 
+/* Of a thread that has not waited for it. from NULL: zeros. */
+struct LateCopy {
+  void *to;
+  const void *from;
+  size_t bytes;
+};
 struct Fiber {
   void *stack;
   int thread;
   EmuIndex index;
+  std::vector<LateCopy> late;
 };
 
 /* Of the lanes of one mask. Values of two meetings, as some lanes still read those of the last. */
@@ -178,6 +185,23 @@ const uint64_t *EmuMeet(unsigned mask, uint64_t value, const char *file, int lin
   return all;
 }
 
+/* Until the thread waits there is no number at the target. */
+void EmuCopyLate(void *to, const void *from, size_t bytes)
+{
+  memset(to, 0xff, bytes);
+  fiber[current].late.push_back({to, from, bytes});
+}
+
+void EmuWaitForLate()
+{
+  for (const LateCopy &copy : fiber[current].late)
+    if (copy.from)
+      memcpy(copy.to, copy.from, copy.bytes);
+    else
+      memset(copy.to, 0, copy.bytes);
+  fiber[current].late.clear();
+}
+
 /* Thread after thread, until others that wait should go on. */
 static void FiberMain()
 {
@@ -185,6 +209,7 @@ static void FiberMain()
   for (;;) {
     while (n_started < n_threads && !ready.count) {
       fiber[me].thread = thread_order[n_started++];
+      fiber[me].late.clear();
       emu_thread = fiber[me].index = IndexOf((unsigned)fiber[me].thread, emu_block_size);
       (*grid->body)();
       n_live--;

@@ -135,28 +135,13 @@ __global__ void AttentionKernel(RengaCudaAttention s, AttentionCall call, RengaC
   StoreSums<T>(y, head.number, s.queries, s.values, query, sum, inverse);
 }
 
-/* delta[row] = dy . o */
-template <class T>
-__global__ void DeltaKernel(int64_t rows, int64_t width, RengaCudaOperand dy_, RengaCudaOperand o_,
-                            float *__restrict__ delta)
-{
-  const Values<T> dy(dy_), o(o_);
-  const int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.y;
-  if (row >= rows) return;
-  float sum = 0;
-  for (int64_t i = threadIdx.x; i < width; i += WARP)
-    sum += dy[row * width + i] * o[row * width + i];
-  sum = JoinWarp<AddUp>(sum);
-  if (threadIdx.x == 0) delta[row] = sum;
-}
-
 static __device__ inline float Raised(bool powers, float x)
 {
   return powers ? exp2f(x) : expf(x);
 }
 
-/* The largest score of query i, and the sum of exp(score - largest), by a warp. powers: scores are
-   in powers of 2. */
+/* The largest score of query i, and the sum of exp(score - largest), by a warp. powers: the largest
+   dot instead, as kernels on tensor cores have it. */
 template <class T>
 static __device__ inline float FindMost(const RengaCudaAttention &s, const AttentionCall &call,
                                         const AttentionHead &head, int64_t i, bool powers,
@@ -164,6 +149,7 @@ static __device__ inline float FindMost(const RengaCudaAttention &s, const Atten
 {
   const Values<T> q(call.q), k(call.k);
   const Values<void> mask(call.mask);
+  const float factor = powers ? s.scale * LOG2_E : 1;
   float most = -INFINITY, mine = 0;
   for (int64_t j = threadIdx.x; j < s.keys && SeesKey(s, i, j); j += WARP) {
     const int64_t query = (head.number * s.queries + i) * s.width;
@@ -171,37 +157,47 @@ static __device__ inline float FindMost(const RengaCudaAttention &s, const Atten
     const int64_t at = head.mask + i * s.mask_row + j * s.mask_column;
     float dot = 0;
     for (int64_t w = 0; w < s.width; w++) dot += q[query + w] * k[key + w];
-    float score = s.scale * dot + (mask.data ? mask[at] : 0);
-    if (powers) score = ScoreInPowers(score);
+    const float more = mask.data ? mask[at] : 0;
+    const float score = powers ? dot + MaskOfDot(s, more) : s.scale * dot + more;
     const float now = TakeMost::Join(most, score), shift = ShiftOf(now);
-    const float faded = most > -INFINITY ? mine * Raised(powers, ShiftOf(most) - shift) : 0;
-    mine = faded + Raised(powers, score - shift);
+    const float faded =
+        most > -INFINITY ? mine * Raised(powers, factor * (ShiftOf(most) - shift)) : 0;
+    mine = faded + Raised(powers, factor * (score - shift));
     most = now;
   }
-  const float all = JoinWarp<TakeMost>(most);
-  const float faded = most > -INFINITY ? mine * Raised(powers, ShiftOf(most) - ShiftOf(all)) : 0;
+  const float all = JoinWarp<TakeMost>(most), shift = ShiftOf(all);
+  const float faded =
+      most > -INFINITY ? mine * Raised(powers, factor * (ShiftOf(most) - shift)) : 0;
   *sum = JoinWarp<AddUp>(faded);
   return all;
 }
 
-/* shift[row] is the log-sum-exp and rest[row] 0; a row whose log-sum-exp has lost the logarithm has
-   its keys gone through once more, for its maximum and the logarithm of its sum. */
+/* Of each row: delta is dy . o, and shift and rest together the log-sum-exp; a row whose
+   log-sum-exp has lost the logarithm has its keys gone through once more, for its maximum and the
+   logarithm of its sum. powers: for tensor cores. */
 template <class T>
-__global__ void ShiftKernel(RengaCudaAttention s, AttentionCall call, int powers,
-                            float *__restrict__ shift, float *__restrict__ rest)
+__global__ void QueriesKernel(RengaCudaAttention s, AttentionCall call, RengaCudaOperand o_,
+                              int powers, float *__restrict__ delta, float *__restrict__ shift,
+                              float *__restrict__ rest)
 {
+  const Values<T> dy(call.dy), o(o_);
   const int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.y;
   if (row >= s.heads * s.queries) return;
-  float whole = Values<void>(call.whole)[row], sum = 1;
+  const float whole = Values<void>(call.whole)[row];
+  float dot = 0, most = powers ? 0 : whole, less = powers ? whole * LOG2_E : 0;
+  for (int64_t i = threadIdx.x; i < s.values; i += WARP)
+    dot += dy[row * s.values + i] * o[row * s.values + i];
+  dot = JoinWarp<AddUp>(dot);
   if (RENGA_LOGSUM_IS_LARGE(whole)) {
     const AttentionHead head = HeadOf(s, row / s.queries, call.sample);
-    whole = ShiftOf(FindMost<T>(s, call, head, row % s.queries, powers, &sum));
-  } else if (powers) {
-    whole *= LOG2_E;
+    float sum;
+    most = ShiftOf(FindMost<T>(s, call, head, row % s.queries, powers, &sum));
+    less = powers ? log2f(sum) : logf(sum);
   }
   if (threadIdx.x > 0) return;
-  shift[row] = whole;
-  rest[row] = powers ? log2f(sum) : logf(sum);
+  delta[row] = powers ? dot * s.scale : dot;
+  shift[row] = most;
+  rest[row] = less;
 }
 
 /* p becomes the probability after dropout, ds the gradient of the score: p (m dp - delta), where m
@@ -315,10 +311,9 @@ static void (*const query_grads[VALUE_FORMS])(RengaCudaAttention, AttentionCall,
                                               RengaCudaOperand) = RENGA_FORMS(QueryGradKernel);
 static void (*const mask_grads[VALUE_FORMS])(RengaCudaAttention, AttentionCall, int64_t,
                                              RengaCudaOperand) = RENGA_FORMS(MaskGradKernel);
-static void (*const deltas[VALUE_FORMS])(int64_t, int64_t, RengaCudaOperand, RengaCudaOperand,
-                                         float *) = RENGA_FORMS(DeltaKernel);
-static void (*const shifts[VALUE_FORMS])(RengaCudaAttention, AttentionCall, int, float *,
-                                         float *) = RENGA_FORMS(ShiftKernel);
+static void (*const of_queries[VALUE_FORMS])(RengaCudaAttention, AttentionCall, RengaCudaOperand,
+                                             int, float *, float *,
+                                             float *) = RENGA_FORMS(QueriesKernel);
 
 static unsigned TilesOf(const RengaCudaAttention *s, int64_t rows)
 {
@@ -396,12 +391,14 @@ static cudaError_t FindTensorGrads(cudaStream_t stream, const RengaCudaAttention
   return code;
 }
 
-/* Fills the call's shift and rest. powers: for kernels on tensor cores. */
-static cudaError_t FindShifts(cudaStream_t stream, const RengaCudaAttention *s,
-                              const AttentionCall *call, int form, bool powers)
+/* Fills the call's delta, shift and rest. powers: for kernels on tensor cores. */
+static cudaError_t FindOfQueries(cudaStream_t stream, const RengaCudaAttention *s,
+                                 const AttentionCall *call, RengaCudaOperand o, int form,
+                                 bool powers)
 {
-  return RENGA_LAUNCH(shifts[form], TeamGrid(false, s->heads * s->queries), TeamBlock(), 0, stream,
-                      *s, *call, powers, (float *)call->shift, (float *)call->rest);
+  return RENGA_LAUNCH(of_queries[form], TeamGrid(false, s->heads * s->queries), TeamBlock(), 0,
+                      stream, *s, *call, o, powers, (float *)call->delta, (float *)call->shift,
+                      (float *)call->rest);
 }
 
 /* in: dy, q, k, v, o, log-sum-exp, (mask) */
@@ -419,11 +416,9 @@ RENGA_CUDA_RUN(RengaCudaAttendGrad)
   call.delta = delta;
   call.shift = delta + room;
   call.rest = delta + 2 * room;
-  cudaError_t code = RENGA_LAUNCH(deltas[form], TeamGrid(false, rows), TeamBlock(), 0, queue, rows,
-                                  s->values, in[0], in[4], delta);
-  if (!code) code = FindShifts(queue, s, &call, form, tensor);
+  cudaError_t code = FindOfQueries(queue, s, &call, in[4], form, tensor);
   if (!code) code = FindTensorGrads(queue, s, &call, form, out);
-  if (!code && out[3].data && tensor) code = FindShifts(queue, s, &call, form, false);
+  if (!code && out[3].data && tensor) code = FindOfQueries(queue, s, &call, in[4], form, false);
   if (code || !out[3].data) return RengaCudaSayError("QueryGradKernel", code);
   return FindMaskGrad(stream, s, &call, form, delta + 3 * room, out[3]);
 }

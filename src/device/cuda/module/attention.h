@@ -4,8 +4,6 @@
 #include "kernel.h"
 #include "renga/private/logsum.h"
 
-#define LOG2_E 1.4426950408889634f
-
 struct AttentionHead {
   int64_t number, mask, sample, element; /* element: of its first probability in the sample */
 };
@@ -13,7 +11,9 @@ struct AttentionHead {
 /* What all kernels get of the operator's arguments. */
 struct AttentionCall {
   RengaCudaOperand q, k, v, mask, dy, whole;
-  const float *delta, *shift, *rest; /* of each query: dy . o; p is exp(score - shift - rest) */
+  /* Of each query: dy . o; p is exp(score - shift - rest). For tensor cores delta is times the
+     scale, and p is 2^(factor (dot - shift) - rest). */
+  const float *delta, *shift, *rest;
   Randoms randoms;
   int64_t sample;
   int drops;
@@ -22,15 +22,17 @@ struct AttentionCall {
 static __device__ AttentionHead HeadOf(const RengaCudaAttention &s, int64_t number, int64_t sample)
 {
   AttentionHead head = {number, 0, sample, 0};
-  int64_t places = 1, rest = number;
+  int64_t places = 1;
+  uint32_t rest = (uint32_t)number; /* a grid has no more blocks */
   for (int d = s.dimensions - 1; d >= 0; d--) {
-    const int64_t index = rest % s.extent[d];
-    rest /= s.extent[d];
+    const uint32_t extent = (uint32_t)s.extent[d], factor = (uint32_t)s.batch_factor;
+    const uint32_t index = rest % extent;
+    rest /= extent;
     head.mask += index * s.mask_stride[d];
     const bool batch = d == s.batch_dimension;
-    head.element += (batch ? index % s.batch_factor : index) * places;
-    places *= batch ? s.batch_factor : s.extent[d];
-    if (batch) head.sample += index / s.batch_factor;
+    head.element += (batch ? index % factor : index) * places;
+    places *= batch ? factor : extent;
+    if (batch) head.sample += index / factor;
   }
   head.element *= s.queries * s.keys;
   return head;
@@ -41,19 +43,20 @@ static __device__ inline bool SeesKey(const RengaCudaAttention &s, int64_t query
   return query < s.queries && key < s.keys && (!s.causal || key <= query);
 }
 
-/* Least score in powers of 2 that is not -infinity: the smallest floats would overflow. */
-#define LEAST_POWER -3e38f
+/* The least dot product that is not -infinity: the smallest floats would overflow. */
+#define LEAST_DOT -3e38f
 
-/* A score, or a log-sum-exp, in powers of 2. */
-static __device__ inline float ScoreInPowers(float score)
+/* What a number of the mask adds to a dot product, which the scale, above 0, is multiplied with
+   later. */
+static __device__ inline float MaskOfDot(const RengaCudaAttention &s, float mask)
 {
-  return score > -INFINITY ? fmaxf(score * LOG2_E, LEAST_POWER) : score;
+  return mask > -INFINITY ? fmaxf(mask * (1 / s.scale), LEAST_DOT) : mask;
 }
 
-/* And back, of a row's largest score: of the least one any number that is as large will do. */
-static __device__ inline float NaturalOf(float most)
+/* The score of a row's largest dot; of the least one any number that is as large will do. */
+static __device__ inline float ScoreOfMost(const RengaCudaAttention &s, float most)
 {
-  return most == LEAST_POWER ? most : ShiftOf(most) / LOG2_E;
+  return most == LEAST_DOT ? most : ShiftOf(most) * s.scale;
 }
 
 /* 0 or 1 / (1 - ratio) */

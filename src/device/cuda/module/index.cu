@@ -2,18 +2,22 @@
 #include "kernel.h"
 
 /* One block; of the numbers outside the first one is told, unless one was before. */
+enum { CHECKERS = 1024 };
+
+/* No look at a number waits for the one before. */
 __global__ void CheckKernel(RengaCudaIndices s, const void *values, RengaCudaFault *fault)
 {
-  __shared__ long long first[THREADS];
+  __shared__ long long first[CHECKERS / WARP];
   long long mine = INT64_MAX;
-  for (int64_t i = threadIdx.x; i < s.count && mine == INT64_MAX; i += THREADS) {
+  for (int64_t i = threadIdx.x; i < s.count; i += CHECKERS) {
     const int64_t value = IntegerAt(s.wide, values, i);
-    if (value != s.ignore && (value < s.low || value >= s.high)) mine = i;
+    if (value != s.ignore && (value < s.low || value >= s.high) && i < mine) mine = i;
   }
-  first[threadIdx.x] = mine;
+  mine = JoinWarp<TakeLeast>(mine);
+  if (threadIdx.x % WARP == 0) first[threadIdx.x / WARP] = mine;
   __syncthreads();
   if (threadIdx.x > 0) return;
-  for (int t = 1; t < THREADS; t++) mine = first[t] < mine ? first[t] : mine;
+  for (int w = 1; w < CHECKERS / WARP; w++) mine = first[w] < mine ? first[w] : mine;
   if (mine == INT64_MAX || fault->found) return;
   fault->what = s.what;
   fault->value = IntegerAt(s.wide, values, mine);
@@ -94,7 +98,7 @@ int RengaCudaCheckIndices(void *stream, const RengaCudaIndices *indices, const v
   if (indices->count == 0) return 0;
   return RengaCudaSayError(
       "CheckKernel",
-      RENGA_LAUNCH(CheckKernel, 1, THREADS, 0, (cudaStream_t)stream, *indices, values, fault));
+      RENGA_LAUNCH(CheckKernel, 1, CHECKERS, 0, (cudaStream_t)stream, *indices, values, fault));
 }
 
 RENGA_CUDA_RUN(RengaCudaTakeRows)

@@ -106,6 +106,20 @@ static __device__ inline float ShiftOf(float most)
   return most > -INFINITY && most < INFINITY ? most : 0;
 }
 
+#define LOG2_E 1.4426950408889634f
+
+/* 2^x by the GPU's own approximation, 0 in place of the smallest floats. */
+static __device__ inline float PowerOfTwo(float x)
+{
+#ifdef __CUDACC__
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+#else
+  return exp2f(x);
+#endif
+}
+
 static __device__ inline int64_t IntegerAt(int wide, const void *values, int64_t i)
 {
   return wide ? ((const int64_t *)values)[i] : (int64_t)((const int32_t *)values)[i];

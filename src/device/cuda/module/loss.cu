@@ -1,9 +1,9 @@
 /* CrossEntropy and LogLikelihood from scores, their gradients, and the count of labels. Sums over
-   labels are in double: each of 256 threads adds every 256th, a tree adds the threads. */
+   labels are in double: each of 1024 threads adds every 1024th, a tree adds the threads. */
 #include "kernel.h"
 #include "renga/private/logsum.h"
 
-enum { MANY_CLASSES = 1024 };
+enum { MANY_CLASSES = 1024, SUMMERS = 1024 };
 
 static __device__ inline int64_t ScoreAt(const RengaCudaLoss &s, int64_t row, int64_t class_)
 {
@@ -16,7 +16,9 @@ static __device__ inline bool Counts(const RengaCudaLoss &s, int64_t label)
   return label != s.ignore && label >= s.first && label < s.first + s.classes;
 }
 
-/* The log-sum-exp of a row from `first` on is the number returned plus the logarithm of sum. */
+/* The log-sum-exp of a row from `first` on is the number returned plus the logarithm of sum. The
+   scores are read once: a thread's sum fades where it meets a larger score, and fades again to the
+   largest one of all. */
 template <bool WIDE, class T>
 static __device__ inline float SumScores(const RengaCudaLoss &s, const Values<T> &scores,
                                          int64_t first, float *part, float *sum)
@@ -25,14 +27,15 @@ static __device__ inline float SumScores(const RengaCudaLoss &s, const Values<T>
   RENGA_ALONG(WIDE, c, s.classes)
   {
     const Four<float> v = GetAlong(scores, first, s.inner, c, s.classes, -INFINITY);
-    for (int k = 0; k < FOUR; k++) most = fmaxf(most, v.at[k]);
+    const float here = fmaxf(fmaxf(v.at[0], v.at[1]), fmaxf(v.at[2], v.at[3]));
+    if (here > most) {
+      mine *= PowerOfTwo((most - ShiftOf(here)) * LOG2_E);
+      most = here;
+    }
+    for (int k = 0; k < FOUR; k++) mine += PowerOfTwo((v.at[k] - ShiftOf(most)) * LOG2_E);
   }
   const float shift = ShiftOf(Team<WIDE>::template Together<TakeMost>(most, part));
-  RENGA_ALONG(WIDE, c, s.classes)
-  {
-    const Four<float> v = GetAlong(scores, first, s.inner, c, s.classes, -INFINITY);
-    for (int k = 0; k < FOUR; k++) mine += expf(v.at[k] - shift);
-  }
+  if (most > -INFINITY) mine *= PowerOfTwo((ShiftOf(most) - shift) * LOG2_E);
   *sum = Team<WIDE>::template Together<AddUp>(mine, part);
   return shift;
 }
@@ -72,7 +75,7 @@ static __device__ double SumOfBlock(double mine, double *sum)
 {
   sum[threadIdx.x] = mine;
   __syncthreads();
-  for (unsigned step = THREADS / 2; step > 0; step /= 2) {
+  for (unsigned step = SUMMERS / 2; step > 0; step /= 2) {
     if (threadIdx.x < step) sum[threadIdx.x] += sum[threadIdx.x + step];
     __syncthreads();
   }
@@ -82,9 +85,9 @@ static __device__ double SumOfBlock(double mine, double *sum)
 __global__ void SumLossesKernel(int64_t rows, const double *__restrict__ losses,
                                 RengaCudaOperand total)
 {
-  __shared__ double sum[THREADS];
+  __shared__ double sum[SUMMERS];
   double mine = 0;
-  for (int64_t row = threadIdx.x; row < rows; row += THREADS) mine += losses[row];
+  for (int64_t row = threadIdx.x; row < rows; row += SUMMERS) mine += losses[row];
   mine = SumOfBlock(mine, sum);
   if (threadIdx.x == 0) Values<void>(total).Put(0, (float)mine);
 }
@@ -93,9 +96,9 @@ __global__ void CountLabelsKernel(RengaCudaLoss s, const void *labels, RengaCuda
                                   RengaCudaOperand total)
 {
   const Values<void> weights(weights_);
-  __shared__ double sum[THREADS];
+  __shared__ double sum[SUMMERS];
   double mine = 0;
-  for (int64_t row = threadIdx.x; row < s.outer; row += THREADS) {
+  for (int64_t row = threadIdx.x; row < s.outer; row += SUMMERS) {
     const int64_t label = IntegerAt(s.wide, labels, row);
     if (weights.data)
       mine += Counts(s, label) ? weights[label] : 0;
@@ -137,7 +140,7 @@ __global__ void LossGradKernel(RengaCudaLoss s, RengaCudaOperand gradient, Renga
     Four<float> d = {};
     if (factor != 0 && !s.scored) d = GetAlong(scores, first, s.inner, c, s.classes, -INFINITY);
     for (int k = 0; k < FOUR; k++) {
-      d.at[k] = factor != 0 && !s.scored ? share * expf(d.at[k] - whole) : 0;
+      d.at[k] = factor != 0 && !s.scored ? share * PowerOfTwo((d.at[k] - whole) * LOG2_E) : 0;
       if (label - s.first == c + k) d.at[k] += more;
     }
     PutAlong(dx, first, s.inner, c, s.classes, d);
@@ -167,7 +170,7 @@ RENGA_CUDA_RUN(RengaCudaCrossEntropy)
                         in[1].data, in[2], s->scored ? absent : out[s->lane ? 0 : 1],
                         s->lane ? out[1] : absent, (double *)workspace);
   if (!code && !s->lane)
-    code = RENGA_LAUNCH(SumLossesKernel, 1, THREADS, 0, (cudaStream_t)stream, rows,
+    code = RENGA_LAUNCH(SumLossesKernel, 1, SUMMERS, 0, (cudaStream_t)stream, rows,
                         (const double *)workspace, out[0]);
   return RengaCudaSayError("LossKernel", code);
 }
@@ -253,7 +256,7 @@ RENGA_CUDA_RUN(RengaCudaJoinLanes)
     code = RENGA_LAUNCH(JoinKernel, BlocksFor(s->rows), THREADS, 0, (cudaStream_t)stream, *s,
                         OperandsOf(in), out[1], out[2], (double *)workspace);
   if (!code)
-    code = RENGA_LAUNCH(SumLossesKernel, 1, THREADS, 0, (cudaStream_t)stream, s->rows,
+    code = RENGA_LAUNCH(SumLossesKernel, 1, SUMMERS, 0, (cudaStream_t)stream, s->rows,
                         (const double *)workspace, out[0]);
   return RengaCudaSayError("JoinKernel", code);
 }
@@ -273,6 +276,6 @@ RENGA_CUDA_RUN(RengaCudaCountLabels)
 {
   (void)context, (void)workspace;
   return RengaCudaSayError("CountLabelsKernel",
-                           RENGA_LAUNCH(CountLabelsKernel, 1, THREADS, 0, (cudaStream_t)stream,
+                           RENGA_LAUNCH(CountLabelsKernel, 1, SUMMERS, 0, (cudaStream_t)stream,
                                         *(const RengaCudaLoss *)shape, in[0].data, in[1], out[0]));
 }

@@ -44,6 +44,16 @@ static __device__ inline void CopySixteen(uint16_t *to, const uint16_t *from, bo
                                  : "memory");)
 }
 
+/* The same of 4 bytes. */
+static __device__ inline void CopyFour(float *to, const float *from, bool there)
+{
+  const uint32_t place = (uint32_t)__cvta_generic_to_shared(to);
+  RENGA_MATRIX_CODE(asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                                 :
+                                 : "r"(place), "l"(from), "r"(there ? 4 : 0)
+                                 : "memory");)
+}
+
 static __device__ inline void WaitForCopies()
 {
   RENGA_MATRIX_CODE(asm volatile("cp.async.wait_all;" ::: "memory");)
@@ -92,11 +102,17 @@ __device__ inline void Multiply<__half>(float sum[4], const uint32_t left[4],
 
 static inline void CopySixteen(uint16_t *to, const uint16_t *from, bool there)
 {
-  for (int k = 0; k < 8; k++) to[k] = there ? from[k] : 0;
+  EmuCopyLate(to, there ? from : NULL, 16);
+}
+
+static inline void CopyFour(float *to, const float *from, bool there)
+{
+  EmuCopyLate(to, there ? from : NULL, 4);
 }
 
 static inline void WaitForCopies()
 {
+  EmuWaitForLate();
 }
 
 template <bool TURNED> static inline void LoadMatrices(uint32_t at[4], const uint16_t *row)

@@ -1,6 +1,6 @@
 /* LayerNormalization and RMSNormalization, y = (x - mean) inverse scale + bias along rows, and
    their gradients. Gradients of scale and bias are sums over fixed pieces of rows, then over the
-   pieces in order. */
+   pieces, in fixed orders. */
 #include "kernel.h"
 
 enum { LONG_ROW = 1024 };
@@ -113,18 +113,22 @@ __global__ void NormPartsKernel(RengaCudaNormalize s, RengaCudaOperand dy_, Reng
   parts[(2 * piece + threadIdx.y) * s.n + column] = sum;
 }
 
+/* A block takes 32 columns of scale and bias; each row of its threads adds every eighth piece. */
 __global__ void NormSumsKernel(RengaCudaNormalize s, const float *__restrict__ parts,
-                               RengaCudaOperand dscale_, RengaCudaOperand dbias_)
+                               RengaCudaOperand dscale, RengaCudaOperand dbias)
 {
-  const Values<void> dscale(dscale_), dbias(dbias_);
-  RENGA_EACH(i, 2 * s.n)
-  {
-    const Values<void> &to = i < s.n ? dscale : dbias;
-    if (!to.data) continue;
-    float sum = 0;
-    for (int64_t p = 0; p < s.pieces; p++) sum += parts[2 * p * s.n + i];
-    to.Put(i < s.n ? i : i - s.n, sum);
-  }
+  __shared__ float sums[ROWS][WARP];
+  const int64_t i = (int64_t)blockIdx.x * WARP + threadIdx.x;
+  float sum = 0;
+  for (int64_t p = threadIdx.y; p < s.pieces && i < 2 * s.n; p += ROWS)
+    sum += parts[2 * p * s.n + i];
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || i >= 2 * s.n) return;
+  for (int w = 1; w < ROWS; w++) sum += sums[w][threadIdx.x];
+  const bool scale = i < s.n;
+  if (scale ? dscale.data : dbias.data)
+    Values<void>(scale ? dscale : dbias).Put(scale ? i : i - s.n, sum);
 }
 
 typedef void (*NormForm)(RengaCudaNormalize, RengaCudaOperand, RengaCudaOperand, RengaCudaOperand,
@@ -171,7 +175,7 @@ RENGA_CUDA_RUN(RengaCudaNormalizationGrad)
                         (unsigned)(s->pieces * ((s->n + WARP - 1) / WARP)), TeamBlock(), 0,
                         (cudaStream_t)stream, *s, dy, x, means, inverses, (float *)workspace);
   if (!code)
-    code = RENGA_LAUNCH(NormSumsKernel, BlocksFor(2 * s->n), THREADS, 0, (cudaStream_t)stream, *s,
-                        (const float *)workspace, dscale, dbias);
+    code = RENGA_LAUNCH(NormSumsKernel, (unsigned)((2 * s->n + WARP - 1) / WARP), TeamBlock(), 0,
+                        (cudaStream_t)stream, *s, (const float *)workspace, dscale, dbias);
   return RengaCudaSayError("NormPartsKernel", code);
 }

@@ -64,7 +64,9 @@ __global__ void SgdKernel(Table<RengaCudaSgd> table)
       v = by.keep * s.momentum[i] + by.take * g;
       s.momentum[i] = v;
     }
-    s.parameter[i] = p - by.rate * (s.momentum ? by.a * g + by.b * v : g);
+    const float made = p - by.rate * (s.momentum ? by.a * g + by.b * v : g);
+    s.parameter[i] = made;
+    if (s.value.data) Values<void>(s.value).Put(i, made);
   }
 }
 
@@ -79,7 +81,9 @@ __global__ void AdamKernel(Table<RengaCudaAdam> table)
     const float v = by.keep2 * s.second[i] + by.take2 * (g * g);
     s.first[i] = m;
     s.second[i] = v;
-    s.parameter[i] = by.shrink * p - by.rate * m / (sqrtf(v) * by.root + by.epsilon);
+    const float made = by.shrink * p - by.rate * m / (sqrtf(v) * by.root + by.epsilon);
+    s.parameter[i] = made;
+    if (s.value.data) Values<void>(s.value).Put(i, made);
   }
 }
 
