@@ -167,8 +167,8 @@ cat >folder/config.json <<'END'
 {"model_type": "llama", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
  "vocab_size": 281, "max_position_embeddings": 64, "rms_norm_eps": 1e-6}
 END
-accepts 2 train -graph hf:folder,sequence=16 -data hugging.h5 $steps -partition_stages 2 -checkpoint_dir f
-accepts 2 generate -graph hf:folder,sequence=32 -checkpoint f -prompt "In the" -tokens 5 -generate_format jsonl -partition_stages 2
+accepts 2 train -graph hf:folder,sequence=16 -data hugging.h5 $steps -layout_pipeline 2 -checkpoint_dir f
+accepts 2 generate -graph hf:folder,sequence=32 -checkpoint f -prompt "In the" -tokens 5 -generate_format jsonl -layout_pipeline 2
 says '"prompt":"In the"' ',0],"text":"'
 accepts 1 generate -graph hf:folder,sequence=32 -checkpoint f -prompt_tokens 7,8 -tokens 5 -generate_format jsonl
 lacks '"text"'

@@ -20,16 +20,16 @@ is_exported() {
 
 accepts 1 $train -steps 6
 digest=$(digest)
-accepts 2 $train -steps 6 -partition_stages 2 -checkpoint_dir c $folders -keep_best -data_validation 0.5 -eval_every 2
+accepts 2 $train -steps 6 -layout_pipeline 2 -checkpoint_dir c $folders -keep_best -data_validation 0.5 -eval_every 2
 equal "$(cd c && echo step_*)" "step_000000004 step_000000004.h5 step_000000006 step_000000006.h5" "other files"
 is_exported c/step_000000004
 is_exported c/step_000000006
 is_exported c/best
 rm -rf d
-accepts 2 $train -steps 4 -partition_stages 2 -checkpoint_dir d $folders
+accepts 2 $train -steps 4 -layout_pipeline 2 -checkpoint_dir d $folders
 mkdir d/step_000000002.h5.0123456789abcdef.tmp
 : >d/step_000000002.h5.0123456789abcdef.tmp/model.safetensors
-accepts 2 $train -steps 6 -partition_tensor 2 -checkpoint_dir d $folders -resume -checkpoint_async
+accepts 2 $train -steps 6 -layout_tensor 2 -checkpoint_dir d $folders -resume -checkpoint_async
 says "$digest"
 is_exported d/step_000000006
 equal "$(cd d && echo step_*)" "step_000000004 step_000000004.h5 step_000000006 step_000000006.h5" "other files"

@@ -191,9 +191,9 @@ pair="-graph hf:t5-1,sequence=12,target=7 -temperature 2 -tokens"
 accepts 1 $write '5,6;7,8,9,10,1' $pair 7
 says "the network has an encoder"
 cp out whole
-accepts 2 $write '5,6;7,8,9,10,1' $pair 7 -partition_stages 2
+accepts 2 $write '5,6;7,8,9,10,1' $pair 7 -layout_pipeline 2
 equal_files out whole "stages write another text"
-accepts 2 $write '5,6;7,8,9,10,1' $pair 7 -graph_lanes 2 -partition_tensor 2
+accepts 2 $write '5,6;7,8,9,10,1' $pair 7 -graph_lanes 2 -layout_tensor 2
 equal_files out whole "tensor-parallel ranks write another text"
 accepts 1 $write 7,8,9,10,1 $pair 7
 equal "$(tail -n 1 out)" "$(tail -n 1 whole)" "alone it is another text"

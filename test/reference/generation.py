@@ -13,7 +13,7 @@ from huggingface import NETWORKS, Renga, is_encoder, is_image, is_pair, make_mod
 
 TOKENS, PROMPTS = 64, [[5, 6, 9], [33, 8, 21, 10, 1, 17, 3]]
 FACTORS = {"t5-1": 5.0, "t5-2": 5.0, "t5-3": 1.0}
-LAYOUTS = (1, []), (2, ["-partition_stages", 2]), (2, ["-graph_lanes", 2, "-partition_tensor", 2])
+LAYOUTS = (1, []), (2, ["-layout_pipeline", 2]), (2, ["-graph_lanes", 2, "-layout_tensor", 2])
 
 
 def make(name):
