@@ -27,7 +27,7 @@ bool RengaOnnxIsDetached(const RengaOnnxNode *node, int input)
 
 /* scope: of the importer; by: NULL in that of detached inputs */
 RengaErrorCode RengaOnnxNoteInput(RengaOnnxImporter *importer, RengaOnnxScope *scope,
-                                const Onnx__NodeProto *proto, int input, RengaOnnxBinding *by)
+                                  const Onnx__NodeProto *proto, int input, RengaOnnxBinding *by)
 {
   char key[KEY_SIZE], *copy;
   RengaOnnxBinding *binding;

@@ -349,7 +349,7 @@ static void SetAllLeads(PathSearch *search, double path[], SearchModel *model)
 }
 
 static RengaErrorCode FindChainLeads(const SearchChain *chain, const RengaProfileCost costs[],
-                                SearchModel *model)
+                                     SearchModel *model)
 {
   int *place = NULL;
   bool *returned = NULL;
