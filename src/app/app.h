@@ -38,7 +38,6 @@ RengaErrorCode AppCheckNewFile(RengaComm comm, const char *file);
 /* data.c: the options of renga data, which other commands refuse. */
 RengaErrorCode AppDataRegister(void);
 RengaErrorCode AppDataRefuseOptions(RengaComm comm, const char *command);
-
 RengaErrorCode AppFolderFile(const char *network, const char *name, char **path); /* network.c */
 /* network.c: the network of -graph, set up. Where the options say that a batch is one micro-batch
    on one replica, also one that cannot be cut, which is said. */
@@ -58,11 +57,9 @@ RengaErrorCode AppKeepPlannedLanes(RengaGraph graph); /* in checkpoints, as if t
 /* Value of a string option that must be given; purpose: what for. */
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
                              const char **value);
-
 /* The partition of the options; batch and replicas where the user gives none, 0: chosen. */
 RengaErrorCode AppHasTensorRanks(bool *several);
-RengaErrorCode AppHasChunks(RengaComm comm,
-                            bool *several); /* collective: -layout_chunks is more than 1 */
+RengaErrorCode AppHasChunks(RengaComm comm, bool *several); /* collective: -layout_chunks */
 RengaErrorCode AppMakePartition(RengaComm comm, RengaGraph graph, int64_t batch, int replicas,
                                 RengaPartition *partition);
 
@@ -396,6 +393,5 @@ RengaErrorCode AppPrintSpeed(RengaComm comm, RengaPlan plan, RengaPipeline pipel
 /* terminal.c: does what this process prints end on a terminal, perhaps through mpiexec? output: 1
    is the standard output, 2 the standard error. */
 bool AppTerminal(int output, int *columns);
-/* output.c */
-void AppLetOutputFail(void);
+void AppLetOutputFail(void); /* output.c */
 RengaErrorCode AppCheckOutput(MPI_Comm printer);

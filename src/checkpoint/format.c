@@ -90,7 +90,7 @@ RengaErrorCode RengaCheckpointSetFormat(RengaCheckpoint checkpoint, RengaCheckpo
    . checkpoint - the checkpoint
 
    Output:
-   . format - as set
+   . format - the format, as it was set
 
    Errors: none beyond bad arguments.
 

@@ -229,8 +229,8 @@ static int ComparePieces(const void *a, const void *b)
 
    Input:
    . comm - the ranks
-   . n_leaves, leaves - of the task
-   . merges - of the folder
+   . n_leaves, leaves - the number of leaves, from 1, and [ranks + 1] where each rank's begin
+   . merges - whether pieces of one node are added up before they leave it
 
    Output:
    . pieces - first leaf and number of leaves of each, ascending; data is not touched

@@ -59,7 +59,8 @@ RengaErrorCode RengaCommSumsRelease(RengaComm comm, bool broken)
    . comm - the ranks; sums of the comm that it was made of, and of groups of that, are counted too
 
    Output:
-   . messages, bytes - that this rank has sent to ranks of other nodes, so far
+   . messages, bytes - the numbers of those that this rank has sent to ranks of other nodes so far,
+     from 0
 
    Errors: none beyond bad arguments.
 

@@ -303,7 +303,7 @@ RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
    . graph - the graph
 
    Output:
-   . dimensions - lent by the graph until they are set again; NULL: none
+   . dimensions - the text, lent by the graph until it is set again; NULL: none
 
    Errors: none beyond bad arguments.
 
@@ -350,7 +350,7 @@ RengaErrorCode RengaGraphSetSplit(RengaGraph graph, const char *patterns)
    . graph - the graph
 
    Output:
-   . patterns - lent by the graph until they are set again; NULL: the library chooses
+   . patterns - the text, lent by the graph until it is set again; NULL: the library chooses
 
    Errors: none beyond bad arguments.
 

@@ -21,7 +21,7 @@ static void NameLayout(RengaPlan plan, size_t size, char text[])
 }
 
 /* "2", or "2 x 4" where numbers of both kinds are looked at. */
-static int NameNumber(const DegreeTask *task, int tensor, int context, size_t size, char text[])
+static int NameDegree(const DegreeTask *task, int tensor, int context, size_t size, char text[])
 {
   if (!task->tensor_chosen || !task->context_chosen)
     return snprintf(text, size, "%d", task->tensor_chosen ? tensor : context);
@@ -31,7 +31,7 @@ static int NameNumber(const DegreeTask *task, int tensor, int context, size_t si
 static void SayDegree(const DegreeTask *task, const Degree *degree, size_t size, char text[])
 {
   char number[32], bound[32], layout[96];
-  int at = NameNumber(task, degree->tensor, degree->context, size, text);
+  int at = NameDegree(task, degree->tensor, degree->context, size, text);
   at += snprintf(text + at, size - (size_t)at, ": ");
   text += at;
   size -= (size_t)at;
@@ -78,8 +78,8 @@ static void TakeBound(const DegreeTask *task, const Degree *degree, DegreeChoice
   used += (size_t)snprintf(choice->bounded + used, sizeof choice->bounded - used, "%s",
                            used ? ", " : "");
   if (used < sizeof choice->bounded)
-    NameNumber(task, degree->tensor, degree->context, sizeof choice->bounded - used,
-               choice->bounded + used);
+    NameDegree(task, degree->tensor, degree->context, sizeof choice->bounded - used,
+              choice->bounded + used);
 }
 
 RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoice *choice)

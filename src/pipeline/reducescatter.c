@@ -3,10 +3,10 @@
    After the backward of each micro-batch every replica sends each block of its gradients to who
    answers for it, bucket by bucket, as soon as backward is done with the bucket. Who answers adds
    the micro-batches of all replicas by the tree, in the order of the batch, as one rank does that
-   has all of them: replicas work on neighbours (microbatchorder.c), a *round* is what they work on at the
-   same time. Those of another node come added up, where leaves are of one micro-batch. So what
-   lasts through the step is, of each replica, its share of one rank's buffers, and beside it the
-   gradients of the running micro-batch that have not left yet (gradientplaces.c).
+   has all of them: replicas work on neighbours (microbatchorder.c), a *round* is what they work on
+   at the same time. Those of another node come added up, where leaves are of one micro-batch. So
+   what lasts through the step is, of each replica, its share of one rank's buffers, and beside it
+   the gradients of the running micro-batch that have not left yet (gradientplaces.c).
 
    All replicas begin the sums of a round in the order in which one program ends its buckets. Two
    are under way at once; who is ahead waits where it would write over what has not left. A replica

@@ -1,9 +1,10 @@
 /* TEST ranks: 1 */
-/* The search for plans with tensor- and context-parallel ranks against all of them: every cut, micro-batch and schedule
-   of a small network, as the program itself predicts it when it is given. None is below the bound,
-   and the best of them is hardly faster than what the search takes; its own plan, given again,
-   takes what it says. While stages are looked for one rank of a tensor group is asked what it
-   needs: where others need more than fits the plan is the one that is found by asking all. */
+/* The search for plans with tensor- and context-parallel ranks against all of them: every cut,
+   micro-batch and schedule of a small network, as the program itself predicts it when it is given.
+   None is below the bound, and the best of them is hardly faster than what the search takes; its
+   own plan, given again, takes what it says. While stages are looked for one rank of a group is
+   asked what it needs: where others need more than fits the plan is the one that is found by asking
+   all. */
 #include "../../src/partition/search/search.h"
 #include "setting.h"
 #include "rengasettings.h"

@@ -102,7 +102,7 @@ static RengaErrorCode FindFrame(RengaVocabulary vocabulary, TextFrame *frame)
    . vocabulary - the vocabulary
 
    Output:
-   . count - of the tokens before, and behind
+   . count - [2] the numbers of tokens before and behind, from 0
    . tokens - those, for RengaFree; NULL where there are none
 
    Errors: RENGA_ERR_SUPPORT for a post_processor of a tokenizer.json that is not known.

@@ -493,9 +493,8 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(ConcatFromSequence)                                                                            \
   X(DFT)                                                                                           \
   X(STFT)                                                                                          \
-  X(Random)                                                                                        \
-  X(Bernoulli) X(GridSample) X(AffineGrid) X(Loop) X(Scan) X(Col2Im) X(MaxUnpool) X(LpPool)        \
-      X(Compress) X(ReverseSequence) X(RoiAlign)
+  X(Random) X(Bernoulli) X(GridSample) X(AffineGrid) X(Loop) X(Scan) X(Col2Im) X(MaxUnpool)        \
+      X(LpPool) X(Compress) X(ReverseSequence) X(RoiAlign)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

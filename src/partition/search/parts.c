@@ -43,3 +43,21 @@ void RengaSearchLeaveCopiesOut_Private(const SearchTask *task, const int parts[]
     }
   }
 }
+
+/* Of a replica of a stage. */
+RengaLaneGroup RengaSearchGroupOf_Private(const SearchTask *task)
+{
+  const int context = task->context > 1 ? task->context : 1;
+  const RengaStageShape shape = {.tensor = task->unit > 1 ? task->unit / context : 1,
+                                 .sequence = context};
+  return RengaPlanGetLaneGroup_Private(
+      task->given ? &RengaPlanGetStage(task->given, 0)->shape : &shape, task->graph);
+}
+
+const char *RengaSearchKindOfRanks_Private(const SearchTask *task)
+{
+  const RengaLaneGroup group = RengaSearchGroupOf_Private(task);
+  if (group.ranks[RENGA_LANES_OF_TOKENS] == 1) return "tensor-parallel";
+  return group.ranks[RENGA_LANES_OF_HEADS] == 1 ? "context-parallel"
+                                                : "tensor- and context-parallel";
+}

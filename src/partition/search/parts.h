@@ -8,7 +8,7 @@ void RengaSearchLeaveCopiesOut_Private(const SearchTask *task, const int parts[]
 typedef double SearchElsewhere(const void *user, const RengaGraphNode *split);
 void RengaSearchLeavePartsOut_Private(SearchChain *chain, const int parts[],
                                       SearchElsewhere *elsewhere, const void *user);
-/* work.c: the ranks that compute a replica of a stage. */
+/* The ranks that compute a replica of a stage. */
 RengaLaneGroup RengaSearchGroupOf_Private(const SearchTask *task);
 const char *RengaSearchKindOfRanks_Private(const SearchTask *task); /* "tensor-parallel" */
 /* terms.c: of the bytes that tensor ranks give each other in the runtime those that the machine's

@@ -1,13 +1,13 @@
 /* Costs of a search for plans with tensor- and context-parallel ranks, before there are stages. All
-   stages are taken to have the costs of the rank of a group with the most work in lanes in the whole
-   network: nodes of others' lanes cost nothing and make nothing that is kept, and of parameters in
-   parts it holds its own. What ranks give each other is taken node by node, so that any interval has
-   a sum: a value of a lane goes to the ranks that read it, once forward, to all others where a node
-   in no lane does; so does the gradient of what a lane reads and no lane has made, back, or a piece
-   of it to each rank, which gives back the sum of lanes of heads. What lanes of tokens put together
-   goes once more, in backward. Exchanges have the terms of all lanes of a rank: the latency is
-   counted with its first one. Of a bound on all such plans ranks give each other nothing, and hold
-   the parts of the one that has least. */
+   stages are taken to have the costs of the rank of a group with the most work in lanes of the
+   whole network: nodes of others' lanes cost nothing and make nothing that is kept, and of
+   parameters in parts it holds its own. What ranks give each other is taken node by node, so that
+   any interval has a sum: a value of a lane goes to the ranks that read it, once forward, to all
+   others where a node in no lane does; so does the gradient of what a lane reads and no lane has
+   made, back, or a piece of it to each rank, which gives back the sum of lanes of heads. What lanes
+   of tokens put together goes once more, in backward. Exchanges have the terms of all lanes of a
+   rank: the latency is counted with its first one. Of a bound on all such plans ranks give each
+   other nothing, and hold the parts of the one that has least. */
 #include "parts.h"
 #include "renga/private/graph.h"
 #include "renga/private/links.h"
@@ -33,7 +33,7 @@ typedef struct {
   double *rank;      /* [ranks of the group] work, or elements */
 } LaneTerms;
 
-static bool HasLane(const LaneTerms *terms, int lane, int rank)
+static bool HasTermLane(const LaneTerms *terms, int lane, int rank)
 {
   return RengaLaneCovers(RengaLaneGroupHas_Private(&terms->group, lane),
                          RengaLaneGroupRank_Private(&terms->group, rank));
@@ -41,7 +41,7 @@ static bool HasLane(const LaneTerms *terms, int lane, int rank)
 
 static bool IsOfOtherRank(const LaneTerms *terms, const RengaGraphNode *node)
 {
-  return !HasLane(terms, node->lane, terms->own);
+  return !HasTermLane(terms, node->lane, terms->own);
 }
 
 /* The rank computes the first of its lanes of each kind with it. */
@@ -73,7 +73,7 @@ static void FindBusiestRank(LaneTerms *terms)
     const RengaGraphNode *node = RengaGraphGetNode(graph, n);
     const RengaProfileCost *cost = &terms->task->costs[0][n];
     for (int t = 0; t < terms->group.size && node->lane; t++)
-      if (HasLane(terms, node->lane, t)) terms->rank[t] += cost->forward + cost->backward;
+      if (HasTermLane(terms, node->lane, t)) terms->rank[t] += cost->forward + cost->backward;
   }
   for (int t = 1; t < terms->group.size; t++)
     if (terms->rank[t] > terms->rank[terms->own]) terms->own = t;
@@ -129,7 +129,7 @@ static RengaErrorCode CountOthers(const LaneTerms *terms, RengaValue v, int lane
         RengaLaneGroupAt_Private(group, made, t) != terms->own)
       continue;
     for (int r = 0; r < count && !reads; r++)
-      reads = HasLane(terms, RengaGraphGetNode(graph, reader[r])->lane, t);
+      reads = HasTermLane(terms, RengaGraphGetNode(graph, reader[r])->lane, t);
     if (reads) *(t / tensor == terms->own / tensor ? &others->near : &others->across) += 1;
   }
   return RENGA_SUCCESS;
@@ -158,7 +158,7 @@ static double ElementsElsewhere(const void *user, const RengaGraphNode *split)
     const double elements =
         (double)RengaTensorSpecCount(&RengaGraphGetValue(task->graph, split->out[o])->spec);
     for (int t = 0; t < terms->group.size; t++)
-      if (HasLane(terms, terms->reader[split->out[o]], t)) terms->rank[t] += elements;
+      if (HasTermLane(terms, terms->reader[split->out[o]], t)) terms->rank[t] += elements;
     all += elements;
   }
   own = terms->rank[terms->own];
@@ -257,8 +257,8 @@ static bool IsOfParameter(const LaneTerms *terms, const RengaGraphValue *value)
          RengaGraphGetValue(graph, maker->in[0])->kind == RENGA_VALUE_PARAMETER;
 }
 
-/* A term of the gradient goes to all others, or a piece of it to each of them; of lanes of heads the
-   rank's pieces of the sum go to all. */
+/* A term of the gradient goes to all others, or a piece of it to each of them; of lanes of heads
+   the rank's pieces of the sum go to all. */
 static double SecondsOfGradient(const LaneTerms *terms, RengaValue v, int kinds, int64_t microbatch,
                                 bool first)
 {
@@ -322,7 +322,7 @@ static bool LeavesLevel(const SearchTask *task, int size, const RengaMachineLeve
   return level->devices < (int64_t)task->ranks * task->unit && level->devices % size;
 }
 
-static RengaErrorCode FindLevel(const SearchTask *task, int size, int *found)
+static RengaErrorCode FindTermLevel(const SearchTask *task, int size, int *found)
 {
   const RengaMachineLevel *levels;
   int count = 0, level = 0;
@@ -337,8 +337,8 @@ static RengaErrorCode AddTerms(LaneTerms *terms)
   const SearchTask *task = terms->task;
   if (!task->machine || task->bare) return RENGA_SUCCESS;
   RengaCall(RengaSearchAllReduceShare_Private(task, &terms->share));
-  RengaCall(FindLevel(task, terms->group.ranks[RENGA_LANES_OF_HEADS], &terms->near));
-  RengaCall(FindLevel(task, terms->group.size, &terms->all));
+  RengaCall(FindTermLevel(task, terms->group.ranks[RENGA_LANES_OF_HEADS], &terms->near));
+  RengaCall(FindTermLevel(task, terms->group.size, &terms->all));
   for (int row = 0; row < task->n_sizes; row++) {
     if (!IsFirstOfSize(task, row)) continue;
     for (int v = 0; v < RengaGraphGetValueCount(task->graph); v++) terms->counted[v] = false;
