@@ -190,13 +190,13 @@ write="generate -checkpoint t5-1 -prompt_tokens"
 pair="-graph hf:t5-1,sequence=12,target=7 -temperature 2 -tokens"
 accepts 1 $write '5,6;7,8,9,10,1' $pair 7
 says "the network has an encoder"
-cp out whole
+cp out written
 accepts 2 $write '5,6;7,8,9,10,1' $pair 7 -layout_pipeline 2
-equal_files out whole "stages write another text"
+equal_files out written "stages write another text"
 accepts 2 $write '5,6;7,8,9,10,1' $pair 7 -graph_lanes 2 -layout_tensor 2
-equal_files out whole "tensor-parallel ranks write another text"
+equal_files out written "tensor-parallel ranks write another text"
 accepts 1 $write 7,8,9,10,1 $pair 7
-equal "$(tail -n 1 out)" "$(tail -n 1 whole)" "alone it is another text"
+equal "$(tail -n 1 out)" "$(tail -n 1 written)" "alone it is another text"
 refuses 2 "-tokens 8: the network's target has 7; write fewer, or build it with a longer target" $write 5 $pair 8
 refuses 2 "-generate_cache on: the network has an encoder" $write 5 $pair 7 -generate_cache on
 refuses 2 "has 13 tokens, and the network's sequence is 12" $write 1,2,3,4,5,6,7,8,9,10,11,12,13 $pair 7
