@@ -127,7 +127,7 @@ static RengaErrorCode KeepLanes(RengaGraph graph)
 {
   AppLanes open;
   RengaCall(AppFindOpenLanes(&open));
-  if (open.heads) RengaCall(AppKeepPlannedLanes(graph));
+  if (open.heads || open.tokens) RengaCall(AppKeepPlannedLanes(graph));
   return RENGA_SUCCESS;
 }
 

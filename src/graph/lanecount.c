@@ -50,18 +50,20 @@ static RengaErrorCode CreateUnsplit(RengaGraph from, RengaGraph *copy)
 
 bool RengaGraphLanesAreOpen_Private(RengaGraph graph)
 {
-  return graph->unsplit != NULL;
+  return graph->unsplit != NULL && graph->unsplit->options.lanes_open;
 }
 
 bool RengaGraphTokensAreOpen_Private(RengaGraph graph)
 {
-  return graph->unsplit != NULL && graph->unsplit->options.token_lanes == 0;
+  const RengaGraphOptions *options = graph->unsplit ? &graph->unsplit->options : NULL;
+  return options && options->token_lanes == 0 && !options->split;
 }
 
 RengaErrorCode RengaGraphKeepUnsplit(RengaGraph graph)
 {
   const RengaGraphOptions *options = &graph->options;
-  if (!options->lanes_open || options->token_lanes > 1 || graph->unsplit) return RENGA_SUCCESS;
+  const bool open = options->lanes_open || (options->token_lanes == 0 && !options->split);
+  if (!open || graph->unsplit) return RENGA_SUCCESS;
   RengaCall(CreateUnsplit(graph, &graph->unsplit));
   return RENGA_SUCCESS;
 }
@@ -96,8 +98,8 @@ RengaErrorCode RengaGraphSplit(RengaGraph graph)
 static RengaErrorCode FillInLanes(RengaGraph graph, int lanes, int tokens, RengaGraph made)
 {
   RengaCall(RengaHeaderReplace(&made->unsplit, graph->unsplit));
-  made->options.lanes = lanes;
-  made->options.lanes_at_most = true;
+  if (lanes > 0) made->options.lanes = lanes;
+  made->options.lanes_at_most = made->options.lanes_at_most || lanes > 0;
   if (tokens > 1) made->options.token_lanes = tokens;
   RengaCall(RengaGraphSplit(made));
   return RENGA_SUCCESS;

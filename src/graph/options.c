@@ -48,10 +48,11 @@ RengaErrorCode RengaGraphRegisterPackage(void)
 
 /* What other rooms read too, and lanes follow. */
 typedef struct {
-  char *tensor, *machine, *ranks;
+  char *tensor, *context, *machine, *ranks;
 } RankOptions;
 static const RengaOptionRow rank_rows[] = {
     {"layout_tensor", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, tensor), NULL, 0, 0, ""},
+    {"layout_context", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, context), NULL, 0, 0, ""},
     {"machine_file", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, machine), NULL, 0, 0, ""},
     {"partition_ranks", RENGA_OPTION_STRING, NULL, offsetof(RankOptions, ranks), NULL, 0, 0, ""},
 };
@@ -68,22 +69,31 @@ static int64_t ReadCount(const char *text)
 
 /* As many lanes as tensor ranks. Where these are chosen, lanes are chosen with them; but for nodes
    that are to be in lanes there are as many as there may be of tensor ranks. */
-static RengaErrorCode CountTensorRanks(RengaGraph graph)
+static void CountTensorRanks(RengaGraph graph, const RankOptions *given)
+{
+  RengaGraphOptions *options = &graph->options;
+  int size = LANES_CHOSEN;
+  if (!given->machine) MPI_Comm_size(graph->hdr.comm, &size);
+  const int64_t most = given->ranks ? ReadCount(given->ranks) : size;
+  const bool chosen = given->tensor && strcmp(given->tensor, "auto") == 0;
+  options->lanes_at_most = chosen && options->split;
+  options->lanes_open =
+      !options->split && (chosen || !given->tensor || strcmp(given->tensor, "0") == 0);
+  options->lanes = ReadCount(given->tensor);
+  while (options->lanes_at_most && 2 * options->lanes <= most && options->lanes < LANES_CHOSEN)
+    options->lanes *= 2;
+}
+
+/* As many as ranks of the kind, where nobody gives lanes. */
+static RengaErrorCode CountRanks(RengaGraph graph, bool chosen)
 {
   RengaGraphOptions *options = &graph->options;
   RankOptions given = {.machine = NULL};
-  RengaErrorCode code =
+  const RengaErrorCode code =
       RengaOptionsSetFromDatabase(graph->hdr.prefix, N_RANK_ROWS, rank_rows, &given);
-  int size = LANES_CHOSEN;
-  if (!given.machine) MPI_Comm_size(graph->hdr.comm, &size);
-  const int64_t most = given.ranks ? ReadCount(given.ranks) : size;
-  const bool chosen = given.tensor && strcmp(given.tensor, "auto") == 0;
-  options->lanes_at_most = chosen && options->split;
-  options->lanes_open = !options->split && options->token_lanes <= 1 &&
-                        (chosen || !given.tensor || strcmp(given.tensor, "0") == 0);
-  options->lanes = ReadCount(given.tensor);
-  while (options->lanes_at_most && 2 * options->lanes <= most && options->lanes < LANES_CHOSEN)
-    options->lanes *= 2;
+  if (!code && chosen) CountTensorRanks(graph, &given);
+  if (!code && options->token_lanes == 0 && ReadCount(given.context) > 1)
+    options->token_lanes = ReadCount(given.context);
   RengaCall(RengaOptionsFreeStrings(N_RANK_ROWS, rank_rows, &given));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -102,7 +112,7 @@ static RengaErrorCode ReadLanes(RengaGraph graph)
              LANES_MOST);
   graph->options.lanes = lanes;
   graph->options.lanes_at_most = graph->options.lanes_open = false;
-  if (chosen) RengaCall(CountTensorRanks(graph));
+  RengaCall(CountRanks(graph, chosen));
   return RENGA_SUCCESS;
 }
 

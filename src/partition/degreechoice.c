@@ -79,16 +79,19 @@ static void TakeBound(const DegreeTask *task, const Degree *degree, DegreeChoice
                            used ? ", " : "");
   if (used < sizeof choice->bounded)
     NameDegree(task, degree->tensor, degree->context, sizeof choice->bounded - used,
-              choice->bounded + used);
+               choice->bounded + used);
 }
 
 RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoice *choice)
 {
   const int group = RengaDegreeGroup_Private(degree);
   for (int i = 0; i < choice->n_numbers; i++)
-    if (choice->number[i].tensor == degree->tensor && choice->number[i].context == degree->context)
+    if (choice->number[i].tensor == degree->tensor &&
+        choice->number[i].context == degree->context) {
       SayDegree(task, degree, DEGREE_TEXT, choice->number[i].said);
-  TakeBound(task, degree, choice);
+      if (degree->plan) choice->number[i].step = degree->step;
+    }
+  if (degree->code != RENGA_ERR_SUPPORT) TakeBound(task, degree, choice);
   if (!degree->plan && group > 1 && group >= choice->last) {
     choice->last = group;
     snprintf(choice->why, sizeof choice->why, "%s", degree->why);
@@ -110,7 +113,8 @@ RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, D
 static const char *WordsOf(const DegreeTask *task)
 {
   if (task->tensor_chosen && task->context_chosen) return "tensor- x context-parallel";
-  return RengaLaneWords_Private[RengaPartitionChosenKind_Private(task->partition)].ranks;
+  const RengaLaneKind kind = task->tensor_chosen ? RENGA_LANES_OF_HEADS : RENGA_LANES_OF_TOKENS;
+  return RengaLaneWords_Private[kind].ranks;
 }
 
 /* Of the plan that was chosen it becomes the bound, and what is said of its own is left out. */

@@ -19,17 +19,13 @@
 
 /* What is already found is worth more than what is slower by more than this: so much the plan that
    a search begins with, and its estimate of exchanges, may be off. */
-static const double degrees_near = 1.02;
+static const double degrees_near = 1.02, degrees_near_small = 1.1; /* of few ranks */
 
 /* Costs that were measured are a few percent off, differently in lanes. */
 static const double gain_measured = 0.05, gain_least = 0.01;
 
 /* Of open lanes; more ranks are in powers of two; more settle sizes of micro-batches. */
 enum { LANES_MOST = 8, RANKS_FEW = 64, RANKS_SMALL = 8 };
-
-/* So many tokens are shared out among context ranks where nobody says so, as attention is most of
-   the work and of the memory; fewer where nothing fits without. */
-enum { TOKENS_LONG = 16384 };
 
 static const double links_alike = 0.5; /* share of the bandwidth within a node from which on */
 
@@ -171,14 +167,15 @@ static RengaErrorCode MakeDegreeGraph(const DegreeTask *task, Degree *degree)
   RengaPartition partition = task->partition;
   RengaQuiet quiet;
   int lanes = 1, tokens = 1;
-  if (!task->open) return RENGA_SUCCESS;
+  if (!task->open && !task->tokens_open) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetLanes(partition->graph, &lanes, NULL));
   RengaCall(RengaGraphGetTokenLanes(partition->graph, &tokens, NULL));
-  if (lanes == degree->tensor && (!task->tokens_open || tokens == degree->context))
+  if ((!task->open || lanes == degree->tensor) && (!task->tokens_open || tokens == degree->context))
     return RENGA_SUCCESS;
   RengaQuietBegin_Private(&quiet);
-  const RengaErrorCode code = RengaGraphInLanes_Private(
-      partition->graph, degree->tensor, task->tokens_open ? degree->context : 1, &degree->graph);
+  const RengaErrorCode code =
+      RengaGraphInLanes_Private(partition->graph, task->open ? degree->tensor : 0,
+                                task->tokens_open ? degree->context : 1, &degree->graph);
   RengaQuietEnd_Private(&quiet);
   const RengaErrorCode agreed = RengaErrorAgree(partition->hdr.comm, code);
   if (agreed == RENGA_ERR_TIMEOUT || agreed == RENGA_ERR_LIBRARY) RengaCall(agreed);
@@ -397,30 +394,40 @@ static RengaErrorCode SettleSizes(DegreeTask *task, const Degree *one)
 static RengaErrorCode SearchNumber(DegreeTask *task, bool explains, const DegreeNumber *number,
                                    double *least, Degree *degree)
 {
-  task->beat = task->gives_up && isfinite(*least) ? degrees_near * *least : 0;
+  const double near = task->ranks <= RANKS_SMALL ? degrees_near_small : degrees_near;
+  task->beat = task->gives_up && isfinite(*least) ? near * *least : 0;
   RengaCall(LookAtDegree(task, explains, number, degree));
   if (degree->plan && !degree->late) *least = fmin(*least, degree->first);
   return RENGA_SUCCESS;
 }
 
-/* More context ranks of each number of tensor ranks, while there is no plan or a faster one. */
+/* Of the two numbers of context ranks before it. */
+static bool AreMoreSlower(const DegreeNumber *number)
+{
+  if (number[-2].tensor != number->tensor) return false;
+  return number[-1].left_out || (number[-2].step > 0 && number[-1].step > number[-2].step);
+}
+
+/* More context ranks of each number of tensor ranks, until more are slower. */
 static RengaErrorCode SearchContext(DegreeTask *task, bool explains, double *least,
                                     DegreeChoice *choice)
 {
   const int first = choice->n_numbers;
-  bool goes_on = true;
   task->context_chosen = task->context_chosen || (task->tokens_open && !choice->best.plan);
   if (!task->context_chosen) return RENGA_SUCCESS;
   RengaCall(ListContext(task, choice));
   for (int i = first; i < choice->n_numbers; i++) {
-    const DegreeNumber *number = &choice->number[i];
+    DegreeNumber *number = &choice->number[i];
     Degree degree;
-    if (i == first || number->tensor != number[-1].tensor) goes_on = true;
-    if (!goes_on && !explains) continue;
-    const double before = choice->best.plan ? choice->best.step : HUGE_VAL;
+    number->left_out = !explains && i > first + 1 && AreMoreSlower(number);
+    if (number->left_out) {
+      snprintf(number->said, DEGREE_TEXT,
+               "%d x %d: not looked at, as fewer context-parallel ranks are faster", number->tensor,
+               number->context);
+      continue;
+    }
     RengaCall(SearchNumber(task, explains, number, least, &degree));
     RengaCall(RengaDegreeTake_Private(task, &degree, choice));
-    goes_on = !choice->best.plan || choice->best.step < before;
   }
   return RENGA_SUCCESS;
 }
@@ -620,9 +627,9 @@ static RengaErrorCode SayLanes(RengaPlan plan, int count, const char *of, const 
 static RengaErrorCode TakeDegreeGraph(const DegreeTask *task, Degree *best)
 {
   if (best->graph) RengaCall(TakeGraph(task->partition, &best->graph));
-  if (!task->open) return RENGA_SUCCESS;
-  RengaCall(
-      SayLanes(best->plan, best->tensor, "heads and columns", "-graph_lanes", "-graph_lanes"));
+  if (task->open)
+    RengaCall(
+        SayLanes(best->plan, best->tensor, "heads and columns", "-graph_lanes", "-graph_lanes"));
   if (task->tokens_open)
     RengaCall(
         SayLanes(best->plan, best->context, "tokens", "-graph_token_lanes", "-layout_context"));
@@ -642,36 +649,24 @@ static RengaErrorCode FindGain(DegreeTask *task)
   return RENGA_SUCCESS;
 }
 
-/* Of the sequences that samples are, where it is one. */
-static bool AreTokensMany(RengaGraph graph)
-{
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(graph); v++) {
-    const RengaGraphValue *value = RengaGraphGetValue(graph, v);
-    if (value->kind == RENGA_VALUE_INPUT && value->spec.ndim > 1 &&
-        value->spec.dim[1] >= TOKENS_LONG)
-      return true;
-  }
-  return false;
-}
-
 /* Which numbers are open, and up to which. */
 static RengaErrorCode FindChosen(DegreeTask *task)
 {
   const RengaPartition partition = task->partition;
   const bool asked = partition->sequence == RENGA_PARTITION_TENSOR_AUTO;
   task->open = RengaPartitionChoosesLanes_Private(partition);
-  task->tokens_open = task->open && RengaGraphTokensAreOpen_Private(partition->graph) &&
-                      (asked || partition->sequence == 0);
+  task->tokens_open = RengaPartitionChoosesTokens_Private(partition);
   RengaGraphCountLanes_Private(partition->graph, RENGA_LANES_OF_HEADS, &task->lanes, NULL);
   RengaGraphCountLanes_Private(partition->graph, RENGA_LANES_OF_TOKENS, &task->contexts, NULL);
   task->tensor_chosen = partition->tensor == RENGA_PARTITION_TENSOR_AUTO ||
                         (partition->tensor == 0 && (task->open || task->lanes > 1 || !asked));
   task->context_chosen =
       asked || (task->searches && partition->sequence == 0 &&
-                (task->contexts > 1 || (task->tokens_open && AreTokensMany(partition->graph))));
+                (task->contexts > 1 ||
+                 (task->tokens_open && RengaPartitionHasLongInput_Private(partition))));
   if (task->open) task->lanes = LANES_MOST;
   if (task->tokens_open) task->contexts = LANES_MOST;
-  if (task->open) RengaCall(FindGain(task));
+  if (task->open || task->tokens_open) RengaCall(FindGain(task));
   return RENGA_SUCCESS;
 }
 

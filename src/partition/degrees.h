@@ -10,6 +10,7 @@ typedef struct {
   int tensor, context;
   char said[DEGREE_TEXT]; /* what they take, or why they are not looked at; empty: nothing */
   bool left_out;
+  double step; /* seconds; 0: no plan is known */
 } DegreeNumber;
 
 /* The best of one of them. */

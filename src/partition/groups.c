@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* So many tokens are shared out among context ranks where nobody says so, as attention is most of
+   the work and of the memory; fewer where nothing fits without. */
+enum { TOKENS_LONG = 16384 };
+
 int RengaPartitionTensorRanks_Private(RengaPartition partition)
 {
   return partition->tensor > 1 ? partition->tensor : 1;
@@ -44,14 +48,39 @@ static bool HasCostsOfNodes(RengaPartition partition)
          !strcmp(type, RENGA_PROFILE_FILE);
 }
 
-/* They are open. In a run on ranks that are here somebody who gives the micro-batch says what
-   decides the bits of results: then lanes are chosen where tensor ranks are asked for alone. */
-bool RengaPartitionChoosesLanes_Private(RengaPartition partition)
+/* In a run on ranks that are here somebody who gives the micro-batch says what decides the bits of
+   results: then lanes are chosen where ranks of them are asked for alone. */
+static bool MayChooseLanes(RengaPartition partition, int wish)
 {
   const RengaMachine machine = partition->machine ? partition->machine : partition->own.machine;
-  const bool asked = partition->tensor == RENGA_PARTITION_TENSOR_AUTO;
-  return RengaGraphLanesAreOpen_Private(partition->graph) && !HasCostsOfNodes(partition) &&
-         (asked || machine || !partition->microbatch);
+  const bool asked = wish == RENGA_PARTITION_TENSOR_AUTO;
+  return !HasCostsOfNodes(partition) &&
+         (asked || (wish == 0 && (machine || !partition->microbatch)));
+}
+
+bool RengaPartitionChoosesLanes_Private(RengaPartition partition)
+{
+  return RengaGraphLanesAreOpen_Private(partition->graph) &&
+         MayChooseLanes(partition, partition->tensor);
+}
+
+bool RengaPartitionChoosesTokens_Private(RengaPartition partition)
+{
+  return RengaGraphTokensAreOpen_Private(partition->graph) &&
+         MayChooseLanes(partition, partition->sequence);
+}
+
+/* Of the sequences that samples are, where it is one. */
+bool RengaPartitionHasLongInput_Private(RengaPartition partition)
+{
+  const RengaGraph graph = partition->graph;
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(graph); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(graph, v);
+    if (value->kind == RENGA_VALUE_INPUT && value->spec.ndim > 1 &&
+        value->spec.dim[1] >= TOKENS_LONG)
+      return true;
+  }
+  return false;
 }
 
 /* Type auto does it where nobody gave their number and the network has lanes, or may have them. */
@@ -69,8 +98,10 @@ bool RengaPartitionChoosesTensor_Private(RengaPartition partition, int ranks)
     RengaGraphCountLanes_Private(partition->graph, (RengaLaneKind)k, &lanes, &nodes);
     in_lanes = in_lanes || (wish[k] == 0 && lanes > 1 && nodes > 0);
   }
-  if (partition->tensor == 0 && RengaPartitionChoosesLanes_Private(partition))
-    return ranks > 1 || in_lanes;
+  if (RengaPartitionChoosesLanes_Private(partition)) return ranks > 1 || in_lanes;
+  if (RengaPartitionChoosesTokens_Private(partition) &&
+      RengaPartitionHasLongInput_Private(partition))
+    return ranks > 1;
   return ranks > 1 && in_lanes;
 }
 
@@ -97,8 +128,8 @@ static RengaErrorCode CheckChosenGroup(RengaPartition partition)
              "%s auto is not supported by -partition_type %s, which chooses no layout: give "
              "-partition_type auto, or the number of ranks",
              words->share, partition->hdr.type_name);
-  if (RengaPartitionChoosesLanes_Private(partition) &&
-      (kind == RENGA_LANES_OF_HEADS || RengaGraphTokensAreOpen_Private(partition->graph)))
+  if (kind == RENGA_LANES_OF_HEADS ? RengaPartitionChoosesLanes_Private(partition)
+                                   : RengaPartitionChoosesTokens_Private(partition))
     return RENGA_SUCCESS;
   RengaCheck(lanes > 1, partition->hdr.comm, RENGA_ERR_OPTION,
              "%s auto: %s ranks split the lanes of the network, of which there is 1: give %s, or "

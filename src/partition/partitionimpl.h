@@ -127,6 +127,8 @@ int RengaPartitionGroupRanks_Private(RengaPartition partition);           /* all
 RengaLaneKind RengaPartitionChosenKind_Private(RengaPartition partition); /* by "auto" */
 bool RengaPartitionSearchesTensor_Private(RengaPartition partition);
 bool RengaPartitionChoosesLanes_Private(RengaPartition partition);
+bool RengaPartitionChoosesTokens_Private(RengaPartition partition);
+bool RengaPartitionHasLongInput_Private(RengaPartition partition); /* whose tokens are many */
 bool RengaPartitionChoosesTensor_Private(RengaPartition partition, int ranks);
 RengaErrorCode RengaPartitionCheckGroup_Private(RengaPartition partition);
 RengaErrorCode RengaPartitionFindGroups_Private(RengaPartition partition, int ranks, int *groups);
