@@ -25,8 +25,8 @@ says "$digest"
 both=$(echo "$middle" && grep "validation" out)
 [ "$both" = "$values" ] || fail "other evaluations than $values: $both"
 
-# Ranks are found where that is asked for; a plan's file is of as many lanes as are given.
-accepts 3 train -graph "$heads" $small $valued -steps 4 -graph_token_lanes 3 -layout_context auto -partition_type auto \
+# Types that search take as many; a plan's file is of as many lanes as are given.
+accepts 3 train -graph "$heads" $small $valued -steps 4 -graph_token_lanes 3 -layout_context 3 -partition_type auto \
   -layout_pipeline 1 -layout_data 1 -machine_file laptop
 says "$digest"
 says "1 stage x 1 replica x 3 context-parallel ranks on 3 ranks"

@@ -88,7 +88,7 @@ static const Row rows[] = {
     {4, LANES HEADS, "-partition_type auto -layout_tensor 2 -layout_zero 1 " LAPTOP, {.shared = 2}},
     {3,
      TOKENS HEADS,
-     "-partition_type auto -layout_context auto -layout_pipeline 1 "
+     "-partition_type auto -layout_context 3 -layout_pipeline 1 "
      "-layout_data 1 " LAPTOP,
      {.shared = 3, .stages = 1, .replicas = 1}},
     /* Both kinds of lanes, of which ranks share out one or both; a plan's file says of how many. */
