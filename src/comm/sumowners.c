@@ -101,6 +101,7 @@ static void SetBounds(RengaCommSum sum, const NodeShares *owners)
     const NodeShare *owner = &owners->owner[comm->node_of[r]];
     all += owner->share * WHOLE / owner->ranks;
   }
+  if (all == 0) return; /* no rank owns anything */
   for (int r = 0; r < comm->size; r++) {
     const NodeShare *owner = &owners->owner[comm->node_of[r]];
     sum->bounds[r] = before == all ? count : count / all * before + count % all * before / all;
