@@ -43,7 +43,7 @@ says "$digest"
 refuses 2 "the settings ask for -layout_recompute none, but stage" $train -steps 4 -plan_load part.txt -layout_recompute none
 refuses 2 "the settings ask for -layout_recompute full, but stage 0 of the plan recomputes nothing" $train -steps 4 -plan_load keep.txt -layout_recompute full
 refuses 1 "the network does not fit" $plan -layout_recompute none -partition_memory $half
-refuses 1 "-layout_recompute most: not one of auto|none|full" $plan -layout_recompute most
+refuses 1 "-layout_recompute most: not one of auto=selective|none|full" $plan -layout_recompute most
 sed 's/  keeps blocks/  keeps block/' part.txt >wrong.txt
 refuses 1 "but the network has no such value" plan -graph $graph -machine_file laptop -plan_load wrong.txt
 finish
