@@ -109,8 +109,9 @@ RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine)
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(IsSimulationAsked(printer, &asked));
   RengaCall(RengaOptionsGetString("layout_zero", &shard, &given));
-  RengaCheck(!asked || !given || (strcmp(shard, "gradients") && strcmp(shard, "parameters")),
-             printer, RENGA_ERR_SUPPORT,
+  const bool shards = given && (!strcmp(shard, "2") || !strcmp(shard, "gradients") ||
+                                !strcmp(shard, "3") || !strcmp(shard, "parameters"));
+  RengaCheck(!asked || !shards, printer, RENGA_ERR_SUPPORT,
              "-layout_zero %s: what replicas exchange with each micro-batch is not simulated on "
              "shared links (-simulate_...); plans with -layout_zero 1 are",
              shard);
