@@ -428,7 +428,7 @@ static RengaErrorCode FindFittingChains(RengaLanes *pass)
 static void WarnOfWhole(RengaGraph graph)
 {
   const int lanes = (int)graph->options.lanes, chains = graph->few.chains;
-  if (RengaGraphLanesAreOpen_Private(graph)) return; /* nobody asked for them */
+  if (graph->options.lanes_open) return; /* nobody asked for them */
   if (chains > 0)
     RengaWarning(graph->hdr.comm,
                  "-graph_lanes %d: %d %s with what leads to %s, for fewer heads, columns "
