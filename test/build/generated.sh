@@ -9,5 +9,5 @@ makes() { # TARGET TEXT: its recipe is one of those that the target needs
   make -n V=1 srcdir="$source" top_srcdir="$source" VPATH="$source" "$1" >out 2>&1 && grep -q -e "$2" out || { cat out; echo "$1 is built without $2"; exit 1; }
 }
 makes src/app/renga-http.o '>src/app/watchpage\.h'
-makes src/graph/onnx/again.lo '--c_out=src/graph/onnx/'
+makes src/graph/onnx/mergednodes.lo '--c_out=src/graph/onnx/'
 makes src/graph/onnx/words.lo '--c_out=src/graph/onnx/'
