@@ -295,28 +295,28 @@ static RengaErrorCode ConvertOneInput(RengaOnnxNode *node, int n_out)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaOnnxConvertTrilu(RengaOnnxNode *node)
+/* Input 1, a constant, becomes the attribute. */
+static RengaErrorCode ConvertWithAttribute(RengaOnnxNode *node, const char *attribute, int n_out)
 {
   RengaCall(RengaOnnxCopyAttributes(node, ""));
-  RengaCall(InputToAttribute(node, 1, "k"));
-  RengaCall(ConvertOneInput(node, 1));
+  RengaCall(InputToAttribute(node, 1, attribute));
+  RengaCall(ConvertOneInput(node, n_out));
   return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertTrilu(RengaOnnxNode *node)
+{
+  return ConvertWithAttribute(node, "k", 1);
 }
 
 RengaErrorCode RengaOnnxConvertCumSum(RengaOnnxNode *node)
 {
-  RengaCall(RengaOnnxCopyAttributes(node, ""));
-  RengaCall(InputToAttribute(node, 1, "axis"));
-  RengaCall(ConvertOneInput(node, 1));
-  return RENGA_SUCCESS;
+  return ConvertWithAttribute(node, "axis", 1);
 }
 
 RengaErrorCode RengaOnnxConvertTopK(RengaOnnxNode *node)
 {
-  RengaCall(RengaOnnxCopyAttributes(node, ""));
-  RengaCall(InputToAttribute(node, 1, "k"));
-  RengaCall(ConvertOneInput(node, 2));
-  return RENGA_SUCCESS;
+  return ConvertWithAttribute(node, "k", 2);
 }
 
 /* Indices, depth, [off, on]. */
