@@ -2,6 +2,7 @@
    says of its nodes and links. */
 #include "simulate.h"
 #include "renga/private/number.h"
+#include "rengasettings.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,20 +102,31 @@ RengaErrorCode AppSimulateNetwork(RengaComm comm, RengaSchedule schedule, RengaP
   return RENGA_SUCCESS;
 }
 
+/* The ZeRO stage that the options ask for, by number or word. */
+static RengaErrorCode ReadAskedShard(RengaComm comm, RengaShard *shard)
+{
+  RengaSettings settings;
+  RengaCall(RengaSettingsCreate(comm, &settings));
+  RengaErrorCode code = RengaSettingsSetFromOptions(settings);
+  if (!code) code = RengaSettingsGetShard(settings, shard);
+  RengaSettingsDestroy(&settings);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine)
 {
   MPI_Comm printer;
-  const char *shard;
-  bool asked, given;
+  RengaShard shard = RENGA_SHARD_NOTHING;
+  bool asked;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(IsSimulationAsked(printer, &asked));
-  RengaCall(RengaOptionsGetString("layout_zero", &shard, &given));
-  const bool shards = given && (!strcmp(shard, "2") || !strcmp(shard, "gradients") ||
-                                !strcmp(shard, "3") || !strcmp(shard, "parameters"));
-  RengaCheck(!asked || !shards, printer, RENGA_ERR_SUPPORT,
-             "-layout_zero %s: what replicas exchange with each micro-batch is not simulated on "
+  if (asked) RengaCall(ReadAskedShard(comm, &shard));
+  RengaCheck(shard != RENGA_SHARD_GRADIENTS && shard != RENGA_SHARD_PARAMETERS, printer,
+             RENGA_ERR_SUPPORT,
+             "-layout_zero %d: what replicas exchange with each micro-batch is not simulated on "
              "shared links (-simulate_...); plans with -layout_zero 1 are",
-             shard);
+             shard == RENGA_SHARD_GRADIENTS ? 2 : 3);
   RengaCheck(machine || !asked, printer, RENGA_ERR_OPTION,
              "-simulate_... is for the links of a machine: give -machine_file");
   return RENGA_SUCCESS;
