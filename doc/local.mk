@@ -1,5 +1,5 @@
 EXTRA_DIST += %D%/manpages.sh %D%/typepages.sh %D%/examples.sh %D%/index.md %D%/first-hour.md %D%/concepts.md %D%/costs.md %D%/glossary.md %D%/generation.md %D%/huggingface.md %D%/data.md %D%/precision.md %D%/errors.md %D%/formats.md %D%/linking.md %D%/tutorials.md \
-  %D%/clusters.md %D%/slurm.md %D%/mdx.md %D%/design.md %D%/languages.md %D%/object-comm.md %D%/object-graph.md %D%/object-partition.md %D%/object-pipeline.md %D%/object-plan.md %D%/limits.md %D%/networks.md %D%/performance.md %D%/plans.md %D%/python.md %D%/planning-time.svg %D%/renga.svg \
+  %D%/clusters.md %D%/slurm.md %D%/mdx.md %D%/design.md %D%/languages.md %D%/object-comm.md %D%/object-graph.md %D%/object-partition.md %D%/object-pipeline.md %D%/object-plan.md %D%/object-trainer.md %D%/limits.md %D%/networks.md %D%/performance.md %D%/plans.md %D%/python.md %D%/planning-time.svg %D%/renga.svg \
   %D%/training.md %D%/watching.md %D%/watching.png %D%/training.svg %D%/curves.sh \
   %D%/owners.svg %D%/hiding.svg %D%/divided.svg %D%/validations.sh
 dist_man_MANS += %D%/renga.1

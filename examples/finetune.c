@@ -69,38 +69,22 @@ static RengaErrorCode OpenData(RengaComm comm, RengaGraph graph, RengaData *data
   return RENGA_SUCCESS;
 }
 
-typedef struct {
-  RengaData data;
-  int64_t first, epoch;
-} Source;
-
-static RengaErrorCode Read(void *user, int field, int64_t first, int64_t count, void *buffer)
-{
-  const Source *source = user;
-  RengaCall(RengaDataRead(source->data, RENGA_DATA_TRAINING, field, source->epoch,
-                          source->first + first, count, buffer));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode MakePipeline(RengaComm comm, RengaGraph graph, RengaData data, int64_t batch,
-                                   RengaPipeline *pipeline)
+/* The trainer makes the pipeline, with its options, of the plan. */
+static RengaErrorCode MakePlan(RengaComm comm, RengaGraph graph, RengaTrainer trainer,
+                               RengaPlan *plan)
 {
   RengaPartition partition;
-  RengaPlan plan;
-  int64_t samples;
+  int64_t batch;
+  RengaCall(RengaOptionsGetInt64("finetune_batch", &batch, NULL));
   RengaCall(RengaPartitionCreate(comm, &partition));
   RengaCall(RengaPartitionSetGraph(partition, graph));
   RengaCall(RengaPartitionSetBatch(partition, batch, 0));
   RengaCall(RengaPartitionSetFromOptions(partition));
-  RengaCall(RengaPartitionSolve(partition, &plan));
+  RengaCall(RengaTrainerSetPartition(trainer, partition));
+  RengaCall(RengaPartitionSolve(partition, plan));
   RengaCall(RengaPartitionDestroy(&partition));
-  RengaCall(RengaPipelineCreate(comm, pipeline));
-  RengaCall(RengaPipelineSetPlan(*pipeline, graph, plan));
-  RengaCall(RengaPlanDestroy(&plan));
-  RengaCall(RengaDataGetCount(data, RENGA_DATA_TRAINING, &samples));
-  if (samples % batch) RengaCall(RengaPipelineSetDataShortBatch(*pipeline, samples % batch));
-  RengaCall(RengaPipelineSetFromOptions(*pipeline));
-  RengaCall(RengaPipelineSetUp(*pipeline));
+  RengaCall(RengaTrainerSetPlan(trainer, *plan));
+  RengaCall(RengaTrainerSetUp(trainer));
   return RENGA_SUCCESS;
 }
 
@@ -142,21 +126,46 @@ static RengaErrorCode ShowChange(RengaGraph graph, RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Save(RengaComm comm, RengaPipeline pipeline)
+/* Checkpoints while it trains (-checkpoint_every), and at its end. */
+static RengaErrorCode OpenCheckpoint(RengaComm comm, RengaTrainer trainer,
+                                     RengaCheckpoint *checkpoint)
 {
   const char *directory;
-  RengaCheckpoint checkpoint;
-  char *file;
   RengaCall(RengaOptionsGetString("checkpoint_dir", &directory, NULL));
   if (!directory) return RENGA_SUCCESS;
-  RengaCall(RengaCheckpointCreate(comm, &checkpoint));
-  RengaCall(RengaCheckpointSetPipeline(checkpoint, pipeline));
-  RengaCall(RengaCheckpointSetFromOptions(checkpoint));
-  RengaCall(RengaCheckpointSetUp(checkpoint));
-  RengaCall(RengaCheckpointWrite(checkpoint, &file));
-  RengaCall(RengaPrintf(MPI_COMM_WORLD, "checkpoint %s\n", file));
-  RengaFree(&file);
-  RengaCall(RengaCheckpointDestroy(&checkpoint));
+  RengaCall(RengaCheckpointCreate(comm, checkpoint));
+  RengaCall(RengaCheckpointSetFromOptions(*checkpoint));
+  RengaCall(RengaCheckpointSetUp(*checkpoint));
+  RengaCall(RengaTrainerSetCheckpoint(trainer, *checkpoint));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ShowStep(void *user, const RengaTrainerRow *row)
+{
+  (void)user;
+  RengaCall(
+      RengaPrintf(MPI_COMM_WORLD, "step %3lld  loss %.6f\n", (long long)row->step, row->loss));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ShowSentence(void *user, const char *sentence)
+{
+  (void)user;
+  RengaCall(RengaPrintf(MPI_COMM_WORLD, "%s", sentence));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeTrainer(RengaComm comm, RengaGraph graph, RengaData data,
+                                  RengaTrainer *trainer)
+{
+  const RengaTrainerMonitor monitor = {.step = ShowStep, .say = ShowSentence};
+  RengaTrainerRules rules;
+  RengaCall(RengaTrainerCreate(comm, trainer));
+  RengaCall(RengaTrainerAddMonitor(*trainer, &monitor));
+  RengaCall(RengaTrainerGetRules(*trainer, &rules));
+  RengaCall(RengaOptionsGetInt64("finetune_steps", &rules.steps, NULL));
+  RengaCall(RengaTrainerSetRules(*trainer, &rules));
+  RengaCall(RengaTrainerSetData(*trainer, graph, data));
   return RENGA_SUCCESS;
 }
 
@@ -164,25 +173,21 @@ static RengaErrorCode Tune(RengaComm comm)
 {
   RengaGraph graph;
   RengaData data;
-  RengaPipeline pipeline;
-  int64_t steps, batch_samples;
-  RengaCall(RengaOptionsGetInt64("finetune_steps", &steps, NULL));
-  RengaCall(RengaOptionsGetInt64("finetune_batch", &batch_samples, NULL));
+  RengaTrainer trainer;
+  RengaTrainerParts parts;
+  RengaPlan plan;
+  RengaCheckpoint checkpoint = NULL;
   RengaCall(LoadNetwork(comm, &graph));
   RengaCall(OpenData(comm, graph, &data));
-  RengaCall(MakePipeline(comm, graph, data, batch_samples, &pipeline));
-  for (int64_t step = 0; step < steps; step++) {
-    Source source = {.data = data};
-    RengaBatch batch = {.read = Read, .user = &source};
-    double loss;
-    RengaCall(RengaDataGetStep(data, RENGA_DATA_TRAINING, batch_samples, step, &source.first,
-                               &batch.samples, &source.epoch));
-    RengaCall(RengaPipelineStep(pipeline, &batch, &loss));
-    RengaCall(RengaPrintf(MPI_COMM_WORLD, "step %3lld  loss %.6f\n", (long long)step, loss));
-  }
-  RengaCall(ShowChange(graph, pipeline));
-  RengaCall(Save(comm, pipeline));
-  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(MakeTrainer(comm, graph, data, &trainer));
+  RengaCall(MakePlan(comm, graph, trainer, &plan));
+  RengaCall(OpenCheckpoint(comm, trainer, &checkpoint));
+  RengaCall(RengaTrainerRun(trainer));
+  RengaCall(RengaTrainerGetParts(trainer, &parts));
+  RengaCall(ShowChange(graph, parts.pipeline));
+  if (checkpoint) RengaCall(RengaCheckpointDestroy(&checkpoint));
+  RengaCall(RengaTrainerDestroy(&trainer));
+  RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaDataDestroy(&data));
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;

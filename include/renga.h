@@ -16,4 +16,5 @@
 #include "rengaschedule.h"
 #include "rengasettings.h"
 #include "rengasys.h"
+#include "rengatrainer.h"
 #include "rengatransport.h"

@@ -23,6 +23,7 @@ static RengaErrorCode RegisterPackages(void)
   RengaCall(RengaSettingsRegisterPackage());
   RengaCall(RengaPipelineRegisterPackage());
   RengaCall(RengaCheckpointRegisterPackage());
+  RengaCall(RengaTrainerRegisterPackage());
   return RENGA_SUCCESS;
 }
 

@@ -7,7 +7,7 @@ status=0
 # Lines "header room" for all headers, then one pass over the sources.
 headers=$(
   for room in sys op comm device graph data machine plan persistent optimizer transport \
-    schedule settings profile partition pipeline checkpoint; do
+    schedule settings profile partition pipeline checkpoint trainer; do
     echo "renga$room.h $room"
     find "src/$room" -name local.mk -exec grep -oh 'renga/private/[a-z_]*\.h' {} + |
       sed "s/\$/ $room/"
@@ -19,7 +19,7 @@ function level(room) { return room in levels ? levels[room] : -1 }
 function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }
 BEGIN {
   n = split("sys 0 op 1 comm 2 device 2 graph 2 data 3 machine 2 plan 3 persistent 3 optimizer 3 transport 3 " \
-            "schedule 4 settings 5 profile 6 partition 7 pipeline 8 checkpoint 9 app 10 top 11", word, " ")
+            "schedule 4 settings 5 profile 6 partition 7 pipeline 8 checkpoint 9 trainer 10 app 11 top 12", word, " ")
   for (i = 1; i < n; i += 2) levels[word[i]] = word[i + 1]
   n = split(headers, line, "\n")
   for (i = n; i >= 1; i--) { split(line[i], pair, " "); owner[pair[1]] = pair[2] }  # the lowest room that lists it

@@ -151,14 +151,6 @@ void AppFreeFields(AppFields *fields);
 
 /* reading.c: what reading the fields takes, for the planner. */
 RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, RengaData data);
-/* As the last batch of an epoch is short where no whole one is left, so is one that is larger than
-   the data set. */
-RengaErrorCode AppSayLargeBatch(MPI_Comm printer, RengaData data, int64_t batch);
-/* A micro-batch of some step gives a channel of BatchNormalization one value: an error. */
-RengaErrorCode AppCheckStatistics(RengaPlan plan, RengaGraph graph, RengaData data, int learners);
-/* What the memory of plans depends on: the samples of training and of evaluation, 0: none. */
-RengaErrorCode AppAddPasses(RengaPartition partition, RengaData data, int64_t eval_samples);
-
 /* accuracy.c: how often the likeliest class is the label. */
 typedef struct {
   char *scores;    /* name of an output of the network; NULL: it has no scores of classes */
@@ -182,7 +174,7 @@ RengaErrorCode AppAccuracyAdd(AppAccuracy *accuracy, RengaComm comm, RengaPipeli
 void AppAccuracyDestroy(AppAccuracy *accuracy);
 
 /* monitor.c, see below */
-struct _AppMonitor;
+typedef struct _AppMonitor *AppMonitor;
 
 /* samples.c: samples of one step as the data set has them; to be the user of a RengaBatch. */
 typedef struct {
@@ -193,18 +185,6 @@ typedef struct {
 RengaErrorCode AppReadWindow(void *user, int field, int64_t first, int64_t count, void *buffer);
 /* -data and -eval, set up; in_order: training samples as the files have them. */
 RengaErrorCode AppOpenData(RengaComm comm, const AppFields *fields, bool in_order, RengaData *data);
-/* Collective: the loss of the first samples of both parts, as if they were one batch; their classes
-   are counted in. */
-typedef struct {
-  RengaComm comm;
-  RengaGraph graph;
-  RengaData data;
-  RengaPipeline pipeline;
-  AppAccuracy *accuracy;
-  int64_t batch;
-  struct _AppMonitor *monitor; /* that shows how far it is; or NULL */
-} AppLosses;
-RengaErrorCode AppFindLoss(const AppLosses *losses, const int64_t samples[2], double *loss);
 /* Samples are tokens where an input of [batch, sequence] indexes a table; else 0. */
 int64_t AppTokensPerSample(const AppFields *fields);
 /* Of tokens that a cross-entropy is the mean of; 0 where there is none. */
@@ -237,44 +217,15 @@ RengaErrorCode AppRefuseUnused(MPI_Comm printer, const char *name, const char *w
    one of the two options is given. */
 RengaErrorCode AppTokenFind(char **token);
 RengaErrorCode AppTokenRefuse(MPI_Comm printer, const char *why);
-/* every, samples: of -eval_every, of the validation part. */
-RengaErrorCode AppCheckValidation(MPI_Comm printer, int64_t every, int64_t samples);
+/* apart.c: options that have no meaning, or none yet, where learners train apart. */
+RengaErrorCode AppRefuseApart(MPI_Comm printer, const char *average);
 
-/* hiding.c: the samples that matter least are left out (-data_hide). */
+/* hiding.c: of -data_hide. */
 extern const AppEnds AppHidingEnds; /* asks the network for the losses of its samples */
-typedef struct {
-  RengaData data; /* lent */
-  bool on;
-  int64_t batch, samples, steps, epochs; /* samples and steps of an epoch */
-  RengaDataEpoch epoch;                  /* the running one */
-  const char *output;                    /* lent; NULL: no losses are wanted */
-  int64_t columns;
-  float *rows;               /* [batch][columns] */
-  double *wide;              /* the same */
-  int64_t trained, left_out; /* samples of this run */
-} AppHiding;
-/* After the plan is made; hiding->data is set. */
-RengaErrorCode AppHidingCreate(RengaComm comm, RengaGraph graph, RengaOptimizer optimizer,
-                               int64_t batch, int64_t steps, AppHiding *hiding);
-/* Before a checkpoint is read, and after it was. */
-RengaErrorCode AppHidingAddState(AppHiding *hiding, RengaCheckpoint checkpoint);
-RengaErrorCode AppHidingResume(AppHiding *hiding, RengaComm comm, RengaCheckpoint checkpoint,
-                               int64_t step);
-RengaErrorCode AppHidingRolledBack(AppHiding *hiding);
-RengaErrorCode AppHidingBeginStep(AppHiding *hiding, struct _AppMonitor *monitor, int64_t step);
-/* Are the samples of a step hidden ones? Then it is evaluated, otherwise kept after it was made. */
-bool AppHidingHides(const AppHiding *hiding, const AppWindow *window);
-RengaErrorCode AppHidingEvaluate(AppHiding *hiding, RengaPipeline pipeline,
-                                 const RengaBatch *batch);
-RengaErrorCode AppHidingKeep(AppHiding *hiding, RengaPipeline pipeline, const AppWindow *window);
-void AppHidingFree(AppHiding *hiding);
+RengaErrorCode AppCheckHiding(MPI_Comm printer, RengaGraph graph);
 
-/* placement.c: each rank holds the samples that it reads (-data_placement local). Collective.
-   begin: where in a batch those of the rank's first and last pipeline begin, 0 where it has one. */
-RengaErrorCode AppPlaceData(RengaPipeline pipeline, const int64_t begin[2], RengaData data,
-                            const AppFields *fields);
-/* What ranks hold, and what was sent. */
-RengaErrorCode AppPrintTraffic(RengaComm comm, RengaData data, struct _AppMonitor *monitor);
+/* placement.c: what ranks hold, and what was sent. Collective. */
+RengaErrorCode AppPrintTraffic(RengaComm comm, RengaData data, AppMonitor monitor);
 
 /* origin.c: what a checkpoint tells about its run; a table of what differs when one is read, which
    -resume_strict makes an error. */
@@ -308,19 +259,13 @@ RengaErrorCode AppFindDirectory(RengaComm comm, const char **directory, bool *re
 /* timelimit.c: collective; seconds from now, 0: none. */
 RengaErrorCode AppFindTimeLimit(RengaComm comm, double *seconds);
 
-/* monitor.c: progress on standard output, and the places of -monitor. */
-typedef struct _AppMonitor *AppMonitor;
-/* The run does steps first … steps-1. */
+/* monitor.c: progress on standard output, and the places of -monitor. A run does steps first …
+   steps-1. */
 typedef struct {
   int64_t first, steps, tokens; /* tokens: per sample, 0 where there are none */
   RengaPlan plan;               /* lent, as the pipeline is, until the run begins */
   RengaPipeline pipeline;
 } AppRun;
-typedef struct {
-  int64_t step; /* 0-based: this many steps were done before */
-  double loss, learning_rate, gradient_norm, seconds;
-  int64_t samples, skipped; /* skipped: steps so far that were not finite */
-} AppRow;
 /* How rows of a CSV file begin. */
 #define APP_ROWS_HEADER                                                                            \
   "step,loss,learning_rate,gradient_norm,samples_per_second,seconds,validation_loss,perplexity"
@@ -334,15 +279,13 @@ RengaErrorCode AppMonitorCreate(RengaComm comm, AppMonitor *monitor);
 RengaErrorCode AppMonitorBegin(AppMonitor monitor, const AppRun *run);
 /* On every rank, around each step. */
 RengaErrorCode AppMonitorBeginStep(AppMonitor monitor);
-RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row);
+RengaErrorCode AppMonitorStep(AppMonitor monitor, const RengaTrainerRow *row);
 /* Between batches of a validation: so many of its samples are done. As often as lines of steps. */
 void AppMonitorValidating(AppMonitor monitor, int64_t done, int64_t samples, int64_t batches);
 /* After a step: a line, and its numbers beside those of the step. */
 RengaErrorCode AppMonitorValidation(AppMonitor monitor, const AppValidation *validation);
 RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* a line of its own, past the bar */
-/* origin.c: which checkpoint is on the disk now. */
-RengaErrorCode AppSayWritten(RengaCheckpoint checkpoint, AppMonitor monitor);
 /* Collective; an error where numbers are missing. goes_on: the run, later, so that it is a
    warning. */
 RengaErrorCode AppMonitorDestroy(AppMonitor *monitor, bool goes_on);
@@ -359,10 +302,6 @@ RengaErrorCode AppViewPlan(RengaComm comm, RengaPlan plan);
 /* Collective: the forecasts of a pipeline that is set up, into its plan; says which tables are
    updated by rows. */
 RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
-/* After a step's error: a file under way is ended, and one that led to a step that was not finite
-   is marked. Collective where all ranks have the error; else, by its code, nothing is done. */
-void AppEndCheckpoints(RengaPipeline pipeline, int64_t step, RengaErrorCode code,
-                       RengaCheckpoint *checkpoint);
 RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
 /* Collective: with -parameter_digest. */
 RengaErrorCode AppPrintDigest(RengaPipeline pipeline, AppMonitor monitor);

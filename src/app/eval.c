@@ -53,17 +53,28 @@ static RengaErrorCode OpenEvaluationMonitor(Evaluation *evaluation)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CountAnswered(void *user, const RengaTrainerProgress *progress)
+{
+  Evaluation *evaluation = user;
+  if (progress->batch)
+    RengaCall(AppAccuracyAdd(&evaluation->accuracy, evaluation->forward.comm,
+                             evaluation->forward.pipeline, progress->batch));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode EvaluateParts(Evaluation *evaluation)
 {
   const AppForward *forward = &evaluation->forward;
-  const AppLosses losses = {.comm = forward->comm,
-                            .graph = forward->graph,
-                            .data = forward->data,
-                            .pipeline = forward->pipeline,
-                            .accuracy = &evaluation->accuracy,
-                            .batch = forward->batch};
+  const RengaTrainerMonitor monitor = {.evaluating = CountAnswered, .user = evaluation};
+  RengaTrainer trainer;
+  RengaCall(RengaTrainerCreate(forward->comm, &trainer));
+  RengaCall(RengaTrainerAddMonitor(trainer, &monitor));
+  RengaCall(RengaTrainerSetData(trainer, forward->graph, forward->data));
+  RengaCall(RengaTrainerSetPipeline(trainer, forward->pipeline, forward->batch));
+  RengaCall(RengaTrainerSetUp(trainer));
   AppAccuracyBegin(&evaluation->accuracy);
-  RengaCall(AppFindLoss(&losses, forward->samples, &evaluation->loss));
+  RengaCall(RengaTrainerEvaluate(trainer, forward->samples, &evaluation->loss));
+  RengaCall(RengaTrainerDestroy(&trainer));
   for (int p = 0; p <= RENGA_DATA_VALIDATION; p++) evaluation->samples += forward->samples[p];
   evaluation->perplexity = AppPerplexity(&forward->fields, &evaluation->accuracy, evaluation->loss);
   return RENGA_SUCCESS;

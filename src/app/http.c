@@ -177,7 +177,7 @@ static RengaErrorCode BeginHttp(void *sink, const AppRun *run)
   return RENGA_SUCCESS;
 }
 
-static void ShowStep(void *sink, const AppRow *row)
+static void ShowStep(void *sink, const RengaTrainerRow *row)
 {
   AppStatusStep(((Http *)sink)->status, row);
 }

@@ -56,8 +56,8 @@ static void FormatSeconds(double seconds, size_t size, char text[])
 }
 
 /* As a line, or beside a bar. */
-static void FormatRow(const struct _AppMonitor *monitor, const AppRow *row, bool line, size_t size,
-                      char text[])
+static void FormatRow(const struct _AppMonitor *monitor, const RengaTrainerRow *row, bool line,
+                      size_t size, char text[])
 {
   char speed[32], left[32], rate[48] = "";
   int64_t to_go = monitor->steps - row->step - 1;
@@ -70,7 +70,7 @@ static void FormatRow(const struct _AppMonitor *monitor, const AppRow *row, bool
                   monitor->tokens ? "tokens" : "samples", left);
 }
 
-static void DrawMonitorBar(AppMonitor monitor, const AppRow *row)
+static void DrawMonitorBar(AppMonitor monitor, const RengaTrainerRow *row)
 {
   char bar[64], text[256];
   FormatRow(monitor, row, false, sizeof text, text);
@@ -87,7 +87,7 @@ static void DrawMonitorBar(AppMonitor monitor, const AppRow *row)
   monitor->drawn_at = MPI_Wtime();
 }
 
-static RengaErrorCode PrintProgress(AppMonitor monitor, const AppRow *row)
+static RengaErrorCode PrintProgress(AppMonitor monitor, const RengaTrainerRow *row)
 {
   char text[256];
   FormatRow(monitor, row, true, sizeof text, text);
@@ -97,26 +97,26 @@ static RengaErrorCode PrintProgress(AppMonitor monitor, const AppRow *row)
 }
 
 /* The first step and the last one are always shown. */
-static bool IsEnd(const struct _AppMonitor *monitor, const AppRow *row)
+static bool IsEnd(const struct _AppMonitor *monitor, const RengaTrainerRow *row)
 {
   return row->step + 1 == monitor->steps || row->step == monitor->first;
 }
 
 /* At most ten bars per second. */
-static bool IsBarDue(const struct _AppMonitor *monitor, const AppRow *row)
+static bool IsBarDue(const struct _AppMonitor *monitor, const RengaTrainerRow *row)
 {
   return monitor->bar && (IsEnd(monitor, row) || MPI_Wtime() - monitor->drawn_at >= 0.1);
 }
 
 /* At most one line per second, or one every so many steps. */
-static bool IsLineDue(const struct _AppMonitor *monitor, const AppRow *row)
+static bool IsLineDue(const struct _AppMonitor *monitor, const RengaTrainerRow *row)
 {
   if (!monitor->lines || IsEnd(monitor, row)) return monitor->lines;
   return monitor->every ? (row->step + 1) % monitor->every == 0
                         : MPI_Wtime() - monitor->shown_at >= 1;
 }
 
-static void MeasureProgress(AppMonitor monitor, const AppRow *row)
+static void MeasureProgress(AppMonitor monitor, const RengaTrainerRow *row)
 {
   double keep = monitor->step_seconds > 0 ? 0.8 : 0;
   monitor->speed = keep * monitor->speed + (1 - keep) * AppRowRate(row);
@@ -159,7 +159,7 @@ RengaErrorCode AppMonitorBeginStep(AppMonitor monitor)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row)
+RengaErrorCode AppMonitorStep(AppMonitor monitor, const RengaTrainerRow *row)
 {
   RengaCall(AppReportsEnd(monitor->reports, row));
   if (!monitor->prints) return RENGA_SUCCESS;

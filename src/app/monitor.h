@@ -9,7 +9,7 @@ typedef struct {
   RengaErrorCode (*open)(const char *where, void **sink);
   /* The run is set up, and its first step known. */
   RengaErrorCode (*begin)(void *sink, const AppRun *run);
-  void (*step)(void *sink, const AppRow *row);
+  void (*step)(void *sink, const RengaTrainerRow *row);
   void (*validation)(void *sink, const AppValidation *validation); /* of the step before */
   /* An error where numbers are missing. goes_on: the run, later, so that it is a warning. */
   RengaErrorCode (*close)(void **sink, bool goes_on);
@@ -33,13 +33,13 @@ RengaErrorCode AppSinksCreate(MPI_Comm comm, AppSinks *sinks);
 bool AppSinksFind(const AppSinks *sinks, const AppMonitorKind *kind, void **sink);
 RengaErrorCode AppSinksOpen(AppSinks *sinks);
 RengaErrorCode AppSinksBegin(AppSinks *sinks, const AppRun *run);
-void AppSinksStep(AppSinks *sinks, const AppRow *row);
+void AppSinksStep(AppSinks *sinks, const RengaTrainerRow *row);
 void AppSinksValidation(AppSinks *sinks, const AppValidation *validation);
 RengaErrorCode AppSinksClose(AppSinks *sinks, bool goes_on); /* the worst of their errors */
 void AppSinksFree(AppSinks *sinks);
 
 /* row.c. Samples per second of a step; 0 where it took no time. */
-double AppRowRate(const AppRow *row);
+double AppRowRate(const RengaTrainerRow *row);
 /* At the end of a run that lacks `missing` of its `what` (rows, steps). */
 RengaErrorCode AppSayMissing(const char *kind, const char *where, int64_t missing, const char *what,
                              bool goes_on);

@@ -292,11 +292,3 @@ RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
   }
   return RENGA_SUCCESS;
 }
-
-RengaErrorCode AppSayWritten(RengaCheckpoint checkpoint, AppMonitor monitor)
-{
-  int64_t step;
-  RengaCall(RengaCheckpointGetWritten(checkpoint, &step));
-  RengaCall(AppMonitorSay(monitor, "checkpoint after step %lld\n", (long long)step));
-  return RENGA_SUCCESS;
-}

@@ -1,28 +1,6 @@
-/* Samples that ranks hold (-data_placement local): who reads which, and what came of it. */
+/* Samples that ranks hold (-data_placement local): what came of it. */
 #include "app.h"
 #include <string.h>
-
-RengaErrorCode AppPlaceData(RengaPipeline pipeline, const int64_t begin[2], RengaData data,
-                            const AppFields *fields)
-{
-  int64_t *first = NULL, *last = NULL;
-  MPI_Comm comm;
-  RengaCall(RengaObjectGetComm(data, &comm));
-  RengaErrorCode code = RengaMalloc(fields->count, &first);
-  if (!code) code = RengaMalloc(fields->count, &last);
-  if (!code) code = RengaPipelineGetReads(pipeline, fields->count, first, last);
-  for (int f = 0; !code && f < fields->count; f++) {
-    if (first[f] == last[f]) continue;
-    first[f] += begin[0];
-    last[f] += begin[1];
-  }
-  code = RengaErrorAgree(comm, code);
-  if (!code) code = RengaDataPlace(data, first, last);
-  RengaFree(&first);
-  RengaFree(&last);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
 
 static void FormatAll(const RengaDataTraffic *all, char held[16], char loaded[16], char sent[16])
 {

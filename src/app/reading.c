@@ -1,4 +1,4 @@
-/* What the planner is told of the data set: its samples, and what reading it takes. For that a few
+/* What the planner is told of the data set: what reading it takes. For that a few
    samples of each input are read again and again: they lie in the file cache then, as those of a
    data set that fits into it do. */
 #include "app.h"
@@ -46,44 +46,5 @@ RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, 
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(partition, &printer));
   RengaCall(RengaErrorAgree(printer, TimeFields(partition, fields, data)));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode AppAddPasses(RengaPartition partition, RengaData data, int64_t eval_samples)
-{
-  int64_t samples = 0;
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(partition, &printer));
-  RengaCall(RengaDataGetCount(data, RENGA_DATA_TRAINING, &samples));
-  RengaCheck(samples > 0, printer, RENGA_ERR_FILE_FORMAT,
-             "the data set has no samples to train with");
-  RengaCall(RengaPartitionAddDataPass(partition, samples));
-  if (eval_samples > 0) RengaCall(RengaPartitionAddDataPass(partition, eval_samples));
-  return RENGA_SUCCESS;
-}
-
-/* Each learner has a part of the batch; the last step of an epoch has what is left. */
-RengaErrorCode AppCheckStatistics(RengaPlan plan, RengaGraph graph, RengaData data, int learners)
-{
-  int64_t samples = 0, batch, microbatch;
-  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
-  RengaCall(RengaDataGetCount(data, RENGA_DATA_TRAINING, &samples));
-  const int64_t rest = samples % (batch * learners);
-  if (samples >= batch * learners) RengaCall(RengaPlanCheckStatistics(plan, graph, batch));
-  RengaCall(RengaPlanCheckStatistics(plan, graph, rest / learners));
-  if (rest % learners) RengaCall(RengaPlanCheckStatistics(plan, graph, rest / learners + 1));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode AppSayLargeBatch(MPI_Comm printer, RengaData data, int64_t batch)
-{
-  int64_t samples = 0;
-  RengaCall(RengaDataGetCount(data, RENGA_DATA_TRAINING, &samples));
-  if (batch > samples)
-    RengaWarning(printer,
-                 "a batch of %lld samples is larger than the data set, of which %lld are for "
-                 "training: each step takes these, and is an epoch; give a smaller -batch_size or "
-                 "more samples",
-                 (long long)batch, (long long)samples);
   return RENGA_SUCCESS;
 }

@@ -108,7 +108,7 @@ static RengaErrorCode TakeReports(AppReports reports)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppReportsEnd(AppReports reports, const AppRow *row)
+RengaErrorCode AppReportsEnd(AppReports reports, const RengaTrainerRow *row)
 {
   if (!reports) return RENGA_SUCCESS;
   if (reports->rank == 0 && reports->size > 1) RengaCall(TakeReports(reports));

@@ -8,6 +8,6 @@ RengaErrorCode AppReportsCreate(RengaComm comm, void (*take)(void *user, const A
                                 void *user, AppReports *reports);
 /* Around each step, on every rank. */
 RengaErrorCode AppReportsBegin(AppReports reports);
-RengaErrorCode AppReportsEnd(AppReports reports, const AppRow *row);
+RengaErrorCode AppReportsEnd(AppReports reports, const RengaTrainerRow *row);
 /* Collective: what is under way still comes. */
 RengaErrorCode AppReportsDestroy(AppReports *reports);

@@ -1,7 +1,7 @@
 /* What the places of -monitor have in common. */
 #include "monitor.h"
 
-double AppRowRate(const AppRow *row)
+double AppRowRate(const RengaTrainerRow *row)
 {
   return row->seconds > 0 ? (double)row->samples / row->seconds : 0;
 }

@@ -142,7 +142,7 @@ static void WriteStepRow(Rows *rows, const char *validation)
   if (!good || fflush(rows->file) != 0) GiveUpRows(rows);
 }
 
-static void AddRow(void *sink, const AppRow *row)
+static void AddRow(void *sink, const RengaTrainerRow *row)
 {
   Rows *rows = sink;
   rows->step = row->step;

@@ -109,7 +109,7 @@ RengaErrorCode AppSinksBegin(AppSinks *sinks, const AppRun *run)
   return RENGA_SUCCESS;
 }
 
-void AppSinksStep(AppSinks *sinks, const AppRow *row)
+void AppSinksStep(AppSinks *sinks, const RengaTrainerRow *row)
 {
   for (int i = 0; i < sinks->count; i++) sinks->of[i].kind->step(sinks->of[i].sink, row);
 }

@@ -21,7 +21,7 @@ struct _AppStatus {
   int ranks;
   AppRankFacts *facts; /* [ranks] */
   RankStatus *rank;    /* [ranks] */
-  AppRow row;
+  RengaTrainerRow row;
   bool stepped;
   double began, stepped_at, step_seconds; /* step_seconds: smoothed */
   AppPoints steps, validations;
@@ -69,7 +69,7 @@ RengaErrorCode AppStatusBegin(AppStatus status, const AppRun *run, int ranks, Ap
   return RENGA_SUCCESS;
 }
 
-void AppStatusStep(AppStatus status, const AppRow *row)
+void AppStatusStep(AppStatus status, const RengaTrainerRow *row)
 {
   const AppPoint point = {
       row->step,
@@ -191,7 +191,7 @@ static void PutRank(FILE *file, const AppRankFacts *facts, const RankStatus *sta
 /* Of the step that ended last; its names are those of the columns of -monitor csv. */
 static void PutLast(FILE *file, const struct _AppStatus *status, double now)
 {
-  const AppRow *row = &status->row;
+  const RengaTrainerRow *row = &status->row;
   if (!status->stepped) return;
   fprintf(file, "\"last\":{\"step\":%lld,\"loss\":", (long long)row->step);
   PutReal(file, row->loss);

@@ -27,7 +27,7 @@ void AppStatusSetPhase(AppStatus status, const char *phase); /* a constant */
 /* Facts of all ranks, and the plan as SVG, both the status's from now on; the plan may be NULL. */
 RengaErrorCode AppStatusBegin(AppStatus status, const AppRun *run, int ranks, AppRankFacts *facts,
                               char *plan);
-void AppStatusStep(AppStatus status, const AppRow *row);
+void AppStatusStep(AppStatus status, const RengaTrainerRow *row);
 void AppStatusValidation(AppStatus status, const AppValidation *validation);
 void AppStatusReport(AppStatus status, const AppReport *report);
 /* Of malloc; NULL: there is none. In any thread. */

@@ -208,7 +208,7 @@ static RengaErrorCode BeginEvents(void *sink, const AppRun *run)
   return RENGA_SUCCESS;
 }
 
-static void AddStepEvent(void *sink, const AppRow *row)
+static void AddStepEvent(void *sink, const RengaTrainerRow *row)
 {
   Events *events = sink;
   const EventScalar scalars[] = {{"training/loss", row->loss},

@@ -258,7 +258,6 @@ static RengaErrorCode RunTest(const char *every, const char *folder)
 
 int main(int argc, char **argv)
 {
-  RengaCallAbort(TrainSetOptions());
   RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
   RengaCallAbort(RunTest(argc > 1 ? argv[1] : NULL, argc > 2 ? argv[2] : NULL));
   RengaCallAbort(RengaFinalize());

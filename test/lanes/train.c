@@ -22,16 +22,6 @@ typedef struct {
   int64_t first, epoch;
 } Window;
 
-static const RengaOptionRow rows[] = {
-    {"steps", RENGA_OPTION_INT64, "3", RENGA_OPTION_NO_OFFSET, NULL, 0, MOST_STEPS, "steps"},
-};
-
-RengaErrorCode TrainSetOptions(void)
-{
-  RengaCall(RengaOptionsRegister("Test", sizeof rows / sizeof rows[0], rows));
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode GiveOptions(const char *options, bool give)
 {
   char text[MOST_TEXT], *rest, *name = NULL;
@@ -60,8 +50,11 @@ static RengaErrorCode ReadWindow(void *user, int field, int64_t first, int64_t c
 static RengaErrorCode Read(Training *t)
 {
   const AppFields *fields = &t->fields;
+  bool given;
   RengaCall(RengaOptionsGetInt64("seed", &t->seed, NULL));
-  RengaCall(RengaOptionsGetInt64("steps", &t->steps, NULL));
+  RengaCall(RengaOptionsGetInt64("steps", &t->steps, &given));
+  if (!given) t->steps = 3;
+  Expect(t->steps <= MOST_STEPS);
   RengaCall(RengaGraphCreate(t->comm, &t->graph));
   RengaCall(RengaGraphSetFromOptions(t->graph));
   RengaCall(RengaGraphSetUp(t->graph));

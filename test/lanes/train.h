@@ -17,11 +17,10 @@ typedef struct {
   int recomputed;               /* stages that run forward again */
 } Outcome;
 
-/* Collective. "-steps" is an option here as it is of the command; all that options
-   name is forgotten afterwards. An error is on all ranks. */
-RengaErrorCode TrainSetOptions(void);
 /* "-name value -name value": gives them, or forgets them. */
 RengaErrorCode GiveOptions(const char *options, bool give);
+/* Collective. "-steps" is 3 where it is not given; all that options name is forgotten afterwards.
+   An error is on all ranks. */
 RengaErrorCode Train(RengaComm comm, const char *options, Outcome *outcome);
 /* The bits of two; says the first that differs. */
 bool SameOutcome(const Outcome *one, const Outcome *other, size_t size, char difference[]);

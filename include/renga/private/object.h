@@ -80,7 +80,8 @@ RengaErrorCode RengaClassSetType_Private(const RengaClass *class, void *object, 
            : "RengaPlan", struct _p_RengaProfile *                                                 \
            : "RengaProfile", struct _p_RengaSchedule *                                             \
            : "RengaSchedule", struct _p_RengaSettings *                                            \
-           : "RengaSettings", struct _p_RengaViewer *                                              \
+           : "RengaSettings", struct _p_RengaTrainer *                                             \
+           : "RengaTrainer", struct _p_RengaViewer *                                               \
            : "RengaViewer", default                                                                \
            : NULL)
 /* true where class_name is NULL. */

@@ -15,3 +15,4 @@ RengaErrorCode RengaGraphRegisterPackage(void);
 RengaErrorCode RengaPipelineRegisterPackage(void);
 RengaErrorCode RengaDataRegisterPackage(void);
 RengaErrorCode RengaCheckpointRegisterPackage(void);
+RengaErrorCode RengaTrainerRegisterPackage(void);

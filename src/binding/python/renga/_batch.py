@@ -155,7 +155,4 @@ class Fields:
             return 0
         except BaseException as error:  # C code is above: what happens is told by a code
             self.cause = error
-            known = isinstance(error, Error)
-            message = str(error) if known else f"{type(error).__name__}: {error}"
-            return c.tell(f"a batch could not be read: {message}",
-                          error.code if isinstance(error, Error) else c.ARGUMENT)
+            return c.tell_error("a batch could not be read: ", error)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import numpy as np
 
@@ -132,19 +132,21 @@ class Data(Handle):
                                  *[ctypes.byref(n) for n in (first, count, epoch)])
         return self._batch(TRAINING, epoch.value, first.value, count.value)
 
-    def tests(self, batch_size: int, samples: int) -> Iterator[Batch]:
-        """The first samples that test, in batches."""
-        for first in range(0, samples, batch_size):
-            yield self._batch(VALIDATION, 0, first, min(batch_size, samples - first))
-
     def _batch(self, part: int, epoch: int, first: int, count: int) -> Batch:
-        arrays = self._arrays[part]
+        def reader(field: int) -> Callable[[int, int], np.ndarray]:
+            return lambda at, n: self.rows(part, field, epoch, first + at, n)
+        return Batch({name: reader(f) for f, name in enumerate(self._inputs)}, count)
 
-        def reader(field: int, name: str) -> Callable[[int, int], np.ndarray]:
-            if arrays is not None:
-                return lambda at, n: arrays[name][self._numbers(part, epoch, first + at, n)]
-            return lambda at, n: self._read(part, field, epoch, first + at, n)
-        return Batch({name: reader(f, name) for f, name in enumerate(self._inputs)}, count)
+    @property
+    def is_of_arrays(self) -> bool:
+        return self._arrays[TRAINING] is not None
+
+    def rows(self, part: int, field: int, epoch: int, first: int, count: int) -> np.ndarray:
+        """An input of samples that follow each other in the order of an epoch."""
+        arrays = self._arrays[part]
+        if arrays is None:
+            return self._read(part, field, epoch, first, count)
+        return list(arrays.values())[field][self._numbers(part, epoch, first, count)]
 
     def _numbers(self, part: int, epoch: int, first: int, count: int) -> Any:
         if part == VALIDATION:

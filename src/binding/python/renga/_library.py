@@ -85,6 +85,7 @@ _simple: Dict[str, Any] = {
     "int": ctypes.c_int, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64,
     "double": ctypes.c_double, "bool": ctypes.c_bool, "size_t": ctypes.c_size_t, "void": None,
     "MPI_Comm": Communicator, "RengaErrorHandler": ctypes.c_void_p,
+    "RengaTrainerReader": ctypes.c_void_p,
     **{name: ctypes.c_int for name in _prototypes.ENUMS},
 }
 structs: Dict[str, Any] = {}
@@ -161,6 +162,12 @@ Spec, Batch, GraphValue, StepInfo = (structs[n] for n in (
     "RengaTensorSpec", "RengaBatch", "RengaGraphValue", "RengaPipelineStepInfo"))
 Reader = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int64,
                           ctypes.c_int64, ctypes.c_void_p)
+# What a trainer calls: RengaTrainerReader, and step and evaluated of RengaTrainerMonitor.
+TrainerReader = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int,
+                                 ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+TrainerStep = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+TrainerEvaluated = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_double, ctypes.c_int64,
+                                    ctypes.c_int64)
 
 
 def _compare_versions() -> None:
@@ -200,6 +207,13 @@ _raise.restype = ctypes.c_int
 def tell(message: str, code: int) -> int:
     """Make this the last error of the library, for a callback that has failed."""
     return _raise(COMM_SELF, code, b"read", b"python", 0, b"%s", message.encode())
+
+
+def tell_error(what: str, error: BaseException) -> int:
+    """``tell`` what an exception says."""
+    if isinstance(error, Error):
+        return tell(what + str(error), error.code)
+    return tell(f"{what}{type(error).__name__}: {error}", ARGUMENT)
 
 
 def text(value: Any) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import zlib
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -92,6 +92,7 @@ class Pipeline(Handle):
                     plan = made = solve(graph, settings, passes=self._passes)
             self.plan_table = plan.table
             self.plan_text = plan.text()
+            self.plan_batch = plan.batch_size
             self._sizes.add(plan.batch_size)
             with self.comm.together():
                 library.RengaPipelineSetPlan(self, graph, plan)
@@ -172,30 +173,6 @@ class Pipeline(Handle):
         count = self._prepare("evaluate", batch, samples)
         self._run(library.RengaPipelineEvaluate, count, ctypes.byref(loss))
         return loss.value
-
-    def evaluate_all(self, batches: Callable[[], Iterable[Any]]) -> float:
-        """The loss of many samples as of one batch, batch by batch; nothing changes. Collective.
-
-        batches: called twice for an iterable of (inputs, samples), as of ``step``: samples may count
-        differently (labels that are left out, weights), and so their numbers come first.
-        """
-        total, number, even = 0.0, 0, True
-        try:
-            if not self.graph.whole_batch:
-                for inputs, samples in batches():
-                    same = ctypes.c_bool()
-                    count = self._prepare("evaluate_all", lambda: inputs, samples)
-                    self._run(library.RengaPipelineCount, count, ctypes.byref(same))
-                    even = even and same.value
-                if even:
-                    library.RengaPipelineForgetCounts(self)
-            for inputs, samples in batches():
-                loss = self.evaluate(inputs, samples=samples)
-                total += loss * samples if even else loss
-                number += samples
-        finally:
-            library.RengaPipelineForgetCounts(self)
-        return total / number if even and number else total
 
     def forward(self, batch: Any, output: Optional[str] = None, *, to: Optional[int] = None,
                 samples: Optional[int] = None) -> Optional[np.ndarray]:

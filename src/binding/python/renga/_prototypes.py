@@ -87,6 +87,27 @@ typedef struct {
   const char *like;   /* the folder whose config.json and tokenizer are copied; NULL: none */
   bool merged;        /* adapters are added to their weights; else they are all that is written */
 } RengaCheckpointExportSettings;
+typedef struct {
+  RengaErrorCode (*begin_step)(void *user, int64_t step); /* before a step that trains */
+  RengaErrorCode (*step)(void *user, const RengaTrainerRow *row); /* after it */
+  RengaErrorCode (*evaluating)(void *user,
+                               const RengaTrainerProgress *progress); /* around its batches */
+  /* The loss over so many samples of the validation part, after so many steps. */
+  RengaErrorCode (*evaluated)(void *user, double loss, int64_t step, int64_t samples);
+  RengaErrorCode (*say)(void *user, const char *sentence); /* ends with a newline */
+  void *user;                                              /* handed to each of them */
+} RengaTrainerMonitor;
+typedef struct {
+  int64_t step;         /* done so far, those before a resume included */
+  int64_t timed_steps;  /* of this run without the first, which warms up */
+  double timed_seconds; /* of these */
+  double best;          /* the least validation loss, HUGE_VAL: there was none */
+  int64_t best_step;    /* after which step */
+  bool stopped;         /* asked to leave, or the time is up, before the last step */
+  bool time_is_up;      /* of -time_limit */
+  bool unsaved;         /* the last checkpoint is missing */
+  bool failed;          /* after an error: all ranks have it, and may destroy the checkpoint */
+} RengaTrainerStatus;
 """
 
 FUNCTIONS = """
@@ -245,6 +266,20 @@ RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found,
 RengaErrorCode RengaCheckpointExport(RengaComm comm, const char *path, const char *folder,
                                      const RengaCheckpointExportSettings *settings);
 RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint);
+RengaErrorCode RengaTrainerCreate(RengaComm comm, RengaTrainer *trainer);
+RengaErrorCode RengaTrainerSetFromOptions(RengaTrainer trainer);
+RengaErrorCode RengaTrainerAddMonitor(RengaTrainer trainer, const RengaTrainerMonitor *monitor);
+RengaErrorCode RengaTrainerSetData(RengaTrainer trainer, RengaGraph graph, RengaData data);
+RengaErrorCode RengaTrainerSetReader(RengaTrainer trainer, RengaTrainerReader reader, void *user);
+RengaErrorCode RengaTrainerSetPipeline(RengaTrainer trainer, RengaPipeline pipeline, int64_t batch);
+RengaErrorCode RengaTrainerSetUp(RengaTrainer trainer);
+RengaErrorCode RengaTrainerSetCheckpoint(RengaTrainer trainer, RengaCheckpoint checkpoint);
+RengaErrorCode RengaTrainerResume(RengaTrainer trainer, bool *found, int64_t *step);
+RengaErrorCode RengaTrainerRun(RengaTrainer trainer);
+RengaErrorCode RengaTrainerStep(RengaTrainer trainer);
+RengaErrorCode RengaTrainerEvaluate(RengaTrainer trainer, const int64_t samples[2], double *loss);
+RengaErrorCode RengaTrainerGetStatus(RengaTrainer trainer, RengaTrainerStatus *status);
+RengaErrorCode RengaTrainerDestroy(RengaTrainer *trainer);
 void RengaMemoryFree(void *pointer_to_pointer);
 """
 

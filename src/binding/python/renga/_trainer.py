@@ -1,16 +1,74 @@
 """A training from the first step to the last: batches, evaluations, checkpoints."""
 from __future__ import annotations
 
+import ctypes
 from typing import Any, Callable, Dict, List, Optional, Union
 
+from . import _library as c
 from ._data import VALIDATION, Data
 from ._graph import Graph
-from ._library import Error
+from ._library import Error, library
 from ._pipeline import Checkpoint, Pipeline
 from ._pretrained import Pretrained, save_pretrained
-from ._runtime import communicator
+from ._runtime import Handle, communicator, option_texts, options_on
 
 Row = Dict[str, Union[int, float]]
+_RULES = ("early_stop", "keep_best", "rollback_limit")
+
+
+class _Loop(Handle):
+    """The library's trainer, which makes the steps and calls back."""
+
+    _destroy = "RengaTrainerDestroy"
+
+    def __init__(self, trainer: "Trainer", given: Dict[str, Any]):
+        self.comm, self._trainer = trainer.comm, trainer
+        super().__init__(c.get(library.RengaTrainerCreate, self.comm))
+        self._cause: Optional[BaseException] = None
+        self._reader = c.TrainerReader(self._read)
+        self._step = c.TrainerStep(lambda user, row: self._guard("", trainer._after_step))
+        self._evaluated = c.TrainerEvaluated(
+            lambda user, loss, step, samples: self._guard("", lambda: trainer._add(
+                {"step": step, "validation_loss": loss})))
+        step, evaluated = (ctypes.cast(f, ctypes.c_void_p) for f in (self._step, self._evaluated))
+        monitor = c.structs["RengaTrainerMonitor"](step=step, evaluated=evaluated)
+        try:
+            with options_on(self.comm, option_texts(given)), self.comm.together():
+                library.RengaTrainerSetFromOptions(self)
+                library.RengaTrainerAddMonitor(self, ctypes.byref(monitor))
+                if trainer.data.is_of_arrays:
+                    library.RengaTrainerSetReader(self, ctypes.cast(self._reader, ctypes.c_void_p),
+                                                  None)
+                library.RengaTrainerSetData(self, trainer.graph, trainer.data)
+        except BaseException as error:
+            self.free_after(error)
+            raise
+
+    def _guard(self, what: str, call: Callable[[], Any]) -> int:
+        try:
+            call()
+            return 0
+        except BaseException as error:  # C code is above: what happens is told by a code
+            self._cause = error
+            return c.tell_error(what, error)
+
+    def _read(self, user: Any, part: int, field: int, epoch: int, first: int, count: int,
+              buffer: int) -> int:
+        def copy() -> None:
+            rows = self._trainer.data.rows(part, field, epoch, first, count)
+            ctypes.memmove(buffer, rows.ctypes.data, rows.nbytes)
+        return self._guard("a batch could not be read: ", copy)
+
+    def call(self, function: Any, *arguments: Any) -> None:
+        """A function of the library that trains or evaluates. Collective."""
+        self._cause = None
+        with self.comm.enter(function.__name__):
+            pass
+        try:
+            with self.comm.together(always=False):
+                function(self, *arguments)
+        except Error as error:
+            raise error from self._cause or error.__cause__
 
 
 class Trainer:
@@ -30,8 +88,8 @@ class Trainer:
     are kept, checkpoint_every= and so on as of Checkpoint. resume: go on from the newest there, if
     there is one. seed: of first values, dropout and the order of samples. on_row: called on all
     ranks with a dictionary after each step ("loss", "learning_rate", …) and each evaluation
-    ("validation_loss"). given: options, as of Pipeline. The numbers are those of ``renga train``
-    with the same options.
+    ("validation_loss"). given: early_stop, keep_best, rollback_limit as of ``renga train``, and
+    options as of Pipeline. The numbers are those of ``renga train`` with the same options.
     """
 
     def __init__(self, model: Any, data: Any, *, steps: int, batch_size: int,
@@ -51,6 +109,7 @@ class Trainer:
             kinds = {kind: {k: v for k, v in given.items() if k.startswith(kind)}
                      for kind in ("data_", "checkpoint_")}
             rest = {k: v for k, v in given.items() if not k.startswith(tuple(kinds))}
+            rules = {name: rest.pop(name) for name in _RULES if name in rest}
             with self.comm.enter("Trainer") as entry:
                 if checkpoint_dir is None and (resume or kinds["checkpoint_"]):
                     raise Error("checkpoints have no folder: give checkpoint_dir=", "ARGUMENT")
@@ -58,8 +117,8 @@ class Trainer:
                     raise Error(f"{type(model).__name__} is no network: renga.from_pretrained and "
                                 "renga.Graph make some", "ARGUMENT")
                 self.steps, self.batch_size = int(steps), int(batch_size)
-                self.eval_every, self._on_row = int(eval_every), on_row
-                numbers = self.steps, self.batch_size, self.eval_every, int(eval_samples)
+                self._on_row = on_row
+                numbers = self.steps, self.batch_size, int(eval_every), int(eval_samples)
                 if min(numbers) < 0:
                     raise Error("steps=, batch_size=, eval_every= and eval_samples= are {}, {}, {} "
                                 "and {}: none may be below 0".format(*numbers), "ARGUMENT")
@@ -73,6 +132,14 @@ class Trainer:
             self.pipeline = self._keep(Pipeline(
                 self.graph, seed=seed, total_steps=self.steps, passes=passes,
                 batch_size=self.batch_size, **rest))
+            rules.update(steps=self.steps, eval_every=int(eval_every),
+                         eval_samples=self.eval_samples)
+            self._loop = self._keep(_Loop(self, rules))
+            with self.comm.together():
+                library.RengaTrainerSetPipeline(self._loop, self.pipeline,
+                                                self.pipeline.plan_batch)
+            with self.comm.together():
+                library.RengaTrainerSetUp(self._loop)
             begun = False
             if checkpoint_dir is not None:
                 begun = self._open(checkpoint_dir, resume, kinds["checkpoint_"])
@@ -96,7 +163,13 @@ class Trainer:
             raise Error(f"{directory} holds the checkpoints of another run, the newest of step "
                         f"{newest}, which are not replaced: go on from them with resume=True, or "
                         "give this run a folder of its own", "OPTION")
-        return newest is not None and self.checkpoint.resume() is not None
+        with self.comm.together():
+            library.RengaTrainerSetCheckpoint(self._loop, self.checkpoint)
+        if newest is None:
+            return False
+        found, step = ctypes.c_bool(), ctypes.c_int64()
+        self._loop.call(library.RengaTrainerResume, ctypes.byref(found), ctypes.byref(step))
+        return found.value
 
     @property
     def step_number(self) -> int:
@@ -108,49 +181,37 @@ class Trainer:
         Collective. Where it is asked to leave before (checkpoint_signals=True), ``stopped`` is
         true."""
         first = len(self.history)
-        evaluated = -1
-        begin = self.step_number
-        while self.step_number < self.steps and not self.stopped:
-            self.step()
-            number = self.step_number
-            if number == self.steps:
-                break
-            if self.checkpoint is not None:
-                self.checkpoint.step()
-                self.stopped = self.checkpoint.stop
-            if self.eval_every and number % self.eval_every == 0 and not self.stopped:
-                self._evaluate()
-                evaluated = number
-        if not self.stopped and evaluated != self.step_number:
-            self._evaluate()
-        if self.checkpoint is not None and not self.stopped and self.step_number > begin:
-            self.checkpoint.write()
+        status = c.structs["RengaTrainerStatus"]()
+        self._loop.call(library.RengaTrainerRun)
+        library.RengaTrainerGetStatus(self._loop, ctypes.byref(status))
+        self.stopped = status.stopped
+        if status.unsaved:
+            raise Error(f"the checkpoint after the last step, {status.step}, could not be written",
+                        "FILE_WRITE")
         return self.history[first:]
 
     def step(self) -> Row:
         """One step; what came of it. Collective."""
-        batch = self.data.step(self.step_number, self.batch_size)
-        self.pipeline.step(batch.inputs, samples=batch.samples)
-        return self._add(dict(self.pipeline.last_step))
+        self._loop.call(library.RengaTrainerStep)
+        return self.history[-1]
 
-    def _add(self, row: Row) -> Row:
+    def _after_step(self) -> None:
+        self._add(dict(self.pipeline.last_step))
+
+    def _add(self, row: Row) -> None:
         self.history.append(row)
         if self._on_row is not None:
             with self.comm.together():
                 self._on_row(row)
-        return row
-
-    def _evaluate(self) -> None:
-        if self.eval_samples:
-            self._add({"step": self.step_number, "validation_loss": self.evaluate()})
 
     def evaluate(self) -> float:
         """The loss of the samples that test, as of one batch of them all; nothing changes.
         Collective."""
         if not self.eval_samples:
             raise Error("there are no samples that test: give validation=", "ARGUMENT")
-        return self.pipeline.evaluate_all(
-            lambda: self.data.tests(self.batch_size, self.eval_samples))
+        loss = ctypes.c_double()
+        self._loop.call(library.RengaTrainerEvaluate, None, ctypes.byref(loss))
+        return loss.value
 
     def save_pretrained(self, folder: Any, **given: Any) -> None:
         """The parameters as a new folder that Hugging Face's libraries load, with config.json and

@@ -19,10 +19,11 @@ static int GreatestDivisor(int a, int b)
 }
 
 /* "local:4" */
-static bool ParseManner(const char *text, AppLearners *learners)
+static bool ParseManner(const char *text, RengaLearners *learners)
 {
   static const char local[] = "local:", gossip[] = "gossip:";
   char *end;
+  learners->manner = text;
   learners->gossip = strncmp(text, gossip, strlen(gossip)) == 0;
   learners->apart = learners->gossip || strncmp(text, local, strlen(local)) == 0;
   if (!learners->apart) return strcmp(text, "sync") == 0;
@@ -32,56 +33,26 @@ static bool ParseManner(const char *text, AppLearners *learners)
          learners->every <= (int64_t)1e15;
 }
 
-static RengaErrorCode ReadManner(MPI_Comm printer, AppLearners *learners)
+RengaErrorCode RengaLearnersRead(MPI_Comm printer, const char *manner, int count,
+                                 RengaLearners *learners)
 {
-  const char *text;
-  int64_t count;
-  RengaCall(RengaOptionsGetString("train_average", &text, NULL));
-  RengaCall(RengaOptionsGetInt64("train_learners", &count, NULL));
-  RengaCheck(ParseManner(text, learners), printer, RENGA_ERR_OPTION,
+  RengaCheck(ParseManner(manner, learners), printer, RENGA_ERR_OPTION,
              "-train_average %s is none of sync, local:K, gossip:K, where K is a number of steps "
              "from 1",
-             text);
+             manner);
   RengaCheck(
       !learners->apart || count > 1, printer, RENGA_ERR_OPTION,
       "-train_average %s is for copies of the network that train apart: -train_learners says "
       "how many, 2 or more",
-      text);
+      manner);
   RengaCheck(learners->apart || count == 0, printer, RENGA_ERR_OPTION,
-             "-train_learners %lld is for -train_average local:K or gossip:K", (long long)count);
-  learners->count = learners->apart ? (int)count : 1;
-  return RENGA_SUCCESS;
-}
-
-/* Options that have no meaning, or none yet, where learners train apart. */
-static RengaErrorCode RefuseOptions(MPI_Comm printer)
-{
-  static const struct {
-    const char *option, *plain;
-  } rows[] = {{"data_hide", "0"},          {"pipeline_on_nonfinite", "stop"},
-              {"optimizer_sparse", "off"}, {"layout_context", "1"},
-              {"layout_tensor", "1"},      {"layout_offload", "none"},
-              {"layout_zero", "0"},        {"precision", "fp32"},
-              {"schedule_view", "none"}};
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    const char *value, *manner;
-    bool given, tensor;
-    RengaCall(AppHasTensorRanks(&tensor));
-    RengaCall(RengaOptionsGetString("train_average", &manner, NULL));
-    RengaCall(RengaOptionsGetString(rows[i].option, &value, &given));
-    if (!value) value = "";
-    const bool low = strcmp(rows[i].option, "precision") == 0 && strcmp(value, "fp16") != 0;
-    const bool one = strcmp(rows[i].plain, "1") == 0 && !tensor && strcmp(value, "auto") != 0;
-    const bool plain = one || strcmp(value, rows[i].plain) == 0;
-    RengaCheck(!given || low || plain, printer, RENGA_ERR_SUPPORT,
-               "-%s %s together with -train_average %s is not supported", rows[i].option, value,
-               manner);
-  }
+             "-train_learners %d is for -train_average local:K or gossip:K", count);
+  learners->count = learners->apart ? count : 1;
   return RENGA_SUCCESS;
 }
 
 /* As many groups as learners and ranks can both be shared out among equally. */
-static RengaErrorCode CutRanks(AppLearners *learners)
+static RengaErrorCode CutRanks(RengaLearners *learners)
 {
   const int size = RengaCommGetSize(learners->all), rank = RengaCommGetRank(learners->all);
   learners->groups = learners->apart ? GreatestDivisor(learners->count, size) : 1;
@@ -98,47 +69,52 @@ static RengaErrorCode CutRanks(AppLearners *learners)
 
 /* Random numbers of a step are those of its learner; the first values of the network those of
    learner 0. */
-static RengaErrorCode MakePipeline(const AppLearners *learners, int l, int64_t steps)
+static RengaErrorCode MakePipeline(RengaLearners *learners, int l, int64_t steps)
 {
   RengaPipeline *pipeline = &learners->pipeline[l];
   RengaOptimizer optimizer;
   RengaSettings settings;
+  uint64_t seed;
+  RengaCall(RengaPipelineCreate(learners->ranks, pipeline));
+  RengaCall(RengaPipelineSetFromOptions(*pipeline));
+  RengaCall(RengaPipelineGetSettings(*pipeline, &settings));
+  RengaCall(RengaSettingsGetSeed(settings, &seed));
+  learners->seed = (int64_t)seed;
   const int64_t words[] = {learners->seed, learners->first + l};
   const uint64_t own = RengaHash(words, sizeof words, 0x1ea51e5);
-  RengaCall(RengaPipelineCreate(learners->ranks, pipeline));
-  RengaCall(RengaPipelineGetSettings(*pipeline, &settings));
-  RengaCall(RengaSettingsSetSeed(settings, (uint64_t)learners->seed));
-  RengaCall(RengaPipelineSetFromOptions(*pipeline));
   if (learners->first + l > 0) RengaCall(RengaSettingsSetSeed(settings, own));
   RengaCall(RengaPipelineGetOptimizer(*pipeline, &optimizer));
   RengaCall(RengaOptimizerSetTotalSteps(optimizer, steps));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakePipelines(const AppLearners *learners, int64_t steps)
+RengaErrorCode RengaLearnersCreate(RengaComm comm, int64_t steps, RengaLearners *learners)
 {
+  learners->all = comm;
+  RengaCall(CutRanks(learners));
+  RengaCall(RengaMalloc(learners->own, &learners->pipeline));
+  RengaCall(RengaMalloc((int64_t)VALUES * learners->count + 1, &learners->values));
   for (int l = 0; l < learners->own; l++) RengaCall(MakePipeline(learners, l, steps));
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersCreate(RengaComm comm, int64_t seed, int64_t steps, AppLearners *learners)
+RengaErrorCode RengaLearnersTake(RengaComm comm, RengaPipeline pipeline, int64_t batch,
+                                 RengaLearners *learners)
 {
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
-  *learners = (AppLearners){.all = comm, .seed = seed};
-  RengaCall(ReadManner(printer, learners));
-  if (learners->apart) RengaCall(RefuseOptions(printer));
-  RengaCall(CutRanks(learners));
-  RengaCall(RengaMalloc(learners->own, &learners->pipeline));
-  RengaCall(RengaMalloc((int64_t)VALUES * learners->count + 1, &learners->values));
-  RengaCall(MakePipelines(learners, steps));
+  learners->all = learners->ranks = comm;
+  learners->groups = learners->own = 1;
+  learners->lent = true;
+  learners->batch = batch;
+  RengaCall(RengaMalloc(1, &learners->pipeline));
+  learners->pipeline[0] = pipeline;
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersDestroy(AppLearners *learners)
+RengaErrorCode RengaLearnersDestroy(RengaLearners *learners)
 {
-  AppMeanDestroy(&learners->mean);
-  for (int l = 0; l < learners->own; l++) RengaCall(RengaPipelineDestroy(&learners->pipeline[l]));
+  RengaMeanDestroy(&learners->mean);
+  for (int l = 0; learners->pipeline && !learners->lent && l < learners->own; l++)
+    RengaCall(RengaPipelineDestroy(&learners->pipeline[l]));
   RengaFree(&learners->pipeline);
   RengaFree(&learners->values);
   if (learners->across) RengaCall(RengaCommDestroy(&learners->across));
@@ -146,7 +122,7 @@ RengaErrorCode AppLearnersDestroy(AppLearners *learners)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersSetPartition(AppLearners *learners, RengaPartition partition)
+RengaErrorCode RengaLearnersSetPartition(RengaLearners *learners, RengaPartition partition)
 {
   int64_t batch, microbatch, memory;
   MPI_Comm printer;
@@ -170,31 +146,25 @@ RengaErrorCode AppLearnersSetPartition(AppLearners *learners, RengaPartition par
 }
 
 /* The first sample of learner number's share of so many. */
-static int64_t FirstOfShare(const AppLearners *learners, int64_t samples, int number)
+static int64_t FirstOfShare(const RengaLearners *learners, int64_t samples, int number)
 {
   return samples * number / learners->count;
 }
 
-RengaErrorCode AppLearnersAddPasses(const AppLearners *learners, RengaPartition partition,
-                                    RengaData data, int64_t eval_samples)
+static RengaErrorCode AddPass(RengaPartition partition, int64_t samples)
 {
-  int64_t samples;
-  MPI_Comm printer;
-  if (!learners->apart) {
-    RengaCall(AppAddPasses(partition, data, eval_samples));
-    return RENGA_SUCCESS;
-  }
-  RengaCall(RengaObjectGetComm(learners->all, &printer));
-  RengaCall(RengaDataGetCount(data, RENGA_DATA_TRAINING, &samples));
-  const int64_t whole = samples / learners->batch * (learners->batch / learners->count);
-  const int64_t rest = samples % learners->batch;
-  RengaCheck(samples > 0, printer, RENGA_ERR_FILE_FORMAT,
-             "the data set has no samples to train with");
-  if (whole + rest / learners->count > 0)
-    RengaCall(RengaPartitionAddDataPass(partition, whole + rest / learners->count));
-  if (rest % learners->count)
-    RengaCall(RengaPartitionAddDataPass(partition, whole + rest / learners->count + 1));
-  if (eval_samples > 0) RengaCall(RengaPartitionAddDataPass(partition, eval_samples));
+  if (samples > 0) RengaCall(RengaPartitionAddDataPass(partition, samples));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaLearnersAddPasses(const RengaLearners *learners, RengaPartition partition,
+                                      int64_t samples, int64_t eval_samples)
+{
+  const int64_t rest = learners->apart ? samples % learners->batch : 0;
+  const int64_t whole = (samples - rest) / learners->count;
+  RengaCall(AddPass(partition, whole + rest / learners->count));
+  if (rest % learners->count) RengaCall(AddPass(partition, whole + rest / learners->count + 1));
+  RengaCall(AddPass(partition, eval_samples));
   return RENGA_SUCCESS;
 }
 
@@ -205,12 +175,10 @@ static RengaErrorCode AnnounceShort(RengaPipeline pipeline, int64_t samples)
 }
 
 /* The sizes of batches that will occur besides the whole one. */
-static RengaErrorCode AnnounceAll(const AppLearners *learners, RengaPipeline pipeline,
-                                  RengaData data, int64_t eval_samples)
+static RengaErrorCode AnnounceAll(const RengaLearners *learners, RengaPipeline pipeline,
+                                  int64_t samples, int64_t eval_samples)
 {
-  int64_t samples;
   const int64_t batch = learners->batch / learners->count;
-  RengaCall(RengaDataGetCount(data, RENGA_DATA_TRAINING, &samples));
   const int64_t rest = samples % learners->batch;
   RengaCall(AnnounceShort(pipeline, rest / learners->count));
   if (rest % learners->count) RengaCall(AnnounceShort(pipeline, rest / learners->count + 1));
@@ -218,31 +186,31 @@ static RengaErrorCode AnnounceAll(const AppLearners *learners, RengaPipeline pip
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetUpOwn(AppLearners *learners, RengaGraph graph, RengaPlan plan,
-                               RengaData data, int64_t eval_samples)
+static RengaErrorCode SetUpOwn(RengaLearners *learners, RengaGraph graph, RengaPlan plan,
+                               const int64_t samples[2])
 {
   for (int l = 0; l < learners->own; l++) {
     RengaCall(RengaPipelineSetPlan(learners->pipeline[l], graph, plan));
-    RengaCall(AnnounceAll(learners, learners->pipeline[l], data, eval_samples));
+    RengaCall(AnnounceAll(learners, learners->pipeline[l], samples[RENGA_DATA_TRAINING],
+                          samples[RENGA_DATA_VALIDATION]));
     RengaCall(RengaPipelineSetUp(learners->pipeline[l]));
   }
   return RENGA_SUCCESS;
 }
 
 /* Of the plan and its device. */
-static RengaErrorCode CheckLearnersPlan(const AppLearners *learners, RengaPlan plan)
+static RengaErrorCode CheckLearnersPlan(const RengaLearners *learners, RengaPlan plan)
 {
   RengaDevice device;
-  const char *type, *manner;
+  const char *type;
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(learners->all, &printer));
-  RengaCall(RengaOptionsGetString("device_type", &type, NULL));
-  RengaCall(RengaOptionsGetString("train_average", &manner, NULL));
   const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
   RengaCheck(shape->tensor == 1 && shape->sequence == 1, printer, RENGA_ERR_SUPPORT,
              "a plan with %s ranks together with -train_average %s is not supported",
-             shape->tensor > 1 ? "tensor-parallel" : "context-parallel", manner);
+             shape->tensor > 1 ? "tensor-parallel" : "context-parallel", learners->manner);
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
+  RengaCall(RengaDeviceGetType(device, &type));
   RengaCheck(RengaDeviceIsHost(device), printer, RENGA_ERR_SUPPORT,
              "-train_average local and gossip are not supported for -device_type %s, which has "
              "memory of its own",
@@ -250,62 +218,62 @@ static RengaErrorCode CheckLearnersPlan(const AppLearners *learners, RengaPlan p
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersSetUp(AppLearners *learners, RengaGraph graph, RengaPlan plan,
-                                RengaData data, int64_t eval_samples)
+RengaErrorCode RengaLearnersSetUp(RengaLearners *learners, RengaGraph graph, RengaPlan plan,
+                                  const int64_t samples[2])
 {
   MPI_Comm printer;
-  int64_t batch, microbatch;
   RengaCall(RengaObjectGetComm(learners->all, &printer));
-  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
-  learners->batch = batch * learners->count;
   if (learners->apart) RengaCall(CheckLearnersPlan(learners, plan));
-  RengaCall(RengaErrorAgree(printer, SetUpOwn(learners, graph, plan, data, eval_samples)));
-  if (!learners->apart) return RENGA_SUCCESS;
-  RengaCall(RengaErrorAgree(printer, AppMeanCreate(learners, &learners->mean)));
-  RengaCall(AppLearnersSpread(learners));
+  RengaCall(RengaErrorAgree(printer, SetUpOwn(learners, graph, plan, samples)));
+  if (learners->apart)
+    RengaCall(RengaErrorAgree(printer, RengaMeanCreate(learners, &learners->mean)));
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersSpread(AppLearners *learners)
+RengaErrorCode RengaLearnersSpread(RengaLearners *learners)
 {
-  AppMean mean = learners->mean;
+  RengaMean mean = learners->mean;
   if (!learners->apart) return RENGA_SUCCESS;
-  RengaCall(AppMeanTakeLists(mean));
-  AppMeanRead(mean, 0, 0, mean->elements, mean->values);
+  RengaCall(RengaMeanTakeLists(mean));
+  RengaMeanRead(mean, 0, 0, mean->elements, mean->values);
   if (learners->across)
     RengaCall(RengaCommBroadcast(learners->across, mean->values,
                                  (size_t)mean->elements * sizeof *mean->values, 0,
                                  "the first values of all learners"));
-  for (int l = 0; l < learners->own; l++) AppMeanWrite(mean, l, 0, mean->elements, mean->values);
+  for (int l = 0; l < learners->own; l++) RengaMeanWrite(mean, l, 0, mean->elements, mean->values);
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersPlaceData(const AppLearners *learners, RengaData data,
-                                    const AppFields *fields)
+static RengaErrorCode FindReads(const RengaLearners *learners, int fields, int64_t first[],
+                                int64_t last[])
 {
   const int64_t batch = learners->batch / learners->count;
-  const int64_t begin[] = {learners->first * batch, (learners->first + learners->own - 1) * batch};
-  RengaCall(AppPlaceData(learners->pipeline[0], begin, data, fields));
+  RengaCall(RengaPipelineGetReads(learners->pipeline[0], fields, first, last));
+  for (int f = 0; f < fields; f++) {
+    if (first[f] == last[f]) continue;
+    first[f] += learners->first * batch;
+    last[f] += (learners->first + learners->own - 1) * batch;
+  }
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersPrint(const AppLearners *learners)
+RengaErrorCode RengaLearnersPlaceData(const RengaLearners *learners, RengaData data, int fields)
 {
-  const char *manner;
-  MPI_Comm printer;
-  if (!learners->apart) return RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(learners->all, &printer));
-  RengaCall(RengaOptionsGetString("train_average", &manner, NULL));
-  RengaCall(RengaPrintf(printer,
-                        "%d learners train apart (%s), each with %lld of %lld samples of a step: "
-                        "%d on each of %d group%s of ranks\n",
-                        learners->count, manner, (long long)(learners->batch / learners->count),
-                        (long long)learners->batch, learners->own, learners->groups,
-                        learners->groups == 1 ? "" : "s"));
+  int64_t *first = NULL, *last = NULL;
+  MPI_Comm comm;
+  RengaCall(RengaObjectGetComm(data, &comm));
+  RengaErrorCode code = RengaMalloc(fields, &first);
+  if (!code) code = RengaMalloc(fields, &last);
+  if (!code) code = FindReads(learners, fields, first, last);
+  code = RengaErrorAgree(comm, code);
+  if (!code) code = RengaDataPlace(data, first, last);
+  RengaFree(&first);
+  RengaFree(&last);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersSetStep(AppLearners *learners, int64_t step)
+RengaErrorCode RengaLearnersSetStep(RengaLearners *learners, int64_t step)
 {
   for (int l = 0; l < learners->own; l++)
     RengaCall(RengaPipelineSetStepNumber(learners->pipeline[l], step));
@@ -313,13 +281,14 @@ RengaErrorCode AppLearnersSetStep(AppLearners *learners, int64_t step)
 }
 
 /* This rank's learner l makes its step; one that has no samples of a short batch rests. */
-static RengaErrorCode StepOne(AppLearners *learners, int l, const AppWindow *whole, int64_t count)
+static RengaErrorCode StepOne(RengaLearners *learners, int l, const RengaWindow *whole,
+                              int64_t count)
 {
   const int number = learners->first + l;
   const int64_t from = FirstOfShare(learners, count, number),
                 to = FirstOfShare(learners, count, number + 1);
-  AppWindow window = *whole;
-  RengaBatch batch = {.samples = to - from, .read = AppReadWindow, .user = &window};
+  RengaWindow window = *whole;
+  RengaBatch batch = {.samples = to - from, .read = RengaReadWindow, .user = &window};
   double loss, norm;
   window.first += from;
   if (batch.samples == 0) {
@@ -335,7 +304,7 @@ static RengaErrorCode StepOne(AppLearners *learners, int l, const AppWindow *who
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode StepOwn(AppLearners *learners, const AppWindow *window, int64_t count)
+static RengaErrorCode StepOwn(RengaLearners *learners, const RengaWindow *window, int64_t count)
 {
   RengaErrorCode code = RENGA_SUCCESS;
   for (int l = 0; l < learners->own && !code; l++) {
@@ -348,7 +317,7 @@ static RengaErrorCode StepOwn(AppLearners *learners, const AppWindow *window, in
   return code;
 }
 
-static void AddResults(const AppLearners *learners, AppRow *result)
+static void AddResults(const RengaLearners *learners, RengaTrainerRow *result)
 {
   double nonfinite = 0;
   result->loss = result->gradient_norm = 0;
@@ -364,7 +333,8 @@ static void AddResults(const AppLearners *learners, AppRow *result)
 }
 
 /* Whatever one group meets, all ranks come here. */
-static RengaErrorCode StepApart(AppLearners *learners, const AppWindow *window, AppRow *row)
+static RengaErrorCode StepApart(RengaLearners *learners, const RengaWindow *window,
+                                RengaTrainerRow *row)
 {
   MPI_Comm printer;
   const int last = VALUES * learners->count;
@@ -380,11 +350,12 @@ static RengaErrorCode StepApart(AppLearners *learners, const AppWindow *window, 
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersStep(AppLearners *learners, const AppWindow *window, AppRow *row)
+RengaErrorCode RengaLearnersStep(RengaLearners *learners, const RengaWindow *window,
+                                 RengaTrainerRow *row)
 {
   RengaPipeline pipeline = learners->pipeline[0];
-  AppWindow whole = *window;
-  RengaBatch batch = {.samples = row->samples, .read = AppReadWindow, .user = &whole};
+  RengaWindow whole = *window;
+  RengaBatch batch = {.samples = row->samples, .read = RengaReadWindow, .user = &whole};
   if (learners->apart) return StepApart(learners, window, row);
   RengaCall(RengaPipelineStep(pipeline, &batch, &row->loss));
   RengaCall(RengaPipelineGetGradientNorm(pipeline, &row->gradient_norm));
@@ -392,16 +363,16 @@ RengaErrorCode AppLearnersStep(AppLearners *learners, const AppWindow *window, A
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ExchangeAll(AppLearners *learners, int64_t step)
+static RengaErrorCode ExchangeAll(RengaLearners *learners, int64_t step)
 {
-  AppMean mean = learners->mean;
-  if (learners->gossip) return AppMeanGossip(mean, step / learners->every);
-  RengaCall(AppMeanMake(mean));
-  for (int l = 0; l < learners->own; l++) AppMeanWrite(mean, l, 0, mean->elements, mean->values);
+  RengaMean mean = learners->mean;
+  if (learners->gossip) return RengaMeanGossip(mean, step / learners->every);
+  RengaCall(RengaMeanMake(mean));
+  for (int l = 0; l < learners->own; l++) RengaMeanWrite(mean, l, 0, mean->elements, mean->values);
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersExchange(AppLearners *learners, int64_t step)
+RengaErrorCode RengaLearnersExchange(RengaLearners *learners, int64_t step)
 {
   MPI_Comm printer;
   if (!learners->apart || step % learners->every != 0) return RENGA_SUCCESS;
@@ -410,15 +381,15 @@ RengaErrorCode AppLearnersExchange(AppLearners *learners, int64_t step)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ShowMean(AppMean mean)
+static RengaErrorCode ShowMean(RengaMean mean)
 {
-  RengaCall(AppMeanMake(mean));
-  AppMeanRead(mean, 0, 0, mean->elements, mean->kept);
-  AppMeanWrite(mean, 0, 0, mean->elements, mean->values);
+  RengaCall(RengaMeanMake(mean));
+  RengaMeanRead(mean, 0, 0, mean->elements, mean->kept);
+  RengaMeanWrite(mean, 0, 0, mean->elements, mean->values);
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersShowMean(AppLearners *learners)
+RengaErrorCode RengaLearnersShowMean(RengaLearners *learners)
 {
   MPI_Comm printer;
   if (!learners->apart || learners->shown) return RENGA_SUCCESS;
@@ -428,12 +399,12 @@ RengaErrorCode AppLearnersShowMean(AppLearners *learners)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersHideMean(AppLearners *learners)
+RengaErrorCode RengaLearnersHideMean(RengaLearners *learners)
 {
-  AppMean mean = learners->mean;
+  RengaMean mean = learners->mean;
   if (!learners->shown) return RENGA_SUCCESS;
-  RengaCall(AppMeanTakeLists(mean));
-  AppMeanWrite(mean, 0, 0, mean->elements, mean->kept);
+  RengaCall(RengaMeanTakeLists(mean));
+  RengaMeanWrite(mean, 0, 0, mean->elements, mean->kept);
   learners->shown = false;
   return RENGA_SUCCESS;
 }

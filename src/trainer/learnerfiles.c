@@ -4,15 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The newest file, if there is one that the run will go on from, is of as many learners. */
-static RengaErrorCode CheckLearnersBefore(const AppLearners *learners, RengaCheckpoint checkpoint)
+RengaErrorCode RengaLearnersCheckBefore(const RengaLearners *learners, RengaCheckpoint checkpoint)
 {
   const char *was;
-  bool resume, found;
+  bool found;
   int64_t step;
   MPI_Comm printer;
-  RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
-  if (!resume) return RENGA_SUCCESS;
   RengaCall(RengaObjectGetComm(learners->all, &printer));
   RengaCall(RengaCheckpointPeek(checkpoint, &found, &step));
   if (!found) return RENGA_SUCCESS;
@@ -25,21 +22,7 @@ static RengaErrorCode CheckLearnersBefore(const AppLearners *learners, RengaChec
   return RENGA_SUCCESS;
 }
 
-/* Other commands read the mean alone. */
-RengaErrorCode AppLearnersReadInitial(AppLearners *learners)
-{
-  RengaCheckpointInitial initial;
-  MPI_Comm printer;
-  RengaErrorCode code = RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(learners->all, &printer));
-  if (learners->group == 0)
-    code = AppReadInitial(learners->ranks, learners->pipeline[0], false, &initial);
-  RengaCall(RengaErrorAgree(printer, code));
-  RengaCall(AppLearnersSpread(learners));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AppendListed(AppMean mean, const RengaPersistent *row, int learner)
+static RengaErrorCode AppendListed(RengaMean mean, const RengaPersistent *row, int learner)
 {
   char name[512];
   const char *prefix = learner < 0 ? "" : RENGA_CHECKPOINT_OWN "learner";
@@ -55,7 +38,7 @@ static RengaErrorCode AppendListed(AppMean mean, const RengaPersistent *row, int
 }
 
 /* The first group: the mean, and the moments of learner 0. */
-static RengaErrorCode ListMean(AppMean mean)
+static RengaErrorCode ListMean(RengaMean mean)
 {
   for (int t = 0; t < mean->count; t++) {
     RengaPersistent row = mean->row[0][t];
@@ -65,7 +48,7 @@ static RengaErrorCode ListMean(AppMean mean)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ListLearner(AppMean mean, int l)
+static RengaErrorCode ListLearner(RengaMean mean, int l)
 {
   const int number = mean->learners->first + l;
   for (int t = 0; t < mean->count; t++)
@@ -73,7 +56,7 @@ static RengaErrorCode ListLearner(AppMean mean, int l)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ListAllTensors(AppMean mean)
+static RengaErrorCode ListAllTensors(RengaMean mean)
 {
   RengaCall(RengaMalloc((int64_t)mean->count * (mean->learners->own + 1) + 1, &mean->listed));
   if (mean->learners->group == 0) RengaCall(ListMean(mean));
@@ -84,35 +67,23 @@ static RengaErrorCode ListAllTensors(AppMean mean)
 /* Before a file is written the mean is that of now. */
 static RengaErrorCode GiveTensors(void *user, int *count, const RengaPersistent **tensors)
 {
-  AppMean mean = user;
-  RengaCall(AppMeanMake(mean));
+  RengaMean mean = user;
+  RengaCall(RengaMeanMake(mean));
   *count = mean->n_listed;
   *tensors = mean->listed;
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLearnersSetCheckpoint(AppLearners *learners, RengaCheckpoint checkpoint)
+RengaErrorCode RengaLearnersSetCheckpoint(RengaLearners *learners, RengaCheckpoint checkpoint)
 {
   char text[16];
   MPI_Comm printer;
-  RengaCall(CheckLearnersBefore(learners, checkpoint));
   if (!learners->apart) return RENGA_SUCCESS;
   RengaCall(RengaObjectGetComm(learners->all, &printer));
   snprintf(text, sizeof text, "%d", learners->count);
   RengaCall(RengaCheckpointSetAttribute(checkpoint, "learners", text));
+  RengaCall(RengaMeanTakeLists(learners->mean));
   RengaCall(RengaErrorAgree(printer, ListAllTensors(learners->mean)));
   RengaCall(RengaCheckpointSetTensors(checkpoint, GiveTensors, learners->mean));
   return RENGA_SUCCESS;
-}
-
-void AppLearnersEndCheckpoints(AppLearners *learners, int64_t step, RengaErrorCode code,
-                               RengaCheckpoint *checkpoint)
-{
-  if (code == RENGA_ERR_TIMEOUT || code == RENGA_ERR_LIBRARY || code == RENGA_ERR_INTERNAL ||
-      code == RENGA_ERR_MEMORY)
-    return;
-  if (code == RENGA_ERR_NUMERIC && learners->nonfinite > 0 &&
-      AppLearnersSetStep(learners, step) == RENGA_SUCCESS)
-    RengaCheckpointMarkBad(*checkpoint);
-  RengaCheckpointDestroy(checkpoint);
 }

@@ -21,7 +21,7 @@ static bool NetworkLists(int count, const RengaPipelineParameter list[], const c
 }
 
 /* The same for all learners: they have the same plan. */
-static RengaErrorCode PlaceTensors(AppMean mean)
+static RengaErrorCode PlaceTensors(RengaMean mean)
 {
   const RengaPipelineParameter *list;
   int listed;
@@ -42,36 +42,36 @@ static RengaErrorCode PlaceTensors(AppMean mean)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakeSums(AppMean mean)
+static RengaErrorCode MakeSums(RengaMean mean)
 {
-  const AppLearners *learners = mean->learners;
+  const RengaLearners *learners = mean->learners;
   const int last = learners->first + learners->own;
   mean->n_sums = RengaCommTreeBuffers(learners->count, true, learners->first, last);
   RengaCall(RengaMalloc(RENGA_COMM_TREE_PIECES, &mean->sum));
   for (int i = 0; i < mean->n_sums; i++) {
     float *buffer;
-    RengaCall(RengaMalloc(APP_MEAN_PART, &buffer));
+    RengaCall(RengaMalloc(RENGA_MEAN_PART, &buffer));
     mean->sum[i].data = buffer;
   }
   RengaCall(RengaMalloc(learners->groups + 1, &mean->leaves));
   for (int g = 0; g <= learners->groups; g++) mean->leaves[g] = (int64_t)g * learners->own;
   mean->work_bytes = RengaCommTreeWork(learners->groups, learners->count, mean->leaves,
-                                       RENGA_FLOAT32, APP_MEAN_PART);
+                                       RENGA_FLOAT32, RENGA_MEAN_PART);
   RengaCall(RengaMalloc((int64_t)mean->work_bytes + 1, &mean->work));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PairLearners(AppMean mean)
+static RengaErrorCode PairLearners(RengaMean mean)
 {
   const int64_t own = mean->learners->own;
   RengaCall(RengaMalloc(mean->learners->count, &mean->partner));
   RengaCall(RengaMalloc(2 * own, &mean->request));
-  RengaCall(RengaMalloc(own * APP_MEAN_PART, &mean->sent));
-  RengaCall(RengaMalloc(own * APP_MEAN_PART, &mean->received));
+  RengaCall(RengaMalloc(own * RENGA_MEAN_PART, &mean->sent));
+  RengaCall(RengaMalloc(own * RENGA_MEAN_PART, &mean->received));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FillMean(AppMean mean)
+static RengaErrorCode FillMean(RengaMean mean)
 {
   RengaCall(RengaMalloc(mean->learners->own, &mean->row));
   RengaCall(PlaceTensors(mean));
@@ -83,21 +83,21 @@ static RengaErrorCode FillMean(AppMean mean)
 }
 
 /* Once the pipelines are set up. */
-RengaErrorCode AppMeanCreate(const AppLearners *learners, AppMean *mean)
+RengaErrorCode RengaMeanCreate(const RengaLearners *learners, RengaMean *mean)
 {
-  AppMean made;
+  RengaMean made;
   RengaCall(RengaMalloc(1, &made));
   made->learners = learners;
   RengaErrorCode code = FillMean(made);
-  if (code) AppMeanDestroy(&made);
+  if (code) RengaMeanDestroy(&made);
   RengaCall(code);
   *mean = made;
   return RENGA_SUCCESS;
 }
 
-void AppMeanDestroy(AppMean *mean)
+void RengaMeanDestroy(RengaMean *mean)
 {
-  AppMean gone = *mean;
+  RengaMean gone = *mean;
   if (!gone) return;
   for (int i = 0; gone->sum && i < RENGA_COMM_TREE_PIECES; i++) RengaFree(&gone->sum[i].data);
   for (int i = 0; i < gone->n_listed; i++) {
@@ -120,7 +120,7 @@ void AppMeanDestroy(AppMean *mean)
   RengaFree(mean);
 }
 
-RengaErrorCode AppMeanTakeLists(AppMean mean)
+RengaErrorCode RengaMeanTakeLists(RengaMean mean)
 {
   for (int l = 0; l < mean->learners->own; l++) {
     int count;
@@ -136,7 +136,7 @@ typedef struct {
   int64_t count;
 } Overlap;
 
-static Overlap FindOverlap(AppMean mean, int l, int t, int64_t first, int64_t count)
+static Overlap FindOverlap(RengaMean mean, int l, int t, int64_t first, int64_t count)
 {
   const RengaPersistent *row = &mean->row[l][t];
   const int64_t begin = mean->begin[t];
@@ -147,7 +147,7 @@ static Overlap FindOverlap(AppMean mean, int l, int t, int64_t first, int64_t co
   return (Overlap){(float *)row->data + (from - begin), from - first, end - from};
 }
 
-void AppMeanRead(AppMean mean, int l, int64_t first, int64_t count, float vector[])
+void RengaMeanRead(RengaMean mean, int l, int64_t first, int64_t count, float vector[])
 {
   for (int t = 0; t < mean->count; t++) {
     const Overlap part = FindOverlap(mean, l, t, first, count);
@@ -156,7 +156,7 @@ void AppMeanRead(AppMean mean, int l, int64_t first, int64_t count, float vector
   }
 }
 
-void AppMeanWrite(AppMean mean, int l, int64_t first, int64_t count, const float vector[])
+void RengaMeanWrite(RengaMean mean, int l, int64_t first, int64_t count, const float vector[])
 {
   for (int t = 0; t < mean->count; t++) {
     const Overlap part = FindOverlap(mean, l, t, first, count);
@@ -166,22 +166,22 @@ void AppMeanWrite(AppMean mean, int l, int64_t first, int64_t count, const float
 }
 
 /* This rank's learners, as far as they can be added without those of others; pieces: left over. */
-static RengaErrorCode AddOwn(AppMean mean, int64_t first, int64_t count, int *pieces)
+static RengaErrorCode AddOwn(RengaMean mean, int64_t first, int64_t count, int *pieces)
 {
-  const AppLearners *learners = mean->learners;
+  const RengaLearners *learners = mean->learners;
   const RengaCommAdder adder = {.begin = AddPart};
   *pieces = 0;
   for (int l = 0; l < learners->own; l++) {
     RengaPartialSum *piece = &mean->sum[(*pieces)++];
     piece->first = learners->first + l;
     piece->count = 1;
-    AppMeanRead(mean, l, first, count, piece->data);
+    RengaMeanRead(mean, l, first, count, piece->data);
     RengaCall(RengaCommTreeMerge(learners->count, pieces, mean->sum, RENGA_FLOAT32, count, &adder));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddAcross(AppMean mean, RengaBlocks blocks)
+static RengaErrorCode AddAcross(RengaMean mean, RengaBlocks blocks)
 {
   bool whole;
   RengaCommSum sum;
@@ -200,7 +200,7 @@ static RengaErrorCode AddAcross(AppMean mean, RengaBlocks blocks)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakePart(AppMean mean, int64_t first, int64_t count)
+static RengaErrorCode MakePart(RengaMean mean, int64_t first, int64_t count)
 {
   const int64_t bounds[] = {0, count};
   const float share = 1 / (float)mean->learners->count;
@@ -218,12 +218,12 @@ static RengaErrorCode MakePart(AppMean mean, int64_t first, int64_t count)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppMeanMake(AppMean mean)
+RengaErrorCode RengaMeanMake(RengaMean mean)
 {
-  RengaCall(AppMeanTakeLists(mean));
-  for (int64_t at = 0; at < mean->elements; at += APP_MEAN_PART) {
+  RengaCall(RengaMeanTakeLists(mean));
+  for (int64_t at = 0; at < mean->elements; at += RENGA_MEAN_PART) {
     const int64_t left = mean->elements - at;
-    RengaCall(MakePart(mean, at, left < APP_MEAN_PART ? left : APP_MEAN_PART));
+    RengaCall(MakePart(mean, at, left < RENGA_MEAN_PART ? left : RENGA_MEAN_PART));
   }
   return RENGA_SUCCESS;
 }

@@ -1,10 +1,10 @@
 /* Memory for checkpoints beside that of the plan: for those that are written while training goes
-   on, and for those that stay in memory. The end of both where a step fails. */
+   on, and for those that stay in memory. */
 #include "mean.h"
 
 /* The parts of tensors that this rank writes: of its learners, and in the first group of the mean.
  */
-static RengaErrorCode CountOwnBytes(const AppLearners *learners, int64_t *bytes)
+static RengaErrorCode CountOwnBytes(const RengaLearners *learners, int64_t *bytes)
 {
   const RengaPersistent *tensor;
   int count;
@@ -18,7 +18,7 @@ static RengaErrorCode CountOwnBytes(const AppLearners *learners, int64_t *bytes)
 }
 
 /* bytes: for checkpoints, by what. */
-static RengaErrorCode CheckOwnMemory(const AppLearners *learners, RengaPlan plan, int64_t bytes,
+static RengaErrorCode CheckOwnMemory(const RengaLearners *learners, RengaPlan plan, int64_t bytes,
                                      const char *what, const char *advice)
 {
   char copies[16], taken[16], given[16], needed[16];
@@ -39,7 +39,7 @@ static RengaErrorCode CheckOwnMemory(const AppLearners *learners, RengaPlan plan
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckOwnCopies(const AppLearners *learners, RengaPlan plan)
+static RengaErrorCode CheckOwnCopies(const RengaLearners *learners, RengaPlan plan)
 {
   int64_t bytes;
   RengaCall(CountOwnBytes(learners, &bytes));
@@ -48,12 +48,13 @@ static RengaErrorCode CheckOwnCopies(const AppLearners *learners, RengaPlan plan
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppCheckCopies(const AppLearners *learners, RengaPlan plan)
+RengaErrorCode RengaCheckCopies(const RengaLearners *learners, RengaPlan plan,
+                                RengaCheckpoint checkpoint)
 {
   MPI_Comm ranks;
   RengaDevice device;
   bool async;
-  RengaCall(RengaOptionsGetBool("checkpoint_async", &async, NULL));
+  RengaCall(RengaCheckpointGetAsync(checkpoint, &async));
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   if (!async || !RengaDeviceIsHost(device)) return RENGA_SUCCESS;
   RengaCall(RengaObjectGetComm(learners->all, &ranks));
@@ -62,11 +63,10 @@ RengaErrorCode AppCheckCopies(const AppLearners *learners, RengaPlan plan)
 }
 
 /* Beside the copies of -checkpoint_async. */
-static RengaErrorCode CheckMemoryToo(const AppLearners *learners, RengaPlan plan, int64_t bytes)
+static RengaErrorCode CheckMemoryToo(const RengaLearners *learners, RengaPlan plan, int64_t bytes,
+                                     bool async)
 {
-  bool async;
   int64_t copies = 0;
-  RengaCall(RengaOptionsGetBool("checkpoint_async", &async, NULL));
   if (async) RengaCall(CountOwnBytes(learners, &copies));
   RengaCall(CheckOwnMemory(learners, plan, bytes + copies,
                            async ? "-checkpoint_memory and -checkpoint_async copy"
@@ -75,8 +75,8 @@ static RengaErrorCode CheckMemoryToo(const AppLearners *learners, RengaPlan plan
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppReserveMemory(const AppLearners *learners, RengaPlan plan,
-                                RengaCheckpoint checkpoint)
+RengaErrorCode RengaReserveMemory(const RengaLearners *learners, RengaPlan plan,
+                                  RengaCheckpoint checkpoint)
 {
   MPI_Comm ranks;
   RengaDevice device;
@@ -85,13 +85,15 @@ RengaErrorCode AppReserveMemory(const AppLearners *learners, RengaPlan plan,
   int steps;
   const char *folder;
   char text[16];
+  bool async;
   RengaCall(RengaObjectGetComm(learners->all, &ranks));
+  RengaCall(RengaCheckpointGetAsync(checkpoint, &async));
   RengaCall(RengaCheckpointGetMemory(checkpoint, &steps, &folder));
   if (steps == 0) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointReserveMemory(checkpoint, &bytes));
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   if (RengaDeviceIsHost(device))
-    RengaCall(RengaErrorAgree(ranks, CheckMemoryToo(learners, plan, bytes)));
+    RengaCall(RengaErrorAgree(ranks, CheckMemoryToo(learners, plan, bytes, async)));
   RengaCall(RengaCommStartLargest(learners->all, 1, &bytes, &request));
   RengaCall(RengaCommWait(learners->all, &request, "the memory of all ranks"));
   RengaFormatBytes((double)bytes, sizeof text, text);
@@ -100,27 +102,4 @@ RengaErrorCode AppReserveMemory(const AppLearners *learners, RengaPlan plan,
                         "forecast\n",
                         text, folder));
   return RENGA_SUCCESS;
-}
-
-/* A step that was not finite: the checkpoint that it went on from must not be resumed for ever. */
-static void MarkAfterFailure(RengaPipeline pipeline, int64_t step, RengaCheckpoint checkpoint)
-{
-  RengaPipelineStepInfo info;
-  int64_t count = 0;
-  if (RengaPipelineGetNonfiniteCount(pipeline, &count) != RENGA_SUCCESS || count == 0)
-    return; /* other numbers were wrong */
-  if (RengaPipelineGetLastStep(pipeline, &info) == RENGA_SUCCESS && !info.finite &&
-      info.step == step)
-    RengaCheckpointMarkBad(checkpoint);
-}
-
-/* Only where all ranks have the error: a device's fault is that of a rank alone. */
-void AppEndCheckpoints(RengaPipeline pipeline, int64_t step, RengaErrorCode code,
-                       RengaCheckpoint *checkpoint)
-{
-  if (code == RENGA_ERR_TIMEOUT || code == RENGA_ERR_LIBRARY || code == RENGA_ERR_INTERNAL ||
-      code == RENGA_ERR_MEMORY)
-    return;
-  if (code == RENGA_ERR_NUMERIC) MarkAfterFailure(pipeline, step, *checkpoint);
-  RengaCheckpointDestroy(checkpoint); /* ends a file that is under way */
 }

@@ -4,7 +4,7 @@
 
 /* partner[i]: of learner i; itself where it rests. Pairs stand side by side in an order that is
    drawn as Fisher and Yates do. */
-static RengaErrorCode DrawPairs(AppMean mean, int64_t exchange)
+static RengaErrorCode DrawPairs(RengaMean mean, int64_t exchange)
 {
   const int count = mean->learners->count;
   int *order;
@@ -26,20 +26,20 @@ static RengaErrorCode DrawPairs(AppMean mean, int64_t exchange)
 }
 
 /* A learner of this rank exchanges with one of another group. */
-static bool MeetsOther(const AppLearners *learners, int partner)
+static bool MeetsOther(const RengaLearners *learners, int partner)
 {
   return partner < learners->first || partner >= learners->first + learners->own;
 }
 
-static RengaErrorCode StartMeetings(AppMean mean, int64_t first, int64_t count)
+static RengaErrorCode StartMeetings(RengaMean mean, int64_t first, int64_t count)
 {
-  const AppLearners *learners = mean->learners;
+  const RengaLearners *learners = mean->learners;
   const size_t bytes = (size_t)count * sizeof(float);
   for (int l = 0; l < learners->own; l++) {
-    const int64_t at = (int64_t)l * APP_MEAN_PART;
+    const int64_t at = (int64_t)l * RENGA_MEAN_PART;
     const int me = learners->first + l, partner = mean->partner[me],
               there = partner / learners->own;
-    AppMeanRead(mean, l, first, count, mean->sent + at);
+    RengaMeanRead(mean, l, first, count, mean->sent + at);
     if (!MeetsOther(learners, partner)) continue;
     RengaCall(RengaCommReceive(learners->across, mean->received + at, bytes, there, partner,
                                &mean->request[2 * l]));
@@ -49,32 +49,33 @@ static RengaErrorCode StartMeetings(AppMean mean, int64_t first, int64_t count)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode EndMeetings(AppMean mean, int64_t first, int64_t count)
+static RengaErrorCode EndMeetings(RengaMean mean, int64_t first, int64_t count)
 {
-  const AppLearners *learners = mean->learners;
+  const RengaLearners *learners = mean->learners;
   for (int l = 0; l < learners->own; l++) {
     const int partner = mean->partner[learners->first + l];
-    float *mine = mean->received + (int64_t)l * APP_MEAN_PART;
-    const float *sent = mean->sent + (int64_t)l * APP_MEAN_PART, *other = mine;
+    float *mine = mean->received + (int64_t)l * RENGA_MEAN_PART;
+    const float *sent = mean->sent + (int64_t)l * RENGA_MEAN_PART, *other = mine;
     if (MeetsOther(learners, partner)) {
       for (int r = 0; r < 2; r++)
         RengaCall(RengaCommWait(learners->across, &mean->request[2 * l + r],
                                 "a learner to exchange parameters"));
     } else {
-      other = mean->sent + (int64_t)(partner - learners->first) * APP_MEAN_PART;
+      other = mean->sent + (int64_t)(partner - learners->first) * RENGA_MEAN_PART;
     }
     for (int64_t i = 0; i < count; i++) mine[i] = (sent[i] + other[i]) * 0.5f;
-    AppMeanWrite(mean, l, first, count, mine);
+    RengaMeanWrite(mean, l, first, count, mine);
   }
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppMeanGossip(AppMean mean, int64_t exchange)
+RengaErrorCode RengaMeanGossip(RengaMean mean, int64_t exchange)
 {
   RengaCall(DrawPairs(mean, exchange));
-  RengaCall(AppMeanTakeLists(mean));
-  for (int64_t at = 0; at < mean->elements; at += APP_MEAN_PART) {
-    const int64_t left = mean->elements - at, count = left < APP_MEAN_PART ? left : APP_MEAN_PART;
+  RengaCall(RengaMeanTakeLists(mean));
+  for (int64_t at = 0; at < mean->elements; at += RENGA_MEAN_PART) {
+    const int64_t left = mean->elements - at,
+                  count = left < RENGA_MEAN_PART ? left : RENGA_MEAN_PART;
     RengaCall(StartMeetings(mean, at, count));
     RengaCall(EndMeetings(mean, at, count));
   }

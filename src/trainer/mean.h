@@ -3,10 +3,10 @@
 #pragma once
 #include "learners.h"
 
-enum { APP_MEAN_PART = 1 << 20 }; /* elements of a vector that are added or sent at a time */
+enum { RENGA_MEAN_PART = 1 << 20 }; /* elements of a vector that are added or sent at a time */
 
-struct _AppMean {
-  const AppLearners *learners;
+struct _RengaMean {
+  const RengaLearners *learners;
   int count;      /* tensors that a learner has on this rank */
   bool *taken;    /* [count] parameters and states; moments stay with their learner */
   int64_t *begin; /* [count] where a tensor that is taken stands in the vector */
@@ -18,7 +18,7 @@ struct _AppMean {
   int64_t *leaves;             /* [groups + 1] learners of each group */
   char *work;                  /* of a sum over the groups */
   size_t work_bytes;
-  float *sent, *received;  /* [own][APP_MEAN_PART] of a gossip */
+  float *sent, *received;  /* [own][RENGA_MEAN_PART] of a gossip */
   int *partner;            /* [learners] of the running exchange */
   RengaRequest *request;   /* [2 * own] */
   RengaPersistent *listed; /* of checkpoints */
@@ -26,11 +26,11 @@ struct _AppMean {
 };
 
 /* mean.c. Between steps: lists are asked for anew before anything is read or written. */
-RengaErrorCode AppMeanTakeLists(AppMean mean);
+RengaErrorCode RengaMeanTakeLists(RengaMean mean);
 /* Elements first … first + count - 1 of this rank's learner l to a vector, or from it. */
-void AppMeanRead(AppMean mean, int l, int64_t first, int64_t count, float vector[]);
-void AppMeanWrite(AppMean mean, int l, int64_t first, int64_t count, const float vector[]);
+void RengaMeanRead(RengaMean mean, int l, int64_t first, int64_t count, float vector[]);
+void RengaMeanWrite(RengaMean mean, int l, int64_t first, int64_t count, const float vector[]);
 /* Collective: the mean of all learners. */
-RengaErrorCode AppMeanMake(AppMean mean);
+RengaErrorCode RengaMeanMake(RengaMean mean);
 /* gossip.c. Collective: pairs of learners, drawn for this exchange, become their means. */
-RengaErrorCode AppMeanGossip(AppMean mean, int64_t exchange);
+RengaErrorCode RengaMeanGossip(RengaMean mean, int64_t exchange);

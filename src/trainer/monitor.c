@@ -1,0 +1,71 @@
+/* What monitors are told. */
+#include "trainerimpl.h"
+#include "renga/private/number.h"
+#include <stdarg.h>
+
+/*@
+   RengaTrainerAddMonitor - be told of a run
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . trainer - the trainer
+   . monitor - functions that every rank calls; copied
+
+   Errors: RENGA_ERR_SUPPORT for more than 8.
+
+   See also: RengaTrainerRun(), RengaTrainerGetStatus()
+@*/
+RengaErrorCode RengaTrainerAddMonitor(RengaTrainer trainer, const RengaTrainerMonitor *monitor)
+{
+  RengaCheckPointer(trainer);
+  RengaCheckPointer(monitor);
+  RengaCheck(trainer->n_monitors < RENGA_TRAINER_MONITORS, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "a trainer has at most %d monitors", RENGA_TRAINER_MONITORS);
+  trainer->monitor[trainer->n_monitors++] = *monitor;
+  return RENGA_SUCCESS;
+}
+
+/* Calls a member of each monitor that has it. */
+#define TELL(member, ...)                                                                          \
+  for (const RengaTrainerMonitor *one = trainer->monitor;                                          \
+       one < trainer->monitor + trainer->n_monitors; one++)                                        \
+    if (one->member) RengaCall(one->member(one->user, __VA_ARGS__))
+
+RengaErrorCode RengaTrainerSay(RengaTrainer trainer, const char *format, ...)
+{
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  RengaTextFormatList(text, sizeof text, format, arguments);
+  va_end(arguments);
+  TELL(say, text);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaTrainerTellBegin(RengaTrainer trainer, int64_t step)
+{
+  TELL(begin_step, step);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaTrainerTellStep(RengaTrainer trainer, RengaTrainerRow *row)
+{
+  RengaOptimizer optimizer;
+  RengaCall(RengaPipelineGetOptimizer(trainer->parts.pipeline, &optimizer));
+  RengaCall(RengaOptimizerGetLearningRate(optimizer, row->step, &row->learning_rate));
+  TELL(step, row);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaTrainerTellProgress(RengaTrainer trainer, const RengaTrainerProgress *progress)
+{
+  TELL(evaluating, progress);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaTrainerTellLoss(RengaTrainer trainer, double loss)
+{
+  TELL(evaluated, loss, trainer->status.step, trainer->parts.eval_samples);
+  return RENGA_SUCCESS;
+}

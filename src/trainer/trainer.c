@@ -1,0 +1,502 @@
+/* Trainer: its rules and parts, up to where it can make steps. */
+#include "trainerimpl.h"
+#include "renga/private/packages.h"
+#include <math.h>
+#include <string.h>
+
+#define AT(member) offsetof(RengaTrainerRules, member)
+static const RengaOptionRow rows[] = {
+    {"steps", RENGA_OPTION_INT64, "100", AT(steps), NULL, 0, 1e15,
+     "train: number of the last step; watch: steps of the run"},
+    {"eval_every", RENGA_OPTION_INT64, "0", AT(eval_every), NULL, 0, 1e15,
+     "train: steps between losses of the validation part; 0: only at the end"},
+    {"eval_samples", RENGA_OPTION_INT64, "0", AT(eval_samples), NULL, 0, 1e15,
+     "train: samples of the validation part that are used; eval: of all; 0: all"},
+    {"early_stop", RENGA_OPTION_INT64, "0", AT(early_stop), NULL, 0, 1e15,
+     "train: end after so many validations without a smaller loss; 0: never"},
+    {"keep_best", RENGA_OPTION_BOOL, "false", AT(keep_best), NULL, 0, 0,
+     "train: keep the checkpoint with the least validation loss as best.h5"},
+    {"rollback_limit", RENGA_OPTION_INT64, "10", AT(rollback_limit), NULL, 0, 1e9,
+     "train: rollbacks of -pipeline_on_nonfinite rollback before it is an error"},
+    {"train_learners", RENGA_OPTION_INT, "0", AT(learners), NULL, 0, 1 << 16,
+     "train: learners of local SGD, for -train_average local and gossip"},
+    {"train_average", RENGA_OPTION_STRING, "sync", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "train: sync, or local SGD: local:K or gossip:K averages parameters every K steps"},
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+RengaErrorCode RengaTrainerRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("Trainer", ROWS, rows));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DestroyTrainer(void *object)
+{
+  RengaTrainer trainer = object;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (trainer->learners) code = RengaLearnersDestroy(trainer->learners);
+  if (trainer->hiding) RengaHidingFree(trainer->hiding);
+  RengaFree(&trainer->learners);
+  RengaFree(&trainer->hiding);
+  RengaFree(&trainer->rules);
+  RengaFree(&trainer->monitor);
+  return code;
+}
+
+static RengaErrorCode FillTrainer(RengaTrainer trainer)
+{
+  RengaCall(RengaMalloc(1, &trainer->rules));
+  RengaCall(RengaMalloc(1, &trainer->learners));
+  RengaCall(RengaMalloc(1, &trainer->hiding));
+  RengaCall(RengaMalloc(RENGA_TRAINER_MONITORS, &trainer->monitor));
+  RengaCall(RengaOptionsSetDefaults(ROWS, rows, trainer->rules));
+  snprintf(trainer->rules->average, sizeof trainer->rules->average, "sync");
+  trainer->learners->count = 1;
+  trainer->status.best = HUGE_VAL;
+  trainer->evaluated = -1;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaTrainerCreate - make a trainer
+
+   Collective
+
+   Input:
+   . comm - the ranks
+
+   Output:
+   . trainer - the new trainer, of 100 steps; RengaTrainerDestroy() frees it
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaTrainerSetFromOptions(), RengaTrainerSetData(), RengaTrainerRun()
+@*/
+RengaErrorCode RengaTrainerCreate(RengaComm comm, RengaTrainer *trainer)
+{
+  RengaTrainer made;
+  RengaCheckPointer(comm);
+  RengaCheckPointer(trainer);
+  RengaCall(RengaHeaderCreate(comm, "RengaTrainer", sizeof *made, DestroyTrainer, &made));
+  const RengaErrorCode code = FillTrainer(made);
+  if (code) RengaHeaderDestroy(&made);
+  RengaCall(code);
+  *trainer = made;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaTrainerSetRules - how many steps, when to evaluate, when to stop
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . trainer - the trainer, before its data are set
+   . rules - copied; take those of RengaTrainerGetRules() and change some
+
+   Options:
+   . -steps -eval_every -eval_samples -early_stop -keep_best -rollback_limit - the same
+   . -train_average, -train_learners - local SGD
+
+   Errors: RENGA_ERR_OPTION for local SGD that cannot be read, or without learners;
+   RENGA_ERR_ARGUMENT for a number below 0; RENGA_ERR_ORDER after RengaTrainerSetData().
+
+   See also: RengaTrainerGetRules(), RengaTrainerSetFromOptions()
+@*/
+RengaErrorCode RengaTrainerSetRules(RengaTrainer trainer, const RengaTrainerRules *rules)
+{
+  RengaLearners read = {.count = 1};
+  RengaCheckPointer(trainer);
+  RengaCheckPointer(rules);
+  RengaCheck(!trainer->parts.data, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaTrainerSetRules comes before RengaTrainerSetData");
+  RengaCheck(rules->steps >= 0 && rules->eval_every >= 0 && rules->eval_samples >= 0 &&
+                 rules->early_stop >= 0 && rules->rollback_limit >= 0 && rules->learners >= 0,
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rules of a trainer: no number is below 0");
+  RengaCheck(memchr(rules->average, '\0', sizeof rules->average), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "rules of a trainer: average does not end");
+  RengaCall(RengaLearnersRead(trainer->hdr.comm, rules->average, rules->learners, &read));
+  *trainer->rules = *rules;
+  *trainer->learners = read;
+  trainer->learners->manner = trainer->rules->average;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaTrainerGetRules - how many steps, when to evaluate, when to stop
+
+   Not collective
+
+   Input:
+   . trainer - the trainer
+
+   Output:
+   . rules - a copy
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaTrainerSetRules()
+@*/
+RengaErrorCode RengaTrainerGetRules(RengaTrainer trainer, RengaTrainerRules *rules)
+{
+  RengaCheckPointer(trainer);
+  RengaCheckPointer(rules);
+  *rules = *trainer->rules;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaTrainerSetFromOptions - take what the user asked for
+
+   Collective
+
+   Input:
+   . trainer - the trainer, before its data are set
+
+   Options:
+   . -steps - number of the last step (100)
+   . -eval_every - steps between evaluations; 0: after the last alone (0)
+   . -eval_samples - samples of the validation part, at most; 0: all (0)
+   . -early_stop - evaluations without a smaller loss that end the run; 0: never (0)
+   . -keep_best - whether the checkpoint with the least validation loss stays (false)
+   . -rollback_limit - rollbacks of -pipeline_on_nonfinite before it is an error (10)
+   . -train_average - sync, local:K or gossip:K (sync)
+   . -train_learners - of local and gossip
+
+   Errors: as of RengaTrainerSetRules().
+
+   See also: RengaTrainerSetRules(), RengaTrainerSetData()
+@*/
+RengaErrorCode RengaTrainerSetFromOptions(RengaTrainer trainer)
+{
+  RengaTrainerRules rules;
+  const char *average;
+  RengaCall(RengaTrainerGetRules(trainer, &rules));
+  RengaCall(RengaOptionsSetFromDatabase(trainer->hdr.prefix, ROWS, rows, &rules));
+  RengaCall(RengaOptionsGetString("train_average", &average, NULL));
+  RengaCheck(strlen(average) < sizeof rules.average, trainer->hdr.comm, RENGA_ERR_OPTION,
+             "-train_average %s is none of sync, local:K, gossip:K, where K is a number of steps "
+             "from 1",
+             average);
+  snprintf(rules.average, sizeof rules.average, "%s", average);
+  RengaCall(RengaTrainerSetRules(trainer, &rules));
+  return RENGA_SUCCESS;
+}
+
+/* What evaluations decide needs evaluations. */
+static RengaErrorCode CheckEvaluations(RengaTrainer trainer)
+{
+  const RengaTrainerRules *rules = trainer->rules;
+  RengaCheck(!rules->early_stop || rules->eval_every, trainer->hdr.comm, RENGA_ERR_OPTION,
+             "-early_stop %lld counts validations during the run: -eval_every says how often",
+             (long long)rules->early_stop);
+  RengaCheck((!rules->early_stop && !rules->keep_best) || trainer->parts.eval_samples > 0,
+             trainer->hdr.comm, RENGA_ERR_OPTION,
+             "-%s needs validations, but the data have no validation part: -data_validation or "
+             "-eval gives one",
+             rules->keep_best ? "keep_best" : "early_stop");
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaTrainerSetData - the network, and the samples that it is trained with
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . trainer - the trainer, whose rules are set
+   . graph - the network, set up; lent until the trainer is destroyed
+   . data - the samples, set up; lent until the trainer is destroyed
+
+   Errors: RENGA_ERR_OPTION where -early_stop or -keep_best lacks evaluations.
+
+   See also: RengaTrainerSetReader(), RengaTrainerSetPipeline(), RengaTrainerSetPartition()
+@*/
+RengaErrorCode RengaTrainerSetData(RengaTrainer trainer, RengaGraph graph, RengaData data)
+{
+  int64_t samples;
+  RengaCheckPointer(trainer);
+  RengaCheckPointer(graph);
+  RengaCall(RengaDataGetCount(data, RENGA_DATA_VALIDATION, &samples));
+  const int64_t wanted = trainer->rules->eval_samples;
+  trainer->parts.eval_samples = wanted && (wanted < samples || trainer->reader) ? wanted : samples;
+  RengaCall(CheckEvaluations(trainer));
+  trainer->parts.graph = graph;
+  trainer->parts.data = data;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaTrainerSetPipeline - what trains, made by the program
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . trainer - the trainer, whose data are set
+   . pipeline - set up, told of short batches; lent until the trainer is destroyed
+   . batch - samples of a step, at least 1
+
+   Errors: RENGA_ERR_SUPPORT for learners, which have pipelines of their own; RENGA_ERR_ORDER before
+   RengaTrainerSetData().
+
+   See also: RengaTrainerSetPlan(), RengaTrainerSetUp()
+@*/
+RengaErrorCode RengaTrainerSetPipeline(RengaTrainer trainer, RengaPipeline pipeline, int64_t batch)
+{
+  RengaCheckPointer(trainer);
+  RengaCheckPointer(pipeline);
+  RengaCheck(trainer->parts.data, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaTrainerSetData comes before RengaTrainerSetPipeline");
+  RengaCheck(!trainer->learners->apart && !trainer->learners->pipeline, trainer->hdr.comm,
+             RENGA_ERR_SUPPORT, "learners of -train_average %s have pipelines of their own",
+             trainer->rules->average);
+  RengaCall(RengaLearnersTake(trainer->hdr.owner, pipeline, batch, trainer->learners));
+  trainer->parts.pipeline = pipeline;
+  trainer->parts.ranks = trainer->hdr.owner;
+  trainer->parts.batch = batch;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaTrainerSetPartition - tell a planner what the trainer is going to do
+
+   Collective
+
+   Input:
+   . trainer - the trainer, whose data are set; it makes its pipelines, with their options
+   . partition - the partition, after its options: it gets settings, samples, and for learners the
+     ranks, the batch and the memory of one
+
+   Errors: RENGA_ERR_OPTION for learners without a batch, or that cannot share it equally;
+   RENGA_ERR_FILE_FORMAT for data without samples; RENGA_ERR_ORDER before RengaTrainerSetData().
+
+   See also: RengaPartitionSolve(), RengaTrainerSetPlan(), RengaTrainerGetParts()
+@*/
+RengaErrorCode RengaTrainerSetPartition(RengaTrainer trainer, RengaPartition partition)
+{
+  RengaSettings settings;
+  int64_t samples;
+  RengaTrainerParts *parts = &trainer->parts;
+  RengaLearners *learners = trainer->learners;
+  RengaCheckPointer(trainer);
+  RengaCheckPointer(partition);
+  RengaCheck(parts->data && !learners->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaTrainerSetPartition comes once, after RengaTrainerSetData");
+  RengaCall(RengaLearnersCreate(trainer->hdr.owner, trainer->rules->steps, learners));
+  parts->pipeline = learners->pipeline[0];
+  parts->ranks = learners->ranks;
+  parts->group = learners->group;
+  RengaCall(RengaPipelineGetSettings(parts->pipeline, &settings));
+  if (learners->apart)
+    RengaCall(RengaSettingsSetShard(settings, RENGA_SHARD_NOTHING)); /* others are refused */
+  RengaCall(RengaLearnersSetPartition(learners, partition));
+  RengaCall(RengaPartitionSetSettings(partition, settings));
+  RengaCall(RengaDataGetCount(parts->data, RENGA_DATA_TRAINING, &samples));
+  RengaCheck(samples > 0, trainer->hdr.comm, RENGA_ERR_FILE_FORMAT,
+             "the data set has no samples to train with");
+  RengaCall(RengaLearnersAddPasses(learners, partition, samples, parts->eval_samples));
+  return RENGA_SUCCESS;
+}
+
+/* Each learner has a part of the batch; the last step of an epoch has what is left. */
+static RengaErrorCode CheckBatchStatistics(RengaTrainer trainer, int64_t batch, int64_t samples)
+{
+  const int learners = trainer->learners->count;
+  RengaPlan plan = trainer->parts.plan;
+  RengaGraph graph = trainer->parts.graph;
+  const int64_t rest = samples % (batch * learners);
+  if (samples >= batch * learners) RengaCall(RengaPlanCheckStatistics(plan, graph, batch));
+  RengaCall(RengaPlanCheckStatistics(plan, graph, rest / learners));
+  if (rest % learners) RengaCall(RengaPlanCheckStatistics(plan, graph, rest / learners + 1));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SayLearners(RengaTrainer trainer)
+{
+  const RengaLearners *learners = trainer->learners;
+  const int64_t batch = trainer->parts.batch;
+  if (!learners->apart) return RENGA_SUCCESS;
+  RengaCall(RengaTrainerSay(trainer,
+                            "%d learners train apart (%s), each with %lld of %lld samples of a "
+                            "step: %d on each of %d group%s of ranks\n",
+                            learners->count, learners->manner, (long long)(batch / learners->count),
+                            (long long)batch, learners->own, learners->groups,
+                            learners->groups == 1 ? "" : "s"));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaTrainerSetPlan - who computes what, of each learner
+
+   Collective
+
+   Input:
+   . trainer - the trainer, whose partition is set
+   . plan - found by that partition; lent until the trainer is destroyed
+
+   Errors: RENGA_ERR_OPTION where some micro-batch gives a channel of BatchNormalization one value;
+   RENGA_ERR_ORDER before RengaTrainerSetPartition().
+
+   See also: RengaTrainerSetPartition(), RengaTrainerSetUp()
+@*/
+RengaErrorCode RengaTrainerSetPlan(RengaTrainer trainer, RengaPlan plan)
+{
+  int64_t batch, microbatch, samples;
+  RengaTrainerParts *parts = &trainer->parts;
+  RengaCheckPointer(trainer);
+  RengaCheckPointer(plan);
+  RengaCheck(parts->pipeline && !trainer->learners->lent, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaTrainerSetPartition comes before RengaTrainerSetPlan");
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
+  RengaCall(RengaDataGetCount(parts->data, RENGA_DATA_TRAINING, &samples));
+  parts->plan = plan;
+  parts->batch = trainer->learners->batch = batch * trainer->learners->count;
+  if (parts->batch > samples)
+    RengaWarning(trainer->hdr.comm,
+                 "a batch of %lld samples is larger than the data set, of which %lld are for "
+                 "training: each step takes these, and is an epoch; give a smaller -batch_size or "
+                 "more samples",
+                 (long long)parts->batch, (long long)samples);
+  RengaCall(SayLearners(trainer));
+  RengaCall(CheckBatchStatistics(trainer, batch, samples));
+  return RENGA_SUCCESS;
+}
+
+static int CountInputs(RengaGraph graph)
+{
+  int count = 0;
+  for (int v = 0; v < RengaGraphGetValueCount(graph); v++)
+    count += RengaGraphGetValue(graph, v)->kind == RENGA_VALUE_INPUT;
+  return count;
+}
+
+/*@
+   RengaTrainerSetUp - make all that steps need
+
+   Collective
+
+   Input:
+   . trainer - the trainer, whose pipeline or plan is set
+
+   Errors: RENGA_ERR_ORDER before that; RENGA_ERR_SUPPORT for what learners cannot do; those of
+   RengaPipelineSetUp() and RengaDataSetBatch().
+
+   See also: RengaTrainerSetCheckpoint(), RengaTrainerResume(), RengaTrainerRun()
+@*/
+RengaErrorCode RengaTrainerSetUp(RengaTrainer trainer)
+{
+  RengaOptimizer optimizer;
+  RengaTrainerParts *parts = &trainer->parts;
+  RengaLearners *learners = trainer->learners;
+  int64_t samples[2] = {[RENGA_DATA_VALIDATION] = parts->eval_samples};
+  RengaCheckPointer(trainer);
+  RengaCheck(parts->batch > 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaTrainerSetPlan or RengaTrainerSetPipeline comes before RengaTrainerSetUp");
+  RengaCall(RengaDataGetCount(parts->data, RENGA_DATA_TRAINING, &samples[RENGA_DATA_TRAINING]));
+  RengaCall(RengaDataSetBatch(parts->data, parts->batch));
+  RengaCall(RengaPipelineGetOptimizer(parts->pipeline, &optimizer));
+  trainer->hiding->data = parts->data;
+  trainer->hiding->batch = parts->batch / learners->count;
+  RengaCall(RengaHidingCreate(trainer->hiding, parts->graph, optimizer, trainer->rules->steps));
+  if (!learners->lent) RengaCall(RengaLearnersSetUp(learners, parts->graph, parts->plan, samples));
+  RengaCall(RengaLearnersPlaceData(learners, parts->data, CountInputs(parts->graph)));
+  trainer->status.step = RengaPipelineGetStepNumber(parts->pipeline);
+  trainer->hdr.state = RENGA_STATE_SETUP;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaTrainerGetParts - what the trainer works with
+
+   Not collective
+
+   Input:
+   . trainer - the trainer
+
+   Output:
+   . parts - the parts, lent; NULL or 0 where one is not known yet
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaTrainerSetData(), RengaTrainerSetPartition()
+@*/
+RengaErrorCode RengaTrainerGetParts(RengaTrainer trainer, RengaTrainerParts *parts)
+{
+  RengaCheckPointer(trainer);
+  RengaCheckPointer(parts);
+  *parts = trainer->parts;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaTrainerGetStatus - how far the run is
+
+   Not collective
+
+   Input:
+   . trainer - the trainer
+
+   Output:
+   . status - a copy
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaTrainerRun(), RengaTrainerStep()
+@*/
+RengaErrorCode RengaTrainerGetStatus(RengaTrainer trainer, RengaTrainerStatus *status)
+{
+  RengaCheckPointer(trainer);
+  RengaCheckPointer(status);
+  *status = trainer->status;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaTrainerView - show the rules of a run, and how far it is
+
+   Collective
+
+   Input:
+   . trainer - the trainer
+   . viewer - the viewer that it is shown by
+
+   Errors: RENGA_ERR_FILE_WRITE where the file does not take it.
+
+   See also: RengaTrainerGetRules(), RengaTrainerGetStatus()
+@*/
+RengaErrorCode RengaTrainerView(RengaTrainer trainer, RengaViewer viewer)
+{
+  const RengaTrainerRules *rules;
+  RengaCheckPointer(trainer);
+  RengaCheckPointer(viewer);
+  rules = trainer->rules;
+  RengaCall(RengaViewerPrintf(
+      viewer,
+      "Trainer: step %lld of %lld, %lld samples each, evaluation of %lld samples every %lld "
+      "steps, early stop after %lld, keep best %s, at most %lld rollbacks, average %s of %d\n",
+      (long long)trainer->status.step, (long long)rules->steps, (long long)trainer->parts.batch,
+      (long long)trainer->parts.eval_samples, (long long)rules->eval_every,
+      (long long)rules->early_stop, rules->keep_best ? "true" : "false",
+      (long long)rules->rollback_limit, rules->average, trainer->learners->count));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaTrainerDestroy - free a trainer and its pipelines
+
+   Collective
+
+   Input:
+   . trainer - set to NULL; a checkpoint that it was given is destroyed before it
+
+   Errors: those of RengaPipelineDestroy().
+
+   See also: RengaTrainerCreate()
+@*/
+RengaErrorCode RengaTrainerDestroy(RengaTrainer *trainer)
+{
+  RengaCheckPointer(trainer);
+  RengaCall(RengaHeaderDestroy(trainer));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,199 @@
+/* TEST ranks: 1 2 */
+/* A trainer makes the same parameters of a plan, of a pipeline with a reader of the program, and
+   after a resume; monitors hear of all; what is out of order is refused. */
+#include "../check.h"
+#include "renga.h"
+#include <math.h>
+
+typedef struct {
+  RengaComm comm;
+  RengaGraph graph;
+  RengaData data;
+  RengaPlan plan;
+  int begun, steps, batches, evaluations, sentences;
+} Case;
+
+static RengaErrorCode OnBeginStep(void *user, int64_t step)
+{
+  Expect(step == ((Case *)user)->steps);
+  ((Case *)user)->begun++;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OnStep(void *user, const RengaTrainerRow *row)
+{
+  Case *c = user;
+  Expect(row->step == c->steps++ && isfinite(row->loss) && row->gradient_norm > 0);
+  Expect(row->whole == (row->samples == 4));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OnEvaluating(void *user, const RengaTrainerProgress *progress)
+{
+  ((Case *)user)->batches += progress->batch != NULL;
+  Expect(progress->samples == 6 && progress->done <= 6);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OnEvaluated(void *user, double loss, int64_t step, int64_t samples)
+{
+  Case *c = user;
+  c->evaluations++;
+  Expect(isfinite(loss) && step == c->steps && samples == 6);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OnSentence(void *user, const char *sentence)
+{
+  ((Case *)user)->sentences += sentence[0] != '\0';
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeData(Case *c)
+{
+  const char *const names[] = {"x", "labels"};
+  const int64_t classes[] = {0, 3};
+  const RengaTensorSpec specs[] = {{.type = RENGA_FLOAT32, .ndim = 1, .dim = {4}},
+                                   {.type = RENGA_INT64, .ndim = 0}};
+  RengaCall(RengaGraphCreate(c->comm, &c->graph));
+  RengaCall(RengaGraphLoad(c->graph, "mlp:sizes=4-6-3"));
+  RengaCall(RengaGraphSetUp(c->graph));
+  RengaCall(RengaOptionsSetValue("data_samples", "20"));
+  RengaCall(RengaOptionsSetValue("data_validation", "0.3"));
+  RengaCall(RengaDataCreate(c->comm, &c->data));
+  RengaCall(RengaDataSetFromOptions(c->data));
+  RengaCall(RengaDataSetFile(c->data, "synthetic"));
+  RengaCall(RengaDataSetFields(c->data, 2, names, specs, classes));
+  RengaCall(RengaDataSetUp(c->data));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeTrainer(Case *c, int64_t steps, RengaTrainer *trainer)
+{
+  const RengaTrainerMonitor monitor = {OnBeginStep, OnStep,     OnEvaluating,
+                                       OnEvaluated, OnSentence, c};
+  RengaTrainerRules rules;
+  RengaCall(RengaTrainerCreate(c->comm, trainer));
+  RengaCall(RengaTrainerSetFromOptions(*trainer));
+  RengaCall(RengaTrainerGetRules(*trainer, &rules));
+  rules.steps = steps;
+  rules.eval_every = 2;
+  RengaCall(RengaTrainerSetRules(*trainer, &rules));
+  RengaCall(RengaTrainerAddMonitor(*trainer, &monitor));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ByPlan(Case *c, RengaTrainerStatus *status, uint64_t *digest)
+{
+  RengaTrainer trainer;
+  RengaPartition partition;
+  RengaTrainerParts parts;
+  RengaCall(MakeTrainer(c, 6, &trainer));
+  ExpectError(RengaTrainerSetUp(trainer), RENGA_ERR_ORDER, "RengaTrainerSetPlan or");
+  RengaCall(RengaTrainerSetData(trainer, c->graph, c->data));
+  RengaCall(RengaPartitionCreate(c->comm, &partition));
+  RengaCall(RengaPartitionSetGraph(partition, c->graph));
+  RengaCall(RengaPartitionSetBatch(partition, 4, 1));
+  RengaCall(RengaTrainerSetPartition(trainer, partition));
+  RengaCall(RengaPartitionSolve(partition, &c->plan));
+  RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(RengaTrainerSetPlan(trainer, c->plan));
+  ExpectError(RengaTrainerRun(trainer), RENGA_ERR_ORDER, "call RengaTrainerSetUp first");
+  RengaCall(RengaTrainerSetUp(trainer));
+  RengaCall(RengaTrainerRun(trainer));
+  RengaCall(RengaTrainerGetStatus(trainer, status));
+  RengaCall(RengaTrainerGetParts(trainer, &parts));
+  Expect(parts.batch == 4 && parts.eval_samples == 6 && parts.group == 0 && parts.data == c->data);
+  RengaCall(RengaPipelineGetDigest(parts.pipeline, digest));
+  RengaCall(RengaTrainerDestroy(&trainer));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadSamples(void *user, RengaDataPart part, int field, int64_t epoch,
+                                  int64_t first, int64_t count, void *buffer)
+{
+  RengaCall(RengaDataRead(user, part, field, epoch, first, count, buffer));
+  return RENGA_SUCCESS;
+}
+
+/* Three steps that write a checkpoint, or the rest of six. */
+static RengaErrorCode ByPipeline(Case *c, bool resume, double *loss, uint64_t *digest)
+{
+  RengaTrainer trainer;
+  RengaPipeline pipeline;
+  RengaCheckpoint checkpoint;
+  bool found = false;
+  int64_t step = 0;
+  char directory[32];
+  snprintf(directory, sizeof directory, "checkpoints-%d", RengaCommGetSize(c->comm));
+  RengaCall(RengaPipelineCreate(c->comm, &pipeline));
+  RengaCall(RengaPipelineSetPlan(pipeline, c->graph, c->plan));
+  RengaCall(RengaPipelineSetDataShortBatch(pipeline, 2));
+  RengaCall(RengaPipelineSetUp(pipeline));
+  RengaCall(MakeTrainer(c, resume ? 6 : 3, &trainer));
+  RengaCall(RengaTrainerSetReader(trainer, ReadSamples, c->data));
+  RengaCall(RengaTrainerSetData(trainer, c->graph, c->data));
+  RengaCall(RengaTrainerSetPipeline(trainer, pipeline, 4));
+  RengaCall(RengaTrainerSetUp(trainer));
+  RengaCall(RengaCheckpointCreate(c->comm, &checkpoint));
+  RengaCall(RengaCheckpointSetDirectory(checkpoint, directory));
+  RengaCall(RengaCheckpointSetUp(checkpoint));
+  RengaCall(RengaTrainerSetCheckpoint(trainer, checkpoint));
+  if (resume) RengaCall(RengaTrainerResume(trainer, &found, &step));
+  Expect(found == resume && step == (resume ? 3 : 0));
+  if (!resume) RengaCall(RengaTrainerStep(trainer));
+  RengaCall(RengaTrainerRun(trainer));
+  RengaCall(RengaTrainerEvaluate(trainer, NULL, loss));
+  RengaCall(RengaPipelineGetDigest(pipeline, digest));
+  RengaCall(RengaCheckpointDestroy(&checkpoint));
+  RengaCall(RengaTrainerDestroy(&trainer));
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Refused(Case *c)
+{
+  RengaTrainer trainer;
+  RengaTrainerRules rules;
+  RengaViewer viewer;
+  RengaCall(MakeTrainer(c, 1, &trainer));
+  RengaCall(RengaTrainerGetRules(trainer, &rules));
+  rules.early_stop = -1;
+  ExpectError(RengaTrainerSetRules(trainer, &rules), RENGA_ERR_ARGUMENT, "below 0");
+  rules.early_stop = 1;
+  rules.eval_every = 0;
+  RengaCall(RengaTrainerSetRules(trainer, &rules));
+  ExpectError(RengaTrainerSetData(trainer, c->graph, c->data), RENGA_ERR_OPTION,
+              RengaCommGetRank(c->comm) == 0 ? "-eval_every" : "");
+  RengaCall(RengaViewerCreate(c->comm, "ascii:trainer.txt", &viewer));
+  RengaCall(RengaTrainerView(trainer, viewer));
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(RengaTrainerDestroy(&trainer));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestTrainer(void)
+{
+  Case c = {0};
+  RengaTrainerStatus status;
+  uint64_t wanted, digest;
+  double loss;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &c.comm));
+  RengaCall(MakeData(&c));
+  RengaCall(ByPlan(&c, &status, &wanted));
+  Expect(status.step == 6 && status.timed_steps == 5 && !status.stopped && !status.unsaved);
+  Expect(c.begun == 6 && c.steps == 6 && c.evaluations == 3 && c.batches == 6 && !c.sentences);
+  c.steps = 0;
+  RengaCall(ByPipeline(&c, false, &loss, &digest));
+  Expect(c.steps == 3 && c.sentences == 1);
+  RengaCall(ByPipeline(&c, true, &loss, &digest));
+  Expect(c.steps == 6 && digest == wanted && loss == status.best);
+  RengaCall(Refused(&c));
+  RengaCall(RengaPlanDestroy(&c.plan));
+  RengaCall(RengaDataDestroy(&c.data));
+  RengaCall(RengaGraphDestroy(&c.graph));
+  RengaCall(RengaCommDestroy(&c.comm));
+  return RENGA_SUCCESS;
+}
+
+TEST_MAIN(TestTrainer)
