@@ -1,5 +1,7 @@
 #!/bin/sh
 # Make man pages (section 3) from the /*@ ... @*/ comments above the functions of the C sources.
+# A page that says neither who calls it, nor Input, nor Errors is of a function that only looks at its object: it is not collective, its
+# input is that object, and its errors are none beyond bad arguments. Its man page says all that.
 # usage: manpages.sh OUTPUT_FOLDER VERSION SOURCE...
 set -eu
 out=$1
@@ -8,8 +10,25 @@ shift 2
 mkdir -p "$out"
 awk -v out="$out" -v version="$version" '
 function escape(text) { gsub(/\\/, "\\e", text); gsub(/-/, "\\-", text); sub(/^\./, "\\\\\\&.", text); return text }
+function add(text) { full[++m] = text }
+function complete(   i, class, noun, done) {
+  for (i = 1; i <= n; i++) if (lines[i] ~ /^ *(Collective|Not collective|Input:|Errors:)/) return
+  if (!match(prototype, /\((const )?Renga[A-Za-z]+ [a-z_]+[,)]/)) return
+  noun = substr(prototype, RSTART + 1, RLENGTH - 2); sub(/^const /, "", noun)
+  class = noun; sub(/ .*/, "", class); sub(/.* /, "", noun)
+  m = 0; add(lines[1]); add(""); add("Not collective"); add(""); add("Input:")
+  class = class == "RengaData" ? "data set" : class == "RengaComm" ? "ranks" : substr(class, 6)
+  while (match(class, /.[A-Z]/)) class = substr(class, 1, RSTART) " " tolower(substr(class, RSTART + 1, 1)) substr(class, RSTART + 2)
+  add(". " noun " - the " tolower(class))
+  for (i = 2; i <= n; i++) {
+    if (!done && lines[i] ~ /^ *(Notes|Source|See also):/) { add("Errors: none beyond bad arguments."); add(""); done = 1 }
+    add(lines[i])
+  }
+  for (n = 0; n < m; n++) lines[n + 1] = full[n + 1]
+}
 function finish(   i, line, name, short, file) {
   if (n == 0) return
+  complete()
   name = lines[1]; sub(/^ */, "", name); short = name
   sub(/ - .*/, "", name); sub(/^[^-]*- /, "", short)
   file = out "/" name ".3"

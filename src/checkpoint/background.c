@@ -189,15 +189,8 @@ RengaErrorCode RengaCheckpointSetAsync(RengaCheckpoint checkpoint, bool async)
 /*@
    RengaCheckpointGetAsync - whether training goes on while a checkpoint is written
 
-   Not collective
-
-   Input:
-   . checkpoint - the checkpoint
-
    Output:
    . async - whether files are written while training goes on
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCheckpointSetAsync()
 @*/
@@ -212,15 +205,8 @@ RengaErrorCode RengaCheckpointGetAsync(RengaCheckpoint checkpoint, bool *async)
 /*@
    RengaCheckpointGetWritten - the step of the newest file that is on the disk
 
-   Not collective
-
-   Input:
-   . checkpoint - the checkpoint
-
    Output:
    . step - the number of the step of the file that was written or read last; -1: none was
-
-   Errors: none beyond bad arguments.
 
    Notes: with RengaCheckpointSetAsync it is an earlier step's than that of the RengaCheckpointStep
    which said that a file was written.

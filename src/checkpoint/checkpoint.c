@@ -59,15 +59,8 @@ RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const cha
 /*@
    RengaCheckpointGetDirectory - where files are written and looked for
 
-   Not collective
-
-   Input:
-   . checkpoint - the checkpoint
-
    Output:
    . directory - the folder's name, lent by the checkpoint; NULL: no files are written
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCheckpointSetDirectory()
 @*/
@@ -180,16 +173,9 @@ RengaErrorCode RengaCheckpointSetTimeLimit(RengaCheckpoint checkpoint, double se
 /*@
    RengaCheckpointGetTimeLimit - how much of the time is left
 
-   Not collective
-
-   Input:
-   . checkpoint - the checkpoint
-
    Output:
    . seconds - left; 0: there is no limit
    . stopped - RengaCheckpointStep has said stop because of it; may be NULL
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCheckpointSetTimeLimit()
 @*/

@@ -84,15 +84,8 @@ RengaErrorCode RengaCheckpointSetFormat(RengaCheckpoint checkpoint, RengaCheckpo
 /*@
    RengaCheckpointGetFormat - whether a folder of Hugging Face is written beside each file
 
-   Not collective
-
-   Input:
-   . checkpoint - the checkpoint
-
    Output:
    . format - the format, as it was set
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCheckpointSetFormat()
 @*/

@@ -44,16 +44,9 @@ RengaErrorCode RengaCheckpointSetMemory(RengaCheckpoint checkpoint, int steps, c
 /*@
    RengaCheckpointGetMemory - whether checkpoints are also kept in the memory of the nodes
 
-   Not collective
-
-   Input:
-   . checkpoint - the checkpoint
-
    Output:
    . steps - steps between two checkpoints in memory; 0: none are kept
    . folder - the folder's name, lent by the checkpoint; may be NULL
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCheckpointSetMemory(), RengaCheckpointGetRecovered()
 @*/

@@ -335,15 +335,8 @@ RengaErrorCode RengaCheckpointStep(RengaCheckpoint checkpoint, bool *wrote, bool
 /*@
    RengaCheckpointGetMissing - was the file that was due last not written?
 
-   Not collective
-
-   Input:
-   . checkpoint - the checkpoint
-
    Output:
    . missing - true: what was done since the newest file is not on the disk
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCheckpointStep()
 @*/

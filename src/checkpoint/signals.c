@@ -83,15 +83,8 @@ RengaErrorCode RengaCheckpointSetSignals(RengaCheckpoint checkpoint, bool signal
 /*@
    RengaCheckpointGetSignals - whether signals ask for checkpoints
 
-   Not collective
-
-   Input:
-   . checkpoint - the checkpoint
-
    Output:
    . signals - whether signals ask for checkpoints
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCheckpointSetSignals()
 @*/

@@ -298,18 +298,11 @@ int RengaCommGetSize(RengaComm comm)
 /*@
    RengaCommGetNode - where this rank runs: ranks that share memory are on one node
 
-   Not collective
-
-   Input:
-   . comm - the ranks
-
    Output:
    . node - the number of this rank's node, from 0, in order of the nodes' first ranks
    . nodes - the number of nodes, at least 1
    . local_rank - this rank's number among those of comm on its node, from 0
    . local_size - the number of ranks of comm on its node, at least 1
-
-   Errors: none beyond bad arguments.
 
    Notes: outputs that are not wanted may be NULL.
 
@@ -357,15 +350,8 @@ RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds)
 /*@
    RengaCommGetTimeout - how long a rank waits while nothing moves before that is an error
 
-   Not collective
-
-   Input:
-   . comm - the ranks
-
    Output:
    . seconds - 0: for ever
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCommSetTimeout()
 @*/

@@ -121,15 +121,8 @@ int64_t RengaCommSumMemory(int ranks)
 /*@
    RengaCommGetSumMemory - how much of its node's memory a rank has used for sums
 
-   Not collective
-
-   Input:
-   . comm - the ranks
-
    Output:
    . bytes - the most bytes of sums of comm and of all groups made of it so far, at least 0
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCommSumMemory()
 @*/

@@ -219,15 +219,8 @@ RengaErrorCode RengaDataSetMasking(RengaData data, double share)
 /*@
    RengaDataGetMasking - the share of tokens that are masked
 
-   Not collective
-
-   Input:
-   . data - the data set
-
    Output:
    . share - 0: the next token is to be found
-
-   Errors: none beyond bad arguments.
 
    See also: RengaDataSetMasking()
 @*/

@@ -111,17 +111,10 @@ RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, RengaImportan
 /*@
    RengaDataGetHiding - what may be left out
 
-   Not collective
-
-   Input:
-   . data - the data set
-
    Output:
    . fraction - the share of the samples, from 0, as RengaDataSetHiding takes it
    . importance - the measure that RengaDataSetHiding takes
    . adapts_rate - whether the learning rate is to be divided by the share that is left
-
-   Errors: none beyond bad arguments.
 
    See also: RengaDataSetHiding()
 @*/

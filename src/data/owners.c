@@ -148,15 +148,8 @@ RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle)
 /*@
    RengaDataGetShuffle - the order of the training samples
 
-   Not collective
-
-   Input:
-   . data - the data set
-
    Output:
    . shuffle - whether samples are shuffled
-
-   Errors: none beyond bad arguments.
 
    See also: RengaDataSetShuffle()
 @*/
@@ -211,17 +204,10 @@ RengaErrorCode RengaDataSetOwners(RengaData data, int64_t owners, double exchang
 /*@
    RengaDataGetOwners - the owners of a data set
 
-   Not collective
-
-   Input:
-   . data - the data set
-
    Output:
    . owners - 0: none
    . exchange - the share of samples that owners exchange, from 0 to 1, as RengaDataSetOwners takes
      it
-
-   Errors: none beyond bad arguments.
 
    See also: RengaDataSetOwners()
 @*/
@@ -278,15 +264,8 @@ RengaErrorCode RengaDataSetPlacement(RengaData data, RengaPlacement placement, c
 /*@
    RengaDataGetPlacement - where samples are read from
 
-   Not collective
-
-   Input:
-   . data - the data set
-
    Output:
    . placement, cache - the values that RengaDataSetPlacement takes; the folder is lent
-
-   Errors: none beyond bad arguments.
 
    See also: RengaDataSetPlacement()
 @*/

@@ -440,15 +440,8 @@ RengaErrorCode RengaVocabularyTrain(int n_files, const char *const files[], int6
 /*@
    RengaVocabularyGetCount - the kinds of tokens
 
-   Not collective
-
-   Input:
-   . vocabulary - the vocabulary
-
    Output:
    . kinds - the number of different tokens: each token is at least 0 and less than this
-
-   Errors: none beyond bad arguments.
 
    See also: RengaVocabularyTrain()
 @*/

@@ -189,15 +189,8 @@ RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type)
 /*@
    RengaDeviceGetType - the type's name
 
-   Not collective
-
-   Input:
-   . device - the device
-
    Output:
    . type - the type's name, lent by the device
-
-   Errors: none beyond bad arguments.
 
    See also: RengaDeviceSetType()
 @*/

@@ -132,15 +132,8 @@ RengaErrorCode RengaGraphSetDivision(RengaGraph graph, const RengaGraphDivision 
 /*@
    RengaGraphGetDivision - the parts that a network is divided in
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . division - parts: 1 where it is not divided
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphSetDivision()
 @*/

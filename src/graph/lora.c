@@ -350,16 +350,9 @@ RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora)
 /*@
    RengaGraphGetLora - the adapters of a network
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . lora - the setting as it was set, with the rank for an alpha that stands for it. Rank 0: there
      are no adapters. Targets are lent by the graph until it is set again
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphSetLora()
 @*/

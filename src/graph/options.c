@@ -205,16 +205,9 @@ RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns)
 /*@
    RengaGraphGetTrained - the patterns of -graph_trained and -graph_frozen
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . trained - the patterns, lent by the graph until they are set again; NULL: none
    . frozen - likewise
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphSetTrained(), RengaGraphSetFrozen()
 @*/
@@ -264,15 +257,8 @@ RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples)
 /*@
    RengaGraphGetWholeBatch - the samples of a batch that is never cut
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . samples - 0: the batch is cut into micro-batches
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphSetWholeBatch()
 @*/
@@ -307,15 +293,8 @@ RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
 /*@
    RengaGraphGetDimension - the sizes of symbolic dimensions
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . dimensions - the text, lent by the graph until it is set again; NULL: none
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphSetDimension()
 @*/
@@ -354,15 +333,8 @@ RengaErrorCode RengaGraphSetSplit(RengaGraph graph, const char *patterns)
 /*@
    RengaGraphGetSplit - how lanes split nodes
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . patterns - the text, lent by the graph until it is set again; NULL: the library chooses
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphSetSplit()
 @*/
@@ -408,15 +380,8 @@ RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs)
 /*@
    RengaGraphGetBatchInputs - the inputs of a file that hold samples
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . inputs - the names, lent by the graph until they are set again; NULL: not said
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphSetBatchInputs()
 @*/
@@ -592,15 +557,8 @@ RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch)
 /*@
    RengaGraphGetFileBatch - the batch size that an input file was exported with
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . batch - a default for the user's; 0 where the file leaves it open
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphLoad()
 @*/

@@ -142,17 +142,10 @@ RengaErrorCode RengaGraphKeepOutputs(RengaGraph graph, int count, const char *co
 /*@
    RengaGraphGetOutputs - the values that may be read after a forward
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . count - the number of outputs, at least 0
    . values - the outputs, lent by the graph until it changes; the loss is not among them unless it
      was added
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphAddOutput(), RengaGraphKeepOutputs()
 @*/
@@ -167,15 +160,8 @@ RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaVal
 /*@
    RengaGraphGetLoss - the value that is to become small
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . value - RENGA_VALUE_NONE where there is none
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphSetLoss()
 @*/

@@ -58,15 +58,8 @@ RengaErrorCode RengaGraphSetPrecision(RengaGraph graph, RengaPrecision precision
 /*@
    RengaGraphGetPrecision - in what types a network's tensors are kept
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . precision - RENGA_PRECISION_FP32 where nothing was said
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphSetPrecision()
 @*/

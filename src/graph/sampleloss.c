@@ -455,15 +455,8 @@ RengaErrorCode RengaGraphSetSampleNorms(RengaGraph graph, bool wanted)
 /*@
    RengaGraphGetSampleLosses - the output with the loss of each sample
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . value - RENGA_VALUE_NONE where it was not asked for, or the graph is not set up
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphSetSampleLosses()
 @*/

@@ -42,17 +42,10 @@ static double ValueBytes(const RengaGraphValue *value, int64_t batch)
 /*@
    RengaGraphGetTotals - size and cost of a network
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Output:
    . totals - elements of the parameters; operations and bytes of the outputs of all forward
      nodes for
      a batch of one sample
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphGetNodeFlops()
 @*/

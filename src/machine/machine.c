@@ -163,16 +163,9 @@ RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
 /*@
    RengaMachineGetMemory - the memory that was asked for
 
-   Not collective
-
-   Input:
-   . machine - the machine
-
    Output:
    . bytes - bytes of each device, as RengaMachineSetMemory() set them; 0: the file's, which
      RengaMachineGetDevice() has
-
-   Errors: none beyond bad arguments.
 
    See also: RengaMachineSetMemory()
 @*/

@@ -139,15 +139,8 @@ RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *gro
 /*@
    RengaOptimizerGetGroups - how some parameters are treated in another way
 
-   Not collective
-
-   Input:
-   . optimizer - the optimizer
-
    Output:
    . groups - the text that RengaOptimizerSetGroups() took, lent by the optimizer; NULL: none
-
-   Errors: none beyond bad arguments.
 
    See also: RengaOptimizerSetGroups()
 @*/

@@ -156,15 +156,8 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
 /*@
    RengaOptimizerGetType - the rule of the update
 
-   Not collective
-
-   Input:
-   . optimizer - the optimizer
-
    Output:
    . type - the type's name, lent by the optimizer
-
-   Errors: none beyond bad arguments.
 
    See also: RengaOptimizerSetType()
 @*/
@@ -224,16 +217,9 @@ RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer)
 /*@
    RengaOptimizerGetMoments - the vectors that the optimizer keeps for each parameter
 
-   Not collective
-
-   Input:
-   . optimizer - the optimizer
-
    Output:
    . count - 0 to 2, each as long as the parameter, zero at the start
    . names - their names in a checkpoint; lent
-
-   Errors: none beyond bad arguments.
 
    See also: RengaStorageCountUpdateBytes()
 @*/

@@ -166,16 +166,9 @@ RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double ra
 /*@
    RengaOptimizerGetBaseLearningRate - the learning rate before schedule and groups
 
-   Not collective
-
-   Input:
-   . optimizer - the optimizer
-
    Output:
    . rate - the rate, at least 0, that RengaOptimizerSetLearningRate or -optimizer_learning_rate
      said
-
-   Errors: none beyond bad arguments.
 
    See also: RengaOptimizerSetLearningRate(), RengaOptimizerGetLearningRate()
 @*/
@@ -216,16 +209,9 @@ RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t ste
 /*@
    RengaOptimizerGetTotalSteps - the length of the schedule
 
-   Not collective
-
-   Input:
-   . optimizer - the optimizer
-
    Output:
    . steps - the steps of -optimizer_total_steps, or else of RengaOptimizerSetTotalSteps; 0: neither
      was given
-
-   Errors: none beyond bad arguments.
 
    See also: RengaOptimizerSetTotalSteps()
 @*/
@@ -266,15 +252,8 @@ RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double wei
 /*@
    RengaOptimizerGetWeightDecay - how strongly parameters are pulled towards 0
 
-   Not collective
-
-   Input:
-   . optimizer - the optimizer
-
    Output:
    . weight_decay - the weight decay, at least 0, of all parameters whose groups say nothing
-
-   Errors: none beyond bad arguments.
 
    See also: RengaOptimizerSetWeightDecay()
 @*/
@@ -314,15 +293,8 @@ RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer, double norm)
 /*@
    RengaOptimizerGetClipNorm - the bound of the norm of the gradient
 
-   Not collective
-
-   Input:
-   . optimizer - the optimizer
-
    Output:
    . norm - 0: none
-
-   Errors: none beyond bad arguments.
 
    See also: RengaOptimizerSetClipNorm()
 @*/

@@ -107,18 +107,11 @@ RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *s
 /*@
    RengaOptimizerGetSchedule - how the learning rate changes from step to step
 
-   Not collective
-
-   Input:
-   . optimizer - the optimizer
-
    Output:
    . schedule - the schedule's name, lent by the optimizer
    . warmup_steps - the number of warm-up steps, at least 0: see RengaOptimizerSetSchedule()
    . final_ratio - the share of the learning rate at the end, from 0 to 1: see
      RengaOptimizerSetSchedule()
-
-   Errors: none beyond bad arguments.
 
    See also: RengaOptimizerSetSchedule()
 @*/
@@ -167,16 +160,9 @@ RengaErrorCode RengaOptimizerSetLearningRateFunction(RengaOptimizer optimizer,
 /*@
    RengaOptimizerGetLearningRateFunction - the program's own learning rate
 
-   Not collective
-
-   Input:
-   . optimizer - the optimizer
-
    Output:
    . function - NULL: none
    . context - the pointer that was set with it
-
-   Errors: none beyond bad arguments.
 
    See also: RengaOptimizerSetLearningRateFunction()
 @*/

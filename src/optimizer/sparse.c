@@ -40,15 +40,8 @@ RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, RengaSparse spa
 /*@
    RengaOptimizerGetSparse - whether tables of which rows are gathered are updated by rows
 
-   Not collective
-
-   Input:
-   . optimizer - the optimizer
-
    Output:
    . sparse - the value that RengaOptimizerSetSparse() takes
-
-   Errors: none beyond bad arguments.
 
    See also: RengaOptimizerSetSparse()
 @*/

@@ -88,15 +88,8 @@ RengaErrorCode RengaPartitionSetMachine(RengaPartition partition, RengaMachine m
 /*@
    RengaPartitionGetMachine - for which machine plans are made, lent
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . machine - the one that was set, or that of -machine_file; NULL: none
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetMachine()
 @*/
@@ -135,15 +128,8 @@ RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile p
 /*@
    RengaPartitionGetProfile - what nodes and messages cost, lent
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . profile - the one that was set; NULL: none
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetProfile()
 @*/

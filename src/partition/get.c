@@ -4,15 +4,8 @@
 /*@
    RengaPartitionGetType - the name of the type, lent
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . type - its name
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetType()
 @*/
@@ -27,15 +20,8 @@ RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type
 /*@
    RengaPartitionGetStages - number of pipeline stages
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . stages - 0: chosen
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetStages()
 @*/
@@ -50,15 +36,8 @@ RengaErrorCode RengaPartitionGetStages(RengaPartition partition, int *stages)
 /*@
    RengaPartitionGetReplicas - number of copies of each stage
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . replicas - 0: chosen
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetReplicas()
 @*/
@@ -73,15 +52,8 @@ RengaErrorCode RengaPartitionGetReplicas(RengaPartition partition, int *replicas
 /*@
    RengaPartitionGetTensor - number of ranks that compute a replica of a stage together
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . tensor - 0: 1; RENGA_PARTITION_TENSOR_AUTO: chosen
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetTensor()
 @*/
@@ -94,18 +66,10 @@ RengaErrorCode RengaPartitionGetTensor(RengaPartition partition, int *tensor)
 }
 
 /*@
-   RengaPartitionGetSequence - number of context-parallel ranks, which split the tokens of a
-   sequence
-
-   Not collective
-
-   Input:
-   . partition - the partition
+   RengaPartitionGetSequence - number of context-parallel ranks, which split a sequence's tokens
 
    Output:
    . sequence - 0: 1, or chosen by type auto; RENGA_PARTITION_TENSOR_AUTO: chosen
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetSequence()
 @*/
@@ -120,15 +84,8 @@ RengaErrorCode RengaPartitionGetSequence(RengaPartition partition, int *sequence
 /*@
    RengaPartitionGetRanks - how many ranks to plan for
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . ranks - 0: those of the communicator
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetRanks()
 @*/
@@ -143,15 +100,8 @@ RengaErrorCode RengaPartitionGetRanks(RengaPartition partition, int *ranks)
 /*@
    RengaPartitionGetMemory - what each device may use
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . bytes - 0: no bound
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetMemory()
 @*/
@@ -166,15 +116,8 @@ RengaErrorCode RengaPartitionGetMemory(RengaPartition partition, int64_t *bytes)
 /*@
    RengaPartitionGetLeaf - micro-batches whose gradients are added one after the other
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . leaf - 0: chosen
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetLeaf()
 @*/
@@ -189,15 +132,8 @@ RengaErrorCode RengaPartitionGetLeaf(RengaPartition partition, int64_t *leaf)
 /*@
    RengaPartitionGetGraph - which network is to be cut, lent
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . graph - NULL: none was set
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetGraph()
 @*/
@@ -212,15 +148,8 @@ RengaErrorCode RengaPartitionGetGraph(RengaPartition partition, RengaGraph *grap
 /*@
    RengaPartitionGetPlanFile - the file that the plan is taken from, lent
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . file - NULL: none
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetPlanFile()
 @*/
@@ -235,16 +164,9 @@ RengaErrorCode RengaPartitionGetPlanFile(RengaPartition partition, const char **
 /*@
    RengaPartitionGetBatch - samples per step and per micro-batch
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . batch - samples of a step; 0: the network file's, or else 32
    . microbatch - samples of a micro-batch; 0: chosen
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetBatch()
 @*/
@@ -290,15 +212,8 @@ RengaErrorCode RengaPartitionSetLeaves(RengaPartition partition, const char *lea
 /*@
    RengaPartitionGetLeaves - leaves of which the fastest is taken, lent
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . leaves - the text that RengaPartitionSetLeaves() takes; NULL: none was set
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionSetLeaves()
 @*/

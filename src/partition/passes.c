@@ -34,16 +34,9 @@ RengaErrorCode RengaPartitionAddDataPass(RengaPartition partition, int64_t sampl
 /*@
    RengaPartitionGetDataPasses - samples of the passes over data that were said
 
-   Not collective
-
-   Input:
-   . partition - the partition
-
    Output:
    . count - the number of passes, at least 0
    . samples - [count] of each, in the order in which they were said; the partition's
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionAddDataPass()
 @*/

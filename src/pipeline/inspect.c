@@ -228,15 +228,8 @@ RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *para
 /*@
    RengaPipelineGetGradientNorm - the norm of the last step's gradient, before clipping
 
-   Not collective
-
-   Input:
-   . pipeline - the pipeline
-
    Output:
    . norm - Euclidean, over all parameters; 0 before the first step
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPipelineGetGradient(), RengaPipelineGetLastStep(), RengaOptimizerSetClipNorm()
 @*/

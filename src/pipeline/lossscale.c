@@ -103,17 +103,10 @@ RengaErrorCode RengaPipelineSetLossScale(RengaPipeline pipeline, double scale, i
 /*@
    RengaPipelineGetLossScale - the scale that the loss has in fp16
 
-   Not collective
-
-   Input:
-   . pipeline - the pipeline
-
    Output:
    . scale - the factor of the next step's loss, above 0
    . steps - steps since it last changed, at least 0
    . used - whether the network is of RENGA_PRECISION_FP16, once the pipeline is set up
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPipelineSetLossScale()
 @*/

@@ -88,15 +88,8 @@ RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, RengaNonfinit
 /*@
    RengaPipelineGetOnNonfinite - what a step does whose loss or gradient is not finite
 
-   Not collective
-
-   Input:
-   . pipeline - the pipeline
-
    Output:
    . manner - the value that RengaPipelineSetOnNonfinite() takes
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPipelineSetOnNonfinite()
 @*/
@@ -111,16 +104,9 @@ RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, RengaNonfinit
 /*@
    RengaPipelineGetNonfiniteCount - steps whose loss or gradient was not finite
 
-   Not collective
-
-   Input:
-   . pipeline - the pipeline
-
    Output:
    . count - the number of such steps since it was created, whatever RengaPipelineSetOnNonfinite
      made of them
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPipelineSetOnNonfinite(), RengaPipelineGetLastStep()
 @*/
@@ -185,16 +171,9 @@ RengaErrorCode RengaPipelineSetMonitor(RengaPipeline pipeline, RengaPipelineMoni
 /*@
    RengaPipelineGetMonitor - the function that is called after each step
 
-   Not collective
-
-   Input:
-   . pipeline - the pipeline
-
    Output:
    . monitor - the function that was set; NULL: none
    . context - the pointer that was set with it
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPipelineSetMonitor()
 @*/

@@ -116,16 +116,9 @@ RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, Re
 /*@
    RengaPipelineGetGraph - the network that is run
 
-   Not collective
-
-   Input:
-   . pipeline - the pipeline
-
    Output:
    . graph - the graph, lent by the pipeline until it is given another; NULL before
      RengaPipelineSetPlan
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPipelineSetPlan()
 @*/
@@ -166,15 +159,8 @@ RengaErrorCode RengaPipelineSetSettings(RengaPipeline pipeline, RengaSettings se
 /*@
    RengaPipelineGetSettings - what the pipeline runs by, lent
 
-   Not collective
-
-   Input:
-   . pipeline - the pipeline
-
    Output:
    . settings - give them to RengaPartitionSetSettings() to have a plan made for them
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPipelineSetSettings(), RengaPartitionSetSettings()
 @*/
@@ -244,15 +230,8 @@ RengaErrorCode RengaPipelineSetFromOptions(RengaPipeline pipeline)
 /*@
    RengaPipelineGetDevice - the device of this rank, lent
 
-   Not collective
-
-   Input:
-   . pipeline - the pipeline
-
    Output:
    . device - may be configured before RengaPipelineSetUp
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPipelineGetOptimizer(), RengaSettingsGetDevice()
 @*/
@@ -267,15 +246,8 @@ RengaErrorCode RengaPipelineGetDevice(RengaPipeline pipeline, RengaDevice *devic
 /*@
    RengaPipelineGetOptimizer - the optimizer, lent
 
-   Not collective
-
-   Input:
-   . pipeline - the pipeline
-
    Output:
    . optimizer - may be configured before RengaPipelineSetUp
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPipelineGetDevice(), RengaSettingsGetOptimizer()
 @*/

@@ -253,15 +253,8 @@ RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks)
 /*@
    RengaPlanGetAvailableRanks - how many ranks there are
 
-   Not collective
-
-   Input:
-   . plan - the plan
-
    Output:
    . ranks - the number that RengaPlanSetAvailableRanks() set; 0: not known
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPlanSetAvailableRanks()
 @*/
@@ -369,15 +362,8 @@ RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes)
 /*@
    RengaPlanGetMemoryLimit - bytes that a device of any stage may use
 
-   Not collective
-
-   Input:
-   . plan - the plan
-
    Output:
    . bytes - the bound; 0: none
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPlanSetMemoryLimit()
 @*/
@@ -392,16 +378,9 @@ RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes)
 /*@
    RengaPlanGetBatch - samples per step and per micro-batch
 
-   Not collective
-
-   Input:
-   . plan - the plan
-
    Output:
    . batch - samples of a step over all replicas, at least 1
    . microbatch - samples of a micro-batch, not above the batch
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPlanSetBatch()
 @*/

@@ -34,15 +34,8 @@ RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type)
 /*@
    RengaPlanGetSchedule - the schedule that the plan was made for
 
-   Not collective
-
-   Input:
-   . plan - the plan
-
    Output:
    . type - the type's name, lent by the plan; NULL where the plan leaves it open
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPlanSetSchedule()
 @*/
@@ -80,16 +73,9 @@ RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager)
 /*@
    RengaPlanGetEager - extra warm-up micro-batches of the plan's schedule
 
-   Not collective
-
-   Input:
-   . plan - the plan
-
    Output:
    . eager - extra warm-up micro-batches for each stage that follows; 0 where the schedule is not
      1f1b
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPlanSetEager()
 @*/
@@ -142,16 +128,9 @@ RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const cha
 /*@
    RengaPlanGetOrigin - for which machine the plan was made
 
-   Not collective
-
-   Input:
-   . plan - the plan
-
    Output:
    . machine, costs - the names, lent by the plan; NULL where they are not known
    . memory - bytes of a device; 0: not known
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPlanSetOrigin()
 @*/
@@ -192,15 +171,8 @@ RengaErrorCode RengaPlanSetPrediction(RengaPlan plan, const RengaPlanPrediction 
 /*@
    RengaPlanGetPrediction - what the planner expects of a step
 
-   Not collective
-
-   Input:
-   . plan - the plan
-
    Output:
    . prediction - seconds; all zero where nothing was predicted
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPlanSetPrediction()
 @*/

@@ -280,15 +280,8 @@ RengaErrorCode RengaProfileCreate_Measured(void *object)
 /*@
    RengaProfileGetMeasured - how many costs were measured, not found in the profile's file
 
-   Not collective
-
-   Input:
-   . profile - the profile
-
    Output:
    . count - since its type was set; 0 for other types than measured
-
-   Errors: none beyond bad arguments.
 
    See also: RengaProfileGetCosts()
 @*/

@@ -160,15 +160,8 @@ RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
 /*@
    RengaProfileGetGraph - the network that costs are wanted of
 
-   Not collective
-
-   Input:
-   . profile - the profile
-
    Output:
    . graph - the graph, lent by the profile; NULL: none was set
-
-   Errors: none beyond bad arguments.
 
    See also: RengaProfileSetGraph()
 @*/
@@ -226,15 +219,8 @@ RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
 /*@
    RengaProfileGetDevice - on which device to measure, lent
 
-   Not collective
-
-   Input:
-   . profile - the profile
-
    Output:
    . device - the one that was set; NULL: none
-
-   Errors: none beyond bad arguments.
 
    See also: RengaProfileSetDevice()
 @*/
@@ -275,15 +261,8 @@ RengaErrorCode RengaProfileSetSettings(RengaProfile profile, RengaSettings setti
 /*@
    RengaProfileGetSettings - what the run goes by whose costs are wanted, lent
 
-   Not collective
-
-   Input:
-   . profile - the profile
-
    Output:
    . settings - NULL: none were set, nor made from options
-
-   Errors: none beyond bad arguments.
 
    See also: RengaProfileSetSettings()
 @*/
@@ -320,15 +299,8 @@ RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type)
 /*@
    RengaProfileGetType - where costs come from
 
-   Not collective
-
-   Input:
-   . profile - the profile
-
    Output:
    . type - its name, lent
-
-   Errors: none beyond bad arguments.
 
    See also: RengaProfileSetType()
 @*/

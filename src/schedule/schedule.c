@@ -143,15 +143,8 @@ RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
 /*@
    RengaScheduleGetType - the name of the type, lent
 
-   Not collective
-
-   Input:
-   . schedule - the schedule
-
    Output:
    . type - its name
-
-   Errors: none beyond bad arguments.
 
    See also: RengaScheduleSetType()
 @*/
@@ -209,16 +202,9 @@ RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager)
 /*@
    RengaScheduleGetEager - extra warm-up micro-batches for each stage that follows
 
-   Not collective
-
-   Input:
-   . schedule - the schedule
-
    Output:
    . eager - extra warm-up micro-batches for each stage that follows, at least 0: see
      RengaScheduleSetEager()
-
-   Errors: none beyond bad arguments.
 
    See also: RengaScheduleSetEager()
 @*/

@@ -41,15 +41,8 @@ RengaErrorCode RengaSettingsSetShard(RengaSettings settings, RengaShard shard)
 /*@
    RengaSettingsGetShard - the ZeRO stage of the replicas of a stage
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . shard - the value that RengaSettingsSetShard() takes
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetShard()
 @*/
@@ -125,15 +118,8 @@ RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, RengaRecompute 
 /*@
    RengaSettingsGetRecompute - whether stages recompute before backward
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . recompute - the value that RengaSettingsSetRecompute() takes
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetRecompute()
 @*/
@@ -201,15 +187,8 @@ RengaErrorCode RengaSettingsSetOffload(RengaSettings settings, RengaOffload offl
 /*@
    RengaSettingsGetOffload - what waits in the memory of the host
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . offload - the value that RengaSettingsSetOffload() takes
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetOffload()
 @*/

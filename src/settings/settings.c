@@ -71,15 +71,8 @@ RengaErrorCode RengaSettingsCheckUnused_Private(RengaSettings settings, const ch
 /*@
    RengaSettingsGetDevice - what computes, lent
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . device - may be configured before RengaPipelineSetUp()
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsGetOptimizer()
 @*/
@@ -94,15 +87,8 @@ RengaErrorCode RengaSettingsGetDevice(RengaSettings settings, RengaDevice *devic
 /*@
    RengaSettingsGetOptimizer - how parameters follow from gradients, lent
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . optimizer - may be configured before RengaPipelineSetUp()
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsGetDevice()
 @*/
@@ -140,15 +126,8 @@ RengaErrorCode RengaSettingsSetSeed(RengaSettings settings, uint64_t seed)
 /*@
    RengaSettingsGetSeed - of first values, dropout and shuffles
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . seed - 0 where nothing was said
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetSeed()
 @*/
@@ -190,15 +169,8 @@ RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds)
 /*@
    RengaSettingsGetTimeout - how long a wait may last without progress
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . seconds - 0: for ever
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetTimeout()
 @*/
@@ -238,15 +210,8 @@ RengaErrorCode RengaSettingsSetMemoryBound(RengaSettings settings, int64_t bytes
 /*@
    RengaSettingsGetMemoryBound - bytes that a device may use
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . bytes - 0: nothing was said
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetMemoryBound()
 @*/

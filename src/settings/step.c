@@ -35,15 +35,8 @@ RengaErrorCode RengaSettingsSetSchedule(RengaSettings settings, const char *type
 /*@
    RengaSettingsGetSchedule - the order of forwards and backwards
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . type - the type's name, lent by the settings
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetSchedule()
 @*/
@@ -90,16 +83,9 @@ RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager)
 /*@
    RengaSettingsGetEager - extra warm-up micro-batches of 1f1b, for each stage that follows
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . eager - extra warm-up micro-batches for each stage that follows, at least 0; negative: nothing
      was said
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetEager()
 @*/
@@ -161,15 +147,8 @@ RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, RengaReduction 
 /*@
    RengaSettingsGetReduction - how gradients of micro-batches are added up
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . reduction - the value that RengaSettingsSetReduction() takes
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetReduction()
 @*/
@@ -214,15 +193,8 @@ RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets)
 /*@
    RengaSettingsGetBuckets - in how many parts gradients are summed over the replicas
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . buckets - parts of the gradients of each stage; 0: by their size
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetBuckets()
 @*/
@@ -269,15 +241,8 @@ RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks)
 /*@
    RengaSettingsGetChunks - how many stages each rank computes
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . chunks - 0: nothing was said, and the schedule that is set has one stage for each rank
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetChunks()
 @*/
@@ -337,15 +302,8 @@ RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *typ
 /*@
    RengaSettingsGetTransport - how tensors get from one rank's device to another's
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . type - the type's name, lent by the settings
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetTransport()
 @*/

@@ -34,15 +34,8 @@ RengaErrorCode RengaSettingsSetBucketSize(RengaSettings settings, int64_t bytes)
 /*@
    RengaSettingsGetBucketSize - how large the parts are in which gradients are summed
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . bytes - 0: RengaSettingsSetBuckets() says how many there are
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetBucketSize()
 @*/
@@ -85,15 +78,8 @@ RengaErrorCode RengaSettingsSetOverlap(RengaSettings settings, bool overlap)
 /*@
    RengaSettingsGetOverlap - whether sums and gathers over replicas go on while ranks compute
 
-   Not collective
-
-   Input:
-   . settings - the settings
-
    Output:
    . overlap - the value that RengaSettingsSetOverlap() takes
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsSetOverlap()
 @*/

@@ -126,15 +126,8 @@ RengaErrorCode RengaTrainerSetRules(RengaTrainer trainer, const RengaTrainerRule
 /*@
    RengaTrainerGetRules - how many steps, when to evaluate, when to stop
 
-   Not collective
-
-   Input:
-   . trainer - the trainer
-
    Output:
    . rules - a copy
-
-   Errors: none beyond bad arguments.
 
    See also: RengaTrainerSetRules()
 @*/
@@ -409,15 +402,8 @@ RengaErrorCode RengaTrainerSetUp(RengaTrainer trainer)
 /*@
    RengaTrainerGetParts - what the trainer works with
 
-   Not collective
-
-   Input:
-   . trainer - the trainer
-
    Output:
    . parts - the parts, lent; NULL or 0 where one is not known yet
-
-   Errors: none beyond bad arguments.
 
    See also: RengaTrainerSetData(), RengaTrainerSetPartition()
 @*/
@@ -432,15 +418,8 @@ RengaErrorCode RengaTrainerGetParts(RengaTrainer trainer, RengaTrainerParts *par
 /*@
    RengaTrainerGetStatus - how far the run is
 
-   Not collective
-
-   Input:
-   . trainer - the trainer
-
    Output:
    . status - a copy
-
-   Errors: none beyond bad arguments.
 
    See also: RengaTrainerRun(), RengaTrainerStep()
 @*/

@@ -159,15 +159,8 @@ RengaErrorCode RengaVocabularySetStart(RengaVocabulary vocabulary, int64_t start
 /*@
    RengaVocabularyGetStart - the token that a decoder's texts begin with, and that of padding
 
-   Not collective
-
-   Input:
-   . vocabulary - the vocabulary
-
    Output:
    . start, padding - tokens; -1: they are not known
-
-   Errors: none beyond bad arguments.
 
    See also: RengaVocabularySetStart()
 @*/
