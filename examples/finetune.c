@@ -30,8 +30,6 @@ static const RengaOptionRow rows[] = {
      "samples of a step"},
 };
 
-enum { MOST_FIELDS = 16 };
-
 static RengaErrorCode LoadNetwork(RengaComm comm, RengaGraph *graph)
 {
   const char *file, *frozen;
@@ -46,25 +44,11 @@ static RengaErrorCode LoadNetwork(RengaComm comm, RengaGraph *graph)
   return RENGA_SUCCESS;
 }
 
-/* Whole numbers of a made-up data set are smaller than the smallest table or number of classes
-   of the network. */
 static RengaErrorCode OpenData(RengaComm comm, RengaGraph graph, RengaData *data)
 {
-  const char *names[MOST_FIELDS];
-  RengaTensorSpec specs[MOST_FIELDS];
-  int64_t classes[MOST_FIELDS];
-  int count = 0;
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(graph) && count < MOST_FIELDS; v++) {
-    const RengaGraphValue *value = RengaGraphGetValue(graph, v);
-    if (value->kind != RENGA_VALUE_INPUT) continue;
-    names[count] = value->name;
-    specs[count] = (RengaTensorSpec){.type = value->spec.type, .ndim = value->spec.ndim - 1};
-    for (int d = 1; d < value->spec.ndim; d++) specs[count].dim[d - 1] = value->spec.dim[d];
-    classes[count++] = value->spec.type == RENGA_FLOAT32 ? 0 : 2;
-  }
   RengaCall(RengaDataCreate(comm, data));
   RengaCall(RengaDataSetFromOptions(*data));
-  RengaCall(RengaDataSetFields(*data, count, names, specs, classes));
+  RengaCall(RengaDataSetGraph(*data, graph));
   RengaCall(RengaDataSetUp(*data));
   return RENGA_SUCCESS;
 }

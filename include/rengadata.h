@@ -1,6 +1,6 @@
 /* Data: samples from HDF5 files or made up, read by any rank in any order. */
 #pragma once
-#include "rengaop.h"
+#include "rengagraph.h"
 
 RENGA_BEGIN_DECLS
 
@@ -38,6 +38,18 @@ RengaErrorCode RengaDataSetIgnored(RengaData data, int64_t value);
    classes[i]: the exclusive bound of a synthetic or checked integer field; 0: none. */
 RengaErrorCode RengaDataSetFields(RengaData data, int count, const char *const names[],
                                   const RengaTensorSpec specs[], const int64_t classes[]);
+/* The inputs of a network, as one sample of a data set has them. */
+typedef struct {
+  int count;              /* of the inputs */
+  const char **names;     /* lent by the graph */
+  RengaTensorSpec *specs; /* of one sample: no batch dimension */
+  int64_t *classes;       /* exclusive bound of an integer input; 0: none known */
+  bool *is_table_index;   /* the classes are rows of an embedding table */
+  int64_t ignored;        /* label that the loss leaves out; -100 where it names none */
+} RengaDataFields;
+RengaErrorCode RengaDataFindFields(RengaGraph graph, RengaDataFields *fields);
+void RengaDataFreeFields(RengaDataFields *fields);
+RengaErrorCode RengaDataSetGraph(RengaData data, RengaGraph graph); /* these fields */
 /* Opens the file, checks shapes and types against the fields. */
 RengaErrorCode RengaDataSetUp(RengaData data);
 RengaErrorCode RengaDataView(RengaData data, RengaViewer viewer);

@@ -53,18 +53,9 @@ static RengaErrorCode Read(void *user, int field, int64_t first, int64_t count, 
 
 static RengaErrorCode MakeData(RengaComm comm, RengaGraph graph, RengaData *data)
 {
-  const char *const names[] = {"x", "labels"};
-  const int64_t classes[] = {0, 5};
-  RengaTensorSpec specs[2];
-  for (int i = 0; i < 2; i++) { /* the shape of one sample: the network's, without the batch */
-    const RengaTensorSpec *whole =
-        &RengaGraphGetValue(graph, RengaGraphFindValue(graph, names[i]))->spec;
-    specs[i] = (RengaTensorSpec){.type = whole->type, .ndim = whole->ndim - 1};
-    for (int k = 1; k < whole->ndim; k++) specs[i].dim[k - 1] = whole->dim[k];
-  }
   RengaCall(RengaDataCreate(comm, data));
   RengaCall(RengaDataSetFile(*data, "synthetic"));
-  RengaCall(RengaDataSetFields(*data, 2, names, specs, classes));
+  RengaCall(RengaDataSetGraph(*data, graph)); /* a sample is what the network takes */
   RengaCall(RengaDataSetUp(*data));
   return RENGA_SUCCESS;
 }

@@ -5,7 +5,7 @@
 
 /* The input whose elements, in their order, are those of a value, or of which a lane has them; -1:
    none. */
-static int FieldOf(RengaGraph graph, const AppFields *fields, bool lane, RengaValue value)
+static int FieldOf(RengaGraph graph, const RengaDataFields *fields, bool lane, RengaValue value)
 {
   const RengaGraphValue *at = RengaGraphGetValue(graph, value);
   while (at->producer >= 0) {
@@ -54,7 +54,7 @@ static RengaValue ScoresOf(RengaGraph graph, const RengaGraphNode *node)
 
 /* Scores must be rows of the batch, and have one label for each row of classes. */
 static bool DescribeAccuracy(RengaGraph graph, const RengaGraphNode *node, RengaValue scores,
-                             const AppFields *fields, AppAccuracy *accuracy)
+                             const RengaDataFields *fields, AppAccuracy *accuracy)
 {
   const RengaGraphValue *value = RengaGraphGetValue(graph, scores);
   RengaTensorSpec one = RengaTensorSpecAt(&value->spec, 1);
@@ -118,7 +118,8 @@ static RengaErrorCode TakeMeanOfParts(RengaGraph graph, Comparisons *all)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppAccuracyCreate(RengaGraph graph, const AppFields *fields, AppAccuracy *accuracy)
+RengaErrorCode AppAccuracyCreate(RengaGraph graph, const RengaDataFields *fields,
+                                 AppAccuracy *accuracy)
 {
   Comparisons all = FindComparisons(graph);
   const int compared = all.count;

@@ -137,20 +137,9 @@ RengaErrorCode AppPrintPlanTable(RengaViewer viewer, const AppPlanTable *table);
 RengaErrorCode AppDrawPlanTable(RengaComm comm, const char *view, const AppCurve *curve,
                                 const AppPlanTable *table);
 
-/* fields.c: the inputs of a network, as one sample of a data set has them. */
-typedef struct {
-  int count;
-  const char **names;     /* lent by the graph */
-  RengaTensorSpec *specs; /* of one sample: no batch dimension */
-  int64_t *classes;       /* exclusive bound of an integer input; 0: none known */
-  bool *is_table_index;   /* the classes are rows of an embedding table */
-  int64_t ignored;        /* label that the loss leaves out; -100 where it names none */
-} AppFields;
-RengaErrorCode AppFindFields(RengaComm comm, RengaGraph graph, AppFields *fields);
-void AppFreeFields(AppFields *fields);
-
 /* reading.c: what reading the fields takes, for the planner. */
-RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, RengaData data);
+RengaErrorCode AppSetReading(RengaPartition partition, const RengaDataFields *fields,
+                             RengaData data);
 /* accuracy.c: how often the likeliest class is the label. */
 typedef struct {
   char *scores;    /* name of an output of the network; NULL: it has no scores of classes */
@@ -166,7 +155,8 @@ typedef struct {
   double right, counted;
 } AppAccuracy;
 /* Finds the scores and makes them an output; before the plan is made. */
-RengaErrorCode AppAccuracyCreate(RengaGraph graph, const AppFields *fields, AppAccuracy *accuracy);
+RengaErrorCode AppAccuracyCreate(RengaGraph graph, const RengaDataFields *fields,
+                                 AppAccuracy *accuracy);
 void AppAccuracyBegin(AppAccuracy *accuracy);
 /* Collective: counts one batch in. */
 RengaErrorCode AppAccuracyAdd(AppAccuracy *accuracy, RengaComm comm, RengaPipeline pipeline,
@@ -184,18 +174,18 @@ typedef struct {
 } AppWindow;
 RengaErrorCode AppReadWindow(void *user, int field, int64_t first, int64_t count, void *buffer);
 /* -data and -eval, set up; in_order: training samples as the files have them. */
-RengaErrorCode AppOpenData(RengaComm comm, const AppFields *fields, bool in_order, RengaData *data);
+RengaErrorCode AppOpenData(RengaComm comm, RengaGraph graph, bool in_order, RengaData *data);
 /* Samples are tokens where an input of [batch, sequence] indexes a table; else 0. */
-int64_t AppTokensPerSample(const AppFields *fields);
+int64_t AppTokensPerSample(const RengaDataFields *fields);
 /* Of tokens that a cross-entropy is the mean of; 0 where there is none. */
-double AppPerplexity(const AppFields *fields, const AppAccuracy *accuracy, double loss);
+double AppPerplexity(const RengaDataFields *fields, const AppAccuracy *accuracy, double loss);
 
 /* forward.c: a network that is run forward over a data set, with the parameters of -initial. */
 typedef struct {
   RengaComm comm;   /* lent */
   MPI_Comm printer; /* lent */
   RengaGraph graph;
-  AppFields fields;
+  RengaDataFields fields;
   RengaData data;
   RengaPlan plan;
   RengaPipeline pipeline;

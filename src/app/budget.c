@@ -4,7 +4,7 @@
 #include <math.h>
 
 /* Of a sample: the longest of its inputs that are rows of a table of words. */
-static int64_t CountSampleTokens(const AppFields *fields)
+static int64_t CountSampleTokens(const RengaDataFields *fields)
 {
   int64_t most = 0;
   for (int f = 0; f < fields->count; f++) {
@@ -15,17 +15,17 @@ static int64_t CountSampleTokens(const AppFields *fields)
 }
 
 /* 0 where no input is [batch, sequence] of tokens. */
-static RengaErrorCode FindSampleTokens(RengaComm comm, RengaGraph graph, double *tokens)
+static RengaErrorCode FindSampleTokens(RengaGraph graph, double *tokens)
 {
-  AppFields fields;
+  RengaDataFields fields;
   *tokens = 0;
   RengaErrorSetHandler(RengaErrorIgnore, NULL);
-  const RengaErrorCode code = AppFindFields(comm, graph, &fields);
+  const RengaErrorCode code = RengaDataFindFields(graph, &fields);
   RengaErrorSetHandler(NULL, NULL);
   if (code)
     return RENGA_SUCCESS; /* no network that a data set goes with: its tokens are not known */
   *tokens = (double)CountSampleTokens(&fields);
-  AppFreeFields(&fields);
+  RengaDataFreeFields(&fields);
   return RENGA_SUCCESS;
 }
 
@@ -39,7 +39,7 @@ RengaErrorCode AppReadBudget(RengaComm comm, RengaGraph graph, AppBudget *budget
   RengaCall(RengaOptionsGetReal("plan_samples", &samples, NULL));
   RengaCheck(tokens == 0 || samples == 0, printer, RENGA_ERR_OPTION,
              "-plan_tokens %g and -plan_samples %g: give one of them", tokens, samples);
-  RengaCall(FindSampleTokens(comm, graph, &budget->per_sample));
+  RengaCall(FindSampleTokens(graph, &budget->per_sample));
   budget->samples = samples;
   budget->tokens = tokens > 0;
   RengaCheck(!budget->tokens || budget->per_sample > 0, printer, RENGA_ERR_OPTION,

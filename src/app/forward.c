@@ -81,8 +81,8 @@ RengaErrorCode AppForwardOpen(RengaComm comm, bool needs_loss, const char *outpu
   RengaCall(RengaGraphGetLoss(forward->graph, &loss));
   RengaCheck(!needs_loss || loss != RENGA_VALUE_NONE, forward->printer, RENGA_ERR_GRAPH,
              "the network has no loss to evaluate; renga predict writes its outputs");
-  RengaCall(AppFindFields(comm, forward->graph, &forward->fields));
-  RengaCall(AppOpenData(comm, &forward->fields, true, &forward->data));
+  RengaCall(RengaDataFindFields(forward->graph, &forward->fields));
+  RengaCall(AppOpenData(comm, forward->graph, true, &forward->data));
   RengaCall(ChooseParts(forward, needs_loss));
   return RENGA_SUCCESS;
 }
@@ -171,7 +171,7 @@ RengaErrorCode AppForwardDestroy(AppForward *forward)
   RengaCall(RengaPipelineDestroy(&forward->pipeline));
   RengaCall(RengaPlanDestroy(&forward->plan));
   RengaCall(RengaDataDestroy(&forward->data));
-  AppFreeFields(&forward->fields);
+  RengaDataFreeFields(&forward->fields);
   RengaCall(RengaGraphDestroy(&forward->graph));
   return RENGA_SUCCESS;
 }

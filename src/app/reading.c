@@ -21,7 +21,8 @@ static RengaErrorCode TimeField(RengaData data, int field, int64_t count, void *
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TimeFields(RengaPartition partition, const AppFields *fields, RengaData data)
+static RengaErrorCode TimeFields(RengaPartition partition, const RengaDataFields *fields,
+                                 RengaData data)
 {
   int64_t count = 0;
   const char *name;
@@ -41,7 +42,8 @@ static RengaErrorCode TimeFields(RengaPartition partition, const AppFields *fiel
 }
 
 /* One that cannot read leaves none waiting for it. */
-RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, RengaData data)
+RengaErrorCode AppSetReading(RengaPartition partition, const RengaDataFields *fields,
+                             RengaData data)
 {
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(partition, &printer));

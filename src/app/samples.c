@@ -10,7 +10,7 @@ RengaErrorCode AppReadWindow(void *user, int field, int64_t first, int64_t count
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppOpenData(RengaComm comm, const AppFields *fields, bool in_order, RengaData *data)
+RengaErrorCode AppOpenData(RengaComm comm, RengaGraph graph, bool in_order, RengaData *data)
 {
   const char *name, *eval;
   int64_t seed;
@@ -25,21 +25,19 @@ RengaErrorCode AppOpenData(RengaComm comm, const AppFields *fields, bool in_orde
   RengaCall(RengaDataSetFromOptions(*data));
   if (in_order) RengaCall(RengaDataSetShuffle(*data, false));
   RengaCall(RengaDataSetValidationFile(*data, eval));
-  RengaCall(
-      RengaDataSetFields(*data, fields->count, fields->names, fields->specs, fields->classes));
-  RengaCall(RengaDataSetIgnored(*data, fields->ignored));
+  RengaCall(RengaDataSetGraph(*data, graph));
   RengaCall(RengaDataSetUp(*data));
   return RENGA_SUCCESS;
 }
 
-int64_t AppTokensPerSample(const AppFields *fields)
+int64_t AppTokensPerSample(const RengaDataFields *fields)
 {
   for (int f = 0; f < fields->count; f++)
     if (fields->is_table_index[f] && fields->specs[f].ndim == 1) return fields->specs[f].dim[0];
   return 0;
 }
 
-double AppPerplexity(const AppFields *fields, const AppAccuracy *accuracy, double loss)
+double AppPerplexity(const RengaDataFields *fields, const AppAccuracy *accuracy, double loss)
 {
   return accuracy->likelihood && AppTokensPerSample(fields) > 0 ? exp(loss) : 0;
 }

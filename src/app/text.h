@@ -41,7 +41,7 @@ typedef struct {
   RengaComm comm;
   MPI_Comm printer;
   RengaGraph graph;
-  AppFields fields;
+  RengaDataFields fields;
   RengaPlan plan;
   RengaPipeline pipeline;
   const char *output;         /* name of the scores */

@@ -78,7 +78,7 @@ static RengaErrorCode FindStart(AppTextModel *model)
   return RENGA_SUCCESS;
 }
 
-static int FindField(const AppFields *fields, const char *name)
+static int FindField(const RengaDataFields *fields, const char *name)
 {
   for (int f = 0; f < fields->count; f++)
     if (strcmp(fields->names[f], name) == 0) return f;
@@ -88,7 +88,7 @@ static int FindField(const AppFields *fields, const char *name)
 /* Of a network with an encoder. */
 static RengaErrorCode UseEncoder(AppTextModel *model, int target)
 {
-  const AppFields *fields = &model->fields;
+  const RengaDataFields *fields = &model->fields;
   model->source = model->field;
   model->field = target;
   model->real = FindField(fields, "source_mask");
@@ -104,7 +104,7 @@ static RengaErrorCode UseEncoder(AppTextModel *model, int target)
 
 static RengaErrorCode FindTokens(AppTextModel *model)
 {
-  const AppFields *fields = &model->fields;
+  const RengaDataFields *fields = &model->fields;
   const int target = FindField(fields, "target");
   model->field = model->source = model->real = -1;
   for (int f = 0; f < fields->count && model->field < 0; f++)
@@ -248,7 +248,7 @@ static RengaErrorCode OpenTextModel(AppTextModel *model, bool numbers)
   const AppEnds ends = {EndAtScores, model->output};
   RengaCall(AppLoadGraph(model->comm, &ends, &model->graph));
   RengaCall(NameScores(model));
-  RengaCall(AppFindFields(model->comm, model->graph, &model->fields));
+  RengaCall(RengaDataFindFields(model->graph, &model->fields));
   RengaCall(FindTokens(model));
   RengaCall(FindTextVocabulary(model));
   RengaCall(CheckScores(model, numbers));
@@ -425,7 +425,7 @@ RengaErrorCode AppTextModelDestroy(AppTextModel *model)
   RengaCall(RengaVocabularyDestroy(&model->vocabulary));
   RengaCall(RengaPipelineDestroy(&model->pipeline));
   RengaCall(RengaPlanDestroy(&model->plan));
-  AppFreeFields(&model->fields);
+  RengaDataFreeFields(&model->fields);
   RengaCall(RengaGraphDestroy(&model->graph));
   return RENGA_SUCCESS;
 }

@@ -75,12 +75,12 @@ static RengaErrorCode AllocateRows(const AppTextModel *model, int64_t texts, App
 static RengaErrorCode TakeDecoder(AppTextModel *model, RengaGraph decoder)
 {
   const char *name = model->fields.names[model->field];
-  AppFields fields;
-  RengaCall(AppFindFields(model->comm, decoder, &fields));
+  RengaDataFields fields;
+  RengaCall(RengaDataFindFields(decoder, &fields));
   model->field = -1;
   for (int f = 0; f < fields.count; f++)
     if (strcmp(fields.names[f], name) == 0) model->field = f;
-  AppFreeFields(&model->fields);
+  RengaDataFreeFields(&model->fields);
   model->fields = fields;
   model->output = RengaGraphGetValue(decoder, RengaGraphFindValue(decoder, model->output))->name;
   RengaCall(RengaGraphDestroy(&model->graph));

@@ -10,7 +10,7 @@ typedef struct {
   RengaTrainerRules rules;
   RengaTrainerParts parts; /* lent by the trainer */
   RengaGraph graph;
-  AppFields fields;
+  RengaDataFields fields;
   AppAccuracy accuracy; /* of the validation part */
   RengaData data;
   RengaPlan plan;
@@ -129,8 +129,8 @@ static RengaErrorCode SetUpCheckpoint(Training *training)
 static RengaErrorCode SetUpData(Training *training)
 {
   RengaCall(AppLoadTrained(training->comm, &training->graph));
-  RengaCall(AppFindFields(training->comm, training->graph, &training->fields));
-  RengaCall(AppOpenData(training->comm, &training->fields, false, &training->data));
+  RengaCall(RengaDataFindFields(training->graph, &training->fields));
+  RengaCall(AppOpenData(training->comm, training->graph, false, &training->data));
   RengaCall(RengaTrainerSetData(training->trainer, training->graph, training->data));
   RengaCall(RengaTrainerGetParts(training->trainer, &training->parts));
   if (training->parts.eval_samples > 0)
@@ -261,7 +261,7 @@ static RengaErrorCode DestroyTraining(Training *training, bool goes_on)
   RengaCall(RengaDataDestroy(&training->data));
   AppAccuracyDestroy(&training->accuracy);
   AppTimelineDestroy(&training->timeline);
-  AppFreeFields(&training->fields);
+  RengaDataFreeFields(&training->fields);
   RengaCall(RengaGraphDestroy(&training->graph));
   RengaCall(AppMonitorDestroy(&training->monitor, goes_on));
   return RENGA_SUCCESS;

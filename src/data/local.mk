@@ -1,4 +1,4 @@
-librenga_la_SOURCES += %D%/bytepairs.c %D%/convert.c %D%/data.c %D%/file.c %D%/fileread.c %D%/hdf5.c %D%/hdf5origin.c %D%/hdf5reason.c %D%/hdf5write.c %D%/idx.c %D%/names.c %D%/shuffle.c %D%/hide.c %D%/owners.c %D%/order.c %D%/select.c \
+librenga_la_SOURCES += %D%/bytepairs.c %D%/convert.c %D%/data.c %D%/fields.c %D%/file.c %D%/fileread.c %D%/hdf5.c %D%/hdf5origin.c %D%/hdf5reason.c %D%/hdf5write.c %D%/idx.c %D%/names.c %D%/shuffle.c %D%/hide.c %D%/owners.c %D%/order.c %D%/select.c \
   %D%/synthetic.c %D%/text.c %D%/tokens.c \
   %D%/encode.c %D%/packing.c %D%/documents.c %D%/chat.c %D%/template.c %D%/csv.c %D%/csvread.c %D%/npy.c %D%/pairs.c %D%/ratings.c %D%/read.c %D%/vocabulary.c %D%/words.c \
   %D%/vocabularyfile.c %D%/tokenizer/canonical.c %D%/tokenizer/categories.c %D%/tokenizer/file.c %D%/tokenizer/frame.c %D%/tokenizer/json.c %D%/tokenizer/models.c %D%/tokenizer/normalize.c %D%/tokenizer/expression.c %D%/tokenizer/pieces.c \

@@ -1,6 +1,6 @@
 /* Trains a network as the command does, by functions of the library alone. */
 #include "train.h"
-#include "../../src/app/app.h"
+#include "rengadata.h"
 #include "rengapartition.h"
 #include "rengaschedule.h"
 
@@ -8,7 +8,6 @@ typedef struct {
   RengaComm comm; /* lent */
   MPI_Comm printer;
   RengaGraph graph;
-  AppFields fields;
   RengaData data;
   RengaPartition partition;
   RengaPlan plan;
@@ -49,7 +48,6 @@ static RengaErrorCode ReadWindow(void *user, int field, int64_t first, int64_t c
 
 static RengaErrorCode Read(Training *t)
 {
-  const AppFields *fields = &t->fields;
   bool given;
   RengaCall(RengaOptionsGetInt64("seed", &t->seed, NULL));
   RengaCall(RengaOptionsGetInt64("steps", &t->steps, &given));
@@ -58,13 +56,10 @@ static RengaErrorCode Read(Training *t)
   RengaCall(RengaGraphCreate(t->comm, &t->graph));
   RengaCall(RengaGraphSetFromOptions(t->graph));
   RengaCall(RengaGraphSetUp(t->graph));
-  RengaCall(AppFindFields(t->comm, t->graph, &t->fields));
   RengaCall(RengaDataCreate(t->comm, &t->data));
   RengaCall(RengaDataSetSeed(t->data, (uint64_t)t->seed));
   RengaCall(RengaDataSetFromOptions(t->data));
-  RengaCall(
-      RengaDataSetFields(t->data, fields->count, fields->names, fields->specs, fields->classes));
-  RengaCall(RengaDataSetIgnored(t->data, fields->ignored));
+  RengaCall(RengaDataSetGraph(t->data, t->graph));
   RengaCall(RengaDataSetUp(t->data));
   return RENGA_SUCCESS;
 }
@@ -219,7 +214,6 @@ static void Free(Training *t)
   if (t->plan) RengaPlanDestroy(&t->plan);
   if (t->partition) RengaPartitionDestroy(&t->partition);
   if (t->data) RengaDataDestroy(&t->data);
-  AppFreeFields(&t->fields);
   if (t->graph) RengaGraphDestroy(&t->graph);
 }
 

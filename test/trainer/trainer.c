@@ -51,10 +51,7 @@ static RengaErrorCode OnSentence(void *user, const char *sentence)
 
 static RengaErrorCode MakeData(Case *c)
 {
-  const char *const names[] = {"x", "labels"};
-  const int64_t classes[] = {0, 3};
-  const RengaTensorSpec specs[] = {{.type = RENGA_FLOAT32, .ndim = 1, .dim = {4}},
-                                   {.type = RENGA_INT64, .ndim = 0}};
+  RengaDataFields fields;
   RengaCall(RengaGraphCreate(c->comm, &c->graph));
   RengaCall(RengaGraphLoad(c->graph, "mlp:sizes=4-6-3"));
   RengaCall(RengaGraphSetUp(c->graph));
@@ -63,7 +60,10 @@ static RengaErrorCode MakeData(Case *c)
   RengaCall(RengaDataCreate(c->comm, &c->data));
   RengaCall(RengaDataSetFromOptions(c->data));
   RengaCall(RengaDataSetFile(c->data, "synthetic"));
-  RengaCall(RengaDataSetFields(c->data, 2, names, specs, classes));
+  RengaCall(RengaDataFindFields(c->graph, &fields));
+  Expect(fields.count == 2 && fields.classes[1] == 3 && fields.specs[0].dim[0] == 4);
+  RengaDataFreeFields(&fields);
+  RengaCall(RengaDataSetGraph(c->data, c->graph));
   RengaCall(RengaDataSetUp(c->data));
   return RENGA_SUCCESS;
 }

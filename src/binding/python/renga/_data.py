@@ -7,7 +7,6 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 import numpy as np
 
 from . import _library as c
-from . import _prototypes
 from ._batch import Fields
 from ._graph import Graph
 from ._library import Error, library
@@ -65,7 +64,7 @@ class Data(Handle):
                 library.RengaDataSetFromOptions(self)
                 library.RengaDataSetValidationFile(self, eval_file)
             with self.comm.together():
-                self._set_fields()
+                library.RengaDataSetGraph(self, graph)
             with self.comm.together():
                 library.RengaDataSetUp(self)
         except BaseException as error:
@@ -100,19 +99,6 @@ class Data(Handle):
         # Of a set of as many samples the order is asked, and nothing else.
         return {"data": "synthetic", "data_samples": len(next(iter(arrays.values()))),
                 "data_validation": 0}
-
-    def _set_fields(self) -> None:
-        count = len(self._inputs)
-        names = (ctypes.c_char_p * (count + 1))(*[n.encode() for n in self._inputs])
-        specs = (c.Spec * (count + 1))()
-        for spec, (name, tensor) in zip(specs, self._inputs.items()):
-            if not tensor.shape or tensor.shape[0] != -1:
-                raise Error(f"input {name} does not begin with the batch: {tensor.shape}",
-                            "SUPPORT")
-            spec.type, spec.ndim = _prototypes.TYPES.index(tensor.dtype), len(tensor.shape) - 1
-            for d, extent in enumerate(tensor.shape[1:]):
-                spec.dim[d] = extent
-        library.RengaDataSetFields(self, count, names, specs, (ctypes.c_int64 * (count + 1))())
 
     def count(self, part: int = TRAINING) -> int:
         """Samples that train, or (part 1) that test; 0: there are none."""

@@ -166,8 +166,7 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data);
 RengaErrorCode RengaDataSetFromOptions(RengaData data);
 RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file);
 RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed);
-RengaErrorCode RengaDataSetFields(RengaData data, int count, const char *const names[],
-                                  const RengaTensorSpec specs[], const int64_t classes[]);
+RengaErrorCode RengaDataSetGraph(RengaData data, RengaGraph graph);
 RengaErrorCode RengaDataSetUp(RengaData data);
 RengaErrorCode RengaDataDestroy(RengaData *data);
 RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *samples);

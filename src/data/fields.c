@@ -1,7 +1,8 @@
 /* What a data set must hold for a network: a field per input, without the batch; and for integer
    inputs, how many classes there are. These follow from where the values go: the rows of a table
    that Gather reads, the classes of the scores that a cross-entropy compares. */
-#include "app.h"
+#include "renga/private/object.h"
+#include "rengadata.h"
 #include <string.h>
 
 /* Operators whose output holds values of their first input, and nothing else. */
@@ -69,14 +70,13 @@ static void FindBounds(Bounds *bounds)
   }
 }
 
-static RengaErrorCode AddField(RengaComm comm, const Bounds *bounds, RengaValue v,
-                               AppFields *fields)
+static RengaErrorCode AddField(const Bounds *bounds, RengaValue v, RengaDataFields *fields)
 {
   const RengaGraphValue *value = RengaGraphGetValue(bounds->graph, v);
   MPI_Comm printer;
   char text[128];
   int f = fields->count++;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaObjectGetComm(bounds->graph, &printer));
   RengaTensorSpecFormat(&value->spec, sizeof text, text);
   RengaCheck(value->spec.ndim >= 1 && value->spec.dim[0] == -1, printer, RENGA_ERR_GRAPH,
              "input %s is %s: its first dimension must be the batch", value->name, text);
@@ -90,7 +90,7 @@ static RengaErrorCode AddField(RengaComm comm, const Bounds *bounds, RengaValue 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FillField(RengaComm comm, Bounds *bounds, AppFields *fields)
+static RengaErrorCode FillFields(Bounds *bounds, RengaDataFields *fields)
 {
   int n_values = RengaGraphGetValueCount(bounds->graph), inputs = 0;
   RengaCall(RengaMalloc(n_values + 1, &bounds->bound));
@@ -105,11 +105,23 @@ static RengaErrorCode FillField(RengaComm comm, Bounds *bounds, AppFields *field
   RengaCall(RengaMalloc(inputs + 1, &fields->is_table_index));
   for (int v = 0; v < n_values; v++)
     if (RengaGraphGetValue(bounds->graph, v)->kind == RENGA_VALUE_INPUT)
-      RengaCall(AddField(comm, bounds, v, fields));
+      RengaCall(AddField(bounds, v, fields));
   return RENGA_SUCCESS;
 }
 
-void AppFreeFields(AppFields *fields)
+/*@
+   RengaDataFreeFields - free what RengaDataFindFields() found
+
+   Not collective
+
+   Input:
+   . fields - the fields, empty afterwards
+
+   Errors: none.
+
+   See also: RengaDataFindFields()
+@*/
+void RengaDataFreeFields(RengaDataFields *fields)
 {
   RengaFree(&fields->names);
   RengaFree(&fields->specs);
@@ -118,14 +130,59 @@ void AppFreeFields(AppFields *fields)
   fields->count = 0;
 }
 
-RengaErrorCode AppFindFields(RengaComm comm, RengaGraph graph, AppFields *fields)
+/*@
+   RengaDataFindFields - what a data set must hold for a network
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . graph - the network, set up
+
+   Output:
+   . fields - a field for each input; RengaDataFreeFields() frees them
+
+   Errors: RENGA_ERR_GRAPH for an input that does not begin with the batch.
+
+   See also: RengaDataSetGraph(), RengaDataSetFields()
+@*/
+RengaErrorCode RengaDataFindFields(RengaGraph graph, RengaDataFields *fields)
 {
   Bounds bounds = {.graph = graph, .ignored = -100};
-  *fields = (AppFields){0};
-  RengaErrorCode code = FillField(comm, &bounds, fields);
+  RengaCheckPointer(graph);
+  RengaCheckPointer(fields);
+  *fields = (RengaDataFields){0};
+  RengaErrorCode code = FillFields(&bounds, fields);
   RengaFree(&bounds.bound);
   RengaFree(&bounds.table);
-  if (code) AppFreeFields(fields);
+  if (code) RengaDataFreeFields(fields);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataSetGraph - the network whose inputs the samples are
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . data - the data set
+   . graph - the network, set up; it is not kept
+
+   Errors: RENGA_ERR_GRAPH for an input that does not begin with the batch.
+
+   Notes: RengaDataSetFields() and RengaDataSetIgnored() with what RengaDataFindFields() finds.
+
+   See also: RengaDataSetFields(), RengaDataSetUp()
+@*/
+RengaErrorCode RengaDataSetGraph(RengaData data, RengaGraph graph)
+{
+  RengaDataFields fields;
+  RengaCheckPointer(data);
+  RengaCall(RengaDataFindFields(graph, &fields));
+  RengaErrorCode code =
+      RengaDataSetFields(data, fields.count, fields.names, fields.specs, fields.classes);
+  if (!code) code = RengaDataSetIgnored(data, fields.ignored);
+  RengaDataFreeFields(&fields);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
