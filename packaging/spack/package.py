@@ -18,6 +18,7 @@ class Renga(AutotoolsPackage):
 
     depends_on("c", type="build")
     depends_on("fortran", type="build", when="+fortran")
+    depends_on("python@3:", type="build", when="+fortran")
     depends_on("autoconf", type="build")
     depends_on("automake", type="build")
     depends_on("libtool", type="build")

@@ -5,14 +5,19 @@ EXTRA_DIST += %D%/python/pyproject.toml %D%/python/setup.py %D%/python/MANIFEST.
   %D%/python/renga/py.typed
 
 EXTRA_DIST += %D%/conda/meta.yaml
-EXTRA_DIST += %D%/fortran/renga.f90 %D%/fortran/renga-fortran.pc.in
+EXTRA_DIST += %D%/fortran/renga.f90.in %D%/fortran/generate.py %D%/fortran/renga-fortran.pc.in
 if FORTRAN
 fortran_archive = %D%/fortran/librenga_fortran.a
 fortran_module = %D%/fortran/renga.mod
 FORTRAN_FLAGS = -std=f2008 -O2 -g -fPIC -Wall -Wextra
-$(fortran_archive): %D%/fortran/renga.f90
-	$(AM_V_GEN)$(MKDIR_P) %D%/fortran && rm -f $@ && \
-	  $(MPIFC) $(FORTRAN_FLAGS) $(FCFLAGS) -J %D%/fortran -c -o %D%/fortran/renga_module.o $(srcdir)/%D%/fortran/renga.f90 && \
+fortran_source = %D%/fortran/renga.f90
+$(fortran_source): %D%/fortran/renga.f90.in %D%/fortran/generate.py $(include_HEADERS)
+	$(AM_V_GEN)$(MKDIR_P) %D%/fortran && cd $(srcdir) && \
+	  $(PYTHON3) %D%/fortran/generate.py %D%/fortran/renga.f90.in include/renga[a-z]*.h >$(abs_top_builddir)/$@.new && \
+	  mv $(abs_top_builddir)/$@.new $(abs_top_builddir)/$@
+$(fortran_archive): $(fortran_source)
+	$(AM_V_GEN)rm -f $@ && \
+	  $(MPIFC) $(FORTRAN_FLAGS) $(FCFLAGS) -J %D%/fortran -c -o %D%/fortran/renga_module.o $(fortran_source) && \
 	  $(AR) cr $@ %D%/fortran/renga_module.o
 $(fortran_module): $(fortran_archive)
 	@:
@@ -21,7 +26,7 @@ fortranlib_DATA = $(fortran_archive)
 fortranmoduledir = $(includedir)/renga-fortran
 fortranmodule_DATA = $(fortran_module)
 pkgconfig_DATA += renga-fortran.pc
-CLEANFILES += $(fortran_archive) $(fortran_module) %D%/fortran/renga_module.o
+CLEANFILES += $(fortran_source) $(fortran_archive) $(fortran_module) %D%/fortran/renga_module.o
 endif
 
 bashcompletiondir = $(datadir)/bash-completion/completions

@@ -44,6 +44,8 @@ program calls
   type(renga_plan) :: plan, again
   type(renga_pipeline) :: pipeline, other
   type(renga_checkpoint) :: checkpoint
+  type(renga_data) :: samples
+  type(renga_trainer) :: trainer
   type(wave) :: batch
   character(4096) :: folder
   integer :: rank, size, failures = 0, ierror, x, y
@@ -139,6 +141,32 @@ program calls
   call renga_pipeline_get_digest(other, second)
   call expect(step == 4 .and. digest == second, "resume")
   call renga_checkpoint_destroy(checkpoint)
+
+  ! The loop of the library over a data set.
+  call renga_pipeline_destroy(other)
+  call make(other)
+  call renga_options_set_value("data_samples", "17")
+  call renga_data_create(comm, samples)
+  call renga_data_set_from_options(samples)
+  call renga_data_set_file(samples, "synthetic")
+  call renga_data_set_graph(samples, graph)
+  call renga_data_set_up(samples)
+  call renga_data_get_count(samples, RENGA_DATA_TRAINING, step)
+  call expect(step == 17, "samples")
+  call renga_options_set_value("steps", "4")
+  call renga_trainer_create(comm, trainer)
+  call renga_trainer_set_from_options(trainer)
+  call renga_trainer_set_data(trainer, graph, samples)
+  call renga_trainer_run(trainer, ierror)
+  call expect(ierror == RENGA_ERR_ORDER, "a trainer that is not set up")
+  call renga_trainer_set_pipeline(trainer, other, 12_c_int64_t)
+  call renga_trainer_set_up(trainer)
+  call renga_trainer_run(trainer)
+  call renga_pipeline_get_digest(other, second)
+  call expect(renga_pipeline_get_step_number(other) == 4, "steps of the trainer")
+  if (rank == 0) print '(a, z16.16)', "trainer ", second
+  call renga_trainer_destroy(trainer)
+  call renga_data_destroy(samples)
 
   ! Built by hand: a loss of labels.
   call renga_pipeline_destroy(other)
