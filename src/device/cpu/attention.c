@@ -172,7 +172,6 @@ static RengaErrorCode AttentionForwardRun_Cpu(RengaKernel kernel, RengaStream st
                                               const void *const in[], void *const out[],
                                               void *workspace)
 {
-  (void)stream;
   const Attention_Cpu *s = kernel->data;
   int64_t blocks = RengaCpuPieces(s->queries, BLOCK), pieces = s->pieces * s->shared * blocks;
 #pragma omp parallel for schedule(dynamic)                                                         \
@@ -298,7 +297,6 @@ static RengaErrorCode AttentionBackwardRun_Cpu(RengaKernel kernel, RengaStream s
                                                const void *const in[], void *const out[],
                                                void *workspace)
 {
-  (void)stream;
   const Attention_Cpu *s = kernel->data;
   if (s->mask_gradient) memset(out[3], 0, RengaTensorSpecBytes(&kernel->call.out[3]));
 #pragma omp parallel for schedule(dynamic)                                                         \

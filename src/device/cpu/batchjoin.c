@@ -15,8 +15,6 @@ static RengaErrorCode BatchJoinRun_Cpu(RengaKernel kernel, RengaStream stream,
                                        const RengaKernelContext *context, const void *const in[],
                                        void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)workspace;
   const RengaOpCall *call = &kernel->call;
   int lanes;
   const int64_t *rows = RengaOpCallInts(call, "lane_rows", &lanes);
@@ -41,9 +39,6 @@ static RengaErrorCode BatchJoinGradRun_Cpu(RengaKernel kernel, RengaStream strea
                                            const void *const in[], void *const out[],
                                            void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const RengaOpCall *call = &kernel->call;
   int lanes;
   const int64_t *rows = RengaOpCallInts(call, "lane_rows", &lanes);

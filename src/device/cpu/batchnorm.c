@@ -178,7 +178,6 @@ static RengaErrorCode BatchNormForwardRun_Cpu(RengaKernel kernel, RengaStream st
                                               const void *const in[], void *const out[],
                                               void *workspace)
 {
-  (void)stream;
   const BatchNorm_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   const bool batch = context->training && s->training;
@@ -268,7 +267,6 @@ static RengaErrorCode BatchNormBackwardRun_Cpu(RengaKernel kernel, RengaStream s
                                                const void *const in[], void *const out[],
                                                void *workspace)
 {
-  (void)stream;
   const BatchNorm_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   const bool batch = context->training && s->training;
@@ -325,9 +323,6 @@ static RengaErrorCode BatchLaneRun_Cpu(RengaKernel kernel, RengaStream stream,
                                        const RengaKernelContext *context, const void *const in[],
                                        void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const BatchNorm_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
 #pragma omp parallel for schedule(static)                                                          \
@@ -364,9 +359,6 @@ static RengaErrorCode BatchLaneGradRun_Cpu(RengaKernel kernel, RengaStream strea
                                            const void *const in[], void *const out[],
                                            void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const BatchNorm_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   const double count = (double)(s->images * s->pixels);

@@ -143,9 +143,6 @@ static RengaErrorCode BinaryRun_Cpu(RengaKernel kernel, RengaStream stream,
                                     const RengaKernelContext *context, const void *const in[],
                                     void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const Binary *s = kernel->data;
   const RengaCpuBroadcast *shape = &s->shape;
 #pragma omp parallel for schedule(static)                                                          \
@@ -228,9 +225,6 @@ static RengaErrorCode WhereRun_Cpu(RengaKernel kernel, RengaStream stream,
                                    const RengaKernelContext *context, const void *const in[],
                                    void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const Binary *s = kernel->data;
   const RengaCpuBroadcast *shape = &s->shape;
 #pragma omp parallel for schedule(static)                                                          \

@@ -95,8 +95,6 @@ static RengaErrorCode CachedRun_Cpu(RengaKernel kernel, RengaStream stream,
                                     const RengaKernelContext *context, const void *const in[],
                                     void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
   const Cached_Cpu *s = kernel->data;
   const int64_t all = s->groups * s->heads, pieces = s->samples * all;
   /* In the order of samples: of two with one place the later one stays. */

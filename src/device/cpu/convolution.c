@@ -63,8 +63,6 @@ static RengaErrorCode ConvolutionRun_Cpu(RengaKernel kernel, RengaStream stream,
                                          const RengaKernelContext *context, const void *const in[],
                                          void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
   const Convolution *s = kernel->data;
   const void *bias = kernel->call.n_in > 2 ? in[2] : NULL;
   if (s->general) {
@@ -106,8 +104,6 @@ static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
                                    const RengaKernelContext *context, const void *const in[],
                                    void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
   const Convolution *s = kernel->data;
   if (s->general) {
     RengaCall(RengaConvolutionRun(s->general, in[0], in[1], NULL, out[0], workspace));
@@ -223,8 +219,6 @@ static RengaErrorCode WeightRun_Cpu(RengaKernel kernel, RengaStream stream,
                                     const RengaKernelContext *context, const void *const in[],
                                     void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
   const Convolution *s = kernel->data;
   if (s->general) {
     RengaCall(RengaConvolutionRun(s->general, in[0], in[1], NULL, out[0], workspace));

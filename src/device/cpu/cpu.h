@@ -9,6 +9,9 @@
 #include <omp.h>
 #endif
 
+/* A kernel has the parameters of all kernels, and uses those that it needs. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #ifndef RENGA_ISA
 #define RENGA_ISA base
 #endif

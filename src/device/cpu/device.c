@@ -126,7 +126,6 @@ static RengaErrorCode FindKernel_Cpu(RengaDevice device, const char *name,
 static RengaErrorCode Convert_Cpu(RengaDevice device, RengaStream stream, int64_t count,
                                   RengaDataType from, const void *x, RengaDataType to, void *y)
 {
-  (void)stream;
   const RengaCpuSet *set = device->data;
   set->convert(device->threads, count, from, x, to, y);
   return RENGA_SUCCESS;
@@ -135,7 +134,6 @@ static RengaErrorCode Convert_Cpu(RengaDevice device, RengaStream stream, int64_
 static RengaErrorCode Add_Cpu(RengaDevice device, RengaStream stream, int64_t count, float y[],
                               const float x[])
 {
-  (void)stream;
   const RengaCpuSet *set = device->data;
   set->add(device->threads, count, y, x);
   return RENGA_SUCCESS;
@@ -144,7 +142,6 @@ static RengaErrorCode Add_Cpu(RengaDevice device, RengaStream stream, int64_t co
 static RengaErrorCode SumsOfSquares_Cpu(RengaDevice device, RengaStream stream, int count,
                                         const RengaVector x[], double squares[])
 {
-  (void)stream;
   const RengaCpuSet *set = device->data;
   set->sumsofsquares(device->threads, count, x, squares);
   return RENGA_SUCCESS;
@@ -154,7 +151,6 @@ static RengaErrorCode UpdateSgd_Cpu(RengaDevice device, RengaStream stream,
                                     const RengaSgdStep *step, double scale, int count,
                                     const RengaParameterUpdate updates[])
 {
-  (void)stream;
   const RengaCpuSet *set = device->data;
   set->updatesgd(device->threads, step, scale, count, updates);
   return RENGA_SUCCESS;
@@ -164,7 +160,6 @@ static RengaErrorCode UpdateAdam_Cpu(RengaDevice device, RengaStream stream,
                                      const RengaAdamStep *step, double scale, int count,
                                      const RengaParameterUpdate updates[])
 {
-  (void)stream;
   const RengaCpuSet *set = device->data;
   set->updateadam(device->threads, step, scale, count, updates);
   return RENGA_SUCCESS;
@@ -173,7 +168,6 @@ static RengaErrorCode UpdateAdam_Cpu(RengaDevice device, RengaStream stream,
 static RengaErrorCode SumRows_Cpu(RengaDevice device, RengaStream stream, const RengaRowsTask *sum,
                                   double *square)
 {
-  (void)stream;
   const RengaCpuSet *set = device->data;
   set->sumrows(device->threads, sum, square);
   return RENGA_SUCCESS;

@@ -52,8 +52,6 @@ static RengaErrorCode DropoutRun_Cpu(RengaKernel kernel, RengaStream stream,
                                      const RengaKernelContext *context, const void *const in[],
                                      void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)workspace;
   const Dropout_Cpu *s = kernel->data;
   RengaDropout dropout = RengaDropoutStart(context->seed, context->step, s->key);
   const bool low = RengaOpCallIsLow_Private(&kernel->call);

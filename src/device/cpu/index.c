@@ -40,9 +40,6 @@ static RengaErrorCode GatherRun_Cpu(RengaKernel kernel, RengaStream stream,
                                     const RengaKernelContext *context, const void *const in[],
                                     void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const Gather_Cpu *s = kernel->data;
   RengaCall(CheckIndices(s, "Gather", in[1]));
   size_t row = (size_t)s->inner * s->size;
@@ -133,8 +130,6 @@ static RengaErrorCode GatherGradRun_Cpu(RengaKernel kernel, RengaStream stream,
                                         const RengaKernelContext *context, const void *const in[],
                                         void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
   const Gather_Cpu *s = kernel->data;
   const RengaDataType from = kernel->call.in[0].type, to = kernel->call.out[0].type;
   RengaCall(CheckIndices(s, "GatherGrad", in[1]));

@@ -44,9 +44,6 @@ static RengaErrorCode JoinRun_Cpu(RengaKernel kernel, RengaStream stream,
                                   const RengaKernelContext *context, const void *const in[],
                                   void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const RengaOpCall *call = &kernel->call;
   const int lanes = (call->n_in - 2) / 2;
   double total = 0;
@@ -67,9 +64,6 @@ static RengaErrorCode JoinGradRun_Cpu(RengaKernel kernel, RengaStream stream,
                                       const RengaKernelContext *context, const void *const in[],
                                       void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const RengaOpCall *call = &kernel->call;
   const double gradient = RengaCpuGet(call->in[0].type, in[0], 0);
   for (int64_t row = 0; row < RengaTensorSpecCount(&call->in[1]); row++) {

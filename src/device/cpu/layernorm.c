@@ -93,8 +93,6 @@ static RengaErrorCode LayerNormForwardRun_Cpu(RengaKernel kernel, RengaStream st
                                               const void *const in[], void *const out[],
                                               void *workspace)
 {
-  (void)stream;
-  (void)context;
   const LayerNorm_Cpu *s = kernel->data;
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
@@ -175,8 +173,6 @@ static RengaErrorCode LayerNormBackwardRun_Cpu(RengaKernel kernel, RengaStream s
                                                const void *const in[], void *const out[],
                                                void *workspace)
 {
-  (void)stream;
-  (void)context;
   const LayerNorm_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   float *parts = workspace;

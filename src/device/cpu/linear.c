@@ -30,8 +30,6 @@ static RengaErrorCode LinearRun_Cpu(RengaKernel kernel, RengaStream stream,
                                     const RengaKernelContext *context, const void *const in[],
                                     void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
   const Linear_Cpu *s = kernel->data;
   const void *bias = kernel->call.n_in > 2 ? in[2] : NULL;
   RengaCpuProduct product = s->product;
@@ -201,8 +199,6 @@ static RengaErrorCode MatMulRun_Cpu(RengaKernel kernel, RengaStream stream,
                                     const RengaKernelContext *context, const void *const in[],
                                     void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
   const MatMul_Cpu *s = kernel->data;
   const RengaOpMatMul *shape = &s->shape;
   const int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->batches * tiles;

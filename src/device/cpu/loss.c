@@ -105,8 +105,6 @@ static RengaErrorCode LossForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
                                          const RengaKernelContext *context, const void *const in[],
                                          void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
   const Loss_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   const RengaDataType type = call->in[0].type;
@@ -198,9 +196,6 @@ static RengaErrorCode LossBackwardRun_Cpu(RengaKernel kernel, RengaStream stream
                                           const RengaKernelContext *context, const void *const in[],
                                           void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const Loss_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   const float gradient = RengaCpuGet(call->in[0].type, in[0], 0);
@@ -225,9 +220,6 @@ static RengaErrorCode LaneForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
                                          const RengaKernelContext *context, const void *const in[],
                                          void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const Loss_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   const RengaDataType type = call->in[0].type;
@@ -253,9 +245,6 @@ static RengaErrorCode LaneBackwardRun_Cpu(RengaKernel kernel, RengaStream stream
                                           const RengaKernelContext *context, const void *const in[],
                                           void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const Loss_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   RengaCall(CheckLabels_Cpu(s, in[3]));
@@ -334,9 +323,6 @@ static RengaErrorCode CountRun_Cpu(RengaKernel kernel, RengaStream stream,
                                    const RengaKernelContext *context, const void *const in[],
                                    void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const Loss_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   const bool weighted = call->n_in > 1 && in[1];

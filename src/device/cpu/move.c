@@ -15,9 +15,6 @@ static RengaErrorCode MoveRun_Cpu(RengaKernel kernel, RengaStream stream,
                                   const RengaKernelContext *context, const void *const in[],
                                   void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const Move_Cpu *s = kernel->data;
   size_t bytes = RengaTensorSpecBytes(&kernel->call.out[0]);
   if (s->fill && bytes) memset(out[0], 0, bytes);
@@ -264,9 +261,6 @@ static RengaErrorCode CastRun_Cpu(RengaKernel kernel, RengaStream stream,
                                   const RengaKernelContext *context, const void *const in[],
                                   void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   casts[FindCast(&kernel->call)].cast(RengaTensorSpecCount(&kernel->call.out[0]), in[0], out[0]);
   return RENGA_SUCCESS;
 }
@@ -285,9 +279,6 @@ static RengaErrorCode NotRun_Cpu(RengaKernel kernel, RengaStream stream,
                                  const RengaKernelContext *context, const void *const in[],
                                  void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const bool *x = in[0];
   bool *y = out[0];
   int64_t count = RengaTensorSpecCount(&kernel->call.out[0]);
@@ -306,10 +297,6 @@ static RengaErrorCode ConstantRun_Cpu(RengaKernel kernel, RengaStream stream,
                                       const RengaKernelContext *context, const void *const in[],
                                       void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)in;
-  (void)workspace;
   const RengaTensorSpec *y = &kernel->call.out[0];
   double value = RengaAttributesReal(kernel->call.attributes, "value", 0);
   int64_t count = RengaTensorSpecCount(y);

@@ -109,8 +109,6 @@ static RengaErrorCode MaxRun_Cpu(RengaKernel kernel, RengaStream stream,
                                  const RengaKernelContext *context, const void *const in[],
                                  void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
   const Pool_Cpu *s = kernel->data;
   int64_t *places = kernel->call.n_out > 1 ? out[1] : NULL;
 #pragma omp parallel for schedule(static)                                                          \
@@ -128,8 +126,6 @@ static RengaErrorCode MaxGradRun_Cpu(RengaKernel kernel, RengaStream stream,
                                      const RengaKernelContext *context, const void *const in[],
                                      void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
   const Pool_Cpu *s = kernel->data;
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->planes))
@@ -197,8 +193,6 @@ static RengaErrorCode AverageRun_Cpu(RengaKernel kernel, RengaStream stream,
                                      const RengaKernelContext *context, const void *const in[],
                                      void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
   const Pool_Cpu *s = kernel->data;
   bool gradient = strcmp(kernel->call.op->name, "AveragePoolGrad") == 0;
 #pragma omp parallel for schedule(static)                                                          \

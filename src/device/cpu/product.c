@@ -20,7 +20,6 @@ static bool IsForDnn(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k
   if (PACKED * (m + n) < m * n) return true;
   return !trans_a && (trans_b || k < SHORT || ldb % FAR != 0);
 #else
-  (void)trans_a, (void)trans_b, (void)m, (void)n, (void)k, (void)ldb;
   return false;
 #endif
 }

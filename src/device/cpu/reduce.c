@@ -136,9 +136,6 @@ static RengaErrorCode ReduceRun_Cpu(RengaKernel kernel, RengaStream stream,
                                     const RengaKernelContext *context, const void *const in[],
                                     void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const Reduce_Cpu *s = kernel->data;
   const RengaDataType from = kernel->call.in[0].type, to = kernel->call.out[0].type;
   int64_t blocks = s->inner_kept ? RengaCpuPieces(s->inner, COLUMNS) : 1;

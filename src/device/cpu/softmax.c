@@ -14,14 +14,12 @@ typedef struct {
 
 static void SoftmaxRow(int64_t n, const float *dy, const float *x, float *y)
 {
-  (void)dy;
   float sum = RengaRowExp(n, x, RengaRowShift(RengaRowMax(n, x)), y);
   RengaRowScale(n, 1 / sum, y);
 }
 
 static void LogSoftmaxRow(int64_t n, const float *dy, const float *x, float *y)
 {
-  (void)dy;
   float shift = RengaRowShift(RengaRowMax(n, x)), rest = logf(RengaRowSumExp(n, x, shift));
   float whole = shift + rest;
   if (RENGA_LOGSUM_IS_LARGE(whole))
@@ -76,8 +74,6 @@ static RengaErrorCode SoftmaxRun_Cpu(RengaKernel kernel, RengaStream stream,
                                      const RengaKernelContext *context, const void *const in[],
                                      void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
   const Softmax_Cpu *s = kernel->data;
   const float *dy = in[0], *x = in[kernel->call.n_in - 1];
   const bool buffered = kernel->workspace > 0;

@@ -11,9 +11,6 @@ typedef void (*UnaryLoop_Cpu)(int64_t count, const float *dy, const float *x, fl
 #define UNARY(name, expression)                                                                    \
   static void name(int64_t count, const float *dy, const float *x, float *y, float a, float b)     \
   {                                                                                                \
-    (void)dy;                                                                                      \
-    (void)a;                                                                                       \
-    (void)b;                                                                                       \
     _Pragma("omp simd") for (int64_t i = 0; i < count; i++)                                        \
     {                                                                                              \
       float v = x[i];                                                                              \
@@ -23,8 +20,6 @@ typedef void (*UnaryLoop_Cpu)(int64_t count, const float *dy, const float *x, fl
 #define GRADIENT(name, expression)                                                                 \
   static void name(int64_t count, const float *dy, const float *x, float *y, float a, float b)     \
   {                                                                                                \
-    (void)a;                                                                                       \
-    (void)b;                                                                                       \
     _Pragma("omp simd") for (int64_t i = 0; i < count; i++)                                        \
     {                                                                                              \
       float d = dy[i], v = x[i];                                                                   \
@@ -168,9 +163,6 @@ static RengaErrorCode UnaryRun_Cpu(RengaKernel kernel, RengaStream stream,
                                    const RengaKernelContext *context, const void *const in[],
                                    void *const out[], void *workspace)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
   const Unary_Cpu *s = kernel->data;
   const float *dy = in[0], *x = in[kernel->call.n_in - 1];
   float *y = out[0];

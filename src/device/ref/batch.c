@@ -109,7 +109,6 @@ static RengaErrorCode BatchNormalizationLane_Ref(const RengaOpCall *call,
                                                  const RengaKernelContext *context,
                                                  const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn x = RefInput(call, in, 0);
   RefOut means = RefOutput(call, out, 0), variances = RefOutput(call, out, 1);
   const Planes planes = PlanesOf(&call->in[0]);
@@ -127,7 +126,6 @@ static RengaErrorCode BatchNormalizationLaneGrad_Ref(const RengaOpCall *call,
                                                      const RengaKernelContext *context,
                                                      const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn dmean = RefInput(call, in, 0), dvariance = RefInput(call, in, 1);
   RefIn x = RefInput(call, in, 2), means = RefInput(call, in, 3);
   RefOut dx = RefOutput(call, out, 0);
@@ -178,7 +176,6 @@ static RengaErrorCode BatchNormalizationJoinGrad_Ref(const RengaOpCall *call,
                                                      const RengaKernelContext *context,
                                                      const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn dmean = RefInput(call, in, 0), dvariance = RefInput(call, in, 1);
   RefIn mean = RefInput(call, in, 2);
   int lanes;
@@ -229,7 +226,6 @@ static double Base(const Local *local, RefIn x, int64_t i)
 static RengaErrorCode LRN_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                               const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn x = RefInput(call, in, 0);
   RefOut y = RefOutput(call, out, 0);
   Local local = LocalOf(call, &call->in[0]);
@@ -243,7 +239,6 @@ static RengaErrorCode LRN_Ref(const RengaOpCall *call, const RengaKernelContext 
 static RengaErrorCode LRNGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                   const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn dy = RefInput(call, in, 0), x = RefInput(call, in, 1);
   RefOut dx = RefOutput(call, out, 0);
   Local local = LocalOf(call, &call->in[1]);
@@ -312,7 +307,6 @@ static RengaErrorCode Dropout_Ref(const RengaOpCall *call, const RengaKernelCont
 static RengaErrorCode RandomUniform_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                         const void *const in[], void *const out[])
 {
-  (void)in;
   RefOut y = RefOutput(call, out, 0);
   Draws draws;
   RengaCall(StartDraws(call, context, &call->out[0], &draws));

@@ -15,7 +15,6 @@ typedef int64_t Integer(int64_t a, int64_t b, bool natural);
 #define INTEGER(name, expression)                                                                  \
   static int64_t name(int64_t a, int64_t b, bool natural)                                          \
   {                                                                                                \
-    (void)natural;                                                                                 \
     return expression;                                                                             \
   }
 
@@ -148,7 +147,6 @@ static RengaErrorCode Integer_Ref(const RengaOpCall *call, const void *const in[
 static RengaErrorCode Binary_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                  const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn a = RefInput(call, in, 0), b = RefInput(call, in, 1);
   RefOut y = RefOutput(call, out, 0);
   int row = FindBinary_Ref(call->op->name);
@@ -167,7 +165,6 @@ static RengaErrorCode Binary_Ref(const RengaOpCall *call, const RengaKernelConte
 static RengaErrorCode Where_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                 const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn condition = RefInput(call, in, 0);
   size_t size = RengaDataTypeSize(call->out[0].type);
   RefWalk walk;

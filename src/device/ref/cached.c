@@ -102,7 +102,6 @@ static RengaErrorCode CachedAttention_Ref(const RengaOpCall *call,
                                           void *const out[])
 {
   CachedCall_Ref c;
-  (void)context;
   DescribeCached(call, in, &c);
   for (int64_t n = 0; n < c.samples; n++) KeepSample(&c, n);
   for (int64_t n = 0; n < c.samples; n++)

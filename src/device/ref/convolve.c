@@ -70,7 +70,6 @@ static double OutputSum(const Convolution_Ref *conv, RefIn x, RefIn w, int64_t n
 static RengaErrorCode Conv_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn x = RefInput(call, in, 0), w = RefInput(call, in, 1), bias = RefInput(call, in, 2);
   RefOut y = RefOutput(call, out, 0);
   Convolution_Ref conv;
@@ -125,7 +124,6 @@ static void ConvInputGradient_Ref(const Convolution_Ref *conv, RefIn dy, RefIn w
 static RengaErrorCode ConvGradInput_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                         const void *const in[], void *const out[])
 {
-  (void)context;
   Convolution_Ref conv;
   RengaCall(ConvOf(call, &call->out[0], &call->in[1], &call->in[0], &conv));
   ConvInputGradient_Ref(&conv, RefInput(call, in, 0), RefInput(call, in, 1),
@@ -137,7 +135,6 @@ static RengaErrorCode ConvGradInput_Ref(const RengaOpCall *call, const RengaKern
 static RengaErrorCode ConvTranspose_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                         const void *const in[], void *const out[])
 {
-  (void)context;
   Convolution_Ref conv;
   RengaCall(ConvOf(call, &call->out[0], &call->in[1], &call->in[0], &conv));
   ConvInputGradient_Ref(&conv, RefInput(call, in, 0), RefInput(call, in, 1), RefInput(call, in, 2),
@@ -167,7 +164,6 @@ static double WeightSum(const Convolution_Ref *conv, RefIn x, RefIn dy, int64_t 
 static RengaErrorCode ConvGradWeight_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                          const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn x = RefInput(call, in, 0), dy = RefInput(call, in, 1);
   RefOut dw = RefOutput(call, out, 0);
   Convolution_Ref conv;

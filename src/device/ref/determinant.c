@@ -94,7 +94,6 @@ static double PivotProduct(const Elimination *e, int64_t count)
 static RengaErrorCode Det_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                               const void *const in[], void *const out[])
 {
-  (void)context;
   const RengaTensorSpec *x = &call->in[0];
   const int64_t n = x->dim[x->ndim - 1], count = RengaTensorSpecCount(&call->out[0]);
   RefOut y = RefOutput(call, out, 0);
@@ -129,7 +128,6 @@ static void AdjugateColumn(Elimination *e, int64_t i)
 static RengaErrorCode DetGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                   const void *const in[], void *const out[])
 {
-  (void)context;
   const RengaTensorSpec *x = &call->in[1];
   const int64_t n = x->dim[x->ndim - 1], count = RengaTensorSpecCount(&call->in[0]);
   RefIn dy = RefInput(call, in, 0);

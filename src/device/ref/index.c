@@ -29,7 +29,6 @@ static RengaErrorCode ReadRow_Ref(const RengaOpCall *call, RefIn indices, int64_
 static RengaErrorCode Gather_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                  const void *const in[], void *const out[])
 {
-  (void)context;
   int dimension;
   RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &dimension));
   RefAxis x = RefAxisOf(&call->in[0], dimension);
@@ -51,7 +50,6 @@ static RengaErrorCode Gather_Ref(const RengaOpCall *call, const RengaKernelConte
 static RengaErrorCode GatherGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                      const void *const in[], void *const out[])
 {
-  (void)context;
   int dimension;
   RengaCall(RengaOpAxis(call, "axis", call->out[0].ndim, &dimension));
   RefAxis x = RefAxisOf(&call->out[0], dimension);
@@ -88,7 +86,6 @@ static RengaErrorCode StartElements(const RengaOpCall *call, const RengaTensorSp
 static RengaErrorCode GatherElements_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                          const void *const in[], void *const out[])
 {
-  (void)context;
   RefWalk walk;
   int axis;
   int64_t stride, index;
@@ -106,7 +103,6 @@ static RengaErrorCode GatherElementsGrad_Ref(const RengaOpCall *call,
                                              const RengaKernelContext *context,
                                              const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn dy = RefInput(call, in, 0);
   RefOut dx = RefOutput(call, out, 0);
   RefWalk walk;
@@ -159,7 +155,6 @@ static RengaErrorCode FindBlock_Ref(const RengaOpCall *call, RefIn indices,
 static RengaErrorCode GatherND_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                    const void *const in[], void *const out[])
 {
-  (void)context;
   const RengaTensorSpec *x = &call->in[0];
   Blocks blocks = BlocksOf(call, x);
   size_t size = RengaDataTypeSize(x->type);
@@ -174,7 +169,6 @@ static RengaErrorCode GatherND_Ref(const RengaOpCall *call, const RengaKernelCon
 static RengaErrorCode GatherNDGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                        const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn dy = RefInput(call, in, 0);
   RefOut dx = RefOutput(call, out, 0);
   Blocks blocks = BlocksOf(call, &call->out[0]);
@@ -241,7 +235,6 @@ static RengaErrorCode ScatterElements_Ref(const RengaOpCall *call,
                                           const RengaKernelContext *context, const void *const in[],
                                           void *const out[])
 {
-  (void)context;
   RefWalk walk;
   int axis;
   int64_t stride, index;
@@ -259,7 +252,6 @@ static RengaErrorCode ScatterElements_Ref(const RengaOpCall *call,
 static RengaErrorCode ScatterND_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                     const void *const in[], void *const out[])
 {
-  (void)context;
   Blocks blocks = BlocksOf(call, &call->in[0]);
   CopyData(call, in, out);
   for (int64_t i = 0; i < blocks.tuples; i++) {
@@ -276,7 +268,6 @@ static RengaErrorCode ScatterND_Ref(const RengaOpCall *call, const RengaKernelCo
 static RengaErrorCode OneHot_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                  const void *const in[], void *const out[])
 {
-  (void)context;
   int dimension;
   RengaCall(RengaOpAxis(call, "axis", call->out[0].ndim, &dimension));
   RefAxis y = RefAxisOf(&call->out[0], dimension);

@@ -93,7 +93,6 @@ static Scores_Ref ScoresAgain_Ref(const Loss_Ref *loss, int64_t j, double log_su
 static RengaErrorCode CrossEntropy_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                        const void *const in[], void *const out[])
 {
-  (void)context;
   Loss_Ref loss;
   RengaCall(LossOf(call, in, 0, 2, &loss));
   RefOut log_sums = RefOutput(call, out, 1);
@@ -116,7 +115,6 @@ static RengaErrorCode CrossEntropyGrad_Ref(const RengaOpCall *call,
                                            const RengaKernelContext *context,
                                            const void *const in[], void *const out[])
 {
-  (void)context;
   Loss_Ref loss;
   RengaCall(LossOf(call, in, 1, 4, &loss));
   RefIn log_sums = RefInput(call, in, 3);
@@ -151,7 +149,6 @@ static RengaErrorCode CrossEntropyLane_Ref(const RengaOpCall *call,
                                            const RengaKernelContext *context,
                                            const void *const in[], void *const out[])
 {
-  (void)context;
   Loss_Ref loss;
   RengaCall(LaneLossOf(call, in, 0, &loss));
   int64_t at;
@@ -169,7 +166,6 @@ static RengaErrorCode CrossEntropyLaneGrad_Ref(const RengaOpCall *call,
                                                const RengaKernelContext *context,
                                                const void *const in[], void *const out[])
 {
-  (void)context;
   Loss_Ref loss;
   RengaCall(LaneLossOf(call, in, 2, &loss));
   RefOut dscores = RefOutput(call, out, 0);
@@ -217,7 +213,6 @@ static RengaErrorCode CrossEntropyJoin_Ref(const RengaOpCall *call,
                                            const RengaKernelContext *context,
                                            const void *const in[], void *const out[])
 {
-  (void)context;
   const RefIn labels = RefInput(call, in, 0);
   const RefOut log_sums = RefOutput(call, out, 1), scores = RefOutput(call, out, 2);
   const int lanes = (call->n_in - 2) / 2;
@@ -239,7 +234,6 @@ static RengaErrorCode CrossEntropyJoinGrad_Ref(const RengaOpCall *call,
                                                const RengaKernelContext *context,
                                                const void *const in[], void *const out[])
 {
-  (void)context;
   const RefIn labels = RefInput(call, in, 1);
   const double dsum = RefGet(RefInput(call, in, 0), 0);
   for (int64_t j = 0; j < RengaTensorSpecCount(&call->in[1]); j++) {
@@ -258,7 +252,6 @@ static RengaErrorCode CrossEntropyCount_Ref(const RengaOpCall *call,
                                             const RengaKernelContext *context,
                                             const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn labels = RefInput(call, in, 0), weights = RefInput(call, in, 1);
   int64_t count = RengaTensorSpecCount(&call->in[0]);
   int64_t ignore = RengaOpCallInt(call, "ignore_index");
@@ -278,7 +271,6 @@ static RengaErrorCode CrossEntropyCount_Ref(const RengaOpCall *call,
 static RengaErrorCode LogLikelihood_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                         const void *const in[], void *const out[])
 {
-  (void)context;
   Loss_Ref loss;
   RengaCall(LossOf(call, in, 0, 2, &loss));
   double sum = 0, weight;
@@ -295,7 +287,6 @@ static RengaErrorCode LogLikelihoodGrad_Ref(const RengaOpCall *call,
                                             const RengaKernelContext *context,
                                             const void *const in[], void *const out[])
 {
-  (void)context;
   Loss_Ref loss;
   RengaCall(LossOf(call, in, 1, 3, &loss));
   RefOut dscores = RefOutput(call, out, 0);

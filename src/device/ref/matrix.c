@@ -30,7 +30,6 @@ static void Product_Ref(const RengaOpMatMul *matmul, RefIn a, int64_t a_at, RefI
 static RengaErrorCode MatMul_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                  const void *const in[], void *const out[])
 {
-  (void)context;
   RengaOpMatMul matmul;
   RengaCall(RengaOpGetMatMul(call, &matmul));
   double alpha = RengaOpCallReal(call, "alpha");
@@ -66,7 +65,6 @@ static LinearLayer_Ref LayerOf(const RengaOpCall *call, const RengaTensorSpec *x
 static RengaErrorCode Linear_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                  const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn x = RefInput(call, in, 0), w = RefInput(call, in, 1), bias = RefInput(call, in, 2);
   RefOut y = RefOutput(call, out, 0);
   LinearLayer_Ref layer = LayerOf(call, &call->in[0], &call->in[1]);
@@ -82,7 +80,6 @@ static RengaErrorCode LinearGradInput_Ref(const RengaOpCall *call,
                                           const RengaKernelContext *context, const void *const in[],
                                           void *const out[])
 {
-  (void)context;
   RefIn dy = RefInput(call, in, 0), w = RefInput(call, in, 1);
   RefOut dx = RefOutput(call, out, 0);
   LinearLayer_Ref layer = LayerOf(call, &call->in[0], &call->in[1]);
@@ -97,7 +94,6 @@ static RengaErrorCode LinearGradWeight_Ref(const RengaOpCall *call,
                                            const RengaKernelContext *context,
                                            const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn x = RefInput(call, in, 0), dy = RefInput(call, in, 1);
   RefOut dw = RefOutput(call, out, 0);
   LinearLayer_Ref layer = LayerOf(call, &call->in[0], &call->out[0]);

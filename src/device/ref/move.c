@@ -5,7 +5,6 @@
 static RengaErrorCode Copy_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                const void *const in[], void *const out[])
 {
-  (void)context;
   size_t size = RengaDataTypeSize(call->in[0].type);
   RefCopy(out[0], 0, in[0], 0, RengaTensorSpecCount(&call->in[0]), size);
   return RENGA_SUCCESS;
@@ -22,7 +21,6 @@ static void CopyWalk(RefWalk *walk, const void *x, void *y, RengaDataType type)
 static RengaErrorCode Expand_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                  const void *const in[], void *const out[])
 {
-  (void)context;
   RefWalk walk;
   RefWalkStart(&walk, call->out[0].ndim, call->out[0].dim);
   RefWalkAddBroadcast(&walk, &call->in[0]);
@@ -33,7 +31,6 @@ static RengaErrorCode Expand_Ref(const RengaOpCall *call, const RengaKernelConte
 static RengaErrorCode Transpose_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                     const void *const in[], void *const out[])
 {
-  (void)context;
   int count, ndim = call->in[0].ndim;
   const int64_t *perm = RengaOpCallInts(call, "perm", &count);
   int64_t stride[RENGA_MAX_DIM], step[RENGA_MAX_DIM];
@@ -66,7 +63,6 @@ static RengaErrorCode StartSlice(const RengaOpCall *call, const RengaTensorSpec 
 static RengaErrorCode Slice_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                 const void *const in[], void *const out[])
 {
-  (void)context;
   RefWalk walk;
   RengaCall(StartSlice(call, &call->in[0], &walk));
   CopyWalk(&walk, in[0], out[0], call->in[0].type);
@@ -76,7 +72,6 @@ static RengaErrorCode Slice_Ref(const RengaOpCall *call, const RengaKernelContex
 static RengaErrorCode SliceGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                     const void *const in[], void *const out[])
 {
-  (void)context;
   RefWalk walk;
   size_t size = RengaDataTypeSize(call->in[0].type);
   RengaCall(StartSlice(call, &call->out[0], &walk));
@@ -90,7 +85,6 @@ static RengaErrorCode SliceGrad_Ref(const RengaOpCall *call, const RengaKernelCo
 static RengaErrorCode Concat_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                  const void *const in[], void *const out[])
 {
-  (void)context;
   int dimension;
   RengaCall(RengaOpAxis(call, "axis", call->out[0].ndim, &dimension));
   RefAxis y = RefAxisOf(&call->out[0], dimension);
@@ -109,7 +103,6 @@ static RengaErrorCode Concat_Ref(const RengaOpCall *call, const RengaKernelConte
 static RengaErrorCode Split_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                 const void *const in[], void *const out[])
 {
-  (void)context;
   int dimension;
   RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &dimension));
   RefAxis x = RefAxisOf(&call->in[0], dimension);
@@ -129,8 +122,6 @@ static RengaErrorCode ConstantOfShape_Ref(const RengaOpCall *call,
                                           const RengaKernelContext *context, const void *const in[],
                                           void *const out[])
 {
-  (void)context;
-  (void)in;
   RefOut y = RefOutput(call, out, 0);
   double value = RengaOpCallReal(call, "value");
   int64_t count = RengaTensorSpecCount(&call->out[0]);
@@ -141,8 +132,6 @@ static RengaErrorCode ConstantOfShape_Ref(const RengaOpCall *call,
 static RengaErrorCode Range_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                 const void *const in[], void *const out[])
 {
-  (void)context;
-  (void)in;
   RefOut y = RefOutput(call, out, 0);
   double start = RengaOpCallReal(call, "start"), delta = RengaOpCallReal(call, "delta");
   int64_t count = RengaTensorSpecCount(&call->out[0]);
@@ -153,8 +142,6 @@ static RengaErrorCode Range_Ref(const RengaOpCall *call, const RengaKernelContex
 static RengaErrorCode EyeLike_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                   const void *const in[], void *const out[])
 {
-  (void)context;
-  (void)in;
   RefOut y = RefOutput(call, out, 0);
   int64_t rows = call->out[0].dim[0], columns = call->out[0].dim[1];
   int64_t k = RengaOpCallInt(call, "k");
@@ -167,7 +154,6 @@ static RengaErrorCode EyeLike_Ref(const RengaOpCall *call, const RengaKernelCont
 static RengaErrorCode Trilu_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                 const void *const in[], void *const out[])
 {
-  (void)context;
   const RengaTensorSpec *x = &call->in[0];
   int64_t rows = x->dim[x->ndim - 2], columns = x->dim[x->ndim - 1];
   int64_t count = RengaTensorSpecCount(x), k = RengaOpCallInt(call, "k");
@@ -211,7 +197,6 @@ static void MoveBlocks(const RengaOpCall *call, const RengaTensorSpec *deep,
 static RengaErrorCode DepthToSpace_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                        const void *const in[], void *const out[])
 {
-  (void)context;
   MoveBlocks(call, &call->in[0], &call->out[0], in[0], out[0]);
   return RENGA_SUCCESS;
 }
@@ -219,7 +204,6 @@ static RengaErrorCode DepthToSpace_Ref(const RengaOpCall *call, const RengaKerne
 static RengaErrorCode SpaceToDepth_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                        const void *const in[], void *const out[])
 {
-  (void)context;
   MoveBlocks(call, &call->out[0], &call->in[0], in[0], out[0]);
   return RENGA_SUCCESS;
 }

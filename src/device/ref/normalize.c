@@ -143,7 +143,6 @@ static RengaErrorCode LayerNormalization_Ref(const RengaOpCall *call,
                                              const RengaKernelContext *context,
                                              const void *const in[], void *const out[])
 {
-  (void)context;
   NormRows_Ref rows;
   RengaCall(LayerRows(call, &call->in[0], true, &rows));
   Normalize_Ref(call, &rows, in, out);
@@ -154,7 +153,6 @@ static RengaErrorCode LayerNormalizationGrad_Ref(const RengaOpCall *call,
                                                  const RengaKernelContext *context,
                                                  const void *const in[], void *const out[])
 {
-  (void)context;
   NormRows_Ref rows;
   RengaCall(LayerRows(call, &call->in[1], true, &rows));
   NormGradient_Ref(call, &rows, in, out);
@@ -165,7 +163,6 @@ static RengaErrorCode RMSNormalization_Ref(const RengaOpCall *call,
                                            const RengaKernelContext *context,
                                            const void *const in[], void *const out[])
 {
-  (void)context;
   NormRows_Ref rows;
   RengaCall(LayerRows(call, &call->in[0], false, &rows));
   Normalize_Ref(call, &rows, in, out);
@@ -176,7 +173,6 @@ static RengaErrorCode RMSNormalizationGrad_Ref(const RengaOpCall *call,
                                                const RengaKernelContext *context,
                                                const void *const in[], void *const out[])
 {
-  (void)context;
   NormRows_Ref rows;
   RengaCall(LayerRows(call, &call->in[1], false, &rows));
   NormGradient_Ref(call, &rows, in, out);
@@ -187,7 +183,6 @@ static RengaErrorCode GroupNormalization_Ref(const RengaOpCall *call,
                                              const RengaKernelContext *context,
                                              const void *const in[], void *const out[])
 {
-  (void)context;
   NormRows_Ref rows = GroupRows(&call->in[0], RengaOpCallInt(call, "num_groups"));
   Normalize_Ref(call, &rows, in, out);
   return RENGA_SUCCESS;
@@ -197,7 +192,6 @@ static RengaErrorCode GroupNormalizationGrad_Ref(const RengaOpCall *call,
                                                  const RengaKernelContext *context,
                                                  const void *const in[], void *const out[])
 {
-  (void)context;
   NormRows_Ref rows = GroupRows(&call->in[1], RengaOpCallInt(call, "num_groups"));
   NormGradient_Ref(call, &rows, in, out);
   return RENGA_SUCCESS;

@@ -52,7 +52,6 @@ static int64_t PadSource_Ref(const RengaTensorSpec *x, const int64_t index[],
 static RengaErrorCode Pad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                               const void *const in[], void *const out[])
 {
-  (void)context;
   const RengaTensorSpec *x = &call->in[0];
   RefOut y = RefOutput(call, out, 0);
   RengaOpPad pad;
@@ -75,7 +74,6 @@ static RengaErrorCode Pad_Ref(const RengaOpCall *call, const RengaKernelContext 
 static RengaErrorCode PadGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                   const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn dy = RefInput(call, in, 0);
   RefOut dx = RefOutput(call, out, 0);
   RengaOpPad pad;
@@ -94,7 +92,6 @@ static RengaErrorCode PadGrad_Ref(const RengaOpCall *call, const RengaKernelCont
 static RengaErrorCode Tile_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                const void *const in[], void *const out[])
 {
-  (void)context;
   static const int64_t none[RENGA_MAX_DIM] = {0};
   size_t size = RengaDataTypeSize(call->in[0].type);
   RefWalk walk;

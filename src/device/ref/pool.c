@@ -45,7 +45,6 @@ static int64_t MaximumPlace(const Pool_Ref *pool, RefIn x, int64_t plane_at, con
 static RengaErrorCode MaxPool_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                   const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn x = RefInput(call, in, 0);
   RefOut y = RefOutput(call, out, 0);
   int64_t *places = call->n_out > 1 ? out[1] : NULL, i = 0;
@@ -70,7 +69,6 @@ static RengaErrorCode MaxPool_Ref(const RengaOpCall *call, const RengaKernelCont
 static RengaErrorCode MaxPoolGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                       const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn dy = RefInput(call, in, 0), places = RefInput(call, in, 1);
   RefOut dx = RefOutput(call, out, 0);
   const RengaTensorSpec *x = &call->out[0], *y = &call->in[0];
@@ -119,7 +117,6 @@ static double WindowSum(const Pool_Ref *pool, RefIn x, int64_t plane_at, const i
 static RengaErrorCode AveragePool_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                       const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn x = RefInput(call, in, 0);
   RefOut y = RefOutput(call, out, 0);
   bool with_padding = RengaOpCallInt(call, "count_include_pad");
@@ -161,7 +158,6 @@ static RengaErrorCode AveragePoolGrad_Ref(const RengaOpCall *call,
                                           const RengaKernelContext *context, const void *const in[],
                                           void *const out[])
 {
-  (void)context;
   RefIn dy = RefInput(call, in, 0);
   RefOut dx = RefOutput(call, out, 0);
   bool with_padding = RengaOpCallInt(call, "count_include_pad");

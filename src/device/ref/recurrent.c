@@ -65,7 +65,6 @@ static bool IsRelu(const RengaOpCall *call)
 static RengaErrorCode RNNCells_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                    const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn a = RefInput(call, in, 0), r = RefInput(call, in, 1), first = RefInput(call, in, 2);
   RefOut y = RefOutput(call, out, 0);
   Sequence_Ref s = SequenceOf(call, &call->out[0]);
@@ -103,7 +102,6 @@ static void LSTMRow(const Sequence_Ref *s, const RefIn in[], const RefOut out[],
 static RengaErrorCode LSTMCells_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                     const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn inputs[4];
   RefOut outputs[3];
   for (int i = 0; i < 4; i++) inputs[i] = RefInput(call, in, i);
@@ -151,7 +149,6 @@ static void GRURow(const Sequence_Ref *s, const RefIn in[], const RefOut out[], 
 static RengaErrorCode GRUCells_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                    const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn inputs[4];
   RefOut outputs[3];
   for (int i = 0; i < 4; i++) inputs[i] = RefInput(call, in, i);
@@ -209,7 +206,6 @@ static void MatrixGradient(const Sequence_Ref *s, RefIn da, int64_t gates, RefIn
 static RengaErrorCode RNNCellsGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                        const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn r = RefInput(call, in, 0), y = RefInput(call, in, 2), dy = RefInput(call, in, 3);
   RefOut da = RefOutput(call, out, 0), carry = RefOutput(call, out, 2);
   Sequence_Ref s = SequenceOf(call, &call->in[2]);
@@ -255,7 +251,6 @@ static void LSTMRowGradient(const Sequence_Ref *s, const RefIn in[], const RefOu
 static RengaErrorCode LSTMCellsGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                         const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn inputs[8];
   RefOut outputs[4];
   for (int i = 0; i < 8; i++) inputs[i] = RefInput(call, in, i);
@@ -326,7 +321,6 @@ static void GRURowGradient(const Sequence_Ref *s, const RefIn in[], const RefOut
 static RengaErrorCode GRUCellsGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                        const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn inputs[6];
   RefOut outputs[4];
   for (int i = 0; i < 6; i++) inputs[i] = RefInput(call, in, i);

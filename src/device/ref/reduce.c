@@ -204,7 +204,6 @@ static RengaErrorCode StartSeries(const RengaOpCall *call, const RengaTensorSpec
 static RengaErrorCode Reduce_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                  const void *const in[], void *const out[])
 {
-  (void)context;
   int row = FindReduction_Ref(call->op->name);
   RefOut y = RefOutput(call, out, 0);
   RefWalk kept;
@@ -228,7 +227,6 @@ static RengaErrorCode Reduce_Ref(const RengaOpCall *call, const RengaKernelConte
 static RengaErrorCode ReduceProdGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                          const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn dy = RefInput(call, in, 0), x = RefInput(call, in, 1);
   RefOut dx = RefOutput(call, out, 0);
   RefWalk kept, start;

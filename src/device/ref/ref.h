@@ -5,6 +5,9 @@
 #include "renga/private/op.h"
 #include "renga/private/ref.h"
 
+/* A kernel has the parameters of all kernels, and uses those that it needs. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 /* A family of kernels: the one of an operator, NULL where it is of another family. */
 RengaRefKernel RefFindUnary(const char *name);
 RengaRefKernel RefFindBinary(const char *name);

@@ -139,7 +139,6 @@ static double MeanOfBin(const Regions *regions, RefIn x, int64_t plane, int64_t 
 static RengaErrorCode RoiAlign_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                    const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn x = RefInput(call, in, 0);
   RefOut y = RefOutput(call, out, 0);
   Regions regions;
@@ -177,7 +176,6 @@ static void SpreadMean(const Regions *regions, double dy, int64_t plane, int64_t
 static RengaErrorCode RoiAlignGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                        const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn dy = RefInput(call, in, 0), x = RefInput(call, in, 3);
   RefOut dx = RefOutput(call, out, 0);
   Regions regions;

@@ -43,7 +43,6 @@ static RengaErrorCode Scan(const RengaOpCall *call, const void *const in[], void
 static RengaErrorCode CumSum_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                  const void *const in[], void *const out[])
 {
-  (void)context;
   RengaCall(Scan(call, in, out, false));
   return RENGA_SUCCESS;
 }
@@ -51,7 +50,6 @@ static RengaErrorCode CumSum_Ref(const RengaOpCall *call, const RengaKernelConte
 static RengaErrorCode CumProd_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                   const void *const in[], void *const out[])
 {
-  (void)context;
   RengaCall(Scan(call, in, out, true));
   return RENGA_SUCCESS;
 }
@@ -105,7 +103,6 @@ static RengaErrorCode ArgExtreme_Ref(const RengaOpCall *call, const void *const 
 static RengaErrorCode ArgMax_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                  const void *const in[], void *const out[])
 {
-  (void)context;
   RengaCall(ArgExtreme_Ref(call, in, out, true));
   return RENGA_SUCCESS;
 }
@@ -113,7 +110,6 @@ static RengaErrorCode ArgMax_Ref(const RengaOpCall *call, const RengaKernelConte
 static RengaErrorCode ArgMin_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                  const void *const in[], void *const out[])
 {
-  (void)context;
   RengaCall(ArgExtreme_Ref(call, in, out, false));
   return RENGA_SUCCESS;
 }
@@ -132,7 +128,6 @@ static int64_t RankOf_Ref(RefIn x, RefLine line, int64_t k, bool largest)
 static RengaErrorCode TopK_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                const void *const in[], void *const out[])
 {
-  (void)context;
   int dimension;
   RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &dimension));
   RefAxis axis = RefAxisOf(&call->in[0], dimension);
@@ -156,7 +151,6 @@ static RengaErrorCode TopK_Ref(const RengaOpCall *call, const RengaKernelContext
 static RengaErrorCode Hardmax_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                   const void *const in[], void *const out[])
 {
-  (void)context;
   int dimension;
   RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &dimension));
   RefAxis axis = RefAxisOf(&call->in[0], dimension);

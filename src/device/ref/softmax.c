@@ -14,7 +14,6 @@ static double MostOfLine_Ref(RefIn x, RefLine line, double *sum)
 
 static void SoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
 {
-  (void)unused;
   double sum, most = MostOfLine_Ref(x, line, &sum);
   for (int64_t k = 0; k < line.extent; k++) {
     int64_t i = line.at + k * line.step;
@@ -24,7 +23,6 @@ static void SoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
 
 static void LogSoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
 {
-  (void)unused;
   double sum, most = MostOfLine_Ref(x, line, &sum);
   for (int64_t k = 0; k < line.extent; k++) {
     int64_t i = line.at + k * line.step;
@@ -88,7 +86,6 @@ static RengaErrorCode EachLine(const RengaOpCall *call, const void *const in[], 
 static RengaErrorCode Softmax_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                   const void *const in[], void *const out[])
 {
-  (void)context;
   RengaCall(EachLine(call, in, out, SoftmaxLine));
   return RENGA_SUCCESS;
 }
@@ -96,7 +93,6 @@ static RengaErrorCode Softmax_Ref(const RengaOpCall *call, const RengaKernelCont
 static RengaErrorCode LogSoftmax_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                      const void *const in[], void *const out[])
 {
-  (void)context;
   RengaCall(EachLine(call, in, out, LogSoftmaxLine));
   return RENGA_SUCCESS;
 }
@@ -104,7 +100,6 @@ static RengaErrorCode LogSoftmax_Ref(const RengaOpCall *call, const RengaKernelC
 static RengaErrorCode SoftmaxGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                       const void *const in[], void *const out[])
 {
-  (void)context;
   RengaCall(EachLine(call, in, out, SoftmaxGradLine));
   return RENGA_SUCCESS;
 }
@@ -112,7 +107,6 @@ static RengaErrorCode SoftmaxGrad_Ref(const RengaOpCall *call, const RengaKernel
 static RengaErrorCode LogSoftmaxGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                          const void *const in[], void *const out[])
 {
-  (void)context;
   RengaCall(EachLine(call, in, out, LogSoftmaxGradLine));
   return RENGA_SUCCESS;
 }
@@ -121,7 +115,6 @@ static RengaErrorCode LpNormalization_Ref(const RengaOpCall *call,
                                           const RengaKernelContext *context, const void *const in[],
                                           void *const out[])
 {
-  (void)context;
   RengaCall(EachLine(call, in, out, NULL));
   return RENGA_SUCCESS;
 }

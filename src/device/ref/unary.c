@@ -9,8 +9,6 @@ typedef double Function(double x, double a, double b);
 #define FUNCTION(name, expression)                                                                 \
   static double name(double x, double a, double b)                                                 \
   {                                                                                                \
-    (void)a;                                                                                       \
-    (void)b;                                                                                       \
     return expression;                                                                             \
   }
 
@@ -37,14 +35,12 @@ static const double two_over_root_pi = 1.12837916709551257390;
 /* Hendrycks, Gimpel: Gaussian error linear units, arXiv 1606.08415; a: the tanh form. */
 static double Gelu_Ref(double x, double a, double b)
 {
-  (void)b;
   if (a == 0) return 0.5 * x * (1 + erf(x * root_half));
   return 0.5 * x * (1 + tanh(root_two_over_pi * (x + 0.044715 * x * x * x)));
 }
 
 static double GeluSlope_Ref(double x, double a, double b)
 {
-  (void)b;
   if (a == 0) return 0.5 * (1 + erf(x * root_half)) + x * one_over_root_two_pi * exp(-x * x / 2);
   double t = tanh(root_two_over_pi * (x + 0.044715 * x * x * x));
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root_two_over_pi * (1 + 3 * 0.044715 * x * x);
@@ -52,15 +48,12 @@ static double GeluSlope_Ref(double x, double a, double b)
 
 static double MishSlope(double x, double a, double b)
 {
-  (void)a;
-  (void)b;
   double t = tanh(Rectified(x));
   return t + x * (1 - t * t) * Logistic(x);
 }
 
 static double SwishSlope_Ref(double x, double a, double b)
 {
-  (void)b;
   double s = Logistic(a * x);
   return s + a * x * s * (1 - s);
 }
@@ -146,7 +139,6 @@ typedef int64_t Integer(int64_t x, bool natural);
 
 static int64_t IntegerNeg(int64_t x, bool natural)
 {
-  (void)natural;
   return (int64_t)(0 - (uint64_t)x);
 }
 
@@ -167,7 +159,6 @@ static int64_t IntegerRelu(int64_t x, bool natural)
 
 static int64_t IntegerNot(int64_t x, bool natural)
 {
-  (void)natural;
   return ~x;
 }
 
@@ -276,7 +267,6 @@ static double UnaryParameter_Ref(const RengaOpCall *call, const char *name)
 static RengaErrorCode Forward_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                   const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn x = RefInput(call, in, 0);
   RefOut y = RefOutput(call, out, 0);
   int row = FindUnary_Ref(call->op->name);
@@ -289,7 +279,6 @@ static RengaErrorCode Forward_Ref(const RengaOpCall *call, const RengaKernelCont
 static RengaErrorCode Slope_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                 const void *const in[], void *const out[])
 {
-  (void)context;
   RefIn dy = RefInput(call, in, 0), x = RefInput(call, in, 1);
   RefOut dx = RefOutput(call, out, 0);
   int row = FindUnary_Ref(call->op->name);
