@@ -1,7 +1,8 @@
 #!/bin/sh
 # Make man pages (section 3) from the /*@ ... @*/ comments above the functions of the C sources.
 # A page that says neither who calls it, nor Input, nor Errors is of a function that only looks at its object: it is not collective, its
-# input is that object, and its errors are none beyond bad arguments. Its man page says all that.
+# input is that object, and its errors are none beyond bad arguments. Its man page says all that. A setter or getter that says not where
+# to read on sends to the other of the two.
 # usage: manpages.sh OUTPUT_FOLDER VERSION SOURCE...
 set -eu
 out=$1
@@ -11,7 +12,14 @@ mkdir -p "$out"
 awk -v out="$out" -v version="$version" '
 function escape(text) { gsub(/\\/, "\\e", text); gsub(/-/, "\\-", text); sub(/^\./, "\\\\\\&.", text); return text }
 function add(text) { full[++m] = text }
-function complete(   i, class, noun, done) {
+function complete(   i, class, noun, done, name) {
+  name = lines[1]; sub(/^ */, "", name); sub(/ .*/, "", name)
+  for (i = 1; i <= n && lines[i] !~ /^ *See also:/; i++) continue
+  if (i > n && match(name, /(Get|Set)[A-Z]/)) {
+    while (lines[n] !~ /[^ ]/) n--
+    lines[++n] = ""
+    lines[++n] = "See also: " substr(name, 1, RSTART - 1) (substr(name, RSTART, 1) == "G" ? "Set" : "Get") substr(name, RSTART + 3) "()"
+  }
   for (i = 1; i <= n; i++) if (lines[i] ~ /^ *(Collective|Not collective|Input:|Errors:)/) return
   if (!match(prototype, /\((const )?Renga[A-Za-z]+ [a-z_]+[,)]/)) return
   noun = substr(prototype, RSTART + 1, RLENGTH - 2); sub(/^const /, "", noun)

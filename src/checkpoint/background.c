@@ -191,8 +191,6 @@ RengaErrorCode RengaCheckpointSetAsync(RengaCheckpoint checkpoint, bool async)
 
    Output:
    . async - whether files are written while training goes on
-
-   See also: RengaCheckpointSetAsync()
 @*/
 RengaErrorCode RengaCheckpointGetAsync(RengaCheckpoint checkpoint, bool *async)
 {

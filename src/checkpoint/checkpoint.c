@@ -61,8 +61,6 @@ RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const cha
 
    Output:
    . directory - the folder's name, lent by the checkpoint; NULL: no files are written
-
-   See also: RengaCheckpointSetDirectory()
 @*/
 RengaErrorCode RengaCheckpointGetDirectory(RengaCheckpoint checkpoint, const char **directory)
 {
@@ -103,8 +101,6 @@ RengaErrorCode RengaCheckpointSetSubset(RengaCheckpoint checkpoint, bool subset)
    . name, value - copied; value up to 60000 bytes; both without meaning to this class
 
    Errors: RENGA_ERR_ARGUMENT for a name that checkpoints set themselves.
-
-   See also: RengaCheckpointGetAttribute()
 @*/
 RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const char *name,
                                            const char *value)
@@ -133,8 +129,6 @@ RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const cha
    . value - the text, lent by the checkpoint; NULL where the file has none, or none was read
 
    Errors: none beyond bad arguments.
-
-   See also: RengaCheckpointSetAttribute()
 @*/
 RengaErrorCode RengaCheckpointGetAttribute(RengaCheckpoint checkpoint, const char *name,
                                            const char **value)
@@ -176,8 +170,6 @@ RengaErrorCode RengaCheckpointSetTimeLimit(RengaCheckpoint checkpoint, double se
    Output:
    . seconds - left; 0: there is no limit
    . stopped - RengaCheckpointStep has said stop because of it; may be NULL
-
-   See also: RengaCheckpointSetTimeLimit()
 @*/
 RengaErrorCode RengaCheckpointGetTimeLimit(RengaCheckpoint checkpoint, double *seconds,
                                            bool *stopped)

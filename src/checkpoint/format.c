@@ -86,8 +86,6 @@ RengaErrorCode RengaCheckpointSetFormat(RengaCheckpoint checkpoint, RengaCheckpo
 
    Output:
    . format - the format, as it was set
-
-   See also: RengaCheckpointSetFormat()
 @*/
 RengaErrorCode RengaCheckpointGetFormat(RengaCheckpoint checkpoint, RengaCheckpointFormat *format)
 {

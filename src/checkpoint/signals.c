@@ -85,8 +85,6 @@ RengaErrorCode RengaCheckpointSetSignals(RengaCheckpoint checkpoint, bool signal
 
    Output:
    . signals - whether signals ask for checkpoints
-
-   See also: RengaCheckpointSetSignals()
 @*/
 RengaErrorCode RengaCheckpointGetSignals(RengaCheckpoint checkpoint, bool *signals)
 {

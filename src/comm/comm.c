@@ -335,8 +335,6 @@ RengaErrorCode RengaCommGetNode(RengaComm comm, int *node, int *nodes, int *loca
 
    Notes: the same on all ranks. After RENGA_ERR_TIMEOUT all further waits end at once with that
    code, and no memory is given back, as MPI may still write to it; to set a time is to try again.
-
-   See also: RengaCommGetTimeout()
 @*/
 RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds)
 {
@@ -352,8 +350,6 @@ RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds)
 
    Output:
    . seconds - 0: for ever
-
-   See also: RengaCommSetTimeout()
 @*/
 RengaErrorCode RengaCommGetTimeout(RengaComm comm, double *seconds)
 {

@@ -221,8 +221,6 @@ RengaErrorCode RengaDataSetMasking(RengaData data, double share)
 
    Output:
    . share - 0: the next token is to be found
-
-   See also: RengaDataSetMasking()
 @*/
 RengaErrorCode RengaDataGetMasking(RengaData data, double *share)
 {

@@ -115,8 +115,6 @@ RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, RengaImportan
    . fraction - the share of the samples, from 0, as RengaDataSetHiding takes it
    . importance - the measure that RengaDataSetHiding takes
    . adapts_rate - whether the learning rate is to be divided by the share that is left
-
-   See also: RengaDataSetHiding()
 @*/
 RengaErrorCode RengaDataGetHiding(RengaData data, double *fraction, RengaImportance *importance,
                                   bool *adapts_rate)

@@ -150,8 +150,6 @@ RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle)
 
    Output:
    . shuffle - whether samples are shuffled
-
-   See also: RengaDataSetShuffle()
 @*/
 RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle)
 {
@@ -208,8 +206,6 @@ RengaErrorCode RengaDataSetOwners(RengaData data, int64_t owners, double exchang
    . owners - 0: none
    . exchange - the share of samples that owners exchange, from 0 to 1, as RengaDataSetOwners takes
      it
-
-   See also: RengaDataSetOwners()
 @*/
 RengaErrorCode RengaDataGetOwners(RengaData data, int64_t *owners, double *exchange)
 {
@@ -266,8 +262,6 @@ RengaErrorCode RengaDataSetPlacement(RengaData data, RengaPlacement placement, c
 
    Output:
    . placement, cache - the values that RengaDataSetPlacement takes; the folder is lent
-
-   See also: RengaDataSetPlacement()
 @*/
 RengaErrorCode RengaDataGetPlacement(RengaData data, RengaPlacement *placement, const char **cache)
 {

@@ -191,8 +191,6 @@ RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type)
 
    Output:
    . type - the type's name, lent by the device
-
-   See also: RengaDeviceSetType()
 @*/
 RengaErrorCode RengaDeviceGetType(RengaDevice device, const char **type)
 {
@@ -223,8 +221,6 @@ const char *RengaDeviceGetKernelSet_Private(RengaDevice device)
    Errors: RENGA_ERR_ARGUMENT for a negative number.
 
    Notes: no result depends on it.
-
-   See also: RengaDeviceGetThreads()
 @*/
 RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads)
 {
@@ -248,8 +244,6 @@ RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads)
    . threads - the number of threads, at least 1
 
    Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
-
-   See also: RengaDeviceSetThreads()
 @*/
 RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads)
 {
@@ -273,8 +267,6 @@ RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads)
    . -device_poison - the same
 
    Errors: none beyond bad arguments.
-
-   See also: RengaDeviceGetPoison()
 @*/
 RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
 {
@@ -294,8 +286,6 @@ RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
    Errors: a null handle, which the error handler is told.
 
    Notes: who manages a part of the device's memory does the same with it.
-
-   See also: RengaDeviceSetPoison()
 @*/
 bool RengaDeviceGetPoison(RengaDevice device)
 {

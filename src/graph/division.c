@@ -134,8 +134,6 @@ RengaErrorCode RengaGraphSetDivision(RengaGraph graph, const RengaGraphDivision 
 
    Output:
    . division - parts: 1 where it is not divided
-
-   See also: RengaGraphSetDivision()
 @*/
 RengaErrorCode RengaGraphGetDivision(RengaGraph graph, RengaGraphDivision *division)
 {

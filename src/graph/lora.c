@@ -353,8 +353,6 @@ RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora)
    Output:
    . lora - the setting as it was set, with the rank for an alpha that stands for it. Rank 0: there
      are no adapters. Targets are lent by the graph until it is set again
-
-   See also: RengaGraphSetLora()
 @*/
 RengaErrorCode RengaGraphGetLora(RengaGraph graph, RengaGraphLora *lora)
 {

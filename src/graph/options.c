@@ -259,8 +259,6 @@ RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples)
 
    Output:
    . samples - 0: the batch is cut into micro-batches
-
-   See also: RengaGraphSetWholeBatch()
 @*/
 RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples)
 {
@@ -295,8 +293,6 @@ RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
 
    Output:
    . dimensions - the text, lent by the graph until it is set again; NULL: none
-
-   See also: RengaGraphSetDimension()
 @*/
 RengaErrorCode RengaGraphGetDimension(RengaGraph graph, const char **dimensions)
 {
@@ -335,8 +331,6 @@ RengaErrorCode RengaGraphSetSplit(RengaGraph graph, const char *patterns)
 
    Output:
    . patterns - the text, lent by the graph until it is set again; NULL: the library chooses
-
-   See also: RengaGraphSetSplit()
 @*/
 RengaErrorCode RengaGraphGetSplit(RengaGraph graph, const char **patterns)
 {
@@ -382,8 +376,6 @@ RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs)
 
    Output:
    . inputs - the names, lent by the graph until they are set again; NULL: not said
-
-   See also: RengaGraphSetBatchInputs()
 @*/
 RengaErrorCode RengaGraphGetBatchInputs(RengaGraph graph, const char **inputs)
 {

@@ -162,8 +162,6 @@ RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaVal
 
    Output:
    . value - RENGA_VALUE_NONE where there is none
-
-   See also: RengaGraphSetLoss()
 @*/
 RengaErrorCode RengaGraphGetLoss(RengaGraph graph, RengaValue *value)
 {

@@ -60,8 +60,6 @@ RengaErrorCode RengaGraphSetPrecision(RengaGraph graph, RengaPrecision precision
 
    Output:
    . precision - RENGA_PRECISION_FP32 where nothing was said
-
-   See also: RengaGraphSetPrecision()
 @*/
 RengaErrorCode RengaGraphGetPrecision(RengaGraph graph, RengaPrecision *precision)
 {

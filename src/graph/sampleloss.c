@@ -457,8 +457,6 @@ RengaErrorCode RengaGraphSetSampleNorms(RengaGraph graph, bool wanted)
 
    Output:
    . value - RENGA_VALUE_NONE where it was not asked for, or the graph is not set up
-
-   See also: RengaGraphSetSampleLosses()
 @*/
 RengaErrorCode RengaGraphGetSampleLosses(RengaGraph graph, RengaValue *value)
 {

@@ -144,8 +144,6 @@ RengaErrorCode RengaMachineSetDevicesPerNode(RengaMachine machine, int64_t devic
    . -machine_memory - the same
 
    Errors: RENGA_ERR_ARGUMENT for a negative number.
-
-   See also: RengaMachineGetMemory()
 @*/
 RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
 {
@@ -166,8 +164,6 @@ RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
    Output:
    . bytes - bytes of each device, as RengaMachineSetMemory() set them; 0: the file's, which
      RengaMachineGetDevice() has
-
-   See also: RengaMachineSetMemory()
 @*/
 RengaErrorCode RengaMachineGetMemory(RengaMachine machine, int64_t *bytes)
 {
@@ -388,8 +384,6 @@ RengaErrorCode RengaMachineSetNetwork(RengaMachine machine, const RengaMachineNe
    . network - the network, lent by the machine
 
    Errors: RENGA_ERR_ORDER where the machine is not described yet.
-
-   See also: RengaMachineSetNetwork()
 @*/
 RengaErrorCode RengaMachineGetNetwork(RengaMachine machine, const RengaMachineNetwork **network)
 {
@@ -484,8 +478,6 @@ RengaErrorCode RengaMachineGetDevicesPerNode(RengaMachine machine, int64_t *devi
    . nodes - the number of nodes, at least 1
 
    Errors: RENGA_ERR_ORDER where the machine is not described yet.
-
-   See also: RengaMachineSetNodes()
 @*/
 RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes)
 {
@@ -508,8 +500,6 @@ RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes)
    . device - the device, lent by the machine
 
    Errors: RENGA_ERR_ORDER where the machine is not described yet.
-
-   See also: RengaMachineSetDevice()
 @*/
 RengaErrorCode RengaMachineGetDevice(RengaMachine machine, const RengaMachineDevice **device)
 {

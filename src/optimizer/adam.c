@@ -70,8 +70,6 @@ static RengaErrorCode ViewAdam(RengaOptimizer optimizer, RengaViewer viewer)
    . -optimizer_epsilon - the third
 
    Errors: RENGA_ERR_ARGUMENT for a type without betas, or numbers that cannot be.
-
-   See also: RengaOptimizerGetBetas()
 @*/
 RengaErrorCode RengaOptimizerSetBetas(RengaOptimizer optimizer, double beta1, double beta2,
                                       double epsilon)
@@ -104,8 +102,6 @@ RengaErrorCode RengaOptimizerSetBetas(RengaOptimizer optimizer, double beta1, do
    . epsilon - a number above 0 that is added to the root of the second moment
 
    Errors: RENGA_ERR_ARGUMENT for a type without betas.
-
-   See also: RengaOptimizerSetBetas()
 @*/
 RengaErrorCode RengaOptimizerGetBetas(RengaOptimizer optimizer, double *beta1, double *beta2,
                                       double *epsilon)

@@ -141,8 +141,6 @@ RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *gro
 
    Output:
    . groups - the text that RengaOptimizerSetGroups() took, lent by the optimizer; NULL: none
-
-   See also: RengaOptimizerSetGroups()
 @*/
 RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **groups)
 {

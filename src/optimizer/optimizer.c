@@ -158,8 +158,6 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
 
    Output:
    . type - the type's name, lent by the optimizer
-
-   See also: RengaOptimizerSetType()
 @*/
 RengaErrorCode RengaOptimizerGetType(RengaOptimizer optimizer, const char **type)
 {

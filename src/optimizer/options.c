@@ -212,8 +212,6 @@ RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t ste
    Output:
    . steps - the steps of -optimizer_total_steps, or else of RengaOptimizerSetTotalSteps; 0: neither
      was given
-
-   See also: RengaOptimizerSetTotalSteps()
 @*/
 RengaErrorCode RengaOptimizerGetTotalSteps(RengaOptimizer optimizer, int64_t *steps)
 {
@@ -254,8 +252,6 @@ RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double wei
 
    Output:
    . weight_decay - the weight decay, at least 0, of all parameters whose groups say nothing
-
-   See also: RengaOptimizerSetWeightDecay()
 @*/
 RengaErrorCode RengaOptimizerGetWeightDecay(RengaOptimizer optimizer, double *weight_decay)
 {
@@ -295,8 +291,6 @@ RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer, double norm)
 
    Output:
    . norm - 0: none
-
-   See also: RengaOptimizerSetClipNorm()
 @*/
 RengaErrorCode RengaOptimizerGetClipNorm(RengaOptimizer optimizer, double *norm)
 {

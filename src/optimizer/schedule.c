@@ -112,8 +112,6 @@ RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *s
    . warmup_steps - the number of warm-up steps, at least 0: see RengaOptimizerSetSchedule()
    . final_ratio - the share of the learning rate at the end, from 0 to 1: see
      RengaOptimizerSetSchedule()
-
-   See also: RengaOptimizerSetSchedule()
 @*/
 RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **schedule,
                                          int64_t *warmup_steps, double *final_ratio)
@@ -163,8 +161,6 @@ RengaErrorCode RengaOptimizerSetLearningRateFunction(RengaOptimizer optimizer,
    Output:
    . function - NULL: none
    . context - the pointer that was set with it
-
-   See also: RengaOptimizerSetLearningRateFunction()
 @*/
 RengaErrorCode RengaOptimizerGetLearningRateFunction(RengaOptimizer optimizer,
                                                      RengaOptimizerRateFunction *function,

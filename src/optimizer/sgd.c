@@ -51,8 +51,6 @@ static RengaErrorCode ViewSgd(RengaOptimizer optimizer, RengaViewer viewer)
 
    Errors: RENGA_ERR_ARGUMENT for a type other than sgd, or a momentum below 0, or of 1 and
    above.
-
-   See also: RengaOptimizerGetMomentum()
 @*/
 RengaErrorCode RengaOptimizerSetMomentum(RengaOptimizer optimizer, double momentum, bool nesterov)
 {
@@ -80,8 +78,6 @@ RengaErrorCode RengaOptimizerSetMomentum(RengaOptimizer optimizer, double moment
    . nesterov - whether it looks ahead by Nesterov's rule
 
    Errors: RENGA_ERR_ARGUMENT for a type other than sgd.
-
-   See also: RengaOptimizerSetMomentum()
 @*/
 RengaErrorCode RengaOptimizerGetMomentum(RengaOptimizer optimizer, double *momentum, bool *nesterov)
 {

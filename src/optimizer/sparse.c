@@ -42,8 +42,6 @@ RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, RengaSparse spa
 
    Output:
    . sparse - the value that RengaOptimizerSetSparse() takes
-
-   See also: RengaOptimizerSetSparse()
 @*/
 RengaErrorCode RengaOptimizerGetSparse(RengaOptimizer optimizer, RengaSparse *sparse)
 {

@@ -115,8 +115,6 @@ RengaErrorCode RengaPartitionAutoSetMicrobatchSizes(RengaPartition partition, co
    . sizes - the text that RengaPartitionAutoSetMicrobatchSizes() takes, lent by the partition
 
    Errors: RENGA_ERR_ORDER for a type other than auto or exact.
-
-   See also: RengaPartitionAutoSetMicrobatchSizes()
 @*/
 RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, const char **sizes)
 {
@@ -142,8 +140,6 @@ RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, co
 
    Errors: RENGA_ERR_ORDER for a type other than auto or exact; RENGA_ERR_ARGUMENT for a negative
    limit.
-
-   See also: RengaPartitionExactGetTimeLimit()
 @*/
 RengaErrorCode RengaPartitionExactSetTimeLimit(RengaPartition partition, double seconds)
 {
@@ -167,8 +163,6 @@ RengaErrorCode RengaPartitionExactSetTimeLimit(RengaPartition partition, double 
    . seconds - 0: any time
 
    Errors: RENGA_ERR_ORDER for a type other than auto or exact.
-
-   See also: RengaPartitionExactSetTimeLimit()
 @*/
 RengaErrorCode RengaPartitionExactGetTimeLimit(RengaPartition partition, double *seconds)
 {

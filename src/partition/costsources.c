@@ -29,8 +29,6 @@ RengaErrorCode RengaPartitionFreeGiven_Private(RengaPartition partition)
 
    Notes: a plan is made for their optimizer, reduction, schedule, device and memory bound.
    RengaPartitionSetFromOptions() does not change what is set here.
-
-   See also: RengaPartitionGetSettings()
 @*/
 RengaErrorCode RengaPartitionSetSettings(RengaPartition partition, RengaSettings settings)
 {
@@ -51,8 +49,6 @@ RengaErrorCode RengaPartitionSetSettings(RengaPartition partition, RengaSettings
    . settings - those that were set; else the partition's own
 
    Errors: of settings that are made here: RENGA_ERR_OPTION for a bad value.
-
-   See also: RengaPartitionSetSettings()
 @*/
 RengaErrorCode RengaPartitionGetSettings(RengaPartition partition, RengaSettings *settings)
 {
@@ -90,8 +86,6 @@ RengaErrorCode RengaPartitionSetMachine(RengaPartition partition, RengaMachine m
 
    Output:
    . machine - the one that was set, or that of -machine_file; NULL: none
-
-   See also: RengaPartitionSetMachine()
 @*/
 RengaErrorCode RengaPartitionGetMachine(RengaPartition partition, RengaMachine *machine)
 {
@@ -130,8 +124,6 @@ RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile p
 
    Output:
    . profile - the one that was set; NULL: none
-
-   See also: RengaPartitionSetProfile()
 @*/
 RengaErrorCode RengaPartitionGetProfile(RengaPartition partition, RengaProfile *profile)
 {

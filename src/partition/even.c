@@ -289,8 +289,6 @@ static RengaErrorCode FindEven(RengaPartition partition, Even **even, const char
    . -partition_even_slack - the share
 
    Errors: RENGA_ERR_ORDER for another type; RENGA_ERR_ARGUMENT for a negative slack.
-
-   See also: RengaPartitionEvenGetSlack()
 @*/
 RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack)
 {
@@ -313,8 +311,6 @@ RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack
    . slack - the share, at least 0, by which a stage may be over the least largest load
 
    Errors: RENGA_ERR_ORDER for another type.
-
-   See also: RengaPartitionEvenSetSlack()
 @*/
 RengaErrorCode RengaPartitionEvenGetSlack(RengaPartition partition, double *slack)
 {

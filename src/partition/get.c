@@ -6,8 +6,6 @@
 
    Output:
    . type - its name
-
-   See also: RengaPartitionSetType()
 @*/
 RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type)
 {
@@ -22,8 +20,6 @@ RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type
 
    Output:
    . stages - 0: chosen
-
-   See also: RengaPartitionSetStages()
 @*/
 RengaErrorCode RengaPartitionGetStages(RengaPartition partition, int *stages)
 {
@@ -38,8 +34,6 @@ RengaErrorCode RengaPartitionGetStages(RengaPartition partition, int *stages)
 
    Output:
    . replicas - 0: chosen
-
-   See also: RengaPartitionSetReplicas()
 @*/
 RengaErrorCode RengaPartitionGetReplicas(RengaPartition partition, int *replicas)
 {
@@ -54,8 +48,6 @@ RengaErrorCode RengaPartitionGetReplicas(RengaPartition partition, int *replicas
 
    Output:
    . tensor - 0: 1; RENGA_PARTITION_TENSOR_AUTO: chosen
-
-   See also: RengaPartitionSetTensor()
 @*/
 RengaErrorCode RengaPartitionGetTensor(RengaPartition partition, int *tensor)
 {
@@ -70,8 +62,6 @@ RengaErrorCode RengaPartitionGetTensor(RengaPartition partition, int *tensor)
 
    Output:
    . sequence - 0: 1, or chosen by type auto; RENGA_PARTITION_TENSOR_AUTO: chosen
-
-   See also: RengaPartitionSetSequence()
 @*/
 RengaErrorCode RengaPartitionGetSequence(RengaPartition partition, int *sequence)
 {
@@ -86,8 +76,6 @@ RengaErrorCode RengaPartitionGetSequence(RengaPartition partition, int *sequence
 
    Output:
    . ranks - 0: those of the communicator
-
-   See also: RengaPartitionSetRanks()
 @*/
 RengaErrorCode RengaPartitionGetRanks(RengaPartition partition, int *ranks)
 {
@@ -102,8 +90,6 @@ RengaErrorCode RengaPartitionGetRanks(RengaPartition partition, int *ranks)
 
    Output:
    . bytes - 0: no bound
-
-   See also: RengaPartitionSetMemory()
 @*/
 RengaErrorCode RengaPartitionGetMemory(RengaPartition partition, int64_t *bytes)
 {
@@ -118,8 +104,6 @@ RengaErrorCode RengaPartitionGetMemory(RengaPartition partition, int64_t *bytes)
 
    Output:
    . leaf - 0: chosen
-
-   See also: RengaPartitionSetLeaf()
 @*/
 RengaErrorCode RengaPartitionGetLeaf(RengaPartition partition, int64_t *leaf)
 {
@@ -134,8 +118,6 @@ RengaErrorCode RengaPartitionGetLeaf(RengaPartition partition, int64_t *leaf)
 
    Output:
    . graph - NULL: none was set
-
-   See also: RengaPartitionSetGraph()
 @*/
 RengaErrorCode RengaPartitionGetGraph(RengaPartition partition, RengaGraph *graph)
 {
@@ -150,8 +132,6 @@ RengaErrorCode RengaPartitionGetGraph(RengaPartition partition, RengaGraph *grap
 
    Output:
    . file - NULL: none
-
-   See also: RengaPartitionSetPlanFile()
 @*/
 RengaErrorCode RengaPartitionGetPlanFile(RengaPartition partition, const char **file)
 {
@@ -167,8 +147,6 @@ RengaErrorCode RengaPartitionGetPlanFile(RengaPartition partition, const char **
    Output:
    . batch - samples of a step; 0: the network file's, or else 32
    . microbatch - samples of a micro-batch; 0: chosen
-
-   See also: RengaPartitionSetBatch()
 @*/
 RengaErrorCode RengaPartitionGetBatch(RengaPartition partition, int64_t *batch, int64_t *microbatch)
 {
@@ -214,8 +192,6 @@ RengaErrorCode RengaPartitionSetLeaves(RengaPartition partition, const char *lea
 
    Output:
    . leaves - the text that RengaPartitionSetLeaves() takes; NULL: none was set
-
-   See also: RengaPartitionSetLeaves()
 @*/
 RengaErrorCode RengaPartitionGetLeaves(RengaPartition partition, const char **leaves)
 {

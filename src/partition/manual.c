@@ -192,8 +192,6 @@ static RengaErrorCode CheckManual(RengaPartition partition, const char *function
 
    Errors: RENGA_ERR_ORDER for another type; RENGA_ERR_ARGUMENT for an empty entry. What does not
    fit the network is found by RengaPartitionSolve.
-
-   See also: RengaPartitionManualGetCuts()
 @*/
 RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char *cuts)
 {
@@ -218,8 +216,6 @@ RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char 
    . cuts - the text that was set, lent by the partition; NULL: none was
 
    Errors: RENGA_ERR_ORDER for another type.
-
-   See also: RengaPartitionManualSetCuts()
 @*/
 RengaErrorCode RengaPartitionManualGetCuts(RengaPartition partition, const char **cuts)
 {

@@ -39,8 +39,6 @@ static int FindReading(RengaPartition partition, const char *input)
    Notes: for types that weigh by time. It is counted in the stage of the first node that computes
    with the input, for each micro-batch. Of a measured profile the seconds that it was first given
    for such an input and data set count, so that the same plan results.
-
-   See also: RengaPartitionGetReadSeconds()
 @*/
 RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char *input,
                                             const char *data, double seconds)
@@ -81,8 +79,6 @@ RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char
    . seconds - seconds for one sample of it; 0 where nothing was said
 
    Errors: none beyond bad arguments.
-
-   See also: RengaPartitionSetReadSeconds()
 @*/
 RengaErrorCode RengaPartitionGetReadSeconds(RengaPartition partition, const char *input,
                                             double *seconds)

@@ -11,8 +11,6 @@
    . graph - the network, set up; the partition keeps a reference
 
    Errors: none beyond bad arguments.
-
-   See also: RengaPartitionGetGraph()
 @*/
 RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph)
 {
@@ -154,8 +152,6 @@ RengaErrorCode RengaPartitionSetSequence(RengaPartition partition, int sequence)
    . -partition_ranks - the number
 
    Errors: RENGA_ERR_ARGUMENT for a negative number.
-
-   See also: RengaPartitionGetRanks()
 @*/
 RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks)
 {
@@ -181,8 +177,6 @@ RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks)
 
    Notes: the plan carries it, and RengaPipelineSetUp(), which knows the memory of each stage,
    refuses a plan that is over it.
-
-   See also: RengaPartitionGetMemory()
 @*/
 RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes)
 {
@@ -214,8 +208,6 @@ RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes)
 
    Notes: results depend on the micro-batch, so that one that is given is kept; the eighth depends
    on no ranks and no layout.
-
-   See also: RengaPartitionGetBatch()
 @*/
 RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch)
 {

@@ -329,8 +329,6 @@ static RengaErrorCode FindTree(RengaPartition partition, Tree **tree, const char
 
    Errors: RENGA_ERR_ORDER for another type; RENGA_ERR_ARGUMENT for a weight that is not in 0 to
    1.
-
-   See also: RengaPartitionTreeGetMemoryWeight()
 @*/
 RengaErrorCode RengaPartitionTreeSetMemoryWeight(RengaPartition partition, double weight)
 {
@@ -354,8 +352,6 @@ RengaErrorCode RengaPartitionTreeSetMemoryWeight(RengaPartition partition, doubl
    . weight - the share of memory in the cost of a subtree, from 0 to 1
 
    Errors: RENGA_ERR_ORDER for another type.
-
-   See also: RengaPartitionTreeSetMemoryWeight()
 @*/
 RengaErrorCode RengaPartitionTreeGetMemoryWeight(RengaPartition partition, double *weight)
 {

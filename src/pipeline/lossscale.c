@@ -107,8 +107,6 @@ RengaErrorCode RengaPipelineSetLossScale(RengaPipeline pipeline, double scale, i
    . scale - the factor of the next step's loss, above 0
    . steps - steps since it last changed, at least 0
    . used - whether the network is of RENGA_PRECISION_FP16, once the pipeline is set up
-
-   See also: RengaPipelineSetLossScale()
 @*/
 RengaErrorCode RengaPipelineGetLossScale(RengaPipeline pipeline, double *scale, int64_t *steps,
                                          bool *used)

@@ -90,8 +90,6 @@ RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, RengaNonfinit
 
    Output:
    . manner - the value that RengaPipelineSetOnNonfinite() takes
-
-   See also: RengaPipelineSetOnNonfinite()
 @*/
 RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, RengaNonfinite *manner)
 {
@@ -174,8 +172,6 @@ RengaErrorCode RengaPipelineSetMonitor(RengaPipeline pipeline, RengaPipelineMoni
    Output:
    . monitor - the function that was set; NULL: none
    . context - the pointer that was set with it
-
-   See also: RengaPipelineSetMonitor()
 @*/
 RengaErrorCode RengaPipelineGetMonitor(RengaPipeline pipeline, RengaPipelineMonitor *monitor,
                                        void **context)

@@ -100,8 +100,6 @@ RengaErrorCode RengaPlanSetKept(RengaPlan plan, int stage, int count, const char
    . names - [count] in the order of strcmp; lent until the plan is changed
 
    Errors: RENGA_ERR_ARGUMENT for a stage that there is not.
-
-   See also: RengaPlanSetKept()
 @*/
 RengaErrorCode RengaPlanGetKept(RengaPlan plan, int stage, int *count, const char *const **names)
 {

@@ -239,8 +239,6 @@ RengaErrorCode RengaPlanSetWave(RengaPlan plan)
    . ranks - number of ranks of the run; 0: not known
 
    Errors: RENGA_ERR_ARGUMENT for a negative number.
-
-   See also: RengaPlanGetAvailableRanks()
 @*/
 RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks)
 {
@@ -255,8 +253,6 @@ RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks)
 
    Output:
    . ranks - the number that RengaPlanSetAvailableRanks() set; 0: not known
-
-   See also: RengaPlanSetAvailableRanks()
 @*/
 RengaErrorCode RengaPlanGetAvailableRanks(RengaPlan plan, int *ranks)
 {
@@ -364,8 +360,6 @@ RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes)
 
    Output:
    . bytes - the bound; 0: none
-
-   See also: RengaPlanSetMemoryLimit()
 @*/
 RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes)
 {
@@ -381,8 +375,6 @@ RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes)
    Output:
    . batch - samples of a step over all replicas, at least 1
    . microbatch - samples of a micro-batch, not above the batch
-
-   See also: RengaPlanSetBatch()
 @*/
 RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microbatch)
 {
@@ -433,8 +425,6 @@ RengaErrorCode RengaPlanSetLeaf(RengaPlan plan, int64_t leaf)
    . plan - the plan
 
    Errors: a null handle, which the error handler is told.
-
-   See also: RengaPlanSetLeaf()
 @*/
 int64_t RengaPlanGetLeaf(RengaPlan plan)
 {

@@ -36,8 +36,6 @@ RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type)
 
    Output:
    . type - the type's name, lent by the plan; NULL where the plan leaves it open
-
-   See also: RengaPlanSetSchedule()
 @*/
 RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type)
 {
@@ -76,8 +74,6 @@ RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager)
    Output:
    . eager - extra warm-up micro-batches for each stage that follows; 0 where the schedule is not
      1f1b
-
-   See also: RengaPlanSetEager()
 @*/
 RengaErrorCode RengaPlanGetEager(RengaPlan plan, double *eager)
 {
@@ -110,8 +106,6 @@ static RengaErrorCode ReplaceText(const char *text, char **held)
    Errors: RENGA_ERR_ARGUMENT for negative memory.
 
    Notes: all three are kept in the plan's file, so that a run on another machine can say so.
-
-   See also: RengaPlanGetOrigin()
 @*/
 RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const char *costs,
                                   int64_t memory)
@@ -131,8 +125,6 @@ RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const cha
    Output:
    . machine, costs - the names, lent by the plan; NULL where they are not known
    . memory - bytes of a device; 0: not known
-
-   See also: RengaPlanSetOrigin()
 @*/
 RengaErrorCode RengaPlanGetOrigin(RengaPlan plan, const char **machine, const char **costs,
                                   int64_t *memory)
@@ -157,8 +149,6 @@ RengaErrorCode RengaPlanGetOrigin(RengaPlan plan, const char **machine, const ch
    . prediction - seconds of a step, its parts, and the proved bound
 
    Errors: none beyond bad arguments.
-
-   See also: RengaPlanGetPrediction()
 @*/
 RengaErrorCode RengaPlanSetPrediction(RengaPlan plan, const RengaPlanPrediction *prediction)
 {
@@ -173,8 +163,6 @@ RengaErrorCode RengaPlanSetPrediction(RengaPlan plan, const RengaPlanPrediction 
 
    Output:
    . prediction - seconds; all zero where nothing was predicted
-
-   See also: RengaPlanSetPrediction()
 @*/
 RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *prediction)
 {

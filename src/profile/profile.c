@@ -162,8 +162,6 @@ RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
 
    Output:
    . graph - the graph, lent by the profile; NULL: none was set
-
-   See also: RengaProfileSetGraph()
 @*/
 RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph)
 {
@@ -183,8 +181,6 @@ RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph)
    . machine - described; the profile keeps a reference; NULL: none
 
    Errors: none beyond bad arguments.
-
-   See also: RengaProfileGetMachine()
 @*/
 RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine)
 {
@@ -204,8 +200,6 @@ RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine
    . device - set up; the profile keeps a reference; NULL: none
 
    Errors: RENGA_ERR_ORDER after costs were asked for.
-
-   See also: RengaProfileGetDevice()
 @*/
 RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
 {
@@ -221,8 +215,6 @@ RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
 
    Output:
    . device - the one that was set; NULL: none
-
-   See also: RengaProfileSetDevice()
 @*/
 RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device)
 {
@@ -245,8 +237,6 @@ RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device)
    Errors: none beyond bad arguments.
 
    Notes: without them RengaProfileSetFromOptions() makes some from the options.
-
-   See also: RengaProfileGetSettings()
 @*/
 RengaErrorCode RengaProfileSetSettings(RengaProfile profile, RengaSettings settings)
 {
@@ -263,8 +253,6 @@ RengaErrorCode RengaProfileSetSettings(RengaProfile profile, RengaSettings setti
 
    Output:
    . settings - NULL: none were set, nor made from options
-
-   See also: RengaProfileSetSettings()
 @*/
 RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *settings)
 {
@@ -301,8 +289,6 @@ RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type)
 
    Output:
    . type - its name, lent
-
-   See also: RengaProfileSetType()
 @*/
 RengaErrorCode RengaProfileGetType(RengaProfile profile, const char **type)
 {
@@ -481,8 +467,6 @@ RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, d
    . machine - the machine that was set, or one that was measured; lent by the profile
 
    Errors: what measuring the links says, where type measured does it.
-
-   See also: RengaProfileSetMachine()
 @*/
 RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machine)
 {

@@ -145,8 +145,6 @@ RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
 
    Output:
    . type - its name
-
-   See also: RengaScheduleSetType()
 @*/
 RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
 {
@@ -205,8 +203,6 @@ RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager)
    Output:
    . eager - extra warm-up micro-batches for each stage that follows, at least 0: see
      RengaScheduleSetEager()
-
-   See also: RengaScheduleSetEager()
 @*/
 RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager)
 {
@@ -290,8 +286,6 @@ RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule)
    that there is not; RENGA_ERR_PLAN where the lists cannot be proved, and the old list stays.
 
    Notes: all lists are proved again; if the proof fails the old list stays.
-
-   See also: RengaScheduleGetActions()
 @*/
 RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int replica,
                                        int64_t count, const RengaAction actions[])

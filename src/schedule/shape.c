@@ -129,8 +129,6 @@ RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const i
    . microbatches - micro-batches of one step, at least 0, over all replicas
 
    Errors: RENGA_ERR_ORDER without a shape.
-
-   See also: RengaScheduleSetShape()
 @*/
 RengaErrorCode RengaScheduleGetShape(RengaSchedule schedule, int *stages, const int **replicas,
                                      int64_t *microbatches)
@@ -239,8 +237,6 @@ RengaErrorCode RengaScheduleSetBuckets(RengaSchedule schedule, int stage, int bu
    . buckets - the number of buckets, at least 1: see RengaScheduleSetBuckets()
 
    Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not.
-
-   See also: RengaScheduleSetBuckets()
 @*/
 RengaErrorCode RengaScheduleGetBuckets(RengaSchedule schedule, int stage, int *buckets)
 {
@@ -307,8 +303,6 @@ RengaErrorCode RengaScheduleSetGathers(RengaSchedule schedule, int stage, int bu
    . buckets - the number of buckets, at least 0: see RengaScheduleSetGathers()
 
    Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not.
-
-   See also: RengaScheduleSetGathers()
 @*/
 RengaErrorCode RengaScheduleGetGathers(RengaSchedule schedule, int stage, int *buckets)
 {

@@ -26,8 +26,6 @@
    depend on it. With gradients replicas take micro-batches in turn, in all stages alike, and where
    no other number of buckets is given there are 8; type rannc refuses it. With parameters they ask
    each other for what they read. Paper: Rajbhandari et al., ZeRO, 2020.
-
-   See also: RengaSettingsGetShard()
 @*/
 RengaErrorCode RengaSettingsSetShard(RengaSettings settings, RengaShard shard)
 {
@@ -43,8 +41,6 @@ RengaErrorCode RengaSettingsSetShard(RengaSettings settings, RengaShard shard)
 
    Output:
    . shard - the value that RengaSettingsSetShard() takes
-
-   See also: RengaSettingsSetShard()
 @*/
 RengaErrorCode RengaSettingsGetShard(RengaSettings settings, RengaShard *shard)
 {
@@ -120,8 +116,6 @@ RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, RengaRecompute 
 
    Output:
    . recompute - the value that RengaSettingsSetRecompute() takes
-
-   See also: RengaSettingsSetRecompute()
 @*/
 RengaErrorCode RengaSettingsGetRecompute(RengaSettings settings, RengaRecompute *recompute)
 {
@@ -189,8 +183,6 @@ RengaErrorCode RengaSettingsSetOffload(RengaSettings settings, RengaOffload offl
 
    Output:
    . offload - the value that RengaSettingsSetOffload() takes
-
-   See also: RengaSettingsSetOffload()
 @*/
 RengaErrorCode RengaSettingsGetOffload(RengaSettings settings, RengaOffload *offload)
 {

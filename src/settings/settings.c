@@ -113,8 +113,6 @@ RengaErrorCode RengaSettingsGetOptimizer(RengaSettings settings, RengaOptimizer 
    . -seed - the same
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up.
-
-   See also: RengaSettingsGetSeed()
 @*/
 RengaErrorCode RengaSettingsSetSeed(RengaSettings settings, uint64_t seed)
 {
@@ -128,8 +126,6 @@ RengaErrorCode RengaSettingsSetSeed(RengaSettings settings, uint64_t seed)
 
    Output:
    . seed - 0 where nothing was said
-
-   See also: RengaSettingsSetSeed()
 @*/
 RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed)
 {
@@ -155,8 +151,6 @@ RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed)
    RENGA_ERR_ARGUMENT for a negative time.
 
    Notes: RengaCommSetTimeout of their communicator, for all that is made from it.
-
-   See also: RengaSettingsGetTimeout()
 @*/
 RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds)
 {
@@ -171,8 +165,6 @@ RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds)
 
    Output:
    . seconds - 0: for ever
-
-   See also: RengaSettingsSetTimeout()
 @*/
 RengaErrorCode RengaSettingsGetTimeout(RengaSettings settings, double *seconds)
 {
@@ -195,8 +187,6 @@ RengaErrorCode RengaSettingsGetTimeout(RengaSettings settings, double *seconds)
    RENGA_ERR_ARGUMENT for a negative number.
 
    Notes: a pipeline over it is refused at its set-up; a plan is made under that of rank 0.
-
-   See also: RengaSettingsGetMemoryBound()
 @*/
 RengaErrorCode RengaSettingsSetMemoryBound(RengaSettings settings, int64_t bytes)
 {
@@ -212,8 +202,6 @@ RengaErrorCode RengaSettingsSetMemoryBound(RengaSettings settings, int64_t bytes
 
    Output:
    . bytes - 0: nothing was said
-
-   See also: RengaSettingsSetMemoryBound()
 @*/
 RengaErrorCode RengaSettingsGetMemoryBound(RengaSettings settings, int64_t *bytes)
 {

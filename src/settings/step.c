@@ -37,8 +37,6 @@ RengaErrorCode RengaSettingsSetSchedule(RengaSettings settings, const char *type
 
    Output:
    . type - the type's name, lent by the settings
-
-   See also: RengaSettingsSetSchedule()
 @*/
 RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **type)
 {
@@ -86,8 +84,6 @@ RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager)
    Output:
    . eager - extra warm-up micro-batches for each stage that follows, at least 0; negative: nothing
      was said
-
-   See also: RengaSettingsSetEager()
 @*/
 RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager)
 {
@@ -132,8 +128,6 @@ const char *RengaReductionName(RengaReduction reduction)
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
    RENGA_ERR_ARGUMENT for a reduction that there is not.
-
-   See also: RengaSettingsGetReduction()
 @*/
 RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, RengaReduction reduction)
 {
@@ -149,8 +143,6 @@ RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, RengaReduction 
 
    Output:
    . reduction - the value that RengaSettingsSetReduction() takes
-
-   See also: RengaSettingsSetReduction()
 @*/
 RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, RengaReduction *reduction)
 {
@@ -178,8 +170,6 @@ RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, RengaReduction 
 
    Notes: several sums are under way at once, each with work memory of its own. Results do not
    depend on it.
-
-   See also: RengaSettingsGetBuckets()
 @*/
 RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets)
 {
@@ -195,8 +185,6 @@ RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets)
 
    Output:
    . buckets - parts of the gradients of each stage; 0: by their size
-
-   See also: RengaSettingsSetBuckets()
 @*/
 RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
 {
@@ -226,8 +214,6 @@ RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
    so many chunks, where nothing is said of one; types auto, exact and rannc refuse more than 1.
    With 0 auto and exact take several where that is clearly faster. A pipeline refuses a plan of
    another number than is said. Results do not depend on it.
-
-   See also: RengaSettingsGetChunks()
 @*/
 RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks)
 {
@@ -243,8 +229,6 @@ RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks)
 
    Output:
    . chunks - 0: nothing was said, and the schedule that is set has one stage for each rank
-
-   See also: RengaSettingsSetChunks()
 @*/
 RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
 {
@@ -304,8 +288,6 @@ RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *typ
 
    Output:
    . type - the type's name, lent by the settings
-
-   See also: RengaSettingsSetTransport()
 @*/
 RengaErrorCode RengaSettingsGetTransport(RengaSettings settings, const char **type)
 {

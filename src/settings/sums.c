@@ -36,8 +36,6 @@ RengaErrorCode RengaSettingsSetBucketSize(RengaSettings settings, int64_t bytes)
 
    Output:
    . bytes - 0: RengaSettingsSetBuckets() says how many there are
-
-   See also: RengaSettingsSetBucketSize()
 @*/
 RengaErrorCode RengaSettingsGetBucketSize(RengaSettings settings, int64_t *bytes)
 {
@@ -80,8 +78,6 @@ RengaErrorCode RengaSettingsSetOverlap(RengaSettings settings, bool overlap)
 
    Output:
    . overlap - the value that RengaSettingsSetOverlap() takes
-
-   See also: RengaSettingsSetOverlap()
 @*/
 RengaErrorCode RengaSettingsGetOverlap(RengaSettings settings, bool *overlap)
 {

@@ -200,8 +200,6 @@ void RengaErrorSetHandler(RengaErrorHandler report, void *user)
    . report, user - the values that RengaErrorSetHandler was given; NULL for either is allowed
 
    Errors: none.
-
-   See also: RengaErrorSetHandler()
 @*/
 void RengaErrorGetHandler(RengaErrorHandler *report, void **user)
 {

@@ -103,8 +103,6 @@ RengaErrorCode RengaOptionsSetUnknown(RengaUnknownOptions unknown)
    . unknown - the treatment of unknown options
 
    Errors: none beyond bad arguments.
-
-   See also: RengaOptionsSetUnknown()
 @*/
 RengaErrorCode RengaOptionsGetUnknown(RengaUnknownOptions *unknown)
 {

@@ -229,8 +229,6 @@ void RengaSetExitCode(int code)
    Not collective
 
    Errors: none.
-
-   See also: RengaSetExitCode()
 @*/
 int RengaGetExitCode(void)
 {

@@ -128,8 +128,6 @@ RengaErrorCode RengaTrainerSetRules(RengaTrainer trainer, const RengaTrainerRule
 
    Output:
    . rules - a copy
-
-   See also: RengaTrainerSetRules()
 @*/
 RengaErrorCode RengaTrainerGetRules(RengaTrainer trainer, RengaTrainerRules *rules)
 {

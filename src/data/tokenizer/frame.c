@@ -161,8 +161,6 @@ RengaErrorCode RengaVocabularySetStart(RengaVocabulary vocabulary, int64_t start
 
    Output:
    . start, padding - tokens; -1: they are not known
-
-   See also: RengaVocabularySetStart()
 @*/
 RengaErrorCode RengaVocabularyGetStart(RengaVocabulary vocabulary, int64_t *start, int64_t *padding)
 {

@@ -83,8 +83,6 @@ static RengaErrorCode FindRannc(RengaPartition partition, Rannc **rannc, const c
    Notes: where memory keeps blocks from being merged there are more. A block is an interval of the
    canonical order of the nodes, since stages are; RaNNC's own may be any convex set. Stages may end
    within a block: their boundaries are moved afterwards.
-
-   See also: RengaPartitionRanncGetBlocks()
 @*/
 RengaErrorCode RengaPartitionRanncSetBlocks(RengaPartition partition, int blocks)
 {
@@ -108,8 +106,6 @@ RengaErrorCode RengaPartitionRanncSetBlocks(RengaPartition partition, int blocks
    . blocks - the most; 0: as many as stages need
 
    Errors: RENGA_ERR_ORDER for another type.
-
-   See also: RengaPartitionRanncSetBlocks()
 @*/
 RengaErrorCode RengaPartitionRanncGetBlocks(RengaPartition partition, int *blocks)
 {
