@@ -24,7 +24,8 @@ typedef enum {
   RENGA_INIT_CONSTANT, /* one number */
   RENGA_INIT_NORMAL,   /* drawn from a normal distribution */
   RENGA_INIT_UNIFORM,  /* drawn from an interval */
-  RENGA_INIT_FILE      /* read from a file */
+  RENGA_INIT_FILE,     /* read from a file */
+  RENGA_INIT_SINUSOIDS /* of places: sines, then cosines (Vaswani et al. 2017) */
 } RengaInitKind;
 /* The first values of one parameter or state. */
 typedef struct {

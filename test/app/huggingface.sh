@@ -16,8 +16,8 @@ accepts 1 data npy llama-1/tokens.npy llama-1/labels.npy data.h5
 for network in $($make list); do
   $make write $network || fail "no folder $network is made"
   data=data.h5 sizes=,sequence=12
-  case $network in *bert* | vit* | t5*) data=$network/data.h5 && accepts 1 data npy $network/*.npy $data ;; esac
-  case $network in vit*) sizes= ;; esac
+  case $network in *bert* | vit* | t5* | whisper*) data=$network/data.h5 && accepts 1 data npy $network/*.npy $data ;; esac
+  case $network in vit*) sizes= ;; whisper*) sizes=,target=12 ;; esac
   accepts 1 $train -data $data -graph hf:$network$sizes -initial $network $adam -monitor csv:losses.csv
   $make compare $network losses.csv >out 2>&1 || fail "other losses than those of transformers"
   rm -f losses.csv
@@ -205,6 +205,14 @@ printf '{"context": [5], "choices": [[6], [7]], "answer": 1}\n' >asked.jsonl
 refuses 2 "the network has an encoder, and answers are judged of decoders alone" eval -graph hf:t5-1,sequence=12 -initial t5-1 \
   -eval_choices asked.jsonl
 refuses 2 "hf: target=7, but bert-1 has no decoder beside an encoder" info -graph hf:bert-1,target=7
+network=whisper-1
+says_no "activation_dropout is 0.5; only 0.0 is built" activation_dropout=0.5
+says_no "apply_spec_augment is true; only false is built" apply_spec_augment=true
+says_no "does not say all of decoder_layers, decoder_attention_heads" decoder_layers=null
+says_no "the width 32 is no multiple of 5 heads of the decoder" decoder_attention_heads=5
+$make write whisper-1
+refuses 2 "hf: sequence=12, but whisper-1 reads sound of one length" info -graph hf:whisper-1,sequence=12
+refuses 2 "hf: target=13, but whisper-1 has learned positions for 12 tokens" info -graph hf:whisper-1,target=13
 network=gpt2-1
 says_no "scale_attn_by_inverse_layer_idx is true; only false is built" scale_attn_by_inverse_layer_idx=true
 $make write gpt2-1
