@@ -10,5 +10,5 @@ noinst_HEADERS += %D%/build/blocks.h %D%/huggingface/huggingface.h %D%/huggingfa
 noinst_HEADERS += include/renga/private/lane.h
 noinst_HEADERS += include/renga/private/onnx.h
 include src/graph/onnx/local.mk
-librenga_la_SOURCES += %D%/decode/decoder.c %D%/decode/attention.c %D%/decode/decodervalues.c
+librenga_la_SOURCES += %D%/decode/decoder.c %D%/decode/attention.c %D%/decode/decodervalues.c %D%/decode/memory.c
 noinst_HEADERS += %D%/decode/decode.h
