@@ -60,12 +60,12 @@ RengaErrorCode AppEncoderOpen(AppTextModel *model, int target)
   const AppFields *fields = &model->fields;
   AppEncoder *encoder = &model->encoder;
   const bool reads_tokens = model->field >= 0 && model->field != target;
-  *encoder = (AppEncoder){.is = true, .source = -1, .real = -1};
+  *encoder = (AppEncoder){.is = true, .source = -1};
   if (reads_tokens) encoder->source = model->field;
   model->field = target;
-  encoder->real = FindField(fields, "source_mask");
-  RengaCheck(!reads_tokens || (encoder->real >= 0 && fields->specs[encoder->real].ndim == 1),
-             model->printer, RENGA_ERR_SUPPORT,
+  const int real = FindField(fields, "source_mask");
+  RengaCheck(!reads_tokens || (real >= 0 && fields->specs[real].ndim == 1), model->printer,
+             RENGA_ERR_SUPPORT,
              "%s: the network has a source and a target, but no source_mask that says which of it "
              "is padding",
              model->command);

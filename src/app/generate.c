@@ -405,6 +405,8 @@ static RengaErrorCode SetUpGenerator(RengaComm comm, Generator *generator)
   RengaCall(AppNeedOption(comm, "checkpoint", "the file of a trained network", &file));
   RengaCall(AppPromptsOpen(comm, &source));
   RengaCall(AppTextModelOpen(comm, "renga generate", source.numbers || source.json, model));
+  if (!model->encoder.data)
+    RengaCall(AppRefuseUnused(model->printer, "data", "the network reads prompts alone"));
   model->numbers = model->numbers || (source.numbers && !model->vocabulary);
   RengaCall(AppSamplerCreate(model->printer, model->lowest, model->highest, &generator->sampler));
   RengaCall(RengaOptionsGetInt64("tokens", &generator->most, NULL));

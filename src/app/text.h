@@ -38,7 +38,7 @@ typedef struct {
    data set. With caches it is a network of its own, which is run once for each text. */
 typedef struct {
   bool is;          /* the network has one */
-  int source, real; /* inputs: tokens of prompts, and which are no padding; -1: it reads data */
+  int source;       /* the input of prompts' tokens; -1: there is none */
   int64_t start;    /* the token that texts begin with */
   int64_t samples;  /* of the data set */
   AppFields fields; /* of the data set; names are owned */

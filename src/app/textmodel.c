@@ -151,6 +151,7 @@ static RengaErrorCode CheckScores(AppTextModel *model, bool numbers)
 {
   char text[128];
   RengaCall(DescribeScores(model, sizeof text, text));
+  numbers = numbers || model->encoder.data;
   model->numbers = numbers && !model->vocabulary && model->kinds != BYTES && model->kinds > 0;
   if (model->numbers) model->highest = model->kinds;
   const bool fits =
@@ -218,7 +219,7 @@ static RengaErrorCode OpenTextModel(AppTextModel *model, bool numbers)
 RengaErrorCode AppTextModelOpen(RengaComm comm, const char *command, bool numbers,
                                 AppTextModel *model)
 {
-  *model = (AppTextModel){.comm = comm, .command = command};
+  *model = (AppTextModel){.comm = comm, .command = command, .encoder = {.source = -1}};
   RengaCall(RengaObjectGetComm(comm, &model->printer));
   RengaCall(OpenTextModel(model, numbers));
   return RENGA_SUCCESS;

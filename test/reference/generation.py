@@ -22,7 +22,7 @@ def make(name):
     if is_pair(name):
         return make_model(name, initializer_factor=FACTORS[name], decoder_start_token_id=3).eval()
     if is_sound(name):
-        others = dict(max_target_positions=TOKENS + 4, init_std=0.1, eos_token_id=None, pad_token_id=None)
+        others = dict(max_target_positions=TOKENS + 4, init_std=0.5, eos_token_id=None, pad_token_id=None)
         return make_model(name, **others).eval()
     places = "n_positions" if "n_positions" in NETWORKS[name][1] else "max_position_embeddings"
     return make_model(name, **{"initializer_range": 0.1 if "gemma" in name else 0.4, places: 96}).eval()
