@@ -24,7 +24,8 @@ typedef enum {
   RENGA_INIT_CONSTANT, /* one number */
   RENGA_INIT_NORMAL,   /* drawn from a normal distribution */
   RENGA_INIT_UNIFORM,  /* drawn from an interval */
-  RENGA_INIT_FILE      /* read from a file */
+  RENGA_INIT_FILE,     /* read from a file */
+  RENGA_INIT_SINUSOIDS /* of places: sines, then cosines (Vaswani et al. 2017) */
 } RengaInitKind;
 /* The first values of one parameter or state. */
 typedef struct {
@@ -227,6 +228,11 @@ RengaErrorCode RengaGraphInitializeValue(RengaGraph graph, RengaValue value, uin
 #define RENGA_DECODER_PLACE "decoder:place" /* input [samples], from 0 */
 RengaErrorCode RengaGraphMakeDecoder(RengaGraph graph, const char *tokens, int64_t texts,
                                      RengaGraph *decoder);
+/* Of an encoder beside the decoder: the name of its keys and values, and of the caches of them, with
+   the value's name behind; the input [samples] of the last place of a text's source. */
+#define RENGA_DECODER_MEMORY "decoder:memory"
+#define RENGA_DECODER_SOURCE "decoder:source"
+RengaErrorCode RengaGraphKeepMemory(RengaGraph graph, RengaGraph decoder);
 
 /* A stage: nodes [first, last) of the order, with the prepared nodes that they need cloned in.
    Values keep their names. Boundary values are inputs of the subgraph; outputs that other stages

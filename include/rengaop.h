@@ -29,6 +29,8 @@ const char *RengaDataTypeName(RengaDataType type);
 bool RengaDataTypeIsFloating(RengaDataType type);
 /* Exactly, where `to` and `from` may begin at the same place; from: float32, bfloat16, float16. */
 RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *from, float to[]);
+/* Rounded; may be done in place. */
+RengaErrorCode RengaDataNarrow(RengaDataType type, int64_t count, const void *from, void *to);
 /* Elements of a flat vector that are worked on together, whatever the device: a norm is the sum of
    its pieces' in their order, so that those who own whole ones find its bits together. */
 #define RENGA_VECTOR_PIECE 16384

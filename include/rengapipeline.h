@@ -112,6 +112,9 @@ RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *nam
                                          float buffer[]);
 RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *name, int from,
                                          const float buffer[]);
+/* Collective: what the encoder made for text number text of a decoder (RengaGraphKeepMemory). */
+RengaErrorCode RengaPipelineSetMemory(RengaPipeline pipeline, int64_t text, int from,
+                                      const float buffer[]);
 /* One parameter or state of the network, whichever rank has it. */
 typedef struct {
   const char *name;         /* in the network, lent */

@@ -364,7 +364,7 @@ static RengaErrorCode BeginWritings(Generator *generator)
     Writing *writing = &generator->writing[i];
     writing->tokens = &generator->prompts.tokens[i];
     writing->prompt = writing->tokens->length;
-    if (generator->model->source >= 0) writing->tokens->source = writing->prompt;
+    if (generator->model->encoder.source >= 0) writing->tokens->source = writing->prompt;
     RengaCall(AppendSpelled(writing, "", 0));
   }
   FindKeys(generator);
@@ -375,9 +375,25 @@ static RengaErrorCode BeginWritings(Generator *generator)
 static int64_t FindLongest(const Generator *generator)
 {
   int64_t longest = 0;
-  for (int64_t i = 0; i < generator->prompts.count; i++)
-    if (generator->writing[i].prompt > longest) longest = generator->writing[i].prompt;
+  for (int64_t i = 0; i < generator->prompts.count; i++) {
+    const int64_t places = AppTextPlaces(generator->model, generator->writing[i].tokens);
+    if (places > longest) longest = places;
+  }
   return longest + generator->most - 1;
+}
+
+/* A decoder beside an encoder has no texts that lose their begin. */
+static RengaErrorCode CheckTarget(const Generator *generator)
+{
+  const AppTextModel *model = generator->model;
+  const int64_t longest = FindLongest(generator);
+  RengaCheck(
+      !model->encoder.is || longest <= model->sequence, model->printer, RENGA_ERR_OPTION,
+      "-tokens %lld: the network's target has %lld%s; write fewer, or build it with a longer "
+      "target",
+      (long long)generator->most, (long long)model->sequence,
+      model->encoder.data ? ", with the prompt and the token before it" : "");
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SetUpGenerator(RengaComm comm, Generator *generator)
@@ -389,6 +405,8 @@ static RengaErrorCode SetUpGenerator(RengaComm comm, Generator *generator)
   RengaCall(AppNeedOption(comm, "checkpoint", "the file of a trained network", &file));
   RengaCall(AppPromptsOpen(comm, &source));
   RengaCall(AppTextModelOpen(comm, "renga generate", source.numbers || source.json, model));
+  if (!model->encoder.data)
+    RengaCall(AppRefuseUnused(model->printer, "data", "the network reads prompts alone"));
   model->numbers = model->numbers || (source.numbers && !model->vocabulary);
   RengaCall(AppSamplerCreate(model->printer, model->lowest, model->highest, &generator->sampler));
   RengaCall(RengaOptionsGetInt64("tokens", &generator->most, NULL));
@@ -397,13 +415,9 @@ static RengaErrorCode SetUpGenerator(RengaComm comm, Generator *generator)
   generator->json = strcmp(format, "jsonl") == 0;
   RengaCall(AppPromptsTake(model, &source, generator->most, &generator->prompts));
   AppFreeLines(&source.lines);
-  RengaCheck(model->source < 0 || generator->most <= model->sequence, model->printer,
-             RENGA_ERR_OPTION,
-             "-tokens %lld: the network's target has %lld; write fewer, or build it with a longer "
-             "target",
-             (long long)generator->most, (long long)model->sequence);
   RengaCall(ReadStops(generator));
   RengaCall(BeginWritings(generator));
+  RengaCall(CheckTarget(generator));
   if (batch == 0) batch = BATCH;
   if (batch > generator->prompts.count) batch = generator->prompts.count;
   RengaCall(AppTextModelCache(model, batch, FindLongest(generator)));

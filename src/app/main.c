@@ -234,7 +234,7 @@ static const struct {
     {"checkpoint_every", "train"},
     {"checkpoint_async", "train"},
     {"checkpoint_format", "train"},
-    {"data", "train eval predict"},
+    {"data", "train eval predict generate"},
     {"data_shuffle", "train"},
     {"data_owners", "train"},
     {"data_owners_order", "train"},

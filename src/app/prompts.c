@@ -21,6 +21,7 @@ RengaErrorCode AppPromptsOpen(RengaComm comm, AppPromptSource *source)
   RengaCall(RengaOptionsGetString("prompt", &source->text, &text));
   RengaCall(RengaOptionsGetString("prompt_tokens", &source->numbers, NULL));
   RengaCall(RengaOptionsGetString("prompt_file", &source->file, NULL));
+  source->given = text || source->numbers || source->file;
   RengaCheck(text + (source->numbers != NULL) + (source->file != NULL) <= 1, printer,
              RENGA_ERR_OPTION,
              "-prompt, -prompt_tokens and -prompt_file: give one of them, not several");
@@ -43,8 +44,9 @@ static RengaErrorCode CheckPromptLength(const AppTextModel *model, const char *w
 {
   RengaCheck(length > 0, model->printer, RENGA_ERR_OPTION, "%s is empty: give some %s", where,
              model->numbers ? "tokens" : "text");
-  const int field = model->source >= 0 ? model->source : model->field;
-  const int64_t most = model->fields.specs[field].dim[0];
+  const AppEncoder *encoder = &model->encoder;
+  const int field = encoder->source >= 0 ? encoder->source : model->field;
+  const int64_t most = model->fields.specs[field].dim[0] - (encoder->data != NULL);
   RengaCheck(length <= most, model->printer, RENGA_ERR_OPTION,
              "%s has %lld tokens, and the network's sequence is %lld: shorten it, or build the "
              "network with a longer sequence",
@@ -187,8 +189,31 @@ static RengaErrorCode TakePrompts(const AppTextModel *model, const AppPromptSour
   if (list) RengaCall(TakeLists(model, list, more, prompts));
   for (int64_t i = 0; i < source->lines.count; i++)
     RengaCall(TakePromptLine(model, source, i, more, prompts));
-  if (!list && !source->file)
+  if (!list && !source->file && (source->given || !model->encoder.data))
     RengaCall(TakePromptText(model, "-prompt", source->text, more, prompts));
+  return RENGA_SUCCESS;
+}
+
+/* Texts of samples of a data set begin with one prompt, each with its own, or with none. */
+static RengaErrorCode GiveToSamples(const AppTextModel *model, int64_t more, AppPrompts *prompts)
+{
+  const int64_t samples = model->encoder.samples, count = prompts->count;
+  RengaCheck(count < 2 || count == samples, model->printer, RENGA_ERR_OPTION,
+             "%lld prompts for %lld samples of -data: give one for all, one for each, or none",
+             (long long)count, (long long)samples);
+  RengaCall(RengaRealloc(samples, &prompts->text));
+  RengaCall(RengaRealloc(samples, &prompts->tokens));
+  for (int64_t i = count; i < samples; i++) {
+    const AppTokens *given = count ? &prompts->tokens[0] : NULL;
+    AppTokens *own = &prompts->tokens[i];
+    *own = (AppTokens){.length = given ? given->length : 0};
+    prompts->text[i] = NULL;
+    prompts->count = i + 1;
+    RengaCall(RengaMalloc(own->length + more + 1, &own->token));
+    for (int64_t t = 0; t < own->length; t++) own->token[t] = given->token[t];
+    if (given && prompts->text[0]) RengaCall(RengaStringCopy(prompts->text[0], &prompts->text[i]));
+  }
+  for (int64_t i = 0; i < samples; i++) prompts->tokens[i].sample = i;
   return RENGA_SUCCESS;
 }
 
@@ -196,7 +221,8 @@ RengaErrorCode AppPromptsTake(const AppTextModel *model, const AppPromptSource *
                               int64_t more, AppPrompts *prompts)
 {
   *prompts = (AppPrompts){0};
-  const RengaErrorCode code = TakePrompts(model, source, more, prompts);
+  RengaErrorCode code = TakePrompts(model, source, more, prompts);
+  if (!code && model->encoder.data) code = GiveToSamples(model, more, prompts);
   if (code) AppPromptsFree(prompts);
   RengaCall(code);
   return RENGA_SUCCESS;

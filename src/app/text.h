@@ -28,10 +28,29 @@ RengaErrorCode AppReadStart(RengaComm comm, const char *folder, int64_t *start, 
 typedef struct {
   int64_t length;
   int64_t *token; /* [length] */
-  int64_t source; /* so many of them are for the encoder; 0: the network has none */
+  int64_t source; /* so many of them are for the encoder; 0: the network has none, or reads data */
+  int64_t sample; /* of the data set that the encoder reads */
   int64_t kept;   /* of these so many have their keys and values in the caches, */
   int64_t cache;  /* which are those of text cache - 1; 0: of none */
 } AppTokens;
+
+/* What stands beside the decoder of a network: its encoder, which reads prompts, or samples of a
+   data set. With caches it is a network of its own, which is run once for each text. */
+typedef struct {
+  bool is;          /* the network has one */
+  int source;       /* the input of prompts' tokens; -1: there is none */
+  int64_t start;    /* the token that texts begin with */
+  int64_t samples;  /* of the data set */
+  RengaDataFields fields; /* of the data set; names are owned */
+  RengaData data;   /* NULL: it reads prompts */
+  int64_t places;   /* of its result */
+  RengaGraph graph; /* of the network of its own; NULL: there is none */
+  RengaDataFields inputs; /* of that */
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  const AppTokens *text; /* of the forward that runs */
+  float *memory;         /* rank 0: what a forward gives */
+} AppEncoder;
 
 /* A network with an input [batch, sequence] of tokens and an output [batch, sequence, kinds] of
    scores of the next one; of an encoder and a decoder that is the decoder's, and what texts go on
@@ -44,13 +63,12 @@ typedef struct {
   RengaDataFields fields;
   RengaPlan plan;
   RengaPipeline pipeline;
-  const char *output;         /* name of the scores */
-  int field;                  /* the input that the tokens go to */
-  int source, real;           /* inputs of an encoder: its tokens, and which are no padding; -1 */
-  int64_t start;              /* with an encoder: the token that texts begin with */
-  int64_t sequence, kinds;    /* tokens that the network sees; of tokens that it knows */
-  bool numbers;               /* tokens stand for no text: they are written as numbers */
-  RengaVocabulary vocabulary; /* NULL: tokens are bytes, or numbers */
+  const char *output; /* name of the scores */
+  int field;          /* the input that the tokens go to */
+  AppEncoder encoder;
+  int64_t sequence, kinds;       /* tokens that the network sees; of tokens that it knows */
+  bool numbers;                  /* tokens stand for no text: they are written as numbers */
+  RengaVocabulary vocabulary;    /* NULL: tokens are bytes, or numbers */
   int64_t n_frame[2], *frame[2]; /* tokens before and behind a prompt that is a text */
   int64_t lowest, highest;       /* those that are written: [lowest, highest) */
   int64_t batch;                 /* texts of a forward at most */
@@ -88,6 +106,27 @@ void AppTextModelLeave(AppTextModel *model, AppTokens *text);
 const float *AppTextModelScoresAt(const AppTextModel *model, int64_t i, int64_t place);
 RengaErrorCode AppTextModelDestroy(AppTextModel *model);
 
+/* Not collective: tokens that the decoder reads, and which they are. */
+int64_t AppTextPlaces(const AppTextModel *model, const AppTokens *text);
+int64_t AppTextTokenAt(const AppTextModel *model, const AppTokens *text, int64_t place);
+void AppPutToken(const RengaTensorSpec *spec, void *buffer, int64_t at, int64_t token);
+
+/* ---- encoder.c ---- */
+/* Collective: of a network whose tokens go to the input target. -data is opened where it reads no
+   tokens. */
+RengaErrorCode AppEncoderOpen(AppTextModel *model, int target);
+/* Not collective: what the encoder's input of a name has for a text, as sample number of a buffer of
+   zeros. */
+RengaErrorCode AppEncoderFill(const AppTextModel *model, const char *name,
+                              const RengaTensorSpec *spec, const AppTokens *text, int64_t number,
+                              void *buffer);
+/* Collective: the encoder by itself, of which the decoder takes keys and values; its plan and its
+   parameters; what it makes for a text, whose caches get it. */
+RengaErrorCode AppEncoderCreate(AppTextModel *model, RengaGraph decoder, RengaGraph *graph);
+RengaErrorCode AppEncoderSetUp(AppTextModel *model, const char *parameters);
+RengaErrorCode AppEncoderRun(AppTextModel *model, const AppTokens *text);
+RengaErrorCode AppEncoderDestroy(AppEncoder *encoder);
+
 /* ---- tokenrows.c: the network with caches ---- */
 typedef struct _AppTokenRows AppTokenRows;
 /* Collective: in the place of model->graph; why: it is not possible, and nothing has changed. */
@@ -103,6 +142,7 @@ void AppTokenRowsDestroy(AppTokenRows **rows);
 typedef struct {
   const char *text, *numbers, *file; /* -prompt, -prompt_tokens, -prompt_file */
   bool json;                         /* the file's lines are objects of JSON */
+  bool given;                        /* one of the three is */
   AppLines lines;                    /* of the file; AppFreeLines */
 } AppPromptSource;
 typedef struct {

@@ -16,7 +16,7 @@ static void FillTokenPositions(const RengaTensorSpec *spec, int64_t count, void 
       ((int32_t *)buffer)[i] = (int32_t)(i % spec->dim[0]);
 }
 
-static void PutToken(const RengaTensorSpec *spec, void *buffer, int64_t at, int64_t token)
+void AppPutToken(const RengaTensorSpec *spec, void *buffer, int64_t at, int64_t token)
 {
   if (spec->type == RENGA_INT64)
     ((int64_t *)buffer)[at] = token;
@@ -24,17 +24,16 @@ static void PutToken(const RengaTensorSpec *spec, void *buffer, int64_t at, int6
     ((int32_t *)buffer)[at] = (int32_t)token;
 }
 
-/* Of an encoder and a decoder: the prompt, 1 for each of its tokens, or what was written behind the
-   token that texts begin with. */
-static void FillPair(const AppTextModel *model, int field, const AppTokens *text, int64_t at,
-                     void *buffer)
+/* With an encoder those behind its source, and before them the token that texts begin with. */
+int64_t AppTextPlaces(const AppTextModel *model, const AppTokens *text)
 {
-  const RengaTensorSpec *spec = &model->fields.specs[field];
-  if (field == model->field) PutToken(spec, buffer, at, model->start);
-  for (int64_t i = 0; i < text->source && field != model->field; i++)
-    PutToken(spec, buffer, at + i, field == model->source ? text->token[i] : 1);
-  for (int64_t i = text->source; i < text->length && field == model->field; i++)
-    PutToken(spec, buffer, at + 1 + i - text->source, text->token[i]);
+  return text->length - text->source + model->encoder.is;
+}
+
+int64_t AppTextTokenAt(const AppTextModel *model, const AppTokens *text, int64_t place)
+{
+  if (model->encoder.is && place == 0) return model->encoder.start;
+  return text->token[text->source + place - model->encoder.is];
 }
 
 /* The network's end of each text, padded at the right: later places do not change earlier ones. */
@@ -42,74 +41,35 @@ static RengaErrorCode ReadTexts(void *user, int field, int64_t first, int64_t co
 {
   const AppTextModel *model = user;
   const RengaTensorSpec *spec = &model->fields.specs[field];
-  const bool pair = model->source >= 0;
+  const char *name = model->fields.names[field];
+  const bool encoded = model->encoder.is && field != model->field;
   memset(buffer, 0, RengaTensorSpecBytes(spec) * (size_t)count);
-  if (pair && (field == model->field || field == model->source || field == model->real)) {
-    for (int64_t s = 0; s < count; s++)
-      FillPair(model, field, model->given[first + s], s * spec->dim[0], buffer);
-    return RENGA_SUCCESS;
-  }
-  if (spec->ndim == 1 && strcmp(model->fields.names[field], "position_ids") == 0 &&
+  for (int64_t s = 0; s < count && encoded; s++)
+    RengaCall(AppEncoderFill(model, name, spec, model->given[first + s], s, buffer));
+  if (spec->ndim == 1 && strcmp(name, "position_ids") == 0 && !encoded &&
       (spec->type == RENGA_INT64 || spec->type == RENGA_INT32))
     FillTokenPositions(spec, count, buffer);
   if (field != model->field) return RENGA_SUCCESS;
   for (int64_t s = 0; s < count; s++) {
     const AppTokens *text = model->given[first + s];
-    const int64_t begin = text->length > model->sequence ? text->length - model->sequence : 0;
-    const int64_t at = s * model->sequence - begin;
-    for (int64_t i = begin; i < text->length; i++) PutToken(spec, buffer, at + i, text->token[i]);
+    const int64_t places = AppTextPlaces(model, text);
+    const int64_t begin = places > model->sequence ? places - model->sequence : 0;
+    for (int64_t i = begin; i < places; i++)
+      AppPutToken(spec, buffer, s * model->sequence + i - begin, AppTextTokenAt(model, text, i));
   }
-  return RENGA_SUCCESS;
-}
-
-/* The token that targets begin with, as config.json says, or as data sets of Renga have it. */
-static RengaErrorCode FindStart(AppTextModel *model)
-{
-  const char *network;
-  char *folder = NULL;
-  int64_t padding;
-  model->start = RENGA_TOKEN_BEGIN;
-  RengaCall(RengaOptionsGetString("graph", &network, NULL));
-  RengaCall(AppFolderFile(network, "", &folder));
-  if (!folder) return RENGA_SUCCESS;
-  const RengaErrorCode code = AppReadStart(model->comm, folder, &model->start, &padding);
-  RengaFree(&folder);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static int FindField(const RengaDataFields *fields, const char *name)
-{
-  for (int f = 0; f < fields->count; f++)
-    if (strcmp(fields->names[f], name) == 0) return f;
-  return -1;
-}
-
-/* Of a network with an encoder. */
-static RengaErrorCode UseEncoder(AppTextModel *model, int target)
-{
-  const RengaDataFields *fields = &model->fields;
-  model->source = model->field;
-  model->field = target;
-  model->real = FindField(fields, "source_mask");
-  RengaCheck(model->source >= 0 && model->source != target && model->real >= 0 &&
-                 fields->specs[model->real].ndim == 1,
-             model->printer, RENGA_ERR_SUPPORT,
-             "%s: the network has a target, but no source, or no source_mask that says which of it "
-             "is padding",
-             model->command);
-  RengaCall(FindStart(model));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode FindTokens(AppTextModel *model)
 {
   const RengaDataFields *fields = &model->fields;
-  const int target = FindField(fields, "target");
-  model->field = model->source = model->real = -1;
+  int target = -1;
+  model->field = -1;
+  for (int f = 0; f < fields->count; f++)
+    if (strcmp(fields->names[f], "target") == 0) target = f;
   for (int f = 0; f < fields->count && model->field < 0; f++)
     if (fields->is_table_index[f] && fields->specs[f].ndim == 1) model->field = f;
-  if (target >= 0) RengaCall(UseEncoder(model, target));
+  if (target >= 0) RengaCall(AppEncoderOpen(model, target));
   RengaCheck(model->field >= 0, model->printer, RENGA_ERR_SUPPORT,
              "%s needs a network with an input [batch, sequence] of tokens", model->command);
   const RengaDataType type = fields->specs[model->field].type;
@@ -167,7 +127,7 @@ static RengaErrorCode FindTextVocabulary(AppTextModel *model)
   if (!given) RengaCall(FindFolderTokenizer(model, &own));
   if (!given && !own) return RENGA_SUCCESS;
   RengaErrorCode code = ReadTextVocabulary(model, given ? given : own);
-  if (!code && (own || model->source >= 0))
+  if (!code && !model->encoder.data && (own || model->encoder.is))
     code = RengaVocabularyGetFrame(model->vocabulary, model->n_frame, model->frame);
   RengaFree(&own);
   RengaCall(code);
@@ -191,6 +151,7 @@ static RengaErrorCode CheckScores(AppTextModel *model, bool numbers)
 {
   char text[128];
   RengaCall(DescribeScores(model, sizeof text, text));
+  numbers = numbers || model->encoder.data;
   model->numbers = numbers && !model->vocabulary && model->kinds != BYTES && model->kinds > 0;
   if (model->numbers) model->highest = model->kinds;
   const bool fits =
@@ -258,7 +219,7 @@ static RengaErrorCode OpenTextModel(AppTextModel *model, bool numbers)
 RengaErrorCode AppTextModelOpen(RengaComm comm, const char *command, bool numbers,
                                 AppTextModel *model)
 {
-  *model = (AppTextModel){.comm = comm, .command = command};
+  *model = (AppTextModel){.comm = comm, .command = command, .encoder = {.source = -1}};
   RengaCall(RengaObjectGetComm(comm, &model->printer));
   RengaCall(OpenTextModel(model, numbers));
   return RENGA_SUCCESS;
@@ -280,8 +241,6 @@ static RengaErrorCode FindObstacle(const AppTextModel *model, int64_t longest, s
     snprintf(why, size, "device %s has no kernels for them", device);
   else if (replicas > 1 || tokens > 1 || (strcmp(context, "0") != 0 && strcmp(context, "1") != 0))
     snprintf(why, size, "they are not for replicas, context-parallel ranks and lanes of tokens");
-  else if (model->source >= 0)
-    snprintf(why, size, "the network has an encoder");
   else if (plan)
     snprintf(why, size, "a plan is given, which is of whole sequences");
   else if (longest > model->sequence)
@@ -356,6 +315,7 @@ RengaErrorCode AppTextModelSetUp(AppTextModel *model, int64_t batch, const char 
                 : AppReadInitial(model->comm, model->pipeline, true, &initial));
   if (parameters) RengaCall(AppReadAdapter(model->comm, model->pipeline, false));
   model->step = initial.step;
+  if (model->encoder.graph) RengaCall(AppEncoderSetUp(model, parameters));
   if (RengaCommGetRank(model->comm) == 0)
     RengaCall(RengaMalloc(model->batch * (model->rows ? 1 : model->sequence) * model->kinds,
                           &model->scores));
@@ -410,16 +370,18 @@ void AppTextModelLeave(AppTextModel *model, AppTokens *text)
 
 const float *AppTextModelScoresAt(const AppTextModel *model, int64_t i, int64_t place)
 {
-  const int64_t length = model->given[i]->length, source = model->given[i]->source;
-  if (source > 0) return model->scores + (i * model->sequence + place + 1 - source) * model->kinds;
+  const AppTokens *text = model->given[i];
+  const int64_t places = AppTextPlaces(model, text);
+  const int64_t begin = places > model->sequence ? places - model->sequence : 0;
   if (model->rows) return model->scores + i * model->kinds;
-  const int64_t begin = length > model->sequence ? length - model->sequence : 0;
-  return model->scores + (i * model->sequence + place - begin) * model->kinds;
+  place += model->encoder.is - text->source - begin;
+  return model->scores + (i * model->sequence + place) * model->kinds;
 }
 
 RengaErrorCode AppTextModelDestroy(AppTextModel *model)
 {
   AppTokenRowsDestroy(&model->rows);
+  RengaCall(AppEncoderDestroy(&model->encoder));
   RengaFree(&model->scores);
   for (int side = 0; side < 2; side++) RengaFree(&model->frame[side]);
   RengaCall(RengaVocabularyDestroy(&model->vocabulary));

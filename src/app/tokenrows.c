@@ -12,7 +12,7 @@ struct _AppTokenRows {
   bool *taken;  /* [texts] of the caches */
   float *score; /* [batch, kinds] of a forward, on rank 0 */
   int64_t count;
-  int64_t *token, *text, *place; /* [batch] of the forward that runs */
+  int64_t *token, *text, *place, *source; /* [batch] of the forward that runs */
 };
 
 /* ---- the network ---- */
@@ -44,16 +44,18 @@ static RengaErrorCode MakeDecoder(const AppTextModel *model, int64_t texts, Reng
 }
 
 /* An error is the reason, and is told by nobody else. */
-static RengaErrorCode TryDecoder(const AppTextModel *model, int64_t texts, RengaGraph *decoder,
+static RengaErrorCode TryDecoder(AppTextModel *model, int64_t texts, RengaGraph *decoder,
                                  size_t size, char why[])
 {
   RengaErrorSetHandler(RengaErrorIgnore, NULL);
   RengaErrorCode code = MakeDecoder(model, texts, decoder);
+  if (!code && model->encoder.is) code = AppEncoderCreate(model, *decoder, &model->encoder.graph);
   if (code) snprintf(why, size, "%s", RengaErrorGetMessage());
   code = RengaErrorAgree(model->printer, code);
   RengaErrorSetHandler(NULL, NULL);
   if (code && !why[0]) snprintf(why, size, "another rank cannot make its decoder");
   if (code && *decoder) RengaCall(RengaGraphDestroy(decoder));
+  if (code && model->encoder.graph) RengaCall(RengaGraphDestroy(&model->encoder.graph));
   return RENGA_SUCCESS;
 }
 
@@ -67,6 +69,7 @@ static RengaErrorCode AllocateRows(const AppTextModel *model, int64_t texts, App
   RengaCall(RengaMalloc(rows->batch, &rows->token));
   RengaCall(RengaMalloc(rows->batch, &rows->text));
   RengaCall(RengaMalloc(rows->batch, &rows->place));
+  RengaCall(RengaMalloc(rows->batch, &rows->source));
   if (RengaCommGetRank(model->comm) == 0)
     RengaCall(RengaMalloc(rows->batch * model->kinds, &rows->score));
   return RENGA_SUCCESS;
@@ -118,6 +121,7 @@ void AppTokenRowsDestroy(AppTokenRows **rows)
   RengaFree(&(*rows)->token);
   RengaFree(&(*rows)->text);
   RengaFree(&(*rows)->place);
+  RengaFree(&(*rows)->source);
   RengaFree(rows);
 }
 
@@ -127,9 +131,10 @@ static RengaErrorCode ReadRows(void *user, int field, int64_t first, int64_t cou
   const AppTextModel *model = user;
   const AppTokenRows *rows = model->rows;
   const char *name = model->fields.names[field];
-  const int64_t *from = strcmp(name, RENGA_DECODER_TEXT) == 0    ? rows->text
-                        : strcmp(name, RENGA_DECODER_PLACE) == 0 ? rows->place
-                                                                 : rows->token;
+  const int64_t *from = strcmp(name, RENGA_DECODER_TEXT) == 0     ? rows->text
+                        : strcmp(name, RENGA_DECODER_PLACE) == 0  ? rows->place
+                        : strcmp(name, RENGA_DECODER_SOURCE) == 0 ? rows->source
+                                                                  : rows->token;
   for (int64_t i = 0; i < count; i++)
     if (model->fields.specs[field].type == RENGA_INT64)
       ((int64_t *)buffer)[i] = from[first + i];
@@ -143,7 +148,7 @@ static RengaErrorCode RunRows(AppTextModel *model)
 {
   AppTokenRows *rows = model->rows;
   for (; rows->count % rows->microbatch; rows->count++) {
-    rows->token[rows->count] = rows->place[rows->count] = 0;
+    rows->token[rows->count] = rows->place[rows->count] = rows->source[rows->count] = 0;
     rows->text[rows->count] = -1;
   }
   const RengaBatch batch = {.samples = rows->count, .read = ReadRows, .user = model};
@@ -152,11 +157,14 @@ static RengaErrorCode RunRows(AppTextModel *model)
   return RENGA_SUCCESS;
 }
 
-static void TakeCache(AppTokenRows *rows, AppTokens *text)
+static RengaErrorCode TakeCache(AppTextModel *model, AppTokens *text)
 {
+  AppTokenRows *rows = model->rows;
   for (int64_t t = 0; t < rows->texts && text->cache == 0; t++)
     if (!rows->taken[t]) text->cache = t + 1;
   rows->taken[text->cache - 1] = true;
+  if (model->encoder.is) RengaCall(AppEncoderRun(model, text));
+  return RENGA_SUCCESS;
 }
 
 /* The scores of rows that are the last of their texts. */
@@ -176,14 +184,16 @@ static RengaErrorCode RunTexts(AppTextModel *model, int64_t count, AppTokens *co
   int64_t done = 0; /* texts whose scores are kept */
   for (int64_t i = 0; i < count; i++) {
     last[i] = -1;
-    if (texts[i]->cache == 0) TakeCache(rows, texts[i]);
-    while (texts[i]->kept < texts[i]->length) {
+    if (texts[i]->cache == 0) RengaCall(TakeCache(model, texts[i]));
+    while (texts[i]->kept < AppTextPlaces(model, texts[i])) {
       if (rows->count == rows->batch) {
         RengaCall(RunRows(model));
         KeepScores(model, done, i, last);
         done = i;
       }
-      rows->token[rows->count] = texts[i]->token[texts[i]->kept];
+      rows->token[rows->count] = AppTextTokenAt(model, texts[i], texts[i]->kept);
+      rows->source[rows->count] =
+          texts[i]->source > 0 ? texts[i]->source - 1 : model->encoder.places - 1;
       rows->text[rows->count] = texts[i]->cache - 1;
       rows->place[rows->count] = texts[i]->kept++;
       last[i] = rows->count++;

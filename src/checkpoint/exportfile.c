@@ -39,8 +39,9 @@ static RengaErrorCode ReadOwnElements(void *user, int i, int64_t first, int64_t 
   Exporter *exporter = user;
   const RengaCheckpointTable *table = exporter->table;
   const RengaCheckpointEntry *entry = &table->entries[i];
-  const int64_t size = (int64_t)sizeof *to;
-  memcpy(to, exporter->file.bytes + entry->offset + first * size, (size_t)(count * size));
+  const int64_t size = (int64_t)RengaDataTypeSize(entry->spec.type);
+  RengaCall(RengaDataWiden(entry->spec.type, count,
+                           exporter->file.bytes + entry->offset + first * size, to));
   for (int64_t b = 0; b < RengaCheckpointTableBlocks(table, i); b++) {
     int64_t from, bytes;
     RengaCheckpointTableBlock(table, i, b, &from, &bytes);
@@ -118,7 +119,7 @@ static RengaErrorCode ChooseEntries(Exporter *exporter)
     if (RengaCheckpointIsExtra_Private(entry->name)) continue;
     RengaCall(RengaCheckpointTableIsMoment(table, i, &moment));
     if (moment) continue;
-    RengaCheck(entry->spec.type == RENGA_FLOAT32 &&
+    RengaCheck(RengaDataTypeIsFloating(entry->spec.type) && entry->spec.type != RENGA_FLOAT64 &&
                    entry->offset + entry->bytes <= exporter->file.size,
                MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "checkpoint %s: tensor %.500s is %s",
                exporter->file.path, entry->name, RengaDataTypeName(entry->spec.type));

@@ -120,11 +120,17 @@ RengaErrorCode RengaCheckpointHeadCheck(const char *file, RengaCheckpointHead *h
 int RengaTransferWrite(int file, int64_t offset, int64_t bytes, const void *data);
 typedef struct _RengaTransfer *RengaTransfer;
 RengaErrorCode RengaTransferCreate(RengaDevice device, RengaTransfer *transfer); /* NULL: host */
+/* Where a tensor stands in a file, and of what type it is there. */
+typedef struct {
+  int file;
+  int64_t offset;
+  RengaDataType type;
+} RengaTransferSource;
 /* Bytes [first, first + bytes) of a tensor, which begins at offset, and their checksum; what of
    them is in the part of a rank goes there. persistent NULL: only the checksum. */
-RengaErrorCode RengaTransferRead(RengaTransfer transfer, int file, int64_t offset, int64_t first,
-                                 int64_t bytes, const RengaPersistent *persistent, uint64_t *hash,
-                                 int *reason);
+RengaErrorCode RengaTransferRead(RengaTransfer transfer, const RengaTransferSource *source,
+                                 int64_t first, int64_t bytes, const RengaPersistent *persistent,
+                                 uint64_t *hash, int *reason);
 /* What is here of the tensor becomes zero. */
 RengaErrorCode RengaTransferClear(RengaTransfer transfer, const RengaPersistent *persistent);
 void RengaTransferDestroy(RengaTransfer *transfer);
@@ -176,6 +182,8 @@ typedef struct {
   char text[2048];
   int count;
 } RengaCheckpointDifferences;
+/* Shapes are equal, and types, or floating ones of which one is made the other. */
+bool RengaCheckpointSpecFits(const RengaTensorSpec *network, const RengaTensorSpec *file);
 void RengaCheckpointDifferencesAdd(RengaCheckpointDifferences *differences, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The last line of the list: "" or "...". */

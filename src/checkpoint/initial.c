@@ -42,7 +42,8 @@ static bool MatchInitial(const RengaCheckpointTable *table, const RengaPipelineP
 {
   const int found = RengaCheckpointTableFind(table, wanted->name);
   char here[128], there[128];
-  if (found >= 0 && RengaTensorSpecEqual(&wanted->spec, &table->entries[found].spec)) return true;
+  if (found >= 0 && RengaCheckpointSpecFits(&wanted->spec, &table->entries[found].spec))
+    return true;
   RengaTensorSpecFormat(&wanted->spec, sizeof here, here);
   if (found < 0) {
     RengaCheckpointDifferencesAdd(differences, "%s %s of the network is not in the file",
@@ -163,7 +164,7 @@ static RengaErrorCode SelectInitial(RengaCheckpoint checkpoint, const RengaCheck
   for (int t = 0; t < count; t++) {
     const int found = RengaCheckpointTableFind(table, tensors[t].name);
     if (found >= 0 && NetworkHas(use, tensors[t].name) &&
-        RengaTensorSpecEqual(&tensors[t].spec, &table->entries[found].spec))
+        RengaCheckpointSpecFits(&tensors[t].spec, &table->entries[found].spec))
       select->tensor[select->count++] = tensors[t];
   }
   return RENGA_SUCCESS;

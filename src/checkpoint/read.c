@@ -114,6 +114,16 @@ static bool IsFrozenIn(const RengaCheckpointTable *other, const RengaCheckpointT
   return frozen;
 }
 
+bool RengaCheckpointSpecFits(const RengaTensorSpec *network, const RengaTensorSpec *file)
+{
+  RengaTensorSpec shape = *file;
+  const bool converts = file->type != RENGA_FLOAT64 && network->type != RENGA_FLOAT64 &&
+                        RengaDataTypeIsFloating(file->type) &&
+                        RengaDataTypeIsFloating(network->type);
+  if (converts) shape.type = network->type;
+  return RengaTensorSpecEqual(network, &shape);
+}
+
 static void FindDifferences(const RengaCheckpointTable *file, const RengaCheckpointTable *network,
                             bool subset, RengaCheckpointDifferences *differences)
 {
@@ -126,7 +136,7 @@ static void FindDifferences(const RengaCheckpointTable *file, const RengaCheckpo
       if (!IsFrozenIn(file, network, wanted->name))
         RengaCheckpointDifferencesAdd(differences, "%s %s of the network is not in the file",
                                       wanted->name, here);
-    } else if (!RengaTensorSpecEqual(&wanted->spec, &file->entries[found].spec)) {
+    } else if (!RengaCheckpointSpecFits(&wanted->spec, &file->entries[found].spec)) {
       RengaTensorSpecFormat(&file->entries[found].spec, sizeof there, there);
       RengaCheckpointDifferencesAdd(differences, "%s is %s in the network, %s in the file",
                                     wanted->name, here, there);
@@ -193,8 +203,8 @@ static RengaErrorCode ReadBlockOf(RengaTransfer transfer, int file,
   uint64_t hash;
   int reason;
   RengaCheckpointTableBlock(table, i, block, &first, &bytes);
-  RengaCall(
-      RengaTransferRead(transfer, file, entry->offset, first, bytes, persistent, &hash, &reason));
+  const RengaTransferSource source = {file, entry->offset, entry->spec.type};
+  RengaCall(RengaTransferRead(transfer, &source, first, bytes, persistent, &hash, &reason));
   if (reason == 0 && hash == table->hashes[entry->first_hash + block]) return RENGA_SUCCESS;
   if (i < damage->entry) *damage = (Damage){i, reason};
   return RENGA_SUCCESS;
@@ -204,7 +214,7 @@ static RengaErrorCode ReadBlockOf(RengaTransfer transfer, int file,
 static bool NeedsBlock(const RengaCheckpointTable *table, int i, int64_t block,
                        const RengaPersistent *persistent)
 {
-  const int64_t size = (int64_t)RengaDataTypeSize(persistent->spec.type);
+  const int64_t size = (int64_t)RengaDataTypeSize(table->entries[i].spec.type);
   const RengaRuns runs = RengaRunsOf(&persistent->spec, &persistent->part);
   int64_t first, bytes;
   RengaCheckpointTableBlock(table, i, block, &first, &bytes);

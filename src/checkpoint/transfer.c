@@ -14,6 +14,7 @@ struct _RengaTransfer {
   RengaDevice device; /* NULL where its memory is the host's */
   RengaHasher hasher;
   char *staging; /* [BLOCK], where bytes cannot be read or written in place */
+  char *wide;    /* [2 * BLOCK], where they are of another type; NULL: there were none yet */
 };
 
 RengaErrorCode RengaTransferCreate(RengaDevice device, RengaTransfer *transfer)
@@ -34,6 +35,7 @@ void RengaTransferDestroy(RengaTransfer *transfer)
   if (*transfer == NULL) return;
   RengaHasherDestroy(&(*transfer)->hasher);
   RengaFree(&(*transfer)->staging);
+  RengaFree(&(*transfer)->wide);
   RengaFree(transfer);
 }
 
@@ -69,9 +71,9 @@ static int ReadBlock(int file, int64_t offset, size_t bytes, char *to)
 
 /* Elements [first, last) of the tensor, of which `to` is the first, that are in the part: to the
    front, one after the other; their number. */
-static int64_t PickPart(const RengaPersistent *persistent, int64_t first, int64_t last, char *to)
+static int64_t PickPart(const RengaPersistent *persistent, size_t size, int64_t first, int64_t last,
+                        char *to)
 {
-  const size_t size = RengaDataTypeSize(persistent->spec.type);
   const RengaRuns runs = RengaRunsOf(&persistent->spec, &persistent->part);
   int64_t picked = 0;
   for (int64_t r = RengaRunsFind(&runs, first); r < runs.count; r++) {
@@ -86,30 +88,45 @@ static int64_t PickPart(const RengaPersistent *persistent, int64_t first, int64_
   return picked;
 }
 
-/* Bytes of the tensor that lie in `staging`, to where this rank has its part of them. */
-static RengaErrorCode KeepPart(RengaTransfer transfer, const RengaPersistent *persistent,
-                               int64_t first, int64_t bytes)
+/* Elements in `staging` of the file's type, as the network keeps them. */
+static RengaErrorCode ConvertStaged(RengaTransfer transfer, RengaDataType from, RengaDataType to,
+                                    int64_t count, const char **converted)
 {
-  const int64_t size = (int64_t)RengaDataTypeSize(persistent->spec.type);
+  *converted = transfer->staging;
+  if (from == to) return RENGA_SUCCESS;
+  if (!transfer->wide) RengaCall(RengaMalloc(2 * BLOCK, &transfer->wide));
+  RengaCall(RengaDataWiden(from, count, transfer->staging, (float *)(void *)transfer->wide));
+  RengaCall(RengaDataNarrow(to, count, transfer->wide, transfer->wide));
+  *converted = transfer->wide;
+  return RENGA_SUCCESS;
+}
+
+/* Bytes of the tensor that lie in `staging`, to where this rank has its part of them. */
+static RengaErrorCode KeepPart(RengaTransfer transfer, RengaDataType type,
+                               const RengaPersistent *persistent, int64_t first, int64_t bytes)
+{
+  const int64_t size = (int64_t)RengaDataTypeSize(type);
+  const int64_t own = (int64_t)RengaDataTypeSize(persistent->spec.type);
   const RengaRuns runs = RengaRunsOf(&persistent->spec, &persistent->part);
-  char *to = (char *)persistent->data + RengaRunsBefore(&runs, first / size) * size;
+  char *to = (char *)persistent->data + RengaRunsBefore(&runs, first / size) * own;
+  const char *from;
   const int64_t count =
-      PickPart(persistent, first / size, (first + bytes) / size, transfer->staging);
+      PickPart(persistent, (size_t)size, first / size, (first + bytes) / size, transfer->staging);
   if (count == 0) return RENGA_SUCCESS;
+  RengaCall(ConvertStaged(transfer, type, persistent->spec.type, count, &from));
   if (transfer->device && !persistent->host)
-    RengaCall(
-        CopyBlock(transfer, RENGA_HOST_TO_DEVICE, to, transfer->staging, (size_t)(count * size)));
+    RengaCall(CopyBlock(transfer, RENGA_HOST_TO_DEVICE, to, from, (size_t)(count * own)));
   else
-    memcpy(to, transfer->staging, (size_t)(count * size)); /* no step is under way */
+    memcpy(to, from, (size_t)(count * own)); /* no step is under way */
   return RENGA_SUCCESS;
 }
 
 /* Whether bytes of the tensor can be read to their place at once: all of them are in the part, in
    memory of the host. */
-static bool LieInPart(RengaTransfer transfer, const RengaPersistent *persistent, int64_t first,
-                      int64_t bytes, char **place)
+static bool LieInPart(RengaTransfer transfer, RengaDataType type, const RengaPersistent *persistent,
+                      int64_t first, int64_t bytes, char **place)
 {
-  if (!persistent || transfer->device) return false;
+  if (!persistent || transfer->device || type != persistent->spec.type) return false;
   const int64_t size = (int64_t)RengaDataTypeSize(persistent->spec.type);
   const RengaRuns runs = RengaRunsOf(&persistent->spec, &persistent->part);
   const int64_t before = RengaRunsBefore(&runs, first / size);
@@ -118,20 +135,20 @@ static bool LieInPart(RengaTransfer transfer, const RengaPersistent *persistent,
   return true;
 }
 
-RengaErrorCode RengaTransferRead(RengaTransfer transfer, int file, int64_t offset, int64_t first,
-                                 int64_t bytes, const RengaPersistent *persistent, uint64_t *hash,
-                                 int *reason)
+RengaErrorCode RengaTransferRead(RengaTransfer transfer, const RengaTransferSource *source,
+                                 int64_t first, int64_t bytes, const RengaPersistent *persistent,
+                                 uint64_t *hash, int *reason)
 {
   *reason = 0;
   RengaHasherRestart(transfer->hasher, 0);
   for (int64_t at = 0; at < bytes && *reason == 0; at += BLOCK) {
     const int64_t count = bytes - at < BLOCK ? bytes - at : BLOCK;
     char *to = transfer->staging;
-    const bool placed = LieInPart(transfer, persistent, first + at, count, &to);
-    *reason = ReadBlock(file, offset + first + at, (size_t)count, to);
+    const bool placed = LieInPart(transfer, source->type, persistent, first + at, count, &to);
+    *reason = ReadBlock(source->file, source->offset + first + at, (size_t)count, to);
     RengaHasherAdd(transfer->hasher, to, (size_t)count);
     if (persistent && !placed && *reason == 0)
-      RengaCall(KeepPart(transfer, persistent, first + at, count));
+      RengaCall(KeepPart(transfer, source->type, persistent, first + at, count));
   }
   *hash = RengaHasherGet(transfer->hasher);
   return RENGA_SUCCESS;

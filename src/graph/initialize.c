@@ -151,12 +151,30 @@ static RengaErrorCode FillFromFile(const RengaGraphValue *value, uint64_t seed, 
   return RENGA_SUCCESS;
 }
 
+/* Sines and cosines of a place's angles, each with half of a row [places, width]; in float32 as
+   other libraries have them. */
+static RengaErrorCode FillSinusoids(const RengaGraphValue *value, uint64_t seed, int64_t first,
+                                    int64_t count, float out[])
+{
+  const int64_t width = value->spec.dim[value->spec.ndim - 1], half = width / 2;
+  const double step = log(10000) / (double)(half - 1);
+  (void)seed;
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t place = (first + i) / width, number = (first + i) % width;
+    const float power = (float)-step * (float)(number % half);
+    const float angle = (float)place * (float)exp((double)power);
+    out[i] = (float)(number < half ? sin((double)angle) : cos((double)angle));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode (*const fillers[])(const RengaGraphValue *, uint64_t, int64_t, int64_t,
                                          float[]) = {
     [RENGA_INIT_CONSTANT] = FillConstant,
     [RENGA_INIT_NORMAL] = FillNormalInit,
     [RENGA_INIT_UNIFORM] = FillUniform,
     [RENGA_INIT_FILE] = FillFromFile,
+    [RENGA_INIT_SINUSOIDS] = FillSinusoids,
 };
 
 /*@

@@ -58,28 +58,40 @@ static RengaErrorCode AttentionGrad(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-/* q[N,H,1,d], k[N,G,1,d], v[N,G,1,e], cache and place of each sample [N], keys[G,S,L,d],
-   values[G,S,L,e], (mask, which broadcasts to [N,H,1,L]) -> o[N,H,1,e] */
+/* k[N,G,1,d], v[N,G,1,e] for caches [G,S,L,d], [G,S,L,e] */
+static RengaErrorCode CheckCached(const RengaOpCall *call)
+{
+  for (int i = 0; i < 2; i++) {
+    const RengaTensorSpec *row = &call->in[5 + i], *cache = &call->in[3 + i];
+    RengaOpCheck(row->ndim == 4 && row->dim[0] == call->in[0].dim[0] && row->dim[2] == 1 &&
+                     row->dim[1] == cache->dim[0] && row->dim[3] == cache->dim[3],
+                 call, "input %d does not fit its cache", 5 + i);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* q[N,H,1,d], cache and place of each sample [N], keys[G,S,L,d], values[G,S,L,e], (k[N,G,1,d],
+   v[N,G,1,e], which are written there, (mask, which broadcasts to [N,H,1,L])) -> o[N,H,1,e] */
 static RengaErrorCode ShapeCachedAttention(RengaOpCall *call)
 {
-  const RengaTensorSpec *q = &call->in[0], *k = q + 1, *v = q + 2, *keys = q + 5, *values = q + 6;
-  for (int i = 0; i < 7; i++)
-    RengaOpCheck(call->in[i].ndim == (i == 3 || i == 4 ? 1 : 4), call, "input %d has %d dimensions",
+  const RengaTensorSpec *q = &call->in[0], *keys = q + 3, *values = q + 4;
+  for (int i = 0; i < 5; i++)
+    RengaOpCheck(call->in[i].ndim == (i == 1 || i == 2 ? 1 : 4), call, "input %d has %d dimensions",
                  i, call->in[i].ndim);
-  for (int i = 1; i < 5; i++)
-    RengaOpCheck(call->in[i].dim[0] == q->dim[0], call, "input %d is of other samples", i);
-  RengaOpCheck(q->dim[2] == 1 && k->dim[2] == 1 && v->dim[2] == 1, call,
-               "a sample has more than one token");
-  RengaOpCheck(k->dim[1] > 0 && v->dim[1] == k->dim[1] && q->dim[1] % k->dim[1] == 0, call,
-               "heads of queries are no multiple of those of keys and values");
-  RengaOpCheck(q->dim[3] == k->dim[3] && q->dim[3] == keys->dim[3] && v->dim[3] == values->dim[3] &&
-                   keys->dim[0] == k->dim[1] && values->dim[0] == v->dim[1] &&
-                   keys->dim[1] == values->dim[1] && keys->dim[2] == values->dim[2],
-               call, "the caches do not fit queries, keys and values");
+  RengaOpCheck(q[1].dim[0] == q->dim[0] && q[2].dim[0] == q->dim[0], call,
+               "caches and places are of other samples");
+  RengaOpCheck(q->dim[2] == 1, call, "a sample has more than one token");
+  RengaOpCheck(keys->dim[0] > 0 && values->dim[0] == keys->dim[0] && q->dim[1] % keys->dim[0] == 0,
+               call, "heads of queries are no multiple of those of keys and values");
+  RengaOpCheck(q->dim[3] == keys->dim[3] && keys->dim[1] == values->dim[1] &&
+                   keys->dim[2] == values->dim[2],
+               call, "the caches do not fit the queries");
   RengaOpCheckValue(RengaOpCallReal(call, "cap") >= 0, call, "cap is %g",
                     RengaOpCallReal(call, "cap"));
+  RengaOpCheckValue(call->n_in != 6, call, "keys without values");
+  if (call->n_in > 5) RengaCall(CheckCached(call));
   RengaOpCopyShape(&call->out[0], q);
-  call->out[0].dim[3] = v->dim[3];
+  call->out[0].dim[3] = values->dim[3];
   if (!RengaOpCallHasInput(call, 7)) return RENGA_SUCCESS;
   RengaTensorSpec scores = *q, wide;
   scores.dim[3] = keys->dim[2];
@@ -172,7 +184,7 @@ static double AttentionFlops(const RengaOpCall *call)
 /* As if all places were taken. */
 static double CachedAttentionFlops(const RengaOpCall *call)
 {
-  const RengaTensorSpec *q = &call->in[0], *values = &call->in[6];
+  const RengaTensorSpec *q = &call->in[0], *values = &call->in[4];
   const double scores = (double)(q->dim[0] * q->dim[1]) * (double)values->dim[2];
   return scores * (2.0 * (double)(q->dim[3] + values->dim[3]) + 12.0);
 }
@@ -284,8 +296,8 @@ const RengaOperator RengaOperatorsLoss[] = {
      AttentionFlops, HEADS, "F>F", NULL},
     {"AttentionGrad", 6, 7, 3, 4, OWN | RENGA_OP_RANDOM, AttentionGrad, AttentionGradFlops, HEADS,
      "F>F", NULL},
-    {"CachedAttention", 7, 8, 1, 1, OWN | RENGA_OP_PRODUCT | RENGA_OP_WRITES_STATE,
-     ShapeCachedAttention, CachedAttentionFlops, "scale:real=0 cap:real=0", "FFFLLF>F", NULL},
+    {"CachedAttention", 5, 8, 1, 1, OWN | RENGA_OP_PRODUCT | RENGA_OP_WRITES_STATE,
+     ShapeCachedAttention, CachedAttentionFlops, "scale:real=0 cap:real=0", "FLLF>F", NULL},
     {"CrossEntropy", 2, 3, 1, 2, OWN, ShapeCrossEntropy, ScoreFlops, CLASSES, "FIF>F", NULL},
     {"CrossEntropyGrad", 4, 5, 1, 1, OWN, CrossEntropyGrad, ScoreGradFlops, CLASSES, "FFIFF>F",
      NULL},

@@ -103,6 +103,40 @@ RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *fro
 }
 
 /*@
+   RengaDataNarrow - float32 as floating numbers of at most 32 bits
+
+   Not collective
+
+   Input:
+   . type - the type of the numbers: RENGA_FLOAT32, RENGA_BFLOAT16 or RENGA_FLOAT16
+   . count - elements, at least 0
+   . from - [count] float32, in memory of the host
+
+   Output:
+   . to - [count] the numbers, rounded to nearest, ties to even; may begin where `from` does
+
+   Errors: RENGA_ERR_SUPPORT for other types.
+
+   See also: RengaDataWiden(), RengaDeviceConvert()
+@*/
+RengaErrorCode RengaDataNarrow(RengaDataType type, int64_t count, const void *from, void *to)
+{
+  RengaCheckPointer(from);
+  RengaCheckPointer(to);
+  RengaCheck(type == RENGA_FLOAT32 || type == RENGA_BFLOAT16 || type == RENGA_FLOAT16,
+             MPI_COMM_SELF, RENGA_ERR_SUPPORT, "numbers of type %s are not made of float32",
+             RengaDataTypeName(type));
+  if (type == RENGA_FLOAT32) memmove(to, from, (size_t)count * sizeof(float));
+  for (int64_t i = 0; i < count && type != RENGA_FLOAT32; i++) {
+    float number;
+    memcpy(&number, (const char *)from + (size_t)i * sizeof number, sizeof number);
+    const uint16_t bits = type == RENGA_FLOAT16 ? RengaLowToHalf(number) : RengaLowToBrain(number);
+    memcpy((char *)to + (size_t)i * sizeof bits, &bits, sizeof bits);
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaTensorSpecCount - number of elements of a concrete shape
 
    Not collective

@@ -34,7 +34,8 @@ struct _p_ChunkSizes {
   RengaForecastTerms terms[PART_COUNT]; /* that tensor ranks exchange in parts of a micro-batch */
   int64_t local_bytes; /* of a micro-batch's gradients, where they are folded (gradientplaces.c) */
   int64_t whole_gradient, whole_count; /* of these, of parameters that are not sharded, */
-  int64_t moment_count;                /* and the first of those values: that have moments */
+  int64_t moment_count, master_count;  /* and the first of those values: that have moments, and
+                                          masters */
   int n_parts;                         /* parameters that are sharded */
   int64_t *part;                       /* [n_parts + 1] where each begins behind the whole ones */
   int64_t tied_bytes;

@@ -32,9 +32,10 @@ static RengaErrorCode FindSpec(RengaPipeline pipeline, const char *name, RengaTe
 /* One transfer of a whole tensor. */
 typedef struct {
   const char *name;
-  int rank;       /* of the caller's buffer; RENGA_TO_ALL: every rank has one */
-  float *buffer;  /* of the caller: masters, moments and states are float32 in every precision */
-  uint64_t value; /* hash of what is set, where each rank brings it */
+  int rank;           /* of the caller's buffer; RENGA_TO_ALL: every rank has one */
+  float *buffer;      /* of the caller */
+  RengaDataType type; /* of what is held: float32, but of frozen parameters in 16 bits */
+  uint64_t value;     /* hash of what is set, where each rank brings it */
   size_t bytes;
   char *copy; /* [bytes] of the host */
   char *part; /* the same, where it is set */
@@ -98,8 +99,11 @@ static RengaErrorCode TakeNamed(void *user, int tensor, int64_t first, int64_t b
                                 const void *data)
 {
   const NamedTensor *named = user;
+  const int64_t size = (int64_t)RengaDataTypeSize(named->type);
   (void)tensor;
-  if (bytes > 0) memcpy(named->copy + first, data, (size_t)bytes);
+  if (bytes == 0) return RENGA_SUCCESS;
+  RengaCall(
+      RengaDataWiden(named->type, bytes / size, data, (float *)(void *)named->copy + first / size));
   return RENGA_SUCCESS;
 }
 
@@ -132,6 +136,7 @@ static RengaErrorCode GetNamed(RengaPipeline pipeline, NamedTensor *named)
   RengaHoldings holdings;
   RengaCall(
       RengaHoldingsCreate(pipeline->rank->all, list->count, list->row, named->name, &holdings));
+  named->type = holdings.tensor[0].spec.type;
   const RengaErrorCode code = BringNamed(pipeline, named, &holdings);
   RengaHoldingsFree(&holdings);
   RengaCall(code);
@@ -142,12 +147,13 @@ static RengaErrorCode GetNamed(RengaPipeline pipeline, NamedTensor *named)
 static RengaErrorCode SetPart(RengaPipeline pipeline, const NamedTensor *named,
                               const RengaPersistent *row)
 {
-  const size_t size = RengaDataTypeSize(row->spec.type);
+  const size_t size = sizeof(float);
   const RengaRuns runs = RengaRunsOf(&row->spec, &row->part);
   const size_t bytes = (size_t)runs.length * size;
   for (int64_t r = 0; r < runs.count; r++)
     memcpy(named->part + (size_t)r * bytes, named->copy + (size_t)RengaRunsAt(&runs, r) * size,
            bytes);
+  RengaCall(RengaDataNarrow(row->spec.type, runs.count * runs.length, named->part, named->part));
   if (row->host) {
     RengaCall(RengaPipelineAwaitDevice_Private(pipeline));
     memcpy(row->data, named->part, (size_t)RengaPersistentGetBytes(row));

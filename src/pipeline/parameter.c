@@ -69,12 +69,16 @@ static void PlaceSharded(Chunk *chunk, Parameter *parameter)
 static void PlaceAllParameters(Chunk *chunk, const int order[])
 {
   ChunkSizes *sizes = chunk->sizes;
-  for (int frozen = 0; frozen < 2; frozen++) {
+  for (int p = 0; p < chunk->n_parameters; p++)
+    chunk->parameter[p].narrow = RengaChunkIsNarrow_Private(chunk, &chunk->parameter[p]);
+  for (int turn = 0; turn < 3; turn++) { /* trained, frozen, frozen in 16 bits alone */
     for (int i = 0; i < chunk->n_parameters; i++) {
       Parameter *parameter = &chunk->parameter[order[i]];
-      if (!parameter->sharded && parameter->frozen == frozen) PlaceWhole(chunk, parameter);
+      if (!parameter->sharded && parameter->frozen + parameter->narrow == turn)
+        PlaceWhole(chunk, parameter);
     }
-    if (!frozen) sizes->moment_count = sizes->parameter_count;
+    if (turn == 0) sizes->moment_count = sizes->parameter_count;
+    if (turn == 1) sizes->master_count = sizes->parameter_count;
   }
   for (int p = 0; p < chunk->n_parameters; p++)
     if (!chunk->parameter[p].sharded) PlaceItsGradients(chunk, &chunk->parameter[p]);

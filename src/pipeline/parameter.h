@@ -26,6 +26,7 @@ struct _p_Parameter {
   int64_t own;      /* of a share: where it is among all shares of this replica */
   int n_uses;       /* in this chunk */
   bool frozen;      /* it has no moments */
+  bool narrow;      /* frozen, and its value, of 16 bits, is its master */
   bool trained;     /* not frozen, and some stage has a gradient for it */
   bool owner;
   int number; /* among all parameters of the network: the canonical order */
@@ -75,6 +76,7 @@ static inline int64_t RengaValueBytes_Private(const Chunk *chunk, int64_t count)
   return RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, count);
 }
 bool RengaChunkIsWide_Private(const Chunk *chunk, const Parameter *parameter);
+bool RengaChunkIsNarrow_Private(const Chunk *chunk, const Parameter *parameter);
 Place RengaChunkPlaceOf_Private(const Chunk *chunk, const Parameter *parameter);
 RengaErrorCode RengaChunkRoundValues_Private(const Chunk *chunk);
 RengaVector RengaChunkVectorOf_Private(const Chunk *chunk, const Parameter *parameter,

@@ -6,21 +6,24 @@
 
 enum { PIECE = 1 << 16 }; /* elements made at a time where device memory is not the host's */
 
-/* Elements [first, first + count) of a value of the network. */
+/* Elements [first, first + count) of a value of the network, kept as a type. */
 static RengaErrorCode FillRun(const Chunk *chunk, RengaValue whole, int64_t first, int64_t count,
-                              float *to, float *piece)
+                              RengaDataType type, char *to, float *piece)
 {
   const Outline *outline = chunk->outline;
   const uint64_t seed = (uint64_t)outline->settings->seed;
+  const size_t size = RengaDataTypeSize(type);
   if (!piece) {
-    RengaCall(RengaGraphInitializeValue(outline->graph, whole, seed, first, count, to));
+    RengaCall(
+        RengaGraphInitializeValue(outline->graph, whole, seed, first, count, (float *)(void *)to));
     return RENGA_SUCCESS;
   }
   for (int64_t at = 0; at < count; at += PIECE) {
     const int64_t part = count - at < PIECE ? count - at : PIECE;
     RengaCall(RengaGraphInitializeValue(outline->graph, whole, seed, first + at, part, piece));
-    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE, to + at, piece,
-                              (size_t)part * sizeof *piece));
+    RengaCall(RengaDataNarrow(type, part, piece, piece));
+    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE, to + (size_t)at * size,
+                              piece, (size_t)part * size));
     RengaCall(RengaPipelineAwaitDevice_Private(chunk->pipeline)); /* the piece is used again */
   }
   return RENGA_SUCCESS;
@@ -30,21 +33,20 @@ static RengaErrorCode FillRuns(const Chunk *chunk, const RengaPersistent *row, f
 {
   const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, row->name);
   const RengaRuns runs = RengaRunsOf(&row->spec, &row->part);
+  const size_t bytes = (size_t)runs.length * RengaDataTypeSize(row->spec.type);
   for (int64_t r = 0; r < runs.count; r++)
-    RengaCall(FillRun(chunk, whole, RengaRunsAt(&runs, r), runs.length,
-                      (float *)row->data + r * runs.length, piece));
+    RengaCall(FillRun(chunk, whole, RengaRunsAt(&runs, r), runs.length, row->spec.type,
+                      (char *)row->data + (size_t)r * bytes, piece));
   return RENGA_SUCCESS;
 }
 
 /* The first values of what is here of a parameter's master or a state. They are made as float32,
-   which both are in every precision. */
+   which both are in every precision but where a frozen parameter has 16 bits alone. */
 static RengaErrorCode FillHeldPart(const Chunk *chunk, const RengaPersistent *row)
 {
   float *piece = NULL;
-  RengaCheck(row->spec.type == RENGA_FLOAT32, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "%s: first values of type %s are not supported: float32 are", row->name,
-             RengaDataTypeName(row->spec.type));
-  if (!RengaDeviceIsHost(chunk->device)) RengaCall(RengaMalloc(PIECE, &piece));
+  if (!RengaDeviceIsHost(chunk->device) || row->spec.type != RENGA_FLOAT32)
+    RengaCall(RengaMalloc(PIECE, &piece));
   const RengaErrorCode code = FillRuns(chunk, row, piece);
   RengaFree(&piece);
   RengaCall(code);

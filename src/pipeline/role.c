@@ -64,7 +64,7 @@ int64_t RengaChunkParameterBytes_Private(const Chunk *chunk)
   const ChunkSizes *sizes = chunk->sizes;
   return MasterOffset(chunk) + RengaChunkRoleBytes_Private(chunk, ROLE_MASTER,
                                                            RengaChunkHasMasters_Private(chunk)
-                                                               ? sizes->whole_count
+                                                               ? sizes->master_count
                                                                : CountValues(chunk));
 }
 
@@ -72,6 +72,13 @@ int64_t RengaChunkParameterBytes_Private(const Chunk *chunk)
 bool RengaChunkIsWide_Private(const Chunk *chunk, const Parameter *parameter)
 {
   return RengaGraphGetValue(chunk->sub, parameter->value)->stored != chunk->storage.value;
+}
+
+/* What is never updated needs no master beside the value that kernels read. */
+bool RengaChunkIsNarrow_Private(const Chunk *chunk, const Parameter *parameter)
+{
+  return parameter->frozen && RengaChunkHasMasters_Private(chunk) &&
+         !RengaChunkIsWide_Private(chunk, parameter);
 }
 
 /* Where kernels read a parameter: in 32 bits that is its master. */
@@ -104,11 +111,11 @@ static RengaErrorCode RoundRange(const Chunk *chunk, int64_t count, const char *
 RengaErrorCode RengaChunkRoundValues_Private(const Chunk *chunk)
 {
   if (!RengaChunkHasMasters_Private(chunk)) return RENGA_SUCCESS;
-  RengaCall(RoundRange(chunk, chunk->sizes->whole_count,
+  RengaCall(RoundRange(chunk, chunk->sizes->master_count,
                        chunk->at->persistent + MasterOffset(chunk), chunk->at->persistent));
   for (int p = 0; p < chunk->n_parameters; p++) {
     const Parameter *parameter = &chunk->parameter[p];
-    if (!parameter->sharded || parameter->from >= parameter->to) continue;
+    if (!parameter->sharded || parameter->narrow || parameter->from >= parameter->to) continue;
     RengaCall(RoundRange(chunk, parameter->to - parameter->from,
                          RengaChunkShareOf_Private(chunk, parameter, ROLE_MASTER).data,
                          RengaChunkShareOf_Private(chunk, parameter, ROLE_VALUE).data));
@@ -116,10 +123,17 @@ RengaErrorCode RengaChunkRoundValues_Private(const Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+/* What takes the part of the master of a parameter that has none. */
+static ParameterRole TakeRole(const Parameter *parameter, ParameterRole role)
+{
+  return role == ROLE_MASTER && parameter->narrow ? ROLE_VALUE : role;
+}
+
 /* This replica has no more of the parameter in the role than it updates. */
 bool RengaChunkHoldsShare_Private(const Chunk *chunk, const Parameter *parameter,
                                   ParameterRole role)
 {
+  role = TakeRole(parameter, role);
   if (!parameter->sharded) return false;
   if (role == ROLE_GRADIENT) return RengaChunkShardsGradients_Private(chunk);
   return role >= ROLE_MOMENT || RengaChunkFetches_Private(chunk) ||
@@ -137,6 +151,7 @@ static char *BeginInRole(const Chunk *chunk, const Parameter *parameter, Paramet
 {
   int64_t place = parameter->place;
   char *base = chunk->at->persistent;
+  role = TakeRole(parameter, role);
   if (role == ROLE_MASTER) base += MasterOffset(chunk);
   if (role == ROLE_MASTER && RengaChunkHoldsShare_Private(chunk, parameter, role)) {
     base = chunk->at->masters;
@@ -165,7 +180,7 @@ RengaVector RengaChunkVectorOf_Private(const Chunk *chunk, const Parameter *para
 {
   const bool share = RengaChunkHoldsShare_Private(chunk, parameter, role);
   return (RengaVector){.data = BeginInRole(chunk, parameter, role),
-                       .type = TypeOfRole(&chunk->storage, role),
+                       .type = TypeOfRole(&chunk->storage, TakeRole(parameter, role)),
                        .count = share ? parameter->to - parameter->from : parameter->count};
 }
 
@@ -176,7 +191,8 @@ RengaVector RengaChunkShareOf_Private(const Chunk *chunk, const Parameter *param
   RengaVector vector = RengaChunkVectorOf_Private(chunk, parameter, role);
   if (RengaChunkHoldsShare_Private(chunk, parameter, role)) return vector;
   if (vector.data)
-    vector.data = (char *)vector.data + RengaChunkRoleBytes_Private(chunk, role, parameter->from);
+    vector.data = (char *)vector.data +
+                  RengaChunkRoleBytes_Private(chunk, TakeRole(parameter, role), parameter->from);
   vector.count = parameter->to - parameter->from;
   return vector;
 }

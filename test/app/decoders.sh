@@ -7,28 +7,37 @@ python=python3
 "$python" -c '' 2>/dev/null || exit 77
 make="$python $top_srcdir/test/app/huggingface.py"
 
-# compare GRAPH CHECKPOINT: by chance among many tokens, which small differences of scores would change
+# compare GRAPH CHECKPOINT PROMPT...: by chance among many tokens, which small differences of scores would change
 compare() {
-  write="generate -graph $1 -checkpoint $2 -tokens 9 -temperature 2 -generate_top_k 30"
-  accepts 1 $write -prompt_tokens '1,2,3;7' -generate_cache off
+  graph=$1 folder=$2
+  shift 2
+  write="generate -graph $graph -checkpoint $folder -tokens 9 -temperature 2 -generate_top_k 30"
+  accepts 1 $write "$@" -generate_cache off
   cp out whole
   for layout in "1" "2 -layout_pipeline 2" "2 -graph_lanes 2 -layout_tensor 2"; do
-    accepts ${layout%% *} $write -prompt_tokens '1,2,3;7' -generate_cache on $(echo "$layout" | cut -s -d ' ' -f 2-)
-    equal_files out whole "$1 writes something else with caches ($layout)"
+    accepts ${layout%% *} $write "$@" -generate_cache on $(echo "$layout" | cut -s -d ' ' -f 2-)
+    equal_files out whole "$graph writes something else with caches ($layout)"
   done
 }
 
 families=0
 for network in $($make list); do
-  case $network in *bert* | vit* | t5* | *-[3-9]) continue ;; esac
+  case $network in *bert* | vit* | *-[3-9]) continue ;; esac
   case $network in *-1) families=$((families + 1)) ;; llama* | qwen3* | gemma2* | phi3*) ;; *) continue ;; esac
   $make write $network || fail "no folder $network is made"
-  compare hf:$network,sequence=14 $network
+  case $network in
+    t5*) compare hf:$network,sequence=12,target=9 $network -prompt_tokens '5,6;7,8,9,10,1' ;;
+    whisper*)
+      accepts 1 data npy $network/*.npy $network/data.h5
+      compare hf:$network,target=12 $network -prompt_tokens 7,9 -data $network/data.h5
+      ;;
+    *) compare hf:$network,sequence=14 $network -prompt_tokens '1,2,3;7' ;;
+  esac
 done
-[ $families -ge 14 ] || fail "$families families"
+[ $families -ge 16 ] || fail "$families families"
 onnx=$top_srcdir/test/reference/networks/gpt_export.onnx
 accepts 1 train -graph "$onnx" -data synthetic -data_samples 4 -batch_size 4 -steps 1 -progress none -checkpoint_dir o
-compare "$onnx" o
+compare "$onnx" o -prompt_tokens '1,2,3;7'
 
 # 16 bits: with caches of float32. What attends to all tokens has none.
 gpt=gpt:layers=2,hidden=16,heads=2,sequence=16,vocabulary=40

@@ -101,14 +101,19 @@ def arrays(config):
         classes = len(config.get("id2label", "01"))
         values = [8 * value for value in numbers("image", count_of(shape))]
         return {"image": (shape, values), "labels": ((SAMPLES,), [sample % classes for sample in range(SAMPLES)])}
-    fields = texts(config)
-    return {field: ((SAMPLES, PLACES), values) for field, values in fields.items()}
+    fields = {field: ((SAMPLES, PLACES), values) for field, values in texts(config).items()}
+    if config["model_type"] == "whisper":
+        shape = SAMPLES, config["num_mel_bins"], 2 * config["max_source_positions"]
+        fields["features"] = shape, [8 * value for value in numbers("features", count_of(shape))]
+    return fields
 
 
 def texts(config):
     tokens, labels = words(config["vocab_size"])
     if config["model_type"] == "t5":
         return pairs(tokens, labels)
+    if config["model_type"] == "whisper":
+        return {"target": [token if i % PLACES else 1 for i, token in enumerate(tokens)], "labels": labels}
     if "type_vocab_size" not in config and config["model_type"] != "modernbert":
         return {"tokens": tokens, "labels": labels}
     pad, places = config["pad_token_id"], [(i // PLACES, i % PLACES) for i in range(len(tokens))]
@@ -135,7 +140,8 @@ def pairs(tokens, labels):
 
 
 def layers_of(config):
-    return config.get("num_hidden_layers") or config.get("n_layer") or config["num_layers"]
+    keys = "num_hidden_layers", "n_layer", "num_layers", "encoder_layers"
+    return next(config[key] for key in keys if config.get(key))
 
 
 def write(name, *changes):

@@ -16,8 +16,8 @@ accepts 1 data npy llama-1/tokens.npy llama-1/labels.npy data.h5
 for network in $($make list); do
   $make write $network || fail "no folder $network is made"
   data=data.h5 sizes=,sequence=12
-  case $network in *bert* | vit* | t5*) data=$network/data.h5 && accepts 1 data npy $network/*.npy $data ;; esac
-  case $network in vit*) sizes= ;; esac
+  case $network in *bert* | vit* | t5* | whisper*) data=$network/data.h5 && accepts 1 data npy $network/*.npy $data ;; esac
+  case $network in vit*) sizes= ;; whisper*) sizes=,target=12 ;; esac
   accepts 1 $train -data $data -graph hf:$network$sizes -initial $network $adam -monitor csv:losses.csv
   $make compare $network losses.csv >out 2>&1 || fail "other losses than those of transformers"
   rm -f losses.csv
@@ -189,8 +189,9 @@ says "target                           int64[N,7]"
 write="generate -checkpoint t5-1 -prompt_tokens"
 pair="-graph hf:t5-1,sequence=12,target=7 -temperature 2 -tokens"
 accepts 1 $write '5,6;7,8,9,10,1' $pair 7
-says "the network has an encoder"
 cp out written
+accepts 1 $write '5,6;7,8,9,10,1' $pair 7 -generate_cache off
+equal_files out written "without caches it is another text"
 accepts 2 $write '5,6;7,8,9,10,1' $pair 7 -layout_pipeline 2
 equal_files out written "stages write another text"
 accepts 2 $write '5,6;7,8,9,10,1' $pair 7 -graph_lanes 2 -layout_tensor 2
@@ -198,13 +199,29 @@ equal_files out written "tensor-parallel ranks write another text"
 accepts 1 $write 7,8,9,10,1 $pair 7
 equal "$(tail -n 1 out)" "$(tail -n 1 written)" "alone it is another text"
 refuses 2 "-tokens 8: the network's target has 7; write fewer, or build it with a longer target" $write 5 $pair 8
-refuses 2 "-generate_cache on: the network has an encoder" $write 5 $pair 7 -generate_cache on
+refuses 2 "-data data.h5: the network reads prompts alone" $write 5 $pair 7 -data data.h5
 refuses 2 "has 13 tokens, and the network's sequence is 12" $write 1,2,3,4,5,6,7,8,9,10,11,12,13 $pair 7
 refuses 2 "no source_mask that says which of it is padding" $write 5 $pair 7 -graph hf:t5-1,padding=0
 printf '{"context": [5], "choices": [[6], [7]], "answer": 1}\n' >asked.jsonl
 refuses 2 "the network has an encoder, and answers are judged of decoders alone" eval -graph hf:t5-1,sequence=12 -initial t5-1 \
   -eval_choices asked.jsonl
 refuses 2 "hf: target=7, but bert-1 has no decoder beside an encoder" info -graph hf:bert-1,target=7
+network=whisper-1
+says_no "activation_dropout is 0.5; only 0.0 is built" activation_dropout=0.5
+says_no "apply_spec_augment is true; only false is built" apply_spec_augment=true
+says_no "does not say all of decoder_layers, decoder_attention_heads" decoder_layers=null
+says_no "the width 32 is no multiple of 5 heads of the decoder" decoder_attention_heads=5
+$make write whisper-1
+refuses 2 "hf: sequence=12, but whisper-1 reads sound of one length" info -graph hf:whisper-1,sequence=12
+refuses 2 "hf: target=13, but whisper-1 has learned positions for 12 tokens" info -graph hf:whisper-1,target=13
+write="generate -graph hf:whisper-1 -checkpoint whisper-1 -temperature 0 -tokens"
+refuses 2 "-data is missing" $write 3
+accepts 1 $write 3 -data whisper-1/data.h5 -generate_cache on
+equal 8 "$(grep -c '^ [0-9]* [0-9]* [0-9]*$' out)" "not a text for each sample"
+refuses 2 "2 prompts for 8 samples of -data: give one for all, one for each, or none" $write 3 -data whisper-1/data.h5 \
+  -prompt_tokens '5;6'
+refuses 2 "-tokens 12: the network's target has 12, with the prompt and the token before it" $write 12 -data whisper-1/data.h5 \
+  -prompt_tokens 5
 network=gpt2-1
 says_no "scale_attn_by_inverse_layer_idx is true; only false is built" scale_attn_by_inverse_layer_idx=true
 $make write gpt2-1

@@ -152,12 +152,23 @@ static RengaErrorCode Close(Parts *parts)
 typedef struct {
   RengaGraph graph;
   int count;
-  int64_t token[ROWS], text[ROWS], place[ROWS];
+  int64_t token[ROWS], text[ROWS], place[ROWS], source[ROWS];
 } Rows;
+
+static int64_t LastOf(int64_t text)
+{
+  return PLACES - 1 - 3 * text;
+}
 
 static int64_t TokenAt(int64_t text, int64_t place)
 {
   return (7 * text + 5 * place + place * place) % KINDS;
+}
+
+/* The source of a text, whose last places are padding; and the last that is none. */
+static int64_t SourceAt(int64_t text, int64_t place)
+{
+  return place <= LastOf(text) ? 1 + (3 * text + 2 * place * place) % (KINDS - 1) : 0;
 }
 
 static RengaErrorCode ReadWhole(void *user, int field, int64_t first, int64_t count, void *buffer)
@@ -173,9 +184,10 @@ static RengaErrorCode ReadRows(void *user, int field, int64_t first, int64_t cou
 {
   const Rows *rows = user;
   const char *name = RunField(rows->graph, field)->name;
-  const int64_t *from = strcmp(name, RENGA_DECODER_TEXT) == 0    ? rows->text
-                        : strcmp(name, RENGA_DECODER_PLACE) == 0 ? rows->place
-                                                                 : rows->token;
+  const int64_t *from = strcmp(name, RENGA_DECODER_TEXT) == 0     ? rows->text
+                        : strcmp(name, RENGA_DECODER_PLACE) == 0  ? rows->place
+                        : strcmp(name, RENGA_DECODER_SOURCE) == 0 ? rows->source
+                                                                  : rows->token;
   memcpy(buffer, from + first, (size_t)count * sizeof *from);
   return RENGA_SUCCESS;
 }
@@ -228,6 +240,7 @@ static RengaErrorCode CheckScores(RengaComm comm, Parts *parts, bool again,
         rows.text[r] = text;
         rows.place[r] = next[text]++;
         rows.token[r] = TokenAt(text, rows.place[r]);
+        rows.source[r] = LastOf(text);
       }
     while (rows.count % MICROBATCH) rows.text[rows.count++] = -1;
     const RengaBatch batch = {rows.count, ReadRows, &rows};
@@ -258,6 +271,70 @@ static RengaErrorCode CheckNetwork(RengaComm comm, const Network *network, int l
   Expect(count == known);                 /* caches are none */
   for (int round = 0; round < 2; round++) /* places are written again */
     RengaCall(CheckScores(comm, &decoder, round > 0, whole));
+  RengaCall(Close(&decoder));
+  RengaCall(Close(&parts));
+  return RENGA_SUCCESS;
+}
+
+/* ---- beside an encoder ---- */
+static const Network t5 = {
+    "t5:layers=2,hidden=16,heads=4,head_width=4,sequence=8,vocabulary=12,padding=1", BUILT, NULL};
+
+typedef struct {
+  RengaGraph graph;
+  int64_t first;
+} Sources;
+
+static RengaErrorCode ReadPairs(void *user, int field, int64_t first, int64_t count, void *buffer)
+{
+  const Sources *sources = user;
+  const bool source = strcmp(RunField(sources->graph, field)->name, "source") == 0;
+  for (int64_t i = 0; i < count * PLACES; i++) {
+    const int64_t text = sources->first + first + i / PLACES, place = i % PLACES;
+    ((int64_t *)buffer)[i] = source ? SourceAt(text, place) : TokenAt(text, place);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OpenEncoder(RengaComm comm, RengaGraph decoder, Parts *encoder)
+{
+  RengaCall(RengaGraphCreate(comm, &encoder->graph));
+  RengaCall(RengaGraphLoad(encoder->graph, t5.name));
+  RengaCall(RengaGraphKeepMemory(encoder->graph, decoder));
+  RengaCall(RengaGraphSetUp(encoder->graph));
+  RengaCall(Open(comm, 1, 1, 1, encoder));
+  return RENGA_SUCCESS;
+}
+
+/* The encoder by itself, what it makes in the decoder's caches, and the decoder. */
+static RengaErrorCode CheckEncoder(RengaComm comm, int tensor)
+{
+  static float whole[TEXTS][PLACES][KINDS], memory[2 * 2 * HEADS * PLACES * WIDTH];
+  Parts parts = {0}, decoder = {0}, encoder = {0};
+  RengaCall(MakeWhole(comm, &t5, 1, &parts.graph));
+  RengaCall(RengaGraphMakeDecoder(parts.graph, "target", TEXTS, &decoder.graph));
+  RengaCall(RengaGraphSetLanes(decoder.graph, tensor));
+  RengaCall(RengaGraphSetUp(decoder.graph));
+  RengaCall(OpenEncoder(comm, decoder.graph, &encoder));
+  RengaCall(Open(comm, TEXTS, 1, 1, &parts));
+  RengaCall(Open(comm, ROWS, MICROBATCH, tensor, &decoder));
+  Sources sources = {.graph = parts.graph};
+  const RengaBatch all = {TEXTS, ReadPairs, &sources};
+  RengaCall(RengaPipelineForward(parts.pipeline, &all, "logits", &whole[0][0][0]));
+  sources.graph = encoder.graph;
+  for (sources.first = 0; sources.first < TEXTS; sources.first++) {
+    const RengaBatch one = {1, ReadPairs, &sources};
+    RengaCall(RengaPipelineForward(encoder.pipeline, &one, RENGA_DECODER_MEMORY, memory));
+    RengaCall(RengaPipelineSetMemory(decoder.pipeline, sources.first, 0, memory));
+  }
+  for (int round = 0; round < 2; round++) RengaCall(CheckScores(comm, &decoder, round > 0, whole));
+  if (RengaCommGetSize(comm) == 1) { /* rank 0 alone says why */
+    TestError(RengaPipelineSetMemory(decoder.pipeline, TEXTS, 0, memory), RENGA_ERR_ARGUMENT,
+              "text 2 from rank 0, of 2 texts with an encoder");
+    TestError(RengaPipelineSetMemory(parts.pipeline, 0, 0, memory), RENGA_ERR_ARGUMENT,
+              "of 0 texts with an encoder");
+  }
+  RengaCall(Close(&encoder));
   RengaCall(Close(&decoder));
   RengaCall(Close(&parts));
   return RENGA_SUCCESS;
@@ -335,6 +412,8 @@ static RengaErrorCode CheckArguments(RengaComm comm)
   TestError(RengaGraphMakeDecoder(graph, "tokens", 1, &decoder), RENGA_ERR_ORDER,
             "RengaGraphSetUp");
   RengaCall(CheckCaches(graph));
+  TestError(RengaGraphKeepMemory(graph, graph), RENGA_ERR_ARGUMENT,
+            "the decoder attends to no encoder");
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
@@ -363,6 +442,8 @@ static RengaErrorCode RunTest(void)
     RengaCall(CheckNetwork(comm, &networks[n], 1, 1));
     RengaCall(CheckNetwork(comm, &networks[n], 2, ranks));
   }
+  RengaCall(CheckEncoder(comm, 1));
+  RengaCall(CheckEncoder(comm, ranks));
   RengaCall(CheckForecast(comm));
   if (ranks == 1) RengaCall(CheckArguments(comm));
   RengaCall(RengaCommDestroy(&comm));

@@ -47,6 +47,8 @@ RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value,
 RengaErrorCode RengaGraphGetReaders_Private(RengaGraph graph, RengaValue value, int *count,
                                             const int **node);
 /* A prepared node is cloned into each stage that needs it, and counts nowhere. */
+/* A cache of a decoder that RengaPipelineSetMemory fills. */
+bool RengaGraphIsMemory_Private(const RengaGraphValue *value);
 bool RengaGraphNodeIsPrepared_Private(RengaGraph graph, const RengaGraphNode *node);
 /* What -graph_trained and -graph_frozen say of a parameter of a file. */
 typedef enum { RENGA_GRAPH_UNSAID, RENGA_GRAPH_TRAINED, RENGA_GRAPH_FROZEN } RengaGraphChoice;

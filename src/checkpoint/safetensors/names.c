@@ -131,6 +131,7 @@ static RengaErrorCode CompareBytes(const RengaCheckpointTable *table,
 static bool IsHead(const char *name)
 {
   return EndsWithWord(name, "lm_head.weight") || EndsWithWord(name, "embed_out.weight") ||
+         EndsWithWord(name, "proj_out.weight") ||
          EndsWithWord(name, "predictions.decoder.weight") ||
          EndsWithWord(name, "predictions.decoder.bias") || strcmp(name, "decoder.weight") == 0 ||
          EndsWithWord(name, "encoder.embed_tokens.weight") ||

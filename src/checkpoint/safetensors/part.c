@@ -24,18 +24,23 @@ static bool AreFinite(int64_t count, const float numbers[])
 
 /* Elements [first, first + count) of the entry to the part's place `to`, on the device or here. */
 static RengaErrorCode MovePiece(PartReader *reader, int entry, int64_t first, int64_t count,
-                                bool host, float *to)
+                                const RengaPersistent *tensor, char *to)
 {
   const RengaCheckpointEntry *from = &reader->table->entries[entry];
+  const RengaDataType type = tensor->spec.type;
   const int64_t size = (int64_t)RengaDataTypeSize(from->stored);
-  const bool direct = !reader->device || host;
-  float *numbers = direct ? to : reader->piece;
+  const bool direct = !reader->device || tensor->host;
+  float *numbers = direct && type == RENGA_FLOAT32 ? (float *)(void *)to : reader->piece;
   memcpy(reader->raw, reader->file.bytes + from->offset + first * size, (size_t)(count * size));
   RengaCall(RengaDataWiden(from->stored, count, reader->raw, numbers));
   if (entry < reader->worst && !AreFinite(count, numbers)) reader->worst = entry;
-  if (direct) return RENGA_SUCCESS;
+  if (direct) {
+    RengaCall(RengaDataNarrow(type, count, numbers, to));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaDataNarrow(type, count, numbers, numbers));
   RengaCall(RengaDeviceCopy(reader->device, NULL, RENGA_HOST_TO_DEVICE, to, numbers,
-                            (size_t)count * sizeof *to));
+                            (size_t)count * RengaDataTypeSize(type)));
   RengaCall(RengaStreamSynchronize(reader->device, NULL));
   return RENGA_SUCCESS;
 }
@@ -43,13 +48,14 @@ static RengaErrorCode MovePiece(PartReader *reader, int entry, int64_t first, in
 static RengaErrorCode MovePart(PartReader *reader, int entry, const RengaPersistent *tensor)
 {
   const RengaRuns runs = RengaRunsOf(&tensor->spec, &tensor->part);
-  float *to = tensor->data;
+  const size_t size = RengaDataTypeSize(tensor->spec.type);
+  char *to = tensor->data;
   for (int64_t r = 0; r < runs.count; r++) {
     const int64_t first = RengaRunsAt(&runs, r);
     for (int64_t at = 0; at < runs.length; at += PIECE) {
       const int64_t count = runs.length - at < PIECE ? runs.length - at : PIECE;
-      RengaCall(MovePiece(reader, entry, first + at, count, tensor->host, to));
-      to += count;
+      RengaCall(MovePiece(reader, entry, first + at, count, tensor, to));
+      to += (size_t)count * size;
     }
   }
   return RENGA_SUCCESS;

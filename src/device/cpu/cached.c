@@ -12,13 +12,13 @@ typedef struct {
   int64_t buffer;       /* floats of each thread: scores, and what is not in place */
   int64_t mask_step[4]; /* over samples, heads, queries and places; 0 where it is broadcast */
   float scale, cap;
-  bool mask;
+  bool mask, writes; /* writes: the samples' own keys and values */
 } Cached_Cpu;
 
 /* A sample without a cache (slot -1) attends to nothing. */
 static int64_t SlotOfSample(const Cached_Cpu *s, const void *const in[], int64_t n)
 {
-  const int64_t slot = ((const int64_t *)in[3])[n], place = ((const int64_t *)in[4])[n];
+  const int64_t slot = ((const int64_t *)in[1])[n], place = ((const int64_t *)in[2])[n];
   return slot >= 0 && slot < s->slots && place >= 0 && place < s->places ? slot : -1;
 }
 
@@ -34,11 +34,11 @@ static void KeepHeadRows(const RengaKernel kernel, const void *const in[], int64
   const RengaOpCall *call = &kernel->call;
   const int64_t slot = SlotOfSample(s, in, n), from = n * s->groups + group;
   if (slot < 0) return;
-  const int64_t row = CacheRowOf(s, group, slot) + ((const int64_t *)in[4])[n];
-  float *key = (float *)(uintptr_t)in[5] + row * s->width;
-  float *value = (float *)(uintptr_t)in[6] + row * s->values;
-  const float *k = RengaCpuRead(call->in[1].type, in[1], from * s->width, s->width, key);
-  const float *v = RengaCpuRead(call->in[2].type, in[2], from * s->values, s->values, value);
+  const int64_t row = CacheRowOf(s, group, slot) + ((const int64_t *)in[2])[n];
+  float *key = (float *)(uintptr_t)in[3] + row * s->width;
+  float *value = (float *)(uintptr_t)in[4] + row * s->values;
+  const float *k = RengaCpuRead(call->in[5].type, in[5], from * s->width, s->width, key);
+  const float *v = RengaCpuRead(call->in[6].type, in[6], from * s->values, s->values, value);
   if (k != key) memcpy(key, k, (size_t)s->width * sizeof *key);
   if (v != value) memcpy(value, v, (size_t)s->values * sizeof *value);
 }
@@ -78,15 +78,15 @@ static void AttendHead(const RengaKernel kernel, const void *const in[], void *o
   const Cached_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   const int64_t slot = SlotOfSample(s, in, n), at = n * s->groups * s->heads + head;
-  const int64_t seen = slot < 0 ? 0 : ((const int64_t *)in[4])[n] + 1;
+  const int64_t seen = slot < 0 ? 0 : ((const int64_t *)in[2])[n] + 1;
   const int64_t row = slot < 0 ? 0 : CacheRowOf(s, head / s->heads, slot);
   float *scores = free, *buffer = scores + s->places, sum = 0;
   const float *q = RengaCpuRead(call->in[0].type, in[0], at * s->width, s->width, buffer);
   float *y = RengaCpuPlace(call->out[0].type, out, at * s->values, buffer + s->width);
-  CachedScores(s, q, (const float *)in[5] + row * s->width, seen, scores);
+  CachedScores(s, q, (const float *)in[3] + row * s->width, seen, scores);
   if (s->mask) AddCachedMask(kernel, in[7], n, head, seen, scores);
   if (seen > 0) sum = RengaRowExp(seen, scores, RengaRowShift(RengaRowMax(seen, scores)), scores);
-  SumWeighted(seen, s->values, scores, (const float *)in[6] + row * s->values, y);
+  SumWeighted(seen, s->values, scores, (const float *)in[4] + row * s->values, y);
   RengaRowScale(s->values, sum > 0 ? 1 / sum : 0, y); /* 0: every place is masked */
   RengaCpuWrite(call->out[0].type, out, at * s->values, s->values, y);
 }
@@ -98,7 +98,7 @@ static RengaErrorCode CachedRun_Cpu(RengaKernel kernel, RengaStream stream,
   const Cached_Cpu *s = kernel->data;
   const int64_t all = s->groups * s->heads, pieces = s->samples * all;
   /* In the order of samples: of two with one place the later one stays. */
-  for (int64_t n = 0; n < s->samples; n++)
+  for (int64_t n = 0; n < s->samples && s->writes; n++)
     for (int64_t g = 0; g < s->groups; g++) KeepHeadRows(kernel, in, n, g);
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, pieces))
@@ -123,27 +123,28 @@ static void SetMaskSteps(Cached_Cpu *s, const RengaTensorSpec *mask)
 static RengaErrorCode CachedCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
-  const RengaTensorSpec *q = &call->in[0], *keys = &call->in[5];
+  const RengaTensorSpec *q = &call->in[0], *keys = &call->in[3];
   for (int i = 0; i < call->n_in; i++)
-    if (i != 3 && i != 4 && call->in[i].ndim >= 0 && !RengaCpuIsFloat(call->in[i].type))
+    if (i != 1 && i != 2 && call->in[i].ndim >= 0 && !RengaCpuIsFloat(call->in[i].type))
       return RENGA_SUCCESS;
   if (!RengaCpuIsFloat(call->out[0].type) || keys->type != RENGA_FLOAT32 ||
-      call->in[6].type != RENGA_FLOAT32)
+      call->in[4].type != RENGA_FLOAT32)
     return RENGA_SUCCESS;
   Cached_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;
   *s = (Cached_Cpu){.samples = q->dim[0],
-                    .groups = call->in[1].dim[1],
-                    .heads = q->dim[1] / call->in[1].dim[1],
+                    .groups = keys->dim[0],
+                    .heads = q->dim[1] / keys->dim[0],
                     .slots = keys->dim[1],
                     .places = keys->dim[2],
                     .width = q->dim[3],
-                    .values = call->in[2].dim[3],
+                    .values = call->in[4].dim[3],
                     .scale = (float)RengaAttributesReal(call->attributes, "scale", 0),
                     .cap = (float)RengaAttributesReal(call->attributes, "cap", 0),
-                    .mask = RengaOpCallHasInput(call, 7)};
+                    .mask = RengaOpCallHasInput(call, 7),
+                    .writes = call->n_in > 5};
   if (s->scale == 0) s->scale = (float)(1 / sqrt((double)s->width));
   if (s->mask) SetMaskSteps(s, &call->in[7]);
   s->buffer = (s->places + s->width + s->values + 15) / 16 * 16;

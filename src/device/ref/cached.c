@@ -73,22 +73,22 @@ static void AttendToCache(const CachedCall_Ref *c, int64_t n, int64_t head, RefO
 
 static void DescribeCached(const RengaOpCall *call, const void *const in[], CachedCall_Ref *c)
 {
-  const RengaTensorSpec *q = &call->in[0], *k = &call->in[1], *keys = &call->in[5];
+  const RengaTensorSpec *q = &call->in[0], *keys = &call->in[3];
   *c = (CachedCall_Ref){.samples = q->dim[0],
-                        .groups = k->dim[1],
-                        .heads = q->dim[1] / k->dim[1],
+                        .groups = keys->dim[0],
+                        .heads = q->dim[1] / keys->dim[0],
                         .slots = keys->dim[1],
                         .places = keys->dim[2],
                         .width = q->dim[3],
-                        .values = call->in[2].dim[3],
+                        .values = call->in[4].dim[3],
                         .q = RefInput(call, in, 0),
-                        .k = RefInput(call, in, 1),
-                        .v = RefInput(call, in, 2),
-                        .slot = RefInput(call, in, 3),
-                        .place = RefInput(call, in, 4),
+                        .k = RefInput(call, in, 5),
+                        .v = RefInput(call, in, 6),
+                        .slot = RefInput(call, in, 1),
+                        .place = RefInput(call, in, 2),
                         .mask = RefInput(call, in, 7),
-                        .key = {(void *)(uintptr_t)in[5], keys->type},
-                        .value = {(void *)(uintptr_t)in[6], call->in[6].type},
+                        .key = {(void *)(uintptr_t)in[3], keys->type},
+                        .value = {(void *)(uintptr_t)in[4], call->in[4].type},
                         .scale = RengaOpCallReal(call, "scale"),
                         .cap = RengaOpCallReal(call, "cap")};
   if (c->scale == 0) c->scale = 1 / sqrt((double)c->width);
@@ -103,7 +103,7 @@ static RengaErrorCode CachedAttention_Ref(const RengaOpCall *call,
 {
   CachedCall_Ref c;
   DescribeCached(call, in, &c);
-  for (int64_t n = 0; n < c.samples; n++) KeepSample(&c, n);
+  for (int64_t n = 0; n < c.samples && call->n_in > 5; n++) KeepSample(&c, n);
   for (int64_t n = 0; n < c.samples; n++)
     for (int64_t head = 0; head < c.groups * c.heads; head++)
       AttendToCache(&c, n, head, RefOutput(call, out, 0));

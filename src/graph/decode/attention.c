@@ -7,26 +7,14 @@
 
 static const double masked = -1e9; /* what is below is attended to with probability 0 */
 
-typedef struct {
-  RengaValue q, k, v, mask; /* of the network; k and v as few heads as there are */
-  bool causal, flipped;     /* flipped: k is [N, heads, width, T] */
-  double scale, cap;
-} AttentionForm;
-
-static const RengaGraphNode *MakerOf(RengaGraph graph, RengaValue value, const char *op)
-{
-  const int maker = value < 0 ? -1 : graph->value[value]->producer;
-  const RengaGraphNode *node = maker < 0 ? NULL : RengaGraphEntryNode(graph, maker);
-  return node && strcmp(node->op->name, op) == 0 ? node : NULL;
-}
-
 /* [N, G, T, d] of which [N, G * r, T, d] are r copies of each head; the value itself: of none. */
 static RengaValue FindSharedHeads(RengaGraph graph, RengaValue value)
 {
   const RengaTensorSpec *whole = RengaGraphSpec(graph, value);
-  const RengaGraphNode *join = MakerOf(graph, value, "Reshape");
-  const RengaGraphNode *copy = join ? MakerOf(graph, join->in[0], "Expand") : NULL;
-  const RengaGraphNode *part = copy ? MakerOf(graph, copy->in[0], "Reshape") : NULL;
+  const RengaGraphNode *join = RengaDecodeMaker_Private(graph, value, "Reshape");
+  const RengaGraphNode *copy = join ? RengaDecodeMaker_Private(graph, join->in[0], "Expand") : NULL;
+  const RengaGraphNode *part =
+      copy ? RengaDecodeMaker_Private(graph, copy->in[0], "Reshape") : NULL;
   if (!part || whole->ndim != 4) return value;
   const RengaTensorSpec *few = RengaGraphSpec(graph, part->in[0]);
   const RengaTensorSpec *one = RengaGraphSpec(graph, copy->in[0]);
@@ -71,7 +59,7 @@ static bool HidesLater(RengaGraph graph, RengaValue mask, bool only)
 static double FollowFactors(RengaGraph graph, RengaValue *value)
 {
   double factor = 1;
-  for (const RengaGraphNode *node; (node = MakerOf(graph, *value, "Mul"));) {
+  for (const RengaGraphNode *node; (node = RengaDecodeMaker_Private(graph, *value, "Mul"));) {
     int number = -1;
     for (int i = 0; i < 2; i++) {
       const RengaGraphValue *in = graph->value[node->in[i]];
@@ -89,7 +77,7 @@ static double FollowFactors(RengaGraph graph, RengaValue *value)
 /* The keys of a product of queries with them; NONE: it is none. */
 static RengaValue FindKeysOf(RengaGraph graph, const RengaGraphNode *product, bool *flipped)
 {
-  const RengaGraphNode *flip = MakerOf(graph, product->in[1], "Transpose");
+  const RengaGraphNode *flip = RengaDecodeMaker_Private(graph, product->in[1], "Transpose");
   int count = 0;
   const int64_t *order = flip ? RengaAttributesInts(&flip->attributes, "perm", &count) : NULL;
   *flipped = false;
@@ -102,46 +90,48 @@ static RengaValue FindKeysOf(RengaGraph graph, const RengaGraphNode *product, bo
 
 /* softmax(cap * tanh(scale / cap * q k^T) + mask) v, by its last product. */
 static bool FindAttentionParts(const Decoder *decoder, const RengaGraphNode *last,
-                               AttentionForm *form)
+                               DecodedAttention *form)
 {
   RengaGraph graph = decoder->from;
-  const RengaGraphNode *drop = MakerOf(graph, last->in[0], "Dropout");
-  const RengaGraphNode *softmax = MakerOf(graph, drop ? drop->in[0] : last->in[0], "Softmax");
-  const RengaGraphNode *add = softmax ? MakerOf(graph, softmax->in[0], "Add") : NULL;
+  const RengaGraphNode *drop = RengaDecodeMaker_Private(graph, last->in[0], "Dropout");
+  const RengaGraphNode *softmax =
+      RengaDecodeMaker_Private(graph, drop ? drop->in[0] : last->in[0], "Softmax");
+  const RengaGraphNode *add =
+      softmax ? RengaDecodeMaker_Private(graph, softmax->in[0], "Add") : NULL;
   if (!add || RengaGraphSpec(graph, softmax->in[0])->ndim != 4) return false;
   const int64_t axis = RengaAttributesInt(&softmax->attributes, "axis", -1);
   const int mask = RengaGraphHasBatch(graph, add->in[0]);
   if (axis != -1 && axis != 3) return false;
   RengaValue scores = add->in[1 - mask];
   double outer = FollowFactors(graph, &scores), inner = 1;
-  const RengaGraphNode *tanh = MakerOf(graph, scores, "Tanh");
+  const RengaGraphNode *tanh = RengaDecodeMaker_Private(graph, scores, "Tanh");
   if (tanh) scores = tanh->in[0];
   if (tanh) inner = FollowFactors(graph, &scores);
-  const RengaGraphNode *product = MakerOf(graph, scores, "MatMul");
+  const RengaGraphNode *product = RengaDecodeMaker_Private(graph, scores, "MatMul");
   if (!product || RengaAttributesInt(&last->attributes, "transA", 0) ||
       RengaAttributesInt(&last->attributes, "transB", 0) ||
       RengaAttributesReal(&last->attributes, "alpha", 1) != 1)
     return false;
-  *form = (AttentionForm){.q = product->in[0],
-                          .v = last->in[1],
-                          .mask = add->in[mask],
-                          .scale =
-                              outer * inner * RengaAttributesReal(&product->attributes, "alpha", 1),
-                          .cap = tanh ? outer : 0};
+  *form = (DecodedAttention){.q = product->in[0],
+                             .v = last->in[1],
+                             .mask = add->in[mask],
+                             .scale = outer * inner *
+                                      RengaAttributesReal(&product->attributes, "alpha", 1),
+                             .cap = tanh ? outer : 0};
   form->k = FindKeysOf(graph, product, &form->flipped);
   return form->k >= 0;
 }
 
-static AttentionForm ReadAttentionNode(const RengaGraphNode *node)
+static DecodedAttention ReadAttentionNode(const RengaGraphNode *node)
 {
   const RengaAttributes *attributes = &node->attributes;
-  return (AttentionForm){.q = node->in[0],
-                         .k = node->in[1],
-                         .v = node->in[2],
-                         .mask = node->n_in > 3 ? node->in[3] : RENGA_VALUE_NONE,
-                         .causal = RengaAttributesInt(attributes, "causal", 0) != 0 &&
-                                   RengaAttributesInt(attributes, "first", 0) == 0,
-                         .scale = RengaAttributesReal(attributes, "scale", 0)};
+  return (DecodedAttention){.q = node->in[0],
+                            .k = node->in[1],
+                            .v = node->in[2],
+                            .mask = node->n_in > 3 ? node->in[3] : RENGA_VALUE_NONE,
+                            .causal = RengaAttributesInt(attributes, "causal", 0) != 0 &&
+                                      RengaAttributesInt(attributes, "first", 0) == 0,
+                            .scale = RengaAttributesReal(attributes, "scale", 0)};
 }
 
 /* [N, heads, T, width] or, with the tokens along dimension 3, [N, heads, width, T]. */
@@ -154,7 +144,7 @@ static bool HasTokens(const Decoder *decoder, RengaValue value, int dim)
 }
 
 /* Both have copies of heads, or neither is taken for such. */
-static void ShareHeads(const Decoder *decoder, AttentionForm *form)
+static void ShareHeads(const Decoder *decoder, DecodedAttention *form)
 {
   RengaGraph graph = decoder->from;
   const RengaValue k = FindSharedHeads(graph, form->k), v = FindSharedHeads(graph, form->v);
@@ -166,7 +156,7 @@ static void ShareHeads(const Decoder *decoder, AttentionForm *form)
 }
 
 /* What is added to scores, [N, 1 or heads, 1, places]; NONE: nothing. */
-static RengaErrorCode AddMaskRows(Decoder *decoder, const AttentionForm *form, RengaValue *mask)
+static RengaErrorCode AddMaskRows(Decoder *decoder, const DecodedAttention *form, RengaValue *mask)
 {
   *mask = RENGA_VALUE_NONE;
   if (form->mask < 0 || HidesLater(decoder->from, form->mask, true)) return RENGA_SUCCESS;
@@ -198,15 +188,18 @@ static RengaErrorCode AddHeadCache(Decoder *decoder, RengaValue value, const cha
 }
 
 static RengaErrorCode AddCached(Decoder *decoder, const RengaGraphNode *node,
-                                const AttentionForm *form)
+                                const DecodedAttention *form)
 {
   RengaAttributes attributes = {0};
-  RengaValue in[8] = {decoder->made[form->q].value, decoder->made[form->k].value,
-                      decoder->made[form->v].value, decoder->text, decoder->place};
+  RengaValue in[8] = {[0] = decoder->made[form->q].value,
+                      [1] = decoder->text,
+                      [2] = decoder->place,
+                      [5] = decoder->made[form->k].value,
+                      [6] = decoder->made[form->v].value};
   static const int dim[] = {2};
-  if (form->flipped) RengaCall(RengaDecodeFlip_Private(decoder, &in[1]));
-  RengaCall(AddHeadCache(decoder, in[1], "keys", &in[5]));
-  RengaCall(AddHeadCache(decoder, in[2], "values", &in[6]));
+  if (form->flipped) RengaCall(RengaDecodeFlip_Private(decoder, &in[5]));
+  RengaCall(AddHeadCache(decoder, in[5], "keys", &in[3]));
+  RengaCall(AddHeadCache(decoder, in[6], "values", &in[4]));
   RengaCall(AddMaskRows(decoder, form, &in[7]));
   decoder->caches++;
   RengaErrorCode code = RengaAttributesSetReal(&attributes, "scale", form->scale);
@@ -221,7 +214,7 @@ static RengaErrorCode AddCached(Decoder *decoder, const RengaGraphNode *node,
 RengaErrorCode RengaDecodeAttention_Private(Decoder *decoder, const RengaGraphNode *node,
                                             bool *found)
 {
-  AttentionForm form;
+  DecodedAttention form;
   *found = strcmp(node->op->name, "Attention") == 0;
   if (*found)
     form = ReadAttentionNode(node);
@@ -231,8 +224,14 @@ RengaErrorCode RengaDecodeAttention_Private(Decoder *decoder, const RengaGraphNo
   const RengaValue need[] = {form.q, form.k, form.v};
   for (int i = 0; i < 3; i++)
     if (decoder->made[need[i]].kind == DECODED_NOT) return RENGA_SUCCESS; /* said before */
+  *found = decoder->made[form.q].kind != DECODED_BESIDE; /* else an encoder's own */
+  if (!*found) return RENGA_SUCCESS;
   DecodedValue mask = {.kind = DECODED_WHOLE};
   if (form.mask >= 0) RengaCall(RengaDecodeRead_Private(decoder, form.mask, &mask));
+  if (HasTokens(decoder, form.q, 2) && decoder->made[form.k].kind == DECODED_BESIDE) {
+    RengaCall(RengaDecodeMemory_Private(decoder, node, &form));
+    return RENGA_SUCCESS;
+  }
   if (!HasTokens(decoder, form.q, 2) || !HasTokens(decoder, form.k, form.flipped ? 3 : 2) ||
       !HasTokens(decoder, form.v, 2)) {
     RengaDecodeRefuse_Private(decoder, node, "attends to something else than the tokens so far");

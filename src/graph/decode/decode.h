@@ -3,9 +3,10 @@
 #include "../graphimpl.h"
 
 typedef enum {
-  DECODED_NOT,   /* there is no way to make it of a token and the caches */
-  DECODED_WHOLE, /* it depends on no sample, and is made as it was */
-  DECODED_ALONG  /* it has the tokens of a text along a dimension, and here one of them */
+  DECODED_NOT,    /* there is no way to make it of a token and the caches */
+  DECODED_WHOLE,  /* it depends on no sample, and is made as it was */
+  DECODED_BESIDE, /* it depends on other inputs than the tokens: an encoder's, which is beside it */
+  DECODED_ALONG   /* it has the tokens of a text along a dimension, and here one of them */
 } DecodedKind;
 
 /* Of a value of the network. */
@@ -20,12 +21,22 @@ typedef struct {
   int64_t places;         /* tokens that the network sees */
   int64_t texts;          /* whose keys and values are kept */
   RengaValue text, place; /* inputs of the decoder */
+  RengaValue source;      /* an input: the last place of a text's source; NONE yet */
   DecodedValue *made;     /* by value of the network */
   int caches;
   char why[384]; /* it is not possible: the first node that needs more than a token */
 } Decoder;
 
+/* Parts of an attention of the network; k and v have as few heads as there are. */
+typedef struct {
+  RengaValue q, k, v, mask;
+  bool causal, flipped; /* flipped: k is [N, heads, width, T] */
+  double scale, cap;
+} DecodedAttention;
+
 /* ---- decodervalues.c ---- */
+/* The node that makes the value, if it is of that operator. */
+const RengaGraphNode *RengaDecodeMaker_Private(RengaGraph graph, RengaValue value, const char *op);
 /* The value of the decoder; a parameter or constant is added when it is first read. */
 RengaErrorCode RengaDecodeRead_Private(Decoder *decoder, RengaValue value, DecodedValue *made);
 /* Of a value that is made whole, and has all places along dimension t, those of the samples: [N, …]
@@ -48,3 +59,7 @@ void RengaDecodeRefuse_Private(Decoder *decoder, const RengaGraphNode *node, con
    that is possible. */
 RengaErrorCode RengaDecodeAttention_Private(Decoder *decoder, const RengaGraphNode *node,
                                             bool *found);
+/* ---- memory.c ---- */
+/* An attention to keys and values that an encoder makes. */
+RengaErrorCode RengaDecodeMemory_Private(Decoder *decoder, const RengaGraphNode *node,
+                                         const DecodedAttention *form);

@@ -108,17 +108,16 @@ static RengaErrorCode MakeAsItWas(Decoder *decoder, const RengaGraphNode *node)
   return RENGA_SUCCESS;
 }
 
-/* all: every input can be made; along: some has tokens. */
-static RengaErrorCode ReadMade(Decoder *decoder, const RengaGraphNode *node, bool *all, bool *along)
+/* all: every input can be made; has: some is of the kind. */
+static RengaErrorCode ReadMade(Decoder *decoder, const RengaGraphNode *node, bool *all, bool has[])
 {
   *all = true;
-  *along = false;
   for (int i = 0; i < node->n_in; i++) {
     DecodedValue made;
     if (node->in[i] < 0) continue;
     RengaCall(RengaDecodeRead_Private(decoder, node->in[i], &made));
     *all = *all && made.kind != DECODED_NOT;
-    *along = *along || made.kind == DECODED_ALONG;
+    has[made.kind] = true;
   }
   return RENGA_SUCCESS;
 }
@@ -133,17 +132,20 @@ static bool MakesSamples(RengaGraph graph, const RengaGraphNode *node)
 /* What cannot be made is no error while nothing needs it: masked scores, for instance. */
 static RengaErrorCode DecodeNode(Decoder *decoder, const RengaGraphNode *node)
 {
-  bool all, along, found;
+  bool all, has[] = {[DECODED_ALONG] = false}, found;
   RengaSplitWay way;
   RengaCall(RengaDecodeAttention_Private(decoder, node, &found));
   if (found) return RENGA_SUCCESS;
-  RengaCall(ReadMade(decoder, node, &all, &along));
-  if (!all) return RENGA_SUCCESS;
+  RengaCall(ReadMade(decoder, node, &all, has));
+  if (!all || (has[DECODED_BESIDE] && has[DECODED_ALONG])) return RENGA_SUCCESS;
+  for (int o = 0; o < node->n_out && has[DECODED_BESIDE]; o++)
+    decoder->made[node->out[o]] = (DecodedValue){.kind = DECODED_BESIDE};
+  if (has[DECODED_BESIDE]) return RENGA_SUCCESS;
   if (strcmp(node->op->name, "Dropout") == 0) { /* nothing is trained */
     decoder->made[node->out[0]] = decoder->made[node->in[0]];
     return RENGA_SUCCESS;
   }
-  if (!along && !MakesSamples(decoder->from, node)) {
+  if (!has[DECODED_ALONG] && !MakesSamples(decoder->from, node)) {
     RengaCall(MakeAsItWas(decoder, node));
     return RENGA_SUCCESS;
   }
@@ -162,6 +164,8 @@ static RengaErrorCode AddDecoderInputs(Decoder *decoder, RengaValue tokens)
   const RengaTensorSpec one = RengaDecodeShape_Private(&from->spec, 1);
   const RengaTensorSpec number = {.type = RENGA_INT64, .ndim = 1, .dim = {-1}};
   DecodedValue *made = &decoder->made[tokens];
+  for (RengaValue v = 0; v < decoder->from->n_values; v++)
+    if (decoder->from->value[v]->kind == RENGA_VALUE_INPUT) decoder->made[v].kind = DECODED_BESIDE;
   *made = (DecodedValue){DECODED_ALONG, 1, RENGA_VALUE_NONE};
   RengaCall(RengaGraphAddInput(decoder->to, from->name, &one, &made->value));
   RengaCall(RengaGraphAddInput(decoder->to, RENGA_DECODER_TEXT, &number, &decoder->text));
@@ -236,12 +240,15 @@ static RengaErrorCode FillDecoder(Decoder *decoder, RengaValue tokens)
    it has tokens, and several texts go on in one batch. Micro-batches of a stage run in their order;
    all samples of a text are computed by one replica, so that a plan has one. Attentions may be
    causal by themselves or by a constant mask, with windows, biases of distances, groups of heads
-   that share keys, and capped scores. Parameters have the names that they have in the network.
+   that share keys, and capped scores. An attention to what is made of other inputs alone, as an
+   encoder's result, reads caches that RengaPipelineSetMemory fills; up to which place is in the
+   input RENGA_DECODER_SOURCE [samples], which such a decoder has. Parameters have the names that they have in the network.
    Caches are float32 [heads, texts, places, width], of tensor-parallel ranks each its heads;
    devices have the host's memory. Logits are those of whole sequences but for the last bits, since
    products have other shapes.
 
-   See also: RengaGraphKeepOutputs(), RengaGraphAddCache(), RengaPipelineForward()
+   See also: RengaGraphKeepOutputs(), RengaGraphAddCache(), RengaGraphKeepMemory(),
+   RengaPipelineForward()
 @*/
 RengaErrorCode RengaGraphMakeDecoder(RengaGraph graph, const char *tokens, int64_t texts,
                                      RengaGraph *decoder)
@@ -261,7 +268,8 @@ RengaErrorCode RengaGraphMakeDecoder(RengaGraph graph, const char *tokens, int64
              graph->hdr.comm, RENGA_ERR_ARGUMENT,
              "a decoder is of one text or more (not %lld), and of a network without loss and lanes",
              (long long)texts);
-  Decoder maker = {.from = graph, .places = spec->dim[1], .texts = texts};
+  Decoder maker = {
+      .from = graph, .places = spec->dim[1], .texts = texts, .source = RENGA_VALUE_NONE};
   RengaCall(RengaGraphCreate(graph->hdr.owner, &maker.to));
   const RengaErrorCode code = FillDecoder(&maker, input);
   if (code) RengaGraphDestroy(&maker.to);

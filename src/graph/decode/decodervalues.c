@@ -10,6 +10,13 @@ void RengaDecodeRefuse_Private(Decoder *decoder, const RengaGraphNode *node, con
              node->op->name, why);
 }
 
+const RengaGraphNode *RengaDecodeMaker_Private(RengaGraph graph, RengaValue value, const char *op)
+{
+  const int maker = value < 0 ? -1 : graph->value[value]->producer;
+  const RengaGraphNode *node = maker < 0 ? NULL : RengaGraphEntryNode(graph, maker);
+  return node && strcmp(node->op->name, op) == 0 ? node : NULL;
+}
+
 /* Of the same name. */
 static RengaErrorCode CopyLeafValue(Decoder *decoder, RengaValue value, RengaValue *copy)
 {

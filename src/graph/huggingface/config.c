@@ -36,12 +36,13 @@ enum { MOST_LAYERS = 100000, MOST_WIDTH = 65536 };
 #define IMAGES " vit "
 #define MODERN " modernbert "
 #define T5 " t5 "
+#define WHISPER " whisper "
 #define GEMMAS " gemma gemma2 gemma3_text "
 static const Key keys[] = {
     {"vocab_size", KEY_COUNT, AT(vocabulary), LLAMAS OTHERS ENCODERS MODERN " gpt2 gpt_neox ",
      NULL},
-    {"vocab_size", KEY_COUNT, AT(vocabulary), T5, NULL},
-    {"d_model", KEY_COUNT, AT(hidden), T5, NULL},
+    {"vocab_size", KEY_COUNT, AT(vocabulary), T5 WHISPER, NULL},
+    {"d_model", KEY_COUNT, AT(hidden), T5 WHISPER, NULL},
     {"d_kv", KEY_COUNT, AT(head_width), T5, NULL},
     {"d_ff", KEY_COUNT, AT(intermediate), T5, NULL},
     {"num_layers", KEY_COUNT, AT(layers), T5, NULL},
@@ -52,16 +53,48 @@ static const Key keys[] = {
     {"dropout_rate", KEY_REAL, AT(dropout[RENGA_HF_OF_RESIDUALS]), T5, NULL},
     {"layer_norm_epsilon", KEY_REAL, AT(epsilon), T5, NULL},
     {"feed_forward_proj", KEY_GATED, AT(activation), T5, NULL},
-    {"tie_word_embeddings", KEY_FLAG, AT(tied), T5, NULL},
-    {"is_encoder_decoder", KEY_EQUAL, 0, T5, "true"},
+    {"tie_word_embeddings", KEY_FLAG, AT(tied), T5 WHISPER, NULL},
+    {"is_encoder_decoder", KEY_EQUAL, 0, T5 WHISPER, "true"},
     {"scale_decoder_outputs", KEY_FLAG, AT(of_t5[RENGA_HF_SCALED]), T5, NULL},
     {"dense_act_fn", KEY_FREE, 0, T5, NULL}, /* feed_forward_proj is what counts */
     {"is_gated_act", KEY_FREE, 0, T5, NULL},
     {"initializer_factor", KEY_FREE, 0, T5, NULL},
-    {"decoder_start_token_id", KEY_FREE, 0, T5, NULL}, /* of the data */
+    {"decoder_start_token_id", KEY_FREE, 0, T5 WHISPER, NULL}, /* of the data */
     {"pad_token_id", KEY_FREE, 0, T5, NULL},
     {"n_positions", KEY_FREE, 0, T5, NULL},
     {"output_past", KEY_FREE, 0, T5, NULL},
+    {"encoder_layers", KEY_COUNT, AT(layers), WHISPER, NULL},
+    {"encoder_attention_heads", KEY_COUNT, AT(heads), WHISPER, NULL},
+    {"encoder_ffn_dim", KEY_COUNT, AT(intermediate), WHISPER, NULL},
+    {"decoder_layers", KEY_COUNT, AT(stack[RENGA_HF_DECODER_LAYERS]), WHISPER, NULL},
+    {"decoder_attention_heads", KEY_COUNT, AT(stack[RENGA_HF_DECODER_HEADS]), WHISPER, NULL},
+    {"decoder_ffn_dim", KEY_COUNT, AT(stack[RENGA_HF_DECODER_INTERMEDIATE]), WHISPER, NULL},
+    {"max_source_positions", KEY_COUNT, AT(places), WHISPER, NULL},
+    {"max_target_positions", KEY_COUNT, AT(stack[RENGA_HF_TARGETS]), WHISPER, NULL},
+    {"num_mel_bins", KEY_COUNT, AT(stack[RENGA_HF_MELS]), WHISPER, NULL},
+    {"activation_function", KEY_ACTIVATION, AT(activation), WHISPER, NULL},
+    {"dropout", KEY_REAL, AT(dropout[RENGA_HF_OF_RESIDUALS]), WHISPER, NULL},
+    {"attention_dropout", KEY_REAL, AT(dropout[RENGA_HF_OF_ATTENTION]), WHISPER, NULL},
+    {"activation_dropout", KEY_EQUAL, 0, WHISPER, "0.0|0"},
+    {"encoder_layerdrop", KEY_EQUAL, 0, WHISPER, "0.0|0"},
+    {"decoder_layerdrop", KEY_EQUAL, 0, WHISPER, "0.0|0"},
+    {"apply_spec_augment", KEY_EQUAL, 0, WHISPER, "false"},
+    {"scale_embedding", KEY_EQUAL, 0, WHISPER, "false"},
+    {"init_std", KEY_REAL, AT(deviation), WHISPER, NULL},
+    {"num_hidden_layers", KEY_FREE, 0, WHISPER, NULL}, /* encoder_layers is what counts */
+    {"mask_time_prob", KEY_FREE, 0, WHISPER, NULL},    /* of apply_spec_augment, and so below */
+    {"mask_time_length", KEY_FREE, 0, WHISPER, NULL},
+    {"mask_time_min_masks", KEY_FREE, 0, WHISPER, NULL},
+    {"mask_feature_prob", KEY_FREE, 0, WHISPER, NULL},
+    {"mask_feature_length", KEY_FREE, 0, WHISPER, NULL},
+    {"mask_feature_min_masks", KEY_FREE, 0, WHISPER, NULL},
+    {"median_filter_width", KEY_FREE, 0, WHISPER, NULL},    /* of times of words */
+    {"use_weighted_layer_sum", KEY_FREE, 0, WHISPER, NULL}, /* of classes of sound */
+    {"classifier_proj_size", KEY_FREE, 0, WHISPER, NULL},
+    {"suppress_tokens", KEY_FREE, 0, WHISPER, NULL}, /* of generation, and so below */
+    {"begin_suppress_tokens", KEY_FREE, 0, WHISPER, NULL},
+    {"forced_decoder_ids", KEY_FREE, 0, WHISPER, NULL},
+    {"max_length", KEY_FREE, 0, WHISPER, NULL},
     {"image_size", KEY_COUNT, AT(image[0]), IMAGES, NULL},
     {"patch_size", KEY_COUNT, AT(image[1]), IMAGES, NULL},
     {"num_channels", KEY_COUNT, AT(image[2]), IMAGES, NULL},
@@ -211,7 +244,7 @@ static const Key keys[] = {
     {"is_decoder", KEY_FREE, 0, NULL, NULL},
     {"bos_token_id", KEY_FREE, 0, NULL, NULL},
     {"eos_token_id", KEY_FREE, 0, NULL, NULL},
-    {"pad_token_id", KEY_ROW, AT(padding), LLAMAS OTHERS ENCODERS MODERN, NULL},
+    {"pad_token_id", KEY_ROW, AT(padding), LLAMAS OTHERS ENCODERS MODERN WHISPER, NULL},
     {"pad_token_id", KEY_FREE, 0, " gpt2 gpt_neox ", NULL},
     {"sep_token_id", KEY_FREE, 0, NULL, NULL},
     {"classifier_dropout", KEY_FREE, 0, NULL, NULL},
@@ -484,8 +517,10 @@ static RengaErrorCode CompleteConfig(RengaHfModel *model)
   RengaHfConfig *c = model->config;
   const bool gemma = model->family->norm == RENGA_HF_RMS_PLUS_ONE;
   RengaCall(NeedCount(model, c->layers, "how many layers there are (num_hidden_layers)"));
-  RengaCheck(c->layers <= MOST_LAYERS, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-             "%s/config.json: %lld layers, of at most %d", model->folder, (long long)c->layers,
+  const int64_t most =
+      c->layers > c->stack[RENGA_HF_DECODER_LAYERS] ? c->layers : c->stack[RENGA_HF_DECODER_LAYERS];
+  RengaCheck(most <= MOST_LAYERS, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "%s/config.json: %lld layers, of at most %d", model->folder, (long long)most,
              MOST_LAYERS);
   RengaCall(NeedCount(model, c->hidden, "the width (hidden_size)"));
   RengaCall(NeedCount(model, c->heads, "how many heads there are (num_attention_heads)"));

@@ -98,7 +98,7 @@ static RengaErrorCode AddConstants(RengaHfParts *p, const bool local[])
   const RengaHfConfig *c = p->config;
   bool has[RENGA_HF_KINDS] = {false, false};
   const bool causal = c->attention_cap > 0;
-  for (int64_t i = 0; i < c->layers; i++) has[local[i]] = true;
+  for (int64_t i = 0; i < c->layers; i++) has[local && local[i]] = true;
   for (int k = 0; k < RENGA_HF_KINDS; k++) {
     const int64_t window = k == RENGA_HF_LOCAL && c->window < p->sequence ? c->window : 0;
     p->mask[k] = p->cosine[k] = RENGA_VALUE_NONE;
@@ -114,23 +114,16 @@ static RengaErrorCode AddConstants(RengaHfParts *p, const bool local[])
 /* The learned positions: of the first places, all samples alike, or of each token. */
 static RengaErrorCode AddPlaces(const RengaHfParts *p, RengaValue *x)
 {
-  const RengaHfConfig *c = p->config;
-  char text[BLOCK_NAME];
   RengaAttributes attributes = {0};
   RengaValue table;
   if (!p->names->places) return RENGA_SUCCESS;
-  RengaCall(RengaBlockTable(p->graph, RengaBlockName(p->names->places, ".weight", text), c->places,
-                            c->hidden, c->deviation, &table));
+  RengaCall(RengaHfAddTable(p, p->names->places, p->config->places, &table));
   if (p->positions != RENGA_VALUE_NONE) {
     RengaCall(RengaAttributesSetInt(&attributes, "axis", 0));
     RengaCall(RengaBlockNode(p->graph, "Gather", NULL, &attributes, 2,
                              (const RengaValue[]){table, p->positions}, 1, &table));
-  } else if (p->sequence < c->places) {
-    RengaCall(RengaAttributesSetInts(&attributes, "starts", 1, (const int64_t[]){0}));
-    RengaCall(RengaAttributesSetInts(&attributes, "ends", 1, &p->sequence));
-    RengaCall(RengaAttributesSetInts(&attributes, "axes", 1, (const int64_t[]){0}));
-    RengaCall(
-        RengaBlockNode(p->graph, "Slice", NULL, &attributes, 1, &(RengaValue){table}, 1, &table));
+  } else {
+    RengaCall(RengaHfAddFirstRows(p, table, p->sequence, &table));
   }
   RengaCall(RengaGraphAddAdd(p->graph, *x, table, x));
   return RENGA_SUCCESS;
@@ -140,14 +133,8 @@ static RengaErrorCode AddTokenEmbedding(const RengaHfParts *p, RengaValue tokens
                                         RengaValue *x)
 {
   const RengaHfConfig *c = p->config;
-  char text[BLOCK_NAME];
-  RengaAttributes attributes = {0};
-  RengaCall(RengaBlockTable(p->graph, RengaBlockName(p->names->table, ".weight", text),
-                            c->vocabulary, c->hidden, c->deviation, table));
-  RengaCall(RengaAttributesSetInt(&attributes, "axis", 0));
-  RengaCall(RengaAttributesSetInt(&attributes, "padding", c->padding - 1));
-  RengaCall(RengaBlockNode(p->graph, "Gather", NULL, &attributes, 2,
-                           (const RengaValue[]){*table, tokens}, 1, x));
+  RengaCall(RengaHfAddTable(p, p->names->table, c->vocabulary, table));
+  RengaCall(RengaHfAddRows(p, *table, tokens, c->padding - 1, x));
   if (c->embedding_scale != 1) RengaCall(RengaHfAddFactor(p->graph, c->embedding_scale, NULL, x));
   RengaCall(AddPlaces(p, x));
   RengaCall(RengaGraphAddDropout(p->graph, *x, p->dropout[RENGA_HF_OF_EMBEDDINGS], x));
@@ -162,9 +149,7 @@ static RengaErrorCode AddScores(const RengaHfParts *p, RengaValue x, RengaValue 
   const bool plain = c->score_divisor == 1 && c->score_cap == 0;
   char text[BLOCK_NAME];
   RengaValue bias = RENGA_VALUE_NONE;
-  if (!c->tied)
-    RengaCall(RengaBlockTable(p->graph, RengaBlockName(p->names->head, ".weight", text),
-                              c->vocabulary, c->hidden, c->deviation, &table));
+  if (!c->tied) RengaCall(RengaHfAddTable(p, p->names->head, c->vocabulary, &table));
   if (p->family->head_bias)
     RengaCall(RengaGraphAddParameter(p->graph, RengaBlockName(p->names->head, ".bias", text),
                                      &shape, NULL, &bias));
@@ -176,7 +161,7 @@ static RengaErrorCode AddScores(const RengaHfParts *p, RengaValue x, RengaValue 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddDecoder(RengaHfParts *p, const bool local[], RengaValue tokens,
+RengaErrorCode RengaHfAddDecoder(RengaHfParts *p, const bool local[], RengaValue tokens,
                                  RengaValue *scores)
 {
   RengaValue table, x;
@@ -184,7 +169,7 @@ static RengaErrorCode AddDecoder(RengaHfParts *p, const bool local[], RengaValue
   RengaCall(AddTokenEmbedding(p, tokens, &table, &x));
   for (int64_t i = 0; i < p->config->layers; i++) {
     snprintf(p->prefix, sizeof p->prefix, "%s%lld.", p->names->blocks, (long long)i);
-    p->local = local[i];
+    p->local = local && local[i];
     RengaCall(RengaHfAddBlock(p, &x));
   }
   p->prefix[0] = '\0';
@@ -203,7 +188,7 @@ RengaErrorCode RengaHfBuildDecoder(RengaGraph graph, const RengaHfModel *model,
   RengaCall(RengaBlockIntegers(graph, "labels", p.sequence, &labels));
   if (options->packed)
     RengaCall(RengaBlockIntegers(graph, "position_ids", p.sequence, &p.positions));
-  RengaCall(AddDecoder(&p, model->local, tokens, &scores));
+  RengaCall(RengaHfAddDecoder(&p, model->local, tokens, &scores));
   RengaCall(RengaGraphAddCrossEntropy(graph, scores, labels, -100, &loss));
   RengaCall(RengaBlockFinish(graph, loss, scores));
   return RENGA_SUCCESS;

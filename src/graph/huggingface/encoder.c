@@ -23,8 +23,7 @@ RengaErrorCode RengaHfAddRows(const RengaHfParts *p, RengaValue table, RengaValu
   return RENGA_SUCCESS;
 }
 
-/* The first rows of a table, the same for all samples. */
-static RengaErrorCode AddFirstRows(const RengaHfParts *p, RengaValue table, int64_t rows,
+RengaErrorCode RengaHfAddFirstRows(const RengaHfParts *p, RengaValue table, int64_t rows,
                                    RengaValue *y)
 {
   RengaAttributes attributes = {0};
@@ -73,7 +72,7 @@ static RengaErrorCode AddHfPlaces(const RengaHfParts *p, RengaValue tokens, Reng
     RengaCall(AddCountedPlaces(p, tokens, &rows));
     RengaCall(RengaHfAddRows(p, table, rows, c->padding - 1, &y));
   } else {
-    RengaCall(AddFirstRows(p, table, p->sequence, &y));
+    RengaCall(RengaHfAddFirstRows(p, table, p->sequence, &y));
   }
   RengaCall(RengaGraphAddAdd(p->graph, *x, y, x));
   return RENGA_SUCCESS;
@@ -88,7 +87,7 @@ static RengaErrorCode AddHfSegments(const RengaHfParts *p, bool given, RengaValu
     RengaCall(RengaBlockIntegers(p->graph, "segments", p->sequence, &rows));
     RengaCall(RengaHfAddRows(p, table, rows, -1, &y));
   } else {
-    RengaCall(AddFirstRows(p, table, 1, &y));
+    RengaCall(RengaHfAddFirstRows(p, table, 1, &y));
   }
   RengaCall(RengaGraphAddAdd(p->graph, *x, y, x));
   return RENGA_SUCCESS;

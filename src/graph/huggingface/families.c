@@ -111,6 +111,29 @@ static const RengaHfNames vit = {.patches = "vit.embeddings.patch_embeddings.pro
 
 static const RengaHfNames t5 = {.table = "shared", .head = "lm_head"};
 
+#define WHISPER_BLOCK                                                                              \
+  .before_attention = "self_attn_layer_norm", .q = "self_attn.q_proj", .k = "self_attn.k_proj",    \
+  .v = "self_attn.v_proj", .projection = "self_attn.out_proj", .before_feed = "final_layer_norm",  \
+  .up = "fc1", .down = "fc2"
+static const RengaHfNames whisper_encoder = {.places = "model.encoder.embed_positions",
+                                             .blocks = "model.encoder.layers.",
+                                             WHISPER_BLOCK,
+                                             .last = "model.encoder.layer_norm"};
+static const RengaHfNames whisper_cross = {.before_attention = "encoder_attn_layer_norm",
+                                           .q = "encoder_attn.q_proj",
+                                           .k = "encoder_attn.k_proj",
+                                           .v = "encoder_attn.v_proj",
+                                           .projection = "encoder_attn.out_proj"};
+static const RengaHfNames whisper = {.sound = "model.encoder.conv",
+                                     .table = "model.decoder.embed_tokens",
+                                     .places = "model.decoder.embed_positions",
+                                     .blocks = "model.decoder.layers.",
+                                     WHISPER_BLOCK,
+                                     .last = "model.decoder.layer_norm",
+                                     .head = "proj_out",
+                                     .cross = &whisper_cross,
+                                     .encoder = &whisper_encoder};
+
 static void CompleteGemma(RengaHfConfig *config)
 {
   config->embedding_scale = sqrt((double)config->hidden);
@@ -135,6 +158,12 @@ static void CompleteT5(RengaHfConfig *config)
     config->stack[RENGA_HF_DECODER_LAYERS] = config->layers;
   config->dropout[RENGA_HF_OF_EMBEDDINGS] = config->dropout[RENGA_HF_OF_ATTENTION] =
       config->dropout[RENGA_HF_OF_RESIDUALS];
+}
+
+/* One share for what is added to x and for embeddings. */
+static void CompleteWhisper(RengaHfConfig *config)
+{
+  config->dropout[RENGA_HF_OF_EMBEDDINGS] = config->dropout[RENGA_HF_OF_RESIDUALS];
 }
 
 /* Patches, and one place in front of them. */
@@ -361,6 +390,17 @@ static const RengaHfFamily families[] = {
                                 .bias[RENGA_HF_BIAS_FEED] = true, .activation = RENGA_HF_GELU,
                                 .image = {224, 16, 3}, .vocabulary = 2},
      .complete = CompleteVit},
+    {.type = "whisper",
+     .architecture = "WhisperForConditionalGeneration",
+     .names = &whisper,
+     .norm = RENGA_HF_LAYER,
+     .bare_keys = true,
+     .build = RengaHfBuildWhisper,
+     .otherwise =
+         &(const RengaHfConfig){USUAL(0), .epsilon = 1e-5, .tied = true, .padding = 50257,
+                                .bias[RENGA_HF_BIAS_ALL] = true, .bias[RENGA_HF_BIAS_FEED] = true,
+                                .activation = RENGA_HF_GELU},
+     .complete = CompleteWhisper},
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 

@@ -82,18 +82,20 @@ static RengaErrorCode TakeSequence(const RengaHfModel *model, RengaHfOptions *op
   /* the rows of padding, and those before it, are of no word */
   const int64_t before = model->family->counts_words ? model->config->padding : 0;
   const int64_t places = model->config->places - before;
-  RengaCheck(!model->family->names->patches || options->sequence == 0, MPI_COMM_SELF,
-             RENGA_ERR_OPTION, "hf: sequence=%lld, but %s reads images",
-             (long long)options->sequence, model->folder);
+  const RengaHfNames *names = model->family->names;
+  const bool fixed = names->patches || names->sound;
+  RengaCheck(!fixed || options->sequence == 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "hf: sequence=%lld, but %s reads %s", (long long)options->sequence, model->folder,
+             names->sound ? "sound of one length" : "images");
   if (options->sequence == 0)
-    options->sequence =
-        places < USUAL_SEQUENCE || model->family->names->patches ? places : USUAL_SEQUENCE;
-  RengaCheck(!model->family->names->places || options->sequence <= places, MPI_COMM_SELF,
-             RENGA_ERR_OPTION, "hf: sequence=%lld, but %s has learned positions for %lld tokens",
+    options->sequence = places < USUAL_SEQUENCE || fixed ? places : USUAL_SEQUENCE;
+  RengaCheck(!names->places || options->sequence <= places, MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "hf: sequence=%lld, but %s has learned positions for %lld tokens",
              (long long)options->sequence, model->folder, (long long)places);
-  RengaCheck(options->target == 0 || model->family->build == RengaHfBuildT5, MPI_COMM_SELF,
-             RENGA_ERR_OPTION, "hf: target=%lld, but %s has no decoder beside an encoder",
-             (long long)options->target, model->folder);
+  RengaCheck(options->target == 0 || names->sound || model->family->build == RengaHfBuildT5,
+             MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "hf: target=%lld, but %s has no decoder beside an encoder", (long long)options->target,
+             model->folder);
   RengaCheck(!options->packed || model->family->build == RengaHfBuildDecoder, MPI_COMM_SELF,
              RENGA_ERR_SUPPORT, "hf: packed=1 is for decoders, and %s is of type %s", model->folder,
              model->family->type);

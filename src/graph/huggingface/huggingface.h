@@ -12,7 +12,7 @@ typedef enum { RENGA_HF_SECTIONS, RENGA_HF_BY_HEAD } RengaHfColumns;
 
 /* Names in the state dict, those of a block without its prefix; NULL: the family has no such part.
  */
-typedef struct {
+typedef struct RengaHfNames {
   const char *table, *places, *blocks; /* blocks: "model.layers." */
   const char *before_attention, *q, *k, *v, *qkv, *q_norm, *k_norm, *projection, *after_attention;
   const char *before_feed, *gate, *up, *gate_up, *down, *after_feed;
@@ -20,6 +20,9 @@ typedef struct {
   const char *segments, *table_norm, *transform, *head_bias; /* of encoders; last: a norm */
   const char *after_blocks;
   const char *patches, *first; /* of images */
+  const char *sound;           /* of its convolutions */
+  /* Of a decoder's blocks: attention to the encoder. Of the encoder beside it. */
+  const struct RengaHfNames *cross, *encoder;
 } RengaHfNames;
 
 /* Angles by which positions turn. */
@@ -54,9 +57,20 @@ enum {
   RENGA_HF_BIAS_HEAD,
   RENGA_HF_BIASES
 };
-/* Of T5: layers of the decoder, 0: as many as the encoder has; kinds of distances, and from where
-   on they are of one kind. Is there a factor in the feed-forward layer, are scores scaled? */
-enum { RENGA_HF_DECODER_LAYERS, RENGA_HF_BUCKETS, RENGA_HF_DISTANCE, RENGA_HF_STACKS };
+/* Of a decoder beside an encoder: its layers, in T5 0: as many as the encoder has; heads, the width
+   inside a block, and learned positions. Of T5: kinds of distances, and from where on they are of
+   one kind. Of Whisper: numbers for each frame of sound. */
+enum {
+  RENGA_HF_DECODER_LAYERS,
+  RENGA_HF_DECODER_HEADS,
+  RENGA_HF_DECODER_INTERMEDIATE,
+  RENGA_HF_TARGETS,
+  RENGA_HF_BUCKETS,
+  RENGA_HF_DISTANCE,
+  RENGA_HF_MELS,
+  RENGA_HF_STACKS
+};
+/* Is there a factor in the feed-forward layer, are scores scaled? */
 enum { RENGA_HF_GATED, RENGA_HF_SCALED };
 
 /* What config.json says. */
@@ -65,7 +79,7 @@ typedef struct {
   int64_t image[3]; /* its side, the side of a patch, channels; vocabulary: its classes */
   int64_t window, full_layers, pattern; /* full_layers: that come before those with a window */
   int64_t segments;                     /* kinds of sentences */
-  int64_t stack[RENGA_HF_STACKS];       /* of T5 */
+  int64_t stack[RENGA_HF_STACKS];       /* of an encoder with a decoder */
   int64_t padding; /* 1 + the row that gets no gradient where tokens read it; 0: none */
   double epsilon, deviation, attention_scale, embedding_scale, residual_scale;
   double score_divisor, score_cap, attention_cap;
@@ -93,6 +107,7 @@ typedef struct {
   RengaHfColumns columns;
   bool transposed;                /* weights are [inputs, outputs] */
   bool wide_norm;                 /* q_norm and k_norm: over all heads together */
+  bool bare_keys;                 /* keys have no bias */
   bool head_bias;                 /* the output layer of a decoder has one */
   bool counts_words;              /* positions are those of words, without padding */
   bool bare_norms;                /* they have biases only where the configuration says so */
@@ -144,6 +159,8 @@ RengaErrorCode RengaHfBuildModernEncoder(RengaGraph graph, const RengaHfModel *m
                                          const RengaHfOptions *options); /* modern.c */
 RengaErrorCode RengaHfBuildT5(RengaGraph graph, const RengaHfModel *model,
                               const RengaHfOptions *options); /* t5.c */
+RengaErrorCode RengaHfBuildWhisper(RengaGraph graph, const RengaHfModel *model,
+                                   const RengaHfOptions *options); /* whisper.c */
 RengaErrorCode RengaHfBuildEncoder(RengaGraph graph, const RengaHfModel *model,
                                    const RengaHfOptions *options);
 void RengaHfNarrowImages(RengaHfConfig *config, double share);

@@ -13,6 +13,7 @@ RengaHfParts RengaHfStartParts(RengaGraph graph, const RengaHfModel *model,
                     .config = c,
                     .sequence = options->sequence,
                     .positions = RENGA_VALUE_NONE,
+                    .memory = RENGA_VALUE_NONE,
                     .mask = {RENGA_VALUE_NONE, RENGA_VALUE_NONE}};
   for (int i = 0; i < RENGA_HF_DROPOUTS; i++)
     p.dropout[i] = options->dropout >= 0 ? options->dropout : c->dropout[i];
@@ -218,7 +219,8 @@ static RengaErrorCode AddOwnHeads(const RengaHfParts *p, const char *part, const
                                   int64_t count, RengaValue x, RengaValue *y)
 {
   const RengaHfConfig *c = p->config;
-  RengaCall(RengaHfAddProduct(p, part, x, count * c->head_width, c->bias[RENGA_HF_BIAS_QKV], &x));
+  const bool bias = c->bias[RENGA_HF_BIAS_QKV] && !(p->family->bare_keys && part == p->names->k);
+  RengaCall(RengaHfAddProduct(p, part, x, count * c->head_width, bias, &x));
   if (p->family->wide_norm) RengaCall(RengaHfAddNorm(p, norm, x, &x));
   RengaCall(RengaBlockSplitHeads(p->graph, x, 1, count, &x));
   if (!p->family->wide_norm) RengaCall(RengaHfAddNorm(p, norm, x, &x));
@@ -226,7 +228,8 @@ static RengaErrorCode AddOwnHeads(const RengaHfParts *p, const char *part, const
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddQueriesKeysValues(const RengaHfParts *p, RengaValue x,
+/* Keys and values are those of the memory where there is one. */
+static RengaErrorCode AddQueriesKeysValues(const RengaHfParts *p, RengaValue x, RengaValue memory,
                                            RengaBlockHeads *heads)
 {
   const RengaHfNames *n = p->names;
@@ -234,8 +237,8 @@ static RengaErrorCode AddQueriesKeysValues(const RengaHfParts *p, RengaValue x,
     RengaCall(AddJoinedHeads(p, x, heads));
   } else {
     RengaCall(AddOwnHeads(p, n->q, n->q_norm, p->config->heads, x, &heads->q));
-    RengaCall(AddOwnHeads(p, n->k, n->k_norm, p->config->groups, x, &heads->k));
-    RengaCall(AddOwnHeads(p, n->v, NULL, p->config->groups, x, &heads->v));
+    RengaCall(AddOwnHeads(p, n->k, n->k_norm, p->config->groups, memory, &heads->k));
+    RengaCall(AddOwnHeads(p, n->v, NULL, p->config->groups, memory, &heads->v));
   }
   RengaCall(AddRopeTurn(p, &heads->q));
   RengaCall(AddRopeTurn(p, &heads->k));
@@ -287,14 +290,15 @@ static RengaErrorCode AddCappedAttention(const RengaHfParts *p, const RengaBlock
 }
 
 /* projection(attention(x)) */
-RengaErrorCode RengaHfAddAttention(const RengaHfParts *p, RengaValue x, RengaValue *y)
+static RengaErrorCode AddAttentionTo(const RengaHfParts *p, RengaValue x, RengaValue memory,
+                                     RengaValue *y)
 {
   const RengaHfConfig *c = p->config;
   RengaBlockHeads heads = {.mask = p->mask[p->local],
                            .scale = c->attention_scale,
                            .dropout = p->dropout[RENGA_HF_OF_ATTENTION],
                            .causal = p->causal};
-  RengaCall(AddQueriesKeysValues(p, x, &heads));
+  RengaCall(AddQueriesKeysValues(p, x, memory, &heads));
   RengaCall(ShareAmongHeads(p, &heads.k));
   RengaCall(ShareAmongHeads(p, &heads.v));
   if (c->attention_cap > 0)
@@ -304,6 +308,12 @@ RengaErrorCode RengaHfAddAttention(const RengaHfParts *p, RengaValue x, RengaVal
   RengaCall(RengaBlockJoinHeads(p->graph, x, &x));
   RengaCall(
       RengaHfAddProduct(p, p->names->projection, x, c->hidden, c->bias[RENGA_HF_BIAS_ALL], y));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaHfAddAttention(const RengaHfParts *p, RengaValue x, RengaValue *y)
+{
+  RengaCall(AddAttentionTo(p, x, x, y));
   return RENGA_SUCCESS;
 }
 
@@ -356,6 +366,19 @@ static RengaErrorCode AddScaledResidual(const RengaHfParts *p, const char *norm,
   return RENGA_SUCCESS;
 }
 
+/* x + attention(norm(x)) to all places of the encoder's result */
+static RengaErrorCode AddCrossAttention(const RengaHfParts *p, RengaValue *x)
+{
+  RengaHfParts cross = *p;
+  RengaValue y;
+  cross.names = p->names->cross;
+  cross.causal = false;
+  RengaCall(RengaHfAddNorm(&cross, cross.names->before_attention, *x, &y));
+  RengaCall(AddAttentionTo(&cross, y, p->memory, &y));
+  RengaCall(AddScaledResidual(p, NULL, *x, y, x));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaHfAddBlock(const RengaHfParts *p, RengaValue *x)
 {
   const RengaHfNames *n = p->names;
@@ -363,6 +386,7 @@ RengaErrorCode RengaHfAddBlock(const RengaHfParts *p, RengaValue *x)
   RengaCall(RengaHfAddNorm(p, n->before_attention, *x, &normed));
   RengaCall(RengaHfAddAttention(p, normed, &y));
   RengaCall(AddScaledResidual(p, n->after_attention, *x, y, x));
+  if (p->memory != RENGA_VALUE_NONE) RengaCall(AddCrossAttention(p, x));
   if (!p->config->parallel) other = *x;
   if (n->before_feed || !p->config->parallel)
     RengaCall(RengaHfAddNorm(p, n->before_feed, other, &normed));

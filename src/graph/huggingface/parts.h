@@ -14,6 +14,7 @@ typedef struct {
   int64_t sequence;
   double dropout[RENGA_HF_DROPOUTS];
   RengaValue positions; /* [N, places], in rows of several documents; or RENGA_VALUE_NONE */
+  RengaValue memory;    /* of the encoder beside a decoder; or RENGA_VALUE_NONE */
   /* [places, width of a head], with positions [N, 1, places, width of a head] */
   RengaValue cosine[RENGA_HF_KINDS], sine[RENGA_HF_KINDS];
   RengaValue mask[RENGA_HF_KINDS]; /* added to scores, or RENGA_VALUE_NONE */
@@ -41,11 +42,18 @@ RengaErrorCode RengaHfAddActivation(const RengaHfParts *p, RengaHfActivation act
                                     RengaValue x, RengaValue *y);
 /* down(activation(gate(x)) * up(x)), or down(activation(up(x))) */
 RengaErrorCode RengaHfAddFeedForward(const RengaHfParts *p, RengaValue x, RengaValue *y);
-/* x + attention and x + feed-forward, each of a norm, or both of the same x */
+/* x + attention and x + feed-forward, each of a norm, or both of the same x; between them
+   attention to the memory */
 RengaErrorCode RengaHfAddBlock(const RengaHfParts *p, RengaValue *x);
+/* decoder.c: scores of the words that follow tokens; local NULL: no block has a window. */
+RengaErrorCode RengaHfAddDecoder(RengaHfParts *p, const bool local[], RengaValue tokens,
+                                 RengaValue *scores);
 /* encoder.c: a parameter [rows, width of the network], and rows of one; that of padding gets no
    gradient. */
 RengaErrorCode RengaHfAddTable(const RengaHfParts *p, const char *name, int64_t rows,
                                RengaValue *table);
 RengaErrorCode RengaHfAddRows(const RengaHfParts *p, RengaValue table, RengaValue rows,
                               int64_t padding, RengaValue *y);
+/* The first rows of a table, the same for all samples. */
+RengaErrorCode RengaHfAddFirstRows(const RengaHfParts *p, RengaValue table, int64_t rows,
+                                   RengaValue *y);

@@ -126,8 +126,9 @@ static RengaErrorCode WriteCachedAttention(const RengaOpCall *call, RengaFormula
   const bool masked = RengaOpCallHasInput(call, 7);
   const bool heads =
       masked && call->in[7].ndim > 2 && call->in[7].dim[call->in[7].ndim - 3] == call->in[0].dim[1];
-  formula->groups = call->in[1].dim[1];
-  RengaFormulaAdd_Private(formula, "-(g-)-- -g-- -g-- - - g--- g--- ");
+  formula->groups = call->in[3].dim[0];
+  RengaFormulaAdd_Private(formula, "-(g-)-- - - g--- g--- ");
+  if (call->n_in > 5) RengaFormulaAdd_Private(formula, "-g-- -g-- ");
   if (masked && heads && call->in[0].dim[1] > 1) {
     RengaFormulaAdd_Private(formula, call->in[7].ndim > 3 ? "-(g-)-- " : "(g-)-- ");
   } else if (masked) {
