@@ -203,6 +203,16 @@ RengaErrorCode RengaGraphCutPieces(RengaGraph graph, const char *name, RengaValu
                                    int lanes, RengaValue piece[]);
 RengaErrorCode RengaGraphJoinPieces(RengaGraph graph, const char *name, int dim, int lanes,
                                     const RengaValue piece[], RengaValue *whole);
+/* outputs.c: or the loss */
+bool RengaGraphIsOutput(RengaGraph graph, RengaValue value);
+/* ---- packed.c ---- */
+typedef struct {
+  RengaValue in[4], out;
+  int64_t heads;
+  int n_left, left[12]; /* nodes that a stage does not need then */
+} RengaGraphPacked;
+/* Node n of a stage [first, last), if it is an attention that can be packed; readers are known. */
+bool RengaGraphFindPacked(RengaGraph graph, int first, int last, int n, RengaGraphPacked *packed);
 /* ---- precision.c: stored types ---- */
 RengaErrorCode RengaGraphMarkWide(RengaGraph graph);
 RengaErrorCode RengaGraphChooseStored(RengaGraph graph);

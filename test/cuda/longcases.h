@@ -75,5 +75,13 @@ static const Case long_cases[] = {
     {"AttentionGrad", "", "f2,40,20 ^0 ^1 ^2 @0 @1 ^3", "4", 2e-5},
     {"Attention", "", "f2,40,36 f2,67,36 f2,67,20 f2,40,1!", "2", 0},
     {"AttentionGrad", "", "f2,40,20 ^0 ^1 ^2 @0 @1 ^3", "3", 2e-5},
+    {"PackedAttention", "causal=1 heads=3", "f2,75,108", "2", 0},
+    {"PackedAttentionGrad", "causal=1 heads=3", "f2,75,36 ^0 - - @0 @1", "1", 2e-5},
+    {"PackedAttention", "heads=2 ratio=0.2 key=5", "f2,70,384", "2", 0},
+    {"PackedAttentionGrad", "heads=2 ratio=0.2 key=5", "f2,70,128 ^0 - - @0 @1", "1", 2e-5},
+    {"PackedAttention", "heads=2", "f2,40,72 f2,67,144 - f2,1,1,67", "2", 0},
+    {"PackedAttentionGrad", "heads=2", "f2,40,72 ^0 ^1 - @0 @1 ^3", "3", 2e-5},
+    {"PackedAttention", "heads=3", "f2,3,40,35 f2,67,105 f2,67,60", "2", 0},
+    {"PackedAttentionGrad", "heads=3", "f2,40,60 ^0 ^1 ^2 @0 @1", "3", 2e-5},
 };
 enum { N_LONG_CASES = sizeof long_cases / sizeof *long_cases };

@@ -112,7 +112,7 @@ static inline double UnitOf(RengaDataType type, double value)
    multiplied, cuBLASLt takes the bias in the type of the result. */
 static inline double RoundingOnCuda(const char *op, RengaDataType type)
 {
-  const bool attention = strncmp(op, "Attention", strlen("Attention")) == 0;
+  const bool attention = strstr(op, "Attention") != NULL;
   if (!attention && strcmp(op, "Linear") != 0) return 0;
   return ldexp(1, type == RENGA_BFLOAT16 ? -8 : -11);
 }
