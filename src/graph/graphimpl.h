@@ -213,6 +213,13 @@ typedef struct {
 } RengaGraphPacked;
 /* Node n of a stage [first, last), if it is an attention that can be packed; readers are known. */
 bool RengaGraphFindPacked(RengaGraph graph, int first, int last, int n, RengaGraphPacked *packed);
+/* ---- padded.c ---- */
+/* Columns that scores, which a product makes for a loss, get behind theirs; readers are known. */
+int64_t RengaGraphFindPadding(RengaGraph graph, RengaValue scores);
+/* That product, the node of another graph, from these inputs. */
+RengaErrorCode RengaGraphInsertPadded(RengaGraph graph, const RengaGraphNode *node,
+                                      const RengaValue in[], int64_t zeros, RengaValue scores,
+                                      RengaValue *padded);
 /* ---- precision.c: stored types ---- */
 RengaErrorCode RengaGraphMarkWide(RengaGraph graph);
 RengaErrorCode RengaGraphChooseStored(RengaGraph graph);

@@ -7,10 +7,11 @@
 typedef struct {
   RengaGraph whole, part;
   int first, last;
-  bool packs;          /* attentions read and write rows where products have them (packed.c) */
+  bool packs;          /* packed.c, padded.c */
   bool *wanted, *left; /* by node: it is in the part; but not made there */
   int n_nodes, *node;  /* those that are, in order */
   RengaValue *number;  /* by value: its number in the part */
+  RengaValue *padded;  /* by value: 1 + that of the same scores with padding, or 0 */
 } GraphCut;
 
 bool RengaGraphNodeIsPrepared_Private(RengaGraph graph, const RengaGraphNode *node)
@@ -155,18 +156,56 @@ static RengaErrorCode CopyPacked(GraphCut *cut, int at, const RengaGraphPacked *
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CopyPadded(GraphCut *cut, int at, int64_t zeros)
+{
+  const RengaGraphNode *node = &cut->whole->entry[at]->node;
+  RengaValue in[3] = {RENGA_VALUE_NONE, RENGA_VALUE_NONE, RENGA_VALUE_NONE}, padded;
+  for (int i = 0; i < node->n_in; i++)
+    if (node->in[i] >= 0) in[i] = cut->number[node->in[i]];
+  RengaCall(CopyValue(cut, node->out[0]));
+  cut->part->id = node->id;
+  cut->part->phase = node->phase;
+  RengaCall(RengaGraphInsertPadded(cut->part, node, in, zeros, cut->number[node->out[0]], &padded));
+  cut->padded[node->out[0]] = 1 + padded;
+  return RENGA_SUCCESS;
+}
+
+/* A loss whose scores are made in this stage reads them with their padding. */
+static RengaErrorCode CopyLossOfPadded(GraphCut *cut, int at, int64_t zeros)
+{
+  RengaValue *scores = &cut->number[cut->whole->entry[at]->node.in[0]];
+  const RengaValue own = *scores;
+  *scores = cut->padded[cut->whole->entry[at]->node.in[0]] - 1;
+  RengaErrorCode code = CopyGraphNode(cut, at);
+  *scores = own;
+  RengaCall(code);
+  RengaCall(RengaAttributesSetInt(
+      &RengaGraphEntryNode(cut->part, cut->part->n_nodes - 1)->attributes, "padding", zeros));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyAnyNode(GraphCut *cut, int at)
+{
+  const RengaGraphNode *node = &cut->whole->entry[at]->node;
+  RengaGraphPacked packed;
+  const RengaValue scores = node->n_in > 0 ? node->in[0] : RENGA_VALUE_NONE;
+  const int64_t zeros = cut->packs ? RengaGraphFindPadding(cut->whole, node->out[0]) : 0;
+  if (zeros > 0)
+    RengaCall(CopyPadded(cut, at, zeros));
+  else if (scores >= 0 && cut->padded[scores] && strcmp(node->op->name, "CrossEntropy") == 0)
+    RengaCall(CopyLossOfPadded(cut, at, RengaGraphFindPadding(cut->whole, scores)));
+  else if (cut->packs && RengaGraphFindPacked(cut->whole, cut->first, cut->last, at, &packed))
+    RengaCall(CopyPacked(cut, at, &packed));
+  else
+    RengaCall(CopyGraphNode(cut, at));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CopyNodes(GraphCut *cut)
 {
-  RengaGraphPacked packed;
   RengaCall(LeaveOutPacked(cut));
-  for (int n = 0; n < cut->n_nodes; n++) {
-    const int at = cut->node[n];
-    if (cut->left[at]) continue;
-    if (cut->packs && RengaGraphFindPacked(cut->whole, cut->first, cut->last, at, &packed))
-      RengaCall(CopyPacked(cut, at, &packed));
-    else
-      RengaCall(CopyGraphNode(cut, at));
-  }
+  for (int n = 0; n < cut->n_nodes; n++)
+    if (!cut->left[cut->node[n]]) RengaCall(CopyAnyNode(cut, cut->node[n]));
   return RENGA_SUCCESS;
 }
 
@@ -245,6 +284,7 @@ static RengaErrorCode FillPart(GraphCut *cut)
   RengaCall(RengaGraphScratch(cut->part, whole->n_nodes, &cut->left));
   RengaCall(RengaGraphScratch(cut->part, whole->n_nodes, &cut->node));
   RengaCall(RengaGraphScratch(cut->part, whole->n_values, &cut->number));
+  RengaCall(RengaGraphScratch(cut->part, whole->n_values, &cut->padded));
   for (int i = 0; i < whole->n_values; i++) cut->number[i] = RENGA_VALUE_NONE;
   ChooseNodes(cut);
   RengaCall(CopyLeaves(cut));

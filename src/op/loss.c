@@ -12,9 +12,12 @@ static RengaErrorCode CheckLabelShape(const RengaOpCall *call, int scores, int l
     if (d != axis) expected.dim[expected.ndim++] = x->dim[d];
   RengaOpCheck(RengaOpSameShape(&expected, &call->in[labels]), call,
                "the labels must have the shape of the scores without axis %d", axis);
+  const int64_t padding = RengaOpCallInt(call, "padding"), classes = x->dim[axis] - padding;
+  RengaOpCheckValue(padding >= 0 && classes >= 0 && (padding == 0 || axis == x->ndim - 1), call,
+                    "padding is %lld", (long long)padding);
   if (RengaOpCallHasInput(call, weights))
-    RengaOpCheck(call->in[weights].ndim == 1 && call->in[weights].dim[0] == x->dim[axis], call,
-                 "there must be a weight for each of %lld classes", (long long)x->dim[axis]);
+    RengaOpCheck(call->in[weights].ndim == 1 && call->in[weights].dim[0] == classes, call,
+                 "there must be a weight for each of %lld classes", (long long)classes);
   return RENGA_SUCCESS;
 }
 
@@ -157,13 +160,15 @@ static double LabelFlops(const RengaOpCall *call)
 #define OWN RENGA_OP_INTERNAL
 #define IGNORE "ignore_index:int=-9223372036854775808"
 #define CLASSES "axis:int=-1 " IGNORE
+#define PADDING " padding:int=0"                  /* columns of no class, the last ones */
 #define LANE CLASSES " first:int=0 classes:int=0" /* of all lanes */
 /* No label is as small as the default of ignore_index. */
 
 const RengaOperator RengaOperatorsLoss[] = {
-    {"CrossEntropy", 2, 3, 1, 2, OWN, ShapeCrossEntropy, ScoreFlops, CLASSES, "FIF>F", NULL},
-    {"CrossEntropyGrad", 4, 5, 1, 1, OWN, CrossEntropyGrad, ScoreGradFlops, CLASSES, "FFIFF>F",
+    {"CrossEntropy", 2, 3, 1, 2, OWN, ShapeCrossEntropy, ScoreFlops, CLASSES PADDING, "FIF>F",
      NULL},
+    {"CrossEntropyGrad", 4, 5, 1, 1, OWN, CrossEntropyGrad, ScoreGradFlops, CLASSES PADDING,
+     "FFIFF>F", NULL},
     {"CrossEntropyCount", 1, 2, 1, 1, OWN, ShapeCount, LabelFlops, IGNORE, "IF>S", NULL},
     {"CrossEntropyLane", 2, 2, 2, 2, OWN, ShapeEntropyLane, ScoreFlops, LANE, "FI>F", NULL},
     {"CrossEntropyLaneGrad", 5, 5, 1, 1, OWN, EntropyLaneGrad, EntropyLaneGradFlops, LANE,

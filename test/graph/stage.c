@@ -118,9 +118,8 @@ static RengaErrorCode RunBackward(RengaGraph whole, RengaDevice device, Board *v
     char name[256];
     TestTrue(i == 0 || use[i].node_id > use[i - 1].node_id ||
              (use[i].node_id == use[i - 1].node_id && use[i].input > use[i - 1].input));
-    snprintf(name, sizeof name, "%.90s %d %d",
-             RengaGraphGetValue(stage->graph, use[i].parameter)->name, use[i].node_id,
-             use[i].input);
+    snprintf(name, sizeof name, "%.90s %d",
+             RengaGraphGetValue(stage->graph, use[i].parameter)->name, use[i].node_id);
     RengaCall(Put(uses, name, &execute, use[i].gradient));
   }
   RengaCall(ExecuteDestroy(&execute));
@@ -295,8 +294,8 @@ static RengaErrorCode CheckUpdates(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-/* The gradients of a network whose attentions are packed, however it is cut: within a stage nothing
-   moves heads. lanes: the network's. */
+/* The gradients of a network whose attentions are packed, and whose scores are padded where they
+   are of 261 words, however it is cut: within a stage nothing moves heads. */
 static RengaErrorCode CheckPacked(RengaComm comm, RengaDevice device, const char *what,
                                   int64_t lanes, int attentions, int moves)
 {
@@ -346,6 +345,8 @@ static RengaErrorCode Run(void)
   RengaCall(CheckLayouts(comm, device, "resnet:depth=18,width=0.0625,image=16,classes=11"));
   RengaCall(CheckPacked(comm, device, SMALL ",dropout=0.2", 1, 2, 0));
   RengaCall(CheckPacked(comm, device, SMALL, 2, 4, 0));
+  RengaCall(CheckPacked(comm, device, "gpt:layers=1,hidden=8,heads=2,sequence=4,vocabulary=261", 1,
+                        1, 0));
   RengaCall(CheckPacked(comm, device, "transformer:" PLAIN ",sequence=4,target=3", 1, 3, 0));
   RengaCall(CheckPacked(comm, device, "llama:" PLAIN ",sequence=4", 1, 1, 2));
   RengaCall(CheckPacked(comm, device, "t5:" PLAIN ",sequence=4,target=3", 1, 3, 2));

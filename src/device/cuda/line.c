@@ -100,7 +100,8 @@ static RengaErrorCode CreateLoss_Cuda(RengaKernel kernel, int scores, bool score
   if (!RengaCudaIsFloat_Private(x) || !RengaCudaIsIndex_Private(labels)) return RENGA_SUCCESS;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
   const RengaCudaLoss s = {.outer = RengaOpProduct(x, 0, axis),
-                           .classes = x->dim[axis],
+                           .classes = x->dim[axis] - RengaOpCallInt(call, "padding"),
+                           .extent = x->dim[axis],
                            .inner = RengaOpProduct(x, axis + 1, x->ndim),
                            .ignore = RengaOpCallInt(call, "ignore_index"),
                            .wide = labels->type == RENGA_INT64,
@@ -137,7 +138,8 @@ static RengaErrorCode CreateLossLane_Cuda(RengaKernel kernel, int scores)
   if (!RengaCudaIsFloat_Private(x) || !RengaCudaIsIndex_Private(labels)) return RENGA_SUCCESS;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
   const RengaCudaLoss s = {.outer = RengaOpProduct(x, 0, axis),
-                           .classes = x->dim[axis],
+                           .classes = x->dim[axis] - RengaOpCallInt(call, "padding"),
+                           .extent = x->dim[axis],
                            .inner = RengaOpProduct(x, axis + 1, x->ndim),
                            .ignore = RengaOpCallInt(call, "ignore_index"),
                            .first = RengaOpCallInt(call, "first"),

@@ -71,10 +71,10 @@ typedef struct {
   int centred; /* 0: root mean square; there is no mean then, and inverse takes its place */
 } RengaCudaNormalize;
 
-/* scores are [outer, classes, inner], labels [outer, inner]. Workspace: a double per label. The
-   classes are those from first on. */
+/* scores are [outer, extent, inner], of which the first ones are of classes, labels [outer, inner].
+   Workspace: a double per label. The classes are those from first on. */
 typedef struct {
-  int64_t outer, classes, inner, ignore, first;
+  int64_t outer, classes, extent, inner, ignore, first;
   int wide;   /* labels are int64, else int32 */
   int scored; /* the scores are logarithms of probabilities: no log-sum-exp is taken */
   int lane;   /* there is no sum, but log-sum-exp and score of each label, without workspace */
