@@ -52,8 +52,9 @@ typedef struct {
 /* division.h */
 typedef struct RengaGraphParts RengaGraphParts;
 
-/* Bits. Norms of gradients are in place of the losses. */
-enum { RENGA_GRAPH_SAMPLE_LOSSES = 1, RENGA_GRAPH_GRADIENT_NORMS = 2 };
+/* Bits. What of each sample is wanted: norms of gradients are in place of the losses. PACKS: a
+   stage is for a device that has kernels for its forms (packed.c, padded.c, normalize.c). */
+enum { RENGA_GRAPH_SAMPLE_LOSSES = 1, RENGA_GRAPH_GRADIENT_NORMS = 2, RENGA_GRAPH_PACKS = 4 };
 
 struct _p_RengaGraph {
   struct _p_RengaObject hdr;
@@ -81,11 +82,11 @@ struct _p_RengaGraph {
   RengaPhase phase;                   /* of nodes added now */
   int *readers; /* while the graph is rewritten: how often each value is read */
   RengaGraphKnown known;
-  unsigned of_samples; /* what of each is wanted: RENGA_GRAPH_SAMPLE_LOSSES and so on */
-  int sample_losses;   /* number among the outputs, once it is set up */
-  RengaGraph unsplit;  /* lanecount.c: before it was in lanes; NULL: their number is fixed */
-  char mixed[768];     /* why it cannot be cut into micro-batches; empty: that was not found */
-  void **scratch;      /* freed with the graph, or by RengaGraphFreeScratch */
+  unsigned flags;     /* RENGA_GRAPH_SAMPLE_LOSSES and so on */
+  int sample_losses;  /* number among the outputs, once it is set up */
+  RengaGraph unsplit; /* lanecount.c: before it was in lanes; NULL: their number is fixed */
+  char mixed[768];    /* why it cannot be cut into micro-batches; empty: that was not found */
+  void **scratch;     /* freed with the graph, or by RengaGraphFreeScratch */
   RengaGraphPieces pieces;
 };
 

@@ -291,6 +291,7 @@ static RengaErrorCode FillPart(GraphCut *cut)
   RengaCall(CopyNodes(cut));
   RengaCall(CopyOutputs(cut));
   cut->part->options.precision = whole->options.precision;
+  if (cut->packs) cut->part->flags = RENGA_GRAPH_PACKS;
   cut->part->id = -1;
   cut->part->phase = RENGA_PHASE_FORWARD;
   cut->part->file_batch = whole->file_batch;

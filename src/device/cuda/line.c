@@ -62,7 +62,10 @@ static RengaErrorCode CreateNorm_Cuda(RengaKernel kernel, int x_input, bool cent
   s.pieces = RengaCudaPieces_Private(s.rows, s.rows_per_piece);
   RengaCall(
       RengaCudaCreateShaped_Private(kernel, x_input ? run->normgrad : run->norm, sizeof s, &s));
-  if (x_input) kernel->workspace = (size_t)(2 * s.pieces * s.n) * sizeof(float);
+  if (!x_input) return RENGA_SUCCESS;
+  kernel->workspace = (size_t)(2 * s.pieces * s.n) * sizeof(float);
+  const int more = centred ? 5 : 4;
+  if (RengaOpCallHasInput(call, more)) RengaCudaAllowOver_Private(kernel, more);
   return RENGA_SUCCESS;
 }
 

@@ -83,7 +83,7 @@ typedef struct {
   RengaCudaRun softmax;
   /* RengaCudaNormalize; x, scale, (bias) -> y, (mean), (inverse) */
   RengaCudaRun norm;
-  /* dy, x, scale, mean, inverse -> dx, (dscale), (dbias) */
+  /* dy, x, scale, mean, inverse, (what dx is added to) -> dx, (dscale), (dbias) */
   RengaCudaRun normgrad;
   /* RengaCudaLoss; scores, labels, (weights) -> sum, (log-sum-exp); lane: log-sum-exp, score */
   RengaCudaRun loss;
