@@ -175,6 +175,8 @@ typedef struct {
 RengaErrorCode AppReadWindow(void *user, int field, int64_t first, int64_t count, void *buffer);
 /* -data and -eval, set up; in_order: training samples as the files have them. */
 RengaErrorCode AppOpenData(RengaComm comm, RengaGraph graph, bool in_order, RengaData *data);
+RengaErrorCode AppOpenFields(RengaComm comm, const RengaDataFields *fields, bool in_order,
+                             RengaData *data);
 /* Samples are tokens where an input of [batch, sequence] indexes a table; else 0. */
 int64_t AppTokensPerSample(const RengaDataFields *fields);
 /* Of tokens that a cross-entropy is the mean of; 0 where there is none. */

@@ -50,7 +50,7 @@ static RengaErrorCode OpenEncoderData(AppTextModel *model)
 {
   AppEncoder *encoder = &model->encoder;
   RengaCall(ListEncoderFields(model));
-  RengaCall(AppOpenData(model->comm, &encoder->fields, true, &encoder->data));
+  RengaCall(AppOpenFields(model->comm, &encoder->fields, true, &encoder->data));
   RengaCall(RengaDataGetCount(encoder->data, RENGA_DATA_TRAINING, &encoder->samples));
   return RENGA_SUCCESS;
 }

@@ -10,7 +10,8 @@ RengaErrorCode AppReadWindow(void *user, int field, int64_t first, int64_t count
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppOpenData(RengaComm comm, RengaGraph graph, bool in_order, RengaData *data)
+RengaErrorCode AppOpenFields(RengaComm comm, const RengaDataFields *fields, bool in_order,
+                             RengaData *data)
 {
   const char *name, *eval;
   int64_t seed;
@@ -25,8 +26,20 @@ RengaErrorCode AppOpenData(RengaComm comm, RengaGraph graph, bool in_order, Reng
   RengaCall(RengaDataSetFromOptions(*data));
   if (in_order) RengaCall(RengaDataSetShuffle(*data, false));
   RengaCall(RengaDataSetValidationFile(*data, eval));
-  RengaCall(RengaDataSetGraph(*data, graph));
+  RengaCall(
+      RengaDataSetFields(*data, fields->count, fields->names, fields->specs, fields->classes));
+  RengaCall(RengaDataSetIgnored(*data, fields->ignored));
   RengaCall(RengaDataSetUp(*data));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppOpenData(RengaComm comm, RengaGraph graph, bool in_order, RengaData *data)
+{
+  RengaDataFields fields;
+  RengaCall(RengaDataFindFields(graph, &fields));
+  const RengaErrorCode code = AppOpenFields(comm, &fields, in_order, data);
+  RengaDataFreeFields(&fields);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

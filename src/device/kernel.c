@@ -116,6 +116,12 @@ static RengaErrorCode ChooseWide(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
+bool RengaDeviceHasKernel_Private(RengaDevice device, const char *op)
+{
+  const RengaKernelRow *row = NULL;
+  return device && !device->ops->findkernel(device, op, &row) && row;
+}
+
 static RengaErrorCode ChooseKernel(RengaKernel kernel)
 {
   RengaDevice device = kernel->device;

@@ -52,8 +52,9 @@ typedef struct {
 /* division.h */
 typedef struct RengaGraphParts RengaGraphParts;
 
-/* Bits. Norms of gradients are in place of the losses. */
-enum { RENGA_GRAPH_SAMPLE_LOSSES = 1, RENGA_GRAPH_GRADIENT_NORMS = 2 };
+/* Bits. What of each sample is wanted: norms of gradients are in place of the losses. PACKS: a
+   stage is for a device that has kernels for its forms (packed.c, padded.c, normalize.c). */
+enum { RENGA_GRAPH_SAMPLE_LOSSES = 1, RENGA_GRAPH_GRADIENT_NORMS = 2, RENGA_GRAPH_PACKS = 4 };
 
 struct _p_RengaGraph {
   struct _p_RengaObject hdr;
@@ -81,11 +82,11 @@ struct _p_RengaGraph {
   RengaPhase phase;                   /* of nodes added now */
   int *readers; /* while the graph is rewritten: how often each value is read */
   RengaGraphKnown known;
-  unsigned of_samples; /* what of each is wanted: RENGA_GRAPH_SAMPLE_LOSSES and so on */
-  int sample_losses;   /* number among the outputs, once it is set up */
-  RengaGraph unsplit;  /* lanecount.c: before it was in lanes; NULL: their number is fixed */
-  char mixed[768];     /* why it cannot be cut into micro-batches; empty: that was not found */
-  void **scratch;      /* freed with the graph, or by RengaGraphFreeScratch */
+  unsigned flags;     /* RENGA_GRAPH_SAMPLE_LOSSES and so on */
+  int sample_losses;  /* number among the outputs, once it is set up */
+  RengaGraph unsplit; /* lanecount.c: before it was in lanes; NULL: their number is fixed */
+  char mixed[768];    /* why it cannot be cut into micro-batches; empty: that was not found */
+  void **scratch;     /* freed with the graph, or by RengaGraphFreeScratch */
   RengaGraphPieces pieces;
 };
 
@@ -203,6 +204,23 @@ RengaErrorCode RengaGraphCutPieces(RengaGraph graph, const char *name, RengaValu
                                    int lanes, RengaValue piece[]);
 RengaErrorCode RengaGraphJoinPieces(RengaGraph graph, const char *name, int dim, int lanes,
                                     const RengaValue piece[], RengaValue *whole);
+/* outputs.c: or the loss */
+bool RengaGraphIsOutput(RengaGraph graph, RengaValue value);
+/* ---- packed.c ---- */
+typedef struct {
+  RengaValue in[4], out;
+  int64_t heads;
+  int n_left, left[12]; /* nodes that a stage does not need then */
+} RengaGraphPacked;
+/* Node n of a stage [first, last), if it is an attention that can be packed; readers are known. */
+bool RengaGraphFindPacked(RengaGraph graph, int first, int last, int n, RengaGraphPacked *packed);
+/* ---- padded.c ---- */
+/* Columns that scores, which a product makes for a loss, get behind theirs; readers are known. */
+int64_t RengaGraphFindPadding(RengaGraph graph, RengaValue scores);
+/* That product, the node of another graph, from these inputs. */
+RengaErrorCode RengaGraphInsertPadded(RengaGraph graph, const RengaGraphNode *node,
+                                      const RengaValue in[], int64_t zeros, RengaValue scores,
+                                      RengaValue *padded);
 /* ---- precision.c: stored types ---- */
 RengaErrorCode RengaGraphMarkWide(RengaGraph graph);
 RengaErrorCode RengaGraphChooseStored(RengaGraph graph);

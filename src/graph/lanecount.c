@@ -34,7 +34,7 @@ static RengaErrorCode CopyUnsplit(RengaGraph from, RengaGraph to)
   to->seed = from->seed;
   to->file_batch = from->file_batch;
   memcpy(to->fitted, from->fitted, sizeof to->fitted);
-  to->of_samples = from->of_samples;
+  to->flags = from->flags;
   RengaCall(RengaGraphCopyOptions(from, to));
   return RENGA_SUCCESS;
 }

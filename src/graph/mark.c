@@ -43,6 +43,7 @@ static const struct {
     {"BatchNormalization", 3}, {"MaxPool", 2},
     {"Attention", 2},          {"CrossEntropy", 2},
     {"CrossEntropyJoin", 2},   {"TopK", 2},
+    {"PackedAttention", 2},
 };
 enum { N_COMPLETE = sizeof complete / sizeof complete[0] };
 

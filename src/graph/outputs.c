@@ -2,6 +2,13 @@
 #include "graphimpl.h"
 #include <string.h>
 
+bool RengaGraphIsOutput(RengaGraph graph, RengaValue value)
+{
+  for (int i = 0; i < graph->n_outputs; i++)
+    if (graph->output[i] == value) return true;
+  return graph->loss == value;
+}
+
 /*@
    RengaGraphAddOutput - keep a value, so that it may be read after a forward
 

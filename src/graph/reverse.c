@@ -109,6 +109,21 @@ static RengaErrorCode AddSeeds(ReverseWalk *walk, int n_seeds, const RengaValue 
   return RENGA_SUCCESS;
 }
 
+/* The gradient of input 0 so far, where what the node adds is added to it by itself. */
+static RengaValue GradientSoFar(const ReverseWalk *walk, const RengaGraphNode *node)
+{
+  RengaGraph graph = walk->graph;
+  const RengaValue value = node->n_in > 0 ? node->in[0] : RENGA_VALUE_NONE;
+  if (!(graph->flags & RENGA_GRAPH_PACKS) || value < 0 || !walk->needs[value])
+    return RENGA_VALUE_NONE;
+  const RengaValue before = walk->gradient[value];
+  const bool plain = graph->value[value]->kind != RENGA_VALUE_PARAMETER && !walk->piece[value] &&
+                     walk->lanes[value].lanes == 0 &&
+                     node->lane == RengaGraphLaneOfMaker(graph, value) && before >= 0 &&
+                     graph->value[before]->stored == RengaGraphTypeOfGradient_Private(graph, value);
+  return plain ? before : RENGA_VALUE_NONE;
+}
+
 static RengaErrorCode VisitReverseNode(ReverseWalk *walk, int at)
 {
   RengaGraph graph = walk->graph;
@@ -134,7 +149,7 @@ static RengaErrorCode VisitReverseNode(ReverseWalk *walk, int at)
   }
   const RengaReverseRow *row = FindReverseRow(node->op->name);
   if (!arrives || !asked) return RENGA_SUCCESS;
-  RengaReverse reverse = {graph, node, dy, wanted, dx};
+  RengaReverse reverse = {graph, node, dy, wanted, dx, GradientSoFar(walk, node), false};
   if (row == NULL) RengaReverseRefuse(&reverse, "this operator has no rule of reverse mode");
   const int first = graph->n_nodes;
   RengaCall(row->rule(&reverse));
@@ -146,7 +161,10 @@ static RengaErrorCode VisitReverseNode(ReverseWalk *walk, int at)
       RengaReverseRefuse(&reverse,
                          "input %d (\"%s\") depends on parameters, but there is no rule for it", i,
                          graph->value[node->in[i]]->name);
-    RengaCall(RengaReverseAccumulate(walk, node, i, dx[i]));
+    if (i == 0 && reverse.added)
+      walk->gradient[node->in[0]] = dx[0];
+    else
+      RengaCall(RengaReverseAccumulate(walk, node, i, dx[i]));
   }
   return RENGA_SUCCESS;
 }

@@ -8,6 +8,9 @@ typedef struct {
   const RengaValue *dy;       /* by output; NONE where no gradient arrives */
   const bool *wanted;         /* by input */
   RengaValue *dx;             /* by input: to be filled where wanted; NONE on entry */
+  RengaValue
+      before; /* the gradient of input 0 so far, which a rule may add it to; NONE: it may not */
+  bool added; /* to be set where it has */
 } RengaReverse;
 typedef struct {
   const char *op;

@@ -255,7 +255,7 @@ static RengaErrorCode PutLabelLosses(LabelLoss *loss, const RengaGraphNode *node
   RengaCall(PutLogarithm(loss, picked, &logarithm));
   RengaCall(PutOne(loss->graph, "Neg", logarithm, &logarithm));
   RengaCall(PutRows(loss->graph, logarithm, &rows));
-  if (loss->graph->of_samples & RENGA_GRAPH_GRADIENT_NORMS)
+  if (loss->graph->flags & RENGA_GRAPH_GRADIENT_NORMS)
     RengaCall(PutNorms(loss, ignore, RengaGraphSpec(loss->graph, rows)->dim[1], y));
   else
     RengaCall(PutMean(loss, rows, y));
@@ -298,7 +298,7 @@ static RengaErrorCode PutClassLosses(RengaGraph graph, const RengaGraphNode *sum
                     .ignored = RENGA_VALUE_NONE,
                     .shape = *scores,
                     .axis = RengaAttributesInt(&node->attributes, "axis", -1)};
-  RengaCheck(!logarithms || !(graph->of_samples & RENGA_GRAPH_GRADIENT_NORMS), graph->hdr.comm,
+  RengaCheck(!logarithms || !(graph->flags & RENGA_GRAPH_GRADIENT_NORMS), graph->hdr.comm,
              RENGA_ERR_SUPPORT,
              "norms of the gradients of single samples are not supported where the loss takes "
              "logarithms of probabilities (%s), only scores",
@@ -318,7 +318,7 @@ static RengaErrorCode PutClassLosses(RengaGraph graph, const RengaGraphNode *sum
 static RengaErrorCode PutSummands(RengaGraph graph, const RengaGraphNode *node, RengaValue *y)
 {
   RengaValue rows, two;
-  const bool norms = graph->of_samples & RENGA_GRAPH_GRADIENT_NORMS;
+  const bool norms = graph->flags & RENGA_GRAPH_GRADIENT_NORMS;
   RengaCheck(!norms || strcmp(node->op->name, "ReduceSumSquare") == 0, graph->hdr.comm,
              RENGA_ERR_SUPPORT,
              "norms of the gradients of single samples are supported for a cross-entropy and a sum "
@@ -372,7 +372,7 @@ RengaErrorCode RengaGraphAddSampleLosses(RengaGraph graph)
   RengaValue y;
   char name[64];
   int at = -1;
-  if (!(graph->of_samples & RENGA_GRAPH_SAMPLE_LOSSES)) return RENGA_SUCCESS;
+  if (!(graph->flags & RENGA_GRAPH_SAMPLE_LOSSES)) return RENGA_SUCCESS;
   RengaCall(FindLossSum(graph, &at));
   const RengaGraphNode *node = &graph->entry[at]->node;
   if (strncmp(node->op->name, "Reduce", 6) == 0)
@@ -418,8 +418,8 @@ RengaErrorCode RengaGraphSetSampleLosses(RengaGraph graph, bool wanted)
   RengaCheckPointer(graph);
   RengaCheck(graph->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaGraphSetSampleLosses: the graph is set up already");
-  graph->of_samples =
-      (graph->of_samples & ~RENGA_GRAPH_SAMPLE_LOSSES) | (wanted ? RENGA_GRAPH_SAMPLE_LOSSES : 0);
+  graph->flags =
+      (graph->flags & ~RENGA_GRAPH_SAMPLE_LOSSES) | (wanted ? RENGA_GRAPH_SAMPLE_LOSSES : 0);
   return RENGA_SUCCESS;
 }
 
@@ -447,8 +447,8 @@ RengaErrorCode RengaGraphSetSampleNorms(RengaGraph graph, bool wanted)
   RengaCheckPointer(graph);
   RengaCheck(graph->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaGraphSetSampleNorms: the graph is set up already");
-  graph->of_samples =
-      (graph->of_samples & ~RENGA_GRAPH_GRADIENT_NORMS) | (wanted ? RENGA_GRAPH_GRADIENT_NORMS : 0);
+  graph->flags =
+      (graph->flags & ~RENGA_GRAPH_GRADIENT_NORMS) | (wanted ? RENGA_GRAPH_GRADIENT_NORMS : 0);
   return RENGA_SUCCESS;
 }
 
@@ -462,7 +462,7 @@ RengaErrorCode RengaGraphGetSampleLosses(RengaGraph graph, RengaValue *value)
 {
   RengaCheckPointer(graph);
   RengaCheckPointer(value);
-  *value = (graph->of_samples & RENGA_GRAPH_SAMPLE_LOSSES) && graph->hdr.state >= RENGA_STATE_SETUP
+  *value = (graph->flags & RENGA_GRAPH_SAMPLE_LOSSES) && graph->hdr.state >= RENGA_STATE_SETUP
                ? graph->output[graph->sample_losses]
                : RENGA_VALUE_NONE;
   return RENGA_SUCCESS;

@@ -7,9 +7,11 @@
 typedef struct {
   RengaGraph whole, part;
   int first, last;
-  bool *wanted;       /* by node: it is in the part */
-  int n_nodes, *node; /* those that are, in order */
-  RengaValue *number; /* by value: its number in the part */
+  bool packs;          /* packed.c, padded.c */
+  bool *wanted, *left; /* by node: it is in the part; but not made there */
+  int n_nodes, *node;  /* those that are, in order */
+  RengaValue *number;  /* by value: its number in the part */
+  RengaValue *padded;  /* by value: 1 + that of the same scores with padding, or 0 */
 } GraphCut;
 
 bool RengaGraphNodeIsPrepared_Private(RengaGraph graph, const RengaGraphNode *node)
@@ -24,17 +26,10 @@ static bool IsPreparedNode(RengaGraph graph, int node)
   return RengaGraphNodeIsPrepared_Private(graph, &graph->entry[node]->node);
 }
 
-static bool IsCutOutput(RengaGraph graph, RengaValue value)
-{
-  for (int i = 0; i < graph->n_outputs; i++)
-    if (graph->output[i] == value) return true;
-  return graph->loss == value;
-}
-
 static bool MakesCutOutput(RengaGraph graph, const RengaGraphNode *node)
 {
   for (int i = 0; i < node->n_out; i++)
-    if (IsCutOutput(graph, node->out[i])) return true;
+    if (RengaGraphIsOutput(graph, node->out[i])) return true;
   return false;
 }
 
@@ -124,6 +119,96 @@ static RengaErrorCode CopyGraphNode(GraphCut *cut, int at)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode LeaveOutPacked(GraphCut *cut)
+{
+  RengaGraphPacked packed;
+  RengaCall(RengaGraphFindReaders(cut->whole));
+  for (int n = 0; n < cut->n_nodes && cut->packs; n++)
+    if (RengaGraphFindPacked(cut->whole, cut->first, cut->last, cut->node[n], &packed))
+      for (int i = 0; i < packed.n_left; i++) cut->left[packed.left[i]] = true;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyPacked(GraphCut *cut, int at, const RengaGraphPacked *packed)
+{
+  const RengaGraphNode *node = &cut->whole->entry[at]->node;
+  RengaGraph part = cut->part;
+  const RengaValue made[2] = {packed->out, node->n_out > 1 ? node->out[1] : RENGA_VALUE_NONE};
+  RengaValue in[4], out[2] = {RENGA_VALUE_NONE, RENGA_VALUE_NONE};
+  RengaAttributes attributes = {0};
+  for (int i = 0; i < 4; i++)
+    in[i] = packed->in[i] < 0 ? RENGA_VALUE_NONE : cut->number[packed->in[i]];
+  for (int i = 0; i < node->n_out; i++) {
+    RengaCall(CopyValue(cut, made[i]));
+    out[i] = cut->number[made[i]];
+  }
+  part->id = node->id;
+  part->phase = node->phase;
+  RengaErrorCode code = RengaAttributesCopy(&node->attributes, &attributes);
+  if (!code) code = RengaAttributesSetInt(&attributes, "heads", packed->heads);
+  if (!code)
+    code = RengaGraphInsertNode(part, "PackedAttention", node->name, &attributes, 4, in,
+                                node->n_out, NULL, out);
+  RengaAttributesFree(&attributes);
+  RengaCall(code);
+  RengaGraphEntryNode(part, part->n_nodes - 1)->wide = node->wide;
+  RengaGraphEntryNode(part, part->n_nodes - 1)->lane = node->lane;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyPadded(GraphCut *cut, int at, int64_t zeros)
+{
+  const RengaGraphNode *node = &cut->whole->entry[at]->node;
+  RengaValue in[3] = {RENGA_VALUE_NONE, RENGA_VALUE_NONE, RENGA_VALUE_NONE}, padded;
+  for (int i = 0; i < node->n_in; i++)
+    if (node->in[i] >= 0) in[i] = cut->number[node->in[i]];
+  RengaCall(CopyValue(cut, node->out[0]));
+  cut->part->id = node->id;
+  cut->part->phase = node->phase;
+  RengaCall(RengaGraphInsertPadded(cut->part, node, in, zeros, cut->number[node->out[0]], &padded));
+  cut->padded[node->out[0]] = 1 + padded;
+  return RENGA_SUCCESS;
+}
+
+/* A loss whose scores are made in this stage reads them with their padding. */
+static RengaErrorCode CopyLossOfPadded(GraphCut *cut, int at, int64_t zeros)
+{
+  RengaValue *scores = &cut->number[cut->whole->entry[at]->node.in[0]];
+  const RengaValue own = *scores;
+  *scores = cut->padded[cut->whole->entry[at]->node.in[0]] - 1;
+  RengaErrorCode code = CopyGraphNode(cut, at);
+  *scores = own;
+  RengaCall(code);
+  RengaCall(RengaAttributesSetInt(
+      &RengaGraphEntryNode(cut->part, cut->part->n_nodes - 1)->attributes, "padding", zeros));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyAnyNode(GraphCut *cut, int at)
+{
+  const RengaGraphNode *node = &cut->whole->entry[at]->node;
+  RengaGraphPacked packed;
+  const RengaValue scores = node->n_in > 0 ? node->in[0] : RENGA_VALUE_NONE;
+  const int64_t zeros = cut->packs ? RengaGraphFindPadding(cut->whole, node->out[0]) : 0;
+  if (zeros > 0)
+    RengaCall(CopyPadded(cut, at, zeros));
+  else if (scores >= 0 && cut->padded[scores] && strcmp(node->op->name, "CrossEntropy") == 0)
+    RengaCall(CopyLossOfPadded(cut, at, RengaGraphFindPadding(cut->whole, scores)));
+  else if (cut->packs && RengaGraphFindPacked(cut->whole, cut->first, cut->last, at, &packed))
+    RengaCall(CopyPacked(cut, at, &packed));
+  else
+    RengaCall(CopyGraphNode(cut, at));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyNodes(GraphCut *cut)
+{
+  RengaCall(LeaveOutPacked(cut));
+  for (int n = 0; n < cut->n_nodes; n++)
+    if (!cut->left[cut->node[n]]) RengaCall(CopyAnyNode(cut, cut->node[n]));
+  return RENGA_SUCCESS;
+}
+
 /* Inputs of the network, parameters, states and constants first, in the order of the network. */
 static RengaErrorCode CopyLeaves(GraphCut *cut)
 {
@@ -182,7 +267,7 @@ static RengaErrorCode CopyOutputs(GraphCut *cut)
     for (int o = 0; o < node->n_out && inside; o++) {
       const RengaValue v = node->out[o];
       if (v < 0 || (whole->known.last_reader[v] < cut->last && !IsWantedOutput(whole, v))) continue;
-      if (!whole->value[v]->prepared || IsCutOutput(whole, v)) output[count++] = v;
+      if (!whole->value[v]->prepared || RengaGraphIsOutput(whole, v)) output[count++] = v;
     }
   }
   SortNumbers(count, output);
@@ -196,20 +281,40 @@ static RengaErrorCode FillPart(GraphCut *cut)
 {
   RengaGraph whole = cut->whole;
   RengaCall(RengaGraphScratch(cut->part, whole->n_nodes, &cut->wanted));
+  RengaCall(RengaGraphScratch(cut->part, whole->n_nodes, &cut->left));
   RengaCall(RengaGraphScratch(cut->part, whole->n_nodes, &cut->node));
   RengaCall(RengaGraphScratch(cut->part, whole->n_values, &cut->number));
+  RengaCall(RengaGraphScratch(cut->part, whole->n_values, &cut->padded));
   for (int i = 0; i < whole->n_values; i++) cut->number[i] = RENGA_VALUE_NONE;
   ChooseNodes(cut);
   RengaCall(CopyLeaves(cut));
-  for (int n = 0; n < cut->n_nodes; n++) RengaCall(CopyGraphNode(cut, cut->node[n]));
+  RengaCall(CopyNodes(cut));
   RengaCall(CopyOutputs(cut));
   cut->part->options.precision = whole->options.precision;
+  if (cut->packs) cut->part->flags = RENGA_GRAPH_PACKS;
   cut->part->id = -1;
   cut->part->phase = RENGA_PHASE_FORWARD;
   cut->part->file_batch = whole->file_batch;
   RengaCall(RengaGraphFindUpdates(cut->part));
   cut->part->hdr.state = RENGA_STATE_SETUP;
   RengaGraphFreeScratch(cut->part);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphGetStage_Private(RengaGraph graph, int first, int last, bool packs,
+                                          RengaGraph *subgraph)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(subgraph);
+  RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
+  RengaCheck(first >= 0 && first <= last && last <= graph->n_nodes, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "nodes [%d, %d) of a graph of %d", first, last, graph->n_nodes);
+  GraphCut cut = {.whole = graph, .first = first, .last = last, .packs = packs};
+  RengaCall(RengaGraphCreate(graph->hdr.owner, &cut.part));
+  RengaErrorCode code = FillPart(&cut);
+  if (code != RENGA_SUCCESS) RengaGraphDestroy(&cut.part);
+  RengaCall(code);
+  *subgraph = cut.part;
   return RENGA_SUCCESS;
 }
 
@@ -237,16 +342,6 @@ static RengaErrorCode FillPart(GraphCut *cut)
 @*/
 RengaErrorCode RengaGraphGetSubgraph(RengaGraph graph, int first, int last, RengaGraph *subgraph)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(subgraph);
-  RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
-  RengaCheck(first >= 0 && first <= last && last <= graph->n_nodes, MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT, "nodes [%d, %d) of a graph of %d", first, last, graph->n_nodes);
-  GraphCut cut = {.whole = graph, .first = first, .last = last};
-  RengaCall(RengaGraphCreate(graph->hdr.owner, &cut.part));
-  RengaErrorCode code = FillPart(&cut);
-  if (code != RENGA_SUCCESS) RengaGraphDestroy(&cut.part);
-  RengaCall(code);
-  *subgraph = cut.part;
+  RengaCall(RengaGraphGetStage_Private(graph, first, last, false, subgraph));
   return RENGA_SUCCESS;
 }

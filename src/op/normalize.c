@@ -42,7 +42,7 @@ static RengaErrorCode LayerNormalization(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-/* dy, x, scale, statistics … -> dx, dscale, (dbias) */
+/* dy, x, scale, statistics, (what dx is added to) -> dx, dscale, (dbias) */
 static RengaErrorCode LayerNormalizationGrad(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[1];
@@ -50,7 +50,10 @@ static RengaErrorCode LayerNormalizationGrad(RengaOpCall *call)
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
   RengaOpCheck(RengaOpSameShape(&call->in[0], x), call, "gradient and input differ in shape");
   RengaCall(CheckTail(call, 2, x, axis));
-  for (int i = 3; i < call->n_in; i++) RengaCall(CheckStatistic(call, i, x, axis));
+  const int more = call->op->max_in - 1;
+  for (int i = 3; i < more; i++) RengaCall(CheckStatistic(call, i, x, axis));
+  RengaOpCheck(!RengaOpCallHasInput(call, more) || RengaOpSameShape(&call->in[more], x), call,
+               "the gradient so far differs in shape");
   RengaOpCopyShape(&call->out[0], x);
   for (int i = 1; i < call->n_out; i++) RengaOpCopyShape(&call->out[i], &call->in[2]);
   return RENGA_SUCCESS;
@@ -275,11 +278,11 @@ static double BatchJoinFlops(const RengaOpCall *call)
 const RengaOperator RengaOperatorsNormalize[] = {
     {"LayerNormalization", 2, 3, 1, 3, 0, LayerNormalization, FiveFlops,
      "axis:int=-1 epsilon:real=1e-5 stash_type:int=1", "F>F", NULL},
-    {"LayerNormalizationGrad", 5, 5, 1, 3, OWN, LayerNormalizationGrad, TwelveFlops, "axis:int=-1",
+    {"LayerNormalizationGrad", 5, 6, 1, 3, OWN, LayerNormalizationGrad, TwelveFlops, "axis:int=-1",
      "F>F", NULL},
     {"RMSNormalization", 2, 2, 1, 2, 0, LayerNormalization, FiveFlops,
      "axis:int=-1 epsilon:real=1e-5 stash_type:int=1", "F>F", NULL},
-    {"RMSNormalizationGrad", 4, 4, 1, 2, OWN, LayerNormalizationGrad, TwelveFlops, "axis:int=-1",
+    {"RMSNormalizationGrad", 4, 5, 1, 2, OWN, LayerNormalizationGrad, TwelveFlops, "axis:int=-1",
      "F>F", NULL},
     {"GroupNormalization", 3, 3, 1, 3, 0, GroupNormalization, FiveFlops,
      "num_groups:int=1 epsilon:real=1e-5 stash_type:int=1", "F>F", NULL},

@@ -6,9 +6,9 @@
 #include <string.h>
 
 static const RengaOperator *const families[] = {
-    RengaOperatorsUnary, RengaOperatorsBinary,    RengaOperatorsReduce,   RengaOperatorsMove,
-    RengaOperatorsIndex, RengaOperatorsMatrix,    RengaOperatorsConvolve, RengaOperatorsNormalize,
-    RengaOperatorsLoss,  RengaOperatorsRecurrent,
+    RengaOperatorsUnary, RengaOperatorsBinary,    RengaOperatorsReduce,    RengaOperatorsMove,
+    RengaOperatorsIndex, RengaOperatorsMatrix,    RengaOperatorsConvolve,  RengaOperatorsNormalize,
+    RengaOperatorsLoss,  RengaOperatorsAttention, RengaOperatorsRecurrent,
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 static const char outside[] = "RengaOperator"; /* the class of what is registered */

@@ -5,6 +5,8 @@
    tensor ranks, and for whatever a stage may recompute or share, keep the graphs that were used
    last. */
 #include "forecasts.h"
+#include "renga/private/device.h"
+#include "renga/private/graph.h"
 #include <string.h>
 
 enum { GRAPH_NODES_KEPT = 1 << 16 };
@@ -55,7 +57,8 @@ static RengaErrorCode MakeStageGraph(const Outline *outline, int stage, StageGra
 {
   const int count = row->n_seeds + row->n_wanted;
   RengaValue *here = row->value + count, *gradient = GradientsOf(row);
-  RengaCall(RengaGraphGetSubgraph(outline->graph, row->first, row->last, &row->graph));
+  const bool packs = RengaDeviceHasKernel_Private(outline->settings->device, "PackedAttention");
+  RengaCall(RengaGraphGetStage_Private(outline->graph, row->first, row->last, packs, &row->graph));
   for (int i = 0; i < count; i++) {
     const char *name = RengaGraphGetValue(outline->graph, row->value[i])->name;
     here[i] = RengaGraphFindValue(row->graph, name);

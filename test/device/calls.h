@@ -7,8 +7,8 @@
 
 /* Inputs and outputs are words: a type (f float32, l int64, i int32, b bool, d float64), extents
    with commas, then <n for integers below n, + for positive values, ! for numbers of which each
-   third row is masked by -3e38; @n and ^n are output and input n of the case before. Outputs: how
-   many, or words. */
+   third row is masked by -3e38; @n and ^n are output and input n of the case before; - is an input
+   that is absent. Outputs: how many, or words. */
 typedef struct {
   const char *op, *attributes, *inputs, *outputs;
   double tolerance; /* relative to the largest value; 0: 1e-5 */
@@ -125,6 +125,8 @@ static RengaErrorCode MakeInputs(const char *text, uint64_t number, const Call *
   for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
     int i = call->n_in++;
     RengaTensorSpec *spec = &call->in[i];
+    spec->ndim = -1;
+    if (strcmp(word, "-") == 0) continue;
     if (word[0] == '@' || word[0] == '^') {
       int from = atoi(word + 1);
       *spec = word[0] == '@' ? before->out[from] : before->in[from];

@@ -2,7 +2,9 @@
 /* Stages: the same bits as in one; what is cloned, sent and shared; tied and frozen parameters. */
 #include "../plan/plantest.h"
 #include "execute.h"
+#include "renga/private/graph.h"
 
+static bool packs; /* attentions of stages */
 enum { MAX_STAGES = 4, MAX_NAMES = 512, BATCH = 3, SEED = 5 };
 
 /* Tensors by name, handed from stage to stage. */
@@ -83,7 +85,7 @@ static RengaErrorCode OpenStage(RengaGraph whole, int first, int last, Board *gr
                                 Stage *stage)
 {
   stage->n_seeds = stage->n_wanted = 0;
-  RengaCall(RengaGraphGetSubgraph(whole, first, last, &stage->graph));
+  RengaCall(RengaGraphGetStage_Private(whole, first, last, packs, &stage->graph));
   for (int i = 0; i < RengaGraphGetValueCount(stage->graph); i++) {
     const RengaGraphValue *value = RengaGraphGetValue(stage->graph, i);
     if (Find(gradients, value->name)) stage->seed[stage->n_seeds++] = i;
@@ -116,9 +118,8 @@ static RengaErrorCode RunBackward(RengaGraph whole, RengaDevice device, Board *v
     char name[256];
     TestTrue(i == 0 || use[i].node_id > use[i - 1].node_id ||
              (use[i].node_id == use[i - 1].node_id && use[i].input > use[i - 1].input));
-    snprintf(name, sizeof name, "%.90s %d %d",
-             RengaGraphGetValue(stage->graph, use[i].parameter)->name, use[i].node_id,
-             use[i].input);
+    snprintf(name, sizeof name, "%.90s %d",
+             RengaGraphGetValue(stage->graph, use[i].parameter)->name, use[i].node_id);
     RengaCall(Put(uses, name, &execute, use[i].gradient));
   }
   RengaCall(ExecuteDestroy(&execute));
@@ -135,7 +136,7 @@ static RengaErrorCode RunForward(RengaGraph whole, RengaDevice device, int n, co
     const RengaValue *outputs;
     RengaValue loss;
     int count;
-    RengaCall(RengaGraphGetSubgraph(whole, cut[s], cut[s + 1], &part));
+    RengaCall(RengaGraphGetStage_Private(whole, cut[s], cut[s + 1], packs, &part));
     RengaCall(ExecuteCreate(part, device, BATCH, SEED, &execute));
     SetInputs(whole, values, &execute);
     RengaCall(ExecuteRun(&execute, true));
@@ -213,6 +214,7 @@ static int CountUses(RengaGraph stage, const char *name)
   return found;
 }
 
+#define PLAIN "layers=1,hidden=8,heads=2,vocabulary=11"
 #define SMALL "gpt:layers=2,hidden=8,heads=2,sequence=4,vocabulary=11"
 
 static RengaErrorCode CheckFrozen(RengaComm comm)
@@ -292,6 +294,44 @@ static RengaErrorCode CheckUpdates(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* The gradients of a network whose attentions are packed, and whose scores are padded where they
+   are of 261 words, however it is cut: within a stage nothing moves heads. */
+static RengaErrorCode CheckPacked(RengaComm comm, RengaDevice device, const char *what,
+                                  int64_t lanes, int attentions, int moves)
+{
+  static Board values, uses, others;
+  RengaGraph graph, stage;
+  int found[2] = {0};
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, what));
+  RengaCall(RengaGraphSetLanes(graph, lanes));
+  RengaCall(RengaGraphSetUp(graph));
+  const int n = RengaGraphGetNodeCount(graph);
+  RengaCall(RengaGraphGetStage_Private(graph, 0, n, true, &stage));
+  for (int i = 0; i < RengaGraphGetNodeCount(stage); i++) {
+    const char *op = RengaGraphGetNode(stage, i)->op->name;
+    found[0] += strcmp(op, "PackedAttention") == 0;
+    found[1] += strcmp(op, "Transpose") == 0;
+  }
+  if (found[0] != attentions || found[1] != moves)
+    fprintf(stderr, "%s: %d packed attentions, %d Transposes\n", what, found[0], found[1]);
+  TestTrue(found[0] == attentions && found[1] == moves);
+  RengaCall(RengaGraphDestroy(&stage));
+  RengaCall(RunStages(graph, device, 1, (const int[]){0, n}, &values, &uses));
+  Clear(&values);
+  packs = true;
+  for (int i = 2; i < 9; i += 2) {
+    RengaCall(RunStages(graph, device, 2, (const int[]){0, i * n / 9, n}, &values, &others));
+    CheckEqual(&uses, &others, what);
+    Clear(&others);
+    Clear(&values);
+  }
+  packs = false;
+  Clear(&uses);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(void)
 {
   RengaComm comm;
@@ -303,6 +343,13 @@ static RengaErrorCode Run(void)
   RengaCall(CheckLayouts(comm, device, SMALL ",dropout=0.2"));
   RengaCall(CheckLayouts(comm, device, SMALL ",tied=0"));
   RengaCall(CheckLayouts(comm, device, "resnet:depth=18,width=0.0625,image=16,classes=11"));
+  RengaCall(CheckPacked(comm, device, SMALL ",dropout=0.2", 1, 2, 0));
+  RengaCall(CheckPacked(comm, device, SMALL, 2, 4, 0));
+  RengaCall(CheckPacked(comm, device, "gpt:layers=1,hidden=8,heads=2,sequence=4,vocabulary=261", 1,
+                        1, 0));
+  RengaCall(CheckPacked(comm, device, "transformer:" PLAIN ",sequence=4,target=3", 1, 3, 0));
+  RengaCall(CheckPacked(comm, device, "llama:" PLAIN ",sequence=4", 1, 1, 2));
+  RengaCall(CheckPacked(comm, device, "t5:" PLAIN ",sequence=4,target=3", 1, 3, 2));
   RengaCall(CheckFrozen(comm));
   RengaCall(CheckClones(comm));
   RengaCall(CheckUpdates(comm));

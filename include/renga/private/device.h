@@ -34,6 +34,9 @@ struct _RengaKernel {
 };
 #define RENGA_KERNEL_ALIAS(output, input) ((uint64_t)1 << (8 * (output) + (input)))
 
+/* The type has kernels of its own for the operator. */
+bool RengaDeviceHasKernel_Private(RengaDevice device, const char *op);
+
 /* Gradients of rows of a table as micro-batches make them: each has a slot with the numbers of the
    rows that it read, in order, and a gradient for each of these positions. */
 typedef struct {

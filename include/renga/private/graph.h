@@ -55,3 +55,7 @@ typedef enum { RENGA_GRAPH_UNSAID, RENGA_GRAPH_TRAINED, RENGA_GRAPH_FROZEN } Ren
 RengaGraphChoice RengaGraphChoose_Private(RengaGraph graph, const char *name);
 /* The parameter is not trained, unless -graph_trained says so. */
 RengaErrorCode RengaGraphFreeze_Private(RengaGraph graph, RengaValue parameter);
+/* As RengaGraphGetSubgraph; packs: attentions of the stage become PackedAttention if they may,
+   rows of scores multiples of 16 bytes, and gradients of norms are added to what there is. */
+RengaErrorCode RengaGraphGetStage_Private(RengaGraph graph, int first, int last, bool packs,
+                                          RengaGraph *subgraph);

@@ -15,6 +15,7 @@ extern const RengaOperator RengaOperatorsMatrix[];
 extern const RengaOperator RengaOperatorsConvolve[];
 extern const RengaOperator RengaOperatorsNormalize[];
 extern const RengaOperator RengaOperatorsLoss[];
+extern const RengaOperator RengaOperatorsAttention[];
 extern const RengaOperator RengaOperatorsRecurrent[];
 
 /* A graph does not know its batch: shapes are inferred at two sizes, primes near whose multiples no
@@ -86,3 +87,36 @@ typedef struct {
   int64_t batch[RENGA_MAX_DIM], a_batch[RENGA_MAX_DIM], b_batch[RENGA_MAX_DIM];
 } RengaOpMatMul;
 RengaErrorCode RengaOpGetMatMul(const RengaOpCall *call, RengaOpMatMul *matmul);
+
+/* Where an attention has the rows of a head: row r of head h of sample n begins at element first +
+   n * sample + h * head + r * row of input `tensor`, counted from the queries'. Heads of a plain
+   attention are samples. */
+typedef struct {
+  int tensor;
+  int64_t first, sample, head, row;
+} RengaOpRows;
+typedef struct {
+  int64_t samples, heads, queries, keys, width, values;
+  int dimensions; /* leading ones of the scores */
+  int64_t extent[RENGA_MAX_DIM];
+  RengaOpRows q, k, v, o;
+} RengaOpHeads;
+/* first: which input the queries are. */
+RengaErrorCode RengaOpGetHeads(const RengaOpCall *call, int first, RengaOpHeads *heads);
+/* The shape of the scores. */
+static inline RengaTensorSpec RengaOpScoresOf(const RengaOpHeads *heads)
+{
+  RengaTensorSpec scores = {.ndim = heads->dimensions + 2};
+  for (int d = 0; d < heads->dimensions; d++) scores.dim[d] = heads->extent[d];
+  scores.dim[heads->dimensions] = heads->queries;
+  scores.dim[heads->dimensions + 1] = heads->keys;
+  return scores;
+}
+/* Which output of the gradient's call, whose queries are input `first`, is that of a tensor; 3: of
+   the mask. */
+static inline int RengaOpGradientOf(const RengaOpCall *call, int first, int tensor)
+{
+  int output = 0;
+  for (int i = 0; i < tensor; i++) output += call->in[first + i].ndim >= 0;
+  return output;
+}

@@ -226,6 +226,7 @@ static RengaErrorCode LayerNormalizationCreate_Cpu(RengaKernel kernel)
 
 static RengaErrorCode LayerNormalizationGradCreate_Cpu(RengaKernel kernel)
 {
+  if (RengaOpCallHasInput(&kernel->call, 5)) return RENGA_SUCCESS;
   RengaCall(CreateLayerNorm_Cpu(kernel, &kernel->call.in[1], true, true));
   return RENGA_SUCCESS;
 }
@@ -238,6 +239,7 @@ static RengaErrorCode RMSNormalizationCreate_Cpu(RengaKernel kernel)
 
 static RengaErrorCode RMSNormalizationGradCreate_Cpu(RengaKernel kernel)
 {
+  if (RengaOpCallHasInput(&kernel->call, 4)) return RENGA_SUCCESS;
   RengaCall(CreateLayerNorm_Cpu(kernel, &kernel->call.in[1], false, true));
   return RENGA_SUCCESS;
 }

@@ -273,6 +273,7 @@ static RengaErrorCode CreateLoss_Cpu(RengaKernel kernel, int labels, RengaKernel
     return RENGA_SUCCESS;
   for (int i = 0; i < labels; i++)
     if (!RengaCpuIsFloat(call->in[i].type)) return RENGA_SUCCESS;
+  if (RengaOpCallInt(call, "padding") > 0) return RENGA_SUCCESS;
   int axis = 0;
   RengaCall(RengaOpAxis(call, "axis", scores->ndim, &axis));
   Loss_Cpu *s = NULL;

@@ -18,25 +18,34 @@ static void FindMaskStrides_Cuda(const RengaTensorSpec *mask, RengaCudaAttention
   }
 }
 
-/* first: which input the queries are. */
-static RengaCudaAttention ShapeOfAttention_Cuda(const RengaOpCall *call, int first, int mask)
+static RengaCudaHeads HeadsAt_Cuda(const RengaOpRows *rows)
 {
-  const RengaTensorSpec *q = &call->in[first], *k = q + 1, *v = q + 2;
-  const int n = q->ndim - 2;
-  RengaCudaAttention s = {.heads = RengaOpProduct(q, 0, n),
-                          .queries = q->dim[n],
-                          .keys = k->dim[n],
-                          .width = q->dim[n + 1],
-                          .values = v->dim[n + 1],
+  return (RengaCudaHeads){rows->first, rows->sample, rows->head, rows->row};
+}
+
+/* mask: which input it is. */
+static RengaCudaAttention ShapeOfAttention_Cuda(const RengaOpCall *call, const RengaOpHeads *heads,
+                                                int mask)
+{
+  RengaCudaAttention s = {.heads = heads->samples * heads->heads,
+                          .heads_of_sample = heads->heads,
+                          .queries = heads->queries,
+                          .keys = heads->keys,
+                          .width = heads->width,
+                          .values = heads->values,
+                          .q = HeadsAt_Cuda(&heads->q),
+                          .k = HeadsAt_Cuda(&heads->k),
+                          .v = HeadsAt_Cuda(&heads->v),
+                          .o = HeadsAt_Cuda(&heads->o),
                           .scale = (float)RengaOpCallReal(call, "scale"),
                           .ratio = (float)RengaOpCallReal(call, "ratio"),
                           .causal = RengaOpCallInt(call, "causal") != 0,
-                          .dimensions = n,
+                          .dimensions = heads->dimensions,
                           .batch_dimension = (int)RengaOpCallInt(call, "batch_dim"),
                           .batch_factor = RengaOpCallInt(call, "batch_factor"),
                           .key = RengaOpCallInt(call, "key")};
   if (s.scale == 0) s.scale = (float)(1 / sqrt((double)s.width));
-  for (int d = 0; d < n; d++) s.extent[d] = q->dim[d];
+  for (int d = 0; d < s.dimensions; d++) s.extent[d] = heads->extent[d];
   if (RengaOpCallHasInput(call, mask)) FindMaskStrides_Cuda(&call->in[mask], &s);
   return s;
 }
@@ -51,8 +60,10 @@ static size_t RoomFor_Cuda(int64_t count, size_t size)
 static size_t WorkspaceOfAttention_Cuda(const RengaOpCall *call, const RengaCudaAttention *s)
 {
   const size_t delta = 3 * RoomFor_Cuda(s->heads * s->queries, sizeof(float));
-  if (call->n_out < 4 || call->out[3].ndim < 0 || (s->mask_row && s->mask_column)) return delta;
-  const int64_t results = RengaTensorSpecCount(&call->out[3]);
+  const int mask = RengaOpGradientOf(call, 1, 3);
+  if (call->n_out <= mask || call->out[mask].ndim < 0 || (s->mask_row && s->mask_column))
+    return delta;
+  const int64_t results = RengaTensorSpecCount(&call->out[mask]);
   const int64_t terms = (s->mask_row ? 1 : s->queries) * (s->mask_column ? 1 : s->keys);
   return delta + RoomFor_Cuda(results * terms, sizeof(float)) +
          RoomFor_Cuda(results * RengaCudaPieces_Private(terms, RENGA_CUDA_TERMS_ACROSS),
@@ -65,14 +76,22 @@ static RengaErrorCode CreateAttention_Cuda(RengaKernel kernel, int first, int ma
   const RengaOpCall *call = &kernel->call;
   const RengaCudaFamilies *run = &RengaCudaModuleOf_Private(kernel)->run;
   if (!RengaCudaAllFloats_Private(call)) return RENGA_SUCCESS;
-  const RengaCudaAttention s = ShapeOfAttention_Cuda(call, first, mask);
+  RengaOpHeads heads;
+  RengaCall(RengaOpGetHeads(call, first, &heads));
+  const RengaCudaAttention s = ShapeOfAttention_Cuda(call, &heads, mask);
   if (s.heads * s.queries * s.keys == 0 || s.width * s.values == 0 ||
       RengaOpCallInt(call, "first") > 0 || s.width > RENGA_CUDA_ATTENTION_WIDTH ||
       s.values > RENGA_CUDA_ATTENTION_WIDTH)
     return RENGA_SUCCESS;
   RengaCall(RengaCudaCreateShaped_Private(kernel, first ? run->attentiongrad : run->attention,
                                           sizeof s, &s));
-  if (first) kernel->workspace = WorkspaceOfAttention_Cuda(call, &s);
+  RengaCudaMapInput_Private(kernel, first + 1, first + heads.k.tensor);
+  RengaCudaMapInput_Private(kernel, first + 2, first + heads.v.tensor);
+  if (!first) return RENGA_SUCCESS;
+  RengaCudaMapOutput_Private(kernel, 1, RengaOpGradientOf(call, first, heads.k.tensor));
+  RengaCudaMapOutput_Private(kernel, 2, RengaOpGradientOf(call, first, heads.v.tensor));
+  RengaCudaMapOutput_Private(kernel, 3, RengaOpGradientOf(call, first, 3));
+  kernel->workspace = WorkspaceOfAttention_Cuda(call, &s);
   return RENGA_SUCCESS;
 }
 
@@ -91,5 +110,7 @@ static RengaErrorCode AttentionGradCreate_Cuda(RengaKernel kernel)
 const RengaKernelRow RengaCudaAttentionRows[] = {
     {"Attention", AttentionCreate_Cuda},
     {"AttentionGrad", AttentionGradCreate_Cuda},
+    {"PackedAttention", AttentionCreate_Cuda},
+    {"PackedAttentionGrad", AttentionGradCreate_Cuda},
     {NULL, NULL},
 };

@@ -118,6 +118,7 @@ RengaErrorCode RengaCudaCreateShaped_Private(RengaKernel kernel, RengaCudaRun ru
 /* Input `from` of the kernel is input `to` of the module's; where they are not told they are the
    same. */
 void RengaCudaMapInput_Private(RengaKernel kernel, int to, int from);
+void RengaCudaMapOutput_Private(RengaKernel kernel, int to, int from);
 /* An integer input whose numbers must be in [low, high), or ignore; what: "label". */
 void RengaCudaCheckInput_Private(RengaKernel kernel, int input, const char *what, int64_t low,
                                  int64_t high, int64_t ignore);

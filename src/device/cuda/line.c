@@ -62,7 +62,10 @@ static RengaErrorCode CreateNorm_Cuda(RengaKernel kernel, int x_input, bool cent
   s.pieces = RengaCudaPieces_Private(s.rows, s.rows_per_piece);
   RengaCall(
       RengaCudaCreateShaped_Private(kernel, x_input ? run->normgrad : run->norm, sizeof s, &s));
-  if (x_input) kernel->workspace = (size_t)(2 * s.pieces * s.n) * sizeof(float);
+  if (!x_input) return RENGA_SUCCESS;
+  kernel->workspace = (size_t)(2 * s.pieces * s.n) * sizeof(float);
+  const int more = centred ? 5 : 4;
+  if (RengaOpCallHasInput(call, more)) RengaCudaAllowOver_Private(kernel, more);
   return RENGA_SUCCESS;
 }
 
@@ -100,7 +103,8 @@ static RengaErrorCode CreateLoss_Cuda(RengaKernel kernel, int scores, bool score
   if (!RengaCudaIsFloat_Private(x) || !RengaCudaIsIndex_Private(labels)) return RENGA_SUCCESS;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
   const RengaCudaLoss s = {.outer = RengaOpProduct(x, 0, axis),
-                           .classes = x->dim[axis],
+                           .classes = x->dim[axis] - RengaOpCallInt(call, "padding"),
+                           .extent = x->dim[axis],
                            .inner = RengaOpProduct(x, axis + 1, x->ndim),
                            .ignore = RengaOpCallInt(call, "ignore_index"),
                            .wide = labels->type == RENGA_INT64,
@@ -137,7 +141,8 @@ static RengaErrorCode CreateLossLane_Cuda(RengaKernel kernel, int scores)
   if (!RengaCudaIsFloat_Private(x) || !RengaCudaIsIndex_Private(labels)) return RENGA_SUCCESS;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
   const RengaCudaLoss s = {.outer = RengaOpProduct(x, 0, axis),
-                           .classes = x->dim[axis],
+                           .classes = x->dim[axis] - RengaOpCallInt(call, "padding"),
+                           .extent = x->dim[axis],
                            .inner = RengaOpProduct(x, axis + 1, x->ndim),
                            .ignore = RengaOpCallInt(call, "ignore_index"),
                            .first = RengaOpCallInt(call, "first"),

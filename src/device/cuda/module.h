@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 11, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 12, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
@@ -83,7 +83,7 @@ typedef struct {
   RengaCudaRun softmax;
   /* RengaCudaNormalize; x, scale, (bias) -> y, (mean), (inverse) */
   RengaCudaRun norm;
-  /* dy, x, scale, mean, inverse -> dx, (dscale), (dbias) */
+  /* dy, x, scale, mean, inverse, (what dx is added to) -> dx, (dscale), (dbias) */
   RengaCudaRun normgrad;
   /* RengaCudaLoss; scores, labels, (weights) -> sum, (log-sum-exp); lane: log-sum-exp, score */
   RengaCudaRun loss;

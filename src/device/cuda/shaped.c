@@ -6,8 +6,10 @@
 /* What a kernel by shape keeps: the shape stands behind. */
 typedef struct {
   RengaCudaRun run;
-  int input[RENGA_CUDA_ARGUMENTS]; /* of the kernel, for each of the module's */
-  int checked;                     /* input whose numbers are looked at first; -1: none */
+  int input
+      [RENGA_CUDA_ARGUMENTS]; /* of the kernel, for each of the module's; the same of outputs */
+  int output[RENGA_CUDA_ARGUMENTS];
+  int checked; /* input whose numbers are looked at first; -1: none */
   RengaCudaIndices indices;
   _Alignas(16) char shape[];
 } CudaShaped;
@@ -75,8 +77,9 @@ static RengaErrorCode ShapedRun_Cuda(RengaKernel kernel, RengaStream stream,
   for (int i = 0; i < RENGA_CUDA_ARGUMENTS; i++)
     if (s->input[i] < call->n_in)
       inputs[i] = RengaCudaOperand_Private(&call->in[s->input[i]], in[s->input[i]]);
-  for (int o = 0; o < RENGA_CUDA_ARGUMENTS && o < call->n_out; o++)
-    outputs[o] = RengaCudaOperand_Private(&call->out[o], out[o]);
+  for (int o = 0; o < RENGA_CUDA_ARGUMENTS; o++)
+    if (s->output[o] < call->n_out)
+      outputs[o] = RengaCudaOperand_Private(&call->out[s->output[o]], out[s->output[o]]);
   if (s->checked >= 0)
     RENGA_CALL_CUDA(device, module_->each.check(queue, &s->indices, in[s->checked],
                                                 RengaCudaOf_Private(device)->fault));
@@ -92,7 +95,7 @@ RengaErrorCode RengaCudaCreateShaped_Private(RengaKernel kernel, RengaCudaRun ru
   CudaShaped *s = (CudaShaped *)(void *)memory;
   s->run = run;
   s->checked = -1;
-  for (int i = 0; i < RENGA_CUDA_ARGUMENTS; i++) s->input[i] = i;
+  for (int i = 0; i < RENGA_CUDA_ARGUMENTS; i++) s->input[i] = s->output[i] = i;
   memcpy(s->shape, shape, bytes);
   kernel->data = s;
   kernel->run = ShapedRun_Cuda;
@@ -104,6 +107,12 @@ void RengaCudaMapInput_Private(RengaKernel kernel, int to, int from)
 {
   CudaShaped *s = kernel->data;
   s->input[to] = from;
+}
+
+void RengaCudaMapOutput_Private(RengaKernel kernel, int to, int from)
+{
+  CudaShaped *s = kernel->data;
+  s->output[to] = from;
 }
 
 void RengaCudaCheckInput_Private(RengaKernel kernel, int input, const char *what, int64_t low,

@@ -71,10 +71,10 @@ typedef struct {
   int centred; /* 0: root mean square; there is no mean then, and inverse takes its place */
 } RengaCudaNormalize;
 
-/* scores are [outer, classes, inner], labels [outer, inner]. Workspace: a double per label. The
-   classes are those from first on. */
+/* scores are [outer, extent, inner], of which the first ones are of classes, labels [outer, inner].
+   Workspace: a double per label. The classes are those from first on. */
 typedef struct {
-  int64_t outer, classes, inner, ignore, first;
+  int64_t outer, classes, extent, inner, ignore, first;
   int wide;   /* labels are int64, else int32 */
   int scored; /* the scores are logarithms of probabilities: no log-sum-exp is taken */
   int lane;   /* there is no sum, but log-sum-exp and score of each label, without workspace */
@@ -136,12 +136,20 @@ typedef struct {
   float ratio;
 } RengaCudaDraw;
 
-/* Leading dimensions of all tensors; q [heads, queries, width], k [heads, keys, width], v [heads,
-   keys, values]; the strides of the mask are 0 where it is broadcast. Workspace of the gradient:
-   three times the queries of all heads, floats; where the mask's is wanted [heads that do not share
-   one, queries, keys] more. */
+/* Where the rows of a head are: row r of head h of sample n begins at element first + n * sample +
+   h * head + r * row. */
 typedef struct {
-  int64_t heads, queries, keys, width, values;
+  int64_t first, sample, head, row;
+} RengaCudaHeads;
+
+/* Leading dimensions of the scores; heads: of all samples, which have heads_of_sample each. q and
+   its gradient have queries rows of width numbers, k has keys of them, v keys rows of values
+   numbers; o and its gradient queries rows. The strides of the mask are 0 where it is broadcast.
+   Workspace of the gradient: three times the queries of all heads, floats; where the mask's is
+   wanted [heads that do not share one, queries, keys] more. */
+typedef struct {
+  int64_t heads, heads_of_sample, queries, keys, width, values;
+  RengaCudaHeads q, k, v, o;
   float scale, ratio;
   int causal, dimensions;
   int64_t extent[RENGA_CUDA_DIMENSIONS], mask_stride[RENGA_CUDA_DIMENSIONS];

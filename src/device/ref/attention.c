@@ -9,10 +9,9 @@
 
 enum { CHUNK = 64 }; /* columns that are summed at a time */
 
-/* heads: the product of all leading dimensions; q [heads, queries, width],
-   k [heads, keys, width], v [heads, keys, values] */
 typedef struct {
-  int64_t heads, queries, keys, width, values;
+  const RengaOpHeads *of;
+  int64_t heads, queries, keys, width, values; /* heads: of all samples */
   RefIn q, k, v, mask;
   RefWalk mask_walk; /* over the leading dimensions, queries and keys */
   int64_t mask_step[RENGA_MAX_DIM];
@@ -42,36 +41,43 @@ static RengaErrorCode StartDropout(const RengaOpCall *call, const RengaKernelCon
   return RENGA_SUCCESS;
 }
 
-/* first: which input is q; mask: which input is the mask */
+/* first: which input is q; mask: which input is the mask. attention->of is given. */
 static RengaErrorCode AttentionOf(const RengaOpCall *call, const RengaKernelContext *context,
                                   const void *const in[], int first, int mask,
                                   AttentionCall_Ref *attention)
 {
-  const RengaTensorSpec *q = &call->in[first], *k = q + 1, *v = q + 2;
-  int n = q->ndim;
-  *attention = (AttentionCall_Ref){.heads = RengaOpProduct(q, 0, n - 2),
-                                   .queries = q->dim[n - 2],
-                                   .keys = k->dim[n - 2],
-                                   .width = q->dim[n - 1],
-                                   .values = v->dim[n - 1],
-                                   .q = RefInput(call, in, first),
-                                   .k = RefInput(call, in, first + 1),
-                                   .v = RefInput(call, in, first + 2),
+  const RengaOpHeads *of = attention->of;
+  *attention = (AttentionCall_Ref){.of = of,
+                                   .heads = of->samples * of->heads,
+                                   .queries = of->queries,
+                                   .keys = of->keys,
+                                   .width = of->width,
+                                   .values = of->values,
+                                   .q = RefInput(call, in, first + of->q.tensor),
+                                   .k = RefInput(call, in, first + of->k.tensor),
+                                   .v = RefInput(call, in, first + of->v.tensor),
                                    .mask = RefInput(call, in, mask),
                                    .causal = RengaOpCallInt(call, "causal") != 0,
                                    .first = RengaOpCallInt(call, "first")};
   attention->scale = RengaOpCallReal(call, "scale");
   if (attention->scale == 0) attention->scale = 1 / sqrt((double)attention->width);
-  RengaTensorSpec scores = *q;
-  scores.dim[n - 1] = attention->keys;
-  attention->ndim = n;
-  for (int d = 0; d < n; d++) attention->dim[d] = scores.dim[d];
+  const RengaTensorSpec scores = RengaOpScoresOf(of);
+  attention->ndim = scores.ndim;
+  for (int d = 0; d < scores.ndim; d++) attention->dim[d] = scores.dim[d];
   if (attention->mask.data) {
-    RefWalkStart(&attention->mask_walk, n, scores.dim);
+    RefWalkStart(&attention->mask_walk, scores.ndim, scores.dim);
     RefWalkAddBroadcast(&attention->mask_walk, &call->in[mask]);
   }
   RengaCall(StartDropout(call, context, &scores, attention));
   return RENGA_SUCCESS;
+}
+
+/* The element that row r of a head begins at. */
+static int64_t RowPlace(const AttentionCall_Ref *attention, const RengaOpRows *rows, int64_t head,
+                        int64_t r)
+{
+  const int64_t heads = attention->of->heads;
+  return rows->first + head / heads * rows->sample + head % heads * rows->head + r * rows->row;
 }
 
 /* Place in the mask of score i, counted through all of them. */
@@ -95,8 +101,8 @@ static double Score(const AttentionCall_Ref *attention, int64_t head, int64_t t,
 {
   if (attention->causal && s > attention->first + t) return -INFINITY;
   double dot =
-      RefDot(attention->q, (head * attention->queries + t) * attention->width, 1, attention->k,
-             (head * attention->keys + s) * attention->width, 1, attention->width);
+      RefDot(attention->q, RowPlace(attention, &attention->of->q, head, t), 1, attention->k,
+             RowPlace(attention, &attention->of->k, head, s), 1, attention->width);
   double score = attention->scale * dot;
   if (!attention->mask.data) return score;
   return score +
@@ -157,10 +163,10 @@ static void OutputChunk(const AttentionCall_Ref *attention, int64_t head, int64_
   double sum[CHUNK] = {0};
   for (int64_t s = 0; s < attention->keys; s++) {
     double p = Probability(attention, head, t, s, row) * KeptShare_Ref(attention, head, t, s);
-    int64_t v_at = (head * attention->keys + s) * attention->values + first;
+    int64_t v_at = RowPlace(attention, &attention->of->v, head, s) + first;
     for (int64_t e = 0; e < n; e++) sum[e] += p == 0 ? 0 : p * RefGet(attention->v, v_at + e);
   }
-  int64_t o_at = (head * attention->queries + t) * attention->values + first;
+  int64_t o_at = RowPlace(attention, &attention->of->o, head, t) + first;
   for (int64_t e = 0; e < n; e++) RefSet(o, o_at + e, sum[e]);
 }
 
@@ -173,7 +179,9 @@ static RengaErrorCode Attention_Ref(const RengaOpCall *call, const RengaKernelCo
                                     const void *const in[], void *const out[])
 {
   RefOut o = RefOutput(call, out, 0), log_sums = RefOutput(call, out, 1);
-  AttentionCall_Ref attention;
+  RengaOpHeads of;
+  RengaCall(RengaOpGetHeads(call, 0, &of));
+  AttentionCall_Ref attention = {.of = &of};
   RengaCall(AttentionOf(call, context, in, 0, 3, &attention));
   for (int64_t head = 0; head < attention.heads; head++)
     for (int64_t t = 0; t < attention.queries; t++) {
@@ -204,11 +212,11 @@ static double ScoreGradient(const AttentionBackward_Ref *backward, int64_t head,
                             int64_t s)
 {
   const AttentionCall_Ref *attention = &backward->forward;
-  int64_t row = head * attention->queries + t, at = row * attention->values;
+  const int64_t at = RowPlace(attention, &attention->of->o, head, t);
   double p = ProbabilityAgain(backward, head, t, s);
   if (p == 0) return 0;
   double dp = RefDot(backward->d_o, at, 1, attention->v,
-                     (head * attention->keys + s) * attention->values, 1, attention->values);
+                     RowPlace(attention, &attention->of->v, head, s), 1, attention->values);
   double all = RefDot(backward->d_o, at, 1, backward->o, at, 1, attention->values);
   return p * (dp * KeptShare_Ref(attention, head, t, s) - all);
 }
@@ -221,10 +229,10 @@ static void QueryGradient(const AttentionBackward_Ref *backward, int64_t head, i
     int64_t n = ChunkSize(first, attention->width);
     for (int64_t s = 0; s < attention->keys; s++) {
       double g = ScoreGradient(backward, head, t, s);
-      int64_t k_at = (head * attention->keys + s) * attention->width + first;
+      int64_t k_at = RowPlace(attention, &attention->of->k, head, s) + first;
       for (int64_t i = 0; i < n; i++) sum[i] += g * RefGet(attention->k, k_at + i);
     }
-    int64_t at = (head * attention->queries + t) * attention->width + first;
+    int64_t at = RowPlace(attention, &attention->of->q, head, t) + first;
     for (int64_t i = 0; i < n; i++) RefSet(dq, at + i, attention->scale * sum[i]);
   }
 }
@@ -237,10 +245,10 @@ static void KeyGradient(const AttentionBackward_Ref *backward, int64_t head, int
     int64_t n = ChunkSize(first, attention->width);
     for (int64_t t = 0; t < attention->queries; t++) {
       double g = ScoreGradient(backward, head, t, s);
-      int64_t q_at = (head * attention->queries + t) * attention->width + first;
+      int64_t q_at = RowPlace(attention, &attention->of->q, head, t) + first;
       for (int64_t i = 0; i < n; i++) sum[i] += g * RefGet(attention->q, q_at + i);
     }
-    int64_t at = (head * attention->keys + s) * attention->width + first;
+    int64_t at = RowPlace(attention, &attention->of->k, head, s) + first;
     for (int64_t i = 0; i < n; i++) RefSet(dk, at + i, attention->scale * sum[i]);
   }
 }
@@ -252,12 +260,11 @@ static void ValueGradient(const AttentionBackward_Ref *backward, int64_t head, i
     double sum[CHUNK] = {0};
     int64_t n = ChunkSize(first, attention->values);
     for (int64_t t = 0; t < attention->queries; t++) {
-      int64_t row = head * attention->queries + t;
+      const int64_t o_at = RowPlace(attention, &attention->of->o, head, t) + first;
       double p = ProbabilityAgain(backward, head, t, s) * KeptShare_Ref(attention, head, t, s);
-      for (int64_t e = 0; e < n; e++)
-        sum[e] += p * RefGet(backward->d_o, row * attention->values + first + e);
+      for (int64_t e = 0; e < n; e++) sum[e] += p * RefGet(backward->d_o, o_at + e);
     }
-    int64_t at = (head * attention->keys + s) * attention->values + first;
+    int64_t at = RowPlace(attention, &attention->of->v, head, s) + first;
     for (int64_t e = 0; e < n; e++) RefSet(dv, at + e, sum[e]);
   }
 }
@@ -279,24 +286,32 @@ static RengaErrorCode AttentionGrad_Ref(const RengaOpCall *call, const RengaKern
 {
   AttentionBackward_Ref backward = {
       .d_o = RefInput(call, in, 0), .o = RefInput(call, in, 4), .log_sums = RefInput(call, in, 5)};
+  RengaOpHeads of;
+  RengaCall(RengaOpGetHeads(call, 1, &of));
+  backward.forward.of = &of;
   RengaCall(AttentionOf(call, context, in, 1, 6, &backward.forward));
   const AttentionCall_Ref *attention = &backward.forward;
+  const int k = RengaOpGradientOf(call, 1, of.k.tensor);
+  const int v = RengaOpGradientOf(call, 1, of.v.tensor), mask = RengaOpGradientOf(call, 1, 3);
   for (int64_t head = 0; head < attention->heads; head++) {
     for (int64_t t = 0; t < attention->queries; t++)
       QueryGradient(&backward, head, t, RefOutput(call, out, 0));
     for (int64_t s = 0; s < attention->keys; s++) {
-      KeyGradient(&backward, head, s, RefOutput(call, out, 1));
-      ValueGradient(&backward, head, s, RefOutput(call, out, 2));
+      KeyGradient(&backward, head, s, RefOutput(call, out, k));
+      ValueGradient(&backward, head, s, RefOutput(call, out, v));
     }
   }
-  if (call->n_out > 3 && out[3])
-    MaskGradient(&backward, RengaTensorSpecCount(&call->out[3]), RefOutput(call, out, 3));
+  if (call->n_out > mask && out[mask])
+    MaskGradient(&backward, RengaTensorSpecCount(&call->out[mask]), RefOutput(call, out, mask));
   return RENGA_SUCCESS;
 }
 
 RengaRefKernel RefFindAttention(const char *name)
 {
-  static const RefRow rows[] = {
-      {"Attention", Attention_Ref}, {"AttentionGrad", AttentionGrad_Ref}, {NULL, NULL}};
+  static const RefRow rows[] = {{"Attention", Attention_Ref},
+                                {"AttentionGrad", AttentionGrad_Ref},
+                                {"PackedAttention", Attention_Ref},
+                                {"PackedAttentionGrad", AttentionGrad_Ref},
+                                {NULL, NULL}};
   return RefFindRow(rows, name);
 }

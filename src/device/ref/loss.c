@@ -9,6 +9,7 @@ typedef struct {
   RefAxis axis;
   RefIn scores, labels, weights;
   int64_t ignore;
+  int64_t own;            /* classes that there are scores of */
   int64_t first, classes; /* the scores are those of classes from the first on, of so many */
 } Loss_Ref;
 
@@ -17,10 +18,15 @@ static RengaErrorCode LossOf(const RengaOpCall *call, const void *const in[], in
 {
   int dimension;
   RengaCall(RengaOpAxis(call, "axis", call->in[scores].ndim, &dimension));
-  *loss = (Loss_Ref){RefAxisOf(&call->in[scores], dimension), RefInput(call, in, scores),
-                     RefInput(call, in, scores + 1),          RefInput(call, in, weights),
-                     RengaOpCallInt(call, "ignore_index"),    0,
-                     call->in[scores].dim[dimension]};
+  *loss = (Loss_Ref){RefAxisOf(&call->in[scores], dimension),
+                     RefInput(call, in, scores),
+                     RefInput(call, in, scores + 1),
+                     RefInput(call, in, weights),
+                     RengaOpCallInt(call, "ignore_index"),
+                     0,
+                     0,
+                     0};
+  loss->classes = loss->own = loss->axis.extent - RengaOpCallInt(call, "padding");
   return RENGA_SUCCESS;
 }
 
@@ -69,10 +75,10 @@ typedef struct {
 static Scores_Ref SumOfScores_Ref(const Loss_Ref *loss, int64_t j)
 {
   Scores_Ref scores = {-INFINITY, 0};
-  for (int64_t c = 0; c < loss->axis.extent; c++)
+  for (int64_t c = 0; c < loss->own; c++)
     scores.most = fmax(scores.most, RefGet(loss->scores, ScorePlace_Ref(loss, j, c)));
   if (isinf(scores.most)) return (Scores_Ref){scores.most, 1};
-  for (int64_t c = 0; c < loss->axis.extent; c++)
+  for (int64_t c = 0; c < loss->own; c++)
     scores.sum += exp(RefGet(loss->scores, ScorePlace_Ref(loss, j, c)) - scores.most);
   return scores;
 }
@@ -127,7 +133,7 @@ static RengaErrorCode CrossEntropyGrad_Ref(const RengaOpCall *call,
     for (int64_t c = 0; c < loss.axis.extent; c++) {
       int64_t i = ScorePlace_Ref(&loss, j, c);
       double p = exp(RefGet(loss.scores, i) - scores.most) / scores.sum;
-      RefSet(dscores, i, weight == 0 ? 0 : dsum * weight * (p - (c == label)));
+      RefSet(dscores, i, weight == 0 || c >= loss.own ? 0 : dsum * weight * (p - (c == label)));
     }
   }
   return RENGA_SUCCESS;

@@ -135,7 +135,12 @@ static void NormGradient_Ref(const RengaOpCall *call, const NormRows_Ref *rows,
                              const void *const in[], void *const out[])
 {
   Saved saved = SavedOf(call, in, rows->centred);
-  NormInputGradient_Ref(rows, &saved, RefOutput(call, out, 0));
+  const RefOut dx = RefOutput(call, out, 0);
+  const int before =
+      rows->centred ? 5 : 4; /* the gradient so far, which the rounded one is added to */
+  NormInputGradient_Ref(rows, &saved, dx);
+  const int64_t count = RengaOpCallHasInput(call, before) ? RengaTensorSpecCount(&call->out[0]) : 0;
+  for (int64_t i = 0; i < count; i++) RefAdd(dx, i, RefGet(RefInput(call, in, before), i));
   ScaleGradient(rows, &saved, RefOutput(call, out, 1), RefOutput(call, out, 2));
 }
 

@@ -21,6 +21,24 @@ static RengaErrorCode ReverseAttention(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
+/* Of the tensors that are there, and the mask. */
+static RengaErrorCode ReversePackedAttention(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaValue in[7] = {reverse->dy[0], RENGA_VALUE_NONE, RENGA_VALUE_NONE, RENGA_VALUE_NONE,
+                      node->out[0],   node->out[1],     RENGA_VALUE_NONE};
+  RengaValue dx[4];
+  const bool mask = node->n_in > 3 && RengaReverseWants(reverse, 3);
+  int n_out = mask;
+  for (int i = 0; i < node->n_in; i++) in[i < 3 ? 1 + i : 6] = node->in[i];
+  for (int i = 0; i < 3; i++) n_out += in[1 + i] >= 0;
+  RengaCall(RengaReverseApplyLike(reverse, "PackedAttentionGrad", 7, in, NULL, n_out, dx));
+  if (mask) reverse->dx[3] = dx[--n_out];
+  for (int i = 3; i-- > 0;)
+    if (in[1 + i] >= 0) reverse->dx[i] = dx[--n_out];
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckScoresOnly(RengaReverse *reverse)
 {
   if (RengaReverseWants(reverse, 2)) RengaReverseRefuse(reverse, "the class weights are trained");
@@ -88,7 +106,11 @@ static RengaErrorCode LogLikelihood(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseLoss[] = {
-    {"Attention", ReverseAttention},          {"CrossEntropy", ReverseCrossEntropy},
-    {"CrossEntropyLane", ReverseEntropyLane}, {"CrossEntropyJoin", ReverseEntropyJoin},
-    {"LogLikelihood", LogLikelihood},         {NULL, NULL},
+    {"Attention", ReverseAttention},
+    {"PackedAttention", ReversePackedAttention},
+    {"CrossEntropy", ReverseCrossEntropy},
+    {"CrossEntropyLane", ReverseEntropyLane},
+    {"CrossEntropyJoin", ReverseEntropyJoin},
+    {"LogLikelihood", LogLikelihood},
+    {NULL, NULL},
 };

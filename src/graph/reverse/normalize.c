@@ -1,5 +1,6 @@
 /* Normalisations, softmax, dropout. */
 #include "../reverse.h"
+#include <string.h>
 
 /* Outputs 1 … n are read by the gradient and have none themselves. */
 static RengaErrorCode CheckStatistics(RengaReverse *reverse, int n)
@@ -22,14 +23,22 @@ static RengaErrorCode ReverseFusedNorm(RengaReverse *reverse, const char *op, in
   return RENGA_SUCCESS;
 }
 
+static void AddToBefore(RengaReverse *reverse, RengaValue *in)
+{
+  *in = reverse->before;
+  reverse->added = reverse->before >= 0;
+}
+
 static RengaErrorCode WithMean(RengaReverse *reverse)
 {
   char name[64];
   const RengaGraphNode *node = reverse->node;
   RengaCall(CheckStatistics(reverse, 2));
   snprintf(name, sizeof name, "%sGrad", node->op->name);
-  RengaValue in[5] = {reverse->dy[0], node->in[0], node->in[1], node->out[1], node->out[2]};
-  RengaCall(ReverseFusedNorm(reverse, name, 5, in));
+  RengaValue in[6] = {reverse->dy[0], node->in[0],  node->in[1],
+                      node->out[1],   node->out[2], RENGA_VALUE_NONE};
+  if (strcmp(node->op->name, "LayerNormalization") == 0) AddToBefore(reverse, &in[5]);
+  RengaCall(ReverseFusedNorm(reverse, name, in[5] < 0 ? 5 : 6, in));
   return RENGA_SUCCESS;
 }
 
@@ -37,8 +46,9 @@ static RengaErrorCode RmsNormalization(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   RengaCall(CheckStatistics(reverse, 1));
-  RengaValue in[4] = {reverse->dy[0], node->in[0], node->in[1], node->out[1]};
-  RengaCall(ReverseFusedNorm(reverse, "RMSNormalizationGrad", 4, in));
+  RengaValue in[5] = {reverse->dy[0], node->in[0], node->in[1], node->out[1], RENGA_VALUE_NONE};
+  AddToBefore(reverse, &in[4]);
+  RengaCall(ReverseFusedNorm(reverse, "RMSNormalizationGrad", in[4] < 0 ? 4 : 5, in));
   return RENGA_SUCCESS;
 }
 

@@ -7,35 +7,44 @@
 enum { TILE = WARP, TIMES = TILE / ROWS, CHUNKS = RENGA_CUDA_ATTENTION_WIDTH / TILE };
 typedef float AttentionTile[TILE][TILE + 1];
 
-/* 32 x 32 elements of x, head `number` of [rows, width], from (row, column) on; 0 where there are
-   none. */
+/* A head's rows of an operand, which begin at element `first` and are `pitch` apart. */
+struct TileRows {
+  const RengaCudaOperand &x;
+  int64_t first, pitch, rows, width;
+};
+
+static __device__ inline TileRows TileRowsOf(const RengaCudaAttention &s, const RengaCudaOperand &x,
+                                             const RengaCudaHeads &heads, int64_t number,
+                                             int64_t rows, int64_t width)
+{
+  return {x, FirstOf(s, heads, number), heads.row, rows, width};
+}
+
+/* 32 x 32 elements from (row, column) on; 0 where there are none. */
 template <class T>
-static __device__ inline void LoadTile(AttentionTile tile, const RengaCudaOperand &x_,
-                                       int64_t number, int64_t rows, int64_t width, int64_t row,
+static __device__ inline void LoadTile(AttentionTile tile, const TileRows &of, int64_t row,
                                        int64_t column)
 {
-  const Values<T> x(x_);
-  const int64_t first = number * rows * width;
+  const Values<T> x(of.x);
   const int64_t c = column + threadIdx.x;
   for (int t = 0; t < TIMES; t++) {
     const int64_t r = row + threadIdx.y + t * ROWS;
     tile[threadIdx.y + t * ROWS][threadIdx.x] =
-        r < rows && c < width ? x[first + r * width + c] : 0;
+        r < of.rows && c < of.width ? x[of.first + r * of.pitch + c] : 0;
   }
 }
 
-/* dot[t] of rows first + y + 8 t of a with row second + x of b, over their width, in a head. */
+/* dot[t] of rows first + y + 8 t of a with row second + x of b, over their width. */
 template <class T>
-static __device__ inline void DotTiles(int64_t number, const RengaCudaOperand &a, int64_t rows_a,
-                                       int64_t first, const RengaCudaOperand &b, int64_t rows_b,
-                                       int64_t second, int64_t width, AttentionTile left,
-                                       AttentionTile right, float dot[TIMES])
+static __device__ inline void DotTiles(const TileRows &a, int64_t first, const TileRows &b,
+                                       int64_t second, AttentionTile left, AttentionTile right,
+                                       float dot[TIMES])
 {
   for (int t = 0; t < TIMES; t++) dot[t] = 0;
-  for (int64_t column = 0; column < width; column += TILE) {
+  for (int64_t column = 0; column < a.width; column += TILE) {
     __syncthreads(); /* the tiles before were read */
-    LoadTile<T>(left, a, number, rows_a, width, first, column);
-    LoadTile<T>(right, b, number, rows_b, width, second, column);
+    LoadTile<T>(left, a, first, column);
+    LoadTile<T>(right, b, second, column);
     __syncthreads();
     for (int w = 0; w < TILE; w++)
       for (int t = 0; t < TIMES; t++)
@@ -46,15 +55,15 @@ static __device__ inline void DotTiles(int64_t number, const RengaCudaOperand &a
 /* sum[t][c] += weights[y + 8 t][i] x[i][x + 32 c], over the tile's rows i of x; turned: weights[i]
    [y + 8 t]. */
 template <class T>
-static __device__ inline void
-AddProducts(const AttentionTile weights, bool turned, const RengaCudaOperand &x, int64_t number,
-            int64_t rows, int64_t width, int64_t row, AttentionTile right, float sum[TIMES][CHUNKS])
+static __device__ inline void AddProducts(const AttentionTile weights, bool turned,
+                                          const TileRows &x, int64_t row, AttentionTile right,
+                                          float sum[TIMES][CHUNKS])
 {
 #pragma unroll
   for (int c = 0; c < CHUNKS; c++) {
-    if (c * TILE >= width) break;
+    if (c * TILE >= x.width) break;
     __syncthreads(); /* the tile before was read, the weights are written */
-    LoadTile<T>(right, x, number, rows, width, row, c * TILE);
+    LoadTile<T>(right, x, row, c * TILE);
     __syncthreads();
     for (int i = 0; i < TILE; i++)
       for (int t = 0; t < TIMES; t++) {
@@ -65,18 +74,17 @@ AddProducts(const AttentionTile weights, bool turned, const RengaCudaOperand &x,
 }
 
 template <class T>
-static __device__ inline void StoreSums(const RengaCudaOperand &y_, int64_t number, int64_t rows,
-                                        int64_t width, int64_t row, const float sum[TIMES][CHUNKS],
-                                        const float factor[TIMES])
+static __device__ inline void StoreSums(const TileRows &to, int64_t row,
+                                        const float sum[TIMES][CHUNKS], const float factor[TIMES])
 {
-  const Values<T> y(y_);
-  const int64_t first = number * rows * width;
+  const Values<T> y(to.x);
   for (int t = 0; t < TIMES; t++) {
     const int64_t r = row + threadIdx.y + t * ROWS;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
       const int64_t column = c * TILE + threadIdx.x;
-      if (r < rows && column < width) y.Put(first + r * width + column, sum[t][c] * factor[t]);
+      if (r < to.rows && column < to.width)
+        y.Put(to.first + r * to.pitch + column, sum[t][c] * factor[t]);
     }
   }
 }
@@ -88,8 +96,8 @@ FindScores(const RengaCudaAttention &s, const AttentionCall &call, const Attenti
            int64_t query, int64_t key, AttentionTile left, AttentionTile right, float score[TIMES])
 {
   const Values<void> mask(call.mask);
-  DotTiles<T>(head.number, call.q, s.queries, query, call.k, s.keys, key, s.width, left, right,
-              score);
+  DotTiles<T>(TileRowsOf(s, call.q, s.q, head.number, s.queries, s.width), query,
+              TileRowsOf(s, call.k, s.k, head.number, s.keys, s.width), key, left, right, score);
   const int64_t j = key + threadIdx.x;
   for (int t = 0; t < TIMES; t++) {
     const int64_t i = query + threadIdx.y + t * ROWS;
@@ -108,6 +116,7 @@ __global__ void AttentionKernel(RengaCudaAttention s, AttentionCall call, RengaC
   const int64_t blocks = (s.queries + TILE - 1) / TILE, query = blockIdx.x % blocks * TILE;
   const AttentionHead head = HeadOf(s, blockIdx.x / blocks, call.sample);
   const int64_t last = query + TILE, end = s.causal && last < s.keys ? last : s.keys;
+  const TileRows values = TileRowsOf(s, call.v, s.v, head.number, s.keys, s.values);
   float sum[TIMES][CHUNKS] = {{0}}, most[TIMES], whole[TIMES] = {0}, score[TIMES];
   for (int t = 0; t < TIMES; t++) most[t] = -INFINITY;
   for (int64_t key = 0; key < end; key += TILE) {
@@ -123,7 +132,7 @@ __global__ void AttentionKernel(RengaCudaAttention s, AttentionCall call, RengaC
           p > 0 ? p * KeepFactor(s, call, head, query + row, key + threadIdx.x) : p;
       for (int c = 0; c < CHUNKS; c++) sum[t][c] *= faded;
     }
-    AddProducts<T>(weights, false, call.v, head.number, s.keys, s.values, key, right, sum);
+    AddProducts<T>(weights, false, values, key, right, sum);
   }
   float inverse[TIMES];
   for (int t = 0; t < TIMES; t++) {
@@ -132,7 +141,7 @@ __global__ void AttentionKernel(RengaCudaAttention s, AttentionCall call, RengaC
     if (whole_of.data && threadIdx.x == 0 && i < s.queries)
       Values<void>(whole_of).Put(head.number * s.queries + i, ShiftOf(most[t]) + logf(whole[t]));
   }
-  StoreSums<T>(y, head.number, s.queries, s.values, query, sum, inverse);
+  StoreSums<T>(TileRowsOf(s, y, s.o, head.number, s.queries, s.values), query, sum, inverse);
 }
 
 static __device__ inline float Raised(bool powers, float x)
@@ -150,10 +159,11 @@ static __device__ inline float FindMost(const RengaCudaAttention &s, const Atten
   const Values<T> q(call.q), k(call.k);
   const Values<void> mask(call.mask);
   const float factor = powers ? s.scale * LOG2_E : 1;
+  const int64_t query = FirstOf(s, s.q, head.number) + i * s.q.row;
+  const int64_t keys = FirstOf(s, s.k, head.number);
   float most = -INFINITY, mine = 0;
   for (int64_t j = threadIdx.x; j < s.keys && SeesKey(s, i, j); j += WARP) {
-    const int64_t query = (head.number * s.queries + i) * s.width;
-    const int64_t key = (head.number * s.keys + j) * s.width;
+    const int64_t key = keys + j * s.k.row;
     const int64_t at = head.mask + i * s.mask_row + j * s.mask_column;
     float dot = 0;
     for (int64_t w = 0; w < s.width; w++) dot += q[query + w] * k[key + w];
@@ -185,8 +195,8 @@ __global__ void QueriesKernel(RengaCudaAttention s, AttentionCall call, RengaCud
   if (row >= s.heads * s.queries) return;
   const float whole = Values<void>(call.whole)[row];
   float dot = 0, most = powers ? 0 : whole, less = powers ? whole * LOG2_E : 0;
-  for (int64_t i = threadIdx.x; i < s.values; i += WARP)
-    dot += dy[row * s.values + i] * o[row * s.values + i];
+  const int64_t at = FirstOf(s, s.o, row / s.queries) + row % s.queries * s.o.row;
+  for (int64_t i = threadIdx.x; i < s.values; i += WARP) dot += dy[at + i] * o[at + i];
   dot = JoinWarp<AddUp>(dot);
   if (RENGA_LOGSUM_IS_LARGE(whole)) {
     const AttentionHead head = HeadOf(s, row / s.queries, call.sample);
@@ -209,8 +219,8 @@ static __device__ inline void FindGradients(const RengaCudaAttention &s, const A
                                             float ds[TIMES])
 {
   FindScores<T>(s, call, head, query, key, left, right, p);
-  DotTiles<T>(head.number, call.dy, s.queries, query, call.v, s.keys, key, s.values, left, right,
-              ds);
+  DotTiles<T>(TileRowsOf(s, call.dy, s.o, head.number, s.queries, s.values), query,
+              TileRowsOf(s, call.v, s.v, head.number, s.keys, s.values), key, left, right, ds);
   for (int t = 0; t < TIMES; t++) {
     const int64_t i = query + threadIdx.y + t * ROWS, row = head.number * s.queries + i;
     if (p[t] == -INFINITY) {
@@ -232,14 +242,15 @@ __global__ void QueryGradKernel(RengaCudaAttention s, AttentionCall call, RengaC
   const int64_t blocks = (s.queries + TILE - 1) / TILE, query = blockIdx.x % blocks * TILE;
   const AttentionHead head = HeadOf(s, blockIdx.x / blocks, call.sample);
   const int64_t last = query + TILE, end = s.causal && last < s.keys ? last : s.keys;
+  const TileRows keys = TileRowsOf(s, call.k, s.k, head.number, s.keys, s.width);
   float sum[TIMES][CHUNKS] = {{0}}, p[TIMES], ds[TIMES], scale[TIMES];
   for (int t = 0; t < TIMES; t++) scale[t] = s.scale;
   for (int64_t key = 0; key < end; key += TILE) {
     FindGradients<T>(s, call, head, query, key, left, right, p, ds);
     for (int t = 0; t < TIMES; t++) weights[threadIdx.y + t * ROWS][threadIdx.x] = ds[t];
-    AddProducts<T>(weights, false, call.k, head.number, s.keys, s.width, key, right, sum);
+    AddProducts<T>(weights, false, keys, key, right, sum);
   }
-  StoreSums<T>(dq, head.number, s.queries, s.width, query, sum, scale);
+  StoreSums<T>(TileRowsOf(s, dq, s.q, head.number, s.queries, s.width), query, sum, scale);
 }
 
 /* A block takes 32 keys of a head. */
@@ -250,6 +261,8 @@ __global__ void KeyGradKernel(RengaCudaAttention s, AttentionCall call, RengaCud
   __shared__ AttentionTile left, right, weights, slopes;
   const int64_t blocks = (s.keys + TILE - 1) / TILE, key = blockIdx.x % blocks * TILE;
   const AttentionHead head = HeadOf(s, blockIdx.x / blocks, call.sample);
+  const TileRows dy = TileRowsOf(s, call.dy, s.o, head.number, s.queries, s.values);
+  const TileRows queries = TileRowsOf(s, call.q, s.q, head.number, s.queries, s.width);
   float of_keys[TIMES][CHUNKS] = {{0}}, of_values[TIMES][CHUNKS] = {{0}};
   float p[TIMES], ds[TIMES], scale[TIMES], one[TIMES];
   for (int t = 0; t < TIMES; t++) scale[t] = s.scale;
@@ -260,12 +273,11 @@ __global__ void KeyGradKernel(RengaCudaAttention s, AttentionCall call, RengaCud
       weights[threadIdx.y + t * ROWS][threadIdx.x] = p[t];
       slopes[threadIdx.y + t * ROWS][threadIdx.x] = ds[t];
     }
-    AddProducts<T>(weights, true, call.dy, head.number, s.queries, s.values, query, right,
-                   of_values);
-    AddProducts<T>(slopes, true, call.q, head.number, s.queries, s.width, query, right, of_keys);
+    AddProducts<T>(weights, true, dy, query, right, of_values);
+    AddProducts<T>(slopes, true, queries, query, right, of_keys);
   }
-  StoreSums<T>(dk, head.number, s.keys, s.width, key, of_keys, scale);
-  StoreSums<T>(dv, head.number, s.keys, s.values, key, of_values, one);
+  StoreSums<T>(TileRowsOf(s, dk, s.k, head.number, s.keys, s.width), key, of_keys, scale);
+  StoreSums<T>(TileRowsOf(s, dv, s.v, head.number, s.keys, s.values), key, of_values, one);
 }
 
 /* The head at this place among those that share no mask, and at that one among those that do. */

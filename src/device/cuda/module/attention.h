@@ -38,6 +38,14 @@ static __device__ AttentionHead HeadOf(const RengaCudaAttention &s, int64_t numb
   return head;
 }
 
+/* The element that the rows of head `number`, of all samples, begin at. */
+static __device__ inline int64_t FirstOf(const RengaCudaAttention &s, const RengaCudaHeads &rows,
+                                         int64_t number)
+{
+  const uint32_t heads = (uint32_t)s.heads_of_sample, sample = (uint32_t)number / heads;
+  return rows.first + sample * rows.sample + ((uint32_t)number - sample * heads) * rows.head;
+}
+
 static __device__ inline bool SeesKey(const RengaCudaAttention &s, int64_t query, int64_t key)
 {
   return query < s.queries && key < s.keys && (!s.causal || key <= query);

@@ -7,7 +7,7 @@ enum { MANY_CLASSES = 1024, SUMMERS = 1024 };
 
 static __device__ inline int64_t ScoreAt(const RengaCudaLoss &s, int64_t row, int64_t class_)
 {
-  return (row / s.inner * s.classes + class_) * s.inner + row % s.inner;
+  return (row / s.inner * s.extent + class_) * s.inner + row % s.inner;
 }
 
 /* Labels outside were found before (RengaCudaCheckIndices); here they count as ignored. */
@@ -145,6 +145,8 @@ __global__ void LossGradKernel(RengaCudaLoss s, RengaCudaOperand gradient, Renga
     }
     PutAlong(dx, first, s.inner, c, s.classes, d);
   }
+  for (int64_t c = s.classes + Team<WIDE>::Lane(); c < s.extent; c += Team<WIDE>::Lanes())
+    dx.Put(first + c, 0);
 }
 
 static void (*const losses[2][VALUE_FORMS])(RengaCudaLoss, RengaCudaOperand, const void *,

@@ -44,15 +44,16 @@ __global__ void NormKernel(RengaCudaNormalize s, RengaCudaOperand x_, RengaCudaO
   if (Team<WIDE>::Lane() == 0 && inverses.data) inverses.Put(row, inverse);
 }
 
-/* With g = dy scale and h = (x - mean) inverse: dx = inverse (g - mean(g) - h mean(g h)). T: of dy,
-   x and dx. */
+/* With g = dy scale and h = (x - mean) inverse: dx = inverse (g - mean(g) - h mean(g h)), as it
+   would be stored, and more, which dx may be. T: of dy, x, dx and more. */
 template <bool WIDE, class T>
 __global__ void NormGradKernel(RengaCudaNormalize s, RengaCudaOperand dy_, RengaCudaOperand x_,
                                RengaCudaOperand scale_, RengaCudaOperand means_,
-                               RengaCudaOperand inverses_, RengaCudaOperand dx_)
+                               RengaCudaOperand inverses_, RengaCudaOperand more_,
+                               RengaCudaOperand dx_)
 {
   RENGA_DYNAMIC_SHARED(float, part);
-  const Values<T> dy(dy_), x(x_), dx(dx_);
+  const Values<T> dy(dy_), x(x_), more(more_), dx(dx_);
   const Values<void> scale(scale_), means(means_), inverses(inverses_);
   const int64_t row = Team<WIDE>::Line(), first = row * s.n;
   if (row >= s.rows) return;
@@ -79,38 +80,51 @@ __global__ void NormGradKernel(RengaCudaNormalize s, RengaCudaOperand dy_, Renga
       const float h = (v.at[k] - mean) * inverse;
       d.at[k] = inverse * (d.at[k] * factor.at[k] - mean_g - h * product);
     }
+    if (more_.data) {
+      const Four<float> before = more.Get(first + i, s.n - i);
+      for (int k = 0; k < FOUR; k++) d.at[k] = before.at[k] + dx.Stored(d.at[k]);
+    }
     dx.Put(first + i, s.n - i, d);
   }
 }
 
-/* parts [pieces, 2, n]: a block takes 32 columns of a piece, its 8 warps every eighth row. T: of dy
-   and x. */
+/* parts [pieces, 2, n]: a block takes 128 columns of a piece, its 8 warps every eighth row. T: of
+   dy and x. */
+enum { COLUMNS = FOUR * WARP };
 template <class T>
 __global__ void NormPartsKernel(RengaCudaNormalize s, RengaCudaOperand dy_, RengaCudaOperand x_,
                                 RengaCudaOperand means_, RengaCudaOperand inverses_,
                                 float *__restrict__ parts)
 {
-  __shared__ float sums[2][ROWS][WARP];
+  __shared__ float sums[2][ROWS][COLUMNS];
   const Values<T> dy(dy_), x(x_);
   const Values<void> means(means_), inverses(inverses_);
-  const int64_t blocks = (s.n + WARP - 1) / WARP, piece = blockIdx.x / blocks;
-  const int64_t column = blockIdx.x % blocks * WARP + threadIdx.x;
+  const int64_t blocks = (s.n + COLUMNS - 1) / COLUMNS, piece = blockIdx.x / blocks;
+  const int own = FOUR * (int)threadIdx.x;
+  const int64_t column = blockIdx.x % blocks * COLUMNS + own;
   int64_t end = (piece + 1) * s.rows_per_piece;
   if (end > s.rows) end = s.rows;
-  float dscale = 0, dbias = 0;
+  float dscale[FOUR] = {}, dbias[FOUR] = {};
   for (int64_t row = piece * s.rows_per_piece + threadIdx.y; row < end && column < s.n;
        row += ROWS) {
-    const float d = dy[row * s.n + column], mean = s.centred ? means[row] : 0;
-    dscale += d * ((x[row * s.n + column] - mean) * inverses[row]);
-    dbias += d;
+    const float mean = s.centred ? means[row] : 0, inverse = inverses[row];
+    const Four<float> d = dy.Get(row * s.n + column, s.n - column);
+    const Four<float> v = x.Get(row * s.n + column, s.n - column);
+    for (int k = 0; k < FOUR; k++) {
+      dscale[k] += d.at[k] * ((v.at[k] - mean) * inverse);
+      dbias[k] += d.at[k];
+    }
   }
-  sums[0][threadIdx.y][threadIdx.x] = dscale;
-  sums[1][threadIdx.y][threadIdx.x] = dbias;
+  for (int k = 0; k < FOUR; k++) {
+    sums[0][threadIdx.y][own + k] = dscale[k];
+    sums[1][threadIdx.y][own + k] = dbias[k];
+  }
   __syncthreads();
-  if (threadIdx.y > 1 || column >= s.n) return;
-  float sum = sums[threadIdx.y][0][threadIdx.x];
-  for (int w = 1; w < ROWS; w++) sum += sums[threadIdx.y][w][threadIdx.x];
-  parts[(2 * piece + threadIdx.y) * s.n + column] = sum;
+  for (int k = 0; k < FOUR && threadIdx.y < 2 && column + k < s.n; k++) {
+    float sum = sums[threadIdx.y][0][own + k];
+    for (int w = 1; w < ROWS; w++) sum += sums[threadIdx.y][w][own + k];
+    parts[(2 * piece + threadIdx.y) * s.n + column + k] = sum;
+  }
 }
 
 /* A block takes 32 columns of scale and bias; each row of its threads adds every eighth piece. */
@@ -135,8 +149,11 @@ typedef void (*NormForm)(RengaCudaNormalize, RengaCudaOperand, RengaCudaOperand,
                          RengaCudaOperand, RengaCudaOperand, RengaCudaOperand);
 static const NormForm norms[2][VALUE_FORMS] = {RENGA_FORMS_OF(NormKernel, false),
                                                RENGA_FORMS_OF(NormKernel, true)};
-static const NormForm gradients[2][VALUE_FORMS] = {RENGA_FORMS_OF(NormGradKernel, false),
-                                                   RENGA_FORMS_OF(NormGradKernel, true)};
+static void (*const gradients[2][VALUE_FORMS])(RengaCudaNormalize, RengaCudaOperand,
+                                               RengaCudaOperand, RengaCudaOperand, RengaCudaOperand,
+                                               RengaCudaOperand, RengaCudaOperand,
+                                               RengaCudaOperand) = {
+    RENGA_FORMS_OF(NormGradKernel, false), RENGA_FORMS_OF(NormGradKernel, true)};
 static void (*const part_forms[VALUE_FORMS])(RengaCudaNormalize, RengaCudaOperand, RengaCudaOperand,
                                              RengaCudaOperand, RengaCudaOperand,
                                              float *) = RENGA_FORMS(NormPartsKernel);
@@ -160,19 +177,19 @@ RENGA_CUDA_RUN(RengaCudaNormalizationGrad)
   const RengaCudaNormalize *s = (const RengaCudaNormalize *)shape;
   const bool wide = s->n > LONG_ROW;
   const RengaCudaOperand dy = in[0], x = in[1], means = s->centred ? in[3] : absent;
-  const RengaCudaOperand inverses = in[s->centred ? 4 : 3];
+  const RengaCudaOperand inverses = in[s->centred ? 4 : 3], more = in[s->centred ? 5 : 4];
   const RengaCudaOperand dscale = out[1], dbias = s->centred ? out[2] : absent;
   cudaError_t code = cudaSuccess;
   (void)context;
   if (s->rows * s->n > 0)
-    code = RENGA_LAUNCH(gradients[wide][FormFor(dy, x, out[0])], TeamGrid(wide, s->rows),
+    code = RENGA_LAUNCH(gradients[wide][FormFor(dy, x, more, out[0])], TeamGrid(wide, s->rows),
                         TeamBlock(), wide ? ROWS * sizeof(float) : 0, (cudaStream_t)stream, *s, dy,
-                        x, in[2], means, inverses, out[0]);
+                        x, in[2], means, inverses, more, out[0]);
   if (code || s->n == 0 || (!dscale.data && !dbias.data))
     return RengaCudaSayError("NormGradKernel", code);
   if (s->pieces > 0)
     code = RENGA_LAUNCH(part_forms[FormFor(dy, x)],
-                        (unsigned)(s->pieces * ((s->n + WARP - 1) / WARP)), TeamBlock(), 0,
+                        (unsigned)(s->pieces * ((s->n + COLUMNS - 1) / COLUMNS)), TeamBlock(), 0,
                         (cudaStream_t)stream, *s, dy, x, means, inverses, (float *)workspace);
   if (!code)
     code = RENGA_LAUNCH(NormSumsKernel, (unsigned)((2 * s->n + WARP - 1) / WARP), TeamBlock(), 0,

@@ -22,23 +22,29 @@ enum Masking { PLAIN, ROW, DROPS, EACH };
 #define RENGA_GRAD_BLOCKS(WIDE, MASK) (WIDE <= 64 && MASK >= DROPS ? 3 : 4)
 enum { WARPS = 4, OWN = 16 * WARPS, EIGHT = 8, MOST_ROWS = 1 << 30 };
 
-/* A head's rows of an operand. sixteen: each row begins at a multiple of 16 bytes. */
-struct HeadRows {
-  const uint16_t *at;
-  int rows, width;
-  bool sixteen;
-};
-
-static __device__ inline HeadRows RowsOf(const RengaCudaOperand &x, int64_t number, int64_t rows,
-                                         int64_t width)
-{
-  const uint16_t *at = (const uint16_t *)x.data + number * rows * width;
-  return {at, (int)rows, (int)width, width % EIGHT == 0 && (uintptr_t)at % 16 == 0};
-}
-
 static __device__ inline int ThreadOfBlock()
 {
   return (int)(threadIdx.y * WARP + threadIdx.x);
+}
+
+/* A head's rows of an operand. mine: what this thread copies of the first ones, in tiles of WIDE
+   columns; sixteen: each row begins at a multiple of 16 bytes. */
+struct HeadRows {
+  const uint16_t *mine;
+  int rows, width, pitch;
+  bool sixteen;
+};
+
+template <int WIDE>
+static __device__ inline HeadRows RowsOf(const RengaCudaAttention &s, const RengaCudaOperand &x,
+                                         const RengaCudaHeads &heads, int64_t number, int64_t rows,
+                                         int64_t width)
+{
+  enum { ACROSS = WIDE / EIGHT };
+  const uint16_t *at = (const uint16_t *)x.data + FirstOf(s, heads, number);
+  const int pitch = (int)heads.row, thread = ThreadOfBlock();
+  return {at + thread / ACROSS * pitch + thread % ACROSS * EIGHT, (int)rows, (int)width, pitch,
+          (width | pitch) % EIGHT == 0 && (uintptr_t)at % 16 == 0};
 }
 
 /* Rows row … row + N - 1 of x to shared memory, 0 where there are none. The block has T threads. */
@@ -47,22 +53,22 @@ static __device__ inline void LoadRows(uint16_t *tile, const HeadRows &x, int ro
 {
   enum { ACROSS = WIDE / EIGHT };
   static_assert(N * ACROSS % T == 0 && T % ACROSS == 0, "each thread has as many, of one column");
-  const uint16_t *from = x.at + (int64_t)row * x.width;
+  const uint16_t *from = x.mine + (int64_t)row * x.pitch;
   const int left = x.rows - row, thread = ThreadOfBlock();
+  const int first_row = thread / ACROSS, first_column = thread % ACROSS * EIGHT;
   if (x.sixteen) {
-    const int r = thread / ACROSS, c = thread % ACROSS * EIGHT;
-    const int mine = c < x.width ? left - r : 0;
-    from += r * x.width + c;
-    tile += r * Sizes<WIDE>::PITCH + c;
+    const int mine = first_column < x.width ? left - first_row : 0;
+    tile += first_row * Sizes<WIDE>::PITCH + first_column;
 #pragma unroll
     for (int k = 0; k < N; k += T / ACROSS)
-      CopySixteen(tile + k * Sizes<WIDE>::PITCH, from + k * x.width, k < mine);
+      CopySixteen(tile + k * Sizes<WIDE>::PITCH, from + k * x.pitch, k < mine);
     return;
   }
+  from -= first_row * x.pitch + first_column;
 #pragma unroll 1
   for (int i = thread; i < N * WIDE; i += T) {
     const int r = i / WIDE, c = i % WIDE;
-    tile[r * Sizes<WIDE>::PITCH + c] = r < left && c < x.width ? from[r * x.width + c] : 0;
+    tile[r * Sizes<WIDE>::PITCH + c] = r < left && c < x.width ? from[r * x.pitch + c] : 0;
   }
 }
 
@@ -139,16 +145,17 @@ static __device__ inline void AddRows(float sum[][4], const float weight[][4],
 
 /* y[own rows, width] = factor[half] sum */
 template <class T, int WIDE>
-static __device__ inline void StoreRows(const RengaCudaOperand &y_, int64_t number, int rows,
-                                        int width, int row, const float sum[][4],
-                                        const float factor[2])
+static __device__ inline void
+StoreRows(const RengaCudaAttention &s, const RengaCudaOperand &y, const RengaCudaHeads &heads,
+          int64_t number, int rows, int width, int row, const float sum[][4], const float factor[2])
 {
-  T *y = (T *)y_.data + number * rows * width;
-  const bool pairs = width % 2 == 0;
+  T *const at = (T *)y.data + FirstOf(s, heads, number);
+  const int pitch = (int)heads.row;
+  const bool pairs = (width | pitch) % 2 == 0 && (uintptr_t)at % 4 == 0;
   for (int h = 0; h < 2; h++) {
     const int r = row + RowOf(2 * h);
     if (r >= rows) continue;
-    T *to = y + (int64_t)r * width;
+    T *to = at + (int64_t)r * pitch;
 #pragma unroll
     for (int j = 0; j < Sizes<WIDE>::STRIPS; j++) {
       const int c = ColumnOf(j, 0);
@@ -367,14 +374,15 @@ __global__ void __launch_bounds__(WARP *WARPS, RENGA_BLOCKS(WIDE, MASK))
   const int64_t number = HeadOfBlock<MASK>(s, call.sample, blocks, &place, &head);
   const int first = (blocks - 1 - place) * OWN, query = first + (int)threadIdx.y * 16;
   const int end = s.causal && first + OWN < (int)s.keys ? first + OWN : (int)s.keys;
-  const HeadRows k = RowsOf(call.k, number, s.keys, s.width);
-  const HeadRows v = RowsOf(call.v, number, s.keys, s.values);
+  const HeadRows k = RowsOf<WIDE>(s, call.k, s.k, number, s.keys, s.width);
+  const HeadRows v = RowsOf<WIDE>(s, call.v, s.v, number, s.keys, s.values);
   const float factor = s.scale * LOG2_E;
   const int thread = ThreadOfBlock();
   const bool takes_mask = HAS_ROW && thread < N;
   uint32_t own[Z::CHUNKS][4];
   float sum[Z::STRIPS][4] = {}, most[2] = {-INFINITY, -INFINITY}, whole[2] = {}, inverse[2];
-  LoadRows<WIDE, OWN, BLOCK>(queries, RowsOf(call.q, number, s.queries, s.width), first);
+  LoadRows<WIDE, OWN, BLOCK>(queries, RowsOf<WIDE>(s, call.q, s.q, number, s.queries, s.width),
+                             first);
   LoadRows<WIDE, N, BLOCK>(keys, k, 0);
   LoadRows<WIDE, N, BLOCK>(values, v, 0);
   if (takes_mask) mask_row[0][thread] = MaskRowAt(s, call, head, thread);
@@ -408,7 +416,7 @@ __global__ void __launch_bounds__(WARP *WARPS, RENGA_BLOCKS(WIDE, MASK))
   }
   const int64_t mine = MASK == PLAIN ? number : head.number;
   FinishSums(s, Values<void>(whole_of), mine, query, most, whole, inverse);
-  StoreRows<T, WIDE>(y, mine, (int)s.queries, (int)s.values, query, sum, inverse);
+  StoreRows<T, WIDE>(s, y, s.o, mine, (int)s.queries, (int)s.values, query, sum, inverse);
 }
 
 /* What gradients know of queries: p is 2^(factor (dot - shift) - rest); its gradients are lessened
@@ -481,10 +489,10 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS, RENGA_GRAD_BLOC
   const int mine = first + (int)threadIdx.y * 16, last = first + Z::GRAD_OWN;
   const int begin = KEYS && s.causal ? first : 0;
   const int end = !KEYS && s.causal && last < n_others ? last : n_others;
-  const HeadRows q = RowsOf(call.q, number, s.queries, s.width);
-  const HeadRows dy = RowsOf(call.dy, number, s.queries, s.values);
-  const HeadRows k = RowsOf(call.k, number, s.keys, s.width);
-  const HeadRows v = RowsOf(call.v, number, s.keys, s.values);
+  const HeadRows q = RowsOf<WIDE>(s, call.q, s.q, number, s.queries, s.width);
+  const HeadRows dy = RowsOf<WIDE>(s, call.dy, s.o, number, s.queries, s.values);
+  const HeadRows k = RowsOf<WIDE>(s, call.k, s.k, number, s.keys, s.width);
+  const HeadRows v = RowsOf<WIDE>(s, call.v, s.v, number, s.keys, s.values);
   const float *of_mine = OfQueries(call, thread / N) + number * s.queries;
   const bool takes_mask = Z::HAS_ROW && !KEYS && thread < N;
   float sum[Z::STRIPS][4] = {}, of_values[KEYS ? Z::STRIPS : 1][4] = {}, own_of[OF_QUERY * 2] = {};
@@ -526,8 +534,8 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS, RENGA_GRAD_BLOC
       mask_row[1 - side][thread % Z::ACROSS] = MaskRowAt(s, call, head, other + N + thread);
   }
   const float one[2] = {1, 1};
-  StoreRows<T, WIDE>(dx, number, n_own, (int)s.width, mine, sum, one);
-  if (KEYS) StoreRows<T, WIDE>(dv, number, n_own, (int)s.values, mine, of_values, one);
+  StoreRows<T, WIDE>(s, dx, KEYS ? s.k : s.q, number, n_own, (int)s.width, mine, sum, one);
+  if (KEYS) StoreRows<T, WIDE>(s, dv, s.v, number, n_own, (int)s.values, mine, of_values, one);
 }
 
 bool RengaCudaHasTensorAttention(const RengaCudaAttention *s, int form)

@@ -55,6 +55,11 @@ template <class T> struct Values {
   {
     data[i] = Rounded<T>(value);
   }
+  /* What is there once the value is stored. */
+  __device__ float Stored(float value) const
+  {
+    return Widened(Rounded<T>(value));
+  }
   /* May four be read or written at once? */
   __device__ bool IsWhole(int64_t i) const
   {
@@ -98,6 +103,10 @@ template <> struct Values<void> : RengaCudaOperand {
   __device__ void Put(int64_t i, float value) const
   {
     BY_TYPE(Put(i, value));
+  }
+  __device__ float Stored(float value) const
+  {
+    return BY_TYPE(Stored(value));
   }
   __device__ Four<float> Get(int64_t i, int64_t left, float none = 0) const
   {
