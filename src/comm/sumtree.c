@@ -271,8 +271,8 @@ static RengaErrorCode SetUpExchange(RengaCommSum sum, const RengaCommSumTask *ta
   SumLeaves leaves = {task->n_leaves, sum->reduces ? task->leaves : NULL, !sum->folder.take};
   SumCounts counts;
   if (sum->reduces) RengaCall(CheckLeaves(sum->comm, task));
-  if (sum->reduces && sum->gathers) RengaCall(RengaCommSumShareOut(sum, &leaves));
-  RengaCommSumCount(sum->comm, &leaves, &counts);
+  if (sum->reduces && sum->gathers) RengaCall(RengaCommSumRoute(sum, &leaves));
+  RengaCall(RengaCommSumCountRoutes(sum, &leaves, &counts));
   RengaCall(UseShared(sum, &counts, task));
   if (sum->shared && !sum->direct) CutShared(sum, &counts);
   RengaCall(CutWork(sum, &counts, task));
