@@ -47,8 +47,8 @@ typedef struct {
   int64_t messages_out, bytes_out; /* to other nodes */
 } RengaCommSums;
 
-/* Partial sums [begin, end) of those that nodes have for others, in ascending order, are added up on
-   a node on the way to the owner of a block. */
+/* Partial sums [begin, end) of those that nodes have for others, in ascending order, are added up
+   on a node on the way to the owner of a block. */
 typedef struct {
   int begin, end, node;
 } SumRelay;

@@ -626,7 +626,7 @@ static RengaErrorCode GiveBlocks(RengaCommSum sum, int64_t round, bool *done)
 static RengaErrorCode TakeBlocks(RengaCommSum sum, int64_t round, bool *done)
 {
   RengaCall(AskMessages(sum, SUM_BLOCK_IN, round, done));
-  if (*done && sum->routes) /* some lie where pieces are received */
+  if (*done && (sum->levels->itself || sum->levels->n_relays > 0)) /* from where pieces come */
     RengaCall(AskMessages(sum, SUM_BLOCK_OUT, round, done));
   return RENGA_SUCCESS;
 }

@@ -10,8 +10,8 @@ enum {
   SUM_FLIGHT = 32 /* messages of a group under way at once */
 };
 
-/* Messages of a round: pieces within nodes, then between nodes, and their sums from relays to owners;
-   and of the blocks that are summed, between nodes, then within. */
+/* Messages of a round: pieces within nodes, then between nodes, and their sums from relays to
+   owners; and of the blocks that are summed, between nodes, then within. */
 typedef enum {
   SUM_NODE_PIECE_IN,
   SUM_NODE_PIECE_OUT,
@@ -115,7 +115,6 @@ struct _RengaCommSum {
   RengaCommCarrier carrier;
   int64_t *bounds; /* [size + 1] of blocks */
   int64_t chunk, rounds;
-  const SumRoutes *routes; /* NULL: all goes straight to the owners */
   SumLevels *levels;
   SumMemory *memory;
   char *result;
@@ -140,8 +139,9 @@ RengaErrorCode RengaCommSumSetUp(RengaCommSum sum, const RengaCommSumTask *task)
 /* sumlevels.c. bounds NULL: of an all-gather, which has none. */
 typedef struct {
   int64_t n;
-  const int64_t *bounds; /* [size + 1] */
-  bool merge;            /* pieces of a node, as far as they are nodes of the tree */
+  const int64_t *bounds;   /* [size + 1] */
+  bool merge;              /* pieces of a node, as far as they are nodes of the tree */
+  const SumRoutes *routes; /* NULL: all goes straight to the owners */
 } SumLeaves;
 typedef struct {
   int own;                        /* pieces of this rank, */
@@ -165,7 +165,7 @@ typedef struct {
 RengaErrorCode RengaCommSumListCrossing(RengaComm comm, const SumLeaves *leaves, int *n,
                                         SumCrossing **crossing);
 /* sumroutes.c */
-RengaErrorCode RengaCommSumRoute(RengaCommSum sum, const SumLeaves *leaves);
+RengaErrorCode RengaCommSumRoute(RengaCommSum sum, SumLeaves *leaves);
 /* exchange.c: as far as it goes without waiting. Errors stay in the sum. */
 void RengaCommSumAdvance(RengaCommSum sum);
 void RengaCommSumMoves(RengaCommSum sum, bool begins); /* counted for the log */

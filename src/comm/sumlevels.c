@@ -296,7 +296,7 @@ RengaErrorCode RengaCommSumListCrossing(RengaComm comm, const SumLeaves *leaves,
 int RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], bool merges,
                         RengaPartialSum pieces[])
 {
-  const SumLeaves of = {n_leaves, leaves, merges};
+  const SumLeaves of = {.n = n_leaves, .bounds = leaves, .merge = merges};
   int count = 0;
   for (int n = 0; n < comm->nodes; n++) {
     Merger merger = {
@@ -316,14 +316,14 @@ int RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[]
 /* The memory that receives the sum of a relay of the own block. */
 static int ReceivedRelay(const Levels *l, const SumRelay *relay)
 {
-  const SumRoutes *routes = l->sum->routes;
+  const SumRoutes *routes = l->leaves->routes;
   return l->n_units - (routes->first[l->comm->rank + 1] - (int)(relay - routes->relay));
 }
 
 /* Where partial sums of other nodes are received; those of relays last. */
 static RengaErrorCode NumberReceived(Levels *l)
 {
-  const SumRoutes *routes = l->sum->routes;
+  const SumRoutes *routes = l->leaves->routes;
   SumLevels *levels = l->sum->levels;
   const SumRelay *relay;
   RengaCall(RengaMalloc((int64_t)levels->n_targets * l->n_across, &l->received));
@@ -349,7 +349,7 @@ static RengaErrorCode ListPieces(const Levels *l, const RengaPartialSum mine[], 
   int n = 0;
   for (int s = 0; s < l->n_across; s++) {
     const SumCrossing *piece = &l->across[s];
-    const int node = NextNode(l->comm, l->sum->routes, l->comm->rank, s, &relay);
+    const int node = NextNode(l->comm, l->leaves->routes, l->comm->rank, s, &relay);
     RengaPartialSum sum = piece->sum;
     if (relay && piece->node == l->comm->node) levels->away = true;
     if (relay && relay->begin < s) continue;
@@ -393,7 +393,7 @@ static void AddRelayOf(const Levels *l, int t, const SumRelay *route, int *n)
 
 static RengaErrorCode ListRelayed(const Levels *l)
 {
-  const SumRoutes *routes = l->sum->routes;
+  const SumRoutes *routes = l->leaves->routes;
   SumLevels *levels = l->sum->levels;
   int n = 0;
   if (!routes) return RENGA_SUCCESS;
@@ -496,7 +496,7 @@ static RengaErrorCode ListPieceMessages(const Levels *l)
     for (int t = 0; t < levels->n_targets; t++)
       for (int s = 0; s < l->n_across; s++) {
         const int block = levels->target[t],
-                  next = NextNode(comm, l->sum->routes, block, s, &relay);
+                  next = NextNode(comm, l->leaves->routes, block, s, &relay);
         const SumCrossing *piece = &l->across[s];
         if (piece->node == comm->node && next == to)
           RengaCall(Append(&group[SUM_PIECE_OUT], Answers(l->comm, to, block), block,
@@ -512,7 +512,7 @@ static RengaErrorCode ListPieceMessages(const Levels *l)
 /* Of the relays of target t, in the order of the tree. A relay of the whole tree has the sum. */
 static RengaErrorCode ListRelayMessages(const Levels *l)
 {
-  const SumRoutes *routes = l->sum->routes;
+  const SumRoutes *routes = l->leaves->routes;
   SumGroup *group = l->sum->levels->group;
   int number = 0;
   for (int t = 0; routes && t < l->sum->levels->n_targets; t++) {
@@ -537,7 +537,7 @@ static RengaErrorCode ListRelayMessages(const Levels *l)
 /* The node that has added up a block that another owns; -1: none. */
 static int NodeOfSum(const Levels *l, int block)
 {
-  const SumRoutes *routes = l->sum->routes;
+  const SumRoutes *routes = l->leaves->routes;
   if (!routes || routes->first[block] == routes->first[block + 1]) return -1;
   const SumRelay *relay = &routes->relay[routes->first[block]];
   return relay->end - relay->begin == l->n_across ? relay->node : -1;
@@ -646,9 +646,9 @@ RengaErrorCode RengaCommSumCountRoutes(RengaCommSum sum, const SumLeaves *leaves
   SumCrossing *across = NULL;
   int n_across;
   RengaCommSumCount(sum->comm, leaves, counts);
-  if (!sum->routes) return RENGA_SUCCESS;
+  if (!leaves->routes) return RENGA_SUCCESS;
   RengaCall(RengaCommSumListCrossing(sum->comm, leaves, &n_across, &across));
-  const RengaErrorCode code = CountAcross(sum->comm, sum->routes, n_across, across, counts);
+  const RengaErrorCode code = CountAcross(sum->comm, leaves->routes, n_across, across, counts);
   RengaFree(&across);
   RengaCall(code);
   return RENGA_SUCCESS;

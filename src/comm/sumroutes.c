@@ -13,8 +13,8 @@
    messages for that, and m(v) is at most m(left) + m(right) + 1. So one node adds up each, messages
    of partial sums are the edges of the tree that lead from one node to another, and their least
    number m(root) is the parsimony of Fitch (Toward defining the course of evolution, Systematic
-   Zoology 20, 1971). The sum goes to N nodes: some node sends (m(root) + N - 1) / N vectors or more.
-   test/comm/crossing prints that bound beside what is sent.
+   Zoology 20, 1971). The sum goes to N nodes: some node sends (m(root) + N - 1) / N vectors or
+   more. test/comm/crossing prints that bound beside what is sent.
 
    Routes are found by turns: each gives a part of the vector to the owner and relays for which the
    nodes that have sent or received most have least to do. Numbers are whole, the same on all
@@ -37,7 +37,8 @@ enum {
   ENOUGH = 32    /* part of the traffic that routes have to save */
 };
 
-/* A node of the tree over the partial sums of nodes: [begin, end) of them. left < 0: one of them. */
+/* A node of the tree over the partial sums of nodes: [begin, end) of them. left < 0: one of
+   them. */
 typedef struct {
   int left, right, begin, end, first_relay; /* in RoutePlay.relay */
   int64_t weight;                           /* of what leaves their nodes */
@@ -73,7 +74,7 @@ typedef struct {
   Route *route;
 } RoutePlay;
 
-static bool IsRoot(const RoutePlay *play, int vertex)
+static bool IsWholeTree(const RoutePlay *play, int vertex)
 {
   return vertex == play->n_vertices - 1;
 }
@@ -90,7 +91,7 @@ static RengaErrorCode ListRelays(RoutePlay *play, int number, int64_t *room)
       earlier = earlier || (q < s && play->piece[q].node == relay.node);
       relay.own += play->piece[q].node == relay.node;
     }
-    if (earlier || (relay.own < 2 && !IsRoot(play, number))) continue;
+    if (earlier || (relay.own < 2 && !IsWholeTree(play, number))) continue;
     if (play->n_relays == *room) RengaCall(RengaRealloc(*room *= 2, &play->relay));
     play->relay[play->n_relays++] = relay;
   }
@@ -126,7 +127,7 @@ static RengaErrorCode MakeVertices(RoutePlay *play, int64_t n_leaves)
 }
 
 /* A high power of it, of 1 where a node has moved most. */
-static int64_t WeightOf(int64_t load, int64_t most, int squares)
+static int64_t LoadWeight(int64_t load, int64_t most, int squares)
 {
   int64_t part = most > 0 ? (load << UNIT_BITS) / most : 0;
   for (int i = 0; i < squares; i++) part = part * part >> UNIT_BITS;
@@ -142,8 +143,8 @@ static void SetWeights(RoutePlay *play, int squares)
     if (load->in > most) most = load->in;
   }
   for (int k = 0; k < play->nodes; k++) {
-    play->load[k].out_weight = WeightOf(play->load[k].out, most, squares);
-    play->load[k].in_weight = WeightOf(play->load[k].in, most, squares);
+    play->load[k].out_weight = LoadWeight(play->load[k].out, most, squares);
+    play->load[k].in_weight = LoadWeight(play->load[k].in, most, squares);
   }
   for (int v = 0; v < play->n_vertices; v++) {
     RouteVertex *vertex = &play->vertex[v];
@@ -158,13 +159,13 @@ static void ChooseRelay(RoutePlay *play, int number, int owner)
 {
   RouteVertex *vertex = &play->vertex[number];
   const RouteLoad *load = play->load;
-  const int end = IsRoot(play, number) ? play->n_relays : play->vertex[number + 1].first_relay;
-  if (!IsRoot(play, number) && (vertex->nodes >> owner & 1)) return;
+  const int end = IsWholeTree(play, number) ? play->n_relays : play->vertex[number + 1].first_relay;
+  if (!IsWholeTree(play, number) && (vertex->nodes >> owner & 1)) return;
   for (int r = vertex->first_relay; r < end; r++) {
     const int node = play->relay[r].node, own = play->relay[r].own;
     int64_t cost = vertex->weight - (own - 1) * load[node].out_weight + load[owner].in_weight +
                    (vertex->end - vertex->begin - own) * load[node].in_weight;
-    if (IsRoot(play, number)) cost -= load[owner].out_weight + load[node].in_weight;
+    if (IsWholeTree(play, number)) cost -= load[owner].out_weight + load[node].in_weight;
     if (node == owner || cost >= vertex->cost) continue;
     vertex->cost = cost;
     vertex->chosen = r;
@@ -298,7 +299,7 @@ static void KeepRoutes(RoutePlay *play)
 }
 
 /* How much goes each way of those that are kept. */
-static void ShareOut(RoutePlay *play, int turns)
+static void ShareTurns(RoutePlay *play, int turns)
 {
   ClearLoads(play);
   for (int i = 0; i < play->n_routes; i++) play->route[i].turns = 0;
@@ -380,7 +381,7 @@ static RengaErrorCode Play(RoutePlay *play, const struct _p_RengaComm *comm, int
   ClearLoads(play);
   FindRoutes(play, turns);
   KeepRoutes(play);
-  ShareOut(play, turns);
+  ShareTurns(play, turns);
   const int64_t most = MostLoad(play) * comm->size;
   if (straight <= most + most / ENOUGH) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(comm->size, &routes->share));
@@ -427,7 +428,7 @@ static RengaErrorCode MakeRoutes(RengaComm comm, const SumLeaves *leaves, SumRou
 
 /* Sets the bounds of blocks and the relays of a whole sum, where that is better than what the task
    says. Those of the last sum are kept. */
-RengaErrorCode RengaCommSumRoute(RengaCommSum sum, const SumLeaves *leaves)
+RengaErrorCode RengaCommSumRoute(RengaCommSum sum, SumLeaves *leaves)
 {
   RengaComm comm = sum->comm;
   if (comm->nodes == 1 || comm->nodes > NODES_MOST || sum->bounds[comm->size] == 0)
@@ -438,7 +439,7 @@ RengaErrorCode RengaCommSumRoute(RengaCommSum sum, const SumLeaves *leaves)
     RengaCall(code);
   }
   if (!comm->routes.share) return RENGA_SUCCESS;
-  sum->routes = &comm->routes;
+  leaves->routes = &comm->routes;
   SetBounds(&comm->routes, comm->size, sum->bounds);
   return RENGA_SUCCESS;
 }
