@@ -12,7 +12,7 @@ enum { WAYS = 2, AT_ONCE = 32 }; /* messages of a kind that a rank has under way
 
 static int64_t NodeOf(const StepNetwork *network, int64_t device)
 {
-  return device / network->devices;
+  return RengaMachineNodeOf_Private(network->machine, device, NULL);
 }
 
 static int64_t SwitchOf(const StepNetwork *network, int64_t device)
@@ -39,8 +39,9 @@ static bool HasLostCard(const StepNetwork *network, int64_t node)
 /* way 0: out of the node. Of a node that has lost its first card the others carry all. */
 static int CardOf(const StepNetwork *network, int64_t device, int way)
 {
-  const int64_t cards = network->network->cards, node = NodeOf(network, device);
-  const int64_t of = device % network->devices;
+  int64_t of;
+  const int64_t cards = network->network->cards,
+                node = RengaMachineNodeOf_Private(network->machine, device, &of);
   const int64_t card = HasLostCard(network, node) ? 1 + of % (cards - 1) : of % cards;
   return (int)(WAYS * (node * cards + card) + way);
 }

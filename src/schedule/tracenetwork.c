@@ -15,7 +15,11 @@ static RengaErrorCode TraceMachine(const StepTrace *trace)
 {
   const RengaMachineNetwork *network = trace->network.network;
   const RengaMachineLevel *levels;
+  const int64_t *island;
   int count = 0;
+  RengaCall(RengaMachineGetIslands(trace->network.machine, &count, &island));
+  RengaCheck(count == 0, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "the text of a step is of nodes that have as many devices each, not of islands");
   RengaCall(RengaMachineGetLevels(trace->network.machine, &count, &levels));
   RengaCall(RengaViewerPrintf(trace->viewer, "renga-step 1\nnodes %lld devices %lld\n",
                               (long long)trace->network.nodes, (long long)trace->network.devices));
