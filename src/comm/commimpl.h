@@ -69,6 +69,7 @@ struct _p_RengaComm {
   int node, nodes, local_rank, local_size;
   int *node_of, *local_of;   /* [size] of each rank, and its number there */
   int *by_node, *node_begin; /* [size] ranks, node after node; [nodes + 1] where each begins */
+  bool moved;                /* some of the launcher's ranks have other numbers */
   RengaNodeMemory shared;    /* NULL: there is none */
   SumRoutes routes;
   int64_t message_limit; /* bytes of one MPI call */
@@ -90,7 +91,7 @@ RengaErrorCode RengaCommSumsCreate(RengaComm parent, RengaComm comm);
 RengaErrorCode RengaCommSumsRelease(RengaComm comm, bool broken);
 RengaErrorCode RengaCommSumsAdvance(RengaComm comm);
 /* nodes.c */
-RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first);
+RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first, bool *moved);
 RengaErrorCode RengaCommFindNodes(RengaComm comm, int key);
 void RengaCommFreeNodes(RengaComm comm);
 /* sumroutes.c */
@@ -99,6 +100,11 @@ void RengaCommSumFreeRoutes(SumRoutes *routes);
 enum { COMM_SWITCH_BYTES = 128 };
 void RengaCommFindSwitches(char path[COMM_SWITCH_BYTES]);
 RengaErrorCode RengaCommOrderBySwitches(MPI_Comm comm, int node, int *place, bool *moved);
+/* hardware.c; texts as the view prints them */
+typedef struct {
+  char sockets[64], cards[1024];
+} CommHardware;
+void RengaCommFindHardware(CommHardware *hardware);
 /* nodememory.c; collective */
 RengaErrorCode RengaNodeMemoryCreate(RengaComm comm);
 void RengaNodeMemoryDestroy(RengaNodeMemory *memory);
