@@ -2,6 +2,7 @@
    RENGA_SYS in the environment names another folder, for tests. */
 #include "commimpl.h"
 #include "renga/private/open.h"
+#include "renga/private/number.h"
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -18,7 +19,8 @@ static void SystemPath(size_t size, char path[], const char *format, va_list val
 {
   const char *root = getenv("RENGA_SYS");
   const int used = snprintf(path, size, "%s/", root && *root ? root : "/sys");
-  if (used > 0 && (size_t)used < size) vsnprintf(path + used, size - (size_t)used, format, values);
+  if (used > 0 && (size_t)used < size)
+    RengaTextFormatList(path + used, size - (size_t)used, format, values);
 }
 
 /* The first line of a file; "" where there is none. */
@@ -64,7 +66,7 @@ __attribute__((format(printf, 2, 3))) static void AddCard(CommHardware *hardware
   const size_t used = strlen(hardware->cards);
   va_list values;
   va_start(values, format);
-  vsnprintf(hardware->cards + used, sizeof hardware->cards - used, format, values);
+  RengaTextFormatList(hardware->cards + used, sizeof hardware->cards - used, format, values);
   va_end(values);
 }
 

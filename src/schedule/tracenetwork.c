@@ -138,7 +138,8 @@ static RengaErrorCode TraceStep(StepTrace *trace)
    . machine - the machine for which the plan was made
    . viewer - the viewer, of kind ascii
 
-   Errors: those of RengaScheduleSimulateNetwork(); RENGA_ERR_SUPPORT for ranks with several stages.
+   Errors: those of RengaScheduleSimulateNetwork(); RENGA_ERR_SUPPORT for ranks with several stages,
+   and for sharded gradients or parameters, which are exchanged with each micro-batch.
 
    Notes: doc/formats.md says what stands in the text.
 
@@ -155,6 +156,12 @@ RengaErrorCode RengaScheduleViewNetwork(RengaSchedule schedule, RengaPlan plan,
   RengaCheckPointer(viewer);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   RengaCall(RengaStepNetworkCheck_Private(schedule, plan));
+  for (int s = 0; s < schedule->stages; s++)
+    RengaCheck(RengaPlanGetStage(plan, s)->exchange.parts == 0, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+               "gradients or parameters of stage %d are sharded: what replicas exchange with each "
+               "micro-batch is not written for other simulators (-simulate_save); plans with "
+               "-layout_zero 1 are",
+               s);
   RengaCheck(!RengaScheduleSharesRanks_Private(schedule), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "a step whose ranks have several stages is not written for other simulators: give "
              "-layout_chunks 1");
