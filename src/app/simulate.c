@@ -112,13 +112,18 @@ RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine)
   return RENGA_SUCCESS;
 }
 
-/* Unasked only what takes little. */
+/* Unasked only what takes little, and what the plan knows all of. */
 static RengaErrorCode IsSimulatedUnasked(RengaPlan plan, bool *simulated)
 {
   int64_t batch, microbatch;
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   const int stages = RengaPlanGetStageCount(plan);
   *simulated = RengaPlanMicrobatches(plan, batch) <= UNASKED_MOST / stages;
+  for (int s = 0; s < stages; s++) {
+    const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
+    const bool folds = stage->shape.shard >= RENGA_SHARD_GRADIENTS && stage->shape.replicas > 1;
+    *simulated = *simulated && (!folds || stage->exchange.parts > 0);
+  }
   return RENGA_SUCCESS;
 }
 

@@ -116,6 +116,15 @@ RengaErrorCode RengaStepNetworkCheck_Private(RengaSchedule schedule, RengaPlan p
   RengaCheck(same && RengaPlanGetStage(plan, 0)->forward_seconds > 0, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT,
              "the plan does not say how long its stages take, or is not the schedule's");
+  for (int s = 0; s < schedule->stages; s++) {
+    const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
+    RengaCheck(stage->shape.shard < RENGA_SHARD_GRADIENTS || stage->shape.replicas == 1 ||
+                   stage->exchange.parts > 0,
+               MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+               "gradients or parameters of stage %d are sharded, and the plan does not say how long "
+               "replicas exchange them",
+               s);
+  }
   return RENGA_SUCCESS;
 }
 
